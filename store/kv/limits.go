@@ -1,0 +1,37 @@
+package kv
+
+import "fmt"
+
+// Budget counts what one Update writes against the limits of contract line 6.
+// Engines share it, so that a limit means the same on each of them. The zero
+// value is a full budget.
+type Budget struct {
+	writes, bytes int
+}
+
+// Spend counts one Set of value under key, or one Delete when value is nil. It
+// returns an error that matches [ErrTooLarge], and counts nothing, when the
+// write passes a limit. It panics on a key that no engine can hold: an empty
+// one, or one that begins with [ReservedPrefix].
+func (b *Budget) Spend(key, value []byte) error {
+	if len(key) == 0 {
+		panic("kv: empty key")
+	}
+	if key[0] == ReservedPrefix {
+		panic("kv: key begins with the reserved prefix")
+	}
+	switch size := len(key) + len(value); {
+	case len(key) > KeySizeMax:
+		return fmt.Errorf("%w: a key of %d bytes, at most %d", ErrTooLarge, len(key), KeySizeMax)
+	case len(value) > ValueSizeMax:
+		return fmt.Errorf("%w: a value of %d bytes, at most %d", ErrTooLarge, len(value), ValueSizeMax)
+	case b.writes+1 > UpdateWritesMax:
+		return fmt.Errorf("%w: at most %d writes in one update", ErrTooLarge, UpdateWritesMax)
+	case b.bytes+size > UpdateBytesMax:
+		return fmt.Errorf("%w: at most %d bytes in one update", ErrTooLarge, UpdateBytesMax)
+	default:
+		b.writes++
+		b.bytes += size
+		return nil
+	}
+}
