@@ -1,0 +1,179 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"tollhouse/store/kv"
+)
+
+// Account owns resources and events; every user acts for one.
+type Account struct {
+	ID        string
+	Name      string // for people; "" when nobody gave one
+	CreatedAt time.Time
+}
+
+// DefaultAccount is the account of a user for whom none is named.
+const DefaultAccount = "default"
+
+const accountRecord = 1
+
+var accountForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+
+func checkAccountID(id string) error {
+	if accountForm.MatchString(id) {
+		return nil
+	}
+	return invalid("account", "use a name such as acct_larkspur", "an account id has 1 to 64 characters of a-z, 0-9, _ and -, the first a letter or digit")
+}
+
+// CreateAccount makes an account with a name for people. Errors: *InvalidError,
+// ErrExists.
+func (s *Store) CreateAccount(ctx context.Context, id, name string) (Account, error) {
+	if err := errors.Join(checkAccountID(id), checkName("name", name, true)); err != nil {
+		return Account{}, err
+	}
+	a := Account{ID: id, Name: name, CreatedAt: s.Now()}
+	err := s.db.Update(ctx, func(tx kv.Txn) error {
+		_, err := tx.Get(accountKey(id))
+		if err == nil {
+			return ErrExists
+		}
+		if !isAbsent(err) {
+			return err
+		}
+		return tx.Set(accountKey(id), encodeAccount(a), time.Time{})
+	})
+	if err != nil {
+		return Account{}, fmt.Errorf("create account: %w", err)
+	}
+	return a, nil
+}
+
+// ensureAccount makes the account within tx when it does not exist.
+func (s *Store) ensureAccount(tx kv.Txn, id string) error {
+	if err := checkAccountID(id); err != nil {
+		return err
+	}
+	_, err := tx.Get(accountKey(id))
+	if !isAbsent(err) {
+		return err
+	}
+	return tx.Set(accountKey(id), encodeAccount(Account{ID: id, CreatedAt: s.Now()}), time.Time{})
+}
+
+// FindAccount returns the account with that id. Errors: ErrNotFound.
+func (s *Store) FindAccount(ctx context.Context, id string) (a Account, err error) {
+	if checkAccountID(id) != nil {
+		return Account{}, fmt.Errorf("find account: %w", ErrNotFound)
+	}
+	err = s.db.View(ctx, func(r kv.Reader) error {
+		a, err = readAccount(r, id)
+		return err
+	})
+	if err != nil {
+		return Account{}, fmt.Errorf("find account: %w", err)
+	}
+	return a, nil
+}
+
+// ListAccounts returns at most limit accounts with ids after the one given.
+func (s *Store) ListAccounts(ctx context.Context, after string, limit int) ([]Account, error) {
+	return list(ctx, s.db, newKey(tagAccount), after, limit, func(k, v []byte) (Account, error) {
+		id, _ := cutString(k)
+		return decodeAccount(id, v)
+	})
+}
+
+// DeleteAccount erases an account: its resources, its events, and then itself.
+// It refuses with ErrConflict while a user still acts for it, since the user
+// would go on recording into it. Erasing runs in batches; one that was cut
+// short is finished by calling it again. Errors: ErrNotFound, ErrConflict.
+func (s *Store) DeleteAccount(ctx context.Context, id string) error {
+	if _, err := s.FindAccount(ctx, id); err != nil {
+		return fmt.Errorf("delete account: %w", err)
+	}
+	used, err := s.accountIsUsed(ctx, id)
+	if err != nil {
+		return fmt.Errorf("delete account: %w", err)
+	}
+	if used {
+		return fmt.Errorf("delete account: %w", ErrConflict)
+	}
+	var owned []kv.Range
+	for _, tag := range []byte{tagEvent, tagEventType, tagEventResource, tagEventForeign, tagKnownType, tagResource, tagEventHead} {
+		owned = append(owned, newKey(tag).str(id).all())
+	}
+	if err := s.deleteAll(ctx, owned...); err != nil {
+		return fmt.Errorf("delete account: %w", err)
+	}
+	if err := s.db.Update(ctx, func(tx kv.Txn) error { return tx.Delete(accountKey(id)) }); err != nil {
+		return fmt.Errorf("delete account: %w", err)
+	}
+	return nil
+}
+
+const usersPageMax = 500 // users read in one View
+
+func (s *Store) accountIsUsed(ctx context.Context, id string) (bool, error) {
+	after := ""
+	for {
+		users, err := s.ListUsers(ctx, after, usersPageMax)
+		if err != nil || len(users) == 0 {
+			return false, err
+		}
+		for _, u := range users {
+			if u.Account == id {
+				return true, nil
+			}
+		}
+		after = users[len(users)-1].Canonical
+	}
+}
+
+func readAccount(r kv.Reader, id string) (Account, error) {
+	v, err := r.Get(accountKey(id))
+	if err != nil {
+		return Account{}, found(err)
+	}
+	return decodeAccount(id, v)
+}
+
+func encodeAccount(a Account) []byte {
+	e := newEncoder(accountRecord)
+	e.str(a.Name)
+	e.time(a.CreatedAt)
+	return e.b
+}
+
+func decodeAccount(id string, v []byte) (Account, error) {
+	d := newDecoder("account", accountRecord, v)
+	a := Account{ID: id, Name: d.str(), CreatedAt: d.time()}
+	return a, d.done()
+}
+
+// list reads a page of the records whose keys are prefix and one text, in the
+// order of that text, beginning after the one given ("" for the first).
+func list[T any](ctx context.Context, db kv.DB, prefix key, after string, limit int, decode func(k, v []byte) (T, error)) (page []T, err error) {
+	lo := prefix
+	if after != "" {
+		lo = append(append(key(nil), prefix...).str(after), 0)
+	}
+	r := prefix.from(lo)
+	r.Limit = limit
+	err = db.View(ctx, func(rd kv.Reader) error {
+		for k, v := range rd.Scan(r) {
+			item, err := decode(k[len(prefix):], v)
+			if err != nil {
+				return err
+			}
+			page = append(page, item)
+		}
+		return nil
+	})
+	return page, err
+}

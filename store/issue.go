@@ -1,0 +1,116 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/secret"
+)
+
+// Issued is what a grant gives.
+type Issued struct {
+	AccessToken  secret.Token
+	RefreshToken secret.Token
+	ExpiresIn    time.Duration // until the access token ends
+	Scope        Scope         // of the access token
+	FamilyID     string
+	UserID       string // the user's Subject
+	Account      string
+	Retried      bool // the identical pair of an earlier answer
+}
+
+// pair is a fresh access and refresh token with the id of a new family, drawn
+// before a transaction begins.
+type pair struct {
+	access, refresh secret.Token
+	family          secret.ID
+}
+
+func newPair() pair {
+	return pair{access: secret.New(secret.AccessToken), refresh: secret.New(secret.RefreshToken), family: secret.NewID()}
+}
+
+func lineageOf(c Client, u User) lineage {
+	return lineage{client: c.ID, clientGeneration: c.Generation, user: u.ID, userGeneration: u.Generation, account: u.Account}
+}
+
+// IssueForPassword issues the first tokens of a new family to a client for a
+// user, both of whom have just proved who they are (RFC 6749 §4.3). Errors:
+// ErrDisabled when one of them was disabled meanwhile.
+func (s *Store) IssueForPassword(ctx context.Context, c Client, u User, scope Scope) (Issued, error) {
+	now, pair := s.Now(), newPair()
+	f := s.newFamily(lineageOf(c, u), scope, now, pair.family)
+	var issued Issued
+	err := s.db.Update(ctx, func(tx kv.Txn) (err error) {
+		if _, err = readParties(tx, f.lineage); err != nil {
+			return err
+		}
+		issued, err = s.issueFirst(tx, f, pair, now)
+		return err
+	})
+	if err != nil {
+		return Issued{}, fmt.Errorf("issue for password: %w", err)
+	}
+	return issued, nil
+}
+
+func (s *Store) newFamily(l lineage, scope Scope, now time.Time, id secret.ID) family {
+	return family{lineage: l, id: id, scope: scope, createdAt: now, expiresAt: now.Add(s.lives.Family)}
+}
+
+// issueFirst stores a new family and its first two tokens.
+func (s *Store) issueFirst(tx kv.Txn, f family, p pair, now time.Time) (Issued, error) {
+	if err := createFamily(tx, f); err != nil {
+		return Issued{}, err
+	}
+	ends, err := s.storePair(tx, f, p, f.scope, secret.Hash{}, now)
+	if err != nil {
+		return Issued{}, err
+	}
+	return f.issued(p.access, p.refresh, f.scope, ends.Sub(now)), nil
+}
+
+// storePair stores an access and a refresh token of the family and returns when
+// the access token ends. parent is the refresh token that they replace, if any.
+func (s *Store) storePair(tx kv.Txn, f family, p pair, accessScope Scope, parent secret.Hash, now time.Time) (time.Time, error) {
+	ends := earlier(now.Add(s.lives.AccessToken), f.expiresAt)
+	err := writeAccessToken(tx, accessToken{
+		lineage: f.lineage, hash: p.access.Hash(), family: f.id, scope: accessScope,
+		issuedAt: now, expiresAt: ends, confirms: parent,
+	})
+	if err != nil {
+		return time.Time{}, err
+	}
+	return ends, writeRefreshToken(tx, refreshToken{
+		hash: p.refresh.Hash(), family: f.id, parent: parent, scope: f.scope,
+		expiresAt: earlier(now.Add(s.lives.RefreshToken), f.expiresAt),
+	}, f.expiresAt)
+}
+
+func (f family) issued(access, refresh secret.Token, scope Scope, expiresIn time.Duration) Issued {
+	user := User{ID: f.user}
+	return Issued{AccessToken: access, RefreshToken: refresh, ExpiresIn: expiresIn, Scope: scope,
+		FamilyID: familyName(f.id), UserID: user.Subject(), Account: f.account}
+}
+
+// revokeFamilyOf revokes the family with that id; one that is gone needs none.
+func revokeFamilyOf(tx kv.Txn, id secret.ID, now time.Time, reason string) error {
+	f, err := readFamily(tx, id)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return revokeFamily(tx, f, now, reason)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

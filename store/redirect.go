@@ -1,0 +1,144 @@
+package store
+
+import (
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+const (
+	redirectURISizeMax  = 2048 // bytes
+	redirectURICountMax = 32   // of one client
+)
+
+// A private-use scheme is a reversed domain name, so that it holds a dot
+// (RFC 8252 §7.1).
+var privateScheme = regexp.MustCompile(`^[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+$`)
+
+// CheckRedirectURI refuses what may not be registered as a client's redirect
+// URI. Errors: *InvalidError with the way out.
+func CheckRedirectURI(uri string) error {
+	refuse := func(hint, reason string) error {
+		return invalid("redirect_uris", hint, "redirect URI %q %s", shorten(uri), reason)
+	}
+	if uri == "" || len(uri) > redirectURISizeMax {
+		return refuse("give a complete URI such as https://app.example/callback", "is empty or longer than 2048 bytes")
+	}
+	for i := range len(uri) {
+		if c := uri[i]; c <= ' ' || c >= 0x7f || strings.IndexByte("\"<>\\^`{|}", c) >= 0 {
+			return refuse("percent-encode it, and write an international host name in its xn-- form", "holds a character that a URI may not hold")
+		}
+	}
+	if strings.Contains(uri, "*") {
+		return refuse("register each URI in full; a port on a loopback address need not be named", "holds a wildcard")
+	}
+	if strings.Contains(uri, "#") {
+		return refuse("leave out the part from # on", "has a fragment (RFC 6749 §3.1.2)")
+	}
+	u, err := url.Parse(uri)
+	if err != nil || !u.IsAbs() {
+		return refuse("give a complete URI such as https://app.example/callback", "is not absolute")
+	}
+	if u.Scheme+":" != uri[:len(u.Scheme)+1] {
+		return refuse("write the scheme in lower case", "has a scheme in upper case")
+	}
+	switch u.Scheme {
+	case "https", "http":
+		return checkWebRedirect(u, refuse)
+	}
+	if !privateScheme.MatchString(u.Scheme) {
+		return refuse("use https, http on a loopback address, or a scheme that is a reversed domain name such as com.example.app", "has a scheme that is not for redirects")
+	}
+	return nil
+}
+
+func checkWebRedirect(u *url.URL, refuse func(hint, reason string) error) error {
+	host := u.Hostname()
+	switch {
+	case u.Opaque != "" || host == "":
+		return refuse("write it as "+u.Scheme+"://host/path", "names no host")
+	case u.User != nil:
+		return refuse("leave out what stands before the @", "carries a user name")
+	case host != strings.ToLower(host):
+		return refuse("write the host in lower case", "has a host in upper case")
+	case strings.HasSuffix(host, "."):
+		return refuse("leave out the dot at the end of the host", "has a host that ends with a dot")
+	case u.Scheme == "http" && !isLoopback(host):
+		return refuse("use https, or http on 127.0.0.1, [::1] or localhost", "is plain http on a host that is not this machine")
+	}
+	return nil
+}
+
+// isLoopback reports whether host names the machine itself.
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback() && ip.Zone() == ""
+}
+
+// MatchRedirectURI reports whether a client that registered the one may be sent
+// to the other: they are the same byte for byte (RFC 9700 §2.1), but for the
+// port of an http loopback address (RFC 8252 §7.3), since a native app cannot
+// know beforehand which port will be free.
+func MatchRedirectURI(registered, asked string) bool {
+	if registered == asked {
+		return true
+	}
+	if len(asked) > redirectURISizeMax {
+		return false
+	}
+	head, tail, ok := cutLoopbackPort(registered)
+	if !ok {
+		return false
+	}
+	askedHead, askedTail, ok := cutLoopbackPort(asked)
+	return ok && head == askedHead && tail == askedTail
+}
+
+// cutLoopbackPort splits an http loopback URI around its port. It works on the
+// text, not on a parsed URL, so that nothing is normalised on the way.
+func cutLoopbackPort(uri string) (head, tail string, ok bool) {
+	for _, origin := range []string{"http://127.0.0.1", "http://[::1]", "http://localhost"} {
+		rest, found := strings.CutPrefix(uri, origin)
+		if !found {
+			continue
+		}
+		if port, found := strings.CutPrefix(rest, ":"); found {
+			digits := strings.IndexFunc(port, func(r rune) bool { return r < '0' || r > '9' })
+			if digits < 0 {
+				digits = len(port)
+			}
+			if !isPort(port[:digits]) {
+				return "", "", false
+			}
+			rest = port[digits:]
+		}
+		if rest == "" || rest[0] == '/' || rest[0] == '?' {
+			return origin, rest, true
+		}
+		return "", "", false
+	}
+	return "", "", false
+}
+
+func isPort(digits string) bool {
+	if digits == "" || len(digits) > 5 || digits[0] == '0' {
+		return false
+	}
+	n := 0
+	for _, d := range digits {
+		n = n*10 + int(d-'0')
+	}
+	return n <= 65535
+}
+
+func shorten(text string) string {
+	const max = 100
+	if len(text) <= max {
+		return text
+	}
+	return text[:max] + "…"
+}

@@ -1,0 +1,131 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/secret"
+)
+
+// Session is a browser sign-in.
+type Session struct {
+	User            User
+	AuthenticatedAt time.Time
+	SeenAt          time.Time // within the last few minutes of being exact
+	ExpiresAt       time.Time // at the latest; SessionIdle after SeenAt otherwise
+
+	hash       secret.Hash
+	user       secret.ID
+	generation uint64
+	createdAt  time.Time
+}
+
+const sessionRecord = 1
+
+// seenEvery is how often a session's or a family's last use is written down: a
+// read that wrote each time would make every request wait for a disk.
+const seenEvery = 5 * time.Minute
+
+// CreateSession begins a sign-in for a user who has just proved a password, and
+// ends the one that the browser held before, if any: a session id never
+// survives a sign-in. Errors: ErrDisabled when the user was disabled or given
+// another password meanwhile, ErrNotFound.
+func (s *Store) CreateSession(ctx context.Context, u User, old secret.Token) (secret.Token, Session, error) {
+	token, now := secret.New(secret.SessionToken), s.Now()
+	sn := Session{User: u, AuthenticatedAt: now, SeenAt: now, ExpiresAt: now.Add(s.lives.Session),
+		hash: token.Hash(), user: u.ID, generation: u.Generation, createdAt: now}
+	err := s.db.Update(ctx, func(tx kv.Txn) error {
+		current, err := readUser(tx, u.ID)
+		if err != nil {
+			return err
+		}
+		if !current.DisabledAt.IsZero() || current.Generation != u.Generation {
+			return ErrDisabled
+		}
+		if !old.IsZero() {
+			if err := deleteSession(tx, old.Hash()); err != nil {
+				return err
+			}
+		}
+		if err := tx.Set(userSessionsKey(u.ID).hash(sn.hash), nil, sn.ExpiresAt); err != nil {
+			return err
+		}
+		return writeSession(tx, sn)
+	})
+	if err != nil {
+		return secret.Token{}, Session{}, fmt.Errorf("create session: %w", err)
+	}
+	return token, sn, nil
+}
+
+// FindSession returns the live session of that token with its user, and notes
+// that it was seen. Errors: ErrNotFound for every reason there is.
+func (s *Store) FindSession(ctx context.Context, token secret.Token) (sn Session, err error) {
+	err = s.db.View(ctx, func(r kv.Reader) error {
+		if sn, err = readSession(r, token.Hash()); err != nil {
+			return err
+		}
+		sn.User, err = readUser(r, sn.user)
+		return err
+	})
+	if err == nil && !s.isLive(sn) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Session{}, fmt.Errorf("find session: %w", err)
+	}
+	if s.Now().Sub(sn.SeenAt) >= seenEvery {
+		s.marks.sessionSeen(sn.hash)
+	}
+	return sn, nil
+}
+
+func (s *Store) isLive(sn Session) bool {
+	now := s.Now()
+	return now.Before(sn.ExpiresAt) && now.Before(sn.SeenAt.Add(s.lives.SessionIdle)) &&
+		sn.User.DisabledAt.IsZero() && sn.User.Generation == sn.generation
+}
+
+// DeleteSession ends a sign-in. One that is not there is no error.
+func (s *Store) DeleteSession(ctx context.Context, token secret.Token) error {
+	err := s.db.Update(ctx, func(tx kv.Txn) error { return deleteSession(tx, token.Hash()) })
+	if err != nil {
+		return fmt.Errorf("delete session: %w", err)
+	}
+	return nil
+}
+
+func deleteSession(tx kv.Txn, h secret.Hash) error {
+	sn, err := readSession(tx, h)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return deleteKeys(tx, sessionKey(h), userSessionsKey(sn.user).hash(h))
+}
+
+func readSession(r kv.Reader, h secret.Hash) (Session, error) {
+	v, err := r.Get(sessionKey(h))
+	if err != nil {
+		return Session{}, found(err)
+	}
+	d := newDecoder("session", sessionRecord, v)
+	sn := Session{hash: h, user: d.id(), generation: d.uint(), createdAt: d.time(), AuthenticatedAt: d.time(), SeenAt: d.time(), ExpiresAt: d.time()}
+	return sn, d.done()
+}
+
+func writeSession(tx kv.Txn, sn Session) error {
+	e := newEncoder(sessionRecord)
+	e.id(sn.user)
+	e.uint(sn.generation)
+	e.time(sn.createdAt)
+	e.time(sn.AuthenticatedAt)
+	e.time(sn.SeenAt)
+	e.time(sn.ExpiresAt)
+	return tx.Set(sessionKey(sn.hash), e.b, sn.ExpiresAt)
+}
