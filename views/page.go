@@ -69,6 +69,15 @@ func visible(s string) string {
 	return b.String()
 }
 
+// visibleLines is visible for a text of several lines.
+func visibleLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		lines[i] = visible(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
 func disguises(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }

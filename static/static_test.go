@@ -1,0 +1,179 @@
+package static_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"math"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"tollhouse/static"
+)
+
+var names = []string{"style.css", "icon.svg"}
+
+func TestPath(t *testing.T) {
+	t.Parallel()
+	for _, name := range names {
+		t.Run("changes_with_the_bytes_of_"+name, func(t *testing.T) {
+			t.Parallel()
+			content, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum := sha256.Sum256(content)
+			base, ext, _ := strings.Cut(name, ".")
+			want := "/static/" + base + "." + hex.EncodeToString(sum[:6]) + "." + ext
+			if got := static.Path(name); got != want {
+				t.Errorf("Path(%q) = %q, want %q", name, got, want)
+			}
+		})
+	}
+	t.Run("panics_on_a_name_that_we_never_gave", func(t *testing.T) {
+		t.Parallel()
+		defer func() {
+			if recover() == nil {
+				t.Error("Path of an unknown asset returned, want panic")
+			}
+		}()
+		static.Path("script.js")
+	})
+}
+
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, wantType string }{
+		{"style.css", "text/css; charset=utf-8"},
+		{"icon.svg", "image/svg+xml"},
+	} {
+		t.Run("answers_for_"+test.name, func(t *testing.T) {
+			t.Parallel()
+			want, err := os.ReadFile(test.name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			content, contentType, ok := static.Open(static.Path(test.name))
+			if !ok || contentType != test.wantType || string(content) != string(want) {
+				t.Errorf("Open(Path(%q)) = %d bytes, %q, %v; want the file, %q, true", test.name, len(content), contentType, ok, test.wantType)
+			}
+		})
+	}
+	t.Run("attack_92_nothing_else_exists", func(t *testing.T) {
+		t.Parallel()
+		style := static.Path("style.css")
+		for _, path := range []string{
+			"", "/", "/static", "/static/", "/static/style.css", "/static/static.go", "/static/../main.go",
+			"/static/%2e%2e/main.go", `/static/..\main.go`, "/static/..%5cmain.go", "style.css",
+			style + "\x00", "/" + style, style + "/", strings.TrimPrefix(style, "/"), strings.ToUpper(style),
+			"/static/./" + strings.TrimPrefix(style, static.Prefix),
+		} {
+			if content, contentType, ok := static.Open(path); ok || content != nil || contentType != "" {
+				t.Errorf("Open(%q) = %d bytes, %q, %v; want nothing", path, len(content), contentType, ok)
+			}
+		}
+	})
+}
+
+// TestStyle keeps the sheet to its own rules.
+func TestStyle(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile("style.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sheet := regexp.MustCompile(`(?s)/\*.*?\*/`).ReplaceAllString(string(content), "")
+
+	t.Run("writes_no_colour_below_the_tokens", func(t *testing.T) {
+		t.Parallel()
+		for line := range strings.Lines(sheet) {
+			line = strings.TrimSpace(line)
+			if strings.HasPrefix(line, "--") {
+				continue
+			}
+			if m := regexp.MustCompile(`#[0-9a-f]{3,8}\b|\b(rgb|hsl|oklch)a?\(`).FindString(line); m != "" {
+				t.Errorf("colour %q in %q, want a token", m, line)
+			}
+		}
+	})
+	t.Run("fetches_nothing_and_forces_nothing", func(t *testing.T) {
+		t.Parallel()
+		for _, word := range []string{"url(", "@import", "@font-face", "!important", "expression(", "//"} {
+			if strings.Contains(sheet, word) {
+				t.Errorf("the style sheet says %q", word)
+			}
+		}
+	})
+	t.Run("names_no_token_that_is_missing", func(t *testing.T) {
+		t.Parallel()
+		for _, m := range regexp.MustCompile(`var\((--[a-z0-9-]+)\)`).FindAllStringSubmatch(sheet, -1) {
+			if !strings.Contains(sheet, m[1]+":") {
+				t.Errorf("%s is used and never set", m[1])
+			}
+		}
+	})
+}
+
+// TestContrast measures the tokens as WCAG 2.2 does: 4.5:1 for text (1.4.3),
+// 3:1 for the edges of fields and the focus ring (1.4.11).
+func TestContrast(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile("style.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	light, dark, ok := strings.Cut(string(content), "prefers-color-scheme: dark")
+	if !ok {
+		t.Fatal("the style sheet has no dark scheme")
+	}
+	pairs := []struct {
+		over, under string
+		wantRatio   float64
+	}{
+		{"text", "paper", 4.5}, {"text", "surface", 4.5}, {"text", "tint", 4.5},
+		{"soft", "paper", 4.5}, {"soft", "surface", 4.5},
+		{"accent", "paper", 4.5}, {"accent", "surface", 4.5}, {"accent", "tint", 4.5},
+		{"on-accent", "accent", 4.5}, {"on-accent", "accent-over", 4.5},
+		{"danger", "danger-tint", 4.5},
+		{"soft", "surface", 3}, {"danger", "surface", 3},
+		{"focus", "paper", 3}, {"focus", "surface", 3}, {"focus", "tint", 3},
+	}
+	for scheme, sheet := range map[string]string{"light": light, "dark": dark} {
+		for _, p := range pairs {
+			t.Run(scheme+"_"+p.over+"_on_"+p.under, func(t *testing.T) {
+				t.Parallel()
+				got := ratio(luminance(t, sheet, p.over), luminance(t, sheet, p.under))
+				if got < p.wantRatio {
+					t.Errorf("contrast = %.2f, want at least %.1f", got, p.wantRatio)
+				}
+			})
+		}
+	}
+}
+
+func ratio(a, b float64) float64 {
+	return (max(a, b) + 0.05) / (min(a, b) + 0.05)
+}
+
+// luminance is WCAG's relative luminance of a token.
+func luminance(t *testing.T, sheet, token string) float64 {
+	t.Helper()
+	m := regexp.MustCompile(`--` + token + `: #([0-9a-f]{6});`).FindStringSubmatch(sheet)
+	if m == nil {
+		t.Fatalf("no token --%s with a six-digit colour", token)
+	}
+	rgb, err := strconv.ParseUint(m[1], 16, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	linear := func(channel uint64) float64 {
+		c := float64(channel) / 255
+		if c <= 0.04045 {
+			return c / 12.92
+		}
+		return math.Pow((c+0.055)/1.055, 2.4)
+	}
+	return 0.2126*linear(rgb>>16&255) + 0.7152*linear(rgb>>8&255) + 0.0722*linear(rgb&255)
+}

@@ -1,0 +1,148 @@
+package views_test
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"tollhouse/static"
+	"tollhouse/views"
+)
+
+// layoutTimeout bounds the whole of TestLayout; it takes about 4 s.
+const layoutTimeout = 60 * time.Second
+
+// measured is what a browser says of a page that it has laid out.
+const measured = `(() => {
+	const box = e => e.getBoundingClientRect();
+	const tag = e => e.outerHTML.slice(0, 80);
+	const card = box(document.querySelector('main'));
+	const shown = [...document.querySelectorAll('main *')].filter(e => box(e).width > 0);
+	const controls = [...document.querySelectorAll('input:not([type=hidden]), button, .button, .who a, .links a')];
+	const decisions = [...document.querySelectorAll('[name=decision]')].map(e => box(e).width + ' by ' + box(e).height);
+	return {
+		styled: getComputedStyle(document.querySelector('main')).borderTopWidth == '1px',
+		over: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+		outside: shown.filter(e => box(e).right > card.right || box(e).left < card.left || (e.tagName != 'INPUT' && e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0)).map(tag),
+		low: controls.filter(e => box(e).height < 44).map(tag),
+		decisions: new Set(decisions).size,
+	}
+})()`
+
+type measures struct {
+	Styled    bool     `json:"styled"`    // the style sheet took hold
+	Over      float64  `json:"over"`      // pixels that the page scrolls sideways
+	Outside   []string `json:"outside"`   // elements that leave the card, or whose text leaves them
+	Low       []string `json:"low"`       // controls lower than 44 px
+	Decisions int      `json:"decisions"` // different sizes of Deny and Allow
+}
+
+// TestLayout lays every screen out in Chromium, with words that are hard to
+// place, as wide as a desk, a telephone, and a telephone at 200 %.
+func TestLayout(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	for kind, words := range map[string]string{
+		"everyday":      "Larkspur Bookkeeping",
+		"one_long_word": strings.Repeat("Abfallbeseitigung", 15),
+		"long_url":      "https://books.larkspurtea.example/callback?" + strings.Repeat("value=0123456789&", 30),
+		"right_to_left": "مخبز الزاوية للحسابات \u202e حساب",
+		"wide_letters":  strings.Repeat("税理士法人", 12),
+	} {
+		for screen, address := range writeSite(t, t.TempDir(), words) {
+			t.Run(screen+"_"+kind, func(t *testing.T) {
+				if err := chromedp.Do(browser, chromedp.Navigate(address)); err != nil {
+					t.Fatal(err)
+				}
+				for _, width := range []int64{1100, 375, 187} {
+					checkLayout(t, browser, width)
+				}
+			})
+		}
+	}
+}
+
+func checkLayout(t *testing.T, browser context.Context, width int64) {
+	t.Helper()
+	var got measures
+	err := chromedp.Do(browser, chromedp.EmulateViewport(width, 760))
+	if err == nil {
+		got, err = chromedp.Run(browser, chromedp.Evaluate[measures](measured))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !got.Styled {
+		t.Fatal("the style sheet did not load")
+	}
+	if got.Over > 0 {
+		t.Errorf("%d px: page scrolls sideways by %v px", width, got.Over)
+	}
+	if len(got.Outside) > 0 {
+		t.Errorf("%d px: outside the card or their own box: %q", width, got.Outside)
+	}
+	if len(got.Low) > 0 {
+		t.Errorf("%d px: lower than 44 px: %q", width, got.Low)
+	}
+	if got.Decisions > 1 {
+		t.Errorf("%d px: Deny and Allow differ in size", width)
+	}
+}
+
+// writeSite renders every screen below dir, beside its assets, for a browser
+// to read without a server. It returns their addresses.
+func writeSite(t *testing.T, dir, words string) map[string]string {
+	t.Helper()
+	if err := os.Mkdir(filepath.Join(dir, "static"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"style.css", "icon.svg"} {
+		content, _, _ := static.Open(static.Path(name))
+		if err := os.WriteFile(filepath.Join(dir, static.Path(name)), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	addresses := map[string]string{}
+	for screen, c := range screens(views.Page{Base: dir, Host: "pay.larkspurtea.example"}, words) {
+		path := filepath.Join(dir, strings.ReplaceAll(screen, " ", "-")+".html")
+		if err := os.WriteFile(path, []byte(render(t, c)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		addresses[screen] = (&url.URL{Scheme: "file", Path: path}).String()
+	}
+	return addresses
+}
+
+// startBrowser returns a tab of a fresh Chromium, or skips where there is
+// none.
+func startBrowser(t *testing.T) context.Context {
+	t.Helper()
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("chromium is not installed")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), layoutTimeout)
+	t.Cleanup(cancel)
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(chromium),
+		chromedp.NoSandbox,
+		chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true),
+		chromedp.Flag("disable-component-update", true),
+	)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return ctx
+}

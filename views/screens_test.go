@@ -1,0 +1,145 @@
+package views_test
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/a-h/templ"
+
+	"tollhouse/views"
+)
+
+// screens draws every screen in every state that changes its structure, each
+// string that somebody else may have written being s.
+func screens(p views.Page, s string) map[string]templ.Component {
+	p.RequestID = s
+	dev := p
+	dev.Dev = true
+	details := []views.Detail{{Label: "Address sent", Value: s}, {Label: "Application", Value: s}}
+	links := []views.Link{{Label: s, Href: "/", Note: s}, {Label: s, Href: "/"}}
+	consent := views.ConsentProps{
+		Page: p, ClientName: s, Username: s, NotYouURL: "/oauth/v2/auth?prompt=login", Permissions: []string{s, s},
+		Account: s, GoesTo: s, Action: "/oauth/v2/auth/decision", Ticket: s,
+	}
+	withAccount := consent
+	withAccount.AccountURL = "/account"
+	return map[string]templ.Component{
+		"login": views.Login(views.LoginProps{
+			Page: p, ClientName: s, Action: "/login", Query: s, FormToken: s,
+		}),
+		"login after a refusal": views.Login(views.LoginProps{
+			Page: p, ClientName: s, Action: "/login", Query: s, FormToken: s, Username: s, Error: s,
+		}),
+		"login in dev": views.Login(views.LoginProps{
+			Page: dev, Action: "/login", FormToken: s, Notice: s, DemoUsername: s, DemoPassword: s,
+		}),
+		"consent":                 views.Consent(consent),
+		"consent with an account": views.Consent(withAccount),
+		"error":                   views.Error(views.ErrorProps{Page: p, Title: s, Message: s}),
+		"error with everything": views.Error(views.ErrorProps{
+			Page: dev, Title: s, Message: s, Next: s, Details: details, ForDeveloper: s, Command: s, Links: links,
+		}),
+		"home": views.Home(views.HomeProps{
+			Page: p, SignInURL: "/login", Links: links, Version: s,
+		}),
+		"home signed in, in dev": views.Home(views.HomeProps{
+			Page: dev, Username: s, SignOutURL: "/logout", FormToken: s,
+			Steps: []views.Step{{Title: s, Command: s}}, Links: links, Version: s,
+		}),
+	}
+}
+
+func render(t *testing.T, c templ.Component) string {
+	t.Helper()
+	var b strings.Builder
+	if err := c.Render(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// An element is one start tag of a page.
+type element struct {
+	name  string
+	attrs map[string]string
+	order []string // names of attrs as they stand
+	text  string   // everything between its tags, tags taken out
+}
+
+func (e element) has(attr string) bool {
+	_, ok := e.attrs[attr]
+	return ok
+}
+
+// elements lists the start tags of page in order. It fails on a page whose
+// tags do not close each other.
+func elements(t *testing.T, page string) []element {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(page))
+	d.Strict = false
+	d.AutoClose = xml.HTMLAutoClose
+	d.Entity = xml.HTMLEntity
+	var all []element
+	var open []int
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("%v\n%s", err, page)
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			e := element{name: token.Name.Local, attrs: map[string]string{}}
+			for _, a := range token.Attr {
+				e.attrs[a.Name.Local] = a.Value
+				e.order = append(e.order, a.Name.Local)
+			}
+			open = append(open, len(all))
+			all = append(all, e)
+		case xml.EndElement:
+			open = open[:len(open)-1]
+			if slices.Contains([]string{"a", "bdi", "code", "span"}, token.Name.Local) {
+				continue
+			}
+			for _, i := range open {
+				all[i].text += " " // what follows a block begins on its own line
+			}
+		case xml.CharData:
+			for _, i := range open {
+				all[i].text += string(token)
+			}
+		}
+	}
+}
+
+func named(all []element, name string) []element {
+	var found []element
+	for _, e := range all {
+		if e.name == name {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+func byAttr(t *testing.T, all []element, attr, value string) element {
+	t.Helper()
+	for _, e := range all {
+		if e.attrs[attr] == value {
+			return e
+		}
+	}
+	t.Fatalf("no element has %s=%q", attr, value)
+	return element{}
+}
+
+// squeeze reads text as a browser shows it.
+func squeeze(text string) string {
+	return strings.Join(strings.Fields(text), " ")
+}

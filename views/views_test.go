@@ -1,0 +1,350 @@
+package views_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"tollhouse/views"
+)
+
+var page = views.Page{Host: "pay.larkspurtea.example", RequestID: "req_0123456789"}
+
+func TestEveryScreen(t *testing.T) {
+	t.Parallel()
+	for screen, c := range screens(page, "words") {
+		all := elements(t, render(t, c))
+		t.Run(screen+"_has_landmarks_and_a_title", func(t *testing.T) {
+			t.Parallel()
+			if got := byAttr(t, all, "lang", "en").name; got != "html" {
+				t.Errorf("lang is on <%s>, want <html>", got)
+			}
+			for _, name := range []string{"header", "main", "footer", "h1", "title"} {
+				if n := len(named(all, name)); n != 1 {
+					t.Errorf("page has %d <%s>, want 1", n, name)
+				}
+			}
+			if title := named(all, "title")[0].text; !strings.HasSuffix(title, " – tollhouse") {
+				t.Errorf("title is %q, want it to end in the name of the house", title)
+			}
+			if footer := squeeze(named(all, "footer")[0].text); !strings.Contains(footer, page.Host) {
+				t.Errorf("footer says %q, want the host", footer)
+			}
+		})
+		t.Run(screen+"_labels_every_control", func(t *testing.T) {
+			t.Parallel()
+			ids := map[string]int{}
+			for _, e := range all {
+				if e.has("id") {
+					ids[e.attrs["id"]]++
+				}
+			}
+			for id, n := range ids {
+				if n > 1 {
+					t.Errorf("%d elements have the id %q", n, id)
+				}
+			}
+			for _, input := range named(all, "input") {
+				if input.attrs["type"] != "hidden" {
+					byAttr(t, all, "for", input.attrs["id"])
+				}
+				if ref := input.attrs["aria-describedby"]; ref != "" && ids[ref] != 1 {
+					t.Errorf("%s is described by %q, which is not there", input.attrs["name"], ref)
+				}
+			}
+			for _, svg := range named(all, "svg") {
+				if svg.attrs["aria-hidden"] != "true" {
+					t.Error("a drawing is read aloud")
+				}
+			}
+		})
+		t.Run(screen+"_has_at_most_one_filled_button", func(t *testing.T) {
+			t.Parallel()
+			n := 0
+			for _, e := range all {
+				if slices.Contains(strings.Fields(e.attrs["class"]), "filled") {
+					n++
+				}
+			}
+			if n > 1 {
+				t.Errorf("%d filled buttons, want one", n)
+			}
+		})
+		t.Run(screen+"_posts_every_form", func(t *testing.T) {
+			t.Parallel()
+			for _, form := range named(all, "form") {
+				if form.attrs["method"] != "post" {
+					t.Errorf("form is sent by %q, want post", form.attrs["method"])
+				}
+			}
+		})
+	}
+}
+
+// TestThemeColours: a browser paints its own bars in these before it has read
+// the style sheet.
+func TestThemeColours(t *testing.T) {
+	t.Parallel()
+	sheet, err := os.ReadFile("../static/style.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, m := range regexp.MustCompile(`--paper: (#[0-9a-f]{6})`).FindAllStringSubmatch(string(sheet), -1) {
+		want = append(want, m[1])
+	}
+	var got []string
+	for _, e := range named(elements(t, render(t, views.Login(views.LoginProps{}))), "meta") {
+		if e.attrs["name"] == "theme-color" {
+			got = append(got, e.attrs["content"])
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("theme colours = %q, want the paper of both schemes, %q", got, want)
+	}
+}
+
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	fresh := views.LoginProps{
+		Page: page, ClientName: "Larkspur Bookkeeping", Action: "/login",
+		Query: "state=a+b%26%3D%23%25%C3%A9&state=<2>", FormToken: "tok",
+	}
+	refused := fresh
+	refused.Username, refused.Error = "harriet.voss", "That username and password do not match."
+
+	t.Run("says_for_whom", func(t *testing.T) {
+		t.Parallel()
+		all := elements(t, render(t, views.Login(fresh)))
+		if got := squeeze(named(all, "main")[0].text); !strings.HasPrefix(got, "Sign in to continue to Larkspur Bookkeeping ") {
+			t.Errorf("screen begins %q", got)
+		}
+	})
+	t.Run("carries_the_query_verbatim", func(t *testing.T) {
+		t.Parallel()
+		all := elements(t, render(t, views.Login(fresh)))
+		if got := byAttr(t, all, "name", "query").attrs["value"]; got != fresh.Query {
+			t.Errorf("query = %q, want %q", got, fresh.Query)
+		}
+		if got := byAttr(t, all, "name", "form_token").attrs["value"]; got != fresh.FormToken {
+			t.Errorf("form_token = %q, want %q", got, fresh.FormToken)
+		}
+	})
+	t.Run("names_its_fields_for_password_managers", func(t *testing.T) {
+		t.Parallel()
+		all := elements(t, render(t, views.Login(fresh)))
+		username, password := byAttr(t, all, "name", "username"), byAttr(t, all, "name", "password")
+		for attr, want := range map[string]string{"autocomplete": "username", "autocapitalize": "none", "spellcheck": "false", "type": "text"} {
+			if got := username.attrs[attr]; got != want {
+				t.Errorf("username %s = %q, want %q", attr, got, want)
+			}
+		}
+		for attr, want := range map[string]string{"autocomplete": "current-password", "type": "password"} {
+			if got := password.attrs[attr]; got != want {
+				t.Errorf("password %s = %q, want %q", attr, got, want)
+			}
+		}
+		if password.has("value") {
+			t.Error("the password field has a value")
+		}
+		if !username.has("required") || !password.has("required") {
+			t.Error("a field may be left empty")
+		}
+		if !username.has("autofocus") || password.has("autofocus") || username.has("aria-invalid") {
+			t.Error("a fresh form must begin at the username, unmarked")
+		}
+	})
+	t.Run("a_refusal_keeps_the_username_and_goes_on_at_the_password", func(t *testing.T) {
+		t.Parallel()
+		all := elements(t, render(t, views.Login(refused)))
+		alert := byAttr(t, all, "role", "alert")
+		if alert.text != refused.Error {
+			t.Errorf("alert = %q, want %q", alert.text, refused.Error)
+		}
+		for _, name := range []string{"username", "password"} {
+			field := byAttr(t, all, "name", name)
+			if field.attrs["aria-invalid"] != "true" || field.attrs["aria-describedby"] != alert.attrs["id"] {
+				t.Errorf("%s is not tied to the alert: %v", name, field.attrs)
+			}
+		}
+		username, password := byAttr(t, all, "name", "username"), byAttr(t, all, "name", "password")
+		if username.attrs["value"] != "harriet.voss" || username.has("autofocus") || !password.has("autofocus") {
+			t.Error("the username is not kept, or the form does not go on at the password")
+		}
+		if got := named(all, "title")[0].text; got != "Error: Sign in – tollhouse" {
+			t.Errorf("title = %q", got)
+		}
+	})
+	t.Run("a_notice_marks_no_field", func(t *testing.T) {
+		t.Parallel()
+		waiting := fresh
+		waiting.Notice = "Too many attempts. Wait a minute."
+		all := elements(t, render(t, views.Login(waiting)))
+		if got := byAttr(t, all, "role", "status").text; got != waiting.Notice {
+			t.Errorf("notice = %q", got)
+		}
+		if byAttr(t, all, "name", "username").has("aria-invalid") {
+			t.Error("the username is marked invalid")
+		}
+	})
+	t.Run("demo_credentials_show_in_dev_only", func(t *testing.T) {
+		t.Parallel()
+		demo := fresh
+		demo.DemoUsername, demo.DemoPassword = "demo", "open-sesame"
+		if strings.Contains(render(t, views.Login(demo)), "open-sesame") {
+			t.Error("a lasting instance shows a password")
+		}
+		demo.Dev = true
+		if !strings.Contains(render(t, views.Login(demo)), "open-sesame") {
+			t.Error("dev does not show the demo password")
+		}
+	})
+}
+
+func TestConsent(t *testing.T) {
+	t.Parallel()
+	props := views.ConsentProps{
+		Page: page, ClientName: "Larkspur Bookkeeping", Username: "harriet.voss",
+		NotYouURL:   "/oauth/v2/auth?prompt=login",
+		Permissions: []string{views.ScopeWords("events:read"), views.ScopeWords("resources:read")},
+		Account:     "Larkspur Tea Room", GoesTo: "books.larkspurtea.example",
+		Action: "/oauth/v2/auth/decision", Ticket: "sealed", AccountURL: "/account",
+	}
+	all := elements(t, render(t, views.Consent(props)))
+
+	t.Run("oauth_row_79_says_who_what_where", func(t *testing.T) {
+		t.Parallel()
+		want := "Allow Larkspur Bookkeeping to use your account? Signed in as harriet.voss Not you? It will be able to " +
+			"Read the events of your account Read customers, transactions, payment accounts and invoices " +
+			"Account Larkspur Tea Room Then goes to books.larkspurtea.example Deny Allow " +
+			"You can take this back at any time under Your account."
+		if got := squeeze(named(all, "main")[0].text); got != want {
+			t.Errorf("screen says %q,\nwant %q", got, want)
+		}
+	})
+	t.Run("deny_and_allow_are_two_buttons_of_one_form_deny_first", func(t *testing.T) {
+		t.Parallel()
+		if n := len(named(all, "form")); n != 1 {
+			t.Fatalf("%d forms, want 1", n)
+		}
+		buttons := named(all, "button")
+		if len(buttons) != 2 {
+			t.Fatalf("%d buttons, want 2", len(buttons))
+		}
+		for i, want := range []struct{ text, value string }{{"Deny", "deny"}, {"Allow", "allow"}} {
+			b := buttons[i]
+			if b.text != want.text || b.attrs["value"] != want.value || b.attrs["name"] != "decision" || b.attrs["type"] != "submit" {
+				t.Errorf("button %d = %q %v, want %v", i, b.text, b.attrs, want)
+			}
+			for _, attr := range []string{"autofocus", "tabindex", "hidden", "disabled"} {
+				if b.has(attr) {
+					t.Errorf("%s has %s", b.text, attr)
+				}
+			}
+		}
+		if got := byAttr(t, all, "name", "ticket").attrs["value"]; got != "sealed" {
+			t.Errorf("ticket = %q", got)
+		}
+	})
+	t.Run("promises_no_page_that_is_not_there", func(t *testing.T) {
+		t.Parallel()
+		without := props
+		without.AccountURL = ""
+		text := squeeze(named(elements(t, render(t, views.Consent(without))), "main")[0].text)
+		if strings.Contains(text, "Your account") || !strings.Contains(text, "Whoever runs this server can take this back at any time.") {
+			t.Errorf("screen says %q", text)
+		}
+	})
+}
+
+func TestError(t *testing.T) {
+	t.Parallel()
+	const sent = "https://books.larkspurtea.example/cb/?x=<1>&y"
+	all := elements(t, render(t, views.Error(views.ErrorProps{
+		Page: page, Title: "This address is not registered", Message: "You did nothing wrong.", Next: "Tell whoever runs it.",
+		Details: []views.Detail{{Label: "Address sent", Value: sent}},
+		Command: "tollhouse client update c1 --redirect-uri '" + sent + "'",
+	})))
+	t.Run("oauth_row_61_shows_what_was_sent_and_not_as_a_link", func(t *testing.T) {
+		t.Parallel()
+		if got := named(all, "dd")[0].text; got != sent {
+			t.Errorf("detail = %q, want %q", got, sent)
+		}
+		if n := len(named(all, "a")); n != 0 {
+			t.Errorf("page has %d links, want none", n)
+		}
+		if got := named(all, "pre")[0].text; got != "tollhouse client update c1 --redirect-uri '"+sent+"'" {
+			t.Errorf("command = %q", got)
+		}
+	})
+	t.Run("shows_the_request_id", func(t *testing.T) {
+		t.Parallel()
+		if got := byAttr(t, all, "class", "reference").text; got != page.RequestID {
+			t.Errorf("reference = %q, want %q", got, page.RequestID)
+		}
+	})
+}
+
+func TestHome(t *testing.T) {
+	t.Parallel()
+	props := views.HomeProps{
+		Page: page, SignInURL: "/login", SignOutURL: "/logout", FormToken: "tok", Version: "1.2.3",
+		Steps: []views.Step{{Title: "Take a token", Command: "curl \\\n  -d grant_type=password"}},
+		Links: []views.Link{{Label: "Metadata", Href: "/.well-known/oauth-authorization-server", Note: "for machines"}},
+	}
+	t.Run("offers_sign_in_to_a_stranger", func(t *testing.T) {
+		t.Parallel()
+		all := elements(t, render(t, views.Home(props)))
+		if got := byAttr(t, all, "href", "/login").text; got != "Sign in" {
+			t.Errorf("link says %q", got)
+		}
+		if len(named(all, "form")) != 0 {
+			t.Error("a stranger can sign out")
+		}
+	})
+	t.Run("signs_out_by_post", func(t *testing.T) {
+		t.Parallel()
+		in := props
+		in.Username = "harriet.voss"
+		all := elements(t, render(t, views.Home(in)))
+		form := byAttr(t, all, "action", "/logout")
+		if form.attrs["method"] != "post" || byAttr(t, all, "name", "form_token").attrs["value"] != "tok" {
+			t.Errorf("sign-out form = %v", form.attrs)
+		}
+		if got := squeeze(named(all, "main")[0].text); !strings.Contains(got, "Signed in as harriet.voss") {
+			t.Errorf("page says %q", got)
+		}
+	})
+	t.Run("says_what_it_is", func(t *testing.T) {
+		t.Parallel()
+		for dev, want := range map[bool]string{true: "dev", false: "serve"} {
+			mode := props
+			mode.Dev = dev
+			if got := byAttr(t, elements(t, render(t, views.Home(mode))), "class", "badge").text; got != want {
+				t.Errorf("badge = %q, want %q", got, want)
+			}
+		}
+	})
+	t.Run("steps_copy_as_they_are", func(t *testing.T) {
+		t.Parallel()
+		if got := named(elements(t, render(t, views.Home(props))), "pre")[0].text; got != props.Steps[0].Command {
+			t.Errorf("step = %q, want %q", got, props.Steps[0].Command)
+		}
+	})
+}
+
+func TestScopeWords(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ scope, want string }{
+		{"events:read", "Read the events of your account"},
+		{"resources:read", "Read customers, transactions, payment accounts and invoices"},
+		{"resources:write", "Create, change and delete customers, transactions, payment accounts and invoices"},
+		{"new:scope", "new:scope"},
+	} {
+		if got := views.ScopeWords(test.scope); got != test.want {
+			t.Errorf("ScopeWords(%q) = %q, want %q", test.scope, got, test.want)
+		}
+	}
+}
