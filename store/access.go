@@ -33,7 +33,13 @@ type Principal struct {
 	Scope      Scope
 	IssuedAt   time.Time
 	ExpiresAt  time.Time
+
+	narrowed Scope // of the client, as it stands now
 }
+
+// Allows reports whether the token gives every permission that need states. A
+// client that was narrowed since is held to what it may do now.
+func (p Principal) Allows(need Scope) bool { return p.Scope.Covers(need) && p.narrowed.Covers(need) }
 
 const accessTokenRecord = 1
 
@@ -72,7 +78,7 @@ func (s *Store) FindPrincipal(ctx context.Context, token secret.Token) (Principa
 	return Principal{
 		Account: t.account, UserID: p.user.Subject(), Username: p.user.Username,
 		ClientID: p.client.ID, ClientName: p.client.Name, FamilyID: familyName(t.family),
-		Scope: t.scope, IssuedAt: t.issuedAt, ExpiresAt: t.expiresAt,
+		Scope: t.scope, IssuedAt: t.issuedAt, ExpiresAt: t.expiresAt, narrowed: p.client.Scope,
 	}, nil
 }
 

@@ -1,0 +1,194 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"tollhouse/store"
+)
+
+// authRequest is a sound authorization request (RFC 6749 §4.1.1): its client is
+// known and its redirect URI is one that the client registered.
+type authRequest struct {
+	client      store.Client
+	redirectURI string
+	state       string
+	scope       store.Scope
+	challenge   string // RFC 7636, S256; "" when there is none
+	prompt      string
+	query       string // as it came
+}
+
+const (
+	stateSizeMax  = 2 << 10 // bytes
+	challengeSize = 43      // base64url of a SHA-256
+)
+
+// authParams are the parameters of the authorization endpoint, in the order in
+// which a repeated one is named.
+var authParams = []string{"client_id", "redirect_uri", "response_type", "scope", "state", "code_challenge", "code_challenge_method", "prompt"}
+
+// authorize is GET /oauth/v2/auth. It shows the sign-in screen, or the consent
+// screen to a browser that is signed in. Nothing is stored: what the screens
+// need to know travels in their forms.
+func (s *Server) authorize(w http.ResponseWriter, r *http.Request) error {
+	a, refusal, err := s.parseAuthRequest(r.Context(), r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	if refusal != nil {
+		noteProblem(r.Context(), refusal)
+		s.redirectError(w, a, refusal.code, refusal.description)
+		return nil
+	}
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	if session == nil || a.prompt == "login" {
+		return s.showLogin(w, r, loginScreen{request: &a, query: a.query})
+	}
+	return s.showConsent(w, r, a, session)
+}
+
+// parseAuthRequest reads and judges a query. An error is for the person at the
+// browser, who must not be sent to a place that nobody vouches for. A refusal
+// is for the client, by redirect to the place that it registered.
+func (s *Server) parseAuthRequest(ctx context.Context, query string) (authRequest, *problem, error) {
+	p, refused := parsePairs(query)
+	if refused != nil {
+		return authRequest{}, nil, refused.asPage(badRequestPage("The address that brought you here is damaged.", query))
+	}
+	client, err := s.clientOf(ctx, p)
+	if err != nil {
+		return authRequest{}, nil, err
+	}
+	redirectURI, err := s.redirectURIOf(client, p)
+	if err != nil {
+		return authRequest{}, nil, err
+	}
+	a := authRequest{client: client, redirectURI: redirectURI, state: p.value("state"), prompt: p.value("prompt"), query: query}
+	return a, a.judge(p), nil
+}
+
+// clientOf returns the client that asks. RFC 6749 §3.1.2.4: a request whose
+// client or redirect URI is not sound never leads to a redirect.
+func (s *Server) clientOf(ctx context.Context, p params) (store.Client, error) {
+	if p.repeated["client_id"] || !p.has("client_id") {
+		problem := invalidRequest("The parameter client_id must be given exactly once.").on("client_id")
+		return store.Client{}, problem.asPage(badRequestPage("The address that brought you here does not say, or says twice, which application sent you.", ""))
+	}
+	client, err := s.store.FindClient(ctx, p.value("client_id"))
+	if err == nil && client.DisabledAt.IsZero() {
+		return client, nil
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return store.Client{}, err
+	}
+	problem := newProblem(http.StatusBadRequest, "invalid_client", "The client is not known here.").on("client_id")
+	return store.Client{}, problem.asPage(pageText{
+		title:        "This application is not known here",
+		message:      "The application that sent you is not registered with this server, or may not be used any more. You did nothing wrong.",
+		next:         "Go back to the application and tell whoever runs it.",
+		details:      []detail{{"client_id", p.value("client_id")}},
+		forDeveloper: "Use the client_id that was printed when the client was created, and the server that it was created on.",
+		command:      "tollhouse client list",
+	})
+}
+
+func (s *Server) redirectURIOf(client store.Client, p params) (string, error) {
+	uri := p.value("redirect_uri")
+	if p.repeated["redirect_uri"] || uri == "" {
+		problem := invalidRequest("The parameter redirect_uri must be given exactly once.").on("redirect_uri")
+		return "", problem.asPage(badRequestPage("The application "+client.Name+" does not say, or says twice, where you should be sent back to.", ""))
+	}
+	if client.RedirectsTo(uri) {
+		return uri, nil
+	}
+	problem := invalidRequest("The redirect_uri is not one that the client registered.").on("redirect_uri")
+	return "", problem.asPage(pageText{
+		title:        "You would be sent to an unknown place",
+		message:      "The application " + client.Name + " asks to send you on to an address that it has not registered, so you were kept here. You did nothing wrong.",
+		next:         "Go back to the application and tell whoever runs it.",
+		details:      []detail{{"redirect_uri", uri}},
+		forDeveloper: "The redirect_uri must equal a registered one, byte for byte; only the port of an http loopback address is free. Register this one if it is yours:",
+		command:      fmt.Sprintf("tollhouse client update %s --add-redirect-uri %s", client.ID, shellQuote(uri)),
+	})
+}
+
+// judge refuses what the client got wrong, in the order of RFC 6749 §4.1.2.1.
+func (a *authRequest) judge(p params) *problem {
+	if refused := p.refuseRepeated(authParams...); refused != nil {
+		if p.repeated["state"] {
+			a.state = "" // which of the two came from the client cannot be told
+		}
+		return refused
+	}
+	if len(a.state) > stateSizeMax {
+		a.state = ""
+		return invalidRequest("The parameter state is longer than %d bytes.", stateSizeMax)
+	}
+	switch p.value("response_type") {
+	case "code":
+	case "":
+		return invalidRequest("The parameter response_type is missing; it must be code.")
+	default:
+		return newProblem(http.StatusBadRequest, "unsupported_response_type", "response_type must be code.")
+	}
+	if !a.client.Allows(store.GrantAuthorizationCode) {
+		return newProblem(http.StatusBadRequest, "unauthorized_client", "The client may not use the authorization code grant.")
+	}
+	if refused := a.judgeChallenge(p); refused != nil {
+		return refused
+	}
+	scope, err := grantScope(a.client, p.value("scope"))
+	if err != nil {
+		return asProblem(err)
+	}
+	a.scope = scope
+	return nil
+}
+
+// judgeChallenge is RFC 7636 §4.3 and §4.4.1, with S256 alone: plain protects
+// against nothing that a redirect can leak.
+func (a *authRequest) judgeChallenge(p params) *problem {
+	a.challenge = p.value("code_challenge")
+	method := p.value("code_challenge_method")
+	switch {
+	case a.challenge == "" && method != "":
+		return invalidRequest("The parameter code_challenge_method is given without code_challenge.")
+	case a.challenge == "" && a.client.Public:
+		return invalidRequest("A public client must send code_challenge, and code_challenge_method S256.")
+	case a.challenge == "":
+		return nil
+	case method != "S256":
+		return invalidRequest("code_challenge_method must be S256.")
+	case len(a.challenge) != challengeSize || strings.IndexFunc(a.challenge, isNotBase64URL) >= 0:
+		return invalidRequest("code_challenge must be the 43 base64url characters of a SHA-256.")
+	}
+	return nil
+}
+
+func isNotBase64URL(r rune) bool {
+	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_')
+}
+
+// withoutPrompt returns a query without its prompt, for going on after a
+// sign-in that the prompt asked for.
+func withoutPrompt(query string) string {
+	var kept []string
+	for pair := range strings.SplitSeq(query, "&") {
+		if name, _, _ := strings.Cut(pair, "="); name != "prompt" {
+			kept = append(kept, pair)
+		}
+	}
+	return strings.Join(kept, "&")
+}
+
+// shellQuote writes text so that a shell reads it as one word.
+func shellQuote(text string) string {
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}

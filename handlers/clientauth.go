@@ -1,0 +1,82 @@
+package handlers
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"tollhouse/store"
+)
+
+// clientCredentials are what a request presents for its client (RFC 6749
+// §2.3.1): in the Authorization header or in the body, never in both.
+type clientCredentials struct {
+	id, secret string
+	basic      bool // the header was used
+}
+
+// parseClientCredentials reads them. Any confidential client may use either
+// way; our choice, since a client that is tied to one is a known stumble.
+func parseClientCredentials(r *http.Request, p params) (clientCredentials, *problem) {
+	headers := r.Header.Values("Authorization")
+	if len(headers) > 1 {
+		return clientCredentials{}, invalidRequest("The request has more than one Authorization header.")
+	}
+	if len(headers) == 0 {
+		return clientCredentials{id: p.value("client_id"), secret: p.value("client_secret")}, nil
+	}
+	c, ok := parseBasic(headers[0])
+	if !ok {
+		return clientCredentials{}, invalidClient(true)
+	}
+	if p.has("client_secret") {
+		return clientCredentials{}, invalidRequest("The client authenticates twice, in the Authorization header and in the body; use one of them.")
+	}
+	if p.has("client_id") && p.value("client_id") != c.id {
+		return clientCredentials{}, invalidRequest("The client_id in the body is not the one in the Authorization header.")
+	}
+	return c, nil
+}
+
+// parseBasic reads RFC 7617 with the form encoding that RFC 6749 §2.3.1 puts
+// around id and secret.
+func parseBasic(header string) (clientCredentials, bool) {
+	scheme, encoded, found := strings.Cut(header, " ")
+	if !found || !strings.EqualFold(scheme, "Basic") {
+		return clientCredentials{}, false
+	}
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimLeft(encoded, " "))
+	if err != nil {
+		return clientCredentials{}, false
+	}
+	rawID, rawSecret, found := strings.Cut(string(raw), ":")
+	if !found {
+		return clientCredentials{}, false
+	}
+	id, err := url.QueryUnescape(rawID)
+	if err != nil || !isText(id) {
+		return clientCredentials{}, false
+	}
+	secret, err := url.QueryUnescape(rawSecret)
+	if err != nil || !isText(secret) {
+		return clientCredentials{}, false
+	}
+	return clientCredentials{id: id, secret: secret, basic: true}, true
+}
+
+// authenticateClient returns the client that the request proves to be.
+func (s *Server) authenticateClient(ctx context.Context, c clientCredentials) (store.Client, error) {
+	client, err := s.store.AuthenticateClient(ctx, c.id, c.secret)
+	if errors.Is(err, store.ErrMismatch) {
+		return store.Client{}, invalidClient(c.basic).because(err)
+	}
+	if err != nil {
+		return store.Client{}, err
+	}
+	note(ctx, slog.String("client_id", client.ID))
+	return client, nil
+}

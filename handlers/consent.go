@@ -1,0 +1,140 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+	"tollhouse/views"
+)
+
+// showConsent asks the person whether the client may act. It is asked each
+// time; nothing is remembered (our choice, RFC 8252 §8.6).
+func (s *Server) showConsent(w http.ResponseWriter, r *http.Request, a authRequest, session *browserSession) error {
+	var permissions []string
+	for _, name := range (a.scope.Effective()).Names() {
+		permissions = append(permissions, views.ScopeWords(name))
+	}
+	account, err := s.accountName(r.Context(), session.User.Account)
+	if err != nil {
+		return err
+	}
+	pageHeaders(w, true, a.redirectURI)
+	s.render(w, r, http.StatusOK, views.Consent(views.ConsentProps{
+		Page: s.page(r), ClientName: a.client.Name, Username: session.User.Username,
+		NotYouURL:   "/oauth/v2/auth?" + withoutPrompt(a.query) + "&prompt=login",
+		Permissions: permissions, Account: account, GoesTo: goesTo(a.redirectURI),
+		Action: "/consent", Ticket: s.sealTicket(a, session),
+	}))
+	return nil
+}
+
+// accountName returns an account's name for people, or its id.
+func (s *Server) accountName(ctx context.Context, id string) (string, error) {
+	a, err := s.store.FindAccount(ctx, id)
+	if errors.Is(err, store.ErrNotFound) || err == nil && a.Name == "" {
+		return id, nil
+	}
+	return a.Name, err
+}
+
+// goesTo tells a person where the browser goes next: a host, or the app that a
+// private scheme belongs to.
+func goesTo(redirectURI string) string {
+	u, err := url.Parse(redirectURI)
+	if err != nil || u.Host == "" {
+		scheme, _, _ := strings.Cut(redirectURI, ":")
+		return "the app " + scheme
+	}
+	return u.Host
+}
+
+// consent is POST /consent, the decision.
+func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
+	p, err := parseBody(w, r)
+	if err != nil {
+		return err
+	}
+	if refused := p.refuseRepeated("ticket", "decision"); refused != nil {
+		return refused
+	}
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	t, sound := s.openTicket(p.value("ticket"))
+	if session == nil || p.has("ticket") && sound && !t.belongsTo(s, session) || !p.has("ticket") {
+		return startAgain(http.StatusForbidden, "The question was put to another sign-in than the one that answers it.")
+	}
+	if !sound {
+		return startAgain(http.StatusBadRequest, "The question is damaged, or was asked before the server was set up anew.")
+	}
+	if !s.store.Now().Before(t.ends(s.store.Lifetimes())) {
+		return startAgain(http.StatusBadRequest, "The question was left unanswered for too long.")
+	}
+	a, refusal, err := s.parseAuthRequest(r.Context(), t.Query)
+	if err != nil {
+		return err
+	}
+	if refusal != nil {
+		return startAgain(http.StatusBadRequest, "The application may not ask this any more.")
+	}
+	note(r.Context(), slog.String("client_id", a.client.ID), slog.String("user_id", session.User.Subject()))
+	switch p.value("decision") {
+	case "allow":
+		return s.allow(w, r, a, t, session)
+	case "deny":
+		return s.deny(w, r, a, t)
+	}
+	return invalidRequest("The parameter decision must be allow or deny.").on("decision")
+}
+
+func (s *Server) allow(w http.ResponseWriter, r *http.Request, a authRequest, t ticket, session *browserSession) error {
+	code, err := s.store.Allow(r.Context(), store.Consent{
+		Client: a.client, User: session.User, RedirectURI: a.redirectURI, Scope: a.scope, Challenge: a.challenge,
+		Ticket: secret.HashOf(t.ID), TicketEnds: t.ends(s.store.Lifetimes()),
+	})
+	switch {
+	case errors.Is(err, store.ErrReplayed):
+		return alreadyDecided().because(err)
+	case errors.Is(err, store.ErrDisabled):
+		return startAgain(http.StatusForbidden, "The sign-in or the application was switched off meanwhile.").because(err)
+	case err != nil:
+		return err
+	}
+	note(r.Context(), slog.String("decision", "allow"))
+	s.redirectWithCode(w, a, code)
+	return nil
+}
+
+func (s *Server) deny(w http.ResponseWriter, r *http.Request, a authRequest, t ticket) error {
+	err := s.store.Deny(r.Context(), secret.HashOf(t.ID), t.ends(s.store.Lifetimes()))
+	if errors.Is(err, store.ErrReplayed) {
+		return alreadyDecided().because(err)
+	}
+	if err != nil {
+		return err
+	}
+	note(r.Context(), slog.String("decision", "deny"))
+	s.redirectDenied(w, a)
+	return nil
+}
+
+func startAgain(status int, message string) *problem {
+	return newProblem(status, "invalid_ticket", "The decision does not belong to a question that was asked here.").asPage(pageText{
+		title: "This question cannot be answered any more", message: message + " Nothing was allowed.",
+		next: "Please start again from the application that you came from.",
+	})
+}
+
+func alreadyDecided() *problem {
+	return newProblem(http.StatusBadRequest, "invalid_ticket", "The question was answered before.").asPage(pageText{
+		title: "You have answered this already", message: "An answer counts once, and the first one was taken.",
+		next: "If the application did not go on, please start again from there.",
+	})
+}

@@ -1,0 +1,104 @@
+package handlers
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+)
+
+// cookieJar knows the names and attributes of our two cookies. On https both
+// carry the __Host- prefix, which no other host and no plain connection can
+// set. On plain http the names carry the port, since a browser shares cookies
+// among the ports of a host and two instances would sign each other out.
+type cookieJar struct {
+	sessionName string // of a sign-in
+	formName    string // of a browser that is not signed in, to bind its login form to
+	secure      bool
+}
+
+func newCookieJar(public *url.URL) cookieJar {
+	if public.Scheme == "https" {
+		return cookieJar{sessionName: "__Host-tollhouse", formName: "__Host-tollhouse_form", secure: true}
+	}
+	suffix := ""
+	if port := public.Port(); port != "" {
+		suffix = "_" + port
+	}
+	return cookieJar{sessionName: "tollhouse" + suffix, formName: "tollhouse_form" + suffix}
+}
+
+// set sends a cookie that lives as long as the browser does. Lax, because the
+// browser arrives from the client's site.
+func (j cookieJar) set(w http.ResponseWriter, name, value string) {
+	http.SetCookie(w, &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: j.secure, SameSite: http.SameSiteLaxMode})
+}
+
+func (j cookieJar) clear(w http.ResponseWriter, name string) {
+	http.SetCookie(w, &http.Cookie{Name: name, Path: "/", HttpOnly: true, Secure: j.secure, SameSite: http.SameSiteLaxMode, MaxAge: -1})
+}
+
+// browserSession is the live sign-in of the browser that sent a request.
+type browserSession struct {
+	store.Session
+	token secret.Token
+}
+
+// session returns the sign-in of the request's browser, or nil.
+func (s *Server) session(r *http.Request) (*browserSession, error) {
+	token, ok := s.sessionToken(r)
+	if !ok {
+		return nil, nil
+	}
+	sn, err := s.store.FindSession(r.Context(), token)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &browserSession{Session: sn, token: token}, nil
+}
+
+func (s *Server) sessionToken(r *http.Request) (secret.Token, bool) {
+	c, err := r.Cookie(s.cookies.sessionName)
+	if err != nil {
+		return secret.Token{}, false
+	}
+	return secret.Parse(secret.SessionToken, c.Value)
+}
+
+// The labels under which form tokens are made.
+const (
+	loginForm  = "login form"
+	logoutForm = "logout form"
+)
+
+const formCookieSizeMax = 64 // bytes
+
+// formToken returns the token that binds a login form to this browser, giving
+// the browser the cookie it is bound to when it has none. The cookie is random
+// and stored nowhere: the token is a MAC of it under the server key.
+func (s *Server) formToken(w http.ResponseWriter, r *http.Request) string {
+	value, ok := s.formCookie(r)
+	if !ok {
+		value = secret.Text()
+		s.cookies.set(w, s.cookies.formName, value)
+	}
+	return s.key.MAC(loginForm, value)
+}
+
+func (s *Server) checkFormToken(r *http.Request, token string) bool {
+	value, ok := s.formCookie(r)
+	return ok && secret.EqualText(token, s.key.MAC(loginForm, value))
+}
+
+func (s *Server) formCookie(r *http.Request) (string, bool) {
+	c, err := r.Cookie(s.cookies.formName)
+	if err != nil || c.Value == "" || len(c.Value) > formCookieSizeMax {
+		return "", false
+	}
+	return c.Value, true
+}

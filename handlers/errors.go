@@ -1,0 +1,195 @@
+package handlers
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"tollhouse/store"
+)
+
+// problem is an error with its wire form: what the caller sees. cause is what
+// the log sees.
+type problem struct {
+	status      int
+	code        string
+	description string // one sentence of our own words; never the caller's
+	param       string
+	extra       map[string]any
+	header      http.Header
+	cause       error
+
+	// How the problem is told to a person, on routes that answer with pages.
+	page *pageText
+}
+
+func (p *problem) Error() string {
+	if p.cause != nil {
+		return fmt.Sprintf("%s: %s: %v", p.code, p.description, p.cause)
+	}
+	return p.code + ": " + p.description
+}
+
+func (p *problem) Unwrap() error { return p.cause }
+
+func newProblem(status int, code, format string, args ...any) *problem {
+	return &problem{status: status, code: code, description: fmt.Sprintf(format, args...)}
+}
+
+// because adds what the log should know.
+func (p *problem) because(cause error) *problem {
+	p.cause = cause
+	return p
+}
+
+// with adds a header to the answer.
+func (p *problem) with(name, value string) *problem {
+	if p.header == nil {
+		p.header = http.Header{}
+	}
+	p.header.Set(name, value)
+	return p
+}
+
+// on names the parameter at fault.
+func (p *problem) on(param string) *problem {
+	p.param = param
+	return p
+}
+
+// The errors of RFC 6749 §5.2.
+
+func invalidRequest(format string, args ...any) *problem {
+	return newProblem(http.StatusBadRequest, "invalid_request", format, args...)
+}
+
+// invalidClient is one answer for every way in which a client can fail to be
+// who it says it is. A challenge stands in it only when the Authorization
+// header was tried (RFC 6749 §5.2).
+func invalidClient(basic bool) *problem {
+	p := newProblem(http.StatusUnauthorized, "invalid_client", "The client is unknown or its credentials are wrong.")
+	if basic {
+		p.with("WWW-Authenticate", `Basic realm="tollhouse", charset="UTF-8"`)
+	}
+	return p
+}
+
+func invalidGrant(description string) *problem {
+	return newProblem(http.StatusBadRequest, "invalid_grant", "%s", description)
+}
+
+func unauthorizedClient(description string) *problem {
+	return newProblem(http.StatusBadRequest, "unauthorized_client", "%s", description)
+}
+
+func invalidScope(description string) *problem {
+	return newProblem(http.StatusBadRequest, "invalid_scope", "%s", description)
+}
+
+// The errors of RFC 6750 §3.1. The challenge never holds what a caller sent.
+
+func bearerChallenge(description string) *problem {
+	return newProblem(http.StatusUnauthorized, "unauthorized", "%s", description).
+		with("WWW-Authenticate", `Bearer realm="tollhouse"`)
+}
+
+func invalidToken() *problem {
+	const description = "The access token is unknown, expired or revoked."
+	return newProblem(http.StatusUnauthorized, "invalid_token", description).
+		with("WWW-Authenticate", `Bearer realm="tollhouse", error="invalid_token", error_description="`+description+`"`)
+}
+
+func insufficientScope(need store.Scope) *problem {
+	return newProblem(http.StatusForbidden, "insufficient_scope", "The access token does not carry the scope %s.", need).
+		with("WWW-Authenticate", `Bearer realm="tollhouse", error="insufficient_scope", scope="`+need.String()+`"`)
+}
+
+// retryAfter is what a caller who was refused before a commit is asked to wait.
+const retryAfterSeconds = 1
+
+func temporarilyUnavailable(cause error) *problem {
+	return newProblem(http.StatusServiceUnavailable, "temporarily_unavailable", "The server cannot take this now; nothing was changed. Try again shortly.").
+		with("Retry-After", strconv.Itoa(retryAfterSeconds)).because(cause)
+}
+
+func serverError(cause error) *problem {
+	return newProblem(http.StatusInternalServerError, "server_error", "Something went wrong here; the request id tells the operator what.").because(cause)
+}
+
+func tooLarge(limitBytes int64) *problem {
+	return newProblem(http.StatusRequestEntityTooLarge, "too_large", "The request body is larger than %d bytes.", limitBytes)
+}
+
+// asProblem gives every error its wire form. One that has none becomes
+// server_error, with no detail for the caller.
+func asProblem(err error) *problem {
+	var p *problem
+	var tooLong *http.MaxBytesError
+	var bad *store.InvalidError
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.As(err, &tooLong):
+		return tooLarge(tooLong.Limit)
+	case errors.As(err, &bad):
+		return invalidValue(bad)
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrBusy):
+		return temporarilyUnavailable(err)
+	case errors.Is(err, store.ErrNotFound):
+		return newProblem(http.StatusNotFound, "not_found", "There is no such thing here.").because(err)
+	case errors.Is(err, store.ErrExists):
+		return newProblem(http.StatusConflict, "exists", "There is one of that name already.").because(err)
+	case errors.Is(err, store.ErrConflict):
+		return newProblem(http.StatusConflict, "conflict", "It was changed or is in use meanwhile.").because(err)
+	}
+	return serverError(err)
+}
+
+// invalidValue tells what is wrong with a value that the store refused. Its
+// texts are the store's own, and may quote the value.
+func invalidValue(bad *store.InvalidError) *problem {
+	p := newProblem(http.StatusBadRequest, "invalid_request", "%s.", bad.Reason).on(bad.Field)
+	if bad.Hint != "" {
+		p.extra = map[string]any{"hint": bad.Hint}
+	}
+	return p
+}
+
+// writeProblem sends the one error shape.
+func writeProblem(w http.ResponseWriter, p *problem) {
+	for name, values := range p.header {
+		w.Header()[name] = values
+	}
+	body := map[string]any{}
+	for name, value := range p.extra {
+		body[name] = value
+	}
+	body["error"], body["error_description"] = p.code, p.description
+	if p.param != "" {
+		body["param"] = p.param
+	}
+	writeJSON(w, p.status, body)
+}
+
+// writeJSON sends value. The encoder escapes <, > and &, so that no answer can
+// be mistaken for a page.
+func writeJSON(w http.ResponseWriter, status int, value any) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		panic("handlers: answer cannot be encoded: " + err.Error())
+	}
+	writeBody(w, status, "application/json", append(body, '\n'))
+}
+
+func writeBody(w http.ResponseWriter, status int, contentType string, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-store")
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a caller who is gone cannot be told
+}

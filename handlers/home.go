@@ -1,0 +1,51 @@
+package handlers
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"tollhouse/views"
+)
+
+// home is GET /: what this is and where to begin.
+func (s *Server) home(w http.ResponseWriter, r *http.Request) error {
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	props := views.HomeProps{
+		Page: s.page(r), SignInURL: "/login", SignOutURL: "/logout", Version: s.version, Steps: s.firstSteps(),
+		Links: []views.Link{{Label: "Is it running?", Href: "/readyz", Note: "answers ok when the server can take requests"}},
+	}
+	if session != nil {
+		props.Username, props.FormToken = session.User.Username, s.logoutToken(session.token)
+	}
+	if s.demo != nil {
+		props.Links = append([]views.Link{{Label: "See the consent screen", Href: s.demoAuthorizePath(), Note: "signs in, asks, and goes to a callback that nobody need be listening on"}}, props.Links...)
+	}
+	pageHeaders(w, true, "")
+	s.render(w, r, http.StatusOK, views.Home(props))
+	return nil
+}
+
+func (s *Server) demoAuthorizePath() string {
+	q := url.Values{"client_id": {s.demo.ClientID}, "response_type": {"code"}, "redirect_uri": {s.demo.RedirectURI}, "state": {"demo"}}
+	return "/oauth/v2/auth?" + q.Encode()
+}
+
+// firstSteps are lines to paste. Only dev shows credentials: they are its own,
+// fixed and public.
+func (s *Server) firstSteps() []views.Step {
+	if s.demo == nil {
+		return []views.Step{
+			{Title: "Make a person who can sign in", Command: "tollhouse user create NAME --data DIR"},
+			{Title: "Make a client that may ask for tokens", Command: "tollhouse client create --name NAME --redirect-uri https://app.example/callback --data DIR"},
+		}
+	}
+	return []views.Step{
+		{Title: "Get a token", Command: fmt.Sprintf("curl %s/oauth/v2/token -d grant_type=password -d client_id=%s -d client_secret=%s -d username=%s -d password='%s'",
+			s.issuer, s.demo.ClientID, s.demo.ClientSecret, s.demo.Username, s.demo.Password)},
+		{Title: "List events with it", Command: fmt.Sprintf("curl '%s/api/events?limit=3' -H 'Authorization: Bearer ACCESS_TOKEN'", s.issuer)},
+	}
+}

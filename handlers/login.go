@@ -1,0 +1,160 @@
+package handlers
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+	"tollhouse/views"
+)
+
+// loginScreen is what differs between the times the sign-in screen is shown.
+type loginScreen struct {
+	request  *authRequest // what the sign-in is for; nil for tollhouse itself
+	query    string
+	username string
+	refusal  string
+	notice   string
+}
+
+// loginForm is GET /login: a sign-in that is for no client and returns to /.
+func (s *Server) loginForm(w http.ResponseWriter, r *http.Request) error {
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	if session != nil {
+		s.redirectHere(w, "/")
+		return nil
+	}
+	return s.showLogin(w, r, loginScreen{})
+}
+
+func (s *Server) showLogin(w http.ResponseWriter, r *http.Request, screen loginScreen) error {
+	props := views.LoginProps{
+		Page: s.page(r), Action: "/login", Query: screen.query, FormToken: s.formToken(w, r),
+		Username: screen.username, Error: screen.refusal, Notice: screen.notice,
+	}
+	formTo := ""
+	if screen.request != nil {
+		props.ClientName, formTo = screen.request.client.Name, screen.request.redirectURI
+	}
+	if s.demo != nil {
+		props.DemoUsername, props.DemoPassword = s.demo.Username, s.demo.Password
+	}
+	pageHeaders(w, true, formTo)
+	s.render(w, r, http.StatusOK, views.Login(props))
+	return nil
+}
+
+// login is POST /login. The query of the authorization request comes back in
+// the form and is judged again, as everything that a browser sends is.
+func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
+	p, err := parseBody(w, r)
+	if err != nil {
+		return err
+	}
+	if refused := p.refuseRepeated("query", "form_token", "username", "password"); refused != nil {
+		return refused
+	}
+	screen := loginScreen{query: p.value("query"), username: p.value("username")}
+	if screen.query != "" {
+		a, refusal, err := s.parseAuthRequest(r.Context(), screen.query)
+		if err != nil {
+			return err
+		}
+		if refusal != nil {
+			return refusal.asPage(badRequestPage("The request that this sign-in was for is not sound any more.", ""))
+		}
+		screen.request = &a
+	}
+	if !s.checkFormToken(r, p.value("form_token")) {
+		return s.staleLogin(w, r, screen)
+	}
+	user, err := s.store.AuthenticateUser(r.Context(), p.value("username"), p.value("password"))
+	if errors.Is(err, store.ErrMismatch) {
+		note(r.Context(), slog.String("error", "login_refused"))
+		screen.refusal = "That username and password do not match."
+		return s.showLogin(w, r, screen)
+	}
+	if err != nil {
+		return err
+	}
+	return s.beginSession(w, r, user, screen.query)
+}
+
+// beginSession gives the browser a new session id, whatever it held before
+// (session fixation), and sends it on.
+func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, user store.User, query string) error {
+	old, _ := s.sessionToken(r)
+	token, _, err := s.store.CreateSession(r.Context(), user, old)
+	if errors.Is(err, store.ErrDisabled) || errors.Is(err, store.ErrNotFound) {
+		return s.showLogin(w, r, loginScreen{query: query, username: user.Username, refusal: "That username and password do not match."})
+	}
+	if err != nil {
+		return err
+	}
+	note(r.Context(), slog.String("user_id", user.Subject()))
+	s.cookies.set(w, s.cookies.sessionName, token.Reveal())
+	s.cookies.clear(w, s.cookies.formName)
+	if query == "" {
+		s.redirectHere(w, "/")
+		return nil
+	}
+	s.redirectHere(w, "/oauth/v2/auth?"+withoutPrompt(query))
+	return nil
+}
+
+// staleLogin answers a sign-in form that does not belong to this browser: one
+// that was sent by somebody else, or left open and sent again after a sign-in.
+func (s *Server) staleLogin(w http.ResponseWriter, r *http.Request, screen loginScreen) error {
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	if session != nil && screen.request != nil {
+		s.redirectHere(w, "/oauth/v2/auth?"+screen.query)
+		return nil
+	}
+	if session != nil {
+		s.redirectHere(w, "/")
+		return nil
+	}
+	problem := newProblem(http.StatusForbidden, "stale_form", "The sign-in form does not belong to this browser.")
+	return problem.asPage(pageText{
+		title:   "This sign-in form is out of date",
+		message: "It was opened in another browser, or the browser does not keep cookies. You were not signed in.",
+		next:    "Start again from the application that you came from, with cookies allowed for this site.",
+	})
+}
+
+// logout is POST /logout.
+func (s *Server) logout(w http.ResponseWriter, r *http.Request) error {
+	p, err := parseBody(w, r)
+	if err != nil {
+		return err
+	}
+	token, ok := s.sessionToken(r)
+	if !ok {
+		s.redirectHere(w, "/")
+		return nil
+	}
+	if !secret.EqualText(p.value("form_token"), s.logoutToken(token)) {
+		problem := newProblem(http.StatusForbidden, "stale_form", "The form does not belong to this sign-in.")
+		return problem.asPage(pageText{
+			title: "You are still signed in", message: "The form that should sign you out belongs to another sign-in. Nothing was done.", next: "Go to the start page and sign out there.",
+		})
+	}
+	if err := s.store.DeleteSession(r.Context(), token); err != nil {
+		return err
+	}
+	s.cookies.clear(w, s.cookies.sessionName)
+	s.redirectHere(w, "/")
+	return nil
+}
+
+func (s *Server) logoutToken(session secret.Token) string {
+	return s.key.MAC(logoutForm, session.Reveal())
+}

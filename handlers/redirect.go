@@ -1,0 +1,68 @@
+package handlers
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"tollhouse/store/secret"
+)
+
+// Three functions write OAuth redirects, and nothing else may: a redirect to a
+// place that a request names is only safe once that place has been compared
+// with what the client registered, which an authRequest proves.
+
+// redirectWithCode sends the browser back with a code (RFC 6749 §4.1.2).
+func (s *Server) redirectWithCode(w http.ResponseWriter, a authRequest, code secret.Token) {
+	s.redirectBack(w, a, http.StatusSeeOther, "code", code.Reveal())
+}
+
+// redirectDenied sends the browser back without one (RFC 6749 §4.1.2.1).
+func (s *Server) redirectDenied(w http.ResponseWriter, a authRequest) {
+	s.redirectBack(w, a, http.StatusSeeOther, "error", "access_denied", "error_description", "The user did not allow this.")
+}
+
+// redirectError sends the browser back from a request that cannot be shown to a
+// person (RFC 6749 §4.1.2.1).
+func (s *Server) redirectError(w http.ResponseWriter, a authRequest, code, description string) {
+	s.redirectBack(w, a, http.StatusFound, "error", code, "error_description", description)
+}
+
+// redirectBack appends the names and values given, then state as it came and
+// iss (RFC 9207 §2), to the redirect URI, whose own query stays as it stands.
+// After a form the status is 303, so that no browser repeats the post elsewhere
+// (RFC 9700 §4.12).
+func (s *Server) redirectBack(w http.ResponseWriter, a authRequest, status int, namesAndValues ...string) {
+	var b strings.Builder
+	b.WriteString(a.redirectURI)
+	separator := "?"
+	if strings.Contains(a.redirectURI, "?") {
+		separator = "&"
+		if strings.HasSuffix(a.redirectURI, "?") || strings.HasSuffix(a.redirectURI, "&") {
+			separator = ""
+		}
+	}
+	if a.state != "" {
+		namesAndValues = append(namesAndValues, "state", a.state)
+	}
+	namesAndValues = append(namesAndValues, "iss", s.issuer)
+	for i := 0; i < len(namesAndValues); i += 2 {
+		b.WriteString(separator)
+		b.WriteString(namesAndValues[i])
+		b.WriteString("=")
+		b.WriteString(url.QueryEscape(namesAndValues[i+1]))
+		separator = "&"
+	}
+	h := w.Header()
+	h.Set("Location", b.String())
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+}
+
+// redirectHere sends the browser on to a page of our own. path begins with a
+// slash and is ours, never a caller's.
+func (s *Server) redirectHere(w http.ResponseWriter, path string) {
+	w.Header().Set("Location", s.base+path)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusSeeOther)
+}
