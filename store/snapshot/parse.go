@@ -1,0 +1,345 @@
+package snapshot
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+const (
+	// DepthMax is how deep objects and arrays of a snapshot may lie in each
+	// other; the specification's own snapshots need one level.
+	DepthMax = 16
+	// SizeMax is the length of a snapshot in bytes as it is kept. Before and
+	// after together still fit an event.
+	SizeMax = 24 << 10
+	// numberSizeMax and exponentMax bound what is kept exactly: more digits and
+	// larger powers than any amount, ratio or identifier has.
+	numberSizeMax = 128
+	exponentMax   = 9999
+)
+
+// Parse reads one JSON value (RFC 8259) whose objects and arrays lie at most
+// depthMax deep. It refuses what readers of JSON disagree about (RFC 7493):
+// duplicate names, invalid UTF-8, halves of surrogate pairs; and it refuses
+// anything but white space after the value. Errors: *Error with Malformed or
+// TooLarge.
+func Parse(data []byte, depthMax int) (Value, error) {
+	if !utf8.Valid(data) {
+		return Value{}, fault(Malformed, "", "the JSON is not valid UTF-8")
+	}
+	p := parser{text: string(data), depthLeft: depthMax, depthMax: depthMax}
+	p.space()
+	v := p.value()
+	p.space()
+	if p.err == nil && p.at < len(p.text) {
+		p.fail("there is more after the end of the value")
+	}
+	if p.err != nil {
+		return Value{}, p.err
+	}
+	return v, nil
+}
+
+// parser keeps its first failure; after one, every step returns at once.
+type parser struct {
+	text      string
+	at        int
+	depthLeft int
+	depthMax  int
+	err       *Error
+}
+
+func (p *parser) fail(format string, args ...any) {
+	if p.err == nil {
+		p.err = fault(Malformed, "", "the JSON is not well-formed at byte "+strconv.Itoa(p.at)+": "+format, args...)
+	}
+}
+
+// peek returns the next byte, and 0 at the end or after a failure.
+func (p *parser) peek() byte {
+	if p.err != nil || p.at >= len(p.text) {
+		return 0
+	}
+	return p.text[p.at]
+}
+
+func (p *parser) space() {
+	for {
+		switch p.peek() {
+		case ' ', '\t', '\n', '\r':
+			p.at++
+		default:
+			return
+		}
+	}
+}
+
+func (p *parser) value() Value {
+	switch c := p.peek(); {
+	case c == '{':
+		return p.nested(p.object)
+	case c == '[':
+		return p.nested(p.array)
+	case c == '"':
+		return Text(p.string())
+	case c == '-' || isDigit(c):
+		return p.number()
+	case c == 't':
+		return p.literal("true", Bool)
+	case c == 'f':
+		return p.literal("false", Bool)
+	case c == 'n':
+		v := p.literal("null", Null)
+		v.text = ""
+		return v
+	}
+	if p.at >= len(p.text) {
+		p.fail("it ends where a value belongs")
+	} else {
+		p.fail("a value cannot begin here")
+	}
+	return Value{}
+}
+
+func (p *parser) nested(read func() Value) Value {
+	if p.depthLeft == 0 {
+		p.err = fault(TooLarge, "", "the JSON is more than %d levels deep", p.depthMax)
+		return Value{}
+	}
+	p.depthLeft--
+	p.at++
+	v := read()
+	p.depthLeft++
+	return v
+}
+
+func (p *parser) object() Value {
+	var members []Member
+	p.space()
+	if p.peek() == '}' {
+		p.at++
+		return Value{sort: Object}
+	}
+	for p.err == nil {
+		p.space()
+		if p.peek() != '"' {
+			p.fail("the name of a member belongs here")
+			break
+		}
+		name := p.string()
+		p.space()
+		if p.peek() != ':' {
+			p.fail("a colon belongs here")
+			break
+		}
+		p.at++
+		p.space()
+		members = append(members, Member{name, p.value()})
+		p.space()
+		if c := p.peek(); c == '}' {
+			p.at++
+			p.refuseDuplicates(members)
+			return Value{sort: Object, members: members}
+		} else if c != ',' {
+			p.fail("a comma or the end of the object belongs here")
+			break
+		}
+		p.at++
+	}
+	return Value{}
+}
+
+func (p *parser) refuseDuplicates(members []Member) {
+	ix := indexOf(members)
+	if ix.places != nil {
+		for i, m := range members {
+			if ix.places[m.Name] != i {
+				p.fail("the object that ends here has two members named %q", shorten(m.Name))
+				return
+			}
+		}
+		return
+	}
+	for i, m := range members {
+		for _, earlier := range members[:i] {
+			if m.Name == earlier.Name {
+				p.fail("the object that ends here has two members named %q", shorten(m.Name))
+				return
+			}
+		}
+	}
+}
+
+func (p *parser) array() Value {
+	elements := []Value{}
+	p.space()
+	if p.peek() == ']' {
+		p.at++
+		return Value{sort: Array, elements: elements}
+	}
+	for p.err == nil {
+		p.space()
+		elements = append(elements, p.value())
+		p.space()
+		if c := p.peek(); c == ']' {
+			p.at++
+			return Value{sort: Array, elements: elements}
+		} else if c != ',' {
+			p.fail("a comma or the end of the array belongs here")
+			break
+		}
+		p.at++
+	}
+	return Value{}
+}
+
+func (p *parser) literal(word string, sort Sort) Value {
+	if !strings.HasPrefix(p.text[p.at:], word) {
+		p.fail("a value cannot begin here")
+		return Value{}
+	}
+	p.at += len(word)
+	return Value{sort: sort, text: word}
+}
+
+func (p *parser) number() Value {
+	start := p.at
+	if p.peek() == '-' {
+		p.at++
+	}
+	if p.peek() == '0' {
+		p.at++
+	} else {
+		p.digits()
+	}
+	if p.peek() == '.' {
+		p.at++
+		p.digits()
+	}
+	if c := p.peek(); c == 'e' || c == 'E' {
+		p.at++
+		if c := p.peek(); c == '+' || c == '-' {
+			p.at++
+		}
+		exponentStart := p.at
+		p.digits()
+		if e, err := strconv.Atoi(p.text[exponentStart:p.at]); p.err == nil && (err != nil || e > exponentMax) {
+			p.fail("the exponent of a number is larger than %d", exponentMax)
+		}
+	}
+	if p.at-start > numberSizeMax {
+		p.fail("a number has more than %d characters", numberSizeMax)
+	}
+	return Value{sort: Number, text: p.text[start:p.at]}
+}
+
+func (p *parser) digits() {
+	if !isDigit(p.peek()) {
+		p.fail("a digit belongs here")
+		return
+	}
+	for isDigit(p.peek()) {
+		p.at++
+	}
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// string reads a string; one without escapes shares the bytes of the document.
+func (p *parser) string() string {
+	p.at++
+	start := p.at
+	for p.at < len(p.text) {
+		switch c := p.text[p.at]; {
+		case c == '"':
+			text := p.text[start:p.at]
+			p.at++
+			return text
+		case c == '\\':
+			return p.escaped(start)
+		case c < ' ':
+			p.fail("a control character in a string must be escaped")
+			return ""
+		}
+		p.at++
+	}
+	p.fail("a string is not closed")
+	return ""
+}
+
+func (p *parser) escaped(start int) string {
+	text := []byte(p.text[start:p.at])
+	for p.err == nil && p.at < len(p.text) {
+		c := p.text[p.at]
+		p.at++
+		switch {
+		case c == '"':
+			return string(text)
+		case c < ' ':
+			p.at--
+			p.fail("a control character in a string must be escaped")
+		case c == '\\':
+			text = p.escape(text)
+		default:
+			text = append(text, c)
+		}
+	}
+	p.fail("a string is not closed")
+	return ""
+}
+
+func (p *parser) escape(text []byte) []byte {
+	c := p.peek()
+	if i := strings.IndexByte(`"\/bfnrt`, c); i >= 0 && c != 0 {
+		p.at++
+		return append(text, "\"\\/\b\f\n\r\t"[i])
+	}
+	if c != 'u' {
+		p.fail("there is no such escape")
+		return text
+	}
+	r := p.hex()
+	if utf16.IsSurrogate(r) {
+		if p.peek() == '\\' {
+			p.at++
+			r = utf16.DecodeRune(r, p.hex())
+		} else {
+			r = utf8.RuneError
+		}
+		if r == utf8.RuneError {
+			p.fail("half of a surrogate pair is no character")
+		}
+	}
+	return utf8.AppendRune(text, r)
+}
+
+// hex reads u and four digits; what is not that is no half of a pair either.
+func (p *parser) hex() rune {
+	if p.peek() != 'u' || p.at+5 > len(p.text) {
+		p.fail(`\u takes four hexadecimal digits`)
+		return 0
+	}
+	var r rune
+	for _, c := range []byte(p.text[p.at+1 : p.at+5]) {
+		digit := strings.IndexByte(hexDigits, c|0x20)
+		if digit < 0 || (digit < 10) != isDigit(c) {
+			p.fail(`\u takes four hexadecimal digits`)
+			return 0
+		}
+		r = r<<4 | rune(digit)
+	}
+	p.at += 5
+	return r
+}
+
+const shownMax = 40 // bytes of a caller's word that a message repeats
+
+// shorten cuts a caller's word to what a message repeats of it.
+func shorten(word string) string {
+	if len(word) <= shownMax {
+		return word
+	}
+	return strings.ToValidUTF8(word[:shownMax], "") + "…"
+}

@@ -1,0 +1,186 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, in, want string }{
+		{"every_sort_of_value", ` { "a" : [ true , false , null , 1.50 , "x" , { } , [ ] ] } `, `{"a":[true,false,null,1.50,"x",{},[]]}`},
+		{"members_keep_their_order", `{"b":1,"a":2}`, `{"b":1,"a":2}`},
+		{"numbers_keep_their_spelling", `[-0,1e2,1E+2,0.10,123456789012345678901234567890]`, `[-0,1e2,1E+2,0.10,123456789012345678901234567890]`},
+		{"escapes_are_read", `"\"\\\/\b\f\n\r\t\u0041\ud83d\ude00"`, `"\"\\/\b\f\n\r\tA😀"`},
+		{"attack_51_markup_is_escaped_on_the_way_out", `"</script>&"`, `"\u003c/script\u003e\u0026"`},
+		{"a_line_separator_is_escaped_on_the_way_out", `"\u2028"`, `"\u2028"`},
+		{"the_greatest_exponent", `1e-9999`, `1e-9999`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			v, err := Parse([]byte(tt.in), DepthMax)
+			if err != nil {
+				t.Fatalf("Parse(%s): %v", tt.in, err)
+			}
+			if got := v.String(); got != tt.want {
+				t.Errorf("Parse(%s) = %s, want %s", tt.in, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	many := `{"a":0`
+	for i := range 40 {
+		many += `,"m` + strings.Repeat("x", i) + `":0`
+	}
+	tests := []struct {
+		name, in string
+		want     Fault
+	}{
+		{"nothing", ``, Malformed},
+		{"two_values", `{} {}`, Malformed},
+		{"an_open_object", `{"a":1`, Malformed},
+		{"an_open_array", `[1,`, Malformed},
+		{"a_trailing_comma", `{"a":1,}`, Malformed},
+		{"a_missing_colon", `{"a" 1}`, Malformed},
+		{"a_name_without_quotes", `{a:1}`, Malformed},
+		{"duplicate_names", `{"a":1,"a":2}`, Malformed},
+		{"duplicate_names_in_different_spellings", `{"a":1,"\u0061":2}`, Malformed},
+		{"duplicate_names_among_many", many + `,"a":1}`, Malformed},
+		{"a_leading_zero", `01`, Malformed},
+		{"a_plus_sign", `+1`, Malformed},
+		{"a_bare_minus", `-`, Malformed},
+		{"a_fraction_without_digits", `1.`, Malformed},
+		{"an_exponent_without_digits", `1e`, Malformed},
+		{"an_exponent_past_the_bound", `1e10000`, Malformed},
+		{"an_exponent_past_every_integer", `1e99999999999999999999`, Malformed},
+		{"a_number_past_the_bound", strings.Repeat("1", numberSizeMax+1), Malformed},
+		{"a_word_that_is_no_value", `NaN`, Malformed},
+		{"a_misspelt_literal", `nul`, Malformed},
+		{"a_raw_newline_in_a_string", "\"a\nb\"", Malformed},
+		{"a_raw_control_after_an_escape", "\"\\n\x01\"", Malformed},
+		{"an_unknown_escape", `"\x41"`, Malformed},
+		{"a_short_unicode_escape", `"\u12"`, Malformed},
+		{"a_unicode_escape_that_is_not_hexadecimal", `"\u00g0"`, Malformed},
+		{"a_lone_high_surrogate", `"\ud800"`, Malformed},
+		{"a_lone_low_surrogate", `"\udc00"`, Malformed},
+		{"a_high_surrogate_before_a_letter", `"\ud800\u0041"`, Malformed},
+		{"invalid_utf8", "\"\xff\"", Malformed},
+		{"a_byte_order_mark", "\ufeff{}", Malformed},
+		{"attack_89_arrays_past_the_depth", strings.Repeat("[", 17) + strings.Repeat("]", 17), TooLarge},
+		{"attack_89_a_bomb_of_brackets", strings.Repeat("[", 1<<20), TooLarge},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Parse([]byte(tt.in), DepthMax)
+			var e *Error
+			if !errors.As(err, &e) || e.Fault != tt.want {
+				t.Fatalf("Parse = %v, want fault %d", err, tt.want)
+			}
+			if len(e.Reason) > 200 {
+				t.Errorf("the reason has %d bytes: %s", len(e.Reason), e.Reason)
+			}
+		})
+	}
+	if _, err := Parse([]byte(strings.Repeat("[", 16)+strings.Repeat("]", 16)), DepthMax); err != nil {
+		t.Errorf("Parse(16 levels) = %v, want no error", err)
+	}
+}
+
+// FuzzParse holds Parse to encoding/json: what we accept it accepts, with the
+// same meaning, and our encoding is a fixed point.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{`{"a":[1,"x",null]}`, `"\ud83d\ude00<>&\u2028"`, `-0.5e+3`, `{"a":1,"a":1}`, `[[[[]]]]`, "\"\\u0000\"", `{"":{}}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		v, err := Parse(data, DepthMax)
+		if err != nil {
+			return
+		}
+		encoded := v.Append(nil)
+		again, err := Parse(encoded, DepthMax)
+		if err != nil || !again.Equal(v) || !bytes.Equal(again.Append(nil), encoded) {
+			t.Fatalf("Parse(%q) = %s, which reads as %s, %v", data, encoded, again, err)
+		}
+		if theirs, ours := decodeExactly(t, data), decodeExactly(t, encoded); !bytes.Equal(theirs, ours) {
+			t.Errorf("encoding/json reads %q as %s and what we keep of it as %s", data, theirs, ours)
+		}
+	})
+}
+
+// decodeExactly returns the meaning of data as encoding/json sees it.
+func decodeExactly(t *testing.T, data []byte) []byte {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var value any
+	if err := d.Decode(&value); err != nil {
+		t.Fatalf("encoding/json refuses %q: %v", data, err)
+	}
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encoded
+}
+
+// FuzzAppendString holds the writer of strings to encoding/json, byte by byte.
+func FuzzAppendString(f *testing.F) {
+	f.Add("plain")
+	f.Add("\"\\\b\f\n\r\t\x00\x1f\x7f<>&\u2028\u2029é😀")
+	f.Fuzz(func(t *testing.T, text string) {
+		text = strings.ToValidUTF8(text, "?")
+		want, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := AppendString(nil, text); !bytes.Equal(got, want) {
+			t.Errorf("AppendString(%q) = %s, want %s", text, got, want)
+		}
+	})
+}
+
+func TestEqual(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, a, b string
+		want       bool
+	}{
+		{"numbers_by_value", `[1,10,0,-0,0.10,1e2,123]`, `[1.0,1e1,0.00,0,1e-1,100,1.23e2]`, true},
+		{"numbers_past_any_float", `100000000000000000000000000000001`, `100000000000000000000000000000002`, false},
+		{"the_sign_counts", `1`, `-1`, false},
+		{"a_number_is_no_string", `1`, `"1"`, false},
+		{"members_in_another_order", `{"a":1,"b":2}`, `{"b":2,"a":1}`, true},
+		{"a_member_more", `{"a":1}`, `{"a":1,"b":null}`, false},
+		{"elements_in_another_order", `[1,2]`, `[2,1]`, false},
+		{"an_element_more", `[1]`, `[1,1]`, false},
+		{"strings_by_their_characters", `"\u0041"`, `"A"`, true},
+		{"true_is_not_false", `true`, `false`, false},
+		{"null_is_null", `null`, `null`, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := mustParse(t, tt.a).Equal(mustParse(t, tt.b)); got != tt.want {
+				t.Errorf("Equal(%s, %s) = %v, want %v", tt.a, tt.b, got, tt.want)
+			}
+		})
+	}
+}
+
+func mustParse(t testing.TB, text string) Value {
+	t.Helper()
+	v, err := Parse([]byte(text), DepthMax)
+	if err != nil {
+		t.Fatalf("Parse(%s): %v", text, err)
+	}
+	return v
+}
