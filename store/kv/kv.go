@@ -135,3 +135,10 @@ type Range struct {
 	KeysOnly bool   // the values yielded are nil
 	Limit    int    // at most so many keys; 0 is no limit
 }
+
+// Checker is an engine that can look for damage at rest, which no read may ever
+// touch. Check reads everything, so it runs in the background, after opening
+// and every night. An error that matches [ErrCorrupt] says what is damaged.
+type Checker interface {
+	Check(ctx context.Context) error
+}

@@ -1,0 +1,251 @@
+// Package badgerkv keeps a [kv.DB] in Badger, on disk or in memory.
+//
+// Badger alone syncs each commit by itself, and its readers wait for the commit
+// in flight, fsync included. So one goroutine, the committer, owns all writing:
+//
+//	Update ─┐
+//	Update ─┼→ queue → committer: run each fn over the group's pending writes
+//	Update ─┘                     commit the group once, synced, at version n+1
+//	                              write the stamp, publish n+1, answer everyone
+//	View   ───────────→ snapshot at the last published version; waits for nobody
+//
+// Updates are serial by construction: there are no conflicts and no retries. A
+// fn that returns an error or panics has its writes rolled back within the
+// group, and the others of the group do not notice.
+//
+// What lies on disk is guarded thrice. Each value ends with a checksum over its
+// key and itself ([kv.ErrCorrupt]). A stamp file remembers the last
+// acknowledged version and the wall clock, so that a cut write-ahead log or a
+// wrong clock is refused at open ([BehindError], [ClockError]). And nothing is
+// written while the disk is nearly full, because Badger dies of a full disk
+// ([DiskError] at open, [kv.ErrUnavailable] later).
+//
+// When a commit fails, nobody knows what the disk holds. Its callers get
+// [kv.ErrUnknownOutcome], every later transaction is refused, and
+// Options.OnFatal is called: the process must end.
+package badgerkv
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"tollhouse/store/kv"
+)
+
+// DB is an open store. It is safe for concurrent use.
+type DB struct {
+	opts      Options
+	engine    *badger.DB
+	stamp     *stampFile // nil in memory
+	snapshots *snapshots
+	committer *committer
+	failure   atomic.Pointer[error] // why the store has stopped, if it has
+	closing   sync.Once
+	closeErr  error
+}
+
+// Open opens the store in opts.Dir, or an empty one in memory. Before it lets
+// Badger touch the directory it checks the free space and the wall clock; after
+// Badger has replayed its log it compares the store with its stamp. Errors:
+// [*DiskError], [*ClockError], [*BehindError], or Badger's own.
+func Open(opts Options) (*DB, error) {
+	opts = opts.withDefaults()
+	stamped, err := examine(opts)
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{opts: opts}
+	db.engine, err = badger.OpenManaged(opts.engine(engineLogger{log: opts.Log, fatal: db.stopAndTell}))
+	if err != nil {
+		return nil, fmt.Errorf("badgerkv: open %s: %w", opts.place(), err)
+	}
+	version, err := db.adopt(stamped)
+	if err != nil {
+		return nil, fmt.Errorf("%w%s", err, alsoFailed(db.engine.Close()))
+	}
+	db.snapshots = newSnapshots(version)
+	db.engine.SetDiscardTs(version)
+	db.committer = newCommitter(db, version)
+	go db.committer.loop()
+	return db, nil
+}
+
+// examine does what must be done before Badger touches the directory. It
+// returns the stamp found there, or nil.
+func examine(opts Options) (*stamp, error) {
+	if opts.InMemory {
+		return nil, nil
+	}
+	if err := makeDir(opts.Dir); err != nil {
+		return nil, err
+	}
+	if err := checkSpace(opts); err != nil {
+		return nil, err
+	}
+	stamped, err := readStamp(opts.Dir)
+	if err != nil || stamped == nil {
+		return nil, err
+	}
+	return stamped, checkClock(opts, *stamped)
+}
+
+// adopt returns the version that the store has reached, after comparing it with
+// its stamp, and writes the new stamp.
+func (db *DB) adopt(stamped *stamp) (uint64, error) {
+	version := db.engine.MaxVersion()
+	if db.opts.InMemory {
+		return version, nil
+	}
+	if stamped != nil && version < stamped.version {
+		return 0, &BehindError{Dir: db.opts.Dir, Found: version, Stamped: stamped.version}
+	}
+	var err error
+	db.stamp, err = createStamp(db.opts.Dir, stamp{version: version, wall: db.opts.wall()})
+	return version, err
+}
+
+// View runs fn over the last acknowledged version. It never waits for a commit.
+func (db *DB) View(ctx context.Context, fn func(kv.Reader) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	at, err := db.snapshots.open()
+	if err != nil {
+		return err
+	}
+	defer db.snapshots.release(at)
+	base := db.engine.NewTransactionAt(at.version, false)
+	defer base.Discard()
+
+	r := reader{base: base}
+	defer r.close()
+	err = r.outcome(fn(&r))
+	// A commit that failed meanwhile may have been an fsync that failed: nothing
+	// read since may be served.
+	if stopped := db.stopped(); stopped != nil {
+		return stopped
+	}
+	return err
+}
+
+// Update hands fn to the committer and waits for the outcome of its group. A
+// ctx that ends before fn has begun withdraws it. fn must not call Update or
+// Close, which would wait for itself.
+func (db *DB) Update(ctx context.Context, fn func(kv.Txn) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := db.snapshots.enter(); err != nil {
+		return err
+	}
+	defer db.snapshots.leave()
+
+	o := &op{fn: fn, done: make(chan struct{})}
+	select {
+	case db.committer.queue <- o:
+	default:
+		return fmt.Errorf("%w: %d updates are waiting already", kv.ErrUnavailable, queueMax)
+	}
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		if o.withdraw() {
+			return ctx.Err()
+		}
+		<-o.done
+	}
+	return o.outcome()
+}
+
+// Check reads every table of the store and verifies Badger's own checksums,
+// those of keys and indexes included, which no read verifies. It takes as long
+// as reading the disk does; ctx is looked at before it begins. An error matches
+// [kv.ErrCorrupt]. Close waits for it.
+func (db *DB) Check(ctx context.Context) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := db.snapshots.enter(); err != nil {
+		return err
+	}
+	defer db.snapshots.leave()
+	// Badger 4.9.6 dereferences nil when a block cannot even be decoded.
+	defer func() {
+		if recover() != nil {
+			err = fmt.Errorf("%w: a block of a table in %s cannot be decoded", kv.ErrCorrupt, db.opts.place())
+		}
+	}()
+	if err := db.engine.VerifyChecksum(); err != nil {
+		return fmt.Errorf("%w: %w", kv.ErrCorrupt, err)
+	}
+	return nil
+}
+
+// Close refuses new work, waits for all that was accepted, syncs the stamp and
+// closes Badger. It may be called more than once.
+func (db *DB) Close() error {
+	db.closing.Do(func() { db.closeErr = db.close() })
+	return db.closeErr
+}
+
+func (db *DB) close() error {
+	db.snapshots.closeAndWait()
+	db.committer.stop()
+	var stampErr error
+	if db.stamp != nil {
+		if db.stopped() == nil {
+			stampErr = db.stamp.sync(stamp{version: db.committer.version, wall: db.opts.wall()})
+		}
+		stampErr = firstError(stampErr, db.stamp.close())
+	}
+	if err := firstError(db.engine.Close(), stampErr); err != nil {
+		return fmt.Errorf("badgerkv: close %s: %w", db.opts.place(), err)
+	}
+	return nil
+}
+
+// stop makes every later transaction fail, and reports whether it was the first
+// call to do so.
+func (db *DB) stop(cause error) bool {
+	if !db.failure.CompareAndSwap(nil, &cause) {
+		return false
+	}
+	db.opts.Log.Error("store stopped after a failed write", "err", cause)
+	return true
+}
+
+// stopAndTell is stop for failures that Badger only logs.
+func (db *DB) stopAndTell(cause error) {
+	if db.stop(cause) {
+		db.opts.OnFatal(cause)
+	}
+}
+
+// stopped returns the refusal to give once the store has stopped, else nil.
+func (db *DB) stopped() error {
+	if cause := db.failure.Load(); cause != nil {
+		return fmt.Errorf("%w: the store has stopped, because a write failed: %w", kv.ErrUnavailable, *cause)
+	}
+	return nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// alsoFailed describes a second error behind a first one.
+func alsoFailed(err error) string {
+	if err == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (and closing failed: %v)", err)
+}

@@ -1,0 +1,78 @@
+package badgerkv
+
+import (
+	"fmt"
+	"time"
+)
+
+// The errors of Open that an operator must act on. Error says the thing and the
+// reason, Hint the next step.
+
+// DiskError says that the directory cannot be used: it cannot be made, read or
+// written, or its filesystem is nearly full.
+type DiskError struct {
+	Dir    string
+	Reason string
+	Remedy string
+	Err    error // what the system said, or nil
+}
+
+func (e *DiskError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Dir, e.Reason, e.Err)
+	}
+	return fmt.Sprintf("%s: %s", e.Dir, e.Reason)
+}
+
+// Hint says what to do.
+func (e *DiskError) Hint() string { return e.Remedy }
+
+func (e *DiskError) Unwrap() error { return e.Err }
+
+// ClockError says that the wall clock is far from the time of the last write:
+// behind it, tokens that have expired would live again; far ahead of it, Badger
+// would drop for good what has not expired.
+type ClockError struct {
+	Dir     string
+	Wall    time.Time // what the clock says
+	Stamped time.Time // when the store was last written
+}
+
+func (e *ClockError) Error() string {
+	distance, direction := e.Wall.Sub(e.Stamped), "ahead of"
+	if distance < 0 {
+		distance, direction = -distance, "behind"
+	}
+	return fmt.Sprintf("%s: the wall clock says %s, %s %s the last write at %s", e.Dir,
+		e.Wall.UTC().Format(time.RFC3339), distance.Round(time.Second), direction,
+		e.Stamped.UTC().Format(time.RFC3339))
+}
+
+// Hint says what to do.
+func (e *ClockError) Hint() string {
+	return "set the clock right and start again; if it is right, start once with --accept-clock"
+}
+
+// BehindError says that the store does not hold all that it has acknowledged: a
+// part of its write-ahead log is gone, or its stamp is damaged.
+type BehindError struct {
+	Dir     string
+	Found   uint64 // the last version in the store
+	Stamped uint64 // the last version acknowledged
+	Damage  string // what is wrong with the stamp itself, or ""
+}
+
+func (e *BehindError) Error() string {
+	if e.Damage != "" {
+		return fmt.Sprintf("%s: the stamp cannot be compared with the store: %s", e.stampPath(), e.Damage)
+	}
+	return fmt.Sprintf("%s: the store ends at version %d, but %d was acknowledged: the last %d commits are lost",
+		e.Dir, e.Found, e.Stamped, e.Stamped-e.Found)
+}
+
+// Hint says what to do.
+func (e *BehindError) Hint() string {
+	return fmt.Sprintf("restore the last backup; to go on with what is left, remove %s and start again", e.stampPath())
+}
+
+func (e *BehindError) stampPath() string { return stampPath(e.Dir) }

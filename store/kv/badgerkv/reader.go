@@ -1,0 +1,122 @@
+package badgerkv
+
+import (
+	"errors"
+	"iter"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"tollhouse/store/kv"
+)
+
+// engineUnreadable is the reason when Badger itself stumbles over damage.
+const engineUnreadable = "the engine cannot read it"
+
+// reader reads one version of the store.
+type reader struct {
+	base    *badger.Txn
+	err     error     // the first failure of a GetMany or Scan
+	cursors []*cursor // of every Scan; one that was pulled may be left open
+	ended   bool
+}
+
+// Get returns the value that base holds under key.
+func (r *reader) Get(key []byte) ([]byte, error) {
+	r.mustBeOpen()
+	return getStored(r.base, key)
+}
+
+func (r *reader) GetMany(keys [][]byte) iter.Seq2[int, []byte] {
+	return r.getMany(keys, r.Get)
+}
+
+func (r *reader) Scan(rng kv.Range) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		r.mustBeOpen()
+		r.scan(rng, nil, yield)
+	}
+}
+
+func (r *reader) getMany(keys [][]byte, get func([]byte) ([]byte, error)) iter.Seq2[int, []byte] {
+	return func(yield func(int, []byte) bool) {
+		for i, key := range keys {
+			value, err := get(key)
+			if errors.Is(err, kv.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				r.fail(err)
+				return
+			}
+			if !yield(i, value) {
+				return
+			}
+		}
+	}
+}
+
+// fail remembers the first failure, for outcome.
+func (r *reader) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// outcome returns how the transaction ended. A failure of a sequence goes
+// before fn's own error, which may rest on what was missing: an ErrNotFound
+// that damage has caused must not be reported as ErrNotFound.
+func (r *reader) outcome(fnErr error) error {
+	if r.err != nil {
+		return r.err
+	}
+	return fnErr
+}
+
+// close ends the transaction. Badger panics when its own is discarded under an
+// open iterator.
+func (r *reader) close() {
+	r.ended = true
+	for _, c := range r.cursors {
+		c.close()
+	}
+}
+
+func (r *reader) mustBeOpen() {
+	if r.ended {
+		panic("badgerkv: transaction used after its end")
+	}
+}
+
+// getStored reads one key. Badger panics on some kinds of damage.
+func getStored(base *badger.Txn, key []byte) (value []byte, err error) {
+	if len(key) == 0 || key[0] == kv.ReservedPrefix {
+		return nil, kv.ErrNotFound
+	}
+	defer func() {
+		if recover() != nil {
+			value, err = nil, corrupt(key, engineUnreadable)
+		}
+	}()
+	item, err := base.Get(key)
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, kv.ErrNotFound
+	}
+	if err != nil {
+		return nil, corrupt(key, engineUnreadable)
+	}
+	return itemValue(key, item)
+}
+
+// itemValue returns the value of item: a copy of item's own, which lives until
+// item is reused.
+func itemValue(key []byte, item *badger.Item) ([]byte, error) {
+	var sealed []byte
+	err := item.Value(func(val []byte) error {
+		sealed = val
+		return nil
+	})
+	if err != nil {
+		return nil, corrupt(key, engineUnreadable)
+	}
+	return unseal(key, sealed)
+}

@@ -1,0 +1,177 @@
+package badgerkv
+
+import (
+	"bytes"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"tollhouse/store/kv"
+)
+
+// scan yields the keys of rng in order: those stored, overlaid by own, which is
+// in the same order.
+func (r *reader) scan(rng kv.Range, own []pendingWrite, yield func(key, value []byte) bool) {
+	if rng.Hi != nil && bytes.Compare(rng.Lo, rng.Hi) >= 0 {
+		return
+	}
+	c := openCursor(r.base, rng)
+	r.cursors = append(r.cursors, c)
+	defer c.close()
+	for n := 0; rng.Limit <= 0 || n < rng.Limit; {
+		stored := c.key()
+		if c.err != nil {
+			r.fail(c.err)
+			return
+		}
+		if stored == nil && len(own) == 0 {
+			return
+		}
+		var key, value []byte
+		order := c.compare(stored, own)
+		if order <= 0 {
+			w := own[0]
+			own = own[1:]
+			if order == 0 {
+				c.advance() // own[0] hides it
+			}
+			if w.deleted {
+				continue
+			}
+			key, value = w.key, w.value
+		} else {
+			key, value = stored, c.value()
+			if c.err != nil {
+				r.fail(c.err)
+				return
+			}
+		}
+		if rng.KeysOnly {
+			value = nil
+		}
+		n++
+		if !yield(key, value) {
+			return
+		}
+		if order > 0 {
+			c.advance()
+		}
+	}
+}
+
+// cursor walks the stored keys of one range.
+type cursor struct {
+	kv.Range
+	it  *badger.Iterator
+	err error
+}
+
+func openCursor(base *badger.Txn, rng kv.Range) *cursor {
+	opts := badger.IteratorOptions{
+		PrefetchValues: false, // values cost 4 to 7 times more when prefetched
+		Reverse:        rng.Reverse,
+	}
+	start := rng.Lo
+	if rng.Reverse {
+		start = rng.Hi
+	} else {
+		// Every key between two bounds has their common prefix, by which Badger
+		// leaves out tables. In reverse a Prefix finds nothing: bounds only.
+		opts.Prefix = commonPrefix(rng.Lo, rng.Hi)
+	}
+	c := &cursor{Range: rng, it: base.NewIterator(opts)}
+	c.seek(start)
+	return c
+}
+
+func (c *cursor) close() { c.it.Close() }
+
+// key returns the key under the cursor, or nil past the end of the range.
+func (c *cursor) key() []byte {
+	if c.err != nil || !c.it.Valid() {
+		return nil
+	}
+	key := c.it.Item().Key()
+	if c.Reverse && bytes.Compare(key, c.Lo) < 0 {
+		return nil
+	}
+	if !c.Reverse && c.Hi != nil && bytes.Compare(key, c.Hi) >= 0 {
+		return nil
+	}
+	return key
+}
+
+// compare says which comes first: own (below 0), stored (above 0), or that both
+// are the same key (0). One of them may be at its end, not both.
+func (c *cursor) compare(stored []byte, own []pendingWrite) int {
+	switch {
+	case len(own) == 0:
+		return 1
+	case stored == nil:
+		return -1
+	case c.Reverse:
+		return bytes.Compare(stored, own[0].key)
+	default:
+		return bytes.Compare(own[0].key, stored)
+	}
+}
+
+// value returns the value under the cursor, valid until advance.
+func (c *cursor) value() []byte {
+	if c.KeysOnly {
+		return nil
+	}
+	defer c.recoverDamage()
+	item := c.it.Item()
+	value, err := itemValue(item.Key(), item)
+	if err != nil {
+		c.err = err
+	}
+	return value
+}
+
+// seek moves to start or the next key behind it; an empty start is the end from
+// which the walk begins.
+func (c *cursor) seek(start []byte) {
+	defer c.recoverDamage()
+	if c.Reverse && c.Hi != nil {
+		c.it.Seek(start)
+		if c.it.Valid() && bytes.Equal(c.it.Item().Key(), c.Hi) {
+			c.it.Next()
+		}
+	} else {
+		c.it.Seek(start)
+	}
+	c.skipReserved()
+}
+
+// advance moves to the next key.
+func (c *cursor) advance() {
+	defer c.recoverDamage()
+	c.it.Next()
+	c.skipReserved()
+}
+
+// skipReserved passes over the engine's own keys.
+func (c *cursor) skipReserved() {
+	for c.it.Valid() && c.it.Item().Key()[0] == kv.ReservedPrefix {
+		c.it.Next()
+	}
+}
+
+// recoverDamage turns a panic of Badger, which it has on some kinds of damage,
+// into the cursor's error.
+func (c *cursor) recoverDamage() {
+	if recover() != nil {
+		c.err = corrupt(c.Lo, engineUnreadable)
+	}
+}
+
+// commonPrefix returns the longest prefix of both bounds; an open bound shares
+// none.
+func commonPrefix(lo, hi []byte) []byte {
+	n := 0
+	for n < len(lo) && n < len(hi) && lo[n] == hi[n] {
+		n++
+	}
+	return lo[:n]
+}

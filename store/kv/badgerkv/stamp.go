@@ -1,0 +1,125 @@
+package badgerkv
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	stampName  = "STAMP"
+	stampMagic = "tollstp1"
+	// stampSize: magic, version, Unix nanoseconds, CRC-32C. It lies within one
+	// sector, so that no power cut tears it.
+	stampSize = 8 + 8 + 8 + crc32.Size
+
+	// stampSyncEvery bounds what a power cut can take from the stamp, and what
+	// the stamp costs. An older stamp only notices less.
+	stampSyncEvery = time.Second
+
+	clockBehindMax = 60 * time.Second
+	clockAheadMax  = 400 * 24 * time.Hour // more than a yearly restart
+)
+
+// stamp is what the store remembers of its last acknowledged commit, outside of
+// Badger. Badger drops the end of a damaged write-ahead log without a word.
+type stamp struct {
+	version uint64
+	wall    time.Time
+}
+
+// stampFile is the stamp on disk. It lies beside Badger's files, so that a
+// restore, which makes a new directory, brings none.
+type stampFile struct {
+	file   *os.File
+	synced time.Time // by the wall clock
+}
+
+func stampPath(dir string) string { return filepath.Join(dir, stampName) }
+
+// readStamp returns the stamp in dir, or nil when there is none.
+func readStamp(dir string) (*stamp, error) {
+	raw, err := os.ReadFile(stampPath(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &DiskError{Dir: dir, Reason: "the stamp cannot be read", Remedy: "make it readable by this user", Err: err}
+	}
+	if len(raw) != stampSize || string(raw[:8]) != stampMagic {
+		return nil, &BehindError{Dir: dir, Damage: "it is not a stamp"}
+	}
+	body, sum := raw[:stampSize-crc32.Size], raw[stampSize-crc32.Size:]
+	if binary.BigEndian.Uint32(sum) != crc32.Checksum(body, castagnoli) {
+		return nil, &BehindError{Dir: dir, Damage: "its checksum does not match"}
+	}
+	return &stamp{
+		version: binary.BigEndian.Uint64(body[8:]),
+		wall:    time.Unix(0, int64(binary.BigEndian.Uint64(body[16:]))),
+	}, nil
+}
+
+func (s stamp) encode() []byte {
+	raw := append(make([]byte, 0, stampSize), stampMagic...)
+	raw = binary.BigEndian.AppendUint64(raw, s.version)
+	raw = binary.BigEndian.AppendUint64(raw, uint64(s.wall.UnixNano()))
+	return binary.BigEndian.AppendUint32(raw, crc32.Checksum(raw, castagnoli))
+}
+
+// checkClock compares the wall clock with the stamp. Badger must not be open
+// yet: under a wrong clock its compaction drops what has not expired.
+func checkClock(opts Options, stamped stamp) error {
+	wall := opts.wall()
+	distance := wall.Sub(stamped.wall)
+	if -clockBehindMax <= distance && distance <= clockAheadMax {
+		return nil
+	}
+	clockErr := &ClockError{Dir: opts.Dir, Wall: wall, Stamped: stamped.wall}
+	if !opts.AcceptClock {
+		return clockErr
+	}
+	opts.Log.Warn("wall clock accepted", "err", clockErr)
+	return nil
+}
+
+// createStamp puts s in place of any older stamp, on disk when it returns.
+func createStamp(dir string, s stamp) (*stampFile, error) {
+	failed := func(err error) error {
+		return &DiskError{Dir: dir, Reason: "the stamp cannot be written", Remedy: "check the disk and its permissions", Err: err}
+	}
+	path := stampPath(dir)
+	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_RDWR|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, failed(err)
+	}
+	f := &stampFile{file: file}
+	err = firstError(f.sync(s), os.Rename(path+".new", path), syncDir(dir))
+	if err != nil {
+		return nil, failed(firstError(err, file.Close()))
+	}
+	return f, nil
+}
+
+// write notes s, and syncs it if the last sync is long enough ago.
+func (f *stampFile) write(s stamp) error {
+	if since := s.wall.Sub(f.synced); since < 0 || since >= stampSyncEvery {
+		return f.sync(s)
+	}
+	_, err := f.file.WriteAt(s.encode(), 0)
+	return err
+}
+
+// sync notes s, on disk when it returns.
+func (f *stampFile) sync(s stamp) error {
+	if _, err := f.file.WriteAt(s.encode(), 0); err != nil {
+		return err
+	}
+	f.synced = s.wall
+	return fdatasync(f.file)
+}
+
+func (f *stampFile) close() error { return f.file.Close() }

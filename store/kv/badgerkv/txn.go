@@ -1,0 +1,62 @@
+package badgerkv
+
+import (
+	"iter"
+	"time"
+
+	"tollhouse/store/kv"
+)
+
+// txn is one Update: a reader of the group's base, under the group's pending
+// writes.
+type txn struct {
+	reader
+	pending   *pending
+	budget    kv.Budget
+	wallClock bool
+}
+
+func (t *txn) Get(key []byte) ([]byte, error) {
+	t.mustBeOpen()
+	switch c := t.pending.get(key); c.kind {
+	case changeSet:
+		return c.value(), nil
+	case changeDelete:
+		return nil, kv.ErrNotFound
+	default:
+		return getStored(t.base, key)
+	}
+}
+
+func (t *txn) GetMany(keys [][]byte) iter.Seq2[int, []byte] {
+	return t.getMany(keys, t.Get)
+}
+
+func (t *txn) Scan(rng kv.Range) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		t.mustBeOpen()
+		t.scan(rng, t.pending.within(rng), yield)
+	}
+}
+
+func (t *txn) Set(key, value []byte, expiresAt time.Time) error {
+	t.mustBeOpen()
+	if err := t.budget.Spend(key, value); err != nil {
+		return err
+	}
+	t.pending.write(key, change{
+		kind:      changeSet,
+		sealed:    seal(key, value),
+		expiresAt: engineExpiry(expiresAt, t.wallClock),
+	})
+	return nil
+}
+
+func (t *txn) Delete(key []byte) error {
+	t.mustBeOpen()
+	if err := t.budget.Spend(key, nil); err != nil {
+		return err
+	}
+	t.pending.write(key, change{kind: changeDelete})
+	return nil
+}
