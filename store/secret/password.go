@@ -152,7 +152,7 @@ func parsePHC(text string) (phc, error) {
 		return phc{}, errPHC
 	}
 	sound := p.memoryKiB >= 8 && p.memoryKiB <= argonMemoryKiBMax && p.passes >= 1 && p.passes <= argonPassesMax &&
-		p.lanes >= 1 && p.lanes <= argonLanesMax && len(p.salt) >= 8 && len(p.key) >= 16 && len(p.key) <= 64
+		p.lanes >= 1 && p.lanes <= argonLanesMax && len(p.salt) >= 8 && len(p.key) == argonKeySize
 	if !sound || p.String() != text {
 		return phc{}, errPHC
 	}

@@ -1,0 +1,108 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"tollhouse/store/secret"
+)
+
+// records are one of each kind whose encoding is ours, with its reader.
+func records() map[string]struct {
+	value  []byte
+	decode func([]byte) ([]byte, error) // decodes and encodes again
+} {
+	now := time.UnixMilli(1773070200123).UTC()
+	l := lineage{client: "c", clientGeneration: 3, user: secret.NewID(), userGeneration: 300, account: "acct_x"}
+	type record = struct {
+		value  []byte
+		decode func([]byte) ([]byte, error)
+	}
+	return map[string]record{
+		"account": {encodeAccount(Account{ID: "a", Name: "Larkspur", CreatedAt: now}), func(b []byte) ([]byte, error) {
+			v, err := decodeAccount("a", b)
+			return encodeAccount(v), err
+		}},
+		"user": {encodeUser(User{Username: "Bob", Canonical: "bob", Account: "a", Generation: 7, password: "$argon2id$", DisabledAt: now}), func(b []byte) ([]byte, error) {
+			v, err := decodeUser(secret.ID{}, b)
+			return encodeUser(v), err
+		}},
+		"client": {encodeClient(Client{Name: "n", RedirectURIs: []string{"https://a.example/", ""}, Grants: allGrants, Scope: 5, Introspect: true, secrets: []clientSecret{{secret.HashOf("x"), now}}}), func(b []byte) ([]byte, error) {
+			v, err := decodeClient("", b)
+			return encodeClient(v), err
+		}},
+		"code": {encodeCode(code{lineage: l, redirectURI: "r", scope: 1, challenge: "c", expiresAt: now, usedAt: now, family: secret.NewID()}), func(b []byte) ([]byte, error) {
+			v, err := decodeCode(secret.Hash{}, b)
+			return encodeCode(v), err
+		}},
+		"family": {encodeFamily(family{lineage: l, scope: 2, createdAt: now, expiresAt: now, revokedAt: now, reason: ReasonRefreshReused}), func(b []byte) ([]byte, error) {
+			v, err := decodeFamily(secret.ID{}, b)
+			return encodeFamily(v), err
+		}},
+		"access token": {encodeAccessToken(accessToken{lineage: l, scope: 3, issuedAt: now, expiresAt: now, confirms: secret.HashOf("y")}), func(b []byte) ([]byte, error) {
+			v, err := decodeAccessToken(secret.Hash{}, b)
+			return encodeAccessToken(v), err
+		}},
+		"refresh token": {encodeRefreshToken(refreshToken{family: secret.NewID(), scope: 1, expiresAt: now, spentAt: now, nonce: secret.NewNonce(), confirmed: true, retiredAt: now}), func(b []byte) ([]byte, error) {
+			v, err := decodeRefreshToken(secret.Hash{}, b)
+			return encodeRefreshToken(v), err
+		}},
+	}
+}
+
+func TestRecords(t *testing.T) {
+	t.Parallel()
+	for name, r := range records() {
+		t.Run(name+"_comes_back_as_it_was", func(t *testing.T) {
+			t.Parallel()
+			again, err := r.decode(r.value)
+			if err != nil || !bytes.Equal(again, r.value) {
+				t.Errorf("decode then encode = %x, %v, want %x", again, err, r.value)
+			}
+		})
+		t.Run(name+"_cut_short_or_with_more_behind_is_corrupt_and_never_absent", func(t *testing.T) {
+			t.Parallel()
+			for n := range r.value {
+				if _, err := r.decode(r.value[:n]); !errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNotFound) {
+					t.Fatalf("decode of %d bytes of %d = %v, want ErrCorrupt", n, len(r.value), err)
+				}
+			}
+			if _, err := r.decode(append(bytes.Clone(r.value), 0)); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("decode of a byte too many = %v, want ErrCorrupt", err)
+			}
+			newer := bytes.Clone(r.value)
+			newer[0]++
+			if _, err := r.decode(newer); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("decode of another version = %v, want ErrCorrupt", err)
+			}
+		})
+	}
+}
+
+// FuzzRecords gives each reader any bytes: it refuses them, or they are what
+// its writer writes.
+func FuzzRecords(f *testing.F) {
+	for name, r := range records() {
+		f.Add(name, r.value)
+	}
+	all := records()
+	f.Fuzz(func(t *testing.T, name string, value []byte) {
+		r, known := all[name]
+		if !known {
+			return
+		}
+		again, err := r.decode(value)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) {
+				t.Fatalf("decode = %v, want ErrCorrupt", err)
+			}
+			return
+		}
+		if !reflect.DeepEqual(again, value) {
+			t.Errorf("%x was taken for a %s, which is written %x", value, name, again)
+		}
+	})
+}

@@ -1,0 +1,116 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/secret"
+)
+
+// holds reports whether a key lies in a range.
+func holds(r kv.Range, k []byte) bool {
+	return bytes.Compare(k, r.Lo) >= 0 && (r.Hi == nil || bytes.Compare(k, r.Hi) < 0)
+}
+
+// clean makes a text fit for a key, as the border does.
+func clean(text string) string { return strings.ReplaceAll(text, "\x00", "") }
+
+// FuzzKeysOfTexts proves of every key of texts that its parts come back from
+// it, that two keys sort as their parts do, and that a range over one prefix
+// holds the keys under it and no other: no owner, type or name can be chosen so
+// that it reaches into another's (attack 81).
+func FuzzKeysOfTexts(f *testing.F) {
+	f.Add("a", "b\x01c", "a\x01b", "c")
+	f.Add("a", "", "", "a")
+	f.Add("acct_1", "customer.created", "acct_10", "customer.created")
+	f.Add("\xff", "\xff\xff", "\xff\xff", "\xff")
+	f.Fuzz(func(t *testing.T, owner, name, otherOwner, otherName string) {
+		owner, name, otherOwner, otherName = clean(owner), clean(name), clean(otherOwner), clean(otherName)
+		forms := map[string]func(owner, name string) key{
+			"event by type":     func(o, n string) key { return eventTypesKey(o).str(n) },
+			"event by resource": func(o, n string) key { return eventResourcesKey(o).str(n) },
+			"foreign id":        eventForeignKey,
+			"known type":        func(o, n string) key { return knownTypesKey(o).str(n) },
+			"resources":         resourcesKey,
+		}
+		for form, build := range forms {
+			k, other := build(owner, name), build(otherOwner, otherName)
+			gotOwner, rest := cutString(k[1:])
+			gotName, rest := cutString(rest)
+			if gotOwner != owner || gotName != name || len(rest) != 0 {
+				t.Fatalf("%s key of %q %q comes back as %q %q and %d bytes", form, owner, name, gotOwner, gotName, len(rest))
+			}
+			want := cmp.Or(cmp.Compare(owner, otherOwner), cmp.Compare(name, otherName))
+			if got := bytes.Compare(k, other); got != want {
+				t.Fatalf("%s keys of %q %q and %q %q compare as %d, want %d", form, owner, name, otherOwner, otherName, got, want)
+			}
+			if inside := holds(newKey(k[0]).str(owner).all(), other); inside != (owner == otherOwner) {
+				t.Fatalf("%s key of owner %q lies in the range of %q: %v", form, otherOwner, owner, inside)
+			}
+			if inside := holds(k.all(), append(slices.Clone(other), 0xff)); inside != (owner == otherOwner && name == otherName) {
+				t.Fatalf("%s key under %q %q lies in the range of %q %q: %v", form, otherOwner, otherName, owner, name, inside)
+			}
+		}
+	})
+}
+
+// FuzzKeysOfIDs proves the same of keys that end in fixed-size parts.
+func FuzzKeysOfIDs(f *testing.F) {
+	f.Add("a", []byte("0123456789abcdef"), "ab", []byte("fedcba9876543210"))
+	f.Add("", bytes.Repeat([]byte{0xff}, 16), "", make([]byte, 16))
+	f.Fuzz(func(t *testing.T, owner string, raw []byte, otherOwner string, otherRaw []byte) {
+		owner, otherOwner = clean(owner), clean(otherOwner)
+		var p, other Position
+		copy(p[:], raw)
+		copy(other[:], otherRaw)
+		for form, build := range map[string]func(o string, p Position) key{
+			"event":         func(o string, p Position) key { return eventsKey(o).position(p) },
+			"event by type": func(o string, p Position) key { return eventTypesKey(o).str("t").position(p) },
+			"client family": func(o string, p Position) key { return clientFamiliesKey(o).id(secret.ID(p)) },
+		} {
+			k, otherKey := build(owner, p), build(otherOwner, other)
+			if !bytes.Equal(k[len(k)-16:], p[:]) {
+				t.Fatalf("%s key does not end in its position", form)
+			}
+			want := cmp.Or(cmp.Compare(owner, otherOwner), p.Compare(other))
+			if got := bytes.Compare(k, otherKey); got != want {
+				t.Fatalf("%s keys compare as %d, want %d", form, got, want)
+			}
+			if inside := holds(newKey(k[0]).str(owner).all(), otherKey); inside != (owner == otherOwner) {
+				t.Fatalf("%s key of owner %q lies in the range of %q: %v", form, otherOwner, owner, inside)
+			}
+		}
+		h := secret.HashOf(owner)
+		if got := userSessionsKey(secret.ID(p)).hash(h); !holds(userSessionsKey(secret.ID(p)).all(), got) || holds(userSessionsKey(secret.ID(p)).all(), userSessionsKey(secret.ID(other)).hash(h)) != (p == other) {
+			t.Fatal("a user's sessions lie in another user's range")
+		}
+	})
+}
+
+func TestKeyTagsDiffer(t *testing.T) {
+	t.Parallel()
+	tags := []byte{tagMeta, tagClient, tagUser, tagUserName, tagAccount, tagSession, tagUserSession, tagDecided, tagCode, tagFamily, tagClientFamily,
+		tagUserFamily, tagAccessToken, tagRefreshToken, tagEventHead, tagEvent, tagEventType, tagEventResource, tagEventForeign, tagKnownType, tagResource}
+	// The letters are on people's disks: this text may grow, never change.
+	if got := string(tags); got != "mcuUasSdkfFWtrheyzxno" {
+		t.Errorf("tags are %q", got)
+	}
+	slices.Sort(tags)
+	if len(slices.Compact(tags)) != len("mcuUasSdkfFWtrheyzxno") {
+		t.Error("two nouns share a tag")
+	}
+}
+
+func TestKeyRefusesNUL(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		if recover() == nil {
+			t.Error("a key took a NUL, with which one name could reach into another's range")
+		}
+	}()
+	eventForeignKey("a\x00b", "c")
+}

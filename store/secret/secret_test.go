@@ -1,0 +1,213 @@
+package secret_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"strings"
+	"testing"
+
+	"tollhouse/store/secret"
+)
+
+func TestToken(t *testing.T) {
+	t.Parallel()
+	kinds := []secret.Kind{secret.AccessToken, secret.RefreshToken, secret.Code, secret.ClientSecret, secret.SessionToken}
+
+	t.Run("comes_back_through_Parse_as_its_own_kind_only", func(t *testing.T) {
+		t.Parallel()
+		for _, kind := range kinds {
+			token := secret.New(kind)
+			for _, other := range kinds {
+				back, ok := secret.Parse(other, token.Reveal())
+				if ok != (other == kind) {
+					t.Errorf("Parse(%q, a %q token) = %v", other, kind, ok)
+				}
+				if ok && back != token {
+					t.Errorf("Parse(%q) gave another token", kind)
+				}
+			}
+		}
+	})
+
+	t.Run("attack_75_every_single_character_edit_is_refused", func(t *testing.T) {
+		t.Parallel()
+		text := secret.New(secret.AccessToken).Reveal()
+		const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_+/=. "
+		for i := range text {
+			for _, c := range []byte(alphabet) {
+				if text[i] == c {
+					continue
+				}
+				bent := text[:i] + string(c) + text[i+1:]
+				if _, ok := secret.Parse(secret.AccessToken, bent); ok {
+					t.Fatalf("Parse took a token with character %d changed to %q", i, c)
+				}
+			}
+		}
+		for _, bent := range []string{text[:len(text)-1], text + "0", text + "=", strings.ToUpper(text), " " + text, ""} {
+			if _, ok := secret.Parse(secret.AccessToken, bent); ok {
+				t.Errorf("Parse took a token of another length or case (%d bytes)", len(bent))
+			}
+		}
+	})
+
+	t.Run("cannot_print_itself", func(t *testing.T) {
+		t.Parallel()
+		token := secret.New(secret.ClientSecret)
+		var log strings.Builder
+		slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "token", token)
+		asJSON, err := json.Marshal(map[string]any{"token": token})
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := fmt.Sprintf("%v %+v %#v %s %q %x", token, token, token, token, token, token) + log.String() + string(asJSON)
+		if strings.Contains(shown, token.Reveal()[7:]) || strings.Contains(shown, fmt.Sprintf("%x", token.Reveal())) {
+			t.Errorf("a token shows in %q", shown)
+		}
+	})
+
+	t.Run("oauth_row_52_256_bits_and_no_two_equal_in_a_million", func(t *testing.T) {
+		t.Parallel()
+		if space := new(big.Int).Exp(big.NewInt(62), big.NewInt(43), nil); space.BitLen() <= 256 {
+			t.Fatalf("43 base62 characters hold %d bits", space.BitLen()-1)
+		}
+		count := 1_000_000
+		if testing.Short() {
+			count = 100_000
+		}
+		seen := make(map[secret.Hash]struct{}, count)
+		for range count {
+			seen[secret.New(secret.Code).Hash()] = struct{}{}
+		}
+		if len(seen) != count {
+			t.Errorf("%d tokens, %d of them different", count, len(seen))
+		}
+	})
+}
+
+func TestSuccessor(t *testing.T) {
+	t.Parallel()
+	key, old, nonce := secret.NewKey(), secret.New(secret.RefreshToken), secret.NewNonce()
+	same := key.Successor(secret.AccessToken, old, nonce)
+	if key.Successor(secret.AccessToken, old, nonce) != same {
+		t.Error("Successor gave two tokens for one input")
+	}
+	if _, ok := secret.Parse(secret.AccessToken, same.Reveal()); !ok {
+		t.Error("Parse refuses a successor")
+	}
+	for name, other := range map[string]secret.Token{
+		"key":   secret.NewKey().Successor(secret.AccessToken, old, nonce),
+		"kind":  key.Successor(secret.RefreshToken, old, nonce),
+		"token": key.Successor(secret.AccessToken, secret.New(secret.RefreshToken), nonce),
+		"nonce": key.Successor(secret.AccessToken, old, secret.NewNonce()),
+	} {
+		if other.Reveal()[7:] == same.Reveal()[7:] {
+			t.Errorf("Successor does not depend on the %s", name)
+		}
+	}
+}
+
+func TestKey(t *testing.T) {
+	t.Parallel()
+	key := secret.NewKey()
+
+	t.Run("opens_what_it_sealed_for_the_same_label_only", func(t *testing.T) {
+		t.Parallel()
+		sealed := key.Seal("a", []byte("plain"))
+		if plain, ok := key.Open("a", sealed); !ok || string(plain) != "plain" {
+			t.Errorf("Open = %q, %v", plain, ok)
+		}
+		if _, ok := key.Open("b", sealed); ok {
+			t.Error("Open took another label's text")
+		}
+		if _, ok := secret.NewKey().Open("a", sealed); ok {
+			t.Error("Open took another key's text")
+		}
+	})
+
+	t.Run("attack_39_every_bent_character_is_refused", func(t *testing.T) {
+		t.Parallel()
+		sealed := key.Seal("a", []byte("a plain text of some length"))
+		for i := range sealed {
+			c := byte('A')
+			if sealed[i] == 'A' {
+				c = 'B'
+			}
+			if _, ok := key.Open("a", sealed[:i]+string(c)+sealed[i+1:]); ok {
+				t.Fatalf("Open took a text with character %d changed", i)
+			}
+		}
+	})
+
+	t.Run("keeps_its_bytes_through_its_file_and_shows_them_nowhere_else", func(t *testing.T) {
+		t.Parallel()
+		back, err := secret.ParseKey(key.Text())
+		if err != nil || back != key {
+			t.Fatalf("ParseKey(Text) = %v", err)
+		}
+		text := strings.TrimSpace(string(key.Text()))
+		for _, shown := range []string{fmt.Sprintf("%v %+v %#v %s", key, key, key, key), key.Fingerprint()} {
+			if strings.Contains(shown, text[:16]) {
+				t.Errorf("the key shows in %q", shown)
+			}
+		}
+		for _, bad := range []string{"", "00", text[:62], text + "00", "zz" + text[2:]} {
+			if _, err := secret.ParseKey([]byte(bad)); err == nil {
+				t.Errorf("ParseKey took %d characters", len(bad))
+			}
+		}
+	})
+
+	t.Run("MAC_parts_cannot_be_shifted", func(t *testing.T) {
+		t.Parallel()
+		if key.MAC("l", "ab", "c") == key.MAC("l", "a", "bc") || key.MAC("l", "a") == key.MAC("m", "a") {
+			t.Error("two inputs have one MAC")
+		}
+	})
+}
+
+func TestS256(t *testing.T) {
+	t.Parallel()
+	// RFC 7636, appendix B.
+	const verifier, challenge = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+	if got := secret.S256(verifier); got != challenge {
+		t.Errorf("S256 = %q, want %q", got, challenge)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(secret.New(secret.AccessToken).Reveal())
+	f.Add("tollat_")
+	f.Add(strings.Repeat("0", 56))
+	f.Fuzz(func(t *testing.T, text string) {
+		token, ok := secret.Parse(secret.AccessToken, text)
+		if ok && token.Reveal() != text {
+			t.Errorf("Parse(%q) spells %q", text, token.Reveal())
+		}
+		if !ok && !token.IsZero() {
+			t.Error("a refused text gave a token")
+		}
+	})
+}
+
+func FuzzParseCrockford(f *testing.F) {
+	f.Add("01kk9kgbjj00023m5qehe9m3gk")
+	f.Add(strings.Repeat("z", 26))
+	f.Add(strings.Repeat("7", 26))
+	f.Fuzz(func(t *testing.T, text string) {
+		id, ok := secret.ParseCrockford(text)
+		if ok && string(secret.AppendCrockford(nil, id)) != text {
+			t.Errorf("%q is spelt %q", text, secret.AppendCrockford(nil, id))
+		}
+	})
+}
+
+// BenchmarkNew is the floor of PERFORMANCE.md for an opaque token: random bits,
+// base62 and SHA-256.
+func BenchmarkNew(b *testing.B) {
+	for b.Loop() {
+		_ = secret.New(secret.AccessToken).Hash()
+	}
+}
