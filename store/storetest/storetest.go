@@ -11,6 +11,7 @@ import (
 
 	"tollhouse/store"
 	"tollhouse/store/kv"
+	"tollhouse/store/kv/badgerkv"
 	"tollhouse/store/kv/memkv"
 	"tollhouse/store/secret"
 )
@@ -51,6 +52,18 @@ func New(t testing.TB, change ...func(*store.Options)) *Fixture {
 	t.Helper()
 	clock := NewClock()
 	return Open(t, memkv.New(clock.Now), clock, change...)
+}
+
+// OnDisk returns an empty store over Badger in a directory of the test's own,
+// every commit synced.
+func OnDisk(t testing.TB, change ...func(*store.Options)) *Fixture {
+	t.Helper()
+	clock := NewClock()
+	db, err := badgerkv.Open(badgerkv.Options{Dir: t.TempDir(), Now: clock.Now})
+	if err != nil {
+		t.Fatalf("storetest: open badger: %v", err)
+	}
+	return Open(t, db, clock, change...)
 }
 
 // Open returns a store over db.
