@@ -42,16 +42,22 @@ func (c *Clock) Advance(d time.Duration) {
 // Fixture is a store with its clock and engine.
 type Fixture struct {
 	*store.Store
-	Clock *Clock
-	DB    kv.DB
-	Key   secret.Key
+	Clock  *Clock
+	DB     kv.DB
+	Faults *Faults // of a store in memory
+	Key    secret.Key
+
+	options store.Options
 }
 
 // New returns an empty store in memory. Options may be changed before it opens.
 func New(t testing.TB, change ...func(*store.Options)) *Fixture {
 	t.Helper()
 	clock := NewClock()
-	return Open(t, memkv.New(clock.Now), clock, change...)
+	faults := NewFaults(memkv.New(clock.Now))
+	f := Open(t, faults, clock, change...)
+	f.Faults = faults
+	return f
 }
 
 // OnDisk returns an empty store over Badger in a directory of the test's own,
@@ -90,7 +96,45 @@ func Open(t testing.TB, db kv.DB, clock *Clock, change ...func(*store.Options)) 
 			t.Errorf("storetest: close: %v", err)
 		}
 	})
-	return &Fixture{Store: s, Clock: clock, DB: db, Key: options.Key}
+	return &Fixture{Store: s, Clock: clock, DB: db, Key: options.Key, options: options}
+}
+
+// Reopened returns another store over the same engine, as a process finds it
+// that was started after this one had died: what was only in memory is gone.
+func (f *Fixture) Reopened(t testing.TB) *store.Store {
+	t.Helper()
+	s, err := store.Open(context.Background(), f.DB, f.options)
+	if err != nil {
+		t.Fatalf("storetest: open again: %v", err)
+	}
+	return s
+}
+
+// Count returns how many keys begin with the tag, which is the first byte of
+// every key and says what kind of record it names.
+func (f *Fixture) Count(t testing.TB, tag byte) int {
+	t.Helper()
+	return f.count(t, kv.Range{Lo: []byte{tag}, Hi: []byte{tag + 1}, KeysOnly: true})
+}
+
+// CountAll returns how many keys there are.
+func (f *Fixture) CountAll(t testing.TB) int {
+	t.Helper()
+	return f.count(t, kv.Range{KeysOnly: true})
+}
+
+func (f *Fixture) count(t testing.TB, r kv.Range) (n int) {
+	t.Helper()
+	err := f.DB.View(context.Background(), func(rd kv.Reader) error {
+		for range rd.Scan(r) {
+			n++
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("storetest: count: %v", err)
+	}
+	return n
 }
 
 // Password is the password of every user that a fixture makes.
