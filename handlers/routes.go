@@ -31,5 +31,28 @@ func (s *Server) adminRoutes() http.Handler {
 	r := s.newRouter()
 	r.get("/healthz", s.healthz)
 	r.get("/readyz", s.readyz)
+	r.get("/admin/info", s.adminInfo)
+
+	r.get("/admin/clients", s.adminListClients)
+	r.on("POST", "/admin/clients", s.adminCreateClient)
+	r.get("/admin/clients/:id", s.adminFindClient)
+	r.on("PATCH", "/admin/clients/:id", s.adminUpdateClient)
+	r.on("DELETE", "/admin/clients/:id", s.adminDeleteClient)
+	r.on("POST", "/admin/clients/:id/rotate-secret", s.adminRotateClientSecret)
+	r.on("POST", "/admin/clients/:id/disable", s.adminDisableClient)
+	r.on("POST", "/admin/clients/:id/enable", s.adminEnableClient)
+
+	r.get("/admin/users", s.adminListUsers)
+	r.on("POST", "/admin/users", s.adminCreateUser)
+	r.get("/admin/users/:id", s.adminFindUser)
+	r.on("DELETE", "/admin/users/:id", s.adminDeleteUser)
+	r.on("POST", "/admin/users/:id/password", s.adminSetPassword)
+	r.on("POST", "/admin/users/:id/disable", s.adminDisableUser)
+	r.on("POST", "/admin/users/:id/enable", s.adminEnableUser)
+
+	r.get("/admin/accounts", s.adminListAccounts)
+	r.on("POST", "/admin/accounts", s.adminCreateAccount)
+	r.get("/admin/accounts/:id", s.adminFindAccount)
+	r.on("DELETE", "/admin/accounts/:id", s.adminDeleteAccount)
 	return r
 }

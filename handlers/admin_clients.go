@@ -1,0 +1,211 @@
+package handlers
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+
+	"tollhouse/store"
+)
+
+// clientJSON is a client as operators see it. The secret is there only in the
+// answer that made it.
+type clientJSON struct {
+	ClientID     string   `json:"client_id"`
+	ClientSecret string   `json:"client_secret,omitempty"`
+	Name         string   `json:"name"`
+	RedirectURIs []string `json:"redirect_uris"`
+	Grants       []string `json:"grants"`
+	Scopes       []string `json:"scopes"` // none: not narrowed
+	Public       bool     `json:"public"`
+	Introspect   bool     `json:"introspect"`
+	Disabled     bool     `json:"disabled"`
+}
+
+func showClient(c store.Client) clientJSON {
+	shown := clientJSON{
+		ClientID: c.ID, Name: c.Name, RedirectURIs: append([]string{}, c.RedirectURIs...), Grants: []string{},
+		Scopes: append([]string{}, c.Scope.Names()...), Public: c.Public, Introspect: c.Introspect, Disabled: !c.DisabledAt.IsZero(),
+	}
+	for _, g := range c.Grants {
+		shown.Grants = append(shown.Grants, string(g))
+	}
+	return shown
+}
+
+// adminCreateClient is POST /admin/clients. The answer is the only one that
+// ever holds the secret.
+func (s *Server) adminCreateClient(w http.ResponseWriter, r *http.Request) error {
+	var asked struct {
+		Name         string   `json:"name"`
+		RedirectURIs []string `json:"redirect_uris"`
+		Grants       []string `json:"grants"`
+		Scopes       []string `json:"scopes"`
+		Public       bool     `json:"public"`
+		Introspect   bool     `json:"introspect"`
+	}
+	if err := readAdminBody(w, r, &asked); err != nil {
+		return err
+	}
+	c, sec, err := s.store.CreateClient(r.Context(), store.ClientSpec(asked))
+	if err != nil {
+		return err
+	}
+	noteAdmin(r, "client_id", c.ID)
+	shown := showClient(c)
+	shown.ClientSecret = sec.Reveal()
+	writeJSON(w, http.StatusCreated, shown)
+	return nil
+}
+
+// adminListClients is GET /admin/clients.
+func (s *Server) adminListClients(w http.ResponseWriter, r *http.Request) error {
+	after, limit, err := adminPage(r)
+	if err != nil {
+		return err
+	}
+	clients, err := s.store.ListClients(r.Context(), after, limit+1)
+	if err != nil {
+		return err
+	}
+	writeAdminList(w, clients, limit, func(c store.Client) any { return showClient(c) })
+	return nil
+}
+
+// adminFindClient is GET /admin/clients/:id.
+func (s *Server) adminFindClient(w http.ResponseWriter, r *http.Request) error {
+	return s.onClient(w, r, func(id string) (store.Client, error) { return s.store.FindClient(r.Context(), id) })
+}
+
+// adminDisableClient is POST /admin/clients/:id/disable.
+func (s *Server) adminDisableClient(w http.ResponseWriter, r *http.Request) error {
+	return s.onClient(w, r, func(id string) (store.Client, error) { return s.store.DisableClient(r.Context(), id) })
+}
+
+// adminEnableClient is POST /admin/clients/:id/enable.
+func (s *Server) adminEnableClient(w http.ResponseWriter, r *http.Request) error {
+	return s.onClient(w, r, func(id string) (store.Client, error) { return s.store.EnableClient(r.Context(), id) })
+}
+
+// clientUpdate changes what is there. Redirect URIs are replaced, or added to
+// and removed from, not both.
+type clientUpdate struct {
+	Name               *string   `json:"name"`
+	RedirectURIs       *[]string `json:"redirect_uris"`
+	AddRedirectURIs    []string  `json:"add_redirect_uris"`
+	RemoveRedirectURIs []string  `json:"remove_redirect_uris"`
+	Grants             *[]string `json:"grants"`
+	Scopes             *[]string `json:"scopes"`
+	Introspect         *bool     `json:"introspect"`
+}
+
+// clientUpdates makes reading a client's redirect URIs and writing them one
+// step. One process holds a store and no other route changes them, so a lock
+// here is enough.
+var clientUpdates sync.Mutex
+
+// adminUpdateClient is PATCH /admin/clients/:id.
+func (s *Server) adminUpdateClient(w http.ResponseWriter, r *http.Request) error {
+	var asked clientUpdate
+	if err := readAdminBody(w, r, &asked); err != nil {
+		return err
+	}
+	return s.onClient(w, r, func(id string) (store.Client, error) {
+		clientUpdates.Lock()
+		defer clientUpdates.Unlock()
+		now, err := s.store.FindClient(r.Context(), id)
+		if err != nil {
+			return store.Client{}, err
+		}
+		uris, err := asked.redirectURIs(now.RedirectURIs)
+		if err != nil {
+			return store.Client{}, err
+		}
+		return s.store.UpdateClient(r.Context(), id, store.ClientChange{
+			Name: asked.Name, RedirectURIs: uris, Grants: asked.Grants, Scopes: asked.Scopes, Introspect: asked.Introspect,
+		})
+	})
+}
+
+// redirectURIs returns the list that the update leaves behind, or nil when it
+// does not touch it.
+func (u clientUpdate) redirectURIs(now []string) (*[]string, error) {
+	if len(u.AddRedirectURIs)+len(u.RemoveRedirectURIs) == 0 {
+		return u.RedirectURIs, nil
+	}
+	if u.RedirectURIs != nil {
+		return nil, invalidRequest("redirect_uris replaces the whole list, so nothing can be added to it or removed from it in the same request.").on("redirect_uris")
+	}
+	next := slices.Clone(now)
+	for _, uri := range u.RemoveRedirectURIs {
+		i := slices.Index(next, uri)
+		if i < 0 {
+			return nil, invalidRequest("The client has no such redirect URI to remove; they are compared byte by byte.").on("remove_redirect_uris")
+		}
+		next = slices.Delete(next, i, i+1)
+	}
+	for _, uri := range u.AddRedirectURIs {
+		if !slices.Contains(next, uri) {
+			next = append(next, uri)
+		}
+	}
+	return &next, nil
+}
+
+// adminRotateClientSecret is POST /admin/clients/:id/rotate-secret.
+func (s *Server) adminRotateClientSecret(w http.ResponseWriter, r *http.Request) error {
+	id, err := nameIn(r)
+	if err != nil {
+		return err
+	}
+	var asked struct {
+		RevokeTokens bool `json:"revoke_tokens"`
+	}
+	if err := readAdminBody(w, r, &asked); err != nil {
+		return err
+	}
+	c, sec, err := s.store.RotateClientSecret(r.Context(), id, asked.RevokeTokens)
+	if err != nil {
+		return clientProblem(err)
+	}
+	noteAdmin(r, "client_id", c.ID)
+	writeJSON(w, http.StatusOK, map[string]string{"client_id": c.ID, "client_secret": sec.Reveal()})
+	return nil
+}
+
+// adminDeleteClient is DELETE /admin/clients/:id.
+func (s *Server) adminDeleteClient(w http.ResponseWriter, r *http.Request) error {
+	id, err := nameIn(r)
+	if err != nil {
+		return err
+	}
+	if err := s.store.DeleteClient(r.Context(), id); err != nil {
+		return clientProblem(err)
+	}
+	noteAdmin(r, "client_id", id)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// onClient does something with the client that the path names, and shows it.
+func (s *Server) onClient(w http.ResponseWriter, r *http.Request, do func(id string) (store.Client, error)) error {
+	id, err := nameIn(r)
+	if err != nil {
+		return err
+	}
+	c, err := do(id)
+	if err != nil {
+		return clientProblem(err)
+	}
+	noteAdmin(r, "client_id", c.ID)
+	writeJSON(w, http.StatusOK, showClient(c))
+	return nil
+}
+
+func clientProblem(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return absent("client", "tollhouse client list shows those that there are").because(err)
+	}
+	return err
+}

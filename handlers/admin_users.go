@@ -1,0 +1,130 @@
+package handlers
+
+import (
+	"errors"
+	"net/http"
+
+	"tollhouse/store"
+)
+
+// userJSON is a user as operators see it once it stands.
+type userJSON struct {
+	UserID   string `json:"user_id"`
+	Username string `json:"username"`
+	Account  string `json:"account"`
+	Disabled bool   `json:"disabled"`
+}
+
+func showUser(u store.User) userJSON {
+	return userJSON{UserID: u.Subject(), Username: u.Username, Account: u.Account, Disabled: !u.DisabledAt.IsZero()}
+}
+
+// adminCreateUser is POST /admin/users.
+func (s *Server) adminCreateUser(w http.ResponseWriter, r *http.Request) error {
+	var asked struct {
+		Username string `json:"username"`
+		Account  string `json:"account"`
+		Password string `json:"password"`
+	}
+	if err := readAdminBody(w, r, &asked); err != nil {
+		return err
+	}
+	if asked.Account == "" {
+		asked.Account = store.DefaultAccount
+	}
+	u, err := s.store.CreateUser(r.Context(), asked.Username, asked.Account, asked.Password)
+	if errors.Is(err, store.ErrExists) {
+		p := newProblem(http.StatusConflict, "exists", "There is a user of that name already; names that differ in case only are one.").because(err)
+		p.extra = map[string]any{"hint": "tollhouse user list shows them; tollhouse user passwd NAME sets a new password"}
+		return p
+	}
+	if err != nil {
+		return err
+	}
+	noteAdmin(r, "user_id", u.Subject())
+	writeJSON(w, http.StatusCreated, map[string]string{"user_id": u.Subject(), "username": u.Username, "account": u.Account})
+	return nil
+}
+
+// adminListUsers is GET /admin/users.
+func (s *Server) adminListUsers(w http.ResponseWriter, r *http.Request) error {
+	after, limit, err := adminPage(r)
+	if err != nil {
+		return err
+	}
+	if after != "" {
+		if after, err = store.CanonicalUsername(after); err != nil {
+			return err
+		}
+	}
+	users, err := s.store.ListUsers(r.Context(), after, limit+1)
+	if err != nil {
+		return err
+	}
+	writeAdminList(w, users, limit, func(u store.User) any { return showUser(u) })
+	return nil
+}
+
+// adminFindUser is GET /admin/users/:id, where the id is a username.
+func (s *Server) adminFindUser(w http.ResponseWriter, r *http.Request) error {
+	return s.onUser(w, r, func(name string) (store.User, error) { return s.store.FindUser(r.Context(), name) })
+}
+
+// adminSetPassword is POST /admin/users/:id/password. All that was begun under
+// the old password ends.
+func (s *Server) adminSetPassword(w http.ResponseWriter, r *http.Request) error {
+	var asked struct {
+		Password string `json:"password"`
+	}
+	if err := readAdminBody(w, r, &asked); err != nil {
+		return err
+	}
+	return s.onUser(w, r, func(name string) (store.User, error) {
+		return s.store.SetPassword(r.Context(), name, asked.Password)
+	})
+}
+
+// adminDisableUser is POST /admin/users/:id/disable.
+func (s *Server) adminDisableUser(w http.ResponseWriter, r *http.Request) error {
+	return s.onUser(w, r, func(name string) (store.User, error) { return s.store.DisableUser(r.Context(), name) })
+}
+
+// adminEnableUser is POST /admin/users/:id/enable.
+func (s *Server) adminEnableUser(w http.ResponseWriter, r *http.Request) error {
+	return s.onUser(w, r, func(name string) (store.User, error) { return s.store.EnableUser(r.Context(), name) })
+}
+
+// adminDeleteUser is DELETE /admin/users/:id.
+func (s *Server) adminDeleteUser(w http.ResponseWriter, r *http.Request) error {
+	name, err := nameIn(r)
+	if err != nil {
+		return err
+	}
+	if err := s.store.DeleteUser(r.Context(), name); err != nil {
+		return userProblem(err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// onUser does something with the user that the path names, and shows it.
+func (s *Server) onUser(w http.ResponseWriter, r *http.Request, do func(name string) (store.User, error)) error {
+	name, err := nameIn(r)
+	if err != nil {
+		return err
+	}
+	u, err := do(name)
+	if err != nil {
+		return userProblem(err)
+	}
+	noteAdmin(r, "user_id", u.Subject())
+	writeJSON(w, http.StatusOK, showUser(u))
+	return nil
+}
+
+func userProblem(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return absent("user", "tollhouse user list shows those that there are").because(err)
+	}
+	return err
+}
