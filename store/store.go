@@ -67,6 +67,9 @@ type Options struct {
 	// a password waits for it. Only dev sets it: it hashes its demo password
 	// after it has said that it is ready.
 	UsersReady <-chan struct{}
+	// CardGuard says what happens to card numbers and secrets in resources and
+	// events; they are refused unless it says otherwise.
+	CardGuard CardGuard
 }
 
 // Store keeps the facts. Its methods may be called from many goroutines.
@@ -78,6 +81,7 @@ type Store struct {
 	lives      Lifetimes
 	log        *slog.Logger
 	usersReady <-chan struct{}
+	cardGuard  CardGuard
 	instance   secret.ID
 	marks      marks
 }
@@ -99,7 +103,7 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	if err := o.Lifetimes.check(); err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, now: o.Now, key: o.Key, hasher: o.Hasher, lives: o.Lifetimes, log: o.Log, usersReady: o.UsersReady}
+	s := &Store{db: db, now: o.Now, key: o.Key, hasher: o.Hasher, lives: o.Lifetimes, log: o.Log, usersReady: o.UsersReady, cardGuard: o.CardGuard}
 	s.marks.init()
 	fresh := secret.NewID()
 	var found uint64

@@ -10,7 +10,7 @@ import (
 )
 
 // wordSizeMax bounds the work of one comparison; a longer word is near nothing.
-const wordSizeMax = 64
+const wordSizeMax = 96
 
 // Nearest returns the known word that word is most likely a slip for, and false
 // when none is near: more than a third of the letters would have to change.

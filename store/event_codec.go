@@ -1,0 +1,195 @@
+package store
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"time"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/snapshot"
+)
+
+// An event is stored as a version byte and the JSON that callers get, encoded
+// once for all times it will be read: a page is an envelope and copied bytes.
+
+const (
+	eventRecord     = 1
+	eventHeadRecord = 1
+	knownTypeRecord = 1
+
+	// eventSizeMax is the length of an event on the wire, in bytes.
+	eventSizeMax = 64 << 10
+)
+
+// NewEvent is an event that is about to be recorded. Its texts are valid UTF-8.
+type NewEvent struct {
+	Owner    string
+	Resource string
+	Source   string
+	Location string
+	Type     string
+	Object   snapshot.Value // the snapshot after the change
+	Previous snapshot.Value // an object of what the change replaced, or null
+}
+
+// draft is an event that lacks only its place in the log. All that is dear is
+// done in making it, before the transaction that records it.
+type draft struct {
+	owner, resource, typ string
+	// rest is the wire form between the id and the number of createdAt.
+	rest []byte
+}
+
+const (
+	eventOpening = `{"id":"`
+	// eventIDSizeMax and createdAtSizeMax are what place adds to a draft.
+	eventIDSizeMax   = 64
+	createdAtSizeMax = 11
+)
+
+// newDraft encodes e. Errors: *snapshot.Error with TooLarge.
+func newDraft(e *NewEvent) (*draft, error) {
+	b := make([]byte, 0, 1024)
+	for _, member := range [...]struct{ name, value string }{
+		{`","owner":`, e.Owner}, {`,"resource":`, e.Resource}, {`,"source":`, e.Source},
+		{`,"location":`, e.Location}, {`,"type":`, e.Type},
+	} {
+		b = snapshot.AppendString(append(b, member.name...), member.value)
+	}
+	b = e.Object.Append(append(b, `,"eventData":{"object":`...))
+	if e.Previous.Sort() == snapshot.Object {
+		b = e.Previous.Append(append(b, `,"previousAttributes":`...))
+	}
+	b = append(b, `},"createdAt":`...)
+	if size := len(eventOpening) + eventIDSizeMax + len(b) + createdAtSizeMax + 1; size > eventSizeMax {
+		return nil, &snapshot.Error{Fault: snapshot.TooLarge, Reason: fmt.Sprintf("the event of this change would have %d bytes, more than %d", size, eventSizeMax)}
+	}
+	return &draft{owner: e.Owner, resource: e.Resource, typ: e.Type, rest: b}, nil
+}
+
+// record returns the stored value of the event with that id and time.
+func (d *draft) record(id string, createdAt int64) []byte {
+	b := make([]byte, 0, 1+len(eventOpening)+len(id)+len(d.rest)+createdAtSizeMax+1)
+	return d.appendWire(append(b, eventRecord), id, createdAt)
+}
+
+func (d *draft) appendWire(b []byte, id string, createdAt int64) []byte {
+	b = append(append(b, eventOpening...), id...)
+	b = strconv.AppendInt(append(b, d.rest...), createdAt, 10)
+	return append(b, '}')
+}
+
+// wireOf returns the JSON in an event's stored value.
+func wireOf(v []byte) ([]byte, error) {
+	if len(v) == 0 || v[0] != eventRecord {
+		return nil, fmt.Errorf("%w: event record: its version is unknown", kv.ErrCorrupt)
+	}
+	if wire := v[1:]; bytes.HasPrefix(wire, []byte(eventOpening)) && wire[len(wire)-1] == '}' {
+		return wire, nil
+	}
+	return nil, fmt.Errorf("%w: event record: it holds no event", kv.ErrCorrupt)
+}
+
+// eventHead is what an account's log says of itself. The zero head is that of
+// an empty log.
+type eventHead struct {
+	last Position // of the newest event
+	// oldest is the least position that retention has kept; zero while it has
+	// removed nothing.
+	oldest Position
+	// generation counts the writes below the head, which a reader cannot tell
+	// from last.
+	generation uint64
+}
+
+func readEventHead(r kv.Reader, owner string) (eventHead, error) {
+	v, err := r.Get(eventHeadKey(owner))
+	if isAbsent(err) {
+		return eventHead{}, nil
+	}
+	if err != nil {
+		return eventHead{}, err
+	}
+	return decodeEventHead(v)
+}
+
+func writeEventHead(tx kv.Txn, owner string, h eventHead) error {
+	return tx.Set(eventHeadKey(owner), encodeEventHead(h), time.Time{})
+}
+
+func encodeEventHead(h eventHead) []byte {
+	e := newEncoder(eventHeadRecord)
+	e.position(h.last)
+	e.position(h.oldest)
+	e.uint(h.generation)
+	return e.b
+}
+
+func decodeEventHead(v []byte) (eventHead, error) {
+	d := newDecoder("event head", eventHeadRecord, v)
+	h := eventHead{last: d.position(), oldest: d.position(), generation: d.uint()}
+	return h, d.done()
+}
+
+// knownType is what an account's log says of one type of event.
+type knownType struct {
+	count uint64
+	last  Position
+}
+
+// readKnownType returns the zero knownType for a type that no event has.
+func readKnownType(r kv.Reader, owner, typ string) (knownType, error) {
+	v, err := r.Get(knownTypesKey(owner).str(typ))
+	if isAbsent(err) {
+		return knownType{}, nil
+	}
+	if err != nil {
+		return knownType{}, err
+	}
+	return decodeKnownType(v)
+}
+
+func writeKnownType(tx kv.Txn, owner, typ string, k knownType) error {
+	return tx.Set(knownTypesKey(owner).str(typ), encodeKnownType(k), time.Time{})
+}
+
+func encodeKnownType(k knownType) []byte {
+	e := newEncoder(knownTypeRecord)
+	e.uint(k.count)
+	e.position(k.last)
+	return e.b
+}
+
+func decodeKnownType(v []byte) (knownType, error) {
+	d := newDecoder("known type", knownTypeRecord, v)
+	k := knownType{count: d.uint(), last: d.position()}
+	return k, d.done()
+}
+
+// foreignRecord is the value under an imported id: the event's position.
+const foreignRecord = 1
+
+func encodeForeign(p Position) []byte {
+	e := newEncoder(foreignRecord)
+	e.position(p)
+	return e.b
+}
+
+// readForeign returns where the event with an imported id lies. Errors:
+// kv.ErrNotFound.
+func readForeign(r kv.Reader, owner, id string) (Position, error) {
+	v, err := r.Get(eventForeignKey(owner, id))
+	if err != nil {
+		return Position{}, err
+	}
+	d := newDecoder("event id", foreignRecord, v)
+	p := d.position()
+	return p, d.done()
+}
+
+// positionAt returns the position that ends a key.
+func positionAt(k []byte) (p Position) {
+	copy(p[:], k[len(k)-len(p):])
+	return p
+}

@@ -1,0 +1,494 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/snapshot"
+)
+
+// ImportOptions say how a file of events is recorded.
+type ImportOptions struct {
+	SkipErrors bool // go on after a line that is refused; else stop before it
+	DryRun     bool // find every fault, record nothing
+}
+
+// ImportSummary counts the lines of an import so far.
+type ImportSummary struct {
+	Lines     int // taken, blank ones too
+	Recorded  int
+	Unchanged int // recorded by an earlier run
+	Errors    int // refused
+}
+
+// LineError says why a line was refused.
+type LineError struct {
+	Line   int   // 1 is the first
+	Offset int64 // of its first byte
+	Code   string
+	Param  string // the member at fault, or ""
+	Reason string // a sentence without its full stop
+}
+
+// ImportLineSizeMax is the length of a line in bytes.
+const ImportLineSizeMax = eventSizeMax
+
+// Importer records a file of events, in batches each of which is committed
+// whole. What is committed stays; running the file again goes on where it broke,
+// since every line has the same place in every run.
+type Importer struct {
+	store   *Store
+	account string
+	options ImportOptions
+	summary ImportSummary
+	stopped bool
+	places  places
+
+	batch     []importLine
+	writes    int // of the batch, as one Update counts them
+	bytes     int
+	types     map[string]bool
+	resources map[[2]string]bool
+}
+
+// importLine is a line that waits to be committed: an event, or its refusal.
+type importLine struct {
+	refused   *LineError
+	number    int
+	offset    int64
+	draft     *draft
+	kind      string
+	place     Position
+	foreign   string // its id when that is not native
+	createdAt int64
+	removes   bool
+	snapshot  []byte
+}
+
+// NewImporter returns an Importer for the account, which is made with the first
+// line when it does not exist. Errors: *InvalidError.
+func (s *Store) NewImporter(account string, o ImportOptions) (*Importer, error) {
+	if err := checkAccountID(account); err != nil {
+		return nil, err
+	}
+	im := &Importer{store: s, account: account, options: o}
+	im.places.init(account)
+	im.emptyBatch()
+	return im, nil
+}
+
+// Summary returns the counts of what Add and Flush have settled.
+func (im *Importer) Summary() ImportSummary { return im.summary }
+
+// Stopped reports whether a refused line has ended the import.
+func (im *Importer) Stopped() bool { return im.stopped }
+
+// Add takes the next line, which begins at offset and comes without its line
+// end, and commits a batch when one is full. It returns the lines that have
+// turned out to be refused, in their order. An error is not a line's fault: it
+// ends the import, and nothing tells whether the batch stands unless it is
+// ErrUnavailable.
+func (im *Importer) Add(ctx context.Context, line []byte, offset int64) ([]LineError, error) {
+	if im.stopped {
+		return nil, nil
+	}
+	im.summary.Lines++
+	if len(bytes.TrimSpace(line)) == 0 {
+		return nil, nil
+	}
+	l := importLine{number: im.summary.Lines, offset: offset}
+	if err := im.parse(ctx, line, &l); err != nil {
+		return im.refuse(ctx, lineError(&l, err))
+	}
+	var refused []LineError
+	if !im.fits(&l) {
+		var err error
+		if refused, err = im.Flush(ctx); err != nil || im.stopped {
+			return refused, err
+		}
+	}
+	im.hold(l)
+	return refused, nil
+}
+
+// Refuse takes the next line as one that is too long to be read.
+func (im *Importer) Refuse(ctx context.Context, offset int64) ([]LineError, error) {
+	if im.stopped {
+		return nil, nil
+	}
+	im.summary.Lines++
+	return im.refuse(ctx, &LineError{
+		Line: im.summary.Lines, Offset: offset, Code: "too_large",
+		Reason: fmt.Sprintf("the line has more than %d bytes", ImportLineSizeMax),
+	})
+}
+
+// refuse keeps a refusal in its place among the lines that wait.
+func (im *Importer) refuse(ctx context.Context, fault *LineError) ([]LineError, error) {
+	im.batch = append(im.batch, importLine{refused: fault})
+	if im.options.SkipErrors && len(im.batch) < batchLinesMax {
+		return nil, nil
+	}
+	return im.Flush(ctx)
+}
+
+// The bounds of a batch: those of one Update, less what is written once for the
+// batch (the account and the head), and with room for the longest keys.
+const (
+	batchWritesMax  = kv.UpdateWritesMax - 2
+	batchBytesMax   = kv.UpdateBytesMax - 4<<10
+	lineWritesMax   = 6       // log, type, resource mark; foreign id, known type, resource
+	lineKeysSizeMax = 1 << 10 // of all keys and small records of one line
+	batchLinesMax   = 1000    // refused ones too
+)
+
+// fits reports whether l still goes into the batch.
+func (im *Importer) fits(l *importLine) bool {
+	return im.writes+lineWritesMax <= batchWritesMax && im.bytes+l.size() <= batchBytesMax && len(im.batch) < batchLinesMax
+}
+
+// size is at least what l adds to an Update, in bytes.
+func (l *importLine) size() int {
+	return 2*(len(l.draft.rest)+eventIDSizeMax) + len(l.snapshot) + lineKeysSizeMax
+}
+
+func (im *Importer) hold(l importLine) {
+	writes := 3
+	if l.foreign != "" {
+		writes++
+	}
+	if !im.types[l.draft.typ] {
+		im.types[l.draft.typ] = true
+		writes++
+	}
+	if resource := [2]string{l.kind, l.draft.resource}; !im.resources[resource] {
+		im.resources[resource] = true
+		writes++
+	}
+	im.writes += writes
+	im.bytes += l.size()
+	im.batch = append(im.batch, l)
+}
+
+func (im *Importer) emptyBatch() {
+	im.batch, im.writes, im.bytes = im.batch[:0], 0, 0
+	im.types, im.resources = map[string]bool{}, map[[2]string]bool{}
+}
+
+// errDryRun takes back what a dry run has written.
+var errDryRun = errors.New("dry run")
+
+// Flush commits the lines that wait, and returns those that were refused.
+func (im *Importer) Flush(ctx context.Context) ([]LineError, error) {
+	if len(im.batch) == 0 {
+		return nil, nil
+	}
+	var settled ImportSummary
+	var refused []LineError
+	err := im.store.db.Update(ctx, func(tx kv.Txn) error {
+		settled, refused = ImportSummary{}, nil
+		if err := im.store.ensureAccount(tx, im.account); err != nil {
+			return err
+		}
+		w, err := newEventWriter(tx, im.account)
+		if err != nil {
+			return err
+		}
+		for i := range im.batch {
+			switch fault, recorded, err := w.add(&im.batch[i]); {
+			case err != nil:
+				return err
+			case fault != nil:
+				refused = append(refused, *fault)
+			case recorded:
+				settled.Recorded++
+			default:
+				settled.Unchanged++
+			}
+			if len(refused) > 0 && !im.options.SkipErrors {
+				break
+			}
+		}
+		if err := w.finish(); err != nil {
+			return err
+		}
+		if im.options.DryRun {
+			return errDryRun
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errDryRun) {
+		return nil, fmt.Errorf("import events: %w", err)
+	}
+	im.emptyBatch()
+	im.summary.Recorded += settled.Recorded
+	im.summary.Unchanged += settled.Unchanged
+	im.summary.Errors += len(refused)
+	im.stopped = len(refused) > 0 && !im.options.SkipErrors
+	return refused, nil
+}
+
+// eventWriter writes many events within one transaction. What they share, the
+// head, the types and the resources, is read once and written once.
+type eventWriter struct {
+	tx         kv.Txn
+	owner      string
+	head       eventHead
+	backfilled bool // whether an event lies below the head that was found
+	before     Position
+	types      map[string]knownType
+	resources  map[[2]string]resourceRecord
+	changed    map[[2]string]bool
+}
+
+func newEventWriter(tx kv.Txn, owner string) (*eventWriter, error) {
+	head, err := readEventHead(tx, owner)
+	return &eventWriter{
+		tx: tx, owner: owner, head: head, before: head.last,
+		types: map[string]knownType{}, resources: map[[2]string]resourceRecord{}, changed: map[[2]string]bool{},
+	}, err
+}
+
+// add records a line, unless it was refused before or its id is taken: by
+// itself, and it is unchanged, or by something else, and it is a conflict.
+func (w *eventWriter) add(l *importLine) (fault *LineError, recorded bool, err error) {
+	if l.refused != nil {
+		return l.refused, false, nil
+	}
+	id, place := l.foreign, l.place
+	if id == "" {
+		id = place.String()
+	} else if place, err = readForeign(w.tx, w.owner, id); isAbsent(err) {
+		place, err = l.place, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	found, err := w.tx.Get(eventsKey(w.owner).position(place))
+	if err == nil {
+		if bytes.Equal(found, l.draft.record(id, l.createdAt)) {
+			return nil, false, nil
+		}
+		return lineError(l, &conflictError{id}), false, nil
+	}
+	if !isAbsent(err) {
+		return nil, false, err
+	}
+	return nil, true, w.record(l, id)
+}
+
+func (w *eventWriter) record(l *importLine, id string) error {
+	if err := writeEvent(w.tx, l.draft, l.place, id); err != nil {
+		return err
+	}
+	if l.foreign != "" {
+		if err := w.tx.Set(eventForeignKey(w.owner, id), encodeForeign(l.place), time.Time{}); err != nil {
+			return err
+		}
+	}
+	if l.place.Compare(w.head.last) > 0 {
+		w.head.last = l.place
+	}
+	if l.place.Compare(w.before) < 0 {
+		w.backfilled = true
+	}
+	if err := w.count(l.draft.typ, l.place); err != nil {
+		return err
+	}
+	return w.setResource(l)
+}
+
+func (w *eventWriter) count(typ string, p Position) (err error) {
+	known, ok := w.types[typ]
+	if !ok {
+		if known, err = readKnownType(w.tx, w.owner, typ); err != nil {
+			return err
+		}
+	}
+	known.count++
+	if p.Compare(known.last) > 0 {
+		known.last = p
+	}
+	w.types[typ] = known
+	return nil
+}
+
+// setResource makes the resource what the event says, if no later event about
+// it is there.
+func (w *eventWriter) setResource(l *importLine) (err error) {
+	name := [2]string{l.kind, l.draft.resource}
+	rec, ok := w.resources[name]
+	if !ok {
+		if rec, err = readResource(w.tx, w.owner, l.kind, l.draft.resource); err != nil {
+			return err
+		}
+	}
+	if l.place.Compare(rec.last) > 0 {
+		rec = resourceRecord{last: l.place, event: l.foreign, removed: l.removes, json: l.snapshot}
+		w.changed[name] = true
+	}
+	w.resources[name] = rec
+	return nil
+}
+
+// finish writes what the events share.
+func (w *eventWriter) finish() error {
+	for typ, known := range w.types {
+		if err := writeKnownType(w.tx, w.owner, typ, known); err != nil {
+			return err
+		}
+	}
+	for name := range w.changed {
+		if err := writeResource(w.tx, w.owner, name[0], name[1], w.resources[name]); err != nil {
+			return err
+		}
+	}
+	if w.backfilled {
+		w.head.generation++
+	}
+	if len(w.types) == 0 {
+		return nil // nothing was recorded
+	}
+	return writeEventHead(w.tx, w.owner, w.head)
+}
+
+// places gives the lines of one file their places in the log.
+type places struct {
+	account string
+	seconds map[int64]second
+	floor   int64 // seconds up to this one have been forgotten
+}
+
+// second is what is known of the lines of one second.
+type second struct {
+	rank uint32   // how many lines there were
+	last Position // the place of the newest of them
+}
+
+// secondsKept bounds the memory of an import, to about 32 MiB. A file in the
+// order of time needs only the last.
+const secondsKept = 1 << 19
+
+func (p *places) init(account string) {
+	p.account, p.seconds, p.floor = account, map[int64]second{}, math.MinInt64
+}
+
+// of returns the place of the next line, an event without a native id: at
+// first the rank of the line in its second, then a digest of what it says, so
+// that the file's order is kept and another run finds the same place.
+//
+// Our choice: a line with an id of its own takes the least place behind the
+// line before it instead of its rank. Its id finds it wherever it lies, and so
+// an export, which lists such lines among others, gives the same order when it
+// is read into another store. Errors: *InvalidError.
+func (p *places) of(d *draft, id string, createdAt int64) (Position, error) {
+	if createdAt <= p.floor {
+		return Position{}, invalid("createdAt", "sort the file by createdAt, or import it in parts",
+			"the file is not in the order of time: more than %d different seconds lie between this line and its neighbours", secondsKept)
+	}
+	hash := sha256.New()
+	hash.Write(append([]byte(p.account), 0))
+	hash.Write(d.appendWire(nil, id, createdAt))
+	tail := [8]byte(hash.Sum(nil))
+
+	s := p.seconds[createdAt]
+	millis, counter := createdAt*1000+int64(s.rank>>16), uint16(s.rank)
+	if s.rank>>16 >= 1000 {
+		return Position{}, invalid("createdAt", "give the lines ids of their own", "one second has more than %d lines", 1000<<16)
+	}
+	if id == "" {
+		return newPosition(millis, counter, tail), nil
+	}
+	least := newPosition(createdAt*1000, 0, tail)
+	if s.rank > 0 && least.Compare(s.last) <= 0 {
+		least = s.last.behind(tail)
+	}
+	if least.Millis()/1000 != createdAt { // behind the last place of the second is none
+		return newPosition(millis, counter, tail), nil
+	}
+	return least, nil
+}
+
+// behind returns the least position with that tail that is above p.
+func (p Position) behind(tail [8]byte) Position {
+	q := p
+	copy(q[8:], tail[:])
+	if q.Compare(p) > 0 {
+		return q
+	}
+	return p.next(time.UnixMilli(0), tail)
+}
+
+// took notes a line that parses with a createdAt; every such line counts.
+func (p *places) took(createdAt int64, place Position) {
+	if createdAt <= p.floor {
+		return
+	}
+	s := p.seconds[createdAt]
+	s.rank++
+	if place.Compare(s.last) > 0 {
+		s.last = place
+	}
+	p.seconds[createdAt] = s
+	if len(p.seconds) > secondsKept {
+		p.forget()
+	}
+}
+
+// forget drops the older half of the seconds.
+func (p *places) forget() {
+	known := make([]int64, 0, len(p.seconds))
+	for second := range p.seconds {
+		known = append(known, second)
+	}
+	slices.Sort(known)
+	for _, second := range known[:len(known)/2] {
+		delete(p.seconds, second)
+		p.floor = second
+	}
+}
+
+// conflictError says that an id is taken by another event.
+type conflictError struct{ id string }
+
+func (e *conflictError) Error() string {
+	return fmt.Sprintf("another event has the id %s, and events never change", e.id)
+}
+
+// lineError gives a refusal its code.
+func lineError(l *importLine, err error) *LineError {
+	le := &LineError{Line: l.number, Offset: l.offset, Code: "invalid_event", Reason: err.Error()}
+	var bad *InvalidError
+	var doc *snapshot.Error
+	var conflict *conflictError
+	switch {
+	case errors.As(err, &conflict):
+		le.Code, le.Param = "id_conflict", "id"
+	case errors.As(err, &doc):
+		le.Param, le.Reason = doc.Path, doc.Reason
+		switch doc.Fault {
+		case snapshot.TooLarge:
+			le.Code = "too_large"
+		case snapshot.SensitiveField:
+			le.Code = "sensitive_data"
+		case snapshot.Malformed:
+			le.Code = "invalid_json"
+		case snapshot.UnknownField:
+			le.Code = "unknown_field"
+		}
+	case errors.As(err, &bad):
+		le.Param, le.Reason = bad.Field, bad.Reason
+		if bad.Hint != "" {
+			le.Reason = strings.TrimSuffix(bad.Reason, ".") + "; " + bad.Hint
+		}
+	}
+	return le
+}
