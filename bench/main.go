@@ -1,0 +1,103 @@
+// Command bench measures tollhouse beside the floors that no server over
+// net/http can go below, in one run on one machine: it starts each server as a
+// process of its own on loopback, checks that their answers are what they
+// should be, and then runs them in turn, round after round, so that whatever
+// else the machine does falls on all alike.
+//
+//	go run . -rounds 5 -seconds 2
+//
+// Only the ratios within one run mean anything.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+type settings struct {
+	rounds  int
+	length  time.Duration
+	clients int
+	events  int
+	binary  string
+}
+
+// The bounds of a run: it ends by itself, whatever it is asked.
+const (
+	roundsMax  = 50
+	secondsMax = 60
+	clientsMax = 256
+	eventsMax  = 10_000_000
+)
+
+func main() {
+	var s settings
+	var seconds float64
+	flag.IntVar(&s.rounds, "rounds", 5, "rounds; the median is quoted")
+	flag.Float64Var(&seconds, "seconds", 2, "seconds of load a scenario and round")
+	flag.IntVar(&s.clients, "clients", 16, "concurrent clients")
+	flag.IntVar(&s.events, "events", 10_000, "events in the store")
+	flag.StringVar(&s.binary, "tollhouse", "", "the binary to measure; built from the folder above when not given")
+	serveFloor := flag.Bool("serve-floor", false, "serve the floors (bench starts itself so)")
+	flag.Parse()
+	if *serveFloor {
+		exit(runFloor())
+	}
+	s.rounds, s.clients, s.events = min(s.rounds, roundsMax), min(s.clients, clientsMax), min(s.events, eventsMax)
+	s.length = time.Duration(min(seconds, secondsMax) * float64(time.Second))
+	exit(run(s))
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func run(s settings) error {
+	dir, err := os.MkdirTemp("", "tollhouse-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
+
+	floor, err := startFloor()
+	if err != nil {
+		return err
+	}
+	defer floor.stop()
+	ours, err := startTollhouse(s, dir)
+	if err != nil {
+		return err
+	}
+	defer ours.stop()
+
+	scenarios, err := scenariosOf(s, floor, ours)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s, %d cores, %d clients, %d events, %d rounds of %s each\n\n", runtime.Version(), runtime.NumCPU(), s.clients, s.events, s.rounds, s.length)
+	for round := range s.rounds {
+		for _, sc := range scenarios {
+			select {
+			case <-interrupted:
+				return fmt.Errorf("interrupted in round %d", round+1)
+			default:
+			}
+			if err := sc.measure(s); err != nil {
+				return fmt.Errorf("%s: %w", sc.name, err)
+			}
+		}
+	}
+	printTable(os.Stdout, scenarios)
+	return nil
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	account     = "acct_bench"
+	callback    = "https://app.example/cb"
+	username    = "bench"
+	password    = "a long enough password"
+	benchPage   = 100 // events a page
+	benchType   = "customer.updated"
+	firstSecond = 1_767_225_600 // 2026-01-01
+)
+
+// instance is tollhouse, durable, with a client, a user and events.
+type instance struct {
+	*server
+	binary, data   string
+	client, secret string
+}
+
+func startTollhouse(s settings, dir string) (*instance, error) {
+	t := &instance{binary: s.binary, data: filepath.Join(dir, "data")}
+	if t.binary == "" {
+		t.binary = filepath.Join(dir, "tollhouse")
+		build := exec.Command("go", "build", "-trimpath", "-o", t.binary, ".")
+		build.Dir, build.Stderr = "..", os.Stderr
+		if err := build.Run(); err != nil {
+			return nil, fmt.Errorf("build tollhouse: %w", err)
+		}
+	}
+	if err := t.seed(s.events, dir); err != nil {
+		return nil, err
+	}
+	var err error
+	t.server, err = start(t.binary, "serve", "--data", t.data, "--listen", "127.0.0.1:0")
+	return t, err
+}
+
+// seed fills the store before the server starts, by the commands that an
+// operator would use.
+func (t *instance) seed(events int, dir string) error {
+	passwordFile := filepath.Join(dir, "password")
+	if err := os.WriteFile(passwordFile, []byte(password), 0o600); err != nil {
+		return err
+	}
+	if _, err := t.command("user", "create", username, "--account", account, "--password-file", passwordFile); err != nil {
+		return err
+	}
+	out, err := t.command("client", "create", "--name", "Bench", "--redirect-uri", callback, "--json")
+	if err != nil {
+		return err
+	}
+	var client struct {
+		ID     string `json:"client_id"`
+		Secret string `json:"client_secret"`
+	}
+	if err := json.Unmarshal(out, &client); err != nil {
+		return err
+	}
+	t.client, t.secret = client.ID, client.Secret
+	file := filepath.Join(dir, "events.ndjson")
+	if err := writeEvents(file, events); err != nil {
+		return err
+	}
+	_, err = t.command("event", "import", file, "--account", account, "--quiet")
+	return err
+}
+
+func (t *instance) command(args ...string) ([]byte, error) {
+	cmd := exec.Command(t.binary, append(args, "--data", t.data)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("tollhouse %s: %w: %s", strings.Join(args[:2], " "), err, stderr.String())
+	}
+	return out, nil
+}
+
+// writeEvents writes events of about 790 bytes, a tenth of each of ten types,
+// several in every second.
+func writeEvents(path string, count int) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	kinds := []string{benchType, "customer.created", "customer.deleted", "account.autoupdate", "transaction.created",
+		"transaction.settled", "transaction.declined", "invoice.created", "invoice.paid", "invoice.sent"}
+	var b bytes.Buffer
+	for i := range count {
+		b.Reset()
+		kind, _, _ := strings.Cut(kinds[i%10], ".")
+		fmt.Fprintf(&b, `{"resource":"res_%d","source":"bench","location":"import","type":%q,"eventData":{"object":{"id":"res_%d","object":%q,"notes":%q},"previousAttributes":{"notes":"before"}},"createdAt":%d}`+"\n",
+			i/10%5000, kinds[i%10], i/10%5000, kind, strings.Repeat("lorem ipsum ", 42), firstSecond+i/4)
+		if _, err := file.Write(b.Bytes()); err != nil {
+			return err
+		}
+	}
+	return file.Close()
+}
+
+func (t *instance) tokenRequest(hc *http.Client, form url.Values) (answer struct {
+	AccessToken  string `json:"access_token"`
+	RefreshToken string `json:"refresh_token"`
+}, err error) {
+	form.Set("client_id", t.client)
+	form.Set("client_secret", t.secret)
+	r, err := hc.PostForm(t.text("url")+"/oauth/v2/token", form)
+	if err != nil {
+		return answer, err
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return answer, err
+	}
+	if r.StatusCode != http.StatusOK {
+		return answer, fmt.Errorf("token endpoint: status %d: %s", r.StatusCode, body)
+	}
+	return answer, json.Unmarshal(body, &answer)
+}
+
+func (t *instance) passwordGrant(hc *http.Client) (access, refresh string, err error) {
+	answer, err := t.tokenRequest(hc, url.Values{"grant_type": {"password"}, "username": {username}, "password": {password}})
+	return answer.AccessToken, answer.RefreshToken, err
+}
+
+// rotate is a client that refreshes the token of a family of its own, over and
+// over.
+func (t *instance) rotate(hc *http.Client) (func() error, error) {
+	_, refresh, err := t.passwordGrant(hc)
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		answer, err := t.tokenRequest(hc, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh}})
+		refresh = answer.RefreshToken
+		return err
+	}, nil
+}
