@@ -59,6 +59,9 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) error {
 // is for the client, by redirect to the place that it registered.
 func (s *Server) parseAuthRequest(ctx context.Context, query string) (authRequest, *problem, error) {
 	p, refused := parsePairs(query)
+	if refused == nil && strings.ContainsFunc(query, isControlOrSpace) {
+		refused = invalidRequest("The query holds a character that a URL may not hold.")
+	}
 	if refused != nil {
 		return authRequest{}, nil, refused.asPage(badRequestPage("The address that brought you here is damaged.", query))
 	}
@@ -73,6 +76,10 @@ func (s *Server) parseAuthRequest(ctx context.Context, query string) (authReques
 	a := authRequest{client: client, redirectURI: redirectURI, state: p.value("state"), prompt: p.value("prompt"), query: query}
 	return a, a.judge(p), nil
 }
+
+// isControlOrSpace finds what no browser sends in a query, and what a redirect
+// that repeats the query must not hold.
+func isControlOrSpace(r rune) bool { return r <= ' ' || r == 0x7f }
 
 // clientOf returns the client that asks. RFC 6749 §3.1.2.4: a request whose
 // client or redirect URI is not sound never leads to a redirect.

@@ -45,6 +45,21 @@ func (s *Server) handlePage(route string, h handler) http.Handler {
 	})
 }
 
+// handleLost is for requests that match no route: a person who mistyped an
+// address sees a page, a program gets JSON.
+func (s *Server) handleLost(h handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		noteRoute(r, "")
+		p := asProblem(h(w, r))
+		noteProblem(r.Context(), p)
+		if asksForHTML(r) {
+			s.writeProblemPage(w, r, p)
+			return
+		}
+		writeProblem(w, p)
+	})
+}
+
 // checkOrigin refuses a form that another site posted (RFC 6749 §10.12).
 func (s *Server) checkOrigin(r *http.Request) error {
 	if err := s.origins.Check(r); err != nil {

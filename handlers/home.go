@@ -22,7 +22,7 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) error {
 		props.Username, props.FormToken = session.User.Username, s.logoutToken(session.token)
 	}
 	if s.demo != nil {
-		props.Links = append([]views.Link{{Label: "See the consent screen", Href: s.demoAuthorizePath(), Note: "signs in, asks, and goes to a callback that nobody need be listening on"}}, props.Links...)
+		props.Links = append([]views.Link{{Label: "Walk through a sign-in", Href: s.demoAuthorizePath(), Note: "sign in, allow or deny, and see what an application would get"}}, props.Links...)
 	}
 	pageHeaders(w, true, "")
 	s.render(w, r, http.StatusOK, views.Home(props))
@@ -30,7 +30,7 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) demoAuthorizePath() string {
-	q := url.Values{"client_id": {s.demo.ClientID}, "response_type": {"code"}, "redirect_uri": {s.demo.RedirectURI}, "state": {"demo"}}
+	q := url.Values{"client_id": {s.demo.ClientID}, "response_type": {"code"}, "redirect_uri": {s.demoCallback()}, "state": {"demo"}}
 	return "/oauth/v2/auth?" + q.Encode()
 }
 

@@ -133,10 +133,15 @@ func plainPage(p *problem) *pageText {
 }
 
 // asksForJSON reports whether Accept names application/json: browsers do not.
-func asksForJSON(r *http.Request) bool {
+func asksForJSON(r *http.Request) bool { return accepts(r, "application/json") }
+
+// asksForHTML reports whether Accept names text/html: browsers do.
+func asksForHTML(r *http.Request) bool { return accepts(r, "text/html") }
+
+func accepts(r *http.Request, wanted string) bool {
 	for _, header := range r.Header.Values("Accept") {
 		for part := range strings.SplitSeq(header, ",") {
-			if mediaType, _, err := mime.ParseMediaType(part); err == nil && mediaType == "application/json" {
+			if mediaType, _, err := mime.ParseMediaType(part); err == nil && mediaType == wanted {
 				return true
 			}
 		}

@@ -22,6 +22,10 @@ func (s *Server) publicRoutes() http.Handler {
 	r.get("/healthz", s.healthz)
 	r.get("/readyz", s.readyz)
 
+	if s.demo != nil {
+		r.page("GET", "/callback", s.callback)
+		r.page("HEAD", "/callback", s.callback)
+	}
 	return r
 }
 

@@ -135,8 +135,8 @@ func (s *Server) newRouter() *router {
 	r.HandleMethodNotAllowed = true
 	r.HandleOPTIONS = true
 	r.GlobalOPTIONS = http.HandlerFunc(s.options)
-	r.NotFound = s.handle("", s.notFound)
-	r.MethodNotAllowed = s.handle("", s.methodNotAllowed)
+	r.NotFound = s.handleLost(s.notFound)
+	r.MethodNotAllowed = s.handleLost(s.methodNotAllowed)
 	return r
 }
 

@@ -1,0 +1,36 @@
+package handlers
+
+import (
+	"fmt"
+	"net/http"
+
+	"tollhouse/views"
+)
+
+// callback is GET /callback of dev: it stands in for an application, so that
+// the whole flow can be walked in a browser before there is one. Its address is
+// the demo client's redirect URI on dev's own port (RFC 8252 §7.3). serve has
+// no such route.
+func (s *Server) callback(w http.ResponseWriter, r *http.Request) error {
+	p, refused := parsePairs(r.URL.RawQuery)
+	if refused != nil {
+		return refused
+	}
+	props := views.CallbackProps{Page: s.page(r), Allowed: p.has("code")}
+	for _, name := range []string{"code", "error", "error_description", "state", "iss"} {
+		if p.has(name) {
+			props.Details = append(props.Details, views.Detail{Label: name, Value: p.value(name)})
+		}
+	}
+	if p.has("code") {
+		props.Steps = []views.Step{{Title: "Redeem it, as the application would", Command: fmt.Sprintf(
+			"curl %s/oauth/v2/token -d grant_type=authorization_code -d client_id=%s -d client_secret=%s -d redirect_uri=%s -d code=%s",
+			s.issuer, s.demo.ClientID, s.demo.ClientSecret, s.demoCallback(), shellQuote(p.value("code")))}}
+	}
+	pageHeaders(w, false, "")
+	s.render(w, r, http.StatusOK, views.Callback(props))
+	return nil
+}
+
+// demoCallback is the demo client's redirect URI on this server's own port.
+func (s *Server) demoCallback() string { return s.issuer + "/callback" }
