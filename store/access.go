@@ -29,7 +29,6 @@ type Principal struct {
 	Username   string
 	ClientID   string
 	ClientName string
-	FamilyID   string
 	Scope      Scope
 	IssuedAt   time.Time
 	ExpiresAt  time.Time
@@ -77,7 +76,7 @@ func (s *Store) FindPrincipal(ctx context.Context, token secret.Token) (Principa
 	}
 	return Principal{
 		Account: t.account, UserID: p.user.Subject(), Username: p.user.Username,
-		ClientID: p.client.ID, ClientName: p.client.Name, FamilyID: familyName(t.family),
+		ClientID: p.client.ID, ClientName: p.client.Name,
 		Scope: t.scope, IssuedAt: t.issuedAt, ExpiresAt: t.expiresAt, narrowed: p.client.Scope,
 	}, nil
 }

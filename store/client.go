@@ -420,8 +420,8 @@ func encodeClient(c Client) []byte {
 
 func decodeClient(id string, v []byte) (Client, error) {
 	d := newDecoder("client", clientRecord, v)
-	c := Client{ID: id, Generation: d.uint(), DisabledAt: d.time(), Scope: Scope(d.byte()), Public: d.bool(), Introspect: d.bool(),
-		Name: d.str(), RedirectURIs: d.strs()}
+	c := d.clientHead(id)
+	c.RedirectURIs = d.strs()
 	for _, g := range d.strs() {
 		c.Grants = append(c.Grants, Grant(g))
 	}
@@ -434,4 +434,10 @@ func decodeClient(id string, v []byte) (Client, error) {
 		c.secrets = append(c.secrets, clientSecret{hash: d.hash(), createdAt: d.time()})
 	}
 	return c, d.done()
+}
+
+// clientHead reads the fields that every request depends on. They come first,
+// so that a bearer check need not read the rest.
+func (d *decoder) clientHead(id string) Client {
+	return Client{ID: id, Generation: d.uint(), DisabledAt: d.time(), Scope: Scope(d.byte()), Public: d.bool(), Introspect: d.bool(), Name: d.str()}
 }

@@ -42,7 +42,8 @@ type family struct {
 
 const familyRecord = 1
 
-// parties are the client and the user of a lineage, as they stand now.
+// parties are the client and the user of a lineage, as they stand now, by the
+// heads of their records.
 type parties struct {
 	client Client
 	user   User
@@ -51,11 +52,20 @@ type parties struct {
 // readParties returns the two when both are there, enabled, and of the
 // generations that the lineage carries; else ErrDisabled.
 func readParties(r kv.Reader, l lineage) (p parties, err error) {
-	if p.client, err = readClient(r, l.client); err != nil {
+	value, err := r.Get(clientKey(l.client))
+	if err != nil {
 		return parties{}, goneIsDisabled(err)
 	}
-	if p.user, err = readUser(r, l.user); err != nil {
+	d := newDecoder("client", clientRecord, value)
+	if p.client = d.clientHead(l.client); d.err != nil {
+		return parties{}, d.err
+	}
+	if value, err = r.Get(userKey(l.user)); err != nil {
 		return parties{}, goneIsDisabled(err)
+	}
+	d = newDecoder("user", userRecord, value)
+	if p.user = d.userHead(l.user); d.err != nil {
+		return parties{}, d.err
 	}
 	if !p.client.DisabledAt.IsZero() || p.client.Generation != l.clientGeneration ||
 		!p.user.DisabledAt.IsZero() || p.user.Generation != l.userGeneration {

@@ -346,7 +346,12 @@ func encodeUser(u User) []byte {
 
 func decodeUser(id secret.ID, v []byte) (User, error) {
 	d := newDecoder("user", userRecord, v)
-	u := User{ID: id, Generation: d.uint(), DisabledAt: d.time(), Username: d.str(), Canonical: d.str(),
-		Account: d.str(), password: d.str(), CreatedAt: d.time()}
+	u := d.userHead(id)
+	u.Canonical, u.Account, u.password, u.CreatedAt = d.str(), d.str(), d.str(), d.time()
 	return u, d.done()
+}
+
+// userHead reads the fields that every request depends on; see clientHead.
+func (d *decoder) userHead(id secret.ID) User {
+	return User{ID: id, Generation: d.uint(), DisabledAt: d.time(), Username: d.str()}
 }
