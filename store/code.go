@@ -128,7 +128,7 @@ func (s *Store) RedeemCode(ctx context.Context, r Redemption) (Issued, error) {
 		}
 		if !c.usedAt.IsZero() {
 			refusal = ErrReplayed
-			if c.challenge != "" && now.Sub(c.usedAt) <= doubleFire {
+			if c.challenge != "" && near(now, c.usedAt, doubleFire) {
 				return nil
 			}
 			return revokeFamilyOf(tx, c.family, now, ReasonCodeReplayed)

@@ -114,3 +114,9 @@ func earlier(a, b time.Time) time.Time {
 	}
 	return a
 }
+
+// near reports whether two moments lie within a span of each other. What is
+// allowed for a while after a moment is judged by this: callers that run at once
+// read the clock a little before the moment too, and a clock that is set back
+// must not make the while longer.
+func near(a, b time.Time, span time.Duration) bool { return a.Sub(b).Abs() <= span }

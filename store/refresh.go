@@ -125,7 +125,7 @@ func (o *rotation) run(r Refresh) error {
 		return ErrExpired
 	case t.successorRotated:
 		return o.revoke(ReasonRefreshReused)
-	case o.now.Sub(t.pairMadeAt) <= o.s.lives.RefreshGrace:
+	case near(o.now, t.pairMadeAt, o.s.lives.RefreshGrace):
 		return o.repeat(t)
 	case t.confirmed || o.s.marks.isConfirming(t.hash):
 		return o.revoke(ReasonRefreshReused)

@@ -1,0 +1,171 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/kv"
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+)
+
+// grant is one authorization under test: a store, the client and the user that
+// it is between, and the first pair of its family.
+type grant struct {
+	*storetest.Fixture
+	client store.Client
+	user   store.User
+	first  store.Issued
+}
+
+func newGrant(t testing.TB, change ...func(*store.Options)) grant {
+	t.Helper()
+	f := storetest.New(t, change...)
+	client, _ := f.Client(t)
+	g := grant{Fixture: f, client: client, user: f.User(t, "mara", "acct_larkspur")}
+	g.first = g.issue(t, store.ScopeUnstated)
+	return g
+}
+
+// issue begins another family.
+func (g grant) issue(t testing.TB, scope store.Scope) store.Issued {
+	t.Helper()
+	issued, err := g.IssueForPassword(context.Background(), g.client, g.user, scope)
+	if err != nil {
+		t.Fatalf("IssueForPassword() = %v", err)
+	}
+	return issued
+}
+
+// refresh asks for a new pair as the grant's own client does.
+func (g grant) refresh(of store.Issued) (store.Issued, error) {
+	return g.RotateRefresh(context.Background(), store.Refresh{Client: g.client, Token: of.RefreshToken})
+}
+
+func (g grant) refreshFor(of store.Issued, scope store.Scope) (store.Issued, error) {
+	return g.RotateRefresh(context.Background(), store.Refresh{Client: g.client, Token: of.RefreshToken, Scope: scope})
+}
+
+// mustRefresh is refresh where a refusal is not what the test is about.
+func (g grant) mustRefresh(t testing.TB, of store.Issued) store.Issued {
+	t.Helper()
+	issued, err := g.refresh(of)
+	if err != nil {
+		t.Fatalf("RotateRefresh() = %v, want a pair", err)
+	}
+	return issued
+}
+
+// use sends the pair's access token to the API for the first time, and returns
+// once the store has written that down.
+func (g grant) use(t testing.TB, of store.Issued) {
+	t.Helper()
+	written := make(chan struct{})
+	g.Faults.OnUpdate(func(run func() error) error {
+		defer close(written)
+		return run()
+	})
+	defer g.Faults.Mend()
+	if _, err := g.FindPrincipal(context.Background(), of.AccessToken); err != nil {
+		t.Fatalf("FindPrincipal() = %v, want a principal", err)
+	}
+	<-written
+}
+
+// accessLives reports whether the API would take the pair's access token. To
+// ask counts as a use.
+func (g grant) accessLives(t testing.TB, of store.Issued) bool {
+	t.Helper()
+	_, err := g.FindPrincipal(context.Background(), of.AccessToken)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		t.Fatalf("FindPrincipal() = %v", err)
+	}
+	return err == nil
+}
+
+// unchanged fails the test when act leaves a trace in the store.
+func (g grant) unchanged(t testing.TB, act func()) {
+	t.Helper()
+	before := contents(t, g.DB)
+	act()
+	if after := contents(t, g.DB); !maps.Equal(before, after) {
+		t.Errorf("the store changed: %d keys before, %d after, want the same keys and values", len(before), len(after))
+	}
+}
+
+func contents(t testing.TB, db kv.DB) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := db.View(context.Background(), func(r kv.Reader) error {
+		for k, v := range r.Scan(kv.Range{}) {
+			all[string(k)] = string(v)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("View() = %v", err)
+	}
+	return all
+}
+
+// refused fails the test unless err is the refusal wanted.
+func refused(t testing.TB, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s = %v, want %v", what, err, want)
+	}
+}
+
+// familyIsDead fails the test unless nothing of the family can be used.
+func (g grant) familyIsDead(t testing.TB, pairs ...store.Issued) {
+	t.Helper()
+	for i, p := range pairs {
+		if g.accessLives(t, p) {
+			t.Errorf("access token %d lives, want it dead with its family", i)
+		}
+		if _, err := g.refresh(p); !errors.Is(err, store.ErrRevoked) {
+			t.Errorf("RotateRefresh(%d) = %v, want %v", i, err, store.ErrRevoked)
+		}
+	}
+}
+
+func same(a, b store.Issued) bool {
+	return a.AccessToken == b.AccessToken && a.RefreshToken == b.RefreshToken
+}
+
+// lives are the default lifetimes, by which the clock is turned.
+var lives = store.DefaultLifetimes()
+
+const (
+	verifier  = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk" // RFC 7636, appendix B
+	challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+)
+
+// consent is what the grant's user decides, on a screen of its own.
+func (g grant) consent(challenge string) store.Consent {
+	return store.Consent{
+		Client: g.client, User: g.user, RedirectURI: storetest.CallbackURI, Challenge: challenge,
+		Ticket: secret.HashOf(secret.Text()), TicketEnds: g.Now().Add(lives.Ticket),
+	}
+}
+
+func (g grant) allow(t testing.TB, challenge string) secret.Token {
+	t.Helper()
+	code, err := g.Allow(context.Background(), g.consent(challenge))
+	if err != nil {
+		t.Fatalf("Allow() = %v", err)
+	}
+	return code
+}
+
+func (g grant) redeem(code secret.Token, verifier string) (store.Issued, error) {
+	return g.RedeemCode(context.Background(), store.Redemption{
+		Client: g.client, Code: code, RedirectURI: storetest.CallbackURI, Verifier: verifier,
+	})
+}
+
+const tick = time.Millisecond // the least step of the store's clock

@@ -1,0 +1,463 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/kv"
+)
+
+// TestRotateRefresh walks the table of docs/decisions.md from its top.
+func TestRotateRefresh(t *testing.T) {
+	t.Parallel()
+	t.Run("oauth_row_48_revoked_family_is_refused_and_nothing_changes", rotateOfRevokedFamily)
+	t.Run("oauth_row_51_ended_client_or_user_is_refused_and_nothing_changes", rotateOfEndedParty)
+	t.Run("oauth_row_48_retired_token_revokes_the_family", rotateOfRetired)
+	t.Run("oauth_row_43_unspent_token_gives_a_new_pair", rotateOfUnspent)
+	t.Run("oauth_row_48_spent_token_whose_successor_was_rotated_revokes_at_any_age", rotateAfterSuccessor)
+	t.Run("oauth_row_48_spent_token_within_the_grace_gives_the_identical_pair", rotateWithinGrace)
+	t.Run("oauth_row_48_spent_token_after_the_grace_whose_pair_was_used_revokes", rotateAfterUse)
+	t.Run("oauth_row_48_spent_token_after_the_grace_whose_pair_was_lost_gives_a_fresh_one", rotateAfterLoss)
+	t.Run("oauth_row_49_expired_token_is_refused", rotateOfExpired)
+}
+
+func rotateOfRevokedFamily(t *testing.T) {
+	t.Parallel()
+	g := newGrant(t)
+	second := g.mustRefresh(t, g.first)
+	third := g.mustRefresh(t, second)
+	_, err := g.refresh(g.first) // revokes
+	refused(t, "RotateRefresh(first)", err, store.ErrReplayed)
+	g.unchanged(t, func() {
+		for name, pair := range map[string]store.Issued{"first": g.first, "second": second, "third": third} {
+			_, err := g.refresh(pair)
+			refused(t, "RotateRefresh("+name+")", err, store.ErrRevoked)
+		}
+	})
+	g.familyIsDead(t, g.first, second, third)
+}
+
+func rotateOfEndedParty(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	cases := []struct {
+		name   string
+		end    func(g grant) error
+		revive func(g grant) error
+		want   error
+	}{
+		{"user_disabled", func(g grant) error { _, err := g.DisableUser(ctx, "mara"); return err },
+			func(g grant) error { _, err := g.EnableUser(ctx, "mara"); return err }, store.ErrDisabled},
+		{"password_reset", func(g grant) error { _, err := g.SetPassword(ctx, "mara", "another long phrase"); return err }, nil, store.ErrDisabled},
+		{"client_disabled", func(g grant) error { _, err := g.DisableClient(ctx, g.client.ID); return err },
+			func(g grant) error { _, err := g.EnableClient(ctx, g.client.ID); return err }, store.ErrDisabled},
+		{"client_secret_rotated_with_revoke", func(g grant) error { _, _, err := g.RotateClientSecret(ctx, g.client.ID, true); return err }, nil, store.ErrDisabled},
+		{"user_deleted", func(g grant) error { return g.DeleteUser(ctx, "mara") }, nil, store.ErrNotFound},
+		{"client_deleted", func(g grant) error { return g.DeleteClient(ctx, g.client.ID) }, nil, store.ErrNotFound},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			g := newGrant(t)
+			second := g.mustRefresh(t, g.first)
+			check := func() {
+				for i, pair := range []store.Issued{g.first, second} {
+					if _, err := g.refresh(pair); !errors.Is(err, c.want) {
+						t.Errorf("RotateRefresh(%d) = %v, want %v", i, err, c.want)
+					}
+					if g.accessLives(t, pair) {
+						t.Errorf("access token %d lives, want it dead", i)
+					}
+				}
+			}
+			if err := c.end(g); err != nil {
+				t.Fatal(err)
+			}
+			g.unchanged(t, check)
+			if c.revive == nil {
+				return
+			}
+			if err := c.revive(g); err != nil {
+				t.Fatal(err)
+			}
+			g.unchanged(t, check) // enabling again revives none
+		})
+	}
+}
+
+// lose makes a pair that nobody sees, and the one that replaces it.
+func lose(t *testing.T, g grant) (unseen, fresh store.Issued) {
+	t.Helper()
+	unseen = g.mustRefresh(t, g.first)
+	g.Clock.Advance(lives.RefreshGrace + tick)
+	return unseen, g.mustRefresh(t, g.first)
+}
+
+func rotateOfRetired(t *testing.T) {
+	t.Parallel()
+	for _, later := range []time.Duration{0, lives.RefreshGrace, 24 * time.Hour, lives.RefreshToken} {
+		t.Run(later.String(), func(t *testing.T) {
+			t.Parallel()
+			g := newGrant(t)
+			unseen, fresh := lose(t, g)
+			g.Clock.Advance(later)
+			_, err := g.refresh(unseen)
+			refused(t, "RotateRefresh(retired)", err, store.ErrReplayed)
+			g.familyIsDead(t, g.first, unseen, fresh)
+		})
+	}
+}
+
+func rotateOfUnspent(t *testing.T) {
+	t.Parallel()
+	g := newGrant(t)
+	second := g.mustRefresh(t, g.first)
+	if second.RefreshToken == g.first.RefreshToken || second.AccessToken == g.first.AccessToken {
+		t.Error("RotateRefresh() gave a token of the old pair, want two new ones")
+	}
+	if second.Retried {
+		t.Error("RotateRefresh().Retried = true, want false")
+	}
+	if second.ExpiresIn != lives.AccessToken || second.FamilyID != g.first.FamilyID || second.Scope != g.first.Scope {
+		t.Errorf("RotateRefresh() = %v %s %q, want %v %s %q", second.ExpiresIn, second.FamilyID, second.Scope,
+			lives.AccessToken, g.first.FamilyID, g.first.Scope)
+	}
+	// Our choice: the old access token lives to its own end, so that calls in
+	// flight go through.
+	if !g.accessLives(t, g.first) || !g.accessLives(t, second) {
+		t.Error("an access token died of the refresh, want both alive")
+	}
+}
+
+func rotateAfterSuccessor(t *testing.T) {
+	t.Parallel()
+	for _, later := range []time.Duration{0, lives.RefreshGrace, lives.RefreshGrace + tick, lives.RefreshToken + time.Hour} {
+		t.Run(later.String(), func(t *testing.T) {
+			t.Parallel()
+			g := newGrant(t)
+			second := g.mustRefresh(t, g.first)
+			third := g.mustRefresh(t, second) // all in one moment: attack 13
+			g.Clock.Advance(later)
+			_, err := g.refresh(g.first)
+			refused(t, "RotateRefresh(first)", err, store.ErrReplayed)
+			g.familyIsDead(t, g.first, second, third)
+		})
+	}
+}
+
+func rotateWithinGrace(t *testing.T) {
+	t.Parallel()
+	t.Run("at_every_moment_of_it", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		second := g.mustRefresh(t, g.first)
+		for _, step := range []time.Duration{0, time.Second, lives.RefreshGrace - time.Second} {
+			g.Clock.Advance(step)
+			again := g.mustRefresh(t, g.first)
+			if !same(again, second) || !again.Retried {
+				t.Fatalf("RotateRefresh() %v later gave another pair, want the identical one", step)
+			}
+		}
+		if again := g.mustRefresh(t, g.first); again.ExpiresIn != lives.AccessToken-lives.RefreshGrace {
+			t.Errorf("ExpiresIn = %v, want the %v that are left", again.ExpiresIn, lives.AccessToken-lives.RefreshGrace)
+		}
+		g.Clock.Advance(tick)
+		if later := g.mustRefresh(t, g.first); same(later, second) {
+			t.Error("RotateRefresh() after the grace gave the old pair, want a fresh one")
+		}
+	})
+	t.Run("even_when_the_pair_was_used", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		second := g.mustRefresh(t, g.first)
+		g.use(t, second)
+		if again := g.mustRefresh(t, g.first); !same(again, second) {
+			t.Error("RotateRefresh() gave another pair, want the identical one")
+		}
+	})
+	t.Run("even_when_the_token_expired_since", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		g.Clock.Advance(lives.RefreshToken - tick)
+		second := g.mustRefresh(t, g.first)
+		g.Clock.Advance(time.Second)
+		if again := g.mustRefresh(t, g.first); !same(again, second) {
+			t.Error("RotateRefresh() gave another pair, want the identical one")
+		}
+	})
+	t.Run("attack_97_but_not_for_longer_when_the_clock_is_set_back", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		second := g.mustRefresh(t, g.first)
+		g.use(t, second)
+		g.Clock.Advance(-time.Hour)
+		_, err := g.refresh(g.first)
+		refused(t, "RotateRefresh() an hour before its own rotation", err, store.ErrReplayed)
+	})
+	t.Run("never_longer_than_an_access_token_lives", func(t *testing.T) {
+		t.Parallel()
+		options := store.DefaultLifetimes()
+		options.RefreshGrace = options.AccessToken + time.Second
+		g := newGrant(t)
+		var invalid *store.InvalidError
+		_, err := store.Open(context.Background(), g.DB, store.Options{Now: g.Clock.Now, Key: g.Key, Lifetimes: options})
+		if !errors.As(err, &invalid) {
+			t.Errorf("Open(grace longer than an access token) = %v, want an InvalidError", err)
+		}
+	})
+}
+
+func rotateAfterUse(t *testing.T) {
+	t.Parallel()
+	t.Run("committed", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		second := g.mustRefresh(t, g.first)
+		g.use(t, second)
+		g.Clock.Advance(lives.RefreshGrace + tick)
+		_, err := g.refresh(g.first)
+		refused(t, "RotateRefresh(first)", err, store.ErrReplayed)
+		g.familyIsDead(t, g.first, second)
+	})
+	t.Run("noted_and_not_yet_committed", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		second := g.mustRefresh(t, g.first)
+		finish := g.useUncommitted(t, second)
+		defer finish()
+		g.Clock.Advance(lives.RefreshGrace + tick)
+		_, err := g.refresh(g.first)
+		refused(t, "RotateRefresh(first)", err, store.ErrReplayed)
+	})
+	t.Run("lost_in_a_crash_counts_as_unused_until_the_next_use", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		second := g.mustRefresh(t, g.first)
+		finish := g.useUncommitted(t, second)
+		defer finish()
+		g.Clock.Advance(lives.RefreshGrace + tick)
+		g.Store = g.Reopened(t)
+		third := g.mustRefresh(t, g.first)
+		if same(third, second) {
+			t.Error("RotateRefresh() gave the unseen pair again, want a fresh one")
+		}
+		if g.accessLives(t, second) {
+			t.Error("the access token of the replaced pair lives, want it dead")
+		}
+	})
+}
+
+// useUncommitted sends the pair's access token to the API and keeps the note of
+// its use from being written until finish is called.
+func (g grant) useUncommitted(t *testing.T, of store.Issued) (finish func()) {
+	t.Helper()
+	begun, release := make(chan struct{}), make(chan struct{})
+	g.Faults.OnUpdate(func(func() error) error {
+		close(begun)
+		<-release
+		return kv.ErrUnavailable
+	})
+	if !g.accessLives(t, of) {
+		t.Fatal("FindPrincipal() refused the pair that was just made")
+	}
+	<-begun
+	g.Faults.Mend()
+	return func() { close(release) }
+}
+
+func rotateAfterLoss(t *testing.T) {
+	t.Parallel()
+	t.Run("and_retires_the_unseen_one", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		unseen, fresh := lose(t, g)
+		if same(unseen, fresh) || fresh.ExpiresIn != lives.AccessToken {
+			t.Errorf("RotateRefresh() = %v left and same = %t, want a fresh pair with %v", fresh.ExpiresIn, same(unseen, fresh), lives.AccessToken)
+		}
+		if g.accessLives(t, unseen) {
+			t.Error("the access token of the unseen pair lives, want it dead")
+		}
+		if !g.accessLives(t, fresh) {
+			t.Error("the access token of the fresh pair is dead, want it alive")
+		}
+		g.mustRefresh(t, fresh)
+	})
+	t.Run("and_the_grace_starts_again", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		_, fresh := lose(t, g)
+		g.Clock.Advance(lives.RefreshGrace)
+		if again := g.mustRefresh(t, g.first); !same(again, fresh) {
+			t.Error("RotateRefresh() within the new grace gave another pair, want the identical one")
+		}
+		g.Clock.Advance(tick)
+		if third := g.mustRefresh(t, g.first); same(third, fresh) {
+			t.Error("RotateRefresh() after the new grace gave the old pair, want a third")
+		}
+	})
+	t.Run("and_a_use_of_it_ends_that", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		unseen, fresh := lose(t, g)
+		g.use(t, fresh)
+		g.Clock.Advance(lives.RefreshGrace + tick)
+		_, err := g.refresh(g.first)
+		refused(t, "RotateRefresh(first)", err, store.ErrReplayed)
+		g.familyIsDead(t, unseen, fresh)
+	})
+	t.Run("with_the_scope_of_the_first_answer", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		if _, err := g.refreshFor(g.first, store.ScopeEventsRead); err != nil {
+			t.Fatal(err)
+		}
+		g.Clock.Advance(lives.RefreshGrace + tick)
+		fresh, err := g.refreshFor(g.first, store.ScopeEventsRead)
+		if err != nil || fresh.Scope != store.ScopeEventsRead {
+			t.Errorf("RotateRefresh() = %q, %v, want %q", fresh.Scope, err, store.ScopeEventsRead)
+		}
+	})
+}
+
+func rotateOfExpired(t *testing.T) {
+	t.Parallel()
+	t.Run("unspent", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		g.Clock.Advance(lives.RefreshToken)
+		g.unchanged(t, func() {
+			_, err := g.refresh(g.first)
+			refused(t, "RotateRefresh() at its end", err, store.ErrExpired)
+		})
+		g.Clock.Advance(-tick)
+		g.mustRefresh(t, g.first)
+	})
+	t.Run("spent_and_its_pair_unseen", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		second := g.mustRefresh(t, g.first)
+		g.Clock.Advance(lives.RefreshToken)
+		g.unchanged(t, func() {
+			_, err := g.refresh(g.first)
+			refused(t, "RotateRefresh()", err, store.ErrExpired)
+		})
+		g.Clock.Advance(-tick)
+		g.mustRefresh(t, second)
+	})
+	t.Run("with_its_family_a_year_after_the_authorization", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		pair, age := g.first, time.Duration(0)
+		for step := lives.RefreshToken - time.Hour; age+step < lives.Family; age += step {
+			g.Clock.Advance(step)
+			pair = g.mustRefresh(t, pair)
+		}
+		g.Clock.Advance(lives.Family - age - time.Minute)
+		pair = g.mustRefresh(t, pair)
+		if pair.ExpiresIn != time.Minute {
+			t.Errorf("ExpiresIn = %v, want the minute that the family has left", pair.ExpiresIn)
+		}
+		g.Clock.Advance(time.Minute)
+		if _, err := g.refresh(pair); err == nil {
+			t.Error("RotateRefresh() a year after the authorization = nil, want a refusal")
+		}
+		if g.accessLives(t, pair) {
+			t.Error("an access token outlives its family, want it dead")
+		}
+	})
+}
+
+// states brings a grant into each state that a refresh token can be in; the
+// token is that of the first pair, but for the retired one.
+var states = []struct {
+	name  string
+	bring func(t *testing.T, g grant) (asked store.Issued)
+}{
+	{"unspent", func(_ *testing.T, g grant) store.Issued { return g.first }},
+	{"spent_in_the_grace", func(t *testing.T, g grant) store.Issued { g.mustRefresh(t, g.first); return g.first }},
+	{"spent_and_successor_rotated", func(t *testing.T, g grant) store.Issued {
+		g.mustRefresh(t, g.mustRefresh(t, g.first))
+		return g.first
+	}},
+	{"spent_later_and_used", func(t *testing.T, g grant) store.Issued {
+		g.use(t, g.mustRefresh(t, g.first))
+		g.Clock.Advance(lives.RefreshGrace + tick)
+		return g.first
+	}},
+	{"spent_later_and_lost", func(t *testing.T, g grant) store.Issued {
+		g.mustRefresh(t, g.first)
+		g.Clock.Advance(lives.RefreshGrace + tick)
+		return g.first
+	}},
+	{"retired", func(t *testing.T, g grant) store.Issued { unseen, _ := lose(t, g); return unseen }},
+	{"expired", func(_ *testing.T, g grant) store.Issued { g.Clock.Advance(lives.RefreshToken); return g.first }},
+}
+
+func TestRotateRefreshByAnotherClient(t *testing.T) {
+	t.Parallel()
+	for _, s := range states {
+		t.Run("oauth_row_45_attack_14_"+s.name+"_changes_nothing", func(t *testing.T) {
+			t.Parallel()
+			g := newGrant(t)
+			other, _ := g.Client(t)
+			asked := s.bring(t, g)
+			g.unchanged(t, func() {
+				_, err := g.RotateRefresh(context.Background(), store.Refresh{Client: other, Token: asked.RefreshToken})
+				refused(t, "RotateRefresh(another client's)", err, store.ErrMismatch)
+			})
+		})
+	}
+}
+
+func TestRotateRefreshScope(t *testing.T) {
+	t.Parallel()
+	events, both := store.ScopeEventsRead, store.ScopeEventsRead|store.ScopeResourcesRead
+	t.Run("oauth_row_46_subset_is_for_the_access_token_alone", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		first := g.issue(t, both)
+		second, err := g.refreshFor(first, events)
+		if err != nil || second.Scope != events {
+			t.Fatalf("RotateRefresh(subset) = %q, %v, want %q", second.Scope, err, events)
+		}
+		third := g.mustRefresh(t, second) // oauth row 47: the refresh token kept the whole
+		if third.Scope != both {
+			t.Errorf("RotateRefresh(no scope).Scope = %q, want %q", third.Scope, both)
+		}
+	})
+	t.Run("oauth_row_46_attack_15_superset_spends_nothing", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		first := g.issue(t, events)
+		g.unchanged(t, func() {
+			_, err := g.refreshFor(first, both)
+			refused(t, "RotateRefresh(superset)", err, store.ErrScope)
+		})
+		g.mustRefresh(t, first)
+	})
+	t.Run("oauth_row_48_another_scope_on_a_retry_changes_nothing", func(t *testing.T) {
+		t.Parallel()
+		for name, later := range map[string]time.Duration{"in_the_grace": 0, "after_a_loss": lives.RefreshGrace + tick} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				g := newGrant(t)
+				first := g.issue(t, both)
+				second, err := g.refreshFor(first, events)
+				if err != nil {
+					t.Fatal(err)
+				}
+				g.Clock.Advance(later)
+				g.unchanged(t, func() {
+					for _, asked := range []store.Scope{store.ScopeUnstated, both, store.ScopeResourcesRead} {
+						_, err := g.refreshFor(first, asked)
+						refused(t, "RotateRefresh(scope "+asked.String()+")", err, store.ErrScope)
+					}
+				})
+				g.mustRefresh(t, second)
+			})
+		}
+	})
+}
