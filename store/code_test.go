@@ -1,0 +1,213 @@
+package store_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+)
+
+func TestAllow(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	t.Run("oauth_row_86_a_ticket_gives_one_code", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		c := g.consent("")
+		if _, err := g.Allow(ctx, c); err != nil {
+			t.Fatalf("Allow() = %v", err)
+		}
+		g.unchanged(t, func() {
+			_, err := g.Allow(ctx, c)
+			refused(t, "Allow(decided ticket)", err, store.ErrReplayed)
+			refused(t, "Deny(decided ticket)", g.Deny(ctx, c.Ticket, c.TicketEnds), store.ErrReplayed)
+		})
+		if n := g.Count(t, 'k'); n != 1 {
+			t.Errorf("%d codes are kept, want 1", n)
+		}
+	})
+	t.Run("oauth_row_81_deny_keeps_no_code_and_decides", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		c := g.consent("")
+		if err := g.Deny(ctx, c.Ticket, c.TicketEnds); err != nil {
+			t.Fatalf("Deny() = %v", err)
+		}
+		_, err := g.Allow(ctx, c)
+		refused(t, "Allow(denied ticket)", err, store.ErrReplayed)
+		if n := g.Count(t, 'k'); n != 0 {
+			t.Errorf("%d codes are kept, want none", n)
+		}
+	})
+	t.Run("oauth_row_96_of_an_ended_client_or_user_is_refused", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		c := g.consent("")
+		if _, err := g.SetPassword(ctx, "mara", "another long phrase"); err != nil {
+			t.Fatal(err)
+		}
+		_, err := g.Allow(ctx, c)
+		refused(t, "Allow()", err, store.ErrDisabled)
+		if n := g.Count(t, 'k') + g.Count(t, 'd'); n != 0 {
+			t.Errorf("%d records were written, want none", n)
+		}
+	})
+}
+
+func TestRedeemCode(t *testing.T) {
+	t.Parallel()
+	t.Run("oauth_row_32_42_gives_the_first_pair_of_a_family", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		issued, err := g.redeem(g.allow(t, challenge), verifier)
+		if err != nil {
+			t.Fatalf("RedeemCode() = %v", err)
+		}
+		if issued.FamilyID == g.first.FamilyID || !g.accessLives(t, issued) {
+			t.Error("RedeemCode() gave no living pair of a new family")
+		}
+		g.mustRefresh(t, issued)
+	})
+	t.Run("oauth_row_33_34_39_41_attack_7_8_refused_without_being_burnt", redeemOfAnother)
+	t.Run("oauth_row_35_attack_9_dies_after_a_minute", redeemOfExpired)
+	t.Run("oauth_row_36_37_attack_10_replay_revokes_the_family", redeemAgain)
+	t.Run("oauth_row_51_of_an_ended_party_is_refused", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		code := g.allow(t, "")
+		if _, err := g.DisableUser(context.Background(), "mara"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.EnableUser(context.Background(), "mara"); err != nil {
+			t.Fatal(err)
+		}
+		_, err := g.redeem(code, "")
+		refused(t, "RedeemCode()", err, store.ErrDisabled)
+	})
+}
+
+func redeemOfAnother(t *testing.T) {
+	t.Parallel()
+	g := newGrant(t)
+	other, _ := g.Client(t)
+	long := strings.Repeat("a", 128)
+	cases := []struct {
+		name      string
+		challenge string
+		change    func(r *store.Redemption)
+	}{
+		{"another_client", "", func(r *store.Redemption) { r.Client = other }},
+		{"another_redirect_uri", "", func(r *store.Redemption) { r.RedirectURI = "https://app.example/cb2" }},
+		{"no_redirect_uri", "", func(r *store.Redemption) { r.RedirectURI = "" }},
+		{"verifier_without_challenge", "", func(r *store.Redemption) { r.Verifier = verifier }},
+		{"challenge_without_verifier", challenge, func(*store.Redemption) {}},
+		{"wrong_verifier", challenge, func(r *store.Redemption) { r.Verifier = verifier[:42] + "X" }},
+		{"verifier_of_42", secret.S256(long[:42]), func(r *store.Redemption) { r.Verifier = long[:42] }},
+		{"verifier_of_129", secret.S256(long + "a"), func(r *store.Redemption) { r.Verifier = long + "a" }},
+		{"verifier_of_another_alphabet", secret.S256(long[:42] + "!"), func(r *store.Redemption) { r.Verifier = long[:42] + "!" }},
+		{"the_challenge_itself", challenge, func(r *store.Redemption) { r.Verifier = challenge }},
+	}
+	for _, c := range cases {
+		code := g.allow(t, c.challenge)
+		r := store.Redemption{Client: g.client, Code: code, RedirectURI: storetest.CallbackURI}
+		c.change(&r)
+		g.unchanged(t, func() {
+			_, err := g.RedeemCode(context.Background(), r)
+			refused(t, c.name+": RedeemCode()", err, store.ErrMismatch)
+		})
+	}
+	for _, size := range []int{43, 128} { // oauth row 40: these pass
+		if _, err := g.redeem(g.allow(t, secret.S256(long[:size])), long[:size]); err != nil {
+			t.Errorf("RedeemCode(verifier of %d) = %v, want a pair", size, err)
+		}
+	}
+}
+
+func redeemOfExpired(t *testing.T) {
+	t.Parallel()
+	g := newGrant(t)
+	if lives.Code > 10*time.Minute {
+		t.Errorf("a code lives %v, want at most 10m (RFC 6749 §4.1.2)", lives.Code)
+	}
+	code := g.allow(t, "")
+	g.Clock.Advance(lives.Code)
+	g.unchanged(t, func() {
+		_, err := g.redeem(code, "")
+		refused(t, "RedeemCode() at its end", err, store.ErrExpired)
+	})
+	g.Clock.Advance(-tick)
+	if _, err := g.redeem(code, ""); err != nil {
+		t.Errorf("RedeemCode() just before its end = %v, want a pair", err)
+	}
+	_, err := store.Open(context.Background(), g.DB, store.Options{Now: g.Clock.Now, Key: g.Key, Lifetimes: longCodes()})
+	if err == nil {
+		t.Error("Open(codes of 11m) = nil, want a refusal")
+	}
+}
+
+func longCodes() store.Lifetimes {
+	l := store.DefaultLifetimes()
+	l.Code = 11 * time.Minute
+	return l
+}
+
+func redeemAgain(t *testing.T) {
+	t.Parallel()
+	const doubleFire = 10 * time.Second
+	cases := []struct {
+		name      string
+		challenge string
+		verifier  string
+		later     time.Duration
+		revoked   bool
+	}{
+		{"at_once_without_pkce", "", "", 0, true},
+		{"within_ten_seconds_with_pkce", challenge, verifier, doubleFire, false},
+		{"after_ten_seconds_with_pkce", challenge, verifier, doubleFire + tick, true},
+		{"after_the_code_has_expired", "", "", 2 * lives.Code, true},
+		{"nearly_a_day_later", challenge, verifier, 24*time.Hour - tick, true},
+		{"attack_97_with_the_clock_set_back", challenge, verifier, -time.Hour, true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			g := newGrant(t)
+			code := g.allow(t, c.challenge)
+			issued, err := g.redeem(code, c.verifier)
+			if err != nil {
+				t.Fatal(err)
+			}
+			second := g.mustRefresh(t, issued)
+			g.Clock.Advance(c.later)
+			_, err = g.redeem(code, c.verifier)
+			refused(t, "RedeemCode(used)", err, store.ErrReplayed)
+			if c.revoked {
+				g.familyIsDead(t, issued, second)
+				return
+			}
+			if !g.accessLives(t, issued) || !g.accessLives(t, second) {
+				t.Error("a double-firing page revoked its family, want it alive")
+			}
+		})
+	}
+}
+
+func TestSecretsDiffer(t *testing.T) {
+	t.Parallel()
+	t.Run("oauth_row_52_no_two_in_a_million", func(t *testing.T) {
+		t.Parallel()
+		const count = 1_000_000
+		seen := make(map[secret.Hash]struct{}, count)
+		for i := range count {
+			kind := []secret.Kind{secret.AccessToken, secret.RefreshToken, secret.Code, secret.ClientSecret}[i%4]
+			seen[secret.New(kind).Hash()] = struct{}{}
+		}
+		if len(seen) != count {
+			t.Errorf("%d of %d tokens are alike, want none", count-len(seen), count)
+		}
+	})
+}

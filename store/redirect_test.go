@@ -1,0 +1,136 @@
+package store_test
+
+import (
+	"errors"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"tollhouse/store"
+)
+
+func TestCheckRedirectURI(t *testing.T) {
+	t.Parallel()
+	sound := []string{
+		"https://app.example/cb", "https://app.example", "https://app.example:8443/cb?a=1&a=2", "https://xn--pp-7ka.example/cb",
+		"http://127.0.0.1/cb", "http://127.0.0.1:8080/cb", "http://[::1]/cb", "http://localhost/cb",
+		"com.example.app:/cb", "com.example.app://cb", // oauth row 66
+	}
+	for _, uri := range sound {
+		if err := store.CheckRedirectURI(uri); err != nil {
+			t.Errorf("CheckRedirectURI(%q) = %v, want nil", uri, err)
+		}
+	}
+	refused := map[string]string{
+		"oauth_row_67_javascript":           "javascript:alert(1)",
+		"oauth_row_67_data":                 "data:text/html,x",
+		"oauth_row_67_wildcard_host":        "https://*.app.example/cb",
+		"oauth_row_67_wildcard_path":        "https://app.example/*",
+		"oauth_row_67_attack_20_fragment":   "https://app.example/cb#frag",
+		"oauth_row_67_attack_20_empty_one":  "https://app.example/cb#",
+		"oauth_row_67_plain_http":           "http://app.example/cb",
+		"oauth_row_67_plain_http_by_number": "http://192.0.2.1/cb",
+		"oauth_row_67_relative":             "/cb",
+		"oauth_row_67_no_scheme":            "app.example/cb",
+		"oauth_row_67_no_scheme_with_host":  "//app.example/cb",
+		"attack_19_user":                    "https://app.example@evil.example/cb",
+		"attack_22_upper_host":              "https://APP.example/cb",
+		"attack_22_upper_scheme":            "HTTPS://app.example/cb",
+		"attack_23_dot":                     "https://app.example./cb",
+		"attack_28_homograph":               "https://\u0430pp.example/cb",
+		"attack_28_fullwidth_dot":           "https://app\u3002example/cb",
+		"attack_31_space":                   "https://app.example/cb ",
+		"attack_31_line_break":              "https://app.example/cb\r\nSet-Cookie: x=1",
+		"attack_31_nul":                     "https://app.example/cb\x00",
+		"attack_31_backslash":               `https:\\app.example\cb`,
+		"attack_33_too_long":                "https://app.example/" + strings.Repeat("a", 2048),
+		"loopback_that_is_a_name":           "http://127.0.0.1.evil.example/cb",
+		"no_host":                           "https:///cb",
+		"opaque":                            "https:app.example",
+		"private_scheme_without_dot":        "myapp:/cb",
+		"file":                              "file:///etc/passwd",
+		"empty":                             "",
+		"broken_percent":                    "https://app.example/%zz",
+	}
+	for name, uri := range refused {
+		err := store.CheckRedirectURI(uri)
+		var bad *store.InvalidError
+		if !errors.As(err, &bad) || bad.Hint == "" {
+			t.Errorf("%s: CheckRedirectURI(%q) = %v, want an InvalidError with the way out", name, uri, err)
+		}
+	}
+}
+
+func TestMatchRedirectURI(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name, registered, asked string
+		want                    bool
+	}{
+		{"the_same", "https://app.example/cb", "https://app.example/cb", true},
+		{"oauth_row_63_a_port_of_127", "http://127.0.0.1/cb", "http://127.0.0.1:53219/cb", true},
+		{"oauth_row_63_a_port_of_ipv6", "http://[::1]/cb", "http://[::1]:53219/cb", true},
+		{"oauth_row_63_a_port_of_localhost", "http://localhost/cb", "http://localhost:53219/cb", true},
+		{"oauth_row_63_another_port", "http://127.0.0.1:8080/cb", "http://127.0.0.1:53219/cb", true},
+		{"oauth_row_63_no_port", "http://127.0.0.1:8080/cb", "http://127.0.0.1/cb", true},
+		{"without_a_path", "http://127.0.0.1", "http://127.0.0.1:1", true},
+		{"with_a_query", "http://127.0.0.1/cb?a=1", "http://127.0.0.1:1/cb?a=1", true},
+		{"oauth_row_66_private", "com.example.app:/cb", "com.example.app:/cb", true},
+		{"oauth_row_64_another_loopback_host", "http://127.0.0.1/cb", "http://localhost/cb", false},
+		{"oauth_row_64_ipv6_for_ipv4", "http://127.0.0.1/cb", "http://[::1]/cb", false},
+		{"oauth_row_64_https", "http://127.0.0.1/cb", "https://127.0.0.1:53219/cb", false},
+		{"oauth_row_64_another_path", "http://127.0.0.1/cb", "http://127.0.0.1:53219/cb2", false},
+		{"oauth_row_64_another_query", "http://127.0.0.1/cb", "http://127.0.0.1:53219/cb?x", false},
+		{"attack_24_port_of_a_name", "https://app.example/cb", "https://app.example:443/cb", false},
+		{"attack_32_decimal", "http://127.0.0.1/cb", "http://2130706433/cb", false},
+		{"attack_32_octal", "http://127.0.0.1/cb", "http://0177.0.0.1/cb", false},
+		{"user_before_the_host", "http://127.0.0.1/cb", "http://127.0.0.1:1@evil.example/cb", false},
+		{"port_then_user", "http://127.0.0.1/cb", "http://127.0.0.1:80@evil.example/cb", false},
+		{"name_behind_the_host", "http://127.0.0.1/cb", "http://127.0.0.1.evil.example/cb", false},
+		{"port_zero", "http://127.0.0.1/cb", "http://127.0.0.1:0/cb", false},
+		{"port_with_zero_in_front", "http://127.0.0.1/cb", "http://127.0.0.1:080/cb", false},
+		{"port_too_high", "http://127.0.0.1/cb", "http://127.0.0.1:65536/cb", false},
+		{"port_empty", "http://127.0.0.1/cb", "http://127.0.0.1:/cb", false},
+		{"port_signed", "http://127.0.0.1/cb", "http://127.0.0.1:+80/cb", false},
+		{"fragment", "http://127.0.0.1/cb", "http://127.0.0.1:80/cb#x", false},
+		{"upper_case_scheme", "http://127.0.0.1/cb", "HTTP://127.0.0.1:80/cb", false},
+	}
+	for _, c := range cases {
+		if got := store.MatchRedirectURI(c.registered, c.asked); got != c.want {
+			t.Errorf("%s: MatchRedirectURI(%q, %q) = %t, want %t", c.name, c.registered, c.asked, got, c.want)
+		}
+	}
+}
+
+// loopbackForm is RFC 8252 §7.3 said another way than the code says it: the
+// origin, the port that may differ, and the rest that may not.
+var loopbackForm = regexp.MustCompile(`(?s)^(http://(?:127\.0\.0\.1|\[::1\]|localhost))(?::([1-9][0-9]{0,4}))?((?:[/?].*)?)$`)
+
+// FuzzMatchRedirectURI holds that two URIs match if and only if they are equal,
+// or are both http on the same loopback host and differ in the port alone.
+func FuzzMatchRedirectURI(f *testing.F) {
+	f.Add("https://app.example/cb", "https://app.example/cb")
+	f.Add("http://127.0.0.1/cb", "http://127.0.0.1:53219/cb")
+	f.Add("http://[::1]:1/cb", "http://[::1]:65535/cb")
+	f.Add("http://localhost/cb?a=1", "http://localhost:80@evil.example/cb?a=1")
+	f.Add("http://127.0.0.1/cb", "http://127.0.0.1:65536/cb")
+	f.Fuzz(func(t *testing.T, registered, asked string) {
+		want := registered == asked
+		a, b := loopbackForm.FindStringSubmatch(registered), loopbackForm.FindStringSubmatch(asked)
+		if a != nil && b != nil && portExists(a[2]) && portExists(b[2]) && len(asked) <= 2048 {
+			want = want || a[1] == b[1] && a[3] == b[3]
+		}
+		if got := store.MatchRedirectURI(registered, asked); got != want {
+			t.Errorf("MatchRedirectURI(%q, %q) = %t, want %t", registered, asked, got, want)
+		}
+		if back := store.MatchRedirectURI(asked, registered); back != want && len(registered) <= 2048 && len(asked) <= 2048 {
+			t.Errorf("MatchRedirectURI(%q, %q) = %t the other way round, want %t", asked, registered, back, want)
+		}
+	})
+}
+
+func portExists(digits string) bool {
+	n, err := strconv.Atoi(digits)
+	return digits == "" || err == nil && n <= 65535
+}

@@ -1,0 +1,149 @@
+package store_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+)
+
+// signIn begins a session for the grant's user.
+func (g grant) signIn(t testing.TB, old secret.Token) secret.Token {
+	t.Helper()
+	u, err := g.FindUser(context.Background(), "mara")
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, _, err := g.CreateSession(context.Background(), u, old)
+	if err != nil {
+		t.Fatalf("CreateSession() = %v", err)
+	}
+	return token
+}
+
+func (g grant) sessionLives(token secret.Token) bool {
+	_, err := g.FindSession(context.Background(), token)
+	return err == nil
+}
+
+// see looks at a session late enough for that to be noted, and returns once the
+// note is written.
+func (g grant) see(t testing.TB, token secret.Token) {
+	t.Helper()
+	written := make(chan struct{})
+	g.Faults.OnUpdate(func(run func() error) error {
+		defer close(written)
+		return run()
+	})
+	defer g.Faults.Mend()
+	if !g.sessionLives(token) {
+		t.Fatal("FindSession() refused a session that should live")
+	}
+	<-written
+}
+
+func TestSession(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	t.Run("lives_twelve_hours_since_it_was_seen", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		token := g.signIn(t, secret.Token{})
+		g.Clock.Advance(lives.SessionIdle - tick)
+		g.see(t, token)
+		g.Clock.Advance(lives.SessionIdle - tick)
+		if !g.sessionLives(token) {
+			t.Error("a session that was seen 12 hours ago is dead, want it alive")
+		}
+		g.Clock.Advance(lives.SessionIdle)
+		if g.sessionLives(token) {
+			t.Error("a session idle for 12 hours lives, want it dead")
+		}
+	})
+	t.Run("lives_seven_days_at_most", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		token := g.signIn(t, secret.Token{})
+		for age := time.Duration(0); age+lives.SessionIdle/2 < lives.Session; age += lives.SessionIdle / 2 {
+			g.Clock.Advance(lives.SessionIdle / 2)
+			g.see(t, token)
+		}
+		g.Clock.Advance(lives.SessionIdle/2 - tick)
+		if !g.sessionLives(token) {
+			t.Error("a session just short of 7 days is dead, want it alive")
+		}
+		g.Clock.Advance(tick)
+		if g.sessionLives(token) {
+			t.Error("a session of 7 days lives, want it dead")
+		}
+	})
+	t.Run("attack_41_ends_the_one_that_the_browser_held_before", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		old := g.signIn(t, secret.Token{})
+		fresh := g.signIn(t, old)
+		if g.sessionLives(old) || !g.sessionLives(fresh) {
+			t.Error("the old session lives or the new one does not, want the reverse")
+		}
+		if n := g.Count(t, 's') + g.Count(t, 'S'); n != 2 {
+			t.Errorf("%d records of sessions are kept, want 2", n)
+		}
+	})
+	t.Run("ends_with_the_password_and_with_the_user", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		ends := map[string]func() error{
+			"SetPassword": func() error { _, err := g.SetPassword(ctx, "mara", "another long phrase"); return err },
+			"DisableUser": func() error { _, err := g.DisableUser(ctx, "mara"); return err },
+		}
+		for name, end := range ends {
+			token := g.signIn(t, secret.Token{})
+			if err := end(); err != nil {
+				t.Fatal(err)
+			}
+			if g.sessionLives(token) {
+				t.Errorf("a session lives after %s, want it dead", name)
+			}
+			if _, err := g.EnableUser(ctx, "mara"); err != nil {
+				t.Fatal(err)
+			}
+			if g.sessionLives(token) {
+				t.Errorf("a session lives again after %s and EnableUser, want it dead", name)
+			}
+		}
+		token := g.signIn(t, secret.Token{})
+		if err := g.DeleteUser(ctx, "mara"); err != nil {
+			t.Fatal(err)
+		}
+		if g.sessionLives(token) || g.Count(t, 's')+g.Count(t, 'S') != 0 {
+			t.Error("sessions are left of a deleted user, want none")
+		}
+	})
+	t.Run("is_refused_to_a_user_ended_since_the_password_was_proved", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		stale := g.user
+		if _, err := g.SetPassword(ctx, "mara", "another long phrase"); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := g.CreateSession(ctx, stale, secret.Token{})
+		refused(t, "CreateSession()", err, store.ErrDisabled)
+		_, err = g.IssueForPassword(ctx, g.client, stale, store.ScopeUnstated)
+		refused(t, "IssueForPassword()", err, store.ErrDisabled)
+	})
+	t.Run("is_deleted_and_twice_is_no_error", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		token := g.signIn(t, secret.Token{})
+		for range 2 {
+			if err := g.DeleteSession(ctx, token); err != nil {
+				t.Errorf("DeleteSession() = %v, want nil", err)
+			}
+		}
+		if g.sessionLives(token) {
+			t.Error("a deleted session lives")
+		}
+	})
+}

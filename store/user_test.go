@@ -1,0 +1,125 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"tollhouse/store"
+	"tollhouse/store/storetest"
+)
+
+func TestCreateUser(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	f := storetest.New(t)
+	f.User(t, "Bob", "acct_larkspur")
+	t.Run("one_person_has_one_name_in_every_spelling", func(t *testing.T) {
+		for _, spelling := range []string{"Bob", "bob", "BOB", "\uff22ob"} {
+			if _, err := f.CreateUser(ctx, spelling, "acct_larkspur", storetest.Password); !errors.Is(err, store.ErrExists) {
+				t.Errorf("CreateUser(%q) = %v, want %v", spelling, err, store.ErrExists)
+			}
+		}
+		f.User(t, "zo\u00eb", "acct_larkspur")
+		u, err := f.FindUser(ctx, "ZOE\u0308")
+		if err != nil || u.Username != "zo\u00eb" {
+			t.Errorf("FindUser(decomposed) = %q, %v, want zoë", u.Username, err)
+		}
+	})
+	t.Run("what_is_refused_names_its_field", func(t *testing.T) {
+		cases := []struct{ name, username, account, password, wantField string }{
+			{"empty_name", "", "acct", storetest.Password, "username"},
+			{"name_with_space", "bob smith", "acct", storetest.Password, "username"},
+			{"name_with_nul", "bob\x00", "acct", storetest.Password, "username"},
+			{"name_too_long", strings.Repeat("a", 129), "acct", storetest.Password, "username"},
+			{"account_in_upper_case", "carol", "Acct", storetest.Password, "account"},
+			{"account_with_nul", "carol", "a\x00b", storetest.Password, "account"},
+			{"password_of_eleven", "carol", "acct", strings.Repeat("p", 11), "password"},
+			{"password_of_1025", "carol", "acct", strings.Repeat("p", 1025), "password"},
+		}
+		before := f.CountAll(t)
+		for _, c := range cases {
+			_, err := f.CreateUser(ctx, c.username, c.account, c.password)
+			var bad *store.InvalidError
+			if !errors.As(err, &bad) || bad.Field != c.wantField || bad.Hint == "" {
+				t.Errorf("%s: CreateUser() = %v, want an InvalidError with a hint for %s", c.name, err, c.wantField)
+			}
+		}
+		if n := f.CountAll(t); n != before {
+			t.Errorf("refused users left %d records, want none", n-before)
+		}
+	})
+}
+
+func TestAuthenticateUser(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	g := newGrant(t)
+	long := strings.Repeat("p", 1024)
+	if _, err := g.CreateUser(ctx, "long", "acct_larkspur", long); err != nil {
+		t.Fatal(err)
+	}
+	cases := []struct {
+		name, username, password string
+		want                     error
+	}{
+		{"right", "mara", storetest.Password, nil},
+		{"in_another_spelling", "MARA", storetest.Password, nil},
+		{"oauth_row_28_wrong", "mara", storetest.Password + "x", store.ErrMismatch},
+		{"oauth_row_28_unknown", "nobody", storetest.Password, store.ErrMismatch},
+		{"name_that_nobody_can_have", "no body", storetest.Password, store.ErrMismatch},
+		{"empty", "mara", "", store.ErrMismatch},
+		{"of_1024_whole", "long", long, nil},
+		{"of_1024_cut_by_one", "long", long[1:], store.ErrMismatch},
+		{"attack_68_of_1025", "long", long + "p", store.ErrMismatch},
+		{"attack_68_of_1025_for_nobody", "nobody", long + "p", store.ErrMismatch},
+	}
+	for _, c := range cases {
+		if _, err := g.AuthenticateUser(ctx, c.username, c.password); !errors.Is(err, c.want) {
+			t.Errorf("%s: AuthenticateUser() = %v, want %v", c.name, err, c.want)
+		}
+	}
+	if _, err := g.DisableUser(ctx, "mara"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := g.AuthenticateUser(ctx, "mara", storetest.Password)
+	refused(t, "oauth_row_28_disabled: AuthenticateUser()", err, store.ErrMismatch)
+}
+
+func TestSetPassword(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	g := newGrant(t)
+	if _, err := g.SetPassword(ctx, "Mara", "another long phrase"); err != nil {
+		t.Fatalf("SetPassword() = %v", err)
+	}
+	_, err := g.AuthenticateUser(ctx, "mara", storetest.Password)
+	refused(t, "AuthenticateUser(old password)", err, store.ErrMismatch)
+	if _, err := g.AuthenticateUser(ctx, "mara", "another long phrase"); err != nil {
+		t.Errorf("AuthenticateUser(new password) = %v, want nil", err)
+	}
+	_, err = g.SetPassword(ctx, "nobody", "another long phrase")
+	refused(t, "SetPassword(nobody)", err, store.ErrNotFound)
+}
+
+func TestDeleteUserLeavesNothing(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	g := newGrant(t)
+	g.mustRefresh(t, g.first)
+	g.issue(t, store.ScopeEventsRead)
+	if err := g.DeleteUser(ctx, "mara"); err != nil {
+		t.Fatalf("DeleteUser() = %v", err)
+	}
+	for _, tag := range "uUsSfW" {
+		if n := g.Count(t, byte(tag)); n != 0 {
+			t.Errorf("%d records of kind %c are left, want none", n, tag)
+		}
+	}
+	refused(t, "DeleteUser() again", g.DeleteUser(ctx, "mara"), store.ErrNotFound)
+	g.User(t, "mara", "acct_larkspur") // the name is free, for another person
+	if g.accessLives(t, g.first) {
+		t.Error("a token of the deleted user lives under the new one of that name")
+	}
+}
