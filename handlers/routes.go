@@ -1,6 +1,10 @@
 package handlers
 
-import "net/http"
+import (
+	"net/http"
+
+	"tollhouse/store"
+)
 
 // publicRoutes are the routes that anybody may reach.
 func (s *Server) publicRoutes() http.Handler {
@@ -17,6 +21,14 @@ func (s *Server) publicRoutes() http.Handler {
 	r.page("POST", "/logout", s.logout)
 	r.page("GET", "/", s.home)
 	r.page("HEAD", "/", s.home)
+
+	r.get("/api/events", s.bearer(store.ScopeEventsRead, s.listEvents))
+	r.get("/api/events/:id", s.bearer(store.ScopeEventsRead, s.findEvent))
+	r.get("/api/resources/:kind", s.bearer(store.ScopeResourcesRead, s.listResources))
+	r.get("/api/resources/:kind/:id", s.bearer(store.ScopeResourcesRead, s.findResource))
+	r.on("PUT", "/api/resources/:kind/:id", s.bearer(store.ScopeResourcesWrite, s.putResource))
+	r.on("PATCH", "/api/resources/:kind/:id", s.bearer(store.ScopeResourcesWrite, s.patchResource))
+	r.on("DELETE", "/api/resources/:kind/:id", s.bearer(store.ScopeResourcesWrite, s.deleteResource))
 
 	r.get("/static/*name", s.static)
 	r.get("/healthz", s.healthz)
@@ -58,5 +70,11 @@ func (s *Server) adminRoutes() http.Handler {
 	r.on("POST", "/admin/accounts", s.adminCreateAccount)
 	r.get("/admin/accounts/:id", s.adminFindAccount)
 	r.on("DELETE", "/admin/accounts/:id", s.adminDeleteAccount)
+
+	r.get("/admin/events", s.adminListEvents)
+	r.on("POST", "/admin/events", s.adminRecordEvent)
+	r.on("POST", "/admin/events/import", s.adminImportEvents)
+	r.get("/admin/events/:id", s.adminFindEvent)
+	r.get("/admin/event-export", s.adminExportEvents) // under events/ it would stand beside :id
 	return r
 }

@@ -1,0 +1,375 @@
+package handlers
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tollhouse/store"
+)
+
+const (
+	eventsLimitDefault = 50
+	eventsLimitMax     = 1000 // about 1 MB of the usual events
+	filterTypesMax     = 50
+)
+
+// eventParams are the parameters of a list of events, for the nearest of a
+// misspelt one.
+var eventParams = []string{
+	"type", "type[]", "createdAt", "createdAt[between]", "createdAt[gt]", "createdAt[gte]",
+	"createdAt[lt]", "createdAt[lte]", "limit", "order", "after", "before",
+}
+
+// eventParamsMeant are the names that other APIs, and our own answers, have for
+// our parameters, in lower case.
+var eventParamsMeant = map[string]string{
+	"types[]": "type[]", "event_type": "type", "eventtype": "type", "event_types[]": "type[]", "kind": "type",
+	"created": "createdAt", "created_at": "createdAt", "date": "createdAt", "time": "createdAt", "timestamp": "createdAt",
+	"created[gt]": "createdAt[gt]", "created[gte]": "createdAt[gte]", "created[lt]": "createdAt[lt]", "created[lte]": "createdAt[lte]",
+	"created_at[gt]": "createdAt[gt]", "created_at[gte]": "createdAt[gte]", "created_at[lt]": "createdAt[lt]", "created_at[lte]": "createdAt[lte]",
+	"createdat[after]": "createdAt[gte]", "createdat[before]": "createdAt[lte]",
+	"createdat[strictly_after]": "createdAt[gt]", "createdat[strictly_before]": "createdAt[lt]",
+	"createdat[from]": "createdAt[gte]", "createdat[to]": "createdAt[lte]", "createdat[since]": "createdAt[gte]", "createdat[until]": "createdAt[lte]",
+	"createdat[min]": "createdAt[gte]", "createdat[max]": "createdAt[lte]", "createdat[eq]": "createdAt", "createdat[]": "createdAt",
+	"since": "createdAt[gte]", "from": "createdAt[gte]", "start": "createdAt[gte]", "until": "createdAt[lte]", "to": "createdAt[lte]", "end": "createdAt[lte]",
+	"starting_after": "after", "cursor": "after", "page": "after", "page_token": "after", "offset": "after", "skip": "after", "next": "after", "nextcursor": "after",
+	"ending_before": "before", "previous": "before", "previouscursor": "before",
+	"per_page": "limit", "page_size": "limit", "pagesize": "limit", "size": "limit", "count": "limit", "first": "limit", "max": "limit",
+	"sort": "order", "sort_by": "order", "order_by": "order", "direction": "order", "reverse": "order",
+}
+
+// eventQuery is a list of events as it was asked for.
+type eventQuery struct {
+	store.EventFilter
+	// pairs are the parameters without a cursor, as they were sent, for links.
+	pairs      []queryPair
+	cursorSent bool
+}
+
+// createdAt operators, in the order in which their faults are told.
+var createdAtOperators = []string{"createdAt", "createdAt[between]", "createdAt[gt]", "createdAt[gte]", "createdAt[lt]", "createdAt[lte]"}
+
+// parseEventQuery reads the parameters of a list of events.
+func parseEventQuery(pairs []queryPair) (eventQuery, *problem) {
+	q := eventQuery{EventFilter: store.EventFilter{Limit: eventsLimitDefault}}
+	single := map[string]string{}
+	var types []queryPair
+	for _, pair := range pairs {
+		switch {
+		case isTypeParam(pair.name):
+			types = append(types, pair)
+		case !slices.Contains(eventParams, pair.name):
+			return eventQuery{}, unknownParameter(pair.name, eventParamsMeant, eventParams)
+		default:
+			if _, again := single[pair.name]; again {
+				return eventQuery{}, duplicateParameter(pair.name)
+			}
+			single[pair.name] = pair.value
+		}
+		if pair.name != "after" && pair.name != "before" {
+			q.pairs = append(q.pairs, pair)
+		}
+	}
+	for _, parse := range []func() *problem{
+		func() *problem { return q.parseTypes(types) },
+		func() *problem { return q.parseCreatedAt(single) },
+		func() *problem { return q.parsePage(single) },
+		func() *problem { return q.parseCursors(single) },
+	} {
+		if refused := parse(); refused != nil {
+			return eventQuery{}, refused
+		}
+	}
+	return q, nil
+}
+
+const typeIndexMax = 65535 // as PHP and qs write lists: type[0]=…&type[1]=…
+
+// isTypeParam knows the spellings of a list: type, type[] and type[7].
+func isTypeParam(name string) bool {
+	rest, ok := strings.CutPrefix(name, "type")
+	if !ok || rest == "" || rest == "[]" {
+		return ok
+	}
+	digits, opened := strings.CutPrefix(rest, "[")
+	digits, closed := strings.CutSuffix(digits, "]")
+	n, err := strconv.ParseUint(digits, 10, 32)
+	return opened && closed && err == nil && n <= typeIndexMax && len(digits) <= 5
+}
+
+// parseTypes takes the union of all types, however they are spelt.
+func (q *eventQuery) parseTypes(pairs []queryPair) *problem {
+	for _, pair := range pairs {
+		for typ := range strings.SplitSeq(pair.value, ",") {
+			if refused := checkType(pair.name, pair.value, typ); refused != nil {
+				return refused
+			}
+			if !slices.Contains(q.Types, typ) {
+				q.Types = append(q.Types, typ)
+			}
+			if len(q.Types) > filterTypesMax {
+				return invalidParameter(pair.name, "names more than %d types; leave it out and choose among all events, or ask twice.", filterTypesMax)
+			}
+		}
+	}
+	return nil
+}
+
+// checkType refuses what cannot be a type, and tells the ways in which clients
+// are known to go wrong.
+func checkType(param, value, typ string) *problem {
+	switch {
+	case store.IsEventType(typ):
+		return nil
+	case value == "":
+		return invalidParameter(param, "is empty; leave it out, or name a type such as customer.updated.")
+	case typ == "":
+		return invalidParameter(param, "holds a comma with nothing beside it.")
+	case strings.HasPrefix(value, "['") || strings.HasPrefix(value, `["`):
+		return invalidParameter(param, "holds a list as one text; repeat the parameter, as in type[]=customer.created&type[]=customer.updated.")
+	case value == "[object Object]":
+		return invalidParameter(param, "holds the text of an object; send the name of a type.")
+	case strings.Contains(typ, "*"):
+		return invalidParameter(param, "holds a wildcard, which is not supported; name each type.")
+	case store.IsEventType(strings.ToLower(typ)):
+		return invalidParameter(param, "is case-sensitive; did you mean %s?", strings.ToLower(typ))
+	}
+	return invalidParameter(param, "must be a type of the form <resource_kind>.<action>, such as customer.updated.")
+}
+
+// window is the range of createdAt that is left by the operators so far, and
+// the strictest operands, which a contradiction is told by.
+type window struct {
+	from, to     int64
+	lower, upper operand
+}
+
+type operand struct {
+	param string
+	at    int64
+}
+
+func (w *window) atLeast(o operand, from int64) {
+	w.from = max(w.from, from)
+	if w.lower.param == "" || o.at > w.lower.at {
+		w.lower = o
+	}
+}
+
+func (w *window) atMost(o operand, to int64) {
+	w.to = min(w.to, to)
+	if w.upper.param == "" || o.at < w.upper.at {
+		w.upper = o
+	}
+}
+
+// parseCreatedAt joins all operators by "and". Operands that contradict each
+// other are refused; equal ones that leave nothing are not, since a poller that
+// asks from one time to the next makes them.
+func (q *eventQuery) parseCreatedAt(single map[string]string) *problem {
+	w := window{to: store.CreatedAtMax}
+	for _, param := range createdAtOperators {
+		text, given := single[param]
+		if !given {
+			continue
+		}
+		from, to, refused := parseRange(param, text)
+		if refused != nil {
+			return refused
+		}
+		switch low, high := (operand{param, from}), (operand{param, to}); param {
+		case "createdAt[gt]":
+			w.atLeast(low, from+1)
+		case "createdAt[gte]":
+			w.atLeast(low, from)
+		case "createdAt[lt]":
+			w.atMost(high, to-1)
+		case "createdAt[lte]":
+			w.atMost(high, to)
+		case "createdAt[between]":
+			w.atLeast(low, from)
+			w.atMost(high, to)
+		default:
+			if other := otherOperator(single); other != "" {
+				return newProblem(http.StatusBadRequest, "conflicting_parameters",
+					"createdAt and %s are both given; an exact time needs no other bound.", other).on("createdAt")
+			}
+			w.from, w.to = from, to
+		}
+	}
+	if w.lower.param != "" && w.upper.param != "" && w.lower.at > w.upper.at {
+		return newProblem(http.StatusBadRequest, "invalid_range", "%s starts after %s ends: %d is greater than %d.",
+			w.lower.param, w.upper.param, w.lower.at, w.upper.at).on(w.lower.param)
+	}
+	q.From, q.To = w.from, w.to
+	return nil
+}
+
+func otherOperator(single map[string]string) string {
+	for _, param := range createdAtOperators[1:] {
+		if _, given := single[param]; given {
+			return param
+		}
+	}
+	return ""
+}
+
+// parseRange reads the operand of an operator; both ends are the same but for
+// between.
+func parseRange(param, text string) (from, to int64, refused *problem) {
+	if param != "createdAt[between]" {
+		if a, b, ok := strings.Cut(text, ".."); ok && isDigits(a) && isDigits(b) {
+			return 0, 0, invalidParameter(param, "takes one time; for two, use createdAt[between].")
+		}
+		at, refused := parseTimestamp(param, text)
+		return at, at, refused
+	}
+	a, b, ok := strings.Cut(text, "..")
+	switch {
+	case !ok:
+		return 0, 0, invalidParameter(param, "must be two times joined by two dots, as in 1773066600..1773153000.")
+	case a == "" || b == "":
+		return 0, 0, invalidParameter(param, "needs both times; for a range with one end, use createdAt[gte] or createdAt[lte].")
+	case strings.Contains(b, ".."), strings.HasPrefix(b, "."):
+		return 0, 0, invalidParameter(param, "must be two times joined by exactly two dots; for one end, use createdAt[gte] or createdAt[lte].")
+	}
+	if from, refused = parseTimestamp(param, a); refused != nil {
+		return 0, 0, refused
+	}
+	if to, refused = parseTimestamp(param, b); refused != nil {
+		return 0, 0, refused
+	}
+	if from > to {
+		return 0, 0, newProblem(http.StatusBadRequest, "invalid_range", "%s starts after it ends: %d is greater than %d.", param, from, to).on(param)
+	}
+	return from, to, nil
+}
+
+var (
+	timestampForm    = regexp.MustCompile(`^[0-9]{1,11}$`)
+	millisecondsForm = regexp.MustCompile(`^[0-9]{12,14}$`)
+	floatForm        = regexp.MustCompile(`^[0-9]{1,11}\.[0-9]+$`)
+)
+
+func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
+
+func parseTimestamp(param, text string) (int64, *problem) {
+	if timestampForm.MatchString(text) {
+		at, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			panic("handlers: timestamp of eleven digits does not parse: " + err.Error())
+		}
+		return at, nil
+	}
+	switch {
+	case millisecondsForm.MatchString(text):
+		millis, _ := strconv.ParseInt(text, 10, 64) // 14 digits fit
+		return 0, invalidParameter(param, "looks like milliseconds; in seconds it is %d.", millis/1000)
+	case text == "":
+		return 0, invalidParameter(param, "is empty; leave it out, or give seconds since 1970.")
+	case text == "[object Object]":
+		return 0, invalidParameter(param, "holds the text of an object; send each bound by itself, as in createdAt[gte]=1773066600.")
+	case floatForm.MatchString(text):
+		whole, _, _ := strings.Cut(text, ".")
+		return 0, invalidParameter(param, "has a fraction; in whole seconds it is %s.", whole)
+	}
+	for _, form := range []string{time.RFC3339, time.DateOnly} {
+		if at, err := time.Parse(form, text); err == nil && at.Unix() >= 0 {
+			return 0, invalidParameter(param, "must be in seconds since 1970; this time is %d.", at.Unix())
+		}
+	}
+	return 0, invalidParameter(param, "must be a whole number of seconds since 1970, of 1 to 11 digits.")
+}
+
+func (q *eventQuery) parsePage(single map[string]string) *problem {
+	if text, given := single["limit"]; given {
+		n, refused := parseLimit(text)
+		if refused != nil {
+			return refused
+		}
+		q.Limit = n
+	}
+	switch order, given := single["order"]; {
+	case !given, order == "desc":
+	case order == "asc":
+		q.Ascending = true
+	default:
+		return invalidParameter("order", "must be asc, oldest first, or desc, newest first.")
+	}
+	return nil
+}
+
+// parseLimit reads the size of a page. It is never clamped: a caller who asks
+// for more than we give would take a part for the whole.
+func parseLimit(text string) (int, *problem) {
+	n, err := strconv.Atoi(text)
+	if err != nil || !isDigits(text) || n < 1 || n > eventsLimitMax {
+		return 0, invalidParameter("limit", "must be a whole number from 1 to %d.", eventsLimitMax)
+	}
+	return n, nil
+}
+
+func (q *eventQuery) parseCursors(single map[string]string) *problem {
+	after, hasAfter := single["after"]
+	before, hasBefore := single["before"]
+	q.cursorSent = hasAfter || hasBefore
+	switch {
+	case hasAfter && hasBefore:
+		return newProblem(http.StatusBadRequest, "conflicting_parameters", "after and before are both given; a page lies on one side of one event.").on("before")
+	case hasAfter && after == "latest":
+		q.After = store.LatestCursor()
+		return nil
+	case hasAfter:
+		c, ok := store.ParseCursor(after)
+		if !ok {
+			return invalidCursor("after", "must be the id of an event, or latest")
+		}
+		q.After = c
+	case hasBefore:
+		c, ok := store.ParseCursor(before)
+		if !ok || before == "latest" {
+			return invalidCursor("before", "must be the id of an event")
+		}
+		q.Before = c
+	}
+	return nil
+}
+
+func invalidCursor(param, reason string) *problem {
+	return newProblem(http.StatusBadRequest, "invalid_cursor", "%s %s.", param, reason).on(param)
+}
+
+// link spells the query again, with a cursor, for a Link header.
+func (q *eventQuery) link(path, cursor, position string) string {
+	var b strings.Builder
+	b.WriteString("<" + path)
+	separator := byte('?')
+	for _, pair := range q.pairs {
+		fmt.Fprintf(&b, "%c%s=%s", separator, escapeQuery(pair.name), escapeQuery(pair.value))
+		separator = '&'
+	}
+	if cursor != "" {
+		fmt.Fprintf(&b, "%c%s=%s", separator, cursor, position)
+	}
+	b.WriteString(">")
+	return b.String()
+}
+
+// escapeQuery escapes what may not stand in a query (RFC 3986 §3.4), and what
+// would end a link or part parameters.
+func escapeQuery(text string) string {
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}

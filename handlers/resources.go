@@ -1,0 +1,354 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/julienschmidt/httprouter"
+
+	"tollhouse/store"
+	"tollhouse/store/snapshot"
+)
+
+const mergePatchType = "application/merge-patch+json" // RFC 7396 §4
+
+// putResource is PUT /api/resources/:kind/:id: the whole snapshot.
+func (s *Server) putResource(w http.ResponseWriter, r *http.Request) error {
+	return s.changeResource(w, r, "application/json", s.store.PutResource)
+}
+
+// patchResource is PATCH /api/resources/:kind/:id: a merge patch.
+func (s *Server) patchResource(w http.ResponseWriter, r *http.Request) error {
+	return s.changeResource(w, r, mergePatchType, s.store.PatchResource)
+}
+
+func (s *Server) changeResource(w http.ResponseWriter, r *http.Request, mediaType string, change func(context.Context, store.ResourceChange, snapshot.Value) (store.Changed, error)) error {
+	c, err := parseResourceChange(r)
+	if err != nil {
+		return err
+	}
+	if err := requireMediaType(r, mediaType); err != nil {
+		return err
+	}
+	text, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	body, err := snapshot.Parse(text, snapshot.DepthMax)
+	if err != nil {
+		return resourceProblem(err)
+	}
+	changed, err := change(r.Context(), c, body)
+	if err != nil {
+		return resourceProblem(err)
+	}
+	writeChanged(w, r, changed)
+	status := http.StatusOK
+	if changed.Created {
+		status = http.StatusCreated
+		w.Header().Set("Location", s.base+"/api/resources/"+c.Kind+"/"+c.ID)
+	}
+	writeBody(w, status, "application/json", changed.JSON)
+	return nil
+}
+
+// deleteResource is DELETE /api/resources/:kind/:id.
+func (s *Server) deleteResource(w http.ResponseWriter, r *http.Request) error {
+	if refused := refuseQuery(r); refused != nil {
+		return refused
+	}
+	c, err := parseResourceChange(r)
+	if err != nil {
+		return err
+	}
+	changed, err := s.store.DeleteResource(r.Context(), c)
+	if err != nil {
+		return resourceProblem(err)
+	}
+	writeChanged(w, r, changed)
+	w.Header().Del("ETag") // what it would name is gone
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// writeChanged tells the version of the resource, and the event that was
+// recorded, if any.
+func writeChanged(w http.ResponseWriter, r *http.Request, changed store.Changed) {
+	w.Header().Set("ETag", entityTag(changed.Event))
+	event := changed.Recorded
+	if event == "" {
+		event = "none"
+	}
+	w.Header().Set("Tollhouse-Event", event)
+	note(r.Context(), slog.String("event_id", event))
+}
+
+// findResource is GET /api/resources/:kind/:id.
+func (s *Server) findResource(w http.ResponseWriter, r *http.Request) error {
+	if refused := refuseQuery(r); refused != nil {
+		return refused
+	}
+	if !acceptsJSON(r) {
+		return notAcceptable()
+	}
+	params := httprouter.ParamsFromContext(r.Context())
+	resource, err := s.store.FindResource(r.Context(), principalFrom(r.Context()).Account, params.ByName("kind"), params.ByName("id"))
+	if err != nil {
+		return resourceProblem(err)
+	}
+	if notModified(w, r, entityTag(resource.Event)) {
+		return nil
+	}
+	writeBody(w, http.StatusOK, "application/json", resource.JSON)
+	return nil
+}
+
+// listResources is GET /api/resources/:kind. Its cursors are ids of resources.
+func (s *Server) listResources(w http.ResponseWriter, r *http.Request) error {
+	kind := httprouter.ParamsFromContext(r.Context()).ByName("kind")
+	if !store.IsKind(kind) {
+		return newProblem(http.StatusNotFound, "not_found", "There is no such kind of resource.")
+	}
+	after, limit, refused := parseResourceQuery(r.URL.RawQuery)
+	if refused != nil {
+		return refused
+	}
+	if !acceptsJSON(r) {
+		return notAcceptable()
+	}
+	buffer := takeBuffer()
+	defer buffer.release()
+	page, err := s.store.ListResources(r.Context(), principalFrom(r.Context()).Account, kind, after, limit, append(buffer.b, listOpening...))
+	buffer.b = page.Data
+	if err != nil {
+		return err
+	}
+	first, last := page.First, page.Last
+	if last == "" {
+		last = after
+	}
+	if first == "" {
+		first = last
+	}
+	buffer.b = appendListEnd(buffer.b, page.More, last, first)
+	writeBody(w, http.StatusOK, "application/json", buffer.b)
+	return nil
+}
+
+func parseResourceQuery(raw string) (after string, limit int, refused *problem) {
+	pairs, refused := parseQuery(raw)
+	if refused != nil {
+		return "", 0, refused
+	}
+	limit = eventsLimitDefault
+	known := []string{"after", "limit"}
+	var seen []string
+	for _, pair := range pairs {
+		switch {
+		case !slices.Contains(known, pair.name):
+			return "", 0, unknownParameter(pair.name, nil, known)
+		case slices.Contains(seen, pair.name):
+			return "", 0, duplicateParameter(pair.name)
+		case pair.name == "after":
+			if !store.IsID(pair.value) {
+				return "", 0, invalidCursor("after", "must be the id of a resource")
+			}
+			after = pair.value
+		default:
+			if limit, refused = parseLimit(pair.value); refused != nil {
+				return "", 0, refused
+			}
+		}
+		seen = append(seen, pair.name)
+	}
+	return after, limit, nil
+}
+
+// parseResourceChange reads everything of a change but its body.
+func parseResourceChange(r *http.Request) (store.ResourceChange, error) {
+	params := httprouter.ParamsFromContext(r.Context())
+	p := principalFrom(r.Context())
+	c := store.ResourceChange{
+		Owner: p.Account, Kind: params.ByName("kind"), ID: params.ByName("id"),
+		Source: actor(p), Location: "api",
+	}
+	if !store.IsKind(c.Kind) {
+		return c, invalidParameter("kind", "must have 1 to 32 characters of a-z, 0-9 and _, the first a letter.")
+	}
+	if !store.IsID(c.ID) {
+		return c, invalidParameter("id", "must have 1 to 64 characters of A-Z, a-z, 0-9, _ and -.")
+	}
+	if refused := parseAction(r, &c); refused != nil {
+		return c, refused
+	}
+	if refused := parseCondition(r, &c.Condition); refused != nil {
+		return c, refused
+	}
+	return c, nil
+}
+
+// actor names who acts, for the event's source.
+func actor(p store.Principal) string {
+	switch {
+	case p.Username != "":
+		return p.Username
+	case p.ClientName != "":
+		return p.ClientName
+	}
+	return "system"
+}
+
+func parseAction(r *http.Request, c *store.ResourceChange) *problem {
+	pairs, refused := parseQuery(r.URL.RawQuery)
+	if refused != nil {
+		return refused
+	}
+	action, given, rest, refused := takePair(pairs, "action")
+	switch {
+	case refused != nil:
+		return refused
+	case len(rest) > 0:
+		return unknownParameter(rest[0].name, nil, []string{"action"})
+	case !given:
+		return nil
+	case slices.Contains([]string{"created", "updated", "deleted"}, action):
+		return invalidParameter("action", "cannot be %s: that event is recorded when it happens.", action)
+	case !store.IsAction(action):
+		return invalidParameter("action", "must have 1 to 48 characters of a-z, 0-9 and _, the first a letter.")
+	}
+	c.Action = action
+	return nil
+}
+
+// parseCondition reads If-Match and If-None-Match (RFC 9110 §13.1).
+func parseCondition(r *http.Request, c *store.Condition) *problem {
+	if given := r.Header.Values("If-Match"); len(given) > 0 {
+		star, tags, ok := parseEntityTags(given)
+		if !ok {
+			return brokenTags("If-Match")
+		}
+		c.Exists = star
+		if !star {
+			c.OneOf = []string{} // a weak tag matches nothing
+			for _, tag := range tags {
+				if !strings.HasPrefix(tag, "W/") {
+					c.OneOf = append(c.OneOf, strings.Trim(tag, `"`))
+				}
+			}
+		}
+	}
+	if given := r.Header.Values("If-None-Match"); len(given) > 0 {
+		star, tags, ok := parseEntityTags(given)
+		if !ok {
+			return brokenTags("If-None-Match")
+		}
+		c.Absent = star
+		for _, tag := range tags {
+			c.NoneOf = append(c.NoneOf, strings.Trim(strings.TrimPrefix(tag, "W/"), `"`))
+		}
+	}
+	return nil
+}
+
+func brokenTags(header string) *problem {
+	return invalidRequest(`The header %s must hold entity tags in double quotes, such as "evt_…", or *.`, header)
+}
+
+const entityTagsMax = 64 // of one header
+
+// parseEntityTags reads * or a list of entity tags (RFC 9110 §8.8.3, §13.1).
+// Ours hold no comma, so that none needs to be looked for within the quotes.
+func parseEntityTags(values []string) (star bool, tags []string, ok bool) {
+	list := strings.TrimSpace(strings.Join(values, ","))
+	if list == "*" {
+		return true, nil, true
+	}
+	for item := range strings.SplitSeq(list, ",") {
+		tag := strings.TrimSpace(item)
+		if tag == "" {
+			continue
+		}
+		opaque := strings.TrimPrefix(tag, "W/")
+		if len(opaque) < 2 || opaque[0] != '"' || opaque[len(opaque)-1] != '"' || len(tags) == entityTagsMax {
+			return false, nil, false
+		}
+		tags = append(tags, tag)
+	}
+	return false, tags, len(tags) > 0
+}
+
+// containsTag compares weakly: what a tag names is the same, W/ or not.
+func containsTag(tags []string, tag string) bool {
+	return slices.ContainsFunc(tags, func(t string) bool { return strings.TrimPrefix(t, "W/") == tag })
+}
+
+// requireMediaType refuses a body of another type, or one in another encoding.
+func requireMediaType(r *http.Request, want string) error {
+	wrong := func(format string, args ...any) error {
+		p := newProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", format, args...)
+		if want == mergePatchType {
+			p.with("Accept-Patch", mergePatchType)
+		}
+		return p
+	}
+	if r.Header.Get("Content-Encoding") != "" {
+		return wrong("The body may not be compressed here; send it without Content-Encoding.")
+	}
+	got, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || got != want {
+		return wrong("The Content-Type must be %s.", want)
+	}
+	if charset := params["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return wrong("JSON is sent in UTF-8 only; leave the charset out.")
+	}
+	return nil
+}
+
+// resourceProblem gives the store's refusals of a change their wire form.
+func resourceProblem(err error) error {
+	var doc *snapshot.Error
+	switch {
+	case errors.As(err, &doc):
+		return documentProblem(doc)
+	case errors.Is(err, store.ErrNotFound):
+		return newProblem(http.StatusNotFound, "not_found", "There is no such resource.").because(err)
+	case errors.Is(err, store.ErrPrecondition):
+		return newProblem(http.StatusPreconditionFailed, "precondition_failed", "The resource is not in the state that If-Match or If-None-Match asks for; read it again and decide anew.").because(err)
+	}
+	return err
+}
+
+// documentProblem gives a fault of a JSON document its status and code.
+func documentProblem(e *snapshot.Error) *problem {
+	status, code := http.StatusBadRequest, "invalid_json"
+	switch e.Fault {
+	case snapshot.TooLarge:
+		status, code = http.StatusRequestEntityTooLarge, "too_large"
+	case snapshot.UnknownField:
+		code = "unknown_field"
+	case snapshot.InvalidField:
+		code = "invalid_field"
+	case snapshot.SensitiveField:
+		code = "sensitive_data"
+	case snapshot.MismatchedField:
+		status, code = http.StatusConflict, "conflict"
+	}
+	return newProblem(status, code, "%s", sentence(e.Reason)).on(e.Path)
+}
+
+// sentence makes a reason of the store one that stands alone, as far as it may:
+// a field's name that begins it keeps its spelling.
+func sentence(reason string) string {
+	if strings.HasPrefix(reason, "the ") {
+		reason = "T" + reason[1:]
+	}
+	if strings.HasSuffix(reason, "?") {
+		return reason
+	}
+	return reason + "."
+}
