@@ -50,11 +50,24 @@ type Fixture struct {
 	options store.Options
 }
 
-// New returns an empty store in memory. Options may be changed before it opens.
+// New returns an empty store in memory, which drops a record as soon as it has
+// expired. Options may be changed before it opens.
 func New(t testing.TB, change ...func(*store.Options)) *Fixture {
 	t.Helper()
 	clock := NewClock()
-	faults := NewFaults(memkv.New(clock.Now))
+	return inMemory(t, memkv.New(clock.Now), clock, change)
+}
+
+// NewKeeping returns an empty store in memory that never drops a record, however
+// long ago it expired: what a record says of itself must be enough.
+func NewKeeping(t testing.TB, change ...func(*store.Options)) *Fixture {
+	t.Helper()
+	return inMemory(t, memkv.New(nil), NewClock(), change)
+}
+
+func inMemory(t testing.TB, db kv.DB, clock *Clock, change []func(*store.Options)) *Fixture {
+	t.Helper()
+	faults := NewFaults(db)
 	f := Open(t, faults, clock, change...)
 	f.Faults = faults
 	return f

@@ -1,0 +1,326 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+)
+
+// The model of codes and tokens: the table of docs/decisions.md in as few words
+// as it can be said, without keys, records, nonces or transactions. Histories
+// drawn at random are played to it and to the store, and must have one outcome.
+
+type modelFamily struct {
+	client  int
+	ends    time.Time
+	revoked bool
+	dead    bool // its client or user was ended
+	refresh []*modelRefresh
+	access  []*modelAccess
+}
+
+type modelRefresh struct {
+	token   secret.Token
+	family  *modelFamily
+	expires time.Time
+	retired bool
+	pair    *modelPair // what replaced it; nil while it is unspent
+}
+
+type modelPair struct {
+	issued store.Issued
+	made   time.Time
+	access *modelAccess
+	next   *modelRefresh
+	used   bool
+}
+
+type modelAccess struct {
+	token   secret.Token
+	family  *modelFamily
+	expires time.Time
+	made    *modelPair // nil for the first of a family
+	deleted bool
+}
+
+type modelCode struct {
+	token   secret.Token
+	client  int
+	pkce    bool
+	expires time.Time
+	used    time.Time
+	family  *modelFamily
+	dead    bool
+}
+
+// history is one run: the store, and what the model knows.
+type history struct {
+	f        *storetest.Fixture
+	clients  []store.Client
+	families []*modelFamily
+	refresh  []*modelRefresh
+	access   []*modelAccess
+	codes    []*modelCode
+}
+
+const modelUser = "mara"
+
+func (h *history) user(t *rapid.T) store.User {
+	u, err := h.f.FindUser(context.Background(), modelUser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func (h *history) begin(client int, issued store.Issued) *modelFamily {
+	now := h.f.Now()
+	fam := &modelFamily{client: client, ends: now.Add(lives.Family)}
+	h.families = append(h.families, fam)
+	h.addRefresh(fam, issued.RefreshToken)
+	h.addAccess(fam, nil, issued.AccessToken)
+	return fam
+}
+
+func (h *history) addRefresh(fam *modelFamily, token secret.Token) *modelRefresh {
+	r := &modelRefresh{token: token, family: fam, expires: h.f.Now().Add(lives.RefreshToken)}
+	fam.refresh, h.refresh = append(fam.refresh, r), append(h.refresh, r)
+	return r
+}
+
+func (h *history) addAccess(fam *modelFamily, made *modelPair, token secret.Token) *modelAccess {
+	a := &modelAccess{token: token, family: fam, expires: h.f.Now().Add(lives.AccessToken), made: made}
+	fam.access, h.access = append(fam.access, a), append(h.access, a)
+	return a
+}
+
+// predict judges a refresh as the table does, and says what becomes of it.
+func (h *history) predict(r *modelRefresh, client int) (want error, identical *modelPair) {
+	now, fam := h.f.Now(), r.family
+	expired := !now.Before(r.expires)
+	switch {
+	case fam.client != client:
+		return store.ErrMismatch, nil
+	case fam.revoked:
+		return store.ErrRevoked, nil
+	case fam.dead:
+		return store.ErrDisabled, nil
+	case r.retired:
+		fam.revoked = true
+		return store.ErrReplayed, nil
+	case r.pair == nil && expired:
+		return store.ErrExpired, nil
+	case r.pair == nil:
+		return nil, nil
+	case r.pair.next.pair != nil:
+		fam.revoked = true
+		return store.ErrReplayed, nil
+	case now.Sub(r.pair.made).Abs() <= lives.RefreshGrace:
+		return nil, r.pair
+	case r.pair.used:
+		fam.revoked = true
+		return store.ErrReplayed, nil
+	case expired:
+		return store.ErrExpired, nil
+	}
+	return nil, nil
+}
+
+// step is the refresh of a token by a client.
+func (h *history) stepRefresh(t *rapid.T, r *modelRefresh, client int) {
+	want, identical := h.predict(r, client)
+	issued, err := h.f.RotateRefresh(context.Background(), store.Refresh{Client: h.clients[client], Token: r.token})
+	if !errors.Is(err, want) {
+		t.Fatalf("RotateRefresh() = %v, want %v", err, want)
+	}
+	switch {
+	case err != nil:
+	case identical != nil && !same(issued, identical.issued):
+		t.Fatal("RotateRefresh() gave another pair, want the identical one")
+	case identical == nil:
+		h.replace(t, r, issued)
+	}
+}
+
+func (h *history) replace(t *rapid.T, r *modelRefresh, issued store.Issued) {
+	for _, known := range h.refresh {
+		if known.token == issued.RefreshToken {
+			t.Fatal("RotateRefresh() gave a refresh token that was given before, want a fresh one")
+		}
+	}
+	if lost := r.pair; lost != nil {
+		lost.next.retired, lost.access.deleted = true, true
+	}
+	pair := &modelPair{issued: issued, made: h.f.Now()}
+	pair.next = h.addRefresh(r.family, issued.RefreshToken)
+	pair.access = h.addAccess(r.family, pair, issued.AccessToken)
+	r.pair = pair
+}
+
+func (h *history) stepUse(t *rapid.T, a *modelAccess) {
+	now := h.f.Now()
+	lives := !a.deleted && !a.family.revoked && !a.family.dead && now.Before(a.expires)
+	_, err := h.f.FindPrincipal(context.Background(), a.token)
+	if lives != (err == nil) || err != nil && !errors.Is(err, store.ErrNotFound) {
+		t.Fatalf("FindPrincipal() = %v, want the token to live: %t", err, lives)
+	}
+	if lives && a.made != nil {
+		a.made.used = true
+	}
+}
+
+func (h *history) stepRedeem(t *rapid.T, c *modelCode, client int, proved bool) {
+	now := h.f.Now()
+	r := store.Redemption{Client: h.clients[client], Code: c.token, RedirectURI: storetest.CallbackURI}
+	if c.pkce == proved && c.pkce {
+		r.Verifier = verifier
+	}
+	var want error
+	switch {
+	case client != c.client || c.pkce && !proved:
+		want = store.ErrMismatch
+	case !c.used.IsZero():
+		want = store.ErrReplayed
+		if !c.pkce || now.Sub(c.used).Abs() > 10*time.Second {
+			c.family.revoked = true
+		}
+	case c.dead:
+		want = store.ErrDisabled
+	case !now.Before(c.expires):
+		want = store.ErrExpired
+	}
+	issued, err := h.f.RedeemCode(context.Background(), r)
+	if !errors.Is(err, want) {
+		t.Fatalf("RedeemCode() = %v, want %v", err, want)
+	}
+	if err == nil {
+		c.used, c.family = now, h.begin(client, issued)
+	}
+}
+
+// stepEnd ends all that the user was given, as a stolen laptop asks for, and
+// lets the user in again.
+func (h *history) stepEnd(t *rapid.T) {
+	ctx := context.Background()
+	_, err := h.f.DisableUser(ctx, modelUser)
+	if err == nil {
+		_, err = h.f.EnableUser(ctx, modelUser)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fam := range h.families {
+		fam.dead = true
+	}
+	for _, c := range h.codes {
+		c.dead = true
+	}
+}
+
+func TestTokensAgainstModel(t *testing.T) {
+	t.Parallel()
+	f := storetest.NewKeeping(t)
+	f.User(t, modelUser, "acct_larkspur") // one for all histories: a password costs more than a history
+	a, _ := f.Client(t)
+	b, _ := f.Client(t)
+	rapid.Check(t, func(t *rapid.T) {
+		h := &history{f: f, clients: []store.Client{a, b}}
+		t.Repeat(h.actions())
+		h.probe(t)
+	})
+}
+
+func (h *history) actions() map[string]func(*rapid.T) {
+	ctx := context.Background()
+	client := rapid.SampledFrom([]int{0, 0, 0, 1})
+	return map[string]func(*rapid.T){
+		"password": func(t *rapid.T) {
+			issued, err := h.f.IssueForPassword(ctx, h.clients[0], h.user(t), store.ScopeUnstated)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.begin(0, issued)
+		},
+		"allow": func(t *rapid.T) {
+			c := &modelCode{client: client.Draw(t, "client"), pkce: rapid.Bool().Draw(t, "pkce"), expires: h.f.Now().Add(lives.Code)}
+			consent := store.Consent{Client: h.clients[c.client], User: h.user(t), RedirectURI: storetest.CallbackURI,
+				Ticket: secret.HashOf(secret.Text()), TicketEnds: h.f.Now().Add(lives.Ticket)}
+			if c.pkce {
+				consent.Challenge = challenge
+			}
+			var err error
+			if c.token, err = h.f.Allow(ctx, consent); err != nil {
+				t.Fatal(err)
+			}
+			h.codes = append(h.codes, c)
+		},
+		"redeem": func(t *rapid.T) {
+			if len(h.codes) == 0 {
+				t.Skip("no code yet")
+			}
+			h.stepRedeem(t, rapid.SampledFrom(h.codes).Draw(t, "code"), client.Draw(t, "client"), rapid.Bool().Draw(t, "proved"))
+		},
+		"refresh": func(t *rapid.T) {
+			if len(h.refresh) == 0 {
+				t.Skip("no token yet")
+			}
+			h.stepRefresh(t, rapid.SampledFrom(h.refresh).Draw(t, "token"), client.Draw(t, "client"))
+		},
+		"refresh the last": func(t *rapid.T) {
+			if len(h.refresh) == 0 {
+				t.Skip("no token yet")
+			}
+			h.stepRefresh(t, h.refresh[len(h.refresh)-1], client.Draw(t, "client"))
+		},
+		"use": func(t *rapid.T) {
+			if len(h.access) == 0 {
+				t.Skip("no token yet")
+			}
+			h.stepUse(t, rapid.SampledFrom(h.access).Draw(t, "token"))
+		},
+		"clock": func(t *rapid.T) {
+			h.f.Clock.Advance(rapid.SampledFrom([]time.Duration{tick, time.Second, lives.RefreshGrace, lives.RefreshGrace + tick,
+				lives.Code, lives.AccessToken, lives.RefreshToken}).Draw(t, "by"))
+		},
+		"end": func(t *rapid.T) {
+			if rapid.IntRange(0, 9).Draw(t, "really") == 0 {
+				h.stepEnd(t)
+			}
+		},
+	}
+}
+
+// probe asks the store, after the history, what must hold whatever the model
+// says: of all refresh tokens of a family one at most can give a pair at any one
+// moment, and what is revoked stays so.
+func (h *history) probe(t *rapid.T) {
+	ctx := context.Background()
+	h.f.Clock.Advance(lives.RefreshGrace + tick)
+	for _, fam := range h.families {
+		revoked := fam.revoked || fam.dead
+		pairs := map[secret.Token]bool{}
+		for _, r := range fam.refresh {
+			if issued, err := h.f.RotateRefresh(ctx, store.Refresh{Client: h.clients[fam.client], Token: r.token}); err == nil {
+				pairs[issued.RefreshToken] = true
+			}
+		}
+		if len(pairs) > 1 || revoked && len(pairs) > 0 {
+			t.Fatalf("%d refresh tokens of a family live (revoked: %t), want one at most and none", len(pairs), revoked)
+		}
+		if !revoked {
+			continue
+		}
+		for _, a := range fam.access {
+			if _, err := h.f.FindPrincipal(ctx, a.token); err == nil {
+				t.Fatal("an access token of a revoked family lives, want it dead")
+			}
+		}
+	}
+}
