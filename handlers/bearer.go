@@ -75,6 +75,5 @@ func hasQueryToken(query string) bool {
 	if refused != nil {
 		return strings.Contains(query, "access_token")
 	}
-	_, given := p.values["access_token"]
-	return given
+	return p.given("access_token")
 }

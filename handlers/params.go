@@ -31,6 +31,12 @@ func (p params) value(name string) string { return p.values[name] }
 // has reports whether a parameter came with a value.
 func (p params) has(name string) bool { return p.values[name] != "" }
 
+// given reports whether a parameter came at all, with a value or without.
+func (p params) given(name string) bool {
+	_, given := p.values[name]
+	return given
+}
+
 func (p *params) add(name, value string) *problem {
 	if p.values == nil {
 		p.values, p.repeated = map[string]string{}, map[string]bool{}
@@ -41,7 +47,7 @@ func (p *params) add(name, value string) *problem {
 	if !isText(name) || !isText(value) {
 		return invalidRequest("A parameter holds bytes that are not UTF-8 text, or the character NUL.")
 	}
-	if _, again := p.values[name]; again {
+	if p.given(name) {
 		p.repeated[name] = true
 		return nil
 	}

@@ -81,7 +81,7 @@ func refuseSecretsInQuery(r *http.Request) error {
 		return refused
 	}
 	for _, name := range secretParams {
-		if query.has(name) {
+		if query.given(name) {
 			return invalidRequest("%s stands in the URL, where it is written down; send it in the body.", name)
 		}
 	}

@@ -1,0 +1,294 @@
+package handlers_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"tollhouse/handlers"
+	"tollhouse/store"
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+)
+
+// house is one tollhouse under test: the real router over a store in memory
+// whose clock the test turns, with a client, a user and a log that is kept.
+type house struct {
+	*storetest.Fixture
+	public  http.Handler
+	issuer  string
+	log     *journal
+	client  store.Client
+	secret  secret.Token
+	user    store.User
+	account string
+}
+
+const publicURL = "https://pay.example"
+
+func newHouse(t testing.TB, change ...func(*handlers.Config)) *house {
+	t.Helper()
+	h := &house{Fixture: storetest.New(t), log: &journal{}, account: "acct_larkspur"}
+	at, err := url.Parse(publicURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := handlers.Config{
+		Store: h.Store, Key: h.Key, PublicURL: at, Version: "test",
+		Log: slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	for _, f := range change {
+		f(&config)
+	}
+	s := handlers.New(config)
+	h.public, h.issuer = s.Public(), s.Issuer()
+	h.client, h.secret = h.Client(t)
+	h.user = h.User(t, "mara", h.account)
+	return h
+}
+
+// at sets the public URL.
+func at(public string) func(*handlers.Config) {
+	return func(c *handlers.Config) {
+		u, err := url.Parse(public)
+		if err != nil {
+			panic(err)
+		}
+		c.PublicURL = u
+	}
+}
+
+// journal is a log that is kept for reading.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (j *journal) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(b)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+// answer is a whole response.
+type answer struct {
+	*http.Response
+	body string
+}
+
+// do hands a request to the router as net/http would.
+func (h *house) do(r *http.Request) answer {
+	w := httptest.NewRecorder()
+	h.public.ServeHTTP(w, r)
+	res := w.Result()
+	res.Request = r
+	return answer{Response: res, body: w.Body.String()}
+}
+
+// request makes a request as a server reads one off the wire. target is a path
+// with its query.
+func (h *house) request(t testing.TB, method, target string, body io.Reader, change ...func(*http.Request)) *http.Request {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, target, body)
+	if u, err := url.Parse(h.issuer); err == nil && r.Host == "example.com" { // httptest's own
+		r.Host = u.Host
+	}
+	for _, f := range change {
+		f(r)
+	}
+	return r
+}
+
+func (h *house) get(t testing.TB, target string, change ...func(*http.Request)) answer {
+	t.Helper()
+	return h.do(h.request(t, "GET", target, nil, change...))
+}
+
+func header(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
+const (
+	tokenPath = "/oauth/v2/token"
+	authPath  = "/oauth/v2/auth"
+	apiPath   = "/api/events"
+	formType  = "application/x-www-form-urlencoded"
+)
+
+// token posts a form to the token endpoint.
+func (h *house) token(t testing.TB, form url.Values, change ...func(*http.Request)) answer {
+	t.Helper()
+	return h.tokenBody(t, formType, form.Encode(), change...)
+}
+
+func (h *house) tokenBody(t testing.TB, contentType, body string, change ...func(*http.Request)) answer {
+	t.Helper()
+	change = append([]func(*http.Request){header("Content-Type", contentType)}, change...)
+	return h.do(h.request(t, "POST", tokenPath, strings.NewReader(body), change...))
+}
+
+// The three requests of the specification, with the credentials in the body.
+
+func (h *house) credentials() url.Values {
+	return url.Values{"client_id": {h.client.ID}, "client_secret": {h.secret.Reveal()}}
+}
+
+func (h *house) passwordForm() url.Values {
+	return with(h.credentials(), "grant_type", "password", "username", "mara", "password", storetest.Password)
+}
+
+func (h *house) codeForm(code string) url.Values {
+	return with(h.credentials(), "grant_type", "authorization_code", "code", code, "redirect_uri", storetest.CallbackURI)
+}
+
+func (h *house) refreshForm(token string) url.Values {
+	return with(h.credentials(), "grant_type", "refresh_token", "refresh_token", token)
+}
+
+// with returns a copy of the form in which the names have the values given.
+func with(form url.Values, namesAndValues ...string) url.Values {
+	changed := maps.Clone(form)
+	for i := 0; i < len(namesAndValues); i += 2 {
+		changed[namesAndValues[i]] = []string{namesAndValues[i+1]}
+	}
+	return changed
+}
+
+func without(form url.Values, names ...string) url.Values {
+	changed := maps.Clone(form)
+	for _, name := range names {
+		delete(changed, name)
+	}
+	return changed
+}
+
+// as makes a form another client's.
+func as(form url.Values, c store.Client, sec secret.Token) url.Values {
+	if c.Public {
+		return without(with(form, "client_id", c.ID), "client_secret")
+	}
+	return with(form, "client_id", c.ID, "client_secret", sec.Reveal())
+}
+
+// pair is a token answer.
+type pair struct {
+	AccessToken  string  `json:"access_token"`
+	ExpiresIn    int     `json:"expires_in"`
+	RefreshToken string  `json:"refresh_token"`
+	Scope        *string `json:"scope"`
+	TokenType    string  `json:"token_type"`
+}
+
+// wantPair fails the test unless the answer is a token answer.
+func wantPair(t testing.TB, a answer) pair {
+	t.Helper()
+	if a.StatusCode != http.StatusOK {
+		t.Fatalf("status = %d %s, want 200", a.StatusCode, a.body)
+	}
+	var p pair
+	d := json.NewDecoder(strings.NewReader(a.body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&p); err != nil || p.AccessToken == "" || p.RefreshToken == "" {
+		t.Fatalf("body = %s, want a token answer (%v)", a.body, err)
+	}
+	wantTokenHeaders(t, a)
+	return p
+}
+
+// wantTokenHeaders are those of every answer of the token endpoint.
+func wantTokenHeaders(t testing.TB, a answer) {
+	t.Helper()
+	for name, want := range map[string]string{"Content-Type": "application/json", "Cache-Control": "no-store, private", "Pragma": "no-cache"} {
+		if got := a.Header.Get(name); got != want {
+			t.Errorf("%s = %q, want %q", name, got, want)
+		}
+	}
+}
+
+// plainSentence is what RFC 6749 §5.2 allows in error_description.
+var plainSentence = regexp.MustCompile(`^[\x20-\x21\x23-\x5B\x5D-\x7E]+$`)
+
+// wantError fails the test unless the answer is the one error shape, and
+// returns its description.
+func wantError(t testing.TB, a answer, status int, code string) string {
+	t.Helper()
+	var body map[string]any
+	if err := json.Unmarshal([]byte(a.body), &body); err != nil {
+		t.Fatalf("status %d, body = %.200q, want %d with JSON (%v)", a.StatusCode, a.body, status, err)
+	}
+	description, _ := body["error_description"].(string)
+	if a.StatusCode != status || body["error"] != code {
+		t.Errorf("status = %d %v (%s), want %d %s", a.StatusCode, body["error"], description, status, code)
+	}
+	if !plainSentence.MatchString(description) { // oauth row 21
+		t.Errorf("error_description = %q, want a sentence of RFC 6749's characters", description)
+	}
+	for name := range body {
+		if !slices.Contains([]string{"error", "error_description", "param", "hint"}, name) {
+			t.Errorf("the error has a field %s, want the one error shape", name)
+		}
+	}
+	if got := a.Header.Get("Content-Type"); got != "application/json" {
+		t.Errorf("Content-Type = %q, want application/json", got)
+	}
+	return description
+}
+
+// wantTokenError is wantError with the headers of the token endpoint.
+func wantTokenError(t testing.TB, a answer, status int, code string) string {
+	t.Helper()
+	wantTokenHeaders(t, a)
+	return wantError(t, a, status, code)
+}
+
+// api calls the events API with a token.
+func (h *house) api(t testing.TB, accessToken string, change ...func(*http.Request)) answer {
+	t.Helper()
+	change = append([]func(*http.Request){header("Authorization", "Bearer "+accessToken)}, change...)
+	return h.get(t, apiPath, change...)
+}
+
+// accessLives reports whether the API takes the token.
+func (h *house) accessLives(t testing.TB, p pair) bool {
+	t.Helper()
+	a := h.api(t, p.AccessToken)
+	if a.StatusCode == http.StatusOK {
+		return true
+	}
+	wantError(t, a, http.StatusUnauthorized, "invalid_token")
+	return false
+}
+
+// familyLives fails the test unless the pair works, by using it up.
+func (h *house) familyLives(t testing.TB, p pair) pair {
+	t.Helper()
+	if !h.accessLives(t, p) {
+		t.Error("the access token is dead, want it alive")
+	}
+	return wantPair(t, h.token(t, h.refreshForm(p.RefreshToken)))
+}
+
+// familyIsDead fails the test unless neither token of the pair works.
+func (h *house) familyIsDead(t testing.TB, p pair) {
+	t.Helper()
+	if h.accessLives(t, p) {
+		t.Error("the access token lives, want it dead")
+	}
+	wantTokenError(t, h.token(t, h.refreshForm(p.RefreshToken)), http.StatusBadRequest, "invalid_grant")
+}

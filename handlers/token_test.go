@@ -1,0 +1,465 @@
+package handlers_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"tollhouse/store"
+)
+
+func TestTokenAnswer(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	a := h.token(t, h.passwordForm())
+	t.Run("oauth_row_1_password_gives_exactly_the_five_fields", func(t *testing.T) {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(a.body), &fields); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"access_token", "expires_in", "refresh_token", "scope", "token_type"}
+		if got := slices.Sorted(maps.Keys(fields)); !slices.Equal(got, want) {
+			t.Errorf("fields = %v, want %v", got, want)
+		}
+		if p := wantPair(t, a); p.ExpiresIn != 3600 {
+			t.Errorf("expires_in = %d, want 3600", p.ExpiresIn)
+		}
+	})
+	t.Run("oauth_row_2_headers_are_those_of_the_specification", func(t *testing.T) { wantTokenHeaders(t, a) })
+	t.Run("oauth_row_3_scope_is_null_when_none_was_asked", func(t *testing.T) {
+		if !strings.Contains(a.body, `"scope":null`) || !strings.Contains(a.body, `"token_type":"bearer"`) {
+			t.Errorf("body = %s, want a null scope and the type bearer", a.body)
+		}
+	})
+	t.Run("oauth_row_7_unknown_parameter_is_ignored", func(t *testing.T) {
+		wantPair(t, h.token(t, with(h.passwordForm(), "audience", "anything", "access_token", "x")))
+	})
+	t.Run("oauth_row_52_entropy_is_256_bits", func(t *testing.T) {
+		p := wantPair(t, a)
+		for prefix, token := range map[string]string{"tollat_": p.AccessToken, "tollrt_": p.RefreshToken} {
+			// 43 characters of 62 hold 256 bits; six more are the checksum.
+			if body, ok := strings.CutPrefix(token, prefix); !ok || len(body) != 43+6 {
+				t.Errorf("token %.7s has %d characters behind its prefix, want %s and 49", token, len(body), prefix)
+			}
+		}
+	})
+}
+
+func TestTokenMethodsAndPaths(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for _, method := range []string{"GET", "PUT", "DELETE", "PATCH"} {
+		t.Run("oauth_row_4_"+method+"_names_the_cure", func(t *testing.T) {
+			a := h.do(h.request(t, method, tokenPath+"?grant_type=password", nil))
+			description := wantTokenError(t, a, http.StatusMethodNotAllowed, "invalid_request")
+			if !strings.Contains(description, "POST") || !strings.Contains(description, "body") {
+				t.Errorf("error_description = %q, want it to name POST and the body", description)
+			}
+			wantAllow(t, a, "POST", "OPTIONS")
+		})
+	}
+	t.Run("oauth_row_55_HEAD_is_405_and_OPTIONS_204", func(t *testing.T) {
+		if a := h.do(h.request(t, "HEAD", tokenPath, nil)); a.StatusCode != http.StatusMethodNotAllowed {
+			t.Errorf("HEAD = %d, want 405", a.StatusCode)
+		}
+		a := h.do(h.request(t, "OPTIONS", tokenPath, nil))
+		if a.StatusCode != http.StatusNoContent || a.body != "" {
+			t.Errorf("OPTIONS = %d %q, want 204 and no body", a.StatusCode, a.body)
+		}
+		wantAllow(t, a, "POST", "OPTIONS")
+	})
+	for _, path := range []string{"/oauth/v2/token/", "/oauth/v2/Token", "/OAUTH/v2/token", "//oauth/v2/token", "/oauth/v2//token"} {
+		t.Run("oauth_row_5_"+url.PathEscape(path)+"_is_404_and_no_redirect", func(t *testing.T) {
+			a := h.do(h.request(t, "POST", path, strings.NewReader(h.passwordForm().Encode()), header("Content-Type", formType)))
+			wantError(t, a, http.StatusNotFound, "not_found")
+			if to := a.Header.Get("Location"); to != "" {
+				t.Errorf("Location = %q, want none", to)
+			}
+		})
+	}
+}
+
+// wantAllow compares Allow as the set that it is.
+func wantAllow(t testing.TB, a answer, want ...string) {
+	t.Helper()
+	got := strings.Split(a.Header.Get("Allow"), ", ")
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("Allow = %v, want %v", got, want)
+	}
+}
+
+func TestTokenParameters(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	form := h.passwordForm().Encode()
+	cases := []struct {
+		name, body, wantCode, wantText string
+	}{
+		{"oauth_row_6_repeated_grant_type", form + "&grant_type=password", "invalid_request", "grant_type"},
+		{"oauth_row_6_repeated_client_secret", form + "&client_secret=x", "invalid_request", "client_secret"},
+		{"oauth_row_6_repeated_and_equal", form + "&username=mara", "invalid_request", "username"},
+		{"oauth_row_6_repeated_and_unknown", form + "&colour=red&colour=blue", "invalid_request", "more than once"},
+		{"oauth_row_8_empty_code", "grant_type=authorization_code&code=&redirect_uri=x&" + h.credentials().Encode(), "invalid_request", "code"},
+		{"oauth_row_17_no_grant_type", h.credentials().Encode(), "invalid_request", "grant_type"},
+		{"oauth_row_17_empty_grant_type", "grant_type=&" + h.credentials().Encode(), "invalid_request", "grant_type"},
+		{"oauth_row_18_unknown_grant_type", "grant_type=foo&" + h.credentials().Encode(), "unsupported_grant_type", ""},
+		{"oauth_row_18_client_credentials", "grant_type=client_credentials&" + h.credentials().Encode(), "unsupported_grant_type", ""},
+		{"oauth_row_18_implicit", "grant_type=implicit&" + h.credentials().Encode(), "unsupported_grant_type", ""},
+		{"oauth_row_18_other_case", "grant_type=Password&" + h.credentials().Encode(), "unsupported_grant_type", ""},
+		{"oauth_row_27_broken_percent", form + "&x=%zz", "invalid_request", ""},
+		{"oauth_row_27_percent_at_the_end", form + "&x=%", "invalid_request", ""},
+		{"oauth_row_27_invalid_utf8", form + "&x=%ff%fe", "invalid_request", ""},
+		{"oauth_row_27_raw_invalid_utf8", form + "&x=\xff", "invalid_request", ""},
+		{"oauth_row_27_nul_in_username", with(h.passwordForm(), "username", "mara\x00").Encode(), "invalid_request", ""},
+		{"oauth_row_29_no_username", without(h.passwordForm(), "username").Encode(), "invalid_request", "username"},
+		{"oauth_row_29_no_password", without(h.passwordForm(), "password").Encode(), "invalid_request", "password"},
+		{"oauth_row_29_empty_password", with(h.passwordForm(), "password", "").Encode(), "invalid_request", "password"},
+		{"no_code", without(h.codeForm("x"), "code").Encode(), "invalid_request", "code"},
+		{"no_refresh_token", without(h.refreshForm("x"), "refresh_token").Encode(), "invalid_request", "refresh_token"},
+		{"attack_87_more_than_128", form + manyParams(), "invalid_request", "128"},
+		{"empty_body", "", "invalid_client", ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			status := http.StatusBadRequest
+			if c.wantCode == "invalid_client" {
+				status = http.StatusUnauthorized
+			}
+			description := wantTokenError(t, h.tokenBody(t, formType, c.body), status, c.wantCode)
+			if !strings.Contains(description, c.wantText) {
+				t.Errorf("error_description = %q, want %q in it", description, c.wantText)
+			}
+		})
+	}
+	t.Run("oauth_row_8_empty_scope_is_as_if_omitted", func(t *testing.T) {
+		if p := wantPair(t, h.token(t, with(h.passwordForm(), "scope", ""))); p.Scope != nil {
+			t.Errorf("scope = %q, want null", *p.Scope)
+		}
+	})
+	t.Run("oauth_row_21_no_answer_echoes_what_was_sent", func(t *testing.T) {
+		const canary = "kanarienvogel"
+		bodies := []string{
+			form + "&" + canary + "=1&" + canary + "=2", "grant_type=" + canary + "&" + h.credentials().Encode(),
+			with(h.passwordForm(), "scope", canary).Encode(), with(h.passwordForm(), "username", canary).Encode(),
+			with(h.passwordForm(), "client_id", canary).Encode(), h.codeForm(canary).Encode(), h.refreshForm(canary).Encode(),
+		}
+		for _, body := range bodies {
+			if a := h.tokenBody(t, formType, body); strings.Contains(a.body, canary) || strings.Contains(fmt.Sprint(a.Header), canary) {
+				t.Errorf("answer = %s %v, want nothing of the request in it", a.body, a.Header)
+			}
+		}
+	})
+}
+
+func manyParams() string {
+	var b strings.Builder
+	for i := range 11_000 {
+		fmt.Fprintf(&b, "&%d", i)
+	}
+	return b.String()
+}
+
+func TestTokenBodyEncodings(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	form := h.passwordForm()
+	t.Run("oauth_row_24_form_with_charset", func(t *testing.T) {
+		wantPair(t, h.tokenBody(t, formType+"; charset=UTF-8", form.Encode()))
+	})
+	t.Run("oauth_row_25_multipart", func(t *testing.T) {
+		contentType, body := multipartOf(t, form, "")
+		wantPair(t, h.tokenBody(t, contentType, body))
+	})
+	t.Run("oauth_row_26_json", func(t *testing.T) { wantPair(t, h.tokenBody(t, "application/json", jsonOf(t, form))) })
+
+	contentType, file := multipartOf(t, form, "scope")
+	sound := strings.TrimSuffix(jsonOf(t, form), "}")
+	refused := []struct{ name, contentType, body, wantText string }{
+		{"oauth_row_23_text", "text/plain", form.Encode(), "application/json"},
+		{"oauth_row_23_none", "", form.Encode(), "multipart/form-data"},
+		{"oauth_row_23_xml", "application/xml", "<a/>", "application/x-www-form-urlencoded"},
+		{"oauth_row_23_broken", "application/", form.Encode(), "application/json"},
+		{"oauth_row_25_file_part", contentType, file, "file"},
+		{"oauth_row_25_multipart_without_boundary", "multipart/form-data", file, "multipart"},
+		{"oauth_row_25_multipart_cut_short", contentType, file[:len(file)/2], ""},
+		{"oauth_row_26_json_nested", "application/json", sound + `,"scope":{"a":"b"}}`, "strings"},
+		{"oauth_row_26_json_array_inside", "application/json", sound + `,"scope":["a"]}`, "strings"},
+		{"oauth_row_26_json_number", "application/json", sound + `,"scope":1}`, "strings"},
+		{"oauth_row_26_json_null", "application/json", sound + `,"scope":null}`, "strings"},
+		{"oauth_row_26_json_array", "application/json", `[]`, "object"},
+		{"oauth_row_26_json_duplicate", "application/json", sound + `,"username":"mara"}`, "username"},
+		{"oauth_row_26_json_duplicate_by_escape", "application/json", sound + `,"usern\u0061me":"mara"}`, "username"},
+		{"oauth_row_26_json_two_objects", "application/json", sound + `}{}`, "object"},
+		{"oauth_row_26_json_broken", "application/json", sound, "object"},
+		{"oauth_row_26_json_empty", "application/json", "", "object"},
+		{"oauth_row_27_json_invalid_utf8", "application/json", sound + ",\"scope\":\"\xff\"}", ""},
+		{"attack_89_json_deep", "application/json", `{"a":` + strings.Repeat("[", 30_000), "strings"},
+		{"attack_89_json_deep_objects", "application/json", strings.Repeat(`{"a":`, 12_000), "strings"},
+	}
+	for _, c := range refused {
+		t.Run(c.name, func(t *testing.T) {
+			description := wantTokenError(t, h.tokenBody(t, c.contentType, c.body), http.StatusBadRequest, "invalid_request")
+			if !strings.Contains(description, c.wantText) {
+				t.Errorf("error_description = %q, want %q in it", description, c.wantText)
+			}
+		})
+	}
+	for _, encoding := range []string{"gzip", "br", "identity", "deflate, gzip"} {
+		t.Run("attack_89_content_encoding_"+encoding, func(t *testing.T) {
+			a := h.tokenBody(t, formType, form.Encode(), header("Content-Encoding", encoding))
+			wantTokenError(t, a, http.StatusUnsupportedMediaType, "unsupported_media_type")
+		})
+	}
+	for _, size := range []int{64<<10 + 1, 1 << 20, 16 << 20} {
+		t.Run(fmt.Sprintf("oauth_row_22_attack_68_89_body_of_%d", size), func(t *testing.T) {
+			for _, contentType := range []string{formType, "application/json"} {
+				body := form.Encode() + "&x=" + strings.Repeat("a", size-len(form.Encode())-3)
+				a := h.tokenBody(t, contentType, body)
+				wantTokenError(t, a, http.StatusRequestEntityTooLarge, "too_large")
+				if a.Header.Get("Connection") != "close" {
+					t.Error("the connection is kept, want it closed behind the body")
+				}
+			}
+		})
+	}
+	t.Run("oauth_row_22_body_of_exactly_64_KiB", func(t *testing.T) {
+		body := form.Encode() + "&x="
+		wantPair(t, h.tokenBody(t, formType, body+strings.Repeat("a", 64<<10-len(body))))
+	})
+}
+
+// multipartOf encodes a form; the parameter named by file is sent as a file.
+func multipartOf(t testing.TB, form url.Values, file string) (contentType, body string) {
+	t.Helper()
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	for name, values := range form {
+		if err := w.WriteField(name, values[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if file != "" {
+		if _, err := w.CreateFormFile(file, "x.txt"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return w.FormDataContentType(), b.String()
+}
+
+func jsonOf(t testing.TB, form url.Values) string {
+	t.Helper()
+	object := map[string]string{}
+	for name, values := range form {
+		object[name] = values[0]
+	}
+	body, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+func TestTokenSecretsInTheURL(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	const canary = "kanarienvogel"
+	for _, query := range []string{
+		"client_secret=" + canary, "password=" + canary, "code=" + canary, "refresh_token=" + canary, "code_verifier=" + canary,
+		"client_secret=&client_secret=" + canary, "client%5Fsecret=" + canary,
+	} {
+		t.Run("oauth_row_9_attack_90_"+url.QueryEscape(query), func(t *testing.T) {
+			r := h.request(t, "POST", tokenPath+"?"+query, strings.NewReader(h.passwordForm().Encode()), header("Content-Type", formType))
+			wantTokenError(t, h.do(r), http.StatusBadRequest, "invalid_request")
+		})
+	}
+	t.Run("attack_90_the_query_adds_nothing_to_the_body", func(t *testing.T) {
+		form := without(h.passwordForm(), "username", "client_id")
+		r := h.request(t, "POST", tokenPath+"?username=mara&client_id="+h.client.ID, strings.NewReader(form.Encode()), header("Content-Type", formType))
+		wantTokenError(t, h.do(r), http.StatusUnauthorized, "invalid_client")
+	})
+	t.Run("oauth_row_9_no_secret_is_logged", func(t *testing.T) {
+		if strings.Contains(h.log.String(), canary) {
+			t.Error("the log holds a secret from a URL, want none")
+		}
+	})
+}
+
+func basic(id, secret string) func(*http.Request) {
+	pair := url.QueryEscape(id) + ":" + url.QueryEscape(secret)
+	return header("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(pair)))
+}
+
+func TestTokenClientAuthentication(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	id, sec := h.client.ID, h.secret.Reveal()
+	bare := without(h.passwordForm(), "client_id", "client_secret")
+	const challenge = `Basic realm="tollhouse", charset="UTF-8"`
+
+	t.Run("oauth_row_10_basic", func(t *testing.T) {
+		wantPair(t, h.token(t, bare, basic(id, sec)))
+		wantPair(t, h.token(t, bare, header("Authorization", "bAsIc  "+base64.StdEncoding.EncodeToString([]byte(id+":"+sec)))))
+		// Every character percent-encoded is the same client still.
+		encoded := base64.StdEncoding.EncodeToString([]byte(percentAll(id) + ":" + percentAll(sec)))
+		wantPair(t, h.token(t, bare, header("Authorization", "Basic "+encoded)))
+	})
+	t.Run("oauth_row_12_basic_with_the_same_client_id_in_the_body", func(t *testing.T) {
+		wantPair(t, h.token(t, with(bare, "client_id", id), basic(id, sec)))
+		wantTokenError(t, h.token(t, with(bare, "client_id", "another"), basic(id, sec)), http.StatusBadRequest, "invalid_request")
+	})
+	refused := []struct {
+		name      string
+		form      url.Values
+		change    func(*http.Request)
+		want      string
+		challenge string
+	}{
+		{"oauth_row_11_basic_and_body_equal", h.passwordForm(), basic(id, sec), "invalid_request", ""},
+		{"oauth_row_11_basic_and_body_not_equal", with(h.passwordForm(), "client_secret", "x"), basic(id, sec), "invalid_request", ""},
+		{"oauth_row_13_bad_secret_in_basic", bare, basic(id, "x"), "invalid_client", challenge},
+		{"oauth_row_14_bad_secret_in_body", with(h.passwordForm(), "client_secret", "x"), nil, "invalid_client", ""},
+		{"oauth_row_14_no_secret", without(h.passwordForm(), "client_secret"), nil, "invalid_client", ""},
+		{"oauth_row_14_no_client", bare, nil, "invalid_client", ""},
+		{"oauth_row_16_no_colon", bare, header("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("nocolon"))), "invalid_client", challenge},
+		{"oauth_row_16_bad_base64", bare, header("Authorization", "Basic !!!"), "invalid_client", challenge},
+		{"oauth_row_16_bad_percent", bare, header("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("%zz:x"))), "invalid_client", challenge},
+		{"oauth_row_16_bearer", h.passwordForm(), header("Authorization", "Bearer x"), "invalid_client", challenge},
+		{"oauth_row_20_client_first", with(h.passwordForm(), "client_secret", "x", "grant_type", "foo", "scope", "bar"), nil, "invalid_client", ""},
+		{"oauth_row_20_client_before_missing_grant_type", with(h.credentials(), "client_secret", "x"), nil, "invalid_client", ""},
+		{"attack_60_two_authorization_headers", bare, func(r *http.Request) { basic(id, sec)(r); r.Header.Add("Authorization", "Basic x") }, "invalid_request", ""},
+		{"attack_60_header_with_underscore", without(h.passwordForm(), "client_secret"), func(r *http.Request) { r.Header["Client_Secret"] = []string{sec} }, "invalid_client", ""},
+	}
+	for _, c := range refused {
+		t.Run(c.name, func(t *testing.T) {
+			var change []func(*http.Request)
+			if c.change != nil {
+				change = append(change, c.change)
+			}
+			status := http.StatusBadRequest
+			if c.want == "invalid_client" {
+				status = http.StatusUnauthorized
+			}
+			a := h.token(t, c.form, change...)
+			wantTokenError(t, a, status, c.want)
+			if got := a.Header.Get("WWW-Authenticate"); got != c.challenge {
+				t.Errorf("WWW-Authenticate = %q, want %q", got, c.challenge)
+			}
+		})
+	}
+	t.Run("oauth_row_15_attack_18_unknown_client_is_like_a_bad_secret", func(t *testing.T) {
+		unknown := "tollhouse_" + strings.Repeat("a", len(id)-len("tollhouse_"))
+		wantSame(t, h.token(t, with(h.passwordForm(), "client_secret", "x")), h.token(t, with(h.passwordForm(), "client_id", unknown)))
+		wantSame(t, h.token(t, bare, basic(id, "x")), h.token(t, bare, basic(unknown, "x")))
+		if _, err := h.DisableClient(context.Background(), id); err != nil {
+			t.Fatal(err)
+		}
+		wantSame(t, h.token(t, h.passwordForm()), h.token(t, with(h.passwordForm(), "client_id", unknown)))
+	})
+}
+
+func percentAll(text string) string {
+	var b strings.Builder
+	for i := range len(text) {
+		fmt.Fprintf(&b, "%%%02X", text[i])
+	}
+	return b.String()
+}
+
+// wantSame fails the test unless two answers are one but for their request ids.
+func wantSame(t testing.TB, a, b answer) {
+	t.Helper()
+	ah, bh := a.Header.Clone(), b.Header.Clone()
+	ah.Del("X-Request-Id")
+	bh.Del("X-Request-Id")
+	if a.StatusCode != b.StatusCode || a.body != b.body || !maps.EqualFunc(ah, bh, slices.Equal) {
+		t.Errorf("%d %v %s\nis not\n%d %v %s", a.StatusCode, ah, a.body, b.StatusCode, bh, b.body)
+	}
+}
+
+func TestTokenGrants(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	t.Run("oauth_row_19_grant_that_is_switched_off", func(t *testing.T) {
+		t.Parallel()
+		narrow, sec := h.Client(t, func(s *store.ClientSpec) { s.Grants = []string{"authorization_code"} })
+		for _, form := range []url.Values{h.passwordForm(), h.refreshForm("x")} {
+			wantTokenError(t, h.token(t, as(form, narrow, sec)), http.StatusBadRequest, "unauthorized_client")
+		}
+	})
+	t.Run("oauth_row_31_public_client_never_has_the_password_grant", func(t *testing.T) {
+		t.Parallel()
+		public, sec := h.Client(t, func(s *store.ClientSpec) { s.Public = true })
+		wantTokenError(t, h.token(t, as(h.passwordForm(), public, sec)), http.StatusBadRequest, "unauthorized_client")
+		wantTokenError(t, h.token(t, with(as(h.passwordForm(), public, sec), "client_secret", "x")), http.StatusUnauthorized, "invalid_client")
+	})
+	t.Run("oauth_row_28_attack_66_wrong_password_unknown_and_disabled_user_are_one_answer", func(t *testing.T) {
+		t.Parallel()
+		h.User(t, "nils", h.account)
+		if _, err := h.DisableUser(context.Background(), "nils"); err != nil {
+			t.Fatal(err)
+		}
+		wrong := h.token(t, with(h.passwordForm(), "password", "not the password"))
+		wantTokenError(t, wrong, http.StatusBadRequest, "invalid_grant")
+		for _, form := range []url.Values{
+			with(h.passwordForm(), "username", "nobody"), with(h.passwordForm(), "username", "nils"),
+			with(h.passwordForm(), "username", "no body at all"), with(h.passwordForm(), "password", strings.Repeat("p", 1025)),
+			with(h.passwordForm(), "username", "nobody", "password", strings.Repeat("p", 1025)),
+		} {
+			wantSame(t, wrong, h.token(t, form))
+		}
+	})
+}
+
+func TestTokenScope(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	narrow, narrowSecret := h.Client(t, func(s *store.ClientSpec) { s.Scopes = []string{"events:read", "resources:read"} })
+	narrowForm := as(h.passwordForm(), narrow, narrowSecret)
+	granted := []struct {
+		name string
+		form url.Values
+		want string
+	}{
+		{"oauth_row_54_what_was_asked", with(h.passwordForm(), "scope", "events:read"), "events:read"},
+		{"oauth_row_53_order_is_normalised", with(h.passwordForm(), "scope", "resources:write events:read"), "events:read resources:write"},
+		{"oauth_row_53_duplicates_are_normalised", with(h.passwordForm(), "scope", "events:read events:read"), "events:read"},
+		{"oauth_row_54_narrowed_client_that_asks_for_none", narrowForm, "events:read resources:read"},
+		{"oauth_row_54_narrowed_client_that_asks_for_less", with(narrowForm, "scope", "resources:read"), "resources:read"},
+	}
+	for _, c := range granted {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if p := wantPair(t, h.token(t, c.form)); p.Scope == nil || *p.Scope != c.want {
+				t.Errorf("scope = %v, want %q", p.Scope, c.want)
+			}
+		})
+	}
+	refused := map[string]url.Values{
+		"oauth_row_53_double_space":         with(h.passwordForm(), "scope", "events:read  resources:read"),
+		"oauth_row_53_quote":                with(h.passwordForm(), "scope", `"events:read"`),
+		"oauth_row_53_backslash":            with(h.passwordForm(), "scope", `events:read\`),
+		"oauth_row_53_unknown":              with(h.passwordForm(), "scope", "admin"),
+		"oauth_row_53_not_for_this_client":  with(narrowForm, "scope", "resources:write"),
+		"oauth_row_53_only_partly_for_this": with(narrowForm, "scope", "events:read resources:write"),
+	}
+	for name, form := range refused {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wantTokenError(t, h.token(t, with(form, "username", "nobody")), http.StatusBadRequest, "invalid_scope")
+		})
+	}
+}
