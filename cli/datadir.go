@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// A data directory is closed to others and holds
+//
+//	LOCK        who works on it now (lock.go)
+//	secret.key  the server key (serverkey.go)
+//	admin.sock  the socket of the server that runs on it
+//	CURRENT     the name of the generation in use
+//	db-0001/    a generation: the store's own files
+//
+// Restoring and migrating write a new generation and then change CURRENT, so
+// that the directory itself, which may be a mounted volume, is never renamed.
+const (
+	lockName      = "LOCK"
+	keyName       = "secret.key"
+	socketName    = "admin.sock"
+	currentName   = "CURRENT"
+	generationOne = "db-0001"
+	newSuffix     = ".new" // of a file that is being written
+)
+
+var generationForm = regexp.MustCompile(`^db-[0-9]{4}$`)
+
+// prepareDataDir makes dir, or checks that it may be used: that it is ours,
+// closed to others, and not another program's. It changes nothing in a
+// directory that it refuses.
+func prepareDataDir(dir string) error {
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return makeDataDir(dir)
+	}
+	if err != nil {
+		return notAllowedOr(exitConfig, dir, err)
+	}
+	if !info.IsDir() {
+		return fail(exitConfig, "name a directory with --data", "%s is not a directory", dir)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return notAllowedOr(exitConfig, dir, err)
+	}
+	empty := isEmptyDir(entries)
+	if owner, ours := ownedByUs(info); !ours {
+		return fail(exitConfig, fmt.Sprintf("run tollhouse as that user, or give the directory to this one: chown -R %d %s", os.Geteuid(), quoteForShell(dir)),
+			"the data directory %s belongs to %s and not to us, %s", dir, userNamed(owner), userNamed(os.Geteuid()))
+	}
+	if err := closeDataDir(dir, info, empty); err != nil {
+		return err
+	}
+	return refuseForeign(dir, entries)
+}
+
+// makeDataDir makes the directory and those above it that are missing.
+func makeDataDir(dir string) error {
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		return nil
+	}
+	above := filepath.Dir(dir)
+	for {
+		if info, statErr := os.Stat(above); statErr == nil {
+			owner, _ := ownedByUs(info)
+			return fail(exitCannotCreate, fmt.Sprintf("choose another place with --data, or make it there as a user who may: install -d -m 700 -o %d %s", os.Geteuid(), quoteForShell(dir)),
+				"cannot create the data directory %s: %s belongs to %s with mode %04o, and we are %s: %w", dir, above, userNamed(owner), info.Mode().Perm(), userNamed(os.Geteuid()), pathReason(err))
+		}
+		if above == filepath.Dir(above) {
+			return fail(exitCannotCreate, "choose another place with --data", "cannot create the data directory: %w", err)
+		}
+		above = filepath.Dir(above)
+	}
+}
+
+// closeDataDir closes an empty directory to others, and refuses one that was
+// open to them while it held something: who knows who has read or planted what.
+func closeDataDir(dir string, info fs.FileInfo, empty bool) error {
+	if info.Mode().Perm()&0o077 == 0 {
+		return nil
+	}
+	if !empty {
+		return fail(exitConfig, "close it, after a look at what is in it: chmod 700 "+quoteForShell(dir),
+			"the data directory %s is open to other users (mode %04o)", dir, info.Mode().Perm())
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return fail(exitConfig, "chmod 700 "+quoteForShell(dir), "cannot close the data directory to others: %w", err)
+	}
+	return nil
+}
+
+// isEmptyDir reports whether nothing of anybody's is there; a fresh volume has
+// a lost+found.
+func isEmptyDir(entries []fs.DirEntry) bool {
+	for _, e := range entries {
+		if e.Name() != "lost+found" {
+			return false
+		}
+	}
+	return true
+}
+
+// refuseForeign refuses a directory that holds something, but no CURRENT, and
+// is not the remains of our own beginning.
+func refuseForeign(dir string, entries []fs.DirEntry) error {
+	stranger, generation := "", ""
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case name == currentName:
+			return nil
+		case generationForm.MatchString(name):
+			generation = name
+		case isOwnName(name):
+		case stranger == "":
+			stranger = name
+		}
+	}
+	if stranger != "" {
+		return fail(exitConfig, "name an empty directory, or one that tollhouse made, with --data",
+			"%s is not a data directory: it holds %s and no %s", dir, stranger, currentName)
+	}
+	if generation != "" {
+		// A generation is made before CURRENT names it, and filled after.
+		if files, err := os.ReadDir(filepath.Join(dir, generation)); err != nil || len(files) > 0 {
+			return fail(exitConfig, fmt.Sprintf("if that is the one in use: echo %s > %s", generation, quoteForShell(filepath.Join(dir, currentName))),
+				"%s holds %s, but %s, which says what is in use, is missing", dir, generation, currentName)
+		}
+	}
+	return nil
+}
+
+func isOwnName(name string) bool {
+	switch strings.TrimSuffix(name, newSuffix) {
+	case lockName, keyName, socketName, currentName, "lost+found":
+		return true
+	}
+	return false
+}
+
+// storeDir returns the directory of the generation in use, and makes the first
+// one when there is none. The caller holds the lock.
+func storeDir(dir string) (path string, fresh bool, err error) {
+	current := filepath.Join(dir, currentName)
+	text, err := os.ReadFile(current)
+	if errors.Is(err, fs.ErrNotExist) {
+		return beginStore(dir)
+	}
+	if err != nil {
+		return "", false, notAllowedOr(exitIO, current, err)
+	}
+	name := strings.TrimSuffix(string(text), "\n")
+	if !generationForm.MatchString(name) {
+		return "", false, fail(exitConfig, fmt.Sprintf("write the name of the generation in use into it: echo %s > %s", generationOne, quoteForShell(current)),
+			"%s does not name a generation such as %s", current, generationOne)
+	}
+	path = filepath.Join(dir, name)
+	info, err := os.Lstat(path)
+	if err != nil || !info.IsDir() {
+		return "", false, fail(exitConfig, "put it back, or restore a backup into another directory",
+			"%s names %s, but there is no such directory", current, path)
+	}
+	return path, false, nil
+}
+
+func beginStore(dir string) (string, bool, error) {
+	path := filepath.Join(dir, generationOne)
+	err := os.Mkdir(path, 0o700)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", false, fail(exitCannotCreate, "make the data directory writable", "cannot begin the store: %w", err)
+	}
+	if err := writeFile(filepath.Join(dir, currentName), []byte(generationOne+"\n")); err != nil {
+		return "", false, fail(exitCannotCreate, "make the data directory writable", "cannot begin the store: %w", err)
+	}
+	return path, true, nil
+}
+
+// writeFile puts a small file in place, whole or not at all, on disk when it
+// returns.
+func writeFile(path string, content []byte) error {
+	f, err := os.OpenFile(path+newSuffix, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// notAllowedOr is the fault for a file that the system does not let us use.
+func notAllowedOr(code int, path string, err error) error {
+	if !errors.Is(err, fs.ErrPermission) {
+		return fail(code, "", "%s: %w", path, pathReason(err))
+	}
+	hint := "run tollhouse as the user who owns it"
+	if info, statErr := os.Stat(path); statErr == nil {
+		owner, _ := ownedByUs(info)
+		hint = "run tollhouse as " + userNamed(owner) + ", who owns it"
+	}
+	return fail(exitNotAllowed, hint, "%s may not use %s: %w", userNamed(os.Geteuid()), path, pathReason(err))
+}
+
+// pathReason is what the system said, without the path that we name ourselves.
+func pathReason(err error) error {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		return pathErr.Err
+	}
+	return err
+}
+
+// quoteForShell makes a path safe to paste.
+func quoteForShell(path string) string {
+	if regexp.MustCompile(`^[A-Za-z0-9_./@:+-]+$`).MatchString(path) {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}

@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tollhouse/handlers"
+	"tollhouse/store/secret"
+)
+
+func (p *program) devCommand() *cobra.Command {
+	var f serverFlags
+	var clock moment
+	c := &cobra.Command{
+		Use:   "dev",
+		Short: "serve a throwaway instance with demo data, in memory",
+		Long: `Serve a throwaway instance in memory: for tests, and to look around.
+
+It has a client, a user and an account with a history of events, all with fixed
+names and secrets that everybody knows, so it listens on this machine only unless
+told otherwise. The line that it prints when it is ready has everything in it.`,
+		Args: operands(),
+		RunE: func(c *cobra.Command, _ []string) error { return p.dev(c, f, clock) },
+	}
+	f.add(c.Flags(), "127.0.0.1:0")
+	c.Flags().Var(&clock, "clock", "the `time` from which the instance's clock runs on: RFC 3339 or Unix seconds")
+	return c
+}
+
+func (p *program) dev(c *cobra.Command, f serverFlags, clock moment) error {
+	config, err := f.parse(c.Flags())
+	if err != nil {
+		return err
+	}
+	level := slog.LevelInfo
+	if f.logFormat == "auto" && !isTerminal(p.stderr) {
+		// A test that never reads our standard error must not be stopped by it.
+		level = slog.LevelWarn
+	}
+	log, err := p.serverLog(f.logFormat, level)
+	if err != nil {
+		return err
+	}
+	for _, addr := range config.listen {
+		if !isLoopbackAddress(addr) {
+			log.Warn("demo credentials are public: whoever reaches this address can use them", "listen", addr)
+		}
+	}
+	socket, removeSocketDir, err := p.devSocket()
+	if err != nil {
+		return err
+	}
+	defer removeSocketDir()
+	r := &running{log: log, config: config, fatal: make(chan error, 1)}
+	return p.serveDemo(c.Context(), r, clock, socket)
+}
+
+// devSocket returns where dev's admin socket lies: where it was asked for, or
+// in a private directory that ends with it.
+func (p *program) devSocket() (path string, remove func(), err error) {
+	if p.adminSocket != "" {
+		return socketPath(p.adminSocket, ""), func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "tollhouse-dev-") // mode 0700
+	if err != nil {
+		return "", nil, fail(exitCannotCreate, "name a place with --admin-socket, or set TMPDIR", "cannot make a directory for the admin socket: %w", err)
+	}
+	return filepath.Join(dir, socketName), func() { _ = os.RemoveAll(dir) }, nil
+}
+
+// runningFrom returns a clock that shows t now and goes on from there, or nil
+// for the machine's own.
+func runningFrom(t moment) func() time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	started := time.Now()
+	return func() time.Time { return t.Add(time.Since(started)) }
+}
+
+func (p *program) serveDemo(ctx context.Context, r *running, clock moment, socket string) (err error) {
+	if r.listeners, err = listenAll(r.config.listen); err != nil {
+		return err
+	}
+	defer closeAll(r.listeners)
+	key, usersReady := secret.NewKey(), make(chan struct{})
+	r.keep, err = openKeep(ctx, keepOptions{
+		key: key, log: r.log, now: runningFrom(clock), lifetimes: r.config.lifetimes, cardGuard: r.config.cardGuard,
+		usersReady: usersReady, onFatal: func(err error) { r.fatal <- err },
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.keep.close()) }()
+	if r.admin, err = listenAdmin(socket, r.log); err != nil {
+		return err
+	}
+	defer r.admin.Close()
+	r.build(handlers.Config{Key: key, Demo: demo()})
+	if err := seedDemo(ctx, r.keep.store); err != nil {
+		return err
+	}
+	return r.serve(func() {
+		p.announce(r, demo())
+		r.work.Go(func() {
+			if err := seedDemoUser(context.WithoutCancel(ctx), r.keep.store); err != nil {
+				r.log.Error("demo user not made", "err", err)
+			}
+			close(usersReady)
+		})
+	})
+}

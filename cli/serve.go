@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tollhouse/handlers"
+)
+
+// serveFlags are serve's own settings.
+type serveFlags struct {
+	serverFlags
+	insecureHTTP bool
+	acceptClock  bool
+}
+
+const listenDefault = "127.0.0.1:8080"
+
+func (p *program) serveCommand() *cobra.Command {
+	var f serveFlags
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "serve from a data directory until it is stopped",
+		Long: `Serve from a data directory, which is made when it does not exist, until SIGTERM or Ctrl-C.
+
+Tokens and passwords travel in requests, so off this machine they must travel in TLS:
+put a proxy in front, name it with --trusted-proxies, and say with --public-url
+under which https address it is reached.`,
+		Args: operands(),
+		RunE: func(c *cobra.Command, _ []string) error { return p.serve(c, f) },
+	}
+	flags := c.Flags()
+	f.add(flags, listenDefault)
+	flags.BoolVar(&f.insecureHTTP, "insecure-http", false, "serve plain http to other machines, where anybody on the way can read the passwords")
+	flags.BoolVar(&f.acceptClock, "accept-clock", false, "start although the clock is far from the last write")
+	return c
+}
+
+func (p *program) serve(c *cobra.Command, f serveFlags) error {
+	config, err := f.parse(c.Flags())
+	if err != nil {
+		return err
+	}
+	if err := checkExposure(config, f.insecureHTTP); err != nil {
+		return err
+	}
+	log, err := p.serverLog(f.logFormat, slog.LevelInfo)
+	if err != nil {
+		return err
+	}
+	// A log reader that goes away must not take the server with it.
+	signal.Ignore(syscall.SIGPIPE)
+	dir, err := filepath.Abs(p.data)
+	if err != nil {
+		return err
+	}
+	if err := prepareDataDir(dir); err != nil {
+		return err
+	}
+	lock, err := p.lockForServe(c.Context(), dir)
+	if err != nil {
+		return err
+	}
+	r := &running{log: log, config: config, fatal: make(chan error, 1)}
+	return errors.Join(p.serveLocked(c.Context(), r, f, dir, lock), lock.release())
+}
+
+// checkExposure refuses to send secrets over the network in plain text, or to
+// answer it under a name that nobody there could use.
+func checkExposure(c serverConfig, insecure bool) error {
+	open := ""
+	for _, addr := range c.listen {
+		if !isLoopbackAddress(addr) {
+			open = addr
+			break
+		}
+	}
+	proxied := len(c.proxies) > 0
+	switch {
+	case open != "" && c.publicURL == nil:
+		return fail(exitConfig, "add --public-url https://…, the address by which clients reach it", "%s is not a loopback address, so the server cannot know its own address", open)
+	case open != "" && !proxied && !insecure:
+		return fail(exitConfig, "put a TLS proxy in front and name it with --trusted-proxies, listen on 127.0.0.1, or say --insecure-http",
+			"serving plain http on %s would send passwords and tokens over the network unencrypted", open)
+	case c.publicURL != nil && c.publicURL.Scheme == "http" && !isLoopbackHost(c.publicURL.Hostname()) && !insecure:
+		return fail(exitConfig, "give the https address of the TLS proxy, or say --insecure-http",
+			"--public-url %s would send passwords and tokens over the network unencrypted", c.publicURL)
+	}
+	return nil
+}
+
+// lockForServe takes the lock of dir. It waits for a command that holds it, and
+// not for a server that answers.
+func (p *program) lockForServe(ctx context.Context, dir string) (*dirLock, error) {
+	deadline := time.Now().Add(lockTries)
+	for {
+		lock, err := tryLock(dir, "serve")
+		if !errors.Is(err, errLocked) {
+			return lock, err
+		}
+		h := readHolder(dir)
+		a := newSocketAdmin(p.socketOf(dir))
+		answered := a.ask(ctx) == nil
+		_ = a.close()
+		if answered || time.Now().After(deadline) {
+			return nil, heldFault(dir, h)
+		}
+		if err := sleep(ctx, lockWait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// serveLocked serves from a directory whose lock is held.
+func (p *program) serveLocked(ctx context.Context, r *running, f serveFlags, dir string, lock *dirLock) (err error) {
+	if r.listeners, err = listenAll(r.config.listen); err != nil {
+		return err
+	}
+	defer closeAll(r.listeners)
+	path, fresh, err := storeDir(dir)
+	if err != nil {
+		return err
+	}
+	key, err := serverKey(dir, p.keyFile, fresh, r.log)
+	if err != nil {
+		return err
+	}
+	r.keep, err = openKeep(ctx, keepOptions{
+		dir: path, key: key, log: r.log, lifetimes: r.config.lifetimes, cardGuard: r.config.cardGuard,
+		acceptClock: f.acceptClock, onFatal: func(err error) { r.fatal <- err },
+	})
+	if err != nil {
+		return err
+	}
+	err = p.serveStore(r, handlers.Config{Key: key}, socketPath(p.adminSocket, dir), lock)
+	if isFatal(err) {
+		return err // what the disk holds is unknown: nothing more is written
+	}
+	return errors.Join(err, r.keep.close())
+}
+
+func socketPath(named, dir string) string {
+	if named == "" {
+		return filepath.Join(dir, socketName)
+	}
+	if abs, err := filepath.Abs(named); err == nil {
+		return abs
+	}
+	return named
+}
+
+// serveStore opens the admin socket, says in LOCK where we are, and answers.
+func (p *program) serveStore(r *running, c handlers.Config, socket string, lock *dirLock) (err error) {
+	if r.admin, err = listenAdmin(socket, r.log); err != nil {
+		return err
+	}
+	defer r.admin.Close()
+	r.build(c)
+	lock.Socket, lock.Listen = socket, addressesOf(r.listeners)
+	if err := lock.tell(); err != nil {
+		return fail(exitIO, "check the disk", "cannot write %s: %w", lockName, err)
+	}
+	return r.serve(func() { p.announce(r, nil) })
+}

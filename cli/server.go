@@ -1,0 +1,296 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"tollhouse/handlers"
+	"tollhouse/store"
+)
+
+// serverFlags are the settings that dev and serve have in common.
+type serverFlags struct {
+	listen         []string
+	publicURL      string
+	trustedProxies []string
+	logFormat      string
+	cardGuard      string
+
+	accessTTL, refreshTTL, codeTTL, sessionIdle, refreshGrace lifetime
+}
+
+func (f *serverFlags) add(flags *pflag.FlagSet, listen string) {
+	d := store.DefaultLifetimes()
+	f.accessTTL, f.refreshTTL, f.codeTTL = lifetime(d.AccessToken), lifetime(d.RefreshToken), lifetime(d.Code)
+	f.sessionIdle, f.refreshGrace = lifetime(d.SessionIdle), lifetime(d.RefreshGrace)
+	flags.StringArrayVar(&f.listen, "listen", []string{listen}, "`address` to listen on; may be given several times")
+	flags.StringVar(&f.publicURL, "public-url", "", "`URL` by which clients and people reach the server: the issuer, and the base of every link")
+	flags.StringArrayVar(&f.trustedProxies, "trusted-proxies", nil, "`networks` of the proxies whose X-Forwarded-For is believed, separated by commas")
+	flags.Var(&f.accessTTL, "access-ttl", "how long an access token lives")
+	flags.Var(&f.refreshTTL, "refresh-ttl", "how long a refresh token lives since it was issued")
+	flags.Var(&f.codeTTL, "code-ttl", "how long an authorization code lives, at most 10m")
+	flags.Var(&f.sessionIdle, "session-idle", "how long a sign-in lives since it was last seen")
+	flags.Var(&f.refreshGrace, "refresh-grace", "how long a repeated refresh gets the identical tokens")
+	flags.StringVar(&f.logFormat, "log-format", "auto", "auto, text or json")
+	flags.StringVar(&f.cardGuard, "card-guard", "refuse", "refuse, warn of, or (off) allow card numbers and secrets in events")
+}
+
+// serverConfig is what the flags say, checked.
+type serverConfig struct {
+	listen    []string
+	publicURL *url.URL // nil: the first listener
+	proxies   []netip.Prefix
+	lifetimes store.Lifetimes
+	cardGuard store.CardGuard
+}
+
+func (f *serverFlags) parse(flags *pflag.FlagSet) (c serverConfig, err error) {
+	c.listen = splitLists(f.listen)
+	if len(c.listen) == 0 {
+		return c, usage("give an address such as 127.0.0.1:8080", "--listen names no address")
+	}
+	for _, addr := range c.listen {
+		if err := checkAddress(addr); err != nil {
+			return c, err
+		}
+	}
+	if f.publicURL != "" {
+		if c.publicURL, err = parsePublicURL(f.publicURL); err != nil {
+			return c, err
+		}
+	}
+	if c.proxies, err = parseProxies(f.trustedProxies); err != nil {
+		return c, err
+	}
+	if c.cardGuard, err = store.ParseCardGuard(f.cardGuard); err != nil {
+		return c, usage("give refuse, warn or off", "--card-guard %q is not a mode", f.cardGuard)
+	}
+	c.lifetimes = store.DefaultLifetimes()
+	c.lifetimes.AccessToken, c.lifetimes.RefreshToken = time.Duration(f.accessTTL), time.Duration(f.refreshTTL)
+	c.lifetimes.Code, c.lifetimes.SessionIdle = time.Duration(f.codeTTL), time.Duration(f.sessionIdle)
+	c.lifetimes.RefreshGrace = time.Duration(f.refreshGrace)
+	if !flags.Changed("refresh-grace") {
+		// The grace is never longer than an access token lives.
+		c.lifetimes.RefreshGrace = min(c.lifetimes.RefreshGrace, c.lifetimes.AccessToken)
+	}
+	return c, nil
+}
+
+const (
+	drainMax   = 20 * time.Second // for requests in flight after SIGTERM
+	checkEvery = 24 * time.Hour   // between two searches for damage at rest
+)
+
+// running is a server between its first listener and its last goroutine.
+type running struct {
+	log       *slog.Logger
+	config    serverConfig
+	listeners []net.Listener
+	keep      *keep
+
+	server  *handlers.Server
+	admin   net.Listener
+	closing atomic.Bool
+	damage  atomic.Pointer[error] // found at rest
+	fatal   chan error            // a write whose outcome nobody knows
+	work    sync.WaitGroup
+}
+
+// listenAll opens the listeners. One that is taken is named with a free one.
+func listenAll(addrs []string) ([]net.Listener, error) {
+	var listeners []net.Listener
+	for _, addr := range addrs {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			closeAll(listeners)
+			return nil, listenFault(addr, err)
+		}
+		listeners = append(listeners, l)
+	}
+	return listeners, nil
+}
+
+func closeAll(listeners []net.Listener) {
+	for _, l := range listeners {
+		_ = l.Close()
+	}
+}
+
+func listenFault(addr string, err error) error {
+	var op *net.OpError
+	reason := err
+	if errors.As(err, &op) {
+		reason = op.Err
+	}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		hint := "stop what listens there, or choose another with --listen"
+		if free := freeAddress(addr); free != "" {
+			hint = "--listen " + free + " is free"
+		}
+		return fail(exitBusy, hint, "the address %s is in use by another process", addr)
+	case errors.Is(err, syscall.EACCES):
+		return fail(exitNotAllowed, "choose a port from 1024 on, or give the binary the right: setcap cap_net_bind_service=+ep", "we may not listen on %s", addr)
+	}
+	return fail(exitConfig, "name an address of this machine with --listen", "cannot listen on %s: %w", addr, reason)
+}
+
+const freePortTries = 20 // ports above the one asked for
+
+// freeAddress finds a port beside the one that is taken, or any.
+func freeAddress(addr string) string {
+	host, portText, _ := net.SplitHostPort(addr)
+	port, _ := strconv.Atoi(portText)
+	for next := port + 1; next <= port+freePortTries+1; next++ {
+		try := next
+		if next > port+freePortTries || next > 65535 {
+			try = 0
+		}
+		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(try)))
+		if err != nil {
+			continue
+		}
+		_, found, _ := net.SplitHostPort(l.Addr().String())
+		_ = l.Close()
+		return net.JoinHostPort(host, found)
+	}
+	return ""
+}
+
+// baseURL is the address of the server when no --public-url names it: the first
+// listener's, where an address that means all of them is shown as loopback.
+func baseURL(l net.Listener) *url.URL {
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		panic("cli: listener without a TCP address")
+	}
+	host := addr.IP.String()
+	if addr.IP.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(addr.Port))}
+}
+
+// build makes the server over the listeners and the store. c has the key, and
+// the demo of dev.
+func (r *running) build(c handlers.Config) {
+	c.Store, c.PublicURL, c.TrustedProxies = r.keep.store, r.config.publicURL, r.config.proxies
+	c.Log, c.Version, c.Ready = r.log, version(), r.ready
+	if c.PublicURL == nil {
+		c.PublicURL = baseURL(r.listeners[0])
+	}
+	r.server = handlers.New(c)
+}
+
+// ready tells /readyz why the server should get no requests, or nil.
+func (r *running) ready() error {
+	if r.closing.Load() {
+		return errors.New("the server is stopping")
+	}
+	if damage := r.damage.Load(); damage != nil {
+		return *damage
+	}
+	return nil
+}
+
+// serve answers until a signal ends it, in order: not ready, no new
+// connections, what is in flight (at most drainMax), then the admin socket. A
+// second signal cuts it short. The caller closes the store, unless a write
+// failed: then the process must end at once, and nothing more be acknowledged.
+func (r *running) serve(announce func()) error {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+
+	public := handlers.NewHTTPServer(r.server.Public(), r.log)
+	private := handlers.NewHTTPServer(r.server.Admin(), r.log)
+	broken := make(chan error, len(r.listeners)+1)
+	for _, l := range r.listeners {
+		r.serveOn(public, l, broken)
+	}
+	r.serveOn(private, r.admin, broken)
+	announce()
+
+	working, stop := context.WithCancel(context.Background())
+	defer stop()
+	r.work.Go(func() { r.watch(working) })
+
+	var failed error
+	select {
+	case err := <-r.fatal:
+		return fail(exitIO, "look at the disk and the log, then start again: what was acknowledged is there", "%w: %w", errUnknownOutcome, err)
+	case failed = <-broken:
+		failed = fmt.Errorf("serve: %w", failed)
+	case s := <-signals:
+		r.log.Info("stopping", "signal", s.String())
+	}
+	r.closing.Store(true)
+	stop()
+	failed = errors.Join(failed, r.drain(signals, public, private))
+	r.work.Wait()
+	return failed
+}
+
+func (r *running) serveOn(s *http.Server, l net.Listener, broken chan<- error) {
+	r.work.Go(func() {
+		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			broken <- err
+		}
+	})
+}
+
+func (r *running) drain(signals <-chan os.Signal, public, private *http.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainMax)
+	defer cancel()
+	var forced atomic.Bool
+	r.work.Go(func() {
+		select {
+		case <-signals:
+			forced.Store(true)
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	for _, s := range []*http.Server{public, private} {
+		if err := s.Shutdown(ctx); err != nil {
+			r.log.Warn("requests in flight were cut off", "err", err)
+			_ = s.Close()
+		}
+	}
+	cancel()
+	if forced.Load() {
+		return fail(exitInterrupted, "", "stopped at the second signal, with requests in flight")
+	}
+	return nil
+}
+
+// watch is the work behind the answers: memory that opening took is given back,
+// and what lies on disk is searched for damage, now and every night.
+func (r *running) watch(ctx context.Context) {
+	debug.FreeOSMemory()
+	for {
+		if err := r.keep.db.Check(ctx); err != nil && ctx.Err() == nil {
+			r.log.Error("damage found in the store", "err", err)
+			r.damage.Store(&err)
+		}
+		if sleep(ctx, checkEvery) != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tollhouse/store/spelling"
+)
+
+// A setting is a flag, or else its variable in the environment, or else its
+// default; that is all there is. A variable is named after its flag:
+// --public-url is TOLLHOUSE_PUBLIC_URL.
+//
+// Our choice: the flags that describe a client that is being made have CLIENT_
+// in front (TOLLHOUSE_CLIENT_NAME), because container links set TOLLHOUSE_NAME
+// by themselves; and the flags that say what to change in an existing client
+// have no variable, because an update changes only what its command line says.
+
+const variablePrefix = "TOLLHOUSE_"
+
+// variableKey annotates a flag whose variable is not named after it alone.
+const variableKey = "tollhouse_variable"
+
+// variableOf returns the name of a flag's variable, or "" when it has none.
+func variableOf(f *pflag.Flag) string {
+	if named, ok := f.Annotations[variableKey]; ok {
+		return named[0]
+	}
+	if f.Name == "help" {
+		return ""
+	}
+	return variablePrefix + asVariable(f.Name)
+}
+
+func asVariable(flag string) string { return strings.ToUpper(strings.ReplaceAll(flag, "-", "_")) }
+
+// nameVariables puts an infix before the variables of all flags, or takes them
+// away when the infix is "".
+func nameVariables(flags *pflag.FlagSet, infix string) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		name := ""
+		if infix != "" {
+			name = variablePrefix + infix + asVariable(f.Name)
+		}
+		f.Annotations = map[string][]string{variableKey: {name}}
+	})
+}
+
+// settle takes over the variables of flags that were not given. It runs before
+// every command.
+func (p *program) settle(c *cobra.Command, _ []string) error {
+	set := map[string]string{}
+	for _, pair := range p.environ {
+		if name, value, ok := strings.Cut(pair, "="); ok && strings.HasPrefix(name, variablePrefix) {
+			set[name] = value
+		}
+	}
+	var wrong error
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		name := variableOf(f)
+		value := set[name]
+		if f.Changed || name == "" || value == "" || wrong != nil {
+			return
+		}
+		if err := setFlag(c.Flags(), f, value); err != nil {
+			wrong = fail(exitConfig, "correct the variable or remove it from the environment", "%s=%q: %v", name, value, err)
+		}
+	})
+	p.dataGiven = c.Flags().Changed("data")
+	p.warnOfUnknown(c.Root(), set)
+	return wrong
+}
+
+// setFlag sets a flag as if it had been given. A list in a variable is
+// separated by white space.
+func setFlag(flags *pflag.FlagSet, f *pflag.Flag, value string) error {
+	values := []string{value}
+	if _, list := f.Value.(pflag.SliceValue); list {
+		values = strings.Fields(value)
+	}
+	for _, v := range values {
+		if err := f.Value.Set(v); err != nil {
+			return err
+		}
+		f.Changed = true
+	}
+	return nil
+}
+
+// warnOfUnknown names the variables that look like ours and are not. It does
+// no more than that: container links set such names by themselves.
+func (p *program) warnOfUnknown(root *cobra.Command, set map[string]string) {
+	known := map[string]bool{}
+	everyFlag(root, func(f *pflag.Flag) { known[variableOf(f)] = true })
+	for _, pair := range p.environ {
+		name, _, _ := strings.Cut(pair, "=")
+		if _, ours := set[name]; !ours || known[name] {
+			continue
+		}
+		near := ""
+		if nearest, ok := spelling.Nearest(name, maps.Keys(known)); ok {
+			near = fmt.Sprintf("; did you mean %s?", nearest)
+		}
+		p.note("warning: the variable %s is not a setting%s", name, near)
+	}
+}
+
+func everyFlag(c *cobra.Command, visit func(*pflag.Flag)) {
+	c.LocalFlags().VisitAll(visit)
+	for _, sub := range c.Commands() {
+		everyFlag(sub, visit)
+	}
+}

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// socketPathMax is what a Unix socket's address holds, without its NUL, on the
+// narrowest system.
+const socketPathMax = 103
+
+// listenAdmin listens on a Unix socket at path for our own user and root. It
+// refuses a place where another user could put a socket of theirs, and takes
+// away the socket that a crashed server left behind.
+func listenAdmin(path string, log *slog.Logger) (net.Listener, error) {
+	if err := checkSocketPlace(path); err != nil {
+		return nil, err
+	}
+	short, done, err := shortSocketPath(path)
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: short})
+	if err != nil {
+		done()
+		return nil, fail(exitConfig, "choose another place with --admin-socket", "cannot listen on the admin socket %s: %w", path, err)
+	}
+	l.SetUnlinkOnClose(false) // it knows the short name, which may be gone
+	if err := os.Chmod(short, 0o600); err != nil {
+		return nil, errors.Join(fail(exitConfig, "", "cannot close the admin socket %s to others: %w", path, err), l.Close())
+	}
+	return &adminListener{UnixListener: l, path: path, done: done, log: log}, nil
+}
+
+// checkSocketPlace makes way for a socket at path.
+func checkSocketPlace(path string) error {
+	dir := filepath.Dir(path)
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fail(exitConfig, "make the directory first: install -d -m 700 "+quoteForShell(dir), "there is no place for the admin socket %s: %w", path, pathReason(err))
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return fail(exitConfig, "use a directory of its own: install -d -m 700 "+quoteForShell(filepath.Join(dir, "tollhouse"))+", and --admin-socket with a path in it",
+			"the admin socket may not lie in %s: other users may write there (mode %04o)", dir, info.Mode().Perm())
+	}
+	if owner, ours := ownedByUs(info); !ours && owner != 0 {
+		return fail(exitConfig, "use a directory of your own with --admin-socket", "the admin socket may not lie in %s: it belongs to %s", dir, userNamed(owner))
+	}
+	info, err = os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return notAllowedOr(exitConfig, path, err)
+	}
+	return removeStaleSocket(path, info)
+}
+
+func removeStaleSocket(path string, info fs.FileInfo) error {
+	look := "look who put it there, remove it and start again: ls -l " + quoteForShell(path)
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		return fail(exitConfig, look, "the admin socket %s is a symbolic link", path)
+	case info.Mode()&fs.ModeSocket == 0:
+		return fail(exitConfig, look, "the admin socket %s is something else than a socket", path)
+	case info.Mode().Perm()&0o022 != 0:
+		return fail(exitConfig, look, "the admin socket %s may be written to by other users (mode %04o)", path, info.Mode().Perm())
+	}
+	conn, err := dialAdmin(path)
+	if err == nil {
+		_ = conn.Close()
+		return fail(exitBusy, "give each server its own with --admin-socket", "another server answers on the admin socket %s", path)
+	}
+	if !isNobodyThere(err) {
+		return fail(exitConfig, look, "cannot tell whether a server answers on the admin socket %s: %w", path, err)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fail(exitConfig, look, "cannot remove the stale admin socket %s: %w", path, err)
+	}
+	return nil
+}
+
+// dialAdmin connects to the server on the socket at path.
+func dialAdmin(path string) (net.Conn, error) {
+	short, done, err := shortSocketPath(path)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return net.Dial("unix", short)
+}
+
+// isNobodyThere reports whether a failed dial means that no server listens.
+func isNobodyThere(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// adminListener accepts connections of our own user and of root. The mode of
+// the socket says the same, but not every system asks it.
+type adminListener struct {
+	*net.UnixListener
+	path string
+	done func()
+	log  *slog.Logger
+}
+
+func (l *adminListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		uid, err := peerUID(conn)
+		if err == nil && mayAdminister(uid, os.Geteuid()) {
+			return conn, nil
+		}
+		l.log.Warn("admin connection refused: it is another user's", "uid", uid, "err", err)
+		_ = conn.Close()
+	}
+}
+
+// mayAdminister reports whether the user peer may administer a server of ours.
+func mayAdminister(peer, server int) bool { return peer == server || peer == 0 }
+
+// Close removes the socket and then stops listening.
+func (l *adminListener) Close() error {
+	defer l.done()
+	err := os.Remove(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, l.UnixListener.Close())
+}
+
+// Addr tells the path as people know it.
+func (l *adminListener) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: l.path} }
+
+func tooLongFault(path string) error {
+	return fail(exitConfig, "choose a shorter path with --admin-socket", "%s", fmt.Sprintf("the admin socket's path has %d bytes, more than the %d that the system takes: %s", len(path), socketPathMax, path))
+}
