@@ -92,15 +92,15 @@ func eventListProblem(err error) error {
 
 // findEvent is GET /api/events/:id.
 func (s *Server) findEvent(w http.ResponseWriter, r *http.Request) error {
+	if refused := refuseQuery(r); refused != nil {
+		return refused
+	}
 	return s.writeEvent(w, r, principalFrom(r.Context()).Account)
 }
 
 // writeEvent answers with one event of an account. Unknown, malformed and
 // another's: the answer is the same.
 func (s *Server) writeEvent(w http.ResponseWriter, r *http.Request, owner string) error {
-	if refused := refuseQuery(r); refused != nil {
-		return refused
-	}
 	if !acceptsJSON(r) {
 		return notAcceptable()
 	}

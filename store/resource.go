@@ -77,27 +77,34 @@ func (s *Store) ListResources(ctx context.Context, owner, kind, after string, li
 	}
 	r.Limit = resourcesScanned + 1
 	err := s.db.View(ctx, func(rd kv.Reader) error {
-		scanned := 0
+		scanned, passed := 0, ""
 		for k, v := range rd.Scan(r) {
 			rec, err := decodeResource(v)
 			if err != nil {
 				return err
 			}
-			if page.Count == limit || scanned == resourcesScanned || page.Count > 0 && len(page.Data)-len(dst)+len(rec.json) > pageSizeMax {
+			if scanned == resourcesScanned {
 				page.More = true
+				if page.Count < limit {
+					page.Last = passed
+				}
 				return nil
 			}
-			scanned++
 			id, _ := cutString(k[len(prefix):])
-			page.Last = id
+			scanned, passed = scanned+1, id
 			if rec.removed {
 				continue
+			}
+			if page.Count == limit || page.Count > 0 && len(page.Data)-len(dst)+len(rec.json) > pageSizeMax {
+				page.More = true
+				return nil
 			}
 			if page.Count > 0 {
 				page.Data = append(page.Data, ',')
 			} else {
 				page.First = id
 			}
+			page.Last = id
 			page.Data = append(page.Data, rec.json...)
 			page.Count++
 		}

@@ -1,0 +1,522 @@
+package handlers
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"tollhouse/store"
+)
+
+// line is a line of an import with what matters to a test in it.
+func line(members string) string {
+	return `{"type":"plan.created","resource":"p1","eventData":{"object":{}},"createdAt":1773000000` + members + `}`
+}
+
+// answerLines are the lines of an import's answer.
+func (w answer) answerLines(t testing.TB) []map[string]any {
+	t.Helper()
+	var lines []map[string]any
+	for text := range bytes.Lines(w.Body.Bytes()) {
+		lines = append(lines, decodeObject(t, text))
+	}
+	return lines
+}
+
+func (a *api) importFrom(body io.Reader, query string, headers ...string) answer {
+	return a.admin(http.MethodPost, "/admin/events/import?account=acct_a"+query, body, append(headers, "Content-Type", "application/x-ndjson")...)
+}
+
+func TestImportRefusesLines(t *testing.T) {
+	t.Parallel()
+	now := int64(1_773_070_200) // by the fixture's clock
+	tests := []struct{ name, line, code, param, hint string }{
+		{"no_json", `{"type":`, "invalid_json", "", "well-formed"},
+		{"no_object", `[]`, "invalid_event", "", "an array"},
+		{"a_byte_order_mark", "\ufeff" + line(""), "invalid_json", "", "byte order mark"},
+		{"two_values", line("") + line(""), "invalid_json", "", ""},
+		{"type_missing", `{"resource":"p1","eventData":{"object":{}},"createdAt":1}`, "invalid_event", "type", "missing"},
+		{"resource_missing", `{"type":"a.b","eventData":{"object":{}},"createdAt":1}`, "invalid_event", "resource", "missing"},
+		{"eventData_missing", `{"type":"a.b","resource":"p1","createdAt":1}`, "invalid_event", "eventData", "missing"},
+		{"createdAt_missing", `{"type":"a.b","resource":"p1","eventData":{"object":{}}}`, "invalid_event", "createdAt", "missing"},
+		{"type_form", `{"type":"A.b","resource":"p1","eventData":{"object":{}},"createdAt":1}`, "invalid_event", "type", "resource_kind"},
+		{"type_no_string", `{"type":1,"resource":"p1","eventData":{"object":{}},"createdAt":1}`, "invalid_event", "type", "string"},
+		{"type_with_nul", `{"type":"a.b\u0000","resource":"p1","eventData":{"object":{}},"createdAt":1}`, "invalid_event", "type", ""},
+		{"resource_form", `{"type":"a.b","resource":"p 1","eventData":{"object":{}},"createdAt":1}`, "invalid_event", "resource", ""},
+		{"resource_with_nul", `{"type":"a.b","resource":"p\u0000","eventData":{"object":{}},"createdAt":1}`, "invalid_event", "resource", ""},
+		{"eventData_no_object", `{"type":"a.b","resource":"p1","eventData":[],"createdAt":1}`, "invalid_event", "eventData", ""},
+		{"snapshot_missing", `{"type":"a.b","resource":"p1","eventData":{},"createdAt":1}`, "invalid_event", "eventData.object", ""},
+		{"snapshot_of_another_id", `{"type":"a.b","resource":"p1","eventData":{"object":{"id":"p2"}},"createdAt":1}`, "invalid_event", "eventData.object.id", "p1"},
+		{"snapshot_of_another_kind", `{"type":"a.b","resource":"p1","eventData":{"object":{"object":"b"}},"createdAt":1}`, "invalid_event", "eventData.object.object", ""},
+		{"previousAttributes_no_object", `{"type":"a.b","resource":"p1","eventData":{"object":{},"previousAttributes":null},"createdAt":1}`, "invalid_event", "eventData.previousAttributes", "leave it out"},
+		{"unknown_member", line(`,"createdat":1`), "unknown_field", "createdat", "did you mean createdAt?"},
+		{"unknown_member_of_eventData", `{"type":"a.b","resource":"p1","eventData":{"object":{},"previous":{}},"createdAt":1}`, "unknown_field", "previous", ""},
+		{"duplicate_member", line(`,"type":"a.b"`), "invalid_json", "", "two members"},
+		{"owner_of_another_account", line(`,"owner":"acct_b"`), "invalid_event", "owner", "acct_a"},
+		{"createdAt_float", `{"type":"a.b","resource":"p1","eventData":{"object":{}},"createdAt":1.5}`, "invalid_event", "createdAt", "whole number"},
+		{"createdAt_string", `{"type":"a.b","resource":"p1","eventData":{"object":{}},"createdAt":"1"}`, "invalid_event", "createdAt", "whole number"},
+		{"createdAt_negative", `{"type":"a.b","resource":"p1","eventData":{"object":{}},"createdAt":-1}`, "invalid_event", "createdAt", "whole number"},
+		{"createdAt_milliseconds", `{"type":"a.b","resource":"p1","eventData":{"object":{}},"createdAt":1773000000000}`, "invalid_event", "createdAt", "in seconds it is 1773000000"},
+		{"createdAt_past_all_time", `{"type":"a.b","resource":"p1","eventData":{"object":{}},"createdAt":999999999999999}`, "invalid_event", "createdAt", ""},
+		{"createdAt_more_than_5_s_ahead", fmt.Sprintf(`{"type":"a.b","resource":"p1","eventData":{"object":{}},"createdAt":%d}`, now+6), "invalid_event", "createdAt", "future"},
+		{"id_form", line(`,"id":"a.b"`), "invalid_event", "id", ""},
+		{"id_empty", line(`,"id":""`), "invalid_event", "id", ""},
+		{"id_with_nul", line(`,"id":"a\u0000"`), "invalid_event", "id", ""},
+		{"id_of_65_characters", line(`,"id":"` + strings.Repeat("a", 65) + `"`), "invalid_event", "id", ""},
+		{"id_that_disagrees_with_createdAt", line(`,"id":"` + goldenFirst + `"`), "invalid_event", "id", "1773066600"},
+		{"source_too_long", line(`,"source":"` + strings.Repeat("a", 321) + `"`), "invalid_event", "source", ""},
+		{"card_number_in_the_snapshot", `{"type":"a.b","resource":"p1","eventData":{"object":{"n":"4242424242424242"}},"createdAt":1}`, "sensitive_data", "eventData.object.n", "eventData.object.n holds"},
+		{"card_number_in_previousAttributes", `{"type":"a.b","resource":"p1","eventData":{"object":{},"previousAttributes":{"cvv":"123"}},"createdAt":1}`, "sensitive_data", "eventData.previousAttributes.cvv", ""},
+		{"snapshot_past_24_KiB", `{"type":"a.b","resource":"p1","eventData":{"object":{"n":"` + strings.Repeat("a", 24<<10) + `"}},"createdAt":1}`, "too_large", "", "24576"},
+		{"line_past_64_KiB", line(`,"source":"` + strings.Repeat("a", 64<<10) + `"`), "too_large", "", "65536"},
+		{"depth", `{"type":"a.b","resource":"p1","eventData":{"object":` + strings.Repeat(`{"a":`, 17) + "1" + strings.Repeat("}", 17) + `},"createdAt":1}`, "too_large", "", "deep"},
+	}
+	for _, tt := range tests {
+		t.Run("events_3.3_"+tt.name, func(t *testing.T) {
+			t.Parallel()
+			a := newAPI(t)
+			good := line(`,"id":"good"`)
+			w := a.importFrom(strings.NewReader("\n"+good+"\r\n"+tt.line+"\n"+line(`,"id":"after"`)), "")
+			lines := w.answerLines(t)
+			if w.Code != http.StatusOK || len(lines) != 2 {
+				t.Fatalf("import = %d %s", w.Code, w.Body)
+			}
+			refused, summary := lines[0], lines[1]
+			param, _ := refused["param"].(string)
+			if refused["error"] != tt.code || param != tt.param || refused["line"] != 3.0 || refused["offset"] != float64(len(good)+3) {
+				t.Errorf("refused = %v, want %s on %q at line 3", refused, tt.code, tt.param)
+			}
+			if description := refused["error_description"].(string); !strings.Contains(description, tt.hint) || len(description) > 300 {
+				t.Errorf("error_description = %q, want %q in it", description, tt.hint)
+			}
+			if summary["summary"] != true || summary["lines"] != 3.0 || summary["recorded"] != 1.0 || summary["errors"] != 1.0 {
+				t.Errorf("summary = %v, want what stood before recorded and the rest left out", summary)
+			}
+		})
+	}
+}
+
+func TestImport(t *testing.T) {
+	t.Parallel()
+	three := line(`,"id":"one"`) + "\n" + line(`,"id":"two","source":"x","location":"y"`) + "\n" + line("") + "\n"
+	t.Run("events_3.3_summary_and_defaults", func(t *testing.T) {
+		t.Parallel()
+		a := newAPI(t)
+		w := a.importFrom(strings.NewReader(three), "")
+		if want := fmt.Sprintf(`{"summary":true,"lines":3,"bytes":%d,"recorded":3,"unchanged":0,"errors":0}`+"\n", len(three)); w.Body.String() != want {
+			t.Errorf("import = %s, want %s", w.Body, want)
+		}
+		events := a.events(t)
+		if e := events[0]; e.ID != "one" || e.Owner != "acct_a" || e.Source != "system" || e.Location != "import" || e.EventData.Object["id"] != "p1" || e.EventData.Object["object"] != "plan" {
+			t.Errorf("first event = %+v", e)
+		}
+		if e := events[1]; e.Source != "x" || e.Location != "y" {
+			t.Errorf("second event = %+v, want what the line gave", e)
+		}
+		if e := events[2]; !strings.HasPrefix(e.ID, "evt_") {
+			t.Errorf("third event = %+v, want an id of ours", e)
+		}
+	})
+	t.Run("events_3.3_a_rerun_is_unchanged", func(t *testing.T) {
+		t.Parallel()
+		a := newAPI(t)
+		a.importLines(t, "acct_a", three)
+		before := a.events(t)
+		if s := a.importFrom(strings.NewReader(three), "").lastLine(t); s["recorded"] != 0.0 || s["unchanged"] != 3.0 {
+			t.Errorf("summary = %v", s)
+		}
+		if after := a.events(t); len(after) != len(before) {
+			t.Errorf("%d events, want %d", len(after), len(before))
+		}
+	})
+	t.Run("events_3.3_id_conflict", func(t *testing.T) {
+		t.Parallel()
+		a := newAPI(t)
+		a.importLines(t, "acct_a", three)
+		lines := a.importFrom(strings.NewReader(line(`,"id":"one"`)+"\n"+line(`,"id":"two"`)+"\n"+line(`,"id":"three"`)), "").answerLines(t)
+		if lines[0]["error"] != "id_conflict" || lines[0]["line"] != 2.0 || lines[1]["unchanged"] != 1.0 || lines[1]["recorded"] != 0.0 {
+			t.Errorf("answer = %v, want line 2 to conflict and to stop", lines)
+		}
+	})
+	t.Run("events_3.3_id_conflict_within_the_file", func(t *testing.T) {
+		t.Parallel()
+		a := newAPI(t)
+		lines := a.importFrom(strings.NewReader(line(`,"id":"one"`)+"\n"+line(`,"id":"one","source":"x"`)), "").answerLines(t)
+		if lines[0]["error"] != "id_conflict" || lines[0]["line"] != 2.0 || lines[1]["recorded"] != 1.0 {
+			t.Errorf("answer = %v", lines)
+		}
+	})
+	t.Run("events_3.3_skip_goes_on", func(t *testing.T) {
+		t.Parallel()
+		a := newAPI(t)
+		w := a.importFrom(strings.NewReader(line(`,"id":"one"`)+"\nnonsense\n"+line("")+"\n"+line(`,"id":"two"`)), "&on-error=skip")
+		lines := w.answerLines(t)
+		if len(lines) != 3 || lines[0]["line"] != 2.0 || lines[1]["line"] != 3.0 || lines[1]["param"] != "id" || lines[2]["recorded"] != 2.0 || lines[2]["errors"] != 2.0 {
+			t.Errorf("answer = %s, want two lines refused (one has no id) and two recorded", w.Body)
+		}
+	})
+	t.Run("events_3.3_a_hundred_refused_lines_are_told", func(t *testing.T) {
+		t.Parallel()
+		a := newAPI(t)
+		w := a.importFrom(strings.NewReader(strings.Repeat("x\n", 2500)), "&on-error=skip")
+		lines := w.answerLines(t)
+		if last := lines[len(lines)-1]; len(lines) != 101 || last["errors"] != 2500.0 || last["lines"] != 2500.0 {
+			t.Errorf("%d lines, the last %v", len(lines), last)
+		}
+	})
+	t.Run("events_3.3_dry_run_records_nothing", func(t *testing.T) {
+		t.Parallel()
+		a := newAPI(t)
+		if s := a.importFrom(strings.NewReader(three), "&dry-run=true").lastLine(t); s["recorded"] != 3.0 {
+			t.Errorf("summary = %v", s)
+		}
+		a.admin(http.MethodGet, "/admin/events?account=acct_a", nil).fault(t, http.StatusNotFound, "not_found", "")
+	})
+	t.Run("events_3.3_gzip", func(t *testing.T) {
+		t.Parallel()
+		a := newAPI(t)
+		if s := a.importFrom(bytes.NewReader(zipped(t, three)), "", "Content-Encoding", "gzip").lastLine(t); s["recorded"] != 3.0 || s["bytes"] != float64(len(three)) {
+			t.Errorf("summary = %v", s)
+		}
+	})
+	t.Run("events_3.3_gzip_that_breaks_off_has_no_summary", func(t *testing.T) {
+		t.Parallel()
+		a := newAPI(t)
+		packed := zipped(t, strings.Repeat(line(`,"id":"one"`)+"\n", 50))
+		last := a.importFrom(bytes.NewReader(packed[:len(packed)-9]), "", "Content-Encoding", "gzip").lastLine(t)
+		if last["error"] != "incomplete_upload" || last["summary"] != nil {
+			t.Errorf("last line = %v", last)
+		}
+	})
+	t.Run("events_3.3_a_body_that_is_no_gzip", func(t *testing.T) {
+		t.Parallel()
+		newAPI(t).importFrom(strings.NewReader(three), "", "Content-Encoding", "gzip").fault(t, http.StatusBadRequest, "invalid_request", "")
+	})
+	t.Run("events_3.3_an_upload_that_breaks_off_has_no_summary", func(t *testing.T) {
+		t.Parallel()
+		a := newAPI(t)
+		body := io.MultiReader(strings.NewReader(line(`,"id":"one"`)+"\n"+line(`,"id":"t`)), brokenReader{})
+		last := a.importFrom(body, "").lastLine(t)
+		if last["error"] != "incomplete_upload" {
+			t.Errorf("last line = %v", last)
+		}
+		if events := a.events(t); len(events) != 1 || events[0].ID != "one" {
+			t.Errorf("events = %+v, want the one that was whole", events)
+		}
+	})
+	t.Run("events_3.3_a_file_without_its_last_line_end", func(t *testing.T) {
+		t.Parallel()
+		if s := newAPI(t).importFrom(strings.NewReader(strings.TrimSpace(three)), "").lastLine(t); s["recorded"] != 3.0 || s["lines"] != 3.0 {
+			t.Errorf("summary = %v", s)
+		}
+	})
+	t.Run("events_3.3_an_empty_file", func(t *testing.T) {
+		t.Parallel()
+		if s := newAPI(t).importFrom(strings.NewReader(""), "").lastLine(t); s["summary"] != true || s["lines"] != 0.0 {
+			t.Errorf("summary = %v", s)
+		}
+	})
+	t.Run("events_3.3_createdAt_of_5_s_ahead_is_taken", func(t *testing.T) {
+		t.Parallel()
+		newAPI(t).importLines(t, "acct_a", `{"type":"a.b","resource":"p1","eventData":{"object":{}},"createdAt":1773070205}`)
+	})
+	t.Run("events_3.3_file_order_is_kept_within_a_second", func(t *testing.T) {
+		t.Parallel()
+		a := newAPI(t)
+		var file strings.Builder
+		for i := range 300 {
+			id := ""
+			if i%3 == 0 {
+				id = fmt.Sprintf(`,"id":"f%d"`, i)
+			}
+			fmt.Fprintln(&file, line(fmt.Sprintf(`%s,"source":"%d"`, id, i)))
+		}
+		a.importLines(t, "acct_a", file.String())
+		for i, e := range a.events(t) {
+			if e.Source != fmt.Sprint(i) {
+				t.Fatalf("event %d is line %s", i, e.Source)
+			}
+		}
+	})
+	t.Run("events_3.3_resources_are_what_the_history_tells", func(t *testing.T) {
+		t.Parallel()
+		a := newAPI(t)
+		token := a.token(t, "bob", "acct_a", store.ScopeUnstated)
+		a.importLines(t, "acct_a", `{"type":"plan.deleted","resource":"gone","eventData":{"object":{"n":2}},"createdAt":1773000002}
+{"type":"plan.created","resource":"gone","eventData":{"object":{"n":1}},"createdAt":1773000001}
+{"type":"plan.updated","resource":"kept","id":"ev9","eventData":{"object":{"n":2,"x":null}},"createdAt":1773000002}
+{"type":"plan.created","resource":"kept","eventData":{"object":{"n":1}},"createdAt":1773000001}`)
+		a.get("/api/resources/plan/gone", token).fault(t, http.StatusNotFound, "not_found", "")
+		w := a.get("/api/resources/plan/kept", token)
+		if w.Body.String() != `{"id":"kept","object":"plan","n":2}` || w.Header().Get("ETag") != `"ev9"` {
+			t.Errorf("resource = %s %s", w.Header().Get("ETag"), w.Body)
+		}
+		if w := a.patch("/api/resources/plan/kept", token, `{"n":3}`, "If-Match", `"ev9"`); w.Code != http.StatusOK {
+			t.Errorf("patch on the imported version = %d %s", w.Code, w.Body)
+		}
+	})
+	t.Run("events_3.3_history_does_not_undo_what_is_newer", func(t *testing.T) {
+		t.Parallel()
+		a := newAPI(t)
+		token := a.token(t, "bob", "acct_a", store.ScopeUnstated)
+		a.put("/api/resources/plan/p1", token, `{"n":9}`)
+		a.importLines(t, "acct_a", line(""))
+		if w := a.get("/api/resources/plan/p1", token); !strings.Contains(w.Body.String(), `"n":9`) {
+			t.Errorf("resource = %s", w.Body)
+		}
+	})
+	for name, query := range map[string]string{
+		"invalid_parameter": "&on-error=maybe", "unknown_parameter": "&dryrun=true", "duplicate_parameter": "&dry-run=true&dry-run=true",
+	} {
+		t.Run("events_3.3_"+name, func(t *testing.T) {
+			t.Parallel()
+			newAPI(t).importFrom(strings.NewReader(three), query).fault(t, http.StatusBadRequest, name, "")
+		})
+	}
+	t.Run("events_3.3_an_account_that_cannot_be", func(t *testing.T) {
+		t.Parallel()
+		newAPI(t).admin(http.MethodPost, "/admin/events/import?account=Acct%00", strings.NewReader(three), "Content-Type", "application/x-ndjson").
+			fault(t, http.StatusBadRequest, "invalid_event", "account")
+	})
+	t.Run("events_3.3_another_type_of_body", func(t *testing.T) {
+		t.Parallel()
+		newAPI(t).admin(http.MethodPost, "/admin/events/import?account=acct_a", strings.NewReader(three), "Content-Type", "application/json").
+			fault(t, http.StatusUnsupportedMediaType, "unsupported_media_type", "")
+	})
+}
+
+// events are all events of acct_a, oldest first.
+func (a *api) events(t testing.TB) []eventJSON {
+	t.Helper()
+	return a.admin(http.MethodGet, "/admin/events?account=acct_a&order=asc&limit=1000", nil).page(t).Data
+}
+
+func zipped(t testing.TB, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// The answer begins while the upload goes on: without full duplex Go would cut
+// it off.
+func TestImportAnswersWhileItReads(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = NewHTTPServer(a.server.Admin(), slog.New(slog.DiscardHandler))
+	server.Start()
+	defer server.Close()
+	upload, writer := io.Pipe()
+	sent := make(chan error, 1)
+	const lines = 20_001
+	told := make(chan struct{})
+	go func() {
+		w := bufio.NewWriter(writer)
+		for i := range lines {
+			if i == lines-1 {
+				if err := w.Flush(); err != nil {
+					sent <- err
+					return
+				}
+				<-told // the last line waits for the first progress
+			}
+			fmt.Fprintln(w, line(fmt.Sprintf(`,"id":"f%d"`, i)))
+		}
+		sent <- errors.Join(w.Flush(), writer.Close())
+	}()
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, server.URL+"/admin/events/import?account=acct_a&dry-run=true", upload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-ndjson")
+	answer, err := server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var last map[string]any
+	for scanner := bufio.NewScanner(answer.Body); scanner.Scan(); {
+		last = decodeObject(t, scanner.Bytes())
+		if last["progress"] == true && told != nil {
+			close(told)
+			told = nil
+		}
+	}
+	if err := <-sent; err != nil {
+		t.Errorf("upload: %v", err)
+	}
+	if last["summary"] != true || last["lines"] != float64(lines) {
+		t.Errorf("last line = %v, want the summary of %d lines", last, lines)
+	}
+}
+
+// Someone who is still sending when a line stops the import reads the summary.
+func TestImportThatStopsIsStillAnswered(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = NewHTTPServer(a.server.Admin(), slog.New(slog.DiscardHandler))
+	server.Start()
+	defer server.Close()
+	body := "nonsense\n" + strings.Repeat(line("")+"\n", 50_000)
+	answer, err := http.Post(server.URL+"/admin/events/import?account=acct_a", "application/x-ndjson", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || !strings.Contains(string(text), `"summary":true`) {
+		t.Errorf("answer = %s, %v", text, err)
+	}
+}
+
+func TestExport(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
+	var file strings.Builder
+	for i := range 700 {
+		second := 1773000000 + i%7
+		fmt.Fprintf(&file, `{"type":"plan.%s","resource":"p%d","eventData":{"object":{"n":%d.0,"t":"<&>é\n"},"previousAttributes":{"n":null}},"createdAt":%d`, []string{"created", "updated", "deleted"}[i%3], i%50, i, second)
+		if i%2 == 0 {
+			fmt.Fprintf(&file, `,"id":"foreign-%d"`, i)
+		}
+		file.WriteString("}\n")
+	}
+	a.importLines(t, "acct_a", file.String())
+	a.put("/api/resources/customer/cus_1", token, `{"displayName":"Larkspur"}`)
+	a.importLines(t, "acct_a", strings.ReplaceAll(line(`,"id":"later"`), "1773000000", "1773000003")+"\n"+line(`,"source":"late"`))
+	exported := a.admin(http.MethodGet, "/admin/event-export?account=acct_a", nil)
+
+	t.Run("events_3.3_export_has_every_event", func(t *testing.T) {
+		t.Parallel()
+		if n := strings.Count(exported.Body.String(), "\n"); n != 703 || exported.Result().Trailer.Get("Tollhouse-Events") != "703" {
+			t.Errorf("export has %d lines, trailer %v", n, exported.Result().Trailer)
+		}
+	})
+	t.Run("events_3.3_export_import_export_is_byte_identical", func(t *testing.T) {
+		t.Parallel()
+		b := newAPI(t)
+		b.importLines(t, "acct_a", exported.Body.String())
+		again := b.admin(http.MethodGet, "/admin/event-export?account=acct_a", nil)
+		if !bytes.Equal(again.Body.Bytes(), exported.Body.Bytes()) {
+			t.Error("the second export differs from the first")
+		}
+		if w := b.admin(http.MethodPost, "/admin/events/import?account=acct_a", exported.Body, "Content-Type", "application/x-ndjson"); w.lastLine(t)["unchanged"] != 703.0 {
+			t.Errorf("imported again: %s", w.Body)
+		}
+		token := b.token(t, "bob", "acct_a", store.ScopeUnstated)
+		if w := b.get("/api/resources/customer/cus_1", token); w.Code != http.StatusOK {
+			t.Errorf("the resource of the history = %d", w.Code)
+		}
+	})
+	t.Run("events_3.3_export_of_no_account", func(t *testing.T) {
+		t.Parallel()
+		a.admin(http.MethodGet, "/admin/event-export?account=acct_none", nil).fault(t, http.StatusNotFound, "not_found", "")
+	})
+}
+
+func TestAdminEvents(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.importLines(t, "acct_a", line(`,"id":"one"`))
+	t.Run("events_2.3_account_is_the_admin_apis", func(t *testing.T) {
+		t.Parallel()
+		page := a.admin(http.MethodGet, "/admin/events?account=acct_a&type=plan.created&limit=1", nil).page(t)
+		if !slices.Equal(page.ids(), []string{"one"}) {
+			t.Errorf("events = %q", page.ids())
+		}
+		if w := a.admin(http.MethodGet, "/admin/events/one?account=acct_a", nil); w.Code != http.StatusOK {
+			t.Errorf("get = %d %s", w.Code, w.Body)
+		}
+		a.admin(http.MethodGet, "/admin/events/two?account=acct_a", nil).fault(t, http.StatusNotFound, "not_found", "")
+		a.admin(http.MethodGet, "/admin/events/one?account=acct_b", nil).fault(t, http.StatusNotFound, "not_found", "")
+		a.admin(http.MethodGet, "/admin/events?account=acct_a&account=acct_b", nil).fault(t, http.StatusBadRequest, "duplicate_parameter", "account")
+		a.admin(http.MethodGet, "/admin/events?types=x&account=acct_a", nil).fault(t, http.StatusBadRequest, "unknown_parameter", "types")
+	})
+	t.Run("events_3.3_record_one", func(t *testing.T) {
+		t.Parallel()
+		b := newAPI(t)
+		record := func(body string) answer {
+			return b.admin(http.MethodPost, "/admin/events?account=acct_b", strings.NewReader(body), "Content-Type", "application/json")
+		}
+		w := record(`{"type":"plan.renewed","resource":"p1","source":"cron","eventData":{"object":{"n":1}}}`)
+		if w.Code != http.StatusCreated {
+			t.Fatalf("record = %d %s", w.Code, w.Body)
+		}
+		e := decodeObject(t, w.Body.Bytes())
+		if e["owner"] != "acct_b" || e["source"] != "cron" || e["location"] != "system" || e["createdAt"] != 1773070200.0 {
+			t.Errorf("event = %v", e)
+		}
+		found := b.admin(http.MethodGet, "/admin/events/"+e["id"].(string)+"?account=acct_b", nil)
+		if found.Body.String() != w.Body.String() {
+			t.Errorf("found %s, want %s", found.Body, w.Body)
+		}
+		record(`{"type":"plan.renewed","resource":"p1","createdAt":1,"eventData":{"object":{}}}`).fault(t, http.StatusBadRequest, "invalid_event", "createdAt")
+		record(`{"type":"plan.renewed","resource":"p1","id":"x","eventData":{"object":{}}}`).fault(t, http.StatusBadRequest, "invalid_event", "id")
+		record(`{"type":"plan","resource":"p1","eventData":{"object":{}}}`).fault(t, http.StatusBadRequest, "invalid_event", "type")
+		record(`{"type":"plan.renewed","resource":"p1","eventData":{"object":{"ssn":"078-05-1120"}}}`).fault(t, http.StatusBadRequest, "sensitive_data", "eventData.object.ssn")
+		record(`{`).fault(t, http.StatusBadRequest, "invalid_json", "")
+	})
+}
+
+// FuzzImport holds an import of any bytes to what it always promises: an answer
+// whose last line is a summary, with every line accounted for, and an export
+// that can be imported again without a change.
+func FuzzImport(f *testing.F) {
+	f.Add([]byte(line("")+"\n"+line(`,"id":"x"`)), false)
+	f.Add([]byte(line(`,"id":"`+goldenFirst+`"`)+"\n\n{}\n[1]\r\nx"), true)
+	f.Add([]byte(strings.Repeat(line("")+"\n", 3)), false)
+	a := newAPI(f)
+	n := 0
+	f.Fuzz(func(t *testing.T, file []byte, skip bool) {
+		n++
+		account := fmt.Sprintf("acct_%d", n)
+		query := "?account=" + account
+		if skip {
+			query += "&on-error=skip"
+		}
+		post := func(body []byte, query string) map[string]any {
+			w := a.admin(http.MethodPost, "/admin/events/import"+query, bytes.NewReader(body), "Content-Type", "application/x-ndjson")
+			summary := w.lastLine(t)
+			if w.Code != http.StatusOK || summary["summary"] != true {
+				t.Fatalf("import of %q = %d %s", file, w.Code, w.Body)
+			}
+			return summary
+		}
+		s := post(file, query)
+		recorded, refused := s["recorded"].(float64), s["errors"].(float64)
+		if sum := recorded + refused + s["unchanged"].(float64); sum > s["lines"].(float64) || !skip && refused > 1 {
+			t.Fatalf("import of %q counts %v", file, s)
+		}
+		if recorded == 0 {
+			return
+		}
+		exported := a.admin(http.MethodGet, "/admin/event-export?account="+account, nil)
+		again := post(exported.Body.Bytes(), "?account="+account)
+		if again["unchanged"] != recorded || again["errors"] != 0.0 {
+			t.Fatalf("the export of %q, imported again, counts %v, want %v unchanged", file, again, recorded)
+		}
+	})
+}

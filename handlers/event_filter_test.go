@@ -1,0 +1,282 @@
+package handlers
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"tollhouse/store"
+)
+
+func mustParseEventQuery(t testing.TB, raw string) eventQuery {
+	t.Helper()
+	pairs, refused := parseQuery(raw)
+	if refused != nil {
+		t.Fatalf("parseQuery(%s): %v", raw, refused)
+	}
+	q, refused := parseEventQuery(pairs)
+	if refused != nil {
+		t.Fatalf("parseEventQuery(%s): %v", raw, refused)
+	}
+	return q
+}
+
+func TestParseEventQueryTypes(t *testing.T) {
+	t.Parallel()
+	both := []string{"customer.created", "customer.updated"}
+	tests := []struct {
+		name, query string
+		want        []string
+	}{
+		{"one", "type=customer.created", both[:1]},
+		{"brackets", "type[]=customer.created&type[]=customer.updated", both},
+		{"an_index_as_php_qs_and_stripe-go_write_it", "type%5B0%5D=customer.created&type%5B1%5D=customer.updated", both},
+		{"any_index_in_any_order", "type[65535]=customer.created&type[7]=customer.updated", both},
+		{"brackets_as_axios_writes_them", "type%5b%5d=customer.created&type%5B%5D=customer.updated", both},
+		{"repeated_as_urlencode_doseq_writes_it", "type=customer.created&type=customer.updated", both},
+		{"a_comma", "type=customer.created,customer.updated", both},
+		{"a_comma_as_URLSearchParams_writes_it", "type=customer.created%2Ccustomer.updated", both},
+		{"brackets_and_a_comma", "type[]=customer.created,customer.updated", both},
+		{"attack_85_the_plain_and_the_bracketed_are_a_union", "type=customer.created&type[]=customer.updated", both},
+		{"duplicates_are_one", "type=customer.created,customer.created&type[]=customer.created", both[:1]},
+		{"none_is_all", "", nil},
+	}
+	for _, tt := range tests {
+		t.Run("events_2.2_type_"+tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := mustParseEventQuery(t, tt.query).Types; !slices.Equal(got, tt.want) {
+				t.Errorf("types of %s = %q, want %q", tt.query, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestParseEventQueryCreatedAt(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, query string
+		from, to    int64
+	}{
+		{"none", "", 0, store.CreatedAtMax},
+		{"exact", "createdAt=1773070200", 1773070200, 1773070200},
+		{"gt", "createdAt[gt]=5", 6, store.CreatedAtMax},
+		{"gte", "createdAt[gte]=5", 5, store.CreatedAtMax},
+		{"lt", "createdAt[lt]=5", 0, 4},
+		{"lte", "createdAt[lte]=5", 0, 5},
+		{"lt_zero_is_nothing", "createdAt[lt]=0", 0, -1},
+		{"between_is_inclusive", "createdAt[between]=5..7", 5, 7},
+		{"between_with_equal_ends", "createdAt[between]=5..5", 5, 5},
+		{"the_greatest", "createdAt[gte]=99999999999", store.CreatedAtMax, store.CreatedAtMax},
+		{"past_the_greatest_is_nothing", "createdAt[gt]=99999999999", store.CreatedAtMax + 1, store.CreatedAtMax},
+		{"operators_are_joined_by_and", "createdAt[gt]=5&createdAt[gte]=7&createdAt[lt]=20&createdAt[lte]=11", 7, 11},
+		{"between_joins_with_others", "createdAt[between]=5..20&createdAt[gt]=10&createdAt[lt]=15", 11, 14},
+		{"an_empty_window_of_equal_operands", "createdAt[gte]=5&createdAt[lt]=5", 5, 4},
+		{"another_empty_window_of_equal_operands", "createdAt[gt]=5&createdAt[lte]=5", 6, 5},
+		{"leading_zeros", "createdAt=00000000005", 5, 5},
+		{"encoded_brackets", "createdAt%5Bgte%5D=5", 5, store.CreatedAtMax},
+	}
+	for _, tt := range tests {
+		t.Run("events_2.2_createdAt_"+tt.name, func(t *testing.T) {
+			t.Parallel()
+			if q := mustParseEventQuery(t, tt.query); q.From != tt.from || q.To != tt.to {
+				t.Errorf("range of %s = %d to %d, want %d to %d", tt.query, q.From, q.To, tt.from, tt.to)
+			}
+		})
+	}
+}
+
+// Every refusal of a query: what is wrong, where, and what helps.
+func TestListEventsRefusesQuery(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	token := a.token(t, "bob", "acct_a", store.ScopeUnstated)
+	many := strings.Repeat("type[]=customer.created&", 200)
+	tests := []struct{ name, query, code, param, hint string }{
+		{"events_2.2_type_empty", "type=", "invalid_parameter", "type", "leave it out"},
+		{"events_2.2_type_empty_in_brackets", "type[]=", "invalid_parameter", "type[]", "leave it out"},
+		{"events_2.2_type_comma_at_the_end", "type=customer.created,", "invalid_parameter", "type", "comma"},
+		{"events_2.2_type_python_without_doseq", "type=%5B%27a.b%27%2C+%27c.d%27%5D", "invalid_parameter", "type", "repeat the parameter"},
+		{"events_2.2_type_object_Object", "type=[object+Object]", "invalid_parameter", "type", "text of an object"},
+		{"events_2.2_type_case", "type=Customer.Created", "invalid_parameter", "type", "did you mean customer.created?"},
+		{"events_2.2_type_without_action", "type=customer", "invalid_parameter", "type", "<resource_kind>.<action>"},
+		{"events_2.2_type_two_dots", "type=customer.created.twice", "invalid_parameter", "type", "<resource_kind>.<action>"},
+		{"events_2.2_type_33_characters_of_kind", "type=" + strings.Repeat("a", 33) + ".b", "invalid_parameter", "type", ""},
+		{"events_2.2_type_49_characters_of_action", "type=a." + strings.Repeat("b", 49), "invalid_parameter", "type", ""},
+		{"events_2.2_type_51", typesQuery(51), "invalid_parameter", "type", "more than 50"},
+		{"events_2.2_wildcard_action", "type=customer.*", "invalid_parameter", "type", "wildcard"},
+		{"events_2.2_wildcard_kind", "type=*.created", "invalid_parameter", "type", "wildcard"},
+		{"events_2.2_type_index_too_large", "type[65536]=a.b", "unknown_parameter", "type[65536]", "type"},
+		{"events_2.2_type_index_no_number", "type[a]=a.b", "unknown_parameter", "type[a]", "type[]"},
+		{"attack_81_type_with_nul", "type=customer.created%00x", "invalid_parameter", "type", ""},
+		{"attack_81_type_ends_in_a_dot", "type=customer.", "invalid_parameter", "type", ""},
+		{"attack_81_type_star", "type=*", "invalid_parameter", "type", "wildcard"},
+		{"attack_81_type_4_KB", "type=" + strings.Repeat("a", 4096), "invalid_parameter", "type", ""},
+		{"attack_81_type_path", "type=../", "invalid_parameter", "type", ""},
+		{"attack_81_type_no_utf8", "type=%ff%fe", "invalid_parameter", "type", ""},
+		{"events_2.2_createdAt_empty", "createdAt=", "invalid_parameter", "createdAt", "leave it out"},
+		{"events_2.2_createdAt_object_Object", "createdAt=[object+Object]", "invalid_parameter", "createdAt", "createdAt[gte]"},
+		{"events_2.2_createdAt_python_float", "createdAt=1700000000.0", "invalid_parameter", "createdAt", "1700000000"},
+		{"events_2.2_createdAt_blank", "createdAt=+", "invalid_parameter", "createdAt", ""},
+		{"events_2.2_createdAt_words", "createdAt=yesterday", "invalid_parameter", "createdAt", "seconds"},
+		{"events_2.2_createdAt_a_date", "createdAt[gte]=2026-03-09", "invalid_parameter", "createdAt[gte]", "1773014400"},
+		{"events_2.2_createdAt_a_time", "createdAt[gte]=2026-03-09T15:30:00Z", "invalid_parameter", "createdAt[gte]", "1773070200"},
+		{"events_2.2_createdAt_12_digits", "createdAt=100000000000", "invalid_parameter", "createdAt", "in seconds it is 100000000"},
+		{"events_2.2_createdAt_14_digits", "createdAt=17730702000000", "invalid_parameter", "createdAt", "milliseconds"},
+		{"events_2.2_createdAt_15_digits", "createdAt=177307020000000", "invalid_parameter", "createdAt", "11 digits"},
+		{"events_2.2_createdAt_two_times", "createdAt=1..2", "invalid_parameter", "createdAt", "createdAt[between]"},
+		{"events_2.2_between_milliseconds", "createdAt[between]=1773070200000..1773070300000", "invalid_parameter", "createdAt[between]", "1773070200"},
+		{"events_2.2_between_three_dots", "createdAt[between]=1...2", "invalid_parameter", "createdAt[between]", "createdAt[gte]"},
+		{"events_2.2_between_comma", "createdAt[between]=1,2", "invalid_parameter", "createdAt[between]", "two dots"},
+		{"events_2.2_exact_with_operator", "createdAt=1&createdAt[between]=1..2", "conflicting_parameters", "createdAt", "createdAt[between]"},
+		{"events_2.2_contradictory_bounds", "createdAt[gte]=10&createdAt[lt]=5", "invalid_range", "createdAt[gte]", "10 is greater than 5"},
+		{"events_2.2_contradictory_between", "createdAt[between]=1..5&createdAt[gt]=6", "invalid_range", "createdAt[gt]", "6 is greater than 5"},
+		{"events_2.2_operator_after", "createdAt[after]=1", "unknown_parameter", "createdAt[after]", "did you mean createdAt[gte]?"},
+		{"events_2.2_operator_before", "createdAt[before]=1", "unknown_parameter", "createdAt[before]", "did you mean createdAt[lte]?"},
+		{"events_2.2_operator_strictly_after", "createdAt[strictly_after]=1", "unknown_parameter", "createdAt[strictly_after]", "did you mean createdAt[gt]?"},
+		{"events_2.2_operator_strictly_before", "createdAt[strictly_before]=1", "unknown_parameter", "createdAt[strictly_before]", "did you mean createdAt[lt]?"},
+		{"events_2.2_unknown_created", "created=1", "unknown_parameter", "created", "did you mean createdAt?"},
+		{"events_2.2_unknown_created_gte", "created[gte]=1", "unknown_parameter", "created[gte]", "did you mean createdAt[gte]?"},
+		{"events_2.2_unknown_createdat", "createdat=1", "unknown_parameter", "createdat", "did you mean createdAt?"},
+		{"events_2.2_unknown_starting_after", "starting_after=" + zeroPosition, "unknown_parameter", "starting_after", "did you mean after?"},
+		{"events_2.2_unknown_ending_before", "ending_before=" + zeroPosition, "unknown_parameter", "ending_before", "did you mean before?"},
+		{"events_2.2_unknown_page", "page=2", "unknown_parameter", "page", "did you mean after?"},
+		{"events_2.2_unknown_cursor", "cursor=x", "unknown_parameter", "cursor", "did you mean after?"},
+		{"events_2.2_unknown_per_page", "per_page=10", "unknown_parameter", "per_page", "did you mean limit?"},
+		{"events_2.2_unknown_sort", "sort=asc", "unknown_parameter", "sort", "did you mean order?"},
+		{"events_2.2_unknown_like_nothing", "webhooks=1", "unknown_parameter", "webhooks", "webhooks is not a parameter of this endpoint."},
+		{"events_2.2_unknown_empty_name", "=1", "unknown_parameter", "", ""},
+		{"events_2.2_unknown_long_name", strings.Repeat("x", 500) + "=1", "unknown_parameter", "", ""},
+		{"events_2.2_resource_is_not_there_yet", "resource=cus_1", "unknown_parameter", "resource", ""},
+		{"events_4.1_wait_is_not_there_yet", "order=asc&wait=5", "unknown_parameter", "wait", ""},
+		{"events_2.3_account_is_the_admin_apis", "account=acct_b", "unknown_parameter", "account", ""},
+		{"events_2.1_after_and_before", "after=" + zeroPosition + "&before=" + zeroPosition, "conflicting_parameters", "before", ""},
+		{"events_2.1_before_latest", "before=latest", "invalid_cursor", "before", ""},
+		{"events_2.1_order", "order=newest", "invalid_parameter", "order", "asc"},
+		{"events_2.1_order_empty", "order=", "invalid_parameter", "order", "asc"},
+		{"events_2.2_limit_twice", "limit=1&limit=2", "duplicate_parameter", "limit", ""},
+		{"events_2.2_order_twice", "order=asc&order=asc", "duplicate_parameter", "order", ""},
+		{"events_2.2_after_twice", "after=latest&after=latest", "duplicate_parameter", "after", ""},
+		{"attack_83_cursor_truncated", "after=" + zeroPosition[:29], "invalid_cursor", "after", ""},
+		{"attack_83_cursor_of_the_wrong_alphabet", "after=evt_0000000000000000000000000u", "invalid_cursor", "after", ""},
+		{"attack_83_cursor_too_long", "after=" + zeroPosition + "0", "invalid_cursor", "after", ""},
+		{"attack_83_cursor_past_128_bits", "after=evt_8zzzzzzzzzzzzzzzzzzzzzzzzz", "invalid_cursor", "after", ""},
+		{"attack_83_cursor_in_capitals", "after=EVT_00000000000000000000000000", "invalid_cursor", "after", ""},
+		{"attack_83_cursor_empty", "after=", "invalid_cursor", "after", ""},
+		{"attack_83_cursor_with_nul", "before=a%00b", "invalid_cursor", "before", ""},
+		{"attack_75_cursor_padded", "after=" + zeroPosition + "%3D", "invalid_cursor", "after", ""},
+		{"attack_84_between_without_end", "createdAt[between]=1..", "invalid_parameter", "createdAt[between]", "createdAt[gte]"},
+		{"attack_84_between_without_start", "createdAt[between]=..2", "invalid_parameter", "createdAt[between]", "createdAt[lte]"},
+		{"attack_84_between_reversed", "createdAt[between]=2..1", "invalid_range", "createdAt[between]", "2 is greater than 1"},
+		{"attack_84_between_of_three", "createdAt[between]=1..2..3", "invalid_parameter", "createdAt[between]", ""},
+		{"attack_84_negative", "createdAt=-1", "invalid_parameter", "createdAt", ""},
+		{"attack_84_exponent", "createdAt=1e9", "invalid_parameter", "createdAt", ""},
+		{"attack_84_hexadecimal", "createdAt=0x10", "invalid_parameter", "createdAt", ""},
+		{"attack_84_2_to_the_63", "createdAt=9223372036854775808", "invalid_parameter", "createdAt", ""},
+		{"attack_84_2_to_the_64", "createdAt=18446744073709551616", "invalid_parameter", "createdAt", ""},
+		{"attack_84_leading_space", "createdAt=%201", "invalid_parameter", "createdAt", ""},
+		{"attack_84_plus", "createdAt=%2B1", "invalid_parameter", "createdAt", ""},
+		{"attack_84_unicode_digits", "createdAt=%D9%A1%D9%A2", "invalid_parameter", "createdAt", ""},
+		{"attack_85_operator_twice", "createdAt[gt]=1&createdAt[gt]=2", "duplicate_parameter", "createdAt[gt]", ""},
+		{"attack_85_exact_and_operator", "createdAt=1&createdAt[lt]=2", "conflicting_parameters", "createdAt", "createdAt[lt]"},
+		{"attack_85_unknown_operator", "createdAt[evil]=1", "unknown_parameter", "createdAt[evil]", ""},
+		{"attack_85_open_bracket", "createdAt[", "unknown_parameter", "createdAt[", ""},
+		{"attack_86_broken_percent", "type=%zz", "invalid_request", "", "percent"},
+		{"attack_86_broken_percent_in_a_name", "ty%pe=a.b", "invalid_request", "", "percent"},
+		{"attack_86_semicolon", "type=a.b;type=c.d", "invalid_request", "", "semicolon"},
+		{"attack_87_more_than_128_parameters", many, "invalid_request", "", "128"},
+		{"attack_88_limit_zero", "limit=0", "invalid_parameter", "limit", "1 to 1000"},
+		{"attack_88_limit_negative", "limit=-1", "invalid_parameter", "limit", "1 to 1000"},
+		{"attack_88_limit_exponent", "limit=1e9", "invalid_parameter", "limit", "1 to 1000"},
+		{"attack_88_limit_word", "limit=abc", "invalid_parameter", "limit", "1 to 1000"},
+		{"attack_88_limit_1001", "limit=1001", "invalid_parameter", "limit", "1 to 1000"},
+		{"attack_88_limit_empty", "limit=", "invalid_parameter", "limit", "1 to 1000"},
+		{"attack_88_limit_past_every_integer", "limit=99999999999999999999", "invalid_parameter", "limit", "1 to 1000"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			body := a.get("/api/events?"+tt.query, token).fault(t, http.StatusBadRequest, tt.code, tt.param)
+			if description := body["error_description"].(string); !strings.Contains(description, tt.hint) {
+				t.Errorf("error_description = %q, want %q in it", description, tt.hint)
+			}
+		})
+	}
+	t.Run("attack_87_11000_parameters_are_too_long", func(t *testing.T) {
+		t.Parallel()
+		a.get("/api/events?"+strings.Repeat("a&", 11_000), token).fault(t, http.StatusRequestURITooLong, "uri_too_long", "")
+	})
+	t.Run("events_2.2_query_of_8_KiB_and_one", func(t *testing.T) {
+		t.Parallel()
+		a.get("/api/events?type="+strings.Repeat("a", 8<<10), token).fault(t, http.StatusRequestURITooLong, "uri_too_long", "")
+	})
+}
+
+func typesQuery(n int) string {
+	types := make([]string, n)
+	for i := range types {
+		types[i] = "kind.a" + strings.Repeat("b", i%40) + string(rune('a'+i%26)) + string(rune('a'+i/26))
+	}
+	return "type=" + strings.Join(types, ",")
+}
+
+func TestParseEventQueryTakesFiftyTypes(t *testing.T) {
+	t.Parallel()
+	if got := len(mustParseEventQuery(t, typesQuery(50)).Types); got != 50 {
+		t.Errorf("types = %d, want 50", got)
+	}
+}
+
+// FuzzEventQuery holds the parser to what it promises of every query that it
+// takes: all parts are within their bounds, and the link of it means the same.
+func FuzzEventQuery(f *testing.F) {
+	for _, seed := range []string{
+		"", "type[]=customer.created&type%5B1%5D=a.b&limit=10&order=asc", "createdAt[between]=1..2&createdAt[gt]=1",
+		"after=latest", "before=" + zeroPosition, "createdAt=1773070200000", "type=%zz", "type=a;type=b", "createdAt[", "&&=&", "type=a.b,c.d&after=foreign-1",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		pairs, refused := parseQuery(raw)
+		if refused != nil {
+			checkRefusal(t, refused)
+			return
+		}
+		q, refused := parseEventQuery(pairs)
+		if refused != nil {
+			checkRefusal(t, refused)
+			return
+		}
+		if q.Limit < 1 || q.Limit > eventsLimitMax || len(q.Types) > filterTypesMax || q.From < 0 || q.To > store.CreatedAtMax {
+			t.Fatalf("parseEventQuery(%q) = %+v, out of bounds", raw, q)
+		}
+		if !q.After.IsZero() && !q.Before.IsZero() {
+			t.Fatalf("parseEventQuery(%q) has two cursors", raw)
+		}
+		for _, typ := range q.Types {
+			if !store.IsEventType(typ) {
+				t.Fatalf("parseEventQuery(%q) has the type %q", raw, typ)
+			}
+		}
+		link := q.link("/api/events", "", "")
+		if strings.ContainsAny(link[1:len(link)-1], "<> \",[];\x00\n") {
+			t.Fatalf("the link %q holds what would end it", link)
+		}
+		_, query, _ := strings.Cut(strings.Trim(link, "<>"), "?")
+		again := mustParseEventQuery(t, query)
+		if !slices.Equal(again.Types, q.Types) || again.From != q.From || again.To != q.To || again.Limit != q.Limit || again.Ascending != q.Ascending {
+			t.Errorf("the link of %q means %+v, want %+v", raw, again, q)
+		}
+		if _, err := url.ParseQuery(query); err != nil {
+			t.Errorf("net/url refuses the link %q: %v", link, err)
+		}
+	})
+}
+
+func checkRefusal(t *testing.T, p *problem) {
+	t.Helper()
+	if p.status != http.StatusBadRequest || p.code == "" || p.description == "" || len(p.description) > 400 {
+		t.Errorf("refusal = %d %s %q", p.status, p.code, p.description)
+	}
+}

@@ -1,0 +1,372 @@
+package handlers
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+)
+
+func TestListEvents(t *testing.T) {
+	t.Parallel()
+	a, token := newGoldenAPI(t)
+	all := []string{goldenFourth, goldenThird, goldenSecond, goldenFirst} // newest first
+	tests := []struct {
+		name, query string
+		want        []string
+		wantMore    bool
+		wantNext    string
+		wantPrev    string
+	}{
+		{"events_2.1_newest_first_by_default", "", all, false, goldenFirst, goldenFourth},
+		{"events_2.1_order_desc", "?order=desc", all, false, goldenFirst, goldenFourth},
+		{"events_2.1_order_asc", "?order=asc", reversed(all), false, goldenFourth, goldenFirst},
+		{"events_2.1_limit", "?limit=3", all[:3], true, goldenSecond, goldenFourth},
+		{"events_2.1_limit_of_all", "?limit=4", all, false, goldenFirst, goldenFourth},
+		{"events_2.1_after_desc", "?after=" + goldenThird, all[2:], false, goldenFirst, goldenSecond},
+		{"events_2.1_after_asc", "?order=asc&after=" + goldenSecond, []string{goldenThird, goldenFourth}, false, goldenFourth, goldenThird},
+		{"events_2.1_before_desc_has_the_rows_just_before", "?limit=1&before=" + goldenSecond, []string{goldenThird}, true, goldenThird, goldenThird},
+		{"events_2.1_before_desc_in_the_order_asked_for", "?before=" + goldenSecond, []string{goldenFourth, goldenThird}, false, goldenThird, goldenFourth},
+		{"events_2.1_before_asc_has_the_rows_just_before", "?order=asc&limit=2&before=" + goldenFourth, []string{goldenSecond, goldenThird}, true, goldenThird, goldenSecond},
+		{"events_2.1_before_asc_all", "?order=asc&before=" + goldenFourth, []string{goldenFirst, goldenSecond, goldenThird}, false, goldenThird, goldenFirst},
+		{"events_2.1_cursor_of_no_event_is_a_place", "?order=asc&after=evt_01kk9kgbjj0001000000000000", []string{goldenSecond, goldenThird, goldenFourth}, false, goldenFourth, goldenSecond},
+		{"events_2.1_cursor_with_filters", "?type=customer.updated,customer.created&after=" + goldenThird, []string{goldenSecond, goldenFirst}, false, goldenFirst, goldenSecond},
+		{"events_2.1_after_latest_asc", "?order=asc&after=latest", nil, false, goldenFourth, goldenFourth},
+		{"events_2.1_after_latest_desc", "?after=latest", all[1:], false, goldenFirst, goldenThird},
+		{"events_2.1_empty_page_asc_goes_on_at_the_head", "?order=asc&type=customer.created&after=" + goldenFirst, nil, false, goldenFourth, goldenFourth},
+		{"events_2.1_empty_page_asc_never_below_the_cursor", "?order=asc&after=evt_7zzzzzzzzzzzzzzzzzzzzzzzzz", nil, false, "evt_7zzzzzzzzzzzzzzzzzzzzzzzzz", "evt_7zzzzzzzzzzzzzzzzzzzzzzzzz"},
+		{"events_2.1_empty_page_desc_goes_on_at_the_cursor", "?after=" + goldenFirst, nil, false, goldenFirst, goldenFirst},
+		{"events_2.1_empty_page_desc_without_a_cursor_goes_on_at_the_head", "?createdAt=5", nil, false, goldenFourth, goldenFourth},
+		{"events_2.2_one_type", "?type=customer.created", all[3:], false, goldenFirst, goldenFirst},
+		{"events_2.2_union_of_types", "?type[]=customer.created&type[1]=account.autoupdate", []string{goldenFourth, goldenFirst}, false, goldenFirst, goldenFourth},
+		{"events_2.2_union_of_types_asc", "?order=asc&limit=2&type=account.autoupdate,customer.updated,customer.created", []string{goldenFirst, goldenSecond}, true, goldenSecond, goldenFirst},
+		{"events_2.2_exact_second_matches_many", "?createdAt=1773070200", []string{goldenThird, goldenSecond}, false, goldenSecond, goldenThird},
+		{"events_2.2_gt", "?createdAt[gt]=1773070200", all[:1], false, goldenFourth, goldenFourth},
+		{"events_2.2_gte", "?createdAt[gte]=1773070200", all[:3], false, goldenSecond, goldenFourth},
+		{"events_2.2_lt", "?createdAt[lt]=1773070200", all[3:], false, goldenFirst, goldenFirst},
+		{"events_2.2_lte", "?createdAt[lte]=1773070200", all[1:], false, goldenFirst, goldenThird},
+		{"events_2.2_between", "?createdAt[between]=1773066600..1773070200", all[1:], false, goldenFirst, goldenThird},
+		{"events_2.2_range_and_type", "?createdAt[lte]=1773070200&type=customer.updated,account.autoupdate", all[2:3], false, goldenSecond, goldenSecond},
+		{"events_2.2_empty_window_of_equal_operands", "?createdAt[gte]=5&createdAt[lt]=5", nil, false, goldenFourth, goldenFourth},
+		{"events_2.2_a_window_past_all_time", "?createdAt[gt]=99999999999", nil, false, goldenFourth, goldenFourth},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			page := a.get("/api/events"+tt.query, token).page(t)
+			if got := page.ids(); !slices.Equal(got, tt.want) {
+				t.Errorf("events = %q, want %q", got, tt.want)
+			}
+			if page.HasMore != tt.wantMore || page.Next != tt.wantNext || page.Prev != tt.wantPrev {
+				t.Errorf("hasMore, next, previous = %v, %s, %s; want %v, %s, %s", page.HasMore, page.Next, page.Prev, tt.wantMore, tt.wantNext, tt.wantPrev)
+			}
+		})
+	}
+}
+
+func reversed(ids []string) []string {
+	back := slices.Clone(ids)
+	slices.Reverse(back)
+	return back
+}
+
+func TestListEventsOfAnEmptyLog(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	token := a.token(t, "bob", "acct_a", store.ScopeUnstated)
+	for _, query := range []string{"", "?order=asc", "?order=asc&after=latest", "?after=latest", "?type=customer.created"} {
+		t.Run("events_2.1_an_empty_log_is_at_zero"+query, func(t *testing.T) {
+			t.Parallel()
+			page := a.get("/api/events"+query, token).page(t)
+			if len(page.Data) != 0 || page.Data == nil || page.HasMore || page.Next != zeroPosition || page.Prev != zeroPosition {
+				t.Errorf("page = %+v, want an empty one at %s", page, zeroPosition)
+			}
+		})
+	}
+	t.Run("events_2.1_after_latest_on_a_quiet_log_loses_nothing", func(t *testing.T) {
+		t.Parallel()
+		b := newAPI(t)
+		token := b.token(t, "bob", "acct_a", store.ScopeUnstated)
+		cursor := b.get("/api/events?order=asc&after=latest", token).page(t).Next
+		b.put("/api/resources/plan/p1", token, `{}`)
+		if page := b.get("/api/events?order=asc&after="+cursor, token).page(t); len(page.Data) != 1 {
+			t.Errorf("the page has %d events, want the one that was recorded", len(page.Data))
+		}
+	})
+}
+
+func TestListEventsHeaders(t *testing.T) {
+	t.Parallel()
+	a, token := newGoldenAPI(t)
+	w := a.get("/api/events", token)
+	want := map[string]string{
+		"Content-Type": "application/json", "Cache-Control": "private, no-cache", "Vary": "Authorization, Accept, Accept-Encoding",
+		"Tollhouse-Poll-After": "1", "X-Content-Type-Options": "nosniff", "Content-Length": strconv.Itoa(w.Body.Len()),
+		"Link": "", "Tollhouse-Notice": "",
+	}
+	for name, value := range want {
+		if got := w.Header().Get(name); got != value {
+			t.Errorf("events_2.3 %s = %q, want %q", name, got, value)
+		}
+	}
+	t.Run("events_2.3_HEAD_has_the_headers_of_GET", func(t *testing.T) {
+		t.Parallel()
+		for _, target := range []string{"/api/events?limit=2", "/api/events/" + goldenFirst, "/api/resources/customer", "/api/resources/customer/cus_4tn8k2w1"} {
+			get, head := a.get(target, token), a.request(http.MethodHead, target, token, nil)
+			if head.Code != http.StatusOK {
+				t.Errorf("HEAD %s = %d", target, head.Code)
+			}
+			for name := range get.Header() {
+				if name != "X-Request-Id" && !slices.Equal(get.Header()[name], head.Header()[name]) {
+					t.Errorf("HEAD %s: %s = %q, want %q", target, name, head.Header()[name], get.Header()[name])
+				}
+			}
+		}
+	})
+	t.Run("events_2.3_other_methods_are_405", func(t *testing.T) {
+		t.Parallel()
+		for _, target := range []string{"/api/events", "/api/events/" + goldenFirst} {
+			for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND"} {
+				w := a.request(method, target, token, nil)
+				w.fault(t, http.StatusMethodNotAllowed, "invalid_request", "")
+				allow := strings.Split(w.Header().Get("Allow"), ", ")
+				slices.Sort(allow)
+				if !slices.Equal(allow, []string{"GET", "HEAD", "OPTIONS"}) {
+					t.Errorf("%s %s: Allow = %q", method, target, allow)
+				}
+			}
+		}
+	})
+	t.Run("events_2.3_another_spelling_of_the_path_is_404", func(t *testing.T) {
+		t.Parallel()
+		for _, target := range []string{"/api/events/", "/API/events", "//api/events", "/api//events"} {
+			a.get(target, token).fault(t, http.StatusNotFound, "not_found", "")
+		}
+	})
+	t.Run("events_2.3_accept", func(t *testing.T) {
+		t.Parallel()
+		for accept, want := range map[string]int{
+			"": 200, "*/*": 200, "application/json": 200, "application/*": 200, "text/html, */*;q=0.8": 200, "Application/JSON; charset=utf-8": 200,
+			"text/html": 406, "application/x-ndjson": 406, "text/event-stream": 406, "application/json;q=0": 406,
+		} {
+			if w := a.get("/api/events", token, "Accept", accept); w.Code != want {
+				t.Errorf("Accept %q = %d, want %d", accept, w.Code, want)
+			}
+		}
+	})
+	t.Run("oauth_row_105_scope_lacks_events_read", func(t *testing.T) {
+		t.Parallel()
+		narrow := a.token(t, "narrow", goldenAccount, store.ScopeResourcesRead)
+		for _, target := range []string{"/api/events", "/api/events/" + goldenFirst} {
+			w := a.get(target, narrow)
+			w.fault(t, http.StatusForbidden, "insufficient_scope", "")
+			if got := w.Header().Get("WWW-Authenticate"); got != `Bearer realm="tollhouse", error="insufficient_scope", scope="events:read"` {
+				t.Errorf("WWW-Authenticate = %q", got)
+			}
+		}
+	})
+}
+
+func TestListEventsLinks(t *testing.T) {
+	t.Parallel()
+	a, token := newGoldenAPI(t)
+	tests := []struct{ name, query, want string }{
+		{"the_last_page_has_none", "", ""},
+		{"next_when_there_is_more", "?limit=2", `</api/events?limit=2&after=` + goldenThird + `>; rel="next"`},
+		{"prev_and_first_when_a_cursor_was_sent", "?after=" + goldenThird, `</api/events?before=` + goldenSecond + `>; rel="prev", </api/events>; rel="first"`},
+		{"brackets_are_encoded", "?createdAt[gte]=1&limit=3&type[0]=customer.updated,customer.created,account.autoupdate&after=latest", `</api/events?createdAt%5Bgte%5D=1&limit=3&type%5B0%5D=customer.updated%2Ccustomer.created%2Caccount.autoupdate&before=` + goldenSecond + `>; rel="prev", </api/events?createdAt%5Bgte%5D=1&limit=3&type%5B0%5D=customer.updated%2Ccustomer.created%2Caccount.autoupdate>; rel="first"`},
+		{"all_three_in_the_middle", "?limit=1&after=" + goldenFourth, `</api/events?limit=1&after=` + goldenThird + `>; rel="next", </api/events?limit=1&before=` + goldenThird + `>; rel="prev", </api/events?limit=1>; rel="first"`},
+		{"next_leads_back_from_a_page_before", "?before=" + goldenThird, `</api/events?after=` + goldenFourth + `>; rel="next", </api/events?before=` + goldenFourth + `>; rel="prev", </api/events>; rel="first"`},
+	}
+	for _, tt := range tests {
+		t.Run("events_2.1_link_"+tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := a.get("/api/events"+tt.query, token).Header().Get("Link"); got != tt.want {
+				t.Errorf("Link = %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+	t.Run("events_2.1_following_next_reaches_every_event_once", func(t *testing.T) {
+		t.Parallel()
+		var ids []string
+		target := "/api/events?limit=1"
+		for target != "" {
+			w := a.get(target, token)
+			ids = append(ids, w.page(t).ids()...)
+			target = ""
+			for link := range strings.SplitSeq(w.Header().Get("Link"), ", ") {
+				if path, ok := strings.CutSuffix(link, `>; rel="next"`); ok {
+					target = path[1:]
+				}
+			}
+		}
+		if want := []string{goldenFourth, goldenThird, goldenSecond, goldenFirst}; !slices.Equal(ids, want) {
+			t.Errorf("walked %q, want %q", ids, want)
+		}
+	})
+}
+
+func TestListEventsNotices(t *testing.T) {
+	t.Parallel()
+	a, token := newGoldenAPI(t)
+	tests := []struct {
+		name, query string
+		want        []string
+	}{
+		{"a_type_that_no_event_has", "?type=customer.update", []string{`no event has type "customer.update"; nearest: customer.updated`}},
+		{"one_that_is_like_none", "?type=deposit.settled", []string{`no event has type "deposit.settled"`}},
+		{"one_of_several", "?type=customer.created,customer.crated", []string{`no event has type "customer.crated"; nearest: customer.created`}},
+		{"a_known_type_without_a_match", "?type=customer.created&createdAt=5", nil},
+		{"a_known_type", "?type=customer.created", nil},
+	}
+	for _, tt := range tests {
+		t.Run("events_2.2_notice_"+tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := a.get("/api/events"+tt.query, token)
+			w.page(t)
+			if got := w.Header().Values("Tollhouse-Notice"); !slices.Equal(got, tt.want) {
+				t.Errorf("Tollhouse-Notice = %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestFindEvent(t *testing.T) {
+	t.Parallel()
+	a, token := newGoldenAPI(t)
+	a.importLines(t, goldenAccount, `{"id":"ev-foreign_7","type":"plan.created","resource":"p1","eventData":{"object":{}},"createdAt":1773066601}`)
+	stranger := a.token(t, "stranger", "acct_other", store.ScopeUnstated)
+	absent := a.get("/api/events/"+zeroPosition, token)
+	absent.fault(t, http.StatusNotFound, "not_found", "")
+	tests := []struct{ name, id, token string }{
+		{"attack_78_another_owners", goldenFirst, stranger},
+		{"attack_78_another_owners_foreign_id", "ev-foreign_7", stranger},
+		{"events_2.3_malformed", "nonsense!", token},
+		{"events_2.3_in_capitals", strings.ToUpper(goldenFirst), token},
+		{"events_2.3_unknown_foreign_id", "ev-foreign_8", token},
+		{"attack_82_nul", "a%00b", token},
+		{"attack_82_no_utf8", "%ff%fe", token},
+		{"attack_82_encoded_slash_in_an_encoded_percent", "a%252fb", token},
+		{"attack_82_65_KB", strings.Repeat("a", 65<<10), token},
+		{"attack_82_65_characters", strings.Repeat("a", 65), token},
+		{"attack_75_truncated", goldenFirst[:29], token},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name+"_is_404_with_the_same_bytes", func(t *testing.T) {
+			t.Parallel()
+			w := a.get("/api/events/"+tt.id, tt.token)
+			if w.Code != http.StatusNotFound || w.Body.String() != absent.Body.String() {
+				t.Errorf("answer = %d %s, want %d %s", w.Code, w.Body, absent.Code, absent.Body)
+			}
+			for name, values := range absent.Header() {
+				if name != "X-Request-Id" && !slices.Equal(w.Header()[name], values) {
+					t.Errorf("%s = %q, want %q", name, w.Header()[name], values)
+				}
+			}
+		})
+	}
+	t.Run("attack_82_encoded_slash_is_another_path", func(t *testing.T) {
+		t.Parallel()
+		a.get("/api/events/a%2fb", token).fault(t, http.StatusNotFound, "not_found", "")
+	})
+	t.Run("events_2.4_foreign_id_is_kept", func(t *testing.T) {
+		t.Parallel()
+		w := a.get("/api/events/ev-foreign_7", token)
+		if e := decodeObject(t, w.Body.Bytes()); e["id"] != "ev-foreign_7" || w.Header().Get("ETag") != `"ev-foreign_7"` {
+			t.Errorf("answer = %d %s %s", w.Code, w.Header().Get("ETag"), w.Body)
+		}
+	})
+	t.Run("events_2.1_cursor_of_a_foreign_id_is_looked_up", func(t *testing.T) {
+		t.Parallel()
+		page := a.get("/api/events?order=asc&limit=1&after=ev-foreign_7", token).page(t)
+		if !slices.Equal(page.ids(), []string{goldenSecond}) {
+			t.Errorf("events = %q, want the one behind it", page.ids())
+		}
+		page = a.get("/api/events?order=asc&limit=2", token).page(t)
+		if page.Next == "ev-foreign_7" || !strings.HasPrefix(page.Next, "evt_") {
+			t.Errorf("nextCursor = %s, want a position", page.Next)
+		}
+		a.get("/api/events?after=ev-foreign_8", token).fault(t, http.StatusBadRequest, "invalid_cursor", "after")
+		a.get("/api/events?after=ev-foreign_7", stranger).fault(t, http.StatusBadRequest, "invalid_cursor", "after")
+	})
+	t.Run("events_2.3_ETag_304", func(t *testing.T) {
+		t.Parallel()
+		for given, want := range map[string]int{
+			`"` + goldenFirst + `"`: 304, `W/"` + goldenFirst + `"`: 304, `"x", "` + goldenFirst + `"`: 304, "*": 304,
+			`"` + goldenSecond + `"`: 200, goldenFirst: 200, "": 200,
+		} {
+			w := a.get("/api/events/"+goldenFirst, token, "If-None-Match", given)
+			if w.Code != want || want == 304 && w.Body.Len() > 0 || w.Header().Get("ETag") == "" {
+				t.Errorf("If-None-Match %s = %d, want %d", given, w.Code, want)
+			}
+		}
+	})
+	t.Run("events_2.2_a_parameter_is_unknown", func(t *testing.T) {
+		t.Parallel()
+		a.get("/api/events/"+goldenFirst+"?expand=resource", token).fault(t, http.StatusBadRequest, "unknown_parameter", "expand")
+	})
+}
+
+// A cursor of another account is a place in the caller's own log.
+func TestListEventsWithAnothersCursor(t *testing.T) {
+	t.Parallel()
+	a, _ := newGoldenAPI(t)
+	stranger := a.token(t, "stranger", "acct_other", store.ScopeUnstated)
+	a.importLines(t, "acct_other", `{"type":"plan.created","resource":"p1","eventData":{"object":{}},"createdAt":1773066599}
+{"type":"plan.updated","resource":"p1","eventData":{"object":{}},"createdAt":1773066601}`)
+	page := a.get("/api/events?order=asc&after="+goldenFirst, stranger).page(t)
+	if len(page.Data) != 1 || page.Data[0].Type != "plan.updated" || page.Data[0].Owner != "acct_other" {
+		t.Errorf("attack_80: page = %+v, want the caller's own event behind the place", page)
+	}
+}
+
+// The types of one account must not be reached by the name of another.
+func TestListEventsKeepsKeysApart(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	b := a.token(t, "bob", "a", store.ScopeUnstated)
+	a.importLines(t, "ab", `{"type":"c.d","resource":"r","eventData":{"object":{}},"createdAt":1}`)
+	a.importLines(t, "a", `{"type":"b.c","resource":"r","eventData":{"object":{}},"createdAt":1}`)
+	for _, query := range []string{"", "?type=c.d", "?type=b.c", "?type=b.c,c.d"} {
+		for _, e := range a.get("/api/events"+query, b).page(t).Data {
+			if e.Owner != "a" {
+				t.Errorf("attack_81: events%s has one of %s", query, e.Owner)
+			}
+		}
+	}
+}
+
+// Pages keep their order while events join at either side of the cursor.
+func TestListEventsWhileOthersRecord(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	token := a.token(t, "bob", "acct_a", store.ScopeUnstated)
+	record := func(i int) {
+		if w := a.put(fmt.Sprintf("/api/resources/plan/p%03d", i), token, `{}`); w.Code != http.StatusCreated {
+			t.Fatalf("put = %d %s", w.Code, w.Body)
+		}
+	}
+	for i := range 20 {
+		record(i)
+	}
+	a.Clock.Advance(time.Second)
+	var walked []string
+	cursor := ""
+	for next := 20; ; next++ {
+		page := a.get("/api/events?limit=3"+cursor, token).page(t)
+		walked = append(walked, page.ids()...)
+		if !page.HasMore {
+			break
+		}
+		cursor = "&after=" + page.Next
+		record(next) // at the new end, which the walk has left behind
+	}
+	if len(walked) != 20 || !slices.IsSortedFunc(walked, func(a, b string) int { return strings.Compare(b, a) }) {
+		t.Errorf("events_2.1: the walk has %d events in the order %q, want the first 20", len(walked), walked)
+	}
+}

@@ -1,0 +1,342 @@
+package handlers
+
+import (
+	"net/http"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+)
+
+// lastEvent is the newest event of the account.
+func lastEvent(t testing.TB, a *api, token string) eventJSON {
+	t.Helper()
+	page := a.get("/api/events?limit=1", token).page(t)
+	if len(page.Data) == 0 {
+		t.Fatal("no event was recorded")
+	}
+	return page.Data[0]
+}
+
+// The life of one resource, call by call as in the table of events.md 3.1.
+func TestResourceLife(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
+	const path = "/api/resources/customer/cus_1"
+	type object = map[string]any
+	steps := []struct {
+		name         string
+		do           func() answer
+		wantStatus   int
+		wantType     string // "" for no event
+		wantPrevious object
+	}{
+		{"get_before_it_is_there", func() answer { return a.get(path, token) }, 404, "", nil},
+		{"patch_before_it_is_there", func() answer { return a.patch(path, token, `{"city":"Dunmere"}`) }, 404, "", nil},
+		{"delete_before_it_is_there", func() answer { return a.request("DELETE", path, token, nil) }, 404, "", nil},
+		{"action_before_it_is_there", func() answer { return a.put(path+"?action=merged", token, `{}`) }, 404, "", nil},
+		{"put_new", func() answer { return a.put(path, token, `{"displayName":"Larkspur","phone":"8025550107"}`) }, 201, "customer.created", nil},
+		{"put_same", func() answer { return a.put(path, token, `{"phone":"8025550107","displayName":"Larkspur"}`) }, 200, "", nil},
+		{"put_changed", func() answer { return a.put(path, token, `{"displayName":"Larkspur","phone":"8025550143"}`) }, 200, "customer.updated", object{"phone": "8025550107"}},
+		{"patch_changed", func() answer { return a.patch(path, token, `{"city":"Dunmere","state":"VT"}`) }, 200, "customer.updated", object{"city": "", "state": ""}},
+		{"patch_same", func() answer { return a.patch(path, token, `{"city":"Dunmere"}`) }, 200, "", nil},
+		{"patch_null_fills_up_again", func() answer { return a.patch(path, token, `{"city":null}`) }, 200, "customer.updated", object{"city": "Dunmere"}},
+		{"patch_with_action", func() answer { return a.patch(path+"?action=merged", token, `{"notes":"x"}`) }, 200, "customer.merged", object{"notes": ""}},
+		{"action_without_a_change", func() answer { return a.patch(path+"?action=verified", token, `{}`) }, 200, "customer.verified", nil},
+		{"delete", func() answer { return a.request("DELETE", path, token, nil) }, 204, "customer.deleted", nil},
+		{"delete_again", func() answer { return a.request("DELETE", path, token, nil) }, 404, "", nil},
+		{"get_after_it_is_gone", func() answer { return a.get(path, token) }, 404, "", nil},
+		{"put_anew", func() answer { return a.put(path, token, `{}`) }, 201, "customer.created", nil},
+	}
+	recorded := 0
+	for _, step := range steps {
+		a.Clock.Advance(time.Second)
+		w := step.do()
+		if w.Code != step.wantStatus {
+			t.Fatalf("events_3.1_%s = %d %s, want %d", step.name, w.Code, w.Body, step.wantStatus)
+		}
+		if step.wantType == "" {
+			if event := w.Header().Get("Tollhouse-Event"); step.wantStatus == 200 && event != "none" {
+				t.Errorf("events_3.1_%s: Tollhouse-Event = %q, want none", step.name, event)
+			}
+		} else {
+			recorded++
+			e := lastEvent(t, a, token)
+			if e.ID != w.Header().Get("Tollhouse-Event") || e.Type != step.wantType || e.Source != "harriet.voss" || e.Location != "api" || e.Owner != "acct_a" || e.Resource != "cus_1" {
+				t.Errorf("events_3.1_%s: event %+v, want %s by harriet.voss", step.name, e, step.wantType)
+			}
+			if !reflect.DeepEqual(e.EventData.PreviousAttributes, step.wantPrevious) {
+				t.Errorf("events_3.1_%s: previousAttributes = %v, want %v", step.name, e.EventData.PreviousAttributes, step.wantPrevious)
+			}
+			if step.wantStatus != 204 {
+				if body := decodeObject(t, w.Body.Bytes()); !reflect.DeepEqual(body, e.EventData.Object) {
+					t.Errorf("events_3.1_%s: answer %v, and the event tells %v", step.name, body, e.EventData.Object)
+				}
+				if etag := w.Header().Get("ETag"); etag != `"`+e.ID+`"` {
+					t.Errorf("events_3.1_%s: ETag = %s, want the event's id", step.name, etag)
+				}
+			}
+		}
+		if n := len(a.get("/api/events", token).page(t).Data); n != recorded {
+			t.Fatalf("events_3.1_%s: %d events, want %d", step.name, n, recorded)
+		}
+	}
+}
+
+func TestResourceAnswers(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
+	created := a.put("/api/resources/plan/p1", token, `{"b":1.0,"a":{"x":null,"y":[null]}}`)
+	t.Run("events_3.1_put_new_names_its_place", func(t *testing.T) {
+		t.Parallel()
+		if got := created.Header().Get("Location"); got != "/api/resources/plan/p1" {
+			t.Errorf("Location = %q", got)
+		}
+		if got, want := created.Body.String(), `{"id":"p1","object":"plan","b":1.0,"a":{"y":[null]}}`; got != want {
+			t.Errorf("snapshot = %s, want %s", got, want)
+		}
+	})
+	t.Run("events_3.1_get_has_the_snapshot_and_its_ETag", func(t *testing.T) {
+		t.Parallel()
+		w := a.get("/api/resources/plan/p1", token)
+		if w.Body.String() != created.Body.String() || w.Header().Get("ETag") != created.Header().Get("ETag") || w.Header().Get("Cache-Control") != "private, no-cache" {
+			t.Errorf("GET = %v %s", w.Header(), w.Body)
+		}
+		if w := a.get("/api/resources/plan/p1", token, "If-None-Match", created.Header().Get("ETag")); w.Code != http.StatusNotModified {
+			t.Errorf("GET with its ETag = %d, want 304", w.Code)
+		}
+	})
+	t.Run("events_3.1_example_5_autoupdate", func(t *testing.T) {
+		t.Parallel()
+		b := newAPI(t)
+		token := b.token(t, "harriet.voss", "acct_b", store.ScopeUnstated)
+		b.put("/api/resources/account/pa_9rd3x6", token, `{"customer":"cus_4tn8k2w1","method":"card","brand":"visa","last4":"4418","expiry":"0326"}`)
+		if w := b.patch("/api/resources/account/pa_9rd3x6?action=autoupdate", token, `{"expiry":"0929"}`); w.Code != http.StatusOK {
+			t.Fatalf("patch = %d %s", w.Code, w.Body)
+		}
+		e := lastEvent(t, b, token)
+		if e.Type != "account.autoupdate" || !reflect.DeepEqual(e.EventData.PreviousAttributes, map[string]any{"expiry": "0326"}) {
+			t.Errorf("event = %+v", e)
+		}
+	})
+	t.Run("attack_79_another_account_has_its_own", func(t *testing.T) {
+		t.Parallel()
+		stranger := a.token(t, "stranger", "acct_other", store.ScopeUnstated)
+		a.get("/api/resources/plan/p1", stranger).fault(t, http.StatusNotFound, "not_found", "")
+		a.request("DELETE", "/api/resources/plan/p1", stranger, nil).fault(t, http.StatusNotFound, "not_found", "")
+		a.patch("/api/resources/plan/p1", stranger, `{}`).fault(t, http.StatusNotFound, "not_found", "")
+		if page := a.get("/api/resources/plan", stranger).page(t); len(page.Data) != 0 {
+			t.Errorf("the stranger sees %d plans", len(page.Data))
+		}
+	})
+	t.Run("oauth_row_105_scopes_of_resources", func(t *testing.T) {
+		t.Parallel()
+		reader := a.token(t, "reader", "acct_a", store.ScopeResourcesRead|store.ScopeEventsRead)
+		writer := a.token(t, "writer", "acct_a", store.ScopeResourcesWrite)
+		for _, w := range []answer{
+			a.put("/api/resources/plan/p1", reader, `{}`), a.patch("/api/resources/plan/p1", reader, `{}`), a.request("DELETE", "/api/resources/plan/p1", reader, nil),
+			a.get("/api/resources/plan/p1", writer), a.get("/api/resources/plan", writer),
+		} {
+			w.fault(t, http.StatusForbidden, "insufficient_scope", "")
+		}
+	})
+}
+
+func TestResourceRefusals(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
+	a.put("/api/resources/customer/cus_1", token, `{}`)
+	a.put("/api/resources/plan/p1", token, `{}`)
+	events := len(a.get("/api/events", token).page(t).Data)
+	const customer = "/api/resources/customer/cus_1"
+	big := `{"a":"` + strings.Repeat("x", 24<<10) + `"}`
+	deep := strings.Repeat(`{"a":`, 17) + "1" + strings.Repeat("}", 17)
+	tests := []struct {
+		name   string
+		do     func() answer
+		status int
+		code   string
+		param  string
+	}{
+		{"events_3.1_unknown_field_with_the_nearest", func() answer { return a.put(customer, token, `{"displayNam":"x"}`) }, 400, "unknown_field", "displayNam"},
+		{"events_3.1_unknown_field_in_a_patch", func() answer { return a.patch(customer, token, `{"colour":"red"}`) }, 400, "unknown_field", "colour"},
+		{"events_3.1_customer_fields_are_strings", func() answer { return a.put(customer, token, `{"zip":5091}`) }, 400, "invalid_field", "zip"},
+		{"events_3.1_id_must_equal_the_path", func() answer { return a.put(customer, token, `{"id":"cus_2"}`) }, 409, "conflict", "id"},
+		{"events_3.1_object_must_equal_the_path", func() answer { return a.put(customer, token, `{"object":"plan"}`) }, 409, "conflict", "object"},
+		{"events_3.2_6_a_patch_cannot_change_the_id", func() answer { return a.patch(customer, token, `{"id":"cus_2"}`) }, 409, "conflict", "id"},
+		{"events_3.2_6_a_patch_cannot_remove_the_id", func() answer { return a.patch(customer, token, `{"id":null}`) }, 409, "conflict", "id"},
+		{"events_2.4_card_guard", func() answer {
+			return a.put("/api/resources/plan/p1", token, `{"card":{"number":"4242 4242 4242 4242"}}`)
+		}, 400, "sensitive_data", "card.number"},
+		{"events_2.4_card_guard_in_a_patch", func() answer { return a.patch("/api/resources/plan/p1", token, `{"cvv":"123"}`) }, 400, "sensitive_data", "cvv"},
+		{"events_2.4_snapshot_past_24_KiB", func() answer { return a.put("/api/resources/plan/p1", token, big) }, 413, "too_large", ""},
+		{"events_2.4_a_patch_past_24_KiB", func() answer { return a.patch("/api/resources/plan/p1", token, big) }, 413, "too_large", ""},
+		{"events_2.4_depth_past_16", func() answer { return a.put("/api/resources/plan/p1", token, deep) }, 413, "too_large", ""},
+		{"attack_59_body_past_64_KiB", func() answer { return a.put("/api/resources/plan/p1", token, strings.Repeat(" ", 65<<10)) }, 413, "too_large", ""},
+		{"events_3.1_no_body", func() answer { return a.put("/api/resources/plan/p1", token, ``) }, 400, "invalid_json", ""},
+		{"events_3.1_no_object", func() answer { return a.put("/api/resources/plan/p1", token, `[1]`) }, 400, "invalid_field", ""},
+		{"events_3.1_duplicate_members", func() answer { return a.put("/api/resources/plan/p1", token, `{"a":1,"a":2}`) }, 400, "invalid_json", ""},
+		{"events_3.1_trailing_data", func() answer { return a.put("/api/resources/plan/p1", token, `{}{}`) }, 400, "invalid_json", ""},
+		{"events_3.1_no_utf8", func() answer { return a.put("/api/resources/plan/p1", token, "{\"a\":\"\xff\"}") }, 400, "invalid_json", ""},
+		{"events_3.1_patch_as_plain_json", func() answer {
+			return a.request("PATCH", customer, token, strings.NewReader(`{}`), "Content-Type", "application/json")
+		}, 415, "unsupported_media_type", ""},
+		{"events_3.1_put_as_merge_patch", func() answer {
+			return a.request("PUT", customer, token, strings.NewReader(`{}`), "Content-Type", "application/merge-patch+json")
+		}, 415, "unsupported_media_type", ""},
+		{"events_3.1_put_without_a_type", func() answer { return a.request("PUT", customer, token, strings.NewReader(`{}`)) }, 415, "unsupported_media_type", ""},
+		{"events_3.1_put_in_another_charset", func() answer {
+			return a.request("PUT", customer, token, strings.NewReader(`{}`), "Content-Type", "application/json; charset=latin1")
+		}, 415, "unsupported_media_type", ""},
+		{"attack_89_compressed_body", func() answer { return a.put(customer, token, `{}`, "Content-Encoding", "gzip") }, 415, "unsupported_media_type", ""},
+		{"events_3.1_action_that_has_its_own_event", func() answer { return a.patch(customer+"?action=updated", token, `{}`) }, 400, "invalid_parameter", "action"},
+		{"events_3.1_action_in_capitals", func() answer { return a.patch(customer+"?action=Merged", token, `{}`) }, 400, "invalid_parameter", "action"},
+		{"events_3.1_action_empty", func() answer { return a.patch(customer+"?action=", token, `{}`) }, 400, "invalid_parameter", "action"},
+		{"events_3.1_action_of_49_characters", func() answer { return a.patch(customer+"?action="+strings.Repeat("a", 49), token, `{}`) }, 400, "invalid_parameter", "action"},
+		{"events_3.1_action_twice", func() answer { return a.patch(customer+"?action=a&action=b", token, `{}`) }, 400, "duplicate_parameter", "action"},
+		{"events_3.1_delete_takes_no_action", func() answer { return a.request("DELETE", customer+"?action=merged", token, nil) }, 400, "unknown_parameter", "action"},
+		{"events_3.1_unknown_parameter", func() answer { return a.put(customer+"?actoin=merged", token, `{}`) }, 400, "unknown_parameter", "actoin"},
+		{"events_3.1_kind_in_capitals", func() answer { return a.put("/api/resources/Customer/x", token, `{}`) }, 400, "invalid_parameter", "kind"},
+		{"events_3.1_kind_of_33_characters", func() answer { return a.put("/api/resources/"+strings.Repeat("a", 33)+"/x", token, `{}`) }, 400, "invalid_parameter", "kind"},
+		{"events_3.1_id_with_a_dot", func() answer { return a.put("/api/resources/plan/a.b", token, `{}`) }, 400, "invalid_parameter", "id"},
+		{"attack_82_id_with_nul", func() answer { return a.put("/api/resources/plan/a%00b", token, `{}`) }, 400, "invalid_parameter", "id"},
+		{"attack_82_id_of_65_characters", func() answer { return a.put("/api/resources/plan/"+strings.Repeat("a", 65), token, `{}`) }, 400, "invalid_parameter", "id"},
+		{"events_3.1_If-Match_without_quotes", func() answer { return a.put(customer, token, `{}`, "If-Match", "evt_x") }, 400, "invalid_request", ""},
+		{"events_3.1_list_of_no_kind", func() answer { return a.get("/api/resources/No-Kind", token) }, 404, "not_found", ""},
+		{"events_3.1_list_unknown_parameter", func() answer { return a.get("/api/resources/plan?order=asc", token) }, 400, "unknown_parameter", "order"},
+		{"events_3.1_list_limit", func() answer { return a.get("/api/resources/plan?limit=0", token) }, 400, "invalid_parameter", "limit"},
+		{"events_3.1_list_cursor", func() answer { return a.get("/api/resources/plan?after=a.b", token) }, 400, "invalid_cursor", "after"},
+		{"events_3.1_post_is_405", func() answer { return a.request("POST", customer, token, nil) }, 405, "invalid_request", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := tt.do()
+			w.fault(t, tt.status, tt.code, tt.param)
+			if tt.name == "events_3.1_patch_as_plain_json" && (w.Header().Get("Accept-Patch") != mergePatchType || !strings.Contains(w.Body.String(), mergePatchType)) {
+				t.Errorf("the refusal does not name the right type: %v %s", w.Header(), w.Body)
+			}
+		})
+	}
+	t.Cleanup(func() { // after the parallel rows
+		if n := len(a.get("/api/events", token).page(t).Data); n != events {
+			t.Errorf("%d events, want the %d from before: a refusal changes nothing", n, events)
+		}
+	})
+}
+
+func TestResourceConditions(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
+	const path = "/api/resources/plan/p1"
+	old := a.put(path, token, `{"n":1}`).Header().Get("ETag")
+	current := a.put(path, token, `{"n":2}`).Header().Get("ETag")
+	put := func(path string, headers ...string) answer { return a.put(path, token, `{"n":2}`, headers...) }
+	tests := []struct {
+		name string
+		do   func() answer
+		want int
+	}{
+		{"If-Match_current", func() answer { return put(path, "If-Match", current) }, 200},
+		{"If-Match_one_of_several", func() answer { return put(path, "If-Match", `"x", `+current) }, 200},
+		{"If-Match_any", func() answer { return put(path, "If-Match", "*") }, 200},
+		{"If-Match_old", func() answer { return put(path, "If-Match", old) }, 412},
+		{"If-Match_weak_matches_nothing", func() answer { return put(path, "If-Match", "W/"+current) }, 412},
+		{"If-Match_on_nothing", func() answer { return put("/api/resources/plan/none", "If-Match", "*") }, 412},
+		{"If-None-Match_any_on_something", func() answer { return put(path, "If-None-Match", "*") }, 412},
+		{"If-None-Match_any_on_nothing", func() answer { return put("/api/resources/plan/p2", "If-None-Match", "*") }, 201},
+		{"If-None-Match_current", func() answer { return put(path, "If-None-Match", current) }, 412},
+		{"patch_If-Match_old", func() answer { return a.patch(path, token, `{"n":3}`, "If-Match", old) }, 412},
+		{"patch_of_nothing_is_404_first", func() answer { return a.patch("/api/resources/plan/none", token, `{}`, "If-Match", "*") }, 404},
+		{"delete_If-Match_old", func() answer { return a.request("DELETE", path, token, nil, "If-Match", old) }, 412},
+		{"action_If-Match_old", func() answer { return a.patch(path+"?action=renewed", token, `{}`, "If-Match", old) }, 412},
+	}
+	for _, tt := range tests {
+		t.Run("events_3.1_"+tt.name, func(t *testing.T) {
+			t.Parallel()
+			if w := tt.do(); w.Code != tt.want {
+				t.Errorf("answer = %d %s, want %d", w.Code, w.Body, tt.want)
+			}
+		})
+	}
+}
+
+func TestListResources(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
+	for _, id := range []string{"b", "a", "d", "c", "gone"} {
+		a.put("/api/resources/plan/"+id, token, `{}`)
+	}
+	a.put("/api/resources/planner/e", token, `{}`)
+	a.request("DELETE", "/api/resources/plan/gone", token, nil)
+	tests := []struct{ name, query, want string }{
+		{"by_id", "plan", `{"object":"list","data":[{"id":"a","object":"plan"},{"id":"b","object":"plan"},{"id":"c","object":"plan"},{"id":"d","object":"plan"}],"hasMore":false,"nextCursor":"d","previousCursor":"a"}`},
+		{"limit", "plan?limit=2", `{"object":"list","data":[{"id":"a","object":"plan"},{"id":"b","object":"plan"}],"hasMore":true,"nextCursor":"b","previousCursor":"a"}`},
+		{"after", "plan?limit=2&after=b", `{"object":"list","data":[{"id":"c","object":"plan"},{"id":"d","object":"plan"}],"hasMore":false,"nextCursor":"d","previousCursor":"c"}`},
+		{"after_no_resource", "plan?limit=1&after=bb", `{"object":"list","data":[{"id":"c","object":"plan"}],"hasMore":true,"nextCursor":"c","previousCursor":"c"}`},
+		{"empty_after_a_cursor", "plan?after=z", `{"object":"list","data":[],"hasMore":false,"nextCursor":"z","previousCursor":"z"}`},
+		{"empty", "invoice", `{"object":"list","data":[],"hasMore":false,"nextCursor":"","previousCursor":""}`},
+	}
+	for _, tt := range tests {
+		t.Run("events_3.1_list_"+tt.name, func(t *testing.T) {
+			t.Parallel()
+			if w := a.get("/api/resources/"+tt.query, token); w.Body.String() != tt.want {
+				t.Errorf("list = %s\nwant %s", w.Body, tt.want)
+			}
+		})
+	}
+}
+
+// Writers of one resource never lose a change: each event tells what it
+// replaced, and together they lead back to the beginning.
+func TestResourceChangesAtOnce(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
+	const path, writers = "/api/resources/plan/p1", 8
+	a.put(path, token, `{"n":0}`)
+	var wg sync.WaitGroup
+	for i := range writers {
+		wg.Go(func() {
+			for {
+				w := a.patch(path, token, `{"m`+string(rune('a'+i))+`":1}`)
+				if w.Code == http.StatusOK {
+					return
+				}
+				if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+					t.Errorf("patch = %d %s", w.Code, w.Body)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(a.get("/api/events?type=plan.updated", token).page(t).Data); n != writers {
+		t.Errorf("%d changes were recorded, want %d", n, writers)
+	}
+	if n := len(decodeObject(t, a.get(path, token).Body.Bytes())); n != writers+3 {
+		t.Errorf("the snapshot has %d members, want %d", n, writers+3)
+	}
+}
+
+func TestCardGuardModes(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[store.CardGuard]int{"": 400, store.CardGuardRefuse: 400, store.CardGuardWarn: 201, store.CardGuardOff: 201} {
+		t.Run("events_2.4_card_guard_"+string(mode), func(t *testing.T) {
+			t.Parallel()
+			a := newAPI(t, func(o *store.Options) { o.CardGuard = mode })
+			token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
+			if w := a.put("/api/resources/plan/p1", token, `{"n":"4242424242424242"}`); w.Code != want {
+				t.Errorf("put = %d %s, want %d", w.Code, w.Body, want)
+			}
+		})
+	}
+}
