@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -135,7 +136,8 @@ func asProblem(err error) *problem {
 		return tooLarge(tooLong.Limit)
 	case errors.As(err, &bad):
 		return invalidValue(bad)
-	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrBusy):
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrBusy), errors.Is(err, context.Canceled):
+		// A caller who left was withdrawn before anything began.
 		return temporarilyUnavailable(err)
 	case errors.Is(err, store.ErrNotFound):
 		return newProblem(http.StatusNotFound, "not_found", "There is no such thing here.").because(err)

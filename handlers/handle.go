@@ -161,7 +161,7 @@ func (s *Server) logRequest(r *http.Request, w *recorder, facts *requestFacts, t
 	switch {
 	case w.status >= 500 && w.status != http.StatusServiceUnavailable:
 		level = slog.LevelError
-	case w.status == http.StatusServiceUnavailable:
+	case w.status == http.StatusServiceUnavailable && r.Context().Err() == nil: // else the caller left; nothing is amiss
 		level = slog.LevelWarn
 	case strings.HasSuffix(r.URL.Path, "/healthz"), strings.HasSuffix(r.URL.Path, "/readyz"):
 		level = slog.LevelDebug

@@ -1,0 +1,335 @@
+package handlers_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/store/kv"
+)
+
+func TestTokenRefresh(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	t.Run("oauth_row_43_gives_two_new_tokens_and_leaves_the_old_access", func(t *testing.T) {
+		first := h.pair(t)
+		second := wantPair(t, h.token(t, h.refreshForm(first.RefreshToken)))
+		if second.AccessToken == first.AccessToken || second.RefreshToken == first.RefreshToken {
+			t.Error("a refresh gave an old token, want two new ones")
+		}
+		if !h.accessLives(t, first) || !h.accessLives(t, second) {
+			t.Error("an access token died of the refresh, want both alive")
+		}
+	})
+	t.Run("oauth_row_44_wrong_or_no_client_spends_nothing", func(t *testing.T) {
+		first := h.pair(t)
+		form := h.refreshForm(first.RefreshToken)
+		wantTokenError(t, h.token(t, with(form, "client_secret", "x")), http.StatusUnauthorized, "invalid_client")
+		wantTokenError(t, h.token(t, without(form, "client_id", "client_secret")), http.StatusUnauthorized, "invalid_client")
+		h.neverRefreshed(t, first)
+	})
+	t.Run("oauth_row_45_attack_14_another_client_spends_nothing", func(t *testing.T) {
+		other, sec := h.Client(t)
+		first := h.pair(t)
+		wantTokenError(t, h.token(t, as(h.refreshForm(first.RefreshToken), other, sec)), http.StatusBadRequest, "invalid_grant")
+		h.neverRefreshed(t, first)
+	})
+	t.Run("oauth_row_46_subset_for_the_access_token_alone", func(t *testing.T) {
+		first := h.pair(t, "scope", "events:read resources:read")
+		second := wantPair(t, h.token(t, with(h.refreshForm(first.RefreshToken), "scope", "resources:read")))
+		if second.Scope == nil || *second.Scope != "resources:read" {
+			t.Errorf("scope = %v, want resources:read", second.Scope)
+		}
+		wantError(t, h.api(t, second.AccessToken), http.StatusForbidden, "insufficient_scope")
+		third := wantPair(t, h.token(t, h.refreshForm(second.RefreshToken))) // oauth row 47
+		if third.Scope == nil || *third.Scope != "events:read resources:read" {
+			t.Errorf("oauth_row_47: scope = %v, want the original", third.Scope)
+		}
+	})
+	t.Run("oauth_row_46_attack_15_superset_spends_nothing", func(t *testing.T) {
+		first := h.pair(t, "scope", "resources:read")
+		for _, wider := range []string{"events:read", "events:read resources:read", "admin", "resources:read  resources:read"} {
+			wantTokenError(t, h.token(t, with(h.refreshForm(first.RefreshToken), "scope", wider)), http.StatusBadRequest, "invalid_scope")
+		}
+		wantPair(t, h.token(t, h.refreshForm(first.RefreshToken)))
+	})
+	t.Run("oauth_row_46_absent_is_the_original_null_too", func(t *testing.T) {
+		if second := wantPair(t, h.token(t, h.refreshForm(h.pair(t).RefreshToken))); second.Scope != nil {
+			t.Errorf("scope = %q, want null", *second.Scope)
+		}
+	})
+	t.Run("attack_16_tokens_of_another_kind", func(t *testing.T) {
+		first := h.pair(t)
+		for _, other := range []string{first.AccessToken, h.code(t), h.secret.Reveal(), "x", strings.Repeat("x", 10<<10),
+			first.RefreshToken + "x", first.RefreshToken[:len(first.RefreshToken)-1], " " + first.RefreshToken,
+			strings.Replace(first.AccessToken, "tollat_", "tollrt_", 1)} {
+			wantTokenError(t, h.token(t, h.refreshForm(other)), http.StatusBadRequest, "invalid_grant")
+		}
+		h.familyLives(t, first)
+	})
+}
+
+// neverRefreshed fails the test unless the pair's refresh token is unspent: its
+// successor's successor can be had, which a repeat would not allow.
+func (h *house) neverRefreshed(t testing.TB, p pair) {
+	t.Helper()
+	before := h.Count(t, 'r')
+	h.familyLives(t, p)
+	if made := h.Count(t, 'r') - before; made != 1 {
+		t.Errorf("%d refresh tokens were made, want one: the token had been spent", made)
+	}
+}
+
+// TestTokenRefreshTable is the table of DESIGN section 4 as a client sees it;
+// store.TestRotateRefresh walks its corners.
+func TestTokenRefreshTable(t *testing.T) {
+	t.Parallel()
+	refresh := func(t *testing.T, h *house, p pair) answer { return h.token(t, h.refreshForm(p.RefreshToken)) }
+	const grace = 30 * time.Second
+
+	t.Run("oauth_row_48_within_the_grace_the_identical_tokens_with_the_seconds_left", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		first := h.pair(t)
+		second := wantPair(t, refresh(t, h, first))
+		h.Clock.Advance(grace)
+		again := wantPair(t, refresh(t, h, first))
+		if again.AccessToken != second.AccessToken || again.RefreshToken != second.RefreshToken || again.ExpiresIn != 3570 {
+			t.Errorf("a retry gave expires_in %d and the same tokens: %t, want 3570 and true", again.ExpiresIn, again.AccessToken == second.AccessToken)
+		}
+	})
+	t.Run("oauth_row_48_another_scope_on_a_retry", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		first := h.pair(t)
+		second := wantPair(t, refresh(t, h, first))
+		wantTokenError(t, h.token(t, with(h.refreshForm(first.RefreshToken), "scope", "events:read")), http.StatusBadRequest, "invalid_scope")
+		h.familyLives(t, second)
+	})
+	t.Run("oauth_row_48_after_the_grace_a_lost_pair_is_replaced", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		first := h.pair(t)
+		lost := wantPair(t, refresh(t, h, first))
+		h.Clock.Advance(grace + time.Millisecond)
+		fresh := wantPair(t, refresh(t, h, first))
+		if h.accessLives(t, lost) || !h.accessLives(t, fresh) {
+			t.Error("the lost access token lives or the fresh one does not, want the reverse")
+		}
+		wantTokenError(t, refresh(t, h, lost), http.StatusBadRequest, "invalid_grant") // retired: revokes
+		h.familyIsDead(t, fresh)
+	})
+	t.Run("oauth_row_48_after_the_grace_a_used_pair_makes_it_a_theft", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		first := h.pair(t)
+		second := wantPair(t, refresh(t, h, first))
+		if !h.accessLives(t, second) {
+			t.Fatal("the access token is dead")
+		}
+		h.Clock.Advance(grace + time.Millisecond)
+		wantTokenError(t, refresh(t, h, first), http.StatusBadRequest, "invalid_grant")
+		h.familyIsDead(t, second)
+	})
+	t.Run("oauth_row_48_attack_13_chain_within_one_instant_then_the_first_again", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		first := h.pair(t)
+		second := wantPair(t, refresh(t, h, first))
+		third := wantPair(t, refresh(t, h, second))
+		wantTokenError(t, refresh(t, h, first), http.StatusBadRequest, "invalid_grant")
+		h.familyIsDead(t, second)
+		h.familyIsDead(t, third)
+	})
+	t.Run("oauth_row_49_idle_for_fourteen_days", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		first, other := h.pair(t), h.pair(t)
+		h.Clock.Advance(1_209_600*time.Second - time.Millisecond)
+		wantPair(t, refresh(t, h, first))
+		h.Clock.Advance(time.Millisecond)
+		wantTokenError(t, refresh(t, h, other), http.StatusBadRequest, "invalid_grant")
+	})
+	t.Run("oauth_row_49_a_year_after_the_authorization", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		p := h.pair(t)
+		for range 36 {
+			h.Clock.Advance(10 * 24 * time.Hour)
+			p = wantPair(t, refresh(t, h, p))
+		}
+		h.Clock.Advance(5 * 24 * time.Hour) // the 365th day
+		wantTokenError(t, refresh(t, h, p), http.StatusBadRequest, "invalid_grant")
+	})
+}
+
+func TestEndedPartiesLoseTheirTokens(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	cases := []struct {
+		name   string
+		end    func(h *house) error
+		revive func(h *house) error
+	}{
+		{"password_reset", func(h *house) error { _, err := h.SetPassword(ctx, "mara", "another long phrase"); return err }, nil},
+		{"user_disabled", func(h *house) error { _, err := h.DisableUser(ctx, "mara"); return err },
+			func(h *house) error { _, err := h.EnableUser(ctx, "mara"); return err }},
+		{"user_deleted", func(h *house) error { return h.DeleteUser(ctx, "mara") }, nil},
+		{"secret_rotated_with_revoke_tokens", func(h *house) (err error) {
+			_, h.secret, err = h.RotateClientSecret(ctx, h.client.ID, true)
+			return err
+		}, nil},
+		{"client_disabled", func(h *house) error { _, err := h.DisableClient(ctx, h.client.ID); return err },
+			func(h *house) error { _, err := h.EnableClient(ctx, h.client.ID); return err }},
+	}
+	for _, c := range cases {
+		t.Run("oauth_row_51_attack_77_"+c.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			p, code := h.pair(t), h.code(t)
+			if err := c.end(h); err != nil {
+				t.Fatal(err)
+			}
+			wantError(t, h.api(t, p.AccessToken), http.StatusUnauthorized, "invalid_token") // the very next request
+			if c.name != "client_disabled" {
+				wantTokenError(t, h.token(t, h.refreshForm(p.RefreshToken)), http.StatusBadRequest, "invalid_grant")
+			}
+			if c.revive == nil {
+				return
+			}
+			if err := c.revive(h); err != nil {
+				t.Fatal(err)
+			}
+			h.familyIsDead(t, p)
+			wantTokenError(t, h.token(t, h.codeForm(code)), http.StatusBadRequest, "invalid_grant")
+		})
+	}
+	t.Run("oauth_row_51_attack_77_client_deleted", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		p := h.pair(t)
+		if err := h.DeleteClient(ctx, h.client.ID); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, h.api(t, p.AccessToken), http.StatusUnauthorized, "invalid_token")
+		wantTokenError(t, h.token(t, h.refreshForm(p.RefreshToken)), http.StatusUnauthorized, "invalid_client")
+		other, sec := h.Client(t)
+		wantTokenError(t, h.token(t, as(h.refreshForm(p.RefreshToken), other, sec)), http.StatusBadRequest, "invalid_grant")
+	})
+	t.Run("attack_77_a_plain_rotation_of_the_secret_ends_nothing", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		p := h.pair(t)
+		old := h.secret
+		var err error
+		if _, h.secret, err = h.RotateClientSecret(ctx, h.client.ID, false); err != nil {
+			t.Fatal(err)
+		}
+		p = h.familyLives(t, p)
+		h.secret = old // both secrets live
+		h.familyLives(t, p)
+	})
+}
+
+func TestTokenFaults(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	p, code := h.pair(t), h.code(t)
+	forms := map[string]url.Values{"password": h.passwordForm(), "code": h.codeForm(code), "refresh": h.refreshForm(p.RefreshToken)}
+	wantUnavailable := func(t *testing.T, a answer) {
+		t.Helper()
+		wantTokenError(t, a, http.StatusServiceUnavailable, "temporarily_unavailable")
+		if a.Header.Get("Retry-After") == "" {
+			t.Error("Retry-After is missing")
+		}
+	}
+	t.Run("oauth_row_56_refused_before_the_commit_is_503_and_changes_nothing", func(t *testing.T) {
+		for name, form := range forms {
+			h.Faults.OnUpdate(func(func() error) error { return kv.ErrUnavailable })
+			a := h.token(t, form)
+			h.Faults.Mend()
+			t.Run(name, func(t *testing.T) { wantUnavailable(t, a) })
+		}
+		h.Faults.Break(kv.ErrUnavailable) // reads too
+		defer h.Faults.Mend()
+		wantUnavailable(t, h.token(t, forms["password"]))
+	})
+	t.Run("oauth_row_56_any_other_fault_is_500_without_detail", func(t *testing.T) {
+		for name, fault := range map[string]error{"damage": kv.ErrCorrupt, "unknown_outcome": kv.ErrUnknownOutcome, "any": errFault} {
+			h.Faults.Break(fault)
+			a := h.token(t, forms["refresh"])
+			h.Faults.Mend()
+			wantTokenError(t, a, http.StatusInternalServerError, "server_error")
+			if strings.Contains(a.body, fault.Error()) || strings.Contains(a.body, "goroutine") {
+				t.Errorf("%s: body = %s, want nothing of the fault in it", name, a.body)
+			}
+			if !strings.Contains(h.log.String(), fault.Error()) {
+				t.Errorf("%s: the log does not say what broke, want it to", name)
+			}
+		}
+	})
+	t.Run("oauth_row_56_after_all_that_nothing_was_spent", func(t *testing.T) {
+		h.unspent(t, code)
+		h.neverRefreshed(t, p)
+	})
+	t.Run("oauth_row_56_closing_is_503", func(t *testing.T) {
+		h := newHouse(t)
+		if err := h.DB.Close(); err != nil {
+			t.Fatal(err)
+		}
+		wantUnavailable(t, h.token(t, h.passwordForm()))
+	})
+	t.Run("attack_17_a_replay_that_cannot_be_written_is_503_and_revokes_the_next_time", func(t *testing.T) {
+		code := h.code(t)
+		p := wantPair(t, h.token(t, h.codeForm(code)))
+		h.Faults.OnUpdate(func(func() error) error { return kv.ErrUnavailable })
+		a := h.token(t, h.codeForm(code))
+		h.Faults.Mend()
+		wantUnavailable(t, a)
+		if !h.accessLives(t, p) {
+			t.Error("the family died of a revocation that was not written")
+		}
+		wantTokenError(t, h.token(t, h.codeForm(code)), http.StatusBadRequest, "invalid_grant")
+		h.familyIsDead(t, p)
+	})
+}
+
+// errFault is a fault that no part of tollhouse knows.
+var errFault = kvFault("disk on fire")
+
+type kvFault string
+
+func (f kvFault) Error() string { return string(f) }
+
+func TestTokenClientGoesAway(t *testing.T) {
+	t.Parallel()
+	for _, when := range []string{"before_the_commit", "after_the_commit"} {
+		t.Run("oauth_row_57_"+when+"_a_rotation_is_whole_or_not_at_all", func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			p := h.pair(t)
+			ctx, leave := context.WithCancel(context.Background())
+			h.Faults.OnUpdate(func(run func() error) error {
+				if when == "before_the_commit" {
+					leave()
+					return run()
+				}
+				defer leave()
+				return run()
+			})
+			a := h.token(t, h.refreshForm(p.RefreshToken), func(r *http.Request) { *r = *r.WithContext(ctx) })
+			h.Faults.Mend()
+			again := wantPair(t, h.token(t, h.refreshForm(p.RefreshToken)))
+			if a.StatusCode == http.StatusOK && wantPair(t, a) != again {
+				t.Error("the client that comes back gets another pair, want the one that was stored")
+			}
+			h.familyLives(t, again)
+			if strings.Contains(h.log.String(), `"level":"ERROR"`) {
+				t.Error("a client that left is logged as an error, want none: nothing broke here")
+			}
+		})
+	}
+}
