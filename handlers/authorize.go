@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"tollhouse/store"
@@ -63,7 +64,7 @@ func (s *Server) parseAuthRequest(ctx context.Context, query string) (authReques
 		refused = invalidRequest("The query holds a character that a URL may not hold.")
 	}
 	if refused != nil {
-		return authRequest{}, nil, refused.asPage(badRequestPage("The address that brought you here is damaged.", query))
+		return authRequest{}, nil, refused.asPage(badRequestPage("The address that brought you here is damaged."))
 	}
 	client, err := s.clientOf(ctx, p)
 	if err != nil {
@@ -86,7 +87,7 @@ func isControlOrSpace(r rune) bool { return r <= ' ' || r == 0x7f }
 func (s *Server) clientOf(ctx context.Context, p params) (store.Client, error) {
 	if p.repeated["client_id"] || !p.has("client_id") {
 		problem := invalidRequest("The parameter client_id must be given exactly once.").on("client_id")
-		return store.Client{}, problem.asPage(badRequestPage("The address that brought you here does not say, or says twice, which application sent you.", ""))
+		return store.Client{}, problem.asPage(badRequestPage("The address that brought you here does not say, or says twice, which application sent you."))
 	}
 	client, err := s.store.FindClient(ctx, p.value("client_id"))
 	if err == nil && client.DisabledAt.IsZero() {
@@ -110,7 +111,7 @@ func (s *Server) redirectURIOf(client store.Client, p params) (string, error) {
 	uri := p.value("redirect_uri")
 	if p.repeated["redirect_uri"] || uri == "" {
 		problem := invalidRequest("The parameter redirect_uri must be given exactly once.").on("redirect_uri")
-		return "", problem.asPage(badRequestPage("The application "+client.Name+" does not say, or says twice, where you should be sent back to.", ""))
+		return "", problem.asPage(badRequestPage("The application " + client.Name + " does not say, or says twice, where you should be sent back to."))
 	}
 	if client.RedirectsTo(uri) {
 		return uri, nil
@@ -188,7 +189,8 @@ func isNotBase64URL(r rune) bool {
 func withoutPrompt(query string) string {
 	var kept []string
 	for pair := range strings.SplitSeq(query, "&") {
-		if name, _, _ := strings.Cut(pair, "="); name != "prompt" {
+		name, _, _ := strings.Cut(pair, "=")
+		if decoded, err := url.QueryUnescape(name); err != nil || decoded != "prompt" {
 			kept = append(kept, pair)
 		}
 	}

@@ -24,7 +24,7 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) error {
 	if s.demo != nil {
 		props.Links = append([]views.Link{{Label: "Walk through a sign-in", Href: s.demoAuthorizePath(), Note: "sign in, allow or deny, and see what an application would get"}}, props.Links...)
 	}
-	pageHeaders(w, true, "")
+	pageHeaders(w, session != nil, "") // signed out it has no form
 	s.render(w, r, http.StatusOK, views.Home(props))
 	return nil
 }

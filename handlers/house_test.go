@@ -101,6 +101,16 @@ func (h *house) do(r *http.Request) answer {
 	return answer{Response: res, body: w.Body.String()}
 }
 
+// readAnswer reads a response that came over a connection.
+func readAnswer(t testing.TB, res *http.Response) answer {
+	t.Helper()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatalf("read the answer: %v", err)
+	}
+	return answer{Response: res, body: string(body)}
+}
+
 // request makes a request as a server reads one off the wire. target is a path
 // with its query.
 func (h *house) request(t testing.TB, method, target string, body io.Reader, change ...func(*http.Request)) *http.Request {

@@ -66,7 +66,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if refusal != nil {
-			return refusal.asPage(badRequestPage("The request that this sign-in was for is not sound any more.", ""))
+			return refusal.asPage(badRequestPage("The request that this sign-in was for is not sound any more."))
 		}
 		screen.request = &a
 	}

@@ -27,18 +27,16 @@ func (p *problem) asPage(text pageText) *problem {
 	return p
 }
 
-// badRequestPage is for a request that does not say what it must.
-func badRequestPage(message, query string) pageText {
-	text := pageText{
+// badRequestPage is for a request that does not say what it must. It shows
+// nothing of the query: anybody can write one, and its words would look like
+// ours (attack 50).
+func badRequestPage(message string) pageText {
+	return pageText{
 		title:        "This link does not fit together",
 		message:      message + " You did nothing wrong.",
 		next:         "Go back to the application and begin again; if it happens again, tell whoever runs it.",
 		forDeveloper: "Build the address with a URL library: client_id, redirect_uri and response_type=code, each once and percent-encoded.",
 	}
-	if query != "" {
-		text.details = []detail{{"query", query}}
-	}
-	return text
 }
 
 // page returns what every screen knows.
