@@ -89,7 +89,6 @@ A flag wins over its variable. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
 	flags.BoolVar(&p.quiet, "quiet", false, "print nothing but results and errors")
 	flags.BoolVar(&p.yes, "yes", false, "do not ask before deleting")
 	root.SetFlagErrorFunc(flagFault)
-	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help", Run: func(*cobra.Command, []string) {}})
 	root.AddCommand(p.devCommand(), p.serveCommand(), p.clientCommand(), p.userCommand(), p.accountCommand(),
 		p.eventCommand(), p.healthCommand(), p.versionCommand())
 	asGroup(root)

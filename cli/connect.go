@@ -62,7 +62,7 @@ func (p *program) connect(ctx context.Context, role string, n need) (*admin, err
 		p.note("there is no data in %s yet", dir)
 		return p.openAdmin(ctx, keepOptions{log: p.quietLog()}, nil)
 	}
-	if err := prepareDataDir(dir); err != nil {
+	if err := prepareDataDir(dir, exitNotAllowed); err != nil {
 		return nil, err
 	}
 	return p.connectDataDir(ctx, dir, role)

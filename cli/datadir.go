@@ -33,8 +33,9 @@ var generationForm = regexp.MustCompile(`^db-[0-9]{4}$`)
 
 // prepareDataDir makes dir, or checks that it may be used: that it is ours,
 // closed to others, and not another program's. It changes nothing in a
-// directory that it refuses.
-func prepareDataDir(dir string) error {
+// directory that it refuses. notOurs is the exit code when it belongs to another
+// user.
+func prepareDataDir(dir string, notOurs int) error {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return makeDataDir(dir)
@@ -45,16 +46,15 @@ func prepareDataDir(dir string) error {
 	if !info.IsDir() {
 		return fail(exitConfig, "name a directory with --data", "%s is not a directory", dir)
 	}
+	if owner, ours := ownedByUs(info); !ours {
+		return fail(notOurs, fmt.Sprintf("run tollhouse as that user, or give the directory to this one: chown -R %d %s", os.Geteuid(), quoteForShell(dir)),
+			"the data directory %s belongs to %s and not to us, %s", dir, userNamed(owner), userNamed(os.Geteuid()))
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return notAllowedOr(exitConfig, dir, err)
 	}
-	empty := isEmptyDir(entries)
-	if owner, ours := ownedByUs(info); !ours {
-		return fail(exitConfig, fmt.Sprintf("run tollhouse as that user, or give the directory to this one: chown -R %d %s", os.Geteuid(), quoteForShell(dir)),
-			"the data directory %s belongs to %s and not to us, %s", dir, userNamed(owner), userNamed(os.Geteuid()))
-	}
-	if err := closeDataDir(dir, info, empty); err != nil {
+	if err := closeDataDir(dir, info, isEmptyDir(entries)); err != nil {
 		return err
 	}
 	return refuseForeign(dir, entries)

@@ -31,9 +31,10 @@ func demo() *handlers.Demo {
 	}
 }
 
-// seedDemo makes the demo client and account with its history. The user comes
-// later (seedDemoUser): hashing a password takes longer than all else together.
-func seedDemo(ctx context.Context, s *store.Store) error {
+// seedDemo makes the demo client and account with its history, which ends at the
+// time given. The user comes later (seedDemoUser): hashing a password takes
+// longer than all else together.
+func seedDemo(ctx context.Context, s *store.Store, now time.Time) error {
 	sec, ok := secret.Parse(secret.ClientSecret, demoClientSecret)
 	if !ok {
 		panic("cli: the demo client secret is not one")
@@ -49,7 +50,7 @@ func seedDemo(ctx context.Context, s *store.Store) error {
 		return err
 	}
 	var refused []store.LineError
-	for _, line := range demoHistory(s.Now()) {
+	for _, line := range demoHistory(now) {
 		found, err := importer.Add(ctx, line, 0)
 		if err != nil {
 			return err

@@ -103,7 +103,11 @@ func (p *program) serveDemo(ctx context.Context, r *running, clock moment, socke
 	}
 	defer r.admin.Close()
 	r.build(handlers.Config{Key: key, Demo: demo()})
-	if err := seedDemo(ctx, r.keep.store); err != nil {
+	begin := clock.Time // exactly, so that a given clock gives the same events every time
+	if begin.IsZero() {
+		begin = r.keep.store.Now()
+	}
+	if err := seedDemo(ctx, r.keep.store, begin); err != nil {
 		return err
 	}
 	return r.serve(func() {

@@ -97,10 +97,10 @@ func (p *program) openLines(name string) (*lineCounter, func(), error) {
 type lineCounter struct {
 	r     io.Reader
 	bytes atomic.Int64
-	ends  atomic.Int64 // line ends
-	open  atomic.Bool  // there is something after the last line end
-	whole atomic.Bool  // the end was reached
-	err   error        // why it was not, set before the request fails
+	ends  atomic.Int64          // line ends
+	open  atomic.Bool           // there is something after the last line end
+	whole atomic.Bool           // the end was reached
+	err   atomic.Pointer[error] // why it was not
 }
 
 func (c *lineCounter) Read(b []byte) (int, error) {
@@ -114,7 +114,7 @@ func (c *lineCounter) Read(b []byte) (int, error) {
 	case errors.Is(err, io.EOF):
 		c.whole.Store(true)
 	case err != nil:
-		c.err = err
+		c.err.Store(&err)
 	}
 	return n, err
 }
@@ -178,8 +178,8 @@ func (p *program) importLines(ctx context.Context, a *admin, query url.Values, i
 
 // importBroke prefers the reason that lies on our side.
 func importBroke(in *lineCounter, err error) error {
-	if in.err != nil {
-		return fail(exitBadData, "what was recorded until then stays; mend the file and run it again", "the file cannot be read to its end: %w", in.err)
+	if unread := in.err.Load(); unread != nil {
+		return fail(exitBadData, "what was recorded until then stays; mend the file and run it again", "the file cannot be read to its end: %w", *unread)
 	}
 	return err
 }
@@ -283,7 +283,7 @@ func (p *program) eventExport() *cobra.Command {
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
 			return p.manage(ctx, "event export", needsData, func(a *admin) error {
-				answer, err := a.send(ctx, "GET", "/admin/events/export?"+accountQuery(account).Encode(), "", nil)
+				answer, err := a.send(ctx, "GET", "/admin/event-export?"+accountQuery(account).Encode(), "", nil)
 				if err != nil {
 					return err
 				}

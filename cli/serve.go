@@ -61,7 +61,7 @@ func (p *program) serve(c *cobra.Command, f serveFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := prepareDataDir(dir); err != nil {
+	if err := prepareDataDir(dir, exitConfig); err != nil {
 		return err
 	}
 	lock, err := p.lockForServe(c.Context(), dir)

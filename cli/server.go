@@ -81,6 +81,11 @@ func (f *serverFlags) parse(flags *pflag.FlagSet) (c serverConfig, err error) {
 	if c.cardGuard, err = store.ParseCardGuard(f.cardGuard); err != nil {
 		return c, usage("give refuse, warn or off", "--card-guard %q is not a mode", f.cardGuard)
 	}
+	for _, name := range []string{"access-ttl", "refresh-ttl", "code-ttl", "session-idle"} {
+		if ttl := flags.Lookup(name).Value.(*lifetime); time.Duration(*ttl) < time.Second {
+			return c, usage("give one second or more", "--%s %s is too short to be used", name, ttl)
+		}
+	}
 	c.lifetimes = store.DefaultLifetimes()
 	c.lifetimes.AccessToken, c.lifetimes.RefreshToken = time.Duration(f.accessTTL), time.Duration(f.refreshTTL)
 	c.lifetimes.Code, c.lifetimes.SessionIdle = time.Duration(f.codeTTL), time.Duration(f.sessionIdle)

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -55,7 +56,7 @@ func nameVariables(flags *pflag.FlagSet, infix string) {
 func (p *program) settle(c *cobra.Command, _ []string) error {
 	set := map[string]string{}
 	for _, pair := range p.environ {
-		if name, value, ok := strings.Cut(pair, "="); ok && strings.HasPrefix(name, variablePrefix) {
+		if name, value, _ := strings.Cut(pair, "="); value != "" && strings.HasPrefix(name, variablePrefix) {
 			set[name] = value
 		}
 	}
@@ -63,7 +64,7 @@ func (p *program) settle(c *cobra.Command, _ []string) error {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		name := variableOf(f)
 		value := set[name]
-		if f.Changed || name == "" || value == "" || wrong != nil {
+		if f.Changed || value == "" || wrong != nil {
 			return
 		}
 		if err := setFlag(c.Flags(), f, value); err != nil {
@@ -95,15 +96,15 @@ func setFlag(flags *pflag.FlagSet, f *pflag.Flag, value string) error {
 // no more than that: container links set such names by themselves.
 func (p *program) warnOfUnknown(root *cobra.Command, set map[string]string) {
 	known := map[string]bool{}
-	everyFlag(root, func(f *pflag.Flag) { known[variableOf(f)] = true })
-	for _, pair := range p.environ {
-		name, _, _ := strings.Cut(pair, "=")
-		if _, ours := set[name]; !ours || known[name] {
+	everyFlag(root, func(f *pflag.Flag) { known[strings.TrimPrefix(variableOf(f), variablePrefix)] = true })
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		rest := strings.TrimPrefix(name, variablePrefix)
+		if known[rest] {
 			continue
 		}
 		near := ""
-		if nearest, ok := spelling.Nearest(name, maps.Keys(known)); ok {
-			near = fmt.Sprintf("; did you mean %s?", nearest)
+		if nearest, ok := spelling.Nearest(rest, maps.Keys(known)); ok {
+			near = fmt.Sprintf("; did you mean %s%s?", variablePrefix, nearest)
 		}
 		p.note("warning: the variable %s is not a setting%s", name, near)
 	}

@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain lets this test binary be tollhouse when it is called so: scripts and
+// tests then run real processes without another build.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"tollhouse": func() { os.Exit(Main(os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)) },
+	})
+}
+
+// TestScript runs the transcripts that say what a command prints, where, and
+// with which exit code. Each begins with the reason for it.
+func TestScript(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{Dir: "testdata/script", Cmds: scriptCommands, Setup: closedWork})
+}
+
+// TestManage runs every transcript of a command that manages twice: beside a
+// server, and without one. They must not be able to tell.
+func TestManage(t *testing.T) {
+	t.Parallel()
+	withData := func(env *testscript.Env) string {
+		dir := filepath.Join(env.WorkDir, "data")
+		env.Setenv("TOLLHOUSE_DATA", dir)
+		return dir
+	}
+	t.Run("server_down", func(t *testing.T) {
+		t.Parallel()
+		testscript.Run(t, testscript.Params{Dir: "testdata/manage", Cmds: scriptCommands, Setup: func(env *testscript.Env) error {
+			withData(env)
+			return closedWork(env)
+		}})
+	})
+	t.Run("server_up", func(t *testing.T) {
+		t.Parallel()
+		testscript.Run(t, testscript.Params{Dir: "testdata/manage", Cmds: scriptCommands, Setup: func(env *testscript.Env) error {
+			s, err := startProcess("", nil, "serve", "--data", withData(env), "--listen", "127.0.0.1:0")
+			if err != nil {
+				return err
+			}
+			env.Defer(func() { s.end() })
+			return closedWork(env)
+		}})
+	})
+}
+
+// closedWork closes the script's directory to others, as a home is: it is made
+// under the test's umask.
+func closedWork(env *testscript.Env) error { return os.Chmod(env.WorkDir, 0o700) }
+
+// process is a running tollhouse that has said that it is ready.
+type process struct {
+	cmd    *exec.Cmd
+	ready  map[string]any
+	stderr *strings.Builder
+	ended  chan error
+}
+
+const startMax = 20 * time.Second // a server is ready in hundredths of one
+
+// startProcess starts a server and reads its ready line.
+func startProcess(dir string, environ []string, args ...string) (*process, error) {
+	s := &process{cmd: exec.Command("tollhouse", args...), stderr: &strings.Builder{}, ended: make(chan error, 1)}
+	s.cmd.Dir, s.cmd.Env = dir, append(os.Environ(), environ...)
+	s.cmd.Stderr = s.stderr
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	lines := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(out).ReadString('\n')
+		lines <- line
+		s.ended <- s.cmd.Wait()
+	}()
+	select {
+	case line := <-lines:
+		if err := json.Unmarshal([]byte(line), &s.ready); err != nil {
+			err = errors.Join(err, <-s.ended)
+			return nil, fmt.Errorf("ready line %q: %w; standard error: %s", line, err, s.stderr)
+		}
+		return s, nil
+	case <-time.After(startMax):
+		_ = s.cmd.Process.Kill()
+		return nil, fmt.Errorf("not ready in %s", startMax)
+	}
+}
+
+// end stops the process as an operator does and returns its exit code.
+func (s *process) end() int {
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	<-s.ended
+	return s.cmd.ProcessState.ExitCode()
+}
+
+func (s *process) text(member string) string {
+	text, _ := s.ready[member].(string)
+	return text
+}
+
+// start starts a server for a test, and ends it with the test.
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	s, err := startProcess("", nil, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if s.cmd.ProcessState == nil {
+			s.end()
+		}
+	})
+	return s
+}
+
+// run runs a command to its end.
+func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs strings.Builder
+	cmd := exec.Command("tollhouse", args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// scriptCommands are the words that transcripts have beyond testscript's own.
+var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
+	"exits": scriptExits,
+	"take":  scriptTake,
+	"start": scriptStart,
+	"fetch": scriptFetch,
+	"mode":  scriptMode,
+}
+
+// scriptExits is "exits CODE tollhouse …": the exact exit code.
+func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND [ARGS]")
+	}
+	code := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		code = exit.ExitCode()
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
+// scriptTake is "take MEMBER VARIABLE": a member of the JSON on standard output.
+func scriptTake(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: take MEMBER VARIABLE")
+	}
+	var object map[string]any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &object))
+	value, ok := object[args[0]].(string)
+	if !ok {
+		ts.Fatalf("standard output has no text %s", args[0])
+	}
+	ts.Setenv(args[1], value)
+}
+
+// scriptStart is "start dev|serve …": a server that ends with the script. It
+// sets URL, SOCKET and PID, and writes the ready line to the file ready.
+func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
+	s, err := startProcess(ts.MkAbs("."), []string{"TMPDIR=" + ts.Getenv("TMPDIR"), "TOLLHOUSE_DATA=" + ts.Getenv("TOLLHOUSE_DATA")}, args...)
+	ts.Check(err)
+	ts.Defer(func() { s.end() })
+	line, err := json.Marshal(s.ready)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs("ready"), line, 0o600))
+	ts.Setenv("URL", s.text("url"))
+	ts.Setenv("SOCKET", s.text("admin_socket"))
+	ts.Setenv("ADDRESS", strings.TrimPrefix(s.text("url"), "http://"))
+	ts.Setenv("PID", strconv.Itoa(s.cmd.Process.Pid))
+}
+
+// scriptFetch is "fetch STATUS URL": the status of an address.
+func scriptFetch(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: fetch STATUS URL")
+	}
+	answer, err := http.Get(args[1])
+	ts.Check(err)
+	ts.Check(answer.Body.Close())
+	if strconv.Itoa(answer.StatusCode) != args[0] {
+		ts.Fatalf("status %d, want %s", answer.StatusCode, args[0])
+	}
+}
+
+// scriptMode is "mode 0600 FILE": a file's permissions.
+func scriptMode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: mode MODE FILE")
+	}
+	info, err := os.Lstat(ts.MkAbs(args[1]))
+	ts.Check(err)
+	if got := fmt.Sprintf("%04o", info.Mode().Perm()); got != args[0] {
+		ts.Fatalf("%s has mode %s, want %s", args[1], got, args[0])
+	}
+}
