@@ -1,0 +1,253 @@
+package badgerkv
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"tollhouse/store/kv"
+)
+
+func TestReopen(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "made", "on", "the", "way")
+	db := mustOpen(t, Options{Dir: dir})
+	put(t, db, "a", "1", "b", "2")
+	put(t, db, "a", "3")
+	left := crash(t, dir)
+	mustClose(t, db)
+
+	for name, dir := range map[string]string{"closed": dir, "killed": left} {
+		again := mustOpen(t, Options{Dir: dir})
+		wantValue(t, again, "a", "3")
+		wantValue(t, again, "b", "2")
+		put(t, again, "b", name)
+		wantValue(t, again, "b", name)
+	}
+}
+
+// TestDeletedLastIsNotBehind compacts a store whose newest writes are deletes:
+// Badger then drops these, and with them its own highest version.
+func TestDeletedLastIsNotBehind(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	db := mustOpen(t, Options{Dir: dir})
+	for i := range 50 {
+		put(t, db, fmt.Sprint("key", i), noise("value", 2000))
+	}
+	mustClose(t, db)
+	db = mustOpen(t, Options{Dir: dir})
+	for i := range 50 {
+		err := db.Update(t.Context(), func(tx kv.Txn) error { return tx.Delete([]byte(fmt.Sprint("key", i))) })
+		if err != nil {
+			t.Fatalf("Update() = %v, want nil", err)
+		}
+	}
+	mustClose(t, db)
+	db = mustOpen(t, Options{Dir: dir})
+	if err := db.engine.Flatten(compactors); err != nil {
+		t.Fatalf("Flatten() = %v, want nil", err)
+	}
+	mustClose(t, db)
+	wantAbsent(t, mustOpen(t, Options{Dir: dir}), "key0")
+}
+
+func TestCutLogIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	db := mustOpen(t, Options{Dir: dir})
+	for i := range 20 {
+		put(t, db, fmt.Sprint("key", i), noise("value", 500))
+	}
+	left := crash(t, dir)
+	logs, err := filepath.Glob(filepath.Join(left, "*.mem"))
+	if err != nil || len(logs) != 1 {
+		t.Fatalf("logs = %q, %v, want one", logs, err)
+	}
+	if err := os.Truncate(logs[0], 6000); err != nil {
+		t.Fatal(err)
+	}
+
+	for range 2 { // the refusal does not change the stamp
+		_, err = Open(Options{Dir: left})
+		var behind *BehindError
+		if !errors.As(err, &behind) || behind.Stamped != 20 || behind.Found >= 20 || behind.Found == 0 {
+			t.Fatalf("Open(cut log) = %v, want a BehindError with 20 stamped and fewer found", err)
+		}
+	}
+	if want := fmt.Sprintf("the last %d commits are lost", behindBy(err)); !strings.Contains(err.Error(), want) {
+		t.Errorf("%q does not say %q", err, want)
+	}
+
+	// The cure that its hint names.
+	if err := os.Remove(stampPath(left)); err != nil {
+		t.Fatal(err)
+	}
+	again := mustOpen(t, Options{Dir: left})
+	wantAbsent(t, again, "key19")
+	put(t, again, "key19", "again")
+}
+
+func behindBy(err error) uint64 {
+	var behind *BehindError
+	errors.As(err, &behind)
+	return behind.Stamped - behind.Found
+}
+
+func TestDamagedStampIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	mustClose(t, mustOpen(t, Options{Dir: dir}))
+	good, err := os.ReadFile(stampPath(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := bytes.Clone(good)
+	flipped[9] ^= 1
+	for name, content := range map[string][]byte{"empty": nil, "short": good[:20], "flipped": flipped, "foreign": []byte("not a stamp of ours, at all.")} {
+		if err := os.WriteFile(stampPath(dir), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var behind *BehindError
+		if _, err := Open(Options{Dir: dir}); !errors.As(err, &behind) || behind.Damage == "" {
+			t.Errorf("Open(%s stamp) = %v, want a BehindError about the stamp", name, err)
+		}
+	}
+}
+
+func TestWrongClockIsRefused(t *testing.T) {
+	t.Parallel()
+	written := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	dir := t.TempDir()
+	at := func(wall time.Time) Options {
+		return Options{Dir: dir, wall: func() time.Time { return wall }}
+	}
+	cases := []struct {
+		name    string
+		wall    time.Time
+		refused bool
+	}{
+		{"the same", written, false},
+		{"60 s behind", written.Add(-60 * time.Second), false},
+		{"61 s behind", written.Add(-61 * time.Second), true},
+		{"1970", time.Unix(0, 0), true},
+		{"400 days ahead", written.AddDate(0, 0, 400), false},
+		{"401 days ahead", written.AddDate(0, 0, 401), true},
+	}
+	for _, c := range cases {
+		opts := at(written)
+		opts.AcceptClock = true
+		mustClose(t, mustOpen(t, opts))
+
+		db, err := Open(at(c.wall))
+		var clock *ClockError
+		if errors.As(err, &clock) != c.refused || (!c.refused && err != nil) {
+			t.Errorf("%s: Open() = %v, want refused %t", c.name, err, c.refused)
+		}
+		if err == nil {
+			mustClose(t, db)
+			continue
+		}
+		if !strings.Contains(clock.Error(), "2030-01-02T03:04:05Z") || !strings.Contains(clock.Hint(), "--accept-clock") {
+			t.Errorf("%s: %q, hint %q: want both times and the cure", c.name, clock, clock.Hint())
+		}
+		opts = at(c.wall)
+		opts.AcceptClock = true
+		mustClose(t, mustOpen(t, opts))
+		mustClose(t, mustOpen(t, at(c.wall))) // once is enough
+	}
+}
+
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	var free atomic.Uint64
+	free.Store(math.MaxUint64)
+	space := func(string) (uint64, error) { return free.Load(), nil }
+
+	t.Run("at_open_nothing_is_touched", func(t *testing.T) {
+		dir := t.TempDir()
+		_, err := Open(Options{Dir: dir, FreeSpace: func(string) (uint64, error) { return freeSpaceMin - 1, nil }})
+		var disk *DiskError
+		if !errors.As(err, &disk) || !strings.Contains(disk.Hint(), "96 MiB") {
+			t.Errorf("Open(full disk) = %v, want a DiskError that names the need", err)
+		}
+		if files, _ := os.ReadDir(dir); len(files) != 0 {
+			t.Errorf("Open(full disk) left %v", files)
+		}
+	})
+	t.Run("later_writes_are_refused_and_come_back", func(t *testing.T) {
+		db := mustOpen(t, Options{Dir: t.TempDir(), FreeSpace: space})
+		put(t, db, "a", "1")
+		free.Store(freeSpaceMin - 1)
+		ran := false
+		err := db.Update(t.Context(), func(tx kv.Txn) error { ran = true; return setAll(tx, "a", "2") })
+		if !errors.Is(err, kv.ErrUnavailable) || ran {
+			t.Errorf("Update(full disk) = %v, ran %t; want ErrUnavailable, not run", err, ran)
+		}
+		wantValue(t, db, "a", "1")
+		free.Store(freeSpaceMin)
+		put(t, db, "a", "2")
+		wantValue(t, db, "a", "2")
+	})
+	t.Run("the_system_is_asked", func(t *testing.T) {
+		if n, err := freeSpace(t.TempDir()); err != nil || n == 0 {
+			t.Errorf("freeSpace() = %d, %v, want more than 0", n, err)
+		}
+	})
+}
+
+func TestOpenRefusals(t *testing.T) {
+	t.Parallel()
+	t.Run("directory_is_a_file", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var disk *DiskError
+		if _, err := Open(Options{Dir: path}); !errors.As(err, &disk) {
+			t.Errorf("Open(a file) = %v, want a DiskError", err)
+		}
+	})
+	t.Run("open_already", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		db := mustOpen(t, Options{Dir: dir})
+		put(t, db, "a", "1")
+		if _, err := Open(Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), dir) {
+			t.Errorf("Open(open already) = %v, want an error that names the directory", err)
+		}
+		put(t, db, "a", "2")
+		wantValue(t, db, "a", "2")
+	})
+}
+
+// TestValuesStayOutOfTheValueLog stores the largest values, and finds none of
+// them in the log that serves damage silently.
+func TestValuesStayOutOfTheValueLog(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	db := mustOpen(t, Options{Dir: dir})
+	value := noise("largest", kv.ValueSizeMax)
+	put(t, db, "a", value)
+	left := crash(t, dir)
+	logs, err := filepath.Glob(filepath.Join(left, "*.vlog"))
+	if err != nil || len(logs) != 1 {
+		t.Fatalf("value logs = %q, %v, want one", logs, err)
+	}
+	content, err := os.ReadFile(logs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(content, []byte(value[:64])) {
+		t.Error("a value lies in the value log")
+	}
+	wantValue(t, mustOpen(t, Options{Dir: left}), "a", value)
+}
