@@ -39,22 +39,29 @@ const publicURL = "https://pay.example"
 func newHouse(t testing.TB, change ...func(*handlers.Config)) *house {
 	t.Helper()
 	h := &house{Fixture: storetest.New(t), log: &journal{}, account: "acct_larkspur"}
-	at, err := url.Parse(publicURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := handlers.Config{
-		Store: h.Store, Key: h.Key, PublicURL: at, Version: "test",
-		Log: slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	}
-	for _, f := range change {
-		f(&config)
-	}
-	s := handlers.New(config)
-	h.public, h.issuer = s.Public(), s.Issuer()
+	h.open(h.Store, change...)
 	h.client, h.secret = h.Client(t)
 	h.user = h.User(t, "mara", h.account)
 	return h
+}
+
+// open puts the router over a store.
+func (h *house) open(s *store.Store, change ...func(*handlers.Config)) {
+	config := handlers.Config{
+		Store: s, Key: h.Key, Version: "test",
+		Log: slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	for _, f := range append([]func(*handlers.Config){at(publicURL)}, change...) {
+		f(&config)
+	}
+	server := handlers.New(config)
+	h.public, h.issuer = server.Public(), server.Issuer()
+}
+
+// restart puts a new router over the same engine and key, as a new process does.
+func (h *house) restart(t testing.TB) {
+	t.Helper()
+	h.open(h.Reopened(t))
 }
 
 // at sets the public URL.

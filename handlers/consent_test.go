@@ -1,0 +1,312 @@
+package handlers_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+)
+
+func TestConsent(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	t.Run("oauth_row_79_says_who_asks_for_what_and_where_it_leads", func(t *testing.T) {
+		if _, err := h.CreateAccount(context.Background(), "acct_named", "Larkspur & Daughters"); err != nil {
+			t.Fatal(err)
+		}
+		b := h.signedIn(t, h.User(t, "nils", "acct_named"))
+		page := b.get(t, h.authURL("scope", "events:read"))
+		text := words(t, page)
+		for _, want := range []string{"Allow Larkspur Bookkeeping", "Signed in as nils", "Larkspur & Daughters", "app.example", "Read the events of your account"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the page says %q, want %q in it", text, want)
+			}
+		}
+		if strings.Contains(text, "Create, change and delete") {
+			t.Error("the page lists what was not asked for")
+		}
+	})
+	t.Run("oauth_row_80_82_allow_sends_one_code_by_303", func(t *testing.T) {
+		b := h.signedIn(t, h.user)
+		before := h.Count(t, 'k')
+		a := b.submit(t, b.get(t, h.authURL()), "decision", "allow")
+		to := callback(t, a, http.StatusSeeOther)
+		if code := to.Query()["code"]; len(code) != 1 || !strings.HasPrefix(a.Header.Get("Location"), storetest.CallbackURI+"?") {
+			t.Errorf("Location = %q, want one code at the redirect URI", a.Header.Get("Location"))
+		}
+		if n := h.Count(t, 'k') - before; n != 1 {
+			t.Errorf("%d codes were made, want one", n)
+		}
+	})
+	t.Run("oauth_row_81_82_deny_stores_no_code", func(t *testing.T) {
+		b := h.signedIn(t, h.user)
+		before := h.Count(t, 'k')
+		q := callback(t, b.submit(t, b.get(t, h.authURL("state", "s")), "decision", "deny"), http.StatusSeeOther).Query()
+		if q.Get("error") != "access_denied" || q.Get("error_description") == "" || q.Get("state") != "s" || q.Get("iss") != h.issuer || q.Has("code") {
+			t.Errorf("%v, want access_denied with description, state and iss", q)
+		}
+		if n := h.Count(t, 'k') - before; n != 0 {
+			t.Errorf("%d codes were made, want none", n)
+		}
+	})
+	t.Run("oauth_row_87_GET_never_mints", func(t *testing.T) {
+		b := h.signedIn(t, h.user)
+		before := h.CountAll(t)
+		page := b.get(t, h.authURL())
+		ticket := formOn(t, page).fields.Get("ticket")
+		b.get(t, h.authURL(), header("Sec-Purpose", "prefetch"))
+		b.get(t, h.authURL()+"&decision=allow&ticket="+ticket)
+		wantError(t, b.get(t, "/consent?decision=allow&ticket="+ticket), http.StatusMethodNotAllowed, "invalid_request")
+		if n := h.CountAll(t) - before; n != 0 {
+			t.Errorf("GET wrote %d records, want none", n)
+		}
+	})
+	t.Run("oauth_row_95_is_asked_each_time", func(t *testing.T) {
+		b := h.signedIn(t, h.user)
+		for range 2 {
+			page := b.get(t, h.authURL())
+			if !strings.Contains(words(t, page), "Allow Larkspur Bookkeeping") {
+				t.Fatal("the question was not asked")
+			}
+			callback(t, b.submit(t, page, "decision", "allow"), http.StatusSeeOther)
+		}
+	})
+	t.Run("decision_23_not_you_leads_to_a_sign_in_for_the_same_request", func(t *testing.T) {
+		b := h.signedIn(t, h.user)
+		page := b.get(t, h.authURL("state", "s"))
+		var notYou string
+		for n := range parsePage(t, page).Descendants() {
+			if n.Data == "a" && strings.Contains(attribute(n, "href"), "prompt=login") {
+				notYou = attribute(n, "href")
+			}
+		}
+		if page = b.get(t, notYou); !strings.Contains(words(t, page), "Password") || !strings.Contains(formOn(t, page).fields.Get("query"), "state=s") {
+			t.Errorf("%s leads to %q, want a sign-in for the same request", notYou, words(t, page))
+		}
+	})
+}
+
+func TestConsentForgery(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	nils := h.User(t, "nils", h.account)
+	b := h.signedIn(t, h.user)
+	page := b.get(t, h.authURL())
+	ticket := formOn(t, page).fields.Get("ticket")
+	allow := url.Values{"ticket": {ticket}, "decision": {"allow"}}
+	elsewhere := h.signedIn(t, h.user)
+	cases := []struct {
+		name   string
+		status int
+		send   func(t *testing.T) answer
+	}{
+		{"oauth_row_83_without_a_ticket", 403, func(t *testing.T) answer { return b.post(t, "/consent", without(allow, "ticket")) }},
+		{"oauth_row_83_attack_39_not_signed_in", 403, func(t *testing.T) answer { return h.browser(t).post(t, "/consent", allow) }},
+		{"oauth_row_83_attack_39_another_sign_in_of_the_same_user", 403, func(t *testing.T) answer { return elsewhere.post(t, "/consent", allow) }},
+		{"oauth_row_85_attack_39_another_user", 403, func(t *testing.T) answer { return h.signedIn(t, nils).post(t, "/consent", allow) }},
+		{"oauth_row_84_from_another_site", 403, func(t *testing.T) answer { return b.post(t, "/consent", allow, header("Sec-Fetch-Site", "cross-site")) }},
+		{"attack_39_bent_by_one_character", 400, func(t *testing.T) answer { return b.post(t, "/consent", with(allow, "ticket", bend(ticket))) }},
+		{"attack_39_cut_short", 400, func(t *testing.T) answer { return b.post(t, "/consent", with(allow, "ticket", ticket[:len(ticket)-4])) }},
+		{"attack_39_padded", 400, func(t *testing.T) answer { return b.post(t, "/consent", with(allow, "ticket", ticket+"==")) }},
+		{"attack_39_garbage", 400, func(t *testing.T) answer { return b.post(t, "/consent", with(allow, "ticket", "x")) }},
+		{"oauth_row_97_sealed_by_another_key", 400, func(t *testing.T) answer {
+			return b.post(t, "/consent", with(allow, "ticket", secret.NewKey().Seal("consent ticket", []byte("{}"))))
+		}},
+		{"attack_39_sealed_by_our_key_for_something_else", 400, func(t *testing.T) answer {
+			return b.post(t, "/consent", with(allow, "ticket", h.Key.Seal("device", []byte("{}"))))
+		}},
+		{"no_decision", 400, func(t *testing.T) answer { return b.post(t, "/consent", without(allow, "decision")) }},
+		{"another_decision", 400, func(t *testing.T) answer { return b.post(t, "/consent", with(allow, "decision", "maybe")) }},
+		{"two_decisions", 400, func(t *testing.T) answer {
+			return b.send(t, "POST", "/consent", strings.NewReader(allow.Encode()+"&decision=deny"), header("Content-Type", formType))
+		}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			wantErrorPage(t, c.send(t), c.status)
+			if n := h.Count(t, 'k') + h.Count(t, 'd'); n != 0 {
+				t.Errorf("%d codes and decisions are kept, want none", n)
+			}
+		})
+	}
+	t.Run("attack_39_after_all_that_the_ticket_is_still_its_owners", func(t *testing.T) {
+		callback(t, b.post(t, "/consent", allow), http.StatusSeeOther)
+	})
+}
+
+// bend changes one character in the middle of a sealed text.
+func bend(sealed string) string {
+	i := len(sealed) / 2
+	c := byte('A')
+	if sealed[i] == c {
+		c = 'B'
+	}
+	return sealed[:i] + string(c) + sealed[i+1:]
+}
+
+func TestConsentIsDecidedOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	b := h.signedIn(t, h.user)
+	for _, order := range [][2]string{{"allow", "allow"}, {"deny", "allow"}, {"allow", "deny"}} {
+		t.Run("oauth_row_86_attack_39_44_"+order[0]+"_back_"+order[1], func(t *testing.T) {
+			page := b.get(t, h.authURL())
+			callback(t, b.submit(t, page, "decision", order[0]), http.StatusSeeOther)
+			before := h.CountAll(t)
+			a := b.submit(t, page, "decision", order[1])
+			wantPage400(t, a)
+			if n := h.CountAll(t) - before; n != 0 {
+				t.Errorf("the second answer wrote %d records, want none", n)
+			}
+		})
+	}
+	t.Run("oauth_row_86_in_parallel_one_code", func(t *testing.T) {
+		form := formOn(t, b.get(t, h.authURL())).fields
+		before, sent := h.Count(t, 'k'), 0
+		answers := h.together(t, 16, func() answer {
+			r := h.request(t, "POST", "/consent", strings.NewReader(with(form, "decision", "allow").Encode()), header("Content-Type", formType))
+			r.AddCookie(&http.Cookie{Name: sessionCookie, Value: b.cookie(sessionCookie)})
+			return h.do(r)
+		})
+		for _, a := range answers {
+			if a.StatusCode == http.StatusSeeOther {
+				sent++
+			}
+		}
+		if n := h.Count(t, 'k') - before; n != 1 || sent != 1 {
+			t.Errorf("%d codes were made and %d sent, want one", n, sent)
+		}
+	})
+}
+
+func TestConsentHoldsWhatItShowed(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	other, _ := h.Client(t, redirectingTo("https://evil.example/cb"))
+	b := h.signedIn(t, h.user)
+	t.Run("attack_42_43_other_fields_change_nothing", func(t *testing.T) {
+		page := b.get(t, h.authURL("scope", "events:read", "state", "s"))
+		a := b.submit(t, page, "decision", "allow", "client_id", other.ID, "redirect_uri", "https://evil.example/cb", "scope", "resources:write",
+			"state", "x", "query", "client_id="+other.ID, "user", "nils")
+		to := callback(t, a, http.StatusSeeOther)
+		if to.Host != "app.example" || to.Query().Get("state") != "s" {
+			t.Errorf("Location = %q, want what the ticket seals", to)
+		}
+		if p := wantPair(t, h.token(t, h.codeForm(to.Query().Get("code")))); p.Scope == nil || *p.Scope != "events:read" {
+			t.Errorf("scope = %v, want events:read", p.Scope)
+		}
+	})
+	t.Run("attack_42_the_request_in_the_sign_in_form_swapped_for_another_clients", func(t *testing.T) {
+		b := h.browser(t)
+		swapped := strings.TrimPrefix(h.authURL("client_id", other.ID, "redirect_uri", "https://evil.example/cb"), authPath+"?")
+		a := b.submit(t, b.get(t, h.authURL()), append([]string{"query", swapped}, rightPassword...)...)
+		if text := words(t, b.follow(t, a)); !strings.Contains(text, "evil.example") {
+			t.Errorf("the consent screen says %q, want it to show where the swapped request leads", text)
+		}
+	})
+	t.Run("oauth_row_97_an_unsound_request_in_a_sound_ticket", func(t *testing.T) {
+		narrowed, _ := h.Client(t)
+		page := b.get(t, h.authURL("client_id", narrowed.ID, "scope", "resources:write"))
+		scopes := []string{"events:read"}
+		if _, err := h.UpdateClient(context.Background(), narrowed.ID, store.ClientChange{Scopes: &scopes}); err != nil {
+			t.Fatal(err)
+		}
+		wantPage400(t, b.submit(t, page, "decision", "allow"))
+		uris := []string{"https://app.example/moved"}
+		page = b.get(t, h.authURL("client_id", narrowed.ID))
+		if _, err := h.UpdateClient(context.Background(), narrowed.ID, store.ClientChange{RedirectURIs: &uris}); err != nil {
+			t.Fatal(err)
+		}
+		wantPage400(t, b.submit(t, page, "decision", "allow"))
+	})
+}
+
+func TestConsentOverTime(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	ended := map[string]func(h *house) error{
+		"user_disabled":  func(h *house) error { _, err := h.DisableUser(ctx, "mara"); return err },
+		"password_reset": func(h *house) error { _, err := h.SetPassword(ctx, "mara", "another long phrase"); return err },
+		"user_deleted":   func(h *house) error { return h.DeleteUser(ctx, "mara") },
+	}
+	for name, end := range ended {
+		t.Run("oauth_row_96_"+name+"_before_allow", func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			b := h.signedIn(t, h.user)
+			page := b.get(t, h.authURL())
+			if err := end(h); err != nil {
+				t.Fatal(err)
+			}
+			wantErrorPage(t, b.submit(t, page, "decision", "allow"), http.StatusForbidden)
+			if n := h.Count(t, 'k'); n != 0 {
+				t.Errorf("%d codes were made, want none", n)
+			}
+		})
+	}
+	t.Run("client_disabled_before_allow", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		b := h.signedIn(t, h.user)
+		page := b.get(t, h.authURL())
+		if _, err := h.DisableClient(ctx, h.client.ID); err != nil {
+			t.Fatal(err)
+		}
+		wantPage400(t, b.submit(t, page, "decision", "allow"))
+	})
+	t.Run("oauth_row_97_after_thirty_minutes_start_again", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		b := h.signedIn(t, h.user)
+		early, late := b.get(t, h.authURL()), b.get(t, h.authURL())
+		h.Clock.Advance(30*time.Minute - time.Millisecond)
+		callback(t, b.submit(t, early, "decision", "allow"), http.StatusSeeOther)
+		h.Clock.Advance(time.Millisecond)
+		a := b.submit(t, late, "decision", "allow")
+		wantPage400(t, a)
+		if !strings.Contains(words(t, a), "start again from the application") {
+			t.Errorf("the page says %q, want it to say to start again from the application", words(t, a))
+		}
+	})
+	t.Run("oauth_row_97_a_decided_ticket_stays_decided_until_it_ends", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		b := h.signedIn(t, h.user)
+		page := b.get(t, h.authURL())
+		callback(t, b.submit(t, page, "decision", "allow"), http.StatusSeeOther)
+		h.Clock.Advance(30*time.Minute - time.Millisecond)
+		wantPage400(t, b.submit(t, page, "decision", "allow"))
+		h.Clock.Advance(time.Millisecond)
+		wantPage400(t, b.submit(t, page, "decision", "allow"))
+		if n := h.Count(t, 'k'); n != 1 {
+			t.Errorf("%d codes are kept, want one", n)
+		}
+	})
+	t.Run("oauth_row_97_a_restart_with_the_same_key_does_not_matter", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		b := h.signedIn(t, h.user)
+		page := b.get(t, h.authURL())
+		h.restart(t)
+		callback(t, b.submit(t, page, "decision", "allow"), http.StatusSeeOther)
+	})
+	t.Run("oauth_row_56_a_store_that_refuses_leaves_the_question_open", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		b := h.signedIn(t, h.user)
+		page := b.get(t, h.authURL())
+		for _, decision := range []string{"allow", "deny"} {
+			h.Faults.OnUpdate(func(func() error) error { return store.ErrUnavailable })
+			a := b.submit(t, page, "decision", decision)
+			h.Faults.Mend()
+			wantErrorPage(t, a, http.StatusServiceUnavailable)
+		}
+		callback(t, b.submit(t, page, "decision", "allow"), http.StatusSeeOther)
+	})
+}
