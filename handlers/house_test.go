@@ -25,6 +25,7 @@ import (
 // whose clock the test turns, with a client, a user and a log that is kept.
 type house struct {
 	*storetest.Fixture
+	server  *handlers.Server
 	public  http.Handler
 	issuer  string
 	log     *journal
@@ -54,8 +55,8 @@ func (h *house) open(s *store.Store, change ...func(*handlers.Config)) {
 	for _, f := range append([]func(*handlers.Config){at(publicURL)}, change...) {
 		f(&config)
 	}
-	server := handlers.New(config)
-	h.public, h.issuer = server.Public(), server.Issuer()
+	h.server = handlers.New(config)
+	h.public, h.issuer = h.server.Public(), h.server.Issuer()
 }
 
 // restart puts a new router over the same engine and key, as a new process does.
