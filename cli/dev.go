@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -58,7 +59,7 @@ func (p *program) dev(c *cobra.Command, f serverFlags, clock moment) error {
 	}
 	defer removeSocketDir()
 	r := &running{log: log, config: config, fatal: make(chan error, 1)}
-	return p.serveDemo(c.Context(), r, clock, socket)
+	return p.serveDemo(c.Context(), r, clock, socket, c.Flags().Changed("listen"))
 }
 
 // devSocket returns where dev's admin socket lies: where it was asked for, or
@@ -84,8 +85,22 @@ func runningFrom(t moment) func() time.Time {
 	return func() time.Time { return t.Add(time.Since(started)) }
 }
 
-func (p *program) serveDemo(ctx context.Context, r *running, clock moment, socket string) (err error) {
-	if r.listeners, err = listenAll(r.config.listen); err != nil {
+// demoAddress is where dev listens for a person, when that port is free: the
+// lines of the README can then be pasted as they stand. Scripts get a free port
+// each time, so that many instances never meet.
+const demoAddress = "127.0.0.1:8655"
+
+func (p *program) listenForDemo(addrs []string, given bool) ([]net.Listener, error) {
+	if !given && !p.json && isTerminal(p.stdout) {
+		if listeners, err := listenAll([]string{demoAddress}); err == nil {
+			return listeners, nil
+		}
+	}
+	return listenAll(addrs)
+}
+
+func (p *program) serveDemo(ctx context.Context, r *running, clock moment, socket string, listenGiven bool) (err error) {
+	if r.listeners, err = p.listenForDemo(r.config.listen, listenGiven); err != nil {
 		return err
 	}
 	defer closeAll(r.listeners)
