@@ -1,0 +1,302 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestRace is the promise of lock and socket: commands that race each other and
+// a server that is just starting all do what they were asked.
+func TestRace(t *testing.T) {
+	t.Parallel()
+	const rounds, commands = 3, 8
+	for round := range rounds {
+		t.Run(fmt.Sprintf("appliance_8_commands_and_a_starting_server_%d", round), func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "data")
+			var all sync.WaitGroup
+			for i := range commands {
+				all.Go(func() {
+					name := fmt.Sprintf("acct_%d", i)
+					if _, stderr, code := run(t, "account", "create", name, "--data", dir); code != exitOK {
+						t.Errorf("account create %s: exit %d: %s", name, code, stderr)
+					}
+				})
+			}
+			s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
+			all.Wait()
+			listed, stderr, code := run(t, "account", "list", "--data", dir, "--json")
+			if code != exitOK || strings.Count(listed, "\n") != commands {
+				t.Errorf("account list = exit %d, %q, %s; want all %d accounts", code, listed, stderr, commands)
+			}
+			if code := s.end(); code != exitOK {
+				t.Errorf("the server ended with %d, want 0: %s", code, s.stderr)
+			}
+		})
+	}
+}
+
+// slowRequest begins a request that the server cannot answer before more of it
+// comes, and returns the connection once the server has begun to work on it.
+func slowRequest(t *testing.T, s *process) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.text("url"), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	body := "grant_type=password"
+	// Go asks for the body only when the handler reads it: then it is in flight.
+	fmt.Fprintf(conn, "POST /oauth/v2/token HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", len(body))
+	answers := bufio.NewReader(conn)
+	line, err := answers.ReadString('\n')
+	if err != nil || !strings.Contains(line, "100 Continue") {
+		t.Fatalf("first line %q, %v; want 100 Continue", line, err)
+	}
+	if _, err := answers.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	return conn, answers
+}
+
+// untilRefused waits until nobody accepts connections at the server's address.
+func untilRefused(t *testing.T, s *process) {
+	t.Helper()
+	for begun := time.Now(); time.Since(begun) < startMax; {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.text("url"), "http://"))
+		if err != nil {
+			return
+		}
+		_ = conn.Close()
+	}
+	t.Fatal("the server still accepts connections")
+}
+
+func TestStop(t *testing.T) {
+	t.Parallel()
+	t.Run("appliance_sigterm_drains_what_is_in_flight", func(t *testing.T) {
+		t.Parallel()
+		dir := filepath.Join(t.TempDir(), "data")
+		s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
+		conn, answers := slowRequest(t, s)
+		if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		untilRefused(t, s)
+		// While it drains it says that it is not ready, to whoever still asks.
+		if _, stderr, code := run(t, "health", "--data", dir); code != exitFailed || !strings.Contains(stderr, "not ready") {
+			t.Errorf("health while draining = exit %d, %s; want 1 and not ready", code, stderr)
+		}
+		fmt.Fprint(conn, "grant_type=password")
+		answer, err := http.ReadResponse(answers, nil)
+		if err != nil || answer.StatusCode != http.StatusUnauthorized {
+			t.Errorf("the request in flight got %v, %v; want its answer, 401", answer, err)
+		}
+		if <-s.ended; s.cmd.ProcessState.ExitCode() != exitOK {
+			t.Errorf("exit %d, want 0: %s", s.cmd.ProcessState.ExitCode(), s.stderr)
+		}
+		if _, err := os.Lstat(filepath.Join(dir, socketName)); err == nil {
+			t.Error("the admin socket is still there")
+		}
+		if _, stderr, code := run(t, "account", "create", "after", "--data", dir); code != exitOK {
+			t.Errorf("a command after the stop: exit %d, %s", code, stderr)
+		}
+	})
+	t.Run("appliance_second_signal_forces", func(t *testing.T) {
+		t.Parallel()
+		s := start(t, "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0")
+		slowRequest(t, s)
+		for range 2 {
+			if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			untilRefused(t, s)
+		}
+		if <-s.ended; s.cmd.ProcessState.ExitCode() != exitInterrupted {
+			t.Errorf("exit %d, want %d: %s", s.cmd.ProcessState.ExitCode(), exitInterrupted, s.stderr)
+		}
+	})
+	t.Run("dev_leaves_nothing_behind", func(t *testing.T) {
+		t.Parallel()
+		tmp := t.TempDir()
+		s, err := startProcess("", []string{"TMPDIR=" + tmp}, "dev")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code := s.end(); code != exitOK {
+			t.Errorf("exit %d, want 0: %s", code, s.stderr)
+		}
+		if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+	})
+	t.Run("killed_server_leaves_a_socket_and_a_lock_that_hinder_nobody", func(t *testing.T) {
+		t.Parallel()
+		dir := filepath.Join(t.TempDir(), "data")
+		s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
+		if err := s.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		<-s.ended
+		if _, err := os.Lstat(filepath.Join(dir, socketName)); err != nil {
+			t.Fatalf("the killed server's socket: %v", err)
+		}
+		if _, stderr, code := run(t, "account", "create", "acct_down", "--data", dir); code != exitOK {
+			t.Errorf("a command after the kill: exit %d, %s", code, stderr)
+		}
+		again := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
+		if out, stderr, code := run(t, "account", "list", "--data", dir, "--json"); code != exitOK || !strings.Contains(out, "acct_down") {
+			t.Errorf("account list on the new server: exit %d, %q, %s", code, out, stderr)
+		}
+		again.end()
+	})
+}
+
+// TestReadyLine holds the line to its form, and to its time with the margin that
+// STYLE allows for figures.
+func TestReadyLine(t *testing.T) {
+	t.Parallel()
+	members := func(line string) (names []string) {
+		d := json.NewDecoder(strings.NewReader(line))
+		if _, err := d.Token(); err != nil {
+			t.Fatal(err)
+		}
+		for d.More() {
+			name, err := d.Token()
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, name.(string))
+			var value json.RawMessage
+			if err := d.Decode(&value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return names
+	}
+	readyOf := func(t *testing.T, args ...string) string {
+		cmd := exec.Command("tollhouse", args...)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(out).ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Process.Signal(os.Interrupt)
+		rest, _ := io.ReadAll(out)
+		if err := cmd.Wait(); err != nil || len(rest) > 0 {
+			t.Errorf("after an interrupt: %v, and more output: %q", err, rest)
+		}
+		return line
+	}
+	const common = "ready url listen admin_socket version pid"
+	t.Run("design_5_serve", func(t *testing.T) {
+		t.Parallel()
+		line := readyOf(t, "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0")
+		if got := strings.Join(members(line), " "); got != common {
+			t.Errorf("members %s, want %s", got, common)
+		}
+	})
+	t.Run("design_5_dev", func(t *testing.T) {
+		t.Parallel()
+		line := readyOf(t, "dev")
+		if got, want := strings.Join(members(line), " "), common+" client_id client_secret redirect_uri username password account"; got != want {
+			t.Errorf("members %s, want %s", got, want)
+		}
+	})
+	t.Run("dev_within_twenty_times_100ms", func(t *testing.T) {
+		t.Parallel()
+		begun := time.Now()
+		readyOf(t, "dev")
+		if took := time.Since(begun); took > 20*100*time.Millisecond {
+			t.Errorf("ready line and stop after %s", took)
+		}
+	})
+}
+
+// TestDevAnswers: what the ready line promises works with it, the first sign-in
+// waits for the demo user, and a short access token life needs no second flag.
+func TestDevAnswers(t *testing.T) {
+	t.Parallel()
+	s := start(t, "dev", "--access-ttl", "5s")
+	answer, err := http.PostForm(s.text("url")+"/oauth/v2/token", map[string][]string{
+		"grant_type": {"password"}, "client_id": {s.text("client_id")}, "client_secret": {s.text("client_secret")},
+		"username": {s.text("username")}, "password": {s.text("password")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var token struct {
+		AccessToken string `json:"access_token"`
+		ExpiresIn   int    `json:"expires_in"`
+	}
+	if err := json.NewDecoder(answer.Body).Decode(&token); err != nil || token.ExpiresIn != 5 {
+		t.Fatalf("token = %+v, %v; want one for 5 seconds", token, err)
+	}
+	r, err := http.NewRequestWithContext(context.Background(), "GET", s.text("url")+"/api/events?type=account.autoupdate", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token.AccessToken)
+	listed, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listed.Body.Close()
+	var page struct {
+		Data []struct {
+			Owner string `json:"owner"`
+		} `json:"data"`
+	}
+	if err := json.NewDecoder(listed.Body).Decode(&page); err != nil || len(page.Data) != 2 || page.Data[0].Owner != demoAccount {
+		t.Errorf("events = %+v, %v; want the two of the demo's history", page, err)
+	}
+}
+
+// TestSecretsStayOut: no secret of a run is in what its server logged.
+func TestSecretsStayOut(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
+	file := filepath.Join(t.TempDir(), "password")
+	const password = "canary in a coal mine"
+	if err := os.WriteFile(file, []byte(password), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := run(t, "user", "create", "odile", "--data", dir, "--password-file", file); code != exitOK {
+		t.Fatalf("user create: exit %d, %s", code, stderr)
+	}
+	out, stderr, code := run(t, "client", "create", "--name", "Till", "--redirect-uri", "https://app.example/cb", "--data", dir, "--json")
+	if code != exitOK {
+		t.Fatalf("client create: exit %d, %s", code, stderr)
+	}
+	var made clientShown
+	if err := json.Unmarshal([]byte(out), &made); err != nil {
+		t.Fatal(err)
+	}
+	s.end()
+	for _, canary := range []string{password, made.ClientSecret, "odile"} {
+		if canary == "" || strings.Contains(s.stderr.String(), canary) {
+			t.Errorf("the log holds %q:\n%s", canary, s.stderr)
+		}
+	}
+}
