@@ -77,15 +77,19 @@ func writeEvent(tx kv.Txn, d *draft, p Position, id string) error {
 // when its action is deleted. It returns the event as on the wire. The account
 // is made when it does not exist. Errors: *InvalidError, *snapshot.Error.
 func (s *Store) RecordEvent(ctx context.Context, e NewEvent) ([]byte, error) {
-	if err := errors.Join(checkAccountID(e.Owner), s.checkEvent(ctx, &e)); err != nil {
+	if err := checkAccountID(e.Owner); err != nil {
 		return nil, err
 	}
-	d, err := newDraft(&e)
+	object, err := s.checkEvent(ctx, &e)
+	if err != nil {
+		return nil, err
+	}
+	d, err := newDraft(&e, object)
 	if err != nil {
 		return nil, err
 	}
 	kind, action, _ := strings.Cut(e.Type, ".")
-	state := resourceRecord{removed: action == "deleted", json: e.Object.Append(nil)}
+	state := resourceRecord{removed: action == "deleted", json: object}
 	now, tail := s.Now(), secret.NewTail()
 	var wire []byte
 	err = s.db.Update(ctx, func(tx kv.Txn) error {
@@ -112,8 +116,25 @@ func (s *Store) RecordEvent(ctx context.Context, e NewEvent) ([]byte, error) {
 const labelSizeMax = 320
 
 // checkEvent holds an event that somebody composed to the specification's form,
-// and puts its snapshot in order.
-func (s *Store) checkEvent(ctx context.Context, e *NewEvent) error {
+// puts its snapshot in order, and returns that encoded.
+func (s *Store) checkEvent(ctx context.Context, e *NewEvent) ([]byte, error) {
+	if err := checkLabels(e); err != nil {
+		return nil, err
+	}
+	kind, _, _ := strings.Cut(e.Type, ".")
+	if err := completeObject(e, kind); err != nil {
+		return nil, err
+	}
+	if err := s.guard(ctx, e.Owner, kind, e.Object); err != nil {
+		return nil, underEventData(err, "object")
+	}
+	if err := s.guard(ctx, e.Owner, kind, e.Previous); err != nil {
+		return nil, underEventData(err, "previousAttributes")
+	}
+	return encodeSnapshot(e.Object)
+}
+
+func checkLabels(e *NewEvent) error {
 	if !IsEventType(e.Type) {
 		return invalid("type", "use a type such as customer.updated", "type must be <resource_kind>.<action> in lower-case letters, digits and _")
 	}
@@ -126,14 +147,7 @@ func (s *Store) checkEvent(ctx context.Context, e *NewEvent) error {
 	if len(e.Location) > labelSizeMax {
 		return invalid("location", "give a short name", "location has more than %d bytes", labelSizeMax)
 	}
-	kind, _, _ := strings.Cut(e.Type, ".")
-	if err := completeObject(e, kind); err != nil {
-		return err
-	}
-	if err := s.guard(ctx, e.Owner, kind, e.Object); err != nil {
-		return underEventData(err, "object")
-	}
-	return underEventData(s.guard(ctx, e.Owner, kind, e.Previous), "previousAttributes")
+	return nil
 }
 
 // completeObject checks the id and object of a snapshot that came with its
@@ -160,14 +174,17 @@ func completeObject(e *NewEvent, kind string) error {
 		}
 	}
 	e.Object = snapshot.ObjectOf(members...)
-	return checkSnapshotSize(e.Object)
+	return nil
 }
 
-func checkSnapshotSize(v snapshot.Value) error {
-	if size := len(v.Append(nil)); size > snapshot.SizeMax {
-		return &snapshot.Error{Fault: snapshot.TooLarge, Reason: fmt.Sprintf("the snapshot has %d bytes, more than %d", size, snapshot.SizeMax)}
+// encodeSnapshot returns a snapshot as it is kept. Errors: *snapshot.Error with
+// TooLarge.
+func encodeSnapshot(v snapshot.Value) ([]byte, error) {
+	b := v.Append(make([]byte, 0, 512))
+	if len(b) > snapshot.SizeMax {
+		return nil, &snapshot.Error{Fault: snapshot.TooLarge, Reason: fmt.Sprintf("the snapshot has %d bytes, more than %d", len(b), snapshot.SizeMax)}
 	}
-	return nil
+	return b, nil
 }
 
 // underEventData makes a path within a snapshot one within its event.

@@ -43,25 +43,27 @@ type draft struct {
 
 const (
 	eventOpening = `{"id":"`
+	eventEnding  = `},"createdAt":`
 	// eventIDSizeMax and createdAtSizeMax are what place adds to a draft.
 	eventIDSizeMax   = 64
 	createdAtSizeMax = 11
 )
 
-// newDraft encodes e. Errors: *snapshot.Error with TooLarge.
-func newDraft(e *NewEvent) (*draft, error) {
-	b := make([]byte, 0, 1024)
+// newDraft encodes e, whose snapshot is encoded already. Errors: *snapshot.Error
+// with TooLarge.
+func newDraft(e *NewEvent, object []byte) (*draft, error) {
+	b := make([]byte, 0, len(object)+512)
 	for _, member := range [...]struct{ name, value string }{
 		{`","owner":`, e.Owner}, {`,"resource":`, e.Resource}, {`,"source":`, e.Source},
 		{`,"location":`, e.Location}, {`,"type":`, e.Type},
 	} {
 		b = snapshot.AppendString(append(b, member.name...), member.value)
 	}
-	b = e.Object.Append(append(b, `,"eventData":{"object":`...))
+	b = append(append(b, `,"eventData":{"object":`...), object...)
 	if e.Previous.Sort() == snapshot.Object {
 		b = e.Previous.Append(append(b, `,"previousAttributes":`...))
 	}
-	b = append(b, `},"createdAt":`...)
+	b = append(b, eventEnding...)
 	if size := len(eventOpening) + eventIDSizeMax + len(b) + createdAtSizeMax + 1; size > eventSizeMax {
 		return nil, &snapshot.Error{Fault: snapshot.TooLarge, Reason: fmt.Sprintf("the event of this change would have %d bytes, more than %d", size, eventSizeMax)}
 	}
@@ -80,15 +82,21 @@ func (d *draft) appendWire(b []byte, id string, createdAt int64) []byte {
 	return append(b, '}')
 }
 
-// wireOf returns the JSON in an event's stored value.
+// wireOf returns the JSON in an event's stored value. It looks at both ends: the
+// engine's checksum vouches for what lies between.
 func wireOf(v []byte) ([]byte, error) {
 	if len(v) == 0 || v[0] != eventRecord {
 		return nil, fmt.Errorf("%w: event record: its version is unknown", kv.ErrCorrupt)
 	}
-	if wire := v[1:]; bytes.HasPrefix(wire, []byte(eventOpening)) && wire[len(wire)-1] == '}' {
-		return wire, nil
+	wire, closed := bytes.CutSuffix(v[1:], []byte("}"))
+	digits := 0
+	for digits < min(createdAtSizeMax, len(wire)) && wire[len(wire)-1-digits] >= '0' && wire[len(wire)-1-digits] <= '9' {
+		digits++
 	}
-	return nil, fmt.Errorf("%w: event record: it holds no event", kv.ErrCorrupt)
+	if !closed || digits == 0 || !bytes.HasPrefix(wire, []byte(eventOpening)) || !bytes.HasSuffix(wire[:len(wire)-digits], []byte(eventEnding)) {
+		return nil, fmt.Errorf("%w: event record: it holds no event", kv.ErrCorrupt)
+	}
+	return v[1:], nil
 }
 
 // eventHead is what an account's log says of itself. The zero head is that of

@@ -178,28 +178,30 @@ func (im *Importer) parse(ctx context.Context, line []byte, l *importLine) error
 		return invalid("createdAt", "give seconds since 1970, in UTC", "createdAt is missing")
 	}
 	defer func() { im.places.took(e.CreatedAt, l.place) }()
-	if err := im.checkLine(ctx, e); err != nil {
+	object, err := im.checkLine(ctx, e)
+	if err != nil {
 		return err
 	}
-	if l.draft, err = newDraft(&e.NewEvent); err != nil {
+	if l.draft, err = newDraft(&e.NewEvent, object); err != nil {
 		return err
 	}
 	var action string
 	l.kind, action, _ = strings.Cut(e.Type, ".")
 	l.createdAt, l.removes = e.CreatedAt, action == "deleted"
 	if !l.removes {
-		l.snapshot = e.Object.Append(nil)
+		l.snapshot = object
 	}
 	return im.place(e, l)
 }
 
-// checkLine fills in what a line may leave out, and checks the rest.
-func (im *Importer) checkLine(ctx context.Context, e *eventLine) error {
+// checkLine fills in what a line may leave out, checks the rest, and returns
+// its snapshot encoded.
+func (im *Importer) checkLine(ctx context.Context, e *eventLine) ([]byte, error) {
 	if err := e.complete(im.account, "import"); err != nil {
-		return err
+		return nil, err
 	}
 	if now := im.store.Now(); e.CreatedAt > now.Add(aheadMax).Unix() {
-		return invalid("createdAt", "check the clock of both machines", "createdAt lies in the future: here it is %d", now.Unix())
+		return nil, invalid("createdAt", "check the clock of both machines", "createdAt lies in the future: here it is %d", now.Unix())
 	}
 	return im.store.checkEvent(ctx, &e.NewEvent)
 }

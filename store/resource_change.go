@@ -162,10 +162,17 @@ func (s *Store) tryChange(ctx context.Context, c ResourceChange, next func(befor
 	if !differs && c.Action == "" {
 		return Changed{Resource: Resource{Kind: c.Kind, ID: c.ID, Event: rec.eventID(), JSON: rec.json}}, nil
 	}
-	if err := checkSnapshotSize(st.after); err != nil && !st.remove {
+	to := resourceRecord{removed: st.remove, json: rec.json}
+	if !st.remove {
+		if to.json, err = encodeSnapshot(st.after); err != nil {
+			return Changed{}, err
+		}
+	}
+	d, err := newDraft(e, to.json)
+	if err != nil {
 		return Changed{}, err
 	}
-	return s.commitChange(ctx, c, rec, st, e)
+	return s.commitChange(ctx, c, rec, to, d)
 }
 
 // event returns the event that tells of a step, and whether there is anything
@@ -190,15 +197,12 @@ func (c ResourceChange) event(before snapshot.Value, exists bool, st step) (*New
 	return e, differs
 }
 
-func (s *Store) commitChange(ctx context.Context, c ResourceChange, from resourceRecord, st step, e *NewEvent) (Changed, error) {
-	d, err := newDraft(e)
-	if err != nil {
-		return Changed{}, err
-	}
-	to := resourceRecord{removed: st.remove, json: st.after.Append(nil)}
+// commitChange takes a resource from one state to the next, with the event of it,
+// unless another change came first.
+func (s *Store) commitChange(ctx context.Context, c ResourceChange, from, to resourceRecord, d *draft) (Changed, error) {
 	now, tail := s.Now(), secret.NewTail()
 	var place Position
-	err = s.db.Update(ctx, func(tx kv.Txn) error {
+	err := s.db.Update(ctx, func(tx kv.Txn) error {
 		current, err := readResource(tx, c.Owner, c.Kind, c.ID)
 		if err != nil {
 			return err

@@ -179,13 +179,21 @@ func (v Value) String() string { return string(v.Append(nil)) }
 
 const hexDigits = "0123456789abcdef"
 
+// plain are the bytes that stand for themselves in a JSON string.
+var plain = func() (set [256]bool) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		set[c] = !strings.ContainsRune(`"\<>&`, c)
+	}
+	return set
+}()
+
 // AppendString appends text, which must be valid UTF-8, as a JSON string.
 func AppendString(b []byte, text string) []byte {
 	b = append(b, '"')
 	start := 0
 	for i := 0; i < len(text); {
 		c := text[i]
-		if c >= ' ' && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&' && c < utf8.RuneSelf {
+		if plain[c] {
 			i++
 			continue
 		}
