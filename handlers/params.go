@@ -23,6 +23,7 @@ const (
 type params struct {
 	values   map[string]string
 	repeated map[string]bool
+	count    int
 }
 
 // value returns a parameter, or "" when it is absent.
@@ -41,7 +42,7 @@ func (p *params) add(name, value string) *problem {
 	if p.values == nil {
 		p.values, p.repeated = map[string]string{}, map[string]bool{}
 	}
-	if len(p.values) >= paramCountMax {
+	if p.count++; p.count > paramCountMax {
 		return invalidRequest("The request has more than %d parameters.", paramCountMax)
 	}
 	if !isText(name) || !isText(value) {

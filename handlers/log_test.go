@@ -1,0 +1,114 @@
+package handlers_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"tollhouse/store"
+	"tollhouse/store/storetest"
+)
+
+// TestLogHoldsNoSecret walks every flow, right and wrong, and then looks in the
+// log for each secret that was in play (oauth row 126, attack 91).
+func TestLogHoldsNoSecret(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	secrets := map[string]string{
+		"password": storetest.Password, "wrong password": "kanarienvogel-password", "client secret": h.secret.Reveal(),
+		"wrong client secret": "kanarienvogel-secret", "state": "kanarienvogel-state", "username": "kanarienvogel-user",
+		"query": "kanarienvogel-query", "header": "kanarienvogel-header", "path": "kanarienvogel-path", "host": "kanarienvogel.example",
+		"method": "KANARIENVOGEL", "token": "kanarienvogel-token", "agent": "kanarienvogel-agent", "verifier": verifier,
+	}
+	agent := header("User-Agent", secrets["agent"])
+
+	b := h.browser(t)
+	page := b.get(t, h.authURL("state", secrets["state"], "code_challenge", challenge, "code_challenge_method", "S256"), agent)
+	secrets["form token"], secrets["form cookie"] = formOn(t, page).fields.Get("form_token"), b.cookie("__Host-tollhouse_form")
+	b.submit(t, page, "username", secrets["username"], "password", secrets["wrong password"])
+	page = b.follow(t, b.submit(t, page, rightPassword...))
+	secrets["session"], secrets["ticket"] = b.cookie(sessionCookie), formOn(t, page).fields.Get("ticket")
+	code := callback(t, b.submit(t, page, "decision", "allow"), http.StatusSeeOther).Query().Get("code")
+	b.submit(t, page, "decision", "allow")
+	secrets["code"] = code
+
+	proof := with(h.codeForm(code), "code_verifier", verifier)
+	h.token(t, with(proof, "code_verifier", secrets["token"]))
+	p := wantPair(t, h.token(t, proof))
+	q := wantPair(t, h.token(t, h.refreshForm(p.RefreshToken)))
+	secrets["access token"], secrets["refresh token"], secrets["second access"], secrets["second refresh"] = p.AccessToken, p.RefreshToken, q.AccessToken, q.RefreshToken
+	h.token(t, with(h.refreshForm(secrets["token"]), "client_secret", secrets["wrong client secret"]))
+	h.token(t, with(h.passwordForm(), "username", secrets["username"]), basic(h.client.ID, secrets["wrong client secret"]))
+	h.token(t, with(h.passwordForm(), "password", secrets["wrong password"], "scope", secrets["query"]))
+	h.tokenBody(t, "application/json", `{"password":"`+secrets["wrong password"])
+	h.do(h.request(t, "POST", tokenPath+"?client_secret="+secrets["wrong client secret"], nil))
+	h.api(t, p.AccessToken, agent)
+	h.api(t, secrets["token"])
+	h.get(t, apiPath+"?access_token="+q.AccessToken+"&type="+secrets["query"])
+	h.get(t, "/"+secrets["path"]+"?"+secrets["query"])
+	h.get(t, "/", func(r *http.Request) { r.Host = secrets["host"] })
+	h.get(t, "/", header("X-Forwarded-For", secrets["header"]), header("Referer", secrets["header"]), header("X-Request-Id", secrets["header"]))
+	h.do(h.request(t, secrets["method"], "/", nil))
+	h.get(t, h.authURL("client_id", secrets["query"], "redirect_uri", "https://"+secrets["host"]))
+	for _, fault := range []error{store.ErrUnavailable, store.ErrCorrupt, store.ErrUnknownOutcome, errFault} {
+		h.Faults.Break(fault)
+		h.token(t, h.refreshForm(q.RefreshToken))
+		h.api(t, q.AccessToken)
+		b.get(t, h.authURL("state", secrets["state"]))
+		h.Faults.Mend()
+	}
+	h.Faults.OnUpdate(func(func() error) error { panic("a mistake of our own") })
+	broken := h.token(t, h.refreshForm(q.RefreshToken))
+	h.Faults.Mend()
+	wantTokenError(t, broken, http.StatusInternalServerError, "server_error")
+	wantTokenError(t, h.token(t, with(proof, "redirect_uri", storetest.CallbackURI)), http.StatusBadRequest, "invalid_grant")
+
+	log := h.log.String()
+	for name, secret := range secrets {
+		t.Run("oauth_row_126_attack_91_"+strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			if secret == "" {
+				t.Fatal("the walk never had this secret")
+			}
+			for _, form := range []string{secret, url.QueryEscape(secret), secret[:len(secret)*2/3]} {
+				if strings.Contains(log, form) {
+					t.Errorf("the log holds the %s", name)
+				}
+			}
+		})
+	}
+	t.Run("one_line_a_request_with_its_facts", func(t *testing.T) { wantLogLines(t, log, h) })
+}
+
+// wantLogLines checks that the log is of use: it names what happened, to whom.
+func wantLogLines(t *testing.T, log string, h *house) {
+	t.Helper()
+	grants, panics := map[string]int{}, 0
+	for line := range strings.Lines(log) {
+		var facts map[string]any
+		if err := json.Unmarshal([]byte(line), &facts); err != nil {
+			t.Fatalf("log line %q: %v", line, err)
+		}
+		if facts["msg"] != "request served" {
+			continue
+		}
+		for _, key := range []string{"request_id", "method", "route", "status", "duration_ms"} {
+			if facts[key] == nil {
+				t.Errorf("%s lacks %s", line, key)
+			}
+		}
+		if grant, ok := facts["grant_type"].(string); ok && facts["status"] == 200.0 {
+			grants[grant]++
+			if facts["client_id"] != h.client.ID || facts["user_id"] != h.user.Subject() || facts["family_id"] == nil || facts["account_id"] != h.account {
+				t.Errorf("%s lacks whom the token is for", line)
+			}
+		}
+		if text, _ := facts["err"].(string); strings.Contains(text, "a mistake of our own") {
+			panics++
+		}
+	}
+	if grants["authorization_code"] == 0 || grants["refresh_token"] == 0 || panics != 1 {
+		t.Errorf("the log tells of grants %v and %d panics, want both grants and one panic", grants, panics)
+	}
+}
