@@ -1,0 +1,141 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// importRule says that the packages under from may not import what lies under
+// any of never, but for the packages under but. Names are relative to the
+// module; "" is all of it.
+type importRule struct {
+	name  string
+	from  []string
+	never []string
+	but   []string
+	tests bool // test files are held to it too
+}
+
+// Imports go one way: main → cli → handlers → store → store/kv, and handlers →
+// views → static. A package may import its own kind and what lies to the right.
+var importRules = []importRule{
+	{name: "main_imports_cli_only", from: []string{"main"}, never: []string{"tollhouse/"}, but: []string{"tollhouse/cli"}},
+	{name: "nobody_imports_cli", from: []string{""}, never: []string{"tollhouse/cli"}, but: []string{"main"}, tests: true},
+	{name: "only_cli_imports_handlers", from: []string{"store", "views", "static"}, never: []string{"tollhouse/handlers"}, tests: true},
+	{name: "only_handlers_import_views", from: []string{"store", "static", "cli"}, never: []string{"tollhouse/views"}, tests: true},
+	{name: "views_know_no_store_and_no_http", from: []string{"views"}, never: []string{"tollhouse/store", "net/http"}},
+	{name: "static_knows_nobody", from: []string{"static"}, never: []string{"tollhouse/"}},
+	{name: "store_knows_no_http", from: []string{"store"}, never: []string{"net/http", "tollhouse/views", "tollhouse/static"}, tests: true},
+	{name: "store_knows_no_engine", from: []string{"store"}, never: []string{"tollhouse/store/kv/badgerkv", "tollhouse/store/kv/memkv"},
+		but: []string{"store/storetest", "store/kv"}},
+	{name: "handlers_know_no_kv", from: []string{"handlers"}, never: []string{"tollhouse/store/kv"}},
+	{name: "kv_knows_no_store", from: []string{"store/kv"}, never: []string{"tollhouse/"}, but: []string{"tollhouse/store/kv"}, tests: true},
+	{name: "only_cli_and_storetest_name_badgerkv", from: []string{""}, never: []string{"tollhouse/store/kv/badgerkv"},
+		but: []string{"cli", "store/storetest", "store/kv/badgerkv"}, tests: true},
+	{name: "only_badgerkv_imports_badger", from: []string{""}, never: []string{"github.com/dgraph-io/badger"}, but: []string{"store/kv/badgerkv"}, tests: true},
+	{name: "only_secret_is_random", from: []string{""}, never: []string{"crypto/rand"}, but: []string{"store/secret"}, tests: true},
+	{name: "only_secret_imports_x_crypto", from: []string{""}, never: []string{"golang.org/x/crypto"},
+		but: []string{"store/secret", "golang.org/x/crypto/acme"}, tests: true},
+	{name: "only_cli_and_its_tests_read_commands", from: []string{""}, never: []string{"github.com/spf13/cobra"}, but: []string{"cli"}},
+}
+
+// sourceFile is a Go file with the packages that it imports.
+type sourceFile struct {
+	path    string
+	pkg     string // the directory within the module; "main" for its top
+	test    bool
+	imports []string
+}
+
+func TestImports(t *testing.T) {
+	t.Parallel()
+	files := sourceFiles(t)
+	for _, rule := range importRules {
+		t.Run(rule.name, func(t *testing.T) {
+			t.Parallel()
+			for _, file := range files {
+				for _, imported := range file.imports {
+					if rule.forbids(file, imported) {
+						t.Errorf("%s imports %s", file.path, imported)
+					}
+				}
+			}
+		})
+	}
+	t.Run("rules_can_fail", func(t *testing.T) {
+		t.Parallel()
+		bad := sourceFile{path: "views/login.go", pkg: "views", imports: []string{"net/http"}}
+		forbids := func(r importRule) bool { return r.forbids(bad, "net/http") }
+		if !slices.ContainsFunc(importRules, forbids) {
+			t.Error("no rule forbids views to import net/http")
+		}
+	})
+}
+
+func (r importRule) forbids(file sourceFile, imported string) bool {
+	if file.test && !r.tests || !under(file.pkg, r.from) || !under(imported, r.never) {
+		return false
+	}
+	return !under(file.pkg, r.but) && !under(imported, r.but)
+}
+
+// under reports whether name is one of the roots or lies below one.
+func under(name string, roots []string) bool {
+	return slices.ContainsFunc(roots, func(root string) bool {
+		return root == "" || name == root || strings.HasPrefix(name, strings.TrimSuffix(root, "/")+"/")
+	})
+}
+
+// sourceFiles reads every Go file of the module, for every system.
+func sourceFiles(t *testing.T) []sourceFile {
+	t.Helper()
+	var files []sourceFile
+	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && file != "." && !isPackageDir(file, entry.Name()):
+			return filepath.SkipDir
+		case entry.IsDir() || path.Ext(file) != ".go":
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		source := sourceFile{path: file, pkg: filepath.ToSlash(filepath.Dir(file)), test: strings.HasSuffix(file, "_test.go")}
+		if source.pkg == "." {
+			source.pkg = "main"
+		}
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			source.imports = append(source.imports, imported)
+		}
+		files = append(files, source)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// isPackageDir leaves out hidden directories, test data, and other modules.
+func isPackageDir(dir, name string) bool {
+	if name == "testdata" || strings.HasPrefix(name, ".") {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err != nil
+}
