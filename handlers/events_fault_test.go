@@ -1,0 +1,83 @@
+package handlers
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"tollhouse/store"
+)
+
+// A store that refuses work before it begins is told as what it is, on every
+// route, and changes nothing.
+func TestEventsWhileTheStoreIsUnavailable(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
+	a.put("/api/resources/plan/p1", token, `{"n":1}`)
+	a.Faults.OnUpdate(func(func() error) error { return store.ErrUnavailable })
+	for name, w := range map[string]answer{
+		"put":    a.put("/api/resources/plan/p1", token, `{"n":2}`),
+		"patch":  a.patch("/api/resources/plan/p1", token, `{"n":2}`),
+		"delete": a.request(http.MethodDelete, "/api/resources/plan/p1", token, nil),
+		"record": a.admin(http.MethodPost, "/admin/events?account=acct_a", strings.NewReader(`{"type":"plan.renewed","resource":"p1","eventData":{"object":{}}}`), "Content-Type", "application/json"),
+	} {
+		w.fault(t, http.StatusServiceUnavailable, "temporarily_unavailable", "")
+		if w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s has no Retry-After", name)
+		}
+	}
+	if last := a.importFrom(strings.NewReader(line("")), "").lastLine(t); last["error"] != "temporarily_unavailable" || last["summary"] != nil {
+		t.Errorf("import ends with %v, want why it has no summary", last)
+	}
+	a.Faults.Mend()
+	if page := a.get("/api/events", token).page(t); len(page.Data) != 1 {
+		t.Errorf("%d events, want the one from before", len(page.Data))
+	}
+}
+
+// Damage is our fault and told without detail; it is never "not found".
+func TestEventsOfADamagedStore(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.importLines(t, "acct_a", line(`,"id":"one"`))
+	a.Faults.Break(store.ErrCorrupt)
+	for _, target := range []string{"/admin/events?account=acct_a", "/admin/events/one?account=acct_a"} {
+		w := a.admin(http.MethodGet, target, nil)
+		w.fault(t, http.StatusInternalServerError, "server_error", "")
+		if strings.Contains(w.Body.String(), "damaged") {
+			t.Errorf("the answer tells details: %s", w.Body)
+		}
+	}
+}
+
+// An export that breaks off must not look like a short one.
+func TestExportThatBreaksOffEndsTheConnection(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.importLines(t, "acct_a", strings.Repeat(line("")+"\n", 1200))
+	r := httptest.NewRequest(http.MethodGet, "/admin/event-export?account=acct_a", nil)
+	w := &breaking{ResponseRecorder: httptest.NewRecorder(), after: func() { a.Faults.Break(store.ErrCorrupt) }}
+	defer func() {
+		if broken, _ := recover().(error); !errors.Is(broken, http.ErrAbortHandler) {
+			t.Errorf("the handler ended with %v, want http.ErrAbortHandler", broken)
+		}
+		if w.Result().Trailer.Get("Tollhouse-Events") != "" {
+			t.Error("the export that broke off counts its lines")
+		}
+	}()
+	a.server.Admin().ServeHTTP(w, r)
+}
+
+// breaking calls after behind the first piece of a body.
+type breaking struct {
+	*httptest.ResponseRecorder
+	after func()
+}
+
+func (w *breaking) Write(b []byte) (int, error) {
+	defer w.after()
+	return w.ResponseRecorder.Write(b)
+}
