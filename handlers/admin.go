@@ -11,7 +11,6 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
-	"tollhouse/store"
 	"tollhouse/store/snapshot"
 )
 
@@ -27,12 +26,12 @@ const (
 
 // adminInfo is GET /admin/info: what a command must know before it can choose.
 func (s *Server) adminInfo(w http.ResponseWriter, _ *http.Request) error {
-	mode, account := "serve", store.DefaultAccount
+	mode := "serve"
 	if s.demo != nil {
-		mode, account = "dev", s.demo.Account
+		mode = "dev"
 	}
 	writeJSON(w, http.StatusOK, map[string]string{
-		"mode": mode, "account": account, "url": s.issuer, "version": s.version, "instance": s.store.InstanceID(),
+		"mode": mode, "account": s.defaultAccount(), "url": s.issuer, "version": s.version, "instance": s.store.InstanceID(),
 	})
 	return nil
 }
