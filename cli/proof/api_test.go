@@ -1,7 +1,6 @@
 package proof
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"net/url"
 	"reflect"
 	"strings"
-	"testing"
 )
 
 // client is a caller of the token endpoint and of the API at one address.
@@ -205,26 +203,4 @@ func sameJSON(a, b map[string]any) bool { return reflect.DeepEqual(a, b) }
 // asClient returns a caller of this server with credentials.
 func (s *server) asClient(c credentials) *client {
 	return &client{base: s.base, http: &http.Client{Timeout: requestWait}, credentials: c}
-}
-
-// mustCall calls the API and holds the answer to a status.
-func (c *client) mustCall(t testing.TB, access, method, path, body string, wantStatus int) answer {
-	t.Helper()
-	a, err := c.call(t.Context(), access, method, path, body)
-	if err != nil {
-		t.Fatalf("%s %s: %v", method, path, err)
-	}
-	if a.status != wantStatus {
-		t.Fatalf("%s %s = %s, want status %d", method, path, a, wantStatus)
-	}
-	return a
-}
-
-func jsonText(t testing.TB, value any) string {
-	t.Helper()
-	var b bytes.Buffer
-	if err := json.NewEncoder(&b).Encode(value); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
 }

@@ -40,6 +40,7 @@ func TestReadme(t *testing.T) {
 	})
 	t.Run("steps_work_as_they_stand", func(t *testing.T) { pasteSteps(t, shellBlocks(section(readme, stepsSection))) })
 	t.Run("other_commands_and_flags_exist", func(t *testing.T) { tryCommands(t, shellBlocks(readme)) })
+	t.Run("links_lead_to_files", func(t *testing.T) { findLinks(t, readme) })
 	t.Run("configuration_names_flags_of_serve", func(t *testing.T) {
 		help := string(command(t, "", "serve", "--help"))
 		flags := tableFlags.FindAllString(section(readme, "Configuration"), -1)
@@ -52,6 +53,21 @@ func TestReadme(t *testing.T) {
 			}
 		}
 	})
+}
+
+var relativeLinks = regexp.MustCompile(`\]\(([a-zA-Z][^):#]*)\)`)
+
+// findLinks looks for the files that the README links to.
+func findLinks(t *testing.T, readme string) {
+	links := relativeLinks.FindAllStringSubmatch(readme, -1)
+	if len(links) == 0 {
+		t.Error("README.md links to no file")
+	}
+	for _, link := range links {
+		if _, err := os.Stat(filepath.Join("..", "..", link[1])); err != nil {
+			t.Errorf("README.md links to %s: %v", link[1], err)
+		}
+	}
 }
 
 // pasteSteps runs the blocks in order and in one shell, as a reader who pastes
