@@ -61,6 +61,8 @@ func (p *program) announce(r *running, demo *handlers.Demo) {
 }
 
 func devWelcome(l readyLine) string {
+	token := fmt.Sprintf("curl -s %s -d grant_type=password -d client_id=%s -d client_secret=%s -d username=%s -d password=%s",
+		quoteForShell(l.URL+"/oauth/v2/token"), l.ClientID, l.ClientSecret, l.Username, l.Password)
 	return fmt.Sprintf(`tollhouse dev %s, in memory: all is gone when it stops (Ctrl-C)
 
   open           %s
@@ -71,13 +73,13 @@ func devWelcome(l readyLine) string {
   other commands tollhouse event list --admin-socket %s
 
 A token:
-  curl -s %s/oauth/v2/token -d grant_type=password -d client_id=%s -d client_secret=%s -d username=%s -d password=%s
+  %s
 
-The latest events, with it:
-  curl -s '%s/api/events?limit=3' -H 'Authorization: Bearer ACCESS_TOKEN'
+The latest events, with a token of their own:
+  curl -s %s -H "Authorization: Bearer $(%s | sed 's/.*"access_token":"\([^"]*\)".*/\1/')"
 
 `, l.Version, l.URL, l.Username, l.Password, l.ClientID, l.ClientSecret, l.RedirectURI, l.Account, quoteForShell(l.AdminSocket),
-		l.URL, l.ClientID, l.ClientSecret, l.Username, l.Password, l.URL)
+		token, quoteForShell(l.URL+"/api/events?limit=3"), token)
 }
 
 func serveWelcome(l readyLine, data string) string {
