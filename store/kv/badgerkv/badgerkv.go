@@ -14,7 +14,8 @@
 // group, and the others of the group do not notice.
 //
 // What lies on disk is guarded thrice. Each value ends with a checksum over its
-// key and itself ([kv.ErrCorrupt]). A stamp file remembers the last
+// key and itself ([kv.ErrCorrupt]), and Check finds the damage that hides keys. A
+// stamp file remembers the last
 // acknowledged version and the wall clock, so that a cut write-ahead log or a
 // wrong clock is refused at open ([BehindError], [ClockError]). And nothing is
 // written while the disk is nearly full, because Badger dies of a full disk
@@ -43,7 +44,8 @@ type DB struct {
 	stamp     *stampFile // nil in memory
 	snapshots *snapshots
 	committer *committer
-	failure   atomic.Pointer[error] // why the store has stopped, if it has
+	failure   atomic.Pointer[error]          // why the store has stopped, if it has
+	damage    atomic.Pointer[[]damagedTable] // what Check has found
 	closing   sync.Once
 	closeErr  error
 }
@@ -121,7 +123,7 @@ func (db *DB) View(ctx context.Context, fn func(kv.Reader) error) error {
 	base := db.engine.NewTransactionAt(at.version, false)
 	defer base.Discard()
 
-	r := reader{base: base}
+	r := reader{base: base, damage: db.damage.Load()}
 	defer r.close()
 	err = r.outcome(fn(&r))
 	// A commit that failed meanwhile may have been an fsync that failed: nothing
@@ -159,30 +161,6 @@ func (db *DB) Update(ctx context.Context, fn func(kv.Txn) error) error {
 		<-o.done
 	}
 	return o.outcome()
-}
-
-// Check reads every table of the store and verifies Badger's own checksums,
-// those of keys and indexes included, which no read verifies. It takes as long
-// as reading the disk does; ctx is looked at before it begins. An error matches
-// [kv.ErrCorrupt]. Close waits for it.
-func (db *DB) Check(ctx context.Context) (err error) {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := db.snapshots.enter(); err != nil {
-		return err
-	}
-	defer db.snapshots.leave()
-	// Badger 4.9.6 dereferences nil when a block cannot even be decoded.
-	defer func() {
-		if recover() != nil {
-			err = fmt.Errorf("%w: a block of a table in %s cannot be decoded", kv.ErrCorrupt, db.opts.place())
-		}
-	}()
-	if err := db.engine.VerifyChecksum(); err != nil {
-		return fmt.Errorf("%w: %w", kv.ErrCorrupt, err)
-	}
-	return nil
 }
 
 // Close refuses new work, waits for all that was accepted, syncs the stamp and

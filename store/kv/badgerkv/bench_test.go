@@ -13,7 +13,6 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/ristretto/v2/z"
-	"golang.org/x/sys/unix"
 
 	"tollhouse/store/kv"
 )
@@ -144,7 +143,7 @@ func syncRate(b *testing.B) float64 {
 	for i := range rounds {
 		copy(file.Data[i*512:], benchValue)
 		file.Data[i*512] = byte(i) + 1
-		if err := unix.Msync(file.Data, unix.MS_SYNC); err != nil {
+		if err := z.Msync(file.Data); err != nil {
 			b.Fatal(err)
 		}
 	}

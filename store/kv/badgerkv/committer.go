@@ -162,7 +162,7 @@ func (c *committer) run(o *op) {
 		return
 	}
 	t := &txn{
-		reader:    reader{base: c.base},
+		reader:    reader{base: c.base, damage: c.db.damage.Load()},
 		pending:   c.pending,
 		wallClock: c.db.opts.Now == nil,
 	}

@@ -15,15 +15,16 @@ const engineUnreadable = "the engine cannot read it"
 // reader reads one version of the store.
 type reader struct {
 	base    *badger.Txn
-	err     error     // the first failure of a GetMany or Scan
-	cursors []*cursor // of every Scan; one that was pulled may be left open
+	damage  *[]damagedTable // what is known of it
+	err     error           // the first failure of a GetMany or Scan
+	cursors []*cursor       // of every Scan; one that was pulled may be left open
 	ended   bool
 }
 
 // Get returns the value that base holds under key.
 func (r *reader) Get(key []byte) ([]byte, error) {
 	r.mustBeOpen()
-	return getStored(r.base, key)
+	return r.getStored(key)
 }
 
 func (r *reader) GetMany(keys [][]byte) iter.Seq2[int, []byte] {
@@ -87,17 +88,20 @@ func (r *reader) mustBeOpen() {
 	}
 }
 
-// getStored reads one key. Badger panics on some kinds of damage.
-func getStored(base *badger.Txn, key []byte) (value []byte, err error) {
+// getStored reads one key of base. Badger panics on some kinds of damage.
+func (r *reader) getStored(key []byte) (value []byte, err error) {
 	if len(key) == 0 || key[0] == kv.ReservedPrefix {
 		return nil, kv.ErrNotFound
+	}
+	if err := damagedKey(r.damage, key); err != nil {
+		return nil, err
 	}
 	defer func() {
 		if recover() != nil {
 			value, err = nil, corrupt(key, engineUnreadable)
 		}
 	}()
-	item, err := base.Get(key)
+	item, err := r.base.Get(key)
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return nil, kv.ErrNotFound
 	}

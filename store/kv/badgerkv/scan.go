@@ -14,6 +14,10 @@ func (r *reader) scan(rng kv.Range, own []pendingWrite, yield func(key, value []
 	if rng.Hi != nil && bytes.Compare(rng.Lo, rng.Hi) >= 0 {
 		return
 	}
+	if err := damagedRange(r.damage, rng); err != nil {
+		r.fail(err)
+		return
+	}
 	c := openCursor(r.base, rng)
 	r.cursors = append(r.cursors, c)
 	defer c.close()

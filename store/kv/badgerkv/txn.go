@@ -24,7 +24,7 @@ func (t *txn) Get(key []byte) ([]byte, error) {
 	case changeDelete:
 		return nil, kv.ErrNotFound
 	default:
-		return getStored(t.base, key)
+		return t.getStored(key)
 	}
 }
 

@@ -1,0 +1,210 @@
+package badgerkv
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+	"github.com/dgraph-io/badger/v4/table"
+	"github.com/dgraph-io/badger/v4/y"
+	"github.com/dgraph-io/ristretto/v2/z"
+
+	"tollhouse/store/kv"
+)
+
+// damagedNamed is how many damaged tables an error names.
+const damagedNamed = 5
+
+// damagedTable is a table that Check could not read to its end.
+type damagedTable struct {
+	name, reason string
+	first, last  []byte // its keys; a nil last is unknown, and may be any
+}
+
+// Check reads every table on disk and verifies the checksums of its blocks,
+// which no other read does: when Badger cannot decode a block, it passes over
+// the keys in it as if they had never been, or finds what they were before. So
+// once a table is known to be damaged, every read of a key or range that it may
+// hold is refused with a *kv.CorruptError, until the store is opened again.
+//
+// The error matches kv.ErrCorrupt and names the tables. Check returns soon
+// after ctx ends; Close waits for it.
+func (db *DB) Check(ctx context.Context) error {
+	if err := db.snapshots.enter(); err != nil {
+		return err
+	}
+	defer db.snapshots.leave()
+	if db.opts.InMemory {
+		return ctx.Err()
+	}
+	tables := db.engine.Tables()
+	var found []damagedTable
+	for _, info := range tables {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		name := table.IDToFilename(info.ID)
+		last, reason := db.checkTable(filepath.Join(db.opts.Dir, name), info.KeyCount)
+		if reason != "" {
+			// Badger has taken its first key from the index, with a checksum, but
+			// its last one from a block, without.
+			found = append(found, damagedTable{name, reason, y.ParseKey(info.Left), last})
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	db.addDamage(found)
+	return fmt.Errorf("%w: %d of %d tables in %s: %s", kv.ErrCorrupt, len(found), len(tables), db.opts.Dir, nameDamage(found))
+}
+
+// addDamage adds found to what earlier checks have found: a table may be gone
+// because a compaction has rewritten it, without what it could not read.
+func (db *DB) addDamage(found []damagedTable) {
+	for {
+		known := db.damage.Load()
+		all := found
+		if known != nil {
+			all = append(append([]damagedTable{}, *known...), found...)
+		}
+		if db.damage.CompareAndSwap(known, &all) {
+			return
+		}
+	}
+}
+
+func nameDamage(found []damagedTable) string {
+	var named []string
+	for _, d := range found[:min(len(found), damagedNamed)] {
+		named = append(named, d.name+" ("+d.reason+")")
+	}
+	if len(found) > damagedNamed {
+		named = append(named, "…")
+	}
+	return strings.Join(named, ", ")
+}
+
+// checkTable returns the last key of the table at path, if that can be told, and
+// what is wrong with it, or "". It maps the file anew and reads past Badger's
+// caches.
+func (db *DB) checkTable(path string, keys uint32) (last []byte, reason string) {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "" // compacted away meanwhile
+	}
+	if err != nil {
+		return nil, err.Error()
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err.Error()
+	}
+	data, err := z.Mmap(file, false, info.Size())
+	if err != nil {
+		return nil, err.Error()
+	}
+	defer func() {
+		if err := z.Munmap(data); err != nil && reason == "" {
+			reason = err.Error()
+		}
+	}()
+	// A disk that cannot be read faults the map; and Badger panics on some
+	// kinds of damage.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if recover() != nil {
+			last, reason = nil, "it cannot be read"
+		}
+	}()
+	return readTable(data, keys, db.engine.Opts())
+}
+
+// readTable reads all blocks of the table in data.
+func readTable(data []byte, keys uint32, engine badger.Options) (last []byte, reason string) {
+	if !footerFits(data) {
+		return nil, "its footer is damaged"
+	}
+	t, err := table.OpenInMemoryTable(data, 0, &table.Options{
+		ReadOnly:    true,
+		BlockSize:   engine.BlockSize,
+		Compression: engine.Compression,
+		ChkMode:     options.OnBlockRead,
+	})
+	if err != nil {
+		return nil, "its index or its last block is damaged"
+	}
+	last = bytes.Clone(y.ParseKey(t.Biggest()))
+	it := t.NewIterator(table.NOCACHE)
+	defer it.Close()
+	count := uint32(0)
+	for it.Rewind(); it.Valid(); it.Next() {
+		count++
+	}
+	// The iterator does not tell a block that it cannot read from the end.
+	if count != keys || count != t.KeyCount() {
+		return last, fmt.Sprintf("a block is damaged behind key %d of %d", count, keys)
+	}
+	return last, ""
+}
+
+// footerFits says whether the lengths at the end of a table stay within it.
+// Badger ends the process when they do not.
+func footerFits(data []byte) bool {
+	const lengthSize = 4
+	rest := data
+	for range 2 { // the checksum of the index, then the index
+		if len(rest) < lengthSize {
+			return false
+		}
+		rest, data = rest[:len(rest)-lengthSize], rest[len(rest)-lengthSize:]
+		n := binary.BigEndian.Uint32(data)
+		if uint64(n) > uint64(len(rest)) {
+			return false
+		}
+		rest = rest[:len(rest)-int(n)]
+	}
+	return true
+}
+
+// damagedKey returns the refusal to read key, or nil.
+func damagedKey(damage *[]damagedTable, key []byte) error {
+	if damage == nil {
+		return nil
+	}
+	for _, d := range *damage {
+		if bytes.Compare(d.first, key) <= 0 && d.reaches(key) {
+			return corrupt(key, d.refusal())
+		}
+	}
+	return nil
+}
+
+// damagedRange returns the refusal to scan rng, or nil.
+func damagedRange(damage *[]damagedTable, rng kv.Range) error {
+	if damage == nil {
+		return nil
+	}
+	for _, d := range *damage {
+		if (rng.Hi == nil || bytes.Compare(d.first, rng.Hi) < 0) && d.reaches(rng.Lo) {
+			return corrupt(rng.Lo, d.refusal())
+		}
+	}
+	return nil
+}
+
+// reaches says whether the table may hold key or a later one.
+func (d damagedTable) reaches(key []byte) bool {
+	return d.last == nil || bytes.Compare(key, d.last) <= 0
+}
+
+func (d damagedTable) refusal() string { return d.name + ", which may hold it, is damaged" }
