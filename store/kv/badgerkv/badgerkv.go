@@ -14,12 +14,12 @@
 // group, and the others of the group do not notice.
 //
 // What lies on disk is guarded thrice. Each value ends with a checksum over its
-// key and itself ([kv.ErrCorrupt]), and Check finds the damage that hides keys. A
-// stamp file remembers the last
-// acknowledged version and the wall clock, so that a cut write-ahead log or a
-// wrong clock is refused at open ([BehindError], [ClockError]). And nothing is
-// written while the disk is nearly full, because Badger dies of a full disk
-// ([DiskError] at open, [kv.ErrUnavailable] later).
+// key and itself, and Check finds the damage that hides keys ([kv.ErrCorrupt]).
+// A stamp file remembers the last acknowledged version and the wall clock, so
+// that a cut write-ahead log or a wrong clock is refused at open
+// ([BehindError], [ClockError]). And nothing is written while the disk is nearly
+// full, because Badger dies of a full disk ([DiskError] at open,
+// [kv.ErrUnavailable] later).
 //
 // When a commit fails, nobody knows what the disk holds. Its callers get
 // [kv.ErrUnknownOutcome], every later transaction is refused, and

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	historySeeds   = 6   // histories, all on one store, one after another
+	historySeeds   = 4   // histories, all on one store, one after another
 	historyUpdates = 60  // updates in each
 	updateSteps    = 14  // at most so many steps in each update
 	bigValue       = 900 // bytes, so that some values span more than a line
