@@ -59,6 +59,7 @@ func TestLogHoldsNoSecret(t *testing.T) {
 		b.get(t, h.authURL("state", secrets["state"]))
 		h.Faults.Mend()
 	}
+	h.Rest() // or the panic could strike the writing of a note
 	h.Faults.OnUpdate(func(func() error) error { panic("a mistake of our own") })
 	broken := h.token(t, h.refreshForm(q.RefreshToken))
 	h.Faults.Mend()

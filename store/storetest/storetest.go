@@ -48,6 +48,7 @@ type Fixture struct {
 	Key    secret.Key
 
 	options store.Options
+	rest    func()
 }
 
 // New returns an empty store in memory, which drops a record as soon as it has
@@ -102,15 +103,19 @@ func Open(t testing.TB, db kv.DB, clock *Clock, change ...func(*store.Options)) 
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = s.Run(ctx) }()
+	f := &Fixture{Store: s, Clock: clock, DB: db, Key: options.Key, options: options, rest: func() { cancel(); <-ended }}
 	t.Cleanup(func() {
-		cancel()
-		<-ended
+		f.Rest()
 		if err := db.Close(); err != nil {
 			t.Errorf("storetest: close: %v", err)
 		}
 	})
-	return &Fixture{Store: s, Clock: clock, DB: db, Key: options.Key, options: options}
+	return f
 }
+
+// Rest writes the notes that reads have left behind and ends the goroutine that
+// does so: from then on every Update is one that the test asked for.
+func (f *Fixture) Rest() { f.rest() }
 
 // Reopened returns another store over the same engine, as a process finds it
 // that was started after this one had died: what was only in memory is gone.
