@@ -35,8 +35,8 @@ type sharedBrowser struct {
 }
 
 const (
-	browserWait = 60 * time.Second // for the process
-	tabWait     = 20 * time.Second // for one step in a tab
+	browserWait = 2 * time.Minute // for the process
+	tabWait     = time.Minute     // for one step in a tab
 )
 
 // open starts the browser when it is first needed.

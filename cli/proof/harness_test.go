@@ -21,10 +21,10 @@ import (
 // What is waited for, and for how long. A server is ready in well under 100 ms;
 // the bound only has to tell slow from stuck on a busy machine.
 const (
-	readyWait   = 20 * time.Second
+	readyWait   = 30 * time.Second
 	stopWait    = 30 * time.Second // the server may drain for 20 s
-	commandWait = 20 * time.Second
-	requestWait = 10 * time.Second
+	commandWait = 30 * time.Second
+	requestWait = 30 * time.Second
 )
 
 func TestMain(m *testing.M) {

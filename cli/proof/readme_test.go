@@ -1,7 +1,6 @@
 package proof
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"os/exec"
@@ -21,7 +20,7 @@ const (
 	setUpSection = "Run it, test it"
 	stepsSection = "A token and an event in a minute"
 	readmeURL    = "http://127.0.0.1:8655" // dev's on a terminal, in the README's steps
-	readmeWait   = time.Minute
+	pasteWait    = time.Minute
 )
 
 // TestReadme takes the README at its word.
@@ -84,24 +83,31 @@ func pasteSteps(t *testing.T, blocks []string) {
 	s := startDev(t)
 	before := s.countEvents()
 	script = strings.ReplaceAll(script, readmeURL, s.ready.URL)
-	// curl takes a refusal for a success unless it is told otherwise.
-	script = "curl() { command curl --show-error --fail-with-body \"$@\"; }\n" + script
-	ctx, cancel := context.WithTimeout(t.Context(), readmeWait)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, bash, "-e", "-u", "-o", "pipefail", "-c", script)
-	cmd.Dir = t.TempDir()
-	cmd.Env = environ()
-	cmd.WaitDelay = commandWait
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("the README's steps: %v\n%s\n-- they were --\n%s", err, out, script)
-	}
-	if !bytes.Contains(out, []byte(`"object":"list"`)) || !bytes.Contains(out, []byte(`"previousAttributes"`)) {
+	out := paste(t, bash, t.TempDir(), script)
+	if !strings.Contains(out, `"object":"list"`) || !strings.Contains(out, `"previousAttributes"`) {
 		t.Errorf("the README's steps show no list of events, or no previousAttributes:\n%s", out)
 	}
 	if after := s.countEvents(); after <= before {
 		t.Errorf("the README's change caused no event: there were %d, and are %d", before, after)
 	}
+}
+
+// paste runs lines in a shell in which curl, unlike itself, does not take a
+// refusal for a success, and returns what they print.
+func paste(t *testing.T, bash, dir, lines string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), pasteWait)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, bash, "-e", "-u", "-o", "pipefail", "-c",
+		"curl() { command curl --show-error --fail-with-body \"$@\"; }\n"+lines)
+	cmd.Dir = dir
+	cmd.Env = environ()
+	cmd.WaitDelay = commandWait
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("pasted into a shell: %v\n%s\n-- the lines were --\n%s", err, out, lines)
+	}
+	return string(out)
 }
 
 // tryCommands asks each command that calls the binary for help, which it only
