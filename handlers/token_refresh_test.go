@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/store/kv"
+	"tollhouse/store"
 )
 
 func TestTokenRefresh(t *testing.T) {
@@ -248,17 +248,17 @@ func TestTokenFaults(t *testing.T) {
 	}
 	t.Run("oauth_row_56_refused_before_the_commit_is_503_and_changes_nothing", func(t *testing.T) {
 		for name, form := range forms {
-			h.Faults.OnUpdate(func(func() error) error { return kv.ErrUnavailable })
+			h.Faults.OnUpdate(func(func() error) error { return store.ErrUnavailable })
 			a := h.token(t, form)
 			h.Faults.Mend()
 			t.Run(name, func(t *testing.T) { wantUnavailable(t, a) })
 		}
-		h.Faults.Break(kv.ErrUnavailable) // reads too
+		h.Faults.Break(store.ErrUnavailable) // reads too
 		defer h.Faults.Mend()
 		wantUnavailable(t, h.token(t, forms["password"]))
 	})
 	t.Run("oauth_row_56_any_other_fault_is_500_without_detail", func(t *testing.T) {
-		for name, fault := range map[string]error{"damage": kv.ErrCorrupt, "unknown_outcome": kv.ErrUnknownOutcome, "any": errFault} {
+		for name, fault := range map[string]error{"damage": store.ErrCorrupt, "unknown_outcome": store.ErrUnknownOutcome, "any": errFault} {
 			h.Faults.Break(fault)
 			a := h.token(t, forms["refresh"])
 			h.Faults.Mend()
@@ -285,7 +285,7 @@ func TestTokenFaults(t *testing.T) {
 	t.Run("attack_17_a_replay_that_cannot_be_written_is_503_and_revokes_the_next_time", func(t *testing.T) {
 		code := h.code(t)
 		p := wantPair(t, h.token(t, h.codeForm(code)))
-		h.Faults.OnUpdate(func(func() error) error { return kv.ErrUnavailable })
+		h.Faults.OnUpdate(func(func() error) error { return store.ErrUnavailable })
 		a := h.token(t, h.codeForm(code))
 		h.Faults.Mend()
 		wantUnavailable(t, a)
