@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -114,7 +115,7 @@ func decodeAccessToken(h secret.Hash, v []byte) (accessToken, error) {
 }
 
 func goneIsNotFound(err error) error {
-	if err == ErrDisabled {
+	if errors.Is(err, ErrDisabled) { // an engine may wrap what its transaction returned
 		return ErrNotFound
 	}
 	return err
