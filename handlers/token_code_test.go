@@ -1,6 +1,7 @@
 package handlers_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -206,7 +207,7 @@ func TestTokenInParallel(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	for _, callers := range []int{16, 64} {
-		t.Run("oauth_row_38_attack_11_one_redemption_succeeds", func(t *testing.T) {
+		t.Run(fmt.Sprintf("oauth_row_38_attack_11_one_of_%d_redemptions_succeeds", callers), func(t *testing.T) {
 			for range 10 {
 				form := with(h.codeForm(h.pkceCode(t, challenge)), "code_verifier", verifier)
 				won := 0

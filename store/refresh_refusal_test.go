@@ -1,0 +1,101 @@
+package store_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+)
+
+// states brings a grant into each state that a refresh token can be in; the
+// token is that of the first pair, but for the retired one.
+var states = []struct {
+	name  string
+	bring func(t *testing.T, g grant) (asked store.Issued)
+}{
+	{"unspent", func(_ *testing.T, g grant) store.Issued { return g.first }},
+	{"spent_in_the_grace", func(t *testing.T, g grant) store.Issued { g.mustRefresh(t, g.first); return g.first }},
+	{"spent_and_successor_rotated", func(t *testing.T, g grant) store.Issued {
+		g.mustRefresh(t, g.mustRefresh(t, g.first))
+		return g.first
+	}},
+	{"spent_later_and_used", func(t *testing.T, g grant) store.Issued {
+		g.use(t, g.mustRefresh(t, g.first))
+		g.Clock.Advance(lives.RefreshGrace + tick)
+		return g.first
+	}},
+	{"spent_later_and_lost", func(t *testing.T, g grant) store.Issued {
+		g.mustRefresh(t, g.first)
+		g.Clock.Advance(lives.RefreshGrace + tick)
+		return g.first
+	}},
+	{"retired", func(t *testing.T, g grant) store.Issued { unseen, _ := lose(t, g); return unseen }},
+	{"expired", func(_ *testing.T, g grant) store.Issued { g.Clock.Advance(lives.RefreshToken); return g.first }},
+}
+
+func TestRotateRefreshByAnotherClient(t *testing.T) {
+	t.Parallel()
+	for _, s := range states {
+		t.Run("oauth_row_45_attack_14_"+s.name+"_changes_nothing", func(t *testing.T) {
+			t.Parallel()
+			g := newGrant(t)
+			other, _ := g.Client(t)
+			asked := s.bring(t, g)
+			g.unchanged(t, func() {
+				_, err := g.RotateRefresh(context.Background(), store.Refresh{Client: other, Token: asked.RefreshToken})
+				refused(t, "RotateRefresh(another client's)", err, store.ErrMismatch)
+			})
+		})
+	}
+}
+
+func TestRotateRefreshScope(t *testing.T) {
+	t.Parallel()
+	events, both := store.ScopeEventsRead, store.ScopeEventsRead|store.ScopeResourcesRead
+	t.Run("oauth_row_46_subset_is_for_the_access_token_alone", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		first := g.issue(t, both)
+		second, err := g.refreshFor(first, events)
+		if err != nil || second.Scope != events {
+			t.Fatalf("RotateRefresh(subset) = %q, %v, want %q", second.Scope, err, events)
+		}
+		third := g.mustRefresh(t, second) // oauth row 47: the refresh token kept the whole
+		if third.Scope != both {
+			t.Errorf("RotateRefresh(no scope).Scope = %q, want %q", third.Scope, both)
+		}
+	})
+	t.Run("oauth_row_46_attack_15_superset_spends_nothing", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		first := g.issue(t, events)
+		g.unchanged(t, func() {
+			_, err := g.refreshFor(first, both)
+			refused(t, "RotateRefresh(superset)", err, store.ErrScope)
+		})
+		g.mustRefresh(t, first)
+	})
+	t.Run("oauth_row_48_another_scope_on_a_retry_changes_nothing", func(t *testing.T) {
+		t.Parallel()
+		for name, later := range map[string]time.Duration{"in_the_grace": 0, "after_a_loss": lives.RefreshGrace + tick} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				g := newGrant(t)
+				first := g.issue(t, both)
+				second, err := g.refreshFor(first, events)
+				if err != nil {
+					t.Fatal(err)
+				}
+				g.Clock.Advance(later)
+				g.unchanged(t, func() {
+					for _, asked := range []store.Scope{store.ScopeUnstated, both, store.ScopeResourcesRead} {
+						_, err := g.refreshFor(first, asked)
+						refused(t, "RotateRefresh(scope "+asked.String()+")", err, store.ErrScope)
+					}
+				})
+				g.mustRefresh(t, second)
+			})
+		}
+	})
+}
