@@ -127,6 +127,18 @@ func (c *lineCounter) lines() int64 {
 	return lines
 }
 
+// interruptible reads from r until ctx ends, even while r waits for a person to
+// type: whoever sends it is then released.
+func interruptible(ctx context.Context, r io.Reader) io.Reader {
+	reader, writer := io.Pipe()
+	go func() {
+		_, err := io.Copy(writer, r)
+		_ = writer.CloseWithError(err)
+	}()
+	context.AfterFunc(ctx, func() { _ = reader.CloseWithError(ctx.Err()) })
+	return reader
+}
+
 // importAnswer is any line of the answer to an import.
 type importAnswer struct {
 	Progress    bool   `json:"progress"`
@@ -145,7 +157,7 @@ type importAnswer struct {
 // importLines sends lines and follows the answer, which begins before the last
 // of them is sent.
 func (p *program) importLines(ctx context.Context, a *admin, query url.Values, in *lineCounter) error {
-	answer, err := a.send(ctx, "POST", "/admin/events/import?"+query.Encode(), "application/x-ndjson", in)
+	answer, err := a.send(ctx, "POST", "/admin/events/import?"+query.Encode(), "application/x-ndjson", interruptible(ctx, in))
 	if err != nil {
 		return importBroke(in, err)
 	}

@@ -22,7 +22,9 @@ func (t *inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	r := req.Clone(ctx)
 	r.RequestURI = r.URL.RequestURI()
-	r.Body = interruptible(ctx, r.Body)
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
 	body, sink := io.Pipe()
 	w := &responder{header: http.Header{}, sink: sink, begun: make(chan struct{})}
 	t.running.Add(1)
@@ -45,22 +47,6 @@ func (t *inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 		Status: http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: w.sent, Body: &answerBody{PipeReader: body, cancel: cancel}, ContentLength: -1, Request: req,
 	}, nil
-}
-
-// interruptible is a body whose reader is released when ctx ends, even while the
-// body itself waits for a person to type.
-func interruptible(ctx context.Context, body io.ReadCloser) io.ReadCloser {
-	if body == nil || body == http.NoBody {
-		return http.NoBody
-	}
-	reader, writer := io.Pipe()
-	go func() {
-		_, err := io.Copy(writer, body)
-		_ = writer.CloseWithError(err)
-		_ = body.Close()
-	}()
-	context.AfterFunc(ctx, func() { _ = reader.CloseWithError(context.Cause(ctx)) })
-	return reader
 }
 
 // wait returns when every handler has ended.

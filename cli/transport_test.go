@@ -85,7 +85,7 @@ func TestInProcess(t *testing.T) {
 		})
 		ctx, cancel := context.WithCancel(context.Background())
 		never, _ := io.Pipe()
-		req, err := http.NewRequestWithContext(ctx, "POST", "http://tollhouse/", never)
+		req, err := http.NewRequestWithContext(ctx, "POST", "http://tollhouse/", interruptible(ctx, never))
 		if err != nil {
 			t.Fatal(err)
 		}
