@@ -272,6 +272,36 @@ func TestDevAnswers(t *testing.T) {
 	}
 }
 
+// TestWelcome: what dev shows a person works when it is pasted, one line for the
+// first token and one for the first events.
+func TestWelcome(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip("needs curl")
+	}
+	s := start(t, "dev")
+	line := readyLine{URL: s.text("url"), demoLine: &demoLine{
+		ClientID: s.text("client_id"), ClientSecret: s.text("client_secret"), RedirectURI: s.text("redirect_uri"),
+		Username: s.text("username"), Password: s.text("password"), Account: s.text("account"),
+	}}
+	var answers []string
+	for text := range strings.Lines(devWelcome(line)) {
+		if command := strings.TrimSpace(text); strings.HasPrefix(command, "curl ") {
+			out, err := exec.Command("sh", "-c", command).Output()
+			if err != nil {
+				t.Fatalf("%s: %v", command, err)
+			}
+			answers = append(answers, string(out))
+		}
+	}
+	if len(answers) != 2 || !strings.HasPrefix(answers[0], `{"access_token":"tollat_`) || !strings.HasPrefix(answers[1], `{"object":"list","data":[{"id":"evt_`) {
+		t.Errorf("pasted commands answered %q", answers)
+	}
+}
+
 // TestSecretsStayOut: no secret of a run is in what its server logged.
 func TestSecretsStayOut(t *testing.T) {
 	t.Parallel()
