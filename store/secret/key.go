@@ -73,7 +73,7 @@ func (k Key) subKey(label string) []byte {
 func (k Key) Successor(kind Kind, old Token, nonce Nonce) Token {
 	mac := hmac.New(sha256.New, k.bytes[:])
 	mac.Write([]byte(kind))
-	mac.Write([]byte(old.text))
+	mac.Write([]byte(old.Reveal()))
 	mac.Write(nonce[:])
 	return newToken(kind, [32]byte(mac.Sum(nil)))
 }

@@ -43,7 +43,10 @@ const (
 const redacted = "[redacted]"
 
 // Token is a secret in hand. The zero Token is no secret and matches nothing.
-type Token struct{ text string }
+//
+// It holds a pointer because fmt looks into unexported fields of other structs
+// without asking for String: there it finds an address and no text.
+type Token struct{ text *string }
 
 // New returns a token of 256 random bits.
 func New(kind Kind) Token {
@@ -57,8 +60,10 @@ func newToken(kind Kind, bits [32]byte) Token {
 	b = append(b, kind...)
 	b = appendBase62(b, bits)
 	b = appendChecksum(b)
-	return Token{text: string(b)}
+	return tokenOf(string(b))
 }
+
+func tokenOf(text string) Token { return Token{text: &text} }
 
 // Parse returns the token that text spells and true, or false when text is not
 // a token of that kind, letter by letter: one wrong character is always caught
@@ -77,17 +82,22 @@ func Parse(kind Kind, text string) (Token, bool) {
 	if string(sum) != text {
 		return Token{}, false
 	}
-	return Token{text: text}, true
+	return tokenOf(text), true
 }
 
 // Reveal returns the token's text, for the one answer that carries it.
-func (t Token) Reveal() string { return t.text }
+func (t Token) Reveal() string {
+	if t.text == nil {
+		return ""
+	}
+	return *t.text
+}
 
 // IsZero reports whether t is no token at all.
-func (t Token) IsZero() bool { return t.text == "" }
+func (t Token) IsZero() bool { return t.text == nil }
 
 // Hash returns what we keep of the token.
-func (t Token) Hash() Hash { return HashOf(t.text) }
+func (t Token) Hash() Hash { return HashOf(t.Reveal()) }
 
 // String, GoString, Format, LogValue and MarshalText keep the token out of
 // every message, log line and document that it might stray into.

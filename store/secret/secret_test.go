@@ -24,7 +24,7 @@ func TestToken(t *testing.T) {
 				if ok != (other == kind) {
 					t.Errorf("Parse(%q, a %q token) = %v", other, kind, ok)
 				}
-				if ok && back != token {
+				if ok && back.Reveal() != token.Reveal() {
 					t.Errorf("Parse(%q) gave another token", kind)
 				}
 			}
@@ -62,7 +62,9 @@ func TestToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shown := fmt.Sprintf("%v %+v %#v %s %q %x", token, token, token, token, token, token) + log.String() + string(asJSON)
+		within := struct{ inner secret.Token }{token}
+		shown := fmt.Sprintf("%v %+v %#v %s %q %x", token, token, token, token, token, token) + log.String() + string(asJSON) +
+			fmt.Sprintf("%v %+v %#v", within, within, within)
 		if strings.Contains(shown, token.Reveal()[7:]) || strings.Contains(shown, fmt.Sprintf("%x", token.Reveal())) {
 			t.Errorf("a token shows in %q", shown)
 		}
@@ -91,7 +93,7 @@ func TestSuccessor(t *testing.T) {
 	t.Parallel()
 	key, old, nonce := secret.NewKey(), secret.New(secret.RefreshToken), secret.NewNonce()
 	same := key.Successor(secret.AccessToken, old, nonce)
-	if key.Successor(secret.AccessToken, old, nonce) != same {
+	if key.Successor(secret.AccessToken, old, nonce).Reveal() != same.Reveal() {
 		t.Error("Successor gave two tokens for one input")
 	}
 	if _, ok := secret.Parse(secret.AccessToken, same.Reveal()); !ok {
