@@ -17,6 +17,7 @@ import (
 type admin struct {
 	http  *http.Client
 	info  adminInfo
+	fatal func() error // after which the store is not to be trusted, or nil
 	close func() error
 }
 
@@ -38,7 +39,11 @@ func newSocketAdmin(path string) *admin {
 		DisableCompression: true,
 		MaxIdleConns:       1,
 	}
-	return &admin{http: &http.Client{Transport: transport}, close: func() error { transport.CloseIdleConnections(); return nil }}
+	return &admin{
+		http:  &http.Client{Transport: transport},
+		fatal: func() error { return nil },
+		close: func() error { transport.CloseIdleConnections(); return nil },
+	}
 }
 
 // ask fetches what the server says of itself, which also tells that there is one.

@@ -160,11 +160,13 @@ func operands(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// doing makes the body of a command that an interrupt ends.
+// doing makes the body of a command that an interrupt ends; a second one ends it
+// without being asked.
 func (p *program) doing(run func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
+		context.AfterFunc(ctx, stop)
 		err := run(ctx, args)
 		if err != nil && ctx.Err() != nil {
 			return fail(exitInterrupted, "", "interrupted")

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -34,17 +35,19 @@ const (
 )
 
 // manage runs do over the admin API.
-func (p *program) manage(ctx context.Context, role string, n need, do func(*admin) error) (err error) {
+func (p *program) manage(ctx context.Context, role string, n need, do func(*admin) error) error {
 	a, err := p.connect(ctx, role, n)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if closeErr := a.close(); err == nil {
-			err = closeErr
-		}
-	}()
-	return do(a)
+	err = do(a)
+	if fatal := a.fatal(); fatal != nil {
+		return fatalFault(fatal) // the store is left as a crash would leave it
+	}
+	if closeErr := a.close(); err == nil {
+		err = closeErr
+	}
+	return err
 }
 
 func (p *program) connect(ctx context.Context, role string, n need) (*admin, error) {
@@ -177,6 +180,8 @@ func (p *program) openDataDir(ctx context.Context, dir string, lock *dirLock) (*
 // server key, so a command works where it may not read that.
 func (p *program) openAdmin(ctx context.Context, o keepOptions, lock *dirLock) (*admin, error) {
 	o.key = secret.NewKey()
+	var fatal atomic.Pointer[error]
+	o.onFatal = func(err error) { fatal.Store(&err) }
 	k, err := openKeep(ctx, o)
 	if err != nil {
 		return nil, err
@@ -186,6 +191,12 @@ func (p *program) openAdmin(ctx context.Context, o keepOptions, lock *dirLock) (
 	})
 	transport := &inProcess{handler: server.Admin()}
 	a := &admin{http: &http.Client{Transport: transport}}
+	a.fatal = func() error {
+		if err := fatal.Load(); err != nil {
+			return *err
+		}
+		return nil
+	}
 	a.close = func() error {
 		transport.wait()
 		err := k.close()

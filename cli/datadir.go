@@ -36,6 +36,9 @@ var generationForm = regexp.MustCompile(`^db-[0-9]{4}$`)
 // directory that it refuses. notOurs is the exit code when it belongs to another
 // user.
 func prepareDataDir(dir string, notOurs int) error {
+	if !keepsData {
+		return fail(exitConfig, "use Linux or macOS; tollhouse dev works here too", "tollhouse cannot keep a data directory on this system")
+	}
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return makeDataDir(dir)

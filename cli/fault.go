@@ -120,4 +120,8 @@ func asClause(sentence string) string {
 // errUnknownOutcome is the fault after which nothing more may be written.
 var errUnknownOutcome = errors.New("the outcome of a write is unknown")
 
+func fatalFault(err error) error {
+	return fail(exitIO, "look at the disk and the log, then start again: what was acknowledged is there", "%w: %w", errUnknownOutcome, err)
+}
+
 func isFatal(err error) bool { return errors.Is(err, errUnknownOutcome) }

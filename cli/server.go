@@ -239,7 +239,7 @@ func (r *running) serve(announce func()) error {
 	var failed error
 	select {
 	case err := <-r.fatal:
-		return fail(exitIO, "look at the disk and the log, then start again: what was acknowledged is there", "%w: %w", errUnknownOutcome, err)
+		return fatalFault(err)
 	case failed = <-broken:
 		failed = fmt.Errorf("serve: %w", failed)
 	case s := <-signals:

@@ -11,6 +11,8 @@ import (
 // Without the locks and modes of Unix, tollhouse keeps no data directory: only
 // dev runs here.
 
+const keepsData = false
+
 func closeToOthers() {}
 
 func lockFile(*os.File) error { return errors.ErrUnsupported }

@@ -11,6 +11,9 @@ import (
 	"syscall"
 )
 
+// keepsData says that this system has the locks and modes of a data directory.
+const keepsData = true
+
 // closeToOthers sets the umask: Badger makes some of its files with mode 0644.
 func closeToOthers() { syscall.Umask(0o077) }
 
