@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"mime"
 	"net/http"
 	"time"
 
@@ -58,7 +59,7 @@ func (s *Server) adminImportEvents(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	if got := r.Header.Get("Content-Type"); got != ndjsonType {
+	if got, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || got != ndjsonType {
 		return newProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "The Content-Type must be %s.", ndjsonType)
 	}
 	body, err := decompressed(r)
@@ -79,8 +80,8 @@ func (s *Server) adminImportEvents(w http.ResponseWriter, r *http.Request) error
 	h.Set("Content-Type", ndjsonType)
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusOK)
-	run := importRun{importer: importer, w: w, controller: controller, lines: newLineReader(body)}
-	run.run(r.Context())
+	ir := importRun{importer: importer, w: w, controller: controller, lines: newLineReader(body)}
+	ir.run(r.Context())
 	if importer.Stopped() {
 		// A caller who is still sending would not read the answer of a
 		// connection that is cut.
@@ -128,54 +129,54 @@ type importRun struct {
 	reportedLines int
 }
 
-func (run *importRun) run(ctx context.Context) {
-	run.reportedAt = extendDeadlines(run.controller)
-	for n := 1; !run.importer.Stopped(); n++ {
+func (ir *importRun) run(ctx context.Context) {
+	ir.reportedAt = extendDeadlines(ir.controller)
+	for n := 1; !ir.importer.Stopped(); n++ {
 		if n%linesPerLook == 0 {
-			run.look(n)
+			ir.look(n)
 		}
-		refused, more, err := run.step(ctx)
-		run.tell(refused)
+		refused, more, err := ir.step(ctx)
+		ir.tell(refused)
 		if err != nil {
-			run.fail(ctx, err)
+			ir.fail(ctx, err)
 			return
 		}
 		if !more {
 			break
 		}
 	}
-	run.write(run.counts("summary"))
+	ir.write(ir.counts("summary"))
 }
 
 // step takes one line, or the end of the upload.
-func (run *importRun) step(ctx context.Context) (refused []store.LineError, more bool, err error) {
-	line, offset, err := run.lines.next()
+func (ir *importRun) step(ctx context.Context) (refused []store.LineError, more bool, err error) {
+	line, offset, err := ir.lines.next()
 	switch {
 	case err == nil:
-		refused, err = run.importer.Add(ctx, line, offset)
+		refused, err = ir.importer.Add(ctx, line, offset)
 		return refused, true, err
 	case errors.Is(err, errLongLine):
-		refused, err = run.importer.Refuse(ctx, offset)
+		refused, err = ir.importer.Refuse(ctx, offset)
 		return refused, true, err
 	case errors.Is(err, io.EOF):
-		refused, err = run.importer.Flush(ctx)
+		refused, err = ir.importer.Flush(ctx)
 		return refused, false, err
 	}
 	// What is whole so far is recorded; the line that was cut is not.
-	refused, flushErr := run.importer.Flush(ctx)
+	refused, flushErr := ir.importer.Flush(ctx)
 	broken := newProblem(http.StatusBadRequest, "incomplete_upload", "The upload broke off or could not be unpacked; what was recorded until then stays, and running it again goes on.")
 	return refused, false, broken.because(errors.Join(err, flushErr))
 }
 
 // look moves the deadlines, and reports when it is time.
-func (run *importRun) look(lines int) {
-	now := extendDeadlines(run.controller)
-	if now.Sub(run.reportedAt) < progressEvery && lines-run.reportedLines < progressLines {
+func (ir *importRun) look(lines int) {
+	now := extendDeadlines(ir.controller)
+	if now.Sub(ir.reportedAt) < progressEvery && lines-ir.reportedLines < progressLines {
 		return
 	}
-	run.reportedAt, run.reportedLines = now, lines
-	run.write(run.counts("progress"))
-	_ = run.controller.Flush()
+	ir.reportedAt, ir.reportedLines = now, lines
+	ir.write(ir.counts("progress"))
+	_ = ir.controller.Flush()
 }
 
 // importLineJSON is a line of the answer that tells of a refused line.
@@ -187,10 +188,10 @@ type importLineJSON struct {
 	Description string `json:"error_description"`
 }
 
-func (run *importRun) tell(refused []store.LineError) {
-	for _, e := range refused[:min(len(refused), errorLinesMax-run.told)] {
-		run.told++
-		run.write(importLineJSON{e.Line, e.Offset, e.Code, e.Param, sentence(e.Reason)})
+func (ir *importRun) tell(refused []store.LineError) {
+	for _, e := range refused[:min(len(refused), errorLinesMax-ir.told)] {
+		ir.told++
+		ir.write(importLineJSON{e.Line, e.Offset, e.Code, e.Param, sentence(e.Reason)})
 	}
 }
 
@@ -205,27 +206,27 @@ type importCounts struct {
 	Errors    int   `json:"errors"`
 }
 
-func (run *importRun) counts(kind string) importCounts {
-	t := run.importer.Summary()
+func (ir *importRun) counts(kind string) importCounts {
+	t := ir.importer.Summary()
 	return importCounts{
 		Progress: kind == "progress", Summary: kind == "summary",
-		Lines: t.Lines, Bytes: run.lines.offset, Recorded: t.Recorded, Unchanged: t.Unchanged, Errors: t.Errors,
+		Lines: t.Lines, Bytes: ir.lines.offset, Recorded: t.Recorded, Unchanged: t.Unchanged, Errors: t.Errors,
 	}
 }
 
 // fail tells why there will be no summary.
-func (run *importRun) fail(ctx context.Context, err error) {
+func (ir *importRun) fail(ctx context.Context, err error) {
 	p := asProblem(err)
 	noteProblem(ctx, p)
-	run.write(map[string]any{"error": p.code, "error_description": p.description})
+	ir.write(map[string]any{"error": p.code, "error_description": p.description})
 }
 
-func (run *importRun) write(line any) {
+func (ir *importRun) write(line any) {
 	encoded, err := json.Marshal(line)
 	if err != nil {
 		panic("handlers: answer cannot be encoded: " + err.Error())
 	}
-	_, _ = run.w.Write(append(encoded, '\n')) // a caller who is gone cannot be told
+	_, _ = ir.w.Write(append(encoded, '\n')) // a caller who is gone cannot be told
 }
 
 // errLongLine says that a line is longer than any event.

@@ -52,8 +52,8 @@ type modelEvent struct {
 	wire  string
 }
 
-// modelPage is what ListEvents must return, by the words of checks/events.md
-// 2.1 and nothing else.
+// modelPage is what ListEvents must return: the rows that match, in the order
+// asked for, cut by the cursor and the limit, found the slow and plain way.
 func modelPage(log []modelEvent, f store.EventFilter, cursor *store.Position, isAfter bool) (data []string, more bool, next, previous store.Position) {
 	matching := slices.DeleteFunc(slices.Clone(log), func(e modelEvent) bool {
 		createdAt := e.place.Millis() / 1000

@@ -28,14 +28,14 @@ type resourceRecord struct {
 const resourceRecordVersion = 1
 
 // exists reports whether there is a resource.
-func (rec resourceRecord) exists() bool { return !rec.last.IsZero() && !rec.removed }
+func (rr resourceRecord) exists() bool { return !rr.last.IsZero() && !rr.removed }
 
 // eventID returns the id of the last event about the resource.
-func (rec resourceRecord) eventID() string {
-	if rec.event != "" {
-		return rec.event
+func (rr resourceRecord) eventID() string {
+	if rr.event != "" {
+		return rr.event
 	}
-	return rec.last.String()
+	return rr.last.String()
 }
 
 // FindResource returns the owner's resource of that kind and id. Errors:

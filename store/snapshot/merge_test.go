@@ -38,7 +38,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// The rules of checks/events.md 3.2, by number.
+// The rules by which a change tells what it replaced; the names carry their
+// numbers.
 func TestPrevious(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, before, after, want string }{
@@ -67,8 +68,8 @@ func TestPrevious(t *testing.T) {
 	}
 }
 
-// pairsPerCheck makes 30,000 pairs of rapid's 100 checks; the long form makes
-// the 300,000 of checks/events.md.
+// pairsPerCheck makes 30,000 pairs of rapid's 100 checks, and 300,000 in the long
+// form.
 func pairsPerCheck() int {
 	if os.Getenv("TOLLHOUSE_LONG") != "" {
 		return 3000
