@@ -14,12 +14,12 @@ const ndjsonType = "application/x-ndjson"
 const longStep = time.Minute
 
 // extendDeadlines moves the deadlines of a request that goes on as long as its
-// caller does. In the command's own process there is no connection to move.
-func extendDeadlines(c *http.ResponseController) (now time.Time) {
-	now = time.Now() // a connection's deadlines are the machine's, not the store's
-	_ = c.SetReadDeadline(now.Add(longStep))
-	_ = c.SetWriteDeadline(now.Add(longStep))
-	return now
+// caller does; a connection's are the machine's time, not the store's. In the
+// command's own process there is no connection.
+func extendDeadlines(c *http.ResponseController) {
+	deadline := time.Now().Add(longStep)
+	_ = c.SetReadDeadline(deadline)
+	_ = c.SetWriteDeadline(deadline)
 }
 
 const exportPageEvents = 500 // read in one transaction

@@ -76,6 +76,8 @@ func (s *Server) adminImportEvents(w http.ResponseWriter, r *http.Request) error
 	if err := controller.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
+	// Only the operator reaches this socket, and what a pipe brings may be slow.
+	_ = controller.SetReadDeadline(time.Time{})
 	h := w.Header()
 	h.Set("Content-Type", ndjsonType)
 	h.Set("Cache-Control", "no-store")
@@ -86,6 +88,7 @@ func (s *Server) adminImportEvents(w http.ResponseWriter, r *http.Request) error
 		// A caller who is still sending would not read the answer of a
 		// connection that is cut.
 		_ = controller.Flush()
+		extendDeadlines(controller)
 		_, _ = io.CopyN(io.Discard, r.Body, passedOverMax)
 	}
 	total := importer.Summary()
@@ -130,7 +133,7 @@ type importRun struct {
 }
 
 func (ir *importRun) run(ctx context.Context) {
-	ir.reportedAt = extendDeadlines(ir.controller)
+	ir.reportedAt = time.Now()
 	for n := 1; !ir.importer.Stopped(); n++ {
 		if n%linesPerLook == 0 {
 			ir.look(n)
@@ -168,9 +171,9 @@ func (ir *importRun) step(ctx context.Context) (refused []store.LineError, more 
 	return refused, false, broken.because(errors.Join(err, flushErr))
 }
 
-// look moves the deadlines, and reports when it is time.
+// look reports when it is time.
 func (ir *importRun) look(lines int) {
-	now := extendDeadlines(ir.controller)
+	now := time.Now()
 	if now.Sub(ir.reportedAt) < progressEvery && lines-ir.reportedLines < progressLines {
 		return
 	}
@@ -226,6 +229,7 @@ func (ir *importRun) write(line any) {
 	if err != nil {
 		panic("handlers: answer cannot be encoded: " + err.Error())
 	}
+	_ = ir.controller.SetWriteDeadline(time.Now().Add(longStep))
 	_, _ = ir.w.Write(append(encoded, '\n')) // a caller who is gone cannot be told
 }
 
