@@ -208,7 +208,8 @@ func tail(t *testing.T, s *store.Store, recorded <-chan struct{}) []string {
 	t.Helper()
 	var seen []string
 	cursor := store.Cursor{}
-	for done := false; ; {
+	const pollsMax = 200_000
+	for polls, done := 0, false; polls < pollsMax && len(seen) < pollsMax; polls++ {
 		select {
 		case <-recorded:
 			done = true
@@ -228,6 +229,8 @@ func tail(t *testing.T, s *store.Store, recorded <-chan struct{}) []string {
 			return seen
 		}
 	}
+	t.Fatalf("the tail came to no end; it has seen %d events", len(seen))
+	return nil
 }
 
 func idsIn(data []byte) []string {
