@@ -3,8 +3,6 @@ package handlers
 import (
 	"errors"
 	"net/http"
-	"slices"
-	"sync"
 
 	"tollhouse/store"
 )
@@ -100,11 +98,6 @@ type clientUpdate struct {
 	Introspect         *bool     `json:"introspect"`
 }
 
-// clientUpdates makes reading a client's redirect URIs and writing them one
-// step. One process holds a store and no other route changes them, so a lock
-// here is enough.
-var clientUpdates sync.Mutex
-
 // adminUpdateClient is PATCH /admin/clients/:id.
 func (s *Server) adminUpdateClient(w http.ResponseWriter, r *http.Request) error {
 	var asked clientUpdate
@@ -112,45 +105,11 @@ func (s *Server) adminUpdateClient(w http.ResponseWriter, r *http.Request) error
 		return err
 	}
 	return s.onClient(w, r, func(id string) (store.Client, error) {
-		clientUpdates.Lock()
-		defer clientUpdates.Unlock()
-		now, err := s.store.FindClient(r.Context(), id)
-		if err != nil {
-			return store.Client{}, err
-		}
-		uris, err := asked.redirectURIs(now.RedirectURIs)
-		if err != nil {
-			return store.Client{}, err
-		}
 		return s.store.UpdateClient(r.Context(), id, store.ClientChange{
-			Name: asked.Name, RedirectURIs: uris, Grants: asked.Grants, Scopes: asked.Scopes, Introspect: asked.Introspect,
+			Name: asked.Name, RedirectURIs: asked.RedirectURIs, AddRedirectURIs: asked.AddRedirectURIs, RemoveRedirectURIs: asked.RemoveRedirectURIs,
+			Grants: asked.Grants, Scopes: asked.Scopes, Introspect: asked.Introspect,
 		})
 	})
-}
-
-// redirectURIs returns the list that the update leaves behind, or nil when it
-// does not touch it.
-func (u clientUpdate) redirectURIs(now []string) (*[]string, error) {
-	if len(u.AddRedirectURIs)+len(u.RemoveRedirectURIs) == 0 {
-		return u.RedirectURIs, nil
-	}
-	if u.RedirectURIs != nil {
-		return nil, invalidRequest("redirect_uris replaces the whole list, so nothing can be added to it or removed from it in the same request.").on("redirect_uris")
-	}
-	next := slices.Clone(now)
-	for _, uri := range u.RemoveRedirectURIs {
-		i := slices.Index(next, uri)
-		if i < 0 {
-			return nil, invalidRequest("The client has no such redirect URI to remove; they are compared byte by byte.").on("remove_redirect_uris")
-		}
-		next = slices.Delete(next, i, i+1)
-	}
-	for _, uri := range u.AddRedirectURIs {
-		if !slices.Contains(next, uri) {
-			next = append(next, uri)
-		}
-	}
-	return &next, nil
 }
 
 // adminRotateClientSecret is POST /admin/clients/:id/rotate-secret.

@@ -254,13 +254,16 @@ func (s *Store) ListClients(ctx context.Context, after string, limit int) ([]Cli
 	})
 }
 
-// ClientChange changes what is not nil.
+// ClientChange changes what is not nil. Redirect URIs are replaced, or else
+// removed from and added to.
 type ClientChange struct {
-	Name         *string
-	RedirectURIs *[]string
-	Grants       *[]string
-	Scopes       *[]string
-	Introspect   *bool
+	Name               *string
+	RedirectURIs       *[]string
+	AddRedirectURIs    []string
+	RemoveRedirectURIs []string
+	Grants             *[]string
+	Scopes             *[]string
+	Introspect         *bool
 }
 
 // UpdateClient changes a client. Errors: *InvalidError, ErrNotFound.
@@ -268,12 +271,40 @@ func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange
 	return s.changeClient(ctx, id, func(c *Client) error {
 		spec := c.spec()
 		set(&spec.Name, change.Name)
-		set(&spec.RedirectURIs, change.RedirectURIs)
+		uris, err := change.redirectURIs(spec.RedirectURIs)
+		if err != nil {
+			return err
+		}
+		spec.RedirectURIs = uris
 		set(&spec.Grants, change.Grants)
 		set(&spec.Scopes, change.Scopes)
 		set(&spec.Introspect, change.Introspect)
 		return c.apply(spec)
 	})
+}
+
+// redirectURIs returns the list that the change leaves behind.
+func (c ClientChange) redirectURIs(now []string) ([]string, error) {
+	if c.RedirectURIs != nil {
+		if len(c.AddRedirectURIs)+len(c.RemoveRedirectURIs) > 0 {
+			return nil, invalid("redirect_uris", "replace the list, or add to it and remove from it", "redirect_uris replaces the whole list, so nothing can be added to it or removed from it at the same time")
+		}
+		return *c.RedirectURIs, nil
+	}
+	next := slices.Clone(now)
+	for _, uri := range c.RemoveRedirectURIs {
+		i := slices.Index(next, uri)
+		if i < 0 {
+			return nil, invalid("remove_redirect_uris", "tollhouse client show ID lists them", "the client has no such redirect URI to remove; they are compared byte by byte")
+		}
+		next = slices.Delete(next, i, i+1)
+	}
+	for _, uri := range c.AddRedirectURIs {
+		if !slices.Contains(next, uri) {
+			next = append(next, uri)
+		}
+	}
+	return next, nil
 }
 
 func set[T any](to *T, from *T) {
