@@ -134,7 +134,7 @@ func (g grant) familyIsDead(t testing.TB, pairs ...store.Issued) {
 }
 
 func same(a, b store.Issued) bool {
-	return a.AccessToken == b.AccessToken && a.RefreshToken == b.RefreshToken
+	return a.AccessToken.Equal(b.AccessToken) && a.RefreshToken.Equal(b.RefreshToken)
 }
 
 // lives are the default lifetimes, by which the clock is turned.

@@ -115,7 +115,7 @@ func rotateOfUnspent(t *testing.T) {
 	t.Parallel()
 	g := newGrant(t)
 	second := g.mustRefresh(t, g.first)
-	if second.RefreshToken == g.first.RefreshToken || second.AccessToken == g.first.AccessToken {
+	if second.RefreshToken.Equal(g.first.RefreshToken) || second.AccessToken.Equal(g.first.AccessToken) {
 		t.Error("RotateRefresh() gave a token of the old pair, want two new ones")
 	}
 	if second.Retried {

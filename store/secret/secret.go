@@ -45,8 +45,12 @@ const redacted = "[redacted]"
 // Token is a secret in hand. The zero Token is no secret and matches nothing.
 //
 // It holds a pointer because fmt looks into unexported fields of other structs
-// without asking for String: there it finds an address and no text.
-type Token struct{ text *string }
+// without asking for String: there it finds an address and no text. Tokens are
+// compared by Equal; the compiler refuses ==, which would compare addresses.
+type Token struct {
+	_    [0]func()
+	text *string
+}
 
 // New returns a token of 256 random bits.
 func New(kind Kind) Token {
@@ -92,6 +96,9 @@ func (t Token) Reveal() string {
 	}
 	return *t.text
 }
+
+// Equal reports whether t and other are one token, in constant time.
+func (t Token) Equal(other Token) bool { return EqualText(t.Reveal(), other.Reveal()) }
 
 // IsZero reports whether t is no token at all.
 func (t Token) IsZero() bool { return t.text == nil }
