@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
 
 	"tollhouse/store"
 )
@@ -11,8 +12,9 @@ import (
 // requestFacts is what becomes known of a request on its way, for the one log
 // line at its end. A request is served by one goroutine, so it has no lock.
 type requestFacts struct {
-	id    string
-	attrs []slog.Attr
+	id     string
+	source netip.Addr // where it comes from; invalid on the admin socket
+	attrs  []slog.Attr
 }
 
 type contextKey int

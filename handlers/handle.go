@@ -104,7 +104,7 @@ const queryStringSizeMax = 8 << 10 // bytes
 func (s *Server) withRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		started := time.Now() // measures the request and decides nothing
-		facts := &requestFacts{id: "req_" + strings.ToLower(secret.Text())}
+		facts := &requestFacts{id: "req_" + strings.ToLower(secret.Text()), source: s.proxies.source(r)}
 		r = r.WithContext(context.WithValue(r.Context(), factsKey, facts))
 		w := &recorder{ResponseWriter: rw}
 		h := w.Header()
@@ -175,6 +175,9 @@ func (s *Server) logRequest(r *http.Request, w *recorder, facts *requestFacts, t
 		slog.Int("status", w.status),
 		slog.Float64("duration_ms", float64(took.Microseconds())/1000),
 	}, facts.attrs...)
+	if facts.source.IsValid() {
+		attrs = append(attrs, slog.String("source", facts.source.String()))
+	}
 	s.log.LogAttrs(r.Context(), level, "request served", attrs...)
 }
 

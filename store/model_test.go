@@ -102,40 +102,40 @@ func (h *history) addAccess(fam *modelFamily, made *modelPair, token secret.Toke
 }
 
 // predict judges a refresh as the table does, and says what becomes of it.
-func (h *history) predict(r *modelRefresh, client int) (want error, identical *modelPair) {
+func (h *history) predict(r *modelRefresh, client int) (identical *modelPair, want error) {
 	now, fam := h.f.Now(), r.family
 	expired := !now.Before(r.expires)
 	switch {
 	case fam.client != client:
-		return store.ErrMismatch, nil
+		return nil, store.ErrMismatch
 	case fam.revoked:
-		return store.ErrRevoked, nil
+		return nil, store.ErrRevoked
 	case fam.dead:
-		return store.ErrDisabled, nil
+		return nil, store.ErrDisabled
 	case r.retired:
 		fam.revoked = true
-		return store.ErrReplayed, nil
+		return nil, store.ErrReplayed
 	case r.pair == nil && expired:
-		return store.ErrExpired, nil
+		return nil, store.ErrExpired
 	case r.pair == nil:
 		return nil, nil
 	case r.pair.next.pair != nil:
 		fam.revoked = true
-		return store.ErrReplayed, nil
+		return nil, store.ErrReplayed
 	case now.Sub(r.pair.made).Abs() <= lives.RefreshGrace:
-		return nil, r.pair
+		return r.pair, nil
 	case r.pair.used:
 		fam.revoked = true
-		return store.ErrReplayed, nil
+		return nil, store.ErrReplayed
 	case expired:
-		return store.ErrExpired, nil
+		return nil, store.ErrExpired
 	}
 	return nil, nil
 }
 
 // step is the refresh of a token by a client.
 func (h *history) stepRefresh(t *rapid.T, r *modelRefresh, client int) {
-	want, identical := h.predict(r, client)
+	identical, want := h.predict(r, client)
 	issued, err := h.f.RotateRefresh(context.Background(), store.Refresh{Client: h.clients[client], Token: r.token})
 	if !errors.Is(err, want) {
 		t.Fatalf("RotateRefresh() = %v, want %v", err, want)

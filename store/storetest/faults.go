@@ -44,15 +44,15 @@ func (f *Faults) Mend() {
 	f.broken, f.onUpdate = nil, nil
 }
 
-func (f *Faults) state() (broken error, onUpdate func(func() error) error) {
+func (f *Faults) state() (onUpdate func(func() error) error, broken error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.broken, f.onUpdate
+	return f.onUpdate, f.broken
 }
 
 // View is the engine's, or the error it was broken with.
 func (f *Faults) View(ctx context.Context, fn func(kv.Reader) error) error {
-	if broken, _ := f.state(); broken != nil {
+	if _, broken := f.state(); broken != nil {
 		return broken
 	}
 	return f.DB.View(ctx, fn)
@@ -60,7 +60,7 @@ func (f *Faults) View(ctx context.Context, fn func(kv.Reader) error) error {
 
 // Update is the engine's, or what the test put in its place.
 func (f *Faults) Update(ctx context.Context, fn func(kv.Txn) error) error {
-	broken, around := f.state()
+	around, broken := f.state()
 	if broken != nil {
 		return broken
 	}

@@ -1,0 +1,51 @@
+package handlers
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+func TestSource(t *testing.T) {
+	t.Parallel()
+	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	for _, c := range []struct {
+		name, peer string
+		forwarded  []string
+		want       string
+	}{
+		{"the_peer_when_nothing_is_forwarded", "10.0.0.1:5", nil, "10.0.0.1"},
+		{"oauth_row_124_an_untrusted_peer_is_not_believed", "192.0.2.7:5", []string{"1.2.3.4"}, "192.0.2.7"},
+		{"attack_55_the_last_hop_that_is_no_proxy", "10.0.0.1:5", []string{"1.2.3.4, 198.51.100.9, 10.0.0.2"}, "198.51.100.9"},
+		{"attack_55_headers_are_one_list", "10.0.0.1:5", []string{"1.2.3.4", "198.51.100.9", "10.0.0.2"}, "198.51.100.9"},
+		{"only_proxies_the_farthest_of_them", "10.0.0.1:5", []string{"10.0.0.3, 10.0.0.2"}, "10.0.0.3"},
+		{"a_hop_that_is_no_address_ends_the_trail", "10.0.0.1:5", []string{"1.2.3.4, unknown, 10.0.0.2"}, "10.0.0.2"},
+		{"an_IPv6_proxy", "[fd00::1]:5", []string{"2001:db8::5"}, "2001:db8::5"},
+		{"a_mapped_address_is_the_IPv4_one", "10.0.0.1:5", []string{"::ffff:198.51.100.9"}, "198.51.100.9"},
+		{"a_socket_has_no_address", "@", []string{"1.2.3.4"}, "invalid IP"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := &proxies{trusted: trusted, log: slog.New(slog.DiscardHandler)}
+			r := &http.Request{RemoteAddr: c.peer, Header: http.Header{"X-Forwarded-For": c.forwarded}}
+			if got := p.source(r).String(); got != c.want {
+				t.Errorf("source(%s, %q) = %s, want %s", c.peer, c.forwarded, got, c.want)
+			}
+		})
+	}
+
+	t.Run("attack_55_an_untrusted_sender_is_warned_of_once", func(t *testing.T) {
+		t.Parallel()
+		var log bytes.Buffer
+		p := &proxies{trusted: trusted, log: slog.New(slog.NewTextHandler(&log, nil))}
+		for range 3 {
+			p.source(&http.Request{RemoteAddr: "192.0.2.7:5", Header: http.Header{"X-Forwarded-For": {"1.2.3.4"}}})
+		}
+		if n := strings.Count(log.String(), "X-Forwarded-For ignored"); n != 1 {
+			t.Errorf("%d warnings, want 1:\n%s", n, log.String())
+		}
+	})
+}
