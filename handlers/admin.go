@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/julienschmidt/httprouter"
 
@@ -116,6 +117,16 @@ func absent(what, hint string) *problem {
 	p := newProblem(http.StatusNotFound, "not_found", "There is no %s of that name.", what)
 	p.extra = map[string]any{"hint": hint}
 	return p
+}
+
+// takeTime lifts the deadlines of a request whose work grows with what is
+// stored, as erasing does. Only the operator reaches this socket, and an answer
+// that is cut off leaves them guessing. In the command's own process there is no
+// connection.
+func takeTime(w http.ResponseWriter) {
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Time{})
+	_ = c.SetWriteDeadline(time.Time{})
 }
 
 // noteAdmin puts what was changed into the request's log line.

@@ -72,6 +72,7 @@ func (s *Server) adminDeleteAccount(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
+	takeTime(w)
 	if err := s.store.DeleteAccount(r.Context(), id); err != nil {
 		return accountProblem(err)
 	}

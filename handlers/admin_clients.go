@@ -139,6 +139,7 @@ func (s *Server) adminDeleteClient(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
+	takeTime(w)
 	if err := s.store.DeleteClient(r.Context(), id); err != nil {
 		return clientProblem(err)
 	}

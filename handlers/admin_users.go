@@ -100,6 +100,7 @@ func (s *Server) adminDeleteUser(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	takeTime(w)
 	if err := s.store.DeleteUser(r.Context(), name); err != nil {
 		return userProblem(err)
 	}

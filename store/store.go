@@ -178,7 +178,9 @@ func isAbsent(err error) bool { return errors.Is(err, kv.ErrNotFound) || errors.
 const deleteBatchMax = 400 // keys removed in one Update
 
 // deleteAll removes every key of the ranges, in batches: a clean-up behind a
-// change that already took effect, not a change by itself.
+// change that already took effect, not a change by itself. Each batch begins
+// behind the one before: an engine goes on passing over what was deleted, and
+// to begin anew each time would take the square of the time.
 func (s *Store) deleteAll(ctx context.Context, ranges ...kv.Range) error {
 	for _, r := range ranges {
 		r.KeysOnly, r.Limit = true, deleteBatchMax
@@ -199,6 +201,7 @@ func (s *Store) deleteAll(ctx context.Context, ranges ...kv.Range) error {
 			if err := s.db.Update(ctx, func(tx kv.Txn) error { return deleteKeys(tx, keys...) }); err != nil {
 				return err
 			}
+			r.Lo = append(keys[len(keys)-1], 0)
 		}
 	}
 	return nil

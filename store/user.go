@@ -279,7 +279,8 @@ func (s *Store) DeleteUser(ctx context.Context, username string) error {
 }
 
 // deleteIndexed removes an index and what it points to: for each key under
-// prefix, the keys that follow from the rest of it, and the key itself.
+// prefix, the keys that follow from the rest of it, and the key itself. It goes
+// on behind each batch, as deleteAll does.
 func (s *Store) deleteIndexed(ctx context.Context, prefix key, pointed func(rest []byte) [][]byte) error {
 	r := prefix.all()
 	r.KeysOnly, r.Limit = true, deleteBatchMax/4
@@ -298,6 +299,7 @@ func (s *Store) deleteIndexed(ctx context.Context, prefix key, pointed func(rest
 		if err := s.db.Update(ctx, func(tx kv.Txn) error { return deleteKeys(tx, batch...) }); err != nil {
 			return err
 		}
+		r.Lo = append(batch[len(batch)-1], 0)
 	}
 }
 
