@@ -95,6 +95,9 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) allow(w http.ResponseWriter, r *http.Request, a authRequest, t ticket, session *browserSession) error {
+	if !t.Scope.Covers(a.scope) {
+		return startAgain(http.StatusBadRequest, "The application may do more now than you were asked about.")
+	}
 	code, err := s.store.Allow(r.Context(), store.Consent{
 		Client: a.client, User: session.User, RedirectURI: a.redirectURI, Scope: a.scope, Challenge: a.challenge,
 		Ticket: secret.HashOf(t.ID), TicketEnds: t.ends(s.store.Lifetimes()),

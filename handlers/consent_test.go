@@ -210,6 +210,19 @@ func TestConsentHoldsWhatItShowed(t *testing.T) {
 			t.Errorf("the consent screen says %q, want it to show where the swapped request leads", text)
 		}
 	})
+	t.Run("attack_42_no_more_than_it_showed_when_the_client_may_do_more_since", func(t *testing.T) {
+		scopes := []string{"events:read"}
+		grown, _ := h.Client(t, func(spec *store.ClientSpec) { spec.Scopes = scopes })
+		page := b.get(t, h.authURL("client_id", grown.ID))
+		if text := words(t, page); strings.Contains(text, "Create, change and delete") {
+			t.Fatalf("the page says %q, want only what the client may do", text)
+		}
+		scopes = nil
+		if _, err := h.UpdateClient(context.Background(), grown.ID, store.ClientChange{Scopes: &scopes}); err != nil {
+			t.Fatal(err)
+		}
+		wantPage400(t, b.submit(t, page, "decision", "allow"))
+	})
 	t.Run("oauth_row_97_an_unsound_request_in_a_sound_ticket", func(t *testing.T) {
 		narrowed, _ := h.Client(t)
 		page := b.get(t, h.authURL("client_id", narrowed.ID, "scope", "resources:write"))

@@ -16,7 +16,10 @@ type ticket struct {
 	Session string `json:"session"` // the form of its hash
 	User    string `json:"user"`
 	Query   string `json:"query"`
-	Millis  int64  `json:"at"`
+	// Scope is what was shown. Without one in the query it is the client's, and
+	// that may grow while the person thinks.
+	Scope  store.Scope `json:"scope"`
+	Millis int64       `json:"at"`
 }
 
 const ticketLabel = "consent ticket"
@@ -24,7 +27,7 @@ const ticketLabel = "consent ticket"
 func (s *Server) sealTicket(a authRequest, session *browserSession) string {
 	plain, err := json.Marshal(ticket{
 		ID: secret.Text(), Session: s.sessionMark(session.token), User: session.User.Subject(),
-		Query: a.query, Millis: s.store.Now().UnixMilli(),
+		Query: a.query, Scope: a.scope, Millis: s.store.Now().UnixMilli(),
 	})
 	if err != nil {
 		panic("handlers: ticket cannot be encoded: " + err.Error())
