@@ -143,7 +143,7 @@ func (p *program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 	if isFatal(err) {
 		return err // what the disk holds is unknown: nothing more is written
 	}
-	return errors.Join(err, r.keep.close())
+	return errors.Join(err, r.keep.close(), r.unknown())
 }
 
 func socketPath(named, dir string) string {

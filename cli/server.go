@@ -249,7 +249,20 @@ func (r *running) serve(announce func()) error {
 	stop()
 	failed = errors.Join(failed, r.drain(signals, public, private))
 	r.work.Wait()
+	if err := r.unknown(); err != nil { // left by one of the requests in flight
+		return err
+	}
 	return failed
+}
+
+// unknown returns the fault of a write whose outcome nobody knows, or nil.
+func (r *running) unknown() error {
+	select {
+	case err := <-r.fatal:
+		return fatalFault(err)
+	default:
+		return nil
+	}
 }
 
 func (r *running) serveOn(s *http.Server, l net.Listener, broken chan<- error) {

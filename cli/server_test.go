@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -69,6 +70,25 @@ func TestUnknownOutcome(t *testing.T) {
 	client.CloseIdleConnections()
 	closeAll(r.listeners)
 	_ = r.admin.Close()
+}
+
+// TestUnknownOutcomeWhileStopping: the last requests in flight may fail too, and
+// what they leave behind is no better known.
+func TestUnknownOutcomeWhileStopping(t *testing.T) {
+	t.Parallel()
+	r := inMemory(t)
+	closeAll(r.listeners) // a server whose listener breaks stops by itself
+	err := r.serve(func() {
+		r.work.Go(func() {
+			for !r.closing.Load() {
+				runtime.Gosched()
+			}
+			r.fatal <- errors.New("fsync: input/output error")
+		})
+	})
+	if f := asFault(err); f.code != exitIO || !isFatal(err) {
+		t.Errorf("serve = exit %d, %v; want %d", f.code, err, exitIO)
+	}
 }
 
 func TestReady(t *testing.T) {
