@@ -226,8 +226,9 @@ func (r *running) serve(announce func()) error {
 	public := handlers.NewHTTPServer(r.server.Public(), r.log)
 	private := handlers.NewHTTPServer(r.server.Admin(), r.log)
 	broken := make(chan error, len(r.listeners)+1)
+	visitors := newCrowd(connectionsAllowed(filesMax()), r.log)
 	for _, l := range r.listeners {
-		r.serveOn(public, l, broken)
+		r.serveOn(public, visitors.through(l), broken)
 	}
 	r.serveOn(private, r.admin, broken)
 	announce()

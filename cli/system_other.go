@@ -5,6 +5,7 @@ package cli
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 )
 
@@ -14,6 +15,8 @@ import (
 const keepsData = false
 
 func closeToOthers() {}
+
+func filesMax() uint64 { return math.MaxUint64 }
 
 func lockFile(*os.File) error { return errors.ErrUnsupported }
 

@@ -5,6 +5,7 @@ package cli
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"os/user"
 	"strconv"
@@ -16,6 +17,15 @@ const keepsData = true
 
 // closeToOthers sets the umask: Badger makes some of its files with mode 0644.
 func closeToOthers() { syscall.Umask(0o077) }
+
+// filesMax returns how many files this process may have open.
+func filesMax() uint64 {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return math.MaxUint64
+	}
+	return uint64(limit.Cur)
+}
 
 // lockFile takes the lock of an open file or returns errLocked.
 func lockFile(f *os.File) error {
