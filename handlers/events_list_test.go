@@ -281,6 +281,11 @@ func TestFindEvent(t *testing.T) {
 			t.Errorf("answer = %d %s %s", w.Code, w.Header().Get("ETag"), w.Body)
 		}
 	})
+	t.Run("events_2.4_foreign_id_is_the_only_address", func(t *testing.T) {
+		t.Parallel()
+		place := a.get("/api/events?type=plan.created", token).page(t).Next
+		a.get("/api/events/"+place, token).fault(t, http.StatusNotFound, "not_found", "")
+	})
 	t.Run("events_2.1_cursor_of_a_foreign_id_is_looked_up", func(t *testing.T) {
 		t.Parallel()
 		page := a.get("/api/events?order=asc&limit=1&after=ev-foreign_7", token).page(t)
