@@ -64,10 +64,7 @@ func (s *Store) RotateRefresh(ctx context.Context, r Refresh) (Issued, error) {
 	if err != nil {
 		return Issued{}, fmt.Errorf("rotate refresh: %w", err)
 	}
-	if out.again {
-		next = s.successors(r.Token, out.nonce)
-	}
-	issued := out.family.issued(next.access, next.refresh, out.scope, out.ends.Sub(now))
+	issued := out.family.issued(out.next.access, out.next.refresh, out.scope, out.ends.Sub(now))
 	issued.Retried = out.again
 	return issued, nil
 }
@@ -87,8 +84,8 @@ type rotation struct {
 	now   time.Time
 	token secret.Token
 	asked Scope
-	nonce secret.Nonce // of the pair that is the answer
-	next  pair         // derived from a fresh nonce
+	nonce secret.Nonce // a fresh one
+	next  pair         // the answer: derived from it, or the pair made before
 
 	family  family
 	scope   Scope
@@ -174,7 +171,8 @@ func (o *rotation) forgetParent(parent secret.Hash) error {
 	return writeRefreshToken(o.tx, p, o.family.expiresAt)
 }
 
-// repeat answers with the pair that was made before.
+// repeat answers with the pair that was made before. Under another server key
+// than it was made with it cannot be derived, and what would be is no token.
 func (o *rotation) repeat(t refreshToken) error {
 	if err := o.sameScope(t); err != nil {
 		return err
@@ -182,7 +180,11 @@ func (o *rotation) repeat(t refreshToken) error {
 	if !o.now.Before(t.pairEnds) {
 		return ErrExpired // the grace is never longer than an access token lives; the family may end sooner
 	}
-	o.again, o.nonce, o.scope, o.ends = true, t.nonce, t.pairScope, t.pairEnds
+	o.next = o.s.successors(o.token, t.nonce)
+	if _, err := readRefreshToken(o.tx, o.next.refresh.Hash()); err != nil {
+		return err
+	}
+	o.again, o.scope, o.ends = true, t.pairScope, t.pairEnds
 	return nil
 }
 

@@ -2,10 +2,12 @@ package store_test
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/secret"
 )
 
 // states brings a grant into each state that a refresh token can be in; the
@@ -98,4 +100,26 @@ func TestRotateRefreshScope(t *testing.T) {
 			})
 		}
 	})
+}
+
+// Under another server key the pair cannot be derived again; what comes out of
+// the derivation would be two tokens that nobody has stored.
+func TestRotateRefreshUnderAnotherServerKey(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	g := newGrant(t)
+	g.mustRefresh(t, g.first)
+	other, err := store.Open(ctx, g.DB, store.Options{
+		Now: g.Clock.Now, Key: secret.NewKey(), Hasher: secret.NewHasher(), Lifetimes: lives, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, moment := range []string{"in the grace", "later"} {
+		g.unchanged(t, func() {
+			_, err := other.RotateRefresh(ctx, store.Refresh{Client: g.client, Token: g.first.RefreshToken})
+			refused(t, "RotateRefresh("+moment+")", err, store.ErrNotFound)
+		})
+		g.Clock.Advance(lives.RefreshGrace + tick)
+	}
 }
