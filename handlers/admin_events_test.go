@@ -184,6 +184,21 @@ func TestImport(t *testing.T) {
 		}
 		a.admin(http.MethodGet, "/admin/events?account=acct_a", nil).fault(t, http.StatusNotFound, "not_found", "")
 	})
+	t.Run("events_3.3_dry_run_compares_with_lines_of_earlier_batches", func(t *testing.T) {
+		t.Parallel()
+		a := newAPI(t)
+		var file strings.Builder
+		for i := range 400 { // more than one batch
+			fmt.Fprintln(&file, line(fmt.Sprintf(`,"id":"f%d"`, i)))
+		}
+		fmt.Fprintln(&file, line(`,"id":"f0"`))
+		fmt.Fprintln(&file, strings.Replace(line(`,"id":"f0"`), `"eventData"`, `"source":"another","eventData"`, 1))
+		lines := a.importFrom(strings.NewReader(file.String()), "&dry-run=true").answerLines(t)
+		fault, summary := lines[len(lines)-2], lines[len(lines)-1]
+		if fault["error"] != "id_conflict" || fault["line"] != 402.0 || summary["recorded"] != 400.0 || summary["unchanged"] != 1.0 {
+			t.Errorf("fault = %v, summary = %v", fault, summary)
+		}
+	})
 	t.Run("events_3.3_gzip", func(t *testing.T) {
 		t.Parallel()
 		a := newAPI(t)

@@ -15,6 +15,10 @@ type Account struct {
 	ID        string
 	Name      string // for people; "" when nobody gave one
 	CreatedAt time.Time
+
+	// erasedSince is set while the account is being erased: nothing may be
+	// recorded into it any more.
+	erasedSince time.Time
 }
 
 // DefaultAccount is the account of a user for whom none is named.
@@ -46,7 +50,7 @@ func (s *Store) CreateAccount(ctx context.Context, id, name string) (Account, er
 		if !isAbsent(err) {
 			return err
 		}
-		return tx.Set(accountKey(id), encodeAccount(a), time.Time{})
+		return writeAccount(tx, a)
 	})
 	if err != nil {
 		return Account{}, fmt.Errorf("create account: %w", err)
@@ -54,16 +58,30 @@ func (s *Store) CreateAccount(ctx context.Context, id, name string) (Account, er
 	return a, nil
 }
 
-// ensureAccount makes the account within tx when it does not exist.
+// ensureAccount makes the account within tx when it does not exist. It refuses
+// with ErrConflict one that is being erased.
 func (s *Store) ensureAccount(tx kv.Txn, id string) error {
 	if err := checkAccountID(id); err != nil {
 		return err
 	}
-	_, err := tx.Get(accountKey(id))
-	if !isAbsent(err) {
+	err := openAccount(tx, id)
+	if errors.Is(err, ErrNotFound) {
+		return writeAccount(tx, Account{ID: id, CreatedAt: s.Now()})
+	}
+	return err
+}
+
+// openAccount makes sure that the account may be recorded into. Errors:
+// ErrNotFound, and ErrConflict for one that is being erased.
+func openAccount(tx kv.Txn, id string) error {
+	a, err := readAccount(tx, id)
+	if err != nil {
 		return err
 	}
-	return tx.Set(accountKey(id), encodeAccount(Account{ID: id, CreatedAt: s.Now()}), time.Time{})
+	if !a.erasedSince.IsZero() {
+		return fmt.Errorf("account is being erased: %w", ErrConflict)
+	}
+	return nil
 }
 
 // FindAccount returns the account with that id. Errors: ErrNotFound.
@@ -91,18 +109,21 @@ func (s *Store) ListAccounts(ctx context.Context, after string, limit int) ([]Ac
 
 // DeleteAccount erases an account: its resources, its events, and then itself.
 // It refuses with ErrConflict while a user still acts for it, since the user
-// would go on recording into it. Erasing runs in batches; one that was cut
-// short is finished by calling it again. Errors: ErrNotFound, ErrConflict.
+// would go on recording into it; from then on nothing is recorded into it.
+// Erasing runs in batches; one that was cut short is finished by calling it
+// again. Errors: ErrNotFound, ErrConflict.
 func (s *Store) DeleteAccount(ctx context.Context, id string) error {
-	if _, err := s.FindAccount(ctx, id); err != nil {
+	// The mark comes before the look at the users: whoever is made after it is
+	// refused, and whoever was made before it is seen.
+	if err := s.markErased(ctx, id, s.Now()); err != nil {
 		return fmt.Errorf("delete account: %w", err)
 	}
 	used, err := s.accountIsUsed(ctx, id)
+	if err == nil && used {
+		err = errors.Join(ErrConflict, s.markErased(ctx, id, time.Time{}))
+	}
 	if err != nil {
 		return fmt.Errorf("delete account: %w", err)
-	}
-	if used {
-		return fmt.Errorf("delete account: %w", ErrConflict)
 	}
 	var owned []kv.Range
 	for _, tag := range []byte{tagEvent, tagEventType, tagEventResource, tagEventForeign, tagKnownType, tagResource, tagEventHead} {
@@ -115,6 +136,22 @@ func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 		return fmt.Errorf("delete account: %w", err)
 	}
 	return nil
+}
+
+// markErased says since when the account is being erased; the zero time takes
+// it back.
+func (s *Store) markErased(ctx context.Context, id string, since time.Time) error {
+	if checkAccountID(id) != nil {
+		return ErrNotFound
+	}
+	return s.db.Update(ctx, func(tx kv.Txn) error {
+		a, err := readAccount(tx, id)
+		if err != nil {
+			return err
+		}
+		a.erasedSince = since
+		return writeAccount(tx, a)
+	})
 }
 
 const usersPageMax = 500 // users read in one View
@@ -143,16 +180,21 @@ func readAccount(r kv.Reader, id string) (Account, error) {
 	return decodeAccount(id, v)
 }
 
+func writeAccount(tx kv.Txn, a Account) error {
+	return tx.Set(accountKey(a.ID), encodeAccount(a), time.Time{})
+}
+
 func encodeAccount(a Account) []byte {
 	e := newEncoder(accountRecord)
 	e.str(a.Name)
 	e.time(a.CreatedAt)
+	e.time(a.erasedSince)
 	return e.b
 }
 
 func decodeAccount(id string, v []byte) (Account, error) {
 	d := newDecoder("account", accountRecord, v)
-	a := Account{ID: id, Name: d.str(), CreatedAt: d.time()}
+	a := Account{ID: id, Name: d.str(), CreatedAt: d.time(), erasedSince: d.time()}
 	return a, d.done()
 }
 

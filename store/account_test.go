@@ -9,6 +9,7 @@ import (
 	"tollhouse/store"
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/memkv"
+	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
 )
 
@@ -99,4 +100,46 @@ func TestErasingNeverBeginsAnewFromTheFirstKey(t *testing.T) {
 			t.Errorf("two scans began at %q", lo)
 		}
 	})
+}
+
+// Nothing is recorded into an account while it is erased: what came in between
+// would be inherited by the next account of that name.
+func TestDeleteAccountAgainstWhoComesMeanwhile(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	f := storetest.New(t)
+	f.User(t, "bob", "acct_a")
+	refused(t, "DeleteAccount(with a user)", f.DeleteAccount(ctx, "acct_a"), store.ErrConflict)
+	if _, err := f.CreateUser(ctx, "carol", "acct_a", storetest.Password); err != nil {
+		t.Fatalf("CreateUser() after a refused erasing = %v", err)
+	}
+	for _, name := range []string{"bob", "carol"} {
+		if err := f.DeleteUser(ctx, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	var late []error
+	f.Faults.OnUpdate(func(run func() error) error {
+		f.Faults.Mend()
+		err := run() // the first step of erasing
+		_, userErr := f.CreateUser(ctx, "dave", "acct_a", storetest.Password)
+		_, changeErr := f.PutResource(ctx, store.ResourceChange{Owner: "acct_a", Kind: "customer", ID: "cus_1"}, snapshot.ObjectOf())
+		late = []error{userErr, changeErr}
+		return err
+	})
+	if err := f.DeleteAccount(ctx, "acct_a"); err != nil {
+		t.Fatalf("DeleteAccount() = %v", err)
+	}
+	if len(late) != 2 {
+		t.Fatal("nobody came meanwhile")
+	}
+	for _, err := range late {
+		refused(t, "a write while the account is erased", err, store.ErrConflict)
+	}
+	for _, tag := range []byte("eyznohaU") {
+		if n := f.Count(t, tag); n != 0 {
+			t.Errorf("%d keys under %q are left", n, tag)
+		}
+	}
 }

@@ -54,6 +54,7 @@ type Importer struct {
 	bytes     int
 	types     map[string]bool
 	resources map[[2]string]bool
+	seen      dryRun
 }
 
 // importLine is a line that waits to be committed: an event, or its refusal.
@@ -190,6 +191,7 @@ func (im *Importer) Flush(ctx context.Context) ([]LineError, error) {
 	}
 	var settled ImportSummary
 	var refused []LineError
+	again := im.seen.addAll(im.batch, im.options.DryRun)
 	err := im.store.db.Update(ctx, func(tx kv.Txn) error {
 		settled, refused = ImportSummary{}, nil
 		if err := im.store.ensureAccount(tx, im.account); err != nil {
@@ -200,7 +202,11 @@ func (im *Importer) Flush(ctx context.Context) ([]LineError, error) {
 			return err
 		}
 		for i := range im.batch {
-			switch fault, recorded, err := w.add(&im.batch[i]); {
+			fault, recorded, err := w.add(&im.batch[i])
+			if recorded && im.options.DryRun {
+				fault, recorded = again[i].fault, !again[i].unchanged
+			}
+			switch {
 			case err != nil:
 				return err
 			case fault != nil:

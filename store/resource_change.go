@@ -203,6 +203,9 @@ func (s *Store) commitChange(ctx context.Context, c ResourceChange, from, to res
 	now, tail := s.Now(), secret.NewTail()
 	var place Position
 	err := s.db.Update(ctx, func(tx kv.Txn) error {
+		if err := s.ensureAccount(tx, c.Owner); err != nil {
+			return err
+		}
 		current, err := readResource(tx, c.Owner, c.Kind, c.ID)
 		if err != nil {
 			return err
