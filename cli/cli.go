@@ -11,8 +11,9 @@
 // (socket.go). Passwords and keys come from files, standard input or a
 // terminal, never from the command line, which others can read.
 //
-// This is the only package that names a storage engine, and the only one that
-// reads the wall clock.
+// This is the only package that names a storage engine, and the one that says
+// which clock decides; elsewhere the machine's own is read for deadlines of
+// connections and for figures in the log, and decides nothing.
 package cli
 
 import (

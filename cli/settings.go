@@ -16,10 +16,11 @@ import (
 // default; that is all there is. A variable is named after its flag:
 // --public-url is TOLLHOUSE_PUBLIC_URL.
 //
-// Our choice: the flags that describe a client that is being made have CLIENT_
-// in front (TOLLHOUSE_CLIENT_NAME), because container links set TOLLHOUSE_NAME
-// by themselves; and the flags that say what to change in an existing client
-// have no variable, because an update changes only what its command line says.
+// Our choice: the flags that describe a client or an account that is being made
+// have CLIENT_ or ACCOUNT_ in front (TOLLHOUSE_CLIENT_NAME), because container
+// links set TOLLHOUSE_NAME by themselves; and the flags that say what to change
+// in an existing client have no variable, because an update changes only what
+// its command line says.
 
 const variablePrefix = "TOLLHOUSE_"
 
