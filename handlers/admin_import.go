@@ -128,7 +128,7 @@ type importRun struct {
 	controller *http.ResponseController
 	told       int // refused lines
 
-	reportedAt    time.Time
+	reportedAt    time.Time // by the machine's clock: it paces the reports and decides nothing
 	reportedLines int
 }
 

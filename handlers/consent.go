@@ -43,13 +43,13 @@ func (s *Server) accountName(ctx context.Context, id string) (string, error) {
 	return a.Name, err
 }
 
-// goesTo tells a person where the browser goes next: a host, or the app that a
-// private scheme belongs to.
+// goesTo tells a person where the browser goes next: a host, or the application
+// that a private scheme belongs to.
 func goesTo(redirectURI string) string {
 	u, err := url.Parse(redirectURI)
 	if err != nil || u.Host == "" {
 		scheme, _, _ := strings.Cut(redirectURI, ":")
-		return "the app " + scheme
+		return "the application " + scheme
 	}
 	return u.Host
 }

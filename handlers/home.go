@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"tollhouse/store"
 	"tollhouse/views"
 )
 
@@ -21,7 +22,7 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) error {
 	if session != nil {
 		props.Username, props.FormToken = session.User.Username, s.logoutToken(session.token)
 	}
-	if s.demo != nil {
+	if s.demo != nil && store.MatchRedirectURI(s.demo.RedirectURI, s.demoCallback()) {
 		props.Links = append([]views.Link{{Label: "Walk through a sign-in", Href: s.demoAuthorizePath(), Note: "sign in, allow or deny, and see what an application would get"}}, props.Links...)
 	}
 	pageHeaders(w, session != nil, "") // signed out it has no form

@@ -58,6 +58,38 @@ func FuzzKeysOfTexts(f *testing.F) {
 	})
 }
 
+// FuzzKeysOfNames proves the same of keys of one text and of three.
+func FuzzKeysOfNames(f *testing.F) {
+	f.Add("bob", "bob\x01", "a", "b", "c", "d")
+	f.Add("", "\xff", "a", "", "", "a")
+	f.Fuzz(func(t *testing.T, name, other, kind, id, otherKind, otherID string) {
+		name, other, kind, id, otherKind, otherID = clean(name), clean(other), clean(kind), clean(id), clean(otherKind), clean(otherID)
+		for form, build := range map[string]func(string) key{
+			"meta": metaKey, "client": clientKey, "user name": userNameKey, "account": accountKey, "event head": eventHeadKey,
+			"events": eventsKey, "client families": clientFamiliesKey,
+		} {
+			k, otherKey := build(name), build(other)
+			if got, rest := cutString(k[1:]); got != name || len(rest) != 0 {
+				t.Fatalf("%s key of %q comes back as %q and %d bytes", form, name, got, len(rest))
+			}
+			if got, want := bytes.Compare(k, otherKey), cmp.Compare(name, other); got != want {
+				t.Fatalf("%s keys of %q and %q compare as %d, want %d", form, name, other, got, want)
+			}
+			if inside := holds(k.all(), append(slices.Clone(otherKey), 0xff)); inside != (name == other) {
+				t.Fatalf("%s key under %q lies in the range of %q: %v", form, other, name, inside)
+			}
+		}
+		k, otherKey := resourceKey(name, kind, id), resourceKey(other, otherKind, otherID)
+		want := cmp.Or(cmp.Compare(name, other), cmp.Compare(kind, otherKind), cmp.Compare(id, otherID))
+		if got := bytes.Compare(k, otherKey); got != want {
+			t.Fatalf("resource keys compare as %d, want %d", got, want)
+		}
+		if inside := holds(resourcesKey(name, kind).all(), otherKey); inside != (name == other && kind == otherKind) {
+			t.Fatalf("resource of %q %q lies in the range of %q %q: %v", other, otherKind, name, kind, inside)
+		}
+	})
+}
+
 // FuzzKeysOfIDs proves the same of keys that end in fixed-size parts.
 func FuzzKeysOfIDs(f *testing.F) {
 	f.Add("a", []byte("0123456789abcdef"), "ab", []byte("fedcba9876543210"))
@@ -68,9 +100,10 @@ func FuzzKeysOfIDs(f *testing.F) {
 		copy(p[:], raw)
 		copy(other[:], otherRaw)
 		for form, build := range map[string]func(o string, p Position) key{
-			"event":         func(o string, p Position) key { return eventsKey(o).position(p) },
-			"event by type": func(o string, p Position) key { return eventTypesKey(o).str("t").position(p) },
-			"client family": func(o string, p Position) key { return clientFamiliesKey(o).id(secret.ID(p)) },
+			"event":             func(o string, p Position) key { return eventsKey(o).position(p) },
+			"event by type":     func(o string, p Position) key { return eventTypesKey(o).str("t").position(p) },
+			"client family":     func(o string, p Position) key { return clientFamiliesKey(o).id(secret.ID(p)) },
+			"event by resource": func(o string, p Position) key { return eventResourcesKey(o).str("r").position(p) },
 		} {
 			k, otherKey := build(owner, p), build(otherOwner, other)
 			if !bytes.Equal(k[len(k)-16:], p[:]) {
@@ -84,7 +117,23 @@ func FuzzKeysOfIDs(f *testing.F) {
 				t.Fatalf("%s key of owner %q lies in the range of %q: %v", form, otherOwner, owner, inside)
 			}
 		}
-		h := secret.HashOf(owner)
+		h, otherHash := secret.HashOf(owner), secret.HashOf(otherOwner)
+		for form, build := range map[string]func(secret.ID) key{
+			"user": userKey, "family": familyKey, "families of a user": userFamiliesKey,
+		} {
+			k := build(secret.ID(p))
+			if got := bytes.Compare(k, build(secret.ID(other))); got != p.Compare(other) || !bytes.Equal(k[1:], p[:]) {
+				t.Fatalf("%s key is %x and compares as %d, want %x and %d", form, k, got, p, p.Compare(other))
+			}
+		}
+		for form, build := range map[string]func(secret.Hash) key{
+			"session": sessionKey, "decided ticket": decidedKey, "code": codeKey, "access token": accessTokenKey, "refresh token": refreshTokenKey,
+		} {
+			k, want := build(h), bytes.Compare(h[:], otherHash[:])
+			if got := bytes.Compare(k, build(otherHash)); got != want || !bytes.Equal(k[1:], h[:]) {
+				t.Fatalf("%s key is %x and compares as %d, want %x and %d", form, k, got, h, want)
+			}
+		}
 		if got := userSessionsKey(secret.ID(p)).hash(h); !holds(userSessionsKey(secret.ID(p)).all(), got) || holds(userSessionsKey(secret.ID(p)).all(), userSessionsKey(secret.ID(other)).hash(h)) != (p == other) {
 			t.Fatal("a user's sessions lie in another user's range")
 		}

@@ -181,10 +181,6 @@ func names(fields []field) iter.Seq[string] {
 	}
 }
 
-// Fields lists the documented members of a kind, apart from id and object; nil
-// for a kind that takes any.
-func Fields(kind string) []string { return slices.Collect(names(schemas[kind])) }
-
 // Complete returns v as the snapshot of the resource: without nulls, id and
 // object first, then the documented fields in their order, then the others in
 // the order sent. A customer has every field: the absent ones are "", but

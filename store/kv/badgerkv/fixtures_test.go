@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -156,6 +157,6 @@ func waitQueued(t testing.TB, db *DB, n int) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d updates wait, want %d", len(db.committer.queue), n)
 		}
-		time.Sleep(100 * time.Microsecond)
+		runtime.Gosched()
 	}
 }
