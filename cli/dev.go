@@ -40,6 +40,9 @@ func (p *program) dev(c *cobra.Command, f serverFlags, clock moment) error {
 	if err != nil {
 		return err
 	}
+	if err := checkClock(clock); err != nil {
+		return err
+	}
 	level := slog.LevelInfo
 	if f.logFormat == "auto" && !isTerminal(p.stderr) {
 		// A test that never reads our standard error must not be stopped by it.
@@ -61,6 +64,27 @@ func (p *program) dev(c *cobra.Command, f serverFlags, clock moment) error {
 	defer removeSocketDir()
 	r := &running{log: log, config: config, fatal: make(chan error, 1)}
 	return p.serveDemo(c.Context(), r, clock, socket, c.Flags().Changed("listen"))
+}
+
+// clockRoom is what dev's clock has left at least when it begins: what is
+// recorded past the last second that a filter can name is listed nowhere.
+const clockRoom = 366 * 24 * time.Hour
+
+// checkClock refuses a clock from which the demo's history would reach back
+// before 1970, or the instance run on past the end of time.
+func checkClock(clock moment) error {
+	if clock.IsZero() {
+		return nil
+	}
+	first := time.Unix(0, 0).Add(demoSteps[0].ago)
+	last := time.Unix(momentSecondsMax, 0).Add(-clockRoom)
+	switch {
+	case clock.Before(first):
+		return usage("the first time that works is --clock "+showTime(first.Unix()), "--clock %s is too early: the demo's history would begin before 1970", &clock)
+	case clock.After(last):
+		return usage("the last time that works is --clock "+showTime(last.Unix()), "--clock %s is too late: it is to run on for a year, and no event can be later than %s", &clock, showTime(momentSecondsMax))
+	}
+	return nil
 }
 
 // devSocket returns where dev's admin socket lies: where it was asked for, or

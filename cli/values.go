@@ -2,12 +2,15 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
+
+	"tollhouse/store"
 )
 
 // The values that flags take, beyond texts and numbers.
@@ -46,11 +49,8 @@ func (m *moment) String() string {
 
 func (m *moment) Type() string { return "time" }
 
-// The years that an event's id can tell and a date in a resource can spell.
-const (
-	momentSecondsMin = 0
-	momentSecondsMax = 253402300799 // the end of the year 9999
-)
+// momentSecondsMax is the last second that an event can have and a filter name.
+const momentSecondsMax = store.CreatedAtMax
 
 func (m *moment) Set(text string) error {
 	t, err := time.Parse(time.RFC3339, text)
@@ -61,8 +61,8 @@ func (m *moment) Set(text string) error {
 		}
 		t = time.Unix(seconds, 0)
 	}
-	if t.Unix() < momentSecondsMin || t.Unix() > momentSecondsMax {
-		return errors.New("give a time from 1970 to 9999")
+	if t.Unix() < 0 || t.Unix() > momentSecondsMax {
+		return fmt.Errorf("give a time from %s to %s", showTime(0), showTime(momentSecondsMax))
 	}
 	m.Time = t.UTC()
 	return nil
