@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 )
 
 // A data directory is closed to others and holds
@@ -51,7 +52,7 @@ func prepareDataDir(dir string, notOurs int) error {
 	}
 	if owner, ours := ownedByUs(info); !ours {
 		return fail(notOurs, fmt.Sprintf("run tollhouse as that user, or give the directory to this one: chown -R %d %s", os.Geteuid(), quoteForShell(dir)),
-			"the data directory %s belongs to %s and not to us, %s", dir, userNamed(owner), userNamed(os.Geteuid()))
+			"the data directory %s belongs to %s with mode %04o, and we are %s", dir, userNamed(owner), info.Mode().Perm(), userNamed(os.Geteuid()))
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -69,18 +70,37 @@ func makeDataDir(dir string) error {
 	if err == nil {
 		return nil
 	}
-	above := filepath.Dir(dir)
-	for {
-		if info, statErr := os.Stat(above); statErr == nil {
-			owner, _ := ownedByUs(info)
-			return fail(exitCannotCreate, fmt.Sprintf("choose another place with --data, or make it there as a user who may: install -d -m 700 -o %d %s", os.Geteuid(), quoteForShell(dir)),
-				"cannot create the data directory %s: %s belongs to %s with mode %04o, and we are %s: %w", dir, above, userNamed(owner), info.Mode().Perm(), userNamed(os.Geteuid()), pathReason(err))
-		}
-		if above == filepath.Dir(above) {
-			return fail(exitCannotCreate, "choose another place with --data", "cannot create the data directory: %w", err)
-		}
-		above = filepath.Dir(above)
+	if !errors.Is(err, fs.ErrPermission) {
+		return fail(exitCannotCreate, "choose another place with --data", "cannot create the data directory %s: %w", dir, pathReason(err))
 	}
+	above, info := nearestThere(filepath.Dir(dir))
+	hint := fmt.Sprintf("choose another place with --data, or make it there as a user who may: install -d -m 700 -o %d %s", os.Geteuid(), quoteForShell(dir))
+	if info != nil {
+		if _, ours := ownedByUs(info); ours {
+			hint = "choose another place with --data, or open that one to yourself: chmod u+wx " + quoteForShell(above)
+		}
+	}
+	return fail(exitCannotCreate, hint, "cannot create the data directory %s: %s, and we are %s: %w", dir, whose(above, info), userNamed(os.Geteuid()), pathReason(err))
+}
+
+// nearestThere returns path, or the nearest above it that can be looked at.
+func nearestThere(path string) (string, fs.FileInfo) {
+	for {
+		info, err := os.Stat(path)
+		if err == nil || path == filepath.Dir(path) {
+			return path, info
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+// whose says to whom a file belongs and what its mode lets them do.
+func whose(path string, info fs.FileInfo) string {
+	if info == nil {
+		return path + " cannot be looked at"
+	}
+	owner, _ := ownedByUs(info)
+	return fmt.Sprintf("%s belongs to %s with mode %04o", path, userNamed(owner), info.Mode().Perm())
 }
 
 // closeDataDir closes an empty directory to others, and refuses one that was
@@ -176,10 +196,10 @@ func beginStore(dir string) (string, bool, error) {
 	path := filepath.Join(dir, generationOne)
 	err := os.Mkdir(path, 0o700)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", false, fail(exitCannotCreate, "make the data directory writable", "cannot begin the store: %w", err)
+		return "", false, notAllowedOr(exitCannotCreate, path, err)
 	}
 	if err := writeFile(filepath.Join(dir, currentName), []byte(generationOne+"\n")); err != nil {
-		return "", false, fail(exitCannotCreate, "make the data directory writable", "cannot begin the store: %w", err)
+		return "", false, notAllowedOr(exitCannotCreate, filepath.Join(dir, currentName), err)
 	}
 	return path, true, nil
 }
@@ -210,17 +230,37 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// notAllowedOr is the fault for a file that the system does not let us use.
+// notAllowedOr is the fault for a file that the system does not let us use: it
+// names the owner and mode that are in the way, who we are, and the cure.
 func notAllowedOr(code int, path string, err error) error {
-	if !errors.Is(err, fs.ErrPermission) {
-		return fail(code, "", "%s: %w", path, pathReason(err))
+	switch {
+	case errors.Is(err, syscall.EROFS):
+		return fail(code, "mount it so that it can be written to, or choose another place with --data", "%s lies on a %w", path, pathReason(err))
+	case !errors.Is(err, fs.ErrPermission):
+		return fail(code, "look what is there: ls -ld "+quoteForShell(path), "%s: %w", path, pathReason(err))
 	}
-	hint := "run tollhouse as the user who owns it"
-	if info, statErr := os.Stat(path); statErr == nil {
-		owner, _ := ownedByUs(info)
-		hint = "run tollhouse as " + userNamed(owner) + ", who owns it"
+	found, info := nearestThere(path)
+	return fail(exitNotAllowed, notAllowedCure(found, info), "we may not use %s: %s, and we are %s: %w",
+		path, whose(found, info), userNamed(os.Geteuid()), pathReason(err))
+}
+
+// notAllowedCure is the next step when found, which is there, is not for us.
+func notAllowedCure(found string, info fs.FileInfo) string {
+	if info == nil {
+		return "run tollhouse as the user who owns it"
 	}
-	return fail(exitNotAllowed, hint, "%s may not use %s: %w", userNamed(os.Geteuid()), path, pathReason(err))
+	mode := fs.FileMode(0o600)
+	if info.IsDir() {
+		mode = 0o700
+	}
+	owner, ours := ownedByUs(info)
+	switch {
+	case !ours:
+		return "run tollhouse as " + userNamed(owner) + ", who owns it, or choose another place with --data"
+	case info.Mode()&mode != mode:
+		return fmt.Sprintf("chmod %o %s", mode, quoteForShell(found))
+	}
+	return "owner and mode allow it, so something else forbids it: look at its attributes, lsattr -d " + quoteForShell(found) + ", and at the log of the system"
 }
 
 // pathReason is what the system said, without the path that we name ourselves.

@@ -31,7 +31,7 @@ func serverKey(dir, keyFile string, fresh bool, log *slog.Logger) (secret.Key, e
 	}
 	key = secret.NewKey()
 	if err := writeFile(path, key.Text()); err != nil {
-		return secret.Key{}, fail(exitCannotCreate, "make the data directory writable", "cannot write the server key: %w", err)
+		return secret.Key{}, notAllowedOr(exitCannotCreate, path, err)
 	}
 	return key, nil
 }
