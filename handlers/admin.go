@@ -113,8 +113,8 @@ func nameIn(r *http.Request) (string, error) {
 }
 
 // absent is the answer when nothing has that name, with a hint where to look.
-func absent(what, hint string) *problem {
-	p := newProblem(http.StatusNotFound, "not_found", "There is no %s of that name.", what)
+func absent(what, name, hint string) *problem {
+	p := newProblem(http.StatusNotFound, "not_found", "There is no %s %q.", what, shownName(name))
 	p.extra = map[string]any{"hint": hint}
 	return p
 }

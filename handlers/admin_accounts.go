@@ -28,6 +28,11 @@ func (s *Server) adminCreateAccount(w http.ResponseWriter, r *http.Request) erro
 		return err
 	}
 	a, err := s.store.CreateAccount(r.Context(), asked.Account, asked.Name)
+	if errors.Is(err, store.ErrExists) {
+		p := newProblem(http.StatusConflict, "exists", "There is an account %q already.", asked.Account).because(err)
+		p.extra = map[string]any{"hint": "tollhouse account show " + asked.Account + " shows it"}
+		return p
+	}
 	if err != nil {
 		return err
 	}
@@ -58,7 +63,7 @@ func (s *Server) adminFindAccount(w http.ResponseWriter, r *http.Request) error 
 	}
 	a, err := s.store.FindAccount(r.Context(), id)
 	if err != nil {
-		return accountProblem(err)
+		return accountProblem(err, id)
 	}
 	noteAdmin(r, "account_id", a.ID)
 	writeJSON(w, http.StatusOK, showAccount(a))
@@ -74,19 +79,19 @@ func (s *Server) adminDeleteAccount(w http.ResponseWriter, r *http.Request) erro
 	}
 	takeTime(w)
 	if err := s.store.DeleteAccount(r.Context(), id); err != nil {
-		return accountProblem(err)
+		return accountProblem(err, id)
 	}
 	noteAdmin(r, "account_id", id)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-func accountProblem(err error) error {
+func accountProblem(err error, id string) error {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return absent("account", "tollhouse account list shows those that there are").because(err)
+		return absent("account", id, "tollhouse account list shows those that there are").because(err)
 	case errors.Is(err, store.ErrConflict):
-		p := newProblem(http.StatusConflict, "conflict", "A user still acts for the account, and would go on recording into it.").because(err)
+		p := newProblem(http.StatusConflict, "conflict", "A user still acts for the account %q, and would go on recording into it.", id).because(err)
 		p.extra = map[string]any{"hint": "delete its users first; tollhouse user list shows them"}
 		return p
 	}

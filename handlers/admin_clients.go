@@ -126,7 +126,7 @@ func (s *Server) adminRotateClientSecret(w http.ResponseWriter, r *http.Request)
 	}
 	c, sec, err := s.store.RotateClientSecret(r.Context(), id, asked.RevokeTokens)
 	if err != nil {
-		return clientProblem(err)
+		return clientProblem(err, id)
 	}
 	noteAdmin(r, "client_id", c.ID)
 	writeJSON(w, http.StatusOK, map[string]string{"client_id": c.ID, "client_secret": sec.Reveal()})
@@ -141,7 +141,7 @@ func (s *Server) adminDeleteClient(w http.ResponseWriter, r *http.Request) error
 	}
 	takeTime(w)
 	if err := s.store.DeleteClient(r.Context(), id); err != nil {
-		return clientProblem(err)
+		return clientProblem(err, id)
 	}
 	noteAdmin(r, "client_id", id)
 	w.WriteHeader(http.StatusNoContent)
@@ -156,16 +156,16 @@ func (s *Server) onClient(w http.ResponseWriter, r *http.Request, do func(id str
 	}
 	c, err := do(id)
 	if err != nil {
-		return clientProblem(err)
+		return clientProblem(err, id)
 	}
 	noteAdmin(r, "client_id", c.ID)
 	writeJSON(w, http.StatusOK, showClient(c))
 	return nil
 }
 
-func clientProblem(err error) error {
+func clientProblem(err error, id string) error {
 	if errors.Is(err, store.ErrNotFound) {
-		return absent("client", "tollhouse client list shows those that there are").because(err)
+		return absent("client", id, "tollhouse client list shows those that there are").because(err)
 	}
 	return err
 }

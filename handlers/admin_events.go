@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 
@@ -21,6 +22,10 @@ func (s *Server) adminListEvents(w http.ResponseWriter, r *http.Request) error {
 
 // adminFindEvent is GET /admin/events/:id?account=A.
 func (s *Server) adminFindEvent(w http.ResponseWriter, r *http.Request) error {
+	id, err := nameIn(r)
+	if err != nil {
+		return err
+	}
 	account, pairs, err := s.adminAccount(r)
 	if err != nil {
 		return err
@@ -28,7 +33,11 @@ func (s *Server) adminFindEvent(w http.ResponseWriter, r *http.Request) error {
 	if len(pairs) > 0 {
 		return unknownParameter(pairs[0].name, nil, []string{"account"})
 	}
-	return s.writeEvent(w, r, account)
+	err = s.writeEvent(w, r, account)
+	if errors.Is(err, store.ErrNotFound) {
+		return absent("event", id, fmt.Sprintf("the account %s has none of that id; tollhouse event list shows its latest, --account names another", account)).because(err)
+	}
+	return err
 }
 
 // adminAccount takes the account of a request that reads out of its query. One
@@ -40,7 +49,10 @@ func (s *Server) adminAccount(r *http.Request) (string, []queryPair, error) {
 		return "", nil, err
 	}
 	if _, err := s.store.FindAccount(r.Context(), account); err != nil {
-		return "", nil, accountProblem(err)
+		if errors.Is(err, store.ErrNotFound) {
+			return "", nil, absent("account", account, "name one with --account; tollhouse account list shows those that there are").because(err)
+		}
+		return "", nil, err
 	}
 	return account, pairs, nil
 }

@@ -34,7 +34,7 @@ func (s *Server) adminCreateUser(w http.ResponseWriter, r *http.Request) error {
 	}
 	u, err := s.store.CreateUser(r.Context(), asked.Username, asked.Account, asked.Password)
 	if errors.Is(err, store.ErrExists) {
-		p := newProblem(http.StatusConflict, "exists", "There is a user of that name already; names that differ in case only are one.").because(err)
+		p := newProblem(http.StatusConflict, "exists", "There is a user %q already; names that differ in case only are one.", asked.Username).because(err)
 		p.extra = map[string]any{"hint": "tollhouse user list shows them; tollhouse user passwd NAME sets a new password"}
 		return p
 	}
@@ -102,7 +102,7 @@ func (s *Server) adminDeleteUser(w http.ResponseWriter, r *http.Request) error {
 	}
 	takeTime(w)
 	if err := s.store.DeleteUser(r.Context(), name); err != nil {
-		return userProblem(err)
+		return userProblem(err, name)
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -116,16 +116,16 @@ func (s *Server) onUser(w http.ResponseWriter, r *http.Request, do func(name str
 	}
 	u, err := do(name)
 	if err != nil {
-		return userProblem(err)
+		return userProblem(err, name)
 	}
 	noteAdmin(r, "user_id", u.Subject())
 	writeJSON(w, http.StatusOK, showUser(u))
 	return nil
 }
 
-func userProblem(err error) error {
+func userProblem(err error, name string) error {
 	if errors.Is(err, store.ErrNotFound) {
-		return absent("user", "tollhouse user list shows those that there are").because(err)
+		return absent("user", name, "tollhouse user list shows those that there are").because(err)
 	}
 	return err
 }
