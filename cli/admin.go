@@ -125,7 +125,7 @@ func refusal(answer *http.Response) error {
 	if json.Unmarshal(text, &refused) != nil || refused.Description == "" {
 		return fail(exitFailed, "", "the server answered with status %d", answer.StatusCode)
 	}
-	f := &fault{code: exitFailed, hint: refused.Hint, err: errors.New(asClause(refused.Description))}
+	f := &fault{code: exitFailed, hint: refused.Hint, err: errors.New(asClause(refused.Description)), param: refused.Param}
 	switch answer.StatusCode {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusUnsupportedMediaType:
 		f.code = exitUsage

@@ -126,11 +126,18 @@ func commandNames(c *cobra.Command) iter.Seq[string] {
 // flagFault tells what is wrong with a flag, and which one was meant.
 func flagFault(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) {
-		return usage(c.CommandPath()+" --help lists the flags", "%v", err)
+	var invalid *pflag.InvalidValueError
+	var empty *pflag.ValueRequiredError
+	hint := c.CommandPath() + " --help lists the flags"
+	switch {
+	case errors.As(err, &invalid):
+		return usage(hint, "--%s %q: %s", invalid.GetFlag().Name, invalid.GetValue(), valueWanted(invalid.GetFlag(), invalid.Unwrap()))
+	case errors.As(err, &empty):
+		return usage(hint, "--%s needs a value", empty.GetFlag().Name)
+	case !errors.As(err, &unknown):
+		return usage(hint, "%v", err)
 	}
 	name := unknown.GetSpecifiedName()
-	hint := c.CommandPath() + " --help lists the flags"
 	if unknown.GetSpecifiedShortnames() != "" {
 		return usage(hint, "there is no flag -%s", name)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -90,6 +91,12 @@ func (p *program) eventList() *cobra.Command {
 	flags.StringVar(&after, "after", "", "begin after the event with this `id`")
 	flags.StringVar(&before, "before", "", "end before the event with this `id`")
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
+		if after != "" && before != "" {
+			return usage("leave one of them out", "--after and --before are both given, but a page lies on one side of one event")
+		}
+		if !since.IsZero() && !until.IsZero() && since.After(until.Time) {
+			return usage("swap them, or leave one out", "--since %s is later than --until %s", &since, &until)
+		}
 		query := accountQuery(account)
 		query.Set("limit", strconv.Itoa(limit))
 		query.Set("order", order)
@@ -106,9 +113,39 @@ func (p *program) eventList() *cobra.Command {
 				query.Set(name, strconv.FormatInt(m.Unix(), 10))
 			}
 		}
-		return p.manage(ctx, "event list", needsData, func(a *admin) error { return p.listEvents(ctx, a, query) })
+		return inFlags(p.manage(ctx, "event list", needsData, func(a *admin) error { return p.listEvents(ctx, a, query) }))
 	})
 	return c
+}
+
+// listFlags are the flags behind the parameters of a list of events, each with
+// the next step when it is refused.
+var listFlags = map[string]struct{ flag, hint string }{
+	"type[]": {"--type", "name types as event list shows them, for example --type customer.updated"},
+	"limit":  {"--limit", "to see more, go on with --after and the last id of the page before"},
+	"order":  {"--order", "leave it out for the newest first"},
+	"after":  {"--after", "give an id as event list shows it"},
+	"before": {"--before", "give an id as event list shows it"},
+}
+
+// inFlags tells a refusal of a list by the flag that was given, not by the
+// parameter that it became. The server begins with the parameter's name, and
+// puts advice behind a semicolon.
+func inFlags(err error) error {
+	var f *fault
+	if !errors.As(err, &f) {
+		return err
+	}
+	named, ok := listFlags[f.param]
+	reason, begins := strings.CutPrefix(f.Error(), f.param+" ")
+	if !ok || !begins {
+		return err
+	}
+	reason, advice, _ := strings.Cut(reason, "; ")
+	if advice == "" || strings.Contains(advice, f.param) {
+		advice = named.hint
+	}
+	return fail(f.code, advice, "%s %s", named.flag, reason)
 }
 
 func (p *program) listEvents(ctx context.Context, a *admin, query url.Values) error {

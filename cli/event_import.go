@@ -12,7 +12,9 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,6 +36,9 @@ first line that is refused ends it, unless --on-error skip; exit 65 either way.`
 	c.Flags().StringVar(&onError, "on-error", "stop", "stop at the first refused line, or skip it")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "find what would be refused, record nothing")
 	c.RunE = p.doing(func(ctx context.Context, args []string) error {
+		if onError != "stop" && onError != "skip" {
+			return usage("give stop, or skip to pass over refused lines", "--on-error must be stop or skip, not %q", onError)
+		}
 		in, closeFile, err := p.openLines(args[0])
 		if err != nil {
 			return err
@@ -53,9 +58,9 @@ first line that is refused ends it, unless --on-error skip; exit 65 either way.`
 func (p *program) openLines(name string) (*lineCounter, func(), error) {
 	in, closeFile := p.stdin, func() {}
 	if name != "-" {
-		f, err := os.Open(name)
+		f, err := openInput(name)
 		if err != nil {
-			return nil, nil, fail(exitUsage, "name a file of events, or - for standard input", "%s: %w", name, pathReason(err))
+			return nil, nil, usage("name a file of events, or - for standard input", "%s: %w", name, pathReason(err))
 		}
 		in, closeFile = f, func() { _ = f.Close() }
 	}
@@ -69,6 +74,23 @@ func (p *program) openLines(name string) (*lineCounter, func(), error) {
 		return nil, nil, fail(exitBadData, "pack it again with gzip", "%s is not whole: %w", name, err)
 	}
 	return &lineCounter{r: unpacked}, closeFile, nil
+}
+
+// openInput opens a file that is named on the command line. A directory opens
+// like one, and fails only when it is read.
+func openInput(name string) (*os.File, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		err = syscall.EISDIR
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // lineCounter counts the lines and bytes that go through it. It is read by the
@@ -128,6 +150,7 @@ type importAnswer struct {
 	Unchanged   int64  `json:"unchanged"`
 	Errors      int64  `json:"errors"`
 	Line        int64  `json:"line"`
+	Offset      int64  `json:"offset"`
 	Error       string `json:"error"`
 	Param       string `json:"param"`
 	Description string `json:"error_description"`
@@ -155,7 +178,9 @@ func (p *program) importLines(ctx context.Context, a *admin, query url.Values, i
 			progress.show(last)
 		case last.Line > 0:
 			progress.clear()
-			p.refusedLine(lines.Bytes(), last)
+			if err := p.refusedLine(last); err != nil {
+				return err
+			}
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -183,16 +208,22 @@ func importEnded(last importAnswer) error {
 }
 
 // refusedLine tells which line was refused and why.
-func (p *program) refusedLine(raw []byte, l importAnswer) {
+func (p *program) refusedLine(l importAnswer) error {
 	if p.json {
-		fmt.Fprintf(p.stdout, "%s\n", raw)
-		return
+		return p.printJSON(struct {
+			Line        int64  `json:"line"`
+			Offset      int64  `json:"offset"`
+			Error       string `json:"error"`
+			Param       string `json:"param,omitempty"`
+			Description string `json:"error_description"`
+		}{l.Line, l.Offset, l.Error, l.Param, l.Description})
 	}
 	param := ""
-	if l.Param != "" {
+	if l.Param != "" && !strings.HasPrefix(l.Description, l.Param+" ") {
 		param = l.Param + ": "
 	}
 	fmt.Fprintf(p.stderr, "tollhouse: line %d: %s: %s%s\n", l.Line, l.Error, param, asClause(l.Description))
+	return nil
 }
 
 // sumUp prints the summary and judges it: an import is whole when no line was

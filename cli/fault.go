@@ -34,9 +34,10 @@ const (
 // fault is why a command did not do what it was asked: what went wrong, and
 // the next step.
 type fault struct {
-	code int
-	err  error
-	hint string
+	code  int
+	err   error
+	hint  string
+	param string // of the server's, which is at fault, or ""
 }
 
 func (f *fault) Error() string { return f.err.Error() }
@@ -78,21 +79,21 @@ func asFault(err error) *fault {
 	case errors.As(err, &f):
 		return f
 	case errors.As(err, &clock), errors.As(err, &behind):
-		return &fault{exitConfig, err, hint}
+		return &fault{code: exitConfig, err: err, hint: hint}
 	case errors.As(err, &newer):
-		return &fault{exitConfig, err, "use the tollhouse that wrote it, or a later one"}
+		return &fault{code: exitConfig, err: err, hint: "use the tollhouse that wrote it, or a later one"}
 	case errors.As(err, &bad):
-		return &fault{exitUsage, errors.New(bad.Reason), bad.Hint}
+		return &fault{code: exitUsage, err: errors.New(bad.Reason), hint: bad.Hint}
 	case errors.As(err, &disk), errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrUnknownOutcome), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EIO):
-		return &fault{exitIO, err, hint}
+		return &fault{code: exitIO, err: err, hint: hint}
 	case errors.Is(err, context.Canceled):
-		return &fault{exitInterrupted, errors.New("interrupted"), ""}
+		return &fault{code: exitInterrupted, err: errors.New("interrupted")}
 	case errors.Is(err, store.ErrUnavailable):
-		return &fault{exitBusy, err, "try again shortly"}
+		return &fault{code: exitBusy, err: err, hint: "try again shortly"}
 	case errors.Is(err, fs.ErrPermission):
-		return &fault{exitNotAllowed, err, "run it as the user who owns the file"}
+		return &fault{code: exitNotAllowed, err: err, hint: "run it as the user who owns the file"}
 	}
-	return &fault{exitFailed, err, hint}
+	return &fault{code: exitFailed, err: err, hint: hint}
 }
 
 // systemReason is what the system said, without what we tried.

@@ -26,7 +26,7 @@ func (p *program) readPassword(ctx context.Context, file string) (string, error)
 	}
 	in := p.stdin
 	if file != "-" {
-		f, err := os.Open(file)
+		f, err := openInput(file)
 		if err != nil {
 			return "", fail(exitUsage, "name a file that holds the password, or - for standard input", "--password-file %s: %w", file, pathReason(err))
 		}

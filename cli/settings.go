@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,7 +71,7 @@ func (p *program) settle(c *cobra.Command, _ []string) error {
 			return
 		}
 		if err := setFlag(c.Flags(), f, value); err != nil {
-			wrong = fail(exitConfig, "correct the variable or remove it from the environment", "%s=%q: %v", name, value, err)
+			wrong = fail(exitConfig, "correct the variable or remove it from the environment", "%s=%q: %s", name, value, valueWanted(f, err))
 		}
 	})
 	p.dataGiven = c.Flags().Changed("data")
@@ -91,6 +93,21 @@ func setFlag(flags *pflag.FlagSet, f *pflag.Flag, value string) error {
 		f.Changed = true
 	}
 	return nil
+}
+
+// valueWanted says what a flag takes when it did not take a value: the package
+// strconv speaks of its own functions, which mean nothing to people.
+func valueWanted(f *pflag.Flag, err error) string {
+	var number *strconv.NumError
+	switch {
+	case !errors.As(err, &number):
+		return err.Error()
+	case f.Value.Type() == "bool":
+		return "give true or false"
+	case errors.Is(err, strconv.ErrRange):
+		return "give a smaller number"
+	}
+	return "give a whole number"
 }
 
 // warnOfUnknown names the variables that look like ours and are not. It does
