@@ -92,6 +92,7 @@ A flag wins over its variable. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
 	root.SetFlagErrorFunc(flagFault)
 	root.AddCommand(p.devCommand(), p.serveCommand(), p.clientCommand(), p.userCommand(), p.accountCommand(),
 		p.eventCommand(), p.healthCommand(), p.versionCommand())
+	root.SetHelpCommand(helpCommand())
 	asGroup(root)
 	return root
 }
@@ -104,13 +105,24 @@ func asGroup(c *cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return usage(c.CommandPath()+" --help lists them", "%s needs a command", c.CommandPath())
 		}
-		hint := c.CommandPath() + " --help lists them"
-		if near, ok := spelling.Nearest(args[0], commandNames(c)); ok {
-			hint = "did you mean " + c.CommandPath() + " " + near + "?"
+		if args[0] == "help" {
+			return tellAbout(c, args[1:])
 		}
-		return usage(hint, "there is no command %q", c.CommandPath()+" "+args[0])
+		return noCommand(c, args[0])
 	}
 	return c
+}
+
+// noCommand is the fault when c has no command of that name below it.
+func noCommand(c *cobra.Command, name string) error {
+	if !c.HasSubCommands() {
+		return usage(c.CommandPath()+" --help tells what it takes", "%s has no commands, and so no %q", c.CommandPath(), name)
+	}
+	hint := c.CommandPath() + " --help lists them"
+	if near, ok := spelling.Nearest(name, commandNames(c)); ok {
+		hint = "did you mean " + c.CommandPath() + " " + near + "?"
+	}
+	return usage(hint, "there is no command %q", c.CommandPath()+" "+name)
 }
 
 func commandNames(c *cobra.Command) iter.Seq[string] {
