@@ -31,6 +31,7 @@ told otherwise. The line that it prints when it is ready has everything in it.`,
 		RunE: func(c *cobra.Command, _ []string) error { return p.dev(c, f, clock) },
 	}
 	f.add(c.Flags(), "127.0.0.1:0")
+	c.Flags().Lookup("listen").Usage += "; unless given, on a terminal " + demoAddress + " when that is free"
 	c.Flags().Var(&clock, "clock", "the `time` from which the instance's clock runs on: RFC 3339 or Unix seconds")
 	return c
 }

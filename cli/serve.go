@@ -61,6 +61,15 @@ func (p *program) serve(c *cobra.Command, f serveFlags) error {
 	if err != nil {
 		return err
 	}
+	r := &running{log: log, config: config, fatal: make(chan error, 1)}
+	defer func() { closeAll(r.listeners) }()
+	if isNothing(dir) {
+		// A port that is taken must not leave a new directory behind. Where there
+		// is one, the lock comes first: who holds it is the better answer.
+		if r.listeners, err = listenAll(config.listen); err != nil {
+			return err
+		}
+	}
 	if err := prepareDataDir(dir, exitConfig); err != nil {
 		return err
 	}
@@ -68,7 +77,6 @@ func (p *program) serve(c *cobra.Command, f serveFlags) error {
 	if err != nil {
 		return err
 	}
-	r := &running{log: log, config: config, fatal: make(chan error, 1)}
 	return errors.Join(p.serveLocked(c.Context(), r, f, dir, lock), lock.release())
 }
 
@@ -120,10 +128,11 @@ func (p *program) lockForServe(ctx context.Context, dir string) (*dirLock, error
 
 // serveLocked serves from a directory whose lock is held.
 func (p *program) serveLocked(ctx context.Context, r *running, f serveFlags, dir string, lock *dirLock) (err error) {
-	if r.listeners, err = listenAll(r.config.listen); err != nil {
-		return err
+	if r.listeners == nil {
+		if r.listeners, err = listenAll(r.config.listen); err != nil {
+			return err
+		}
 	}
-	defer closeAll(r.listeners)
 	path, fresh, err := storeDir(dir)
 	if err != nil {
 		return err
