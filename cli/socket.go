@@ -125,6 +125,18 @@ func (l *adminListener) Accept() (net.Conn, error) {
 	}
 }
 
+// peerUID returns the user at the other end of a connection.
+func peerUID(conn *net.UnixConn) (uid int, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	uid = -1
+	var credErr error
+	err = raw.Control(func(fd uintptr) { uid, credErr = userBehind(int(fd)) })
+	return uid, errors.Join(err, credErr)
+}
+
 // mayAdminister reports whether the user peer may administer a server of ours.
 func mayAdminister(peer, server int) bool { return peer == server || peer == 0 }
 

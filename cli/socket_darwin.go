@@ -1,10 +1,6 @@
 package cli
 
-import (
-	"net"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // shortSocketPath refuses what does not fit an address: without /proc there is
 // no shorter name for it.
@@ -15,22 +11,11 @@ func shortSocketPath(path string) (short string, done func(), err error) {
 	return path, func() {}, nil
 }
 
-// peerUID returns the user at the other end of a connection.
-func peerUID(conn *net.UnixConn) (uid int, err error) {
-	raw, err := conn.SyscallConn()
+// userBehind returns the user at the other end of a socket.
+func userBehind(fd int) (uid int, err error) {
+	cred, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
 	if err != nil {
 		return -1, err
 	}
-	uid = -1
-	var credErr error
-	err = raw.Control(func(fd uintptr) {
-		var cred *unix.Xucred
-		if cred, credErr = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED); credErr == nil {
-			uid = int(cred.Uid)
-		}
-	})
-	if err == nil {
-		err = credErr
-	}
-	return uid, err
+	return int(cred.Uid), nil
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 
@@ -29,22 +28,11 @@ func shortSocketPath(path string) (short string, done func(), err error) {
 	return short, func() { _ = dir.Close() }, nil
 }
 
-// peerUID returns the user at the other end of a connection.
-func peerUID(conn *net.UnixConn) (uid int, err error) {
-	raw, err := conn.SyscallConn()
+// userBehind returns the user at the other end of a socket.
+func userBehind(fd int) (uid int, err error) {
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
 		return -1, err
 	}
-	uid = -1
-	var credErr error
-	err = raw.Control(func(fd uintptr) {
-		var cred *unix.Ucred
-		if cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); credErr == nil {
-			uid = int(cred.Uid)
-		}
-	})
-	if err == nil {
-		err = credErr
-	}
-	return uid, err
+	return int(cred.Uid), nil
 }

@@ -2,10 +2,7 @@
 
 package cli
 
-import (
-	"net"
-	"os"
-)
+import "os"
 
 // shortSocketPath refuses what does not fit an address.
 func shortSocketPath(path string) (short string, done func(), err error) {
@@ -15,6 +12,6 @@ func shortSocketPath(path string) (short string, done func(), err error) {
 	return path, func() {}, nil
 }
 
-// peerUID takes the peer for ourselves: here the private directory of dev's
+// userBehind takes the peer for ourselves: here the private directory of dev's
 // socket is what keeps others out.
-func peerUID(*net.UnixConn) (uid int, err error) { return os.Geteuid(), nil }
+func userBehind(int) (uid int, err error) { return os.Geteuid(), nil }
