@@ -8,7 +8,7 @@ import (
 	"tollhouse/store"
 )
 
-// userShown is a user as the admin API lists it.
+// userShown is a user as the admin API gives it.
 type userShown struct {
 	UserID   string `json:"user_id"`
 	Username string `json:"username"`
@@ -18,7 +18,7 @@ type userShown struct {
 
 func (p *program) userCommand() *cobra.Command {
 	c := asGroup(&cobra.Command{Use: "user", Short: "manage the people who sign in"})
-	c.AddCommand(p.userCreate(), p.userList(), p.userPasswd(),
+	c.AddCommand(p.userCreate(), p.userList(), p.userShow(), p.userPasswd(),
 		p.userAbility("disable", "refuse a user and end what they are signed in to"),
 		p.userAbility("enable", "let a user sign in again; old sessions and tokens stay dead"), p.userDelete())
 	return c
@@ -78,6 +78,27 @@ func (p *program) userList() *cobra.Command {
 				return err
 			}
 			return t.flush()
+		}),
+	}
+}
+
+func (p *program) userShow() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show NAME",
+		Short: "show a user",
+		Args:  operands("a name"),
+		RunE: p.doing(func(ctx context.Context, args []string) error {
+			var u userShown
+			err := p.manage(ctx, "user show", needsData, func(a *admin) error {
+				return a.call(ctx, "GET", pathOf("users", args[0]), nil, &u)
+			})
+			if err != nil {
+				return err
+			}
+			if p.json {
+				return p.printJSON(u)
+			}
+			return p.printRows(row{"user id", u.UserID}, row{"username", u.Username}, row{"account", u.Account}, row{"disabled", yesNo(u.Disabled)})
 		}),
 	}
 }
