@@ -86,21 +86,9 @@ func (p *program) withAccount(ctx context.Context, role string, n need, method, 
 func showTime(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(time.RFC3339) }
 
 func (p *program) accountDelete() *cobra.Command {
-	return &cobra.Command{
-		Use:   "delete ACCOUNT",
-		Short: "erase an account with all its resources and events",
-		Args:  operands("an account id"),
-		RunE: p.doing(func(ctx context.Context, args []string) error {
-			if err := p.confirm("Erase the account %s with all its resources and events? This cannot be undone.", args[0]); err != nil {
-				return err
-			}
-			err := p.manage(ctx, "account delete", needsData, func(a *admin) error {
-				return a.call(ctx, "DELETE", pathOf("accounts", args[0]), nil, nil)
-			})
-			if err != nil {
-				return err
-			}
-			return p.done(map[string]any{"account": args[0], "deleted": true}, "deleted the account %s", args[0])
-		}),
-	}
+	return p.deleteCommand(deletion{
+		what: "account", operand: "ACCOUNT", needs: "an account id", member: "account",
+		short:    "erase an account with all its resources and events",
+		question: "Erase the account %s with all its resources and events? This cannot be undone.",
+	})
 }

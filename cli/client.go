@@ -224,21 +224,9 @@ func (p *program) clientAbility(verb, short string) *cobra.Command {
 }
 
 func (p *program) clientDelete() *cobra.Command {
-	return &cobra.Command{
-		Use:   "delete CLIENT_ID",
-		Short: "remove a client and end its tokens",
-		Args:  operands("a client id"),
-		RunE: p.doing(func(ctx context.Context, args []string) error {
-			if err := p.confirm("Delete the client %s? Its tokens end at once.", args[0]); err != nil {
-				return err
-			}
-			err := p.manage(ctx, "client delete", needsData, func(a *admin) error {
-				return a.call(ctx, "DELETE", pathOf("clients", args[0]), nil, nil)
-			})
-			if err != nil {
-				return err
-			}
-			return p.done(map[string]any{"client_id": args[0], "deleted": true}, "deleted the client %s", args[0])
-		}),
-	}
+	return p.deleteCommand(deletion{
+		what: "client", operand: "CLIENT_ID", needs: "a client id", member: "client_id",
+		short:    "remove a client and end its tokens",
+		question: "Delete the client %s? Its tokens end at once.",
+	})
 }

@@ -1,11 +1,8 @@
 package cli
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -88,23 +85,6 @@ func (p *program) done(value any, format string, args ...any) error {
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// confirm asks before something is deleted, when there is a person to ask.
-func (p *program) confirm(format string, args ...any) error {
-	if p.yes || !isTerminal(p.stdin) {
-		return nil
-	}
-	fmt.Fprintf(p.stderr, format+" [y/N] ", args...)
-	answer, err := bufio.NewReader(io.LimitReader(p.stdin, 1<<10)).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read the answer: %w", err)
-	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	}
-	return fail(exitFailed, "answer y, or give --yes", "nothing was deleted")
 }
 
 // quietLog is the log of a command: what went wrong, and no more.

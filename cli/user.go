@@ -146,21 +146,9 @@ func (p *program) changeUser(ctx context.Context, role, did string, in any, name
 }
 
 func (p *program) userDelete() *cobra.Command {
-	return &cobra.Command{
-		Use:   "delete NAME",
-		Short: "remove a user and end what they are signed in to",
-		Args:  operands("a name"),
-		RunE: p.doing(func(ctx context.Context, args []string) error {
-			if err := p.confirm("Delete the user %s? Sessions and tokens end at once.", args[0]); err != nil {
-				return err
-			}
-			err := p.manage(ctx, "user delete", needsData, func(a *admin) error {
-				return a.call(ctx, "DELETE", pathOf("users", args[0]), nil, nil)
-			})
-			if err != nil {
-				return err
-			}
-			return p.done(map[string]any{"username": args[0], "deleted": true}, "deleted the user %s", args[0])
-		}),
-	}
+	return p.deleteCommand(deletion{
+		what: "user", operand: "NAME", needs: "a name", member: "username",
+		short:    "remove a user and end what they are signed in to",
+		question: "Delete the user %s? Sessions and tokens end at once.",
+	})
 }
