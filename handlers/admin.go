@@ -129,5 +129,17 @@ func takeTime(w http.ResponseWriter) {
 	_ = c.SetWriteDeadline(time.Time{})
 }
 
-// noteAdmin puts what was changed into the request's log line.
-func noteAdmin(r *http.Request, name, value string) { note(r.Context(), slog.String(name, value)) }
+// noteAdmin puts what was changed into the request's log line, and into its
+// audit line.
+func noteAdmin(r *http.Request, name, value string) {
+	note(r.Context(), slog.String(name, value))
+	change := &factsFrom(r.Context()).change
+	switch name {
+	case "client_id":
+		change.ClientID = value
+	case "user_id":
+		change.UserID = value
+	case "account_id":
+		change.AccountID = value
+	}
+}

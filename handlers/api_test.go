@@ -44,7 +44,7 @@ func serveAPI(t testing.TB, f *storetest.Fixture) *api {
 // token returns an access token of a new user of the account.
 func (a *api) token(t testing.TB, name, account string, scope store.Scope) string {
 	t.Helper()
-	issued, err := a.IssueForPassword(context.Background(), a.client, a.User(t, name, account), scope)
+	issued, err := a.IssueForPassword(context.Background(), store.By{}, a.client, a.User(t, name, account), scope)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,6 +72,9 @@ func parseBasic(header string) (clientCredentials, bool) {
 func (s *Server) authenticateClient(ctx context.Context, c clientCredentials) (store.Client, error) {
 	client, err := s.store.AuthenticateClient(ctx, c.id, c.secret)
 	if errors.Is(err, store.ErrMismatch) {
+		if tooSoon := s.throttledClient(ctx); tooSoon != nil {
+			return store.Client{}, tooSoon.because(err)
+		}
 		return store.Client{}, invalidClient(c.basic).because(err)
 	}
 	if err != nil {

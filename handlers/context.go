@@ -15,6 +15,7 @@ type requestFacts struct {
 	id     string
 	source netip.Addr // where it comes from; invalid on the admin socket
 	attrs  []slog.Attr
+	change store.AuditLine // whom an administrative request concerns
 }
 
 type contextKey int
@@ -33,6 +34,15 @@ func factsFrom(ctx context.Context) *requestFacts {
 
 // requestID returns the id that the answer carries as X-Request-Id.
 func requestID(ctx context.Context) string { return factsFrom(ctx).id }
+
+// by returns who a request is from, for the audit record.
+func by(ctx context.Context) store.By {
+	f := factsFrom(ctx)
+	if !f.source.IsValid() {
+		return store.By{RequestID: f.id}
+	}
+	return store.By{RequestID: f.id, Source: f.source.String()}
+}
 
 // note adds facts to the request's log line. Never a secret, and nothing that a caller chose freely.
 func note(ctx context.Context, attrs ...slog.Attr) {

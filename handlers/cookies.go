@@ -9,25 +9,26 @@ import (
 	"tollhouse/store/secret"
 )
 
-// cookieJar knows the names and attributes of our two cookies. On https both
+// cookieJar knows the names and attributes of our cookies. On https they
 // carry the __Host- prefix, which no other host and no plain connection can
 // set. On plain http the names carry the port, since a browser shares cookies
 // among the ports of a host and two instances would sign each other out.
 type cookieJar struct {
 	sessionName string // of a sign-in
 	formName    string // of a browser that is not signed in, to bind its login form to
+	deviceName  string // of a browser that a user signed in with before
 	secure      bool
 }
 
 func newCookieJar(public *url.URL) cookieJar {
 	if public.Scheme == "https" {
-		return cookieJar{sessionName: "__Host-tollhouse", formName: "__Host-tollhouse_form", secure: true}
+		return cookieJar{sessionName: "__Host-tollhouse", formName: "__Host-tollhouse_form", deviceName: "__Host-tollhouse_device", secure: true}
 	}
 	suffix := ""
 	if port := public.Port(); port != "" {
 		suffix = "_" + port
 	}
-	return cookieJar{sessionName: "tollhouse" + suffix, formName: "tollhouse_form" + suffix}
+	return cookieJar{sessionName: "tollhouse" + suffix, formName: "tollhouse_form" + suffix, deviceName: "tollhouse_device" + suffix}
 }
 
 // set sends a cookie that lives as long as the browser does. Lax, because the

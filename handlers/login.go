@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -17,6 +18,7 @@ type loginScreen struct {
 	username string
 	refusal  string
 	notice   string
+	status   int // 0 for 200
 }
 
 // loginForm is GET /login: a sign-in that is for no client and returns to /.
@@ -45,7 +47,7 @@ func (s *Server) showLogin(w http.ResponseWriter, r *http.Request, screen loginS
 		props.DemoUsername, props.DemoPassword = s.demo.Username, s.demo.Password
 	}
 	pageHeaders(w, true, formTo)
-	s.render(w, r, http.StatusOK, views.Login(props))
+	s.render(w, r, cmp.Or(screen.status, http.StatusOK), views.Login(props))
 	return nil
 }
 
@@ -73,7 +75,15 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if !s.checkFormToken(r, p.value("form_token")) {
 		return s.staleLogin(w, r, screen)
 	}
-	user, err := s.store.AuthenticateUser(r.Context(), p.value("username"), p.value("password"))
+	try := attempt{name: screen.username, device: s.device(r, screen.username), source: factsFrom(r.Context()).source}
+	user, err := s.authenticateUser(r.Context(), try, p.value("password"))
+	var refused *problem
+	if errors.As(err, &refused) && refused.status == http.StatusTooManyRequests {
+		noteProblem(r.Context(), refused)
+		w.Header().Set("Retry-After", refused.header.Get("Retry-After"))
+		screen.status, screen.notice = refused.status, "Too many sign-ins have failed. Wait a moment, then try again."
+		return s.showLogin(w, r, screen)
+	}
 	if errors.Is(err, store.ErrMismatch) {
 		note(r.Context(), slog.String("error", "login_refused"))
 		screen.refusal = "That username and password do not match."
@@ -97,7 +107,9 @@ func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, user store
 		return err
 	}
 	note(r.Context(), slog.String("user_id", user.Subject()))
+	s.store.Audit(store.AuditLine{What: store.AuditLogin, By: by(r.Context()), UserID: user.Subject(), AccountID: user.Account})
 	s.cookies.set(w, s.cookies.sessionName, token.Reveal())
+	s.setDevice(w, user)
 	s.cookies.clear(w, s.cookies.formName)
 	if query == "" {
 		s.redirectHere(w, "/")

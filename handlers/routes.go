@@ -11,6 +11,9 @@ func (s *Server) publicRoutes() http.Handler {
 	r := s.newRouter()
 
 	r.on("POST", "/oauth/v2/token", s.token)
+	r.on("POST", "/oauth/v2/revoke", s.revoke)
+	r.on("POST", "/oauth/v2/introspect", s.introspect)
+	r.get(metadataPath, s.metadata)
 	r.page("GET", "/oauth/v2/auth", s.authorize)
 	r.page("HEAD", "/oauth/v2/auth", s.authorize)
 
@@ -50,31 +53,32 @@ func (s *Server) adminRoutes() http.Handler {
 	r.get("/admin/info", s.adminInfo)
 
 	r.get("/admin/clients", s.adminListClients)
-	r.on("POST", "/admin/clients", s.adminCreateClient)
+	r.on("POST", "/admin/clients", s.audited("client created", s.adminCreateClient))
 	r.get("/admin/clients/:id", s.adminFindClient)
-	r.on("PATCH", "/admin/clients/:id", s.adminUpdateClient)
-	r.on("DELETE", "/admin/clients/:id", s.adminDeleteClient)
-	r.on("POST", "/admin/clients/:id/rotate-secret", s.adminRotateClientSecret)
-	r.on("POST", "/admin/clients/:id/disable", s.adminDisableClient)
-	r.on("POST", "/admin/clients/:id/enable", s.adminEnableClient)
+	r.on("PATCH", "/admin/clients/:id", s.audited("client updated", s.adminUpdateClient))
+	r.on("DELETE", "/admin/clients/:id", s.audited("client deleted", s.adminDeleteClient))
+	r.on("POST", "/admin/clients/:id/rotate-secret", s.audited("client secret rotated", s.adminRotateClientSecret))
+	r.on("POST", "/admin/clients/:id/disable", s.audited("client disabled", s.adminDisableClient))
+	r.on("POST", "/admin/clients/:id/enable", s.audited("client enabled", s.adminEnableClient))
 
 	r.get("/admin/users", s.adminListUsers)
-	r.on("POST", "/admin/users", s.adminCreateUser)
+	r.on("POST", "/admin/users", s.audited("user created", s.adminCreateUser))
 	r.get("/admin/users/:id", s.adminFindUser)
-	r.on("DELETE", "/admin/users/:id", s.adminDeleteUser)
-	r.on("POST", "/admin/users/:id/password", s.adminSetPassword)
-	r.on("POST", "/admin/users/:id/disable", s.adminDisableUser)
-	r.on("POST", "/admin/users/:id/enable", s.adminEnableUser)
+	r.on("DELETE", "/admin/users/:id", s.audited("user deleted", s.adminDeleteUser))
+	r.on("POST", "/admin/users/:id/password", s.audited("password set", s.adminSetPassword))
+	r.on("POST", "/admin/users/:id/disable", s.audited("user disabled", s.adminDisableUser))
+	r.on("POST", "/admin/users/:id/enable", s.audited("user enabled", s.adminEnableUser))
 
 	r.get("/admin/accounts", s.adminListAccounts)
-	r.on("POST", "/admin/accounts", s.adminCreateAccount)
+	r.on("POST", "/admin/accounts", s.audited("account created", s.adminCreateAccount))
 	r.get("/admin/accounts/:id", s.adminFindAccount)
-	r.on("DELETE", "/admin/accounts/:id", s.adminDeleteAccount)
+	r.on("DELETE", "/admin/accounts/:id", s.audited("account deleted", s.adminDeleteAccount))
 
 	r.get("/admin/events", s.adminListEvents)
-	r.on("POST", "/admin/events", s.adminRecordEvent)
-	r.on("POST", "/admin/events/import", s.adminImportEvents)
+	r.on("POST", "/admin/events", s.audited("event recorded", s.adminRecordEvent))
+	r.on("POST", "/admin/events/import", s.audited("events imported", s.adminImportEvents))
 	r.get("/admin/events/:id", s.adminFindEvent)
+	r.get("/admin/audit", s.adminListAudit)
 	r.get("/admin/event-export", s.adminExportEvents) // under events/ it would stand beside :id
 	return r
 }

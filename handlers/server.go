@@ -57,12 +57,13 @@ type Server struct {
 	ready   func() error
 	started time.Time
 
-	issuer  string // the public URL as clients compare it, without a slash at the end
-	base    string // its path, "" or "/pay"
-	host    string // its host, without the port
-	cookies cookieJar
-	proxies *proxies
-	origins *http.CrossOriginProtection
+	issuer   string // the public URL as clients compare it, without a slash at the end
+	base     string // its path, "" or "/pay"
+	host     string // its host, without the port
+	cookies  cookieJar
+	throttle *throttle
+	proxies  *proxies
+	origins  *http.CrossOriginProtection
 
 	public, admin http.Handler
 }
@@ -71,12 +72,13 @@ type Server struct {
 func New(c Config) *Server {
 	s := &Server{
 		store: c.Store, key: c.Key, log: c.Log, version: c.Version, demo: c.Demo, ready: c.Ready, started: c.Store.Now(),
-		issuer:  strings.TrimSuffix(c.PublicURL.String(), "/"),
-		base:    strings.TrimSuffix(c.PublicURL.EscapedPath(), "/"),
-		host:    strings.ToLower(c.PublicURL.Hostname()),
-		cookies: newCookieJar(c.PublicURL),
-		proxies: &proxies{trusted: c.TrustedProxies, log: c.Log},
-		origins: http.NewCrossOriginProtection(),
+		issuer:   strings.TrimSuffix(c.PublicURL.String(), "/"),
+		base:     strings.TrimSuffix(c.PublicURL.EscapedPath(), "/"),
+		host:     strings.ToLower(c.PublicURL.Hostname()),
+		cookies:  newCookieJar(c.PublicURL),
+		throttle: newThrottle(c.Store.Now),
+		proxies:  &proxies{trusted: c.TrustedProxies, log: c.Log},
+		origins:  http.NewCrossOriginProtection(),
 	}
 	if s.ready == nil {
 		s.ready = func() error { return nil }

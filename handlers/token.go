@@ -19,7 +19,7 @@ type tokenRequest struct {
 // tokenParams are the parameters of the token endpoint, in the order in which a
 // repeated one is named.
 var tokenParams = []string{"grant_type", "client_id", "client_secret", "username", "password", "code", "redirect_uri",
-	"code_verifier", "refresh_token", "scope"}
+	"code_verifier", "refresh_token", "scope", "token", "token_type_hint"}
 
 // secretParams may not stand in a URL, which proxies and browsers write down.
 var secretParams = []string{"client_secret", "password", "code", "refresh_token", "code_verifier", "token"}

@@ -19,14 +19,16 @@ func (s *Server) passwordGrant(ctx context.Context, client store.Client, p param
 		return store.Issued{}, err
 	}
 	wrong := invalidGrant("The username or the password is wrong.")
-	user, err := s.store.AuthenticateUser(ctx, p.value("username"), p.value("password"))
+	// A confidential client posts for many people, so that it is charged in
+	// place of the address that it posts from.
+	user, err := s.authenticateUser(ctx, attempt{name: p.value("username"), client: client.ID}, p.value("password"))
 	if errors.Is(err, store.ErrMismatch) {
 		return store.Issued{}, wrong.because(err)
 	}
 	if err != nil {
 		return store.Issued{}, err
 	}
-	issued, err := s.store.IssueForPassword(ctx, client, user, scope)
+	issued, err := s.store.IssueForPassword(ctx, by(ctx), client, user, scope)
 	if errors.Is(err, store.ErrDisabled) {
 		return store.Issued{}, wrong.because(err)
 	}
@@ -44,9 +46,10 @@ func (s *Server) codeGrant(ctx context.Context, client store.Client, p params) (
 		return store.Issued{}, wrong
 	}
 	issued, err := s.store.RedeemCode(ctx, store.Redemption{
-		Client: client, Code: code, RedirectURI: p.value("redirect_uri"), Verifier: p.value("code_verifier"),
+		Client: client, Code: code, RedirectURI: p.value("redirect_uri"), Verifier: p.value("code_verifier"), By: by(ctx),
 	})
 	if isRefusal(err) {
+		s.auditRefusal(ctx, client, err)
 		return store.Issued{}, wrong.because(err)
 	}
 	return issued, err
@@ -66,14 +69,23 @@ func (s *Server) refreshGrant(ctx context.Context, client store.Client, p params
 	if !ok {
 		return store.Issued{}, wrong
 	}
-	issued, err := s.store.RotateRefresh(ctx, store.Refresh{Client: client, Token: token, Scope: scope})
+	issued, err := s.store.RotateRefresh(ctx, store.Refresh{Client: client, Token: token, Scope: scope, By: by(ctx)})
 	switch {
 	case errors.Is(err, store.ErrScope):
 		return store.Issued{}, invalidScope("The scope is not covered by what was granted.").because(err)
 	case isRefusal(err):
+		s.auditRefusal(ctx, client, err)
 		return store.Issued{}, wrong.because(err)
 	}
 	return issued, err
+}
+
+// auditRefusal records the real reason of a refusal. A replay is recorded where
+// it is found, in the same transaction as what it revokes.
+func (s *Server) auditRefusal(ctx context.Context, client store.Client, err error) {
+	if !errors.Is(err, store.ErrReplayed) {
+		s.store.Audit(store.AuditLine{What: store.AuditRefused, Reason: store.RefusalReason(err), By: by(ctx), ClientID: client.ID})
+	}
 }
 
 // isRefusal reports whether a grant was refused for what it is: one answer for

@@ -49,6 +49,28 @@ const accessTokenRecord = 1
 // noted without waiting for the note to be written. Errors: ErrNotFound for
 // every reason there is.
 func (s *Store) FindPrincipal(ctx context.Context, token secret.Token) (Principal, error) {
+	p, used, err := s.findPrincipal(ctx, token)
+	if err != nil {
+		return Principal{}, fmt.Errorf("find principal: %w", err)
+	}
+	s.noteUse(used)
+	return p, nil
+}
+
+// tokenUse is what there is to note of a use of an access token.
+type tokenUse struct {
+	access, confirms secret.Hash
+	familyUsedAt     time.Time
+}
+
+// noteUse notes a use: the first of a pair always, else one in seenEvery.
+func (s *Store) noteUse(u tokenUse) {
+	if !u.confirms.IsZero() || s.Now().Sub(u.familyUsedAt) >= seenEvery {
+		s.marks.tokenUsed(u.access, u.confirms)
+	}
+}
+
+func (s *Store) findPrincipal(ctx context.Context, token secret.Token) (Principal, tokenUse, error) {
 	now := s.Now()
 	var t accessToken
 	var f family
@@ -70,16 +92,13 @@ func (s *Store) FindPrincipal(ctx context.Context, token secret.Token) (Principa
 		return err
 	})
 	if err != nil {
-		return Principal{}, fmt.Errorf("find principal: %w", goneIsNotFound(err))
-	}
-	if !t.confirms.IsZero() || now.Sub(f.usedAt) >= seenEvery {
-		s.marks.tokenUsed(t.hash, t.confirms)
+		return Principal{}, tokenUse{}, goneIsNotFound(err)
 	}
 	return Principal{
 		Account: t.account, UserID: p.user.Subject(), Username: p.user.Username,
 		ClientID: p.client.ID, ClientName: p.client.Name,
 		Scope: t.scope, IssuedAt: t.issuedAt, ExpiresAt: t.expiresAt, narrowed: p.client.Scope,
-	}, nil
+	}, tokenUse{access: t.hash, confirms: t.confirms, familyUsedAt: f.usedAt}, nil
 }
 
 // familyName is a family's id as logs show it.

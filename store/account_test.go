@@ -85,7 +85,7 @@ func TestErasingNeverBeginsAnewFromTheFirstKey(t *testing.T) {
 		c, _ := f.Client(t)
 		u := f.User(t, "bob", "acct_small")
 		for range 250 { // more than two batches
-			if _, err := f.IssueForPassword(ctx, c, u, store.ScopeUnstated); err != nil {
+			if _, err := f.IssueForPassword(ctx, store.By{}, c, u, store.ScopeUnstated); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -25,7 +25,7 @@ func issueOne(b *testing.B) (*storetest.Fixture, store.Client, store.User, store
 	f := storetest.OnDisk(b)
 	client, _ := f.Client(b)
 	user := f.User(b, "harriet.voss", "acct_bench")
-	issued, err := f.IssueForPassword(context.Background(), client, user, store.ScopeUnstated)
+	issued, err := f.IssueForPassword(context.Background(), store.By{}, client, user, store.ScopeUnstated)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func BenchmarkBearerCheckBesideWriters(b *testing.B) {
 
 // rotateUntil rotates one family of its own, over and over.
 func rotateUntil(ctx context.Context, b *testing.B, f *storetest.Fixture, client store.Client, user store.User) (count int64) {
-	issued, err := f.IssueForPassword(context.Background(), client, user, store.ScopeUnstated)
+	issued, err := f.IssueForPassword(context.Background(), store.By{}, client, user, store.ScopeUnstated)
 	for err == nil && ctx.Err() == nil {
 		issued, err = f.RotateRefresh(context.Background(), store.Refresh{Client: client, Token: issued.RefreshToken})
 		count++
@@ -106,7 +106,7 @@ func BenchmarkRotateRefresh(b *testing.B) {
 
 func rotateWhile(b *testing.B, f *storetest.Fixture, client store.Client, user store.User, left *atomic.Int64) {
 	ctx := context.Background()
-	issued, err := f.IssueForPassword(ctx, client, user, store.ScopeUnstated)
+	issued, err := f.IssueForPassword(ctx, store.By{}, client, user, store.ScopeUnstated)
 	for err == nil && left.Add(-1) >= 0 {
 		issued, err = f.RotateRefresh(ctx, store.Refresh{Client: client, Token: issued.RefreshToken})
 	}
@@ -154,7 +154,7 @@ func BenchmarkPasswordIssue(b *testing.B) {
 		if _, err := f.AuthenticateUser(ctx, user.Username, storetest.Password); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := f.IssueForPassword(ctx, client, user, store.ScopeUnstated); err != nil {
+		if _, err := f.IssueForPassword(ctx, store.By{}, client, user, store.ScopeUnstated); err != nil {
 			b.Fatal(err)
 		}
 		hashing, granting = hashing+hashed.Sub(started), granting+time.Since(hashed)

@@ -105,6 +105,7 @@ type Redemption struct {
 	Code        secret.Token
 	RedirectURI string
 	Verifier    string // "" when none was sent
+	By          By
 }
 
 // RedeemCode spends a code and issues the first tokens of a new family. Judged
@@ -131,7 +132,11 @@ func (s *Store) RedeemCode(ctx context.Context, r Redemption) (Issued, error) {
 			if c.challenge != "" && near(now, c.usedAt, doubleFire) {
 				return nil
 			}
-			return revokeFamilyOf(tx, c.family, now, ReasonCodeReplayed)
+			if err := revokeFamilyOf(tx, c.family, now, ReasonCodeReplayed); err != nil {
+				return err
+			}
+			f := family{lineage: c.lineage, id: c.family}
+			return appendAudit(tx, f.auditLine(AuditCodeReplay, ReasonCodeReplayed, r.By), now, pair.tail)
 		}
 		if _, err := readParties(tx, c.lineage); err != nil {
 			return err
@@ -144,7 +149,10 @@ func (s *Store) RedeemCode(ctx context.Context, r Redemption) (Issued, error) {
 			return err
 		}
 		c.usedAt, c.family = now, f.id
-		return writeCode(tx, c, now)
+		if err := writeCode(tx, c, now); err != nil {
+			return err
+		}
+		return appendAudit(tx, f.auditLine(AuditGrant, string(GrantAuthorizationCode), r.By), now, pair.tail)
 	})
 	if err == nil {
 		err = refusal

@@ -14,6 +14,8 @@ const (
 	ReasonCodeReplayed    = "code_replayed"
 	ReasonRefreshReused   = "refresh_reused"
 	ReasonRetiredReplayed = "retired_refresh_used"
+	ReasonRevokedByClient = "revoked_by_client"
+	ReasonRevokedByUser   = "revoked_by_user"
 )
 
 // lineage says for whom tokens are: the client and user, their generations at

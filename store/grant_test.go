@@ -34,7 +34,7 @@ func newGrant(t testing.TB, change ...func(*store.Options)) grant {
 // issue begins another family.
 func (g grant) issue(t testing.TB, scope store.Scope) store.Issued {
 	t.Helper()
-	issued, err := g.IssueForPassword(context.Background(), g.client, g.user, scope)
+	issued, err := g.IssueForPassword(context.Background(), store.By{}, g.client, g.user, scope)
 	if err != nil {
 		t.Fatalf("IssueForPassword() = %v", err)
 	}

@@ -27,10 +27,11 @@ type Issued struct {
 type pair struct {
 	access, refresh secret.Token
 	family          secret.ID
+	tail            [8]byte // of the audit line
 }
 
 func newPair() pair {
-	return pair{access: secret.New(secret.AccessToken), refresh: secret.New(secret.RefreshToken), family: secret.NewID()}
+	return pair{access: secret.New(secret.AccessToken), refresh: secret.New(secret.RefreshToken), family: secret.NewID(), tail: secret.NewTail()}
 }
 
 func lineageOf(c Client, u User) lineage {
@@ -40,7 +41,7 @@ func lineageOf(c Client, u User) lineage {
 // IssueForPassword issues the first tokens of a new family to a client for a
 // user, both of whom have just proved who they are (RFC 6749 §4.3). Errors:
 // ErrDisabled when one of them was disabled meanwhile.
-func (s *Store) IssueForPassword(ctx context.Context, c Client, u User, scope Scope) (Issued, error) {
+func (s *Store) IssueForPassword(ctx context.Context, by By, c Client, u User, scope Scope) (Issued, error) {
 	now, pair := s.Now(), newPair()
 	f := s.newFamily(lineageOf(c, u), scope, now, pair.family)
 	var issued Issued
@@ -48,8 +49,10 @@ func (s *Store) IssueForPassword(ctx context.Context, c Client, u User, scope Sc
 		if _, err = readParties(tx, f.lineage); err != nil {
 			return err
 		}
-		issued, err = s.issueFirst(tx, f, pair, now)
-		return err
+		if issued, err = s.issueFirst(tx, f, pair, now); err != nil {
+			return err
+		}
+		return appendAudit(tx, f.auditLine(AuditGrant, string(GrantPassword), by), now, pair.tail)
 	})
 	if err != nil {
 		return Issued{}, fmt.Errorf("issue for password: %w", err)

@@ -24,6 +24,7 @@ const (
 	tagUserFamily    = 'W' // id16 id16
 	tagAccessToken   = 't' // h32
 	tagRefreshToken  = 'r' // h32
+	tagAudit         = 'l' // pos16
 	tagEventHead     = 'h' // str(owner)
 	tagEvent         = 'e' // str(owner) pos16
 	tagEventType     = 'y' // str(owner) str(type) pos16

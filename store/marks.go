@@ -107,15 +107,17 @@ func (m *marks) done(tokens map[secret.Hash]secret.Hash) {
 	}
 }
 
-// Run writes the notes that reads leave behind until ctx is done, and then
-// those that are left.
+// Run writes the notes that reads leave behind, and the audit lines that wait,
+// until ctx is done, and then those that are left.
 func (s *Store) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-s.marks.wake:
 			s.FlushMarks(ctx)
+			s.flushAudit(ctx)
 		case <-ctx.Done():
 			s.FlushMarks(context.WithoutCancel(ctx))
+			s.flushAudit(context.WithoutCancel(ctx))
 			return nil
 		}
 	}

@@ -242,7 +242,7 @@ func (h *history) actions() map[string]func(*rapid.T) {
 	client := rapid.SampledFrom([]int{0, 0, 0, 1})
 	return map[string]func(*rapid.T){
 		"password": func(t *rapid.T) {
-			issued, err := h.f.IssueForPassword(ctx, h.clients[0], h.user(t), store.ScopeUnstated)
+			issued, err := h.f.IssueForPassword(ctx, store.By{}, h.clients[0], h.user(t), store.ScopeUnstated)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -40,6 +40,7 @@ type Refresh struct {
 	Client Client // authenticated
 	Token  secret.Token
 	Scope  Scope // asked for; ScopeUnstated for the original
+	By     By
 }
 
 // RotateRefresh replaces a refresh token by a new pair (RFC 6749 §6, RFC 9700
@@ -51,11 +52,11 @@ type Refresh struct {
 // ErrScope.
 func (s *Store) RotateRefresh(ctx context.Context, r Refresh) (Issued, error) {
 	now := s.Now()
-	nonce := secret.NewNonce()
+	nonce, tail := secret.NewNonce(), secret.NewTail()
 	next := s.successors(r.Token, nonce)
 	var out rotation
 	err := s.db.Update(ctx, func(tx kv.Txn) error {
-		out = rotation{s: s, tx: tx, now: now, token: r.Token, asked: r.Scope, nonce: nonce, next: next}
+		out = rotation{s: s, tx: tx, now: now, token: r.Token, asked: r.Scope, by: r.By, tail: tail, nonce: nonce, next: next}
 		return out.run(r)
 	})
 	if err == nil {
@@ -84,6 +85,8 @@ type rotation struct {
 	now   time.Time
 	token secret.Token
 	asked Scope
+	by    By
+	tail  [8]byte      // of the audit line
 	nonce secret.Nonce // a fresh one
 	next  pair         // the answer: derived from it, or the pair made before
 
@@ -134,7 +137,10 @@ func (o *rotation) run(r Refresh) error {
 
 func (o *rotation) revoke(reason string) error {
 	o.refusal = ErrReplayed
-	return revokeFamily(o.tx, o.family, o.now, reason)
+	if err := revokeFamily(o.tx, o.family, o.now, reason); err != nil {
+		return err
+	}
+	return appendAudit(o.tx, o.family.auditLine(AuditRefreshReuse, reason, o.by), o.now, o.tail)
 }
 
 // rotate spends a token for the first time.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"tollhouse/store/kv"
@@ -128,4 +129,64 @@ func writeSession(tx kv.Txn, sn Session) error {
 	e.time(sn.SeenAt)
 	e.time(sn.ExpiresAt)
 	return tx.Set(sessionKey(sn.hash), e.b, sn.ExpiresAt)
+}
+
+// sessionsReadMax bounds the sign-ins of one user that are looked through.
+const sessionsReadMax = 1000
+
+// ListSessions returns the user's live sign-ins, the newest first.
+func (s *Store) ListSessions(ctx context.Context, u User) ([]Session, error) {
+	var list []Session
+	prefix := userSessionsKey(u.ID)
+	r := prefix.all()
+	r.KeysOnly, r.Limit = true, sessionsReadMax
+	err := s.db.View(ctx, func(rd kv.Reader) error {
+		list = nil
+		for k := range rd.Scan(r) {
+			sn, err := readSession(rd, secret.Hash(k[len(prefix):]))
+			if errors.Is(err, ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if sn.User = u; s.isLive(sn) {
+				list = append(list, sn)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	slices.SortFunc(list, func(a, b Session) int { return b.AuthenticatedAt.Compare(a.AuthenticatedAt) })
+	return list, nil
+}
+
+// Is reports whether sn is the sign-in of that token.
+func (sn Session) Is(token secret.Token) bool { return sn.hash.Equal(token.Hash()) }
+
+// DeleteOtherSessions ends all sign-ins of the user but the one of that token.
+func (s *Store) DeleteOtherSessions(ctx context.Context, u User, keep secret.Token) error {
+	sessions, err := s.ListSessions(ctx, u)
+	for batch := range slices.Chunk(sessions, deleteBatchMax/4) {
+		if err != nil {
+			break
+		}
+		err = s.db.Update(ctx, func(tx kv.Txn) error {
+			for _, sn := range batch {
+				if sn.Is(keep) {
+					continue
+				}
+				if err := deleteSession(tx, sn.hash); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("delete other sessions: %w", err)
+	}
+	return nil
 }

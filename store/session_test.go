@@ -130,7 +130,7 @@ func TestSession(t *testing.T) {
 		}
 		_, _, err := g.CreateSession(ctx, stale, secret.Token{})
 		refused(t, "CreateSession()", err, store.ErrDisabled)
-		_, err = g.IssueForPassword(ctx, g.client, stale, store.ScopeUnstated)
+		_, err = g.IssueForPassword(ctx, store.By{}, g.client, stale, store.ScopeUnstated)
 		refused(t, "IssueForPassword()", err, store.ErrDisabled)
 	})
 	t.Run("is_deleted_and_twice_is_no_error", func(t *testing.T) {

@@ -84,6 +84,7 @@ type Store struct {
 	cardGuard  CardGuard
 	instance   secret.ID
 	marks      marks
+	audits     auditQueue
 }
 
 // schemaVersion is the layout of keys and records that this code reads and

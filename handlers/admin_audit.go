@@ -1,0 +1,63 @@
+package handlers
+
+import (
+	"net/http"
+	"time"
+
+	"tollhouse/store"
+)
+
+// audited records an administrative change that succeeded.
+func (s *Server) audited(what string, h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		err := h(w, r)
+		if err != nil {
+			return err
+		}
+		line := factsFrom(r.Context()).change
+		line.What, line.Reason, line.By = store.AuditAdmin, what, by(r.Context())
+		s.store.Audit(line)
+		return nil
+	}
+}
+
+// auditShown is a line of the audit record as it goes out.
+type auditShown struct {
+	ID        string `json:"id"`
+	At        string `json:"at"`
+	What      string `json:"what"`
+	Reason    string `json:"reason"`
+	ClientID  string `json:"client_id,omitempty"`
+	UserID    string `json:"user_id,omitempty"`
+	Account   string `json:"account,omitempty"`
+	FamilyID  string `json:"family_id,omitempty"`
+	Source    string `json:"source,omitempty"`
+	RequestID string `json:"request_id,omitempty"`
+}
+
+// adminListAudit is GET /admin/audit: the record, oldest first, after the line
+// whose id is given.
+func (s *Server) adminListAudit(w http.ResponseWriter, r *http.Request) error {
+	after, limit, err := adminPage(r)
+	if err != nil {
+		return err
+	}
+	var behind store.Position
+	if after != "" {
+		var ok bool
+		if behind, ok = store.ParsePosition(after); !ok {
+			return invalidRequest("after must be the id of an audit line.").on("after")
+		}
+	}
+	lines, err := s.store.ListAudit(r.Context(), behind, limit+1)
+	if err != nil {
+		return err
+	}
+	writeAdminList(w, lines, limit, func(l store.AuditLine) any {
+		return auditShown{
+			ID: l.Position.String(), At: l.At.Format(time.RFC3339), What: string(l.What), Reason: l.Reason,
+			ClientID: l.ClientID, UserID: l.UserID, Account: l.AccountID, FamilyID: l.FamilyID, Source: l.Source, RequestID: l.RequestID,
+		}
+	})
+	return nil
+}

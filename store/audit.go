@@ -1,0 +1,224 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/secret"
+)
+
+// Audited is what happened, as the audit record names it.
+type Audited string
+
+// What is recorded.
+const (
+	AuditLogin        Audited = "login"
+	AuditLoginRefused Audited = "login_refused"
+	AuditRefused      Audited = "refused" // a client, a code or a token
+	AuditGrant        Audited = "grant"
+	AuditDenied       Audited = "denied" // by the user, on the consent screen
+	AuditRefreshReuse Audited = "refresh_reuse"
+	AuditCodeReplay   Audited = "code_replay"
+	AuditRevoke       Audited = "revoke"
+	AuditThrottle     Audited = "throttle"
+	AuditAdmin        Audited = "admin"
+)
+
+// By is where a request came from, for the audit record.
+type By struct {
+	RequestID string
+	Source    string // the address, or "" on the admin socket
+}
+
+// AuditLine is one line of the audit record: who did what, and the real reason,
+// of which the caller was told the bland one. No line holds a secret, nor what
+// was typed into a form: a name that is nobody's may be somebody's password.
+type AuditLine struct {
+	Position Position
+	At       time.Time
+	What     Audited
+	Reason   string // in our own words, or one of the Reason constants; "" when there is nothing to explain
+	By
+	ClientID  string
+	UserID    string
+	AccountID string
+	FamilyID  string
+}
+
+const auditRecord = 1
+
+const (
+	auditQueueMax = 1 << 12 // lines that wait to be written; past that they are counted and lost
+	auditBatchMax = 300     // lines written in one Update
+)
+
+// appendAudit writes a line within tx, behind all others: no grant without its
+// line. tail was drawn before the transaction.
+func appendAudit(tx kv.Txn, line AuditLine, now time.Time, tail [8]byte) error {
+	head, err := readAuditHead(tx)
+	if err != nil {
+		return err
+	}
+	line.At, line.Position = now, head.next(now, tail)
+	if err := tx.Set(newKey(tagAudit).position(line.Position), encodeAudit(line), time.Time{}); err != nil {
+		return err
+	}
+	e := newEncoder(auditRecord)
+	e.position(line.Position)
+	return tx.Set(metaKey(auditHeadName), e.b, time.Time{})
+}
+
+const auditHeadName = "audit"
+
+func readAuditHead(r kv.Reader) (Position, error) {
+	v, err := r.Get(metaKey(auditHeadName))
+	if isAbsent(err) {
+		return Position{}, nil
+	}
+	if err != nil {
+		return Position{}, err
+	}
+	d := newDecoder("audit head", auditRecord, v)
+	head := d.position()
+	return head, d.done()
+}
+
+// auditQueue holds lines that belong to no write of a token: refusals, sign-ins,
+// throttling, administrative changes. A request does not wait for them; a crash
+// loses those of its last moments.
+type auditQueue struct {
+	mu    sync.Mutex
+	lines []queuedLine
+	lost  int
+}
+
+type queuedLine struct {
+	line AuditLine
+	at   time.Time
+}
+
+// Audit notes a line that belongs to no write. It does not wait.
+func (s *Store) Audit(line AuditLine) {
+	q := &s.audits
+	q.mu.Lock()
+	if len(q.lines) < auditQueueMax {
+		q.lines = append(q.lines, queuedLine{line: line, at: s.Now()})
+	} else {
+		q.lost++
+	}
+	q.mu.Unlock()
+	s.marks.signal()
+}
+
+// flushAudit writes the lines that wait.
+func (s *Store) flushAudit(ctx context.Context) {
+	for {
+		batch, lost := s.audits.take()
+		if lost > 0 {
+			s.log.Warn("audit lines lost: more came than could be written", "count", lost)
+		}
+		if len(batch) == 0 {
+			return
+		}
+		tails := make([][8]byte, len(batch))
+		for i := range tails {
+			tails[i] = secret.NewTail()
+		}
+		err := s.db.Update(ctx, func(tx kv.Txn) error {
+			for i, queued := range batch {
+				if err := appendAudit(tx, queued.line, queued.at, tails[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			s.log.Warn("audit lines not written", "count", len(batch), "err", err)
+		}
+	}
+}
+
+func (q *auditQueue) take() (batch []queuedLine, lost int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := min(len(q.lines), auditBatchMax)
+	batch = slices.Clone(q.lines[:n])
+	q.lines = slices.Delete(q.lines, 0, n)
+	lost, q.lost = q.lost, 0
+	return batch, lost
+}
+
+// ListAudit returns at most limit lines behind a position, oldest first.
+func (s *Store) ListAudit(ctx context.Context, behind Position, limit int) (lines []AuditLine, err error) {
+	prefix := newKey(tagAudit)
+	r := prefix.from(append(append(key(nil), prefix...).position(behind), 0))
+	r.Limit = limit
+	err = s.db.View(ctx, func(rd kv.Reader) error {
+		lines = lines[:0]
+		for k, v := range rd.Scan(r) {
+			line, err := decodeAudit(positionAt(k), v)
+			if err != nil {
+				return err
+			}
+			lines = append(lines, line)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list audit: %w", err)
+	}
+	return lines, nil
+}
+
+// TrimAudit removes the lines older than the moment given, in batches.
+func (s *Store) TrimAudit(ctx context.Context, before time.Time) error {
+	prefix := newKey(tagAudit)
+	r := prefix.all()
+	last := firstPosition(before.Unix())
+	r.Hi = append(append(key(nil), prefix...), last[:]...)
+	if err := s.deleteAll(ctx, r); err != nil {
+		return fmt.Errorf("trim audit: %w", err)
+	}
+	return nil
+}
+
+// RefusalReason is the real reason of a refused code or token, for the record.
+func RefusalReason(err error) string {
+	for reason, sentinel := range map[string]error{
+		"unknown": ErrNotFound, "another client's, or another redirect URI or verifier": ErrMismatch, "client or user disabled, or their tokens ended": ErrDisabled,
+		"used before": ErrReplayed, "revoked": ErrRevoked, "expired": ErrExpired, "scope not granted": ErrScope,
+	} {
+		if errors.Is(err, sentinel) {
+			return reason
+		}
+	}
+	return "refused"
+}
+
+func encodeAudit(l AuditLine) []byte {
+	e := newEncoder(auditRecord)
+	e.time(l.At)
+	for _, text := range []string{string(l.What), l.Reason, l.RequestID, l.Source, l.ClientID, l.UserID, l.AccountID, l.FamilyID} {
+		e.str(text)
+	}
+	return e.b
+}
+
+func decodeAudit(p Position, v []byte) (AuditLine, error) {
+	d := newDecoder("audit", auditRecord, v)
+	l := AuditLine{Position: p, At: d.time(), What: Audited(d.str()), Reason: d.str()}
+	l.RequestID, l.Source = d.str(), d.str()
+	l.ClientID, l.UserID, l.AccountID, l.FamilyID = d.str(), d.str(), d.str(), d.str()
+	return l, d.done()
+}
+
+// auditLine tells of a family.
+func (f family) auditLine(what Audited, reason string, by By) AuditLine {
+	user := User{ID: f.user}
+	return AuditLine{What: what, Reason: reason, By: by, ClientID: f.client, UserID: user.Subject(), AccountID: f.account, FamilyID: familyName(f.id)}
+}
