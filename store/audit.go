@@ -115,7 +115,8 @@ func (s *Store) Audit(line AuditLine) {
 	s.marks.signal()
 }
 
-// flushAudit writes the lines that wait.
+// flushAudit writes the lines that wait, as they stood in the queue. A batch
+// that cannot be written is lost, and the log says so.
 func (s *Store) flushAudit(ctx context.Context) {
 	for {
 		batch, lost := s.audits.take()
@@ -187,18 +188,46 @@ func (s *Store) TrimAudit(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// RefusalReason is the real reason of a refused code or token, for the record.
-func RefusalReason(err error) string {
-	for reason, sentinel := range map[string]error{
-		"unknown": ErrNotFound, "another client's, or another redirect URI or verifier": ErrMismatch, "client or user disabled, or their tokens ended": ErrDisabled,
-		"used before": ErrReplayed, "revoked": ErrRevoked, "expired": ErrExpired, "scope not granted": ErrScope,
-	} {
-		if errors.Is(err, sentinel) {
-			return reason
+// The ways in which a code or a token is not the one for a request: one refusal
+// to the caller, and each its own reason in the record.
+var (
+	errOtherClient   = fmt.Errorf("another client's: %w", ErrMismatch)
+	errOtherRedirect = fmt.Errorf("another redirect URI: %w", ErrMismatch)
+	errOtherVerifier = fmt.Errorf("another code verifier: %w", ErrMismatch)
+)
+
+var refusalReasons = []struct {
+	err    error
+	reason string
+}{
+	{errOtherClient, "another_clients"},
+	{errOtherRedirect, "another_redirect_uri"},
+	{errOtherVerifier, "another_code_verifier"},
+	{ErrNotFound, "unknown"},
+	{ErrDisabled, "client_or_user_disabled_or_tokens_ended"},
+	{ErrReplayed, "used_before"},
+	{ErrRevoked, "revoked"},
+	{ErrExpired, "expired"},
+	{ErrScope, "scope_not_granted"},
+}
+
+// RefusalReason returns the real reason for which a code or a token was
+// refused, and whether the record has a line of it already: a replay's is
+// written with what it revokes.
+func RefusalReason(err error) (reason string, isRecorded bool) {
+	var r recorded
+	for _, known := range refusalReasons {
+		if errors.Is(err, known.err) {
+			return known.reason, errors.As(err, &r)
 		}
 	}
-	return "refused"
+	return "refused", errors.As(err, &r)
 }
+
+// recorded marks a refusal that has its line in the audit record.
+type recorded struct{ error }
+
+func (r recorded) Unwrap() error { return r.error }
 
 func encodeAudit(l AuditLine) []byte {
 	e := newEncoder(auditRecord)

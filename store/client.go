@@ -120,6 +120,7 @@ func (s *Store) createClient(ctx context.Context, c Client, spec ClientSpec, sec
 	if err != nil {
 		return Client{}, secret.Token{}, fmt.Errorf("create client: %w", err)
 	}
+	s.origins.forget()
 	return c, sec, nil
 }
 
@@ -380,6 +381,7 @@ func (s *Store) changeClient(ctx context.Context, id string, change func(*Client
 	if err != nil {
 		return Client{}, fmt.Errorf("change client: %w", err)
 	}
+	s.origins.forget()
 	return c, nil
 }
 
@@ -395,6 +397,7 @@ func (s *Store) DeleteClient(ctx context.Context, id string) error {
 		}
 		return tx.Delete(clientKey(id))
 	})
+	s.origins.forget()
 	if err == nil {
 		err = s.deleteFamilies(ctx, clientFamiliesKey(id))
 	}

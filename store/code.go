@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -128,15 +129,8 @@ func (s *Store) RedeemCode(ctx context.Context, r Redemption) (Issued, error) {
 			return err
 		}
 		if !c.usedAt.IsZero() {
-			refusal = ErrReplayed
-			if c.challenge != "" && near(now, c.usedAt, doubleFire) {
-				return nil
-			}
-			if err := revokeFamilyOf(tx, c.family, now, ReasonCodeReplayed); err != nil {
-				return err
-			}
-			f := family{lineage: c.lineage, id: c.family}
-			return appendAudit(tx, f.auditLine(AuditCodeReplay, ReasonCodeReplayed, r.By), now, pair.tail)
+			refusal, err = c.replayed(tx, r.By, now, pair.tail)
+			return err
 		}
 		if _, err := readParties(tx, c.lineage); err != nil {
 			return err
@@ -163,14 +157,33 @@ func (s *Store) RedeemCode(ctx context.Context, r Redemption) (Issued, error) {
 	return issued, nil
 }
 
+// replayed answers a second use. It ends what the first one gave, once, and
+// records that; whoever goes on only repeats himself.
+func (c code) replayed(tx kv.Txn, by By, now time.Time, tail [8]byte) (refusal, err error) {
+	if c.challenge != "" && near(now, c.usedAt, doubleFire) {
+		return ErrReplayed, nil
+	}
+	f, err := readFamily(tx, c.family)
+	if errors.Is(err, ErrNotFound) {
+		return ErrReplayed, nil // it has ended, and was cleared away
+	}
+	if err != nil || !f.revokedAt.IsZero() {
+		return ErrReplayed, err
+	}
+	if err := revokeFamily(tx, f, now, ReasonCodeReplayed); err != nil {
+		return nil, err
+	}
+	return recorded{ErrReplayed}, appendAudit(tx, f.auditLine(AuditCodeReplay, ReasonCodeReplayed, by), now, tail)
+}
+
 // judge refuses what does not belong to the code.
 func (c code) judge(r Redemption) error {
 	if c.client != r.Client.ID {
-		return ErrMismatch
+		return errOtherClient
 	}
 	// RFC 6749 §4.1.3: redirect_uri must equal the one in the authorization request.
 	if !secret.EqualText(c.redirectURI, r.RedirectURI) {
-		return ErrMismatch
+		return errOtherRedirect
 	}
 	return c.judgeVerifier(r.Verifier)
 }
@@ -179,14 +192,14 @@ func (c code) judgeVerifier(verifier string) error {
 	// RFC 9700 §4.8.2: a verifier for a code that has no challenge is the mark
 	// of a challenge stripped on the way.
 	if (c.challenge == "") != (verifier == "") {
-		return ErrMismatch
+		return errOtherVerifier
 	}
 	if verifier == "" {
 		return nil
 	}
 	// RFC 7636 §4.6
 	if !isVerifier(verifier) || !secret.EqualText(secret.S256(verifier), c.challenge) {
-		return ErrMismatch
+		return errOtherVerifier
 	}
 	return nil
 }

@@ -15,61 +15,89 @@ import (
 
 // Granted is a client that can act for a user now.
 type Granted struct {
-	ClientID string
-	Name     string
-	Scope    Scope     // everything that its live authorizations give together
-	Since    time.Time // of the oldest live authorization
-	UsedAt   time.Time // within a few minutes of being exact; zero when it was never used
+	ClientID    string
+	Name        string
+	Permissions []string  // names of what its live authorizations give together, as the client stands now
+	Since       time.Time // of the oldest live authorization
+	UsedAt      time.Time // within a few minutes of being exact; zero when it was never used
 }
 
-// familiesReadMax bounds the authorizations of one user that are looked through:
-// more would be a client that asks anew each minute, for months.
-const familiesReadMax = 5000
+const (
+	indexPageMax    = 500    // keys of an index read in one View
+	familiesReadMax = 20_000 // of one user, to list them: a client that asks anew each minute, for two weeks
+	revokeBatchMax  = 200    // families ended in one Update, two writes and an audit line each
+)
 
-// ListGranted returns the clients that can act for the user, by name.
-func (s *Store) ListGranted(ctx context.Context, u User) ([]Granted, error) {
-	byClient := map[string]*Granted{}
-	err := s.eachFamily(ctx, u, func(f family, c Client) {
-		g, known := byClient[f.client]
-		if !known {
-			g = &Granted{ClientID: c.ID, Name: c.Name, Scope: f.scope, Since: f.createdAt}
-			byClient[f.client] = g
+// ListGranted returns the clients that can act for the user, by name. It is not
+// whole when the user has more authorizations than are looked through.
+func (s *Store) ListGranted(ctx context.Context, u User) (list []Granted, whole bool, err error) {
+	byClient, read := map[string]*Granted{}, 0
+	scopes := map[string]Scope{}
+	whole, err = s.eachIndexPage(ctx, userFamiliesKey(u.ID), func(ends [][]byte) (more bool, err error) {
+		live, err := s.liveFamilies(ctx, ends)
+		for _, f := range live {
+			g, known := byClient[f.client]
+			if !known {
+				g = &Granted{ClientID: f.client, Name: f.clientNow.Name, Since: f.createdAt}
+				byClient[f.client] = g
+			}
+			g.Since = earlier(g.Since, f.createdAt)
+			if f.usedAt.After(g.UsedAt) {
+				g.UsedAt = f.usedAt
+			}
+			scopes[f.client] |= f.scope.Effective() & f.clientNow.Scope.Effective()
 		}
-		g.Scope = union(g.Scope, f.scope)
-		g.Since = earlier(g.Since, f.createdAt)
-		if f.usedAt.After(g.UsedAt) {
-			g.UsedAt = f.usedAt
-		}
+		read += len(ends)
+		return read < familiesReadMax, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list granted: %w", err)
+		return nil, false, fmt.Errorf("list granted: %w", err)
 	}
-	var list []Granted
-	for _, g := range byClient {
+	for id, g := range byClient {
+		g.Permissions = scopes[id].Names()
 		list = append(list, *g)
 	}
 	slices.SortFunc(list, func(a, b Granted) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ClientID, b.ClientID))
 	})
-	return list, nil
+	return list, whole, nil
 }
 
-// union is what two scopes give together.
-func union(a, b Scope) Scope {
-	if a == ScopeUnstated || b == ScopeUnstated {
-		return ScopeUnstated
+// RevokeGranted ends what a user gave to a client: every token of it, at the
+// very next request. That there is none is no error.
+func (s *Store) RevokeGranted(ctx context.Context, by By, u User, clientID string) error {
+	_, err := s.eachIndexPage(ctx, userFamiliesKey(u.ID), func(ends [][]byte) (more bool, err error) {
+		live, err := s.liveFamilies(ctx, ends)
+		if err != nil {
+			return false, err
+		}
+		of := slices.DeleteFunc(live, func(f liveFamily) bool { return f.client != clientID })
+		for batch := range slices.Chunk(of, revokeBatchMax) {
+			if err := s.revokeFamilies(ctx, by, batch); err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("revoke granted: %w", err)
 	}
-	return a | b
+	return nil
 }
 
-// eachFamily visits the user's live authorizations.
-func (s *Store) eachFamily(ctx context.Context, u User, visit func(family, Client)) error {
-	now, prefix := s.Now(), userFamiliesKey(u.ID)
-	r := prefix.all()
-	r.KeysOnly, r.Limit = true, familiesReadMax
-	return s.db.View(ctx, func(rd kv.Reader) error {
-		for k := range rd.Scan(r) {
-			f, err := readFamily(rd, secret.ID(k[len(prefix):]))
+// liveFamily is a family that can act, with its client as that stands now.
+type liveFamily struct {
+	family
+	clientNow Client
+}
+
+// liveFamilies returns the live ones among the families of those ids.
+func (s *Store) liveFamilies(ctx context.Context, ids [][]byte) (live []liveFamily, err error) {
+	now := s.Now()
+	err = s.db.View(ctx, func(r kv.Reader) error {
+		live = nil
+		for _, id := range ids {
+			f, err := readFamily(r, secret.ID(id))
 			if errors.Is(err, ErrNotFound) {
 				continue
 			}
@@ -79,54 +107,36 @@ func (s *Store) eachFamily(ctx context.Context, u User, visit func(family, Clien
 			if !f.revokedAt.IsZero() || !now.Before(f.expiresAt) {
 				continue
 			}
-			p, err := readParties(rd, f.lineage)
+			p, err := readParties(r, f.lineage)
 			if errors.Is(err, ErrDisabled) {
 				continue
 			}
 			if err != nil {
 				return err
 			}
-			visit(f, p.client)
+			live = append(live, liveFamily{family: f, clientNow: p.client})
 		}
 		return nil
 	})
+	return live, err
 }
 
-const revokeBatchMax = 200 // families ended in one Update, an audit line each
-
-// RevokeGranted ends what a user gave to a client: every token of it, at the
-// very next request. That there is none is no error.
-func (s *Store) RevokeGranted(ctx context.Context, by By, u User, clientID string) error {
-	var ids []secret.ID
-	err := s.eachFamily(ctx, u, func(f family, _ Client) {
-		if f.client == clientID {
-			ids = append(ids, f.id)
-		}
-	})
-	for batch := range slices.Chunk(ids, revokeBatchMax) {
-		if err == nil {
-			err = s.revokeFamilies(ctx, by, batch)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("revoke granted: %w", err)
-	}
-	return nil
-}
-
-func (s *Store) revokeFamilies(ctx context.Context, by By, ids []secret.ID) error {
-	now, tails := s.Now(), make([][8]byte, len(ids))
+func (s *Store) revokeFamilies(ctx context.Context, by By, families []liveFamily) error {
+	now, tails := s.Now(), make([][8]byte, len(families))
 	for i := range tails {
 		tails[i] = secret.NewTail()
 	}
 	return s.db.Update(ctx, func(tx kv.Txn) error {
-		for i, id := range ids {
-			f, err := readFamily(tx, id)
-			if errors.Is(err, ErrNotFound) {
-				continue
+		for i, seen := range families {
+			f, err := readFamily(tx, seen.id)
+			if errors.Is(err, ErrNotFound) || err == nil && !f.revokedAt.IsZero() {
+				continue // ended meanwhile
 			}
 			if err != nil {
 				return err
+			}
+			if !f.revokedAt.IsZero() {
+				continue
 			}
 			if err := revokeFamily(tx, f, now, ReasonRevokedByUser); err != nil {
 				return err
@@ -137,4 +147,29 @@ func (s *Store) revokeFamilies(ctx context.Context, by By, ids []secret.ID) erro
 		}
 		return nil
 	})
+}
+
+// eachIndexPage calls visit with what the keys of an index end in, a page at a
+// time, each read in a View of its own, until there are none or visit wants no
+// more. It reports whether visit saw all.
+func (s *Store) eachIndexPage(ctx context.Context, index key, visit func(ends [][]byte) (more bool, err error)) (whole bool, err error) {
+	r := index.all()
+	r.KeysOnly, r.Limit = true, indexPageMax
+	for {
+		var ends [][]byte
+		err := s.db.View(ctx, func(rd kv.Reader) error {
+			ends = nil
+			for k := range rd.Scan(r) {
+				ends = append(ends, slices.Clone(k[len(index):]))
+			}
+			return nil
+		})
+		if err != nil || len(ends) == 0 {
+			return err == nil, err
+		}
+		r.Lo = append(append(slices.Clone(index), ends[len(ends)-1]...), 0)
+		if more, err := visit(ends); err != nil || !more {
+			return false, err
+		}
+	}
 }

@@ -15,7 +15,7 @@ type Introspection struct {
 	ClientID  string
 	Username  string
 	Subject   string
-	Scope     Scope
+	Scope     Scope     // what it gives now, all stated: none for a client narrowed to other things since
 	IssuedAt  time.Time // zero for a refresh token
 	ExpiresAt time.Time
 	Access    bool // an access token; else a refresh token
@@ -47,10 +47,14 @@ func (s *Store) introspectAccess(ctx context.Context, c Client, token secret.Tok
 		s.noteUse(used)
 	}
 	return Introspection{
-		ClientID: p.ClientID, Username: p.Username, Subject: p.UserID, Scope: p.Scope,
+		ClientID: p.ClientID, Username: p.Username, Subject: p.UserID, Scope: givesNow(p.Scope, p.narrowed),
 		IssuedAt: p.IssuedAt, ExpiresAt: p.ExpiresAt, Access: true,
 	}, nil
 }
+
+// givesNow is what a token of that scope gives while its client may do no more
+// than narrowed. No name means nothing here, not everything.
+func givesNow(scope, narrowed Scope) Scope { return scope.Effective() & narrowed.Effective() }
 
 func (s *Store) introspectRefresh(ctx context.Context, c Client, token secret.Token) (Introspection, error) {
 	now := s.Now()
@@ -72,7 +76,7 @@ func (s *Store) introspectRefresh(ctx context.Context, c Client, token secret.To
 		if !alive || f.client != c.ID && !c.Introspect {
 			return ErrNotFound
 		}
-		found = Introspection{ClientID: f.client, Username: p.user.Username, Subject: p.user.Subject(), Scope: t.scope, ExpiresAt: t.expiresAt}
+		found = Introspection{ClientID: f.client, Username: p.user.Username, Subject: p.user.Subject(), Scope: givesNow(t.scope, p.client.Scope), ExpiresAt: t.expiresAt}
 		return nil
 	})
 	if errors.Is(err, ErrDisabled) {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -97,18 +96,6 @@ func (f family) issued(access, refresh secret.Token, scope Scope, expiresIn time
 	user := User{ID: f.user}
 	return Issued{AccessToken: access, RefreshToken: refresh, ExpiresIn: expiresIn, Scope: scope,
 		FamilyID: familyName(f.id), UserID: user.Subject(), Account: f.account}
-}
-
-// revokeFamilyOf revokes the family with that id; one that is gone needs none.
-func revokeFamilyOf(tx kv.Txn, id secret.ID, now time.Time, reason string) error {
-	f, err := readFamily(tx, id)
-	if errors.Is(err, ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return revokeFamily(tx, f, now, reason)
 }
 
 func earlier(a, b time.Time) time.Time {

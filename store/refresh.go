@@ -107,7 +107,7 @@ func (o *rotation) run(r Refresh) error {
 		return err
 	}
 	if o.family.client != r.Client.ID {
-		return ErrMismatch
+		return errOtherClient
 	}
 	if !o.family.revokedAt.IsZero() {
 		return ErrRevoked
@@ -136,7 +136,7 @@ func (o *rotation) run(r Refresh) error {
 }
 
 func (o *rotation) revoke(reason string) error {
-	o.refusal = ErrReplayed
+	o.refusal = recorded{ErrReplayed}
 	if err := revokeFamily(o.tx, o.family, o.now, reason); err != nil {
 		return err
 	}

@@ -53,12 +53,17 @@ func revokeAccess(tx kv.Txn, by By, c Client, h secret.Hash, now time.Time, tail
 	if err != nil {
 		return err
 	}
-	if t.client != c.ID {
+	f, err := readFamily(tx, t.family)
+	if err != nil {
+		return err
+	}
+	if t.client != c.ID || !now.Before(t.expiresAt) || !f.revokedAt.IsZero() {
 		return nil
 	}
+	// The record stays away: a repeated refresh derives the same text again, and
+	// writes nothing.
 	if err := tx.Delete(accessTokenKey(h)); err != nil {
 		return err
 	}
-	f := family{lineage: t.lineage, id: t.family}
 	return appendAudit(tx, f.auditLine(AuditRevoke, ReasonRevokedByClient, by), now, tail)
 }

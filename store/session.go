@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -35,9 +36,8 @@ const seenEvery = 5 * time.Minute
 // survives a sign-in. Errors: ErrDisabled when the user was disabled or given
 // another password meanwhile, ErrNotFound.
 func (s *Store) CreateSession(ctx context.Context, u User, old secret.Token) (secret.Token, Session, error) {
-	token, now := secret.New(secret.SessionToken), s.Now()
-	sn := Session{User: u, AuthenticatedAt: now, SeenAt: now, ExpiresAt: now.Add(s.lives.Session),
-		hash: token.Hash(), user: u.ID, generation: u.Generation, createdAt: now}
+	token := secret.New(secret.SessionToken)
+	sn := s.newSession(u, token, s.Now())
 	err := s.db.Update(ctx, func(tx kv.Txn) error {
 		current, err := readUser(tx, u.ID)
 		if err != nil {
@@ -51,15 +51,25 @@ func (s *Store) CreateSession(ctx context.Context, u User, old secret.Token) (se
 				return err
 			}
 		}
-		if err := tx.Set(userSessionsKey(u.ID).hash(sn.hash), nil, sn.ExpiresAt); err != nil {
-			return err
-		}
-		return writeSession(tx, sn)
+		return createSession(tx, sn)
 	})
 	if err != nil {
 		return secret.Token{}, Session{}, fmt.Errorf("create session: %w", err)
 	}
 	return token, sn, nil
+}
+
+func (s *Store) newSession(u User, token secret.Token, now time.Time) Session {
+	return Session{User: u, AuthenticatedAt: now, SeenAt: now, ExpiresAt: now.Add(s.lives.Session),
+		hash: token.Hash(), user: u.ID, generation: u.Generation, createdAt: now}
+}
+
+// createSession stores a new session with its index entry.
+func createSession(tx kv.Txn, sn Session) error {
+	if err := tx.Set(userSessionsKey(sn.user).hash(sn.hash), nil, sn.ExpiresAt); err != nil {
+		return err
+	}
+	return writeSession(tx, sn)
 }
 
 // FindSession returns the live session of that token with its user, and notes
@@ -134,7 +144,8 @@ func writeSession(tx kv.Txn, sn Session) error {
 // sessionsReadMax bounds the sign-ins of one user that are looked through.
 const sessionsReadMax = 1000
 
-// ListSessions returns the user's live sign-ins, the newest first.
+// ListSessions returns the user's live sign-ins, the newest first. Of a user who
+// has more than are looked through, some are missing.
 func (s *Store) ListSessions(ctx context.Context, u User) ([]Session, error) {
 	var list []Session
 	prefix := userSessionsKey(u.ID)
@@ -168,23 +179,24 @@ func (sn Session) Is(token secret.Token) bool { return sn.hash.Equal(token.Hash(
 
 // DeleteOtherSessions ends all sign-ins of the user but the one of that token.
 func (s *Store) DeleteOtherSessions(ctx context.Context, u User, keep secret.Token) error {
-	sessions, err := s.ListSessions(ctx, u)
-	for batch := range slices.Chunk(sessions, deleteBatchMax/4) {
-		if err != nil {
-			break
-		}
-		err = s.db.Update(ctx, func(tx kv.Txn) error {
-			for _, sn := range batch {
-				if sn.Is(keep) {
-					continue
+	kept := keep.Hash()
+	_, err := s.eachIndexPage(ctx, userSessionsKey(u.ID), func(ends [][]byte) (more bool, err error) {
+		ends = slices.DeleteFunc(ends, func(h []byte) bool { return bytes.Equal(h, kept[:]) })
+		for batch := range slices.Chunk(ends, deleteBatchMax/4) {
+			err := s.db.Update(ctx, func(tx kv.Txn) error {
+				for _, h := range batch {
+					if err := deleteKeys(tx, sessionKey(secret.Hash(h)), userSessionsKey(u.ID).hash(secret.Hash(h))); err != nil {
+						return err
+					}
 				}
-				if err := deleteSession(tx, sn.hash); err != nil {
-					return err
-				}
+				return nil
+			})
+			if err != nil {
+				return false, err
 			}
-			return nil
-		})
-	}
+		}
+		return true, nil
+	})
 	if err != nil {
 		return fmt.Errorf("delete other sessions: %w", err)
 	}

@@ -147,3 +147,62 @@ func TestSession(t *testing.T) {
 		}
 	})
 }
+
+func TestListSessions(t *testing.T) {
+	t.Parallel()
+	g := newGrant(t)
+	ctx := context.Background()
+	old := g.signIn(t, secret.Token{})
+	g.Clock.Advance(lives.SessionIdle - time.Hour)
+	first := g.signIn(t, secret.Token{})
+	g.Clock.Advance(time.Hour) // the old one is idle for too long now
+	second := g.signIn(t, secret.Token{})
+	nils := g.User(t, "nils", "acct_larkspur")
+	if _, _, err := g.CreateSession(ctx, nils, secret.Token{}); err != nil {
+		t.Fatal(err)
+	}
+	list, err := g.ListSessions(ctx, g.user)
+	if err != nil || len(list) != 2 || !list[0].Is(second) || !list[1].Is(first) || list[1].Is(old) {
+		t.Errorf("ListSessions() = %d sessions, %v; want the user's two live ones, the newest first", len(list), err)
+	}
+	if _, err := g.SetPassword(ctx, "mara", "another long phrase"); err != nil {
+		t.Fatal(err)
+	}
+	now, err := g.FindUser(ctx, "mara")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, err := g.ListSessions(ctx, now); err != nil || len(list) != 0 {
+		t.Errorf("ListSessions() after another password = %d sessions, %v; want none", len(list), err)
+	}
+}
+
+func TestDeleteOtherSessions(t *testing.T) {
+	t.Parallel()
+	g := newGrant(t)
+	ctx := context.Background()
+	nils := g.User(t, "nils", "acct_larkspur")
+	theirs, _, err := g.CreateSession(ctx, nils, secret.Token{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := g.signIn(t, secret.Token{})
+	var others []secret.Token
+	for range 1100 { // more than one look holds
+		others = append(others, g.signIn(t, secret.Token{}))
+	}
+	if err := g.DeleteOtherSessions(ctx, g.user, here); err != nil {
+		t.Fatalf("DeleteOtherSessions() = %v", err)
+	}
+	if !g.sessionLives(here) || !g.sessionLives(theirs) {
+		t.Error("this sign-in, or another user's, is dead, want both alive")
+	}
+	for _, token := range others {
+		if g.sessionLives(token) {
+			t.Fatal("another sign-in lives, want it dead")
+		}
+	}
+	if n := g.Count(t, 's') + g.Count(t, 'S'); n != 4 {
+		t.Errorf("%d records of sessions are kept, want 4", n)
+	}
+}

@@ -85,6 +85,7 @@ type Store struct {
 	instance   secret.ID
 	marks      marks
 	audits     auditQueue
+	origins    origins
 }
 
 // schemaVersion is the layout of keys and records that this code reads and

@@ -50,15 +50,6 @@ func CanonicalUsername(name string) (string, error) {
 	return canonical, nil
 }
 
-// CheckPassword refuses what may not become a password. Errors: *InvalidError.
-func CheckPassword(password string) error {
-	if n := len(password); n < secret.PasswordSizeMin || n > secret.PasswordSizeMax {
-		return invalid("password", "choose a longer phrase, and none over the limit", "a password has %d to %d bytes; this one has %d",
-			secret.PasswordSizeMin, secret.PasswordSizeMax, n)
-	}
-	return nil
-}
-
 // CreateUser makes a user with a password; the account is made if there is none
 // of that id. Errors: *InvalidError, ErrExists, ErrBusy.
 func (s *Store) CreateUser(ctx context.Context, username, account, password string) (User, error) {
@@ -160,7 +151,7 @@ func (s *Store) AuthenticateUser(ctx context.Context, username, password string)
 		return User{}, fmt.Errorf("authenticate user: %w", ErrMismatch)
 	}
 	if renew {
-		s.renewPassword(ctx, u, password)
+		u = s.renewPassword(ctx, u, password)
 	}
 	return u, nil
 }
@@ -175,40 +166,6 @@ func (s *Store) waitForUsers(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// renewPassword rehashes a password just proved right. That it fails is no
-// reason to refuse the sign-in; the next one tries again.
-func (s *Store) renewPassword(ctx context.Context, u User, password string) {
-	hash, err := s.hasher.Hash(ctx, password)
-	if err == nil {
-		_, err = s.changeUser(ctx, u.Canonical, func(now *User) error {
-			if now.password == u.password {
-				now.password = hash
-			}
-			return nil
-		})
-	}
-	if err != nil {
-		s.log.Warn("password hash not renewed", "user_id", u.Subject(), "err", err)
-	}
-}
-
-// SetPassword gives a user a new password and ends all that was begun under the
-// old one: sessions, codes and tokens. Errors: *InvalidError, ErrNotFound.
-func (s *Store) SetPassword(ctx context.Context, username, password string) (User, error) {
-	if err := CheckPassword(password); err != nil {
-		return User{}, err
-	}
-	hash, err := s.hasher.Hash(ctx, password)
-	if err != nil {
-		return User{}, fmt.Errorf("set password: %w", err)
-	}
-	return s.changeUser(ctx, username, func(u *User) error {
-		u.password = hash
-		u.Generation++
-		return nil
-	})
 }
 
 // DisableUser refuses a user's sign-ins and ends sessions, codes and tokens. To

@@ -1,0 +1,161 @@
+package store_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/storetest"
+)
+
+func (g grant) granted(t testing.TB, u store.User) []store.Granted {
+	t.Helper()
+	list, whole, err := g.ListGranted(context.Background(), u)
+	if err != nil || !whole {
+		t.Fatalf("ListGranted() = whole %v, %v; want all", whole, err)
+	}
+	return list
+}
+
+// auditOf returns the audit lines that tell of one kind of event.
+func auditOf(t testing.TB, f *storetest.Fixture, what store.Audited) (lines []store.AuditLine) {
+	t.Helper()
+	all, err := f.ListAudit(context.Background(), store.Position{}, 1000)
+	if err != nil {
+		t.Fatalf("ListAudit() = %v", err)
+	}
+	for _, line := range all {
+		if line.What == what {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func TestListGranted(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	t.Run("puts_the_authorizations_of_a_client_together", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		first := g.Now()
+		g.Clock.Advance(time.Hour)
+		g.issue(t, store.ScopeEventsRead)
+		other, _ := g.Client(t, func(c *store.ClientSpec) { c.Name, c.Scopes = "Aster Reports", []string{"events:read", "resources:read"} })
+		issued, err := g.IssueForPassword(ctx, store.By{}, other, g.user, store.ScopeEventsRead)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Clock.Advance(time.Minute)
+		g.use(t, issued)
+		want := []store.Granted{
+			{ClientID: other.ID, Name: "Aster Reports", Permissions: []string{"events:read"}, Since: first.Add(time.Hour), UsedAt: g.Now()},
+			{ClientID: g.client.ID, Name: "Larkspur Bookkeeping", Permissions: store.ScopeNames(), Since: first},
+		}
+		if got := g.granted(t, g.user); !slices.EqualFunc(got, want, sameGranted) {
+			t.Errorf("ListGranted() = %+v,\nwant %+v", got, want)
+		}
+	})
+	t.Run("holds_a_client_to_what_it_may_do_now", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		if _, err := g.UpdateClient(ctx, g.client.ID, store.ClientChange{Scopes: &[]string{"resources:read"}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := g.granted(t, g.user)[0].Permissions; !slices.Equal(got, []string{"resources:read"}) {
+			t.Errorf("Permissions = %v, want resources:read alone", got)
+		}
+	})
+	t.Run("leaves_out_what_cannot_act", func(t *testing.T) {
+		t.Parallel()
+		ends := map[string]func(g grant) error{
+			"client disabled": func(g grant) error { _, err := g.DisableClient(ctx, g.client.ID); return err },
+			"client deleted":  func(g grant) error { return g.DeleteClient(ctx, g.client.ID) },
+			"token revoked":   func(g grant) error { return g.RevokeToken(ctx, store.By{}, g.client, g.first.RefreshToken.Reveal()) },
+			"a year gone by":  func(g grant) error { g.Clock.Advance(lives.Family); return nil },
+			"password set":    func(g grant) error { _, err := g.SetPassword(ctx, "mara", "another long phrase"); return err },
+		}
+		for name, end := range ends {
+			g := newGrant(t)
+			if err := end(g); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if got := g.granted(t, g.user); len(got) != 0 {
+				t.Errorf("%s: ListGranted() = %+v, want nothing", name, got)
+			}
+		}
+	})
+}
+
+func sameGranted(a, b store.Granted) bool {
+	return a.ClientID == b.ClientID && a.Name == b.Name && slices.Equal(a.Permissions, b.Permissions) &&
+		a.Since.Equal(b.Since) && a.UsedAt.Equal(b.UsedAt)
+}
+
+func TestRevokeGranted(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	t.Run("oauth_row_51_ends_every_family_of_the_client_and_no_other", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		second := g.issue(t, store.ScopeEventsRead)
+		other, _ := g.Client(t, func(c *store.ClientSpec) { c.Name = "Aster Reports" })
+		kept, err := g.IssueForPassword(ctx, store.By{}, other, g.user, store.ScopeUnstated)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nils := g.User(t, "nils", "acct_larkspur")
+		theirs, err := g.IssueForPassword(ctx, store.By{}, g.client, nils, store.ScopeUnstated)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // twice is no error
+			if err := g.RevokeGranted(ctx, store.By{RequestID: "req_1", Source: "192.0.2.7"}, g.user, g.client.ID); err != nil {
+				t.Fatalf("RevokeGranted() = %v", err)
+			}
+		}
+		g.familyIsDead(t, g.first, second)
+		if !g.accessLives(t, kept) || !g.accessLives(t, theirs) {
+			t.Error("tokens of another client or another user are dead, want them alive")
+		}
+		lines := auditOf(t, g.Fixture, store.AuditRevoke)
+		if len(lines) != 2 {
+			t.Fatalf("%d audit lines, want one a family", len(lines))
+		}
+		for _, line := range lines {
+			if line.Reason != store.ReasonRevokedByUser || line.UserID != g.user.Subject() || line.ClientID != g.client.ID || line.RequestID != "req_1" || line.Source != "192.0.2.7" {
+				t.Errorf("audit line %+v, want who did what from where", line)
+			}
+		}
+	})
+	t.Run("ends_more_families_than_one_look_or_one_write_holds", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		issued := []store.Issued{g.first}
+		for range 1100 {
+			issued = append(issued, g.issue(t, store.ScopeUnstated))
+		}
+		if err := g.RevokeGranted(ctx, store.By{}, g.user, g.client.ID); err != nil {
+			t.Fatalf("RevokeGranted() = %v", err)
+		}
+		if got := g.granted(t, g.user); len(got) != 0 {
+			t.Errorf("ListGranted() = %+v, want nothing", got)
+		}
+		for i, p := range issued {
+			if g.accessLives(t, p) {
+				t.Fatalf("token %d of %d lives, want all dead", i, len(issued))
+			}
+		}
+	})
+	t.Run("a_client_that_was_never_granted_anything_changes_nothing", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		g.unchanged(t, func() {
+			if err := g.RevokeGranted(ctx, store.By{}, g.user, "cli_nothing"); err != nil {
+				t.Errorf("RevokeGranted() = %v, want nil", err)
+			}
+		})
+	})
+}

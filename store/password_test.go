@@ -1,0 +1,129 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+)
+
+const newPassword = "another long phrase"
+
+// changing proves the password of the grant's user, as the change of it wants.
+func (g grant) changing(t testing.TB, session secret.Token, endAll bool) store.PasswordChange {
+	t.Helper()
+	u, err := g.AuthenticateUser(context.Background(), "mara", storetest.Password)
+	if err != nil {
+		t.Fatalf("AuthenticateUser() = %v", err)
+	}
+	return store.PasswordChange{User: u, Session: session, New: newPassword, EndAll: endAll, By: store.By{RequestID: "req_1"}}
+}
+
+func TestChangePassword(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for name, c := range map[string]struct {
+		endAll bool
+		reason string
+	}{
+		"oauth_row_51_decision_35_ends_everything_else": {true, "everything else ended"},
+		"decision_35_or_leaves_everything_else_alone":   {false, "everything else goes on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGrant(t)
+			here, elsewhere, code := g.signIn(t, secret.Token{}), g.signIn(t, secret.Token{}), g.allow(t, "")
+			fresh, err := g.ChangePassword(ctx, g.changing(t, here, c.endAll))
+			if err != nil {
+				t.Fatalf("ChangePassword() = %v", err)
+			}
+			if g.sessionLives(here) || !g.sessionLives(fresh) {
+				t.Error("attack 41: the old session id lives or the new one does not, want the reverse")
+			}
+			if got := g.sessionLives(elsewhere); got == c.endAll {
+				t.Errorf("another browser is signed in: %v, want %v", got, !c.endAll)
+			}
+			if got := g.accessLives(t, g.first); got == c.endAll {
+				t.Errorf("the access token lives: %v, want %v", got, !c.endAll)
+			}
+			if _, err := g.refresh(g.first); (err == nil) == c.endAll {
+				t.Errorf("RotateRefresh() = %v, want a refusal: %v", err, c.endAll)
+			}
+			if _, err := g.redeem(code, ""); (err == nil) == c.endAll {
+				t.Errorf("RedeemCode() = %v, want a refusal: %v", err, c.endAll)
+			}
+			_, err = g.AuthenticateUser(ctx, "mara", storetest.Password)
+			refused(t, "AuthenticateUser(old password)", err, store.ErrMismatch)
+			if _, err := g.AuthenticateUser(ctx, "mara", newPassword); err != nil {
+				t.Errorf("AuthenticateUser(new password) = %v, want nil", err)
+			}
+			lines := auditOf(t, g.Fixture, store.AuditPasswordChanged)
+			if len(lines) != 1 || lines[0].Reason != c.reason || lines[0].UserID != g.user.Subject() || lines[0].RequestID != "req_1" {
+				t.Errorf("audit lines %+v, want one that says whose and what ended", lines)
+			}
+		})
+	}
+}
+
+// TestChangePasswordRefused: what was proved must still be so when it is written.
+func TestChangePasswordRefused(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	cases := map[string]func(t *testing.T, g grant, c *store.PasswordChange) error{
+		"to_a_sign_in_that_was_ended": func(_ *testing.T, g grant, c *store.PasswordChange) error { return g.DeleteSession(ctx, c.Session) },
+		"to_a_sign_in_that_expired": func(_ *testing.T, g grant, _ *store.PasswordChange) error {
+			g.Clock.Advance(lives.SessionIdle)
+			return nil
+		},
+		"to_a_user_who_was_disabled": func(_ *testing.T, g grant, _ *store.PasswordChange) error {
+			_, err := g.DisableUser(ctx, "mara")
+			return err
+		},
+		"to_a_user_who_was_deleted": func(_ *testing.T, g grant, _ *store.PasswordChange) error { return g.DeleteUser(ctx, "mara") },
+		"when_the_password_was_set_meanwhile": func(_ *testing.T, g grant, _ *store.PasswordChange) error {
+			_, err := g.SetPassword(ctx, "mara", "a third long phrase")
+			return err
+		},
+		"when_another_browser_changed_it_meanwhile": func(t *testing.T, g grant, _ *store.PasswordChange) error {
+			other := g.changing(t, g.signIn(t, secret.Token{}), false)
+			other.New = "a third long phrase"
+			_, err := g.ChangePassword(ctx, other)
+			return err
+		},
+		"for_another_user_than_the_one_who_is_signed_in": func(t *testing.T, g grant, c *store.PasswordChange) error {
+			nils := g.User(t, "nils", "acct_larkspur")
+			token, _, err := g.CreateSession(ctx, nils, secret.Token{})
+			c.Session = token
+			return err
+		},
+	}
+	for name, meanwhile := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGrant(t)
+			change := g.changing(t, g.signIn(t, secret.Token{}), false)
+			if err := meanwhile(t, g, &change); err != nil {
+				t.Fatal(err)
+			}
+			g.unchanged(t, func() {
+				_, err := g.ChangePassword(ctx, change)
+				refused(t, "ChangePassword()", err, store.ErrDisabled)
+			})
+		})
+	}
+	t.Run("a_password_that_is_too_short_or_too_long", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		change := g.changing(t, g.signIn(t, secret.Token{}), true)
+		for _, n := range []int{0, secret.PasswordSizeMin - 1, secret.PasswordSizeMax + 1} {
+			change.New = string(make([]byte, n))
+			var invalid *store.InvalidError
+			if _, err := g.ChangePassword(ctx, change); !errors.As(err, &invalid) {
+				t.Errorf("ChangePassword(%d bytes) = %v, want an InvalidError", n, err)
+			}
+		}
+	})
+}
