@@ -29,7 +29,7 @@ func (s *Server) showConsent(w http.ResponseWriter, r *http.Request, a authReque
 		Page: s.page(r), ClientName: a.client.Name, Username: session.User.Username,
 		NotYouURL:   "/oauth/v2/auth?" + withoutPrompt(a.query) + "&prompt=login",
 		Permissions: permissions, Account: account, GoesTo: goesTo(a.redirectURI),
-		Action: "/consent", Ticket: s.sealTicket(a, session),
+		Action: "/consent", Ticket: s.sealTicket(a, session), AccountURL: "/account",
 	}))
 	return nil
 }
@@ -89,7 +89,7 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
 	case "allow":
 		return s.allow(w, r, a, t, session)
 	case "deny":
-		return s.deny(w, r, a, t)
+		return s.deny(w, r, a, t, session)
 	}
 	return invalidRequest("The parameter decision must be allow or deny.").on("decision")
 }
@@ -115,7 +115,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, a authRequest, t 
 	return nil
 }
 
-func (s *Server) deny(w http.ResponseWriter, r *http.Request, a authRequest, t ticket) error {
+func (s *Server) deny(w http.ResponseWriter, r *http.Request, a authRequest, t ticket, session *browserSession) error {
 	err := s.store.Deny(r.Context(), secret.HashOf(t.ID), t.ends(s.store.Lifetimes()))
 	if errors.Is(err, store.ErrReplayed) {
 		return alreadyDecided().because(err)
@@ -124,6 +124,10 @@ func (s *Server) deny(w http.ResponseWriter, r *http.Request, a authRequest, t t
 		return err
 	}
 	note(r.Context(), slog.String("decision", "deny"))
+	s.store.Audit(store.AuditLine{
+		What: store.AuditDenied, Reason: "denied_by_user", By: by(r.Context()),
+		ClientID: a.client.ID, UserID: session.User.Subject(), AccountID: session.User.Account,
+	})
 	s.redirectDenied(w, a)
 	return nil
 }

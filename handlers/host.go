@@ -51,7 +51,8 @@ func (s *Server) isHealth(path string) bool {
 }
 
 // withBase takes the path of the public URL off the front of a request's path.
-// A proxy passes it on unstripped; health is answered with and without it.
+// A proxy passes it on unstripped; health is answered with and without it, and
+// the metadata also where a client looks for them who knows the issuer alone.
 func (s *Server) withBase(next http.Handler) http.Handler {
 	if s.base == "" {
 		return next
@@ -64,6 +65,8 @@ func (s *Server) withBase(next http.Handler) http.Handler {
 		case under && path[0] == '/':
 		case s.isHealth(r.URL.Path):
 			path = r.URL.Path
+		case r.URL.Path == metadataPath+s.base:
+			path = metadataPath // RFC 8414 §3.1: the well-known part comes before the issuer's path
 		default:
 			noteRoute(r, "")
 			writeProblem(w, newProblem(http.StatusNotFound, "not_found", "This server answers under %s.", s.base))

@@ -18,43 +18,45 @@ import (
 func (s *Server) authenticateUser(ctx context.Context, a attempt, password string) (store.User, error) {
 	end, wait := s.throttle.begin(a)
 	if wait > 0 {
-		s.store.Audit(store.AuditLine{What: store.AuditThrottle, Reason: "too many failures", By: by(ctx), ClientID: a.client, UserID: s.subjectOf(ctx, a.name)})
+		who, _ := s.whoIs(ctx, a.name)
+		s.auditBounded(ctx, store.AuditLine{What: store.AuditThrottle, Reason: "too_many_failures", ClientID: a.client, UserID: who})
 		return store.User{}, tooMany(wait)
 	}
+	judged := unjudged
+	defer func() { end(judged) }()
 	user, err := s.store.AuthenticateUser(ctx, a.name, password)
 	switch {
 	case err == nil:
-		end(right)
+		judged = right
 	case errors.Is(err, store.ErrMismatch):
-		end(wrong)
-		s.store.Audit(store.AuditLine{What: store.AuditLoginRefused, Reason: s.refusalReason(ctx, a.name), By: by(ctx), ClientID: a.client, UserID: s.subjectOf(ctx, a.name)})
-	default:
-		end(unjudged)
+		judged = wrong
+		who, reason := s.whoIs(ctx, a.name)
+		s.store.Audit(store.AuditLine{What: store.AuditLoginRefused, Reason: reason, By: by(ctx), ClientID: a.client, UserID: who})
 	}
 	return user, err
 }
 
-// subjectOf returns the id of the user of that name, or "" for a name that is
-// nobody's: such a name is never written down, since people type passwords into
-// the wrong field.
-func (s *Server) subjectOf(ctx context.Context, name string) string {
-	user, err := s.store.FindUser(ctx, name)
-	if err != nil {
-		return ""
-	}
-	return user.Subject()
-}
-
-// refusalReason is the real reason, for the audit record.
-func (s *Server) refusalReason(ctx context.Context, name string) string {
+// whoIs returns the id of the user of that name, or "" for a name that is
+// nobody's, and why a sign-in under it was refused. A name that is nobody's is
+// never written down, since people type passwords into the wrong field.
+func (s *Server) whoIs(ctx context.Context, name string) (subject, refusal string) {
 	user, err := s.store.FindUser(ctx, name)
 	switch {
 	case err != nil:
-		return "unknown user"
+		return "", "unknown_user"
 	case !user.DisabledAt.IsZero():
-		return "user disabled"
+		return user.Subject(), "user_disabled"
 	}
-	return "wrong password"
+	return user.Subject(), "wrong_password"
+}
+
+// auditBounded records what a stranger can bring about at no cost, as often as
+// the throttle lets their source.
+func (s *Server) auditBounded(ctx context.Context, line store.AuditLine) {
+	if s.throttle.mayRecord(line.What, factsFrom(ctx).source) {
+		line.By = by(ctx)
+		s.store.Audit(line)
+	}
 }
 
 // A device cookie says in which browsers a user has signed in before. It is
@@ -83,7 +85,10 @@ func (s *Server) device(r *http.Request, name string) string {
 	if !ok || json.Unmarshal(plain, &d) != nil {
 		return ""
 	}
-	if age := s.store.Now().Sub(time.UnixMilli(d.Millis)); age < 0 || age > deviceLifetime || d.User != s.subjectOf(r.Context(), name) {
+	if age := s.store.Now().Sub(time.UnixMilli(d.Millis)); age < 0 || age > deviceLifetime {
+		return ""
+	}
+	if who, _ := s.whoIs(r.Context(), name); who != d.User {
 		return ""
 	}
 	return d.ID
@@ -102,15 +107,12 @@ func (s *Server) setDevice(w http.ResponseWriter, user store.User) {
 }
 
 // throttledClient counts a client that failed to prove who it is, and returns
-// the refusal of one whose source has failed too often.
+// the refusal of one whose source has failed too often, or nil.
 func (s *Server) throttledClient(ctx context.Context) *problem {
-	reason := "unknown client or wrong secret"
 	source := factsFrom(ctx).source
-	if !source.IsValid() {
-		return nil
-	}
+	const reason = "unknown_or_disabled_client_or_wrong_secret"
 	if wait := s.throttle.clientFailed(source); wait > 0 {
-		s.store.Audit(store.AuditLine{What: store.AuditThrottle, Reason: reason, By: by(ctx)})
+		s.auditBounded(ctx, store.AuditLine{What: store.AuditThrottle, Reason: reason})
 		return tooMany(wait)
 	}
 	s.store.Audit(store.AuditLine{What: store.AuditRefused, Reason: reason, By: by(ctx)})

@@ -83,7 +83,7 @@ func New(c Config) *Server {
 	if s.ready == nil {
 		s.ready = func() error { return nil }
 	}
-	s.public = s.withRequest(s.withHost(s.withBase(s.publicRoutes())))
+	s.public = s.withRequest(s.withHost(s.withBase(s.withCORS(s.publicRoutes()))))
 	s.admin = s.withRequest(s.adminRoutes())
 	return s
 }

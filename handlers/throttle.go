@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +29,7 @@ const (
 	userForgottenAfter = 15 * time.Minute
 	sourceFailuresMax  = 30  // a minute and source
 	clientFailuresMax  = 300 // a minute and client
+	auditLinesMax      = 60  // a minute and source, of what costs the caller nothing
 )
 
 // The bounds of the throttle's memory, about 12 MiB when all are full: the
@@ -36,6 +38,7 @@ const (
 	userBucketsMax   = 1 << 15
 	sourceBucketsMax = 1 << 14
 	clientBucketsMax = 1 << 10
+	auditBucketsMax  = 1 << 12
 )
 
 const sourceBitsIPv6 = 64 // of an address: what one subscriber has
@@ -45,16 +48,18 @@ type throttle struct {
 	now     func() time.Time
 	mu      sync.Mutex
 	users   *lru.Cache[secret.Hash, *guesses]
-	sources *lru.Cache[netip.Prefix, *rate.Limiter]
-	clients *lru.Cache[string, *rate.Limiter]
+	sources *lru.Cache[netip.Prefix, bucket]
+	clients *lru.Cache[string, bucket]
+	audits  *lru.Cache[auditSource, bucket]
 }
 
 func newThrottle(now func() time.Time) *throttle {
 	return &throttle{
 		now:     now,
 		users:   newLRU[secret.Hash, *guesses](userBucketsMax),
-		sources: newLRU[netip.Prefix, *rate.Limiter](sourceBucketsMax),
-		clients: newLRU[string, *rate.Limiter](clientBucketsMax),
+		sources: newLRU[netip.Prefix, bucket](sourceBucketsMax),
+		clients: newLRU[string, bucket](clientBucketsMax),
+		audits:  newLRU[auditSource, bucket](auditBucketsMax),
 	}
 }
 
@@ -70,41 +75,62 @@ func newLRU[K comparable, V any](size int) *lru.Cache[K, V] {
 type attempt struct {
 	name   string     // as it was typed
 	device string     // the browser's id, when the user of that name signed in with it before
-	source netip.Addr // invalid when the client is charged, or nobody is
+	source netip.Addr // invalid when the client is charged in its place
 	client string     // of the password grant
 }
 
-// bucket names the bucket of the attempt's guesses. Names are hashed, so that
-// what people type into the wrong field is not kept, and every spelling of a
-// name is one.
-func (a attempt) bucket() secret.Hash {
+// key names the bucket of the attempt's guesses. Names are hashed, so that what
+// people type into the wrong field is not kept, and every spelling of a name is
+// one. A space around it makes it nobody's name, and no second bucket.
+func (a attempt) key() secret.Hash {
 	if a.device != "" {
 		return secret.HashOf("device\x00" + a.device)
 	}
-	name, err := store.CanonicalUsername(a.name)
-	if err != nil {
-		name = a.name
+	name := strings.TrimSpace(a.name)
+	if canonical, err := store.CanonicalUsername(name); err == nil {
+		name = canonical
 	}
 	return secret.HashOf("user\x00" + name)
 }
 
 // begin admits an attempt and returns how to end it; or, when it comes too
-// soon, nil and how long to wait. What is admitted at the same time as others
-// is bounded by the queue for hashing.
+// soon, nil and how long to wait. An attempt that is refused leaves no trace, so
+// that nobody can wash a bucket out of memory for free.
 func (t *throttle) begin(a attempt) (end func(verdict), wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.now()
-	g := t.guessesOf(a.bucket())
-	wait = g.wait(now)
-	if a.device == "" {
-		wait = max(wait, t.sourceWait(a.source, now), t.clientWait(a.client, now))
+	now, key := t.now(), a.key()
+	shared := t.sharedBuckets(a)
+	for _, b := range shared {
+		wait = max(wait, b.wait(now))
+	}
+	g, known := t.users.Get(key)
+	if known {
+		wait = max(wait, g.wait(now))
 	}
 	if wait > 0 {
 		return nil, wait
 	}
+	if !known {
+		g = &guesses{}
+		t.users.Add(key, g)
+	}
 	g.pending++
-	return func(v verdict) { t.end(a, g, v) }, 0
+	return func(v verdict) { t.end(g, shared, v) }, 0
+}
+
+// sharedBuckets are those that an attempt is charged to beside its user's.
+func (t *throttle) sharedBuckets(a attempt) (shared []bucket) {
+	if a.device != "" {
+		return nil
+	}
+	if a.source.IsValid() {
+		shared = append(shared, bucketOf(t.sources, prefixOf(a.source), sourceFailuresMax))
+	}
+	if a.client != "" {
+		shared = append(shared, bucketOf(t.clients, a.client, clientFailuresMax))
+	}
+	return shared
 }
 
 // verdict is how an attempt was judged.
@@ -116,31 +142,22 @@ const (
 	wrong
 )
 
-func (t *throttle) end(a attempt, g *guesses, v verdict) {
+func (t *throttle) end(g *guesses, shared []bucket, v verdict) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
 	g.pending--
 	switch v {
-	case unjudged:
-		return
 	case right:
 		g.failures = 0
-		return
+	case wrong:
+		g.failures, g.last = g.failures+1, now
+		for _, b := range shared {
+			// A reservation, since many may fail at once: what is too much is a
+			// debt that the next ones wait for.
+			b.ReserveN(now, 1)
+		}
 	}
-	g.failures, g.last = g.failures+1, now
-	if a.device == "" {
-		t.charge(a.source, a.client, now)
-	}
-}
-
-func (t *throttle) guessesOf(bucket secret.Hash) *guesses {
-	if g, ok := t.users.Get(bucket); ok {
-		return g
-	}
-	g := &guesses{}
-	t.users.Add(bucket, g)
-	return g
 }
 
 // guesses is the bucket of a user or of a device.
@@ -150,44 +167,57 @@ type guesses struct {
 	last     time.Time
 }
 
-// wait returns how long the bucket must rest before its next attempt.
+// wait returns how long the bucket must rest before its next attempt. Once one
+// has failed, those that are being judged count as if they had too. Until then
+// they do not, since a backend may ask many times at once for one user; the
+// queue for hashing bounds them.
 func (g *guesses) wait(now time.Time) time.Duration {
-	if now.Sub(g.last) >= userForgottenAfter {
+	switch since := now.Sub(g.last); {
+	case since >= userForgottenAfter:
 		g.failures = 0
+	case since < 0: // the clock was set back; the delay begins anew
+		g.last = now
 	}
-	over := g.failures - userFailuresFree
-	if over < 0 {
+	if g.failures == 0 || g.failures+g.pending < userFailuresFree {
 		return 0
 	}
-	delay := userDelayMax
-	if over < 6 {
-		delay = userDelayFirst << over
-	}
+	delay := g.delay()
 	if g.pending > 0 { // past the free ones they come one by one
 		return delay
 	}
 	return max(g.last.Add(delay).Sub(now), 0)
 }
 
-// charge counts a failure against a source or a client.
-func (t *throttle) charge(source netip.Addr, client string, now time.Time) {
-	if client != "" {
-		limiterOf(t.clients, client, clientFailuresMax).AllowN(now, 1)
+// delay is the rest after the last failure.
+func (g *guesses) delay() time.Duration {
+	delay := userDelayFirst
+	for range g.failures - userFailuresFree {
+		if delay = min(2*delay, userDelayMax); delay == userDelayMax {
+			break
+		}
 	}
-	if source.IsValid() {
-		limiterOf(t.sources, prefixOf(source), sourceFailuresMax).AllowN(now, 1)
-	}
+	return delay
 }
 
-func (t *throttle) sourceWait(source netip.Addr, now time.Time) time.Duration {
-	if !source.IsValid() {
+// bucket is that of a source or of a client: so many failures a minute.
+type bucket struct{ *rate.Limiter }
+
+func bucketOf[K comparable](cache *lru.Cache[K, bucket], key K, perMinute int) bucket {
+	if b, ok := cache.Get(key); ok {
+		return b
+	}
+	b := bucket{Limiter: rate.NewLimiter(rate.Limit(float64(perMinute)/time.Minute.Seconds()), perMinute)}
+	cache.Add(key, b)
+	return b
+}
+
+// wait returns how long until the bucket has room for a failure.
+func (b bucket) wait(now time.Time) time.Duration {
+	missing := 1 - b.TokensAt(now)
+	if missing <= 0 {
 		return 0
 	}
-	return limiterWait(t.sources, prefixOf(source), now)
-}
-
-func (t *throttle) clientWait(client string, now time.Time) time.Duration {
-	return limiterWait(t.clients, client, now)
+	return time.Duration(missing / float64(b.Limit()) * float64(time.Second))
 }
 
 // clientFailed counts a failed client authentication against its source, and
@@ -196,10 +226,26 @@ func (t *throttle) clientWait(client string, now time.Time) time.Duration {
 func (t *throttle) clientFailed(source netip.Addr) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.now()
-	wait := t.sourceWait(source, now)
-	t.charge(source, "", now)
+	now, b := t.now(), bucketOf(t.sources, prefixOf(source), sourceFailuresMax)
+	wait := b.wait(now)
+	if wait == 0 {
+		b.AllowN(now, 1)
+	}
 	return wait
+}
+
+// auditSource is who has audit lines of one kind written.
+type auditSource struct {
+	what   store.Audited
+	source netip.Prefix
+}
+
+// mayRecord reports whether another such line of the source may be written:
+// disk must not be what a stranger pays with.
+func (t *throttle) mayRecord(what store.Audited, source netip.Addr) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return bucketOf(t.audits, auditSource{what: what, source: prefixOf(source)}, auditLinesMax).AllowN(t.now(), 1)
 }
 
 // prefixOf is what is counted as one source.
@@ -208,33 +254,11 @@ func prefixOf(source netip.Addr) netip.Prefix {
 	if source.Is6() {
 		bits = sourceBitsIPv6
 	}
-	prefix, err := source.Prefix(bits)
+	prefix, err := source.WithZone("").Prefix(bits)
 	if err != nil {
-		return netip.Prefix{} // an address with a zone: all such are one source
+		return netip.Prefix{} // no address at all
 	}
 	return prefix
-}
-
-func limiterOf[K comparable](cache *lru.Cache[K, *rate.Limiter], key K, perMinute int) *rate.Limiter {
-	if l, ok := cache.Get(key); ok {
-		return l
-	}
-	l := rate.NewLimiter(rate.Limit(float64(perMinute)/time.Minute.Seconds()), perMinute)
-	cache.Add(key, l)
-	return l
-}
-
-// limiterWait returns how long until a bucket has room for a failure.
-func limiterWait[K comparable](cache *lru.Cache[K, *rate.Limiter], key K, now time.Time) time.Duration {
-	l, ok := cache.Get(key)
-	if !ok {
-		return 0
-	}
-	missing := 1 - l.TokensAt(now)
-	if missing <= 0 {
-		return 0
-	}
-	return time.Duration(missing / float64(l.Limit()) * float64(time.Second))
 }
 
 // tooMany is the answer to an attempt that comes too soon: the same for every

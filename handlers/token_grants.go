@@ -43,6 +43,7 @@ func (s *Server) codeGrant(ctx context.Context, client store.Client, p params) (
 	wrong := invalidGrant("The authorization code is unknown, used, expired, or does not belong to this request.")
 	code, ok := secret.Parse(secret.Code, p.value("code"))
 	if !ok {
+		s.auditRefusal(ctx, client, store.ErrNotFound)
 		return store.Issued{}, wrong
 	}
 	issued, err := s.store.RedeemCode(ctx, store.Redemption{
@@ -67,11 +68,13 @@ func (s *Server) refreshGrant(ctx context.Context, client store.Client, p params
 	wrong := invalidGrant("The refresh token is unknown, used, expired, revoked, or another client's.")
 	token, ok := secret.Parse(secret.RefreshToken, p.value("refresh_token"))
 	if !ok {
+		s.auditRefusal(ctx, client, store.ErrNotFound)
 		return store.Issued{}, wrong
 	}
 	issued, err := s.store.RotateRefresh(ctx, store.Refresh{Client: client, Token: token, Scope: scope, By: by(ctx)})
 	switch {
 	case errors.Is(err, store.ErrScope):
+		s.auditRefusal(ctx, client, err)
 		return store.Issued{}, invalidScope("The scope is not covered by what was granted.").because(err)
 	case isRefusal(err):
 		s.auditRefusal(ctx, client, err)
@@ -80,11 +83,16 @@ func (s *Server) refreshGrant(ctx context.Context, client store.Client, p params
 	return issued, err
 }
 
-// auditRefusal records the real reason of a refusal. A replay is recorded where
-// it is found, in the same transaction as what it revokes.
+// auditRefusal records the real reason of a refusal, once.
 func (s *Server) auditRefusal(ctx context.Context, client store.Client, err error) {
-	if !errors.Is(err, store.ErrReplayed) {
-		s.store.Audit(store.AuditLine{What: store.AuditRefused, Reason: store.RefusalReason(err), By: by(ctx), ClientID: client.ID})
+	reason, isRecorded := store.RefusalReason(err)
+	line := store.AuditLine{What: store.AuditRefused, Reason: reason, By: by(ctx), ClientID: client.ID}
+	switch {
+	case isRecorded:
+	case client.Public: // anybody can be one
+		s.auditBounded(ctx, line)
+	default:
+		s.store.Audit(line)
 	}
 }
 
