@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -26,6 +27,7 @@ type auditLine struct {
 	UserID   string `json:"user_id"`
 	Account  string `json:"account"`
 	Source   string `json:"source"`
+	Request  string `json:"request_id"`
 }
 
 func (p *program) auditCommand() *cobra.Command {
@@ -36,21 +38,33 @@ func (p *program) auditCommand() *cobra.Command {
 		Short: "who signed in, was refused, granted, revoked, changed what",
 		Long: `Print the audit record, oldest first: sign-ins and refused ones, grants, refused
 clients, replayed codes and refresh tokens, revocations, throttling, and what
-operators changed, each with the real reason. It holds no secrets.`,
+operators changed, each with the real reason and the id of the request, which the
+caller has and the log. It holds no secrets.`,
 		Args: operands(),
 	}
-	c.Flags().BoolVar(&follow, "follow", false, "go on with new lines as they come, until interrupted")
+	c.Flags().BoolVar(&follow, "follow", false, "go on with new lines as they come, until interrupted; needs a server that runs")
 	c.Flags().StringVar(&after, "after", "", "begin after the line with this `id`")
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
-		return p.manage(ctx, "audit", needsData, func(a *admin) error { return p.readAudit(ctx, a, after, follow) })
+		if follow { // without a server nothing new comes, and none could start
+			return p.followAudit(ctx, after)
+		}
+		return p.manage(ctx, "audit", needsData, func(a *admin) error { return p.readAudit(ctx, a, after, false) })
 	})
 	return c
+}
+
+func (p *program) followAudit(ctx context.Context, after string) error {
+	a, err := p.connectRunning(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.readAudit(ctx, a, after, true), a.close())
 }
 
 // readAudit prints page after page. A follower asks again each second: the
 // record is for people, who do not read faster.
 func (p *program) readAudit(ctx context.Context, a *admin, after string, follow bool) error {
-	t := p.newTable("AT", "WHAT", "REASON", "CLIENT", "USER", "ACCOUNT", "SOURCE")
+	t := p.newTable("AT", "WHAT", "REASON", "CLIENT", "USER", "ACCOUNT", "SOURCE", "REQUEST")
 	for {
 		var page struct {
 			Data    []json.RawMessage `json:"data"`
@@ -73,7 +87,7 @@ func (p *program) readAudit(ctx context.Context, a *admin, after string, follow 
 				fmt.Fprintf(p.stdout, "%s\n", raw)
 				continue
 			}
-			t.add(l.At, l.What, orDash(l.Reason), orDash(l.ClientID), orDash(l.UserID), orDash(l.Account), orDash(l.Source))
+			t.add(l.At, l.What, orDash(l.Reason), orDash(l.ClientID), orDash(l.UserID), orDash(l.Account), orDash(l.Source), orDash(l.Request))
 		}
 		if err := t.flush(); err != nil {
 			return err
@@ -84,10 +98,8 @@ func (p *program) readAudit(ctx context.Context, a *admin, after string, follow 
 		if !follow {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(auditPollEvery):
+		if err := sleep(ctx, auditPollEvery); err != nil {
+			return err
 		}
 	}
 }

@@ -77,6 +77,18 @@ func isNothing(dir string) bool {
 	return errors.Is(err, fs.ErrNotExist) || err == nil && isEmptyDir(entries)
 }
 
+// connectRunning speaks to the server of the data directory, which must run.
+func (p *program) connectRunning(ctx context.Context) (*admin, error) {
+	if p.adminSocket != "" {
+		return p.connectServer(ctx, p.adminSocket)
+	}
+	dir, err := filepath.Abs(p.data)
+	if err != nil {
+		return nil, err
+	}
+	return p.connectServer(ctx, p.socketOf(dir))
+}
+
 // connectServer speaks to a server that must be there.
 func (p *program) connectServer(ctx context.Context, socket string) (*admin, error) {
 	a := newSocketAdmin(socket)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 )
@@ -13,15 +12,7 @@ func (p *program) healthCommand() *cobra.Command {
 		Short: "ask the server whether it is ready; exit 0 when it is",
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
-			socket := p.adminSocket
-			if socket == "" {
-				dir, err := filepath.Abs(p.data)
-				if err != nil {
-					return err
-				}
-				socket = p.socketOf(dir)
-			}
-			a, err := p.connectServer(ctx, socket)
+			a, err := p.connectRunning(ctx)
 			if err != nil {
 				return err
 			}

@@ -33,6 +33,8 @@ type serverFlags struct {
 	cardGuard      string
 
 	accessTTL, refreshTTL, codeTTL, sessionIdle, refreshGrace lifetime
+
+	auditRetain lifetime
 }
 
 func (f *serverFlags) add(flags *pflag.FlagSet, listen string) {
@@ -47,6 +49,8 @@ func (f *serverFlags) add(flags *pflag.FlagSet, listen string) {
 	flags.Var(&f.codeTTL, "code-ttl", "how long an authorization code lives, at most 10m")
 	flags.Var(&f.sessionIdle, "session-idle", "how long a sign-in lives since it was last seen")
 	flags.Var(&f.refreshGrace, "refresh-grace", "how long a repeated refresh gets the identical tokens")
+	f.auditRetain = lifetime(auditRetainDefault)
+	flags.Var(&f.auditRetain, "audit-retain", "how long a line of the audit record is kept")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "auto, text or json")
 	flags.StringVar(&f.cardGuard, "card-guard", "refuse", "refuse, warn of, or (off) allow card numbers and secrets in events")
 }
@@ -58,6 +62,8 @@ type serverConfig struct {
 	proxies   []netip.Prefix
 	lifetimes store.Lifetimes
 	cardGuard store.CardGuard
+
+	auditRetain time.Duration
 }
 
 func (f *serverFlags) parse(flags *pflag.FlagSet) (c serverConfig, err error) {
@@ -86,6 +92,9 @@ func (f *serverFlags) parse(flags *pflag.FlagSet) (c serverConfig, err error) {
 			return c, usage("give one second or more", "--%s %s is too short to be used", name, ttl)
 		}
 	}
+	if c.auditRetain = time.Duration(f.auditRetain); c.auditRetain < auditRetainMin {
+		return c, usage("give 1d or more", "--audit-retain %s is too short for anybody to read what was recorded", &f.auditRetain)
+	}
 	c.lifetimes = store.DefaultLifetimes()
 	c.lifetimes.AccessToken, c.lifetimes.RefreshToken = time.Duration(f.accessTTL), time.Duration(f.refreshTTL)
 	c.lifetimes.Code, c.lifetimes.SessionIdle = time.Duration(f.codeTTL), time.Duration(f.sessionIdle)
@@ -100,6 +109,10 @@ func (f *serverFlags) parse(flags *pflag.FlagSet) (c serverConfig, err error) {
 const (
 	drainMax   = 20 * time.Second // for requests in flight after SIGTERM
 	checkEvery = 24 * time.Hour   // between two searches for damage at rest
+	trimEvery  = 24 * time.Hour   // between two removals of old audit lines
+
+	auditRetainDefault = 400 * 24 * time.Hour // a year, and time to ask about it
+	auditRetainMin     = 24 * time.Hour
 )
 
 // running is a server between its first listener and its last goroutine.
@@ -236,6 +249,7 @@ func (r *running) serve(announce func()) error {
 	working, stop := context.WithCancel(context.Background())
 	defer stop()
 	r.work.Go(func() { r.watch(working) })
+	r.work.Go(func() { r.trimAudit(working) })
 
 	var failed error
 	select {
@@ -309,6 +323,19 @@ func (r *running) watch(ctx context.Context) {
 			r.damage.Store(&err)
 		}
 		if sleep(ctx, checkEvery) != nil {
+			return
+		}
+	}
+}
+
+// trimAudit removes what the audit record need not keep, now and every day.
+func (r *running) trimAudit(ctx context.Context) {
+	for {
+		before := r.keep.store.Now().Add(-r.config.auditRetain)
+		if err := r.keep.store.TrimAudit(ctx, before); err != nil && ctx.Err() == nil {
+			r.log.Warn("old audit lines not removed", "err", err)
+		}
+		if sleep(ctx, trimEvery) != nil {
 			return
 		}
 	}

@@ -92,6 +92,8 @@ func readAuditHead(r kv.Reader) (Position, error) {
 // throttling, administrative changes. A request does not wait for them; a crash
 // loses those of its last moments.
 type auditQueue struct {
+	flushing sync.Mutex // held while lines are on their way from the queue to the record
+
 	mu    sync.Mutex
 	lines []queuedLine
 	lost  int
@@ -116,8 +118,12 @@ func (s *Store) Audit(line AuditLine) {
 }
 
 // flushAudit writes the lines that wait, as they stood in the queue. A batch
-// that cannot be written is lost, and the log says so.
+// that cannot be written is lost, and the log says so; that the caller leaves is
+// no reason to lose one.
 func (s *Store) flushAudit(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	s.audits.flushing.Lock()
+	defer s.audits.flushing.Unlock()
 	for {
 		batch, lost := s.audits.take()
 		if lost > 0 {
@@ -154,8 +160,10 @@ func (q *auditQueue) take() (batch []queuedLine, lost int) {
 	return batch, lost
 }
 
-// ListAudit returns at most limit lines behind a position, oldest first.
+// ListAudit returns at most limit lines behind a position, oldest first. The
+// lines that wait are written before: whoever reads sees what was done.
 func (s *Store) ListAudit(ctx context.Context, behind Position, limit int) (lines []AuditLine, err error) {
+	s.flushAudit(ctx)
 	prefix := newKey(tagAudit)
 	r := prefix.from(append(append(key(nil), prefix...).position(behind), 0))
 	r.Limit = limit

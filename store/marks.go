@@ -110,14 +110,16 @@ func (m *marks) done(tokens map[secret.Hash]secret.Hash) {
 // Run writes the notes that reads leave behind, and the audit lines that wait,
 // until ctx is done, and then those that are left.
 func (s *Store) Run(ctx context.Context) error {
+	// A batch in the middle of being written would be lost with ctx.
+	write := context.WithoutCancel(ctx)
 	for {
 		select {
 		case <-s.marks.wake:
-			s.FlushMarks(ctx)
-			s.flushAudit(ctx)
+			s.FlushMarks(write)
+			s.flushAudit(write)
 		case <-ctx.Done():
-			s.FlushMarks(context.WithoutCancel(ctx))
-			s.flushAudit(context.WithoutCancel(ctx))
+			s.FlushMarks(write)
+			s.flushAudit(write)
 			return nil
 		}
 	}
