@@ -17,18 +17,19 @@ type cookieJar struct {
 	sessionName string // of a sign-in
 	formName    string // of a browser that is not signed in, to bind its login form to
 	deviceName  string // of a browser that a user signed in with before
+	doneName    string // of what was just done, to be told once
 	secure      bool
 }
 
 func newCookieJar(public *url.URL) cookieJar {
 	if public.Scheme == "https" {
-		return cookieJar{sessionName: "__Host-tollhouse", formName: "__Host-tollhouse_form", deviceName: "__Host-tollhouse_device", secure: true}
+		return cookieJar{sessionName: "__Host-tollhouse", formName: "__Host-tollhouse_form", deviceName: "__Host-tollhouse_device", doneName: "__Host-tollhouse_done", secure: true}
 	}
 	suffix := ""
 	if port := public.Port(); port != "" {
 		suffix = "_" + port
 	}
-	return cookieJar{sessionName: "tollhouse" + suffix, formName: "tollhouse_form" + suffix, deviceName: "tollhouse_device" + suffix}
+	return cookieJar{sessionName: "tollhouse" + suffix, formName: "tollhouse_form" + suffix, deviceName: "tollhouse_device" + suffix, doneName: "tollhouse_done" + suffix}
 }
 
 // set sends a cookie that lives as long as the browser does. Lax, because the

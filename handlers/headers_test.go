@@ -65,6 +65,12 @@ func everyAnswer(t testing.TB, h *house) map[string]answer {
 		"no_such_path":           h.get(t, "/nothing"),
 		"another_host":           h.get(t, "/", func(r *http.Request) { r.Host = "evil.example" }),
 		"query_too_long":         h.get(t, "/?"+strings.Repeat("a", 8<<10+1)),
+		"account":                in.get(t, accountPath),
+		"account_signed_out":     out.get(t, accountPath),
+		"account_forged":         in.post(t, accountRevoke, nil),
+		"account_refused":        in.post(t, accountPassword, in.passwordForm(t, "x", "x")),
+		"account_revoked":        in.post(t, accountRevoke, in.accountForms(t)[h.client.ID]),
+		"account_sign_out":       in.post(t, accountOthers, in.passwordForm(t, "x", "x")),
 		"sign_out":               in.submit(t, home),
 	}
 	h.Faults.Break(store.ErrUnavailable)

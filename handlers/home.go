@@ -22,6 +22,9 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) error {
 	if session != nil {
 		props.Username, props.FormToken = session.User.Username, s.logoutToken(session.token)
 	}
+	if session != nil {
+		props.Links = append([]views.Link{{Label: "Your account", Href: "/account", Note: "the applications that can act for you, your sign-ins, your password"}}, props.Links...)
+	}
 	if s.demo != nil && store.MatchRedirectURI(s.demo.RedirectURI, s.demoCallback()) {
 		props.Links = append([]views.Link{{Label: "Walk through a sign-in", Href: s.demoAuthorizePath(), Note: "sign in, allow or deny, and see what an application would get"}}, props.Links...)
 	}

@@ -15,28 +15,45 @@ import (
 type loginScreen struct {
 	request  *authRequest // what the sign-in is for; nil for tollhouse itself
 	query    string
+	to       string // which page of our own comes next, without a request
 	username string
 	refusal  string
 	notice   string
 	status   int // 0 for 200
 }
 
-// loginForm is GET /login: a sign-in that is for no client and returns to /.
+// toAccount names the account page to the sign-in screen.
+const toAccount = "account"
+
+// pageBehind is where a sign-in that is for no client leads. It knows names and
+// no addresses, so that nobody can have a person signed in and sent elsewhere.
+func pageBehind(to string) string {
+	if to == toAccount {
+		return "/account"
+	}
+	return "/"
+}
+
+// loginForm is GET /login: a sign-in that is for no client.
 func (s *Server) loginForm(w http.ResponseWriter, r *http.Request) error {
+	to := ""
+	if r.URL.RawQuery == "to="+toAccount {
+		to = toAccount
+	}
 	session, err := s.session(r)
 	if err != nil {
 		return err
 	}
 	if session != nil {
-		s.redirectHere(w, "/")
+		s.redirectHere(w, pageBehind(to))
 		return nil
 	}
-	return s.showLogin(w, r, loginScreen{})
+	return s.showLogin(w, r, loginScreen{to: to})
 }
 
 func (s *Server) showLogin(w http.ResponseWriter, r *http.Request, screen loginScreen) error {
 	props := views.LoginProps{
-		Page: s.page(r), Action: "/login", Query: screen.query, FormToken: s.formToken(w, r),
+		Page: s.page(r), Action: "/login", Query: screen.query, To: screen.to, FormToken: s.formToken(w, r),
 		Username: screen.username, Error: screen.refusal, Notice: screen.notice,
 	}
 	formTo := ""
@@ -58,10 +75,13 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if refused := p.refuseRepeated("query", "form_token", "username", "password"); refused != nil {
+	if refused := p.refuseRepeated("query", "to", "form_token", "username", "password"); refused != nil {
 		return refused
 	}
 	screen := loginScreen{query: p.value("query"), username: p.value("username")}
+	if p.value("to") == toAccount {
+		screen.to = toAccount
+	}
 	if screen.query != "" {
 		a, refusal, err := s.parseAuthRequest(r.Context(), screen.query)
 		if err != nil {
@@ -92,16 +112,17 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.beginSession(w, r, user, screen.query)
+	return s.beginSession(w, r, user, screen)
 }
 
 // beginSession gives the browser a new session id, whatever it held before
 // (session fixation), and sends it on.
-func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, user store.User, query string) error {
+func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, user store.User, screen loginScreen) error {
 	old, _ := s.sessionToken(r)
 	token, _, err := s.store.CreateSession(r.Context(), user, old)
 	if errors.Is(err, store.ErrDisabled) || errors.Is(err, store.ErrNotFound) {
-		return s.showLogin(w, r, loginScreen{query: query, username: user.Username, refusal: "That username and password do not match."})
+		screen.refusal = "That username and password do not match."
+		return s.showLogin(w, r, screen)
 	}
 	if err != nil {
 		return err
@@ -111,11 +132,11 @@ func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, user store
 	s.cookies.set(w, s.cookies.sessionName, token.Reveal())
 	s.setDevice(w, user)
 	s.cookies.clear(w, s.cookies.formName)
-	if query == "" {
-		s.redirectHere(w, "/")
+	if screen.query == "" {
+		s.redirectHere(w, pageBehind(screen.to))
 		return nil
 	}
-	s.redirectHere(w, "/oauth/v2/auth?"+withoutPrompt(query))
+	s.redirectHere(w, "/oauth/v2/auth?"+withoutPrompt(screen.query))
 	return nil
 }
 
@@ -131,7 +152,7 @@ func (s *Server) staleLogin(w http.ResponseWriter, r *http.Request, screen login
 		return nil
 	}
 	if session != nil {
-		s.redirectHere(w, "/")
+		s.redirectHere(w, pageBehind(screen.to))
 		return nil
 	}
 	problem := newProblem(http.StatusForbidden, "stale_form", "The sign-in form does not belong to this browser.")

@@ -22,6 +22,11 @@ func (s *Server) publicRoutes() http.Handler {
 	r.page("POST", "/login", s.login)
 	r.page("POST", "/consent", s.consent)
 	r.page("POST", "/logout", s.logout)
+	r.page("GET", "/account", s.account)
+	r.page("HEAD", "/account", s.account)
+	r.page("POST", "/account/revoke", s.revokeClient)
+	r.page("POST", "/account/sign-out-others", s.signOutOthers)
+	r.page("POST", "/account/password", s.changePassword)
 	r.page("GET", "/", s.home)
 	r.page("HEAD", "/", s.home)
 

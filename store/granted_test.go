@@ -43,7 +43,9 @@ func TestListGranted(t *testing.T) {
 		first := g.Now()
 		g.Clock.Advance(time.Hour)
 		g.issue(t, store.ScopeEventsRead)
-		other, _ := g.Client(t, func(c *store.ClientSpec) { c.Name, c.Scopes = "Aster Reports", []string{"events:read", "resources:read"} })
+		other, _ := g.Client(t, func(c *store.ClientSpec) {
+			c.Name, c.Scopes = "Aster Reports", []string{"events:read", "resources:read"}
+		})
 		issued, err := g.IssueForPassword(ctx, store.By{}, other, g.user, store.ScopeEventsRead)
 		if err != nil {
 			t.Fatal(err)

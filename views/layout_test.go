@@ -24,8 +24,8 @@ const measured = `(() => {
 	const box = e => e.getBoundingClientRect();
 	const tag = e => e.outerHTML.slice(0, 80);
 	const card = box(document.querySelector('main'));
-	const shown = [...document.querySelectorAll('main *')].filter(e => box(e).width > 0);
-	const controls = [...document.querySelectorAll('input:not([type=hidden]), button, .button, .who a, .links a')];
+	const shown = [...document.querySelectorAll('main *:not(.unseen)')].filter(e => box(e).width > 0);
+	const controls = [...document.querySelectorAll('input:not([type=hidden], [type=checkbox]), .choice, button, .button, .who a, .links a')];
 	const decisions = [...document.querySelectorAll('[name=decision]')].map(e => box(e).width + ' by ' + box(e).height);
 	return {
 		styled: getComputedStyle(document.querySelector('main')).borderTopWidth == '1px',

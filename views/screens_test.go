@@ -27,6 +27,20 @@ func screens(p views.Page, s string) map[string]templ.Component {
 	}
 	withAccount := consent
 	withAccount.AccountURL = "/account"
+	when := views.Moment{Phrase: s, Exact: s, Stamp: s}
+	account := views.AccountProps{
+		Page: p, Username: s, Account: s, SignOutURL: "/logout", SignOutToken: s, FormToken: s,
+		RevokeURL: "/account/revoke", SignOutOthersURL: "/account/sign-out-others", PasswordURL: "/account/password",
+		SignIns: []views.SignIn{{Here: true, Since: when, Seen: when}}, Password: views.PasswordForm{EndAll: true},
+	}
+	full := account
+	full.Notice, full.ClientsNote, full.SignInsNote = s, s, s
+	full.Clients = []views.GrantedClient{
+		{ID: s, Name: s, Since: when, Used: when, Permissions: []string{s, s}},
+		{ID: s, Name: s, Since: when, Permissions: []string{s}},
+	}
+	full.SignIns = append(full.SignIns, views.SignIn{Since: when, Seen: when})
+	full.Password = views.PasswordForm{Error: s, CurrentError: s, NewError: s, RepeatError: s, NewHint: s}
 	return map[string]templ.Component{
 		"login": views.Login(views.LoginProps{
 			Page: p, ClientName: s, Action: "/login", Query: s, FormToken: s,
@@ -35,10 +49,12 @@ func screens(p views.Page, s string) map[string]templ.Component {
 			Page: p, ClientName: s, Action: "/login", Query: s, FormToken: s, Username: s, Error: s,
 		}),
 		"login in dev": views.Login(views.LoginProps{
-			Page: dev, Action: "/login", FormToken: s, Notice: s, DemoUsername: s, DemoPassword: s,
+			Page: dev, Action: "/login", To: s, FormToken: s, Notice: s, DemoUsername: s, DemoPassword: s,
 		}),
 		"consent":                 views.Consent(consent),
 		"consent with an account": views.Consent(withAccount),
+		"account":                 views.Account(account),
+		"account with everything": views.Account(full),
 		"error":                   views.Error(views.ErrorProps{Page: p, Title: s, Message: s}),
 		"error with everything": views.Error(views.ErrorProps{
 			Page: dev, Title: s, Message: s, Next: s, Details: details, ForDeveloper: s, Command: s, Links: links,

@@ -1,0 +1,225 @@
+package handlers
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+	"tollhouse/views"
+)
+
+// The bounds of the lists on the account page.
+const (
+	clientsShownMax = 200
+	signInsShownMax = 50
+)
+
+// accountForm is the label under which the tokens of the page's forms are made.
+const accountForm = "account form"
+
+func (s *Server) accountToken(session secret.Token) string {
+	return s.key.MAC(accountForm, session.Reveal())
+}
+
+// accountScreen is what differs between the times the account page is shown.
+type accountScreen struct {
+	notice   string
+	password views.PasswordForm
+	status   int // 0 for 200
+}
+
+// account is GET /account: who can act for the person who is signed in.
+func (s *Server) account(w http.ResponseWriter, r *http.Request) error {
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	if session == nil {
+		s.signInForAccount(w)
+		return nil
+	}
+	return s.showAccount(w, r, session, accountScreen{notice: s.takeDone(w, r), password: views.PasswordForm{EndAll: true}})
+}
+
+func (s *Server) signInForAccount(w http.ResponseWriter) { s.redirectHere(w, "/login?to="+toAccount) }
+
+func (s *Server) showAccount(w http.ResponseWriter, r *http.Request, session *browserSession, screen accountScreen) error {
+	account, err := s.accountName(r.Context(), session.User.Account)
+	if err != nil {
+		return err
+	}
+	screen.password.NewHint = newPasswordHint
+	props := views.AccountProps{
+		Page: s.page(r), Username: session.User.Username, Account: account, Notice: screen.notice,
+		SignOutURL: "/logout", SignOutToken: s.logoutToken(session.token), FormToken: s.accountToken(session.token),
+		RevokeURL: "/account/revoke", SignOutOthersURL: "/account/sign-out-others", PasswordURL: "/account/password",
+		Password: screen.password,
+	}
+	if props.Clients, props.ClientsNote, err = s.shownClients(r, session); err != nil {
+		return err
+	}
+	if props.SignIns, props.SignInsNote, err = s.shownSignIns(r, session); err != nil {
+		return err
+	}
+	pageHeaders(w, true, "")
+	s.render(w, r, cmp.Or(screen.status, http.StatusOK), views.Account(props))
+	return nil
+}
+
+// shownClients returns the clients that can act, and why some are missing.
+func (s *Server) shownClients(r *http.Request, session *browserSession) (shown []views.GrantedClient, note string, err error) {
+	granted, whole, err := s.store.ListGranted(r.Context(), session.User)
+	if err != nil {
+		return nil, "", err
+	}
+	if !whole {
+		note = "There are too many authorizations to show them all. To change your password below ends every one of them."
+	}
+	if len(granted) > clientsShownMax {
+		granted, note = granted[:clientsShownMax], "More are not shown. Revoke some of these to see the rest."
+	}
+	now := s.store.Now()
+	for _, g := range granted {
+		c := views.GrantedClient{ID: g.ClientID, Name: g.Name, Since: moment(g.Since, now)}
+		if !g.UsedAt.IsZero() {
+			c.Used = moment(g.UsedAt, now)
+		}
+		for _, name := range g.Permissions {
+			c.Permissions = append(c.Permissions, views.ScopeWords(name))
+		}
+		shown = append(shown, c)
+	}
+	return shown, note, nil
+}
+
+// shownSignIns returns this browser's sign-in and then the others.
+func (s *Server) shownSignIns(r *http.Request, session *browserSession) (shown []views.SignIn, note string, err error) {
+	others, err := s.store.ListSessions(r.Context(), session.User)
+	if err != nil {
+		return nil, "", err
+	}
+	others = slices.DeleteFunc(others, func(sn store.Session) bool { return sn.Is(session.token) })
+	if len(others) >= signInsShownMax {
+		others, note = others[:signInsShownMax-1], "Older ones are not shown."
+	}
+	now := s.store.Now()
+	shown = append(shown, views.SignIn{Here: true, Since: moment(session.AuthenticatedAt, now), Seen: moment(now, now)})
+	for _, sn := range others {
+		shown = append(shown, views.SignIn{Since: moment(sn.AuthenticatedAt, now), Seen: moment(sn.SeenAt, now)})
+	}
+	return shown, note, nil
+}
+
+// revokeClient is POST /account/revoke. The client is looked for among what this
+// user granted and nowhere else.
+func (s *Server) revokeClient(w http.ResponseWriter, r *http.Request) error {
+	session, p, err := s.readAccountForm(w, r, "client_id")
+	if err != nil || session == nil {
+		return err
+	}
+	if !p.has("client_id") {
+		return invalidRequest("The parameter client_id is missing.").on("client_id")
+	}
+	if err := s.store.RevokeGranted(r.Context(), by(r.Context()), session.User, p.value("client_id")); err != nil {
+		return err
+	}
+	s.done(w, doneRevoked)
+	return nil
+}
+
+// signOutOthers is POST /account/sign-out-others.
+func (s *Server) signOutOthers(w http.ResponseWriter, r *http.Request) error {
+	session, _, err := s.readAccountForm(w, r)
+	if err != nil || session == nil {
+		return err
+	}
+	if err := s.store.DeleteOtherSessions(r.Context(), session.User, session.token); err != nil {
+		return err
+	}
+	s.store.Audit(store.AuditLine{What: store.AuditRevoke, Reason: "signed out everywhere else", By: by(r.Context()),
+		UserID: session.User.Subject(), AccountID: session.User.Account})
+	s.done(w, doneOthers)
+	return nil
+}
+
+// readAccountForm reads a form of the account page and checks that the page was
+// made for this sign-in. Without a sign-in it answers, and returns no session.
+func (s *Server) readAccountForm(w http.ResponseWriter, r *http.Request, fields ...string) (*browserSession, params, error) {
+	p, err := parseBody(w, r)
+	if err != nil {
+		return nil, p, err
+	}
+	if refused := p.refuseRepeated(append(fields, "form_token")...); refused != nil {
+		return nil, p, refused
+	}
+	session, err := s.session(r)
+	if err != nil {
+		return nil, p, err
+	}
+	if session == nil {
+		s.signInForAccount(w)
+		return nil, p, nil
+	}
+	note(r.Context(), slog.String("user_id", session.User.Subject()))
+	if !secret.EqualText(p.value("form_token"), s.accountToken(session.token)) {
+		problem := newProblem(http.StatusForbidden, "stale_form", "The form does not belong to this sign-in.")
+		return nil, p, problem.asPage(pageText{
+			title: "This page is out of date", message: "It was opened under another sign-in than the one that you have now. Nothing was changed.",
+			next: "Open your account again from the start page.",
+		})
+	}
+	return session, p, nil
+}
+
+// changePassword is POST /account/password.
+func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
+	session, p, err := s.readAccountForm(w, r, "current_password", "new_password", "repeat_password", "end_all")
+	if err != nil || session == nil {
+		return err
+	}
+	screen := accountScreen{password: judgeNewPassword(p)}
+	if screen.password.Error != "" {
+		return s.showAccount(w, r, session, screen)
+	}
+	// Whoever sits at a browser that was left signed in may guess here no
+	// faster than on the sign-in form.
+	name := session.User.Username
+	try := attempt{name: name, device: s.device(r, name), source: factsFrom(r.Context()).source}
+	user, err := s.authenticateUser(r.Context(), try, p.value("current_password"))
+	var refused *problem
+	if errors.As(err, &refused) && refused.status == http.StatusTooManyRequests {
+		noteProblem(r.Context(), refused)
+		w.Header().Set("Retry-After", refused.header.Get("Retry-After"))
+		screen.status, screen.password.Error = refused.status, "Your password was not changed: too many wrong ones were given. Wait a moment, then try again."
+		return s.showAccount(w, r, session, screen)
+	}
+	if errors.Is(err, store.ErrMismatch) {
+		note(r.Context(), slog.String("error", "password_refused"))
+		screen.password.Error, screen.password.CurrentError = passwordNotChanged, "This is not the password that you have now."
+		return s.showAccount(w, r, session, screen)
+	}
+	if err != nil {
+		return err
+	}
+	token, err := s.store.ChangePassword(r.Context(), store.PasswordChange{
+		User: user, Session: session.token, New: p.value("new_password"), EndAll: screen.password.EndAll, By: by(r.Context()),
+	})
+	if errors.Is(err, store.ErrDisabled) { // ended or changed from elsewhere, a moment ago
+		s.signInForAccount(w)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.cookies.set(w, s.cookies.sessionName, token.Reveal())
+	if screen.password.EndAll {
+		s.done(w, doneEnded)
+		return nil
+	}
+	s.done(w, donePassword)
+	return nil
+}

@@ -1,0 +1,140 @@
+package views_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"tollhouse/views"
+)
+
+func accountProps() views.AccountProps {
+	since := views.Moment{Phrase: "3 days ago", Exact: "9 March 2026, 15:30 UTC", Stamp: "2026-03-09T15:30:00Z"}
+	return views.AccountProps{
+		Page: page, Username: "harriet.voss", Account: "Larkspur Tea Room", SignOutURL: "/logout", SignOutToken: "out", FormToken: "tok",
+		RevokeURL: "/account/revoke", SignOutOthersURL: "/account/sign-out-others", PasswordURL: "/account/password",
+		Clients: []views.GrantedClient{
+			{ID: "c1", Name: "Aster Reports", Since: since, Permissions: []string{views.ScopeWords("events:read")}},
+			{ID: "c2", Name: "Larkspur Bookkeeping", Since: since, Used: since, Permissions: []string{views.ScopeWords("events:read"), views.ScopeWords("resources:read")}},
+		},
+		SignIns:  []views.SignIn{{Here: true, Since: since, Seen: since}, {Since: since, Seen: since}},
+		Password: views.PasswordForm{EndAll: true, NewHint: "At least 12 characters."},
+	}
+}
+
+func TestAccount(t *testing.T) {
+	t.Parallel()
+	all := elements(t, render(t, views.Account(accountProps())))
+	t.Run("each_client_has_a_button_that_is_named_after_it", func(t *testing.T) {
+		t.Parallel()
+		for id, name := range map[string]string{"revoke-0": "Aster Reports", "revoke-1": "Larkspur Bookkeeping"} {
+			var spoken []string
+			for _, ref := range strings.Fields(byAttr(t, all, "id", id).attrs["aria-labelledby"]) {
+				spoken = append(spoken, byAttr(t, all, "id", ref).text)
+			}
+			if want := []string{"Revoke", name}; !slices.Equal(spoken, want) {
+				t.Errorf("the button is called %q, want %q", spoken, want)
+			}
+		}
+		var clients []string
+		for _, e := range all {
+			if e.attrs["name"] == "client_id" {
+				clients = append(clients, e.attrs["value"])
+			}
+		}
+		if !slices.Equal(clients, []string{"c1", "c2"}) {
+			t.Errorf("the forms send %q", clients)
+		}
+	})
+	t.Run("every_form_carries_its_token", func(t *testing.T) {
+		t.Parallel()
+		tokens := map[string]int{}
+		for _, e := range all {
+			if e.attrs["name"] == "form_token" {
+				tokens[e.attrs["value"]]++
+			}
+		}
+		if tokens["out"] != 1 || tokens["tok"] != len(named(all, "form"))-1 {
+			t.Errorf("tokens %v in %d forms, want that of the sign-out once and the page's in all others", tokens, len(named(all, "form")))
+		}
+	})
+	t.Run("times_are_phrases_with_the_exact_one_for_who_asks", func(t *testing.T) {
+		t.Parallel()
+		for _, e := range named(all, "time") {
+			if e.attrs["datetime"] != "2026-03-09T15:30:00Z" || e.attrs["title"] != "9 March 2026, 15:30 UTC" || squeeze(e.text) != "3 days ago, 9 March 2026, 15:30 UTC" {
+				t.Errorf("time = %v %q", e.attrs, e.text)
+			}
+		}
+		if n := len(named(all, "time")); n != 7 {
+			t.Errorf("%d times, want 7", n)
+		}
+	})
+	t.Run("tables_are_labelled_and_keep_their_roles_when_they_fold", func(t *testing.T) {
+		t.Parallel()
+		roles := map[string][]string{"table": {"table"}, "thead": {"rowgroup"}, "tbody": {"rowgroup"}, "tr": {"row"}, "th": {"columnheader", "rowheader"}, "td": {"cell"}}
+		for _, e := range all {
+			if want := roles[e.name]; want != nil && !slices.Contains(want, e.attrs["role"]) {
+				t.Errorf("<%s> has the role %q, want one of %q", e.name, e.attrs["role"], want)
+			}
+			if e.name == "table" && byAttr(t, all, "id", e.attrs["aria-labelledby"]).name != "h2" {
+				t.Errorf("a table is labelled by %q, want its heading", e.attrs["aria-labelledby"])
+			}
+			if e.name == "td" && e.attrs["class"] != "act" && !e.has("data-label") {
+				t.Errorf("a cell %q has no label for when the head is gone", e.text)
+			}
+		}
+	})
+	t.Run("names_its_password_fields_for_password_managers", func(t *testing.T) {
+		t.Parallel()
+		for name, want := range map[string]string{"current_password": "current-password", "new_password": "new-password", "repeat_password": "new-password", "username": "username"} {
+			field := byAttr(t, all, "name", name)
+			if got := field.attrs["autocomplete"]; got != want {
+				t.Errorf("%s has autocomplete %q, want %q", name, got, want)
+			}
+			if want != "username" && (field.attrs["type"] != "password" || !field.has("required") || field.has("value") || field.has("aria-invalid")) {
+				t.Errorf("%s = %v, want a required, empty password field", name, field.attrs)
+			}
+		}
+		if hint := byAttr(t, all, "id", byAttr(t, all, "name", "new_password").attrs["aria-describedby"]); hint.text != "At least 12 characters." {
+			t.Errorf("the new password is described by %q", hint.text)
+		}
+		if !byAttr(t, all, "name", "end_all").has("checked") {
+			t.Error("decision 35: the box is not ticked")
+		}
+	})
+	t.Run("a_refusal_heads_the_form_and_stands_beside_each_field", func(t *testing.T) {
+		t.Parallel()
+		refused := accountProps()
+		refused.Password = views.PasswordForm{Error: "Your password was not changed.", CurrentError: "Not that one.", NewError: "Too short."}
+		all := elements(t, render(t, views.Account(refused)))
+		if got := byAttr(t, all, "role", "alert").text; got != "Your password was not changed." {
+			t.Errorf("alert = %q", got)
+		}
+		for name, want := range map[string]string{"current_password": "Not that one.", "new_password": "Too short."} {
+			field := byAttr(t, all, "name", name)
+			if field.attrs["aria-invalid"] != "true" || byAttr(t, all, "id", field.attrs["aria-describedby"]).text != want {
+				t.Errorf("%s is not tied to its error: %v", name, field.attrs)
+			}
+		}
+		if byAttr(t, all, "name", "repeat_password").has("aria-invalid") || byAttr(t, all, "name", "end_all").has("checked") {
+			t.Error("a field without fault is marked, or the tick came back")
+		}
+		if got := named(all, "title")[0].text; got != "Error: Your account – tollhouse" {
+			t.Errorf("title = %q", got)
+		}
+	})
+	t.Run("offers_nothing_that_would_do_nothing", func(t *testing.T) {
+		t.Parallel()
+		alone := accountProps()
+		alone.Clients, alone.SignIns = nil, alone.SignIns[:1]
+		all := elements(t, render(t, views.Account(alone)))
+		for _, e := range all {
+			if a := e.attrs["action"]; a == "/account/revoke" || a == "/account/sign-out-others" {
+				t.Errorf("there is a form for %s", a)
+			}
+		}
+		if got := squeeze(named(all, "main")[0].text); !strings.Contains(got, "There are none. When you allow one, it is listed here") {
+			t.Errorf("page says %q", got)
+		}
+	})
+}
