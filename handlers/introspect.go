@@ -47,7 +47,7 @@ func (s *Server) introspect(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	answer := introspection{
-		Active: true, Scope: found.Scope.Effective().String(), ClientID: found.ClientID, Username: found.Username, Subject: found.Subject,
+		Active: true, Scope: found.Scope.String(), ClientID: found.ClientID, Username: found.Username, Subject: found.Subject,
 		ExpiresAt: found.ExpiresAt.Unix(), Issuer: s.issuer,
 	}
 	if found.Access {

@@ -1,0 +1,151 @@
+package handlers_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+)
+
+const (
+	revokePath     = "/oauth/v2/revoke"
+	introspectPath = "/oauth/v2/introspect"
+)
+
+// postForm posts a form to one of the OAuth endpoints.
+func (h *house) postForm(t testing.TB, path string, form url.Values, change ...func(*http.Request)) answer {
+	t.Helper()
+	change = append([]func(*http.Request){header("Content-Type", formType)}, change...)
+	return h.do(h.request(t, "POST", path, strings.NewReader(form.Encode()), change...))
+}
+
+func (h *house) revoke(t testing.TB, token string, change ...func(*http.Request)) answer {
+	t.Helper()
+	return h.postForm(t, revokePath, with(h.credentials(), "token", token), change...)
+}
+
+// wantRevoked is the one answer of RFC 7009 §2.2.
+func wantRevoked(t testing.TB, a answer) {
+	t.Helper()
+	if a.StatusCode != http.StatusOK || strings.TrimSpace(a.body) != "{}" {
+		t.Errorf("status = %d %q, want 200 {}", a.StatusCode, a.body)
+	}
+	wantTokenHeaders(t, a)
+}
+
+func publicClient(spec *store.ClientSpec) { spec.Public = true }
+
+func TestRevoke(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	other, otherSecret := h.Client(t)
+	t.Run("oauth_row_109_refresh_token_ends_the_family", func(t *testing.T) {
+		p := h.pair(t)
+		wantRevoked(t, h.revoke(t, p.RefreshToken))
+		h.familyIsDead(t, p)
+	})
+	t.Run("oauth_row_109_spent_refresh_token_ends_the_family", func(t *testing.T) {
+		first := h.pair(t)
+		second := wantPair(t, h.token(t, h.refreshForm(first.RefreshToken)))
+		wantRevoked(t, h.revoke(t, first.RefreshToken))
+		h.familyIsDead(t, second)
+		wantTokenError(t, h.token(t, h.refreshForm(first.RefreshToken)), http.StatusBadRequest, "invalid_grant")
+	})
+	t.Run("oauth_row_110_access_token_ends_alone", func(t *testing.T) {
+		p := h.pair(t)
+		wantRevoked(t, h.revoke(t, p.AccessToken))
+		if h.accessLives(t, p) {
+			t.Error("the access token lives, want it dead")
+		}
+		next := wantPair(t, h.token(t, h.refreshForm(p.RefreshToken)))
+		wantRevoked(t, h.revoke(t, next.AccessToken))
+		if again := wantPair(t, h.token(t, h.refreshForm(p.RefreshToken))); h.accessLives(t, again) {
+			t.Error("a repeated refresh revived the access token, want it dead")
+		}
+	})
+	for name, token := range map[string]string{
+		"unknown_refresh": secret.New(secret.RefreshToken).Reveal(), "unknown_access": secret.New(secret.AccessToken).Reveal(),
+		"garbage": "garbage", "a_code": secret.New(secret.Code).Reveal(), "long": strings.Repeat("x", 8000),
+	} {
+		t.Run("oauth_row_111_"+name, func(t *testing.T) { wantRevoked(t, h.revoke(t, token)) })
+	}
+	t.Run("oauth_row_112_of_another_client", func(t *testing.T) {
+		p := h.pair(t)
+		for _, token := range []string{p.AccessToken, p.RefreshToken} {
+			wantRevoked(t, h.postForm(t, revokePath, with(as(h.credentials(), other, otherSecret), "token", token)))
+		}
+		h.familyLives(t, p)
+	})
+	t.Run("oauth_row_113_without_or_with_bad_authentication", func(t *testing.T) {
+		p := h.pair(t)
+		for _, form := range []url.Values{{}, with(h.credentials(), "client_secret", "wrong"), without(h.credentials(), "client_secret")} {
+			a := h.postForm(t, revokePath, with(form, "token", p.RefreshToken))
+			wantTokenError(t, a, http.StatusUnauthorized, "invalid_client")
+		}
+		a := h.postForm(t, revokePath, url.Values{"token": {p.RefreshToken}}, func(r *http.Request) { r.SetBasicAuth(h.client.ID, "wrong") })
+		wantTokenError(t, a, http.StatusUnauthorized, "invalid_client")
+		if got := a.Header.Get("WWW-Authenticate"); !strings.HasPrefix(got, "Basic ") {
+			t.Errorf("WWW-Authenticate = %q, want a challenge where Basic was tried", got)
+		}
+		h.familyLives(t, p)
+	})
+	for _, hint := range []string{"access_token", "refresh_token", "cat", ""} {
+		t.Run("oauth_row_114_hint_"+hint, func(t *testing.T) {
+			p := h.pair(t)
+			wantRevoked(t, h.postForm(t, revokePath, with(h.credentials(), "token", p.RefreshToken, "token_type_hint", hint)))
+			h.familyIsDead(t, p)
+		})
+	}
+	t.Run("oauth_row_115_missing_token", func(t *testing.T) {
+		wantTokenError(t, h.postForm(t, revokePath, h.credentials()), http.StatusBadRequest, "invalid_request")
+		wantTokenError(t, h.revoke(t, ""), http.StatusBadRequest, "invalid_request")
+	})
+	t.Run("oauth_row_115_get", func(t *testing.T) {
+		a := h.get(t, revokePath)
+		wantError(t, a, http.StatusMethodNotAllowed, "invalid_request")
+		if got := a.Header.Get("Allow"); !strings.Contains(got, "POST") {
+			t.Errorf("Allow = %q, want POST in it", got)
+		}
+	})
+	t.Run("token_in_the_query", func(t *testing.T) {
+		p := h.pair(t)
+		a := h.postForm(t, revokePath+"?token="+p.RefreshToken, h.credentials())
+		wantTokenError(t, a, http.StatusBadRequest, "invalid_request")
+		h.familyLives(t, p)
+	})
+}
+
+func TestRevokeByPublicClient(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.client, h.secret = h.Client(t, publicClient)
+	form := as(h.codeForm(h.pkceCode(t, challenge)), h.client, h.secret)
+	p := wantPair(t, h.token(t, with(form, "code_verifier", verifier)))
+	t.Run("oauth_row_113_its_id_is_enough", func(t *testing.T) {
+		wantRevoked(t, h.postForm(t, revokePath, url.Values{"client_id": {h.client.ID}, "token": {p.RefreshToken}}))
+		if h.accessLives(t, p) {
+			t.Error("the access token lives, want it dead")
+		}
+	})
+}
+
+func TestRevokeWithABrokenStore(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	p := h.pair(t)
+	t.Run("attack_17_is_never_told_as_done", func(t *testing.T) {
+		for _, token := range []string{p.RefreshToken, p.AccessToken} {
+			h.Faults.OnUpdate(func(func() error) error { return store.ErrUnavailable })
+			a := h.revoke(t, token)
+			h.Faults.Mend()
+			wantTokenError(t, a, http.StatusServiceUnavailable, "temporarily_unavailable")
+			if a.Header.Get("Retry-After") == "" {
+				t.Error("no Retry-After")
+			}
+		}
+		h.familyLives(t, p)
+	})
+}
