@@ -13,7 +13,7 @@ const passwordNotChanged = "Your password was not changed."
 
 // A password is measured in bytes. Nobody counts those: whoever counts letters
 // is never told too few.
-var newPasswordHint = fmt.Sprintf("At least %d characters; a few words that belong together only for you are best.", secret.PasswordSizeMin)
+var newPasswordHint = fmt.Sprintf("At least %d characters. A few words that nobody else would put together are best.", secret.PasswordSizeMin)
 
 // judgeNewPassword says what is wrong with the form, before a password is
 // hashed for it.

@@ -91,7 +91,7 @@ func TestAccount(t *testing.T) {
 			if got := field.attrs["autocomplete"]; got != want {
 				t.Errorf("%s has autocomplete %q, want %q", name, got, want)
 			}
-			if want != "username" && (field.attrs["type"] != "password" || !field.has("required") || field.has("value") || field.has("aria-invalid")) {
+			if want != "username" && (field.attrs["type"] != "password" || !field.has("required") || field.has("value") || field.has("aria-invalid") || field.has("autofocus")) {
 				t.Errorf("%s = %v, want a required, empty password field", name, field.attrs)
 			}
 		}
@@ -115,6 +115,9 @@ func TestAccount(t *testing.T) {
 			if field.attrs["aria-invalid"] != "true" || byAttr(t, all, "id", field.attrs["aria-describedby"]).text != want {
 				t.Errorf("%s is not tied to its error: %v", name, field.attrs)
 			}
+		}
+		if !byAttr(t, all, "name", "current_password").has("autofocus") || byAttr(t, all, "name", "new_password").has("autofocus") {
+			t.Error("the form does not go on at the first field at fault, and out of sight")
 		}
 		if byAttr(t, all, "name", "repeat_password").has("aria-invalid") || byAttr(t, all, "name", "end_all").has("checked") {
 			t.Error("a field without fault is marked, or the tick came back")

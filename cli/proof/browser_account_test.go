@@ -1,0 +1,181 @@
+package proof
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+const done = "[role=status]" // what the account page says was done
+
+// TestBrowserAccount is the page on which people take back what they allowed.
+func TestBrowserAccount(t *testing.T) {
+	t.Parallel()
+	needTool(t, "chromium", "chromium-browser")
+	s := startDev(t)
+	for _, c := range []struct {
+		name, username string
+		test           func(*testing.T, *server, string)
+	}{
+		{"oauth_row_51_revokes_by_keyboard_without_javascript", "harriet.voss", browserRevokes},
+		{"decision_35_changes_the_password", "nils.aspen", browserChangesPassword},
+		{"signs_out_everywhere_else", "ida.marlow", browserSignsOutOthers},
+		{"is_seen_narrow_and_wide_by_day_and_by_night", maud, browserAccountScreens},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := s.in(t)
+			s.createUser(c.username, s.ready.Account, maudPassword)
+			c.test(t, s, c.username)
+		})
+	}
+}
+
+// passwordPair signs the user in at a client by the password grant.
+func (s *server) passwordPair(c credentials, username string) tokens {
+	s.t.Helper()
+	p, a, err := s.asClient(c).grant(context.Background(), "password", "username", username, "password", maudPassword)
+	if err != nil || p.Access == "" {
+		s.t.Fatalf("password grant for %s: %s, %v", username, a, err)
+	}
+	return p
+}
+
+// lives reports whether the API takes the access token.
+func (s *server) lives(c credentials, p tokens) bool {
+	s.t.Helper()
+	a, err := s.asClient(c).call(context.Background(), p.Access, http.MethodGet, "/api/events?limit=1", "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return a.status == http.StatusOK
+}
+
+// openAccount goes to the account page by way of the sign-in.
+func (tb *tab) openAccount(s *server, username string) {
+	tb.t.Helper()
+	tb.open(s.base + "/account")
+	tb.signIn(username, maudPassword)
+	tb.see("#clients")
+	if at := ask(tb, chromedp.Location()); at != s.base+"/account" {
+		tb.t.Errorf("the sign-in for the account page leads to %s", at)
+	}
+}
+
+// wantDone waits for the page to say what was done.
+func (tb *tab) wantDone(says string) {
+	tb.t.Helper()
+	tb.see(done)
+	if text := ask(tb, chromedp.Text(chromedp.CSS(done))); !strings.Contains(text, says) {
+		tb.t.Errorf("the page says %q, want %q", text, says)
+	}
+}
+
+func browserRevokes(t *testing.T, s *server, username string) {
+	client := s.createClient("Larkspur Bookkeeping", "https://books.larkspurtea.example/callback")
+	p := s.passwordPair(client, username)
+	tb := newTab(t)
+	tb.do(call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
+	tb.openAccount(s, username)
+	need(t, s.lives(client, p), "the access token never lived")
+	const stopsMax = 6
+	for stop := 0; ask(tb, chromedp.Evaluate[string](`document.activeElement.textContent.trim()`)) != "Revoke"; stop++ {
+		if stop == stopsMax {
+			t.Fatalf("Tab does not reach Revoke within %d steps", stopsMax)
+		}
+		tb.press(kb.Tab)
+	}
+	tb.press(kb.Enter)
+	tb.wantDone("can no longer act for you")
+	if s.lives(client, p) {
+		t.Error("the access token lives after Revoke")
+	}
+	if text := tb.text(); strings.Contains(text, "Larkspur Bookkeeping") {
+		t.Errorf("the page still lists the client:\n%s", text)
+	}
+}
+
+func browserChangesPassword(t *testing.T, s *server, username string) {
+	const fresh = "another quiet counter"
+	client := s.createClient("Larkspur Bookkeeping", "https://books.larkspurtea.example/callback")
+	p := s.passwordPair(client, username)
+	tb := newTab(t)
+	tb.openAccount(s, username)
+	change := func(current string) {
+		t.Helper()
+		for name, text := range map[string]string{"current_password": current, "new_password": fresh, "repeat_password": fresh} {
+			tb.do(chromedp.SendKeys(chromedp.CSS("input[name="+name+"]"), text))
+		}
+		tb.click("form .filled")
+	}
+	change("not the password")
+	tb.see(alert)
+	tb.see("#current_password:focus")
+	if beside := ask(tb, chromedp.Text(chromedp.CSS("#current_password_note"))); !strings.Contains(beside, "not the password that you have now") {
+		t.Errorf("beside the field it says %q", beside)
+	}
+	need(t, s.lives(client, p), "a refused form ended the access token")
+	change(maudPassword)
+	tb.wantDone("Your password was changed.")
+	if s.lives(client, p) {
+		t.Error("the access token lives after the password was changed")
+	}
+	tb.click(".who button") // sign out
+	tb.see(".who a")
+	tb.click(".who a")
+	tb.signIn(username, fresh)
+	tb.see(".who form")
+}
+
+func browserSignsOutOthers(t *testing.T, s *server, username string) {
+	here, elsewhere := newTab(t), newTab(t)
+	elsewhere.openAccount(s, username)
+	here.openAccount(s, username)
+	here.click("form.below button")
+	here.wantDone("signed out everywhere else")
+	elsewhere.open(s.base + "/account")
+	elsewhere.see("input[name=password]")
+	here.open(s.base + "/account")
+	here.see("#clients")
+}
+
+func browserAccountScreens(t *testing.T, s *server, username string) {
+	for _, name := range []string{"Larkspur Bookkeeping", "Aster Reports"} {
+		client := s.createClient(name, "https://books.larkspurtea.example/callback")
+		p := s.passwordPair(client, username)
+		need(t, s.lives(client, p), "the access token never lived")
+	}
+	newTab(t).openAccount(s, username)
+	tb := newTab(t)
+	tb.openAccount(s, username)
+	check := func(name string) {
+		t.Helper()
+		for _, scheme := range []string{"light", "dark"} {
+			for _, width := range []int64{1100, 375} {
+				tb.scheme(scheme)
+				tb.size(width, 812)
+				if over := ask(tb, chromedp.Evaluate[int64](`document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth`)); over > 0 {
+					t.Errorf("%s, %s: %d pixels stick out of a width of %d", name, scheme, over, width)
+				}
+				tb.picture(fmt.Sprintf("%s-%s-%d", name, scheme, width))
+			}
+		}
+	}
+	check("account")
+	tb.do(chromedp.SendKeys(chromedp.CSS("#current_password"), "not the password"),
+		chromedp.SendKeys(chromedp.CSS("#new_password"), "short"), chromedp.SendKeys(chromedp.CSS("#repeat_password"), "short"))
+	tb.click("form .filled")
+	tb.see(alert)
+	// The words that head the form are in sight beside the field that it goes on
+	// at, on a page that is longer than the window.
+	if top := ask(tb, chromedp.Evaluate[float64](`document.querySelector("[role=alert]").getBoundingClientRect().top`)); top < 0 || top > 812 {
+		t.Errorf("the refusal is %v pixels from the top of the window, out of sight", top)
+	}
+	check("account-error")
+}
