@@ -32,13 +32,14 @@ const (
 	auditLinesMax      = 60  // a minute and source, of what costs the caller nothing
 )
 
-// The bounds of the throttle's memory, about 12 MiB when all are full: the
-// bucket that was longest untouched gives way.
+// The bounds of the throttle's memory, about 11 MiB when all are full: the
+// bucket that was longest untouched gives way. To push a user's out, somebody
+// must fail under so many names, at 30 a minute from each source.
 const (
-	userBucketsMax   = 1 << 15
+	userBucketsMax   = 1 << 14
 	sourceBucketsMax = 1 << 14
 	clientBucketsMax = 1 << 10
-	auditBucketsMax  = 1 << 12
+	auditBucketsMax  = 1 << 11
 )
 
 const sourceBitsIPv6 = 64 // of an address: what one subscriber has

@@ -1,0 +1,61 @@
+package handlers
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// TestThrottleMemory is not parallel: it measures the heap.
+func TestThrottleMemory(t *testing.T) {
+	const (
+		names   = 1_000_000
+		sources = 100_000
+		heapMax = 16 << 20
+	)
+	if testing.Short() {
+		t.Skip("a million names take a few seconds")
+	}
+	now := time.Unix(1_773_070_200, 0)
+	before := heapInUse()
+	throttle := newThrottle(func() time.Time { return now })
+	address := netip.MustParseAddr("2001:db8::1").As16()
+	for i := range names {
+		var source netip.Addr
+		if i < sources {
+			binary.BigEndian.PutUint32(address[4:], uint32(i)) // another /64 each
+			source = netip.AddrFrom16(address)
+		}
+		end, wait := throttle.begin(attempt{name: "user" + strconv.Itoa(i), source: source})
+		if wait > 0 {
+			t.Fatalf("name %d waits %s, want each judged once", i, wait)
+		}
+		end(wrong)
+		throttle.mayRecord("throttle", source)
+	}
+	t.Run("attack_73_a_million_names_and_sources_take_16_MiB_at_most", func(t *testing.T) {
+		grown := int64(heapInUse()) - int64(before)
+		t.Logf("the throttle holds %.1f MiB", float64(grown)/(1<<20))
+		if grown > heapMax {
+			t.Errorf("the heap grew by %d MiB, want at most %d", grown>>20, heapMax>>20)
+		}
+		for what, have := range map[string][2]int{
+			"users": {throttle.users.Len(), userBucketsMax}, "sources": {throttle.sources.Len(), sourceBucketsMax}, "audit": {throttle.audits.Len(), auditBucketsMax},
+		} {
+			if have[0] != have[1] {
+				t.Errorf("%s: %d buckets, want %d", what, have[0], have[1])
+			}
+		}
+	})
+	runtime.KeepAlive(throttle)
+}
+
+func heapInUse() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

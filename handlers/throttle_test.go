@@ -1,0 +1,368 @@
+package handlers_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/handlers"
+	"tollhouse/store/storetest"
+)
+
+// tooLong is wrong for every user and costs no hash, so that a test can fail
+// as often as it likes.
+var tooLong = strings.Repeat("x", 1025)
+
+// from makes a request come from an address.
+func from(address string) func(*http.Request) {
+	return func(r *http.Request) { r.RemoteAddr = net.JoinHostPort(address, "4711") }
+}
+
+// stranger is a browser that nobody signed in with, with the sign-in form open.
+type stranger struct {
+	*browser
+	form form
+}
+
+func (h *house) stranger(t testing.TB) stranger {
+	t.Helper()
+	b := h.browser(t)
+	return stranger{browser: b, form: formOn(t, b.get(t, "/login"))}
+}
+
+func (s stranger) signIn(t testing.TB, name, password string, change ...func(*http.Request)) answer {
+	t.Helper()
+	return s.post(t, s.form.action, with(s.form.fields, "username", name, "password", password), change...)
+}
+
+// grant asks by the password grant.
+func (h *house) grant(t testing.TB, name, password string, change ...func(*http.Request)) answer {
+	t.Helper()
+	return h.token(t, with(h.passwordForm(), "username", name, "password", password), change...)
+}
+
+// wantJudged fails the test unless the attempt was looked at and found wrong.
+func wantJudged(t testing.TB, a answer) {
+	t.Helper()
+	if a.StatusCode != http.StatusOK && a.StatusCode != http.StatusBadRequest {
+		t.Errorf("status = %d %.200s, want a wrong password", a.StatusCode, a.body)
+	}
+}
+
+func wantThrottled(t testing.TB, a answer, retryAfter string) {
+	t.Helper()
+	if a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Retry-After") != retryAfter {
+		t.Errorf("status = %d with Retry-After %q, want 429 with %q", a.StatusCode, a.Header.Get("Retry-After"), retryAfter)
+	}
+	if a.Request.URL.Path == tokenPath {
+		wantTokenError(t, a, http.StatusTooManyRequests, "too_many_requests")
+	}
+}
+
+// address returns the nth address of a kind: each is a source of its own.
+func address(n int) string { return fmt.Sprintf("198.51.%d.%d", n/250, n%250+1) }
+
+func TestThrottleOfAUser(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.User(t, "b\u00f3b", h.account)
+	spellings := []string{"b\u00f3b", "B\u00d3B", " b\u00f3b", "bo\u0301b", "b\u00f3b\t"}
+	s := h.stranger(t)
+	t.Run("oauth_row_30_attack_70_every_spelling_and_both_doors_are_one_bucket", func(t *testing.T) {
+		for i := range 10 {
+			if i%2 == 0 {
+				wantJudged(t, s.signIn(t, spellings[i%5], tooLong, from(address(i))))
+			} else {
+				wantJudged(t, h.grant(t, spellings[i%5], tooLong, from(address(i))))
+			}
+		}
+		for _, name := range spellings {
+			wantThrottled(t, s.signIn(t, name, tooLong, from(address(11))), "1")
+			wantThrottled(t, h.grant(t, name, tooLong, from(address(12))), "1")
+		}
+	})
+	t.Run("oauth_row_30_the_right_password_too_until_then", func(t *testing.T) {
+		wantThrottled(t, h.grant(t, "b\u00f3b", storetest.Password), "1")
+		wantThrottled(t, s.signIn(t, "b\u00f3b", storetest.Password), "1")
+		wantPair(t, h.token(t, h.passwordForm())) // others are not concerned
+		h.Clock.Advance(time.Second)
+		wantPair(t, h.grant(t, "b\u00f3b", storetest.Password))
+		wantJudged(t, h.grant(t, "b\u00f3b", tooLong)) // and is forgiven
+	})
+	t.Run("attack_71_the_delay_doubles_to_a_minute", func(t *testing.T) {
+		for i := range 10 {
+			wantJudged(t, s.signIn(t, "nobody", tooLong, from(address(20+i))))
+		}
+		for i, seconds := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
+			source := from(address(40 + i))
+			wantThrottled(t, s.signIn(t, "nobody", tooLong, source), fmt.Sprint(seconds))
+			h.Clock.Advance(time.Duration(seconds)*time.Second - time.Millisecond)
+			wantThrottled(t, s.signIn(t, "nobody", tooLong, source), "1")
+			h.Clock.Advance(time.Millisecond)
+			wantJudged(t, s.signIn(t, "nobody", tooLong, source))
+		}
+	})
+	t.Run("attack_71_forgotten_after_a_quarter_of_an_hour", func(t *testing.T) {
+		h.Clock.Advance(15 * time.Minute)
+		for i := range 10 {
+			wantJudged(t, s.signIn(t, "nobody", tooLong, from(address(60+i))))
+		}
+		wantThrottled(t, s.signIn(t, "nobody", tooLong), "1")
+	})
+	t.Run("attack_97_a_clock_set_back_lengthens_nothing", func(t *testing.T) {
+		h.Clock.Advance(-time.Hour)
+		wantThrottled(t, h.grant(t, "nobody", tooLong), "1")
+		h.Clock.Advance(time.Second)
+		wantJudged(t, h.grant(t, "nobody", tooLong))
+	})
+	t.Run("attack_74_a_restart_gives_ten_tries_more", func(t *testing.T) {
+		wantThrottled(t, h.grant(t, "nobody", tooLong), "2")
+		h.restart(t)
+		for range 10 {
+			wantJudged(t, h.grant(t, "nobody", tooLong))
+		}
+		wantThrottled(t, h.grant(t, "nobody", tooLong), "1")
+	})
+}
+
+func TestThrottleAnswersAlike(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	s := h.stranger(t)
+	for i := range 10 {
+		for _, name := range []string{"mara", "nils"} { // one of them is a user
+			wantJudged(t, s.signIn(t, name, tooLong, from(address(i))))
+		}
+	}
+	alike := func(t *testing.T, known, unknown answer) {
+		for _, a := range []answer{known, unknown} {
+			wantThrottled(t, a, "1")
+			a.Header.Del("X-Request-Id")
+		}
+		if got, want := fmt.Sprint(unknown.Header), fmt.Sprint(known.Header); got != want {
+			t.Errorf("headers of an unknown user = %s, want %s", got, want)
+		}
+	}
+	t.Run("attack_66_oauth_row_28_the_grant", func(t *testing.T) {
+		known, unknown := h.grant(t, "mara", tooLong), h.grant(t, "nils", tooLong)
+		alike(t, known, unknown)
+		if known.body != unknown.body {
+			t.Errorf("bodies %s and %s, want the same", known.body, unknown.body)
+		}
+	})
+	t.Run("attack_66_oauth_row_93_the_form", func(t *testing.T) {
+		known, unknown := s.signIn(t, "mara", tooLong), s.signIn(t, "nils", tooLong)
+		for _, a := range []*answer{&known, &unknown} {
+			if !strings.Contains(words(t, *a), "Too many sign-ins have failed. Wait a moment, then try again.") {
+				t.Errorf("the page says %q, want that it must wait", words(t, *a))
+			}
+			a.body = strings.ReplaceAll(a.body, a.Header.Get("X-Request-Id"), "")
+			a.Header.Del("Content-Security-Policy") // its nonce
+			a.Header.Del("Content-Length")
+		}
+		alike(t, known, unknown)
+		if got := strings.ReplaceAll(words(t, unknown), "nils", "mara"); got != words(t, known) {
+			t.Errorf("the pages say %q and %q, want the same", words(t, known), got)
+		}
+		wantPageHeaders(t, s.signIn(t, "mara", tooLong))
+	})
+}
+
+func TestThrottleOfASource(t *testing.T) {
+	t.Parallel()
+	proxy := func(c *handlers.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }
+	// exhaust fails under 30 names, from where each says.
+	exhaust := func(t *testing.T, s stranger, where func(i int) []func(*http.Request)) {
+		t.Helper()
+		for i := range 30 {
+			wantJudged(t, s.signIn(t, fmt.Sprint("name", i), tooLong, where(i)...))
+		}
+	}
+	at := func(a string) func(int) []func(*http.Request) {
+		return func(int) []func(*http.Request) { return []func(*http.Request){from(a)} }
+	}
+	t.Run("oauth_row_30_attack_71_many_names_from_one_address", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		s := h.stranger(t)
+		exhaust(t, s, at("192.0.2.1"))
+		wantThrottled(t, s.signIn(t, "mara", storetest.Password, from("192.0.2.1")), "2")
+		wantJudged(t, s.signIn(t, "mara", tooLong, from("192.0.2.2")))
+		h.Clock.Advance(2 * time.Second)
+		wantJudged(t, s.signIn(t, "mara", tooLong, from("192.0.2.1")))
+		wantThrottled(t, s.signIn(t, "mara", tooLong, from("192.0.2.1")), "2")
+	})
+	t.Run("attack_73_an_IPv6_subscriber_is_one_source", func(t *testing.T) {
+		t.Parallel()
+		s := newHouse(t).stranger(t)
+		exhaust(t, s, func(i int) []func(*http.Request) {
+			return []func(*http.Request){from(fmt.Sprintf("2001:db8:1:2:%x::%x", i, i+1))}
+		})
+		wantThrottled(t, s.signIn(t, "mara", tooLong, from("2001:db8:1:2:ffff::9")), "2")
+		wantJudged(t, s.signIn(t, "mara", tooLong, from("2001:db8:1:3::1")))
+	})
+	t.Run("oauth_row_124_attack_55_what_an_untrusted_peer_says_is_ignored", func(t *testing.T) {
+		t.Parallel()
+		s := newHouse(t).stranger(t)
+		exhaust(t, s, func(i int) []func(*http.Request) {
+			return []func(*http.Request){from("192.0.2.1"), header("X-Forwarded-For", address(i)), header("Forwarded", "for="+address(i)), header("X-Real-IP", address(i))}
+		})
+		wantThrottled(t, s.signIn(t, "mara", tooLong, from("192.0.2.1"), header("X-Forwarded-For", "203.0.113.1")), "2")
+	})
+	t.Run("attack_54_attack_55_a_trusted_proxy_is_believed", func(t *testing.T) {
+		t.Parallel()
+		s := newHouse(t, proxy).stranger(t)
+		through := func(hops string) []func(*http.Request) {
+			return []func(*http.Request){from("10.0.0.1"), header("X-Forwarded-For", hops)}
+		}
+		exhaust(t, s, func(i int) []func(*http.Request) { return through(address(i) + ", 203.0.113.9") })
+		wantThrottled(t, s.signIn(t, "mara", tooLong, through("1.2.3.4, 203.0.113.9")...), "2")
+		wantJudged(t, s.signIn(t, "mara", tooLong, through("203.0.113.10")...))
+	})
+	t.Run("oauth_row_30_failed_clients_are_charged_to_their_source", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		for i := range 30 {
+			form := with(h.credentials(), "client_id", fmt.Sprint("client", i))
+			wantTokenError(t, h.postForm(t, []string{tokenPath, revokePath, introspectPath}[i%3], form), http.StatusUnauthorized, "invalid_client")
+		}
+		wrong, unknown := h.token(t, with(h.passwordForm(), "client_secret", "wrong")), h.token(t, with(h.passwordForm(), "client_id", "nobody"))
+		wantThrottled(t, wrong, "2")
+		wantThrottled(t, unknown, "2")
+		if wrong.body != unknown.body {
+			t.Error("an unknown client and a wrong secret differ")
+		}
+		wantThrottled(t, h.stranger(t).signIn(t, "mara", tooLong), "2")
+		wantPair(t, h.token(t, h.passwordForm())) // a client that proves itself waits for nobody
+	})
+	t.Run("invalid_grant_on_a_code_or_refresh_token_is_no_failure", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		for range 40 {
+			wantTokenError(t, h.token(t, h.codeForm("x")), http.StatusBadRequest, "invalid_grant")
+			wantTokenError(t, h.token(t, h.refreshForm("x")), http.StatusBadRequest, "invalid_grant")
+		}
+		wantJudged(t, h.stranger(t).signIn(t, "mara", tooLong))
+	})
+}
+
+func TestThrottleOfAClient(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	other, otherSecret := h.Client(t)
+	for i := range 300 {
+		wantJudged(t, h.grant(t, fmt.Sprint("name", i), tooLong))
+	}
+	t.Run("oauth_row_30_the_password_grant_charges_user_and_client", func(t *testing.T) {
+		wantThrottled(t, h.grant(t, "mara", storetest.Password), "1")
+		h.Clock.Advance(time.Second)
+		wantPair(t, h.grant(t, "mara", storetest.Password))
+	})
+	t.Run("oauth_row_30_and_not_the_source", func(t *testing.T) {
+		wantJudged(t, h.stranger(t).signIn(t, "mara", tooLong))
+		wantJudged(t, h.token(t, with(as(h.passwordForm(), other, otherSecret), "password", tooLong)))
+	})
+}
+
+func TestThrottleAndTheOwner(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.User(t, "eve", h.account)
+	owner := h.browser(t)
+	if a := owner.submit(t, owner.get(t, "/login"), rightPassword...); a.StatusCode != http.StatusSeeOther {
+		t.Fatalf("status = %d, want a sign-in", a.StatusCode)
+	}
+	const deviceCookie = "__Host-tollhouse_device"
+	device := owner.cookie(deviceCookie)
+	s := h.stranger(t)
+	hammer := func(t *testing.T) {
+		for i := range 2000 {
+			s.signIn(t, "mara", tooLong, from(address(i)))
+			if i%50 == 0 {
+				h.Clock.Advance(time.Minute)
+			}
+		}
+		wantThrottled(t, s.signIn(t, "mara", storetest.Password, from("203.0.113.1")), "60")
+	}
+	// with signs in from a browser that holds such a device cookie.
+	known := func(t *testing.T, cookie, name, password string) answer {
+		b := h.stranger(t)
+		b.setCookie(deviceCookie, cookie)
+		return b.signIn(t, name, password, from("203.0.113.2"))
+	}
+	hammer(t)
+	t.Run("attack_72_gets_in_while_strangers_hammer", func(t *testing.T) {
+		if a := known(t, device, "MARA", storetest.Password); a.StatusCode != http.StatusSeeOther {
+			t.Errorf("status = %d, want a sign-in at once", a.StatusCode)
+		}
+		wantThrottled(t, s.signIn(t, "mara", storetest.Password), "60")
+	})
+	t.Run("attack_72_a_device_is_one_users_and_sealed", func(t *testing.T) {
+		b := h.browser(t)
+		b.submit(t, b.get(t, "/login"), "username", "eve", "password", storetest.Password)
+		for _, cookie := range []string{b.cookie(deviceCookie), "", "x", device[:len(device)-2], owner.cookie(sessionCookie)} {
+			wantThrottled(t, known(t, cookie, "mara", storetest.Password), "60")
+		}
+	})
+	t.Run("attack_72_a_device_is_throttled_too", func(t *testing.T) {
+		for range 10 {
+			wantJudged(t, known(t, device, "mara", tooLong))
+		}
+		wantThrottled(t, known(t, device, "mara", storetest.Password), "1")
+		wantJudged(t, s.signIn(t, "eve", tooLong, from("203.0.113.2"))) // what fails there is not charged to the source
+	})
+	t.Run("attack_72_a_device_is_forgotten_after_90_days", func(t *testing.T) {
+		h.Clock.Advance(90*24*time.Hour + time.Minute)
+		hammer(t)
+		wantThrottled(t, known(t, device, "mara", storetest.Password), "60")
+	})
+}
+
+func TestThrottleInParallel(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	t.Run("attack_71_a_burst_is_bounded_by_the_queue_for_hashing", func(t *testing.T) {
+		const callers = 300
+		judged := 0
+		for _, a := range h.together(t, callers, func() answer { return h.grant(t, "mara", "not the password") }) {
+			switch a.StatusCode {
+			case http.StatusBadRequest:
+				judged++
+			case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+				if a.Header.Get("Retry-After") == "" {
+					t.Error("no Retry-After")
+				}
+			default:
+				t.Errorf("status = %d", a.StatusCode)
+			}
+		}
+		if most := runtime.GOMAXPROCS(0) + 64 + 10; judged > most {
+			t.Errorf("%d passwords were tried at once, want at most %d", judged, most)
+		}
+	})
+	t.Run("attack_71_and_only_once", func(t *testing.T) {
+		judged := 0
+		for _, a := range h.together(t, 100, func() answer { return h.grant(t, "mara", "not the password") }) {
+			if a.StatusCode == http.StatusBadRequest {
+				judged++
+			}
+		}
+		if judged > 0 {
+			t.Errorf("%d more were tried, want none before the delay is over", judged)
+		}
+		h.Clock.Advance(time.Minute)
+		for _, a := range h.together(t, 100, func() answer { return h.grant(t, "mara", "not the password") }) {
+			if a.StatusCode == http.StatusBadRequest {
+				judged++
+			}
+		}
+		if judged != 1 {
+			t.Errorf("%d were tried after the delay, want one", judged)
+		}
+	})
+}
