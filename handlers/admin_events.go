@@ -107,6 +107,7 @@ func (s *Server) adminRecordEvent(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return eventProblem(err)
 	}
+	noteAdmin(r, "account_id", account)
 	writeBody(w, http.StatusCreated, "application/json", wire)
 	return nil
 }

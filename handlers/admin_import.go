@@ -70,6 +70,7 @@ func (s *Server) adminImportEvents(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return eventProblem(err)
 	}
+	noteAdmin(r, "account_id", q.account)
 	// Go cuts an upload off, silently, when its answer begins before its end.
 	// In the command's own process there is nothing to switch on.
 	controller := http.NewResponseController(w)

@@ -101,9 +101,14 @@ func (s *Server) adminDeleteUser(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	takeTime(w)
-	if err := s.store.DeleteUser(r.Context(), name); err != nil {
+	u, err := s.store.FindUser(r.Context(), name) // whose id the record keeps
+	if err == nil {
+		err = s.store.DeleteUser(r.Context(), name)
+	}
+	if err != nil {
 		return userProblem(err, name)
 	}
+	noteAdmin(r, "user_id", u.Subject())
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

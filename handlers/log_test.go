@@ -12,7 +12,8 @@ import (
 )
 
 // TestLogHoldsNoSecret walks every flow, right and wrong, and then looks in the
-// log for each secret that was in play (oauth row 126, attack 91).
+// log and in the audit record for each secret that was in play (oauth row 126,
+// attack 91).
 func TestLogHoldsNoSecret(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -66,7 +67,10 @@ func TestLogHoldsNoSecret(t *testing.T) {
 	wantTokenError(t, broken, http.StatusInternalServerError, "server_error")
 	wantTokenError(t, h.token(t, with(proof, "redirect_uri", storetest.CallbackURI)), http.StatusBadRequest, "invalid_grant")
 
-	log := h.log.String()
+	log, record := h.log.String(), h.auditText(t)
+	if lines := strings.Count(record, "\n"); lines < 5 {
+		t.Errorf("the audit record has %d lines, want those of the walk", lines)
+	}
 	for name, secret := range secrets {
 		t.Run("oauth_row_126_attack_91_"+strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			if secret == "" {
@@ -75,6 +79,9 @@ func TestLogHoldsNoSecret(t *testing.T) {
 			for _, form := range []string{secret, url.QueryEscape(secret), secret[:len(secret)*2/3]} {
 				if strings.Contains(log, form) {
 					t.Errorf("the log holds the %s", name)
+				}
+				if strings.Contains(record, form) {
+					t.Errorf("the audit record holds the %s", name)
 				}
 			}
 		})

@@ -1,0 +1,308 @@
+package handlers_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+)
+
+// audit returns the whole record.
+func (h *house) audit(t testing.TB) []store.AuditLine {
+	t.Helper()
+	lines, err := h.ListAudit(context.Background(), store.Position{}, 10_000)
+	if err != nil {
+		t.Fatalf("ListAudit() = %v", err)
+	}
+	return lines
+}
+
+// recorded returns the lines that a step adds to the record.
+func (h *house) recorded(t testing.TB, step func()) []store.AuditLine {
+	t.Helper()
+	before := len(h.audit(t))
+	step()
+	return h.audit(t)[before:]
+}
+
+// admin sends a request to the admin API.
+func (h *house) admin(t testing.TB, method, path, body string) answer {
+	t.Helper()
+	w := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	r.RemoteAddr = "@"
+	h.server.Admin().ServeHTTP(w, r)
+	return answer{Response: w.Result(), body: w.Body.String()}
+}
+
+// auditCase is a step, and the one line that it leaves.
+type auditCase struct {
+	name     string
+	step     func(t *testing.T) answer
+	what     store.Audited
+	reason   string
+	byClient bool // the line names the client
+	ofUser   bool // the line names the user
+}
+
+func (h *house) wantOneLine(t *testing.T, cases []auditCase) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			var a answer
+			lines := h.recorded(t, func() { a = c.step(t) })
+			lines = slices.DeleteFunc(lines, func(l store.AuditLine) bool { return l.RequestID != a.Header.Get("X-Request-Id") })
+			if len(lines) != 1 {
+				t.Fatalf("the record has %+v of this request, want one line", lines)
+			}
+			l := lines[0]
+			if l.What != c.what || l.Reason != c.reason {
+				t.Errorf("%s %q, want %s %q", l.What, l.Reason, c.what, c.reason)
+			}
+			if (l.ClientID == h.client.ID) != c.byClient || (l.UserID == h.user.Subject()) != c.ofUser {
+				t.Errorf("client %q and user %q, want them named: %t, %t", l.ClientID, l.UserID, c.byClient, c.ofUser)
+			}
+			if !l.At.Equal(h.Clock.Now()) || l.Source == "" && l.What != store.AuditAdmin {
+				t.Errorf("at %s from %q, want when and where from", l.At, l.Source)
+			}
+		})
+	}
+}
+
+func TestAuditOfPeople(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	s := h.stranger(t)
+	h.wantOneLine(t, []auditCase{
+		{"oauth_row_93_login", func(t *testing.T) answer {
+			b := h.browser(t)
+			return b.submit(t, b.get(t, "/login"), rightPassword...)
+		}, store.AuditLogin, "", false, true},
+		{"oauth_row_93_wrong_password", func(t *testing.T) answer { return s.signIn(t, "MARA", tooLong) }, store.AuditLoginRefused, "wrong_password", false, true},
+		{"oauth_row_93_unknown_user", func(t *testing.T) answer { return s.signIn(t, "nils", tooLong) }, store.AuditLoginRefused, "unknown_user", false, false},
+		{"oauth_row_28_grant_wrong_password", func(t *testing.T) answer { return h.grant(t, "mara", tooLong) }, store.AuditLoginRefused, "wrong_password", true, true},
+		{"oauth_row_30_throttle", func(t *testing.T) (a answer) {
+			for range 11 {
+				a = s.signIn(t, "mara", tooLong, from("203.0.113.7"))
+			}
+			return a
+		}, store.AuditThrottle, "too_many_failures", false, true},
+		{"oauth_row_81_denied", func(t *testing.T) answer {
+			b := h.signedIn(t, h.user)
+			return b.submit(t, b.get(t, h.authURL()), "decision", "deny")
+		}, store.AuditDenied, "denied_by_user", true, true},
+		{"oauth_row_28_disabled_user", func(t *testing.T) answer {
+			if a := h.admin(t, "POST", "/admin/users/mara/disable", ""); a.StatusCode != http.StatusOK {
+				t.Fatalf("disable = %d %s", a.StatusCode, a.body)
+			}
+			h.Clock.Advance(time.Hour)
+			return s.signIn(t, "mara", storetest.Password)
+		}, store.AuditLoginRefused, "user_disabled", false, true},
+	})
+}
+
+func TestAuditOfTokens(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	other, otherSecret := h.Client(t)
+	refused := store.AuditRefused
+	h.wantOneLine(t, []auditCase{
+		{"oauth_row_1_grant_by_password", func(t *testing.T) answer { return h.token(t, h.passwordForm()) }, store.AuditGrant, "password", true, true},
+		{"oauth_row_32_grant_by_code", func(t *testing.T) answer { return h.token(t, h.codeForm(h.code(t))) }, store.AuditGrant, "authorization_code", true, true},
+		{"oauth_row_14_wrong_secret", func(t *testing.T) answer { return h.token(t, with(h.passwordForm(), "client_secret", "wrong")) },
+			refused, "unknown_or_disabled_client_or_wrong_secret", false, false},
+		{"oauth_row_36_unknown_code", func(t *testing.T) answer { return h.token(t, h.codeForm(secret.New(secret.Code).Reveal())) }, refused, "unknown", true, false},
+		{"oauth_row_36_garbage_for_a_code", func(t *testing.T) answer { return h.token(t, h.codeForm("x")) }, refused, "unknown", true, false},
+		{"oauth_row_33_other_redirect_uri", func(t *testing.T) answer {
+			return h.token(t, with(h.codeForm(h.code(t)), "redirect_uri", storetest.CallbackURI+"/"))
+		}, refused, "another_redirect_uri", true, false},
+		{"oauth_row_39_other_verifier", func(t *testing.T) answer {
+			return h.token(t, with(h.codeForm(h.pkceCode(t, challenge)), "code_verifier", strings.Repeat("x", 43)))
+		}, refused, "another_code_verifier", true, false},
+		{"oauth_row_35_expired_code", func(t *testing.T) answer {
+			code := h.code(t)
+			h.Clock.Advance(time.Minute)
+			return h.token(t, h.codeForm(code))
+		}, refused, "expired", true, false},
+		{"oauth_row_36_attack_12_replayed_code", func(t *testing.T) answer {
+			form := h.codeForm(h.code(t))
+			wantPair(t, h.token(t, form))
+			return h.token(t, form)
+		}, store.AuditCodeReplay, "code_replayed", true, true},
+		{"oauth_row_36_code_replayed_again", func(t *testing.T) answer {
+			form := h.codeForm(h.code(t))
+			wantPair(t, h.token(t, form))
+			h.token(t, form)
+			return h.token(t, form)
+		}, refused, "used_before", true, false},
+		{"oauth_row_48_reused_refresh_token", func(t *testing.T) answer {
+			p := h.pair(t)
+			q := wantPair(t, h.token(t, h.refreshForm(p.RefreshToken)))
+			wantPair(t, h.token(t, h.refreshForm(q.RefreshToken)))
+			return h.token(t, h.refreshForm(p.RefreshToken))
+		}, store.AuditRefreshReuse, "refresh_reused", true, true},
+		{"oauth_row_45_another_clients_refresh_token", func(t *testing.T) answer {
+			return h.token(t, h.refreshForm(wantPair(t, h.token(t, as(h.passwordForm(), other, otherSecret))).RefreshToken))
+		}, refused, "another_clients", true, false},
+		{"oauth_row_46_scope_not_granted", func(t *testing.T) answer {
+			return h.token(t, with(h.refreshForm(h.pair(t, "scope", "events:read").RefreshToken), "scope", "resources:read"))
+		}, refused, "scope_not_granted", true, false},
+		{"oauth_row_109_revoked", func(t *testing.T) answer { return h.revoke(t, h.pair(t).RefreshToken) }, store.AuditRevoke, "revoked_by_client", true, true},
+		{"oauth_row_110_access_token_revoked", func(t *testing.T) answer { return h.revoke(t, h.pair(t).AccessToken) }, store.AuditRevoke, "revoked_by_client", true, true},
+		{"oauth_row_51_refresh_token_of_a_revoked_family", func(t *testing.T) answer {
+			p := h.pair(t)
+			h.revoke(t, p.RefreshToken)
+			return h.token(t, h.refreshForm(p.RefreshToken))
+		}, refused, "revoked", true, false},
+	})
+	t.Run("attack_8_code_of_one_client_redeemed_by_another", func(t *testing.T) {
+		code := h.code(t)
+		var a answer
+		lines := h.recorded(t, func() { a = h.token(t, as(h.codeForm(code), other, otherSecret)) })
+		wantTokenError(t, a, http.StatusBadRequest, "invalid_grant")
+		if len(lines) != 1 || lines[0].What != refused || lines[0].Reason != "another_clients" || lines[0].ClientID != other.ID || lines[0].RequestID != a.Header.Get("X-Request-Id") {
+			t.Errorf("the record has %+v, want one line with the thief and the reason", lines)
+		}
+		wantPair(t, h.token(t, h.codeForm(code)))
+	})
+	t.Run("nothing_of_what_changed_nothing", func(t *testing.T) {
+		p := h.pair(t)
+		h.revoke(t, p.RefreshToken)
+		lines := h.recorded(t, func() {
+			h.revoke(t, p.RefreshToken)
+			h.revoke(t, p.AccessToken)
+			h.revoke(t, secret.New(secret.RefreshToken).Reveal())
+			h.postForm(t, revokePath, with(as(h.credentials(), other, otherSecret), "token", h.pair(t).RefreshToken))
+		})
+		if lines = slices.DeleteFunc(lines, func(l store.AuditLine) bool { return l.What != store.AuditRevoke }); len(lines) > 0 {
+			t.Errorf("the record has %+v, want no revocation where there was none", lines)
+		}
+	})
+}
+
+func TestAuditOfOperators(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	client, user := "/admin/clients/"+h.client.ID, "/admin/users/mara"
+	var cases []auditCase
+	for _, c := range []struct{ reason, method, path, body string }{
+		{"client updated", "PATCH", client, `{"name":"Larkspur"}`},
+		{"client secret rotated", "POST", client + "/rotate-secret", ""},
+		{"client disabled", "POST", client + "/disable", ""},
+		{"client enabled", "POST", client + "/enable", ""},
+		{"client deleted", "DELETE", client, ""},
+		{"password set", "POST", user + "/password", `{"password":"` + storetest.Password + `"}`},
+		{"user disabled", "POST", user + "/disable", ""},
+		{"user enabled", "POST", user + "/enable", ""},
+		{"user deleted", "DELETE", user, ""},
+	} {
+		ofClient := strings.HasPrefix(c.path, client)
+		cases = append(cases, auditCase{"attack_77_" + strings.ReplaceAll(c.reason, " ", "_"), func(t *testing.T) answer {
+			a := h.admin(t, c.method, c.path, c.body)
+			if a.StatusCode >= http.StatusBadRequest {
+				t.Fatalf("%s %s = %d %s", c.method, c.path, a.StatusCode, a.body)
+			}
+			return a
+		}, store.AuditAdmin, c.reason, ofClient, !ofClient})
+	}
+	h.wantOneLine(t, cases)
+	t.Run("events_name_their_account", func(t *testing.T) {
+		const event = `{"resource":"cus_1","source":"mara","location":"api","type":"customer.created","eventData":{"object":{"id":"cus_1","object":"customer"}}}`
+		var a answer
+		lines := h.recorded(t, func() {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequestWithContext(t.Context(), "POST", "/admin/events?account="+h.account, strings.NewReader(event))
+			r.Header.Set("Content-Type", "application/json")
+			h.server.Admin().ServeHTTP(w, r)
+			a = answer{Response: w.Result(), body: w.Body.String()}
+		})
+		if a.StatusCode != http.StatusCreated || len(lines) != 1 || lines[0].Reason != "event recorded" || lines[0].AccountID != h.account {
+			t.Errorf("status = %d %s, the record has %+v; want one line with the account", a.StatusCode, a.body, lines)
+		}
+	})
+	t.Run("a_refused_change_is_none", func(t *testing.T) {
+		if lines := h.recorded(t, func() { h.admin(t, "DELETE", "/admin/users/nobody", "") }); len(lines) > 0 {
+			t.Errorf("the record has %+v, want nothing", lines)
+		}
+	})
+}
+
+// TestAuditIsBounded shows that a stranger cannot fill the disk with lines.
+func TestAuditIsBounded(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	public, none := h.Client(t, publicClient)
+	for name, step := range map[string]func(){
+		"garbage_by_a_public_client": func() { h.token(t, as(h.codeForm("x"), public, none)) },
+		"throttled_names":            func() { h.stranger(t).signIn(t, "mara", tooLong) },
+		"throttled_clients":          func() { h.token(t, url.Values{"client_id": {"x"}}) },
+	} {
+		t.Run("attack_71_"+name, func(t *testing.T) {
+			lines := h.recorded(t, func() {
+				for range 200 {
+					step()
+				}
+			})
+			if len(lines) == 0 || len(lines) > 60+30 {
+				t.Errorf("200 requests leave %d lines, want some and at most 90", len(lines))
+			}
+		})
+	}
+}
+
+func TestAdminListAudit(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for range 5 {
+		h.admin(t, "POST", "/admin/users/mara/enable", "")
+		h.Clock.Advance(time.Second)
+	}
+	read := func(query string) (ids []string, hasMore bool) {
+		var page struct {
+			Data    []map[string]string
+			HasMore bool
+		}
+		a := h.admin(t, "GET", "/admin/audit"+query, "")
+		if err := json.Unmarshal([]byte(a.body), &page); err != nil || a.StatusCode != http.StatusOK {
+			t.Fatalf("status = %d %s (%v)", a.StatusCode, a.body, err)
+		}
+		for _, line := range page.Data {
+			if line["what"] != "admin" || line["reason"] != "user enabled" || line["user_id"] != h.user.Subject() || !strings.HasPrefix(line["request_id"], "req_") {
+				t.Errorf("line = %v", line)
+			}
+			ids = append(ids, line["id"])
+		}
+		return ids, page.HasMore
+	}
+	all, _ := read("")
+	var paged []string
+	for after, more := "", true; more; {
+		var ids []string
+		ids, more = read("?limit=2&after=" + after)
+		paged = append(paged, ids...)
+		after = ids[len(ids)-1]
+	}
+	if len(all) != 5 || !slices.IsSorted(all) || !slices.Equal(all, paged) {
+		t.Errorf("whole %v, paged %v; want five lines in order, each once", all, paged)
+	}
+	wantError(t, h.admin(t, "GET", "/admin/audit?after=x", ""), http.StatusBadRequest, "invalid_request")
+}
+
+// auditText is the record as anybody could ever read it.
+func (h *house) auditText(t testing.TB) string {
+	t.Helper()
+	var b strings.Builder
+	for _, l := range h.audit(t) {
+		fmt.Fprintf(&b, "%+v\n", l)
+	}
+	return b.String()
+}
