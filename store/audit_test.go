@@ -1,0 +1,163 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/storetest"
+)
+
+// reasons lists what the record has, in order.
+func reasons(t *testing.T, f *storetest.Fixture, behind store.Position, limit int) (list []string, last store.Position) {
+	t.Helper()
+	lines, err := f.ListAudit(context.Background(), behind, limit)
+	if err != nil {
+		t.Fatalf("ListAudit() = %v", err)
+	}
+	for _, l := range lines {
+		list, last = append(list, l.Reason), l.Position
+	}
+	return list, last
+}
+
+func TestAuditOrder(t *testing.T) {
+	t.Parallel()
+	f := storetest.New(t)
+	for i := range 3 {
+		f.Audit(store.AuditLine{What: store.AuditAdmin, Reason: fmt.Sprint("first ", i)})
+	}
+	reasons(t, f, store.Position{}, 10)
+	f.Clock.Advance(-time.Hour) // the record does not follow a clock that steps back
+	f.Audit(store.AuditLine{What: store.AuditAdmin, Reason: "later"})
+	all, _ := reasons(t, f, store.Position{}, 10)
+	if want := "[first 0 first 1 first 2 later]"; fmt.Sprint(all) != want {
+		t.Errorf("the record = %v, want %s", all, want)
+	}
+	page, last := reasons(t, f, store.Position{}, 2)
+	rest, _ := reasons(t, f, last, 10)
+	if got := append(page, rest...); fmt.Sprint(got) != fmt.Sprint(all) {
+		t.Errorf("by pages = %v, want %v", got, all)
+	}
+}
+
+func TestAuditConcurrently(t *testing.T) {
+	t.Parallel()
+	f := storetest.New(t)
+	const writers, each = 8, 100
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			for i := range each {
+				f.Audit(store.AuditLine{What: store.AuditLogin, Reason: fmt.Sprint(w, " ", i)})
+			}
+		})
+	}
+	all.Wait()
+	list, _ := reasons(t, f, store.Position{}, 2*writers*each)
+	next := map[string]int{}
+	for _, reason := range list {
+		var w string
+		var i int
+		if _, err := fmt.Sscan(reason, &w, &i); err != nil || next[w] != i {
+			t.Fatalf("line %q, want number %d of its writer", reason, next[w])
+		}
+		next[w]++
+	}
+	if len(list) != writers*each {
+		t.Errorf("%d lines, want %d", len(list), writers*each)
+	}
+}
+
+func TestTrimAudit(t *testing.T) {
+	t.Parallel()
+	f := storetest.New(t)
+	const day = 24 * time.Hour
+	for i := range 1000 { // more than one batch
+		f.Audit(store.AuditLine{What: store.AuditLogin, Reason: fmt.Sprint("old ", i)})
+	}
+	reasons(t, f, store.Position{}, 1)
+	f.Clock.Advance(400 * day)
+	f.Audit(store.AuditLine{What: store.AuditLogin, Reason: "new"})
+	for _, c := range []struct {
+		name   string
+		retain time.Duration
+		want   int
+	}{
+		{"what_is_as_old_as_allowed_stays", 400 * day, 1001},
+		{"what_is_older_goes", 400*day - time.Second, 1},
+		{"and_again_changes_nothing", 400*day - time.Second, 1},
+		{"everything_can_go", -time.Second, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := f.TrimAudit(context.Background(), f.Clock.Now().Add(-c.retain)); err != nil {
+				t.Fatalf("TrimAudit() = %v", err)
+			}
+			if list, _ := reasons(t, f, store.Position{}, 2000); len(list) != c.want {
+				t.Errorf("%d lines are left, want %d", len(list), c.want)
+			}
+		})
+	}
+	f.Audit(store.AuditLine{What: store.AuditLogin, Reason: "next"})
+	if list, _ := reasons(t, f, store.Position{}, 10); fmt.Sprint(list) != "[next]" {
+		t.Errorf("the record = %v, want it to go on", list)
+	}
+}
+
+// TestAuditOutlivesItsReader: that a reader leaves loses no line.
+func TestAuditOutlivesItsReader(t *testing.T) {
+	t.Parallel()
+	f := storetest.New(t)
+	f.Rest()
+	f.Audit(store.AuditLine{What: store.AuditLogin, Reason: "kept"})
+	gone, leave := context.WithCancel(context.Background())
+	leave()
+	_, _ = f.ListAudit(gone, store.Position{}, 1)
+	if list, _ := reasons(t, f, store.Position{}, 10); fmt.Sprint(list) != "[kept]" {
+		t.Errorf("the record = %v, want [kept]", list)
+	}
+}
+
+func TestAllowsOrigin(t *testing.T) {
+	t.Parallel()
+	f := storetest.New(t)
+	allows := func(t *testing.T, origin string, want bool) {
+		t.Helper()
+		if got, err := f.AllowsOrigin(context.Background(), origin); err != nil || got != want {
+			t.Errorf("AllowsOrigin(%q) = %t, %v; want %t", origin, got, err, want)
+		}
+	}
+	public := func(spec *store.ClientSpec) {
+		spec.Public, spec.RedirectURIs = true, []string{"https://spa.example/cb"}
+	}
+	t.Run("a_new_client_counts_at_once", func(t *testing.T) {
+		allows(t, "https://spa.example", false)
+		f.Client(t, public)
+		allows(t, "https://spa.example", true)
+	})
+	t.Run("and_a_deleted_one_no_more", func(t *testing.T) {
+		c, _ := f.Client(t, public, func(spec *store.ClientSpec) { spec.RedirectURIs = []string{"https://gone.example/cb"} })
+		allows(t, "https://gone.example", true)
+		if err := f.DeleteClient(context.Background(), c.ID); err != nil {
+			t.Fatal(err)
+		}
+		allows(t, "https://gone.example", false)
+		allows(t, "https://spa.example", true)
+	})
+	t.Run("the_clients_are_walked_once_in_ten_seconds", func(t *testing.T) {
+		f.Rest()
+		allows(t, "https://spa.example", true)
+		f.Faults.Break(store.ErrUnavailable)
+		defer f.Faults.Mend()
+		f.Clock.Advance(10 * time.Second)
+		allows(t, "https://spa.example", true)
+		allows(t, "https://other.example", false)
+		f.Clock.Advance(time.Second)
+		if _, err := f.AllowsOrigin(context.Background(), "https://spa.example"); err == nil {
+			t.Error("AllowsOrigin() = nil with a broken store after ten seconds, want its error")
+		}
+	})
+}
