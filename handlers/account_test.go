@@ -123,7 +123,10 @@ func TestAccount(t *testing.T) {
 			if strings.Contains(page.body, "evil") || formOn(t, page).fields.Has("to") {
 				t.Errorf("to=%s: the sign-in carries it along", to)
 			}
-			if to == "https://evil.example/" { // one is enough: it costs a password hash
+			if to == "https://evil.example/" { // one is enough: it costs password hashes
+				if a := b.submit(t, page, "username", "mara", "password", "not the password", "to", to); formOn(t, a).fields.Has("to") {
+					t.Errorf("to=%s: the form that was refused carries it along", to)
+				}
 				if a := b.submit(t, page, append(rightPassword, "to", to)...); a.Header.Get("Location") != "/" {
 					t.Errorf("to=%s: the sign-in leads to %q, want /", to, a.Header.Get("Location"))
 				}

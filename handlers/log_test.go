@@ -34,6 +34,11 @@ func TestLogHoldsNoSecret(t *testing.T) {
 	code := callback(t, b.submit(t, page, "decision", "allow"), http.StatusSeeOther).Query().Get("code")
 	b.submit(t, page, "decision", "allow")
 	secrets["code"] = code
+	secrets["new password"] = "kanarienvogel-new-password"
+	account := b.passwordForm(t, secrets["wrong password"], secrets["new password"])
+	secrets["account form token"] = account.Get("form_token")
+	b.post(t, accountPassword, account)
+	b.post(t, accountRevoke, with(account, "client_id", secrets["query"]))
 
 	proof := with(h.codeForm(code), "code_verifier", verifier)
 	h.token(t, with(proof, "code_verifier", secrets["token"]))

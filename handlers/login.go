@@ -15,7 +15,7 @@ import (
 type loginScreen struct {
 	request  *authRequest // what the sign-in is for; nil for tollhouse itself
 	query    string
-	to       string // which page of our own comes next, without a request
+	to       string // the name of the page that comes next, without a request; as it was sent
 	username string
 	refusal  string
 	notice   string
@@ -36,10 +36,7 @@ func pageBehind(to string) string {
 
 // loginForm is GET /login: a sign-in that is for no client.
 func (s *Server) loginForm(w http.ResponseWriter, r *http.Request) error {
-	to := ""
-	if r.URL.RawQuery == "to="+toAccount {
-		to = toAccount
-	}
+	to := r.URL.Query().Get("to")
 	session, err := s.session(r)
 	if err != nil {
 		return err
@@ -53,8 +50,11 @@ func (s *Server) loginForm(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) showLogin(w http.ResponseWriter, r *http.Request, screen loginScreen) error {
 	props := views.LoginProps{
-		Page: s.page(r), Action: "/login", Query: screen.query, To: screen.to, FormToken: s.formToken(w, r),
+		Page: s.page(r), Action: "/login", Query: screen.query, FormToken: s.formToken(w, r),
 		Username: screen.username, Error: screen.refusal, Notice: screen.notice,
+	}
+	if screen.to == toAccount {
+		props.To = toAccount
 	}
 	formTo := ""
 	if screen.request != nil {
@@ -78,10 +78,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if refused := p.refuseRepeated("query", "to", "form_token", "username", "password"); refused != nil {
 		return refused
 	}
-	screen := loginScreen{query: p.value("query"), username: p.value("username")}
-	if p.value("to") == toAccount {
-		screen.to = toAccount
-	}
+	screen := loginScreen{query: p.value("query"), to: p.value("to"), username: p.value("username")}
 	if screen.query != "" {
 		a, refusal, err := s.parseAuthRequest(r.Context(), screen.query)
 		if err != nil {
