@@ -11,7 +11,6 @@ import (
 	"golang.org/x/net/html"
 
 	"tollhouse/store"
-	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 )
 
@@ -407,75 +406,4 @@ func (h *house) wantAudited(t testing.TB, what store.Audited, reason string, wan
 	if n != want {
 		t.Errorf("%d audit lines %s %q, want %d", n, what, reason, want)
 	}
-}
-
-// TestAccountForgery: no form of the page works for anybody but the browser
-// that it was shown in.
-func TestAccountForgery(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
-	p := h.pair(t)
-	victim, elsewhere := h.signedIn(t, h.user), h.signedIn(t, h.user)
-	own := with(victim.passwordForm(t, storetest.Password, freshPassword), "client_id", h.client.ID)
-	ofElsewhere := elsewhere.accountForms(t)[accountPassword].Get("form_token")
-	ofNils := h.signedIn(t, h.User(t, "nils", h.account)).accountForms(t)[accountPassword].Get("form_token")
-	signOut := victim.accountForms(t)["/logout"].Get("form_token")
-	for _, path := range []string{accountRevoke, accountOthers, accountPassword} {
-		route := strings.ReplaceAll(strings.TrimPrefix(path, "/account/"), "-", "_")
-		for name, forge := range map[string]func() answer{
-			"oauth_row_83_without_a_token":                    func() answer { return victim.post(t, path, without(own, "form_token")) },
-			"oauth_row_83_with_the_token_of_another_sign_in":  func() answer { return victim.post(t, path, with(own, "form_token", ofElsewhere)) },
-			"oauth_row_83_with_the_token_of_another_user":     func() answer { return victim.post(t, path, with(own, "form_token", ofNils)) },
-			"oauth_row_83_with_the_token_that_signs_out":      func() answer { return victim.post(t, path, with(own, "form_token", signOut)) },
-			"oauth_row_83_with_a_token_bent_by_one_character": func() answer { return victim.post(t, path, with(own, "form_token", bend(own.Get("form_token")))) },
-			"oauth_row_84_attack_38_from_another_site": func() answer {
-				return victim.post(t, path, own, header("Sec-Fetch-Site", "cross-site"), header("Origin", "https://evil.example"))
-			},
-			"oauth_row_84_from_a_sibling_site": func() answer {
-				return victim.post(t, path, own, header("Sec-Fetch-Site", "same-site"), header("Origin", "https://evil.pay.example"))
-			},
-			"oauth_row_84_from_another_origin_without_sec_fetch": func() answer {
-				return victim.post(t, path, own, header("Sec-Fetch-Site", ""), header("Origin", "https://evil.example"))
-			},
-		} {
-			t.Run(route+"_"+name, func(t *testing.T) {
-				a := forge()
-				wantErrorPage(t, a, http.StatusForbidden)
-				if len(a.Cookies()) > 0 {
-					t.Errorf("cookies %v are set, want none", a.Cookies())
-				}
-			})
-		}
-		t.Run(route+"_by_GET_is_refused", func(t *testing.T) {
-			wantError(t, victim.get(t, path+"?"+own.Encode()), http.StatusMethodNotAllowed, "invalid_request")
-		})
-		t.Run(route+"_without_a_sign_in_leads_to_one", func(t *testing.T) {
-			if a := h.browser(t).post(t, path, own); a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != "/login?to=account" {
-				t.Errorf("%d to %q, want 303 to the sign-in", a.StatusCode, a.Header.Get("Location"))
-			}
-		})
-	}
-	victim.accountForms(t)
-	elsewhere.accountForms(t)
-	h.familyLives(t, p)
-	if _, err := h.AuthenticateUser(context.Background(), "mara", storetest.Password); err != nil {
-		t.Errorf("a forged form changed the password: %v", err)
-	}
-}
-
-// TestAccountAfterASignInEnds: a page that was left open does nothing under
-// another sign-in of the same browser.
-func TestAccountAfterASignInEnds(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
-	p := h.pair(t)
-	b := h.signedIn(t, h.user)
-	left := with(b.accountForms(t)[h.client.ID])
-	token, _, err := h.CreateSession(context.Background(), h.user, secret.Token{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.setCookie(sessionCookie, token.Reveal())
-	wantErrorPage(t, b.post(t, accountRevoke, left), http.StatusForbidden)
-	h.familyLives(t, p)
 }
