@@ -9,6 +9,34 @@ import (
 	"time"
 )
 
+func TestThrottlePending(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_773_070_200, 0)
+	throttle := newThrottle(func() time.Time { return now })
+	begin := func() (func(verdict), time.Duration) { return throttle.begin(attempt{name: "mara"}) }
+	end, _ := begin()
+	end(wrong)
+	t.Run("attack_71_what_is_being_judged_counts_once_one_has_failed", func(t *testing.T) {
+		var ends []func(verdict)
+		for i := range userFailuresFree - 1 {
+			end, wait := begin()
+			if wait > 0 {
+				t.Fatalf("attempt %d waits %s, want it admitted", i, wait)
+			}
+			ends = append(ends, end)
+		}
+		if _, wait := begin(); wait != userDelayFirst {
+			t.Errorf("one more waits %s, want %s", wait, userDelayFirst)
+		}
+		for _, end := range ends {
+			end(unjudged) // they found no turn to hash, and are nobody's failure
+		}
+		if _, wait := begin(); wait > 0 {
+			t.Errorf("the next waits %s, want it admitted", wait)
+		}
+	})
+}
+
 // TestThrottleMemory is not parallel: it measures the heap.
 func TestThrottleMemory(t *testing.T) {
 	const (
