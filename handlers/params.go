@@ -148,7 +148,8 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 
 func parseMultipart(body []byte, boundary string) (params, *problem) {
 	broken := invalidRequest("The multipart body is broken.")
-	if boundary == "" {
+	// The reader takes a body that was cut in a part's header for one that ends.
+	if boundary == "" || !bytes.Contains(body, []byte("--"+boundary+"--")) {
 		return params{}, broken
 	}
 	var p params

@@ -203,6 +203,12 @@ func TestTokenBodyEncodings(t *testing.T) {
 		{"attack_89_json_deep", "application/json", `{"a":` + strings.Repeat("[", 30_000), "strings"},
 		{"attack_89_json_deep_objects", "application/json", strings.Repeat(`{"a":`, 12_000), "strings"},
 	}
+	t.Run("oauth_row_25_multipart_cut_anywhere", func(t *testing.T) {
+		contentType, whole := multipartOf(t, form, "")
+		for n := range strings.LastIndex(whole, "--") + 2 {
+			wantTokenError(t, h.tokenBody(t, contentType, whole[:n]), http.StatusBadRequest, "invalid_request")
+		}
+	})
 	for _, c := range refused {
 		t.Run(c.name, func(t *testing.T) {
 			description := wantTokenError(t, h.tokenBody(t, c.contentType, c.body), http.StatusBadRequest, "invalid_request")
