@@ -18,7 +18,7 @@ func TestAuthorize(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	t.Run("oauth_row_58_shows_the_sign_in_and_stores_nothing", func(t *testing.T) {
-		before := h.CountAll(t)
+		before := h.kept(t)
 		b := h.browser(t)
 		query := strings.TrimPrefix(h.authURL("state", "a b&=#%é", "scope", "events:read"), authPath+"?")
 		page := b.get(t, authPath+"?"+query)
@@ -30,7 +30,7 @@ func TestAuthorize(t *testing.T) {
 			t.Errorf("the page says %q, want who asks and that it is a sign-in", text)
 		}
 		wantPageHeaders(t, page)
-		if n := h.CountAll(t); n != before {
+		if n := h.kept(t); n != before {
 			t.Errorf("%d records were written, want none", n-before)
 		}
 	})
@@ -55,7 +55,7 @@ func TestAuthorize(t *testing.T) {
 	t.Run("oauth_row_98_HEAD_is_GET_without_a_body", func(t *testing.T) {
 		server := httptest.NewServer(h.public)
 		defer server.Close()
-		before := h.CountAll(t)
+		before := h.kept(t)
 		for _, target := range []string{h.authURL(), h.authURL("client_id", "x"), h.authURL("response_type", "token")} {
 			got := map[string]answer{}
 			for _, method := range []string{"GET", "HEAD"} {
@@ -78,7 +78,7 @@ func TestAuthorize(t *testing.T) {
 			get.body = ""
 			wantSame(t, get, got["HEAD"])
 		}
-		if n := h.CountAll(t); n != before {
+		if n := h.kept(t); n != before {
 			t.Errorf("%d records were written, want none", n-before)
 		}
 	})

@@ -57,13 +57,13 @@ func TestConsent(t *testing.T) {
 	})
 	t.Run("oauth_row_87_GET_never_mints", func(t *testing.T) {
 		b := h.signedIn(t, h.user)
-		before := h.CountAll(t)
+		before := h.kept(t)
 		page := b.get(t, h.authURL())
 		ticket := formOn(t, page).fields.Get("ticket")
 		b.get(t, h.authURL(), header("Sec-Purpose", "prefetch"))
 		b.get(t, h.authURL()+"&decision=allow&ticket="+ticket)
 		wantError(t, b.get(t, "/consent?decision=allow&ticket="+ticket), http.StatusMethodNotAllowed, "invalid_request")
-		if n := h.CountAll(t) - before; n != 0 {
+		if n := h.kept(t) - before; n != 0 {
 			t.Errorf("GET wrote %d records, want none", n)
 		}
 	})
@@ -158,10 +158,10 @@ func TestConsentIsDecidedOnce(t *testing.T) {
 		t.Run("oauth_row_86_attack_39_44_"+order[0]+"_back_"+order[1], func(t *testing.T) {
 			page := b.get(t, h.authURL())
 			callback(t, b.submit(t, page, "decision", order[0]), http.StatusSeeOther)
-			before := h.CountAll(t)
+			before := h.kept(t)
 			a := b.submit(t, page, "decision", order[1])
 			wantPage400(t, a)
-			if n := h.CountAll(t) - before; n != 0 {
+			if n := h.kept(t) - before; n != 0 {
 				t.Errorf("the second answer wrote %d records, want none", n)
 			}
 		})

@@ -90,6 +90,7 @@ func (g grant) accessLives(t testing.TB, of store.Issued) bool {
 // unchanged fails the test when act leaves a trace in the store.
 func (g grant) unchanged(t testing.TB, act func()) {
 	t.Helper()
+	g.Rest() // the notes of what went before are written by then
 	before := contents(t, g.DB)
 	act()
 	if after := contents(t, g.DB); !maps.Equal(before, after) {
