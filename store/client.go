@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,12 +42,6 @@ type Client struct {
 	secrets []clientSecret
 }
 
-// clientSecret is one live secret. A client has two while the old one overlaps.
-type clientSecret struct {
-	hash      secret.Hash
-	createdAt time.Time
-}
-
 const (
 	clientRecord     = 1
 	clientSecretsMax = 2
@@ -72,16 +65,6 @@ func (c Client) GrantScope(asked Scope) (Scope, bool) {
 		return c.Scope, true
 	}
 	return asked, c.Scope.Covers(asked)
-}
-
-// ClientSpec is what an operator says of a client.
-type ClientSpec struct {
-	Name         string
-	RedirectURIs []string
-	Grants       []string // none: all that the client's kind may use
-	Scopes       []string // none: not narrowed
-	Public       bool
-	Introspect   bool
 }
 
 // CreateClient makes a client with a random id and, unless it is public, a
@@ -124,114 +107,6 @@ func (s *Store) createClient(ctx context.Context, c Client, spec ClientSpec, sec
 	return c, sec, nil
 }
 
-// apply checks a spec and takes it over.
-func (c *Client) apply(spec ClientSpec) error {
-	grants, grantsErr := checkGrants(spec.Grants, spec.Public)
-	scope, scopeErr := checkScopes(spec.Scopes)
-	if err := errors.Join(checkName("name", spec.Name, false), checkRedirectURIs(spec.RedirectURIs, grants), grantsErr, scopeErr, checkPublic(spec)); err != nil {
-		return err
-	}
-	c.Name, c.RedirectURIs, c.Grants, c.Scope = spec.Name, slices.Clone(spec.RedirectURIs), grants, scope
-	c.Public, c.Introspect = spec.Public, spec.Introspect
-	return nil
-}
-
-func checkPublic(spec ClientSpec) error {
-	if spec.Public && spec.Introspect {
-		return invalid("introspect", "make the client confidential", "a public client cannot prove who it is, so it may not introspect tokens")
-	}
-	return nil
-}
-
-func checkGrants(names []string, public bool) ([]Grant, error) {
-	allowed := allGrants
-	if public {
-		allowed = publicGrants
-	}
-	if len(names) == 0 {
-		return slices.Clone(allowed), nil
-	}
-	var grants []Grant
-	for _, g := range allowed { // kept in one order, each once
-		if slices.Contains(names, string(g)) {
-			grants = append(grants, g)
-		}
-	}
-	for _, name := range names {
-		if slices.Contains(allowed, Grant(name)) {
-			continue
-		}
-		var list []string
-		for _, g := range allowed {
-			list = append(list, string(g))
-		}
-		whose := "a client"
-		if public {
-			whose = "a public client"
-		}
-		return nil, invalid("grants", "use one or more of: "+strings.Join(list, ", "), "%q is not a grant that %s may use", shorten(name), whose)
-	}
-	return grants, nil
-}
-
-func checkScopes(names []string) (Scope, error) {
-	var scope Scope
-	for _, name := range names {
-		bit, ok := scopeNamed(name)
-		if !ok {
-			return 0, invalid("scopes", "use one or more of: "+strings.Join(scopeNames[:], ", "), "%q is not a scope", shorten(name))
-		}
-		scope |= bit
-	}
-	return scope, nil
-}
-
-func checkRedirectURIs(uris []string, grants []Grant) error {
-	if len(uris) == 0 && slices.Contains(grants, GrantAuthorizationCode) {
-		return invalid("redirect_uris", "give --redirect-uri, or --grant password --grant refresh_token for a client without a browser",
-			"a client with the authorization_code grant needs one redirect URI at least")
-	}
-	if len(uris) > redirectURICountMax {
-		return invalid("redirect_uris", "remove those not in use", "a client has at most %d redirect URIs", redirectURICountMax)
-	}
-	for _, uri := range uris {
-		if err := CheckRedirectURI(uri); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// AuthenticateClient returns the client when what it presented proves that it
-// is the one (RFC 6749 §2.3). A public client presents an id and no secret.
-// An unknown client, a wrong secret and a disabled client are one error, found
-// in the same time. Errors: ErrMismatch.
-func (s *Store) AuthenticateClient(ctx context.Context, id, presented string) (Client, error) {
-	c, err := s.FindClient(ctx, id)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return Client{}, err
-	}
-	known := err == nil
-	hash := secret.HashOf(presented)
-	proved := 0
-	for i := range clientSecretsMax { // always as many comparisons
-		var kept secret.Hash
-		if i < len(c.secrets) {
-			kept = c.secrets[i].hash
-		}
-		if hash.Equal(kept) {
-			proved++
-		}
-	}
-	if c.Public && presented == "" {
-		proved++
-	}
-	if !known || proved == 0 || !c.DisabledAt.IsZero() {
-		return Client{}, fmt.Errorf("authenticate client: %w", ErrMismatch)
-	}
-	return c, nil
-}
-
 // FindClient returns the client with that id. Errors: ErrNotFound.
 func (s *Store) FindClient(ctx context.Context, id string) (c Client, err error) {
 	if !isClientID(id) {
@@ -255,18 +130,6 @@ func (s *Store) ListClients(ctx context.Context, after string, limit int) ([]Cli
 	})
 }
 
-// ClientChange changes what is not nil. Redirect URIs are replaced, or else
-// removed from and added to.
-type ClientChange struct {
-	Name               *string
-	RedirectURIs       *[]string
-	AddRedirectURIs    []string
-	RemoveRedirectURIs []string
-	Grants             *[]string
-	Scopes             *[]string
-	Introspect         *bool
-}
-
 // UpdateClient changes a client. Errors: *InvalidError, ErrNotFound.
 func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange) (Client, error) {
 	return s.changeClient(ctx, id, func(c *Client) error {
@@ -282,67 +145,6 @@ func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange
 		set(&spec.Introspect, change.Introspect)
 		return c.apply(spec)
 	})
-}
-
-// redirectURIs returns the list that the change leaves behind.
-func (c ClientChange) redirectURIs(now []string) ([]string, error) {
-	if c.RedirectURIs != nil {
-		if len(c.AddRedirectURIs)+len(c.RemoveRedirectURIs) > 0 {
-			return nil, invalid("redirect_uris", "replace the list, or add to it and remove from it", "redirect_uris replaces the whole list, so nothing can be added to it or removed from it at the same time")
-		}
-		return *c.RedirectURIs, nil
-	}
-	next := slices.Clone(now)
-	for _, uri := range c.RemoveRedirectURIs {
-		i := slices.Index(next, uri)
-		if i < 0 {
-			return nil, invalid("remove_redirect_uris", "tollhouse client show ID lists them", "the client has no such redirect URI to remove; they are compared byte by byte")
-		}
-		next = slices.Delete(next, i, i+1)
-	}
-	for _, uri := range c.AddRedirectURIs {
-		if !slices.Contains(next, uri) {
-			next = append(next, uri)
-		}
-	}
-	return next, nil
-}
-
-func set[T any](to *T, from *T) {
-	if from != nil {
-		*to = *from
-	}
-}
-
-func (c Client) spec() ClientSpec {
-	var grants []string
-	for _, g := range c.Grants {
-		grants = append(grants, string(g))
-	}
-	return ClientSpec{Name: c.Name, RedirectURIs: c.RedirectURIs, Grants: grants, Scopes: c.Scope.Names(), Public: c.Public, Introspect: c.Introspect}
-}
-
-// RotateClientSecret gives a client a new secret, returned here and never
-// again. The one before stays live, so that deployments can be moved one by
-// one; the one before that dies. With revoke the old one dies at once, and so
-// does every code and token of the client. Errors: ErrNotFound, *InvalidError
-// for a public client.
-func (s *Store) RotateClientSecret(ctx context.Context, id string, revoke bool) (Client, secret.Token, error) {
-	sec := secret.New(secret.ClientSecret)
-	c, err := s.changeClient(ctx, id, func(c *Client) error {
-		if c.Public {
-			return invalid("client_id", "a public client proves itself by PKCE alone", "the client is public and has no secret")
-		}
-		kept := c.secrets
-		if revoke {
-			kept = nil
-			c.Generation++
-		}
-		c.secrets = append([]clientSecret{{hash: sec.Hash(), createdAt: s.Now()}}, kept...)
-		c.secrets = c.secrets[:min(len(c.secrets), clientSecretsMax)]
-		return nil
-	})
-	return c, sec, err
 }
 
 // DisableClient refuses a client and ends its codes and tokens. To do it twice

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"go/parser"
@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,20 +97,25 @@ func under(name string, roots []string) bool {
 func sourceFiles(t *testing.T) []sourceFile {
 	t.Helper()
 	var files []sourceFile
-	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+	module := os.DirFS("..")
+	err := fs.WalkDir(module, ".", func(file string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && file != "." && !isPackageDir(file, entry.Name()):
-			return filepath.SkipDir
+		case entry.IsDir() && file != "." && !isPackageDir(module, file):
+			return fs.SkipDir
 		case entry.IsDir() || path.Ext(file) != ".go":
 			return nil
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		code, err := fs.ReadFile(module, file)
 		if err != nil {
 			return err
 		}
-		source := sourceFile{path: file, pkg: filepath.ToSlash(filepath.Dir(file)), test: strings.HasSuffix(file, "_test.go")}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, code, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		source := sourceFile{path: file, pkg: path.Dir(file), test: strings.HasSuffix(file, "_test.go")}
 		if source.pkg == "." {
 			source.pkg = "main"
 		}
@@ -132,10 +136,10 @@ func sourceFiles(t *testing.T) []sourceFile {
 }
 
 // isPackageDir leaves out hidden directories, test data, and other modules.
-func isPackageDir(dir, name string) bool {
-	if name == "testdata" || strings.HasPrefix(name, ".") {
+func isPackageDir(module fs.FS, dir string) bool {
+	if name := path.Base(dir); name == "testdata" || strings.HasPrefix(name, ".") {
 		return false
 	}
-	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	_, err := fs.Stat(module, path.Join(dir, "go.mod"))
 	return err != nil
 }

@@ -1,0 +1,145 @@
+package store
+
+import (
+	"errors"
+	"slices"
+	"strings"
+)
+
+// ClientSpec is what an operator says of a client.
+type ClientSpec struct {
+	Name         string
+	RedirectURIs []string
+	Grants       []string // none: all that the client's kind may use
+	Scopes       []string // none: not narrowed
+	Public       bool
+	Introspect   bool
+}
+
+// ClientChange changes what is not nil. Redirect URIs are replaced, or else
+// removed from and added to.
+type ClientChange struct {
+	Name               *string
+	RedirectURIs       *[]string
+	AddRedirectURIs    []string
+	RemoveRedirectURIs []string
+	Grants             *[]string
+	Scopes             *[]string
+	Introspect         *bool
+}
+
+// apply checks a spec and takes it over.
+func (c *Client) apply(spec ClientSpec) error {
+	grants, grantsErr := checkGrants(spec.Grants, spec.Public)
+	scope, scopeErr := checkScopes(spec.Scopes)
+	if err := errors.Join(checkName("name", spec.Name, false), checkRedirectURIs(spec.RedirectURIs, grants), grantsErr, scopeErr, checkPublic(spec)); err != nil {
+		return err
+	}
+	c.Name, c.RedirectURIs, c.Grants, c.Scope = spec.Name, slices.Clone(spec.RedirectURIs), grants, scope
+	c.Public, c.Introspect = spec.Public, spec.Introspect
+	return nil
+}
+
+func checkPublic(spec ClientSpec) error {
+	if spec.Public && spec.Introspect {
+		return invalid("introspect", "make the client confidential", "a public client cannot prove who it is, so it may not introspect tokens")
+	}
+	return nil
+}
+
+func checkGrants(names []string, public bool) ([]Grant, error) {
+	allowed := allGrants
+	if public {
+		allowed = publicGrants
+	}
+	if len(names) == 0 {
+		return slices.Clone(allowed), nil
+	}
+	var grants []Grant
+	for _, g := range allowed { // kept in one order, each once
+		if slices.Contains(names, string(g)) {
+			grants = append(grants, g)
+		}
+	}
+	for _, name := range names {
+		if slices.Contains(allowed, Grant(name)) {
+			continue
+		}
+		var list []string
+		for _, g := range allowed {
+			list = append(list, string(g))
+		}
+		whose := "a client"
+		if public {
+			whose = "a public client"
+		}
+		return nil, invalid("grants", "use one or more of: "+strings.Join(list, ", "), "%q is not a grant that %s may use", shorten(name), whose)
+	}
+	return grants, nil
+}
+
+func checkScopes(names []string) (Scope, error) {
+	var scope Scope
+	for _, name := range names {
+		bit, ok := scopeNamed(name)
+		if !ok {
+			return 0, invalid("scopes", "use one or more of: "+strings.Join(scopeNames[:], ", "), "%q is not a scope", shorten(name))
+		}
+		scope |= bit
+	}
+	return scope, nil
+}
+
+func checkRedirectURIs(uris []string, grants []Grant) error {
+	if len(uris) == 0 && slices.Contains(grants, GrantAuthorizationCode) {
+		return invalid("redirect_uris", "give --redirect-uri, or --grant password --grant refresh_token for a client without a browser",
+			"a client with the authorization_code grant needs one redirect URI at least")
+	}
+	if len(uris) > redirectURICountMax {
+		return invalid("redirect_uris", "remove those not in use", "a client has at most %d redirect URIs", redirectURICountMax)
+	}
+	for _, uri := range uris {
+		if err := CheckRedirectURI(uri); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// redirectURIs returns the list that the change leaves behind.
+func (c ClientChange) redirectURIs(now []string) ([]string, error) {
+	if c.RedirectURIs != nil {
+		if len(c.AddRedirectURIs)+len(c.RemoveRedirectURIs) > 0 {
+			return nil, invalid("redirect_uris", "replace the list, or add to it and remove from it", "redirect_uris replaces the whole list, so nothing can be added to it or removed from it at the same time")
+		}
+		return *c.RedirectURIs, nil
+	}
+	next := slices.Clone(now)
+	for _, uri := range c.RemoveRedirectURIs {
+		i := slices.Index(next, uri)
+		if i < 0 {
+			return nil, invalid("remove_redirect_uris", "tollhouse client show ID lists them", "the client has no such redirect URI to remove; they are compared byte by byte")
+		}
+		next = slices.Delete(next, i, i+1)
+	}
+	for _, uri := range c.AddRedirectURIs {
+		if !slices.Contains(next, uri) {
+			next = append(next, uri)
+		}
+	}
+	return next, nil
+}
+
+func set[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+func (c Client) spec() ClientSpec {
+	var grants []string
+	for _, g := range c.Grants {
+		grants = append(grants, string(g))
+	}
+	return ClientSpec{Name: c.Name, RedirectURIs: c.RedirectURIs, Grants: grants, Scopes: c.Scope.Names(), Public: c.Public, Introspect: c.Introspect}
+}
