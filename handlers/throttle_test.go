@@ -346,6 +346,12 @@ func TestThrottleInParallel(t *testing.T) {
 		}
 	})
 	t.Run("attack_71_and_only_once", func(t *testing.T) {
+		// On a busy machine the burst may have been given up before ten were judged.
+		for range 20 {
+			if h.grant(t, "mara", "not the password").StatusCode == http.StatusTooManyRequests {
+				break
+			}
+		}
 		judged := 0
 		for _, a := range h.together(t, 100, func() answer { return h.grant(t, "mara", "not the password") }) {
 			if a.StatusCode == http.StatusBadRequest {
