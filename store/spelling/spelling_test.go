@@ -36,7 +36,7 @@ func FuzzDistance(f *testing.F) {
 	f.Add("ab", "ba")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		if len(a) > wordSizeMax || len(b) > wordSizeMax {
-			t.Skip()
+			return // such words are never compared
 		}
 		d := distance(a, b)
 		if d != distance(b, a) {
