@@ -3,11 +3,9 @@ package handlers
 import (
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"tollhouse/store"
 )
@@ -50,9 +48,6 @@ type eventQuery struct {
 	pairs      []queryPair
 	cursorSent bool
 }
-
-// createdAt operators, in the order in which their faults are told.
-var createdAtOperators = []string{"createdAt", "createdAt[between]", "createdAt[gt]", "createdAt[gte]", "createdAt[lt]", "createdAt[lte]"}
 
 // parseEventQuery reads the parameters of a list of events.
 func parseEventQuery(pairs []queryPair) (eventQuery, *problem) {
@@ -140,150 +135,6 @@ func checkType(param, value, typ string) *problem {
 		return invalidParameter(param, "is case-sensitive; did you mean %s?", strings.ToLower(typ))
 	}
 	return invalidParameter(param, "must be a type of the form <resource_kind>.<action>, such as customer.updated.")
-}
-
-// window is the range of createdAt that is left by the operators so far, and
-// the strictest operands, which a contradiction is told by.
-type window struct {
-	from, to     int64
-	lower, upper operand
-}
-
-type operand struct {
-	param string
-	at    int64
-}
-
-func (w *window) atLeast(o operand, from int64) {
-	w.from = max(w.from, from)
-	if w.lower.param == "" || o.at > w.lower.at {
-		w.lower = o
-	}
-}
-
-func (w *window) atMost(o operand, to int64) {
-	w.to = min(w.to, to)
-	if w.upper.param == "" || o.at < w.upper.at {
-		w.upper = o
-	}
-}
-
-// parseCreatedAt joins all operators by "and". Operands that contradict each
-// other are refused; equal ones that leave nothing are not, since a poller that
-// asks from one time to the next makes them.
-func (q *eventQuery) parseCreatedAt(single map[string]string) *problem {
-	w := window{to: store.CreatedAtMax}
-	for _, param := range createdAtOperators {
-		text, given := single[param]
-		if !given {
-			continue
-		}
-		from, to, refused := parseRange(param, text)
-		if refused != nil {
-			return refused
-		}
-		switch low, high := (operand{param, from}), (operand{param, to}); param {
-		case "createdAt[gt]":
-			w.atLeast(low, from+1)
-		case "createdAt[gte]":
-			w.atLeast(low, from)
-		case "createdAt[lt]":
-			w.atMost(high, to-1)
-		case "createdAt[lte]":
-			w.atMost(high, to)
-		case "createdAt[between]":
-			w.atLeast(low, from)
-			w.atMost(high, to)
-		default:
-			if other := otherOperator(single); other != "" {
-				return newProblem(http.StatusBadRequest, "conflicting_parameters",
-					"createdAt and %s are both given; an exact time needs no other bound.", other).on("createdAt")
-			}
-			w.from, w.to = from, to
-		}
-	}
-	if w.lower.param != "" && w.upper.param != "" && w.lower.at > w.upper.at {
-		return newProblem(http.StatusBadRequest, "invalid_range", "%s starts after %s ends: %d is greater than %d.",
-			w.lower.param, w.upper.param, w.lower.at, w.upper.at).on(w.lower.param)
-	}
-	q.From, q.To = w.from, w.to
-	return nil
-}
-
-func otherOperator(single map[string]string) string {
-	for _, param := range createdAtOperators[1:] {
-		if _, given := single[param]; given {
-			return param
-		}
-	}
-	return ""
-}
-
-// parseRange reads the operand of an operator; both ends are the same but for
-// between.
-func parseRange(param, text string) (from, to int64, refused *problem) {
-	if param != "createdAt[between]" {
-		if a, b, ok := strings.Cut(text, ".."); ok && isDigits(a) && isDigits(b) {
-			return 0, 0, invalidParameter(param, "takes one time; for two, use createdAt[between].")
-		}
-		at, refused := parseTimestamp(param, text)
-		return at, at, refused
-	}
-	a, b, ok := strings.Cut(text, "..")
-	switch {
-	case !ok:
-		return 0, 0, invalidParameter(param, "must be two times joined by two dots, as in 1773066600..1773153000.")
-	case a == "" || b == "":
-		return 0, 0, invalidParameter(param, "needs both times; for a range with one end, use createdAt[gte] or createdAt[lte].")
-	case strings.Contains(b, ".."), strings.HasPrefix(b, "."):
-		return 0, 0, invalidParameter(param, "must be two times joined by exactly two dots; for one end, use createdAt[gte] or createdAt[lte].")
-	}
-	if from, refused = parseTimestamp(param, a); refused != nil {
-		return 0, 0, refused
-	}
-	if to, refused = parseTimestamp(param, b); refused != nil {
-		return 0, 0, refused
-	}
-	if from > to {
-		return 0, 0, newProblem(http.StatusBadRequest, "invalid_range", "%s starts after it ends: %d is greater than %d.", param, from, to).on(param)
-	}
-	return from, to, nil
-}
-
-var (
-	timestampForm    = regexp.MustCompile(`^[0-9]{1,11}$`)
-	millisecondsForm = regexp.MustCompile(`^[0-9]{12,14}$`)
-	floatForm        = regexp.MustCompile(`^[0-9]{1,11}\.[0-9]+$`)
-)
-
-func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
-
-func parseTimestamp(param, text string) (int64, *problem) {
-	if timestampForm.MatchString(text) {
-		at, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			panic("handlers: timestamp of eleven digits does not parse: " + err.Error())
-		}
-		return at, nil
-	}
-	switch {
-	case millisecondsForm.MatchString(text):
-		millis, _ := strconv.ParseInt(text, 10, 64) // 14 digits fit
-		return 0, invalidParameter(param, "looks like milliseconds; in seconds it is %d.", millis/1000)
-	case text == "":
-		return 0, invalidParameter(param, "is empty; leave it out, or give seconds since 1970.")
-	case text == "[object Object]":
-		return 0, invalidParameter(param, "holds the text of an object; send each bound by itself, as in createdAt[gte]=1773066600.")
-	case floatForm.MatchString(text):
-		whole, _, _ := strings.Cut(text, ".")
-		return 0, invalidParameter(param, "has a fraction; in whole seconds it is %s.", whole)
-	}
-	for _, form := range []string{time.RFC3339, time.DateOnly} {
-		if at, err := time.Parse(form, text); err == nil && at.Unix() >= 0 {
-			return 0, invalidParameter(param, "must be in seconds since 1970; this time is %d.", at.Unix())
-		}
-	}
-	return 0, invalidParameter(param, "must be a whole number of seconds since 1970, of 1 to 11 digits.")
 }
 
 func (q *eventQuery) parsePage(single map[string]string) *problem {
