@@ -140,41 +140,6 @@ func decodeEventHead(v []byte) (eventHead, error) {
 	return h, d.done()
 }
 
-// knownType is what an account's log says of one type of event.
-type knownType struct {
-	count uint64
-	last  Position
-}
-
-// readKnownType returns the zero knownType for a type that no event has.
-func readKnownType(r kv.Reader, owner, typ string) (knownType, error) {
-	v, err := r.Get(knownTypesKey(owner).str(typ))
-	if isAbsent(err) {
-		return knownType{}, nil
-	}
-	if err != nil {
-		return knownType{}, err
-	}
-	return decodeKnownType(v)
-}
-
-func writeKnownType(tx kv.Txn, owner, typ string, k knownType) error {
-	return tx.Set(knownTypesKey(owner).str(typ), encodeKnownType(k), time.Time{})
-}
-
-func encodeKnownType(k knownType) []byte {
-	e := newEncoder(knownTypeRecord)
-	e.uint(k.count)
-	e.position(k.last)
-	return e.b
-}
-
-func decodeKnownType(v []byte) (knownType, error) {
-	d := newDecoder("known type", knownTypeRecord, v)
-	k := knownType{count: d.uint(), last: d.position()}
-	return k, d.done()
-}
-
 // foreignRecord is the value under an imported id: the event's position.
 const foreignRecord = 1
 
