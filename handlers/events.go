@@ -85,7 +85,7 @@ func eventListProblem(err error) error {
 	if cursor.Oldest.IsZero() {
 		return invalidCursor(cursor.Param, "is the id of no event").because(err)
 	}
-	p := newProblem(http.StatusGone, "cursor_expired", "The events behind %s have been removed; oldestAvailable is the oldest one left.", cursor.Param).on(cursor.Param).because(err)
+	p := newProblem(http.StatusGone, "cursor_expired", "Events behind %s are older than they are kept and have been removed; oldestAvailable is the oldest one left.", cursor.Param).on(cursor.Param).because(err)
 	p.extra = map[string]any{"oldestAvailable": cursor.Oldest.String()}
 	return p
 }
@@ -99,7 +99,7 @@ func (s *Server) findEvent(w http.ResponseWriter, r *http.Request) error {
 }
 
 // writeEvent answers with one event of an account. Unknown, malformed and
-// another's: the answer is the same.
+// another's: the answer is the same, and so it is for every id past retention.
 func (s *Server) writeEvent(w http.ResponseWriter, r *http.Request, owner string) error {
 	if !acceptsJSON(r) {
 		return notAcceptable()
@@ -111,6 +111,9 @@ func (s *Server) writeEvent(w http.ResponseWriter, r *http.Request, owner string
 	buffer.b, err = s.store.FindEvent(r.Context(), owner, id, buffer.b)
 	if errors.Is(err, store.ErrNotFound) {
 		return newProblem(http.StatusNotFound, "not_found", "There is no such event.").because(err)
+	}
+	if errors.Is(err, store.ErrExpired) {
+		return newProblem(http.StatusGone, "event_expired", "The id is older than events are kept here.").because(err)
 	}
 	if err != nil {
 		return err

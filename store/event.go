@@ -200,16 +200,27 @@ func underEventData(err error, member string) error {
 }
 
 // FindEvent appends the event with that id to dst, as on the wire, if it is the
-// owner's. Errors: ErrNotFound for every id that is not, whatever the reason.
+// owner's. Errors: ErrExpired for every native id that says it is older than
+// events are kept, whosever it is and whether it ever was one; ErrNotFound for
+// every other id that is not the owner's, whatever the reason.
 func (s *Store) FindEvent(ctx context.Context, owner, id string, dst []byte) ([]byte, error) {
 	if !IsID(id) {
 		return dst, fmt.Errorf("find event: %w", ErrNotFound)
 	}
 	p, native := ParsePosition(id)
+	horizon := s.horizon()
+	if native && p.Compare(horizon) < 0 {
+		return dst, fmt.Errorf("find event: %w", ErrExpired)
+	}
 	err := s.db.View(ctx, func(r kv.Reader) (err error) {
 		if !native {
 			if p, err = readForeign(r, owner, id); err != nil {
 				return err
+			}
+			// A foreign id does not tell its age. What it once named is not found
+			// from the horizon on, whether it has been removed already or not.
+			if p.Compare(horizon) < 0 {
+				return ErrNotFound
 			}
 		}
 		v, err := r.Get(eventsKey(owner).position(p))

@@ -99,15 +99,53 @@ func wireOf(v []byte) ([]byte, error) {
 	return v[1:], nil
 }
 
+// textsBeforeType counts the texts of an event on the wire that stand before
+// the value of type: the names and values of id, owner, resource, source and
+// location, and type's own name.
+const textsBeforeType = 11
+
+// typeOf returns the type in an event's stored value.
+func typeOf(v []byte) ([]byte, error) {
+	rest, err := wireOf(v)
+	if err != nil {
+		return nil, err
+	}
+	for range textsBeforeType {
+		if _, rest, err = cutText(rest); err != nil {
+			return nil, err
+		}
+	}
+	typ, _, err := cutText(rest)
+	return typ, err
+}
+
+// cutText returns what stands in the next quotation marks, still escaped, and
+// what follows them.
+func cutText(wire []byte) (text, rest []byte, err error) {
+	opening := bytes.IndexByte(wire, '"') + 1
+	for i := opening; i > 0; i++ {
+		i += bytes.IndexByte(wire[i:], '"')
+		if i < opening {
+			break
+		}
+		escapes := len(wire[opening:i]) - len(bytes.TrimRight(wire[opening:i], `\`))
+		if escapes%2 == 0 {
+			return wire[opening:i], wire[i+1:], nil
+		}
+	}
+	return nil, nil, fmt.Errorf("%w: event record: a text has no end", kv.ErrCorrupt)
+}
+
 // eventHead is what an account's log says of itself. The zero head is that of
 // an empty log.
 type eventHead struct {
 	last Position // of the newest event
-	// oldest is the least position that retention has kept; zero while it has
-	// removed nothing.
-	oldest Position
-	// generation counts the writes below the head, which a reader cannot tell
-	// from last.
+	// removed is the greatest position that retention has removed an event
+	// from; zero while it has removed none. Whoever has read that far has missed
+	// nothing.
+	removed Position
+	// generation counts the changes below the head, which a reader cannot tell
+	// from last: history that is imported, and what retention or a purge removes.
 	generation uint64
 }
 
@@ -129,14 +167,14 @@ func writeEventHead(tx kv.Txn, owner string, h eventHead) error {
 func encodeEventHead(h eventHead) []byte {
 	e := newEncoder(eventHeadRecord)
 	e.position(h.last)
-	e.position(h.oldest)
+	e.position(h.removed)
 	e.uint(h.generation)
 	return e.b
 }
 
 func decodeEventHead(v []byte) (eventHead, error) {
 	d := newDecoder("event head", eventHeadRecord, v)
-	h := eventHead{last: d.position(), oldest: d.position(), generation: d.uint()}
+	h := eventHead{last: d.position(), removed: d.position(), generation: d.uint()}
 	return h, d.done()
 }
 

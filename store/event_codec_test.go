@@ -35,7 +35,7 @@ func eventRecords(t testing.TB) map[string]struct {
 			wire, err := wireOf(b)
 			return append([]byte{eventRecord}, wire...), err
 		}},
-		"event head": {encodeEventHead(eventHead{last: p, oldest: p, generation: 300}), func(b []byte) ([]byte, error) {
+		"event head": {encodeEventHead(eventHead{last: p, removed: p, generation: 300}), func(b []byte) ([]byte, error) {
 			h, err := decodeEventHead(b)
 			return encodeEventHead(h), err
 		}},
@@ -248,14 +248,15 @@ func TestPlaces(t *testing.T) {
 	})
 }
 
-// A cursor that retention has passed is told, with the oldest place left.
+// A cursor behind which retention has removed something is told, with the oldest
+// place left.
 func TestListEventsExpiredCursor(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
 	ctx := context.Background()
-	oldest := newPosition(5000, 0, [8]byte{})
+	removed, last := newPosition(5000, 0, [8]byte{}), newPosition(9000, 0, [8]byte{})
 	err := s.db.Update(ctx, func(tx kv.Txn) error {
-		return writeEventHead(tx, "a", eventHead{last: newPosition(9000, 0, [8]byte{}), oldest: oldest})
+		return writeEventHead(tx, "a", eventHead{last: last, removed: removed})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -263,16 +264,16 @@ func TestListEventsExpiredCursor(t *testing.T) {
 	cursor := func(p Position) Cursor { return Cursor{position: &p} }
 	f := EventFilter{To: CreatedAtMax, Limit: 1, Ascending: true, After: cursor(newPosition(4999, 0, [8]byte{}))}
 	var expired *CursorError
-	if _, err := s.ListEvents(ctx, "a", f, nil); !errors.As(err, &expired) || expired.Oldest != oldest {
-		t.Errorf("events_2.1_cursor_expired: ListEvents = %v, want a CursorError with %v", err, oldest)
+	if _, err := s.ListEvents(ctx, "a", f, nil); !errors.As(err, &expired) || expired.Oldest != last {
+		t.Errorf("events_2.1_cursor_expired: ListEvents = %v, want a CursorError with the head, since no event is left", err)
 	}
 	f.Ascending = false
 	if _, err := s.ListEvents(ctx, "a", f, nil); err != nil {
 		t.Errorf("descending = %v, want no error: the walk ends there anyway", err)
 	}
-	f.Ascending, f.After = true, cursor(oldest)
+	f.Ascending, f.After = true, cursor(removed)
 	if _, err := s.ListEvents(ctx, "a", f, nil); err != nil {
-		t.Errorf("at the oldest = %v, want no error", err)
+		t.Errorf("at the last one removed = %v, want no error: nothing behind it is missing", err)
 	}
 }
 

@@ -36,33 +36,61 @@ func (c Cursor) IsZero() bool { return c == Cursor{} }
 
 // EventFilter says which events of an account are wanted, and which page.
 type EventFilter struct {
-	Types         []string // of any of these types; none is of all
+	// Types are the types wanted; customer.*, *.created and * stand for all that
+	// match. None is all.
+	Types         []string
+	Resources     []string // of any of these resources; none is of all
 	From, To      int64    // the least and the greatest createdAt, in seconds
 	After, Before Cursor   // at most one of them
 	Ascending     bool     // oldest first; else newest first
 	Limit         int      // at most so many; 1 at least
+	// Row appends a row to a page; nil appends the event as on the wire, with
+	// commas between rows.
+	Row func(dst []byte, p Position, wire []byte) []byte
 }
 
 // EventPage is one page of a list of events.
 type EventPage struct {
-	Data     []byte   // the events as on the wire, with commas between, appended to what ListEvents was given
-	Count    int      // of the events in Data
+	Data     []byte   // the rows, appended to what ListEvents was given
+	Count    int      // of the rows in Data
 	More     bool     // whether there are more in the direction of the page
 	Next     Position // to go on after this page
 	Previous Position // to go back before it
+	Version  LogVersion
 	Unseen   []UnseenType
 }
 
-// UnseenType is a type that was asked for and that no event of the account has.
+// LogVersion changes whenever a page of the account's events may: with a new
+// event, with a purge, and with any write below the newest event.
+type LogVersion struct {
+	Head       Position // of the newest event
+	Generation uint64
+}
+
+// EventsVersion returns the version of an account's log.
+func (s *Store) EventsVersion(ctx context.Context, owner string) (LogVersion, error) {
+	var h eventHead
+	err := s.db.View(ctx, func(r kv.Reader) (err error) {
+		h, err = readEventHead(r, owner)
+		return err
+	})
+	if err != nil {
+		return LogVersion{}, fmt.Errorf("version of events: %w", err)
+	}
+	return LogVersion{h.last, h.generation}, nil
+}
+
+// UnseenType is a type, or a pattern of types, that was asked for and that no
+// event of the account has.
 type UnseenType struct {
 	Type    string
-	Nearest string // a type that some event has and that may be meant, or ""
+	Nearest string // one that some event has and that may be meant, or ""
 }
 
 // CursorError says that a cursor cannot be used.
 type CursorError struct {
 	Param  string   // after or before
-	Oldest Position // when not zero: what lay at the cursor was removed, and this is the oldest left
+	Oldest Position // when not zero: retention removed events behind the cursor, and this is the oldest left
 }
 
 func (e *CursorError) Error() string {
@@ -107,6 +135,7 @@ type eventList struct {
 	reverse bool      // whether rows are read from hi down
 	flip    bool      // whether rows are read against the order that was asked for
 	unseen  []string  // types asked for that no event has
+	err     error     // the fault that ended the rows early
 }
 
 // find turns the filter into bounds of keys and a direction.
@@ -157,8 +186,8 @@ func (l *eventList) resolve() error {
 		}
 		l.cursor = &p
 	}
-	if param == "after" && l.filter.Ascending && l.cursor.Compare(l.head.oldest) < 0 {
-		return &CursorError{Param: param, Oldest: l.head.oldest}
+	if param == "after" && l.filter.Ascending && l.cursor.Compare(l.head.removed) < 0 {
+		return &CursorError{Param: param, Oldest: oldestEvent(l.r, l.owner, l.head)}
 	}
 	return nil
 }
@@ -172,7 +201,7 @@ func maxBytes(a, b []byte) []byte {
 
 // read makes the page.
 func (l *eventList) read(dst []byte) (EventPage, error) {
-	page := EventPage{Data: dst}
+	page := EventPage{Data: dst, Version: LogVersion{l.head.last, l.head.generation}}
 	rows, err := l.rows()
 	if err != nil {
 		return page, err
@@ -189,40 +218,56 @@ func (l *eventList) read(dst []byte) (EventPage, error) {
 		if err != nil {
 			return page, err
 		}
-		if page.Count > 0 {
-			if len(page.Data)-start+len(wire) > pageSizeMax {
-				page.More = true
-				break
-			}
-			page.Data = append(page.Data, ',')
-		} else {
+		if page.Count == 0 {
 			first = p
+		} else if len(page.Data)-start+len(wire) > pageSizeMax {
+			page.More = true
+			break
 		}
-		last = p
-		page.Data = append(page.Data, wire...)
+		page.Data = l.appendRow(page.Data, page.Count, p, wire)
 		page.Count++
+		last = p
 		if l.flip {
-			ends = append(ends, len(page.Data))
+			ends = append(ends, len(page.Data)-start)
 		}
 	}
-	if page.Count == 0 {
-		page.Next = l.placeOfEmpty()
-		page.Previous = page.Next
-		if len(l.filter.Types) == 1 { // merged has looked already
-			if _, err := l.known(l.filter.Types[0]); err != nil {
-				return page, err
-			}
-		}
-		page.Unseen = l.notices()
-		return page, nil
+	if l.err != nil {
+		return page, l.err
 	}
-	if l.flip {
-		flipRows(page.Data[start:], start, ends)
+	switch {
+	case page.Count == 0:
+		last = l.placeOfEmpty()
+		first = last
+		if err := l.lookAgain(); err != nil {
+			return page, err
+		}
+	case l.flip:
+		l.flipRows(page.Data[start:], ends)
 		first, last = last, first
 	}
 	page.Next, page.Previous = last, first
 	page.Unseen = l.notices()
 	return page, nil
+}
+
+func (l *eventList) appendRow(dst []byte, row int, p Position, wire []byte) []byte {
+	if l.filter.Row != nil {
+		return l.filter.Row(dst, p, wire)
+	}
+	if row > 0 {
+		dst = append(dst, ',')
+	}
+	return append(dst, wire...)
+}
+
+// lookAgain is for an empty page of one type, which was read without a look at
+// the types there are.
+func (l *eventList) lookAgain() error {
+	if len(l.filter.Types) != 1 || len(l.unseen) > 0 || IsTypePattern(l.filter.Types[0]) {
+		return nil
+	}
+	_, err := l.fewTypes(l.filter.Types)
+	return err
 }
 
 // placeOfEmpty is where to go on after a page without rows: where everything
@@ -237,18 +282,21 @@ func (l *eventList) placeOfEmpty() Position {
 	return *l.cursor
 }
 
-// flipRows puts rows, which are separated by commas and end at ends (counted
-// from start before the first), into the opposite order.
-func flipRows(rows []byte, start int, ends []int) {
+// flipRows puts the rows of a page, which end at ends, into the opposite order.
+func (l *eventList) flipRows(rows []byte, ends []int) {
+	comma := 0 // its length, where there is one between rows
+	if l.filter.Row == nil {
+		comma = 1
+	}
 	flipped := make([]byte, 0, len(rows))
 	for i := len(ends) - 1; i >= 0; i-- {
 		from := 0
 		if i > 0 {
-			from = ends[i-1] - start + 1
+			from = ends[i-1] + comma
 		}
-		flipped = append(flipped, rows[from:ends[i]-start]...)
+		flipped = append(flipped, rows[from:ends[i]]...)
 		if i > 0 {
-			flipped = append(flipped, ',')
+			flipped = append(flipped, ","[:comma]...)
 		}
 	}
 	copy(rows, flipped)

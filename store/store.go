@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"tollhouse/store/kv"
@@ -86,6 +87,7 @@ type Store struct {
 	marks      marks
 	audits     auditQueue
 	origins    origins
+	retained   atomic.Int64 // how long events are kept, in nanoseconds; 0 for ever
 }
 
 // schemaVersion is the layout of keys and records that this code reads and
@@ -130,6 +132,9 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	}
 	if found > schemaVersion {
 		return nil, &SchemaError{Found: found, Known: schemaVersion}
+	}
+	if err := s.recallRetention(ctx); err != nil {
+		return nil, fmt.Errorf("open the store: %w", err)
 	}
 	return s, nil
 }
