@@ -1,0 +1,64 @@
+package handlers_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestEnumeration asks over a connection for what is not there, and for what is
+// there and not the caller's. Whichever it was, the same bytes come back, but
+// for the id of the request and what the caller typed.
+func TestEnumeration(t *testing.T) {
+	t.Parallel()
+	n := populate(t, newHouse(t))
+	address := n.listen(t)
+	for _, like := range n.lookalikes() {
+		t.Run(like.name, func(t *testing.T) {
+			var unknown string
+			for i, ask := range like.asks {
+				if like.guesses {
+					n.Clock.Advance(throttleForgets)
+				}
+				a := overTheWire(t, http.DefaultClient, dialled(ask.send(t), address))
+				if a.StatusCode != like.status {
+					t.Errorf("about %s: status = %d %.200s, want %d", ask.about, a.StatusCode, a.body, like.status)
+				}
+				switch got := plain(a, ask.typed); {
+				case i == 0:
+					unknown = got
+				case got != unknown:
+					t.Errorf("about %s:\n%s\nis not what comes about %s:\n%s", ask.about, got, like.asks[0].about, unknown)
+				}
+			}
+		})
+	}
+}
+
+// dialled turns a request as a server reads it into one that a client sends to
+// an address.
+func dialled(r *http.Request, address string) *http.Request {
+	r.RequestURI, r.URL = "", &url.URL{Scheme: "http", Host: address, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
+	return r
+}
+
+// plain writes an answer down without what differs between any two: its date,
+// its request's id, and what was typed.
+func plain(a answer, typed string) string {
+	var lines []string
+	for name, values := range a.Header {
+		if name != "Date" {
+			lines = append(lines, fmt.Sprintf("%s: %q", name, values))
+		}
+	}
+	slices.Sort(lines)
+	text := fmt.Sprintf("%s %s\n%s\n\n%s", a.Proto, a.Status, strings.Join(lines, "\n"), a.body)
+	text = strings.ReplaceAll(text, a.Header.Get("X-Request-Id"), "(id)")
+	if typed != "" {
+		text = strings.ReplaceAll(text, typed, "(typed)")
+	}
+	return text
+}

@@ -1,0 +1,298 @@
+package handlers_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+)
+
+// lookalike is a question about what is there and what is not. Whichever way it
+// is asked, neither the answer nor the time it takes may tell.
+type lookalike struct {
+	name    string // begins with the rows of the checks that it stands for
+	status  int
+	guesses bool // the throttle counts it, so the clock must go on
+	hashes  bool // it costs a password hash
+	asks    []ask
+}
+
+// ask is one way to put a question. The first is about what is not there at all.
+type ask struct {
+	about string
+	typed string // what the answer shows to whoever typed it, of the same length in all ways
+	send  func(t testing.TB) *http.Request
+}
+
+// neighbourhood is a house with everything in it that a stranger could ask
+// about.
+type neighbourhood struct {
+	*house
+	unknownClient, disabledClient, deletedClient string
+	disabledSecret, deletedSecret                secret.Token
+	tokens                                       map[string]pair // by what they are to the house's client
+	codes                                        map[string]string
+	login                                        func(name, password string) func(testing.TB) *http.Request
+	outsider                                     func(*http.Request) // carries a token of another account
+	event                                        string              // of the house's account
+}
+
+const (
+	throttleForgets = 15 * time.Minute
+	foreignEvent    = "ev-foreign_7"
+	unknownEvent    = "ev-foreign_8"
+	ourResource     = "/api/resources/customer/cus_7"
+	unknownResource = "/api/resources/customer/cus_8"
+)
+
+// populate fills a house.
+func populate(t testing.TB, h *house) *neighbourhood {
+	t.Helper()
+	n := &neighbourhood{house: h, tokens: map[string]pair{}, codes: map[string]string{}}
+	dora, otis := h.User(t, "dora", h.account), h.User(t, "otis", "acct_fernhollow")
+	n.tokens["expired"] = n.issued(t, h.client, h.user)
+	h.Clock.Advance(h.Lifetimes().RefreshToken)
+	other, _ := h.Client(t)
+	n.populateClients(t)
+	n.tokens["another_clients"] = n.issued(t, other, h.user)
+	n.tokens["of_a_disabled_user"] = n.issued(t, h.client, dora)
+	n.tokens["revoked"] = n.issued(t, h.client, h.user)
+	must(t, h.RevokeToken(context.Background(), store.By{}, h.client, n.tokens["revoked"].RefreshToken))
+	_, err := h.DisableUser(context.Background(), "dora")
+	must(t, err)
+	n.codes["another_clients"], n.codes["expired"] = n.allowed(t, other), n.allowed(t, h.client)
+	h.Clock.Advance(h.Lifetimes().Code)
+
+	token := n.issued(t, h.client, otis).AccessToken
+	n.outsider = header("Authorization", "Bearer "+token)
+	n.populateEvents(t)
+	b := h.browser(t)
+	form := formOn(t, b.get(t, "/login"))
+	cookie := header("Cookie", "__Host-tollhouse_form="+b.cookie("__Host-tollhouse_form"))
+	n.login = func(name, password string) func(testing.TB) *http.Request {
+		return n.posts(form.action, with(form.fields, "username", name, "password", password), cookie, header("Origin", h.issuer))
+	}
+	return n
+}
+
+// populateClients makes a client that is disabled and one that is deleted, each
+// with a token from before.
+func (n *neighbourhood) populateClients(t testing.TB) {
+	t.Helper()
+	disabled, disabledSecret := n.Client(t)
+	deleted, deletedSecret := n.Client(t)
+	n.tokens["of_a_disabled_client"], n.tokens["of_a_deleted_client"] = n.issued(t, disabled, n.user), n.issued(t, deleted, n.user)
+	_, err := n.DisableClient(context.Background(), disabled.ID)
+	must(t, err)
+	must(t, n.DeleteClient(context.Background(), deleted.ID))
+	n.disabledClient, n.disabledSecret, n.deletedClient, n.deletedSecret = disabled.ID, disabledSecret, deleted.ID, deletedSecret
+	n.unknownClient = "tollhouse_" + strings.Repeat("a", len(deleted.ID)-len("tollhouse_"))
+}
+
+// populateEvents records an event of the house's account, and one that came
+// with an id of its own.
+func (n *neighbourhood) populateEvents(t testing.TB) {
+	t.Helper()
+	own := header("Authorization", "Bearer "+n.issued(t, n.client, n.user).AccessToken)
+	put := n.do(n.request(t, "PUT", ourResource, strings.NewReader(`{"city":"Dunmere"}`), own, header("Content-Type", "application/json")))
+	if n.event = put.Header.Get("Tollhouse-Event"); put.StatusCode != http.StatusCreated || n.event == "" {
+		t.Fatalf("PUT = %d %s, want 201 and an event", put.StatusCode, put.body)
+	}
+	im, err := n.NewImporter(n.account, store.ImportOptions{})
+	must(t, err)
+	line := `{"id":"` + foreignEvent + `","type":"plan.created","resource":"p1","eventData":{"object":{}},"createdAt":1773066601}`
+	refused, err := im.Add(context.Background(), []byte(line), 1)
+	must(t, err)
+	late, err := im.Flush(context.Background())
+	must(t, err)
+	if len(refused)+len(late) > 0 {
+		t.Fatalf("import refused %v %v", refused, late)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// issued gives a client tokens for a user who proves nothing.
+func (n *neighbourhood) issued(t testing.TB, c store.Client, u store.User) pair {
+	t.Helper()
+	issued, err := n.IssueForPassword(context.Background(), store.By{}, c, u, store.ScopeUnstated)
+	must(t, err)
+	return pair{AccessToken: issued.AccessToken.Reveal(), RefreshToken: issued.RefreshToken.Reveal()}
+}
+
+// allowed gives a client a code of the house's user.
+func (n *neighbourhood) allowed(t testing.TB, c store.Client) string {
+	t.Helper()
+	code, err := n.Allow(context.Background(), store.Consent{
+		Client: c, User: n.user, RedirectURI: storetest.CallbackURI, Scope: store.ScopeUnstated,
+		Ticket: secret.HashOf(secret.Text()), TicketEnds: n.Now().Add(time.Minute),
+	})
+	must(t, err)
+	return code.Reveal()
+}
+
+func (n *neighbourhood) posts(path string, form url.Values, change ...func(*http.Request)) func(testing.TB) *http.Request {
+	body, change := form.Encode(), append([]func(*http.Request){header("Content-Type", formType)}, change...)
+	return func(t testing.TB) *http.Request {
+		return n.request(t, "POST", path, strings.NewReader(body), change...)
+	}
+}
+
+func (n *neighbourhood) gets(target string, change ...func(*http.Request)) func(testing.TB) *http.Request {
+	return n.calls("GET", target, "", change...)
+}
+
+func (n *neighbourhood) calls(method, target, body string, change ...func(*http.Request)) func(testing.TB) *http.Request {
+	return func(t testing.TB) *http.Request {
+		return n.request(t, method, target, strings.NewReader(body), change...)
+	}
+}
+
+// lookalikes are all the questions. Those that the throttle counts come last,
+// since their clock outlives every token.
+func (n *neighbourhood) lookalikes() []lookalike {
+	var list []lookalike
+	for _, some := range [][]lookalike{n.aboutTokens(), n.aboutEvents(), n.aboutClients(), n.aboutUsers()} {
+		list = append(list, some...)
+	}
+	return list
+}
+
+// aboutUsers asks who can sign in, by names of four letters.
+func (n *neighbourhood) aboutUsers() []lookalike {
+	grant := func(name, password string) func(testing.TB) *http.Request {
+		return n.posts(tokenPath, with(n.passwordForm(), "username", name, "password", password))
+	}
+	wrong := func(send func(name, password string) func(testing.TB) *http.Request) []ask {
+		return []ask{
+			{"an_unknown_user", "nils", send("nils", storetest.Password)},
+			{"a_wrong_password", "mara", send("mara", "another "+storetest.Password)},
+			{"a_disabled_user", "dora", send("dora", storetest.Password)},
+		}
+	}
+	long := func(send func(name, password string) func(testing.TB) *http.Request) []ask {
+		return []ask{
+			{"an_unknown_user", "nils", send("nils", tooLong)},
+			{"a_known_user", "mara", send("mara", tooLong)},
+			{"a_disabled_user", "dora", send("dora", tooLong)},
+		}
+	}
+	return []lookalike{
+		{"attack_66_67_oauth_row_93_the_login_form", 200, true, true, wrong(n.login)},
+		{"attack_66_67_oauth_row_28_the_password_grant", 400, true, true, wrong(grant)},
+		{"attack_67_the_login_form_with_1025_bytes", 200, true, false, long(n.login)},
+		{"attack_67_the_password_grant_with_1025_bytes", 400, true, false, long(grant)},
+	}
+}
+
+// aboutClients asks which clients there are.
+func (n *neighbourhood) aboutClients() []lookalike {
+	asks := func(send func(id, secret string) func(testing.TB) *http.Request) []ask {
+		return []ask{
+			{"an_unknown_client", n.unknownClient, send(n.unknownClient, n.secret.Reveal())},
+			{"a_wrong_secret", n.client.ID, send(n.client.ID, n.disabledSecret.Reveal())},
+			{"a_disabled_client", n.disabledClient, send(n.disabledClient, n.disabledSecret.Reveal())},
+			{"a_deleted_client", n.deletedClient, send(n.deletedClient, n.deletedSecret.Reveal())},
+		}
+	}
+	inBody := func(path string) func(id, secret string) func(testing.TB) *http.Request {
+		return func(id, secret string) func(testing.TB) *http.Request {
+			return n.posts(path, with(n.refreshForm(n.tokens["revoked"].RefreshToken), "client_id", id, "client_secret", secret, "token", "x"))
+		}
+	}
+	byBasic := func(id, secret string) func(testing.TB) *http.Request {
+		form := without(n.refreshForm(n.tokens["revoked"].RefreshToken), "client_id", "client_secret")
+		return n.posts(tokenPath, form, basic(id, secret))
+	}
+	page := func(id, _ string) func(testing.TB) *http.Request { return n.gets(n.authURL("client_id", id)) }
+	atDoor := asks(page)
+	atDoor = append(atDoor[:1], atDoor[2:]...) // a known one is shown its sign-in
+	return []lookalike{
+		{"attack_18_oauth_row_15_the_token_endpoint", 401, true, false, asks(inBody(tokenPath))},
+		{"attack_18_oauth_row_15_the_token_endpoint_by_Basic", 401, true, false, asks(byBasic)},
+		{"attack_18_oauth_row_113_revocation", 401, true, false, asks(inBody(revokePath))},
+		{"attack_18_oauth_row_116_introspection", 401, true, false, asks(inBody(introspectPath))},
+		{"oauth_row_60_the_authorization_endpoint", 400, false, false, atDoor},
+	}
+}
+
+// aboutTokens asks which tokens and codes there are, or were.
+func (n *neighbourhood) aboutTokens() []lookalike {
+	unknown := pair{AccessToken: secret.New(secret.AccessToken).Reveal(), RefreshToken: secret.New(secret.RefreshToken).Reveal()}
+	asks := func(send func(p pair) func(testing.TB) *http.Request, about ...string) []ask {
+		list := []ask{{"unknown", "", send(unknown)}}
+		for _, a := range about {
+			list = append(list, ask{a, "", send(n.tokens[a])})
+		}
+		return list
+	}
+	access := func(path string) func(pair) func(testing.TB) *http.Request {
+		return func(p pair) func(testing.TB) *http.Request {
+			return n.posts(path, with(n.credentials(), "token", p.AccessToken))
+		}
+	}
+	refresh := func(path string) func(pair) func(testing.TB) *http.Request {
+		return func(p pair) func(testing.TB) *http.Request {
+			return n.posts(path, with(n.credentials(), "token", p.RefreshToken))
+		}
+	}
+	bearer := func(p pair) func(testing.TB) *http.Request {
+		return n.gets(apiPath, header("Authorization", "Bearer "+p.AccessToken))
+	}
+	grant := func(p pair) func(testing.TB) *http.Request { return n.posts(tokenPath, n.refreshForm(p.RefreshToken)) }
+	codes := []ask{{"unknown", "", n.posts(tokenPath, n.codeForm(secret.New(secret.Code).Reveal()))}}
+	for _, about := range []string{"another_clients", "expired"} {
+		codes = append(codes, ask{about, "", n.posts(tokenPath, n.codeForm(n.codes[about]))})
+	}
+	dead := []string{"revoked", "expired", "of_a_disabled_user", "of_a_disabled_client", "of_a_deleted_client"}
+	hers := []string{"another_clients", "revoked", "expired", "of_a_disabled_user", "of_a_disabled_client", "of_a_deleted_client"}
+	return []lookalike{
+		{"oauth_row_101_attack_64_the_bearer_check", 401, false, false, asks(bearer, dead...)},
+		{"oauth_row_118_introspection_of_access", 200, false, false, asks(access(introspectPath), hers...)},
+		{"oauth_row_118_introspection_of_refresh", 200, false, false, asks(refresh(introspectPath), hers...)},
+		{"oauth_row_111_112_revocation_of_access", 200, false, false, asks(access(revokePath), hers...)},
+		{"oauth_row_45_49_51_the_refresh_grant", 400, false, false, asks(grant, hers...)},
+		{"oauth_row_34_35_the_code_grant", 400, false, false, codes},
+		// The last, since it ends what is left.
+		{"oauth_row_111_112_revocation_of_refresh", 200, false, false, asks(refresh(revokePath), hers...)},
+	}
+}
+
+// aboutEvents asks which events and resources another account has.
+func (n *neighbourhood) aboutEvents() []lookalike {
+	last := "0"
+	if strings.HasSuffix(n.event, last) {
+		last = "1"
+	}
+	absent := n.event[:len(n.event)-1] + last
+	about := func(unknown, anothers string, send func(string) func(testing.TB) *http.Request) []ask {
+		return []ask{{"unknown", "", send(unknown)}, {"anothers", "", send(anothers)}}
+	}
+	event := func(id string) func(testing.TB) *http.Request { return n.gets(apiPath+"/"+id, n.outsider) }
+	behind := func(id string) func(testing.TB) *http.Request { return n.gets(apiPath+"?after="+id, n.outsider) }
+	events := append(about(absent, n.event, event), ask{"malformed", "", event(n.event[:len(n.event)-1])})
+	resource := func(path string) func(testing.TB) *http.Request { return n.gets(path, n.outsider) }
+	remove := func(path string) func(testing.TB) *http.Request { return n.calls("DELETE", path, "", n.outsider) }
+	patch := func(path string) func(testing.TB) *http.Request {
+		return n.calls("PATCH", path, `{"city":null}`, n.outsider, header("Content-Type", "application/merge-patch+json"))
+	}
+	return []lookalike{
+		{"events_2.3_attack_78_an_event", 404, false, false, events},
+		{"events_2.3_attack_78_an_event_with_an_id_of_its_own", 404, false, false, about(unknownEvent, foreignEvent, event)},
+		{"events_2.1_attack_80_a_cursor_with_an_id_of_its_own", 400, false, false, about(unknownEvent, foreignEvent, behind)},
+		{"attack_78_a_resource", 404, false, false, about(unknownResource, ourResource, resource)},
+		{"attack_78_a_resource_patched", 404, false, false, about(unknownResource, ourResource, patch)},
+		{"attack_78_a_resource_deleted", 404, false, false, about(unknownResource, ourResource, remove)},
+	}
+}
