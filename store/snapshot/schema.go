@@ -2,121 +2,11 @@ package snapshot
 
 import (
 	"iter"
-	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"tollhouse/store/spelling"
 )
-
-// Four kinds of resource are named by the specification, and their members are
-// checked. Customer is the only one whose shape it gives; the fields of the
-// others are our choice, documented by these tables. Every other kind takes any
-// object.
-
-// field is one documented member: its name and what its value must be.
-type field struct {
-	name  string
-	check func(Value) string // says what is wrong, or ""
-}
-
-var schemas = map[string][]field{
-	// The specification: "All fields are strings."
-	"customer": {
-		{"customerRef", text}, {"displayName", text}, {"company", text},
-		{"firstName", text}, {"lastName", text}, {"displayAs", text},
-		{"address1", text}, {"address2", text}, {"city", text}, {"state", text},
-		{"zip", text}, {"country", text}, {"phone", text}, {"phoneExt", text},
-		{"email", email}, {"dateAdded", date}, {"notes", text}, {"active", flag},
-	},
-	// Our choice: a PaymentAccount is a card or a bank account on file. Only
-	// the last four digits of its number exist here.
-	"account": {
-		{"customer", text}, {"method", text}, {"displayName", text}, {"holder", text},
-		{"brand", text}, {"last4", last4}, {"expiry", text}, {"bankName", text},
-		{"accountType", text}, {"token", text}, {"isDefault", flag}, {"status", text},
-		{"statusReason", text}, {"dateAdded", date}, {"metadata", object},
-	},
-	// Our choice: a Transaction moves an amount once, by card or ACH.
-	"transaction": {
-		{"customer", text}, {"account", text}, {"invoice", text}, {"batch", text},
-		{"type", text}, {"method", text}, {"status", text}, {"amount", amount},
-		{"tax", amount}, {"tip", amount}, {"refundedAmount", amount}, {"currency", text},
-		{"description", text}, {"reference", text}, {"brand", text}, {"last4", last4},
-		{"authCode", text}, {"responseCode", text}, {"responseText", text},
-		{"returnCode", text}, {"returnReason", text}, {"transactionDate", date},
-		{"settledDate", date}, {"metadata", object},
-	},
-	// Our choice: an Invoice asks a customer for an amount by a date.
-	"invoice": {
-		{"customer", text}, {"number", text}, {"status", text}, {"currency", text},
-		{"subtotal", amount}, {"tax", amount}, {"total", amount}, {"amountPaid", amount},
-		{"amountDue", amount}, {"issueDate", date}, {"dueDate", date}, {"paidDate", date},
-		{"description", text}, {"reference", text}, {"notes", text}, {"lines", list},
-		{"metadata", object},
-	},
-}
-
-func text(v Value) string { return mustBe(v, String) }
-
-func list(v Value) string { return mustBe(v, Array) }
-
-func object(v Value) string { return mustBe(v, Object) }
-
-func mustBe(v Value, sort Sort) string {
-	if v.sort != sort {
-		return "must be " + sort.String() + ", not " + v.sort.String()
-	}
-	return ""
-}
-
-// form checks a string against a pattern; the empty string says "none".
-func form(pattern, want string) func(Value) string {
-	re := regexp.MustCompile(pattern)
-	return func(v Value) string {
-		if v.sort != String {
-			return mustBe(v, String)
-		}
-		if v.text != "" && !re.MatchString(v.text) {
-			return want
-		}
-		return ""
-	}
-}
-
-var (
-	email = form(`^[^\s@]+@[^\s@]+$`, "must be an e-mail address")
-	flag  = form(`^[0-9]$`, `must be one digit, such as "1" for yes`)
-	last4 = form(`^[0-9]{1,4}$`, "must be the last four digits and no more")
-
-	amountForm = regexp.MustCompile(`^-?[0-9]{1,15}(\.[0-9]{1,6})?$`)
-)
-
-// amount takes a decimal as a number or, as the specification's fields are, as
-// a string.
-func amount(v Value) string {
-	if v.sort != String && v.sort != Number {
-		return `must be a decimal amount, such as "148.50"`
-	}
-	if !amountForm.MatchString(v.text) {
-		return `must be a decimal amount, such as "148.50"`
-	}
-	return ""
-}
-
-func date(v Value) string {
-	if v.sort != String {
-		return mustBe(v, String)
-	}
-	if v.text == "" {
-		return ""
-	}
-	if _, err := time.Parse(time.DateOnly, v.text); err != nil {
-		return "must be a date in the form YYYY-MM-DD"
-	}
-	return ""
-}
 
 // Check holds a body that somebody sent for a resource to the fields of its
 // kind. Members that are null, which a patch uses to remove, need only be known.
@@ -126,7 +16,7 @@ func Check(kind, id string, v Value) error {
 	if v.sort != Object {
 		return fault(InvalidField, "", "the body must be an object, not %s", v.sort)
 	}
-	fields, known := schemas[kind]
+	fields := fieldsOf(kind)
 	for _, m := range v.members {
 		switch {
 		case m.Name == "id":
@@ -137,7 +27,7 @@ func Check(kind, id string, v Value) error {
 			if err := mustEqual(m, kind); err != nil {
 				return err
 			}
-		case known:
+		case fields != nil:
 			if err := checkMember(kind, fields, m); err != nil {
 				return err
 			}
@@ -165,7 +55,7 @@ func checkMember(kind string, fields []field, m Member) error {
 	if m.Value.sort == Null {
 		return nil
 	}
-	if wrong := fields[i].check(m.Value); wrong != "" {
+	if wrong := fields[i].form.check(m.Value); wrong != "" {
 		return fault(InvalidField, m.Name, "%s %s", m.Name, wrong)
 	}
 	return nil
@@ -188,7 +78,7 @@ func names(fields []field) iter.Seq[string] {
 // today.
 func Complete(kind, id string, v, before Value, today string) Value {
 	v = v.WithoutNulls()
-	fields := schemas[kind]
+	fields := fieldsOf(kind)
 	members := make([]Member, 0, len(v.members)+len(fields)+2)
 	members = append(members, Member{"id", Text(id)}, Member{"object", Text(kind)})
 	for _, f := range fields {

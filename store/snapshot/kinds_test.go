@@ -1,0 +1,96 @@
+package snapshot
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"pgregory.net/rapid"
+)
+
+// compiled is the schema of a kind as a validator of JSON Schema understands it,
+// formats included. It fails on a schema that is none.
+func compiled(t testing.TB, kind string) *jsonschema.Schema {
+	t.Helper()
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(Schema(kind).String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.AssertFormat()
+	if err := c.AddResource("kind.json", document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile("kind.json")
+	if err != nil {
+		t.Fatalf("Schema(%q): %v", kind, err)
+	}
+	return schema
+}
+
+func isValid(t fataler, schema *jsonschema.Schema, v Value) error {
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(v.String()))
+	if err != nil {
+		t.Fatalf("%s: %v", v, err)
+	}
+	return schema.Validate(document)
+}
+
+var (
+	drawnField  = rapid.SampledFrom([]string{"displayName", "email", "dateAdded", "active", "amount", "last4", "lines", "metadata", "isDefault", "unknown"})
+	drawnForms  = rapid.SampledFrom([]string{"", "x", "a@b", "a @b", "@", "a@b\n", "2026-03-09", "2026-02-30", "2026-3-9", "1", "12", "1234", "12345", "148.50", "-1", "1.", ".5", "1e3", "١"})
+	drawnAmount = rapid.SampledFrom([]string{"0", "-0.5", "148.50", "999999999999999", "1000000000000000", "-1000000000000000"})
+)
+
+func drawFieldValue(t *rapid.T) Value {
+	switch rapid.IntRange(0, 5).Draw(t, "sort") {
+	case 0:
+		return Value{sort: Number, text: drawnAmount.Draw(t, "number")}
+	case 1:
+		return Value{sort: Array, elements: []Value{Text("x")}}
+	case 2:
+		return ObjectOf(Member{"x", Text("y")})
+	case 3:
+		return Value{sort: Bool, text: "true"}
+	}
+	return Text(drawnForms.Draw(t, "text"))
+}
+
+// What is accepted is what the published schema describes, and nothing else.
+func TestSchemaTellsWhatCheckTakes(t *testing.T) {
+	t.Parallel()
+	for _, kind := range append(Kinds(), "plan") {
+		schema := compiled(t, kind)
+		t.Run("events_3.5_"+kind, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) {
+				name, value := drawnField.Draw(t, "field"), drawFieldValue(t)
+				body := ObjectOf(Member{"id", Text("x")}, Member{"object", Text(kind)}, Member{name, value})
+				refused, invalid := Check(kind, "x", body), isValid(t, schema, body)
+				if (refused == nil) != (invalid == nil) {
+					t.Fatalf("%s: Check says %v, and the schema %v", body, refused, invalid)
+				}
+			})
+		})
+	}
+	t.Run("events_3.5_no_snapshot_without_id_and_kind", func(t *testing.T) {
+		t.Parallel()
+		for _, text := range []string{`{}`, `{"id":"x"}`, `{"object":"customer"}`, `{"id":"x","object":"plan"}`, `{"id":"a.b","object":"customer"}`, `[]`} {
+			if isValid(t, compiled(t, "customer"), mustParse(t, text)) == nil {
+				t.Errorf("the schema of customer takes %s", text)
+			}
+		}
+	})
+}
+
+// What Complete makes of a body is a snapshot as the schema has it.
+func TestCompleteMakesWhatTheSchemaTells(t *testing.T) {
+	t.Parallel()
+	for _, kind := range append(Kinds(), "plan") {
+		made := Complete(kind, "x", mustParse(t, `{}`), ObjectOf(), "2026-03-09")
+		if err := isValid(t, compiled(t, kind), made); err != nil {
+			t.Errorf("events_3.5: %s: %v", made, err)
+		}
+	}
+}
