@@ -252,8 +252,8 @@ func TestFindEvent(t *testing.T) {
 		{"attack_82_nul", "a%00b", token},
 		{"attack_82_no_utf8", "%ff%fe", token},
 		{"attack_82_encoded_slash_in_an_encoded_percent", "a%252fb", token},
-		{"attack_82_65_KB", strings.Repeat("a", 65<<10), token},
-		{"attack_82_65_characters", strings.Repeat("a", 65), token},
+		{"attack_82_of_65_KB", strings.Repeat("a", 65<<10), token},
+		{"attack_82_of_65_characters", strings.Repeat("a", 65), token},
 		{"attack_75_truncated", goldenFirst[:29], token},
 	}
 	for _, tt := range tests {

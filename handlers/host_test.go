@@ -148,7 +148,7 @@ func TestQueryThatCannotBeRead(t *testing.T) {
 	h := newHouse(t)
 	token := h.pair(t).AccessToken
 	for name, query := range map[string]string{
-		"attack_86_broken_percent": "type=%zz", "attack_86_semicolon": "type=a;type=b", "attack_87_129_parameters": strings.TrimPrefix(numbered(129), "&"),
+		"attack_86_broken_percent": "type=%zz", "attack_86_semicolon": "type=a;type=b", "attack_87_more_than_128_parameters": strings.TrimPrefix(numbered(129), "&"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := h.get(t, apiPath+"?"+query, header("Authorization", "Bearer "+token))
@@ -157,7 +157,7 @@ func TestQueryThatCannotBeRead(t *testing.T) {
 			}
 		})
 	}
-	t.Run("attack_87_11000_parameters", func(t *testing.T) {
+	t.Run("attack_87_many_thousands_of_parameters", func(t *testing.T) {
 		a := h.get(t, apiPath+"?"+strings.Repeat("a&", 11_000), header("Authorization", "Bearer "+token))
 		wantError(t, a, http.StatusRequestURITooLong, "uri_too_long")
 	})

@@ -227,7 +227,7 @@ func TestTokenInParallel(t *testing.T) {
 			}
 		})
 	}
-	t.Run("oauth_row_48_attack_12_64_refreshes_give_one_pair", func(t *testing.T) {
+	t.Run("oauth_row_48_attack_12_all_of_64_refreshes_give_one_pair", func(t *testing.T) {
 		p := h.pair(t)
 		for range 10 {
 			before := h.Count(t, 'r')

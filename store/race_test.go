@@ -59,7 +59,7 @@ func TestParallelOnDisk(t *testing.T) {
 			}
 		}
 	})
-	t.Run("oauth_row_48_attack_12_64_refreshes_give_one_pair", func(t *testing.T) {
+	t.Run("oauth_row_48_attack_12_all_of_64_refreshes_give_one_pair", func(t *testing.T) {
 		t.Parallel()
 		g := onDisk(t)
 		pair := g.issue(t, store.ScopeUnstated)

@@ -70,7 +70,7 @@ func TestToken(t *testing.T) {
 		}
 	})
 
-	t.Run("oauth_row_52_256_bits_and_no_two_equal_in_a_million", func(t *testing.T) {
+	t.Run("oauth_row_52_has_256_bits_and_no_two_equal_in_a_million", func(t *testing.T) {
 		t.Parallel()
 		if space := new(big.Int).Exp(big.NewInt(62), big.NewInt(43), nil); space.BitLen() <= 256 {
 			t.Fatalf("43 base62 characters hold %d bits", space.BitLen()-1)
