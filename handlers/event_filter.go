@@ -14,12 +14,13 @@ const (
 	eventsLimitDefault = 50
 	eventsLimitMax     = 1000 // about 1 MB of the usual events
 	filterTypesMax     = 50
+	filterResourcesMax = 20
 )
 
 // eventParams are the parameters of a list of events, for the nearest of a
 // misspelt one.
 var eventParams = []string{
-	"type", "type[]", "createdAt", "createdAt[between]", "createdAt[gt]", "createdAt[gte]",
+	"type", "type[]", "resource", "resource[]", "createdAt", "createdAt[between]", "createdAt[gt]", "createdAt[gte]",
 	"createdAt[lt]", "createdAt[lte]", "limit", "order", "after", "before",
 }
 
@@ -27,6 +28,7 @@ var eventParams = []string{
 // our parameters, in lower case.
 var eventParamsMeant = map[string]string{
 	"types[]": "type[]", "event_type": "type", "eventtype": "type", "event_types[]": "type[]", "kind": "type",
+	"resources[]": "resource[]", "resource_id": "resource", "resourceid": "resource", "object": "resource", "object_id": "resource", "customer": "resource",
 	"created": "createdAt", "created_at": "createdAt", "date": "createdAt", "time": "createdAt", "timestamp": "createdAt",
 	"created[gt]": "createdAt[gt]", "created[gte]": "createdAt[gte]", "created[lt]": "createdAt[lt]", "created[lte]": "createdAt[lte]",
 	"created_at[gt]": "createdAt[gt]", "created_at[gte]": "createdAt[gte]", "created_at[lt]": "createdAt[lt]", "created_at[lte]": "createdAt[lte]",
@@ -53,11 +55,13 @@ type eventQuery struct {
 func parseEventQuery(pairs []queryPair) (eventQuery, *problem) {
 	q := eventQuery{EventFilter: store.EventFilter{Limit: eventsLimitDefault}}
 	single := map[string]string{}
-	var types []queryPair
+	var types, resources []queryPair
 	for _, pair := range pairs {
 		switch {
-		case isTypeParam(pair.name):
+		case isListParam("type", pair.name):
 			types = append(types, pair)
+		case isListParam("resource", pair.name):
+			resources = append(resources, pair)
 		case !slices.Contains(eventParams, pair.name):
 			return eventQuery{}, unknownParameter(pair.name, eventParamsMeant, eventParams)
 		default:
@@ -72,6 +76,7 @@ func parseEventQuery(pairs []queryPair) (eventQuery, *problem) {
 	}
 	for _, parse := range []func() *problem{
 		func() *problem { return q.parseTypes(types) },
+		func() *problem { return q.parseResources(resources) },
 		func() *problem { return q.parseCreatedAt(single) },
 		func() *problem { return q.parsePage(single) },
 		func() *problem { return q.parseCursors(single) },
@@ -83,54 +88,90 @@ func parseEventQuery(pairs []queryPair) (eventQuery, *problem) {
 	return q, nil
 }
 
-const typeIndexMax = 65535 // as PHP and qs write lists: type[0]=…&type[1]=…
+const listIndexMax = 65535 // as PHP and qs write lists: type[0]=…&type[1]=…
 
-// isTypeParam knows the spellings of a list: type, type[] and type[7].
-func isTypeParam(name string) bool {
-	rest, ok := strings.CutPrefix(name, "type")
+// isListParam knows the spellings of a list: type, type[] and type[7].
+func isListParam(list, name string) bool {
+	rest, ok := strings.CutPrefix(name, list)
 	if !ok || rest == "" || rest == "[]" {
 		return ok
 	}
 	digits, opened := strings.CutPrefix(rest, "[")
 	digits, closed := strings.CutSuffix(digits, "]")
 	n, err := strconv.ParseUint(digits, 10, 32)
-	return opened && closed && err == nil && n <= typeIndexMax && len(digits) <= 5
+	return opened && closed && err == nil && n <= listIndexMax && len(digits) <= 5
 }
 
 // parseTypes takes the union of all types, however they are spelt.
-func (q *eventQuery) parseTypes(pairs []queryPair) *problem {
+func (q *eventQuery) parseTypes(pairs []queryPair) (refused *problem) {
+	q.Types, refused = parseList(pairs, checkType, filterTypesMax, "types; leave it out and choose among all events, or ask twice.")
+	return refused
+}
+
+// parseResources takes the union of all resources, as parseTypes.
+func (q *eventQuery) parseResources(pairs []queryPair) (refused *problem) {
+	q.Resources, refused = parseList(pairs, checkResource, filterResourcesMax, "resources; ask for some of them at a time.")
+	return refused
+}
+
+// parseList reads a list in all its spellings, each name once.
+func parseList(pairs []queryPair, check func(param, value, name string) *problem, most int, tooMany string) ([]string, *problem) {
+	var names []string
 	for _, pair := range pairs {
-		for typ := range strings.SplitSeq(pair.value, ",") {
-			if refused := checkType(pair.name, pair.value, typ); refused != nil {
-				return refused
+		for name := range strings.SplitSeq(pair.value, ",") {
+			if refused := check(pair.name, pair.value, name); refused != nil {
+				return nil, refused
 			}
-			if !slices.Contains(q.Types, typ) {
-				q.Types = append(q.Types, typ)
+			if !slices.Contains(names, name) {
+				names = append(names, name)
 			}
-			if len(q.Types) > filterTypesMax {
-				return invalidParameter(pair.name, "names more than %d types; leave it out and choose among all events, or ask twice.", filterTypesMax)
+			if len(names) > most {
+				return nil, invalidParameter(pair.name, "names more than %d %s", most, tooMany)
 			}
 		}
+	}
+	return names, nil
+}
+
+// checkResource refuses what cannot be the id of a resource.
+func checkResource(param, value, id string) *problem {
+	if store.IsID(id) {
+		return nil
+	}
+	if refused := checkListed(param, value, id, "id", "a resource such as cus_4tn8k2w1", "resource[]=cus_4tn8k2w1&resource[]=cus_7hq3d9m2"); refused != nil {
+		return refused
+	}
+	return invalidParameter(param, "must be the id of a resource: 1 to 64 characters of A-Z, a-z, 0-9, _ and -.")
+}
+
+// checkListed tells the ways in which clients are known to spell a list wrong.
+func checkListed(param, value, name, noun, example, list string) *problem {
+	switch {
+	case value == "":
+		return invalidParameter(param, "is empty; leave it out, or name %s.", example)
+	case name == "":
+		return invalidParameter(param, "holds a comma with nothing beside it.")
+	case strings.HasPrefix(value, "['") || strings.HasPrefix(value, `["`):
+		return invalidParameter(param, "holds a list as one text; repeat the parameter, as in %s.", list)
+	case value == "[object Object]":
+		return invalidParameter(param, "holds the text of an object; send the %s.", noun)
 	}
 	return nil
 }
 
-// checkType refuses what cannot be a type, and tells the ways in which clients
-// are known to go wrong.
+// checkType refuses what can be neither a type nor a pattern of types.
 func checkType(param, value, typ string) *problem {
-	switch {
-	case store.IsEventType(typ):
+	if store.IsEventType(typ) || store.IsTypePattern(typ) {
 		return nil
-	case value == "":
-		return invalidParameter(param, "is empty; leave it out, or name a type such as customer.updated.")
-	case typ == "":
-		return invalidParameter(param, "holds a comma with nothing beside it.")
-	case strings.HasPrefix(value, "['") || strings.HasPrefix(value, `["`):
-		return invalidParameter(param, "holds a list as one text; repeat the parameter, as in type[]=customer.created&type[]=customer.updated.")
-	case value == "[object Object]":
-		return invalidParameter(param, "holds the text of an object; send the name of a type.")
+	}
+	if refused := checkListed(param, value, typ, "name of a type", "a type such as customer.updated", "type[]=customer.created&type[]=customer.updated"); refused != nil {
+		return refused
+	}
+	switch {
+	case typ == "*.*":
+		return invalidParameter(param, "is *.*; every type is *, or no parameter at all.")
 	case strings.Contains(typ, "*"):
-		return invalidParameter(param, "holds a wildcard, which is not supported; name each type.")
+		return invalidParameter(param, "holds a wildcard within a name; it stands for a whole one: customer.*, *.created or *.")
 	case store.IsEventType(strings.ToLower(typ)):
 		return invalidParameter(param, "is case-sensitive; did you mean %s?", strings.ToLower(typ))
 	}

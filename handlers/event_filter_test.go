@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -42,6 +43,7 @@ func TestParseEventQueryTypes(t *testing.T) {
 		{"attack_85_the_plain_and_the_bracketed_are_a_union", "type=customer.created&type[]=customer.updated", both},
 		{"duplicates_are_one", "type=customer.created,customer.created&type[]=customer.created", both[:1]},
 		{"none_is_all", "", nil},
+		{"wildcards", "type[]=customer.*&type[]=*.created&type=*", []string{"customer.*", "*.created", "*"}},
 	}
 	for _, tt := range tests {
 		t.Run("events_2.2_type_"+tt.name, func(t *testing.T) {
@@ -105,13 +107,22 @@ func TestListEventsRefusesQuery(t *testing.T) {
 		{"events_2.2_type_33_characters_of_kind", "type=" + strings.Repeat("a", 33) + ".b", "invalid_parameter", "type", ""},
 		{"events_2.2_type_49_characters_of_action", "type=a." + strings.Repeat("b", 49), "invalid_parameter", "type", ""},
 		{"events_2.2_type_51", typesQuery(51), "invalid_parameter", "type", "more than 50"},
-		{"events_2.2_wildcard_action", "type=customer.*", "invalid_parameter", "type", "wildcard"},
-		{"events_2.2_wildcard_kind", "type=*.created", "invalid_parameter", "type", "wildcard"},
+		{"events_2.2_wildcard_within_a_name", "type=cust*.created", "invalid_parameter", "type", "stands for a whole one"},
+		{"events_2.2_wildcard_twice", "type=*.*", "invalid_parameter", "type", "every type is *"},
+		{"events_2.2_wildcard_deeper", "type=customer.created.*", "invalid_parameter", "type", "whole"},
+		{"events_2.2_resource_empty", "resource=", "invalid_parameter", "resource", "leave it out"},
+		{"events_2.2_resource_comma_at_the_end", "resource[]=cus_1,", "invalid_parameter", "resource[]", "comma"},
+		{"events_2.2_resource_python_without_doseq", "resource=%5B%27a%27%2C+%27b%27%5D", "invalid_parameter", "resource", "repeat the parameter"},
+		{"events_2.2_resource_no_id", "resource=cus%201", "invalid_parameter", "resource", "1 to 64 characters"},
+		{"events_2.2_resource_65_characters", "resource=" + strings.Repeat("a", 65), "invalid_parameter", "resource", "1 to 64 characters"},
+		{"events_2.2_resource_with_nul", "resource=cus_1%00", "invalid_parameter", "resource", "1 to 64 characters"},
+		{"events_2.2_resource_21", resourcesQuery(21), "invalid_parameter", "resource[]", "more than 20"},
+		{"events_2.2_resource_plural", "resources[]=cus_1", "unknown_parameter", "resources[]", "did you mean resource[]?"},
 		{"events_2.2_type_index_too_large", "type[65536]=a.b", "unknown_parameter", "type[65536]", "type"},
 		{"events_2.2_type_index_no_number", "type[a]=a.b", "unknown_parameter", "type[a]", "type[]"},
 		{"attack_81_type_with_nul", "type=customer.created%00x", "invalid_parameter", "type", ""},
 		{"attack_81_type_ends_in_a_dot", "type=customer.", "invalid_parameter", "type", ""},
-		{"attack_81_type_star", "type=*", "invalid_parameter", "type", "wildcard"},
+		{"attack_81_type_star_among_letters", "type=*a", "invalid_parameter", "type", "wildcard"},
 		{"attack_81_type_4_KB", "type=" + strings.Repeat("a", 4096), "invalid_parameter", "type", ""},
 		{"attack_81_type_path", "type=../", "invalid_parameter", "type", ""},
 		{"attack_81_type_no_utf8", "type=%ff%fe", "invalid_parameter", "type", ""},
@@ -148,7 +159,6 @@ func TestListEventsRefusesQuery(t *testing.T) {
 		{"events_2.2_unknown_like_nothing", "webhooks=1", "unknown_parameter", "webhooks", "webhooks is not a parameter of this endpoint."},
 		{"events_2.2_unknown_empty_name", "=1", "unknown_parameter", "", ""},
 		{"events_2.2_unknown_long_name", strings.Repeat("x", 500) + "=1", "unknown_parameter", "", ""},
-		{"events_2.2_resource_is_not_there_yet", "resource=cus_1", "unknown_parameter", "resource", ""},
 		{"events_4.1_wait_is_not_there_yet", "order=asc&wait=5", "unknown_parameter", "wait", ""},
 		{"events_2.3_account_is_the_admin_apis", "account=acct_b", "unknown_parameter", "account", ""},
 		{"events_2.1_after_and_before", "after=" + zeroPosition + "&before=" + zeroPosition, "conflicting_parameters", "before", ""},
@@ -219,6 +229,44 @@ func typesQuery(n int) string {
 		types[i] = "kind.a" + strings.Repeat("b", i%40) + string(rune('a'+i%26)) + string(rune('a'+i/26))
 	}
 	return "type=" + strings.Join(types, ",")
+}
+
+func resourcesQuery(n int) string {
+	var query []string
+	for i := range n {
+		query = append(query, "resource[]=cus_"+strconv.Itoa(i))
+	}
+	return strings.Join(query, "&")
+}
+
+func TestParseEventQueryResources(t *testing.T) {
+	t.Parallel()
+	both := []string{"cus_1", "PA-2"}
+	tests := []struct {
+		name, query string
+		want        []string
+	}{
+		{"one", "resource=cus_1", both[:1]},
+		{"brackets", "resource[]=cus_1&resource[]=PA-2", both},
+		{"an_index", "resource%5B0%5D=cus_1&resource[1]=PA-2", both},
+		{"repeated", "resource=cus_1&resource=PA-2&resource[3]=cus_1", both},
+		{"a_comma", "resource=cus_1%2CPA-2", both},
+		{"none_is_all", "type=a.b", nil},
+	}
+	for _, tt := range tests {
+		t.Run("events_2.2_resource_"+tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := mustParseEventQuery(t, tt.query).Resources; !slices.Equal(got, tt.want) {
+				t.Errorf("resources of %s = %q, want %q", tt.query, got, tt.want)
+			}
+		})
+	}
+	t.Run("events_2.2_resource_twenty", func(t *testing.T) {
+		t.Parallel()
+		if got := len(mustParseEventQuery(t, resourcesQuery(20)).Resources); got != 20 {
+			t.Errorf("resources = %d, want 20", got)
+		}
+	})
 }
 
 func TestParseEventQueryTakesFiftyTypes(t *testing.T) {

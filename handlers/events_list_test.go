@@ -211,6 +211,47 @@ func TestListEventsLinks(t *testing.T) {
 	})
 }
 
+// What wildcards and resources choose, over HTTP.
+func TestListEventsByPatternAndResource(t *testing.T) {
+	t.Parallel()
+	a, token := newGoldenAPI(t)
+	a.importLines(t, goldenAccount, `{"type":"plan.created","resource":"cus_4tn8k2w1","eventData":{"object":{}},"createdAt":1773066601}
+{"type":"plan.retired","resource":"p1","source":"a \"quoted\" \\ name","eventData":{"object":{}},"createdAt":1773066601}`)
+	tests := []struct {
+		name, query string
+		types       []string // newest first
+		notice      string
+	}{
+		{"a_kind", "?type=customer.*", []string{"customer.updated", "customer.created"}, ""},
+		{"an_action", "?type=*.created", []string{"plan.created", "customer.created"}, ""},
+		{"all", "?type=*&limit=1", []string{"account.autoupdate"}, ""},
+		{"all_with_one_that_is_not", "?type=*,nothing.there&limit=1", []string{"account.autoupdate"}, ""},
+		{"most_of_the_log", "?type=customer.*,account.*,plan.*,nothing.*", []string{"account.autoupdate", "customer.updated", "plan.retired", "plan.created", "customer.created"}, `no event has type "nothing.*"`},
+		{"with_a_type_that_it_covers", "?type=customer.*,customer.created", []string{"customer.updated", "customer.created"}, ""},
+		{"of_nothing", "?type=plans.*", nil, `no event has type "plans.*"; nearest: plan.*`},
+		{"of_no_action", "?type=*.create", nil, `no event has type "*.create"; nearest: *.created`},
+		{"a_resource", "?resource=cus_4tn8k2w1", []string{"customer.updated", "plan.created", "customer.created"}, ""},
+		{"two_resources", "?resource[]=cus_4tn8k2w1&resource[]=p1&limit=3", []string{"customer.updated", "plan.retired", "plan.created"}, ""},
+		{"a_resource_and_a_type", "?resource=cus_4tn8k2w1&type=customer.created", []string{"customer.created"}, ""},
+		{"resources_and_a_pattern", "?resource=cus_4tn8k2w1,p1&type=*.created,plan.retired", []string{"plan.retired", "plan.created", "customer.created"}, ""},
+		{"a_resource_that_is_not", "?resource=cus_0", nil, ""},
+		{"a_resource_and_a_time", "?resource=cus_4tn8k2w1&createdAt[gt]=1773066600", []string{"customer.updated"}, ""},
+	}
+	for _, tt := range tests {
+		t.Run("events_2.2_choose_"+tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := a.get("/api/events"+tt.query, token)
+			var types []string
+			for _, e := range w.page(t).Data {
+				types = append(types, e.Type)
+			}
+			if !slices.Equal(types, tt.types) || w.Header().Get("Tollhouse-Notice") != tt.notice {
+				t.Errorf("types = %q, %q; want %q, %q", types, w.Header().Get("Tollhouse-Notice"), tt.types, tt.notice)
+			}
+		})
+	}
+}
+
 func TestListEventsNotices(t *testing.T) {
 	t.Parallel()
 	a, token := newGoldenAPI(t)

@@ -122,15 +122,16 @@ func typeOf(v []byte) ([]byte, error) {
 // cutText returns what stands in the next quotation marks, still escaped, and
 // what follows them.
 func cutText(wire []byte) (text, rest []byte, err error) {
-	opening := bytes.IndexByte(wire, '"') + 1
-	for i := opening; i > 0; i++ {
-		i += bytes.IndexByte(wire[i:], '"')
-		if i < opening {
+	_, rest, opened := bytes.Cut(wire, []byte{'"'})
+	for end := 0; opened; end++ {
+		at := bytes.IndexByte(rest[end:], '"')
+		if at < 0 {
 			break
 		}
-		escapes := len(wire[opening:i]) - len(bytes.TrimRight(wire[opening:i], `\`))
+		end += at
+		escapes := end - len(bytes.TrimRight(rest[:end], `\`))
 		if escapes%2 == 0 {
-			return wire[opening:i], wire[i+1:], nil
+			return rest[:end], rest[end+1:], nil
 		}
 	}
 	return nil, nil, fmt.Errorf("%w: event record: a text has no end", kv.ErrCorrupt)

@@ -1,7 +1,10 @@
 package store
 
 import (
+	"bytes"
 	"iter"
+	"slices"
+	"strings"
 	"time"
 
 	"tollhouse/store/kv"
@@ -43,40 +46,142 @@ func decodeKnownType(v []byte) (knownType, error) {
 	return k, d.done()
 }
 
-const (
-	knownTypesScanned = 1000 // types looked through for the nearest
-	unseenMax         = 5    // notices given with one page
-)
+// anyType is the pattern of every type.
+const anyType = "*"
 
-// known returns what the log says of a type, and notes one that no event has.
-func (l *eventList) known(typ string) (knownType, error) {
-	known, err := readKnownType(l.r, l.owner, typ)
-	if err == nil && known.count == 0 {
-		l.unseen = append(l.unseen, typ)
-	}
-	return known, err
+// IsTypePattern reports whether text stands for several types: `customer.*`,
+// `*.created` or `*`.
+func IsTypePattern(text string) bool {
+	kind, action, parted := strings.Cut(text, ".")
+	return text == anyType || parted && (kind == "*" && IsAction(action) || action == "*" && IsKind(kind))
 }
+
+// matchesType reports whether a pattern, or a type itself, stands for typ.
+func matchesType(pattern, typ string) bool {
+	kind, action, _ := strings.Cut(pattern, ".")
+	hasKind, hasAction, _ := strings.Cut(typ, ".")
+	return pattern == anyType || (kind == "*" || kind == hasKind) && (action == "*" || action == hasAction)
+}
+
+// wantedTypes are the types of a page's rows.
+type wantedTypes struct {
+	all   bool     // every type there is
+	most  bool     // so many of the account's events that the others are soon passed over
+	names []string // sorted; those that may have a row within the bounds
+}
+
+// knownTypesFew bounds the types that are looked up one by one; of more, the
+// account's known types are read through.
+const knownTypesFew = 2
+
+// wantedTypes expands the filter's types. A type that no event has, or that has
+// none above the lower bound, is left out. What matches nothing is noted.
+func (l *eventList) wantedTypes() (wantedTypes, error) {
+	asked := l.filter.Types
+	switch {
+	case len(asked) == 0, slices.Contains(asked, anyType):
+		return wantedTypes{all: true}, nil
+	case len(asked) == 1 && !IsTypePattern(asked[0]):
+		return wantedTypes{names: asked}, nil // an empty page will look whether it is known
+	case len(asked) <= knownTypesFew && !slices.ContainsFunc(asked, IsTypePattern):
+		return l.fewTypes(asked)
+	}
+	var wanted wantedTypes
+	var total, matched uint64
+	seen := make([]bool, len(asked))
+	for typ, v := range l.knownTypes() {
+		known, err := decodeKnownType(v)
+		if err != nil {
+			return wantedTypes{}, err
+		}
+		total += known.count
+		matches := false
+		for i, pattern := range asked {
+			if matchesType(pattern, typ) {
+				seen[i], matches = true, true
+			}
+		}
+		if matches {
+			matched += known.count
+			wanted.add(typ, known, l.lo)
+		}
+	}
+	for i, ok := range seen {
+		if !ok {
+			l.unseen = append(l.unseen, asked[i])
+		}
+	}
+	wanted.all = total > 0 && matched == total
+	wanted.most = matched > total/2
+	return wanted, nil
+}
+
+// fewTypes looks types up one by one.
+func (l *eventList) fewTypes(asked []string) (wantedTypes, error) {
+	var wanted wantedTypes
+	for _, typ := range slices.Compact(slices.Sorted(slices.Values(asked))) {
+		known, err := readKnownType(l.r, l.owner, typ)
+		if err != nil {
+			return wantedTypes{}, err
+		}
+		if known.count == 0 {
+			l.unseen = append(l.unseen, typ)
+			continue
+		}
+		wanted.add(typ, known, l.lo)
+	}
+	return wanted, nil
+}
+
+func (w *wantedTypes) add(typ string, known knownType, lo []byte) {
+	if bytes.Compare(known.last[:], lo) >= 0 {
+		w.names = append(w.names, typ)
+	}
+}
+
+// knownTypes yields the account's types, sorted by name, with their records.
+func (l *eventList) knownTypes() iter.Seq2[string, []byte] {
+	prefix := knownTypesKey(l.owner)
+	return func(yield func(string, []byte) bool) {
+		for k, v := range l.r.Scan(prefix.all()) {
+			name, _ := cutString(k[len(prefix):])
+			if !yield(name, v) {
+				return
+			}
+		}
+	}
+}
+
+const (
+	nearestAmong = 1000 // types looked through for the nearest
+	unseenMax    = 5    // notices given with one page
+)
 
 // notices tells of types that no event has: any type may be recorded one day,
 // so that to ask for it is no error, but most likely it is a slip.
 func (l *eventList) notices() []UnseenType {
 	var unseen []UnseenType
 	for _, typ := range l.unseen[:min(len(l.unseen), unseenMax)] {
-		near, _ := spelling.Nearest(typ, l.knownTypes())
+		near, _ := spelling.Nearest(typ, l.candidates(typ))
 		unseen = append(unseen, UnseenType{Type: typ, Nearest: near})
 	}
 	return unseen
 }
 
-// knownTypes yields the names of the types that the account's events have.
-func (l *eventList) knownTypes() iter.Seq[string] {
-	prefix := knownTypesKey(l.owner)
-	r := prefix.all()
-	r.KeysOnly, r.Limit = true, knownTypesScanned
+// candidates yields what a type may have been meant to be: a known type, or,
+// for a pattern, what it would be for a known type.
+func (l *eventList) candidates(typ string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for k := range l.r.Scan(r) {
-			name, _ := cutString(k[len(prefix):])
-			if !yield(name) {
+		looked := 0
+		for name := range l.knownTypes() {
+			kind, action, _ := strings.Cut(name, ".")
+			switch {
+			case strings.HasPrefix(typ, "*."):
+				name = "*." + action
+			case strings.HasSuffix(typ, ".*"):
+				name = kind + ".*"
+			}
+			if looked++; looked > nearestAmong || !yield(name) {
 				return
 			}
 		}

@@ -2,34 +2,43 @@ package store
 
 import (
 	"bytes"
+	"fmt"
 	"iter"
 	"slices"
 
 	"tollhouse/store/kv"
 )
 
-// rows yields places and stored values in the direction of reading. The values
-// are valid until the next step.
+// rows yields places and stored values in the direction of reading, one past
+// the page where there is one. The values are valid until the next step.
 func (l *eventList) rows() (iter.Seq2[Position, []byte], error) {
-	switch types := l.filter.Types; {
-	case bytes.Compare(l.lo, l.hi) >= 0:
-		return func(func(Position, []byte) bool) {}, nil
-	case len(types) == 0:
-		return l.scan(eventsKey(l.owner)), nil
-	case len(types) == 1:
-		return l.scan(eventTypesKey(l.owner).str(types[0])), nil
+	if bytes.Compare(l.lo, l.hi) >= 0 {
+		return noRows, nil
 	}
-	return l.merged()
+	wanted, err := l.wantedTypes()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !wanted.all && len(wanted.names) == 0:
+		return noRows, nil
+	case len(l.filter.Resources) > 0:
+		return l.ofResources(wanted), nil
+	case wanted.all:
+		return l.scan(eventsKey(l.owner), l.filter.Limit+1), nil
+	case wanted.most:
+		return l.filtered(wanted), nil
+	}
+	return l.ofTypes(wanted), nil
 }
 
-// scan reads one range, one row past the page to learn whether there is more.
-func (l *eventList) scan(prefix key) iter.Seq2[Position, []byte] {
-	r := kv.Range{
-		Lo: append(slices.Clip(prefix), l.lo...), Hi: append(slices.Clip(prefix), l.hi...),
-		Reverse: l.reverse, Limit: l.filter.Limit + 1,
-	}
+func noRows(func(Position, []byte) bool) {}
+
+// scan reads what lies within the bounds behind prefix, at most limit rows; 0
+// is all of them.
+func (l *eventList) scan(prefix key, limit int) iter.Seq2[Position, []byte] {
 	return func(yield func(Position, []byte) bool) {
-		for k, v := range l.r.Scan(r) {
+		for k, v := range l.r.Scan(l.within(prefix, limit)) {
 			if !yield(positionAt(k), v) {
 				return
 			}
@@ -37,27 +46,118 @@ func (l *eventList) scan(prefix key) iter.Seq2[Position, []byte] {
 	}
 }
 
-// merged reads the covering ranges of several types as one. A type that no
-// event has costs one Get, and one that cannot have a row within the bounds no
-// more than that.
-func (l *eventList) merged() (iter.Seq2[Position, []byte], error) {
-	var sources []*source
-	for _, typ := range l.filter.Types {
-		known, err := l.known(typ)
-		if err != nil {
-			return nil, err
+func (l *eventList) within(prefix key, limit int) kv.Range {
+	return kv.Range{
+		Lo: append(slices.Clip(prefix), l.lo...), Hi: append(slices.Clip(prefix), l.hi...),
+		Reverse: l.reverse, Limit: limit,
+	}
+}
+
+// ofTypes reads the covering ranges of the types as one.
+func (l *eventList) ofTypes(wanted wantedTypes) iter.Seq2[Position, []byte] {
+	var ranges []iter.Seq2[Position, []byte]
+	for _, typ := range wanted.names {
+		ranges = append(ranges, l.scan(eventTypesKey(l.owner).str(typ), l.filter.Limit+1))
+	}
+	return l.merged(ranges)
+}
+
+// filterScan bounds the rows of the log that are looked at for each row of the
+// page that is wanted, before its types are merged instead.
+const filterScan = 4
+
+// filtered reads the log and leaves out other types: cheaper than a merge when
+// few are left out. Where many are after all, since types gather in times, the
+// rest is merged.
+func (l *eventList) filtered(wanted wantedTypes) iter.Seq2[Position, []byte] {
+	return func(yield func(Position, []byte) bool) {
+		limit := filterScan * (l.filter.Limit + 1)
+		looked := 0
+		var last Position
+		for p, v := range l.scan(eventsKey(l.owner), limit) {
+			looked++
+			last = p
+			if l.has(wanted, v) && !yield(p, v) || l.err != nil {
+				return
+			}
 		}
-		if known.count > 0 && bytes.Compare(known.last[:], l.lo) >= 0 {
-			sources = append(sources, &source{rows: l.scan(eventTypesKey(l.owner).str(typ))})
+		if looked < limit {
+			return // there is no more
+		}
+		l.passed(last)
+		for p, v := range l.ofTypes(wanted) {
+			if !yield(p, v) {
+				return
+			}
 		}
 	}
-	if len(sources) == 1 {
-		return sources[0].rows, nil
+}
+
+// passed takes from the bounds what has been read up to p.
+func (l *eventList) passed(p Position) {
+	if l.reverse {
+		l.hi = p[:]
+	} else {
+		l.lo = append(p[:], 0)
+	}
+}
+
+// has reports whether a stored event is of a wanted type.
+func (l *eventList) has(wanted wantedTypes, v []byte) bool {
+	if wanted.all {
+		return true
+	}
+	typ, err := typeOf(v)
+	if err != nil {
+		l.err = err
+		return false
+	}
+	_, found := slices.BinarySearchFunc(wanted.names, typ, func(name string, typ []byte) int { return bytes.Compare([]byte(name), typ) })
+	return found
+}
+
+// ofResources reads the marks under the resources as one, and gets the events
+// that they stand for.
+func (l *eventList) ofResources(wanted wantedTypes) iter.Seq2[Position, []byte] {
+	limit := 0 // a mark does not tell its event's type
+	if wanted.all {
+		limit = l.filter.Limit + 1
+	}
+	var ranges []iter.Seq2[Position, []byte]
+	for _, resource := range slices.Compact(slices.Sorted(slices.Values(l.filter.Resources))) {
+		ranges = append(ranges, l.scan(eventResourcesKey(l.owner).str(resource), limit))
+	}
+	marks := l.merged(ranges)
+	return func(yield func(Position, []byte) bool) {
+		for p := range marks {
+			v, err := l.r.Get(eventsKey(l.owner).position(p))
+			if isAbsent(err) {
+				err = fmt.Errorf("%w: event by resource: its event is missing", kv.ErrCorrupt)
+			}
+			if err != nil {
+				l.err = err
+				return
+			}
+			if l.has(wanted, v) && !yield(p, v) || l.err != nil {
+				return
+			}
+		}
+	}
+}
+
+// merged joins ranges, each in the direction of reading, into one.
+func (l *eventList) merged(ranges []iter.Seq2[Position, []byte]) iter.Seq2[Position, []byte] {
+	switch len(ranges) {
+	case 0:
+		return noRows
+	case 1:
+		return ranges[0]
 	}
 	return func(yield func(Position, []byte) bool) {
-		live := sources[:0:0]
-		for _, src := range sources {
-			src.next, src.stop = iter.Pull2(src.rows)
+		var live []*source
+		for _, rows := range ranges {
+			src := &source{}
+			src.next, src.stop = iter.Pull2(rows)
 			defer src.stop()
 			if src.step() {
 				live = append(live, src)
@@ -77,12 +177,11 @@ func (l *eventList) merged() (iter.Seq2[Position, []byte], error) {
 				live = slices.Delete(live, best, best+1)
 			}
 		}
-	}, nil
+	}
 }
 
 // source is one of the ranges that are merged, with its foremost row.
 type source struct {
-	rows  iter.Seq2[Position, []byte]
 	next  func() (Position, []byte, bool)
 	stop  func()
 	place Position
