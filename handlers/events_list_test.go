@@ -235,7 +235,7 @@ func TestListEventsByPatternAndResource(t *testing.T) {
 		{"a_resource_and_a_type", "?resource=cus_4tn8k2w1&type=customer.created", []string{"customer.created"}, ""},
 		{"resources_and_a_pattern", "?resource=cus_4tn8k2w1,p1&type=*.created,plan.retired", []string{"plan.retired", "plan.created", "customer.created"}, ""},
 		{"a_resource_that_is_not", "?resource=cus_0", nil, ""},
-		{"a_resource_and_a_time", "?resource=cus_4tn8k2w1&createdAt[gt]=1773066600", []string{"customer.updated"}, ""},
+		{"a_resource_and_a_time", "?resource=cus_4tn8k2w1&createdAt[gt]=1773066601", []string{"customer.updated"}, ""},
 	}
 	for _, tt := range tests {
 		t.Run("events_2.2_choose_"+tt.name, func(t *testing.T) {
