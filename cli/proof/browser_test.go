@@ -1,11 +1,9 @@
 package proof
 
 import (
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -336,56 +334,5 @@ func eventually(t testing.TB, holds func() bool, format string, args ...any) {
 		if time.Now().After(deadline) {
 			t.Fatalf(format, args...)
 		}
-	}
-}
-
-// TestBrowserScreens looks at every screen, narrow and wide, by day and by
-// night. With TOLLHOUSE_PICTURES set it keeps what it sees.
-func TestBrowserScreens(t *testing.T) {
-	t.Parallel()
-	needTool(t, "chromium", "chromium-browser")
-	s := startDev(t)
-	client := s.createClient("Larkspur Bookkeeping", "https://books.larkspurtea.example/connect/tollhouse/callback")
-	const registered = "https://books.larkspurtea.example/connect/tollhouse/callback"
-	tb := newTab(t)
-	tb.excuse("status of 400")
-
-	check := func(name string) {
-		t.Helper()
-		for _, scheme := range []string{"light", "dark"} {
-			for _, width := range []int64{1100, 375} {
-				tb.scheme(scheme)
-				tb.size(width, 812)
-				over := ask(tb, chromedp.Evaluate[int64](`document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth`))
-				if over > 0 {
-					t.Errorf("%s, %s: %d pixels stick out of a width of %d", name, scheme, over, width)
-				}
-				tb.picture(fmt.Sprintf("%s-%s-%d", name, scheme, width))
-			}
-		}
-	}
-
-	tb.open(s.base + "/")
-	tb.see("main h1")
-	check("home")
-	tb.open(s.authorizeURL(client.ID, registered, "x"))
-	tb.see("input[name=username]")
-	check("login")
-	tb.signIn(s.ready.Username, "not the password")
-	tb.see(alert)
-	check("login-error")
-	tb.signIn(s.ready.Username, s.ready.Password)
-	tb.see(allowButton)
-	check("consent")
-	tb.open(s.authorizeURL(s.ready.ClientID, s.base+"/callback", "x"))
-	tb.see(allowButton)
-	tb.click(allowButton)
-	tb.see("main h1")
-	check("callback")
-	tb.open(s.authorizeURL(client.ID, registered+"/"+strings.Repeat("a-long-way-down/", 8), "x"))
-	tb.see("main h1")
-	check("error")
-	if dir := os.Getenv("TOLLHOUSE_PICTURES"); dir != "" {
-		t.Logf("pictures are in %s", dir)
 	}
 }

@@ -3,8 +3,9 @@
 // Its tests build the program, start it as an operator does, and talk to it
 // over TCP as its users do: with real OAuth client libraries for Go and for
 // Node, with a real browser, with the commands of the README, and with a hand
-// on the power switch. They import no package of the product. What they rely on is what
-// scripts may rely on: the ready line, the commands, the paths and the fields.
+// on the power switch. They import no package of the product. What they rely on
+// is what scripts may rely on: the ready line, the commands, the paths and the
+// fields.
 //
 // How a run goes: the first test builds the binary. Each starts a server of its
 // own (dev in memory, or serve on a directory), reads its ready line and

@@ -1,0 +1,204 @@
+package proof
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+const (
+	larkspurURI = "https://books.larkspurtea.example/connect/tollhouse/callback"
+	windowWide  = 1100
+	windowSlim  = 375
+	windowHigh  = 812
+)
+
+// A stop is a screen, and the way there.
+type stop struct {
+	name   string // of its pictures too
+	expect string // part of a message that it brings to the console, such as its status
+	reach  func(tb *tab, v *view)
+}
+
+// A view is what the ways to the screens have in common: a server, and somebody
+// of the screen's own who can sign in there.
+type view struct {
+	*server
+	larkspur credentials
+	username string
+}
+
+// stops are all the screens that people see.
+var stops = []stop{
+	{"home", "", func(tb *tab, v *view) { tb.open(v.base + "/") }},
+	{"home-signed-in", "", func(tb *tab, v *view) {
+		tb.open(v.base + "/login")
+		tb.signIn(v.username, maudPassword)
+		tb.see(".who form")
+	}},
+	{"login", "", func(tb *tab, v *view) { tb.open(v.authorizeURL(v.larkspur.ID, larkspurURI, "x")) }},
+	{"login-error", "", func(tb *tab, v *view) {
+		tb.open(v.authorizeURL(v.larkspur.ID, larkspurURI, "x"))
+		tb.signIn(v.username, "not the password")
+		tb.see(alert)
+	}},
+	{"login-throttled", "status of 429", reachThrottled},
+	{"consent", "", reachConsent},
+	{"callback", "", func(tb *tab, v *view) { reachCallback(tb, v, allowButton) }},
+	{"callback-denied", "", func(tb *tab, v *view) { reachCallback(tb, v, denyButton) }},
+	{"error", "status of 400", func(tb *tab, v *view) {
+		tb.open(v.authorizeURL(v.larkspur.ID, larkspurURI+"/"+strings.Repeat("a-long-way-down/", 8), "x"))
+	}},
+	{"error-unknown-client", "status of 400", func(tb *tab, v *view) { tb.open(v.authorizeURL("larkspur", larkspurURI, "x")) }},
+	{"error-damaged-link", "status of 400", func(tb *tab, v *view) { tb.open(v.base + "/oauth/v2/auth") }},
+	{"error-not-found", "status of 404", func(tb *tab, v *view) { tb.open(v.base + "/no-such-page") }},
+	{"error-answered", "status of 400", func(tb *tab, v *view) {
+		reachConsent(tb, v)
+		tb.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("input[name=ticket]").value = "of another question"`))
+		tb.click(denyButton)
+		tb.do(chromedp.WaitNotPresent(chromedp.CSS(denyButton)))
+	}},
+	{"account-empty", "", func(tb *tab, v *view) { tb.openAccount(v.server, v.username) }},
+	{"account", "", reachAccount},
+	{"account-revoked", "", func(tb *tab, v *view) {
+		reachAccount(tb, v)
+		tb.click("td.act button")
+		tb.see(done)
+	}},
+	{"account-error", "", func(tb *tab, v *view) {
+		reachAccount(tb, v)
+		tb.do(chromedp.SendKeys(chromedp.CSS("#current_password"), "not the password"),
+			chromedp.SendKeys(chromedp.CSS("#new_password"), "short"), chromedp.SendKeys(chromedp.CSS("#repeat_password"), "short"))
+		tb.click("form .filled")
+		tb.see(alert)
+		// The words that head the form are in sight beside the field that it goes
+		// on at, on a page that is longer than the window.
+		if top := ask(tb, chromedp.Evaluate[float64](`document.querySelector("[role=alert]").getBoundingClientRect().top`)); top < 0 || top > windowHigh {
+			tb.t.Errorf("the refusal is %v pixels from the top of the window, out of sight", top)
+		}
+	}},
+}
+
+func reachConsent(tb *tab, v *view) {
+	tb.t.Helper()
+	tb.open(v.authorizeURL(v.larkspur.ID, larkspurURI, "x"))
+	tb.signIn(v.username, maudPassword)
+	tb.see(allowButton)
+}
+
+// reachCallback goes on to the page with which dev stands in for a client.
+func reachCallback(tb *tab, v *view, button string) {
+	tb.t.Helper()
+	tb.open(v.authorizeURL(v.ready.ClientID, v.base+"/callback", "x"))
+	tb.signIn(v.username, maudPassword)
+	tb.see(button)
+	tb.click(button)
+	tb.do(chromedp.WaitNotPresent(chromedp.CSS(button)))
+}
+
+// reachThrottled guesses until the answer is to wait. A pause grows with every
+// guess, so that a slow machine only has to guess more often.
+func reachThrottled(tb *tab, v *view) {
+	tb.t.Helper()
+	const free, guessesMax = 10, 8
+	stranger := newVisitor(tb.t)
+	form := stranger.open(v.base + "/login")
+	for range free {
+		stranger.submit(form, "username", v.username, "password", "not the password")
+	}
+	tb.open(v.base + "/login")
+	for range guessesMax {
+		tb.signIn(v.username, "not the password")
+		tb.see(alert + ", .notice")
+		if ask(tb, chromedp.Evaluate[int](`document.querySelectorAll(".notice").length`)) > 0 {
+			return
+		}
+	}
+	tb.t.Fatalf("%d guesses, and the form never says to wait", free+guessesMax)
+}
+
+// reachAccount goes to an account page with two clients and two sign-ins.
+func reachAccount(tb *tab, v *view) {
+	tb.t.Helper()
+	for _, name := range []string{"Larkspur Bookkeeping", "Aster Reports"} {
+		client := v.createClient(name, larkspurURI)
+		if !v.lives(client, v.passwordPair(client, v.username)) {
+			tb.t.Fatal("the access token never lived")
+		}
+	}
+	newTab(tb.t).openAccount(v.server, v.username)
+	tb.openAccount(v.server, v.username)
+}
+
+// TestBrowserScreens looks at every screen, narrow and wide, by day and by
+// night. With TOLLHOUSE_PICTURES set it keeps what it sees.
+func TestBrowserScreens(t *testing.T) {
+	t.Parallel()
+	needTool(t, "chromium", "chromium-browser")
+	s := startDev(t)
+	larkspur := s.createClient("Larkspur Bookkeeping", larkspurURI)
+	for _, stop := range stops {
+		t.Run(stop.name, func(t *testing.T) {
+			t.Parallel()
+			v := &view{server: s.in(t), larkspur: larkspur, username: "maud." + stop.name}
+			v.createUser(v.username, v.ready.Account, maudPassword)
+			tb := newTab(t)
+			if stop.expect != "" {
+				tb.excuse(stop.expect)
+			}
+			stop.reach(tb, v)
+			tb.see("main h1")
+			tb.lookAround(stop.name, func(shown string) {
+				over := ask(tb, chromedp.Evaluate[int64](`document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth`))
+				if over > 0 {
+					t.Errorf("%s: %d pixels stick out", shown, over)
+				}
+				tb.picture(shown)
+			})
+			t.Run("axe_finds_no_violation", func(t *testing.T) { tb.wantAccessible(t, stop.name) })
+		})
+	}
+}
+
+// lookAround shows the screen in both schemes and both widths.
+func (tb *tab) lookAround(name string, look func(shown string)) {
+	tb.t.Helper()
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{windowWide, windowSlim} {
+			tb.scheme(scheme)
+			tb.size(width, windowHigh)
+			look(fmt.Sprintf("%s-%s-%d", name, scheme, width))
+		}
+	}
+}
+
+// violation is a rule of axe's that a screen breaks, and where.
+type violation struct {
+	ID, Impact, Help string
+	Nodes            []struct{ HTML, FailureSummary string }
+}
+
+// wantAccessible holds the screen to all rules of axe-core. The protocol
+// evaluates it past the policy of the page, which lets no script run.
+func (tb *tab) wantAccessible(t *testing.T, name string) {
+	source, err := os.ReadFile(filepath.Join(nodeModules(t), "axe-core", "axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tb.do(chromedp.Evaluate[chromedp.Void](string(source)))
+	tb.lookAround(name, func(shown string) {
+		found := ask(tb, chromedp.Evaluate[[]violation](`axe.run(document, {preload: false}).then(r => {
+			if (r.passes.length === 0) throw new Error("axe has looked at nothing");
+			return [...r.violations, ...r.incomplete];
+		})`, chromedp.EvalAwaitPromise))
+		for _, v := range found {
+			for _, node := range v.Nodes {
+				t.Errorf("%s: %s (%s): %s\n%s\n%s", shown, v.ID, v.Impact, v.Help, node.HTML, node.FailureSummary)
+			}
+		}
+	})
+}
