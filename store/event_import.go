@@ -285,6 +285,13 @@ func (w *eventWriter) add(l *importLine) (fault *LineError, recorded bool, err e
 	if !isAbsent(err) {
 		return nil, false, err
 	}
+	// Whoever reads on from below what retention removed is told that something
+	// is missing there, and retention never looks there again: nothing may come
+	// to lie there, even where events are kept for longer since.
+	if place.Compare(w.head.removed) <= 0 {
+		return lineError(l, invalid("createdAt", "import it into another account",
+			"createdAt lies before the events of this account that were removed because of their age, up to %d", w.head.removed.Millis()/1000)), false, nil
+	}
 	return nil, true, w.record(l, id)
 }
 

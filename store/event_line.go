@@ -203,6 +203,9 @@ func (im *Importer) checkLine(ctx context.Context, e *eventLine) ([]byte, error)
 	if now := im.store.Now(); e.CreatedAt > now.Add(aheadMax).Unix() {
 		return nil, invalid("createdAt", "check the clock of both machines", "createdAt lies in the future: here it is %d", now.Unix())
 	}
+	if horizon := im.store.horizon(); e.CreatedAt < horizon.Millis()/1000 {
+		return nil, invalid("createdAt", "leave such events out", "createdAt is older than events are kept here: the oldest may be %d", horizon.Millis()/1000)
+	}
 	return im.store.checkEvent(ctx, &e.NewEvent)
 }
 

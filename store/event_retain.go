@@ -75,6 +75,84 @@ func (s *Store) horizon() Position {
 	return firstPosition(s.Now().Add(-kept).Unix())
 }
 
+const accountsPageMax = 500 // accounts read in one View
+
+// TrimEvents removes the events that are older than they are kept, of every
+// account, in batches, and returns how many those were. It goes on behind an
+// account whose events cannot be removed. What it has removed stays removed when
+// it is cut short; another run goes on from there.
+func (s *Store) TrimEvents(ctx context.Context) (removed int, err error) {
+	horizon := s.horizon()
+	if horizon.IsZero() {
+		return 0, nil
+	}
+	var faults error
+	after := ""
+	for {
+		accounts, err := s.ListAccounts(ctx, after, accountsPageMax)
+		if err != nil || len(accounts) == 0 {
+			return removed, errors.Join(faults, err)
+		}
+		for _, a := range accounts {
+			n, err := s.trimLog(ctx, a.ID, horizon)
+			removed += n
+			if ctx.Err() != nil {
+				return removed, ctx.Err()
+			}
+			if err != nil {
+				faults = errors.Join(faults, fmt.Errorf("trim the events of %s: %w", a.ID, err))
+			}
+		}
+		after = accounts[len(accounts)-1].ID
+	}
+}
+
+// trimLog removes an account's events below the horizon. Every batch begins
+// behind what was removed before it: an engine goes on passing over that.
+func (s *Store) trimLog(ctx context.Context, owner string, horizon Position) (removed int, err error) {
+	for {
+		var places []Position
+		err := s.db.View(ctx, func(r kv.Reader) error {
+			head, err := readEventHead(r, owner)
+			if err != nil {
+				return err
+			}
+			places = placesIn(r, kv.Range{
+				Lo: append(eventsKey(owner).position(head.removed), 0), Hi: eventsKey(owner).position(horizon),
+				Limit: removeBatchMax,
+			})
+			return nil
+		})
+		if err != nil || len(places) == 0 {
+			return removed, err
+		}
+		n, err := s.removeEvents(ctx, owner, "", places, true)
+		removed += n
+		if err != nil {
+			return removed, err
+		}
+	}
+}
+
+// removeEvents removes what is left of the events at the places, at most a
+// batch, and returns how many those were. A kind leaves the others alone.
+func (s *Store) removeEvents(ctx context.Context, owner, kind string, places []Position, retained bool) (removed int, err error) {
+	err = s.db.Update(ctx, func(tx kv.Txn) error {
+		rm := newRemover(tx, owner, kind)
+		for _, p := range places {
+			if err := rm.remove(p); err != nil {
+				return err
+			}
+		}
+		removed = rm.count
+		return rm.finish(retained)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return removed, nil
+}
+
 // oldestEvent returns the place of the oldest event that retention has left, or
 // the head when it left none: all there is has been seen there. A Scan that
 // breaks off fails the View around it.
