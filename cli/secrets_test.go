@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// judgements are the functions that decide whether something secret is the one
+// that was expected, with the comparison that each rests on. A comparison that
+// ends at the first byte that differs tells a patient caller where that was,
+// and no test of what the code does can see it: so the sources are read.
+var judgements = []struct {
+	file, function string
+	rests          []string
+}{
+	{"store/secret/secret.go", "EqualText", []string{"subtle.ConstantTimeCompare"}},
+	{"store/secret/secret.go", "Hash.Equal", []string{"subtle.ConstantTimeCompare"}},
+	{"store/secret/secret.go", "Token.Equal", []string{"EqualText"}},
+	{"store/secret/password.go", "Hasher.Verify", []string{"subtle.ConstantTimeCompare"}},
+	{"store/client_secret.go", "Store.AuthenticateClient", []string{"hash.Equal"}},
+	{"store/session.go", "Session.Is", []string{"sn.hash.Equal"}},
+	{"store/code.go", "code.judge", []string{"secret.EqualText"}},
+	{"store/code.go", "code.judgeVerifier", []string{"secret.EqualText"}},
+	{"handlers/cookies.go", "Server.checkFormToken", []string{"secret.EqualText"}},
+	{"handlers/login.go", "Server.logout", []string{"secret.EqualText"}},
+	{"handlers/account.go", "Server.readAccountForm", []string{"secret.EqualText"}},
+	{"handlers/ticket.go", "ticket.belongsTo", []string{"secret.EqualText"}},
+}
+
+// proofs are the calls whose results prove something. Whoever writes a new
+// judgement with one of them may not compare it by ==.
+var proofs = []string{"MAC", "S256", "Reveal", "HashOf", "Hash", "Successor", "logoutToken", "accountToken", "sessionMark"}
+
+func TestSecretsAreComparedInConstantTime(t *testing.T) {
+	t.Parallel()
+	for _, j := range judgements {
+		t.Run("attack_18_"+j.function, func(t *testing.T) {
+			t.Parallel()
+			body := functionOf(t, parseSource(t, j.file), j.function)
+			calls := callsIn(body)
+			for _, want := range j.rests {
+				if !slices.Contains(calls, want) {
+					t.Errorf("%s of %s calls %v, want %s among them", j.function, j.file, calls, want)
+				}
+			}
+		})
+	}
+	t.Run("attack_18_no_proof_is_compared_by_an_operator", func(t *testing.T) {
+		t.Parallel()
+		for _, source := range sourceFiles(t) {
+			if source.test || !under(source.pkg, []string{"store", "handlers", "cli"}) {
+				continue
+			}
+			for _, call := range comparedByOperator(parseSource(t, source.path)) {
+				t.Errorf("%s compares what %s returns by == or !=; use secret.EqualText or Equal", source.path, call)
+			}
+		}
+	})
+	t.Run("the_reader_can_fail", func(t *testing.T) {
+		t.Parallel()
+		const bad = "package p\nfunc (s *Server) f(a string) bool { return s.key.MAC(\"x\") == a }"
+		file, err := parser.ParseFile(token.NewFileSet(), "bad.go", bad, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := comparedByOperator(file); !slices.Equal(got, []string{"s.key.MAC"}) {
+			t.Errorf("comparedByOperator = %v, want s.key.MAC", got)
+		}
+	})
+}
+
+// comparedByOperator returns the proofs that are an operand of == or !=. To ask
+// whether there is one at all, by comparing with "", tells nothing.
+func comparedByOperator(file *ast.File) (found []string) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		b, ok := n.(*ast.BinaryExpr)
+		if !ok || b.Op != token.EQL && b.Op != token.NEQ {
+			return true
+		}
+		for _, operand := range []ast.Expr{b.X, b.Y} {
+			call, ok := operand.(*ast.CallExpr)
+			if ok && slices.Contains(proofs, lastName(nameOf(call.Fun))) && !isEmptyText(b.X) && !isEmptyText(b.Y) {
+				found = append(found, nameOf(call.Fun))
+			}
+		}
+		return true
+	})
+	return found
+}
+
+func isEmptyText(e ast.Expr) bool {
+	literal, ok := e.(*ast.BasicLit)
+	return ok && literal.Value == `""`
+}
+
+// functionOf returns the body of a function, or of a method written Type.Name.
+func functionOf(t *testing.T, file *ast.File, name string) *ast.BlockStmt {
+	t.Helper()
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		full := f.Name.Name
+		if f.Recv != nil {
+			full = strings.TrimPrefix(nameOf(f.Recv.List[0].Type), "*") + "." + full
+		}
+		if full == name {
+			return f.Body
+		}
+	}
+	t.Fatalf("there is no %s any more; say in the list of judgements what took its place", name)
+	return nil
+}
+
+func callsIn(body *ast.BlockStmt) (names []string) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			names = append(names, nameOf(call.Fun))
+		}
+		return true
+	})
+	return names
+}
+
+// nameOf spells a name as it is written: f, x.f, x.y.f, *T; "" for what is none.
+func nameOf(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return nameOf(e.X) + "." + e.Sel.Name
+	case *ast.StarExpr:
+		return "*" + nameOf(e.X)
+	}
+	return ""
+}
+
+func lastName(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
+
+// parseSource parses a file of the module, or the one that TOLLHOUSE_OVERLAY
+// lays over it: a test that reads what the others run has to see the same.
+func parseSource(t *testing.T, name string) *ast.File {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("..", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if overlay := os.Getenv("TOLLHOUSE_OVERLAY"); overlay != "" {
+		path = overlaid(t, overlay, path)
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// overlaid returns the file that a go build overlay puts in the place of path.
+func overlaid(t *testing.T, overlay, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o struct{ Replace map[string]string }
+	if err := json.Unmarshal(text, &o); err != nil {
+		t.Fatal(err)
+	}
+	if file, ok := o.Replace[path]; ok {
+		return file
+	}
+	return path
+}

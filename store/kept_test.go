@@ -1,0 +1,82 @@
+package store_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"runtime"
+	"strings"
+	"testing"
+
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+)
+
+// pieceSize is how much of a secret may not be found: 16 characters of a token
+// are 95 of its 256 bits.
+const pieceSize = 16
+
+// TestNothingKeptIsASecret reads every key and value that an authorization
+// leaves behind: none holds so much as a piece of a secret, in any spelling.
+func TestNothingKeptIsASecret(t *testing.T) {
+	t.Parallel()
+	g := newGrant(t)
+	client, clientSecret := g.Client(t)
+	g.client = client
+	session, code := g.signIn(t, secret.Token{}), g.allow(t, challenge)
+	first, err := g.redeem(code, verifier)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := g.mustRefresh(t, first)
+	g.Rest()
+	kept := contents(t, g.DB)
+	for name, text := range map[string]string{
+		"client_secret": clientSecret.Reveal(), "session": session.Reveal(), "code": code.Reveal(), "password": storetest.Password, "verifier": verifier,
+		"access_token": first.AccessToken.Reveal(), "refresh_token": first.RefreshToken.Reveal(),
+		"second_access_token": second.AccessToken.Reveal(), "second_refresh_token": second.RefreshToken.Reveal(),
+	} {
+		t.Run("oauth_decision_18_"+name, func(t *testing.T) {
+			for at := 0; at+pieceSize <= len(text); at++ {
+				wantNowhere(t, kept, text[at:at+pieceSize])
+			}
+		})
+	}
+}
+
+// wantNowhere fails the test when a record holds the piece as it is, in
+// hexadecimal or in base64.
+func wantNowhere(t *testing.T, kept map[string]string, piece string) {
+	t.Helper()
+	for _, spelt := range []string{piece, hex.EncodeToString([]byte(piece)), base64.RawStdEncoding.EncodeToString([]byte(piece))[:pieceSize]} {
+		for k, v := range kept {
+			if strings.Contains(k, spelt) || strings.Contains(v, spelt) {
+				t.Fatalf("a record of kind %q holds the piece %q", k[0], spelt)
+			}
+		}
+	}
+}
+
+// TestAuthenticateUserCostsAHashForEveryName is not parallel: it measures what
+// the process allocates, and a password hash cannot be had for less than 19 MiB.
+func TestAuthenticateUserCostsAHashForEveryName(t *testing.T) {
+	const hashBytes = 19 << 20
+	g := newGrant(t)
+	g.User(t, "nils", "acct_larkspur")
+	if _, err := g.DisableUser(context.Background(), "nils"); err != nil {
+		t.Fatal(err)
+	}
+	for name, username := range map[string]string{"known": "mara", "unknown": "nobody", "disabled": "nils", "impossible": "no body"} {
+		t.Run("attack_67_oauth_row_28_"+name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if _, err := g.AuthenticateUser(context.Background(), username, "a wrong password"); err == nil {
+				t.Fatal("AuthenticateUser() took a wrong password")
+			}
+			runtime.ReadMemStats(&after)
+			if got := after.TotalAlloc - before.TotalAlloc; got < hashBytes {
+				t.Errorf("AuthenticateUser(%q) allocated %d bytes, want the %d of a hash", username, got, hashBytes)
+			}
+		})
+	}
+}

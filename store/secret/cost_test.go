@@ -1,0 +1,34 @@
+package secret_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+
+	"tollhouse/store/secret"
+)
+
+// TestUnknownUserCostsAHash is not parallel: it measures what the process
+// allocates. Argon2id takes its 19 MiB whatever the machine, so that this sees
+// a hash that was left out where a stopwatch would have to guess.
+func TestUnknownUserCostsAHash(t *testing.T) {
+	const hashBytes = 19 << 20
+	h, ctx := secret.NewHasher(), context.Background()
+	stored, err := h.Hash(ctx, "correct horse battery staple")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, kept := range map[string]string{"known_user": stored, "unknown_user": ""} {
+		t.Run("attack_67_oauth_row_28_"+name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if match, _, err := h.Verify(ctx, kept, "a wrong password"); match || err != nil {
+				t.Fatalf("Verify = %v, %v, want no match", match, err)
+			}
+			runtime.ReadMemStats(&after)
+			if got := after.TotalAlloc - before.TotalAlloc; got < hashBytes {
+				t.Errorf("Verify allocated %d bytes, want the %d of a hash", got, hashBytes)
+			}
+		})
+	}
+}
