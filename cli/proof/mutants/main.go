@@ -1,0 +1,216 @@
+// Mutants asks whether the tests would notice.
+//
+// A rule that nobody breaks on purpose may have a test that passes whatever the
+// code does. So this programme takes the rules away one at a time: the client
+// check of a refresh token, the revocation on a replay, the owner in a key. For
+// each it compiles the tests with the weakened file laid over the sound one (go
+// test -overlay: the work tree is never touched, so that it may run while
+// somebody edits) and demands that a test fails. It ends with a table of the
+// mutants and of the test that killed each; one that survives is a rule without
+// a test, and makes the programme fail.
+//
+//	go run ./cli/proof/mutants                 every mutant, under ten minutes on two cores
+//	go run ./cli/proof/mutants -only throttle  those whose name matches
+//	go run ./cli/proof/mutants -whole          against all tests but those of the built binary
+//
+// Each mutant names the tests that have to notice, so that a run is short and a
+// kill is one by the test of that rule, not by luck. The sound tree has to pass
+// these tests first. A mutant that does not compile is no kill but a mistake in
+// the table, and so is one whose text is not in its file exactly once: the code
+// has moved on, and the table has to follow. Every go test ./... checks that
+// much, and runs no mutant.
+//
+// The exit code is 0 when all were killed, 1 when one survived, 2 when the
+// question could not be asked.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:])
+	stop()
+	var lived survivors
+	switch {
+	case err == nil:
+	case errors.As(err, &lived):
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	default:
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(2)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("mutants", flag.ExitOnError)
+	only := flags.String("only", "", "run the mutants whose name matches this regular expression")
+	whole := flags.Bool("whole", false, "run all tests of the packages against each mutant, not only those of its rule")
+	_ = flags.Parse(args) // exits by itself
+	wanted, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	var chosen []mutant
+	for _, m := range table() {
+		if wanted.MatchString(m.name) {
+			chosen = append(chosen, m)
+		}
+	}
+	if len(chosen) == 0 {
+		return fmt.Errorf("no mutant has a name that matches %q", *only)
+	}
+	l, err := openLab(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	return l.experiment(ctx, chosen, *whole)
+}
+
+// lab is where mutants are made and tried.
+type lab struct {
+	root string // of the module
+	dir  string // for what is laid over it
+}
+
+func openLab(ctx context.Context) (*lab, error) {
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "tollhouse-mutants-")
+	if err != nil {
+		return nil, err
+	}
+	return &lab{root: root, dir: dir}, nil
+}
+
+func (l *lab) close() { _ = os.RemoveAll(l.dir) } // at worst it stays among the temporary files
+
+// experiment tries the mutants one by one, since tests that bound a wait are
+// only fair on a machine that does nothing else.
+func (l *lab) experiment(ctx context.Context, chosen []mutant, whole bool) error {
+	for _, m := range chosen { // before the first minute is spent
+		if _, err := m.weaken(l.root); err != nil {
+			return err
+		}
+	}
+	began := time.Now()
+	if err := l.checkSound(ctx, chosen, whole); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "the sound tree passes (%.0fs)\n", time.Since(began).Seconds())
+	verdicts := make([]verdict, len(chosen))
+	var lived survivors
+	for i, m := range chosen {
+		tried := time.Now()
+		v, err := l.try(ctx, m, whole)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+		if verdicts[i] = v; !v.killed() {
+			lived = append(lived, m.name)
+		}
+		fmt.Fprintf(os.Stderr, "%3d/%d %s: %s (%.0fs)\n", i+1, len(chosen), m.name, v, time.Since(tried).Seconds())
+	}
+	if err := writeTable(os.Stdout, chosen, verdicts); err != nil {
+		return err
+	}
+	fmt.Printf("\n%d mutants, %d killed, %d survived, in %.0f s\n", len(chosen), len(chosen)-len(lived), len(lived), time.Since(began).Seconds())
+	if len(lived) > 0 {
+		return lived
+	}
+	return nil
+}
+
+// survivors are the mutants that no test noticed.
+type survivors []string
+
+func (s survivors) Error() string {
+	return "no test noticed " + strings.Join(s, ", ") + "; write the one that does"
+}
+
+// try runs the tests of a mutant's rule, or all, with the mutant laid over its
+// file.
+func (l *lab) try(ctx context.Context, m mutant, whole bool) (verdict, error) {
+	overlay, err := l.lay(m)
+	if err != nil {
+		return verdict{}, err
+	}
+	packages, pattern := []string{m.in}, m.pattern()
+	if whole {
+		packages, pattern = wholePackages, ""
+	}
+	return l.test(ctx, overlay, pattern, packages...)
+}
+
+// wholePackages are those that -whole runs: all but the tests of the built
+// binary, which are compiled without the mutant.
+var wholePackages = []string{"./store/...", "./handlers", "./views", "./static", "./cli"}
+
+// checkSound has the tests that the mutants name pass on the tree as it is: a
+// test that fails without a mutant kills nothing.
+func (l *lab) checkSound(ctx context.Context, chosen []mutant, whole bool) error {
+	if whole {
+		return l.wantPass(ctx, "", wholePackages...)
+	}
+	tests := map[string][]string{}
+	for _, m := range chosen {
+		tests[m.in] = append(tests[m.in], m.tests...)
+	}
+	for pkg, names := range tests {
+		if err := l.wantPass(ctx, patternOf(names), pkg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *lab) wantPass(ctx context.Context, pattern string, packages ...string) error {
+	v, err := l.test(ctx, "", pattern, packages...)
+	if err != nil {
+		return fmt.Errorf("the tree as it is: %w", err)
+	}
+	if v.killed() {
+		return fmt.Errorf("the tree as it is fails %s; mend that first", v.by)
+	}
+	return nil
+}
+
+func writeTable(w io.Writer, mutants []mutant, verdicts []verdict) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "mutant\tit breaks\tkilled by")
+	for i, m := range mutants {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", m.name, m.breaks, verdicts[i])
+	}
+	return t.Flush()
+}
+
+// lay writes the weakened file and the overlay that puts it in its place, and
+// returns the overlay's path.
+func (l *lab) lay(m mutant) (string, error) {
+	weakened, err := m.weaken(l.root)
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(l.dir, m.name+".go")
+	if err := os.WriteFile(file, weakened, 0o600); err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(l.dir, m.name+".json")
+	return overlay, os.WriteFile(overlay, overlayOf(filepath.Join(l.root, m.file), file), 0o600)
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const moduleTop = "../../.."
+
+// asked are the mutants that the programme must never lose, by what is removed.
+var asked = map[string]string{
+	"a constant-time compare":        "constant_time_text",
+	"the client check before reuse":  "refresh_client_before_reuse",
+	"the revocation on replay":       "refresh_replay_revokes",
+	"the CSRF check":                 "csrf_origin",
+	"the form-action":                "form_action",
+	"the redirect exactness":         "redirect_exactness",
+	"the throttle":                   "throttle",
+	"the owner in a key":             "owner_in_event_key",
+	"the session rotation":           "session_rotation",
+	"the PKCE downgrade check":       "pkce_downgrade",
+	"the clock comparison":           "clock_comparison",
+	"the hashing of secrets at rest": "secret_hashing",
+}
+
+// TestMutantsFit keeps the table in step with the code: it runs no mutant.
+func TestMutantsFit(t *testing.T) {
+	t.Parallel()
+	tests := map[string][]string{} // of each package
+	names := map[string]bool{}
+	for _, m := range table() {
+		if names[m.name] {
+			t.Errorf("two mutants have the name %s", m.name)
+		}
+		names[m.name] = true
+		if tests[m.in] == nil {
+			tests[m.in] = testsOf(t, filepath.Join(moduleTop, m.in))
+		}
+		t.Run(m.name, func(t *testing.T) {
+			weakened, err := m.weaken(moduleTop)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := parser.ParseFile(token.NewFileSet(), m.file, weakened, parser.SkipObjectResolution); err != nil {
+				t.Errorf("the weakened file cannot be read: %v", err)
+			}
+			if m.old == m.new || m.breaks == "" || len(m.tests) == 0 {
+				t.Error("the mutant changes nothing, or does not say what it breaks and who has to notice")
+			}
+			for _, name := range m.tests {
+				if !slices.Contains(tests[m.in], name) {
+					t.Errorf("%s has no test %s", m.in, name)
+				}
+			}
+		})
+	}
+	for what, name := range asked {
+		if !names[name] {
+			t.Errorf("no mutant removes %s: %s is gone", what, name)
+		}
+	}
+}
+
+// testsOf returns the names of a package's tests and fuzz targets.
+func testsOf(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range parsed.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
+				names = append(names, f.Name.Name)
+			}
+		}
+	}
+	return names
+}
+
+func TestWeaken(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "a.go"), []byte("one two two"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, old, want string }{
+		{"takes_away_what_stands_there_once", "one ", "two two"},
+		{"refuses_what_stands_there_twice", "two", ""},
+		{"refuses_what_is_not_there", "three", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := mutant{name: "m", file: "a.go", old: tt.old}.weaken(root)
+			if string(got) != tt.want || (err == nil) != (tt.want != "") {
+				t.Errorf("weaken = %q, %v, want %q", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	const run = `{"Action":"run","Package":"tollhouse/store","Test":"TestA"}` + "\n"
+	for _, tt := range []struct {
+		name, lines, wantBy, wantErr string
+	}{
+		{"a_test_that_fails_kills_and_is_named_to_the_subtest", run +
+			`{"Action":"fail","Package":"tollhouse/store","Test":"TestA/row_1"}` + "\n" + `{"Action":"fail","Package":"tollhouse/store","Test":"TestA"}` + "\n" +
+			`{"Action":"fail","Package":"tollhouse/store"}`, "store TestA/row_1", ""},
+		{"tests_that_pass_let_it_live", run + `{"Action":"pass","Package":"tollhouse/store","Test":"TestA"}`, "", ""},
+		{"a_package_that_fails_without_a_test_is_no_kill", run + `{"Action":"fail","Package":"tollhouse/store"}`, "", ""},
+		{"what_does_not_compile_is_no_kill", `{"Action":"build-output","Output":"undefined: x"}` + "\n" + `{"Action":"build-fail"}`, "", "undefined: x"},
+		{"no_test_at_all_is_no_answer", `{"Action":"pass","Package":"tollhouse/store"}`, "", "no test ran"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			v, err := judge(strings.NewReader(tt.lines))
+			if v.by != tt.wantBy || (err == nil) != (tt.wantErr == "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
+				t.Errorf("judge = %q, %v, want %q and %q", v.by, err, tt.wantBy, tt.wantErr)
+			}
+		})
+	}
+}
+
+// TestExperiment really runs three mutants in the long form: one that a test of
+// behaviour kills, one that only the reader of sources can see, and one that
+// breaks no rule, which has to survive.
+func TestExperiment(t *testing.T) {
+	if os.Getenv("TOLLHOUSE_LONG") == "" {
+		t.Skip("runs mutants; set TOLLHOUSE_LONG=1")
+	}
+	l, err := openLab(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	var chosen []mutant
+	for _, m := range table() {
+		if m.name == "token_kinds" || m.name == "constant_time_text" {
+			chosen = append(chosen, m)
+		}
+	}
+	if err := l.experiment(context.Background(), chosen, false); err != nil {
+		t.Error(err)
+	}
+	harmless := mutant{
+		name: "harmless", breaks: "nothing", file: "store/secret/secret.go", old: "redacted = \"[redacted]\"", new: "redacted = \"[\" + \"redacted]\"",
+		in: "./store/secret", tests: []string{"TestToken"},
+	}
+	var lived survivors
+	if err := l.experiment(context.Background(), []mutant{harmless}, false); !errors.As(err, &lived) || !slices.Equal(lived, survivors{"harmless"}) {
+		t.Errorf("experiment = %v, want the harmless mutant among the survivors", err)
+	}
+	broken := mutant{name: "broken", file: harmless.file, old: harmless.old, new: "redacted = 1 +", in: harmless.in, tests: harmless.tests}
+	if err := l.experiment(context.Background(), []mutant{broken}, false); err == nil || errors.As(err, &lived) {
+		t.Errorf("experiment = %v, want the mutant refused because it does not compile", err)
+	}
+}
+
+func TestTable(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	err := writeTable(&b, []mutant{{name: "a", breaks: "rule"}, {name: "longer", breaks: "r"}}, []verdict{{by: "store TestA"}, {}})
+	const want = "mutant  it breaks  killed by\na       rule       store TestA\nlonger  r          SURVIVED\n"
+	if err != nil || b.String() != want {
+		t.Errorf("writeTable = %q, %v, want %q", b.String(), err, want)
+	}
+}
