@@ -44,6 +44,16 @@ func overlayOf(place, file string) []byte {
 	return b
 }
 
+// build compiles a package with the overlay on it.
+func (l *lab) build(ctx context.Context, overlay, pkg string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, pkg)
+	cmd.Dir = l.root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("it does not compile: %w: %s", err, shorten(string(out)))
+	}
+	return nil
+}
+
 // verdict is what the tests say of a tree.
 type verdict struct {
 	by string // the first test that failed, with its package; "" when all passed

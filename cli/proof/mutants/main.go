@@ -151,6 +151,11 @@ func (l *lab) try(ctx context.Context, m mutant, whole bool) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
+	if m.dir() != m.in { // go test may have no reason to compile it
+		if err := l.build(ctx, overlay, m.dir()); err != nil {
+			return verdict{}, err
+		}
+	}
 	packages, pattern := []string{m.in}, m.pattern()
 	if whole {
 		packages, pattern = wholePackages, ""

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,6 +38,9 @@ func (m mutant) weaken(root string) ([]byte, error) {
 	}
 	return bytes.Replace(sound, []byte(m.old), []byte(m.new), 1), nil
 }
+
+// dir is the package of the mutant's file.
+func (m mutant) dir() string { return "./" + path.Dir(m.file) }
 
 func (m mutant) pattern() string { return patternOf(m.tests) }
 

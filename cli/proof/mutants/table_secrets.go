@@ -11,28 +11,28 @@ var secretMutants = []mutant{
 		file: "store/secret/secret.go",
 		old:  "func EqualText(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }",
 		new:  "func EqualText(a, b string) bool { return a == b }",
-		in:   "./cli", tests: comparisons,
+		in:   "./store/secret", tests: comparisons,
 	},
 	{
 		name: "constant_time_hash", breaks: "attack 18: hashes of secrets are compared in constant time",
 		file: "store/secret/secret.go",
 		old:  "subtle.ConstantTimeCompare(h[:], other[:]) == 1", new: "h == other",
-		in: "./cli", tests: comparisons,
+		in: "./store/secret", tests: comparisons,
 	},
 	{
 		name: "constant_time_client_secret", breaks: "attack 18: a client's secret is compared in constant time",
 		file: "store/client_secret.go", old: "if hash.Equal(kept) {", new: "if hash == kept {",
-		in: "./cli", tests: comparisons,
+		in: "./store/secret", tests: comparisons,
 	},
 	{
 		name: "constant_time_verifier", breaks: "RFC 7636 §4.6: a code verifier is compared in constant time",
 		file: "store/code.go", old: "!secret.EqualText(secret.S256(verifier), c.challenge)", new: "secret.S256(verifier) != c.challenge",
-		in: "./cli", tests: comparisons,
+		in: "./store/secret", tests: comparisons,
 	},
 	{
 		name: "constant_time_form_token", breaks: "attack 38: a form's token is compared in constant time",
 		file: "handlers/cookies.go", old: "secret.EqualText(token, s.key.MAC(loginForm, value))", new: "token == s.key.MAC(loginForm, value)",
-		in: "./cli", tests: comparisons,
+		in: "./store/secret", tests: comparisons,
 	},
 	{
 		name: "secret_hashing", breaks: "oauth decision 18: of a secret only its SHA-256 is kept",
