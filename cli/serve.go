@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tollhouse/handlers"
+	"tollhouse/store"
 )
 
 // serveFlags are serve's own settings.
@@ -19,6 +20,7 @@ type serveFlags struct {
 	serverFlags
 	insecureHTTP bool
 	acceptClock  bool
+	retain       lifetime
 }
 
 const listenDefault = "127.0.0.1:8080"
@@ -39,6 +41,7 @@ under which https address it is reached.`,
 	flags := c.Flags()
 	f.add(flags, listenDefault)
 	flags.BoolVar(&f.insecureHTTP, "insecure-http", false, "serve plain http to other machines, where anybody on the way can read the passwords")
+	flags.Var(&f.retain, "retain", "how long events are kept, such as 400d; 0 is for ever")
 	flags.BoolVar(&f.acceptClock, "accept-clock", false, "start although the clock is far from the last write")
 	return c
 }
@@ -50,6 +53,9 @@ func (p *program) serve(c *cobra.Command, f serveFlags) error {
 	}
 	if err := checkExposure(config, f.insecureHTTP); err != nil {
 		return err
+	}
+	if f.retain != 0 && time.Duration(f.retain) < store.RetentionMin {
+		return usage("give 1d or more, or leave it out to keep every event", "--retain %s is too short for anybody to read the events", &f.retain)
 	}
 	log, err := p.serverLog(f.logFormat, slog.LevelInfo)
 	if err != nil {
@@ -148,7 +154,9 @@ func (p *program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 	if err != nil {
 		return err
 	}
-	err = p.serveStore(r, handlers.Config{Key: key}, socketPath(p.adminSocket, dir), lock)
+	if err = r.keep.store.SetRetention(ctx, time.Duration(f.retain)); err == nil {
+		err = p.serveStore(r, handlers.Config{Key: key}, socketPath(p.adminSocket, dir), lock)
+	}
 	if isFatal(err) {
 		return err // what the disk holds is unknown: nothing more is written
 	}

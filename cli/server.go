@@ -111,6 +111,10 @@ const (
 	checkEvery = 24 * time.Hour   // between two searches for damage at rest
 	trimEvery  = 24 * time.Hour   // between two removals of old audit lines
 
+	// retainEvery is between two removals of old events. An event whose id is
+	// past the horizon already may be listed for that long.
+	retainEvery = time.Minute
+
 	auditRetainDefault = 400 * 24 * time.Hour // a year, and time to ask about it
 	auditRetainMin     = 24 * time.Hour
 )
@@ -250,6 +254,7 @@ func (r *running) serve(announce func()) error {
 	defer stop()
 	r.work.Go(func() { r.watch(working) })
 	r.work.Go(func() { r.trimAudit(working) })
+	r.work.Go(func() { r.trimEvents(working) })
 
 	var failed error
 	select {
@@ -336,6 +341,26 @@ func (r *running) trimAudit(ctx context.Context) {
 			r.log.Warn("old audit lines not removed", "err", err)
 		}
 		if sleep(ctx, trimEvery) != nil {
+			return
+		}
+	}
+}
+
+// trimEvents removes the events that are older than they are kept, now and every
+// minute.
+func (r *running) trimEvents(ctx context.Context) {
+	if r.keep.store.Retention() == 0 {
+		return
+	}
+	for {
+		removed, err := r.keep.store.TrimEvents(ctx)
+		if removed > 0 {
+			r.log.Info("old events removed", "count", removed)
+		}
+		if err != nil && ctx.Err() == nil {
+			r.log.Warn("old events not removed", "err", err)
+		}
+		if sleep(ctx, retainEvery) != nil {
 			return
 		}
 	}
