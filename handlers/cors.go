@@ -42,7 +42,7 @@ func (s *Server) withCORS(next http.Handler) http.Handler {
 
 // isPublicRead reports whether a path is a read that any page may send.
 func isPublicRead(path string) bool {
-	return path == metadataPath || path == "/api/events" || strings.HasPrefix(path, "/api/events/")
+	return path == metadataPath || path == openAPIPath || path == "/api/event-types" || path == "/api/events" || strings.HasPrefix(path, "/api/events/")
 }
 
 // isPublicClient reports whether the page that sends the request may be a

@@ -32,6 +32,7 @@ func (s *Server) publicRoutes() http.Handler {
 
 	r.get("/api/events", s.bearer(store.ScopeEventsRead, s.listEvents))
 	r.get("/api/events/:id", s.bearer(store.ScopeEventsRead, s.findEvent))
+	r.get("/api/event-types", s.bearer(store.ScopeEventsRead, s.listEventTypes))
 	r.get("/api/resources/:kind", s.bearer(store.ScopeResourcesRead, s.listResources))
 	r.get("/api/resources/:kind/:id", s.bearer(store.ScopeResourcesRead, s.findResource))
 	r.on("PUT", "/api/resources/:kind/:id", s.bearer(store.ScopeResourcesWrite, s.putResource))
@@ -39,6 +40,7 @@ func (s *Server) publicRoutes() http.Handler {
 	r.on("DELETE", "/api/resources/:kind/:id", s.bearer(store.ScopeResourcesWrite, s.deleteResource))
 
 	r.get("/static/*name", s.static)
+	r.get(openAPIPath, s.openAPI)
 	r.get("/healthz", s.healthz)
 	r.get("/readyz", s.readyz)
 

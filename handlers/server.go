@@ -16,6 +16,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/julienschmidt/httprouter"
@@ -65,6 +66,8 @@ type Server struct {
 	proxies  *proxies
 	origins  *http.CrossOriginProtection
 
+	description func() description // made when it is first asked for
+
 	public, admin http.Handler
 }
 
@@ -83,6 +86,7 @@ func New(c Config) *Server {
 	if s.ready == nil {
 		s.ready = func() error { return nil }
 	}
+	s.description = sync.OnceValue(func() description { return describe(s.issuer, s.version) })
 	s.public = s.withRequest(s.withHost(s.withBase(s.withCORS(s.publicRoutes()))))
 	s.admin = s.withRequest(s.adminRoutes())
 	return s

@@ -59,6 +59,9 @@ func Text(text string) Value { return Value{sort: String, text: text} }
 // ObjectOf returns an object with those members, whose names must differ.
 func ObjectOf(members ...Member) Value { return Value{sort: Object, members: members} }
 
+// ArrayOf returns an array of those elements.
+func ArrayOf(elements ...Value) Value { return Value{sort: Array, elements: elements} }
+
 // Sort says what v is.
 func (v Value) Sort() Sort { return v.sort }
 

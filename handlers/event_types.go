@@ -1,0 +1,59 @@
+package handlers
+
+import (
+	"net/http"
+
+	"tollhouse/store"
+	"tollhouse/store/snapshot"
+)
+
+// eventTypeJSON is one type of event as callers see it.
+type eventTypeJSON struct {
+	Name          string `json:"name"`
+	Meaning       string `json:"meaning,omitempty"` // only the catalogue knows it
+	Schema        string `json:"schema"`
+	Count         uint64 `json:"count"`
+	LastCreatedAt *int64 `json:"lastCreatedAt,omitempty"`
+}
+
+type eventTypesJSON struct {
+	Object  string          `json:"object"`
+	Data    []eventTypeJSON `json:"data"`
+	HasMore bool            `json:"hasMore"`
+}
+
+// listEventTypes is GET /api/event-types: the types of the catalogue and those
+// of the caller's own events.
+func (s *Server) listEventTypes(w http.ResponseWriter, r *http.Request) error {
+	if refused := refuseQuery(r); refused != nil {
+		return refused
+	}
+	if !acceptsJSON(r) {
+		return notAcceptable()
+	}
+	types, more, err := s.store.ListEventTypes(r.Context(), principalFrom(r.Context()).Account)
+	if err != nil {
+		return err
+	}
+	list := eventTypesJSON{Object: "list", Data: make([]eventTypeJSON, 0, len(types)), HasMore: more}
+	for i := range types {
+		use := &types[i]
+		row := eventTypeJSON{Name: use.Name, Meaning: use.Meaning, Schema: s.base + schemaOf(use.EventType), Count: use.Count}
+		if use.Count > 0 {
+			row.LastCreatedAt = &use.LastCreatedAt
+		}
+		list.Data = append(list.Data, row)
+	}
+	writeJSON(w, http.StatusOK, list)
+	return nil
+}
+
+// schemaOf points to what the API description says of the snapshots in events of
+// a type.
+func schemaOf(t store.EventType) string {
+	name := anyKindSchema
+	if snapshot.IsDescribed(t.Kind()) {
+		name = t.Kind()
+	}
+	return openAPIPath + "#/components/schemas/" + name
+}

@@ -1,0 +1,108 @@
+package handlers
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"net/http"
+	"slices"
+
+	"tollhouse/store"
+	"tollhouse/store/snapshot"
+)
+
+const (
+	openAPIPath = "/openapi.json"
+	// anyKindSchema is the schema of a snapshot of a kind that has none of its
+	// own. Names of kinds begin with a small letter, so they never meet it.
+	anyKindSchema = "Snapshot"
+
+	openAPIDepthMax = 32 // of our own document
+)
+
+// openAPISource is the description of the public interface, but for what is
+// known better elsewhere: the address of the server, and the catalogue of event
+// types with the schemas of their kinds. Tests hold it to the list of routes and
+// to the answers that they give.
+//
+//go:embed openapi.json
+var openAPISource []byte
+
+// OpenAPI returns the description of the whole public interface (OpenAPI 3.1)
+// of the server with that issuer URL. "" leaves the address open: it is then the
+// one that the document is read from.
+func OpenAPI(issuer, version string) []byte {
+	d, err := snapshot.Parse(openAPISource, openAPIDepthMax)
+	if err != nil {
+		panic("handlers: openapi.json: " + err.Error())
+	}
+	d = withText(d, version, "info", "version")
+	if issuer != "" {
+		d = withMember(d, snapshot.ArrayOf(withText(snapshot.ObjectOf(), issuer, "url")), "servers")
+	}
+	flows := []string{"components", "securitySchemes", "oauth2", "flows"}
+	d = withText(d, issuer+"/oauth/v2/auth", append(flows, "authorizationCode", "authorizationUrl")...)
+	for _, flow := range []string{"authorizationCode", "password"} {
+		d = withText(d, issuer+"/oauth/v2/token", append(flows, flow, "tokenUrl")...)
+		d = withText(d, issuer+"/oauth/v2/token", append(flows, flow, "refreshUrl")...)
+	}
+	return append(withCatalogue(d).Append(nil), '\n')
+}
+
+// withCatalogue adds the schema of each kind, and each type of event.
+func withCatalogue(d snapshot.Value) snapshot.Value {
+	var kinds, types []snapshot.Value
+	for _, kind := range append(snapshot.Kinds(), anyKindSchema) {
+		d = withMember(d, snapshot.Schema(kind), "components", "schemas", kind)
+		kinds = append(kinds, withText(snapshot.ObjectOf(), "#/components/schemas/"+kind, "$ref"))
+	}
+	for _, t := range store.Catalogue() {
+		described := withText(snapshot.ObjectOf(), t.Name, "const")
+		types = append(types, withText(described, t.Meaning, "description"))
+	}
+	anyOther := snapshot.ObjectOf() // takes all that the pattern does
+	d = withMember(d, snapshot.ArrayOf(kinds...), "components", "schemas", "Resource", "anyOf")
+	return withMember(d, snapshot.ArrayOf(append(types, anyOther)...), "components", "schemas", "EventType", "anyOf")
+}
+
+func withText(v snapshot.Value, text string, path ...string) snapshot.Value {
+	return withMember(v, snapshot.Text(text), path...)
+}
+
+// withMember returns v with the member at the end of a path set.
+func withMember(v, value snapshot.Value, path ...string) snapshot.Value {
+	if len(path) == 0 {
+		return value
+	}
+	members := slices.Clone(v.Members())
+	i := slices.IndexFunc(members, func(m snapshot.Member) bool { return m.Name == path[0] })
+	if i < 0 {
+		i, members = len(members), append(members, snapshot.Member{Name: path[0]})
+	}
+	members[i].Value = withMember(members[i].Value, value, path[1:]...)
+	return snapshot.ObjectOf(members...)
+}
+
+// description is the API description as it is served.
+type description struct {
+	document []byte
+	tag      string
+}
+
+func describe(issuer, version string) description {
+	document := OpenAPI(issuer, version)
+	sum := sha256.Sum256(document)
+	return description{document, entityTag(hex.EncodeToString(sum[:12]))}
+}
+
+// openAPI is GET /openapi.json. Anybody may read it: it tells nothing of what is
+// kept here.
+func (s *Server) openAPI(w http.ResponseWriter, r *http.Request) error {
+	d := s.description()
+	w.Header().Set("Cache-Control", "public, max-age=300")
+	if notModified(w, r, d.tag) {
+		return nil
+	}
+	writeBody(w, http.StatusOK, "application/json", d.document)
+	return nil
+}
