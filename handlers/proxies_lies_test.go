@@ -1,0 +1,67 @@
+package handlers_test
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"tollhouse/handlers"
+)
+
+// forwarded are the headers by which a proxy says where a request came from, or
+// by which anybody pretends to be one.
+var forwarded = []func(*http.Request){
+	header("X-Forwarded-For", "203.0.113.9"), header("X-Forwarded-Host", "evil.example"), header("X-Forwarded-Proto", "http"), header("X-Forwarded-Scheme", "http"),
+	header("X-Forwarded-Port", "81"), header("X-Forwarded-Prefix", "/evil"), header("X-Forwarded-Uri", "https://evil.example/"), header("X-Forwarded-Server", "evil.example"),
+	header("X-Original-Url", "/admin/users"), header("X-Rewrite-Url", "/admin/users"), header("X-Real-Ip", "203.0.113.9"), header("Forwarded", "for=203.0.113.9;host=evil.example;proto=http"),
+}
+
+// TestForwardedHeaders holds that the issuer, the scheme and the cookies come
+// from the configured public URL. A trusted proxy is believed about the address
+// that it forwards for, and about nothing else: there is nothing else to ask it.
+func TestForwardedHeaders(t *testing.T) {
+	t.Parallel()
+	trusting := func(c *handlers.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")} }
+	for name, change := range map[string][]func(*handlers.Config){"of_an_untrusted_peer": nil, "of_a_trusted_proxy": {trusting}} {
+		t.Run("oauth_row_124_attack_54_"+name+"_say_nothing_about_the_issuer", func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, change...)
+			const metadata = "/.well-known/oauth-authorization-server"
+			if plain, a := h.get(t, metadata), h.get(t, metadata, forwarded...); a.body != plain.body || !strings.Contains(a.body, `"issuer":"`+publicURL+`"`) {
+				t.Errorf("metadata = %s, want what it is without the headers: %s", a.body, plain.body)
+			}
+			b := h.browser(t)
+			page := b.get(t, h.authURL(), forwarded...)
+			if strings.Contains(page.body, "evil") {
+				t.Error("the page holds a forwarded host")
+			}
+			f := formOn(t, page)
+			signedIn := b.post(t, f.action, with(f.fields, rightPassword...), forwarded...)
+			if i := slices.IndexFunc(signedIn.Cookies(), func(c *http.Cookie) bool { return c.Name == sessionCookie }); i < 0 || !signedIn.Cookies()[i].Secure {
+				t.Errorf("cookies = %v, want %s with Secure", signedIn.Header["Set-Cookie"], sessionCookie)
+			}
+			if to := signedIn.Header.Get("Location"); to != h.authURL() {
+				t.Errorf("Location = %q, want %q", to, h.authURL())
+			}
+			allowed := b.submit(t, b.get(t, h.authURL(), forwarded...), "decision", "allow")
+			if iss := callback(t, allowed, http.StatusSeeOther).Query().Get("iss"); iss != publicURL {
+				t.Errorf("iss = %q, want %q", iss, publicURL)
+			}
+		})
+	}
+	t.Run("oauth_row_124_attack_54_do_not_make_a_plain_connection_a_secure_one", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t, at("http://127.0.0.1:8080"))
+		a := h.get(t, "/login", header("X-Forwarded-Proto", "https"), header("Forwarded", "proto=https"))
+		for _, c := range a.Cookies() {
+			if c.Secure || strings.HasPrefix(c.Name, "__Host-") {
+				t.Errorf("Set-Cookie: %s, want the cookie of a plain connection", c.Raw)
+			}
+		}
+		if len(a.Cookies()) == 0 || a.Header.Get("Strict-Transport-Security") != "" {
+			t.Errorf("headers = %v, want the form's cookie and no Strict-Transport-Security", a.Header)
+		}
+	})
+}

@@ -1,0 +1,65 @@
+package handlers_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestRegistrationRefuses makes and changes clients as the command line does.
+func TestRegistrationRefuses(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	clients := h.Count(t, 'c')
+	uris := map[string]string{
+		"oauth_row_67_javascript":               "javascript:alert(1)",
+		"oauth_row_67_javascript_in_capitals":   "JavaScript:alert(1)",
+		"oauth_row_67_data":                     "data:text/html,x",
+		"oauth_row_67_vbscript":                 "vbscript:x",
+		"oauth_row_67_wildcard_host":            "https://*.app.example/cb",
+		"oauth_row_67_wildcard_path":            "https://app.example/*",
+		"oauth_row_67_attack_20_fragment":       "https://app.example/cb#frag",
+		"oauth_row_67_attack_20_empty_fragment": "https://app.example/cb#",
+		"oauth_row_67_plain_http":               "http://app.example/cb",
+		"oauth_row_67_plain_http_by_number":     "http://192.0.2.1/cb",
+		"oauth_row_67_relative":                 "/cb",
+		"oauth_row_67_without_a_scheme":         "app.example/cb",
+		"oauth_row_67_with_the_scheme_of_any":   "//app.example/cb",
+	}
+	for name, uri := range uris {
+		t.Run(name, func(t *testing.T) {
+			list, err := json.Marshal([]string{uri})
+			if err != nil {
+				t.Fatal(err)
+			}
+			made := h.admin(t, "POST", "/admin/clients", `{"name":"Larkspur","redirect_uris":`+string(list)+`}`)
+			changed := h.admin(t, "PATCH", "/admin/clients/"+h.client.ID, `{"redirect_uris":`+string(list)+`}`)
+			added := h.admin(t, "PATCH", "/admin/clients/"+h.client.ID, `{"add_redirect_uris":`+string(list)+`}`)
+			for _, a := range []answer{made, changed, added} {
+				wantHint(t, a, "")
+			}
+			wantPage400(t, h.get(t, h.authURL("redirect_uri", uri)))
+		})
+	}
+	t.Run("decision_31_a_misspelt_grant_and_the_list_of_them", func(t *testing.T) {
+		for grants, want := range map[string]string{`["refresh_tokens"]`: "authorization_code", `["implicit"]`: "refresh_token", `["client_credentials"]`: "password"} {
+			a := h.admin(t, "POST", "/admin/clients", `{"name":"Larkspur","redirect_uris":["https://app.example/cb"],"grants":`+grants+`}`)
+			wantHint(t, a, want)
+		}
+	})
+	if n := h.Count(t, 'c'); n != clients {
+		t.Errorf("%d clients were made, want none", n-clients)
+	}
+}
+
+// wantHint fails the test unless the operator is told what was wrong and, with
+// the words given, what would be right.
+func wantHint(t testing.TB, a answer, words string) {
+	t.Helper()
+	m := members(t, a)
+	hint, _ := m["hint"].(string)
+	if a.StatusCode != http.StatusBadRequest || m["error"] != "invalid_request" || m["error_description"] == "" || hint == "" || !strings.Contains(hint, words) {
+		t.Errorf("%d %s, want 400 invalid_request with why and a hint that names %q", a.StatusCode, a.body, words)
+	}
+}

@@ -1,0 +1,63 @@
+package handlers_test
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"testing"
+)
+
+// otherRoutes are those that TestMethods does not go through.
+var otherRoutes = map[string][]string{
+	revokePath:     {"POST"},
+	introspectPath: {"POST"},
+	"/.well-known/oauth-authorization-server": {"GET", "HEAD"},
+	accountPath:              {"GET", "HEAD"},
+	accountRevoke:            {"POST"},
+	accountOthers:            {"POST"},
+	accountPassword:          {"POST"},
+	"/api/resources/kind":    {"GET", "HEAD"},
+	"/api/resources/kind/id": {"GET", "HEAD", "PUT", "PATCH", "DELETE"},
+}
+
+func TestMethodsOfOtherRoutes(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	token := header("Authorization", "Bearer "+h.pair(t).AccessToken)
+	for path, takes := range otherRoutes {
+		allow := append([]string{"OPTIONS"}, takes...)
+		for _, method := range []string{"TRACE", "PROPFIND", "CONNECT", "POST", "GET", "PUT", "DELETE", "get"} {
+			if slices.Contains(takes, method) {
+				continue
+			}
+			t.Run("attack_63_"+method+url.PathEscape(path), func(t *testing.T) {
+				a := h.do(h.request(t, method, path, nil, token))
+				wantError(t, a, http.StatusMethodNotAllowed, "invalid_request")
+				wantAllow(t, a, slices.Clone(allow)...)
+			})
+		}
+		t.Run("attack_63_OPTIONS"+url.PathEscape(path), func(t *testing.T) {
+			a := h.do(h.request(t, "OPTIONS", path, nil))
+			if a.StatusCode != http.StatusNoContent || a.body != "" {
+				t.Errorf("OPTIONS = %d %q, want 204 and no body", a.StatusCode, a.body)
+			}
+			wantAllow(t, a, slices.Clone(allow)...)
+		})
+	}
+}
+
+// TestAdminIsElsewhere holds that what asks for no credentials cannot be reached
+// over TCP: its handler listens on a socket of the operator's alone.
+func TestAdminIsElsewhere(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for _, path := range []string{
+		"/admin/info", "/admin/clients", "/admin/users", "/admin/users/mara", "/admin/accounts", "/admin/events", "/admin/audit", "/admin/event-export", "/admin", "/admin/",
+	} {
+		t.Run("attack_94_not_over_tcp_"+url.PathEscape(path), func(t *testing.T) {
+			for _, method := range []string{"GET", "POST", "DELETE"} {
+				wantError(t, h.do(h.request(t, method, path, nil)), http.StatusNotFound, "not_found")
+			}
+		})
+	}
+}

@@ -1,0 +1,142 @@
+package handlers_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/handlers"
+)
+
+// hurried is the factor by which these tests shorten the limits, so that they
+// need not wait for them: five seconds become a tenth of one.
+const hurried = 50
+
+// listenHurried serves the house with every limit of a deployment shortened.
+func (h *house) listenHurried(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := handlers.NewHTTPServer(h.public, slog.New(slog.DiscardHandler))
+	for _, limit := range []*time.Duration{&server.ReadHeaderTimeout, &server.ReadTimeout, &server.WriteTimeout, &server.IdleTimeout} {
+		*limit /= hurried
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		if err := errors.Join(server.Close(), <-ended); !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("Serve() = %v", err)
+		}
+	})
+	return listener.Addr().String()
+}
+
+// began dials the server and sends the beginning of something.
+func began(t testing.TB, address, beginning string) net.Conn {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(wireWaitMax)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, beginning); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// wantHungUp fails the test unless the server ends the connection by itself.
+func wantHungUp(t testing.TB, conn net.Conn) {
+	t.Helper()
+	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the connection is held after %s, want the server to hang up", wireWaitMax)
+	}
+}
+
+func TestSlowPeers(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	t.Run("attack_57_the_limits_of_every_deployment", func(t *testing.T) {
+		t.Parallel()
+		s := handlers.NewHTTPServer(h.public, slog.New(slog.DiscardHandler))
+		for name, c := range map[string][2]time.Duration{
+			"header": {s.ReadHeaderTimeout, 5 * time.Second}, "read": {s.ReadTimeout, 15 * time.Second},
+			"write": {s.WriteTimeout, 30 * time.Second}, "idle": {s.IdleTimeout, time.Minute},
+		} {
+			if c[0] != c[1] {
+				t.Errorf("%s timeout = %s, want %s", name, c[0], c[1])
+			}
+		}
+	})
+	address := h.listenHurried(t)
+	post := "POST " + tokenPath + " HTTP/1.1\r\nHost: pay.example\r\nContent-Type: " + formType + "\r\nContent-Length: 1000\r\n\r\ngrant_type="
+	for name, beginning := range map[string]string{
+		"nothing_at_all":  "",
+		"half_a_header":   "GET /healthz HTTP/1.1\r\nHost: pay.example\r\nX-Slow: ",
+		"half_a_body":     post,
+		"half_a_chunk":    strings.Replace(post, "Content-Length: 1000\r\n\r\ngrant", "Transfer-Encoding: chunked\r\n\r\n3e8\r\ngrant", 1),
+		"nothing_further": "GET /healthz HTTP/1.1\r\nHost: pay.example\r\n\r\n",
+	} {
+		t.Run("attack_57_"+name, func(t *testing.T) {
+			t.Parallel()
+			wantHungUp(t, began(t, address, beginning))
+		})
+	}
+	t.Run("attack_57_an_answer_that_nobody_reads", func(t *testing.T) {
+		t.Parallel()
+		conn := began(t, address, "")
+		if err := conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+			t.Fatal(err)
+		}
+		// More and more answers are asked for, until they fill what the system
+		// holds back and the server has to wait for its reader.
+		ask := strings.Repeat("GET /login HTTP/1.1\r\nHost: pay.example\r\n\r\n", 100)
+		var err error
+		for err == nil {
+			_, err = io.WriteString(conn, ask)
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the connection is held after %s, want the server to hang up", wireWaitMax)
+		}
+	})
+}
+
+// TestManySlowPeers holds that peers who dawdle stand in nobody's way. What it
+// costs the others is a figure for a benchmark.
+func TestManySlowPeers(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	address := h.listen(t) // unhurried: all of them are there while the others ask
+	t.Run("attack_57_stand_in_nobodys_way", func(t *testing.T) {
+		const peers = 300
+		for range peers {
+			began(t, address, "POST "+tokenPath+" HTTP/1.1\r\nHost: pay.example\r\nX-Slow: ")
+		}
+		conn := began(t, address, "")
+		r := bufio.NewReader(conn)
+		for range 20 {
+			if _, err := io.WriteString(conn, "GET /login HTTP/1.1\r\nHost: pay.example\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			res, err := http.ReadResponse(r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a := readAnswer(t, res); a.StatusCode != http.StatusOK {
+				t.Errorf("status = %d beside %d slow peers, want 200", a.StatusCode, peers)
+			}
+		}
+	})
+}

@@ -1,0 +1,59 @@
+package handlers_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+// TestRefreshTokenKeepsItsScope follows one family: whatever an access token of
+// it was narrowed to, its refresh tokens stand for all that was granted
+// (RFC 6749 §6).
+func TestRefreshTokenKeepsItsScope(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	const granted = "events:read resources:read"
+	scope := func(t *testing.T, p pair) string {
+		t.Helper()
+		if p.Scope == nil {
+			t.Fatal("scope = null, want it told")
+		}
+		return *p.Scope
+	}
+	refreshed := func(t *testing.T, p pair, more ...string) pair {
+		t.Helper()
+		return wantPair(t, h.token(t, with(h.refreshForm(p.RefreshToken), more...)))
+	}
+	t.Run("oauth_row_47_through_every_rotation", func(t *testing.T) {
+		p := h.pair(t, "scope", granted)
+		for _, asked := range []string{"events:read", "resources:read", "", "events:read", granted} {
+			p = refreshed(t, p, "scope", asked)
+			want := asked
+			if want == "" {
+				want = granted
+			}
+			if got := scope(t, p); got != want {
+				t.Errorf("asked for %q: scope = %q, want %q", asked, got, want)
+			}
+			if got := wantActive(t, h.introspect(t, p.RefreshToken))["scope"]; got != granted {
+				t.Errorf("asked for %q: the new refresh token stands for %q, want %q", asked, got, granted)
+			}
+		}
+	})
+	t.Run("oauth_row_47_and_when_a_lost_pair_is_replaced", func(t *testing.T) {
+		first := h.pair(t, "scope", granted)
+		refreshed(t, first, "scope", "events:read")
+		h.Clock.Advance(time.Minute)
+		again := refreshed(t, first, "scope", "events:read")
+		if got := scope(t, refreshed(t, again)); got != granted {
+			t.Errorf("scope = %q, want %q", got, granted)
+		}
+	})
+	t.Run("oauth_row_47_and_never_grows_beyond_it", func(t *testing.T) {
+		p := refreshed(t, h.pair(t, "scope", granted), "scope", "events:read")
+		wantTokenError(t, h.token(t, with(h.refreshForm(p.RefreshToken), "scope", granted+" resources:write")), http.StatusBadRequest, "invalid_scope")
+		if got := scope(t, refreshed(t, p)); got != granted {
+			t.Errorf("scope = %q, want %q", got, granted)
+		}
+	})
+}

@@ -1,0 +1,56 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+)
+
+// TestAtRest reads every record as whoever holds the disk can, and looks for
+// what would let them act: a family that was refreshed and one whose code is
+// still open, a sign-in, a client with two secrets.
+func TestAtRest(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	g := newGrant(t)
+	second := g.mustRefresh(t, g.first)
+	third := g.mustRefresh(t, second)
+	code := g.allow(t, "")
+	session := g.signIn(t, secret.Token{})
+	_, clientSecret, err := g.RotateClientSecret(ctx, g.client.ID, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Rest()
+	secrets := map[string]string{
+		"password": storetest.Password, "client_secret": clientSecret.Reveal(), "code": code.Reveal(), "session": session.Reveal(),
+		"spent_refresh_token": g.first.RefreshToken.Reveal(), "access_token": third.AccessToken.Reveal(), "refresh_token": third.RefreshToken.Reveal(),
+	}
+	var records int
+	var all bytes.Buffer
+	err = g.DB.View(ctx, func(r kv.Reader) error {
+		for key, value := range r.Scan(kv.Range{}) {
+			records++
+			all.Write(key)
+			all.Write(value)
+		}
+		return nil
+	})
+	if err != nil || records < 10 {
+		t.Fatalf("%d records (%v), want those of the walk", records, err)
+	}
+	for name, text := range secrets {
+		t.Run("decision_18_no_"+name, func(t *testing.T) {
+			// A part of it would do to find the rest by trying.
+			for _, part := range []string{text, text[:len(text)*2/3], text[len(text)/3:]} {
+				if bytes.Contains(all.Bytes(), []byte(part)) {
+					t.Errorf("the store holds %d characters of it in clear", len(part))
+				}
+			}
+		})
+	}
+}
