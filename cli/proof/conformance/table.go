@@ -1,0 +1,202 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// match finds the tests of every row, by the row's name ("oauth_row_36"), and
+// reports the rows and the names with which something is wrong.
+func match(lists []list, tests []test) (proofs map[string][]test, wrong []string) {
+	proofs = map[string][]test{}
+	var markers []string
+	for _, l := range lists {
+		markers = append(markers, regexp.QuoteMeta(l.marker))
+		for r := range l.rows() {
+			proofs[l.marker+"_"+r.number] = nil
+		}
+	}
+	all := map[[2]string]bool{}
+	for _, t := range tests {
+		all[[2]string{t.pkg, t.name}] = true
+	}
+	carries := regexp.MustCompile(`(?:^|[_/])(` + strings.Join(markers, "|") + `)((?:_[0-9][0-9.]*)+)(?:[_/]|$)`)
+	for _, t := range tests {
+		for _, name := range rowsOf(carries, t, all) {
+			if _, known := proofs[name]; !known {
+				wrong = append(wrong, fmt.Sprintf("%s %s names a row that rows.txt does not have: %s", short(t.pkg), t.name, name))
+				continue
+			}
+			proofs[name] = append(proofs[name], t)
+		}
+	}
+	direct := maps.Clone(proofs)
+	for _, l := range lists {
+		for r := range l.rows() {
+			name := l.marker + "_" + r.number
+			for _, by := range r.shownBy {
+				found := direct[by]
+				for _, t := range tests {
+					if t.name == by {
+						found = append(slices.Clip(found), t)
+					}
+				}
+				if len(found) == 0 {
+					wrong = append(wrong, fmt.Sprintf("%s is said to be shown by %s, which no test is or carries", name, by))
+				}
+				proofs[name] = append(slices.Clip(proofs[name]), found...)
+			}
+			wrong = append(wrong, judge(name, r, proofs[name])...)
+		}
+	}
+	return proofs, wrong
+}
+
+// rows are those of all sections.
+func (l list) rows() func(func(row) bool) {
+	return func(yield func(row) bool) {
+		for _, s := range l.sections {
+			for _, r := range s.rows {
+				if !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// rowsOf are the rows that a test's name carries and that of no test above it
+// does: a parent stands for its subtests, since it fails with them.
+func rowsOf(carries *regexp.Regexp, t test, all map[[2]string]bool) []string {
+	var rows []string
+	for rest := t.name; ; {
+		at := carries.FindStringSubmatchIndex(rest)
+		if at == nil {
+			break
+		}
+		for number := range strings.SplitSeq(rest[at[4]+1:at[5]], "_") {
+			rows = append(rows, rest[at[2]:at[3]]+"_"+number)
+		}
+		rest = rest[at[5]:] // two names may share the "_" between them
+	}
+	for i := range len(t.name) {
+		above := test{pkg: t.pkg, name: t.name[:i]}
+		if t.name[i] == '/' && len(rows) > 0 && all[[2]string{above.pkg, above.name}] {
+			theirs := rowsOf(carries, above, all)
+			rows = slices.DeleteFunc(rows, func(r string) bool { return slices.Contains(theirs, r) })
+		}
+	}
+	slices.Sort(rows)
+	return slices.Compact(rows)
+}
+
+// judge reports what is missing for a row to be held.
+func judge(name string, r row, tests []test) (wrong []string) {
+	if len(tests) == 0 {
+		return []string{fmt.Sprintf("no test carries %s: %s", name, r.promise)}
+	}
+	for _, t := range tests {
+		if t.result != "pass" {
+			wrong = append(wrong, fmt.Sprintf("%s is not shown: %s %s: %s", name, short(t.pkg), t.name, ended(t)))
+		}
+	}
+	return wrong
+}
+
+func ended(t test) string { return cmp.Or(t.result, "did not end") }
+
+func short(pkg string) string { return strings.TrimPrefix(pkg, "tollhouse/") }
+
+const preface = `<!-- Generated from a test run by cli/proof/conformance; its rows.txt has the left half. -->
+# Conformance
+
+What tollhouse is held to, and by which tests. A test says so by its name, which carries the numbers of its rows: ` + "`oauth_row_36_37_…`" + ` holds rows 36 and 37.
+The last step of ` + "`.ci/run`" + ` draws this page from its test run and fails when the page says anything else, when a row has no test, or when a test of
+a row failed or was skipped. A name that ends in … stands for all the subtests that begin so.
+
+To write it again: ` + "`go test -json ./... | go run ./cli/proof/conformance -write docs/conformance.md`" + `. The left half is ` + "`cli/proof/conformance/rows.txt`" + `.
+
+`
+
+// draw writes the table down, the same for the same rows, tests and results.
+func draw(lists []list, proofs map[string][]test) string {
+	var b strings.Builder
+	b.WriteString(preface)
+	for _, l := range lists {
+		fmt.Fprintf(&b, "- [%s](#%s): %d rows, `%s_…`\n", l.title, anchor(l.title), count(l), l.marker)
+	}
+	for _, l := range lists {
+		fmt.Fprintf(&b, "\n## %s\n", l.title)
+		for _, s := range l.sections {
+			fmt.Fprintf(&b, "\n### %s\n\n| row | what it promises | test | result |\n|---|---|---|---|\n", s.title)
+			for _, r := range s.rows {
+				tests, result := cells(proofs[l.marker+"_"+r.number])
+				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.number, strings.ReplaceAll(r.promise, "|", `\|`), tests, result)
+			}
+		}
+	}
+	return b.String()
+}
+
+func count(l list) (n int) {
+	for range l.rows() {
+		n++
+	}
+	return n
+}
+
+// anchor is the name by which a page knows a heading.
+func anchor(title string) string {
+	kept := strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z':
+			return r
+		}
+		return -1
+	}, strings.ToLower(title))
+	return kept
+}
+
+// cells are the tests of a row, gathered under the test function that they
+// belong to, and their common result.
+func cells(tests []test) (names, result string) {
+	if len(tests) == 0 {
+		return "none", "no test"
+	}
+	groups := map[string][]string{}
+	result = "pass"
+	for _, t := range tests {
+		function, _, _ := strings.Cut(t.name, "/")
+		group := short(t.pkg) + " " + function
+		groups[group] = append(groups[group], short(t.pkg)+" "+t.name)
+		if t.result != "pass" {
+			result = ended(t)
+		}
+	}
+	var shown []string
+	for _, group := range slices.Sorted(maps.Keys(groups)) {
+		shown = append(shown, "`"+strings.NewReplacer("|", `\|`, "`", "'").Replace(gather(groups[group]))+"`")
+	}
+	return strings.Join(shown, "<br>"), result
+}
+
+// gather shortens several names to what they have in common, whole words of it.
+func gather(names []string) string {
+	slices.Sort(names)
+	names = slices.Compact(names)
+	first, last := names[0], names[len(names)-1]
+	if first == last {
+		return first
+	}
+	n := 0
+	for n < len(first) && n < len(last) && first[n] == last[n] {
+		n++
+	}
+	return first[:strings.LastIndexAny(first[:n], "_/")+1] + "…"
+}
