@@ -76,19 +76,23 @@ func (s *Store) findPrincipal(ctx context.Context, token secret.Token) (Principa
 	var f family
 	var p parties
 	err := s.db.View(ctx, func(r kv.Reader) (err error) {
-		if t, err = readAccessToken(r, token.Hash()); err != nil {
+		if t, err = readAccessToken(r, token.Hash()); isAbsent(err) {
+			return refuseAbsent(r, standInAccessToken, standInFamily, standInClientHead, standInUserHead)
+		}
+		if err != nil {
 			return err
 		}
-		if !now.Before(t.expiresAt) {
-			return ErrNotFound
+		if f, err = readFamily(r, t.family); isAbsent(err) {
+			return refuseAbsent(r, standInFamily, standInClientHead, standInUserHead)
 		}
-		if f, err = readFamily(r, t.family); err != nil {
+		if err != nil {
 			return err
 		}
-		if !f.revokedAt.IsZero() || !now.Before(f.expiresAt) {
-			return ErrNotFound
-		}
+		// Judged when all is read: every dead token takes as long as another.
 		p, err = readParties(r, t.lineage)
+		if !now.Before(t.expiresAt) || !f.revokedAt.IsZero() || !now.Before(f.expiresAt) {
+			return ErrNotFound
+		}
 		return err
 	})
 	if err != nil {

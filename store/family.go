@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -54,20 +55,19 @@ type parties struct {
 // readParties returns the two when both are there, enabled, and of the
 // generations that the lineage carries; else ErrDisabled.
 func readParties(r kv.Reader, l lineage) (p parties, err error) {
-	value, err := r.Get(clientKey(l.client))
-	if err != nil {
+	client, err := r.Get(clientKey(l.client))
+	if err != nil && !isAbsent(err) {
+		return parties{}, err
+	}
+	user, userErr := r.Get(userKey(l.user)) // even when the client is gone, so that it takes as long
+	if err = cmp.Or(err, userErr); err != nil {
 		return parties{}, goneIsDisabled(err)
 	}
-	d := newDecoder("client", clientRecord, value)
-	if p.client = d.clientHead(l.client); d.err != nil {
-		return parties{}, d.err
+	if p.client, err = decodeClientHead(l.client, client); err != nil {
+		return parties{}, err
 	}
-	if value, err = r.Get(userKey(l.user)); err != nil {
-		return parties{}, goneIsDisabled(err)
-	}
-	d = newDecoder("user", userRecord, value)
-	if p.user = d.userHead(l.user); d.err != nil {
-		return parties{}, d.err
+	if p.user, err = decodeUserHead(l.user, user); err != nil {
+		return parties{}, err
 	}
 	if !p.client.DisabledAt.IsZero() || p.client.Generation != l.clientGeneration ||
 		!p.user.DisabledAt.IsZero() || p.user.Generation != l.userGeneration {

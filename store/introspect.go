@@ -61,10 +61,16 @@ func (s *Store) introspectRefresh(ctx context.Context, c Client, token secret.To
 	var found Introspection
 	err := s.db.View(ctx, func(r kv.Reader) error {
 		t, err := readRefreshToken(r, token.Hash())
+		if isAbsent(err) {
+			return refuseAbsent(r, standInRefreshToken, standInFamily, standInClientHead, standInUserHead)
+		}
 		if err != nil {
 			return err
 		}
 		f, err := readFamily(r, t.family)
+		if isAbsent(err) {
+			return refuseAbsent(r, standInFamily, standInClientHead, standInUserHead)
+		}
 		if err != nil {
 			return err
 		}

@@ -100,20 +100,26 @@ type rotation struct {
 // run judges a token in the order of the table in docs/decisions.md.
 func (o *rotation) run(r Refresh) error {
 	t, err := readRefreshToken(o.tx, r.Token.Hash())
+	if isAbsent(err) {
+		return refuseAbsent(o.tx, standInRefreshToken, standInFamily, standInClientHead, standInUserHead)
+	}
 	if err != nil {
 		return err
 	}
-	if o.family, err = readFamily(o.tx, t.family); err != nil {
+	if o.family, err = readFamily(o.tx, t.family); isAbsent(err) {
+		return refuseAbsent(o.tx, standInFamily, standInClientHead, standInUserHead)
+	}
+	if err != nil {
 		return err
 	}
-	if o.family.client != r.Client.ID {
+	_, partiesErr := readParties(o.tx, o.family.lineage) // before all refusals, so that each takes as long
+	switch {
+	case o.family.client != r.Client.ID:
 		return errOtherClient
-	}
-	if !o.family.revokedAt.IsZero() {
+	case !o.family.revokedAt.IsZero():
 		return ErrRevoked
-	}
-	if _, err := readParties(o.tx, o.family.lineage); err != nil {
-		return err
+	case partiesErr != nil:
+		return partiesErr
 	}
 	expired := !o.now.Before(t.expiresAt)
 	switch {

@@ -94,6 +94,8 @@ type Store struct {
 // writes. A store of a newer one is refused.
 const schemaVersion = 1
 
+const metaStore = "store" // names the record of the store itself; every store has one
+
 // SchemaError says that the store was written by a newer tollhouse.
 type SchemaError struct{ Found, Known uint64 }
 
@@ -113,7 +115,7 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	var found uint64
 	err := db.Update(ctx, func(tx kv.Txn) error {
 		found, s.instance = schemaVersion, fresh
-		value, err := tx.Get(metaKey("store"))
+		value, err := tx.Get(metaKey(metaStore))
 		if err == nil {
 			d := newDecoder("meta", 1, value)
 			found, s.instance = d.uint(), d.id()
@@ -125,7 +127,7 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 		e := newEncoder(1)
 		e.uint(schemaVersion)
 		e.id(fresh)
-		return tx.Set(metaKey("store"), e.b, time.Time{})
+		return tx.Set(metaKey(metaStore), e.b, time.Time{})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
@@ -166,7 +168,7 @@ func (s *Store) Now() time.Time { return s.now().UTC().Truncate(time.Millisecond
 // Check reads one record, to tell whether the store answers.
 func (s *Store) Check(ctx context.Context) error {
 	return s.db.View(ctx, func(r kv.Reader) error {
-		_, err := r.Get(metaKey("store"))
+		_, err := r.Get(metaKey(metaStore))
 		return err
 	})
 }

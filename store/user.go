@@ -310,6 +310,13 @@ func decodeUser(id secret.ID, v []byte) (User, error) {
 	return u, d.done()
 }
 
+// decodeUserHead reads the fields that every request depends on alone.
+func decodeUserHead(id secret.ID, v []byte) (User, error) {
+	d := newDecoder("user", userRecord, v)
+	u := d.userHead(id)
+	return u, d.err
+}
+
 // userHead reads the fields that every request depends on; see clientHead.
 func (d *decoder) userHead(id secret.ID) User {
 	return User{ID: id, Generation: d.uint(), DisabledAt: d.time(), Username: d.str()}

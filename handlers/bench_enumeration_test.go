@@ -1,0 +1,76 @@
+package handlers_test
+
+import (
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"testing"
+
+	"tollhouse/handlers"
+	"tollhouse/store/storetest"
+)
+
+// How many pairs are taken at least: enough for the ratio of the medians to
+// stay well within the 5 % that are allowed.
+const (
+	hashPairsMin = 200
+	pairsMin     = 4000
+)
+
+// BenchmarkEnumeration times the questions of [TestEnumeration] through the
+// whole router over a store on disk: what is not there beside what is there and
+// not the caller's, in turns. The ratio of their medians must lie within 5 % of
+// one (attacks 18 and 67).
+//
+//	go test ./handlers -run '^$' -bench Enumeration -benchtime 1x
+func BenchmarkEnumeration(b *testing.B) {
+	for i, like := range populate(b, houseOnDisk(b)).lookalikes() {
+		b.Run(like.name, func(b *testing.B) {
+			for j, ask := range like.asks[1:] {
+				b.Run(ask.about, func(b *testing.B) {
+					n := populate(b, houseOnDisk(b)) // the clock and what is revoked are its own
+					like := n.lookalikes()[i]
+					n.compare(b, like, like.asks[j+1])
+				})
+			}
+		})
+	}
+}
+
+// houseOnDisk is a house as it is run: every commit synced, every request logged.
+func houseOnDisk(t testing.TB) *house {
+	t.Helper()
+	h := &house{Fixture: storetest.OnDisk(t), account: "acct_larkspur"}
+	h.open(h.Store, func(c *handlers.Config) { c.Log = slog.New(slog.NewJSONHandler(io.Discard, nil)) })
+	h.client, h.secret = h.Client(t)
+	h.user = h.User(t, "mara", h.account)
+	return h
+}
+
+func (n *neighbourhood) compare(b *testing.B, like lookalike, known ask) {
+	b.Helper()
+	timed := func(a ask) storetest.Work {
+		return func() func() {
+			r, w := a.send(b), httptest.NewRecorder()
+			return func() {
+				if n.public.ServeHTTP(w, r); w.Code != like.status {
+					b.Fatalf("about %s: status = %d %.200s, want %d", a.about, w.Code, w.Body, like.status)
+				}
+			}
+		}
+	}
+	atLeast := pairsMin
+	if like.hashes {
+		atLeast = hashPairsMin
+	}
+	var pairs storetest.Pairs
+	for b.Loop() {
+		for range atLeast / 2 {
+			if like.guesses {
+				n.Clock.Advance(throttleForgets)
+			}
+			pairs.Take(timed(known), timed(like.asks[0]))
+		}
+	}
+	pairs.Report(b, "known", "unknown")
+}

@@ -1,0 +1,16 @@
+package store
+
+import "testing"
+
+// A stand-in that could not be decoded would be refused too soon.
+func TestStandInsAreWhole(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]standIn{
+		"client": standInClient, "client_head": standInClientHead, "user_head": standInUserHead,
+		"family": standInFamily, "access_token": standInAccessToken, "refresh_token": standInRefreshToken,
+	} {
+		if err := s.decode(s.record); err != nil {
+			t.Errorf("attack_18_67_%s: decode() = %v", name, err)
+		}
+	}
+}

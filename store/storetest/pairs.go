@@ -1,0 +1,68 @@
+package storetest
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+	"time"
+)
+
+// Work prepares one piece of work and returns the part of it that is timed.
+type Work func() (timed func())
+
+// Pairs are the times of two kinds of work, taken in turns in one run.
+type Pairs struct{ A, B []time.Duration }
+
+// Take times both kinds of work twice, in the order ABBA and the next time
+// BAAB: whatever else the machine does, and however it drifts, falls on both
+// alike.
+func (p *Pairs) Take(a, b Work) {
+	inner, outer := &p.A, &p.B
+	if len(p.A)%4 == 0 {
+		inner, outer, a, b = &p.B, &p.A, b, a
+	}
+	time1, time2, time3, time4 := took(b), took(a), took(a), took(b)
+	*outer = append(*outer, time1, time4)
+	*inner = append(*inner, time2, time3)
+}
+
+func took(w Work) time.Duration {
+	timed := w()
+	began := time.Now()
+	timed()
+	return time.Since(began)
+}
+
+// pairParts is into how many parts a run is cut, to tell how far the ratio
+// strays.
+const pairParts = 5
+
+// Report adds to the benchmark's figures the median of each kind of work, how
+// many times the second the first takes, and within which bounds that stays
+// over the fifths of the run. The time per operation is left out: an operation
+// is as many pairs as the benchmark likes.
+func (p *Pairs) Report(b *testing.B, nameA, nameB string) {
+	b.Helper()
+	ratios := make([]float64, 0, pairParts)
+	for i := range pairParts {
+		from, to := len(p.A)*i/pairParts, len(p.A)*(i+1)/pairParts
+		if from < to {
+			ratios = append(ratios, ratio(p.A[from:to], p.B[from:to]))
+		}
+	}
+	const microsecond = float64(time.Microsecond)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(middle(p.A))/microsecond, nameA+"-µs")
+	b.ReportMetric(float64(middle(p.B))/microsecond, nameB+"-µs")
+	b.ReportMetric(ratio(p.A, p.B), "ratio")
+	b.ReportMetric(slices.Min(ratios), "ratio-min")
+	b.ReportMetric(slices.Max(ratios), "ratio-max")
+}
+
+func ratio(a, b []time.Duration) float64 { return float64(middle(a)) / float64(middle(b)) }
+
+// middle returns the median.
+func middle[T cmp.Ordered](values []T) T {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}
