@@ -13,7 +13,7 @@ const (
 	corsPostMethods  = "POST"
 	corsReadHeaders  = "Authorization"
 	corsPostHeaders  = "Authorization, Content-Type" // JSON is one of the three bodies
-	corsExposed      = "ETag, Link, Retry-After, X-Request-Id, Tollhouse-Event, Tollhouse-Notice, Tollhouse-Poll-After"
+	corsExposed      = "ETag, Link, Retry-After, X-Request-Id, Tollhouse-Event, Tollhouse-Next-Cursor, Tollhouse-Notice, Tollhouse-Poll-After"
 	corsKeptSeconds  = "600" // how long a browser may keep the answer to a preflight
 	corsAnyOrigin    = "*"
 	corsAllowOrigin  = "Access-Control-Allow-Origin"

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"fmt"
+	"hash/fnv"
 	"net/http"
 	"slices"
 	"strconv"
@@ -49,6 +50,7 @@ type eventQuery struct {
 	// pairs are the parameters without a cursor, as they were sent, for links.
 	pairs      []queryPair
 	cursorSent bool
+	cursor     string // the parameter and its value
 }
 
 // parseEventQuery reads the parameters of a list of events.
@@ -210,6 +212,7 @@ func (q *eventQuery) parseCursors(single map[string]string) *problem {
 	after, hasAfter := single["after"]
 	before, hasBefore := single["before"]
 	q.cursorSent = hasAfter || hasBefore
+	q.cursor = "after=" + after + " before=" + before
 	switch {
 	case hasAfter && hasBefore:
 		return newProblem(http.StatusBadRequest, "conflicting_parameters", "after and before are both given; a page lies on one side of one event.").on("before")
@@ -234,6 +237,17 @@ func (q *eventQuery) parseCursors(single map[string]string) *problem {
 
 func invalidCursor(param, reason string) *problem {
 	return newProblem(http.StatusBadRequest, "invalid_cursor", "%s %s.", param, reason).on(param)
+}
+
+// digest tells this question from others of the same URL or another, for the
+// tags of its answers.
+func (q *eventQuery) digest(owner, as string) uint32 {
+	h := fnv.New32a()
+	fmt.Fprintln(h, owner, as, q.From, q.To, q.Limit, q.Ascending, q.cursor)
+	for _, names := range [][]string{q.Types, q.Resources} {
+		fmt.Fprintln(h, slices.Sorted(slices.Values(names)))
+	}
+	return h.Sum32()
 }
 
 // link spells the query again, with a cursor, for a Link header.

@@ -23,34 +23,71 @@ func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) error {
 	return s.writeEvents(w, r, principalFrom(r.Context()).Account, s.base+"/api/events", pairs)
 }
 
+// The representations of a list of events, the first where none is preferred.
+const (
+	asJSON   = "application/json"
+	asNDJSON = "application/x-ndjson"
+)
+
 // writeEvents answers with a page of an account's events.
 func (s *Server) writeEvents(w http.ResponseWriter, r *http.Request, owner, path string, pairs []queryPair) error {
 	q, refused := parseEventQuery(pairs)
 	if refused != nil {
 		return refused
 	}
-	if !acceptsJSON(r) {
-		return notAcceptable()
+	as := negotiate(r, asJSON, asNDJSON)
+	if as == "" {
+		return notAcceptable(asNDJSON)
 	}
+	w.Header().Set("Tollhouse-Poll-After", pollAfterSeconds)
+	asked := q.digest(owner, as)
+	if isConditional(r) {
+		version, err := s.store.EventsVersion(r.Context(), owner)
+		if err != nil {
+			return err
+		}
+		if notModified(w, r, listTag(version, asked)) {
+			return nil
+		}
+	}
+	return s.writePage(w, r, owner, path, as, &q, asked)
+}
+
+// writePage reads the page and sends it.
+func (s *Server) writePage(w http.ResponseWriter, r *http.Request, owner, path, as string, q *eventQuery, asked uint32) error {
 	buffer := takeBuffer()
 	defer buffer.release()
-	page, err := s.store.ListEvents(r.Context(), owner, q.EventFilter, append(buffer.b, listOpening...))
+	if as == asNDJSON {
+		q.Row = appendLine
+	} else {
+		buffer.b = append(buffer.b, listOpening...)
+	}
+	page, err := s.store.ListEvents(r.Context(), owner, q.EventFilter, buffer.b)
 	buffer.b = page.Data
 	if err != nil {
 		return eventListProblem(err)
 	}
 	next, previous := page.Next.String(), page.Previous.String()
 	h := w.Header()
-	h.Set("Tollhouse-Poll-After", pollAfterSeconds)
+	h.Set("ETag", listTag(page.Version, asked))
 	for _, unseen := range page.Unseen {
 		h.Add("Tollhouse-Notice", notice(unseen))
 	}
 	if links := q.links(path, page, next, previous); links != "" {
 		h.Set("Link", links)
 	}
-	buffer.b = appendListEnd(buffer.b, page.More, next, previous)
-	writeBody(w, http.StatusOK, "application/json", buffer.b)
+	if as == asNDJSON {
+		h.Set("Tollhouse-Next-Cursor", next)
+	} else {
+		buffer.b = appendListEnd(buffer.b, page.More, next, previous)
+	}
+	writeBody(w, http.StatusOK, as, buffer.b)
 	return nil
+}
+
+// appendLine is a row of NDJSON.
+func appendLine(dst []byte, _ store.Position, wire []byte) []byte {
+	return append(append(dst, wire...), '\n')
 }
 
 // links are for clients that follow rel="next" (RFC 8288). Behind a page that
@@ -147,49 +184,6 @@ func appendListEnd(b []byte, more bool, next, previous string) []byte {
 	b = append(append(b, `,"nextCursor":"`...), next...)
 	b = append(append(b, `","previousCursor":"`...), previous...)
 	return append(b, `"}`...)
-}
-
-// entityTag is a strong one (RFC 9110 §8.8.3): an event never changes, and a
-// resource has a new last event whenever it does.
-func entityTag(id string) string { return `"` + id + `"` }
-
-// notModified sets the tag, and answers 304 when the caller has what it names
-// (RFC 9110 §13.1.2).
-func notModified(w http.ResponseWriter, r *http.Request, tag string) bool {
-	w.Header().Set("ETag", tag)
-	given := r.Header.Values("If-None-Match")
-	if len(given) == 0 {
-		return false
-	}
-	star, tags, ok := parseEntityTags(given)
-	if !ok || !star && !containsTag(tags, tag) {
-		return false
-	}
-	w.WriteHeader(http.StatusNotModified)
-	return true
-}
-
-// acceptsJSON reports whether the Accept header, where there is one, has room
-// for application/json (RFC 9110 §12.5.1).
-func acceptsJSON(r *http.Request) bool {
-	accept := r.Header.Values("Accept")
-	if len(accept) == 0 {
-		return true
-	}
-	for item := range strings.SplitSeq(strings.Join(accept, ","), ",") {
-		mediaRange, parameters, _ := strings.Cut(strings.ToLower(item), ";")
-		switch strings.TrimSpace(mediaRange) {
-		case "*/*", "application/*", "application/json", "":
-			if q := strings.ReplaceAll(parameters, " ", ""); q != "q=0" && q != "q=0.0" && q != "q=0.00" && q != "q=0.000" {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func notAcceptable() *problem {
-	return newProblem(http.StatusNotAcceptable, "not_acceptable", "This is served as application/json, which the Accept header leaves out.")
 }
 
 // pageBuffer holds an answer while it is put together, so that its length is

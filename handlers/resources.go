@@ -237,7 +237,7 @@ func parseCondition(r *http.Request, c *store.Condition) *problem {
 			c.OneOf = []string{} // a weak tag matches nothing
 			for _, tag := range tags {
 				if !strings.HasPrefix(tag, "W/") {
-					c.OneOf = append(c.OneOf, strings.Trim(tag, `"`))
+					c.OneOf = append(c.OneOf, versionsIn(tag)...)
 				}
 			}
 		}
@@ -249,7 +249,7 @@ func parseCondition(r *http.Request, c *store.Condition) *problem {
 		}
 		c.Absent = star
 		for _, tag := range tags {
-			c.NoneOf = append(c.NoneOf, strings.Trim(strings.TrimPrefix(tag, "W/"), `"`))
+			c.NoneOf = append(c.NoneOf, versionsIn(tag)...)
 		}
 	}
 	return nil
@@ -257,34 +257,6 @@ func parseCondition(r *http.Request, c *store.Condition) *problem {
 
 func brokenTags(header string) *problem {
 	return invalidRequest(`The header %s must hold entity tags in double quotes, such as "evt_…", or *.`, header)
-}
-
-const entityTagsMax = 64 // of one header
-
-// parseEntityTags reads * or a list of entity tags (RFC 9110 §8.8.3, §13.1).
-// Ours hold no comma, so that none needs to be looked for within the quotes.
-func parseEntityTags(values []string) (star bool, tags []string, ok bool) {
-	list := strings.TrimSpace(strings.Join(values, ","))
-	if list == "*" {
-		return true, nil, true
-	}
-	for item := range strings.SplitSeq(list, ",") {
-		tag := strings.TrimSpace(item)
-		if tag == "" {
-			continue
-		}
-		opaque := strings.TrimPrefix(tag, "W/")
-		if len(opaque) < 2 || opaque[0] != '"' || opaque[len(opaque)-1] != '"' || len(tags) == entityTagsMax {
-			return false, nil, false
-		}
-		tags = append(tags, tag)
-	}
-	return false, tags, len(tags) > 0
-}
-
-// containsTag compares weakly: what a tag names is the same, W/ or not.
-func containsTag(tags []string, tag string) bool {
-	return slices.ContainsFunc(tags, func(t string) bool { return strings.TrimPrefix(t, "W/") == tag })
 }
 
 // requireMediaType refuses a body of another type, or one in another encoding.

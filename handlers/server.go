@@ -87,7 +87,7 @@ func New(c Config) *Server {
 		s.ready = func() error { return nil }
 	}
 	s.description = sync.OnceValue(func() description { return describe(s.issuer, s.version) })
-	s.public = s.withRequest(s.withHost(s.withBase(s.withCORS(s.publicRoutes()))))
+	s.public = s.withRequest(s.withHost(s.withBase(s.withCORS(withGzip(s.publicRoutes())))))
 	s.admin = s.withRequest(s.adminRoutes())
 	return s
 }

@@ -1,0 +1,89 @@
+package handlers
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// negotiate returns the offer that the Accept header prefers (RFC 9110
+// §12.5.1): of the greatest weight, then the one that is named the most
+// plainly, then the one that is named first; the first offer when nothing is
+// said, and "" when none will do.
+func negotiate(r *http.Request, offers ...string) string {
+	header := r.Header.Values("Accept")
+	if len(header) == 0 {
+		return offers[0]
+	}
+	ranges := strings.Split(strings.Join(header, ","), ",")
+	var best preference
+	chosen := ""
+	for _, offer := range offers {
+		if p := preferenceFor(offer, ranges); p.betterThan(best) {
+			best, chosen = p, offer
+		}
+	}
+	return chosen
+}
+
+// preference is what an Accept header says of one media type.
+type preference struct {
+	weight   float64 // 0 is: not acceptable
+	plainly  int     // 1 for */*, 2 for type/*, 3 for the type itself
+	position int     // of the range in the header
+}
+
+func (p preference) betterThan(q preference) bool {
+	switch {
+	case p.weight != q.weight:
+		return p.weight > q.weight
+	case p.plainly != q.plainly:
+		return p.weight > 0 && p.plainly > q.plainly
+	}
+	return p.weight > 0 && p.position < q.position
+}
+
+// preferenceFor takes what the plainest range that holds the media type says.
+func preferenceFor(mediaType string, ranges []string) preference {
+	family, _, _ := strings.Cut(mediaType, "/")
+	var best preference
+	for i, item := range ranges {
+		name, parameters, _ := strings.Cut(strings.ToLower(item), ";")
+		p := preference{weight: weightIn(parameters), position: i}
+		switch strings.TrimSpace(name) {
+		case mediaType:
+			p.plainly = 3
+		case family + "/*":
+			p.plainly = 2
+		case "*/*", "": // an empty element, or an empty header, asks for nothing
+			p.plainly = 1
+		default:
+			continue
+		}
+		if p.plainly > best.plainly {
+			best = p
+		}
+	}
+	return best
+}
+
+// weightIn returns the q parameter; 1 when there is none, or none that can be
+// read.
+func weightIn(parameters string) float64 {
+	for parameter := range strings.SplitSeq(parameters, ";") {
+		value, is := strings.CutPrefix(strings.TrimSpace(parameter), "q=")
+		if q, err := strconv.ParseFloat(value, 64); is && err == nil && q >= 0 && q <= 1 {
+			return q
+		}
+	}
+	return 1
+}
+
+// acceptsJSON is for what has no other representation.
+func acceptsJSON(r *http.Request) bool { return negotiate(r, asJSON) != "" }
+
+// notAcceptable names JSON, and what else there is.
+func notAcceptable(others ...string) *problem {
+	offers := strings.Join(append([]string{asJSON}, others...), " or ")
+	return newProblem(http.StatusNotAcceptable, "not_acceptable", "This is served as %s, which the Accept header leaves out.", offers)
+}

@@ -1,0 +1,239 @@
+package handlers
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"tollhouse/store"
+)
+
+func TestNegotiate(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, accept, want string }{
+		{"nothing", "", asJSON},
+		{"anything", "*/*", asJSON},
+		{"by_name", "application/x-ndjson", asNDJSON},
+		{"by_weight", "application/json;q=0.5, application/x-ndjson", asNDJSON},
+		{"by_weight_of_a_range", "application/x-ndjson;q=0.2, application/*;q=0.9", asJSON},
+		{"the_plainest_range_decides", "*/*, application/json;q=0.1, application/x-ndjson;q=0.2", asNDJSON},
+		{"the_name_before_the_range", "*/*, application/x-ndjson", asNDJSON},
+		{"the_first_of_equals", "application/x-ndjson, application/json", asNDJSON},
+		{"never_at_weight_0", "*/*, application/json;q=0", asNDJSON},
+		{"in_capitals_with_parameters", "Application/X-NDJSON; charset=utf-8; q=1.0", asNDJSON},
+		{"a_weight_that_is_none", "application/x-ndjson;q=much", asNDJSON},
+		{"none_of_them", "text/html, image/*", ""},
+	} {
+		t.Run("events_2.3_accept_"+tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			if tt.accept != "" {
+				r.Header.Set("Accept", tt.accept)
+			}
+			if got := negotiate(r, asJSON, asNDJSON); got != tt.want {
+				t.Errorf("negotiate(%s) = %q, want %q", tt.accept, got, tt.want)
+			}
+		})
+	}
+}
+
+// The same page in its other representation.
+func TestListEventsAsNDJSON(t *testing.T) {
+	t.Parallel()
+	a, token := newGoldenAPI(t)
+	for _, query := range []string{"?limit=2", "?limit=2&order=asc", "?before=" + goldenFirst + "&limit=1", "?type=customer.*", "?after=latest&order=asc", "?createdAt=5"} {
+		t.Run("events_2.3_NDJSON_"+query, func(t *testing.T) {
+			t.Parallel()
+			plain, lines := a.get("/api/events"+query, token), a.get("/api/events"+query, token, "Accept", "application/x-ndjson")
+			page := plain.page(t)
+			var ids []string
+			for line := range bytes.Lines(lines.Body.Bytes()) {
+				if !bytes.HasSuffix(line, []byte("}\n")) {
+					t.Errorf("line %q does not end its event", line)
+				}
+				ids = append(ids, decodeObject(t, line)["id"].(string))
+			}
+			if !slices.Equal(ids, page.ids()) {
+				t.Errorf("lines = %q, want the events of the page, %q", ids, page.ids())
+			}
+			h := lines.Header()
+			if h.Get("Content-Type") != "application/x-ndjson" || h.Get("Tollhouse-Next-Cursor") != page.Next || h.Get("Link") != plain.Header().Get("Link") {
+				t.Errorf("headers = %v, want the cursor %s", h, page.Next)
+			}
+			if tag := h.Get("ETag"); tag == plain.Header().Get("ETag") {
+				t.Errorf("both representations have the tag %s", tag)
+			}
+		})
+	}
+}
+
+func TestListEventsETag(t *testing.T) {
+	t.Parallel()
+	a, token := newGoldenAPI(t)
+	targets := []string{
+		"/api/events", "/api/events?limit=1", "/api/events?type=customer.updated", "/api/events?type=customer.*", "/api/events?resource=pa_9rd3x6",
+		"/api/events?order=asc&after=" + goldenFirst, "/api/events?before=" + goldenFirst, "/api/events?order=asc&after=latest", "/api/events?createdAt[lte]=1773066600",
+	}
+	tags := map[string]string{}
+	for _, target := range targets {
+		w := a.get(target, token)
+		tag := w.Header().Get("ETag")
+		if !strings.HasPrefix(tag, `W/"evt_`) || tags[tag] != "" {
+			t.Fatalf("events_2.3_ETag_of_a_list: that of %s is %s, as of %q; want a weak one of its own", target, tag, tags[tag])
+		}
+		tags[tag] = target
+	}
+	stale := func(t *testing.T, why string) {
+		t.Helper()
+		for tag, target := range tags {
+			w := a.get(target, token, "If-None-Match", tag)
+			if w.Code != http.StatusOK || w.Header().Get("ETag") == tag {
+				t.Errorf("%s: %s = %d with %s, want a new page", why, target, w.Code, w.Header().Get("ETag"))
+			}
+			delete(tags, tag)
+		}
+		for _, target := range targets {
+			tags[a.get(target, token).Header().Get("ETag")] = target
+		}
+	}
+	t.Run("events_2.3_a_quiet_poll_is_304", func(t *testing.T) {
+		for tag, target := range tags {
+			w := a.get(target, token, "If-None-Match", `"other", `+tag)
+			if w.Code != http.StatusNotModified || w.Body.Len() > 0 || w.Header().Get("ETag") != tag || w.Header().Get("Cache-Control") != "private, no-cache" || w.Header().Get("Vary") == "" {
+				t.Errorf("%s = %d %v", target, w.Code, w.Header())
+			}
+			if w.Header().Get("Content-Type") != "" {
+				t.Errorf("304 has a Content-Type")
+			}
+		}
+	})
+	t.Run("events_2.3_the_tag_of_another_query_is_no_match", func(t *testing.T) {
+		for tag, target := range tags {
+			if w := a.get(target+"&limit=7", token, "If-None-Match", tag); strings.Contains(target, "?") && !strings.Contains(target, "limit") && w.Code != http.StatusOK {
+				t.Errorf("%s with another limit = %d", target, w.Code)
+			}
+		}
+	})
+	t.Run("events_2.3_parameters_in_another_order_are_the_same_query", func(t *testing.T) {
+		first := a.get("/api/events?type=a.b&type[]=c.d&limit=3", token).Header().Get("ETag")
+		if second := a.get("/api/events?limit=3&type=c.d,a.b", token).Header().Get("ETag"); second != first {
+			t.Errorf("tags = %s and %s", first, second)
+		}
+	})
+	t.Run("events_2.3_a_refused_query_is_refused_with_any_tag", func(t *testing.T) {
+		a.get("/api/events?limit=0", token, "If-None-Match", "*").fault(t, http.StatusBadRequest, "invalid_parameter", "limit")
+	})
+	t.Run("events_2.3_a_stranger_with_the_tag_gets_his_own_page", func(t *testing.T) {
+		stranger := a.token(t, "stranger", "acct_other", store.ScopeUnstated)
+		for tag, target := range tags {
+			if w := a.get(target, stranger, "If-None-Match", tag); w.Code != http.StatusOK {
+				t.Errorf("%s = %d", target, w.Code)
+			}
+		}
+	})
+	t.Run("events_2.3_a_new_event_makes_tags_stale", func(t *testing.T) {
+		a.put("/api/resources/plan/p1", token, `{}`)
+		stale(t, "a new event")
+	})
+	t.Run("events_2.3_history_below_the_head_makes_tags_stale", func(t *testing.T) {
+		a.importLines(t, goldenAccount, `{"type":"plan.retired","resource":"p1","eventData":{"object":{}},"createdAt":1000000000}`)
+		stale(t, "an import of history")
+	})
+}
+
+// gunzip returns what a compressed answer holds.
+func gunzip(t *testing.T, w answer) []byte {
+	t.Helper()
+	z, err := gzip.NewReader(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestCompression(t *testing.T) {
+	t.Parallel()
+	a, token := newGoldenAPI(t)
+	const gzipped = "gzip, deflate, br"
+	t.Run("events_2.3_gzip_when_asked_for", func(t *testing.T) {
+		t.Parallel()
+		for _, accept := range []string{"application/json", "application/x-ndjson"} {
+			plain := a.get("/api/events?limit=3", token, "Accept", accept)
+			small := a.get("/api/events?limit=3", token, "Accept", accept, "Accept-Encoding", gzipped)
+			if small.Header().Get("Content-Encoding") != "gzip" || plain.Header().Get("Content-Encoding") != "" {
+				t.Fatalf("Content-Encoding = %q and %q", small.Header().Get("Content-Encoding"), plain.Header().Get("Content-Encoding"))
+			}
+			if length := small.Header().Get("Content-Length"); length != "" {
+				t.Errorf("Content-Length = %s, of what was not compressed", length)
+			}
+			if got := small.Header().Values("Vary"); !slices.Equal(got, []string{"Authorization, Accept, Accept-Encoding"}) {
+				t.Errorf("Vary = %q", got)
+			}
+			if body := gunzip(t, small); !bytes.Equal(body, plain.Body.Bytes()) {
+				t.Errorf("unpacked = %s, want %s", body, plain.Body)
+			}
+		}
+	})
+	t.Run("events_2.3_gzip_has_a_tag_of_its_own_and_both_are_304", func(t *testing.T) {
+		t.Parallel()
+		for _, target := range []string{"/api/events", "/api/events?limit=2"} {
+			plain := a.get(target, token).Header().Get("ETag")
+			small := a.get(target, token, "Accept-Encoding", "gzip").Header().Get("ETag")
+			if want := strings.TrimSuffix(plain, `"`) + `-gzip"`; small != want {
+				t.Errorf("%s: tag = %s, want %s", target, small, want)
+			}
+			for _, tag := range []string{plain, small} {
+				w := a.get(target, token, "Accept-Encoding", "gzip", "If-None-Match", tag)
+				if w.Code != http.StatusNotModified || w.Header().Get("ETag") != tag {
+					t.Errorf("%s with %s = %d %s", target, tag, w.Code, w.Header().Get("ETag"))
+				}
+			}
+		}
+	})
+	t.Run("events_2.3_gzip_only_from_1_KiB_on", func(t *testing.T) {
+		t.Parallel()
+		for _, target := range []string{"/api/events/" + goldenSecond, "/api/events?createdAt=5", "/api/nothing"} {
+			if w := a.get(target, token, "Accept-Encoding", "gzip"); w.Header().Get("Content-Encoding") != "" || w.Body.Len() >= gzipSizeMin {
+				t.Errorf("%s = %d bytes, %q", target, w.Body.Len(), w.Header().Get("Content-Encoding"))
+			}
+		}
+	})
+	t.Run("events_2.3_no_other_coding", func(t *testing.T) {
+		t.Parallel()
+		for _, accept := range []string{"zstd", "br", "identity", "gzip;q=0", ""} {
+			if w := a.get("/api/events", token, "Accept-Encoding", accept); w.Header().Get("Content-Encoding") != "" {
+				t.Errorf("Accept-Encoding %q = %q", accept, w.Header().Get("Content-Encoding"))
+			}
+		}
+	})
+	t.Run("attack_pages_and_oauth_are_never_compressed", func(t *testing.T) {
+		t.Parallel()
+		for _, target := range []string{"/", "/login", "/oauth/v2/auth", metadataPath, "/account"} {
+			if w := a.get(target, "", "Accept-Encoding", "gzip"); w.Header().Get("Content-Encoding") != "" {
+				t.Errorf("%s is compressed", target)
+			}
+		}
+	})
+	t.Run("events_3.1_a_change_is_guarded_by_the_tag_of_a_compressed_answer", func(t *testing.T) {
+		t.Parallel()
+		body := `{"note":"` + strings.Repeat("so it is ", 200) + `"}`
+		a.put("/api/resources/plan/long", token, body)
+		tag := a.get("/api/resources/plan/long", token, "Accept-Encoding", "gzip").Header().Get("ETag")
+		if !strings.HasSuffix(tag, `-gzip"`) {
+			t.Fatalf("tag = %s", tag)
+		}
+		if w := a.put("/api/resources/plan/long", token, `{}`, "If-Match", tag); w.Code != http.StatusOK {
+			t.Errorf("first change = %d %s", w.Code, w.Body)
+		}
+		a.put("/api/resources/plan/long", token, body, "If-Match", tag).fault(t, http.StatusPreconditionFailed, "precondition_failed", "")
+	})
+}
