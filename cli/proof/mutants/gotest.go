@@ -16,7 +16,8 @@ import (
 
 const (
 	testWait       = 3 * time.Minute // of one package: a mutant may well hang
-	outputShownMax = 2000            // bytes of what go says when it cannot compile
+	endWait        = 10 * time.Second
+	outputShownMax = 2000 // bytes of what go says when it cannot compile
 )
 
 // overlayVariable tells a test that reads the sources, rather than runs them,
@@ -44,10 +45,18 @@ func overlayOf(place, file string) []byte {
 	return b
 }
 
+// goCommand is the go command at the top of the module. It is interrupted, not
+// killed, when ctx is done, so that it ends the tests that it has begun.
+func (l *lab) goCommand(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.WaitDelay = l.root, endWait
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	return cmd
+}
+
 // build compiles a package with the overlay on it.
 func (l *lab) build(ctx context.Context, overlay, pkg string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, pkg)
-	cmd.Dir = l.root
+	cmd := l.goCommand(ctx, "build", "-overlay", overlay, pkg)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("it does not compile: %w: %s", err, shorten(string(out)))
 	}
@@ -78,8 +87,7 @@ func (l *lab) test(ctx context.Context, overlay, pattern string, packages ...str
 	if pattern != "" {
 		args = append(args, "-run", pattern)
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
-	cmd.Dir = l.root
+	cmd := l.goCommand(ctx, append(args, packages...)...)
 	// The short form of every test is the one that everybody runs.
 	cmd.Env = append(os.Environ(), overlayVariable+"="+overlay, "TOLLHOUSE_LONG=")
 	var complaint bytes.Buffer

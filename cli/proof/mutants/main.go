@@ -35,12 +35,15 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"text/tabwriter"
 	"time"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:])
 	stop()
 	var lived survivors
@@ -58,8 +61,13 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("mutants", flag.ExitOnError)
 	only := flags.String("only", "", "run the mutants whose name matches this regular expression")
-	whole := flags.Bool("whole", false, "run all tests of the packages against each mutant, not only those of its rule")
+	var o options
+	flags.BoolVar(&o.whole, "whole", false, "run all tests of the packages against each mutant, not only those of its rule")
+	flags.IntVar(&o.jobs, "jobs", 2, "try so many mutants at once")
 	_ = flags.Parse(args) // exits by itself
+	if o.jobs < 1 {
+		return errors.New("-jobs must be 1 or more")
+	}
 	wanted, err := regexp.Compile(*only)
 	if err != nil {
 		return err
@@ -78,7 +86,13 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer l.close()
-	return l.experiment(ctx, chosen, *whole)
+	return l.experiment(ctx, chosen, o)
+}
+
+// options say how the mutants are tried.
+type options struct {
+	whole bool // by all tests
+	jobs  int  // so many at once
 }
 
 // lab is where mutants are made and tried.
@@ -101,40 +115,66 @@ func openLab(ctx context.Context) (*lab, error) {
 
 func (l *lab) close() { _ = os.RemoveAll(l.dir) } // at worst it stays among the temporary files
 
-// experiment tries the mutants one by one, since tests that bound a wait are
-// only fair on a machine that does nothing else.
-func (l *lab) experiment(ctx context.Context, chosen []mutant, whole bool) error {
+// experiment tries the mutants, so many at once as there are jobs.
+func (l *lab) experiment(ctx context.Context, chosen []mutant, o options) error {
 	for _, m := range chosen { // before the first minute is spent
 		if _, err := m.weaken(l.root); err != nil {
 			return err
 		}
 	}
 	began := time.Now()
-	if err := l.checkSound(ctx, chosen, whole); err != nil {
+	if err := l.checkSound(ctx, chosen, o.whole); err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "the sound tree passes (%.0fs)\n", time.Since(began).Seconds())
-	verdicts := make([]verdict, len(chosen))
-	var lived survivors
-	for i, m := range chosen {
-		tried := time.Now()
-		v, err := l.try(ctx, m, whole)
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
-		}
-		if verdicts[i] = v; !v.killed() {
-			lived = append(lived, m.name)
-		}
-		fmt.Fprintf(os.Stderr, "%3d/%d %s: %s (%.0fs)\n", i+1, len(chosen), m.name, v, time.Since(tried).Seconds())
+	verdicts, err := l.tryAll(ctx, chosen, o)
+	if err != nil {
+		return err
 	}
 	if err := writeTable(os.Stdout, chosen, verdicts); err != nil {
 		return err
+	}
+	var lived survivors
+	for i, v := range verdicts {
+		if !v.killed() {
+			lived = append(lived, chosen[i].name)
+		}
 	}
 	fmt.Printf("\n%d mutants, %d killed, %d survived, in %.0f s\n", len(chosen), len(chosen)-len(lived), len(lived), time.Since(began).Seconds())
 	if len(lived) > 0 {
 		return lived
 	}
 	return nil
+}
+
+// tryAll returns the verdict on each mutant, or the error of the first that
+// could not be tried.
+func (l *lab) tryAll(ctx context.Context, chosen []mutant, o options) ([]verdict, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	verdicts := make([]verdict, len(chosen))
+	var next, done atomic.Int64
+	var jobs sync.WaitGroup
+	for range o.jobs {
+		jobs.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(chosen) {
+					return
+				}
+				tried := time.Now()
+				v, err := l.try(ctx, chosen[i], o.whole)
+				if err != nil {
+					stop(fmt.Errorf("%s: %w", chosen[i].name, err))
+					return
+				}
+				verdicts[i] = v
+				fmt.Fprintf(os.Stderr, "%3d/%d %s: %s (%.0fs)\n", done.Add(1), len(chosen), chosen[i].name, v, time.Since(tried).Seconds())
+			}
+		})
+	}
+	jobs.Wait()
+	return verdicts, context.Cause(ctx)
 }
 
 // survivors are the mutants that no test noticed.

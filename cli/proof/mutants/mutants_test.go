@@ -148,13 +148,14 @@ func TestExperiment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.close()
+	one := options{jobs: 1}
 	var chosen []mutant
 	for _, m := range table() {
 		if m.name == "token_kinds" || m.name == "constant_time_text" {
 			chosen = append(chosen, m)
 		}
 	}
-	if err := l.experiment(context.Background(), chosen, false); err != nil {
+	if err := l.experiment(context.Background(), chosen, one); err != nil {
 		t.Error(err)
 	}
 	harmless := mutant{
@@ -162,11 +163,11 @@ func TestExperiment(t *testing.T) {
 		in: "./store/secret", tests: []string{"TestToken"},
 	}
 	var lived survivors
-	if err := l.experiment(context.Background(), []mutant{harmless}, false); !errors.As(err, &lived) || !slices.Equal(lived, survivors{"harmless"}) {
+	if err := l.experiment(context.Background(), []mutant{harmless}, one); !errors.As(err, &lived) || !slices.Equal(lived, survivors{"harmless"}) {
 		t.Errorf("experiment = %v, want the harmless mutant among the survivors", err)
 	}
 	broken := mutant{name: "broken", file: harmless.file, old: harmless.old, new: "redacted = 1 +", in: harmless.in, tests: harmless.tests}
-	if err := l.experiment(context.Background(), []mutant{broken}, false); err == nil || errors.As(err, &lived) {
+	if err := l.experiment(context.Background(), []mutant{broken}, one); err == nil || errors.As(err, &lived) {
 		t.Errorf("experiment = %v, want the mutant refused because it does not compile", err)
 	}
 }
