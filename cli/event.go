@@ -16,7 +16,7 @@ import (
 
 func (p *program) eventCommand() *cobra.Command {
 	c := asGroup(&cobra.Command{Use: "event", Short: "move and read events"})
-	c.AddCommand(p.eventImport(), p.eventExport(), p.eventList(), p.eventGet(), p.eventPurge())
+	c.AddCommand(p.eventImport(), p.eventExport(), p.eventGenerate(), p.eventList(), p.eventGet(), p.eventPurge())
 	return c
 }
 

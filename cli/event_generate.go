@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tollhouse/store/history"
+)
+
+// generateUntil is when a history ends if nothing else is said. Our choice: a
+// fixed time, so that the same command line gives the same bytes on any day.
+var generateUntil = moment{time.Unix(1773066600, 0).UTC()}
+
+// generateSettings are what the flags of event generate say.
+type generateSettings struct {
+	seed    uint64
+	events  int64
+	span    lifetime
+	until   moment
+	account string
+	live    bool
+	rate    rate
+}
+
+func (p *program) eventGenerate() *cobra.Command {
+	s := generateSettings{span: lifetime(90 * 24 * time.Hour), until: generateUntil, rate: rate{5, time.Second}}
+	c := &cobra.Command{
+		Use:   "generate",
+		Short: "make events of invented customers and payments, to try things on",
+		Long: `Make a history of invented customers, their cards and bank accounts, payments,
+invoices and schedules, and print it as JSON lines that import takes; or, with
+--account, record it there. The same flags give the same bytes every time, so
+running it again records nothing twice.
+
+With --live it goes on recording new events at a steady rate until interrupted, or
+until there are as many as --events says. A day of waiting then passes in a minute.
+
+Nobody in it exists: names are made up, addresses end in .example, phone numbers
+are 555-01xx, and of cards and bank accounts there are tokens and last digits.`,
+		Args: operands(),
+	}
+	flags := c.Flags()
+	flags.Uint64Var(&s.seed, "seed", 1, "which history: another `number`, another one")
+	flags.Int64Var(&s.events, "events", 1000, "how many events (with --live: without end)")
+	flags.Var(&s.span, "span", "from the first event to the last")
+	flags.Var(&s.until, "until", "`time` of the last event: RFC 3339 or Unix seconds")
+	flags.StringVar(&s.account, "account", "", "record them in this `account` instead of printing them")
+	flags.BoolVar(&s.live, "live", false, "record new events now, at --rate; needs --account")
+	flags.Var(&s.rate, "rate", "of --live: so many a second, minute or hour, such as 5/s")
+	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
+		changed := flags.Changed
+		switch {
+		case s.live && s.account == "":
+			return usage("name the account that the events are recorded in", "--live needs --account")
+		case s.live && (changed("span") || changed("until")):
+			return usage("leave it out: a live history begins now", "--live does not go with --span and --until")
+		case !s.live && changed("rate"):
+			return usage("add --live, or leave --rate out", "--rate is only for --live")
+		}
+		if err := s.check(); err != nil {
+			return err
+		}
+		switch {
+		case s.live:
+			if !changed("events") {
+				s.events = 0
+			}
+			return p.manage(ctx, "event generate", makesData, func(a *admin) error { return p.generateLive(ctx, a, s) })
+		case s.account == "":
+			return p.printHistory(ctx, s)
+		}
+		return p.importHistory(ctx, s)
+	})
+	return c
+}
+
+func (s *generateSettings) check() error {
+	switch {
+	case s.events < 1 || s.events > history.EventsMax:
+		return usage("give a number from 1 to "+strconv.Itoa(history.EventsMax), "--events cannot be %d", s.events)
+	case time.Duration(s.span) > history.SpanMax:
+		return usage(fmt.Sprintf("give at most %dd", history.SpanMax/(24*time.Hour)), "--span is too long")
+	case time.Duration(s.span)%time.Second != 0:
+		return usage("give whole seconds: events are not dated more finely", "--span %s is not a number of seconds", &s.span)
+	case s.until.Unix() < int64(time.Duration(s.span)/time.Second):
+		return usage("give a later --until, or a shorter --span", "the first event would be before 1970")
+	}
+	return nil
+}
+
+func (s *generateSettings) plan() history.Plan {
+	return history.Plan{Seed: s.seed, Events: int(s.events), Span: time.Duration(s.span), Until: s.until.Time}
+}
+
+// printHistory writes a history to standard output.
+func (p *program) printHistory(ctx context.Context, s generateSettings) error {
+	if _, err := io.Copy(p.stdout, heeding{ctx, history.New(s.plan())}); err != nil {
+		return fail(exitIO, "what was written is not all: run it again", "the history broke off: %w", err)
+	}
+	return nil
+}
+
+// heeding ends a stream when its context does.
+type heeding struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (h heeding) Read(b []byte) (int, error) {
+	if err := h.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return h.r.Read(b)
+}
+
+// importHistory records a history as an import of its lines would.
+func (p *program) importHistory(ctx context.Context, s generateSettings) error {
+	query := accountQuery(s.account)
+	query.Set("on-error", "stop")
+	return p.manage(ctx, "event generate", makesData, func(a *admin) error {
+		return p.importLines(ctx, a, query, &lineCounter{r: history.New(s.plan())})
+	})
+}
+
+// generateLive records events one by one, each when its time has come. After an
+// interrupt, which is how it usually ends, it says how many there were.
+func (p *program) generateLive(ctx context.Context, a *admin, s generateSettings) error {
+	path := "/admin/events?" + accountQuery(s.account).Encode()
+	started := time.Now()
+	g := history.NewLive(s.seed, started, s.rate.interval())
+	var told importAnswer
+	var failed error
+	for s.events == 0 || told.Lines < s.events {
+		if failed = sleep(ctx, time.Until(s.rate.due(started, told.Lines))); failed != nil {
+			break
+		}
+		line, _ := g.Next()
+		if failed = p.recordNow(ctx, a, path, bytes.TrimSuffix(line, []byte("\n"))); failed != nil {
+			break
+		}
+		told.Lines++
+		told.Bytes += int64(len(line))
+	}
+	told.Recorded = told.Lines
+	return errors.Join(failed, p.sumUpLive(told))
+}
+
+func (p *program) recordNow(ctx context.Context, a *admin, path string, line []byte) error {
+	answer, err := a.send(ctx, "POST", path, "application/json", bytes.NewReader(line))
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, answer.Body) // so that the connection is used again
+	return errors.Join(err, answer.Body.Close())
+}
+
+// sumUpLive prints the summary that an import of the same events would.
+func (p *program) sumUpLive(told importAnswer) error {
+	sent := &lineCounter{}
+	sent.whole.Store(true)
+	sent.ends.Store(told.Lines)
+	sent.bytes.Store(told.Bytes)
+	return p.sumUp(told, true, false, sent)
+}
+
+// rate is so many in a unit of time, as in 5/s.
+type rate struct {
+	count int64
+	unit  time.Duration
+}
+
+var rateUnits = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}
+
+func (r *rate) String() string {
+	for name, unit := range rateUnits {
+		if unit == r.unit {
+			return strconv.FormatInt(r.count, 10) + "/" + name
+		}
+	}
+	return ""
+}
+
+func (r *rate) Type() string { return "rate" }
+
+func (r *rate) Set(text string) error {
+	number, name, _ := strings.Cut(text, "/")
+	unit, known := rateUnits[name]
+	count, err := strconv.ParseInt(number, 10, 32)
+	if !known || err != nil || count < 1 {
+		return errors.New("give a rate such as 5/s, 30/m or 100/h")
+	}
+	if unit/time.Duration(count) < time.Second/history.RateMax {
+		return fmt.Errorf("give at most %d/s", history.RateMax)
+	}
+	*r = rate{count, unit}
+	return nil
+}
+
+// interval is the time between two events.
+func (r *rate) interval() time.Duration { return r.unit / time.Duration(r.count) }
+
+// due returns when the event with that many before it is due.
+func (r *rate) due(started time.Time, before int64) time.Time {
+	return started.Add(time.Duration(before) * r.interval())
+}
