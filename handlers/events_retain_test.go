@@ -1,0 +1,155 @@
+package handlers
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+)
+
+// lineOf is an event of that age as a line of an import.
+func (a *api) lineOf(id, typ, resource string, age time.Duration) string {
+	return fmt.Sprintf(`{"id":"%s","type":"%s","resource":"%s","eventData":{"object":{}},"createdAt":%d}`+"\n", id, typ, resource, a.Now().Add(-age).Unix())
+}
+
+// idOf is a native id of that age; n tells those of one age apart.
+func (a *api) idOf(age time.Duration, n byte) string {
+	var p store.Position
+	for i, millis := 5, a.Now().Add(-age).Unix()*1000; i >= 0; i, millis = i-1, millis>>8 {
+		p[i] = byte(millis)
+	}
+	p[15] = n
+	return p.String()
+}
+
+// retain keeps events for that long, and removes at once what is older.
+func (a *api) retain(t *testing.T, kept time.Duration, removed int) {
+	t.Helper()
+	if err := a.SetRetention(context.Background(), kept); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := a.TrimEvents(context.Background()); n != removed || err != nil {
+		t.Fatalf("TrimEvents() = %d, %v, want %d removed", n, err, removed)
+	}
+}
+
+func TestIDPastRetention(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	own, invented, young := a.idOf(10*day, 1), a.idOf(10*day, 2), a.idOf(2*day, 1)
+	theirs, there := a.idOf(9*day, 1), a.idOf(4*day, 1)
+	a.importLines(t, "acct_a", a.lineOf(own, "plan.created", "p1", 10*day)+a.lineOf("old-one", "plan.created", "p2", 10*day)+a.lineOf(there, "plan.updated", "p1", 4*day))
+	a.importLines(t, "acct_b", a.lineOf(theirs, "plan.created", "p1", 9*day))
+	mine, others := a.token(t, "ann", "acct_a", store.ScopeUnstated), a.token(t, "bob", "acct_b", store.ScopeUnstated)
+	a.retain(t, 5*day, 3)
+	// The last one grows too old while nothing is being removed.
+	a.Clock.Advance(30 * time.Minute)
+	if err := a.SetRetention(context.Background(), 3*day); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("events_2.4_an_id_past_retention_is_410_for_everyone_known_or_not", func(t *testing.T) {
+		gone := a.get("/api/events/"+own, mine)
+		gone.fault(t, http.StatusGone, "event_expired", "")
+		for _, id := range []string{own, invented, theirs, there, "evt_00000000000000000000000000"} {
+			for _, token := range []string{mine, others} {
+				if w := a.get("/api/events/"+id, token); w.Code != http.StatusGone || !bytes.Equal(w.Body.Bytes(), gone.Body.Bytes()) {
+					t.Errorf("GET %s = %d %s, want %s", id, w.Code, w.Body, gone.Body)
+				}
+				if w := a.request(http.MethodHead, "/api/events/"+id, token, nil); w.Code != http.StatusGone {
+					t.Errorf("HEAD %s = %d, want 410", id, w.Code)
+				}
+				if w := a.get("/api/events/"+id, token, "If-None-Match", `"`+id+`"`); w.Code != http.StatusGone {
+					t.Errorf("GET %s with its ETag = %d, want 410: it may have to be forgotten there too", id, w.Code)
+				}
+			}
+		}
+		a.admin(http.MethodGet, "/admin/events/"+own+"?account=acct_a", nil).fault(t, http.StatusGone, "event_expired", "")
+	})
+	t.Run("events_2.4_a_younger_unknown_id_and_a_foreign_one_are_404", func(t *testing.T) {
+		for _, id := range []string{young, "old-one", "no-such"} {
+			a.get("/api/events/"+id, mine).fault(t, http.StatusNotFound, "not_found", "")
+		}
+	})
+	t.Run("events_3.3_a_line_below_the_horizon_is_refused", func(t *testing.T) {
+		w := a.admin(http.MethodPost, "/admin/events/import?account=acct_c", strings.NewReader(a.lineOf("late", "plan.created", "p1", 3*day+time.Second)), "Content-Type", "application/x-ndjson")
+		first, _, _ := bytes.Cut(w.Body.Bytes(), []byte("\n"))
+		if fault := decodeObject(t, first); fault["error"] != "invalid_event" || fault["param"] != "createdAt" || w.lastLine(t)["errors"] != 1.0 {
+			t.Errorf("import = %s, want invalid_event on createdAt", w.Body)
+		}
+		a.importLines(t, "acct_c", a.lineOf("in-time", "plan.created", "p1", 3*day))
+	})
+}
+
+func TestCursorBehindRetention(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	token := a.token(t, "ann", "acct_a", store.ScopeUnstated)
+	ids := []string{a.idOf(10*day, 1), a.idOf(9*day, 1), a.idOf(2*day, 1), a.idOf(day, 1)}
+	lines := a.lineOf("foreign", "plan.created", "p9", 9*day)
+	for i, age := range []time.Duration{10, 9, 2, 1} {
+		lines += a.lineOf(ids[i], "plan.created", fmt.Sprint("p", i), age*day)
+	}
+	a.importLines(t, "acct_a", lines)
+	if w := a.get("/api/events?order=asc&after="+ids[0], token); w.Code != http.StatusOK {
+		t.Fatalf("before anything was removed: %d %s", w.Code, w.Body)
+	}
+	// The foreign one lies before ids[1] or behind it; both will be removed.
+	lastOld := a.get(fmt.Sprintf("/api/events?limit=1&createdAt=%d", a.Now().Add(-9*day).Unix()), token).page(t).Next
+	a.retain(t, 5*day, 3)
+	list := "/api/events?order=asc&after="
+	t.Run("events_2.1_ascending_from_a_place_older_than_what_was_removed_is_410_with_oldestAvailable", func(t *testing.T) {
+		for _, after := range []string{"evt_00000000000000000000000000", ids[0], a.idOf(9*day+time.Hour, 1)} {
+			for _, filter := range []string{"", "&type=plan.created", "&type=plan.created,plan.updated", "&limit=1"} {
+				body := a.get(list+after+filter, token).fault(t, http.StatusGone, "cursor_expired", "after")
+				if body["oldestAvailable"] != ids[2] {
+					t.Errorf("oldestAvailable = %v, want %s", body["oldestAvailable"], ids[2])
+				}
+			}
+		}
+	})
+	t.Run("events_2.1_whoever_had_read_all_that_was_removed_goes_on", func(t *testing.T) {
+		for _, after := range []string{lastOld, a.idOf(3*day, 1)} {
+			if got := a.get(list+after, token).page(t).ids(); fmt.Sprint(got) != fmt.Sprint(ids[2:]) {
+				t.Errorf("after %s: %v, want %v", after, got, ids[2:])
+			}
+		}
+	})
+	t.Run("events_2.1_descending_and_before_just_end", func(t *testing.T) {
+		for _, query := range []string{"after=" + ids[0], "before=" + ids[3] + "&order=asc"} {
+			a.get("/api/events?"+query, token).page(t)
+		}
+	})
+	t.Run("events_2.1_the_cursor_of_a_removed_foreign_id_is_invalid", func(t *testing.T) {
+		a.get(list+"foreign", token).fault(t, http.StatusBadRequest, "invalid_cursor", "after")
+	})
+	t.Run("events_2.4_no_list_has_what_retention_removed", func(t *testing.T) {
+		for _, query := range []string{"", "?order=asc", "?type=plan.created", "?createdAt[lte]=" + fmt.Sprint(a.Now().Unix())} {
+			got := a.get("/api/events"+query, token).page(t).ids()
+			if query != "?order=asc" {
+				got[0], got[1] = got[1], got[0]
+			}
+			if fmt.Sprint(got) != fmt.Sprint(ids[2:]) {
+				t.Errorf("GET /api/events%s = %v, want %v", query, got, ids[2:])
+			}
+		}
+	})
+	t.Run("events_2.1_when_none_is_left_oldestAvailable_is_where_all_has_been_seen", func(t *testing.T) {
+		a.retain(t, day, 1)
+		a.Clock.Advance(time.Minute)
+		a.retain(t, day, 1)
+		again, err := a.IssueForPassword(context.Background(), store.By{}, a.client, a.User(t, "bob", "acct_a"), store.ScopeUnstated)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := again.AccessToken.Reveal()
+		body := a.get(list+ids[2], token).fault(t, http.StatusGone, "cursor_expired", "after")
+		if page := a.get(list+body["oldestAvailable"].(string), token).page(t); len(page.Data) != 0 || page.HasMore {
+			t.Errorf("after oldestAvailable: %+v, want nothing yet", page)
+		}
+	})
+}
