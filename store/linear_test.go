@@ -1,0 +1,570 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+)
+
+const (
+	drillUsers     = 6
+	drillFamilies  = 48                        // authorizations in use at once
+	drillAge       = 4                         // rounds, after which another takes an authorization's place
+	drillBored     = 10                        // refusals of the owner, after which another does too
+	drillRoundOps  = 1000                      // calls in a round
+	drillKilled    = 24                        // updates of which nobody learns the outcome, at each crash
+	drillRounds    = 16_000 / drillRoundOps    // and in the long form
+	drillRoundsMax = 1_000_000 / drillRoundOps // a million calls
+	drillCheckTime = time.Minute               // for one authorization; a few milliseconds are usual
+)
+
+// TestParallelHistories lets 64 callers do to codes and tokens whatever they
+// like, honest or not, over Badger on disk, while the clock steps and the store
+// is closed and killed beneath them. What each was told must be what the table
+// of docs/decisions.md says of some order of the calls in which none comes
+// before another that had returned when it began.
+func TestParallelHistories(t *testing.T) {
+	t.Parallel()
+	rounds := drillRounds
+	if long() {
+		rounds = drillRoundsMax
+	}
+	d := newDrill(t)
+	for round := range rounds {
+		d.round(t, round)
+		if d.check(t); t.Failed() {
+			return
+		}
+	}
+	d.finish(t)
+	d.covered(t)
+}
+
+// drill is the run: the store, and the authorizations that the callers know.
+type drill struct {
+	house    *storetest.House
+	clients  [2]store.Client
+	users    []string
+	ticks    atomic.Int64 // orders calls and returns
+	calls    atomic.Int64
+	replaced atomic.Int64 // pairs given in place of one that nobody used
+
+	mu       sync.Mutex
+	all      []*authorization // to be checked
+	active   []*authorization
+	opening  int
+	wide     []wideCall // calls that reach more than one authorization
+	outcomes map[string]int
+}
+
+// authorization is a code and its family, as the callers share it.
+type authorization struct {
+	user, client int
+	since        int // round
+	code         secret.Token
+	pkce         bool
+	redeeming    atomic.Bool
+	refused      atomic.Int64
+
+	mu      sync.Mutex
+	numbers map[secret.Hash]int
+	refresh []held
+	access  []held
+	spent   map[int]bool // refresh tokens that were answered with a pair
+	history []porcupine.Operation
+}
+
+// held is a token that was given to somebody.
+type held struct {
+	token  secret.Token
+	number int
+	ends   int64
+}
+
+// wideCall is a call on all that a user gave, or gave to a client.
+type wideCall struct {
+	user, client int // -1 for every one
+	op           porcupine.Operation
+}
+
+func (w wideCall) reaches(a *authorization) bool {
+	return (w.user < 0 || w.user == a.user) && (w.client < 0 || w.client == a.client) && w.op.Return >= a.history[0].Call
+}
+
+func newDrill(t *testing.T) *drill {
+	t.Helper()
+	d := &drill{house: storetest.NewHouse(t), outcomes: map[string]int{}}
+	d.house.Enter(func(f *storetest.Fixture) {
+		for i := range d.clients {
+			d.clients[i], _ = f.Client(t)
+		}
+		for i := range drillUsers {
+			d.users = append(d.users, f.User(t, fmt.Sprintf("mara%d", i), "acct_larkspur").Username)
+		}
+	})
+	return d
+}
+
+// round lets the callers run. In its middle the clock steps and the store goes
+// down; at its end, with nobody inside, the clock steps again.
+func (d *drill) round(t *testing.T, round int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(uint64(round), 64))
+	d.retire(round)
+	d.enableUsers(t)
+	d.calls.Store(drillRoundOps)
+	half, gone := make(chan struct{}), make(chan struct{})
+	var callers sync.WaitGroup
+	for n := range callersMax {
+		callers.Go(func() { d.caller(t, rand.New(rand.NewPCG(uint64(round), uint64(n))), round, half) })
+	}
+	go func() { callers.Wait(); close(gone) }()
+	<-half
+	d.house.Clock.Advance(clockStep(rng))
+	call := d.ticks.Add(1)
+	if round%2 == 0 {
+		d.house.Crash(t, drillKilled, gone)
+	} else {
+		d.house.Restart(t)
+	}
+	d.widely(-1, -1, asked{verb: verbRestart}, answer{}, call)
+	<-gone
+	d.house.Clock.Advance(clockStep(rng))
+}
+
+// clockStep is how far a clock goes at once; now and then it is set back.
+func clockStep(rng *rand.Rand) time.Duration {
+	late := lives.RefreshGrace + tick
+	steps := []time.Duration{0, time.Second, lives.RefreshGrace / 2, lives.RefreshGrace, late, late, late, late,
+		lives.Code, lives.AccessToken, -time.Second, lives.RefreshToken}
+	return steps[rng.IntN(len(steps))]
+}
+
+// retire takes the authorizations out of use that are old.
+func (d *drill) retire(round int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.active = slices.DeleteFunc(d.active, func(a *authorization) bool { return round-a.since >= drillAge })
+}
+
+// enableUsers mends what a crash between the two halves of endUser left.
+func (d *drill) enableUsers(t *testing.T) {
+	t.Helper()
+	d.house.Enter(func(f *storetest.Fixture) {
+		for _, name := range d.users {
+			if _, err := f.EnableUser(context.Background(), name); err != nil {
+				t.Fatalf("EnableUser() = %v", err)
+			}
+		}
+	})
+}
+
+// caller makes calls until the round has had its number, and says when half of
+// them were made.
+func (d *drill) caller(t *testing.T, rng *rand.Rand, round int, half chan<- struct{}) {
+	for {
+		left := d.calls.Add(-1)
+		if left < 0 {
+			return
+		}
+		if left == drillRoundOps/2 {
+			close(half)
+		}
+		if a := d.pick(rng); a != nil {
+			d.act(t, rng, a)
+			continue
+		}
+		d.allow(t, rng, round)
+	}
+}
+
+// pick returns an authorization to call about, or nil when there is room for
+// another.
+func (d *drill) pick(rng *rand.Rand) *authorization {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.active)+d.opening < drillFamilies || len(d.active) == 0 {
+		d.opening++
+		return nil
+	}
+	i := rng.IntN(len(d.active))
+	a := d.active[i]
+	if a.refused.Load() >= drillBored {
+		d.active = slices.Delete(d.active, i, i+1)
+	}
+	return a
+}
+
+func (d *drill) allow(t *testing.T, rng *rand.Rand, round int) {
+	a := &authorization{user: rng.IntN(drillUsers), client: rng.IntN(len(d.clients)), since: round, pkce: rng.IntN(2) == 0,
+		numbers: map[secret.Hash]int{}, spent: map[int]bool{}}
+	d.call(t, a, asked{verb: verbAllow}, func(f *storetest.Fixture) (out answer, err error) {
+		u, err := f.FindUser(context.Background(), d.users[a.user])
+		if err != nil {
+			return out, err
+		}
+		consent := store.Consent{Client: d.clients[a.client], User: u, RedirectURI: storetest.CallbackURI,
+			Ticket: secret.HashOf(secret.Text()), TicketEnds: f.Now().Add(lives.Ticket)}
+		if a.pkce {
+			consent.Challenge = challenge
+		}
+		a.code, err = f.Allow(context.Background(), consent)
+		return answer{pkce: a.pkce}, err
+	})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.opening--
+	// A code that nobody was given is nobody's.
+	if len(a.history) == 1 && a.history[0].Output == (answer{pkce: a.pkce}) {
+		d.active, d.all = append(d.active, a), append(d.all, a)
+	}
+}
+
+// act makes one call about an authorization: mostly what its client would do,
+// and sometimes what a thief, a stranger or a confused client would.
+func (d *drill) act(t *testing.T, rng *rand.Rand, a *authorization) {
+	refresh, previous, access, other := a.choose(rng)
+	dice := rng.IntN(1000)
+	switch {
+	case refresh.number == 0 && !a.redeeming.Swap(true):
+		d.redeem(t, a, false, a.pkce)
+	case refresh.number == 0 && dice >= 950:
+		d.redeem(t, a, false, !a.pkce)
+	case dice < 3:
+		d.endUser(t, a)
+	case dice < 8:
+		d.revokeGranted(t, a)
+	case dice < 12:
+		d.redeem(t, a, false, a.pkce)
+	case dice < 40:
+		d.redeem(t, a, true, a.pkce)
+	case refresh.number == 0: // nobody knows a token, and perhaps nobody will
+		a.refused.Add(1)
+	case dice < 44:
+		d.revoke(t, a, verbRevoke, refresh, false)
+	case dice < 64:
+		d.revoke(t, a, verbRevoke, refresh, true)
+	case dice < 80:
+		d.revoke(t, a, verbRevokeAccess, access, false)
+	case dice < 100:
+		d.revoke(t, a, verbRevokeAccess, access, true)
+	case dice < 160:
+		d.rotate(t, a, refresh, true)
+	case dice < 480:
+		d.rotate(t, a, refresh, false)
+	case dice < 580:
+		d.rotate(t, a, previous, false)
+	case dice < 590:
+		d.rotate(t, a, other, false)
+	case dice < 680:
+		d.inspect(t, a, verbInspect, refresh, rng.IntN(5) == 0)
+	case dice < 740:
+		d.inspect(t, a, verbInspect, other, false)
+	case dice < 820:
+		d.inspect(t, a, verbInspectToken, access, rng.IntN(5) == 0)
+	default:
+		d.use(t, a, access)
+	}
+}
+
+// choose returns the newest refresh token, the one before it, an access token,
+// mostly the newest, and any refresh token at all.
+func (a *authorization) choose(rng *rand.Rand) (newest, previous, access, other held) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := len(a.refresh)
+	if n == 0 {
+		return held{}, held{}, held{}, held{}
+	}
+	newest, previous, access, other = a.refresh[n-1], a.refresh[max(n-2, 0)], a.access[n-1], a.refresh[rng.IntN(n)]
+	if rng.IntN(4) == 0 {
+		access = a.access[rng.IntN(n)]
+	}
+	return newest, previous, access, other
+}
+
+func (d *drill) redeem(t *testing.T, a *authorization, stranger, proved bool) {
+	r := store.Redemption{Client: d.clients[a.party(stranger)], Code: a.code, RedirectURI: storetest.CallbackURI}
+	if proved {
+		r.Verifier = verifier
+	}
+	d.callForPair(t, a, asked{verb: verbRedeem, stranger: stranger, proved: proved}, func(f *storetest.Fixture) (store.Issued, error) {
+		return f.RedeemCode(context.Background(), r)
+	})
+}
+
+func (d *drill) rotate(t *testing.T, a *authorization, of held, stranger bool) {
+	r := store.Refresh{Client: d.clients[a.party(stranger)], Token: of.token}
+	d.callForPair(t, a, asked{verb: verbRefresh, token: of.number, stranger: stranger}, func(f *storetest.Fixture) (store.Issued, error) {
+		return f.RotateRefresh(context.Background(), r)
+	})
+}
+
+func (d *drill) use(t *testing.T, a *authorization, of held) {
+	d.call(t, a, asked{verb: verbUse, token: of.number, ends: of.ends}, func(f *storetest.Fixture) (answer, error) {
+		_, err := f.FindPrincipal(context.Background(), of.token)
+		return alive(err)
+	})
+}
+
+func (d *drill) inspect(t *testing.T, a *authorization, v verb, of held, stranger bool) {
+	d.call(t, a, asked{verb: v, token: of.number, ends: of.ends, stranger: stranger}, func(f *storetest.Fixture) (answer, error) {
+		_, err := f.Introspect(context.Background(), d.clients[a.party(stranger)], of.token.Reveal())
+		return alive(err)
+	})
+}
+
+// alive reads the answer to a question whether a token lives.
+func alive(err error) (answer, error) {
+	if errors.Is(err, store.ErrNotFound) {
+		return answer{}, nil
+	}
+	return answer{alive: err == nil}, err
+}
+
+func (d *drill) revoke(t *testing.T, a *authorization, v verb, of held, stranger bool) {
+	d.call(t, a, asked{verb: v, token: of.number, ends: of.ends, stranger: stranger}, func(f *storetest.Fixture) (answer, error) {
+		return answer{}, f.RevokeToken(context.Background(), store.By{}, d.clients[a.party(stranger)], of.token.Reveal())
+	})
+}
+
+// revokeGranted takes several Updates: one that was refused may have been the
+// last of them.
+func (d *drill) revokeGranted(t *testing.T, a *authorization) {
+	call := d.ticks.Add(1)
+	var err error
+	d.house.Enter(func(f *storetest.Fixture) {
+		var u store.User
+		if u, err = f.FindUser(context.Background(), d.users[a.user]); err == nil {
+			err = f.RevokeGranted(context.Background(), store.By{}, u, d.clients[a.client].ID)
+		}
+	})
+	d.widely(a.user, a.client, asked{verb: verbRevokeGranted}, answer{unknown: err != nil}, call)
+}
+
+// endUser ends all that a user was given, as a stolen laptop asks for, and lets
+// the user in again.
+func (d *drill) endUser(t *testing.T, a *authorization) {
+	call := d.ticks.Add(1)
+	var err error
+	d.house.Enter(func(f *storetest.Fixture) {
+		_, err = f.DisableUser(context.Background(), d.users[a.user])
+		_, _ = f.EnableUser(context.Background(), d.users[a.user]) // else the next round does
+	})
+	d.widely(a.user, -1, asked{verb: verbEndUser}, answer{unknown: err != nil}, call)
+}
+
+// widely records a call that began at a tick and has returned now.
+func (d *drill) widely(user, client int, in asked, out answer, call int64) {
+	op := porcupine.Operation{Input: in, Call: call, Output: out, Return: d.ticks.Add(1)}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.outcomes[outcomeOf(in, out)]++
+	d.wide = append(d.wide, wideCall{user, client, op})
+}
+
+// party is the client of the authorization, or the other one.
+func (a *authorization) party(stranger bool) int {
+	if stranger {
+		return 1 - a.client
+	}
+	return a.client
+}
+
+// callForPair is call for what is answered with a pair. The pair is shared with
+// the other callers, unless the clock stepped meanwhile: then nobody can tell
+// when its access token ends.
+func (d *drill) callForPair(t *testing.T, a *authorization, in asked, act func(*storetest.Fixture) (store.Issued, error)) {
+	var issued store.Issued
+	in, out := d.call(t, a, in, func(f *storetest.Fixture) (out answer, err error) {
+		if issued, err = act(f); err != nil {
+			return out, err
+		}
+		return answer{again: issued.Retried, left: issued.ExpiresIn.Milliseconds(),
+			refresh: a.number(issued.RefreshToken), access: a.number(issued.AccessToken)}, nil
+	})
+	if out.refresh == 0 || in.now != in.until {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.spent[in.token] && !out.again {
+		d.replaced.Add(1)
+	}
+	a.spent[in.token] = true
+	if !slices.ContainsFunc(a.refresh, func(h held) bool { return h.number == out.refresh }) {
+		a.refresh = append(a.refresh, held{issued.RefreshToken, out.refresh, 0})
+		a.access = append(a.access, held{issued.AccessToken, out.access, in.now + out.left})
+	}
+}
+
+// number returns the number of a token, a new one when it was never seen.
+func (a *authorization) number(token secret.Token) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n, seen := a.numbers[token.Hash()]
+	if !seen {
+		n = len(a.numbers) + 1
+		a.numbers[token.Hash()] = n
+	}
+	return n
+}
+
+// call makes a call and records it, with the moments between which it was made.
+// One that the store has refused to begin is left out: the store promises that
+// nothing came of it.
+func (d *drill) call(t *testing.T, a *authorization, in asked, act func(*storetest.Fixture) (answer, error)) (asked, answer) {
+	call := d.ticks.Add(1)
+	var out answer
+	var err error
+	d.house.Enter(func(f *storetest.Fixture) {
+		in.now = f.Now().UnixMilli()
+		out, err = act(f)
+		in.until = f.Now().UnixMilli()
+	})
+	done := d.ticks.Add(1)
+	if errors.Is(err, store.ErrUnavailable) {
+		return in, answer{}
+	}
+	if err != nil {
+		out = answer{unknown: errors.Is(err, store.ErrUnknownOutcome), refusal: refusalOf(err)}
+		if !out.unknown && out.refusal == nil {
+			t.Errorf("%s = %v, want a pair or a refusal", in.verb, err)
+		}
+	}
+	d.mu.Lock()
+	d.outcomes[outcomeOf(in, out)]++
+	d.mu.Unlock()
+	a.record(in, out, call, done)
+	return in, out
+}
+
+func (a *authorization) record(in asked, out answer, call, done int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.history = append(a.history, porcupine.Operation{Input: in, Call: call, Output: out, Return: done})
+	if out.refusal != nil && !in.stranger {
+		a.refused.Add(1)
+	}
+}
+
+// refusalOf returns the sentinel in err, or nil.
+func refusalOf(err error) error {
+	for _, refusal := range []error{store.ErrNotFound, store.ErrMismatch, store.ErrRevoked, store.ErrDisabled, store.ErrReplayed, store.ErrExpired} {
+		if errors.Is(err, refusal) {
+			return refusal
+		}
+	}
+	return nil
+}
+
+// outcomeOf names what a call came to.
+func outcomeOf(in asked, out answer) string {
+	switch {
+	case out.unknown:
+		return string(in.verb) + ": unknown"
+	case out.refusal != nil:
+		return string(in.verb) + ": " + out.refusal.Error()
+	case out.again:
+		return string(in.verb) + ": again"
+	case out.alive:
+		return string(in.verb) + ": alive"
+	}
+	return string(in.verb) + ": done"
+}
+
+// check judges the authorizations that are out of use, and forgets them.
+func (d *drill) check(t *testing.T) {
+	t.Helper()
+	kept := d.all[:0]
+	since := d.ticks.Load()
+	for _, a := range d.all {
+		if slices.Contains(d.active, a) {
+			kept, since = append(kept, a), min(since, a.history[0].Call)
+			continue
+		}
+		d.judge(t, a)
+	}
+	d.all = kept
+	d.wide = slices.DeleteFunc(d.wide, func(w wideCall) bool { return w.op.Return < since })
+}
+
+// finish judges the rest.
+func (d *drill) finish(t *testing.T) {
+	t.Helper()
+	d.active = nil
+	d.check(t)
+}
+
+func (d *drill) judge(t *testing.T, a *authorization) {
+	t.Helper()
+	history := slices.Clone(a.history)
+	for _, w := range d.wide {
+		if w.reaches(a) {
+			history = append(history, w.op)
+		}
+	}
+	history = withUses(history)
+	if result := porcupine.CheckOperationsTimeout(authorizations(), history, drillCheckTime); result != porcupine.Ok {
+		t.Errorf("the history of an authorization is %s, want linearizable:\n%s", result, describe(history))
+	}
+}
+
+// describe writes a history in the order in which its calls began.
+func describe(history []porcupine.Operation) string {
+	slices.SortFunc(history, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
+	var lines strings.Builder
+	for _, op := range history {
+		fmt.Fprintf(&lines, "%6d to %6d  %v: %v\n", op.Call, op.Return, op.Input, op.Output)
+	}
+	return lines.String()
+}
+
+// covered fails the test unless the callers met every answer there is: a run
+// that never loses one proves nothing about lost ones.
+func (d *drill) covered(t *testing.T) {
+	t.Helper()
+	t.Logf("%d unused pairs were replaced; calls by outcome: %v", d.replaced.Load(), d.outcomes)
+	for _, want := range []struct {
+		in  asked
+		out answer
+	}{
+		{asked{verb: verbRedeem}, answer{}},
+		{asked{verb: verbRedeem}, answer{unknown: true}},
+		{asked{verb: verbRedeem}, answer{refusal: store.ErrMismatch}},
+		{asked{verb: verbRedeem}, answer{refusal: store.ErrReplayed}},
+		{asked{verb: verbRefresh}, answer{}},
+		{asked{verb: verbRefresh}, answer{again: true}},
+		{asked{verb: verbRefresh}, answer{unknown: true}},
+		{asked{verb: verbRefresh}, answer{refusal: store.ErrMismatch}},
+		{asked{verb: verbRefresh}, answer{refusal: store.ErrRevoked}},
+		{asked{verb: verbRefresh}, answer{refusal: store.ErrReplayed}},
+		{asked{verb: verbRefresh}, answer{refusal: store.ErrDisabled}},
+		{asked{verb: verbUse}, answer{alive: true}},
+		{asked{verb: verbUse}, answer{}},
+		{asked{verb: verbRevoke}, answer{}},
+		{asked{verb: verbRevokeAccess}, answer{}},
+		{asked{verb: verbRevokeGranted}, answer{}},
+		{asked{verb: verbEndUser}, answer{}},
+	} {
+		if d.outcomes[outcomeOf(want.in, want.out)] == 0 {
+			t.Errorf("no call came to %q", outcomeOf(want.in, want.out))
+		}
+	}
+	if d.replaced.Load() == 0 {
+		t.Error("no pair was replaced that nobody had used")
+	}
+}
