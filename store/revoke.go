@@ -60,6 +60,12 @@ func revokeAccess(tx kv.Txn, by By, c Client, h secret.Hash, now time.Time, tail
 	if t.client != c.ID || !now.Before(t.expiresAt) || !f.revokedAt.IsZero() {
 		return nil
 	}
+	// Our choice: who revokes an access token has received it, and its use may be
+	// noted but not written yet. A late repeat of the refresh that made it is a
+	// theft, and no lost answer.
+	if err := confirm(tx, t, f); err != nil {
+		return err
+	}
 	// The record stays away: a repeated refresh derives the same text again, and
 	// writes nothing.
 	if err := tx.Delete(accessTokenKey(h)); err != nil {

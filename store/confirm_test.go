@@ -1,0 +1,142 @@
+package store_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"tollhouse/store"
+)
+
+// TestConfirmationNeverDelaysTheBearerCheck: the first use of a pair decides
+// whether a retry is a theft, but the call that it comes with owes nothing to
+// that. Over Badger, where a View could wait for the commit itself, the same is
+// TestViewNeverWaits in store/kv/badgerkv.
+func TestConfirmationNeverDelaysTheBearerCheck(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	t.Run("it_makes_no_commit", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		second := g.mustRefresh(t, g.first)
+		g.Rest() // so that nobody else commits
+		var commits atomic.Int64
+		g.Faults.OnUpdate(func(run func() error) error {
+			commits.Add(1)
+			return run()
+		})
+		for range 10 {
+			if _, err := g.FindPrincipal(ctx, second.AccessToken); err != nil {
+				t.Fatalf("FindPrincipal() = %v, want a principal", err)
+			}
+			if _, err := g.Introspect(ctx, g.client, second.AccessToken.Reveal()); err != nil {
+				t.Fatalf("Introspect() = %v, want the token", err)
+			}
+		}
+		if n := commits.Load(); n != 0 {
+			t.Errorf("20 checks made %d commits, want none", n)
+		}
+	})
+	t.Run("it_goes_through_while_no_commit_ends", func(t *testing.T) {
+		t.Parallel()
+		// In a bubble a check that waits for a commit is a deadlock, and said to
+		// be one at once.
+		synctest.Test(t, func(t *testing.T) {
+			g := newGrant(t)
+			var pairs []store.Issued
+			for range 20 {
+				pairs = append(pairs, g.mustRefresh(t, g.issue(t, store.ScopeUnstated)))
+			}
+			stuck, release := make(chan struct{}), make(chan struct{})
+			g.Faults.OnUpdate(func(run func() error) error {
+				close(stuck)
+				<-release
+				return run()
+			})
+			for i, pair := range pairs {
+				if !g.accessLives(t, pair) {
+					t.Errorf("FindPrincipal() of pair %d is refused while the engine stands still, want a principal", i)
+				}
+				<-stuck // the first use is being written until the end, and the notes of the others wait behind it
+			}
+			g.Faults.Mend()
+			close(release)
+		})
+	})
+}
+
+// TestPairUsedJustBeforeALateRetryIsJudgedUsed: the pair is used at the last
+// moment of the grace, and the retry comes a millisecond later, when only that
+// use tells a theft from a lost answer.
+func TestPairUsedJustBeforeALateRetryIsJudgedUsed(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	revoke := func(t *testing.T, g grant, pair store.Issued) {
+		if err := g.RevokeToken(ctx, store.By{}, g.client, pair.AccessToken.Reveal()); err != nil {
+			t.Fatalf("RevokeToken() = %v", err)
+		}
+	}
+	cases := []struct {
+		name string
+		use  func(t *testing.T, g grant, pair store.Issued)
+		want error
+	}{
+		{"while_the_note_waits_to_be_written", func(t *testing.T, g grant, pair store.Issued) {
+			g.Rest() // nobody writes notes any more
+			if !g.accessLives(t, pair) {
+				t.Fatal("FindPrincipal() refused the pair")
+			}
+		}, store.ErrReplayed},
+		{"while_the_note_is_being_written", func(t *testing.T, g grant, pair store.Issued) {
+			t.Cleanup(g.useUncommitted(t, pair))
+		}, store.ErrReplayed},
+		{"when_the_note_is_written", func(t *testing.T, g grant, pair store.Issued) { g.use(t, pair) }, store.ErrReplayed},
+		{"by_an_introspection_of_its_own_client", func(t *testing.T, g grant, pair store.Issued) {
+			g.Rest()
+			if _, err := g.Introspect(ctx, g.client, pair.AccessToken.Reveal()); err != nil {
+				t.Fatalf("Introspect() = %v", err)
+			}
+		}, store.ErrReplayed},
+		{"by_a_revocation_of_its_access_token", revoke, store.ErrReplayed},
+		{"and_its_access_token_revoked_before_the_note_is_written", func(t *testing.T, g grant, pair store.Issued) {
+			g.Rest()
+			if !g.accessLives(t, pair) {
+				t.Fatal("FindPrincipal() refused the pair")
+			}
+			revoke(t, g, pair)
+			g.FlushMarks(ctx)
+		}, store.ErrReplayed},
+		{"but_not_by_the_introspection_of_another", func(t *testing.T, g grant, pair store.Issued) {
+			guard, _ := g.Client(t, func(c *store.ClientSpec) { c.Introspect = true })
+			if _, err := g.Introspect(ctx, guard, pair.AccessToken.Reveal()); err != nil {
+				t.Fatalf("Introspect() = %v", err)
+			}
+		}, nil},
+		{"but_not_by_the_revocation_of_another", func(t *testing.T, g grant, pair store.Issued) {
+			other, _ := g.Client(t)
+			if err := g.RevokeToken(ctx, store.By{}, other, pair.AccessToken.Reveal()); err != nil {
+				t.Fatalf("RevokeToken() = %v", err)
+			}
+		}, nil},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			g := newGrant(t)
+			second := g.mustRefresh(t, g.first)
+			g.Clock.Advance(lives.RefreshGrace)
+			c.use(t, g, second)
+			g.Clock.Advance(tick)
+			third, err := g.refresh(g.first)
+			refused(t, "RotateRefresh()", err, c.want)
+			if c.want != nil {
+				g.familyIsDead(t, g.first, second)
+				return
+			}
+			if err == nil && same(third, second) {
+				t.Error("RotateRefresh() gave the unseen pair again, want a fresh one")
+			}
+		})
+	}
+}
