@@ -9,10 +9,16 @@ import (
 	"strings"
 )
 
+// proof is a test that shows a row.
+type proof struct {
+	test
+	numbers string // as its name says it, "oauth_row_36_37"; "" when rows.txt does
+}
+
 // match finds the tests of every row, by the row's name ("oauth_row_36"), and
 // reports the rows and the names with which something is wrong.
-func match(lists []list, tests []test) (proofs map[string][]test, wrong []string) {
-	proofs = map[string][]test{}
+func match(lists []list, tests []test) (proofs map[string][]proof, wrong []string) {
+	proofs = map[string][]proof{}
 	var markers []string
 	for _, l := range lists {
 		markers = append(markers, regexp.QuoteMeta(l.marker))
@@ -26,12 +32,13 @@ func match(lists []list, tests []test) (proofs map[string][]test, wrong []string
 	}
 	carries := regexp.MustCompile(`(?:^|[_/])(` + strings.Join(markers, "|") + `)((?:_[0-9][0-9.]*)+)(?:[_/]|$)`)
 	for _, t := range tests {
-		for _, name := range rowsOf(carries, t, all) {
+		rows := rowsOf(carries, t, all)
+		for _, name := range slices.Sorted(maps.Keys(rows)) {
 			if _, known := proofs[name]; !known {
 				wrong = append(wrong, fmt.Sprintf("%s %s names a row that rows.txt does not have: %s", short(t.pkg), t.name, name))
 				continue
 			}
-			proofs[name] = append(proofs[name], t)
+			proofs[name] = append(proofs[name], proof{t, rows[name]})
 		}
 	}
 	direct := maps.Clone(proofs)
@@ -42,7 +49,7 @@ func match(lists []list, tests []test) (proofs map[string][]test, wrong []string
 				found := direct[by]
 				for _, t := range tests {
 					if t.name == by {
-						found = append(slices.Clip(found), t)
+						found = append(slices.Clip(found), proof{test: t})
 					}
 				}
 				if len(found) == 0 {
@@ -69,39 +76,41 @@ func (l list) rows() func(func(row) bool) {
 	}
 }
 
-// rowsOf are the rows that a test's name carries and that of no test above it
-// does: a parent stands for its subtests, since it fails with them.
-func rowsOf(carries *regexp.Regexp, t test, all map[[2]string]bool) []string {
-	var rows []string
+// rowsOf are the rows that a test's name carries, and the words with which it
+// does so, without those that a test above it carries: a parent stands for its
+// subtests, since it fails with them.
+func rowsOf(carries *regexp.Regexp, t test, all map[[2]string]bool) map[string]string {
+	rows := map[string]string{}
 	for rest := t.name; ; {
 		at := carries.FindStringSubmatchIndex(rest)
 		if at == nil {
 			break
 		}
-		for number := range strings.SplitSeq(rest[at[4]+1:at[5]], "_") {
-			rows = append(rows, rest[at[2]:at[3]]+"_"+number)
+		marker, numbers := rest[at[2]:at[3]], rest[at[4]:at[5]]
+		for number := range strings.SplitSeq(numbers[1:], "_") {
+			rows[marker+"_"+number] = marker + numbers
 		}
 		rest = rest[at[5]:] // two names may share the "_" between them
 	}
 	for i := range len(t.name) {
 		above := test{pkg: t.pkg, name: t.name[:i]}
 		if t.name[i] == '/' && len(rows) > 0 && all[[2]string{above.pkg, above.name}] {
-			theirs := rowsOf(carries, above, all)
-			rows = slices.DeleteFunc(rows, func(r string) bool { return slices.Contains(theirs, r) })
+			for row := range rowsOf(carries, above, all) {
+				delete(rows, row)
+			}
 		}
 	}
-	slices.Sort(rows)
-	return slices.Compact(rows)
+	return rows
 }
 
 // judge reports what is missing for a row to be held.
-func judge(name string, r row, tests []test) (wrong []string) {
+func judge(name string, r row, tests []proof) (wrong []string) {
 	if len(tests) == 0 {
 		return []string{fmt.Sprintf("no test carries %s: %s", name, r.promise)}
 	}
 	for _, t := range tests {
 		if t.result != "pass" {
-			wrong = append(wrong, fmt.Sprintf("%s is not shown: %s %s: %s", name, short(t.pkg), t.name, ended(t)))
+			wrong = append(wrong, fmt.Sprintf("%s is not shown: %s %s: %s", name, short(t.pkg), t.name, ended(t.test)))
 		}
 	}
 	return wrong
@@ -116,14 +125,14 @@ const preface = `<!-- Generated from a test run by cli/proof/conformance; its ro
 
 What tollhouse is held to, and by which tests. A test says so by its name, which carries the numbers of its rows: ` + "`oauth_row_36_37_…`" + ` holds rows 36 and 37.
 The last step of ` + "`.ci/run`" + ` draws this page from its test run and fails when the page says anything else, when a row has no test, or when a test of
-a row failed or was skipped. A name that ends in … stands for all the subtests that begin so.
+a row failed or was skipped. A name that ends in … stands for several subtests that begin so.
 
 To write it again: ` + "`go test -json ./... | go run ./cli/proof/conformance -write docs/conformance.md`" + `. The left half is ` + "`cli/proof/conformance/rows.txt`" + `.
 
 `
 
 // draw writes the table down, the same for the same rows, tests and results.
-func draw(lists []list, proofs map[string][]test) string {
+func draw(lists []list, proofs map[string][]proof) string {
 	var b strings.Builder
 	b.WriteString(preface)
 	for _, l := range lists {
@@ -163,27 +172,28 @@ func anchor(title string) string {
 	return kept
 }
 
-// cells are the tests of a row, gathered under the test function that they
-// belong to, and their common result.
-func cells(tests []test) (names, result string) {
-	if len(tests) == 0 {
+// cells are the tests of a row, those together that belong to one function and
+// say it in the same words, and their common result.
+func cells(proofs []proof) (names, result string) {
+	if len(proofs) == 0 {
 		return "none", "no test"
 	}
 	groups := map[string][]string{}
 	result = "pass"
-	for _, t := range tests {
-		function, _, _ := strings.Cut(t.name, "/")
-		group := short(t.pkg) + " " + function
-		groups[group] = append(groups[group], short(t.pkg)+" "+t.name)
-		if t.result != "pass" {
-			result = ended(t)
+	for _, p := range proofs {
+		function, _, _ := strings.Cut(p.name, "/")
+		group := short(p.pkg) + " " + function + "/" + p.numbers
+		groups[group] = append(groups[group], short(p.pkg)+" "+p.name)
+		if p.result != "pass" {
+			result = ended(p.test)
 		}
 	}
 	var shown []string
-	for _, group := range slices.Sorted(maps.Keys(groups)) {
-		shown = append(shown, "`"+strings.NewReplacer("|", `\|`, "`", "'").Replace(gather(groups[group]))+"`")
+	for _, group := range groups {
+		shown = append(shown, "`"+strings.NewReplacer("|", `\|`, "`", "'").Replace(gather(group))+"`")
 	}
-	return strings.Join(shown, "<br>"), result
+	slices.Sort(shown)
+	return strings.Join(slices.Compact(shown), "<br>"), result
 }
 
 // gather shortens several names to what they have in common, whole words of it.

@@ -52,7 +52,9 @@ func readRun(in io.Reader, out io.Writer) (tests []test, failed bool) {
 				fmt.Fprint(out, e.Output)
 				continue
 			}
-			output[key] = append(output[key], e.Output)
+			if !strings.HasPrefix(e.Output, "=== ") { // what go test -v says of its progress
+				output[key] = append(output[key], e.Output)
+			}
 		case "pass", "skip":
 			delete(output, key)
 		case "fail":
