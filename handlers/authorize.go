@@ -100,7 +100,7 @@ func (s *Server) clientOf(ctx context.Context, p params) (store.Client, error) {
 	return store.Client{}, problem.asPage(pageText{
 		title:        "This application is not known here",
 		message:      "The application that sent you is not registered with this server, or may not be used any more. You did nothing wrong.",
-		next:         "Go back to the application and tell whoever runs it.",
+		next:         "Go back to the application, and show whoever runs it what is written below.",
 		details:      []detail{{"client_id", p.value("client_id")}},
 		forDeveloper: "Use the client_id that was printed when the client was created, and the server that it was created on.",
 		command:      "tollhouse client list",
@@ -120,7 +120,7 @@ func (s *Server) redirectURIOf(client store.Client, p params) (string, error) {
 	return "", problem.asPage(pageText{
 		title:        "You would be sent to an unknown place",
 		message:      "The application " + client.Name + " asks to send you on to an address that it has not registered, so you were kept here. You did nothing wrong.",
-		next:         "Go back to the application and tell whoever runs it.",
+		next:         "Go back to the application, and show whoever runs it what is written below.",
 		details:      []detail{{"redirect_uri", uri}},
 		forDeveloper: "The redirect_uri must equal a registered one, byte for byte; only the port of an http loopback address is free. Register this one if it is yours:",
 		command:      fmt.Sprintf("tollhouse client update %s --add-redirect-uri %s", client.ID, shellQuote(uri)),

@@ -175,6 +175,7 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request) error {
 		problem := newProblem(http.StatusForbidden, "stale_form", "The form does not belong to this sign-in.")
 		return problem.asPage(pageText{
 			title: "You are still signed in", message: "The form that should sign you out belongs to another sign-in. Nothing was done.", next: "Go to the start page and sign out there.",
+			toStart: true,
 		})
 	}
 	if err := s.store.DeleteSession(r.Context(), token); err != nil {

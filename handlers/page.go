@@ -17,6 +17,7 @@ type pageText struct {
 	details              []detail
 	forDeveloper         string
 	command              string // shown in dev only
+	toStart              bool   // the start page is a way on
 }
 
 type detail struct{ label, value string }
@@ -34,7 +35,7 @@ func badRequestPage(message string) pageText {
 	return pageText{
 		title:        "This link does not fit together",
 		message:      message + " You did nothing wrong.",
-		next:         "Go back to the application and begin again; if it happens again, tell whoever runs it.",
+		next:         "Go back to the application and begin again. If it happens again, show whoever runs it what is written below.",
 		forDeveloper: "Build the address with a URL library: client_id, redirect_uri and response_type=code, each once and percent-encoded.",
 	}
 }
@@ -113,6 +114,9 @@ func (s *Server) writeProblemPage(w http.ResponseWriter, r *http.Request, p *pro
 	if s.demo != nil {
 		props.Command = text.command
 	}
+	if text.toStart {
+		props.Links = []views.Link{{Label: "Start page", Href: "/"}}
+	}
 	pageHeaders(w, false, "")
 	s.render(w, r, p.status, views.Error(props))
 }
@@ -121,7 +125,7 @@ func (s *Server) writeProblemPage(w http.ResponseWriter, r *http.Request, p *pro
 func plainPage(p *problem) *pageText {
 	switch {
 	case p.status == http.StatusNotFound:
-		return &pageText{title: "There is no such page", message: "The address leads nowhere on this server.", next: "Check it for a typing error, or go to the start page."}
+		return &pageText{title: "There is no such page", message: "The address leads nowhere on this server.", next: "Check it for a typing error, or begin at the start page.", toStart: true}
 	case p.status == http.StatusServiceUnavailable:
 		return &pageText{title: "Too much is going on just now", message: "The server could not take this, and nothing was changed. It is not your doing.", next: "Wait a moment, then try again."}
 	case p.status >= 500:

@@ -1,0 +1,149 @@
+package handlers_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"tollhouse/handlers"
+	"tollhouse/store"
+)
+
+// fault is a request that an application got wrong, and how a person is told.
+type fault struct {
+	name   string
+	target string
+	title  string
+	did    string // what the application did wrong
+	tells  string // what its developer has to change
+	param  string // the same, for a program
+}
+
+// applicationFaults are those that cannot be told to the application itself: to
+// whom the browser would be sent is just what is not known.
+func (h *house) applicationFaults(t *testing.T) []fault {
+	t.Helper()
+	disabled, _ := h.Client(t)
+	if _, err := h.DisableClient(context.Background(), disabled.ID); err != nil {
+		t.Fatal(err)
+	}
+	const (
+		unfit, library   = "This link does not fit together", "Build the address with a URL library"
+		unknown, printed = "This application is not known here", "Use the client_id that was printed"
+		astray, exact    = "You would be sent to an unknown place", "must equal a registered one, byte for byte"
+	)
+	return []fault{
+		{"no_query", authPath, unfit, "does not say, or says twice, which application sent you", library, "client_id"},
+		{"damaged_query", h.authURL() + "&state=%zz", unfit, "is damaged", library, ""},
+		{"client_id_missing", h.authURL("client_id", ""), unfit, "does not say, or says twice, which application sent you", library, "client_id"},
+		{"client_id_twice", h.authURL() + "&client_id=x", unfit, "does not say, or says twice, which application sent you", library, "client_id"},
+		{"client_unknown", h.authURL("client_id", "larkspur"), unknown, "is not registered with this server", printed, "client_id"},
+		{"client_disabled", h.authURL("client_id", disabled.ID), unknown, "may not be used any more", printed, "client_id"},
+		{"redirect_uri_missing", h.authURL("redirect_uri", ""), unfit, "does not say, or says twice, where you should be sent back to", library, "redirect_uri"},
+		{"redirect_uri_twice", h.authURL() + "&redirect_uri=x", unfit, "does not say, or says twice, where you should be sent back to", library, "redirect_uri"},
+		{"redirect_uri_unregistered", h.authURL("redirect_uri", "https://elsewhere.example/x"), astray, "an address that it has not registered, so you were kept here", exact, "redirect_uri"},
+	}
+}
+
+// TestErrorPageForPeople is what a person reads when an application is at
+// fault: what it did, that it is not the reader's doing, whom to tell and what.
+func TestErrorPageForPeople(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for _, f := range h.applicationFaults(t) {
+		t.Run(f.name, func(t *testing.T) {
+			a := h.get(t, f.target, header("Accept", "text/html,application/xhtml+xml,*/*;q=0.8"))
+			wantPage400(t, a)
+			text := words(t, a)
+			for what, want := range map[string]string{
+				"its title": f.title, "what the application did": f.did, "whose fault it is not": "You did nothing wrong",
+				"whom to tell": "show whoever runs it what is written below", "a word to the developer": "For the developer",
+				"what the developer has to change": f.tells, "the request id": a.Header.Get("X-Request-Id"),
+			} {
+				if want == "" || !strings.Contains(text, want) {
+					t.Errorf("the page does not say %s, %q:\n%s", what, want, text)
+				}
+			}
+		})
+		t.Run(f.name+"_as_json_where_asked_for", func(t *testing.T) {
+			a := h.get(t, f.target, header("Accept", "application/json"))
+			code := "invalid_request"
+			if f.name == "client_unknown" || f.name == "client_disabled" {
+				code = "invalid_client"
+			}
+			wantError(t, a, http.StatusBadRequest, code)
+			var told struct {
+				Description string `json:"error_description"`
+				Param       string `json:"param"`
+			}
+			if err := json.Unmarshal([]byte(a.body), &told); err != nil || told.Description == "" || told.Param != f.param {
+				t.Errorf("body %s (%v), want a description and param %q", a.body, err, f.param)
+			}
+		})
+	}
+}
+
+// TestErrorPageCommand is the line that mends an application's fault.
+func TestErrorPageCommand(t *testing.T) {
+	t.Parallel()
+	for name, dev := range map[string]bool{"dev_shows_the_command_that_registers_the_address": true, "serve_shows_no_command": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, func(c *handlers.Config) {
+				if dev {
+					c.Demo = &handlers.Demo{}
+				}
+			})
+			a := h.get(t, h.authURL("redirect_uri", "https://elsewhere.example/it's"))
+			want := "tollhouse client update " + h.client.ID + ` --add-redirect-uri 'https://elsewhere.example/it'\''s'`
+			if got := strings.Contains(words(t, a), want); got != dev {
+				t.Errorf("the page shows %q: %v, want %v:\n%s", want, got, dev, words(t, a))
+			}
+		})
+	}
+}
+
+// TestErrorPageOfOurOwn is what a person reads when no application is at fault.
+func TestErrorPageOfOurOwn(t *testing.T) {
+	t.Parallel()
+	browse := header("Accept", "text/html")
+	t.Run("an_unknown_address_leads_to_the_start_page", func(t *testing.T) {
+		a := newHouse(t, at(publicURL+"/pay")).get(t, "/pay/no-such-page", browse)
+		wantErrorPage(t, a, http.StatusNotFound)
+		if !strings.Contains(a.body, `href="/pay/"`) {
+			t.Errorf("the page has no link to the start page:\n%s", a.body)
+		}
+	})
+	for _, c := range []struct {
+		name   string
+		err    error
+		status int
+	}{
+		{"a_server_that_is_busy_says_that_it_is_not_the_readers_doing", store.ErrUnavailable, http.StatusServiceUnavailable},
+		{"a_server_that_fails_says_that_it_is_not_the_readers_doing", context.DeadlineExceeded, http.StatusInternalServerError},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHouse(t)
+			b := h.browser(t)
+			page := b.get(t, h.authURL())
+			h.Faults.OnUpdate(func(func() error) error { return c.err })
+			a := b.submit(t, page, rightPassword...)
+			h.Faults.Mend()
+			wantErrorPage(t, a, c.status)
+			if text := words(t, a); !strings.Contains(text, "It is not your doing") || !strings.Contains(text, a.Header.Get("X-Request-Id")) {
+				t.Errorf("the page does not say whose doing it is, or not which request it was:\n%s", text)
+			}
+		})
+	}
+	t.Run("a_question_that_is_past_sends_the_reader_back_and_says_nothing_was_allowed", func(t *testing.T) {
+		h := newHouse(t)
+		a := h.signedIn(t, h.user).post(t, "/consent", url.Values{"ticket": {"x"}, "decision": {"allow"}})
+		wantPage400(t, a)
+		if text := words(t, a); !strings.Contains(text, "Nothing was allowed.") || !strings.Contains(text, "start again from the application") {
+			t.Errorf("the page says\n%s", text)
+		}
+	})
+}
