@@ -334,6 +334,8 @@ func (tb *tab) picture(name string) {
 		return
 	}
 	tb.t.Helper()
+	// After a change of size the first frame may lack what is below the window.
+	ask(tb, chromedp.Evaluate[bool](`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`, chromedp.EvalAwaitPromise))
 	png := ask(tb, chromedp.FullScreenshot(100))
 	if !bytes.HasPrefix(png, []byte("\x89PNG")) {
 		tb.t.Fatalf("picture %s is not a PNG", name)

@@ -24,12 +24,11 @@ type stop struct {
 	reach  func(tb *tab, v *view)
 }
 
-// A view is what the ways to the screens have in common: a server, and somebody
-// of the screen's own who can sign in there.
+// A view is what a way to a screen begins with: a server of the screen's own,
+// with a client, and with Maud, who can sign in there.
 type view struct {
 	*server
 	larkspur credentials
-	username string
 }
 
 // stops are all the screens that people see.
@@ -37,13 +36,13 @@ var stops = []stop{
 	{"home", "", func(tb *tab, v *view) { tb.open(v.base + "/") }},
 	{"home-signed-in", "", func(tb *tab, v *view) {
 		tb.open(v.base + "/login")
-		tb.signIn(v.username, maudPassword)
+		tb.signIn(maud, maudPassword)
 		tb.see(".who form")
 	}},
 	{"login", "", func(tb *tab, v *view) { tb.open(v.authorizeURL(v.larkspur.ID, larkspurURI, "x")) }},
 	{"login-error", "", func(tb *tab, v *view) {
 		tb.open(v.authorizeURL(v.larkspur.ID, larkspurURI, "x"))
-		tb.signIn(v.username, "not the password")
+		tb.signIn(maud, "not the password")
 		tb.see(alert)
 	}},
 	{"login-throttled", "status of 429", reachThrottled},
@@ -62,7 +61,7 @@ var stops = []stop{
 		tb.click(denyButton)
 		tb.do(chromedp.WaitNotPresent(chromedp.CSS(denyButton)))
 	}},
-	{"account-empty", "", func(tb *tab, v *view) { tb.openAccount(v.server, v.username) }},
+	{"account-empty", "", func(tb *tab, v *view) { tb.openAccount(v.server, maud) }},
 	{"account", "", reachAccount},
 	{"account-revoked", "", func(tb *tab, v *view) {
 		reachAccount(tb, v)
@@ -86,7 +85,7 @@ var stops = []stop{
 func reachConsent(tb *tab, v *view) {
 	tb.t.Helper()
 	tb.open(v.authorizeURL(v.larkspur.ID, larkspurURI, "x"))
-	tb.signIn(v.username, maudPassword)
+	tb.signIn(maud, maudPassword)
 	tb.see(allowButton)
 }
 
@@ -94,7 +93,7 @@ func reachConsent(tb *tab, v *view) {
 func reachCallback(tb *tab, v *view, button string) {
 	tb.t.Helper()
 	tb.open(v.authorizeURL(v.ready.ClientID, v.base+"/callback", "x"))
-	tb.signIn(v.username, maudPassword)
+	tb.signIn(maud, maudPassword)
 	tb.see(button)
 	tb.click(button)
 	tb.do(chromedp.WaitNotPresent(chromedp.CSS(button)))
@@ -108,11 +107,11 @@ func reachThrottled(tb *tab, v *view) {
 	stranger := newVisitor(tb.t)
 	form := stranger.open(v.base + "/login")
 	for range free {
-		stranger.submit(form, "username", v.username, "password", "not the password")
+		stranger.submit(form, "username", maud, "password", "not the password")
 	}
 	tb.open(v.base + "/login")
 	for range guessesMax {
-		tb.signIn(v.username, "not the password")
+		tb.signIn(maud, "not the password")
 		tb.see(alert + ", .notice")
 		if ask(tb, chromedp.Evaluate[int](`document.querySelectorAll(".notice").length`)) > 0 {
 			return
@@ -126,12 +125,12 @@ func reachAccount(tb *tab, v *view) {
 	tb.t.Helper()
 	for _, name := range []string{"Larkspur Bookkeeping", "Aster Reports"} {
 		client := v.createClient(name, larkspurURI)
-		if !v.lives(client, v.passwordPair(client, v.username)) {
+		if !v.lives(client, v.passwordPair(client, maud)) {
 			tb.t.Fatal("the access token never lived")
 		}
 	}
-	newTab(tb.t).openAccount(v.server, v.username)
-	tb.openAccount(v.server, v.username)
+	newTab(tb.t).openAccount(v.server, maud)
+	tb.openAccount(v.server, maud)
 }
 
 // TestBrowserScreens looks at every screen, narrow and wide, by day and by
@@ -139,13 +138,12 @@ func reachAccount(tb *tab, v *view) {
 func TestBrowserScreens(t *testing.T) {
 	t.Parallel()
 	needTool(t, "chromium", "chromium-browser")
-	s := startDev(t)
-	larkspur := s.createClient("Larkspur Bookkeeping", larkspurURI)
 	for _, stop := range stops {
 		t.Run(stop.name, func(t *testing.T) {
 			t.Parallel()
-			v := &view{server: s.in(t), larkspur: larkspur, username: "maud." + stop.name}
-			v.createUser(v.username, v.ready.Account, maudPassword)
+			s := startDev(t)
+			v := &view{server: s, larkspur: s.createClient("Larkspur Bookkeeping", larkspurURI)}
+			v.createUser(maud, v.ready.Account, maudPassword)
 			tb := newTab(t)
 			if stop.expect != "" {
 				tb.excuse(stop.expect)
