@@ -131,17 +131,6 @@ func (n *neighbourhood) issued(t testing.TB, c store.Client, u store.User) pair 
 	return pair{AccessToken: issued.AccessToken.Reveal(), RefreshToken: issued.RefreshToken.Reveal()}
 }
 
-// allowed gives a client a code of the house's user.
-func (n *neighbourhood) allowed(t testing.TB, c store.Client) string {
-	t.Helper()
-	code, err := n.Allow(context.Background(), store.Consent{
-		Client: c, User: n.user, RedirectURI: storetest.CallbackURI, Scope: store.ScopeUnstated,
-		Ticket: secret.HashOf(secret.Text()), TicketEnds: n.Now().Add(time.Minute),
-	})
-	must(t, err)
-	return code.Reveal()
-}
-
 func (n *neighbourhood) posts(path string, form url.Values, change ...func(*http.Request)) func(testing.TB) *http.Request {
 	body, change := form.Encode(), append([]func(*http.Request){header("Content-Type", formType)}, change...)
 	return func(t testing.TB) *http.Request {

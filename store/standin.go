@@ -21,6 +21,7 @@ const (
 	standInID   = "tollhouse_00000000000000000000000000"
 	standInName = "Nobody in particular"
 	standInURI  = "https://nobody.example/callback"
+	standInPHC  = "$argon2id$v=19$m=19456,t=2,p=1$0000000000000000000000$0000000000000000000000000000000000000000000"
 )
 
 var (
@@ -38,8 +39,12 @@ var (
 		record: standInClient.record,
 		decode: func(record []byte) error { _, err := decodeClientHead(standInID, record); return err },
 	}
+	standInUser = standIn{
+		record: encodeUser(User{Username: standInName, Canonical: standInName, Account: standInName, CreatedAt: standInTime, password: standInPHC}),
+		decode: func(record []byte) error { _, err := decodeUser(secret.ID{}, record); return err },
+	}
 	standInUserHead = standIn{
-		record: encodeUser(User{Username: standInName}),
+		record: standInUser.record,
 		decode: func(record []byte) error { _, err := decodeUserHead(secret.ID{}, record); return err },
 	}
 	standInFamily = standIn{

@@ -91,7 +91,9 @@ func (s *Store) FindUser(ctx context.Context, username string) (u User, err erro
 		return User{}, fmt.Errorf("find user: %w", ErrNotFound)
 	}
 	err = s.db.View(ctx, func(r kv.Reader) error {
-		u, err = readUserByName(r, canonical)
+		if u, err = readUserByName(r, canonical); isAbsent(err) {
+			return refuseAbsent(r, standInUser)
+		}
 		return err
 	})
 	if err != nil {

@@ -7,8 +7,18 @@ import (
 	"time"
 )
 
-// Work prepares one piece of work and returns the part of it that is timed.
-type Work func() (timed func())
+// Work does one piece of work, once, and returns the time of the part that
+// counts.
+type Work func() time.Duration
+
+// Timed is work of which everything counts.
+func Timed(do func()) Work {
+	return func() time.Duration {
+		began := time.Now()
+		do()
+		return time.Since(began)
+	}
+}
 
 // Pairs are the times of two kinds of work, taken in turns in one run.
 type Pairs struct{ A, B []time.Duration }
@@ -17,20 +27,13 @@ type Pairs struct{ A, B []time.Duration }
 // BAAB: whatever else the machine does, and however it drifts, falls on both
 // alike.
 func (p *Pairs) Take(a, b Work) {
-	inner, outer := &p.A, &p.B
-	if len(p.A)%4 == 0 {
-		inner, outer, a, b = &p.B, &p.A, b, a
+	outer, inner := &p.A, &p.B
+	if len(p.A)%4 != 0 {
+		outer, inner, a, b = &p.B, &p.A, b, a
 	}
-	time1, time2, time3, time4 := took(b), took(a), took(a), took(b)
-	*outer = append(*outer, time1, time4)
-	*inner = append(*inner, time2, time3)
-}
-
-func took(w Work) time.Duration {
-	timed := w()
-	began := time.Now()
-	timed()
-	return time.Since(began)
+	*outer = append(*outer, a())
+	*inner = append(*inner, b(), b())
+	*outer = append(*outer, a())
 }
 
 // pairParts is into how many parts a run is cut, to tell how far the ratio

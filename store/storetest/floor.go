@@ -1,0 +1,134 @@
+package storetest
+
+import (
+	"context"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/kv/badgerkv"
+	"tollhouse/store/kv/memkv"
+)
+
+// Record is one key as it was written.
+type Record struct{ Key, Value []byte }
+
+// Tape is an engine that remembers what is written to it, commit by commit, so
+// that a benchmark can write the same bytes without all that led to them. It is
+// for one goroutine.
+type Tape struct {
+	kv.DB
+	Commits [][]Record
+}
+
+// NewTaped returns an empty store in memory over a tape. It is at rest: what is
+// written is what the caller waits for.
+func NewTaped(t testing.TB) (*Fixture, *Tape) {
+	t.Helper()
+	tape := &Tape{DB: memkv.New(nil)}
+	f := Open(t, tape, NewClock())
+	f.Rest()
+	return f, tape
+}
+
+// Update is the engine's; what it writes is remembered.
+func (t *Tape) Update(ctx context.Context, fn func(kv.Txn) error) error {
+	var written []Record
+	err := t.DB.Update(ctx, func(tx kv.Txn) error {
+		written = written[:0]
+		return fn(tapedTxn{tx, &written})
+	})
+	if err == nil && len(written) > 0 {
+		t.Commits = append(t.Commits, written)
+	}
+	return err
+}
+
+type tapedTxn struct {
+	kv.Txn
+	written *[]Record
+}
+
+func (t tapedTxn) Set(key, value []byte, expiresAt time.Time) error {
+	*t.written = append(*t.written, Record{slices.Clone(key), slices.Clone(value)})
+	return t.Txn.Set(key, value, expiresAt)
+}
+
+// Floor is what durable work cannot go below on the disk of the tests: the same
+// bytes committed to an engine of the same kind, and a page synced.
+type Floor struct {
+	db    kv.DB
+	file  *os.File
+	count atomic.Uint64
+}
+
+// NewFloor returns a floor in a directory of the test's own.
+func NewFloor(t testing.TB) *Floor {
+	t.Helper()
+	db, err := badgerkv.Open(badgerkv.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatalf("storetest: open badger: %v", err)
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "floor"))
+	if err != nil {
+		t.Fatalf("storetest: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Errorf("storetest: close: %v", err)
+		}
+		if err := file.Close(); err != nil {
+			t.Errorf("storetest: close: %v", err)
+		}
+	})
+	return &Floor{db: db, file: file}
+}
+
+// Commit writes records of the same sizes under keys that nobody has used, each
+// commit durable before the next.
+func (f *Floor) Commit(t testing.TB, commits [][]Record) {
+	for _, records := range commits {
+		n := f.count.Add(1)
+		err := f.db.Update(context.Background(), func(tx kv.Txn) error {
+			for i, r := range records {
+				if err := tx.Set(numbered(r.Key, n*kv.UpdateWritesMax+uint64(i)), r.Value, time.Time{}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatalf("storetest: commit: %v", err)
+		}
+	}
+}
+
+// numbered returns a key of the same length, or of a number's where that is
+// more.
+func numbered(key []byte, n uint64) []byte {
+	const size = 8
+	numbered := binary.BigEndian.AppendUint64(nil, n)
+	return append(numbered, key[min(size, len(key)):]...)
+}
+
+const pageSize = 4096
+
+// Sync writes a page to a file in place and syncs it, as often as there are
+// commits.
+func (f *Floor) Sync(t testing.TB, commits [][]Record) {
+	var page [pageSize]byte
+	for range commits {
+		binary.BigEndian.PutUint64(page[:], f.count.Add(1))
+		if _, err := f.file.WriteAt(page[:], 0); err != nil {
+			t.Fatalf("storetest: write: %v", err)
+		}
+		if err := f.file.Sync(); err != nil {
+			t.Fatalf("storetest: sync: %v", err)
+		}
+	}
+}
