@@ -154,13 +154,29 @@ func (p *program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 	if err != nil {
 		return err
 	}
-	if err = r.keep.store.SetRetention(ctx, time.Duration(f.retain)); err == nil {
+	if err = f.settle(ctx, r.keep.store, r.log); err == nil {
 		err = p.serveStore(r, handlers.Config{Key: key}, socketPath(p.adminSocket, dir), lock)
 	}
 	if isFatal(err) {
 		return err // what the disk holds is unknown: nothing more is written
 	}
 	return errors.Join(err, r.keep.close(), r.unknown())
+}
+
+// settle makes sure that the clock fits the events, and says how long they are
+// kept, before anything is answered.
+func (f *serveFlags) settle(ctx context.Context, s *store.Store, log *slog.Logger) error {
+	err := s.CheckClock(ctx)
+	var ahead *store.AheadError
+	switch {
+	case errors.As(err, &ahead) && f.acceptClock:
+		log.Warn("clock accepted", "err", ahead)
+	case errors.As(err, &ahead):
+		return fail(exitConfig, ahead.Hint(), "%w", ahead)
+	case err != nil:
+		return err
+	}
+	return s.SetRetention(ctx, time.Duration(f.retain))
 }
 
 func socketPath(named, dir string) string {

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+	"tollhouse/store/snapshot"
+)
+
+// A store whose events lie in the future, although it was written just now, is
+// not served unless the operator says so: a time once given is never undone.
+func TestFutureEvents(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	if err := prepareDataDir(dir, exitConfig); err != nil {
+		t.Fatal(err)
+	}
+	path, _, err := storeDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := openKeep(context.Background(), keepOptions{
+		dir: path, key: secret.NewKey(), log: slog.New(slog.DiscardHandler),
+		now: func() time.Time { return time.Now().Add(time.Hour) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = k.store.RecordEvent(context.Background(), store.NewEvent{Owner: "acct_a", Type: "plan.created", Resource: "p1", Object: snapshot.ObjectOf()})
+	if closeErr := k.close(); err != nil || closeErr != nil {
+		t.Fatal(err, closeErr)
+	}
+	t.Run("events_2.4_events_of_the_future_are_refused_at_start", func(t *testing.T) {
+		_, stderr, code := run(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
+		if code != exitConfig || !strings.Contains(stderr, "the newest event of the account acct_a was recorded at ") || !strings.Contains(stderr, "--accept-clock") {
+			t.Errorf("serve = exit %d, %s; want %d, the account and the cure", code, stderr, exitConfig)
+		}
+	})
+	t.Run("events_2.4_events_of_the_future_are_taken_with_accept_clock", func(t *testing.T) {
+		s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0", "--accept-clock")
+		if s.text("url") == "" {
+			t.Error("the server does not say where it is")
+		}
+	})
+}
