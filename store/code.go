@@ -68,7 +68,12 @@ func (s *Store) Allow(ctx context.Context, c Consent) (secret.Token, error) {
 		if err := decide(tx, c.Ticket, now, c.TicketEnds); err != nil {
 			return err
 		}
-		return writeCode(tx, record, now)
+		if err := writeCode(tx, record, now); err != nil {
+			return err
+		}
+		// Until it is redeemed a code has no family by which its user could find
+		// it and take it back.
+		return tx.Set(record.indexKey(), nil, now.Add(codeKept))
 	})
 	if err != nil {
 		return secret.Token{}, fmt.Errorf("allow: %w", err)
@@ -146,6 +151,9 @@ func (s *Store) RedeemCode(ctx context.Context, r Redemption) (Issued, error) {
 		if err := writeCode(tx, c, now); err != nil {
 			return err
 		}
+		if err := tx.Delete(c.indexKey()); err != nil {
+			return err
+		}
 		return appendAudit(tx, f.auditLine(AuditGrant, string(GrantAuthorizationCode), r.By), now, pair.tail)
 	})
 	if err == nil {
@@ -218,6 +226,45 @@ func isVerifier(v string) bool {
 	}
 	return true
 }
+
+// revokeCodes deletes codes that were not redeemed yet: with one that is gone
+// nothing can be had. A line tells of each that could still have been redeemed.
+func (s *Store) revokeCodes(ctx context.Context, by By, hashes [][]byte) error {
+	now, tails := s.Now(), make([][8]byte, len(hashes))
+	for i := range tails {
+		tails[i] = secret.NewTail()
+	}
+	return s.db.Update(ctx, func(tx kv.Txn) error {
+		for i, h := range hashes {
+			c, err := readCode(tx, secret.Hash(h))
+			if errors.Is(err, ErrNotFound) || err == nil && !c.usedAt.IsZero() {
+				continue // it has expired, or was redeemed meanwhile
+			}
+			if err != nil {
+				return err
+			}
+			if err := deleteKeys(tx, codeKey(c.hash), c.indexKey()); err != nil {
+				return err
+			}
+			if !now.Before(c.expiresAt) {
+				continue
+			}
+			if err := appendAudit(tx, c.auditLine(AuditRevoke, ReasonRevokedByUser, by), now, tails[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// auditLine tells of a code that was never redeemed, and so has no family.
+func (c code) auditLine(what Audited, reason string, by By) AuditLine {
+	user := User{ID: c.user}
+	return AuditLine{What: what, Reason: reason, By: by, ClientID: c.client, UserID: user.Subject(), AccountID: c.account}
+}
+
+// indexKey is where a code is listed until it is redeemed.
+func (c code) indexKey() key { return userCodesKey(c.user, c.client).hash(c.hash) }
 
 func readCode(r kv.Reader, h secret.Hash) (code, error) {
 	v, err := r.Get(codeKey(h))

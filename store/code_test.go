@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -75,19 +76,43 @@ func TestRedeemCode(t *testing.T) {
 	t.Run("oauth_row_33_34_39_41_attack_7_8_refused_without_being_burnt", redeemOfAnother)
 	t.Run("oauth_row_35_attack_9_dies_after_a_minute", redeemOfExpired)
 	t.Run("oauth_row_36_37_attack_10_replay_revokes_the_family", redeemAgain)
-	t.Run("oauth_row_51_of_an_ended_party_is_refused", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
-		code := g.allow(t, "")
-		if _, err := g.DisableUser(context.Background(), "mara"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := g.EnableUser(context.Background(), "mara"); err != nil {
-			t.Fatal(err)
-		}
-		_, err := g.redeem(code, "")
-		refused(t, "RedeemCode()", err, store.ErrDisabled)
-	})
+	t.Run("oauth_row_51_of_an_ended_party_is_refused", redeemOfEnded)
+}
+
+func redeemOfEnded(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	cases := []struct {
+		name string
+		end  func(g grant) error
+	}{
+		{"user_disabled_and_enabled", func(g grant) error {
+			_, err := g.DisableUser(ctx, "mara")
+			_, again := g.EnableUser(ctx, "mara")
+			return errors.Join(err, again)
+		}},
+		{"password_reset", func(g grant) error { _, err := g.SetPassword(ctx, "mara", "another long phrase"); return err }},
+		{"user_deleted", func(g grant) error { return g.DeleteUser(ctx, "mara") }},
+		{"client_disabled_and_enabled", func(g grant) error {
+			_, err := g.DisableClient(ctx, g.client.ID)
+			_, again := g.EnableClient(ctx, g.client.ID)
+			return errors.Join(err, again)
+		}},
+		{"client_secret_rotated_with_revoke", func(g grant) error { _, _, err := g.RotateClientSecret(ctx, g.client.ID, true); return err }},
+		{"client_deleted", func(g grant) error { return g.DeleteClient(ctx, g.client.ID) }},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			g := newGrant(t)
+			code := g.allow(t, "")
+			if err := c.end(g); err != nil {
+				t.Fatal(err)
+			}
+			_, err := g.redeem(code, "")
+			refused(t, "RedeemCode()", err, store.ErrDisabled)
+		})
+	}
 }
 
 func redeemOfAnother(t *testing.T) {

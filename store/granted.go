@@ -25,7 +25,7 @@ type Granted struct {
 const (
 	indexPageMax    = 500    // keys of an index read in one View
 	familiesReadMax = 20_000 // of one user, to list them: a client that asks anew each minute, for two weeks
-	revokeBatchMax  = 200    // families ended in one Update, two writes and an audit line each
+	revokeBatchMax  = 200    // families or codes ended in one Update, two writes and an audit line each
 )
 
 // ListGranted returns the clients that can act for the user, by name. It is not
@@ -63,10 +63,27 @@ func (s *Store) ListGranted(ctx context.Context, u User) (list []Granted, whole 
 	return list, whole, nil
 }
 
-// RevokeGranted ends what a user gave to a client: every token of it, at the
-// very next request. That there is none is no error.
+// RevokeGranted ends what a user gave to a client: every token of it, and every
+// code that was not redeemed yet, at the very next request. That there is none
+// is no error.
 func (s *Store) RevokeGranted(ctx context.Context, by By, u User, clientID string) error {
-	_, err := s.eachIndexPage(ctx, userFamiliesKey(u.ID), func(ends [][]byte) (more bool, err error) {
+	if !isClientID(clientID) {
+		return nil
+	}
+	// The codes come first: one that is redeemed before it could be revoked has
+	// its family by then, and the families are looked for afterwards.
+	_, err := s.eachIndexPage(ctx, userCodesKey(u.ID, clientID), func(ends [][]byte) (more bool, err error) {
+		for batch := range slices.Chunk(ends, revokeBatchMax) {
+			if err := s.revokeCodes(ctx, by, batch); err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("revoke granted: codes: %w", err)
+	}
+	_, err = s.eachIndexPage(ctx, userFamiliesKey(u.ID), func(ends [][]byte) (more bool, err error) {
 		live, err := s.liveFamilies(ctx, ends)
 		if err != nil {
 			return false, err

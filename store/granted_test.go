@@ -151,6 +151,25 @@ func TestRevokeGranted(t *testing.T) {
 			}
 		}
 	})
+	t.Run("oauth_row_51_ends_the_codes_not_redeemed_yet", revokeOfCodes)
+	t.Run("oauth_row_51_ends_what_a_code_gives_that_is_redeemed_meanwhile", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		code := g.allow(t, challenge)
+		var issued store.Issued
+		g.Faults.OnUpdate(func(run func() error) error {
+			g.Faults.Mend()
+			var err error
+			if issued, err = g.redeem(code, verifier); err != nil {
+				t.Errorf("RedeemCode() ahead of the revocation = %v, want a pair", err)
+			}
+			return run()
+		})
+		if err := g.RevokeGranted(ctx, store.By{}, g.user, g.client.ID); err != nil {
+			t.Fatalf("RevokeGranted() = %v", err)
+		}
+		g.familyIsDead(t, g.first, issued)
+	})
 	t.Run("a_client_that_was_never_granted_anything_changes_nothing", func(t *testing.T) {
 		t.Parallel()
 		g := newGrant(t)
@@ -160,4 +179,51 @@ func TestRevokeGranted(t *testing.T) {
 			}
 		})
 	})
+}
+
+func revokeOfCodes(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	g := newGrant(t)
+	otherClient, otherUser := g, g
+	otherClient.client, _ = g.Client(t)
+	otherUser.user = g.User(t, "nils", "acct_larkspur")
+	spent, expired := g.allow(t, ""), g.allow(t, "")
+	if _, err := g.redeem(spent, ""); err != nil {
+		t.Fatal(err)
+	}
+	g.Clock.Advance(lives.Code)
+	fresh, proven := g.allow(t, ""), g.allow(t, challenge)
+	ofOtherClient, ofOtherUser := otherClient.allow(t, ""), otherUser.allow(t, "")
+	if n := g.Count(t, 'K'); n != 5 {
+		t.Errorf("%d codes are listed as not redeemed, want 5", n)
+	}
+	if err := g.RevokeGranted(ctx, store.By{RequestID: "req_1"}, g.user, g.client.ID); err != nil {
+		t.Fatalf("RevokeGranted() = %v", err)
+	}
+	_, err := g.redeem(fresh, "")
+	refused(t, "RedeemCode(revoked)", err, store.ErrNotFound)
+	_, err = g.redeem(proven, verifier)
+	refused(t, "RedeemCode(revoked, with a challenge)", err, store.ErrNotFound)
+	_, err = g.redeem(expired, "")
+	refused(t, "RedeemCode(expired)", err, store.ErrNotFound)
+	_, err = g.redeem(spent, "")
+	refused(t, "RedeemCode(spent)", err, store.ErrReplayed)
+	// Two families, the first one and that of the spent code, and the two codes
+	// that could still have been redeemed.
+	if lines := auditOf(t, g.Fixture, store.AuditRevoke); len(lines) != 4 || lines[0].FamilyID != "" || lines[0].ClientID != g.client.ID ||
+		lines[0].UserID != g.user.Subject() || lines[0].AccountID != "acct_larkspur" || lines[0].Reason != store.ReasonRevokedByUser || lines[0].RequestID != "req_1" {
+		t.Errorf("audit lines %+v, want one for each code and family, codes first", lines)
+	}
+	for name, others := range map[string]func() (store.Issued, error){
+		"client": func() (store.Issued, error) { return otherClient.redeem(ofOtherClient, "") },
+		"user":   func() (store.Issued, error) { return otherUser.redeem(ofOtherUser, "") },
+	} {
+		if _, err := others(); err != nil {
+			t.Errorf("RedeemCode() of another %s = %v, want a pair", name, err)
+		}
+	}
+	if n := g.Count(t, 'K'); n != 0 {
+		t.Errorf("%d codes are listed as not redeemed, want none", n)
+	}
 }

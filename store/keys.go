@@ -19,6 +19,7 @@ const (
 	tagUserSession   = 'S' // id16 h32
 	tagDecided       = 'd' // h32
 	tagCode          = 'k' // h32
+	tagUserCode      = 'K' // id16 str(client_id) h32
 	tagFamily        = 'f' // id16
 	tagClientFamily  = 'F' // str(client_id) id16
 	tagUserFamily    = 'W' // id16 id16
@@ -81,6 +82,7 @@ func sessionKey(h secret.Hash) key           { return newKey(tagSession).hash(h)
 func userSessionsKey(user secret.ID) key     { return newKey(tagUserSession).id(user) }
 func decidedKey(h secret.Hash) key           { return newKey(tagDecided).hash(h) }
 func codeKey(h secret.Hash) key              { return newKey(tagCode).hash(h) }
+func userCodesKey(u secret.ID, c string) key { return newKey(tagUserCode).id(u).str(c) }
 func familyKey(id secret.ID) key             { return newKey(tagFamily).id(id) }
 func clientFamiliesKey(client string) key    { return newKey(tagClientFamily).str(client) }
 func userFamiliesKey(user secret.ID) key     { return newKey(tagUserFamily).id(user) }

@@ -137,19 +137,23 @@ func FuzzKeysOfIDs(f *testing.F) {
 		if got := userSessionsKey(secret.ID(p)).hash(h); !holds(userSessionsKey(secret.ID(p)).all(), got) || holds(userSessionsKey(secret.ID(p)).all(), userSessionsKey(secret.ID(other)).hash(h)) != (p == other) {
 			t.Fatal("a user's sessions lie in another user's range")
 		}
+		codes, others := userCodesKey(secret.ID(p), owner), userCodesKey(secret.ID(other), otherOwner)
+		if !holds(codes.all(), slices.Clone(codes).hash(h)) || holds(codes.all(), others.hash(h)) != (p == other && owner == otherOwner) {
+			t.Fatal("the codes that a user gave to a client lie in the range of another user or client")
+		}
 	})
 }
 
 func TestKeyTagsDiffer(t *testing.T) {
 	t.Parallel()
-	tags := []byte{tagMeta, tagClient, tagUser, tagUserName, tagAccount, tagSession, tagUserSession, tagDecided, tagCode, tagFamily, tagClientFamily,
+	tags := []byte{tagMeta, tagClient, tagUser, tagUserName, tagAccount, tagSession, tagUserSession, tagDecided, tagCode, tagUserCode, tagFamily, tagClientFamily,
 		tagUserFamily, tagAccessToken, tagRefreshToken, tagAudit, tagEventHead, tagEvent, tagEventType, tagEventResource, tagEventForeign, tagKnownType, tagResource}
 	// The letters are on people's disks: this text may grow, never change.
-	if got := string(tags); got != "mcuUasSdkfFWtrlheyzxno" {
+	if got := string(tags); got != "mcuUasSdkKfFWtrlheyzxno" {
 		t.Errorf("tags are %q", got)
 	}
 	slices.Sort(tags)
-	if len(slices.Compact(tags)) != len("mcuUasSdkfFWtrlheyzxno") {
+	if len(slices.Compact(tags)) != len("mcuUasSdkKfFWtrlheyzxno") {
 		t.Error("two nouns share a tag")
 	}
 }

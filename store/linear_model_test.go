@@ -247,7 +247,7 @@ func (s authorized) judge(in asked, out answer, now int64, used bool) (authorize
 	case verbRevokeAccess:
 		return s.revokeAccess(in, now), verdict{}
 	case verbRevokeGranted:
-		if !s.ended {
+		if !s.ended || s.code == codeLives {
 			s = s.revokedByUser()
 		}
 	case verbEndUser:
@@ -328,7 +328,12 @@ func (s authorized) revokeAccess(in asked, now int64) authorized {
 }
 
 func (s authorized) revokedByUser() authorized {
-	s.revoked = s.revoked || s.code == codeSpent
+	switch s.code {
+	case codeLives:
+		s.code = codeGone
+	case codeSpent:
+		s.revoked = true
+	}
 	return s
 }
 
