@@ -153,8 +153,10 @@ func (p *program) generateLive(ctx context.Context, a *admin, s generateSettings
 	return errors.Join(failed, p.sumUpLive(told))
 }
 
+// recordNow records one event. An interrupt waits for it: else nobody knew whether
+// it was recorded.
 func (p *program) recordNow(ctx context.Context, a *admin, path string, line []byte) error {
-	answer, err := a.send(ctx, "POST", path, "application/json", bytes.NewReader(line))
+	answer, err := a.send(context.WithoutCancel(ctx), "POST", path, "application/json", bytes.NewReader(line))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestGenerateLive: a live history goes on until it is interrupted, and what it
+// says it has recorded is there.
+func TestGenerateLive(t *testing.T) {
+	t.Parallel()
+	t.Run("events_3.4_live_goes_on_until_interrupted_and_counts_what_it_recorded", func(t *testing.T) {
+		t.Parallel()
+		dir := filepath.Join(t.TempDir(), "data")
+		start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
+		var out strings.Builder
+		cmd := exec.Command("tollhouse", "event", "generate", "--live", "--rate", "100/s", "--account", "a", "--data", dir, "--json")
+		cmd.Stdout = &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		recorded := func() int64 {
+			stdout, _, _ := run(t, "event", "list", "--account", "a", "--data", dir, "--limit", "1000", "--json")
+			return int64(strings.Count(stdout, "\n"))
+		}
+		for deadline := time.Now().Add(startMax); recorded() < 5; {
+			if time.Now().After(deadline) {
+				t.Error("nothing is recorded")
+				break
+			}
+		}
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		if got := cmd.ProcessState.ExitCode(); got != exitInterrupted {
+			t.Errorf("exit %d, want %d", got, exitInterrupted)
+		}
+		var summary importAnswer
+		if err := json.Unmarshal([]byte(out.String()), &summary); err != nil || !summary.Summary {
+			t.Fatalf("%v: %q is no summary", err, out.String())
+		}
+		if got := recorded(); got != min(summary.Recorded, 1000) {
+			t.Errorf("%d events are there, and the summary says %d", got, summary.Recorded)
+		}
+	})
+}
