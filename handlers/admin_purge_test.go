@@ -26,11 +26,21 @@ func TestPurge(t *testing.T) {
 	}
 	other := a.put("/api/resources/plan/r1", token, `{"price":"5"}`).Header().Get("Tollhouse-Event")
 	a.importLines(t, "acct_a", a.lineOf("foreign", "customer.merged", "r1", time.Hour))
+	plans := "/api/events?type=plan.created"
+	tag := a.get(plans, token).Header().Get("ETag")
+	if w := a.get(plans, token, "If-None-Match", tag); tag == "" || w.Code != http.StatusNotModified {
+		t.Fatalf("a page with its ETag %q = %d, want 304", tag, w.Code)
+	}
 
 	w := a.purge(`{"account":"acct_a","kind":"customer","resource":"r1"}`)
 	if got, want := fmt.Sprint(decodeObject(t, w.Body.Bytes())), "map[account:acct_a events:3 kind:customer resource:r1 resources:1]"; w.Code != http.StatusOK || got != want {
 		t.Fatalf("purge = %d %s, want %s", w.Code, w.Body, want)
 	}
+	t.Run("events_2.3_a_purge_ends_what_the_ETag_of_a_list_confirmed", func(t *testing.T) {
+		if w := a.get(plans, token, "If-None-Match", tag); w.Code != http.StatusOK {
+			t.Errorf("a page with the ETag of before = %d, want 200", w.Code)
+		}
+	})
 	t.Run("events_2.4_what_a_purge_removed_is_404_after", func(t *testing.T) {
 		for _, id := range append(events, "foreign") {
 			a.get("/api/events/"+id, token).fault(t, http.StatusNotFound, "not_found", "")

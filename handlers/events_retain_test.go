@@ -100,6 +100,7 @@ func TestCursorBehindRetention(t *testing.T) {
 	}
 	// The foreign one lies before ids[1] or behind it; both will be removed.
 	lastOld := a.get(fmt.Sprintf("/api/events?limit=1&createdAt=%d", a.Now().Add(-9*day).Unix()), token).page(t).Next
+	tag := a.get("/api/events", token).Header().Get("ETag")
 	a.retain(t, 5*day, 3)
 	list := "/api/events?order=asc&after="
 	t.Run("events_2.1_ascending_from_a_place_older_than_what_was_removed_is_410_with_oldestAvailable", func(t *testing.T) {
@@ -117,6 +118,11 @@ func TestCursorBehindRetention(t *testing.T) {
 			if got := a.get(list+after, token).page(t).ids(); fmt.Sprint(got) != fmt.Sprint(ids[2:]) {
 				t.Errorf("after %s: %v, want %v", after, got, ids[2:])
 			}
+		}
+	})
+	t.Run("events_2.3_retention_ends_what_the_ETag_of_a_list_confirmed", func(t *testing.T) {
+		if w := a.get("/api/events", token, "If-None-Match", tag); tag == "" || w.Code != http.StatusOK {
+			t.Errorf("a page with the ETag %q of before = %d, want 200", tag, w.Code)
 		}
 	})
 	t.Run("events_2.1_descending_and_before_just_end", func(t *testing.T) {
