@@ -1,0 +1,323 @@
+package handlers
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"tollhouse/store"
+	"tollhouse/store/snapshot"
+)
+
+// registered are the public routes as routes.go has them, but for HEAD, which
+// every GET has, and those of dev alone: "GET /api/events/{id}".
+func registered(t testing.TB) []string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "routes.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var routes []string
+	add := func(method string, path ast.Expr) {
+		if method != http.MethodHead {
+			routes = append(routes, method+" "+asTemplate(textOf(t, path)))
+		}
+	}
+	inspect := func(n ast.Node) bool {
+		if _, onlyDev := n.(*ast.IfStmt); onlyDev {
+			return false
+		}
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		switch name := calledName(call); {
+		case name == "get":
+			add(http.MethodGet, call.Args[0])
+		case name == "on" || name == "page":
+			add(textOf(t, call.Args[0]), call.Args[1])
+		}
+		return true
+	}
+	for _, declared := range file.Decls {
+		if f, ok := declared.(*ast.FuncDecl); ok && f.Name.Name == "publicRoutes" {
+			ast.Inspect(f.Body, inspect)
+		}
+	}
+	slices.Sort(routes)
+	return routes
+}
+
+func calledName(call *ast.CallExpr) string {
+	if selector, ok := call.Fun.(*ast.SelectorExpr); ok {
+		return selector.Sel.Name
+	}
+	return ""
+}
+
+// textOf returns the value of a string literal, or of one of our constants.
+func textOf(t testing.TB, e ast.Expr) string {
+	t.Helper()
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	case *ast.Ident:
+		if path, ok := map[string]string{"metadataPath": metadataPath, "openAPIPath": openAPIPath}[e.Name]; ok {
+			return path
+		}
+	}
+	t.Fatalf("routes.go names a path in a way that this test cannot read: %v", e)
+	return ""
+}
+
+var pathParameter = regexp.MustCompile(`[:*]([a-z]+)`)
+
+func asTemplate(path string) string { return pathParameter.ReplaceAllString(path, "{$1}") }
+
+func TestOpenAPIHasEveryRoute(t *testing.T) {
+	t.Parallel()
+	d := NewDescribed(t, OpenAPI("https://pay.example", "test"))
+	var documented []string
+	for template, item := range d.object("paths") {
+		for operation := range item.(map[string]any) {
+			if operation != "parameters" {
+				documented = append(documented, strings.ToUpper(operation)+" "+template)
+			}
+		}
+	}
+	slices.Sort(documented)
+	routes := registered(t)
+	for _, route := range routes {
+		if !slices.Contains(documented, route) {
+			t.Errorf("openapi_routes: %s is not described", route)
+		}
+	}
+	for _, route := range documented {
+		if !slices.Contains(routes, route) {
+			t.Errorf("openapi_routes: %s is described, and there is no such route", route)
+		}
+	}
+	if len(routes) < 20 {
+		t.Errorf("openapi_routes: only %d routes were found", len(routes))
+	}
+}
+
+func TestOpenAPIDocument(t *testing.T) {
+	t.Parallel()
+	document := OpenAPI("https://pay.example/pay", "1.2.3")
+	d := NewDescribed(t, document)
+	t.Run("openapi_names_the_server", func(t *testing.T) {
+		t.Parallel()
+		if url := d.document["servers"].([]any)[0].(map[string]any)["url"]; url != "https://pay.example/pay" {
+			t.Errorf("server = %v", url)
+		}
+		flow := d.object("components", "securitySchemes", "oauth2", "flows", "authorizationCode")
+		if flow["tokenUrl"] != "https://pay.example/pay/oauth/v2/token" || flow["authorizationUrl"] != "https://pay.example/pay/oauth/v2/auth" {
+			t.Errorf("flow = %v", flow)
+		}
+		if d.document["openapi"] != "3.1.0" || d.object("info")["version"] != "1.2.3" {
+			t.Errorf("openapi %v, info %v", d.document["openapi"], d.object("info"))
+		}
+	})
+	t.Run("openapi_without_an_issuer_is_relative", func(t *testing.T) {
+		t.Parallel()
+		relative := NewDescribed(t, OpenAPI("", "1.2.3"))
+		flow := relative.object("components", "securitySchemes", "oauth2", "flows", "password")
+		if url := relative.document["servers"].([]any)[0].(map[string]any)["url"]; url != "/" || flow["tokenUrl"] != "/oauth/v2/token" {
+			t.Errorf("server = %v, flow = %v", url, flow)
+		}
+	})
+	t.Run("openapi_references_lead_somewhere", func(t *testing.T) {
+		t.Parallel()
+		used := map[string]bool{}
+		checkReferences(t, d, d.document, used)
+		for _, section := range []string{"schemas", "responses", "parameters", "headers"} {
+			for name := range d.object("components", section) {
+				place := "#/components/" + section + "/" + name
+				if !used[place] && place != "#/components/responses/MethodNotAllowed" { // any address may say it
+					t.Errorf("nothing uses %s", place)
+				}
+			}
+		}
+	})
+	t.Run("openapi_schemas_are_schemas", func(t *testing.T) {
+		t.Parallel()
+		for name := range d.object("components", "schemas") {
+			if _, err := d.schema([]string{"components", "schemas", name}); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for name := range d.object("components", "parameters") {
+			if _, err := d.schema([]string{"components", "parameters", name, "schema"}); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+	t.Run("openapi_operations_have_names_of_their_own", func(t *testing.T) {
+		t.Parallel()
+		names := map[string]bool{}
+		for template, item := range d.object("paths") {
+			for operation, described := range item.(map[string]any) {
+				if operation == "parameters" {
+					continue
+				}
+				name, _ := described.(map[string]any)["operationId"].(string)
+				if name == "" || names[name] {
+					t.Errorf("%s %s has the operationId %q", operation, template, name)
+				}
+				names[name] = true
+			}
+		}
+	})
+	t.Run("openapi_scopes_are_the_stores", func(t *testing.T) {
+		t.Parallel()
+		for _, flow := range []string{"authorizationCode", "password"} {
+			scopes := keysOf(d.object("components", "securitySchemes", "oauth2", "flows", flow, "scopes"))
+			slices.Sort(scopes)
+			if !slices.Equal(scopes, store.ScopeNames()) {
+				t.Errorf("%s: scopes = %v, want %v", flow, scopes, store.ScopeNames())
+			}
+		}
+	})
+	t.Run("openapi_parameters_of_the_list", func(t *testing.T) {
+		t.Parallel()
+		var described []string
+		for _, parameter := range d.object("paths", "/api/events", "get")["parameters"].([]any) {
+			p := d.object(strings.Split(strings.TrimPrefix(parameter.(map[string]any)["$ref"].(string), "#/"), "/")...)
+			if p["in"] == "query" {
+				described = append(described, p["name"].(string))
+			}
+		}
+		for _, name := range eventParams {
+			if !slices.Contains(described, name) {
+				t.Errorf("%s is not described", name)
+			}
+		}
+		limit := d.object("components", "parameters", "limit", "schema")
+		if fmt.Sprint(limit["maximum"]) != strconv.Itoa(eventsLimitMax) || fmt.Sprint(limit["default"]) != strconv.Itoa(eventsLimitDefault) {
+			t.Errorf("limit = %v, want at most %d, and %d by default", limit, eventsLimitMax, eventsLimitDefault)
+		}
+	})
+	t.Run("openapi_has_the_catalogue", func(t *testing.T) {
+		t.Parallel()
+		types := d.object("components", "schemas", "EventType")["anyOf"].([]any)
+		for i, want := range store.Catalogue() {
+			if got := types[i].(map[string]any); got["const"] != want.Name || got["description"] != want.Meaning {
+				t.Errorf("type %d is %v, want %v", i, got, want)
+			}
+		}
+		for _, kind := range snapshot.Kinds() {
+			if d.object("components", "schemas", kind) == nil {
+				t.Errorf("there is no schema of %s", kind)
+			}
+		}
+	})
+}
+
+// checkReferences follows every reference below v.
+func checkReferences(t *testing.T, d *Described, v any, used map[string]bool) {
+	t.Helper()
+	switch v := v.(type) {
+	case map[string]any:
+		if ref, ok := v["$ref"].(string); ok {
+			used[ref] = true
+			place, found := strings.CutPrefix(ref, "#/")
+			if !found || d.object(strings.Split(place, "/")...) == nil {
+				t.Errorf("%s leads nowhere", ref)
+			}
+		}
+		for _, inner := range v {
+			checkReferences(t, d, inner, used)
+		}
+	case []any:
+		for _, inner := range v {
+			checkReferences(t, d, inner, used)
+		}
+	}
+}
+
+// The forms in the document are those that the product goes by.
+func TestOpenAPIForms(t *testing.T) {
+	t.Parallel()
+	d := NewDescribed(t, OpenAPI("", "test"))
+	forms := []struct {
+		name string
+		at   []string
+		is   func(string) bool
+	}{
+		{"EventType", []string{"components", "schemas", "EventType"}, store.IsEventType},
+		{"ID", []string{"components", "schemas", "ID"}, store.IsID},
+		{"kind", []string{"components", "parameters", "kind", "schema"}, store.IsKind},
+		{"action", []string{"components", "parameters", "action", "schema"}, func(text string) bool {
+			return store.IsAction(text) && !slices.Contains([]string{"created", "updated", "deleted"}, text)
+		}},
+	}
+	for _, form := range forms {
+		t.Run("openapi_form_of_"+form.name, func(t *testing.T) {
+			t.Parallel()
+			schema, err := d.schema(form.at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rapid.Check(t, func(t *rapid.T) {
+				text := rapid.OneOf(
+					rapid.StringMatching(`[a-zA-Z0-9_.*-]{0,80}`), rapid.StringMatching(`[a-z][a-z0-9_]{0,34}\.[a-z][a-z0-9_]{0,50}`),
+					rapid.SampledFrom([]string{"created", "customer.created", "a.b\n", "a\x00", "é.b", "a b"}),
+				).Draw(t, "text")
+				if got := schema.Validate(text) == nil; got != form.is(text) {
+					t.Fatalf("the document takes %q: %v, want %v", text, got, form.is(text))
+				}
+			})
+		})
+	}
+}
+
+func TestServeOpenAPI(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	w := a.get(openAPIPath, "")
+	t.Run("openapi_is_what_print_prints", func(t *testing.T) {
+		t.Parallel()
+		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" || w.Body.String() != string(OpenAPI("http://127.0.0.1:8080", "test")) {
+			t.Errorf("answer = %d %v %.200s", w.Code, w.Header(), w.Body)
+		}
+	})
+	t.Run("openapi_may_be_kept_by_anybody", func(t *testing.T) {
+		t.Parallel()
+		if got := w.Header().Get("Cache-Control"); got != "public, max-age=300" {
+			t.Errorf("Cache-Control = %q", got)
+		}
+		if w := a.get(openAPIPath, "", "If-None-Match", w.Header().Get("ETag")); w.Code != http.StatusNotModified || w.Body.Len() > 0 {
+			t.Errorf("with its ETag it is %d", w.Code)
+		}
+		if w := a.get(openAPIPath, "", "If-None-Match", `"another"`); w.Code != http.StatusOK {
+			t.Errorf("with another ETag it is %d", w.Code)
+		}
+	})
+	t.Run("openapi_may_be_read_by_any_page", func(t *testing.T) {
+		t.Parallel()
+		if got := a.get(openAPIPath, "", "Origin", "https://anybody.example").Header().Get("Access-Control-Allow-Origin"); got != "*" {
+			t.Errorf("Access-Control-Allow-Origin = %q, want *", got)
+		}
+	})
+	t.Run("openapi_methods", func(t *testing.T) {
+		t.Parallel()
+		if w := a.request(http.MethodHead, openAPIPath, "", nil); w.Code != http.StatusOK || w.Header().Get("ETag") == "" {
+			t.Errorf("HEAD = %d", w.Code)
+		}
+		a.request(http.MethodPost, openAPIPath, "", nil).fault(t, http.StatusMethodNotAllowed, "invalid_request", "")
+	})
+}
