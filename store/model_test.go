@@ -57,7 +57,8 @@ type modelCode struct {
 	expires time.Time
 	used    time.Time
 	family  *modelFamily
-	dead    bool
+	dead    bool // its client or user was ended
+	gone    bool // its user took it back
 }
 
 // history is one run: the store, and what the model knows.
@@ -164,9 +165,12 @@ func (h *history) replace(t *rapid.T, r *modelRefresh, issued store.Issued) {
 	r.pair = pair
 }
 
+func (a *modelAccess) lives(now time.Time) bool {
+	return !a.deleted && !a.family.revoked && !a.family.dead && now.Before(a.expires)
+}
+
 func (h *history) stepUse(t *rapid.T, a *modelAccess) {
-	now := h.f.Now()
-	lives := !a.deleted && !a.family.revoked && !a.family.dead && now.Before(a.expires)
+	lives := a.lives(h.f.Now())
 	_, err := h.f.FindPrincipal(context.Background(), a.token)
 	if lives != (err == nil) || err != nil && !errors.Is(err, store.ErrNotFound) {
 		t.Fatalf("FindPrincipal() = %v, want the token to live: %t", err, lives)
@@ -184,6 +188,8 @@ func (h *history) stepRedeem(t *rapid.T, c *modelCode, client int, proved bool) 
 	}
 	var want error
 	switch {
+	case c.gone:
+		want = store.ErrNotFound
 	case client != c.client || c.pkce && !proved:
 		want = store.ErrMismatch
 	case !c.used.IsZero():
@@ -202,6 +208,59 @@ func (h *history) stepRedeem(t *rapid.T, c *modelCode, client int, proved bool) 
 	}
 	if err == nil {
 		c.used, c.family = now, h.begin(client, issued)
+	}
+}
+
+// stepInspect is an introspection of an access token. One by its own client
+// counts as a use.
+func (h *history) stepInspect(t *rapid.T, a *modelAccess, client int) {
+	want := a.lives(h.f.Now()) && client == a.family.client
+	_, err := h.f.Introspect(context.Background(), h.clients[client], a.token.Reveal())
+	if want != (err == nil) || err != nil && !errors.Is(err, store.ErrNotFound) {
+		t.Fatalf("Introspect() = %v, want an active token: %t", err, want)
+	}
+	if want && a.made != nil {
+		a.made.used = true
+	}
+}
+
+// stepRevoke is a revocation by a refresh token.
+func (h *history) stepRevoke(t *rapid.T, r *modelRefresh, client int) {
+	h.revoke(t, r.token, client)
+	if client == r.family.client {
+		r.family.revoked = true
+	}
+}
+
+// stepRevokeAccess is one by an access token, which ends alone. Who revokes it
+// has received the pair.
+func (h *history) stepRevokeAccess(t *rapid.T, a *modelAccess, client int) {
+	h.revoke(t, a.token, client)
+	if client != a.family.client || a.deleted || a.family.revoked || !h.f.Now().Before(a.expires) {
+		return
+	}
+	a.deleted = true
+	if a.made != nil {
+		a.made.used = true
+	}
+}
+
+func (h *history) revoke(t *rapid.T, token secret.Token, client int) {
+	if err := h.f.RevokeToken(context.Background(), store.By{}, h.clients[client], token.Reveal()); err != nil {
+		t.Fatalf("RevokeToken() = %v", err)
+	}
+}
+
+// stepRevokeGranted takes back what the user gave to a client.
+func (h *history) stepRevokeGranted(t *rapid.T, client int) {
+	if err := h.f.RevokeGranted(context.Background(), store.By{}, h.user(t), h.clients[client].ID); err != nil {
+		t.Fatalf("RevokeGranted() = %v", err)
+	}
+	for _, fam := range h.families {
+		fam.revoked = fam.revoked || fam.client == client && !fam.dead
+	}
+	for _, c := range h.codes {
+		c.gone = c.gone || c.client == client && c.used.IsZero()
 	}
 }
 
@@ -287,7 +346,30 @@ func (h *history) actions() map[string]func(*rapid.T) {
 		},
 		"clock": func(t *rapid.T) {
 			h.f.Clock.Advance(rapid.SampledFrom([]time.Duration{tick, time.Second, lives.RefreshGrace, lives.RefreshGrace + tick,
-				lives.Code, lives.AccessToken, lives.RefreshToken}).Draw(t, "by"))
+				lives.Code, lives.AccessToken, lives.RefreshToken, -time.Second, -lives.RefreshGrace}).Draw(t, "by"))
+		},
+		"inspect": func(t *rapid.T) {
+			if len(h.access) == 0 {
+				t.Skip("no token yet")
+			}
+			h.stepInspect(t, rapid.SampledFrom(h.access).Draw(t, "token"), client.Draw(t, "client"))
+		},
+		"revoke": func(t *rapid.T) {
+			if len(h.refresh) == 0 {
+				t.Skip("no token yet")
+			}
+			// Mostly an access token, or by a stranger: too few families would live.
+			by := client.Draw(t, "client")
+			if r := rapid.SampledFrom(h.refresh).Draw(t, "token"); by != r.family.client || rapid.IntRange(0, 9).Draw(t, "really") == 0 {
+				h.stepRevoke(t, r, by)
+				return
+			}
+			h.stepRevokeAccess(t, rapid.SampledFrom(h.access).Draw(t, "access token"), by)
+		},
+		"revoke granted": func(t *rapid.T) {
+			if rapid.IntRange(0, 9).Draw(t, "really") == 0 {
+				h.stepRevokeGranted(t, client.Draw(t, "client"))
+			}
 		},
 		"end": func(t *rapid.T) {
 			if rapid.IntRange(0, 9).Draw(t, "really") == 0 {
@@ -297,30 +379,79 @@ func (h *history) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// probe asks the store, after the history, what must hold whatever the model
-// says: of all refresh tokens of a family one at most can give a pair at any one
-// moment, and what is revoked stays so.
+// probe asks the store, after the history, for the four promises, whatever the
+// model says.
 func (h *history) probe(t *rapid.T) {
-	ctx := context.Background()
-	h.f.Clock.Advance(lives.RefreshGrace + tick)
+	h.probeStranger(t)
+	h.probeLost(t)
+	h.f.Clock.Advance(h.latest().Sub(h.f.Now()) + lives.RefreshGrace + tick)
 	for _, fam := range h.families {
-		revoked := fam.revoked || fam.dead
-		pairs := map[secret.Hash]bool{}
-		for _, r := range fam.refresh {
-			if issued, err := h.f.RotateRefresh(ctx, store.Refresh{Client: h.clients[fam.client], Token: r.token}); err == nil {
-				pairs[issued.RefreshToken.Hash()] = true
-			}
+		h.probeFamily(t, fam)
+	}
+}
+
+// latest is when the latest pair was made: since then the clock may have been
+// set back.
+func (h *history) latest() time.Time {
+	latest := h.f.Now()
+	for _, r := range h.refresh {
+		if r.pair != nil && r.pair.made.After(latest) {
+			latest = r.pair.made
 		}
-		if len(pairs) > 1 || revoked && len(pairs) > 0 {
-			t.Fatalf("%d refresh tokens of a family live (revoked: %t), want one at most and none", len(pairs), revoked)
-		}
-		if !revoked {
+	}
+	return latest
+}
+
+// probeStranger has another client try every token and code that there is. What
+// is asked of the families afterwards shows whether it has hurt one.
+func (h *history) probeStranger(t *rapid.T) {
+	for _, r := range h.refresh {
+		h.stepRefresh(t, r, 1-r.family.client)
+		h.stepRevoke(t, r, 1-r.family.client)
+	}
+	for _, a := range h.access {
+		h.stepInspect(t, a, 1-a.family.client)
+		h.stepRevokeAccess(t, a, 1-a.family.client)
+	}
+	for _, c := range h.codes {
+		h.stepRedeem(t, c, 1-c.client, c.pkce)
+	}
+}
+
+// probeLost asks again for every pair that nobody has used yet: its client may
+// never have seen it. It gets one as long as the token that it has is alive.
+func (h *history) probeLost(t *rapid.T) {
+	for _, r := range h.refresh {
+		if r.pair == nil || r.retired || r.pair.used || r.pair.next.pair != nil || r.family.revoked || r.family.dead || !h.f.Now().Before(r.expires) {
 			continue
 		}
-		for _, a := range fam.access {
-			if _, err := h.f.FindPrincipal(ctx, a.token); err == nil {
-				t.Fatal("an access token of a revoked family lives, want it dead")
-			}
+		if _, want := h.predict(r, r.family.client); want != nil {
+			t.Fatalf("the model answers %v where an answer was lost, want a pair", want)
+		}
+		h.stepRefresh(t, r, r.family.client)
+	}
+}
+
+// probeFamily tries all tokens of a family: of its refresh tokens one at most can
+// give a pair at any one moment, and what is revoked stays so.
+func (h *history) probeFamily(t *rapid.T, fam *modelFamily) {
+	ctx := context.Background()
+	revoked := fam.revoked || fam.dead
+	pairs := map[secret.Hash]bool{}
+	for _, r := range fam.refresh {
+		if issued, err := h.f.RotateRefresh(ctx, store.Refresh{Client: h.clients[fam.client], Token: r.token}); err == nil {
+			pairs[issued.RefreshToken.Hash()] = true
+		}
+	}
+	if len(pairs) > 1 || revoked && len(pairs) > 0 {
+		t.Fatalf("%d refresh tokens of a family live (revoked: %t), want one at most and none", len(pairs), revoked)
+	}
+	if !revoked {
+		return
+	}
+	for _, a := range fam.access {
+		if _, err := h.f.FindPrincipal(ctx, a.token); err == nil {
+			t.Fatal("an access token of a revoked family lives, want it dead")
 		}
 	}
 }
