@@ -118,7 +118,7 @@ var codeMutants = []mutant{
 	},
 	{
 		name: "code_expiry", breaks: "oauth row 35: a code lives for a minute",
-		file: "store/code.go", old: "if !now.Before(c.expiresAt) {", new: "if false {",
+		file: "store/code.go", old: "if !now.Before(c.expiresAt) {\n\t\t\treturn ErrExpired\n", new: "if false {\n\t\t\treturn ErrExpired\n",
 		in: "./store", tests: []string{"TestRedeemCode"},
 	},
 	{

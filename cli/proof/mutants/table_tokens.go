@@ -109,7 +109,7 @@ var tokenMutants = []mutant{
 	{
 		name: "scope_of_a_narrowed_client", breaks: "oauth row 105: a client narrowed since is held to it",
 		file: "store/access.go", old: "return p.Scope.Covers(need) && p.narrowed.Covers(need)", new: "return p.Scope.Covers(need)",
-		in: "./handlers", tests: []string{"TestBearerScope"},
+		in: "./handlers", tests: []string{"TestBearerOfANarrowedClient"},
 	},
 	{
 		name: "revoke_others_refresh", breaks: "oauth row 112: nobody revokes another client's refresh token",

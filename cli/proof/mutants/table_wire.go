@@ -114,6 +114,6 @@ var throttleMutants = []mutant{
 	{
 		name: "hash_queue", breaks: "attack 69: those who wait to be hashed are bounded",
 		file: "store/secret/password.go", old: "\tdefault:\n\t\treturn nil, ErrBusy\n", new: "\tcase <-ctx.Done():\n\t\treturn nil, ctx.Err()\n",
-		in: "./handlers", tests: []string{"TestLoginsInParallel", "TestThrottleInParallel"},
+		in: "./store/secret", tests: []string{"TestHasherQueueIsBounded"},
 	},
 }

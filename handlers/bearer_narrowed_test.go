@@ -1,0 +1,39 @@
+package handlers_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"tollhouse/store"
+)
+
+// TestBearerOfANarrowedClient holds a token to what its client may do now, and
+// not to what it might do when the token was made.
+func TestBearerOfANarrowedClient(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	narrow := func(t *testing.T, scopes ...string) {
+		t.Helper()
+		if _, err := h.UpdateClient(context.Background(), h.client.ID, store.ClientChange{Scopes: &scopes}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, token := range map[string]string{
+		"no_stated_scope": h.pair(t).AccessToken,
+		"a_stated_scope":  h.pair(t, "scope", "events:read resources:read").AccessToken,
+	} {
+		t.Run("oauth_row_105_of_"+name, func(t *testing.T) {
+			narrow(t, "resources:read")
+			a := h.api(t, token)
+			wantError(t, a, http.StatusForbidden, "insufficient_scope")
+			if got, want := a.Header.Get("WWW-Authenticate"), bareChallenge+`, error="insufficient_scope", scope="events:read"`; got != want {
+				t.Errorf("WWW-Authenticate = %q, want %q", got, want)
+			}
+			narrow(t, "events:read")
+			if a := h.api(t, token); a.StatusCode != http.StatusOK {
+				t.Errorf("status = %d once the client may again, want 200", a.StatusCode)
+			}
+		})
+	}
+}
