@@ -1,0 +1,36 @@
+package handlers_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestForgedTicketsSayWhatToDo holds that a person whose ticket is worthless is
+// told where to begin, and not that something broke.
+func TestForgedTicketsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	b := h.signedIn(t, h.user)
+	ticket := formOn(t, b.get(t, h.authURL())).fields.Get("ticket")
+	for name, sealed := range map[string]string{
+		"bent": bend(ticket), "cut_short": ticket[:len(ticket)/2], "empty": "", "of_another_house": sealedElsewhere(t),
+	} {
+		t.Run("oauth_row_97_"+name, func(t *testing.T) {
+			a := b.submit(t, b.get(t, h.authURL()), "ticket", sealed, "decision", "allow")
+			if a.StatusCode != http.StatusBadRequest && a.StatusCode != http.StatusForbidden {
+				t.Errorf("status = %d, want 400 or 403", a.StatusCode)
+			}
+			if !strings.Contains(words(t, a), "start again from") {
+				t.Errorf("the page says %q, want it to say to start again", words(t, a))
+			}
+		})
+	}
+}
+
+// sealedElsewhere is a sound ticket of a house with another key.
+func sealedElsewhere(t testing.TB) string {
+	t.Helper()
+	h := newHouse(t)
+	return formOn(t, h.signedIn(t, h.user).get(t, h.authURL())).fields.Get("ticket")
+}
