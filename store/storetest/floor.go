@@ -90,7 +90,7 @@ func NewFloor(t testing.TB) *Floor {
 }
 
 // Commit writes records of the same sizes under keys that nobody has used, each
-// commit durable before the next.
+// commit durable before the next. It may be called from any goroutine.
 func (f *Floor) Commit(t testing.TB, commits [][]Record) {
 	for _, records := range commits {
 		n := f.count.Add(1)
@@ -103,7 +103,7 @@ func (f *Floor) Commit(t testing.TB, commits [][]Record) {
 			return nil
 		})
 		if err != nil {
-			t.Fatalf("storetest: commit: %v", err)
+			t.Errorf("storetest: commit: %v", err)
 		}
 	}
 }
@@ -131,4 +131,19 @@ func (f *Floor) Sync(t testing.TB, commits [][]Record) {
 			t.Fatalf("storetest: sync: %v", err)
 		}
 	}
+}
+
+// FirstKey returns the first key with the tag.
+func (f *Fixture) FirstKey(t testing.TB, tag byte) (key []byte) {
+	t.Helper()
+	err := f.DB.View(context.Background(), func(r kv.Reader) error {
+		for k := range r.Scan(kv.Range{Lo: []byte{tag}, Hi: []byte{tag + 1}, KeysOnly: true, Limit: 1}) {
+			key = slices.Clone(k)
+		}
+		return nil
+	})
+	if err != nil || key == nil {
+		t.Fatalf("storetest: first key of %c: %v", tag, err)
+	}
+	return key
 }

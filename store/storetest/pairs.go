@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"cmp"
 	"slices"
 	"testing"
 	"time"
@@ -42,8 +41,9 @@ const pairParts = 5
 
 // Report adds to the benchmark's figures the median of each kind of work, how
 // many times the second the first takes, and within which bounds that stays
-// over the fifths of the run. The time per operation is left out: an operation
-// is as many pairs as the benchmark likes.
+// over the fifths of the run; and the same of the tenth percentiles, which a
+// machine with other work to do disturbs less. The time per operation is left
+// out: an operation is as many pairs as the benchmark likes.
 func (p *Pairs) Report(b *testing.B, nameA, nameB string) {
 	b.Helper()
 	ratios := make([]float64, 0, pairParts)
@@ -58,14 +58,19 @@ func (p *Pairs) Report(b *testing.B, nameA, nameB string) {
 	b.ReportMetric(float64(middle(p.A))/microsecond, nameA+"-µs")
 	b.ReportMetric(float64(middle(p.B))/microsecond, nameB+"-µs")
 	b.ReportMetric(ratio(p.A, p.B), "ratio")
+	b.ReportMetric(float64(at(p.A, tenth))/float64(at(p.B, tenth)), "ratio-p10")
 	b.ReportMetric(slices.Min(ratios), "ratio-min")
 	b.ReportMetric(slices.Max(ratios), "ratio-max")
 }
 
 func ratio(a, b []time.Duration) float64 { return float64(middle(a)) / float64(middle(b)) }
 
-// middle returns the median.
-func middle[T cmp.Ordered](values []T) T {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
+func middle(times []time.Duration) time.Duration { return at(times, half) }
+
+const tenth, half = 0.1, 0.5
+
+// at returns the time that so large a share of them stays under.
+func at(times []time.Duration, share float64) time.Duration {
+	sorted := slices.Sorted(slices.Values(times))
+	return sorted[int(share*float64(len(sorted)))]
 }
