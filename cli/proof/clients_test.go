@@ -14,9 +14,10 @@ import (
 	"time"
 )
 
-// What a driver may be given, and how long it may take.
 const (
-	driverWait   = 2 * time.Minute
+	driverWait = 2 * time.Minute // for a walk, which takes about 2 s
+	// clientsScope is less than there is, so that the answer has to name it; and
+	// the strict libraries take no scope that is null.
 	clientsScope = "events:read resources:read"
 )
 
@@ -96,7 +97,6 @@ type driver struct {
 	lines   <-chan driverLine
 	said    *transcript // what it said on standard error
 	visitor *visitor
-	consent bool // the visitor has signed in
 
 	client credentials
 	way    string
@@ -150,8 +150,14 @@ func (s *server) startDriver(library, way string) *driver {
 		t.Fatalf("node %s.mjs: %v", library, err)
 	}
 	late := time.AfterFunc(driverWait, func() { _ = d.cmd.Process.Kill() })
-	t.Cleanup(func() { late.Stop(); _ = d.cmd.Process.Kill() }) // it has ended by then, unless the test failed
 	d.lines = d.read(stdout)
+	t.Cleanup(func() { // it has ended by then, unless the test failed
+		late.Stop()
+		_ = d.cmd.Process.Kill()
+		for range d.lines {
+		}
+		_ = d.cmd.Wait()
+	})
 
 	settings := map[string]any{
 		"issuer": s.ready.URL, "client_id": d.client.ID, "redirect_uri": callbackURI, "scope": clientsScope, "way": way,
@@ -269,13 +275,15 @@ func wantResult(t *testing.T, got, want string) {
 
 func (d *driver) judgeIntrospection(t *testing.T, result json.RawMessage) {
 	var found struct {
-		Active                                           bool
-		Scope, Username, Iss, Sub, Token_type, Client_id string
-		Exp, Iat                                         int64
+		Active                    bool
+		Scope, Username, Iss, Sub string
+		TokenType                 string `json:"token_type"`
+		ClientID                  string `json:"client_id"`
+		Exp, Iat                  int64
 	}
 	decode(t, result, &found)
 	if !found.Active || found.Scope != clientsScope || found.Username != d.s.ready.Username || found.Iss != d.s.ready.URL ||
-		found.Client_id != d.client.ID || found.Token_type != "bearer" || !strings.HasPrefix(found.Sub, "usr_") || found.Exp != found.Iat+3600 {
+		found.ClientID != d.client.ID || found.TokenType != "bearer" || !strings.HasPrefix(found.Sub, "usr_") || found.Exp != found.Iat+3600 {
 		t.Errorf("introspection found %s", result)
 	}
 }
