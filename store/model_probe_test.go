@@ -1,0 +1,88 @@
+package store_test
+
+import (
+	"context"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+)
+
+// probe asks the store, after the history, for the four promises, whatever the
+// model says.
+func (h *history) probe(t *rapid.T) {
+	h.probeStranger(t)
+	h.probeLost(t)
+	h.f.Clock.Advance(h.latest().Sub(h.f.Now()) + lives.RefreshGrace + tick)
+	for _, fam := range h.families {
+		h.probeFamily(t, fam)
+	}
+}
+
+// latest is when the latest pair was made: since then the clock may have been
+// set back.
+func (h *history) latest() time.Time {
+	latest := h.f.Now()
+	for _, r := range h.refresh {
+		if r.pair != nil && r.pair.made.After(latest) {
+			latest = r.pair.made
+		}
+	}
+	return latest
+}
+
+// probeStranger has another client try every token and code that there is. What
+// is asked of the families afterwards shows whether it has hurt one.
+func (h *history) probeStranger(t *rapid.T) {
+	for _, r := range h.refresh {
+		h.stepRefresh(t, r, 1-r.family.client)
+		h.stepRevoke(t, r, 1-r.family.client)
+	}
+	for _, a := range h.access {
+		h.stepInspect(t, a, 1-a.family.client)
+		h.stepRevokeAccess(t, a, 1-a.family.client)
+	}
+	for _, c := range h.codes {
+		h.stepRedeem(t, c, 1-c.client, c.pkce)
+	}
+}
+
+// probeLost asks again for every pair that nobody has used yet: its client may
+// never have seen it. It gets one as long as the token that it has is alive.
+func (h *history) probeLost(t *rapid.T) {
+	for _, r := range h.refresh {
+		if r.pair == nil || r.retired || r.pair.used || r.pair.next.pair != nil || r.family.revoked || r.family.dead || !h.f.Now().Before(r.expires) {
+			continue
+		}
+		if _, want := h.predict(r, r.family.client); want != nil {
+			t.Fatalf("the model answers %v where an answer was lost, want a pair", want)
+		}
+		h.stepRefresh(t, r, r.family.client)
+	}
+}
+
+// probeFamily tries all tokens of a family: of its refresh tokens one at most can
+// give a pair at any one moment, and what is revoked stays so.
+func (h *history) probeFamily(t *rapid.T, fam *modelFamily) {
+	ctx := context.Background()
+	revoked := fam.revoked || fam.dead
+	pairs := map[secret.Hash]bool{}
+	for _, r := range fam.refresh {
+		if issued, err := h.f.RotateRefresh(ctx, store.Refresh{Client: h.clients[fam.client], Token: r.token}); err == nil {
+			pairs[issued.RefreshToken.Hash()] = true
+		}
+	}
+	if len(pairs) > 1 || revoked && len(pairs) > 0 {
+		t.Fatalf("%d refresh tokens of a family live (revoked: %t), want one at most and none", len(pairs), revoked)
+	}
+	if !revoked {
+		return
+	}
+	for _, a := range fam.access {
+		if _, err := h.f.FindPrincipal(ctx, a.token); err == nil {
+			t.Fatal("an access token of a revoked family lives, want it dead")
+		}
+	}
+}
