@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"tollhouse/store/kv"
@@ -20,6 +21,19 @@ import (
 
 // RetentionMin is the shortest time for which events may be kept.
 const RetentionMin = 24 * time.Hour
+
+// retention is what the store knows of how long events are kept.
+type retention struct {
+	kept atomic.Int64 // nanoseconds; 0 is for ever
+	// passed is a place below which nothing was left, in any account, when all
+	// were last looked through. A look begins there: an engine goes on passing
+	// over what was removed, be it by a purge, for as long as it likes.
+	passed atomic.Pointer[Position]
+}
+
+// importTakesMax is within which time an event is committed that was judged to
+// be young enough: passed stays so far behind the horizon.
+const importTakesMax = time.Hour
 
 const (
 	retentionName   = "retention" // of the record that remembers it
@@ -42,12 +56,13 @@ func (s *Store) SetRetention(ctx context.Context, kept time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("set retention: %w", err)
 	}
-	s.retained.Store(int64(kept))
+	s.retention.passed.Store(nil)
+	s.retention.kept.Store(int64(kept))
 	return nil
 }
 
 // Retention returns how long events are kept; 0 is for ever.
-func (s *Store) Retention() time.Duration { return time.Duration(s.retained.Load()) }
+func (s *Store) Retention() time.Duration { return time.Duration(s.retention.kept.Load()) }
 
 // recallRetention reads what SetRetention wrote last.
 func (s *Store) recallRetention(ctx context.Context) error {
@@ -60,7 +75,7 @@ func (s *Store) recallRetention(ctx context.Context) error {
 			return err
 		}
 		d := newDecoder("meta", retentionRecord, v)
-		s.retained.Store(int64(d.uint()))
+		s.retention.kept.Store(int64(d.uint()))
 		return d.done()
 	})
 }
@@ -86,15 +101,23 @@ func (s *Store) TrimEvents(ctx context.Context) (removed int, err error) {
 	if horizon.IsZero() {
 		return 0, nil
 	}
+	var passed Position
+	if p := s.retention.passed.Load(); p != nil && p.Compare(horizon) < 0 { // else the clock was stepped back
+		passed = *p
+	}
 	var faults error
 	after := ""
 	for {
 		accounts, err := s.ListAccounts(ctx, after, accountsPageMax)
-		if err != nil || len(accounts) == 0 {
-			return removed, errors.Join(faults, err)
+		if err = errors.Join(faults, err); len(accounts) == 0 {
+			if err == nil {
+				behind := firstPosition(horizon.Time().Add(-importTakesMax).Unix())
+				s.retention.passed.Store(&behind)
+			}
+			return removed, err
 		}
 		for _, a := range accounts {
-			n, err := s.trimLog(ctx, a.ID, horizon)
+			n, err := s.trimLog(ctx, a.ID, passed, horizon)
 			removed += n
 			if ctx.Err() != nil {
 				return removed, ctx.Err()
@@ -107,9 +130,9 @@ func (s *Store) TrimEvents(ctx context.Context) (removed int, err error) {
 	}
 }
 
-// trimLog removes an account's events below the horizon. Every batch begins
-// behind what was removed before it: an engine goes on passing over that.
-func (s *Store) trimLog(ctx context.Context, owner string, horizon Position) (removed int, err error) {
+// trimLog removes an account's events below the horizon, of which none lies
+// below passed. Every batch begins behind what was removed before it.
+func (s *Store) trimLog(ctx context.Context, owner string, passed, horizon Position) (removed int, err error) {
 	for {
 		var places []Position
 		err := s.db.View(ctx, func(r kv.Reader) error {
@@ -118,7 +141,7 @@ func (s *Store) trimLog(ctx context.Context, owner string, horizon Position) (re
 				return err
 			}
 			places = placesIn(r, kv.Range{
-				Lo: append(eventsKey(owner).position(head.removed), 0), Hi: eventsKey(owner).position(horizon),
+				Lo: append(eventsKey(owner).position(laterOf(head.removed, passed)), 0), Hi: eventsKey(owner).position(horizon),
 				Limit: removeBatchMax,
 			})
 			return nil

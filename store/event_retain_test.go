@@ -389,4 +389,59 @@ func TestRetention(t *testing.T) {
 			t.Errorf("FindResource() = %v, want it to be there", err)
 		}
 	})
+	t.Run("events_3.3_nothing_is_imported_to_where_retention_removed_even_when_more_is_kept_since", func(t *testing.T) {
+		t.Parallel()
+		f := storetest.New(t)
+		at := f.Now().Add(-3 * aDay).Unix()
+		line := func(n byte) string {
+			return fmt.Sprintf(`{"id":"%s","type":"plan.created","resource":"p1","eventData":{"object":{}},"createdAt":%d}`, nativeID(at, n), at)
+		}
+		importLines(t, f.Store, "acct_a", line(5))
+		for _, kept := range []time.Duration{aDay, 0} {
+			if err := f.SetRetention(ctx, kept); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.TrimEvents(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for n, want := range map[byte]int{4: 1, 5: 1, 6: 0} {
+			im, err := f.NewImporter("acct_a", store.ImportOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = im.Add(ctx, []byte(line(n)), 0)
+			refused, flushErr := im.Flush(ctx)
+			if err != nil || flushErr != nil || len(refused) != want {
+				t.Errorf("import of place %d beside the removed one at 5: refused %+v, %v, %v; want %d refusals", n, refused, err, flushErr, want)
+			}
+		}
+	})
+	t.Run("events_2.4_removals_go_on_from_where_the_last_look_ended_and_miss_nothing", func(t *testing.T) {
+		t.Parallel()
+		f := storetest.New(t)
+		if err := f.SetRetention(ctx, aDay); err != nil {
+			t.Fatal(err)
+		}
+		for i, turned := range []time.Duration{0, aDay, -aDay / 2, aDay, 10 * time.Minute} {
+			f.Clock.Advance(turned)
+			account := fmt.Sprint("acct_", i)
+			for _, age := range []time.Duration{aDay - time.Second, aDay / 2} {
+				at := f.Now().Add(-age).Unix()
+				importLines(t, f.Store, account, fmt.Sprintf(`{"type":"plan.created","resource":"p1","source":"%s %s","eventData":{"object":{}},"createdAt":%d}`, turned, age, at))
+			}
+			f.Clock.Advance(time.Second * 2)
+			if _, err := f.TrimEvents(ctx); err != nil {
+				t.Fatal(err)
+			}
+			for i := range i + 1 {
+				account := fmt.Sprint("acct_", i)
+				page, err := f.ListEvents(ctx, account, store.EventFilter{To: f.Now().Add(-aDay).Unix() - 1, Limit: 10}, nil)
+				if err != nil || page.Count != 0 {
+					t.Errorf("after %s, %d events older than a day are left: %s, %v", turned, page.Count, page.Data, err)
+				}
+				left(t, f, account)
+			}
+		}
+	})
 }

@@ -18,7 +18,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"tollhouse/store/kv"
@@ -87,7 +86,7 @@ type Store struct {
 	marks      marks
 	audits     auditQueue
 	origins    origins
-	retained   atomic.Int64 // how long events are kept, in nanoseconds; 0 for ever
+	retention  retention
 }
 
 // schemaVersion is the layout of keys and records that this code reads and
