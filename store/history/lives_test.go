@@ -62,6 +62,7 @@ var holidays = []string{"2025-12-25", "2026-01-01", "2026-01-19", "2026-02-16"}
 type life struct {
 	last   event
 	ended  bool
+	open   int // lives that go on and name this one
 	submit time.Time
 }
 
@@ -81,6 +82,7 @@ func TestLives(t *testing.T) {
 	for name, check := range map[string]func(*model, event, *life){
 		"events_3.4_lives_are_in_causal_order":                           (*model).inOrder,
 		"events_3.4_nothing_happens_to_what_is_not_there":                (*model).refersToWhatIsThere,
+		"events_3.4_nobody_is_deleted_while_payments_go_on":              (*model).letsEnd,
 		"events_3.4_money_adds_up":                                       (*model).addsUp,
 		"events_3.4_banks_settle_in_one_to_four_banking_days":            (*model).settlesOnBankingDays,
 		"events_3.4_addresses_phones_and_numbers_are_nobodys":            (*model).isNobody,
@@ -135,6 +137,31 @@ func (m *model) refersToWhatIsThere(e event, l *life) {
 		status := m.lives[id].last.EventData.Object["status"]
 		if e.Type == "transaction.created" && status != "active" && status != "expiring" {
 			m.t.Errorf("a payment is taken from an account that is %v", status)
+		}
+	}
+}
+
+// endings are the last events of lives, but for what may follow a settled sale.
+var endings = []string{
+	"transaction.declined", "transaction.voided", "transaction.settled", "transaction.ach_settled", "transaction.ach_return", "transaction.ach_process_error",
+	"invoice.paid", "invoice.voided", "invoice.written_off", "recurring.completed", "recurring.deleted",
+}
+
+func (m *model) letsEnd(e event, l *life) {
+	if l.open > 0 && strings.HasSuffix(e.Type, ".deleted") {
+		m.t.Errorf("%s while %d payments, invoices or schedules go on", e.Type, l.open)
+	}
+	kind, action, _ := strings.Cut(e.Type, ".")
+	goesOn := 0
+	switch {
+	case slices.Contains(endings, e.Type):
+		goesOn = -1
+	case action == "created" && kind != "account" && kind != "deposit":
+		goesOn = 1
+	}
+	for _, member := range []string{"customer", "account"} {
+		if id, ok := e.EventData.Object[member].(string); ok && m.lives[id] != nil {
+			m.lives[id].open += goesOn
 		}
 	}
 }
