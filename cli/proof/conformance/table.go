@@ -18,12 +18,37 @@ type proof struct {
 // match finds the tests of every row, by the row's name ("oauth_row_36"), and
 // reports the rows and the names with which something is wrong.
 func match(lists []list, tests []test) (proofs map[string][]proof, wrong []string) {
+	carried, wrong := carriers(lists, tests)
 	proofs = map[string][]proof{}
+	for _, l := range lists {
+		for r := range l.rows() {
+			name := l.marker + "_" + r.number
+			own, others := carried[name], []proof(nil) // others are judged with their own row
+			for _, by := range r.shownBy {
+				named := called(by, tests)
+				if len(named)+len(carried[by]) == 0 {
+					wrong = append(wrong, fmt.Sprintf("%s is said to be shown by %s, which no test is or carries", name, by))
+				}
+				own, others = append(slices.Clip(own), named...), append(others, carried[by]...)
+			}
+			proofs[name] = slices.Concat(own, others)
+			if len(proofs[name]) == 0 {
+				wrong = append(wrong, fmt.Sprintf("no test carries %s: %s", name, r.promise))
+			}
+			wrong = append(wrong, judge(name, own)...)
+		}
+	}
+	return proofs, wrong
+}
+
+// carriers are the tests whose names carry a row, by the row's name.
+func carriers(lists []list, tests []test) (carried map[string][]proof, wrong []string) {
+	carried = map[string][]proof{}
 	var markers []string
 	for _, l := range lists {
 		markers = append(markers, regexp.QuoteMeta(l.marker))
 		for r := range l.rows() {
-			proofs[l.marker+"_"+r.number] = nil
+			carried[l.marker+"_"+r.number] = nil
 		}
 	}
 	all := map[[2]string]bool{}
@@ -34,33 +59,24 @@ func match(lists []list, tests []test) (proofs map[string][]proof, wrong []strin
 	for _, t := range tests {
 		rows := rowsOf(carries, t, all)
 		for _, name := range slices.Sorted(maps.Keys(rows)) {
-			if _, known := proofs[name]; !known {
+			if _, known := carried[name]; !known {
 				wrong = append(wrong, fmt.Sprintf("%s %s names a row that rows.txt does not have: %s", short(t.pkg), t.name, name))
 				continue
 			}
-			proofs[name] = append(proofs[name], proof{t, rows[name]})
+			carried[name] = append(carried[name], proof{t, rows[name]})
 		}
 	}
-	direct := maps.Clone(proofs)
-	for _, l := range lists {
-		for r := range l.rows() {
-			name := l.marker + "_" + r.number
-			for _, by := range r.shownBy {
-				found := direct[by]
-				for _, t := range tests {
-					if t.name == by {
-						found = append(slices.Clip(found), proof{test: t})
-					}
-				}
-				if len(found) == 0 {
-					wrong = append(wrong, fmt.Sprintf("%s is said to be shown by %s, which no test is or carries", name, by))
-				}
-				proofs[name] = append(slices.Clip(proofs[name]), found...)
-			}
-			wrong = append(wrong, judge(name, r, proofs[name])...)
+	return carried, wrong
+}
+
+// called are the tests of that name.
+func called(name string, tests []test) (found []proof) {
+	for _, t := range tests {
+		if t.name == name {
+			found = append(found, proof{test: t})
 		}
 	}
-	return proofs, wrong
+	return found
 }
 
 // rows are those of all sections.
@@ -103,11 +119,8 @@ func rowsOf(carries *regexp.Regexp, t test, all map[[2]string]bool) map[string]s
 	return rows
 }
 
-// judge reports what is missing for a row to be held.
-func judge(name string, r row, tests []proof) (wrong []string) {
-	if len(tests) == 0 {
-		return []string{fmt.Sprintf("no test carries %s: %s", name, r.promise)}
-	}
+// judge reports the tests of a row that do not hold it.
+func judge(name string, tests []proof) (wrong []string) {
 	for _, t := range tests {
 		if t.result != "pass" {
 			wrong = append(wrong, fmt.Sprintf("%s is not shown: %s %s: %s", name, short(t.pkg), t.name, ended(t.test)))
