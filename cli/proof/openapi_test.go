@@ -1,0 +1,82 @@
+package proof
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// TestOpenAPI holds the description that the binary serves and prints to a
+// judge of the format that is not ours.
+func TestOpenAPI(t *testing.T) {
+	t.Parallel()
+	s := startDev(t)
+	served := fetchDocument(t, s.ready.URL+"/openapi.json")
+	t.Run("openapi_printed_is_what_is_served", func(t *testing.T) {
+		if printed := command(t, "", "print", "openapi", "--public-url", s.ready.URL); !bytes.Equal(printed, served) {
+			t.Errorf("print openapi wrote %d bytes, want the %d that are served", len(printed), len(served))
+		}
+	})
+	t.Run("openapi_is_valid", func(t *testing.T) {
+		if verdict := judgeOpenAPI(t, served); !verdict.Valid || verdict.Version != "3.1" {
+			t.Errorf("the document is not OpenAPI 3.1: %s", verdict.Errors)
+		}
+	})
+	t.Run("openapi_without_a_server_is_valid", func(t *testing.T) {
+		if verdict := judgeOpenAPI(t, command(t, "", "print", "openapi")); !verdict.Valid {
+			t.Errorf("the document is not OpenAPI 3.1: %s", verdict.Errors)
+		}
+	})
+	t.Run("openapi_judge_can_say_no", func(t *testing.T) {
+		if judgeOpenAPI(t, bytes.ReplaceAll(served, []byte(`"responses"`), []byte(`"respones"`))).Valid {
+			t.Error("a document whose operations have no responses is valid")
+		}
+	})
+}
+
+func fetchDocument(t testing.TB, url string) []byte {
+	t.Helper()
+	res, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("GET %s = %d, %v", url, res.StatusCode, err)
+	}
+	return body
+}
+
+// verdict is what the judge says of a document.
+type verdict struct {
+	Valid   bool
+	Version string
+	Errors  json.RawMessage
+}
+
+// judgeOpenAPI asks @seriousme/openapi-schema-validator, which goes by the
+// schemas of the OpenAPI Initiative.
+func judgeOpenAPI(t testing.TB, document []byte) (v verdict) {
+	t.Helper()
+	dir := t.TempDir() // a module is looked for beside the program that wants it
+	if err := os.CopyFS(dir, os.DirFS(npmDir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(nodeModules(t), filepath.Join(dir, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), needTool(t, "node"), "openapi.mjs")
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stderr = dir, environ(), bytes.NewReader(document), os.Stderr
+	said, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("node openapi.mjs: %v", err)
+	}
+	decode(t, said, &v)
+	return v
+}
