@@ -266,6 +266,7 @@ func (r *running) serve(announce func()) error {
 		r.log.Info("stopping", "signal", s.String())
 	}
 	r.closing.Store(true)
+	r.server.Drain()
 	stop()
 	failed = errors.Join(failed, r.drain(signals, public, private))
 	r.work.Wait()

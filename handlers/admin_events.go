@@ -17,7 +17,7 @@ func (s *Server) adminListEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.writeEvents(w, r, account, "/admin/events", pairs)
+	return s.writeEvents(w, r, account, "/admin/events", pairs, aliveAlways)
 }
 
 // adminFindEvent is GET /admin/events/:id?account=A.

@@ -17,18 +17,7 @@ func (s *Server) bearer(need store.Scope, next handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "private, no-cache")
 		w.Header().Set("Vary", "Authorization, Accept, Accept-Encoding")
-		text, err := parseBearer(r)
-		if err != nil {
-			return err
-		}
-		token, ok := secret.Parse(secret.AccessToken, text)
-		if !ok {
-			return invalidToken()
-		}
-		p, err := s.store.FindPrincipal(r.Context(), token)
-		if errors.Is(err, store.ErrNotFound) {
-			return invalidToken()
-		}
+		p, err := s.findPrincipal(r)
 		if err != nil {
 			return err
 		}
@@ -38,6 +27,24 @@ func (s *Server) bearer(need store.Scope, next handler) handler {
 		}
 		return next(w, withPrincipal(r, p))
 	}
+}
+
+// findPrincipal returns whom the request's access token speaks for, as things
+// stand now.
+func (s *Server) findPrincipal(r *http.Request) (store.Principal, error) {
+	text, err := parseBearer(r)
+	if err != nil {
+		return store.Principal{}, err
+	}
+	token, ok := secret.Parse(secret.AccessToken, text)
+	if !ok {
+		return store.Principal{}, invalidToken()
+	}
+	p, err := s.store.FindPrincipal(r.Context(), token)
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Principal{}, invalidToken()
+	}
+	return p, err
 }
 
 // parseBearer returns the text of the token in the Authorization header. A

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"tollhouse/store"
 )
@@ -22,7 +23,7 @@ const (
 // misspelt one.
 var eventParams = []string{
 	"type", "type[]", "resource", "resource[]", "createdAt", "createdAt[between]", "createdAt[gt]", "createdAt[gte]",
-	"createdAt[lt]", "createdAt[lte]", "limit", "order", "after", "before",
+	"createdAt[lt]", "createdAt[lte]", "limit", "order", "after", "before", "wait",
 }
 
 // eventParamsMeant are the names that other APIs, and our own answers, have for
@@ -50,7 +51,8 @@ type eventQuery struct {
 	// pairs are the parameters without a cursor, as they were sent, for links.
 	pairs      []queryPair
 	cursorSent bool
-	cursor     string // the parameter and its value
+	wait       time.Duration // how long to wait for the first event
+	cursor     string        // the parameter and its value
 }
 
 // parseEventQuery reads the parameters of a list of events.
@@ -82,6 +84,7 @@ func parseEventQuery(pairs []queryPair) (eventQuery, *problem) {
 		func() *problem { return q.parseCreatedAt(single) },
 		func() *problem { return q.parsePage(single) },
 		func() *problem { return q.parseCursors(single) },
+		func() *problem { return q.parseWait(single) },
 	} {
 		if refused := parse(); refused != nil {
 			return eventQuery{}, refused
@@ -232,6 +235,27 @@ func (q *eventQuery) parseCursors(single map[string]string) *problem {
 		}
 		q.Before = c
 	}
+	return nil
+}
+
+// parseWait reads how long a page may wait for its first event. It waits at the
+// end of the log, so that the page must run towards it.
+func (q *eventQuery) parseWait(single map[string]string) *problem {
+	text, given := single["wait"]
+	if !given {
+		return nil
+	}
+	seconds, err := strconv.Atoi(text)
+	if err != nil || !isDigits(text) || seconds > waitMax {
+		return invalidParameter("wait", "must be a whole number of seconds from 0 to %d.", waitMax)
+	}
+	switch {
+	case !q.Ascending:
+		return invalidParameter("wait", "needs order=asc: what is waited for lies at the end.")
+	case !q.Before.IsZero():
+		return newProblem(http.StatusBadRequest, "conflicting_parameters", "wait and before are both given; before a place there is nothing to wait for.").on("wait")
+	}
+	q.wait = time.Duration(seconds) * time.Second
 	return nil
 }
 

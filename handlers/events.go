@@ -20,7 +20,8 @@ func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) error {
 	if refused != nil {
 		return refused
 	}
-	return s.writeEvents(w, r, principalFrom(r.Context()).Account, s.base+"/api/events", pairs)
+	owner := principalFrom(r.Context()).Account
+	return s.writeEvents(w, r, owner, s.base+"/api/events", pairs, s.aliveToken(r, store.ScopeEventsRead))
 }
 
 // The representations of a list of events, the first where none is preferred.
@@ -29,19 +30,28 @@ const (
 	asNDJSON = "application/x-ndjson"
 )
 
-// writeEvents answers with a page of an account's events.
-func (s *Server) writeEvents(w http.ResponseWriter, r *http.Request, owner, path string, pairs []queryPair) error {
+// writeEvents answers with a page of an account's events, or with a stream of
+// them for as long as alive says that the caller may read.
+func (s *Server) writeEvents(w http.ResponseWriter, r *http.Request, owner, path string, pairs []queryPair, alive func() error) error {
 	q, refused := parseEventQuery(pairs)
 	if refused != nil {
 		return refused
 	}
-	as := negotiate(r, asJSON, asNDJSON)
-	if as == "" {
-		return notAcceptable(asNDJSON)
+	as := negotiate(r, asJSON, asNDJSON, asEventStream)
+	switch {
+	case as == "":
+		return notAcceptable(asNDJSON, asEventStream)
+	case as == asEventStream:
+		return s.streamEvents(w, r, owner, &q, alive)
 	}
 	w.Header().Set("Tollhouse-Poll-After", pollAfterSeconds)
 	asked := q.digest(owner, as)
-	if isConditional(r) {
+	switch {
+	case q.wait > 0 && r.Method == http.MethodGet:
+		if err := s.waitForEvents(w, r, owner, &q); err != nil {
+			return err
+		}
+	case isConditional(r):
 		version, err := s.store.EventsVersion(r.Context(), owner)
 		if err != nil {
 			return err
@@ -70,9 +80,7 @@ func (s *Server) writePage(w http.ResponseWriter, r *http.Request, owner, path, 
 	next, previous := page.Next.String(), page.Previous.String()
 	h := w.Header()
 	h.Set("ETag", listTag(page.Version, asked))
-	for _, unseen := range page.Unseen {
-		h.Add("Tollhouse-Notice", notice(unseen))
-	}
+	addNotices(h, page.Unseen)
 	if links := q.links(path, page, next, previous); links != "" {
 		h.Set("Link", links)
 	}
@@ -104,14 +112,16 @@ func (q *eventQuery) links(path string, page store.EventPage, next, previous str
 	return strings.Join(links, ", ")
 }
 
-// notice tells of a type that no event has: it is no error, since types are
+// addNotices tells of types that no event has: it is no error, since types are
 // open-ended, but a filter that can match nothing is worth a word.
-func notice(unseen store.UnseenType) string {
-	text := `no event has type "` + unseen.Type + `"`
-	if unseen.Nearest != "" {
-		text += "; nearest: " + unseen.Nearest
+func addNotices(h http.Header, types []store.UnseenType) {
+	for _, unseen := range types {
+		text := `no event has type "` + unseen.Type + `"`
+		if unseen.Nearest != "" {
+			text += "; nearest: " + unseen.Nearest
+		}
+		h.Add("Tollhouse-Notice", text)
 	}
-	return text
 }
 
 func eventListProblem(err error) error {

@@ -152,7 +152,7 @@ func TestListEventsHeaders(t *testing.T) {
 		t.Parallel()
 		for accept, want := range map[string]int{
 			"": 200, "*/*": 200, "application/json": 200, "application/*": 200, "text/html, */*;q=0.8": 200, "Application/JSON; charset=utf-8": 200,
-			"application/x-ndjson": 200, "text/html": 406, "application/json;q=0": 406, "*/*;q=0": 406, "application/*, application/json;q=0, application/x-ndjson;q=0": 406,
+			"application/x-ndjson": 200, "text/html": 406, "text/event-stream;q=0": 406, "application/json;q=0": 406, "*/*;q=0": 406, "application/*, application/json;q=0, application/x-ndjson;q=0": 406,
 		} {
 			if w := a.get("/api/events", token, "Accept", accept); w.Code != want {
 				t.Errorf("Accept %q = %d, want %d", accept, w.Code, want)

@@ -68,6 +68,9 @@ type Server struct {
 
 	description func() description // made when it is first asked for
 
+	draining       chan struct{} // closed when what waits for events must end
+	heartbeatEvery time.Duration // on a quiet stream
+
 	public, admin http.Handler
 }
 
@@ -82,6 +85,8 @@ func New(c Config) *Server {
 		throttle: newThrottle(c.Store.Now),
 		proxies:  &proxies{trusted: c.TrustedProxies, log: c.Log},
 		origins:  http.NewCrossOriginProtection(),
+
+		draining: make(chan struct{}), heartbeatEvery: heartbeatEvery,
 	}
 	if s.ready == nil {
 		s.ready = func() error { return nil }

@@ -108,6 +108,7 @@ func (s *Store) RecordEvent(ctx context.Context, e NewEvent) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("record event: %w", err)
 	}
+	s.watches.tell(e.Owner, nil)
 	return wire, nil
 }
 

@@ -191,6 +191,7 @@ func (im *Importer) Flush(ctx context.Context) ([]LineError, error) {
 	}
 	var settled ImportSummary
 	var refused []LineError
+	var backfill *Span
 	again := im.seen.addAll(im.batch, im.options.DryRun)
 	err := im.store.db.Update(ctx, func(tx kv.Txn) error {
 		settled, refused = ImportSummary{}, nil
@@ -223,6 +224,7 @@ func (im *Importer) Flush(ctx context.Context) ([]LineError, error) {
 		if err := w.finish(); err != nil {
 			return err
 		}
+		backfill = w.backfill
 		if im.options.DryRun {
 			return errDryRun
 		}
@@ -230,6 +232,9 @@ func (im *Importer) Flush(ctx context.Context) ([]LineError, error) {
 	})
 	if err != nil && !errors.Is(err, errDryRun) {
 		return nil, fmt.Errorf("import events: %w", err)
+	}
+	if err == nil && settled.Recorded > 0 {
+		im.store.watches.tell(im.account, backfill)
 	}
 	im.emptyBatch()
 	im.summary.Recorded += settled.Recorded
@@ -242,14 +247,14 @@ func (im *Importer) Flush(ctx context.Context) ([]LineError, error) {
 // eventWriter writes many events within one transaction. What they share, the
 // head, the types and the resources, is read once and written once.
 type eventWriter struct {
-	tx         kv.Txn
-	owner      string
-	head       eventHead
-	backfilled bool // whether an event lies below the head that was found
-	before     Position
-	types      map[string]knownType
-	resources  map[[2]string]resourceRecord
-	changed    map[[2]string]bool
+	tx        kv.Txn
+	owner     string
+	head      eventHead
+	backfill  *Span // where events lie below the head that was found
+	before    Position
+	types     map[string]knownType
+	resources map[[2]string]resourceRecord
+	changed   map[[2]string]bool
 }
 
 func newEventWriter(tx kv.Txn, owner string) (*eventWriter, error) {
@@ -308,7 +313,7 @@ func (w *eventWriter) record(l *importLine, id string) error {
 		w.head.last = l.place
 	}
 	if l.place.Compare(w.before) < 0 {
-		w.backfilled = true
+		w.backfill = w.backfill.join(&Span{l.place, l.place})
 	}
 	if err := w.count(l.draft.typ, l.place); err != nil {
 		return err
@@ -361,7 +366,7 @@ func (w *eventWriter) finish() error {
 			return err
 		}
 	}
-	if w.backfilled {
+	if w.backfill != nil {
 		w.head.generation++
 	}
 	if len(w.types) == 0 {

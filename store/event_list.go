@@ -31,6 +31,9 @@ func ParseCursor(text string) (Cursor, bool) {
 	return Cursor{foreign: text}, IsID(text)
 }
 
+// CursorAt is the place of a position.
+func CursorAt(p Position) Cursor { return Cursor{position: &p} }
+
 // IsZero reports whether c names no place.
 func (c Cursor) IsZero() bool { return c == Cursor{} }
 
@@ -56,6 +59,7 @@ type EventPage struct {
 	More     bool     // whether there are more in the direction of the page
 	Next     Position // to go on after this page
 	Previous Position // to go back before it
+	Cursor   Position // that was named, or the zero Position
 	Version  LogVersion
 	Unseen   []UnseenType
 }
@@ -91,6 +95,7 @@ type UnseenType struct {
 type CursorError struct {
 	Param  string   // after or before
 	Oldest Position // when not zero: retention removed events behind the cursor, and this is the oldest left
+	Resume Position // then the place to go on from with what is left
 }
 
 func (e *CursorError) Error() string {
@@ -187,7 +192,7 @@ func (l *eventList) resolve() error {
 		l.cursor = &p
 	}
 	if param == "after" && l.filter.Ascending && l.cursor.Compare(l.head.removed) < 0 {
-		return &CursorError{Param: param, Oldest: oldestEvent(l.r, l.owner, l.head)}
+		return &CursorError{Param: param, Oldest: oldestEvent(l.r, l.owner, l.head), Resume: l.head.removed}
 	}
 	return nil
 }
@@ -202,6 +207,9 @@ func maxBytes(a, b []byte) []byte {
 // read makes the page.
 func (l *eventList) read(dst []byte) (EventPage, error) {
 	page := EventPage{Data: dst, Version: LogVersion{l.head.last, l.head.generation}}
+	if l.cursor != nil {
+		page.Cursor = *l.cursor
+	}
 	rows, err := l.rows()
 	if err != nil {
 		return page, err

@@ -12,15 +12,12 @@ import (
 // rows yields places and stored values in the direction of reading, one past
 // the page where there is one. The values are valid until the next step.
 func (l *eventList) rows() (iter.Seq2[Position, []byte], error) {
-	if bytes.Compare(l.lo, l.hi) >= 0 {
-		return noRows, nil
-	}
 	wanted, err := l.wantedTypes()
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case !wanted.all && len(wanted.names) == 0:
+	case bytes.Compare(l.lo, l.hi) >= 0, !wanted.all && len(wanted.names) == 0:
 		return noRows, nil
 	case len(l.filter.Resources) > 0:
 		return l.ofResources(wanted), nil

@@ -70,6 +70,18 @@ func (p Position) next(now time.Time, tail [8]byte) Position {
 	return newPosition(int64(stamp>>16), uint16(stamp), tail)
 }
 
+// PlaceBefore is the last position before the second of that timestamp.
+func PlaceBefore(unixSeconds int64) Position {
+	p := firstPosition(unixSeconds)
+	for i := len(p) - 1; i >= 0 && !p.IsZero(); i-- {
+		p[i]--
+		if p[i] != 0xff {
+			break
+		}
+	}
+	return p
+}
+
 // firstPosition is the least position at or after the second of that timestamp;
 // past the end of time it is the last position of all.
 func firstPosition(unixSeconds int64) Position {

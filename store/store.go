@@ -86,6 +86,7 @@ type Store struct {
 	marks      marks
 	audits     auditQueue
 	origins    origins
+	watches    watchLog
 	retention  retention
 }
 

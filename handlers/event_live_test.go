@@ -1,0 +1,579 @@
+package handlers
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+)
+
+const livePatience = 20 * time.Second // far more than anything here takes
+
+// live is the server on a listener, for what stays open.
+type live struct {
+	*api
+	url string
+}
+
+func newLive(t *testing.T, change ...func(*Server)) *live {
+	t.Helper()
+	a := newAPI(t)
+	for _, c := range change {
+		c(a.server)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := NewHTTPServer(a.server.Public(), slog.New(slog.DiscardHandler))
+	go func() { _ = srv.Serve(l) }()
+	t.Cleanup(func() { _ = srv.Close() })
+	return &live{a, "http://" + l.Addr().String()}
+}
+
+// frame is one server-sent event.
+type frame struct{ event, id, data, comment, retry string }
+
+// stream is an open one.
+type stream struct {
+	*http.Response
+	frames chan frame
+	cancel context.CancelFunc
+}
+
+func (l *live) open(t *testing.T, query, token string, headers ...string) *stream {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, l.url+"/api/events"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Accept", "text/event-stream")
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stream{answer, make(chan frame, 4096), cancel}
+	t.Cleanup(s.close)
+	go s.read()
+	return s
+}
+
+func (s *stream) close() {
+	s.cancel()
+	_ = s.Body.Close()
+}
+
+// read takes frames apart as HTML §9.2.6 says.
+func (s *stream) read() {
+	defer close(s.frames)
+	lines := bufio.NewScanner(s.Body)
+	lines.Buffer(nil, 1<<20)
+	var f frame
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), ":")
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case lines.Text() == "":
+			s.frames <- f
+			f = frame{}
+		case name == "":
+			f.comment = ":" + value
+		case name == "event":
+			f.event = value
+		case name == "id":
+			f.id = value
+		case name == "retry":
+			f.retry = value
+		case name == "data":
+			f.data += value
+		}
+	}
+}
+
+// next returns the next frame; the zero frame when the stream has ended.
+func (s *stream) next(t *testing.T) frame {
+	t.Helper()
+	select {
+	case f := <-s.frames:
+		return f
+	case <-time.After(livePatience):
+		t.Fatal("no frame came")
+	}
+	panic("unreachable")
+}
+
+// ready reads what comes before all events, and returns the stream's place.
+func (s *stream) ready(t *testing.T) string {
+	t.Helper()
+	if f := s.next(t); f != (frame{retry: "2000"}) {
+		t.Fatalf("the first frame is %+v, want retry: 2000 alone", f)
+	}
+	f := s.next(t)
+	var data struct{ After string }
+	if err := json.Unmarshal([]byte(f.data), &data); err != nil || f.event != "ready" || f.id != "" {
+		t.Fatalf("the second frame is %+v, want ready without an id", f)
+	}
+	return data.After
+}
+
+// events reads n events and returns their types.
+func (s *stream) events(t *testing.T, n int) (types []string, last string) {
+	t.Helper()
+	for range n {
+		f := s.next(t)
+		if f.event != "" || f.id == "" {
+			t.Fatalf("frame = %+v, want an event", f)
+		}
+		types = append(types, decodeObject(t, []byte(f.data))["type"].(string))
+		last = f.id
+	}
+	return types, last
+}
+
+func TestEventStream(t *testing.T) {
+	t.Parallel()
+	l := newLive(t)
+	token := l.token(t, "bob", "acct_a", store.ScopeUnstated)
+	for i := range 5 {
+		l.put(fmt.Sprintf("/api/resources/plan/p%d", i), token, `{}`)
+	}
+	first := l.get("/api/events?order=asc&limit=1", token).page(t)
+	newest := l.get("/api/events?limit=1", token).page(t)
+
+	t.Run("events_4.2_headers", func(t *testing.T) {
+		t.Parallel()
+		s := l.open(t, "", token, "Accept-Encoding", "gzip")
+		want := map[string]string{
+			"Content-Type": "text/event-stream", "Cache-Control": "private, no-cache", "Vary": "Authorization, Accept, Accept-Encoding",
+			"X-Accel-Buffering": "no", "Content-Encoding": "", "No-Gzip-Compression": "", "ETag": "",
+		}
+		for name, value := range want {
+			if got := s.Header.Get(name); got != value {
+				t.Errorf("%s = %q, want %q", name, got, value)
+			}
+		}
+	})
+	t.Run("events_4.2_starts_now_and_goes_on", func(t *testing.T) {
+		t.Parallel()
+		other := l.token(t, "carol", "acct_c", store.ScopeUnstated)
+		l.put("/api/resources/plan/old", other, `{}`)
+		s := l.open(t, "", other)
+		if at := s.ready(t); at != l.get("/api/events", other).page(t).Next {
+			t.Errorf("ready names %s, want the newest event", at)
+		}
+		for i := range 3 {
+			w := l.put("/api/resources/plan/new", other, fmt.Sprintf(`{"n":"%d"}`, i))
+			f := s.next(t)
+			want := l.get("/api/events/"+w.Header().Get("Tollhouse-Event"), other).Body.String()
+			if f.id != w.Header().Get("Tollhouse-Event") || f.data != want || f.event != "" {
+				t.Errorf("frame = %+v, want %s without a name", f, want)
+			}
+		}
+	})
+	t.Run("events_4.2_Last-Event-ID_before_after_before_createdAt_before_now", func(t *testing.T) {
+		t.Parallel()
+		for name, tt := range map[string]struct {
+			query, seen, place string
+			events             int
+		}{
+			"seen":      {"?after=" + newest.Next + "&createdAt[gte]=0", first.Next, first.Next, 4},
+			"after":     {"?after=" + first.Next, "", first.Next, 4},
+			"createdAt": {"?createdAt[gte]=1000000000", "", store.PlaceBefore(1000000000).String(), 5},
+			"latest":    {"?after=latest", "", newest.Next, 0},
+			"now":       {"?createdAt[gte]=0", "", newest.Next, 0},
+		} {
+			var headers []string
+			if tt.seen != "" {
+				headers = []string{"Last-Event-ID", tt.seen}
+			}
+			s := l.open(t, tt.query, token, headers...)
+			if at := s.ready(t); at != tt.place {
+				t.Errorf("%s: ready names %s, want %s", name, at, tt.place)
+			}
+			if tt.events > 0 {
+				if _, last := s.events(t, tt.events); last != newest.Next {
+					t.Errorf("%s: the last of %d events is %s, want %s", name, tt.events, last, newest.Next)
+				}
+			}
+		}
+	})
+	t.Run("events_4.2_filters", func(t *testing.T) {
+		t.Parallel()
+		dora := l.token(t, "dora", "acct_d", store.ScopeUnstated)
+		s := l.open(t, "?type=customer.*,plan.retired&resource=cus_1,p", dora)
+		s.ready(t)
+		l.put("/api/resources/customer/cus_2", dora, `{}`)
+		l.put("/api/resources/plan/p", dora, `{}`)
+		l.put("/api/resources/customer/cus_1", dora, `{}`)
+		l.put("/api/resources/plan/p?action=retired", dora, `{}`)
+		if types, _ := s.events(t, 2); !slices.Equal(types, []string{"customer.created", "plan.retired"}) {
+			t.Errorf("types = %q", types)
+		}
+	})
+	t.Run("events_4.2_parameters_of_a_page_are_refused", func(t *testing.T) {
+		t.Parallel()
+		for param, query := range map[string]string{
+			"order": "order=asc", "limit": "limit=5", "before": "before=" + first.Next, "wait": "order=asc&wait=3",
+		} {
+			w := l.get("/api/events?"+query, token, "Accept", "text/event-stream")
+			if param == "wait" {
+				param = "order"
+			}
+			w.fault(t, http.StatusBadRequest, "invalid_parameter", param)
+		}
+		l.get("/api/events", token, "Accept", "text/event-stream", "Last-Event-ID", "no such!").fault(t, http.StatusBadRequest, "invalid_cursor", "Last-Event-ID")
+		l.get("/api/events", token, "Accept", "text/event-stream", "Last-Event-ID", "foreign").fault(t, http.StatusBadRequest, "invalid_cursor", "Last-Event-ID")
+		l.get("/api/events?after=foreign", token, "Accept", "text/event-stream").fault(t, http.StatusBadRequest, "invalid_cursor", "after")
+		l.get("/api/events", "", "Accept", "text/event-stream").fault(t, http.StatusUnauthorized, "unauthorized", "")
+	})
+	t.Run("events_4.2_HEAD_ends", func(t *testing.T) {
+		t.Parallel()
+		w := l.request(http.MethodHead, "/api/events", token, nil, "Accept", "text/event-stream")
+		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/event-stream" {
+			t.Errorf("HEAD = %d %v", w.Code, w.Header())
+		}
+	})
+	t.Run("events_2.2_a_type_that_no_event_has_is_noted", func(t *testing.T) {
+		t.Parallel()
+		s := l.open(t, "?type=plan.create", token)
+		if got := s.Header.Get("Tollhouse-Notice"); got != `no event has type "plan.create"; nearest: plan.created` {
+			t.Errorf("Tollhouse-Notice = %q", got)
+		}
+	})
+	t.Run("events_4.2_a_foreign_event_has_its_place_as_id", func(t *testing.T) {
+		t.Parallel()
+		l.importLines(t, "acct_f", `{"id":"ev-foreign_7","type":"plan.created","resource":"p1","eventData":{"object":{}},"createdAt":1773066601}`)
+		fay := l.token(t, "fay", "acct_f", store.ScopeUnstated)
+		s := l.open(t, "?createdAt[gte]=1", fay)
+		s.ready(t)
+		f := s.next(t)
+		if place := l.get("/api/events", fay).page(t).Next; f.id != place || !strings.Contains(f.data, `"id":"ev-foreign_7"`) {
+			t.Errorf("frame = %+v, want the place %s as id", f, place)
+		}
+	})
+	t.Run("attack_another_accounts_events_never_come", func(t *testing.T) {
+		t.Parallel()
+		eve, gil := l.token(t, "eve", "acct_e", store.ScopeUnstated), l.token(t, "gil", "acct_g", store.ScopeUnstated)
+		s := l.open(t, "?after="+first.Next, eve)
+		s.ready(t)
+		l.put("/api/resources/plan/p", gil, `{}`)
+		own := l.put("/api/resources/plan/p", eve, `{}`).Header().Get("Tollhouse-Event")
+		if f := s.next(t); f.id != own {
+			t.Errorf("frame = %+v, want %s", f, own)
+		}
+	})
+}
+
+func TestEventStreamHeartbeat(t *testing.T) {
+	t.Parallel()
+	l := newLive(t, func(s *Server) { s.heartbeatEvery = 20 * time.Millisecond })
+	s := l.open(t, "", l.token(t, "bob", "acct_a", store.ScopeUnstated))
+	s.ready(t)
+	if f := s.next(t); f != (frame{comment: ":"}) {
+		t.Errorf("events_4.2_heartbeat: frame = %+v, want a comment", f)
+	}
+}
+
+func TestEventStreamEnds(t *testing.T) {
+	t.Parallel()
+	t.Run("events_4.2_token_expired", func(t *testing.T) {
+		t.Parallel()
+		l := newLive(t, func(s *Server) { s.heartbeatEvery = 20 * time.Millisecond })
+		s := l.open(t, "", l.token(t, "bob", "acct_a", store.ScopeUnstated))
+		s.ready(t)
+		l.Clock.Advance(2 * time.Hour)
+		l.wantEnd(t, s, "token_expired")
+	})
+	t.Run("attack_a_revoked_token_reads_nothing_more", func(t *testing.T) {
+		t.Parallel()
+		l := newLive(t)
+		token, other := l.token(t, "bob", "acct_a", store.ScopeUnstated), l.token(t, "carol", "acct_a", store.ScopeUnstated)
+		s := l.open(t, "", token)
+		s.ready(t)
+		if _, err := l.DisableUser(t.Context(), "bob"); err != nil {
+			t.Fatal(err)
+		}
+		l.put("/api/resources/plan/p", other, `{"for":"those who may read"}`)
+		l.wantEnd(t, s, "token_expired")
+	})
+	t.Run("events_4.2_restart", func(t *testing.T) {
+		t.Parallel()
+		l := newLive(t)
+		token := l.token(t, "bob", "acct_a", store.ScopeUnstated)
+		s := l.open(t, "", token)
+		s.ready(t)
+		polled := make(chan answer)
+		go func() { polled <- l.get("/api/events?order=asc&wait=50", token) }()
+		l.waitFor(t, "acct_a", 2)
+		l.server.Drain()
+		l.wantEnd(t, s, "restart")
+		if w := <-polled; w.Code != http.StatusOK {
+			t.Errorf("the long poll = %d, want an empty page at once", w.Code)
+		}
+	})
+}
+
+func (l *live) wantEnd(t *testing.T, s *stream, reason string) {
+	t.Helper()
+	f := s.next(t)
+	for f.comment != "" {
+		f = s.next(t)
+	}
+	if f != (frame{event: "end", data: fmt.Sprintf(`{"reason":%q}`, reason)}) {
+		t.Errorf("frame = %+v, want the end because of %s", f, reason)
+	}
+	if f := s.next(t); f != (frame{}) {
+		t.Errorf("after the end comes %+v", f)
+	}
+}
+
+// waitFor returns when n requests wait for an account's events: then one more
+// than the limit less n is refused.
+func (l *live) waitFor(t *testing.T, owner string, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(livePatience); ; time.Sleep(time.Millisecond) {
+		var held []*store.EventWatch
+		for {
+			w, err := l.WatchEvents(owner)
+			if err != nil {
+				break
+			}
+			held = append(held, w)
+		}
+		for _, w := range held {
+			w.Close()
+		}
+		if len(held) <= 64-n {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d requests never waited", n)
+		}
+	}
+}
+
+func TestEventStreamBackfill(t *testing.T) {
+	t.Parallel()
+	l := newLive(t)
+	token := l.token(t, "bob", "acct_a", store.ScopeUnstated)
+	l.put("/api/resources/plan/p", token, `{}`)
+	s := l.open(t, "", token)
+	s.ready(t)
+	l.importLines(t, "acct_a", `{"type":"plan.created","resource":"q","eventData":{"object":{}},"createdAt":1000000000}
+{"type":"plan.updated","resource":"q","eventData":{"object":{}},"createdAt":1000000007}`)
+	page := l.get("/api/events?order=asc&limit=2", token).page(t)
+	want := frame{event: "backfill", data: fmt.Sprintf(`{"first":%q,"last":%q}`, page.Data[0].ID, page.Next)}
+	if f := s.next(t); f != want {
+		t.Errorf("events_3.3_backfill_is_told_to_streams: frame = %+v, want %+v", f, want)
+	}
+	own := l.put("/api/resources/plan/p", token, `{"n":"1"}`).Header().Get("Tollhouse-Event")
+	if f := s.next(t); f.id != own {
+		t.Errorf("events_3.3_backfill_is_not_sent_to_streams: frame = %+v, want %s", f, own)
+	}
+}
+
+func TestEventStreamGap(t *testing.T) {
+	t.Parallel()
+	l := newLive(t)
+	token := l.token(t, "bob", "acct_a", store.ScopeUnstated)
+	old := l.put("/api/resources/plan/p", token, `{}`).Header().Get("Tollhouse-Event")
+	l.put("/api/resources/plan/p", token, `{"n":"1"}`)
+	l.Clock.Advance(48 * time.Hour)
+	token = l.token(t, "bea", "acct_a", store.ScopeUnstated)
+	kept := l.put("/api/resources/plan/p", token, `{"n":"2"}`).Header().Get("Tollhouse-Event")
+	if err := l.SetRetention(t.Context(), 24*time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.TrimEvents(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := l.open(t, "", token, "Last-Event-ID", old)
+	s.ready(t)
+	if f, want := s.next(t), (frame{event: "gap", data: fmt.Sprintf(`{"oldestAvailable":%q}`, kept)}); f != want {
+		t.Errorf("events_4.2_gap: frame = %+v, want %+v", f, want)
+	}
+	if f := s.next(t); f.id != kept {
+		t.Errorf("events_4.2_gap_goes_on: frame = %+v, want %s", f, kept)
+	}
+}
+
+func TestLongPoll(t *testing.T) {
+	t.Parallel()
+	l := newLive(t)
+	token := l.token(t, "bob", "acct_a", store.ScopeUnstated)
+	l.put("/api/resources/plan/p", token, `{}`)
+	head := l.get("/api/events", token).page(t).Next
+	poll := func(query string) chan answer {
+		done := make(chan answer, 1)
+		go func() { done <- l.get("/api/events?order=asc&"+query, token) }()
+		return done
+	}
+	t.Run("events_4.1_what_is_there_is_answered_at_once", func(t *testing.T) {
+		if page := (<-poll("wait=55")).page(t); len(page.Data) != 1 {
+			t.Errorf("page = %+v", page)
+		}
+		if page := (<-poll("wait=0&after=latest")).page(t); len(page.Data) != 0 || page.Next != head {
+			t.Errorf("page without a wait = %+v", page)
+		}
+	})
+	t.Run("events_4.1_the_first_match_is_answered", func(t *testing.T) {
+		waiting := []chan answer{poll("wait=55&after=latest"), poll("wait=55&type=plan.retired"), poll("wait=55&resource=p&after=" + head)}
+		l.waitFor(t, "acct_a", 3)
+		other := l.put("/api/resources/plan/other", token, `{}`).Header().Get("Tollhouse-Event")
+		own := l.put("/api/resources/plan/p?action=retired", token, `{}`).Header().Get("Tollhouse-Event")
+		for i, want := range []string{other, own, own} {
+			if page := (<-waiting[i]).page(t); len(page.Data) == 0 || page.Data[0].ID != want {
+				t.Errorf("poll %d = %+v, want %s", i, page, want)
+			}
+		}
+	})
+	t.Run("events_4.1_an_empty_page_when_the_time_is_over", func(t *testing.T) {
+		head := l.get("/api/events?order=asc&after=latest", token).page(t).Next
+		started := time.Now()
+		w := <-poll("wait=1&type=plan.never&after=" + head)
+		if page := w.page(t); len(page.Data) != 0 || page.Next != head || page.HasMore || time.Since(started) < time.Second {
+			t.Errorf("page = %+v after %v", page, time.Since(started))
+		}
+	})
+	t.Run("events_6_example_10_a_tag_does_not_end_a_wait", func(t *testing.T) {
+		target := "/api/events?order=asc&wait=55&after=latest"
+		tag := l.get("/api/events?order=asc&after=latest", token).Header().Get("ETag")
+		done := make(chan answer, 1)
+		go func() { done <- l.get(target, token, "If-None-Match", tag) }()
+		l.waitFor(t, "acct_a", 1)
+		l.put("/api/resources/plan/p", token, `{"n":"2"}`)
+		if w := <-done; w.Code != http.StatusOK || len(w.page(t).Data) != 1 {
+			t.Errorf("answer = %d %s", w.Code, w.Body)
+		}
+	})
+	t.Run("events_4.1_at_most_64_of_an_account_wait", func(t *testing.T) {
+		var held []*store.EventWatch
+		for range 64 {
+			w, err := l.WatchEvents("acct_a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, w)
+		}
+		for _, accept := range []string{"application/json", "text/event-stream"} {
+			query := "?order=asc&wait=5&after=latest"
+			if accept == "text/event-stream" {
+				query = ""
+			}
+			w := l.get("/api/events"+query, token, "Accept", accept)
+			w.fault(t, http.StatusTooManyRequests, "too_many_requests", "")
+			if w.Header().Get("Retry-After") == "" {
+				t.Errorf("%s: no Retry-After", accept)
+			}
+		}
+		if w := l.get("/api/events", token); w.Code != http.StatusOK {
+			t.Errorf("a page beside them = %d", w.Code)
+		}
+		for _, w := range held {
+			w.Close()
+		}
+		if w := l.get("/api/events?order=asc&wait=1&after=latest", token); w.Code != http.StatusOK {
+			t.Errorf("when they are gone = %d", w.Code)
+		}
+	})
+}
+
+// Eight readers that come and go at random, while eight writers record: each
+// gets every event once, in order.
+func TestEventStreamMissesNothing(t *testing.T) {
+	t.Parallel()
+	l := newLive(t)
+	token := l.token(t, "bob", "acct_a", store.ScopeUnstated)
+	const writers, each, readers = 8, 100, 8
+	var writing, reading sync.WaitGroup
+	got := make([][]string, readers)
+	for i := range readers {
+		reading.Go(func() {
+			seen := zeroPosition
+			for round := 0; len(got[i]) < writers*each; round++ {
+				s := l.open(t, "", token, "Last-Event-ID", seen)
+				s.ready(t)
+				for stay := 1 + (i*31+round*17)%60; stay > 0 && len(got[i]) < writers*each; stay-- {
+					f := s.next(t)
+					if f.id == "" {
+						t.Errorf("frame = %+v", f)
+						return
+					}
+					got[i] = append(got[i], f.id)
+					seen = f.id
+				}
+				s.close()
+			}
+		})
+	}
+	for i := range writers {
+		writing.Go(func() {
+			for n := range each {
+				if w := l.put(fmt.Sprintf("/api/resources/plan/p%d", i), token, fmt.Sprintf(`{"n":"%d"}`, n)); w.Code >= 300 {
+					t.Errorf("put = %d %s", w.Code, w.Body)
+				}
+			}
+		})
+	}
+	writing.Wait()
+	reading.Wait()
+	page := l.get("/api/events?order=asc&limit=1000", token).page(t)
+	for i := range got {
+		if !slices.Equal(got[i], page.ids()) {
+			t.Errorf("events_4.2_no_seam: reader %d got %d events that are not the %d of the log in order", i, len(got[i]), len(page.Data))
+		}
+	}
+}
+
+// A reader who does not read holds up nobody, and gets everything when it does.
+func TestEventStreamOfASlowReader(t *testing.T) {
+	t.Parallel()
+	l := newLive(t)
+	token := l.token(t, "bob", "acct_a", store.ScopeUnstated)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(l.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET /api/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\nAccept: text/event-stream\r\n\r\n", token)
+	l.waitFor(t, "acct_a", 1)
+	const events = 600
+	note := strings.Repeat("a long note ", 1500) // 18 KB, so that no buffer on the way holds them all
+	for i := range events {
+		if w := l.put("/api/resources/plan/p", token, fmt.Sprintf(`{"n":"%d","note":%q}`, i, note)); w.Code >= 300 {
+			t.Fatalf("put = %d %s", w.Code, w.Body)
+		}
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(livePatience))
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stream{Response: answer, frames: make(chan frame, events+8), cancel: func() {}}
+	go s.read()
+	s.ready(t)
+	for i := range events {
+		f := s.next(t)
+		var e struct {
+			EventData struct{ Object struct{ N string } }
+		}
+		if err := json.Unmarshal([]byte(f.data), &e); err != nil || e.EventData.Object.N != fmt.Sprint(i) {
+			t.Fatalf("events_4.2_slow_but_never_lossy: event %d is %.80s %v", i, f.data, err)
+		}
+	}
+}
