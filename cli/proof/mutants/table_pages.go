@@ -89,12 +89,12 @@ var redirectMutants = []mutant{
 	{
 		name: "redirect_exactness", breaks: "oauth row 62: RFC 9700 §2.1, byte for byte",
 		file: "store/redirect.go", old: "if registered == asked {", new: "if strings.HasPrefix(asked, registered) {",
-		in: "./store", tests: []string{"TestMatchRedirectURI"},
+		in: "./store", tests: []string{"TestMatchRedirectURIByteForByte"},
 	},
 	{
 		name: "redirect_exact_case", breaks: "attack 22: and in the same case",
 		file: "store/redirect.go", old: "if registered == asked {", new: "if strings.EqualFold(registered, asked) {",
-		in: "./store", tests: []string{"TestMatchRedirectURI"},
+		in: "./store", tests: []string{"TestMatchRedirectURIByteForByte"},
 	},
 	{
 		name: "redirect_loopback_path", breaks: "oauth row 64: only the port of a loopback address is free",
