@@ -20,19 +20,30 @@ func Timed(do func()) Work {
 }
 
 // Pairs are the times of two kinds of work, taken in turns in one run.
-type Pairs struct{ A, B []time.Duration }
+type Pairs struct {
+	A, B       []time.Duration
+	cpuA, cpuB time.Duration // of the whole process meanwhile
+}
 
 // Take times both kinds of work twice, in the order ABBA and the next time
 // BAAB: whatever else the machine does, and however it drifts, falls on both
 // alike.
 func (p *Pairs) Take(a, b Work) {
-	outer, inner := &p.A, &p.B
+	takeA, takeB := func() { take(a, &p.A, &p.cpuA) }, func() { take(b, &p.B, &p.cpuB) }
+	outer, inner := takeA, takeB
 	if len(p.A)%4 != 0 {
-		outer, inner, a, b = &p.B, &p.A, b, a
+		outer, inner = takeB, takeA
 	}
-	*outer = append(*outer, a())
-	*inner = append(*inner, b(), b())
-	*outer = append(*outer, a())
+	outer()
+	inner()
+	inner()
+	outer()
+}
+
+func take(w Work, times *[]time.Duration, used *time.Duration) {
+	before := cpu()
+	*times = append(*times, w())
+	*used += cpu() - before
 }
 
 // pairParts is into how many parts a run is cut, to tell how far the ratio
@@ -42,8 +53,9 @@ const pairParts = 5
 // Report adds to the benchmark's figures the median of each kind of work, how
 // many times the second the first takes, and within which bounds that stays
 // over the fifths of the run; and the same of the tenth percentiles, which a
-// machine with other work to do disturbs less. The time per operation is left
-// out: an operation is as many pairs as the benchmark likes.
+// machine with other work to do disturbs less; and of the processor time that the
+// process used meanwhile, which it disturbs hardly at all. The time per operation
+// is left out: an operation is as many pairs as the benchmark likes.
 func (p *Pairs) Report(b *testing.B, nameA, nameB string) {
 	b.Helper()
 	ratios := make([]float64, 0, pairParts)
@@ -59,6 +71,9 @@ func (p *Pairs) Report(b *testing.B, nameA, nameB string) {
 	b.ReportMetric(float64(middle(p.B))/microsecond, nameB+"-µs")
 	b.ReportMetric(ratio(p.A, p.B), "ratio")
 	b.ReportMetric(float64(at(p.A, tenth))/float64(at(p.B, tenth)), "ratio-p10")
+	if p.cpuB > 0 {
+		b.ReportMetric(float64(p.cpuA)/float64(p.cpuB), "ratio-cpu")
+	}
 	b.ReportMetric(slices.Min(ratios), "ratio-min")
 	b.ReportMetric(slices.Max(ratios), "ratio-max")
 }

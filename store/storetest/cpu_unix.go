@@ -1,0 +1,17 @@
+//go:build unix
+
+package storetest
+
+import (
+	"syscall"
+	"time"
+)
+
+// cpu returns the processor time that the process has used.
+func cpu() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return 0
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
