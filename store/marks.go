@@ -17,7 +17,7 @@ type marks struct {
 	mu         sync.Mutex
 	tokens     map[secret.Hash]secret.Hash // access token → the refresh token that its use confirms
 	sessions   map[secret.Hash]struct{}
-	confirming map[secret.Hash]int // refresh tokens with a confirmation not yet committed
+	confirming map[secret.Hash]int // access tokens with a confirmation not yet committed
 	wake       chan struct{}
 }
 
@@ -41,7 +41,7 @@ func (m *marks) tokenUsed(access, confirms secret.Hash) {
 	}
 	m.tokens[access] = confirms
 	if !confirms.IsZero() {
-		m.confirming[confirms]++
+		m.confirming[access]++
 	}
 	m.signal()
 }
@@ -63,12 +63,13 @@ func (m *marks) signal() {
 	}
 }
 
-// isConfirming reports whether a use that confirms the refresh token is noted
-// and not yet committed.
-func (m *marks) isConfirming(refresh secret.Hash) bool {
+// isConfirming reports whether a use of the access token that confirms the pair
+// it came in is noted and not yet committed. It goes by the access token: a late
+// note of one that was replaced says nothing of the pair that replaced it.
+func (m *marks) isConfirming(access secret.Hash) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.confirming[refresh] > 0
+	return m.confirming[access] > 0
 }
 
 // take removes at most a batch of notes and returns them. Their confirmations
@@ -97,12 +98,12 @@ func (m *marks) take() (tokens map[secret.Hash]secret.Hash, sessions []secret.Ha
 func (m *marks) done(tokens map[secret.Hash]secret.Hash) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, confirms := range tokens {
+	for access, confirms := range tokens {
 		if confirms.IsZero() {
 			continue
 		}
-		if m.confirming[confirms]--; m.confirming[confirms] <= 0 {
-			delete(m.confirming, confirms)
+		if m.confirming[access]--; m.confirming[access] <= 0 {
+			delete(m.confirming, access)
 		}
 	}
 }

@@ -133,7 +133,7 @@ func (o *rotation) run(r Refresh) error {
 		return o.revoke(ReasonRefreshReused)
 	case near(o.now, t.pairMadeAt, o.s.lives.RefreshGrace):
 		return o.repeat(t)
-	case t.confirmed || o.s.marks.isConfirming(t.hash):
+	case t.confirmed || o.s.marks.isConfirming(o.s.successors(o.token, t.nonce).access.Hash()):
 		return o.revoke(ReasonRefreshReused)
 	case !expired:
 		return o.replacePair(t)

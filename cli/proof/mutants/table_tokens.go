@@ -34,12 +34,12 @@ var refreshMutants = []mutant{
 	},
 	{
 		name: "refresh_confirmation_committed", breaks: "oauth row 48: a pair that was used makes its parent's repeat a theft",
-		file: "store/refresh.go", old: "case t.confirmed || o.s.marks.isConfirming(t.hash):", new: "case o.s.marks.isConfirming(t.hash):",
+		file: "store/refresh.go", old: "case t.confirmed || o.s.marks.isConfirming(o.s.successors(o.token, t.nonce).access.Hash()):", new: "case o.s.marks.isConfirming(t.hash):",
 		in: "./store", tests: []string{"TestRotateRefresh"},
 	},
 	{
 		name: "refresh_confirmation_under_way", breaks: "oauth row 48: a use counts before its note is written",
-		file: "store/refresh.go", old: "case t.confirmed || o.s.marks.isConfirming(t.hash):", new: "case t.confirmed:",
+		file: "store/refresh.go", old: "case t.confirmed || o.s.marks.isConfirming(o.s.successors(o.token, t.nonce).access.Hash()):", new: "case t.confirmed:",
 		in: "./store", tests: []string{"TestRotateRefresh"},
 	},
 	{
