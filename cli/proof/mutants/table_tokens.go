@@ -34,7 +34,7 @@ var refreshMutants = []mutant{
 	},
 	{
 		name: "refresh_confirmation_committed", breaks: "oauth row 48: a pair that was used makes its parent's repeat a theft",
-		file: "store/refresh.go", old: "case t.confirmed || o.s.marks.isConfirming(o.s.successors(o.token, t.nonce).access.Hash()):", new: "case o.s.marks.isConfirming(t.hash):",
+		file: "store/refresh.go", old: "case t.confirmed || o.s.marks.isConfirming(o.s.successors(o.token, t.nonce).access.Hash()):", new: "case o.s.marks.isConfirming(o.s.successors(o.token, t.nonce).access.Hash()):",
 		in: "./store", tests: []string{"TestRotateRefresh"},
 	},
 	{
