@@ -83,13 +83,21 @@ func (a *admin) call(ctx context.Context, method, path string, in, out any) erro
 // send makes one request and returns an answer that is no refusal. Its body is
 // the caller's to close.
 func (a *admin) send(ctx context.Context, method, path, contentType string, body io.Reader) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://tollhouse"+path, body)
+	req, err := http.NewRequestWithContext(ctx, method, adminURL(path), body)
 	if err != nil {
 		return nil, fmt.Errorf("compose the request: %w", err)
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", contentType)
 	}
+	return a.do(req)
+}
+
+// adminURL is where a path of the admin API is, wherever it is answered.
+func adminURL(path string) string { return "http://tollhouse" + path }
+
+// do is send for a request with headers of its own.
+func (a *admin) do(req *http.Request) (*http.Response, error) {
 	answer, err := a.http.Do(req)
 	if err != nil {
 		return nil, brokenAnswer(err)

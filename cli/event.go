@@ -16,7 +16,7 @@ import (
 
 func (p *program) eventCommand() *cobra.Command {
 	c := asGroup(&cobra.Command{Use: "event", Short: "move and read events"})
-	c.AddCommand(p.eventImport(), p.eventExport(), p.eventGenerate(), p.eventList(), p.eventGet(), p.eventPurge())
+	c.AddCommand(p.eventImport(), p.eventExport(), p.eventGenerate(), p.eventList(), p.eventTail(), p.eventGet(), p.eventPurge())
 	return c
 }
 
@@ -24,6 +24,27 @@ func (p *program) eventCommand() *cobra.Command {
 // the server chooses: its own of dev, else default.
 func addAccountFlag(c *cobra.Command, account *string) {
 	c.Flags().StringVar(account, "account", "", "the `account` that owns the events (default: default, in dev acct_demo)")
+}
+
+// addFilterFlags takes which events are wanted.
+func addFilterFlags(c *cobra.Command, types, resources *[]string) {
+	c.Flags().StringArrayVar(types, "type", nil, "a `type` of event, such as customer.updated; 'customer.*', '*.deleted' and '*' are all that match; may be given several times")
+	c.Flags().StringArrayVar(resources, "resource", nil, "only events about the resource with this `id`; may be given several times")
+}
+
+// filterQuery is the part of a query that says which events are wanted.
+func filterQuery(account string, types, resources []string) url.Values {
+	query := accountQuery(account)
+	for name, values := range map[string][]string{"type[]": types, "resource[]": resources} {
+		for _, value := range values {
+			parts := splitLists([]string{value})
+			if len(parts) == 0 {
+				parts = []string{value} // for the server to refuse: it is no filter, but was meant as one
+			}
+			query[name] = append(query[name], parts...)
+		}
+	}
+	return query
 }
 
 func accountQuery(account string) url.Values {
@@ -73,8 +94,8 @@ type eventShown struct {
 
 func (p *program) eventList() *cobra.Command {
 	var account, order, after, before string
-	var types []string
-	var since, until moment
+	var types, resources []string
+	var since, until lookback
 	var limit int
 	c := &cobra.Command{
 		Use:   "list",
@@ -83,8 +104,8 @@ func (p *program) eventList() *cobra.Command {
 	}
 	flags := c.Flags()
 	addAccountFlag(c, &account)
-	flags.StringArrayVar(&types, "type", nil, "a `type` of event, such as customer.updated; may be given several times")
-	flags.Var(&since, "since", "only events from this `time` on: RFC 3339 or Unix seconds")
+	addFilterFlags(c, &types, &resources)
+	flags.Var(&since, "since", "only events from this `time` on: RFC 3339, Unix seconds, or how long ago, such as 2h")
 	flags.Var(&until, "until", "only events up to this `time`")
 	flags.IntVar(&limit, "limit", 50, "how many, at most 1000")
 	flags.StringVar(&order, "order", "desc", "desc (newest first) or asc")
@@ -97,7 +118,7 @@ func (p *program) eventList() *cobra.Command {
 		if !since.IsZero() && !until.IsZero() && since.After(until.Time) {
 			return usage("swap them, or leave one out", "--since %s is later than --until %s", &since, &until)
 		}
-		query := accountQuery(account)
+		query := filterQuery(account, types, resources)
 		query.Set("limit", strconv.Itoa(limit))
 		query.Set("order", order)
 		for name, value := range map[string]string{"after": after, "before": before} {
@@ -105,10 +126,7 @@ func (p *program) eventList() *cobra.Command {
 				query.Set(name, value)
 			}
 		}
-		for _, t := range splitLists(types) {
-			query.Add("type[]", t)
-		}
-		for name, m := range map[string]moment{"createdAt[gte]": since, "createdAt[lte]": until} {
+		for name, m := range map[string]lookback{"createdAt[gte]": since, "createdAt[lte]": until} {
 			if !m.IsZero() {
 				query.Set(name, strconv.FormatInt(m.Unix(), 10))
 			}
@@ -121,11 +139,12 @@ func (p *program) eventList() *cobra.Command {
 // listFlags are the flags behind the parameters of a list of events, each with
 // the next step when it is refused.
 var listFlags = map[string]struct{ flag, hint string }{
-	"type[]": {"--type", "name types as event list shows them, for example --type customer.updated"},
-	"limit":  {"--limit", "to see more, go on with --after and the last id of the page before"},
-	"order":  {"--order", "leave it out for the newest first"},
-	"after":  {"--after", "give an id as event list shows it"},
-	"before": {"--before", "give an id as event list shows it"},
+	"type[]":     {"--type", "name types as event list shows them, for example --type customer.updated"},
+	"resource[]": {"--resource", "name resources as event list shows them, for example --resource cus_4tn8k2w1"},
+	"limit":      {"--limit", "to see more, go on with --after and the last id of the page before"},
+	"order":      {"--order", "leave it out for the newest first"},
+	"after":      {"--after", "give an id as event list shows it"},
+	"before":     {"--before", "give an id as event list shows it"},
 }
 
 // inFlags tells a refusal of a list by the flag that was given, not by the

@@ -52,12 +52,14 @@ func (m *moment) Type() string { return "time" }
 // momentSecondsMax is the last second that an event can have and a filter name.
 const momentSecondsMax = store.CreatedAtMax
 
+var errNoMoment = errors.New("give a time such as 2026-03-09T15:30:00Z, or Unix seconds")
+
 func (m *moment) Set(text string) error {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		seconds, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return errors.New("give a time such as 2026-03-09T15:30:00Z, or Unix seconds")
+			return errNoMoment
 		}
 		t = time.Unix(seconds, 0)
 	}
@@ -66,6 +68,21 @@ func (m *moment) Set(text string) error {
 	}
 	m.Time = t.UTC()
 	return nil
+}
+
+// lookback is a moment that may be given by how long ago it was: 90s, 2h, 14d.
+type lookback struct{ moment }
+
+func (l *lookback) Set(text string) error {
+	var span lifetime
+	if _, err := strconv.ParseInt(text, 10, 64); err != nil && span.Set(text) == nil {
+		text = time.Now().Add(-time.Duration(span)).Format(time.RFC3339)
+	}
+	err := l.moment.Set(text)
+	if errors.Is(err, errNoMoment) {
+		return fmt.Errorf("%w, or how long ago, such as 2h", errNoMoment)
+	}
+	return err
 }
 
 // address is a flag's host:port.
