@@ -34,6 +34,7 @@ var eventParamsMeant = map[string]string{
 	"created": "createdAt", "created_at": "createdAt", "date": "createdAt", "time": "createdAt", "timestamp": "createdAt",
 	"created[gt]": "createdAt[gt]", "created[gte]": "createdAt[gte]", "created[lt]": "createdAt[lt]", "created[lte]": "createdAt[lte]",
 	"created_at[gt]": "createdAt[gt]", "created_at[gte]": "createdAt[gte]", "created_at[lt]": "createdAt[lt]", "created_at[lte]": "createdAt[lte]",
+	"createdat.gt": "createdAt[gt]", "createdat.gte": "createdAt[gte]", "createdat.lt": "createdAt[lt]", "createdat.lte": "createdAt[lte]", "createdat.between": "createdAt[between]",
 	"createdat[after]": "createdAt[gte]", "createdat[before]": "createdAt[lte]",
 	"createdat[strictly_after]": "createdAt[gt]", "createdat[strictly_before]": "createdAt[lt]",
 	"createdat[from]": "createdAt[gte]", "createdat[to]": "createdAt[lte]", "createdat[since]": "createdAt[gte]", "createdat[until]": "createdAt[lte]",

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"math"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -130,15 +128,8 @@ func (s *server) startDriver(library, way string) *driver {
 	var watcher credentials
 	decode(t, s.run("client", "create", "--name", "Watcher", "--redirect-uri", callbackURI, "--introspect", "--json"), &watcher)
 
-	dir := t.TempDir() // a module is looked for beside the program that wants it
-	if err := os.CopyFS(dir, os.DirFS(npmDir)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(nodeModules(t), filepath.Join(dir, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
-	d.cmd = exec.CommandContext(t.Context(), needTool(t, "node"), library+".mjs")
-	d.cmd.Dir, d.cmd.Env, d.cmd.Stderr = dir, environ(), d.said
+	d.cmd = nodeProgram(t, library+".mjs")
+	d.cmd.Stderr = d.said
 	stdout, err := d.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -80,6 +80,22 @@ func installModules(npm string) (path, absent string, err error) {
 	return path, "", nil
 }
 
+// nodeProgram is a program of npmDir, beside the packages that it wants: node
+// looks for a module in the program's own directory.
+func nodeProgram(t testing.TB, name string) *exec.Cmd {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(npmDir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(nodeModules(t), filepath.Join(dir, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), needTool(t, "node"), name)
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, environ(), os.Stderr
+	return cmd
+}
+
 // npmCI installs exactly what the lock names, and runs nothing of it.
 func npmCI(npm, dir string) (absent string, err error) {
 	for _, name := range []string{"package.json", "package-lock.json"} {

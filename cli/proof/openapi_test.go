@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 )
 
@@ -64,15 +61,8 @@ type verdict struct {
 // schemas of the OpenAPI Initiative.
 func judgeOpenAPI(t testing.TB, document []byte) (v verdict) {
 	t.Helper()
-	dir := t.TempDir() // a module is looked for beside the program that wants it
-	if err := os.CopyFS(dir, os.DirFS(npmDir)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(nodeModules(t), filepath.Join(dir, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), needTool(t, "node"), "openapi.mjs")
-	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stderr = dir, environ(), bytes.NewReader(document), os.Stderr
+	cmd := nodeProgram(t, "openapi.mjs")
+	cmd.Stdin = bytes.NewReader(document)
 	said, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("node openapi.mjs: %v", err)
