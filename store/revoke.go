@@ -32,6 +32,9 @@ func (s *Store) RevokeToken(ctx context.Context, by By, c Client, text string) e
 
 func revokeByRefresh(tx kv.Txn, by By, c Client, h secret.Hash, now time.Time, tail [8]byte) error {
 	t, err := readRefreshToken(tx, h)
+	if isAbsent(err) {
+		return refuseAbsent(tx, standInFamily)
+	}
 	if err != nil {
 		return err
 	}
@@ -50,6 +53,9 @@ func revokeByRefresh(tx kv.Txn, by By, c Client, h secret.Hash, now time.Time, t
 
 func revokeAccess(tx kv.Txn, by By, c Client, h secret.Hash, now time.Time, tail [8]byte) error {
 	t, err := readAccessToken(tx, h)
+	if isAbsent(err) {
+		return refuseAbsent(tx, standInFamily)
+	}
 	if err != nil {
 		return err
 	}
