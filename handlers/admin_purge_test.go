@@ -22,18 +22,18 @@ func TestPurge(t *testing.T) {
 	token := a.token(t, "ann", "acct_a", store.ScopeUnstated)
 	var events []string
 	for _, body := range []string{`{"displayName":"Larkspur"}`, `{"displayName":"Larkspur Tea"}`} {
-		events = append(events, a.put("/api/resources/customer/r1", token, body).Header().Get("Tollhouse-Event"))
+		events = append(events, a.put("/api/resources/customer/forgotten-r1", token, body).Header().Get("Tollhouse-Event"))
 	}
-	other := a.put("/api/resources/plan/r1", token, `{"price":"5"}`).Header().Get("Tollhouse-Event")
-	a.importLines(t, "acct_a", a.lineOf("foreign", "customer.merged", "r1", time.Hour))
+	other := a.put("/api/resources/plan/forgotten-r1", token, `{"price":"5"}`).Header().Get("Tollhouse-Event")
+	a.importLines(t, "acct_a", a.lineOf("foreign", "customer.merged", "forgotten-r1", time.Hour))
 	plans := "/api/events?type=plan.created"
 	tag := a.get(plans, token).Header().Get("ETag")
 	if w := a.get(plans, token, "If-None-Match", tag); tag == "" || w.Code != http.StatusNotModified {
 		t.Fatalf("a page with its ETag %q = %d, want 304", tag, w.Code)
 	}
 
-	w := a.purge(`{"account":"acct_a","kind":"customer","resource":"r1"}`)
-	if got, want := fmt.Sprint(decodeObject(t, w.Body.Bytes())), "map[account:acct_a events:3 kind:customer resource:r1 resources:1]"; w.Code != http.StatusOK || got != want {
+	w := a.purge(`{"account":"acct_a","kind":"customer","resource":"forgotten-r1"}`)
+	if got, want := fmt.Sprint(decodeObject(t, w.Body.Bytes())), "map[account:acct_a events:3 kind:customer resource:forgotten-r1 resources:1]"; w.Code != http.StatusOK || got != want {
 		t.Fatalf("purge = %d %s, want %s", w.Code, w.Body, want)
 	}
 	t.Run("events_2.3_a_purge_ends_what_the_ETag_of_a_list_confirmed", func(t *testing.T) {
@@ -45,8 +45,8 @@ func TestPurge(t *testing.T) {
 		for _, id := range append(events, "foreign") {
 			a.get("/api/events/"+id, token).fault(t, http.StatusNotFound, "not_found", "")
 		}
-		a.get("/api/resources/customer/r1", token).fault(t, http.StatusNotFound, "not_found", "")
-		for _, query := range []string{"", "?type=customer.created,customer.updated,plan.created", "?resource=r1"} {
+		a.get("/api/resources/customer/forgotten-r1", token).fault(t, http.StatusNotFound, "not_found", "")
+		for _, query := range []string{"", "?type=customer.created,customer.updated,plan.created", "?resource=forgotten-r1"} {
 			if got := a.get("/api/events"+query, token).page(t).ids(); fmt.Sprint(got) != fmt.Sprint([]string{other}) {
 				t.Errorf("GET /api/events%s = %v, want the event of the plan only", query, got)
 			}
@@ -56,7 +56,7 @@ func TestPurge(t *testing.T) {
 		}
 	})
 	t.Run("events_2.4_a_resource_of_another_kind_with_the_same_id_stays", func(t *testing.T) {
-		if w := a.get("/api/resources/plan/r1", token); w.Code != http.StatusOK {
+		if w := a.get("/api/resources/plan/forgotten-r1", token); w.Code != http.StatusOK {
 			t.Errorf("the plan = %d %s", w.Code, w.Body)
 		}
 	})
@@ -76,7 +76,7 @@ func TestPurge(t *testing.T) {
 			if l.What == store.AuditAdmin && l.Reason == "events purged, of one customer" && l.AccountID == "acct_a" && l.RequestID != "" {
 				found++
 			}
-			if strings.Contains(fmt.Sprint(l), "r1") {
+			if strings.Contains(fmt.Sprint(l), "forgotten-r1") {
 				t.Errorf("the line %+v names the resource", l)
 			}
 		}
@@ -85,7 +85,7 @@ func TestPurge(t *testing.T) {
 		}
 	})
 	t.Run("events_2.4_a_purged_resource_begins_anew", func(t *testing.T) {
-		w := a.put("/api/resources/customer/r1", token, `{"displayName":"Another"}`)
+		w := a.put("/api/resources/customer/forgotten-r1", token, `{"displayName":"Another"}`)
 		if w.Code != http.StatusCreated {
 			t.Fatalf("PUT = %d %s, want 201", w.Code, w.Body)
 		}

@@ -20,7 +20,7 @@ import (
 type keptEvent struct {
 	place          store.Position
 	id             string
-	typ, of        string
+	typ            string
 	wire           string
 	kind, resource string
 }
