@@ -23,12 +23,12 @@ var pageMutants = []mutant{
 		in: "./handlers", tests: []string{"TestAccountForgery"},
 	},
 	{
-		name: "consent_of_another_session", breaks: "oauth row 85: a decision is bound to its sign-in",
+		name: "consent_of_anybody", breaks: "oauth row 85: a decision is bound to whom it was put to",
 		file: "handlers/consent.go", old: "sound && !t.belongsTo(s, session)", new: "sound && false",
 		in: "./handlers", tests: []string{"TestConsentForgery"},
 	},
 	{
-		name: "consent_of_another_user", breaks: "oauth row 85: a decision is bound to its user",
+		name: "consent_of_another_sign_in", breaks: "attack 39: a decision is bound to its sign-in, not to its user alone",
 		file: "handlers/ticket.go", old: "secret.EqualText(t.Session, s.sessionMark(session.token)) && ", new: "",
 		in: "./handlers", tests: []string{"TestConsentForgery"},
 	},
