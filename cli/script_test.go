@@ -148,11 +148,12 @@ func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 
 // scriptCommands are the words that transcripts have beyond testscript's own.
 var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
-	"exits": scriptExits,
-	"take":  scriptTake,
-	"start": scriptStart,
-	"fetch": scriptFetch,
-	"mode":  scriptMode,
+	"exits":  scriptExits,
+	"follow": scriptFollow,
+	"take":   scriptTake,
+	"start":  scriptStart,
+	"fetch":  scriptFetch,
+	"mode":   scriptMode,
 }
 
 // scriptExits is "exits CODE tollhouse …": the exact exit code.
@@ -170,6 +171,33 @@ func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if strconv.Itoa(code) != args[0] {
 		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
+// scriptFollow is "follow LINES tollhouse …": a command that goes on until it is
+// interrupted, which it is once it has printed so many lines.
+func scriptFollow(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: follow LINES COMMAND [ARGS]")
+	}
+	lines, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	cmd := exec.Command(args[1], args[2:]...)
+	cmd.Dir, cmd.Stderr = ts.MkAbs("."), ts.Stderr()
+	out, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	stuck := time.AfterFunc(startMax, func() { _ = cmd.Process.Kill() })
+	defer stuck.Stop()
+	for read := bufio.NewScanner(out); read.Scan(); {
+		fmt.Fprintln(ts.Stdout(), read.Text())
+		if lines--; lines == 0 {
+			_ = cmd.Process.Signal(os.Interrupt)
+		}
+	}
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); lines != 0 || code != exitInterrupted {
+		ts.Fatalf("exit code %d with %d lines to come, want %d with none", code, lines, exitInterrupted)
 	}
 }
 
