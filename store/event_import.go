@@ -41,6 +41,10 @@ const ImportLineSizeMax = eventSizeMax
 // Importer records a file of events, in batches each of which is committed
 // whole. What is committed stays; running the file again goes on where it broke,
 // since every line has the same place in every run.
+//
+// While one batch is committed the next is read: to understand lines and to
+// store them each keep a processor busy. A batch begins only when the one before
+// it has ended well.
 type Importer struct {
 	store   *Store
 	account string
@@ -48,13 +52,10 @@ type Importer struct {
 	summary ImportSummary
 	stopped bool
 	places  places
-
-	batch     []importLine
-	writes    int // of the batch, as one Update counts them
-	bytes     int
-	types     map[string]bool
-	resources map[[2]string]bool
-	seen      dryRun
+	batch   *importBatch // is being filled
+	spare   *importBatch // was committed, and is filled next
+	outcome chan settled // of the batch that is being committed; nil when there is none
+	seen    dryRun       // belongs to the commit
 }
 
 // importLine is a line that waits to be committed: an event, or its refusal.
@@ -77,9 +78,8 @@ func (s *Store) NewImporter(account string, o ImportOptions) (*Importer, error) 
 	if err := checkAccountID(account); err != nil {
 		return nil, err
 	}
-	im := &Importer{store: s, account: account, options: o}
+	im := &Importer{store: s, account: account, options: o, batch: newImportBatch(), spare: newImportBatch()}
 	im.places.init(account)
-	im.emptyBatch()
 	return im, nil
 }
 
@@ -90,30 +90,33 @@ func (im *Importer) Summary() ImportSummary { return im.summary }
 func (im *Importer) Stopped() bool { return im.stopped }
 
 // Add takes the next line, which begins at offset and comes without its line
-// end, and commits a batch when one is full. It returns the lines that have
-// turned out to be refused, in their order. An error is not a line's fault: it
-// ends the import, and nothing tells whether the batch stands unless it is
-// ErrUnavailable.
+// end, and has a batch committed when one is full. It returns the lines that have
+// turned out to be refused meanwhile, in their order. An error is not a line's
+// fault: it ends the import, and nothing tells whether the batch stands unless it
+// is ErrUnavailable. Unless Add has returned one, or the import has stopped, the
+// caller ends with Flush, which waits for what is still being committed.
 func (im *Importer) Add(ctx context.Context, line []byte, offset int64) ([]LineError, error) {
-	if im.stopped {
-		return nil, nil
+	refused, err := im.settle(false)
+	if err != nil || im.stopped {
+		return refused, err
 	}
 	im.summary.Lines++
 	if len(bytes.TrimSpace(line)) == 0 {
-		return nil, nil
+		return refused, nil
 	}
 	l := importLine{number: im.summary.Lines, offset: offset}
 	if err := im.parse(ctx, line, &l); err != nil {
-		return im.refuse(ctx, lineError(&l, err))
+		more, err := im.refuse(ctx, lineError(&l, err))
+		return append(refused, more...), err
 	}
-	var refused []LineError
-	if !im.fits(&l) {
-		var err error
-		if refused, err = im.Flush(ctx); err != nil || im.stopped {
+	if !im.batch.fits(&l) {
+		more, err := im.commit(ctx)
+		refused = append(refused, more...)
+		if err != nil || im.stopped {
 			return refused, err
 		}
 	}
-	im.hold(l)
+	im.batch.hold(l)
 	return refused, nil
 }
 
@@ -131,11 +134,24 @@ func (im *Importer) Refuse(ctx context.Context, offset int64) ([]LineError, erro
 
 // refuse keeps a refusal in its place among the lines that wait.
 func (im *Importer) refuse(ctx context.Context, fault *LineError) ([]LineError, error) {
-	im.batch = append(im.batch, importLine{refused: fault})
-	if im.options.SkipErrors && len(im.batch) < batchLinesMax {
+	im.batch.lines = append(im.batch.lines, importLine{refused: fault})
+	if im.options.SkipErrors && len(im.batch.lines) < batchLinesMax {
 		return nil, nil
 	}
 	return im.Flush(ctx)
+}
+
+// importBatch is what one Update commits.
+type importBatch struct {
+	lines     []importLine
+	writes    int // as one Update counts them
+	bytes     int
+	types     map[string]bool
+	resources map[[2]string]bool
+}
+
+func newImportBatch() *importBatch {
+	return &importBatch{types: map[string]bool{}, resources: map[[2]string]bool{}}
 }
 
 // The bounds of a batch: those of one Update, less what is written once for the
@@ -149,8 +165,8 @@ const (
 )
 
 // fits reports whether l still goes into the batch.
-func (im *Importer) fits(l *importLine) bool {
-	return im.writes+lineWritesMax <= batchWritesMax && im.bytes+l.size() <= batchBytesMax && len(im.batch) < batchLinesMax
+func (b *importBatch) fits(l *importLine) bool {
+	return b.writes+lineWritesMax <= batchWritesMax && b.bytes+l.size() <= batchBytesMax && len(b.lines) < batchLinesMax
 }
 
 // size is at least what l adds to an Update, in bytes.
@@ -158,43 +174,109 @@ func (l *importLine) size() int {
 	return 2*(len(l.draft.rest)+eventIDSizeMax) + len(l.snapshot) + lineKeysSizeMax
 }
 
-func (im *Importer) hold(l importLine) {
-	writes := 3
+func (b *importBatch) hold(l importLine) {
+	b.writes += 3
 	if l.foreign != "" {
-		writes++
+		b.writes++
 	}
-	if !im.types[l.draft.typ] {
-		im.types[l.draft.typ] = true
-		writes++
+	if !b.types[l.draft.typ] {
+		b.types[l.draft.typ] = true
+		b.writes++
 	}
-	if resource := [2]string{l.kind, l.draft.resource}; !im.resources[resource] {
-		im.resources[resource] = true
-		writes++
+	if resource := [2]string{l.kind, l.draft.resource}; !b.resources[resource] {
+		b.resources[resource] = true
+		b.writes++
 	}
-	im.writes += writes
-	im.bytes += l.size()
-	im.batch = append(im.batch, l)
+	b.bytes += l.size()
+	b.lines = append(b.lines, l)
 }
 
-func (im *Importer) emptyBatch() {
-	im.batch, im.writes, im.bytes = im.batch[:0], 0, 0
-	im.types, im.resources = map[string]bool{}, map[[2]string]bool{}
+func (b *importBatch) empty() {
+	clear(b.lines)
+	clear(b.types)
+	clear(b.resources)
+	b.lines, b.writes, b.bytes = b.lines[:0], 0, 0
+}
+
+// Flush commits the lines that wait, and returns those that were refused.
+func (im *Importer) Flush(ctx context.Context) ([]LineError, error) {
+	refused, err := im.commit(ctx)
+	if err != nil || im.stopped {
+		return refused, err
+	}
+	last, err := im.settle(true)
+	return append(refused, last...), err
+}
+
+// settled is how a batch ended.
+type settled struct {
+	recorded, unchanged int
+	refused             []LineError
+	err                 error
+	panicked            any
+}
+
+// commit begins to commit the batch, once the one before it has ended well.
+func (im *Importer) commit(ctx context.Context) ([]LineError, error) {
+	refused, err := im.settle(true)
+	if err != nil || im.stopped || len(im.batch.lines) == 0 {
+		return refused, err
+	}
+	batch, outcome := im.batch, make(chan settled, 1)
+	im.batch, im.spare, im.outcome = im.spare, batch, outcome
+	go func() {
+		var s settled
+		defer func() {
+			s.panicked = recover()
+			outcome <- s
+		}()
+		s = im.record(ctx, batch.lines)
+		batch.empty()
+	}()
+	return refused, nil
+}
+
+// settle takes in how the batch that is being committed has ended. Without wait
+// it looks only whether it has.
+func (im *Importer) settle(wait bool) ([]LineError, error) {
+	if im.outcome == nil {
+		return nil, nil
+	}
+	var s settled
+	if wait {
+		s = <-im.outcome
+	} else {
+		select {
+		case s = <-im.outcome:
+		default:
+			return nil, nil
+		}
+	}
+	im.outcome = nil
+	if s.panicked != nil {
+		panic(s.panicked)
+	}
+	if s.err != nil {
+		return nil, fmt.Errorf("import events: %w", s.err)
+	}
+	im.summary.Recorded += s.recorded
+	im.summary.Unchanged += s.unchanged
+	im.summary.Errors += len(s.refused)
+	im.stopped = len(s.refused) > 0 && !im.options.SkipErrors
+	return s.refused, nil
 }
 
 // errDryRun takes back what a dry run has written.
 var errDryRun = errors.New("dry run")
 
-// Flush commits the lines that wait, and returns those that were refused.
-func (im *Importer) Flush(ctx context.Context) ([]LineError, error) {
-	if len(im.batch) == 0 {
-		return nil, nil
-	}
-	var settled ImportSummary
-	var refused []LineError
+// record records lines in one Update. It runs beside the rest of the Importer,
+// of which it changes only what is known to a dry run.
+func (im *Importer) record(ctx context.Context, lines []importLine) settled {
+	var s settled
 	var backfill *Span
-	again := im.seen.addAll(im.batch, im.options.DryRun)
+	again := im.seen.addAll(lines, im.options.DryRun)
 	err := im.store.db.Update(ctx, func(tx kv.Txn) error {
-		settled, refused = ImportSummary{}, nil
+		s = settled{}
 		if err := im.store.ensureAccount(tx, im.account); err != nil {
 			return err
 		}
@@ -202,8 +284,8 @@ func (im *Importer) Flush(ctx context.Context) ([]LineError, error) {
 		if err != nil {
 			return err
 		}
-		for i := range im.batch {
-			fault, recorded, err := w.add(&im.batch[i])
+		for i := range lines {
+			fault, recorded, err := w.add(&lines[i])
 			if recorded && im.options.DryRun {
 				fault, recorded = again[i].fault, !again[i].unchanged
 			}
@@ -211,13 +293,13 @@ func (im *Importer) Flush(ctx context.Context) ([]LineError, error) {
 			case err != nil:
 				return err
 			case fault != nil:
-				refused = append(refused, *fault)
+				s.refused = append(s.refused, *fault)
 			case recorded:
-				settled.Recorded++
+				s.recorded++
 			default:
-				settled.Unchanged++
+				s.unchanged++
 			}
-			if len(refused) > 0 && !im.options.SkipErrors {
+			if len(s.refused) > 0 && !im.options.SkipErrors {
 				break
 			}
 		}
@@ -230,18 +312,13 @@ func (im *Importer) Flush(ctx context.Context) ([]LineError, error) {
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, errDryRun) {
-		return nil, fmt.Errorf("import events: %w", err)
-	}
-	if err == nil && settled.Recorded > 0 {
+	if err == nil && s.recorded > 0 {
 		im.store.watches.tell(im.account, backfill)
 	}
-	im.emptyBatch()
-	im.summary.Recorded += settled.Recorded
-	im.summary.Unchanged += settled.Unchanged
-	im.summary.Errors += len(refused)
-	im.stopped = len(refused) > 0 && !im.options.SkipErrors
-	return refused, nil
+	if !errors.Is(err, errDryRun) {
+		s.err = err
+	}
+	return s
 }
 
 // eventWriter writes many events within one transaction. What they share, the
@@ -279,6 +356,9 @@ func (w *eventWriter) add(l *importLine) (fault *LineError, recorded bool, err e
 	}
 	if err != nil {
 		return nil, false, err
+	}
+	if place.Compare(w.head.last) > 0 {
+		return nil, true, w.record(l, id) // nothing lies behind the head
 	}
 	found, err := w.tx.Get(eventsKey(w.owner).position(place))
 	if err == nil {
@@ -337,11 +417,12 @@ func (w *eventWriter) count(typ string, p Position) (err error) {
 }
 
 // setResource makes the resource what the event says, if no later event about
-// it is there.
+// it is there. None can be in the store when the event lies behind the head that
+// was found there.
 func (w *eventWriter) setResource(l *importLine) (err error) {
 	name := [2]string{l.kind, l.draft.resource}
 	rec, ok := w.resources[name]
-	if !ok {
+	if !ok && l.place.Compare(w.before) <= 0 {
 		if rec, err = readResource(w.tx, w.owner, l.kind, l.draft.resource); err != nil {
 			return err
 		}

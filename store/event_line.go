@@ -24,10 +24,13 @@ type eventLine struct {
 	NewEvent
 	ID        string
 	CreatedAt int64
-	given     []string // the members that were there
+	given     snapshot.Value // as it was read
 }
 
-func (l *eventLine) has(member string) bool { return slices.Contains(l.given, member) }
+func (l *eventLine) has(member string) bool {
+	_, ok := l.given.Member(member)
+	return ok
+}
 
 var eventMembers = []string{"id", "owner", "resource", "source", "location", "type", "eventData", "createdAt"}
 
@@ -45,14 +48,13 @@ func parseEventLine(line []byte) (*eventLine, error) {
 	if v.Sort() != snapshot.Object {
 		return nil, invalid("", "write one event a line", "the line holds %s, not an event", v.Sort())
 	}
-	l := &eventLine{}
+	l := &eventLine{given: v}
 	for _, m := range v.Members() {
 		if err := l.take(m); err != nil {
 			return nil, err
 		}
-		l.given = append(l.given, m.Name)
 	}
-	for _, member := range []string{"type", "resource", "eventData"} {
+	for _, member := range [...]string{"type", "resource", "eventData"} {
 		if !l.has(member) {
 			return nil, invalid(member, "", "%s is missing", member)
 		}
@@ -61,23 +63,41 @@ func parseEventLine(line []byte) (*eventLine, error) {
 }
 
 func (l *eventLine) take(m snapshot.Member) error {
-	text := map[string]*string{
-		"id": &l.ID, "owner": &l.Owner, "resource": &l.Resource,
-		"source": &l.Source, "location": &l.Location, "type": &l.Type,
-	}[m.Name]
-	switch {
-	case text != nil:
-		if m.Value.Sort() != snapshot.String {
-			return invalid(m.Name, "", "%s must be a string, not %s", m.Name, m.Value.Sort())
-		}
-		*text = m.Value.Text()
-		return nil
-	case m.Name == "createdAt":
+	switch m.Name {
+	case "createdAt":
 		return l.takeCreatedAt(m.Value)
-	case m.Name == "eventData":
+	case "eventData":
 		return l.takeEventData(m.Value)
 	}
-	return unknownMember(m.Name, "an event", eventMembers)
+	text := l.text(m.Name)
+	if text == nil {
+		return unknownMember(m.Name, "an event", eventMembers)
+	}
+	if m.Value.Sort() != snapshot.String {
+		return invalid(m.Name, "", "%s must be a string, not %s", m.Name, m.Value.Sort())
+	}
+	*text = m.Value.Text()
+	return nil
+}
+
+// text returns where the text of a member belongs, or nil when there is no such
+// member.
+func (l *eventLine) text(member string) *string {
+	switch member {
+	case "id":
+		return &l.ID
+	case "owner":
+		return &l.Owner
+	case "resource":
+		return &l.Resource
+	case "source":
+		return &l.Source
+	case "location":
+		return &l.Location
+	case "type":
+		return &l.Type
+	}
+	return nil
 }
 
 func (l *eventLine) takeCreatedAt(v snapshot.Value) error {

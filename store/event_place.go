@@ -11,7 +11,8 @@ import (
 type places struct {
 	account string
 	seconds map[int64]second
-	floor   int64 // seconds up to this one have been forgotten
+	floor   int64  // seconds up to this one have been forgotten
+	hashed  []byte // the room in which a line is hashed
 }
 
 // second is what is known of the lines of one second.
@@ -41,10 +42,10 @@ func (p *places) of(d *draft, id string, createdAt int64) (Position, error) {
 		return Position{}, invalid("createdAt", "sort the file by createdAt, or import it in parts",
 			"the file is not in the order of time: more than %d different seconds lie between this line and its neighbours", secondsKept)
 	}
-	hash := sha256.New()
-	hash.Write(append([]byte(p.account), 0))
-	hash.Write(d.appendWire(nil, id, createdAt))
-	tail := [8]byte(hash.Sum(nil))
+	p.hashed = append(append(p.hashed[:0], p.account...), 0)
+	p.hashed = d.appendWire(p.hashed, id, createdAt)
+	hash := sha256.Sum256(p.hashed)
+	tail := [8]byte(hash[:])
 
 	s := p.seconds[createdAt]
 	millis, counter := createdAt*1000+int64(s.rank>>16), uint16(s.rank)

@@ -11,33 +11,58 @@ import (
 // and members named as a secret whose value is not masked. It returns nil or
 // the first find, an *Error with SensitiveField; the value itself is not repeated.
 func FindSensitive(v Value) error {
-	if e := sensitiveIn(v, "", ""); e != nil {
+	if e := sensitiveIn(&v, nil, ""); e != nil {
 		return e
 	}
 	return nil
 }
 
-// sensitiveIn looks at v, which lies at path and belongs to the member name.
-func sensitiveIn(v Value, path, name string) *Error {
+// step is one step on the way to a value: to the member of an object that has a
+// name, or to an element of an array. The way is spelled out only for a find,
+// since nearly every value is none.
+type step struct {
+	from    *step  // nil at the top
+	name    string // of the member
+	element int    // its index, or notElement
+}
+
+const notElement = -1
+
+func (s *step) path() string {
+	switch {
+	case s == nil:
+		return ""
+	case s.element == notElement:
+		return join(s.from.path(), s.name)
+	}
+	return s.from.path() + "[" + strconv.Itoa(s.element) + "]"
+}
+
+// sensitiveIn looks at v, to which the last step leads and which belongs to the
+// member name.
+func sensitiveIn(v *Value, last *step, name string) *Error {
 	switch v.sort {
 	case Object:
-		for _, m := range v.members {
-			if e := sensitiveIn(m.Value, join(path, m.Name), m.Name); e != nil {
+		for i := range v.members {
+			m := &v.members[i]
+			if e := sensitiveIn(&m.Value, &step{last, m.Name, notElement}, m.Name); e != nil {
 				return e
 			}
 		}
 	case Array:
-		for i, element := range v.elements {
-			if e := sensitiveIn(element, path+"["+strconv.Itoa(i)+"]", name); e != nil {
+		for i := range v.elements {
+			if e := sensitiveIn(&v.elements[i], &step{last, "", i}, name); e != nil {
 				return e
 			}
 		}
 	case String, Number:
 		// Our choice: numbers too. A card number is no less one without quotes.
 		if holdsCardNumber(v.text) {
+			path := last.path()
 			return fault(SensitiveField, path, "%s holds what looks like a card number, which must not be recorded; send a token or the last four digits", shortPath(path))
 		}
 		if isSecretName(name) && !isMasked(name, v.text) {
+			path := last.path()
 			return fault(SensitiveField, path, "%s is named as a secret and its value is not masked; leave it out, or send the last four digits", shortPath(path))
 		}
 	}
@@ -67,14 +92,33 @@ var secretNames = map[string]bool{ // → whether the last four digits may stand
 	"cvv": false, "cvc": false, "password": false, "secret": false,
 }
 
-var nameFolder = strings.NewReplacer("_", "", "-", "", " ", "")
+// secretNameMax is the length of the longest of them.
+const secretNameMax = len("accountnumber")
 
 func isSecretName(name string) bool {
-	_, ok := secretNames[foldName(name)]
+	var folded [secretNameMax]byte
+	_, ok := secretNames[string(foldName(folded[:0], name))]
 	return ok
 }
 
-func foldName(name string) string { return strings.ToLower(nameFolder.Replace(name)) }
+// foldName appends name without case, spaces, _ and -, or returns nothing when
+// what is left is longer than any of secretNames. Only ASCII has a case here: no
+// other letter is a form of one of theirs.
+func foldName(folded []byte, name string) []byte {
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case c == '_' || c == '-' || c == ' ':
+			continue
+		case len(folded) == secretNameMax:
+			return nil
+		case c >= 'A' && c <= 'Z':
+			c += 'a' - 'A'
+		}
+		folded = append(folded, c)
+	}
+	return folded
+}
 
 // isMasked reports whether a member of a secret's name shows no more than may
 // be shown: nothing, a mask, or the last four digits where those are usual.
@@ -82,7 +126,7 @@ func isMasked(name, text string) bool {
 	if strings.ContainsAny(text, "*•") || strings.Trim(text, "xX -") == "" {
 		return true
 	}
-	if !secretNames[foldName(name)] {
+	if !secretNames[string(foldName(nil, name))] {
 		return false
 	}
 	return strings.ContainsAny(text, "xX") || len(text) <= 4 && strings.Trim(text, "0123456789") == ""

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -29,7 +30,7 @@ func Parse(data []byte, depthMax int) (Value, error) {
 	if !utf8.Valid(data) {
 		return Value{}, fault(Malformed, "", "the JSON is not valid UTF-8")
 	}
-	p := parser{text: string(data), depthLeft: depthMax, depthMax: depthMax}
+	p := parser{text: string(data), depthLeft: depthMax, depthMax: depthMax, open: make([]Member, 0, membersUsual)}
 	p.space()
 	v := p.value()
 	p.space()
@@ -48,8 +49,13 @@ type parser struct {
 	at        int
 	depthLeft int
 	depthMax  int
+	open      []Member // of the objects that are being read, the innermost's last
 	err       *Error
 }
+
+// membersUsual is how many members an object may have before the parser needs
+// more room for it.
+const membersUsual = 32
 
 func (p *parser) fail(format string, args ...any) {
 	if p.err == nil {
@@ -78,10 +84,8 @@ func (p *parser) space() {
 
 func (p *parser) value() Value {
 	switch c := p.peek(); {
-	case c == '{':
-		return p.nested(p.object)
-	case c == '[':
-		return p.nested(p.array)
+	case c == '{', c == '[':
+		return p.nested(c)
 	case c == '"':
 		return Text(p.string())
 	case c == '-' || isDigit(c):
@@ -103,20 +107,25 @@ func (p *parser) value() Value {
 	return Value{}
 }
 
-func (p *parser) nested(read func() Value) Value {
+// nested reads an object or an array, which c opens.
+func (p *parser) nested(c byte) (v Value) {
 	if p.depthLeft == 0 {
 		p.err = fault(TooLarge, "", "the JSON is more than %d levels deep", p.depthMax)
 		return Value{}
 	}
 	p.depthLeft--
 	p.at++
-	v := read()
+	if c == '{' {
+		v = p.object()
+	} else {
+		v = p.array()
+	}
 	p.depthLeft++
 	return v
 }
 
 func (p *parser) object() Value {
-	var members []Member
+	first := len(p.open)
 	p.space()
 	if p.peek() == '}' {
 		p.at++
@@ -136,10 +145,13 @@ func (p *parser) object() Value {
 		}
 		p.at++
 		p.space()
-		members = append(members, Member{name, p.value()})
+		value := p.value()
+		p.open = append(p.open, Member{name, value})
 		p.space()
 		if c := p.peek(); c == '}' {
 			p.at++
+			members := slices.Clone(p.open[first:])
+			p.open = p.open[:first]
 			p.refuseDuplicates(members)
 			return Value{sort: Object, members: members}
 		} else if c != ',' {
@@ -152,10 +164,10 @@ func (p *parser) object() Value {
 }
 
 func (p *parser) refuseDuplicates(members []Member) {
-	ix := indexOf(members)
-	if ix.places != nil {
+	if len(members) > membersScanned {
+		places := placesOf(members)
 		for i, m := range members {
-			if ix.places[m.Name] != i {
+			if places[m.Name] != i {
 				p.fail("the object that ends here has two members named %q", shorten(m.Name))
 				return
 			}
@@ -250,24 +262,33 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 // string reads a string; one without escapes shares the bytes of the document.
 func (p *parser) string() string {
 	p.at++
-	start := p.at
-	for p.at < len(p.text) {
-		switch c := p.text[p.at]; {
-		case c == '"':
-			text := p.text[start:p.at]
-			p.at++
-			return text
-		case c == '\\':
-			return p.escaped(start)
-		case c < ' ':
-			p.fail("a control character in a string must be escaped")
-			return ""
-		}
-		p.at++
+	start, end := p.at, p.at
+	for end < len(p.text) && !special[p.text[end]] {
+		end++
 	}
-	p.fail("a string is not closed")
+	p.at = end
+	switch {
+	case end == len(p.text):
+		p.fail("a string is not closed")
+		return ""
+	case p.text[end] == '"':
+		p.at++
+		return p.text[start:end]
+	case p.text[end] == '\\':
+		return p.escaped(start)
+	}
+	p.fail("a control character in a string must be escaped")
 	return ""
 }
+
+// special are the bytes that do not stand for themselves within a string.
+var special = func() (set [256]bool) {
+	for c := range byte(' ') {
+		set[c] = true
+	}
+	set['"'], set['\\'] = true, true
+	return set
+}()
 
 func (p *parser) escaped(start int) string {
 	text := []byte(p.text[start:p.at])

@@ -126,6 +126,9 @@ func (v Value) Equal(w Value) bool {
 // depth: RFC 7396 reads null as "absent", so a snapshot that held one could not
 // be told from one that does not. Nulls that are elements of arrays stay.
 func (v Value) WithoutNulls() Value {
+	if !v.hasNulls() {
+		return v
+	}
 	switch v.sort {
 	case Array:
 		elements := make([]Value, len(v.elements))
@@ -143,6 +146,21 @@ func (v Value) WithoutNulls() Value {
 		return Value{sort: Object, members: members}
 	}
 	return v
+}
+
+// hasNulls reports whether WithoutNulls would leave something out.
+func (v Value) hasNulls() bool {
+	for i := range v.elements {
+		if v.elements[i].hasNulls() {
+			return true
+		}
+	}
+	for i := range v.members {
+		if m := &v.members[i].Value; m.sort == Null || m.hasNulls() {
+			return true
+		}
+	}
+	return false
 }
 
 // Append appends v as compact JSON. Strings are escaped as encoding/json does,
@@ -224,41 +242,44 @@ func AppendString(b []byte, text string) []byte {
 	return append(append(b, text[start:]...), '"')
 }
 
-// membersScanned is how many members are searched one by one; past it a map
-// keeps the work in proportion to the size of what was sent.
-const membersScanned = 16
+// membersScanned is how many members are searched one by one, which up to here
+// takes no longer than to make a map; past it a map keeps the work in proportion
+// to the size of what was sent.
+const membersScanned = 32
 
 // index finds members by name.
 type index struct {
 	members []Member
-	places  map[string]int
+	places  map[string]int // made when a hint is wrong for the first time
 }
 
-func indexOf(members []Member) index {
-	ix := index{members: members}
-	if len(members) > membersScanned {
-		ix.places = make(map[string]int, len(members))
-		for i, m := range members {
-			ix.places[m.Name] = i
-		}
+func indexOf(members []Member) index { return index{members: members} }
+
+func placesOf(members []Member) map[string]int {
+	places := make(map[string]int, len(members))
+	for i, m := range members {
+		places[m.Name] = i
 	}
-	return ix
+	return places
 }
 
 // find looks at the place that is hinted at first: two snapshots of one
 // resource mostly agree on it.
-func (ix index) find(name string, hint int) (Value, bool) {
+func (ix *index) find(name string, hint int) (Value, bool) {
 	if hint < len(ix.members) && ix.members[hint].Name == name {
 		return ix.members[hint].Value, true
 	}
-	if ix.places != nil {
-		i, ok := ix.places[name]
-		if !ok {
-			return Value{}, false
-		}
-		return ix.members[i].Value, true
+	if len(ix.members) <= membersScanned {
+		return Value{members: ix.members}.Member(name)
 	}
-	return Value{members: ix.members}.Member(name)
+	if ix.places == nil {
+		ix.places = placesOf(ix.members)
+	}
+	i, ok := ix.places[name]
+	if !ok {
+		return Value{}, false
+	}
+	return ix.members[i].Value, true
 }
 
 // decimal is a number as sign × 0.digits × 10^exponent, with neither a leading
