@@ -25,6 +25,7 @@ type settings struct {
 	clients int
 	events  int
 	binary  string
+	ingest  int
 }
 
 // The bounds of a run: it ends by itself, whatever it is asked.
@@ -43,13 +44,18 @@ func main() {
 	flag.IntVar(&s.clients, "clients", 16, "concurrent clients")
 	flag.IntVar(&s.events, "events", 10_000, "events in the store")
 	flag.StringVar(&s.binary, "tollhouse", "", "the binary to measure; built from the folder above when not given")
+	flag.IntVar(&s.ingest, "ingest", 0, "measure the import of so many events a round instead")
 	serveFloor := flag.Bool("serve-floor", false, "serve the floors (bench starts itself so)")
 	flag.Parse()
 	if *serveFloor {
 		exit(runFloor())
 	}
 	s.rounds, s.clients, s.events = min(s.rounds, roundsMax), min(s.clients, clientsMax), min(s.events, eventsMax)
+	s.ingest = min(s.ingest, eventsMax)
 	s.length = time.Duration(min(seconds, secondsMax) * float64(time.Second))
+	if s.ingest > 0 {
+		exit(runIngest(s))
+	}
 	exit(run(s))
 }
 

@@ -91,7 +91,9 @@ func (t *instance) command(args ...string) ([]byte, error) {
 
 // writeEvents writes events of about 790 bytes, a tenth of each of ten types,
 // several in every second.
-func writeEvents(path string, count int) error {
+func writeEvents(path string, count int) error { return writeEventsFrom(path, 0, count) }
+
+func writeEventsFrom(path string, from, count int) error {
 	file, err := os.Create(path)
 	if err != nil {
 		return err
@@ -100,7 +102,7 @@ func writeEvents(path string, count int) error {
 	kinds := []string{benchType, "customer.created", "customer.deleted", "account.autoupdate", "transaction.created",
 		"transaction.settled", "transaction.declined", "invoice.created", "invoice.paid", "invoice.sent"}
 	var b bytes.Buffer
-	for i := range count {
+	for i := from; i < from+count; i++ {
 		b.Reset()
 		kind, _, _ := strings.Cut(kinds[i%10], ".")
 		fmt.Fprintf(&b, `{"resource":"res_%d","source":"bench","location":"import","type":%q,"eventData":{"object":{"id":"res_%d","object":%q,"notes":%q},"previousAttributes":{"notes":"before"}},"createdAt":%d}`+"\n",
