@@ -46,6 +46,8 @@ type DB struct {
 	committer *committer
 	failure   atomic.Pointer[error]          // why the store has stopped, if it has
 	damage    atomic.Pointer[[]damagedTable] // what Check has found
+	lastWrite atomic.Int64                   // the wall clock at the last commit, in Unix nanoseconds; unused in memory
+	refused   refusals
 	closing   sync.Once
 	closeErr  error
 }
@@ -106,7 +108,9 @@ func (db *DB) adopt(stamped *stamp) (uint64, error) {
 		return 0, &BehindError{Dir: db.opts.Dir, Found: version, Stamped: stamped.version}
 	}
 	var err error
-	db.stamp, err = createStamp(db.opts.Dir, stamp{version: version, wall: db.opts.wall()})
+	now := stamp{version: version, wall: db.opts.wall()}
+	db.lastWrite.Store(now.wall.UnixNano())
+	db.stamp, err = createStamp(db.opts.Dir, now)
 	return version, err
 }
 
@@ -150,6 +154,7 @@ func (db *DB) Update(ctx context.Context, fn func(kv.Txn) error) error {
 	select {
 	case db.committer.queue <- o:
 	default:
+		db.refused.queueFull.Add(1)
 		return fmt.Errorf("%w: %d updates are waiting already", kv.ErrUnavailable, queueMax)
 	}
 	select {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -63,10 +64,11 @@ type committer struct {
 	ended   chan struct{}
 	version uint64 // the last committed one
 
-	group   []*op
-	refusal error       // given to the whole group instead of running it
-	base    *badger.Txn // what the group reads
-	pending *pending
+	group    []*op
+	refusal  error       // given to the whole group instead of running it
+	diskFull bool        // is the refusal's reason
+	base     *badger.Txn // what the group reads
+	pending  *pending
 }
 
 func newCommitter(db *DB, version uint64) *committer {
@@ -113,8 +115,10 @@ func (c *committer) begin() {
 	c.pending.reset()
 	c.base = c.db.engine.NewTransactionAt(c.version, false)
 	c.refusal = c.db.stopped()
+	c.diskFull = false
 	if c.refusal == nil {
 		c.refusal = spaceRefusal(c.db.opts)
+		c.diskFull = c.refusal != nil
 	}
 }
 
@@ -158,6 +162,9 @@ func (c *committer) run(o *op) {
 	}
 	c.group = append(c.group, o)
 	if c.refusal != nil {
+		if c.diskFull {
+			c.db.refused.diskFull.Add(1)
+		}
 		o.err = c.refusal
 		return
 	}
@@ -213,16 +220,20 @@ func (c *committer) store() error {
 	if err := c.write(tx); err != nil {
 		return fmt.Errorf("prepare version %d: %w", version, err)
 	}
+	begun := time.Now() // measures the commit and decides nothing
 	if err := c.db.opts.commitAt(tx, version); err != nil {
 		return fmt.Errorf("commit version %d: %w", version, err)
 	}
+	c.db.opts.OnCommit(len(c.group), time.Since(begun))
 	if cause := c.db.failure.Load(); cause != nil {
 		return *cause // logged by Badger while it committed
 	}
 	if c.db.stamp != nil {
-		if err := c.db.stamp.write(stamp{version: version, wall: c.db.opts.wall()}); err != nil {
+		now := stamp{version: version, wall: c.db.opts.wall()}
+		if err := c.db.stamp.write(now); err != nil {
 			return err
 		}
+		c.db.lastWrite.Store(now.wall.UnixNano())
 	}
 	c.version = version
 	c.db.engine.SetDiscardTs(c.db.snapshots.publish(version))

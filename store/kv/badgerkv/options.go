@@ -54,6 +54,10 @@ type Options struct {
 	// failed. The process must then end with a non-zero code: what the disk
 	// holds is unknown. It must not call Close. Nil leaves it at the log.
 	OnFatal func(error)
+	// OnCommit is told of every group that was committed: how many updates it
+	// held, and how long the engine took, sync included. It is called by the
+	// committer, so it must be quick; nil tells nobody.
+	OnCommit func(updates int, took time.Duration)
 	// FreeSpace returns the free bytes of the filesystem of dir; nil asks the
 	// system.
 	FreeSpace func(dir string) (uint64, error)
@@ -72,6 +76,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.OnFatal == nil {
 		o.OnFatal = func(error) {}
+	}
+	if o.OnCommit == nil {
+		o.OnCommit = func(int, time.Duration) {}
 	}
 	if o.FreeSpace == nil {
 		o.FreeSpace = freeSpace

@@ -2,7 +2,12 @@
 
 package badgerkv
 
-import "golang.org/x/sys/unix"
+import (
+	"io/fs"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // freeSpace returns the bytes that this user may still write to the filesystem
 // of dir.
@@ -12,4 +17,14 @@ func freeSpace(dir string) (uint64, error) {
 		return 0, err
 	}
 	return uint64(st.Bavail) * uint64(st.Bsize), nil
+}
+
+// allocated returns the bytes that a file takes on disk. Badger's logs are
+// sparse files of twice a memtable, of which most is never written.
+func allocated(info fs.FileInfo) int64 {
+	const blockSize = 512 // of st_blocks, whatever the filesystem's own is
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return st.Blocks * blockSize
+	}
+	return info.Size()
 }

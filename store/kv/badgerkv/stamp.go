@@ -73,17 +73,23 @@ func (s stamp) encode() []byte {
 // checkClock compares the wall clock with the stamp. Badger must not be open
 // yet: under a wrong clock its compaction drops what has not expired.
 func checkClock(opts Options, stamped stamp) error {
+	err := clockFault(opts, stamped.wall)
+	if err == nil || !opts.AcceptClock {
+		return err
+	}
+	opts.Log.Warn("wall clock accepted", "err", err)
+	return nil
+}
+
+// clockFault returns a *ClockError when the wall clock is far from the time of
+// the last write, or nil.
+func clockFault(opts Options, lastWrite time.Time) error {
 	wall := opts.wall()
-	distance := wall.Sub(stamped.wall)
+	distance := wall.Sub(lastWrite)
 	if -clockBehindMax <= distance && distance <= clockAheadMax {
 		return nil
 	}
-	clockErr := &ClockError{Dir: opts.Dir, Wall: wall, Stamped: stamped.wall}
-	if !opts.AcceptClock {
-		return clockErr
-	}
-	opts.Log.Warn("wall clock accepted", "err", clockErr)
-	return nil
+	return &ClockError{Dir: opts.Dir, Wall: wall, Stamped: lastWrite}
 }
 
 // createStamp puts s in place of any older stamp, on disk when it returns.

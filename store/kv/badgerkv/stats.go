@@ -1,0 +1,78 @@
+package badgerkv
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// refusals counts the updates that were refused before they ran.
+type refusals struct{ queueFull, diskFull atomic.Uint64 }
+
+// Stats is how the store does at one moment.
+type Stats struct {
+	Queue        int    // updates that wait for the committer
+	QueueMax     int    // past that they are refused
+	Transactions int    // open now, updates included
+	QueueFull    uint64 // updates refused because too many waited, since Open
+	DiskFull     uint64 // updates refused because too little disk is free, since Open
+}
+
+// Stats returns the figures of this moment. It reads nothing from disk.
+func (db *DB) Stats() Stats {
+	db.snapshots.mu.Lock()
+	open := db.snapshots.inFlight
+	db.snapshots.mu.Unlock()
+	return Stats{
+		Queue: len(db.committer.queue), QueueMax: queueMax, Transactions: open,
+		QueueFull: db.refused.queueFull.Load(), DiskFull: db.refused.diskFull.Load(),
+	}
+}
+
+// Space is what the store takes on disk, and what is left there, in bytes.
+type Space struct {
+	Used    uint64
+	Free    uint64 // that this user may write to the filesystem
+	FreeMin uint64 // under it writes are refused
+}
+
+// Space asks the filesystem. A store in memory has none: ok is false.
+func (db *DB) Space() (s Space, ok bool, err error) {
+	if db.opts.InMemory {
+		return Space{}, false, nil
+	}
+	s.FreeMin = freeSpaceMin
+	if s.Free, err = db.opts.FreeSpace(db.opts.Dir); err != nil {
+		return Space{}, false, fmt.Errorf("badgerkv: free space of %s: %w", db.opts.Dir, err)
+	}
+	files, err := os.ReadDir(db.opts.Dir)
+	if err != nil {
+		return Space{}, false, fmt.Errorf("badgerkv: size: %w", err)
+	}
+	for _, file := range files {
+		info, err := file.Info()
+		if err != nil {
+			continue // compacted away meanwhile
+		}
+		s.Used += uint64(allocated(info))
+	}
+	return s, true, nil
+}
+
+// Ready returns why an update would be refused now, or why nothing should be
+// asked of the store, or nil: a failed write ([kv.ErrUnavailable]), a disk that
+// is nearly full, or a wall clock that was set far from the last write
+// ([*ClockError]), under which the store would not have been opened.
+func (db *DB) Ready() error {
+	if err := db.stopped(); err != nil {
+		return err
+	}
+	if db.opts.InMemory {
+		return nil
+	}
+	if err := spaceRefusal(db.opts); err != nil {
+		return err
+	}
+	return clockFault(db.opts, time.Unix(0, db.lastWrite.Load()))
+}
