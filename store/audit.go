@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tollhouse/store/kv"
@@ -92,7 +93,8 @@ func readAuditHead(r kv.Reader) (Position, error) {
 // throttling, administrative changes. A request does not wait for them; a crash
 // loses those of its last moments.
 type auditQueue struct {
-	flushing sync.Mutex // held while lines are on their way from the queue to the record
+	flushing sync.Mutex    // held while lines are on their way from the queue to the record
+	lostEver atomic.Uint64 // since the store was opened
 
 	mu    sync.Mutex
 	lines []queuedLine
@@ -112,6 +114,7 @@ func (s *Store) Audit(line AuditLine) {
 		q.lines = append(q.lines, queuedLine{line: line, at: s.Now()})
 	} else {
 		q.lost++
+		q.lostEver.Add(1)
 	}
 	q.mu.Unlock()
 	s.marks.signal()
@@ -145,6 +148,7 @@ func (s *Store) flushAudit(ctx context.Context) {
 			return nil
 		})
 		if err != nil {
+			s.audits.lostEver.Add(uint64(len(batch)))
 			s.log.Warn("audit lines not written", "count", len(batch), "err", err)
 		}
 	}

@@ -108,7 +108,7 @@ func (s *Store) RecordEvent(ctx context.Context, e NewEvent) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("record event: %w", err)
 	}
-	s.watches.tell(e.Owner, nil)
+	s.watches.tell(e.Owner, 1, nil)
 	return wire, nil
 }
 

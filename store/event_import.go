@@ -313,7 +313,7 @@ func (im *Importer) record(ctx context.Context, lines []importLine) settled {
 		return nil
 	})
 	if err == nil && s.recorded > 0 {
-		im.store.watches.tell(im.account, backfill)
+		im.store.watches.tell(im.account, s.recorded, backfill)
 	}
 	if !errors.Is(err, errDryRun) {
 		s.err = err

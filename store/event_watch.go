@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 )
 
 // watchesMax bounds the live readers of one account's events.
@@ -25,6 +26,8 @@ type EventWatch struct {
 
 // watchLog knows the live readers of every account.
 type watchLog struct {
+	recorded atomic.Uint64 // events since the store was opened
+
 	mu      sync.Mutex
 	readers map[string]map[*EventWatch]struct{}
 }
@@ -72,8 +75,10 @@ func (w *EventWatch) TakeBackfill() *Span {
 	return span
 }
 
-// tell wakes the live readers of an account, whose log was just committed to.
-func (l *watchLog) tell(owner string, backfill *Span) {
+// tell counts what was just committed to an account's log, and wakes its live
+// readers.
+func (l *watchLog) tell(owner string, recorded int, backfill *Span) {
+	l.recorded.Add(uint64(recorded))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for w := range l.readers[owner] {

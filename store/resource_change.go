@@ -223,7 +223,7 @@ func (s *Store) commitChange(ctx context.Context, c ResourceChange, from, to res
 	if err != nil {
 		return Changed{}, err
 	}
-	s.watches.tell(c.Owner, nil)
+	s.watches.tell(c.Owner, 1, nil)
 	id := place.String()
 	s.log.LogAttrs(ctx, slog.LevelDebug, "resource changed", slog.String("account_id", c.Owner), slog.String("event_id", id))
 	return Changed{

@@ -1,0 +1,65 @@
+package store_test
+
+import (
+	"context"
+	"testing"
+
+	"tollhouse/store"
+	"tollhouse/store/storetest"
+)
+
+// TestCounts: what is counted is what happened, whichever way it came.
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	f, ctx := storetest.New(t), context.Background()
+	t.Run("events_recorded", func(t *testing.T) {
+		before := f.Counts().EventsRecorded
+		for _, account := range []string{"acct_a", "acct_b", "acct_a"} {
+			if _, err := f.RecordEvent(ctx, newEvent(account, "plan.created", "p1")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := f.RecordEvent(ctx, newEvent("acct_a", "no type", "p1")); err == nil {
+			t.Error("an event without a type was recorded")
+		}
+		if got := f.Counts().EventsRecorded - before; got != 3 {
+			t.Errorf("3 events recorded and one refused counted as %d", got)
+		}
+	})
+	t.Run("live_readers_come_and_go", func(t *testing.T) {
+		var watches []*store.EventWatch
+		for _, account := range []string{"acct_a", "acct_b", "acct_a"} {
+			w, err := f.WatchEvents(account)
+			if err != nil {
+				t.Fatal(err)
+			}
+			watches = append(watches, w)
+		}
+		if got := f.Counts().LiveReaders; got != len(watches) {
+			t.Errorf("%d readers counted as %d", len(watches), got)
+		}
+		for _, w := range watches {
+			w.Close()
+		}
+		if got := f.Counts().LiveReaders; got != 0 {
+			t.Errorf("no reader counted as %d", got)
+		}
+	})
+	t.Run("audit_lines_lost", func(t *testing.T) {
+		f.Audit(store.AuditLine{What: store.AuditAdmin, Reason: "kept"})
+		reasons(t, f, store.Position{}, 10)
+		if got := f.Counts().AuditLost; got != 0 {
+			t.Errorf("a line that was written counts as lost: %d", got)
+		}
+		f.Rest() // or it might write the line before the store breaks
+		f.Faults.Break(store.ErrUnavailable)
+		f.Audit(store.AuditLine{What: store.AuditAdmin, Reason: "lost"})
+		if _, err := f.ListAudit(ctx, store.Position{}, 10); err == nil {
+			t.Error("a broken store lists its record")
+		}
+		f.Faults.Mend()
+		if got := f.Counts().AuditLost; got != 1 {
+			t.Errorf("a line that was lost counts as %d", got)
+		}
+	})
+}
