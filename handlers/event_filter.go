@@ -281,6 +281,9 @@ func (q *eventQuery) link(path, cursor, position string) string {
 	b.WriteString("<" + path)
 	separator := byte('?')
 	for _, pair := range q.pairs {
+		if pair.name == "wait" && cursor == "before" {
+			continue // what lies before is there; the two together are refused
+		}
 		fmt.Fprintf(&b, "%c%s=%s", separator, escapeQuery(pair.name), escapeQuery(pair.value))
 		separator = '&'
 	}

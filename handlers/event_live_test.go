@@ -28,6 +28,7 @@ type live struct {
 func newLive(t *testing.T, change ...func(*Server)) *live {
 	t.Helper()
 	a := newAPI(t)
+	a.server.heartbeatEvery = time.Hour // on a busy machine a test takes longer than it takes to beat
 	for _, c := range change {
 		c(a.server)
 	}

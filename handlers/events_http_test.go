@@ -185,7 +185,7 @@ func TestCompression(t *testing.T) {
 	})
 	t.Run("events_2.3_gzip_has_a_tag_of_its_own_and_both_are_304", func(t *testing.T) {
 		t.Parallel()
-		for _, target := range []string{"/api/events", "/api/events?limit=2"} {
+		for _, target := range []string{"/api/events", "/api/events?limit=3"} {
 			plain := a.get(target, token).Header().Get("ETag")
 			small := a.get(target, token, "Accept-Encoding", "gzip").Header().Get("ETag")
 			if want := strings.TrimSuffix(plain, `"`) + `-gzip"`; small != want {
@@ -225,6 +225,7 @@ func TestCompression(t *testing.T) {
 	})
 	t.Run("events_3.1_a_change_is_guarded_by_the_tag_of_a_compressed_answer", func(t *testing.T) {
 		t.Parallel()
+		a, token := newGoldenAPI(t) // its own: a new event makes the others' tags stale
 		body := `{"note":"` + strings.Repeat("so it is ", 200) + `"}`
 		a.put("/api/resources/plan/long", token, body)
 		tag := a.get("/api/resources/plan/long", token, "Accept-Encoding", "gzip").Header().Get("ETag")

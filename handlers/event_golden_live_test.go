@@ -1,0 +1,61 @@
+package handlers
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The golden examples that take their time, by a clock that waits for nobody:
+// the seconds are those of the examples.
+func TestGoldenExamplesLive(t *testing.T) {
+	t.Parallel()
+	t.Run("events_6.10_a_quiet_poll_is_304", func(t *testing.T) {
+		t.Parallel()
+		a, token := newGoldenAPI(t)
+		tag := a.get("/api/events?limit=1", token).Header().Get("ETag")
+		golden(t, filepath.Join("events", "10_quiet_poll.http"), shown(a.get("/api/events?limit=1", token, "If-None-Match", tag)))
+	})
+	t.Run("events_6.10_a_long_poll_ends_after_25_s_in_an_empty_page", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			a, token := newGoldenAPI(t)
+			started := time.Now()
+			w := a.get("/api/events?order=asc&after="+goldenFourth+"&wait=25", token)
+			if took := time.Since(started); took != 25*time.Second {
+				t.Errorf("the answer came after %v, want 25 s", took)
+			}
+			golden(t, filepath.Join("events", "10_long_poll.http"), shown(w))
+			for link := range strings.SplitSeq(w.Header().Get("Link"), ", ") {
+				target, _, _ := strings.Cut(link[1:], ">")
+				if w := a.get(target, token); w.Code != http.StatusOK {
+					t.Errorf("its link %s leads to %d %s", target, w.Code, w.Body)
+				}
+			}
+		})
+	})
+	t.Run("events_6.12_a_stream_goes_on_frame_by_frame_and_beats_after_15_s", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			a, token := newGoldenAPI(t)
+			ctx, leave := context.WithCancel(t.Context())
+			r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/events?type=transaction.*,account.*", nil)
+			r.Host = "127.0.0.1:8080"
+			r.Header.Set("Authorization", "Bearer "+token)
+			r.Header.Set("Accept", asEventStream)
+			r.Header.Set(lastEventID, goldenSecond)
+			w := httptest.NewRecorder()
+			left := make(chan struct{})
+			go func() { a.server.Public().ServeHTTP(w, r); close(left) }()
+			time.Sleep(heartbeatEvery + time.Second)
+			leave()
+			<-left
+			golden(t, filepath.Join("events", "12_stream.http"), shown(answer{w}))
+		})
+	})
+}
