@@ -59,6 +59,8 @@ type program struct {
 	json        bool
 	quiet       bool
 	yes         bool
+
+	fromVariable map[*pflag.Flag]bool // the flags that a variable set
 }
 
 const dataDefault = "tollhouse-data"
@@ -91,7 +93,7 @@ A flag wins over its variable. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
 	flags.BoolVar(&p.yes, "yes", false, "do not ask before deleting")
 	root.SetFlagErrorFunc(flagFault)
 	root.AddCommand(p.devCommand(), p.serveCommand(), p.clientCommand(), p.userCommand(), p.accountCommand(),
-		p.eventCommand(), p.auditCommand(), p.healthCommand(), p.printCommand(), p.versionCommand())
+		p.eventCommand(), p.auditCommand(), p.healthCommand(), p.printCommand(), p.configCommand(), p.versionCommand())
 	root.SetHelpCommand(helpCommand())
 	asGroup(root)
 	return root

@@ -57,6 +57,7 @@ func nameVariables(flags *pflag.FlagSet, infix string) {
 // settle takes over the variables of flags that were not given. It runs before
 // every command.
 func (p *program) settle(c *cobra.Command, _ []string) error {
+	p.fromVariable = map[*pflag.Flag]bool{}
 	set := map[string]string{}
 	for _, pair := range p.environ {
 		if name, value, _ := strings.Cut(pair, "="); value != "" && strings.HasPrefix(name, variablePrefix) {
@@ -70,6 +71,7 @@ func (p *program) settle(c *cobra.Command, _ []string) error {
 		if f.Changed || value == "" || wrong != nil {
 			return
 		}
+		p.fromVariable[f] = true
 		if err := setFlag(c.Flags(), f, value); err != nil {
 			wrong = fail(exitConfig, "correct the variable or remove it from the environment", "%s=%q: %s", name, value, valueWanted(f, err))
 		}

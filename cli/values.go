@@ -18,8 +18,27 @@ import (
 // lifetime is a duration that may be given in days: 90s, 12h, 14d.
 type lifetime time.Duration
 
-func (l *lifetime) String() string { return time.Duration(*l).String() }
-func (l *lifetime) Type() string   { return "duration" }
+// String is a short text that Set reads as the same: 14d, 1h30m, 90s, 0.
+func (l *lifetime) String() string {
+	const day = 24 * time.Hour
+	d := time.Duration(*l)
+	switch {
+	case d == 0:
+		return "0"
+	case d >= day && d%day == 0:
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	}
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+func (l *lifetime) Type() string { return "duration" }
 
 func (l *lifetime) Set(text string) error {
 	if days, ok := strings.CutSuffix(text, "d"); ok {

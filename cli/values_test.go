@@ -23,6 +23,15 @@ func TestValues(t *testing.T) {
 			}
 		}
 	})
+	t.Run("lifetime_is_shown_as_it_is_given", func(t *testing.T) {
+		t.Parallel()
+		for _, want := range []string{"0", "90ms", "30s", "1m", "1m30s", "1h", "1h30m", "1h0m1s", "12h", "1d", "14d", "25h", "400d"} {
+			var l lifetime
+			if err := l.Set(want); err != nil || l.String() != want {
+				t.Errorf("Set(%q) is shown as %q, %v", want, l.String(), err)
+			}
+		}
+	})
 	t.Run("moment", func(t *testing.T) {
 		t.Parallel()
 		for text, want := range map[string]int64{

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"cmp"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// config shows what a server would be started with. It reads the same flags as
+// the server's own command, so there is no second list of settings: the flags
+// are the registry that help, the variables, config and docs/settings.md are
+// made from.
+
+// settingShown is a setting as config gives it.
+type settingShown struct {
+	Name     string `json:"name"`
+	Value    string `json:"value"` // as its variable would say it
+	From     string `json:"from"`  // flag, variable or default
+	Variable string `json:"variable,omitempty"`
+}
+
+func (p *program) configCommand() *cobra.Command {
+	c := p.configOf(p.serveCommand(), "config")
+	c.Short = "show the settings of a server and where each comes from"
+	c.Long = `Show the settings that serve would start with in this place and this environment,
+and where each comes from: a flag, a variable or its default. It takes the flags of
+serve, or of dev when that is named, and starts nothing. Passwords in URLs are masked.
+
+  tollhouse config
+  tollhouse config serve --public-url https://pay.example
+  tollhouse config dev --json`
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return noCommand(c, args[0])
+		}
+		return nil
+	}
+	c.AddCommand(p.configOf(p.serveCommand(), "serve"), p.configOf(p.devCommand(), "dev"))
+	return c
+}
+
+// configOf makes of a command that serves one that shows its settings.
+func (p *program) configOf(c *cobra.Command, name string) *cobra.Command {
+	c.Use, c.Short, c.Long = name, "show the settings of "+name, ""
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		limitGrace(c.Flags())
+		return p.showSettings(c.Flags())
+	}
+	return c
+}
+
+// limitGrace shows what serverFlags.parse makes of a grace that was not given.
+func limitGrace(flags *pflag.FlagSet) {
+	if grace := flags.Lookup("refresh-grace"); !grace.Changed {
+		ttl := grace.Value.(*lifetime)
+		*ttl = min(*ttl, *flags.Lookup("access-ttl").Value.(*lifetime))
+	}
+}
+
+func (p *program) showSettings(flags *pflag.FlagSet) error {
+	t := p.newTable("NAME", "VALUE", "FROM")
+	var err error
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name == "help" || err != nil {
+			return
+		}
+		s := p.setting(f)
+		if p.json {
+			err = p.printJSON(s)
+			return
+		}
+		from := s.From
+		if from == fromVariable {
+			from += " " + s.Variable
+		}
+		t.add(s.Name, cmp.Or(s.Value, "-"), from)
+	})
+	if err != nil {
+		return err
+	}
+	return t.flush()
+}
+
+const (
+	fromFlag     = "flag"
+	fromVariable = "variable"
+	fromDefault  = "default"
+)
+
+func (p *program) setting(f *pflag.Flag) settingShown {
+	s := settingShown{Name: f.Name, Value: settingText(f), From: fromDefault, Variable: variableOf(f)}
+	switch {
+	case p.fromVariable[f]:
+		s.From = fromVariable
+	case f.Changed:
+		s.From = fromFlag
+	}
+	return s
+}
+
+// settingText is a flag's value as its variable would say it, fit to be shown.
+func settingText(f *pflag.Flag) string {
+	list, ok := f.Value.(pflag.SliceValue)
+	if !ok {
+		return masked(f.Value.String())
+	}
+	var shown []string
+	for _, text := range list.GetSlice() {
+		shown = append(shown, masked(text))
+	}
+	return strings.Join(shown, " ")
+}
+
+// masked hides what a setting should not have held in the first place: secrets
+// come from files, but an address can have a password in it.
+func masked(text string) string {
+	if u, err := url.Parse(text); err == nil && u.User != nil {
+		if _, has := u.User.Password(); has {
+			return u.Redacted()
+		}
+	}
+	return text
+}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+var update = flag.Bool("update", false, "write the golden files and docs/settings.md anew")
+
+// TestSettingsDocument holds docs/settings.md to the flags: it is made from them.
+func TestSettingsDocument(t *testing.T) {
+	t.Parallel()
+	checkGolden(t, filepath.Join("..", "docs", "settings.md"), settingsDocument())
+}
+
+// checkGolden compares a text with a file byte for byte, or writes that.
+func checkGolden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s is not what the code makes; go test ./cli -update writes it anew:\n%s", file, got)
+	}
+}
+
+// newRoot is the tree of all commands, unused.
+func newRoot() *cobra.Command {
+	p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
+	return p.rootCommand()
+}
+
+func settingsDocument() string {
+	root := newRoot()
+	b := &strings.Builder{}
+	b.WriteString(`# Settings
+
+Made from the flags themselves by ` + "`go test ./cli -run TestSettingsDocument -update`" + `; a test fails when it differs.
+
+A setting is a flag, or else its variable in the environment, or else its default. A list in a variable is separated by white space, and an
+empty variable is none. An unknown flag is refused and an unknown ` + "`TOLLHOUSE_`" + ` variable is warned of, each with the nearest name.
+` + "`tollhouse config`" + ` shows what is in effect and where each value comes from.
+
+## Every command
+
+`)
+	settingsTable(b, root.PersistentFlags())
+	eachCommand(root, func(c *cobra.Command) {
+		// What config takes is what the command that it shows takes.
+		if c.LocalNonPersistentFlags().HasAvailableFlags() && !strings.HasPrefix(c.CommandPath(), "tollhouse config") {
+			fmt.Fprintf(b, "\n## %s\n\n", c.CommandPath())
+			settingsTable(b, c.LocalNonPersistentFlags())
+		}
+	})
+	return b.String()
+}
+
+func eachCommand(c *cobra.Command, visit func(*cobra.Command)) {
+	for _, sub := range c.Commands() {
+		visit(sub)
+		eachCommand(sub, visit)
+	}
+}
+
+func settingsTable(b *strings.Builder, flags *pflag.FlagSet) {
+	b.WriteString("| flag | variable | default | what it is |\n|---|---|---|---|\n")
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name == "help" {
+			return
+		}
+		_, usage := pflag.UnquoteUsage(f)
+		fmt.Fprintf(b, "| `--%s` | %s | %s | %s |\n", f.Name, quoted(variableOf(f)), quoted(settingText(f)), strings.ReplaceAll(usage, "|", `\|`))
+	})
+}
+
+func quoted(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return "`" + text + "`"
+}
