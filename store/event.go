@@ -159,9 +159,12 @@ func completeObject(e *NewEvent, kind string) error {
 	if e.Object.Sort() != snapshot.Object {
 		return invalid("eventData.object", "give the resource as it was after the change", "eventData.object must be an object, not %s", e.Object.Sort())
 	}
-	members := []snapshot.Member{{Name: "id", Value: snapshot.Text(e.Resource)}, {Name: "object", Value: snapshot.Text(kind)}}
-	for _, m := range e.Object.WithoutNulls().Members() {
-		want := m.Value
+	given := e.Object.WithoutNulls().Members()
+	members := make([]snapshot.Member, 2, len(given)+2)
+	members[0] = snapshot.Member{Name: "id", Value: snapshot.Text(e.Resource)}
+	members[1] = snapshot.Member{Name: "object", Value: snapshot.Text(kind)}
+	for _, m := range given {
+		want := snapshot.Value{}
 		switch m.Name {
 		case "id":
 			want = members[0].Value
@@ -169,6 +172,7 @@ func completeObject(e *NewEvent, kind string) error {
 			want = members[1].Value
 		default:
 			members = append(members, m)
+			continue
 		}
 		if !m.Value.Equal(want) {
 			return invalid("eventData.object."+m.Name, "leave it out or make them agree", "eventData.object.%s does not agree with the event: it must be %s", m.Name, want)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"strings"
 	"time"
@@ -56,7 +57,7 @@ func (p Position) Time() time.Time { return time.UnixMilli(p.Millis()).UTC() }
 func (p Position) IsZero() bool { return p == Position{} }
 
 // Compare returns -1, 0 or 1 as p lies before, at or after q.
-func (p Position) Compare(q Position) int { return strings.Compare(string(p[:]), string(q[:])) }
+func (p Position) Compare(q Position) int { return bytes.Compare(p[:], q[:]) }
 
 // next returns the position that follows p at the moment now: max(now, p + 1),
 // so that commit order, createdAt order and visible order are one even when the

@@ -11,58 +11,65 @@ import (
 // and members named as a secret whose value is not masked. It returns nil or
 // the first find, an *Error with SensitiveField; the value itself is not repeated.
 func FindSensitive(v Value) error {
-	if e := sensitiveIn(&v, nil, ""); e != nil {
+	w := way{steps: make([]step, 0, DepthMax)}
+	if e := w.sensitiveIn(&v, ""); e != nil {
 		return e
 	}
 	return nil
 }
 
-// step is one step on the way to a value: to the member of an object that has a
-// name, or to an element of an array. The way is spelled out only for a find,
+// way leads to a value within a document. It is spelled out only for a find,
 // since nearly every value is none.
+type way struct{ steps []step }
+
+// step leads to the member of an object that has a name, or to an element of an
+// array.
 type step struct {
-	from    *step  // nil at the top
-	name    string // of the member
-	element int    // its index, or notElement
+	name    string
+	element int // or notElement
 }
 
 const notElement = -1
 
-func (s *step) path() string {
-	switch {
-	case s == nil:
-		return ""
-	case s.element == notElement:
-		return join(s.from.path(), s.name)
+func (w *way) path() string {
+	path := ""
+	for _, s := range w.steps {
+		if s.element == notElement {
+			path = join(path, s.name)
+		} else {
+			path += "[" + strconv.Itoa(s.element) + "]"
+		}
 	}
-	return s.from.path() + "[" + strconv.Itoa(s.element) + "]"
+	return path
 }
 
-// sensitiveIn looks at v, to which the last step leads and which belongs to the
-// member name.
-func sensitiveIn(v *Value, last *step, name string) *Error {
+// sensitiveIn looks at v, to which w leads and which belongs to the member name.
+func (w *way) sensitiveIn(v *Value, name string) *Error {
+	here := len(w.steps)
 	switch v.sort {
 	case Object:
 		for i := range v.members {
 			m := &v.members[i]
-			if e := sensitiveIn(&m.Value, &step{last, m.Name, notElement}, m.Name); e != nil {
+			w.steps = append(w.steps[:here], step{m.Name, notElement})
+			if e := w.sensitiveIn(&m.Value, m.Name); e != nil {
 				return e
 			}
 		}
 	case Array:
 		for i := range v.elements {
-			if e := sensitiveIn(&v.elements[i], &step{last, "", i}, name); e != nil {
+			w.steps = append(w.steps[:here], step{element: i})
+			if e := w.sensitiveIn(&v.elements[i], name); e != nil {
 				return e
 			}
 		}
 	case String, Number:
 		// Our choice: numbers too. A card number is no less one without quotes.
 		if holdsCardNumber(v.text) {
-			path := last.path()
+			path := w.path()
 			return fault(SensitiveField, path, "%s holds what looks like a card number, which must not be recorded; send a token or the last four digits", shortPath(path))
 		}
 		if isSecretName(name) && !isMasked(name, v.text) {
-			path := last.path()
+			path := w.path()
 			return fault(SensitiveField, path, "%s is named as a secret and its value is not masked; leave it out, or send the last four digits", shortPath(path))
 		}
 	}

@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -150,7 +149,8 @@ func (p *parser) object() Value {
 		p.space()
 		if c := p.peek(); c == '}' {
 			p.at++
-			members := slices.Clone(p.open[first:])
+			members := make([]Member, len(p.open)-first)
+			copy(members, p.open[first:])
 			p.open = p.open[:first]
 			p.refuseDuplicates(members)
 			return Value{sort: Object, members: members}
