@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"os/signal"
 	"path/filepath"
 	"syscall"
@@ -67,7 +68,7 @@ func (p *program) serve(c *cobra.Command, f serveFlags) error {
 	if err != nil {
 		return err
 	}
-	r := &running{log: log, config: config, fatal: make(chan error, 1)}
+	r := &running{log: log, config: config, notify: newNotifier(p.environ, os.Getpid()), fatal: make(chan error, 1)}
 	defer func() { closeAll(r.listeners) }()
 	if isNothing(dir) {
 		// A port that is taken must not leave a new directory behind. Where there
@@ -200,5 +201,5 @@ func (p *program) serveStore(r *running, c handlers.Config, socket string, lock 
 	if err := lock.tell(); err != nil {
 		return fail(exitIO, "check the disk", "cannot write %s: %w", lockName, err)
 	}
-	return r.serve(func() { p.announce(r, nil) })
+	return r.serve(func() { p.announce(r, nil); r.tellManager(notifyReady) })
 }

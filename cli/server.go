@@ -125,6 +125,7 @@ type running struct {
 	config    serverConfig
 	listeners []net.Listener
 	keep      *keep
+	notify    notifier
 
 	server  *handlers.Server
 	admin   net.Listener
@@ -249,6 +250,7 @@ func (r *running) serve(announce func()) error {
 	}
 	r.serveOn(private, r.admin, broken)
 	announce()
+	defer r.feedWatchdog()()
 
 	working, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -266,6 +268,7 @@ func (r *running) serve(announce func()) error {
 		r.log.Info("stopping", "signal", s.String())
 	}
 	r.closing.Store(true)
+	r.tellManager(notifyStopping)
 	r.server.Drain()
 	stop()
 	failed = errors.Join(failed, r.drain(signals, public, private))
