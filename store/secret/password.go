@@ -49,6 +49,11 @@ var ErrBusy = errors.New("secret: too many passwords are being checked at once")
 // Hasher hashes people's passwords, at most one a processor at a time: each
 // takes 19 MiB and a core, and more at once only makes all of them late.
 type Hasher struct {
+	// OnHash is told of every call that got its turn, or was refused one with
+	// ErrBusy: how long it waited, and how long it hashed. Set it before the
+	// first call; nil tells nobody.
+	OnHash func(waited, took time.Duration, refused bool)
+
 	turns chan struct{}
 	queue chan struct{}
 }
@@ -58,6 +63,9 @@ func NewHasher() *Hasher {
 	turns := runtime.GOMAXPROCS(0)
 	return &Hasher{turns: make(chan struct{}, turns), queue: make(chan struct{}, turns+hashQueueMax)}
 }
+
+// Waiting returns how many callers wait for their turn to hash.
+func (h *Hasher) Waiting() int { return max(len(h.queue)-len(h.turns), 0) }
 
 // Hash returns the PHC string of password under a new salt. Errors: ErrBusy,
 // ctx's.
@@ -101,10 +109,12 @@ var nobody = phc{
 }
 
 func (h *Hasher) derive(ctx context.Context, p phc, password string, size uint32) ([]byte, error) {
+	came := time.Now() // measures the wait and decides nothing
 	select {
 	case h.queue <- struct{}{}:
 		defer func() { <-h.queue }()
 	default:
+		h.tell(0, 0, true)
 		return nil, ErrBusy
 	}
 	wait := time.NewTimer(hashWaitMax)
@@ -113,11 +123,21 @@ func (h *Hasher) derive(ctx context.Context, p phc, password string, size uint32
 	case h.turns <- struct{}{}:
 		defer func() { <-h.turns }()
 	case <-wait.C:
+		h.tell(time.Since(came), 0, true)
 		return nil, ErrBusy
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	return argon2.IDKey([]byte(password), p.salt, p.passes, p.memoryKiB, p.lanes, size), nil
+	begun := time.Now()
+	key := argon2.IDKey([]byte(password), p.salt, p.passes, p.memoryKiB, p.lanes, size)
+	h.tell(begun.Sub(came), time.Since(begun), false)
+	return key, nil
+}
+
+func (h *Hasher) tell(waited, took time.Duration, refused bool) {
+	if h.OnHash != nil {
+		h.OnHash(waited, took, refused)
+	}
 }
 
 // phc is a password hash in the PHC string format.
