@@ -35,5 +35,5 @@ func notReady(err error) error {
 	if f.code != exitBusy {
 		return err
 	}
-	return fail(exitFailed, "it is stopping, or its log says what is wrong", "the server is not ready")
+	return fail(exitFailed, "docs/operations.md says under Monitoring what each reason asks for", "%w", f.err)
 }

@@ -15,6 +15,7 @@ type requestFacts struct {
 	id     string
 	source netip.Addr // where it comes from; invalid on the admin socket
 	attrs  []slog.Attr
+	served Served
 	change store.AuditLine // whom an administrative request concerns
 }
 

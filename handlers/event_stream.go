@@ -37,6 +37,7 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, owner stri
 	if refused := q.placeInStream(r); refused != nil {
 		return refused
 	}
+	served(r.Context()).Waited = true
 	watch, err := s.watchEvents(owner)
 	if err != nil {
 		return err

@@ -29,6 +29,7 @@ func (s *Server) waitForEvents(w http.ResponseWriter, r *http.Request, owner str
 	controller := http.NewResponseController(w)
 	_ = controller.SetReadDeadline(time.Time{}) // net/http would take one for the caller's end
 	_ = controller.SetWriteDeadline(time.Now().Add(q.wait + writeTimeout))
+	served(r.Context()).Waited = true
 	watch, err := s.watchEvents(owner)
 	if err != nil {
 		return err

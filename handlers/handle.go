@@ -124,7 +124,7 @@ func (s *Server) withRequest(next http.Handler) http.Handler {
 			if broken := recover(); broken != nil {
 				s.recovered(w, r, broken)
 			}
-			s.logRequest(r, w, facts, time.Since(started))
+			s.endRequest(r, w, facts, time.Since(started))
 		}()
 		if len(r.URL.RawQuery) > queryStringSizeMax {
 			writeProblem(w, newProblem(http.StatusRequestURITooLong, "uri_too_long", "The query is longer than %d bytes.", queryStringSizeMax))
@@ -146,16 +146,28 @@ func (s *Server) recovered(w *recorder, r *http.Request, broken any) {
 
 func noteRoute(r *http.Request, route string) {
 	if route == "" {
-		route = "(none)" // never the path, which is the caller's text
+		route = noRoute // never the path, which is the caller's text
 	}
+	served(r.Context()).Route = route
 	note(r.Context(), slog.String("route", route))
 }
 
 func noteProblem(ctx context.Context, p *problem) {
+	served(ctx).Code = p.code
 	note(ctx, slog.String("error", p.code))
 	if p.cause != nil && !errors.Is(p.cause, context.Canceled) {
 		note(ctx, slog.String("err", p.cause.Error()))
 	}
+}
+
+// endRequest tells of a request that is over: to the log, and to whoever counts.
+func (s *Server) endRequest(r *http.Request, w *recorder, facts *requestFacts, took time.Duration) {
+	facts.served.Method, facts.served.Status, facts.served.Took = methodName(r.Method), w.status, took
+	if facts.served.Route == "" {
+		facts.served.Route = noRoute
+	}
+	s.observe(facts.served)
+	s.logRequest(r, w, facts, took)
 }
 
 // logRequest writes the one line of a request. Health checks, which come every
@@ -167,7 +179,7 @@ func (s *Server) logRequest(r *http.Request, w *recorder, facts *requestFacts, t
 		level = slog.LevelError
 	case w.status == http.StatusServiceUnavailable && r.Context().Err() == nil: // else the caller left; nothing is amiss
 		level = slog.LevelWarn
-	case strings.HasSuffix(r.URL.Path, "/healthz"), strings.HasSuffix(r.URL.Path, "/readyz"):
+	case facts.served.isMonitoring():
 		level = slog.LevelDebug
 	}
 	if !s.log.Enabled(r.Context(), level) {

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"net/http"
 )
 
@@ -12,15 +13,27 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
 
 // readyz is GET /readyz: the process can do its work. It reads the store.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
-	err := s.ready()
-	if err == nil {
-		err = s.store.Check(r.Context())
-	}
-	if err != nil {
+	if err := s.whyNotReady(r.Context()); err != nil {
 		return temporarilyUnavailable(err)
 	}
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	return nil
+}
+
+// adminReadyz is readyz for the operator, who is told the reason.
+func (s *Server) adminReadyz(w http.ResponseWriter, r *http.Request) error {
+	err := s.whyNotReady(r.Context())
+	if err == nil {
+		return s.readyz(w, r)
+	}
+	return newProblem(http.StatusServiceUnavailable, "temporarily_unavailable", "The server is not ready: %v.", err).because(err)
+}
+
+func (s *Server) whyNotReady(ctx context.Context) error {
+	if err := s.ready(); err != nil {
+		return err
+	}
+	return s.store.Check(ctx)
 }
 
 func (s *Server) options(w http.ResponseWriter, r *http.Request) {

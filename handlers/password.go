@@ -18,6 +18,7 @@ import (
 func (s *Server) authenticateUser(ctx context.Context, a attempt, password string) (store.User, error) {
 	end, wait := s.throttle.begin(a)
 	if wait > 0 {
+		served(ctx).SignIn, served(ctx).Throttled = SignInThrottled, true
 		who, _ := s.whoIs(ctx, a.name)
 		s.auditBounded(ctx, store.AuditLine{What: store.AuditThrottle, Reason: "too_many_failures", ClientID: a.client, UserID: who})
 		return store.User{}, tooMany(wait)
@@ -28,10 +29,14 @@ func (s *Server) authenticateUser(ctx context.Context, a attempt, password strin
 	switch {
 	case err == nil:
 		judged = right
+		served(ctx).SignIn = SignInRight
 	case errors.Is(err, store.ErrMismatch):
 		judged = wrong
 		who, reason := s.whoIs(ctx, a.name)
+		served(ctx).SignIn = SignIn(reason)
 		s.store.Audit(store.AuditLine{What: store.AuditLoginRefused, Reason: reason, By: by(ctx), ClientID: a.client, UserID: who})
+	default:
+		served(ctx).SignIn = SignInFailed
 	}
 	return user, err
 }
@@ -111,7 +116,9 @@ func (s *Server) setDevice(w http.ResponseWriter, user store.User) {
 func (s *Server) throttledClient(ctx context.Context) *problem {
 	source := factsFrom(ctx).source
 	const reason = "unknown_or_disabled_client_or_wrong_secret"
+	served(ctx).Refusal = reason
 	if wait := s.throttle.clientFailed(source); wait > 0 {
+		served(ctx).Throttled = true
 		s.auditBounded(ctx, store.AuditLine{What: store.AuditThrottle, Reason: reason})
 		return tooMany(wait)
 	}

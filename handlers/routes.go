@@ -55,8 +55,7 @@ func (s *Server) publicRoutes() http.Handler {
 // operator's own, so they ask for no credentials.
 func (s *Server) adminRoutes() http.Handler {
 	r := s.newRouter()
-	r.get("/healthz", s.healthz)
-	r.get("/readyz", s.readyz)
+	s.addMonitoring(r, s.adminReadyz)
 	r.get("/admin/info", s.adminInfo)
 
 	r.get("/admin/clients", s.adminListClients)

@@ -40,6 +40,12 @@ type Config struct {
 	Demo *Demo
 	// Ready reports why the server is not ready, or nil. It is asked by /readyz.
 	Ready func() error
+	// Observe is told of every request once it is over; nil tells nobody. It
+	// must be quick, and may be called by many goroutines.
+	Observe func(Served)
+	// Metrics answers /metrics, which is never on the public handler; nil leaves
+	// it out.
+	Metrics http.Handler
 }
 
 // Demo is the seeded instance of dev.
@@ -48,7 +54,7 @@ type Demo struct {
 	Username, Password, Account         string
 }
 
-// Server answers requests. Its two handlers are Public and Admin.
+// Server answers requests. Its handlers are Public, Admin and Monitor.
 type Server struct {
 	store   *store.Store
 	key     secret.Key
@@ -56,6 +62,8 @@ type Server struct {
 	version string
 	demo    *Demo
 	ready   func() error
+	observe func(Served)
+	metrics http.Handler
 	started time.Time
 
 	issuer   string // the public URL as clients compare it, without a slash at the end
@@ -71,13 +79,13 @@ type Server struct {
 	draining       chan struct{} // closed when what waits for events must end
 	heartbeatEvery time.Duration // on a quiet stream
 
-	public, admin http.Handler
+	public, admin, monitor http.Handler
 }
 
 // New returns a Server. It does nothing until a handler of its is called.
 func New(c Config) *Server {
 	s := &Server{
-		store: c.Store, key: c.Key, log: c.Log, version: c.Version, demo: c.Demo, ready: c.Ready, started: c.Store.Now(),
+		store: c.Store, key: c.Key, log: c.Log, version: c.Version, demo: c.Demo, ready: c.Ready, observe: c.Observe, metrics: c.Metrics, started: c.Store.Now(),
 		issuer:   strings.TrimSuffix(c.PublicURL.String(), "/"),
 		base:     strings.TrimSuffix(c.PublicURL.EscapedPath(), "/"),
 		host:     strings.ToLower(c.PublicURL.Hostname()),
@@ -91,9 +99,13 @@ func New(c Config) *Server {
 	if s.ready == nil {
 		s.ready = func() error { return nil }
 	}
+	if s.observe == nil {
+		s.observe = func(Served) {}
+	}
 	s.description = sync.OnceValue(func() description { return describe(s.issuer, s.version) })
 	s.public = s.withRequest(s.withHost(s.withBase(s.withCORS(withGzip(s.publicRoutes())))))
 	s.admin = s.withRequest(s.adminRoutes())
+	s.monitor = s.withRequest(s.monitorRoutes())
 	return s
 }
 
@@ -106,6 +118,10 @@ func (s *Server) Public() http.Handler { return s.public }
 // Admin returns the handler of the admin API, for a listener that only the
 // operator can reach: it asks for no credentials.
 func (s *Server) Admin() http.Handler { return s.admin }
+
+// Monitor returns the handler of health and metrics alone, under any host. It
+// asks for no credentials and names nobody.
+func (s *Server) Monitor() http.Handler { return s.monitor }
 
 // The limits of every HTTP server over these handlers. Long routes move their
 // own deadlines.

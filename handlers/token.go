@@ -27,6 +27,7 @@ var secretParams = []string{"client_secret", "password", "code", "refresh_token"
 // token is POST /oauth/v2/token: the three grants of the specification.
 func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	oauthHeaders(w)
+	served(r.Context()).GrantType = noGrant
 	request, err := parseTokenRequest(w, r)
 	if err != nil {
 		return err
@@ -40,6 +41,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	served(r.Context()).GrantType = request.params.value("grant_type")
 	note(r.Context(), slog.String("grant_type", request.params.value("grant_type")))
 	issued, err := grant(r.Context(), client, request.params)
 	if err != nil {

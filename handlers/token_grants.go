@@ -86,6 +86,7 @@ func (s *Server) refreshGrant(ctx context.Context, client store.Client, p params
 // auditRefusal records the real reason of a refusal, once.
 func (s *Server) auditRefusal(ctx context.Context, client store.Client, err error) {
 	reason, isRecorded := store.RefusalReason(err)
+	served(ctx).Refusal = reason
 	line := store.AuditLine{What: store.AuditRefused, Reason: reason, By: by(ctx), ClientID: client.ID}
 	switch {
 	case isRecorded:

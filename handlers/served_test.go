@@ -1,0 +1,173 @@
+package handlers_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"tollhouse/handlers"
+	"tollhouse/store"
+)
+
+// tally keeps what is told of requests.
+type tally struct {
+	mu   sync.Mutex
+	told []handlers.Served
+}
+
+func (l *tally) observe(s handlers.Served) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.told = append(l.told, s)
+}
+
+// last returns what was told of the request just answered, and that it was told
+// once.
+func (l *tally) last(t *testing.T) handlers.Served {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.told) != 1 {
+		t.Fatalf("told of %d requests, want 1: %+v", len(l.told), l.told)
+	}
+	s := l.told[0]
+	l.told = nil
+	if s.Took <= 0 {
+		t.Errorf("%+v took no time", s)
+	}
+	s.Took = 0
+	return s
+}
+
+// TestObserve: what is told of a request is what happened to it, and no text in
+// it is the caller's.
+func TestObserve(t *testing.T) {
+	t.Parallel()
+	all := &tally{}
+	h := newHouse(t, func(c *handlers.Config) { c.Observe = all.observe })
+	code := h.code(t)
+	p := wantPair(t, h.token(t, h.codeForm(code)))
+	q := wantPair(t, h.token(t, h.refreshForm(p.RefreshToken)))
+	wantPair(t, h.token(t, h.refreshForm(q.RefreshToken)))
+	all.told = nil
+
+	const token, events = "/oauth/v2/token", "/api/events"
+	wrong := with(h.passwordForm(), "password", "not the password")
+	stranger := with(h.passwordForm(), "client_secret", "not the secret")
+	cases := []struct {
+		name string
+		do   func()
+		want handlers.Served
+	}{
+		{"appliance_metrics_password_grant", func() { h.token(t, h.passwordForm()) },
+			handlers.Served{Route: token, Method: "POST", Status: 200, GrantType: "password", SignIn: handlers.SignInRight}},
+		{"appliance_metrics_wrong_password", func() { h.token(t, wrong) },
+			handlers.Served{Route: token, Method: "POST", Status: 400, GrantType: "password", Code: "invalid_grant", SignIn: "wrong_password"}},
+		{"appliance_metrics_unknown_user", func() { h.token(t, with(h.passwordForm(), "username", "nobody")) },
+			handlers.Served{Route: token, Method: "POST", Status: 400, GrantType: "password", Code: "invalid_grant", SignIn: "unknown_user"}},
+		{"appliance_metrics_wrong_client", func() { h.token(t, stranger) },
+			handlers.Served{Route: token, Method: "POST", Status: 401, GrantType: "none", Code: "invalid_client", Refusal: "unknown_or_disabled_client_or_wrong_secret"}},
+		{"appliance_metrics_unknown_grant", func() { h.token(t, with(h.passwordForm(), "grant_type", "kanarienvogel")) },
+			handlers.Served{Route: token, Method: "POST", Status: 400, GrantType: "none", Code: "unsupported_grant_type"}},
+		{"appliance_metrics_code_again", func() { h.token(t, with(h.codeForm(code), "redirect_uri", "https://kanarienvogel.example")) },
+			handlers.Served{Route: token, Method: "POST", Status: 400, GrantType: "authorization_code", Code: "invalid_grant", Refusal: "another_redirect_uri"}},
+		{"appliance_metrics_refresh_reuse", func() { h.token(t, h.refreshForm(p.RefreshToken)) },
+			handlers.Served{Route: token, Method: "POST", Status: 400, GrantType: "refresh_token", Code: "invalid_grant", Refusal: "used_before"}},
+		{"no_grant_outside_the_token_endpoint", func() { h.browser(t).post(t, "/oauth/v2/revoke", url.Values{"token": {"x"}}) },
+			handlers.Served{Route: "/oauth/v2/revoke", Method: "POST", Status: 401, Code: "invalid_client", Refusal: "unknown_or_disabled_client_or_wrong_secret"}},
+		{"dead_token", func() { h.api(t, p.AccessToken) },
+			handlers.Served{Route: events, Method: "GET", Status: 401, Code: "invalid_token"}},
+		{"no_route", func() { h.get(t, "/kanarienvogel") },
+			handlers.Served{Route: "(none)", Method: "GET", Status: 404, Code: "not_found"}},
+		{"no_method", func() { h.do(h.request(t, "KANARIENVOGEL", "/", nil)) },
+			handlers.Served{Route: "(none)", Method: "OTHER", Status: 405, Code: "invalid_request"}},
+		{"foreign_host", func() { h.get(t, "/", func(r *http.Request) { r.Host = "kanarienvogel.example" }) },
+			handlers.Served{Route: "(none)", Method: "GET", Status: 421}},
+		{"long_query", func() { h.get(t, "/?"+strings.Repeat("k", 9<<10)) },
+			handlers.Served{Route: "(none)", Method: "GET", Status: 414}},
+		{"broken_store", func() { h.Faults.Break(store.ErrUnavailable); h.token(t, h.passwordForm()); h.Faults.Mend() },
+			handlers.Served{Route: token, Method: "POST", Status: 503, GrantType: "none", Code: "temporarily_unavailable"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			c.do()
+			if got := all.last(t); got != c.want {
+				t.Errorf("told %+v\nwant %+v", got, c.want)
+			}
+		})
+	}
+	t.Run("appliance_metrics_throttled", func(t *testing.T) {
+		for range 40 {
+			h.token(t, wrong)
+			h.token(t, stranger)
+		}
+		all.told = nil
+		h.token(t, h.passwordForm())
+		if got := all.last(t); got.Status != 429 || !got.Throttled || got.SignIn != handlers.SignInThrottled {
+			t.Errorf("told %+v of a sign-in that came too soon", got)
+		}
+		h.token(t, stranger)
+		if got := all.last(t); got.Status != 429 || !got.Throttled || got.SignIn != "" {
+			t.Errorf("told %+v of a client that came too soon", got)
+		}
+	})
+}
+
+// TestMonitor: health and metrics have a handler of their own, under any host,
+// and metrics are nowhere that a proxy passes on.
+func TestMonitor(t *testing.T) {
+	t.Parallel()
+	const page = "tollhouse_ready 1\n"
+	h := newHouse(t, at("https://pay.example/tolls"), func(c *handlers.Config) {
+		c.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(page)) })
+	})
+	ask := func(from http.Handler, path string) answer {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", path, nil)
+		r.Host = "10.1.2.3:9090"
+		from.ServeHTTP(w, r)
+		return answer{Response: w.Result(), body: w.Body.String()}
+	}
+	for name, from := range map[string]http.Handler{"monitor": h.server.Monitor(), "admin_socket": h.server.Admin()} {
+		t.Run("design_5_any_host_on_"+name, func(t *testing.T) {
+			for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+				if a := ask(from, path); a.StatusCode != http.StatusOK || a.Header.Get("Cache-Control") != "no-store" {
+					t.Errorf("GET %s = %d, Cache-Control %q; want 200, no-store", path, a.StatusCode, a.Header.Get("Cache-Control"))
+				}
+			}
+			if a := ask(from, "/metrics"); a.body != page {
+				t.Errorf("metrics = %q", a.body)
+			}
+		})
+	}
+	t.Run("appliance_metrics_are_off_the_public_handler", func(t *testing.T) {
+		for _, path := range []string{"/metrics", "/tolls/metrics"} {
+			if a := h.get(t, path); a.StatusCode != http.StatusNotFound {
+				t.Errorf("GET %s = %d, want 404", path, a.StatusCode)
+			}
+		}
+	})
+	t.Run("monitor_has_nothing_else", func(t *testing.T) {
+		for _, path := range []string{"/", "/admin/info", "/admin/clients", "/api/events", "/login"} {
+			if a := ask(h.server.Monitor(), path); a.StatusCode != http.StatusNotFound {
+				t.Errorf("GET %s = %d, want 404", path, a.StatusCode)
+			}
+		}
+	})
+	t.Run("appliance_readyz_tells_the_operator_alone_why", func(t *testing.T) {
+		h.Faults.Break(store.ErrUnavailable)
+		defer h.Faults.Mend()
+		reason := store.ErrUnavailable.Error()
+		for _, from := range []http.Handler{h.public, h.server.Monitor()} {
+			if a := ask(from, "/readyz"); a.StatusCode != http.StatusServiceUnavailable || strings.Contains(a.body, reason) {
+				t.Errorf("readyz = %d, %s; want 503 without the reason", a.StatusCode, a.body)
+			}
+		}
+		if a := ask(h.server.Admin(), "/readyz"); a.StatusCode != http.StatusServiceUnavailable || !strings.Contains(a.body, reason) {
+			t.Errorf("readyz on the admin socket = %d, %s; want 503 with %q", a.StatusCode, a.body, reason)
+		}
+	})
+}
