@@ -45,6 +45,11 @@ func Run(t *testing.T, open func(t *testing.T) kv.DB) {
 		{"get_many_yields_what_is_present_in_order", getMany},
 		{"histories_equal_those_of_the_model", histories},
 		{"a_sum_moved_by_many_writers_stays_whole", movedSum},
+		{"a_snapshot_is_of_one_moment_and_loads_into_another_store", func(t *testing.T, db kv.DB) {
+			into := open(t)
+			defer into.Close()
+			snapshots(t, db, into)
+		}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

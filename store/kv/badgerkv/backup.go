@@ -1,0 +1,188 @@
+package badgerkv
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"tollhouse/store/kv"
+)
+
+// Badger's own DB.Backup panics under managed versions, and its stream over
+// several goroutines is torn by writes that go on. A snapshot here is one
+// version, kept from compaction by the same count as a View's, and read in
+// order, a page at a time, each page in a transaction that ends with it: an
+// iterator that stood open while a slow reader takes the bytes would hold files
+// that compaction has long replaced.
+
+const (
+	// snapshotPageSize is the size of a page of records: large enough for its
+	// transaction to cost nothing beside it, small enough to be held in memory.
+	snapshotPageSize = 1 << 20 // bytes
+	// While updates are committed, a snapshot rests after each page for
+	// snapshotRest times what the page took, at most snapshotRestMax: a backup can
+	// wait, and those who write cannot. It then has a fifth of one processor.
+	snapshotRest    = 4
+	snapshotRestMax = 250 * time.Millisecond
+)
+
+// errNotEmpty says that records are to be loaded where there are some already.
+var errNotEmpty = errors.New("badgerkv: records are loaded into an empty store only")
+
+// Snapshot hands out every record of the last acknowledged version, after a
+// Check of all tables: what Badger cannot decode it passes over.
+func (db *DB) Snapshot(ctx context.Context, fn func([]kv.Record) error) error {
+	if err := db.Check(ctx); err != nil {
+		return err
+	}
+	at, err := db.snapshots.open()
+	if err != nil {
+		return err
+	}
+	defer db.snapshots.release(at)
+	var page recordPage
+	for next := []byte{}; next != nil; {
+		began, seen := db.opts.wall(), db.snapshots.last()
+		if next, err = db.readPage(ctx, at.version, next, &page); err != nil {
+			return err
+		}
+		if err := fn(page.records); err != nil {
+			return err
+		}
+		if db.snapshots.last() != seen {
+			rest(ctx, min(snapshotRest*db.opts.wall().Sub(began), snapshotRestMax))
+		}
+	}
+	return ctx.Err()
+}
+
+// readPage reads the records from the key lo on, until the page is full, and
+// returns the key at which the next page begins, or nil when there is none.
+func (db *DB) readPage(ctx context.Context, version uint64, lo []byte, page *recordPage) (next []byte, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := damagedRange(db.damage.Load(), kv.Range{Lo: lo}); err != nil {
+		return nil, err
+	}
+	base := db.engine.NewTransactionAt(version, false)
+	defer base.Discard()
+	c := openCursor(base, kv.Range{Lo: lo})
+	defer c.close()
+	page.reset()
+	for key := c.key(); key != nil && c.err == nil; key = c.key() {
+		if page.isFull() {
+			next = bytes.Clone(key)
+			break
+		}
+		page.add(key, c.value(), c.it.Item())
+		c.advance()
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	// As in View: a commit that failed meanwhile may have been an fsync that failed.
+	return next, db.stopped()
+}
+
+// recordPage is a page of records and the bytes that they point into.
+type recordPage struct {
+	records []kv.Record
+	bytes   []byte
+}
+
+func (p *recordPage) reset() {
+	if p.bytes == nil {
+		p.bytes = make([]byte, 0, snapshotPageSize)
+	}
+	clear(p.records)
+	p.records, p.bytes = p.records[:0], p.bytes[:0]
+}
+
+// isFull says whether the largest record might not fit any more.
+func (p *recordPage) isFull() bool {
+	return len(p.bytes)+kv.KeySizeMax+kv.ValueSizeMax > snapshotPageSize
+}
+
+func (p *recordPage) add(key, value []byte, item *badger.Item) {
+	p.records = append(p.records, kv.Record{Key: p.keep(key), Value: p.keep(value), ExpiresAt: int64(item.ExpiresAt())})
+}
+
+// keep copies b to where it stays until the page is reset.
+func (p *recordPage) keep(b []byte) []byte {
+	start := len(p.bytes)
+	p.bytes = append(p.bytes, b...)
+	return p.bytes[start:len(p.bytes):len(p.bytes)]
+}
+
+// Load stores records in an empty store, in updates of the size that the
+// contract allows, each of them durable.
+func (db *DB) Load(ctx context.Context, records iter.Seq2[kv.Record, error]) error {
+	if err := db.mustBeEmpty(ctx); err != nil {
+		return err
+	}
+	var batch recordPage
+	batch.reset()
+	for record, err := range records {
+		if err != nil {
+			return err
+		}
+		if batch.isFull() || len(batch.records) == kv.UpdateWritesMax {
+			if err := db.store(ctx, batch.records); err != nil {
+				return err
+			}
+			batch.reset()
+		}
+		batch.records = append(batch.records, kv.Record{Key: batch.keep(record.Key), Value: batch.keep(record.Value), ExpiresAt: record.ExpiresAt})
+	}
+	return db.store(ctx, batch.records)
+}
+
+func (db *DB) mustBeEmpty(ctx context.Context) error {
+	return db.View(ctx, func(r kv.Reader) error {
+		for range r.Scan(kv.Range{KeysOnly: true, Limit: 1}) {
+			return errNotEmpty
+		}
+		return nil
+	})
+}
+
+// store writes records in one update, with the expiry that they had.
+func (db *DB) store(ctx context.Context, records []kv.Record) error {
+	err := db.Update(ctx, func(tx kv.Txn) error {
+		t := tx.(*txn)
+		for _, r := range records {
+			if err := t.budget.Spend(r.Key, r.Value); err != nil {
+				return err
+			}
+			t.pending.write(r.Key, change{kind: changeSet, sealed: seal(r.Key, r.Value), expiresAt: uint64(r.ExpiresAt)})
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("badgerkv: load: %w", err)
+	}
+	return nil
+}
+
+// last returns the last acknowledged version.
+func (s *snapshots) last() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.newest.version
+}
+
+// rest waits for d, or until ctx ends.
+func rest(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

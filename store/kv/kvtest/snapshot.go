@@ -1,0 +1,97 @@
+package kvtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"testing"
+	"time"
+
+	"tollhouse/store/kv"
+)
+
+// snapshots holds an engine that has backups to what package kv promises of
+// them. into is another, empty store of the same engine.
+func snapshots(t *testing.T, db, into kv.DB) {
+	from, ok := db.(kv.Snapshotter)
+	to, loads := into.(kv.Loader)
+	if !ok || !loads {
+		t.Skip("the engine has no backups")
+	}
+	const keys = 2500 // several pages, and several updates
+	value := bytes.Repeat([]byte("v"), 900)
+	later := time.Date(2150, 1, 1, 0, 0, 0, 0, time.UTC)
+	for first := 0; first < keys; first += 500 {
+		update(t, db, func(tx kv.Txn) error {
+			for i := range 500 {
+				var expiresAt time.Time
+				if i%2 == 0 {
+					expiresAt = later
+				}
+				check(tx.Set(fmt.Appendf(nil, "k%05d", first+i), value, expiresAt))
+			}
+			return nil
+		})
+	}
+	var records []kv.Record
+	pages := 0
+	err := from.Snapshot(t.Context(), func(page []kv.Record) error {
+		pages++
+		for _, r := range page {
+			records = append(records, kv.Record{Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value), ExpiresAt: r.ExpiresAt})
+		}
+		// The snapshot stands, and nobody waits for it.
+		update(t, db, func(tx kv.Txn) error {
+			set(tx, "a new one", "1")
+			set(tx, "k02499", "changed")
+			remove(tx, "k02400")
+			return nil
+		})
+		return nil
+	})
+	if err != nil || len(records) != keys || pages < 1 {
+		t.Fatalf("Snapshot() = %d records in %d pages, %v, want %d", len(records), pages, err, keys)
+	}
+	for i, r := range records {
+		if string(r.Key) != fmt.Sprintf("k%05d", i) || !bytes.Equal(r.Value, value) {
+			t.Fatalf("record %d of the snapshot is %q = %.20q", i, r.Key, r.Value)
+		}
+	}
+	if err := to.Load(t.Context(), each(records)); err != nil {
+		t.Fatalf("Load() = %v, want nil", err)
+	}
+	var again []kv.Record
+	err = into.(kv.Snapshotter).Snapshot(t.Context(), func(page []kv.Record) error {
+		for _, r := range page {
+			again = append(again, kv.Record{Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value), ExpiresAt: r.ExpiresAt})
+		}
+		return nil
+	})
+	same := slices.EqualFunc(again, records, func(a, b kv.Record) bool {
+		return bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Value, b.Value) && between(a.ExpiresAt-b.ExpiresAt, -1, 1)
+	})
+	if err != nil || !same {
+		t.Errorf("what was loaded is not what was handed out: %d records, %v, want %d", len(again), err, len(records))
+	}
+	if err := to.Load(t.Context(), each(records)); err == nil {
+		t.Error("Load() into a store that holds something = nil, want a refusal")
+	}
+	refused := errors.New("refused")
+	if err := from.Snapshot(t.Context(), func([]kv.Record) error { return refused }); !errors.Is(err, refused) {
+		t.Errorf("Snapshot(refused) = %v, want %v", err, refused)
+	}
+}
+
+func between(n, lo, hi int64) bool { return lo <= n && n <= hi }
+
+func each(records []kv.Record) iter.Seq2[kv.Record, error] {
+	return func(yield func(kv.Record, error) bool) {
+		for _, r := range records {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
