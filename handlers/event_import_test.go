@@ -1,0 +1,73 @@
+package handlers
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"tollhouse/store"
+)
+
+// What a broken run has committed stays, and the same file goes on behind it.
+func TestImportGoesOnWhereItBroke(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	const lines = 700 // several batches
+	var file strings.Builder
+	for i := range lines {
+		fmt.Fprintln(&file, line(fmt.Sprintf(`,"source":"%d"`, i)))
+	}
+	cut := file.Len() * 6 / 7
+	broken := a.importFrom(io.MultiReader(strings.NewReader(file.String()[:cut]), brokenReader{}), "").lastLine(t)
+	stayed := len(a.events(t))
+	if broken["error"] != "incomplete_upload" || stayed < lines/2 || stayed > lines*6/7 {
+		t.Fatalf("events_3.3.11: the broken run ends with %v and %d events", broken, stayed)
+	}
+	s := a.importFrom(strings.NewReader(file.String()), "").lastLine(t)
+	if s["unchanged"] != float64(stayed) || s["recorded"] != float64(lines-stayed) {
+		t.Errorf("events_3.3.11: the second run counts %v, want %d unchanged and the rest recorded", s, stayed)
+	}
+	for i, e := range a.events(t) {
+		if e.Source != fmt.Sprint(i) {
+			t.Fatalf("events_3.3.11: event %d is line %s", i, e.Source)
+		}
+	}
+}
+
+// A mirror that reads a stretch again has what came to lie in it.
+func TestBackfillCanBeReadAgain(t *testing.T) {
+	t.Parallel()
+	l := newLive(t)
+	l.importLines(t, "acct_a", line(`,"id":"head"`))
+	token := l.token(t, "bob", "acct_a", store.ScopeUnstated)
+	s := l.open(t, "", token)
+	s.ready(t)
+	l.importLines(t, "acct_a", strings.ReplaceAll(line(`,"id":"old"`), "1773000000", "1000000000")+"\n"+strings.ReplaceAll(line(`,"id":"older"`), "1773000000", "999999999"))
+	f := s.next(t)
+	span := decodeObject(t, []byte(f.data))
+	first, last := span["first"].(string), span["last"].(string)
+	behind := l.get("/api/events?order=asc&limit=1&after="+first, token).page(t)
+	if f.event != "backfill" || f.id != "" || behind.Next != last {
+		t.Errorf("events_3.3.9: frame = %+v, want the stretch from the older to %s", f, behind.Next)
+	}
+	if got := l.get("/api/events?order=asc&before="+behind.Next, token).page(t).ids(); len(got) != 1 || got[0] != "older" {
+		t.Errorf("events_3.3.9: the stretch begins with %q, want the older one", got)
+	}
+}
+
+// An import above the head is news, and streams have it; what it fills in below
+// is not.
+func TestImportAboveTheHeadIsLive(t *testing.T) {
+	t.Parallel()
+	l := newLive(t)
+	l.importLines(t, "acct_a", line(`,"id":"there"`))
+	token := l.token(t, "bob", "acct_a", store.ScopeUnstated)
+	s := l.open(t, "", token)
+	s.ready(t)
+	l.importLines(t, "acct_a", `{"type":"plan.updated","resource":"p1","id":"next","eventData":{"object":{}},"createdAt":1773000007}`)
+	f := s.next(t)
+	if place := l.get("/api/events?limit=1", token).page(t).Next; f.id != place || f.data != l.get("/api/events/next", token).Body.String() {
+		t.Errorf("events_3.3.9_a_line_above_the_head_is_sent: frame = %+v, want the imported event at %s", f, place)
+	}
+}
