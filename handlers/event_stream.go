@@ -38,6 +38,9 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, owner stri
 		return refused
 	}
 	served(r.Context()).Waited = true
+	if err := stayOpen(w, r); err != nil {
+		return err
+	}
 	watch, err := s.watchEvents(owner)
 	if err != nil {
 		return err

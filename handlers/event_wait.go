@@ -23,12 +23,26 @@ func (s *Server) watchEvents(owner string) (*store.EventWatch, error) {
 	return watch, err
 }
 
+// stayOpen readies a request for an answer that waits. What the caller sent with
+// it is read to its end under the deadline that every body has: net/http waits
+// for the rest of one before it sends a header, and without a deadline it would
+// wait for ever. Then there is none, since net/http would take one that runs out
+// for the caller's end.
+func stayOpen(w http.ResponseWriter, r *http.Request) error {
+	if _, err := readBody(w, r); err != nil {
+		return err
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	return nil
+}
+
 // waitForEvents returns when there is an event that q asks for, or when q's time
 // is over, and moves q to where it looked.
 func (s *Server) waitForEvents(w http.ResponseWriter, r *http.Request, owner string, q *eventQuery) error {
-	controller := http.NewResponseController(w)
-	_ = controller.SetReadDeadline(time.Time{}) // net/http would take one for the caller's end
-	_ = controller.SetWriteDeadline(time.Now().Add(q.wait + writeTimeout))
+	if err := stayOpen(w, r); err != nil {
+		return err
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(q.wait + writeTimeout))
 	served(r.Context()).Waited = true
 	watch, err := s.watchEvents(owner)
 	if err != nil {

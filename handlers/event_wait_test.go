@@ -1,0 +1,56 @@
+package handlers
+
+import (
+	"bufio"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+)
+
+// A request with a body that does not come is not waited for without end,
+// neither before its answer begins nor behind it.
+func TestLiveReadersBody(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	token := a.token(t, "bob", "acct_a", store.ScopeUnstated)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := NewHTTPServer(a.server.Public(), slog.New(slog.DiscardHandler))
+	srv.ReadTimeout = 200 * time.Millisecond
+	go func() { _ = srv.Serve(l) }()
+	t.Cleanup(func() { _ = srv.Close() })
+	for accept, query := range map[string]string{"application/json": "?order=asc&wait=1", "text/event-stream": ""} {
+		for name, tt := range map[string]struct {
+			body       string
+			wantStatus int
+		}{
+			"attack_57_that_never_comes_ends_the_request": {"", http.StatusBadRequest},
+			"that_is_there_is_passed_over":                {"{}", http.StatusOK},
+		} {
+			t.Run(name+"_"+accept, func(t *testing.T) {
+				t.Parallel()
+				conn, err := net.Dial("tcp", l.Addr().String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				if err := conn.SetDeadline(time.Now().Add(livePatience)); err != nil {
+					t.Fatal(err)
+				}
+				fmt.Fprintf(conn, "GET /api/events%s HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nAuthorization: Bearer %s\r\nAccept: %s\r\nContent-Length: 2\r\n\r\n%s", query, token, accept, tt.body)
+				answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil || answer.StatusCode != tt.wantStatus {
+					t.Fatalf("answer = %v, %v, want %d", answer, err, tt.wantStatus)
+				}
+				answer.Body.Close()
+			})
+		}
+	}
+}
