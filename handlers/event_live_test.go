@@ -462,6 +462,17 @@ func TestLongPoll(t *testing.T) {
 			t.Errorf("answer = %d %s", w.Code, w.Body)
 		}
 	})
+	t.Run("attack_77_a_revoked_token_reads_nothing_that_it_waited_for", func(t *testing.T) {
+		eve := l.token(t, "eve", "acct_a", store.ScopeUnstated)
+		done := make(chan answer, 1)
+		go func() { done <- l.get("/api/events?order=asc&wait=55&after=latest", eve) }()
+		l.waitFor(t, "acct_a", 1)
+		if _, err := l.DisableUser(t.Context(), "eve"); err != nil {
+			t.Fatal(err)
+		}
+		l.put("/api/resources/plan/p", token, `{"for":"those who may read"}`)
+		(<-done).fault(t, http.StatusUnauthorized, "invalid_token", "")
+	})
 	t.Run("events_4.1_at_most_64_of_an_account_wait", func(t *testing.T) {
 		var held []*store.EventWatch
 		for range 64 {

@@ -30,8 +30,9 @@ const (
 	asNDJSON = "application/x-ndjson"
 )
 
-// writeEvents answers with a page of an account's events, or with a stream of
-// them for as long as alive says that the caller may read.
+// writeEvents answers with a page of an account's events, at once or after a
+// wait, or with a stream of them. alive is asked behind a wait, and again and
+// again by a stream, whether the caller may still read.
 func (s *Server) writeEvents(w http.ResponseWriter, r *http.Request, owner, path string, pairs []queryPair, alive func() error) error {
 	q, refused := parseEventQuery(pairs)
 	if refused != nil {
@@ -49,6 +50,9 @@ func (s *Server) writeEvents(w http.ResponseWriter, r *http.Request, owner, path
 	switch {
 	case q.wait > 0 && r.Method == http.MethodGet:
 		if err := s.waitForEvents(w, r, owner, &q); err != nil {
+			return err
+		}
+		if err := alive(); err != nil { // the wait may have outlived the token
 			return err
 		}
 	case isConditional(r):
