@@ -327,6 +327,20 @@ func TestEventStreamEnds(t *testing.T) {
 			t.Errorf("the long poll = %d, want an empty page at once", w.Code)
 		}
 	})
+	t.Run("events_4.2_restart_does_not_wait_for_all_that_lies_behind", func(t *testing.T) {
+		t.Parallel()
+		l := newLive(t)
+		var lines strings.Builder
+		for i := range 2*streamRows + 1 {
+			fmt.Fprintf(&lines, `{"type":"plan.created","resource":"p%d","eventData":{"object":{}},"createdAt":1773066601}`+"\n", i)
+		}
+		l.importLines(t, "acct_a", lines.String())
+		l.server.Drain()
+		s := l.open(t, "?createdAt[gte]=1", l.token(t, "bob", "acct_a", store.ScopeUnstated))
+		s.ready(t)
+		s.events(t, streamRows) // one page, and no more
+		l.wantEnd(t, s, "restart")
+	})
 }
 
 func (l *live) wantEnd(t *testing.T, s *stream, reason string) {

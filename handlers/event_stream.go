@@ -159,7 +159,7 @@ func (st *eventStream) run() error {
 		if err != nil {
 			return err
 		}
-		if more {
+		if more && !st.s.isDraining() {
 			continue
 		}
 		select {

@@ -76,6 +76,16 @@ func (s *Server) waitForEvents(w http.ResponseWriter, r *http.Request, owner str
 
 func appendNothing(dst []byte, _ store.Position, _ []byte) []byte { return dst }
 
+// isDraining reports whether Drain was called.
+func (s *Server) isDraining() bool {
+	select {
+	case <-s.draining:
+		return true
+	default:
+		return false
+	}
+}
+
 // Drain ends what waits for events, so that the server can stop: streams and
 // long polls, which come again. It may be called once.
 func (s *Server) Drain() { close(s.draining) }
