@@ -249,6 +249,13 @@ func TestEventStream(t *testing.T) {
 			t.Errorf("HEAD = %d %v", w.Code, w.Header())
 		}
 	})
+	t.Run("events_4.2_headers_are_the_readers_on_the_operators_socket_too", func(t *testing.T) {
+		t.Parallel()
+		s := l.admin(http.MethodHead, "/admin/events?account=acct_a", nil, "Accept", "text/event-stream")
+		if s.Code != http.StatusOK || s.Header().Get("No-Gzip-Compression") != "" {
+			t.Errorf("HEAD = %d %v, want no word to the compressor", s.Code, s.Header())
+		}
+	})
 	t.Run("events_2.2_a_type_that_no_event_has_is_noted", func(t *testing.T) {
 		t.Parallel()
 		s := l.open(t, "?type=plan.create", token)

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/klauspost/compress/gzhttp"
-
 	"tollhouse/store"
 )
 
@@ -108,12 +106,9 @@ func (st *eventStream) begin() error {
 	if err != nil {
 		return err
 	}
-	// Net/http would take a read deadline that runs out for the caller's end.
-	_ = st.controller.SetReadDeadline(time.Time{})
 	h := st.w.Header()
 	h.Set("Content-Type", asEventStream)
 	h.Set("X-Accel-Buffering", "no") // nginx holds answers back otherwise
-	h.Set(gzhttp.HeaderNoCompression, "1")
 	st.w.WriteHeader(http.StatusOK)
 	frames := fmt.Appendf(make([]byte, 0, streamControlMax), "retry: %d\n\nevent: ready\ndata: {\"after\":%q}\n\n", streamRetry.Milliseconds(), place)
 	if gap != nil {
