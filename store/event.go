@@ -159,7 +159,12 @@ func completeObject(e *NewEvent, kind string) error {
 	if e.Object.Sort() != snapshot.Object {
 		return invalid("eventData.object", "give the resource as it was after the change", "eventData.object must be an object, not %s", e.Object.Sort())
 	}
-	given := e.Object.WithoutNulls().Members()
+	object := e.Object.WithoutNulls()
+	given := object.Members()
+	if len(given) >= 2 && isText(given[0], "id", e.Resource) && isText(given[1], "object", kind) {
+		e.Object = object // in order already
+		return nil
+	}
 	members := make([]snapshot.Member, 2, len(given)+2)
 	members[0] = snapshot.Member{Name: "id", Value: snapshot.Text(e.Resource)}
 	members[1] = snapshot.Member{Name: "object", Value: snapshot.Text(kind)}
@@ -180,6 +185,11 @@ func completeObject(e *NewEvent, kind string) error {
 	}
 	e.Object = snapshot.ObjectOf(members...)
 	return nil
+}
+
+// isText reports whether a member has that name and that text.
+func isText(m snapshot.Member, name, text string) bool {
+	return m.Name == name && m.Value.Sort() == snapshot.String && m.Value.Text() == text
 }
 
 // encodeSnapshot returns a snapshot as it is kept. Errors: *snapshot.Error with

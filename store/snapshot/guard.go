@@ -11,7 +11,7 @@ import (
 // and members named as a secret whose value is not masked. It returns nil or
 // the first find, an *Error with SensitiveField; the value itself is not repeated.
 func FindSensitive(v Value) error {
-	w := way{steps: make([]step, 0, DepthMax)}
+	w := way{steps: make([]step, 0, stepsUsual)}
 	if e := w.sensitiveIn(&v, ""); e != nil {
 		return e
 	}
@@ -29,7 +29,10 @@ type step struct {
 	element int // or notElement
 }
 
-const notElement = -1
+const (
+	notElement = -1
+	stepsUsual = 4 // to the deepest value of most documents
+)
 
 func (w *way) path() string {
 	path := ""

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -29,7 +30,9 @@ func Parse(data []byte, depthMax int) (Value, error) {
 	if !utf8.Valid(data) {
 		return Value{}, fault(Malformed, "", "the JSON is not valid UTF-8")
 	}
-	p := parser{text: string(data), depthLeft: depthMax, depthMax: depthMax, open: make([]Member, 0, membersUsual)}
+	room := rooms.Get().(*[]Member)
+	p := parser{text: string(data), depthLeft: depthMax, depthMax: depthMax, open: (*room)[:0]}
+	defer p.leave(room)
 	p.space()
 	v := p.value()
 	p.space()
@@ -52,9 +55,27 @@ type parser struct {
 	err       *Error
 }
 
-// membersUsual is how many members an object may have before the parser needs
-// more room for it.
-const membersUsual = 32
+// rooms are for the members of objects that are not whole yet, whose number
+// nobody knows before their end.
+var rooms = sync.Pool{New: func() any {
+	room := make([]Member, 0, roomUsual)
+	return &room
+}}
+
+const (
+	roomUsual = 32   // members
+	roomMax   = 1024 // more are not kept for the next document
+)
+
+// leave gives back the room, and nothing of the document with it.
+func (p *parser) leave(room *[]Member) {
+	if cap(p.open) > roomMax {
+		return
+	}
+	clear(p.open[:cap(p.open)])
+	*room = p.open[:0]
+	rooms.Put(room)
+}
 
 func (p *parser) fail(format string, args ...any) {
 	if p.err == nil {

@@ -151,21 +151,54 @@ func (db *DB) Update(ctx context.Context, fn func(kv.Txn) error) error {
 	defer db.snapshots.leave()
 
 	o := &op{fn: fn, done: make(chan struct{})}
+	if err := db.submit(o); err != nil {
+		return err
+	}
+	o.wait(ctx)
+	return o.outcome()
+}
+
+// UpdateEach is kv.UpdateEach. What waits in the queue together is committed
+// together, as far as a group has room.
+func (db *DB) UpdateEach(ctx context.Context, fns []func(kv.Txn) error) []error {
+	ends := make([]error, len(fns))
+	refusal := ctx.Err()
+	if refusal == nil {
+		if refusal = db.snapshots.enter(); refusal == nil {
+			defer db.snapshots.leave()
+		}
+	}
+	var ops []*op
+	var last *op
+	for i, fn := range fns {
+		o := &op{fn: fn, after: last, done: make(chan struct{})}
+		if refusal == nil {
+			refusal = db.submit(o)
+		}
+		if ends[i] = refusal; refusal != nil {
+			refusal = kv.ErrSkipped
+			continue
+		}
+		ops, last = append(ops, o), o
+	}
+	for _, o := range ops {
+		o.wait(ctx)
+	}
+	for i, o := range ops {
+		ends[i] = o.outcome()
+	}
+	return ends
+}
+
+// submit puts an op into the queue, and does not wait for room in it.
+func (db *DB) submit(o *op) error {
 	select {
 	case db.committer.queue <- o:
+		return nil
 	default:
 		db.refused.queueFull.Add(1)
 		return fmt.Errorf("%w: %d updates are waiting already", kv.ErrUnavailable, queueMax)
 	}
-	select {
-	case <-o.done:
-	case <-ctx.Done():
-		if o.withdraw() {
-			return ctx.Err()
-		}
-		<-o.done
-	}
-	return o.outcome()
 }
 
 // Close refuses new work, waits for all that was accepted, syncs the stamp and

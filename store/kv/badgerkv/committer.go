@@ -1,6 +1,7 @@
 package badgerkv
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"sync/atomic"
@@ -28,6 +29,7 @@ var anchorKey = []byte{kv.ReservedPrefix, 'v'}
 // op is one Update on its way through the committer.
 type op struct {
 	fn    func(kv.Txn) error
+	after *op // that must have ended well for this one to run, or nil
 	state atomic.Int32
 	done  chan struct{} // closed when the fields below are final
 
@@ -44,6 +46,25 @@ const (
 
 // withdraw keeps a waiting op from running, and reports whether it was in time.
 func (o *op) withdraw() bool { return o.state.CompareAndSwap(opWaiting, opWithdrawn) }
+
+// wait returns when the op has ended, or has been withdrawn because ctx has.
+func (o *op) wait(ctx context.Context) {
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		if o.withdraw() {
+			o.err = ctx.Err()
+			return
+		}
+		<-o.done
+	}
+}
+
+// failed reports whether an op that was in the queue before the one that asks
+// has not ended well.
+func (o *op) failed() bool {
+	return o.state.Load() == opWithdrawn || o.err != nil || o.panicked != nil || o.exited
+}
 
 // outcome gives the caller what its fn did, as if it had run it itself.
 func (o *op) outcome() error {
@@ -166,6 +187,10 @@ func (c *committer) run(o *op) {
 			c.db.refused.diskFull.Add(1)
 		}
 		o.err = c.refusal
+		return
+	}
+	if o.after != nil && o.after.failed() {
+		o.err = kv.ErrSkipped
 		return
 	}
 	t := &txn{
