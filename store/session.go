@@ -125,6 +125,10 @@ func readSession(r kv.Reader, h secret.Hash) (Session, error) {
 	if err != nil {
 		return Session{}, found(err)
 	}
+	return decodeSession(h, v)
+}
+
+func decodeSession(h secret.Hash, v []byte) (Session, error) {
 	d := newDecoder("session", sessionRecord, v)
 	sn := Session{hash: h, user: d.id(), generation: d.uint(), createdAt: d.time(), AuthenticatedAt: d.time(), SeenAt: d.time(), ExpiresAt: d.time()}
 	return sn, d.done()

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"tollhouse/store/kv"
@@ -88,6 +89,7 @@ type Store struct {
 	origins    origins
 	watches    watchLog
 	retention  retention
+	backingUp  sync.Mutex
 }
 
 // schemaVersion is the layout of keys and records that this code reads and

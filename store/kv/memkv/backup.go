@@ -21,7 +21,8 @@ func (db *DB) Snapshot(ctx context.Context, fn func([]kv.Record) error) error {
 	for _, e := range *db.snapshot.Load() {
 		r := kv.Record{Key: e.key, Value: e.value}
 		if !e.expiresAt.IsZero() {
-			r.ExpiresAt = max(1, e.expiresAt.Unix()+1) // whole seconds, and not before the moment
+			// Whole seconds, and not before the moment.
+			r.ExpiresAt = max(1, e.expiresAt.Add(time.Second-1).Unix())
 		}
 		records = append(records, r)
 	}

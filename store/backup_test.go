@@ -1,0 +1,379 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"tollhouse/store"
+	"tollhouse/store/backup"
+	"tollhouse/store/kv"
+	"tollhouse/store/kv/badgerkv"
+	"tollhouse/store/kv/memkv"
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+)
+
+// furnished returns a store with something of every kind in it.
+func furnished(t testing.TB) *storetest.Fixture {
+	t.Helper()
+	ctx := context.Background()
+	f := storetest.New(t)
+	f.Clock.Advance(time.Since(f.Clock.Now())) // engines on disk expire by the wall clock
+	client, _ := f.Client(t)
+	g := grant{Fixture: f, client: client, user: f.User(t, "mara", "acct_larkspur")}
+	g.first = g.issue(t, store.ScopeUnstated)
+	g.mustRefresh(t, g.first)
+	token, _, err := f.CreateSession(ctx, g.user, secret.Token{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.FindSession(ctx, token); err != nil {
+		t.Fatal(err)
+	}
+	for _, redeem := range []bool{true, false} {
+		code, err := f.Allow(ctx, store.Consent{Client: g.client, User: g.user, RedirectURI: storetest.CallbackURI,
+			Ticket: secret.HashOf(secret.Text()), TicketEnds: f.Now().Add(2 * time.Hour)})
+		if err == nil && redeem {
+			_, err = f.RedeemCode(ctx, store.Redemption{Client: g.client, Code: code, RedirectURI: storetest.CallbackURI})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin := f.Now().Add(-48 * time.Hour).Unix()
+	var lines []string
+	for i := range 120 {
+		id := ""
+		if i%3 == 0 {
+			id = fmt.Sprintf(`"id":"foreign-%d",`, i)
+		}
+		lines = append(lines, fmt.Sprintf(`{%s"type":"%s.%s","resource":"r%d","eventData":{"object":{"note":%q}},"createdAt":%d}`,
+			id, []string{"customer", "plan"}[i%2], []string{"created", "updated"}[i/2%2], i/4%4, noise(i, 300), begin+int64(i)))
+	}
+	importLines(t, f.Store, "acct_larkspur", lines...)
+	importLines(t, f.Store, "acct_other", lines[:7]...)
+	f.Audit(store.AuditLine{What: store.AuditAdmin, Reason: "a line that waits"})
+	return f
+}
+
+// noise is text that does not pack, the same for the same seed.
+func noise(seed, size int) string {
+	raw := make([]byte, size)
+	r := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
+	_, _ = r.Read(raw)
+	return base64.StdEncoding.EncodeToString(raw)
+}
+
+func backUp(t testing.TB, f *storetest.Fixture) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	if _, err := f.Backup(context.Background(), &file, store.BackupNotes{Version: "test", Key: f.Key.Fingerprint()}); err != nil {
+		t.Fatalf("Backup() = %v", err)
+	}
+	return file.Bytes()
+}
+
+// check reads a backup as verify does.
+func check(file io.Reader) (backup.Totals, error) {
+	b, err := store.OpenBackup(file)
+	if err != nil {
+		return backup.Totals{}, err
+	}
+	defer b.Close()
+	return b.Check(context.Background())
+}
+
+// recordsOf returns all that an engine holds, a line each.
+func recordsOf(t testing.TB, db kv.DB) []string {
+	t.Helper()
+	var lines []string
+	err := db.(kv.Snapshotter).Snapshot(context.Background(), func(page []kv.Record) error {
+		for _, r := range page {
+			lines = append(lines, fmt.Sprintf("%q = %x", r.Key, r.Value))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+func TestBackup(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	f := furnished(t)
+	file := backUp(t, f)
+	t.Run("reliability_R14_a_restored_store_is_the_one_that_was_backed_up", func(t *testing.T) {
+		t.Parallel()
+		onDisk, err := badgerkv.Open(badgerkv.Options{Dir: t.TempDir(), Now: f.Clock.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := recordsOf(t, f.DB)
+		for _, db := range []kv.DB{memkv.New(nil), onDisk} {
+			b, err := store.OpenBackup(bytes.NewReader(file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			totals, err := b.Load(ctx, db, time.Now())
+			b.Close()
+			if got := recordsOf(t, db); err != nil || !equal(got, want) || totals.Records != int64(len(want)) {
+				t.Errorf("%T: Load() = %d records, %v; there are %d, want the %d of the store", db, totals.Records, err, len(got), len(want))
+			}
+			restored := storetest.Open(t, db, f.Clock)
+			if n, err := restored.CheckAll(ctx); err != nil || n != int64(len(want)) || restored.InstanceID() != f.InstanceID() {
+				t.Errorf("%T: CheckAll() = %d, %v, instance %s; want %d and %s", db, n, err, restored.InstanceID(), len(want), f.InstanceID())
+			}
+			if _, err := restored.AuthenticateUser(ctx, "mara", storetest.Password); err != nil {
+				t.Errorf("%T: the user cannot sign in: %v", db, err)
+			}
+		}
+	})
+	t.Run("its_header_says_of_what_it_is_and_holds_no_secret", func(t *testing.T) {
+		t.Parallel()
+		b, err := store.OpenBackup(bytes.NewReader(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		if b.Instance != f.InstanceID() || b.Key != f.Key.Fingerprint() || !b.Created.Equal(f.Now().Truncate(time.Second)) || b.Format != backup.Format {
+			t.Errorf("header = %+v", b.Header)
+		}
+		if bytes.Contains(file, bytes.TrimSpace(f.Key.Text())) {
+			t.Error("the server key is in the backup")
+		}
+	})
+	t.Run("what_waits_to_be_written_is_in_it", func(t *testing.T) {
+		t.Parallel()
+		totals, err := check(bytes.NewReader(file))
+		if err != nil || totals.Kinds["l"] == 0 || totals.Kinds["e"] != 127 {
+			t.Errorf("Check() = %+v, %v; want audit lines and 127 events", totals, err)
+		}
+		kinds := ""
+		for kind := range totals.Kinds {
+			kinds += kind
+		}
+		for _, kind := range "mcuUasSdkKfFWtrlheyzxno" {
+			if !strings.ContainsRune(kinds, kind) {
+				t.Errorf("the fixture has no record of the kind %q, so it proves nothing of them", kind)
+			}
+		}
+	})
+	t.Run("reliability_R14_cut_at_any_byte_it_is_refused", func(t *testing.T) {
+		t.Parallel()
+		if len(file) < 32<<10 || len(file) > 128<<10 {
+			t.Errorf("the backup has %d bytes, want about 64 KiB", len(file))
+		}
+		for n := range file {
+			if _, err := check(bytes.NewReader(file[:n])); !errors.Is(err, backup.ErrTruncated) {
+				t.Fatalf("cut at byte %d of %d: Check() = %v, want ErrTruncated", n, len(file), err)
+			}
+		}
+	})
+	t.Run("reliability_R14_with_a_flipped_bit_or_a_byte_more_it_is_refused", func(t *testing.T) {
+		t.Parallel()
+		for at := 0; at < len(file); at += 1 + at/200 {
+			flipped := bytes.Clone(file)
+			flipped[at] ^= 1 << (at % 8)
+			_, err := check(bytes.NewReader(flipped))
+			if !errors.Is(err, backup.ErrDamaged) && !errors.Is(err, backup.ErrForeign) && !errors.Is(err, backup.ErrTruncated) {
+				t.Errorf("byte %d flipped: Check() = %v, want a refusal", at, err)
+			}
+		}
+		if _, err := check(bytes.NewReader(append(bytes.Clone(file), 0))); !errors.Is(err, backup.ErrDamaged) {
+			t.Errorf("one byte more: Check() = %v, want ErrDamaged", err)
+		}
+	})
+	t.Run("a_file_of_somebody_else_is_named_so", func(t *testing.T) {
+		t.Parallel()
+		for _, foreign := range []string{"PK\x03\x04", `{"id":"evt_1"}`, strings.Repeat("x", 100)} {
+			if _, err := check(strings.NewReader(foreign)); !errors.Is(err, backup.ErrForeign) {
+				t.Errorf("Check(%.10q) = %v, want ErrForeign", foreign, err)
+			}
+		}
+	})
+	t.Run("a_newer_schema_or_format_is_named_with_both_versions", func(t *testing.T) {
+		t.Parallel()
+		newer := &bytes.Buffer{}
+		if _, err := backup.NewWriter(newer, backup.Header{Schema: 99}); err != nil {
+			t.Fatal(err)
+		}
+		var schema *store.SchemaError
+		if _, err := store.OpenBackup(newer); !errors.As(err, &schema) || schema.Found != 99 || schema.Known == 0 {
+			t.Errorf("OpenBackup(newer schema) = %v, want a SchemaError", err)
+		}
+	})
+}
+
+func equal(a, b []string) bool { return strings.Join(a, "\n") == strings.Join(b, "\n") }
+
+// TestBackupRefusesASecond: one at a time, and a broken engine is told.
+func TestBackupRefusals(t *testing.T) {
+	t.Parallel()
+	f := storetest.New(t)
+	_, err := f.Backup(context.Background(), writerFunc(func(p []byte) (int, error) {
+		_, second := f.Backup(context.Background(), io.Discard, store.BackupNotes{})
+		if !errors.Is(second, store.ErrUnavailable) {
+			t.Errorf("Backup(during another) = %v, want ErrUnavailable", second)
+		}
+		return len(p), nil
+	}), store.BackupNotes{})
+	if err != nil {
+		t.Errorf("Backup() = %v, want nil", err)
+	}
+	full := errors.New("no space left on device")
+	_, err = f.Backup(context.Background(), writerFunc(func([]byte) (int, error) { return 0, full }), store.BackupNotes{})
+	if !errors.Is(err, full) {
+		t.Errorf("Backup(to a full disk) = %v, want what the writer said", err)
+	}
+	f.Faults.Break(store.ErrUnavailable)
+	if _, err := f.Backup(context.Background(), io.Discard, store.BackupNotes{}); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("Backup(broken) = %v, want ErrUnavailable", err)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (w writerFunc) Write(p []byte) (int, error) { return w(p) }
+
+// TestCheckAll damages a whole store in every way that leaves each record
+// readable by itself, and then in some that do not.
+func TestCheckAll(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	// first returns the first key of a kind, and its value.
+	first := func(t *testing.T, f *storetest.Fixture, kind byte) (key, value []byte) {
+		t.Helper()
+		err := f.DB.View(ctx, func(r kv.Reader) error {
+			for k, v := range r.Scan(kv.Range{Lo: []byte{kind}, Hi: []byte{kind + 1}, Limit: 1}) {
+				key, value = bytes.Clone(k), bytes.Clone(v)
+			}
+			return nil
+		})
+		if err != nil || key == nil {
+			t.Fatalf("no record of the kind %q: %v", kind, err)
+		}
+		return key, value
+	}
+	remove := func(kind byte) func(*testing.T, *storetest.Fixture, kv.Txn) error {
+		return func(t *testing.T, f *storetest.Fixture, tx kv.Txn) error {
+			k, _ := first(t, f, kind)
+			return tx.Delete(k)
+		}
+	}
+	change := func(kind byte, how func([]byte) []byte) func(*testing.T, *storetest.Fixture, kv.Txn) error {
+		return func(t *testing.T, f *storetest.Fixture, tx kv.Txn) error {
+			k, v := first(t, f, kind)
+			return tx.Set(k, how(v), time.Time{})
+		}
+	}
+	twin := func(kind byte) func(*testing.T, *storetest.Fixture, kv.Txn) error {
+		return func(t *testing.T, f *storetest.Fixture, tx kv.Txn) error {
+			k, v := first(t, f, kind)
+			k[len(k)-1] ^= 1
+			if kind == 'x' {
+				k = append(k[:len(k)-2], 'X', 0)
+			}
+			return tx.Set(k, v, time.Time{})
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		damage func(*testing.T, *storetest.Fixture, kv.Txn) error
+		want   string
+	}{
+		{"event_without_its_entries", twin('e'), "its log counts"},
+		{"event_missing", remove('e'), "its log counts"},
+		{"type_copy_missing", remove('y'), "the list by type has"},
+		{"type_copy_of_another_text", change('y', func(v []byte) []byte { return bytes.Replace(v, []byte("r0"), []byte("r9"), 1) }), "the list by type has"},
+		{"type_copy_without_its_event", twin('y'), "the list by type has"},
+		{"resource_mark_missing", remove('z'), "the list by resource has"},
+		{"foreign_id_missing", remove('x'), "the list of ids given elsewhere has"},
+		{"foreign_id_that_nothing_has", twin('x'), "the list of ids given elsewhere has"},
+		{"known_type_missing", remove('n'), "does not know the type"},
+		{"known_type_that_counts_wrong", change('n', func(v []byte) []byte { v[1]++; return v }), "its log counts"},
+		{"head_missing", remove('h'), "and no head"},
+		{"head_before_its_events", change('h', func(v []byte) []byte { v[1] = 0; return v }), "lie outside of what its head says"},
+		{"user_without_a_name", remove('U'), "is not found by their name"},
+		{"name_without_a_user", remove('u'), "name nobody"},
+		{"session_not_listed", remove('S'), "a sign-in is not in its user's list"},
+		{"code_not_listed", remove('K'), "authorization code is not in its user's list"},
+		{"family_not_listed_by_client", remove('F'), "a family is not in its client's list"},
+		{"family_not_listed_by_user", remove('W'), "a family is not in its user's list"},
+		{"audit_line_behind_the_head", func(t *testing.T, f *storetest.Fixture, tx kv.Txn) error {
+			k, v := first(t, f, 'l')
+			return tx.Set(append(k[:1], bytes.Repeat([]byte{0xff}, 16)...), v, time.Time{})
+		}, "goes on behind its head"},
+		{"store_record_missing", func(_ *testing.T, _ *storetest.Fixture, tx kv.Txn) error { return tx.Delete([]byte("mstore\x00")) }, "the record of the store itself is missing"},
+		{"record_cut_short", change('c', func(v []byte) []byte { return v[:len(v)-1] }), "client record: "},
+		{"event_of_another_account", change('e', func(v []byte) []byte { return bytes.Replace(v, []byte("acct_larkspur"), []byte("acct_larkspor"), 1) }), "it is another account's"},
+		{"event_that_is_not_json", change('e', func(v []byte) []byte { return bytes.Replace(v, []byte(`{"object"`), []byte(`{'object"`), 1) }), "it is not JSON"},
+		{"event_of_another_time", change('e', func(v []byte) []byte { v[len(v)-2] = '0' + (v[len(v)-2]-'0'+1)%10; return v }), "createdAt is not that of its place"},
+		{"resource_that_is_not_json", change('o', func(v []byte) []byte { return bytes.Replace(v, []byte(`{"`), []byte(`{{`), 1) }), "it is not JSON"},
+		{"kind_that_nobody_knows", func(_ *testing.T, _ *storetest.Fixture, tx kv.Txn) error {
+			return tx.Set([]byte("Q1"), nil, time.Time{})
+		}, "there is no kind 'Q' of record"},
+		{"key_that_is_too_short", func(_ *testing.T, _ *storetest.Fixture, tx kv.Txn) error {
+			return tx.Set([]byte("e1"), nil, time.Time{})
+		}, "has not the form"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := furnished(t)
+			f.FlushMarks(ctx)
+			if _, err := f.ListAudit(ctx, store.Position{}, 1); err != nil { // writes the line that waits
+				t.Fatal(err)
+			}
+			if _, err := f.CheckAll(ctx); err != nil {
+				t.Fatalf("CheckAll(whole) = %v, want nil", err)
+			}
+			if err := f.DB.Update(ctx, func(tx kv.Txn) error { return c.damage(t, f, tx) }); err != nil {
+				t.Fatal(err)
+			}
+			_, err := f.CheckAll(ctx)
+			if !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("CheckAll() = %v, want ErrCorrupt that says %q", err, c.want)
+			}
+			if _, err := check(bytes.NewReader(backUp(t, f))); !errors.Is(err, store.ErrCorrupt) {
+				t.Errorf("Check(a backup of it) = %v, want ErrCorrupt", err)
+			}
+		})
+	}
+	t.Run("a_store_in_the_middle_of_erasing_an_account_is_whole", func(t *testing.T) {
+		t.Parallel()
+		for failAt := range 6 {
+			f := furnished(t)
+			cutAt(f, failAt, true)
+			_ = f.DeleteAccount(ctx, "acct_other")
+			f.Faults.Mend()
+			if _, err := f.CheckAll(ctx); err != nil {
+				t.Errorf("cut at %d: CheckAll() = %v, want nil", failAt, err)
+			}
+		}
+	})
+	t.Run("any_history_of_tokens_leaves_a_whole_store", func(t *testing.T) {
+		t.Parallel()
+		f := storetest.NewKeeping(t)
+		f.User(t, modelUser, "acct_larkspur")
+		a, _ := f.Client(t)
+		b, _ := f.Client(t)
+		rapid.Check(t, func(t *rapid.T) {
+			h := &history{f: f, clients: []store.Client{a, b}}
+			t.Repeat(h.actions())
+			if _, err := f.CheckAll(ctx); err != nil {
+				t.Fatalf("CheckAll() = %v, want nil", err)
+			}
+		})
+	})
+}

@@ -1,0 +1,39 @@
+package store
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestEveryKindIsChecked: who adds a kind of record says how it is checked, or no
+// backup that holds one could be restored.
+func TestEveryKindIsChecked(t *testing.T) {
+	t.Parallel()
+	file, err := parser.ParseFile(token.NewFileSet(), "keys.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "tag") || len(spec.Values) == 0 {
+			return true
+		}
+		tag, _, _, err := strconv.UnquoteChar(strings.Trim(spec.Values[0].(*ast.BasicLit).Value, "'"), '\'')
+		if err != nil {
+			t.Fatal(err)
+		}
+		found++
+		if _, checked := recordKinds[byte(tag)]; !checked {
+			t.Errorf("recordKinds does not have %s (%q)", spec.Names[0].Name, tag)
+		}
+		return true
+	})
+	if found != len(recordKinds) || found == 0 {
+		t.Errorf("keys.go has %d tags and recordKinds %d", found, len(recordKinds))
+	}
+}

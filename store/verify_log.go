@@ -1,0 +1,178 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
+	"strconv"
+
+	"tollhouse/store/kv"
+)
+
+// eventLog is what a verifier knows of one account's events. They come before
+// the lists that they are found by, so that each list must hold exactly what
+// they call for. What they call for is not kept but summed up, in a few bytes
+// for any number of events.
+type eventLog struct {
+	erasing     bool // in batches: what is left of it need not agree
+	events      int64
+	first, last Position
+	headed      bool
+	wanted      map[byte]sum
+	found       map[byte]sum
+	types       map[string]knownType
+}
+
+// sum stands for a set: the sum of what its members hash to, twice, under seeds
+// that nobody knows. Two sets of one sum are the same.
+type sum struct {
+	count int64
+	a, b  uint64
+}
+
+// Names of the lists of events, for messages.
+var listNames = map[byte]string{
+	tagEventType: "the list by type", tagEventResource: "the list by resource", tagEventForeign: "the list of ids given elsewhere",
+}
+
+func (v *verifier) log(owner string) *eventLog {
+	if l := v.logs[owner]; l != nil {
+		return l
+	}
+	l := &eventLog{wanted: map[byte]sum{}, found: map[byte]sum{}, types: map[string]knownType{}}
+	v.logs[owner] = l
+	return l
+}
+
+// add adds a list's entry to a set.
+func (v *verifier) add(to map[byte]sum, k, value []byte) {
+	s := to[k[0]]
+	s.count++
+	s.a += hashEntry(v.seeds[0], k, value)
+	s.b += hashEntry(v.seeds[1], k, value)
+	to[k[0]] = s
+}
+
+func hashEntry(seed maphash.Seed, k, value []byte) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	_ = h.WriteByte(byte(len(k)))
+	_ = h.WriteByte(byte(len(k) >> 8))
+	_, _ = h.Write(k)
+	_, _ = h.Write(value)
+	return h.Sum64()
+}
+
+// event checks an event and notes what it calls for.
+func (v *verifier) event(parts keyParts, value []byte) error {
+	owner, p := parts.texts[0], Position(parts.tail)
+	if err := checkEvent(owner, p, value); err != nil {
+		return fmt.Errorf("%w (%v of account %s)", err, p, owner)
+	}
+	names, err := namesOf(value[1:])
+	if err != nil {
+		return fmt.Errorf("%w (%v of account %s)", err, p, owner)
+	}
+	l := v.log(owner)
+	if l.events == 0 {
+		l.first = p
+	}
+	l.events, l.last = l.events+1, p
+	v.add(l.wanted, eventTypesKey(owner).str(names.typ).position(p), value)
+	v.add(l.wanted, eventResourcesKey(owner).str(names.resource).position(p), nil)
+	if names.id != p.String() {
+		v.add(l.wanted, eventForeignKey(owner, names.id), encodeForeign(p))
+	}
+	t := l.types[names.typ]
+	l.types[names.typ] = knownType{count: t.count + 1, last: p}
+	return nil
+}
+
+// checkEvent checks that what is stored is the event of that owner and place.
+func checkEvent(owner string, p Position, value []byte) error {
+	wire, err := wireOf(value)
+	if err != nil {
+		return err
+	}
+	if !json.Valid(wire) {
+		return damaged("event record: it is not JSON")
+	}
+	_, rest, _ := bytes.Cut(wire, []byte(`,"owner":"`))
+	if !bytes.HasPrefix(rest, append([]byte(owner), '"')) {
+		return damaged("event record: it is another account's")
+	}
+	createdAt := wire[bytes.LastIndexByte(wire, ':')+1 : len(wire)-1]
+	if seconds, err := strconv.ParseInt(string(createdAt), 10, 64); err != nil || seconds != p.Millis()/1000 {
+		return damaged("event record: its createdAt is not that of its place")
+	}
+	return nil
+}
+
+// listed checks an entry of one of the lists.
+func (v *verifier) listed(k []byte, parts keyParts, value []byte) error {
+	v.add(v.log(parts.texts[0]).found, k, value)
+	return nil
+}
+
+// head checks an account's head against its events.
+func (v *verifier) head(parts keyParts, value []byte) error {
+	owner := parts.texts[0]
+	h, err := decodeEventHead(value)
+	if err != nil {
+		return err
+	}
+	l := v.log(owner)
+	l.headed = true
+	if l.events > 0 && !l.erasing && (l.last.Compare(h.last) > 0 || l.first.Compare(h.removed) <= 0) {
+		return damaged("account %s: its events, %v to %v, lie outside of what its head says, %v to %v", owner, l.first, l.last, h.removed, h.last)
+	}
+	return nil
+}
+
+// knownType checks what a log says of a type against the events of it.
+func (v *verifier) knownType(parts keyParts, value []byte) error {
+	owner, typ := parts.texts[0], parts.texts[1]
+	told, err := decodeKnownType(value)
+	if err != nil {
+		return err
+	}
+	l := v.log(owner)
+	if is := l.types[typ]; told != is && !l.erasing {
+		return damaged("account %s: its log counts %d events of the type %s up to %v, and there are %d up to %v", owner, told.count, typ, told.last, is.count, is.last)
+	}
+	delete(l.types, typ)
+	return nil
+}
+
+// finish checks that each list holds what its events call for, and no more.
+func (l *eventLog) finish(owner string) error {
+	if l.erasing {
+		return nil
+	}
+	if l.events > 0 && !l.headed {
+		return damaged("account %s has %d events and no head", owner, l.events)
+	}
+	for _, tag := range []byte{tagEventType, tagEventResource, tagEventForeign} {
+		if is, want := l.found[tag], l.wanted[tag]; is != want {
+			return damaged("account %s: %s has %d entries that are not the %d that its events call for", owner, listNames[tag], is.count, want.count)
+		}
+	}
+	for typ, t := range l.types {
+		return damaged("account %s: its log does not know the type %s, of which there are %d events", owner, typ, t.count)
+	}
+	return nil
+}
+
+// resource checks a resource.
+func (v *verifier) resource(_ keyParts, value []byte) error {
+	rec, err := decodeResource(value)
+	if err == nil && !rec.removed && !json.Valid(rec.json) {
+		err = damaged("resource record: it is not JSON")
+	}
+	return err
+}
+
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", kv.ErrCorrupt, fmt.Sprintf(format, args...))
+}
