@@ -19,6 +19,7 @@ section RFC 1 §3: windows
 list choice Choices
 section Made
 1 doors are red = rule_1 TestPaint/red
+2 doors are bright = TestPaint/…
 `
 
 // said is what go test -json says of tests: "pass TestX/y" a line.
@@ -38,7 +39,7 @@ func said(lines ...string) string {
 // sound is a run that shows every row.
 var sound = []string{
 	"pass TestDoor/rule_1_shuts/by_hand", "pass TestDoor/rule_1_shuts", "pass TestDoor/rule_2_opens", "pass TestDoor/rule_2_opens_wide", "pass TestDoor/choice_1_rule_1_2_is_red",
-	"pass TestDoor", "pass TestWindow/in_winter_rule_3.1_shuts", "pass TestWindow", "pass TestPaint/red", "pass TestPaint",
+	"pass TestDoor", "pass TestWindow/in_winter_rule_3.1_shuts", "pass TestWindow/rule_3_of_windows", "pass TestWindow", "pass TestPaint/red", "pass TestPaint",
 }
 
 // tableOf joins a run with the rows.
@@ -70,6 +71,7 @@ func TestTable(t *testing.T) {
 		"| 2 | a door \\| opens | `house TestDoor/choice_1_rule_1_2_is_red`<br>`house TestDoor/rule_2_…` | pass |",
 		"| 3.1 | a window shuts | `house TestWindow/in_winter_rule_3.1_shuts` | pass |",
 		"| 1 | doors are red | `house TestDoor/choice_1_rule_1_2_is_red`<br>`house TestDoor/rule_1_shuts`<br>`house TestPaint/red` | pass |",
+		"| 2 | doors are bright | `house TestPaint/red` | pass |",
 	} {
 		if !strings.Contains(table, want) {
 			t.Errorf("the table lacks %q:\n%s", want, table)

@@ -6,8 +6,11 @@
 //
 //	oauth_row_36_37_attack_10_second_use_kills_the_tokens_of_the_first
 //
-// holds rows 36 and 37 of the list oauth_row and row 10 of the list attack. The
-// command reads what a test run says, joins the two, and is not content before
+// holds rows 36 and 37 of the list oauth_row and row 10 of the list attack. A
+// name that carries a chapter alone, events_2.2 where the rows are 2.2.1 and on,
+// holds those that rows.txt says.
+//
+// The command reads what a test run says, joins the two, and is not content before
 // every row has a test and every such test has passed: a failed or skipped one,
 // a row without any, and a name with a row that no list has are all reported.
 //

@@ -22,8 +22,14 @@ type row struct {
 	number  string
 	promise string
 	// shownBy are the rows of any list and the tests that show this one, beside
-	// those that carry its number. A row is written "marker_number".
+	// those that carry its number. A row is written "marker_number"; a test whose
+	// name ends in … stands for all that begin so.
 	shownBy []string
+}
+
+// chapter is what a number with dots begins with: "2.2" of "2.2.14".
+func (r row) chapter() string {
+	return r.number[:max(0, strings.LastIndexByte(r.number, '.'))]
 }
 
 // parseRows reads the lists. Its lines are
@@ -31,7 +37,7 @@ type row struct {
 //	list MARKER TITLE
 //	section TITLE
 //	NUMBER PROMISE
-//	NUMBER PROMISE = MARKER_NUMBER TestName/subtest …
+//	NUMBER PROMISE = MARKER_NUMBER TestName/subtest TestName/sub… …
 //
 // and comments behind a "#" at the start of a line.
 func parseRows(text string) ([]list, error) {
