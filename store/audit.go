@@ -137,7 +137,7 @@ func (s *Store) flushAudit(ctx context.Context) {
 		}
 		tails := make([][8]byte, len(batch))
 		for i := range tails {
-			tails[i] = secret.NewTail()
+			tails[i] = secret.NewLateTail()
 		}
 		err := s.db.Update(ctx, func(tx kv.Txn) error {
 			for i, queued := range batch {

@@ -70,13 +70,16 @@ func (c Client) GrantScope(asked Scope) (Scope, bool) {
 // CreateClient makes a client with a random id and, unless it is public, a
 // secret that is returned here and never again. Errors: *InvalidError.
 func (s *Store) CreateClient(ctx context.Context, spec ClientSpec) (Client, secret.Token, error) {
-	c := Client{ID: clientIDPrefix + strings.ToLower(secret.Text()), CreatedAt: s.Now()}
+	c := Client{ID: clientIDPrefix + strings.ToLower(secret.Name()), CreatedAt: s.Now()}
 	return s.createClient(ctx, c, spec, secret.New(secret.ClientSecret))
 }
 
 // CreateFixedClient is CreateClient with an id and a secret chosen by the
 // caller, for the demo of dev and for fixtures. Errors: *InvalidError, ErrExists.
 func (s *Store) CreateFixedClient(ctx context.Context, id string, sec secret.Token, spec ClientSpec) (Client, error) {
+	if !isClientID(id) {
+		return Client{}, invalid("client_id", "use letters, digits and signs, without spaces", "a client id has 1 to %d visible ASCII characters", clientIDSizeMax)
+	}
 	c, _, err := s.createClient(ctx, Client{ID: id, CreatedAt: s.Now()}, spec, sec)
 	return c, err
 }

@@ -1,14 +1,12 @@
 package secret
 
-import "crypto/rand"
-
 // ID is 128 random bits: an identifier that nobody else will ever draw.
 type ID [16]byte
 
 // NewID returns a random ID.
 func NewID() ID {
 	var id ID
-	rand.Read(id[:])
+	draw(ofIDs, id[:])
 	return id
 }
 
@@ -18,13 +16,25 @@ func (id ID) IsZero() bool { return id == ID{} }
 // NewTail returns the random end of an event's position.
 func NewTail() [8]byte {
 	var tail [8]byte
-	rand.Read(tail[:])
+	draw(ofTails, tail[:])
+	return tail
+}
+
+// NewLateTail is NewTail for what is written in the background. It has a
+// sequence of its own (see [Foretell]): when it is written is nobody's to say.
+func NewLateTail() [8]byte {
+	var tail [8]byte
+	draw(ofLate, tail[:])
 	return tail
 }
 
 // Text returns a random string of at least 128 bits in upper-case base32, for
-// names that need not be kept secret: client ids, request ids, nonces of forms.
-func Text() string { return rand.Text() }
+// names that need not be kept secret: request ids, nonces of forms.
+func Text() string { return text(ofTexts) }
+
+// Name is Text for the name of a record, such as a client's id, which does not
+// depend on how many requests came before (see [Foretell]).
+func Name() string { return text(ofNames) }
 
 // crockford is the alphabet of our visible ids: no i, l, o or u to misread.
 const crockford = "0123456789abcdefghjkmnpqrstvwxyz"

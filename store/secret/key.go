@@ -5,7 +5,6 @@ import (
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -31,7 +30,7 @@ type Key struct{ bytes [KeySize]byte }
 // NewKey returns a random key.
 func NewKey() Key {
 	var k Key
-	rand.Read(k.bytes[:])
+	draw(ofKeys, k.bytes[:])
 	return k
 }
 

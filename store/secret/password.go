@@ -2,7 +2,6 @@ package secret
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
@@ -71,7 +70,7 @@ func (h *Hasher) Waiting() int { return max(len(h.queue)-len(h.turns), 0) }
 // ctx's.
 func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 	var salt [argonSaltSize]byte
-	rand.Read(salt[:])
+	draw(ofSalts, salt[:])
 	p := phc{memoryKiB: argonMemoryKiB, passes: argonPasses, lanes: argonLanes, salt: salt[:]}
 	key, err := h.derive(ctx, p, password, argonKeySize)
 	if err != nil {

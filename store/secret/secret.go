@@ -10,7 +10,6 @@
 package secret
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
@@ -55,7 +54,7 @@ type Token struct {
 // New returns a token of 256 random bits.
 func New(kind Kind) Token {
 	var random [32]byte
-	rand.Read(random[:]) // never fails: crypto/rand ends the process instead
+	draw(string(kind), random[:])
 	return newToken(kind, random)
 }
 
