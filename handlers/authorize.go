@@ -46,11 +46,17 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	session, err := s.session(r)
+	if err == nil && s.demo != nil {
+		session, err = s.signInUnasked(w, r, &a, session)
+	}
 	if err != nil {
 		return err
 	}
 	if session == nil || a.prompt == "login" {
 		return s.showLogin(w, r, loginScreen{request: &a, query: a.query})
+	}
+	if s.demo != nil && s.demo.AutoConsent && r.Method == http.MethodGet {
+		return s.allowUnasked(w, r, a, session)
 	}
 	return s.showConsent(w, r, a, session)
 }

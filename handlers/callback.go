@@ -22,7 +22,7 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) error {
 			props.Details = append(props.Details, views.Detail{Label: name, Value: p.value(name)})
 		}
 	}
-	if p.has("code") {
+	if p.has("code") && s.demo.ClientSecret != "" {
 		props.Steps = []views.Step{{Title: "Redeem it, as the application would", Command: fmt.Sprintf(
 			"curl %s/oauth/v2/token -d grant_type=authorization_code -d client_id=%s -d client_secret=%s -d redirect_uri=%s -d code=%s",
 			s.issuer, s.demo.ClientID, s.demo.ClientSecret, s.demoCallback(), shellQuote(p.value("code")))}}

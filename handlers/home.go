@@ -41,7 +41,7 @@ func (s *Server) demoAuthorizePath() string {
 // firstSteps are lines to paste. Only dev shows credentials: they are its own,
 // fixed and public.
 func (s *Server) firstSteps() []views.Step {
-	if s.demo == nil {
+	if s.demo == nil || s.demo.ClientSecret == "" || s.demo.Password == "" { // or a seed without them
 		return []views.Step{
 			{Title: "Make a person who can sign in", Command: "tollhouse user create NAME --data DIR"},
 			{Title: "Make a client that may ask for tokens", Command: "tollhouse client create --name NAME --redirect-uri https://app.example/callback --data DIR"},

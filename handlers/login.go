@@ -115,8 +115,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 // beginSession gives the browser a new session id, whatever it held before
 // (session fixation), and sends it on.
 func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, user store.User, screen loginScreen) error {
-	old, _ := s.sessionToken(r)
-	token, _, err := s.store.CreateSession(r.Context(), user, old)
+	_, err := s.signIn(w, r, user, "")
 	if errors.Is(err, store.ErrDisabled) || errors.Is(err, store.ErrNotFound) {
 		screen.refusal = "That username and password do not match."
 		return s.showLogin(w, r, screen)
@@ -124,17 +123,28 @@ func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, user store
 	if err != nil {
 		return err
 	}
-	note(r.Context(), slog.String("user_id", user.Subject()))
-	s.store.Audit(store.AuditLine{What: store.AuditLogin, By: by(r.Context()), UserID: user.Subject(), AccountID: user.Account})
-	s.cookies.set(w, s.cookies.sessionName, token.Reveal())
-	s.setDevice(w, user)
-	s.cookies.clear(w, s.cookies.formName)
 	if screen.query == "" {
 		s.redirectHere(w, pageBehind(screen.to))
 		return nil
 	}
 	s.redirectHere(w, "/oauth/v2/auth?"+withoutPrompt(screen.query))
 	return nil
+}
+
+// signIn begins a session of the user and gives it to the browser. Errors:
+// store.ErrDisabled, store.ErrNotFound.
+func (s *Server) signIn(w http.ResponseWriter, r *http.Request, user store.User, reason string) (*browserSession, error) {
+	old, _ := s.sessionToken(r)
+	token, session, err := s.store.CreateSession(r.Context(), user, old)
+	if err != nil {
+		return nil, err
+	}
+	note(r.Context(), slog.String("user_id", user.Subject()))
+	s.store.Audit(store.AuditLine{What: store.AuditLogin, Reason: reason, By: by(r.Context()), UserID: user.Subject(), AccountID: user.Account})
+	s.cookies.set(w, s.cookies.sessionName, token.Reveal())
+	s.setDevice(w, user)
+	s.cookies.clear(w, s.cookies.formName)
+	return &browserSession{Session: session, token: token}, nil
 }
 
 // staleLogin answers a sign-in form that does not belong to this browser: one

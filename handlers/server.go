@@ -52,6 +52,10 @@ type Config struct {
 type Demo struct {
 	ClientID, ClientSecret, RedirectURI string
 	Username, Password, Account         string
+	// AutoLogin is the user as whom browsers are signed in unasked, or "".
+	AutoLogin string
+	// AutoConsent allows whatever a client asks for, unasked.
+	AutoConsent bool
 }
 
 // Server answers requests. Its handlers are Public, Admin and Monitor.
