@@ -45,23 +45,28 @@ func seedDemo(ctx context.Context, s *store.Store, now time.Time) error {
 	if _, err := s.CreateAccount(ctx, demoAccount, "Demo account"); err != nil {
 		return err
 	}
-	importer, err := s.NewImporter(demoAccount, store.ImportOptions{})
-	if err != nil {
-		return err
-	}
-	var refused []store.LineError
-	for _, line := range demoHistory(now) {
-		found, err := importer.Add(ctx, line, 0)
-		if err != nil {
-			return err
-		}
-		refused = append(refused, found...)
-	}
-	found, err := importer.Flush(ctx)
-	if refused = append(refused, found...); len(refused) > 0 {
+	refused, err := importAll(ctx, s, demoAccount, demoHistory(now))
+	if len(refused) > 0 {
 		panic("cli: the demo's history holds what is not an event: " + refused[0].Reason)
 	}
 	return err
+}
+
+// importAll records lines, up to the first that is refused.
+func importAll(ctx context.Context, s *store.Store, account string, lines [][]byte) ([]store.LineError, error) {
+	importer, err := s.NewImporter(account, store.ImportOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var refused []store.LineError
+	for _, line := range lines {
+		found, err := importer.Add(ctx, line, 0)
+		if refused = append(refused, found...); err != nil || importer.Stopped() {
+			return refused, err
+		}
+	}
+	found, err := importer.Flush(ctx)
+	return append(refused, found...), err
 }
 
 func seedDemoUser(ctx context.Context, s *store.Store) error {

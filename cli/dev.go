@@ -16,9 +16,21 @@ import (
 	"tollhouse/store/secret"
 )
 
+// devFlags are dev's own settings: what a test asks for, and serve must not
+// have.
+type devFlags struct {
+	serverFlags
+	clock          moment
+	seedFile       string
+	randSeed       uint64
+	foretold       bool // randSeed was given
+	autoLogin      string
+	autoConsent    bool
+	exitWithParent bool
+}
+
 func (p *program) devCommand() *cobra.Command {
-	var f serverFlags
-	var clock moment
+	var f devFlags
 	c := &cobra.Command{
 		Use:   "dev",
 		Short: "serve a throwaway instance with demo data, in memory",
@@ -26,22 +38,41 @@ func (p *program) devCommand() *cobra.Command {
 
 It has a client, a user and an account with a history of events, all with fixed
 names and secrets that everybody knows, so it listens on this machine only unless
-told otherwise. The line that it prints when it is ready has everything in it.`,
+told otherwise. The line that it prints when it is ready has everything in it.
+
+--seed-file puts clients, users, accounts and events of your own in their place, one
+JSON object a line: {"client":{…}}, {"user":{…}}, {"account":{…}} or {"event":{…}}.
+With --rand-seed the same requests get the same tokens and codes, which anybody who
+knows the number can foretell; with --clock too the clock stands still, and the ids
+of events are the same as well.`,
 		Args: operands(),
-		RunE: func(c *cobra.Command, _ []string) error { return p.dev(c, f, clock) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			f.foretold = c.Flags().Changed("rand-seed")
+			return p.dev(c, f)
+		},
 	}
-	f.add(c.Flags(), "127.0.0.1:0")
-	c.Flags().Lookup("listen").Usage += "; unless given, on a terminal " + demoAddress + " when that is free"
-	c.Flags().Var(&clock, "clock", "the `time` from which the instance's clock runs on: RFC 3339 or Unix seconds")
+	flags := c.Flags()
+	f.add(flags, "127.0.0.1:0")
+	flags.Lookup("listen").Usage += "; unless given, on a terminal " + demoAddress + " when that is free"
+	flags.Var(&f.clock, "clock", "the `time` from which the instance's clock runs on: RFC 3339 or Unix seconds")
+	flags.StringVar(&f.seedFile, "seed-file", "", "a `file` of JSON lines to begin with instead of the demo, or - for standard input")
+	flags.Uint64Var(&f.randSeed, "rand-seed", 0, "a `number` from which every id, code and token follows; they can be foretold then")
+	flags.StringVar(&f.autoLogin, "auto-login", "", "sign browsers that ask for a code in as this `user`, without a form")
+	flags.BoolVar(&f.autoConsent, "auto-consent", false, "allow what a client asks for, without a screen")
+	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the process that started this one has ended")
 	return c
 }
 
-func (p *program) dev(c *cobra.Command, f serverFlags, clock moment) error {
+func (p *program) dev(c *cobra.Command, f devFlags) error {
 	config, err := f.parse(c.Flags())
 	if err != nil {
 		return err
 	}
-	if err := checkClock(clock); err != nil {
+	seed, err := p.readSeed(f.seedFile)
+	if err != nil {
+		return err
+	}
+	if err := checkClock(f.clock); err != nil {
 		return err
 	}
 	level := slog.LevelInfo
@@ -53,9 +84,11 @@ func (p *program) dev(c *cobra.Command, f serverFlags, clock moment) error {
 	if err != nil {
 		return err
 	}
-	for _, addr := range config.listen {
-		if !isLoopbackAddress(addr) {
-			log.Warn("demo credentials are public: whoever reaches this address can use them", "listen", addr)
+	warnOfDev(log, config, f)
+	r := &running{log: log, config: config, fatal: make(chan error, 1)}
+	if f.exitWithParent {
+		if r.orphaned, err = orphaned(); err != nil {
+			return err
 		}
 	}
 	socket, removeSocketDir, err := p.devSocket()
@@ -63,8 +96,39 @@ func (p *program) dev(c *cobra.Command, f serverFlags, clock moment) error {
 		return err
 	}
 	defer removeSocketDir()
-	r := &running{log: log, config: config, fatal: make(chan error, 1)}
-	return p.serveDemo(c.Context(), r, clock, socket, c.Flags().Changed("listen"))
+	foretell(f)
+	return p.serveDev(c.Context(), r, f, seed, socket, c.Flags().Changed("listen"))
+}
+
+// warnOfDev tells what makes an instance less than safe to be reached.
+func warnOfDev(log *slog.Logger, config serverConfig, f devFlags) {
+	for _, addr := range config.listen {
+		if isLoopbackAddress(addr) {
+			continue
+		}
+		log.Warn("demo credentials are public: whoever reaches this address can use them", "listen", addr)
+		if f.autoLogin != "" {
+			log.Warn("whoever reaches this address is signed in without a password", "listen", addr, "username", f.autoLogin)
+		}
+	}
+	if f.foretold {
+		log.Warn("tokens are predictable: whoever knows --rand-seed knows them all")
+	}
+}
+
+// foretell makes ids, codes and tokens follow from --rand-seed. Nothing else
+// calls it, and openKeep refuses to keep anything on disk after it.
+func foretell(f devFlags) {
+	if f.foretold {
+		secret.Foretell(f.randSeed)
+	}
+}
+
+// collectLater has nothing collected until what it returns is called: a start
+// leaves little behind, and to look for it takes as long as to make it.
+func collectLater() (again func()) {
+	percent := debug.SetGCPercent(-1)
+	return func() { debug.SetGCPercent(percent) }
 }
 
 // clockRoom is what dev's clock has left at least when it begins: what is
@@ -101,11 +165,16 @@ func (p *program) devSocket() (path string, remove func(), err error) {
 	return filepath.Join(dir, socketName), func() { _ = os.RemoveAll(dir) }, nil
 }
 
-// runningFrom returns a clock that shows t now and goes on from there, or nil
-// for the machine's own.
-func runningFrom(t moment) func() time.Time {
-	if t.IsZero() {
+// devClock returns a clock that shows the time of --clock now and goes on from
+// there, or nil for the machine's own. With --rand-seed it stands: a run is then
+// the same however long it takes.
+func (f devFlags) devClock() func() time.Time {
+	t := f.clock.Time
+	switch {
+	case t.IsZero():
 		return nil
+	case f.foretold:
+		return func() time.Time { return t }
 	}
 	started := time.Now()
 	return func() time.Time { return t.Add(time.Since(started)) }
@@ -125,14 +194,15 @@ func (p *program) listenForDemo(addrs []string, given bool) ([]net.Listener, err
 	return listenAll(addrs)
 }
 
-func (p *program) serveDemo(ctx context.Context, r *running, clock moment, socket string, listenGiven bool) (err error) {
+func (p *program) serveDev(ctx context.Context, r *running, f devFlags, seed *seed, socket string, listenGiven bool) (err error) {
+	collectAgain := collectLater()
 	if r.listeners, err = p.listenForDemo(r.config.listen, listenGiven); err != nil {
 		return err
 	}
 	defer closeAll(r.listeners)
 	key, usersReady := secret.NewKey(), make(chan struct{})
 	r.keep, err = openKeep(ctx, keepOptions{
-		key: key, log: r.log, now: runningFrom(clock), lifetimes: r.config.lifetimes, cardGuard: r.config.cardGuard,
+		key: key, log: r.log, now: f.devClock(), lifetimes: r.config.lifetimes, cardGuard: r.config.cardGuard,
 		usersReady: usersReady, onFatal: func(err error) { r.fatal <- err },
 	})
 	if err != nil {
@@ -143,18 +213,16 @@ func (p *program) serveDemo(ctx context.Context, r *running, clock moment, socke
 		return err
 	}
 	defer r.admin.Close()
-	r.build(handlers.Config{Key: key, Demo: demo()})
-	begin := clock.Time // exactly, so that a given clock gives the same events every time
-	if begin.IsZero() {
-		begin = r.keep.store.Now()
-	}
-	if err := seedDemo(ctx, r.keep.store, begin); err != nil {
+	shown, late, err := r.keep.plant(ctx, f, seed)
+	if err != nil {
 		return err
 	}
+	r.build(handlers.Config{Key: key, Demo: shown})
 	return r.serve(func() {
-		p.announce(r, demo())
+		p.announce(r, shown)
+		collectAgain()
 		r.work.Go(func() {
-			if err := seedDemoUser(context.WithoutCancel(ctx), r.keep.store); err != nil {
+			if err := late(context.WithoutCancel(ctx)); err != nil {
 				r.log.Error("demo user not made", "err", err)
 			}
 			close(usersReady)

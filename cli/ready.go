@@ -18,17 +18,19 @@ type readyLine struct {
 	AdminSocket string   `json:"admin_socket"`
 	Version     string   `json:"version"`
 	PID         int      `json:"pid"`
+	Metrics     string   `json:"metrics,omitempty"` // the address of /metrics, when it has a listener
 	*demoLine
 }
 
-// demoLine is what dev adds.
+// demoLine is what dev adds: the demo's, or the first client and user of a seed
+// file. What that has none of is left out.
 type demoLine struct {
-	ClientID     string `json:"client_id"`
-	ClientSecret string `json:"client_secret"`
-	RedirectURI  string `json:"redirect_uri"`
-	Username     string `json:"username"`
-	Password     string `json:"password"`
-	Account      string `json:"account"`
+	ClientID     string `json:"client_id,omitempty"`
+	ClientSecret string `json:"client_secret,omitempty"`
+	RedirectURI  string `json:"redirect_uri,omitempty"`
+	Username     string `json:"username,omitempty"`
+	Password     string `json:"password,omitempty"`
+	Account      string `json:"account,omitempty"`
 }
 
 func addressesOf(listeners []net.Listener) []string {
@@ -46,6 +48,9 @@ func (p *program) announce(r *running, demo *handlers.Demo) {
 		Ready: 1, URL: r.server.Issuer(), Listen: addressesOf(r.listeners), AdminSocket: r.admin.Addr().String(),
 		Version: version(), PID: os.Getpid(),
 	}
+	if r.monitor != nil {
+		line.Metrics = baseURL(r.monitor).String() + "/metrics"
+	}
 	if demo != nil {
 		line.demoLine = &demoLine{demo.ClientID, demo.ClientSecret, demo.RedirectURI, demo.Username, demo.Password, demo.Account}
 	}
@@ -61,25 +66,37 @@ func (p *program) announce(r *running, demo *handlers.Demo) {
 }
 
 func devWelcome(l readyLine) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "tollhouse dev %s, in memory: all is gone when it stops (Ctrl-C)\n\n", l.Version)
+	show := func(name, value, rest string) {
+		if value != "" {
+			fmt.Fprintf(&b, "  %-14s %s%s\n", name, value, rest)
+		}
+	}
+	show("open", l.URL, "")
+	show("sign in", l.Username, " / "+l.Password)
+	secret := ""
+	if l.ClientSecret != "" {
+		secret = " / " + l.ClientSecret
+	}
+	show("client", l.ClientID, secret)
+	show("redirect", l.RedirectURI, " (any port)")
+	show("account", l.Account, "")
+	show("other commands", "tollhouse event list --admin-socket "+quoteForShell(l.AdminSocket), "")
+	b.WriteString("\n")
+	if l.ClientSecret == "" || l.Username == "" {
+		return b.String() // a seed without them
+	}
 	token := fmt.Sprintf("curl -s %s -d grant_type=password -d client_id=%s -d client_secret=%s -d username=%s -d password=%s",
-		quoteForShell(l.URL+"/oauth/v2/token"), l.ClientID, l.ClientSecret, l.Username, l.Password)
-	return fmt.Sprintf(`tollhouse dev %s, in memory: all is gone when it stops (Ctrl-C)
-
-  open           %s
-  sign in        %s / %s
-  client         %s / %s
-  redirect       %s (any port)
-  account        %s
-  other commands tollhouse event list --admin-socket %s
-
-A token:
+		quoteForShell(l.URL+"/oauth/v2/token"), quoteForShell(l.ClientID), l.ClientSecret, quoteForShell(l.Username), quoteForShell(l.Password))
+	fmt.Fprintf(&b, `A token:
   %s
 
 The latest events, with a token of their own:
   curl -s %s -H "Authorization: Bearer $(%s | sed 's/.*"access_token":"\([^"]*\)".*/\1/')"
 
-`, l.Version, l.URL, l.Username, l.Password, l.ClientID, l.ClientSecret, l.RedirectURI, l.Account, quoteForShell(l.AdminSocket),
-		token, quoteForShell(l.URL+"/api/events?limit=3"), token)
+`, token, quoteForShell(l.URL+"/api/events?limit=3"), token)
+	return b.String()
 }
 
 func serveWelcome(l readyLine, data string) string {

@@ -133,6 +133,8 @@ type running struct {
 	damage  atomic.Pointer[error] // found at rest
 	fatal   chan error            // a write whose outcome nobody knows
 	work    sync.WaitGroup
+
+	orphaned <-chan struct{} // closed when the parent has ended, which is a reason to stop; nil when it is none
 }
 
 // listenAll opens the listeners. One that is taken is named with a free one.
@@ -266,6 +268,8 @@ func (r *running) serve(announce func()) error {
 		failed = fmt.Errorf("serve: %w", failed)
 	case s := <-signals:
 		r.log.Info("stopping", "signal", s.String())
+	case <-r.orphaned:
+		r.log.Info("stopping", "reason", "the parent process has ended")
 	}
 	r.closing.Store(true)
 	r.tellManager(notifyStopping)
