@@ -13,10 +13,13 @@ import (
 
 // keep is an open store with what works behind it.
 type keep struct {
-	db    *badgerkv.DB
-	store *store.Store
-	stop  context.CancelFunc
-	ended chan struct{} // closed when the store's Run has returned
+	db     *badgerkv.DB
+	store  *store.Store
+	hasher *secret.Hasher
+	stop   context.CancelFunc
+	ended  chan struct{} // closed when the store's Run has returned
+
+	metrics *metrics
 }
 
 // keepOptions say which store to open, and how.
@@ -34,11 +37,11 @@ type keepOptions struct {
 
 // openKeep opens the engine and the store over it.
 func openKeep(ctx context.Context, o keepOptions) (*keep, error) {
-	if o.dir != "" && secret.IsForetold() {
-		panic("cli: what is kept on disk must not be foretold")
-	}
+	counted, hasher := newMetrics(), secret.NewHasher()
+	hasher.OnHash = counted.hashed
 	db, err := badgerkv.Open(badgerkv.Options{
 		Dir: o.dir, InMemory: o.dir == "", Now: o.now, Log: o.log, AcceptClock: o.acceptClock, OnFatal: o.onFatal,
+		OnCommit: counted.committed,
 	})
 	if err != nil {
 		return nil, err
@@ -51,7 +54,7 @@ func openKeep(ctx context.Context, o keepOptions) (*keep, error) {
 		o.lifetimes = store.DefaultLifetimes()
 	}
 	s, err := store.Open(ctx, db, store.Options{
-		Now: now, Key: o.key, Hasher: secret.NewHasher(), Lifetimes: o.lifetimes, Log: o.log,
+		Now: now, Key: o.key, Hasher: hasher, Lifetimes: o.lifetimes, Log: o.log,
 		CardGuard: o.cardGuard, UsersReady: o.usersReady,
 	})
 	if err != nil {
@@ -60,7 +63,7 @@ func openKeep(ctx context.Context, o keepOptions) (*keep, error) {
 	// The store's own work ends when close says so, not when the caller's
 	// context does: what is noted must still be written.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	k := &keep{db: db, store: s, stop: stop, ended: make(chan struct{})}
+	k := &keep{db: db, store: s, hasher: hasher, stop: stop, ended: make(chan struct{}), metrics: counted}
 	go func() {
 		defer close(k.ended)
 		_ = s.Run(running) // returns nil once it is stopped

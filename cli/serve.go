@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -22,6 +24,7 @@ type serveFlags struct {
 	insecureHTTP bool
 	acceptClock  bool
 	retain       lifetime
+	monitor      string
 }
 
 const listenDefault = "127.0.0.1:8080"
@@ -43,6 +46,7 @@ under which https address it is reached.`,
 	f.add(flags, listenDefault)
 	flags.BoolVar(&f.insecureHTTP, "insecure-http", false, "serve plain http to other machines, where anybody on the way can read the passwords")
 	flags.Var(&f.retain, "retain", "how long events are kept, such as 400d; 0 is for ever")
+	flags.StringVar(&f.monitor, "metrics-listen", "", "`address` of a plain http listener for /metrics, /healthz and /readyz alone, to any who reach it")
 	flags.BoolVar(&f.acceptClock, "accept-clock", false, "start although the clock is far from the last write")
 	return c
 }
@@ -58,6 +62,9 @@ func (p *program) serve(c *cobra.Command, f serveFlags) error {
 	if f.retain != 0 && time.Duration(f.retain) < store.RetentionMin {
 		return usage("give 1d or more, or leave it out to keep every event", "--retain %s is too short for anybody to read the events", &f.retain)
 	}
+	if err := f.checkMonitor(config); err != nil {
+		return err
+	}
 	log, err := p.serverLog(f.logFormat, slog.LevelInfo)
 	if err != nil {
 		return err
@@ -69,11 +76,11 @@ func (p *program) serve(c *cobra.Command, f serveFlags) error {
 		return err
 	}
 	r := &running{log: log, config: config, notify: newNotifier(p.environ, os.Getpid()), fatal: make(chan error, 1)}
-	defer func() { closeAll(r.listeners) }()
+	defer r.closeListeners()
 	if isNothing(dir) {
 		// A port that is taken must not leave a new directory behind. Where there
 		// is one, the lock comes first: who holds it is the better answer.
-		if r.listeners, err = listenAll(config.listen); err != nil {
+		if err := r.listen(f); err != nil {
 			return err
 		}
 	}
@@ -111,6 +118,36 @@ func checkExposure(c serverConfig, insecure bool) error {
 	return nil
 }
 
+// checkMonitor refuses to show metrics on an address that is the public's.
+func (f *serveFlags) checkMonitor(c serverConfig) error {
+	if f.monitor == "" {
+		return nil
+	}
+	if err := checkAddress("metrics-listen", f.monitor); err != nil {
+		return err
+	}
+	if _, port, _ := net.SplitHostPort(f.monitor); port != "0" && slices.Contains(c.listen, f.monitor) {
+		return usage("give it a port of its own, which no proxy passes on", "--metrics-listen %s is the public listener too", f.monitor)
+	}
+	return nil
+}
+
+// listen opens the public listeners, and that of metrics when there is one.
+func (r *running) listen(f serveFlags) (err error) {
+	if r.listeners, err = listenAll(r.config.listen); err != nil || f.monitor == "" {
+		return err
+	}
+	r.monitor, err = listenOn("metrics-listen", f.monitor)
+	return err
+}
+
+func (r *running) closeListeners() {
+	closeAll(r.listeners)
+	if r.monitor != nil {
+		_ = r.monitor.Close()
+	}
+}
+
 // lockForServe takes the lock of dir. It waits for a command that holds it, and
 // not for a server that answers.
 func (p *program) lockForServe(ctx context.Context, dir string) (*dirLock, error) {
@@ -136,7 +173,7 @@ func (p *program) lockForServe(ctx context.Context, dir string) (*dirLock, error
 // serveLocked serves from a directory whose lock is held.
 func (p *program) serveLocked(ctx context.Context, r *running, f serveFlags, dir string, lock *dirLock) (err error) {
 	if r.listeners == nil {
-		if r.listeners, err = listenAll(r.config.listen); err != nil {
+		if err := r.listen(f); err != nil {
 			return err
 		}
 	}

@@ -72,7 +72,7 @@ func (f *serverFlags) parse(flags *pflag.FlagSet) (c serverConfig, err error) {
 		return c, usage("give an address such as 127.0.0.1:8080", "--listen names no address")
 	}
 	for _, addr := range c.listen {
-		if err := checkAddress(addr); err != nil {
+		if err := checkAddress("listen", addr); err != nil {
 			return c, err
 		}
 	}
@@ -126,29 +126,45 @@ type running struct {
 	listeners []net.Listener
 	keep      *keep
 	notify    notifier
+	monitor   net.Listener // of health and metrics alone, or nil
 
-	server  *handlers.Server
-	admin   net.Listener
-	closing atomic.Bool
-	damage  atomic.Pointer[error] // found at rest
-	fatal   chan error            // a write whose outcome nobody knows
-	work    sync.WaitGroup
+	server   *handlers.Server
+	admin    net.Listener
+	visitors *crowd
+	closing  atomic.Bool
+	damage   atomic.Pointer[error]     // found at rest
+	checked  atomic.Pointer[lastCheck] // when that was last looked for
+	fatal    chan error                // a write whose outcome nobody knows
+	work     sync.WaitGroup
+}
 
-	orphaned <-chan struct{} // closed when the parent has ended, which is a reason to stop; nil when it is none
+// lastCheck is a search for damage at rest that has ended.
+type lastCheck struct {
+	ended time.Time
+	took  time.Duration
 }
 
 // listenAll opens the listeners. One that is taken is named with a free one.
 func listenAll(addrs []string) ([]net.Listener, error) {
 	var listeners []net.Listener
 	for _, addr := range addrs {
-		l, err := net.Listen("tcp", addr)
+		l, err := listenOn("listen", addr)
 		if err != nil {
 			closeAll(listeners)
-			return nil, listenFault(addr, err)
+			return nil, err
 		}
 		listeners = append(listeners, l)
 	}
 	return listeners, nil
+}
+
+// listenOn opens a listener at the address that a flag named.
+func listenOn(flag, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, listenFault(flag, addr, err)
+	}
+	return l, nil
 }
 
 func closeAll(listeners []net.Listener) {
@@ -157,7 +173,7 @@ func closeAll(listeners []net.Listener) {
 	}
 }
 
-func listenFault(addr string, err error) error {
+func listenFault(flag, addr string, err error) error {
 	var op *net.OpError
 	reason := err
 	if errors.As(err, &op) {
@@ -165,15 +181,15 @@ func listenFault(addr string, err error) error {
 	}
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		hint := "stop what listens there, or choose another with --listen"
+		hint := "stop what listens there, or choose another with --" + flag
 		if free := freeAddress(addr); free != "" {
-			hint = "--listen " + free + " is free"
+			hint = "--" + flag + " " + free + " is free"
 		}
 		return fail(exitBusy, hint, "the address %s is in use by another process", addr)
 	case errors.Is(err, syscall.EACCES):
 		return fail(exitNotAllowed, "choose a port from 1024 on, or give the binary the right: setcap cap_net_bind_service=+ep", "we may not listen on %s", addr)
 	}
-	return fail(exitConfig, "name an address of this machine with --listen", "cannot listen on %s: %w", addr, reason)
+	return fail(exitConfig, "name an address of this machine with --"+flag, "cannot listen on %s: %w", addr, reason)
 }
 
 const freePortTries = 20 // ports above the one asked for
@@ -217,6 +233,8 @@ func baseURL(l net.Listener) *url.URL {
 func (r *running) build(c handlers.Config) {
 	c.Store, c.PublicURL, c.TrustedProxies = r.keep.store, r.config.publicURL, r.config.proxies
 	c.Log, c.Version, c.Ready = r.log, version(), r.ready
+	c.Observe, c.Metrics = r.keep.metrics.observe, r.keep.metrics.handler(r)
+	r.visitors = newCrowd(connectionsAllowed(filesMax()), r.log)
 	if c.PublicURL == nil {
 		c.PublicURL = baseURL(r.listeners[0])
 	}
@@ -231,13 +249,14 @@ func (r *running) ready() error {
 	if damage := r.damage.Load(); damage != nil {
 		return *damage
 	}
-	return nil
+	return r.keep.db.Ready()
 }
 
 // serve answers until a signal ends it, in order: not ready, no new
-// connections, what is in flight (at most drainMax), then the admin socket. A
-// second signal cuts it short. The caller closes the store, unless a write
-// failed: then the process must end at once, and nothing more be acknowledged.
+// connections, what is in flight (at most drainMax), then the listener of health
+// and metrics and the admin socket. A second signal cuts it short. The caller
+// closes the store, unless a write failed: then the process must end at once, and
+// nothing more be acknowledged.
 func (r *running) serve(announce func()) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -245,12 +264,15 @@ func (r *running) serve(announce func()) error {
 
 	public := handlers.NewHTTPServer(r.server.Public(), r.log)
 	private := handlers.NewHTTPServer(r.server.Admin(), r.log)
-	broken := make(chan error, len(r.listeners)+1)
-	visitors := newCrowd(connectionsAllowed(filesMax()), r.log)
+	monitor := handlers.NewHTTPServer(r.server.Monitor(), r.log)
+	broken := make(chan error, len(r.listeners)+2)
 	for _, l := range r.listeners {
-		r.serveOn(public, visitors.through(l), broken)
+		r.serveOn(public, r.visitors.through(l), broken)
 	}
 	r.serveOn(private, r.admin, broken)
+	if r.monitor != nil {
+		r.serveOn(monitor, newCrowd(connectionsLeast, r.log).through(r.monitor), broken)
+	}
 	announce()
 	defer r.feedWatchdog()()
 
@@ -268,14 +290,12 @@ func (r *running) serve(announce func()) error {
 		failed = fmt.Errorf("serve: %w", failed)
 	case s := <-signals:
 		r.log.Info("stopping", "signal", s.String())
-	case <-r.orphaned:
-		r.log.Info("stopping", "reason", "the parent process has ended")
 	}
 	r.closing.Store(true)
 	r.tellManager(notifyStopping)
 	r.server.Drain()
 	stop()
-	failed = errors.Join(failed, r.drain(signals, public, private))
+	failed = errors.Join(failed, r.drain(signals, public, monitor, private))
 	r.work.Wait()
 	if err := r.unknown(); err != nil { // left by one of the requests in flight
 		return err
@@ -301,7 +321,9 @@ func (r *running) serveOn(s *http.Server, l net.Listener, broken chan<- error) {
 	})
 }
 
-func (r *running) drain(signals <-chan os.Signal, public, private *http.Server) error {
+// drain ends the servers one after another. Those that tell how it goes come
+// last.
+func (r *running) drain(signals <-chan os.Signal, servers ...*http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainMax)
 	defer cancel()
 	var forced atomic.Bool
@@ -313,7 +335,7 @@ func (r *running) drain(signals <-chan os.Signal, public, private *http.Server) 
 		case <-ctx.Done():
 		}
 	})
-	for _, s := range []*http.Server{public, private} {
+	for _, s := range servers {
 		if err := s.Shutdown(ctx); err != nil {
 			r.log.Warn("requests in flight were cut off", "err", err)
 			_ = s.Close()
@@ -331,7 +353,13 @@ func (r *running) drain(signals <-chan os.Signal, public, private *http.Server) 
 func (r *running) watch(ctx context.Context) {
 	debug.FreeOSMemory()
 	for {
-		if err := r.keep.db.Check(ctx); err != nil && ctx.Err() == nil {
+		begun := time.Now()
+		err := r.keep.db.Check(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		r.checked.Store(&lastCheck{ended: time.Now(), took: time.Since(begun)})
+		if err != nil {
 			r.log.Error("damage found in the store", "err", err)
 			r.damage.Store(&err)
 		}

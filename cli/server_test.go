@@ -16,10 +16,21 @@ import (
 )
 
 // inMemory returns a server that is built and not yet begun.
-func inMemory(t *testing.T) *running {
+func inMemory(t testing.TB) *running {
+	t.Helper()
+	return built(t, "")
+}
+
+// onDisk is inMemory over a directory of the test's own.
+func onDisk(t testing.TB) *running {
+	t.Helper()
+	return built(t, filepath.Join(t.TempDir(), "db"))
+}
+
+func built(t testing.TB, dir string) *running {
 	t.Helper()
 	key := secret.NewKey()
-	k, err := openKeep(context.Background(), keepOptions{key: key, log: quiet})
+	k, err := openKeep(context.Background(), keepOptions{dir: dir, key: key, log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

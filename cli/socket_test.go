@@ -18,7 +18,7 @@ import (
 var quiet = slog.New(slog.DiscardHandler)
 
 // closedDir is a directory as a data directory is.
-func closedDir(t *testing.T, name ...string) string {
+func closedDir(t testing.TB, name ...string) string {
 	t.Helper()
 	dir := filepath.Join(append([]string{t.TempDir()}, name...)...)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

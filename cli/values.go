@@ -105,13 +105,13 @@ func (l *lookback) Set(text string) error {
 }
 
 // address is a flag's host:port.
-func checkAddress(addr string) error {
+func checkAddress(flag, addr string) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err == nil {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		return usage("write host:port, for example 127.0.0.1:8080, [::1]:8080 or :8080; port 0 takes a free one", "--listen %q is not an address to listen on", addr)
+		return usage("write host:port, for example 127.0.0.1:8080, [::1]:8080 or :8080; port 0 takes a free one", "--%s %q is not an address to listen on", flag, addr)
 	}
 	return nil
 }
