@@ -39,6 +39,9 @@ type keepOptions struct {
 func openKeep(ctx context.Context, o keepOptions) (*keep, error) {
 	counted, hasher := newMetrics(), secret.NewHasher()
 	hasher.OnHash = counted.hashed
+	if o.dir != "" && secret.IsForetold() {
+		panic("cli: what is kept on disk must not be foretold")
+	}
 	db, err := badgerkv.Open(badgerkv.Options{
 		Dir: o.dir, InMemory: o.dir == "", Now: o.now, Log: o.log, AcceptClock: o.acceptClock, OnFatal: o.onFatal,
 		OnCommit: counted.committed,

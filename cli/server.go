@@ -136,6 +136,8 @@ type running struct {
 	checked  atomic.Pointer[lastCheck] // when that was last looked for
 	fatal    chan error                // a write whose outcome nobody knows
 	work     sync.WaitGroup
+
+	orphaned <-chan struct{} // closed when the parent has ended, which is a reason to stop; nil when it is none
 }
 
 // lastCheck is a search for damage at rest that has ended.
@@ -290,6 +292,8 @@ func (r *running) serve(announce func()) error {
 		failed = fmt.Errorf("serve: %w", failed)
 	case s := <-signals:
 		r.log.Info("stopping", "signal", s.String())
+	case <-r.orphaned:
+		r.log.Info("stopping", "reason", "the parent process has ended")
 	}
 	r.closing.Store(true)
 	r.tellManager(notifyStopping)
