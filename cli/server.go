@@ -265,7 +265,7 @@ func (r *running) serve(announce func()) error {
 	defer signal.Stop(signals)
 
 	public := handlers.NewHTTPServer(r.server.Public(), r.log)
-	private := handlers.NewHTTPServer(r.server.Admin(), r.log)
+	private := handlers.NewHTTPServer(r.withStatus(r.server.Admin()), r.log)
 	monitor := handlers.NewHTTPServer(r.server.Monitor(), r.log)
 	broken := make(chan error, len(r.listeners)+2)
 	for _, l := range r.listeners {

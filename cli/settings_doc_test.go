@@ -70,13 +70,6 @@ empty variable is none. An unknown flag is refused and an unknown ` + "`TOLLHOUS
 	return b.String()
 }
 
-func eachCommand(c *cobra.Command, visit func(*cobra.Command)) {
-	for _, sub := range c.Commands() {
-		visit(sub)
-		eachCommand(sub, visit)
-	}
-}
-
 func settingsTable(b *strings.Builder, flags *pflag.FlagSet) {
 	b.WriteString("| flag | variable | default | what it is |\n|---|---|---|---|\n")
 	flags.VisitAll(func(f *pflag.Flag) {

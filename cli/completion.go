@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// What a shell completes, it asks of the binary itself: commands, flags and
+// their values, and the names that a running server knows. Without a server,
+// with one that is slow or not ours, nothing is proposed and nothing is said: a
+// person is in the middle of a line.
+
+const (
+	completionWait = 500 * time.Millisecond // for the server; longer feels stuck
+	completionMax  = 500                    // names proposed: the largest page of the admin API
+)
+
+func (p *program) completionCommand() *cobra.Command {
+	c := asGroup(&cobra.Command{
+		Use:   "completion",
+		Short: "write the script that lets a shell complete commands",
+		Long: `Write the script that lets a shell complete commands, flags, and the ids of clients,
+users and accounts, for which the server of the data directory is asked.
+
+  source <(tollhouse completion bash)
+  tollhouse completion bash > /etc/bash_completion.d/tollhouse
+  tollhouse completion zsh > "${fpath[1]}/_tollhouse"
+  tollhouse completion fish > ~/.config/fish/completions/tollhouse.fish`,
+	})
+	for shell, write := range map[string]func(*cobra.Command, io.Writer) error{
+		"bash": func(root *cobra.Command, to io.Writer) error { return root.GenBashCompletionV2(to, true) },
+		"zsh":  (*cobra.Command).GenZshCompletion,
+		"fish": func(root *cobra.Command, to io.Writer) error { return root.GenFishCompletion(to, true) },
+	} {
+		c.AddCommand(&cobra.Command{
+			Use:   shell,
+			Short: "write the script for " + shell,
+			Args:  operands(),
+			RunE:  func(c *cobra.Command, _ []string) error { return write(c.Root(), p.stdout) },
+		})
+	}
+	return c
+}
+
+// namedThings are what the server can list: the commands under that name take
+// one of them, and where is its list.
+type namedThings struct{ list, id, about string }
+
+var thingsOf = map[string]namedThings{
+	"client":  {"/admin/clients", "client_id", "name"},
+	"user":    {"/admin/users", "username", "account"},
+	"account": {"/admin/accounts", "account", "name"},
+}
+
+// valuesOf are the values that a flag takes, where those are few.
+var valuesOf = map[string][]string{
+	"card-guard": {"refuse", "warn", "off"},
+	"log-format": {"auto", "text", "json"},
+	"grant":      {"password", "authorization_code", "refresh_token"},
+	"scope":      {"events:read", "resources:read", "resources:write"},
+}
+
+// teachCompletion gives every command what can be completed behind it.
+func (p *program) teachCompletion(root *cobra.Command) {
+	eachCommand(root, func(c *cobra.Command) {
+		things, named := thingsOf[c.Parent().Name()]
+		switch operand := strings.TrimPrefix(c.Use, c.Name()); {
+		case strings.Contains(operand, "FILE"):
+		case named && operand != "" && c.Name() != "create":
+			c.ValidArgsFunction = onlyFirst(p.namesOf(things))
+		default:
+			c.ValidArgsFunction = cobra.NoFileCompletions
+		}
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) { p.teachFlag(c, f) })
+	})
+	_ = root.MarkPersistentFlagDirname("data")
+}
+
+// teachFlag cannot fail: each flag is there, and is taught once.
+func (p *program) teachFlag(c *cobra.Command, f *pflag.Flag) {
+	switch values, fixed := valuesOf[f.Name]; {
+	case fixed:
+		_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	case f.Name == "account":
+		_ = c.RegisterFlagCompletionFunc(f.Name, p.namesOf(thingsOf["account"]))
+	case !strings.HasSuffix(f.Name, "file") && f.Name != "data" && f.Name != "admin-socket":
+		_ = c.RegisterFlagCompletionFunc(f.Name, cobra.NoFileCompletions)
+	}
+}
+
+func eachCommand(c *cobra.Command, visit func(*cobra.Command)) {
+	for _, sub := range c.Commands() {
+		visit(sub)
+		eachCommand(sub, visit)
+	}
+}
+
+// onlyFirst completes one operand and no second.
+func onlyFirst(complete cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(c, args, begun)
+	}
+}
+
+// namesOf asks the server for the names that begin as the word does.
+func (p *program) namesOf(things namedThings) cobra.CompletionFunc {
+	return func(c *cobra.Command, _ []string, begun string) (names []string, _ cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(cmp.Or(c.Context(), context.Background()), completionWait)
+		defer cancel()
+		a, err := p.connectRunning(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer a.close()
+		var page struct{ Data []map[string]any }
+		query := url.Values{"limit": {strconv.Itoa(completionMax)}}
+		if begun != "" {
+			query.Set("after", begun)
+		}
+		if err := a.call(ctx, "GET", things.list+"?"+query.Encode(), nil, &page); err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		for _, thing := range page.Data {
+			name, _ := thing[things.id].(string)
+			about, _ := thing[things.about].(string)
+			if strings.HasPrefix(name, begun) {
+				names = append(names, cobra.CompletionWithDesc(name, about))
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
