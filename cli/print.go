@@ -12,7 +12,7 @@ import (
 // go to standard output, whatever --json says: a document has one form.
 func (p *program) printCommand() *cobra.Command {
 	c := &cobra.Command{Use: "print", Short: "write a document about tollhouse itself"}
-	c.AddCommand(p.printOpenAPICommand())
+	c.AddCommand(p.printSystemdCommand(), p.printDockerfileCommand(), p.printComposeCommand(), p.printOpenAPICommand())
 	return asGroup(c)
 }
 

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// printedFiles are the files that print writes, by their names.
+var printedFiles = []string{"systemd", "dockerfile", "compose"}
+
+func TestPrinted(t *testing.T) {
+	t.Parallel()
+	for _, name := range printedFiles {
+		t.Run(name+"_is_printed_as_it_lies_here", func(t *testing.T) {
+			t.Parallel()
+			stdout, stderr, code := run(t, "print", name)
+			if want := printed(t, name); stdout != want || stderr != "" || code != exitOK {
+				t.Errorf("exit code %d, standard error %q, and on standard output:\n%s\nwant:\n%s", code, stderr, stdout, want)
+			}
+		})
+		t.Run(name+"_names_commands_and_settings_that_there_are", func(t *testing.T) {
+			t.Parallel()
+			checkCommands(t, printed(t, name))
+			checkVariables(t, printed(t, name))
+		})
+	}
+	t.Run("systemd_starts_the_binary_that_is_named", func(t *testing.T) {
+		t.Parallel()
+		stdout, _, _ := run(t, "print", "systemd", "--binary", "/opt/toll/tollhouse-2.1")
+		if !strings.Contains(stdout, "\nExecStart=/opt/toll/tollhouse-2.1 serve --data /var/lib/tollhouse\n") {
+			t.Errorf("the unit does not start it:\n%s", stdout)
+		}
+	})
+	t.Run("systemd_refuses_a_path_that_means_something_else_there", func(t *testing.T) {
+		t.Parallel()
+		for _, path := range []string{"", "tollhouse", "/opt/my tollhouse", "/opt/%h", "/opt/$HOME/t", "/opt/t\nUser=root"} {
+			if stdout, _, code := run(t, "print", "systemd", "--binary", path); code != exitUsage || stdout != "" {
+				t.Errorf("--binary %q: exit code %d, want %d", path, code, exitUsage)
+			}
+		}
+	})
+	t.Run("dockerfile_builds_with_the_toolchain_of_the_module", func(t *testing.T) {
+		t.Parallel()
+		module, err := os.ReadFile(filepath.Join("..", "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		toolchain := regexp.MustCompile(`(?m)^toolchain go(.*)$`).FindSubmatch(module)
+		if toolchain == nil || !strings.Contains(printed(t, "dockerfile"), "\nFROM golang:"+string(toolchain[1])+" AS build\n") {
+			t.Errorf("go.mod names toolchain %q, the Dockerfile another", toolchain)
+		}
+	})
+}
+
+func printed(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("printed", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// commandForm finds "tollhouse" with the words behind it, where lists in JSON
+// were made words before.
+var commandForm = regexp.MustCompile(`tollhouse((?: [a-z]+)(?: [A-Za-z/_-]+)*)`)
+
+// checkCommands takes each command that a text tells to run through the tree of
+// commands.
+func checkCommands(t *testing.T, text string) {
+	t.Helper()
+	text = strings.NewReplacer("ENTRYPOINT [\"/tollhouse\"]\nCMD", "/tollhouse", "command:", "/tollhouse", `["`, "", `", "`, " ", `"]`, "").Replace(text)
+	found := commandForm.FindAllStringSubmatch(text, -1)
+	if len(found) < 2 {
+		t.Errorf("found no more than the commands %q", found)
+	}
+	for _, words := range found {
+		c, rest, err := newRoot().Find(strings.Fields(words[1]))
+		if err != nil || !c.HasParent() {
+			t.Errorf("there is no command %q", words[0])
+			continue
+		}
+		if err := c.ParseFlags(rest); err != nil {
+			t.Errorf("%q: %v", words[0], err)
+		}
+	}
+}
+
+// checkVariables finds a flag for each variable that a text sets.
+func checkVariables(t *testing.T, text string) {
+	t.Helper()
+	known := map[string]bool{}
+	everyFlag(newRoot(), func(f *pflag.Flag) { known[variableOf(f)] = true })
+	for _, name := range regexp.MustCompile(variablePrefix+`[A-Z_]+`).FindAllString(text, -1) {
+		if !known[name] {
+			t.Errorf("there is no setting for %s", name)
+		}
+	}
+}
+
+// exposureMax is ten times the figure up to which systemd calls a service
+// reasonably closed for us; one that is not closed in scores 96.
+const exposureMax = "15"
+
+// TestSystemdUnit asks systemd itself about the unit.
+func TestSystemdUnit(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("systemd-analyze is missing: install Debian's package systemd")
+		}
+		t.Skip("systemd-analyze is missing: only CI demands it")
+	}
+	binary, err := exec.LookPath("tollhouse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _, _ := run(t, "print", "systemd", "--binary", binary)
+	unit := filepath.Join(t.TempDir(), "tollhouse.service")
+	if err := os.WriteFile(unit, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("verifies_without_a_word", func(t *testing.T) {
+		if out, err := exec.Command("systemd-analyze", "verify", unit).CombinedOutput(); err != nil || len(out) != 0 {
+			t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+		}
+	})
+	t.Run("is_closed_in", func(t *testing.T) {
+		out, err := exec.Command("systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold="+exposureMax, unit).CombinedOutput()
+		if err != nil {
+			t.Errorf("systemd-analyze security: %v\n%s", err, out)
+		}
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+		t.Log(lines[len(lines)-1])
+	})
+}
