@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -58,4 +59,25 @@ func TestGoldenExamplesLive(t *testing.T) {
 			golden(t, filepath.Join("events", "12_stream.http"), shown(answer{w}))
 		})
 	})
+}
+
+// A stream has time for each frame, and none for the whole: it goes on when the
+// limits that other answers have are long over.
+func TestEventStreamOutlivesTheLimitsOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	a, token := newGoldenAPI(t)
+	const limit, beat = 2 * time.Second, 100 * time.Millisecond
+	a.server.heartbeatEvery = beat
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = NewHTTPServer(a.server.Public(), slog.New(slog.DiscardHandler))
+	server.Config.ReadTimeout, server.Config.WriteTimeout = limit, limit
+	server.Start()
+	t.Cleanup(server.Close)
+	s := (&live{a, server.URL}).open(t, "", token)
+	s.ready(t)
+	for beats := 1; beats <= 2*int(limit/beat); beats++ {
+		if f := s.next(t); f != (frame{comment: ":"}) {
+			t.Fatalf("events_4.2.5: after %d heartbeats comes %+v, want another", beats-1, f)
+		}
+	}
 }
