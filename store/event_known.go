@@ -72,7 +72,7 @@ type wantedTypes struct {
 
 // knownTypesFew bounds the types that are looked up one by one; of more, the
 // account's known types are read through.
-const knownTypesFew = 2
+const knownTypesFew = 4
 
 // wantedTypes expands the filter's types. A type that no event has, or that has
 // none above the lower bound, is left out. What matches nothing is noted.

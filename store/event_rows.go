@@ -34,8 +34,12 @@ func noRows(func(Position, []byte) bool) {}
 // scan reads what lies within the bounds behind prefix, at most limit rows; 0
 // is all of them.
 func (l *eventList) scan(prefix key, limit int) iter.Seq2[Position, []byte] {
+	return l.scanned(l.within(prefix, limit))
+}
+
+func (l *eventList) scanned(r kv.Range) iter.Seq2[Position, []byte] {
 	return func(yield func(Position, []byte) bool) {
-		for k, v := range l.r.Scan(l.within(prefix, limit)) {
+		for k, v := range l.r.Scan(r) {
 			if !yield(positionAt(k), v) {
 				return
 			}
@@ -52,9 +56,9 @@ func (l *eventList) within(prefix key, limit int) kv.Range {
 
 // ofTypes reads the covering ranges of the types as one.
 func (l *eventList) ofTypes(wanted wantedTypes) iter.Seq2[Position, []byte] {
-	var ranges []iter.Seq2[Position, []byte]
+	var ranges []kv.Range
 	for _, typ := range wanted.names {
-		ranges = append(ranges, l.scan(eventTypesKey(l.owner).str(typ), l.filter.Limit+1))
+		ranges = append(ranges, l.within(eventTypesKey(l.owner).str(typ), l.filter.Limit+1))
 	}
 	return l.merged(ranges)
 }
@@ -120,9 +124,9 @@ func (l *eventList) ofResources(wanted wantedTypes) iter.Seq2[Position, []byte] 
 	if wanted.all {
 		limit = l.filter.Limit + 1
 	}
-	var ranges []iter.Seq2[Position, []byte]
+	var ranges []kv.Range
 	for _, resource := range slices.Compact(slices.Sorted(slices.Values(l.filter.Resources))) {
-		ranges = append(ranges, l.scan(eventResourcesKey(l.owner).str(resource), limit))
+		ranges = append(ranges, l.within(eventResourcesKey(l.owner).str(resource), limit))
 	}
 	marks := l.merged(ranges)
 	return func(yield func(Position, []byte) bool) {
@@ -143,19 +147,20 @@ func (l *eventList) ofResources(wanted wantedTypes) iter.Seq2[Position, []byte] 
 }
 
 // merged joins ranges, each in the direction of reading, into one.
-func (l *eventList) merged(ranges []iter.Seq2[Position, []byte]) iter.Seq2[Position, []byte] {
+func (l *eventList) merged(ranges []kv.Range) iter.Seq2[Position, []byte] {
 	switch len(ranges) {
 	case 0:
 		return noRows
 	case 1:
-		return ranges[0]
+		return l.scanned(ranges[0])
 	}
 	return func(yield func(Position, []byte) bool) {
-		var live []*source
-		for _, rows := range ranges {
+		live := make([]*source, 0, len(ranges))
+		for _, r := range ranges {
 			src := &source{}
-			src.next, src.stop = iter.Pull2(rows)
-			defer src.stop()
+			var stop func()
+			src.next, stop = kv.Pull(l.r, r)
+			defer stop()
 			if src.step() {
 				live = append(live, src)
 			}
@@ -179,13 +184,15 @@ func (l *eventList) merged(ranges []iter.Seq2[Position, []byte]) iter.Seq2[Posit
 
 // source is one of the ranges that are merged, with its foremost row.
 type source struct {
-	next  func() (Position, []byte, bool)
-	stop  func()
+	next  func() (key, value []byte, ok bool)
 	place Position
 	value []byte
 }
 
-func (s *source) step() (ok bool) {
-	s.place, s.value, ok = s.next()
+func (s *source) step() bool {
+	k, v, ok := s.next()
+	if ok {
+		s.place, s.value = positionAt(k), v
+	}
 	return ok
 }

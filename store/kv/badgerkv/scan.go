@@ -11,15 +11,10 @@ import (
 // scan yields the keys of rng in order: those stored, overlaid by own, which is
 // in the same order.
 func (r *reader) scan(rng kv.Range, own []pendingWrite, yield func(key, value []byte) bool) {
-	if rng.Hi != nil && bytes.Compare(rng.Lo, rng.Hi) >= 0 {
+	c := r.cursor(rng)
+	if c == nil {
 		return
 	}
-	if err := damagedRange(r.damage, rng); err != nil {
-		r.fail(err)
-		return
-	}
-	c := openCursor(r.base, rng)
-	r.cursors = append(r.cursors, c)
 	defer c.close()
 	for n := 0; rng.Limit <= 0 || n < rng.Limit; {
 		stored := c.key()
@@ -60,6 +55,56 @@ func (r *reader) scan(rng kv.Range, own []pendingWrite, yield func(key, value []
 			c.advance()
 		}
 	}
+}
+
+// Pull is kv.Pull: a walk of the cursor itself.
+func (r *reader) Pull(rng kv.Range) (next func() (key, value []byte, ok bool), stop func()) {
+	r.mustBeOpen()
+	c := r.cursor(rng)
+	n := 0
+	stop = func() {
+		if c != nil {
+			c.close()
+			c = nil
+		}
+	}
+	next = func() (key, value []byte, ok bool) {
+		if c == nil {
+			return nil, nil, false
+		}
+		if n > 0 {
+			c.advance()
+		}
+		if n++; rng.Limit <= 0 || n <= rng.Limit {
+			if key = c.key(); key != nil {
+				value = c.value()
+			}
+		}
+		if c.err != nil {
+			r.fail(c.err)
+		}
+		if key == nil || c.err != nil {
+			stop()
+			return nil, nil, false
+		}
+		return key, value, true
+	}
+	return next, stop
+}
+
+// cursor returns one for rng, or nil when nothing lies in it or damage may hide
+// what does.
+func (r *reader) cursor(rng kv.Range) *cursor {
+	if rng.Hi != nil && bytes.Compare(rng.Lo, rng.Hi) >= 0 {
+		return nil
+	}
+	if err := damagedRange(r.damage, rng); err != nil {
+		r.fail(err)
+		return nil
+	}
+	c := openCursor(r.base, rng)
+	r.cursors = append(r.cursors, c)
+	return c
 }
 
 // cursor walks the stored keys of one range.

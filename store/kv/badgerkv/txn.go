@@ -39,6 +39,11 @@ func (t *txn) Scan(rng kv.Range) iter.Seq2[[]byte, []byte] {
 	}
 }
 
+// Pull is kv.Pull, with the group's own writes among the rows.
+func (t *txn) Pull(rng kv.Range) (next func() (key, value []byte, ok bool), stop func()) {
+	return iter.Pull2(t.Scan(rng))
+}
+
 func (t *txn) Set(key, value []byte, expiresAt time.Time) error {
 	t.mustBeOpen()
 	if err := t.budget.Spend(key, value); err != nil {
