@@ -146,6 +146,9 @@ func refusal(answer *http.Response) error {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		f.code = exitBusy
 	}
+	if refused.Code == "store_damaged" {
+		f.code = exitIO
+	}
 	if f.hint == "" && f.code == exitFailed {
 		f.hint = "the log has the reason under request id " + answer.Header.Get("X-Request-Id")
 	}

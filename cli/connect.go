@@ -63,7 +63,7 @@ func (p *program) connect(ctx context.Context, role string, n need) (*admin, err
 	}
 	if n == needsData && isNothing(dir) {
 		p.note("there is no data in %s yet", dir)
-		return p.openAdmin(ctx, keepOptions{log: p.quietLog()}, nil)
+		return p.openAdmin(ctx, keepOptions{log: p.quietLog()}, secret.Key{}, nil)
 	}
 	if err := prepareDataDir(dir, exitNotAllowed); err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func (p *program) openDataDir(ctx context.Context, dir string, lock *dirLock) (*
 				return nil, err
 			}
 		}
-		return p.openAdmin(ctx, keepOptions{dir: path, log: p.quietLog()}, lock)
+		return p.openAdmin(ctx, keepOptions{dir: path, log: p.quietLog()}, p.knownKey(dir), lock)
 	}()
 	if err != nil {
 		return nil, errors.Join(err, lock.release())
@@ -189,8 +189,8 @@ func (p *program) openDataDir(ctx context.Context, dir string, lock *dirLock) (*
 }
 
 // openAdmin answers the admin API in this process. Nothing in it needs the
-// server key, so a command works where it may not read that.
-func (p *program) openAdmin(ctx context.Context, o keepOptions, lock *dirLock) (*admin, error) {
+// server key, so a command works where it may not read that; then known is zero.
+func (p *program) openAdmin(ctx context.Context, o keepOptions, known secret.Key, lock *dirLock) (*admin, error) {
 	o.key = secret.NewKey()
 	var fatal atomic.Pointer[error]
 	o.onFatal = func(err error) { fatal.Store(&err) }
@@ -199,7 +199,7 @@ func (p *program) openAdmin(ctx context.Context, o keepOptions, lock *dirLock) (
 		return nil, err
 	}
 	server := handlers.New(handlers.Config{
-		Store: k.store, Key: o.key, PublicURL: &url.URL{Scheme: "http", Host: "127.0.0.1"}, Log: o.log, Version: version(),
+		Store: k.store, Key: known, PublicURL: &url.URL{Scheme: "http", Host: "127.0.0.1"}, Log: o.log, Version: version(),
 	})
 	transport := &inProcess{handler: server.Admin()}
 	a := &admin{http: &http.Client{Transport: transport}}

@@ -164,7 +164,7 @@ func isOwnName(name string) bool {
 	case lockName, keyName, socketName, currentName, "lost+found":
 		return true
 	}
-	return false
+	return generationForm.MatchString(strings.TrimSuffix(name, newSuffix)) // a restore that was cut short
 }
 
 // storeDir returns the directory of the generation in use, and makes the first

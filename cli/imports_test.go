@@ -37,6 +37,7 @@ var importRules = []importRule{
 		but: []string{"store/storetest", "store/kv"}},
 	{name: "history_knows_snapshots_and_ids_only", from: []string{"store/history"}, never: []string{"tollhouse/"},
 		but: []string{"tollhouse/store/snapshot", "tollhouse/store/secret"}},
+	{name: "backup_knows_the_seam_only", from: []string{"store/backup"}, never: []string{"tollhouse/"}, but: []string{"tollhouse/store/kv"}},
 	{name: "handlers_know_no_kv", from: []string{"handlers"}, never: []string{"tollhouse/store/kv"}},
 	{name: "kv_knows_no_store", from: []string{"store/kv"}, never: []string{"tollhouse/"}, but: []string{"tollhouse/store/kv"}, tests: true},
 	{name: "only_cli_and_storetest_name_badgerkv", from: []string{""}, never: []string{"tollhouse/store/kv/badgerkv"},

@@ -87,5 +87,6 @@ func (s *Server) adminRoutes() http.Handler {
 	r.get("/admin/audit", s.adminListAudit)
 	r.get("/admin/event-export", s.adminExportEvents) // under events/ it would stand beside :id
 	r.on("POST", "/admin/event-purge", s.adminPurgeEvents)
+	r.get("/admin/backup", s.adminBackup)
 	return r
 }

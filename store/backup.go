@@ -92,7 +92,7 @@ func (f *BackupFile) Close() { f.r.Close() }
 // Check reads the backup to its end and checks all that a Load would rely on:
 // that it is whole and what was written, that every record can be decoded, and
 // that every index agrees with what it lists. Errors: backup.ErrTruncated,
-// backup.ErrDamaged, ErrCorrupt, those of the reader.
+// backup.ErrDamaged, those of the reader.
 func (f *BackupFile) Check(ctx context.Context) (backup.Totals, error) {
 	for _, err := range f.checked(ctx) {
 		if err != nil {
@@ -152,7 +152,7 @@ func (f *BackupFile) checked(ctx context.Context) iter.Seq2[kv.Record, error] {
 			}
 			if err == nil {
 				if err = v.record(r.Key, r.Value); err != nil {
-					err = fmt.Errorf("record %d: %w", n, err)
+					err = fmt.Errorf("%w: record %d: %w", backup.ErrDamaged, n, err)
 				}
 			}
 			if !yield(r, err) || err != nil {
@@ -160,7 +160,7 @@ func (f *BackupFile) checked(ctx context.Context) iter.Seq2[kv.Record, error] {
 			}
 		}
 		if err := f.agree(v); err != nil {
-			yield(kv.Record{}, err)
+			yield(kv.Record{}, fmt.Errorf("%w: %w", backup.ErrDamaged, err))
 		}
 	}
 }

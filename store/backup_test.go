@@ -17,8 +17,6 @@ import (
 	"tollhouse/store"
 	"tollhouse/store/backup"
 	"tollhouse/store/kv"
-	"tollhouse/store/kv/badgerkv"
-	"tollhouse/store/kv/memkv"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 )
@@ -116,12 +114,9 @@ func TestBackup(t *testing.T) {
 	file := backUp(t, f)
 	t.Run("reliability_R14_a_restored_store_is_the_one_that_was_backed_up", func(t *testing.T) {
 		t.Parallel()
-		onDisk, err := badgerkv.Open(badgerkv.Options{Dir: t.TempDir(), Now: f.Clock.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
+		onDisk := storetest.EmptyOnDisk(t)
 		want := recordsOf(t, f.DB)
-		for _, db := range []kv.DB{memkv.New(nil), onDisk} {
+		for _, db := range []kv.DB{storetest.EmptyInMemory(), onDisk} {
 			b, err := store.OpenBackup(bytes.NewReader(file))
 			if err != nil {
 				t.Fatal(err)

@@ -125,6 +125,23 @@ var recordKinds = map[byte]recordKind{
 	tagResource:      {keyShape{texts: 3}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.resource(p, value) }},
 }
 
+// kindNames are the kinds of record that people know.
+var kindNames = map[byte]string{
+	tagClient: "clients", tagUser: "users", tagAccount: "accounts", tagSession: "sessions", tagFamily: "families",
+	tagEvent: "events", tagResource: "resources", tagAudit: "audit lines",
+}
+
+// NameKinds takes counts of records by the first byte of their keys, and returns
+// those of the kinds that people know, by name; a kind of which there is none
+// has its 0.
+func NameKinds(kinds map[string]int64) map[string]int64 {
+	named := map[string]int64{}
+	for tag, name := range kindNames {
+		named[name] = kinds[string(tag)]
+	}
+	return named
+}
+
 // decoded is a check of a record that depends on no other.
 func decoded(check func(keyParts, []byte) error) func(*verifier, []byte, keyParts, []byte) error {
 	return func(_ *verifier, _ []byte, p keyParts, value []byte) error { return check(p, value) }

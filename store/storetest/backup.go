@@ -3,9 +3,27 @@ package storetest
 import (
 	"context"
 	"iter"
+	"testing"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/kv/badgerkv"
+	"tollhouse/store/kv/memkv"
 )
+
+// EmptyInMemory returns an engine in memory that holds nothing, and drops
+// nothing.
+func EmptyInMemory() kv.DB { return memkv.New(nil) }
+
+// EmptyOnDisk returns an engine on disk that holds nothing, for a backup to be
+// loaded into. It is closed by the store that is opened over it.
+func EmptyOnDisk(t testing.TB) kv.DB {
+	t.Helper()
+	db, err := badgerkv.Open(badgerkv.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatalf("storetest: open badger: %v", err)
+	}
+	return db
+}
 
 // Snapshot is the engine's, or the error it was broken with.
 func (f *Faults) Snapshot(ctx context.Context, fn func([]kv.Record) error) error {
