@@ -18,8 +18,6 @@ const (
 	tailSilence  = 45 * time.Second // three heartbeats of the server
 	tailRetry    = 2 * time.Second  // until the server says otherwise
 	tailRetryMax = time.Minute
-
-	beforeAllEvents = "evt_00000000000000000000000000"
 )
 
 func (p *program) eventTail() *cobra.Command {
@@ -42,11 +40,7 @@ none is missed and none comes twice.`,
 	flags.StringVar(&after, "after", "", "begin after the event with this `id`")
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
 		query := filterQuery(account, types, resources)
-		switch {
-		case since.IsZero():
-		case since.Unix() == 0:
-			query.Set("after", beforeAllEvents) // zero seconds is no bound, and would begin now
-		default:
+		if !since.IsZero() {
 			query.Set("createdAt[gte]", strconv.FormatInt(since.Unix(), 10))
 		}
 		if after != "" {

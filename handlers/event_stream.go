@@ -79,12 +79,19 @@ func (q *eventQuery) placeInStream(r *http.Request) *problem {
 	}
 	if q.After.IsZero() {
 		q.After = store.LatestCursor()
-		if q.From > 0 {
+		if q.hasLowerBound() {
 			q.After = store.CursorAt(store.PlaceBefore(q.From))
 		}
 	}
 	q.Ascending, q.Limit = true, streamRows
 	return nil
+}
+
+// hasLowerBound reports whether createdAt was bounded from below, at 0 too.
+func (q *eventQuery) hasLowerBound() bool {
+	return slices.ContainsFunc(q.pairs, func(p queryPair) bool {
+		return slices.Contains([]string{"createdAt", "createdAt[between]", "createdAt[gt]", "createdAt[gte]"}, p.name)
+	})
 }
 
 // eventStream is one reader's.
