@@ -1,0 +1,188 @@
+package proof
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// The build that print dockerfile describes, and that a release is made by.
+var releaseFlags = []string{"-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid="}
+
+const (
+	// releaseSizeMax bounds the stripped binary, in bytes.
+	releaseSizeMax = 20 << 20
+	// containerUser owns nothing but its data: the user of print dockerfile.
+	containerUser = 65532
+)
+
+// TestRelease builds the program as it is given away. That compiles all that it
+// is made of twice, so it is done in CI, and at home when it is asked for.
+func TestRelease(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("CI") == "" && os.Getenv("TOLLHOUSE_LONG") == "" {
+		t.Skip("compiles everything twice; set TOLLHOUSE_LONG=1")
+	}
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := releaseBuild(t, root, "")
+	t.Run("print_dockerfile_builds_it_so", func(t *testing.T) {
+		t.Parallel()
+		flags := strings.Replace(strings.Join(releaseFlags, " "), "-s -w -buildid=", `"-s -w -buildid="`, 1)
+		if text := command(t, "", "print", "dockerfile"); !bytes.Contains(text, []byte("CGO_ENABLED=0 go build "+flags+" -o ")) {
+			t.Errorf("the Dockerfile does not build with %s:\n%s", flags, text)
+		}
+	})
+	t.Run("stripped_binary_is_small", func(t *testing.T) {
+		t.Parallel()
+		info, err := os.Stat(binary)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("stripped binary: %d bytes, %.1f MiB", info.Size(), float64(info.Size())/(1<<20))
+		if info.Size() > releaseSizeMax {
+			t.Errorf("the stripped binary has %d bytes, want at most %d", info.Size(), releaseSizeMax)
+		}
+	})
+	t.Run("two_directories_and_caches_give_one_binary", func(t *testing.T) {
+		t.Parallel()
+		elsewhere := filepath.Join(t.TempDir(), "a", "tollhouse-elsewhere")
+		copySources(t, root, elsewhere)
+		again := releaseBuild(t, elsewhere, t.TempDir())
+		first, second := sumOf(t, binary), sumOf(t, again)
+		t.Logf("SHA-256 %s", first)
+		if first != second {
+			t.Errorf("built in %s it has SHA-256 %s, in %s %s", root, first, elsewhere, second)
+		}
+	})
+	t.Run("serves_from_an_empty_root_as_a_user_who_owns_nothing", func(t *testing.T) {
+		t.Parallel()
+		serveFromScratch(t, binary)
+	})
+}
+
+// releaseBuild builds the sources of dir, with a cache of its own if one is
+// named, and returns the path of the binary.
+func releaseBuild(t *testing.T, dir, cache string) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "tollhouse")
+	cmd := exec.Command("go", append(append([]string{"build"}, releaseFlags...), "-o", binary, ".")...)
+	cmd.Dir = dir
+	cmd.Env = append(environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	if cache != "" {
+		cmd.Env = append(cmd.Env, "GOCACHE="+cache)
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build in %s: %v\n%s", dir, err, out)
+	}
+	return binary
+}
+
+// copySources copies what the program is built from: no tests, no history, and
+// no other modules.
+func copySources(t *testing.T, from, to string) {
+	t.Helper()
+	skipped := regexp.MustCompile(`^(\..*|testdata|bench|docs)$`)
+	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && name != "." && skipped.MatchString(entry.Name()):
+			return fs.SkipDir
+		case entry.IsDir():
+			return os.MkdirAll(filepath.Join(to, name), 0o700)
+		case strings.HasSuffix(name, "_test.go") || !entry.Type().IsRegular():
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, name), content, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sumOf(t *testing.T, path string) string {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
+// serveFromScratch runs the binary as its image does: there is nothing in the
+// root but the binary and the data, the user may write to the data alone, and
+// health is asked as HEALTHCHECK asks it.
+func serveFromScratch(t *testing.T, binary string) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can change the root directory")
+	}
+	root := t.TempDir()
+	content, err := os.ReadFile(binary)
+	data := filepath.Join(root, "data")
+	err = errors.Join(err, os.WriteFile(filepath.Join(root, "tollhouse"), content, 0o755), os.Chmod(filepath.Join(root, "tollhouse"), 0o755),
+		os.Mkdir(data, 0o700), os.Chown(data, containerUser, containerUser), os.Chmod(root, 0o755))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := func(args ...string) *exec.Cmd {
+		cmd := exec.Command("/tollhouse", args...)
+		cmd.Dir = "/"
+		cmd.Env = []string{"TOLLHOUSE_DATA=/data", "TOLLHOUSE_LISTEN=127.0.0.1:0"}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: containerUser, Gid: containerUser}}
+		return cmd
+	}
+	serve := inside("serve")
+	log := &transcript{}
+	serve.Stderr = log
+	out, err := serve.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := serve.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var ready readyLine
+	line, _ := bufio.NewReader(out).ReadBytes('\n') // an end without a line is no JSON
+	if err := json.Unmarshal(line, &ready); err != nil || ready.Ready != 1 {
+		t.Errorf("ready line %q: %v; stderr:\n%s", line, err, log.tail())
+	}
+	for _, args := range [][]string{{"health"}, {"status"}, {"account", "create", "larkspur"}} {
+		if out, err := inside(args...).CombinedOutput(); err != nil {
+			t.Errorf("tollhouse %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	if err := errors.Join(serve.Process.Signal(syscall.SIGTERM), serve.Wait()); err != nil {
+		t.Errorf("stop: %v; stderr:\n%s", err, log.tail())
+	}
+	if entries, err := os.ReadDir(root); err != nil || len(entries) != 2 {
+		t.Errorf("the root holds %v, %v; want the binary and the data only", entries, err)
+	}
+}
