@@ -68,7 +68,7 @@ func TestTable(t *testing.T) {
 		"- [Rules of the house](#rules-of-the-house): 3 rows, `rule_…`",
 		"## Rules of the house\n\n### RFC 1 §2: doors\n",
 		"| 1 | a door shuts | `house TestDoor/choice_1_rule_1_2_is_red`<br>`house TestDoor/rule_1_shuts` | pass |",
-		"| 2 | a door \\| opens | `house TestDoor/choice_1_rule_1_2_is_red`<br>`house TestDoor/rule_2_…` | pass |",
+		"| 2 | a door \\| opens | `house TestDoor/choice_1_rule_1_2_is_red`<br>`house TestDoor/rule_2_opens…` | pass |",
 		"| 3.1 | a window shuts | `house TestWindow/in_winter_rule_3.1_shuts` | pass |",
 		"| 1 | doors are red | `house TestDoor/choice_1_rule_1_2_is_red`<br>`house TestDoor/rule_1_shuts`<br>`house TestPaint/red` | pass |",
 		"| 2 | doors are bright | `house TestPaint/red` | pass |",

@@ -12,7 +12,7 @@ import (
 // proof is a test that shows a row.
 type proof struct {
 	test
-	numbers string // as its name says it, "oauth_row_36_37"; "" when rows.txt does
+	by string // what joins it to the row: "oauth_row_36_37" in its name, or its name in rows.txt
 }
 
 // match finds the tests of every row, by the row's name ("oauth_row_36"), and
@@ -78,7 +78,7 @@ func called(name string, tests []test) (found []proof) {
 	beginning, several := strings.CutSuffix(name, "…")
 	for _, t := range tests {
 		if t.name == name || several && strings.HasPrefix(t.name, beginning) {
-			found = append(found, proof{test: t})
+			found = append(found, proof{t, name})
 		}
 	}
 	return found
@@ -200,7 +200,7 @@ func cells(proofs []proof) (names, result string) {
 	result = "pass"
 	for _, p := range proofs {
 		function, _, _ := strings.Cut(p.name, "/")
-		group := short(p.pkg) + " " + function + "/" + p.numbers
+		group := short(p.pkg) + " " + function + "/" + p.by
 		groups[group] = append(groups[group], short(p.pkg)+" "+p.name)
 		if p.result != "pass" {
 			result = ended(p.test)
@@ -215,6 +215,7 @@ func cells(proofs []proof) (names, result string) {
 }
 
 // gather shortens several names to what they have in common, whole words of it.
+// Names that begin with one of them are that one and more.
 func gather(names []string) string {
 	slices.Sort(names)
 	names = slices.Compact(names)
@@ -225,6 +226,9 @@ func gather(names []string) string {
 	n := 0
 	for n < len(first) && n < len(last) && first[n] == last[n] {
 		n++
+	}
+	if n == len(first) && strings.ContainsRune("_/", rune(last[n])) {
+		return first + "…"
 	}
 	return first[:strings.LastIndexAny(first[:n], "_/")+1] + "…"
 }
