@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
 
 	"tollhouse/store/kv"
@@ -26,10 +25,10 @@ const DefaultAccount = "default"
 
 const accountRecord = 1
 
-var accountForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+const accountSizeMax = 64
 
 func checkAccountID(id string) error {
-	if accountForm.MatchString(id) {
+	if isTag(id, accountSizeMax) && !hasUpper(id) && id[0] != '_' && id[0] != '-' {
 		return nil
 	}
 	return invalid("account", "use a name such as acct_larkspur", "an account id has 1 to 64 characters of a-z, 0-9, _ and -, the first a letter or digit")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -13,27 +12,29 @@ import (
 	"tollhouse/store/snapshot"
 )
 
-// The forms of names that appear in events, and so in keys. None lets a NUL in.
-var (
-	eventTypeForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}\.[a-z][a-z0-9_]{0,47}$`)
-	kindForm      = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
-	actionForm    = regexp.MustCompile(`^[a-z][a-z0-9_]{0,47}$`)
-	idForm        = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+// The sizes of names that appear in events, and so in keys. None lets a NUL in.
+const (
+	kindSizeMax   = 32
+	actionSizeMax = 48
+	idSizeMax     = 64
 )
 
 // IsEventType reports whether text has the form of an event type,
 // <resource_kind>.<action>.
-func IsEventType(text string) bool { return eventTypeForm.MatchString(text) }
+func IsEventType(text string) bool {
+	kind, action, found := strings.Cut(text, ".")
+	return found && IsKind(kind) && IsAction(action)
+}
 
 // IsKind reports whether text has the form of a kind of resource.
-func IsKind(text string) bool { return kindForm.MatchString(text) }
+func IsKind(text string) bool { return isWord(text, kindSizeMax) }
 
 // IsAction reports whether text may name what happened to a resource.
-func IsAction(text string) bool { return actionForm.MatchString(text) }
+func IsAction(text string) bool { return isWord(text, actionSizeMax) }
 
 // IsID reports whether text has the form of a resource's id, or of an event's
 // that was given elsewhere.
-func IsID(text string) bool { return idForm.MatchString(text) }
+func IsID(text string) bool { return isTag(text, idSizeMax) }
 
 // appendEvent records d at the end of its account's log, within tx, and returns
 // its place. Places only ever grow: max(now, the last one + 1), decided under

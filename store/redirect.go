@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 const (
@@ -14,7 +15,7 @@ const (
 
 // A private-use scheme is a reversed domain name, so that it holds a dot
 // (RFC 8252 §7.1).
-var privateScheme = regexp.MustCompile(`^[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+$`)
+var privateScheme = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+$`) })
 
 // CheckRedirectURI refuses what may not be registered as a client's redirect
 // URI. Errors: *InvalidError with the way out.
@@ -47,7 +48,7 @@ func CheckRedirectURI(uri string) error {
 	case "https", "http":
 		return checkWebRedirect(u, refuse)
 	}
-	if !privateScheme.MatchString(u.Scheme) {
+	if !privateScheme().MatchString(u.Scheme) {
 		return refuse("use https, http on a loopback address, or a scheme that is a reversed domain name such as com.example.app", "has a scheme that is not for redirects")
 	}
 	return nil

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"regexp"
+	"sync"
 	"time"
 )
 
@@ -54,9 +55,9 @@ func mustBe(sort Sort) func(Value) string {
 // of a pattern. The pattern means the same in Go and in ECMA-262.
 func matching(pattern, want, description string) form {
 	pattern = "^(" + pattern + ")?$"
-	re := regexp.MustCompile(pattern)
+	re := compiledLater(pattern)
 	check := func(v Value) string {
-		if wrong := text.check(v); wrong != "" || re.MatchString(v.text) {
+		if wrong := text.check(v); wrong != "" || re().MatchString(v.text) {
 			return wrong
 		}
 		return want
@@ -76,10 +77,16 @@ func checkDate(v Value) string {
 
 const amountPattern = `^-?[0-9]{1,15}(\.[0-9]{1,6})?$`
 
-var amountForm = regexp.MustCompile(amountPattern)
+var amountForm = compiledLater(amountPattern)
+
+// compiledLater is a pattern that is compiled when it is first asked: most
+// commands judge no snapshot.
+func compiledLater(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
 
 func checkAmount(v Value) string {
-	if v.sort != String && v.sort != Number || !amountForm.MatchString(v.text) {
+	if v.sort != String && v.sort != Number || !amountForm().MatchString(v.text) {
 		return `must be a decimal amount, such as "148.50"`
 	}
 	return ""
