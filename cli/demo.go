@@ -31,10 +31,8 @@ func demo() *handlers.Demo {
 	}
 }
 
-// seedDemo makes the demo client and account with its history, which ends at the
-// time given. The user comes later (seedDemoUser): hashing a password takes
-// longer than all else together.
-func seedDemo(ctx context.Context, s *store.Store, now time.Time) error {
+// seedDemo makes the demo client and account.
+func seedDemo(ctx context.Context, s *store.Store) error {
 	sec, ok := secret.Parse(secret.ClientSecret, demoClientSecret)
 	if !ok {
 		panic("cli: the demo client secret is not one")
@@ -42,9 +40,12 @@ func seedDemo(ctx context.Context, s *store.Store, now time.Time) error {
 	if _, err := s.CreateFixedClient(ctx, demoClientID, sec, store.ClientSpec{Name: "Demo application", RedirectURIs: []string{demoRedirectURI}}); err != nil {
 		return err
 	}
-	if _, err := s.CreateAccount(ctx, demoAccount, "Demo account"); err != nil {
-		return err
-	}
+	_, err := s.CreateAccount(ctx, demoAccount, "Demo account")
+	return err
+}
+
+// seedDemoHistory records the account's history, which ends at the time given.
+func seedDemoHistory(ctx context.Context, s *store.Store, now time.Time) error {
 	refused, err := importAll(ctx, s, demoAccount, demoHistory(now))
 	if len(refused) > 0 {
 		panic("cli: the demo's history holds what is not an event: " + refused[0].Reason)

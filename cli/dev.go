@@ -194,6 +194,19 @@ func (p *program) listenForDemo(addrs []string, given bool) ([]net.Listener, err
 	return listenAll(addrs)
 }
 
+// lateListener lets nobody in before the demo stands: a command that looks for
+// its events as soon as it has read the ready line must find them. Who comes over
+// the public listener needs a sign-in first, which waits for the demo's user.
+type lateListener struct {
+	net.Listener
+	planted <-chan struct{}
+}
+
+func (l *lateListener) Accept() (net.Conn, error) {
+	<-l.planted
+	return l.Listener.Accept()
+}
+
 func (p *program) serveDev(ctx context.Context, r *running, f devFlags, seed *seed, socket string, listenGiven bool) (err error) {
 	collectAgain := collectLater()
 	if r.listeners, err = p.listenForDemo(r.config.listen, listenGiven); err != nil {
@@ -212,6 +225,8 @@ func (p *program) serveDev(ctx context.Context, r *running, f devFlags, seed *se
 	if r.admin, err = listenAdmin(socket, r.log); err != nil {
 		return err
 	}
+	planted := make(chan struct{})
+	r.admin = &lateListener{r.admin, planted}
 	defer r.admin.Close()
 	shown, late, err := r.keep.plant(ctx, f, seed)
 	if err != nil {
@@ -222,8 +237,8 @@ func (p *program) serveDev(ctx context.Context, r *running, f devFlags, seed *se
 		p.announce(r, shown)
 		collectAgain()
 		r.work.Go(func() {
-			if err := late(context.WithoutCancel(ctx)); err != nil {
-				r.log.Error("demo user not made", "err", err)
+			if err := late(context.WithoutCancel(ctx), planted); err != nil {
+				r.log.Error("demo not made", "err", err)
 			}
 			close(usersReady)
 			debug.FreeOSMemory() // hashing took as much as all else together

@@ -56,7 +56,10 @@ func TestMetrics(t *testing.T) {
 	t.Run("appliance_metrics_tell_what_happened", func(t *testing.T) {
 		t.Parallel()
 		r := onDisk(t)
-		if err := seedDemo(t.Context(), r.keep.store, r.keep.store.Now()); err != nil {
+		if err := seedDemo(t.Context(), r.keep.store); err != nil {
+			t.Fatal(err)
+		}
+		if err := seedDemoHistory(t.Context(), r.keep.store, r.keep.store.Now()); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range []string{"/healthz", "/nowhere", "/nowhere-else"} {

@@ -146,7 +146,7 @@ func TestDemoHistory(t *testing.T) {
 	}
 	ctx := context.Background()
 	r := inMemory(t)
-	if err := seedDemo(ctx, r.keep.store, r.keep.store.Now()); err != nil {
+	if err := seedDemoHistory(ctx, r.keep.store, r.keep.store.Now()); err != nil {
 		t.Fatal(err)
 	}
 	page, err := r.keep.store.ListEvents(ctx, demoAccount, store.EventFilter{To: store.CreatedAtMax, Limit: 1000}, nil)

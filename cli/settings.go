@@ -115,6 +115,9 @@ func valueWanted(f *pflag.Flag, err error) string {
 // warnOfUnknown names the variables that look like ours and are not. It does
 // no more than that: container links set such names by themselves.
 func (p *program) warnOfUnknown(root *cobra.Command, set map[string]string) {
+	if len(set) == 0 {
+		return // to look through all flags of all commands takes its time
+	}
 	known := map[string]bool{}
 	everyFlag(root, func(f *pflag.Flag) { known[strings.TrimPrefix(variableOf(f), variablePrefix)] = true })
 	for _, name := range slices.Sorted(maps.Keys(set)) {

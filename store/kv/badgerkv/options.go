@@ -126,6 +126,11 @@ func (o Options) engine(log badger.Logger) badger.Options {
 	opts.BlockCacheSize = caches * 2 / 3
 	opts.IndexCacheSize = caches / 3
 	opts.Compression = options.Snappy
+	if o.InMemory {
+		// The tables lie in memory as they are: a cache would hold them twice, and
+		// to make it takes as long as all else at open.
+		opts.Compression, opts.BlockCacheSize, opts.IndexCacheSize = options.None, 0, 0
+	}
 	opts.NumCompactors = compactors
 	opts.CompactL0OnClose = false
 	opts.MetricsEnabled = false
