@@ -26,6 +26,7 @@ type settings struct {
 	events  int
 	binary  string
 	ingest  int
+	ready   int
 }
 
 // The bounds of a run: it ends by itself, whatever it is asked.
@@ -34,6 +35,7 @@ const (
 	secondsMax = 60
 	clientsMax = 256
 	eventsMax  = 10_000_000
+	startsMax  = 500
 )
 
 func main() {
@@ -45,6 +47,7 @@ func main() {
 	flag.IntVar(&s.events, "events", 10_000, "events in the store")
 	flag.StringVar(&s.binary, "tollhouse", "", "the binary to measure; built from the folder above when not given")
 	flag.IntVar(&s.ingest, "ingest", 0, "measure the import of so many events a round instead")
+	flag.IntVar(&s.ready, "ready", 0, "measure so many starts of dev instead")
 	serveFloor := flag.Bool("serve-floor", false, "serve the floors (bench starts itself so)")
 	flag.Parse()
 	if *serveFloor {
@@ -55,6 +58,9 @@ func main() {
 	s.length = time.Duration(min(seconds, secondsMax) * float64(time.Second))
 	if s.ingest > 0 {
 		exit(runIngest(s))
+	}
+	if s.ready = min(s.ready, startsMax); s.ready > 0 {
+		exit(runReady(s))
 	}
 	exit(run(s))
 }
