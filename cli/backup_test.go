@@ -1,0 +1,261 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"tollhouse/store/backup"
+)
+
+// recordEvents records events over the admin socket, one after another, until
+// stop is closed. Each says which of its writer's it is.
+func recordEvents(t *testing.T, socket, account string, writer int, acked *atomic.Int64, stop <-chan struct{}) {
+	a := newSocketAdmin(socket)
+	defer a.close()
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		event := map[string]any{
+			"owner": account, "type": "customer.updated", "resource": fmt.Sprintf("r%d-%d", writer, i%20), "source": "test", "location": "here",
+			"eventData": map[string]any{"object": map[string]any{"writer": writer, "turn": i}},
+		}
+		if err := a.call(context.Background(), "POST", "/admin/events?account="+account, event, nil); err != nil {
+			t.Errorf("writer %d: %v", writer, err)
+			return
+		}
+		acked.Add(1)
+	}
+}
+
+// TestBackupBesideServer takes backups of the real program while four writers
+// record events, and restores each elsewhere: it holds everything that was
+// acknowledged before it began, and nothing of which the live log does not say
+// the same.
+func TestBackupBesideServer(t *testing.T) {
+	t.Parallel()
+	const writers, backups = 4, 5
+	root := t.TempDir()
+	dir := filepath.Join(root, "data")
+	s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
+	must := func(args ...string) string {
+		t.Helper()
+		out, stderr, code := run(t, args...)
+		if code != exitOK {
+			t.Fatalf("tollhouse %v: exit %d, %s", args, code, stderr)
+		}
+		return out
+	}
+	must("account", "create", "acct_a", "--data", dir)
+	var acked atomic.Int64
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	for w := range writers {
+		all.Go(func() { recordEvents(t, s.text("admin_socket"), "acct_a", w, &acked, stop) })
+	}
+	atLeast := make([]int64, backups)
+	for i := range backups {
+		for acked.Load() < int64(20*(i+1)) && !t.Failed() {
+			runtime.Gosched()
+		}
+		atLeast[i] = acked.Load()
+		must("backup", filepath.Join(root, strconv.Itoa(i)), "--data", dir)
+	}
+	close(stop)
+	all.Wait()
+	live := must("event", "export", "--account", "acct_a", "--data", dir)
+	for i := range backups {
+		elsewhere := filepath.Join(root, "restored-"+strconv.Itoa(i))
+		must("restore", filepath.Join(root, strconv.Itoa(i)), "--data", elsewhere)
+		got := must("event", "export", "--account", "acct_a", "--data", elsewhere)
+		if n := int64(strings.Count(got, "\n")); n < atLeast[i] || !strings.HasPrefix(live, got) {
+			t.Errorf("reliability_R14_backup_%d_under_load: %d events, want the first of the live log, at least the %d that were acknowledged", i, n, atLeast[i])
+		}
+	}
+	if code := s.end(); code != exitOK {
+		t.Errorf("the server ended with %d: %s", code, s.stderr)
+	}
+}
+
+// TestRestoreInPlace is the drill: a server with data, a backup, a mistake, a
+// restore beside the server, and a start.
+func TestRestoreInPlace(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	dir, file := filepath.Join(root, "data"), filepath.Join(root, "file")
+	s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
+	for _, args := range [][]string{{"account", "create", "acct_kept"}, {"backup", file}, {"account", "delete", "acct_kept", "--yes"}, {"restore", file}} {
+		if _, stderr, code := run(t, append(args, "--data", dir)...); code != exitOK {
+			t.Fatalf("tollhouse %v: exit %d, %s", args, code, stderr)
+		}
+	}
+	if out, _, _ := run(t, "account", "list", "--data", dir, "--json"); strings.Contains(out, "acct_kept") {
+		t.Error("the running server has changed its generation under its clients")
+	}
+	if code := s.end(); code != exitOK {
+		t.Fatalf("the server ended with %d: %s", code, s.stderr)
+	}
+	again := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
+	if out, _, _ := run(t, "account", "list", "--data", dir, "--json"); !strings.Contains(out, "acct_kept") {
+		t.Error("appliance_restored_while_serving: the next start does not use what was restored")
+	}
+	if strings.Contains(again.stderr.String(), "server key was missing") {
+		t.Error("the restore took the server key away")
+	}
+}
+
+// TestRestoreRaces: two restores beside a server make two generations, and one
+// of them is in use.
+func TestRestoreRaces(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	dir, file := filepath.Join(root, "data"), filepath.Join(root, "file")
+	s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
+	if _, stderr, code := run(t, "backup", file, "--data", dir); code != exitOK {
+		t.Fatal(stderr)
+	}
+	var all sync.WaitGroup
+	var done atomic.Int32
+	for range 3 {
+		all.Go(func() {
+			if _, stderr, code := run(t, "restore", file, "--data", dir); code == exitOK {
+				done.Add(1)
+			} else if code != exitCannotCreate {
+				t.Errorf("restore: exit %d, %s", code, stderr)
+			}
+		})
+	}
+	all.Wait()
+	current, err := currentGeneration(dir)
+	if err != nil || current == generationOne || done.Load() == 0 {
+		t.Errorf("after %d restores CURRENT names %q, %v", done.Load(), current, err)
+	}
+	s.end()
+	if _, stderr, code := run(t, "account", "list", "--data", dir); code != exitOK {
+		t.Errorf("account list: exit %d, %s", code, stderr)
+	}
+}
+
+// mountSmall mounts a filesystem of so many MiB for a test.
+func mountSmall(t *testing.T, mebibytes int) string {
+	t.Helper()
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		t.Skip("mounting a filesystem needs Linux and root")
+	}
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=700", mebibytes)); err != nil {
+		t.Skipf("this machine mounts no tmpfs: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+	return dir
+}
+
+func TestBackupDisks(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	dir, file := filepath.Join(root, "data"), filepath.Join(root, "file")
+	for _, args := range [][]string{generatedInto(t, root), {"backup", file}} {
+		if _, stderr, code := run(t, append(args, "--data", dir)...); code != exitOK {
+			t.Fatalf("tollhouse %v: exit %d, %s", args, code, stderr)
+		}
+	}
+	t.Run("appliance_a_full_disk_during_backup_loses_nothing", func(t *testing.T) {
+		t.Parallel()
+		small := mountSmall(t, 1)
+		if err := os.WriteFile(filepath.Join(small, "filler"), make([]byte, 900<<10), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, stderr, code := run(t, "backup", filepath.Join(small, "file"), "--data", dir)
+		if code != exitIO || !strings.Contains(stderr, "no space left on device") || !strings.Contains(stderr, "hint: make room there") {
+			t.Errorf("backup to a full disk: exit %d, %s; want 74 that says so", code, stderr)
+		}
+		if left, err := os.ReadDir(small); err != nil || len(left) != 1 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+		if _, stderr, code := run(t, "account", "list", "--data", dir); code != exitOK {
+			t.Errorf("account list afterwards: exit %d, %s", code, stderr)
+		}
+	})
+	t.Run("appliance_too_small_a_disk_is_refused_before_a_restore", func(t *testing.T) {
+		t.Parallel()
+		small := mountSmall(t, 32)
+		_, stderr, code := run(t, "restore", file, "--data", small)
+		if code != exitIO || !strings.Contains(stderr, "MiB are free") {
+			t.Errorf("restore to a small disk: exit %d, %s; want 74 with the figures", code, stderr)
+		}
+		left, err := filepath.Glob(filepath.Join(small, "db-*"))
+		if _, currentErr := os.Lstat(filepath.Join(small, currentName)); err != nil || len(left) > 0 || currentErr == nil {
+			t.Errorf("left behind: %v, CURRENT %v", left, currentErr)
+		}
+	})
+	t.Run("appliance_restored_on_a_mounted_volume", func(t *testing.T) {
+		t.Parallel()
+		volume := mountSmall(t, 400)
+		for range 2 {
+			if _, stderr, code := run(t, "restore", file, "--data", volume); code != exitOK {
+				t.Fatalf("restore: exit %d, %s", code, stderr)
+			}
+		}
+		out, stderr, code := run(t, "event", "export", "--account", "acct_a", "--data", volume)
+		if code != exitOK || strings.Count(out, "\n") != 2000 {
+			t.Errorf("export: exit %d, %d events, %s", code, strings.Count(out, "\n"), stderr)
+		}
+		if current, err := currentGeneration(volume); err != nil || current != "db-0002" {
+			t.Errorf("CURRENT = %s, %v, want db-0002", current, err)
+		}
+	})
+}
+
+// generatedInto writes a history to a file and returns the command that imports it.
+func generatedInto(t *testing.T, root string) []string {
+	t.Helper()
+	out, stderr, code := run(t, "event", "generate", "--seed", "7", "--events", "2000", "--data", filepath.Join(root, "nowhere"))
+	if code != exitOK {
+		t.Fatal(stderr)
+	}
+	lines := filepath.Join(root, "events.ndjson")
+	if err := os.WriteFile(lines, []byte(out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"event", "import", lines, "--account", "acct_a"}
+}
+
+// TestRestoreClock: a backup from the future is one of a wrong clock, here or
+// there.
+func TestRestoreClock(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	s := start(t, "dev", "--clock", "2099-01-01T00:00:00Z")
+	file, dir := filepath.Join(root, "file"), filepath.Join(root, "data")
+	out, stderr, code := run(t, "backup", file, "--admin-socket", s.text("admin_socket"), "--json")
+	var made struct{ backup.Header }
+	if err := json.Unmarshal([]byte(out), &made); code != exitOK || err != nil || made.Created.Year() != 2099 {
+		t.Fatalf("backup of dev: exit %d, %s, %s", code, out, stderr)
+	}
+	_, stderr, code = run(t, "restore", file, "--data", dir)
+	if code != exitConfig || !strings.Contains(stderr, "and the backup was made later, at 2099-01-01T00:00:") {
+		t.Errorf("appliance_a_clock_years_off: restore: exit %d, %s; want 78 that names both times", code, stderr)
+	}
+	if _, err := os.Lstat(dir); err == nil {
+		t.Error("the refused restore has made a directory")
+	}
+	if _, stderr, code = run(t, "restore", file, "--data", dir, "--accept-clock"); code != exitOK {
+		t.Errorf("restore --accept-clock: exit %d, %s", code, stderr)
+	}
+}
