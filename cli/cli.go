@@ -39,6 +39,7 @@ func Main(args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int
 	closeToOthers()
 	p := &program{environ: environ, stdin: stdin, stdout: stdout, stderr: stderr}
 	root := p.rootCommand()
+	p.teachCompletion(root, args)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -97,7 +98,7 @@ A flag wins over its variable. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
 	root.AddCommand(p.backupCommand(), p.restoreCommand())
 	root.SetHelpCommand(helpCommand())
 	asGroup(root)
-	p.teachCompletion(root)
+	teachExamples(root)
 	return root
 }
 

@@ -68,8 +68,12 @@ var valuesOf = map[string][]string{
 	"scope":      {"events:read", "resources:read", "resources:write"},
 }
 
-// teachCompletion gives every command what can be completed behind it.
-func (p *program) teachCompletion(root *cobra.Command) {
+// teachCompletion gives every command what can be completed behind it, when it
+// is a shell that asks: all others would only wait for it.
+func (p *program) teachCompletion(root *cobra.Command, args []string) {
+	if len(args) == 0 || !strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		return
+	}
 	eachCommand(root, func(c *cobra.Command) {
 		things, named := thingsOf[c.Parent().Name()]
 		switch operand := strings.TrimPrefix(c.Use, c.Name()); {
