@@ -187,10 +187,7 @@ func (im *Importer) update(ctx context.Context, updates []func(kv.Txn) error) []
 // recordBatch records the lines of a batch within tx, and returns the range of
 // those that lie below the head.
 func (im *Importer) recordBatch(tx kv.Txn, b *importBatch, again []repeated, s *settled) (backfill *Span, err error) {
-	if err := im.store.ensureAccount(tx, im.account); err != nil {
-		return nil, err
-	}
-	w, err := newEventWriter(tx, im.account)
+	w, err := newEventWriter(tx, im.account, im.store.horizon())
 	if err != nil {
 		return nil, err
 	}
@@ -212,6 +209,11 @@ func (im *Importer) recordBatch(tx kv.Txn, b *importBatch, again []repeated, s *
 		if fault != nil && !im.options.SkipErrors {
 			s.stopped = true
 			break
+		}
+	}
+	if s.recorded > 0 { // else a slip in the account's name would make one
+		if err := im.store.ensureAccount(tx, im.account); err != nil {
+			return nil, err
 		}
 	}
 	if err := w.finish(); err != nil {

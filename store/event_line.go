@@ -224,9 +224,13 @@ func (im *Importer) checkLine(ctx context.Context, e *eventLine) ([]byte, error)
 		return nil, invalid("createdAt", "check the clock of both machines", "createdAt lies in the future: here it is %d", now.Unix())
 	}
 	if horizon := im.store.horizon(); e.CreatedAt < horizon.Millis()/1000 {
-		return nil, invalid("createdAt", "leave such events out", "createdAt is older than events are kept here: the oldest may be %d", horizon.Millis()/1000)
+		return nil, tooOld(horizon)
 	}
 	return im.store.checkEvent(ctx, &e.NewEvent)
+}
+
+func tooOld(horizon Position) error {
+	return invalid("createdAt", "leave such events out", "createdAt is older than events are kept here: the oldest may be %d", horizon.Millis()/1000)
 }
 
 // place decides where in the log a line lies.

@@ -14,17 +14,18 @@ type eventWriter struct {
 	tx        kv.Txn
 	owner     string
 	head      eventHead
-	backfill  *Span // where events lie below the head that was found
+	horizon   Position // before which no event is kept
+	backfill  *Span    // where events lie below the head that was found
 	before    Position
 	types     map[string]knownType
 	resources map[[2]string]resourceRecord
 	changed   map[[2]string]bool
 }
 
-func newEventWriter(tx kv.Txn, owner string) (*eventWriter, error) {
+func newEventWriter(tx kv.Txn, owner string, horizon Position) (*eventWriter, error) {
 	head, err := readEventHead(tx, owner)
 	return &eventWriter{
-		tx: tx, owner: owner, head: head, before: head.last,
+		tx: tx, owner: owner, head: head, horizon: horizon, before: head.last,
 		types: map[string]knownType{}, resources: map[[2]string]resourceRecord{}, changed: map[[2]string]bool{},
 	}, err
 }
@@ -43,6 +44,10 @@ func (w *eventWriter) add(l *importLine) (fault *LineError, recorded bool, err e
 	}
 	if err != nil {
 		return nil, false, err
+	}
+	if place.Compare(w.horizon) < 0 {
+		// It may have become too old while it waited for its batch.
+		return lineError(l, tooOld(w.horizon)), false, nil
 	}
 	if place.Compare(w.head.last) > 0 {
 		return nil, true, w.record(l, id) // nothing lies behind the head
@@ -79,7 +84,7 @@ func (w *eventWriter) record(l *importLine, id string) error {
 	if l.place.Compare(w.head.last) > 0 {
 		w.head.last = l.place
 	}
-	if l.place.Compare(w.before) < 0 {
+	if l.place.Compare(w.before) <= 0 { // at it lies one that was purged
 		w.backfill = w.backfill.join(&Span{l.place, l.place})
 	}
 	if err := w.count(l.draft.typ, l.place); err != nil {
