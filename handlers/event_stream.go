@@ -216,7 +216,7 @@ func (st *eventStream) forward() (more bool, err error) {
 	}
 	st.filter.After = store.CursorAt(next)
 	if sent == 0 {
-		return false, nil
+		return page.More, nil
 	}
 	return page.More, st.controller.Flush()
 }

@@ -107,7 +107,7 @@ func (e *CursorError) Error() string {
 
 // pageSizeMax bounds the bytes of a page, which ends early when its events are
 // large: a thousand of the usual size are under one MiB.
-const pageSizeMax = 8 << 20
+const pageSizeMax = 2 << 20
 
 // ListEvents returns one page of an account's events, read from one snapshot,
 // appended to dst. Errors: *CursorError.
@@ -141,6 +141,7 @@ type eventList struct {
 	flip    bool      // whether rows are read against the order that was asked for
 	unseen  []string  // types asked for that no event has
 	err     error     // the fault that ended the rows early
+	stopped *Position // where the rows ended early, since too many had been passed over
 }
 
 // find turns the filter into bounds of keys and a direction.
@@ -239,17 +240,22 @@ func (l *eventList) read(dst []byte) (EventPage, error) {
 			ends = append(ends, len(page.Data)-start)
 		}
 	}
-	if l.err != nil {
-		return page, l.err
-	}
 	switch {
+	case l.err != nil:
+		return page, l.err
+	case l.stopped != nil:
+		page.More, last = true, *l.stopped
+		if page.Count == 0 {
+			first = last
+		}
 	case page.Count == 0:
 		last = l.placeOfEmpty()
 		first = last
 		if err := l.lookAgain(); err != nil {
 			return page, err
 		}
-	case l.flip:
+	}
+	if l.flip {
 		l.flipRows(page.Data[start:], ends)
 		first, last = last, first
 	}
