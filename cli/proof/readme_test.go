@@ -19,6 +19,7 @@ var setUp = []string{"go run . dev", "go test ./..."}
 const (
 	setUpSection = "Run it, test it"
 	stepsSection = "A token and an event in a minute"
+	testsSection = "For tests"
 	readmeURL    = "http://127.0.0.1:8655" // dev's on a terminal, in the README's steps
 	pasteWait    = time.Minute
 )
@@ -38,6 +39,7 @@ func TestReadme(t *testing.T) {
 		}
 	})
 	t.Run("steps_work_as_they_stand", func(t *testing.T) { pasteSteps(t, shellBlocks(section(readme, stepsSection))) })
+	t.Run("appliance_dev_for_tests_works_as_it_stands", func(t *testing.T) { pasteForTests(t, shellBlocks(section(readme, testsSection))) })
 	t.Run("other_commands_and_flags_exist", func(t *testing.T) { tryCommands(t, shellBlocks(readme)) })
 	t.Run("links_lead_to_files", func(t *testing.T) { findLinks(t, readme) })
 	t.Run("configuration_names_flags_of_serve", func(t *testing.T) {
@@ -89,6 +91,29 @@ func pasteSteps(t *testing.T, blocks []string) {
 	}
 	if after := s.countEvents(); after <= before {
 		t.Errorf("the README's change caused no event: there were %d, and are %d", before, after)
+	}
+}
+
+// pasteForTests makes the file, starts dev on it as it stands there, and wants
+// the request below it to give a code, the same from a second instance.
+func pasteForTests(t *testing.T, blocks []string) {
+	bash, dir := needTool(t, "bash"), t.TempDir()
+	needTool(t, "curl")
+	if len(blocks) != 3 {
+		t.Fatalf("under %q stand %d sh blocks, want the file, the command and the request", testsSection, len(blocks))
+	}
+	paste(t, bash, dir, blocks[0])
+	_, arguments, _ := strings.Cut(blocks[1], "./tollhouse ")
+	arguments = strings.ReplaceAll(arguments, "shop.ndjson", filepath.Join(dir, "shop.ndjson"))
+	var codes []string
+	for range 2 {
+		s := start(t, strings.Fields(arguments)...)
+		out := paste(t, bash, dir, strings.ReplaceAll(blocks[2], readmeURL, s.ready.URL))
+		code, _, _ := strings.Cut(strings.TrimPrefix(out, s.ready.RedirectURI+"?code="), "&")
+		codes = append(codes, code)
+	}
+	if !strings.HasPrefix(codes[0], "tollac_") || codes[0] != codes[1] {
+		t.Errorf("two instances gave %q, want the same code twice", codes)
 	}
 }
 
