@@ -141,7 +141,7 @@ func short(pkg string) string { return strings.TrimPrefix(pkg, "tollhouse/") }
 const preface = `<!-- Generated from a test run by cli/proof/conformance; its rows.txt has the left half. -->
 # Conformance
 
-What tollhouse is held to, and by which tests. A test says so by its name, which carries the numbers of its rows: ` + "`oauth_row_36_37_…`" + ` holds rows 36 and 37.
+What tollhouse is held to, and by which tests. A test says so by its name, which carries the numbers of its rows: ` + "`oauth_row_36_37_…`" + ` holds rows 36 and 37; or the left half names it.
 The last step of ` + "`.ci/run`" + ` draws this page from its test run and fails when the page says anything else, when a row has no test, or when a test of
 a row failed or was skipped. A name that ends in … stands for several subtests that begin so.
 
