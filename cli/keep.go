@@ -37,11 +37,11 @@ type keepOptions struct {
 
 // openKeep opens the engine and the store over it.
 func openKeep(ctx context.Context, o keepOptions) (*keep, error) {
-	counted, hasher := newMetrics(), secret.NewHasher()
-	hasher.OnHash = counted.hashed
 	if o.dir != "" && secret.IsForetold() {
 		panic("cli: what is kept on disk must not be foretold")
 	}
+	counted, hasher := newMetrics(), secret.NewHasher()
+	hasher.OnHash = counted.hashed
 	db, err := badgerkv.Open(badgerkv.Options{
 		Dir: o.dir, InMemory: o.dir == "", Now: o.now, Log: o.log, AcceptClock: o.acceptClock, OnFatal: o.onFatal,
 		OnCommit: counted.committed,
