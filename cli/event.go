@@ -173,8 +173,16 @@ func (p *program) listEvents(ctx context.Context, a *admin, query url.Values) er
 		HasMore    bool              `json:"hasMore"`
 		NextCursor string            `json:"nextCursor"`
 	}
-	if err := a.call(ctx, "GET", "/admin/events?"+query.Encode(), nil, &page); err != nil {
+	answer, err := a.send(ctx, "GET", "/admin/events?"+query.Encode(), "", nil)
+	if err != nil {
 		return err
+	}
+	defer answer.Body.Close()
+	if err := json.NewDecoder(answer.Body).Decode(&page); err != nil {
+		return brokenAnswer(err)
+	}
+	for _, notice := range answer.Header.Values("Tollhouse-Notice") {
+		p.note("%s", printable(notice))
 	}
 	t := p.newTable("CREATED", "TYPE", "RESOURCE", "SOURCE", "ID")
 	for _, raw := range page.Data {
