@@ -62,6 +62,9 @@ func (s *Server) waitForEvents(w http.ResponseWriter, r *http.Request, owner str
 			return nil
 		}
 		q.After = store.CursorAt(page.Next) // nothing up to there is wanted
+		if page.More && r.Context().Err() == nil {
+			continue // it ended early, and there is more to look through
+		}
 		select {
 		case <-watch.Changed():
 		case <-over.C:
