@@ -58,6 +58,9 @@ func IsTypePattern(text string) bool {
 
 // matchesType reports whether a pattern, or a type itself, stands for typ.
 func matchesType(pattern, typ string) bool {
+	if strings.IndexByte(pattern, '*') < 0 {
+		return pattern == typ
+	}
 	kind, action, _ := strings.Cut(pattern, ".")
 	hasKind, hasAction, _ := strings.Cut(typ, ".")
 	return pattern == anyType || (kind == "*" || kind == hasKind) && (action == "*" || action == hasAction)
@@ -66,7 +69,7 @@ func matchesType(pattern, typ string) bool {
 // wantedTypes are the types of a page's rows.
 type wantedTypes struct {
 	all   bool     // every type there is
-	most  bool     // so many of the account's events that the others are soon passed over
+	most  bool     // so many of the account's events that it is cheaper to pass over the others
 	names []string // sorted; those that may have a row within the bounds
 }
 
@@ -112,7 +115,7 @@ func (l *eventList) wantedTypes() (wantedTypes, error) {
 		}
 	}
 	wanted.all = total > 0 && matched == total
-	wanted.most = matched > total/2
+	wanted.most = l.filterIsCheaper(matched, total, len(wanted.names))
 	return wanted, nil
 }
 

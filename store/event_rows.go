@@ -63,16 +63,34 @@ func (l *eventList) ofTypes(wanted wantedTypes) iter.Seq2[Position, []byte] {
 	return l.merged(ranges)
 }
 
-// filterScan bounds the rows of the log that are looked at for each row of the
-// page that is wanted, before its types are merged instead.
-const filterScan = 4
+// What a merge costs, in rows of the log that are looked at: measured, see
+// docs/decisions.md.
+const (
+	rangeRows  = 14 // to open one more range
+	mergedRows = 2  // are merged for one that is looked at
+)
+
+// mergeCost is the cost of a page by merging the ranges of so many types.
+func (l *eventList) mergeCost(types int) int {
+	return (l.filter.Limit+1)/mergedRows + rangeRows*types
+}
+
+// filterIsCheaper reports whether a page costs less by reading the log, of which
+// matched events of total are wanted, than by merging so many types.
+func (l *eventList) filterIsCheaper(matched, total uint64, types int) bool {
+	return uint64(l.filter.Limit+1)*total < matched*uint64(l.mergeCost(types))
+}
+
+// filterScan bounds the rows of the log that are looked at, in costs of the
+// merge, before the rest is merged after all.
+const filterScan = 2
 
 // filtered reads the log and leaves out other types: cheaper than a merge when
 // few are left out. Where many are after all, since types gather in times, the
 // rest is merged.
 func (l *eventList) filtered(wanted wantedTypes) iter.Seq2[Position, []byte] {
 	return func(yield func(Position, []byte) bool) {
-		limit := filterScan * (l.filter.Limit + 1)
+		limit := filterScan * l.mergeCost(len(wanted.names))
 		looked := 0
 		var last Position
 		for p, v := range l.scan(eventsKey(l.owner), limit) {
