@@ -24,11 +24,11 @@ const (
 	// snapshotPageSize is the size of a page of records: large enough for its
 	// transaction to cost nothing beside it, small enough to be held in memory.
 	snapshotPageSize = 1 << 20 // bytes
-	// While updates are committed, a snapshot rests after each page for
-	// snapshotRest times what the page took, at most snapshotRestMax: a backup can
-	// wait, and those who write cannot. It then has a fifth of one processor.
-	snapshotRest    = 4
-	snapshotRestMax = 250 * time.Millisecond
+	// While updates are committed, what reads everything rests after each page or
+	// table for restShare times what that took, at most restMax: a backup can wait,
+	// and those who write cannot. It then has a fifth of one processor.
+	restShare = 4
+	restMax   = 250 * time.Millisecond
 )
 
 // errNotEmpty says that records are to be loaded where there are some already.
@@ -47,16 +47,14 @@ func (db *DB) Snapshot(ctx context.Context, fn func([]kv.Record) error) error {
 	defer db.snapshots.release(at)
 	var page recordPage
 	for next := []byte{}; next != nil; {
-		began, seen := db.opts.wall(), db.snapshots.last()
+		turn := db.begin()
 		if next, err = db.readPage(ctx, at.version, next, &page); err != nil {
 			return err
 		}
 		if err := fn(page.records); err != nil {
 			return err
 		}
-		if db.snapshots.last() != seen {
-			rest(ctx, min(snapshotRest*db.opts.wall().Sub(began), snapshotRestMax))
-		}
+		turn.giveWay(ctx)
 	}
 	return ctx.Err()
 }
@@ -177,9 +175,21 @@ func (s *snapshots) last() uint64 {
 	return s.newest.version
 }
 
-// rest waits for d, or until ctx ends.
-func rest(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
+// turn is a piece of work that can wait for those who write.
+type turn struct {
+	db    *DB
+	began time.Time
+	seen  uint64 // the last version then
+}
+
+func (db *DB) begin() turn { return turn{db: db, began: db.opts.wall(), seen: db.snapshots.last()} }
+
+// giveWay ends a turn with a rest, if updates were committed meanwhile.
+func (t turn) giveWay(ctx context.Context) {
+	if t.db.snapshots.last() == t.seen {
+		return
+	}
+	timer := time.NewTimer(min(restShare*t.db.opts.wall().Sub(t.began), restMax))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -52,6 +52,7 @@ func (db *DB) Check(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		turn := db.begin()
 		name := table.IDToFilename(info.ID)
 		last, reason := db.checkTable(filepath.Join(db.opts.Dir, name), info.KeyCount)
 		if reason != "" {
@@ -59,6 +60,7 @@ func (db *DB) Check(ctx context.Context) error {
 			// its last one from a block, without.
 			found = append(found, damagedTable{name, reason, y.ParseKey(info.Left), last})
 		}
+		turn.giveWay(ctx)
 	}
 	if len(found) == 0 {
 		return nil
