@@ -113,7 +113,7 @@ var throttleMutants = []mutant{
 	},
 	{
 		name: "hash_queue", breaks: "attack 69: those who wait to be hashed are bounded",
-		file: "store/secret/password.go", old: "\tdefault:\n\t\treturn nil, ErrBusy\n", new: "\tcase <-ctx.Done():\n\t\treturn nil, ctx.Err()\n",
+		file: "store/secret/password.go", old: "\tdefault:\n\t\th.tell(0, 0, true)\n\t\treturn nil, ErrBusy\n", new: "\tcase <-ctx.Done():\n\t\treturn nil, ctx.Err()\n",
 		in: "./store/secret", tests: []string{"TestHasherQueueIsBounded"},
 	},
 }
