@@ -397,3 +397,52 @@ func TestRecordEventKeepsOneOrder(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// However an account's history is made, a page has a bound: where no index leads
+// to what is wanted, it ends early and is gone on from.
+func TestListEventsEndsEarly(t *testing.T) {
+	t.Parallel()
+	f := storetest.New(t)
+	const events = 10_300
+	var lines []string
+	for i := range events {
+		typ := "plan.created"
+		switch {
+		case i == 10_100:
+			typ = "plan.found"
+		case i%34 == 0:
+			typ = fmt.Sprintf("kind%d.seen", i/34) // 300 types
+		}
+		lines = append(lines, fmt.Sprintf(`{"type":%q,"resource":"r","eventData":{"object":{}},"createdAt":%d}`, typ, 1773000000+i))
+	}
+	importLines(t, f.Store, "acct_a", lines...)
+	for name, tt := range map[string]struct {
+		filter store.EventFilter
+		want   int
+	}{
+		"by_resource_and_type": {store.EventFilter{Resources: []string{"r"}, Types: []string{"plan.found"}}, 1},
+		"by_many_types":        {store.EventFilter{Types: []string{"*.seen", "plan.found"}}, 304},
+	} {
+		for _, ascending := range []bool{true, false} {
+			t.Run(fmt.Sprintf("events_2.2_bounded_work_%s_ascending_%v", name, ascending), func(t *testing.T) {
+				t.Parallel()
+				filter := tt.filter
+				filter.To, filter.Limit, filter.Ascending = store.CreatedAtMax, 1000, ascending
+				found, pages := 0, 1
+				for ; ; pages++ {
+					page, err := f.ListEvents(context.Background(), "acct_a", filter, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if found += page.Count; !page.More {
+						break
+					}
+					filter.After = store.CursorAt(page.Next)
+				}
+				if found != tt.want || pages != 2 {
+					t.Errorf("%d events on %d pages, want %d on 2", found, pages, tt.want)
+				}
+			})
+		}
+	}
+}

@@ -23,8 +23,10 @@ func (l *eventList) rows() (iter.Seq2[Position, []byte], error) {
 		return l.ofResources(wanted), nil
 	case wanted.all:
 		return l.scan(eventsKey(l.owner), l.filter.Limit+1), nil
+	case len(wanted.names) > mergedMax:
+		return l.filtered(wanted, passedOverMax), nil
 	case wanted.most:
-		return l.filtered(wanted), nil
+		return l.filtered(wanted, filterScan*l.mergeCost(len(wanted.names))), nil
 	}
 	return l.ofTypes(wanted), nil
 }
@@ -81,16 +83,22 @@ func (l *eventList) filterIsCheaper(matched, total uint64, types int) bool {
 	return uint64(l.filter.Limit+1)*total < matched*uint64(l.mergeCost(types))
 }
 
+// The bounds of the work for one page, whatever an account's history is like. A
+// page that reaches them ends early, with a cursor to go on from.
+const (
+	mergedMax     = 200    // ranges merged into one
+	passedOverMax = 10_000 // rows looked at, where no index leads to the wanted ones
+)
+
 // filterScan bounds the rows of the log that are looked at, in costs of the
 // merge, before the rest is merged after all.
 const filterScan = 2
 
 // filtered reads the log and leaves out other types: cheaper than a merge when
 // few are left out. Where many are after all, since types gather in times, the
-// rest is merged.
-func (l *eventList) filtered(wanted wantedTypes) iter.Seq2[Position, []byte] {
+// rest is merged behind limit rows, unless the types are too many.
+func (l *eventList) filtered(wanted wantedTypes, limit int) iter.Seq2[Position, []byte] {
 	return func(yield func(Position, []byte) bool) {
-		limit := filterScan * l.mergeCost(len(wanted.names))
 		looked := 0
 		var last Position
 		for p, v := range l.scan(eventsKey(l.owner), limit) {
@@ -102,6 +110,10 @@ func (l *eventList) filtered(wanted wantedTypes) iter.Seq2[Position, []byte] {
 		}
 		if looked < limit {
 			return // there is no more
+		}
+		if len(wanted.names) > mergedMax {
+			l.stopped = &last
+			return
 		}
 		l.passed(last)
 		for p, v := range l.ofTypes(wanted) {
@@ -148,7 +160,14 @@ func (l *eventList) ofResources(wanted wantedTypes) iter.Seq2[Position, []byte] 
 	}
 	marks := l.merged(ranges)
 	return func(yield func(Position, []byte) bool) {
+		looked := 0
+		var last Position
 		for p := range marks {
+			if looked++; looked > passedOverMax {
+				l.stopped = &last
+				return
+			}
+			last = p
 			v, err := l.r.Get(eventsKey(l.owner).position(p))
 			if isAbsent(err) {
 				err = fmt.Errorf("%w: event by resource: its event is missing", kv.ErrCorrupt)

@@ -9,7 +9,7 @@
 // mutants and of the test that killed each; one that survives is a rule without
 // a test, and makes the programme fail.
 //
-//	go run ./cli/proof/mutants                 every mutant, under ten minutes on two cores
+//	go run ./cli/proof/mutants                 every mutant; each is a compile and its tests
 //	go run ./cli/proof/mutants -only throttle  those whose name matches
 //	go run ./cli/proof/mutants -whole          against all tests but those of the built binary
 //
