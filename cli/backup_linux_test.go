@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// mountSmall mounts a filesystem of so many MiB for a test.
+func mountSmall(t *testing.T, mebibytes int) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounting a filesystem needs root")
+	}
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=700", mebibytes)); err != nil {
+		t.Skipf("this machine mounts no tmpfs: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+	return dir
+}
+
+func TestBackupDisks(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	dir, file := filepath.Join(root, "data"), filepath.Join(root, "file")
+	for _, args := range [][]string{generatedInto(t, root), {"backup", file}} {
+		if _, stderr, code := run(t, append(args, "--data", dir)...); code != exitOK {
+			t.Fatalf("tollhouse %v: exit %d, %s", args, code, stderr)
+		}
+	}
+	t.Run("appliance_a_full_disk_during_backup_loses_nothing", func(t *testing.T) {
+		t.Parallel()
+		small := mountSmall(t, 1)
+		if err := os.WriteFile(filepath.Join(small, "filler"), make([]byte, 900<<10), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, stderr, code := run(t, "backup", filepath.Join(small, "file"), "--data", dir)
+		if code != exitIO || !strings.Contains(stderr, "no space left on device") || !strings.Contains(stderr, "hint: make room there") {
+			t.Errorf("backup to a full disk: exit %d, %s; want 74 that says so", code, stderr)
+		}
+		if left, err := os.ReadDir(small); err != nil || len(left) != 1 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+		if _, stderr, code := run(t, "account", "list", "--data", dir); code != exitOK {
+			t.Errorf("account list afterwards: exit %d, %s", code, stderr)
+		}
+	})
+	t.Run("appliance_too_small_a_disk_is_refused_before_a_restore", func(t *testing.T) {
+		t.Parallel()
+		small := mountSmall(t, 32)
+		_, stderr, code := run(t, "restore", file, "--data", small)
+		if code != exitIO || !strings.Contains(stderr, "MiB are free") {
+			t.Errorf("restore to a small disk: exit %d, %s; want 74 with the figures", code, stderr)
+		}
+		left, err := filepath.Glob(filepath.Join(small, "db-*"))
+		if _, currentErr := os.Lstat(filepath.Join(small, currentName)); err != nil || len(left) > 0 || currentErr == nil {
+			t.Errorf("left behind: %v, CURRENT %v", left, currentErr)
+		}
+	})
+	t.Run("appliance_restored_on_a_mounted_volume", func(t *testing.T) {
+		t.Parallel()
+		volume := mountSmall(t, 400)
+		for range 2 {
+			if _, stderr, code := run(t, "restore", file, "--data", volume); code != exitOK {
+				t.Fatalf("restore: exit %d, %s", code, stderr)
+			}
+		}
+		out, stderr, code := run(t, "event", "export", "--account", "acct_a", "--data", volume)
+		if code != exitOK || strings.Count(out, "\n") != 2000 {
+			t.Errorf("export: exit %d, %d events, %s", code, strings.Count(out, "\n"), stderr)
+		}
+		if current, err := currentGeneration(volume); err != nil || current != "db-0002" {
+			t.Errorf("CURRENT = %s, %v, want db-0002", current, err)
+		}
+	})
+}
+
+// generatedInto writes a history to a file and returns the command that imports it.
+func generatedInto(t *testing.T, root string) []string {
+	t.Helper()
+	out, stderr, code := run(t, "event", "generate", "--seed", "7", "--events", "2000", "--data", filepath.Join(root, "nowhere"))
+	if code != exitOK {
+		t.Fatal(stderr)
+	}
+	lines := filepath.Join(root, "events.ndjson")
+	if err := os.WriteFile(lines, []byte(out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"event", "import", lines, "--account", "acct_a"}
+}
