@@ -26,9 +26,9 @@ const (
 	snapshotPageSize = 1 << 20 // bytes
 	// While updates are committed, what reads everything rests after each page or
 	// table for restShare times what that took, at most restMax: a backup can wait,
-	// and those who write cannot. It then has a fifth of one processor.
-	restShare = 4
-	restMax   = 250 * time.Millisecond
+	// and those who write cannot. It then has a tenth of one processor.
+	restShare = 9
+	restMax   = 500 * time.Millisecond
 )
 
 // errNotEmpty says that records are to be loaded where there are some already.
