@@ -58,7 +58,8 @@ type restoration struct {
 	acceptClock bool
 
 	dir      string
-	created  bool // the data directory was made for it
+	created  bool     // the data directory was made for it
+	alone    *os.File // the data directory, locked against other restores
 	lock     *dirLock
 	server   holder // that goes on meanwhile, when there is no lock
 	replaced string // the generation in use up to now, or ""
@@ -163,6 +164,9 @@ func (r *restoration) enter(ctx context.Context) error {
 	if err := prepareDataDir(r.dir, exitNotAllowed); err != nil {
 		return err
 	}
+	if err := r.lockOut(); err != nil {
+		return err
+	}
 	deadline := time.Now().Add(lockTries)
 	for {
 		lock, err := tryLock(r.dir, "restore")
@@ -185,6 +189,19 @@ func (r *restoration) enter(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// lockOut keeps other restores away, beside a server too, which holds LOCK. The
+// system gives the lock back with the process, however that ends.
+func (r *restoration) lockOut() (err error) {
+	if r.alone, err = os.Open(r.dir); err != nil {
+		return notAllowedOr(exitIO, r.dir, err)
+	}
+	err = lockFile(r.alone)
+	if errors.Is(err, errLocked) {
+		return errors.Join(fail(exitBusy, "wait until it is done", "another restore into %s is at work", r.dir), r.alone.Close())
+	}
+	return err
 }
 
 // build makes the new generation under a name that no start uses.
@@ -272,6 +289,7 @@ func (r *restoration) adopt() error {
 
 // leave gives the lock back. A directory that was made for nothing goes again.
 func (r *restoration) leave(failed error) error {
+	defer r.alone.Close()
 	if r.lock == nil {
 		return nil
 	}
