@@ -110,6 +110,9 @@ func TestRestoreInPlace(t *testing.T) {
 	if out, _, _ := run(t, "account", "list", "--data", dir, "--json"); !strings.Contains(out, "acct_kept") {
 		t.Error("appliance_restored_while_serving: the next start does not use what was restored")
 	}
+	if code := again.end(); code != exitOK { // and nobody writes to stderr any more
+		t.Errorf("the server that was started again ended with %d: %s", code, again.stderr)
+	}
 	if strings.Contains(again.stderr.String(), "server key was missing") {
 		t.Error("the restore took the server key away")
 	}
