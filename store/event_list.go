@@ -107,7 +107,7 @@ func (e *CursorError) Error() string {
 
 // pageSizeMax bounds the bytes of a page, which ends early when its events are
 // large: a thousand of the usual size are under one MiB.
-const pageSizeMax = 2 << 20
+const pageSizeMax = 4 << 20
 
 // ListEvents returns one page of an account's events, read from one snapshot,
 // appended to dst. Errors: *CursorError.

@@ -336,7 +336,7 @@ func TestListEventsBoundsThePage(t *testing.T) {
 	t.Parallel()
 	f := storetest.New(t)
 	large := snapshot.ObjectOf(snapshot.Member{Name: "n", Value: snapshot.Text(strings.Repeat("x", 23<<10))})
-	const events = 150 // 3.4 MiB
+	const events = 300 // 6.8 MiB
 	for range events {
 		e := newEvent("acct_a", "a.b", "r")
 		e.Object = large
@@ -350,7 +350,7 @@ func TestListEventsBoundsThePage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(page.Data) > 2<<20 {
+		if len(page.Data) > 4<<20 {
 			t.Fatalf("the page has %d bytes", len(page.Data))
 		}
 		total += page.Count
