@@ -150,8 +150,11 @@ func refuseForeign(dir string, entries []fs.DirEntry) error {
 			"%s is not a data directory: it holds %s and no %s", dir, stranger, currentName)
 	}
 	if generation != "" {
-		// A generation is made before CURRENT names it, and filled after.
-		if files, err := os.ReadDir(filepath.Join(dir, generation)); err != nil || len(files) > 0 {
+		// A generation is made before CURRENT names it, and filled after: by
+		// another command, perhaps, since the directory was listed.
+		files, err := os.ReadDir(filepath.Join(dir, generation))
+		_, missing := os.Lstat(filepath.Join(dir, currentName))
+		if err != nil || len(files) > 0 && missing != nil {
 			return fail(exitConfig, fmt.Sprintf("if that is the one in use: echo %s > %s", generation, quoteForShell(filepath.Join(dir, currentName))),
 				"%s holds %s, but %s, which says what is in use, is missing", dir, generation, currentName)
 		}
