@@ -288,6 +288,7 @@ func FuzzEventQuery(f *testing.F) {
 	for _, seed := range []string{
 		"", "type[]=customer.created&type%5B1%5D=a.b&limit=10&order=asc", "createdAt[between]=1..2&createdAt[gt]=1",
 		"after=latest", "before=" + zeroPosition, "createdAt=1773070200000", "type=%zz", "type=a;type=b", "createdAt[", "&&=&", "type=a.b,c.d&after=foreign-1",
+		"type=*", "type[]=customer.*&type=*.created", "resource=cus_1&resource[]=PA-2,x", "order=asc&wait=25",
 	} {
 		f.Add(seed)
 	}
@@ -309,8 +310,13 @@ func FuzzEventQuery(f *testing.F) {
 			t.Fatalf("parseEventQuery(%q) has two cursors", raw)
 		}
 		for _, typ := range q.Types {
-			if !store.IsEventType(typ) {
+			if !store.IsEventType(typ) && !store.IsTypePattern(typ) {
 				t.Fatalf("parseEventQuery(%q) has the type %q", raw, typ)
+			}
+		}
+		for _, resource := range q.Resources {
+			if !store.IsID(resource) || len(q.Resources) > filterResourcesMax {
+				t.Fatalf("parseEventQuery(%q) has the resources %q", raw, q.Resources)
 			}
 		}
 		link := q.link("/api/events", "", "")
@@ -319,7 +325,7 @@ func FuzzEventQuery(f *testing.F) {
 		}
 		_, query, _ := strings.Cut(strings.Trim(link, "<>"), "?")
 		again := mustParseEventQuery(t, query)
-		if !slices.Equal(again.Types, q.Types) || again.From != q.From || again.To != q.To || again.Limit != q.Limit || again.Ascending != q.Ascending {
+		if !slices.Equal(again.Types, q.Types) || !slices.Equal(again.Resources, q.Resources) || again.From != q.From || again.To != q.To || again.Limit != q.Limit || again.Ascending != q.Ascending {
 			t.Errorf("the link of %q means %+v, want %+v", raw, again, q)
 		}
 		if _, err := url.ParseQuery(query); err != nil {
