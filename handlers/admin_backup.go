@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"tollhouse/store"
 	"tollhouse/store/secret"
@@ -36,6 +37,33 @@ func (s *Server) adminBackup(w http.ResponseWriter, r *http.Request) error {
 	note(r.Context(), slog.Int64("records", totals.Records))
 	return nil
 }
+
+// adminBackedUp is POST /admin/backup: who asked for a backup says that it lies
+// whole where it belongs, which only they can know.
+func (s *Server) adminBackedUp(w http.ResponseWriter, r *http.Request) error {
+	var told struct {
+		File      string    `json:"file"`
+		Created   time.Time `json:"created"`
+		Bytes     uint64    `json:"bytes"`
+		Records   uint64    `json:"records"`
+		Scheduled bool      `json:"scheduled"`
+	}
+	if err := readAdminBody(w, r, &told); err != nil {
+		return err
+	}
+	if told.File == "" || len(told.File) > backupNameSizeMax || told.Created.IsZero() {
+		return invalidRequest("file must be a path of at most %d bytes, and created the time of the backup.", backupNameSizeMax).on("file")
+	}
+	made := store.BackupMade{Created: told.Created, File: told.File, Bytes: told.Bytes, Records: told.Records, Scheduled: told.Scheduled}
+	if err := s.store.RecordBackup(r.Context(), made, by(r.Context())); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// backupNameSizeMax is the longest path of Linux.
+const backupNameSizeMax = 4096 // bytes
 
 // storeDamaged is the error code when the store cannot be read to its end.
 const storeDamaged = "store_damaged"

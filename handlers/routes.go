@@ -88,5 +88,6 @@ func (s *Server) adminRoutes() http.Handler {
 	r.get("/admin/event-export", s.adminExportEvents) // under events/ it would stand beside :id
 	r.on("POST", "/admin/event-purge", s.adminPurgeEvents)
 	r.get("/admin/backup", s.adminBackup)
+	r.on("POST", "/admin/backup", s.adminBackedUp)
 	return r
 }

@@ -217,6 +217,9 @@ func (v *verifier) meta(name string, value []byte) (err error) {
 			return damaged("the audit record goes on behind its head")
 		}
 		return d.done()
+	case metaBackup:
+		_, err := decodeBackup(value)
+		return err
 	}
 	return nil // what it means is for those who wrote it
 }

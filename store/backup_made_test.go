@@ -1,0 +1,82 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/backup"
+	"tollhouse/store/kv"
+	"tollhouse/store/storetest"
+)
+
+func TestRecordBackup(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	lastLine := func(t *testing.T, s *store.Store) store.AuditLine {
+		t.Helper()
+		lines, err := s.ListAudit(ctx, store.Position{}, 100)
+		if err != nil || len(lines) == 0 {
+			t.Fatalf("ListAudit() = %v, %v, want lines", lines, err)
+		}
+		return lines[len(lines)-1]
+	}
+	t.Run("the_last_one_is_remembered_and_has_its_audit_line", func(t *testing.T) {
+		t.Parallel()
+		f := storetest.New(t)
+		if _, err := f.LastBackup(ctx); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("LastBackup() of a new store = %v, want ErrNotFound", err)
+		}
+		for _, made := range []store.BackupMade{
+			{Created: f.Now(), File: "-", Bytes: 1, Records: 2},
+			{Created: f.Now().Add(time.Hour), File: "/var/backups/näxt", Bytes: 1 << 40, Records: 7, Scheduled: true},
+		} {
+			if err := f.RecordBackup(ctx, made, store.By{RequestID: "req_b"}); err != nil {
+				t.Fatal(err)
+			}
+			if last, err := f.Reopened(t).LastBackup(ctx); err != nil || last != made {
+				t.Errorf("LastBackup() = %+v, %v, want %+v", last, err, made)
+			}
+			want := map[bool]string{false: "backup made", true: "backup made on schedule"}[made.Scheduled]
+			if line := lastLine(t, f.Store); line.What != store.AuditAdmin || line.Reason != want || line.RequestID != "req_b" {
+				t.Errorf("audit line = %+v, want %q", line, want)
+			}
+		}
+		if _, err := f.CheckAll(ctx); err != nil {
+			t.Errorf("CheckAll() = %v", err)
+		}
+	})
+	t.Run("a_damaged_note_is_found_and_not_believed", func(t *testing.T) {
+		t.Parallel()
+		f := storetest.New(t)
+		if err := f.RecordBackup(ctx, store.BackupMade{Created: f.Now(), File: "x"}, store.By{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.DB.Update(ctx, func(tx kv.Txn) error { return tx.Set([]byte("mbackup\x00"), []byte{1, 2}, time.Time{}) }); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.LastBackup(ctx); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("LastBackup() = %v, want ErrCorrupt", err)
+		}
+		if _, err := f.CheckAll(ctx); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("CheckAll() = %v, want ErrCorrupt", err)
+		}
+	})
+	t.Run("a_restore_has_its_audit_line_in_what_was_restored", func(t *testing.T) {
+		t.Parallel()
+		db := storetest.EmptyInMemory()
+		f := storetest.Open(t, db, storetest.NewClock())
+		f.Clock.Advance(time.Hour)
+		if err := store.RecordRestore(ctx, db, backup.Header{Created: time.Unix(1773066600, 0)}, f.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if line := lastLine(t, f.Store); line.Reason != "restored from a backup of 2026-03-09T14:30:00Z" || line.What != store.AuditAdmin || !line.At.Equal(f.Now()) {
+			t.Errorf("audit line = %+v, want that it was restored", line)
+		}
+		if _, err := f.CheckAll(ctx); err != nil {
+			t.Errorf("CheckAll() = %v", err)
+		}
+	})
+}
