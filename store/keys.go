@@ -33,6 +33,7 @@ const (
 	tagEventForeign  = 'x' // str(owner) str(id) → pos16
 	tagKnownType     = 'n' // str(owner) str(type)
 	tagResource      = 'o' // str(owner) str(kind) str(id)
+	tagCertificate   = 'v' // str(name)
 )
 
 // key builds one key, part by part.
@@ -78,6 +79,7 @@ func clientKey(id string) key                { return newKey(tagClient).str(id) 
 func userKey(id secret.ID) key               { return newKey(tagUser).id(id) }
 func userNameKey(name string) key            { return newKey(tagUserName).str(name) }
 func accountKey(id string) key               { return newKey(tagAccount).str(id) }
+func certificateKey(name string) key         { return newKey(tagCertificate).str(name) }
 func sessionKey(h secret.Hash) key           { return newKey(tagSession).hash(h) }
 func userSessionsKey(user secret.ID) key     { return newKey(tagUserSession).id(user) }
 func decidedKey(h secret.Hash) key           { return newKey(tagDecided).hash(h) }

@@ -65,7 +65,7 @@ func FuzzKeysOfNames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, other, kind, id, otherKind, otherID string) {
 		name, other, kind, id, otherKind, otherID = clean(name), clean(other), clean(kind), clean(id), clean(otherKind), clean(otherID)
 		for form, build := range map[string]func(string) key{
-			"meta": metaKey, "client": clientKey, "user name": userNameKey, "account": accountKey, "event head": eventHeadKey,
+			"meta": metaKey, "client": clientKey, "user name": userNameKey, "account": accountKey, "certificate": certificateKey, "event head": eventHeadKey,
 			"events": eventsKey, "client families": clientFamiliesKey,
 		} {
 			k, otherKey := build(name), build(other)
@@ -147,13 +147,13 @@ func FuzzKeysOfIDs(f *testing.F) {
 func TestKeyTagsDiffer(t *testing.T) {
 	t.Parallel()
 	tags := []byte{tagMeta, tagClient, tagUser, tagUserName, tagAccount, tagSession, tagUserSession, tagDecided, tagCode, tagUserCode, tagFamily, tagClientFamily,
-		tagUserFamily, tagAccessToken, tagRefreshToken, tagAudit, tagEventHead, tagEvent, tagEventType, tagEventResource, tagEventForeign, tagKnownType, tagResource}
+		tagUserFamily, tagAccessToken, tagRefreshToken, tagAudit, tagEventHead, tagEvent, tagEventType, tagEventResource, tagEventForeign, tagKnownType, tagResource, tagCertificate}
 	// The letters are on people's disks: this text may grow, never change.
-	if got := string(tags); got != "mcuUasSdkKfFWtrlheyzxno" {
+	if got := string(tags); got != "mcuUasSdkKfFWtrlheyzxnov" {
 		t.Errorf("tags are %q", got)
 	}
 	slices.Sort(tags)
-	if len(slices.Compact(tags)) != len("mcuUasSdkKfFWtrlheyzxno") {
+	if len(slices.Compact(tags)) != len("mcuUasSdkKfFWtrlheyzxnov") {
 		t.Error("two nouns share a tag")
 	}
 }

@@ -123,6 +123,7 @@ var recordKinds = map[byte]recordKind{
 	tagEventResource: {keyShape{texts: 2, tail: positionSize}, (*verifier).listed},
 	tagEventForeign:  {keyShape{texts: 2}, (*verifier).listed},
 	tagResource:      {keyShape{texts: 3}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.resource(p, value) }},
+	tagCertificate:   {keyShape{texts: 1}, decoded(func(_ keyParts, value []byte) error { _, err := decodeCertificate(value); return err })},
 }
 
 // kindNames are the kinds of record that people know.

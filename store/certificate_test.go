@@ -1,0 +1,136 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"tollhouse/store"
+	"tollhouse/store/kv"
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+)
+
+const canaryKey = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIKcanary\n-----END EC PRIVATE KEY-----\n"
+
+func TestCertificate(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	kept := func(t *testing.T) *storetest.Fixture {
+		f := storetest.New(t)
+		if err := f.UpdateCertificate(ctx, "pay.example", []byte(canaryKey)); err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	t.Run("comes_back_and_is_replaced_and_removed", func(t *testing.T) {
+		t.Parallel()
+		f := kept(t)
+		if got, err := f.FindCertificate(ctx, "pay.example"); err != nil || string(got) != canaryKey {
+			t.Errorf("FindCertificate = %q, %v; want what was kept", got, err)
+		}
+		if err := f.UpdateCertificate(ctx, "pay.example", []byte("another")); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := f.FindCertificate(ctx, "pay.example"); err != nil || string(got) != "another" {
+			t.Errorf("FindCertificate = %q, %v; want what replaced it", got, err)
+		}
+		for range 2 {
+			if err := f.DeleteCertificate(ctx, "pay.example"); err != nil {
+				t.Errorf("DeleteCertificate = %v", err)
+			}
+		}
+		if _, err := f.FindCertificate(ctx, "pay.example"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("FindCertificate = %v, want ErrNotFound", err)
+		}
+	})
+	t.Run("appliance_tls_the_store_alone_yields_no_private_key", func(t *testing.T) {
+		t.Parallel()
+		f := kept(t)
+		records, all := 0, bytes.Buffer{}
+		err := f.DB.View(ctx, func(r kv.Reader) error {
+			for key, value := range r.Scan(kv.Range{}) {
+				records++
+				all.Write(key)
+				all.Write(value)
+			}
+			return nil
+		})
+		if err != nil || records < 2 || !bytes.Contains(all.Bytes(), []byte("pay.example")) {
+			t.Fatalf("%d records, %v; want the certificate's among them", records, err)
+		}
+		for _, part := range []string{"PRIVATE", "MHcCAQEEIK", "canary"} {
+			if bytes.Contains(all.Bytes(), []byte(part)) {
+				t.Errorf("the store holds %q in clear", part)
+			}
+		}
+	})
+	t.Run("appliance_tls_another_server_key_finds_none", func(t *testing.T) {
+		t.Parallel()
+		f := kept(t)
+		other, err := store.Open(ctx, f.DB, store.Options{Now: f.Clock.Now, Key: secret.NewKey(), Lifetimes: store.DefaultLifetimes()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := other.FindCertificate(ctx, "pay.example"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("FindCertificate = %q, %v; want ErrNotFound", got, err)
+		}
+	})
+	t.Run("appliance_tls_a_record_cannot_take_anothers_place", func(t *testing.T) {
+		t.Parallel()
+		f := kept(t)
+		moved := append([]byte{'v'}, "bank.example\x00"...)
+		err := f.DB.Update(ctx, func(tx kv.Txn) error {
+			value, err := tx.Get(append([]byte{'v'}, "pay.example\x00"...))
+			if err != nil {
+				return err
+			}
+			return tx.Set(moved, value, f.Clock.Now().AddDate(1, 0, 0))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := f.FindCertificate(ctx, "bank.example"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("FindCertificate = %q, %v; want ErrNotFound", got, err)
+		}
+	})
+	t.Run("names_that_no_key_can_hold_are_none", func(t *testing.T) {
+		t.Parallel()
+		f := kept(t)
+		for _, name := range []string{"", "a\x00b", strings.Repeat("a", 256)} {
+			if _, err := f.FindCertificate(ctx, name); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("FindCertificate(%.9q) = %v, want ErrNotFound", name, err)
+			}
+			if err := f.UpdateCertificate(ctx, name, nil); err == nil {
+				t.Errorf("UpdateCertificate(%.9q) was taken", name)
+			}
+			if err := f.DeleteCertificate(ctx, name); err != nil {
+				t.Errorf("DeleteCertificate(%.9q) = %v", name, err)
+			}
+		}
+		if err := f.UpdateCertificate(ctx, "large", make([]byte, 64<<10+1)); err == nil {
+			t.Error("more than 64 KiB was taken")
+		}
+	})
+	t.Run("is_checked_with_all_the_rest", func(t *testing.T) {
+		t.Parallel()
+		f := kept(t)
+		if n, err := f.CheckAll(ctx); err != nil || n < 2 {
+			t.Fatalf("CheckAll = %d, %v", n, err)
+		}
+		err := f.DB.Update(ctx, func(tx kv.Txn) error {
+			return tx.Set(append([]byte{'v'}, "pay.example\x00"...), []byte{1, 200, 1, 'x'}, f.Clock.Now().AddDate(1, 0, 0))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.CheckAll(ctx); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("CheckAll = %v, want ErrCorrupt", err)
+		}
+		if _, err := f.FindCertificate(ctx, "pay.example"); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("FindCertificate = %v, want ErrCorrupt", err)
+		}
+	})
+}
