@@ -43,15 +43,15 @@ func (s *Store) Backup(ctx context.Context, w io.Writer, n BackupNotes) (backup.
 	defer s.backingUp.Unlock()
 	s.FlushMarks(ctx) // what was done is to be in it
 	s.flushAudit(ctx)
+	return backUp(ctx, engine, w, backup.Header{Schema: schemaVersion, Instance: s.InstanceID(), Created: s.Now(), Version: n.Version, Key: n.Key})
+}
+
+// backUp writes all that the engine holds to w.
+func backUp(ctx context.Context, engine kv.Snapshotter, w io.Writer, h backup.Header) (totals backup.Totals, err error) {
 	var b *backup.Writer
-	var totals backup.Totals
-	begin := func() (err error) {
-		b, err = backup.NewWriter(w, backup.Header{Schema: schemaVersion, Instance: s.InstanceID(), Created: s.Now(), Version: n.Version, Key: n.Key})
-		return err
-	}
-	err := engine.Snapshot(ctx, func(page []kv.Record) error {
+	err = engine.Snapshot(ctx, func(page []kv.Record) (err error) {
 		if b == nil { // not before the engine has found no damage
-			if err := begin(); err != nil {
+			if b, err = backup.NewWriter(w, h); err != nil {
 				return err
 			}
 		}
@@ -103,11 +103,11 @@ func (f *BackupFile) Check(ctx context.Context) (backup.Totals, error) {
 	return totals, nil
 }
 
-// Load checks the backup and stores it in an engine that holds nothing, and
-// then reads all that this engine has stored, to see that it is the same. now
-// is the time by the wall clock: what expires soon after may be gone already.
-// After an error the engine is to be thrown away. Errors: those of Check, and
-// the engine's.
+// Load checks the backup and stores it in an engine that holds nothing, migrated
+// if it is of an older schema, and then reads all that this engine has stored, to
+// see that it is the same. now is the time by the wall clock: what expires soon
+// after may be gone already. After an error the engine is to be thrown away.
+// Errors: those of Check, and the engine's.
 func (f *BackupFile) Load(ctx context.Context, db kv.DB, now time.Time) (backup.Totals, error) {
 	engine, ok := db.(interface {
 		kv.Loader
@@ -118,7 +118,7 @@ func (f *BackupFile) Load(ctx context.Context, db kv.DB, now time.Time) (backup.
 	}
 	given, stored := newRecordSum(now), newRecordSum(now)
 	err := engine.Load(ctx, func(yield func(kv.Record, error) bool) {
-		for r, err := range f.checked(ctx) {
+		for r, err := range migrated(f.checked(ctx), f.Schema) {
 			if err == nil {
 				given.add(r)
 			}
@@ -135,6 +135,9 @@ func (f *BackupFile) Load(ctx context.Context, db kv.DB, now time.Time) (backup.
 			return nil
 		})
 	}
+	if err == nil && f.Schema < schemaVersion {
+		_, err = checkAll(ctx, engine) // nobody has read it in this form before
+	}
 	if err == nil && !stored.equal(given) {
 		err = fmt.Errorf("%w: what was stored is not what the backup holds", ErrCorrupt)
 	}
@@ -145,7 +148,7 @@ func (f *BackupFile) Load(ctx context.Context, db kv.DB, now time.Time) (backup.
 // checked yields the records, each checked; the end of it all is checked too.
 func (f *BackupFile) checked(ctx context.Context) iter.Seq2[kv.Record, error] {
 	return func(yield func(kv.Record, error) bool) {
-		v, n := newVerifier(), 0
+		v, n := newVerifier(f.Schema), 0
 		for r, err := range f.r.Records() {
 			if n++; err == nil {
 				err = ctx.Err()
@@ -170,7 +173,7 @@ func (f *BackupFile) agree(v *verifier) error {
 	if err := v.finish(); err != nil {
 		return err
 	}
-	if told := (&Store{instance: v.id}).InstanceID(); v.schema != f.Schema || told != f.Instance {
+	if told := nameInstance(v.id); v.schema != f.Schema || told != f.Instance {
 		return damaged("its header tells of schema %d and instance %s, and its records of schema %d and instance %s", f.Schema, f.Instance, v.schema, told)
 	}
 	return nil
@@ -180,16 +183,18 @@ func (f *BackupFile) agree(v *verifier) error {
 // matter whether it is still there: a restore takes no longer.
 const expirySlack = time.Hour
 
-// recordSum sums up records, but for those that expire soon.
+// recordSum sums up records, but for those that expire soon: the number of them,
+// and the sum of what each hashes to, so that it is the same in any order.
 type recordSum struct {
-	digest  hash.Hash
+	hash    hash.Hash
+	sum     [4]uint64
 	soon    int64 // Unix seconds
 	kept    int64
 	passing int64 // records that expire soon
 }
 
 func newRecordSum(now time.Time) *recordSum {
-	return &recordSum{digest: sha256.New(), soon: now.Add(expirySlack).Unix()}
+	return &recordSum{hash: sha256.New(), soon: now.Add(expirySlack).Unix()}
 }
 
 func (s *recordSum) add(r kv.Record) {
@@ -202,12 +207,18 @@ func (s *recordSum) add(r kv.Record) {
 	binary.BigEndian.PutUint64(sizes[0:], uint64(len(r.Key)))
 	binary.BigEndian.PutUint64(sizes[8:], uint64(len(r.Value)))
 	binary.BigEndian.PutUint64(sizes[16:], uint64(r.ExpiresAt))
-	s.digest.Write(sizes[:])
-	s.digest.Write(r.Key)
-	s.digest.Write(r.Value)
+	s.hash.Reset()
+	s.hash.Write(sizes[:])
+	s.hash.Write(r.Key)
+	s.hash.Write(r.Value)
+	var digest [sha256.Size]byte
+	s.hash.Sum(digest[:0])
+	for i := range s.sum {
+		s.sum[i] += binary.BigEndian.Uint64(digest[8*i:])
+	}
 }
 
 // equal reports whether s, of an engine, is what was given to it.
 func (s *recordSum) equal(given *recordSum) bool {
-	return s.kept == given.kept && s.passing <= given.passing && string(s.digest.Sum(nil)) == string(given.digest.Sum(nil))
+	return s.kept == given.kept && s.passing <= given.passing && s.sum == given.sum
 }

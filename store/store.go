@@ -93,8 +93,9 @@ type Store struct {
 }
 
 // schemaVersion is the layout of keys and records that this code reads and
-// writes. A store of a newer one is refused.
-const schemaVersion = 1
+// writes. A store of a newer one is refused, and one of an older one is migrated
+// first (migrate.go).
+const schemaVersion = 2
 
 const metaStore = "store" // names the record of the store itself; every store has one
 
@@ -105,8 +106,17 @@ func (e *SchemaError) Error() string {
 	return fmt.Sprintf("the store has schema %d and this tollhouse knows up to %d", e.Found, e.Known)
 }
 
+// OlderError says that the store was written by an older tollhouse, and has to be
+// migrated: backed up with [BackupOlder], and built anew by a Load of that.
+type OlderError struct{ Found, Known uint64 }
+
+func (e *OlderError) Error() string {
+	return fmt.Sprintf("the store has schema %d, and this tollhouse writes %d", e.Found, e.Known)
+}
+
 // Open returns a Store over db. A new store is given its schema version and its
-// instance id. Errors: *SchemaError, *InvalidError for a lifetime, the engine's.
+// instance id. Errors: *SchemaError, *OlderError, *InvalidError for a lifetime,
+// the engine's.
 func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	if err := o.Lifetimes.check(); err != nil {
 		return nil, err
@@ -119,17 +129,13 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 		found, s.instance = schemaVersion, fresh
 		value, err := tx.Get(metaKey(metaStore))
 		if err == nil {
-			d := newDecoder("meta", 1, value)
-			found, s.instance = d.uint(), d.id()
-			return d.done()
+			found, s.instance, err = decodeMeta(value)
+			return err
 		}
 		if !errors.Is(err, kv.ErrNotFound) {
 			return err
 		}
-		e := newEncoder(1)
-		e.uint(schemaVersion)
-		e.id(fresh)
-		return tx.Set(metaKey(metaStore), e.b, time.Time{})
+		return tx.Set(metaKey(metaStore), encodeMeta(schemaVersion, fresh), time.Time{})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
@@ -137,11 +143,30 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	if found > schemaVersion {
 		return nil, &SchemaError{Found: found, Known: schemaVersion}
 	}
+	if found < schemaVersion {
+		return nil, &OlderError{Found: found, Known: schemaVersion}
+	}
 	if err := s.recallRetention(ctx); err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
 	return s, nil
 }
+
+func encodeMeta(schema uint64, instance secret.ID) []byte {
+	e := newEncoder(1)
+	e.uint(schema)
+	e.id(instance)
+	return e.b
+}
+
+func decodeMeta(value []byte) (schema uint64, instance secret.ID, err error) {
+	d := newDecoder("meta", 1, value)
+	schema, instance = d.uint(), d.id()
+	return schema, instance, d.done()
+}
+
+// nameInstance is an instance id as people see it.
+func nameInstance(id secret.ID) string { return hex.EncodeToString(id[:]) }
 
 func (l Lifetimes) check() error {
 	if l.Code > codeLifetimeMax {
@@ -159,7 +184,7 @@ func (l Lifetimes) check() error {
 }
 
 // InstanceID names this store among others; it is no secret.
-func (s *Store) InstanceID() string { return hex.EncodeToString(s.instance[:]) }
+func (s *Store) InstanceID() string { return nameInstance(s.instance) }
 
 // Lifetimes returns what the store was opened with.
 func (s *Store) Lifetimes() Lifetimes { return s.lives }

@@ -20,7 +20,15 @@ func (s *Store) CheckAll(ctx context.Context) (records int64, err error) {
 	if !ok {
 		return 0, errNoSnapshots
 	}
-	v := newVerifier()
+	if records, err = checkAll(ctx, engine); err != nil {
+		return records, fmt.Errorf("check the store: %w", err)
+	}
+	return records, nil
+}
+
+// checkAll is CheckAll of an engine.
+func checkAll(ctx context.Context, engine kv.Snapshotter) (records int64, err error) {
+	v := newVerifier(schemaVersion)
 	err = engine.Snapshot(ctx, func(page []kv.Record) error {
 		for _, r := range page {
 			if err := v.record(r.Key, r.Value); err != nil {
@@ -33,10 +41,7 @@ func (s *Store) CheckAll(ctx context.Context) (records int64, err error) {
 	if err == nil {
 		err = v.finish()
 	}
-	if err != nil {
-		return records, fmt.Errorf("check the store: %w", err)
-	}
-	return records, nil
+	return records, err
 }
 
 // verifier checks all records of a store, which it is given in the order of
@@ -48,8 +53,9 @@ func (s *Store) CheckAll(ctx context.Context) (records int64, err error) {
 // not be is a record that its index does not list: nobody would find it when it
 // is to be ended.
 type verifier struct {
+	of     uint64 // the schema by which it judges
 	seeds  [2]maphash.Seed
-	schema uint64
+	schema uint64    // that the store tells of
 	id     secret.ID // of the instance; zero until its record has come
 	names  map[secret.ID]string
 	index  map[byte]*keySet
@@ -57,9 +63,9 @@ type verifier struct {
 	audit  Position // of the last line
 }
 
-func newVerifier() *verifier {
+func newVerifier(schema uint64) *verifier {
 	return &verifier{
-		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		of: schema, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 		names: map[secret.ID]string{}, index: map[byte]*keySet{}, logs: map[string]*eventLog{},
 	}
 }
@@ -209,9 +215,8 @@ func (s keyShape) take(k []byte) (p keyParts, fits bool) {
 func (v *verifier) meta(name string, value []byte) (err error) {
 	switch name {
 	case metaStore:
-		d := newDecoder("meta", 1, value)
-		v.schema, v.id = d.uint(), d.id()
-		return d.done()
+		v.schema, v.id, err = decodeMeta(value)
+		return err
 	case auditHeadName:
 		d := newDecoder("audit head", auditRecord, value)
 		if head := d.position(); d.err == nil && v.audit.Compare(head) > 0 {
@@ -268,7 +273,7 @@ func (v *verifier) session(p keyParts, value []byte) error {
 
 func (v *verifier) code(p keyParts, value []byte) error {
 	c, err := decodeCode(secret.Hash(p.tail), value)
-	if err != nil || !c.usedAt.IsZero() {
+	if err != nil || !c.usedAt.IsZero() || v.of < schemaCodesListed {
 		return err
 	}
 	return v.mustList(c.indexKey(), "an authorization code is not in its user's list")

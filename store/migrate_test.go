@@ -1,0 +1,206 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/kv"
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+)
+
+// schemaOne turns a store back into one of schema 1, as it was before codes were
+// listed, but for the lists that are kept.
+func schemaOne(t testing.TB, f *storetest.Fixture, keep func(key []byte) bool) {
+	t.Helper()
+	ctx := context.Background()
+	f.FlushMarks(ctx)
+	if _, err := f.ListAudit(ctx, store.Position{}, 1); err != nil { // writes the line that waits
+		t.Fatal(err)
+	}
+	var lists [][]byte
+	var meta []byte
+	err := f.DB.View(ctx, func(r kv.Reader) (err error) {
+		for k := range r.Scan(kv.Range{Lo: []byte{'K'}, Hi: []byte{'L'}, KeysOnly: true}) {
+			if !keep(k) {
+				lists = append(lists, bytes.Clone(k))
+			}
+		}
+		meta, err = r.Get([]byte("mstore\x00"))
+		meta = bytes.Clone(meta)
+		return err
+	})
+	if err == nil {
+		meta[1] = 1
+		err = f.DB.Update(ctx, func(tx kv.Txn) error {
+			for _, k := range lists {
+				if err := tx.Delete(k); err != nil {
+					return err
+				}
+			}
+			return tx.Set([]byte("mstore\x00"), meta, time.Time{})
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// backUpOlder backs up a store that cannot be opened any more.
+func backUpOlder(t testing.TB, db kv.DB) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	if _, err := store.BackupOlder(context.Background(), db, &file, time.Now(), store.BackupNotes{Version: "test"}); err != nil {
+		t.Fatalf("BackupOlder() = %v", err)
+	}
+	return file.Bytes()
+}
+
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	older := func(t *testing.T, keep func([]byte) bool) (f *storetest.Fixture, was []string) {
+		t.Helper()
+		f = furnished(t)
+		for range 3 { // beside the one that is there
+			_, err := f.Allow(ctx, store.Consent{Client: clientOf(t, f), User: userOf(t, f), RedirectURI: storetest.CallbackURI,
+				Ticket: secret.HashOf(secret.Text()), TicketEnds: f.Now().Add(2 * time.Hour)})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.FlushMarks(ctx)
+		if _, err := f.ListAudit(ctx, store.Position{}, 1); err != nil {
+			t.Fatal(err)
+		}
+		was = recordsOf(t, f.DB)
+		schemaOne(t, f, keep)
+		return f, was
+	}
+	none := func([]byte) bool { return false }
+	t.Run("reliability_R15_an_older_schema_is_told_and_opened_as_it_is_by_nobody", func(t *testing.T) {
+		t.Parallel()
+		f, _ := older(t, none)
+		before := recordsOf(t, f.DB)
+		var told *store.OlderError
+		_, err := store.Open(ctx, f.DB, store.Options{Now: f.Clock.Now, Lifetimes: store.DefaultLifetimes()})
+		if !errors.As(err, &told) || told.Found != 1 || told.Known <= told.Found || !strings.Contains(err.Error(), "the store has schema 1, and this tollhouse writes 2") {
+			t.Errorf("Open(schema 1) = %v, want an OlderError that names both", err)
+		}
+		if !equal(recordsOf(t, f.DB), before) {
+			t.Error("Open has changed a store that it refused")
+		}
+	})
+	for name, keep := range map[string]func([]byte) bool{
+		"from_before_codes_were_listed": none,
+		"with_some_codes_listed":        func(k []byte) bool { return k[len(k)-1]&1 == 0 },
+		"with_all_codes_listed":         func([]byte) bool { return true },
+	} {
+		t.Run("reliability_R15_a_backup_of_it_is_whole_and_loads_as_the_store_of_today/"+name, func(t *testing.T) {
+			t.Parallel()
+			f, was := older(t, keep)
+			file := backUpOlder(t, f.DB)
+			b, err := store.OpenBackup(bytes.NewReader(file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			if _, err := check(bytes.NewReader(file)); err != nil || b.Schema != 1 || b.Instance != f.InstanceID() {
+				t.Errorf("the backup: schema %d, instance %s, Check() = %v; want 1, %s, nil", b.Schema, b.Instance, err, f.InstanceID())
+			}
+			db := storetest.EmptyOnDisk(t)
+			if _, err := b.Load(ctx, db, time.Now()); err != nil {
+				t.Fatalf("Load() = %v", err)
+			}
+			if got := recordsOf(t, db); !equal(got, was) {
+				t.Errorf("migrated: %d records, want the %d of the store before it was turned back:\n%s", len(got), len(was), differing(got, was))
+			}
+			again := storetest.Open(t, db, f.Clock)
+			if _, err := again.CheckAll(ctx); err != nil {
+				t.Errorf("CheckAll() = %v, want nil", err)
+			}
+		})
+	}
+	t.Run("reliability_R15_what_is_damaged_is_not_migrated", func(t *testing.T) {
+		t.Parallel()
+		f, _ := older(t, none)
+		err := f.DB.Update(ctx, func(tx kv.Txn) error { return tx.Set(append([]byte{'k'}, make([]byte, 32)...), []byte{1, 2}, time.Time{}) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := store.OpenBackup(bytes.NewReader(backUpOlder(t, f.DB)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		if _, err := b.Load(ctx, storetest.EmptyInMemory(), time.Now()); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("Load(a code that cannot be read) = %v, want ErrCorrupt", err)
+		}
+	})
+	t.Run("a_schema_that_never_was_is_damage", func(t *testing.T) {
+		t.Parallel()
+		f, _ := older(t, none)
+		if err := f.DB.Update(ctx, func(tx kv.Txn) error {
+			meta, err := tx.Get([]byte("mstore\x00"))
+			if err != nil {
+				return err
+			}
+			meta = bytes.Clone(meta)
+			meta[1] = 0
+			return tx.Set([]byte("mstore\x00"), meta, time.Time{})
+		}); err != nil {
+			t.Fatal(err)
+		}
+		b, err := store.OpenBackup(bytes.NewReader(backUpOlder(t, f.DB)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		if _, err := b.Load(ctx, storetest.EmptyInMemory(), time.Now()); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "there is no schema 0") {
+			t.Errorf("Load(schema 0) = %v, want ErrCorrupt", err)
+		}
+	})
+}
+
+// differing are lines of one list that the other does not have.
+func differing(a, b []string) string {
+	in := func(list []string) map[string]bool {
+		has := map[string]bool{}
+		for _, line := range list {
+			has[line] = true
+		}
+		return has
+	}
+	var lines []string
+	for sign, pair := range map[string][2][]string{"+ ": {a, b}, "- ": {b, a}} {
+		for other, i := in(pair[1]), 0; i < len(pair[0]); i++ {
+			if !other[pair[0][i]] {
+				lines = append(lines, sign+pair[0][i])
+			}
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func clientOf(t testing.TB, f *storetest.Fixture) store.Client {
+	t.Helper()
+	clients, err := f.ListClients(context.Background(), "", 1)
+	if err != nil || len(clients) != 1 {
+		t.Fatalf("ListClients() = %v, %v", clients, err)
+	}
+	return clients[0]
+}
+
+func userOf(t testing.TB, f *storetest.Fixture) store.User {
+	t.Helper()
+	u, err := f.FindUser(context.Background(), "mara")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
