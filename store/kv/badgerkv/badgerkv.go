@@ -29,6 +29,8 @@ package badgerkv
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 
@@ -91,10 +93,34 @@ func examine(opts Options) (*stamp, error) {
 		return nil, err
 	}
 	stamped, err := readStamp(opts.Dir)
-	if err != nil || stamped == nil {
+	if err == nil && stamped != nil {
+		err = checkClock(opts, *stamped)
+	}
+	if err != nil {
 		return nil, err
 	}
-	return stamped, checkClock(opts, *stamped)
+	return stamped, removeEmptyLogs(opts.Dir)
+}
+
+// removeEmptyLogs removes log files without a byte. Badger makes a log and then
+// gives it its size; one of a process that was killed in between is refused at the
+// next open, although nothing was ever in it.
+func removeEmptyLogs(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if kind := filepath.Ext(e.Name()); kind != ".mem" && kind != ".vlog" {
+			continue
+		}
+		info, statErr := e.Info()
+		if statErr == nil && info.Mode().IsRegular() && info.Size() == 0 {
+			statErr = os.Remove(filepath.Join(dir, e.Name()))
+		}
+		err = firstError(err, statErr)
+	}
+	if err != nil {
+		return &DiskError{Dir: dir, Reason: "its files cannot be looked at", Remedy: "check the disk and its permissions", Err: err}
+	}
+	return nil
 }
 
 // adopt returns the version that the store has reached, after comparing it with

@@ -1,0 +1,35 @@
+package badgerkv
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestLogsThatWereOnlyBegun: a process that was killed just after it had made a
+// log leaves one without a byte, which must not keep the next from starting.
+func TestLogsThatWereOnlyBegun(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"00001.mem", "00009.mem", "000001.vlog", "000009.vlog"} {
+		t.Run("reliability_R1_"+name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if name != "000001.vlog" { // which the store has, when there is something in it
+				db := mustOpen(t, Options{Dir: dir})
+				put(t, db, "a", "1")
+				mustClose(t, db)
+			}
+			path := filepath.Join(dir, name)
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			db := mustOpen(t, Options{Dir: dir})
+			defer mustClose(t, db)
+			if name != "000001.vlog" {
+				wantValue(t, db, "a", "1")
+			}
+			put(t, db, "b", "2")
+			wantValue(t, db, "b", "2")
+		})
+	}
+}
