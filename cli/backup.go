@@ -84,9 +84,49 @@ func (p *program) backUpToOutput(ctx context.Context) error {
 		defer body.Close()
 		copied := p.newMeter("backing up", body, 0)
 		defer copied.clear()
-		_, err = readBackup(ctx, io.TeeReader(copied, writeFaults{p.stdout, "standard output"}), "the backup")
-		return backupBroke(err)
+		sent := &counted{w: writeFaults{p.stdout, "standard output"}}
+		checked, err := readBackup(ctx, io.TeeReader(copied, sent), "the backup")
+		if err != nil {
+			return backupBroke(err)
+		}
+		p.warnUnnoted(a.backedUp(ctx, backupTold{File: "-", Created: checked.Created, Bytes: sent.n, Records: checked.Records}))
+		return nil
 	})
+}
+
+// counted counts what is written.
+type counted struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(n)
+	return n, err
+}
+
+// backupTold is a backup as it is told to the store, once it lies whole where it
+// belongs.
+type backupTold struct {
+	File      string    `json:"file"` // an absolute path, or -
+	Created   time.Time `json:"created"`
+	Bytes     int64     `json:"bytes"` // of the file
+	Records   int64     `json:"records"`
+	Scheduled bool      `json:"scheduled"`
+}
+
+// backedUp has a backup noted.
+func (a *admin) backedUp(ctx context.Context, told backupTold) error {
+	return a.call(ctx, "POST", "/admin/backup", told, nil)
+}
+
+// warnUnnoted tells that a backup could not be noted. It is one all the same:
+// where the disk is full, nothing can be noted, and a backup elsewhere is wanted.
+func (p *program) warnUnnoted(err error) {
+	if err != nil {
+		p.note("warning: the backup is whole, but the server does not know of it: %v", err)
+	}
 }
 
 // backup begins a backup and returns the rest of the answer.
@@ -141,9 +181,15 @@ func (p *program) backUpToFile(ctx context.Context, name string) error {
 	if err != nil {
 		return backupBroke(err)
 	}
+	told, err := f.tell(checked)
+	if err != nil {
+		return err
+	}
 	if err := f.name(); err != nil {
 		return err
 	}
+	// The store was closed for the check, so that a server need not wait for it.
+	p.warnUnnoted(p.manage(ctx, "backup", needsData, func(a *admin) error { return a.backedUp(ctx, told) }))
 	if p.json {
 		return p.printJSON(checked)
 	}
@@ -225,6 +271,16 @@ func (f *unnamedFile) fill(r io.Reader) error {
 		_, err = f.Seek(0, io.SeekStart)
 	}
 	return writeFault(f.named, err)
+}
+
+// tell describes the backup in the file, which was found whole.
+func (f *unnamedFile) tell(checked backupShown) (backupTold, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return backupTold{}, writeFault(f.named, err)
+	}
+	path, err := filepath.Abs(f.named)
+	return backupTold{File: path, Created: checked.Created, Bytes: info.Size(), Records: checked.Records}, err
 }
 
 // name gives the file its name.

@@ -18,6 +18,7 @@ import (
 //	admin.sock  the socket of the server that runs on it
 //	CURRENT     the name of the generation in use
 //	db-0001/    a generation: the store's own files
+//	backups/    those that the server makes by itself (backup_schedule.go)
 //
 // Restoring and migrating write a new generation and then change CURRENT, so
 // that the directory itself, which may be a mounted volume, is never renamed.
@@ -164,7 +165,7 @@ func refuseForeign(dir string, entries []fs.DirEntry) error {
 
 func isOwnName(name string) bool {
 	switch strings.TrimSuffix(name, newSuffix) {
-	case lockName, keyName, socketName, currentName, "lost+found":
+	case lockName, keyName, socketName, currentName, backupsName, "lost+found":
 		return true
 	}
 	return generationForm.MatchString(strings.TrimSuffix(name, newSuffix)) // a restore that was cut short

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -15,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"tollhouse/handlers"
+	"tollhouse/store"
 )
 
 // The metrics follow the conventions of Prometheus: base units, _total for what
@@ -36,6 +39,7 @@ type metrics struct {
 	hashTime, hashWait prometheus.Histogram
 	hashRefused        prometheus.Counter
 	commitTime, group  prometheus.Histogram
+	backupFailures     prometheus.Counter
 
 	// The series of requests seen so far, so that a request finds its own by one
 	// look into a map instead of hashing its labels twice. It is replaced, never
@@ -79,6 +83,8 @@ func newMetrics() *metrics {
 		hashRefused: counter("password_hash_refused_total", "Passwords not hashed because too many waited, or one waited too long."),
 		commitTime:  histogram("store_commit_duration_seconds", "Time to commit one group of updates, sync included.", commitBuckets),
 		group:       histogram("store_commit_updates", "Updates that shared one commit.", groupBuckets),
+
+		backupFailures: counter("backup_failures_total", "Backups that the server was to make by itself and could not; each is tried again."),
 	}
 	m.series.Store(&map[seriesKey]series{})
 	return m
@@ -165,7 +171,7 @@ func (m *metrics) handler(r *running) http.Handler {
 func (m *metrics) expose(r *running) http.Handler {
 	m.registry.MustRegister(
 		m.requests, m.durations, m.tokens, m.refusals, m.signIns, m.throttled,
-		m.hashTime, m.hashWait, m.hashRefused, m.commitTime, m.group,
+		m.hashTime, m.hashWait, m.hashRefused, m.commitTime, m.group, m.backupFailures,
 		newGauges(r), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
@@ -222,6 +228,9 @@ var gaugeHelp = map[string]string{
 	"store_damaged":                      "1 when the search for damage at rest has found some, else 0.",
 	"store_last_check_timestamp_seconds": "When the search for damage at rest last ended, in Unix time; 0 before the first.",
 	"store_last_check_duration_seconds":  "How long the last search for damage at rest took.",
+	"backup_last_timestamp_seconds":      "The moment whose state the last backup holds, in Unix time, whoever made it; 0 when none was made.",
+	"backup_last_size_bytes":             "Size of the last backup's file.",
+	"backup_interval_seconds":            "How often the server makes a backup by itself; 0 when it does not.",
 }
 
 func newGauges(r *running) *gauges {
@@ -272,6 +281,19 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	if c := g.r.checked.Load(); c != nil {
 		send(is, "store_last_check_timestamp_seconds", float64(c.ended.UnixMilli())/1000)
 		send(is, "store_last_check_duration_seconds", c.took.Seconds())
+	}
+	every := time.Duration(0)
+	if g.r.backups != nil {
+		every = g.r.backups.every
+	}
+	send(is, "backup_interval_seconds", every.Seconds())
+	switch made, err := g.r.keep.store.LastBackup(context.Background()); {
+	case err == nil:
+		send(is, "backup_last_timestamp_seconds", float64(made.Created.UnixMilli())/1000)
+		send(is, "backup_last_size_bytes", float64(made.Bytes))
+	case errors.Is(err, store.ErrNotFound):
+		send(is, "backup_last_timestamp_seconds", 0)
+		send(is, "backup_last_size_bytes", 0)
 	}
 	// In memory there is no disk; and one that cannot be asked is not full.
 	if space, ok, err := g.r.keep.db.Space(); ok && err == nil {

@@ -235,6 +235,8 @@ func (r *restoration) load(ctx context.Context, b *store.BackupFile, size int64,
 	if err = checkRoom(db, size); err == nil {
 		if r.totals, err = b.Load(ctx, db, time.Now()); err != nil {
 			err = loadFault(r.file, err)
+		} else {
+			err = store.RecordRestore(ctx, db, r.header, time.Now())
 		}
 	}
 	return errors.Join(err, db.Close())

@@ -27,6 +27,7 @@ type serveFlags struct {
 	acceptClock  bool
 	retain       lifetime
 	monitor      string
+	backups      backupFlags
 }
 
 const listenDefault = "127.0.0.1:8080"
@@ -50,6 +51,7 @@ under which https address it is reached.`,
 	flags.Var(&f.retain, "retain", "how long events are kept, such as 400d; 0 is for ever")
 	flags.StringVar(&f.monitor, "metrics-listen", "", "`address` of a plain http listener for /metrics, /healthz and /readyz alone, to any who reach it")
 	flags.BoolVar(&f.acceptClock, "accept-clock", false, "start although the clock is far from the last write")
+	f.backups.add(flags)
 	return c
 }
 
@@ -65,6 +67,9 @@ func (p *program) serve(c *cobra.Command, f serveFlags) error {
 		return usage("give 1d or more, or leave it out to keep every event", "--retain %s is too short for anybody to read the events", &f.retain)
 	}
 	if err := f.checkMonitor(config); err != nil {
+		return err
+	}
+	if err := f.backups.check(c.Flags()); err != nil {
 		return err
 	}
 	log, err := p.serverLog(f.logFormat, slog.LevelInfo)
@@ -209,6 +214,9 @@ func (p *program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 		return err
 	}
 	if err = f.settle(ctx, r.keep.store, r.log); err == nil {
+		r.backups, err = f.backups.begin(dir, r.keep, r.log)
+	}
+	if err == nil {
 		err = p.serveStore(r, handlers.Config{Key: key}, socketPath(p.adminSocket, dir), lock)
 	}
 	if isFatal(err) {

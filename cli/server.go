@@ -127,6 +127,7 @@ type running struct {
 	keep      *keep
 	notify    notifier
 	monitor   net.Listener // of health and metrics alone, or nil
+	backups   *backupSchedule
 
 	server   *handlers.Server
 	admin    net.Listener
@@ -283,6 +284,10 @@ func (r *running) serve(announce func()) error {
 	r.work.Go(func() { r.watch(working) })
 	r.work.Go(func() { r.trimAudit(working) })
 	r.work.Go(func() { r.trimEvents(working) })
+	if r.backups != nil {
+		r.backups.api = r.server.Admin()
+		r.work.Go(func() { r.backups.run(working) })
+	}
 
 	var failed error
 	select {

@@ -26,6 +26,25 @@ type serverStatus struct {
 
 	Store *storeStatus `json:"store,omitempty"` // not in memory
 	Check *checkStatus `json:"check,omitempty"` // not before the first has ended
+
+	Backup  *backupStatus   `json:"backup,omitempty"`  // not before the first was made
+	Backups *scheduleStatus `json:"backups,omitempty"` // that the server makes by itself
+}
+
+// backupStatus is the last backup, whoever made it.
+type backupStatus struct {
+	Created   int64  `json:"created"` // Unix seconds
+	File      string `json:"file"`    // or - when it was sent on
+	Bytes     uint64 `json:"bytes"`
+	Records   uint64 `json:"records"`
+	Scheduled bool   `json:"scheduled"`
+}
+
+// scheduleStatus says which backups the server makes by itself.
+type scheduleStatus struct {
+	Every int64  `json:"every_seconds"`
+	Keep  int    `json:"keep"`
+	Dir   string `json:"dir"`
 }
 
 // storeStatus is what the store takes on disk, in bytes.
@@ -83,6 +102,12 @@ func (r *running) status(ctx context.Context) serverStatus {
 			s.Check.Damage = (*damage).Error()
 		}
 	}
+	if made, err := r.keep.store.LastBackup(ctx); err == nil {
+		s.Backup = &backupStatus{Created: made.Created.Unix(), File: made.File, Bytes: made.Bytes, Records: made.Records, Scheduled: made.Scheduled}
+	}
+	if b := r.backups; b != nil {
+		s.Backups = &scheduleStatus{Every: int64(b.every.Seconds()), Keep: b.keep, Dir: b.dir}
+	}
 	return s
 }
 
@@ -134,15 +159,31 @@ func (s serverStatus) rows(now time.Time) []row {
 	if s.Store.Free < s.Store.FreeMin {
 		disk += fmt.Sprintf(": writes are refused under %s", showBytes(s.Store.FreeMin))
 	}
-	rows = append(rows, row{"store", disk})
-	switch c := s.Check; {
-	case c == nil:
-		return append(rows, row{"last check", "not ended yet"})
-	case c.Damage != "":
-		return append(rows, row{"last check", showTime(c.Ended) + ", damage: " + c.Damage})
-	default:
-		return append(rows, row{"last check", showTime(c.Ended) + ", no damage"})
+	check := "not ended yet"
+	if c := s.Check; c != nil {
+		check = showTime(c.Ended) + ", no damage"
+		if c.Damage != "" {
+			check = showTime(c.Ended) + ", damage: " + c.Damage
+		}
 	}
+	rows = append(rows, row{"store", disk}, row{"last check", check}, row{"last backup", s.Backup.show()})
+	if b := s.Backups; b != nil {
+		every := lifetime(time.Duration(b.Every) * time.Second)
+		rows = append(rows, row{"backups", fmt.Sprintf("every %s into %s, of which %d are kept", &every, b.Dir, b.Keep)})
+	}
+	return rows
+}
+
+// show tells a person of the last backup, if there is one.
+func (b *backupStatus) show() string {
+	if b == nil {
+		return "none was made"
+	}
+	where := b.File
+	if where == "-" {
+		where = "sent on through standard output"
+	}
+	return fmt.Sprintf("%s, %s, %s", showTime(b.Created), showBytes(b.Bytes), where)
 }
 
 // showBytes shows a size to a person.

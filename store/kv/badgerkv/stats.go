@@ -37,6 +37,10 @@ type Space struct {
 	FreeMin uint64 // under it writes are refused
 }
 
+// FreeSpace returns the bytes that this user may still write to the filesystem of
+// dir.
+func FreeSpace(dir string) (uint64, error) { return freeSpace(dir) }
+
 // Space asks the filesystem. A store in memory has none: ok is false.
 func (db *DB) Space() (s Space, ok bool, err error) {
 	if db.opts.InMemory {
