@@ -146,8 +146,8 @@ func TestBackupSchedule(t *testing.T) {
 			s.named(begun.Add(-9 * day)):                 []byte("no backup"),
 			s.named(begun.Add(-8 * day)):                 theirs, // of another instance, under our name
 			"tollhouse-" + s.instance[:8] + "-my.backup": theirs,
-			"notes.txt":                                   []byte("mine"),
-			other.files(t)[0]:                             theirs,
+			"notes.txt":       []byte("mine"),
+			other.files(t)[0]: theirs,
 		}
 		for name, text := range planted {
 			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {

@@ -225,6 +225,7 @@ var gaugeHelp = map[string]string{
 	"store_size_bytes":                   "Disk that the store takes.",
 	"store_free_bytes":                   "Disk that is free for the store.",
 	"store_free_limit_bytes":             "Free disk under which updates are refused.",
+	"store_memory_limit_bytes":           "Memory that the store's tables and caches may take together, as --memory says.",
 	"store_damaged":                      "1 when the search for damage at rest has found some, else 0.",
 	"store_last_check_timestamp_seconds": "When the search for damage at rest last ended, in Unix time; 0 before the first.",
 	"store_last_check_duration_seconds":  "How long the last search for damage at rest took.",
@@ -277,6 +278,7 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	send(grew, "store_queue_refused_total", float64(stats.QueueFull))
 	send(grew, "store_disk_refused_total", float64(stats.DiskFull))
 
+	send(is, "store_memory_limit_bytes", float64(stats.MemoryMax))
 	send(is, "store_damaged", oneIf(g.r.damage.Load() != nil))
 	if c := g.r.checked.Load(); c != nil {
 		send(is, "store_last_check_timestamp_seconds", float64(c.ended.UnixMilli())/1000)

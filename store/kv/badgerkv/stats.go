@@ -17,6 +17,7 @@ type Stats struct {
 	Transactions int    // open now, updates included
 	QueueFull    uint64 // updates refused because too many waited, since Open
 	DiskFull     uint64 // updates refused because too little disk is free, since Open
+	MemoryMax    int64  // bytes that tables and caches may take together
 }
 
 // Stats returns the figures of this moment. It reads nothing from disk.
@@ -24,9 +25,11 @@ func (db *DB) Stats() Stats {
 	db.snapshots.mu.Lock()
 	open := db.snapshots.inFlight
 	db.snapshots.mu.Unlock()
+	engine := db.engine.Opts()
 	return Stats{
 		Queue: len(db.committer.queue), QueueMax: queueMax, Transactions: open,
 		QueueFull: db.refused.queueFull.Load(), DiskFull: db.refused.diskFull.Load(),
+		MemoryMax: memTables*memTableSize + engine.BlockCacheSize + engine.IndexCacheSize,
 	}
 }
 

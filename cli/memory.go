@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tollhouse/store/kv/badgerkv"
+)
+
+// One knob says how much memory a server may take: Go's collector begins to work
+// harder when it is reached, and the engine's tables and caches get their share of
+// it. The default is the profile for a small machine: an import of 150,000 events
+// held 600 MiB without a limit and 220 MiB with it, for a third more of a
+// processor.
+const (
+	memoryDefault = memory(badgerkv.MemoryDefault / engineShare * wholeShare) // 256 MiB
+	memoryMin     = memory(badgerkv.MemoryMin / engineShare * wholeShare)     // 128 MiB
+	memoryMax     = memory(64 << 30)                                          // far above what the caches can use
+
+	// The engine has 5 parts of 16: half of what it has is garbage now and then,
+	// and hashing passwords needs 19 MiB for each core.
+	engineShare, wholeShare = 5, 16
+)
+
+// memory is a number of bytes: 256MiB, 1GiB, 512M.
+type memory int64
+
+// String is a short text that Set reads as the same.
+func (m *memory) String() string {
+	for i, unit := range []string{"GiB", "MiB", "KiB"} {
+		if size := memory(1) << (30 - 10*i); *m >= size && *m%size == 0 {
+			return strconv.FormatInt(int64(*m/size), 10) + unit
+		}
+	}
+	return strconv.FormatInt(int64(*m), 10)
+}
+
+func (m *memory) Type() string { return "size" }
+
+func (m *memory) Set(text string) error {
+	digits := strings.TrimRight(text, "BKMGibkmg")
+	shift, known := map[string]int{"": 0, "b": 0, "k": 10, "kb": 10, "kib": 10, "m": 20, "mb": 20, "mib": 20, "g": 30, "gb": 30, "gib": 30}[strings.ToLower(text[len(digits):])]
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || !known || n < 0 || n > math.MaxInt64>>shift {
+		return errors.New("give a size such as 256MiB or 1GiB")
+	}
+	*m = memory(n << shift)
+	return nil
+}
+
+// check refuses what a server cannot work with.
+func (m memory) check() error {
+	least, most := memoryMin, memoryMax
+	switch {
+	case m < memoryMin:
+		return usage(fmt.Sprintf("give %s or more", &least), "--memory %s is too little: the store's tables alone take a quarter of %s", &m, &least)
+	case m > memoryMax:
+		return usage(fmt.Sprintf("give %s or less", &most), "--memory %s is more than the store's caches can use", &m)
+	}
+	return nil
+}
+
+// engine is what the store's engine may take of it, in bytes.
+func (m memory) engine() int64 { return int64(m) / wholeShare * engineShare }
+
+// limit sets the limit of Go's collector, unless the operator has set one of their
+// own.
+func (m memory) limit(environ []string) {
+	if !slices.ContainsFunc(environ, func(pair string) bool { return strings.HasPrefix(pair, "GOMEMLIMIT=") }) {
+		debug.SetMemoryLimit(int64(m))
+	}
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestMemoryValue(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text, shown string
+		want        memory
+	}{
+		{"268435456", "256MiB", 256 << 20}, {"256MiB", "256MiB", 256 << 20}, {"512m", "512MiB", 512 << 20}, {"1G", "1GiB", 1 << 30},
+		{"2gb", "2GiB", 2 << 30}, {"1536MiB", "1536MiB", 1536 << 20}, {"300KiB", "300KiB", 300 << 10}, {"7b", "7", 7}, {"0", "0", 0},
+	} {
+		var m, again memory
+		if err := m.Set(c.text); err != nil || m != c.want || m.String() != c.shown {
+			t.Errorf("Set(%q) = %d, %v, shown as %s; want %d and %s", c.text, m, err, &m, c.want, c.shown)
+		}
+		if err := again.Set(m.String()); err != nil || again != m {
+			t.Errorf("Set(%q) = %d, %v; want %d again", m.String(), again, err, m)
+		}
+	}
+	for _, wrong := range []string{"", "MiB", "much", "-1", "1.5GiB", "1TiB", "99999999999GiB", "9223372036854775808", "1 GiB", "1kk"} {
+		m := memory(5)
+		if err := m.Set(wrong); err == nil || m != 5 {
+			t.Errorf("Set(%q) = %d, %v; want an error, and nothing changed", wrong, m, err)
+		}
+	}
+}
+
+// TestMemory: the knob reaches the engine and Go's collector.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	if got, want := memoryDefault.engine(), int64(80<<20); got != want || memoryMin.engine() != 40<<20 {
+		t.Errorf("the engine has %d of the default, want the %d of the small profile, and 40 MiB of the least", got, want)
+	}
+	for _, c := range []struct {
+		name          string
+		flags         []string
+		environ       []string
+		limit, engine int64
+	}{
+		{"appliance_memory_default_is_for_a_small_machine", nil, nil, 256 << 20, 80 << 20},
+		{"appliance_memory_scales_caches_and_collector", []string{"--memory", "1GiB"}, nil, 1 << 30, 320 << 20},
+		{"appliance_memory_least", []string{"--memory", "128MiB"}, nil, 128 << 20, 40 << 20},
+		{"appliance_memory_leaves_a_limit_of_the_operators_own", []string{"--memory", "1GiB"}, []string{"GOMEMLIMIT=300MiB"}, 300 << 20, 320 << 20},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0"}, c.flags...)
+			s, err := startProcess("", c.environ, args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.end()
+			a := newSocketAdmin(s.text("admin_socket"))
+			defer a.close()
+			answer, err := a.send(t.Context(), http.MethodGet, "/metrics", "", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			page, err := io.ReadAll(answer.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, want := range map[string]int64{"go_gc_gomemlimit_bytes": c.limit, "tollhouse_store_memory_limit_bytes": c.engine} {
+				// The engine divides the caches by three.
+				if got := gauge(string(page), name); got > float64(want) || got < float64(want-2) {
+					t.Errorf("%s %.0f, want %d", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+// gauge returns a metric's value, or -1.
+func gauge(page, name string) float64 {
+	_, rest, found := strings.Cut(page, "\n"+name+" ")
+	var value float64
+	if _, err := fmt.Sscan(rest, &value); !found || err != nil {
+		return -1
+	}
+	return value
+}
