@@ -266,6 +266,11 @@ func (f *unnamedFile) fill(r io.Reader) error {
 		}
 		return fail(exitIO, "look at the server's log, then back up again", "the backup broke off: %w", err)
 	}
+	return f.rewind()
+}
+
+// rewind puts what was written on disk, and goes back to the beginning.
+func (f *unnamedFile) rewind() error {
 	err := f.Sync()
 	if err == nil {
 		_, err = f.Seek(0, io.SeekStart)

@@ -194,7 +194,7 @@ func (p *program) openAdmin(ctx context.Context, o keepOptions, known secret.Key
 	o.key = secret.NewKey()
 	var fatal atomic.Pointer[error]
 	o.onFatal = func(err error) { fatal.Store(&err) }
-	k, err := openKeep(ctx, o)
+	k, err := p.openToManage(ctx, o)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 //	CURRENT     the name of the generation in use
 //	db-0001/    a generation: the store's own files
 //	backups/    those that the server makes by itself (backup_schedule.go)
+//	schema-*    backups from before a migration (migrate.go)
 //
 // Restoring and migrating write a new generation and then change CURRENT, so
 // that the directory itself, which may be a mounted volume, is never renamed.
@@ -166,6 +167,9 @@ func refuseForeign(dir string, entries []fs.DirEntry) error {
 func isOwnName(name string) bool {
 	switch strings.TrimSuffix(name, newSuffix) {
 	case lockName, keyName, socketName, currentName, backupsName, "lost+found":
+		return true
+	}
+	if strings.HasPrefix(name, ".schema-") || olderBackup.MatchString(name) {
 		return true
 	}
 	return generationForm.MatchString(strings.TrimSuffix(name, newSuffix)) // a restore that was cut short

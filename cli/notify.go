@@ -23,6 +23,10 @@ const (
 	notifyReady    = "READY=1"
 	notifyStopping = "STOPPING=1"
 	notifyAlive    = "WATCHDOG=1"
+
+	// timeAsked is for how much longer the manager is to wait for the start, said
+	// again each third of it.
+	timeAsked = 90 * time.Second
 )
 
 func newNotifier(environ []string, pid int) notifier {
@@ -63,6 +67,29 @@ func (n notifier) tell(state string) error {
 func (r *running) tellManager(state string) {
 	if err := r.notify.tell(state); err != nil {
 		r.log.Warn("service manager not told", "state", state, "err", err)
+	}
+}
+
+// askForTime has the manager wait for a start that takes long, until the function
+// that it returns is called.
+func (r *running) askForTime() (stop func()) {
+	if r.notify.socket == "" {
+		return func() {}
+	}
+	more := fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d\nSTATUS=migrating the store", timeAsked.Microseconds())
+	r.tellManager(more)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for sleep(ctx, timeAsked/3) == nil {
+			r.tellManager(more)
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+		r.tellManager("STATUS=")
 	}
 }
 

@@ -48,6 +48,22 @@ func TestNotify(t *testing.T) {
 			}
 		})
 	}
+	t.Run("manager_waits_for_a_migration", func(t *testing.T) {
+		t.Parallel()
+		socket := filepath.Join(t.TempDir(), "notify")
+		manager := listenNotify(t, socket)
+		dir, _ := olderStore(t)
+		s, err := startProcess("", []string{"NOTIFY_SOCKET=" + socket}, "serve", "--data", dir, "--listen", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []string{"EXTEND_TIMEOUT_USEC=90000000\nSTATUS=migrating the store", "STATUS=", notifyReady} {
+			if got := heard(t, manager); got != want {
+				t.Errorf("state %d is %q, want %q", i, got, want)
+			}
+		}
+		s.end()
+	})
 	t.Run("server_serves_though_no_manager_listens", func(t *testing.T) {
 		t.Parallel()
 		s, err := startProcess("", []string{"NOTIFY_SOCKET=" + filepath.Join(t.TempDir(), "gone")}, "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0")

@@ -251,7 +251,7 @@ func checkRoom(db *badgerkv.DB, size int64) error {
 	}
 	if need := space.FreeMin + 2*uint64(size); space.Free < need {
 		return fail(exitIO, "make room there, or restore into another directory with --data; nothing was changed",
-			"restoring needs %d MiB, and only %d MiB are free on the disk", need>>20, space.Free>>20)
+			"building the data anew needs %d MiB, and only %d MiB are free on the disk", need>>20, space.Free>>20)
 	}
 	return nil
 }

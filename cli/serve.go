@@ -197,7 +197,7 @@ func (p *program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 	if err != nil {
 		return err
 	}
-	r.keep, err = openKeep(ctx, keepOptions{
+	r.keep, err = p.openToServe(ctx, r, keepOptions{
 		dir: path, key: key, log: r.log, lifetimes: r.config.lifetimes, cardGuard: r.config.cardGuard,
 		acceptClock: f.acceptClock, onFatal: func(err error) { r.fatal <- err }, memory: f.memory.engine(),
 	})
