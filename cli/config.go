@@ -47,6 +47,9 @@ func (p *program) configOf(c *cobra.Command, name string) *cobra.Command {
 	c.Use, c.Short, c.Long = name, "show the settings of "+name, ""
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		limitGrace(c.Flags())
+		if c.Flags().Lookup("tls") != nil { // dev has none
+			inferMode(c.Flags())
+		}
 		return p.showSettings(c.Flags())
 	}
 	return c

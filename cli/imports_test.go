@@ -46,6 +46,7 @@ var importRules = []importRule{
 	{name: "only_secret_is_random", from: []string{""}, never: []string{"crypto/rand"}, but: []string{"store/secret"}, tests: true},
 	{name: "only_secret_imports_x_crypto", from: []string{""}, never: []string{"golang.org/x/crypto"},
 		but: []string{"store/secret", "golang.org/x/crypto/acme"}, tests: true},
+	{name: "only_cli_fetches_certificates", from: []string{""}, never: []string{"golang.org/x/crypto/acme"}, but: []string{"cli"}, tests: true},
 	{name: "only_tests_judge_schemas", from: []string{""}, never: []string{"github.com/santhosh-tekuri/jsonschema"}},
 	{name: "only_cli_and_its_tests_read_commands", from: []string{""}, never: []string{"github.com/spf13/cobra"}, but: []string{"cli"}},
 }

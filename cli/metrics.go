@@ -232,6 +232,8 @@ var gaugeHelp = map[string]string{
 	"backup_last_timestamp_seconds":      "The moment whose state the last backup holds, in Unix time, whoever made it; 0 when none was made.",
 	"backup_last_size_bytes":             "Size of the last backup's file.",
 	"backup_interval_seconds":            "How often the server makes a backup by itself; 0 when it does not.",
+
+	"tls_certificate_expiry_timestamp_seconds": "When the certificate in use expires, in Unix time; 0 while there is none.",
 }
 
 func newGauges(r *running) *gauges {
@@ -296,6 +298,9 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	case errors.Is(err, store.ErrNotFound):
 		send(is, "backup_last_timestamp_seconds", 0)
 		send(is, "backup_last_size_bytes", 0)
+	}
+	if g.r.certificates != nil {
+		send(is, "tls_certificate_expiry_timestamp_seconds", float64(g.r.certificates.status().Expires))
 	}
 	// In memory there is no disk; and one that cannot be asked is not full.
 	if space, ok, err := g.r.keep.db.Space(); ok && err == nil {

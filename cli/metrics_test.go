@@ -35,6 +35,7 @@ func everySeries(t testing.TB, r *running) {
 		Refusal: "used_before", SignIn: handlers.SignInRight, Throttled: true,
 	})
 	r.keep.metrics.hashed(time.Millisecond, time.Millisecond, false)
+	r.certificates = lieDown(t, certify(t, time.Hour, "pay.example"), "pay.example")
 	r.checked.Store(&lastCheck{ended: time.Unix(1_790_000_000, 0), took: time.Second})
 }
 

@@ -18,7 +18,8 @@ type readyLine struct {
 	AdminSocket string   `json:"admin_socket"`
 	Version     string   `json:"version"`
 	PID         int      `json:"pid"`
-	Metrics     string   `json:"metrics,omitempty"` // the address of /metrics, when it has a listener
+	Metrics     string   `json:"metrics,omitempty"`       // the address of /metrics, when it has a listener
+	Redirect    string   `json:"http_redirect,omitempty"` // where plain http is led to https, when it is
 	*demoLine
 }
 
@@ -50,6 +51,9 @@ func (p *program) announce(r *running, demo *handlers.Demo) {
 	}
 	if r.monitor != nil {
 		line.Metrics = baseURL(r.monitor).String() + "/metrics"
+	}
+	if r.plain != nil {
+		line.Redirect = r.plain.Addr().String()
 	}
 	if demo != nil {
 		line.demoLine = &demoLine{demo.ClientID, demo.ClientSecret, demo.RedirectURI, demo.Username, demo.Password, demo.Account}

@@ -148,12 +148,13 @@ func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 
 // scriptCommands are the words that transcripts have beyond testscript's own.
 var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
-	"exits":  scriptExits,
-	"follow": scriptFollow,
-	"take":   scriptTake,
-	"start":  scriptStart,
-	"fetch":  scriptFetch,
-	"mode":   scriptMode,
+	"exits":   scriptExits,
+	"follow":  scriptFollow,
+	"take":    scriptTake,
+	"start":   scriptStart,
+	"fetch":   scriptFetch,
+	"mode":    scriptMode,
+	"certify": scriptCertify,
 }
 
 // scriptExits is "exits CODE tollhouse …": the exact exit code.

@@ -21,6 +21,7 @@ import (
 // serveFlags are serve's own settings.
 type serveFlags struct {
 	serverFlags
+	tls          tlsFlags
 	insecureHTTP bool
 	acceptClock  bool
 	retain       lifetime
@@ -38,14 +39,20 @@ func (p *program) serveCommand() *cobra.Command {
 		Short: "serve from a data directory until it is stopped",
 		Long: `Serve from a data directory, which is made when it does not exist, until SIGTERM or Ctrl-C.
 
-Tokens and passwords travel in requests, so off this machine they must travel in TLS:
-put a proxy in front, name it with --trusted-proxies, and say with --public-url
-under which https address it is reached.`,
+Tokens and passwords travel in requests, so off this machine they must travel in TLS.
+Say with --public-url under which https address the server is reached, and who speaks
+TLS: a proxy in front (name it with --trusted-proxies), or the server itself, with a
+certificate of yours or with one that it fetches and renews by ACME.
+
+  tollhouse serve --public-url https://pay.example --trusted-proxies 127.0.0.1
+  tollhouse serve --public-url https://pay.example --listen :443 --tls auto
+  tollhouse serve --listen 127.0.0.1:8443 --tls-cert tls.crt --tls-key tls.key`,
 		Args: operands(),
 		RunE: func(c *cobra.Command, _ []string) error { return p.serve(c, f) },
 	}
 	flags := c.Flags()
 	f.add(flags, listenDefault)
+	f.tls.add(flags)
 	flags.BoolVar(&f.insecureHTTP, "insecure-http", false, "serve plain http to other machines, where anybody on the way can read the passwords")
 	flags.Var(&f.retain, "retain", "how long events are kept, such as 400d; 0 is for ever")
 	flags.StringVar(&f.monitor, "metrics-listen", "", "`address` of a plain http listener for /metrics, /healthz and /readyz alone, to any who reach it")
@@ -61,7 +68,12 @@ func (p *program) serve(c *cobra.Command, f serveFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := checkExposure(config, f.insecureHTTP); err != nil {
+	f.tls.mode = inferMode(c.Flags())
+	host, err := f.tls.check(c.Flags(), config)
+	if err != nil {
+		return err
+	}
+	if err := checkExposure(config, f.tls.on(), f.insecureHTTP); err != nil {
 		return err
 	}
 	if f.retain != 0 && time.Duration(f.retain) < store.RetentionMin {
@@ -88,6 +100,9 @@ func (p *program) serve(c *cobra.Command, f serveFlags) error {
 	}
 	f.memory.limit(p.environ)
 	r := &running{log: log, config: config, notify: newNotifier(p.environ, os.Getpid()), fatal: make(chan error, 1)}
+	if r.certificates, err = f.tls.open(host, log); err != nil {
+		return err
+	}
 	defer r.closeListeners()
 	if isNothing(dir) {
 		// A port that is taken must not leave a new directory behind. Where there
@@ -108,7 +123,7 @@ func (p *program) serve(c *cobra.Command, f serveFlags) error {
 
 // checkExposure refuses to send secrets over the network in plain text, or to
 // answer it under a name that nobody there could use.
-func checkExposure(c serverConfig, insecure bool) error {
+func checkExposure(c serverConfig, secure, insecure bool) error {
 	open := ""
 	for _, addr := range c.listen {
 		if !isLoopbackAddress(addr) {
@@ -116,12 +131,12 @@ func checkExposure(c serverConfig, insecure bool) error {
 			break
 		}
 	}
-	proxied := len(c.proxies) > 0
+	safe := secure || insecure || len(c.proxies) > 0
 	switch {
 	case open != "" && c.publicURL == nil:
 		return fail(exitConfig, "add --public-url https://…, the address by which clients reach it", "%s is not a loopback address, so the server cannot know its own address", open)
-	case open != "" && !proxied && !insecure:
-		return fail(exitConfig, "put a TLS proxy in front and name it with --trusted-proxies, listen on 127.0.0.1, or say --insecure-http",
+	case open != "" && !safe:
+		return fail(exitConfig, "say --tls auto or --tls files, put a TLS proxy in front and name it with --trusted-proxies, listen on 127.0.0.1, or say --insecure-http",
 			"serving plain http on %s would send passwords and tokens over the network unencrypted", open)
 	case c.publicURL != nil && c.publicURL.Scheme == "http" && !isLoopbackHost(c.publicURL.Hostname()) && !insecure:
 		return fail(exitConfig, "give the https address of the TLS proxy, or say --insecure-http",
@@ -144,19 +159,29 @@ func (f *serveFlags) checkMonitor(c serverConfig) error {
 	return nil
 }
 
-// listen opens the public listeners, and that of metrics when there is one.
+// listen opens the public listeners, and those of plain http and of metrics when
+// there are some.
 func (r *running) listen(f serveFlags) (err error) {
-	if r.listeners, err = listenAll(r.config.listen); err != nil || f.monitor == "" {
+	if r.listeners, err = listenAll(r.config.listen); err != nil {
 		return err
 	}
-	r.monitor, err = listenOn("metrics-listen", f.monitor)
+	if f.tls.redirect != "" {
+		if r.plain, err = listenOn("http-redirect", f.tls.redirect); err != nil {
+			return err
+		}
+	}
+	if f.monitor != "" {
+		r.monitor, err = listenOn("metrics-listen", f.monitor)
+	}
 	return err
 }
 
 func (r *running) closeListeners() {
 	closeAll(r.listeners)
-	if r.monitor != nil {
-		_ = r.monitor.Close()
+	for _, l := range []net.Listener{r.plain, r.monitor} {
+		if l != nil {
+			_ = l.Close()
+		}
 	}
 }
 
@@ -248,6 +273,9 @@ func (p *program) serveStore(r *running, c handlers.Config, socket string, lock 
 		return err
 	}
 	defer r.admin.Close()
+	if a, ok := r.certificates.(*acmeCertificates); ok {
+		a.keepIn(r.keep.store)
+	}
 	r.build(c)
 	lock.Socket, lock.Listen = socket, addressesOf(r.listeners)
 	if err := lock.tell(); err != nil {

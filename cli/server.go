@@ -129,6 +129,9 @@ type running struct {
 	monitor   net.Listener // of health and metrics alone, or nil
 	backups   *backupSchedule
 
+	certificates certificates // of a server that speaks TLS, or nil
+	plain        net.Listener // of plain http beside TLS, or nil
+
 	server   *handlers.Server
 	admin    net.Listener
 	visitors *crowd
@@ -240,6 +243,9 @@ func (r *running) build(c handlers.Config) {
 	r.visitors = newCrowd(connectionsAllowed(filesMax()), r.log)
 	if c.PublicURL == nil {
 		c.PublicURL = baseURL(r.listeners[0])
+		if r.certificates != nil {
+			c.PublicURL.Scheme = "https"
+		}
 	}
 	r.server = handlers.New(c)
 }
@@ -265,12 +271,15 @@ func (r *running) serve(announce func()) error {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 
-	public := handlers.NewHTTPServer(r.server.Public(), r.log)
+	public, plain := r.publicServers()
 	private := handlers.NewHTTPServer(r.withStatus(r.server.Admin()), r.log)
 	monitor := handlers.NewHTTPServer(r.server.Monitor(), r.log)
-	broken := make(chan error, len(r.listeners)+2)
-	for _, l := range r.listeners {
-		r.serveOn(public, r.visitors.through(l), broken)
+	broken := make(chan error, len(r.listeners)+3)
+	for _, l := range r.publicListeners() {
+		r.serveOn(public, l, broken)
+	}
+	if r.plain != nil {
+		r.serveOn(plain, r.visitors.through(r.plain), broken)
 	}
 	r.serveOn(private, r.admin, broken)
 	if r.monitor != nil {
@@ -288,6 +297,9 @@ func (r *running) serve(announce func()) error {
 		r.backups.api = r.server.Admin()
 		r.work.Go(func() { r.backups.run(working) })
 	}
+	if r.certificates != nil {
+		r.work.Go(func() { r.certificates.run(working) })
+	}
 
 	var failed error
 	select {
@@ -304,7 +316,7 @@ func (r *running) serve(announce func()) error {
 	r.tellManager(notifyStopping)
 	r.server.Drain()
 	stop()
-	failed = errors.Join(failed, r.drain(signals, public, monitor, private))
+	failed = errors.Join(failed, r.drain(signals, public, plain, monitor, private))
 	r.work.Wait()
 	if err := r.unknown(); err != nil { // left by one of the requests in flight
 		return err

@@ -29,6 +29,8 @@ type serverStatus struct {
 
 	Backup  *backupStatus   `json:"backup,omitempty"`  // not before the first was made
 	Backups *scheduleStatus `json:"backups,omitempty"` // that the server makes by itself
+
+	Certificate *certificateStatus `json:"certificate,omitempty"` // when the server speaks TLS
 }
 
 // backupStatus is the last backup, whoever made it.
@@ -108,6 +110,10 @@ func (r *running) status(ctx context.Context) serverStatus {
 	if b := r.backups; b != nil {
 		s.Backups = &scheduleStatus{Every: int64(b.every.Seconds()), Keep: b.keep, Dir: b.dir}
 	}
+	if r.certificates != nil {
+		c := r.certificates.status()
+		s.Certificate = &c
+	}
 	return s
 }
 
@@ -151,6 +157,9 @@ func (s serverStatus) rows(now time.Time) []row {
 	rows := []row{
 		{"server", s.Status}, {"url", s.URL}, {"listens on", strings.Join(s.Listen, " ")}, {"version", s.Version},
 		{"process", fmt.Sprintf("%d, since %s (%s)", s.PID, showTime(s.Started), now.Sub(started).Round(time.Second))},
+	}
+	if s.Certificate != nil {
+		rows = append(rows, row{"certificate", s.Certificate.describe(now)})
 	}
 	if s.Store == nil {
 		return append(rows, row{"store", "in memory"})

@@ -1,0 +1,305 @@
+package cli
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// certified is a certificate signed by its own key, as PEM.
+type certified struct{ cert, key []byte }
+
+// certify makes a certificate that is valid from an hour ago for so long, for
+// names and addresses.
+func certify(t testing.TB, valid time.Duration, names ...string) certified {
+	t.Helper()
+	made, err := makeCertificate(time.Now().Add(-time.Hour), time.Now().Add(valid), names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func makeCertificate(from, to time.Time, names ...string) (certified, error) {
+	// Since Go 1.26 keys are random without a source of randomness.
+	key, err := ecdsa.GenerateKey(elliptic.P256(), nil)
+	if err != nil {
+		return certified{}, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(from.UnixNano()), Subject: pkix.Name{CommonName: "tollhouse test"},
+		NotBefore: from, NotAfter: to, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+			continue
+		}
+		template.DNSNames = append(template.DNSNames, name)
+	}
+	der, err := x509.CreateCertificate(nil, template, template, crypto.Signer(key).Public(), key)
+	if err != nil {
+		return certified{}, err
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return certified{}, err
+	}
+	return certified{
+		cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		key:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
+	}, nil
+}
+
+// scriptCertify is "certify FILE VALID [NAME ...]": FILE.crt and FILE.key, valid
+// from an hour ago for so long from now.
+func scriptCertify(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: certify FILE VALID [NAME ...]")
+	}
+	valid, err := time.ParseDuration(args[1])
+	ts.Check(err)
+	made, err := makeCertificate(time.Now().Add(-time.Hour), time.Now().Add(valid), args[2:]...)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".crt"), made.cert, 0o644))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".key"), made.key, 0o600))
+}
+
+// noted is a log that is kept for reading.
+type noted struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (h *noted) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.text.Write(p)
+}
+
+func (h *noted) count(text string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return strings.Count(h.text.String(), text)
+}
+
+// lying is a certificate that lies in files.
+type lying struct {
+	t         testing.TB
+	cert, key string
+	log       *noted
+	*certificateFiles
+}
+
+func lieDown(t testing.TB, c certified, host string) *lying {
+	t.Helper()
+	dir := t.TempDir()
+	l := &lying{t: t, cert: filepath.Join(dir, "tls.crt"), key: filepath.Join(dir, "tls.key"), log: &noted{}}
+	l.put(l.cert, c.cert)
+	l.put(l.key, c.key)
+	var err error
+	if l.certificateFiles, err = openCertificateFiles(l.cert, l.key, host, slog.New(slog.NewTextHandler(l.log, nil))); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// put replaces a file as those do who renew certificates: whole or not at all.
+func (l *lying) put(path string, text []byte) {
+	l.t.Helper()
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// shown is the certificate of the next handshake that looks at the files.
+func (l *lying) shown() string {
+	l.mu.Lock()
+	l.looked = time.Time{} // a second has passed
+	l.mu.Unlock()
+	cert, err := l.config().GetCertificate(&tls.ClientHelloInfo{ServerName: "pay.example"})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]}))
+}
+
+func TestCertificateFiles(t *testing.T) {
+	t.Parallel()
+	const names, month = "pay.example", 30 * 24 * time.Hour
+	t.Run("appliance_tls_files_are_taken_over_when_they_change", func(t *testing.T) {
+		t.Parallel()
+		first, second := certify(t, month, names), certify(t, 2*month, names)
+		l := lieDown(t, first, names)
+		if l.shown() != string(first.cert) {
+			t.Fatal("the certificate is not the one of the files")
+		}
+		// Between the two files nothing fits; the one in use goes on.
+		l.put(l.cert, second.cert)
+		for range 3 {
+			if l.shown() != string(first.cert) {
+				t.Fatal("a certificate without its key was taken over")
+			}
+		}
+		if n := l.log.count("are no pair"); n != 1 {
+			t.Errorf("the log tells %d times of the broken pair, want once", n)
+		}
+		if got := l.status(); !strings.Contains(got.Problem, "are no pair") {
+			t.Errorf("status = %+v, want the problem in it", got)
+		}
+		l.put(l.key, second.key)
+		if l.shown() != string(second.cert) {
+			t.Error("the new pair was not taken over")
+		}
+		if got := l.status(); got.Problem != "" || time.Until(time.Unix(got.Expires, 0)) < month {
+			t.Errorf("status = %+v, want the new expiry and no problem", got)
+		}
+		if l.log.count("certificate taken over") != 1 {
+			t.Error("the log does not tell once that it was taken over")
+		}
+	})
+	t.Run("appliance_tls_a_broken_new_pair_leaves_the_old_in_use", func(t *testing.T) {
+		t.Parallel()
+		first, later := certify(t, month, names), certify(t, 3*month, names)
+		for name, broken := range map[string]certified{
+			"an expired one":          certify(t, -time.Minute, names),
+			"one of another name":     certify(t, month, "bank.example"),
+			"half of one":             {later.cert[:len(later.cert)/2], later.key},
+			"none":                    {nil, nil},
+			"a key that is none":      {later.cert, []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")},
+			"another's certificate":   {certify(t, month, names).cert, later.key},
+			"the files of a stranger": {[]byte("hunter2"), []byte("hunter2")},
+		} {
+			l := lieDown(t, first, names)
+			l.put(l.cert, broken.cert)
+			l.put(l.key, broken.key)
+			for range 3 {
+				if l.shown() != string(first.cert) {
+					t.Errorf("%s was taken over", name)
+				}
+			}
+			if n := l.log.count("level=WARN"); n != 1 {
+				t.Errorf("%s: %d warnings, want one", name, n)
+			}
+			if l.log.count("hunter2")+l.log.count("BEGIN") > 0 {
+				t.Errorf("%s: the log holds what was in the files", name)
+			}
+			l.put(l.cert, later.cert)
+			l.put(l.key, later.key)
+			if l.shown() != string(later.cert) {
+				t.Errorf("after %s a sound one was not taken over", name)
+			}
+		}
+	})
+	t.Run("appliance_tls_files_that_vanish_and_come_back", func(t *testing.T) {
+		t.Parallel()
+		first := certify(t, month, names)
+		l := lieDown(t, first, names)
+		if err := os.Rename(l.key, l.key+".away"); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if l.shown() != string(first.cert) {
+				t.Error("the certificate in use went with its file")
+			}
+		}
+		if n := l.log.count("level=WARN"); n != 1 {
+			t.Errorf("%d warnings, want one", n)
+		}
+		if err := os.Rename(l.key+".away", l.key); err != nil {
+			t.Fatal(err)
+		}
+		if l.shown(); l.status().Problem != "" {
+			t.Errorf("status = %+v, want no problem", l.status())
+		}
+	})
+	t.Run("looks_once_a_second_and_makes_nobody_wait", func(t *testing.T) {
+		t.Parallel()
+		first, second := certify(t, month, names), certify(t, month, names)
+		l := lieDown(t, first, names)
+		l.put(l.cert, second.cert)
+		l.put(l.key, second.key)
+		l.mu.Lock()
+		l.looked = time.Now().Add(time.Hour) // as if somebody had just looked
+		l.mu.Unlock()
+		if c := l.current(); !bytes.Contains(first.cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]})) {
+			t.Error("the files were read again within a second")
+		}
+		l.mu.Lock() // somebody looks, and hangs
+		l.looked = time.Time{}
+		done := make(chan *tls.Certificate, 1)
+		go func() { done <- l.current() }()
+		select {
+		case <-done:
+		case <-time.After(startMax):
+			t.Error("a handshake waits for whoever looks at the files")
+		}
+		l.mu.Unlock()
+	})
+	t.Run("appliance_tls_a_key_that_others_can_read_is_warned_of", func(t *testing.T) {
+		t.Parallel()
+		for mode, want := range map[os.FileMode]int{0o600: 0, 0o640: 0, 0o644: 1, 0o604: 1} {
+			made := certify(t, month, names)
+			l := lieDown(t, made, names)
+			if err := os.Chmod(l.key, mode); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := openCertificateFiles(l.cert, l.key, "", slog.New(slog.NewTextHandler(l.log, nil))); err != nil {
+				t.Fatal(err)
+			}
+			if n := l.log.count("open to other users"); n != want {
+				t.Errorf("mode %04o: %d warnings, want %d", mode, n, want)
+			}
+		}
+	})
+}
+
+func TestCertificateStatus(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1773070200, 0)
+	for _, c := range []struct {
+		name string
+		s    certificateStatus
+		want string
+	}{
+		{"files", certificateStatus{Source: tlsFiles, Names: []string{"pay.example", "192.0.2.7"}, Expires: now.Add(49 * time.Hour).Unix()},
+			"pay.example, 192.0.2.7, until 2026-03-11T16:30:00Z (2 days), from files"},
+		{"none_yet", certificateStatus{Source: sourceACME, Names: []string{"pay.example"}, Problem: "dial tcp: connection refused"},
+			"none yet for pay.example, from ACME: dial tcp: connection refused"},
+		{"expired", certificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, Expires: now.Unix() - 1}, "pay.example, until 2026-03-09T15:29:59Z (expired), from files"},
+		{"last_day", certificateStatus{Source: sourceACME, Names: []string{"pay.example"}, Expires: now.Unix() + 1}, "pay.example, until 2026-03-09T15:30:01Z (less than a day), from ACME"},
+		{"day", certificateStatus{Source: sourceACME, Names: []string{"pay.example"}, Expires: now.Add(25 * time.Hour).Unix()}, "pay.example, until 2026-03-10T16:30:00Z (1 day), from ACME"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if got := c.s.describe(now); got != c.want {
+				t.Errorf("describe = %q, want %q", got, c.want)
+			}
+			s := serverStatus{Certificate: &c.s}
+			if rows := s.rows(now); !slices.Contains(rows, row{"certificate", c.want}) {
+				t.Errorf("rows = %q, want the certificate among them", rows)
+			}
+		})
+	}
+}
