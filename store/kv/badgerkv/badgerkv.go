@@ -33,6 +33,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -43,7 +44,8 @@ import (
 type DB struct {
 	opts      Options
 	engine    *badger.DB
-	stamp     *stampFile // nil in memory
+	builders  unsafe.Pointer // the engine's pool, as setAside found it
+	stamp     *stampFile     // nil in memory
 	snapshots *snapshots
 	committer *committer
 	failure   atomic.Pointer[error]          // why the store has stopped, if it has
@@ -73,6 +75,7 @@ func Open(opts Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w%s", err, alsoFailed(db.engine.Close()))
 	}
+	db.builders = setAside(db.engine)
 	db.snapshots = newSnapshots(version)
 	db.engine.SetDiscardTs(version)
 	db.committer = newCommitter(db, version)
@@ -244,6 +247,7 @@ func (db *DB) close() error {
 		}
 		stampErr = firstError(stampErr, db.stamp.close())
 	}
+	putBack(db.engine, db.builders)
 	if err := firstError(db.engine.Close(), stampErr); err != nil {
 		return fmt.Errorf("badgerkv: close %s: %w", db.opts.place(), err)
 	}
