@@ -24,7 +24,7 @@ func TestRace(t *testing.T) {
 	t.Parallel()
 	const rounds, commands = 3, 8
 	for round := range rounds {
-		t.Run(fmt.Sprintf("appliance_8_commands_and_a_starting_server_%d", round), func(t *testing.T) {
+		t.Run(fmt.Sprintf("appliance_commands_race_a_starting_server_%d", round), func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "data")
 			var all sync.WaitGroup

@@ -78,8 +78,14 @@ const startMax = 20 * time.Second // a server is ready in hundredths of one
 
 // startProcess starts a server and reads its ready line.
 func startProcess(dir string, environ []string, args ...string) (*process, error) {
-	s := &process{cmd: exec.Command("tollhouse", args...), stderr: &strings.Builder{}, ended: make(chan error, 1)}
-	s.cmd.Dir, s.cmd.Env = dir, append(os.Environ(), environ...)
+	cmd := exec.Command("tollhouse", args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), environ...)
+	return startCommand(cmd)
+}
+
+// startCommand is startProcess for a command that was made otherwise.
+func startCommand(cmd *exec.Cmd) (*process, error) {
+	s := &process{cmd: cmd, stderr: &strings.Builder{}, ended: make(chan error, 1)}
 	s.cmd.Stderr = s.stderr
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {

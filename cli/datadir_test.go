@@ -1,0 +1,336 @@
+//go:build unix
+
+package cli
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestDataDirectory: one data directory has one owner, and is closed to others.
+func TestDataDirectory(t *testing.T) {
+	t.Parallel()
+	t.Run("attack_95_no_file_is_open_to_others_whatever_the_umask", closedUnderAnyUmask)
+	t.Run("attack_95_an_empty_directory_of_ours_is_closed", closeEmptyDirectory)
+	t.Run("attack_95_one_that_holds_something_and_is_open_is_refused_and_left", refuseOpenDirectory)
+	t.Run("attack_94_a_link_in_the_sockets_place_stops_the_start", refuseLinkedSocket)
+	t.Run("appliance_a_second_server_is_told_of_the_first_and_leaves_its_socket", refuseSecondServer)
+	t.Run("appliance_a_stale_socket_stays_while_another_holds_the_lock", keepStaleSocket)
+	t.Run("appliance_a_command_waits_for_the_one_that_holds_the_lock", waitForHolder)
+	t.Run("appliance_a_holder_that_answers_nobody_is_named_after_5_seconds", nameSilentHolder)
+	t.Run("appliance_permission_denied_never_opens_the_store", refuseDeniedSocket)
+}
+
+// modesBelow returns the paths in dir that others may use, and how many there are.
+func modesBelow(t *testing.T, dir string) (open []string, all int) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		if all++; info.Mode().Perm()&0o077 != 0 {
+			open = append(open, info.Mode().String()+" "+path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return open, all
+}
+
+func closedUnderAnyUmask(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	dir := filepath.Join(root, "data")
+	s, err := startUnder(t, "umask 000; exec tollhouse serve --data "+dir+" --listen 127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := run(t, "account", "create", "a", "--data", dir); code != exitOK {
+		t.Fatalf("account create: exit %d, %s", code, stderr)
+	}
+	if open, all := modesBelow(t, dir); len(open) > 0 || all < 10 {
+		t.Errorf("beside a server under umask 000, of %d files these are open to others: %v", all, open)
+	}
+	for _, kind := range []string{"*.mem", "*.vlog"} { // which the engine itself makes for all to read
+		if logs, err := filepath.Glob(filepath.Join(dir, generationOne, kind)); err != nil || len(logs) == 0 {
+			t.Errorf("there is no %s, %v; so this test proves nothing of them", kind, err)
+		}
+	}
+	s.end()
+	command := "umask 000; cd " + root + " && tollhouse account create b --data " + dir + " && tollhouse backup file --data " + dir + " && tollhouse restore file --data " + dir
+	if out, err := exec.Command("sh", "-c", command).CombinedOutput(); err != nil {
+		t.Fatalf("%v, %s", err, out)
+	}
+	if open, all := modesBelow(t, dir); len(open) > 0 || all < 10 {
+		t.Errorf("after commands under umask 000, of %d files these are open to others: %v", all, open)
+	}
+	if info, err := os.Stat(filepath.Join(root, "file")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the backup has mode %v, %v; want 0600", info.Mode(), err)
+	}
+}
+
+// startUnder starts a server by a line of the shell.
+func startUnder(t *testing.T, line string) (*process, error) {
+	t.Helper()
+	s, err := startCommand(exec.Command("sh", "-c", line))
+	if err == nil {
+		t.Cleanup(func() {
+			if s.cmd.ProcessState == nil {
+				s.end()
+			}
+		})
+	}
+	return s, err
+}
+
+func closeEmptyDirectory(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{"serve": {"serve", "--listen", "127.0.0.1:0"}, "account create": {"account", "create", "a"}} {
+		dir := closedDir(t, "volume")
+		if err := errors.Join(os.Mkdir(filepath.Join(dir, "lost+found"), 0o700), os.Chmod(dir, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--data", dir)
+		if args[0] == "serve" {
+			start(t, args...)
+		} else if _, stderr, code := run(t, args...); code != exitOK {
+			t.Errorf("%s: exit %d, %s", name, code, stderr)
+		}
+		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%s: the empty directory has mode %v, %v; want 0700", name, info.Mode(), err)
+		}
+	}
+}
+
+func refuseOpenDirectory(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	file := filepath.Join(t.TempDir(), "file")
+	for _, args := range [][]string{{"account", "create", "a"}, {"backup", file}} {
+		if _, stderr, code := run(t, append(args, "--data", dir)...); code != exitOK {
+			t.Fatal(stderr)
+		}
+	}
+	for _, mode := range []os.FileMode{0o755, 0o750, 0o701} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		before := contentOf(t, dir)
+		for _, args := range [][]string{{"serve", "--listen", "127.0.0.1:0"}, {"account", "list"}, {"account", "create", "b"}, {"backup", file + "2"}, {"restore", file}} {
+			_, stderr, code := run(t, append(args, "--data", dir)...)
+			if code != exitConfig || !strings.Contains(stderr, "is open to other users (mode ") || !strings.Contains(stderr, "hint: close it, after a look at what is in it: chmod 700 "+dir+"\n") {
+				t.Errorf("%v, mode %04o: exit %d, %s; want 78 with the chmod line", args, mode, code, stderr)
+			}
+		}
+		if changed := unlike(before, contentOf(t, dir)); len(changed) > 0 {
+			t.Errorf("mode %04o: the refusals have changed %v", mode, changed)
+		}
+	}
+	if out, err := exec.Command("sh", "-c", "chmod 700 "+dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v, %s", err, out)
+	}
+	if out, stderr, code := run(t, "account", "list", "--data", dir, "--json"); code != exitOK || strings.Count(out, "\n") != 1 {
+		t.Errorf("after the chmod line: exit %d, %s, %s", code, out, stderr)
+	}
+}
+
+func refuseLinkedSocket(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	if _, stderr, code := run(t, "account", "create", "a", "--data", dir); code != exitOK {
+		t.Fatal(stderr)
+	}
+	elsewhere := filepath.Join(t.TempDir(), "theirs")
+	path := filepath.Join(dir, socketName)
+	if err := os.Symlink(elsewhere, path); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, code := run(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
+	if code != exitConfig || !strings.Contains(stderr, "the admin socket "+path+" is a symbolic link") {
+		t.Errorf("serve over a link: exit %d, %s; want 78", code, stderr)
+	}
+	if _, err := os.Lstat(elsewhere); err == nil {
+		t.Error("a socket was made where the link leads")
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := os.Chmod(path, 0o660); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := run(t, "serve", "--data", dir, "--listen", "127.0.0.1:0"); code != exitConfig || !strings.Contains(stderr, "may be written to by other users (mode 0660)") {
+		t.Errorf("serve over a socket that the group may write to: exit %d, %s; want 78", code, stderr)
+	}
+}
+
+func refuseSecondServer(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	first := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
+	for range 2 {
+		_, stderr, code := run(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
+		if code != exitBusy || !strings.Contains(stderr, "is held by process ") || !strings.Contains(stderr, "listening on "+strings.TrimPrefix(first.text("url"), "http://")) || !strings.Contains(stderr, "hint: stop it first (kill ") {
+			t.Errorf("a second serve: exit %d, %s; want 75 that tells of the first", code, stderr)
+		}
+	}
+	if out, stderr, code := run(t, "health", "--data", dir); code != exitOK {
+		t.Errorf("health of the first afterwards: exit %d, %s, %s", code, out, stderr)
+	}
+}
+
+// staleSocket leaves a socket at path that nobody listens on.
+func staleSocket(t *testing.T, path string) {
+	t.Helper()
+	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.SetUnlinkOnClose(false)
+	if err := errors.Join(os.Chmod(path, 0o600), stale.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func keepStaleSocket(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	if _, stderr, code := run(t, "account", "create", "a", "--data", dir); code != exitOK {
+		t.Fatal(stderr)
+	}
+	path := filepath.Join(dir, socketName)
+	staleSocket(t, path)
+	lock, err := tryLock(dir, "serve")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := run(t, "serve", "--data", dir, "--listen", "127.0.0.1:0"); code != exitBusy {
+		t.Errorf("serve beside a holder: exit %d, %s; want 75", code, stderr)
+	}
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("the socket was taken away from the holder of the lock: %v", err)
+	}
+	if err := lock.release(); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
+	if _, stderr, code := run(t, "health", "--data", dir); code != exitOK {
+		t.Errorf("health over the stale socket: exit %d, %s", code, stderr)
+	}
+	s.end()
+}
+
+func waitForHolder(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	if _, stderr, code := run(t, "account", "create", "a", "--data", dir); code != exitOK {
+		t.Fatal(stderr)
+	}
+	lock, err := tryLock(dir, "event import")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("tollhouse", "account", "create", "b", "--data", dir)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		t.Fatalf("the command ended while another held the lock: %v, %s", err, &stderr)
+	case <-time.After(500 * time.Millisecond):
+	}
+	if err := lock.release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("the command that waited: %v, %s", err, &stderr)
+	}
+	if out, _, code := run(t, "account", "list", "--data", dir, "--json"); code != exitOK || strings.Count(out, "\n") != 2 {
+		t.Errorf("account list: exit %d, %s", code, out)
+	}
+}
+
+func nameSilentHolder(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	if _, stderr, code := run(t, "account", "create", "a", "--data", dir); code != exitOK {
+		t.Fatal(stderr)
+	}
+	lock, err := tryLock(dir, "event import")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, began := contentOf(t, dir), time.Now()
+	_, stderr, code := run(t, "account", "list", "--data", dir)
+	if took := time.Since(began); code != exitBusy || took < lockTries || !strings.Contains(stderr, "is held by process ") || !strings.Contains(stderr, "(tollhouse event import) since 20") {
+		t.Errorf("account list: exit %d after %v, %s; want 75 after %v that names the holder", code, took, stderr, lockTries)
+	}
+	if changed := unlike(before, contentOf(t, dir)); len(changed) > 0 {
+		t.Errorf("it has changed %v", changed)
+	}
+	if err := lock.release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refuseDeniedSocket: who may not speak to the server is told so, and does not go
+// round it by opening the store.
+func refuseDeniedSocket(t *testing.T) {
+	t.Parallel()
+	top, err := os.MkdirTemp("/tmp", "tollhouse-denied-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(top) })
+	dir := filepath.Join(top, "data")
+	us, credential := os.Geteuid(), (*syscall.Credential)(nil)
+	if us == 0 { // whom no mode stops
+		us, credential = 65534, &syscall.Credential{Uid: 65534, Gid: 65534}
+	}
+	if err := errors.Join(os.Chmod(top, 0o755), os.Mkdir(dir, 0o700), os.Chown(dir, us, -1)); err != nil {
+		t.Fatal(err)
+	}
+	binary := copyForOthers(t, top)
+	command := func(args ...string) *exec.Cmd {
+		cmd := exec.Command(binary, append(args, "--data", dir)...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
+		return cmd
+	}
+	s, err := startCommand(command("serve", "--listen", "127.0.0.1:0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.end()
+	if err := os.Chmod(filepath.Join(dir, socketName), 0); err != nil {
+		t.Fatal(err)
+	}
+	cmd := command("account", "list")
+	out, err := cmd.CombinedOutput()
+	if err == nil || cmd.ProcessState.ExitCode() != exitNotAllowed || !strings.Contains(string(out), "we may not speak to the server on ") || !strings.Contains(string(out), "permission denied") {
+		t.Errorf("account list: %v, %s; want exit 5", err, out)
+	}
+	if err := os.Chmod(filepath.Join(dir, socketName), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
