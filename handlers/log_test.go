@@ -58,6 +58,10 @@ func TestLogHoldsNoSecret(t *testing.T) {
 	h.get(t, "/", header("X-Forwarded-For", secrets["header"]), header("Referer", secrets["header"]), header("X-Request-Id", secrets["header"]))
 	h.do(h.request(t, secrets["method"], "/", nil))
 	h.get(t, h.authURL("client_id", secrets["query"], "redirect_uri", "https://"+secrets["host"]))
+	for _, of := range []string{p.AccessToken, q.RefreshToken, secrets["session"], secrets["client secret"], secrets["token"]} {
+		h.admin(t, "POST", "/admin/token-inspect", `{"token":"`+of+`"}`)
+	}
+	h.admin(t, "POST", "/admin/token-revoke", `{"token":"`+secrets["token"]+`"}`)
 	h.audit(t) // writes the lines that wait: a store that is broken loses them
 	for _, fault := range []error{store.ErrUnavailable, store.ErrCorrupt, store.ErrUnknownOutcome, errFault} {
 		h.Faults.Break(fault)

@@ -74,6 +74,14 @@ func (s *Server) adminRoutes() http.Handler {
 	r.on("POST", "/admin/users/:id/password", s.audited("password set", s.adminSetPassword))
 	r.on("POST", "/admin/users/:id/disable", s.audited("user disabled", s.adminDisableUser))
 	r.on("POST", "/admin/users/:id/enable", s.audited("user enabled", s.adminEnableUser))
+	r.on("POST", "/admin/users/:id/revoke-sessions", s.adminRevokeSessions)
+
+	r.get("/admin/sessions", s.adminListSessions) // these write their own audit lines, as other revocations do
+	r.on("POST", "/admin/sessions/:id/revoke", s.adminRevokeSession)
+	r.get("/admin/families", s.adminListFamilies)
+	r.on("POST", "/admin/families/:id/revoke", s.adminRevokeFamily)
+	r.on("POST", "/admin/token-inspect", s.adminInspectToken)
+	r.on("POST", "/admin/token-revoke", s.adminRevokeToken)
 
 	r.get("/admin/accounts", s.adminListAccounts)
 	r.on("POST", "/admin/accounts", s.audited("account created", s.adminCreateAccount))

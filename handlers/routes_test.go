@@ -52,7 +52,7 @@ func TestAdminIsElsewhere(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	for _, path := range []string{
-		"/admin/info", "/admin/clients", "/admin/users", "/admin/users/mara", "/admin/accounts", "/admin/events", "/admin/audit", "/admin/event-export", "/admin", "/admin/",
+		"/admin/info", "/admin/clients", "/admin/users", "/admin/users/mara", "/admin/accounts", "/admin/events", "/admin/audit", "/admin/sessions", "/admin/families", "/admin/token-inspect", "/admin/event-export", "/admin", "/admin/",
 	} {
 		t.Run("attack_94_not_over_tcp_"+url.PathEscape(path), func(t *testing.T) {
 			for _, method := range []string{"GET", "POST", "DELETE"} {

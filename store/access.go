@@ -106,7 +106,9 @@ func (s *Store) findPrincipal(ctx context.Context, token secret.Token) (Principa
 }
 
 // familyName is a family's id as logs show it.
-func familyName(id secret.ID) string { return string(secret.AppendCrockford([]byte("fam_"), id)) }
+func familyName(id secret.ID) string { return string(secret.AppendCrockford([]byte(familyPrefix), id)) }
+
+const familyPrefix = "fam_"
 
 func readAccessToken(r kv.Reader, h secret.Hash) (accessToken, error) {
 	v, err := r.Get(accessTokenKey(h))

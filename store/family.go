@@ -17,6 +17,8 @@ const (
 	ReasonRetiredReplayed = "retired_refresh_used"
 	ReasonRevokedByClient = "revoked_by_client"
 	ReasonRevokedByUser   = "revoked_by_user"
+
+	ReasonRevokedByOperator = "revoked_by_operator"
 )
 
 // lineage says for whom tokens are: the client and user, their generations at

@@ -102,10 +102,11 @@ func (s *Store) RevokeGranted(ctx context.Context, by By, u User, clientID strin
 	return nil
 }
 
-// liveFamily is a family that can act, with its client as that stands now.
+// liveFamily is a family that can act, with its client and user as they stand now.
 type liveFamily struct {
 	family
 	clientNow Client
+	userNow   User
 }
 
 // liveFamilies returns the live ones among the families of those ids.
@@ -131,7 +132,7 @@ func (s *Store) liveFamilies(ctx context.Context, ids [][]byte) (live []liveFami
 			if err != nil {
 				return err
 			}
-			live = append(live, liveFamily{family: f, clientNow: p.client})
+			live = append(live, liveFamily{family: f, clientNow: p.client, userNow: p.user})
 		}
 		return nil
 	})
@@ -170,8 +171,12 @@ func (s *Store) revokeFamilies(ctx context.Context, by By, families []liveFamily
 // time, each read in a View of its own, until there are none or visit wants no
 // more. It reports whether visit saw all.
 func (s *Store) eachIndexPage(ctx context.Context, index key, visit func(ends [][]byte) (more bool, err error)) (whole bool, err error) {
-	r := index.all()
-	r.KeysOnly, r.Limit = true, indexPageMax
+	return s.eachIndexPageFrom(ctx, index, index, visit)
+}
+
+// eachIndexPageFrom is eachIndexPage that begins with the key lo of the index.
+func (s *Store) eachIndexPageFrom(ctx context.Context, index, lo key, visit func(ends [][]byte) (more bool, err error)) (whole bool, err error) {
+	r := kv.Range{Lo: lo, Hi: after(index), KeysOnly: true, Limit: indexPageMax}
 	for {
 		var ends [][]byte
 		err := s.db.View(ctx, func(rd kv.Reader) error {

@@ -183,9 +183,30 @@ func (sn Session) Is(token secret.Token) bool { return sn.hash.Equal(token.Hash(
 
 // DeleteOtherSessions ends all sign-ins of the user but the one of that token.
 func (s *Store) DeleteOtherSessions(ctx context.Context, u User, keep secret.Token) error {
-	kept := keep.Hash()
-	_, err := s.eachIndexPage(ctx, userSessionsKey(u.ID), func(ends [][]byte) (more bool, err error) {
+	if _, err := s.deleteSessions(ctx, u, keep.Hash()); err != nil {
+		return fmt.Errorf("delete other sessions: %w", err)
+	}
+	return nil
+}
+
+// DeleteSessions ends all sign-ins of the user and returns how many of them
+// were live.
+func (s *Store) DeleteSessions(ctx context.Context, u User) (ended int, err error) {
+	if ended, err = s.deleteSessions(ctx, u, secret.Hash{}); err != nil {
+		return 0, fmt.Errorf("delete sessions: %w", err)
+	}
+	return ended, nil
+}
+
+// deleteSessions ends the sign-ins of the user but the one kept, if any.
+func (s *Store) deleteSessions(ctx context.Context, u User, kept secret.Hash) (ended int, err error) {
+	_, err = s.eachIndexPage(ctx, userSessionsKey(u.ID), func(ends [][]byte) (more bool, err error) {
 		ends = slices.DeleteFunc(ends, func(h []byte) bool { return bytes.Equal(h, kept[:]) })
+		live, err := s.liveSessions(ctx, ends)
+		if err != nil {
+			return false, err
+		}
+		ended += len(live)
 		for batch := range slices.Chunk(ends, deleteBatchMax/4) {
 			err := s.db.Update(ctx, func(tx kv.Txn) error {
 				for _, h := range batch {
@@ -201,8 +222,5 @@ func (s *Store) DeleteOtherSessions(ctx context.Context, u User, keep secret.Tok
 		}
 		return true, nil
 	})
-	if err != nil {
-		return fmt.Errorf("delete other sessions: %w", err)
-	}
-	return nil
+	return ended, err
 }

@@ -1,0 +1,173 @@
+package handlers
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+)
+
+// familyJSON is what a client may do for a user, as operators see it: all the
+// tokens of one authorization. Its id opens nothing.
+type familyJSON struct {
+	FamilyID   string   `json:"family_id"`
+	ClientID   string   `json:"client_id"`
+	ClientName string   `json:"client_name"`
+	UserID     string   `json:"user_id"`
+	Username   string   `json:"username"`
+	Account    string   `json:"account"`
+	Scopes     []string `json:"scopes"`     // what it gives now
+	CreatedAt  int64    `json:"created_at"` // all in Unix seconds
+	UsedAt     int64    `json:"used_at,omitempty"`
+	ExpiresAt  int64    `json:"expires_at"`
+}
+
+func showFamily(f store.Family) any {
+	return familyJSON{
+		FamilyID: f.ID, ClientID: f.ClientID, ClientName: f.ClientName, UserID: f.UserID, Username: f.Username, Account: f.Account,
+		Scopes: append([]string{}, f.Permissions...), CreatedAt: f.CreatedAt.Unix(), UsedAt: unixOrNone(f.UsedAt), ExpiresAt: f.ExpiresAt.Unix(),
+	}
+}
+
+// unixOrNone leaves a moment out that never was.
+func unixOrNone(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
+}
+
+// adminListFamilies is GET /admin/families: those of one user with user=NAME, of
+// one client with client=ID.
+func (s *Server) adminListFamilies(w http.ResponseWriter, r *http.Request) error {
+	after, limit, err := adminPage(r)
+	if err != nil {
+		return err
+	}
+	var want store.FamilyFilter
+	if want.User, err = s.userWanted(r); err != nil {
+		return err
+	}
+	if want.ClientID, err = wanted(r, "client"); err != nil {
+		return err
+	}
+	if want.ClientID != "" {
+		if _, err := s.store.FindClient(r.Context(), want.ClientID); err != nil {
+			return clientProblem(err, want.ClientID)
+		}
+	}
+	takeTime(w)
+	list, err := s.store.ListFamilies(r.Context(), want, after, limit+1)
+	if err != nil {
+		return err
+	}
+	writeAdminList(w, list, limit, showFamily)
+	return nil
+}
+
+// adminRevokeFamily is POST /admin/families/:id/revoke.
+func (s *Server) adminRevokeFamily(w http.ResponseWriter, r *http.Request) error {
+	id, err := nameIn(r)
+	if err != nil {
+		return err
+	}
+	revoked, err := s.store.RevokeFamily(r.Context(), by(r.Context()), id)
+	if errors.Is(err, store.ErrNotFound) {
+		return absent("live family of tokens", id, "tollhouse token list shows those that there are").because(err)
+	}
+	return s.showRevoked(w, r, revoked, err)
+}
+
+func (s *Server) showRevoked(w http.ResponseWriter, r *http.Request, revoked store.Family, err error) error {
+	if err != nil {
+		return err
+	}
+	noteAdmin(r, "client_id", revoked.ClientID)
+	noteAdmin(r, "user_id", revoked.UserID)
+	writeJSON(w, http.StatusOK, showFamily(revoked))
+	return nil
+}
+
+// adminRevokeToken is POST /admin/token-revoke: the whole family of a token that
+// the operator has, which comes in the body.
+func (s *Server) adminRevokeToken(w http.ResponseWriter, r *http.Request) error {
+	text, err := tokenIn(w, r)
+	if err != nil {
+		return err
+	}
+	if _, err := s.store.Inspect(r.Context(), text); err != nil { // says what it is, if it is no token
+		return tokenProblem(err)
+	}
+	revoked, err := s.store.RevokeFamilyOf(r.Context(), by(r.Context()), text)
+	if errors.Is(err, store.ErrNotFound) {
+		p := newProblem(http.StatusNotFound, "not_found", "There is nothing to revoke: the token has no live family.").because(err)
+		p.extra = map[string]any{"hint": "tollhouse token inspect tells what it is and why it is dead"}
+		return p
+	}
+	return s.showRevoked(w, r, revoked, err)
+}
+
+func tokenIn(w http.ResponseWriter, r *http.Request) (string, error) {
+	var asked struct {
+		Token string `json:"token"`
+	}
+	if err := readAdminBody(w, r, &asked); err != nil {
+		return "", err
+	}
+	if asked.Token == "" {
+		return "", invalidRequest("token is missing.").on("token")
+	}
+	return asked.Token, nil
+}
+
+func tokenProblem(err error) error {
+	if !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	p := newProblem(http.StatusNotFound, "not_found", "The token is not known here: it is another instance's, or has ended and was cleared away.").because(err)
+	p.extra = map[string]any{"hint": "tollhouse token list shows what lives; tollhouse audit tells what has ended"}
+	return p
+}
+
+// inspectionJSON is what there is to know of a token.
+type inspectionJSON struct {
+	Kind       string   `json:"kind"`
+	Active     bool     `json:"active"`
+	Reason     string   `json:"reason,omitempty"` // why it is dead
+	FamilyID   string   `json:"family_id,omitempty"`
+	SessionID  string   `json:"session_id,omitempty"`
+	ClientID   string   `json:"client_id,omitempty"`
+	ClientName string   `json:"client_name,omitempty"`
+	UserID     string   `json:"user_id"`
+	Username   string   `json:"username,omitempty"` // none for a user who was deleted
+	Account    string   `json:"account,omitempty"`
+	Scopes     []string `json:"scopes,omitempty"`
+	IssuedAt   int64    `json:"issued_at,omitempty"`
+	UsedAt     int64    `json:"used_at,omitempty"` // the family
+	ExpiresAt  int64    `json:"expires_at"`
+}
+
+var kindNames = map[secret.Kind]string{
+	secret.AccessToken: "access_token", secret.RefreshToken: "refresh_token", secret.Code: "authorization_code", secret.SessionToken: "session",
+}
+
+// adminInspectToken is POST /admin/token-inspect.
+func (s *Server) adminInspectToken(w http.ResponseWriter, r *http.Request) error {
+	text, err := tokenIn(w, r)
+	if err != nil {
+		return err
+	}
+	i, err := s.store.Inspect(r.Context(), text)
+	if err != nil {
+		return tokenProblem(err)
+	}
+	f := i.Family
+	writeJSON(w, http.StatusOK, inspectionJSON{
+		Kind: kindNames[i.Kind], Active: i.Ended == "", Reason: i.Ended, FamilyID: f.ID, SessionID: i.Session, ClientID: f.ClientID, ClientName: f.ClientName,
+		UserID: f.UserID, Username: f.Username, Account: f.Account, Scopes: i.Permissions,
+		IssuedAt: unixOrNone(i.IssuedAt), UsedAt: unixOrNone(f.UsedAt), ExpiresAt: i.ExpiresAt.Unix(),
+	})
+	return nil
+}

@@ -1,0 +1,395 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+)
+
+// walked reads a list to its end in pages of that size.
+func walked[T any](t testing.TB, size int, name func(T) string, page func(behind string, limit int) ([]T, error)) (names []string) {
+	t.Helper()
+	behind := ""
+	for {
+		list, err := page(behind, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list) > size {
+			t.Fatalf("a page of %d holds %d", size, len(list))
+		}
+		for _, item := range list {
+			names = append(names, name(item))
+		}
+		if len(list) < size {
+			return names
+		}
+		behind = names[len(names)-1]
+	}
+}
+
+func (g grant) families(t testing.TB, size int, want store.FamilyFilter) []string {
+	t.Helper()
+	return walked(t, size, func(f store.Family) string { return f.ID }, func(behind string, limit int) ([]store.Family, error) {
+		return g.ListFamilies(context.Background(), want, behind, limit)
+	})
+}
+
+func (g grant) sessions(t testing.TB, size int, of *store.User) []string {
+	t.Helper()
+	return walked(t, size, store.Session.Name, func(behind string, limit int) ([]store.Session, error) {
+		return g.ListLiveSessions(context.Background(), of, behind, limit)
+	})
+}
+
+func wantSet(t testing.TB, what string, got []string, want ...string) {
+	t.Helper()
+	if !slices.IsSorted(got) {
+		t.Errorf("%s come as %v, want them in the order of their names", what, got)
+	}
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s = %v, want %v", what, got, want)
+	}
+}
+
+func TestListFamilies(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	t.Run("narrows_to_a_client_a_user_or_both_in_pages_of_any_size", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		other, _ := g.Client(t, func(c *store.ClientSpec) { c.Name = "Aster Reports" })
+		odile := g.User(t, "odile", "acct_aster")
+		issue := func(c store.Client, u store.User) string {
+			issued, err := g.IssueForPassword(ctx, store.By{}, c, u, store.ScopeUnstated)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return issued.FamilyID
+		}
+		mine := []string{g.first.FamilyID, issue(g.client, g.user), issue(g.client, g.user)}
+		hers, reports := issue(g.client, odile), issue(other, g.user)
+		for size := 1; size <= 6; size++ {
+			wantSet(t, "all", g.families(t, size, store.FamilyFilter{}), slices.Concat(mine, []string{hers, reports})...)
+			wantSet(t, "the client's", g.families(t, size, store.FamilyFilter{ClientID: g.client.ID}), slices.Concat(mine, []string{hers})...)
+			wantSet(t, "the user's", g.families(t, size, store.FamilyFilter{User: &g.user}), slices.Concat(mine, []string{reports})...)
+			wantSet(t, "those between the two", g.families(t, size, store.FamilyFilter{ClientID: g.client.ID, User: &g.user}), mine...)
+		}
+	})
+	t.Run("tells_who_may_do_what_and_since_when", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		g.Clock.Advance(time.Minute)
+		g.use(t, g.first)
+		list, err := g.ListFamilies(ctx, store.FamilyFilter{}, "", 10)
+		if err != nil || len(list) != 1 {
+			t.Fatalf("ListFamilies() = %d, %v; want one", len(list), err)
+		}
+		f := list[0]
+		if f.ClientID != g.client.ID || f.ClientName != g.client.Name || f.UserID != g.user.Subject() || f.Username != "mara" || f.Account != "acct_larkspur" ||
+			!slices.Equal(f.Permissions, store.ScopeNames()) || !f.UsedAt.Equal(g.Now()) || !f.CreatedAt.Equal(g.Now().Add(-time.Minute)) || !f.ExpiresAt.Equal(f.CreatedAt.Add(lives.Family)) {
+			t.Errorf("ListFamilies() = %+v", f)
+		}
+	})
+	t.Run("passes_over_more_dead_ones_than_a_page_holds", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		for range 3 {
+			if _, err := g.RevokeFamily(ctx, store.By{}, g.issue(t, store.ScopeUnstated).FamilyID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantSet(t, "the live ones", g.families(t, 1, store.FamilyFilter{}), g.first.FamilyID)
+	})
+	t.Run("refuses_a_place_that_is_none", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		var bad *store.InvalidError
+		if _, err := g.ListFamilies(ctx, store.FamilyFilter{}, "fam_0", 1); !errors.As(err, &bad) {
+			t.Errorf("ListFamilies(fam_0) = %v, want an InvalidError", err)
+		}
+		if _, err := g.ListLiveSessions(ctx, nil, g.first.FamilyID, 1); !errors.As(err, &bad) {
+			t.Errorf("ListLiveSessions(%s) = %v, want an InvalidError", g.first.FamilyID, err)
+		}
+	})
+}
+
+// TestRevokeFamily: the operator ends all tokens of one authorization, by its id
+// or by any of its tokens, and no other's.
+func TestRevokeFamily(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	by := store.By{RequestID: "req_1"}
+	ends := map[string]func(g grant) (store.Family, error){
+		"by_its_id":            func(g grant) (store.Family, error) { return g.RevokeFamily(ctx, by, g.first.FamilyID) },
+		"by_its_access_token":  func(g grant) (store.Family, error) { return g.RevokeFamilyOf(ctx, by, g.first.AccessToken.Reveal()) },
+		"by_its_refresh_token": func(g grant) (store.Family, error) { return g.RevokeFamilyOf(ctx, by, g.first.RefreshToken.Reveal()) },
+		"by_an_expired_one": func(g grant) (store.Family, error) {
+			g.Clock.Advance(lives.AccessToken)
+			return g.RevokeFamilyOf(ctx, by, g.first.AccessToken.Reveal())
+		},
+		"by_one_exchanged_already": func(g grant) (store.Family, error) {
+			_, _ = g.refresh(g.first)
+			return g.RevokeFamilyOf(ctx, by, g.first.RefreshToken.Reveal())
+		},
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGrant(t)
+			other := g.issue(t, store.ScopeUnstated)
+			f, err := end(g)
+			if err != nil || f.ID != g.first.FamilyID || f.Username != "mara" {
+				t.Fatalf("revoke = %+v, %v; want the family %s", f, err, g.first.FamilyID)
+			}
+			if g.accessLives(t, g.first) {
+				t.Error("the access token lives")
+			}
+			if _, err := g.refresh(g.first); !errors.Is(err, store.ErrRevoked) {
+				t.Errorf("RotateRefresh() = %v, want ErrRevoked", err)
+			}
+			if _, err := g.refresh(other); err != nil {
+				t.Errorf("another family's refresh = %v, want a pair", err)
+			}
+			lines := auditOf(t, g.Fixture, store.AuditRevoke)
+			if len(lines) != 1 || lines[0].Reason != store.ReasonRevokedByOperator || lines[0].FamilyID != g.first.FamilyID || lines[0].By != by {
+				t.Errorf("the record has %+v, want one line of the revocation", lines)
+			}
+			g.unchanged(t, func() {
+				if _, err := end(g); !errors.Is(err, store.ErrNotFound) {
+					t.Errorf("a second time: %v, want ErrNotFound", err)
+				}
+			})
+		})
+	}
+	t.Run("finds_nothing_by_what_is_no_family", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		g.unchanged(t, func() {
+			for _, id := range []string{"", "fam_", g.first.FamilyID + "0", strings.ToUpper(g.first.FamilyID), "fam_" + strings.Repeat("0", 26), g.client.ID} {
+				if _, err := g.RevokeFamily(ctx, by, id); !errors.Is(err, store.ErrNotFound) {
+					t.Errorf("RevokeFamily(%q) = %v, want ErrNotFound", id, err)
+				}
+			}
+			for _, text := range []string{"", secret.New(secret.AccessToken).Reveal(), secret.New(secret.Code).Reveal()} {
+				if _, err := g.RevokeFamilyOf(ctx, by, text); !errors.Is(err, store.ErrNotFound) {
+					t.Errorf("RevokeFamilyOf() = %v, want ErrNotFound", err)
+				}
+			}
+		})
+	})
+}
+
+func TestListLiveSessions(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	name := func(g grant, token secret.Token) string {
+		sn, err := g.FindSession(ctx, token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sn.Name()
+	}
+	t.Run("lists_all_or_a_users_in_pages_of_any_size", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		var mine []string
+		for range 4 {
+			mine = append(mine, name(g, g.signIn(t, secret.Token{})))
+		}
+		odile := g.User(t, "odile", "acct_aster")
+		token, _, err := g.CreateSession(ctx, odile, secret.Token{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hers := name(g, token)
+		for size := 1; size <= 6; size++ {
+			wantSet(t, "all", g.sessions(t, size, nil), append(slices.Clone(mine), hers)...)
+			wantSet(t, "mara's", g.sessions(t, size, &g.user), mine...)
+			wantSet(t, "odile's", g.sessions(t, size, &odile), hers)
+		}
+	})
+	t.Run("leaves_out_what_has_ended", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		g.signIn(t, secret.Token{})
+		g.Clock.Advance(lives.SessionIdle)
+		fresh := g.signIn(t, secret.Token{})
+		wantSet(t, "the live ones", g.sessions(t, 1, nil), name(g, fresh))
+		if _, err := g.DisableUser(ctx, "mara"); err != nil {
+			t.Fatal(err)
+		}
+		wantSet(t, "those of a disabled user", g.sessions(t, 1, nil))
+	})
+	t.Run("ends_one_by_its_name_and_no_other", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		kept, gone := g.signIn(t, secret.Token{}), g.signIn(t, secret.Token{})
+		ended, err := g.DeleteSessionNamed(ctx, name(g, gone))
+		if err != nil || ended.User.Username != "mara" || !ended.Is(gone) {
+			t.Fatalf("DeleteSessionNamed() = %+v, %v; want mara's", ended, err)
+		}
+		if g.sessionLives(gone) || !g.sessionLives(kept) {
+			t.Error("want the named sign-in ended and the other alive")
+		}
+		g.unchanged(t, func() {
+			for _, id := range []string{ended.Name(), "", "ses_", "ses_" + strings.Repeat("0", 26), gone.Reveal()} {
+				if _, err := g.DeleteSessionNamed(ctx, id); !errors.Is(err, store.ErrNotFound) {
+					t.Errorf("DeleteSessionNamed(%q) = %v, want ErrNotFound", id, err)
+				}
+			}
+		})
+	})
+	t.Run("does_not_find_one_that_has_ended", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		old := name(g, g.signIn(t, secret.Token{}))
+		g.Clock.Advance(lives.SessionIdle)
+		if _, err := g.DeleteSessionNamed(ctx, old); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("DeleteSessionNamed() = %v, want ErrNotFound", err)
+		}
+	})
+	t.Run("ends_all_of_a_user_and_counts_the_live_ones", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		odile := g.User(t, "odile", "acct_aster")
+		hers, _, err := g.CreateSession(ctx, odile, secret.Token{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := g.signIn(t, secret.Token{})
+		g.Clock.Advance(lives.SessionIdle / 2)
+		g.see(t, hers)
+		g.signIn(t, secret.Token{})
+		g.signIn(t, secret.Token{})
+		g.Clock.Advance(lives.SessionIdle / 2) // the old one has ended by now
+		if g.sessionLives(old) {
+			t.Fatal("the old sign-in lives")
+		}
+		if ended, err := g.DeleteSessions(ctx, g.user); err != nil || ended != 2 {
+			t.Errorf("DeleteSessions() = %d, %v; want 2", ended, err)
+		}
+		wantSet(t, "what is left", g.sessions(t, 5, nil), name(g, hers))
+	})
+}
+
+// TestInspect: the operator learns of a secret what it is and why it is dead, and
+// to ask is no use of it.
+func TestInspect(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	access := func(g grant) secret.Token { return g.first.AccessToken }
+	refresh := func(g grant) secret.Token { return g.first.RefreshToken }
+	cases := []struct {
+		name  string
+		of    func(g grant) secret.Token
+		end   func(g grant) error
+		kind  secret.Kind
+		ended string
+	}{
+		{"a_live_access_token", access, func(grant) error { return nil }, secret.AccessToken, ""},
+		{"a_live_refresh_token", refresh, func(grant) error { return nil }, secret.RefreshToken, ""},
+		{"access_expired", access, func(g grant) error { g.Clock.Advance(lives.AccessToken); return nil }, secret.AccessToken, store.EndedExpired},
+		{"refresh_expired", refresh, func(g grant) error { g.Clock.Advance(lives.RefreshToken); return nil }, secret.RefreshToken, store.EndedExpired},
+		{"spent", refresh, func(g grant) error { _, err := g.refresh(g.first); return err }, secret.RefreshToken, store.EndedSpent},
+		{"revoked_by_its_client", refresh, func(g grant) error { return g.RevokeToken(ctx, store.By{}, g.client, g.first.RefreshToken.Reveal()) }, secret.RefreshToken, store.ReasonRevokedByClient},
+		{"revoked_by_the_operator", access, func(g grant) error { _, err := g.RevokeFamily(ctx, store.By{}, g.first.FamilyID); return err }, secret.AccessToken, store.ReasonRevokedByOperator},
+		{"client_disabled", access, func(g grant) error { _, err := g.DisableClient(ctx, g.client.ID); return err }, secret.AccessToken, store.EndedClientDisabled},
+		{"client_enabled_again", refresh, func(g grant) error {
+			_, err := g.DisableClient(ctx, g.client.ID)
+			_, again := g.EnableClient(ctx, g.client.ID)
+			return errors.Join(err, again)
+		}, secret.RefreshToken, store.EndedClientTokensEnded},
+		{"client_deleted", access, func(g grant) error { return g.DeleteClient(ctx, g.client.ID) }, secret.AccessToken, store.EndedClientDeleted},
+		{"user_disabled", refresh, func(g grant) error { _, err := g.DisableUser(ctx, "mara"); return err }, secret.RefreshToken, store.EndedUserDisabled},
+		{"password_changed", access, func(g grant) error { _, err := g.SetPassword(ctx, "mara", "another long phrase"); return err }, secret.AccessToken, store.EndedUserTokensEnded},
+		{"user_deleted", access, func(g grant) error { return g.DeleteUser(ctx, "mara") }, secret.AccessToken, store.EndedUserDeleted},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			g := newGrant(t)
+			token := c.of(g)
+			if err := c.end(g); err != nil {
+				t.Fatal(err)
+			}
+			var i store.Inspection
+			g.unchanged(t, func() {
+				var err error
+				if i, err = g.Inspect(ctx, token.Reveal()); err != nil {
+					t.Fatalf("Inspect() = %v", err)
+				}
+			})
+			if i.Kind != c.kind || i.Ended != c.ended || (len(i.Permissions) > 0) != (c.ended == "") {
+				t.Errorf("Inspect() = %s ended %q with %v, want %s ended %q", i.Kind, i.Ended, i.Permissions, c.kind, c.ended)
+			}
+			if i.Family.ID != g.first.FamilyID || i.Family.ClientID != g.client.ID || i.Family.UserID != g.user.Subject() || i.Family.Account != "acct_larkspur" {
+				t.Errorf("Inspect() tells of %+v", i.Family)
+			}
+		})
+	}
+	t.Run("a_session", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		token := g.signIn(t, secret.Token{})
+		i, err := g.Inspect(ctx, token.Reveal())
+		if err != nil || i.Kind != secret.SessionToken || i.Ended != "" || i.Family.Username != "mara" || !i.ExpiresAt.Equal(g.Now().Add(lives.SessionIdle)) {
+			t.Errorf("Inspect(session) = %+v, %v", i, err)
+		}
+		g.Clock.Advance(lives.SessionIdle)
+		if i, err := g.Inspect(ctx, token.Reveal()); err != nil || i.Ended != store.EndedExpired {
+			t.Errorf("Inspect(session left alone) = ended %q, %v; want expired", i.Ended, err)
+		}
+		if _, err := g.DisableUser(ctx, "mara"); err != nil {
+			t.Fatal(err)
+		}
+		if i, err := g.Inspect(ctx, token.Reveal()); err != nil || i.Ended != store.EndedUserDisabled {
+			t.Errorf("Inspect(session of a disabled user) = ended %q, %v", i.Ended, err)
+		}
+	})
+	t.Run("a_code_before_and_after_it_is_redeemed", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		token, err := g.Allow(ctx, store.Consent{Client: g.client, User: g.user, RedirectURI: "https://app.example/cb", Ticket: secret.HashOf("ticket"), TicketEnds: g.Now().Add(time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i, err := g.Inspect(ctx, token.Reveal()); err != nil || i.Kind != secret.Code || i.Ended != "" || i.Family.ID != "" || i.Family.Username != "mara" {
+			t.Errorf("Inspect(code) = %+v, %v", i, err)
+		}
+		if _, err := g.RevokeFamilyOf(ctx, store.By{}, token.Reveal()); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("RevokeFamilyOf(code) = %v, want ErrNotFound", err)
+		}
+		issued, err := g.RedeemCode(ctx, store.Redemption{Client: g.client, Code: token, RedirectURI: "https://app.example/cb"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i, err := g.Inspect(ctx, token.Reveal()); err != nil || i.Ended != store.EndedUsed || i.Family.ID != issued.FamilyID {
+			t.Errorf("Inspect(code that was redeemed) = %+v, %v", i, err)
+		}
+		if f, err := g.RevokeFamilyOf(ctx, store.By{}, token.Reveal()); err != nil || f.ID != issued.FamilyID {
+			t.Errorf("RevokeFamilyOf(code) = %+v, %v; want the family that it gave", f, err)
+		}
+	})
+	t.Run("what_is_no_token_is_not_repeated", func(t *testing.T) {
+		t.Parallel()
+		g := newGrant(t)
+		var bad *store.InvalidError
+		for _, text := range []string{"", "hunter2 hunter2", g.first.AccessToken.Reveal()[:55], secret.New(secret.ClientSecret).Reveal()} {
+			_, err := g.Inspect(ctx, text)
+			if !errors.As(err, &bad) || text != "" && strings.Contains(err.Error(), text) {
+				t.Errorf("Inspect() = %v, want an InvalidError without the text", err)
+			}
+		}
+		if _, err := g.Inspect(ctx, secret.New(secret.AccessToken).Reveal()); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("Inspect(another instance's) = %v, want ErrNotFound", err)
+		}
+	})
+}
