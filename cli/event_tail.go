@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 )
@@ -46,7 +45,7 @@ none is missed and none comes twice.`,
 		if after != "" {
 			query.Set("after", after)
 		}
-		t := &tail{p: p, path: "/admin/events?" + query.Encode(), since: since.moment, silence: tailSilence, retry: tailRetry, widths: tailWidths}
+		t := &tail{p: p, path: "/admin/events?" + query.Encode(), since: since.moment, silence: tailSilence, retry: tailRetry, table: p.newTail()}
 		return inFlags(t.run(ctx))
 	})
 	return c
@@ -60,12 +59,11 @@ type tail struct {
 	silence time.Duration // after which a connection is given up
 	retry   time.Duration // between two connections
 
-	begun  bool   // there was a stream
-	away   bool   // and there is none now, of which the reader was told
-	place  string // where the server began the present stream
-	last   string // behind which the next stream begins
-	headed bool   // the head was printed
-	widths [tailColumns]int
+	begun bool   // there was a stream
+	away  bool   // and there is none now, of which the reader was told
+	place string // where the server began the present stream
+	last  string // behind which the next stream begins
+	table *table
 }
 
 // run goes from stream to stream. Only the first one must be there at once: who
@@ -210,51 +208,31 @@ func (t *tail) take(f frame) error {
 	return nil
 }
 
-const tailColumns = 5
-
-var (
-	tailHead = [tailColumns]string{"CREATED", "TYPE", "RESOURCE", "SOURCE", "ID"}
-	// tailWidths are what most events need: a line is printed before the next is
-	// known. A column that must be wider stays so.
-	tailWidths = [tailColumns]int{20, 26, 16, 18, 0}
-)
+// newTail is a table whose lines are printed before the next is known: it begins
+// with the widths that most events need.
+func (p *program) newTail() *table {
+	t := p.newTable("CREATED", "TYPE", "RESOURCE", "SOURCE", "ID")
+	t.widths = []int{20, 26, 16, 18, 30}
+	return t
+}
 
 // print writes an event as one line, at once.
 func (t *tail) print(wire []byte) error {
-	line := append(wire, '\n')
-	if !t.p.json {
+	var err error
+	if t.p.json {
+		_, err = t.p.stdout.Write(append(wire, '\n'))
+	} else {
 		var e eventShown
 		if err := json.Unmarshal(wire, &e); err != nil {
 			return fmt.Errorf("read an event: %w", err)
 		}
-		line = t.align([tailColumns]string{showTime(e.CreatedAt), e.Type, e.Resource, printable(e.Source), e.ID})
+		t.table.add(showTime(e.CreatedAt), e.Type, e.Resource, printable(e.Source), e.ID)
+		err = t.table.flush()
 	}
-	if _, err := t.p.stdout.Write(line); err != nil {
+	if err != nil {
 		return fail(exitIO, "", "the event could not be printed: %w", err)
 	}
 	return nil
-}
-
-// align sets cells below those of the lines before, and the head above the first.
-func (t *tail) align(cells [tailColumns]string) []byte {
-	var b []byte
-	if !t.headed {
-		b = t.appendCells(b, tailHead)
-	}
-	t.headed = true
-	return t.appendCells(b, cells)
-}
-
-func (t *tail) appendCells(b []byte, cells [tailColumns]string) []byte {
-	for i, cell := range cells[:tailColumns-1] {
-		n := utf8.RuneCountInString(cell)
-		t.widths[i] = max(t.widths[i], n)
-		b = append(b, cell...)
-		for range t.widths[i] - n + 2 {
-			b = append(b, ' ')
-		}
-	}
-	return append(append(b, cells[tailColumns-1]...), '\n')
 }
 
 // watchedReader gives each read its time, and none to what is done in between: a

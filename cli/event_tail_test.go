@@ -101,7 +101,7 @@ func (pl *played) run(t *testing.T, streams ...string) error {
 	go func() { defer close(ended); _ = server.Serve(l) }()
 	defer func() { _ = server.Close(); <-ended }()
 	pl.p = &program{adminSocket: path, json: true, stdout: &pl.stdout, stderr: &pl.stderr}
-	follower := &tail{p: pl.p, path: "/admin/events", silence: time.Second, retry: time.Millisecond, widths: tailWidths}
+	follower := &tail{p: pl.p, path: "/admin/events", silence: time.Second, retry: time.Millisecond, table: pl.p.newTail()}
 	ctx, cancel := context.WithTimeout(t.Context(), startMax)
 	defer cancel()
 	return follower.run(ctx)
@@ -184,7 +184,8 @@ func TestEventTail(t *testing.T) {
 	t.Run("events_4.2_lines_stay_aligned", func(t *testing.T) {
 		t.Parallel()
 		var out strings.Builder
-		follower := &tail{p: &program{stdout: &out}, widths: tailWidths}
+		p := &program{stdout: &out}
+		follower := &tail{p: p, table: p.newTail()}
 		long := strings.Repeat("ä", 25)
 		for _, source := range []string{"a", long, "b"} {
 			if err := follower.print(fmt.Appendf(nil, `{"id":"ID","type":"a.b","resource":"r","source":%q,"createdAt":0}`, source)); err != nil {

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"golang.org/x/term"
 )
@@ -21,39 +20,6 @@ func (p *program) printJSON(value any) error {
 	e.SetEscapeHTML(false)
 	return e.Encode(value)
 }
-
-// row is a name and its value in what is shown of one thing.
-type row struct{ name, value string }
-
-// printRows shows one thing to a person.
-func (p *program) printRows(rows ...row) error {
-	t := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	for _, r := range rows {
-		fmt.Fprintf(t, "%s\t%s\n", r.name, r.value)
-	}
-	return t.Flush()
-}
-
-// table shows a list to a person; its head appears with the first line.
-type table struct {
-	w    *tabwriter.Writer
-	head []string
-	used bool
-}
-
-func (p *program) newTable(head ...string) *table {
-	return &table{w: tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0), head: head}
-}
-
-func (t *table) add(cells ...string) {
-	if !t.used {
-		t.used = true
-		fmt.Fprintln(t.w, strings.Join(t.head, "\t"))
-	}
-	fmt.Fprintln(t.w, strings.Join(cells, "\t"))
-}
-
-func (t *table) flush() error { return t.w.Flush() }
 
 func listed(values []string, none string) string {
 	if len(values) == 0 {
