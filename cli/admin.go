@@ -168,7 +168,7 @@ func pathOf(parts ...string) string {
 }
 
 // each walks a list of the admin API to its end, a page at a time. next names
-// the item after which the following page begins.
+// the item after which the following page begins. path may have a query.
 func each[T any](ctx context.Context, a *admin, path string, next func(T) string, visit func(T) error) error {
 	after := ""
 	for {
@@ -180,7 +180,11 @@ func each[T any](ctx context.Context, a *admin, path string, next func(T) string
 		if after != "" {
 			query.Set("after", after)
 		}
-		if err := a.call(ctx, "GET", path+"?"+query.Encode(), nil, &page); err != nil {
+		to := "?"
+		if strings.Contains(path, to) {
+			to = "&"
+		}
+		if err := a.call(ctx, "GET", path+to+query.Encode(), nil, &page); err != nil {
 			return err
 		}
 		for _, item := range page.Data {

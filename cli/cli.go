@@ -94,7 +94,7 @@ A flag wins over its variable. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
 	flags.BoolVar(&p.yes, "yes", false, "do not ask before deleting")
 	root.SetFlagErrorFunc(flagFault)
 	root.AddCommand(p.devCommand(), p.serveCommand(), p.clientCommand(), p.userCommand(), p.accountCommand(),
-		p.eventCommand(), p.auditCommand(), p.healthCommand(), p.statusCommand(), p.printCommand(), p.configCommand(), p.completionCommand(), p.versionCommand())
+		p.sessionCommand(), p.tokenCommand(), p.eventCommand(), p.auditCommand(), p.healthCommand(), p.statusCommand(), p.printCommand(), p.configCommand(), p.completionCommand(), p.versionCommand())
 	root.AddCommand(p.backupCommand(), p.restoreCommand())
 	root.SetHelpCommand(helpCommand())
 	asGroup(root)

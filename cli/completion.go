@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"tollhouse/store/secret"
 )
 
 // What a shell completes, it asks of the binary itself: commands, flags and
@@ -28,7 +30,8 @@ func (p *program) completionCommand() *cobra.Command {
 		Use:   "completion",
 		Short: "write the script that lets a shell complete commands",
 		Long: `Write the script that lets a shell complete commands, flags, and the ids of clients,
-users and accounts, for which the server of the data directory is asked.
+users, accounts, sessions and token families, for which the server of the data
+directory is asked.
 
   source <(tollhouse completion bash)
   tollhouse completion bash > /etc/bash_completion.d/tollhouse
@@ -52,12 +55,29 @@ users and accounts, for which the server of the data directory is asked.
 
 // namedThings are what the server can list: the commands under that name take
 // one of them, and where is its list.
-type namedThings struct{ list, id, about string }
+type namedThings struct {
+	list, id, about string
+	prefix          string // of ids that are only known to be whole, or ""
+}
 
 var thingsOf = map[string]namedThings{
-	"client":  {"/admin/clients", "client_id", "name"},
-	"user":    {"/admin/users", "username", "account"},
-	"account": {"/admin/accounts", "account", "name"},
+	"client":  {list: "/admin/clients", id: "client_id", about: "name"},
+	"user":    {list: "/admin/users", id: "username", about: "account"},
+	"account": {list: "/admin/accounts", id: "account", about: "name"},
+	"session": {list: "/admin/sessions", id: "session_id", about: "username", prefix: "ses_"},
+	"token":   {list: "/admin/families", id: "family_id", about: "username", prefix: "fam_"},
+}
+
+// behind is the place in the list before all names that begin so.
+func (n namedThings) behind(begun string) string {
+	if n.prefix == "" {
+		return begun
+	}
+	digits, ok := strings.CutPrefix(begun, n.prefix)
+	if !ok || digits == "" {
+		return ""
+	}
+	return begun + strings.Repeat("0", max(secret.CrockfordSize-len(digits), 0))
 }
 
 // valuesOf are the values that a flag takes, where those are few.
@@ -93,8 +113,8 @@ func (p *program) teachFlag(c *cobra.Command, f *pflag.Flag) {
 	switch values, fixed := valuesOf[f.Name]; {
 	case fixed:
 		_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	case f.Name == "account":
-		_ = c.RegisterFlagCompletionFunc(f.Name, p.namesOf(thingsOf["account"]))
+	case f.Name == "account" || f.Name == "client" || f.Name == "user":
+		_ = c.RegisterFlagCompletionFunc(f.Name, p.namesOf(thingsOf[f.Name]))
 	case !strings.HasSuffix(f.Name, "file") && f.Name != "data" && f.Name != "admin-socket":
 		_ = c.RegisterFlagCompletionFunc(f.Name, cobra.NoFileCompletions)
 	}
@@ -129,8 +149,8 @@ func (p *program) namesOf(things namedThings) cobra.CompletionFunc {
 		defer a.close()
 		var page struct{ Data []map[string]any }
 		query := url.Values{"limit": {strconv.Itoa(completionMax)}}
-		if begun != "" {
-			query.Set("after", begun)
+		if behind := things.behind(begun); behind != "" {
+			query.Set("after", behind)
 		}
 		if err := a.call(ctx, "GET", things.list+"?"+query.Encode(), nil, &page); err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp

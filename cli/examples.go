@@ -48,6 +48,16 @@ tollhouse event tail --type payment.failed --json`,
 	"restore":       `tollhouse restore /var/backups/tollhouse.backup --data /var/lib/tollhouse`,
 	"serve": `tollhouse serve --data /var/lib/tollhouse
 tollhouse serve --listen 0.0.0.0:8080 --public-url https://pay.example --trusted-proxies 10.0.0.0/8`,
+	"session list": `tollhouse session list
+tollhouse session list --user harriet --json`,
+	"session revoke": `tollhouse session revoke ses_3zap9w55mv3n1k7q0d8xg2b4ch
+tollhouse session revoke --user harriet`,
+	"token inspect": `tollhouse token inspect --token-file leaked.txt
+tollhouse token inspect --token-file leaked.txt --json`,
+	"token list": `tollhouse token list
+tollhouse token list --user harriet --json`,
+	"token revoke": `tollhouse token revoke fam_3zap9w55mv3n1k7q0d8xg2b4ch
+tollhouse token revoke --token-file leaked.txt`,
 	"user create": `tollhouse user create harriet --account larkspur
 tollhouse user create harriet --password-file /run/secrets/harriet`,
 	"user delete":  `tollhouse user delete harriet`,

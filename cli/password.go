@@ -18,34 +18,39 @@ func addPasswordFlag(c *cobra.Command, file *string) {
 	c.Flags().StringVar(file, "password-file", "", "a `file` with the password, or - for standard input; without it a terminal is asked")
 }
 
-// readPassword reads a password from a file, standard input or a terminal. One
-// line end behind it does not count.
+// readPassword reads a password from a file, standard input or a terminal.
 func (p *program) readPassword(ctx context.Context, file string) (string, error) {
 	if file == "" {
 		return p.askPassword(ctx)
 	}
+	return p.readSecret("password", "--password-file", file, secret.PasswordSizeMax)
+}
+
+// readSecret reads the one line of a file or of standard input. The line end
+// behind it does not count. What it holds is in no message.
+func (p *program) readSecret(what, flag, file string, sizeMax int64) (string, error) {
 	in := p.stdin
 	if file != "-" {
 		f, err := openInput(file)
 		if err != nil {
-			return "", fail(exitUsage, "name a file that holds the password, or - for standard input", "--password-file %s: %w", file, pathReason(err))
+			return "", fail(exitUsage, "name a file that holds the "+what+", or - for standard input", "%s %s: %w", flag, file, pathReason(err))
 		}
 		defer f.Close()
 		in = f
 	}
 	// One byte more than the largest tells that there are too many.
-	text, err := io.ReadAll(io.LimitReader(in, secret.PasswordSizeMax+int64(len("\r\n"))+1))
+	text, err := io.ReadAll(io.LimitReader(in, sizeMax+int64(len("\r\n"))+1))
 	if err != nil {
-		return "", fail(exitIO, "", "read the password: %w", err)
+		return "", fail(exitIO, "", "read the %s: %w", what, err)
 	}
-	password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	line := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 	switch {
-	case !utf8.ValidString(password):
-		return "", fail(exitBadData, "save it as UTF-8", "the password is not UTF-8 text")
-	case strings.ContainsAny(password, "\n\x00"):
-		return "", fail(exitBadData, "write it on one line", "the password has more than one line, or holds a NUL")
+	case !utf8.ValidString(line):
+		return "", fail(exitBadData, "save it as UTF-8", "the %s is not UTF-8 text", what)
+	case strings.ContainsAny(line, "\n\x00"):
+		return "", fail(exitBadData, "write it on one line", "the %s has more than one line, or holds a NUL", what)
 	}
-	return password, nil
+	return line, nil
 }
 
 // askPassword asks a person, twice, without showing what they type.
@@ -53,11 +58,11 @@ func (p *program) askPassword(ctx context.Context) (string, error) {
 	if !isTerminal(p.stdin) {
 		return "", usage("give --password-file FILE, or --password-file - to read standard input", "there is no terminal to ask for a password")
 	}
-	first, err := p.askHidden(ctx, "Password: ")
+	first, err := p.askHidden(ctx, "password", "Password: ")
 	if err != nil {
 		return "", err
 	}
-	second, err := p.askHidden(ctx, "Again: ")
+	second, err := p.askHidden(ctx, "password", "Again: ")
 	if err != nil {
 		return "", err
 	}
@@ -69,11 +74,11 @@ func (p *program) askPassword(ctx context.Context) (string, error) {
 
 // askHidden reads a line without echo. An interrupt gives the terminal its echo
 // back.
-func (p *program) askHidden(ctx context.Context, prompt string) (string, error) {
+func (p *program) askHidden(ctx context.Context, what, prompt string) (string, error) {
 	fd := int(p.stdin.(*os.File).Fd())
 	before, err := term.GetState(fd)
 	if err != nil {
-		return "", fmt.Errorf("read the password: %w", err)
+		return "", fmt.Errorf("read the "+what+": %w", err)
 	}
 	fmt.Fprint(p.stderr, prompt)
 	type line struct {
@@ -92,10 +97,10 @@ func (p *program) askHidden(ctx context.Context, prompt string) (string, error) 
 	case l := <-read:
 		fmt.Fprintln(p.stderr)
 		if l.err != nil {
-			return "", fmt.Errorf("read the password: %w", l.err)
+			return "", fmt.Errorf("read the "+what+": %w", l.err)
 		}
 		if !utf8.Valid(l.text) {
-			return "", fail(exitBadData, "type it on a terminal that speaks UTF-8", "the password is not UTF-8 text")
+			return "", fail(exitBadData, "type it on a terminal that speaks UTF-8", "the %s is not UTF-8 text", what)
 		}
 		return string(l.text), nil
 	}

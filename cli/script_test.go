@@ -161,6 +161,8 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"fetch":   scriptFetch,
 	"mode":    scriptMode,
 	"certify": scriptCertify,
+	"grant":   scriptGrant,
+	"signin":  scriptSignIn,
 }
 
 // scriptExits is "exits CODE tollhouse …": the exact exit code.
