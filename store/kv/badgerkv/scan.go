@@ -110,24 +110,25 @@ func (r *reader) cursor(rng kv.Range) *cursor {
 // cursor walks the stored keys of one range.
 type cursor struct {
 	kv.Range
-	it  *badger.Iterator
-	err error
+	it       *badger.Iterator
+	reserved bool // whether keys of the engine's own may lie in the way
+	err      error
 }
 
 func openCursor(base *badger.Txn, rng kv.Range) *cursor {
 	opts := badger.IteratorOptions{
 		PrefetchValues: false, // values cost 4 to 7 times more when prefetched
 		Reverse:        rng.Reverse,
+		// Every key between two bounds has their common prefix, by which Badger
+		// leaves out tables. In reverse that holds as well, as long as the walk
+		// begins at a key: to Rewind would begin at the prefix, below them all.
+		Prefix: commonPrefix(rng.Lo, rng.Hi),
 	}
 	start := rng.Lo
 	if rng.Reverse {
 		start = rng.Hi
-	} else {
-		// Every key between two bounds has their common prefix, by which Badger
-		// leaves out tables. In reverse a Prefix finds nothing: bounds only.
-		opts.Prefix = commonPrefix(rng.Lo, rng.Hi)
 	}
-	c := &cursor{Range: rng, it: base.NewIterator(opts)}
+	c := &cursor{Range: rng, it: base.NewIterator(opts), reserved: len(rng.Lo) == 0 || rng.Lo[0] <= kv.ReservedPrefix}
 	c.seek(start)
 	return c
 }
@@ -202,7 +203,7 @@ func (c *cursor) advance() {
 
 // skipReserved passes over the engine's own keys.
 func (c *cursor) skipReserved() {
-	for c.it.Valid() && c.it.Item().Key()[0] == kv.ReservedPrefix {
+	for c.reserved && c.it.Valid() && c.it.Item().Key()[0] == kv.ReservedPrefix {
 		c.it.Next()
 	}
 }
