@@ -141,6 +141,7 @@ type readyLine struct {
 	AdminSocket string   `json:"admin_socket"`
 	Version     string   `json:"version"`
 	PID         int      `json:"pid"`
+	Redirect    string   `json:"http_redirect"` // of serve with TLS, where plain http is led there
 
 	// Of dev alone.
 	ClientID     string `json:"client_id"`
