@@ -294,30 +294,77 @@ func nameSilentHolder(t *testing.T) {
 	}
 }
 
-// refuseDeniedSocket: who may not speak to the server is told so, and does not go
-// round it by opening the store.
-func refuseDeniedSocket(t *testing.T) {
-	t.Parallel()
-	top, err := os.MkdirTemp("/tmp", "tollhouse-denied-")
+// asOthers returns a directory for a user whom modes stop, and how that user runs
+// a command: root, whom none stops, becomes nobody.
+func asOthers(t *testing.T) (top string, command func(args ...string) *exec.Cmd) {
+	t.Helper()
+	top, err := os.MkdirTemp("/tmp", "tollhouse-others-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(top) })
-	dir := filepath.Join(top, "data")
 	us, credential := os.Geteuid(), (*syscall.Credential)(nil)
-	if us == 0 { // whom no mode stops
+	if us == 0 {
 		us, credential = 65534, &syscall.Credential{Uid: 65534, Gid: 65534}
 	}
-	if err := errors.Join(os.Chmod(top, 0o755), os.Mkdir(dir, 0o700), os.Chown(dir, us, -1)); err != nil {
+	binary := copyForOthers(t, top)
+	if err := errors.Join(os.Chmod(top, 0o700), os.Chown(top, us, -1)); err != nil {
 		t.Fatal(err)
 	}
-	binary := copyForOthers(t, top)
-	command := func(args ...string) *exec.Cmd {
-		cmd := exec.Command(binary, append(args, "--data", dir)...)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
+	return top, func(args ...string) *exec.Cmd {
+		cmd := exec.Command(binary, args...)
+		cmd.Dir, cmd.SysProcAttr = top, &syscall.SysProcAttr{Credential: credential}
 		return cmd
 	}
-	s, err := startCommand(command("serve", "--listen", "127.0.0.1:0"))
+}
+
+// TestUnreadable: a file that is named and may not be read is told with its owner,
+// its mode and the cure, and nothing is begun without it.
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	t.Run("appliance_bad_input_an_unreadable_file", func(t *testing.T) {
+		t.Parallel()
+		top, command := asOthers(t)
+		dir, file := filepath.Join(top, "data"), filepath.Join(top, "closed")
+		if out, err := command("account", "create", "acct_a", "--data", dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v, %s", err, out)
+		}
+		if err := os.WriteFile(file, []byte("correct horse battery staple"), 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(file, 65534, -1); err != nil && os.Geteuid() == 0 {
+			t.Fatal(err)
+		}
+		before := contentOf(t, dir)
+		for _, c := range []struct {
+			args       []string
+			code       int
+			says, hint string
+		}{
+			{[]string{"serve", "--listen", "127.0.0.1:0", "--key-file", file}, exitNotAllowed, "we may not use " + file + ": " + file + " belongs to ", "chmod 600 " + file},
+			{[]string{"user", "create", "odile", "--password-file", file}, exitUsage, "--password-file " + file + ": permission denied", "name a file that holds the password"},
+			{[]string{"restore", file, "--yes"}, exitNotAllowed, "permission denied", ""},
+			{[]string{"event", "import", file, "--account", "acct_a"}, exitUsage, file + ": permission denied", "name a file of events"},
+		} {
+			cmd := command(append(c.args, "--data", dir)...)
+			out, err := cmd.CombinedOutput()
+			if err == nil || cmd.ProcessState.ExitCode() != c.code || !strings.Contains(string(out), c.says) || !strings.Contains(string(out), "tollhouse: hint: ") || !strings.Contains(string(out), c.hint) {
+				t.Errorf("%v: %v, %s; want exit %d, %q and %q", c.args, err, out, c.code, c.says, c.hint)
+			}
+		}
+		if changed := unlike(before, contentOf(t, dir)); len(changed) > 0 {
+			t.Errorf("what was refused has changed %v", changed)
+		}
+	})
+}
+
+// refuseDeniedSocket: who may not speak to the server is told so, and does not go
+// round it by opening the store.
+func refuseDeniedSocket(t *testing.T) {
+	t.Parallel()
+	top, command := asOthers(t)
+	dir := filepath.Join(top, "data")
+	s, err := startCommand(command("serve", "--data", dir, "--listen", "127.0.0.1:0"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +372,7 @@ func refuseDeniedSocket(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, socketName), 0); err != nil {
 		t.Fatal(err)
 	}
-	cmd := command("account", "list")
+	cmd := command("account", "list", "--data", dir)
 	out, err := cmd.CombinedOutput()
 	if err == nil || cmd.ProcessState.ExitCode() != exitNotAllowed || !strings.Contains(string(out), "we may not speak to the server on ") || !strings.Contains(string(out), "permission denied") {
 		t.Errorf("account list: %v, %s; want exit 5", err, out)

@@ -77,6 +77,11 @@ func (p *program) settle(c *cobra.Command, _ []string) error {
 		}
 	})
 	p.dataGiven = c.Flags().Changed("data")
+	if p.data == "" && wrong == nil {
+		// A script's variable that nobody has set must not mean the directory in
+		// which it runs.
+		wrong = usage("name a directory, or leave --data out", "--data is empty")
+	}
 	p.warnOfUnknown(c.Root(), set)
 	return wrong
 }

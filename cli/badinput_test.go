@@ -1,0 +1,500 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"tollhouse/store/backup"
+	"tollhouse/store/kv"
+)
+
+// Bad input is told clearly, with the right exit code, and changes nothing: the
+// data directory is compared byte for byte before and after.
+
+// runHere runs a command in this process, for inputs of which there are thousands.
+func runHere(stdin []byte, args ...string) (stderr string, code int) {
+	var out, errs bytes.Buffer
+	p := &program{stdin: bytes.NewReader(stdin), stdout: &out, stderr: &errs}
+	root := p.rootCommand()
+	root.SetArgs(args)
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	code = p.report(root.ExecuteContext(context.Background()))
+	return errs.String(), code
+}
+
+// liveDirectory makes a data directory with an account in it, and a small backup
+// of that.
+func liveDirectory(t *testing.T) (dir, file string) {
+	t.Helper()
+	root := t.TempDir()
+	dir, file = filepath.Join(root, "data"), filepath.Join(root, "file")
+	for _, args := range [][]string{{"account", "create", "acct_a"}, {"backup", file}} {
+		if _, stderr, code := run(t, append(args, "--data", dir)...); code != exitOK {
+			t.Fatalf("tollhouse %v: exit %d, %s", args, code, stderr)
+		}
+	}
+	return dir, file
+}
+
+// unchanged holds a directory to what it was, and its store to what it held.
+func sameContent(t *testing.T, what, dir string, before map[string]string) {
+	t.Helper()
+	if changed := unlike(before, contentOf(t, dir)); len(changed) > 0 {
+		t.Errorf("%s has changed %v", what, changed)
+	}
+}
+
+func stillThere(t *testing.T, dir string) {
+	t.Helper()
+	if out, stderr, code := run(t, "account", "list", "--data", dir, "--json"); code != exitOK || strings.Count(out, "\n") != 1 || !strings.Contains(out, "acct_a") {
+		t.Errorf("account list afterwards: exit %d, %s, %s", code, out, stderr)
+	}
+}
+
+// complaint is what a command must say of its input.
+type complaint struct {
+	code       int
+	says, hint string
+}
+
+func (r complaint) judge(t *testing.T, what, stderr string, code int) {
+	t.Helper()
+	if code != r.code || !strings.Contains(stderr, "tollhouse: error: ") || !strings.Contains(stderr, r.says) || !strings.Contains(stderr, "tollhouse: hint: ") || !strings.Contains(stderr, r.hint) {
+		t.Errorf("%s: exit %d, %s; want %d, %q and %q", what, code, stderr, r.code, r.says, r.hint)
+	}
+}
+
+func TestBadBackups(t *testing.T) {
+	t.Parallel()
+	t.Run("appliance_bad_input_a_backup_cut_at_every_byte", func(t *testing.T) {
+		t.Parallel()
+		dir, file := liveDirectory(t)
+		whole, before := readFile(t, file), contentOf(t, dir)
+		cut := filepath.Join(t.TempDir(), "cut")
+		want := complaint{exitBadData, "it is cut off: ", "copy it again from where it was made, or use another one"}
+		for n := range whole {
+			if err := os.WriteFile(cut, whole[:n], 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, args := range [][]string{{"backup", "verify", cut}, {"restore", cut, "--yes", "--data", dir}} {
+				stderr, code := runHere(nil, args...)
+				want.judge(t, fmt.Sprintf("%v of %d of %d bytes", args[:len(args)-1], n, len(whole)), stderr, code)
+				if t.Failed() {
+					return
+				}
+			}
+			if n%100 == 0 { // a stream is read into a new generation, which takes longer
+				stderr, code := runHere(whole[:n], "restore", "-", "--yes", "--data", dir)
+				want.judge(t, fmt.Sprintf("restore - of %d of %d bytes", n, len(whole)), stderr, code)
+			}
+		}
+		sameContent(t, "restoring what was cut", dir, before)
+		stillThere(t, dir)
+	})
+	t.Run("appliance_bad_input_a_backup_with_any_byte_changed", func(t *testing.T) {
+		t.Parallel()
+		dir, file := liveDirectory(t)
+		whole, before := readFile(t, file), contentOf(t, dir)
+		bent := filepath.Join(t.TempDir(), "bent")
+		for n := range whole {
+			changed := bytes.Clone(whole)
+			changed[n] ^= 1 << (n % 8)
+			if err := os.WriteFile(bent, changed, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			stderr, code := runHere(nil, "restore", bent, "--yes", "--data", dir)
+			complaint{exitBadData, bent + ": it is ", ""}.judge(t, fmt.Sprintf("restore with byte %d changed", n), stderr, code)
+			if t.Failed() {
+				return
+			}
+		}
+		sameContent(t, "restoring what was changed", dir, before)
+		stillThere(t, dir)
+	})
+	t.Run("appliance_bad_input_foreign_and_newer_backups", refuseForeignBackups)
+	t.Run("attack_96_hostile_backups", refuseHostileBackups)
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+func refuseForeignBackups(t *testing.T) {
+	t.Parallel()
+	dir, file := liveDirectory(t)
+	before := contentOf(t, dir)
+	newer := forged(t, backup.Header{Schema: 9, Instance: "00"}, nil)
+	cases := map[string]struct {
+		content []byte
+		want    complaint
+	}{
+		"empty":        {nil, complaint{exitBadData, "it is cut off: it is empty", "copy it again"}},
+		"zip":          {[]byte("PK\x03\x04 and more"), complaint{exitBadData, "it is not a backup of tollhouse", "name a file that tollhouse backup has written"}},
+		"events":       {[]byte(`{"id":"evt_1"}` + "\n"), complaint{exitBadData, "it is not a backup of tollhouse", "name a file that tollhouse backup has written"}},
+		"zeros":        {make([]byte, 1<<20), complaint{exitBadData, "it is not a backup of tollhouse", "name a file that tollhouse backup has written"}},
+		"newer_schema": {newer, complaint{exitBadData, "has schema 9, and this tollhouse knows up to 2", "use the tollhouse that wrote it, or a later one"}},
+		"newer_format": {reframed(t, file, `"format":1`, `"format":7`), complaint{exitBadData, "it has format 7, and this tollhouse knows up to 1", "use the tollhouse that wrote it, or a later one"}},
+		"two_in_one":   {append(readFile(t, file), readFile(t, file)...), complaint{exitBadData, "it is damaged: ", "copy it again"}},
+	}
+	for name, c := range cases {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, c.content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"backup", "verify", path}, {"restore", path, "--yes", "--data", dir}} {
+			_, stderr, code := run(t, args...)
+			c.want.judge(t, name+": "+args[0], stderr, code)
+		}
+	}
+	for name, path := range map[string]string{"a_directory": dir, "nothing": filepath.Join(dir, "none")} {
+		if _, stderr, code := run(t, "restore", path, "--yes", "--data", dir); code != exitNotFound && code != exitIO && code != exitUsage || !strings.Contains(stderr, path) {
+			t.Errorf("restore of %s: exit %d, %s", name, code, stderr)
+		}
+	}
+	sameContent(t, "what was refused", dir, before)
+	stillThere(t, dir)
+}
+
+// frameNote frames a header or trailer as a backup has it.
+func frameNote(text []byte) []byte {
+	b := binary.BigEndian.AppendUint32([]byte{}, uint32(len(text)))
+	return append(binary.BigEndian.AppendUint32(b, crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli))), text...)
+}
+
+// reframed is a backup whose header says something else, under a right checksum.
+func reframed(t *testing.T, file, old, new string) []byte {
+	t.Helper()
+	whole := readFile(t, file)
+	const magicSize = 8
+	size := int(binary.BigEndian.Uint32(whole[magicSize:]))
+	head, rest := whole[magicSize+8:magicSize+8+size], whole[magicSize+8+size:]
+	changed := bytes.Replace(head, []byte(old), []byte(new), 1)
+	if bytes.Equal(changed, head) {
+		t.Fatalf("the header %s has no %s", head, old)
+	}
+	return append(append(bytes.Clone(whole[:magicSize]), frameNote(changed)...), rest...)
+}
+
+// forged is a backup with a right digest and whatever records.
+func forged(t *testing.T, h backup.Header, records []kv.Record) []byte {
+	t.Helper()
+	var chunk []byte
+	totals := backup.Totals{Records: int64(len(records)), Kinds: map[string]int64{}}
+	for _, r := range records {
+		begin := len(chunk)
+		chunk = append(binary.AppendUvarint(chunk, uint64(len(r.Key))), r.Key...)
+		chunk = append(binary.AppendUvarint(chunk, uint64(len(r.Value))), r.Value...)
+		chunk = binary.AppendUvarint(chunk, uint64(r.ExpiresAt))
+		chunk = binary.BigEndian.AppendUint32(chunk, crc32.Checksum(chunk[begin:], crc32.MakeTable(crc32.Castagnoli)))
+		totals.Bytes += int64(len(r.Key) + len(r.Value))
+		totals.Kinds[string(r.Key[:1])]++
+	}
+	return forgedOf(t, h, totals, chunk, uint32(len(chunk)))
+}
+
+// forgedOf is a backup with a chunk that says that it unpacks to so many bytes.
+func forgedOf(t *testing.T, h backup.Header, totals backup.Totals, chunk []byte, unpacked uint32) []byte {
+	t.Helper()
+	h.Format = max(h.Format, backup.Format)
+	head, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tail, err := json.Marshal(totals)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := append([]byte("tollbak\n"), frameNote(head)...)
+	if len(chunk) > 0 {
+		packer, err := zstd.NewWriter(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		packed := packer.EncodeAll(chunk, nil)
+		for _, n := range []uint32{uint32(len(packed)), unpacked, crc32.Checksum(packed, crc32.MakeTable(crc32.Castagnoli))} {
+			file = binary.BigEndian.AppendUint32(file, n)
+		}
+		file = append(file, packed...)
+	}
+	file = append(binary.BigEndian.AppendUint32(file, 0), frameNote(tail)...)
+	digest := sha256.Sum256(file)
+	return append(file, digest[:]...)
+}
+
+// hostileBackup is a file that is whole by every checksum, or nearly, and made to
+// harm.
+type hostileBackup struct {
+	name    string
+	content []byte
+	says    string
+}
+
+func hostileBackups(t *testing.T, file string) []hostileBackup {
+	t.Helper()
+	h := backup.Header{Schema: 2, Instance: strings.Repeat("2", 32), Created: time.Unix(1_773_070_200, 0).UTC()}
+	other := h
+	other.Instance = strings.Repeat("1", 32)
+	huge := binary.AppendUvarint(nil, 1<<63)
+	self := func(schema byte) kv.Record {
+		return kv.Record{Key: []byte("mstore\x00"), Value: append([]byte{1, schema}, bytes.Repeat([]byte{0x22}, 16)...)}
+	}
+	whole := readFile(t, file)
+	return []hostileBackup{
+		{"a_key_of_2_to_the_63_bytes", forgedOf(t, h, backup.Totals{}, append(huge, 'x'), 11), "it has an impossible length"},
+		{"a_value_of_2_to_the_63_bytes", forgedOf(t, h, backup.Totals{}, append(append([]byte{1, 'a'}, huge...), 'x'), 13), "it has an impossible length"},
+		{"an_expiry_past_all_numbers", forged(t, h, []kv.Record{{Key: []byte("a"), ExpiresAt: -1}}), "it has an impossible length"},
+		{"a_chunk_that_unpacks_to_256_mib", forgedOf(t, h, backup.Totals{}, make([]byte, 256<<20), 1<<20), "a chunk cannot be unpacked"},
+		{"a_chunk_that_says_it_has_4_gib", forgedOf(t, h, backup.Totals{}, make([]byte, 100), 1<<32-1), "a chunk has an impossible length"},
+		{"a_header_of_4_gib", append([]byte("tollbak\n"), 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0), "has an impossible length"},
+		{"keys_of_the_engine", forged(t, h, []kv.Record{{Key: []byte("!badger!head"), Value: []byte("1")}, self(2)}), "no store can hold its key"},
+		{"keys_in_disorder", forged(t, h, []kv.Record{self(2), {Key: []byte("a")}}), "its key does not follow the one before it"},
+		{"records_of_no_kind", forged(t, h, []kv.Record{{Key: []byte("Zzz"), Value: []byte("1")}}), "there is no kind 'Z' of record"},
+		{"a_store_without_itself", forged(t, h, nil), "the record of the store itself is missing"},
+		{"another_store_than_its_header_says", forged(t, other, []kv.Record{self(2)}), "its header tells of schema 2 and instance 1111"},
+		{"a_newer_store_than_its_header_says", forged(t, h, []kv.Record{self(3)}), "and its records of schema 3"},
+		{"cut_at_the_end_of_a_frame", whole[:len(whole)-sha256.Size], "it is cut off: "},
+	}
+}
+
+func refuseHostileBackups(t *testing.T) {
+	t.Parallel()
+	dir, file := liveDirectory(t)
+	before := contentOf(t, dir)
+	for _, h := range hostileBackups(t, file) {
+		path := filepath.Join(t.TempDir(), h.name)
+		if err := os.WriteFile(path, h.content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		fresh := filepath.Join(t.TempDir(), "fresh")
+		want := complaint{exitBadData, h.says, "copy it again from where it was made, or use another one"}
+		for _, args := range [][]string{{"backup", "verify", path}, {"restore", path, "--yes", "--data", dir}, {"restore", path, "--data", fresh}} {
+			_, stderr, code := run(t, args...)
+			want.judge(t, h.name, stderr, code)
+		}
+		// As a stream it is read into a new generation, which goes again.
+		stderr, code := runHere(h.content, "restore", "-", "--yes", "--data", dir)
+		want.judge(t, h.name+" as a stream", stderr, code)
+		if _, err := os.Lstat(fresh); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the refused restore has left %s", h.name, fresh)
+		}
+	}
+	sameContent(t, "what was refused", dir, before)
+	stillThere(t, dir)
+}
+
+func TestBadConfiguration(t *testing.T) {
+	t.Parallel()
+	t.Run("appliance_bad_input_files_that_are_named_and_cannot_be", refuseFiles)
+	t.Run("appliance_bad_input_settings_misspelt_and_oversized", refuseSettings)
+	t.Run("appliance_bad_input_a_busy_port", refuseBusyPort)
+	t.Run("appliance_bad_input_a_clock_10_years_off", refuseClock)
+	t.Run("appliance_bad_input_the_directory_of_another_program", refuseForeignDirectory)
+}
+
+func refuseFiles(t *testing.T) {
+	t.Parallel()
+	dir, _ := liveDirectory(t)
+	root := t.TempDir()
+	made := func(name string, content []byte) string {
+		t.Helper()
+		path := filepath.Join(root, name)
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	huge := made("huge", bytes.Repeat([]byte("0123456789abcdef"), 1<<20))
+	for name, c := range map[string]struct {
+		args []string
+		want complaint
+	}{
+		"key_file_missing":       {[]string{"serve", "--listen", "127.0.0.1:0", "--key-file", filepath.Join(root, "none")}, complaint{exitConfig, "there is no key file ", "openssl rand -hex 32"}},
+		"key_file_a_directory":   {[]string{"serve", "--listen", "127.0.0.1:0", "--key-file", root}, complaint{exitIO, root + ": is a directory", "look what is there"}},
+		"key_file_oversized":     {[]string{"serve", "--listen", "127.0.0.1:0", "--key-file", huge}, complaint{exitConfig, "a server key is 64 hexadecimal characters", "put the right key back"}},
+		"key_file_misspelt":      {[]string{"serve", "--listen", "127.0.0.1:0", "--key-file", made("bent", []byte(strings.Repeat("0g", 32)))}, complaint{exitConfig, "a server key is 64 hexadecimal characters", "put the right key back"}},
+		"key_file_empty":         {[]string{"serve", "--listen", "127.0.0.1:0", "--key-file", made("empty", nil)}, complaint{exitConfig, "a server key is 64 hexadecimal characters", "put the right key back"}},
+		"password_missing":       {[]string{"user", "create", "odile", "--password-file", filepath.Join(root, "none")}, complaint{exitUsage, "no such file or directory", "name a file that holds the password"}},
+		"password_a_directory":   {[]string{"user", "create", "odile", "--password-file", root}, complaint{exitUsage, "is a directory", "name a file that holds the password"}},
+		"password_oversized":     {[]string{"user", "create", "odile", "--password-file", huge}, complaint{exitUsage, "a password has 12 to 1024 bytes", "none over the limit"}},
+		"password_not_utf8":      {[]string{"user", "create", "odile", "--password-file", made("latin", []byte("caf\xe9 au lait"))}, complaint{exitBadData, "the password is not UTF-8 text", "save it as UTF-8"}},
+		"password_of_two_lines":  {[]string{"user", "create", "odile", "--password-file", made("lines", []byte("one\ntwo\n"))}, complaint{exitBadData, "the password has more than one line", "write it on one line"}},
+		"seed_file_missing":      {[]string{"dev", "--seed-file", filepath.Join(root, "none")}, complaint{exitUsage, "none: no such file or directory", "name a file of JSON lines"}},
+		"seed_file_misspelt":     {[]string{"dev", "--seed-file", made("seed", []byte(`{"cleint":{}}`+"\n"))}, complaint{exitBadData, "cleint", "client"}},
+		"seed_file_oversized":    {[]string{"dev", "--seed-file", huge}, complaint{exitBadData, "the line has more than ", "write one object a line"}},
+		"events_file_misspelt":   {[]string{"event", "import", made("events", []byte(`{"tpye":"a.b"}`+"\n")), "--account", "acct_a"}, complaint{exitBadData, "tpye", "type"}},
+		"data_directory_no_name": {[]string{"serve", "--listen", "127.0.0.1:0", "--data", ""}, complaint{exitUsage, "--data is empty", "name a directory, or leave --data out"}},
+	} {
+		args := c.args
+		if args[0] != "dev" && !strings.HasPrefix(name, "data_directory") {
+			args = append(args, "--data", dir)
+		}
+		before := contentOf(t, dir)
+		_, stderr, code := run(t, args...)
+		c.want.judge(t, name, stderr, code)
+		if name != "password_oversized" && name != "events_file_misspelt" { // which the store judges
+			sameContent(t, name, dir, before)
+		}
+		if len(stderr) > 4<<10 {
+			t.Errorf("%s: %d bytes of error", name, len(stderr))
+		}
+	}
+	stillThere(t, dir)
+	if out, stderr, code := run(t, "user", "list", "--data", dir, "--json"); code != exitOK || out != "" {
+		t.Errorf("user list afterwards: exit %d, %s, %s; want nobody", code, out, stderr)
+	}
+}
+
+// runWith runs a command to its end, in an environment with more in it.
+func runWith(t *testing.T, environ []string, args ...string) (stderr string, code int) {
+	t.Helper()
+	var errs strings.Builder
+	cmd := exec.Command("tollhouse", args...)
+	cmd.Env, cmd.Stderr = append(os.Environ(), environ...), &errs
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return errs.String(), cmd.ProcessState.ExitCode()
+}
+
+func refuseSettings(t *testing.T) {
+	t.Parallel()
+	dir, _ := liveDirectory(t)
+	before := contentOf(t, dir)
+	long := strings.Repeat("x", 100<<10)
+	for name, c := range map[string]struct {
+		environ []string
+		args    []string
+		want    complaint
+	}{
+		"flag_misspelt":      {nil, []string{"serve", "--pubic-url", "https://pay.example"}, complaint{exitUsage, "has no flag --pubic-url", "did you mean --public-url?"}},
+		"command_misspelt":   {nil, []string{"sevre"}, complaint{exitUsage, `there is no command "tollhouse sevre"`, "did you mean tollhouse serve?"}},
+		"value_misspelt":     {nil, []string{"serve", "--access-ttl", "1hour"}, complaint{exitUsage, `--access-ttl "1hour": give a duration`, "--help lists the flags"}},
+		"variable_misspelt":  {[]string{"TOLLHOUSE_ACCESS_TTL=1hour"}, []string{"serve"}, complaint{exitConfig, `TOLLHOUSE_ACCESS_TTL="1hour": give a duration`, "correct the variable"}},
+		"variable_oversized": {[]string{"TOLLHOUSE_PUBLIC_URL=" + long}, []string{"serve", "--listen", "127.0.0.1:0"}, complaint{exitUsage, "is not a complete URL", ""}},
+		"flag_oversized":     {nil, []string{"serve", "--listen", long}, complaint{exitUsage, "is not an address", ""}},
+		"number_oversized":   {nil, []string{"event", "list", "--limit", strings.Repeat("9", 500)}, complaint{exitUsage, "give a smaller number", "--help lists the flags"}},
+		"directory_too_long": {nil, []string{"serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, strings.Repeat("d", 300))}, complaint{exitConfig, "file name too long", "look what is there"}},
+	} {
+		args := c.args
+		if name != "directory_too_long" {
+			args = append(args, "--data", dir)
+		}
+		stderr, code := runWith(t, c.environ, args...)
+		c.want.judge(t, name, stderr, code)
+	}
+	// One that is not ours stops nothing, and is told with the nearest.
+	s, err := startProcess("", []string{"TOLLHOUSE_PUBLIC_ULR=https://pay.example"}, "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.end(); !strings.Contains(s.stderr.String(), "the variable TOLLHOUSE_PUBLIC_ULR is not a setting; did you mean TOLLHOUSE_PUBLIC_URL?") {
+		t.Errorf("an unknown variable is not told: %s", s.stderr)
+	}
+	sameContent(t, "what was refused", dir, before)
+	stillThere(t, dir)
+}
+
+func refuseBusyPort(t *testing.T) {
+	t.Parallel()
+	dir, _ := liveDirectory(t)
+	before := contentOf(t, dir)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	addr := taken.Addr().String()
+	fresh := filepath.Join(t.TempDir(), "fresh")
+	for _, args := range [][]string{
+		{"serve", "--listen", addr, "--data", dir}, {"serve", "--listen", addr, "--data", fresh}, {"dev", "--listen", addr},
+		{"serve", "--listen", "127.0.0.1:0", "--listen", addr, "--data", dir}, {"serve", "--listen", "127.0.0.1:0", "--metrics-listen", addr, "--data", dir},
+	} {
+		_, stderr, code := run(t, args...)
+		complaint{exitBusy, "the address " + addr + " is in use by another process", "listen 127.0.0.1:"}.judge(t, strings.Join(args, " "), stderr, code)
+	}
+	if _, err := os.Lstat(fresh); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a port that is taken has left %s", fresh)
+	}
+	sameContent(t, "a start on a busy port", dir, before)
+	stillThere(t, dir)
+}
+
+// stampAt writes the engine's note of its last write as if that had been at
+// another time: to the next start it is the clock that is off.
+func stampAt(t *testing.T, dir string, at time.Time) {
+	t.Helper()
+	path := filepath.Join(dir, generationOne, "STAMP")
+	stamp := readFile(t, path)
+	body := stamp[:len(stamp)-crc32.Size]
+	binary.BigEndian.PutUint64(body[len(body)-8:], uint64(at.UnixNano()))
+	stamp = binary.BigEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
+	if err := os.WriteFile(path, stamp, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func refuseClock(t *testing.T) {
+	t.Parallel()
+	for name, off := range map[string]int{"ahead_of": -10, "behind": 10} {
+		dir, _ := liveDirectory(t)
+		last := time.Now().AddDate(off, 0, 0).UTC()
+		stampAt(t, dir, last)
+		before := contentOf(t, dir)
+		want := complaint{exitConfig, " " + strings.ReplaceAll(name, "_", " ") + " the last write at " + last.Format("2006-01-02T15:"), "set the clock right and start again; if it is right, start once with --accept-clock"}
+		for _, args := range [][]string{{"serve", "--listen", "127.0.0.1:0"}, {"account", "list"}, {"backup", filepath.Join(t.TempDir(), "file")}} {
+			_, stderr, code := run(t, append(args, "--data", dir)...)
+			want.judge(t, "10 years "+name+": "+args[0], stderr, code)
+		}
+		sameContent(t, "a start under a wrong clock", dir, before)
+		s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0", "--accept-clock")
+		s.end()
+		stillThere(t, dir)
+	}
+}
+
+func refuseForeignDirectory(t *testing.T) {
+	t.Parallel()
+	_, file := liveDirectory(t)
+	for name, files := range map[string][]string{
+		"postgres": {"PG_VERSION", "postgresql.conf", "base/1/112"}, "git": {".git/HEAD", "README.md"}, "sqlite": {"data.db", "data.db-wal"},
+		"badger": {"MANIFEST", "KEYREGISTRY", "000001.vlog"}, "a_home": {".profile", "LOCK", "notes.txt"},
+	} {
+		dir := closedDir(t, name)
+		for _, f := range files {
+			path := filepath.Join(dir, f)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("theirs\n"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before, lock := contentOf(t, dir), filepath.Join(dir, lockName)
+		for _, args := range [][]string{{"serve", "--listen", "127.0.0.1:0"}, {"account", "create", "acct_a"}, {"account", "list"}, {"backup", filepath.Join(t.TempDir(), "file")}, {"restore", file, "--yes"}} {
+			_, stderr, code := run(t, append(args, "--data", dir)...)
+			complaint{exitConfig, dir + " is not a data directory: it holds ", "name an empty directory, or one that tollhouse made, with --data"}.judge(t, name+": "+args[0], stderr, code)
+		}
+		sameContent(t, "what was refused in the directory of "+name, dir, before)
+		if content, err := os.ReadFile(lock); err == nil && string(content) != "theirs\n" {
+			t.Errorf("%s: their LOCK holds %q", name, content)
+		}
+	}
+}
