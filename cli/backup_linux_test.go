@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // mountSmall mounts a filesystem of so many MiB for a test.
@@ -95,4 +96,52 @@ func generatedInto(t *testing.T, root string) []string {
 		t.Fatal(err)
 	}
 	return []string{"event", "import", lines, "--account", "acct_a"}
+}
+
+// TestSmallDisks: what a nearly full disk does to backups that the server makes by
+// itself, and what doctor says of it.
+func TestSmallDisks(t *testing.T) {
+	t.Parallel()
+	t.Run("appliance_a_full_backup_disk_costs_a_warning", func(t *testing.T) {
+		t.Parallel()
+		small := mountSmall(t, 100) // less than a backup must leave
+		s := start(t, "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0", "--backup-every", "24h", "--backup-dir", small)
+		for begun := time.Now(); gauge(metricsOf(t, s), "tollhouse_backup_failures_total") < 1; {
+			if time.Since(begun) > startMax {
+				t.Fatal("no backup has failed")
+			}
+		}
+		if left, err := os.ReadDir(small); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+		if page := metricsOf(t, s); gauge(page, "tollhouse_ready") != 1 || gauge(page, "tollhouse_backup_last_timestamp_seconds") != 0 {
+			t.Error("the server is not ready, or tells of a backup")
+		}
+		if code := s.end(); code != exitOK || !strings.Contains(s.stderr.String(), `"msg":"scheduled backup failed"`) || !strings.Contains(s.stderr.String(), "MiB are free in "+small) {
+			t.Errorf("exit %d, log %s", code, s.stderr)
+		}
+	})
+	t.Run("appliance_doctor_tells_of_a_disk_that_fills", func(t *testing.T) {
+		t.Parallel()
+		small := mountSmall(t, 200)
+		if _, stderr, code := run(t, "account", "create", "acct_a", "--data", small); code != exitOK {
+			t.Fatal(stderr)
+		}
+		if found, code := findings(t, "--data", small); code != exitOK || found["disk"].State != stateWarning {
+			t.Errorf("exit %d, %v; want a warning", code, found)
+		}
+		s := start(t, "serve", "--data", small, "--listen", "127.0.0.1:0")
+		if err := os.WriteFile(filepath.Join(small, "lost+found"), make([]byte, 120<<20), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		found, code := findings(t, "--data", small)
+		if disk := found["disk"]; code != exitFailed || disk.State != stateProblem || !strings.Contains(disk.Detail, "writes are refused") {
+			t.Errorf("beside a server: exit %d, %v; want a problem with the disk", code, found)
+		}
+		s.end()
+		found, code = findings(t, "--data", small)
+		if f := found["store"]; code != exitFailed || f.State != stateProblem || !strings.Contains(f.Detail, "MiB are free") {
+			t.Errorf("without a server: exit %d, %v; want that the store cannot be opened for lack of room", code, found)
+		}
+	})
 }

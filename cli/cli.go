@@ -95,7 +95,7 @@ A flag wins over its variable. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
 	root.SetFlagErrorFunc(flagFault)
 	root.AddCommand(p.devCommand(), p.serveCommand(), p.clientCommand(), p.userCommand(), p.accountCommand(),
 		p.sessionCommand(), p.tokenCommand(), p.eventCommand(), p.auditCommand(), p.healthCommand(), p.statusCommand(), p.printCommand(), p.configCommand(), p.completionCommand(), p.versionCommand())
-	root.AddCommand(p.backupCommand(), p.restoreCommand())
+	root.AddCommand(p.backupCommand(), p.restoreCommand(), p.doctorCommand())
 	root.SetHelpCommand(helpCommand())
 	asGroup(root)
 	teachExamples(root)

@@ -201,7 +201,7 @@ func (p *program) openAdmin(ctx context.Context, o keepOptions, known secret.Key
 	server := handlers.New(handlers.Config{
 		Store: k.store, Key: known, PublicURL: &url.URL{Scheme: "http", Host: "127.0.0.1"}, Log: o.log, Version: version(),
 	})
-	transport := &inProcess{handler: server.Admin()}
+	transport := &inProcess{handler: withDoctor(server.Admin(), k, nil)}
 	a := &admin{http: &http.Client{Transport: transport}}
 	a.fatal = func() error {
 		if err := fatal.Load(); err != nil {

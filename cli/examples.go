@@ -32,6 +32,8 @@ tollhouse client rotate-secret CLIENT_ID --revoke-tokens`,
 tollhouse client update CLIENT_ID --name "Larkspur Books" --scope events:read`,
 	"dev": `tollhouse dev
 tollhouse dev --access-ttl 2s --clock 2026-03-09T15:30:00Z`,
+	"doctor": `tollhouse doctor --data /var/lib/tollhouse
+tollhouse doctor --deep --json`,
 	"event export": `tollhouse event export --account larkspur > history.ndjson`,
 	"event generate": `tollhouse event generate --seed 7 --events 5000 > history.ndjson
 tollhouse event generate --account larkspur --live --rate 2/s`,

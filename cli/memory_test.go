@@ -59,25 +59,32 @@ func TestMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.end()
-			a := newSocketAdmin(s.text("admin_socket"))
-			defer a.close()
-			answer, err := a.send(t.Context(), http.MethodGet, "/metrics", "", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer answer.Body.Close()
-			page, err := io.ReadAll(answer.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			page := metricsOf(t, s)
 			for name, want := range map[string]int64{"go_gc_gomemlimit_bytes": c.limit, "tollhouse_store_memory_limit_bytes": c.engine} {
 				// The engine divides the caches by three.
-				if got := gauge(string(page), name); got > float64(want) || got < float64(want-2) {
+				if got := gauge(page, name); got > float64(want) || got < float64(want-2) {
 					t.Errorf("%s %.0f, want %d", name, got, want)
 				}
 			}
 		})
 	}
+}
+
+// metricsOf reads the metrics of a server.
+func metricsOf(t *testing.T, s *process) string {
+	t.Helper()
+	a := newSocketAdmin(s.text("admin_socket"))
+	defer a.close()
+	answer, err := a.send(t.Context(), http.MethodGet, "/metrics", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	page, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(page)
 }
 
 // gauge returns a metric's value, or -1.

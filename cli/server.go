@@ -272,7 +272,7 @@ func (r *running) serve(announce func()) error {
 	defer signal.Stop(signals)
 
 	public, plain := r.publicServers()
-	private := handlers.NewHTTPServer(r.withStatus(r.server.Admin()), r.log)
+	private := handlers.NewHTTPServer(r.withStatus(withDoctor(r.server.Admin(), r.keep, r)), r.log)
 	monitor := handlers.NewHTTPServer(r.server.Monitor(), r.log)
 	broken := make(chan error, len(r.listeners)+3)
 	for _, l := range r.publicListeners() {
@@ -381,13 +381,18 @@ func (r *running) watch(ctx context.Context) {
 		}
 		r.checked.Store(&lastCheck{ended: time.Now(), took: time.Since(begun)})
 		if err != nil {
-			r.log.Error("damage found in the store", "err", err)
-			r.damage.Store(&err)
+			r.found(err)
 		}
 		if sleep(ctx, checkEvery) != nil {
 			return
 		}
 	}
+}
+
+// found takes note of damage at rest.
+func (r *running) found(damage error) {
+	r.log.Error("damage found in the store", "err", damage)
+	r.damage.Store(&damage)
 }
 
 // trimAudit removes what the audit record need not keep, now and every day.

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // proxies tells where a request comes from. X-Forwarded-For is a claim that
@@ -15,6 +16,9 @@ type proxies struct {
 	trusted []netip.Prefix
 	log     *slog.Logger
 	warned  sync.Once
+
+	ignored  atomic.Pointer[netip.Addr] // the last peer whose X-Forwarded-For was not believed
+	believed atomic.Bool                // some was
 }
 
 // source returns the address that the request comes from: the peer's, or, when
@@ -26,10 +30,14 @@ func (p *proxies) source(r *http.Request) netip.Addr {
 		return peer
 	}
 	if !p.isTrusted(peer) {
+		p.ignored.Store(&peer)
 		p.warned.Do(func() {
 			p.log.Warn("X-Forwarded-For ignored: its sender is not among --trusted-proxies", "peer", peer.String())
 		})
 		return peer
+	}
+	if !p.believed.Load() {
+		p.believed.Store(true)
 	}
 	hops := strings.Split(forwarded, ",")
 	source := peer
@@ -44,6 +52,16 @@ func (p *proxies) source(r *http.Request) netip.Addr {
 		}
 	}
 	return source
+}
+
+// Forwarding tells what X-Forwarded-For has come in since the start: whether a
+// trusted proxy has sent it, and which peer last sent it that is none; the zero
+// address is nobody's.
+func (s *Server) Forwarding() (believed bool, ignored netip.Addr) {
+	if peer := s.proxies.ignored.Load(); peer != nil {
+		ignored = *peer
+	}
+	return s.proxies.believed.Load(), ignored
 }
 
 func (p *proxies) isTrusted(addr netip.Addr) bool {

@@ -21,7 +21,7 @@ func (s *Store) CheckAll(ctx context.Context) (records int64, err error) {
 		return 0, errNoSnapshots
 	}
 	if records, err = checkAll(ctx, engine); err != nil {
-		return records, fmt.Errorf("check the store: %w", err)
+		return records, fmt.Errorf("check the store: %w", nameDamaged(err))
 	}
 	return records, nil
 }
@@ -174,7 +174,7 @@ func (v *verifier) record(k, value []byte) error {
 		return damaged("a key of the kind %q has not the form of one", k[0])
 	}
 	if err := kind.check(v, k, parts, value); err != nil {
-		return fmt.Errorf("record of the kind %q: %w", k[0], err)
+		return fmt.Errorf("record of the kind %q (%s): %w", k[0], kindWords[k[0]], err)
 	}
 	return nil
 }

@@ -84,6 +84,17 @@ func (db *DB) addDamage(found []damagedTable) {
 	}
 }
 
+// DamagedKeys returns between which keys, both included, the records may lie that
+// Check has found to be hidden by damage; a last key of nil is the end of all.
+func (db *DB) DamagedKeys() (ranges [][2][]byte) {
+	if found := db.damage.Load(); found != nil {
+		for _, d := range *found {
+			ranges = append(ranges, [2][]byte{d.first, d.last})
+		}
+	}
+	return ranges
+}
+
 func nameDamage(found []damagedTable) string {
 	var named []string
 	for _, d := range found[:min(len(found), damagedNamed)] {

@@ -40,6 +40,17 @@ type Space struct {
 	FreeMin uint64 // under it writes are refused
 }
 
+// CheckClock returns the wall clock's time of the last write, and a [*ClockError]
+// when the clock is so far from it now that the store would not be opened. In
+// memory there is no such time, and nothing to compare.
+func (db *DB) CheckClock() (lastWrite time.Time, err error) {
+	if db.opts.InMemory {
+		return time.Time{}, nil
+	}
+	lastWrite = time.Unix(0, db.lastWrite.Load())
+	return lastWrite, clockFault(db.opts, lastWrite)
+}
+
 // FreeSpace returns the bytes that this user may still write to the filesystem of
 // dir.
 func FreeSpace(dir string) (uint64, error) { return freeSpace(dir) }

@@ -1,0 +1,279 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/kv"
+)
+
+// findings runs doctor and reads what it says, by check.
+func findings(t *testing.T, args ...string) (found map[string]finding, code int) {
+	t.Helper()
+	out, stderr, code := run(t, append([]string{"doctor", "--json"}, args...)...)
+	found = map[string]finding{}
+	for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
+		var f finding
+		if err := d.Decode(&f); err != nil {
+			t.Fatalf("doctor printed %q, %s: %v", out, stderr, err)
+		}
+		found[f.Check] = f
+		if (f.State == stateOK) != (f.Next == "") {
+			t.Errorf("%+v: a next step belongs to what is not ok, and to nothing else", f)
+		}
+	}
+	return found, code
+}
+
+// filledDir is a data directory whose store was closed, with events in a table.
+func filledDir(t *testing.T) (dir, tablePath string, table []byte) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "data")
+	for _, args := range [][]string{{"account", "create", "acct_a"}, {"event", "generate", "--seed", "1", "--events", "300", "--account", "acct_a"}} {
+		if _, stderr, code := run(t, append(args, "--data", dir)...); code != exitOK {
+			t.Fatal(stderr)
+		}
+	}
+	tables, err := filepath.Glob(filepath.Join(dir, generationOne, "*.sst"))
+	if err != nil || len(tables) == 0 {
+		t.Fatalf("tables = %q, %v", tables, err)
+	}
+	for _, path := range tables {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(text) > len(table) {
+			tablePath, table = path, text
+		}
+	}
+	return dir, tablePath, table
+}
+
+// TestDoctorDamage flips bits all over a table of a closed store: each is found,
+// and it is told what they may have hidden.
+func TestDoctorDamage(t *testing.T) {
+	t.Parallel()
+	const flips = 16
+	dir, path, whole := filledDir(t)
+	if found, code := findings(t, "--deep", "--data", dir); code != exitOK || found["blocks"].State != stateOK || found["records"].State != stateOK {
+		t.Fatalf("a store that is whole: exit %d, %v", code, found)
+	}
+	opened := 0
+	for i := range flips {
+		at := (len(whole) - 1) * i / (flips - 1)
+		flipped := bytes.Clone(whole)
+		flipped[at] ^= 1 << (i % 8)
+		if err := os.WriteFile(path, flipped, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		found, code := findings(t, "--deep", "--data", dir)
+		if code != exitFailed {
+			t.Errorf("reliability_R7_byte_%d_of_%d_flipped: exit %d, %v; want 1", at, len(whole), code, found)
+			continue
+		}
+		damage, isBlock := found["blocks"]
+		if !isBlock {
+			if found["store"].State != stateProblem {
+				t.Errorf("reliability_R7_byte_%d_of_%d_flipped: %v, want a problem with the store or its blocks", at, len(whole), found)
+			}
+			continue
+		}
+		opened++
+		if damage.State != stateProblem || !strings.Contains(damage.Detail, filepath.Base(path)) || !strings.Contains(damage.Detail, "events") || !strings.Contains(damage.Next, "restore the last backup") {
+			t.Errorf("reliability_R7_byte_%d_of_%d_flipped: %+v, want the table, and that it may hold events", at, len(whole), damage)
+		}
+	}
+	if opened < flips/2 {
+		t.Errorf("%d of %d damaged stores could be opened, want most of them", opened, flips)
+	}
+	t.Run("reliability_R7_beside_a_server_too_which_is_not_ready_then", func(t *testing.T) {
+		if err := os.WriteFile(path, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
+		if found, code := findings(t, "--deep", "--data", dir); code != exitOK {
+			t.Fatalf("exit %d, %v", code, found)
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.WriteAt([]byte{^whole[len(whole)/3]}, int64(len(whole)/3))
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found, code := findings(t, "--deep", "--data", dir); code != exitFailed || found["blocks"].State != stateProblem {
+			t.Errorf("exit %d, %v; want a problem with the blocks", code, found)
+		}
+		if found, code := findings(t, "--data", dir); code != exitFailed || found["store"].State != stateProblem {
+			t.Errorf("afterwards: exit %d, %v; want that the store is known to be damaged", code, found)
+		}
+		if _, stderr, code := run(t, "health", "--data", dir); code != exitFailed {
+			t.Errorf("health: exit %d, %s; want 1", code, stderr)
+		}
+		if page := metricsOf(t, s); gauge(page, "tollhouse_store_damaged") != 1 {
+			t.Error("the server takes no note of the damage")
+		}
+		s.end()
+	})
+}
+
+// TestDoctorFindings judges what cannot be had on every machine.
+func TestDoctorFindings(t *testing.T) {
+	t.Parallel()
+	t.Run("reliability_R7_a_record_that_cannot_be_read_is_named_by_its_kind", func(t *testing.T) {
+		t.Parallel()
+		r := onDisk(t)
+		err := r.keep.db.Update(t.Context(), func(tx kv.Txn) error {
+			return tx.Set([]byte("uone-user-of-many"), []byte("written by nobody"), time.Time{})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found []finding
+		checkup{keep: r.keep, server: r, tell: func(f finding) { found = append(found, f) }}.run(t.Context(), true)
+		last := found[len(found)-1]
+		if last.Check != "records" || last.State != stateProblem || !strings.Contains(last.Detail, "(users)") {
+			t.Errorf("last finding = %+v, want a problem with users", last)
+		}
+	})
+	t.Run("the_last_backup_is_too_old", func(t *testing.T) {
+		t.Parallel()
+		r := onDisk(t)
+		made := store.BackupMade{Created: r.keep.store.Now().Add(-50 * time.Hour), File: "/b", Bytes: 2048}
+		if err := r.keep.store.RecordBackup(t.Context(), made, store.By{}); err != nil {
+			t.Fatal(err)
+		}
+		u := checkup{keep: r.keep, server: r}
+		if f := u.backup(t.Context()); f.State != stateWarning || !strings.Contains(f.Detail, "the last one is 50h0m0s old") {
+			t.Errorf("finding = %+v, want a warning", f)
+		}
+		r.backups = &backupSchedule{every: 7 * 24 * time.Hour}
+		if f := u.backup(t.Context()); f.State != stateOK {
+			t.Errorf("finding = %+v, want ok for one a week", f)
+		}
+	})
+	t.Run("the_certificate", func(t *testing.T) {
+		t.Parallel()
+		now := time.Unix(1_773_070_200, 0)
+		for _, c := range []struct {
+			left    time.Duration
+			problem string
+			want    string
+		}{
+			{60 * 24 * time.Hour, "", stateOK},
+			{60 * 24 * time.Hour, "the new one does not fit its key", stateWarning},
+			{13 * 24 * time.Hour, "", stateWarning},
+			{-time.Second, "", stateProblem},
+		} {
+			s := certificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, Expires: now.Add(c.left).Unix(), Problem: c.problem}
+			if f := certificateFinding(s, now); f.State != c.want || !strings.Contains(f.Detail, "pay.example") || !strings.Contains(f.Detail, c.problem) {
+				t.Errorf("with %s left, %q: %+v, want %s", c.left, c.problem, f, c.want)
+			}
+		}
+		if f := certificateFinding(certificateStatus{Source: sourceACME, Names: []string{"pay.example"}}, now); f.State != stateProblem {
+			t.Errorf("without one: %+v, want a problem", f)
+		}
+	})
+	t.Run("the_public_address", func(t *testing.T) {
+		t.Parallel()
+		for _, c := range []struct {
+			name   string
+			answer http.HandlerFunc
+			want   finding
+		}{
+			{"another_server", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"issuer":"https://other.example"}`) }, finding{State: stateProblem, Detail: `another server answers: its issuer is "https://other.example"`}},
+			{"something_else", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "It works!") }, finding{State: stateProblem, Detail: `another server answers: its issuer is ""`}},
+			{"host_not_passed_on", func(w http.ResponseWriter, q *http.Request) {
+				if q.URL.Path != "/healthz" {
+					w.WriteHeader(http.StatusMisdirectedRequest)
+				}
+			}, finding{State: stateProblem, Detail: "status 421", Next: "pass the Host header on"}},
+			{"redirected", func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Location", "https://www.pay.example/")
+				w.WriteHeader(http.StatusMovedPermanently)
+			}, finding{State: stateProblem, Detail: "redirects to https://www.pay.example/"}},
+			{"bad_gateway", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, finding{State: stateProblem, Detail: "status 502", Next: "the proxy's configuration"}},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				s := httptest.NewServer(c.answer)
+				defer s.Close()
+				got := checkPublic(t.Context(), s.URL)
+				if got.State != c.want.State || !strings.Contains(got.Detail, c.want.Detail) || !strings.Contains(got.Next, c.want.Next) {
+					t.Errorf("finding = %+v, want %+v", got, c.want)
+				}
+			})
+		}
+		t.Run("a_certificate_that_nobody_trusts", func(t *testing.T) {
+			t.Parallel()
+			s := httptest.NewUnstartedServer(http.NotFoundHandler())
+			s.Config.ErrorLog = nil
+			s.StartTLS()
+			defer s.Close()
+			if got := checkPublic(t.Context(), s.URL); got.State != stateWarning || !strings.Contains(got.Detail, "does not trust it") {
+				t.Errorf("finding = %+v, want a warning of the certificate", got)
+			}
+		})
+		t.Run("no_TLS_where_it_should_be", func(t *testing.T) {
+			t.Parallel()
+			s := httptest.NewServer(http.NotFoundHandler())
+			defer s.Close()
+			if got := checkPublic(t.Context(), "https"+strings.TrimPrefix(s.URL, "http")); got.State != stateProblem && got.State != stateWarning || !strings.Contains(got.Detail, "HTTP response to HTTPS client") {
+				t.Errorf("finding = %+v, want that it is plain http", got)
+			}
+		})
+	})
+	t.Run("owners_and_many_files", func(t *testing.T) {
+		t.Parallel()
+		dir := closedDir(t)
+		for i := range 5 {
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(filepath.Join(dir, fmt.Sprint(i)), 0o640); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if f := checkFiles(dir); f.State != stateProblem || !strings.HasSuffix(f.Detail, "2 has mode 0640, and 2 more") {
+			t.Errorf("finding = %+v, want three names and that there are more", f)
+		}
+		if os.Geteuid() != 0 {
+			t.Skip("only root can give a file to another user")
+		}
+		if err := os.Chown(filepath.Join(dir, "4"), 12345, 12345); err != nil {
+			t.Fatal(err)
+		}
+		if f := checkFiles(dir); f.State != stateProblem || !strings.Contains(f.Detail, "4 belongs to uid 12345") || !strings.HasPrefix(f.Next, "chown -R 0 ") {
+			t.Errorf("finding = %+v, want the owner", f)
+		}
+	})
+	t.Run("every_state_is_one_of_three", func(t *testing.T) {
+		t.Parallel()
+		r := onDisk(t)
+		var names []string
+		checkup{keep: r.keep, server: r, tell: func(f finding) {
+			names = append(names, f.Check)
+			if !slices.Contains([]string{stateOK, stateWarning, stateProblem}, f.State) {
+				t.Errorf("finding = %+v", f)
+			}
+		}}.run(t.Context(), true)
+		if got, want := strings.Join(names, " "), "proxy store disk clock backup blocks records"; got != want {
+			t.Errorf("checks = %s, want %s", got, want)
+		}
+	})
+}
