@@ -25,13 +25,17 @@ func (p *program) deleteCommand(d deletion) *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete " + d.operand,
 		Short: d.short,
-		Args:  operands(d.needs),
+		Long: strings.ToUpper(d.short[:1]) + d.short[1:] + `.
+
+On a terminal it asks first, unless --yes is given. Where there is nobody to ask it
+does as it is told.`,
+		Args: operands(d.needs),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			if err := p.confirm(d.question, args[0]); err != nil {
 				return err
 			}
 			err := p.manage(ctx, d.what+" delete", needsData, func(a *admin) error {
-				return a.call(ctx, "DELETE", pathOf(d.what+"s", args[0]), nil, nil)
+				return p.waiting("deleting", func() error { return a.call(ctx, "DELETE", pathOf(d.what+"s", args[0]), nil, nil) })
 			})
 			if err != nil {
 				return err

@@ -68,7 +68,9 @@ func (p *program) eventExport() *cobra.Command {
 					return err
 				}
 				defer answer.Body.Close()
-				lines := &lineCounter{r: answer.Body}
+				shown := p.toOutput("exporting", answer.Body)
+				defer shown.clear()
+				lines := &lineCounter{r: shown}
 				if _, err := io.Copy(p.stdout, lines); err != nil {
 					return fail(exitIO, "what was written is not all: run it again", "the export broke off: %w", err)
 				}

@@ -102,7 +102,11 @@ func (s *generateSettings) plan() history.Plan {
 
 // printHistory writes a history to standard output.
 func (p *program) printHistory(ctx context.Context, s generateSettings) error {
-	if _, err := io.Copy(p.stdout, heeding{ctx, history.New(s.plan())}); err != nil {
+	lines := &lineCounter{r: history.New(s.plan())}
+	made := p.toOutput("making events", heeding{ctx, lines})
+	made.share = func(int64) float64 { return float64(lines.lines()) / float64(s.events) }
+	defer made.clear()
+	if _, err := io.Copy(p.stdout, made); err != nil {
 		return fail(exitIO, "what was written is not all: run it again", "the history broke off: %w", err)
 	}
 	return nil
@@ -126,7 +130,8 @@ func (p *program) importHistory(ctx context.Context, s generateSettings) error {
 	query := accountQuery(s.account)
 	query.Set("on-error", "stop")
 	return p.manage(ctx, "event generate", makesData, func(a *admin) error {
-		return p.importLines(ctx, a, query, &lineCounter{r: history.New(s.plan())})
+		share := func(told importAnswer) float64 { return float64(told.Lines) / float64(s.events) }
+		return p.importLines(ctx, a, query, &lineCounter{r: history.New(s.plan()), share: share})
 	})
 }
 
@@ -138,6 +143,8 @@ func (p *program) generateLive(ctx context.Context, a *admin, s generateSettings
 	g := history.NewLive(s.seed, started, s.rate.interval())
 	var told importAnswer
 	var failed error
+	recorded := p.newProgress("recording")
+	defer recorded.clear()
 	for s.events == 0 || told.Lines < s.events {
 		if failed = sleep(ctx, time.Until(s.rate.due(started, told.Lines))); failed != nil {
 			break
@@ -148,7 +155,11 @@ func (p *program) generateLive(ctx context.Context, a *admin, s generateSettings
 		}
 		told.Lines++
 		told.Bytes += int64(len(line))
+		if recorded.due() {
+			recorded.show(float64(told.Lines)/float64(max(s.events, 1)), "%s, %.1f/s", count(told.Lines, "event", "events"), recorded.rate(float64(told.Lines)))
+		}
 	}
+	recorded.clear()
 	told.Recorded = told.Lines
 	return errors.Join(failed, p.sumUpLive(told))
 }

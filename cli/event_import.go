@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -57,6 +56,7 @@ first line that is refused ends it, unless --on-error skip; exit 65 either way.`
 // openLines opens a file of lines, unpacked, counting what is read.
 func (p *program) openLines(name string) (*lineCounter, func(), error) {
 	in, closeFile := p.stdin, func() {}
+	counter := &lineCounter{}
 	if name != "-" {
 		f, err := openInput(name)
 		if err != nil {
@@ -64,16 +64,35 @@ func (p *program) openLines(name string) (*lineCounter, func(), error) {
 		}
 		in, closeFile = f, func() { _ = f.Close() }
 	}
+	counter.share = shareRead(&in)
 	buffered := bufio.NewReaderSize(in, 64<<10)
 	if magic, _ := buffered.Peek(2); !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		return &lineCounter{r: buffered}, closeFile, nil
+		counter.r = buffered
+		return counter, closeFile, nil
 	}
 	unpacked, err := gzip.NewReader(buffered)
 	if err != nil {
 		closeFile()
 		return nil, nil, fail(exitBadData, "pack it again with gzip", "%s is not whole: %w", name, err)
 	}
-	return &lineCounter{r: unpacked}, closeFile, nil
+	counter.r = unpacked
+	return counter, closeFile, nil
+}
+
+// shareRead puts a count before what is read, and returns how much of it that
+// is, of 1: of the file as it lies there, packed or not; nil when it is no file.
+func shareRead(in *io.Reader) func(importAnswer) float64 {
+	f, ok := (*in).(*os.File)
+	if !ok {
+		return nil
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return nil
+	}
+	read := &lineCounter{r: f}
+	*in = read
+	return func(importAnswer) float64 { return float64(read.bytes.Load()) / float64(info.Size()) }
 }
 
 // openInput opens a file that is named on the command line. A directory opens
@@ -98,10 +117,11 @@ func openInput(name string) (*os.File, error) {
 type lineCounter struct {
 	r     io.Reader
 	bytes atomic.Int64
-	ends  atomic.Int64          // line ends
-	open  atomic.Bool           // there is something after the last line end
-	whole atomic.Bool           // the end was reached
-	err   atomic.Pointer[error] // why it was not
+	ends  atomic.Int64               // line ends
+	open  atomic.Bool                // there is something after the last line end
+	whole atomic.Bool                // the end was reached
+	err   atomic.Pointer[error]      // why it was not
+	share func(importAnswer) float64 // how much of it the server has, of 1; nil when not known
 }
 
 func (c *lineCounter) Read(b []byte) (int, error) {
@@ -164,7 +184,7 @@ func (p *program) importLines(ctx context.Context, a *admin, query url.Values, i
 		return importBroke(in, err)
 	}
 	defer answer.Body.Close()
-	progress := p.newProgress()
+	progress := p.newProgress("importing")
 	defer progress.clear()
 	var last importAnswer
 	lines := bufio.NewScanner(answer.Body)
@@ -175,7 +195,11 @@ func (p *program) importLines(ctx context.Context, a *admin, query url.Values, i
 		}
 		switch {
 		case last.Progress:
-			progress.show(last)
+			share := 0.0
+			if in.share != nil {
+				share = in.share(last)
+			}
+			progress.show(share, "%s, %.1f MiB, %.0f lines/s", count(last.Lines, "line", "lines"), float64(last.Bytes)/mebibyte, progress.rate(float64(last.Lines)))
 		case last.Line > 0:
 			progress.clear()
 			if err := p.refusedLine(last); err != nil {
@@ -189,6 +213,7 @@ func (p *program) importLines(ctx context.Context, a *admin, query url.Values, i
 	if !last.Summary {
 		return importBroke(in, importEnded(last))
 	}
+	progress.clear()
 	return p.sumUp(last, query.Get("on-error") == "stop", query.Get("dry-run") == "true", in)
 }
 
@@ -241,7 +266,7 @@ func (p *program) sumUp(s importAnswer, stops, dryRun bool, in *lineCounter) err
 		Unchanged int64 `json:"unchanged"`
 		Errors    int64 `json:"errors"`
 	}{true, s.Lines, s.Bytes, s.Recorded, s.Unchanged, s.Errors}
-	err := p.done(summary, "%d lines (%d bytes): %d %s, %d unchanged, %d refused", s.Lines, s.Bytes, s.Recorded, verb, s.Unchanged, s.Errors)
+	err := p.done(summary, "%s (%s): %d %s, %d unchanged, %d refused", count(s.Lines, "line", "lines"), count(s.Bytes, "byte", "bytes"), s.Recorded, verb, s.Unchanged, s.Errors)
 	if err != nil {
 		return err
 	}
@@ -254,7 +279,8 @@ func (p *program) sumUp(s importAnswer, stops, dryRun bool, in *lineCounter) err
 	}
 	if !in.whole.Load() || s.Lines != in.lines() || s.Bytes != in.bytes.Load() {
 		return fail(exitFailed, "run the file again: nothing is recorded twice",
-			"the server saw %d lines and %d bytes of the %d lines and %d bytes that were sent", s.Lines, s.Bytes, in.lines(), in.bytes.Load())
+			"the server saw %s and %s of the %s and %s that were sent", count(s.Lines, "line", "lines"), count(s.Bytes, "byte", "bytes"),
+			count(in.lines(), "line", "lines"), count(in.bytes.Load(), "byte", "bytes"))
 	}
 	return nil
 }
@@ -264,35 +290,4 @@ func count(n int64, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
-}
-
-// progress is a line on the terminal that shows how far an import is.
-type progress struct {
-	w       io.Writer // nil: nobody looks
-	started time.Time
-	shown   bool
-}
-
-func (p *program) newProgress() *progress {
-	g := &progress{started: time.Now()}
-	if isTerminal(p.stderr) && !p.quiet {
-		g.w = p.stderr
-	}
-	return g
-}
-
-func (g *progress) show(a importAnswer) {
-	if g.w == nil {
-		return
-	}
-	g.shown = true
-	rate := float64(a.Lines) / max(time.Since(g.started).Seconds(), 0.001)
-	fmt.Fprintf(g.w, "\r\033[K%d lines, %.1f MiB, %.0f lines/s", a.Lines, float64(a.Bytes)/(1<<20), rate)
-}
-
-func (g *progress) clear() {
-	if g.shown {
-		fmt.Fprint(g.w, "\r\033[K")
-		g.shown = false
-	}
 }

@@ -24,7 +24,10 @@ func (p *program) eventPurge() *cobra.Command {
 		Long: `Remove the events of an account for good, or those of one of its resources, and
 the resources themselves. What is removed is not found any more, and a line in the
 audit record says that there was a purge. One that is cut short is finished by
-running it again. Backups, and what others have read, keep what they have.`,
+running it again. Backups, and what others have read, keep what they have.
+
+On a terminal it asks first, unless --yes is given. Where there is nobody to ask it
+does as it is told.`,
 		Args: operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
 			whose, err := purgeOf(account, kind, resource)
@@ -37,7 +40,7 @@ running it again. Backups, and what others have read, keep what they have.`,
 			asked := map[string]string{"account": account, "kind": kind, "resource": resource}
 			var removed purged
 			err = p.manage(ctx, "event purge", needsData, func(a *admin) error {
-				return a.call(ctx, "POST", "/admin/event-purge", asked, &removed)
+				return p.waiting("removing events", func() error { return a.call(ctx, "POST", "/admin/event-purge", asked, &removed) })
 			})
 			if err != nil {
 				return err

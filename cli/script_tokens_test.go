@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -39,24 +41,39 @@ func scriptGrant(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: grant CLIENT SECRET USER PASSWORD_FILE")
 	}
 	withServer(ts, func(at string) {
-		answer, err := http.PostForm(at+"/oauth/v2/token", url.Values{"grant_type": {"password"}, "client_id": args[:1], "client_secret": args[1:2],
-			"username": args[2:3], "password": {strings.TrimSpace(ts.ReadFile(args[3]))}})
+		access, refresh, err := grantAt(at, args[0], args[1], args[2], strings.TrimSpace(ts.ReadFile(args[3])))
 		ts.Check(err)
-		defer answer.Body.Close()
-		var made struct {
-			Access  string `json:"access_token"`
-			Refresh string `json:"refresh_token"`
-		}
-		ts.Check(json.NewDecoder(answer.Body).Decode(&made))
-		if made.Access == "" {
-			ts.Fatalf("no token: status %d", answer.StatusCode)
-		}
-		ts.Check(os.WriteFile(ts.MkAbs("access"), []byte(made.Access+"\n"), 0o600))
-		ts.Check(os.WriteFile(ts.MkAbs("refresh"), []byte(made.Refresh+"\n"), 0o600))
+		ts.Check(os.WriteFile(ts.MkAbs("access"), []byte(access+"\n"), 0o600))
+		ts.Check(os.WriteFile(ts.MkAbs("refresh"), []byte(refresh+"\n"), 0o600))
 	})
 }
 
-var hiddenField = regexp.MustCompile(`<input type="hidden" name="([^"]+)" value="([^"]*)"`)
+// grantAt gets tokens of the server at that address.
+func grantAt(at, client, clientSecret, user, password string) (access, refresh string, err error) {
+	answer, err := http.PostForm(at+"/oauth/v2/token", url.Values{"grant_type": {"password"}, "client_id": {client}, "client_secret": {clientSecret},
+		"username": {user}, "password": {password}})
+	if err != nil {
+		return "", "", err
+	}
+	defer answer.Body.Close()
+	var made struct {
+		Access  string `json:"access_token"`
+		Refresh string `json:"refresh_token"`
+	}
+	if err := json.NewDecoder(answer.Body).Decode(&made); err != nil || made.Access == "" {
+		return "", "", fmt.Errorf("no token: status %d, %w", answer.StatusCode, err)
+	}
+	return made.Access, made.Refresh, nil
+}
+
+// grantable reads what client create printed.
+func grantable(t *testing.T, printed string) (c clientShown) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(printed), &c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
 
 // scriptSignIn is "signin USER PASSWORD_FILE": a browser signs in by the form;
 // the file cookie then holds what it got.
@@ -65,28 +82,44 @@ func scriptSignIn(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: signin USER PASSWORD_FILE")
 	}
 	withServer(ts, func(at string) {
-		jar, err := cookiejar.New(nil)
+		cookie, err := signInAt(at, args[0], strings.TrimSpace(ts.ReadFile(args[1])))
 		ts.Check(err)
-		browser := &http.Client{Jar: jar}
-		page, err := browser.Get(at + "/login")
-		ts.Check(err)
-		text, err := io.ReadAll(page.Body)
-		ts.Check(errors.Join(err, page.Body.Close()))
-		form := url.Values{"username": args[:1], "password": {strings.TrimSpace(ts.ReadFile(args[1]))}}
-		for _, field := range hiddenField.FindAllStringSubmatch(string(text), -1) {
-			form.Set(field[1], field[2])
-		}
-		answer, err := browser.PostForm(at+"/login", form)
-		ts.Check(err)
-		ts.Check(answer.Body.Close())
-		site, err := url.Parse(at)
-		ts.Check(err)
-		for _, c := range jar.Cookies(site) {
-			if strings.HasPrefix(c.Value, "tollss_") {
-				ts.Check(os.WriteFile(ts.MkAbs("cookie"), []byte(c.Value+"\n"), 0o600))
-				return
-			}
-		}
-		ts.Fatalf("not signed in: status %d, fields %v", answer.StatusCode, form)
+		ts.Check(os.WriteFile(ts.MkAbs("cookie"), []byte(cookie+"\n"), 0o600))
 	})
+}
+
+var hiddenField = regexp.MustCompile(`<input type="hidden" name="([^"]+)" value="([^"]*)"`)
+
+// signInAt signs in by the form, as a browser does, and returns its cookie.
+func signInAt(at, user, password string) (cookie string, err error) {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return "", err
+	}
+	browser := &http.Client{Jar: jar}
+	page, err := browser.Get(at + "/login")
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(page.Body)
+	if err := errors.Join(err, page.Body.Close()); err != nil {
+		return "", err
+	}
+	form := url.Values{"username": {user}, "password": {password}}
+	for _, field := range hiddenField.FindAllStringSubmatch(string(text), -1) {
+		form.Set(field[1], field[2])
+	}
+	answer, err := browser.PostForm(at+"/login", form)
+	if err != nil {
+		return "", err
+	}
+	if err := answer.Body.Close(); err != nil {
+		return "", err
+	}
+	for _, c := range jar.Cookies(answer.Request.URL) {
+		if strings.HasPrefix(c.Value, "tollss_") {
+			return c.Value, nil
+		}
+	}
+	return "", fmt.Errorf("not signed in: status %d", answer.StatusCode)
 }
