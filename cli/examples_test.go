@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -66,4 +68,65 @@ func splitAsShell(line string) []string {
 		words = append(words, strings.Trim(word, `"'`))
 	}
 	return words[1:]
+}
+
+// TestTranscripts: every command is in a transcript that runs it, and each list
+// is run with --json too.
+func TestTranscripts(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	for _, dir := range []string{"manage", "script"} {
+		files, err := filepath.Glob(filepath.Join("testdata", dir, "*.txt"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no transcripts in %s: %v", dir, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			script, _, _ := strings.Cut(string(text), "\n-- ")
+			said.WriteString(script + "\n")
+		}
+	}
+	root := newRoot()
+	ran := map[string]bool{}
+	for _, line := range transcriptLine.FindAllStringSubmatch(said.String(), -1) {
+		found, _, err := root.Find(splitAsShell("tollhouse " + line[1]))
+		if err != nil {
+			continue // one that is refused
+		}
+		ran[found.CommandPath()] = true
+		if strings.Contains(line[1], "--json") {
+			ran[found.CommandPath()+" --json"] = true
+		}
+	}
+	eachCommand(root, func(c *cobra.Command) {
+		path := c.CommandPath()
+		if !isGroup(c) && !ran[path] {
+			t.Errorf("no transcript runs %s", path)
+		}
+		if !isGroup(c) && printsResults(c) && !ran[path+" --json"] {
+			t.Errorf("no transcript runs %s --json", path)
+		}
+	})
+}
+
+// transcriptLine is a line of a transcript that runs tollhouse, whatever it
+// expects of it.
+var transcriptLine = regexp.MustCompile(`(?m)^(?:(?:exec|exits \d+|follow \d+) tollhouse|start) (.*)$`)
+
+// printsResults reports whether a command prints what --json changes.
+func printsResults(c *cobra.Command) bool {
+	switch c.Parent().Name() {
+	case "completion", "print": // which write a file of its own form
+		return false
+	}
+	switch c.Name() {
+	case "help", "serve", "dev": // the last two have a ready line, which is JSON
+		return false
+	case "export": // JSON lines anyway
+		return false
+	}
+	return true
 }
