@@ -15,8 +15,8 @@ const keyFileSizeMax = 1 << 10 // bytes; a key has 65
 
 // serverKey returns the server key: that of keyFile if one is named, else the
 // data directory's own, which is made when there is none. A store that lives on
-// under a new key loses consent screens and refreshes in flight, and nothing
-// else; so it is told, and the server starts.
+// under a new key loses consent screens, refreshes in flight and what was fetched
+// by ACME, and nothing else; so it is told, and the server starts.
 func serverKey(dir, keyFile string, fresh bool, log *slog.Logger) (secret.Key, error) {
 	if keyFile != "" {
 		return readKey(keyFile, true, log)
@@ -27,7 +27,7 @@ func serverKey(dir, keyFile string, fresh bool, log *slog.Logger) (secret.Key, e
 		return key, err
 	}
 	if !fresh {
-		log.Warn("server key was missing and a new one was made: consent screens and refreshes in flight will fail once; if you have the old one, stop, put it back and start again", "path", path)
+		log.Warn("server key was missing and a new one was made: consent screens and refreshes in flight will fail once, and a certificate by ACME is fetched anew; if you have the old one, stop, put it back and start again", "path", path)
 	}
 	key = secret.NewKey()
 	if err := writeFile(path, key.Text()); err != nil {
@@ -66,7 +66,7 @@ func readKey(path string, named bool, log *slog.Logger) (secret.Key, error) {
 	}
 	key, err := secret.ParseKey(text)
 	if err != nil {
-		return secret.Key{}, fail(exitConfig, "put the right key back; to go on with a new one, remove the file: refreshes in flight and open consent screens are lost, nothing else", "%s: %w", path, err)
+		return secret.Key{}, fail(exitConfig, "put the right key back; to go on with a new one, remove the file: refreshes in flight, open consent screens and a certificate by ACME are lost, nothing else", "%s: %w", path, err)
 	}
 	return key, nil
 }

@@ -127,7 +127,6 @@ func (a *acmeCertificates) certificate(hello *tls.ClientHelloInfo) (*tls.Certifi
 	select {
 	case <-a.first:
 	case <-time.After(firstWait):
-	case <-hello.Context().Done():
 	}
 	return a.current()
 }

@@ -393,6 +393,13 @@ func (tr *transcript) size() int {
 	return len(tr.text)
 }
 
+// all returns what was logged so far.
+func (tr *transcript) all() string {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return string(tr.text)
+}
+
 func (tr *transcript) tail() string {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()

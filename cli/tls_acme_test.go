@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// untold is an issuer's client that was told of no store: whoever asks for a
+// certificate there breaks.
+func untold(t *testing.T) *acmeCertificates {
+	t.Helper()
+	a, err := newACMECertificates(tlsFlags{directory: "https://127.0.0.1:1/dir"}, "pay.example", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestACMEHandshake(t *testing.T) {
+	t.Parallel()
+	t.Run("appliance_acme_a_strangers_handshake_begins_no_order", func(t *testing.T) {
+		t.Parallel()
+		a := untold(t)
+		close(a.first)
+		for name, want := range map[string]error{
+			"pay.example": errNoCertificate, "PAY.example.": errNoCertificate,
+			"": errForeignName, "bank.example": errForeignName, "www.pay.example": errForeignName, "pay.example.bank.example": errForeignName,
+		} {
+			hello := &tls.ClientHelloInfo{ServerName: name, SupportedProtos: []string{"h2", "http/1.1"}}
+			if cert, err := a.certificate(hello); cert != nil || !errors.Is(err, want) {
+				t.Errorf("certificate for %q = %v, want %v", name, err, want)
+			}
+		}
+		if s := a.status(); s.Expires != 0 || s.Names[0] != "pay.example" {
+			t.Errorf("status = %+v, want none for pay.example", s)
+		}
+	})
+	t.Run("challenges_are_for_our_name_on_any_port", func(t *testing.T) {
+		t.Parallel()
+		a := untold(t)
+		for host, want := range map[string]bool{"pay.example": true, "pay.example:5002": true, "Pay.Example": true, "bank.example": false, "bank.example:80": false, "": false, "[::1]:80": false} {
+			if err := a.policy(t.Context(), host); (err == nil) != want {
+				t.Errorf("policy(%q) = %v, want one that allows: %v", host, err, want)
+			}
+		}
+	})
+	t.Run("a_closed_cache_leaves_the_store_alone", func(t *testing.T) {
+		t.Parallel()
+		c := &certificateCache{}
+		c.close()
+		_, err := c.Get(t.Context(), "pay.example")
+		for _, err := range []error{err, c.Put(t.Context(), "pay.example", nil), c.Delete(t.Context(), "pay.example")} {
+			if !errors.Is(err, errCacheClosed) {
+				t.Errorf("a closed cache says %v, want %v", err, errCacheClosed)
+			}
+		}
+	})
+}
+
+func TestACMEReasons(t *testing.T) {
+	t.Parallel()
+	const long = `{"status":"invalid","challenges":[{"type":"http-01","status":"pending"},{"type":"tls-alpn-01","error":{"type":"urn:ietf:params:acme:error:connection","detail":"nobody at 192.0.2.7:443"}}]}`
+	for answer, want := range map[string]string{
+		long:                                  "tls-alpn-01: nobody at 192.0.2.7:443",
+		`{"status":"valid","challenges":[]}`:  "",
+		`{"challenges":[{"type":"http-01"}]}`: "",
+		`[]`:                                  "",
+		`{`:                                   "",
+		`{"challenges":[{"type":"dns-01","error":{"detail":"` + strings.Repeat("ä", 1000) + `"}}]}`: "dns-01: " + strings.Repeat("ä", acmeReasonMax-len("dns-01: ")),
+	} {
+		if got := failedChallenge([]byte(answer)); got != want {
+			t.Errorf("failedChallenge(%.60s) = %q, want %q", answer, got, want)
+		}
+	}
+	t.Run("what_is_read_along_still_arrives", func(t *testing.T) {
+		t.Parallel()
+		large := long + strings.Repeat(" ", acmeAnswerMax)
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json; charset=utf-8")
+			_, _ = io.WriteString(w, large)
+		}))
+		t.Cleanup(s.Close)
+		a := &acmeReasons{next: s.Client().Transport}
+		answer, err := (&http.Client{Transport: a}).Get(s.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		if text, err := io.ReadAll(answer.Body); err != nil || string(text) != large {
+			t.Errorf("%d bytes arrived, %v; want all %d", len(text), err, len(large))
+		}
+	})
+	t.Run("the_last_of_each_kind_are_kept_once", func(t *testing.T) {
+		t.Parallel()
+		a := &acmeReasons{}
+		for _, reason := range []string{"old", "tls-alpn-01: a", "http-01: b", "http-01: b"} {
+			a.note(reason)
+		}
+		if got := a.last(); got != "tls-alpn-01: a; http-01: b" {
+			t.Errorf("reasons = %q, want the last two", got)
+		}
+		if a.forget(); a.last() != "" {
+			t.Errorf("reasons = %q, want none", a.last())
+		}
+	})
+}
+
+func TestCertificateIsOverdue(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1773070200, 0)
+	leaf := &x509.Certificate{NotBefore: now, NotAfter: now.AddDate(0, 0, 90)}
+	for days, want := range map[int]bool{0: false, 61: false, 67: false, 68: true, 89: true, 91: true} {
+		if got := isOverdue(leaf, now.AddDate(0, 0, days)); got != want {
+			t.Errorf("after %d of 90 days isOverdue = %v, want %v", days, got, want)
+		}
+	}
+}
