@@ -21,9 +21,14 @@ const (
 	groupOpsMax = 512
 )
 
-// anchorKey is written with every group. Its newest version is never dropped by
-// a compaction, so the store's highest version is always the last committed
-// one, even when that commit only deleted.
+// anchorKey is written with each group that sets nothing to stay: a compaction
+// may drop what only deletes or expires, and with it the store's highest
+// version. The newest version of a key that stays is never dropped, so the
+// highest version is always that of the last commit.
+//
+// It is not written with every group, because it lies below all other keys: in
+// an import each new table would begin with it, reach from there to the newest
+// events, and have all the events between rewritten by the next compaction.
 var anchorKey = []byte{kv.ReservedPrefix, 'v'}
 
 // op is one Update on its way through the committer.
@@ -267,9 +272,11 @@ func (c *committer) store() error {
 
 // write hands the group's changes to tx.
 func (c *committer) write(tx *badger.Txn) error {
+	stays := false
 	err := c.pending.all(func(s *slot) error {
 		switch s.kind {
 		case changeSet:
+			stays = stays || s.expiresAt == 0
 			return tx.SetEntry(&badger.Entry{Key: s.key, Value: s.sealed, ExpiresAt: s.expiresAt})
 		case changeDelete:
 			return tx.Delete(s.key)
@@ -277,7 +284,7 @@ func (c *committer) write(tx *badger.Txn) error {
 			return nil
 		}
 	})
-	if err != nil {
+	if err != nil || stays {
 		return err
 	}
 	return tx.SetEntry(&badger.Entry{Key: anchorKey, Value: seal(anchorKey, nil)})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,6 +66,70 @@ func TestDeletedLastIsNotBehind(t *testing.T) {
 		}
 	})
 	session(func(db *DB) { wantAbsent(t, db, "a") })
+}
+
+// TestHighestVersionStays writes groups that set, delete and expire, has tables
+// made of them and compacted again and again, and finds the version of the last
+// commit each time.
+func TestHighestVersionStays(t *testing.T) {
+	t.Parallel()
+	opts := Options{Dir: t.TempDir()}
+	random := rand.New(rand.NewPCG(3, 4))
+	soon := time.Now().Add(-48 * time.Hour) // gone by, the day of grace too
+	for session := range 12 {
+		db := mustOpen(t, opts)
+		for range 1 + random.IntN(6) {
+			kind, key := random.IntN(4), fmt.Appendf(nil, "k%d", random.IntN(5))
+			err := db.Update(t.Context(), func(tx kv.Txn) error {
+				switch kind {
+				case 0:
+					return tx.Set(key, []byte("stays"), time.Time{})
+				case 1:
+					return tx.Set(key, []byte("goes"), soon)
+				}
+				return tx.Delete(key)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		last := db.committer.version
+		mustClose(t, db)
+		db = mustOpen(t, opts)
+		if err := db.engine.Flatten(compactors); err != nil {
+			t.Fatal(err)
+		}
+		mustClose(t, db)
+		db = mustOpen(t, opts)
+		if found := db.engine.MaxVersion(); found != last {
+			t.Fatalf("session %d: the highest version is %d, want %d", session, found, last)
+		}
+		mustClose(t, db)
+	}
+}
+
+// TestNoAnchorInAnImport: what only sets what stays needs none.
+func TestNoAnchorInAnImport(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, Options{InMemory: true})
+	defer mustClose(t, db)
+	anchored := func() bool {
+		tx := db.engine.NewTransactionAt(db.committer.version, false)
+		defer tx.Discard()
+		_, err := tx.Get(anchorKey)
+		return err == nil
+	}
+	put(t, db, "a", "1")
+	put(t, db, "a", "2", "b", "1")
+	if anchored() {
+		t.Error("the anchor was written beside what stays")
+	}
+	if err := db.Update(t.Context(), func(tx kv.Txn) error { return tx.Delete([]byte("a")) }); err != nil {
+		t.Fatal(err)
+	}
+	if !anchored() {
+		t.Error("the anchor was not written with a group that only deletes")
+	}
 }
 
 func TestCutLogIsRefused(t *testing.T) {
