@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/dgraph-io/badger/v4"
@@ -53,12 +54,8 @@ func (db *DB) Check(ctx context.Context) error {
 			return err
 		}
 		turn := db.begin()
-		name := table.IDToFilename(info.ID)
-		last, reason := db.checkTable(filepath.Join(db.opts.Dir, name), info.KeyCount)
-		if reason != "" {
-			// Badger has taken its first key from the index, with a checksum, but
-			// its last one from a block, without.
-			found = append(found, damagedTable{name, reason, y.ParseKey(info.Left), last})
+		if damaged, is := db.examineTable(info); is {
+			found = append(found, damaged)
 		}
 		turn.giveWay(ctx)
 	}
@@ -67,6 +64,19 @@ func (db *DB) Check(ctx context.Context) error {
 	}
 	db.addDamage(found)
 	return fmt.Errorf("%w: %d of %d tables in %s: %s", kv.ErrCorrupt, len(found), len(tables), db.opts.Dir, nameDamage(found))
+}
+
+// examineTable reads a table that was in use, and returns what is wrong with it, if
+// anything is.
+func (db *DB) examineTable(info badger.TableInfo) (d damagedTable, is bool) {
+	name := table.IDToFilename(info.ID)
+	last, reason := db.checkTable(filepath.Join(db.opts.Dir, name), info.KeyCount)
+	if reason == "" || db.isGone(info.ID) {
+		return damagedTable{}, false
+	}
+	// Badger has taken its first key from the index, with a checksum, but its last
+	// one from a block, without.
+	return damagedTable{name, reason, y.ParseKey(info.Left), last}, true
 }
 
 // addDamage adds found to what earlier checks have found: a table may be gone
@@ -112,7 +122,7 @@ func nameDamage(found []damagedTable) string {
 func (db *DB) checkTable(path string, keys uint32) (last []byte, reason string) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "" // compacted away meanwhile
+		return nil, "its file is missing" // if it was not compacted away meanwhile
 	}
 	if err != nil {
 		return nil, err.Error()
@@ -140,6 +150,18 @@ func (db *DB) checkTable(path string, keys uint32) (last []byte, reason string) 
 		}
 	}()
 	return readTable(data, keys, db.engine.Opts())
+}
+
+// isGone says whether a compaction has taken a table out of use while it was read.
+// Badger cuts the file of such a table to nothing before it removes it, which looks
+// like damage to whoever has it open. A table is out of use before its file is cut;
+// one that is whole on disk to its last byte was read as it is, in use or not.
+func (db *DB) isGone(id uint64) bool {
+	info, err := os.Stat(filepath.Join(db.opts.Dir, table.IDToFilename(id)))
+	if err == nil && info.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	return !slices.ContainsFunc(db.engine.Tables(), func(t badger.TableInfo) bool { return t.ID == id })
 }
 
 // readTable reads all blocks of the table in data.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/table"
 
 	"tollhouse/store/kv"
 )
@@ -212,4 +213,61 @@ func TestCheckOfAWholeStore(t *testing.T) {
 	if err := checker.Check(t.Context()); err != nil {
 		t.Errorf("Check() = %v, want nil", err)
 	}
+}
+
+// TestCheckBesideCompaction: what a compaction takes away while Check reads it is no
+// damage. Badger cuts a file to nothing before it removes it.
+func TestCheckBesideCompaction(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	db := mustOpen(t, Options{Dir: dir})
+	put(t, db, "ka", "whole")
+	mustClose(t, db)
+	db = mustOpen(t, Options{Dir: dir})
+	used := db.engine.Tables()[0]
+	whole, err := os.ReadFile(filepath.Join(dir, table.IDToFilename(used.ID)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := bytes.Clone(whole)
+	flipped[0] ^= 1
+	for i, c := range []struct {
+		name    string
+		content []byte // nil: there is no file
+		damaged bool
+	}{
+		{"reliability_R14_removed", nil, false},
+		{"reliability_R14_about_to_be_removed", []byte{}, false},
+		{"whole", whole, false},
+		{"reliability_R7_damaged_and_as_large_as_it_was", flipped, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			replaced := used
+			replaced.ID += uint64(1000 + i) // of no level any more
+			path := filepath.Join(dir, table.IDToFilename(replaced.ID))
+			if c.content != nil {
+				if err := os.WriteFile(path, c.content, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				defer os.Remove(path)
+			}
+			if d, is := db.examineTable(replaced); is != c.damaged {
+				t.Errorf("examineTable() = %+v, %t, want %t", d, is, c.damaged)
+			}
+		})
+	}
+	t.Run("reliability_R7_missing_although_it_is_in_use", func(t *testing.T) {
+		path := filepath.Join(dir, table.IDToFilename(used.ID))
+		if err := os.Rename(path, path+".away"); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := os.Rename(path+".away", path); err != nil {
+				t.Error(err)
+			}
+		}()
+		if _, is := db.examineTable(used); !is {
+			t.Error("a table in use whose file is missing is no damage")
+		}
+	})
 }
