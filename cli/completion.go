@@ -84,6 +84,7 @@ func (n namedThings) behind(begun string) string {
 var valuesOf = map[string][]string{
 	"card-guard": {"refuse", "warn", "off"},
 	"log-format": {"auto", "text", "json"},
+	"tls":        {"off", "auto", "files"},
 	"grant":      {"password", "authorization_code", "refresh_token"},
 	"scope":      {"events:read", "resources:read", "resources:write"},
 }

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"io/fs"
 	"log/slog"
 	"math/big"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -273,6 +275,14 @@ func TestCertificateFiles(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestCertificateThatWeMayNotRead(t *testing.T) {
+	t.Parallel()
+	f := asFault(fileFault("/etc/letsencrypt/live/pay.example/privkey.pem", &fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}))
+	if f.code != exitConfig || f.Error() != "cannot read /etc/letsencrypt/live/pay.example/privkey.pem: permission denied" || !strings.Contains(f.hint, userNamed(os.Geteuid())) {
+		t.Errorf("fault = %d %q, hint %q; want 78, the reason, and who may not", f.code, f, f.hint)
+	}
 }
 
 func TestCertificateStatus(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -135,6 +136,36 @@ func TestTLS(t *testing.T) {
 	s := startSecure(t, pair)
 	creds := s.createClient("Larkspur Bookkeeping", callbackURI)
 	s.createUser(odile, odileAccount, odilePassword)
+	t.Run("attack_57_a_handshake_that_never_comes_gives_its_place_back", func(t *testing.T) {
+		t.Parallel()
+		for _, begun := range []string{"", "\x16\x03\x01\x02"} {
+			conn, err := net.DialTimeout("tcp", s.ready.Listen[0], requestWait)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := io.WriteString(conn, begun); err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.SetReadDeadline(time.Now().Add(requestWait)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, conn); err != nil {
+				t.Errorf("after %q and then nothing: %v, want the server to hang up", begun, err)
+			}
+		}
+	})
+	t.Run("attack_65_plain_http_on_the_port_of_TLS", func(t *testing.T) {
+		t.Parallel()
+		a, err := (&http.Client{Timeout: requestWait}).PostForm("http://"+s.ready.Listen[0]+"/oauth/v2/token", url.Values{"client_secret": {creds.Secret}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		if text, err := io.ReadAll(a.Body); err != nil || a.StatusCode != http.StatusBadRequest || strings.Contains(string(text), creds.Secret) {
+			t.Errorf("plain http is answered %s %q, %v; want 400 without what was sent", a.Status, text, err)
+		}
+	})
 	for name, http2 := range map[string]bool{"HTTP_1.1": false, "HTTP_2": true} {
 		t.Run("over_"+name, func(t *testing.T) {
 			t.Parallel()
@@ -364,12 +395,12 @@ func TestHTTP2(t *testing.T) {
 	pair := newKeyPair(t, false, secureHost)
 	s := startSecure(t, pair)
 	lee := s.secureReader(t, s.createClient("Live", callbackURI), pair.roots, true, "lee", account)
-	dials := 0
+	var dials atomic.Int32
 	tr := lee.http.Transport.(*http.Transport)
 	tr.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10} // then the server has to wait
 	dial := tr.DialContext
 	tr.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		dials++
+		dials.Add(1)
 		return dial(ctx, network, address)
 	}
 	tr.CloseIdleConnections()
@@ -411,8 +442,8 @@ func TestHTTP2(t *testing.T) {
 			t.Errorf("last frame = %.200s, want %s", frame, recorded)
 		}
 	})
-	if dials != 1 || asked < 10 {
-		t.Errorf("%d connections for a stream and %d requests beside the import, want one", dials, asked)
+	if n := dials.Load(); n != 1 || asked < 10 {
+		t.Errorf("%d connections for a stream and %d requests beside the import, want one", n, asked)
 	}
 	t.Run("appliance_http2_a_stop_tells_its_streams", func(t *testing.T) {
 		ended := make(chan string, 1)
