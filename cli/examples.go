@@ -49,7 +49,9 @@ tollhouse event tail --type payment.failed --json`,
 	"print openapi": `tollhouse print openapi --public-url https://pay.example > openapi.json`,
 	"restore":       `tollhouse restore /var/backups/tollhouse.backup --data /var/lib/tollhouse`,
 	"serve": `tollhouse serve --data /var/lib/tollhouse
-tollhouse serve --listen 0.0.0.0:8080 --public-url https://pay.example --trusted-proxies 10.0.0.0/8`,
+tollhouse serve --listen 0.0.0.0:8080 --public-url https://pay.example --trusted-proxies 10.0.0.0/8
+tollhouse serve --listen :443 --public-url https://pay.example --tls-cert tls.crt --tls-key tls.key
+tollhouse serve --listen :443 --public-url https://pay.example --tls auto --http-redirect :80`,
 	"session list": `tollhouse session list
 tollhouse session list --user harriet --json`,
 	"session revoke": `tollhouse session revoke ses_3zap9w55mv3n1k7q0d8xg2b4ch

@@ -42,11 +42,7 @@ func (p *program) serveCommand() *cobra.Command {
 Tokens and passwords travel in requests, so off this machine they must travel in TLS.
 Say with --public-url under which https address the server is reached, and who speaks
 TLS: a proxy in front (name it with --trusted-proxies), or the server itself, with a
-certificate of yours or with one that it fetches and renews by ACME.
-
-  tollhouse serve --public-url https://pay.example --trusted-proxies 127.0.0.1
-  tollhouse serve --public-url https://pay.example --listen :443 --tls auto
-  tollhouse serve --listen 127.0.0.1:8443 --tls-cert tls.crt --tls-key tls.key`,
+certificate of yours or with one that it fetches and renews by ACME.`,
 		Args: operands(),
 		RunE: func(c *cobra.Command, _ []string) error { return p.serve(c, f) },
 	}
