@@ -99,24 +99,23 @@ func wireOf(v []byte) ([]byte, error) {
 	return v[1:], nil
 }
 
-// textsBeforeType counts the texts of an event on the wire that stand before
-// the value of type: the names and values of id, owner, resource, source and
-// location, and type's own name.
-const textsBeforeType = 11
+// typeMark stands before the value of type and nowhere before that: within the
+// texts that come first, a quotation mark is escaped, so that the second one of
+// the three would end its text, and no name follows the end of a text.
+var typeMark = []byte(`","type":"`)
 
 // typeOf returns the type in an event's stored value.
 func typeOf(v []byte) ([]byte, error) {
-	rest, err := wireOf(v)
+	wire, err := wireOf(v)
 	if err != nil {
 		return nil, err
 	}
-	for range textsBeforeType {
-		if _, rest, err = cutText(rest); err != nil {
-			return nil, err
+	if _, rest, found := bytes.Cut(wire, typeMark); found {
+		if end := bytes.IndexByte(rest, '"'); end >= 0 { // no type needs an escape
+			return rest[:end], nil
 		}
 	}
-	typ, _, err := cutText(rest)
-	return typ, err
+	return nil, fmt.Errorf("%w: event record: it has no type", kv.ErrCorrupt)
 }
 
 // cutText returns what stands in the next quotation marks, still escaped, and

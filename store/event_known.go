@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"tollhouse/store/kv"
@@ -68,78 +69,189 @@ func matchesType(pattern, typ string) bool {
 
 // wantedTypes are the types of a page's rows.
 type wantedTypes struct {
-	all   bool     // every type there is
-	most  bool     // so many of the account's events that it is cheaper to pass over the others
-	names []string // sorted; those that may have a row within the bounds
+	all      bool     // every type there is
+	most     bool     // so many of the account's events that it is cheaper to pass over the others
+	lookedUp bool     // whether those that no event has are left out, and noted
+	names    []string // sorted; those that may have a row within the bounds
+	set      map[string]struct{}
 }
 
-// knownTypesFew bounds the types that are looked up one by one; of more, the
-// account's known types are read through.
+// index makes the set of the names.
+func (w *wantedTypes) index() {
+	w.set = make(map[string]struct{}, len(w.names))
+	for _, name := range w.names {
+		w.set[name] = struct{}{}
+	}
+}
+
+// knownTypesFew bounds the types that are looked up one by one, and only if they
+// have no row; of more, the account's known types are read through.
 const knownTypesFew = 4
 
-// wantedTypes expands the filter's types. A type that no event has, or that has
-// none above the lower bound, is left out. What matches nothing is noted.
+// wantedTypes expands the filter's types. What matches nothing is noted.
 func (l *eventList) wantedTypes() (wantedTypes, error) {
-	asked := l.filter.Types
+	asked := slices.Compact(slices.Sorted(slices.Values(l.filter.Types)))
+	named := !slices.ContainsFunc(asked, IsTypePattern)
 	switch {
 	case len(asked) == 0, slices.Contains(asked, anyType):
 		return wantedTypes{all: true}, nil
-	case len(asked) == 1 && !IsTypePattern(asked[0]):
-		return wantedTypes{names: asked}, nil // an empty page will look whether it is known
-	case len(asked) <= knownTypesFew && !slices.ContainsFunc(asked, IsTypePattern):
-		return l.fewTypes(asked)
+	case named && len(asked) <= knownTypesFew && len(l.filter.Resources) == 0:
+		return wantedTypes{names: asked}, nil
+	case named && len(asked) <= knownTypesFew:
+		names, err := l.lookUp(asked)
+		return wantedTypes{names: names, lookedUp: true}, err
 	}
-	var wanted wantedTypes
-	var total, matched uint64
-	seen := make([]bool, len(asked))
-	for typ, v := range l.knownTypes() {
-		known, err := decodeKnownType(v)
-		if err != nil {
-			return wantedTypes{}, err
-		}
-		total += known.count
-		matches := false
-		for i, pattern := range asked {
-			if matchesType(pattern, typ) {
-				seen[i], matches = true, true
+	types, err := l.accountTypes(asked, named)
+	if err != nil {
+		return wantedTypes{}, err
+	}
+	matches := make([]bool, len(types.names))
+	for _, text := range asked {
+		found := false
+		if i, is := slices.BinarySearch(types.names, text); is {
+			matches[i], found = true, true
+		} else if IsTypePattern(text) {
+			for i, name := range types.names {
+				if matchesType(text, name) {
+					matches[i], found = true, true
+				}
 			}
 		}
-		if matches {
-			matched += known.count
-			wanted.add(typ, known, l.lo)
+		if !found {
+			l.unseen = append(l.unseen, text)
 		}
 	}
-	for i, ok := range seen {
-		if !ok {
-			l.unseen = append(l.unseen, asked[i])
-		}
-	}
-	wanted.all = total > 0 && matched == total
-	wanted.most = l.filterIsCheaper(matched, total, len(wanted.names))
-	return wanted, nil
+	return l.choose(types, matches), nil
 }
 
-// fewTypes looks types up one by one.
-func (l *eventList) fewTypes(asked []string) (wantedTypes, error) {
-	var wanted wantedTypes
-	for _, typ := range slices.Compact(slices.Sorted(slices.Values(asked))) {
-		known, err := readKnownType(l.r, l.owner, typ)
-		if err != nil {
-			return wantedTypes{}, err
-		}
-		if known.count == 0 {
-			l.unseen = append(l.unseen, typ)
+// choose says how to read the types that match.
+func (l *eventList) choose(types *accountTypes, matches []bool) wantedTypes {
+	wanted := wantedTypes{lookedUp: true}
+	var matched uint64
+	current := types.version == l.version()
+	for i, known := range types.known {
+		if !matches[i] {
 			continue
 		}
-		wanted.add(typ, known, l.lo)
+		matched += known.count
+		if !current || bytes.Compare(known.last[:], l.lo) >= 0 {
+			wanted.names = append(wanted.names, types.names[i])
+		}
 	}
-	return wanted, nil
+	wanted.all = current && types.total > 0 && matched == types.total
+	wanted.most = l.filterIsCheaper(matched, types.total, len(wanted.names))
+	return wanted
 }
 
-func (w *wantedTypes) add(typ string, known knownType, lo []byte) {
-	if bytes.Compare(known.last[:], lo) >= 0 {
-		w.names = append(w.names, typ)
+// noteRowless notes types that have no row, unless it is known that they have
+// events elsewhere.
+func (l *eventList) noteRowless(wanted wantedTypes, names ...string) {
+	if !wanted.lookedUp {
+		l.rowless = append(l.rowless, names...)
 	}
+}
+
+// lookUp returns those of the types that the account has, and notes the others.
+func (l *eventList) lookUp(names []string) (had []string, err error) {
+	for _, name := range names {
+		known, err := readKnownType(l.r, l.owner, name)
+		if err != nil {
+			return nil, err
+		}
+		if known.count == 0 {
+			l.unseen = append(l.unseen, name)
+			continue
+		}
+		had = append(had, name)
+	}
+	return had, nil
+}
+
+// accountTypes are all types of an account's events, as they were at one version
+// of its log.
+type accountTypes struct {
+	version LogVersion
+	total   uint64      // events
+	names   []string    // sorted
+	known   []knownType // of each name
+}
+
+// recentTypes keeps the types of accounts that were asked for, since to read them
+// takes longer than a page: the engine passes over all that was said of each type
+// before, which is as much as there are new events. They are good for the version
+// of the log at which they were read, which any change of theirs changes.
+type recentTypes struct {
+	mu   sync.Mutex
+	kept map[string]*accountTypes // by owner
+}
+
+const (
+	recentAccountsMax = 64
+	recentTypesMax    = 256 // of an account; more are read for each page
+	// recentKept is how far the head of a log may have moved on for its types to
+	// be good for an estimate.
+	recentKept = 10_000 // milliseconds
+)
+
+func (t *recentTypes) find(owner string) *accountTypes {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.kept[owner]
+}
+
+// keep forgets an account, whichever, when there are too many.
+func (t *recentTypes) keep(owner string, types *accountTypes) {
+	if len(types.names) > recentTypesMax {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.kept == nil {
+		t.kept = make(map[string]*accountTypes)
+	}
+	if _, has := t.kept[owner]; !has && len(t.kept) >= recentAccountsMax {
+		for other := range t.kept {
+			delete(t.kept, other)
+			break
+		}
+	}
+	t.kept[owner] = types
+}
+
+// accountTypes returns the types that the account has. For types that are asked
+// for by their names they may be of a moment ago, if it has them all: new events
+// take no type away, and how many each type has is only for an estimate.
+func (l *eventList) accountTypes(asked []string, named bool) (*accountTypes, error) {
+	version := l.version()
+	kept := l.recent.find(l.owner)
+	if kept != nil && (kept.version == version || named && kept.isJustBefore(version) && kept.hasAll(asked)) {
+		return kept, nil
+	}
+	types := &accountTypes{version: version}
+	for name, v := range l.knownTypes() {
+		known, err := decodeKnownType(v)
+		if err != nil {
+			return nil, err
+		}
+		if known.count == 0 {
+			continue // all of them were purged
+		}
+		types.total += known.count
+		types.names = append(types.names, name)
+		types.known = append(types.known, known)
+	}
+	l.recent.keep(l.owner, types)
+	return types, nil
+}
+
+// isJustBefore reports whether from the version of a to another there were but
+// new events, and those within a short time.
+func (a *accountTypes) isJustBefore(v LogVersion) bool {
+	return a.version.Generation == v.Generation && a.version.Head.Compare(v.Head) <= 0 && v.Head.Millis()-a.version.Head.Millis() <= recentKept
+}
+
+func (a *accountTypes) hasAll(names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { _, has := slices.BinarySearch(a.names, name); return !has })
 }
 
 // knownTypes yields the account's types, sorted by name, with their records.

@@ -114,7 +114,7 @@ const pageSizeMax = 4 << 20
 func (s *Store) ListEvents(ctx context.Context, owner string, f EventFilter, dst []byte) (EventPage, error) {
 	var page EventPage
 	err := s.db.View(ctx, func(r kv.Reader) error {
-		l := eventList{r: r, owner: owner, filter: f}
+		l := eventList{r: r, owner: owner, filter: f, recent: &s.types}
 		if err := l.find(); err != nil {
 			return err
 		}
@@ -133,12 +133,14 @@ type eventList struct {
 	r      kv.Reader
 	owner  string
 	filter EventFilter
+	recent *recentTypes
 
 	head    eventHead
 	cursor  *Position // the place that was named, if any
 	lo, hi  []byte    // what follows the prefix in the least key, and past the greatest
 	reverse bool      // whether rows are read from hi down
 	flip    bool      // whether rows are read against the order that was asked for
+	rowless []string  // types asked for that have no row within the bounds, and perhaps no event
 	unseen  []string  // types asked for that no event has
 	err     error     // the fault that ended the rows early
 	stopped *Position // where the rows ended early, since too many had been passed over
@@ -198,6 +200,8 @@ func (l *eventList) resolve() error {
 	return nil
 }
 
+func (l *eventList) version() LogVersion { return LogVersion{l.head.last, l.head.generation} }
+
 func maxBytes(a, b []byte) []byte {
 	if bytes.Compare(a, b) >= 0 {
 		return a
@@ -207,7 +211,7 @@ func maxBytes(a, b []byte) []byte {
 
 // read makes the page.
 func (l *eventList) read(dst []byte) (EventPage, error) {
-	page := EventPage{Data: dst, Version: LogVersion{l.head.last, l.head.generation}}
+	page := EventPage{Data: dst, Version: l.version()}
 	if l.cursor != nil {
 		page.Cursor = *l.cursor
 	}
@@ -251,9 +255,9 @@ func (l *eventList) read(dst []byte) (EventPage, error) {
 	case page.Count == 0:
 		last = l.placeOfEmpty()
 		first = last
-		if err := l.lookAgain(); err != nil {
-			return page, err
-		}
+	}
+	if _, err := l.lookUp(l.rowless); err != nil {
+		return page, err
 	}
 	if l.flip {
 		l.flipRows(page.Data[start:], ends)
@@ -272,16 +276,6 @@ func (l *eventList) appendRow(dst []byte, row int, p Position, wire []byte) []by
 		dst = append(dst, ',')
 	}
 	return append(dst, wire...)
-}
-
-// lookAgain is for an empty page of one type, which was read without a look at
-// the types there are.
-func (l *eventList) lookAgain() error {
-	if len(l.filter.Types) != 1 || len(l.unseen) > 0 || IsTypePattern(l.filter.Types[0]) {
-		return nil
-	}
-	_, err := l.fewTypes(l.filter.Types)
-	return err
 }
 
 // placeOfEmpty is where to go on after a page without rows: where everything

@@ -17,7 +17,10 @@ func (l *eventList) rows() (iter.Seq2[Position, []byte], error) {
 		return nil, err
 	}
 	switch {
-	case bytes.Compare(l.lo, l.hi) >= 0, !wanted.all && len(wanted.names) == 0:
+	case bytes.Compare(l.lo, l.hi) >= 0:
+		l.noteRowless(wanted, wanted.names...)
+		return noRows, nil
+	case !wanted.all && len(wanted.names) == 0:
 		return noRows, nil
 	case len(l.filter.Resources) > 0:
 		return l.ofResources(wanted), nil
@@ -62,20 +65,16 @@ func (l *eventList) ofTypes(wanted wantedTypes) iter.Seq2[Position, []byte] {
 	for _, typ := range wanted.names {
 		ranges = append(ranges, l.within(eventTypesKey(l.owner).str(typ), l.filter.Limit+1))
 	}
-	return l.merged(ranges)
+	return l.merged(ranges, func(i int) { l.noteRowless(wanted, wanted.names[i]) })
 }
 
-// What a merge costs, in rows of the log that are looked at: measured, see
+// rangeRows is what it costs to merge one more range, in rows that are looked at;
+// to look at a row and pass over it costs as much as to merge one. Measured, see
 // docs/decisions.md.
-const (
-	rangeRows  = 14 // to open one more range
-	mergedRows = 2  // are merged for one that is looked at
-)
+const rangeRows = 20
 
 // mergeCost is the cost of a page by merging the ranges of so many types.
-func (l *eventList) mergeCost(types int) int {
-	return (l.filter.Limit+1)/mergedRows + rangeRows*types
-}
+func (l *eventList) mergeCost(types int) int { return l.filter.Limit + 1 + rangeRows*types }
 
 // filterIsCheaper reports whether a page costs less by reading the log, of which
 // matched events of total are wanted, than by merging so many types.
@@ -98,6 +97,7 @@ const filterScan = 2
 // few are left out. Where many are after all, since types gather in times, the
 // rest is merged behind limit rows, unless the types are too many.
 func (l *eventList) filtered(wanted wantedTypes, limit int) iter.Seq2[Position, []byte] {
+	wanted.index()
 	return func(yield func(Position, []byte) bool) {
 		looked := 0
 		var last Position
@@ -143,7 +143,7 @@ func (l *eventList) has(wanted wantedTypes, v []byte) bool {
 		l.err = err
 		return false
 	}
-	_, found := slices.BinarySearchFunc(wanted.names, typ, func(name string, typ []byte) int { return bytes.Compare([]byte(name), typ) })
+	_, found := wanted.set[string(typ)]
 	return found
 }
 
@@ -158,7 +158,8 @@ func (l *eventList) ofResources(wanted wantedTypes) iter.Seq2[Position, []byte] 
 	for _, resource := range slices.Compact(slices.Sorted(slices.Values(l.filter.Resources))) {
 		ranges = append(ranges, l.within(eventResourcesKey(l.owner).str(resource), limit))
 	}
-	marks := l.merged(ranges)
+	marks := l.merged(ranges, func(int) {})
+	wanted.index()
 	return func(yield func(Position, []byte) bool) {
 		looked := 0
 		var last Position
@@ -183,38 +184,29 @@ func (l *eventList) ofResources(wanted wantedTypes) iter.Seq2[Position, []byte] 
 	}
 }
 
-// merged joins ranges, each in the direction of reading, into one.
-func (l *eventList) merged(ranges []kv.Range) iter.Seq2[Position, []byte] {
-	switch len(ranges) {
-	case 0:
-		return noRows
-	case 1:
-		return l.scanned(ranges[0])
-	}
+// merged joins ranges, each in the direction of reading, into one. It says which
+// of them are found empty.
+func (l *eventList) merged(ranges []kv.Range, empty func(i int)) iter.Seq2[Position, []byte] {
 	return func(yield func(Position, []byte) bool) {
-		live := make([]*source, 0, len(ranges))
-		for _, r := range ranges {
+		m := merge{reverse: l.reverse, sources: make([]*source, 0, len(ranges))}
+		for i, r := range ranges {
 			src := &source{}
 			var stop func()
 			src.next, stop = kv.Pull(l.r, r)
 			defer stop()
 			if src.step() {
-				live = append(live, src)
+				m.sources = append(m.sources, src)
+			} else {
+				empty(i)
 			}
 		}
-		for len(live) > 0 {
-			best := 0
-			for i := 1; i < len(live); i++ {
-				if c := live[i].place.Compare(live[best].place); c < 0 != l.reverse {
-					best = i
-				}
-			}
-			if !yield(live[best].place, live[best].value) {
+		m.order()
+		for len(m.sources) > 0 {
+			foremost := m.sources[0]
+			if !yield(foremost.place, foremost.value) {
 				return
 			}
-			if !live[best].step() {
-				live = slices.Delete(live, best, best+1)
-			}
+			m.next()
 		}
 	}
 }
@@ -232,4 +224,50 @@ func (s *source) step() bool {
 		s.place, s.value = positionAt(k), v
 	}
 	return ok
+}
+
+// merge is a heap of sources: each is before those at twice its index and one or
+// two more, so that the first is before all.
+type merge struct {
+	sources []*source
+	reverse bool
+}
+
+func (m *merge) order() {
+	for i := len(m.sources)/2 - 1; i >= 0; i-- {
+		m.down(i)
+	}
+}
+
+// next steps the first source, and drops it at its end.
+func (m *merge) next() {
+	if !m.sources[0].step() {
+		last := len(m.sources) - 1
+		m.sources[0] = m.sources[last]
+		m.sources = m.sources[:last]
+	}
+	m.down(0)
+}
+
+// down moves a source behind those that are before it.
+func (m *merge) down(i int) {
+	for {
+		first := 2*i + 1
+		if first >= len(m.sources) {
+			return
+		}
+		if second := first + 1; second < len(m.sources) && m.before(second, first) {
+			first = second
+		}
+		if !m.before(first, i) {
+			return
+		}
+		m.sources[i], m.sources[first] = m.sources[first], m.sources[i]
+		i = first
+	}
+}
+
+func (m *merge) before(i, j int) bool {
+	c := bytes.Compare(m.sources[i].place[:], m.sources[j].place[:])
+	return c != 0 && c < 0 != m.reverse
 }

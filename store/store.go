@@ -88,6 +88,7 @@ type Store struct {
 	audits     auditQueue
 	origins    origins
 	watches    watchLog
+	types      recentTypes
 	retention  retention
 	backingUp  sync.Mutex
 }
