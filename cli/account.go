@@ -47,7 +47,7 @@ func (p *program) accountList() *cobra.Command {
 					if p.json {
 						return p.printJSON(a)
 					}
-					t.add(a.Account, a.Name, showTime(a.CreatedAt))
+					t.add(a.Account, orDash(a.Name), showTime(a.CreatedAt))
 					return nil
 				})
 			})
@@ -80,7 +80,7 @@ func (p *program) withAccount(ctx context.Context, role string, n need, method, 
 	if p.json {
 		return p.printJSON(shown)
 	}
-	return p.printRows(row{"account", shown.Account}, row{"name", listed([]string{shown.Name}, "-")}, row{"created", showTime(shown.CreatedAt)})
+	return p.printRows(row{"account", shown.Account}, row{"name", orDash(shown.Name)}, row{"created", showTime(shown.CreatedAt)})
 }
 
 func showTime(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(time.RFC3339) }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"tollhouse/store"
 )
 
 const (
@@ -45,6 +47,11 @@ caller has and the log. It holds no secrets.`,
 	c.Flags().BoolVar(&follow, "follow", false, "go on with new lines as they come, until interrupted; needs a server that runs")
 	c.Flags().StringVar(&after, "after", "", "begin after the line with this `id`")
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
+		if after != "" {
+			if _, ok := store.ParsePosition(after); !ok {
+				return usage("give an id as tollhouse audit --json shows it", "--after %q is the id of no line", after)
+			}
+		}
 		if follow { // without a server nothing new comes, and none could start
 			return p.followAudit(ctx, after)
 		}

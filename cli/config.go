@@ -65,6 +65,7 @@ func limitGrace(flags *pflag.FlagSet) {
 
 func (p *program) showSettings(flags *pflag.FlagSet) error {
 	t := p.newTable("NAME", "VALUE", "FROM")
+	t.breaks = 2
 	var err error
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Name == "help" || err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -28,6 +29,7 @@ type table struct {
 	widths []int // of the columns, in cells of the terminal; they only grow
 	rows   [][]string
 	headed bool
+	breaks int // the column whose texts may be broken to make room, counted from 1; 0 for none
 }
 
 func (p *program) newTable(head ...string) *table {
@@ -51,8 +53,29 @@ func (t *table) flush() error {
 			t.widths[i] = max(t.widths[i], cellsOf(cell))
 		}
 	}
-	_, err := t.w.Write(layOut(rows, t.widths, widthOf(t.w)))
+	limit := widthOf(t.w)
+	_, err := t.w.Write(layOut(rows, t.narrowed(limit), limit))
 	return err
+}
+
+const brokenMin = 16 // cells that a text must keep beside the others to be read
+
+// narrowed are the widths when one column gives way for the others.
+func (t *table) narrowed(limit int) []int {
+	widths := slices.Clone(t.widths)
+	if t.breaks == 0 || limit == 0 {
+		return widths
+	}
+	room, at := limit, t.breaks-1
+	for i, w := range widths {
+		if i != at {
+			room -= w + columnGap
+		}
+	}
+	if room >= brokenMin {
+		widths[at] = min(widths[at], room)
+	}
+	return widths
 }
 
 // row is a name and its value in what is shown of one thing.

@@ -53,6 +53,15 @@ mara
 			}
 		})
 	}
+	t.Run("appliance_one_column_gives_way", func(t *testing.T) {
+		t.Parallel()
+		table := &table{widths: []int{4, 40, 7}, breaks: 2}
+		for limit, want := range map[int]int{0: 40, 100: 40, 55: 40, 54: 39, 31: 16, 30: 40} {
+			if got := table.narrowed(limit)[1]; got != want {
+				t.Errorf("in %d columns it has %d, want %d", limit, got, want)
+			}
+		}
+	})
 	t.Run("any_rows_in_any_width", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
