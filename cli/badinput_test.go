@@ -488,9 +488,12 @@ func refuseForeignDirectory(t *testing.T) {
 			}
 		}
 		before, lock := contentOf(t, dir), filepath.Join(dir, lockName)
-		for _, args := range [][]string{{"serve", "--listen", "127.0.0.1:0"}, {"account", "create", "acct_a"}, {"account", "list"}, {"backup", filepath.Join(t.TempDir(), "file")}, {"restore", file, "--yes"}} {
+		for _, args := range [][]string{{"account", "list"}, {"backup", filepath.Join(t.TempDir(), "file")}, {"account", "create", "acct_a"}, {"restore", file, "--yes"}, {"serve", "--listen", "127.0.0.1:0"}} {
 			_, stderr, code := run(t, append(args, "--data", dir)...)
 			complaint{exitConfig, dir + " is not a data directory: it holds ", "name an empty directory, or one that tollhouse made, with --data"}.judge(t, name+": "+args[0], stderr, code)
+			if t.Failed() {
+				return
+			}
 		}
 		sameContent(t, "what was refused in the directory of "+name, dir, before)
 		if content, err := os.ReadFile(lock); err == nil && string(content) != "theirs\n" {

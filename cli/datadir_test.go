@@ -129,10 +129,10 @@ func refuseOpenDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := contentOf(t, dir)
-		for _, args := range [][]string{{"serve", "--listen", "127.0.0.1:0"}, {"account", "list"}, {"account", "create", "b"}, {"backup", file + "2"}, {"restore", file}} {
+		for _, args := range [][]string{{"account", "list"}, {"account", "create", "b"}, {"backup", file + "2"}, {"restore", file}, {"serve", "--listen", "127.0.0.1:0"}} {
 			_, stderr, code := run(t, append(args, "--data", dir)...)
 			if code != exitConfig || !strings.Contains(stderr, "is open to other users (mode ") || !strings.Contains(stderr, "hint: close it, after a look at what is in it: chmod 700 "+dir+"\n") {
-				t.Errorf("%v, mode %04o: exit %d, %s; want 78 with the chmod line", args, mode, code, stderr)
+				t.Fatalf("%v, mode %04o: exit %d, %s; want 78 with the chmod line", args, mode, code, stderr)
 			}
 		}
 		if changed := unlike(before, contentOf(t, dir)); len(changed) > 0 {

@@ -582,10 +582,10 @@ func refuseNewerStore(t *testing.T) {
 		}
 	}
 	schema(9)
-	for _, args := range [][]string{{"serve", "--listen", "127.0.0.1:0"}, {"account", "list"}, {"account", "create", "acct_b"}, {"backup", filepath.Join(t.TempDir(), "file")}} {
+	for _, args := range [][]string{{"account", "list"}, {"account", "create", "acct_b"}, {"backup", filepath.Join(t.TempDir(), "file")}, {"serve", "--listen", "127.0.0.1:0"}} {
 		_, stderr, code := run(t, append(args, "--data", dir)...)
 		if code != exitConfig || !strings.Contains(stderr, "error: the store has schema 9 and this tollhouse knows up to 2\n") || !strings.Contains(stderr, "hint: use the tollhouse that wrote it, or a later one\n") {
-			t.Errorf("%v: exit %d, %s; want 78 that names both", args, code, stderr)
+			t.Fatalf("%v: exit %d, %s; want 78 that names both", args, code, stderr)
 		}
 	}
 	schema(2)

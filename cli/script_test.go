@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -140,11 +141,17 @@ func start(t *testing.T, args ...string) *process {
 	return s
 }
 
+// runMax is how long a command may take that comes to its end by itself: a server
+// that should have been refused, and serves, does not.
+const runMax = time.Minute
+
 // run runs a command to its end.
 func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), runMax)
+	defer cancel()
 	var out, errs strings.Builder
-	cmd := exec.Command("tollhouse", args...)
+	cmd := exec.CommandContext(ctx, "tollhouse", args...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
 		t.Fatal(err)

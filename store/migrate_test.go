@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,7 +131,9 @@ func TestMigrate(t *testing.T) {
 	t.Run("reliability_R15_what_is_damaged_is_not_migrated", func(t *testing.T) {
 		t.Parallel()
 		f, _ := older(t, none)
-		err := f.DB.Update(ctx, func(tx kv.Txn) error { return tx.Set(append([]byte{'k'}, make([]byte, 32)...), []byte{1, 2}, time.Time{}) })
+		err := f.DB.Update(ctx, func(tx kv.Txn) error {
+			return tx.Set(append([]byte{'k'}, make([]byte, 32)...), []byte{1, 2}, time.Time{})
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,4 +207,54 @@ func userOf(t testing.TB, f *storetest.Fixture) store.User {
 		t.Fatal(err)
 	}
 	return u
+}
+
+// forgetful is an engine that hands out something else than it was given.
+type forgetful struct {
+	kv.DB
+	change func([]kv.Record) []kv.Record
+}
+
+func (f forgetful) Load(ctx context.Context, records iter.Seq2[kv.Record, error]) error {
+	return f.DB.(kv.Loader).Load(ctx, records)
+}
+
+func (f forgetful) Snapshot(ctx context.Context, fn func([]kv.Record) error) error {
+	return f.DB.(kv.Snapshotter).Snapshot(ctx, func(page []kv.Record) error { return fn(f.change(slices.Clone(page))) })
+}
+
+// TestLoadComparesWhatWasStored: what an engine has made of a backup is read back
+// and compared, record by record, in whatever order it comes.
+func TestLoadComparesWhatWasStored(t *testing.T) {
+	t.Parallel()
+	file := backUp(t, furnished(t))
+	for name, c := range map[string]struct {
+		change func([]kv.Record) []kv.Record
+		same   bool
+	}{
+		"nothing_changed":  {func(page []kv.Record) []kv.Record { return page }, true},
+		"in_another_order": {func(page []kv.Record) []kv.Record { slices.Reverse(page); return page }, true},
+		"one_lost":         {func(page []kv.Record) []kv.Record { return page[1:] }, false},
+		"one_twice":        {func(page []kv.Record) []kv.Record { return append(page, page[0]) }, false},
+		"two_swapped": {func(page []kv.Record) []kv.Record {
+			other := slices.IndexFunc(page, func(r kv.Record) bool { return len(r.Value) != len(page[0].Value) })
+			page[0].Value, page[other].Value = page[other].Value, page[0].Value
+			return page
+		}, false},
+		"one_replaced_by_another": {func(page []kv.Record) []kv.Record { page[0] = page[1]; return page }, false},
+		"another_expiry":          {func(page []kv.Record) []kv.Record { page[0].ExpiresAt = 1 << 40; return page }, false},
+	} {
+		t.Run("reliability_R14_"+name, func(t *testing.T) {
+			t.Parallel()
+			b, err := store.OpenBackup(bytes.NewReader(file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			_, err = b.Load(context.Background(), forgetful{storetest.EmptyInMemory(), c.change}, time.Now())
+			if c.same && err != nil || !c.same && !errors.Is(err, store.ErrCorrupt) {
+				t.Errorf("Load() = %v, want it to be the same: %v", err, c.same)
+			}
+		})
+	}
 }

@@ -24,7 +24,7 @@ type mutant struct {
 // table is all mutants there are.
 func table() []mutant {
 	return slices.Concat(secretMutants, codeMutants, refreshMutants, tokenMutants, clientMutants, keyMutants,
-		pageMutants, redirectMutants, browserMutants, wireMutants, throttleMutants)
+		pageMutants, redirectMutants, browserMutants, wireMutants, throttleMutants, keepMutants)
 }
 
 // weaken returns the mutant's file without the rule.
