@@ -169,14 +169,17 @@ func section(text, heading string) string {
 }
 
 // shellBlocks returns the fenced blocks of a Markdown text that are marked sh.
-func shellBlocks(text string) []string {
+func shellBlocks(text string) []string { return fencedBlocks(text, "sh") }
+
+// fencedBlocks returns the fenced blocks of a Markdown text that are marked so.
+func fencedBlocks(text, mark string) []string {
 	var blocks []string
 	var block []string
 	inside := false
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		switch {
-		case !inside && line == "```sh":
+		case !inside && line == "```"+mark:
 			inside, block = true, nil
 		case inside && line == "```":
 			inside, blocks = false, append(blocks, strings.Join(block, "\n"))
