@@ -167,7 +167,7 @@ func (p *program) backUpToFile(ctx context.Context, name string) error {
 		defer copied.clear()
 		in = f
 		if _, alone := a.http.Transport.(*inProcess); !alone {
-			in = &gentle{ctx: ctx, r: f}
+			in = &gentle{ctx: ctx, r: f, rest: gentleRest}
 		}
 		return f.fill(copied)
 	})
@@ -197,21 +197,23 @@ func (p *program) backUpToFile(ctx context.Context, name string) error {
 }
 
 // gentle reads with rests, so that a check beside a server leaves it the
-// processors: what it reads is worked on for a fourth of the time.
+// processors: it rests for rest times as long as what it has read was worked on.
 type gentle struct {
 	ctx  context.Context
 	r    io.Reader
+	rest int
 	last time.Time // when the last Read returned
 }
 
 const (
-	gentleRest    = 3
-	gentleRestMax = 250 * time.Millisecond
+	gentleRest    = 3 // while a person waits: a fourth of a processor
+	gentlestRest  = 9 // while nobody does: a tenth, as the engine's own reading takes
+	gentleTurnMax = 80 * time.Millisecond
 )
 
 func (g *gentle) Read(b []byte) (int, error) {
 	if !g.last.IsZero() {
-		if err := sleep(g.ctx, min(gentleRest*time.Since(g.last), gentleRestMax)); err != nil {
+		if err := sleep(g.ctx, time.Duration(g.rest)*min(time.Since(g.last), gentleTurnMax)); err != nil {
 			return 0, err
 		}
 	}

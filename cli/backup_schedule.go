@@ -224,7 +224,7 @@ func (s *backupSchedule) write(ctx context.Context, path string) (told backupTol
 	if err := f.fill(&watchful{r: body, look: func() error { return s.checkRoom(nil) }}); err != nil {
 		return told, err
 	}
-	checked, err := readBackup(ctx, &gentle{ctx: ctx, r: f}, path)
+	checked, err := readBackup(ctx, &gentle{ctx: ctx, r: f, rest: gentlestRest}, path)
 	if err != nil {
 		return told, backupBroke(err)
 	}
