@@ -130,14 +130,14 @@ func eachRefused(t *testing.T, db kv.DB) {
 // eachNeverLaterAlone looks on while rounds of updates go through: what a later
 // one wrote is never there without what those before it wrote.
 func eachNeverLaterAlone(t *testing.T, db kv.DB) {
-	const rounds, keys, lookers = 20, 12, 2
+	const roundsMin, roundsMax, looksMin, keys, lookers = 10, 2_000, 400, 12, 2
 	name := func(i int) string { return fmt.Sprintf("k%02d", i) }
-	var writing atomic.Int32
-	writing.Store(1)
+	var looks atomic.Int32
+	var written atomic.Bool
 	race(func(racer int) {
 		if racer == 0 {
-			defer writing.Store(0)
-			for round := 1; round <= rounds; round++ {
+			defer written.Store(true)
+			for round := 1; round <= roundsMin || round <= roundsMax && looks.Load() < looksMin; round++ {
 				var fns []func(kv.Txn) error
 				for i := range keys {
 					fns = append(fns, setting(name(i), fmt.Sprintf("%04d", round)))
@@ -150,7 +150,7 @@ func eachNeverLaterAlone(t *testing.T, db kv.DB) {
 			}
 			return
 		}
-		for writing.Load() == 1 && racer <= lookers { // more would only keep the writer waiting
+		for !written.Load() && racer <= lookers { // more would only keep the writer waiting
 			err := db.View(t.Context(), func(r kv.Reader) error {
 				var seen []string
 				for i := range keys {
@@ -168,6 +168,7 @@ func eachNeverLaterAlone(t *testing.T, db kv.DB) {
 			if err != nil {
 				t.Errorf("View() = %v, want nil", err)
 			}
+			looks.Add(1)
 		}
 	})
 }
