@@ -84,20 +84,6 @@ func TestBackupDisks(t *testing.T) {
 	})
 }
 
-// generatedInto writes a history to a file and returns the command that imports it.
-func generatedInto(t *testing.T, root string) []string {
-	t.Helper()
-	out, stderr, code := run(t, "event", "generate", "--seed", "7", "--events", "2000", "--data", filepath.Join(root, "nowhere"))
-	if code != exitOK {
-		t.Fatal(stderr)
-	}
-	lines := filepath.Join(root, "events.ndjson")
-	if err := os.WriteFile(lines, []byte(out), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return []string{"event", "import", lines, "--account", "acct_a"}
-}
-
 // TestSmallDisks: what a nearly full disk does to backups that the server makes by
 // itself, and what doctor says of it.
 func TestSmallDisks(t *testing.T) {
@@ -119,6 +105,19 @@ func TestSmallDisks(t *testing.T) {
 		}
 		if code := s.end(); code != exitOK || !strings.Contains(s.stderr.String(), `"msg":"scheduled backup failed"`) || !strings.Contains(s.stderr.String(), "MiB are free in "+small) {
 			t.Errorf("exit %d, log %s", code, s.stderr)
+		}
+	})
+	t.Run("appliance_a_read_only_backup_disk_is_refused_at_the_start", func(t *testing.T) {
+		t.Parallel()
+		small := mountSmall(t, 1)
+		if err := syscall.Mount("", small, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+			t.Skipf("this machine remounts no tmpfs: %v", err)
+		}
+		for _, dir := range []string{small, filepath.Join(small, "below")} {
+			_, stderr, code := run(t, "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0", "--backup-every", "24h", "--backup-dir", dir)
+			if code != exitCannotCreate || !strings.Contains(stderr, "read-only file system") || !strings.Contains(stderr, "hint: choose another place with --backup-dir; in a unit of systemd, make it there first and add ReadWritePaths="+dir) {
+				t.Errorf("--backup-dir %s: exit %d, %s; want 73 with the way out", dir, code, stderr)
+			}
 		}
 	})
 	t.Run("appliance_doctor_tells_of_a_disk_that_fills", func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -115,17 +116,18 @@ func (f *backupFlags) begin(dataDir string, k *keep, log *slog.Logger) (*backupS
 	}, nil
 }
 
+// prepareBackupDir makes the directory, or checks that only we can write to it.
 func prepareBackupDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		above, _ := nearestThere(dir)
-		if errors.Is(err, fs.ErrPermission) {
-			return notAllowedOr(exitCannotCreate, above, err)
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+			return backupDirFault(dir, above, err)
 		}
 		return fail(exitCannotCreate, "choose another place with --backup-dir", "cannot create the directory %s for backups: %w", dir, pathReason(err))
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
-		return notAllowedOr(exitCannotCreate, dir, err)
+		return backupDirFault(dir, dir, err)
 	}
 	if info.Mode().Perm()&0o022 != 0 {
 		return fail(exitConfig, "close it, after a look at what is in it: chmod go-w "+quoteForShell(dir),
@@ -133,9 +135,21 @@ func prepareBackupDir(dir string) error {
 	}
 	probe, err := os.CreateTemp(dir, ".tollhouse-*"+newSuffix)
 	if err != nil {
-		return notAllowedOr(exitCannotCreate, dir, err)
+		return backupDirFault(dir, dir, err)
 	}
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// backupDirFault is notAllowedOr for path, which is in the way of the directory. A
+// unit of systemd that is hardened, as the one that we print, sees all but its own
+// directories as a file system that is read-only.
+func backupDirFault(dir, path string, err error) error {
+	f := asFault(notAllowedOr(exitCannotCreate, path, err))
+	f.hint = strings.ReplaceAll(f.hint, "--data", "--backup-dir")
+	if errors.Is(err, syscall.EROFS) {
+		f.hint = "choose another place with --backup-dir; in a unit of systemd, make it there first and add ReadWritePaths=" + dir
+	}
+	return f
 }
 
 // backupSchedule makes backups by the store's clock.

@@ -173,3 +173,17 @@ func TestRestoreClock(t *testing.T) {
 		t.Errorf("restore --accept-clock: exit %d, %s", code, stderr)
 	}
 }
+
+// generatedInto writes a history to a file and returns the command that imports it.
+func generatedInto(t *testing.T, root string) []string {
+	t.Helper()
+	out, stderr, code := run(t, "event", "generate", "--seed", "7", "--events", "2000", "--data", filepath.Join(root, "nowhere"))
+	if code != exitOK {
+		t.Fatal(stderr)
+	}
+	lines := filepath.Join(root, "events.ndjson")
+	if err := os.WriteFile(lines, []byte(out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"event", "import", lines, "--account", "acct_a"}
+}
