@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/julienschmidt/httprouter"
-
 	"tollhouse/store/snapshot"
 )
 
@@ -105,7 +103,7 @@ func readAdminBody(w http.ResponseWriter, r *http.Request, to any) error {
 // nameIn returns the name in the path. It is decoded twice, so that a name may
 // hold a slash: the router splits the path after it was decoded once.
 func nameIn(r *http.Request) (string, error) {
-	name, err := url.PathUnescape(httprouter.ParamsFromContext(r.Context()).ByName("id"))
+	name, err := url.PathUnescape(pathParam(r, "id"))
 	if err != nil || !isText(name) {
 		return "", invalidRequest("The name in the path is not percent-encoded text; a percent sign in a name is written as %%2525.")
 	}

@@ -11,12 +11,12 @@ import (
 )
 
 // bearer lets a request through to next when its access token is live and
-// carries the scope (RFC 6750 §2.1). next finds the token's principal in the
+// carries the scope (RFC 6750 §2.1). next finds the token's principal by the
 // request's context.
 func (s *Server) bearer(need store.Scope, next handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		w.Header().Set("Cache-Control", "private, no-cache")
-		w.Header().Set("Vary", "Authorization, Accept, Accept-Encoding")
+		h := w.Header()
+		h["Cache-Control"], h["Vary"] = headerPrivate, headerVary
 		p, err := s.findPrincipal(r)
 		if err != nil {
 			return err
@@ -25,7 +25,8 @@ func (s *Server) bearer(need store.Scope, next handler) handler {
 		if !p.Allows(need) {
 			return insufficientScope(need)
 		}
-		return next(w, withPrincipal(r, p))
+		notePrincipal(r.Context(), &p)
+		return next(w, r)
 	}
 }
 

@@ -63,9 +63,11 @@ func (s *Server) isPublicClient(r *http.Request) bool {
 // may send.
 func allowOrigin(w http.ResponseWriter, r *http.Request, origin, methods, headers string) {
 	h := w.Header()
-	h.Set(corsAllowOrigin, origin)
+	if h[corsAllowOrigin] = headerAnyOrigin; origin != corsAnyOrigin {
+		h.Set(corsAllowOrigin, origin)
+	}
 	if r.Method != http.MethodOptions {
-		h.Set("Access-Control-Expose-Headers", corsExposed)
+		h["Access-Control-Expose-Headers"] = headerExposed
 		return
 	}
 	h.Set(corsAllowMethods, methods)

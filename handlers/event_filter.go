@@ -277,33 +277,36 @@ func (q *eventQuery) digest(owner, as string) uint32 {
 
 // link spells the query again, with a cursor, for a Link header.
 func (q *eventQuery) link(path, cursor, position string) string {
-	var b strings.Builder
-	b.WriteString("<" + path)
+	b := append(make([]byte, 0, linkSizeUsual), '<')
+	b = append(b, path...)
 	separator := byte('?')
 	for _, pair := range q.pairs {
 		if pair.name == "wait" && cursor == "before" {
 			continue // what lies before is there; the two together are refused
 		}
-		fmt.Fprintf(&b, "%c%s=%s", separator, escapeQuery(pair.name), escapeQuery(pair.value))
+		b = appendEscaped(append(b, separator), pair.name)
+		b = appendEscaped(append(b, '='), pair.value)
 		separator = '&'
 	}
 	if cursor != "" {
-		fmt.Fprintf(&b, "%c%s=%s", separator, cursor, position)
+		b = append(append(append(append(b, separator), cursor...), '='), position...)
 	}
-	b.WriteString(">")
-	return b.String()
+	return string(append(b, '>'))
 }
 
-// escapeQuery escapes what may not stand in a query (RFC 3986 §3.4), and what
+const linkSizeUsual = 256
+
+// appendEscaped escapes what may not stand in a query (RFC 3986 §3.4), and what
 // would end a link or part parameters.
-func escapeQuery(text string) string {
-	var b strings.Builder
-	for _, c := range []byte(text) {
+func appendEscaped(b []byte, text string) []byte {
+	const digits = "0123456789ABCDEF"
+	for i := range len(text) {
+		c := text[i]
 		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0 {
-			b.WriteByte(c)
+			b = append(b, c)
 		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
+			b = append(b, '%', digits[c>>4], digits[c&15])
 		}
 	}
-	return b.String()
+	return b
 }

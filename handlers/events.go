@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/julienschmidt/httprouter"
-
 	"tollhouse/store"
 )
 
@@ -45,7 +43,7 @@ func (s *Server) writeEvents(w http.ResponseWriter, r *http.Request, owner, path
 	case as == asEventStream:
 		return s.streamEvents(w, r, owner, &q, alive)
 	}
-	w.Header().Set("Tollhouse-Poll-After", pollAfterSeconds)
+	w.Header()["Tollhouse-Poll-After"] = headerPollAfter
 	asked := q.digest(owner, as)
 	switch {
 	case q.wait > 0 && r.Method == http.MethodGet:
@@ -155,7 +153,7 @@ func (s *Server) writeEvent(w http.ResponseWriter, r *http.Request, owner string
 	if !acceptsJSON(r) {
 		return notAcceptable()
 	}
-	id := httprouter.ParamsFromContext(r.Context()).ByName("id")
+	id := pathParam(r, "id")
 	buffer := takeBuffer()
 	defer buffer.release()
 	var err error

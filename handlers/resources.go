@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/julienschmidt/httprouter"
-
 	"tollhouse/store"
 	"tollhouse/store/snapshot"
 )
@@ -96,8 +94,7 @@ func (s *Server) findResource(w http.ResponseWriter, r *http.Request) error {
 	if !acceptsJSON(r) {
 		return notAcceptable()
 	}
-	params := httprouter.ParamsFromContext(r.Context())
-	resource, err := s.store.FindResource(r.Context(), principalFrom(r.Context()).Account, params.ByName("kind"), params.ByName("id"))
+	resource, err := s.store.FindResource(r.Context(), principalFrom(r.Context()).Account, pathParam(r, "kind"), pathParam(r, "id"))
 	if err != nil {
 		return resourceProblem(err)
 	}
@@ -110,7 +107,7 @@ func (s *Server) findResource(w http.ResponseWriter, r *http.Request) error {
 
 // listResources is GET /api/resources/:kind. Its cursors are ids of resources.
 func (s *Server) listResources(w http.ResponseWriter, r *http.Request) error {
-	kind := httprouter.ParamsFromContext(r.Context()).ByName("kind")
+	kind := pathParam(r, "kind")
 	if !store.IsKind(kind) {
 		return newProblem(http.StatusNotFound, "not_found", "There is no such kind of resource.")
 	}
@@ -171,10 +168,9 @@ func parseResourceQuery(raw string) (after string, limit int, refused *problem) 
 
 // parseResourceChange reads everything of a change but its body.
 func parseResourceChange(r *http.Request) (store.ResourceChange, error) {
-	params := httprouter.ParamsFromContext(r.Context())
 	p := principalFrom(r.Context())
 	c := store.ResourceChange{
-		Owner: p.Account, Kind: params.ByName("kind"), ID: params.ByName("id"),
+		Owner: p.Account, Kind: pathParam(r, "kind"), ID: pathParam(r, "id"),
 		Source: actor(p), Location: "api",
 	}
 	if !store.IsKind(c.Kind) {

@@ -178,7 +178,12 @@ func (r *router) get(path string, h handler) {
 }
 
 func (r *router) on(method, path string, h handler) {
-	r.Handler(method, path, r.s.handle(path, h))
+	handled := r.s.handle(path, h)
+	// Not by Handler, which puts the parameters into a context of their own.
+	r.Handle(method, path, func(w http.ResponseWriter, rq *http.Request, params httprouter.Params) {
+		factsFrom(rq.Context()).params = params
+		handled.ServeHTTP(w, rq)
+	})
 }
 
 // page registers a form's route: pages answer errors as pages, and forms from

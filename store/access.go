@@ -59,13 +59,14 @@ func (s *Store) FindPrincipal(ctx context.Context, token secret.Token) (Principa
 
 // tokenUse is what there is to note of a use of an access token.
 type tokenUse struct {
+	at               time.Time
 	access, confirms secret.Hash
 	familyUsedAt     time.Time
 }
 
 // noteUse notes a use: the first of a pair always, else one in seenEvery.
 func (s *Store) noteUse(u tokenUse) {
-	if !u.confirms.IsZero() || s.Now().Sub(u.familyUsedAt) >= seenEvery {
+	if !u.confirms.IsZero() || u.at.Sub(u.familyUsedAt) >= seenEvery {
 		s.marks.tokenUsed(u.access, u.confirms)
 	}
 }
@@ -102,7 +103,7 @@ func (s *Store) findPrincipal(ctx context.Context, token secret.Token) (Principa
 		Account: t.account, UserID: p.user.Subject(), Username: p.user.Username,
 		ClientID: p.client.ID, ClientName: p.client.Name,
 		Scope: t.scope, IssuedAt: t.issuedAt, ExpiresAt: t.expiresAt, narrowed: p.client.Scope,
-	}, tokenUse{access: t.hash, confirms: t.confirms, familyUsedAt: f.usedAt}, nil
+	}, tokenUse{at: now, access: t.hash, confirms: t.confirms, familyUsedAt: f.usedAt}, nil
 }
 
 // familyName is a family's id as logs show it.

@@ -74,12 +74,12 @@ var pageMutants = []mutant{
 	},
 	{
 		name: "referrer_policy", breaks: "oauth row 90: no address is passed on",
-		file: "handlers/handle.go", old: "h.Set(\"Referrer-Policy\", \"no-referrer\")", new: "h.Set(\"Referrer-Policy\", \"unsafe-url\")",
+		file: "handlers/handle.go", old: "[]string{\"no-referrer\"}", new: "[]string{\"unsafe-url\"}",
 		in: "./handlers", tests: []string{"TestHeadersOfEveryAnswer"},
 	},
 	{
 		name: "nosniff", breaks: "attack 51: no answer is taken for something else",
-		file: "handlers/handle.go", old: "\t\th.Set(\"X-Content-Type-Options\", \"nosniff\")\n", new: "",
+		file: "handlers/handle.go", old: "\t\th[\"X-Content-Type-Options\"] = headerNosniff\n", new: "",
 		in: "./handlers", tests: []string{"TestHeadersOfEveryAnswer"},
 	},
 }
