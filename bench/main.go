@@ -5,8 +5,9 @@
 // else the machine does falls on all alike.
 //
 //	go run . -rounds 5 -seconds 2
+//	go run . -pages 10000,1000000,10000000
 //
-// Only the ratios within one run mean anything.
+// The second measures pages of events alone, of stores of these sizes. Only the ratios within one run mean anything.
 package main
 
 import (
@@ -24,6 +25,7 @@ type settings struct {
 	length  time.Duration
 	clients int
 	events  int
+	types   []string // of the events; benchTypes when nil
 	binary  string
 	ingest  int
 	ready   int
@@ -46,6 +48,7 @@ func main() {
 	flag.IntVar(&s.clients, "clients", 16, "concurrent clients")
 	flag.IntVar(&s.events, "events", 10_000, "events in the store")
 	flag.StringVar(&s.binary, "tollhouse", "", "the binary to measure; built from the folder above when not given")
+	pages := flag.String("pages", "", "measure pages of events by the number of types instead, of stores of so many events: 10000,1000000")
 	flag.IntVar(&s.ingest, "ingest", 0, "measure the import of so many events a round instead")
 	flag.IntVar(&s.ready, "ready", 0, "measure so many starts of dev instead")
 	serveFloor := flag.Bool("serve-floor", false, "serve the floors (bench starts itself so)")
@@ -56,6 +59,9 @@ func main() {
 	s.rounds, s.clients, s.events = min(s.rounds, roundsMax), min(s.clients, clientsMax), min(s.events, eventsMax)
 	s.ingest = min(s.ingest, eventsMax)
 	s.length = time.Duration(min(seconds, secondsMax) * float64(time.Second))
+	if *pages != "" {
+		exit(runPages(s, *pages))
+	}
 	if s.ingest > 0 {
 		exit(runIngest(s))
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -21,7 +22,14 @@ const (
 	benchPage   = 100 // events a page
 	benchType   = "customer.updated"
 	firstSecond = 1_767_225_600 // 2026-01-01
+
+	eventsASecond = 4
 )
+
+// benchTypes are the types of the events where nothing else is said, each as
+// frequent as any other.
+var benchTypes = []string{benchType, "customer.created", "customer.deleted", "account.autoupdate", "transaction.created",
+	"transaction.settled", "transaction.declined", "invoice.created", "invoice.paid", "invoice.sent"}
 
 // instance is tollhouse, durable, with a client, a user and events.
 type instance struct {
@@ -40,7 +48,7 @@ func startTollhouse(s settings, dir string) (*instance, error) {
 			return nil, fmt.Errorf("build tollhouse: %w", err)
 		}
 	}
-	if err := t.seed(s.events, dir); err != nil {
+	if err := t.seed(s.events, s.types, dir); err != nil {
 		return nil, err
 	}
 	var err error
@@ -50,7 +58,7 @@ func startTollhouse(s settings, dir string) (*instance, error) {
 
 // seed fills the store before the server starts, by the commands that an
 // operator would use.
-func (t *instance) seed(events int, dir string) error {
+func (t *instance) seed(events int, types []string, dir string) error {
 	passwordFile := filepath.Join(dir, "password")
 	if err := os.WriteFile(passwordFile, []byte(password), 0o600); err != nil {
 		return err
@@ -70,11 +78,29 @@ func (t *instance) seed(events int, dir string) error {
 		return err
 	}
 	t.client, t.secret = client.ID, client.Secret
-	file := filepath.Join(dir, "events.ndjson")
-	if err := writeEvents(file, events); err != nil {
+	return t.importEvents(events, types)
+}
+
+// importEvents sends events as they are made, however many.
+func (t *instance) importEvents(events int, types []string) error {
+	if types == nil {
+		types = benchTypes
+	}
+	cmd := exec.Command(t.binary, "event", "import", "-", "--account", account, "--quiet", "--data", t.data)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
 		return err
 	}
-	_, err = t.command("event", "import", file, "--account", account, "--quiet")
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	err = writeEventsTo(in, types, 0, events)
+	_ = in.Close()
+	if ended := cmd.Wait(); ended != nil {
+		return fmt.Errorf("tollhouse event import: %w: %s", ended, stderr.String())
+	}
 	return err
 }
 
@@ -89,29 +115,33 @@ func (t *instance) command(args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// writeEvents writes events of about 790 bytes, a tenth of each of ten types,
-// several in every second.
-func writeEvents(path string, count int) error { return writeEventsFrom(path, 0, count) }
-
 func writeEventsFrom(path string, from, count int) error {
 	file, err := os.Create(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	kinds := []string{benchType, "customer.created", "customer.deleted", "account.autoupdate", "transaction.created",
-		"transaction.settled", "transaction.declined", "invoice.created", "invoice.paid", "invoice.sent"}
-	var b bytes.Buffer
+	if err := writeEventsTo(file, benchTypes, from, count); err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+// writeEventsTo writes events of about 790 bytes, as many of each type, several
+// in every second.
+func writeEventsTo(w io.Writer, types []string, from, count int) error {
+	b := bufio.NewWriter(w)
+	notes := strings.Repeat("lorem ipsum ", 42)
 	for i := from; i < from+count; i++ {
-		b.Reset()
-		kind, _, _ := strings.Cut(kinds[i%10], ".")
-		fmt.Fprintf(&b, `{"resource":"res_%d","source":"bench","location":"import","type":%q,"eventData":{"object":{"id":"res_%d","object":%q,"notes":%q},"previousAttributes":{"notes":"before"}},"createdAt":%d}`+"\n",
-			i/10%5000, kinds[i%10], i/10%5000, kind, strings.Repeat("lorem ipsum ", 42), firstSecond+i/4)
-		if _, err := file.Write(b.Bytes()); err != nil {
+		typ, resource := types[i%len(types)], i/len(types)%5000
+		kind, _, _ := strings.Cut(typ, ".")
+		_, err := fmt.Fprintf(b, `{"resource":"res_%d","source":"bench","location":"import","type":%q,"eventData":{"object":{"id":"res_%d","object":%q,"notes":%q},"previousAttributes":{"notes":"before"}},"createdAt":%d}`+"\n",
+			resource, typ, resource, kind, notes, firstSecond+i/eventsASecond)
+		if err != nil {
 			return err
 		}
 	}
-	return file.Close()
+	return b.Flush()
 }
 
 func (t *instance) tokenRequest(hc *http.Client, form url.Values) (answer struct {
