@@ -29,6 +29,8 @@ type settings struct {
 	binary  string
 	ingest  int
 	ready   int
+
+	pocketbase string // its binary, to start beside ours; "" for none
 }
 
 // The bounds of a run: it ends by itself, whatever it is asked.
@@ -50,7 +52,8 @@ func main() {
 	flag.StringVar(&s.binary, "tollhouse", "", "the binary to measure; built from the folder above when not given")
 	pages := flag.String("pages", "", "measure pages of events by the number of types instead, of stores of so many events: 10000,1000000")
 	flag.IntVar(&s.ingest, "ingest", 0, "measure the import of so many events a round instead")
-	flag.IntVar(&s.ready, "ready", 0, "measure so many starts of dev instead")
+	flag.IntVar(&s.ready, "ready", 0, "measure so many starts of dev, and of serve on a fresh directory, instead")
+	flag.StringVar(&s.pocketbase, "pocketbase", "", "with -ready: a binary of PocketBase to start beside serve")
 	serveFloor := flag.Bool("serve-floor", false, "serve the floors (bench starts itself so)")
 	flag.Parse()
 	if *serveFloor {

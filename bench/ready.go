@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,21 +16,41 @@ import (
 	"time"
 )
 
-// startedOnce is how long a process took from its start to its ready line, and
-// to its first answer, and the processor time that it had used by then.
+// startedOnce is how long a process took from its start to its ready line, where
+// it has one, and to its first answer, and the processor time that it had used by
+// then.
 type startedOnce struct{ line, answer, cpu time.Duration }
 
 // starter is a way to start a server, with what was measured of it.
 type starter struct {
-	name   string
-	path   string // that is asked first
-	start  func() (*server, error)
-	rounds []startedOnce
+	name    string
+	path    string // that is asked first
+	command func(address, dir string) []string
+	tells   bool // its first line on standard output is JSON, with its url; else it is asked until it answers
+	rounds  []startedOnce
+	idle    int64 // bytes of anonymous memory, at rest
 }
 
+const (
+	// restTime is how long a server is left alone before its memory is read.
+	restTime = 5 * time.Second
+	// askEvery is between two tries to reach a server that does not tell when it
+	// answers, and answerWaitMax ends them.
+	askEvery      = 200 * time.Microsecond
+	answerWaitMax = 20 * time.Second
+)
+
 // runReady measures how soon a throwaway instance answers, beside the floor that
-// answers nothing. Both are processes of their own, started in turn, so that
-// whatever else the machine does falls on both alike.
+// answers nothing, and how soon one does on a fresh directory, beside PocketBase
+// if its binary was named. All are processes of their own, started in turn, so
+// that whatever else the machine does falls on all alike. Only the throwaway ones
+// and the floor tell when they are ready; the other two are started at the same
+// kind of address and asked in the same way until they answer. PocketBase is made
+// in a module of its own, and named by -pocketbase:
+//
+//	go mod init peer
+//	go get github.com/pocketbase/pocketbase/examples/base@v0.36.8
+//	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o pocketbase github.com/pocketbase/pocketbase/examples/base
 func runReady(s settings) error {
 	dir, err := os.MkdirTemp("", "tollhouse-bench-")
 	if err != nil {
@@ -45,17 +66,37 @@ func runReady(s settings) error {
 		return err
 	}
 	starters := []*starter{
-		{name: "floor: bare handler", path: "/empty", start: func() (*server, error) { return start(bare) }},
-		{name: "tollhouse dev", path: "/healthz", start: func() (*server, error) { return start(binary, "dev") }},
+		{name: "floor: bare handler", path: "/empty", tells: true,
+			command: func(string, string) []string { return []string{bare} }},
+		{name: "tollhouse dev", path: "/healthz", tells: true,
+			command: func(string, string) []string { return []string{binary, "dev"} }},
+		{name: "tollhouse serve, fresh directory", path: "/healthz",
+			command: func(address, dir string) []string {
+				return []string{binary, "serve", "--data", dir, "--listen", address}
+			}},
+	}
+	if s.pocketbase != "" {
+		starters = append(starters, &starter{name: "PocketBase serve, fresh directory", path: "/api/health",
+			command: func(address, dir string) []string {
+				return []string{s.pocketbase, "serve", "--dir", dir, "--http", address}
+			}})
 	}
 	for round := range s.ready {
 		for i := range starters {
 			st := starters[(round+i)%len(starters)]
-			once, err := st.once()
+			if round%2 == 1 { // or each would always run behind the same one
+				st = starters[(round+len(starters)-i)%len(starters)]
+			}
+			once, _, err := st.once(dir, 0)
 			if err != nil {
 				return fmt.Errorf("%s, round %d: %w", st.name, round+1, err)
 			}
 			st.rounds = append(st.rounds, once)
+		}
+	}
+	for _, st := range starters {
+		if _, st.idle, err = st.once(dir, restTime); err != nil {
+			return fmt.Errorf("%s, at rest: %w", st.name, err)
 		}
 	}
 	printReady(os.Stdout, starters)
@@ -71,32 +112,100 @@ func builtBinary(named, folder, dir string) (string, error) {
 	path := filepath.Join(dir, "built-"+filepath.Base(folder))
 	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, ".")
 	build.Dir, build.Stderr = folder, os.Stderr
+	// With cgo a program over net/http is linked to the C library when it starts,
+	// which takes a third of the floor's time.
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if err := build.Run(); err != nil {
 		return "", fmt.Errorf("build %s: %w", folder, err)
 	}
 	return path, nil
 }
 
-func (st *starter) once() (o startedOnce, err error) {
-	begun := time.Now()
-	s, err := st.start()
+// once starts the server with a directory of its own below dir, has it answer,
+// and returns its anonymous memory after a rest, if there is to be one.
+func (st *starter) once(dir string, rest time.Duration) (o startedOnce, idle int64, err error) {
+	own, err := os.MkdirTemp(dir, "data-")
 	if err != nil {
-		return o, err
+		return o, 0, err
+	}
+	defer os.RemoveAll(own)
+	address, err := freeAddress()
+	if err != nil {
+		return o, 0, err
+	}
+	command := st.command(address, filepath.Join(own, "fresh"))
+	begun := time.Now()
+	s, url := (*server)(nil), "http://"+address
+	if st.tells {
+		if s, err = start(command[0], command[1:]...); err != nil {
+			return o, 0, err
+		}
+		o.line, url = time.Since(begun), s.text("url")
+	} else {
+		s = &server{cmd: exec.Command(command[0], command[1:]...)}
+		if err = s.cmd.Start(); err != nil {
+			return o, 0, err
+		}
 	}
 	defer s.stop()
-	o.line = time.Since(begun)
-	o.cpu = s.cpuOfThreads()
-	answer, err := http.Get(s.text("url") + st.path)
-	if err != nil {
-		return o, err
+	if st.tells {
+		o.cpu = s.cpuOfThreads()
 	}
-	defer answer.Body.Close()
-	_, err = io.Copy(io.Discard, answer.Body)
+	err = untilAnswer(url+st.path, begun.Add(answerWaitMax), st.tells)
 	o.answer = time.Since(begun)
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s answered %s", st.path, answer.Status)
+	if !st.tells {
+		o.cpu = s.cpuOfThreads()
 	}
-	return o, err
+	if err == nil && rest > 0 {
+		time.Sleep(rest)
+		idle, err = s.anonymousMemory()
+	}
+	return o, idle, err
+}
+
+// untilAnswer asks until there is an answer, or once if there must be one.
+func untilAnswer(url string, deadline time.Time, once bool) error {
+	for {
+		answer, err := http.Get(url)
+		if err != nil {
+			if once || time.Now().After(deadline) {
+				return err
+			}
+			time.Sleep(askEvery)
+			continue
+		}
+		_, err = io.Copy(io.Discard, answer.Body)
+		_ = answer.Body.Close()
+		if err == nil && answer.StatusCode != http.StatusOK {
+			err = fmt.Errorf("%s answered %s", url, answer.Status)
+		}
+		return err
+	}
+}
+
+// freeAddress is an address of loopback where nobody listens.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// anonymousMemory returns RssAnon of proc_pid_status(5), in bytes: what the
+// process holds that no file could give again.
+func (s *server) anonymousMemory() (int64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, found := strings.Cut(string(status), "RssAnon:")
+	line, _, _ := strings.Cut(rest, "\n")
+	kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(line, "kB")), 10, 64)
+	if !found || err != nil {
+		return 0, fmt.Errorf("no RssAnon in the status of the process: %w", err)
+	}
+	return kib << 10, nil
 }
 
 // cpuOfThreads returns the processor time of the process in nanoseconds, where
@@ -120,13 +229,17 @@ func (s *server) cpuOfThreads() (sum time.Duration) {
 func printReady(w io.Writer, starters []*starter) {
 	floor := starters[0]
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "what\tready line (min–max)\tfirst answer (min–max)\tCPU to the line\tline\tanswer\tCPU")
+	fmt.Fprintln(t, "what\tready line (min–max)\tfirst answer (min–max)\tCPU\tline\tanswer\tCPU\tanonymous memory at rest")
 	line := func(o startedOnce) time.Duration { return o.line }
 	answer := func(o startedOnce) time.Duration { return o.answer }
 	cpu := func(o startedOnce) time.Duration { return o.cpu }
 	for _, st := range starters {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", st.name, st.spread(line), st.spread(answer), inMillis(st.median(cpu)),
-			st.against(floor, line), st.against(floor, answer), st.against(floor, cpu))
+		toLine, againstLine, againstCPU := "–", "–", "–"
+		if st.tells { // else its processor time is that to the answer
+			toLine, againstLine, againstCPU = st.spread(line), st.against(floor, line), st.against(floor, cpu)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f MiB\n", st.name, toLine, st.spread(answer), inMillis(st.median(cpu)),
+			againstLine, st.against(floor, answer), againstCPU, float64(st.idle)/(1<<20))
 	}
 	_ = t.Flush()
 }
