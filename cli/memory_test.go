@@ -41,15 +41,15 @@ func TestMemory(t *testing.T) {
 		t.Errorf("the engine has %d of the default, want the %d of the small profile, and 40 MiB of the least", got, want)
 	}
 	for _, c := range []struct {
-		name          string
-		flags         []string
-		environ       []string
-		limit, engine int64
+		name                   string
+		flags                  []string
+		environ                []string
+		limit, engine, garbage int64
 	}{
-		{"appliance_memory_default_is_for_a_small_machine", nil, nil, 256 << 20, 80 << 20},
-		{"appliance_memory_scales_caches_and_collector", []string{"--memory", "1GiB"}, nil, 1 << 30, 320 << 20},
-		{"appliance_memory_least", []string{"--memory", "128MiB"}, nil, 128 << 20, 40 << 20},
-		{"appliance_memory_leaves_a_limit_of_the_operators_own", []string{"--memory", "1GiB"}, []string{"GOMEMLIMIT=300MiB"}, 300 << 20, 320 << 20},
+		{"appliance_memory_default_is_for_a_small_machine", nil, nil, 256 << 20, 80 << 20, garbage},
+		{"appliance_memory_scales_caches_and_collector", []string{"--memory", "1GiB"}, nil, 1 << 30, 320 << 20, garbage},
+		{"appliance_memory_least", []string{"--memory", "128MiB"}, nil, 128 << 20, 40 << 20, garbage},
+		{"appliance_memory_leaves_a_limit_of_the_operators_own", []string{"--memory", "1GiB"}, []string{"GOMEMLIMIT=300MiB", "GOGC=77"}, 300 << 20, 320 << 20, 77},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -60,7 +60,7 @@ func TestMemory(t *testing.T) {
 			}
 			defer s.end()
 			page := metricsOf(t, s)
-			for name, want := range map[string]int64{"go_gc_gomemlimit_bytes": c.limit, "tollhouse_store_memory_limit_bytes": c.engine} {
+			for name, want := range map[string]int64{"go_gc_gomemlimit_bytes": c.limit, "tollhouse_store_memory_limit_bytes": c.engine, "go_gc_gogc_percent": c.garbage} {
 				// The engine divides the caches by three.
 				if got := gauge(page, name); got > float64(want) || got < float64(want-2) {
 					t.Errorf("%s %.0f, want %d", name, got, want)
