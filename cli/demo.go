@@ -21,6 +21,7 @@ const (
 	demoRedirectURI  = "http://127.0.0.1/callback"
 	demoUsername     = "demo"
 	demoPassword     = "demo-password"
+	demoPasswordHash = "$argon2id$v=19$m=19456,t=2,p=1$YSBkZW1vJ3MsIHB1YmxpYw$G2Rj924utNcIj9rfyX0Vk/1Fwl3jKL8GESUi/j57KNo"
 	demoAccount      = "acct_demo"
 )
 
@@ -70,8 +71,10 @@ func importAll(ctx context.Context, s *store.Store, account string, lines [][]by
 	return append(refused, found...), err
 }
 
+// seedDemoUser makes the demo user under the hash of the password, for to hash it
+// anew at each start takes longer than all else, and more memory.
 func seedDemoUser(ctx context.Context, s *store.Store) error {
-	_, err := s.CreateUser(ctx, demoUsername, demoAccount, demoPassword)
+	_, err := s.CreateFixedUser(ctx, demoUsername, demoAccount, demoPasswordHash)
 	return err
 }
 

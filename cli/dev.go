@@ -209,6 +209,7 @@ func (l *lateListener) Accept() (net.Conn, error) {
 
 func (p *program) serveDev(ctx context.Context, r *running, f devFlags, seed *seed, socket string, listenGiven bool) (err error) {
 	collectAgain := collectLater()
+	defer collectAgain()
 	if r.listeners, err = p.listenForDemo(r.config.listen, listenGiven); err != nil {
 		return err
 	}
@@ -235,13 +236,12 @@ func (p *program) serveDev(ctx context.Context, r *running, f devFlags, seed *se
 	r.build(handlers.Config{Key: key, Demo: shown})
 	return r.serve(func() {
 		p.announce(r, shown)
-		collectAgain()
 		r.work.Go(func() {
 			if err := late(context.WithoutCancel(ctx), planted); err != nil {
 				r.log.Error("demo not made", "err", err)
 			}
 			close(usersReady)
-			debug.FreeOSMemory() // hashing took as much as all else together
+			collectAgain()
 		})
 	})
 }

@@ -16,8 +16,8 @@ type laterWork func(ctx context.Context, planted chan<- struct{}) error
 
 // plant makes what dev begins with: what a seed file says, or else the demo. It
 // returns what there is to show, and what is still to be done once the server
-// answers: the demo's history takes as long as all before it, and to hash its
-// password longer than that. Nobody is let in who could tell (lateListener).
+// answers: the demo's history takes as long as all before it. Nobody is let in who
+// could tell (lateListener).
 func (k *keep) plant(ctx context.Context, f devFlags, from *seed) (shown *handlers.Demo, later laterWork, err error) {
 	if from != nil {
 		shown, err = from.plant(ctx, k.store)

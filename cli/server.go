@@ -108,6 +108,7 @@ func (f *serverFlags) parse(flags *pflag.FlagSet) (c serverConfig, err error) {
 
 const (
 	drainMax   = 20 * time.Second // for requests in flight after SIGTERM
+	watchAfter = time.Second      // the work behind the answers begins, when the first are out
 	checkEvery = 24 * time.Hour   // between two searches for damage at rest
 	trimEvery  = 24 * time.Hour   // between two removals of old audit lines
 
@@ -370,8 +371,12 @@ func (r *running) drain(signals <-chan os.Signal, servers ...*http.Server) error
 }
 
 // watch is the work behind the answers: memory that opening took is given back,
-// and what lies on disk is searched for damage, now and every night.
+// and what lies on disk is searched for damage, as soon as those who waited for the
+// start have been answered, and every night.
 func (r *running) watch(ctx context.Context) {
+	if sleep(ctx, watchAfter) != nil {
+		return
+	}
 	debug.FreeOSMemory()
 	for {
 		begun := time.Now()

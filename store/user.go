@@ -61,19 +61,34 @@ func (s *Store) CreateUser(ctx context.Context, username, account, password stri
 	if err != nil {
 		return User{}, fmt.Errorf("create user: %w", err)
 	}
-	u := User{ID: secret.NewID(), Username: username, Canonical: canonical, Account: account, CreatedAt: s.Now(), password: hash}
-	err = s.db.Update(ctx, func(tx kv.Txn) error {
-		_, err := tx.Get(userNameKey(canonical))
+	return s.createUser(ctx, User{Username: username, Canonical: canonical, Account: account, password: hash})
+}
+
+// CreateFixedUser is CreateUser with a password that the caller has hashed, once
+// and for all: for the demo of dev, whose password everybody knows. Errors:
+// *InvalidError, ErrExists.
+func (s *Store) CreateFixedUser(ctx context.Context, username, account, hash string) (User, error) {
+	canonical, err := CanonicalUsername(username)
+	if err = errors.Join(err, checkAccountID(account), secret.CheckPasswordHash(hash)); err != nil {
+		return User{}, err
+	}
+	return s.createUser(ctx, User{Username: username, Canonical: canonical, Account: account, password: hash})
+}
+
+func (s *Store) createUser(ctx context.Context, u User) (User, error) {
+	u.ID, u.CreatedAt = secret.NewID(), s.Now()
+	err := s.db.Update(ctx, func(tx kv.Txn) error {
+		_, err := tx.Get(userNameKey(u.Canonical))
 		if err == nil {
 			return ErrExists
 		}
 		if !isAbsent(err) {
 			return err
 		}
-		if err := s.ensureAccount(tx, account); err != nil {
+		if err := s.ensureAccount(tx, u.Account); err != nil {
 			return err
 		}
-		if err := tx.Set(userNameKey(canonical), u.ID[:], time.Time{}); err != nil {
+		if err := tx.Set(userNameKey(u.Canonical), u.ID[:], time.Time{}); err != nil {
 			return err
 		}
 		return writeUser(tx, u)

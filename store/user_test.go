@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tollhouse/store"
+	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 )
 
@@ -25,6 +26,24 @@ func TestCreateUser(t *testing.T) {
 		u, err := f.FindUser(ctx, "ZOE\u0308")
 		if err != nil || u.Username != "zo\u00eb" {
 			t.Errorf("FindUser(decomposed) = %q, %v, want zoë", u.Username, err)
+		}
+	})
+	t.Run("a_fixed_one_signs_in_and_a_damaged_hash_makes_none", func(t *testing.T) {
+		hash, err := secret.NewHasher().Hash(ctx, storetest.Password)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.CreateFixedUser(ctx, "fixed", "acct_larkspur", hash[:len(hash)-1]); err == nil {
+			t.Error("CreateFixedUser(damaged hash) = nil, want an error")
+		}
+		if _, err := f.CreateFixedUser(ctx, "fixed", "acct_larkspur", hash); err != nil {
+			t.Fatalf("CreateFixedUser() = %v", err)
+		}
+		if u, err := f.AuthenticateUser(ctx, "Fixed", storetest.Password); err != nil || u.Account != "acct_larkspur" {
+			t.Errorf("AuthenticateUser() = %q, %v, want acct_larkspur", u.Account, err)
+		}
+		if _, err := f.CreateFixedUser(ctx, "FIXED", "acct_larkspur", hash); !errors.Is(err, store.ErrExists) {
+			t.Errorf("CreateFixedUser() again = %v, want %v", err, store.ErrExists)
 		}
 	})
 	t.Run("what_is_refused_names_its_field", func(t *testing.T) {

@@ -178,6 +178,12 @@ func parsePHC(text string) (phc, error) {
 	return p, nil
 }
 
+// CheckPasswordHash refuses what [Hasher.Hash] cannot have returned.
+func CheckPasswordHash(text string) error {
+	_, err := parsePHC(text)
+	return err
+}
+
 // phcFields turns the dollar signs into spaces, which Sscanf splits at.
 func phcFields(text string) string {
 	b := []byte(text)
