@@ -180,9 +180,15 @@ func startServe(t testing.TB, dir string, args ...string) *server {
 
 func start(t testing.TB, args ...string) *server {
 	t.Helper()
+	return startIn(t, environ(), args...)
+}
+
+// startIn is start in an environment.
+func startIn(t testing.TB, environ []string, args ...string) *server {
+	t.Helper()
 	s := &server{t: t, log: &transcript{}, ended: make(chan struct{})}
 	cmd := exec.Command(program(t), args...)
-	cmd.Env = environ()
+	cmd.Env = environ
 	cmd.Dir = t.TempDir() // nothing is left in the tree
 	cmd.Stderr = s.log
 	stdout, err := cmd.StdoutPipe()

@@ -3,41 +3,141 @@ package proof
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-const backupSection = "Backup and restore"
+// releaseCommand is the build of print dockerfile and TestRelease.
+const releaseCommand = `CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -buildid="`
 
-// TestOperations takes docs/operations.md at its word: the lines of its chapter on
-// backups are pasted into a shell, in order, in a place of the test's own and
-// beside a server.
-func TestOperations(t *testing.T) {
-	t.Parallel()
+func readOperations(t *testing.T) string {
+	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := shellBlocks(section(string(text), backupSection))
-	t.Run("backup_and_restore_drill_works_as_it_stands", func(t *testing.T) {
-		t.Parallel()
-		bash, root := needTool(t, "bash"), t.TempDir()
-		if err := os.Chmod(root, 0o700); err != nil { // made under the test's umask
+	return string(text)
+}
+
+// docBlock is a fenced block of a document, and where it stands.
+type docBlock struct{ chapter, heading, mark, text string }
+
+// documentBlocks returns all fenced blocks in order.
+func documentBlocks(text string) []docBlock {
+	var blocks []docBlock
+	var b docBlock
+	inside := false
+	for line := range strings.Lines(text) {
+		mark, fence := strings.CutPrefix(strings.TrimRight(line, "\n"), "```")
+		switch {
+		case inside && fence:
+			inside, blocks = false, append(blocks, b)
+		case fence:
+			inside, b.mark, b.text = true, mark, ""
+		case inside:
+			b.text += line
+		case strings.HasPrefix(line, "## "):
+			b.chapter, b.heading = strings.TrimSpace(line[3:]), ""
+		case strings.HasPrefix(line, "### "):
+			b.heading = strings.TrimSpace(line[4:])
+		}
+	}
+	return blocks
+}
+
+// TestOperations holds what docs/operations.md names to what there is. What it
+// tells to do is done by TestOperationsByANewcomer.
+func TestOperations(t *testing.T) {
+	t.Parallel()
+	text := readOperations(t)
+	t.Run("the_program_is_built_as_a_release", func(t *testing.T) {
+		built := "CGO_ENABLED=0 go build " + strings.Replace(strings.Join(releaseFlags, " "), "-s -w -buildid=", `"-s -w -buildid="`, 1)
+		if built != releaseCommand || !strings.Contains(text, "\n"+releaseCommand+" -o tollhouse .\n") {
+			t.Errorf("the chapter on installing does not build by\n%s", built)
+		}
+	})
+	t.Run("settings_exist", func(t *testing.T) {
+		settings, err := os.ReadFile(filepath.Join("..", "..", "docs", "settings.md"))
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Symlink(program(t), filepath.Join(root, "tollhouse")); err != nil {
-			t.Fatal(err)
+		names := regexp.MustCompile(`TOLLHOUSE_[A-Z_]+`).FindAllString(text, -1)
+		for _, name := range names {
+			if name != "TOLLHOUSE_LONG" && !strings.Contains(string(settings), "`"+name+"`") {
+				t.Errorf("there is no setting %s", name)
+			}
 		}
-		s := startServe(t, filepath.Join(root, "data"))
-		command(t, "", "account", "create", "acct_drill", "--admin-socket", s.ready.AdminSocket)
-		script := "PATH=" + root + ":$PATH\n" + strings.Join(blocks, "\n")
-		script = strings.ReplaceAll(script, "/var/backups/tollhouse", filepath.Join(root, "backups"))
-		script = strings.ReplaceAll(script, "/var/lib/tollhouse", filepath.Join(root, "data"))
-		out := paste(t, bash, root, script)
-		for _, want := range []string{"backed up ", "whole ", "restored ", "db-0002", "is kept: to go back", "acct_drill"} {
-			if !strings.Contains(out, want) {
-				t.Errorf("the drill does not show %q:\n%s", want, out)
+		if len(names) < 10 {
+			t.Errorf("the document names %d settings", len(names))
+		}
+	})
+	t.Run("links_lead_somewhere", func(t *testing.T) {
+		anchors := map[string]bool{}
+		for _, heading := range regexp.MustCompile(`(?m)^##+ (.*)$`).FindAllStringSubmatch(text, -1) {
+			anchors[strings.ReplaceAll(regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(heading[1]), ""), " ", "-")] = true
+		}
+		for _, link := range regexp.MustCompile(`\]\(([^)]*)\)`).FindAllStringSubmatch(text, -1) {
+			if anchor, within := strings.CutPrefix(link[1], "#"); within {
+				if !anchors[anchor] {
+					t.Errorf("no heading is #%s", anchor)
+				}
+			} else if _, err := os.Stat(filepath.Join("..", "..", "docs", link[1])); err != nil {
+				t.Error(err)
 			}
 		}
 	})
+	t.Run("long_proofs_name_tests_that_there_are", func(t *testing.T) { findProofs(t, section(text, "The long proofs")) })
+}
+
+var (
+	proofCommand = regexp.MustCompile("(?m)`((?:TOLLHOUSE_LONG=1 )?)go test ([^`]*)`")
+	asksForLong  = regexp.MustCompile(`TOLLHOUSE_LONG|\blong\(\)`)
+)
+
+// findProofs finds each test of the table in its package, and that the long form
+// of it is there; and that no package has a long form that the table forgets.
+func findProofs(t *testing.T, chapter string) {
+	named := map[string]bool{}
+	for _, found := range proofCommand.FindAllStringSubmatch(chapter, -1) {
+		words := strings.Fields(found[2])
+		at := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "./") })
+		if at < 0 || words[at] == "./..." {
+			continue // all packages
+		}
+		kinds := map[string]string{"-run": "Test", "-bench": "Benchmark", "-fuzz": "Fuzz"}
+		dir := strings.TrimSuffix(words[at], "/...")
+		files, err := filepath.Glob(filepath.Join("..", "..", dir, "*_test.go"))
+		if err != nil || len(files) == 0 {
+			t.Errorf("%s has no tests (%v)", dir, err)
+			continue
+		}
+		var source string
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source += string(content)
+		}
+		for i, word := range words[:len(words)-1] {
+			kind, pattern := kinds[word], strings.Trim(words[i+1], "'^$")
+			if kind == "" || pattern == "" {
+				continue
+			}
+			named[dir] = true
+			if !regexp.MustCompile(`(?m)^func ` + kind + `\w*` + strings.TrimPrefix(pattern, kind)).MatchString(source) {
+				t.Errorf("%s has no %s that matches %s", dir, kind, pattern)
+			}
+		}
+		if found[1] != "" && !asksForLong.MatchString(source) {
+			t.Errorf("nothing in %s has a long form", dir)
+		}
+	}
+	for _, dir := range []string{"./cli/proof", "./store", "./store/snapshot", "./handlers"} {
+		if !named[dir] {
+			t.Errorf("the long forms of %s are not in the table", dir)
+		}
+	}
 }

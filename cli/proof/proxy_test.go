@@ -86,13 +86,21 @@ func behind(t *testing.T, public string) *server {
 // startNginx runs nginx on the configuration, in the foreground and in one
 // process, so that it ends with its handle.
 func startNginx(t *testing.T, public, config string) *front {
-	binary := needTool(t, "nginx", "/usr/sbin/nginx")
-	s, pair, address, dir := behind(t, public), newKeyPair(t, false, secureHost), ownLoopback(t), t.TempDir()
+	f := &front{server: behind(t, public), public: public}
+	f.runNginx(t, newKeyPair(t, false, secureHost), ownLoopback(t), config)
+	return f
+}
+
+// runNginx runs it before the server, at ports 8443 and 8080 of an address.
+func (f *front) runNginx(t *testing.T, pair keyPair, address, config string) {
+	t.Helper()
+	binary, dir := needTool(t, "nginx", "/usr/sbin/nginx"), t.TempDir()
+	f.plain, f.passesHost, f.hsts = address+":8080", true, strings.Contains(config, hstsName)
 	config = substituted(t, config, map[string]string{
 		"listen 80;":            "listen " + address + ":8080;",
 		"listen 443 ssl http2;": "listen " + address + ":8443 ssl http2;",
 		"/var/www/html":         dir + "/html",
-		"http://127.0.0.1:8080": s.base,
+		"http://127.0.0.1:8080": f.base,
 		"/etc/letsencrypt/live/" + secureHost + "/fullchain.pem": pair.cert,
 		"/etc/letsencrypt/live/" + secureHost + "/privkey.pem":   pair.key,
 	})
@@ -106,9 +114,7 @@ func startNginx(t *testing.T, public, config string) *front {
 		t.Fatal(err)
 	}
 	writeFile(t, filepath.Join(challenges, "asked"), "for")
-	f := &front{server: s, public: public, plain: address + ":8080", passesHost: true, hsts: strings.Contains(config, hstsName)}
 	f.run(t, address+":8443", pair.roots, binary, "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf"))
-	return f
 }
 
 // startCaddy runs Caddy on the configuration, with a certificate of ours in the
