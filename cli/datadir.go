@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -32,7 +33,7 @@ const (
 	newSuffix     = ".new" // of a file that is being written
 )
 
-var generationForm = regexp.MustCompile(`^db-[0-9]{4}$`)
+var generationForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^db-[0-9]{4}$`) })
 
 // prepareDataDir makes dir, or checks that it may be used: that it is ours,
 // closed to others, and not another program's. It changes nothing in a
@@ -140,7 +141,7 @@ func refuseForeign(dir string, entries []fs.DirEntry) error {
 		switch name := e.Name(); {
 		case name == currentName:
 			return nil
-		case generationForm.MatchString(name):
+		case generationForm().MatchString(name):
 			generation = name
 		case isOwnName(name):
 		case stranger == "":
@@ -169,10 +170,10 @@ func isOwnName(name string) bool {
 	case lockName, keyName, socketName, currentName, backupsName, "lost+found":
 		return true
 	}
-	if strings.HasPrefix(name, ".schema-") || olderBackup.MatchString(name) {
+	if strings.HasPrefix(name, ".schema-") || olderBackup().MatchString(name) {
 		return true
 	}
-	return generationForm.MatchString(strings.TrimSuffix(name, newSuffix)) // a restore that was cut short
+	return generationForm().MatchString(strings.TrimSuffix(name, newSuffix)) // a restore that was cut short
 }
 
 // storeDir returns the directory of the generation in use, and makes the first
@@ -187,7 +188,7 @@ func storeDir(dir string) (path string, fresh bool, err error) {
 		return "", false, notAllowedOr(exitIO, current, err)
 	}
 	name := strings.TrimSuffix(string(text), "\n")
-	if !generationForm.MatchString(name) {
+	if !generationForm().MatchString(name) {
 		return "", false, fail(exitConfig, fmt.Sprintf("write the name of the generation in use into it: echo %s > %s", generationOne, quoteForShell(current)),
 			"%s does not name a generation such as %s", current, generationOne)
 	}

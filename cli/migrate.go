@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"tollhouse/store"
@@ -38,7 +39,7 @@ type migrated struct {
 }
 
 // olderBackup is the form of the name of a backup that a migration has made.
-var olderBackup = regexp.MustCompile(`^schema-[0-9]+-[0-9]{8}T[0-9]{6}Z\.backup$`)
+var olderBackup = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^schema-[0-9]+-[0-9]{8}T[0-9]{6}Z\.backup$`) })
 
 // openMigrated is openKeep for a generation whose directory is locked. A store of
 // an older schema is migrated first, and its new generation is opened.
@@ -168,7 +169,7 @@ func removeUnfinished(dir string) error {
 	for _, e := range entries {
 		name, unfinished := strings.CutSuffix(e.Name(), newSuffix)
 		begun := strings.HasPrefix(name, ".schema-") // os.CreateTemp has put digits behind the name
-		if unfinished && (begun || generationForm.MatchString(name)) {
+		if unfinished && (begun || generationForm().MatchString(name)) {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
 		}
 	}

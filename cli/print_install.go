@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 )
@@ -24,7 +25,7 @@ var composeFile string
 const binaryDefault = "/usr/local/bin/tollhouse" // in printed/systemd
 
 // binaryForm is a path that means the same to systemd, quoted or not.
-var binaryForm = regexp.MustCompile(`^/[A-Za-z0-9_./+-]+$`)
+var binaryForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/[A-Za-z0-9_./+-]+$`) })
 
 func (p *program) printSystemdCommand() *cobra.Command {
 	var binary string
@@ -41,7 +42,7 @@ again when it hangs, and may do nothing on the machine but that.
 The first lines of the unit say which user it needs.`,
 		Args: operands(),
 		RunE: p.doing(func(context.Context, []string) error {
-			if !binaryForm.MatchString(binary) {
+			if !binaryForm().MatchString(binary) {
 				return usage("give where it is installed, such as "+binaryDefault, "--binary %q is not a full path of plain letters", binary)
 			}
 			return p.printText(strings.Replace(systemdUnit, "ExecStart="+binaryDefault, "ExecStart="+binary, 1))

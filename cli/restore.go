@@ -279,7 +279,7 @@ func (r *restoration) adopt() error {
 	entries, err := os.ReadDir(r.dir)
 	for _, e := range entries {
 		generation := strings.TrimSuffix(e.Name(), newSuffix)
-		if generationForm.MatchString(generation) && e.Name() != r.name && e.Name() != r.replaced {
+		if generationForm().MatchString(generation) && e.Name() != r.name && e.Name() != r.replaced {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(r.dir, e.Name())))
 		}
 	}
@@ -352,7 +352,7 @@ func nextGeneration(dir string) (string, error) {
 	last := 0
 	for _, e := range entries {
 		name := strings.TrimSuffix(e.Name(), newSuffix)
-		if !generationForm.MatchString(name) {
+		if !generationForm().MatchString(name) {
 			continue
 		}
 		if n, err := strconv.Atoi(strings.TrimPrefix(name, "db-")); err == nil {

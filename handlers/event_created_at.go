@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -121,32 +120,31 @@ func parseRange(param, text string) (from, to int64, refused *problem) {
 	return from, to, nil
 }
 
-var (
-	timestampForm    = regexp.MustCompile(`^[0-9]{1,11}$`)
-	millisecondsForm = regexp.MustCompile(`^[0-9]{12,14}$`)
-	floatForm        = regexp.MustCompile(`^[0-9]{1,11}\.[0-9]+$`)
-)
+// timestampDigitsMax is that of a time in seconds; in milliseconds it has three
+// more.
+const timestampDigitsMax = 11
 
 func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
 func parseTimestamp(param, text string) (int64, *problem) {
-	if timestampForm.MatchString(text) {
+	digits := isDigits(text)
+	if digits && len(text) <= timestampDigitsMax {
 		at, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
 			panic("handlers: timestamp of eleven digits does not parse: " + err.Error())
 		}
 		return at, nil
 	}
+	whole, fraction, dotted := strings.Cut(text, ".")
 	switch {
-	case millisecondsForm.MatchString(text):
+	case digits && len(text) <= timestampDigitsMax+3:
 		millis, _ := strconv.ParseInt(text, 10, 64) // 14 digits fit
 		return 0, invalidParameter(param, "looks like milliseconds; in seconds it is %d.", millis/1000)
 	case text == "":
 		return 0, invalidParameter(param, "is empty; leave it out, or give seconds since 1970.")
 	case text == "[object Object]":
 		return 0, invalidParameter(param, "holds the text of an object; send each bound by itself, as in createdAt[gte]=1773066600.")
-	case floatForm.MatchString(text):
-		whole, _, _ := strings.Cut(text, ".")
+	case dotted && isDigits(whole) && len(whole) <= timestampDigitsMax && isDigits(fraction):
 		return 0, invalidParameter(param, "has a fraction; in whole seconds it is %s.", whole)
 	}
 	for _, form := range []string{time.RFC3339, time.DateOnly} {

@@ -17,6 +17,7 @@ import (
 	"encoding/hex"
 	"path"
 	"strings"
+	"sync"
 )
 
 // Prefix is where assets live, below the base path of the deployment.
@@ -41,11 +42,10 @@ type asset struct {
 	contentType string
 }
 
-var pathByName, assetByPath = hashed()
-
-func hashed() (map[string]string, map[string]asset) {
-	paths := make(map[string]string, len(contentTypes))
-	assets := make(map[string]asset, len(contentTypes))
+// hashed returns the paths by the names, and the assets by the paths.
+var hashed = sync.OnceValues(func() (paths map[string]string, assets map[string]asset) {
+	paths = make(map[string]string, len(contentTypes))
+	assets = make(map[string]asset, len(contentTypes))
 	for name, contentType := range contentTypes {
 		content, err := files.ReadFile(name)
 		if err != nil {
@@ -58,13 +58,14 @@ func hashed() (map[string]string, map[string]asset) {
 		assets[p] = asset{content, contentType}
 	}
 	return paths, assets
-}
+})
 
 // Path returns the address of the asset called name ("style.css"), from the
 // root of the deployment: "/static/style.3f2a9c1b04de.css". It panics when
 // there is no such asset, for only our own pages ask.
 func Path(name string) string {
-	p, ok := pathByName[name]
+	paths, _ := hashed()
+	p, ok := paths[name]
 	if !ok {
 		panic("static: no asset is called " + name)
 	}
@@ -75,6 +76,7 @@ func Path(name string) string {
 // with its Content-Type. The content is shared: the caller must not change
 // it. An address that Path never returned, in any spelling, is not ok.
 func Open(path string) (content []byte, contentType string, ok bool) {
-	a, ok := assetByPath[path]
+	_, assets := hashed()
+	a, ok := assets[path]
 	return a.content, a.contentType, ok
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
 // EventType is a type of event that the catalogue describes.
@@ -19,11 +20,14 @@ func (t EventType) Kind() string {
 
 // Catalogue returns the types of event that a payments platform has, by name. It
 // is documentation and not a gate: any type of the right form may be recorded.
-func Catalogue() []EventType { return slices.Clone(catalogue) }
+func Catalogue() []EventType { return slices.Clone(catalogue()) }
+
+// catalogue returns the types by name; who asks must not change them.
+var catalogue = sync.OnceValue(func() []EventType { return sortedByName(typesByKind) })
 
 // The meanings of account.autoupdate and transaction.ach_process_error are the
 // specification's; the others are our choice.
-var catalogue = sortedByName([]EventType{
+var typesByKind = []EventType{
 	{"customer.created", "A customer was added."},
 	{"customer.updated", "A customer's fields were changed."},
 	{"customer.deleted", "A customer was removed."},
@@ -113,7 +117,7 @@ var catalogue = sortedByName([]EventType{
 	{"webhook_endpoint.secret_rotated", "A webhook endpoint was given a new secret."},
 
 	{"system.test", "Somebody tries whether events arrive."},
-})
+}
 
 func sortedByName(types []EventType) []EventType {
 	slices.SortFunc(types, func(a, b EventType) int { return strings.Compare(a.Name, b.Name) })

@@ -55,7 +55,7 @@ func (s *Store) ListEventTypes(ctx context.Context, owner string) (types []Event
 
 // withCatalogue adds what the catalogue says to types that are sorted by name.
 func withCatalogue(recorded []EventTypeUse) []EventTypeUse {
-	for _, described := range catalogue {
+	for _, described := range catalogue() {
 		i, found := slices.BinarySearchFunc(recorded, described.Name, func(use EventTypeUse, name string) int { return strings.Compare(use.Name, name) })
 		if !found {
 			recorded = slices.Insert(recorded, i, EventTypeUse{})
