@@ -78,7 +78,16 @@ func TestOperations(t *testing.T) {
 		for _, heading := range regexp.MustCompile(`(?m)^##+ (.*)$`).FindAllStringSubmatch(text, -1) {
 			anchors[strings.ReplaceAll(regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(heading[1]), ""), " ", "-")] = true
 		}
-		for _, link := range regexp.MustCompile(`\]\(([^)]*)\)`).FindAllStringSubmatch(text, -1) {
+		readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		links := regexp.MustCompile(`\]\(docs/operations\.md(#[^)]*)\)`).FindAllStringSubmatch(string(readme), -1)
+		if len(links) == 0 {
+			t.Error("the README leads to no chapter")
+		}
+		links = append(links, regexp.MustCompile(`\]\(([^)]*)\)`).FindAllStringSubmatch(text, -1)...)
+		for _, link := range links {
 			if anchor, within := strings.CutPrefix(link[1], "#"); within {
 				if !anchors[anchor] {
 					t.Errorf("no heading is #%s", anchor)
