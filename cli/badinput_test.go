@@ -30,7 +30,7 @@ import (
 func runHere(stdin []byte, args ...string) (stderr string, code int) {
 	var out, errs bytes.Buffer
 	p := &program{stdin: bytes.NewReader(stdin), stdout: &out, stderr: &errs}
-	root := p.rootCommand()
+	root := p.rootCommand(args)
 	root.SetArgs(args)
 	root.SetOut(&out)
 	root.SetErr(&errs)

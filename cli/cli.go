@@ -38,7 +38,7 @@ import (
 func Main(args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	closeToOthers()
 	p := &program{environ: environ, stdin: stdin, stdout: stdout, stderr: stderr}
-	root := p.rootCommand()
+	root := p.rootCommand(args)
 	p.teachCompletion(root, args)
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -66,7 +66,10 @@ type program struct {
 
 const dataDefault = "tollhouse-data"
 
-func (p *program) rootCommand() *cobra.Command {
+// rootCommand returns the command line's tree for args. When they begin with the
+// name of a command, that is the only one which is made: to make all of them takes
+// longer than most of them run. Nil args make the whole tree.
+func (p *program) rootCommand(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tollhouse",
 		Short: "issues OAuth 2.0 tokens and keeps the events of a payments platform",
@@ -93,9 +96,19 @@ A flag wins over its variable. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
 	flags.BoolVar(&p.quiet, "quiet", false, "print nothing but results and errors")
 	flags.BoolVar(&p.yes, "yes", false, "do not ask before deleting")
 	root.SetFlagErrorFunc(flagFault)
-	root.AddCommand(p.devCommand(), p.serveCommand(), p.clientCommand(), p.userCommand(), p.accountCommand(),
-		p.sessionCommand(), p.tokenCommand(), p.eventCommand(), p.auditCommand(), p.healthCommand(), p.statusCommand(), p.printCommand(), p.configCommand(), p.completionCommand(), p.versionCommand())
-	root.AddCommand(p.backupCommand(), p.restoreCommand(), p.doctorCommand())
+	commands := map[string]func() *cobra.Command{
+		"dev": p.devCommand, "serve": p.serveCommand, "client": p.clientCommand, "user": p.userCommand,
+		"account": p.accountCommand, "session": p.sessionCommand, "token": p.tokenCommand, "event": p.eventCommand,
+		"audit": p.auditCommand, "health": p.healthCommand, "status": p.statusCommand, "print": p.printCommand,
+		"config": p.configCommand, "completion": p.completionCommand, "version": p.versionCommand,
+		"backup": p.backupCommand, "restore": p.restoreCommand, "doctor": p.doctorCommand,
+	}
+	if len(args) > 0 && commands[args[0]] != nil {
+		commands = map[string]func() *cobra.Command{args[0]: commands[args[0]]}
+	}
+	for _, command := range commands {
+		root.AddCommand(command())
+	}
 	root.SetHelpCommand(helpCommand())
 	asGroup(root)
 	teachExamples(root)

@@ -82,7 +82,7 @@ func (p *program) settle(c *cobra.Command, _ []string) error {
 		// which it runs.
 		wrong = usage("name a directory, or leave --data out", "--data is empty")
 	}
-	p.warnOfUnknown(c.Root(), set)
+	p.warnOfUnknown(set)
 	return wrong
 }
 
@@ -119,12 +119,13 @@ func valueWanted(f *pflag.Flag, err error) string {
 
 // warnOfUnknown names the variables that look like ours and are not. It does
 // no more than that: container links set such names by themselves.
-func (p *program) warnOfUnknown(root *cobra.Command, set map[string]string) {
+func (p *program) warnOfUnknown(set map[string]string) {
 	if len(set) == 0 {
 		return // to look through all flags of all commands takes its time
 	}
 	known := map[string]bool{}
-	everyFlag(root, func(f *pflag.Flag) { known[strings.TrimPrefix(variableOf(f), variablePrefix)] = true })
+	whole := (&program{}).rootCommand(nil) // another one: to define a flag sets it
+	everyFlag(whole, func(f *pflag.Flag) { known[strings.TrimPrefix(variableOf(f), variablePrefix)] = true })
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		rest := strings.TrimPrefix(name, variablePrefix)
 		if known[rest] {

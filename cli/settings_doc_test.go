@@ -42,7 +42,7 @@ func checkGolden(t *testing.T, file, got string) {
 // newRoot is the tree of all commands, unused.
 func newRoot() *cobra.Command {
 	p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
-	return p.rootCommand()
+	return p.rootCommand(nil)
 }
 
 func settingsDocument() string {

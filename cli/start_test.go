@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -34,6 +35,22 @@ func TestStart(t *testing.T) {
 		}
 		if read < 100 {
 			t.Errorf("%d files were read, want all of them", read)
+		}
+	})
+	t.Run("the_command_that_is_named_is_the_only_one_made", func(t *testing.T) {
+		t.Parallel()
+		whole := (&program{}).rootCommand(nil)
+		if n := len(whole.Commands()); n < 18 {
+			t.Errorf("the whole tree has %d commands, want all", n)
+		}
+		for name := range commandNames(whole) {
+			made := slices.Collect(commandNames((&program{}).rootCommand([]string{name, "x"})))
+			if !slices.Equal(made, []string{name}) {
+				t.Errorf("%s: %q are made", name, made)
+			}
+		}
+		if other := (&program{}).rootCommand([]string{"--json", "dev"}); len(other.Commands()) != len(whole.Commands()) {
+			t.Errorf("behind a flag %d commands are made, want all", len(other.Commands()))
 		}
 	})
 	t.Run("what_is_early_is_found", func(t *testing.T) {
