@@ -175,6 +175,27 @@ func TestOperationsByANewcomer(t *testing.T) {
 			t.Errorf("plain http is answered %v, want 308", a)
 		}
 	})
+	t.Run("appliance_newcomer_asks_for_a_certificate", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t)
+		p.install(blocks)
+		for _, b := range blocks {
+			if b.heading == "A certificate that it fetches" && b.mark == "ini" {
+				// TestACME has an issuer; here there is none, and the server is to say so.
+				writeFile(t, p.at("/etc/tollhouse/env"), p.here(b.text)+"TOLLHOUSE_ACME_DIRECTORY=https://"+p.address+":9/directory\n")
+			}
+		}
+		p.systemctl("start")
+		for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+			status := string(p.server.run("status"))
+			if strings.Contains(status, "connection refused") && strings.HasPrefix(status, "server       ready") {
+				return
+			}
+			if time.Since(begun) > readyWait {
+				t.Fatalf("status does not tell why there is no certificate:\n%s", status)
+			}
+		}
+	})
 }
 
 // install follows the chapter on installing, up to the start.
