@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,39 +21,44 @@ func TestBackupKilled(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	args := []string{"serve", "--data", dir, "--listen", "127.0.0.1:0", "--backup-every", "24h"}
-	// seen waits for a file in the directory of backups, half or whole, and returns
-	// the names of both.
-	seen := func(whole bool) (halves, named []string) {
-		t.Helper()
-		for begun := time.Now(); time.Since(begun) < startMax; {
-			halves, named = nil, nil
-			entries, _ := os.ReadDir(filepath.Join(dir, backupsName))
-			for _, e := range entries {
-				if strings.HasSuffix(e.Name(), backupSuffix) {
-					named = append(named, e.Name())
-				} else if strings.Contains(e.Name(), backupSuffix+".") {
-					halves = append(halves, e.Name())
-				}
-			}
-			if len(named) > 0 || len(halves) > 0 && !whole {
-				return halves, named
+	// look returns the names of the backups that are there, half and whole.
+	look := func() (halves, named []string) {
+		entries, _ := os.ReadDir(filepath.Join(dir, backupsName))
+		for _, e := range entries {
+			if strings.HasSuffix(e.Name(), backupSuffix) {
+				named = append(named, e.Name())
+			} else if strings.Contains(e.Name(), backupSuffix+".") {
+				halves = append(halves, e.Name())
 			}
 		}
-		t.Fatal("no backup has begun")
-		return nil, nil
+		return halves, named
 	}
+	await := func(enough func(halves, named []string) bool) {
+		t.Helper()
+		for begun := time.Now(); time.Since(begun) < startMax; time.Sleep(time.Millisecond) {
+			if enough(look()) {
+				return
+			}
+		}
+		halves, named := look()
+		t.Fatalf("no backup has begun, or come to its end: halves %q, named %q", halves, named)
+	}
+	var left []string // by the server before
 	cut := 0
 	for range kills {
 		s := start(t, args...)
-		seen(false)
+		await(func(halves, named []string) bool {
+			return len(named) > 0 || len(halves) > 0 && !slices.Equal(halves, left)
+		})
 		if err := s.cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		<-s.ended
-		halves, named := seen(false)
+		halves, named := look()
 		if len(halves) > 1 {
 			t.Errorf("%q: what another start had left is still there", halves)
 		}
+		left = halves
 		if cut += len(halves); len(named) > 0 {
 			break // it was quicker than the kill
 		}
@@ -61,11 +67,11 @@ func TestBackupKilled(t *testing.T) {
 		t.Log("every backup was done before the kill")
 	}
 	s := start(t, args...)
-	seen(true)
+	await(func(_, named []string) bool { return len(named) > 0 })
 	if code := s.end(); code != exitOK {
 		t.Errorf("exit %d: %s", code, s.stderr)
 	}
-	halves, named := seen(true)
+	halves, named := look()
 	if len(halves) != 0 || len(named) != 1 {
 		t.Errorf("appliance_a_killed_backup: halves %q, named %q; want one that is named, and no half", halves, named)
 	}
