@@ -1,0 +1,100 @@
+package proof
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	// idleMemoryMax bounds the anonymous memory of a fresh instance at rest, of
+	// which a third is used.
+	idleMemoryMax = 10 << 20
+	idleWait      = 30 * time.Second // for the work behind a start; a second is usual
+	lookEvery     = 100 * time.Millisecond
+
+	// startsTaken are measured; and startMax bounds the first answer's median. It
+	// is 30 times what a start takes on the machines that we measured: it finds a
+	// start that waits for a disk, a timer or a password, not one that is slower.
+	startsTaken = 5
+	startMax    = 500 * time.Millisecond
+)
+
+// TestIdle: an instance that nobody uses holds next to nothing.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(*testing.T) *server{
+		"dev":                      func(t *testing.T) *server { return startDev(t) },
+		"serve_on_fresh_directory": func(t *testing.T) *server { return startServe(t, t.TempDir()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := begin(t)
+			for end := time.Now().Add(idleWait); !s.isAtRest(); {
+				if time.Now().After(end) {
+					t.Fatalf("not at rest after %v", idleWait)
+				}
+				time.Sleep(lookEvery)
+			}
+			held := anonymousMemory(t, s)
+			t.Logf("%d KiB of anonymous memory at rest", held>>10)
+			if held > idleMemoryMax {
+				t.Errorf("%d KiB of anonymous memory at rest, want at most %d", held>>10, idleMemoryMax>>10)
+			}
+		})
+	}
+}
+
+// TestReady: dev answers at once.
+func TestReady(t *testing.T) {
+	var taken []time.Duration
+	for range startsTaken {
+		begun := time.Now()
+		s := startDev(t)
+		answer, err := http.Get(s.base + "/healthz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		_ = answer.Body.Close()
+		taken = append(taken, time.Since(begun))
+		s.stop()
+	}
+	slices.Sort(taken)
+	t.Logf("first answers after %v", taken)
+	if taken[startsTaken/2] > startMax {
+		t.Errorf("the median of the first answers came after %v, want at most %v", taken[startsTaken/2], startMax)
+	}
+}
+
+// isAtRest reports whether the work behind the start is done: the search for
+// damage is the last of it.
+func (s *server) isAtRest() bool {
+	s.t.Helper()
+	var status struct{ Check *json.RawMessage }
+	decode(s.t, s.run("status", "--json"), &status)
+	return status.Check != nil
+}
+
+// anonymousMemory returns RssAnon of proc_pid_status(5), in bytes.
+func anonymousMemory(t *testing.T, s *server) int64 {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "RssAnon:")
+	line, _, _ := strings.Cut(rest, "\n")
+	kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(line, "kB")), 10, 64)
+	if err != nil {
+		t.Fatalf("RssAnon: %v", err)
+	}
+	return kib << 10
+}
