@@ -123,9 +123,9 @@ func (p *program) showFinding(f finding) error {
 	if p.json {
 		return p.printJSON(f)
 	}
-	_, err := fmt.Fprintf(p.stdout, "%-8s %-10s %s\n", f.State, f.Check, f.Detail)
+	_, err := fmt.Fprintf(p.stdout, "%-8s %-10s %s\n", f.State, f.Check, printable(f.Detail))
 	if err == nil && f.Next != "" {
-		_, err = fmt.Fprintf(p.stdout, "%-8s %-10s next: %s\n", "", "", f.Next)
+		_, err = fmt.Fprintf(p.stdout, "%-8s %-10s next: %s\n", "", "", printable(f.Next))
 	}
 	return err
 }
@@ -197,6 +197,9 @@ const filesNamed = 3
 // checkFiles looks at the mode and the owner of everything in the data directory.
 func checkFiles(dir string) finding {
 	const check = "files"
+	if target, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = target // a link to the data is where an operator has put it
+	}
 	top, err := os.Stat(dir)
 	if err != nil {
 		return problemFrom(check, "", notAllowedOr(exitIO, dir, err))

@@ -130,10 +130,10 @@ func (p *program) buildMigrated(ctx context.Context, o keepOptions, r *restorati
 	if err = f.name(); err == nil {
 		err = r.adopt()
 	}
-	if err != nil {
+	if err != nil && !r.adopted() {
 		return errors.Join(err, os.RemoveAll(filepath.Join(r.dir, r.name)), os.Remove(f.named))
 	}
-	return nil
+	return err
 }
 
 // backUpOlder backs up the store of an older schema, and returns how many bytes

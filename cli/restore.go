@@ -330,6 +330,13 @@ func (r *restoration) report() error {
 	return p.done(out, "restored %s of %s into %s", count(r.totals.Records, "record", "records"), r.header.Created.Format(time.RFC3339), filepath.Join(r.dir, r.name))
 }
 
+// adopted reports whether the next start uses the new generation, which a failed
+// adopt does not tell: the pointer may have been changed before it failed.
+func (r *restoration) adopted() bool {
+	name, err := currentGeneration(r.dir)
+	return err != nil || name == r.name
+}
+
 // currentGeneration returns the name of the generation in use, or "".
 func currentGeneration(dir string) (string, error) {
 	path := filepath.Join(dir, currentName)

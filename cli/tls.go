@@ -175,7 +175,7 @@ func (s *certificateStatus) describe(now time.Time) string {
 	}
 	text += ", from " + map[string]string{tlsFiles: "files", sourceACME: "ACME"}[s.Source]
 	if s.Problem != "" {
-		text += ": " + s.Problem
+		text += ": " + printable(s.Problem)
 	}
 	return text
 }
@@ -252,8 +252,12 @@ func (r *running) publicServers() (public, plain *http.Server) {
 	if r.certificates == nil {
 		return handlers.NewHTTPServer(r.server.Public(), r.log), handlers.NewHTTPServer(r.server.Plain(), r.log)
 	}
-	return newSecureServer(r.server.Secure(), r.certificates.config(), r.log),
-		handlers.NewHTTPServer(r.certificates.plain(r.server.Plain()), r.log)
+	public = newSecureServer(r.server.Secure(), r.certificates.config(), r.log)
+	if r.plain == nil {
+		// Nor is the issuer told of a challenge that nobody would answer there.
+		return public, handlers.NewHTTPServer(r.server.Plain(), r.log)
+	}
+	return public, handlers.NewHTTPServer(r.certificates.plain(r.server.Plain()), r.log)
 }
 
 const (
@@ -290,11 +294,16 @@ func openCertificateFiles(cert, key, host string, log *slog.Logger) (*certificat
 	if err != nil {
 		return nil, err
 	}
-	c.used.Store(pair)
-	if seen[1].Mode().Perm()&modeOfOthers != 0 {
-		log.Warn("private key of TLS is open to other users", "path", key)
-	}
+	c.use(pair)
 	return c, nil
+}
+
+// use has handshakes use the pair that was seen last.
+func (c *certificateFiles) use(pair *tls.Certificate) {
+	c.used.Store(pair)
+	if c.seen[1].Mode().Perm()&modeOfOthers != 0 {
+		c.log.Warn("private key of TLS is open to other users", "path", c.key)
+	}
 }
 
 func (c *certificateFiles) config() *tls.Config {
@@ -343,13 +352,16 @@ func (c *certificateFiles) look(now time.Time) {
 	if unchanged(seen[0], c.seen[0]) && unchanged(seen[1], c.seen[1]) {
 		return
 	}
-	c.seen = seen
 	pair, err := c.read(now)
 	if err != nil {
+		// It is read again at the next look: an owner, a clock or a limit may
+		// change, and neither file shows that.
+		c.seen = [2]fs.FileInfo{}
 		c.reject(err)
 		return
 	}
-	c.used.Store(pair)
+	c.seen = seen
+	c.use(pair)
 	c.problem.Store(nil)
 	c.warned = ""
 	c.log.Info("certificate taken over", "names", strings.Join(namesOf(pair.Leaf), " "), "expires", pair.Leaf.NotAfter.UTC())

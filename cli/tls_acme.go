@@ -49,8 +49,8 @@ const (
 	acmeTimeout = 30 * time.Second // of one request to the directory
 
 	// A try costs two validations at most, and the usual issuer allows five
-	// that fail in an hour.
-	retryLeast = 2 * time.Minute
+	// that fail in an hour: two tries in the first, and one in each after.
+	retryLeast = 5 * time.Minute
 	retryMost  = time.Hour
 
 	// A handshake waits for the first try a little: a certificate that was kept is
@@ -80,7 +80,7 @@ func newACMECertificates(f tlsFlags, host string, log *slog.Logger) (*acmeCertif
 		}
 	}
 	a := &acmeCertificates{
-		cache: &certificateCache{}, reasons: &acmeReasons{next: transport}, host: host, log: log, first: make(chan struct{}),
+		cache: &certificateCache{log: log}, reasons: &acmeReasons{next: transport}, host: host, log: log, first: make(chan struct{}),
 	}
 	a.manager = &autocert.Manager{
 		Prompt: autocert.AcceptTOS, Cache: a.cache, HostPolicy: a.policy,
@@ -151,7 +151,7 @@ func (a *acmeCertificates) hello() *tls.ClientHelloInfo {
 func (a *acmeCertificates) run(ctx context.Context) {
 	defer a.cache.close()
 	var firstTry sync.Once
-	for wait := retryLeast; ; wait = min(2*wait, retryMost) {
+	for wait := retryLeast; ; wait = retryMost {
 		err := a.fetch(ctx)
 		if err == nil {
 			a.problem.Store(nil)
@@ -210,10 +210,11 @@ func (a *acmeCertificates) tell(what string, known *x509.Certificate) *x509.Cert
 	return leaf
 }
 
-// isOverdue reports whether less than a quarter of a certificate's time is left:
-// autocert has tried in vain for a while then.
+// isOverdue reports whether less than a quarter of a certificate's time is left,
+// and less than 23 days: autocert, which begins when a third or 30 days are
+// left, has tried in vain for a while then.
 func isOverdue(leaf *x509.Certificate, now time.Time) bool {
-	return leaf.NotAfter.Sub(now) < leaf.NotAfter.Sub(leaf.NotBefore)/4
+	return leaf.NotAfter.Sub(now) < min(leaf.NotAfter.Sub(leaf.NotBefore)/4, 23*24*time.Hour)
 }
 
 func (a *acmeCertificates) status() certificateStatus {
@@ -234,9 +235,12 @@ func (a *acmeCertificates) status() certificateStatus {
 // when a server stops, so that the store is left alone from close on.
 type certificateCache struct {
 	store *store.Store
+	log   *slog.Logger
 
 	mu     sync.RWMutex // held while the store is asked
 	closed bool
+
+	unkept sync.Map // what the store did not take, by name
 }
 
 var errCacheClosed = errors.New("the server is stopping")
@@ -259,6 +263,9 @@ func (c *certificateCache) with(ask func() error) error {
 
 // Get implements autocert.Cache.
 func (c *certificateCache) Get(ctx context.Context, name string) (data []byte, err error) {
+	if data, ok := c.unkept.Load(name); ok {
+		return data.([]byte), nil
+	}
 	err = c.with(func() error { data, err = c.store.FindCertificate(ctx, name); return err })
 	if errors.Is(err, store.ErrNotFound) {
 		err = autocert.ErrCacheMiss
@@ -266,13 +273,23 @@ func (c *certificateCache) Get(ctx context.Context, name string) (data []byte, e
 	return data, err
 }
 
-// Put implements autocert.Cache.
+// Put implements autocert.Cache. What the store refuses, as it does when the disk
+// is full, is kept until the server ends: autocert would throw a certificate away
+// and order another, again and again, until the issuer has had enough.
 func (c *certificateCache) Put(ctx context.Context, name string, data []byte) error {
-	return c.with(func() error { return c.store.UpdateCertificate(ctx, name, data) })
+	err := c.with(func() error { return c.store.UpdateCertificate(ctx, name, data) })
+	if err == nil || errors.Is(err, errCacheClosed) {
+		c.unkept.Delete(name)
+		return err
+	}
+	c.log.Warn("certificate not kept in the store: it is used until the server ends", "err", err)
+	c.unkept.Store(name, data)
+	return nil
 }
 
 // Delete implements autocert.Cache.
 func (c *certificateCache) Delete(ctx context.Context, name string) error {
+	c.unkept.Delete(name)
 	return c.with(func() error { return c.store.DeleteCertificate(ctx, name) })
 }
 

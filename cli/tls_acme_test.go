@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -50,6 +51,26 @@ func TestACMEHandshake(t *testing.T) {
 			if err := a.policy(t.Context(), host); (err == nil) != want {
 				t.Errorf("policy(%q) = %v, want one that allows: %v", host, err, want)
 			}
+		}
+	})
+	t.Run("appliance_acme_what_the_store_refuses_is_used_all_the_same", func(t *testing.T) {
+		t.Parallel()
+		log := &noted{}
+		r := onDisk(t)
+		c := &certificateCache{store: r.keep.store, log: slog.New(slog.NewTextHandler(log, nil))}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // as good a reason to refuse as a full disk
+		if err := c.Put(ctx, "pay.example", []byte("one")); err != nil || log.count("certificate not kept") != 1 {
+			t.Errorf("Put() = %v with %d warnings, want none and one", err, log.count("certificate not kept"))
+		}
+		if got, err := c.Get(t.Context(), "pay.example"); string(got) != "one" {
+			t.Errorf("Get() = %q, %v, want what was not kept", got, err)
+		}
+		if err := c.Put(t.Context(), "pay.example", []byte("two")); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.Get(t.Context(), "pay.example"); string(got) != "two" {
+			t.Errorf("Get() = %q, %v, want what was kept later", got, err)
 		}
 	})
 	t.Run("a_closed_cache_leaves_the_store_alone", func(t *testing.T) {
@@ -120,6 +141,13 @@ func TestCertificateIsOverdue(t *testing.T) {
 	for days, want := range map[int]bool{0: false, 61: false, 67: false, 68: true, 89: true, 91: true} {
 		if got := isOverdue(leaf, now.AddDate(0, 0, days)); got != want {
 			t.Errorf("after %d of 90 days isOverdue = %v, want %v", days, got, want)
+		}
+	}
+	// Of a year autocert renews when 30 days are left.
+	year := &x509.Certificate{NotBefore: now, NotAfter: now.AddDate(1, 0, 0)}
+	for left, want := range map[int]bool{31: false, 24: false, 22: true} {
+		if got := isOverdue(year, year.NotAfter.AddDate(0, 0, -left)); got != want {
+			t.Errorf("%d days before the end of a year isOverdue = %v, want %v", left, got, want)
 		}
 	}
 }

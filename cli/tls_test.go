@@ -140,10 +140,15 @@ func (l *lying) shown() string {
 	l.mu.Lock()
 	l.looked = time.Time{} // a second has passed
 	l.mu.Unlock()
-	cert, err := l.config().GetCertificate(&tls.ClientHelloInfo{ServerName: "pay.example"})
-	if err != nil {
+	if _, err := l.config().GetCertificate(&tls.ClientHelloInfo{ServerName: "pay.example"}); err != nil {
 		l.t.Fatal(err)
 	}
+	return l.shownNow()
+}
+
+// shownNow is the certificate in use.
+func (l *lying) shownNow() string {
+	cert := l.used.Load()
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]}))
 }
 
@@ -234,6 +239,27 @@ func TestCertificateFiles(t *testing.T) {
 		}
 		if l.shown(); l.status().Problem != "" {
 			t.Errorf("status = %+v, want no problem", l.status())
+		}
+	})
+	t.Run("appliance_tls_what_was_refused_is_looked_at_again", func(t *testing.T) {
+		t.Parallel()
+		first, second := certify(t, month, names), certify(t, 2*month, names)
+		l := lieDown(t, first, names)
+		l.put(l.cert, second.cert)
+		l.put(l.key, second.key)
+		l.look(time.Now().Add(-48 * time.Hour)) // of a clock that is behind: it is not valid yet
+		if l.shownNow() != string(first.cert) || l.problem.Load() == nil {
+			t.Fatal("a pair that is not valid yet was taken over")
+		}
+		if err := os.Chmod(l.key, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		l.look(time.Now())
+		if l.shownNow() != string(second.cert) || l.problem.Load() != nil {
+			t.Error("a pair that was refused before is not taken over although it is sound now")
+		}
+		if l.log.count("open to other users") != 1 {
+			t.Error("nobody is told that the new key is open to others")
 		}
 	})
 	t.Run("looks_once_a_second_and_makes_nobody_wait", func(t *testing.T) {
