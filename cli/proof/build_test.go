@@ -137,6 +137,16 @@ func sumOf(t *testing.T, path string) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
+// install copies a binary to where it is run. A process of its own does it: a file
+// that this one writes is open for writing in whatever it starts at that moment,
+// and can then not be run.
+func install(t *testing.T, binary, path string) {
+	t.Helper()
+	if out, err := exec.Command("install", "-m", "755", binary, path).CombinedOutput(); err != nil {
+		t.Fatalf("install: %v, %s", err, out)
+	}
+}
+
 // serveFromScratch runs the binary as its image does: there is nothing in the
 // root but the binary and the data, the user may write to the data alone, and
 // health is asked as HEALTHCHECK asks it.
@@ -145,10 +155,9 @@ func serveFromScratch(t *testing.T, binary string) {
 		t.Skip("only root can change the root directory")
 	}
 	root := t.TempDir()
-	content, err := os.ReadFile(binary)
+	install(t, binary, filepath.Join(root, "tollhouse"))
 	data := filepath.Join(root, "data")
-	err = errors.Join(err, os.WriteFile(filepath.Join(root, "tollhouse"), content, 0o755), os.Chmod(filepath.Join(root, "tollhouse"), 0o755),
-		os.Mkdir(data, 0o700), os.Chown(data, containerUser, containerUser), os.Chmod(root, 0o755))
+	err := errors.Join(os.Mkdir(data, 0o700), os.Chown(data, containerUser, containerUser), os.Chmod(root, 0o755))
 	if err != nil {
 		t.Fatal(err)
 	}

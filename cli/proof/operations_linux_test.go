@@ -56,13 +56,7 @@ func newPlace(t *testing.T) *place {
 			t.Fatal(err)
 		}
 	}
-	built, err := os.ReadFile(program(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(p.src, "tollhouse"), built, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	install(t, program(t), filepath.Join(p.src, "tollhouse"))
 	if p.typed, p.stdin, err = openTerminal(); err != nil {
 		t.Fatalf("terminal: %v", err)
 	}
