@@ -3,6 +3,7 @@ package proof
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
