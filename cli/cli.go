@@ -198,6 +198,16 @@ func operands(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// atMostOne is operands for one that may be left out.
+func atMostOne(name string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usage("usage: "+c.UseLine(), "%s takes %s, and not %q too", c.CommandPath(), name, args[1])
+		}
+		return nil
+	}
+}
+
 // doing makes the body of a command that an interrupt ends; a second one ends it
 // without being asked.
 func (p *program) doing(run func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {

@@ -70,3 +70,25 @@ func readKey(path string, named bool, log *slog.Logger) (secret.Key, error) {
 	}
 	return key, nil
 }
+
+// knownKey returns the server key of a data directory, or the zero key when it
+// cannot be read: only a server needs it.
+func (p *program) knownKey(dir string) secret.Key {
+	path := p.keyFile
+	if path == "" {
+		path = filepath.Join(dir, keyName)
+	}
+	key, err := readKey(path, p.keyFile != "", slog.New(slog.DiscardHandler))
+	if err != nil {
+		return secret.Key{}
+	}
+	return key
+}
+
+// fingerprint names a key, or is "" for the zero key.
+func fingerprint(key secret.Key) string {
+	if key == (secret.Key{}) {
+		return ""
+	}
+	return key.Fingerprint()
+}
