@@ -37,11 +37,13 @@ func (t *inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	select {
 	case <-w.begun:
 	case <-ctx.Done():
-		_ = body.CloseWithError(ctx.Err())
 		if err := req.Context().Err(); err != nil {
+			_ = body.CloseWithError(err)
 			return nil, err
 		}
-		<-w.begun // the handler ended and cancelled; its answer stands
+		// The handler has ended, before anybody waited for it, and cancelled: its
+		// answer stands, and its body ends as it ended it.
+		<-w.begun
 	}
 	return &http.Response{
 		Status: http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

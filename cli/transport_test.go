@@ -61,6 +61,23 @@ func TestInProcess(t *testing.T) {
 		}
 		transport.wait()
 	})
+	// The end of a handler looks like that of its request. What has answered and
+	// ended before anybody waits for it was once taken for a request given up.
+	t.Run("an_answer_without_a_body_is_whole_however_soon_it_ends", func(t *testing.T) {
+		t.Parallel()
+		client, transport := through(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+		for range 50_000 { // it went wrong once in some thousands
+			answer, err := client.Get("http://tollhouse/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if body, err := io.ReadAll(answer.Body); err != nil || len(body) > 0 || answer.StatusCode != http.StatusNoContent {
+				t.Fatalf("answer = %d %q, %v; want 204 and nothing more", answer.StatusCode, body, err)
+			}
+			_ = answer.Body.Close()
+		}
+		transport.wait()
+	})
 	t.Run("handler_that_gives_up_is_no_whole_answer", func(t *testing.T) {
 		t.Parallel()
 		client, transport := through(func(w http.ResponseWriter, _ *http.Request) {
