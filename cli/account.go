@@ -42,14 +42,8 @@ func (p *program) accountList() *cobra.Command {
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
 			t := p.newTable("ACCOUNT", "NAME", "CREATED")
-			err := p.manage(ctx, "account list", needsData, func(a *admin) error {
-				return each(ctx, a, "/admin/accounts", func(a accountShown) string { return a.Account }, func(a accountShown) error {
-					if p.json {
-						return p.printJSON(a)
-					}
-					t.add(a.Account, orDash(a.Name), showTime(a.CreatedAt))
-					return nil
-				})
+			err := list(ctx, p, "account list", "/admin/accounts", func(a accountShown) string { return a.Account }, func(a accountShown) {
+				t.add(a.Account, orDash(a.Name), showTime(a.CreatedAt))
 			})
 			if err != nil {
 				return err

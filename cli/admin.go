@@ -167,6 +167,35 @@ func pathOf(parts ...string) string {
 	return "/admin/" + strings.Join(parts, "/")
 }
 
+// list walks a list of the admin API for a command: with --json each item is
+// printed, and else it is given to row. path and next are those of each.
+func list[T any](ctx context.Context, p *program, command, path string, next func(T) string, row func(T)) error {
+	return p.manage(ctx, command, needsData, func(a *admin) error {
+		return each(ctx, a, path, next, func(item T) error {
+			if p.json {
+				return p.printJSON(item)
+			}
+			row(item)
+			return nil
+		})
+	})
+}
+
+// only is the path of a list of those items alone that have these properties; one
+// that is "" is any.
+func only(path string, properties map[string]string) string {
+	query := url.Values{}
+	for name, value := range properties {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}
+
 // each walks a list of the admin API to its end, a page at a time. next names
 // the item after which the following page begins. path may have a query.
 func each[T any](ctx context.Context, a *admin, path string, next func(T) string, visit func(T) error) error {

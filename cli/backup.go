@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,7 +29,7 @@ restore loses open consent screens and refreshes in flight, and nothing else.`,
 			if len(args) > 0 {
 				name = args[0]
 			}
-			if err := p.somethingToBackUp(); err != nil {
+			if err := p.somethingTo("back up"); err != nil {
 				return err
 			}
 			if name == "-" {
@@ -41,18 +40,6 @@ restore loses open consent screens and refreshes in flight, and nothing else.`,
 	}
 	c.AddCommand(p.backupVerify())
 	return c
-}
-
-// somethingToBackUp refuses to back up a slip in a path.
-func (p *program) somethingToBackUp() error {
-	if p.adminSocket != "" && !p.dataGiven {
-		return nil
-	}
-	dir, err := filepath.Abs(p.data)
-	if err == nil && isNothing(dir) {
-		err = fail(exitNotFound, "name the data directory with --data", "there is no data in %s to back up", dir)
-	}
-	return err
 }
 
 // backUpToOutput checks the backup on its way to standard output.

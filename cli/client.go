@@ -82,14 +82,8 @@ func (p *program) clientList() *cobra.Command {
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
 			t := p.newTable("CLIENT ID", "NAME", "GRANTS", "SCOPES", "KIND", "DISABLED")
-			err := p.manage(ctx, "client list", needsData, func(a *admin) error {
-				return each(ctx, a, "/admin/clients", func(c clientShown) string { return c.ClientID }, func(c clientShown) error {
-					if p.json {
-						return p.printJSON(c)
-					}
-					t.add(c.ClientID, c.Name, listed(c.Grants, "-"), listed(c.Scopes, "all"), c.kind(), yesNo(c.Disabled))
-					return nil
-				})
+			err := list(ctx, p, "client list", "/admin/clients", func(c clientShown) string { return c.ClientID }, func(c clientShown) {
+				t.add(c.ClientID, c.Name, listed(c.Grants, "-"), listed(c.Scopes, "all"), c.kind(), yesNo(c.Disabled))
 			})
 			if err != nil {
 				return err

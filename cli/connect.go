@@ -71,6 +71,19 @@ func (p *program) connect(ctx context.Context, role string, n need) (*admin, err
 	return p.connectDataDir(ctx, dir, role)
 }
 
+// somethingTo refuses a slip in a path, for a command that looks at what is there
+// or backs it up.
+func (p *program) somethingTo(do string) error {
+	if p.adminSocket != "" && !p.dataGiven {
+		return nil
+	}
+	dir, err := filepath.Abs(p.data)
+	if err == nil && isNothing(dir) {
+		err = fail(exitNotFound, "name the data directory with --data", "there is no data in %s to %s", dir, do)
+	}
+	return err
+}
+
 // isNothing reports whether dir is not there, or empty.
 func isNothing(dir string) bool {
 	entries, err := os.ReadDir(dir)

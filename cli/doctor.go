@@ -77,7 +77,7 @@ Exit 1 if there is a problem; warnings are none.`,
 }
 
 func (p *program) doctor(ctx context.Context, deep bool) error {
-	if err := p.somethingToExamine(); err != nil {
+	if err := p.somethingTo("look at"); err != nil {
 		return err
 	}
 	looked, problems := 0, 0
@@ -95,18 +95,6 @@ func (p *program) doctor(ctx context.Context, deep bool) error {
 		return fail(exitFailed, "each has its next step above", "%d of %d checks found a problem", problems, looked)
 	}
 	return nil
-}
-
-// somethingToExamine refuses a slip in a path.
-func (p *program) somethingToExamine() error {
-	if p.adminSocket != "" && !p.dataGiven {
-		return nil
-	}
-	dir, err := filepath.Abs(p.data)
-	if err == nil && isNothing(dir) {
-		err = fail(exitNotFound, "name the data directory with --data", "there is no data in %s to look at", dir)
-	}
-	return err
 }
 
 func (p *program) showFinding(f finding) error {

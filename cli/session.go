@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -49,28 +48,19 @@ Without a server that is taken to be its default.`,
 	}
 	addUserFlag(c.Flags(), &user, "only those of the user of this `name`")
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
-		path := "/admin/sessions"
-		if user != "" {
-			path += "?" + url.Values{"user": {user}}.Encode()
-		}
-		var list []sessionShown // a table is sorted, and so read whole
-		err := p.manage(ctx, "session list", needsData, func(a *admin) error {
-			return each(ctx, a, path, func(s sessionShown) string { return s.SessionID }, func(s sessionShown) error {
-				if p.json {
-					return p.printJSON(s)
-				}
-				list = append(list, s)
-				return nil
-			})
+		var found []sessionShown // a table is sorted, and so read whole
+		path := only("/admin/sessions", map[string]string{"user": user})
+		err := list(ctx, p, "session list", path, func(s sessionShown) string { return s.SessionID }, func(s sessionShown) {
+			found = append(found, s)
 		})
 		if err != nil {
 			return err
 		}
-		slices.SortFunc(list, func(a, b sessionShown) int {
+		slices.SortFunc(found, func(a, b sessionShown) int {
 			return cmp.Or(strings.Compare(a.Username, b.Username), cmp.Compare(b.CreatedAt, a.CreatedAt), strings.Compare(a.SessionID, b.SessionID))
 		})
 		t := p.newTable("USER", "ACCOUNT", "SINCE", "LAST SEEN", "EXPIRES", "SESSION ID")
-		for _, s := range list {
+		for _, s := range found {
 			t.add(s.Username, s.Account, showTime(s.CreatedAt), showTime(s.SeenAt), showTime(s.ExpiresAt), s.SessionID)
 		}
 		return t.flush()

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -51,34 +50,19 @@ last access token has expired does not end it.`,
 	flags.StringVar(&client, "client", "", "only those of the client of this `id`")
 	addUserFlag(flags, &user, "only those for the user of this `name`")
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
-		query := url.Values{}
-		for name, value := range map[string]string{"user": user, "client": client} {
-			if value != "" {
-				query.Set(name, value)
-			}
-		}
-		path := "/admin/families"
-		if len(query) > 0 {
-			path += "?" + query.Encode()
-		}
-		var list []familyShown // a table is sorted, and so read whole
-		err := p.manage(ctx, "token list", needsData, func(a *admin) error {
-			return each(ctx, a, path, func(f familyShown) string { return f.FamilyID }, func(f familyShown) error {
-				if p.json {
-					return p.printJSON(f)
-				}
-				list = append(list, f)
-				return nil
-			})
+		var found []familyShown // a table is sorted, and so read whole
+		path := only("/admin/families", map[string]string{"user": user, "client": client})
+		err := list(ctx, p, "token list", path, func(f familyShown) string { return f.FamilyID }, func(f familyShown) {
+			found = append(found, f)
 		})
 		if err != nil {
 			return err
 		}
-		slices.SortFunc(list, func(a, b familyShown) int {
+		slices.SortFunc(found, func(a, b familyShown) int {
 			return cmp.Or(strings.Compare(a.Username, b.Username), cmp.Compare(b.CreatedAt, a.CreatedAt), strings.Compare(a.FamilyID, b.FamilyID))
 		})
 		t := p.newTable("USER", "CLIENT", "ACCOUNT", "SCOPES", "SINCE", "LAST USED", "EXPIRES", "FAMILY ID")
-		for _, f := range list {
+		for _, f := range found {
 			t.add(f.Username, f.ClientName, f.Account, listed(f.Scopes, "-"), showTime(f.CreatedAt), showTimeOrNever(f.UsedAt), showTime(f.ExpiresAt), f.FamilyID)
 		}
 		return t.flush()

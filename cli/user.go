@@ -65,14 +65,8 @@ func (p *program) userList() *cobra.Command {
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
 			t := p.newTable("USERNAME", "ACCOUNT", "USER ID", "DISABLED")
-			err := p.manage(ctx, "user list", needsData, func(a *admin) error {
-				return each(ctx, a, "/admin/users", func(u userShown) string { return u.Username }, func(u userShown) error {
-					if p.json {
-						return p.printJSON(u)
-					}
-					t.add(u.Username, u.Account, u.UserID, yesNo(u.Disabled))
-					return nil
-				})
+			err := list(ctx, p, "user list", "/admin/users", func(u userShown) string { return u.Username }, func(u userShown) {
+				t.add(u.Username, u.Account, u.UserID, yesNo(u.Disabled))
 			})
 			if err != nil {
 				return err

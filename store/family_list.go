@@ -37,13 +37,9 @@ type FamilyFilter struct {
 // the order of their ids. Errors: *InvalidError for an id that is none.
 func (s *Store) ListFamilies(ctx context.Context, want FamilyFilter, behind string, limit int) (list []Family, err error) {
 	index := want.index()
-	lo := index
-	if behind != "" {
-		id, ok := familyNamed(behind)
-		if !ok {
-			return nil, invalid("after", "tollhouse token list shows those that there are", "after must be the id of a family of tokens")
-		}
-		lo = after(append(slices.Clone(index), id[:]...))
+	lo, ok := behindName(index, behind, familyNamed)
+	if !ok {
+		return nil, invalid("after", "tollhouse token list shows those that there are", "after must be the id of a family of tokens")
 	}
 	_, err = s.eachIndexPageFrom(ctx, index, lo, func(ends [][]byte) (more bool, err error) {
 		live, err := s.liveFamilies(ctx, ends)
@@ -75,6 +71,17 @@ func (w FamilyFilter) index() key {
 	return newKey(tagFamily)
 }
 
+// behindName is where a list goes on behind the record of that name, whose number
+// follows index in its key; "" is the list's beginning. ok is false for a name that
+// is none.
+func behindName(index key, name string, number func(name string) ([16]byte, bool)) (lo key, ok bool) {
+	if name == "" {
+		return index, true
+	}
+	n, ok := number(name)
+	return after(append(slices.Clone(index), n[:]...)), ok
+}
+
 func (f liveFamily) shown() Family {
 	return f.family.shown(parties{client: f.clientNow, user: f.userNow})
 }
@@ -90,10 +97,13 @@ func (f family) shown(p parties) Family {
 }
 
 // familyNamed is the reverse of familyName.
-func familyNamed(name string) (id secret.ID, ok bool) {
-	text, ok := strings.CutPrefix(name, familyPrefix)
+func familyNamed(name string) (id [16]byte, ok bool) { return numberNamed(familyPrefix, name) }
+
+// numberNamed returns the number in a name that is a prefix and a number.
+func numberNamed(prefix, name string) (n [16]byte, ok bool) {
+	text, ok := strings.CutPrefix(name, prefix)
 	if !ok {
-		return id, false
+		return n, false
 	}
 	return secret.ParseCrockford(text)
 }

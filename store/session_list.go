@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"tollhouse/store/kv"
@@ -27,11 +26,7 @@ func (sn Session) Name() string {
 
 // sessionNamed returns the beginning of the hash that a name stands for.
 func sessionNamed(name string) (start [16]byte, ok bool) {
-	text, ok := strings.CutPrefix(name, sessionNamePrefix)
-	if !ok {
-		return start, false
-	}
-	return secret.ParseCrockford(text)
+	return numberNamed(sessionNamePrefix, name)
 }
 
 // SessionEnds returns when the sign-in ends if it is not seen again.
@@ -47,13 +42,9 @@ func (s *Store) ListLiveSessions(ctx context.Context, of *User, behind string, l
 	if of != nil {
 		index = userSessionsKey(of.ID)
 	}
-	lo := index
-	if behind != "" {
-		start, ok := sessionNamed(behind)
-		if !ok {
-			return nil, invalid("after", "tollhouse session list shows those that there are", "after must be the id of a session")
-		}
-		lo = after(append(slices.Clone(index), start[:]...))
+	lo, ok := behindName(index, behind, sessionNamed)
+	if !ok {
+		return nil, invalid("after", "tollhouse session list shows those that there are", "after must be the id of a session")
 	}
 	_, err = s.eachIndexPageFrom(ctx, index, lo, func(ends [][]byte) (more bool, err error) {
 		live, err := s.liveSessions(ctx, ends)
