@@ -1,19 +1,13 @@
 package cli
 
 import (
-	"bufio"
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
-	"tollhouse/store"
-	"tollhouse/store/history"
-	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
 )
 
@@ -24,46 +18,14 @@ import (
 //
 //	TOLLHOUSE_LONG=1000000 go test ./cli -run '^$' -bench BesideScheduled -benchtime 10x
 func BenchmarkWritesBesideScheduledBackup(b *testing.B) {
-	const writers, each = 32, 400
 	events := 50_000
 	if n, err := strconv.Atoi(os.Getenv("TOLLHOUSE_LONG")); err == nil {
 		events = max(n, 1000)
 	}
 	r := onDisk(b)
 	ctx := context.Background()
-	im, err := r.keep.store.NewImporter("acct_a", store.ImportOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	plan := history.Plan{Seed: 1, Events: events, Span: 90 * 24 * time.Hour, Until: r.keep.store.Now().Add(-time.Hour)}
-	lines := bufio.NewScanner(history.New(plan))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		if refused, err := im.Add(ctx, lines.Bytes(), 0); err != nil || len(refused) > 0 {
-			b.Fatal(refused, err)
-		}
-	}
-	if refused, err := im.Flush(ctx); err != nil || len(refused) > 0 {
-		b.Fatal(refused, err)
-	}
-	object, err := snapshot.Parse([]byte(`{"id":"r1","note":"of the size of a usual one, more or less, and no larger than that"}`), 3)
-	if err != nil {
-		b.Fatal(err)
-	}
-	write := func() {
-		var all sync.WaitGroup
-		for w := range writers {
-			all.Go(func() {
-				for range each {
-					e := store.NewEvent{Owner: "acct_b", Type: "plan.updated", Resource: "r1", Source: "bench", Location: fmt.Sprint(w), Object: object}
-					if _, err := r.keep.store.RecordEvent(ctx, e); err != nil {
-						b.Error(err)
-					}
-				}
-			})
-		}
-		all.Wait()
-	}
+	storetest.Fill(b, r.keep.store, events)
+	write := storetest.Writers(b, r.keep.store, 32, 400, "of the size of a usual one, more or less, and no larger than that")
 	flags := backupFlags{every: lifetime(time.Hour), keep: backupKeepMax}
 	schedule, err := flags.begin(b.TempDir(), r.keep, quiet)
 	if err != nil {
@@ -95,22 +57,7 @@ func BenchmarkWritesBesideScheduledBackup(b *testing.B) {
 		}},
 	} {
 		b.Run(phase.name, func(b *testing.B) {
-			beside := func() time.Duration {
-				running, stop := context.WithCancel(ctx)
-				var ended sync.WaitGroup
-				begun := make(chan struct{})
-				ended.Go(func() {
-					close(begun)
-					for running.Err() == nil {
-						phase.run(running)
-					}
-				})
-				<-begun
-				took := storetest.Timed(write)()
-				stop()
-				ended.Wait()
-				return took
-			}
+			beside := storetest.Beside(write, phase.run)
 			var pairs storetest.Pairs
 			for b.Loop() {
 				pairs.Take(beside, storetest.Timed(write))

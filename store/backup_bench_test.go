@@ -1,20 +1,15 @@
 package store_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
 	"tollhouse/store"
-	generated "tollhouse/store/history"
-	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
 )
 
@@ -32,21 +27,7 @@ func benchBackupEvents() int {
 func filled(b *testing.B) *storetest.Fixture {
 	b.Helper()
 	f := storetest.OnDisk(b)
-	ctx := context.Background()
-	im, err := f.NewImporter("acct_a", store.ImportOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	lines := bufio.NewScanner(generated.New(generated.Plan{Seed: 1, Events: benchBackupEvents(), Span: 90 * 24 * time.Hour, Until: f.Now().Add(-time.Hour)}))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		if refused, err := im.Add(ctx, lines.Bytes(), 0); err != nil || len(refused) > 0 {
-			b.Fatal(refused, err)
-		}
-	}
-	if refused, err := im.Flush(ctx); err != nil || len(refused) > 0 {
-		b.Fatal(refused, err)
-	}
+	storetest.Fill(b, f.Store, benchBackupEvents())
 	return f
 }
 
@@ -56,43 +37,9 @@ func filled(b *testing.B) *storetest.Fixture {
 //
 //	go test ./store -run '^$' -bench WritesBesideBackup -benchtime 10x
 func BenchmarkWritesBesideBackup(b *testing.B) {
-	const writers, each = 32, 40
 	f := filled(b)
-	ctx := context.Background()
-	object, err := snapshot.Parse([]byte(`{"id":"r1","note":"`+noise(1, 300)+`"}`), 3)
-	if err != nil {
-		b.Fatal(err)
-	}
-	write := func() {
-		var all sync.WaitGroup
-		for w := range writers {
-			all.Go(func() {
-				for range each {
-					e := store.NewEvent{Owner: "acct_b", Type: "plan.updated", Resource: "r1", Source: "bench", Location: fmt.Sprint(w), Object: object}
-					if _, err := f.RecordEvent(ctx, e); err != nil {
-						b.Error(err)
-					}
-				}
-			})
-		}
-		all.Wait()
-	}
-	beside := func() time.Duration {
-		running, stop := context.WithCancel(ctx)
-		var ended sync.WaitGroup
-		begun := make(chan struct{})
-		ended.Go(func() {
-			close(begun)
-			for running.Err() == nil {
-				_, _ = f.Backup(running, io.Discard, store.BackupNotes{})
-			}
-		})
-		<-begun
-		took := storetest.Timed(write)()
-		stop()
-		ended.Wait()
-		return took
-	}
+	write := storetest.Writers(b, f.Store, 32, 40, noise(1, 300))
+	beside := storetest.Beside(write, func(ctx context.Context) { _, _ = f.Backup(ctx, io.Discard, store.BackupNotes{}) })
 	var pairs storetest.Pairs
 	for b.Loop() {
 		pairs.Take(beside, storetest.Timed(write))

@@ -1,0 +1,80 @@
+package storetest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/history"
+	"tollhouse/store/snapshot"
+)
+
+// Fill records a generated history of so many events in the 90 days up to an hour
+// ago, for the account acct_a.
+func Fill(b testing.TB, s *store.Store, events int) {
+	b.Helper()
+	ctx := context.Background()
+	im, err := s.NewImporter("acct_a", store.ImportOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	lines := bufio.NewScanner(history.New(history.Plan{Seed: 1, Events: events, Span: 90 * 24 * time.Hour, Until: s.Now().Add(-time.Hour)}))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if refused, err := im.Add(ctx, lines.Bytes(), 0); err != nil || len(refused) > 0 {
+			b.Fatal(refused, err)
+		}
+	}
+	if refused, err := im.Flush(ctx); err != nil || len(refused) > 0 {
+		b.Fatal(refused, err)
+	}
+}
+
+// Writers returns what has so many writers record so many events each, of a
+// resource with that note, for the account acct_b, and returns when all have.
+func Writers(b testing.TB, s *store.Store, writers, each int, note string) (write func()) {
+	b.Helper()
+	object, err := snapshot.Parse([]byte(`{"id":"r1","note":"`+note+`"}`), 3)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return func() {
+		var all sync.WaitGroup
+		for w := range writers {
+			all.Go(func() {
+				for range each {
+					e := store.NewEvent{Owner: "acct_b", Type: "plan.updated", Resource: "r1", Source: "bench", Location: fmt.Sprint(w), Object: object}
+					if _, err := s.RecordEvent(context.Background(), e); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+// Beside is the work do, of which everything counts, while other is done over and
+// over beside it.
+func Beside(do func(), other func(context.Context)) Work {
+	return func() time.Duration {
+		running, stop := context.WithCancel(context.Background())
+		var ended sync.WaitGroup
+		begun := make(chan struct{})
+		ended.Go(func() {
+			close(begun)
+			for running.Err() == nil {
+				other(running)
+			}
+		})
+		<-begun
+		took := Timed(do)()
+		stop()
+		ended.Wait()
+		return took
+	}
+}
