@@ -173,22 +173,10 @@ func startNames(t *testing.T) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				_ = conn.SetDeadline(time.Now().Add(requestWait))
-				for answerName(conn) == nil {
-				}
-			}()
+	return answerEach(t, l, func(conn net.Conn) {
+		for answerName(conn) == nil {
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 // answerName answers one question (RFC 1035 §4.2.2).

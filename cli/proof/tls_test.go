@@ -338,6 +338,12 @@ func weakServer(t *testing.T, p keyPair) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return answerEach(t, l, func(conn net.Conn) { _, _ = io.CopyN(conn, conn, 1) })
+}
+
+// answerEach has each connection to l answered, until the test ends.
+func answerEach(t *testing.T, l net.Listener, answer func(net.Conn)) (address string) {
+	t.Helper()
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -347,7 +353,8 @@ func weakServer(t *testing.T, p keyPair) (address string) {
 			}
 			go func() {
 				defer conn.Close()
-				_, _ = io.CopyN(conn, conn, 1)
+				_ = conn.SetDeadline(time.Now().Add(requestWait))
+				answer(conn)
 			}()
 		}
 	}()
