@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 )
 
@@ -32,8 +31,6 @@ const (
 	generationOne = "db-0001"
 	newSuffix     = ".new" // of a file that is being written
 )
-
-var generationForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^db-[0-9]{4}$`) })
 
 // prepareDataDir makes dir, or checks that it may be used: that it is ours,
 // closed to others, and not another program's. It changes nothing in a
@@ -174,43 +171,6 @@ func isOwnName(name string) bool {
 		return true
 	}
 	return generationForm().MatchString(strings.TrimSuffix(name, newSuffix)) // a restore that was cut short
-}
-
-// storeDir returns the directory of the generation in use, and makes the first
-// one when there is none. The caller holds the lock.
-func storeDir(dir string) (path string, fresh bool, err error) {
-	current := filepath.Join(dir, currentName)
-	text, err := os.ReadFile(current)
-	if errors.Is(err, fs.ErrNotExist) {
-		return beginStore(dir)
-	}
-	if err != nil {
-		return "", false, notAllowedOr(exitIO, current, err)
-	}
-	name := strings.TrimSuffix(string(text), "\n")
-	if !generationForm().MatchString(name) {
-		return "", false, fail(exitConfig, fmt.Sprintf("write the name of the generation in use into it: echo %s > %s", generationOne, quoteForShell(current)),
-			"%s does not name a generation such as %s", current, generationOne)
-	}
-	path = filepath.Join(dir, name)
-	info, err := os.Lstat(path)
-	if err != nil || !info.IsDir() {
-		return "", false, fail(exitConfig, "put it back, or restore a backup into another directory",
-			"%s names %s, but there is no such directory", current, path)
-	}
-	return path, false, nil
-}
-
-func beginStore(dir string) (string, bool, error) {
-	path := filepath.Join(dir, generationOne)
-	err := os.Mkdir(path, 0o700)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", false, notAllowedOr(exitCannotCreate, path, err)
-	}
-	if err := writeFile(filepath.Join(dir, currentName), []byte(generationOne+"\n")); err != nil {
-		return "", false, notAllowedOr(exitCannotCreate, filepath.Join(dir, currentName), err)
-	}
-	return path, true, nil
 }
 
 // writeFile puts a small file in place, whole or not at all, on disk when it

@@ -3,11 +3,9 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,8 +20,6 @@ import (
 // has CURRENT name it. Nothing that is there is changed before that, so that any
 // refusal leaves the directory as it was; and a server may go on meanwhile. It
 // goes on with its own generation until it is started again.
-
-const generationsMax = 9999 // what four digits number
 
 func (p *program) restoreCommand() *cobra.Command {
 	var r restoration
@@ -335,39 +331,4 @@ func (r *restoration) report() error {
 func (r *restoration) adopted() bool {
 	name, err := currentGeneration(r.dir)
 	return err != nil || name == r.name
-}
-
-// currentGeneration returns the name of the generation in use, or "".
-func currentGeneration(dir string) (string, error) {
-	path := filepath.Join(dir, currentName)
-	text, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", notAllowedOr(exitIO, path, err)
-	}
-	return strings.TrimSuffix(string(text), "\n"), nil
-}
-
-// nextGeneration returns a name for another generation.
-func nextGeneration(dir string) (string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return "", notAllowedOr(exitIO, dir, err)
-	}
-	last := 0
-	for _, e := range entries {
-		name := strings.TrimSuffix(e.Name(), newSuffix)
-		if !generationForm().MatchString(name) {
-			continue
-		}
-		if n, err := strconv.Atoi(strings.TrimPrefix(name, "db-")); err == nil {
-			last = max(last, n)
-		}
-	}
-	if last == generationsMax {
-		return "", fail(exitConfig, "stop the server, rename the generation in use to "+generationOne+", name that in "+currentName+" and remove the others", "%s has a generation %d, the last that there can be", dir, last)
-	}
-	return fmt.Sprintf("db-%04d", last+1), nil
 }

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+const generationsMax = 9999 // what four digits number
+
+var generationForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^db-[0-9]{4}$`) })
+
+// storeDir returns the directory of the generation in use, and makes the first
+// one when there is none. The caller holds the lock.
+func storeDir(dir string) (path string, fresh bool, err error) {
+	current := filepath.Join(dir, currentName)
+	text, err := os.ReadFile(current)
+	if errors.Is(err, fs.ErrNotExist) {
+		return beginStore(dir)
+	}
+	if err != nil {
+		return "", false, notAllowedOr(exitIO, current, err)
+	}
+	name := strings.TrimSuffix(string(text), "\n")
+	if !generationForm().MatchString(name) {
+		return "", false, fail(exitConfig, fmt.Sprintf("write the name of the generation in use into it: echo %s > %s", generationOne, quoteForShell(current)),
+			"%s does not name a generation such as %s", current, generationOne)
+	}
+	path = filepath.Join(dir, name)
+	info, err := os.Lstat(path)
+	if err != nil || !info.IsDir() {
+		return "", false, fail(exitConfig, "put it back, or restore a backup into another directory",
+			"%s names %s, but there is no such directory", current, path)
+	}
+	return path, false, nil
+}
+
+func beginStore(dir string) (string, bool, error) {
+	path := filepath.Join(dir, generationOne)
+	err := os.Mkdir(path, 0o700)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", false, notAllowedOr(exitCannotCreate, path, err)
+	}
+	if err := writeFile(filepath.Join(dir, currentName), []byte(generationOne+"\n")); err != nil {
+		return "", false, notAllowedOr(exitCannotCreate, filepath.Join(dir, currentName), err)
+	}
+	return path, true, nil
+}
+
+// currentGeneration returns the name of the generation in use, or "".
+func currentGeneration(dir string) (string, error) {
+	path := filepath.Join(dir, currentName)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", notAllowedOr(exitIO, path, err)
+	}
+	return strings.TrimSuffix(string(text), "\n"), nil
+}
+
+// nextGeneration returns a name for another generation.
+func nextGeneration(dir string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", notAllowedOr(exitIO, dir, err)
+	}
+	last := 0
+	for _, e := range entries {
+		name := strings.TrimSuffix(e.Name(), newSuffix)
+		if !generationForm().MatchString(name) {
+			continue
+		}
+		if n, err := strconv.Atoi(strings.TrimPrefix(name, "db-")); err == nil {
+			last = max(last, n)
+		}
+	}
+	if last == generationsMax {
+		return "", fail(exitConfig, "stop the server, rename the generation in use to "+generationOne+", name that in "+currentName+" and remove the others", "%s has a generation %d, the last that there can be", dir, last)
+	}
+	return fmt.Sprintf("db-%04d", last+1), nil
+}
