@@ -12,7 +12,15 @@ import (
 	"sync"
 )
 
-const generationsMax = 9999 // what four digits number
+// A restore and a migration build a generation as db-0002.new. When it is whole it
+// gets its name, and then CURRENT names it. One that they ended before that would
+// look like one that was in use and is kept, so it bears a mark until CURRENT names
+// it: what has the mark was never in use, and the next of them removes it.
+
+const (
+	generationsMax = 9999     // what four digits number
+	unusedName     = "UNUSED" // the mark, a file in the generation
+)
 
 var generationForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^db-[0-9]{4}$`) })
 
@@ -38,7 +46,55 @@ func storeDir(dir string) (path string, fresh bool, err error) {
 		return "", false, fail(exitConfig, "put it back, or restore a backup into another directory",
 			"%s names %s, but there is no such directory", current, path)
 	}
-	return path, false, nil
+	return path, false, claim(path)
+}
+
+// claim takes the mark from a generation that CURRENT names, for good: a restore
+// that came too late for that was killed.
+func claim(path string) error {
+	mark := filepath.Join(path, unusedName)
+	err := os.Remove(mark)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = syncDir(path)
+	}
+	if err != nil {
+		return notAllowedOr(exitIO, mark, err)
+	}
+	return nil
+}
+
+// removeUnused removes the generations that were begun, or made whole, and never in
+// use. The caller keeps other restores and migrations away.
+func removeUnused(dir string) error {
+	current, err := currentGeneration(dir)
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		path, begun := strings.CutSuffix(filepath.Join(dir, e.Name()), newSuffix)
+		switch name := filepath.Base(path); {
+		case !generationForm().MatchString(name):
+			continue
+		case name == current:
+			err = errors.Join(err, claim(path))
+			continue
+		case !begun:
+			if _, marked := os.Lstat(filepath.Join(path, unusedName)); marked != nil {
+				continue
+			}
+			// If this is killed too, what is left still tells that it is of no use.
+			err = errors.Join(err, os.Rename(path, path+newSuffix))
+		}
+		err = errors.Join(err, os.RemoveAll(path+newSuffix))
+	}
+	if err != nil {
+		return notAllowedOr(exitIO, dir, err)
+	}
+	return nil
 }
 
 func beginStore(dir string) (string, bool, error) {

@@ -477,6 +477,7 @@ func TestMigrateKilled(t *testing.T) {
 			if code != exitOK || out != strings.Join(facts.Events, "\n")+"\n" {
 				t.Errorf("%s: the next start: exit %d, %d bytes, %s", what, code, len(out), stderr)
 			}
+			sameGenerations(t, what, dir, "db-0002", generationOne, "db-0002")
 			if left := begunFiles(t, dir); len(left) > 0 || countKind(t, filepath.Join(dir, mustCurrent(t, dir)), 'K') != len(facts.Codes) {
 				t.Errorf("%s: the next start left %v, or has not migrated", what, left)
 			}

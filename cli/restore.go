@@ -96,9 +96,8 @@ func (r *restoration) run(ctx context.Context) (err error) {
 	if err := r.enter(ctx); err != nil {
 		return err
 	}
-	err = r.build(ctx, b, size)
-	if err == nil {
-		err = r.adopt()
+	if err = r.build(ctx, b, size); err == nil {
+		err = r.takeBack(r.adopt())
 	}
 	if err = errors.Join(err, r.leave(err)); err != nil {
 		return err
@@ -202,6 +201,9 @@ func (r *restoration) lockOut() (err error) {
 
 // build makes the new generation under a name that no start uses.
 func (r *restoration) build(ctx context.Context, b *store.BackupFile, size int64) (err error) {
+	if err := removeUnused(r.dir); err != nil {
+		return err
+	}
 	if r.replaced, err = currentGeneration(r.dir); err != nil {
 		return err
 	}
@@ -214,6 +216,9 @@ func (r *restoration) build(ctx context.Context, b *store.BackupFile, size int64
 	}
 	if err := r.load(ctx, b, size, path+newSuffix); err != nil {
 		return errors.Join(err, os.RemoveAll(path+newSuffix))
+	}
+	if err := writeFile(filepath.Join(path+newSuffix, unusedName), nil); err != nil {
+		return errors.Join(writeFault(path, err), os.RemoveAll(path+newSuffix))
 	}
 	err = errors.Join(syncDir(path+newSuffix), os.Rename(path+newSuffix, path), syncDir(r.dir))
 	if err != nil {
@@ -266,9 +271,15 @@ func loadFault(file string, err error) error {
 // adopt has the next start use the new generation, and removes those that are
 // older than the one which it replaces. A server may still be using any of them.
 func (r *restoration) adopt() error {
-	if err := writeFile(filepath.Join(r.dir, currentName), []byte(r.name+"\n")); err != nil {
-		return writeFault(filepath.Join(r.dir, currentName), err)
+	current := filepath.Join(r.dir, currentName)
+	switch err := writeFile(current, []byte(r.name+"\n")); {
+	case err != nil && r.adopted():
+		return fail(exitIO, "look at the disk and at "+current+" before the next start",
+			"%s names %s, but may not do so after a power cut: %w", current, r.name, systemReason(err))
+	case err != nil:
+		return writeFault(current, err)
 	}
+	_ = claim(filepath.Join(r.dir, r.name)) // else the next start does it
 	if r.lock == nil || r.keepAll {
 		return nil
 	}
@@ -283,6 +294,15 @@ func (r *restoration) adopt() error {
 		r.p.note("warning: an older generation could not be removed: %v", err)
 	}
 	return nil
+}
+
+// takeBack removes the new generation when adopt failed, unless the next start uses
+// it all the same.
+func (r *restoration) takeBack(failed error) error {
+	if failed == nil || r.adopted() {
+		return failed
+	}
+	return errors.Join(failed, os.RemoveAll(filepath.Join(r.dir, r.name)))
 }
 
 // leave gives the lock back. A directory that was made for nothing goes again.
