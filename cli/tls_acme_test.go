@@ -5,13 +5,18 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
+
+	"tollhouse/handlers"
+	"tollhouse/store/storetest"
 )
 
 // untold is an issuer's client that was told of no store: whoever asks for a
@@ -51,6 +56,45 @@ func TestACMEHandshake(t *testing.T) {
 			if err := a.policy(t.Context(), host); (err == nil) != want {
 				t.Errorf("policy(%q) = %v, want one that allows: %v", host, err, want)
 			}
+		}
+	})
+	t.Run("appliance_acme_the_answer_to_a_challenge_has_a_request_id_and_a_line_in_the_log", func(t *testing.T) {
+		t.Parallel()
+		f, log := storetest.New(t), &noted{}
+		a := untold(t)
+		a.keepIn(f.Store)
+		const path = "/.well-known/acme-challenge/asked"
+		if err := a.cache.Put(t.Context(), "asked+http-01", []byte("for")); err != nil { // as autocert keeps it
+			t.Fatal(err)
+		}
+		public := &url.URL{Scheme: "https", Host: "pay.example"}
+		server := handlers.New(handlers.Config{Store: f.Store, Key: f.Key, PublicURL: public, Log: slog.New(slog.NewTextHandler(log, nil)), Version: "test"})
+		plain := server.Challenged(a.plain)
+		for _, c := range []struct {
+			path, host, body string
+			want             int
+		}{
+			{path, "pay.example", "for", http.StatusOK},
+			{"/.well-known/acme-challenge/other", "pay.example", "", http.StatusNotFound},
+			{path, "bank.example", "", http.StatusForbidden},
+			{"/login", "bank.example", "", http.StatusPermanentRedirect},
+		} {
+			w, q := httptest.NewRecorder(), httptest.NewRequest("GET", c.path, nil)
+			q.Host = c.host
+			plain.ServeHTTP(w, q)
+			id := w.Header().Get("X-Request-Id")
+			if w.Code != c.want || c.body != "" && w.Body.String() != c.body || id == "" {
+				t.Errorf("GET %s of %s = %d %q with request id %q, want %d %q with one", c.path, c.host, w.Code, w.Body, id, c.want, c.body)
+			}
+			if line := fmt.Sprintf("request_id=%s method=GET status=%d ", id, c.want); log.count(line) != 1 {
+				t.Errorf("the log has no line %q, or more than one:\n%s", line, &log.text)
+			}
+		}
+		if log.count("route=(challenge) ") != 3 || log.count(`route="(plain http)" `) != 1 || log.count("route=") != 4 {
+			t.Errorf("the routes are not those of three challenges and one other:\n%s", &log.text)
+		}
+		if log.count("asked") > 0 {
+			t.Errorf("the log has the path as the caller sent it: %s", &log.text)
 		}
 	})
 	t.Run("appliance_acme_what_the_store_refuses_is_used_all_the_same", func(t *testing.T) {

@@ -74,5 +74,5 @@ func (r *running) publicServers() (public, plain *http.Server) {
 		// Nor is the issuer told of a challenge that nobody would answer there.
 		return public, handlers.NewHTTPServer(r.server.Plain(), r.log)
 	}
-	return public, handlers.NewHTTPServer(r.certificates.plain(r.server.Plain()), r.log)
+	return public, handlers.NewHTTPServer(r.server.Challenged(r.certificates.plain), r.log)
 }

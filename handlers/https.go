@@ -36,7 +36,8 @@ func (s *Server) mayBindBrowsers() bool {
 }
 
 const (
-	plainRoute = "(plain http)" // of what no route has seen
+	plainRoute     = "(plain http)" // of what no route has seen
+	challengeRoute = "(challenge)"  // of who issues our certificate
 
 	// A browser may keep a redirect for so long; one that is kept for ever would
 	// outlive the day on which TLS moves elsewhere.
@@ -49,6 +50,17 @@ const (
 // a second time, and nobody would notice that it always comes by plain http
 // first.
 func (s *Server) Plain() http.Handler { return s.withRequest(s.handle(plainRoute, s.toHTTPS)) }
+
+// Challenged is Plain behind answer, which answers those who issue our certificate
+// and hands all others on. Its answers have a request id and a line in the log too.
+func (s *Server) Challenged(answer func(others http.Handler) http.Handler) http.Handler {
+	answered := answer(s.handle(plainRoute, s.toHTTPS))
+	return s.withRequest(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if answered.ServeHTTP(w, r); served(r.Context()).Route == "" { // it was not handed on
+			noteRoute(r, challengeRoute)
+		}
+	}))
+}
 
 func (s *Server) toHTTPS(w http.ResponseWriter, r *http.Request) error {
 	switch {

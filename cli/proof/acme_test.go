@@ -337,8 +337,8 @@ func TestACME(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = a.Body.Close()
-			if a.StatusCode != want {
-				t.Errorf("GET %s by plain http = %s, want %d", path, a.Status, want)
+			if a.StatusCode != want || a.Header.Get("X-Request-Id") == "" {
+				t.Errorf("GET %s by plain http = %s, %v, want %d and a request id", path, a.Status, a.Header, want)
 			}
 		}
 		second := s.awaitCertificate(i, func(c *x509.Certificate) bool { return !c.Equal(first) })
