@@ -95,6 +95,7 @@ type committer struct {
 	diskFull bool        // is the refusal's reason
 	base     *badger.Txn // what the group reads
 	pending  *pending
+	entries  slab[badger.Entry] // in which the group's writes are handed over
 }
 
 func newCommitter(db *DB, version uint64) *committer {
@@ -104,6 +105,7 @@ func newCommitter(db *DB, version uint64) *committer {
 		ended:   make(chan struct{}),
 		version: version,
 		pending: newPending(),
+		entries: slab[badger.Entry]{atOnce: slotsAtOnce},
 	}
 }
 
@@ -225,6 +227,11 @@ func (c *committer) commit() {
 	c.base.Discard()
 	err := c.store()
 	first := err != nil && c.db.stop(err)
+	c.entries.reset()
+	if err != nil {
+		// Who knows what the engine still reads. Its memory is no longer ours.
+		c.pending, c.entries = newPending(), slab[badger.Entry]{atOnce: slotsAtOnce}
+	}
 	for _, o := range c.group {
 		if err != nil {
 			o.err = fmt.Errorf("%w: %w", kv.ErrUnknownOutcome, err)
@@ -277,7 +284,9 @@ func (c *committer) write(tx *badger.Txn) error {
 		switch s.kind {
 		case changeSet:
 			stays = stays || s.expiresAt == 0
-			return tx.SetEntry(&badger.Entry{Key: s.key, Value: s.sealed, ExpiresAt: s.expiresAt})
+			e := &c.entries.take(1)[0]
+			e.Key, e.Value, e.ExpiresAt = s.key, s.sealed, s.expiresAt
+			return tx.SetEntry(e)
 		case changeDelete:
 			return tx.Delete(s.key)
 		default:

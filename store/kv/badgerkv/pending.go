@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 	"time"
+	"unsafe"
 
 	"tollhouse/store/kv"
 )
@@ -13,9 +14,16 @@ import (
 // version, flags and entry header, beside our checksum.
 const writeOverhead = 32
 
-// slotsKept bounds the memory kept from group to group: to clear a map costs
-// what the largest group ever in it took.
-const slotsKept = 4096
+const (
+	// slotsKept bounds the map kept from group to group: to clear one costs what
+	// the largest group ever in it took.
+	slotsKept = 4096
+	// The pieces of memory in which a group's writes lie. The largest key and the
+	// largest value each fit into one.
+	slotsAtOnce = 256
+	keysAtOnce  = 16 << 10
+	bytesAtOnce = 128 << 10
+)
 
 // pending holds the writes of one group: those of the updates that have run,
 // and those of the one that is running, which can be rolled back alone. A read
@@ -27,6 +35,14 @@ type pending struct {
 	undo   []undone
 	count  int // slots that hold a write
 	size   int // of what they hold, as Badger will count it
+
+	// Where the slots, their keys and what is stored under them lie. A group has
+	// thousands, so they are not made one by one, and the next group gets the
+	// memory of this one: the engine has copied what it keeps when a commit ends.
+	room     slab[slot]
+	keyRoom  slab[byte]
+	byteRoom slab[byte]
+	begun    slabMark // of byteRoom, when the update that is running began
 }
 
 // slot is a key of the group and what is to be written under it.
@@ -61,7 +77,14 @@ type pendingWrite struct {
 	deleted    bool
 }
 
-func newPending() *pending { return &pending{slots: make(map[string]*slot)} }
+func newPending() *pending {
+	return &pending{
+		slots:    make(map[string]*slot),
+		room:     slab[slot]{atOnce: slotsAtOnce},
+		keyRoom:  slab[byte]{atOnce: keysAtOnce},
+		byteRoom: slab[byte]{atOnce: bytesAtOnce},
+	}
+}
 
 // reset forgets everything, and keeps a usual group's memory for the next one.
 func (p *pending) reset() {
@@ -73,6 +96,9 @@ func (p *pending) reset() {
 	clear(p.sorted)
 	clear(p.fresh)
 	p.sorted, p.fresh = p.sorted[:0], p.fresh[:0]
+	p.room.reset()
+	p.keyRoom.reset()
+	p.byteRoom.reset()
 	p.begin()
 	p.count, p.size = 0, 0
 }
@@ -81,13 +107,22 @@ func (p *pending) reset() {
 func (p *pending) begin() {
 	clear(p.undo)
 	p.undo = p.undo[:0]
+	p.begun = p.byteRoom.mark()
 }
 
+// rollback takes back what was written since begin, and the room of its values:
+// a group may hold hundreds of updates that fail.
 func (p *pending) rollback() {
 	for _, u := range slices.Backward(p.undo) {
 		p.put(u.slot, u.was)
 	}
+	p.byteRoom.rewind(p.begun)
 	p.begin()
+}
+
+// seal returns value as it is stored under key, until the group has ended.
+func (p *pending) seal(key, value []byte) []byte {
+	return sealTo(p.byteRoom.take(len(value)+checksumSize), key, value)
 }
 
 // get returns the change under key; changeNone sends the caller to the store.
@@ -102,8 +137,10 @@ func (p *pending) get(key []byte) change {
 func (p *pending) write(key []byte, c change) {
 	s := p.slots[string(key)]
 	if s == nil {
-		s = &slot{key: bytes.Clone(key)}
-		p.slots[string(key)] = s
+		s = &p.room.take(1)[0]
+		s.key = p.keyRoom.take(len(key))
+		copy(s.key, key)
+		p.slots[unsafe.String(&s.key[0], len(s.key))] = s // it never changes while the map holds it
 		p.fresh = append(p.fresh, s)
 	}
 	p.undo = append(p.undo, undone{slot: s, was: s.change})

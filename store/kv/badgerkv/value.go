@@ -16,7 +16,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // seal returns value as it is stored under key.
 func seal(key, value []byte) []byte {
-	sealed := make([]byte, len(value)+checksumSize)
+	return sealTo(make([]byte, len(value)+checksumSize), key, value)
+}
+
+// sealTo is seal into sealed, which has the length of both.
+func sealTo(sealed, key, value []byte) []byte {
 	copy(sealed, value)
 	binary.BigEndian.PutUint32(sealed[len(value):], checksum(key, value))
 	return sealed
