@@ -158,17 +158,13 @@ func (u checkup) proxies() finding {
 	return allRight(check, "none is trusted, and none was seen")
 }
 
-// certificateSoon is when a certificate should have been renewed, as in
-// docs/alerts.yml.
-const certificateSoon = 14 * 24 * time.Hour
-
 func certificateFinding(s certificateStatus, now time.Time) finding {
 	const check, next = "tls", "docs/operations.md says under TollhouseCertificateExpiring what a newer one needs"
 	text, left := s.describe(now), time.Unix(s.Expires, 0).Sub(now)
 	switch {
 	case s.Expires == 0, left < 0:
 		return problemOf(check, next, "%s", text)
-	case left < certificateSoon, s.Problem != "":
+	case s.isLate(now), s.Problem != "":
 		return warningOf(check, next, "%s", text)
 	}
 	return allRight(check, "%s", text)

@@ -170,20 +170,34 @@ func TestDoctorFindings(t *testing.T) {
 	t.Run("the_certificate", func(t *testing.T) {
 		t.Parallel()
 		now := time.Unix(1_773_070_200, 0)
+		const day, late = 24 * time.Hour, "it should have been renewed"
 		for _, c := range []struct {
-			left    time.Duration
-			problem string
-			want    string
+			lives, left   time.Duration
+			problem, says string
+			want          string
 		}{
-			{60 * 24 * time.Hour, "", stateOK},
-			{60 * 24 * time.Hour, "the new one does not fit its key", stateWarning},
-			{13 * 24 * time.Hour, "", stateWarning},
-			{-time.Second, "", stateProblem},
+			{90 * day, 60 * day, "", "", stateOK},
+			{90 * day, 60 * day, "the new one does not fit its key", "the new one does not fit its key", stateWarning},
+			{90 * day, 14 * day, "", "", stateOK},
+			{90 * day, 14*day - time.Second, "", late, stateWarning},
+			{365 * day, 14 * day, "", "", stateOK},
+			{365 * day, 14*day - time.Second, "", late, stateWarning},
+			{47 * day, 13 * day, "", "", stateOK},
+			{47 * day, 11 * day, "", late, stateWarning},
+			{6 * day, 6 * day, "", "", stateOK},
+			{6 * day, 36 * time.Hour, "", "", stateOK},
+			{6 * day, 36*time.Hour - time.Second, "", late, stateWarning},
+			{90 * day, -time.Second, "", "expired", stateProblem},
 		} {
-			s := certificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, Expires: now.Add(c.left).Unix(), Problem: c.problem}
-			if f := certificateFinding(s, now); f.State != c.want || !strings.Contains(f.Detail, "pay.example") || !strings.Contains(f.Detail, c.problem) {
-				t.Errorf("with %s left, %q: %+v, want %s", c.left, c.problem, f, c.want)
+			s := certificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, NotBefore: now.Add(c.left - c.lives).Unix(), Expires: now.Add(c.left).Unix(), Problem: c.problem}
+			f := certificateFinding(s, now)
+			if f.State != c.want || !strings.Contains(f.Detail, "pay.example") || !strings.Contains(f.Detail, c.says) || c.says != late && strings.Contains(f.Detail, late) && c.left > 0 {
+				t.Errorf("of %s with %s left, %q: %+v, want %s that says %q", c.lives, c.left, c.problem, f, c.want, c.says)
 			}
+		}
+		rules, err := os.ReadFile(filepath.Join("..", "docs", "alerts.yml"))
+		if want := fmt.Sprintf(") / %d, %d * 86400)", certificateSoonPart, certificateSoonMost/day); err != nil || !strings.Contains(string(rules), want) {
+			t.Errorf("docs/alerts.yml has another rule than doctor (%q), %v", want, err)
 		}
 		if f := certificateFinding(certificateStatus{Source: sourceACME, Names: []string{"pay.example"}}, now); f.State != stateProblem {
 			t.Errorf("without one: %+v, want a problem", f)

@@ -233,7 +233,8 @@ var gaugeHelp = map[string]string{
 	"backup_last_size_bytes":             "Size of the last backup's file.",
 	"backup_interval_seconds":            "How often the server makes a backup by itself; 0 when it does not.",
 
-	"tls_certificate_expiry_timestamp_seconds": "When the certificate in use expires, in Unix time; 0 while there is none.",
+	"tls_certificate_not_before_timestamp_seconds": "From when on the certificate in use is valid, in Unix time; 0 while there is none.",
+	"tls_certificate_expiry_timestamp_seconds":     "When the certificate in use expires, in Unix time; 0 while there is none.",
 }
 
 func newGauges(r *running) *gauges {
@@ -300,7 +301,9 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 		send(is, "backup_last_size_bytes", 0)
 	}
 	if g.r.certificates != nil {
-		send(is, "tls_certificate_expiry_timestamp_seconds", float64(g.r.certificates.status().Expires))
+		c := g.r.certificates.status()
+		send(is, "tls_certificate_not_before_timestamp_seconds", float64(c.NotBefore))
+		send(is, "tls_certificate_expiry_timestamp_seconds", float64(c.Expires))
 	}
 	// In memory there is no disk; and one that cannot be asked is not full.
 	if space, ok, err := g.r.keep.db.Space(); ok && err == nil {

@@ -20,7 +20,8 @@ import (
 
 // serve speaks TLS itself when it has a certificate: one from files, which
 // somebody else renews and which is taken over when they change, or one that it
-// fetches and renews by ACME (tls_acme.go). Beside it there may be a listener of
+// fetches and renews by ACME. Here are the settings of both, and what is told of the
+// certificate; the listeners are in tls_listen.go. Beside them there may be one of
 // plain http that leads people on.
 
 // tlsFlags are serve's settings of TLS.
@@ -152,29 +153,52 @@ type certificates interface {
 
 // certificateStatus is the certificate in use, as status and metrics tell it.
 type certificateStatus struct {
-	Source  string   `json:"source"`            // files or acme
-	Names   []string `json:"names"`             // that it is for, or is to be for
-	Expires int64    `json:"expires"`           // Unix seconds; 0 while there is none
-	Problem string   `json:"problem,omitempty"` // why there is none, or no newer one
+	Source    string   `json:"source"`            // files or acme
+	Names     []string `json:"names"`             // that it is for, or is to be for
+	NotBefore int64    `json:"not_before"`        // Unix seconds; 0 while there is none
+	Expires   int64    `json:"expires"`           // as NotBefore
+	Problem   string   `json:"problem,omitempty"` // why there is none, or no newer one
+}
+
+// shows has the status speak of a certificate that there is.
+func (s *certificateStatus) shows(leaf *x509.Certificate) {
+	s.Names, s.NotBefore, s.Expires = namesOf(leaf), leaf.NotBefore.Unix(), leaf.NotAfter.Unix()
+}
+
+// A certificate should have been renewed when a quarter of its time is left, and no
+// more than these days, as in docs/alerts.yml. Those who renew begin earlier, mostly
+// at a third, whether it lives for a year or for six days.
+const (
+	certificateSoonPart = 4
+	certificateSoonMost = 14 * 24 * time.Hour
+)
+
+// isLate reports whether the certificate should have been renewed by now.
+func (s *certificateStatus) isLate(now time.Time) bool {
+	// In seconds: one that is good until the year 9999 lives longer than a Duration.
+	lives, left := s.Expires-s.NotBefore, s.Expires-now.Unix()
+	return left < min(lives/certificateSoonPart, int64(certificateSoonMost.Seconds()))
 }
 
 func (s *certificateStatus) describe(now time.Time) string {
 	names := strings.Join(s.Names, ", ")
 	text := "none yet for " + names
 	if s.Expires != 0 {
-		left := time.Unix(s.Expires, 0).Sub(now)
-		text = fmt.Sprintf("%s, until %s (%s)", names, showTime(s.Expires), showDays(left))
+		text = fmt.Sprintf("%s, until %s (%s)", names, showTime(s.Expires), showDays(s.Expires-now.Unix()))
 	}
 	text += ", from " + map[string]string{tlsFiles: "files", sourceACME: "ACME"}[s.Source]
-	if s.Problem != "" {
+	switch {
+	case s.Problem != "":
 		text += ": " + printable(s.Problem)
+	case s.Expires > now.Unix() && s.isLate(now):
+		text += ": it should have been renewed"
 	}
 	return text
 }
 
-func showDays(left time.Duration) string {
-	switch days := int(left.Hours() / 24); {
-	case left < 0:
+func showDays(leftSeconds int64) string {
+	switch days := leftSeconds / (24 * 60 * 60); {
+	case leftSeconds < 0:
 		return "expired"
 	case days == 0:
 		return "less than a day"

@@ -223,7 +223,7 @@ func (a *acmeCertificates) status() certificateStatus {
 		s.Problem = (*problem).Error()
 	}
 	if cert, err := a.current(); err == nil {
-		s.Names, s.Expires = namesOf(cert.Leaf), cert.Leaf.NotAfter.Unix()
+		s.shows(cert.Leaf)
 		if isOverdue(cert.Leaf, time.Now()) {
 			s.Problem = strings.TrimSuffix("not renewed: "+a.reasons.last(), ": ")
 		}

@@ -74,8 +74,8 @@ func (c *certificateFiles) run(ctx context.Context) {
 }
 
 func (c *certificateFiles) status() certificateStatus {
-	leaf := c.current().Leaf
-	s := certificateStatus{Source: tlsFiles, Names: namesOf(leaf), Expires: leaf.NotAfter.Unix()}
+	s := certificateStatus{Source: tlsFiles}
+	s.shows(c.current().Leaf)
 	if problem := c.problem.Load(); problem != nil {
 		s.Problem = (*problem).Error()
 	}

@@ -319,13 +319,15 @@ func TestCertificateStatus(t *testing.T) {
 		s    certificateStatus
 		want string
 	}{
-		{"files", certificateStatus{Source: tlsFiles, Names: []string{"pay.example", "192.0.2.7"}, Expires: now.Add(49 * time.Hour).Unix()},
+		{"files", certificateStatus{Source: tlsFiles, Names: []string{"pay.example", "192.0.2.7"}, NotBefore: now.Unix(), Expires: now.Add(49 * time.Hour).Unix()},
 			"pay.example, 192.0.2.7, until 2026-03-11T16:30:00Z (2 days), from files"},
 		{"none_yet", certificateStatus{Source: sourceACME, Names: []string{"pay.example"}, Problem: "dial tcp: connection refused"},
 			"none yet for pay.example, from ACME: dial tcp: connection refused"},
-		{"expired", certificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, Expires: now.Unix() - 1}, "pay.example, until 2026-03-09T15:29:59Z (expired), from files"},
-		{"last_day", certificateStatus{Source: sourceACME, Names: []string{"pay.example"}, Expires: now.Unix() + 1}, "pay.example, until 2026-03-09T15:30:01Z (less than a day), from ACME"},
-		{"day", certificateStatus{Source: sourceACME, Names: []string{"pay.example"}, Expires: now.Add(25 * time.Hour).Unix()}, "pay.example, until 2026-03-10T16:30:00Z (1 day), from ACME"},
+		{"expired", certificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: now.Unix() - 1}, "pay.example, until 2026-03-09T15:29:59Z (expired), from files"},
+		{"last_day", certificateStatus{Source: sourceACME, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: now.Unix() + 1}, "pay.example, until 2026-03-09T15:30:01Z (less than a day), from ACME: it should have been renewed"},
+		{"day", certificateStatus{Source: sourceACME, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: now.Add(25 * time.Hour).Unix()}, "pay.example, until 2026-03-10T16:30:00Z (1 day), from ACME"},
+		// RFC 5280 §4.1.2.5: the date of a certificate that never expires.
+		{"for_ever", certificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: 253402300799}, "pay.example, until 9999-12-31T23:59:59Z (2912375 days), from files"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
