@@ -52,7 +52,7 @@ func liveDirectory(t *testing.T) (dir, file string) {
 	return dir, file
 }
 
-// unchanged holds a directory to what it was, and its store to what it held.
+// sameContent holds a directory to what it was.
 func sameContent(t *testing.T, what, dir string, before map[string]string) {
 	t.Helper()
 	if changed := unlike(before, contentOf(t, dir)); len(changed) > 0 {
