@@ -33,7 +33,6 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -44,8 +43,8 @@ import (
 type DB struct {
 	opts      Options
 	engine    *badger.DB
-	builders  unsafe.Pointer // the engine's pool, as setAside found it
-	stamp     *stampFile     // nil in memory
+	builders  builderPools
+	stamp     *stampFile // nil in memory
 	snapshots *snapshots
 	committer *committer
 	failure   atomic.Pointer[error]          // why the store has stopped, if it has
@@ -75,7 +74,7 @@ func Open(opts Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w%s", err, alsoFailed(db.engine.Close()))
 	}
-	db.builders = setAside(db.engine)
+	db.builders = smallPool(db.engine)
 	db.snapshots = newSnapshots(version)
 	db.engine.SetDiscardTs(version)
 	db.committer = newCommitter(db, version)
@@ -247,8 +246,10 @@ func (db *DB) close() error {
 		}
 		stampErr = firstError(stampErr, db.stamp.close())
 	}
-	putBack(db.engine, db.builders)
-	if err := firstError(db.engine.Close(), stampErr); err != nil {
+	db.builders.putBack(db.engine)
+	err := firstError(db.engine.Close(), stampErr)
+	db.builders.ours.Release()
+	if err != nil {
 		return fmt.Errorf("badgerkv: close %s: %w", db.opts.place(), err)
 	}
 	return nil

@@ -5,38 +5,52 @@ import (
 	"unsafe"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/ristretto/v2/z"
 )
 
-// setAside takes from an engine that was just opened the pool in which it keeps
-// the buffers of its table builders, and returns it; putBack gives it back, so
-// that the engine can end it.
+// buildersKept is how many builders' buffers are kept for the next table. Each
+// may hold 60 MiB, for a full memtable and its compressed blocks.
+const buildersKept = 1
+
+// smallPool gives an engine that was just opened a small pool for the buffers of
+// its table builders in place of its own, which it returns; putBack undoes that,
+// so that the engine can end its own.
 //
 // Badger 4.9.6 returns each buffer to the pool, where it stays as large as the
 // largest table that it ever held, and is let go only while no table is built.
-// During an import of a million events the pool came to hold 1.4 GiB, which the
-// collector, under its limit, went through again and again. Without a pool,
-// the buffers of a builder are garbage once its table is written.
+// During an import of a million events the engine's pool, of eight, came to hold
+// 1.4 GiB, which the collector, under its limit, went through again and again.
+// Without any pool the buffers of each table are new memory, most of all that is
+// allocated in an import.
 //
 // No option does that, so it is done by the field's name. Where Badger has no
-// such field the pool stays as it is (TestBuildersKeepNoBuffers tells).
+// such field the pool stays as it is (TestBuildersKeepFewBuffers tells).
 //
 // The engine's goroutines read the field meanwhile. They take it once for each
 // builder and may find either, so the race detector is told to look away.
 //
 //go:norace
-func setAside(engine *badger.DB) (pool unsafe.Pointer) {
+func smallPool(engine *badger.DB) (p builderPools) {
 	if field := builderPool(engine); field != nil {
-		pool, *field = *field, nil
+		p = builderPools{engines: *field, ours: z.NewAllocatorPool(buildersKept)}
+		*field = unsafe.Pointer(p.ours)
 	}
-	return pool
+	return p
 }
 
-// putBack undoes setAside.
+// builderPools are the engine's pool and the one that it has in place of it.
+type builderPools struct {
+	engines unsafe.Pointer
+	ours    *z.AllocatorPool
+}
+
+// putBack undoes smallPool. Builders that have begun still return their buffers
+// to the small pool, so that it is to be ended behind the engine.
 //
 //go:norace
-func putBack(engine *badger.DB, pool unsafe.Pointer) {
+func (p builderPools) putBack(engine *badger.DB) {
 	if field := builderPool(engine); field != nil {
-		*field = pool
+		*field = p.engines
 	}
 }
 
