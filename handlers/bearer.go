@@ -76,8 +76,8 @@ func parseBearer(r *http.Request) (string, error) {
 
 // hasQueryToken looks for access_token in a query, however it is spelt there.
 func hasQueryToken(query string) bool {
-	if query == "" {
-		return false
+	if strings.IndexByte(query, '%') < 0 && !strings.Contains(query, "access_token") {
+		return false // as most; nothing there can be decoded to it
 	}
 	p, refused := parsePairs(query)
 	if refused != nil {

@@ -1,7 +1,7 @@
 package handlers
 
 import (
-	"fmt"
+	"cmp"
 	"hash/fnv"
 	"net/http"
 	"slices"
@@ -79,17 +79,16 @@ func parseEventQuery(pairs []queryPair) (eventQuery, *problem) {
 			q.pairs = append(q.pairs, pair)
 		}
 	}
-	for _, parse := range []func() *problem{
-		func() *problem { return q.parseTypes(types) },
-		func() *problem { return q.parseResources(resources) },
-		func() *problem { return q.parseCreatedAt(single) },
-		func() *problem { return q.parsePage(single) },
-		func() *problem { return q.parseCursors(single) },
-		func() *problem { return q.parseWait(single) },
-	} {
-		if refused := parse(); refused != nil {
-			return eventQuery{}, refused
-		}
+	refused := cmp.Or( // the first; wait looks at what stands before it
+		q.parseTypes(types),
+		q.parseResources(resources),
+		q.parseCreatedAt(single),
+		q.parsePage(single),
+		q.parseCursors(single),
+		q.parseWait(single),
+	)
+	if refused != nil {
+		return eventQuery{}, refused
 	}
 	return q, nil
 }
@@ -267,11 +266,20 @@ func invalidCursor(param, reason string) *problem {
 // digest tells this question from others of the same URL or another, for the
 // tags of its answers.
 func (q *eventQuery) digest(owner, as string) uint32 {
-	h := fnv.New32a()
-	fmt.Fprintln(h, owner, as, q.From, q.To, q.Limit, q.Ascending, q.cursor)
-	for _, names := range [][]string{q.Types, q.Resources} {
-		fmt.Fprintln(h, slices.Sorted(slices.Values(names)))
+	b := append(make([]byte, 0, digestSizeUsual), owner...)
+	b = append(append(b, ' '), as...)
+	for _, n := range []int64{q.From, q.To, int64(q.Limit)} {
+		b = strconv.AppendInt(append(b, ' '), n, 10)
 	}
+	b = strconv.AppendBool(append(b, ' '), q.Ascending)
+	b = append(append(append(b, ' '), q.cursor...), '\n')
+	for _, names := range [][]string{q.Types, q.Resources} {
+		b = append(b, '[')
+		b = append(b, strings.Join(slices.Sorted(slices.Values(names)), " ")...)
+		b = append(b, "]\n"...)
+	}
+	h := fnv.New32a()
+	_, _ = h.Write(b) // a hash takes all
 	return h.Sum32()
 }
 
@@ -294,7 +302,11 @@ func (q *eventQuery) link(path, cursor, position string) string {
 	return string(append(b, '>'))
 }
 
-const linkSizeUsual = 256
+// The room that a link, and what a digest is of, have with most questions.
+const (
+	linkSizeUsual   = 256
+	digestSizeUsual = 256
+)
 
 // appendEscaped escapes what may not stand in a query (RFC 3986 §3.4), and what
 // would end a link or part parameters.

@@ -37,23 +37,9 @@ const benchEvent = `{"resource":"cus_%07d","type":"%s","eventData":{"object":{"i
 
 func benchEvents(b *testing.B, n int) {
 	a := serveAPI(b, storetest.OnDisk(b))
-	im, err := a.NewImporter("acct_bench", store.ImportOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx := context.Background()
-	types := []string{"customer.created", "customer.updated", "customer.merged", "customer.activated"}
-	for i := range n {
-		if refused, err := im.Add(ctx, fmt.Appendf(nil, benchEvent, i%5000, types[i%4], i%5000, i, 1770000000+i/3), 0); err != nil || len(refused) > 0 {
-			b.Fatal(refused, err)
-		}
-	}
-	if refused, err := im.Flush(ctx); err != nil || len(refused) > 0 {
-		b.Fatal(refused, err)
-	}
-	token := a.token(b, "harriet.voss", "acct_bench", store.ScopeUnstated)
+	token := a.benchEvents(b, n)
 	server := benchServer(b, a.server.Public())
-	list := fmt.Sprintf("/api/events?type=customer.created&limit=100&createdAt[between]=%d..%d", 1770000000+n/12, 1770000000+n/4)
+	list := fmt.Sprintf("/api/events?type=customer.created&limit=100&createdAt[between]=%d..%d", benchFirst+n/12, benchFirst+n/4)
 	page := fetch(b, server, list, token)
 	one := decodePage(b, page).Data[0].ID
 
@@ -70,7 +56,7 @@ func benchEvents(b *testing.B, n int) {
 		floor        time.Duration
 	}{
 		{"PageByType", list, constant},
-		{"PageByTime", fmt.Sprintf("/api/events?limit=100&createdAt[lte]=%d", 1770000000+n/4), constant},
+		{"PageByTime", fmt.Sprintf("/api/events?limit=100&createdAt[lte]=%d", benchFirst+n/4), constant},
 		{"PageByThreeTypes", list + "&type=customer.updated,customer.merged", constant},
 		{"Retrieve", "/api/events/" + one, empty},
 	} {
@@ -81,6 +67,30 @@ func benchEvents(b *testing.B, n int) {
 			b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(bench.floor), "×floor")
 		})
 	}
+}
+
+// benchFirst is the second of the first of the events.
+const benchFirst = 1_770_000_000
+
+// benchEvents records n events, four in turns of their types, and returns a token
+// that reads them.
+func (a *api) benchEvents(b *testing.B, n int) (token string) {
+	b.Helper()
+	im, err := a.NewImporter("acct_bench", store.ImportOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx := context.Background()
+	types := []string{"customer.created", "customer.updated", "customer.merged", "customer.activated"}
+	for i := range n {
+		if refused, err := im.Add(ctx, fmt.Appendf(nil, benchEvent, i%5000, types[i%4], i%5000, i, benchFirst+i/3), 0); err != nil || len(refused) > 0 {
+			b.Fatal(refused, err)
+		}
+	}
+	if refused, err := im.Flush(ctx); err != nil || len(refused) > 0 {
+		b.Fatal(refused, err)
+	}
+	return a.token(b, "harriet.voss", "acct_bench", store.ScopeUnstated)
 }
 
 func benchServer(b *testing.B, h http.Handler) *httptest.Server {

@@ -30,7 +30,8 @@ func (p *proxies) source(r *http.Request) netip.Addr {
 		return peer
 	}
 	if !p.isTrusted(peer) {
-		p.ignored.Store(&peer)
+		ignored := peer // which alone is kept
+		p.ignored.Store(&ignored)
 		p.warned.Do(func() {
 			p.log.Warn("X-Forwarded-For ignored: its sender is not among --trusted-proxies", "peer", peer.String())
 		})

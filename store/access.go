@@ -72,38 +72,41 @@ func (s *Store) noteUse(u tokenUse) {
 }
 
 func (s *Store) findPrincipal(ctx context.Context, token secret.Token) (Principal, tokenUse, error) {
-	now := s.Now()
-	var t accessToken
-	var f family
-	var p parties
-	err := s.db.View(ctx, func(r kv.Reader) (err error) {
-		if t, err = readAccessToken(r, token.Hash()); isAbsent(err) {
+	now, hash := s.Now(), token.Hash()
+	var principal Principal
+	var used tokenUse
+	err := s.db.View(ctx, func(r kv.Reader) error {
+		t, err := readAccessToken(r, hash)
+		if isAbsent(err) {
 			return refuseAbsent(r, standInAccessToken, standInFamily, standInClientHead, standInUserHead)
 		}
 		if err != nil {
 			return err
 		}
-		if f, err = readFamily(r, t.family); isAbsent(err) {
+		f, err := readFamily(r, t.family)
+		if isAbsent(err) {
 			return refuseAbsent(r, standInFamily, standInClientHead, standInUserHead)
 		}
 		if err != nil {
 			return err
 		}
 		// Judged when all is read: every dead token takes as long as another.
-		p, err = readParties(r, t.lineage)
+		p, err := readParties(r, t.lineage)
 		if !now.Before(t.expiresAt) || !f.revokedAt.IsZero() || !now.Before(f.expiresAt) {
 			return ErrNotFound
 		}
+		principal = Principal{
+			Account: t.account, UserID: p.user.Subject(), Username: p.user.Username,
+			ClientID: p.client.ID, ClientName: p.client.Name,
+			Scope: t.scope, IssuedAt: t.issuedAt, ExpiresAt: t.expiresAt, narrowed: p.client.Scope,
+		}
+		used = tokenUse{at: now, access: t.hash, confirms: t.confirms, familyUsedAt: f.usedAt}
 		return err
 	})
 	if err != nil {
 		return Principal{}, tokenUse{}, goneIsNotFound(err)
 	}
-	return Principal{
-		Account: t.account, UserID: p.user.Subject(), Username: p.user.Username,
-		ClientID: p.client.ID, ClientName: p.client.Name,
-		Scope: t.scope, IssuedAt: t.issuedAt, ExpiresAt: t.expiresAt, narrowed: p.client.Scope,
-	}, tokenUse{at: now, access: t.hash, confirms: t.confirms, familyUsedAt: f.usedAt}, nil
+	return principal, used, nil
 }
 
 // familyName is a family's id as logs show it.

@@ -65,8 +65,9 @@ type decoder struct {
 	err  error
 }
 
-func newDecoder(kind string, version byte, b []byte) *decoder {
-	d := &decoder{b: b, kind: kind}
+// newDecoder returns it by value, so that it needs no memory of its own.
+func newDecoder(kind string, version byte, b []byte) decoder {
+	d := decoder{b: b, kind: kind}
 	if found := d.byte(); d.err == nil && found != version {
 		d.fail(fmt.Sprintf("version %d is unknown", found))
 	}

@@ -61,11 +61,31 @@ func (l *eventList) within(prefix key, limit int) kv.Range {
 
 // ofTypes reads the covering ranges of the types as one.
 func (l *eventList) ofTypes(wanted wantedTypes) iter.Seq2[Position, []byte] {
+	if len(wanted.names) == 1 {
+		return l.ofType(wanted)
+	}
 	var ranges []kv.Range
 	for _, typ := range wanted.names {
 		ranges = append(ranges, l.within(eventTypesKey(l.owner).str(typ), l.filter.Limit+1))
 	}
 	return l.merged(ranges, func(i int) { l.noteRowless(wanted, wanted.names[i]) })
+}
+
+// ofType reads the covering range of the one type, which needs no merge.
+func (l *eventList) ofType(wanted wantedTypes) iter.Seq2[Position, []byte] {
+	rows := l.scan(eventTypesKey(l.owner).str(wanted.names[0]), l.filter.Limit+1)
+	return func(yield func(Position, []byte) bool) {
+		rowless := true
+		for p, v := range rows {
+			rowless = false
+			if !yield(p, v) {
+				return
+			}
+		}
+		if rowless {
+			l.noteRowless(wanted, wanted.names[0])
+		}
+	}
 }
 
 // rangeRows is what it costs to merge one more range, in rows that are looked at;

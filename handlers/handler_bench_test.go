@@ -1,0 +1,94 @@
+package handlers
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+)
+
+// BenchmarkHandler measures the whole public handler without a connection, log
+// line included, in turns with the two calls of the store that it makes: what is
+// above one is ours to save. What a request allocates stands beside. The floors
+// of a server are those of BenchmarkEvents.
+//
+//	go test -run xxx -bench Handler ./handlers
+func BenchmarkHandler(b *testing.B) {
+	a := serveAPI(b, storetest.OnDisk(b))
+	a.server.log = slog.New(slog.NewJSONHandler(io.Discard, nil))
+	const n = 10_000
+	token := a.benchEvents(b, n)
+	filter := store.EventFilter{Types: []string{"customer.created"}, From: benchFirst + n/12, To: benchFirst + n/4, Limit: 100}
+	list := fmt.Sprintf("/api/events?type=customer.created&limit=100&createdAt[between]=%d..%d", filter.From, filter.To)
+	one := decodePage(b, a.get(list, token).Body.Bytes()).Data[0].ID
+
+	ctx := context.Background()
+	principal := func() {
+		parsed, _ := secret.Parse(secret.AccessToken, token)
+		if _, err := a.FindPrincipal(ctx, parsed); err != nil {
+			b.Fatal(err)
+		}
+	}
+	room := make([]byte, 0, 256<<10)
+	for _, bench := range []struct {
+		name, target string
+		store        func() error
+	}{
+		{"PageByType", list, func() error { _, err := a.ListEvents(ctx, "acct_bench", filter, room); return err }},
+		{"Retrieve", "/api/events/" + one, func() error { _, err := a.FindEvent(ctx, "acct_bench", one, room); return err }},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			ours := called(a.server.Public(), bench.target, token)
+			alone := func() {
+				principal()
+				if err := bench.store(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			var p storetest.Pairs
+			for b.Loop() {
+				p.Take(repeated(ours), repeated(alone))
+			}
+			p.Report(b, "requests", "store")
+			b.ReportMetric(testing.AllocsPerRun(handlerTimed, ours), "allocs/request")
+			b.ReportMetric(testing.AllocsPerRun(handlerTimed, alone), "allocs/store")
+		})
+	}
+}
+
+// handlerTimed is how many requests one piece of work serves.
+const handlerTimed = 100
+
+func repeated(call func()) storetest.Work {
+	return storetest.Timed(func() {
+		for range handlerTimed {
+			call()
+		}
+	})
+}
+
+// called returns a call of the handler as by a connection on loopback.
+func called(h http.Handler, target, token string) func() {
+	r := httptest.NewRequest(http.MethodGet, target, nil)
+	r.Host, r.RemoteAddr = "127.0.0.1:8080", "127.0.0.1:40123"
+	r.Header.Set("Authorization", "Bearer "+token)
+	w := discarded{http.Header{}}
+	return func() {
+		clear(w.header)
+		h.ServeHTTP(w, r)
+	}
+}
+
+// discarded is an answer that nobody reads.
+type discarded struct{ header http.Header }
+
+func (d discarded) Header() http.Header         { return d.header }
+func (d discarded) WriteHeader(int)             {}
+func (d discarded) Write(b []byte) (int, error) { return len(b), nil }
