@@ -67,7 +67,7 @@ func (w *way) sensitiveIn(v *Value, name string) *Error {
 		}
 	case String, Number:
 		// Our choice: numbers too. A card number is no less one without quotes.
-		if holdsCardNumber(v.text) {
+		if v.marks&(scanned|digit) != scanned && holdsCardNumber(v.text) {
 			path := w.path()
 			return fault(SensitiveField, path, "%s holds what looks like a card number, which must not be recorded; send a token or the last four digits", shortPath(path))
 		}
@@ -95,24 +95,30 @@ func shortPath(path string) string {
 	return path
 }
 
-// secretNames are member names without case, spaces, _ and -. A check value has
-// at most four digits anyway, so for it, as for words, those are no mask.
-var secretNames = map[string]bool{ // → whether the last four digits may stand
-	"cardnumber": true, "accountnumber": true, "ssn": true,
-	"cvv": false, "cvc": false, "password": false, "secret": false,
+// secretName says whether the name of a member, without case, spaces, _ and -,
+// is one of a secret, and whether the last four digits of that may stand. A check
+// value has at most four digits anyway, so for it, as for words, those are no mask.
+func secretName(name string) (is, lastFourMayStand bool) {
+	var folded [secretNameMax]byte
+	switch string(foldName(folded[:0], name)) {
+	case "cardnumber", "accountnumber", "ssn":
+		return true, true
+	case "cvv", "cvc", "password", "secret":
+		return true, false
+	}
+	return false, false
 }
 
 // secretNameMax is the length of the longest of them.
 const secretNameMax = len("accountnumber")
 
 func isSecretName(name string) bool {
-	var folded [secretNameMax]byte
-	_, ok := secretNames[string(foldName(folded[:0], name))]
-	return ok
+	is, _ := secretName(name)
+	return is
 }
 
 // foldName appends name without case, spaces, _ and -, or returns nothing when
-// what is left is longer than any of secretNames. Only ASCII has a case here: no
+// what is left is longer than any of a secret. Only ASCII has a case here: no
 // other letter is a form of one of theirs.
 func foldName(folded []byte, name string) []byte {
 	for i := range len(name) {
@@ -136,7 +142,7 @@ func isMasked(name, text string) bool {
 	if strings.ContainsAny(text, "*•") || strings.Trim(text, "xX -") == "" {
 		return true
 	}
-	if !secretNames[string(foldName(nil, name))] {
+	if _, lastFourMayStand := secretName(name); !lastFourMayStand {
 		return false
 	}
 	return strings.ContainsAny(text, "xX") || len(text) <= 4 && strings.Trim(text, "0123456789") == ""

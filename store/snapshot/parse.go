@@ -27,12 +27,35 @@ const (
 // anything but white space after the value. Errors: *Error with Malformed or
 // TooLarge.
 func Parse(data []byte, depthMax int) (Value, error) {
+	room := rooms.Get().(*Room)
+	room.lends = false
+	defer rooms.Put(room)
+	return room.parse(data, depthMax)
+}
+
+// Room is the memory in which one document after another is read, for whoever
+// reads many and is done with each before the next. The zero Room is ready.
+type Room struct {
+	open  []Member // of the objects that are being read, the innermost's last
+	kept  []Member // of the objects that are whole, if lends
+	lends bool
+}
+
+// Parse is [Parse], of which the Value is valid until the next Parse in the room.
+// Texts within it are for good.
+func (r *Room) Parse(data []byte, depthMax int) (Value, error) {
+	r.lends = true
+	clear(r.kept)
+	r.kept = r.kept[:0]
+	return r.parse(data, depthMax)
+}
+
+func (r *Room) parse(data []byte, depthMax int) (Value, error) {
 	if !utf8.Valid(data) {
 		return Value{}, fault(Malformed, "", "the JSON is not valid UTF-8")
 	}
-	room := rooms.Get().(*[]Member)
-	p := parser{text: string(data), depthLeft: depthMax, depthMax: depthMax, open: (*room)[:0]}
-	defer p.leave(room)
+	p := parser{text: string(data), depthLeft: depthMax, depthMax: depthMax, room: r}
+	defer r.leave()
 	p.space()
 	v := p.value()
 	p.space()
@@ -45,36 +68,59 @@ func Parse(data []byte, depthMax int) (Value, error) {
 	return v, nil
 }
 
-// parser keeps its first failure; after one, every step returns at once.
-type parser struct {
-	text      string
-	at        int
-	depthLeft int
-	depthMax  int
-	open      []Member // of the objects that are being read, the innermost's last
-	err       *Error
-}
-
 // rooms are for the members of objects that are not whole yet, whose number
 // nobody knows before their end.
-var rooms = sync.Pool{New: func() any {
-	room := make([]Member, 0, roomUsual)
-	return &room
-}}
+var rooms = sync.Pool{New: func() any { return &Room{open: make([]Member, 0, roomUsual)} }}
 
 const (
 	roomUsual = 32   // members
 	roomMax   = 1024 // more are not kept for the next document
 )
 
-// leave gives back the room, and nothing of the document with it.
-func (p *parser) leave(room *[]Member) {
-	if cap(p.open) > roomMax {
-		return
+// leave clears what was left open, so that nothing of the document stays behind
+// it but what is lent.
+func (r *Room) leave() {
+	clear(r.open)
+	r.open = r.open[:0]
+	if cap(r.open) > roomMax {
+		r.open = nil
 	}
-	clear(p.open[:cap(p.open)])
-	*room = p.open[:0]
-	rooms.Put(room)
+	if cap(r.kept) > roomMax {
+		r.kept = nil
+	}
+}
+
+// whole returns the members that are open from first on as those of an object
+// that is whole.
+func (r *Room) whole(first int) []Member {
+	open := r.open[first:]
+	n := len(open)
+	var members []Member
+	switch from := len(r.kept); {
+	case !r.lends:
+		members = make([]Member, n)
+	case cap(r.kept)-from >= n:
+		r.kept = r.kept[:from+n]
+		members = r.kept[from : from+n : from+n]
+	default: // what is lent already stays where it is
+		r.kept = make([]Member, n, max(roomUsual, 2*cap(r.kept), n))
+		members = r.kept[:n:n]
+	}
+	copy(members, open)
+	clear(open)
+	r.open = r.open[:first]
+	return members
+}
+
+// parser keeps its first failure; after one, every step returns at once.
+type parser struct {
+	text      string
+	at        int
+	depthLeft int
+	depthMax  int
+	room      *Room
+	loose     int // how often there was something that Append writes otherwise
+	err       *Error
 }
 
 func (p *parser) fail(format string, args ...any) {
@@ -92,10 +138,11 @@ func (p *parser) peek() byte {
 }
 
 func (p *parser) space() {
-	for {
-		switch p.peek() {
+	for p.at < len(p.text) && p.text[p.at] <= ' ' && p.err == nil {
+		switch p.text[p.at] {
 		case ' ', '\t', '\n', '\r':
 			p.at++
+			p.loose++
 		default:
 			return
 		}
@@ -107,7 +154,8 @@ func (p *parser) value() Value {
 	case c == '{', c == '[':
 		return p.nested(c)
 	case c == '"':
-		return Text(p.string())
+		text, marks := p.string()
+		return Value{sort: String, marks: marks, text: text}
 	case c == '-' || isDigit(c):
 		return p.number()
 	case c == 't':
@@ -134,6 +182,7 @@ func (p *parser) nested(c byte) (v Value) {
 		return Value{}
 	}
 	p.depthLeft--
+	start, loose := p.at, p.loose
 	p.at++
 	if c == '{' {
 		v = p.object()
@@ -141,11 +190,14 @@ func (p *parser) nested(c byte) (v Value) {
 		v = p.array()
 	}
 	p.depthLeft++
+	if p.loose == loose {
+		v.text = p.text[start:p.at]
+	}
 	return v
 }
 
 func (p *parser) object() Value {
-	first := len(p.open)
+	first := len(p.room.open)
 	p.space()
 	if p.peek() == '}' {
 		p.at++
@@ -157,7 +209,7 @@ func (p *parser) object() Value {
 			p.fail("the name of a member belongs here")
 			break
 		}
-		name := p.string()
+		name, _ := p.string()
 		p.space()
 		if p.peek() != ':' {
 			p.fail("a colon belongs here")
@@ -166,13 +218,11 @@ func (p *parser) object() Value {
 		p.at++
 		p.space()
 		value := p.value()
-		p.open = append(p.open, Member{name, value})
+		p.room.open = append(p.room.open, Member{name, value})
 		p.space()
 		if c := p.peek(); c == '}' {
 			p.at++
-			members := make([]Member, len(p.open)-first)
-			copy(members, p.open[first:])
-			p.open = p.open[:first]
+			members := p.room.whole(first)
 			p.refuseDuplicates(members)
 			return Value{sort: Object, members: members}
 		} else if c != ',' {
@@ -280,36 +330,65 @@ func (p *parser) digits() {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
+// marks are what was seen in the characters of a string.
+type marks uint8
+
+const (
+	scanned   marks = 1 << iota // the others tell all
+	escapable                   // what AppendString may escape
+	digit
+	ending // what does not stand for itself in a document
+)
+
+// marksOf are the marks of each byte.
+var marksOf = func() (of [256]marks) {
+	for i := range of {
+		c := byte(i)
+		if c < ' ' || c == '"' || c == '\\' {
+			of[c] |= ending
+		}
+		if c < utf8.RuneSelf && !plain[c] || c == "\u2028"[0] {
+			of[c] |= escapable
+		}
+		if isDigit(c) {
+			of[c] |= digit
+		}
+	}
+	return of
+}()
+
 // string reads a string; one without escapes shares the bytes of the document.
-func (p *parser) string() string {
+func (p *parser) string() (string, marks) {
 	p.at++
-	start, end := p.at, p.at
-	for end < len(p.text) && !special[p.text[end]] {
+	start := p.at
+	rest := p.text[start:]
+	seen, end := marks(0), 0
+	for end < len(rest) {
+		m := marksOf[rest[end]]
+		if m&ending != 0 {
+			break
+		}
+		seen |= m
 		end++
 	}
-	p.at = end
+	p.at += end
+	if seen&escapable != 0 {
+		p.loose++
+	}
 	switch {
-	case end == len(p.text):
+	case end == len(rest):
 		p.fail("a string is not closed")
-		return ""
-	case p.text[end] == '"':
+		return "", 0
+	case rest[end] == '"':
 		p.at++
-		return p.text[start:end]
-	case p.text[end] == '\\':
-		return p.escaped(start)
+		return rest[:end], seen | scanned
+	case rest[end] == '\\':
+		p.loose++
+		return p.escaped(start), 0
 	}
 	p.fail("a control character in a string must be escaped")
-	return ""
+	return "", 0
 }
-
-// special are the bytes that do not stand for themselves within a string.
-var special = func() (set [256]bool) {
-	for c := range byte(' ') {
-		set[c] = true
-	}
-	set['"'], set['\\'] = true, true
-	return set
-}()
 
 func (p *parser) escaped(start int) string {
 	text := []byte(p.text[start:p.at])

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -95,17 +96,36 @@ func TestParseRefuses(t *testing.T) {
 }
 
 // FuzzParse holds Parse to encoding/json: what we accept it accepts, with the
-// same meaning, and our encoding is a fixed point.
+// same meaning, and our encoding is a fixed point. What the parser remembers of
+// the document changes neither the encoding nor what is found in it, and a Room
+// that was used before changes nothing at all.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{`{"a":[1,"x",null]}`, `"\ud83d\ude00<>&\u2028"`, `-0.5e+3`, `{"a":1,"a":1}`, `[[[[]]]]`, "\"\\u0000\"", `{"":{}}`} {
+	for _, seed := range []string{
+		`{"a":{"b":"c"},"d":[{},[]]}`, `{"a":{"b": "c"}}`, `{"a":{"b":"<"}}`, `{"a":{"b":"\u0041"},"c":{"\u0041":1}}`, `{"a&":["é€"]}`, "[\"\u2028\"]", "{\"\u2029\":{}}",
+		`{"pan":"4111 1111 1111 1111"}`, `{"cvv":"\u0031"}`, `["41111111\u00311111111"]`, `{"a":{"b":4111111111111111}}`,
+		`{"a":[1,"x",null]}`, `"\ud83d\ude00<>&\u2028"`, `-0.5e+3`, `{"a":1,"a":1}`, `[[[[]]]]`, "\"\\u0000\"", `{"":{}}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		v, err := Parse(data, DepthMax)
+		var room Room
+		for _, before := range []string{`{"a":{"b":1,"c":2}}`, `{"a":{"b":1}} and more`} {
+			_, _ = room.Parse([]byte(before), DepthMax)
+			if lent, lentErr := room.Parse(data, DepthMax); !reflect.DeepEqual(lent, v) || !reflect.DeepEqual(lentErr, err) {
+				t.Fatalf("Parse(%q) in a room = %s, %v, want %s, %v", data, lent, lentErr, v, err)
+			}
+		}
 		if err != nil {
 			return
 		}
 		encoded := v.Append(nil)
+		unread := forgotten(v)
+		if got := unread.Append(nil); !bytes.Equal(got, encoded) {
+			t.Fatalf("Parse(%q) is encoded as %s, and value by value as %s", data, encoded, got)
+		}
+		if got, want := FindSensitive(v), FindSensitive(unread); !reflect.DeepEqual(got, want) {
+			t.Errorf("FindSensitive(%q) = %v, and value by value %v", data, got, want)
+		}
 		again, err := Parse(encoded, DepthMax)
 		if err != nil || !again.Equal(v) || !bytes.Equal(again.Append(nil), encoded) {
 			t.Fatalf("Parse(%q) = %s, which reads as %s, %v", data, encoded, again, err)
@@ -114,6 +134,27 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("encoding/json reads %q as %s and what we keep of it as %s", data, theirs, ours)
 		}
 	})
+}
+
+// forgotten returns v as one that was put together and never read.
+func forgotten(v Value) Value {
+	switch v.sort {
+	case String:
+		return Text(v.text)
+	case Array:
+		elements := make([]Value, len(v.elements))
+		for i, element := range v.elements {
+			elements[i] = forgotten(element)
+		}
+		return ArrayOf(elements...)
+	case Object:
+		members := make([]Member, len(v.members))
+		for i, m := range v.members {
+			members[i] = Member{m.Name, forgotten(m.Value)}
+		}
+		return ObjectOf(members...)
+	}
+	return v
 }
 
 // decodeExactly returns the meaning of data as encoding/json sees it.

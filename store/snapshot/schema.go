@@ -104,8 +104,8 @@ func customerDefault(name string, before Value, today string) string {
 	case "active":
 		return "1"
 	case "dateAdded":
-		if was, ok := before.Member(name); ok && strings.TrimSpace(was.text) != "" {
-			return was.text
+		if was, ok := before.Member(name); ok && strings.TrimSpace(was.Text()) != "" {
+			return was.Text()
 		}
 		return today
 	}

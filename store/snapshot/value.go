@@ -41,8 +41,13 @@ func (s Sort) String() string { return sortNames[s] }
 // Value is a JSON value. It is never changed once made, so parts of one may be
 // parts of another.
 type Value struct {
-	sort     Sort
-	text     string // a string's characters, a number's or boolean's literal
+	sort Sort
+	// marks is what the parser has seen in the characters of a string, and 0 for
+	// one of which nothing is known.
+	marks marks
+	// text is a string's characters, a number's or boolean's literal. Of an array
+	// or an object it is what Append appends, if the parser has read just that.
+	text     string
 	elements []Value
 	members  []Member
 }
@@ -67,7 +72,12 @@ func (v Value) Sort() Sort { return v.sort }
 
 // Text returns the characters of a string, the literal of a number or boolean,
 // and "" of anything else.
-func (v Value) Text() string { return v.text }
+func (v Value) Text() string {
+	if v.sort >= Array {
+		return ""
+	}
+	return v.text
+}
 
 // Members returns the members of an object in their order. The slice is v's
 // own and not to be changed.
@@ -170,8 +180,14 @@ func (v Value) Append(b []byte) []byte {
 	case Bool, Number:
 		return append(b, v.text...)
 	case String:
+		if v.marks&(scanned|escapable) == scanned {
+			return append(append(append(b, '"'), v.text...), '"')
+		}
 		return AppendString(b, v.text)
 	case Array:
+		if v.text != "" {
+			return append(b, v.text...)
+		}
 		b = append(b, '[')
 		for i, element := range v.elements {
 			if i > 0 {
@@ -181,6 +197,9 @@ func (v Value) Append(b []byte) []byte {
 		}
 		return append(b, ']')
 	case Object:
+		if v.text != "" {
+			return append(b, v.text...)
+		}
 		b = append(b, '{')
 		for i, m := range v.members {
 			if i > 0 {
