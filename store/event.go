@@ -64,14 +64,8 @@ func appendEvent(tx kv.Txn, d *draft, now time.Time, tail [8]byte) (Position, er
 // writeEvent stores an event in the log, its covering copy under its type, and
 // its mark under its resource.
 func writeEvent(tx kv.Txn, d *draft, p Position, id string) error {
-	value := d.record(id, p.Millis()/1000)
-	if err := tx.Set(eventsKey(d.owner).position(p), value, time.Time{}); err != nil {
-		return err
-	}
-	if err := tx.Set(eventTypesKey(d.owner).str(d.typ).position(p), value, time.Time{}); err != nil {
-		return err
-	}
-	return tx.Set(eventResourcesKey(d.owner).str(d.resource).position(p), nil, time.Time{})
+	room := eventRoom{key: make([]byte, 0, 96), value: make([]byte, 0, len(d.rest)+96)}
+	return room.write(tx, d, p, id)
 }
 
 // RecordEvent records one event now, whose resource it also sets, or removes

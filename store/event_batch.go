@@ -187,7 +187,7 @@ func (im *Importer) update(ctx context.Context, updates []func(kv.Txn) error) []
 // recordBatch records the lines of a batch within tx, and returns the range of
 // those that lie below the head.
 func (im *Importer) recordBatch(tx kv.Txn, b *importBatch, again []repeated, s *settled) (backfill *Span, err error) {
-	w, err := newEventWriter(tx, im.account, im.store.horizon())
+	w, err := newEventWriter(tx, im.account, im.store.horizon(), &im.room)
 	if err != nil {
 		return nil, err
 	}

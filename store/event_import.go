@@ -54,6 +54,7 @@ type Importer struct {
 	waiting []*importBatch // are full
 	outcome chan settled   // of the batches that are being committed; nil when there are none
 	seen    dryRun         // belongs to the commit
+	room    writerRoom     // this too
 }
 
 // importLine is a line that waits to be committed: an event, or its refusal.

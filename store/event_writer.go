@@ -11,23 +11,61 @@ import (
 // eventWriter writes many events within one transaction. What they share, the
 // head, the types and the resources, is read once and written once.
 type eventWriter struct {
-	tx        kv.Txn
-	owner     string
-	head      eventHead
-	horizon   Position // before which no event is kept
-	backfill  *Span    // where events lie below the head that was found
-	before    Position
-	types     map[string]knownType
-	resources map[[2]string]resourceRecord
-	changed   map[[2]string]bool
+	tx       kv.Txn
+	owner    string
+	head     eventHead
+	horizon  Position // before which no event is kept
+	backfill *Span    // where events lie below the head that was found
+	before   Position
+	*writerRoom
 }
 
-func newEventWriter(tx kv.Txn, owner string, horizon Position) (*eventWriter, error) {
+// writerRoom is the memory of one eventWriter after another, of which one at a
+// time is at work.
+type writerRoom struct {
+	eventRoom
+	types     map[string]*knownType
+	resources map[[2]string]*writtenResource
+}
+
+// writtenResource is a resource as the transaction leaves it.
+type writtenResource struct {
+	resourceRecord
+	changed bool
+}
+
+func newEventWriter(tx kv.Txn, owner string, horizon Position, room *writerRoom) (*eventWriter, error) {
+	if room.types == nil {
+		room.types, room.resources = map[string]*knownType{}, map[[2]string]*writtenResource{}
+	}
+	clear(room.types)
+	clear(room.resources)
 	head, err := readEventHead(tx, owner)
-	return &eventWriter{
-		tx: tx, owner: owner, head: head, horizon: horizon, before: head.last,
-		types: map[string]knownType{}, resources: map[[2]string]resourceRecord{}, changed: map[[2]string]bool{},
-	}, err
+	return &eventWriter{tx: tx, owner: owner, head: head, horizon: horizon, before: head.last, writerRoom: room}, err
+}
+
+// eventRoom is the memory in which the keys and the values of events are made.
+// The engine copies them.
+type eventRoom struct{ key, value []byte }
+
+// of begins a key of the owner's.
+func (r *eventRoom) of(tag byte, owner string) key { return append(key(r.key[:0]), tag).str(owner) }
+
+func (r *eventRoom) set(tx kv.Txn, k key, value []byte) error {
+	r.key = k
+	return tx.Set(k, value, time.Time{})
+}
+
+// write is [writeEvent].
+func (r *eventRoom) write(tx kv.Txn, d *draft, p Position, id string) error {
+	r.value = d.appendWire(append(r.value[:0], eventRecord), id, p.Millis()/1000)
+	if err := r.set(tx, r.of(tagEvent, d.owner).position(p), r.value); err != nil {
+		return err
+	}
+	if err := r.set(tx, r.of(tagEventType, d.owner).str(d.typ).position(p), r.value); err != nil {
+		return err
+	}
+	return r.set(tx, r.of(tagEventResource, d.owner).str(d.resource).position(p), nil)
 }
 
 // add records a line, unless it was refused before or its id is taken: by
@@ -73,7 +111,7 @@ func (w *eventWriter) add(l *importLine) (fault *LineError, recorded bool, err e
 }
 
 func (w *eventWriter) record(l *importLine, id string) error {
-	if err := writeEvent(w.tx, l.draft, l.place, id); err != nil {
+	if err := w.write(w.tx, l.draft, l.place, id); err != nil {
 		return err
 	}
 	if l.foreign != "" {
@@ -93,49 +131,60 @@ func (w *eventWriter) record(l *importLine, id string) error {
 	return w.setResource(l)
 }
 
-func (w *eventWriter) count(typ string, p Position) (err error) {
-	known, ok := w.types[typ]
-	if !ok {
-		if known, err = readKnownType(w.tx, w.owner, typ); err != nil {
+func (w *eventWriter) count(typ string, p Position) error {
+	known := w.types[typ]
+	if known == nil {
+		read, err := readKnownType(w.tx, w.owner, typ)
+		if err != nil {
 			return err
 		}
+		known = &read
+		w.types[typ] = known
 	}
 	known.count++
 	if p.Compare(known.last) > 0 {
 		known.last = p
 	}
-	w.types[typ] = known
 	return nil
 }
 
 // setResource makes the resource what the event says, if no later event about
 // it is there. None can be in the store when the event lies behind the head that
 // was found there.
-func (w *eventWriter) setResource(l *importLine) (err error) {
+func (w *eventWriter) setResource(l *importLine) error {
 	name := [2]string{l.kind, l.draft.resource}
-	rec, ok := w.resources[name]
-	if !ok && l.place.Compare(w.before) <= 0 {
-		if rec, err = readResource(w.tx, w.owner, l.kind, l.draft.resource); err != nil {
-			return err
+	rec := w.resources[name]
+	if rec == nil {
+		rec = &writtenResource{}
+		if l.place.Compare(w.before) <= 0 {
+			found, err := readResource(w.tx, w.owner, l.kind, l.draft.resource)
+			if err != nil {
+				return err
+			}
+			rec.resourceRecord = found
 		}
+		w.resources[name] = rec
 	}
 	if l.place.Compare(rec.last) > 0 {
-		rec = resourceRecord{last: l.place, event: l.foreign, removed: l.removes, json: l.snapshot}
-		w.changed[name] = true
+		rec.resourceRecord = resourceRecord{last: l.place, event: l.foreign, removed: l.removes, json: l.snapshot}
+		rec.changed = true
 	}
-	w.resources[name] = rec
 	return nil
 }
 
 // finish writes what the events share.
 func (w *eventWriter) finish() error {
 	for typ, known := range w.types {
-		if err := writeKnownType(w.tx, w.owner, typ, known); err != nil {
+		if err := writeKnownType(w.tx, w.owner, typ, *known); err != nil {
 			return err
 		}
 	}
-	for name := range w.changed {
-		if err := writeResource(w.tx, w.owner, name[0], name[1], w.resources[name]); err != nil {
+	for name, rec := range w.resources {
+		if !rec.changed {
+			continue
+		}
+		w.value = appendResource(w.value[:0], rec.resourceRecord)
+		if err := w.set(w.tx, w.of(tagResource, w.owner).str(name[0]).str(name[1]), w.value); err != nil {
 			return err
 		}
 	}

@@ -144,7 +144,11 @@ func writeResource(tx kv.Txn, owner, kind, id string, rec resourceRecord) error 
 }
 
 func encodeResource(rec resourceRecord) []byte {
-	e := newEncoder(resourceRecordVersion)
+	return appendResource(make([]byte, 0, 160+len(rec.json)), rec)
+}
+
+func appendResource(b []byte, rec resourceRecord) []byte {
+	e := encoder{append(b, resourceRecordVersion)}
 	e.position(rec.last)
 	e.str(rec.event)
 	e.bool(rec.removed)
