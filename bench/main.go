@@ -5,9 +5,10 @@
 // else the machine does falls on all alike.
 //
 //	go run . -rounds 5 -seconds 2
-//	go run . -pages 10000,1000000,10000000
+//	go run . -pages 10000,1000000,10000000 -stores DIR
 //
-// The second measures pages of events alone, of stores of these sizes. Only the ratios within one run mean anything.
+// The second measures pages of events alone, of stores of these sizes, and says
+// what it took to load them. Only the ratios within one run mean anything.
 package main
 
 import (
@@ -29,6 +30,7 @@ type settings struct {
 	binary  string
 	ingest  int
 	ready   int
+	stores  string // a directory in which stores are kept; "" for none
 
 	pocketbase string // its binary, to start beside ours; "" for none
 }
@@ -51,6 +53,7 @@ func main() {
 	flag.IntVar(&s.events, "events", 10_000, "events in the store")
 	flag.StringVar(&s.binary, "tollhouse", "", "the binary to measure; built from the folder above when not given")
 	pages := flag.String("pages", "", "measure pages of events by the number of types instead, of stores of so many events: 10000,1000000")
+	flag.StringVar(&s.stores, "stores", "", "with -pages: keep the stores in this directory, and measure those that are there already")
 	flag.IntVar(&s.ingest, "ingest", 0, "measure the import of so many events a round instead")
 	flag.IntVar(&s.ready, "ready", 0, "measure so many starts of dev, and of serve on a fresh directory, instead")
 	flag.StringVar(&s.pocketbase, "pocketbase", "", "with -ready: a binary of PocketBase to start beside serve")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -77,8 +78,8 @@ func runPages(s settings, list string) error {
 	constant := &pageScenario{scenario: &scenario{server: floor, client: get(floor.text("url")+"/page", "", constantPageSize)}, page: "floor: constant 92 KB page"}
 	scenarios := []*pageScenario{empty, constant}
 	for _, events := range sizes {
-		own := filepath.Join(dir, strconv.Itoa(events))
-		if err := os.Mkdir(own, 0o700); err != nil {
+		own := filepath.Join(cmp.Or(s.stores, dir), strconv.Itoa(events))
+		if err := os.MkdirAll(own, 0o700); err != nil {
 			return err
 		}
 		s.events, s.types = events, pageTypes
