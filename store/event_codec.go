@@ -52,22 +52,34 @@ const (
 // newDraft encodes e, whose snapshot is encoded already. Errors: *snapshot.Error
 // with TooLarge.
 func newDraft(e *NewEvent, object []byte) (*draft, error) {
-	b := make([]byte, 0, len(object)+512)
+	b, _, err := appendDraft(make([]byte, 0, len(object)+512), e, object)
+	if err != nil {
+		return nil, err
+	}
+	return &draft{owner: e.Owner, resource: e.Resource, typ: e.Type, rest: b}, nil
+}
+
+// appendDraft appends the rest of a draft, and returns where its snapshot begins
+// too.
+func appendDraft(b []byte, e *NewEvent, object []byte) (rest []byte, snapshotAt int, err error) {
+	before := len(b)
 	for _, member := range [...]struct{ name, value string }{
 		{`","owner":`, e.Owner}, {`,"resource":`, e.Resource}, {`,"source":`, e.Source},
 		{`,"location":`, e.Location}, {`,"type":`, e.Type},
 	} {
 		b = snapshot.AppendString(append(b, member.name...), member.value)
 	}
-	b = append(append(b, `,"eventData":{"object":`...), object...)
+	b = append(b, `,"eventData":{"object":`...)
+	snapshotAt = len(b)
+	b = append(b, object...)
 	if e.Previous.Sort() == snapshot.Object {
 		b = e.Previous.Append(append(b, `,"previousAttributes":`...))
 	}
 	b = append(b, eventEnding...)
-	if size := len(eventOpening) + eventIDSizeMax + len(b) + createdAtSizeMax + 1; size > eventSizeMax {
-		return nil, &snapshot.Error{Fault: snapshot.TooLarge, Reason: fmt.Sprintf("the event of this change would have %d bytes, more than %d", size, eventSizeMax)}
+	if size := len(eventOpening) + eventIDSizeMax + len(b) - before + createdAtSizeMax + 1; size > eventSizeMax {
+		return nil, 0, &snapshot.Error{Fault: snapshot.TooLarge, Reason: fmt.Sprintf("the event of this change would have %d bytes, more than %d", size, eventSizeMax)}
 	}
-	return &draft{owner: e.Owner, resource: e.Resource, typ: e.Type, rest: b}, nil
+	return b, snapshotAt, nil
 }
 
 // record returns the stored value of the event with that id and time.
@@ -89,11 +101,12 @@ func wireOf(v []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: event record: its version is unknown", kv.ErrCorrupt)
 	}
 	wire, closed := bytes.CutSuffix(v[1:], []byte("}"))
-	digits := 0
-	for digits < min(createdAtSizeMax, len(wire)) && wire[len(wire)-1-digits] >= '0' && wire[len(wire)-1-digits] <= '9' {
-		digits++
+	number := len(wire) // where createdAt's begins
+	for number > 0 && wire[number-1]-'0' <= 9 {
+		number--
 	}
-	if !closed || digits == 0 || !bytes.HasPrefix(wire, []byte(eventOpening)) || !bytes.HasSuffix(wire[:len(wire)-digits], []byte(eventEnding)) {
+	digits := len(wire) - number
+	if !closed || digits == 0 || digits > createdAtSizeMax || !bytes.HasPrefix(wire, []byte(eventOpening)) || !bytes.HasSuffix(wire[:number], []byte(eventEnding)) {
 		return nil, fmt.Errorf("%w: event record: it holds no event", kv.ErrCorrupt)
 	}
 	return v[1:], nil
