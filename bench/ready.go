@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -12,14 +13,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 )
 
 // startedOnce is how long a process took from its start to its ready line, where
 // it has one, and to its first answer, and the processor time that it had used by
-// then.
-type startedOnce struct{ line, answer, cpu time.Duration }
+// then; and how long a script took that started it and asked by curl, 0 where there
+// is none.
+type startedOnce struct{ line, answer, cpu, script time.Duration }
 
 // starter is a way to start a server, with what was measured of it.
 type starter struct {
@@ -67,9 +70,9 @@ func runReady(s settings) error {
 	}
 	starters := []*starter{
 		{name: "floor: bare handler", path: "/empty", tells: true,
-			command: func(string, string) []string { return []string{bare} }},
+			command: func(address, _ string) []string { return []string{bare, address} }},
 		{name: "tollhouse dev", path: "/healthz", tells: true,
-			command: func(string, string) []string { return []string{binary, "dev"} }},
+			command: func(address, _ string) []string { return []string{binary, "dev", "--listen", address} }},
 		{name: "tollhouse serve, fresh directory", path: "/healthz",
 			command: func(address, dir string) []string {
 				return []string{binary, "serve", "--data", dir, "--listen", address}
@@ -88,6 +91,9 @@ func runReady(s settings) error {
 				st = starters[(round+len(starters)-i)%len(starters)]
 			}
 			once, _, err := st.once(dir, 0)
+			if err == nil {
+				once.script, err = st.byScript(dir)
+			}
 			if err != nil {
 				return fmt.Errorf("%s, round %d: %w", st.name, round+1, err)
 			}
@@ -163,6 +169,44 @@ func (st *starter) once(dir string, rest time.Duration) (o startedOnce, idle int
 	return o, idle, err
 }
 
+// askingScript starts a server and asks it until it answers, as pipelines do.
+const askingScript = `"$@" >/dev/null 2>&1 & server=$!; until curl -sf -o /dev/null "$ASKED"; do :; done; echo; kill $server; wait $server`
+
+// byScript returns how long a script takes to have its first answer, the start of
+// its own shell and of curl included.
+func (st *starter) byScript(dir string) (took time.Duration, err error) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		return 0, nil
+	}
+	own, err := os.MkdirTemp(dir, "data-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(own)
+	address, err := freeAddress()
+	if err != nil {
+		return 0, err
+	}
+	ctx, stop := context.WithTimeout(context.Background(), answerWaitMax)
+	defer stop()
+	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", askingScript, "sh"}, st.command(address, filepath.Join(own, "fresh"))...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the server ends with its script
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Env = append(os.Environ(), "ASKED=http://"+address+st.path)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	begun := time.Now()
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	_, err = bufio.NewReader(out).ReadString('\n')
+	took = time.Since(begun)
+	_ = cmd.Wait() // it ends as the server does that it killed
+	return took, err
+}
+
 // untilAnswer asks until there is an answer, or once if there must be one.
 func untilAnswer(url string, deadline time.Time, once bool) error {
 	for {
@@ -229,17 +273,18 @@ func (s *server) cpuOfThreads() (sum time.Duration) {
 func printReady(w io.Writer, starters []*starter) {
 	floor := starters[0]
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "what\tready line (min–max)\tfirst answer (min–max)\tCPU\tline\tanswer\tCPU\tanonymous memory at rest")
+	fmt.Fprintln(t, "what\tready line (min–max)\tfirst answer (min–max)\tCPU\tby sh and curl (min–max)\tline\tanswer\tCPU\tsh and curl\tanonymous memory at rest")
 	line := func(o startedOnce) time.Duration { return o.line }
 	answer := func(o startedOnce) time.Duration { return o.answer }
 	cpu := func(o startedOnce) time.Duration { return o.cpu }
+	script := func(o startedOnce) time.Duration { return o.script }
 	for _, st := range starters {
 		toLine, againstLine, againstCPU := "–", "–", "–"
 		if st.tells { // else its processor time is that to the answer
 			toLine, againstLine, againstCPU = st.spread(line), st.against(floor, line), st.against(floor, cpu)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f MiB\n", st.name, toLine, st.spread(answer), inMillis(st.median(cpu)),
-			againstLine, st.against(floor, answer), againstCPU, float64(st.idle)/(1<<20))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f MiB\n", st.name, toLine, st.spread(answer), inMillis(st.median(cpu)), st.spread(script),
+			againstLine, st.against(floor, answer), againstCPU, st.against(floor, script), float64(st.idle)/(1<<20))
 	}
 	_ = t.Flush()
 }
