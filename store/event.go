@@ -75,7 +75,10 @@ func (s *Store) RecordEvent(ctx context.Context, e NewEvent) ([]byte, error) {
 	if err := checkAccountID(e.Owner); err != nil {
 		return nil, err
 	}
-	object, err := s.checkEvent(ctx, &e)
+	if err := s.checkEvent(ctx, &e); err != nil {
+		return nil, err
+	}
+	object, err := encodeSnapshot(e.Object)
 	if err != nil {
 		return nil, err
 	}
@@ -112,22 +115,22 @@ func (s *Store) RecordEvent(ctx context.Context, e NewEvent) ([]byte, error) {
 const labelSizeMax = 320
 
 // checkEvent holds an event that somebody composed to the specification's form,
-// puts its snapshot in order, and returns that encoded.
-func (s *Store) checkEvent(ctx context.Context, e *NewEvent) ([]byte, error) {
+// and puts its snapshot in order.
+func (s *Store) checkEvent(ctx context.Context, e *NewEvent) error {
 	if err := checkLabels(e); err != nil {
-		return nil, err
+		return err
 	}
 	kind, _, _ := strings.Cut(e.Type, ".")
 	if err := completeObject(e, kind); err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.guard(ctx, e.Owner, kind, e.Object); err != nil {
-		return nil, underEventData(err, "object")
+		return underEventData(err, "object")
 	}
 	if err := s.guard(ctx, e.Owner, kind, e.Previous); err != nil {
-		return nil, underEventData(err, "previousAttributes")
+		return underEventData(err, "previousAttributes")
 	}
-	return encodeSnapshot(e.Object)
+	return nil
 }
 
 func checkLabels(e *NewEvent) error {
@@ -190,9 +193,15 @@ func isText(m snapshot.Member, name, text string) bool {
 // encodeSnapshot returns a snapshot as it is kept. Errors: *snapshot.Error with
 // TooLarge.
 func encodeSnapshot(v snapshot.Value) ([]byte, error) {
-	b := v.Append(make([]byte, 0, 512))
-	if len(b) > snapshot.SizeMax {
-		return nil, &snapshot.Error{Fault: snapshot.TooLarge, Reason: fmt.Sprintf("the snapshot has %d bytes, more than %d", len(b), snapshot.SizeMax)}
+	return appendSnapshot(make([]byte, 0, 512), v)
+}
+
+// appendSnapshot is encodeSnapshot in memory that is there already.
+func appendSnapshot(b []byte, v snapshot.Value) ([]byte, error) {
+	before := len(b)
+	b = v.Append(b)
+	if size := len(b) - before; size > snapshot.SizeMax {
+		return nil, &snapshot.Error{Fault: snapshot.TooLarge, Reason: fmt.Sprintf("the snapshot has %d bytes, more than %d", size, snapshot.SizeMax)}
 	}
 	return b, nil
 }

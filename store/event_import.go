@@ -50,11 +50,15 @@ type Importer struct {
 	summary ImportSummary
 	stopped bool
 	places  places
-	batch   *importBatch   // is being filled
-	waiting []*importBatch // are full
-	outcome chan settled   // of the batches that are being committed; nil when there are none
-	seen    dryRun         // belongs to the commit
-	room    writerRoom     // this too
+	// lineRoom is where each line is read; its parts are copied to its draft.
+	lineRoom snapshot.Room
+	object   []byte         // the snapshot of the line
+	drafts   []byte         // what the drafts of the latest lines share
+	batch    *importBatch   // is being filled
+	waiting  []*importBatch // are full
+	outcome  chan settled   // of the batches that are being committed; nil when there are none
+	seen     dryRun         // belongs to the commit
+	room     writerRoom     // this too
 }
 
 // importLine is a line that waits to be committed: an event, or its refusal.

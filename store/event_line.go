@@ -24,35 +24,36 @@ type eventLine struct {
 	NewEvent
 	ID        string
 	CreatedAt int64
-	given     snapshot.Value // as it was read
+	given     uint8 // a bit for each of eventMembers
 }
 
 func (l *eventLine) has(member string) bool {
-	_, ok := l.given.Member(member)
-	return ok
+	return l.given&(1<<slices.Index(eventMembers, member)) != 0
 }
 
 var eventMembers = []string{"id", "owner", "resource", "source", "location", "type", "eventData", "createdAt"}
 
-// parseEventLine reads one event. It checks the sort of every member and that
-// there is no other; what the texts say is for the caller to check. Errors:
-// *snapshot.Error, *InvalidError.
-func parseEventLine(line []byte) (*eventLine, error) {
+// parseEventLine reads one event, in a room, of which its snapshots are valid
+// until the next. It checks the sort of every member and that there is no other;
+// what the texts say is for the caller to check. Errors: *snapshot.Error,
+// *InvalidError.
+func parseEventLine(line []byte, room *snapshot.Room) (*eventLine, error) {
 	if bytes.HasPrefix(line, []byte("\ufeff")) {
 		return nil, &snapshot.Error{Fault: snapshot.Malformed, Reason: "the line begins with a byte order mark; save the file as UTF-8 without one"}
 	}
-	v, err := snapshot.Parse(line, lineDepthMax)
+	v, err := room.Parse(line, lineDepthMax)
 	if err != nil {
 		return nil, err
 	}
 	if v.Sort() != snapshot.Object {
 		return nil, invalid("", "write one event a line", "the line holds %s, not an event", v.Sort())
 	}
-	l := &eventLine{given: v}
+	l := &eventLine{}
 	for _, m := range v.Members() {
 		if err := l.take(m); err != nil {
 			return nil, err
 		}
+		l.given |= 1 << slices.Index(eventMembers, m.Name)
 	}
 	for _, member := range [...]string{"type", "resource", "eventData"} {
 		if !l.has(member) {
@@ -153,7 +154,7 @@ func unknownMember(name, of string, known []string) error {
 // id nor a createdAt is its author's to choose. Errors: *snapshot.Error,
 // *InvalidError.
 func ParseNewEvent(body []byte, account string) (NewEvent, error) {
-	e, err := parseEventLine(body)
+	e, err := parseEventLine(body, new(snapshot.Room))
 	if err != nil {
 		return NewEvent{}, err
 	}
@@ -190,7 +191,7 @@ func (im *Importer) parse(ctx context.Context, line []byte, l *importLine) error
 	if len(line) > ImportLineSizeMax {
 		return &snapshot.Error{Fault: snapshot.TooLarge, Reason: fmt.Sprintf("the line has %d bytes, more than %d", len(line), ImportLineSizeMax)}
 	}
-	e, err := parseEventLine(line)
+	e, err := parseEventLine(line, &im.lineRoom)
 	if err != nil {
 		return err
 	}
@@ -198,33 +199,58 @@ func (im *Importer) parse(ctx context.Context, line []byte, l *importLine) error
 		return invalid("createdAt", "give seconds since 1970, in UTC", "createdAt is missing")
 	}
 	defer func() { im.places.took(e.CreatedAt, l.place) }()
-	object, err := im.checkLine(ctx, e)
-	if err != nil {
+	if err := im.checkLine(ctx, e); err != nil {
 		return err
 	}
-	if l.draft, err = newDraft(&e.NewEvent, object); err != nil {
+	if err := im.draft(&e.NewEvent, l); err != nil {
 		return err
 	}
 	var action string
 	l.kind, action, _ = strings.Cut(e.Type, ".")
 	l.createdAt, l.removes = e.CreatedAt, action == "deleted"
-	if !l.removes {
-		l.snapshot = object
+	if l.removes {
+		l.snapshot = nil
 	}
 	return im.place(e, l)
 }
 
-// checkLine fills in what a line may leave out, checks the rest, and returns
-// its snapshot encoded.
-func (im *Importer) checkLine(ctx context.Context, e *eventLine) ([]byte, error) {
+// draft makes the draft of a line, in memory that it shares with those before.
+func (im *Importer) draft(e *NewEvent, l *importLine) error {
+	object, err := appendSnapshot(im.object[:0], e.Object)
+	if err != nil {
+		return err
+	}
+	if cap(im.drafts)-len(im.drafts) < draftRoom {
+		im.drafts = make([]byte, 0, draftsRoom)
+	}
+	from := len(im.drafts)
+	all, at, err := appendDraft(im.drafts, e, object)
+	if err != nil {
+		return err
+	}
+	im.object, im.drafts = object, all
+	l.draft = &draft{owner: e.Owner, resource: e.Resource, typ: e.Type, rest: all[from:len(all):len(all)]}
+	l.snapshot = all[at : at+len(object) : at+len(object)]
+	return nil
+}
+
+// The memory of drafts is made for some eighty of a usual size at once. One for
+// which there is too little left moves the latest to more.
+const (
+	draftsRoom = 64 << 10
+	draftRoom  = 2 << 10
+)
+
+// checkLine fills in what a line may leave out, and checks the rest.
+func (im *Importer) checkLine(ctx context.Context, e *eventLine) error {
 	if err := e.complete(im.account, "import"); err != nil {
-		return nil, err
+		return err
 	}
 	if now := im.store.Now(); e.CreatedAt > now.Add(aheadMax).Unix() {
-		return nil, invalid("createdAt", "check the clock of both machines", "createdAt lies in the future: here it is %d", now.Unix())
+		return invalid("createdAt", "check the clock of both machines", "createdAt lies in the future: here it is %d", now.Unix())
 	}
 	if horizon := im.store.horizon(); e.CreatedAt < horizon.Millis()/1000 {
-		return nil, tooOld(horizon)
+		return tooOld(horizon)
 	}
 	return im.store.checkEvent(ctx, &e.NewEvent)
 }
