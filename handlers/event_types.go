@@ -1,6 +1,9 @@
 package handlers
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"net/http"
 
 	"tollhouse/store"
@@ -44,7 +47,17 @@ func (s *Server) listEventTypes(w http.ResponseWriter, r *http.Request) error {
 		}
 		list.Data = append(list.Data, row)
 	}
-	writeJSON(w, http.StatusOK, list)
+	body, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	// What changes the list, an event, a purge, a newer program or another public
+	// URL, changes its bytes.
+	sum := sha256.Sum256(body)
+	if notModified(w, r, `W/"`+hex.EncodeToString(sum[:8])+`"`) {
+		return nil
+	}
+	writeBody(w, http.StatusOK, asJSON, append(body, '\n'))
 	return nil
 }
 

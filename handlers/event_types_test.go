@@ -90,6 +90,18 @@ func TestEventTypes(t *testing.T) {
 			t.Errorf("the stranger sees %v, %v", theirs.row("plan.created"), theirs.row("customer.created"))
 		}
 	})
+	t.Run("events_3.5_the_same_list_again_is_304", func(t *testing.T) {
+		b := newAPI(t)
+		token := b.token(t, "odile", "acct_b", store.ScopeUnstated)
+		tag := b.get(path, token).Header().Get("ETag")
+		if w := b.get(path, token, "If-None-Match", tag); tag == "" || w.Code != http.StatusNotModified || w.Body.Len() > 0 || w.Header().Get("ETag") != tag {
+			t.Errorf("with its tag %q: %d %v, want 304", tag, w.Code, w.Header())
+		}
+		b.put("/api/resources/plan/p1", token, `{}`)
+		if w := b.get(path, token, "If-None-Match", tag); w.Code != http.StatusOK || w.Header().Get("ETag") == tag {
+			t.Errorf("after another event: %d %v, want 200 and another tag", w.Code, w.Header())
+		}
+	})
 	t.Run("events_3.5_head", func(t *testing.T) {
 		t.Parallel()
 		get, head := a.get(path, token), a.request(http.MethodHead, path, token, nil)
