@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tollhouse/store"
 )
 
 // generationsIn are the names of the generations in a data directory, those that
@@ -162,6 +164,10 @@ func TestAdopt(t *testing.T) {
 		}
 		sameGenerations(t, "after the change", dir, "db-0002", generationOne, "db-0002")
 		stillThere(t, dir)
+		told := asFault(migrationFault(dir, &store.OlderError{Found: 1, Known: 2}, r.adopted(), lost))
+		if told.code != exitIO || strings.Contains(told.hint, "nothing was changed") || !strings.Contains(told.hint, "see to the disk, then start again") || !errors.Is(told, lost) {
+			t.Errorf("a migration that ends so says %v (hint: %s), exit %d", told, told.hint, told.code)
+		}
 		if err := os.WriteFile(filepath.Join(dir, currentName), []byte(generationOne+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -93,7 +93,7 @@ func (p *program) migrate(ctx context.Context, o keepOptions, older *store.Older
 	}
 	defer r.alone.Close()
 	if err = p.buildMigrated(ctx, o, &r); err != nil {
-		return m, migrationFault(o.dir, older, err)
+		return m, migrationFault(o.dir, older, r.name != "" && r.adopted(), err)
 	}
 	m.path, m.replaced, m.records = filepath.Join(dir, r.name), r.replaced, r.totals.Records
 	return m, nil
@@ -179,9 +179,14 @@ func removeUnfinished(dir string) error {
 	return nil
 }
 
-// migrationFault says that the store is what it was, and what is to be done.
-func migrationFault(path string, older *store.OlderError, err error) error {
+// migrationFault says what the store is now, which is what it was unless the other
+// one was adopted, and what is to be done.
+func migrationFault(path string, older *store.OlderError, adopted bool, err error) error {
 	f := asFault(err)
+	if adopted {
+		return fail(exitIO, "see to the disk, then start again; what the store was is kept beside it and in the backup",
+			"%s was migrated from schema %d to %d, and the disk may have lost that: %w", path, older.Found, older.Known, err)
+	}
 	code, hint := f.code, f.hint
 	switch {
 	case errors.Is(err, store.ErrCorrupt), errors.Is(err, backup.ErrDamaged), errors.Is(err, backup.ErrTruncated):
