@@ -77,6 +77,7 @@ func runPages(s settings, list string) error {
 	empty := &pageScenario{scenario: &scenario{server: floor, client: get(floor.text("url")+"/empty", "", 0)}, page: "floor: empty answer"}
 	constant := &pageScenario{scenario: &scenario{server: floor, client: get(floor.text("url")+"/page", "", constantPageSize)}, page: "floor: constant 92 KB page"}
 	scenarios := []*pageScenario{empty, constant}
+	var stores []*openStore
 	for _, events := range sizes {
 		own := filepath.Join(cmp.Or(s.stores, dir), strconv.Itoa(events))
 		if err := os.MkdirAll(own, 0o700); err != nil {
@@ -89,6 +90,7 @@ func runPages(s settings, list string) error {
 		}
 		defer ours.stop()
 		s.binary = ours.binary
+		stores = append(stores, &openStore{server: ours.server, events: events})
 		more, err := ours.pageScenarios(events, constant.scenario, empty.scenario)
 		if err != nil {
 			return err
@@ -104,9 +106,27 @@ func runPages(s settings, list string) error {
 				return fmt.Errorf("%s: %w", sc.page, err)
 			}
 		}
+		for _, o := range stores {
+			memory, err := o.anonymousMemory()
+			if err != nil {
+				return err
+			}
+			o.memory = max(o.memory, memory)
+		}
 	}
 	fmt.Printf("%d clients, %d rounds of %s each\n\n", s.clients, s.rounds, s.length)
+	for _, o := range stores {
+		fmt.Printf("%d events: ready after %s, at most %.0f MiB of anonymous memory behind a round of pages\n", o.events, o.took.Round(time.Millisecond), float64(o.memory)/(1<<20))
+	}
+	fmt.Println()
 	return printPages(os.Stdout, scenarios)
+}
+
+// openStore is a server of the run, and what its memory came to.
+type openStore struct {
+	*server
+	events int
+	memory int64
 }
 
 // pageScenarios returns what is measured of one store, whose answers are checked.

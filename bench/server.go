@@ -16,6 +16,7 @@ import (
 type server struct {
 	cmd   *exec.Cmd
 	ready map[string]any
+	took  time.Duration // until it was ready
 }
 
 const readyWaitMax = 20 * time.Second
@@ -28,6 +29,7 @@ func start(name string, args ...string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
+	begun := time.Now()
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -44,6 +46,7 @@ func start(name string, args ...string) (*server, error) {
 			s.stop()
 			return nil, fmt.Errorf("%s said %q instead of a JSON line: %w", name, text, err)
 		}
+		s.took = time.Since(begun)
 		return s, nil
 	case <-time.After(readyWaitMax):
 		s.stop()
