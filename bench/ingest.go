@@ -182,6 +182,17 @@ func printIngest(w io.Writer, events int, rounds []ingestRound) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	// Both stores are as many events larger in each round.
+	for _, of := range []struct {
+		name string
+		half func(ingestRound) taken
+	}{{"floor", func(r ingestRound) taken { return r.floor }}, {"import", func(r ingestRound) taken { return r.ours }}} {
+		fmt.Fprintf(w, "\nCPU an event, round by round, %s:", of.name)
+		for _, r := range rounds {
+			fmt.Fprintf(w, " %s", (of.half(r).server / time.Duration(events)).Round(100*time.Nanosecond))
+		}
+	}
+	fmt.Fprintln(w)
 	speed := func(r ingestRound) float64 { return r.floor.wall.Seconds() / r.ours.wall.Seconds() }
 	work := func(r ingestRound) float64 { return r.ours.server.Seconds() / r.floor.server.Seconds() }
 	slowest, fastest := extremes(rounds, speed)
