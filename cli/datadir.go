@@ -138,7 +138,7 @@ func refuseForeign(dir string, entries []fs.DirEntry) error {
 		switch name := e.Name(); {
 		case name == currentName:
 			return nil
-		case generationForm().MatchString(name):
+		case generationForm().MatchString(name) && !isUnused(filepath.Join(dir, name)):
 			generation = name
 		case isOwnName(name):
 		case stranger == "":

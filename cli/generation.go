@@ -37,7 +37,7 @@ func storeDir(dir string) (path string, fresh bool, err error) {
 	}
 	name := strings.TrimSuffix(string(text), "\n")
 	if !generationForm().MatchString(name) {
-		return "", false, fail(exitConfig, fmt.Sprintf("write the name of the generation in use into it: echo %s > %s", generationOne, quoteForShell(current)),
+		return "", false, fail(exitConfig, fmt.Sprintf("write the name of the generation in use into it, which is the last one unless you went back: echo %s > %s", lastGeneration(dir), quoteForShell(current)),
 			"%s does not name a generation such as %s", current, generationOne)
 	}
 	path = filepath.Join(dir, name)
@@ -66,6 +66,12 @@ func claim(path string) error {
 	return nil
 }
 
+// isUnused reports whether a generation bears the mark.
+func isUnused(path string) bool {
+	_, err := os.Lstat(filepath.Join(path, unusedName))
+	return err == nil
+}
+
 // removeUnused removes the generations that were begun, or made whole, and never in
 // use. The caller keeps other restores and migrations away.
 func removeUnused(dir string) error {
@@ -83,7 +89,7 @@ func removeUnused(dir string) error {
 			err = errors.Join(err, claim(path))
 			continue
 		case !begun:
-			if _, marked := os.Lstat(filepath.Join(path, unusedName)); marked != nil {
+			if !isUnused(path) {
 				continue
 			}
 			// If this is killed too, what is left still tells that it is of no use.
@@ -97,8 +103,15 @@ func removeUnused(dir string) error {
 	return nil
 }
 
+// beginStore makes the first generation. One that a restore has built and not
+// handed over is neither taken for it nor removed: whoever began that restore wants
+// its data, and no empty store.
 func beginStore(dir string) (string, bool, error) {
 	path := filepath.Join(dir, generationOne)
+	if isUnused(path) {
+		return "", false, fail(exitConfig, fmt.Sprintf("restore again, or use what is there: echo %s > %s", generationOne, quoteForShell(filepath.Join(dir, currentName))),
+			"%s was built by a restore that was ended before its last step", path)
+	}
 	err := os.Mkdir(path, 0o700)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", false, notAllowedOr(exitCannotCreate, path, err)
@@ -120,6 +133,19 @@ func currentGeneration(dir string) (string, error) {
 		return "", notAllowedOr(exitIO, path, err)
 	}
 	return strings.TrimSuffix(string(text), "\n"), nil
+}
+
+// lastGeneration returns the name of the last generation that was in use, as far
+// as that can be told.
+func lastGeneration(dir string) string {
+	last := generationOne
+	entries, _ := os.ReadDir(dir) // which sorts
+	for _, e := range entries {
+		if generationForm().MatchString(e.Name()) && !isUnused(filepath.Join(dir, e.Name())) {
+			last = e.Name()
+		}
+	}
+	return last
 }
 
 // nextGeneration returns a name for another generation.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,11 +60,6 @@ func begunRestore(t *testing.T, dir, file string) (r *restoration, end func()) {
 	return r, func() { _ = r.alone.Close() }
 }
 
-func isMarked(dir, name string) bool {
-	_, err := os.Lstat(filepath.Join(dir, name, unusedName))
-	return err == nil
-}
-
 // TestGenerations: what was in use is kept, and what never was does not stay.
 func TestGenerations(t *testing.T) {
 	t.Parallel()
@@ -81,7 +77,7 @@ func TestGenerations(t *testing.T) {
 			t.Fatalf("restore: exit %d, %s", code, stderr)
 		}
 		sameGenerations(t, "after the next restore", dir, "db-0002", generationOne, "db-0002")
-		if isMarked(dir, "db-0002") {
+		if isUnused(filepath.Join(dir, "db-0002")) {
 			t.Error("the generation in use bears the mark of one that never was")
 		}
 		stillThere(t, dir)
@@ -106,7 +102,7 @@ func TestGenerations(t *testing.T) {
 			}
 			end()
 			if started {
-				if stillThere(t, dir); isMarked(dir, r.name) {
+				if stillThere(t, dir); isUnused(filepath.Join(dir, r.name)) {
 					t.Error("a start leaves the mark on the generation in use")
 				}
 			}
@@ -114,10 +110,46 @@ func TestGenerations(t *testing.T) {
 				t.Fatalf("restore: exit %d, %s", code, stderr)
 			}
 			sameGenerations(t, "after the next restore", dir, "db-0003", generationOne, "db-0002", "db-0003")
-			if isMarked(dir, "db-0002") {
+			if isUnused(filepath.Join(dir, "db-0002")) {
 				t.Error("the generation that was in use bears the mark of one that never was")
 			}
 		}
+	})
+	t.Run("reliability_R15_a_spoilt_CURRENT_costs_no_generation", func(t *testing.T) {
+		t.Parallel()
+		for _, spoilt := range []string{"", "db-0020\n", "db-0002\r\n", "..\n"} {
+			dir, file := liveDirectory(t)
+			if _, stderr, code := run(t, "restore", file, "--yes", "--data", dir); code != exitOK {
+				t.Fatalf("restore: exit %d, %s", code, stderr)
+			}
+			if err := os.WriteFile(filepath.Join(dir, currentName), []byte(spoilt), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, stderr, code := run(t, "account", "list", "--data", dir); code != exitConfig || !strings.Contains(stderr, currentName) {
+				t.Errorf("CURRENT %q: account list: exit %d, %s; want 78", spoilt, code, stderr)
+			}
+			_, stderr, code := run(t, "restore", file, "--yes", "--data", dir)
+			if code != exitOK || !strings.Contains(stderr, "names no generation that is there, so all that are there are kept") || strings.Contains(stderr, "to go back") {
+				t.Errorf("CURRENT %q: restore: exit %d, %s", spoilt, code, stderr)
+			}
+			sameGenerations(t, fmt.Sprintf("CURRENT was %q", spoilt), dir, "db-0003", generationOne, "db-0002", "db-0003")
+		}
+	})
+	t.Run("reliability_R15_the_first_restore_was_killed_and_the_next_goes_on", func(t *testing.T) {
+		t.Parallel()
+		_, file := liveDirectory(t)
+		dir := closedDir(t)
+		_, end := begunRestore(t, dir, file)
+		end()
+		for _, args := range [][]string{{"account", "list"}, {"serve", "--listen", "127.0.0.1:0"}} {
+			_, stderr, code := run(t, append(args, "--data", dir)...)
+			complaint{exitConfig, "db-0001 was built by a restore that was ended before its last step", "restore again"}.judge(t, args[0], stderr, code)
+		}
+		if _, stderr, code := run(t, "restore", file, "--yes", "--data", dir); code != exitOK {
+			t.Fatalf("restore: exit %d, %s", code, stderr)
+		}
+		sameGenerations(t, "after the next restore", dir, generationOne, generationOne)
+		stillThere(t, dir)
 	})
 	t.Run("reliability_R15_what_was_in_use_and_is_no_more_stays", func(t *testing.T) {
 		t.Parallel()

@@ -102,7 +102,8 @@ func (p *program) migrate(ctx context.Context, o keepOptions, older *store.Older
 // buildMigrated makes the backup, builds the generation from it, and has the next
 // start use that. What it made is removed when it fails.
 func (p *program) buildMigrated(ctx context.Context, o keepOptions, r *restoration) error {
-	if err := removeUnfinished(r.dir); err != nil {
+	// Before the room for another is measured.
+	if err := errors.Join(removeUnfinishedBackup(r.dir), removeUnused(r.dir)); err != nil {
 		return err
 	}
 	f, err := newUnnamedFile(r.file)
@@ -159,18 +160,17 @@ func (p *program) backUpOlder(ctx context.Context, o keepOptions, f *unnamedFile
 	return totals.Bytes, f.rewind()
 }
 
-// removeUnfinished removes what a restore or a migration had begun to build when
-// it was ended. The caller keeps others of them away.
-func removeUnfinished(dir string) error {
+// removeUnfinishedBackup removes the backup that a migration was writing when it was
+// ended. The caller keeps other migrations away.
+func removeUnfinishedBackup(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return notAllowedOr(exitIO, dir, err)
 	}
 	for _, e := range entries {
-		name, unfinished := strings.CutSuffix(e.Name(), newSuffix)
-		begun := strings.HasPrefix(name, ".schema-") // os.CreateTemp has put digits behind the name
-		if unfinished && (begun || generationForm().MatchString(name)) {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		// os.CreateTemp has put digits before the suffix.
+		if strings.HasPrefix(e.Name(), ".schema-") && strings.HasSuffix(e.Name(), newSuffix) {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
 		}
 	}
 	if err != nil {

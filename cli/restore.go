@@ -204,7 +204,7 @@ func (r *restoration) build(ctx context.Context, b *store.BackupFile, size int64
 	if err := removeUnused(r.dir); err != nil {
 		return err
 	}
-	if r.replaced, err = currentGeneration(r.dir); err != nil {
+	if err := r.findReplaced(); err != nil {
 		return err
 	}
 	if r.name, err = nextGeneration(r.dir); err != nil {
@@ -222,7 +222,26 @@ func (r *restoration) build(ctx context.Context, b *store.BackupFile, size int64
 	}
 	err = errors.Join(syncDir(path+newSuffix), os.Rename(path+newSuffix, path), syncDir(r.dir))
 	if err != nil {
-		return writeFault(path, err)
+		return errors.Join(writeFault(path, err), os.RemoveAll(path+newSuffix), os.RemoveAll(path))
+	}
+	return nil
+}
+
+// findReplaced finds the generation in use up to now. When CURRENT is spoilt and
+// names none that is there, any of them may be what was in use, and all are kept.
+func (r *restoration) findReplaced() error {
+	name, err := currentGeneration(r.dir)
+	if err != nil {
+		return err
+	}
+	if info, err := os.Lstat(filepath.Join(r.dir, name)); err == nil && info.IsDir() && generationForm().MatchString(name) {
+		r.replaced = name
+		return nil
+	}
+	r.keepAll = true
+	current := filepath.Join(r.dir, currentName)
+	if _, err := os.Lstat(current); err == nil {
+		r.p.note("warning: %s names no generation that is there, so all that are there are kept", current)
 	}
 	return nil
 }
@@ -338,7 +357,7 @@ func (r *restoration) report() error {
 		p.note("warning: the backup is of a server with another key (fingerprint %s, here %s): %s", r.header.Key, here, lost)
 	}
 	if r.lock == nil {
-		p.note("the server (process %d) goes on with %s until it is started again, and what it records until then stays there", r.server.PID, r.replaced)
+		p.note("the server (process %d) goes on with %s until it is started again, and what it records until then stays there", r.server.PID, orNot(r.replaced, "what it has"))
 	}
 	if r.replaced != "" {
 		p.note("%s is kept: to go back, stop the server and run: echo %s > %s", r.replaced, r.replaced, quoteForShell(filepath.Join(r.dir, currentName)))
