@@ -1,0 +1,165 @@
+package badgerkv
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"tollhouse/store/kv"
+)
+
+// TestWritersShareNoBytes has many writers at once whose updates end in every way
+// there is: well, refused, with a panic, without their goroutine, or skipped
+// behind one of those. They share groups, whose memory is used again and again.
+// What is found, by the updates themselves, in the end, and after another start,
+// is what was written under that key and nothing else.
+func TestWritersShareNoBytes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	db := mustOpen(t, Options{Dir: dir})
+	stored := map[string]string{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for n := range 8 {
+		all.Go(func() {
+			w := writer{
+				name: fmt.Appendf(nil, "w%d/", n), random: rand.New(rand.NewPCG(uint64(n), 0x5ab)),
+				stored: map[string]string{}, key: make([]byte, 0, kv.KeySizeMax), value: make([]byte, kv.ValueSizeMax),
+			}
+			for round := range 60 {
+				w.round(t, db, round)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			maps.Copy(stored, w.stored)
+		})
+	}
+	all.Wait()
+	wantStored(t, db, stored)
+	mustClose(t, db)
+	wantStored(t, mustOpen(t, Options{Dir: dir}), stored)
+}
+
+// writer writes under keys of its own, out of memory that it uses again, too.
+type writer struct {
+	name       []byte
+	random     *rand.Rand
+	stored     map[string]string // what its updates have left
+	key, value []byte
+}
+
+var errRefused = errors.New("refused")
+
+// round runs a few updates in one call, of which one may not end well.
+func (w *writer) round(t *testing.T, db *DB, round int) {
+	count, bad := 1+w.random.IntN(3), w.random.IntN(6)
+	ends := make([]map[string]string, count)
+	fns := make([]func(kv.Txn) error, count)
+	for i := range fns {
+		fns[i] = func(tx kv.Txn) error {
+			before := w.stored
+			if i > 0 {
+				before = ends[i-1]
+			}
+			ends[i] = maps.Clone(before)
+			if err := w.write(tx, ends[i]); err != nil {
+				t.Errorf("round %d: %v", round, err)
+			}
+			if i != bad {
+				return nil
+			}
+			switch w.random.IntN(3) {
+			case 0:
+				return errRefused
+			case 1:
+				panic(errRefused)
+			}
+			runtime.Goexit()
+			return nil
+		}
+	}
+	ended := make(chan struct{})
+	go func() { // in which an update may end
+		defer close(ended)
+		defer func() { _ = recover() }()
+		for i, err := range kv.UpdateEach(context.Background(), db, fns) {
+			if want := i < bad; want != (err == nil) {
+				t.Errorf("round %d: update %d = %v, well: %t", round, i, err, want)
+			}
+		}
+	}()
+	<-ended
+	if well := min(bad, count); well > 0 {
+		w.stored = ends[well-1]
+	}
+}
+
+// write sets and removes some keys, and looks at all of the writer's meanwhile.
+func (w *writer) write(tx kv.Txn, now map[string]string) error {
+	var got []byte // the first value, which is to stay what it is
+	var gotWas string
+	for range w.random.IntN(12) {
+		key := append(append(w.key[:0], w.name...), byte('a'+w.random.IntN(20)))
+		if w.random.IntN(5) == 0 {
+			delete(now, string(key))
+			if err := tx.Delete(key); err != nil {
+				return err
+			}
+			continue
+		}
+		value := w.value[:w.random.IntN([...]int{2, 300, 3000, kv.ValueSizeMax}[w.random.IntN(4)])]
+		for i, c := 0, byte(w.random.Uint32()); i < len(value); i++ {
+			value[i] = c + byte(i)
+		}
+		now[string(key)] = string(value)
+		if err := tx.Set(key, value, time.Time{}); err != nil {
+			return err
+		}
+		if got == nil {
+			got, _ = tx.Get(key)
+			gotWas = string(got)
+		}
+		clear(key)
+		clear(value)
+	}
+	if string(got) != gotWas {
+		return errors.New("a value that Get returned has changed since")
+	}
+	for k, v := range now {
+		if found, err := tx.Get([]byte(k)); err != nil || string(found) != v {
+			return fmt.Errorf("Get(%q) = %d bytes, %v, want the %d that were set", k, len(found), err, len(v))
+		}
+	}
+	return differs(tx, kv.Range{Lo: w.name, Hi: append(slices.Clip(w.name), 0xff)}, now)
+}
+
+func wantStored(t *testing.T, db *DB, want map[string]string) {
+	t.Helper()
+	err := db.View(t.Context(), func(r kv.Reader) error { return differs(r, kv.Range{}, want) })
+	if err != nil || len(want) < 20 {
+		t.Errorf("in the end: %v, want what was written under %d keys", err, len(want))
+	}
+}
+
+// differs says how a range differs from what is wanted in it.
+func differs(r kv.Reader, rng kv.Range, want map[string]string) error {
+	found := 0
+	for k, v := range r.Scan(rng) {
+		found++
+		if w, ok := want[string(k)]; !ok || !bytes.Equal(v, []byte(w)) {
+			return fmt.Errorf("Scan gives %q = %d bytes, want %d: %t", k, len(v), len(w), ok)
+		}
+	}
+	if found != len(want) {
+		return fmt.Errorf("Scan gives %d keys, want %d", found, len(want))
+	}
+	return nil
+}
