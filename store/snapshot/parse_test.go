@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -224,4 +226,76 @@ func mustParse(t testing.TB, text string) Value {
 		t.Fatalf("Parse(%s): %v", text, err)
 	}
 	return v
+}
+
+// TestParseRemembersRight holds documents at random, put together from what is
+// written as it was read and from what is not, to the same put together from its
+// values: what is kept of them, and what is found in them, is the same.
+func TestParseRemembersRight(t *testing.T) {
+	t.Parallel()
+	texts := []string{
+		``, `x`, `é€😀`, "\x7f", `0`, `4111 1111 1111 1111`, `4111-1111.1111-1111`, `٤١١١١١١١١١١١١١١١`, `411111111111111`, `************1111`, `a1b2`,
+		`<`, `&`, `a>b`, "\u2028", "\u2029", "\u2030",
+		`\u0034111111111111111`, `4111111111111\u003111`, `\"`, `\\`, `\/`, `\n`, `\u0000`, `\u00e9`, `\ud83d\ude00`, `\u2028`, `\u003c`,
+	}
+	names := append([]string{`cvv`, `Card_Number`, `card number`, `card\u004eumber`, `ssn`, `password`}, texts...)
+	plainly := []string{`0`, `-0`, `1.0`, `1E5`, `1e+5`, `-1.50e-3`, `4111111111111111`, `4111111111111112`, `41111111111111110e-1`, `true`, `false`, `null`, `{}`, `[]`}
+	random := rand.New(rand.NewPCG(7, 0x5ab))
+	one := func(from []string) string { return from[random.IntN(len(from))] }
+	var document func(depth int) string
+	space := func() string { return strings.Repeat(one([]string{" ", "\t", "\r", "\n"}), max(0, random.IntN(40)-38)) }
+	document = func(depth int) string {
+		switch kind := random.IntN(8); {
+		case depth == 0 || kind < 2:
+			return one(plainly)
+		case kind < 4:
+			return `"` + one(texts) + `"`
+		case kind == 4:
+			parts := make([]string, random.IntN(4))
+			for i := range parts {
+				parts[i] = space() + document(depth-1) + space()
+			}
+			return `[` + strings.Join(parts, `,`) + `]`
+		}
+		parts := make([]string, random.IntN(1+random.IntN(40)))
+		for i := range parts {
+			parts[i] = space() + `"` + one(names) + strconv.Itoa(i)[:random.IntN(2)] + `"` + space() + `:` + space() + document(depth-1) + space()
+		}
+		return `{` + strings.Join(parts, `,`) + `}`
+	}
+	var room Room
+	var kept, copied, found int
+	for range 4_000 {
+		text := document(4)
+		v, err := room.Parse([]byte(text), DepthMax)
+		alone, aloneErr := Parse([]byte(text), DepthMax)
+		if !reflect.DeepEqual(v, alone) || !reflect.DeepEqual(err, aloneErr) {
+			t.Fatalf("Parse(%s) in a room = %s, %v, want %s, %v", text, v, err, alone, aloneErr)
+		}
+		if err != nil {
+			continue // a name came twice
+		}
+		unread := forgotten(v)
+		sensitive := FindSensitive(v)
+		if got, want := v.String(), unread.String(); got != want {
+			t.Fatalf("Parse(%s) is encoded as %s, and value by value as %s", text, got, want)
+		}
+		if want := FindSensitive(unread); !reflect.DeepEqual(sensitive, want) {
+			t.Fatalf("FindSensitive(%s) = %v, and value by value %v", text, sensitive, want)
+		}
+		merged, mergedUnread := Merge(v.WithoutNulls(), alone), Merge(unread.WithoutNulls(), unread)
+		if got, want := merged.String(), mergedUnread.String(); got != want {
+			t.Fatalf("%s merged with itself is %s, and value by value %s", text, got, want)
+		}
+		kept++
+		if v.sort >= Array && v.text != "" {
+			copied++
+		}
+		if sensitive != nil {
+			found++
+		}
+	}
+	if kept < 2_000 || copied < 300 || found < 300 {
+		t.Errorf("of %d documents %d were copied whole and %d held what is sensitive: too few to say anything", kept, copied, found)
+	}
 }
