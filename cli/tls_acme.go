@@ -243,6 +243,10 @@ type certificateCache struct {
 	unkept sync.Map // what the store did not take, by name
 }
 
+// challengeSuffix is behind the name under which autocert keeps a challenge of
+// http-01.
+const challengeSuffix = "+http-01"
+
 var errCacheClosed = errors.New("the server is stopping")
 
 func (c *certificateCache) close() {
@@ -267,7 +271,14 @@ func (c *certificateCache) Get(ctx context.Context, name string) (data []byte, e
 		return data.([]byte), nil
 	}
 	err = c.with(func() error { data, err = c.store.FindCertificate(ctx, name); return err })
-	if errors.Is(err, store.ErrNotFound) {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		err = autocert.ErrCacheMiss
+	case err != nil && strings.HasSuffix(name, challengeSuffix):
+		// Autocert would tell it to whoever asked for the challenge, and nobody else.
+		if ctx.Err() == nil {
+			c.log.Warn("challenge not found: the store could not be asked", "err", err)
+		}
 		err = autocert.ErrCacheMiss
 	}
 	return data, err

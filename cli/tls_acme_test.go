@@ -63,12 +63,13 @@ func TestACMEHandshake(t *testing.T) {
 		f, log := storetest.New(t), &noted{}
 		a := untold(t)
 		a.keepIn(f.Store)
+		a.cache.log = slog.New(slog.NewTextHandler(log, nil))
 		const path = "/.well-known/acme-challenge/asked"
-		if err := a.cache.Put(t.Context(), "asked+http-01", []byte("for")); err != nil { // as autocert keeps it
+		if err := a.cache.Put(t.Context(), "asked"+challengeSuffix, []byte("for")); err != nil { // as autocert keeps it
 			t.Fatal(err)
 		}
 		public := &url.URL{Scheme: "https", Host: "pay.example"}
-		server := handlers.New(handlers.Config{Store: f.Store, Key: f.Key, PublicURL: public, Log: slog.New(slog.NewTextHandler(log, nil)), Version: "test"})
+		server := handlers.New(handlers.Config{Store: f.Store, Key: f.Key, PublicURL: public, Log: a.cache.log, Version: "test"})
 		plain := server.Challenged(a.plain)
 		for _, c := range []struct {
 			path, host, body string
@@ -95,6 +96,13 @@ func TestACMEHandshake(t *testing.T) {
 		}
 		if log.count("asked") > 0 {
 			t.Errorf("the log has the path as the caller sent it: %s", &log.text)
+		}
+		a.cache.close() // from now on the store has an answer that is no stranger's business
+		w, q := httptest.NewRecorder(), httptest.NewRequest("GET", path, nil)
+		q.Host = "pay.example"
+		plain.ServeHTTP(w, q)
+		if w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), errCacheClosed.Error()) || log.count(`err="`+errCacheClosed.Error()) != 1 {
+			t.Errorf("when the store cannot be asked: %d %q; want 404, and why in the log alone:\n%s", w.Code, w.Body, &log.text)
 		}
 	})
 	t.Run("appliance_acme_what_the_store_refuses_is_used_all_the_same", func(t *testing.T) {
