@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -90,6 +91,9 @@ func runPages(s settings, list string) error {
 		}
 		defer ours.stop()
 		s.binary = ours.binary
+		if err := ours.untilChecked(ctx); err != nil {
+			return err
+		}
 		stores = append(stores, &openStore{server: ours.server, events: events})
 		more, err := ours.pageScenarios(events, constant.scenario, empty.scenario)
 		if err != nil {
@@ -120,6 +124,33 @@ func runPages(s settings, list string) error {
 	}
 	fmt.Println()
 	return printPages(os.Stdout, scenarios)
+}
+
+// checkMax bounds how long a server may search its store for damage.
+const checkMax = 30 * time.Minute
+
+// untilChecked waits until a server has searched its store for damage, which it
+// does once behind its start, and which would be measured with the pages.
+func (t *instance) untilChecked(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, checkMax)
+	defer stop()
+	for {
+		out, err := t.command("status", "--json")
+		if err != nil {
+			return err
+		}
+		var told struct {
+			Check struct{ Ended int64 }
+		}
+		if err := json.Unmarshal(out, &told); err != nil || told.Check.Ended > 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the search for damage did not end: %w", ctx.Err())
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // openStore is a server of the run, and what its memory came to.
