@@ -1,6 +1,9 @@
 package store
 
-import "crypto/sha256"
+import (
+	"crypto/sha256"
+	"strings"
+)
 
 // dryRun remembers the events of batches that were taken back, as the engine
 // would: by their ids, and what they say.
@@ -47,7 +50,7 @@ func (d *dryRun) add(l *importLine) repeated {
 		return repeated{fault: lineError(l, &conflictError{id})}
 	}
 	if len(*d) < dryRunMax {
-		(*d)[id] = says
+		(*d)[strings.Clone(id)] = says
 	}
 	return repeated{}
 }

@@ -186,5 +186,6 @@ func lineError(l *importLine, err error) *LineError {
 			le.Reason = strings.TrimSuffix(bad.Reason, ".") + "; " + bad.Hint
 		}
 	}
+	le.Param = strings.Clone(le.Param) // it may be a part of the line, and would keep it
 	return le
 }

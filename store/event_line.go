@@ -202,6 +202,7 @@ func (im *Importer) parse(ctx context.Context, line []byte, l *importLine) error
 	if err := im.checkLine(ctx, e); err != nil {
 		return err
 	}
+	e.leaveLine()
 	if err := im.draft(&e.NewEvent, l); err != nil {
 		return err
 	}
@@ -212,6 +213,14 @@ func (im *Importer) parse(ctx context.Context, line []byte, l *importLine) error
 		l.snapshot = nil
 	}
 	return im.place(e, l)
+}
+
+// leaveLine copies the texts that outlive the line, which they would keep whole
+// as parts of it: white space and all, far more than is counted for its batch.
+func (l *eventLine) leaveLine() {
+	texts := l.Type + l.Resource + l.ID
+	l.Type, texts = texts[:len(l.Type)], texts[len(l.Type):]
+	l.Resource, l.ID = texts[:len(l.Resource)], texts[len(l.Resource):]
 }
 
 // draft makes the draft of a line, in memory that it shares with those before.
@@ -229,7 +238,7 @@ func (im *Importer) draft(e *NewEvent, l *importLine) error {
 		return err
 	}
 	im.object, im.drafts = object, all
-	l.draft = &draft{owner: e.Owner, resource: e.Resource, typ: e.Type, rest: all[from:len(all):len(all)]}
+	l.draft = &draft{owner: im.account, resource: e.Resource, typ: e.Type, rest: all[from:len(all):len(all)]}
 	l.snapshot = all[at : at+len(object) : at+len(object)]
 	return nil
 }
