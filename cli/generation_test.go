@@ -178,7 +178,7 @@ func TestAdopt(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, stderr, code := run(t, "restore", file, "--yes", "--data", dir)
-		complaint{exitIO, "cannot write " + filepath.Join(dir, currentName) + ": ", "nothing was changed"}.judge(t, "restore", stderr, code)
+		complaint{exitIO, "cannot write " + filepath.Join(dir, currentName) + ": ", "make room there, or see to the disk, and try again; nothing was changed"}.judge(t, "restore", stderr, code)
 		sameGenerations(t, "after the refusal", dir, generationOne, generationOne)
 		stillThere(t, dir)
 	})

@@ -26,8 +26,8 @@ import (
 //
 // Until CURRENT has changed, which is one rename, the store is what it was. What
 // ends it before that leaves files behind which nobody uses; the next start
-// removes them and begins anew. The generation of before is kept: an older
-// tollhouse goes on with it when CURRENT names it again.
+// removes them, but for a backup that has its name, and begins anew. The generation
+// of before is kept: an older tollhouse goes on with it when CURRENT names it again.
 
 // migrated tells what a migration has done.
 type migrated struct {

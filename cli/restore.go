@@ -218,11 +218,11 @@ func (r *restoration) build(ctx context.Context, b *store.BackupFile, size int64
 		return errors.Join(err, os.RemoveAll(path+newSuffix))
 	}
 	if err := writeFile(filepath.Join(path+newSuffix, unusedName), nil); err != nil {
-		return errors.Join(writeFault(path, err), os.RemoveAll(path+newSuffix))
+		return errors.Join(buildFault(path, err), os.RemoveAll(path+newSuffix))
 	}
 	err = errors.Join(syncDir(path+newSuffix), os.Rename(path+newSuffix, path), syncDir(r.dir))
 	if err != nil {
-		return errors.Join(writeFault(path, err), os.RemoveAll(path+newSuffix), os.RemoveAll(path))
+		return errors.Join(buildFault(path, err), os.RemoveAll(path+newSuffix), os.RemoveAll(path))
 	}
 	return nil
 }
@@ -287,6 +287,11 @@ func loadFault(file string, err error) error {
 	return err
 }
 
+// buildFault is the fault of a disk that does not take what a restore builds.
+func buildFault(path string, err error) error {
+	return fail(exitIO, "make room there, or see to the disk, and try again; nothing was changed", "cannot write %s: %w", path, systemReason(err))
+}
+
 // adopt has the next start use the new generation, and removes those that are
 // older than the one which it replaces. A server may still be using any of them.
 func (r *restoration) adopt() error {
@@ -296,7 +301,7 @@ func (r *restoration) adopt() error {
 		return fail(exitIO, "look at the disk and at "+current+" before the next start",
 			"%s names %s, but may not do so after a power cut: %w", current, r.name, systemReason(err))
 	case err != nil:
-		return writeFault(current, err)
+		return buildFault(current, err)
 	}
 	_ = claim(filepath.Join(r.dir, r.name)) // else the next start does it
 	if r.lock == nil || r.keepAll {
