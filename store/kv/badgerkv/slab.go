@@ -1,8 +1,8 @@
 package badgerkv
 
 // slab hands out memory in pieces of one allocation, all of which are given back
-// at once. Each piece begins as zeros only if whoever had it before left it so,
-// or reset has cleared it.
+// at once. Where nothing is rewound each piece begins as zeros; what rewind gives
+// back is handed out again as it was left, even after a reset.
 type slab[T any] struct {
 	atOnce int   // items in one allocation; none that is taken has more
 	chunks [][]T // those that are in use, up to at; the length of each is what is
@@ -42,7 +42,7 @@ func (s *slab[T]) rewind(m slabMark) {
 	}
 }
 
-// reset gives back everything, cleared. What the uses since the last reset did
+// reset gives back everything, and clears what is in use. What the uses since the last reset did
 // not need is left to the collector, so that one large group does not keep its
 // memory for good.
 func (s *slab[T]) reset() {
