@@ -42,9 +42,9 @@ func (s *slab[T]) rewind(m slabMark) {
 	}
 }
 
-// reset gives back everything, and clears what is in use. What the uses since the last reset did
-// not need is left to the collector, so that one large group does not keep its
-// memory for good.
+// reset gives back everything, and clears what is in use. What the uses since the
+// last reset did not need is left to the collector, so that one large group does
+// not keep its memory for good.
 func (s *slab[T]) reset() {
 	used := min(s.at+1, len(s.chunks))
 	clear(s.chunks[used:])
