@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -329,131 +328,6 @@ func (p *parser) digits() {
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
-
-// marks are what was seen in the characters of a string.
-type marks uint8
-
-const (
-	scanned   marks = 1 << iota // the others tell all
-	escapable                   // what AppendString may escape
-	digit
-	ending // what does not stand for itself in a document
-)
-
-// marksOf are the marks of each byte.
-var marksOf = func() (of [256]marks) {
-	for i := range of {
-		c := byte(i)
-		if c < ' ' || c == '"' || c == '\\' {
-			of[c] |= ending
-		}
-		if c < utf8.RuneSelf && !plain[c] || c == "\u2028"[0] {
-			of[c] |= escapable
-		}
-		if isDigit(c) {
-			of[c] |= digit
-		}
-	}
-	return of
-}()
-
-// string reads a string; one without escapes shares the bytes of the document.
-func (p *parser) string() (string, marks) {
-	p.at++
-	start := p.at
-	rest := p.text[start:]
-	seen, end := marks(0), 0
-	for end < len(rest) {
-		m := marksOf[rest[end]]
-		if m&ending != 0 {
-			break
-		}
-		seen |= m
-		end++
-	}
-	p.at += end
-	if seen&escapable != 0 {
-		p.loose++
-	}
-	switch {
-	case end == len(rest):
-		p.fail("a string is not closed")
-		return "", 0
-	case rest[end] == '"':
-		p.at++
-		return rest[:end], seen | scanned
-	case rest[end] == '\\':
-		p.loose++
-		return p.escaped(start), 0
-	}
-	p.fail("a control character in a string must be escaped")
-	return "", 0
-}
-
-func (p *parser) escaped(start int) string {
-	text := []byte(p.text[start:p.at])
-	for p.err == nil && p.at < len(p.text) {
-		c := p.text[p.at]
-		p.at++
-		switch {
-		case c == '"':
-			return string(text)
-		case c < ' ':
-			p.at--
-			p.fail("a control character in a string must be escaped")
-		case c == '\\':
-			text = p.escape(text)
-		default:
-			text = append(text, c)
-		}
-	}
-	p.fail("a string is not closed")
-	return ""
-}
-
-func (p *parser) escape(text []byte) []byte {
-	c := p.peek()
-	if i := strings.IndexByte(`"\/bfnrt`, c); i >= 0 && c != 0 {
-		p.at++
-		return append(text, "\"\\/\b\f\n\r\t"[i])
-	}
-	if c != 'u' {
-		p.fail("there is no such escape")
-		return text
-	}
-	r := p.hex()
-	if utf16.IsSurrogate(r) {
-		if p.peek() == '\\' {
-			p.at++
-			r = utf16.DecodeRune(r, p.hex())
-		} else {
-			r = utf8.RuneError
-		}
-		if r == utf8.RuneError {
-			p.fail("half of a surrogate pair is no character")
-		}
-	}
-	return utf8.AppendRune(text, r)
-}
-
-// hex reads u and four digits; what is not that is no half of a pair either.
-func (p *parser) hex() rune {
-	if p.peek() != 'u' || p.at+5 > len(p.text) {
-		p.fail(`\u takes four hexadecimal digits`)
-		return 0
-	}
-	var r rune
-	for _, c := range []byte(p.text[p.at+1 : p.at+5]) {
-		digit := strings.IndexByte(hexDigits, c|0x20)
-		if digit < 0 || (digit < 10) != isDigit(c) {
-			p.fail(`\u takes four hexadecimal digits`)
-			return 0
-		}
-		r = r<<4 | rune(digit)
-	}
-	p.at += 5
-	return r
-}
 
 const shownMax = 40 // bytes of a caller's word that a message repeats
 
