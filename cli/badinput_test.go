@@ -26,6 +26,9 @@ import (
 // Bad input is told clearly, with the right exit code, and changes nothing: the
 // data directory is compared byte for byte before and after.
 
+// schemaNow is the schema of the stores that this tollhouse writes.
+const schemaNow = 3
+
 // runHere runs a command in this process, for inputs of which there are thousands.
 func runHere(stdin []byte, args ...string) (stderr string, code int) {
 	var out, errs bytes.Buffer
@@ -153,7 +156,7 @@ func refuseForeignBackups(t *testing.T) {
 		"zip":          {[]byte("PK\x03\x04 and more"), complaint{exitBadData, "it is not a backup of tollhouse", "name a file that tollhouse backup has written"}},
 		"events":       {[]byte(`{"id":"evt_1"}` + "\n"), complaint{exitBadData, "it is not a backup of tollhouse", "name a file that tollhouse backup has written"}},
 		"zeros":        {make([]byte, 1<<20), complaint{exitBadData, "it is not a backup of tollhouse", "name a file that tollhouse backup has written"}},
-		"newer_schema": {newer, complaint{exitBadData, "has schema 9, and this tollhouse knows up to 2", "use the tollhouse that wrote it, or a later one"}},
+		"newer_schema": {newer, complaint{exitBadData, "has schema 9, and this tollhouse knows up to 3", "use the tollhouse that wrote it, or a later one"}},
 		"newer_format": {reframed(t, file, `"format":1`, `"format":7`), complaint{exitBadData, "it has format 7, and this tollhouse knows up to 1", "use the tollhouse that wrote it, or a later one"}},
 		"two_in_one":   {append(readFile(t, file), readFile(t, file)...), complaint{exitBadData, "it is damaged: ", "copy it again"}},
 	}
@@ -267,12 +270,12 @@ func hostileBackups(t *testing.T, file string) []hostileBackup {
 		{"a_chunk_that_unpacks_to_256_mib", forgedOf(t, h, backup.Totals{}, make([]byte, 256<<20), 1<<20), "a chunk cannot be unpacked"},
 		{"a_chunk_that_says_it_has_4_gib", forgedOf(t, h, backup.Totals{}, make([]byte, 100), 1<<32-1), "a chunk has an impossible length"},
 		{"a_header_of_4_gib", append([]byte("tollbak\n"), 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0), "has an impossible length"},
-		{"keys_of_the_engine", forged(t, h, []kv.Record{{Key: []byte("!badger!head"), Value: []byte("1")}, self(2)}), "no store can hold its key"},
-		{"keys_in_disorder", forged(t, h, []kv.Record{self(2), {Key: []byte("a")}}), "its key does not follow the one before it"},
+		{"keys_of_the_engine", forged(t, h, []kv.Record{{Key: []byte("!badger!head"), Value: []byte("1")}, self(schemaNow)}), "no store can hold its key"},
+		{"keys_in_disorder", forged(t, h, []kv.Record{self(schemaNow), {Key: []byte("a")}}), "its key does not follow the one before it"},
 		{"records_of_no_kind", forged(t, h, []kv.Record{{Key: []byte("Zzz"), Value: []byte("1")}}), "there is no kind 'Z' of record"},
 		{"a_store_without_itself", forged(t, h, nil), "the record of the store itself is missing"},
-		{"another_store_than_its_header_says", forged(t, other, []kv.Record{self(2)}), "its header tells of schema 2 and instance 1111"},
-		{"a_newer_store_than_its_header_says", forged(t, h, []kv.Record{self(3)}), "and its records of schema 3"},
+		{"another_store_than_its_header_says", forged(t, other, []kv.Record{self(schemaNow)}), "its header tells of schema 3 and instance 1111"},
+		{"a_newer_store_than_its_header_says", forged(t, h, []kv.Record{self(schemaNow + 1)}), "and its records of schema 4"},
 		{"cut_at_the_end_of_a_frame", whole[:len(whole)-sha256.Size], "it is cut off: "},
 	}
 }

@@ -28,7 +28,7 @@ func TestMigrateDisk(t *testing.T) {
 		}
 		for range 2 {
 			_, stderr, code := run(t, "serve", "--data", small, "--listen", "127.0.0.1:0")
-			if code != exitIO || !strings.Contains(stderr, "could not be migrated to 2: a backup and another generation need ") || !strings.Contains(stderr, "hint: make room there and start again; nothing was changed") {
+			if code != exitIO || !strings.Contains(stderr, "could not be migrated to 3: a backup and another generation need ") || !strings.Contains(stderr, "hint: make room there and start again; nothing was changed") {
 				t.Errorf("serve: exit %d, %s; want 74 with the figures", code, stderr)
 			}
 			if mustCurrent(t, small) != generationOne || len(olderBackups(t, small))+len(begunFiles(t, small)) > 0 {

@@ -216,7 +216,7 @@ func migrateAtStart(t *testing.T) {
 		t.Fatalf("the server ended with %d: %s", code, s.stderr)
 	}
 	made := olderBackups(t, dir)
-	if !strings.Contains(s.stderr.String(), `"msg":"store migrated","from_schema":1,"to_schema":2`) || len(made) != 1 {
+	if !strings.Contains(s.stderr.String(), `"msg":"store migrated","from_schema":1,"to_schema":3`) || len(made) != 1 {
 		t.Fatalf("backups %v, log:\n%s\nwant one backup, and a line that tells of the migration", made, s.stderr)
 	}
 	if info, err := os.Stat(made[0]); err != nil || info.Mode().Perm() != 0o600 {
@@ -247,7 +247,7 @@ func migrateForCommand(t *testing.T) {
 	t.Parallel()
 	dir, facts := olderStore(t)
 	out, stderr, code := run(t, "account", "list", "--data", dir, "--json")
-	if code != exitOK || !strings.Contains(out, facts.Account) || !strings.Contains(stderr, "tollhouse: the store was migrated from schema 1 to 2, into "+filepath.Join(dir, "db-0002")+"; what it was is kept as db-0001 and in ") {
+	if code != exitOK || !strings.Contains(out, facts.Account) || !strings.Contains(stderr, "tollhouse: the store was migrated from schema 1 to 3, into "+filepath.Join(dir, "db-0002")+"; what it was is kept as db-0001 and in ") {
 		t.Errorf("account list: exit %d, %s, %s", code, out, stderr)
 	}
 	facts.holdsAll(t, dir)
@@ -550,7 +550,7 @@ func migrateDamaged(t *testing.T) {
 	}
 	for range 2 {
 		_, stderr, code := run(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
-		if code != exitIO || !strings.Contains(stderr, "has schema 1 and could not be migrated to 2: ") || !strings.Contains(stderr, "hint: nothing was changed: go on with the tollhouse of before") {
+		if code != exitIO || !strings.Contains(stderr, "has schema 1 and could not be migrated to 3: ") || !strings.Contains(stderr, "hint: nothing was changed: go on with the tollhouse of before") {
 			t.Errorf("serve: exit %d, %s; want 74 that says what and what now", code, stderr)
 		}
 	}
@@ -585,7 +585,7 @@ func refuseNewerStore(t *testing.T) {
 	schema(9)
 	for _, args := range [][]string{{"account", "list"}, {"account", "create", "acct_b"}, {"backup", filepath.Join(t.TempDir(), "file")}, {"serve", "--listen", "127.0.0.1:0"}} {
 		_, stderr, code := run(t, append(args, "--data", dir)...)
-		if code != exitConfig || !strings.Contains(stderr, "error: the store has schema 9 and this tollhouse knows up to 2\n") || !strings.Contains(stderr, "hint: use the tollhouse that wrote it, or a later one\n") {
+		if code != exitConfig || !strings.Contains(stderr, "error: the store has schema 9 and this tollhouse knows up to 3\n") || !strings.Contains(stderr, "hint: use the tollhouse that wrote it, or a later one\n") {
 			t.Fatalf("%v: exit %d, %s; want 78 that names both", args, code, stderr)
 		}
 	}

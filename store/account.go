@@ -124,17 +124,36 @@ func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 	if err != nil {
 		return fmt.Errorf("delete account: %w", err)
 	}
-	var owned []kv.Range
-	for _, tag := range []byte{tagEvent, tagEventType, tagEventResource, tagEventForeign, tagKnownType, tagResource, tagEventHead} {
-		owned = append(owned, newKey(tag).str(id).all())
+	owned, err := s.owned(ctx, id)
+	if err == nil {
+		err = s.deleteAll(ctx, owned...)
 	}
-	if err := s.deleteAll(ctx, owned...); err != nil {
+	if err != nil {
 		return fmt.Errorf("delete account: %w", err)
 	}
 	if err := s.db.Update(ctx, func(tx kv.Txn) error { return tx.Delete(accountKey(id)) }); err != nil {
 		return fmt.Errorf("delete account: %w", err)
 	}
 	return nil
+}
+
+// owned returns where all that is an account's lies: last the head of its log,
+// which tells where the parts are.
+func (s *Store) owned(ctx context.Context, id string) (owned []kv.Range, err error) {
+	err = s.db.View(ctx, func(r kv.Reader) error {
+		head, err := readEventHead(r, id)
+		owned = nil
+		for _, tag := range logLists {
+			for index := range len(head.parts) + 1 {
+				owned = append(owned, head.parts.at(index).append(nil, id, tag).all())
+			}
+		}
+		return err
+	})
+	for _, tag := range []byte{tagEventForeign, tagKnownType, tagResource, tagEventHead} {
+		owned = append(owned, newKey(tag).str(id).all())
+	}
+	return owned, err
 }
 
 // markErased says since when the account is being erased; the zero time takes

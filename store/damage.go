@@ -15,7 +15,7 @@ var kindWords = map[byte]string{
 	tagCode: "authorization codes", tagUserCode: "lists of authorization codes",
 	tagFamily: "token families", tagClientFamily: "lists of token families by client", tagUserFamily: "lists of token families by user",
 	tagAccessToken: "access tokens", tagRefreshToken: "refresh tokens", tagAudit: "audit lines",
-	tagEvent: "events", tagEventHead: "heads of event logs", tagKnownType: "known event types", tagEventType: "lists of events by type",
+	tagEvent: "events", tagLogPart: "events and their lists", tagEventHead: "heads of event logs", tagKnownType: "known event types", tagEventType: "lists of events by type",
 	tagEventResource: "lists of events by resource", tagEventForeign: "event ids given elsewhere",
 	tagResource: "resources", tagCertificate: "certificates",
 }

@@ -21,6 +21,7 @@ func TestDamageIsNamed(t *testing.T) {
 		want        string
 	}{
 		{"eacct\x00", "facct\x00", "events, token families"},
+		{"E\x01", "E\x02", "events and their lists"},
 		{"c", "c\xff", "clients"},
 		{"x", "", "event ids given elsewhere, lists of events by type, lists of events by resource"},
 	} {
@@ -28,8 +29,8 @@ func TestDamageIsNamed(t *testing.T) {
 			t.Errorf("NameKeys(%q, %q) = %s, want %s", c.first, c.last, got, c.want)
 		}
 	}
-	if n := len(NameKeys(nil, nil)); n != len(recordKinds) {
-		t.Errorf("NameKeys(all) = %d names, want %d", n, len(recordKinds))
+	if n := len(NameKeys(nil, nil)); n != len(kindWords) {
+		t.Errorf("NameKeys(all) = %d names, want %d", n, len(kindWords))
 	}
 	err := nameDamaged(fmt.Errorf("read: %w", &kv.CorruptError{Kind: 'r', Reason: "x"}))
 	if !errors.Is(err, kv.ErrCorrupt) || !strings.HasSuffix(err.Error(), " (among the refresh tokens)") {

@@ -45,7 +45,7 @@ func appendEvent(tx kv.Txn, d *draft, now time.Time, tail [8]byte) (Position, er
 	if err != nil {
 		return Position{}, err
 	}
-	h.last = h.last.next(now, tail)
+	h.advance(h.last.next(now, tail))
 	known, err := readKnownType(tx, d.owner, d.typ)
 	if err != nil {
 		return Position{}, err
@@ -55,17 +55,17 @@ func appendEvent(tx kv.Txn, d *draft, now time.Time, tail [8]byte) (Position, er
 	if err := writeKnownType(tx, d.owner, d.typ, known); err != nil {
 		return Position{}, err
 	}
-	if err := writeEvent(tx, d, h.last, h.last.String()); err != nil {
+	if err := writeEvent(tx, d, h.parts.of(h.last), h.last); err != nil {
 		return Position{}, err
 	}
 	return h.last, writeEventHead(tx, d.owner, h)
 }
 
-// writeEvent stores an event in the log, its covering copy under its type, and
-// its mark under its resource.
-func writeEvent(tx kv.Txn, d *draft, p Position, id string) error {
+// writeEvent stores an event in its part of the log, its covering copy under its
+// type, and its mark under its resource.
+func writeEvent(tx kv.Txn, d *draft, in part, p Position) error {
 	room := eventRoom{key: make([]byte, 0, 96), value: make([]byte, 0, len(d.rest)+96)}
-	return room.write(tx, d, p, id)
+	return room.write(tx, d, in, p, p.String())
 }
 
 // RecordEvent records one event now, whose resource it also sets, or removes
@@ -242,7 +242,11 @@ func (s *Store) FindEvent(ctx context.Context, owner, id string, dst []byte) ([]
 				return ErrNotFound
 			}
 		}
-		v, err := r.Get(eventsKey(owner).position(p))
+		head, err := readEventHead(r, owner)
+		if err != nil {
+			return err
+		}
+		v, err := r.Get(eventsOf(owner).in(head.parts.of(p)).position(p))
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -108,8 +109,8 @@ func BenchmarkPage(b *testing.B) {
 func pagesOf(b *testing.B, f *storetest.Fixture, where string, n int) {
 	read := func(types ...string) storetest.Work { return pages(b, f, bounds(where, n), types) }
 	byTime, one, three, twenty := read(), read(benchTypes[0]), read(benchTypes[1:4]...), read(benchTypes[5:25]...)
-	scanTime := scans(b, f, bounds(where, n), "eacct_bench\x00")
-	scanType := scans(b, f, bounds(where, n), "yacct_bench\x00"+benchTypes[0]+"\x00")
+	scanTime := scans(b, f, bounds(where, n), "")
+	scanType := scans(b, f, bounds(where, n), benchTypes[0])
 	for _, pair := range []struct {
 		a, b        string
 		ours, floor storetest.Work
@@ -158,19 +159,32 @@ func pages(b *testing.B, f *storetest.Fixture, before func() int64, types []stri
 	})
 }
 
-// scans has the engine scan as many rows of a range, copied to a buffer.
-func scans(b *testing.B, f *storetest.Fixture, before func() int64, prefix string) storetest.Work {
+// scans has the engine scan as many rows of a list, copied to a buffer.
+func scans(b *testing.B, f *storetest.Fixture, before func() int64, typ string) storetest.Work {
+	var parts []uint64
+	if err := f.DB.View(context.Background(), func(rd kv.Reader) (err error) {
+		parts, err = store.PartsOf(rd, "acct_bench")
+		return err
+	}); err != nil {
+		b.Fatal(err)
+	}
 	buffer := make([]byte, 0, 256<<10)
 	return storetest.Timed(func() {
 		for range pagesTimed {
 			rows := 0
 			buffer = buffer[:0]
-			millis := uint64(before()+1) * 1000
-			r := kv.Range{Lo: []byte(prefix), Hi: binary.BigEndian.AppendUint64([]byte(prefix), millis<<16), Reverse: true, Limit: benchPage}
+			end := uint64(before()+1) * 1000
 			err := f.DB.View(context.Background(), func(rd kv.Reader) error {
-				for _, v := range rd.Scan(r) {
-					buffer = append(buffer, v...)
-					rows++
+				for i := len(parts) - 1; i >= 0 && rows < benchPage; i-- {
+					if parts[i] > end {
+						continue
+					}
+					prefix := store.ListIn(parts[i], "acct_bench", typ)
+					r := kv.Range{Lo: prefix, Hi: binary.BigEndian.AppendUint64(bytes.Clone(prefix), end<<16), Reverse: true, Limit: benchPage - rows}
+					for _, v := range rd.Scan(r) {
+						buffer = append(buffer, v...)
+						rows++
+					}
 				}
 				return nil
 			})

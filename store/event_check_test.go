@@ -21,8 +21,8 @@ func (s *Store) CheckEvents(ctx context.Context, owner string) (events int, err 
 			return err
 		}
 		events = 0
-		for k, v := range r.Scan(eventsKey(owner).all()) {
-			p := positionAt(k)
+		log := stretch{list: eventsOf(owner), hi: through(lastPosition)}
+		for p, v := range log.rows(r, head.parts) {
 			wire, err := wireOf(v)
 			if err != nil {
 				return err
@@ -32,8 +32,9 @@ func (s *Store) CheckEvents(ctx context.Context, owner string) (events int, err 
 				return err
 			}
 			events++
-			want[string(eventTypesKey(owner).str(names.typ).position(p))] = string(v)
-			want[string(eventResourcesKey(owner).str(names.resource).position(p))] = ""
+			pt := head.parts.of(p)
+			want[string(eventsOfType(owner, names.typ).in(pt).position(p))] = string(v)
+			want[string(eventsOfResource(owner, names.resource).in(pt).position(p))] = ""
 			if names.id != p.String() {
 				want[string(eventForeignKey(owner, names.id))] = string(encodeForeign(p))
 			}
@@ -47,8 +48,13 @@ func (s *Store) CheckEvents(ctx context.Context, owner string) (events int, err 
 			want[string(knownTypesKey(owner).str(typ))] = string(encodeKnownType(t))
 		}
 		have := map[string]string{}
-		for _, tag := range []byte{tagEventType, tagEventResource, tagEventForeign, tagKnownType} {
-			for k, v := range r.Scan(newKey(tag).str(owner).all()) {
+		lists := []key{newKey(tagEventForeign).str(owner), knownTypesKey(owner)}
+		for i := range len(head.parts) + 1 {
+			pt := head.parts.at(i)
+			lists = append(lists, pt.append(nil, owner, tagEventType), pt.append(nil, owner, tagEventResource))
+		}
+		for _, list := range lists {
+			for k, v := range r.Scan(list.all()) {
 				have[string(k)] = string(v)
 			}
 		}

@@ -15,7 +15,7 @@ import (
 
 const (
 	eventRecord     = 1
-	eventHeadRecord = 1
+	eventHeadRecord = 2
 	knownTypeRecord = 1
 
 	// eventSizeMax is the length of an event on the wire, in bytes.
@@ -160,6 +160,10 @@ type eventHead struct {
 	// generation counts the changes below the head, which a reader cannot tell
 	// from last: history that is imported, and what retention or a purge removes.
 	generation uint64
+	// recorded counts what was recorded behind the head since its newest part
+	// began.
+	recorded uint64
+	parts    logParts
 }
 
 func readEventHead(r kv.Reader, owner string) (eventHead, error) {
@@ -182,12 +186,28 @@ func encodeEventHead(h eventHead) []byte {
 	e.position(h.last)
 	e.position(h.removed)
 	e.uint(h.generation)
+	e.uint(h.recorded)
+	before := part(0)
+	for _, pt := range h.parts {
+		e.uint(uint64(pt - before))
+		before = pt
+	}
+	e.uint(0)
 	return e.b
 }
 
 func decodeEventHead(v []byte) (eventHead, error) {
 	d := newDecoder("event head", eventHeadRecord, v)
-	h := eventHead{last: d.position(), removed: d.position(), generation: d.uint()}
+	h := eventHead{last: d.position(), removed: d.position(), generation: d.uint(), recorded: d.uint()}
+	before := part(0)
+	for more := d.uint(); more > 0; more = d.uint() {
+		before += part(more)
+		if more > positionMillisMax || before > positionMillisMax {
+			d.fail("has a part past the end of time")
+			break
+		}
+		h.parts = append(h.parts, before)
+	}
 	return h, d.done()
 }
 

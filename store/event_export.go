@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
@@ -13,7 +12,7 @@ import (
 type Export struct {
 	store *Store
 	owner string
-	lo    []byte   // what follows the prefix in the least key that is still to come
+	lo    []byte   // the bound of the places that are still to come
 	end   Position // of the last event to come
 	begun bool
 }
@@ -26,17 +25,16 @@ func (s *Store) NewExport(account string) *Export { return &Export{store: s, own
 // fewer than limit before the end.
 func (x *Export) Next(ctx context.Context, limit int, dst []byte) ([]byte, int, error) {
 	start, count := len(dst), 0
-	prefix := eventsKey(x.owner)
 	err := x.store.db.View(ctx, func(r kv.Reader) error {
+		head, err := readEventHead(r, x.owner)
+		if err != nil {
+			return err
+		}
 		if !x.begun {
-			head, err := readEventHead(r, x.owner)
-			if err != nil {
-				return err
-			}
 			x.end, x.begun = head.last, true
 		}
-		page := kv.Range{Lo: append(bytes.Clone(prefix), x.lo...), Hi: append(eventsKey(x.owner).position(x.end), 0), Limit: limit}
-		for k, v := range r.Scan(page) {
+		page := stretch{list: eventsOf(x.owner), lo: x.lo, hi: through(x.end), limit: limit}
+		for p, v := range page.rows(r, head.parts) {
 			wire, err := wireOf(v)
 			if err != nil {
 				return err
@@ -46,7 +44,7 @@ func (x *Export) Next(ctx context.Context, limit int, dst []byte) ([]byte, int, 
 			}
 			dst = append(append(dst, wire...), '\n')
 			count++
-			x.lo = append(bytes.Clone(k[len(prefix):]), 0)
+			x.lo = through(p)
 		}
 		return nil
 	})

@@ -164,17 +164,16 @@ func (s *Store) purgeResources(ctx context.Context, account string, end Position
 // purgeLog removes the events up to end. A resource's are found by their marks,
 // which resources of other kinds may share.
 func (s *Store) purgeLog(ctx context.Context, p Purge, end Position, removed *Purged) error {
-	prefix := eventsKey(p.Account)
+	rest := stretch{list: eventsOf(p.Account), hi: through(end), limit: removeBatchMax}
 	if p.Resource != "" {
-		prefix = eventResourcesKey(p.Account).str(p.Resource)
+		rest.list = eventsOfResource(p.Account, p.Resource)
 	}
-	hi := append(append(append(key(nil), prefix...), end[:]...), 0)
-	r := kv.Range{Lo: prefix, Hi: hi, Limit: removeBatchMax}
 	for {
 		var places []Position
-		err := s.db.View(ctx, func(rd kv.Reader) error {
-			places = placesIn(rd, r)
-			return nil
+		err := s.db.View(ctx, func(r kv.Reader) error {
+			head, err := readEventHead(r, p.Account)
+			places = rest.places(r, head.parts)
+			return err
 		})
 		if err != nil || len(places) == 0 {
 			return err
@@ -184,7 +183,6 @@ func (s *Store) purgeLog(ctx context.Context, p Purge, end Position, removed *Pu
 			return err
 		}
 		removed.Events += n
-		last := places[len(places)-1]
-		r.Lo = append(append(append(key(nil), prefix...), last[:]...), 0)
+		rest.lo = through(places[len(places)-1])
 	}
 }

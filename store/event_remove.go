@@ -17,7 +17,8 @@ type remover struct {
 	tx    kv.Txn
 	owner string
 	kind  string // only events of this kind of resource, unless ""
-	count int    // of the events removed
+	head  eventHead
+	count int // of the events removed
 	last  Position
 	types map[string]removedType
 }
@@ -28,13 +29,15 @@ type removedType struct {
 	last  Position
 }
 
-func newRemover(tx kv.Txn, owner, kind string) *remover {
-	return &remover{tx: tx, owner: owner, kind: kind, types: map[string]removedType{}}
+func newRemover(tx kv.Txn, owner, kind string) (*remover, error) {
+	head, err := readEventHead(tx, owner)
+	return &remover{tx: tx, owner: owner, kind: kind, head: head, types: map[string]removedType{}}, err
 }
 
 // remove removes the event at p, unless somebody did already.
 func (rm *remover) remove(p Position) error {
-	k := eventsKey(rm.owner).position(p)
+	pt := rm.head.parts.of(p)
+	k := eventsOf(rm.owner).in(pt).position(p)
 	v, err := rm.tx.Get(k)
 	if err != nil {
 		return goneIsNil(err)
@@ -51,8 +54,8 @@ func (rm *remover) remove(p Position) error {
 		return nil
 	}
 	keys := [][]byte{
-		k, eventTypesKey(rm.owner).str(names.typ).position(p),
-		eventResourcesKey(rm.owner).str(names.resource).position(p),
+		k, eventsOfType(rm.owner, names.typ).in(pt).position(p),
+		eventsOfResource(rm.owner, names.resource).in(pt).position(p),
 	}
 	if names.id != p.String() {
 		keys = append(keys, eventForeignKey(rm.owner, names.id))
@@ -78,15 +81,12 @@ func (rm *remover) finish(retained bool) error {
 			return err
 		}
 	}
-	head, err := readEventHead(rm.tx, rm.owner)
-	if err != nil {
-		return err
-	}
-	head.generation++
+	rm.head.generation++
 	if retained {
-		head.removed = laterOf(head.removed, rm.last)
+		rm.head.removed = laterOf(rm.head.removed, rm.last)
+		rm.head.forget()
 	}
-	return writeEventHead(rm.tx, rm.owner, head)
+	return writeEventHead(rm.tx, rm.owner, rm.head)
 }
 
 // uncount takes what was removed of one type from what the log says of it. A
@@ -103,10 +103,9 @@ func (rm *remover) uncount(typ string, removed removedType) error {
 	if removed.last.Compare(known.last) >= 0 {
 		// Rare, so that a Scan within an Update is not too dear. It is guarded:
 		// whoever records an event of the type writes what was read above.
-		before := eventTypesKey(rm.owner).str(typ).all()
-		before.Reverse, before.KeysOnly, before.Limit = true, true, 1
-		for k := range rm.tx.Scan(before) {
-			known.last = positionAt(k)
+		before := stretch{list: eventsOfType(rm.owner, typ), hi: through(known.last), reverse: true, keysOnly: true, limit: 1}
+		for p := range before.rows(rm.tx, rm.head.parts) {
+			known.last = p
 		}
 	}
 	return writeKnownType(rm.tx, rm.owner, typ, known)
@@ -117,15 +116,6 @@ func laterOf(p, q Position) Position {
 		return p
 	}
 	return q
-}
-
-// placesIn returns the places that end the keys of a range.
-func placesIn(rd kv.Reader, r kv.Range) (places []Position) {
-	r.KeysOnly = true
-	for k := range rd.Scan(r) {
-		places = append(places, positionAt(k))
-	}
-	return places
 }
 
 // eventNames are the texts in an event by which it is found.

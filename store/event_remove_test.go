@@ -50,7 +50,7 @@ func TestRemovalRaisesTheGeneration(t *testing.T) {
 	for _, retained := range []bool{true, false} {
 		var places []Position
 		err := s.db.View(ctx, func(r kv.Reader) error {
-			places = placesIn(r, eventsKey("a").all())
+			places = stretch{list: eventsOf("a"), hi: through(lastPosition)}.places(r, before.parts)
 			return nil
 		})
 		if err != nil {

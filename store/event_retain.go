@@ -140,10 +140,8 @@ func (s *Store) trimLog(ctx context.Context, owner string, passed, horizon Posit
 			if err != nil {
 				return err
 			}
-			places = placesIn(r, kv.Range{
-				Lo: append(eventsKey(owner).position(laterOf(head.removed, passed)), 0), Hi: eventsKey(owner).position(horizon),
-				Limit: removeBatchMax,
-			})
+			old := stretch{list: eventsOf(owner), lo: through(laterOf(head.removed, passed)), hi: horizon[:], limit: removeBatchMax}
+			places = old.places(r, head.parts)
 			return nil
 		})
 		if err != nil || len(places) == 0 {
@@ -161,7 +159,10 @@ func (s *Store) trimLog(ctx context.Context, owner string, passed, horizon Posit
 // batch, and returns how many those were. A kind leaves the others alone.
 func (s *Store) removeEvents(ctx context.Context, owner, kind string, places []Position, retained bool) (removed int, err error) {
 	err = s.db.Update(ctx, func(tx kv.Txn) error {
-		rm := newRemover(tx, owner, kind)
+		rm, err := newRemover(tx, owner, kind)
+		if err != nil {
+			return err
+		}
 		for _, p := range places {
 			if err := rm.remove(p); err != nil {
 				return err
@@ -180,11 +181,9 @@ func (s *Store) removeEvents(ctx context.Context, owner, kind string, places []P
 // the head when it left none: all there is has been seen there. A Scan that
 // breaks off fails the View around it.
 func oldestEvent(r kv.Reader, owner string, head eventHead) Position {
-	prefix := eventsKey(owner)
-	rest := prefix.from(append(eventsKey(owner).position(head.removed), 0))
-	rest.KeysOnly, rest.Limit = true, 1
-	for k := range r.Scan(rest) {
-		return positionAt(k)
+	rest := stretch{list: eventsOf(owner), lo: through(head.removed), hi: through(head.last), keysOnly: true, limit: 1}
+	for p := range rest.rows(r, head.parts) {
+		return p
 	}
 	return head.last
 }

@@ -25,7 +25,7 @@ func (l *eventList) rows() (iter.Seq2[Position, []byte], error) {
 	case len(l.filter.Resources) > 0:
 		return l.ofResources(wanted), nil
 	case wanted.all:
-		return l.scan(eventsKey(l.owner), l.filter.Limit+1), nil
+		return l.joined([]logList{eventsOf(l.owner)}, l.filter.Limit+1, nobody), nil
 	case len(wanted.names) > mergedMax:
 		return l.filtered(wanted, passedOverMax), nil
 	case wanted.most:
@@ -36,56 +36,57 @@ func (l *eventList) rows() (iter.Seq2[Position, []byte], error) {
 
 func noRows(func(Position, []byte) bool) {}
 
-// scan reads what lies within the bounds behind prefix, at most limit rows; 0
-// is all of them.
-func (l *eventList) scan(prefix key, limit int) iter.Seq2[Position, []byte] {
-	return l.scanned(l.within(prefix, limit))
+func nobody(int) {}
+
+// within is what lies within the bounds in a list, at most limit rows; 0 is all
+// of them.
+func (l *eventList) within(list logList, limit int) stretch {
+	return stretch{list: list, lo: l.lo, hi: l.hi, reverse: l.reverse, limit: limit}
 }
 
-func (l *eventList) scanned(r kv.Range) iter.Seq2[Position, []byte] {
-	return func(yield func(Position, []byte) bool) {
-		for k, v := range l.r.Scan(r) {
-			if !yield(positionAt(k), v) {
-				return
-			}
-		}
-	}
-}
-
-func (l *eventList) within(prefix key, limit int) kv.Range {
-	return kv.Range{
-		Lo: append(slices.Clip(prefix), l.lo...), Hi: append(slices.Clip(prefix), l.hi...),
-		Reverse: l.reverse, Limit: limit,
-	}
-}
-
-// ofTypes reads the covering ranges of the types as one.
+// ofTypes reads the covering lists of the types as one.
 func (l *eventList) ofTypes(wanted wantedTypes) iter.Seq2[Position, []byte] {
-	if len(wanted.names) == 1 {
-		return l.ofType(wanted)
-	}
-	var ranges []kv.Range
+	var lists []logList
 	for _, typ := range wanted.names {
-		ranges = append(ranges, l.within(eventTypesKey(l.owner).str(typ), l.filter.Limit+1))
+		lists = append(lists, eventsOfType(l.owner, typ))
 	}
-	return l.merged(ranges, func(i int) { l.noteRowless(wanted, wanted.names[i]) })
+	return l.joined(lists, l.filter.Limit+1, func(i int) { l.noteRowless(wanted, wanted.names[i]) })
 }
 
-// ofType reads the covering range of the one type, which needs no merge.
-func (l *eventList) ofType(wanted wantedTypes) iter.Seq2[Position, []byte] {
-	rows := l.scan(eventTypesKey(l.owner).str(wanted.names[0]), l.filter.Limit+1)
+// joined reads lists as one, part by part, of each list and part at most limit
+// rows; 0 is all of them. It says which lists have no row in the first part that
+// it reads.
+func (l *eventList) joined(lists []logList, limit int, rowless func(i int)) iter.Seq2[Position, []byte] {
 	return func(yield func(Position, []byte) bool) {
-		rowless := true
-		for p, v := range rows {
-			rowless = false
-			if !yield(p, v) {
+		looked := 0
+		var before part
+		for pt := range l.head.parts.between(l.lo, l.hi, l.reverse) {
+			if looked > rangesMax {
+				l.stopped = l.edge(before, pt)
 				return
 			}
-		}
-		if rowless {
-			l.noteRowless(wanted, wanted.names[0])
+			ranges := make([]kv.Range, len(lists))
+			for i, list := range lists {
+				ranges[i] = l.within(list, limit).in(pt)
+			}
+			for p, v := range l.merged(ranges, rowless) {
+				if !yield(p, v) {
+					return
+				}
+			}
+			looked, before, rowless = looked+len(lists), pt, nobody
 		}
 	}
+}
+
+// edge is the place to go on from between two parts, of which one was read and
+// the other comes next.
+func (l *eventList) edge(read, next part) *Position {
+	p := read.first()
+	if !l.reverse {
+		p = next.first().before()
+	}
+	return &p
 }
 
 // rangeRows is what it costs to merge one more range, in rows that are looked at;
@@ -106,6 +107,7 @@ func (l *eventList) filterIsCheaper(matched, total uint64, types int) bool {
 // page that reaches them ends early, with a cursor to go on from.
 const (
 	mergedMax     = 200    // ranges merged into one
+	rangesMax     = 2_000  // ranges looked into, part by part
 	passedOverMax = 10_000 // rows looked at, where no index leads to the wanted ones
 )
 
@@ -121,7 +123,7 @@ func (l *eventList) filtered(wanted wantedTypes, limit int) iter.Seq2[Position, 
 	return func(yield func(Position, []byte) bool) {
 		looked := 0
 		var last Position
-		for p, v := range l.scan(eventsKey(l.owner), limit) {
+		for p, v := range l.within(eventsOf(l.owner), limit).rows(l.r, l.head.parts) {
 			looked++
 			last = p
 			if l.has(wanted, v) && !yield(p, v) || l.err != nil {
@@ -174,11 +176,11 @@ func (l *eventList) ofResources(wanted wantedTypes) iter.Seq2[Position, []byte] 
 	if wanted.all {
 		limit = l.filter.Limit + 1
 	}
-	var ranges []kv.Range
+	var lists []logList
 	for _, resource := range slices.Compact(slices.Sorted(slices.Values(l.filter.Resources))) {
-		ranges = append(ranges, l.within(eventResourcesKey(l.owner).str(resource), limit))
+		lists = append(lists, eventsOfResource(l.owner, resource))
 	}
-	marks := l.merged(ranges, func(int) {})
+	marks := l.joined(lists, limit, nobody)
 	wanted.index()
 	return func(yield func(Position, []byte) bool) {
 		looked := 0
@@ -189,7 +191,7 @@ func (l *eventList) ofResources(wanted wantedTypes) iter.Seq2[Position, []byte] 
 				return
 			}
 			last = p
-			v, err := l.r.Get(eventsKey(l.owner).position(p))
+			v, err := l.r.Get(eventsOf(l.owner).in(l.head.parts.of(p)).position(p))
 			if isAbsent(err) {
 				err = fmt.Errorf("%w: event by resource: its event is missing", kv.ErrCorrupt)
 			}
@@ -207,6 +209,9 @@ func (l *eventList) ofResources(wanted wantedTypes) iter.Seq2[Position, []byte] 
 // merged joins ranges, each in the direction of reading, into one. It says which
 // of them are found empty.
 func (l *eventList) merged(ranges []kv.Range, empty func(i int)) iter.Seq2[Position, []byte] {
+	if len(ranges) == 1 {
+		return l.single(ranges[0], empty)
+	}
 	return func(yield func(Position, []byte) bool) {
 		m := merge{reverse: l.reverse, sources: make([]*source, 0, len(ranges))}
 		for i, r := range ranges {
@@ -227,6 +232,22 @@ func (l *eventList) merged(ranges []kv.Range, empty func(i int)) iter.Seq2[Posit
 				return
 			}
 			m.next()
+		}
+	}
+}
+
+// single reads one range, which needs no merge.
+func (l *eventList) single(r kv.Range, empty func(i int)) iter.Seq2[Position, []byte] {
+	return func(yield func(Position, []byte) bool) {
+		rowless := true
+		for k, v := range l.r.Scan(r) {
+			rowless = false
+			if !yield(positionAt(k), v) {
+				return
+			}
+		}
+		if rowless {
+			empty(0)
 		}
 	}
 }

@@ -48,24 +48,21 @@ func newEventWriter(tx kv.Txn, owner string, horizon Position, room *writerRoom)
 // The engine copies them.
 type eventRoom struct{ key, value []byte }
 
-// of begins a key of the owner's.
-func (r *eventRoom) of(tag byte, owner string) key { return append(key(r.key[:0]), tag).str(owner) }
-
 func (r *eventRoom) set(tx kv.Txn, k key, value []byte) error {
 	r.key = k
 	return tx.Set(k, value, time.Time{})
 }
 
 // write is [writeEvent].
-func (r *eventRoom) write(tx kv.Txn, d *draft, p Position, id string) error {
+func (r *eventRoom) write(tx kv.Txn, d *draft, in part, p Position, id string) error {
 	r.value = d.appendWire(append(r.value[:0], eventRecord), id, p.Millis()/1000)
-	if err := r.set(tx, r.of(tagEvent, d.owner).position(p), r.value); err != nil {
+	if err := r.set(tx, in.append(r.key[:0], d.owner, tagEvent).position(p), r.value); err != nil {
 		return err
 	}
-	if err := r.set(tx, r.of(tagEventType, d.owner).str(d.typ).position(p), r.value); err != nil {
+	if err := r.set(tx, in.append(r.key[:0], d.owner, tagEventType).str(d.typ).position(p), r.value); err != nil {
 		return err
 	}
-	return r.set(tx, r.of(tagEventResource, d.owner).str(d.resource).position(p), nil)
+	return r.set(tx, in.append(r.key[:0], d.owner, tagEventResource).str(d.resource).position(p), nil)
 }
 
 // add records a line, unless it was refused before or its id is taken: by
@@ -90,7 +87,7 @@ func (w *eventWriter) add(l *importLine) (fault *LineError, recorded bool, err e
 	if place.Compare(w.head.last) > 0 {
 		return nil, true, w.record(l, id) // nothing lies behind the head
 	}
-	found, err := w.tx.Get(eventsKey(w.owner).position(place))
+	found, err := w.tx.Get(eventsOf(w.owner).in(w.head.parts.of(place)).position(place))
 	if err == nil {
 		if bytes.Equal(found, l.draft.record(id, l.createdAt)) {
 			return nil, false, nil
@@ -111,16 +108,16 @@ func (w *eventWriter) add(l *importLine) (fault *LineError, recorded bool, err e
 }
 
 func (w *eventWriter) record(l *importLine, id string) error {
-	if err := w.write(w.tx, l.draft, l.place, id); err != nil {
+	if l.place.Compare(w.head.last) > 0 {
+		w.head.advance(l.place)
+	}
+	if err := w.write(w.tx, l.draft, w.head.parts.of(l.place), l.place, id); err != nil {
 		return err
 	}
 	if l.foreign != "" {
 		if err := w.tx.Set(eventForeignKey(w.owner, id), encodeForeign(l.place), time.Time{}); err != nil {
 			return err
 		}
-	}
-	if l.place.Compare(w.head.last) > 0 {
-		w.head.last = l.place
 	}
 	if l.place.Compare(w.before) <= 0 { // at it lies one that was purged
 		w.backfill = w.backfill.join(&Span{l.place, l.place})
@@ -184,7 +181,7 @@ func (w *eventWriter) finish() error {
 			continue
 		}
 		w.value = appendResource(w.value[:0], rec.resourceRecord)
-		if err := w.set(w.tx, w.of(tagResource, w.owner).str(name[0]).str(name[1]), w.value); err != nil {
+		if err := w.set(w.tx, append(key(w.key[:0]), tagResource).str(w.owner).str(name[0]).str(name[1]), w.value); err != nil {
 			return err
 		}
 	}

@@ -27,9 +27,10 @@ const (
 	tagRefreshToken  = 'r' // h32
 	tagAudit         = 'l' // pos16
 	tagEventHead     = 'h' // str(owner)
-	tagEvent         = 'e' // str(owner) pos16
-	tagEventType     = 'y' // str(owner) str(type) pos16
-	tagEventResource = 'z' // str(owner) str(resource) pos16
+	tagEvent         = 'e' // str(owner) pos16, in the first part of a log (event_part.go)
+	tagEventType     = 'y' // str(owner) str(type) pos16, in the first part
+	tagEventResource = 'z' // str(owner) str(resource) pos16, in the first part
+	tagLogPart       = 'E' // start6 str(owner), and one of those three without its owner
 	tagEventForeign  = 'x' // str(owner) str(id) → pos16
 	tagKnownType     = 'n' // str(owner) str(type)
 	tagResource      = 'o' // str(owner) str(kind) str(id)
@@ -91,9 +92,6 @@ func userFamiliesKey(user secret.ID) key     { return newKey(tagUserFamily).id(u
 func accessTokenKey(h secret.Hash) key       { return newKey(tagAccessToken).hash(h) }
 func refreshTokenKey(h secret.Hash) key      { return newKey(tagRefreshToken).hash(h) }
 func eventHeadKey(owner string) key          { return newKey(tagEventHead).str(owner) }
-func eventsKey(owner string) key             { return newKey(tagEvent).str(owner) }
-func eventTypesKey(owner string) key         { return newKey(tagEventType).str(owner) }
-func eventResourcesKey(owner string) key     { return newKey(tagEventResource).str(owner) }
 func eventForeignKey(owner, id string) key   { return newKey(tagEventForeign).str(owner).str(id) }
 func knownTypesKey(owner string) key         { return newKey(tagKnownType).str(owner) }
 func resourcesKey(owner, kind string) key    { return newKey(tagResource).str(owner).str(kind) }

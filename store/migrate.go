@@ -26,6 +26,11 @@ import (
 // listed, since the list came before the number.
 const schemaCodesListed = 2
 
+// schemaLogParted is the first schema in which the head of a log says where its
+// parts begin (event_part.go). What an older log holds is its first part, however
+// much that is, and what is recorded from then on begins another.
+const schemaLogParted = 3
+
 // migration turns a record of one schema into those of the next. It knows no
 // other record, so that a store of any size goes through it.
 type migration func(r kv.Record) ([]kv.Record, error)
@@ -33,6 +38,7 @@ type migration func(r kv.Record) ([]kv.Record, error)
 // migrations has, by its schema, the way from each older one to the next.
 var migrations = map[uint64]migration{
 	1: listCode,
+	2: partLog,
 }
 
 // listCode lists a code that was not redeemed yet. It drops the lists as they
@@ -49,6 +55,28 @@ func listCode(r kv.Record) ([]kv.Record, error) {
 		return []kv.Record{r, {Key: c.indexKey(), ExpiresAt: r.ExpiresAt}}, nil
 	}
 	return []kv.Record{r}, nil
+}
+
+// partLog makes the head of a log one that knows parts, the first of which is full.
+func partLog(r kv.Record) ([]kv.Record, error) {
+	if r.Key[0] == tagEventHead {
+		h, err := decodeUnpartedHead(r.Value)
+		if err != nil {
+			return nil, err
+		}
+		h.recorded = partEvents
+		r.Value = encodeEventHead(h)
+	}
+	return []kv.Record{r}, nil
+}
+
+// unpartedHeadRecord is the version of the head of a log before there were parts.
+const unpartedHeadRecord = 1
+
+func decodeUnpartedHead(v []byte) (eventHead, error) {
+	d := newDecoder("event head", unpartedHeadRecord, v)
+	h := eventHead{last: d.position(), removed: d.position(), generation: d.uint()}
+	return h, d.done()
 }
 
 // migrated returns the records of a store of an older schema as they are today.

@@ -13,24 +13,36 @@ import (
 	"tollhouse/store"
 	"tollhouse/store/kv"
 	"tollhouse/store/secret"
+	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
 )
 
-// schemaOne turns a store back into one of schema 1, as it was before codes were
-// listed, but for the lists that are kept.
-func schemaOne(t testing.TB, f *storetest.Fixture, keep func(key []byte) bool) {
+// turnBack turns a store back into one of an older schema: as it was before its
+// logs had parts and, of schema 1, before codes were listed, but for the lists that
+// are kept.
+func turnBack(t testing.TB, f *storetest.Fixture, schema byte, keep func(key []byte) bool) {
 	t.Helper()
 	ctx := context.Background()
 	f.FlushMarks(ctx)
 	if _, err := f.ListAudit(ctx, store.Position{}, 1); err != nil { // writes the line that waits
 		t.Fatal(err)
 	}
-	var lists [][]byte
+	var gone [][]byte
+	var older []kv.Record
 	var meta []byte
 	err := f.DB.View(ctx, func(r kv.Reader) (err error) {
 		for k := range r.Scan(kv.Range{Lo: []byte{'K'}, Hi: []byte{'L'}, KeysOnly: true}) {
-			if !keep(k) {
-				lists = append(lists, bytes.Clone(k))
+			if schema == 1 && !keep(k) {
+				gone = append(gone, bytes.Clone(k))
+			}
+		}
+		for _, tag := range []byte("Eh") {
+			for k, v := range r.Scan(kv.Range{Lo: []byte{tag}, Hi: []byte{tag + 1}}) {
+				was, err := store.Unparted(kv.Record{Key: bytes.Clone(k), Value: bytes.Clone(v)})
+				if err != nil {
+					return err
+				}
+				gone, older = append(gone, bytes.Clone(k)), append(older, was)
 			}
 		}
 		meta, err = r.Get([]byte("mstore\x00"))
@@ -38,10 +50,15 @@ func schemaOne(t testing.TB, f *storetest.Fixture, keep func(key []byte) bool) {
 		return err
 	})
 	if err == nil {
-		meta[1] = 1
+		meta[1] = schema
 		err = f.DB.Update(ctx, func(tx kv.Txn) error {
-			for _, k := range lists {
+			for _, k := range gone {
 				if err := tx.Delete(k); err != nil {
+					return err
+				}
+			}
+			for _, r := range older {
+				if err := tx.Set(r.Key, r.Value, time.Time{}); err != nil {
 					return err
 				}
 			}
@@ -63,10 +80,30 @@ func backUpOlder(t testing.TB, db kv.DB) []byte {
 	return file.Bytes()
 }
 
+// unparted are the records of a store, as lines, each as it would be without parts.
+func unparted(t testing.TB, db kv.DB) (lines []string) {
+	t.Helper()
+	err := db.(kv.Snapshotter).Snapshot(context.Background(), func(page []kv.Record) error {
+		for _, r := range page {
+			r, err := store.Unparted(r)
+			if err != nil {
+				return err
+			}
+			lines = append(lines, recordLine(r))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(lines)
+	return lines
+}
+
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	older := func(t *testing.T, keep func([]byte) bool) (f *storetest.Fixture, was []string) {
+	older := func(t *testing.T, schema byte, keep func([]byte) bool) (f *storetest.Fixture, was []string) {
 		t.Helper()
 		f = furnished(t)
 		for range 3 { // beside the one that is there
@@ -80,57 +117,81 @@ func TestMigrate(t *testing.T) {
 		if _, err := f.ListAudit(ctx, store.Position{}, 1); err != nil {
 			t.Fatal(err)
 		}
-		was = recordsOf(t, f.DB)
-		schemaOne(t, f, keep)
+		was = unparted(t, f.DB)
+		turnBack(t, f, schema, keep)
 		return f, was
 	}
 	none := func([]byte) bool { return false }
 	t.Run("reliability_R15_an_older_schema_is_told_and_opened_as_it_is_by_nobody", func(t *testing.T) {
 		t.Parallel()
-		f, _ := older(t, none)
+		f, _ := older(t, 1, none)
 		before := recordsOf(t, f.DB)
 		var told *store.OlderError
 		_, err := store.Open(ctx, f.DB, store.Options{Now: f.Clock.Now, Lifetimes: store.DefaultLifetimes()})
-		if !errors.As(err, &told) || told.Found != 1 || told.Known <= told.Found || !strings.Contains(err.Error(), "the store has schema 1, and this tollhouse writes 2") {
+		if !errors.As(err, &told) || told.Found != 1 || told.Known <= told.Found || !strings.Contains(err.Error(), "the store has schema 1, and this tollhouse writes 3") {
 			t.Errorf("Open(schema 1) = %v, want an OlderError that names both", err)
 		}
 		if !equal(recordsOf(t, f.DB), before) {
 			t.Error("Open has changed a store that it refused")
 		}
 	})
-	for name, keep := range map[string]func([]byte) bool{
-		"from_before_codes_were_listed": none,
-		"with_some_codes_listed":        func(k []byte) bool { return k[len(k)-1]&1 == 0 },
-		"with_all_codes_listed":         func([]byte) bool { return true },
+	for name, c := range map[string]struct {
+		schema byte
+		keep   func([]byte) bool
+	}{
+		"from_before_codes_were_listed": {1, none},
+		"with_some_codes_listed":        {1, func(k []byte) bool { return k[len(k)-1]&1 == 0 }},
+		"with_all_codes_listed":         {1, func([]byte) bool { return true }},
+		"from_before_logs_had_parts":    {2, none},
 	} {
 		t.Run("reliability_R15_a_backup_of_it_is_whole_and_loads_as_the_store_of_today/"+name, func(t *testing.T) {
 			t.Parallel()
-			f, was := older(t, keep)
+			f, was := older(t, c.schema, c.keep)
 			file := backUpOlder(t, f.DB)
 			b, err := store.OpenBackup(bytes.NewReader(file))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer b.Close()
-			if _, err := check(bytes.NewReader(file)); err != nil || b.Schema != 1 || b.Instance != f.InstanceID() {
-				t.Errorf("the backup: schema %d, instance %s, Check() = %v; want 1, %s, nil", b.Schema, b.Instance, err, f.InstanceID())
+			if _, err := check(bytes.NewReader(file)); err != nil || b.Schema != uint64(c.schema) || b.Instance != f.InstanceID() {
+				t.Errorf("the backup: schema %d, instance %s, Check() = %v; want %d, %s, nil", b.Schema, b.Instance, err, c.schema, f.InstanceID())
 			}
 			db := storetest.EmptyOnDisk(t)
 			if _, err := b.Load(ctx, db, time.Now()); err != nil {
 				t.Fatalf("Load() = %v", err)
 			}
-			if got := recordsOf(t, db); !equal(got, was) {
+			if got := unparted(t, db); !equal(got, was) {
 				t.Errorf("migrated: %d records, want the %d of the store before it was turned back:\n%s", len(got), len(was), differing(got, was))
 			}
 			again := storetest.Open(t, db, f.Clock)
 			if _, err := again.CheckAll(ctx); err != nil {
 				t.Errorf("CheckAll() = %v, want nil", err)
 			}
+			// What is recorded from then on begins a part, and is read on from the first.
+			parts := func() (starts []uint64) {
+				err := db.View(ctx, func(r kv.Reader) (err error) { starts, err = store.PartsOf(r, "acct_larkspur"); return err })
+				if err != nil {
+					t.Fatal(err)
+				}
+				return starts
+			}
+			if got := parts(); len(got) != 1 {
+				t.Errorf("the migrated log has the parts %v, want the first alone", got)
+			}
+			if _, err := again.RecordEvent(ctx, store.NewEvent{Owner: "acct_larkspur", Resource: "r1", Type: "plan.renewed", Object: snapshot.ObjectOf()}); err != nil {
+				t.Fatal(err)
+			}
+			if got := parts(); len(got) != 2 {
+				t.Errorf("with one event more the log has the parts %v, want another one", got)
+			}
+			if n, err := again.CheckEvents(ctx, "acct_larkspur"); err != nil || n < 60 {
+				t.Errorf("CheckEvents() = %d, %v", n, err)
+			}
 		})
 	}
 	t.Run("reliability_R15_what_is_damaged_is_not_migrated", func(t *testing.T) {
 		t.Parallel()
-		f, _ := older(t, none)
+		f, _ := older(t, 1, none)
 		err := f.DB.Update(ctx, func(tx kv.Txn) error {
 			return tx.Set(append([]byte{'k'}, make([]byte, 32)...), []byte{1, 2}, time.Time{})
 		})
@@ -148,7 +209,7 @@ func TestMigrate(t *testing.T) {
 	})
 	t.Run("a_schema_that_never_was_is_damage", func(t *testing.T) {
 		t.Parallel()
-		f, _ := older(t, none)
+		f, _ := older(t, 1, none)
 		if err := f.DB.Update(ctx, func(tx kv.Txn) error {
 			meta, err := tx.Get([]byte("mstore\x00"))
 			if err != nil {

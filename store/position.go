@@ -73,7 +73,11 @@ func (p Position) next(now time.Time, tail [8]byte) Position {
 
 // PlaceBefore is the last position before the second of that timestamp.
 func PlaceBefore(unixSeconds int64) Position {
-	p := firstPosition(unixSeconds)
+	return firstPosition(unixSeconds).before()
+}
+
+// before is the place right before p; before the first there is none but it.
+func (p Position) before() Position {
 	for i := len(p) - 1; i >= 0 && !p.IsZero(); i-- {
 		p[i]--
 		if p[i] != 0xff {

@@ -96,7 +96,7 @@ type Store struct {
 // schemaVersion is the layout of keys and records that this code reads and
 // writes. A store of a newer one is refused, and one of an older one is migrated
 // first (migrate.go).
-const schemaVersion = 2
+const schemaVersion = 3
 
 const metaStore = "store" // names the record of the store itself; every store has one
 

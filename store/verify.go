@@ -61,6 +61,7 @@ type verifier struct {
 	index  map[byte]*keySet
 	logs   map[string]*eventLog
 	audit  Position // of the last line
+	part   part     // of the log, in which the record lies
 }
 
 func newVerifier(schema uint64) *verifier {
@@ -93,7 +94,8 @@ type recordKind struct {
 	check func(v *verifier, k []byte, parts keyParts, value []byte) error
 }
 
-// recordKinds has every tag of keys.go.
+// recordKinds has every tag of keys.go, but for the one that stands before the
+// others of a log in its later parts.
 var recordKinds = map[byte]recordKind{
 	tagMeta:     {keyShape{texts: 1}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.meta(p.texts[0], value) }},
 	tagClient:   {keyShape{texts: 1}, decoded(func(p keyParts, value []byte) error { _, err := decodeClient(p.texts[0], value); return err })},
@@ -146,6 +148,8 @@ func NameKinds(kinds map[string]int64) map[string]int64 {
 	for tag, name := range kindNames {
 		named[name] = kinds[string(tag)]
 	}
+	// In a later part of a log each event is there once for each list.
+	named[kindNames[tagEvent]] += kinds[string(tagLogPart)] / int64(len(logLists))
 	return named
 }
 
@@ -165,6 +169,14 @@ func noted(v *verifier, k []byte, _ keyParts, value []byte) error {
 
 // record checks the next record.
 func (v *verifier) record(k, value []byte) error {
+	v.part = 0
+	if k[0] == tagLogPart && v.of >= schemaLogParted {
+		pt, whole, fits := outOfPart(k)
+		if !fits {
+			return damaged("a key of the kind %q has not the form of one", k[0])
+		}
+		v.part, k = pt, whole
+	}
 	kind, known := recordKinds[k[0]]
 	if !known {
 		return damaged("there is no kind %q of record", k[0])

@@ -27,6 +27,9 @@ func TestEveryKindIsChecked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if tag == tagLogPart {
+			return true // stands before the tags of the lists, which are checked
+		}
 		found++
 		if _, checked := recordKinds[byte(tag)]; !checked {
 			t.Errorf("recordKinds does not have %s (%q)", spec.Names[0].Name, tag)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
@@ -19,10 +20,14 @@ type eventLog struct {
 	events      int64
 	first, last Position
 	headed      bool
+	parts       map[part]*partEnds
 	wanted      map[byte]sum
 	found       map[byte]sum
 	types       map[string]knownType
 }
+
+// partEnds are the first and the last place that a part of a log was seen to have.
+type partEnds struct{ first, last Position }
 
 // sum stands for a set: the sum of what its members hash to, twice, under seeds
 // that nobody knows. Two sets of one sum are the same.
@@ -40,23 +45,27 @@ func (v *verifier) log(owner string) *eventLog {
 	if l := v.logs[owner]; l != nil {
 		return l
 	}
-	l := &eventLog{wanted: map[byte]sum{}, found: map[byte]sum{}, types: map[string]knownType{}}
+	l := &eventLog{parts: map[part]*partEnds{}, wanted: map[byte]sum{}, found: map[byte]sum{}, types: map[string]knownType{}}
 	v.logs[owner] = l
 	return l
 }
 
-// add adds a list's entry to a set.
+// add adds a list's entry, by the key that it would have in the first part of the
+// log, to a set.
 func (v *verifier) add(to map[byte]sum, k, value []byte) {
 	s := to[k[0]]
 	s.count++
-	s.a += hashEntry(v.seeds[0], k, value)
-	s.b += hashEntry(v.seeds[1], k, value)
+	s.a += hashEntry(v.seeds[0], v.part, k, value)
+	s.b += hashEntry(v.seeds[1], v.part, k, value)
 	to[k[0]] = s
 }
 
-func hashEntry(seed maphash.Seed, k, value []byte) uint64 {
+func hashEntry(seed maphash.Seed, in part, k, value []byte) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
+	var start [8]byte
+	binary.LittleEndian.PutUint64(start[:], uint64(in))
+	_, _ = h.Write(start[:])
 	_ = h.WriteByte(byte(len(k)))
 	_ = h.WriteByte(byte(len(k) >> 8))
 	_, _ = h.Write(k)
@@ -75,18 +84,30 @@ func (v *verifier) event(parts keyParts, value []byte) error {
 		return fmt.Errorf("%w (%v of account %s)", err, p, owner)
 	}
 	l := v.log(owner)
-	if l.events == 0 {
-		l.first = p
-	}
-	l.events, l.last = l.events+1, p
-	v.add(l.wanted, eventTypesKey(owner).str(names.typ).position(p), value)
-	v.add(l.wanted, eventResourcesKey(owner).str(names.resource).position(p), nil)
+	l.saw(v.part, p)
+	v.add(l.wanted, eventsOfType(owner, names.typ).in(0).position(p), value)
+	v.add(l.wanted, eventsOfResource(owner, names.resource).in(0).position(p), nil)
 	if names.id != p.String() {
+		v.part = 0 // which its id has none of
 		v.add(l.wanted, eventForeignKey(owner, names.id), encodeForeign(p))
 	}
 	t := l.types[names.typ]
-	l.types[names.typ] = knownType{count: t.count + 1, last: p}
+	l.types[names.typ] = knownType{count: t.count + 1, last: laterOf(t.last, p)}
 	return nil
+}
+
+// saw notes an event. Those of the first part come behind all others.
+func (l *eventLog) saw(in part, p Position) {
+	if l.events == 0 || p.Compare(l.first) < 0 {
+		l.first = p
+	}
+	l.events, l.last = l.events+1, laterOf(l.last, p)
+	ends := l.parts[in]
+	if ends == nil {
+		ends = &partEnds{first: p}
+		l.parts[in] = ends
+	}
+	ends.last = p
 }
 
 // checkEvent checks that what is stored is the event of that owner and place.
@@ -118,7 +139,11 @@ func (v *verifier) listed(k []byte, parts keyParts, value []byte) error {
 // head checks an account's head against its events.
 func (v *verifier) head(parts keyParts, value []byte) error {
 	owner := parts.texts[0]
-	h, err := decodeEventHead(value)
+	decode := decodeEventHead
+	if v.of < schemaLogParted {
+		decode = decodeUnpartedHead
+	}
+	h, err := decode(value)
 	if err != nil {
 		return err
 	}
@@ -126,6 +151,11 @@ func (v *verifier) head(parts keyParts, value []byte) error {
 	l.headed = true
 	if l.events > 0 && !l.erasing && (l.last.Compare(h.last) > 0 || l.first.Compare(h.removed) <= 0) {
 		return damaged("account %s: its events, %v to %v, lie outside of what its head says, %v to %v", owner, l.first, l.last, h.removed, h.last)
+	}
+	for in, ends := range l.parts {
+		if (h.parts.of(ends.first) != in || h.parts.of(ends.last) != in) && !l.erasing {
+			return damaged("account %s: its events %v to %v lie in another part of the log than its head says", owner, ends.first, ends.last)
+		}
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ var asked = map[string]string{
 	"the form-action":                "form_action",
 	"the redirect exactness":         "redirect_exactness",
 	"the throttle":                   "throttle",
-	"the owner in a key":             "owner_in_event_key",
+	"the owner in a key":             "owner_in_log_key",
 	"the session rotation":           "session_rotation",
 	"the PKCE downgrade check":       "pkce_downgrade",
 	"the clock comparison":           "clock_comparison",

@@ -195,14 +195,29 @@ var clientMutants = []mutant{
 // The owner's account leads every key that it owns.
 var keyMutants = []mutant{
 	{
-		name: "owner_in_event_key", breaks: "attack 78: another owner's event cannot be named",
-		file: "store/keys.go", old: "newKey(tagEvent).str(owner)", new: "newKey(tagEvent).str(\"\")",
+		name: "owner_in_log_key", breaks: "attacks 78, 79: another owner's event cannot be named and is in no list",
+		file: "store/event_part.go", old: "return append(k, tag).str(owner)", new: "return append(k, tag).str(\"\")",
 		in: "./store", tests: []string{"TestListEventsKeepsOwnersApart"},
 	},
 	{
-		name: "owner_in_type_key", breaks: "attack 79: another owner's events are in no list",
-		file: "store/keys.go", old: "newKey(tagEventType).str(owner)", new: "newKey(tagEventType).str(\"\")",
-		in: "./store", tests: []string{"TestListEventsKeepsOwnersApart"},
+		name: "owner_in_part_key", breaks: "attacks 78, 79: nor in the later parts of a log",
+		file: "store/event_part.go", old: "start[:partSize]...).str(owner), tag)", new: "start[:partSize]...).str(\"\"), tag)",
+		in: "./store", tests: []string{"TestListEventsKeepsOwnersApart", "FuzzKeysOfLog"},
+	},
+	{
+		name: "part_within_a_millisecond", breaks: "events 2.2: a place belongs to one part of the log, and is found there",
+		file: "store/event_part.go", old: "h.recorded >= partEvents && p.Millis() > h.last.Millis()", new: "h.recorded >= partEvents",
+		in: "./store", tests: []string{"TestAPartBegins"},
+	},
+	{
+		name: "parts_out_of_order", breaks: "events 2.2: pages go on from part to part in the order that was asked for",
+		file: "store/event_part.go", old: "i = last - n", new: "i = first + n",
+		in: "./store", tests: []string{"TestParts"},
+	},
+	{
+		name: "part_of_the_head_is_not_checked", breaks: "reliability R14: an event that nobody finds is damage",
+		file: "store/verify_log.go", old: "(h.parts.of(ends.first) != in || h.parts.of(ends.last) != in) && !l.erasing", new: "h.parts.of(ends.first) != in && false",
+		in: "./store", tests: []string{"TestMisplacedPart"},
 	},
 	{
 		name: "owner_in_foreign_key", breaks: "attack 78: an id given elsewhere is its owner's alone",
