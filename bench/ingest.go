@@ -79,7 +79,7 @@ func engineOptions(dir string) badger.Options {
 		WithLogger(nil).WithSyncWrites(true).WithDetectConflicts(false).WithNumVersionsToKeep(1).
 		WithMemTableSize(16 << 20).WithNumMemtables(2).WithValueThreshold(128 << 10).WithVLogPercentile(0).
 		WithValueLogFileSize(16 << 20).WithBlockSize(16 << 10).WithBlockCacheSize(32 << 20).WithIndexCacheSize(16 << 20).
-		WithBaseLevelSize(128 << 20).WithNumLevelZeroTables(8).WithNumLevelZeroTablesStall(20).
+		WithBaseLevelSize(256 << 20).WithNumLevelZeroTables(8).WithNumLevelZeroTablesStall(20).
 		WithCompression(options.Snappy).WithNumCompactors(2).WithMetricsEnabled(false)
 }
 

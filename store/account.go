@@ -137,13 +137,15 @@ func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 	return nil
 }
 
-// owned returns where all that is an account's lies: last the head of its log,
-// which tells where the parts are.
+// owned returns where all that is an account's lies, in the order in which it is
+// to be removed. An event goes before none of that by which it is found, since
+// retention, which may come between, looks for events and drops the parts that
+// have none; and the head, which tells where the parts are, goes last.
 func (s *Store) owned(ctx context.Context, id string) (owned []kv.Range, err error) {
 	err = s.db.View(ctx, func(r kv.Reader) error {
 		head, err := readEventHead(r, id)
 		owned = nil
-		for _, tag := range logLists {
+		for _, tag := range []byte{tagEventType, tagEventResource, tagEvent} {
 			for index := range len(head.parts) + 1 {
 				owned = append(owned, head.parts.at(index).append(nil, id, tag).all())
 			}

@@ -160,8 +160,7 @@ type eventHead struct {
 	// generation counts the changes below the head, which a reader cannot tell
 	// from last: history that is imported, and what retention or a purge removes.
 	generation uint64
-	// recorded counts what was recorded behind the head since its newest part
-	// began.
+	// recorded counts what was recorded into the newest part.
 	recorded uint64
 	parts    logParts
 }
@@ -207,6 +206,9 @@ func decodeEventHead(v []byte) (eventHead, error) {
 			break
 		}
 		h.parts = append(h.parts, before)
+	}
+	if before > part(h.last.Millis()) {
+		d.fail("has a part behind its last event")
 	}
 	return h, d.done()
 }

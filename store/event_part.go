@@ -24,11 +24,12 @@ import (
 //
 //	E start6 str(owner) e pos16 · E start6 str(owner) y str(type) pos16 · E start6 str(owner) z str(resource) pos16
 //
-// The head of the log knows where its parts begin. A place belongs to one part and
-// never to another, whatever is recorded or removed.
+// The head of the log knows where its parts begin. An event lies in one part and
+// never in another, whatever is recorded or removed.
 
-// partEvents is how many events are recorded into a part before the next begins.
-// Tests have it small, so that every list crosses from part to part.
+// partEvents is how many events are recorded into the newest part before the next
+// begins; history that is imported later may make a part larger. Tests have it
+// small, so that every list crosses from part to part.
 var partEvents uint64 = 200_000
 
 // part is the first millisecond of a part; 0 is the first part.

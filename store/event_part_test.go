@@ -204,9 +204,13 @@ func TestAPartBegins(t *testing.T) {
 			t.Errorf("%d ms lie in the part %d, want %d", place, got, want)
 		}
 	}
-	for _, bad := range [][]byte{encodeEventHead(eventHead{parts: logParts{5, 3}}), encodeEventHead(eventHead{parts: logParts{positionMillisMax + 1}})} {
+	for _, bad := range [][]byte{
+		encodeEventHead(eventHead{last: lastPosition, parts: logParts{5, 3}}),
+		encodeEventHead(eventHead{last: lastPosition, parts: logParts{positionMillisMax + 1}}),
+		encodeEventHead(eventHead{last: newPosition(4, 0, [8]byte{}), parts: logParts{3, 5}}),
+	} {
 		if h, err := decodeEventHead(bad); !errors.Is(err, kv.ErrCorrupt) {
-			t.Errorf("decodeEventHead(parts out of order or of time) = %+v, %v; want ErrCorrupt", h, err)
+			t.Errorf("decodeEventHead(parts out of order, of time, or of the log) = %+v, %v; want ErrCorrupt", h, err)
 		}
 	}
 }
@@ -317,30 +321,112 @@ func TestPartsEnd(t *testing.T) {
 	if gone, err := s.PurgeEvents(ctx, By{}, Purge{Account: "a"}); err != nil || gone.Events != events-removed {
 		t.Errorf("PurgeEvents() = %+v, %v; want %d events", gone, err, events-removed)
 	}
-	leftOf := func(kinds string) (left []string) {
-		t.Helper()
-		err := s.db.View(ctx, func(r kv.Reader) error {
-			for k := range r.Scan(kv.Range{}) {
-				if strings.IndexByte(kinds, k[0]) >= 0 {
-					left = append(left, string(k))
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return left
-	}
-	if left := leftOf("Eeyzxn"); len(left) > 0 {
+	if left := keysOf(t, s, "Eeyzxn"); len(left) > 0 {
 		t.Errorf("a purge has left %q", left)
 	}
 	importEvery(t, s, events/4, hours, func(int) string { return "plan.renewed" })
 	if err := s.DeleteAccount(ctx, "a"); err != nil {
 		t.Fatal(err)
 	}
-	if left := leftOf("Eeyzxnoh"); len(left) > 0 {
+	if left := keysOf(t, s, "Eeyzxnoh"); len(left) > 0 {
 		t.Errorf("an account that was deleted has left %q", left)
+	}
+}
+
+// keysOf returns the keys of some kinds.
+func keysOf(t *testing.T, s *Store, kinds string) (keys []string) {
+	t.Helper()
+	err := s.db.View(context.Background(), func(r kv.Reader) error {
+		for k := range r.Scan(kv.Range{}) {
+			if strings.IndexByte(kinds, k[0]) >= 0 {
+				keys = append(keys, string(k))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// cutDB refuses every Update after some.
+type cutDB struct {
+	kv.DB
+	left int
+}
+
+var errCut = errors.New("cut short")
+
+func (c *cutDB) Update(ctx context.Context, fn func(kv.Txn) error) error {
+	if c.left--; c.left < 0 {
+		return errCut
+	}
+	return c.DB.Update(ctx, fn)
+}
+
+// TestDeletionBesideRetention: the deletion of an account is cut short anywhere,
+// retention removes what it can, and the deletion is taken up again: nothing of the
+// account is left in any part, and the store is whole.
+func TestDeletionBesideRetention(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for cut := 1; cut < 60; cut += 3 {
+		s := openTest(t)
+		importEvery(t, s, 100, 3600, func(i int) string { return fmt.Sprintf("plan.type_%d", i%5) })
+		if err := s.SetRetention(ctx, 50*time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		whole := s.db
+		s.db = &cutDB{whole, cut}
+		err := s.DeleteAccount(ctx, "a")
+		s.db = whole
+		if err != nil && !errors.Is(err, errCut) {
+			t.Fatal(err)
+		}
+		if _, err := s.TrimEvents(ctx); err != nil {
+			t.Errorf("cut at %d: TrimEvents() = %v", cut, err)
+		}
+		if err := s.DeleteAccount(ctx, "a"); err != nil && !errors.Is(err, ErrNotFound) {
+			t.Fatal(err)
+		}
+		if left := keysOf(t, s, "Eeyzxnoh"); len(left) > 0 {
+			t.Errorf("cut at %d: %d records are left, the first %.80q", cut, len(left), left[0])
+		}
+		if _, err := s.CheckAll(ctx); err != nil {
+			t.Errorf("cut at %d: CheckAll() = %v", cut, err)
+		}
+	}
+}
+
+// TestNewestFirst: a file that lists its newest event first fills the first part,
+// and what is recorded after it begins another.
+func TestNewestFirst(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	s := openTest(t)
+	im, err := s.NewImporter("a", ImportOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 * partEvents {
+		line := fmt.Sprintf(`{"type":"plan.renewed","resource":"r","eventData":{"object":{}},"createdAt":%d}`, s.Now().Unix()-int64(i+1)*10)
+		if refused, err := im.Add(ctx, []byte(line), 0); err != nil || len(refused) > 0 {
+			t.Fatal(refused, err)
+		}
+	}
+	if refused, err := im.Flush(ctx); err != nil || len(refused) > 0 {
+		t.Fatal(refused, err)
+	}
+	if _, err := s.RecordEvent(ctx, NewEvent{Owner: "a", Resource: "r1", Type: "plan.renewed", Object: snapshot.ObjectOf()}); err != nil {
+		t.Fatal(err)
+	}
+	var parts []uint64
+	if err := s.db.View(ctx, func(r kv.Reader) (err error) { parts, err = PartsOf(r, "a"); return err }); err != nil || len(parts) != 2 {
+		t.Errorf("the log has the parts %v, %v; want two", parts, err)
+	}
+	if n, err := s.CheckEvents(ctx, "a"); err != nil || n != int(5*partEvents)+1 {
+		t.Errorf("CheckEvents() = %d, %v", n, err)
 	}
 }
 

@@ -164,7 +164,7 @@ func (s *Store) purgeResources(ctx context.Context, account string, end Position
 // purgeLog removes the events up to end. A resource's are found by their marks,
 // which resources of other kinds may share.
 func (s *Store) purgeLog(ctx context.Context, p Purge, end Position, removed *Purged) error {
-	rest := stretch{list: eventsOf(p.Account), hi: through(end), limit: removeBatchMax}
+	rest := stretch{list: eventsOf(p.Account), hi: through(end)}
 	if p.Resource != "" {
 		rest.list = eventsOfResource(p.Account, p.Resource)
 	}
@@ -172,6 +172,7 @@ func (s *Store) purgeLog(ctx context.Context, p Purge, end Position, removed *Pu
 		var places []Position
 		err := s.db.View(ctx, func(r kv.Reader) error {
 			head, err := readEventHead(r, p.Account)
+			rest.limit = head.parts.removeBatch()
 			places = rest.places(r, head.parts)
 			return err
 		})

@@ -11,6 +11,10 @@ import (
 // stay far below kv.UpdateWritesMax, and other writes need not wait long.
 const removeBatchMax = 150
 
+// removeBatch is that bound for a log of many parts: when the newest event of a
+// type is removed, the one before it is looked for through all of them.
+func (ps logParts) removeBatch() int { return max(1, removeBatchMax/(1+len(ps)/8)) }
+
 // remover removes events of one account within one transaction, each with all
 // by which it is found: whoever reads finds it everywhere or nowhere.
 type remover struct {

@@ -140,7 +140,7 @@ func (s *Store) trimLog(ctx context.Context, owner string, passed, horizon Posit
 			if err != nil {
 				return err
 			}
-			old := stretch{list: eventsOf(owner), lo: through(laterOf(head.removed, passed)), hi: horizon[:], limit: removeBatchMax}
+			old := stretch{list: eventsOf(owner), lo: through(laterOf(head.removed, passed)), hi: horizon[:], limit: head.parts.removeBatch()}
 			places = old.places(r, head.parts)
 			return nil
 		})

@@ -110,6 +110,8 @@ func (w *eventWriter) add(l *importLine) (fault *LineError, recorded bool, err e
 func (w *eventWriter) record(l *importLine, id string) error {
 	if l.place.Compare(w.head.last) > 0 {
 		w.head.advance(l.place)
+	} else if w.head.parts.index(l.place[:]) == len(w.head.parts) {
+		w.head.recorded++
 	}
 	if err := w.write(w.tx, l.draft, w.head.parts.of(l.place), l.place, id); err != nil {
 		return err
