@@ -54,8 +54,8 @@ type pageScenario struct {
 }
 
 // runPages measures pages of events by time and by one, three and twenty types
-// of 48, the newest and from anywhere, of stores of several sizes, and one event
-// by its id, beside a constant page and an empty answer. All stores are open at
+// of 48, the newest and from anywhere, of stores of several sizes, one event by
+// its id, and what a tail asks, beside a constant page and an empty answer. All stores are open at
 // once and take turns, so that what a page costs more in a larger one is of one
 // run too.
 func runPages(s settings, list string) error {
@@ -197,10 +197,11 @@ func (t *instance) pageScenarios(events int, constant, empty *scenario) (scenari
 	if err != nil {
 		return nil, err
 	}
-	return append(scenarios, &pageScenario{
+	scenarios = append(scenarios, &pageScenario{
 		scenario: &scenario{server: t.server, floor: empty, client: get(t.text("url")+"/api/events/"+id, access, 1)},
 		events:   events, page: "one event by id", where: "newest",
-	}), nil
+	})
+	return append(scenarios, t.tailScenarios(events, empty, access)...), nil
 }
 
 // getEach is get of an address that is new each time.

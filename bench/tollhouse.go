@@ -119,9 +119,7 @@ func (t *instance) importEvents(types []string, from, count int) error {
 		return fmt.Errorf("tollhouse event import: %w: %s", ended, stderr.String())
 	}
 	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	if count == importedTogether {
-		fmt.Printf("imported %d events behind %d: %s each, %s of processor time\n", count, from, time.Since(begun)/time.Duration(count), used/time.Duration(count))
-	}
+	fmt.Printf("imported %d events behind %d: %s each, %s of processor time\n", count, from, time.Since(begun)/time.Duration(count), used/time.Duration(count))
 	return err
 }
 
