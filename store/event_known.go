@@ -151,6 +151,15 @@ func (l *eventList) noteRowless(wanted wantedTypes, names ...string) {
 	}
 }
 
+// hasType reports whether any event is of a type, and notes it when none is.
+func (l *eventList) hasType(typ string) bool {
+	had, err := l.lookUp([]string{typ})
+	if err != nil {
+		l.err = err
+	}
+	return len(had) > 0
+}
+
 // lookUp returns those of the types that the account has, and notes the others.
 func (l *eventList) lookUp(names []string) (had []string, err error) {
 	for _, name := range names {

@@ -25,7 +25,7 @@ func (l *eventList) rows() (iter.Seq2[Position, []byte], error) {
 	case len(l.filter.Resources) > 0:
 		return l.ofResources(wanted), nil
 	case wanted.all:
-		return l.joined([]logList{eventsOf(l.owner)}, l.filter.Limit+1, nobody), nil
+		return l.joined([]logList{eventsOf(l.owner)}, l.filter.Limit+1, perhaps), nil
 	case len(wanted.names) > mergedMax:
 		return l.filtered(wanted, passedOverMax), nil
 	case wanted.most:
@@ -36,7 +36,8 @@ func (l *eventList) rows() (iter.Seq2[Position, []byte], error) {
 
 func noRows(func(Position, []byte) bool) {}
 
-func nobody(int) {}
+// perhaps says of a list without a row in one part that it may have some in others.
+func perhaps(int) bool { return true }
 
 // within is what lies within the bounds in a list, at most limit rows; 0 is all
 // of them.
@@ -50,15 +51,16 @@ func (l *eventList) ofTypes(wanted wantedTypes) iter.Seq2[Position, []byte] {
 	for _, typ := range wanted.names {
 		lists = append(lists, eventsOfType(l.owner, typ))
 	}
-	return l.joined(lists, l.filter.Limit+1, func(i int) { l.noteRowless(wanted, wanted.names[i]) })
+	return l.joined(lists, l.filter.Limit+1, func(i int) bool { return wanted.lookedUp || l.hasType(wanted.names[i]) })
 }
 
 // joined reads lists as one, part by part, of each list and part at most limit
-// rows; 0 is all of them. It says which lists have no row in the first part that
-// it reads.
-func (l *eventList) joined(lists []logList, limit int, rowless func(i int)) iter.Seq2[Position, []byte] {
+// rows; 0 is all of them. Of the lists that have no row in the first part it reads
+// on only those that elsewhere says may have some in others.
+func (l *eventList) joined(lists []logList, limit int, elsewhere func(i int) bool) iter.Seq2[Position, []byte] {
 	return func(yield func(Position, []byte) bool) {
-		looked := 0
+		looked, none := 0, make(map[logList]bool)
+		rowless := func(i int) { none[lists[i]] = !elsewhere(i) }
 		var before part
 		for pt := range l.head.parts.between(l.lo, l.hi, l.reverse) {
 			if looked > rangesMax {
@@ -74,7 +76,11 @@ func (l *eventList) joined(lists []logList, limit int, rowless func(i int)) iter
 					return
 				}
 			}
-			looked, before, rowless = looked+len(lists), pt, nobody
+			looked, before, rowless = looked+len(lists), pt, func(int) {}
+			lists = slices.DeleteFunc(lists, func(list logList) bool { return none[list] })
+			if len(lists) == 0 || l.err != nil {
+				return
+			}
 		}
 	}
 }
@@ -180,7 +186,7 @@ func (l *eventList) ofResources(wanted wantedTypes) iter.Seq2[Position, []byte] 
 	for _, resource := range slices.Compact(slices.Sorted(slices.Values(l.filter.Resources))) {
 		lists = append(lists, eventsOfResource(l.owner, resource))
 	}
-	marks := l.joined(lists, limit, nobody)
+	marks := l.joined(lists, limit, perhaps)
 	wanted.index()
 	return func(yield func(Position, []byte) bool) {
 		looked := 0
