@@ -239,7 +239,7 @@ func importEvery(t *testing.T, s *Store, events int, seconds int64, typ func(i i
 
 // TestPartsAreBounded asks for types that an account has not had for ages, among
 // more parts than one page may look into: pages end early, each with a place to go
-// on from, and in the end nothing is missed. (attack 83)
+// on from, and in the end nothing is missed.
 func TestPartsAreBounded(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
