@@ -30,7 +30,8 @@ func (t *instance) behind(cursor, wait string) string {
 	return t.text("url") + "/api/events?" + query.Encode()
 }
 
-// follow is a client that waits for the next event, records one, and has it.
+// follow is a client that asks for the next event while it records one. There is
+// but one such client, since several would have each other's.
 func (t *instance) follow(hc *http.Client, access string) (func() error, error) {
 	cursor := "latest"
 	next := func(wait string) (string, error) {

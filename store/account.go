@@ -144,17 +144,20 @@ func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 func (s *Store) owned(ctx context.Context, id string) (owned []kv.Range, err error) {
 	err = s.db.View(ctx, func(r kv.Reader) error {
 		head, err := readEventHead(r, id)
+		if err != nil {
+			return err
+		}
 		owned = nil
 		for _, tag := range []byte{tagEventType, tagEventResource, tagEvent} {
 			for index := range len(head.parts) + 1 {
 				owned = append(owned, head.parts.at(index).append(nil, id, tag).all())
 			}
 		}
-		return err
+		for _, tag := range []byte{tagEventForeign, tagKnownType, tagResource, tagEventHead} {
+			owned = append(owned, newKey(tag).str(id).all())
+		}
+		return nil
 	})
-	for _, tag := range []byte{tagEventForeign, tagKnownType, tagResource, tagEventHead} {
-		owned = append(owned, newKey(tag).str(id).all())
-	}
 	return owned, err
 }
 

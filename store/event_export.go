@@ -12,7 +12,7 @@ import (
 type Export struct {
 	store *Store
 	owner string
-	lo    []byte   // the bound of the places that are still to come
+	lo    []byte   // the least bound of the places still to come
 	end   Position // of the last event to come
 	begun bool
 }

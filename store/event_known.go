@@ -143,14 +143,6 @@ func (l *eventList) choose(types *accountTypes, matches []bool) wantedTypes {
 	return wanted
 }
 
-// noteRowless notes types that have no row, unless it is known that they have
-// events elsewhere.
-func (l *eventList) noteRowless(wanted wantedTypes, names ...string) {
-	if !wanted.lookedUp {
-		l.rowless = append(l.rowless, names...)
-	}
-}
-
 // hasType reports whether any event is of a type, and notes it when none is.
 func (l *eventList) hasType(typ string) bool {
 	had, err := l.lookUp([]string{typ})

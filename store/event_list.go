@@ -137,10 +137,9 @@ type eventList struct {
 
 	head    eventHead
 	cursor  *Position // the place that was named, if any
-	lo, hi  []byte    // what follows the prefix in the least key, and past the greatest
+	lo, hi  []byte    // the bounds of places, as in a stretch
 	reverse bool      // whether rows are read from hi down
 	flip    bool      // whether rows are read against the order that was asked for
-	rowless []string  // types asked for that have no row within the bounds, and perhaps no event
 	unseen  []string  // types asked for that no event has
 	err     error     // the fault that ended the rows early
 	stopped *Position // where the rows ended early, since too many had been passed over
@@ -255,9 +254,6 @@ func (l *eventList) read(dst []byte) (EventPage, error) {
 	case page.Count == 0:
 		last = l.placeOfEmpty()
 		first = last
-	}
-	if _, err := l.lookUp(l.rowless); err != nil {
-		return page, err
 	}
 	if l.flip {
 		l.flipRows(page.Data[start:], ends)

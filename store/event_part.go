@@ -29,10 +29,12 @@ import (
 
 // partEvents is how many events are recorded into the newest part before the next
 // begins; history that is imported later may make a part larger. Tests have it
-// small, so that every list crosses from part to part.
+// small, so that every list crosses from part to part. Measured, see
+// docs/decisions.md.
 var partEvents uint64 = 200_000
 
-// part is the first millisecond of a part; 0 is the first part.
+// part names a part of a log by the first millisecond that it may hold; the first
+// part is 0.
 type part uint64
 
 const partSize = 6 // bytes of a part in a key

@@ -172,9 +172,12 @@ func (s *Store) purgeLog(ctx context.Context, p Purge, end Position, removed *Pu
 		var places []Position
 		err := s.db.View(ctx, func(r kv.Reader) error {
 			head, err := readEventHead(r, p.Account)
+			if err != nil {
+				return err
+			}
 			rest.limit = head.parts.removeBatch()
 			places = rest.places(r, head.parts)
-			return err
+			return nil
 		})
 		if err != nil || len(places) == 0 {
 			return err

@@ -18,8 +18,10 @@ func (l *eventList) rows() (iter.Seq2[Position, []byte], error) {
 	}
 	switch {
 	case bytes.Compare(l.lo, l.hi) >= 0:
-		l.noteRowless(wanted, wanted.names...)
-		return noRows, nil
+		if !wanted.lookedUp {
+			_, err = l.lookUp(wanted.names)
+		}
+		return noRows, err
 	case !wanted.all && len(wanted.names) == 0:
 		return noRows, nil
 	case len(l.filter.Resources) > 0:
@@ -63,7 +65,7 @@ func (l *eventList) joined(lists []logList, limit int, elsewhere func(i int) boo
 		rowless := func(i int) { none[lists[i]] = !elsewhere(i) }
 		var before part
 		for pt := range l.head.parts.between(l.lo, l.hi, l.reverse) {
-			if looked > rangesMax {
+			if looked > 0 && looked+len(lists) > rangesMax {
 				l.stopped = l.edge(before, pt)
 				return
 			}

@@ -57,7 +57,8 @@ func listCode(r kv.Record) ([]kv.Record, error) {
 	return []kv.Record{r}, nil
 }
 
-// partLog makes the head of a log one that knows parts, the first of which is full.
+// partLog has the head of a log know of parts: what there is, is the first, and it
+// is full.
 func partLog(r kv.Record) ([]kv.Record, error) {
 	if r.Key[0] == tagEventHead {
 		h, err := decodeUnpartedHead(r.Value)

@@ -94,7 +94,7 @@ type recordKind struct {
 	check func(v *verifier, k []byte, parts keyParts, value []byte) error
 }
 
-// recordKinds has every tag of keys.go, but for the one that stands before the
+// recordKinds has every tag of keys.go but tagLogPart, which stands before the
 // others of a log in its later parts.
 var recordKinds = map[byte]recordKind{
 	tagMeta:     {keyShape{texts: 1}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.meta(p.texts[0], value) }},

@@ -88,7 +88,7 @@ func (v *verifier) event(parts keyParts, value []byte) error {
 	v.add(l.wanted, eventsOfType(owner, names.typ).in(0).position(p), value)
 	v.add(l.wanted, eventsOfResource(owner, names.resource).in(0).position(p), nil)
 	if names.id != p.String() {
-		v.part = 0 // which its id has none of
+		v.part = 0 // ids given elsewhere lie in no part
 		v.add(l.wanted, eventForeignKey(owner, names.id), encodeForeign(p))
 	}
 	t := l.types[names.typ]

@@ -185,9 +185,21 @@ func (l engineLogger) Errorf(format string, args ...any) {
 	}
 }
 
-func (l engineLogger) Warningf(format string, args ...any) { l.say(slog.LevelWarn, format, args) }
-func (l engineLogger) Infof(format string, args ...any)    { l.say(slog.LevelDebug, format, args) }
-func (l engineLogger) Debugf(format string, args ...any)   { l.say(slog.LevelDebug, format, args) }
+// cacheFormat begins what Badger warns of once a minute for as long as a process
+// lives, when pages from anywhere in a large log have passed through the cache: the
+// cache is as large as --memory allows, and nothing is amiss.
+const cacheFormat = "%s might be too small."
+
+func (l engineLogger) Warningf(format string, args ...any) {
+	if strings.HasPrefix(format, cacheFormat) {
+		l.Debugf(format, args...)
+		return
+	}
+	l.say(slog.LevelWarn, format, args)
+}
+
+func (l engineLogger) Infof(format string, args ...any)  { l.say(slog.LevelDebug, format, args) }
+func (l engineLogger) Debugf(format string, args ...any) { l.say(slog.LevelDebug, format, args) }
 
 // say formats nothing that nobody will read: Badger has debug messages on the
 // path of every commit.
