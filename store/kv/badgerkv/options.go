@@ -185,17 +185,19 @@ func (l engineLogger) Errorf(format string, args ...any) {
 	}
 }
 
-// cacheFormat begins what Badger warns of once a minute for as long as a process
+// cacheFormats begin what Badger warns of once a minute for as long as a process
 // lives, when pages from anywhere in a large log have passed through the cache: the
 // cache is as large as --memory allows, and nothing is amiss.
-const cacheFormat = "%s might be too small."
+var cacheFormats = []string{"%s might be too small.", "Cache life expectancy"}
 
 func (l engineLogger) Warningf(format string, args ...any) {
-	if strings.HasPrefix(format, cacheFormat) {
-		l.Debugf(format, args...)
-		return
+	level := slog.LevelWarn
+	for _, cache := range cacheFormats {
+		if strings.HasPrefix(format, cache) {
+			level = slog.LevelDebug
+		}
 	}
-	l.say(slog.LevelWarn, format, args)
+	l.say(level, format, args)
 }
 
 func (l engineLogger) Infof(format string, args ...any)  { l.say(slog.LevelDebug, format, args) }

@@ -14,6 +14,7 @@ func TestEngineMessages(t *testing.T) {
 	var out bytes.Buffer
 	l := engineLogger{log: slog.New(slog.NewTextHandler(&out, nil)), fatal: func(err error) { t.Errorf("fatal: %v", err) }}
 	l.Warningf("%s might be too small. Metrics: %s\n", "Block cache", "hit: 1")
+	l.Warningf("Cache life expectancy (in seconds): %s\n", "2")
 	l.Infof("Lifetime L0 stalled for: %s", "0s")
 	if out.Len() > 0 {
 		t.Errorf("it is told:\n%s", &out)
