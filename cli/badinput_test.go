@@ -255,7 +255,7 @@ type hostileBackup struct {
 
 func hostileBackups(t *testing.T, file string) []hostileBackup {
 	t.Helper()
-	h := backup.Header{Schema: 2, Instance: strings.Repeat("2", 32), Created: time.Unix(1_773_070_200, 0).UTC()}
+	h := backup.Header{Schema: schemaNow, Instance: strings.Repeat("2", 32), Created: time.Unix(1_773_070_200, 0).UTC()}
 	other := h
 	other.Instance = strings.Repeat("1", 32)
 	huge := binary.AppendUvarint(nil, 1<<63)
