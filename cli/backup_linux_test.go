@@ -13,13 +13,10 @@ import (
 // mountSmall mounts a filesystem of so many MiB for a test.
 func mountSmall(t *testing.T, mebibytes int) string {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("mounting a filesystem needs root")
-	}
+	demand(t, os.Geteuid() == 0, "only root can mount a filesystem")
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=700", mebibytes)); err != nil {
-		t.Skipf("this machine mounts no tmpfs: %v", err)
-	}
+	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=700", mebibytes))
+	demand(t, err == nil, fmt.Sprintf("a machine that mounts a tmpfs: %v", err))
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, 0); err != nil {
 			t.Errorf("unmount %s: %v", dir, err)
@@ -110,9 +107,8 @@ func TestSmallDisks(t *testing.T) {
 	t.Run("appliance_a_read_only_backup_disk_is_refused_at_the_start", func(t *testing.T) {
 		t.Parallel()
 		small := mountSmall(t, 1)
-		if err := syscall.Mount("", small, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-			t.Skipf("this machine remounts no tmpfs: %v", err)
-		}
+		err := syscall.Mount("", small, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "")
+		demand(t, err == nil, fmt.Sprintf("a machine that remounts a tmpfs: %v", err))
 		for _, dir := range []string{small, filepath.Join(small, "below")} {
 			_, stderr, code := run(t, "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0", "--backup-every", "24h", "--backup-dir", dir)
 			if code != exitCannotCreate || !strings.Contains(stderr, "read-only file system") || !strings.Contains(stderr, "hint: choose another place with --backup-dir; in a unit of systemd, make it there first and add ReadWritePaths="+dir) {

@@ -266,9 +266,7 @@ func TestDoctorFindings(t *testing.T) {
 		if f := checkFiles(dir); f.State != stateProblem || !strings.HasSuffix(f.Detail, "2 has mode 0640, and 2 more") {
 			t.Errorf("finding = %+v, want three names and that there are more", f)
 		}
-		if os.Geteuid() != 0 {
-			t.Skip("only root can give a file to another user")
-		}
+		demand(t, os.Geteuid() == 0, "only root can give a file to another user")
 		if err := os.Chown(filepath.Join(dir, "4"), 12345, 12345); err != nil {
 			t.Fatal(err)
 		}

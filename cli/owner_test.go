@@ -17,9 +17,7 @@ func TestPeer(t *testing.T) {
 	t.Parallel()
 	t.Run("attack_94_another_user_is_hung_up_on", func(t *testing.T) {
 		t.Parallel()
-		if os.Geteuid() != 0 {
-			t.Skip("only root can become another user")
-		}
+		demand(t, os.Geteuid() == 0, "only root can become another user")
 		// The directory is opened after the socket stands, as if its modes had
 		// been loosened: the peer's user is then all that keeps others out.
 		dir, err := os.MkdirTemp("/tmp", "tollhouse-peer-")
@@ -135,9 +133,7 @@ func TestUnwritable(t *testing.T) {
 // socket, and root works on it as its owner.
 func TestOwner(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
+	demand(t, os.Geteuid() == 0, "only root can become another user")
 	top, err := os.MkdirTemp("/tmp", "tollhouse-owner-")
 	if err != nil {
 		t.Fatal(err)

@@ -59,9 +59,7 @@ func TestListenAdmin(t *testing.T) {
 	})
 	t.Run("path_longer_than_an_address_holds", func(t *testing.T) {
 		t.Parallel()
-		if runtime.GOOS != "linux" {
-			t.Skip("only Linux has a shorter name for it")
-		}
+		demand(t, runtime.GOOS == "linux", "only Linux has a shorter name for it")
 		path := filepath.Join(closedDir(t, strings.Repeat("d", 100), strings.Repeat("e", 100)), socketName)
 		l := answering(t, path)
 		a := newSocketAdmin(path)

@@ -1,3 +1,5 @@
+//go:build older
+
 package proof
 
 import (
@@ -40,7 +42,7 @@ type olderFacts struct {
 // kind, for the tests that migrate it: cli/testdata/older/make.sh.
 func TestMakeOlderStore(t *testing.T) {
 	if *olderStore == "" {
-		t.Skip("cli/testdata/older/make.sh makes the store of an older tollhouse, which it builds")
+		t.Fatal("-older says where to: use cli/testdata/older/make.sh, which builds the older tollhouse too")
 	}
 	dir := filepath.Join(t.TempDir(), "data")
 	w := &walk{s: startServe(t, dir, "--public-url", "http://127.0.0.1"), visitor: newVisitor(t)}
