@@ -34,7 +34,6 @@ type keepOptions struct {
 	acceptClock bool
 	onFatal     func(error)
 	memory      int64 // for the engine, in bytes; 0 is its default
-	compress    bool
 }
 
 // openKeep opens the engine and the store over it.
@@ -46,7 +45,7 @@ func openKeep(ctx context.Context, o keepOptions) (*keep, error) {
 	hasher.OnHash = counted.hashed
 	db, err := badgerkv.Open(badgerkv.Options{
 		Dir: o.dir, InMemory: o.dir == "", Now: o.now, Log: o.log, AcceptClock: o.acceptClock, OnFatal: o.onFatal,
-		OnCommit: counted.committed, Memory: o.memory, Compress: o.compress,
+		OnCommit: counted.committed, Memory: o.memory,
 	})
 	if err != nil {
 		return nil, err

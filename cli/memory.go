@@ -14,8 +14,7 @@ import (
 
 // One knob says how much memory a server may take: Go's collector begins to work
 // harder when it is reached, and the engine's tables and caches get their share of
-// it. The default is the profile for a small machine, and what every command keeps
-// to that opens a store itself.
+// it. The default is the profile for a small machine.
 const (
 	memoryDefault = memory(badgerkv.MemoryDefault / engineShare * wholeShare) // 256 MiB
 	memoryMin     = memory(badgerkv.MemoryMin / engineShare * wholeShare)     // 128 MiB
@@ -27,9 +26,8 @@ const (
 )
 
 // garbage is how much the collector lets pile up, in percent of what is in use.
-// Most of that are caches, where there are some, and the collector passes over them.
-// While pages of 1.4 million compressed events were read, 67 to 75 MiB were held in
-// place of 105 to 109 by Go's own 100,
+// Most of that are caches, which it passes over. While pages of 1.4 million
+// events were read, 67 to 75 MiB were held in place of 105 to 109 by Go's own 100,
 // and no difference in a page's time stood out from the noise (0.9 to 1.3). Nor
 // does an import gain by more: 50,000 events took 39 to 43 µs of processor time
 // each either way, and 139 MiB at most in place of 196.

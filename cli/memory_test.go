@@ -46,11 +46,10 @@ func TestMemory(t *testing.T) {
 		environ                []string
 		limit, engine, garbage int64
 	}{
-		{"appliance_memory_default_is_for_a_small_machine", []string{"--compress"}, nil, 256 << 20, 80 << 20, garbage},
-		{"appliance_memory_scales_caches_and_collector", []string{"--compress", "--memory", "1GiB"}, nil, 1 << 30, 320 << 20, garbage},
-		{"appliance_memory_least", []string{"--compress", "--memory", "128MiB"}, nil, 128 << 20, 40 << 20, garbage},
-		{"appliance_memory_without_caches", []string{"--memory", "1GiB"}, nil, 1 << 30, 32 << 20, garbage},
-		{"appliance_memory_leaves_a_limit_of_the_operators_own", []string{"--compress", "--memory", "1GiB"}, []string{"GOMEMLIMIT=300MiB", "GOGC=77"}, 300 << 20, 320 << 20, 77},
+		{"appliance_memory_default_is_for_a_small_machine", nil, nil, 256 << 20, 80 << 20, garbage},
+		{"appliance_memory_scales_caches_and_collector", []string{"--memory", "1GiB"}, nil, 1 << 30, 320 << 20, garbage},
+		{"appliance_memory_least", []string{"--memory", "128MiB"}, nil, 128 << 20, 40 << 20, garbage},
+		{"appliance_memory_leaves_a_limit_of_the_operators_own", []string{"--memory", "1GiB"}, []string{"GOMEMLIMIT=300MiB", "GOGC=77"}, 300 << 20, 320 << 20, 77},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -87,7 +87,7 @@ func (p *program) migrate(ctx context.Context, o keepOptions, older *store.Older
 	dir := filepath.Dir(o.dir)
 	m = migrated{from: older.Found, to: older.Known}
 	m.backup = filepath.Join(dir, "schema-"+strconv.FormatUint(older.Found, 10)+"-"+time.Now().UTC().Format("20060102T150405Z")+".backup")
-	r := restoration{p: p, file: m.backup, dir: dir, keepAll: true, compress: o.compress}
+	r := restoration{p: p, file: m.backup, dir: dir, keepAll: true}
 	if err := r.lockOut(); err != nil {
 		return m, err
 	}

@@ -37,14 +37,12 @@ tokens that were revoked since and users who were disabled since too.`,
 		Args: operands("a file"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			r.p, r.file = p, args[0]
-			memoryDefault.limit(p.environ)
 			return r.run(ctx)
 		}),
 	}
 	c.Flags().BoolVar(&r.keepAll, "keep", false, "keep all generations, not only the one that was in use")
 	c.Flags().BoolVar(&r.acceptClock, "accept-clock", false, "restore although the clock is before the time of the backup")
 	nameVariables(c.Flags(), "") // what replaces everything is said on the command line
-	c.Flags().BoolVar(&r.compress, "compress", false, compressUsage)
 	return c
 }
 
@@ -54,7 +52,6 @@ type restoration struct {
 	file        string
 	keepAll     bool
 	acceptClock bool
-	compress    bool
 
 	dir      string
 	created  bool     // the data directory was made for it
@@ -251,7 +248,7 @@ func (r *restoration) findReplaced() error {
 
 // load fills the store in dir with the backup, and closes it.
 func (r *restoration) load(ctx context.Context, b *store.BackupFile, size int64, dir string) error {
-	db, err := badgerkv.Open(badgerkv.Options{Dir: dir, Log: r.p.quietLog(), Compress: r.compress})
+	db, err := badgerkv.Open(badgerkv.Options{Dir: dir, Log: r.p.quietLog()})
 	if err != nil {
 		return err
 	}

@@ -28,13 +28,9 @@ type serveFlags struct {
 	monitor      string
 	backups      backupFlags
 	memory       memory
-	compress     bool
 }
 
 const listenDefault = "127.0.0.1:8080"
-
-// compressUsage is how serve and restore describe --compress.
-const compressUsage = "pack what is stored from now on: a third of the disk, for more memory and dearer pages of old events"
 
 func (p *program) serveCommand() *cobra.Command {
 	var f serveFlags
@@ -59,8 +55,7 @@ certificate of yours or with one that it fetches and renews by ACME.`,
 	flags.BoolVar(&f.acceptClock, "accept-clock", false, "start although the clock is far from the last write")
 	f.backups.add(flags)
 	f.memory = memoryDefault
-	flags.Var(&f.memory, "memory", "how much memory the server is to stay within, caches and all; with --compress, more of it caches more of a large store")
-	flags.BoolVar(&f.compress, "compress", false, compressUsage)
+	flags.Var(&f.memory, "memory", "how much memory the server is to stay within, caches and all; more of it caches more of a large store")
 	return c
 }
 
@@ -225,7 +220,7 @@ func (p *program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 	}
 	r.keep, err = p.openToServe(ctx, r, keepOptions{
 		dir: path, key: key, log: r.log, lifetimes: r.config.lifetimes, cardGuard: r.config.cardGuard,
-		acceptClock: f.acceptClock, onFatal: func(err error) { r.fatal <- err }, memory: f.memory.engine(), compress: f.compress,
+		acceptClock: f.acceptClock, onFatal: func(err error) { r.fatal <- err }, memory: f.memory.engine(),
 	})
 	if err != nil {
 		return err

@@ -141,18 +141,15 @@ func (db *DB) checkTable(path string, keys uint32) (last []byte, reason string) 
 			reason = err.Error()
 		}
 	}()
-	// A store may have tables of both kinds, and no table says of which it is: one
-	// that is whole as either was made so.
-	for _, kind := range []layout{plain, compressed} {
-		asKind, reasonAsKind := readTable(data, keys, kind)
-		if reasonAsKind == "" {
-			return asKind, ""
+	// A disk that cannot be read faults the map; and Badger panics on some
+	// kinds of damage.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if recover() != nil {
+			last, reason = nil, "it cannot be read"
 		}
-		if asKind != nil || reason == "" {
-			last, reason = asKind, reasonAsKind
-		}
-	}
-	return last, reason
+	}()
+	return readTable(data, keys, db.engine.Opts())
 }
 
 // isGone says whether a compaction has taken a table out of use while it was read.
@@ -167,23 +164,15 @@ func (db *DB) isGone(id uint64) bool {
 	return !slices.ContainsFunc(db.engine.Tables(), func(t badger.TableInfo) bool { return t.ID == id })
 }
 
-// readTable reads all blocks of the table in data as one of a kind.
-func readTable(data []byte, keys uint32, kind layout) (last []byte, reason string) {
-	// A disk that cannot be read faults the map; and Badger panics on some
-	// kinds of damage.
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if recover() != nil {
-			last, reason = nil, "it cannot be read"
-		}
-	}()
+// readTable reads all blocks of the table in data.
+func readTable(data []byte, keys uint32, engine badger.Options) (last []byte, reason string) {
 	if !footerFits(data) {
 		return nil, "its footer is damaged"
 	}
 	t, err := table.OpenInMemoryTable(data, 0, &table.Options{
 		ReadOnly:    true,
-		BlockSize:   kind.blockSize,
-		Compression: kind.compression,
+		BlockSize:   engine.BlockSize,
+		Compression: engine.Compression,
 		ChkMode:     options.OnBlockRead,
 	})
 	if err != nil {

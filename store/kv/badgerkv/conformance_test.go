@@ -18,11 +18,6 @@ func TestConformanceOnDisk(t *testing.T) {
 	kvtest.Run(t, func(t *testing.T) kv.DB { return mustOpen(t, Options{Dir: t.TempDir()}) })
 }
 
-func TestConformanceCompressed(t *testing.T) {
-	t.Parallel()
-	kvtest.Run(t, func(t *testing.T) kv.DB { return mustOpen(t, Options{Dir: t.TempDir(), Compress: true}) })
-}
-
 func TestConformanceUnderInjectedClock(t *testing.T) {
 	t.Parallel()
 	now := func() time.Time { return time.Unix(1_000_000_000, 0) }

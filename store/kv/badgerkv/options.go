@@ -23,49 +23,31 @@ const (
 	// little. Badger allows at most 15 % of memTableSize.
 	valueThreshold   = 128 << 10
 	valueLogFileSize = 16 << 20
-	compactors       = 2
+	// blockSize is what is read, unpacked and cached at a time: some twenty
+	// events. Against Badger's 4 KiB, a million events take 40 % less disk, a page
+	// of them from anywhere a third less time, and a single key whose block is not
+	// cached 5 µs more.
+	blockSize  = 16 << 10
+	compactors = 2
+	// The tree is low and its first levels are wide. What is recorded lies in the
+	// newest part of a log, and the base holds some parts: so what sinks below it
+	// meets nothing there, and to record an event of the second million writes as
+	// much as one of the first (3.5 KB of 790 bytes, its log included; with a base of
+	// 128 MiB 3.4 and then 4.1). What is in no order, such as tokens and the
+	// snapshots of resources, sinks the dearer the smaller the base is.
+	//
 	// More tables than eight at a time would make imports cheaper and pages dearer,
 	// since each page looks into all of them: of a million events twice as dear with
 	// 24, by a quarter with twelve.
+	baseLevelSize   = 256 << 20
 	firstTables     = 8
 	firstTablesHalt = 20 // writes wait
 
-	// MemoryDefault is divided into the memtables and, where tables are compressed,
-	// two to one, the block cache (32 MiB) and the index cache (16 MiB).
+	// MemoryDefault is divided into the memtables and, two to one, the block
+	// cache (32 MiB) and the index cache (16 MiB).
 	MemoryDefault = 80 << 20
 	// MemoryMin leaves the caches 8 MiB.
 	MemoryMin = memTables*memTableSize + 8<<20
-)
-
-// layout is how tables are made, and how many of them there are.
-//
-// The tree is low and its first levels are wide. What is recorded lies in the
-// newest part of a log, and the base holds some parts: so what sinks below it
-// meets nothing there, and to record an event of the second million writes as much
-// as one of the first. What is in no order, such as tokens and the snapshots of
-// resources, sinks the dearer the smaller the base is.
-type layout struct {
-	compression   options.CompressionType
-	blockSize     int   // what is found by one entry of an index, and unpacked and cached at a time
-	tableSize     int64 // of the base; the level below it has tables twice as large
-	baseLevelSize int64
-}
-
-var (
-	// plain tables lie on disk as they are read, so that a page of a large log costs
-	// what one of a small log costs: the system's file cache holds them, and nothing
-	// is unpacked. They and their blocks are large because to open a store is to
-	// open each table and to read its index, which has an entry for every block.
-	plain = layout{options.None, 64 << 10, 32 << 20, 2 << 30}
-	// compressed tables take a third of the disk. Each block is some twenty events:
-	// against Badger's 4 KiB, a million events take 40 % less disk, a page of them
-	// from anywhere a third less time, and a single key whose block is not cached
-	// 5 µs more. Larger tables than Badger's own would need more memory to compress
-	// than an import has: at 256 MiB it took 110 to 127 µs of processor time an event
-	// with 16 MiB, in place of 77.
-	compressed = layout{options.Snappy, 16 << 10, 2 << 20, 256 << 20}
-	// inMemory tables are never opened anew, and small ones take little to make.
-	inMemory = layout{options.None, 16 << 10, 2 << 20, 256 << 20}
 )
 
 // Options says where and how to open a store.
@@ -80,13 +62,8 @@ type Options struct {
 	// injected one. Nothing else here looks at Now.
 	Now func() time.Time
 	// Memory is what memtables and caches may take together, in bytes: at least
-	// MemoryMin, 0 for MemoryDefault. Only the caches follow it, which nothing but
-	// compressed tables needs.
+	// MemoryMin, 0 for MemoryDefault. Only the caches follow it.
 	Memory int64
-	// Compress has the tables compressed that are written from now on: a third of
-	// the disk, for more memory and dearer pages of what was not read lately. Tables
-	// of either kind are read whatever it says.
-	Compress bool
 	// Log receives Badger's messages, at debug and warn; nil drops them.
 	Log *slog.Logger
 	// AcceptClock opens the store although the wall clock seems wrong.
@@ -148,15 +125,7 @@ func (o Options) engine(log badger.Logger) badger.Options {
 	if o.InMemory {
 		dir = ""
 	}
-	// A cache would hold twice what is not compressed, and making one takes as long
-	// as all else at open.
-	tables, caches := plain, int64(0)
-	switch {
-	case o.InMemory:
-		tables = inMemory
-	case o.Compress:
-		tables, caches = compressed, o.Memory-memTables*memTableSize
-	}
+	caches := o.Memory - memTables*memTableSize
 	opts := badger.DefaultOptions(dir)
 	opts.InMemory = o.InMemory
 	opts.Logger = log
@@ -172,14 +141,17 @@ func (o Options) engine(log badger.Logger) badger.Options {
 	opts.ValueThreshold = valueThreshold
 	opts.VLogPercentile = 0
 	opts.ValueLogFileSize = valueLogFileSize
-	opts.Compression = tables.compression
-	opts.BlockSize = tables.blockSize
+	opts.BlockSize = blockSize
 	opts.BlockCacheSize = caches * 2 / 3
 	opts.IndexCacheSize = caches / 3
-	opts.BaseTableSize = tables.tableSize
-	opts.TableSizeMultiplier = 2
-	opts.BaseLevelSize = tables.baseLevelSize
+	opts.Compression = options.Snappy
+	if o.InMemory {
+		// The tables lie in memory as they are: a cache would hold them twice, and
+		// to make it takes as long as all else at open.
+		opts.Compression, opts.BlockCacheSize, opts.IndexCacheSize = options.None, 0, 0
+	}
 	opts.NumCompactors = compactors
+	opts.BaseLevelSize = baseLevelSize
 	opts.NumLevelZeroTables = firstTables
 	opts.NumLevelZeroTablesStall = firstTablesHalt
 	opts.CompactL0OnClose = false

@@ -1,13 +1,9 @@
 package badgerkv
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
@@ -17,10 +13,10 @@ import (
 
 // TestScanOverTables is the contract's line on ranges over a store of many
 // tables, which Badger leaves out by the prefix that both bounds share, and which
-// are not all of one level. Compressed tables are small, so that there are many.
+// are not all of one level.
 func TestScanOverTables(t *testing.T) {
 	t.Parallel()
-	opts := Options{Dir: t.TempDir(), Compress: true}
+	opts := Options{Dir: t.TempDir()}
 	db := mustOpen(t, opts)
 	var keys []string
 	for _, prefix := range []string{"a\x00", "a\x00b\x00", "ab\x00", "b", "b\xff", "b\xff\xff", "c"} {
@@ -126,85 +122,4 @@ func inRange(keys []string, rng kv.Range) []string {
 		slices.Reverse(within)
 	}
 	return within[:min(rng.Limit, len(within))]
-}
-
-// TestTablesOfBothKinds: what was compressed and what was not is read side by side,
-// whatever is written now, and damage to either is named.
-func TestTablesOfBothKinds(t *testing.T) {
-	t.Parallel()
-	const keys = 1000
-	text := func(i int) string { return strings.Repeat(fmt.Sprintf(`{"id":%d,"object":"event"}`, i), 20) }
-	dir := t.TempDir()
-	sizes := map[bool]int64{}
-	compress := func(round int) bool { return round%2 == 1 }
-	for round := range 4 {
-		opts := Options{Dir: dir, Compress: compress(round)}
-		before := tablesOf(t, dir)
-		db := mustOpen(t, opts)
-		var pairs []string
-		for i := range keys {
-			pairs = append(pairs, fmt.Sprintf("%d/%04d", round, i), text(i))
-		}
-		put(t, db, pairs...)
-		if err := db.Check(t.Context()); err != nil {
-			t.Errorf("Check() in round %d = %v, want nil", round, err)
-		}
-		mustClose(t, db)
-		for path, size := range tablesOf(t, dir) {
-			if _, had := before[path]; !had {
-				sizes[opts.Compress] = size
-			}
-		}
-	}
-	if sizes[true] == 0 || sizes[true] > sizes[false]/3 {
-		t.Errorf("a compressed table has %d bytes and a plain one %d, want a third of it at most", sizes[true], sizes[false])
-	}
-	for _, opts := range []Options{{Dir: dir}, {Dir: dir, Compress: true}} {
-		db := mustOpen(t, opts)
-		for i := range 4 * keys {
-			wantValue(t, db, fmt.Sprintf("%d/%04d", i/keys, i%keys), text(i%keys))
-		}
-		if err := db.Check(t.Context()); err != nil {
-			t.Errorf("Check() of whole tables with Compress %t = %v, want nil", opts.Compress, err)
-		}
-		mustClose(t, db)
-	}
-	for path, size := range tablesOf(t, dir) {
-		whole, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		spoilt := slices.Clone(whole)
-		spoilt[size/3] ^= 0x40
-		if err := os.WriteFile(path, spoilt, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		db := mustOpen(t, Options{Dir: dir})
-		err = db.Check(t.Context())
-		if !errors.Is(err, kv.ErrCorrupt) || !strings.Contains(err.Error(), "1 of 4 tables") || !strings.Contains(err.Error(), filepath.Base(path)) {
-			t.Errorf("Check() of a store whose %s is damaged = %v, want an error that names it alone", filepath.Base(path), err)
-		}
-		mustClose(t, db)
-		if err := os.WriteFile(path, whole, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// tablesOf returns the sizes of the tables in dir, by path.
-func tablesOf(t *testing.T, dir string) map[string]int64 {
-	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(dir, "*.sst"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sizes := map[string]int64{}
-	for _, path := range paths {
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sizes[path] = info.Size()
-	}
-	return sizes
 }
