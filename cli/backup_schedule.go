@@ -49,7 +49,7 @@ const (
 	backupRetryMax   = time.Hour
 
 	// backupRoomShare is what a backup leaves free, in shares of what the store must
-	// have free to write: the store goes on writing meanwhile.
+	// have free to write when the server starts: the store goes on writing meanwhile.
 	backupRoomShare = 2
 	// backupRoomEvery is how much is written between two looks at the disk.
 	backupRoomEvery = 4 << 20 // bytes

@@ -33,6 +33,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -51,8 +52,13 @@ type DB struct {
 	damage    atomic.Pointer[[]damagedTable] // what Check has found
 	lastWrite atomic.Int64                   // the wall clock at the last commit, in Unix nanoseconds; unused in memory
 	refused   refusals
-	closing   sync.Once
-	closeErr  error
+	merge     struct { // what the engine may write at once, as it was last looked at
+		sync.Mutex
+		bytes  uint64
+		looked time.Time
+	}
+	closing  sync.Once
+	closeErr error
 }
 
 // Open opens the store in opts.Dir, or an empty one in memory. Before it lets

@@ -145,7 +145,7 @@ func (c *committer) begin() {
 	c.refusal = c.db.stopped()
 	c.diskFull = false
 	if c.refusal == nil {
-		c.refusal = spaceRefusal(c.db.opts)
+		c.refusal = c.db.spaceRefusal()
 		c.diskFull = c.refusal != nil
 	}
 }

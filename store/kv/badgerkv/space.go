@@ -1,17 +1,30 @@
 package badgerkv
 
 import (
+	"bytes"
 	"fmt"
 	"os"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
 
 	"tollhouse/store/kv"
 )
 
-// freeSpaceMin must be free for a write. Badger writes through memory maps of
-// sparse files: on a full disk that is SIGBUS, and SIGBUS again at reopening.
-// Memtables, their logs and the tables they are flushed into take up to six
-// times a memtable before anybody asks again.
+// freeSpaceMin must be free to open a store, and for a write. Badger writes through
+// memory maps of sparse files: on a full disk that is SIGBUS, and SIGBUS again at
+// reopening. Memtables, their logs and the tables they are flushed into take up to
+// six times a memtable before anybody asks again.
 const freeSpaceMin = 6 * memTableSize
+
+const (
+	// mergedEvery is how often it is looked at how much the engine may merge next;
+	// a memtable or two are flushed meanwhile, which freeSpaceMin has room for.
+	mergedEvery = time.Second
+	// plentyFree is more than what is merged at once ever takes: the newest tables
+	// and the base, which may be larger for a while than it should be.
+	plentyFree = 8 * (firstTablesHalt*memTableSize + baseLevelSize)
+)
 
 // makeDir makes the directory of a store, closed to others.
 func makeDir(dir string) error {
@@ -38,18 +51,61 @@ func checkSpace(opts Options) error {
 }
 
 // spaceRefusal returns why nothing may be written now, or nil.
-func spaceRefusal(opts Options) error {
-	if opts.InMemory {
+func (db *DB) spaceRefusal() error {
+	if db.opts.InMemory {
 		return nil
 	}
-	free, err := opts.FreeSpace(opts.Dir)
+	free, err := db.opts.FreeSpace(db.opts.Dir)
 	if err != nil {
 		return fmt.Errorf("%w: the free space cannot be found out: %w", kv.ErrUnavailable, err)
 	}
-	if free < freeSpaceMin {
-		return fmt.Errorf("%w: only %d MiB are free on the disk, writing needs %d", kv.ErrUnavailable, free>>20, freeSpaceMin>>20)
+	if free >= plentyFree {
+		return nil
+	}
+	if need := db.spaceMin(); free < need {
+		return fmt.Errorf("%w: only %d MiB are free on the disk, writing needs %d", kv.ErrUnavailable, free>>20, need>>20)
 	}
 	return nil
+}
+
+// spaceMin is how many bytes must be free for a write: freeSpaceMin, and what the
+// engine may write when it merges its newest tables with those below, before it
+// removes what it has merged.
+func (db *DB) spaceMin() uint64 {
+	db.merge.Lock()
+	defer db.merge.Unlock()
+	if now := time.Now(); now.Sub(db.merge.looked) >= mergedEvery {
+		db.merge.bytes, db.merge.looked = mergedNext(db.engine.Tables()), now
+	}
+	return freeSpaceMin + db.merge.bytes
+}
+
+// mergedNext sums the newest tables and those of the first level below them that
+// lie between the ends of their keys.
+func mergedNext(tables []badger.TableInfo) (sum uint64) {
+	var first, last []byte
+	below := 0
+	for _, t := range tables {
+		if t.Level > 0 {
+			if below == 0 || t.Level < below {
+				below = t.Level
+			}
+			continue
+		}
+		sum += uint64(t.OnDiskSize)
+		if first == nil || bytes.Compare(t.Left, first) < 0 {
+			first = t.Left
+		}
+		if bytes.Compare(t.Right, last) > 0 {
+			last = t.Right
+		}
+	}
+	for _, t := range tables {
+		if t.Level == below && below > 0 && first != nil && bytes.Compare(t.Left, last) <= 0 && bytes.Compare(t.Right, first) >= 0 {
+			sum += uint64(t.OnDiskSize)
+		}
+	}
+	return sum
 }
 
 // syncDir makes a rename in dir durable.

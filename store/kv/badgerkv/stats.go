@@ -60,7 +60,7 @@ func (db *DB) Space() (s Space, ok bool, err error) {
 	if db.opts.InMemory {
 		return Space{}, false, nil
 	}
-	s.FreeMin = freeSpaceMin
+	s.FreeMin = db.spaceMin()
 	if s.Free, err = db.opts.FreeSpace(db.opts.Dir); err != nil {
 		return Space{}, false, fmt.Errorf("badgerkv: free space of %s: %w", db.opts.Dir, err)
 	}
@@ -89,7 +89,7 @@ func (db *DB) Ready() error {
 	if db.opts.InMemory {
 		return nil
 	}
-	if err := spaceRefusal(db.opts); err != nil {
+	if err := db.spaceRefusal(); err != nil {
 		return err
 	}
 	return clockFault(db.opts, time.Unix(0, db.lastWrite.Load()))

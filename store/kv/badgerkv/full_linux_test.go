@@ -1,0 +1,67 @@
+package badgerkv
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"syscall"
+	"testing"
+
+	"tollhouse/store/kv"
+)
+
+// TestFullDiskWhileMerging: on a disk that a store fills, the engine always has room
+// to merge what it has, so that writes are refused and the process goes on. Without
+// it SIGBUS ends this test, and all others.
+func TestFullDiskWhileMerging(t *testing.T) {
+	t.Parallel()
+	const (
+		disk  = 420 // MiB
+		value = 60 << 10
+	)
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=700", disk)); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("needs a machine that mounts a tmpfs: %v", err)
+		}
+		t.Skipf("needs a machine that mounts a tmpfs: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	db := mustOpen(t, Options{Dir: dir})
+	random := rand.New(rand.NewPCG(1, 2))
+	written := 0
+	for refused := 0; refused < 3; {
+		err := db.Update(t.Context(), func(tx kv.Txn) error {
+			for range 10 {
+				key := fmt.Sprintf("%08x", random.Uint32())
+				if err := setAll(tx, key, noise(key, value)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		switch {
+		case err == nil:
+			written += 10 * value
+		case errors.Is(err, kv.ErrUnavailable):
+			refused++
+		default:
+			t.Fatal(err)
+		}
+		if written > disk<<20 {
+			t.Fatalf("%d bytes were written to a disk of %d MiB", written, disk)
+		}
+	}
+	if written < disk<<20/8 {
+		t.Errorf("writes were refused after %d MiB on a disk of %d", written>>20, disk)
+	}
+	space, _, err := db.Space()
+	if err != nil || space.FreeMin <= freeSpaceMin {
+		t.Errorf("Space() = %+v, %v; want that more than %d must be free", space, err, freeSpaceMin)
+	}
+}
