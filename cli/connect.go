@@ -205,6 +205,9 @@ func (p *program) openDataDir(ctx context.Context, dir string, lock *dirLock) (*
 // server key, so a command works where it may not read that; then known is zero.
 func (p *program) openAdmin(ctx context.Context, o keepOptions, known secret.Key, lock *dirLock) (*admin, error) {
 	o.key = secret.NewKey()
+	if o.dir != "" {
+		memoryDefault.limit(p.environ) // for imports and deep looks, which take what there is
+	}
 	var fatal atomic.Pointer[error]
 	o.onFatal = func(err error) { fatal.Store(&err) }
 	k, err := p.openToManage(ctx, o)

@@ -14,7 +14,8 @@ import (
 
 // One knob says how much memory a server may take: Go's collector begins to work
 // harder when it is reached, and the engine's tables and caches get their share of
-// it. The default is the profile for a small machine.
+// it. The default is the profile for a small machine, and what every command keeps
+// to that opens a store itself.
 const (
 	memoryDefault = memory(badgerkv.MemoryDefault / engineShare * wholeShare) // 256 MiB
 	memoryMin     = memory(badgerkv.MemoryMin / engineShare * wholeShare)     // 128 MiB

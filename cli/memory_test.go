@@ -3,8 +3,10 @@ package cli
 import (
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 )
@@ -67,6 +69,26 @@ func TestMemory(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestMemoryOfCommands: a command that opens the store itself keeps to the default,
+// unless its operator says otherwise. What it sets is the process's.
+func TestMemoryOfCommands(t *testing.T) {
+	before, percent := debug.SetMemoryLimit(math.MaxInt64), debug.SetGCPercent(100)
+	defer func() { debug.SetMemoryLimit(before); debug.SetGCPercent(percent) }()
+	for _, c := range []struct {
+		environ []string
+		limit   int64
+	}{
+		{[]string{"GOMEMLIMIT=off", "GOGC=100"}, math.MaxInt64},
+		{nil, int64(memoryDefault)},
+	} {
+		p := &program{data: filepath.Join(t.TempDir(), "data"), environ: c.environ, stdout: io.Discard, stderr: io.Discard}
+		err := p.manage(t.Context(), "test", makesData, func(*admin) error { return nil })
+		if limit := debug.SetMemoryLimit(-1); err != nil || limit != c.limit {
+			t.Errorf("appliance_memory_of_commands: with %q a command keeps to %d, %v; want %d", c.environ, limit, err, c.limit)
+		}
 	}
 }
 

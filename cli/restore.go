@@ -37,6 +37,7 @@ tokens that were revoked since and users who were disabled since too.`,
 		Args: operands("a file"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			r.p, r.file = p, args[0]
+			memoryDefault.limit(p.environ)
 			return r.run(ctx)
 		}),
 	}
