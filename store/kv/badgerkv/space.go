@@ -1,7 +1,6 @@
 package badgerkv
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"time"
@@ -69,40 +68,22 @@ func (db *DB) spaceRefusal() error {
 }
 
 // spaceMin is how many bytes must be free for a write: freeSpaceMin, and what the
-// engine may write when it merges its newest tables with those below, before it
-// removes what it has merged.
+// engine may write when it merges its newest tables with those of the level below,
+// before it removes what it has merged.
 func (db *DB) spaceMin() uint64 {
 	db.merge.Lock()
 	defer db.merge.Unlock()
 	if now := time.Now(); now.Sub(db.merge.looked) >= mergedEvery {
-		db.merge.bytes, db.merge.looked = mergedNext(db.engine.Tables()), now
+		db.merge.bytes, db.merge.looked = mergedNext(db.engine.Levels()), now
 	}
 	return freeSpaceMin + db.merge.bytes
 }
 
-// mergedNext sums the newest tables and those of the first level below them that
-// lie between the ends of their keys.
-func mergedNext(tables []badger.TableInfo) (sum uint64) {
-	var first, last []byte
-	below := 0
-	for _, t := range tables {
-		if t.Level > 0 {
-			if below == 0 || t.Level < below {
-				below = t.Level
-			}
-			continue
-		}
-		sum += uint64(t.OnDiskSize)
-		if first == nil || bytes.Compare(t.Left, first) < 0 {
-			first = t.Left
-		}
-		if bytes.Compare(t.Right, last) > 0 {
-			last = t.Right
-		}
-	}
-	for _, t := range tables {
-		if t.Level == below && below > 0 && first != nil && bytes.Compare(t.Left, last) <= 0 && bytes.Compare(t.Right, first) >= 0 {
-			sum += uint64(t.OnDiskSize)
+// mergedNext sums the newest tables and the base, into which they are merged.
+func mergedNext(levels []badger.LevelInfo) (sum uint64) {
+	for _, level := range levels {
+		if level.Level == 0 || level.IsBaseLevel {
+			sum += uint64(level.Size)
 		}
 	}
 	return sum
