@@ -65,7 +65,9 @@ func (p *program) doctorCommand() *cobra.Command {
 key, the store, the disk, the clock, the last backup, and, when a server runs, the
 address by which others reach it, the proxies before it and its certificate. A line for each: ok,
 warning or problem, with the next step. --deep reads every block and every record
-of the store too, which may take minutes, and may be done while it serves.
+of the store too, which may take minutes, and may be done while it serves. It changes
+nothing, but for a store of an older schema, which is migrated first, as by every
+command that opens one.
 
 Exit 1 if there is a problem; warnings are none.`,
 		Args: operands(),
