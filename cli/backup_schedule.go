@@ -49,7 +49,7 @@ const (
 	backupRetryMax   = time.Hour
 
 	// backupRoomShare is what a backup leaves free, in shares of what the store must
-	// have free to write when the server starts: the store goes on writing meanwhile.
+	// have free to write: the store goes on writing meanwhile.
 	backupRoomShare = 2
 	// backupRoomEvery is how much is written between two looks at the disk.
 	backupRoomEvery = 4 << 20 // bytes
@@ -106,13 +106,9 @@ func (f *backupFlags) begin(dataDir string, k *keep, log *slog.Logger) (*backupS
 	if err := prepareBackupDir(dir); err != nil {
 		return nil, err
 	}
-	space, _, err := k.db.Space()
-	if err != nil {
-		return nil, err
-	}
 	return &backupSchedule{
 		dir: dir, every: time.Duration(f.every), keep: f.keep, instance: k.store.InstanceID(), now: k.store.Now, log: log,
-		free: badgerkv.FreeSpace, freeMin: backupRoomShare * space.FreeMin, failed: k.metrics.backupFailures.Inc,
+		free: badgerkv.FreeSpace, freeMin: func() uint64 { return backupRoomShare * k.db.SpaceMin() }, failed: k.metrics.backupFailures.Inc,
 	}, nil
 }
 
@@ -161,8 +157,8 @@ type backupSchedule struct {
 	now      func() time.Time
 	log      *slog.Logger
 	free     func(dir string) (uint64, error)
-	freeMin  uint64 // what a backup leaves free, in bytes
-	failed   func() // counts a failure
+	freeMin  func() uint64 // what a backup leaves free now, in bytes
+	failed   func()        // counts a failure
 	api      http.Handler
 }
 
@@ -262,7 +258,7 @@ func (s *backupSchedule) checkRoom(own []ownBackup) error {
 	if err != nil {
 		return fail(exitIO, "check the disk", "the free space in %s cannot be found out: %w", s.dir, err)
 	}
-	need := s.freeMin
+	need := s.freeMin()
 	if len(own) > 0 {
 		need += uint64(own[len(own)-1].size)
 	}

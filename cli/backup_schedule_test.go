@@ -43,7 +43,7 @@ func newSchedule(t *testing.T, dir string, every time.Duration, keep int) *sched
 	s.space.Store(1 << 40)
 	s.backupSchedule = &backupSchedule{
 		dir: dir, every: every, keep: keep, instance: f.InstanceID(), now: f.Now, log: slog.New(slog.NewTextHandler(&s.log, nil)),
-		free: func(string) (uint64, error) { return s.space.Load(), nil }, freeMin: 1 << 20, failed: func() { s.failures.Add(1) }, api: server.Admin(),
+		free: func(string) (uint64, error) { return s.space.Load(), nil }, freeMin: func() uint64 { return 1 << 20 }, failed: func() { s.failures.Add(1) }, api: server.Admin(),
 	}
 	return s
 }
@@ -167,7 +167,7 @@ func TestBackupSchedule(t *testing.T) {
 	in("appliance_a_full_disk_costs_a_warning_and_no_old_backup", func(t *testing.T, dir string) {
 		s, begun := newSchedule(t, dir, day, 1), time.Now()
 		s.during(t, time.Minute)
-		s.space.Store(s.freeMin) // room for the store, and none for another backup
+		s.space.Store(s.freeMin()) // room for the store, and none for another backup
 		s.during(t, day+8*time.Hour)
 		sameNames(t, s.files(t), s.named(begun))
 		// Tried at once, then after 1, 2, 4, 8, 16, 32 minutes and every hour.
@@ -190,7 +190,7 @@ func TestBackupSchedule(t *testing.T) {
 		asked := 0
 		s.free = func(string) (uint64, error) {
 			if asked++; asked > 1 {
-				return s.freeMin - 1, nil
+				return s.freeMin() - 1, nil
 			}
 			return 1 << 40, nil
 		}

@@ -87,15 +87,15 @@ func (u checkup) disk() finding {
 	switch {
 	case space.Free < space.FreeMin:
 		return problemOf(check, next, "%s: under %s writes are refused", text, showBytes(space.FreeMin))
-	case space.Free < diskWarning*space.FreeMin:
+	case space.Free < space.FreeMin+diskSpare:
 		return warningOf(check, next, "%s: under %s writes will be refused", text, showBytes(space.FreeMin))
 	}
 	return allRight(check, "%s", text)
 }
 
-// diskWarning is how many times what writing needs must be free, as in
+// diskSpare is how much more should be free than writing needs, as in
 // docs/alerts.yml.
-const diskWarning = 4
+const diskSpare = 288 << 20
 
 // clock compares the machine's clock with the last write, and the store's with the
 // last event.

@@ -77,19 +77,31 @@ func TestMemory(t *testing.T) {
 func TestMemoryOfCommands(t *testing.T) {
 	before, percent := debug.SetMemoryLimit(math.MaxInt64), debug.SetGCPercent(100)
 	defer func() { debug.SetMemoryLimit(before); debug.SetGCPercent(percent) }()
-	for _, c := range []struct {
-		environ []string
-		limit   int64
-	}{
-		{[]string{"GOMEMLIMIT=off", "GOGC=100"}, math.MaxInt64},
-		{nil, int64(memoryDefault)},
-	} {
-		p := &program{data: filepath.Join(t.TempDir(), "data"), environ: c.environ, stdout: io.Discard, stderr: io.Discard}
-		err := p.manage(t.Context(), "test", makesData, func(*admin) error { return nil })
-		if limit := debug.SetMemoryLimit(-1); err != nil || limit != c.limit {
-			t.Errorf("appliance_memory_of_commands: with %q a command keeps to %d, %v; want %d", c.environ, limit, err, c.limit)
+	wantSet := func(what string, limit int64, percent int) {
+		t.Helper()
+		if got, gotPercent := debug.SetMemoryLimit(math.MaxInt64), debug.SetGCPercent(100); got != limit || gotPercent != percent {
+			t.Errorf("appliance_memory_of_commands: %s keeps to %d bytes and %d %%, want %d and %d", what, got, gotPercent, limit, percent)
 		}
 	}
+	for _, c := range []struct {
+		what    string
+		environ []string
+		limit   int64
+		percent int
+	}{
+		{"one whose operator has set both", []string{"GOMEMLIMIT=off", "GOGC=100"}, math.MaxInt64, 100},
+		{"one that looks at a store", nil, int64(memoryDefault), garbage},
+	} {
+		p := &program{data: filepath.Join(t.TempDir(), "data"), environ: c.environ, stdout: io.Discard, stderr: io.Discard}
+		if err := p.manage(t.Context(), "test", makesData, func(*admin) error { return nil }); err != nil {
+			t.Error(err)
+		}
+		wantSet(c.what, c.limit, c.percent)
+	}
+	if stderr, code := runHere([]byte("no backup"), "restore", "-", "--data", filepath.Join(t.TempDir(), "data")); code != exitBadData {
+		t.Errorf("restore of what is no backup: exit %d, %s", code, stderr)
+	}
+	wantSet("a restore", int64(memoryDefault), garbage)
 }
 
 // metricsOf reads the metrics of a server.

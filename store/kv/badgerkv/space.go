@@ -1,8 +1,10 @@
 package badgerkv
 
 import (
+	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -16,14 +18,9 @@ import (
 // six times a memtable before anybody asks again.
 const freeSpaceMin = 6 * memTableSize
 
-const (
-	// mergedEvery is how often it is looked at how much the engine may merge next;
-	// a memtable or two are flushed meanwhile, which freeSpaceMin has room for.
-	mergedEvery = time.Second
-	// plentyFree is more than what is merged at once ever takes: the newest tables
-	// and the base, which may be larger for a while than it should be.
-	plentyFree = 8 * (firstTablesHalt*memTableSize + baseLevelSize)
-)
+// mergedEvery is how often it is looked at how much the engine may merge next; less
+// is written meanwhile than freeSpaceMin has room for.
+const mergedEvery = 100 * time.Millisecond
 
 // makeDir makes the directory of a store, closed to others.
 func makeDir(dir string) error {
@@ -58,33 +55,61 @@ func (db *DB) spaceRefusal() error {
 	if err != nil {
 		return fmt.Errorf("%w: the free space cannot be found out: %w", kv.ErrUnavailable, err)
 	}
-	if free >= plentyFree {
-		return nil
-	}
-	if need := db.spaceMin(); free < need {
+	if need := db.SpaceMin(); free < need {
 		return fmt.Errorf("%w: only %d MiB are free on the disk, writing needs %d", kv.ErrUnavailable, free>>20, need>>20)
 	}
 	return nil
 }
 
-// spaceMin is how many bytes must be free for a write: freeSpaceMin, and what the
-// engine may write when it merges its newest tables with those of the level below,
-// before it removes what it has merged.
-func (db *DB) spaceMin() uint64 {
+// SpaceMin is how many bytes must be free for a write now: freeSpaceMin, and what
+// the engine may write when it merges tables, before it removes what it has merged.
+func (db *DB) SpaceMin() uint64 {
 	db.merge.Lock()
 	defer db.merge.Unlock()
-	if now := time.Now(); now.Sub(db.merge.looked) >= mergedEvery {
-		db.merge.bytes, db.merge.looked = mergedNext(db.engine.Levels()), now
+	if now := time.Now(); now.Sub(db.merge.looked) >= mergedEvery && db.snapshots.enter() == nil {
+		base := slices.IndexFunc(db.engine.Levels(), func(l badger.LevelInfo) bool { return l.IsBaseLevel })
+		db.merge.bytes, db.merge.looked = mergedNext(db.engine.Tables(), base), now
+		db.snapshots.leave()
 	}
 	return freeSpaceMin + db.merge.bytes
 }
 
-// mergedNext sums the newest tables and the base, into which they are merged.
-func mergedNext(levels []badger.LevelInfo) (sum uint64) {
-	for _, level := range levels {
-		if level.Level == 0 || level.IsBaseLevel {
-			sum += uint64(level.Size)
+// mergedNext is how much the engine may write at once. It has two compactors: one
+// merges the newest tables into the level that is the base, while the other may merge
+// a table of any level with all that it lies across in the next. The whole base
+// counts: the next table may lie across all of it, and is merged as soon as it is
+// there.
+func mergedNext(tables []badger.TableInfo, base int) uint64 {
+	levels, last := make(map[int][]badger.TableInfo), 0
+	for _, t := range tables {
+		levels[t.Level] = append(levels[t.Level], t)
+		last = max(last, t.Level)
+	}
+	sum, most := sizeOf(levels[0])+sizeOf(levels[base]), uint64(0)
+	for level := 1; level < last; level++ {
+		below := levels[level+1]
+		slices.SortFunc(below, func(a, b badger.TableInfo) int { return bytes.Compare(a.Left, b.Left) })
+		for _, t := range levels[level] {
+			most = max(most, uint64(t.OnDiskSize)+sizeOf(across(below, t)))
 		}
+	}
+	return sum + most
+}
+
+// across returns those of the tables of a level, which are in order and apart from
+// each other, that t lies across.
+func across(level []badger.TableInfo, t badger.TableInfo) []badger.TableInfo {
+	from, _ := slices.BinarySearchFunc(level, t.Left, func(b badger.TableInfo, left []byte) int { return bytes.Compare(b.Right, left) })
+	to := from
+	for to < len(level) && bytes.Compare(level[to].Left, t.Right) <= 0 {
+		to++
+	}
+	return level[from:to]
+}
+
+func sizeOf(tables []badger.TableInfo) (sum uint64) {
+	for _, t := range tables {
+		sum += uint64(t.OnDiskSize)
 	}
 	return sum
 }

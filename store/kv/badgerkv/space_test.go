@@ -2,7 +2,9 @@ package badgerkv
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,23 +14,32 @@ import (
 	"tollhouse/store/kv"
 )
 
-// TestMergedNext: what the engine may merge at once are the newest tables and the
-// base.
+// TestMergedNext: what the engine may merge at once are the newest tables with the
+// base, and beside that the table of a level that lies across most in the next.
 func TestMergedNext(t *testing.T) {
 	t.Parallel()
-	level := func(n int, size int64, base bool) badger.LevelInfo {
-		return badger.LevelInfo{Level: n, Size: size, IsBaseLevel: base}
+	table := func(level int, left, right string, size uint32) badger.TableInfo {
+		return badger.TableInfo{Level: level, Left: []byte(left), Right: []byte(right), OnDiskSize: size}
 	}
+	newest := []badger.TableInfo{table(0, "a", "z", 10), table(0, "b", "c", 10)}
+	lowest := []badger.TableInfo{table(6, "y", "z", 1), table(6, "a", "d", 2), table(6, "e", "h", 4), table(6, "i", "p", 8), table(6, "q", "w", 16)}
 	for _, c := range []struct {
 		name   string
-		levels []badger.LevelInfo
+		tables [][]badger.TableInfo
+		base   int
 		want   uint64
 	}{
-		{"nothing", nil, 0},
-		{"newest alone", []badger.LevelInfo{level(0, 20, false), level(6, 0, true)}, 20},
-		{"what lies below the base stays", []badger.LevelInfo{level(0, 20, false), level(5, 100, true), level(6, 1000, false)}, 120},
+		{"nothing", nil, 6, 0},
+		{"newest alone", [][]badger.TableInfo{newest}, 6, 20},
+		{"with the base", [][]badger.TableInfo{newest, lowest}, 6, 51},
+		{"with a base that is empty", [][]badger.TableInfo{newest, lowest}, 5, 20},
+		{"what a table of the base lies across", [][]badger.TableInfo{newest, {table(5, "b", "c", 100)}, lowest}, 5, 120 + 102},
+		{"to the very ends", [][]badger.TableInfo{{table(5, "d", "e", 100)}, lowest}, 5, 100 + 106},
+		{"a gap", [][]badger.TableInfo{{table(5, "d1", "d2", 100)}, lowest}, 5, 100 + 100},
+		{"the worst of them", [][]badger.TableInfo{{table(5, "a", "b", 100), table(5, "c", "r", 100), table(5, "x", "x", 100)}, lowest}, 5, 300 + 130},
+		{"of any level", [][]badger.TableInfo{{table(4, "a", "a", 1)}, {table(5, "f", "j", 100)}, lowest}, 4, 1 + 112},
 	} {
-		if got := mergedNext(c.levels); got != c.want {
+		if got := mergedNext(slices.Concat(c.tables...), c.base); got != c.want {
 			t.Errorf("%s: %d bytes, want %d", c.name, got, c.want)
 		}
 	}
@@ -58,10 +69,13 @@ func TestRoomForMerges(t *testing.T) {
 	}
 	free.Store(space.FreeMin)
 	put(t, db, "e", "1")
-	db.merge.Lock()
-	db.merge.looked = time.Now().Add(-mergedEvery)
-	db.merge.Unlock()
-	if again, _, err := db.Space(); err != nil || again.FreeMin != space.FreeMin {
-		t.Errorf("Space() looked at again = %+v, %v; want %d as before, since no table was made", again, err, space.FreeMin)
+	free.Store(math.MaxUint64)
+	for i := 0; db.engine.Levels()[0].NumTables < 2; i++ { // until what is in memory has become another table
+		key := fmt.Sprint("more", i)
+		put(t, db, key, noise(key, 60<<10))
+	}
+	time.Sleep(mergedEvery)
+	if least := space.FreeMin + memTableSize/2; db.SpaceMin() < least {
+		t.Errorf("SpaceMin() = %d with another table, want at least %d", db.SpaceMin(), least)
 	}
 }

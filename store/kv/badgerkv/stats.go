@@ -60,7 +60,7 @@ func (db *DB) Space() (s Space, ok bool, err error) {
 	if db.opts.InMemory {
 		return Space{}, false, nil
 	}
-	s.FreeMin = db.spaceMin()
+	s.FreeMin = db.SpaceMin()
 	if s.Free, err = db.opts.FreeSpace(db.opts.Dir); err != nil {
 		return Space{}, false, fmt.Errorf("badgerkv: free space of %s: %w", db.opts.Dir, err)
 	}
