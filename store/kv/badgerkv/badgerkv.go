@@ -56,6 +56,7 @@ type DB struct {
 		sync.Mutex
 		bytes  uint64
 		looked time.Time
+		levels []badger.LevelInfo
 	}
 	closing  sync.Once
 	closeErr error

@@ -67,11 +67,21 @@ func (db *DB) SpaceMin() uint64 {
 	db.merge.Lock()
 	defer db.merge.Unlock()
 	if now := time.Now(); now.Sub(db.merge.looked) >= mergedEvery && db.snapshots.enter() == nil {
-		base := slices.IndexFunc(db.engine.Levels(), func(l badger.LevelInfo) bool { return l.IsBaseLevel })
-		db.merge.bytes, db.merge.looked = mergedNext(db.engine.Tables(), base), now
+		db.merge.looked = now
+		// Tables reads each of them, and there may be a thousand.
+		if levels := db.engine.Levels(); !slices.EqualFunc(levels, db.merge.levels, sameTables) {
+			base := slices.IndexFunc(levels, func(l badger.LevelInfo) bool { return l.IsBaseLevel })
+			db.merge.levels, db.merge.bytes = levels, mergedNext(db.engine.Tables(), base)
+		}
 		db.snapshots.leave()
 	}
 	return freeSpaceMin + db.merge.bytes
+}
+
+// sameTables says of a level that no table of it was made or removed, so far as can
+// be seen.
+func sameTables(a, b badger.LevelInfo) bool {
+	return a.NumTables == b.NumTables && a.Size == b.Size && a.IsBaseLevel == b.IsBaseLevel
 }
 
 // mergedNext is how much the engine may write at once. It has two compactors: one
