@@ -1,18 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"time"
 
 	"github.com/spf13/cobra"
-)
 
-// accountShown is an account as the admin API gives it.
-type accountShown struct {
-	Account   string `json:"account"`
-	Name      string `json:"name"`
-	CreatedAt int64  `json:"created_at"` // Unix seconds
-}
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
+)
 
 func (p *program) accountCommand() *cobra.Command {
 	c := asGroup(&cobra.Command{Use: "account", Short: "manage the accounts that own resources and events"})
@@ -24,13 +20,13 @@ func (p *program) accountCreate() *cobra.Command {
 	var name string
 	c := &cobra.Command{
 		Use:   "create ACCOUNT",
-		Short: "make an account; user create and event import make theirs by themselves",
+		Short: "create an account; user create and event import create theirs as needed",
 		Args:  operands("an account id"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			return p.withAccount(ctx, "account create", makesData, "POST", "/admin/accounts", map[string]string{"account": args[0], "name": name})
 		}),
 	}
-	c.Flags().StringVar(&name, "name", "", "a `name` for people")
+	c.Flags().StringVar(&name, "name", "", "a display `name`")
 	nameVariables(c.Flags(), "ACCOUNT_")
 	return c
 }
@@ -41,14 +37,14 @@ func (p *program) accountList() *cobra.Command {
 		Short: "list the accounts",
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
-			t := p.newTable("ACCOUNT", "NAME", "CREATED")
-			err := list(ctx, p, "account list", "/admin/accounts", func(a accountShown) string { return a.Account }, func(a accountShown) {
-				t.add(a.Account, orDash(a.Name), showTime(a.CreatedAt))
+			t := p.NewTable("ACCOUNT", "NAME", "CREATED")
+			err := list(ctx, p, "account list", "/admin/accounts", func(a handlers.AdminAccount) string { return a.Account }, func(a handlers.AdminAccount) {
+				t.Add(a.Account, cmp.Or(a.Name, "-"), term.ShowTime(a.CreatedAt))
 			})
 			if err != nil {
 				return err
 			}
-			return t.flush()
+			return t.Flush()
 		}),
 	}
 }
@@ -66,23 +62,21 @@ func (p *program) accountShow() *cobra.Command {
 
 // withAccount makes one call about an account and shows it.
 func (p *program) withAccount(ctx context.Context, role string, n need, method, path string, in any) error {
-	var shown accountShown
+	var shown handlers.AdminAccount
 	err := p.manage(ctx, role, n, func(a *admin) error { return a.call(ctx, method, path, in, &shown) })
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(shown)
+	if p.JSON {
+		return p.PrintJSON(shown)
 	}
-	return p.printRows(row{"account", shown.Account}, row{"name", orDash(shown.Name)}, row{"created", showTime(shown.CreatedAt)})
+	return p.PrintRows(term.Row{"account", shown.Account}, term.Row{"name", cmp.Or(shown.Name, "-")}, term.Row{"created", term.ShowTime(shown.CreatedAt)})
 }
-
-func showTime(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(time.RFC3339) }
 
 func (p *program) accountDelete() *cobra.Command {
 	return p.deleteCommand(deletion{
 		what: "account", operand: "ACCOUNT", needs: "an account id", member: "account",
-		short:    "erase an account with all its resources and events",
-		question: "Erase the account %s with all its resources and events? This cannot be undone.",
+		short:    "delete an account with all its resources and events",
+		question: "Delete the account %s with all its resources and events? This cannot be undone.",
 	})
 }

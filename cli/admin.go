@@ -7,38 +7,30 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
 )
 
-// admin is the admin API, wherever it is answered.
+// admin is a client of the admin API, over a socket or in this process.
 type admin struct {
 	http  *http.Client
-	info  adminInfo
-	fatal func() error // after which the store is not to be trusted, or nil
+	info  handlers.AdminInfo
+	fatal func() error // returns the write failure that left the store unusable, or nil
 	close func() error
-}
-
-// adminInfo is what the server says of itself.
-type adminInfo struct {
-	Mode     string `json:"mode"`    // serve or dev
-	Account  string `json:"account"` // when none is named
-	URL      string `json:"url"`
-	Version  string `json:"version"`
-	Instance string `json:"instance"`
 }
 
 const answerSizeMax = 64 << 20 // bytes of an answer that is read whole: a page of 500 clients at their largest
 
-// newSocketAdmin speaks to the server on the socket at path.
+// newSocketAdmin returns a client of the server on the socket at path.
 func newSocketAdmin(path string) *admin {
-	transport := &http.Transport{
-		DialContext:        func(context.Context, string, string) (net.Conn, error) { return dialAdmin(path) },
-		DisableCompression: true,
-		MaxIdleConns:       1,
-	}
+	transport := datadir.SocketTransport(path)
 	return &admin{
 		http:  &http.Client{Transport: transport},
 		fatal: func() error { return nil },
@@ -46,13 +38,13 @@ func newSocketAdmin(path string) *admin {
 	}
 }
 
-// ask fetches what the server says of itself, which also tells that there is one.
+// ask fetches adminInfo. It fails if no server answers.
 func (a *admin) ask(ctx context.Context) error {
 	return a.call(ctx, "GET", "/admin/info", nil, &a.info)
 }
 
 // call sends in as JSON, when it is not nil, and reads the answer into out,
-// when that is not nil. A refusal becomes a fault with its exit code.
+// when that is not nil. A refusal becomes a term.Failure with its exit code.
 func (a *admin) call(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
@@ -75,13 +67,13 @@ func (a *admin) call(ctx context.Context, method, path string, in, out any) erro
 		return nil
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return fail(exitFailed, "use the tollhouse that the server was started with", "the server's answer cannot be read: %w", err)
+		return term.Fail(term.ExitFailed, "use the same version of tollhouse as the server", "cannot read the server's answer: %w", err)
 	}
 	return nil
 }
 
-// send makes one request and returns an answer that is no refusal. Its body is
-// the caller's to close.
+// send makes one request and returns a successful answer. The caller closes its
+// body.
 func (a *admin) send(ctx context.Context, method, path, contentType string, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, adminURL(path), body)
 	if err != nil {
@@ -93,10 +85,9 @@ func (a *admin) send(ctx context.Context, method, path, contentType string, body
 	return a.do(req)
 }
 
-// adminURL is where a path of the admin API is, wherever it is answered.
 func adminURL(path string) string { return "http://tollhouse" + path }
 
-// do is send for a request with headers of its own.
+// do is send for a prepared request.
 func (a *admin) do(req *http.Request) (*http.Response, error) {
 	answer, err := a.http.Do(req)
 	if err != nil {
@@ -109,16 +100,16 @@ func (a *admin) do(req *http.Request) (*http.Response, error) {
 	return nil, refusal(answer)
 }
 
-// brokenAnswer is the fault when the server went away.
+// brokenAnswer is the failure when the server went away.
 func brokenAnswer(err error) error {
 	var inURL *url.Error
 	if errors.As(err, &inURL) {
-		err = inURL.Err // without the address, which means nothing to people
+		err = inURL.Err // without the address, which is a placeholder
 	}
-	return fail(exitUnreachable, "look whether the server still runs: tollhouse health", "the server did not answer: %w", err)
+	return term.Fail(term.ExitUnreachable, "check that the server is running: tollhouse health", "the server did not answer: %w", err)
 }
 
-// refusal turns the one error shape into a fault.
+// refusal turns an error answer into a term.Failure.
 func refusal(answer *http.Response) error {
 	var refused struct {
 		Code        string `json:"error"`
@@ -131,26 +122,26 @@ func refusal(answer *http.Response) error {
 		return brokenAnswer(err)
 	}
 	if json.Unmarshal(text, &refused) != nil || refused.Description == "" {
-		return fail(exitFailed, "", "the server answered with status %d", answer.StatusCode)
+		return term.Fail(term.ExitFailed, "", "the server answered with status %d", answer.StatusCode)
 	}
-	f := &fault{code: exitFailed, hint: refused.Hint, err: errors.New(asClause(refused.Description)), param: refused.Param}
+	f := &term.Failure{Code: term.ExitFailed, Hint: refused.Hint, Err: errors.New(asClause(refused.Description)), Param: refused.Param}
 	switch answer.StatusCode {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusUnsupportedMediaType:
-		f.code = exitUsage
+		f.Code = term.ExitUsage
 	case http.StatusNotFound, http.StatusGone:
-		f.code = exitNotFound
+		f.Code = term.ExitNotFound
 	case http.StatusConflict, http.StatusPreconditionFailed:
-		f.code = exitConflict
+		f.Code = term.ExitConflict
 	case http.StatusUnauthorized, http.StatusForbidden:
-		f.code = exitNotAllowed
+		f.Code = term.ExitNotAllowed
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
-		f.code = exitBusy
+		f.Code = term.ExitBusy
 	}
 	if refused.Code == "store_damaged" {
-		f.code = exitIO
+		f.Code = term.ExitIO
 	}
-	if f.hint == "" && f.code == exitFailed {
-		f.hint = "the log has the reason under request id " + answer.Header.Get("X-Request-Id")
+	if f.Hint == "" && f.Code == term.ExitFailed {
+		f.Hint = "see the server's log for request id " + answer.Header.Get("X-Request-Id")
 	}
 	return f
 }
@@ -167,13 +158,13 @@ func pathOf(parts ...string) string {
 	return "/admin/" + strings.Join(parts, "/")
 }
 
-// list walks a list of the admin API for a command: with --json each item is
-// printed, and else it is given to row. path and next are those of each.
+// list walks a list of the admin API for a command. With --json it prints each
+// item; otherwise it passes the item to row. path and next are those of each.
 func list[T any](ctx context.Context, p *program, command, path string, next func(T) string, row func(T)) error {
 	return p.manage(ctx, command, needsData, func(a *admin) error {
 		return each(ctx, a, path, next, func(item T) error {
-			if p.json {
-				return p.printJSON(item)
+			if p.JSON {
+				return p.PrintJSON(item)
 			}
 			row(item)
 			return nil
@@ -181,8 +172,7 @@ func list[T any](ctx context.Context, p *program, command, path string, next fun
 	})
 }
 
-// only is the path of a list of those items alone that have these properties; one
-// that is "" is any.
+// only returns path filtered by properties. An empty property matches any value.
 func only(path string, properties map[string]string) string {
 	query := url.Values{}
 	for name, value := range properties {
@@ -226,4 +216,17 @@ func each[T any](ctx context.Context, a *admin, path string, next func(T) string
 			return nil
 		}
 	}
+}
+
+// asClause turns the server's sentence into part of a line.
+func asClause(sentence string) string {
+	first, size := utf8.DecodeRuneInString(sentence)
+	second, _ := utf8.DecodeRuneInString(sentence[size:])
+	if unicode.IsUpper(first) && !unicode.IsUpper(second) {
+		sentence = string(unicode.ToLower(first)) + sentence[size:]
+	}
+	if n := len(sentence); n > 0 && sentence[n-1] == '.' {
+		sentence = sentence[:n-1]
+	}
+	return sentence
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tollhouse/store"
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
+	"tollhouse/store/record"
 )
 
 const (
@@ -19,40 +22,27 @@ const (
 	auditPollEvery = time.Second
 )
 
-// auditLine is what a table of the audit record shows of a line.
-type auditLine struct {
-	ID       string `json:"id"`
-	At       string `json:"at"`
-	What     string `json:"what"`
-	Reason   string `json:"reason"`
-	ClientID string `json:"client_id"`
-	UserID   string `json:"user_id"`
-	Account  string `json:"account"`
-	Source   string `json:"source"`
-	Request  string `json:"request_id"`
-}
-
 func (p *program) auditCommand() *cobra.Command {
 	var follow bool
 	var after string
 	c := &cobra.Command{
 		Use:   "audit",
-		Short: "who signed in, was refused, granted, revoked, changed what",
-		Long: `Print the audit record, oldest first: sign-ins and refused ones, grants, refused
-clients, replayed codes and refresh tokens, revocations, throttling, and what
-operators changed, each with the real reason and the id of the request, which the
-caller has and the log. It holds no secrets.`,
+		Short: "show sign-ins, refusals, grants, revocations and changes by operators",
+		Long: `Print the audit record, oldest first: successful and refused sign-ins, grants, refused
+clients, replayed codes and refresh tokens, revocations, throttling, and changes by
+operators. Each line has the real reason and the request id, which the caller's answer
+and the log also show. The record holds no secrets.`,
 		Args: operands(),
 	}
-	c.Flags().BoolVar(&follow, "follow", false, "go on with new lines as they come, until interrupted; needs a server that runs")
-	c.Flags().StringVar(&after, "after", "", "begin after the line with this `id`")
+	c.Flags().BoolVar(&follow, "follow", false, "print new lines as they arrive, until interrupted; needs a running server")
+	c.Flags().StringVar(&after, "after", "", "start after the line with this `id`")
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
 		if after != "" {
-			if _, ok := store.ParsePosition(after); !ok {
-				return usage("give an id as tollhouse audit --json shows it", "--after %q is the id of no line", after)
+			if _, ok := record.ParsePosition(after); !ok {
+				return term.Usage("tollhouse audit --json shows the ids", "--after %q is not the id of a line", after)
 			}
 		}
-		if follow { // without a server nothing new comes, and none could start
+		if follow { // without a server no lines are added
 			return p.followAudit(ctx, after)
 		}
 		return p.manage(ctx, "audit", needsData, func(a *admin) error { return p.readAudit(ctx, a, after, false) })
@@ -68,10 +58,10 @@ func (p *program) followAudit(ctx context.Context, after string) error {
 	return errors.Join(p.readAudit(ctx, a, after, true), a.close())
 }
 
-// readAudit prints page after page. A follower asks again each second: the
-// record is for people, who do not read faster.
+// readAudit prints page after page. With follow it polls every second, which is
+// fast enough for people.
 func (p *program) readAudit(ctx context.Context, a *admin, after string, follow bool) error {
-	t := p.newTable("AT", "WHAT", "REASON", "CLIENT", "USER", "ACCOUNT", "SOURCE", "REQUEST")
+	t := p.NewTable("AT", "WHAT", "REASON", "CLIENT", "USER", "ACCOUNT", "SOURCE", "REQUEST")
 	for {
 		var page struct {
 			Data    []json.RawMessage `json:"data"`
@@ -85,18 +75,18 @@ func (p *program) readAudit(ctx context.Context, a *admin, after string, follow 
 			return err
 		}
 		for _, raw := range page.Data {
-			var l auditLine
+			var l handlers.AdminAuditLine
 			if err := json.Unmarshal(raw, &l); err != nil {
 				return fmt.Errorf("read an audit line: %w", err)
 			}
 			after = l.ID
-			if p.json {
-				fmt.Fprintf(p.stdout, "%s\n", raw)
+			if p.JSON {
+				fmt.Fprintf(p.Out, "%s\n", raw)
 				continue
 			}
-			t.add(l.At, l.What, orDash(l.Reason), orDash(l.ClientID), orDash(l.UserID), orDash(l.Account), orDash(l.Source), orDash(l.Request))
+			t.Add(l.At, l.What, cmp.Or(l.Reason, "-"), cmp.Or(l.ClientID, "-"), cmp.Or(l.UserID, "-"), cmp.Or(l.Account, "-"), cmp.Or(l.Source, "-"), cmp.Or(l.RequestID, "-"))
 		}
-		if err := t.flush(); err != nil {
+		if err := t.Flush(); err != nil {
 			return err
 		}
 		if page.HasMore {
@@ -105,15 +95,8 @@ func (p *program) readAudit(ctx context.Context, a *admin, after string, follow 
 		if !follow {
 			return nil
 		}
-		if err := sleep(ctx, auditPollEvery); err != nil {
+		if err := term.Sleep(ctx, auditPollEvery); err != nil {
 			return err
 		}
 	}
-}
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }

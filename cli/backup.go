@@ -6,23 +6,26 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"tollhouse/store/backup"
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
 )
 
 func (p *program) backupCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup [FILE]",
-		Short: "write everything that is kept into one file, beside a running server too",
-		Long: `Write everything that is kept into one file (- for standard output): what was
-acknowledged when it begins, while the server goes on. The file is checked record
-by record before it gets its name; without one it is named after the time.
+		Short: "back up all data to one file; the server may keep running",
+		Long: `Back up all data to one file (- for standard output). The backup holds everything that
+was acknowledged before it began, and the server may keep running. Every record is
+checked before the file gets its name. The default name contains the time.
 
-The server key is not in it. Keep a copy of secret.key elsewhere: without it a
-restore loses open consent screens and refreshes in flight, and nothing else.`,
+The server key is not included. Keep a copy of secret.key elsewhere: a restore without
+it loses open consent screens and refreshes in flight, but nothing else.`,
 		Args: atMostOne("a file"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			name := "tollhouse-" + time.Now().UTC().Format("20060102T150405Z") + ".backup"
@@ -44,8 +47,8 @@ restore loses open consent screens and refreshes in flight, and nothing else.`,
 
 // backUpToOutput checks the backup on its way to standard output.
 func (p *program) backUpToOutput(ctx context.Context) error {
-	if isTerminal(p.stdout) {
-		return usage("name a file, or send it on: tollhouse backup - | ssh …", "a backup is nothing to look at on a terminal")
+	if term.IsTerminal(p.Out) {
+		return term.Usage("name a file, or pipe it: tollhouse backup - | ssh …", "a backup cannot be written to a terminal")
 	}
 	return p.manage(ctx, "backup", needsData, func(a *admin) error {
 		body, err := a.backup(ctx)
@@ -53,14 +56,14 @@ func (p *program) backUpToOutput(ctx context.Context) error {
 			return err
 		}
 		defer body.Close()
-		copied := p.newMeter("backing up", body, 0)
-		defer copied.clear()
-		sent := &counted{w: writeFaults{p.stdout, "standard output"}}
-		checked, err := readBackup(ctx, io.TeeReader(copied, sent), "the backup")
+		copied := p.NewMeter("backing up", body, 0)
+		defer copied.Clear()
+		sent := &counted{w: datadir.DiskWriter{W: p.Out, Name: "standard output"}}
+		checked, err := datadir.ReadBackup(ctx, io.TeeReader(copied, sent), "the backup")
 		if err != nil {
-			return backupBroke(err)
+			return datadir.BrokenBackup(err)
 		}
-		p.warnUnnoted(a.backedUp(ctx, backupTold{File: "-", Created: checked.Created, Bytes: sent.n, Records: checked.Records}))
+		p.warnUnnoted(a.backedUp(ctx, handlers.AdminBackup{File: "-", Created: checked.Created, Bytes: uint64(sent.n), Records: uint64(checked.Records)}))
 		return nil
 	})
 }
@@ -77,26 +80,16 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// backupTold is a backup as it is told to the store, once it lies whole where it
-// belongs.
-type backupTold struct {
-	File      string    `json:"file"` // an absolute path, or -
-	Created   time.Time `json:"created"`
-	Bytes     int64     `json:"bytes"` // of the file
-	Records   int64     `json:"records"`
-	Scheduled bool      `json:"scheduled"`
-}
-
-// backedUp has a backup noted.
-func (a *admin) backedUp(ctx context.Context, told backupTold) error {
+// backedUp records a backup in the store.
+func (a *admin) backedUp(ctx context.Context, told handlers.AdminBackup) error {
 	return a.call(ctx, "POST", "/admin/backup", told, nil)
 }
 
-// warnUnnoted tells that a backup could not be noted. It is one all the same:
-// where the disk is full, nothing can be noted, and a backup elsewhere is wanted.
+// warnUnnoted warns that the store could not record a backup. The backup is still
+// good: a full disk stops the record, and then a backup elsewhere is needed most.
 func (p *program) warnUnnoted(err error) {
 	if err != nil {
-		p.note("warning: the backup is whole, but the server does not know of it: %v", err)
+		p.Note("warning: the backup is complete, but the server could not record it: %v", err)
 	}
 }
 
@@ -109,24 +102,16 @@ func (a *admin) backup(ctx context.Context) (io.ReadCloser, error) {
 	return answer.Body, nil
 }
 
-// backupBroke is the fault of a backup that did not come to its end.
-func backupBroke(err error) error {
-	if errors.Is(err, backup.ErrTruncated) || errors.Is(err, backup.ErrDamaged) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fail(exitIO, "look at the server's log, then back up again", "the backup broke off, and what was written is not one: %w", errors.Unwrap(err))
-	}
-	return err
-}
-
-// backUpToFile writes beside the file's name, and gives the name to what was
-// read back from the disk and found whole.
+// backUpToFile writes a temporary file beside name, and renames it after reading
+// it back and checking it.
 func (p *program) backUpToFile(ctx context.Context, name string) error {
-	if err := p.mayOverwrite(name); err != nil {
+	if err := p.mayOverwrite(ctx, name); err != nil {
 		return err
 	}
-	var f *unnamedFile
+	var f *datadir.BackupFile
 	var in io.Reader
 	err := p.manage(ctx, "backup", needsData, func(a *admin) (err error) {
-		if f, err = newUnnamedFile(name); err != nil {
+		if f, err = datadir.NewBackupFile(name); err != nil {
 			return err
 		}
 		body, err := a.backup(ctx)
@@ -134,78 +119,60 @@ func (p *program) backUpToFile(ctx context.Context, name string) error {
 			return err
 		}
 		defer body.Close()
-		copied := p.newMeter("backing up", body, 0)
-		defer copied.clear()
+		copied := p.NewMeter("backing up", body, 0)
+		defer copied.Clear()
 		in = f
 		if _, alone := a.http.Transport.(*inProcess); !alone {
-			in = &gentle{ctx: ctx, r: f, rest: gentleRest}
+			in = &datadir.PacedReader{Ctx: ctx, R: f, Rest: datadir.RestBesidePeople}
 		}
-		return f.fill(copied)
+		return f.Fill(func(w io.Writer) error {
+			_, err := io.Copy(w, copied)
+			return err
+		})
 	})
 	if f != nil {
-		defer f.discard()
+		defer f.Discard()
 	}
 	if err != nil {
 		return err
 	}
 	checked, err := p.checkFile(ctx, in, name)
 	if err != nil {
-		return backupBroke(err)
+		return datadir.BrokenBackup(err)
 	}
-	told, err := f.tell(checked)
+	size, err := f.Size()
 	if err != nil {
 		return err
 	}
-	if err := f.name(); err != nil {
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return err
+	}
+	told := handlers.AdminBackup{File: path, Created: checked.Created, Bytes: uint64(size), Records: uint64(checked.Records)}
+	if err := f.Publish(); err != nil {
 		return err
 	}
 	// The store was closed for the check, so that a server need not wait for it.
 	p.warnUnnoted(p.manage(ctx, "backup", needsData, func(a *admin) error { return a.backedUp(ctx, told) }))
-	if p.json {
-		return p.printJSON(checked)
+	if p.JSON {
+		return p.PrintJSON(checked)
 	}
-	return p.done(nil, "backed up %s to %s", count(checked.Records, "record", "records"), name)
+	return p.Done(nil, "backed up %s to %s", term.Count(checked.Records, "record", "records"), name)
 }
 
-// gentle reads with rests, so that a check beside a server leaves it the
-// processors: it rests for rest times as long as what it has read was worked on.
-type gentle struct {
-	ctx  context.Context
-	r    io.Reader
-	rest int
-	last time.Time // when the last Read returned
-}
-
-const (
-	gentleRest    = 3 // while a person waits: a fourth of a processor
-	gentlestRest  = 9 // while nobody does: a tenth, as the engine's own reading takes
-	gentleTurnMax = 80 * time.Millisecond
-)
-
-func (g *gentle) Read(b []byte) (int, error) {
-	if !g.last.IsZero() {
-		if err := sleep(g.ctx, time.Duration(g.rest)*min(time.Since(g.last), gentleTurnMax)); err != nil {
-			return 0, err
-		}
-	}
-	n, err := g.r.Read(b)
-	g.last = time.Now()
-	return n, err
-}
-
-// mayOverwrite asks before a backup takes the place of another file. Where there
-// is nobody to ask, only --yes says that it may.
-func (p *program) mayOverwrite(name string) error {
+// mayOverwrite asks before a backup replaces a file. Without a terminal it requires
+// --yes.
+func (p *program) mayOverwrite(ctx context.Context, name string) error {
 	info, err := os.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return notAllowedOr(exitIO, name, err)
+		return datadir.NotAllowedOr(term.ExitIO, name, err)
 	case !info.Mode().IsRegular():
-		return usage("name a file, or give - and send the output there", "%s is there and not a file", name)
-	case !p.yes && !isTerminal(p.stdin):
-		return fail(exitConflict, "give another name, or --yes to replace it", "%s is there already", name)
+		return term.Usage("name a file, or give - and redirect the output", "%s exists and is not a regular file", name)
+	case !p.Yes && !term.IsTerminal(p.In):
+		return term.Fail(term.ExitConflict, "give another name, or --yes to replace it", "%s already exists", name)
 	}
-	return p.confirm("Replace the file %s?", name)
+	return p.Confirm(ctx, "Replace the file %s?", name)
 }

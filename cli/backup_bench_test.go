@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 )
 
@@ -24,16 +27,15 @@ func BenchmarkWritesBesideScheduledBackup(b *testing.B) {
 	}
 	r := onDisk(b)
 	ctx := context.Background()
-	storetest.Fill(b, r.keep.store, events)
-	write := storetest.Writers(b, r.keep.store, 32, 400, "of the size of a usual one, more or less, and no larger than that")
-	flags := backupFlags{every: lifetime(time.Hour), keep: backupKeepMax}
-	schedule, err := flags.begin(b.TempDir(), r.keep, quiet)
+	storetest.Fill(b, r.keep.Store, events)
+	write := storetest.Writers(b, r.keep.Store, 32, 400, "of the size of a usual one, more or less, and no larger than that")
+	flags := backupFlags{every: term.Duration(time.Hour), keep: backupKeepMax}
+	schedule, err := flags.begin(b.TempDir(), r, secret.NewKey(nil))
 	if err != nil {
 		b.Fatal(err)
 	}
-	schedule.api = r.server.Admin()
 	began := time.Now()
-	if err := schedule.make(ctx, r.keep.store.Now()); err != nil {
+	if err := schedule.make(ctx, r.keep.Store.Now()); err != nil {
 		b.Fatal(err)
 	}
 	b.Logf("a backup of %d events beside nobody took %s", events, time.Since(began))
@@ -45,7 +47,7 @@ func BenchmarkWritesBesideScheduledBackup(b *testing.B) {
 		name string
 		run  func(context.Context)
 	}{
-		{"written", func(ctx context.Context) { _ = schedule.make(ctx, r.keep.store.Now()) }},
+		{"written", func(ctx context.Context) { _ = schedule.make(ctx, r.keep.Store.Now()) }},
 		{"checked", func(ctx context.Context) {
 			f, err := os.Open(files[0])
 			if err != nil {
@@ -53,7 +55,7 @@ func BenchmarkWritesBesideScheduledBackup(b *testing.B) {
 				return
 			}
 			defer f.Close()
-			_, _ = readBackup(ctx, &gentle{ctx: ctx, r: f, rest: gentlestRest}, files[0])
+			_, _ = datadir.ReadBackup(ctx, &datadir.PacedReader{Ctx: ctx, R: f, Rest: datadir.RestAlone}, files[0])
 		}},
 	} {
 		b.Run(phase.name, func(b *testing.B) {

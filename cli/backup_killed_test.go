@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
 )
 
 // TestBackupKilled kills a server in the middle of its backup, some times: what has
@@ -17,13 +20,13 @@ func TestBackupKilled(t *testing.T) {
 	const kills = 3
 	root := t.TempDir()
 	dir := filepath.Join(root, "data")
-	if _, stderr, code := run(t, append(generatedInto(t, root), "--data", dir)...); code != exitOK {
+	if _, stderr, code := run(t, append(generatedInto(t, root), "--data", dir)...); code != term.ExitOK {
 		t.Fatal(stderr)
 	}
 	args := []string{"serve", "--data", dir, "--listen", "127.0.0.1:0", "--backup-every", "24h"}
 	// look returns the names of the backups that are there, half and whole.
 	look := func() (halves, named []string) {
-		entries, _ := os.ReadDir(filepath.Join(dir, backupsName))
+		entries, _ := os.ReadDir(filepath.Join(dir, datadir.BackupsName))
 		for _, e := range entries {
 			if strings.HasSuffix(e.Name(), backupSuffix) {
 				named = append(named, e.Name())
@@ -68,16 +71,16 @@ func TestBackupKilled(t *testing.T) {
 	}
 	s := start(t, args...)
 	await(func(_, named []string) bool { return len(named) > 0 })
-	if code := s.end(); code != exitOK {
+	if code := s.end(); code != term.ExitOK {
 		t.Errorf("exit %d: %s", code, s.stderr)
 	}
 	halves, named := look()
 	if len(halves) != 0 || len(named) != 1 {
-		t.Errorf("appliance_a_killed_backup: halves %q, named %q; want one that is named, and no half", halves, named)
+		t.Errorf("a_killed_backup: halves %q, named %q; want one that is named, and no half", halves, named)
 	}
 	for _, name := range named {
-		if out, stderr, code := run(t, "backup", "verify", filepath.Join(dir, backupsName, name)); code != exitOK || !strings.Contains(out, "2000") {
-			t.Errorf("appliance_a_killed_backup: verify %s: exit %d, %s%s", name, code, out, stderr)
+		if out, stderr, code := run(t, "backup", "verify", filepath.Join(dir, datadir.BackupsName, name)); code != term.ExitOK || !strings.Contains(out, "2000") {
+			t.Errorf("a_killed_backup: verify %s: exit %d, %s%s", name, code, out, stderr)
 		}
 	}
 }

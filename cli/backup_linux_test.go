@@ -8,6 +8,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
 )
 
 // mountSmall mounts a filesystem of so many MiB for a test.
@@ -30,52 +34,52 @@ func TestBackupDisks(t *testing.T) {
 	root := t.TempDir()
 	dir, file := filepath.Join(root, "data"), filepath.Join(root, "file")
 	for _, args := range [][]string{generatedInto(t, root), {"backup", file}} {
-		if _, stderr, code := run(t, append(args, "--data", dir)...); code != exitOK {
+		if _, stderr, code := run(t, append(args, "--data", dir)...); code != term.ExitOK {
 			t.Fatalf("tollhouse %v: exit %d, %s", args, code, stderr)
 		}
 	}
-	t.Run("appliance_a_full_disk_during_backup_loses_nothing", func(t *testing.T) {
+	t.Run("a_full_disk_during_backup_loses_nothing", func(t *testing.T) {
 		t.Parallel()
 		small := mountSmall(t, 1)
 		if err := os.WriteFile(filepath.Join(small, "filler"), make([]byte, 900<<10), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		_, stderr, code := run(t, "backup", filepath.Join(small, "file"), "--data", dir)
-		if code != exitIO || !strings.Contains(stderr, "no space left on device") || !strings.Contains(stderr, "hint: make room there") {
+		if code != term.ExitIO || !strings.Contains(stderr, "no space left on device") || !strings.Contains(stderr, "hint: free some space there") {
 			t.Errorf("backup to a full disk: exit %d, %s; want 74 that says so", code, stderr)
 		}
 		if left, err := os.ReadDir(small); err != nil || len(left) != 1 {
 			t.Errorf("left behind: %v, %v", left, err)
 		}
-		if _, stderr, code := run(t, "account", "list", "--data", dir); code != exitOK {
+		if _, stderr, code := run(t, "account", "list", "--data", dir); code != term.ExitOK {
 			t.Errorf("account list afterwards: exit %d, %s", code, stderr)
 		}
 	})
-	t.Run("appliance_too_small_a_disk_is_refused_before_a_restore", func(t *testing.T) {
+	t.Run("too_small_a_disk_is_refused_before_a_restore", func(t *testing.T) {
 		t.Parallel()
 		small := mountSmall(t, 32)
 		_, stderr, code := run(t, "restore", file, "--data", small)
-		if code != exitIO || !strings.Contains(stderr, "MiB are free") {
+		if code != term.ExitIO || !strings.Contains(stderr, "MiB are free") {
 			t.Errorf("restore to a small disk: exit %d, %s; want 74 with the figures", code, stderr)
 		}
 		left, err := filepath.Glob(filepath.Join(small, "db-*"))
-		if _, currentErr := os.Lstat(filepath.Join(small, currentName)); err != nil || len(left) > 0 || currentErr == nil {
+		if _, currentErr := os.Lstat(filepath.Join(small, datadir.CurrentName)); err != nil || len(left) > 0 || currentErr == nil {
 			t.Errorf("left behind: %v, CURRENT %v", left, currentErr)
 		}
 	})
-	t.Run("appliance_restored_on_a_mounted_volume", func(t *testing.T) {
+	t.Run("restored_on_a_mounted_volume", func(t *testing.T) {
 		t.Parallel()
 		volume := mountSmall(t, 400)
 		for range 2 {
-			if _, stderr, code := run(t, "restore", file, "--data", volume); code != exitOK {
+			if _, stderr, code := run(t, "restore", file, "--data", volume); code != term.ExitOK {
 				t.Fatalf("restore: exit %d, %s", code, stderr)
 			}
 		}
 		out, stderr, code := run(t, "event", "export", "--account", "acct_a", "--data", volume)
-		if code != exitOK || strings.Count(out, "\n") != 2000 {
+		if code != term.ExitOK || strings.Count(out, "\n") != 2000 {
 			t.Errorf("export: exit %d, %d events, %s", code, strings.Count(out, "\n"), stderr)
 		}
-		if current, err := currentGeneration(volume); err != nil || current != "db-0002" {
+		if current, err := datadir.CurrentGeneration(volume); err != nil || current != "db-0002" {
 			t.Errorf("CURRENT = %s, %v, want db-0002", current, err)
 		}
 	})
@@ -85,7 +89,7 @@ func TestBackupDisks(t *testing.T) {
 // itself, and what doctor says of it.
 func TestSmallDisks(t *testing.T) {
 	t.Parallel()
-	t.Run("appliance_a_full_backup_disk_costs_a_warning", func(t *testing.T) {
+	t.Run("a_full_backup_disk_costs_a_warning", func(t *testing.T) {
 		t.Parallel()
 		small := mountSmall(t, 100) // less than a backup must leave
 		s := start(t, "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0", "--backup-every", "24h", "--backup-dir", small)
@@ -100,29 +104,29 @@ func TestSmallDisks(t *testing.T) {
 		if page := metricsOf(t, s); gauge(page, "tollhouse_ready") != 1 || gauge(page, "tollhouse_backup_last_timestamp_seconds") != 0 {
 			t.Error("the server is not ready, or tells of a backup")
 		}
-		if code := s.end(); code != exitOK || !strings.Contains(s.stderr.String(), `"msg":"scheduled backup failed"`) || !strings.Contains(s.stderr.String(), "MiB are free in "+small) {
+		if code := s.end(); code != term.ExitOK || !strings.Contains(s.stderr.String(), `"msg":"scheduled backup failed"`) || !strings.Contains(s.stderr.String(), "MiB are free in "+small) {
 			t.Errorf("exit %d, log %s", code, s.stderr)
 		}
 	})
-	t.Run("appliance_a_read_only_backup_disk_is_refused_at_the_start", func(t *testing.T) {
+	t.Run("a_read_only_backup_disk_is_refused_at_the_start", func(t *testing.T) {
 		t.Parallel()
 		small := mountSmall(t, 1)
 		err := syscall.Mount("", small, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "")
 		demand(t, err == nil, fmt.Sprintf("a machine that remounts a tmpfs: %v", err))
 		for _, dir := range []string{small, filepath.Join(small, "below")} {
 			_, stderr, code := run(t, "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0", "--backup-every", "24h", "--backup-dir", dir)
-			if code != exitCannotCreate || !strings.Contains(stderr, "read-only file system") || !strings.Contains(stderr, "hint: choose another place with --backup-dir; in a unit of systemd, make it there first and add ReadWritePaths="+dir) {
+			if code != term.ExitCannotCreate || !strings.Contains(stderr, "read-only file system") || !strings.Contains(stderr, "hint: choose another place with --backup-dir; in a unit of systemd, make it there first and add ReadWritePaths="+dir) {
 				t.Errorf("--backup-dir %s: exit %d, %s; want 73 with the way out", dir, code, stderr)
 			}
 		}
 	})
-	t.Run("appliance_doctor_tells_of_a_disk_that_fills", func(t *testing.T) {
+	t.Run("doctor_tells_of_a_disk_that_fills", func(t *testing.T) {
 		t.Parallel()
 		small := mountSmall(t, 200)
-		if _, stderr, code := run(t, "account", "create", "acct_a", "--data", small); code != exitOK {
+		if _, stderr, code := run(t, "account", "create", "acct_a", "--data", small); code != term.ExitOK {
 			t.Fatal(stderr)
 		}
-		if found, code := findings(t, "--data", small); code != exitOK || found["disk"].State != stateWarning {
+		if found, code := findings(t, "--data", small); code != term.ExitOK || found["disk"].State != handlers.StateWarning {
 			t.Errorf("exit %d, %v; want a warning", code, found)
 		}
 		s := start(t, "serve", "--data", small, "--listen", "127.0.0.1:0")
@@ -130,12 +134,12 @@ func TestSmallDisks(t *testing.T) {
 			t.Fatal(err)
 		}
 		found, code := findings(t, "--data", small)
-		if disk := found["disk"]; code != exitFailed || disk.State != stateProblem || !strings.Contains(disk.Detail, "writes are refused") {
+		if disk := found["disk"]; code != term.ExitFailed || disk.State != handlers.StateProblem || !strings.Contains(disk.Detail, "writes are refused") {
 			t.Errorf("beside a server: exit %d, %v; want a problem with the disk", code, found)
 		}
 		s.end()
 		found, code = findings(t, "--data", small)
-		if f := found["store"]; code != exitFailed || f.State != stateProblem || !strings.Contains(f.Detail, "MiB are free") {
+		if f := found["store"]; code != term.ExitFailed || f.State != handlers.StateProblem || !strings.Contains(f.Detail, "MiB are free") {
 			t.Errorf("without a server: exit %d, %v; want that the store cannot be opened for lack of room", code, found)
 		}
 	})

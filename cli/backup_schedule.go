@@ -7,19 +7,23 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
 	"tollhouse/store"
 	"tollhouse/store/kv/badgerkv"
+	"tollhouse/store/record"
+	"tollhouse/store/secret"
 )
 
 // A server can make its own backups. Each is made as tollhouse backup makes one:
@@ -34,8 +38,6 @@ import (
 // knows which files it made; it removes no others.
 
 const (
-	backupsName = "backups" // in the data directory
-
 	backupKeepDefault = 7
 	backupKeepMax     = 10_000
 	backupEveryMin    = time.Minute // names tell seconds
@@ -61,7 +63,7 @@ const (
 
 // backupFlags are serve's settings for backups of its own.
 type backupFlags struct {
-	every lifetime
+	every term.Duration
 	keep  int
 	dir   string
 }
@@ -77,13 +79,13 @@ func (f *backupFlags) check(flags *pflag.FlagSet) error {
 	every := time.Duration(f.every)
 	switch {
 	case every != 0 && every < backupEveryMin:
-		return usage("give 1m or more, such as 24h", "--backup-every %s is too often", &f.every)
+		return term.Usage("give 1m or more, such as 24h", "--backup-every %s is too often", &f.every)
 	case f.keep < 1 || f.keep > backupKeepMax:
-		return usage(fmt.Sprintf("give a number from 1 to %d", backupKeepMax), "--backup-keep %d is no number of backups to keep", f.keep)
+		return term.Usage(fmt.Sprintf("give a number from 1 to %d", backupKeepMax), "--backup-keep %d is no number of backups to keep", f.keep)
 	}
 	for _, name := range []string{"backup-keep", "backup-dir"} {
 		if flags.Changed(name) && !flags.Changed("backup-every") {
-			return usage("add --backup-every 24h", "--%s is given, but no backups are made without --backup-every", name)
+			return term.Usage("add --backup-every 24h", "--%s is given, but no backups are made without --backup-every", name)
 		}
 	}
 	return nil
@@ -91,13 +93,13 @@ func (f *backupFlags) check(flags *pflag.FlagSet) error {
 
 // begin makes ready what the flags ask for: the directory, which must be one that
 // only we can write to. It returns nil when no backups are asked for.
-func (f *backupFlags) begin(dataDir string, k *keep, log *slog.Logger) (*backupSchedule, error) {
+func (f *backupFlags) begin(dataDir string, r *running, key secret.Key) (*backupSchedule, error) {
 	if f.every == 0 {
 		return nil, nil
 	}
 	dir := f.dir
 	if dir == "" {
-		dir = filepath.Join(dataDir, backupsName)
+		dir = filepath.Join(dataDir, datadir.BackupsName)
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -107,29 +109,34 @@ func (f *backupFlags) begin(dataDir string, k *keep, log *slog.Logger) (*backupS
 		return nil, err
 	}
 	return &backupSchedule{
-		dir: dir, every: time.Duration(f.every), keep: f.keep, instance: k.store.InstanceID(), now: k.store.Now, log: log,
-		free: badgerkv.FreeSpace, freeMin: func() uint64 { return backupRoomShare * k.db.SpaceMin() }, failed: k.metrics.backupFailures.Inc,
+		dir: dir, every: time.Duration(f.every), keep: f.keep, store: r.keep.Store, notes: store.BackupNotes{Version: version(), Key: key.Fingerprint()},
+		instance: r.keep.Store.InstanceID(), now: r.keep.Store.Now, log: r.log,
+		free: badgerkv.FreeSpace, freeMin: func() uint64 { return backupRoomShare * r.keep.DB.SpaceMin() }, failed: r.metrics.backupFailures.Inc,
 	}, nil
 }
 
 // prepareBackupDir makes the directory, or checks that only we can write to it.
 func prepareBackupDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		above, _ := nearestThere(dir)
+		above, _ := datadir.NearestThere(dir)
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 			return backupDirFault(dir, above, err)
 		}
-		return fail(exitCannotCreate, "choose another place with --backup-dir", "cannot create the directory %s for backups: %w", dir, pathReason(err))
+		return term.Fail(term.ExitCannotCreate, "choose another place with --backup-dir", "cannot create the directory %s for backups: %w", dir, term.PathReason(err))
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
 		return backupDirFault(dir, dir, err)
 	}
 	if info.Mode().Perm()&0o022 != 0 {
-		return fail(exitConfig, "close it, after a look at what is in it: chmod go-w "+quoteForShell(dir),
+		return term.Fail(term.ExitConfig, "close it, after a look at what is in it: chmod go-w "+term.ShellQuote(dir),
 			"the directory %s for backups may be written to by other users (mode %04o)", dir, info.Mode().Perm())
 	}
-	probe, err := os.CreateTemp(dir, ".tollhouse-*"+newSuffix)
+	if uid, ours := datadir.OwnedByUs(info); !ours && uid != 0 {
+		return term.Fail(term.ExitConfig, "give it to us, after a look at what is in it, or choose another place with --backup-dir: chown "+strconv.Itoa(os.Geteuid())+" "+term.ShellQuote(dir),
+			"the directory %s for backups belongs to %s, who could replace what is in it, and we are %s", dir, datadir.UserNamed(uid), datadir.UserNamed(os.Geteuid()))
+	}
+	probe, err := os.CreateTemp(dir, ".tollhouse-*"+datadir.NewSuffix)
 	if err != nil {
 		return backupDirFault(dir, dir, err)
 	}
@@ -140,10 +147,10 @@ func prepareBackupDir(dir string) error {
 // unit of systemd that is hardened, as the one that we print, sees all but its own
 // directories as a file system that is read-only.
 func backupDirFault(dir, path string, err error) error {
-	f := asFault(notAllowedOr(exitCannotCreate, path, err))
-	f.hint = strings.ReplaceAll(f.hint, "--data", "--backup-dir")
+	f := term.FailureOf(datadir.NotAllowedOr(term.ExitCannotCreate, path, err))
+	f.Hint = strings.ReplaceAll(f.Hint, "--data", "--backup-dir")
 	if errors.Is(err, syscall.EROFS) {
-		f.hint = "choose another place with --backup-dir; in a unit of systemd, make it there first and add ReadWritePaths=" + dir
+		f.Hint = "choose another place with --backup-dir; in a unit of systemd, make it there first and add ReadWritePaths=" + dir
 	}
 	return f
 }
@@ -159,7 +166,8 @@ type backupSchedule struct {
 	free     func(dir string) (uint64, error)
 	freeMin  func() uint64 // what a backup leaves free now, in bytes
 	failed   func()        // counts a failure
-	api      http.Handler
+	store    *store.Store
+	notes    store.BackupNotes
 }
 
 // run makes backups until ctx ends. The first is due so long after the newest that
@@ -173,20 +181,20 @@ func (s *backupSchedule) run(ctx context.Context) {
 			due = last // the clock was set back, which must not put backups off
 		}
 		if now.Before(due) {
-			_ = sleep(ctx, min(due.Sub(now), backupLook))
+			_ = term.Sleep(ctx, min(due.Sub(now), backupLook))
 			continue
 		}
 		switch err := s.make(ctx, now); {
 		case err == nil:
 			due, retry = now.Add(s.every), backupRetryFirst
 		case ctx.Err() != nil: // it is made after the next start
-		case asFault(err).code == exitBusy: // somebody is making one
+		case term.FailureOf(err).Code == term.ExitBusy: // somebody is making one
 			due = s.now().Add(backupRetryFirst)
 			s.log.Info("scheduled backup waits", "reason", err.Error(), "next_try", due)
 		default:
 			s.failed()
 			due, retry = s.now().Add(min(retry, s.every)), min(2*retry, backupRetryMax)
-			s.log.Warn("scheduled backup failed", "err", err, "hint", asFault(err).hint, "next_try", due)
+			s.log.Warn("scheduled backup failed", "err", err, "hint", term.FailureOf(err).Hint, "next_try", due)
 		}
 	}
 }
@@ -204,51 +212,59 @@ func (s *backupSchedule) make(ctx context.Context, now time.Time) error {
 	if err := s.checkRoom(own); err != nil {
 		return err
 	}
-	told, err := s.write(ctx, path)
+	made, err := s.write(ctx, path)
 	if err != nil {
 		return err
 	}
 	removed, err := s.prune(own)
-	s.log.Info("backup made", "file", path, "bytes", told.Bytes, "records", told.Records, "removed", removed)
+	s.log.Info("backup made", "file", path, "bytes", made.Bytes, "records", made.Records, "removed", removed)
 	if err != nil {
 		s.log.Warn("an old backup was not removed", "err", err)
 	}
 	return nil
 }
 
-// write makes a backup at path by the admin API, as tollhouse backup does.
-func (s *backupSchedule) write(ctx context.Context, path string) (told backupTold, err error) {
-	transport := &inProcess{handler: s.api}
-	defer transport.wait()
-	a := &admin{http: &http.Client{Transport: transport}}
-	f, err := newUnnamedFile(path)
+// write makes a backup at path and notes it in the store.
+func (s *backupSchedule) write(ctx context.Context, path string) (made store.BackupMade, err error) {
+	f, err := datadir.NewBackupFile(path)
 	if err != nil {
-		return told, err
+		return made, err
 	}
-	defer f.discard()
-	body, err := a.backup(ctx)
+	defer f.Discard()
+	err = f.Fill(func(w io.Writer) error {
+		_, err := s.store.Backup(ctx, &watchful{w: w, look: func() error { return s.checkRoom(nil) }}, s.notes)
+		return asFailure(err)
+	})
 	if err != nil {
-		return told, err
+		return made, err
 	}
-	defer body.Close()
-	if err := f.fill(&watchful{r: body, look: func() error { return s.checkRoom(nil) }}); err != nil {
-		return told, err
-	}
-	checked, err := readBackup(ctx, &gentle{ctx: ctx, r: f, rest: gentlestRest}, path)
+	checked, err := datadir.ReadBackup(ctx, &datadir.PacedReader{Ctx: ctx, R: f, Rest: datadir.RestAlone}, path)
 	if err != nil {
-		return told, backupBroke(err)
+		return made, datadir.BrokenBackup(err)
 	}
-	if told, err = f.tell(checked); err == nil {
-		err = f.name()
+	size, err := f.Size()
+	if err == nil {
+		err = f.Publish()
 	}
 	if err != nil {
-		return told, err
+		return made, err
 	}
-	told.Scheduled = true
-	if err := a.backedUp(ctx, told); err != nil {
+	made = store.BackupMade{Created: checked.Created, File: path, Bytes: uint64(size), Records: uint64(checked.Records), Scheduled: true}
+	if err := s.store.RecordBackup(ctx, made, store.By{}); err != nil {
 		s.log.Warn("backup made, and not noted in the store", "file", path, "err", err)
 	}
-	return told, nil
+	return made, nil
+}
+
+// asFailure gives the refusals of the store their next step.
+func asFailure(err error) error {
+	switch {
+	case errors.Is(err, record.ErrUnavailable):
+		return term.FailureOf(err)
+	case errors.Is(err, record.ErrCorrupt):
+		return term.Fail(term.ExitIO, "restore the last backup that is whole", "there is damage in the store, and a backup of it would lack what is damaged: %w", err)
+	}
+	return err
 }
 
 // checkRoom refuses a backup for which there is no room beside what the store
@@ -256,7 +272,7 @@ func (s *backupSchedule) write(ctx context.Context, path string) (told backupTol
 func (s *backupSchedule) checkRoom(own []ownBackup) error {
 	free, err := s.free(s.dir)
 	if err != nil {
-		return fail(exitIO, "check the disk", "the free space in %s cannot be found out: %w", s.dir, err)
+		return term.Fail(term.ExitIO, "check the disk", "the free space in %s cannot be found out: %w", s.dir, err)
 	}
 	need := s.freeMin()
 	if len(own) > 0 {
@@ -265,25 +281,25 @@ func (s *backupSchedule) checkRoom(own []ownBackup) error {
 	if free >= need {
 		return nil
 	}
-	return fail(exitIO, "make room there, keep fewer with --backup-keep, or name a directory on another disk with --backup-dir",
+	return term.Fail(term.ExitIO, "make room there, keep fewer with --backup-keep, or name a directory on another disk with --backup-dir",
 		"only %d MiB are free in %s: a backup needs %d MiB there, so that the store can go on", free>>20, s.dir, need>>20)
 }
 
-// watchful looks at the disk now and then while r is copied to it.
+// watchful checks the free space now and then while w is written.
 type watchful struct {
-	r    io.Reader
+	w    io.Writer
 	look func() error
 	left int // bytes until the next look
 }
 
-func (w *watchful) Read(b []byte) (int, error) {
+func (w *watchful) Write(b []byte) (int, error) {
 	if w.left <= 0 {
 		if err := w.look(); err != nil {
 			return 0, err
 		}
 		w.left = backupRoomEvery
 	}
-	n, err := w.r.Read(b)
+	n, err := w.w.Write(b)
 	w.left -= n
 	return n, err
 }
@@ -306,18 +322,18 @@ func (s *backupSchedule) unused(now time.Time) (string, error) {
 			return path, nil
 		}
 		if err != nil {
-			return "", notAllowedOr(exitIO, path, err)
+			return "", datadir.NotAllowedOr(term.ExitIO, path, err)
 		}
 		now = now.Add(time.Second)
 	}
-	return "", fail(exitIO, "look what is there", "%s is full of backups of this hour", s.dir)
+	return "", term.Fail(term.ExitIO, "look what is there", "%s is full of backups of this hour", s.dir)
 }
 
 // own returns the backups that this instance has made, in the order of their names.
 func (s *backupSchedule) own() ([]ownBackup, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
-		return nil, notAllowedOr(exitIO, s.dir, err)
+		return nil, datadir.NotAllowedOr(term.ExitIO, s.dir, err)
 	}
 	var own []ownBackup
 	for _, e := range entries { // sorted by name
@@ -386,7 +402,7 @@ func (s *backupSchedule) prune(before []ownBackup) (removed int, err error) {
 		}
 		removed++
 	}
-	return removed, errors.Join(err, syncDir(s.dir))
+	return removed, errors.Join(err, datadir.SyncDir(s.dir))
 }
 
 // sweep removes what a process that was killed has left half-written. The lock on
@@ -396,7 +412,7 @@ func (s *backupSchedule) sweep() {
 	if err != nil {
 		return // the first backup tells what is wrong
 	}
-	left := regexp.MustCompile(`^\.` + s.prefix() + `[0-9]{8}T[0-9]{6}Z\.backup\.[0-9]+\` + newSuffix + `$`)
+	left := regexp.MustCompile(`^\.` + s.prefix() + `[0-9]{8}T[0-9]{6}Z\.backup\.[0-9]+\` + datadir.NewSuffix + `$`)
 	for _, e := range entries {
 		if !e.Type().IsRegular() || !left.MatchString(e.Name()) {
 			continue

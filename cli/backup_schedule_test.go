@@ -3,11 +3,8 @@ package cli
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,8 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tollhouse/handlers"
+	"tollhouse/cli/datadir"
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/storetest"
 )
 
@@ -34,16 +32,12 @@ type scheduled struct {
 func newSchedule(t *testing.T, dir string, every time.Duration, keep int) *scheduled {
 	t.Helper()
 	f := storetest.New(t, func(o *store.Options) { o.Now = time.Now })
-	address, err := url.Parse("http://127.0.0.1:8080")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := handlers.New(handlers.Config{Store: f.Store, Key: f.Key, PublicURL: address, Log: quiet, Version: "test"})
 	s := &scheduled{store: f}
 	s.space.Store(1 << 40)
 	s.backupSchedule = &backupSchedule{
 		dir: dir, every: every, keep: keep, instance: f.InstanceID(), now: f.Now, log: slog.New(slog.NewTextHandler(&s.log, nil)),
-		free: func(string) (uint64, error) { return s.space.Load(), nil }, freeMin: func() uint64 { return 1 << 20 }, failed: func() { s.failures.Add(1) }, api: server.Admin(),
+		free: func(string) (uint64, error) { return s.space.Load(), nil }, freeMin: func() uint64 { return 1 << 20 }, failed: func() { s.failures.Add(1) },
+		store: f.Store, notes: store.BackupNotes{Version: "test", Key: f.Key.Fingerprint()},
 	}
 	return s
 }
@@ -91,7 +85,7 @@ func TestBackupSchedule(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { run(t, dir) })
 		})
 	}
-	in("appliance_backup_every_and_keep", func(t *testing.T, dir string) {
+	in("backup_every_and_keep", func(t *testing.T, dir string) {
 		s, begun := newSchedule(t, dir, day, 3), time.Now()
 		s.during(t, 5*day+time.Hour)
 		sameNames(t, s.files(t), s.named(begun.Add(3*day)), s.named(begun.Add(4*day)), s.named(begun.Add(5*day)))
@@ -107,7 +101,7 @@ func TestBackupSchedule(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := readBackup(t.Context(), file, name); err != nil {
+			if _, err := datadir.ReadBackup(t.Context(), file, name); err != nil {
 				t.Errorf("%s is not whole: %v", name, err)
 			}
 			_ = file.Close()
@@ -116,12 +110,12 @@ func TestBackupSchedule(t *testing.T) {
 		if err != nil || last.File != filepath.Join(dir, s.named(begun.Add(5*day))) || !last.Scheduled || !last.Created.Equal(begun.Add(5*day).Truncate(time.Second)) || last.Bytes == 0 {
 			t.Errorf("LastBackup() = %+v, %v, want the last one", last, err)
 		}
-		lines, err := s.store.ListAudit(t.Context(), store.Position{}, 100)
+		lines, err := s.store.ListAudit(t.Context(), record.Position{}, 100)
 		if n := len(lines); err != nil || n != 6 || lines[n-1].Reason != "backup made on schedule" {
 			t.Errorf("audit record = %+v, %v, want a line for each", lines, err)
 		}
 	})
-	in("appliance_a_restart_neither_skips_nor_repeats", func(t *testing.T, dir string) {
+	in("a_restart_neither_skips_nor_repeats", func(t *testing.T, dir string) {
 		s, begun := newSchedule(t, dir, day, 9), time.Now()
 		for range 10 { // starts, each 7 hours after the one before
 			s.during(t, 7*time.Hour)
@@ -164,7 +158,7 @@ func TestBackupSchedule(t *testing.T) {
 			}
 		}
 	})
-	in("appliance_a_full_disk_costs_a_warning_and_no_old_backup", func(t *testing.T, dir string) {
+	in("a_full_disk_costs_a_warning_and_no_old_backup", func(t *testing.T, dir string) {
 		s, begun := newSchedule(t, dir, day, 1), time.Now()
 		s.during(t, time.Minute)
 		s.space.Store(s.freeMin()) // room for the store, and none for another backup
@@ -199,17 +193,20 @@ func TestBackupSchedule(t *testing.T) {
 			t.Errorf("%d failures, asked %d times, want one that was noticed while it was written", s.failures.Load(), asked)
 		}
 	})
-	in("appliance_a_stop_during_a_backup_leaves_nothing_behind", func(t *testing.T, dir string) {
+	in("a_stop_during_a_backup_leaves_nothing_behind", func(t *testing.T, dir string) {
 		s := newSchedule(t, dir, day, 1)
-		whole := s.api
-		s.api = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			whole.ServeHTTP(&stuckWriter{ResponseWriter: w, until: r.Context()}, r)
-		})
 		ctx, stop := context.WithCancel(t.Context())
+		asked := 0
+		s.free = func(string) (uint64, error) {
+			if asked++; asked > 1 {
+				<-ctx.Done() // while it is written
+			}
+			return 1 << 40, nil
+		}
 		ended := make(chan struct{})
 		go func() { defer close(ended); s.run(ctx) }()
 		synctest.Wait()
-		if names := s.files(t); len(names) != 1 || !strings.HasSuffix(names[0], newSuffix) {
+		if names := s.files(t); len(names) != 1 || !strings.HasSuffix(names[0], datadir.NewSuffix) {
 			t.Fatalf("files = %q, want one that is being written", names)
 		}
 		stop()
@@ -221,7 +218,7 @@ func TestBackupSchedule(t *testing.T) {
 	in("what_a_killed_process_left_is_swept_at_the_start", func(t *testing.T, dir string) {
 		s := newSchedule(t, dir, day, 1)
 		begun := time.Now()
-		left, others := "."+s.named(begun.Add(-day))+".12345"+newSuffix, ".tollhouse-20260102T030405Z.backup.123.new"
+		left, others := "."+s.named(begun.Add(-day))+".12345"+datadir.NewSuffix, ".tollhouse-20260102T030405Z.backup.123.new"
 		for _, name := range []string{left, others} {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o600); err != nil {
 				t.Fatal(err)
@@ -257,7 +254,7 @@ func TestBackupSchedule(t *testing.T) {
 			t.Errorf("%d failures, want none: %s", s.failures.Load(), &s.log)
 		}
 	})
-	in("appliance_a_clock_that_was_wrong_neither_stops_backups_nor_keeps_their_files", func(t *testing.T, dir string) {
+	in("a_clock_that_was_wrong_neither_stops_backups_nor_keeps_their_files", func(t *testing.T, dir string) {
 		s, begun := newSchedule(t, dir, day, 2), time.Now()
 		var ahead atomic.Int64
 		s.now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
@@ -290,15 +287,4 @@ func TestBackupSchedule(t *testing.T) {
 		}
 		sameNames(t, s.files(t), s.named(now), s.named(now.Add(time.Second)), s.named(now.Add(2*time.Second)))
 	})
-}
-
-// stuckWriter takes nothing until its context ends, as a disk that hangs.
-type stuckWriter struct {
-	http.ResponseWriter
-	until context.Context
-}
-
-func (w *stuckWriter) Write([]byte) (int, error) {
-	<-w.until.Done()
-	return 0, errors.New("nobody reads on")
 }

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
 	"tollhouse/store/backup"
 )
 
@@ -52,7 +54,7 @@ func TestBackupBesideServer(t *testing.T) {
 	must := func(args ...string) string {
 		t.Helper()
 		out, stderr, code := run(t, args...)
-		if code != exitOK {
+		if code != term.ExitOK {
 			t.Fatalf("tollhouse %v: exit %d, %s", args, code, stderr)
 		}
 		return out
@@ -80,10 +82,10 @@ func TestBackupBesideServer(t *testing.T) {
 		must("restore", filepath.Join(root, strconv.Itoa(i)), "--data", elsewhere)
 		got := must("event", "export", "--account", "acct_a", "--data", elsewhere)
 		if n := int64(strings.Count(got, "\n")); n < atLeast[i] || !strings.HasPrefix(live, got) {
-			t.Errorf("reliability_R14_backup_%d_under_load: %d events, want the first of the live log, at least the %d that were acknowledged", i, n, atLeast[i])
+			t.Errorf("backup_%d_under_load: %d events, want the first of the live log, at least the %d that were acknowledged", i, n, atLeast[i])
 		}
 	}
-	if code := s.end(); code != exitOK {
+	if code := s.end(); code != term.ExitOK {
 		t.Errorf("the server ended with %d: %s", code, s.stderr)
 	}
 }
@@ -96,21 +98,21 @@ func TestRestoreInPlace(t *testing.T) {
 	dir, file := filepath.Join(root, "data"), filepath.Join(root, "file")
 	s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
 	for _, args := range [][]string{{"account", "create", "acct_kept"}, {"backup", file}, {"account", "delete", "acct_kept", "--yes"}, {"restore", file}} {
-		if _, stderr, code := run(t, append(args, "--data", dir)...); code != exitOK {
+		if _, stderr, code := run(t, append(args, "--data", dir)...); code != term.ExitOK {
 			t.Fatalf("tollhouse %v: exit %d, %s", args, code, stderr)
 		}
 	}
 	if out, _, _ := run(t, "account", "list", "--data", dir, "--json"); strings.Contains(out, "acct_kept") {
 		t.Error("the running server has changed its generation under its clients")
 	}
-	if code := s.end(); code != exitOK {
+	if code := s.end(); code != term.ExitOK {
 		t.Fatalf("the server ended with %d: %s", code, s.stderr)
 	}
 	again := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
 	if out, _, _ := run(t, "account", "list", "--data", dir, "--json"); !strings.Contains(out, "acct_kept") {
-		t.Error("appliance_restored_while_serving: the next start does not use what was restored")
+		t.Error("restored_while_serving: the next start does not use what was restored")
 	}
-	if code := again.end(); code != exitOK { // and nobody writes to stderr any more
+	if code := again.end(); code != term.ExitOK { // and nobody writes to stderr any more
 		t.Errorf("the server that was started again ended with %d: %s", code, again.stderr)
 	}
 	if strings.Contains(again.stderr.String(), "server key was missing") {
@@ -125,27 +127,27 @@ func TestRestoreRaces(t *testing.T) {
 	root := t.TempDir()
 	dir, file := filepath.Join(root, "data"), filepath.Join(root, "file")
 	s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
-	if _, stderr, code := run(t, "backup", file, "--data", dir); code != exitOK {
+	if _, stderr, code := run(t, "backup", file, "--data", dir); code != term.ExitOK {
 		t.Fatal(stderr)
 	}
 	var all sync.WaitGroup
 	var done atomic.Int32
 	for range 3 {
 		all.Go(func() {
-			if _, stderr, code := run(t, "restore", file, "--data", dir); code == exitOK {
+			if _, stderr, code := run(t, "restore", file, "--data", dir); code == term.ExitOK {
 				done.Add(1)
-			} else if code != exitBusy || !strings.Contains(stderr, "another restore") {
+			} else if code != term.ExitBusy || !strings.Contains(stderr, "another restore") {
 				t.Errorf("restore: exit %d, %s", code, stderr)
 			}
 		})
 	}
 	all.Wait()
-	current, err := currentGeneration(dir)
-	if err != nil || current == generationOne || done.Load() == 0 {
+	current, err := datadir.CurrentGeneration(dir)
+	if err != nil || current == datadir.GenerationOne || done.Load() == 0 {
 		t.Errorf("after %d restores CURRENT names %q, %v", done.Load(), current, err)
 	}
 	s.end()
-	if _, stderr, code := run(t, "account", "list", "--data", dir); code != exitOK {
+	if _, stderr, code := run(t, "account", "list", "--data", dir); code != term.ExitOK {
 		t.Errorf("account list: exit %d, %s", code, stderr)
 	}
 }
@@ -159,17 +161,17 @@ func TestRestoreClock(t *testing.T) {
 	file, dir := filepath.Join(root, "file"), filepath.Join(root, "data")
 	out, stderr, code := run(t, "backup", file, "--admin-socket", s.text("admin_socket"), "--json")
 	var made struct{ backup.Header }
-	if err := json.Unmarshal([]byte(out), &made); code != exitOK || err != nil || made.Created.Year() != 2099 {
+	if err := json.Unmarshal([]byte(out), &made); code != term.ExitOK || err != nil || made.Created.Year() != 2099 {
 		t.Fatalf("backup of dev: exit %d, %s, %s", code, out, stderr)
 	}
 	_, stderr, code = run(t, "restore", file, "--data", dir)
-	if code != exitConfig || !strings.Contains(stderr, "and the backup was made later, at 2099-01-01T00:00:") {
-		t.Errorf("appliance_a_clock_years_off: restore: exit %d, %s; want 78 that names both times", code, stderr)
+	if code != term.ExitConfig || !strings.Contains(stderr, "but the backup was made later, at 2099-01-01T00:00:") {
+		t.Errorf("a_clock_years_off: restore: exit %d, %s; want 78 that names both times", code, stderr)
 	}
 	if _, err := os.Lstat(dir); err == nil {
 		t.Error("the refused restore has made a directory")
 	}
-	if _, stderr, code = run(t, "restore", file, "--data", dir, "--accept-clock"); code != exitOK {
+	if _, stderr, code = run(t, "restore", file, "--data", dir, "--accept-clock"); code != term.ExitOK {
 		t.Errorf("restore --accept-clock: exit %d, %s", code, stderr)
 	}
 }
@@ -178,7 +180,7 @@ func TestRestoreClock(t *testing.T) {
 func generatedInto(t *testing.T, root string) []string {
 	t.Helper()
 	out, stderr, code := run(t, "event", "generate", "--seed", "7", "--events", "2000", "--data", filepath.Join(root, "nowhere"))
-	if code != exitOK {
+	if code != term.ExitOK {
 		t.Fatal(stderr)
 	}
 	lines := filepath.Join(root, "events.ndjson")

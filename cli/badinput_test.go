@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -19,6 +20,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
 	"tollhouse/store/backup"
 	"tollhouse/store/kv"
 )
@@ -26,18 +29,18 @@ import (
 // Bad input is told clearly, with the right exit code, and changes nothing: the
 // data directory is compared byte for byte before and after.
 
-// schemaNow is the schema of the stores that this tollhouse writes.
-const schemaNow = 3
+// formatNow is the format of the stores that this tollhouse writes.
+const formatNow = 1
 
 // runHere runs a command in this process, for inputs of which there are thousands.
 func runHere(stdin []byte, args ...string) (stderr string, code int) {
 	var out, errs bytes.Buffer
-	p := &program{stdin: bytes.NewReader(stdin), stdout: &out, stderr: &errs}
-	root := p.rootCommand(args)
+	p := &program{Console: term.Console{In: bytes.NewReader(stdin), Out: &out, Err: &errs}}
+	root := p.rootCommand()
 	root.SetArgs(args)
 	root.SetOut(&out)
 	root.SetErr(&errs)
-	code = p.report(root.ExecuteContext(context.Background()))
+	code = p.Report(root.ExecuteContext(context.Background()))
 	return errs.String(), code
 }
 
@@ -48,11 +51,56 @@ func liveDirectory(t *testing.T) (dir, file string) {
 	root := t.TempDir()
 	dir, file = filepath.Join(root, "data"), filepath.Join(root, "file")
 	for _, args := range [][]string{{"account", "create", "acct_a"}, {"backup", file}} {
-		if _, stderr, code := run(t, append(args, "--data", dir)...); code != exitOK {
+		if _, stderr, code := run(t, append(args, "--data", dir)...); code != term.ExitOK {
 			t.Fatalf("tollhouse %v: exit %d, %s", args, code, stderr)
 		}
 	}
 	return dir, file
+}
+
+// contentOf sums up every file below dir, by its path, its mode and what it
+// holds, but for the lock, which tells who came last.
+func contentOf(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Name() == datadir.LockName {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		sum := ""
+		if info.Mode().IsRegular() {
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			sum = fmt.Sprintf("%x", sha256.Sum256(content))
+		}
+		files[strings.TrimPrefix(path, dir)] = fmt.Sprintf("%v %s", info.Mode(), sum)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// unlike are the paths that differ.
+func unlike(a, b map[string]string) (paths []string) {
+	for path, is := range a {
+		if b[path] != is {
+			paths = append(paths, path)
+		}
+	}
+	for path := range b {
+		if _, in := a[path]; !in {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
 // sameContent holds a directory to what it was.
@@ -65,7 +113,7 @@ func sameContent(t *testing.T, what, dir string, before map[string]string) {
 
 func stillThere(t *testing.T, dir string) {
 	t.Helper()
-	if out, stderr, code := run(t, "account", "list", "--data", dir, "--json"); code != exitOK || strings.Count(out, "\n") != 1 || !strings.Contains(out, "acct_a") {
+	if out, stderr, code := run(t, "account", "list", "--data", dir, "--json"); code != term.ExitOK || strings.Count(out, "\n") != 1 || !strings.Contains(out, "acct_a") {
 		t.Errorf("account list afterwards: exit %d, %s, %s", code, out, stderr)
 	}
 }
@@ -85,12 +133,13 @@ func (r complaint) judge(t *testing.T, what, stderr string, code int) {
 
 func TestBadBackups(t *testing.T) {
 	t.Parallel()
-	t.Run("appliance_bad_input_a_backup_cut_at_every_byte", func(t *testing.T) {
+	skipInShort(t)
+	t.Run("bad_input_a_backup_cut_at_every_byte", func(t *testing.T) {
 		t.Parallel()
 		dir, file := liveDirectory(t)
 		whole, before := readFile(t, file), contentOf(t, dir)
 		cut := filepath.Join(t.TempDir(), "cut")
-		want := complaint{exitBadData, "it is cut off: ", "copy it again from where it was made, or use another one"}
+		want := complaint{term.ExitBadData, "it is cut off: ", "copy it again from where it was made, or use another one"}
 		for n := range whole {
 			if err := os.WriteFile(cut, whole[:n], 0o600); err != nil {
 				t.Fatal(err)
@@ -110,7 +159,7 @@ func TestBadBackups(t *testing.T) {
 		sameContent(t, "restoring what was cut", dir, before)
 		stillThere(t, dir)
 	})
-	t.Run("appliance_bad_input_a_backup_with_any_byte_changed", func(t *testing.T) {
+	t.Run("bad_input_a_backup_with_any_byte_changed", func(t *testing.T) {
 		t.Parallel()
 		dir, file := liveDirectory(t)
 		whole, before := readFile(t, file), contentOf(t, dir)
@@ -122,7 +171,7 @@ func TestBadBackups(t *testing.T) {
 				t.Fatal(err)
 			}
 			stderr, code := runHere(nil, "restore", bent, "--yes", "--data", dir)
-			complaint{exitBadData, bent + ": it is ", ""}.judge(t, fmt.Sprintf("restore with byte %d changed", n), stderr, code)
+			complaint{term.ExitBadData, bent + ": it is ", ""}.judge(t, fmt.Sprintf("restore with byte %d changed", n), stderr, code)
 			if t.Failed() {
 				return
 			}
@@ -130,8 +179,8 @@ func TestBadBackups(t *testing.T) {
 		sameContent(t, "restoring what was changed", dir, before)
 		stillThere(t, dir)
 	})
-	t.Run("appliance_bad_input_foreign_and_newer_backups", refuseForeignBackups)
-	t.Run("attack_96_hostile_backups", refuseHostileBackups)
+	t.Run("bad_input_foreign_and_newer_backups", refuseForeignBackups)
+	t.Run("hostile_backups", refuseHostileBackups)
 }
 
 func readFile(t *testing.T, path string) []byte {
@@ -147,18 +196,22 @@ func refuseForeignBackups(t *testing.T) {
 	t.Parallel()
 	dir, file := liveDirectory(t)
 	before := contentOf(t, dir)
-	newer := forged(t, backup.Header{Schema: 9, Instance: "00"}, nil)
 	cases := map[string]struct {
 		content []byte
 		want    complaint
 	}{
-		"empty":        {nil, complaint{exitBadData, "it is cut off: it is empty", "copy it again"}},
-		"zip":          {[]byte("PK\x03\x04 and more"), complaint{exitBadData, "it is not a backup of tollhouse", "name a file that tollhouse backup has written"}},
-		"events":       {[]byte(`{"id":"evt_1"}` + "\n"), complaint{exitBadData, "it is not a backup of tollhouse", "name a file that tollhouse backup has written"}},
-		"zeros":        {make([]byte, 1<<20), complaint{exitBadData, "it is not a backup of tollhouse", "name a file that tollhouse backup has written"}},
-		"newer_schema": {newer, complaint{exitBadData, "has schema 9, and this tollhouse knows up to 3", "use the tollhouse that wrote it, or a later one"}},
-		"newer_format": {reframed(t, file, `"format":1`, `"format":7`), complaint{exitBadData, "it has format 7, and this tollhouse knows up to 1", "use the tollhouse that wrote it, or a later one"}},
-		"two_in_one":   {append(readFile(t, file), readFile(t, file)...), complaint{exitBadData, "it is damaged: ", "copy it again"}},
+		"empty":        {nil, complaint{term.ExitBadData, "it is cut off: it is empty", "copy it again"}},
+		"zip":          {[]byte("PK\x03\x04 and more"), complaint{term.ExitBadData, "it is not a backup of tollhouse", "name a file that tollhouse backup wrote"}},
+		"events":       {[]byte(`{"id":"evt_1"}` + "\n"), complaint{term.ExitBadData, "it is not a backup of tollhouse", "name a file that tollhouse backup wrote"}},
+		"zeros":        {make([]byte, 1<<20), complaint{term.ExitBadData, "it is not a backup of tollhouse", "name a file that tollhouse backup wrote"}},
+		"newer_format": {reframed(t, file, `"format":1`, `"format":7`), complaint{term.ExitBadData, "it has format 7, and this tollhouse knows up to 1", "use the tollhouse that wrote it, or a later one"}},
+		"two_in_one":   {append(readFile(t, file), readFile(t, file)...), complaint{term.ExitBadData, "it is damaged: ", "copy it again"}},
+	}
+	for _, format := range []uint64{0, 2, 3, 9} {
+		cases[fmt.Sprintf("format_%d", format)] = struct {
+			content []byte
+			want    complaint
+		}{forged(t, backup.Header{Schema: format, Instance: "00"}, nil), complaint{term.ExitBadData, fmt.Sprintf("the store has the unknown format %d; this tollhouse reads format 1", format), "use the tollhouse that wrote it"}}
 	}
 	for name, c := range cases {
 		path := filepath.Join(t.TempDir(), name)
@@ -171,7 +224,7 @@ func refuseForeignBackups(t *testing.T) {
 		}
 	}
 	for name, path := range map[string]string{"a_directory": dir, "nothing": filepath.Join(dir, "none")} {
-		if _, stderr, code := run(t, "restore", path, "--yes", "--data", dir); code != exitNotFound && code != exitIO && code != exitUsage || !strings.Contains(stderr, path) {
+		if _, stderr, code := run(t, "restore", path, "--yes", "--data", dir); code != term.ExitNotFound && code != term.ExitIO && code != term.ExitUsage || !strings.Contains(stderr, path) {
 			t.Errorf("restore of %s: exit %d, %s", name, code, stderr)
 		}
 	}
@@ -255,7 +308,7 @@ type hostileBackup struct {
 
 func hostileBackups(t *testing.T, file string) []hostileBackup {
 	t.Helper()
-	h := backup.Header{Schema: schemaNow, Instance: strings.Repeat("2", 32), Created: time.Unix(1_773_070_200, 0).UTC()}
+	h := backup.Header{Schema: formatNow, Instance: strings.Repeat("2", 32), Created: time.Unix(1_773_070_200, 0).UTC()}
 	other := h
 	other.Instance = strings.Repeat("1", 32)
 	huge := binary.AppendUvarint(nil, 1<<63)
@@ -267,15 +320,15 @@ func hostileBackups(t *testing.T, file string) []hostileBackup {
 		{"a_key_of_2_to_the_63_bytes", forgedOf(t, h, backup.Totals{}, append(huge, 'x'), 11), "it has an impossible length"},
 		{"a_value_of_2_to_the_63_bytes", forgedOf(t, h, backup.Totals{}, append(append([]byte{1, 'a'}, huge...), 'x'), 13), "it has an impossible length"},
 		{"an_expiry_past_all_numbers", forged(t, h, []kv.Record{{Key: []byte("a"), ExpiresAt: -1}}), "it has an impossible length"},
-		{"a_chunk_that_unpacks_to_256_mib", forgedOf(t, h, backup.Totals{}, make([]byte, 256<<20), 1<<20), "a chunk cannot be unpacked"},
+		{"a_chunk_that_unpacks_to_256_mib", forgedOf(t, h, backup.Totals{}, make([]byte, 256<<20), 1<<20), "a chunk cannot be decompressed"},
 		{"a_chunk_that_says_it_has_4_gib", forgedOf(t, h, backup.Totals{}, make([]byte, 100), 1<<32-1), "a chunk has an impossible length"},
 		{"a_header_of_4_gib", append([]byte("tollbak\n"), 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0), "has an impossible length"},
-		{"keys_of_the_engine", forged(t, h, []kv.Record{{Key: []byte("!badger!head"), Value: []byte("1")}, self(schemaNow)}), "no store can hold its key"},
-		{"keys_in_disorder", forged(t, h, []kv.Record{self(schemaNow), {Key: []byte("a")}}), "its key does not follow the one before it"},
-		{"records_of_no_kind", forged(t, h, []kv.Record{{Key: []byte("Zzz"), Value: []byte("1")}}), "there is no kind 'Z' of record"},
-		{"a_store_without_itself", forged(t, h, nil), "the record of the store itself is missing"},
-		{"another_store_than_its_header_says", forged(t, other, []kv.Record{self(schemaNow)}), "its header tells of schema 3 and instance 1111"},
-		{"a_newer_store_than_its_header_says", forged(t, h, []kv.Record{self(schemaNow + 1)}), "and its records of schema 4"},
+		{"keys_of_the_engine", forged(t, h, []kv.Record{{Key: []byte("!badger!head"), Value: []byte("1")}, self(formatNow)}), "no store can hold its key"},
+		{"keys_in_disorder", forged(t, h, []kv.Record{self(formatNow), {Key: []byte("a")}}), "its key does not follow the one before it"},
+		{"records_of_no_kind", forged(t, h, []kv.Record{{Key: []byte("Zzz"), Value: []byte("1")}}), "unknown kind of record 'Z'"},
+		{"a_store_without_itself", forged(t, h, nil), "the store's own record is missing"},
+		{"another_store_than_its_header_says", forged(t, other, []kv.Record{self(formatNow)}), "the header has format 1 and instance 1111"},
+		{"a_store_of_another_format_than_its_header_says", forged(t, h, []kv.Record{self(formatNow + 1)}), "the records have format 2"},
 		{"cut_at_the_end_of_a_frame", whole[:len(whole)-sha256.Size], "it is cut off: "},
 	}
 }
@@ -290,7 +343,7 @@ func refuseHostileBackups(t *testing.T) {
 			t.Fatal(err)
 		}
 		fresh := filepath.Join(t.TempDir(), "fresh")
-		want := complaint{exitBadData, h.says, "copy it again from where it was made, or use another one"}
+		want := complaint{term.ExitBadData, h.says, "copy it again from where it was made, or use another one"}
 		for _, args := range [][]string{{"backup", "verify", path}, {"restore", path, "--yes", "--data", dir}, {"restore", path, "--data", fresh}} {
 			_, stderr, code := run(t, args...)
 			want.judge(t, h.name, stderr, code)
@@ -308,11 +361,11 @@ func refuseHostileBackups(t *testing.T) {
 
 func TestBadConfiguration(t *testing.T) {
 	t.Parallel()
-	t.Run("appliance_bad_input_files_that_are_named_and_cannot_be", refuseFiles)
-	t.Run("appliance_bad_input_settings_misspelt_and_oversized", refuseSettings)
-	t.Run("appliance_bad_input_a_busy_port", refuseBusyPort)
-	t.Run("appliance_bad_input_a_clock_10_years_off", refuseClock)
-	t.Run("appliance_bad_input_the_directory_of_another_program", refuseForeignDirectory)
+	t.Run("bad_input_files_that_are_named_and_cannot_be", refuseFiles)
+	t.Run("bad_input_settings_misspelt_and_oversized", refuseSettings)
+	t.Run("bad_input_a_busy_port", refuseBusyPort)
+	t.Run("bad_input_a_clock_10_years_off", refuseClock)
+	t.Run("bad_input_the_directory_of_another_program", refuseForeignDirectory)
 }
 
 func refuseFiles(t *testing.T) {
@@ -332,21 +385,21 @@ func refuseFiles(t *testing.T) {
 		args []string
 		want complaint
 	}{
-		"key_file_missing":       {[]string{"serve", "--listen", "127.0.0.1:0", "--key-file", filepath.Join(root, "none")}, complaint{exitConfig, "there is no key file ", "openssl rand -hex 32"}},
-		"key_file_a_directory":   {[]string{"serve", "--listen", "127.0.0.1:0", "--key-file", root}, complaint{exitIO, root + ": is a directory", "look what is there"}},
-		"key_file_oversized":     {[]string{"serve", "--listen", "127.0.0.1:0", "--key-file", huge}, complaint{exitConfig, "a server key is 64 hexadecimal characters", "put the right key back"}},
-		"key_file_misspelt":      {[]string{"serve", "--listen", "127.0.0.1:0", "--key-file", made("bent", []byte(strings.Repeat("0g", 32)))}, complaint{exitConfig, "a server key is 64 hexadecimal characters", "put the right key back"}},
-		"key_file_empty":         {[]string{"serve", "--listen", "127.0.0.1:0", "--key-file", made("empty", nil)}, complaint{exitConfig, "a server key is 64 hexadecimal characters", "put the right key back"}},
-		"password_missing":       {[]string{"user", "create", "odile", "--password-file", filepath.Join(root, "none")}, complaint{exitUsage, "no such file or directory", "name a file that holds the password"}},
-		"password_a_directory":   {[]string{"user", "create", "odile", "--password-file", root}, complaint{exitUsage, "is a directory", "name a file that holds the password"}},
-		"password_oversized":     {[]string{"user", "create", "odile", "--password-file", huge}, complaint{exitUsage, "a password has 12 to 1024 bytes", "none over the limit"}},
-		"password_not_utf8":      {[]string{"user", "create", "odile", "--password-file", made("latin", []byte("caf\xe9 au lait"))}, complaint{exitBadData, "the password is not UTF-8 text", "save it as UTF-8"}},
-		"password_of_two_lines":  {[]string{"user", "create", "odile", "--password-file", made("lines", []byte("one\ntwo\n"))}, complaint{exitBadData, "the password has more than one line", "write it on one line"}},
-		"seed_file_missing":      {[]string{"dev", "--seed-file", filepath.Join(root, "none")}, complaint{exitUsage, "none: no such file or directory", "name a file of JSON lines"}},
-		"seed_file_misspelt":     {[]string{"dev", "--seed-file", made("seed", []byte(`{"cleint":{}}`+"\n"))}, complaint{exitBadData, "cleint", "client"}},
-		"seed_file_oversized":    {[]string{"dev", "--seed-file", huge}, complaint{exitBadData, "the line has more than ", "write one object a line"}},
-		"events_file_misspelt":   {[]string{"event", "import", made("events", []byte(`{"tpye":"a.b"}`+"\n")), "--account", "acct_a"}, complaint{exitBadData, "tpye", "type"}},
-		"data_directory_no_name": {[]string{"serve", "--listen", "127.0.0.1:0", "--data", ""}, complaint{exitUsage, "--data is empty", "name a directory, or leave --data out"}},
+		"key_file_missing":       {[]string{"serve", "--listen", "127.0.0.1:0", "--key-file", filepath.Join(root, "none")}, complaint{term.ExitConfig, " does not exist", "openssl rand -hex 32"}},
+		"key_file_a_directory":   {[]string{"serve", "--listen", "127.0.0.1:0", "--key-file", root}, complaint{term.ExitIO, root + ": is a directory", "check the path"}},
+		"key_file_oversized":     {[]string{"serve", "--listen", "127.0.0.1:0", "--key-file", huge}, complaint{term.ExitConfig, "a server key is 64 hexadecimal characters", "put the right key back"}},
+		"key_file_misspelt":      {[]string{"serve", "--listen", "127.0.0.1:0", "--key-file", made("bent", []byte(strings.Repeat("0g", 32)))}, complaint{term.ExitConfig, "a server key is 64 hexadecimal characters", "put the right key back"}},
+		"key_file_empty":         {[]string{"serve", "--listen", "127.0.0.1:0", "--key-file", made("empty", nil)}, complaint{term.ExitConfig, "a server key is 64 hexadecimal characters", "put the right key back"}},
+		"password_missing":       {[]string{"user", "create", "odile", "--password-file", filepath.Join(root, "none")}, complaint{term.ExitUsage, "no such file or directory", "name a file that holds the password"}},
+		"password_a_directory":   {[]string{"user", "create", "odile", "--password-file", root}, complaint{term.ExitUsage, "is a directory", "name a file that holds the password"}},
+		"password_oversized":     {[]string{"user", "create", "odile", "--password-file", huge}, complaint{term.ExitUsage, "a password has 12 to 1024 bytes", "none over the limit"}},
+		"password_not_utf8":      {[]string{"user", "create", "odile", "--password-file", made("latin", []byte("caf\xe9 au lait"))}, complaint{term.ExitBadData, "the password is not UTF-8 text", "save it as UTF-8"}},
+		"password_of_two_lines":  {[]string{"user", "create", "odile", "--password-file", made("lines", []byte("one\ntwo\n"))}, complaint{term.ExitBadData, "the password has more than one line", "write it on one line"}},
+		"seed_file_missing":      {[]string{"dev", "--seed-file", filepath.Join(root, "none")}, complaint{term.ExitUsage, "none: no such file or directory", "name a file of JSON lines"}},
+		"seed_file_misspelt":     {[]string{"dev", "--seed-file", made("seed", []byte(`{"cleint":{}}`+"\n"))}, complaint{term.ExitBadData, "cleint", "client"}},
+		"seed_file_oversized":    {[]string{"dev", "--seed-file", huge}, complaint{term.ExitBadData, "the line has more than ", "write one object a line"}},
+		"events_file_misspelt":   {[]string{"event", "import", made("events", []byte(`{"tpye":"a.b"}`+"\n")), "--account", "acct_a"}, complaint{term.ExitBadData, "tpye", "type"}},
+		"data_directory_no_name": {[]string{"serve", "--listen", "127.0.0.1:0", "--data", ""}, complaint{term.ExitUsage, "--data is empty", "name a directory, or leave --data out"}},
 	} {
 		args := c.args
 		if args[0] != "dev" && !strings.HasPrefix(name, "data_directory") {
@@ -363,7 +416,7 @@ func refuseFiles(t *testing.T) {
 		}
 	}
 	stillThere(t, dir)
-	if out, stderr, code := run(t, "user", "list", "--data", dir, "--json"); code != exitOK || out != "" {
+	if out, stderr, code := run(t, "user", "list", "--data", dir, "--json"); code != term.ExitOK || out != "" {
 		t.Errorf("user list afterwards: exit %d, %s, %s; want nobody", code, out, stderr)
 	}
 }
@@ -390,14 +443,14 @@ func refuseSettings(t *testing.T) {
 		args    []string
 		want    complaint
 	}{
-		"flag_misspelt":      {nil, []string{"serve", "--pubic-url", "https://pay.example"}, complaint{exitUsage, "has no flag --pubic-url", "did you mean --public-url?"}},
-		"command_misspelt":   {nil, []string{"sevre"}, complaint{exitUsage, `there is no command "tollhouse sevre"`, "did you mean tollhouse serve?"}},
-		"value_misspelt":     {nil, []string{"serve", "--access-ttl", "1hour"}, complaint{exitUsage, `--access-ttl "1hour": give a duration`, "--help lists the flags"}},
-		"variable_misspelt":  {[]string{"TOLLHOUSE_ACCESS_TTL=1hour"}, []string{"serve"}, complaint{exitConfig, `TOLLHOUSE_ACCESS_TTL="1hour": give a duration`, "correct the variable"}},
-		"variable_oversized": {[]string{"TOLLHOUSE_PUBLIC_URL=" + long}, []string{"serve", "--listen", "127.0.0.1:0"}, complaint{exitUsage, "is not a complete URL", ""}},
-		"flag_oversized":     {nil, []string{"serve", "--listen", long}, complaint{exitUsage, "is not an address", ""}},
-		"number_oversized":   {nil, []string{"event", "list", "--limit", strings.Repeat("9", 500)}, complaint{exitUsage, "give a smaller number", "--help lists the flags"}},
-		"directory_too_long": {nil, []string{"serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, strings.Repeat("d", 300))}, complaint{exitConfig, "file name too long", "look what is there"}},
+		"flag_misspelt":      {nil, []string{"serve", "--pubic-url", "https://pay.example"}, complaint{term.ExitUsage, "has no flag --pubic-url", "did you mean --public-url?"}},
+		"command_misspelt":   {nil, []string{"sevre"}, complaint{term.ExitUsage, `unknown command "tollhouse sevre"`, "did you mean tollhouse serve?"}},
+		"value_misspelt":     {nil, []string{"serve", "--access-ttl", "1hour"}, complaint{term.ExitUsage, `--access-ttl "1hour": give a duration`, "--help lists the flags"}},
+		"variable_misspelt":  {[]string{"TOLLHOUSE_ACCESS_TTL=1hour"}, []string{"serve"}, complaint{term.ExitConfig, `TOLLHOUSE_ACCESS_TTL="1hour": give a duration`, "correct the variable"}},
+		"variable_oversized": {[]string{"TOLLHOUSE_PUBLIC_URL=" + long}, []string{"serve", "--listen", "127.0.0.1:0"}, complaint{term.ExitUsage, "is not a complete URL", ""}},
+		"flag_oversized":     {nil, []string{"serve", "--listen", long}, complaint{term.ExitUsage, "is not an address", ""}},
+		"number_oversized":   {nil, []string{"event", "list", "--limit", strings.Repeat("9", 500)}, complaint{term.ExitUsage, "give a smaller number", "--help lists the flags"}},
+		"directory_too_long": {nil, []string{"serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, strings.Repeat("d", 300))}, complaint{term.ExitConfig, "file name too long", "check the path"}},
 	} {
 		args := c.args
 		if name != "directory_too_long" {
@@ -434,7 +487,7 @@ func refuseBusyPort(t *testing.T) {
 		{"serve", "--listen", "127.0.0.1:0", "--listen", addr, "--data", dir}, {"serve", "--listen", "127.0.0.1:0", "--metrics-listen", addr, "--data", dir},
 	} {
 		_, stderr, code := run(t, args...)
-		complaint{exitBusy, "the address " + addr + " is in use by another process", "listen 127.0.0.1:"}.judge(t, strings.Join(args, " "), stderr, code)
+		complaint{term.ExitBusy, "the address " + addr + " is in use by another process", "listen 127.0.0.1:"}.judge(t, strings.Join(args, " "), stderr, code)
 	}
 	if _, err := os.Lstat(fresh); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a port that is taken has left %s", fresh)
@@ -447,7 +500,7 @@ func refuseBusyPort(t *testing.T) {
 // another time: to the next start it is the clock that is off.
 func stampAt(t *testing.T, dir string, at time.Time) {
 	t.Helper()
-	path := filepath.Join(dir, generationOne, "STAMP")
+	path := filepath.Join(dir, datadir.GenerationOne, "STAMP")
 	stamp := readFile(t, path)
 	body := stamp[:len(stamp)-crc32.Size]
 	binary.BigEndian.PutUint64(body[len(body)-8:], uint64(at.UnixNano()))
@@ -464,7 +517,7 @@ func refuseClock(t *testing.T) {
 		last := time.Now().AddDate(off, 0, 0).UTC()
 		stampAt(t, dir, last)
 		before := contentOf(t, dir)
-		want := complaint{exitConfig, " " + strings.ReplaceAll(name, "_", " ") + " the last write at " + last.Format("2006-01-02T15:"), "set the clock right and start again; if it is right, start once with --accept-clock"}
+		want := complaint{term.ExitConfig, " " + strings.ReplaceAll(name, "_", " ") + " the last write at " + last.Format("2006-01-02T15:"), "set the clock right and start again; if it is right, start once with --accept-clock"}
 		for _, args := range [][]string{{"serve", "--listen", "127.0.0.1:0"}, {"account", "list"}, {"backup", filepath.Join(t.TempDir(), "file")}} {
 			_, stderr, code := run(t, append(args, "--data", dir)...)
 			want.judge(t, "10 years "+name+": "+args[0], stderr, code)
@@ -490,10 +543,10 @@ func refuseForeignDirectory(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		before, lock := contentOf(t, dir), filepath.Join(dir, lockName)
+		before, lock := contentOf(t, dir), filepath.Join(dir, datadir.LockName)
 		for _, args := range [][]string{{"account", "list"}, {"backup", filepath.Join(t.TempDir(), "file")}, {"account", "create", "acct_a"}, {"restore", file, "--yes"}, {"serve", "--listen", "127.0.0.1:0"}} {
 			_, stderr, code := run(t, append(args, "--data", dir)...)
-			complaint{exitConfig, dir + " is not a data directory: it holds ", "name an empty directory, or one that tollhouse made, with --data"}.judge(t, name+": "+args[0], stderr, code)
+			complaint{term.ExitConfig, dir + " is not a data directory: it contains ", "name an empty directory, or one that tollhouse made, with --data"}.judge(t, name+": "+args[0], stderr, code)
 			if t.Failed() {
 				return
 			}

@@ -1,15 +1,13 @@
 // Package cli is tollhouse's command line.
 //
 // Two commands serve: serve keeps its data in a directory, dev in memory. All
-// the others manage what a server keeps, and speak the admin API of package
-// handlers to do it: over the server's Unix socket when one runs, else to the
-// same handler in their own process, over the store that they open themselves
-// (connect.go). So a command means the same whether the server is up or down.
+// others use the admin API of package handlers: over the server's Unix socket when
+// one runs, else in their own process, over the store that they open (connect.go).
+// So a command does the same whether the server is up or down.
 //
-// Who may open the store is settled by a lock on the data directory (lock.go);
-// who may talk to the server, by the socket's file mode and the peer's user id
-// (socket.go). Passwords and keys come from files, standard input or a
-// terminal, never from the command line, which others can read.
+// Package datadir decides who may open the store and who may use the socket;
+// package term prints and asks. Passwords and keys come from files, standard input
+// or a terminal, never from the command line, which other users can read.
 //
 // This is the only package that names a storage engine, and the one that says
 // which clock decides; elsewhere the machine's own is read for deadlines of
@@ -19,7 +17,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"maps"
@@ -30,56 +27,52 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
 	"tollhouse/store/spelling"
 )
 
 // Main runs the command line and returns the exit code of the process. It sets
 // the process's umask: nothing that tollhouse writes is for others.
 func Main(args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	closeToOthers()
-	p := &program{environ: environ, stdin: stdin, stdout: stdout, stderr: stderr}
-	root := p.rootCommand(args)
+	datadir.CloseToOthers()
+	p := &program{environ: environ, Console: term.Console{In: stdin, Out: term.Escaped(stdout), Err: term.Escaped(stderr)}}
+	root := p.rootCommand()
 	p.teachCompletion(root, args)
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	return p.report(root.ExecuteContext(context.Background()))
+	root.SetOut(p.Out)
+	root.SetErr(p.Err)
+	return p.Report(root.ExecuteContext(context.Background()))
 }
 
 // program is one run of the command line: its streams and global settings.
 type program struct {
-	environ        []string
-	stdin          io.Reader
-	stdout, stderr io.Writer
+	term.Console
+	environ []string
 
 	data        string // the data directory
 	dataGiven   bool   // it was named, not assumed
 	adminSocket string // of a server that runs elsewhere, or ""
 	keyFile     string // of the server key, or ""
-	json        bool
-	quiet       bool
-	yes         bool
 
 	fromVariable map[*pflag.Flag]bool // the flags that a variable set
 }
 
 const dataDefault = "tollhouse-data"
 
-// rootCommand returns the command line's tree for args. When they begin with the
-// name of a command, that is the only one which is made: to make all of them takes
-// longer than most of them run. Nil args make the whole tree.
-func (p *program) rootCommand(args []string) *cobra.Command {
+// rootCommand returns the tree of all commands.
+func (p *program) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tollhouse",
 		Short: "issues OAuth 2.0 tokens and keeps the events of a payments platform",
 		Long: `Tollhouse issues OAuth 2.0 tokens and keeps the events of a payments platform.
 
-  tollhouse dev                  a throwaway instance to try, in memory
-  tollhouse serve --data DIR     the real thing; the other commands manage it
+  tollhouse dev                  start a throwaway instance in memory
+  tollhouse serve --data DIR     start a server; the other commands manage it
 
-Every flag can be set in the environment too: --public-url is TOLLHOUSE_PUBLIC_URL.
-A flag wins over its variable. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
+Flags can also be set in the environment: --public-url is TOLLHOUSE_PUBLIC_URL.
+A flag overrides its variable. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
 4 exists or conflict, 5 not allowed, 65 bad file contents, 69 server unreachable,
 73 cannot create the data directory, 74 I/O, 75 busy, 78 bad configuration,
 130 interrupted.`,
@@ -92,36 +85,27 @@ A flag wins over its variable. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
 	flags.StringVar(&p.data, "data", dataDefault, "the data `directory`")
 	flags.StringVar(&p.adminSocket, "admin-socket", "", "`path` of the server's admin socket (default: admin.sock in the data directory)")
 	flags.StringVar(&p.keyFile, "key-file", "", "`file` of the server key (default: secret.key in the data directory)")
-	flags.BoolVar(&p.json, "json", false, "print JSON: one value, or one a line for lists")
-	flags.BoolVar(&p.quiet, "quiet", false, "print nothing but results and errors")
-	flags.BoolVar(&p.yes, "yes", false, "do not ask before deleting")
+	flags.BoolVar(&p.JSON, "json", false, "print JSON: one value, or one per line for lists")
+	flags.BoolVar(&p.Quiet, "quiet", false, "print only results and errors")
+	flags.BoolVar(&p.Yes, "yes", false, "do not ask before deleting")
 	root.SetFlagErrorFunc(flagFault)
-	commands := map[string]func() *cobra.Command{
-		"dev": p.devCommand, "serve": p.serveCommand, "client": p.clientCommand, "user": p.userCommand,
-		"account": p.accountCommand, "session": p.sessionCommand, "token": p.tokenCommand, "event": p.eventCommand,
-		"audit": p.auditCommand, "health": p.healthCommand, "status": p.statusCommand, "print": p.printCommand,
-		"config": p.configCommand, "completion": p.completionCommand, "version": p.versionCommand,
-		"backup": p.backupCommand, "restore": p.restoreCommand, "doctor": p.doctorCommand,
-	}
-	if len(args) > 0 && commands[args[0]] != nil {
-		commands = map[string]func() *cobra.Command{args[0]: commands[args[0]]}
-	}
-	for _, command := range commands {
-		root.AddCommand(command())
-	}
+	root.AddCommand(
+		p.devCommand(), p.serveCommand(), p.clientCommand(), p.userCommand(), p.accountCommand(), p.sessionCommand(),
+		p.tokenCommand(), p.eventCommand(), p.auditCommand(), p.healthCommand(), p.statusCommand(), p.printCommand(),
+		p.configCommand(), p.completionCommand(), p.versionCommand(), p.backupCommand(), p.restoreCommand(), p.doctorCommand(),
+	)
 	root.SetHelpCommand(helpCommand())
 	asGroup(root)
 	teachExamples(root)
 	return root
 }
 
-// asGroup makes a command that only has others below it refuse what is not one
-// of them.
+// asGroup makes a command that only groups subcommands refuse anything else.
 func asGroup(c *cobra.Command) *cobra.Command {
 	c.Args = cobra.ArbitraryArgs
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return usage(c.CommandPath()+" --help lists them", "%s needs a command", c.CommandPath())
+			return term.Usage(c.CommandPath()+" --help lists the commands", "%s needs a command", c.CommandPath())
 		}
 		if args[0] == "help" {
 			return tellAbout(c, args[1:])
@@ -131,16 +115,16 @@ func asGroup(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// noCommand is the fault when c has no command of that name below it.
+// noCommand is the error for an unknown subcommand of c.
 func noCommand(c *cobra.Command, name string) error {
 	if !c.HasSubCommands() {
-		return usage(c.CommandPath()+" --help tells what it takes", "%s has no commands, and so no %q", c.CommandPath(), name)
+		return term.Usage(c.CommandPath()+" --help shows its usage", "%s has no subcommands: %q", c.CommandPath(), name)
 	}
-	hint := c.CommandPath() + " --help lists them"
+	hint := c.CommandPath() + " --help lists the commands"
 	if near, ok := spelling.Nearest(name, commandNames(c)); ok {
 		hint = "did you mean " + c.CommandPath() + " " + near + "?"
 	}
-	return usage(hint, "there is no command %q", c.CommandPath()+" "+name)
+	return term.Usage(hint, "unknown command %q", c.CommandPath()+" "+name)
 }
 
 func commandNames(c *cobra.Command) iter.Seq[string] {
@@ -153,7 +137,7 @@ func commandNames(c *cobra.Command) iter.Seq[string] {
 	}
 }
 
-// flagFault tells what is wrong with a flag, and which one was meant.
+// flagFault explains a wrong flag and suggests the nearest.
 func flagFault(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
@@ -161,20 +145,20 @@ func flagFault(c *cobra.Command, err error) error {
 	hint := c.CommandPath() + " --help lists the flags"
 	switch {
 	case errors.As(err, &invalid):
-		return usage(hint, "--%s %q: %s", invalid.GetFlag().Name, invalid.GetValue(), valueWanted(invalid.GetFlag(), invalid.Unwrap()))
+		return term.Usage(hint, "--%s %q: %s", invalid.GetFlag().Name, invalid.GetValue(), valueWanted(invalid.GetFlag(), invalid.Unwrap()))
 	case errors.As(err, &empty):
-		return usage(hint, "--%s needs a value", empty.GetFlag().Name)
+		return term.Usage(hint, "--%s needs a value", empty.GetFlag().Name)
 	case !errors.As(err, &unknown):
-		return usage(hint, "%v", err)
+		return term.Usage(hint, "%v", err)
 	}
 	name := unknown.GetSpecifiedName()
 	if unknown.GetSpecifiedShortnames() != "" {
-		return usage(hint, "there is no flag -%s", name)
+		return term.Usage(hint, "unknown flag -%s", name)
 	}
 	if near, ok := spelling.Nearest(name, flagNames(c)); ok {
 		hint = "did you mean --" + near + "?"
 	}
-	return usage(hint, "%s has no flag --%s", c.CommandPath(), name)
+	return term.Usage(hint, "%s has no flag --%s", c.CommandPath(), name)
 }
 
 func flagNames(c *cobra.Command) iter.Seq[string] {
@@ -190,26 +174,26 @@ func operands(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(names):
-			return usage("usage: "+c.UseLine(), "%s needs %s", c.CommandPath(), names[len(args)])
+			return term.Usage("usage: "+c.UseLine(), "%s needs %s", c.CommandPath(), names[len(args)])
 		case len(args) > len(names):
-			return usage("usage: "+c.UseLine(), "%s does not take %q", c.CommandPath(), args[len(names)])
+			return term.Usage("usage: "+c.UseLine(), "%s does not take %q", c.CommandPath(), args[len(names)])
 		}
 		return nil
 	}
 }
 
-// atMostOne is operands for one that may be left out.
+// atMostOne is operands for one optional operand.
 func atMostOne(name string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) > 1 {
-			return usage("usage: "+c.UseLine(), "%s takes %s, and not %q too", c.CommandPath(), name, args[1])
+			return term.Usage("usage: "+c.UseLine(), "%s takes only %s, not also %q", c.CommandPath(), name, args[1])
 		}
 		return nil
 	}
 }
 
-// doing makes the body of a command that an interrupt ends; a second one ends it
-// without being asked.
+// doing returns the body of a command. The first interrupt cancels it; a second one
+// kills the process.
 func (p *program) doing(run func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
@@ -217,15 +201,8 @@ func (p *program) doing(run func(ctx context.Context, args []string) error) func
 		context.AfterFunc(ctx, stop)
 		err := run(ctx, args)
 		if err != nil && ctx.Err() != nil {
-			return fail(exitInterrupted, "", "interrupted")
+			return term.Fail(term.ExitInterrupted, "", "interrupted")
 		}
 		return err
-	}
-}
-
-// note tells a person something that is not the result.
-func (p *program) note(format string, args ...any) {
-	if !p.quiet {
-		fmt.Fprintf(p.stderr, "tollhouse: "+format+"\n", args...)
 	}
 }

@@ -6,26 +6,16 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
 )
 
-// clientShown is a client as the admin API gives it.
-type clientShown struct {
-	ClientID     string   `json:"client_id"`
-	ClientSecret string   `json:"client_secret,omitempty"`
-	Name         string   `json:"name"`
-	RedirectURIs []string `json:"redirect_uris"`
-	Grants       []string `json:"grants"`
-	Scopes       []string `json:"scopes"`
-	Public       bool     `json:"public"`
-	Introspect   bool     `json:"introspect"`
-	Disabled     bool     `json:"disabled"`
-}
-
 func (p *program) clientCommand() *cobra.Command {
-	c := asGroup(&cobra.Command{Use: "client", Short: "manage the programs that may ask for tokens"})
+	c := asGroup(&cobra.Command{Use: "client", Short: "manage the clients that may request tokens"})
 	c.AddCommand(p.clientCreate(), p.clientList(), p.clientShow(), p.clientUpdate(), p.clientRotateSecret(),
-		p.clientAbility("disable", "refuse a client and end its tokens"),
-		p.clientAbility("enable", "accept a client again; its old tokens stay dead"), p.clientDelete())
+		p.clientAbility("disable", "disable a client and revoke its tokens"),
+		p.clientAbility("enable", "enable a client again; its old tokens stay revoked"), p.clientDelete())
 	return c
 }
 
@@ -40,39 +30,39 @@ func (p *program) clientCreate() *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use:   "create --name NAME --redirect-uri URI",
-		Short: "make a client; its secret is shown once",
+		Short: "create a client; its secret is shown once",
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
 			if asked.Name == "" {
-				return usage("give --name, which people see when they are asked to allow the client", "client create needs a name")
+				return term.Usage("give --name; users see it when they are asked to allow the client", "client create needs a name")
 			}
 			asked.Grants, asked.Scopes = splitLists(asked.Grants), splitLists(asked.Scopes)
-			var made clientShown
+			var made handlers.AdminClient
 			err := p.manage(ctx, "client create", makesData, func(a *admin) error {
 				return a.call(ctx, "POST", "/admin/clients", asked, &made)
 			})
 			if err != nil {
 				return err
 			}
-			if made.ClientSecret != "" && !p.json {
-				p.note("the secret is shown this once: keep it now")
+			if made.ClientSecret != "" && !p.JSON {
+				p.Note("this is the only time the secret is shown: store it now")
 			}
 			return p.showClient(made)
 		}),
 	}
 	flags := c.Flags()
-	flags.StringVar(&asked.Name, "name", "", "the `name` that people see when they are asked to allow the client")
-	flags.StringArrayVar(&asked.RedirectURIs, "redirect-uri", nil, "a `URI` to which users may be sent back; may be given several times")
+	flags.StringVar(&asked.Name, "name", "", "the `name` that users see when they are asked to allow the client")
+	flags.StringArrayVar(&asked.RedirectURIs, "redirect-uri", nil, "a redirect `URI`; may be given several times")
 	addGrantFlags(flags, &asked.Grants, &asked.Scopes)
-	flags.BoolVar(&asked.Public, "public", false, "a client that cannot keep a secret: it gets none, and must use PKCE")
-	flags.BoolVar(&asked.Introspect, "introspect", false, "may introspect the tokens of every client")
+	flags.BoolVar(&asked.Public, "public", false, "a client that cannot keep a secret: it gets none and must use PKCE")
+	flags.BoolVar(&asked.Introspect, "introspect", false, "allow it to introspect the tokens of every client")
 	nameVariables(flags, "CLIENT_")
 	return c
 }
 
 func addGrantFlags(flags *pflag.FlagSet, grants, scopes *[]string) {
-	flags.StringArrayVar(grants, "grant", nil, "a `grant` that the client may use: password, authorization_code or refresh_token (default: all)")
-	flags.StringArrayVar(scopes, "scope", nil, "a `scope` to which the client is narrowed: events:read, resources:read or resources:write")
+	flags.StringArrayVar(grants, "grant", nil, "a `grant` type that the client may use: password, authorization_code or refresh_token (default: all)")
+	flags.StringArrayVar(scopes, "scope", nil, "a `scope` that the client is limited to: events:read, resources:read or resources:write")
 }
 
 func (p *program) clientList() *cobra.Command {
@@ -81,19 +71,19 @@ func (p *program) clientList() *cobra.Command {
 		Short: "list the clients",
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
-			t := p.newTable("CLIENT ID", "NAME", "GRANTS", "SCOPES", "KIND", "DISABLED")
-			err := list(ctx, p, "client list", "/admin/clients", func(c clientShown) string { return c.ClientID }, func(c clientShown) {
-				t.add(c.ClientID, c.Name, listed(c.Grants, "-"), listed(c.Scopes, "all"), c.kind(), yesNo(c.Disabled))
+			t := p.NewTable("CLIENT ID", "NAME", "GRANTS", "SCOPES", "KIND", "DISABLED")
+			err := list(ctx, p, "client list", "/admin/clients", func(c handlers.AdminClient) string { return c.ClientID }, func(c handlers.AdminClient) {
+				t.Add(c.ClientID, c.Name, term.Listed(c.Grants, "-"), term.Listed(c.Scopes, "all"), clientKind(c), term.YesNo(c.Disabled))
 			})
 			if err != nil {
 				return err
 			}
-			return t.flush()
+			return t.Flush()
 		}),
 	}
 }
 
-func (c clientShown) kind() string {
+func clientKind(c handlers.AdminClient) string {
 	if c.Public {
 		return "public"
 	}
@@ -111,9 +101,9 @@ func (p *program) clientShow() *cobra.Command {
 	}
 }
 
-// changeClient makes one call about a client and shows what it is then.
+// changeClient makes one call about a client and shows the result.
 func (p *program) changeClient(ctx context.Context, role, method string, in any, path ...string) error {
-	var c clientShown
+	var c handlers.AdminClient
 	err := p.manage(ctx, role, needsData, func(a *admin) error {
 		return a.call(ctx, method, pathOf(slices.Concat([]string{"clients"}, path)...), in, &c)
 	})
@@ -123,16 +113,16 @@ func (p *program) changeClient(ctx context.Context, role, method string, in any,
 	return p.showClient(c)
 }
 
-func (p *program) showClient(c clientShown) error {
-	if p.json {
-		return p.printJSON(c)
+func (p *program) showClient(c handlers.AdminClient) error {
+	if p.JSON {
+		return p.PrintJSON(c)
 	}
-	rows := []row{{"client id", c.ClientID}}
+	rows := []term.Row{{"client id", c.ClientID}}
 	if c.ClientSecret != "" {
-		rows = append(rows, row{"client secret", c.ClientSecret})
+		rows = append(rows, term.Row{"client secret", c.ClientSecret})
 	}
-	return p.printRows(append(rows, row{"name", c.Name}, row{"redirect URIs", listed(c.RedirectURIs, "-")}, row{"grants", listed(c.Grants, "-")},
-		row{"scopes", listed(c.Scopes, "all")}, row{"kind", c.kind()}, row{"introspect", yesNo(c.Introspect)}, row{"disabled", yesNo(c.Disabled)})...)
+	return p.PrintRows(append(rows, term.Row{"name", c.Name}, term.Row{"redirect URIs", term.Listed(c.RedirectURIs, "-")}, term.Row{"grants", term.Listed(c.Grants, "-")},
+		term.Row{"scopes", term.Listed(c.Scopes, "all")}, term.Row{"kind", clientKind(c)}, term.Row{"introspect", term.YesNo(c.Introspect)}, term.Row{"disabled", term.YesNo(c.Disabled)})...)
 }
 
 func (p *program) clientUpdate() *cobra.Command {
@@ -141,16 +131,16 @@ func (p *program) clientUpdate() *cobra.Command {
 	var introspect bool
 	c := &cobra.Command{
 		Use:   "update CLIENT_ID",
-		Short: "change what is said of a client",
+		Short: "change the settings of a client",
 		Args:  operands("a client id"),
 	}
 	flags := c.Flags()
 	flags.StringVar(&name, "name", "", "a new `name`")
-	flags.StringArrayVar(&uris, "redirect-uri", nil, "a `URI` of the list that replaces the redirect URIs")
+	flags.StringArrayVar(&uris, "redirect-uri", nil, "a redirect `URI`; those given replace all others")
 	flags.StringArrayVar(&added, "add-redirect-uri", nil, "a `URI` to add")
 	flags.StringArrayVar(&removed, "remove-redirect-uri", nil, "a `URI` to remove")
 	addGrantFlags(flags, &grants, &scopes)
-	flags.BoolVar(&introspect, "introspect", false, "may introspect the tokens of every client; --introspect=false takes it away")
+	flags.BoolVar(&introspect, "introspect", false, "allow it to introspect the tokens of every client; --introspect=false withdraws this")
 	nameVariables(flags, "")
 	c.RunE = p.doing(func(ctx context.Context, args []string) error {
 		change := map[string]any{}
@@ -167,7 +157,7 @@ func (p *program) clientUpdate() *cobra.Command {
 			}
 		}
 		if len(change) == 0 {
-			return usage(c.CommandPath()+" --help lists the flags", "client update is not told what to change")
+			return term.Usage(c.CommandPath()+" --help lists the flags", "client update needs at least one change")
 		}
 		return p.changeClient(ctx, "client update", "PATCH", change, args[0])
 	})
@@ -180,7 +170,7 @@ func (p *program) clientRotateSecret() *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use:   "rotate-secret CLIENT_ID",
-		Short: "give a client a new secret; the one before goes on working beside it",
+		Short: "give a client a new secret; the previous one keeps working",
 		Args:  operands("a client id"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			var made struct {
@@ -193,14 +183,14 @@ func (p *program) clientRotateSecret() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if p.json {
-				return p.printJSON(made)
+			if p.JSON {
+				return p.PrintJSON(made)
 			}
-			p.note("the secret is shown this once: keep it now")
-			return p.printRows(row{"client id", made.ClientID}, row{"client secret", made.ClientSecret})
+			p.Note("this is the only time the secret is shown: store it now")
+			return p.PrintRows(term.Row{"client id", made.ClientID}, term.Row{"client secret", made.ClientSecret})
 		}),
 	}
-	c.Flags().BoolVar(&asked.RevokeTokens, "revoke-tokens", false, "the secret leaked: end the old one and all tokens of the client at once")
+	c.Flags().BoolVar(&asked.RevokeTokens, "revoke-tokens", false, "after a leak: revoke the old secret and all tokens of the client at once")
 	nameVariables(c.Flags(), "")
 	return c
 }
@@ -220,7 +210,7 @@ func (p *program) clientAbility(verb, short string) *cobra.Command {
 func (p *program) clientDelete() *cobra.Command {
 	return p.deleteCommand(deletion{
 		what: "client", operand: "CLIENT_ID", needs: "a client id", member: "client_id",
-		short:    "remove a client and end its tokens",
-		question: "Delete the client %s? Its tokens end at once.",
+		short:    "delete a client and revoke its tokens",
+		question: "Delete the client %s? Its tokens are revoked at once.",
 	})
 }

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/store"
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/store/eventlog"
 	"tollhouse/store/secret"
 	"tollhouse/store/snapshot"
 )
@@ -18,31 +20,31 @@ import (
 func TestFutureEvents(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	if err := prepareDataDir(dir, exitConfig); err != nil {
+	if err := datadir.Prepare(dir, term.ExitConfig); err != nil {
 		t.Fatal(err)
 	}
-	path, _, err := storeDir(dir)
+	path, _, err := datadir.CurrentStore(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := openKeep(context.Background(), keepOptions{
-		dir: path, key: secret.NewKey(), log: slog.New(slog.DiscardHandler),
-		now: func() time.Time { return time.Now().Add(time.Hour) },
+	k, err := datadir.Open(context.Background(), datadir.Options{
+		Dir: path, Key: secret.NewKey(nil), Log: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return time.Now().Add(time.Hour) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = k.store.RecordEvent(context.Background(), store.NewEvent{Owner: "acct_a", Type: "plan.created", Resource: "p1", Object: snapshot.ObjectOf()})
-	if closeErr := k.close(); err != nil || closeErr != nil {
+	_, err = k.Store.RecordEvent(context.Background(), eventlog.NewEvent{Owner: "acct_a", Type: "plan.created", Resource: "p1", Object: snapshot.ObjectOf()})
+	if closeErr := k.Close(); err != nil || closeErr != nil {
 		t.Fatal(err, closeErr)
 	}
-	t.Run("events_2.4_events_of_the_future_are_refused_at_start", func(t *testing.T) {
+	t.Run("events_of_the_future_are_refused_at_start", func(t *testing.T) {
 		_, stderr, code := run(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
-		if code != exitConfig || !strings.Contains(stderr, "the newest event of the account acct_a was recorded at ") || !strings.Contains(stderr, "--accept-clock") {
-			t.Errorf("serve = exit %d, %s; want %d, the account and the cure", code, stderr, exitConfig)
+		if code != term.ExitConfig || !strings.Contains(stderr, "the newest event of the account acct_a was recorded at ") || !strings.Contains(stderr, "--accept-clock") {
+			t.Errorf("serve = exit %d, %s; want %d, the account and the cure", code, stderr, term.ExitConfig)
 		}
 	})
-	t.Run("events_2.4_events_of_the_future_are_taken_with_accept_clock", func(t *testing.T) {
+	t.Run("events_of_the_future_are_taken_with_accept_clock", func(t *testing.T) {
 		s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0", "--accept-clock")
 		if s.text("url") == "" {
 			t.Error("the server does not say where it is")

@@ -15,10 +15,9 @@ import (
 	"tollhouse/store/secret"
 )
 
-// What a shell completes, it asks of the binary itself: commands, flags and
-// their values, and the names that a running server knows. Without a server,
-// with one that is slow or not ours, nothing is proposed and nothing is said: a
-// person is in the middle of a line.
+// The shell asks this binary for completions: commands, flags and their values, and
+// the names that a running server knows. If the server is missing, slow or another
+// user's, nothing is proposed or printed, because the user is typing a line.
 
 const (
 	completionWait = 500 * time.Millisecond // for the server; longer feels stuck
@@ -28,10 +27,10 @@ const (
 func (p *program) completionCommand() *cobra.Command {
 	c := asGroup(&cobra.Command{
 		Use:   "completion",
-		Short: "write the script that lets a shell complete commands",
-		Long: `Write the script that lets a shell complete commands, flags, and the ids of clients,
-users, accounts, sessions and token families, for which the server of the data
-directory is asked.
+		Short: "print the completion script for a shell",
+		Long: `Print a script that lets a shell complete commands, flags, and the ids of clients,
+users, accounts, sessions and token families. The ids come from the server that runs
+on the data directory.
 
   source <(tollhouse completion bash)
   tollhouse completion bash > /etc/bash_completion.d/tollhouse
@@ -45,16 +44,15 @@ directory is asked.
 	} {
 		c.AddCommand(&cobra.Command{
 			Use:   shell,
-			Short: "write the script for " + shell,
+			Short: "print the script for " + shell,
 			Args:  operands(),
-			RunE:  func(c *cobra.Command, _ []string) error { return write(c.Root(), p.stdout) },
+			RunE:  func(c *cobra.Command, _ []string) error { return write(c.Root(), p.Out) },
 		})
 	}
 	return c
 }
 
-// namedThings are what the server can list: the commands under that name take
-// one of them, and where is its list.
+// namedThings describes a list of the server whose ids can be completed.
 type namedThings struct {
 	list, id, about string
 	prefix          string // of ids that are only known to be whole, or ""
@@ -68,7 +66,7 @@ var thingsOf = map[string]namedThings{
 	"token":   {list: "/admin/families", id: "family_id", about: "username", prefix: "fam_"},
 }
 
-// behind is the place in the list before all names that begin so.
+// behind returns the list position just before all names with this prefix.
 func (n namedThings) behind(begun string) string {
 	if n.prefix == "" {
 		return begun
@@ -80,7 +78,7 @@ func (n namedThings) behind(begun string) string {
 	return begun + strings.Repeat("0", max(secret.CrockfordSize-len(digits), 0))
 }
 
-// valuesOf are the values that a flag takes, where those are few.
+// valuesOf lists the values of flags that take one of a few.
 var valuesOf = map[string][]string{
 	"card-guard": {"refuse", "warn", "off"},
 	"log-format": {"auto", "text", "json"},
@@ -89,8 +87,8 @@ var valuesOf = map[string][]string{
 	"scope":      {"events:read", "resources:read", "resources:write"},
 }
 
-// teachCompletion gives every command what can be completed behind it, when it
-// is a shell that asks: all others would only wait for it.
+// teachCompletion registers completions on every command, but only when a shell asks
+// for them, because registering takes time.
 func (p *program) teachCompletion(root *cobra.Command, args []string) {
 	if len(args) == 0 || !strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		return
@@ -109,7 +107,7 @@ func (p *program) teachCompletion(root *cobra.Command, args []string) {
 	_ = root.MarkPersistentFlagDirname("data")
 }
 
-// teachFlag cannot fail: each flag is there, and is taught once.
+// teachFlag ignores errors: each flag exists and is registered once.
 func (p *program) teachFlag(c *cobra.Command, f *pflag.Flag) {
 	switch values, fixed := valuesOf[f.Name]; {
 	case fixed:
@@ -128,7 +126,7 @@ func eachCommand(c *cobra.Command, visit func(*cobra.Command)) {
 	}
 }
 
-// onlyFirst completes one operand and no second.
+// onlyFirst completes the first operand only.
 func onlyFirst(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -138,7 +136,7 @@ func onlyFirst(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// namesOf asks the server for the names that begin as the word does.
+// namesOf asks the server for the names that begin with the typed word.
 func (p *program) namesOf(things namedThings) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, begun string) (names []string, _ cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmp.Or(c.Context(), context.Background()), completionWait)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tollhouse/cli/term"
 )
 
 // TestCompletionInBash completes a line as a shell does, with the script that
@@ -23,7 +25,7 @@ __start_tollhouse
 printf '%s\n' "${COMPREPLY[@]}"`
 	s := start(t, "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0")
 	socket := s.text("admin_socket")
-	if _, stderr, code := run(t, "account", "create", "larkspur", "--admin-socket", socket); code != exitOK {
+	if _, stderr, code := run(t, "account", "create", "larkspur", "--admin-socket", socket); code != term.ExitOK {
 		t.Fatal(stderr)
 	}
 	for _, c := range []struct {

@@ -7,12 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"tollhouse/cli/term"
 )
 
-// config shows what a server would be started with. It reads the same flags as
-// the server's own command, so there is no second list of settings: the flags
-// are the registry that help, the variables, config and docs/settings.md are
-// made from.
+// config shows the settings a server would start with. It reads the flags of the
+// server's own command: help, variables, config and docs/settings.md all come from
+// the flags.
 
 // settingShown is a setting as config gives it.
 type settingShown struct {
@@ -25,9 +26,9 @@ type settingShown struct {
 func (p *program) configCommand() *cobra.Command {
 	c := p.configOf(p.serveCommand(), "config")
 	c.Short = "show the settings of a server and where each comes from"
-	c.Long = `Show the settings that serve would start with in this place and this environment,
-and where each comes from: a flag, a variable or its default. It takes the flags of
-serve, or of dev when that is named, and starts nothing. Passwords in URLs are masked.
+	c.Long = `Show the settings that serve would start with in this directory and environment, and
+where each comes from: a flag, a variable or its default. It takes the flags of serve,
+or of dev with config dev, and starts nothing. Passwords in URLs are masked.
 
   tollhouse config
   tollhouse config serve --public-url https://pay.example
@@ -58,34 +59,34 @@ func (p *program) configOf(c *cobra.Command, name string) *cobra.Command {
 // limitGrace shows what serverFlags.parse makes of a grace that was not given.
 func limitGrace(flags *pflag.FlagSet) {
 	if grace := flags.Lookup("refresh-grace"); !grace.Changed {
-		ttl := grace.Value.(*lifetime)
-		*ttl = min(*ttl, *flags.Lookup("access-ttl").Value.(*lifetime))
+		ttl := grace.Value.(*term.Duration)
+		*ttl = min(*ttl, *flags.Lookup("access-ttl").Value.(*term.Duration))
 	}
 }
 
 func (p *program) showSettings(flags *pflag.FlagSet) error {
-	t := p.newTable("NAME", "VALUE", "FROM")
-	t.breaks = 2
+	t := p.NewTable("NAME", "VALUE", "FROM")
+	t.Breaks = 2
 	var err error
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Name == "help" || err != nil {
 			return
 		}
 		s := p.setting(f)
-		if p.json {
-			err = p.printJSON(s)
+		if p.JSON {
+			err = p.PrintJSON(s)
 			return
 		}
 		from := s.From
 		if from == fromVariable {
 			from += " " + s.Variable
 		}
-		t.add(s.Name, cmp.Or(s.Value, "-"), from)
+		t.Add(s.Name, cmp.Or(s.Value, "-"), from)
 	})
 	if err != nil {
 		return err
 	}
-	return t.flush()
+	return t.Flush()
 }
 
 const (
@@ -105,7 +106,7 @@ func (p *program) setting(f *pflag.Flag) settingShown {
 	return s
 }
 
-// settingText is a flag's value as its variable would say it, fit to be shown.
+// settingText formats a flag's value as its variable would, with passwords masked.
 func settingText(f *pflag.Flag) string {
 	list, ok := f.Value.(pflag.SliceValue)
 	if !ok {
@@ -118,8 +119,7 @@ func settingText(f *pflag.Flag) string {
 	return strings.Join(shown, " ")
 }
 
-// masked hides what a setting should not have held in the first place: secrets
-// come from files, but an address can have a password in it.
+// masked hides a password in a URL. Other secrets come from files only.
 func masked(text string) string {
 	if u, err := url.Parse(text); err == nil && u.User != nil {
 		if _, has := u.User.Password(); has {

@@ -5,14 +5,16 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
 	"tollhouse/handlers"
 	"tollhouse/store/secret"
 )
@@ -20,13 +22,12 @@ import (
 // connect returns the admin API: that of the server that runs on the data
 // directory, or, when none does, one in this process over the store itself.
 //
-// Whoever gets the lock of the directory opens the store. Whoever does not
-// speaks to the socket; when nobody answers there, because the holder is
-// another command, or a server that is only starting or already stopping, both
-// are tried again until one of them works.
+// A process that gets the directory's lock opens the store. Any other process talks
+// to the socket. If no server answers, because another command holds the lock or a
+// server is starting or stopping, both are retried until one works.
 
-// A command either makes the data directory when there is none, or finds
-// nothing in it: a slip in a path must not leave a directory behind.
+// need says whether a command creates a missing data directory or treats it as empty.
+// A typo in a path must not leave a directory behind.
 type need bool
 
 const (
@@ -42,7 +43,7 @@ func (p *program) manage(ctx context.Context, role string, n need, do func(*admi
 	}
 	err = do(a)
 	if fatal := a.fatal(); fatal != nil {
-		return fatalFault(fatal) // the store is left as a crash would leave it
+		return term.Fatal(fatal) // the store is left as a crash would leave it
 	}
 	if closeErr := a.close(); err == nil {
 		err = closeErr
@@ -58,39 +59,32 @@ func (p *program) connect(ctx context.Context, role string, n need) (*admin, err
 	if err != nil {
 		return nil, err
 	}
-	if err := becomeOwner(dir); err != nil {
+	if err := datadir.BecomeOwner(dir); err != nil {
 		return nil, err
 	}
-	if n == needsData && isNothing(dir) {
-		p.note("there is no data in %s yet", dir)
-		return p.openAdmin(ctx, keepOptions{log: p.quietLog()}, secret.Key{}, nil)
+	if n == needsData && datadir.IsEmpty(dir) {
+		p.Note("there is no data in %s yet", dir)
+		return p.openAdmin(ctx, datadir.Options{Log: p.QuietLog()}, secret.Key{}, nil)
 	}
-	if err := prepareDataDir(dir, exitNotAllowed); err != nil {
+	if err := datadir.Prepare(dir, term.ExitNotAllowed); err != nil {
 		return nil, err
 	}
 	return p.connectDataDir(ctx, dir, role)
 }
 
-// somethingTo refuses a slip in a path, for a command that looks at what is there
-// or backs it up.
+// somethingTo refuses an empty data directory, which is probably a typo in a path.
 func (p *program) somethingTo(do string) error {
 	if p.adminSocket != "" && !p.dataGiven {
 		return nil
 	}
 	dir, err := filepath.Abs(p.data)
-	if err == nil && isNothing(dir) {
-		err = fail(exitNotFound, "name the data directory with --data", "there is no data in %s to %s", dir, do)
+	if err == nil && datadir.IsEmpty(dir) {
+		err = term.Fail(term.ExitNotFound, "name the data directory with --data", "there is no data in %s to %s", dir, do)
 	}
 	return err
 }
 
-// isNothing reports whether dir is not there, or empty.
-func isNothing(dir string) bool {
-	entries, err := os.ReadDir(dir)
-	return errors.Is(err, fs.ErrNotExist) || err == nil && isEmptyDir(entries)
-}
-
-// connectRunning speaks to the server of the data directory, which must run.
+// connectRunning connects to the running server of the data directory.
 func (p *program) connectRunning(ctx context.Context) (*admin, error) {
 	if p.adminSocket != "" {
 		return p.connectServer(ctx, p.adminSocket)
@@ -102,7 +96,7 @@ func (p *program) connectRunning(ctx context.Context) (*admin, error) {
 	return p.connectServer(ctx, p.socketOf(dir))
 }
 
-// connectServer speaks to a server that must be there.
+// connectServer connects to the server on socket, which must be running.
 func (p *program) connectServer(ctx context.Context, socket string) (*admin, error) {
 	a := newSocketAdmin(socket)
 	err := a.ask(ctx)
@@ -111,26 +105,26 @@ func (p *program) connectServer(ctx context.Context, socket string) (*admin, err
 		return a, nil
 	case errors.Is(err, fs.ErrPermission):
 		return nil, socketNotAllowed(socket, err)
-	case isNobodyThere(err):
-		return nil, fail(exitUnreachable, "start one, or name the socket of one that runs with --admin-socket", "no server answers on %s", socket)
+	case datadir.NobodyListens(err):
+		return nil, term.Fail(term.ExitUnreachable, "start one, or name the socket of a running server with --admin-socket", "no server answers on %s", socket)
 	}
 	return nil, err
 }
 
 func socketNotAllowed(socket string, err error) error {
-	return fail(exitNotAllowed, "run tollhouse as the user who runs the server, or as root", "we may not speak to the server on %s: %w", socket, systemReason(err))
+	return term.Fail(term.ExitNotAllowed, "run tollhouse as the user who runs the server, or as root", "no permission to talk to the server on %s: %w", socket, term.SystemReason(err))
 }
 
-// connectDataDir takes the lock of dir and opens its store, or speaks to the
-// server that holds it.
+// connectDataDir locks dir and opens its store, or connects to the server that
+// holds the lock.
 func (p *program) connectDataDir(ctx context.Context, dir, role string) (*admin, error) {
-	deadline := time.Now().Add(lockTries)
+	deadline := time.Now().Add(datadir.LockTries)
 	for {
-		lock, err := tryLock(dir, role)
+		lock, err := datadir.TryLock(dir, role)
 		if err == nil {
 			return p.openDataDir(ctx, dir, lock)
 		}
-		if !errors.Is(err, errLocked) {
+		if !errors.Is(err, datadir.ErrLocked) {
 			return nil, err
 		}
 		socket := p.socketOf(dir)
@@ -141,14 +135,14 @@ func (p *program) connectDataDir(ctx context.Context, dir, role string) (*admin,
 			return a, nil
 		case errors.Is(err, fs.ErrPermission):
 			return nil, socketNotAllowed(socket, err)
-		case isNobodyThere(err) && time.Now().After(deadline):
-			return nil, heldFault(dir, readHolder(dir))
+		case datadir.NobodyListens(err) && time.Now().After(deadline):
+			return nil, datadir.HeldError(dir, datadir.ReadHolder(dir))
 		case isHungUp(err) && time.Now().After(deadline):
 			return nil, socketNotAllowed(socket, err)
-		case !isNobodyThere(err) && !isHungUp(err):
+		case !datadir.NobodyListens(err) && !isHungUp(err):
 			return nil, err
 		}
-		if err := sleep(ctx, lockWait); err != nil {
+		if err := term.Sleep(ctx, datadir.LockWait); err != nil {
 			return nil, err
 		}
 	}
@@ -159,65 +153,57 @@ func (p *program) socketOf(dir string) string {
 	if p.adminSocket != "" {
 		return p.adminSocket
 	}
-	if told := readHolder(dir).Socket; told != "" {
+	if told := datadir.ReadHolder(dir).Socket; told != "" {
 		return told
 	}
-	return filepath.Join(dir, socketName)
+	return filepath.Join(dir, datadir.SocketName)
 }
 
 // isHungUp reports whether the other end closed the connection unanswered: a
-// server that is stopping, or one that does not take us for its operator.
+// server that is stopping, or one that refuses our user.
 func isHungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // openDataDir opens the store of dir, whose lock is held, until the admin is
 // closed.
-func (p *program) openDataDir(ctx context.Context, dir string, lock *dirLock) (*admin, error) {
+func (p *program) openDataDir(ctx context.Context, dir string, lock *datadir.Lock) (*admin, error) {
 	a, err := func() (*admin, error) {
-		path, fresh, err := storeDir(dir)
+		path, fresh, err := datadir.CurrentStore(dir)
 		if err != nil {
 			return nil, err
 		}
 		if fresh && p.keyFile == "" {
-			if _, err := serverKey(dir, "", fresh, p.quietLog()); err != nil {
+			if _, err := datadir.ServerKey(dir, "", fresh, p.QuietLog()); err != nil {
 				return nil, err
 			}
 		}
-		return p.openAdmin(ctx, keepOptions{dir: path, log: p.quietLog()}, p.knownKey(dir), lock)
+		return p.openAdmin(ctx, datadir.Options{Dir: path, Log: p.QuietLog()}, p.knownKey(dir), lock)
 	}()
 	if err != nil {
-		return nil, errors.Join(err, lock.release())
+		return nil, errors.Join(err, lock.Release())
 	}
 	return a, nil
 }
 
-// openAdmin answers the admin API in this process. Nothing in it needs the
-// server key, so a command works where it may not read that; then known is zero.
-func (p *program) openAdmin(ctx context.Context, o keepOptions, known secret.Key, lock *dirLock) (*admin, error) {
-	o.key = secret.NewKey()
-	if o.dir != "" {
-		memoryDefault.limit(p.environ) // for imports and deep looks, which take what there is
+// openAdmin serves the admin API in this process. It does not need the server key;
+// known is zero if the key cannot be read.
+func (p *program) openAdmin(ctx context.Context, o datadir.Options, known secret.Key, lock *datadir.Lock) (*admin, error) {
+	o.Key = secret.NewKey(nil)
+	if o.Dir != "" {
+		datadir.MemoryDefault.Limit(p.environ) // imports and deep checks would otherwise use all memory
 	}
 	var fatal atomic.Pointer[error]
-	o.onFatal = func(err error) { fatal.Store(&err) }
-	k, err := p.openToManage(ctx, o)
+	o.OnFatal = func(err error) { fatal.Store(&err) }
+	k, err := datadir.Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	server := handlers.New(handlers.Config{
-		Store: k.store, Key: known, PublicURL: &url.URL{Scheme: "http", Host: "127.0.0.1"}, Log: o.log, Version: version(),
+		Store: k.Store, Key: known, PublicURL: &url.URL{Scheme: "http", Host: "127.0.0.1"}, Log: o.Log, Version: version(),
+		Doctor: checkup{keep: k}.run,
 	})
-	transport := &inProcess{handler: withDoctor(server.Admin(), k, nil)}
+	transport := &inProcess{handler: server.Admin()}
 	a := &admin{http: &http.Client{Transport: transport}}
 	a.fatal = func() error {
 		if err := fatal.Load(); err != nil {
@@ -227,9 +213,9 @@ func (p *program) openAdmin(ctx context.Context, o keepOptions, known secret.Key
 	}
 	a.close = func() error {
 		transport.wait()
-		err := k.close()
+		err := k.Close()
 		if lock != nil {
-			err = errors.Join(err, lock.release())
+			err = errors.Join(err, lock.Release())
 		}
 		return err
 	}
@@ -237,4 +223,18 @@ func (p *program) openAdmin(ctx context.Context, o keepOptions, known secret.Key
 		return nil, errors.Join(err, a.close())
 	}
 	return a, nil
+}
+
+// knownKey returns the server key of a data directory, or the zero key when it
+// cannot be read: only a server needs it.
+func (p *program) knownKey(dir string) secret.Key {
+	path := p.keyFile
+	if path == "" {
+		path = filepath.Join(dir, datadir.KeyName)
+	}
+	key, err := datadir.ReadKey(path, p.keyFile != "", slog.New(slog.DiscardHandler))
+	if err != nil {
+		return secret.Key{}
+	}
+	return key
 }

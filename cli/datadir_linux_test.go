@@ -5,18 +5,20 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"tollhouse/cli/term"
 )
 
 // TestReadOnly: on a filesystem that cannot be written to, everything says so and
 // how to go on, and works again when it can.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
-	t.Run("appliance_a_read_only_filesystem_is_told_with_the_cure", func(t *testing.T) {
+	t.Run("a_read_only_filesystem_is_told_with_the_cure", func(t *testing.T) {
 		t.Parallel()
 		volume := mountSmall(t, 200)
 		dir, file := filepath.Join(volume, "data"), filepath.Join(t.TempDir(), "file")
 		for _, args := range [][]string{{"account", "create", "acct_a"}, {"backup", file}} {
-			if _, stderr, code := run(t, append(args, "--data", dir)...); code != exitOK {
+			if _, stderr, code := run(t, append(args, "--data", dir)...); code != term.ExitOK {
 				t.Fatal(stderr)
 			}
 		}
@@ -34,14 +36,14 @@ func TestReadOnly(t *testing.T) {
 			code int
 			want string
 		}{
-			{[]string{"serve", "--listen", "127.0.0.1:0"}, dir, exitIO, "data/LOCK lies on a read-only file system\n"},
-			{[]string{"account", "list"}, dir, exitIO, "data/LOCK lies on a read-only file system\n"},
-			{[]string{"backup", file + "2"}, dir, exitIO, "data/LOCK lies on a read-only file system\n"},
-			{[]string{"restore", file}, dir, exitIO, "data/LOCK lies on a read-only file system\n"},
-			{[]string{"serve", "--listen", "127.0.0.1:0"}, filepath.Join(volume, "another"), exitCannotCreate, "cannot create the data directory "},
+			{[]string{"serve", "--listen", "127.0.0.1:0"}, dir, term.ExitIO, "data/LOCK is on a read-only file system\n"},
+			{[]string{"account", "list"}, dir, term.ExitIO, "data/LOCK is on a read-only file system\n"},
+			{[]string{"backup", file + "2"}, dir, term.ExitIO, "data/LOCK is on a read-only file system\n"},
+			{[]string{"restore", file}, dir, term.ExitIO, "data/LOCK is on a read-only file system\n"},
+			{[]string{"serve", "--listen", "127.0.0.1:0"}, filepath.Join(volume, "another"), term.ExitCannotCreate, "cannot create the data directory "},
 		} {
 			_, stderr, code := run(t, append(c.args, "--data", c.dir)...)
-			if code != c.code || !strings.Contains(stderr, c.want) || !strings.Contains(stderr, "read-only file system\n") || !strings.Contains(stderr, "choose another place with --data") {
+			if code != c.code || !strings.Contains(stderr, c.want) || !strings.Contains(stderr, "read-only file system\n") || !strings.Contains(stderr, "choose another directory with --data") {
 				t.Errorf("%v: exit %d, %s; want %d and the cure", c.args, code, stderr, c.code)
 			}
 		}
@@ -49,7 +51,7 @@ func TestReadOnly(t *testing.T) {
 		if changed := unlike(before, contentOf(t, dir)); len(changed) > 0 {
 			t.Errorf("what was refused has changed %v", changed)
 		}
-		if out, stderr, code := run(t, "account", "list", "--data", dir, "--json"); code != exitOK || !strings.Contains(out, "acct_a") {
+		if out, stderr, code := run(t, "account", "list", "--data", dir, "--json"); code != term.ExitOK || !strings.Contains(out, "acct_a") {
 			t.Errorf("account list afterwards: exit %d, %s, %s", code, out, stderr)
 		}
 	})

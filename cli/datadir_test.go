@@ -12,20 +12,23 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
 )
 
 // TestDataDirectory: one data directory has one owner, and is closed to others.
 func TestDataDirectory(t *testing.T) {
 	t.Parallel()
-	t.Run("attack_95_no_file_is_open_to_others_whatever_the_umask", closedUnderAnyUmask)
-	t.Run("attack_95_an_empty_directory_of_ours_is_closed", closeEmptyDirectory)
-	t.Run("attack_95_one_that_holds_something_and_is_open_is_refused_and_left", refuseOpenDirectory)
-	t.Run("attack_94_a_link_in_the_sockets_place_stops_the_start", refuseLinkedSocket)
-	t.Run("appliance_a_second_server_is_told_of_the_first_and_leaves_its_socket", refuseSecondServer)
-	t.Run("appliance_a_stale_socket_stays_while_another_holds_the_lock", keepStaleSocket)
-	t.Run("appliance_a_command_waits_for_the_one_that_holds_the_lock", waitForHolder)
-	t.Run("appliance_a_holder_that_answers_nobody_is_named_after_5_seconds", nameSilentHolder)
-	t.Run("appliance_permission_denied_never_opens_the_store", refuseDeniedSocket)
+	t.Run("no_file_is_open_to_others_whatever_the_umask", closedUnderAnyUmask)
+	t.Run("an_empty_directory_of_ours_is_closed", closeEmptyDirectory)
+	t.Run("one_that_holds_something_and_is_open_is_refused_and_left", refuseOpenDirectory)
+	t.Run("a_link_in_the_sockets_place_stops_the_start", refuseLinkedSocket)
+	t.Run("a_second_server_is_told_of_the_first_and_leaves_its_socket", refuseSecondServer)
+	t.Run("a_stale_socket_stays_while_another_holds_the_lock", keepStaleSocket)
+	t.Run("a_command_waits_for_the_one_that_holds_the_lock", waitForHolder)
+	t.Run("a_holder_that_answers_nobody_is_named_after_5_seconds", nameSilentHolder)
+	t.Run("permission_denied_never_opens_the_store", refuseDeniedSocket)
 }
 
 // modesBelow returns the paths in dir that others may use, and how many there are.
@@ -58,14 +61,14 @@ func closedUnderAnyUmask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr, code := run(t, "account", "create", "a", "--data", dir); code != exitOK {
+	if _, stderr, code := run(t, "account", "create", "a", "--data", dir); code != term.ExitOK {
 		t.Fatalf("account create: exit %d, %s", code, stderr)
 	}
 	if open, all := modesBelow(t, dir); len(open) > 0 || all < 10 {
 		t.Errorf("beside a server under umask 000, of %d files these are open to others: %v", all, open)
 	}
 	for _, kind := range []string{"*.mem", "*.vlog"} { // which the engine itself makes for all to read
-		if logs, err := filepath.Glob(filepath.Join(dir, generationOne, kind)); err != nil || len(logs) == 0 {
+		if logs, err := filepath.Glob(filepath.Join(dir, datadir.GenerationOne, kind)); err != nil || len(logs) == 0 {
 			t.Errorf("there is no %s, %v; so this test proves nothing of them", kind, err)
 		}
 	}
@@ -106,7 +109,7 @@ func closeEmptyDirectory(t *testing.T) {
 		args = append(args, "--data", dir)
 		if args[0] == "serve" {
 			start(t, args...)
-		} else if _, stderr, code := run(t, args...); code != exitOK {
+		} else if _, stderr, code := run(t, args...); code != term.ExitOK {
 			t.Errorf("%s: exit %d, %s", name, code, stderr)
 		}
 		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
@@ -120,7 +123,7 @@ func refuseOpenDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	file := filepath.Join(t.TempDir(), "file")
 	for _, args := range [][]string{{"account", "create", "a"}, {"backup", file}} {
-		if _, stderr, code := run(t, append(args, "--data", dir)...); code != exitOK {
+		if _, stderr, code := run(t, append(args, "--data", dir)...); code != term.ExitOK {
 			t.Fatal(stderr)
 		}
 	}
@@ -131,7 +134,7 @@ func refuseOpenDirectory(t *testing.T) {
 		before := contentOf(t, dir)
 		for _, args := range [][]string{{"account", "list"}, {"account", "create", "b"}, {"backup", file + "2"}, {"restore", file}, {"serve", "--listen", "127.0.0.1:0"}} {
 			_, stderr, code := run(t, append(args, "--data", dir)...)
-			if code != exitConfig || !strings.Contains(stderr, "is open to other users (mode ") || !strings.Contains(stderr, "hint: close it, after a look at what is in it: chmod 700 "+dir+"\n") {
+			if code != term.ExitConfig || !strings.Contains(stderr, "is open to other users (mode ") || !strings.Contains(stderr, "hint: check its contents, then close it: chmod 700 "+dir+"\n") {
 				t.Fatalf("%v, mode %04o: exit %d, %s; want 78 with the chmod line", args, mode, code, stderr)
 			}
 		}
@@ -142,7 +145,7 @@ func refuseOpenDirectory(t *testing.T) {
 	if out, err := exec.Command("sh", "-c", "chmod 700 "+dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v, %s", err, out)
 	}
-	if out, stderr, code := run(t, "account", "list", "--data", dir, "--json"); code != exitOK || strings.Count(out, "\n") != 1 {
+	if out, stderr, code := run(t, "account", "list", "--data", dir, "--json"); code != term.ExitOK || strings.Count(out, "\n") != 1 {
 		t.Errorf("after the chmod line: exit %d, %s, %s", code, out, stderr)
 	}
 }
@@ -150,16 +153,16 @@ func refuseOpenDirectory(t *testing.T) {
 func refuseLinkedSocket(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	if _, stderr, code := run(t, "account", "create", "a", "--data", dir); code != exitOK {
+	if _, stderr, code := run(t, "account", "create", "a", "--data", dir); code != term.ExitOK {
 		t.Fatal(stderr)
 	}
 	elsewhere := filepath.Join(t.TempDir(), "theirs")
-	path := filepath.Join(dir, socketName)
+	path := filepath.Join(dir, datadir.SocketName)
 	if err := os.Symlink(elsewhere, path); err != nil {
 		t.Fatal(err)
 	}
 	_, stderr, code := run(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
-	if code != exitConfig || !strings.Contains(stderr, "the admin socket "+path+" is a symbolic link") {
+	if code != term.ExitConfig || !strings.Contains(stderr, "the admin socket "+path+" is a symbolic link") {
 		t.Errorf("serve over a link: exit %d, %s; want 78", code, stderr)
 	}
 	if _, err := os.Lstat(elsewhere); err == nil {
@@ -176,7 +179,7 @@ func refuseLinkedSocket(t *testing.T) {
 	if err := os.Chmod(path, 0o660); err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr, code := run(t, "serve", "--data", dir, "--listen", "127.0.0.1:0"); code != exitConfig || !strings.Contains(stderr, "may be written to by other users (mode 0660)") {
+	if _, stderr, code := run(t, "serve", "--data", dir, "--listen", "127.0.0.1:0"); code != term.ExitConfig || !strings.Contains(stderr, "is writable by other users (mode 0660)") {
 		t.Errorf("serve over a socket that the group may write to: exit %d, %s; want 78", code, stderr)
 	}
 }
@@ -187,11 +190,11 @@ func refuseSecondServer(t *testing.T) {
 	first := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
 	for range 2 {
 		_, stderr, code := run(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
-		if code != exitBusy || !strings.Contains(stderr, "is held by process ") || !strings.Contains(stderr, "listening on "+strings.TrimPrefix(first.text("url"), "http://")) || !strings.Contains(stderr, "hint: stop it first (kill ") {
+		if code != term.ExitBusy || !strings.Contains(stderr, "is held by process ") || !strings.Contains(stderr, "listening on "+strings.TrimPrefix(first.text("url"), "http://")) || !strings.Contains(stderr, "hint: stop it first (kill ") {
 			t.Errorf("a second serve: exit %d, %s; want 75 that tells of the first", code, stderr)
 		}
 	}
-	if out, stderr, code := run(t, "health", "--data", dir); code != exitOK {
+	if out, stderr, code := run(t, "health", "--data", dir); code != term.ExitOK {
 		t.Errorf("health of the first afterwards: exit %d, %s, %s", code, out, stderr)
 	}
 }
@@ -212,26 +215,26 @@ func staleSocket(t *testing.T, path string) {
 func keepStaleSocket(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	if _, stderr, code := run(t, "account", "create", "a", "--data", dir); code != exitOK {
+	if _, stderr, code := run(t, "account", "create", "a", "--data", dir); code != term.ExitOK {
 		t.Fatal(stderr)
 	}
-	path := filepath.Join(dir, socketName)
+	path := filepath.Join(dir, datadir.SocketName)
 	staleSocket(t, path)
-	lock, err := tryLock(dir, "serve")
+	lock, err := datadir.TryLock(dir, "serve")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr, code := run(t, "serve", "--data", dir, "--listen", "127.0.0.1:0"); code != exitBusy {
+	if _, stderr, code := run(t, "serve", "--data", dir, "--listen", "127.0.0.1:0"); code != term.ExitBusy {
 		t.Errorf("serve beside a holder: exit %d, %s; want 75", code, stderr)
 	}
 	if _, err := os.Lstat(path); err != nil {
 		t.Errorf("the socket was taken away from the holder of the lock: %v", err)
 	}
-	if err := lock.release(); err != nil {
+	if err := lock.Release(); err != nil {
 		t.Fatal(err)
 	}
 	s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
-	if _, stderr, code := run(t, "health", "--data", dir); code != exitOK {
+	if _, stderr, code := run(t, "health", "--data", dir); code != term.ExitOK {
 		t.Errorf("health over the stale socket: exit %d, %s", code, stderr)
 	}
 	s.end()
@@ -240,10 +243,10 @@ func keepStaleSocket(t *testing.T) {
 func waitForHolder(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	if _, stderr, code := run(t, "account", "create", "a", "--data", dir); code != exitOK {
+	if _, stderr, code := run(t, "account", "create", "a", "--data", dir); code != term.ExitOK {
 		t.Fatal(stderr)
 	}
-	lock, err := tryLock(dir, "event import")
+	lock, err := datadir.TryLock(dir, "event import")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,13 +263,13 @@ func waitForHolder(t *testing.T) {
 		t.Fatalf("the command ended while another held the lock: %v, %s", err, &stderr)
 	case <-time.After(500 * time.Millisecond):
 	}
-	if err := lock.release(); err != nil {
+	if err := lock.Release(); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-ended; err != nil {
 		t.Errorf("the command that waited: %v, %s", err, &stderr)
 	}
-	if out, _, code := run(t, "account", "list", "--data", dir, "--json"); code != exitOK || strings.Count(out, "\n") != 2 {
+	if out, _, code := run(t, "account", "list", "--data", dir, "--json"); code != term.ExitOK || strings.Count(out, "\n") != 2 {
 		t.Errorf("account list: exit %d, %s", code, out)
 	}
 }
@@ -274,22 +277,22 @@ func waitForHolder(t *testing.T) {
 func nameSilentHolder(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	if _, stderr, code := run(t, "account", "create", "a", "--data", dir); code != exitOK {
+	if _, stderr, code := run(t, "account", "create", "a", "--data", dir); code != term.ExitOK {
 		t.Fatal(stderr)
 	}
-	lock, err := tryLock(dir, "event import")
+	lock, err := datadir.TryLock(dir, "event import")
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, began := contentOf(t, dir), time.Now()
 	_, stderr, code := run(t, "account", "list", "--data", dir)
-	if took := time.Since(began); code != exitBusy || took < lockTries || !strings.Contains(stderr, "is held by process ") || !strings.Contains(stderr, "(tollhouse event import) since 20") {
-		t.Errorf("account list: exit %d after %v, %s; want 75 after %v that names the holder", code, took, stderr, lockTries)
+	if took := time.Since(began); code != term.ExitBusy || took < datadir.LockTries || !strings.Contains(stderr, "is held by process ") || !strings.Contains(stderr, "(tollhouse event import) since 20") {
+		t.Errorf("account list: exit %d after %v, %s; want 75 after %v that names the holder", code, took, stderr, datadir.LockTries)
 	}
 	if changed := unlike(before, contentOf(t, dir)); len(changed) > 0 {
 		t.Errorf("it has changed %v", changed)
 	}
-	if err := lock.release(); err != nil {
+	if err := lock.Release(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -322,7 +325,7 @@ func asOthers(t *testing.T) (top string, command func(args ...string) *exec.Cmd)
 // its mode and the cure, and nothing is begun without it.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
-	t.Run("appliance_bad_input_an_unreadable_file", func(t *testing.T) {
+	t.Run("bad_input_an_unreadable_file", func(t *testing.T) {
 		t.Parallel()
 		top, command := asOthers(t)
 		dir, file := filepath.Join(top, "data"), filepath.Join(top, "closed")
@@ -341,10 +344,10 @@ func TestUnreadable(t *testing.T) {
 			code       int
 			says, hint string
 		}{
-			{[]string{"serve", "--listen", "127.0.0.1:0", "--key-file", file}, exitNotAllowed, "we may not use " + file + ": " + file + " belongs to ", "chmod 600 " + file},
-			{[]string{"user", "create", "odile", "--password-file", file}, exitUsage, "--password-file " + file + ": permission denied", "name a file that holds the password"},
-			{[]string{"restore", file, "--yes"}, exitNotAllowed, "permission denied", ""},
-			{[]string{"event", "import", file, "--account", "acct_a"}, exitUsage, file + ": permission denied", "name a file of events"},
+			{[]string{"serve", "--listen", "127.0.0.1:0", "--key-file", file}, term.ExitNotAllowed, "no permission to use " + file + ": " + file + " belongs to ", "chmod 600 " + file},
+			{[]string{"user", "create", "odile", "--password-file", file}, term.ExitUsage, "--password-file " + file + ": permission denied", "name a file that holds the password"},
+			{[]string{"restore", file, "--yes"}, term.ExitNotAllowed, "permission denied", ""},
+			{[]string{"event", "import", file, "--account", "acct_a"}, term.ExitUsage, file + ": permission denied", "name a file of events"},
 		} {
 			cmd := command(append(c.args, "--data", dir)...)
 			out, err := cmd.CombinedOutput()
@@ -369,15 +372,15 @@ func refuseDeniedSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.end()
-	if err := os.Chmod(filepath.Join(dir, socketName), 0); err != nil {
+	if err := os.Chmod(filepath.Join(dir, datadir.SocketName), 0); err != nil {
 		t.Fatal(err)
 	}
 	cmd := command("account", "list", "--data", dir)
 	out, err := cmd.CombinedOutput()
-	if err == nil || cmd.ProcessState.ExitCode() != exitNotAllowed || !strings.Contains(string(out), "we may not speak to the server on ") || !strings.Contains(string(out), "permission denied") {
+	if err == nil || cmd.ProcessState.ExitCode() != term.ExitNotAllowed || !strings.Contains(string(out), "no permission to talk to the server on ") || !strings.Contains(string(out), "permission denied") {
 		t.Errorf("account list: %v, %s; want exit 5", err, out)
 	}
-	if err := os.Chmod(filepath.Join(dir, socketName), 0o600); err != nil {
+	if err := os.Chmod(filepath.Join(dir, datadir.SocketName), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

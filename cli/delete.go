@@ -1,11 +1,7 @@
 package cli
 
 import (
-	"bufio"
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,11 +10,11 @@ import (
 // deletion is a command that removes one thing for good.
 type deletion struct {
 	what     string // client, user or account
-	operand  string // as the usage line has it
-	needs    string // as the message has it that misses it
+	operand  string // in the usage line
+	needs    string // in the message when it is missing
 	member   string // that names the thing in the JSON answer
 	short    string
-	question string // with a %s for the name
+	question string // with %s for the name
 }
 
 func (p *program) deleteCommand(d deletion) *cobra.Command {
@@ -27,37 +23,20 @@ func (p *program) deleteCommand(d deletion) *cobra.Command {
 		Short: d.short,
 		Long: strings.ToUpper(d.short[:1]) + d.short[1:] + `.
 
-On a terminal it asks first, unless --yes is given. Where there is nobody to ask it
-does as it is told.`,
+On a terminal it asks for confirmation, unless --yes is given. Without a terminal it
+does not ask.`,
 		Args: operands(d.needs),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
-			if err := p.confirm(d.question, args[0]); err != nil {
+			if err := p.Confirm(ctx, d.question, args[0]); err != nil {
 				return err
 			}
 			err := p.manage(ctx, d.what+" delete", needsData, func(a *admin) error {
-				return p.waiting("deleting", func() error { return a.call(ctx, "DELETE", pathOf(d.what+"s", args[0]), nil, nil) })
+				return p.Wait("deleting", func() error { return a.call(ctx, "DELETE", pathOf(d.what+"s", args[0]), nil, nil) })
 			})
 			if err != nil {
 				return err
 			}
-			return p.done(map[string]any{d.member: args[0], "deleted": true}, "deleted the %s %s", d.what, args[0])
+			return p.Done(map[string]any{d.member: args[0], "deleted": true}, "deleted the %s %s", d.what, args[0])
 		}),
 	}
-}
-
-// confirm asks before something is deleted, when there is a person to ask.
-func (p *program) confirm(question, name string) error {
-	if p.yes || !isTerminal(p.stdin) {
-		return nil
-	}
-	fmt.Fprintf(p.stderr, question+" [y/N] ", name)
-	answer, err := bufio.NewReader(io.LimitReader(p.stdin, 1<<10)).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read the answer: %w", err)
-	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	}
-	return fail(exitFailed, "answer y, or give --yes", "nothing was deleted")
 }

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"log/slog"
 	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -16,4 +18,28 @@ func demand(t testing.TB, met bool, reason string) {
 	default:
 		t.Skipf("skipped: %s", reason)
 	}
+}
+
+// skipInShort skips a test that takes seconds of a processor under -short, where a
+// person waits for the answer, and never in CI.
+func skipInShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() && os.Getenv("CI") == "" {
+		t.Skip("skipped under -short")
+	}
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// ClosedDir is a directory as a data directory is.
+func closedDir(t testing.TB, name ...string) string {
+	t.Helper()
+	dir := filepath.Join(append([]string{t.TempDir()}, name...)...)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }

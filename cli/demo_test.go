@@ -10,7 +10,7 @@ import (
 // it that of the demo's password, as strong as those of other users.
 func TestDemoPassword(t *testing.T) {
 	t.Parallel()
-	match, renew, err := secret.NewHasher().Verify(t.Context(), demoPasswordHash, demoPassword)
+	match, renew, err := secret.NewHasher().Verify(t.Context(), secret.Caller{}, demoPasswordHash, demoPassword)
 	if err != nil || !match || renew {
 		t.Errorf("Verify(demo) = match %v, renew %v, %v, want a match that need not be renewed", match, renew, err)
 	}

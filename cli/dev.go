@@ -7,12 +7,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
 	"tollhouse/handlers"
+	"tollhouse/store/eventlog"
 	"tollhouse/store/secret"
 )
 
@@ -20,7 +22,7 @@ import (
 // have.
 type devFlags struct {
 	serverFlags
-	clock          moment
+	clock          term.Moment
 	seedFile       string
 	randSeed       uint64
 	foretold       bool // randSeed was given
@@ -76,16 +78,16 @@ func (p *program) dev(c *cobra.Command, f devFlags) error {
 		return err
 	}
 	level := slog.LevelInfo
-	if f.logFormat == "auto" && !isTerminal(p.stderr) {
+	if f.logFormat == "auto" && !term.IsTerminal(p.Err) {
 		// A test that never reads our standard error must not be stopped by it.
 		level = slog.LevelWarn
 	}
-	log, err := p.serverLog(f.logFormat, level)
+	log, err := p.ServerLog(f.logFormat, level)
 	if err != nil {
 		return err
 	}
 	warnOfDev(log, config, f)
-	r := &running{log: log, config: config, fatal: make(chan error, 1)}
+	r := &running{log: log, config: config, metrics: newMetrics(), fatal: make(chan error, 1)}
 	if f.exitWithParent {
 		if r.orphaned, err = orphaned(); err != nil {
 			return err
@@ -96,7 +98,6 @@ func (p *program) dev(c *cobra.Command, f devFlags) error {
 		return err
 	}
 	defer removeSocketDir()
-	foretell(f)
 	return p.serveDev(c.Context(), r, f, seed, socket, c.Flags().Changed("listen"))
 }
 
@@ -116,38 +117,23 @@ func warnOfDev(log *slog.Logger, config serverConfig, f devFlags) {
 	}
 }
 
-// foretell makes ids, codes and tokens follow from --rand-seed. Nothing else
-// calls it, and openKeep refuses to keep anything on disk after it.
-func foretell(f devFlags) {
-	if f.foretold {
-		secret.Foretell(f.randSeed)
-	}
-}
-
-// collectLater has nothing collected until what it returns is called: a start
-// leaves little behind, and to look for it takes as long as to make it.
-func collectLater() (again func()) {
-	percent := debug.SetGCPercent(-1)
-	return func() { debug.SetGCPercent(percent) }
-}
-
 // clockRoom is what dev's clock has left at least when it begins: what is
 // recorded past the last second that a filter can name is listed nowhere.
 const clockRoom = 366 * 24 * time.Hour
 
 // checkClock refuses a clock from which the demo's history would reach back
 // before 1970, or the instance run on past the end of time.
-func checkClock(clock moment) error {
+func checkClock(clock term.Moment) error {
 	if clock.IsZero() {
 		return nil
 	}
-	first := time.Unix(0, 0).Add(demoSteps[0].ago)
-	last := time.Unix(momentSecondsMax, 0).Add(-clockRoom)
+	first := time.Unix(0, 0).Add(demoAge)
+	last := time.Unix(eventlog.CreatedAtMax, 0).Add(-clockRoom)
 	switch {
 	case clock.Before(first):
-		return usage("the first time that works is --clock "+showTime(first.Unix()), "--clock %s is too early: the demo's history would begin before 1970", &clock)
+		return term.Usage("the first time that works is --clock "+term.ShowTime(first.Unix()), "--clock %s is too early: the demo's history would begin before 1970", &clock)
 	case clock.After(last):
-		return usage("the last time that works is --clock "+showTime(last.Unix()), "--clock %s is too late: it is to run on for a year, and no event can be later than %s", &clock, showTime(momentSecondsMax))
+		return term.Usage("the last time that works is --clock "+term.ShowTime(last.Unix()), "--clock %s is too late: it is to run on for a year, and no event can be later than %s", &clock, term.ShowTime(eventlog.CreatedAtMax))
 	}
 	return nil
 }
@@ -156,13 +142,13 @@ func checkClock(clock moment) error {
 // in a private directory that ends with it.
 func (p *program) devSocket() (path string, remove func(), err error) {
 	if p.adminSocket != "" {
-		return socketPath(p.adminSocket, ""), func() {}, nil
+		return datadir.SocketPath(p.adminSocket, ""), func() {}, nil
 	}
 	dir, err := os.MkdirTemp("", "tollhouse-dev-") // mode 0700
 	if err != nil {
-		return "", nil, fail(exitCannotCreate, "name a place with --admin-socket, or set TMPDIR", "cannot make a directory for the admin socket: %w", err)
+		return "", nil, term.Fail(term.ExitCannotCreate, "name a place with --admin-socket, or set TMPDIR", "cannot make a directory for the admin socket: %w", err)
 	}
-	return filepath.Join(dir, socketName), func() { _ = os.RemoveAll(dir) }, nil
+	return filepath.Join(dir, datadir.SocketName), func() { _ = os.RemoveAll(dir) }, nil
 }
 
 // devClock returns a clock that shows the time of --clock now and goes on from
@@ -186,7 +172,7 @@ func (f devFlags) devClock() func() time.Time {
 const demoAddress = "127.0.0.1:8655"
 
 func (p *program) listenForDemo(addrs []string, given bool) ([]net.Listener, error) {
-	if !given && !p.json && isTerminal(p.stdout) {
+	if !given && !p.JSON && term.IsTerminal(p.Out) {
 		if listeners, err := listenAll([]string{demoAddress}); err == nil {
 			return listeners, nil
 		}
@@ -194,54 +180,29 @@ func (p *program) listenForDemo(addrs []string, given bool) ([]net.Listener, err
 	return listenAll(addrs)
 }
 
-// lateListener lets nobody in before the demo stands: a command that looks for
-// its events as soon as it has read the ready line must find them. Who comes over
-// the public listener needs a sign-in first, which waits for the demo's user.
-type lateListener struct {
-	net.Listener
-	planted <-chan struct{}
-}
-
-func (l *lateListener) Accept() (net.Conn, error) {
-	<-l.planted
-	return l.Listener.Accept()
-}
-
 func (p *program) serveDev(ctx context.Context, r *running, f devFlags, seed *seed, socket string, listenGiven bool) (err error) {
-	collectAgain := collectLater()
-	defer collectAgain()
 	if r.listeners, err = p.listenForDemo(r.config.listen, listenGiven); err != nil {
 		return err
 	}
 	defer closeAll(r.listeners)
-	key, usersReady := secret.NewKey(), make(chan struct{})
-	r.keep, err = openKeep(ctx, keepOptions{
-		key: key, log: r.log, now: f.devClock(), lifetimes: r.config.lifetimes, cardGuard: r.config.cardGuard,
-		usersReady: usersReady, onFatal: func(err error) { r.fatal <- err },
+	random := f.predictable()
+	key := secret.NewKey(random)
+	r.keep, err = datadir.Open(ctx, datadir.Options{
+		Key: key, Random: random, Log: r.log, Now: f.devClock(), Lifetimes: r.config.lifetimes, CardGuard: r.config.cardGuard,
+		OnFatal: func(err error) { r.fatal <- err }, OnHash: r.metrics.hashed, OnCommit: r.metrics.committed,
 	})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.keep.close()) }()
-	if r.admin, err = listenAdmin(socket, r.log); err != nil {
+	defer func() { err = errors.Join(err, r.keep.Close()) }()
+	if r.admin, err = datadir.ListenAdmin(socket, r.log); err != nil {
 		return err
 	}
-	planted := make(chan struct{})
-	r.admin = &lateListener{r.admin, planted}
 	defer r.admin.Close()
-	shown, late, err := r.keep.plant(ctx, f, seed)
+	shown, err := plant(ctx, r.keep.Store, f, seed, random)
 	if err != nil {
 		return err
 	}
 	r.build(handlers.Config{Key: key, Demo: shown})
-	return r.serve(func() {
-		p.announce(r, shown)
-		r.work.Go(func() {
-			if err := late(context.WithoutCancel(ctx), planted); err != nil {
-				r.log.Error("demo not made", "err", err)
-			}
-			close(usersReady)
-			collectAgain()
-		})
-	})
+	return r.serve(func() { p.announce(r, shown) })
 }

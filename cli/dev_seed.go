@@ -11,8 +11,11 @@ import (
 	"slices"
 	"strings"
 
+	"tollhouse/cli/term"
 	"tollhouse/handlers"
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/snapshot"
 	"tollhouse/store/spelling"
@@ -64,7 +67,7 @@ type (
 
 const (
 	seedLinesMax    = 1_000_000
-	seedLineSizeMax = store.ImportLineSizeMax + len(`{"event":}`)
+	seedLineSizeMax = eventlog.ImportLineSizeMax + len(`{"event":}`)
 	seedDepthMax    = snapshot.DepthMax + 3 // a snapshot within an event within its line
 )
 
@@ -76,11 +79,11 @@ func (p *program) readSeed(name string) (*seed, error) {
 	if name == "" {
 		return nil, nil
 	}
-	in := p.stdin
+	in := p.In
 	if name != "-" {
-		f, err := openInput(name)
+		f, err := term.OpenInput(name)
 		if err != nil {
-			return nil, usage("name a file of JSON lines, or - for standard input", "--seed-file %s: %w", name, pathReason(err))
+			return nil, term.Usage("name a file of JSON lines, or - for standard input", "--seed-file %s: %w", name, term.PathReason(err))
 		}
 		defer f.Close()
 		in = f
@@ -106,14 +109,14 @@ func (p *program) readSeed(name string) (*seed, error) {
 	case errors.Is(err, bufio.ErrTooLong):
 		return nil, s.fault(n+1, "write one object a line", "the line has more than %d bytes", seedLineSizeMax)
 	case err != nil:
-		return nil, fail(exitIO, "", "--seed-file %s: %w", name, pathReason(err))
+		return nil, term.Fail(term.ExitIO, "", "--seed-file %s: %w", name, term.PathReason(err))
 	}
 	return s, nil
 }
 
 // fault is what is wrong with a line, and what to do about it.
 func (s *seed) fault(line int, hint, format string, args ...any) error {
-	return fail(exitBadData, hint, "%s: line %d: "+format, append([]any{s.file, line}, args...)...)
+	return term.Fail(term.ExitBadData, hint, "%s: line %d: "+format, append([]any{s.file, line}, args...)...)
 }
 
 // take reads one line.
@@ -123,7 +126,7 @@ func (s *seed) take(line int, text []byte) error {
 	if err != nil {
 		return s.fault(line, form, "%w", err)
 	}
-	if v.Sort() != snapshot.Object || len(v.Members()) != 1 {
+	if v.Kind() != snapshot.Object || len(v.Members()) != 1 {
 		return s.fault(line, form, "there is not one object with one member")
 	}
 	kind, inside := v.Members()[0].Name, v.Members()[0].Value
@@ -134,8 +137,8 @@ func (s *seed) take(line int, text []byte) error {
 		}
 		return s.fault(line, hint, "there is nothing called %q to make", kind)
 	}
-	if inside.Sort() != snapshot.Object {
-		return s.fault(line, form, "%s must be an object, not %s", kind, inside.Sort())
+	if inside.Kind() != snapshot.Object {
+		return s.fault(line, form, "%s must be an object, not %s", kind, inside.Kind())
 	}
 	switch kind {
 	case "client":
@@ -220,7 +223,7 @@ func (u seedUser) accountID() string {
 }
 
 // plant makes what the file says, and returns what the ready line shows of it.
-func (s *seed) plant(ctx context.Context, to *store.Store) (*handlers.Demo, error) {
+func (s *seed) plant(ctx context.Context, to *store.Store, random secret.Source) (*handlers.Demo, error) {
 	shown := &handlers.Demo{}
 	for _, a := range s.accounts {
 		if _, err := to.CreateAccount(ctx, a.ID, a.Name); err != nil {
@@ -228,7 +231,7 @@ func (s *seed) plant(ctx context.Context, to *store.Store) (*handlers.Demo, erro
 		}
 	}
 	for i, c := range s.clients {
-		id, sec, err := c.create(ctx, to)
+		id, sec, err := c.create(ctx, to, random)
 		if err != nil {
 			return nil, s.refusal(c.line, "client", c.ClientID, err)
 		}
@@ -259,20 +262,20 @@ func (s *seed) plant(ctx context.Context, to *store.Store) (*handlers.Demo, erro
 	return shown, s.record(ctx, to)
 }
 
-func (c seedClient) create(ctx context.Context, to *store.Store) (id string, sec secret.Token, err error) {
+func (c seedClient) create(ctx context.Context, to *store.Store, random secret.Source) (id string, sec secret.Token, err error) {
 	spec := store.ClientSpec{Name: c.Name, RedirectURIs: c.RedirectURIs, Grants: c.Grants, Scopes: c.Scopes, Public: c.Public, Introspect: c.Introspect}
 	if spec.Name == "" {
 		spec.Name = c.ClientID // no screen is without a name
 	}
 	switch {
 	case c.ClientSecret == "":
-		sec = secret.New(secret.ClientSecret)
+		sec = secret.New(random, secret.ClientSecret)
 	case c.Public:
-		return "", sec, &store.InvalidError{Field: "client_secret", Reason: "a public client has no secret", Hint: "leave out client_secret, or public"}
+		return "", sec, &record.InvalidError{Field: "client_secret", Reason: "a public client has no secret", Hint: "leave out client_secret, or public"}
 	default:
 		var ok bool
 		if sec, ok = secret.Parse(secret.ClientSecret, c.ClientSecret); !ok {
-			return "", sec, &store.InvalidError{Field: "client_secret", Reason: "this is not a client secret of tollhouse's",
+			return "", sec, &record.InvalidError{Field: "client_secret", Reason: "this is not a client secret of tollhouse's",
 				Hint: "leave it out, and the ready line shows the one that is made; or give one that `tollhouse client create` printed"}
 		}
 	}
@@ -330,11 +333,11 @@ func asMember(name string) string {
 
 // refusal is the store's, told of the line that it is about.
 func (s *seed) refusal(line int, kind, id string, err error) error {
-	var bad *store.InvalidError
+	var bad *record.InvalidError
 	switch {
 	case errors.As(err, &bad):
 		return s.fault(line, bad.Hint, "%s%s: %s", kind, asMember(bad.Field), bad.Reason)
-	case errors.Is(err, store.ErrExists):
+	case errors.Is(err, record.ErrExists):
 		return s.fault(line, "name each once", "there is a %s %q already", kind, id)
 	}
 	return fmt.Errorf("%s: line %d: %w", s.file, line, err)

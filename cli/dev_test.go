@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"tollhouse/cli/term"
 )
 
 // devClient asks a dev instance what a test asks, and writes down what it gets.
@@ -120,7 +122,7 @@ func TestDevForetold(t *testing.T) {
 			t.Fatalf("PUT answered %s: %s", answer.Status, body)
 		}
 		made, stderr, code := run(t, "client", "create", "--name", "Till", "--redirect-uri", "https://app.example/cb", "--admin-socket", s.text("admin_socket"), "--json")
-		if code != exitOK {
+		if code != term.ExitOK {
 			t.Fatal(stderr)
 		}
 		users, _, _ := run(t, "user", "list", "--admin-socket", s.text("admin_socket"), "--json")
@@ -129,7 +131,7 @@ func TestDevForetold(t *testing.T) {
 	}
 	fixed := []string{"--rand-seed", "7", "--clock", "2026-06-01T12:00:00Z"}
 	names := []string{"password grant", "code", "code grant", "refresh", "client", "users", "events"}
-	t.Run("appliance_dev_rand_seed_and_clock_same_requests_same_answers", func(t *testing.T) {
+	t.Run("dev_rand_seed_and_clock_same_requests_same_answers", func(t *testing.T) {
 		t.Parallel()
 		one, two := told(t, 0, fixed...), told(t, 3, fixed...)
 		for i, name := range names {
@@ -138,7 +140,7 @@ func TestDevForetold(t *testing.T) {
 			}
 		}
 	})
-	t.Run("appliance_dev_without_rand_seed_nothing_is_foretold", func(t *testing.T) {
+	t.Run("dev_without_rand_seed_nothing_is_foretold", func(t *testing.T) {
 		t.Parallel()
 		one, two, other := told(t, 0, fixed[2:]...), told(t, 0, fixed[2:]...), told(t, 0, "--rand-seed", "8", "--clock", fixed[3])
 		for i, name := range names[:6] {
@@ -147,7 +149,7 @@ func TestDevForetold(t *testing.T) {
 			}
 		}
 	})
-	t.Run("appliance_dev_rand_seed_is_said_aloud", func(t *testing.T) {
+	t.Run("dev_rand_seed_is_said_aloud", func(t *testing.T) {
 		t.Parallel()
 		s := start(t, "dev", "--rand-seed", "7")
 		s.end()
@@ -159,7 +161,7 @@ func TestDevForetold(t *testing.T) {
 
 func TestDevAuto(t *testing.T) {
 	t.Parallel()
-	t.Run("appliance_dev_auto_login_and_consent_one_request_to_the_code", func(t *testing.T) {
+	t.Run("dev_auto_login_and_consent_one_request_to_the_code", func(t *testing.T) {
 		t.Parallel()
 		c := devClient{t, start(t, "dev", "--auto-login", "DEMO", "--auto-consent")}
 		answer, _ := c.authorize("")
@@ -185,7 +187,7 @@ func TestDevAuto(t *testing.T) {
 			t.Errorf("no audit line says that nobody typed a password:\n%s", audit)
 		}
 	})
-	t.Run("appliance_dev_auto_login_shows_the_consent", func(t *testing.T) {
+	t.Run("dev_auto_login_shows_the_consent", func(t *testing.T) {
 		t.Parallel()
 		c := devClient{t, start(t, "dev", "--auto-login", "demo")}
 		for _, more := range []string{"", "&prompt=login"} {
@@ -194,14 +196,14 @@ func TestDevAuto(t *testing.T) {
 			}
 		}
 	})
-	t.Run("appliance_dev_auto_consent_asks_who_it_is", func(t *testing.T) {
+	t.Run("dev_auto_consent_asks_who_it_is", func(t *testing.T) {
 		t.Parallel()
 		c := devClient{t, start(t, "dev", "--auto-consent")}
 		if answer, body := c.authorize(""); answer.StatusCode != http.StatusOK || !strings.Contains(body, `name="password"`) {
 			t.Errorf("%s without a sign-in form", answer.Status)
 		}
 	})
-	t.Run("appliance_dev_auto_refusals_stay", func(t *testing.T) {
+	t.Run("dev_auto_refusals_stay", func(t *testing.T) {
 		t.Parallel()
 		c := devClient{t, start(t, "dev", "--auto-login", "demo", "--auto-consent")}
 		if answer, _ := c.authorize("&code_challenge=short"); !strings.Contains(answer.Header.Get("Location"), "error=invalid_request") {
@@ -213,14 +215,14 @@ func TestDevAuto(t *testing.T) {
 				t.Errorf("%s: %s to %q, want 400 and to stay", query, answer.Status, answer.Header.Get("Location"))
 			}
 		}
-		if _, stderr, code := run(t, "user", "disable", "demo", "--admin-socket", c.s.text("admin_socket")); code != exitOK {
+		if _, stderr, code := run(t, "user", "disable", "demo", "--admin-socket", c.s.text("admin_socket")); code != term.ExitOK {
 			t.Fatal(stderr)
 		}
 		if answer, body := c.authorize(""); answer.StatusCode != http.StatusOK || !strings.Contains(body, `name="password"`) {
 			t.Errorf("a disabled user: %s, want the sign-in form", answer.Status)
 		}
 	})
-	t.Run("appliance_dev_without_the_flags_shows_screens", func(t *testing.T) {
+	t.Run("dev_without_the_flags_shows_screens", func(t *testing.T) {
 		t.Parallel()
 		c := devClient{t, start(t, "dev")}
 		if answer, body := c.authorize(""); answer.StatusCode != http.StatusOK || !strings.Contains(body, `name="password"`) {
@@ -255,7 +257,7 @@ func TestDevParent(t *testing.T) {
 		}
 		return shell, ready, out
 	}
-	t.Run("appliance_dev_exit_with_parent", func(t *testing.T) {
+	t.Run("dev_exit_with_parent", func(t *testing.T) {
 		t.Parallel()
 		shell, ready, out := under(t, "--exit-with-parent")
 		if _, err := io.Copy(io.Discard, out); err != nil { // ends with the last who holds it
@@ -266,7 +268,7 @@ func TestDevParent(t *testing.T) {
 			t.Errorf("%s is still there: it did not stop as it should", ready.AdminSocket)
 		}
 	})
-	t.Run("appliance_dev_without_the_flag_it_stays", func(t *testing.T) {
+	t.Run("dev_without_the_flag_it_stays", func(t *testing.T) {
 		t.Parallel()
 		shell, ready, out := under(t, "")
 		child, err := os.FindProcess(ready.PID)
@@ -274,7 +276,7 @@ func TestDevParent(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, stderr, code := run(t, "health", "--admin-socket", ready.AdminSocket)
-		if err := child.Signal(syscall.SIGTERM); err != nil || code != exitOK {
+		if err := child.Signal(syscall.SIGTERM); err != nil || code != term.ExitOK {
 			t.Errorf("an instance without its parent: health exit %d, %s; %v", code, stderr, err)
 		}
 		_, _ = io.Copy(io.Discard, out)
@@ -285,7 +287,7 @@ func TestDevParent(t *testing.T) {
 // TestDevDisk: dev keeps nothing on disk but its socket, and not that for long.
 func TestDevDisk(t *testing.T) {
 	t.Parallel()
-	t.Run("appliance_dev_keeps_nothing_on_disk", func(t *testing.T) {
+	t.Run("dev_keeps_nothing_on_disk", func(t *testing.T) {
 		t.Parallel()
 		home := t.TempDir()
 		for _, dir := range []string{"tmp", "work"} {
@@ -312,7 +314,7 @@ func TestDevDisk(t *testing.T) {
 				t.Errorf("it holds the file %s open", file)
 			}
 		}
-		if code := s.end(); code != exitOK {
+		if code := s.end(); code != term.ExitOK {
 			t.Errorf("exit %d: %s", code, s.stderr)
 		}
 		if left := filesUnder(t, home); len(left) > 0 {

@@ -11,13 +11,16 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
 )
 
 const publicTimeout = 3 * time.Second // for an answer from the public address
 
 // checkPublic asks the server by the address by which others reach it, as far as
 // that can be done from here.
-func checkPublic(ctx context.Context, address string) finding {
+func checkPublic(ctx context.Context, address string) handlers.Finding {
 	const check = "address"
 	ctx, cancel := context.WithTimeout(ctx, publicTimeout)
 	defer cancel()
@@ -31,7 +34,7 @@ func checkPublic(ctx context.Context, address string) finding {
 	for _, path := range []string{"/healthz", "/.well-known/oauth-authorization-server"} {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+path, nil)
 		if err != nil {
-			return problemOf(check, "correct --public-url", "%s is no address: %v", address, err)
+			return problemOf(check, "correct --public-url", "%s is not a URL: %v", address, err)
 		}
 		answer, err := client.Do(req)
 		if err != nil {
@@ -45,15 +48,15 @@ func checkPublic(ctx context.Context, address string) finding {
 		_ = json.Unmarshal(text, &metadata) // what is none has no issuer
 	}
 	if metadata.Issuer != address {
-		return problemOf(check, "look where the name and the proxy lead: curl -i "+quoteForShell(address+"/healthz"),
-			"at %s another server answers: its issuer is %q", address, metadata.Issuer)
+		return problemOf(check, "check where the name and the proxy lead: curl -i "+term.ShellQuote(address+"/healthz"),
+			"%s is another server: its issuer is %q", address, metadata.Issuer)
 	}
-	return allRight(check, "%s leads here", address)
+	return allRight(check, "%s reaches this server", address)
 }
 
 // unreachable is the finding when nothing answers at the public address. That is
 // no problem by itself: not every machine reaches itself by its own public name.
-func unreachable(check, address string, err error) finding {
+func unreachable(check, address string, err error) handlers.Finding {
 	var inURL *url.Error
 	if errors.As(err, &inURL) {
 		err = inURL.Err
@@ -63,29 +66,29 @@ func unreachable(check, address string, err error) finding {
 	var invalid x509.CertificateInvalidError
 	var record tls.RecordHeaderError
 	if errors.As(err, &unknown) {
-		return warningOf(check, "if its issuer is your own, see that clients trust it; else get a certificate that they trust", "%s answers, and this machine does not trust it: %v", address, err)
+		return warningOf(check, "if it comes from your own CA, make sure that clients trust it; otherwise get a certificate that they trust", "%s answers, but this machine does not trust its certificate: %v", address, err)
 	}
 	if errors.As(err, &wrongName) || errors.As(err, &invalid) || errors.As(err, &record) {
-		return problemOf(check, "give the server or its proxy a certificate that clients trust", "%s answers, and clients will not trust it: %v", address, err)
+		return problemOf(check, "give the server or its proxy a certificate that clients trust", "%s answers, but clients will not trust its certificate: %v", address, err)
 	}
 	var dns *net.DNSError
 	if errors.As(err, &dns) {
-		err = errors.New("its name is not known here")
+		err = errors.New("its name does not resolve here")
 	}
-	return warningOf(check, "ask from another machine: curl -i "+quoteForShell(address+"/healthz"), "%s does not answer when asked from here: %v", address, systemReason(err))
+	return warningOf(check, "try it from another machine: curl -i "+term.ShellQuote(address+"/healthz"), "%s does not answer from this machine: %v", address, term.SystemReason(err))
 }
 
 // misled is the finding when the public address answers otherwise than the server
 // would.
-func misled(check, address string, answer *http.Response) finding {
-	next := "look at the proxy's configuration and log"
+func misled(check, address string, answer *http.Response) handlers.Finding {
+	next := "check the proxy's configuration and log"
 	switch {
 	case answer.StatusCode == http.StatusMisdirectedRequest:
-		next = "have the proxy pass the Host header on (nginx: proxy_set_header Host $host)"
+		next = "make the proxy pass on the Host header (nginx: proxy_set_header Host $host)"
 	case answer.StatusCode == http.StatusNotFound:
-		next = "have the proxy pass the path on as it came, the sub-path of --public-url too"
+		next = "make the proxy pass on the path unchanged, including the sub-path of --public-url"
 	case answer.StatusCode >= 300 && answer.StatusCode < 400:
-		return problemOf(check, "name the address itself with --public-url, or take the redirect away", "%s redirects to %s", address, answer.Header.Get("Location"))
+		return problemOf(check, "set --public-url to the final address, or remove the redirect", "%s redirects to %s", address, answer.Header.Get("Location"))
 	}
 	return problemOf(check, next, "%s answers with status %d", address, answer.StatusCode)
 }

@@ -7,22 +7,26 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
 )
 
 // filesNamed is how many files a finding names.
 const filesNamed = 3
 
 // checkFiles looks at the mode and the owner of everything in the data directory.
-func checkFiles(dir string) finding {
+func checkFiles(dir string) handlers.Finding {
 	const check = "files"
 	if target, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = target // a link to the data is where an operator has put it
 	}
 	top, err := os.Stat(dir)
 	if err != nil {
-		return problemFrom(check, "", notAllowedOr(exitIO, dir, err))
+		return problemFrom(check, "", datadir.NotAllowedOr(term.ExitIO, dir, err))
 	}
-	owner, _ := ownedByUs(top)
+	owner, _ := datadir.OwnedByUs(top)
 	var open, others, odd []string
 	files := 0
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -30,7 +34,7 @@ func checkFiles(dir string) finding {
 			return nil // removed meanwhile
 		}
 		if err != nil {
-			return notAllowedOr(exitIO, path, err)
+			return datadir.NotAllowedOr(term.ExitIO, path, err)
 		}
 		if e.Name() == "lost+found" && e.IsDir() {
 			return fs.SkipDir
@@ -40,11 +44,11 @@ func checkFiles(dir string) finding {
 			return nil
 		}
 		files++
-		switch uid, _ := ownedByUs(info); {
+		switch uid, _ := datadir.OwnedByUs(info); {
 		case info.Mode()&fs.ModeSymlink != 0:
 			odd = append(odd, path+" is a symbolic link")
 		case uid != owner:
-			others = append(others, path+" belongs to "+userNamed(uid))
+			others = append(others, path+" belongs to "+datadir.UserNamed(uid))
 		case info.Mode().Perm()&0o077 != 0:
 			open = append(open, fmt.Sprintf("%s has mode %04o", path, info.Mode().Perm()))
 		}
@@ -54,13 +58,13 @@ func checkFiles(dir string) finding {
 	case err != nil:
 		return problemFrom(check, "", err)
 	case len(others) > 0:
-		return problemOf(check, fmt.Sprintf("chown -R %d %s", owner, quoteForShell(dir)), "not all belongs to %s: %s", userNamed(owner), nameFiles(others))
+		return problemOf(check, fmt.Sprintf("chown -R %d %s", owner, term.ShellQuote(dir)), "some files do not belong to %s: %s", datadir.UserNamed(owner), nameFiles(others))
 	case len(open) > 0:
-		return problemOf(check, "chmod -R go= "+quoteForShell(dir)+", after a look at who may have read or changed them", "open to other users: %s", nameFiles(open))
+		return problemOf(check, "chmod -R go= "+term.ShellQuote(dir)+", after checking who may have read or changed them", "open to other users: %s", nameFiles(open))
 	case len(odd) > 0:
-		return warningOf(check, "look where it leads, and put the file itself in its place", "%s", nameFiles(odd))
+		return warningOf(check, "check where it points, and replace it with the file itself", "%s", nameFiles(odd))
 	}
-	return allRight(check, "%s of %s, closed to others", count(int64(files), "file", "files"), userNamed(owner))
+	return allRight(check, "%s owned by %s, closed to other users", term.Count(int64(files), "file", "files"), datadir.UserNamed(owner))
 }
 
 func nameFiles(found []string) string {
@@ -72,18 +76,18 @@ func nameFiles(found []string) string {
 }
 
 // checkKey looks at the server key, which a backup does not have.
-func (p *program) checkKey(dir string) finding {
+func (p *program) checkKey(dir string) handlers.Finding {
 	const check = "key"
 	path := p.keyFile
 	if path == "" {
-		path = filepath.Join(dir, keyName)
+		path = filepath.Join(dir, datadir.KeyName)
 	}
-	key, err := readKey(path, p.keyFile != "", p.quietLog())
+	key, err := datadir.ReadKey(path, p.keyFile != "", p.QuietLog())
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && p.keyFile == "":
-		return problemOf(check, "put your copy of it back; without one the next start makes another, and open consent screens and refreshes in flight fail once", "there is no server key %s", path)
+		return problemOf(check, "put your copy back; without one the next start creates a new key, and open consent screens and refreshes in flight fail once", "the server key %s is missing", path)
 	case err != nil:
 		return problemFrom(check, "", err)
 	}
-	return allRight(check, "fingerprint %s", fingerprint(key))
+	return allRight(check, "fingerprint %s", datadir.Fingerprint(key))
 }

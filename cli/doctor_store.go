@@ -2,45 +2,26 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
-	"tollhouse/store"
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
+	"tollhouse/store/record"
 )
-
-// withDoctor answers doctorPath before the admin API of an open store. r is the
-// server, or nil when this is a command's own process.
-func withDoctor(api http.Handler, k *keep, r *running) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if q.URL.Path != doctorPath || q.Method != http.MethodGet {
-			api.ServeHTTP(w, q)
-			return
-		}
-		c := http.NewResponseController(w)
-		_ = c.SetWriteDeadline(time.Time{}) // it reads everything, and in its own time
-		w.Header().Set("Content-Type", "application/x-ndjson")
-		lines := json.NewEncoder(w)
-		u := checkup{keep: k, server: r, tell: func(f finding) {
-			if lines.Encode(f) == nil {
-				_ = c.Flush()
-			}
-		}}
-		u.run(q.Context(), q.URL.Query().Get("deep") == "true")
-	})
-}
 
 // checkup looks at an open store, and at its server when there is one.
 type checkup struct {
-	keep   *keep
+	keep   *datadir.Opened
 	server *running // or nil
-	tell   func(finding)
+	tell   func(handlers.Finding)
 }
 
-func (u checkup) run(ctx context.Context, deep bool) {
+func (u checkup) run(ctx context.Context, deep bool, tell func(handlers.Finding)) {
+	u.tell = tell
 	if u.server != nil {
 		u.tell(u.proxies())
 		if u.server.certificates != nil {
@@ -56,8 +37,8 @@ func (u checkup) run(ctx context.Context, deep bool) {
 	}
 }
 
-func (u checkup) store(ctx context.Context) finding {
-	err := u.keep.store.Check(ctx)
+func (u checkup) store(ctx context.Context) handlers.Finding {
+	err := u.keep.Store.Check(ctx)
 	if err == nil && u.server != nil {
 		if damage := u.server.damage.Load(); damage != nil {
 			return problemOf("store", nextDamage, "%v", *damage)
@@ -73,22 +54,22 @@ func (u checkup) store(ctx context.Context) finding {
 	return allRight("store", "the server is ready")
 }
 
-func (u checkup) disk() finding {
+func (u checkup) disk() handlers.Finding {
 	const check = "disk"
-	space, onDisk, err := u.keep.db.Space()
+	space, onDisk, err := u.keep.DB.Space()
 	switch {
 	case err != nil:
 		return problemFrom(check, "look at the disk and at the log of the system", err)
 	case !onDisk:
 		return allRight(check, "the store is in memory")
 	}
-	text := fmt.Sprintf("%s free, and the store takes %s", showBytes(space.Free), showBytes(space.Used))
+	text := fmt.Sprintf("%s free, and the store takes %s", term.ShowBytes(space.Free), term.ShowBytes(space.Used))
 	const next = "make room there, or keep events for less long with --retain"
 	switch {
 	case space.Free < space.FreeMin:
-		return problemOf(check, next, "%s: under %s writes are refused", text, showBytes(space.FreeMin))
+		return problemOf(check, next, "%s: under %s writes are refused", text, term.ShowBytes(space.FreeMin))
 	case space.Free < space.FreeMin+diskSpare:
-		return warningOf(check, next, "%s: under %s writes will be refused", text, showBytes(space.FreeMin))
+		return warningOf(check, next, "%s: under %s writes will be refused", text, term.ShowBytes(space.FreeMin))
 	}
 	return allRight(check, "%s", text)
 }
@@ -99,12 +80,12 @@ const diskSpare = 288 << 20
 
 // clock compares the machine's clock with the last write, and the store's with the
 // last event.
-func (u checkup) clock(ctx context.Context) finding {
-	last, err := u.keep.db.CheckClock()
+func (u checkup) clock(ctx context.Context) handlers.Finding {
+	last, err := u.keep.DB.CheckClock()
 	if err == nil {
-		err = u.keep.store.CheckClock(ctx)
+		err = u.keep.Store.CheckClock(ctx)
 	}
-	now := u.keep.store.Now()
+	now := u.keep.Store.Now()
 	switch {
 	case err != nil:
 		return problemFrom("clock", "set the clock right", err)
@@ -115,24 +96,24 @@ func (u checkup) clock(ctx context.Context) finding {
 }
 
 // backup looks whether the last backup is too old, as docs/alerts.yml does.
-func (u checkup) backup(ctx context.Context) finding {
+func (u checkup) backup(ctx context.Context) handlers.Finding {
 	const check, next = "backup", "tollhouse backup FILE, or serve with --backup-every 24h"
-	if _, onDisk, err := u.keep.db.Space(); err == nil && !onDisk {
+	if _, onDisk, err := u.keep.DB.Space(); err == nil && !onDisk {
 		return allRight(check, "nothing is kept that would need one")
 	}
 	every := 24 * time.Hour
 	if u.server != nil && u.server.backups != nil {
 		every = max(every, u.server.backups.every)
 	}
-	made, err := u.keep.store.LastBackup(ctx)
+	made, err := u.keep.Store.LastBackup(ctx)
 	switch {
-	case errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, record.ErrNotFound):
 		return warningOf(check, next, "none was ever made")
 	case err != nil:
 		return problemFrom(check, nextDamage, err)
 	}
-	age := u.keep.store.Now().Sub(made.Created)
-	text := (&backupStatus{Created: made.Created.Unix(), File: made.File, Bytes: made.Bytes}).show()
+	age := u.keep.Store.Now().Sub(made.Created)
+	text := showBackupMade(&handlers.BackupStatus{Created: made.Created.Unix(), File: made.File, Bytes: made.Bytes})
 	if age > 2*every {
 		return warningOf(check, next, "the last one is %s old: %s", age.Round(time.Hour), text)
 	}
@@ -141,7 +122,7 @@ func (u checkup) backup(ctx context.Context) finding {
 
 // proxies looks at what X-Forwarded-For has come in. The request of checkPublic is
 // among it, so that a proxy that leads here has been heard.
-func (u checkup) proxies() finding {
+func (u checkup) proxies() handlers.Finding {
 	const check = "proxy"
 	trusted := len(u.server.config.proxies) > 0
 	believed, ignored := u.server.server.Forwarding()
@@ -158,13 +139,13 @@ func (u checkup) proxies() finding {
 	return allRight(check, "none is trusted, and none was seen")
 }
 
-func certificateFinding(s certificateStatus, now time.Time) finding {
+func certificateFinding(s handlers.CertificateStatus, now time.Time) handlers.Finding {
 	const check, next = "tls", "docs/operations.md says under TollhouseCertificateExpiring what a newer one needs"
-	text, left := s.describe(now), time.Unix(s.Expires, 0).Sub(now)
+	text, left := describeCertificate(s, now), time.Unix(s.Expires, 0).Sub(now)
 	switch {
 	case s.Expires == 0, left < 0:
 		return problemOf(check, next, "%s", text)
-	case s.isLate(now), s.Problem != "":
+	case isCertificateLate(s, now), s.Problem != "":
 		return warningOf(check, next, "%s", text)
 	}
 	return allRight(check, "%s", text)
@@ -173,7 +154,7 @@ func certificateFinding(s certificateStatus, now time.Time) finding {
 // deep reads every block of every table, and then every record. The second needs
 // the first to have found nothing, and repeats it.
 func (u checkup) deep(ctx context.Context) {
-	err := u.keep.db.Check(ctx)
+	err := u.keep.DB.Check(ctx)
 	if ctx.Err() != nil {
 		return
 	}
@@ -185,13 +166,13 @@ func (u checkup) deep(ctx context.Context) {
 		return
 	}
 	u.tell(allRight("blocks", "every table was read, and each block is what was written"))
-	records, err := u.keep.store.CheckAll(ctx)
+	records, err := u.keep.Store.CheckAll(ctx)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
 		u.tell(problemOf("records", nextDamage, "%v", err))
 	default:
-		u.tell(allRight("records", "%s, each of them whole and in every list where it belongs", count(records, "record", "records")))
+		u.tell(allRight("records", "%s, each of them whole and in every list where it belongs", term.Count(records, "record", "records")))
 	}
 }
 
@@ -199,8 +180,8 @@ func (u checkup) deep(ctx context.Context) {
 func (u checkup) hidden() string {
 	var names []string
 	seen := map[string]bool{}
-	for _, keys := range u.keep.db.DamagedKeys() {
-		for _, name := range store.NameKeys(keys[0], keys[1]) {
+	for _, keys := range u.keep.DB.DamagedKeys() {
+		for _, name := range record.NameKeys(keys[0], keys[1]) {
 			if !seen[name] {
 				seen[name], names = true, append(names, name)
 			}

@@ -13,22 +13,25 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
 	"tollhouse/store"
 	"tollhouse/store/kv"
 )
 
 // findings runs doctor and reads what it says, by check.
-func findings(t *testing.T, args ...string) (found map[string]finding, code int) {
+func findings(t *testing.T, args ...string) (found map[string]handlers.Finding, code int) {
 	t.Helper()
 	out, stderr, code := run(t, append([]string{"doctor", "--json"}, args...)...)
-	found = map[string]finding{}
+	found = map[string]handlers.Finding{}
 	for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
-		var f finding
+		var f handlers.Finding
 		if err := d.Decode(&f); err != nil {
 			t.Fatalf("doctor printed %q, %s: %v", out, stderr, err)
 		}
 		found[f.Check] = f
-		if (f.State == stateOK) != (f.Next == "") {
+		if (f.State == handlers.StateOK) != (f.Next == "") {
 			t.Errorf("%+v: a next step belongs to what is not ok, and to nothing else", f)
 		}
 	}
@@ -40,11 +43,11 @@ func filledDir(t *testing.T) (dir, tablePath string, table []byte) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
 	for _, args := range [][]string{{"account", "create", "acct_a"}, {"event", "generate", "--seed", "1", "--events", "300", "--account", "acct_a"}} {
-		if _, stderr, code := run(t, append(args, "--data", dir)...); code != exitOK {
+		if _, stderr, code := run(t, append(args, "--data", dir)...); code != term.ExitOK {
 			t.Fatal(stderr)
 		}
 	}
-	tables, err := filepath.Glob(filepath.Join(dir, generationOne, "*.sst"))
+	tables, err := filepath.Glob(filepath.Join(dir, datadir.GenerationOne, "*.sst"))
 	if err != nil || len(tables) == 0 {
 		t.Fatalf("tables = %q, %v", tables, err)
 	}
@@ -66,7 +69,7 @@ func TestDoctorDamage(t *testing.T) {
 	t.Parallel()
 	const flips = 16
 	dir, path, whole := filledDir(t)
-	if found, code := findings(t, "--deep", "--data", dir); code != exitOK || found["blocks"].State != stateOK || found["records"].State != stateOK {
+	if found, code := findings(t, "--deep", "--data", dir); code != term.ExitOK || found["blocks"].State != handlers.StateOK || found["records"].State != handlers.StateOK {
 		t.Fatalf("a store that is whole: exit %d, %v", code, found)
 	}
 	opened := 0
@@ -78,31 +81,31 @@ func TestDoctorDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		found, code := findings(t, "--deep", "--data", dir)
-		if code != exitFailed {
-			t.Errorf("reliability_R7_byte_%d_of_%d_flipped: exit %d, %v; want 1", at, len(whole), code, found)
+		if code != term.ExitFailed {
+			t.Errorf("byte_%d_of_%d_flipped: exit %d, %v; want 1", at, len(whole), code, found)
 			continue
 		}
 		damage, isBlock := found["blocks"]
 		if !isBlock {
-			if found["store"].State != stateProblem {
-				t.Errorf("reliability_R7_byte_%d_of_%d_flipped: %v, want a problem with the store or its blocks", at, len(whole), found)
+			if found["store"].State != handlers.StateProblem {
+				t.Errorf("byte_%d_of_%d_flipped: %v, want a problem with the store or its blocks", at, len(whole), found)
 			}
 			continue
 		}
 		opened++
-		if damage.State != stateProblem || !strings.Contains(damage.Detail, filepath.Base(path)) || !strings.Contains(damage.Detail, "events") || !strings.Contains(damage.Next, "restore the last backup") {
-			t.Errorf("reliability_R7_byte_%d_of_%d_flipped: %+v, want the table, and that it may hold events", at, len(whole), damage)
+		if damage.State != handlers.StateProblem || !strings.Contains(damage.Detail, filepath.Base(path)) || !strings.Contains(damage.Detail, "events") || !strings.Contains(damage.Next, "restore the last complete backup") {
+			t.Errorf("byte_%d_of_%d_flipped: %+v, want the table, and that it may hold events", at, len(whole), damage)
 		}
 	}
 	if opened < flips/2 {
 		t.Errorf("%d of %d damaged stores could be opened, want most of them", opened, flips)
 	}
-	t.Run("reliability_R7_beside_a_server_too_which_is_not_ready_then", func(t *testing.T) {
+	t.Run("beside_a_server_too_which_is_not_ready_then", func(t *testing.T) {
 		if err := os.WriteFile(path, whole, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
-		if found, code := findings(t, "--deep", "--data", dir); code != exitOK {
+		if found, code := findings(t, "--deep", "--data", dir); code != term.ExitOK {
 			t.Fatalf("exit %d, %v", code, found)
 		}
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -116,13 +119,13 @@ func TestDoctorDamage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if found, code := findings(t, "--deep", "--data", dir); code != exitFailed || found["blocks"].State != stateProblem {
+		if found, code := findings(t, "--deep", "--data", dir); code != term.ExitFailed || found["blocks"].State != handlers.StateProblem {
 			t.Errorf("exit %d, %v; want a problem with the blocks", code, found)
 		}
-		if found, code := findings(t, "--data", dir); code != exitFailed || found["store"].State != stateProblem {
+		if found, code := findings(t, "--data", dir); code != term.ExitFailed || found["store"].State != handlers.StateProblem {
 			t.Errorf("afterwards: exit %d, %v; want that the store is known to be damaged", code, found)
 		}
-		if _, stderr, code := run(t, "health", "--data", dir); code != exitFailed {
+		if _, stderr, code := run(t, "health", "--data", dir); code != term.ExitFailed {
 			t.Errorf("health: exit %d, %s; want 1", code, stderr)
 		}
 		if page := metricsOf(t, s); gauge(page, "tollhouse_store_damaged") != 1 {
@@ -135,35 +138,35 @@ func TestDoctorDamage(t *testing.T) {
 // TestDoctorFindings judges what cannot be had on every machine.
 func TestDoctorFindings(t *testing.T) {
 	t.Parallel()
-	t.Run("reliability_R7_a_record_that_cannot_be_read_is_named_by_its_kind", func(t *testing.T) {
+	t.Run("a_record_that_cannot_be_read_is_named_by_its_kind", func(t *testing.T) {
 		t.Parallel()
 		r := onDisk(t)
-		err := r.keep.db.Update(t.Context(), func(tx kv.Txn) error {
+		err := r.keep.DB.Update(t.Context(), func(tx kv.Txn) error {
 			return tx.Set([]byte("uone-user-of-many"), []byte("written by nobody"), time.Time{})
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var found []finding
-		checkup{keep: r.keep, server: r, tell: func(f finding) { found = append(found, f) }}.run(t.Context(), true)
+		var found []handlers.Finding
+		checkup{keep: r.keep, server: r}.run(t.Context(), true, func(f handlers.Finding) { found = append(found, f) })
 		last := found[len(found)-1]
-		if last.Check != "records" || last.State != stateProblem || !strings.Contains(last.Detail, "(users)") {
+		if last.Check != "records" || last.State != handlers.StateProblem || !strings.Contains(last.Detail, "(users)") {
 			t.Errorf("last finding = %+v, want a problem with users", last)
 		}
 	})
 	t.Run("the_last_backup_is_too_old", func(t *testing.T) {
 		t.Parallel()
 		r := onDisk(t)
-		made := store.BackupMade{Created: r.keep.store.Now().Add(-50 * time.Hour), File: "/b", Bytes: 2048}
-		if err := r.keep.store.RecordBackup(t.Context(), made, store.By{}); err != nil {
+		made := store.BackupMade{Created: r.keep.Store.Now().Add(-50 * time.Hour), File: "/b", Bytes: 2048}
+		if err := r.keep.Store.RecordBackup(t.Context(), made, store.By{}); err != nil {
 			t.Fatal(err)
 		}
 		u := checkup{keep: r.keep, server: r}
-		if f := u.backup(t.Context()); f.State != stateWarning || !strings.Contains(f.Detail, "the last one is 50h0m0s old") {
+		if f := u.backup(t.Context()); f.State != handlers.StateWarning || !strings.Contains(f.Detail, "the last one is 50h0m0s old") {
 			t.Errorf("finding = %+v, want a warning", f)
 		}
 		r.backups = &backupSchedule{every: 7 * 24 * time.Hour}
-		if f := u.backup(t.Context()); f.State != stateOK {
+		if f := u.backup(t.Context()); f.State != handlers.StateOK {
 			t.Errorf("finding = %+v, want ok for one a week", f)
 		}
 	})
@@ -176,20 +179,20 @@ func TestDoctorFindings(t *testing.T) {
 			problem, says string
 			want          string
 		}{
-			{90 * day, 60 * day, "", "", stateOK},
-			{90 * day, 60 * day, "the new one does not fit its key", "the new one does not fit its key", stateWarning},
-			{90 * day, 14 * day, "", "", stateOK},
-			{90 * day, 14*day - time.Second, "", late, stateWarning},
-			{365 * day, 14 * day, "", "", stateOK},
-			{365 * day, 14*day - time.Second, "", late, stateWarning},
-			{47 * day, 13 * day, "", "", stateOK},
-			{47 * day, 11 * day, "", late, stateWarning},
-			{6 * day, 6 * day, "", "", stateOK},
-			{6 * day, 36 * time.Hour, "", "", stateOK},
-			{6 * day, 36*time.Hour - time.Second, "", late, stateWarning},
-			{90 * day, -time.Second, "", "expired", stateProblem},
+			{90 * day, 60 * day, "", "", handlers.StateOK},
+			{90 * day, 60 * day, "the new one does not fit its key", "the new one does not fit its key", handlers.StateWarning},
+			{90 * day, 14 * day, "", "", handlers.StateOK},
+			{90 * day, 14*day - time.Second, "", late, handlers.StateWarning},
+			{365 * day, 14 * day, "", "", handlers.StateOK},
+			{365 * day, 14*day - time.Second, "", late, handlers.StateWarning},
+			{47 * day, 13 * day, "", "", handlers.StateOK},
+			{47 * day, 11 * day, "", late, handlers.StateWarning},
+			{6 * day, 6 * day, "", "", handlers.StateOK},
+			{6 * day, 36 * time.Hour, "", "", handlers.StateOK},
+			{6 * day, 36*time.Hour - time.Second, "", late, handlers.StateWarning},
+			{90 * day, -time.Second, "", "expired", handlers.StateProblem},
 		} {
-			s := certificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, NotBefore: now.Add(c.left - c.lives).Unix(), Expires: now.Add(c.left).Unix(), Problem: c.problem}
+			s := handlers.CertificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, NotBefore: now.Add(c.left - c.lives).Unix(), Expires: now.Add(c.left).Unix(), Problem: c.problem}
 			f := certificateFinding(s, now)
 			if f.State != c.want || !strings.Contains(f.Detail, "pay.example") || !strings.Contains(f.Detail, c.says) || c.says != late && strings.Contains(f.Detail, late) && c.left > 0 {
 				t.Errorf("of %s with %s left, %q: %+v, want %s that says %q", c.lives, c.left, c.problem, f, c.want, c.says)
@@ -199,7 +202,7 @@ func TestDoctorFindings(t *testing.T) {
 		if want := fmt.Sprintf(") / %d, %d * 86400)", certificateSoonPart, certificateSoonMost/day); err != nil || !strings.Contains(string(rules), want) {
 			t.Errorf("docs/alerts.yml has another rule than doctor (%q), %v", want, err)
 		}
-		if f := certificateFinding(certificateStatus{Source: sourceACME, Names: []string{"pay.example"}}, now); f.State != stateProblem {
+		if f := certificateFinding(handlers.CertificateStatus{Source: sourceACME, Names: []string{"pay.example"}}, now); f.State != handlers.StateProblem {
 			t.Errorf("without one: %+v, want a problem", f)
 		}
 	})
@@ -208,20 +211,20 @@ func TestDoctorFindings(t *testing.T) {
 		for _, c := range []struct {
 			name   string
 			answer http.HandlerFunc
-			want   finding
+			want   handlers.Finding
 		}{
-			{"another_server", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"issuer":"https://other.example"}`) }, finding{State: stateProblem, Detail: `another server answers: its issuer is "https://other.example"`}},
-			{"something_else", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "It works!") }, finding{State: stateProblem, Detail: `another server answers: its issuer is ""`}},
+			{"another_server", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"issuer":"https://other.example"}`) }, handlers.Finding{State: handlers.StateProblem, Detail: `is another server: its issuer is "https://other.example"`}},
+			{"something_else", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "It works!") }, handlers.Finding{State: handlers.StateProblem, Detail: `is another server: its issuer is ""`}},
 			{"host_not_passed_on", func(w http.ResponseWriter, q *http.Request) {
 				if q.URL.Path != "/healthz" {
 					w.WriteHeader(http.StatusMisdirectedRequest)
 				}
-			}, finding{State: stateProblem, Detail: "status 421", Next: "pass the Host header on"}},
+			}, handlers.Finding{State: handlers.StateProblem, Detail: "status 421", Next: "pass on the Host header"}},
 			{"redirected", func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Location", "https://www.pay.example/")
 				w.WriteHeader(http.StatusMovedPermanently)
-			}, finding{State: stateProblem, Detail: "redirects to https://www.pay.example/"}},
-			{"bad_gateway", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, finding{State: stateProblem, Detail: "status 502", Next: "the proxy's configuration"}},
+			}, handlers.Finding{State: handlers.StateProblem, Detail: "redirects to https://www.pay.example/"}},
+			{"bad_gateway", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, handlers.Finding{State: handlers.StateProblem, Detail: "status 502", Next: "the proxy's configuration"}},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
@@ -239,7 +242,7 @@ func TestDoctorFindings(t *testing.T) {
 			s.Config.ErrorLog = nil
 			s.StartTLS()
 			defer s.Close()
-			if got := checkPublic(t.Context(), s.URL); got.State != stateWarning || !strings.Contains(got.Detail, "does not trust it") {
+			if got := checkPublic(t.Context(), s.URL); got.State != handlers.StateWarning || !strings.Contains(got.Detail, "does not trust it") {
 				t.Errorf("finding = %+v, want a warning of the certificate", got)
 			}
 		})
@@ -247,7 +250,7 @@ func TestDoctorFindings(t *testing.T) {
 			t.Parallel()
 			s := httptest.NewServer(http.NotFoundHandler())
 			defer s.Close()
-			if got := checkPublic(t.Context(), "https"+strings.TrimPrefix(s.URL, "http")); got.State != stateProblem && got.State != stateWarning || !strings.Contains(got.Detail, "HTTP response to HTTPS client") {
+			if got := checkPublic(t.Context(), "https"+strings.TrimPrefix(s.URL, "http")); got.State != handlers.StateProblem && got.State != handlers.StateWarning || !strings.Contains(got.Detail, "HTTP response to HTTPS client") {
 				t.Errorf("finding = %+v, want that it is plain http", got)
 			}
 		})
@@ -263,14 +266,14 @@ func TestDoctorFindings(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if f := checkFiles(dir); f.State != stateProblem || !strings.HasSuffix(f.Detail, "2 has mode 0640, and 2 more") {
+		if f := checkFiles(dir); f.State != handlers.StateProblem || !strings.HasSuffix(f.Detail, "2 has mode 0640, and 2 more") {
 			t.Errorf("finding = %+v, want three names and that there are more", f)
 		}
 		demand(t, os.Geteuid() == 0, "only root can give a file to another user")
 		if err := os.Chown(filepath.Join(dir, "4"), 12345, 12345); err != nil {
 			t.Fatal(err)
 		}
-		if f := checkFiles(dir); f.State != stateProblem || !strings.Contains(f.Detail, "4 belongs to uid 12345") || !strings.HasPrefix(f.Next, "chown -R 0 ") {
+		if f := checkFiles(dir); f.State != handlers.StateProblem || !strings.Contains(f.Detail, "4 belongs to uid 12345") || !strings.HasPrefix(f.Next, "chown -R 0 ") {
 			t.Errorf("finding = %+v, want the owner", f)
 		}
 	})
@@ -278,12 +281,12 @@ func TestDoctorFindings(t *testing.T) {
 		t.Parallel()
 		r := onDisk(t)
 		var names []string
-		checkup{keep: r.keep, server: r, tell: func(f finding) {
+		checkup{keep: r.keep, server: r}.run(t.Context(), true, func(f handlers.Finding) {
 			names = append(names, f.Check)
-			if !slices.Contains([]string{stateOK, stateWarning, stateProblem}, f.State) {
+			if !slices.Contains([]string{handlers.StateOK, handlers.StateWarning, handlers.StateProblem}, f.State) {
 				t.Errorf("finding = %+v", f)
 			}
-		}}.run(t.Context(), true)
+		})
 		if got, want := strings.Join(names, " "), "proxy store disk clock backup blocks records"; got != want {
 			t.Errorf("checks = %s, want %s", got, want)
 		}

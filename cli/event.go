@@ -12,34 +12,35 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"tollhouse/cli/term"
 )
 
 func (p *program) eventCommand() *cobra.Command {
-	c := asGroup(&cobra.Command{Use: "event", Short: "move and read events"})
+	c := asGroup(&cobra.Command{Use: "event", Short: "import, export, read and purge events"})
 	c.AddCommand(p.eventImport(), p.eventExport(), p.eventGenerate(), p.eventList(), p.eventTail(), p.eventGet(), p.eventPurge())
 	return c
 }
 
-// addAccountFlag takes the account of a command on events. When none is named
-// the server chooses: its own of dev, else default.
+// addAccountFlag adds the account of a command on events. By default the server
+// chooses it.
 func addAccountFlag(c *cobra.Command, account *string) {
-	c.Flags().StringVar(account, "account", "", "the `account` that owns the events (default: default, in dev acct_demo)")
+	c.Flags().StringVar(account, "account", "", "the `account` that owns the events (default: default; in dev: acct_demo)")
 }
 
-// addFilterFlags takes which events are wanted.
 func addFilterFlags(c *cobra.Command, types, resources *[]string) {
-	c.Flags().StringArrayVar(types, "type", nil, "a `type` of event, such as customer.updated; 'customer.*', '*.deleted' and '*' are all that match; may be given several times")
+	c.Flags().StringArrayVar(types, "type", nil, "only events of this `type`, such as customer.updated, 'customer.*', '*.deleted' or '*'; may be given several times")
 	c.Flags().StringArrayVar(resources, "resource", nil, "only events about the resource with this `id`; may be given several times")
 }
 
-// filterQuery is the part of a query that says which events are wanted.
+// filterQuery returns the filters of a query for events.
 func filterQuery(account string, types, resources []string) url.Values {
 	query := accountQuery(account)
 	for name, values := range map[string][]string{"type[]": types, "resource[]": resources} {
 		for _, value := range values {
 			parts := splitLists([]string{value})
 			if len(parts) == 0 {
-				parts = []string{value} // for the server to refuse: it is no filter, but was meant as one
+				parts = []string{value} // an empty filter, which the server refuses
 			}
 			query[name] = append(query[name], parts...)
 		}
@@ -59,7 +60,7 @@ func (p *program) eventExport() *cobra.Command {
 	var account string
 	c := &cobra.Command{
 		Use:   "export",
-		Short: "write all events of an account as JSON lines, oldest first",
+		Short: "print all events of an account as JSON lines, oldest first",
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
 			return p.manage(ctx, "event export", needsData, func(a *admin) error {
@@ -68,14 +69,14 @@ func (p *program) eventExport() *cobra.Command {
 					return err
 				}
 				defer answer.Body.Close()
-				shown := p.toOutput("exporting", answer.Body)
-				defer shown.clear()
+				shown := p.MeterToOutput("exporting", answer.Body)
+				defer shown.Clear()
 				lines := &lineCounter{r: shown}
-				if _, err := io.Copy(p.stdout, lines); err != nil {
-					return fail(exitIO, "what was written is not all: run it again", "the export broke off: %w", err)
+				if _, err := io.Copy(p.Out, lines); err != nil {
+					return term.Fail(term.ExitIO, "the output is incomplete: run it again", "the export stopped early: %w", err)
 				}
 				if told := answer.Trailer.Get("Tollhouse-Events"); told != "" && told != strconv.FormatInt(lines.lines(), 10) {
-					return fail(exitIO, "what was written is not all: run it again", "the server sent %s events and %d arrived", told, lines.lines())
+					return term.Fail(term.ExitIO, "the output is incomplete: run it again", "the server sent %s events, but %d arrived", told, lines.lines())
 				}
 				return nil
 			})
@@ -97,7 +98,7 @@ type eventShown struct {
 func (p *program) eventList() *cobra.Command {
 	var account, order, after, before string
 	var types, resources []string
-	var since, until lookback
+	var since, until term.Ago
 	var limit int
 	c := &cobra.Command{
 		Use:   "list",
@@ -107,18 +108,18 @@ func (p *program) eventList() *cobra.Command {
 	flags := c.Flags()
 	addAccountFlag(c, &account)
 	addFilterFlags(c, &types, &resources)
-	flags.Var(&since, "since", "only events from this `time` on: RFC 3339, Unix seconds, or how long ago, such as 2h")
-	flags.Var(&until, "until", "only events up to this `time`")
-	flags.IntVar(&limit, "limit", 50, "how many, at most 1000")
+	flags.Var(&since, "since", "only events at or after this `time`: RFC 3339, Unix seconds, or an age such as 2h")
+	flags.Var(&until, "until", "only events at or before this `time`")
+	flags.IntVar(&limit, "limit", 50, "how many events to list, at most 1000")
 	flags.StringVar(&order, "order", "desc", "desc (newest first) or asc")
-	flags.StringVar(&after, "after", "", "begin after the event with this `id`")
-	flags.StringVar(&before, "before", "", "end before the event with this `id`")
+	flags.StringVar(&after, "after", "", "start after the event with this `id`")
+	flags.StringVar(&before, "before", "", "stop before the event with this `id`")
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
 		if after != "" && before != "" {
-			return usage("leave one of them out", "--after and --before are both given, but a page lies on one side of one event")
+			return term.Usage("leave one of them out", "--after and --before cannot be combined")
 		}
 		if !since.IsZero() && !until.IsZero() && since.After(until.Time) {
-			return usage("swap them, or leave one out", "--since %s is later than --until %s", &since, &until)
+			return term.Usage("swap them, or leave one out", "--since %s is later than --until %s", &since, &until)
 		}
 		query := filterQuery(account, types, resources)
 		query.Set("limit", strconv.Itoa(limit))
@@ -128,7 +129,7 @@ func (p *program) eventList() *cobra.Command {
 				query.Set(name, value)
 			}
 		}
-		for name, m := range map[string]lookback{"createdAt[gte]": since, "createdAt[lte]": until} {
+		for name, m := range map[string]term.Ago{"createdAt[gte]": since, "createdAt[lte]": until} {
 			if !m.IsZero() {
 				query.Set(name, strconv.FormatInt(m.Unix(), 10))
 			}
@@ -138,35 +139,34 @@ func (p *program) eventList() *cobra.Command {
 	return c
 }
 
-// listFlags are the flags behind the parameters of a list of events, each with
-// the next step when it is refused.
+// listFlags maps the parameters of a list of events to flags, each with the hint
+// for when it is refused.
 var listFlags = map[string]struct{ flag, hint string }{
-	"type[]":     {"--type", "name types as event list shows them, for example --type customer.updated"},
-	"resource[]": {"--resource", "name resources as event list shows them, for example --resource cus_4tn8k2w1"},
-	"limit":      {"--limit", "to see more, go on with --after and the last id of the page before"},
+	"type[]":     {"--type", "use a type that event list shows, for example --type customer.updated"},
+	"resource[]": {"--resource", "use a resource that event list shows, for example --resource cus_4tn8k2w1"},
+	"limit":      {"--limit", "for more, use --after with the last id of the previous page"},
 	"order":      {"--order", "leave it out for the newest first"},
-	"after":      {"--after", "give an id as event list shows it"},
-	"before":     {"--before", "give an id as event list shows it"},
+	"after":      {"--after", "event list shows the ids"},
+	"before":     {"--before", "event list shows the ids"},
 }
 
-// inFlags tells a refusal of a list by the flag that was given, not by the
-// parameter that it became. The server begins with the parameter's name, and
-// puts advice behind a semicolon.
+// inFlags rewrites the server's refusal of a parameter to name the flag instead.
+// The server's message starts with the parameter and has advice after a semicolon.
 func inFlags(err error) error {
-	var f *fault
+	var f *term.Failure
 	if !errors.As(err, &f) {
 		return err
 	}
-	named, ok := listFlags[f.param]
-	reason, begins := strings.CutPrefix(f.Error(), f.param+" ")
+	named, ok := listFlags[f.Param]
+	reason, begins := strings.CutPrefix(f.Error(), f.Param+" ")
 	if !ok || !begins {
 		return err
 	}
 	reason, advice, _ := strings.Cut(reason, "; ")
-	if advice == "" || strings.Contains(advice, f.param) {
+	if advice == "" || strings.Contains(advice, f.Param) {
 		advice = named.hint
 	}
-	return fail(f.code, advice, "%s %s", named.flag, reason)
+	return term.Fail(f.Code, advice, "%s %s", named.flag, reason)
 }
 
 func (p *program) listEvents(ctx context.Context, a *admin, query url.Values) error {
@@ -184,37 +184,27 @@ func (p *program) listEvents(ctx context.Context, a *admin, query url.Values) er
 		return brokenAnswer(err)
 	}
 	for _, notice := range answer.Header.Values("Tollhouse-Notice") {
-		p.note("%s", printable(notice))
+		p.Note("%s", term.Visible(notice))
 	}
-	t := p.newTable("CREATED", "TYPE", "RESOURCE", "SOURCE", "ID")
+	t := p.NewTable("CREATED", "TYPE", "RESOURCE", "SOURCE", "ID")
 	for _, raw := range page.Data {
-		if p.json {
-			fmt.Fprintf(p.stdout, "%s\n", raw)
+		if p.JSON {
+			fmt.Fprintf(p.Out, "%s\n", raw)
 			continue
 		}
 		var e eventShown
 		if err := json.Unmarshal(raw, &e); err != nil {
 			return fmt.Errorf("read an event: %w", err)
 		}
-		t.add(showTime(e.CreatedAt), e.Type, e.Resource, printable(e.Source), e.ID)
+		t.Add(term.ShowTime(e.CreatedAt), e.Type, e.Resource, e.Source, e.ID)
 	}
-	if err := t.flush(); err != nil {
+	if err := t.Flush(); err != nil {
 		return err
 	}
-	if page.HasMore && !p.json {
-		p.note("there are more: --after %s", page.NextCursor)
+	if page.HasMore && !p.JSON {
+		p.Note("more events follow: --after %s", page.NextCursor)
 	}
 	return nil
-}
-
-// printable keeps what a caller recorded from steering the terminal.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if strconv.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, text)
 }
 
 func (p *program) eventGet() *cobra.Command {
@@ -231,15 +221,15 @@ func (p *program) eventGet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if p.json {
-				_, err = fmt.Fprintf(p.stdout, "%s\n", bytes.TrimSpace(raw))
+			if p.JSON {
+				_, err = fmt.Fprintf(p.Out, "%s\n", bytes.TrimSpace(raw))
 				return err
 			}
 			var indented bytes.Buffer
 			if err := json.Indent(&indented, raw, "", "  "); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(p.stdout, "%s\n", bytes.TrimSpace(indented.Bytes()))
+			_, err = fmt.Fprintf(p.Out, "%s\n", bytes.TrimSpace(indented.Bytes()))
 			return err
 		}),
 	}

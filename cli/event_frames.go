@@ -23,7 +23,7 @@ type frame struct {
 	data []byte // valid until the next one is read
 }
 
-// frameReader takes a stream apart (HTML §9.2.6). It holds one frame.
+// frameReader parses server-sent events (HTML §9.2.6). It holds one frame.
 type frameReader struct {
 	lines *bufio.Scanner
 	data  []byte
@@ -36,8 +36,8 @@ func newFrameReader(r io.Reader) *frameReader {
 	return f
 }
 
-// next returns the next frame that carries data. What stands at the end of a
-// stream without the empty line behind it was cut off, and is no frame.
+// next returns the next frame with data. A frame at the end of a stream without its
+// empty line was cut off and is ignored.
 func (r *frameReader) next() (frame, error) {
 	f := frame{}
 	r.data = r.data[:0]

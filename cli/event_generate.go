@@ -12,58 +12,59 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tollhouse/cli/term"
 	"tollhouse/store/history"
 )
 
-// generateUntil is when a history ends if nothing else is said. Our choice: a
-// fixed time, so that the same command line gives the same bytes on any day.
-var generateUntil = moment{time.Unix(1773066600, 0).UTC()}
+// generateUntil is the default end of a history. Our choice: a fixed time, so that
+// the same command line gives the same bytes on any day.
+var generateUntil = term.Moment{Time: time.Unix(1773066600, 0).UTC()}
 
-// generateSettings are what the flags of event generate say.
+// generateSettings holds the flags of event generate.
 type generateSettings struct {
 	seed    uint64
 	events  int64
-	span    lifetime
-	until   moment
+	span    term.Duration
+	until   term.Moment
 	account string
 	live    bool
 	rate    rate
 }
 
 func (p *program) eventGenerate() *cobra.Command {
-	s := generateSettings{span: lifetime(90 * 24 * time.Hour), until: generateUntil, rate: rate{5, time.Second}}
+	s := generateSettings{span: term.Duration(90 * 24 * time.Hour), until: generateUntil, rate: rate{5, time.Second}}
 	c := &cobra.Command{
 		Use:   "generate",
-		Short: "make events of invented customers and payments, to try things on",
-		Long: `Make a history of invented customers, their cards and bank accounts, payments,
-invoices and schedules, and print it as JSON lines that import takes; or, with
---account, record it there. The same flags give the same bytes every time, so
-running it again records nothing twice.
+		Short: "generate events of invented customers and payments, for testing",
+		Long: `Generate a history of invented customers with their cards, bank accounts, payments,
+invoices and schedules. Print it as JSON lines for event import or, with --account,
+record it in that account. The same flags always give the same bytes, so running it
+again records nothing twice.
 
-With --live it goes on recording new events at a steady rate until interrupted, or
-until there are as many as --events says. A day of waiting then passes in a minute.
+With --live, record new events at a steady rate until interrupted, or until --events of
+them are recorded. A delay of one day then takes a minute.
 
-Nobody in it exists: names are made up, addresses end in .example, phone numbers
-are 555-01xx, and of cards and bank accounts there are tokens and last digits.`,
+All customers are invented: names are made up, addresses end in .example, phone numbers
+are 555-01xx, and cards and bank accounts have only tokens and last digits.`,
 		Args: operands(),
 	}
 	flags := c.Flags()
-	flags.Uint64Var(&s.seed, "seed", 1, "which history: another `number`, another one")
-	flags.Int64Var(&s.events, "events", 1000, "how many events (with --live: without end)")
-	flags.Var(&s.span, "span", "from the first event to the last")
+	flags.Uint64Var(&s.seed, "seed", 1, "a `number` that selects the history")
+	flags.Int64Var(&s.events, "events", 1000, "how many events (with --live: no limit)")
+	flags.Var(&s.span, "span", "time from the first event to the last")
 	flags.Var(&s.until, "until", "`time` of the last event: RFC 3339 or Unix seconds")
 	flags.StringVar(&s.account, "account", "", "record them in this `account` instead of printing them")
 	flags.BoolVar(&s.live, "live", false, "record new events now, at --rate; needs --account")
-	flags.Var(&s.rate, "rate", "of --live: so many a second, minute or hour, such as 5/s")
+	flags.Var(&s.rate, "rate", "events of --live per second, minute or hour, such as 5/s")
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
 		changed := flags.Changed
 		switch {
 		case s.live && s.account == "":
-			return usage("name the account that the events are recorded in", "--live needs --account")
+			return term.Usage("name the account to record the events in", "--live needs --account")
 		case s.live && (changed("span") || changed("until")):
-			return usage("leave it out: a live history begins now", "--live does not go with --span and --until")
+			return term.Usage("leave it out: a live history starts now", "--live cannot be combined with --span or --until")
 		case !s.live && changed("rate"):
-			return usage("add --live, or leave --rate out", "--rate is only for --live")
+			return term.Usage("add --live, or leave --rate out", "--rate is only for --live")
 		}
 		if err := s.check(); err != nil {
 			return err
@@ -85,13 +86,13 @@ are 555-01xx, and of cards and bank accounts there are tokens and last digits.`,
 func (s *generateSettings) check() error {
 	switch {
 	case s.events < 1 || s.events > history.EventsMax:
-		return usage("give a number from 1 to "+strconv.Itoa(history.EventsMax), "--events cannot be %d", s.events)
+		return term.Usage("give a number from 1 to "+strconv.Itoa(history.EventsMax), "--events cannot be %d", s.events)
 	case time.Duration(s.span) > history.SpanMax:
-		return usage(fmt.Sprintf("give at most %dd", history.SpanMax/(24*time.Hour)), "--span is too long")
+		return term.Usage(fmt.Sprintf("give at most %dd", history.SpanMax/(24*time.Hour)), "--span is too long")
 	case time.Duration(s.span)%time.Second != 0:
-		return usage("give whole seconds: events are not dated more finely", "--span %s is not a number of seconds", &s.span)
+		return term.Usage("give whole seconds: the times of events are whole seconds", "--span %s is not a whole number of seconds", &s.span)
 	case s.until.Unix() < int64(time.Duration(s.span)/time.Second):
-		return usage("give a later --until, or a shorter --span", "the first event would be before 1970")
+		return term.Usage("give a later --until, or a shorter --span", "the first event would be before 1970")
 	}
 	return nil
 }
@@ -103,11 +104,11 @@ func (s *generateSettings) plan() history.Plan {
 // printHistory writes a history to standard output.
 func (p *program) printHistory(ctx context.Context, s generateSettings) error {
 	lines := &lineCounter{r: history.New(s.plan())}
-	made := p.toOutput("making events", heeding{ctx, lines})
-	made.share = func(int64) float64 { return float64(lines.lines()) / float64(s.events) }
-	defer made.clear()
-	if _, err := io.Copy(p.stdout, made); err != nil {
-		return fail(exitIO, "what was written is not all: run it again", "the history broke off: %w", err)
+	made := p.MeterToOutput("making events", heeding{ctx, lines})
+	made.Share = func(int64) float64 { return float64(lines.lines()) / float64(s.events) }
+	defer made.Clear()
+	if _, err := io.Copy(p.Out, made); err != nil {
+		return term.Fail(term.ExitIO, "the output is incomplete: run it again", "the history stopped early: %w", err)
 	}
 	return nil
 }
@@ -135,18 +136,18 @@ func (p *program) importHistory(ctx context.Context, s generateSettings) error {
 	})
 }
 
-// generateLive records events one by one, each when its time has come. After an
-// interrupt, which is how it usually ends, it says how many there were.
+// generateLive records events one by one, each when it is due. After an interrupt,
+// its usual end, it prints the summary.
 func (p *program) generateLive(ctx context.Context, a *admin, s generateSettings) error {
 	path := "/admin/events?" + accountQuery(s.account).Encode()
 	started := time.Now()
 	g := history.NewLive(s.seed, started, s.rate.interval())
 	var told importAnswer
 	var failed error
-	recorded := p.newProgress("recording")
-	defer recorded.clear()
+	recorded := p.NewProgress("recording")
+	defer recorded.Clear()
 	for s.events == 0 || told.Lines < s.events {
-		if failed = sleep(ctx, time.Until(s.rate.due(started, told.Lines))); failed != nil {
+		if failed = term.Sleep(ctx, time.Until(s.rate.due(started, told.Lines))); failed != nil {
 			break
 		}
 		line, _ := g.Next()
@@ -155,17 +156,17 @@ func (p *program) generateLive(ctx context.Context, a *admin, s generateSettings
 		}
 		told.Lines++
 		told.Bytes += int64(len(line))
-		if recorded.due() {
-			recorded.show(float64(told.Lines)/float64(max(s.events, 1)), "%s, %.1f/s", count(told.Lines, "event", "events"), recorded.rate(float64(told.Lines)))
+		if recorded.Due() {
+			recorded.Show(float64(told.Lines)/float64(max(s.events, 1)), "%s, %.1f/s", term.Count(told.Lines, "event", "events"), recorded.Rate(float64(told.Lines)))
 		}
 	}
-	recorded.clear()
+	recorded.Clear()
 	told.Recorded = told.Lines
 	return errors.Join(failed, p.sumUpLive(told))
 }
 
-// recordNow records one event. An interrupt waits for it: else nobody knew whether
-// it was recorded.
+// recordNow records one event. An interrupt waits for it, so that its outcome is
+// known.
 func (p *program) recordNow(ctx context.Context, a *admin, path string, line []byte) error {
 	answer, err := a.send(context.WithoutCancel(ctx), "POST", path, "application/json", bytes.NewReader(line))
 	if err != nil {

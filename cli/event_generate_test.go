@@ -8,13 +8,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tollhouse/cli/term"
 )
 
 // TestGenerateLive: a live history goes on until it is interrupted, and what it
 // says it has recorded is there.
 func TestGenerateLive(t *testing.T) {
 	t.Parallel()
-	t.Run("events_3.4_live_goes_on_until_interrupted_and_counts_what_it_recorded", func(t *testing.T) {
+	t.Run("live_goes_on_until_interrupted_and_counts_what_it_recorded", func(t *testing.T) {
 		t.Parallel()
 		dir := filepath.Join(t.TempDir(), "data")
 		start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
@@ -38,8 +40,8 @@ func TestGenerateLive(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait()
-		if got := cmd.ProcessState.ExitCode(); got != exitInterrupted {
-			t.Errorf("exit %d, want %d", got, exitInterrupted)
+		if got := cmd.ProcessState.ExitCode(); got != term.ExitInterrupted {
+			t.Errorf("exit %d, want %d", got, term.ExitInterrupted)
 		}
 		var summary importAnswer
 		if err := json.Unmarshal([]byte(out.String()), &summary); err != nil || !summary.Summary {

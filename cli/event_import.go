@@ -14,9 +14,11 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
 )
 
 func (p *program) eventImport() *cobra.Command {
@@ -25,18 +27,19 @@ func (p *program) eventImport() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import FILE",
 		Short: "record events from a file of JSON lines (- for standard input, gzip accepted)",
-		Long: `Record events from a file with one event a line, as export writes them.
+		Long: `Record events from a file with one event per line, as event export writes them.
 
-What is recorded stays, and running the same file again records nothing twice. The
-first line that is refused ends it, unless --on-error skip; exit 65 either way.`,
+Recorded events stay, and importing the same file again records nothing twice. The
+import stops at the first refused line, unless --on-error skip is given. If any line
+is refused, it exits with 65.`,
 		Args: operands("a file"),
 	}
 	addAccountFlag(c, &account)
-	c.Flags().StringVar(&onError, "on-error", "stop", "stop at the first refused line, or skip it")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "find what would be refused, record nothing")
+	c.Flags().StringVar(&onError, "on-error", "stop", "what to do at a refused line: stop, or skip it")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "show which lines would be refused, and record nothing")
 	c.RunE = p.doing(func(ctx context.Context, args []string) error {
 		if onError != "stop" && onError != "skip" {
-			return usage("give stop, or skip to pass over refused lines", "--on-error must be stop or skip, not %q", onError)
+			return term.Usage("give stop, or skip to continue after refused lines", "--on-error must be stop or skip, not %q", onError)
 		}
 		in, closeFile, err := p.openLines(args[0])
 		if err != nil {
@@ -55,12 +58,12 @@ first line that is refused ends it, unless --on-error skip; exit 65 either way.`
 
 // openLines opens a file of lines, unpacked, counting what is read.
 func (p *program) openLines(name string) (*lineCounter, func(), error) {
-	in, closeFile := p.stdin, func() {}
+	in, closeFile := p.In, func() {}
 	counter := &lineCounter{}
 	if name != "-" {
-		f, err := openInput(name)
+		f, err := term.OpenInput(name)
 		if err != nil {
-			return nil, nil, usage("name a file of events, or - for standard input", "%s: %w", name, pathReason(err))
+			return nil, nil, term.Usage("name a file of events, or - for standard input", "%s: %w", name, term.PathReason(err))
 		}
 		in, closeFile = f, func() { _ = f.Close() }
 	}
@@ -73,14 +76,14 @@ func (p *program) openLines(name string) (*lineCounter, func(), error) {
 	unpacked, err := gzip.NewReader(buffered)
 	if err != nil {
 		closeFile()
-		return nil, nil, fail(exitBadData, "pack it again with gzip", "%s is not whole: %w", name, err)
+		return nil, nil, term.Fail(term.ExitBadData, "compress it again with gzip", "%s is not a complete gzip file: %w", name, err)
 	}
 	counter.r = unpacked
 	return counter, closeFile, nil
 }
 
-// shareRead puts a count before what is read, and returns how much of it that
-// is, of 1: of the file as it lies there, packed or not; nil when it is no file.
+// shareRead counts the bytes read from in and returns the share of the file that
+// was read, from 0 to 1, or nil if in is not a regular file.
 func shareRead(in *io.Reader) func(importAnswer) float64 {
 	f, ok := (*in).(*os.File)
 	if !ok {
@@ -95,25 +98,8 @@ func shareRead(in *io.Reader) func(importAnswer) float64 {
 	return func(importAnswer) float64 { return float64(read.bytes.Load()) / float64(info.Size()) }
 }
 
-// openInput opens a file that is named on the command line. A directory opens
-// like one, and fails only when it is read.
-func openInput(name string) (*os.File, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && info.IsDir() {
-		err = syscall.EISDIR
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
-// lineCounter counts the lines and bytes that go through it. It is read by the
-// goroutine that sends, and asked by the one that receives.
+// lineCounter counts the lines and bytes that pass through it. One goroutine reads
+// through it while another reads the counts.
 type lineCounter struct {
 	r     io.Reader
 	bytes atomic.Int64
@@ -148,50 +134,28 @@ func (c *lineCounter) lines() int64 {
 	return lines
 }
 
-// interruptible reads from r until ctx ends, even while r waits for a person to
-// type: whoever sends it is then released.
-func interruptible(ctx context.Context, r io.Reader) io.Reader {
-	reader, writer := io.Pipe()
-	go func() {
-		_, err := io.Copy(writer, r)
-		_ = writer.CloseWithError(err)
-	}()
-	context.AfterFunc(ctx, func() { _ = reader.CloseWithError(ctx.Err()) })
-	return reader
-}
-
 // importAnswer is any line of the answer to an import.
 type importAnswer struct {
-	Progress    bool   `json:"progress"`
-	Summary     bool   `json:"summary"`
-	Lines       int64  `json:"lines"`
-	Bytes       int64  `json:"bytes"`
-	Recorded    int64  `json:"recorded"`
-	Unchanged   int64  `json:"unchanged"`
-	Errors      int64  `json:"errors"`
-	Line        int64  `json:"line"`
-	Offset      int64  `json:"offset"`
-	Error       string `json:"error"`
-	Param       string `json:"param"`
-	Description string `json:"error_description"`
+	handlers.ImportCounts
+	handlers.ImportRefusal
 }
 
 // importLines sends lines and follows the answer, which begins before the last
 // of them is sent.
 func (p *program) importLines(ctx context.Context, a *admin, query url.Values, in *lineCounter) error {
-	answer, err := a.send(ctx, "POST", "/admin/events/import?"+query.Encode(), "application/x-ndjson", interruptible(ctx, in))
+	answer, err := a.send(ctx, "POST", "/admin/events/import?"+query.Encode(), "application/x-ndjson", term.Interruptible(ctx, in))
 	if err != nil {
 		return importBroke(in, err)
 	}
 	defer answer.Body.Close()
-	progress := p.newProgress("importing")
-	defer progress.clear()
+	progress := p.NewProgress("importing")
+	defer progress.Clear()
 	var last importAnswer
 	lines := bufio.NewScanner(answer.Body)
 	for lines.Scan() {
 		last = importAnswer{}
 		if err := json.Unmarshal(lines.Bytes(), &last); err != nil {
-			return fail(exitFailed, "use the tollhouse that the server was started with", "the server's answer cannot be read: %w", err)
+			return term.Fail(term.ExitFailed, "use the same version of tollhouse as the server", "cannot read the server's answer: %w", err)
 		}
 		switch {
 		case last.Progress:
@@ -199,9 +163,9 @@ func (p *program) importLines(ctx context.Context, a *admin, query url.Values, i
 			if in.share != nil {
 				share = in.share(last)
 			}
-			progress.show(share, "%s, %.1f MiB, %.0f lines/s", count(last.Lines, "line", "lines"), float64(last.Bytes)/mebibyte, progress.rate(float64(last.Lines)))
+			progress.Show(share, "%s, %.1f MiB, %.0f lines/s", term.Count(last.Lines, "line", "lines"), float64(last.Bytes)/term.Mebibyte, progress.Rate(float64(last.Lines)))
 		case last.Line > 0:
-			progress.clear()
+			progress.Clear()
 			if err := p.refusedLine(last); err != nil {
 				return err
 			}
@@ -213,29 +177,29 @@ func (p *program) importLines(ctx context.Context, a *admin, query url.Values, i
 	if !last.Summary {
 		return importBroke(in, importEnded(last))
 	}
-	progress.clear()
+	progress.Clear()
 	return p.sumUp(last, query.Get("on-error") == "stop", query.Get("dry-run") == "true", in)
 }
 
-// importBroke prefers the reason that lies on our side.
+// importBroke prefers an error in reading the file over err.
 func importBroke(in *lineCounter, err error) error {
 	if unread := in.err.Load(); unread != nil {
-		return fail(exitBadData, "what was recorded until then stays; mend the file and run it again", "the file cannot be read to its end: %w", *unread)
+		return term.Fail(term.ExitBadData, "events recorded so far stay; fix the file and run it again", "cannot read the file to its end: %w", *unread)
 	}
 	return err
 }
 
 func importEnded(last importAnswer) error {
 	if last.Description == "" {
-		return fail(exitUnreachable, "what was recorded until then stays; run it again", "the server ended the import before it was done")
+		return term.Fail(term.ExitUnreachable, "events recorded so far stay; run it again", "the server ended the import early")
 	}
-	return fail(exitFailed, "what was recorded until then stays; run it again", "the import broke off: %s", asClause(last.Description))
+	return term.Fail(term.ExitFailed, "events recorded so far stay; run it again", "the import stopped early: %s", asClause(last.Description))
 }
 
-// refusedLine tells which line was refused and why.
+// refusedLine prints which line was refused and why.
 func (p *program) refusedLine(l importAnswer) error {
-	if p.json {
-		return p.printJSON(struct {
+	if p.JSON {
+		return p.PrintJSON(struct {
 			Line        int64  `json:"line"`
 			Offset      int64  `json:"offset"`
 			Error       string `json:"error"`
@@ -247,12 +211,12 @@ func (p *program) refusedLine(l importAnswer) error {
 	if l.Param != "" && !strings.HasPrefix(l.Description, l.Param+" ") {
 		param = l.Param + ": "
 	}
-	fmt.Fprintf(p.stderr, "tollhouse: line %d: %s: %s%s\n", l.Line, l.Error, param, asClause(l.Description))
+	fmt.Fprintf(p.Err, "tollhouse: line %d: %s: %s%s\n", l.Line, l.Error, param, asClause(l.Description))
 	return nil
 }
 
-// sumUp prints the summary and judges it: an import is whole when no line was
-// refused and both ends counted the same.
+// sumUp prints the summary. It fails if a line was refused, or if the server's
+// counts differ from ours.
 func (p *program) sumUp(s importAnswer, stops, dryRun bool, in *lineCounter) error {
 	verb := "recorded"
 	if dryRun {
@@ -266,28 +230,21 @@ func (p *program) sumUp(s importAnswer, stops, dryRun bool, in *lineCounter) err
 		Unchanged int64 `json:"unchanged"`
 		Errors    int64 `json:"errors"`
 	}{true, s.Lines, s.Bytes, s.Recorded, s.Unchanged, s.Errors}
-	err := p.done(summary, "%s (%s): %d %s, %d unchanged, %d refused", count(s.Lines, "line", "lines"), count(s.Bytes, "byte", "bytes"), s.Recorded, verb, s.Unchanged, s.Errors)
+	err := p.Done(summary, "%s (%s): %d %s, %d unchanged, %d refused", term.Count(s.Lines, "line", "lines"), term.Count(s.Bytes, "byte", "bytes"), s.Recorded, verb, s.Unchanged, s.Errors)
 	if err != nil {
 		return err
 	}
 	if s.Errors > 0 {
-		hint := "mend the lines and run the file again: what is recorded stays, and is not recorded twice"
+		hint := "fix the lines and run the file again: recorded events stay and are not recorded twice"
 		if stops {
-			hint = "mend the line and run the file again: it goes on from there; --on-error skip passes over refused lines"
+			hint = "fix the line and run the file again: it continues from there; --on-error skip skips refused lines"
 		}
-		return fail(exitBadData, hint, "%s refused", count(s.Errors, "line was", "lines were"))
+		return term.Fail(term.ExitBadData, hint, "%s refused", term.Count(s.Errors, "line was", "lines were"))
 	}
 	if !in.whole.Load() || s.Lines != in.lines() || s.Bytes != in.bytes.Load() {
-		return fail(exitFailed, "run the file again: nothing is recorded twice",
-			"the server saw %s and %s of the %s and %s that were sent", count(s.Lines, "line", "lines"), count(s.Bytes, "byte", "bytes"),
-			count(in.lines(), "line", "lines"), count(in.bytes.Load(), "byte", "bytes"))
+		return term.Fail(term.ExitFailed, "run the file again: nothing is recorded twice",
+			"the server received %s and %s of the %s and %s that were sent", term.Count(s.Lines, "line", "lines"), term.Count(s.Bytes, "byte", "bytes"),
+			term.Count(in.lines(), "line", "lines"), term.Count(in.bytes.Load(), "byte", "bytes"))
 	}
 	return nil
-}
-
-func count(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

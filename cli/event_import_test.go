@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
 )
 
 // TestSumUp: an import is whole only when both ends counted the same.
@@ -18,13 +21,13 @@ func TestSumUp(t *testing.T) {
 		read   int64 // bytes of the file that were read
 		want   int
 	}{
-		"all_arrived":          {importAnswer{Lines: 3, Bytes: 13, Recorded: 3}, 13, exitOK},
-		"server_saw_less":      {importAnswer{Lines: 2, Bytes: 8, Recorded: 2}, 13, exitFailed},
-		"bytes_differ":         {importAnswer{Lines: 3, Bytes: 12, Recorded: 3}, 13, exitFailed},
-		"file_was_not_ended":   {importAnswer{Lines: 2, Bytes: 8, Recorded: 2}, 8, exitFailed},
-		"a_line_was_refused":   {importAnswer{Lines: 2, Bytes: 8, Recorded: 1, Errors: 1}, 13, exitBadData},
-		"lines_were_unlike":    {importAnswer{Lines: 3, Bytes: 13, Unchanged: 3}, 13, exitOK},
-		"stopped_at_a_refusal": {importAnswer{Lines: 1, Bytes: 4, Errors: 1}, 8, exitBadData},
+		"all_arrived":          {importAnswer{ImportCounts: handlers.ImportCounts{Lines: 3, Bytes: 13, Recorded: 3}}, 13, term.ExitOK},
+		"server_saw_less":      {importAnswer{ImportCounts: handlers.ImportCounts{Lines: 2, Bytes: 8, Recorded: 2}}, 13, term.ExitFailed},
+		"bytes_differ":         {importAnswer{ImportCounts: handlers.ImportCounts{Lines: 3, Bytes: 12, Recorded: 3}}, 13, term.ExitFailed},
+		"file_was_not_ended":   {importAnswer{ImportCounts: handlers.ImportCounts{Lines: 2, Bytes: 8, Recorded: 2}}, 8, term.ExitFailed},
+		"a_line_was_refused":   {importAnswer{ImportCounts: handlers.ImportCounts{Lines: 2, Bytes: 8, Recorded: 1, Errors: 1}}, 13, term.ExitBadData},
+		"lines_were_unlike":    {importAnswer{ImportCounts: handlers.ImportCounts{Lines: 3, Bytes: 13, Unchanged: 3}}, 13, term.ExitOK},
+		"stopped_at_a_refusal": {importAnswer{ImportCounts: handlers.ImportCounts{Lines: 1, Bytes: 4, Errors: 1}}, 8, term.ExitBadData},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -36,8 +39,8 @@ func TestSumUp(t *testing.T) {
 			} else if _, err := io.CopyN(io.Discard, in, c.read); err != nil {
 				t.Fatal(err)
 			}
-			p := &program{stdout: io.Discard, stderr: io.Discard}
-			if code := p.report(p.sumUp(c.answer, true, false, in)); code != c.want {
+			p := &program{Console: term.Console{Out: io.Discard, Err: io.Discard}}
+			if code := p.Report(p.sumUp(c.answer, true, false, in)); code != c.want {
 				t.Errorf("sumUp = exit %d, want %d", code, c.want)
 			}
 		})
@@ -48,7 +51,7 @@ func TestSumUp(t *testing.T) {
 // the server up and down.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
-	for name, up := range map[string]bool{"appliance_exit_130_server_up": true, "appliance_exit_130_server_down": false} {
+	for name, up := range map[string]bool{"exit_130_server_up": true, "exit_130_server_down": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "data")
@@ -75,22 +78,22 @@ func TestInterrupt(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = cmd.Wait()
-			if got := cmd.ProcessState.ExitCode(); got != exitInterrupted {
-				t.Errorf("exit %d, want %d", got, exitInterrupted)
+			if got := cmd.ProcessState.ExitCode(); got != term.ExitInterrupted {
+				t.Errorf("exit %d, want %d", got, term.ExitInterrupted)
 			}
-			if _, stderr, code := run(t, "account", "list", "--data", dir); code != exitOK {
+			if _, stderr, code := run(t, "account", "list", "--data", dir); code != term.ExitOK {
 				t.Errorf("the command after it: exit %d, %s", code, stderr)
 			}
 		})
 	}
 }
 
-// TestFilesAreClosed: attack 95, after a server and commands have worked there.
+// TestFilesAreClosed: no file is open to others after a server and commands have worked in the directory.
 func TestFilesAreClosed(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
-	if _, stderr, code := run(t, "account", "create", "a", "--data", dir); code != exitOK {
+	if _, stderr, code := run(t, "account", "create", "a", "--data", dir); code != term.ExitOK {
 		t.Fatalf("account create: exit %d, %s", code, stderr)
 	}
 	files := 0
@@ -104,7 +107,7 @@ func TestFilesAreClosed(t *testing.T) {
 		}
 		files++
 		if info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("attack_95: %s has mode %v", path, info.Mode())
+			t.Errorf("%s has mode %v", path, info.Mode())
 		}
 		return nil
 	})

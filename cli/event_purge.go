@@ -5,9 +5,11 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"tollhouse/cli/term"
 )
 
-// purged is what a purge removed, as the admin API tells it.
+// purged is the admin API's answer to a purge.
 type purged struct {
 	Account   string `json:"account"`
 	Kind      string `json:"kind,omitempty"`
@@ -20,53 +22,53 @@ func (p *program) eventPurge() *cobra.Command {
 	var account, kind, resource string
 	c := &cobra.Command{
 		Use:   "purge --account ACCOUNT",
-		Short: "remove events for good, of an account or of one resource",
-		Long: `Remove the events of an account for good, or those of one of its resources, and
-the resources themselves. What is removed is not found any more, and a line in the
-audit record says that there was a purge. One that is cut short is finished by
-running it again. Backups, and what others have read, keep what they have.
+		Short: "permanently remove the events of an account or of one resource",
+		Long: `Permanently remove all events of an account, or those of one of its resources, and the
+resources themselves. The audit record gets a line about the purge. If a purge is
+interrupted, run it again to finish it. Existing backups, and copies that clients have
+read, keep the events.
 
-On a terminal it asks first, unless --yes is given. Where there is nobody to ask it
-does as it is told.`,
+On a terminal it asks for confirmation, unless --yes is given. Without a terminal it
+does not ask.`,
 		Args: operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
 			whose, err := purgeOf(account, kind, resource)
 			if err != nil {
 				return err
 			}
-			if err := p.confirm("Remove all events of %s for good? This cannot be undone.", whose); err != nil {
+			if err := p.Confirm(ctx, "Permanently remove all events of %s? This cannot be undone.", whose); err != nil {
 				return err
 			}
 			asked := map[string]string{"account": account, "kind": kind, "resource": resource}
 			var removed purged
 			err = p.manage(ctx, "event purge", needsData, func(a *admin) error {
-				return p.waiting("removing events", func() error { return a.call(ctx, "POST", "/admin/event-purge", asked, &removed) })
+				return p.Wait("removing events", func() error { return a.call(ctx, "POST", "/admin/event-purge", asked, &removed) })
 			})
 			if err != nil {
 				return err
 			}
-			return p.done(removed, "removed %s and %s of %s", count(removed.Events, "event", "events"), count(removed.Resources, "resource", "resources"), whose)
+			return p.Done(removed, "removed %s and %s of %s", term.Count(removed.Events, "event", "events"), term.Count(removed.Resources, "resource", "resources"), whose)
 		}),
 	}
 	flags := c.Flags()
 	flags.StringVar(&account, "account", "", "the `account` that owns the events")
-	flags.StringVar(&kind, "kind", "", "only of one resource: its `kind`, such as customer")
-	flags.StringVar(&resource, "resource", "", "only of one resource: its `id`")
+	flags.StringVar(&kind, "kind", "", "remove only one resource: its `kind`, such as customer")
+	flags.StringVar(&resource, "resource", "", "remove only one resource: its `id`")
 	nameVariables(flags, "") // what is removed for good is named on the command line
 	return c
 }
 
-// purgeOf names what a purge is about.
+// purgeOf describes what a purge removes.
 func purgeOf(account, kind, resource string) (string, error) {
 	switch {
 	case account == "":
-		return "", usage("give --account; tollhouse account list shows those that there are", "event purge needs an account")
+		return "", term.Usage("give --account; tollhouse account list shows the accounts", "event purge needs an account")
 	case kind == "" && resource == "":
 		return "the account " + account, nil
 	case resource == "":
-		return "", usage("give --resource too, or leave --kind out to purge the whole account", "--kind %s alone names no resource", kind)
+		return "", term.Usage("give --resource too, or leave --kind out to purge the whole account", "--kind %s alone does not name a resource", kind)
 	case kind == "":
-		return "", usage("give --kind too, such as --kind customer", "resources of several kinds may have the id %s", resource)
+		return "", term.Usage("give --kind too, such as --kind customer", "resources of several kinds may have the id %s", resource)
 	}
 	return fmt.Sprintf("the %s %s of the account %s", kind, resource, account), nil
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"tollhouse/cli/term"
 )
 
 const (
@@ -22,21 +24,21 @@ const (
 func (p *program) eventTail() *cobra.Command {
 	var account, after string
 	var types, resources []string
-	var since lookback
+	var since term.Ago
 	c := &cobra.Command{
 		Use:   "tail",
-		Short: "go on with new events as they come, until interrupted",
-		Long: `Print the events of an account as they are recorded, one a line, until interrupted;
-with --since or --after, first those that there are. It needs a server that runs.
-When that goes away it waits, and goes on behind the last event that it printed:
-none is missed and none comes twice.`,
+		Short: "print new events as they are recorded, until interrupted",
+		Long: `Print the events of an account as they are recorded, one per line, until interrupted.
+With --since or --after, print earlier events first. This needs a running server. If
+the server goes away, tail waits for it and continues after the last event that it
+printed: it misses no event and prints none twice.`,
 		Args: operands(),
 	}
 	flags := c.Flags()
 	addAccountFlag(c, &account)
 	addFilterFlags(c, &types, &resources)
-	flags.Var(&since, "since", "begin with events from this `time` on: RFC 3339, Unix seconds, or how long ago, such as 2h")
-	flags.StringVar(&after, "after", "", "begin after the event with this `id`")
+	flags.Var(&since, "since", "start with events at or after this `time`: RFC 3339, Unix seconds, or an age such as 2h")
+	flags.StringVar(&after, "after", "", "start after the event with this `id`")
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
 		query := filterQuery(account, types, resources)
 		if !since.IsZero() {
@@ -45,7 +47,7 @@ none is missed and none comes twice.`,
 		if after != "" {
 			query.Set("after", after)
 		}
-		t := &tail{p: p, path: "/admin/events?" + query.Encode(), since: since.moment, silence: tailSilence, retry: tailRetry, table: p.newTail()}
+		t := &tail{p: p, path: "/admin/events?" + query.Encode(), since: since.Moment, silence: tailSilence, retry: tailRetry, table: p.newTail()}
 		return inFlags(t.run(ctx))
 	})
 	return c
@@ -55,43 +57,42 @@ none is missed and none comes twice.`,
 type tail struct {
 	p       *program
 	path    string // of the stream, with what it is to hold
-	since   moment
+	since   term.Moment
 	silence time.Duration // after which a connection is given up
 	retry   time.Duration // between two connections
 
-	begun bool   // there was a stream
-	away  bool   // and there is none now, of which the reader was told
+	begun bool   // a stream was opened
+	away  bool   // the user was told that the server is away
 	place string // where the server began the present stream
-	last  string // behind which the next stream begins
-	table *table
+	last  string // the position after which the next stream begins
+	table *term.Table
 }
 
-// run goes from stream to stream. Only the first one must be there at once: who
-// begins without a server is told so.
+// run follows one stream after another. The first must connect at once.
 func (t *tail) run(ctx context.Context) error {
 	for {
 		err := t.follow(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if code := asFault(err).code; !t.begun || code != exitUnreachable && code != exitBusy {
+		if code := term.FailureOf(err).Code; !t.begun || code != term.ExitUnreachable && code != term.ExitBusy {
 			return t.resumable(err)
 		}
 		if !t.away {
-			t.p.note("%v; waiting for it to come back", err)
+			t.p.Note("%v; waiting for it to come back", err)
 			t.away = true
 		}
-		if err := sleep(ctx, t.retry); err != nil {
+		if err := term.Sleep(ctx, t.retry); err != nil {
 			return err
 		}
 	}
 }
 
-// resumable tells a reader who was given something where to go on.
+// resumable adds a hint where to continue, if events were printed.
 func (t *tail) resumable(err error) error {
-	f := *asFault(err)
+	f := *term.FailureOf(err)
 	if t.begun && t.last != "" {
-		f.hint = "to go on behind the last event, run it again with --after " + t.last
+		f.Hint = "to continue after the last event, run it again with --after " + t.last
 	}
 	return &f
 }
@@ -121,7 +122,7 @@ func (t *tail) follow(ctx context.Context) error {
 		return t.read(newFrameReader(watched))
 	}()
 	if context.Cause(ctx) == errSilent {
-		return fail(exitUnreachable, "look whether the server still runs: tollhouse health", "the server was silent for %s", t.silence)
+		return term.Fail(term.ExitUnreachable, "check that the server is running: tollhouse health", "the server sent nothing for %s", t.silence)
 	}
 	return err
 }
@@ -129,7 +130,7 @@ func (t *tail) follow(ctx context.Context) error {
 func (t *tail) request(ctx context.Context, a *admin) (*http.Response, error) {
 	// Our choice: dev may live at another time (--clock), so its future is not ours.
 	if !t.begun && a.info.Mode != "dev" && t.since.After(time.Now()) {
-		return nil, usage("leave it out for what comes from now on", "--since %s is still to come", &t.since)
+		return nil, term.Usage("leave it out to start now", "--since %s is in the future", &t.since)
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, adminURL(t.path), nil)
 	if err != nil {
@@ -142,15 +143,15 @@ func (t *tail) request(ctx context.Context, a *admin) (*http.Response, error) {
 	return a.do(r)
 }
 
-// connected notes that there is a stream, and what the server has to say of it.
+// connected records that a stream is open and prints the server's notices.
 func (t *tail) connected(h http.Header) {
 	if !t.begun {
 		for _, notice := range h.Values("Tollhouse-Notice") {
-			t.p.note("%s", printable(notice))
+			t.p.Note("%s", term.Visible(notice))
 		}
 	}
 	if t.away {
-		t.p.note("the server is back")
+		t.p.Note("the server is back")
 	}
 	t.begun, t.away = true, false
 }
@@ -163,10 +164,10 @@ func (t *tail) read(frames *frameReader) error {
 			t.retry = min(frames.retry, tailRetryMax)
 		}
 		if errors.Is(err, errFrameTooLong) {
-			return fail(exitFailed, "use the tollhouse that the server was started with", "the stream cannot be read: %w", err)
+			return term.Fail(term.ExitFailed, "use the same version of tollhouse as the server", "cannot read the stream: %w", err)
 		}
 		if err != nil {
-			return fail(exitUnreachable, "look whether the server still runs: tollhouse health", "the server has gone")
+			return term.Fail(term.ExitUnreachable, "check that the server is running: tollhouse health", "the server closed the connection")
 		}
 		if err := t.take(f); err != nil {
 			return err
@@ -174,13 +175,12 @@ func (t *tail) read(frames *frameReader) error {
 	}
 }
 
-// take does what one frame is for. A name that it does not know is of a later
-// server, and no event.
+// take handles one frame. It ignores unknown names, which a later server may send.
 func (t *tail) take(f frame) error {
 	var data struct{ After, OldestAvailable, First, Last, Reason string }
 	if f.name != "" {
 		if err := json.Unmarshal(f.data, &data); err != nil {
-			return fail(exitFailed, "use the tollhouse that the server was started with", "the stream cannot be read: %w", err)
+			return term.Fail(term.ExitFailed, "use the same version of tollhouse as the server", "cannot read the stream: %w", err)
 		}
 	}
 	switch f.name {
@@ -188,55 +188,55 @@ func (t *tail) take(f frame) error {
 		if err := t.print(f.data); err != nil {
 			return err
 		}
-		t.last = f.id // not before: what was not printed has not been seen
+		t.last = f.id // only after printing it
 	case "ready":
 		t.place = data.After
 		if t.last == "" {
 			t.last = t.place
 		}
 	case "gap":
-		t.p.note("events are missing here: they were removed before they could be shown; the oldest that is left is %s", printable(data.OldestAvailable))
-		t.last = t.place // so that it is told once
+		t.p.Note("events are missing here: they were removed before they could be shown; the oldest event left is %s", term.Visible(data.OldestAvailable))
+		t.last = t.place // so that the gap is reported once
 	case "backfill":
-		t.p.note("events were recorded behind those that were shown, from %s to %s; tollhouse event list shows them", printable(data.First), printable(data.Last))
+		t.p.Note("events were recorded at earlier positions than those shown, from %s to %s; tollhouse event list shows them", term.Visible(data.First), term.Visible(data.Last))
 	case "end":
 		if data.Reason == "restart" {
-			return fail(exitUnreachable, "", "the server is stopping")
+			return term.Fail(term.ExitUnreachable, "", "the server is stopping")
 		}
-		return fail(exitUnreachable, "", "the server ended the stream (%s)", printable(data.Reason))
+		return term.Fail(term.ExitUnreachable, "", "the server ended the stream (%s)", term.Visible(data.Reason))
 	}
 	return nil
 }
 
-// newTail is a table whose lines are printed before the next is known: it begins
-// with the widths that most events need.
-func (p *program) newTail() *table {
-	t := p.newTable("CREATED", "TYPE", "RESOURCE", "SOURCE", "ID")
-	t.widths = []int{20, 26, 16, 18, 30}
+// newTail returns a table that prints each line at once, so it starts with widths
+// that fit most events.
+func (p *program) newTail() *term.Table {
+	t := p.NewTable("CREATED", "TYPE", "RESOURCE", "SOURCE", "ID")
+	t.Widths = []int{20, 26, 16, 18, 30}
 	return t
 }
 
 // print writes an event as one line, at once.
 func (t *tail) print(wire []byte) error {
 	var err error
-	if t.p.json {
-		_, err = t.p.stdout.Write(append(wire, '\n'))
+	if t.p.JSON {
+		_, err = t.p.Out.Write(append(wire, '\n'))
 	} else {
 		var e eventShown
 		if err := json.Unmarshal(wire, &e); err != nil {
 			return fmt.Errorf("read an event: %w", err)
 		}
-		t.table.add(showTime(e.CreatedAt), e.Type, e.Resource, printable(e.Source), e.ID)
-		err = t.table.flush()
+		t.table.Add(term.ShowTime(e.CreatedAt), e.Type, e.Resource, e.Source, e.ID)
+		err = t.table.Flush()
 	}
 	if err != nil {
-		return fail(exitIO, "", "the event could not be printed: %w", err)
+		return term.Fail(term.ExitIO, "", "cannot print the event: %w", err)
 	}
 	return nil
 }
 
-// watchedReader gives each read its time, and none to what is done in between: a
-// reader of ours may be slow, the server may not.
+// watchedReader limits the time of each read, but not the time between reads: the
+// consumer may be slow, the server may not.
 type watchedReader struct {
 	r       io.Reader
 	silence time.Duration

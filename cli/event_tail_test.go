@@ -14,6 +14,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
 )
 
 // A stream is taken apart as a browser would, and what was cut off is no frame.
@@ -31,14 +34,14 @@ func TestFrameReader(t *testing.T) {
 	}
 	const stream = "retry: 1500\n\nevent: ready\ndata: {\"after\":\"e0\"}\n\n: \n\nid: e1\ndata: one\n\nid:e2\r\ndata:two\r\n\r\nid: e3\ndata: a\ndata: b\nlater: x\n\n"
 	whole := []string{`ready||{"after":"e0"}`, "|e1|one", "|e2|two", "|e3|a\nb"}
-	t.Run("events_4.2_frames", func(t *testing.T) {
+	t.Run("frames", func(t *testing.T) {
 		t.Parallel()
 		frames, r, err := read(stream)
 		if !slices.Equal(frames, whole) || err != io.ErrUnexpectedEOF || r.retry != 1500*time.Millisecond {
 			t.Errorf("frames = %q, %v, retry %v; want %q", frames, err, r.retry, whole)
 		}
 	})
-	t.Run("events_4.2_half_a_frame_is_none", func(t *testing.T) {
+	t.Run("half_a_frame_is_none", func(t *testing.T) {
 		t.Parallel()
 		for cut := range len(stream) {
 			if frames, _, _ := read(stream[:cut]); !slices.Equal(frames, whole[:len(frames)]) {
@@ -46,7 +49,7 @@ func TestFrameReader(t *testing.T) {
 			}
 		}
 	})
-	t.Run("events_4.2_a_frame_is_bounded", func(t *testing.T) {
+	t.Run("a_frame_is_bounded", func(t *testing.T) {
 		t.Parallel()
 		for name, text := range map[string]string{
 			"a line":     "data: " + strings.Repeat("x", frameSizeMax) + "\n\n",
@@ -74,8 +77,8 @@ const stayOpen = "stay open"
 
 func (pl *played) run(t *testing.T, streams ...string) error {
 	t.Helper()
-	path := filepath.Join(closedDir(t), socketName)
-	l, err := listenAdmin(path, quiet)
+	path := filepath.Join(closedDir(t), datadir.SocketName)
+	l, err := datadir.ListenAdmin(path, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +90,7 @@ func (pl *played) run(t *testing.T, streams ...string) error {
 		pl.from = append(pl.from, r.Header.Get("Last-Event-ID"))
 		if len(pl.from) > len(streams) {
 			w.WriteHeader(http.StatusNotFound)
-			_, _ = io.WriteString(w, `{"error":"not_found","error_description":"There is no account \"a\"."}`)
+			_, _ = io.WriteString(w, `{"error":"not_found","error_description":"Unknown account \"a\"."}`)
 			return
 		}
 		text, open := strings.CutSuffix(streams[len(pl.from)-1], stayOpen)
@@ -100,7 +103,7 @@ func (pl *played) run(t *testing.T, streams ...string) error {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = server.Serve(l) }()
 	defer func() { _ = server.Close(); <-ended }()
-	pl.p = &program{adminSocket: path, json: true, stdout: &pl.stdout, stderr: &pl.stderr}
+	pl.p = &program{adminSocket: path, Console: term.Console{JSON: true, Out: &pl.stdout, Err: &pl.stderr}}
 	follower := &tail{p: pl.p, path: "/admin/events", silence: time.Second, retry: time.Millisecond, table: pl.p.newTail()}
 	ctx, cancel := context.WithTimeout(t.Context(), startMax)
 	defer cancel()
@@ -110,7 +113,7 @@ func (pl *played) run(t *testing.T, streams ...string) error {
 func event(id string) string { return "id: " + id + "\ndata: {\"id\":\"" + id + "\"}\n\n" }
 
 const (
-	goneNote = "tollhouse: the server has gone; waiting for it to come back\n"
+	goneNote = "tollhouse: the server closed the connection; waiting for it to come back\n"
 	backNote = "tollhouse: the server is back\n"
 )
 
@@ -121,32 +124,32 @@ func TestEventTail(t *testing.T) {
 		from           []string
 		stdout, stderr string
 	}{
-		"events_4.2_a_cut_stream_goes_on_behind_the_last_that_was_printed": {
+		"a_cut_stream_goes_on_behind_the_last_that_was_printed": {
 			[]string{event("e1") + "id: e2\ndata: {\"id\":\"e2\"}\n", event("e2") + event("e3")}, []string{"", "e1", "e3"},
 			`{"id":"e1"}` + "\n" + `{"id":"e2"}` + "\n" + `{"id":"e3"}` + "\n", goneNote + backNote + goneNote,
 		},
-		"events_4.2_a_stream_without_events_goes_on_where_it_began": {[]string{""}, []string{"", "e0"}, "", goneNote},
-		"events_4.2_restart_is_told": {
+		"a_stream_without_events_goes_on_where_it_began": {[]string{""}, []string{"", "e0"}, "", goneNote},
+		"restart_is_told": {
 			[]string{"event: end\ndata: {\"reason\":\"restart\"}\n\n"}, []string{"", "e0"}, "",
 			"tollhouse: the server is stopping; waiting for it to come back\n",
 		},
-		"events_4.2_another_end_is_told": {
+		"another_end_is_told": {
 			[]string{"event: end\ndata: {\"reason\":\"\\u001b\"}\n\n"}, []string{"", "e0"}, "",
-			"tollhouse: the server ended the stream (?); waiting for it to come back\n",
+			"tollhouse: the server ended the stream (\\u001b); waiting for it to come back\n",
 		},
-		"events_4.2_silence_is_an_end": {
+		"silence_is_an_end": {
 			[]string{event("e1") + stayOpen}, []string{"", "e1"}, `{"id":"e1"}` + "\n",
-			"tollhouse: the server was silent for 1s; waiting for it to come back\n",
+			"tollhouse: the server sent nothing for 1s; waiting for it to come back\n",
 		},
-		"events_4.2_gap_is_told_once": {
+		"gap_is_told_once": {
 			[]string{event("e1"), "event: gap\ndata: {\"oldestAvailable\":\"e7\"}\n\n"}, []string{"", "e1", "e0"}, `{"id":"e1"}` + "\n",
-			goneNote + backNote + "tollhouse: events are missing here: they were removed before they could be shown; the oldest that is left is e7\n" + goneNote,
+			goneNote + backNote + "tollhouse: events are missing here: they were removed before they could be shown; the oldest event left is e7\n" + goneNote,
 		},
-		"events_3.3_backfill_is_told": {
+		"backfill_is_told": {
 			[]string{"event: backfill\ndata: {\"first\":\"e1\",\"last\":\"e2\"}\n\n"}, []string{"", "e0"}, "",
-			"tollhouse: events were recorded behind those that were shown, from e1 to e2; tollhouse event list shows them\n" + goneNote,
+			"tollhouse: events were recorded at earlier positions than those shown, from e1 to e2; tollhouse event list shows them\n" + goneNote,
 		},
-		"events_4.2_a_frame_of_a_later_server_is_no_event": {[]string{"event: later\ndata: {\"a\":1}\n\n"}, []string{"", "e0"}, "", goneNote},
+		"a_frame_of_a_later_server_is_no_event": {[]string{"event: later\ndata: {\"a\":1}\n\n"}, []string{"", "e0"}, "", goneNote},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -156,35 +159,35 @@ func TestEventTail(t *testing.T) {
 				t.Errorf("from %q it printed\n%s%s, want from %q\n%s%s", pl.from, &pl.stdout, &pl.stderr, tt.from, tt.stdout, tt.stderr)
 			}
 			last := tt.from[len(tt.from)-1]
-			if f := asFault(err); f.code != exitNotFound || !strings.HasSuffix(f.hint, "--after "+last) {
-				t.Errorf("a refusal ends it with %d, %v, hint %q; want %d and where to go on", f.code, f, f.hint, exitNotFound)
+			if f := term.FailureOf(err); f.Code != term.ExitNotFound || !strings.HasSuffix(f.Hint, "--after "+last) {
+				t.Errorf("a refusal ends it with %d, %v, hint %q; want %d and where to go on", f.Code, f, f.Hint, term.ExitNotFound)
 			}
 		})
 	}
-	t.Run("events_4.2_what_is_no_stream_ends_it", func(t *testing.T) {
+	t.Run("what_is_no_stream_ends_it", func(t *testing.T) {
 		t.Parallel()
 		for name, stream := range map[string]string{
 			"too long": "data: " + strings.Repeat("x", 2*frameSizeMax) + "\n\n", "no JSON": "event: gap\ndata: x\n\n",
 		} {
 			var pl played
-			if f := asFault(pl.run(t, stream)); f.code != exitFailed || !strings.HasPrefix(f.Error(), "the stream cannot be read: ") {
-				t.Errorf("%s: %d, %v", name, f.code, f)
+			if f := term.FailureOf(pl.run(t, stream)); f.Code != term.ExitFailed || !strings.HasPrefix(f.Error(), "cannot read the stream: ") {
+				t.Errorf("%s: %d, %v", name, f.Code, f)
 			}
 		}
 	})
-	t.Run("events_4.2_an_event_that_cannot_be_printed_ends_it", func(t *testing.T) {
+	t.Run("an_event_that_cannot_be_printed_ends_it", func(t *testing.T) {
 		t.Parallel()
 		full := errors.New("no space left")
-		follower := &tail{p: &program{json: true, stdout: writerFunc(func([]byte) (int, error) { return 0, full })}, last: "e1"}
+		follower := &tail{p: &program{Console: term.Console{JSON: true, Out: writerFunc(func([]byte) (int, error) { return 0, full })}}, last: "e1"}
 		err := follower.take(frame{id: "e2", data: []byte("{}")})
-		if f := asFault(err); f.code != exitIO || !errors.Is(err, full) || follower.last != "e1" {
-			t.Errorf("%d, %v, and it goes on behind %s; want %d behind e1", f.code, err, follower.last, exitIO)
+		if f := term.FailureOf(err); f.Code != term.ExitIO || !errors.Is(err, full) || follower.last != "e1" {
+			t.Errorf("%d, %v, and it goes on behind %s; want %d behind e1", f.Code, err, follower.last, term.ExitIO)
 		}
 	})
-	t.Run("events_4.2_lines_stay_aligned", func(t *testing.T) {
+	t.Run("lines_stay_aligned", func(t *testing.T) {
 		t.Parallel()
 		var out strings.Builder
-		p := &program{stdout: &out}
+		p := &program{Console: term.Console{Out: &out}}
 		follower := &tail{p: p, table: p.newTail()}
 		long := strings.Repeat("ä", 25)
 		for _, source := range []string{"a", long, "b"} {
@@ -210,7 +213,7 @@ func TestEventTailProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	record := func(seed string) {
 		t.Helper()
-		if _, stderr, code := run(t, "event", "generate", "--data", dir, "--account", "acct_a", "--seed", seed, "--events", "10", "--until", "2026-03-0"+seed+"T00:00:00Z", "--span", "12h"); code != exitOK {
+		if _, stderr, code := run(t, "event", "generate", "--data", dir, "--account", "acct_a", "--seed", seed, "--events", "10", "--until", "2026-03-0"+seed+"T00:00:00Z", "--span", "12h"); code != term.ExitOK {
 			t.Fatalf("event generate: exit %d, %s", code, stderr)
 		}
 	}
@@ -233,14 +236,14 @@ func TestEventTailProcess(t *testing.T) {
 	follower.wantLines(t, 30)
 	_ = follower.cmd.Process.Signal(os.Interrupt)
 	_ = follower.cmd.Wait()
-	if code := follower.cmd.ProcessState.ExitCode(); code != exitInterrupted {
-		t.Errorf("exit %d, want %d", code, exitInterrupted)
+	if code := follower.cmd.ProcessState.ExitCode(); code != term.ExitInterrupted {
+		t.Errorf("exit %d, want %d", code, term.ExitInterrupted)
 	}
 	listed, _, _ := run(t, "event", "list", "--data", dir, "--account", "acct_a", "--order", "asc", "--limit", "1000", "--json")
 	if printed := follower.text(t, "out"); printed != listed {
-		t.Errorf("events_4.2_tail_survives_a_stop_and_a_kill: it printed\n%s\nwant\n%s", printed, listed)
+		t.Errorf("tail_survives_a_stop_and_a_kill: it printed\n%s\nwant\n%s", printed, listed)
 	}
-	t.Run("events_4.2_a_reader_who_leaves_ends_it_quietly", func(t *testing.T) {
+	t.Run("a_reader_who_leaves_ends_it_quietly", func(t *testing.T) {
 		cmd := exec.Command("tollhouse", "event", "tail", "--data", dir, "--account", "acct_a", "--since", "0", "--json")
 		var stderr strings.Builder
 		cmd.Stderr = &stderr

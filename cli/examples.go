@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// examples are lines to paste, by command, for those whose help has none in its
-// text. A test takes each through the tree of commands.
+// examples are command lines for commands whose help text has none. A test parses
+// each of them.
 var examples = map[string]string{
 	"account create": `tollhouse account create larkspur --name "Larkspur Bookkeeping"`,
 	"account delete": `tollhouse account delete larkspur`,
@@ -73,7 +73,7 @@ tollhouse user create harriet --password-file /run/secrets/harriet`,
 	"version":      `tollhouse version --json`,
 }
 
-// teachExamples puts the examples into the help of their commands.
+// teachExamples adds the examples to the help of their commands.
 func teachExamples(root *cobra.Command) {
 	eachCommand(root, func(c *cobra.Command) {
 		if lines, ok := examples[strings.TrimPrefix(c.CommandPath(), root.Name()+" ")]; ok {

@@ -10,7 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/store"
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
 )
 
 // generationsIn are the names of the generations in a data directory, those that
@@ -22,7 +23,7 @@ func generationsIn(t *testing.T, dir string) (names []string) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if generationForm().MatchString(strings.TrimSuffix(e.Name(), newSuffix)) {
+		if datadir.GenerationForm.MatchString(strings.TrimSuffix(e.Name(), datadir.NewSuffix)) {
 			names = append(names, e.Name())
 		}
 	}
@@ -40,7 +41,7 @@ func sameGenerations(t *testing.T, when, dir, current string, want ...string) {
 // and keeps others out until end is called, as the end of its process would.
 func begunRestore(t *testing.T, dir, file string) (r *restoration, end func()) {
 	t.Helper()
-	r = &restoration{p: &program{stderr: &strings.Builder{}, quiet: true}, file: file, dir: dir}
+	r = &restoration{p: &program{Console: term.Console{Err: &strings.Builder{}, Quiet: true}}, file: file, dir: dir}
 	if err := r.lockOut(); err != nil {
 		t.Fatal(err)
 	}
@@ -63,79 +64,80 @@ func begunRestore(t *testing.T, dir, file string) (r *restoration, end func()) {
 // TestGenerations: what was in use is kept, and what never was does not stay.
 func TestGenerations(t *testing.T) {
 	t.Parallel()
-	t.Run("reliability_R15_what_a_killed_restore_made_whole_goes_with_the_next", func(t *testing.T) {
+	skipInShort(t)
+	t.Run("what_a_killed_restore_made_whole_goes_with_the_next", func(t *testing.T) {
 		t.Parallel()
 		dir, file := liveDirectory(t)
 		_, end := begunRestore(t, dir, file)
 		end()
-		if err := os.Mkdir(filepath.Join(dir, "db-0003"+newSuffix), 0o700); err != nil {
+		if err := os.Mkdir(filepath.Join(dir, "db-0003"+datadir.NewSuffix), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		stillThere(t, dir)
-		sameGenerations(t, "after a start", dir, generationOne, generationOne, "db-0002", "db-0003.new")
-		if _, stderr, code := run(t, "restore", file, "--yes", "--keep", "--data", dir); code != exitOK {
+		sameGenerations(t, "after a start", dir, datadir.GenerationOne, datadir.GenerationOne, "db-0002", "db-0003.new")
+		if _, stderr, code := run(t, "restore", file, "--yes", "--keep", "--data", dir); code != term.ExitOK {
 			t.Fatalf("restore: exit %d, %s", code, stderr)
 		}
-		sameGenerations(t, "after the next restore", dir, "db-0002", generationOne, "db-0002")
-		if isUnused(filepath.Join(dir, "db-0002")) {
+		sameGenerations(t, "after the next restore", dir, "db-0002", datadir.GenerationOne, "db-0002")
+		if datadir.IsUnused(filepath.Join(dir, "db-0002")) {
 			t.Error("the generation in use bears the mark of one that never was")
 		}
 		stillThere(t, dir)
 	})
-	t.Run("reliability_R15_what_another_process_builds_stays", func(t *testing.T) {
+	t.Run("what_another_process_builds_stays", func(t *testing.T) {
 		t.Parallel()
 		dir, file := liveDirectory(t)
 		_, end := begunRestore(t, dir, file)
 		defer end()
-		if _, stderr, code := run(t, "restore", file, "--yes", "--data", dir); code != exitBusy {
+		if _, stderr, code := run(t, "restore", file, "--yes", "--data", dir); code != term.ExitBusy {
 			t.Errorf("restore beside another: exit %d, %s; want 75", code, stderr)
 		}
-		sameGenerations(t, "beside a restore", dir, generationOne, generationOne, "db-0002")
+		sameGenerations(t, "beside a restore", dir, datadir.GenerationOne, datadir.GenerationOne, "db-0002")
 	})
-	t.Run("reliability_R15_what_CURRENT_names_stays_though_its_restore_was_killed", func(t *testing.T) {
+	t.Run("what_CURRENT_names_stays_though_its_restore_was_killed", func(t *testing.T) {
 		t.Parallel()
 		for _, started := range []bool{true, false} {
 			dir, file := liveDirectory(t)
 			r, end := begunRestore(t, dir, file)
-			if err := writeFile(filepath.Join(dir, currentName), []byte(r.name+"\n")); err != nil {
+			if err := datadir.WriteFile(filepath.Join(dir, datadir.CurrentName), []byte(r.name+"\n")); err != nil {
 				t.Fatal(err)
 			}
 			end()
 			if started {
-				if stillThere(t, dir); isUnused(filepath.Join(dir, r.name)) {
+				if stillThere(t, dir); datadir.IsUnused(filepath.Join(dir, r.name)) {
 					t.Error("a start leaves the mark on the generation in use")
 				}
 			}
-			if _, stderr, code := run(t, "restore", file, "--yes", "--keep", "--data", dir); code != exitOK {
+			if _, stderr, code := run(t, "restore", file, "--yes", "--keep", "--data", dir); code != term.ExitOK {
 				t.Fatalf("restore: exit %d, %s", code, stderr)
 			}
-			sameGenerations(t, "after the next restore", dir, "db-0003", generationOne, "db-0002", "db-0003")
-			if isUnused(filepath.Join(dir, "db-0002")) {
+			sameGenerations(t, "after the next restore", dir, "db-0003", datadir.GenerationOne, "db-0002", "db-0003")
+			if datadir.IsUnused(filepath.Join(dir, "db-0002")) {
 				t.Error("the generation that was in use bears the mark of one that never was")
 			}
 		}
 	})
-	t.Run("reliability_R15_a_spoilt_CURRENT_costs_no_generation", func(t *testing.T) {
+	t.Run("a_spoilt_CURRENT_costs_no_generation", func(t *testing.T) {
 		t.Parallel()
 		for _, spoilt := range []string{"", "db-0020\n", "db-0002\r\n", "..\n"} {
 			dir, file := liveDirectory(t)
-			if _, stderr, code := run(t, "restore", file, "--yes", "--data", dir); code != exitOK {
+			if _, stderr, code := run(t, "restore", file, "--yes", "--data", dir); code != term.ExitOK {
 				t.Fatalf("restore: exit %d, %s", code, stderr)
 			}
-			if err := os.WriteFile(filepath.Join(dir, currentName), []byte(spoilt), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, datadir.CurrentName), []byte(spoilt), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, stderr, code := run(t, "account", "list", "--data", dir); code != exitConfig || !strings.Contains(stderr, currentName) {
+			if _, stderr, code := run(t, "account", "list", "--data", dir); code != term.ExitConfig || !strings.Contains(stderr, datadir.CurrentName) {
 				t.Errorf("CURRENT %q: account list: exit %d, %s; want 78", spoilt, code, stderr)
 			}
 			_, stderr, code := run(t, "restore", file, "--yes", "--data", dir)
-			if code != exitOK || !strings.Contains(stderr, "names no generation that is there, so all that are there are kept") || strings.Contains(stderr, "to go back") {
+			if code != term.ExitOK || !strings.Contains(stderr, "does not name an existing generation, so all generations are kept") || strings.Contains(stderr, "to undo the restore") {
 				t.Errorf("CURRENT %q: restore: exit %d, %s", spoilt, code, stderr)
 			}
-			sameGenerations(t, fmt.Sprintf("CURRENT was %q", spoilt), dir, "db-0003", generationOne, "db-0002", "db-0003")
+			sameGenerations(t, fmt.Sprintf("CURRENT was %q", spoilt), dir, "db-0003", datadir.GenerationOne, "db-0002", "db-0003")
 		}
 	})
-	t.Run("reliability_R15_the_first_restore_was_killed_and_the_next_goes_on", func(t *testing.T) {
+	t.Run("the_first_restore_was_killed_and_the_next_goes_on", func(t *testing.T) {
 		t.Parallel()
 		_, file := liveDirectory(t)
 		dir := closedDir(t)
@@ -143,26 +145,26 @@ func TestGenerations(t *testing.T) {
 		end()
 		for _, args := range [][]string{{"account", "list"}, {"serve", "--listen", "127.0.0.1:0"}} {
 			_, stderr, code := run(t, append(args, "--data", dir)...)
-			complaint{exitConfig, "db-0001 was built by a restore that was ended before its last step", "restore again"}.judge(t, args[0], stderr, code)
+			complaint{term.ExitConfig, "db-0001 was built by a restore that did not finish", "restore again"}.judge(t, args[0], stderr, code)
 		}
-		if _, stderr, code := run(t, "restore", file, "--yes", "--data", dir); code != exitOK {
+		if _, stderr, code := run(t, "restore", file, "--yes", "--data", dir); code != term.ExitOK {
 			t.Fatalf("restore: exit %d, %s", code, stderr)
 		}
-		sameGenerations(t, "after the next restore", dir, generationOne, generationOne)
+		sameGenerations(t, "after the next restore", dir, datadir.GenerationOne, datadir.GenerationOne)
 		stillThere(t, dir)
 	})
-	t.Run("reliability_R15_what_was_in_use_and_is_no_more_stays", func(t *testing.T) {
+	t.Run("what_was_in_use_and_is_no_more_stays", func(t *testing.T) {
 		t.Parallel()
 		dir, file := liveDirectory(t)
-		for _, back := range []string{generationOne, "db-0003"} {
-			if _, stderr, code := run(t, "restore", file, "--yes", "--keep", "--data", dir); code != exitOK {
+		for _, back := range []string{datadir.GenerationOne, "db-0003"} {
+			if _, stderr, code := run(t, "restore", file, "--yes", "--keep", "--data", dir); code != term.ExitOK {
 				t.Fatalf("restore: exit %d, %s", code, stderr)
 			}
-			if err := os.WriteFile(filepath.Join(dir, currentName), []byte(back+"\n"), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, datadir.CurrentName), []byte(back+"\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		sameGenerations(t, "after two ways back", dir, "db-0003", generationOne, "db-0002", "db-0003")
+		sameGenerations(t, "after two ways back", dir, "db-0003", datadir.GenerationOne, "db-0002", "db-0003")
 	})
 }
 
@@ -170,19 +172,19 @@ func TestGenerations(t *testing.T) {
 // next start uses it all the same.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
-	t.Run("reliability_R15_a_pointer_that_was_not_changed_leaves_no_generation", func(t *testing.T) {
+	t.Run("a_pointer_that_was_not_changed_leaves_no_generation", func(t *testing.T) {
 		t.Parallel()
 		dir, file := liveDirectory(t)
 		// In the place of the file that becomes CURRENT.
-		if err := os.MkdirAll(filepath.Join(dir, currentName+newSuffix, "in the way"), 0o700); err != nil {
+		if err := os.MkdirAll(filepath.Join(dir, datadir.CurrentName+datadir.NewSuffix, "in the way"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		_, stderr, code := run(t, "restore", file, "--yes", "--data", dir)
-		complaint{exitIO, "cannot write " + filepath.Join(dir, currentName) + ": ", "make room there, or see to the disk, and try again; nothing was changed"}.judge(t, "restore", stderr, code)
-		sameGenerations(t, "after the refusal", dir, generationOne, generationOne)
+		complaint{term.ExitIO, "cannot write " + filepath.Join(dir, datadir.CurrentName) + ": ", "free some space there, or check the disk, and try again; nothing was changed"}.judge(t, "restore", stderr, code)
+		sameGenerations(t, "after the refusal", dir, datadir.GenerationOne, datadir.GenerationOne)
 		stillThere(t, dir)
 	})
-	t.Run("reliability_R15_a_failure_after_the_pointer_was_changed_removes_nothing", func(t *testing.T) {
+	t.Run("a_failure_after_the_pointer_was_changed_removes_nothing", func(t *testing.T) {
 		t.Parallel()
 		dir, file := liveDirectory(t)
 		r, end := begunRestore(t, dir, file)
@@ -194,19 +196,24 @@ func TestAdopt(t *testing.T) {
 		if err := r.takeBack(lost); !errors.Is(err, lost) {
 			t.Errorf("takeBack() = %v, want why", err)
 		}
-		sameGenerations(t, "after the change", dir, "db-0002", generationOne, "db-0002")
+		sameGenerations(t, "after the change", dir, "db-0002", datadir.GenerationOne, "db-0002")
 		stillThere(t, dir)
-		told := asFault(migrationFault(dir, &store.OlderError{Found: 1, Known: 2}, r.adopted(), lost))
-		if told.code != exitIO || strings.Contains(told.hint, "nothing was changed") || !strings.Contains(told.hint, "see to the disk, then start again") || !errors.Is(told, lost) {
-			t.Errorf("a migration that ends so says %v (hint: %s), exit %d", told, told.hint, told.code)
-		}
-		if err := os.WriteFile(filepath.Join(dir, currentName), []byte(generationOne+"\n"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, datadir.CurrentName), []byte(datadir.GenerationOne+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.takeBack(lost); !errors.Is(err, lost) {
 			t.Errorf("takeBack() = %v, want why", err)
 		}
-		sameGenerations(t, "without the change", dir, generationOne, generationOne)
+		sameGenerations(t, "without the change", dir, datadir.GenerationOne, datadir.GenerationOne)
 		stillThere(t, dir)
 	})
+}
+
+func mustCurrent(t *testing.T, dir string) string {
+	t.Helper()
+	current, err := datadir.CurrentGeneration(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return current
 }

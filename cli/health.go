@@ -4,12 +4,14 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"tollhouse/cli/term"
 )
 
 func (p *program) healthCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "health",
-		Short: "ask the server whether it is ready; exit 0 when it is",
+		Short: "check whether the server is ready; exit 0 if it is",
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
 			a, err := p.connectRunning(ctx)
@@ -23,17 +25,17 @@ func (p *program) healthCommand() *cobra.Command {
 			if err := a.call(ctx, "GET", "/readyz", nil, &state); err != nil {
 				return notReady(err)
 			}
-			return p.done(map[string]string{"status": state.Status, "url": a.info.URL, "version": a.info.Version},
+			return p.Done(map[string]string{"status": state.Status, "url": a.info.URL, "version": a.info.Version},
 				"ready: tollhouse %s at %s", a.info.Version, a.info.URL)
 		}),
 	}
 }
 
-// notReady is the fault when a server answers that it should get no requests.
+// notReady is the failure when a server answers that it is not ready.
 func notReady(err error) error {
-	f := asFault(err)
-	if f.code != exitBusy {
+	f := term.FailureOf(err)
+	if f.Code != term.ExitBusy {
 		return err
 	}
-	return fail(exitFailed, "docs/operations.md says under Monitoring what each reason asks for", "%w", f.err)
+	return term.Fail(term.ExitFailed, "see Monitoring in docs/operations.md for what to do", "%w", f.Err)
 }

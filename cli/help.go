@@ -2,18 +2,18 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// helpCommand is --help for those who type it as a word. Like that it heeds no
-// variables: a wrong one must not keep its cure from being read.
+// helpCommand is --help as a command. Like --help it ignores variables: a wrong one
+// must not keep a user from reading the help.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "help [COMMAND]",
-		Short:             "tell about a command, as --help does",
+		Short:             "help for a command",
 		PersistentPreRunE: func(*cobra.Command, []string) error { return nil },
 		RunE:              func(c *cobra.Command, args []string) error { return tellAbout(c.Root(), args) },
 	}
 }
 
-// tellAbout shows the help of the command that names lead to from c.
+// tellAbout shows the help of the command that names select below c.
 func tellAbout(c *cobra.Command, names []string) error {
 	for _, name := range names {
 		next := childOf(c, name)

@@ -27,7 +27,9 @@ type importRule struct {
 // views → static. A package may import its own kind and what lies to the right.
 var importRules = []importRule{
 	{name: "main_imports_cli_only", from: []string{"main"}, never: []string{"tollhouse/"}, but: []string{"tollhouse/cli"}},
-	{name: "nobody_imports_cli", from: []string{""}, never: []string{"tollhouse/cli"}, but: []string{"main"}, tests: true},
+	{name: "only_main_imports_cli", from: []string{""}, never: []string{"tollhouse/cli"}, but: []string{"main", "cli"}, tests: true},
+	{name: "datadir_imports_term_only_of_cli", from: []string{"cli/datadir"}, never: []string{"tollhouse/cli"}, but: []string{"tollhouse/cli/term"}, tests: true},
+	{name: "term_and_proof_import_nothing_of_cli", from: []string{"cli/term", "cli/proof"}, never: []string{"tollhouse/cli"}, tests: true},
 	{name: "only_cli_imports_handlers", from: []string{"store", "views", "static"}, never: []string{"tollhouse/handlers"}, tests: true},
 	{name: "only_handlers_import_views", from: []string{"store", "static", "cli"}, never: []string{"tollhouse/views"}, tests: true},
 	{name: "views_know_no_store_and_no_http", from: []string{"views"}, never: []string{"tollhouse/store", "net/http"}},
@@ -35,6 +37,10 @@ var importRules = []importRule{
 	{name: "store_knows_no_http", from: []string{"store"}, never: []string{"net/http", "tollhouse/views", "tollhouse/static"}, tests: true},
 	{name: "store_knows_no_engine", from: []string{"store"}, never: []string{"tollhouse/store/kv/badgerkv", "tollhouse/store/kv/memkv"},
 		but: []string{"store/storetest", "store/kv"}},
+	{name: "record_knows_kv_and_secret_only", from: []string{"store/record"}, never: []string{"tollhouse/"},
+		but: []string{"tollhouse/store/kv", "tollhouse/store/secret"}},
+	{name: "eventlog_knows_no_accounts", from: []string{"store/eventlog"}, never: []string{"tollhouse/"},
+		but: []string{"tollhouse/store/record", "tollhouse/store/kv", "tollhouse/store/secret", "tollhouse/store/snapshot", "tollhouse/store/spelling"}},
 	{name: "history_knows_snapshots_and_ids_only", from: []string{"store/history"}, never: []string{"tollhouse/"},
 		but: []string{"tollhouse/store/snapshot", "tollhouse/store/secret"}},
 	{name: "backup_knows_the_seam_only", from: []string{"store/backup"}, never: []string{"tollhouse/"}, but: []string{"tollhouse/store/kv"}},

@@ -9,49 +9,24 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
-)
 
-func TestMemoryValue(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		text, shown string
-		want        memory
-	}{
-		{"268435456", "256MiB", 256 << 20}, {"256MiB", "256MiB", 256 << 20}, {"512m", "512MiB", 512 << 20}, {"1G", "1GiB", 1 << 30},
-		{"2gb", "2GiB", 2 << 30}, {"1536MiB", "1536MiB", 1536 << 20}, {"300KiB", "300KiB", 300 << 10}, {"7b", "7", 7}, {"0", "0", 0},
-	} {
-		var m, again memory
-		if err := m.Set(c.text); err != nil || m != c.want || m.String() != c.shown {
-			t.Errorf("Set(%q) = %d, %v, shown as %s; want %d and %s", c.text, m, err, &m, c.want, c.shown)
-		}
-		if err := again.Set(m.String()); err != nil || again != m {
-			t.Errorf("Set(%q) = %d, %v; want %d again", m.String(), again, err, m)
-		}
-	}
-	for _, wrong := range []string{"", "MiB", "much", "-1", "1.5GiB", "1TiB", "99999999999GiB", "9223372036854775808", "1 GiB", "1kk"} {
-		m := memory(5)
-		if err := m.Set(wrong); err == nil || m != 5 {
-			t.Errorf("Set(%q) = %d, %v; want an error, and nothing changed", wrong, m, err)
-		}
-	}
-}
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+)
 
 // TestMemory: the knob reaches the engine and Go's collector.
 func TestMemory(t *testing.T) {
 	t.Parallel()
-	if got, want := memoryDefault.engine(), int64(80<<20); got != want || memoryMin.engine() != 40<<20 {
-		t.Errorf("the engine has %d of the default, want the %d of the small profile, and 40 MiB of the least", got, want)
-	}
 	for _, c := range []struct {
 		name                   string
 		flags                  []string
 		environ                []string
 		limit, engine, garbage int64
 	}{
-		{"appliance_memory_default_is_for_a_small_machine", nil, nil, 256 << 20, 80 << 20, garbage},
-		{"appliance_memory_scales_caches_and_collector", []string{"--memory", "1GiB"}, nil, 1 << 30, 320 << 20, garbage},
-		{"appliance_memory_least", []string{"--memory", "128MiB"}, nil, 128 << 20, 40 << 20, garbage},
-		{"appliance_memory_leaves_a_limit_of_the_operators_own", []string{"--memory", "1GiB"}, []string{"GOMEMLIMIT=300MiB", "GOGC=77"}, 300 << 20, 320 << 20, 77},
+		{"memory_default_is_for_a_small_machine", nil, nil, 256 << 20, 80 << 20, 40},
+		{"memory_scales_caches_and_collector", []string{"--memory", "1GiB"}, nil, 1 << 30, 320 << 20, 40},
+		{"memory_least", []string{"--memory", "128MiB"}, nil, 128 << 20, 40 << 20, 40},
+		{"memory_leaves_a_limit_of_the_operators_own", []string{"--memory", "1GiB"}, []string{"GOMEMLIMIT=300MiB", "GOGC=77"}, 300 << 20, 320 << 20, 77},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -80,7 +55,7 @@ func TestMemoryOfCommands(t *testing.T) {
 	wantSet := func(what string, limit int64, percent int) {
 		t.Helper()
 		if got, gotPercent := debug.SetMemoryLimit(math.MaxInt64), debug.SetGCPercent(100); got != limit || gotPercent != percent {
-			t.Errorf("appliance_memory_of_commands: %s keeps to %d bytes and %d %%, want %d and %d", what, got, gotPercent, limit, percent)
+			t.Errorf("memory_of_commands: %s keeps to %d bytes and %d %%, want %d and %d", what, got, gotPercent, limit, percent)
 		}
 	}
 	for _, c := range []struct {
@@ -90,18 +65,18 @@ func TestMemoryOfCommands(t *testing.T) {
 		percent int
 	}{
 		{"one whose operator has set both", []string{"GOMEMLIMIT=off", "GOGC=100"}, math.MaxInt64, 100},
-		{"one that looks at a store", nil, int64(memoryDefault), garbage},
+		{"one that looks at a store", nil, int64(datadir.MemoryDefault), 40},
 	} {
-		p := &program{data: filepath.Join(t.TempDir(), "data"), environ: c.environ, stdout: io.Discard, stderr: io.Discard}
+		p := &program{data: filepath.Join(t.TempDir(), "data"), environ: c.environ, Console: term.Console{Out: io.Discard, Err: io.Discard}}
 		if err := p.manage(t.Context(), "test", makesData, func(*admin) error { return nil }); err != nil {
 			t.Error(err)
 		}
 		wantSet(c.what, c.limit, c.percent)
 	}
-	if stderr, code := runHere([]byte("no backup"), "restore", "-", "--data", filepath.Join(t.TempDir(), "data")); code != exitBadData {
+	if stderr, code := runHere([]byte("no backup"), "restore", "-", "--data", filepath.Join(t.TempDir(), "data")); code != term.ExitBadData {
 		t.Errorf("restore of what is no backup: exit %d, %s", code, stderr)
 	}
-	wantSet("a restore", int64(memoryDefault), garbage)
+	wantSet("a restore", int64(datadir.MemoryDefault), datadir.Garbage)
 }
 
 // metricsOf reads the metrics of a server.

@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"tollhouse/handlers"
-	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
 // The metrics follow the conventions of Prometheus: base units, _total for what
@@ -212,7 +212,7 @@ type gauges struct {
 var gaugeHelp = map[string]string{
 	"ready":                              "1 when the server should get requests, as /readyz says, else 0.",
 	"connections":                        "Connections open on the public listeners.",
-	"connections_limit":                  "Connections that may be open there; further ones wait.",
+	"connections_limit":                  "Connections that may be open there; for further ones the longest idle are closed.",
 	"password_hash_waiting":              "Callers that wait for their turn to have a password hashed.",
 	"events_recorded_total":              "Events committed to the logs of all accounts, imported ones too.",
 	"events_live_readers":                "Streams and long polls that wait for events.",
@@ -264,17 +264,18 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	const is, grew = prometheus.GaugeValue, prometheus.CounterValue
 	send(is, "build_info", 1)
 	send(is, "ready", oneIf(g.r.ready() == nil))
-	send(is, "password_hash_waiting", float64(g.r.keep.hasher.Waiting()))
+	send(is, "password_hash_waiting", float64(g.r.keep.Hasher.Waiting()))
 
-	send(is, "connections", float64(len(g.r.visitors.places)))
-	send(is, "connections_limit", float64(cap(g.r.visitors.places)))
+	connections, _ := g.r.visitors.open()
+	send(is, "connections", float64(connections))
+	send(is, "connections_limit", float64(g.r.visitors.max))
 
-	counts := g.r.keep.store.Counts()
+	counts := g.r.keep.Store.Counts()
 	send(grew, "events_recorded_total", float64(counts.EventsRecorded))
 	send(is, "events_live_readers", float64(counts.LiveReaders))
 	send(grew, "audit_lines_lost_total", float64(counts.AuditLost))
 
-	stats := g.r.keep.db.Stats()
+	stats := g.r.keep.DB.Stats()
 	send(is, "store_queue_updates", float64(stats.Queue))
 	send(is, "store_queue_limit_updates", float64(stats.QueueMax))
 	send(is, "store_transactions", float64(stats.Transactions))
@@ -292,11 +293,11 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 		every = g.r.backups.every
 	}
 	send(is, "backup_interval_seconds", every.Seconds())
-	switch made, err := g.r.keep.store.LastBackup(context.Background()); {
+	switch made, err := g.r.keep.Store.LastBackup(context.Background()); {
 	case err == nil:
 		send(is, "backup_last_timestamp_seconds", float64(made.Created.UnixMilli())/1000)
 		send(is, "backup_last_size_bytes", float64(made.Bytes))
-	case errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, record.ErrNotFound):
 		send(is, "backup_last_timestamp_seconds", 0)
 		send(is, "backup_last_size_bytes", 0)
 	}
@@ -306,7 +307,7 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 		send(is, "tls_certificate_expiry_timestamp_seconds", float64(c.Expires))
 	}
 	// In memory there is no disk; and one that cannot be asked is not full.
-	if space, ok, err := g.r.keep.db.Space(); ok && err == nil {
+	if space, ok, err := g.r.keep.DB.Space(); ok && err == nil {
 		send(is, "store_size_bytes", float64(space.Used))
 		send(is, "store_free_bytes", float64(space.Free))
 		send(is, "store_free_limit_bytes", float64(space.FreeMin))

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"tollhouse/handlers"
-	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
 // scrape reads /metrics of a server that is built.
@@ -30,23 +30,23 @@ func scrape(t testing.TB, r *running) string {
 // everySeries makes every metric that there is appear at least once.
 func everySeries(t testing.TB, r *running) {
 	t.Helper()
-	r.keep.metrics.observe(handlers.Served{
+	r.metrics.observe(handlers.Served{
 		Route: "/oauth/v2/token", Method: "POST", Status: 200, Took: time.Millisecond, GrantType: "password",
 		Refusal: "used_before", SignIn: handlers.SignInRight, Throttled: true,
 	})
-	r.keep.metrics.hashed(time.Millisecond, time.Millisecond, false)
+	r.metrics.hashed(time.Millisecond, time.Millisecond, false)
 	r.certificates = lieDown(t, certify(t, time.Hour, "pay.example"), "pay.example")
 	r.checked.Store(&lastCheck{ended: time.Unix(1_790_000_000, 0), took: time.Second})
 }
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	t.Run("appliance_metrics_keep_to_the_conventions", func(t *testing.T) {
+	t.Run("metrics_keep_to_the_conventions", func(t *testing.T) {
 		t.Parallel()
 		r := onDisk(t)
 		everySeries(t, r)
 		scrape(t, r)
-		problems, err := testutil.GatherAndLint(r.keep.metrics.registry)
+		problems, err := testutil.GatherAndLint(r.metrics.registry)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,13 +54,10 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
 	})
-	t.Run("appliance_metrics_tell_what_happened", func(t *testing.T) {
+	t.Run("metrics_tell_what_happened", func(t *testing.T) {
 		t.Parallel()
 		r := onDisk(t)
-		if err := seedDemo(t.Context(), r.keep.store); err != nil {
-			t.Fatal(err)
-		}
-		if err := seedDemoHistory(t.Context(), r.keep.store, r.keep.store.Now()); err != nil {
+		if err := seedDemo(t.Context(), r.keep.Store, r.keep.Store.Now()); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range []string{"/healthz", "/nowhere", "/nowhere-else"} {
@@ -77,7 +74,7 @@ func TestMetrics(t *testing.T) {
 			`tollhouse_sign_ins_total{outcome="right"} 1`,
 			`tollhouse_throttled_total 1`,
 			`tollhouse_password_hash_duration_seconds_count 1`,
-			fmt.Sprintf("tollhouse_events_recorded_total %d", len(demoSteps)),
+			fmt.Sprintf("tollhouse_events_recorded_total %d", demoEvents),
 			`tollhouse_events_live_readers 0`,
 			`tollhouse_ready 1`,
 			`tollhouse_store_damaged 0`,
@@ -97,10 +94,10 @@ func TestMetrics(t *testing.T) {
 			}
 		}
 	})
-	t.Run("appliance_metrics_tell_of_damage_and_of_the_end", func(t *testing.T) {
+	t.Run("metrics_tell_of_damage_and_of_the_end", func(t *testing.T) {
 		t.Parallel()
 		r := inMemory(t)
-		damage := error(store.ErrCorrupt)
+		damage := error(record.ErrCorrupt)
 		r.damage.Store(&damage)
 		if page := scrape(t, r); !strings.Contains(page, "\ntollhouse_store_damaged 1\n") || !strings.Contains(page, "\ntollhouse_ready 0\n") {
 			t.Error("metrics of a damaged store do not say so")
@@ -114,7 +111,7 @@ func TestMetrics(t *testing.T) {
 	t.Run("a_wait_for_events_is_no_slow_request", func(t *testing.T) {
 		t.Parallel()
 		r := inMemory(t)
-		r.keep.metrics.observe(handlers.Served{Route: "/api/events", Method: "GET", Status: 200, Took: time.Hour, Waited: true})
+		r.metrics.observe(handlers.Served{Route: "/api/events", Method: "GET", Status: 200, Took: time.Hour, Waited: true})
 		page := scrape(t, r)
 		if !strings.Contains(page, `tollhouse_http_requests_total{method="GET",route="/api/events",status="2xx"} 1`) || !strings.Contains(page, `_seconds_count{route="/api/events"} 0`) {
 			t.Error("a wait is not counted, or counted with its time")

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"tollhouse/cli/term"
 )
 
 // systemd starts a service of Type=notify with the address of a datagram socket
@@ -23,10 +25,6 @@ const (
 	notifyReady    = "READY=1"
 	notifyStopping = "STOPPING=1"
 	notifyAlive    = "WATCHDOG=1"
-
-	// timeAsked is for how much longer the manager is to wait for the start, said
-	// again each third of it.
-	timeAsked = 90 * time.Second
 )
 
 func newNotifier(environ []string, pid int) notifier {
@@ -70,29 +68,6 @@ func (r *running) tellManager(state string) {
 	}
 }
 
-// askForTime has the manager wait for a start that takes long, until the function
-// that it returns is called.
-func (r *running) askForTime() (stop func()) {
-	if r.notify.socket == "" {
-		return func() {}
-	}
-	more := fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d\nSTATUS=migrating the store", timeAsked.Microseconds())
-	r.tellManager(more)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for sleep(ctx, timeAsked/3) == nil {
-			r.tellManager(more)
-		}
-	}()
-	return func() {
-		cancel()
-		<-ended
-		r.tellManager("STATUS=")
-	}
-}
-
 // feedWatchdog tells the manager twice in its time that we live, each time after
 // a record was read from the store: a process that answers and a store that
 // hangs is not alive. The manager ends us when it hears nothing. The caller
@@ -106,8 +81,8 @@ func (r *running) feedWatchdog() (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for every := r.notify.watchdog / 2; sleep(ctx, every) == nil; {
-			if err := r.keep.store.Check(ctx); err != nil {
+		for every := r.notify.watchdog / 2; term.Sleep(ctx, every) == nil; {
+			if err := r.keep.Store.Check(ctx); err != nil {
 				r.log.Error("store not read for the watchdog", "err", err)
 				continue
 			}

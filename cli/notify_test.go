@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
 	"tollhouse/store/secret"
 )
 
@@ -38,8 +40,8 @@ func TestNotify(t *testing.T) {
 					t.Errorf("state %d is %q, want %q", i, got, want)
 				}
 			}
-			if code := s.end(); code != exitOK {
-				t.Errorf("exit code %d, want %d", code, exitOK)
+			if code := s.end(); code != term.ExitOK {
+				t.Errorf("exit code %d, want %d", code, term.ExitOK)
 			}
 			for got := notifyAlive; got != notifyStopping; {
 				if got = heard(t, manager); got != notifyAlive && got != notifyStopping {
@@ -48,30 +50,14 @@ func TestNotify(t *testing.T) {
 			}
 		})
 	}
-	t.Run("manager_waits_for_a_migration", func(t *testing.T) {
-		t.Parallel()
-		socket := filepath.Join(t.TempDir(), "notify")
-		manager := listenNotify(t, socket)
-		dir, _ := olderStore(t)
-		s, err := startProcess("", []string{"NOTIFY_SOCKET=" + socket}, "serve", "--data", dir, "--listen", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, want := range []string{"EXTEND_TIMEOUT_USEC=90000000\nSTATUS=migrating the store", "STATUS=", notifyReady} {
-			if got := heard(t, manager); got != want {
-				t.Errorf("state %d is %q, want %q", i, got, want)
-			}
-		}
-		s.end()
-	})
 	t.Run("server_serves_though_no_manager_listens", func(t *testing.T) {
 		t.Parallel()
 		s, err := startProcess("", []string{"NOTIFY_SOCKET=" + filepath.Join(t.TempDir(), "gone")}, "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if code := s.end(); code != exitOK {
-			t.Errorf("exit code %d, want %d", code, exitOK)
+		if code := s.end(); code != term.ExitOK {
+			t.Errorf("exit code %d, want %d", code, term.ExitOK)
 		}
 	})
 	t.Run("store_that_cannot_be_read_is_not_alive", func(t *testing.T) {
@@ -80,11 +66,11 @@ func TestNotify(t *testing.T) {
 		manager := listenNotify(t, socket)
 		said := make(chan string, 16)
 		log := slog.New(slog.NewTextHandler(lineWriter(said), nil))
-		k, err := openKeep(t.Context(), keepOptions{key: secret.NewKey(), log: slog.New(slog.NewTextHandler(io.Discard, nil)), onFatal: func(error) {}})
+		k, err := datadir.Open(t.Context(), datadir.Options{Key: secret.NewKey(nil), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), OnFatal: func(error) {}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := k.close(); err != nil {
+		if err := k.Close(); err != nil {
 			t.Fatal(err)
 		}
 		r := &running{log: log, keep: k, notify: notifier{socket: socket, watchdog: time.Millisecond}}

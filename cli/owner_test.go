@@ -4,18 +4,23 @@ package cli
 
 import (
 	"errors"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
 )
 
-// TestPeer: attack 94, with a real other user.
+// TestPeer: a real other user connects to the admin socket.
 func TestPeer(t *testing.T) {
 	t.Parallel()
-	t.Run("attack_94_another_user_is_hung_up_on", func(t *testing.T) {
+	t.Run("another_user_is_hung_up_on", func(t *testing.T) {
 		t.Parallel()
 		demand(t, os.Geteuid() == 0, "only root can become another user")
 		// The directory is opened after the socket stands, as if its modes had
@@ -25,8 +30,15 @@ func TestPeer(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = os.RemoveAll(dir) })
-		path := filepath.Join(dir, socketName)
-		answering(t, path)
+		path := filepath.Join(dir, datadir.SocketName)
+		l, err := datadir.ListenAdmin(path, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.NotFoundHandler()}
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = server.Serve(l) }()
+		t.Cleanup(func() { _ = server.Close(); <-ended })
 		if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(path, 0o666)); err != nil {
 			t.Fatal(err)
 		}
@@ -35,8 +47,8 @@ func TestPeer(t *testing.T) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != exitUnreachable {
-			t.Errorf("health as another user: %v, %s; want exit %d", err, out, exitUnreachable)
+		if !errors.As(err, &exit) || exit.ExitCode() != term.ExitUnreachable {
+			t.Errorf("health as another user: %v, %s; want exit %d", err, out, term.ExitUnreachable)
 		}
 	})
 }
@@ -82,19 +94,19 @@ func TestUnwritable(t *testing.T) {
 		t.Cleanup(func() { _ = os.Chmod(dir, 0o700) })
 		return dir
 	}
-	ours := userNamed(us)
+	ours := datadir.UserNamed(us)
 	for name, c := range map[string]struct {
 		dir, under string // the data directory is under dir
 		mode       os.FileMode
 		code       int
 		want, hint string
 	}{
-		"appliance_unwritable_names_owner_mode_uid_and_cure": {"ours", "", 0o500, exitNotAllowed,
-			"we may not use DIR/LOCK: DIR belongs to " + ours + " with mode 0500, and we are " + ours + ": permission denied", "chmod 700 DIR"},
-		"appliance_unreadable_names_owner_mode_uid_and_cure": {"blind", "", 0, exitNotAllowed,
-			"we may not use DIR: DIR belongs to " + ours + " with mode 0000, and we are " + ours + ": permission denied", "chmod 700 DIR"},
-		"appliance_exit_73_names_owner_mode_uid_and_cure": {"above", "data", 0o500, exitCannotCreate,
-			"cannot create the data directory DIR/data: DIR belongs to " + ours + " with mode 0500, and we are " + ours + ": permission denied", "chmod u+wx DIR"},
+		"unwritable_names_owner_mode_uid_and_cure": {"ours", "", 0o500, term.ExitNotAllowed,
+			"no permission to use DIR/LOCK: DIR belongs to " + ours + " with mode 0500, but this process runs as " + ours + ": permission denied", "chmod 700 DIR"},
+		"unreadable_names_owner_mode_uid_and_cure": {"blind", "", 0, term.ExitNotAllowed,
+			"no permission to use DIR: DIR belongs to " + ours + " with mode 0000, but this process runs as " + ours + ": permission denied", "chmod 700 DIR"},
+		"exit_73_names_owner_mode_uid_and_cure": {"above", "data", 0o500, term.ExitCannotCreate,
+			"cannot create the data directory DIR/data: DIR belongs to " + ours + " with mode 0500, but this process runs as " + ours + ": permission denied", "chmod u+wx DIR"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,22 +123,30 @@ func TestUnwritable(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a_reason_that_is_no_permission_names_no_owner", func(t *testing.T) {
-		t.Parallel()
-		for _, reason := range []error{syscall.ENOENT, syscall.EROFS, syscall.ENOTDIR} {
-			err := notAllowedOr(exitIO, top, &os.PathError{Op: "open", Path: top, Err: reason})
-			if f := asFault(err); f.code != exitIO || strings.Contains(f.Error(), "belongs") || !strings.Contains(f.Error(), reason.Error()) || f.hint == "" {
-				t.Errorf("%v: exit %d, %v, hint %q", reason, f.code, f, f.hint)
-			}
-		}
-		file := filepath.Join(t.TempDir(), "file")
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if f := asFault(makeDataDir(filepath.Join(file, "data"))); f.code != exitCannotCreate || strings.Contains(f.Error(), "belongs") {
-			t.Errorf("under a file: exit %d, %v", f.code, f)
-		}
-	})
+}
+
+// TestBackupDirectoryOfAnotherUser: a server puts no backups where another user could
+// replace them.
+func TestBackupDirectoryOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	demand(t, os.Geteuid() == 0, "only root can make another user's directory and write to it")
+	theirs := filepath.Join(t.TempDir(), "backups")
+	if err := errors.Join(os.Mkdir(theirs, 0o755), os.Chown(theirs, 65534, 65534)); err != nil {
+		t.Fatal(err)
+	}
+	serve := []string{"serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0", "--backup-every", "24h", "--backup-dir", theirs}
+	_, stderr, code := run(t, serve...)
+	if code != term.ExitConfig || !strings.Contains(stderr, "the directory "+theirs+" for backups belongs to "+datadir.UserNamed(65534)+", who could replace what is in it, and we are "+datadir.UserNamed(0)) ||
+		!strings.HasSuffix(stderr, "chown 0 "+theirs+"\n") {
+		t.Errorf("exit %d, %s; want %d, the owner and the next step", code, stderr, term.ExitConfig)
+	}
+	if left, err := os.ReadDir(theirs); err != nil || len(left) > 0 {
+		t.Errorf("%d files, %v, are left there; want none", len(left), err)
+	}
+	if err := os.Chown(theirs, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	start(t, serve...)
 }
 
 // TestOwner: another user's directory is never opened by going round the
@@ -156,7 +176,7 @@ func TestOwner(t *testing.T) {
 		}
 		return string(out), cmd.ProcessState.ExitCode()
 	}
-	if out, code := as(0, "account", "create", "acct_root", "--data", theirs); code != exitOK {
+	if out, code := as(0, "account", "create", "acct_root", "--data", theirs); code != term.ExitOK {
 		t.Fatalf("root's command: exit %d, %s", code, out)
 	}
 	err = filepath.WalkDir(theirs, func(path string, _ os.DirEntry, err error) error {
@@ -167,7 +187,7 @@ func TestOwner(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if owner, _ := ownedByUs(info); owner != 65534 {
+		if owner, _ := datadir.OwnedByUs(info); owner != 65534 {
 			t.Errorf("%s belongs to %d, want the directory's owner", path, owner)
 		}
 		return nil
@@ -175,13 +195,13 @@ func TestOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, code := as(0, "serve", "--data", theirs, "--listen", "127.0.0.1:0"); code != exitConfig || !strings.Contains(out, "run tollhouse as that user") {
-		t.Errorf("root's serve: exit %d, %s; want %d and the cure", code, out, exitConfig)
+	if out, code := as(0, "serve", "--data", theirs, "--listen", "127.0.0.1:0"); code != term.ExitConfig || !strings.Contains(out, "run tollhouse as that user") {
+		t.Errorf("root's serve: exit %d, %s; want %d and the cure", code, out, term.ExitConfig)
 	}
-	if out, code := as(65533, "account", "list", "--data", theirs); code != exitNotAllowed || !strings.Contains(out, "with mode 0700, and we are uid 65533") || !strings.Contains(out, "hint: run tollhouse as that user") {
-		t.Errorf("another user's command: exit %d, %s; want %d and the cure", code, out, exitNotAllowed)
+	if out, code := as(65533, "account", "list", "--data", theirs); code != term.ExitNotAllowed || !strings.Contains(out, "with mode 0700, but this process runs as uid 65533") || !strings.Contains(out, "hint: run tollhouse as that user") {
+		t.Errorf("another user's command: exit %d, %s; want %d and the cure", code, out, term.ExitNotAllowed)
 	}
-	if out, code := as(65533, "health", "--data", theirs); code != exitNotAllowed {
-		t.Errorf("another user's health: exit %d, %s; want %d", code, out, exitNotAllowed)
+	if out, code := as(65533, "health", "--data", theirs); code != term.ExitNotAllowed {
+		t.Errorf("another user's health: exit %d, %s; want %d", code, out, term.ExitNotAllowed)
 	}
 }

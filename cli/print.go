@@ -11,7 +11,7 @@ import (
 // printCommand groups the documents that tollhouse can write about itself. They
 // go to standard output, whatever --json says: a document has one form.
 func (p *program) printCommand() *cobra.Command {
-	c := &cobra.Command{Use: "print", Short: "write a document about tollhouse itself"}
+	c := &cobra.Command{Use: "print", Short: "print installation files or the API description"}
 	c.AddCommand(p.printSystemdCommand(), p.printDockerfileCommand(), p.printComposeCommand(), p.printOpenAPICommand())
 	return asGroup(c)
 }
@@ -20,9 +20,9 @@ func (p *program) printOpenAPICommand() *cobra.Command {
 	var publicURL string
 	c := &cobra.Command{
 		Use:   "openapi",
-		Short: "write the description of the interface (OpenAPI 3.1)",
-		Long: `Write the description of the whole public interface, as a server of this version
-serves it at /openapi.json.`,
+		Short: "print the API description (OpenAPI 3.1)",
+		Long: `Print the description of the whole public API, as a server of this version serves it
+at /openapi.json.`,
 		Args: operands(),
 		RunE: p.doing(func(context.Context, []string) error {
 			issuer := ""
@@ -33,10 +33,10 @@ serves it at /openapi.json.`,
 				}
 				issuer = u.String()
 			}
-			_, err := p.stdout.Write(handlers.OpenAPI(issuer, version()))
+			_, err := p.Out.Write(handlers.OpenAPI(issuer, version()))
 			return err
 		}),
 	}
-	c.Flags().StringVar(&publicURL, "public-url", "", "`URL` of the server to name in it (default: none, so that it is the one the document is read from)")
+	c.Flags().StringVar(&publicURL, "public-url", "", "`URL` of the server to name in it (default: none; readers then use the URL that they fetched it from)")
 	return c
 }

@@ -5,13 +5,13 @@ import (
 	_ "embed"
 	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
+
+	"tollhouse/cli/term"
 )
 
-// The files with which tollhouse is installed. They lie in printed as they are
-// printed, so that they can be read and checked as what they are.
+// The installation files, in printed/ exactly as they are printed.
 
 //go:embed printed/systemd
 var systemdUnit string
@@ -24,31 +24,31 @@ var composeFile string
 
 const binaryDefault = "/usr/local/bin/tollhouse" // in printed/systemd
 
-// binaryForm is a path that means the same to systemd, quoted or not.
-var binaryForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/[A-Za-z0-9_./+-]+$`) })
+// binaryForm matches a path that systemd needs no quotes for.
+var binaryForm = regexp.MustCompile(`^/[A-Za-z0-9_./+-]+$`)
 
 func (p *program) printSystemdCommand() *cobra.Command {
 	var binary string
 	c := &cobra.Command{
 		Use:   "systemd",
-		Short: "write the unit of a service for systemd",
-		Long: `Write the unit of a service for systemd: it keeps the data in /var/lib/tollhouse,
-takes its settings from /etc/tollhouse/env, tells systemd when it serves, is started
-again when it hangs, and may do nothing on the machine but that.
+		Short: "print a systemd unit",
+		Long: `Print a systemd unit. Its service keeps the data in /var/lib/tollhouse, reads its
+settings from /etc/tollhouse/env, notifies systemd when it is ready, is restarted when
+it hangs, and runs in a sandbox.
 
   tollhouse print systemd > /etc/systemd/system/tollhouse.service
   systemctl daemon-reload && systemctl enable --now tollhouse
 
-The first lines of the unit say which user it needs.`,
+The comment at the top of the unit names the user that it needs.`,
 		Args: operands(),
 		RunE: p.doing(func(context.Context, []string) error {
-			if !binaryForm().MatchString(binary) {
-				return usage("give where it is installed, such as "+binaryDefault, "--binary %q is not a full path of plain letters", binary)
+			if !binaryForm.MatchString(binary) {
+				return term.Usage("give the path of the binary, such as "+binaryDefault, "--binary %q is not an absolute path of plain characters", binary)
 			}
 			return p.printText(strings.Replace(systemdUnit, "ExecStart="+binaryDefault, "ExecStart="+binary, 1))
 		}),
 	}
-	c.Flags().StringVar(&binary, "binary", binaryDefault, "the `path` at which tollhouse is installed")
+	c.Flags().StringVar(&binary, "binary", binaryDefault, "`path` of the installed binary")
 	nameVariables(c.Flags(), "")
 	return c
 }
@@ -56,9 +56,9 @@ The first lines of the unit say which user it needs.`,
 func (p *program) printDockerfileCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "dockerfile",
-		Short: "write the Dockerfile of an image with nothing in it but tollhouse",
-		Long: `Write the Dockerfile of an image with nothing in it but tollhouse, which runs as
-user 65532, needs a writable /data only, and is asked for its health by itself.
+		Short: "print a Dockerfile for an image that contains only tollhouse",
+		Long: `Print a Dockerfile for an image that contains only tollhouse. The image runs as user
+65532, needs only /data to be writable, and has a health check.
 
   tollhouse print dockerfile > Dockerfile
   docker build -t tollhouse .`,
@@ -70,10 +70,10 @@ user 65532, needs a writable /data only, and is asked for its health by itself.
 func (p *program) printComposeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "compose",
-		Short: "write a compose.yaml that serves behind a proxy on this machine",
-		Long: `Write a compose.yaml for docker compose, beside the Dockerfile of print dockerfile:
-it serves on port 8080 of this machine only, for a proxy that speaks TLS, with a
-read-only root and no capabilities.
+		Short: "print a compose.yaml for a server behind a proxy on this machine",
+		Long: `Print a compose.yaml for Docker Compose, to use with the Dockerfile of print dockerfile.
+The server listens on port 8080 of this machine only, for a proxy that terminates TLS,
+and has a read-only root and no capabilities.
 
   tollhouse print compose > compose.yaml
   TOLLHOUSE_PUBLIC_URL=https://pay.example docker compose up -d`,
@@ -83,6 +83,6 @@ read-only root and no capabilities.
 }
 
 func (p *program) printText(text string) error {
-	_, err := p.stdout.Write([]byte(text))
+	_, err := p.Out.Write([]byte(text))
 	return err
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"tollhouse/cli/term"
 )
 
 // printedFiles are the files that print writes, by their names.
@@ -20,7 +22,7 @@ func TestPrinted(t *testing.T) {
 		t.Run(name+"_is_printed_as_it_lies_here", func(t *testing.T) {
 			t.Parallel()
 			stdout, stderr, code := run(t, "print", name)
-			if want := printed(t, name); stdout != want || stderr != "" || code != exitOK {
+			if want := printed(t, name); stdout != want || stderr != "" || code != term.ExitOK {
 				t.Errorf("exit code %d, standard error %q, and on standard output:\n%s\nwant:\n%s", code, stderr, stdout, want)
 			}
 		})
@@ -40,8 +42,8 @@ func TestPrinted(t *testing.T) {
 	t.Run("systemd_refuses_a_path_that_means_something_else_there", func(t *testing.T) {
 		t.Parallel()
 		for _, path := range []string{"", "tollhouse", "/opt/my tollhouse", "/opt/%h", "/opt/$HOME/t", "/opt/t\nUser=root"} {
-			if stdout, _, code := run(t, "print", "systemd", "--binary", path); code != exitUsage || stdout != "" {
-				t.Errorf("--binary %q: exit code %d, want %d", path, code, exitUsage)
+			if stdout, _, code := run(t, "print", "systemd", "--binary", path); code != term.ExitUsage || stdout != "" {
+				t.Errorf("--binary %q: exit code %d, want %d", path, code, term.ExitUsage)
 			}
 		}
 	})
@@ -83,7 +85,7 @@ func checkCommands(t *testing.T, text string) {
 	for _, words := range found {
 		c, rest, err := newRoot().Find(strings.Fields(words[1]))
 		if err != nil || !c.HasParent() {
-			t.Errorf("there is no command %q", words[0])
+			t.Errorf("unknown command %q", words[0])
 			continue
 		}
 		if err := c.ParseFlags(rest); err != nil {

@@ -16,22 +16,27 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
 )
 
 // TestRace is the promise of lock and socket: commands that race each other and
 // a server that is just starting all do what they were asked.
 func TestRace(t *testing.T) {
 	t.Parallel()
+	skipInShort(t)
 	const rounds, commands = 3, 8
 	for round := range rounds {
-		t.Run(fmt.Sprintf("appliance_commands_race_a_starting_server_%d", round), func(t *testing.T) {
+		t.Run(fmt.Sprintf("commands_race_a_starting_server_%d", round), func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "data")
 			var all sync.WaitGroup
 			for i := range commands {
 				all.Go(func() {
 					name := fmt.Sprintf("acct_%d", i)
-					if _, stderr, code := run(t, "account", "create", name, "--data", dir); code != exitOK {
+					if _, stderr, code := run(t, "account", "create", name, "--data", dir); code != term.ExitOK {
 						t.Errorf("account create %s: exit %d: %s", name, code, stderr)
 					}
 				})
@@ -39,10 +44,10 @@ func TestRace(t *testing.T) {
 			s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
 			all.Wait()
 			listed, stderr, code := run(t, "account", "list", "--data", dir, "--json")
-			if code != exitOK || strings.Count(listed, "\n") != commands {
+			if code != term.ExitOK || strings.Count(listed, "\n") != commands {
 				t.Errorf("account list = exit %d, %q, %s; want all %d accounts", code, listed, stderr, commands)
 			}
-			if code := s.end(); code != exitOK {
+			if code := s.end(); code != term.ExitOK {
 				t.Errorf("the server ended with %d, want 0: %s", code, s.stderr)
 			}
 		})
@@ -87,7 +92,7 @@ func untilRefused(t *testing.T, s *process) {
 
 func TestStop(t *testing.T) {
 	t.Parallel()
-	t.Run("appliance_sigterm_drains_what_is_in_flight", func(t *testing.T) {
+	t.Run("sigterm_drains_what_is_in_flight", func(t *testing.T) {
 		t.Parallel()
 		dir := filepath.Join(t.TempDir(), "data")
 		s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
@@ -97,7 +102,7 @@ func TestStop(t *testing.T) {
 		}
 		untilRefused(t, s)
 		// While it drains it says that it is not ready, to whoever still asks.
-		if _, stderr, code := run(t, "health", "--data", dir); code != exitFailed || !strings.Contains(stderr, "not ready") {
+		if _, stderr, code := run(t, "health", "--data", dir); code != term.ExitFailed || !strings.Contains(stderr, "not ready") {
 			t.Errorf("health while draining = exit %d, %s; want 1 and not ready", code, stderr)
 		}
 		fmt.Fprint(conn, "grant_type=password")
@@ -105,17 +110,17 @@ func TestStop(t *testing.T) {
 		if err != nil || answer.StatusCode != http.StatusUnauthorized {
 			t.Errorf("the request in flight got %v, %v; want its answer, 401", answer, err)
 		}
-		if <-s.ended; s.cmd.ProcessState.ExitCode() != exitOK {
+		if <-s.ended; s.cmd.ProcessState.ExitCode() != term.ExitOK {
 			t.Errorf("exit %d, want 0: %s", s.cmd.ProcessState.ExitCode(), s.stderr)
 		}
-		if _, err := os.Lstat(filepath.Join(dir, socketName)); err == nil {
+		if _, err := os.Lstat(filepath.Join(dir, datadir.SocketName)); err == nil {
 			t.Error("the admin socket is still there")
 		}
-		if _, stderr, code := run(t, "account", "create", "after", "--data", dir); code != exitOK {
+		if _, stderr, code := run(t, "account", "create", "after", "--data", dir); code != term.ExitOK {
 			t.Errorf("a command after the stop: exit %d, %s", code, stderr)
 		}
 	})
-	t.Run("appliance_second_signal_forces", func(t *testing.T) {
+	t.Run("second_signal_forces", func(t *testing.T) {
 		t.Parallel()
 		s := start(t, "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0")
 		slowRequest(t, s)
@@ -125,8 +130,8 @@ func TestStop(t *testing.T) {
 			}
 			untilRefused(t, s)
 		}
-		if <-s.ended; s.cmd.ProcessState.ExitCode() != exitInterrupted {
-			t.Errorf("exit %d, want %d: %s", s.cmd.ProcessState.ExitCode(), exitInterrupted, s.stderr)
+		if <-s.ended; s.cmd.ProcessState.ExitCode() != term.ExitInterrupted {
+			t.Errorf("exit %d, want %d: %s", s.cmd.ProcessState.ExitCode(), term.ExitInterrupted, s.stderr)
 		}
 	})
 	t.Run("dev_leaves_nothing_behind", func(t *testing.T) {
@@ -136,7 +141,7 @@ func TestStop(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if code := s.end(); code != exitOK {
+		if code := s.end(); code != term.ExitOK {
 			t.Errorf("exit %d, want 0: %s", code, s.stderr)
 		}
 		if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
@@ -151,14 +156,14 @@ func TestStop(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-s.ended
-		if _, err := os.Lstat(filepath.Join(dir, socketName)); err != nil {
+		if _, err := os.Lstat(filepath.Join(dir, datadir.SocketName)); err != nil {
 			t.Fatalf("the killed server's socket: %v", err)
 		}
-		if _, stderr, code := run(t, "account", "create", "acct_down", "--data", dir); code != exitOK {
+		if _, stderr, code := run(t, "account", "create", "acct_down", "--data", dir); code != term.ExitOK {
 			t.Errorf("a command after the kill: exit %d, %s", code, stderr)
 		}
 		again := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
-		if out, stderr, code := run(t, "account", "list", "--data", dir, "--json"); code != exitOK || !strings.Contains(out, "acct_down") {
+		if out, stderr, code := run(t, "account", "list", "--data", dir, "--json"); code != term.ExitOK || !strings.Contains(out, "acct_down") {
 			t.Errorf("account list on the new server: exit %d, %q, %s", code, out, stderr)
 		}
 		again.end()
@@ -208,14 +213,14 @@ func TestReadyLine(t *testing.T) {
 		return line
 	}
 	const common = "ready url listen admin_socket version pid"
-	t.Run("design_5_serve", func(t *testing.T) {
+	t.Run("serve", func(t *testing.T) {
 		t.Parallel()
 		line := readyOf(t, "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0")
 		if got := strings.Join(members(line), " "); got != common {
 			t.Errorf("members %s, want %s", got, common)
 		}
 	})
-	t.Run("design_5_dev", func(t *testing.T) {
+	t.Run("dev", func(t *testing.T) {
 		t.Parallel()
 		line := readyOf(t, "dev")
 		if got, want := strings.Join(members(line), " "), common+" client_id client_secret redirect_uri username password account"; got != want {
@@ -259,8 +264,8 @@ func TestDevAnswers(t *testing.T) {
 			Owner string `json:"owner"`
 		} `json:"data"`
 	}
-	if err := json.NewDecoder(listed.Body).Decode(&page); err != nil || len(page.Data) != 2 || page.Data[0].Owner != demoAccount {
-		t.Errorf("events = %+v, %v; want the two of the demo's history", page, err)
+	if err := json.NewDecoder(listed.Body).Decode(&page); err != nil || len(page.Data) == 0 || page.Data[0].Owner != demoAccount {
+		t.Errorf("events = %+v, %v; want those of the demo's history", page, err)
 	}
 }
 
@@ -300,14 +305,14 @@ func TestSecretsStayOut(t *testing.T) {
 	if err := os.WriteFile(file, []byte(password), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr, code := run(t, "user", "create", "odile", "--data", dir, "--password-file", file); code != exitOK {
+	if _, stderr, code := run(t, "user", "create", "odile", "--data", dir, "--password-file", file); code != term.ExitOK {
 		t.Fatalf("user create: exit %d, %s", code, stderr)
 	}
 	out, stderr, code := run(t, "client", "create", "--name", "Till", "--redirect-uri", "https://app.example/cb", "--data", dir, "--json")
-	if code != exitOK {
+	if code != term.ExitOK {
 		t.Fatalf("client create: exit %d, %s", code, stderr)
 	}
-	var made clientShown
+	var made handlers.AdminClient
 	if err := json.Unmarshal([]byte(out), &made); err != nil {
 		t.Fatal(err)
 	}

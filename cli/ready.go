@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"tollhouse/cli/term"
 	"tollhouse/handlers"
 )
 
@@ -58,15 +59,15 @@ func (p *program) announce(r *running, demo *handlers.Demo) {
 	if demo != nil {
 		line.demoLine = &demoLine{demo.ClientID, demo.ClientSecret, demo.RedirectURI, demo.Username, demo.Password, demo.Account}
 	}
-	if p.json || !isTerminal(p.stdout) {
-		_ = p.printJSON(line) // whoever does not listen is not served worse for it
+	if p.JSON || !term.IsTerminal(p.Out) {
+		_ = p.PrintJSON(line) // whoever does not listen is not served worse for it
 		return
 	}
 	if demo != nil {
-		fmt.Fprint(p.stdout, devWelcome(line))
+		fmt.Fprint(p.Out, devWelcome(line))
 		return
 	}
-	fmt.Fprint(p.stdout, serveWelcome(line, p.data))
+	fmt.Fprint(p.Out, serveWelcome(line, p.data))
 }
 
 func devWelcome(l readyLine) string {
@@ -86,25 +87,25 @@ func devWelcome(l readyLine) string {
 	show("client", l.ClientID, secret)
 	show("redirect", l.RedirectURI, " (any port)")
 	show("account", l.Account, "")
-	show("other commands", "tollhouse event list --admin-socket "+quoteForShell(l.AdminSocket), "")
+	show("other commands", "tollhouse event list --admin-socket "+term.ShellQuote(l.AdminSocket), "")
 	b.WriteString("\n")
 	if l.ClientSecret == "" || l.Username == "" {
 		return b.String() // a seed without them
 	}
 	token := fmt.Sprintf("curl -s %s -d grant_type=password -d client_id=%s -d client_secret=%s -d username=%s -d password=%s",
-		quoteForShell(l.URL+"/oauth/v2/token"), quoteForShell(l.ClientID), l.ClientSecret, quoteForShell(l.Username), quoteForShell(l.Password))
+		term.ShellQuote(l.URL+"/oauth/v2/token"), term.ShellQuote(l.ClientID), l.ClientSecret, term.ShellQuote(l.Username), term.ShellQuote(l.Password))
 	fmt.Fprintf(&b, `A token:
   %s
 
 The latest events, with a token of their own:
   curl -s %s -H "Authorization: Bearer $(%s | sed 's/.*"access_token":"\([^"]*\)".*/\1/')"
 
-`, token, quoteForShell(l.URL+"/api/events?limit=3"), token)
+`, token, term.ShellQuote(l.URL+"/api/events?limit=3"), token)
 	return b.String()
 }
 
 func serveWelcome(l readyLine, data string) string {
-	data = quoteForShell(data)
+	data = term.ShellQuote(data)
 	return fmt.Sprintf(`tollhouse %s answers at %s, listening on %s (Ctrl-C stops it)
 
   tollhouse user create NAME --data %s

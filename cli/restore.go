@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -11,38 +12,40 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
 	"tollhouse/store"
 	"tollhouse/store/backup"
 	"tollhouse/store/kv/badgerkv"
+	"tollhouse/store/record"
 )
 
-// A restore builds a new generation beside the one in use, checks it, and then
-// has CURRENT name it. Nothing that is there is changed before that, so that any
-// refusal leaves the directory as it was; and a server may go on meanwhile. It
-// goes on with its own generation until it is started again.
+// A restore builds a new generation beside the one in use, checks it, and then makes
+// CURRENT name it. Until then nothing existing changes, so a refusal leaves the
+// directory as it was. A running server keeps its generation until it is restarted.
 
 func (p *program) restoreCommand() *cobra.Command {
 	var r restoration
 	c := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "build the data anew from a backup (- for standard input)",
-		Long: `Build the data anew from a backup, in a new generation beside the one in use, and
-use that from the next start on. A backup that is not whole is refused, and nothing
-is changed. A server may run meanwhile: it goes on with what it has until it is
-started again, and what it records until then stays with what it has.
+		Short: "restore the data from a backup (- for standard input)",
+		Long: `Restore the data from a backup into a new generation beside the one in use. The next
+start uses the new one. An incomplete backup is refused, and nothing is changed. A
+server may keep running: it uses the old generation until it is restarted, and what it
+records until then stays there.
 
-What was in use is kept, so that a restore can be taken back; an older generation is
-removed, unless --keep or a server runs. A backup brings everything back as it was,
-tokens that were revoked since and users who were disabled since too.`,
+The generation in use is kept, so that you can undo a restore. Older generations are
+removed, unless --keep is given or a server is running. A restore brings everything
+back as it was, including tokens that were revoked and users that were disabled since.`,
 		Args: operands("a file"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			r.p, r.file = p, args[0]
-			memoryDefault.limit(p.environ)
+			datadir.MemoryDefault.Limit(p.environ)
 			return r.run(ctx)
 		}),
 	}
-	c.Flags().BoolVar(&r.keepAll, "keep", false, "keep all generations, not only the one that was in use")
-	c.Flags().BoolVar(&r.acceptClock, "accept-clock", false, "restore although the clock is before the time of the backup")
+	c.Flags().BoolVar(&r.keepAll, "keep", false, "keep all generations, not only the last one in use")
+	c.Flags().BoolVar(&r.acceptClock, "accept-clock", false, "restore even if the clock is earlier than the backup")
 	nameVariables(c.Flags(), "") // what replaces everything is said on the command line
 	return c
 }
@@ -57,10 +60,10 @@ type restoration struct {
 	dir      string
 	created  bool     // the data directory was made for it
 	alone    *os.File // the data directory, locked against other restores
-	lock     *dirLock
-	server   holder // that goes on meanwhile, when there is no lock
-	replaced string // the generation in use up to now, or ""
-	name     string // of the new one
+	lock     *datadir.Lock
+	server   datadir.Holder // that goes on meanwhile, when there is no lock
+	replaced string         // the generation in use up to now, or ""
+	name     string         // of the new one
 	header   backup.Header
 	totals   backup.Totals
 }
@@ -79,7 +82,7 @@ type restored struct {
 
 func (r *restoration) run(ctx context.Context) (err error) {
 	if r.p.adminSocket != "" && !r.p.dataGiven {
-		return usage("name the data directory with --data; the server may go on", "restore builds a data directory, and cannot do that through a socket")
+		return term.Usage("name the data directory with --data; the server may keep running", "restore needs the data directory and cannot work through a socket")
 	}
 	in, closeFile, err := r.p.openBackup(ctx, r.file)
 	if err != nil {
@@ -106,9 +109,9 @@ func (r *restoration) run(ctx context.Context) (err error) {
 	return r.report()
 }
 
-// examine reads what can be read before the directory is touched: of a file
-// everything, and of a stream the header. It returns the backup from its
-// beginning, and how many bytes it will take, if that is known.
+// examine checks the backup before the directory is touched: a file as a whole, a
+// stream by its header. It returns the backup at its beginning, and its size in
+// bytes if known.
 func (r *restoration) examine(ctx context.Context, in io.Reader) (b *store.BackupFile, size int64, err error) {
 	if f, ok := in.(io.Seeker); ok && r.file != "-" {
 		checked, err := r.p.checkFile(ctx, in, r.file)
@@ -116,13 +119,13 @@ func (r *restoration) examine(ctx context.Context, in io.Reader) (b *store.Backu
 			return nil, 0, err
 		}
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			return nil, 0, badBackup(r.file, err)
+			return nil, 0, datadir.BadBackup(r.file, err)
 		}
 		size = checked.Bytes
 	}
 	b, err = store.OpenBackup(in)
 	if err != nil {
-		return nil, 0, badBackup(r.file, err)
+		return nil, 0, datadir.BadBackup(r.file, err)
 	}
 	r.header = b.Header
 	if err := r.checkClock(time.Now()); err != nil {
@@ -134,43 +137,43 @@ func (r *restoration) examine(ctx context.Context, in io.Reader) (b *store.Backu
 
 const clockSlack = time.Minute // by which two machines' clocks may differ
 
-// checkClock refuses a clock before the time of the backup: under it, what has
-// expired would live again.
+// checkClock refuses a clock before the time of the backup, because expired tokens
+// would become valid again.
 func (r *restoration) checkClock(now time.Time) error {
 	if !now.Add(clockSlack).Before(r.header.Created) || r.acceptClock {
 		return nil
 	}
-	return fail(exitConfig, "set the clock right and try again; if it is right, add --accept-clock",
-		"the clock says %s, and the backup was made later, at %s", now.UTC().Format(time.RFC3339), r.header.Created.Format(time.RFC3339))
+	return term.Fail(term.ExitConfig, "correct the clock and try again; if it is right, add --accept-clock",
+		"the clock says %s, but the backup was made later, at %s", now.UTC().Format(time.RFC3339), r.header.Created.Format(time.RFC3339))
 }
 
 // enter takes the directory's lock, or finds the server that holds it.
 func (r *restoration) enter(ctx context.Context) error {
-	if err := becomeOwner(r.dir); err != nil {
+	if err := datadir.BecomeOwner(r.dir); err != nil {
 		return err
 	}
-	if !isNothing(r.dir) {
-		question := "Restore the backup of " + r.header.Created.Format(time.RFC3339) + " in place of what is in %s?"
-		if err := r.p.confirm(question, r.dir); err != nil {
+	if !datadir.IsEmpty(r.dir) {
+		question := "Replace the data in %s with the backup of " + r.header.Created.Format(time.RFC3339) + "?"
+		if err := r.p.Confirm(ctx, question, r.dir); err != nil {
 			return err
 		}
 	}
 	_, err := os.Lstat(r.dir)
 	r.created = err != nil
-	if err := prepareDataDir(r.dir, exitNotAllowed); err != nil {
+	if err := datadir.Prepare(r.dir, term.ExitNotAllowed); err != nil {
 		return err
 	}
 	if err := r.lockOut(); err != nil {
 		return err
 	}
-	deadline := time.Now().Add(lockTries)
+	deadline := time.Now().Add(datadir.LockTries)
 	for {
-		lock, err := tryLock(r.dir, "restore")
-		if !errors.Is(err, errLocked) {
+		lock, err := datadir.TryLock(r.dir, "restore")
+		if !errors.Is(err, datadir.ErrLocked) {
 			r.lock = lock
 			return err
 		}
-		h := readHolder(r.dir)
+		h := datadir.ReadHolder(r.dir)
 		a := newSocketAdmin(r.p.socketOf(r.dir))
 		answered := a.ask(ctx) == nil
 		_ = a.close()
@@ -179,77 +182,77 @@ func (r *restoration) enter(ctx context.Context) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return heldFault(r.dir, h)
+			return datadir.HeldError(r.dir, h)
 		}
-		if err := sleep(ctx, lockWait); err != nil {
+		if err := term.Sleep(ctx, datadir.LockWait); err != nil {
 			return err
 		}
 	}
 }
 
-// lockOut keeps other restores away, beside a server too, which holds LOCK. The
-// system gives the lock back with the process, however that ends.
+// lockOut excludes other restores, even while a server holds LOCK. The system
+// releases the lock when the process ends.
 func (r *restoration) lockOut() (err error) {
 	if r.alone, err = os.Open(r.dir); err != nil {
-		return notAllowedOr(exitIO, r.dir, err)
+		return datadir.NotAllowedOr(term.ExitIO, r.dir, err)
 	}
-	err = lockFile(r.alone)
-	if errors.Is(err, errLocked) {
-		return errors.Join(fail(exitBusy, "wait until it is done", "another restore into %s is at work", r.dir), r.alone.Close())
+	err = datadir.LockFile(r.alone)
+	if errors.Is(err, datadir.ErrLocked) {
+		return errors.Join(term.Fail(term.ExitBusy, "wait until it ends", "another restore into %s is running", r.dir), r.alone.Close())
 	}
 	return err
 }
 
 // build makes the new generation under a name that no start uses.
 func (r *restoration) build(ctx context.Context, b *store.BackupFile, size int64) (err error) {
-	if err := removeUnused(r.dir); err != nil {
+	if err := datadir.RemoveUnused(r.dir); err != nil {
 		return err
 	}
 	if err := r.findReplaced(); err != nil {
 		return err
 	}
-	if r.name, err = nextGeneration(r.dir); err != nil {
+	if r.name, err = datadir.NextGeneration(r.dir); err != nil {
 		return err
 	}
 	path := filepath.Join(r.dir, r.name)
-	if err := os.Mkdir(path+newSuffix, 0o700); err != nil {
-		return notAllowedOr(exitCannotCreate, path+newSuffix, err)
+	if err := os.Mkdir(path+datadir.NewSuffix, 0o700); err != nil {
+		return datadir.NotAllowedOr(term.ExitCannotCreate, path+datadir.NewSuffix, err)
 	}
-	if err := r.load(ctx, b, size, path+newSuffix); err != nil {
-		return errors.Join(err, os.RemoveAll(path+newSuffix))
+	if err := r.load(ctx, b, size, path+datadir.NewSuffix); err != nil {
+		return errors.Join(err, os.RemoveAll(path+datadir.NewSuffix))
 	}
-	if err := writeFile(filepath.Join(path+newSuffix, unusedName), nil); err != nil {
-		return errors.Join(buildFault(path, err), os.RemoveAll(path+newSuffix))
+	if err := datadir.WriteFile(filepath.Join(path+datadir.NewSuffix, datadir.UnusedName), nil); err != nil {
+		return errors.Join(buildFault(path, err), os.RemoveAll(path+datadir.NewSuffix))
 	}
-	err = errors.Join(syncDir(path+newSuffix), os.Rename(path+newSuffix, path), syncDir(r.dir))
+	err = errors.Join(datadir.SyncDir(path+datadir.NewSuffix), os.Rename(path+datadir.NewSuffix, path), datadir.SyncDir(r.dir))
 	if err != nil {
-		return errors.Join(buildFault(path, err), os.RemoveAll(path+newSuffix), os.RemoveAll(path))
+		return errors.Join(buildFault(path, err), os.RemoveAll(path+datadir.NewSuffix), os.RemoveAll(path))
 	}
 	return nil
 }
 
-// findReplaced finds the generation in use up to now. When CURRENT is spoilt and
-// names none that is there, any of them may be what was in use, and all are kept.
+// findReplaced finds the generation in use until now. If CURRENT names no existing
+// generation, any could be the one in use, so all are kept.
 func (r *restoration) findReplaced() error {
-	name, err := currentGeneration(r.dir)
+	name, err := datadir.CurrentGeneration(r.dir)
 	if err != nil {
 		return err
 	}
-	if info, err := os.Lstat(filepath.Join(r.dir, name)); err == nil && info.IsDir() && generationForm().MatchString(name) {
+	if info, err := os.Lstat(filepath.Join(r.dir, name)); err == nil && info.IsDir() && datadir.GenerationForm.MatchString(name) {
 		r.replaced = name
 		return nil
 	}
 	r.keepAll = true
-	current := filepath.Join(r.dir, currentName)
+	current := filepath.Join(r.dir, datadir.CurrentName)
 	if _, err := os.Lstat(current); err == nil {
-		r.p.note("warning: %s names no generation that is there, so all that are there are kept", current)
+		r.p.Note("warning: %s does not name an existing generation, so all generations are kept", current)
 	}
 	return nil
 }
 
 // load fills the store in dir with the backup, and closes it.
 func (r *restoration) load(ctx context.Context, b *store.BackupFile, size int64, dir string) error {
-	db, err := badgerkv.Open(badgerkv.Options{Dir: dir, Log: r.p.quietLog()})
+	db, err := badgerkv.Open(badgerkv.Options{Dir: dir, Log: r.p.QuietLog()})
 	if err != nil {
 		return err
 	}
@@ -263,66 +266,66 @@ func (r *restoration) load(ctx context.Context, b *store.BackupFile, size int64,
 	return errors.Join(err, db.Close())
 }
 
-// checkRoom refuses to begin what the disk cannot hold: the records, as much
-// again while they are sorted, and what a store needs beside.
+// checkRoom refuses a restore that the disk cannot hold: the records, the same again
+// while they are sorted, and the store's own reserve.
 func checkRoom(db *badgerkv.DB, size int64) error {
 	space, ok, err := db.Space()
 	if err != nil || !ok {
 		return err
 	}
 	if need := space.FreeMin + 2*uint64(size); space.Free < need {
-		return fail(exitIO, "make room there, or restore into another directory with --data; nothing was changed",
-			"building the data anew needs %d MiB, and only %d MiB are free on the disk", need>>20, space.Free>>20)
+		return term.Fail(term.ExitIO, "free some space there, or restore into another directory with --data; nothing was changed",
+			"the restore needs %d MiB, but only %d MiB are free on the disk", need>>20, space.Free>>20)
 	}
 	return nil
 }
 
-// loadFault tells what is wrong with the backup from what is wrong here.
+// loadFault separates errors of the backup from errors of this machine.
 func loadFault(file string, err error) error {
 	if errors.Is(err, backup.ErrTruncated) || errors.Is(err, backup.ErrDamaged) {
-		return badBackup(file, err)
+		return datadir.BadBackup(file, err)
 	}
-	if errors.Is(err, store.ErrUnavailable) {
-		return fail(exitIO, "make room on the disk and try again; nothing was changed", "the backup could not be stored: %w", err)
+	if errors.Is(err, record.ErrUnavailable) {
+		return term.Fail(term.ExitIO, "free some disk space and try again; nothing was changed", "the backup could not be stored: %w", err)
 	}
 	return err
 }
 
-// buildFault is the fault of a disk that does not take what a restore builds.
+// buildFault is the failure to write the new generation.
 func buildFault(path string, err error) error {
-	return fail(exitIO, "make room there, or see to the disk, and try again; nothing was changed", "cannot write %s: %w", path, systemReason(err))
+	return term.Fail(term.ExitIO, "free some space there, or check the disk, and try again; nothing was changed", "cannot write %s: %w", path, term.SystemReason(err))
 }
 
 // adopt has the next start use the new generation, and removes those that are
 // older than the one which it replaces. A server may still be using any of them.
 func (r *restoration) adopt() error {
-	current := filepath.Join(r.dir, currentName)
-	switch err := writeFile(current, []byte(r.name+"\n")); {
+	current := filepath.Join(r.dir, datadir.CurrentName)
+	switch err := datadir.WriteFile(current, []byte(r.name+"\n")); {
 	case err != nil && r.adopted():
-		return fail(exitIO, "look at the disk and at "+current+" before the next start",
-			"%s names %s, but may not do so after a power cut: %w", current, r.name, systemReason(err))
+		return term.Fail(term.ExitIO, "check the disk and "+current+" before the next start",
+			"%s names %s, but a power failure may undo that: %w", current, r.name, term.SystemReason(err))
 	case err != nil:
 		return buildFault(current, err)
 	}
-	_ = claim(filepath.Join(r.dir, r.name)) // else the next start does it
+	_ = datadir.Claim(filepath.Join(r.dir, r.name)) // else the next start does it
 	if r.lock == nil || r.keepAll {
 		return nil
 	}
 	entries, err := os.ReadDir(r.dir)
 	for _, e := range entries {
-		generation := strings.TrimSuffix(e.Name(), newSuffix)
-		if generationForm().MatchString(generation) && e.Name() != r.name && e.Name() != r.replaced {
+		generation := strings.TrimSuffix(e.Name(), datadir.NewSuffix)
+		if datadir.GenerationForm.MatchString(generation) && e.Name() != r.name && e.Name() != r.replaced {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(r.dir, e.Name())))
 		}
 	}
 	if err != nil {
-		r.p.note("warning: an older generation could not be removed: %v", err)
+		r.p.Note("warning: an older generation could not be removed: %v", err)
 	}
 	return nil
 }
 
-// takeBack removes the new generation when adopt failed, unless the next start uses
-// it all the same.
+// takeBack removes the new generation when adopt failed, unless the next start will
+// use it.
 func (r *restoration) takeBack(failed error) error {
 	if failed == nil || r.adopted() {
 		return failed
@@ -330,26 +333,26 @@ func (r *restoration) takeBack(failed error) error {
 	return errors.Join(failed, os.RemoveAll(filepath.Join(r.dir, r.name)))
 }
 
-// leave gives the lock back. A directory that was made for nothing goes again.
+// leave releases the lock. After a failure it removes a directory it created.
 func (r *restoration) leave(failed error) error {
 	defer r.alone.Close()
 	if r.lock == nil {
 		return nil
 	}
 	if failed != nil && r.created {
-		// Under the lock, so that nobody can have begun to use it.
-		_ = os.Remove(filepath.Join(r.dir, lockName))
+		// Under the lock, so that no other process uses it.
+		_ = os.Remove(filepath.Join(r.dir, datadir.LockName))
 		_ = os.Remove(r.dir)
 	}
-	return r.lock.release()
+	return r.lock.Release()
 }
 
-// report says what was done, and what there is to do.
+// report prints the result and what is left to do.
 func (r *restoration) report() error {
 	p := r.p
 	out := restored{File: r.file, Generation: r.name, Replaced: r.replaced, Records: r.totals.Records,
 		Instance: r.header.Instance, Created: r.header.Created, Restart: r.lock == nil}
-	here := fingerprint(p.knownKey(r.dir))
+	here := datadir.Fingerprint(p.knownKey(r.dir))
 	if here != "" && r.header.Key != "" {
 		same := here == r.header.Key
 		out.SameKey = &same
@@ -358,22 +361,22 @@ func (r *restoration) report() error {
 	switch {
 	case r.header.Key == "":
 	case here == "":
-		p.note("there is no server key to be read here: put the secret.key of the server that was backed up (fingerprint %s) into %s before the start, or else %s", r.header.Key, r.dir, lost)
+		p.Note("no server key can be read here: put the secret.key of the server that was backed up (fingerprint %s) into %s before the next start, or %s", r.header.Key, r.dir, lost)
 	case here != r.header.Key:
-		p.note("warning: the backup is of a server with another key (fingerprint %s, here %s): %s", r.header.Key, here, lost)
+		p.Note("warning: the backup is from a server with another key (fingerprint %s, here %s): %s", r.header.Key, here, lost)
 	}
 	if r.lock == nil {
-		p.note("the server (process %d) goes on with %s until it is started again, and what it records until then stays there", r.server.PID, orNot(r.replaced, "what it has"))
+		p.Note("the server (process %d) keeps using %s until it is restarted; what it records until then stays there", r.server.PID, cmp.Or(r.replaced, "its current data"))
 	}
 	if r.replaced != "" {
-		p.note("%s is kept: to go back, stop the server and run: echo %s > %s", r.replaced, r.replaced, quoteForShell(filepath.Join(r.dir, currentName)))
+		p.Note("%s is kept: to undo the restore, stop the server and run: echo %s > %s", r.replaced, r.replaced, term.ShellQuote(filepath.Join(r.dir, datadir.CurrentName)))
 	}
-	return p.done(out, "restored %s of %s into %s", count(r.totals.Records, "record", "records"), r.header.Created.Format(time.RFC3339), filepath.Join(r.dir, r.name))
+	return p.Done(out, "restored %s from the backup of %s into %s", term.Count(r.totals.Records, "record", "records"), r.header.Created.Format(time.RFC3339), filepath.Join(r.dir, r.name))
 }
 
 // adopted reports whether the next start uses the new generation, which a failed
 // adopt does not tell: the pointer may have been changed before it failed.
 func (r *restoration) adopted() bool {
-	name, err := currentGeneration(r.dir)
+	name, err := datadir.CurrentGeneration(r.dir)
 	return err != nil || name == r.name
 }

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"tollhouse/cli/term"
 )
 
 // TestMain lets this test binary be tollhouse when it is called so: scripts and
@@ -45,6 +47,7 @@ func TestManage(t *testing.T) {
 	}
 	t.Run("server_down", func(t *testing.T) {
 		t.Parallel()
+		skipInShort(t)
 		testscript.Run(t, testscript.Params{Dir: "testdata/manage", Cmds: scriptCommands, Setup: func(env *testscript.Env) error {
 			withData(env)
 			return closedWork(env)
@@ -212,8 +215,8 @@ func scriptFollow(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); lines != 0 || code != exitInterrupted {
-		ts.Fatalf("exit code %d with %d lines to come, want %d with none", code, lines, exitInterrupted)
+	if code := cmd.ProcessState.ExitCode(); lines != 0 || code != term.ExitInterrupted {
+		ts.Fatalf("exit code %d with %d lines to come, want %d with none", code, lines, term.ExitInterrupted)
 	}
 }
 

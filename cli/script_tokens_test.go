@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"tollhouse/handlers"
 )
 
 // withServer does something with the server of the script's data directory: the
@@ -67,7 +69,7 @@ func grantAt(at, client, clientSecret, user, password string) (access, refresh s
 }
 
 // grantable reads what client create printed.
-func grantable(t *testing.T, printed string) (c clientShown) {
+func grantable(t *testing.T, printed string) (c handlers.AdminClient) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(printed), &c); err != nil {
 		t.Fatal(err)

@@ -14,8 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
 	"tollhouse/handlers"
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
 )
 
 // serveFlags are serve's own settings.
@@ -24,10 +27,10 @@ type serveFlags struct {
 	tls          tlsFlags
 	insecureHTTP bool
 	acceptClock  bool
-	retain       lifetime
+	retain       term.Duration
 	monitor      string
 	backups      backupFlags
-	memory       memory
+	memory       datadir.Memory
 }
 
 const listenDefault = "127.0.0.1:8080"
@@ -54,7 +57,7 @@ certificate of yours or with one that it fetches and renews by ACME.`,
 	flags.StringVar(&f.monitor, "metrics-listen", "", "`address` of a plain http listener for /metrics, /healthz and /readyz alone, to any who reach it")
 	flags.BoolVar(&f.acceptClock, "accept-clock", false, "start although the clock is far from the last write")
 	f.backups.add(flags)
-	f.memory = memoryDefault
+	f.memory = datadir.MemoryDefault
 	flags.Var(&f.memory, "memory", "how much memory the server is to stay within, caches and all; more of it caches more of a large store")
 	return c
 }
@@ -72,8 +75,8 @@ func (p *program) serve(c *cobra.Command, f serveFlags) error {
 	if err := checkExposure(config, f.tls.on(), f.insecureHTTP); err != nil {
 		return err
 	}
-	if f.retain != 0 && time.Duration(f.retain) < store.RetentionMin {
-		return usage("give 1d or more, or leave it out to keep every event", "--retain %s is too short for anybody to read the events", &f.retain)
+	if f.retain != 0 && time.Duration(f.retain) < eventlog.RetentionMin {
+		return term.Usage("give 1d or more, or leave it out to keep every event", "--retain %s is too short for anybody to read the events", &f.retain)
 	}
 	if err := f.checkMonitor(config); err != nil {
 		return err
@@ -81,10 +84,10 @@ func (p *program) serve(c *cobra.Command, f serveFlags) error {
 	if err := f.backups.check(c.Flags()); err != nil {
 		return err
 	}
-	if err := f.memory.check(); err != nil {
+	if err := f.memory.Check(); err != nil {
 		return err
 	}
-	log, err := p.serverLog(f.logFormat, slog.LevelInfo)
+	log, err := p.ServerLog(f.logFormat, slog.LevelInfo)
 	if err != nil {
 		return err
 	}
@@ -94,27 +97,27 @@ func (p *program) serve(c *cobra.Command, f serveFlags) error {
 	if err != nil {
 		return err
 	}
-	f.memory.limit(p.environ)
-	r := &running{log: log, config: config, notify: newNotifier(p.environ, os.Getpid()), fatal: make(chan error, 1)}
+	f.memory.Limit(p.environ)
+	r := &running{log: log, config: config, metrics: newMetrics(), memory: f.memory, notify: newNotifier(p.environ, os.Getpid()), fatal: make(chan error, 1)}
 	if r.certificates, err = f.tls.open(host, log); err != nil {
 		return err
 	}
 	defer r.closeListeners()
-	if isNothing(dir) {
+	if datadir.IsEmpty(dir) {
 		// A port that is taken must not leave a new directory behind. Where there
 		// is one, the lock comes first: who holds it is the better answer.
 		if err := r.listen(f); err != nil {
 			return err
 		}
 	}
-	if err := prepareDataDir(dir, exitConfig); err != nil {
+	if err := datadir.Prepare(dir, term.ExitConfig); err != nil {
 		return err
 	}
 	lock, err := p.lockForServe(c.Context(), dir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(p.serveLocked(c.Context(), r, f, dir, lock), lock.release())
+	return errors.Join(p.serveLocked(c.Context(), r, f, dir, lock), lock.Release())
 }
 
 // checkExposure refuses to send secrets over the network in plain text, or to
@@ -130,12 +133,12 @@ func checkExposure(c serverConfig, secure, insecure bool) error {
 	safe := secure || insecure || len(c.proxies) > 0
 	switch {
 	case open != "" && c.publicURL == nil:
-		return fail(exitConfig, "add --public-url https://…, the address by which clients reach it", "%s is not a loopback address, so the server cannot know its own address", open)
+		return term.Fail(term.ExitConfig, "add --public-url https://…, the address by which clients reach it", "%s is not a loopback address, so the server cannot know its own address", open)
 	case open != "" && !safe:
-		return fail(exitConfig, "say --tls auto or --tls files, put a TLS proxy in front and name it with --trusted-proxies, listen on 127.0.0.1, or say --insecure-http",
+		return term.Fail(term.ExitConfig, "say --tls auto or --tls files, put a TLS proxy in front and name it with --trusted-proxies, listen on 127.0.0.1, or say --insecure-http",
 			"serving plain http on %s would send passwords and tokens over the network unencrypted", open)
 	case c.publicURL != nil && c.publicURL.Scheme == "http" && !isLoopbackHost(c.publicURL.Hostname()) && !insecure:
-		return fail(exitConfig, "give the https address of the TLS proxy, or say --insecure-http",
+		return term.Fail(term.ExitConfig, "give the https address of the TLS proxy, or say --insecure-http",
 			"--public-url %s would send passwords and tokens over the network unencrypted", c.publicURL)
 	}
 	return nil
@@ -150,7 +153,7 @@ func (f *serveFlags) checkMonitor(c serverConfig) error {
 		return err
 	}
 	if _, port, _ := net.SplitHostPort(f.monitor); port != "0" && slices.Contains(c.listen, f.monitor) {
-		return usage("give it a port of its own, which no proxy passes on", "--metrics-listen %s is the public listener too", f.monitor)
+		return term.Usage("give it a port of its own, which no proxy passes on", "--metrics-listen %s is the public listener too", f.monitor)
 	}
 	return nil
 }
@@ -183,99 +186,90 @@ func (r *running) closeListeners() {
 
 // lockForServe takes the lock of dir. It waits for a command that holds it, and
 // not for a server that answers.
-func (p *program) lockForServe(ctx context.Context, dir string) (*dirLock, error) {
-	deadline := time.Now().Add(lockTries)
+func (p *program) lockForServe(ctx context.Context, dir string) (*datadir.Lock, error) {
+	deadline := time.Now().Add(datadir.LockTries)
 	for {
-		lock, err := tryLock(dir, "serve")
-		if !errors.Is(err, errLocked) {
+		lock, err := datadir.TryLock(dir, "serve")
+		if !errors.Is(err, datadir.ErrLocked) {
 			return lock, err
 		}
-		h := readHolder(dir)
+		h := datadir.ReadHolder(dir)
 		a := newSocketAdmin(p.socketOf(dir))
 		answered := a.ask(ctx) == nil
 		_ = a.close()
 		if answered || time.Now().After(deadline) {
-			return nil, heldFault(dir, h)
+			return nil, datadir.HeldError(dir, h)
 		}
-		if err := sleep(ctx, lockWait); err != nil {
+		if err := term.Sleep(ctx, datadir.LockWait); err != nil {
 			return nil, err
 		}
 	}
 }
 
 // serveLocked serves from a directory whose lock is held.
-func (p *program) serveLocked(ctx context.Context, r *running, f serveFlags, dir string, lock *dirLock) (err error) {
+func (p *program) serveLocked(ctx context.Context, r *running, f serveFlags, dir string, lock *datadir.Lock) (err error) {
 	if r.listeners == nil {
 		if err := r.listen(f); err != nil {
 			return err
 		}
 	}
-	path, fresh, err := storeDir(dir)
+	path, fresh, err := datadir.CurrentStore(dir)
 	if err != nil {
 		return err
 	}
-	key, err := serverKey(dir, p.keyFile, fresh, r.log)
+	key, err := datadir.ServerKey(dir, p.keyFile, fresh, r.log)
 	if err != nil {
 		return err
 	}
-	r.keep, err = p.openToServe(ctx, r, keepOptions{
-		dir: path, key: key, log: r.log, lifetimes: r.config.lifetimes, cardGuard: r.config.cardGuard,
-		acceptClock: f.acceptClock, onFatal: func(err error) { r.fatal <- err }, memory: f.memory.engine(),
+	r.keep, err = datadir.Open(ctx, datadir.Options{
+		Dir: path, Key: key, Log: r.log, Lifetimes: r.config.lifetimes, CardGuard: r.config.cardGuard,
+		AcceptClock: f.acceptClock, OnFatal: func(err error) { r.fatal <- err }, Memory: f.memory.Engine(),
+		OnHash: r.metrics.hashed, OnCommit: r.metrics.committed,
 	})
 	if err != nil {
 		return err
 	}
-	if err = f.settle(ctx, r.keep.store, r.log); err == nil {
-		r.backups, err = f.backups.begin(dir, r.keep, r.log)
+	if err = f.settle(ctx, r.keep.Store, r.log); err == nil {
+		r.backups, err = f.backups.begin(dir, r, key)
 	}
 	if err == nil {
-		err = p.serveStore(r, handlers.Config{Key: key}, socketPath(p.adminSocket, dir), lock)
+		err = p.serveStore(r, handlers.Config{Key: key}, datadir.SocketPath(p.adminSocket, dir), lock)
 	}
-	if isFatal(err) {
+	if term.IsFatal(err) {
 		return err // what the disk holds is unknown: nothing more is written
 	}
-	return errors.Join(err, r.keep.close(), r.unknown())
+	return errors.Join(err, r.keep.Close(), r.unknown())
 }
 
 // settle makes sure that the clock fits the events, and says how long they are
 // kept, before anything is answered.
 func (f *serveFlags) settle(ctx context.Context, s *store.Store, log *slog.Logger) error {
 	err := s.CheckClock(ctx)
-	var ahead *store.AheadError
+	var ahead *eventlog.AheadError
 	switch {
 	case errors.As(err, &ahead) && f.acceptClock:
 		log.Warn("clock accepted", "err", ahead)
 	case errors.As(err, &ahead):
-		return fail(exitConfig, ahead.Hint(), "%w", ahead)
+		return term.Fail(term.ExitConfig, ahead.Hint(), "%w", ahead)
 	case err != nil:
 		return err
 	}
 	return s.SetRetention(ctx, time.Duration(f.retain))
 }
 
-func socketPath(named, dir string) string {
-	if named == "" {
-		return filepath.Join(dir, socketName)
-	}
-	if abs, err := filepath.Abs(named); err == nil {
-		return abs
-	}
-	return named
-}
-
 // serveStore opens the admin socket, says in LOCK where we are, and answers.
-func (p *program) serveStore(r *running, c handlers.Config, socket string, lock *dirLock) (err error) {
-	if r.admin, err = listenAdmin(socket, r.log); err != nil {
+func (p *program) serveStore(r *running, c handlers.Config, socket string, lock *datadir.Lock) (err error) {
+	if r.admin, err = datadir.ListenAdmin(socket, r.log); err != nil {
 		return err
 	}
 	defer r.admin.Close()
 	if a, ok := r.certificates.(*acmeCertificates); ok {
-		a.keepIn(r.keep.store)
+		a.keepIn(r.keep.Store)
 	}
 	r.build(c)
 	lock.Socket, lock.Listen = socket, addressesOf(r.listeners)
-	if err := lock.tell(); err != nil {
-		return fail(exitIO, "check the disk", "cannot write %s: %w", lockName, err)
+	if err := lock.Write(); err != nil {
+		return term.Fail(term.ExitIO, "check the disk", "cannot write %s: %w", datadir.LockName, err)
 	}
 	return r.serve(func() { p.announce(r, nil); r.tellManager(notifyReady) })
 }

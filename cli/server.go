@@ -20,8 +20,11 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
 	"tollhouse/handlers"
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
 )
 
 // serverFlags are the settings that dev and serve have in common.
@@ -32,15 +35,15 @@ type serverFlags struct {
 	logFormat      string
 	cardGuard      string
 
-	accessTTL, refreshTTL, codeTTL, sessionIdle, refreshGrace lifetime
+	accessTTL, refreshTTL, codeTTL, sessionIdle, refreshGrace term.Duration
 
-	auditRetain lifetime
+	auditRetain term.Duration
 }
 
 func (f *serverFlags) add(flags *pflag.FlagSet, listen string) {
 	d := store.DefaultLifetimes()
-	f.accessTTL, f.refreshTTL, f.codeTTL = lifetime(d.AccessToken), lifetime(d.RefreshToken), lifetime(d.Code)
-	f.sessionIdle, f.refreshGrace = lifetime(d.SessionIdle), lifetime(d.RefreshGrace)
+	f.accessTTL, f.refreshTTL, f.codeTTL = term.Duration(d.AccessToken), term.Duration(d.RefreshToken), term.Duration(d.Code)
+	f.sessionIdle, f.refreshGrace = term.Duration(d.SessionIdle), term.Duration(d.RefreshGrace)
 	flags.StringArrayVar(&f.listen, "listen", []string{listen}, "`address` to listen on; may be given several times")
 	flags.StringVar(&f.publicURL, "public-url", "", "`URL` by which clients and people reach the server: the issuer, and the base of every link")
 	flags.StringArrayVar(&f.trustedProxies, "trusted-proxies", nil, "`networks` of the proxies whose X-Forwarded-For is believed, separated by commas")
@@ -49,7 +52,7 @@ func (f *serverFlags) add(flags *pflag.FlagSet, listen string) {
 	flags.Var(&f.codeTTL, "code-ttl", "how long an authorization code lives, at most 10m")
 	flags.Var(&f.sessionIdle, "session-idle", "how long a sign-in lives since it was last seen")
 	flags.Var(&f.refreshGrace, "refresh-grace", "how long a repeated refresh gets the identical tokens")
-	f.auditRetain = lifetime(auditRetainDefault)
+	f.auditRetain = term.Duration(auditRetainDefault)
 	flags.Var(&f.auditRetain, "audit-retain", "how long a line of the audit record is kept")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "auto, text or json")
 	flags.StringVar(&f.cardGuard, "card-guard", "refuse", "refuse, warn of, or (off) allow card numbers and secrets in events")
@@ -61,7 +64,7 @@ type serverConfig struct {
 	publicURL *url.URL // nil: the first listener
 	proxies   []netip.Prefix
 	lifetimes store.Lifetimes
-	cardGuard store.CardGuard
+	cardGuard eventlog.CardGuard
 
 	auditRetain time.Duration
 }
@@ -69,7 +72,7 @@ type serverConfig struct {
 func (f *serverFlags) parse(flags *pflag.FlagSet) (c serverConfig, err error) {
 	c.listen = splitLists(f.listen)
 	if len(c.listen) == 0 {
-		return c, usage("give an address such as 127.0.0.1:8080", "--listen names no address")
+		return c, term.Usage("give an address such as 127.0.0.1:8080", "--listen names no address")
 	}
 	for _, addr := range c.listen {
 		if err := checkAddress("listen", addr); err != nil {
@@ -84,16 +87,16 @@ func (f *serverFlags) parse(flags *pflag.FlagSet) (c serverConfig, err error) {
 	if c.proxies, err = parseProxies(f.trustedProxies); err != nil {
 		return c, err
 	}
-	if c.cardGuard, err = store.ParseCardGuard(f.cardGuard); err != nil {
-		return c, usage("give refuse, warn or off", "--card-guard %q is not a mode", f.cardGuard)
+	if c.cardGuard, err = eventlog.ParseCardGuard(f.cardGuard); err != nil {
+		return c, term.Usage("give refuse, warn or off", "--card-guard %q is not a mode", f.cardGuard)
 	}
 	for _, name := range []string{"access-ttl", "refresh-ttl", "code-ttl", "session-idle"} {
-		if ttl := flags.Lookup(name).Value.(*lifetime); time.Duration(*ttl) < time.Second {
-			return c, usage("give one second or more", "--%s %s is too short to be used", name, ttl)
+		if ttl := flags.Lookup(name).Value.(*term.Duration); time.Duration(*ttl) < time.Second {
+			return c, term.Usage("give one second or more", "--%s %s is too short to be used", name, ttl)
 		}
 	}
 	if c.auditRetain = time.Duration(f.auditRetain); c.auditRetain < auditRetainMin {
-		return c, usage("give 1d or more", "--audit-retain %s is too short for anybody to read what was recorded", &f.auditRetain)
+		return c, term.Usage("give 1d or more", "--audit-retain %s is too short for anybody to read what was recorded", &f.auditRetain)
 	}
 	c.lifetimes = store.DefaultLifetimes()
 	c.lifetimes.AccessToken, c.lifetimes.RefreshToken = time.Duration(f.accessTTL), time.Duration(f.refreshTTL)
@@ -123,9 +126,11 @@ const (
 // running is a server between its first listener and its last goroutine.
 type running struct {
 	log       *slog.Logger
+	started   time.Time
 	config    serverConfig
 	listeners []net.Listener
-	keep      *keep
+	keep      *datadir.Opened
+	metrics   *metrics
 	notify    notifier
 	monitor   net.Listener // of health and metrics alone, or nil
 	backups   *backupSchedule
@@ -135,7 +140,8 @@ type running struct {
 
 	server   *handlers.Server
 	admin    net.Listener
-	visitors *crowd
+	memory   datadir.Memory // that all of it is to stay within; 0 is the default
+	visitors *connLimit
 	closing  atomic.Bool
 	damage   atomic.Pointer[error]     // found at rest
 	checked  atomic.Pointer[lastCheck] // when that was last looked for
@@ -192,11 +198,11 @@ func listenFault(flag, addr string, err error) error {
 		if free := freeAddress(addr); free != "" {
 			hint = "--" + flag + " " + free + " is free"
 		}
-		return fail(exitBusy, hint, "the address %s is in use by another process", addr)
+		return term.Fail(term.ExitBusy, hint, "the address %s is in use by another process", addr)
 	case errors.Is(err, syscall.EACCES):
-		return fail(exitNotAllowed, "choose a port from 1024 on, or give the binary the right: setcap cap_net_bind_service=+ep", "we may not listen on %s", addr)
+		return term.Fail(term.ExitNotAllowed, "choose a port from 1024 on, or give the binary the right: setcap cap_net_bind_service=+ep", "we may not listen on %s", addr)
 	}
-	return fail(exitConfig, "name an address of this machine with --"+flag, "cannot listen on %s: %w", addr, reason)
+	return term.Fail(term.ExitConfig, "name an address of this machine with --"+flag, "cannot listen on %s: %w", addr, reason)
 }
 
 const freePortTries = 20 // ports above the one asked for
@@ -238,17 +244,22 @@ func baseURL(l net.Listener) *url.URL {
 // build makes the server over the listeners and the store. c has the key, and
 // the demo of dev.
 func (r *running) build(c handlers.Config) {
-	c.Store, c.PublicURL, c.TrustedProxies = r.keep.store, r.config.publicURL, r.config.proxies
+	c.Store, c.PublicURL, c.TrustedProxies = r.keep.Store, r.config.publicURL, r.config.proxies
 	c.Log, c.Version, c.Ready = r.log, version(), r.ready
-	c.Observe, c.Metrics = r.keep.metrics.observe, r.keep.metrics.handler(r)
-	r.visitors = newCrowd(connectionsAllowed(filesMax()), r.log)
+	c.Status, c.Doctor = r.status, checkup{keep: r.keep, server: r}.run
+	c.Observe, c.Metrics = r.metrics.observe, r.metrics.handler(r)
 	if c.PublicURL == nil {
 		c.PublicURL = baseURL(r.listeners[0])
 		if r.certificates != nil {
 			c.PublicURL.Scheme = "https"
 		}
 	}
+	if r.memory == 0 {
+		r.memory = datadir.MemoryDefault
+	}
+	c.Memory = int64(r.memory)
 	r.server = handlers.New(c)
+	r.visitors = newConnLimit(connectionsAllowed(filesMax(), r.memory), r.server.TrustsProxy, r.log)
 }
 
 // ready tells /readyz why the server should get no requests, or nil.
@@ -259,7 +270,7 @@ func (r *running) ready() error {
 	if damage := r.damage.Load(); damage != nil {
 		return *damage
 	}
-	return r.keep.db.Ready()
+	return r.keep.DB.Ready()
 }
 
 // serve answers until a signal ends it, in order: not ready, no new
@@ -272,8 +283,9 @@ func (r *running) serve(announce func()) error {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 
+	r.started = time.Now()
 	public, plain := r.publicServers()
-	private := handlers.NewHTTPServer(r.withStatus(withDoctor(r.server.Admin(), r.keep, r)), r.log)
+	private := handlers.NewHTTPServer(r.server.Admin(), r.log)
 	monitor := handlers.NewHTTPServer(r.server.Monitor(), r.log)
 	broken := make(chan error, len(r.listeners)+3)
 	for _, l := range r.publicListeners() {
@@ -284,7 +296,7 @@ func (r *running) serve(announce func()) error {
 	}
 	r.serveOn(private, r.admin, broken)
 	if r.monitor != nil {
-		r.serveOn(monitor, newCrowd(connectionsLeast, r.log).through(r.monitor), broken)
+		r.serveOn(monitor, newConnLimit(connectionsLeast, anySource, r.log).through(r.monitor), broken)
 	}
 	announce()
 	defer r.feedWatchdog()()
@@ -295,7 +307,6 @@ func (r *running) serve(announce func()) error {
 	r.work.Go(func() { r.trimAudit(working) })
 	r.work.Go(func() { r.trimEvents(working) })
 	if r.backups != nil {
-		r.backups.api = r.server.Admin()
 		r.work.Go(func() { r.backups.run(working) })
 	}
 	if r.certificates != nil {
@@ -305,7 +316,7 @@ func (r *running) serve(announce func()) error {
 	var failed error
 	select {
 	case err := <-r.fatal:
-		return fatalFault(err)
+		return term.Fatal(err)
 	case failed = <-broken:
 		failed = fmt.Errorf("serve: %w", failed)
 	case s := <-signals:
@@ -329,7 +340,7 @@ func (r *running) serve(announce func()) error {
 func (r *running) unknown() error {
 	select {
 	case err := <-r.fatal:
-		return fatalFault(err)
+		return term.Fatal(err)
 	default:
 		return nil
 	}
@@ -365,7 +376,7 @@ func (r *running) drain(signals <-chan os.Signal, servers ...*http.Server) error
 	}
 	cancel()
 	if forced.Load() {
-		return fail(exitInterrupted, "", "stopped at the second signal, with requests in flight")
+		return term.Fail(term.ExitInterrupted, "", "stopped at the second signal, with requests in flight")
 	}
 	return nil
 }
@@ -374,13 +385,13 @@ func (r *running) drain(signals <-chan os.Signal, servers ...*http.Server) error
 // and what lies on disk is searched for damage, as soon as those who waited for the
 // start have been answered, and every night.
 func (r *running) watch(ctx context.Context) {
-	if sleep(ctx, watchAfter) != nil {
+	if term.Sleep(ctx, watchAfter) != nil {
 		return
 	}
 	debug.FreeOSMemory()
 	for {
 		begun := time.Now()
-		err := r.keep.db.Check(ctx)
+		err := r.keep.DB.Check(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -388,7 +399,7 @@ func (r *running) watch(ctx context.Context) {
 		if err != nil {
 			r.found(err)
 		}
-		if sleep(ctx, checkEvery) != nil {
+		if term.Sleep(ctx, checkEvery) != nil {
 			return
 		}
 	}
@@ -403,11 +414,11 @@ func (r *running) found(damage error) {
 // trimAudit removes what the audit record need not keep, now and every day.
 func (r *running) trimAudit(ctx context.Context) {
 	for {
-		before := r.keep.store.Now().Add(-r.config.auditRetain)
-		if err := r.keep.store.TrimAudit(ctx, before); err != nil && ctx.Err() == nil {
+		before := r.keep.Store.Now().Add(-r.config.auditRetain)
+		if err := r.keep.Store.TrimAudit(ctx, before); err != nil && ctx.Err() == nil {
 			r.log.Warn("old audit lines not removed", "err", err)
 		}
-		if sleep(ctx, trimEvery) != nil {
+		if term.Sleep(ctx, trimEvery) != nil {
 			return
 		}
 	}
@@ -416,18 +427,18 @@ func (r *running) trimAudit(ctx context.Context) {
 // trimEvents removes the events that are older than they are kept, now and every
 // minute.
 func (r *running) trimEvents(ctx context.Context) {
-	if r.keep.store.Retention() == 0 {
+	if r.keep.Store.Retention() == 0 {
 		return
 	}
 	for {
-		removed, err := r.keep.store.TrimEvents(ctx)
+		removed, err := r.keep.Store.TrimEvents(ctx)
 		if removed > 0 {
 			r.log.Info("old events removed", "count", removed)
 		}
 		if err != nil && ctx.Err() == nil {
 			r.log.Warn("old events not removed", "err", err)
 		}
-		if sleep(ctx, retainEvery) != nil {
+		if term.Sleep(ctx, retainEvery) != nil {
 			return
 		}
 	}

@@ -8,27 +8,19 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
 )
 
-// sessionShown is a browser sign-in as the admin API gives it.
-type sessionShown struct {
-	SessionID string `json:"session_id"`
-	UserID    string `json:"user_id"`
-	Username  string `json:"username"`
-	Account   string `json:"account"`
-	CreatedAt int64  `json:"created_at"` // all in Unix seconds
-	SeenAt    int64  `json:"seen_at"`
-	ExpiresAt int64  `json:"expires_at"`
-}
-
 func (p *program) sessionCommand() *cobra.Command {
-	c := asGroup(&cobra.Command{Use: "session", Short: "see who is signed in with a browser, and sign them out"})
+	c := asGroup(&cobra.Command{Use: "session", Short: "list and revoke browser sign-ins"})
 	c.AddCommand(p.sessionList(), p.sessionRevoke())
 	return c
 }
 
-// addUserFlag takes the name of a user whom a list or a change is about. No
-// variable sets it: what ends is named on the command line.
+// addUserFlag adds --user. It has no variable: what is revoked is named on the
+// command line.
 func addUserFlag(flags *pflag.FlagSet, user *string, about string) {
 	flags.StringVar(user, "user", "", about)
 	nameVariables(flags, "")
@@ -38,32 +30,32 @@ func (p *program) sessionList() *cobra.Command {
 	var user string
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "list the live sign-ins",
-		Long: `List the live sign-ins of browsers: by user, and of each the newest first. Their ids
-name them and open nothing.
+		Short: "list the active sign-ins",
+		Long: `List the active sign-ins of browsers, sorted by user and then newest first. A session
+id names a sign-in but gives no access.
 
-A sign-in ends when it is not used for as long as --session-idle of the server says.
-Without a server that is taken to be its default.`,
+A sign-in ends when it is not used for the server's --session-idle. Without a running
+server the default of that flag applies.`,
 		Args: operands(),
 	}
-	addUserFlag(c.Flags(), &user, "only those of the user of this `name`")
+	addUserFlag(c.Flags(), &user, "only sign-ins of the user with this `name`")
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
-		var found []sessionShown // a table is sorted, and so read whole
+		var found []handlers.AdminSession // a table is sorted, and so read whole
 		path := only("/admin/sessions", map[string]string{"user": user})
-		err := list(ctx, p, "session list", path, func(s sessionShown) string { return s.SessionID }, func(s sessionShown) {
+		err := list(ctx, p, "session list", path, func(s handlers.AdminSession) string { return s.SessionID }, func(s handlers.AdminSession) {
 			found = append(found, s)
 		})
 		if err != nil {
 			return err
 		}
-		slices.SortFunc(found, func(a, b sessionShown) int {
+		slices.SortFunc(found, func(a, b handlers.AdminSession) int {
 			return cmp.Or(strings.Compare(a.Username, b.Username), cmp.Compare(b.CreatedAt, a.CreatedAt), strings.Compare(a.SessionID, b.SessionID))
 		})
-		t := p.newTable("USER", "ACCOUNT", "SINCE", "LAST SEEN", "EXPIRES", "SESSION ID")
+		t := p.NewTable("USER", "ACCOUNT", "SINCE", "LAST SEEN", "EXPIRES", "SESSION ID")
 		for _, s := range found {
-			t.add(s.Username, s.Account, showTime(s.CreatedAt), showTime(s.SeenAt), showTime(s.ExpiresAt), s.SessionID)
+			t.Add(s.Username, s.Account, term.ShowTime(s.CreatedAt), term.ShowTime(s.SeenAt), term.ShowTime(s.ExpiresAt), s.SessionID)
 		}
-		return t.flush()
+		return t.Flush()
 	})
 	return c
 }
@@ -72,12 +64,12 @@ func (p *program) sessionRevoke() *cobra.Command {
 	var user string
 	c := &cobra.Command{
 		Use:   "revoke [SESSION_ID]",
-		Short: "sign a browser out, or all browsers of a user",
-		Long: `Sign a browser out, by the id that list shows, or all browsers of a user. The tokens
-of clients live on: tollhouse token revoke ends those, and tollhouse user disable
-ends everything.`,
+		Short: "sign out one browser, or all browsers of a user",
+		Long: `Sign out one browser, by the id that list shows, or all browsers of a user. Tokens of
+clients stay valid: tollhouse token revoke revokes those, and tollhouse user disable
+revokes sign-ins and tokens.`,
 	}
-	addUserFlag(c.Flags(), &user, "all sign-ins of the user of this `name`")
+	addUserFlag(c.Flags(), &user, "all sign-ins of the user with this `name`")
 	c.Args = func(c *cobra.Command, args []string) error {
 		if user == "" {
 			return idOperand(sessionIDs)(c, args)
@@ -88,14 +80,14 @@ ends everything.`,
 		if user != "" {
 			return p.revokeSessionsOf(ctx, user)
 		}
-		var ended sessionShown
+		var ended handlers.AdminSession
 		err := p.manage(ctx, "session revoke", needsData, func(a *admin) error {
 			return a.call(ctx, "POST", pathOf("sessions", args[0], "revoke"), nil, &ended)
 		})
 		if err != nil {
 			return err
 		}
-		return p.done(ended, "signed %s out of the session %s", ended.Username, ended.SessionID)
+		return p.Done(ended, "signed %s out of the session %s", ended.Username, ended.SessionID)
 	})
 	return c
 }
@@ -112,7 +104,7 @@ func (p *program) revokeSessionsOf(ctx context.Context, user string) error {
 	if err != nil {
 		return err
 	}
-	return p.done(ended, "signed %s out of %s", ended.Username, count(ended.Sessions, "session", "sessions"))
+	return p.Done(ended, "signed %s out of %s", ended.Username, term.Count(ended.Sessions, "session", "sessions"))
 }
 
 // idKind is a kind of id that the server made.
@@ -123,13 +115,13 @@ var (
 	familyIDs  = idKind{"fam_", "a family id, or --token-file", "tollhouse token list shows the ids; --token-file FILE takes a token"}
 )
 
-// idOperand takes one id. What does not look like one may be a secret that was
-// pasted: it is neither sent nor repeated.
+// idOperand takes one id. Anything else may be a pasted secret, so it is neither
+// sent nor printed.
 func idOperand(kind idKind) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		for _, arg := range args {
 			if !strings.HasPrefix(arg, kind.prefix) {
-				return usage(kind.hint, "what %s is given is no id: those begin with %s", c.CommandPath(), kind.prefix)
+				return term.Usage(kind.hint, "the operand of %s is not an id: ids begin with %s", c.CommandPath(), kind.prefix)
 			}
 		}
 		return operands(kind.needs)(c, args)

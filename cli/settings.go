@@ -11,12 +11,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tollhouse/cli/term"
 	"tollhouse/store/spelling"
 )
 
-// A setting is a flag, or else its variable in the environment, or else its
-// default; that is all there is. A variable is named after its flag:
-// --public-url is TOLLHOUSE_PUBLIC_URL.
+// A setting comes from its flag, else from its environment variable, else from its
+// default. --public-url is TOLLHOUSE_PUBLIC_URL.
 //
 // Our choice: the flags that describe a client or an account that is being made
 // have CLIENT_ or ACCOUNT_ in front (TOLLHOUSE_CLIENT_NAME), because container
@@ -54,8 +54,7 @@ func nameVariables(flags *pflag.FlagSet, infix string) {
 	})
 }
 
-// settle takes over the variables of flags that were not given. It runs before
-// every command.
+// settle sets flags that were not given from their variables, before every command.
 func (p *program) settle(c *cobra.Command, _ []string) error {
 	p.fromVariable = map[*pflag.Flag]bool{}
 	set := map[string]string{}
@@ -73,14 +72,14 @@ func (p *program) settle(c *cobra.Command, _ []string) error {
 		}
 		p.fromVariable[f] = true
 		if err := setFlag(c.Flags(), f, value); err != nil {
-			wrong = fail(exitConfig, "correct the variable or remove it from the environment", "%s=%q: %s", name, value, valueWanted(f, err))
+			wrong = term.Fail(term.ExitConfig, "correct the variable or remove it from the environment", "%s=%q: %s", name, value, valueWanted(f, err))
 		}
 	})
 	p.dataGiven = c.Flags().Changed("data")
 	if p.data == "" && wrong == nil {
 		// A script's variable that nobody has set must not mean the directory in
 		// which it runs.
-		wrong = usage("name a directory, or leave --data out", "--data is empty")
+		wrong = term.Usage("name a directory, or leave --data out", "--data is empty")
 	}
 	p.warnOfUnknown(set)
 	return wrong
@@ -102,8 +101,8 @@ func setFlag(flags *pflag.FlagSet, f *pflag.Flag, value string) error {
 	return nil
 }
 
-// valueWanted says what a flag takes when it did not take a value: the package
-// strconv speaks of its own functions, which mean nothing to people.
+// valueWanted says what value a flag takes. The errors of strconv name its functions,
+// which mean nothing to users.
 func valueWanted(f *pflag.Flag, err error) string {
 	var number *strconv.NumError
 	switch {
@@ -117,14 +116,14 @@ func valueWanted(f *pflag.Flag, err error) string {
 	return "give a whole number"
 }
 
-// warnOfUnknown names the variables that look like ours and are not. It does
-// no more than that: container links set such names by themselves.
+// warnOfUnknown only warns of unknown TOLLHOUSE_ variables, because container links
+// set such names.
 func (p *program) warnOfUnknown(set map[string]string) {
 	if len(set) == 0 {
-		return // to look through all flags of all commands takes its time
+		return // building all commands takes time
 	}
 	known := map[string]bool{}
-	whole := (&program{}).rootCommand(nil) // another one: to define a flag sets it
+	whole := (&program{}).rootCommand() // another one: to define a flag sets it
 	everyFlag(whole, func(f *pflag.Flag) { known[strings.TrimPrefix(variableOf(f), variablePrefix)] = true })
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		rest := strings.TrimPrefix(name, variablePrefix)
@@ -135,7 +134,7 @@ func (p *program) warnOfUnknown(set map[string]string) {
 		if nearest, ok := spelling.Nearest(rest, maps.Keys(known)); ok {
 			near = fmt.Sprintf("; did you mean %s%s?", variablePrefix, nearest)
 		}
-		p.note("warning: the variable %s is not a setting%s", name, near)
+		p.Note("warning: the variable %s is not a setting%s", name, near)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"tollhouse/cli/term"
 )
 
 var update = flag.Bool("update", false, "write the golden files and docs/settings.md anew")
@@ -41,8 +43,8 @@ func checkGolden(t *testing.T, file, got string) {
 
 // newRoot is the tree of all commands, unused.
 func newRoot() *cobra.Command {
-	p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
-	return p.rootCommand(nil)
+	p := &program{Console: term.Console{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}}
+	return p.rootCommand()
 }
 
 func settingsDocument() string {
@@ -50,11 +52,11 @@ func settingsDocument() string {
 	b := &strings.Builder{}
 	b.WriteString(`# Settings
 
-Made from the flags themselves by ` + "`go test ./cli -run TestSettingsDocument -update`" + `; a test fails when it differs.
+Generated from the flags by ` + "`go test ./cli -run TestSettingsDocument -update`" + `; a test fails when it differs.
 
-A setting is a flag, or else its variable in the environment, or else its default. A list in a variable is separated by white space, and an
-empty variable is none. An unknown flag is refused and an unknown ` + "`TOLLHOUSE_`" + ` variable is warned of, each with the nearest name.
-` + "`tollhouse config`" + ` shows what is in effect and where each value comes from.
+A setting comes from its flag, else from its environment variable, else from its default. The values of a list in a variable are separated
+by white space. An empty variable counts as unset. An unknown flag is an error and an unknown ` + "`TOLLHOUSE_`" + ` variable a warning; both
+suggest the nearest name. ` + "`tollhouse config`" + ` shows the settings in effect and where each comes from.
 
 ## Every command
 
@@ -71,7 +73,7 @@ empty variable is none. An unknown flag is refused and an unknown ` + "`TOLLHOUS
 }
 
 func settingsTable(b *strings.Builder, flags *pflag.FlagSet) {
-	b.WriteString("| flag | variable | default | what it is |\n|---|---|---|---|\n")
+	b.WriteString("| flag | variable | default | description |\n|---|---|---|---|\n")
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Name == "help" {
 			return

@@ -2,113 +2,41 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
 )
 
-// serverStatus is how a server is, as it answers on its admin socket at
-// statusPath. Only one that runs has it, so it is no part of the admin API of
-// package handlers, which commands also use without a server.
-type serverStatus struct {
-	Status  string   `json:"status"`           // ready, or not ready
-	Reason  string   `json:"reason,omitempty"` // why not
-	URL     string   `json:"url"`
-	Listen  []string `json:"listen"`
-	Version string   `json:"version"`
-	PID     int      `json:"pid"`
-	Started int64    `json:"started"` // Unix seconds
-
-	Store *storeStatus `json:"store,omitempty"` // not in memory
-	Check *checkStatus `json:"check,omitempty"` // not before the first has ended
-
-	Backup  *backupStatus   `json:"backup,omitempty"`  // not before the first was made
-	Backups *scheduleStatus `json:"backups,omitempty"` // that the server makes by itself
-
-	Certificate *certificateStatus `json:"certificate,omitempty"` // when the server speaks TLS
-}
-
-// backupStatus is the last backup, whoever made it.
-type backupStatus struct {
-	Created   int64  `json:"created"` // Unix seconds
-	File      string `json:"file"`    // or - when it was sent on
-	Bytes     uint64 `json:"bytes"`
-	Records   uint64 `json:"records"`
-	Scheduled bool   `json:"scheduled"`
-}
-
-// scheduleStatus says which backups the server makes by itself.
-type scheduleStatus struct {
-	Every int64  `json:"every_seconds"`
-	Keep  int    `json:"keep"`
-	Dir   string `json:"dir"`
-}
-
-// storeStatus is what the store takes on disk, in bytes.
-type storeStatus struct {
-	Used    uint64 `json:"used_bytes"`
-	Free    uint64 `json:"free_bytes"`
-	FreeMin uint64 `json:"free_min_bytes"` // under it writes are refused
-}
-
-// checkStatus is the last search for damage at rest.
-type checkStatus struct {
-	Ended  int64   `json:"ended"` // Unix seconds
-	Took   float64 `json:"took_seconds"`
-	Damage string  `json:"damage,omitempty"` // what it found
-}
-
-const (
-	statusPath    = "/admin/status"
-	stateReady    = "ready"
-	stateNotReady = "not ready"
-)
-
-// withStatus answers statusPath before the admin API.
-func (r *running) withStatus(admin http.Handler) http.Handler {
-	started := time.Now().Unix()
-	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if q.URL.Path != statusPath || q.Method != http.MethodGet {
-			admin.ServeHTTP(w, q)
-			return
-		}
-		s := r.status(q.Context())
-		s.Started = started
-		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(s); err != nil {
-			r.log.Warn("status not sent", "err", err)
-		}
-	})
-}
-
-func (r *running) status(ctx context.Context) serverStatus {
-	s := serverStatus{Status: stateReady, URL: r.server.Issuer(), Listen: addressesOf(r.listeners), Version: version(), PID: os.Getpid()}
+// status answers GET /admin/status.
+func (r *running) status(ctx context.Context) handlers.ServerStatus {
+	s := handlers.ServerStatus{Status: handlers.StateReady, Started: r.started.Unix(), URL: r.server.Issuer(), Listen: addressesOf(r.listeners), Version: version(), PID: os.Getpid()}
 	err := r.ready()
 	if err == nil {
-		err = r.keep.store.Check(ctx)
+		err = r.keep.Store.Check(ctx)
 	}
 	if err != nil {
-		s.Status, s.Reason = stateNotReady, err.Error()
+		s.Status, s.Reason = handlers.StateNotReady, err.Error()
 	}
-	if space, ok, err := r.keep.db.Space(); ok && err == nil {
-		s.Store = &storeStatus{Used: space.Used, Free: space.Free, FreeMin: space.FreeMin}
+	if space, ok, err := r.keep.DB.Space(); ok && err == nil {
+		s.Store = &handlers.StoreStatus{Used: space.Used, Free: space.Free, FreeMin: space.FreeMin}
 	}
 	if c := r.checked.Load(); c != nil {
-		s.Check = &checkStatus{Ended: c.ended.Unix(), Took: c.took.Seconds()}
+		s.Check = &handlers.CheckStatus{Ended: c.ended.Unix(), Took: c.took.Seconds()}
 		if damage := r.damage.Load(); damage != nil {
 			s.Check.Damage = (*damage).Error()
 		}
 	}
-	if made, err := r.keep.store.LastBackup(ctx); err == nil {
-		s.Backup = &backupStatus{Created: made.Created.Unix(), File: made.File, Bytes: made.Bytes, Records: made.Records, Scheduled: made.Scheduled}
+	if made, err := r.keep.Store.LastBackup(ctx); err == nil {
+		s.Backup = &handlers.BackupStatus{Created: made.Created.Unix(), File: made.File, Bytes: made.Bytes, Records: made.Records, Scheduled: made.Scheduled}
 	}
 	if b := r.backups; b != nil {
-		s.Backups = &scheduleStatus{Every: int64(b.every.Seconds()), Keep: b.keep, Dir: b.dir}
+		s.Backups = &handlers.ScheduleStatus{Every: int64(b.every.Seconds()), Keep: b.keep, Dir: b.dir}
 	}
 	if r.certificates != nil {
 		c := r.certificates.status()
@@ -135,56 +63,56 @@ there is none.
 				return err
 			}
 			defer a.close()
-			var s serverStatus
-			if err := a.call(ctx, "GET", statusPath, nil, &s); err != nil {
+			var s handlers.ServerStatus
+			if err := a.call(ctx, "GET", "/admin/status", nil, &s); err != nil {
 				return err
 			}
-			if p.json {
-				err = p.printJSON(s)
+			if p.JSON {
+				err = p.PrintJSON(s)
 			} else {
-				err = p.printRows(s.rows(time.Now())...)
+				err = p.PrintRows(statusRows(s, time.Now())...)
 			}
-			if err == nil && s.Status != stateReady {
-				return fail(exitFailed, "its log says more", "the server is not ready: %s", s.Reason)
+			if err == nil && s.Status != handlers.StateReady {
+				return term.Fail(term.ExitFailed, "its log says more", "the server is not ready: %s", s.Reason)
 			}
 			return err
 		}),
 	}
 }
 
-func (s serverStatus) rows(now time.Time) []row {
+func statusRows(s handlers.ServerStatus, now time.Time) []term.Row {
 	started := time.Unix(s.Started, 0)
-	rows := []row{
+	rows := []term.Row{
 		{"server", s.Status}, {"url", s.URL}, {"listens on", strings.Join(s.Listen, " ")}, {"version", s.Version},
-		{"process", fmt.Sprintf("%d, since %s (%s)", s.PID, showTime(s.Started), now.Sub(started).Round(time.Second))},
+		{"process", fmt.Sprintf("%d, since %s (%s)", s.PID, term.ShowTime(s.Started), now.Sub(started).Round(time.Second))},
 	}
 	if s.Certificate != nil {
-		rows = append(rows, row{"certificate", s.Certificate.describe(now)})
+		rows = append(rows, term.Row{"certificate", describeCertificate(*s.Certificate, now)})
 	}
 	if s.Store == nil {
-		return append(rows, row{"store", "in memory"})
+		return append(rows, term.Row{"store", "in memory"})
 	}
-	disk := fmt.Sprintf("%s, %s free", showBytes(s.Store.Used), showBytes(s.Store.Free))
+	disk := fmt.Sprintf("%s, %s free", term.ShowBytes(s.Store.Used), term.ShowBytes(s.Store.Free))
 	if s.Store.Free < s.Store.FreeMin {
-		disk += fmt.Sprintf(": writes are refused under %s", showBytes(s.Store.FreeMin))
+		disk += fmt.Sprintf(": writes are refused under %s", term.ShowBytes(s.Store.FreeMin))
 	}
 	check := "not ended yet"
 	if c := s.Check; c != nil {
-		check = showTime(c.Ended) + ", no damage"
+		check = term.ShowTime(c.Ended) + ", no damage"
 		if c.Damage != "" {
-			check = showTime(c.Ended) + ", damage: " + c.Damage
+			check = term.ShowTime(c.Ended) + ", damage: " + c.Damage
 		}
 	}
-	rows = append(rows, row{"store", disk}, row{"last check", check}, row{"last backup", s.Backup.show()})
+	rows = append(rows, term.Row{"store", disk}, term.Row{"last check", check}, term.Row{"last backup", showBackupMade(s.Backup)})
 	if b := s.Backups; b != nil {
-		every := lifetime(time.Duration(b.Every) * time.Second)
-		rows = append(rows, row{"backups", fmt.Sprintf("every %s into %s, of which %d are kept", &every, b.Dir, b.Keep)})
+		every := term.Duration(time.Duration(b.Every) * time.Second)
+		rows = append(rows, term.Row{"backups", fmt.Sprintf("every %s into %s, of which %d are kept", &every, b.Dir, b.Keep)})
 	}
 	return rows
 }
 
-// show tells a person of the last backup, if there is one.
-func (b *backupStatus) show() string {
+// showBackupMade describes the last backup, if any.
+func showBackupMade(b *handlers.BackupStatus) string {
 	if b == nil {
 		return "none was made"
 	}
@@ -192,17 +120,5 @@ func (b *backupStatus) show() string {
 	if where == "-" {
 		where = "sent on through standard output"
 	}
-	return fmt.Sprintf("%s, %s, %s", showTime(b.Created), showBytes(b.Bytes), where)
-}
-
-// showBytes shows a size to a person.
-func showBytes(n uint64) string {
-	if n < 1<<10 {
-		return fmt.Sprintf("%d B", n)
-	}
-	size, units := float64(n)/(1<<10), "KMGTPE"
-	for size >= 1<<10 {
-		size, units = size/(1<<10), units[1:]
-	}
-	return fmt.Sprintf("%.1f %ciB", size, units[0])
+	return fmt.Sprintf("%s, %s, %s", term.ShowTime(b.Created), term.ShowBytes(b.Bytes), where)
 }

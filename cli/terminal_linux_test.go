@@ -1,16 +1,23 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"tollhouse/cli/term"
 )
 
 // openTerminal makes a pseudo-terminal of that many columns: our end, and a
@@ -66,24 +73,32 @@ func shownBy(t *testing.T, columns int, into string, args ...string) string {
 	return strings.ReplaceAll(string(shown), "\r\n", "\n")
 }
 
+// sortedLetters are the characters of a text but spaces: a wrapped cell stands
+// between the lines of its neighbours.
+func sortedLetters(text string) string {
+	all := []rune(strings.Join(strings.Fields(text), ""))
+	slices.Sort(all)
+	return string(all)
+}
+
 // TestTablesFitTheTerminal looks at every list on a narrow terminal: no line is
 // wider, and nothing is lost of what a script gets.
 func TestTablesFitTheTerminal(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
-	plant(t, dir, s.text("url"))
+	plantEvents(t, dir, s.text("url"))
 	for _, command := range [][]string{
 		{"client", "list"}, {"user", "list"}, {"account", "list"}, {"session", "list"}, {"token", "list"}, {"audit"},
 		{"event", "list", "--account", "larkspur"}, {"config", "serve"}, {"config", "dev"}, {"status"},
 	} {
 		for _, columns := range []int{40, 60, 80, 200} {
-			t.Run(fmt.Sprintf("appliance_%s_in_%d", strings.Join(command[:min(len(command), 2)], "_"), columns), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s_in_%d", strings.Join(command[:min(len(command), 2)], "_"), columns), func(t *testing.T) {
 				t.Parallel()
 				args := append(command, "--data", dir)
 				shown := shownBy(t, columns, "", args...)
 				for line := range strings.Lines(shown) {
-					if n := cellsOf(strings.TrimSuffix(line, "\n")); n > columns {
+					if n := term.Cells(strings.TrimSuffix(line, "\n")); n > columns {
 						t.Errorf("a line of %d characters: %q", n, line)
 					}
 				}
@@ -91,7 +106,7 @@ func TestTablesFitTheTerminal(t *testing.T) {
 					return
 				}
 				plain, stderr, code := run(t, args...)
-				if code != exitOK || string(letters(plain)) != string(letters(shown)) {
+				if code != term.ExitOK || sortedLetters(plain) != sortedLetters(shown) {
 					t.Errorf("exit %d %s: the terminal shows\n%s\na script gets\n%s", code, stderr, shown, plain)
 				}
 			})
@@ -99,12 +114,12 @@ func TestTablesFitTheTerminal(t *testing.T) {
 	}
 }
 
-// plant makes one of everything that lists show.
-func plant(t *testing.T, dir, at string) {
+// plantEvents makes one of everything that lists show.
+func plantEvents(t *testing.T, dir, at string) {
 	t.Helper()
 	must := func(args ...string) string {
 		out, stderr, code := run(t, append(args, "--data", dir)...)
-		if code != exitOK {
+		if code != term.ExitOK {
 			t.Fatalf("%s: exit %d, %s", strings.Join(args, " "), code, stderr)
 		}
 		return out
@@ -128,6 +143,7 @@ func plant(t *testing.T, dir, at string) {
 // TestProgress: long work shows one line on a terminal, and takes it away.
 func TestProgress(t *testing.T) {
 	t.Parallel()
+	skipInShort(t)
 	const events = "12000" // the server tells of each 10,000
 	data := filepath.Join(t.TempDir(), "data")
 	file, out := filepath.Join(t.TempDir(), "history.ndjson"), filepath.Join(t.TempDir(), "out.ndjson")
@@ -138,16 +154,16 @@ func TestProgress(t *testing.T) {
 		left       string // how the line begins that stands there afterwards
 		quietly    bool   // no progress is shown
 	}{
-		{"appliance_event_generate", file, []string{"event", "generate", "--events", events}, []string{"making events: ", " MiB, ", " MiB/s"}, "", false},
-		{"appliance_event_import", "", []string{"event", "import", file, "--data", data, "--account", "acct_a"},
-			[]string{"importing: ", " MiB, ", " lines/s, ", " left"}, "12000 lines (7343928 bytes): 12000 recorded, 0 unchanged, 0 refused\n", false},
-		{"appliance_event_export", out, []string{"event", "export", "--data", data, "--account", "acct_a"}, []string{"exporting: ", " MiB, ", " MiB/s"}, "", false},
-		{"appliance_event_generate_into_an_account", "", []string{"event", "generate", "--data", data, "--account", "acct_b", "--events", events},
-			[]string{"importing: ", " lines, ", " left"}, "12000 lines (7343928 bytes): 12000 recorded, 0 unchanged, 0 refused\n", false},
-		{"appliance_event_generate_live", "", []string{"event", "generate", "--data", data, "--account", "acct_b", "--live", "--rate", "20/s", "--events", "4"},
+		{"event_generate", file, []string{"event", "generate", "--events", events}, []string{"making events: ", " MiB, ", " MiB/s"}, "", false},
+		{"event_import", "", []string{"event", "import", file, "--data", data, "--account", "acct_a"},
+			[]string{"importing: ", " MiB, ", " lines/s, ", " left"}, "12000 lines (6529330 bytes): 12000 recorded, 0 unchanged, 0 refused\n", false},
+		{"event_export", out, []string{"event", "export", "--data", data, "--account", "acct_a"}, []string{"exporting: ", " MiB, ", " MiB/s"}, "", false},
+		{"event_generate_into_an_account", "", []string{"event", "generate", "--data", data, "--account", "acct_b", "--events", events},
+			[]string{"importing: ", " lines, ", " left"}, "12000 lines (6529330 bytes): 12000 recorded, 0 unchanged, 0 refused\n", false},
+		{"event_generate_live", "", []string{"event", "generate", "--data", data, "--account", "acct_b", "--live", "--rate", "20/s", "--events", "4"},
 			[]string{"recording: ", " events, ", "/s, ", " left"}, "4 lines (", false},
-		{"appliance_quiet", "", []string{"event", "import", file, "--data", data, "--account", "acct_a", "--quiet"}, nil, "", true},
-		{"appliance_no_line_into_what_is_on_the_terminal", "", []string{"event", "export", "--data", data, "--account", "acct_a"}, nil, "", true},
+		{"quiet", "", []string{"event", "import", file, "--data", data, "--account", "acct_a", "--quiet"}, nil, "", true},
+		{"no_line_into_what_is_on_the_terminal", "", []string{"event", "export", "--data", data, "--account", "acct_a"}, nil, "", true},
 	}
 	for _, step := range steps { // each needs what the one before made
 		shown := shownBy(t, 100, step.into, step.args...)
@@ -169,18 +185,18 @@ func TestProgress(t *testing.T) {
 			}
 		})
 	}
-	t.Run("appliance_on_a_terminal_only", func(t *testing.T) {
+	t.Run("on_a_terminal_only", func(t *testing.T) {
 		t.Parallel()
 		_, stderr, code := run(t, "event", "import", file, "--data", data, "--account", "acct_a")
-		if code != exitOK || stderr != "" {
+		if code != term.ExitOK || stderr != "" {
 			t.Errorf("exit %d, standard error %q; want nothing on it", code, stderr)
 		}
 	})
-	t.Run("appliance_work_that_nobody_tells_of", func(t *testing.T) {
+	t.Run("work_that_nobody_tells_of", func(t *testing.T) {
 		t.Parallel()
 		ours, theirs := openTerminal(t, 100)
-		p := &program{stderr: theirs}
-		err := p.waiting("removing events", func() error { return readUntil(ours, "removing events: for 1s") })
+		p := &term.Console{Err: theirs}
+		err := p.Wait("removing events", func() error { return readUntil(ours, "removing events: for 1s") })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,15 +204,15 @@ func TestProgress(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("appliance_one_line_on_a_narrow_terminal", func(t *testing.T) {
+	t.Run("one_line_on_a_narrow_terminal", func(t *testing.T) {
 		t.Parallel()
 		ours, theirs := openTerminal(t, 20)
-		p := &program{stderr: theirs}
-		g := p.newProgress("importing")
-		g.show(0.5, "%d lines of a long history", 7)
+		p := &term.Console{Err: theirs}
+		g := p.NewProgress("importing")
+		g.Show(0.5, "%d lines of a long history", 7)
 		_ = theirs.Close()
 		shown, _ := io.ReadAll(ours)
-		if got := strings.TrimPrefix(string(shown), "\r\033[K"); cellsOf(got) >= 20 || !strings.HasPrefix(got, "importing: 7") {
+		if got := strings.TrimPrefix(string(shown), "\r\033[K"); term.Cells(got) >= 20 || !strings.HasPrefix(got, "importing: 7") {
 			t.Errorf("the terminal of 20 columns shows %q", shown)
 		}
 	})
@@ -217,4 +233,157 @@ func readUntil(ours *os.File, want string) error {
 		}
 	}
 	return fmt.Errorf("the terminal shows %q, want %q", shown.String(), want)
+}
+
+// TestNothingSteersTheTerminal shows what a tenant recorded and what a caller typed,
+// by every command that prints either: no control and no mark of direction reaches
+// the terminal, JSON means the same there, and a pipe gets the bytes that were kept.
+func TestNothingSteersTheTerminal(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	const poison = "a\u009b31m\u202e\u2066\u200f\u200b\x7f"
+	file := filepath.Join(t.TempDir(), "events.ndjson")
+	const id = "evt_01jspd3ayc0008pmps9e7h4ryh"
+	line := fmt.Sprintf(`{"id":%q,"resource":"p1","source":"%s","location":"%[2]s","type":"plan.created","eventData":{"object":{"id":"p1","object":"plan","%[2]s":"%[2]s"}},"createdAt":1745582402}`, id, poison)
+	bad := filepath.Join(t.TempDir(), "bad.ndjson")
+	for name, text := range map[string]string{file: line, bad: `{"` + poison + `":1}`} {
+		if err := os.WriteFile(name, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, stderr, code := run(t, "event", "import", file, "--data", dir, "--account", "acct_a"); code != term.ExitOK {
+		t.Fatalf("import: exit %d, %s%s", code, out, stderr)
+	}
+	start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0", "--retain", "0") // for event tail
+	shows := func(t *testing.T, want string, args ...string) string {
+		t.Helper()
+		shown := shownUntil(t, want, args...)
+		for _, r := range strings.ReplaceAll(shown, "\r\n", "\n") {
+			if r != '\n' && (!unicode.IsGraphic(r) || r == utf8.RuneError) {
+				t.Errorf("%s shows %U: %q", strings.Join(args, " "), r, shown)
+				break
+			}
+		}
+		return shown
+	}
+	for name, args := range map[string][]string{
+		"event_get":         {"event", "get", id, "--account", "acct_a"},
+		"event_get_json":    {"event", "get", id, "--account", "acct_a", "--json"},
+		"event_list":        {"event", "list", "--account", "acct_a"},
+		"event_list_json":   {"event", "list", "--account", "acct_a", "--json"},
+		"event_tail":        {"event", "tail", "--account", "acct_a", "--since", "1"},
+		"event_tail_json":   {"event", "tail", "--account", "acct_a", "--since", "1", "--json"},
+		"event_export":      {"event", "export", "--account", "acct_a"},
+		"event_import":      {"event", "import", bad, "--account", "acct_a"},
+		"event_import_json": {"event", "import", bad, "--account", "acct_a", "--json"},
+	} {
+		t.Run(name+"_shows_escapes", func(t *testing.T) {
+			t.Parallel()
+			shows(t, `a\u009b31m\u202e\u2066\u200f\u200b\u007f`, append(args, "--data", dir)...)
+		})
+	}
+	for name, args := range map[string][]string{
+		"an_unknown_command":         {"event", poison},
+		"an_unknown_flag":            {"event", "list", "--" + poison},
+		"an_id_that_is_none":         {"event", "get", poison},
+		"a_cursor_that_is_none":      {"event", "list", "--after", poison},
+		"a_type_that_no_event_has":   {"event", "list", "--account", "acct_a", "--type", "plan" + poison},
+		"a_user_that_is_nobody":      {"user", "disable", poison},
+		"a_client_that_is_none":      {"client", "show", poison},
+		"a_name_that_is_refused":     {"account", "create", "x", "--name", poison},
+		"a_time_that_is_none":        {"event", "list", "--since", poison},
+		"a_directory_that_is_absent": {"event", "list", "--data", poison},
+		"bytes_that_are_no_text":     {"event", "get", "a\x9b31m"},
+		"a_value_of_a_setting":       {"config", "serve", "--public-url", "https://pay.example/" + poison},
+	} {
+		t.Run("of_"+name+"_no_character_steers", func(t *testing.T) {
+			t.Parallel()
+			shows(t, "", append([]string{"--data", dir}, args...)...)
+		})
+	}
+	t.Run("JSON_on_a_terminal_means_the_same", func(t *testing.T) {
+		t.Parallel()
+		var e struct{ Source string }
+		if err := json.Unmarshal([]byte(shows(t, "", "event", "get", id, "--account", "acct_a", "--data", dir)), &e); err != nil || e.Source != poison {
+			t.Errorf("source = %q, %v; want %q", e.Source, err, poison)
+		}
+	})
+	t.Run("a_pipe_gets_JSON_byte_for_byte", func(t *testing.T) {
+		t.Parallel()
+		for _, args := range [][]string{{"event", "get", id, "--json"}, {"event", "list", "--json"}, {"event", "export"}} {
+			out, stderr, code := run(t, append(args, "--account", "acct_a", "--data", dir)...)
+			if code != term.ExitOK || strings.Count(out, poison) != 4 {
+				t.Errorf("%s: exit %d, %s, %q; want what was recorded", strings.Join(args, " "), code, stderr, out)
+			}
+		}
+	})
+	t.Run("the_log_of_a_server_shows_escapes", func(t *testing.T) {
+		t.Parallel()
+		data := filepath.Join(t.TempDir(), poison)
+		shows(t, `a\u009b31m`, "serve", "--data", data, "--listen", "127.0.0.1:0")
+		shows(t, `a\u009b31m`, "serve", "--data", data, "--listen", "127.0.0.1:0", "--log-format", "json")
+	})
+}
+
+// shownUntil returns what a command shows on a terminal until want is among it, or,
+// if want is empty, until it ends.
+func shownUntil(t *testing.T, want string, args ...string) string {
+	t.Helper()
+	ours, theirs := openTerminal(t, 400)
+	cmd := exec.Command("tollhouse", args...)
+	cmd.Stdout, cmd.Stderr = theirs, theirs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(startMax, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	_ = theirs.Close()
+	var shown strings.Builder
+	b := make([]byte, 1<<10)
+	for {
+		n, err := ours.Read(b)
+		shown.Write(b[:n])
+		if want != "" && strings.Contains(shown.String(), want) {
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+		}
+		if err != nil { // EIO, when nobody has the other end open
+			break
+		}
+	}
+	_ = cmd.Wait() // an exit code says nothing of what was shown
+	if !strings.Contains(shown.String(), want) {
+		t.Errorf("%s shows %q, want %q in it", strings.Join(args, " "), shown.String(), want)
+	}
+	return shown.String()
+}
+
+// TestAnInterruptEndsAQuestion: the first SIGINT at a question ends the command,
+// and nothing is deleted.
+func TestAnInterruptEndsAQuestion(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	if _, stderr, code := run(t, "account", "create", "acct_a", "--data", data); code != term.ExitOK {
+		t.Fatal(stderr)
+	}
+	ours, theirs := openTerminal(t, 100)
+	cmd := exec.Command("tollhouse", "account", "delete", "acct_a", "--data", data)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, theirs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(startMax, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	if err := readUntil(ours, "[y/N] "); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != term.ExitInterrupted {
+		t.Errorf("exit code %d, want %d", code, term.ExitInterrupted)
+	}
+	if _, stderr, code := run(t, "account", "show", "acct_a", "--data", data); code != term.ExitOK {
+		t.Errorf("the account is gone: %s", stderr)
+	}
 }

@@ -16,6 +16,9 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/crypto/acme/autocert"
 	"golang.org/x/net/idna"
+
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
 )
 
 // serve speaks TLS itself when it has a certificate: one from files, which
@@ -71,25 +74,25 @@ func (f *tlsFlags) check(flags *pflag.FlagSet, c serverConfig) (host string, err
 		}
 	case tlsFiles:
 		if f.cert == "" || f.key == "" {
-			return "", usage("name the certificate's file with --tls-cert and its private key's with --tls-key", "--tls files needs two files")
+			return "", term.Usage("name the certificate's file with --tls-cert and its private key's with --tls-key", "--tls files needs two files")
 		}
 	case tlsAuto:
 		if f.cert != "" || f.key != "" {
-			return "", usage("leave them out, or say --tls files", "--tls auto fetches a certificate, and --tls-cert and --tls-key bring one")
+			return "", term.Usage("leave them out, or say --tls files", "--tls auto fetches a certificate, and --tls-cert and --tls-key bring one")
 		}
 	default:
-		return "", usage("give off, auto or files", "--tls %q is not a mode", f.mode)
+		return "", term.Usage("give off, auto or files", "--tls %q is not a mode", f.mode)
 	}
 	for _, name := range []string{"acme-directory", "acme-ca"} {
 		if f.mode != tlsAuto && flags.Changed(name) {
-			return "", usage("say --tls auto, or leave it out", "--%s has no meaning unless certificates are fetched", name)
+			return "", term.Usage("say --tls auto, or leave it out", "--%s has no meaning unless certificates are fetched", name)
 		}
 	}
 	if err := f.checkRedirect(c); err != nil || !f.on() {
 		return "", err
 	}
 	if c.publicURL != nil && c.publicURL.Scheme != "https" {
-		return "", fail(exitConfig, "write it as https://"+c.publicURL.Host+c.publicURL.Path+", or say --tls off", "--public-url %s is plain http, and --tls %s serves https", c.publicURL, f.mode)
+		return "", term.Fail(term.ExitConfig, "write it as https://"+c.publicURL.Host+c.publicURL.Path+", or say --tls off", "--public-url %s is plain http, and --tls %s serves https", c.publicURL, f.mode)
 	}
 	if f.mode == tlsAuto {
 		return acmeHost(c)
@@ -116,13 +119,13 @@ func (f *tlsFlags) checkRedirect(c serverConfig) error {
 		return nil
 	}
 	if !f.on() {
-		return usage("say --tls auto or --tls files; behind a proxy, let that lead to https", "--http-redirect leads to https, which this server does not serve")
+		return term.Usage("say --tls auto or --tls files; behind a proxy, let that lead to https", "--http-redirect leads to https, which this server does not serve")
 	}
 	if err := checkAddress("http-redirect", f.redirect); err != nil {
 		return err
 	}
 	if _, port, _ := net.SplitHostPort(f.redirect); port != "0" && slices.Contains(c.listen, f.redirect) {
-		return usage("give each its own port, such as 443 and 80", "--http-redirect %s is where https is served", f.redirect)
+		return term.Usage("give each its own port, such as 443 and 80", "--http-redirect %s is where https is served", f.redirect)
 	}
 	return nil
 }
@@ -130,12 +133,12 @@ func (f *tlsFlags) checkRedirect(c serverConfig) error {
 // acmeHost is the name for which a certificate can be fetched.
 func acmeHost(c serverConfig) (string, error) {
 	if c.publicURL == nil {
-		return "", fail(exitConfig, "add --public-url https://…, the address by which clients reach it", "--tls auto does not know for which name to fetch a certificate")
+		return "", term.Fail(term.ExitConfig, "add --public-url https://…, the address by which clients reach it", "--tls auto does not know for which name to fetch a certificate")
 	}
 	given := c.publicURL.Hostname()
 	host, err := idna.Lookup.ToASCII(given)
 	if _, isAddress := netip.ParseAddr(given); err != nil || isAddress == nil || !strings.Contains(strings.Trim(host, "."), ".") {
-		return "", fail(exitConfig, "give a full DNS name that leads to this machine, or bring a certificate with --tls files", "no certificate can be fetched for %s", given)
+		return "", term.Fail(term.ExitConfig, "give a full DNS name that leads to this machine, or bring a certificate with --tls files", "no certificate can be fetched for %s", given)
 	}
 	return strings.TrimSuffix(host, "."), nil
 }
@@ -143,7 +146,7 @@ func acmeHost(c serverConfig) (string, error) {
 // certificates has the certificate of a server that speaks TLS.
 type certificates interface {
 	config() *tls.Config
-	status() certificateStatus
+	status() handlers.CertificateStatus
 	// plain returns the handler of the plain http listener, over the one that it
 	// has when there is nothing to add.
 	plain(http.Handler) http.Handler
@@ -151,17 +154,8 @@ type certificates interface {
 	run(ctx context.Context)
 }
 
-// certificateStatus is the certificate in use, as status and metrics tell it.
-type certificateStatus struct {
-	Source    string   `json:"source"`            // files or acme
-	Names     []string `json:"names"`             // that it is for, or is to be for
-	NotBefore int64    `json:"not_before"`        // Unix seconds; 0 while there is none
-	Expires   int64    `json:"expires"`           // as NotBefore
-	Problem   string   `json:"problem,omitempty"` // why there is none, or no newer one
-}
-
-// shows has the status speak of a certificate that there is.
-func (s *certificateStatus) shows(leaf *x509.Certificate) {
+// fillCertificate fills in the properties of a certificate.
+func fillCertificate(s *handlers.CertificateStatus, leaf *x509.Certificate) {
 	s.Names, s.NotBefore, s.Expires = namesOf(leaf), leaf.NotBefore.Unix(), leaf.NotAfter.Unix()
 }
 
@@ -173,24 +167,24 @@ const (
 	certificateSoonMost = 14 * 24 * time.Hour
 )
 
-// isLate reports whether the certificate should have been renewed by now.
-func (s *certificateStatus) isLate(now time.Time) bool {
+// isCertificateLate reports whether the certificate should have been renewed by now.
+func isCertificateLate(s handlers.CertificateStatus, now time.Time) bool {
 	// In seconds: one that is good until the year 9999 lives longer than a Duration.
 	lives, left := s.Expires-s.NotBefore, s.Expires-now.Unix()
 	return left < min(lives/certificateSoonPart, int64(certificateSoonMost.Seconds()))
 }
 
-func (s *certificateStatus) describe(now time.Time) string {
+func describeCertificate(s handlers.CertificateStatus, now time.Time) string {
 	names := strings.Join(s.Names, ", ")
 	text := "none yet for " + names
 	if s.Expires != 0 {
-		text = fmt.Sprintf("%s, until %s (%s)", names, showTime(s.Expires), showDays(s.Expires-now.Unix()))
+		text = fmt.Sprintf("%s, until %s (%s)", names, term.ShowTime(s.Expires), showDays(s.Expires-now.Unix()))
 	}
 	text += ", from " + map[string]string{tlsFiles: "files", sourceACME: "ACME"}[s.Source]
 	switch {
 	case s.Problem != "":
-		text += ": " + printable(s.Problem)
-	case s.Expires > now.Unix() && s.isLate(now):
+		text += ": " + s.Problem
+	case s.Expires > now.Unix() && isCertificateLate(s, now):
 		text += ": it should have been renewed"
 	}
 	return text

@@ -23,14 +23,18 @@ import (
 	"golang.org/x/crypto/acme"
 	"golang.org/x/crypto/acme/autocert"
 
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
 	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
-// acmeCertificates fetches a certificate by ACME (RFC 8555) and renews it.
-// Autocert does the work, but for one thing: by itself it begins an order when a
-// stranger's handshake asks for one, so that strangers could use up what the
-// issuer allows a day. Here run begins orders, one at a time with growing pauses
-// between them, and a handshake gets what there is.
+// acmeCertificates fetches a certificate by ACME (RFC 8555) and renews it. Autocert
+// does that, but it begins an order for any name and either kind of key whenever a
+// handshake asks for one, so that strangers could use up what the issuer allows a
+// day. Here only run begins orders, by a handshake of its own (hello), for one name
+// and the kind of key that every client of TLS 1.2 takes, with growing pauses
+// between them. All other handshakes get what there is.
 type acmeCertificates struct {
 	manager *autocert.Manager
 	cache   *certificateCache
@@ -65,7 +69,7 @@ const (
 // nobody before run.
 func newACMECertificates(f tlsFlags, host string, log *slog.Logger) (*acmeCertificates, error) {
 	if u, err := url.Parse(f.directory); err != nil || u.Scheme != "https" || u.Host == "" {
-		return nil, usage("give it as the issuer writes it, for example "+autocert.DefaultACMEDirectory, "--acme-directory %q is not an https URL", f.directory)
+		return nil, term.Usage("give it as the issuer writes it, for example "+autocert.DefaultACMEDirectory, "--acme-directory %q is not an https URL", f.directory)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -76,7 +80,7 @@ func newACMECertificates(f tlsFlags, host string, log *slog.Logger) (*acmeCertif
 		}
 		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
 		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fail(exitConfig, "give the PEM file of the issuer by which the directory's own certificate is known", "%s holds no certificate", f.ca)
+			return nil, term.Fail(term.ExitConfig, "give the PEM file of the issuer by which the directory's own certificate is known", "%s holds no certificate", f.ca)
 		}
 	}
 	a := &acmeCertificates{
@@ -139,9 +143,6 @@ func (a *acmeCertificates) current() (*tls.Certificate, error) {
 	return a.manager.GetCertificate(a.hello())
 }
 
-// hello is a handshake of our own: with it autocert orders the one kind of
-// certificate that every client of TLS 1.2 takes, and no second kind for a
-// stranger who says that they take no other.
 func (a *acmeCertificates) hello() *tls.ClientHelloInfo {
 	return &tls.ClientHelloInfo{ServerName: a.host, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}
 }
@@ -149,7 +150,6 @@ func (a *acmeCertificates) hello() *tls.ClientHelloInfo {
 // run has a certificate fetched, unless one was kept, and watches that it is
 // renewed.
 func (a *acmeCertificates) run(ctx context.Context) {
-	defer a.cache.close()
 	var firstTry sync.Once
 	for wait := retryLeast; ; wait = retryMost {
 		err := a.fetch(ctx)
@@ -163,11 +163,11 @@ func (a *acmeCertificates) run(ctx context.Context) {
 		}
 		a.problem.Store(&err)
 		a.log.Warn("no certificate obtained", "err", err, "next_try_s", wait.Seconds())
-		if sleep(ctx, wait) != nil {
+		if term.Sleep(ctx, wait) != nil {
 			return
 		}
 	}
-	for known := a.tell("certificate in use", nil); sleep(ctx, renewedLook) == nil; {
+	for known := a.tell("certificate in use", nil); term.Sleep(ctx, renewedLook) == nil; {
 		known = a.tell("certificate renewed", known)
 	}
 }
@@ -217,13 +217,13 @@ func isOverdue(leaf *x509.Certificate, now time.Time) bool {
 	return leaf.NotAfter.Sub(now) < min(leaf.NotAfter.Sub(leaf.NotBefore)/4, 23*24*time.Hour)
 }
 
-func (a *acmeCertificates) status() certificateStatus {
-	s := certificateStatus{Source: sourceACME, Names: []string{a.host}}
+func (a *acmeCertificates) status() handlers.CertificateStatus {
+	s := handlers.CertificateStatus{Source: sourceACME, Names: []string{a.host}}
 	if problem := a.problem.Load(); problem != nil {
 		s.Problem = (*problem).Error()
 	}
 	if cert, err := a.current(); err == nil {
-		s.shows(cert.Leaf)
+		fillCertificate(&s, cert.Leaf)
 		if isOverdue(cert.Leaf, time.Now()) {
 			s.Problem = strings.TrimSuffix("not renewed: "+a.reasons.last(), ": ")
 		}
@@ -231,54 +231,31 @@ func (a *acmeCertificates) status() certificateStatus {
 	return s
 }
 
-// certificateCache is autocert's cache, in the store. Autocert's timers run on
-// when a server stops, so that the store is left alone from close on.
+// certificateCache is autocert's cache: the account's key and the certificate are in
+// the store, challenges in memory, since each is answered by the process that asked
+// for it. A store that is closed refuses what autocert's timers still ask.
 type certificateCache struct {
-	store *store.Store
-	log   *slog.Logger
-
-	mu     sync.RWMutex // held while the store is asked
-	closed bool
-
-	unkept sync.Map // what the store did not take, by name
+	store    *store.Store
+	log      *slog.Logger
+	inMemory sync.Map // challenges, and what the store did not take, by name
 }
 
-// challengeSuffix is behind the name under which autocert keeps a challenge of
-// http-01.
-const challengeSuffix = "+http-01"
-
-var errCacheClosed = errors.New("the server is stopping")
-
-func (c *certificateCache) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.closed = true
-}
-
-// with asks the store, unless it is about to be closed.
-func (c *certificateCache) with(ask func() error) error {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	if c.closed {
-		return errCacheClosed
-	}
-	return ask()
+// isChallenge reports whether autocert keeps a challenge under name, of http-01 or
+// tls-alpn-01.
+func isChallenge(name string) bool {
+	return strings.HasSuffix(name, "+http-01") || strings.HasSuffix(name, "+token")
 }
 
 // Get implements autocert.Cache.
-func (c *certificateCache) Get(ctx context.Context, name string) (data []byte, err error) {
-	if data, ok := c.unkept.Load(name); ok {
+func (c *certificateCache) Get(ctx context.Context, name string) ([]byte, error) {
+	if data, ok := c.inMemory.Load(name); ok {
 		return data.([]byte), nil
 	}
-	err = c.with(func() error { data, err = c.store.FindCertificate(ctx, name); return err })
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		err = autocert.ErrCacheMiss
-	case err != nil && strings.HasSuffix(name, challengeSuffix):
-		// Autocert would tell it to whoever asked for the challenge, and nobody else.
-		if ctx.Err() == nil {
-			c.log.Warn("challenge not found: the store could not be asked", "err", err)
-		}
+	if isChallenge(name) {
+		return nil, autocert.ErrCacheMiss
+	}
+	data, err := c.store.FindCertificate(ctx, name)
+	if errors.Is(err, record.ErrNotFound) {
 		err = autocert.ErrCacheMiss
 	}
 	return data, err
@@ -288,20 +265,23 @@ func (c *certificateCache) Get(ctx context.Context, name string) (data []byte, e
 // is full, is kept until the server ends: autocert would throw a certificate away
 // and order another, again and again, until the issuer has had enough.
 func (c *certificateCache) Put(ctx context.Context, name string, data []byte) error {
-	err := c.with(func() error { return c.store.UpdateCertificate(ctx, name, data) })
-	if err == nil || errors.Is(err, errCacheClosed) {
-		c.unkept.Delete(name)
-		return err
+	if isChallenge(name) {
+		c.inMemory.Store(name, data)
+		return nil
 	}
-	c.log.Warn("certificate not kept in the store: it is used until the server ends", "err", err)
-	c.unkept.Store(name, data)
+	if err := c.store.UpdateCertificate(ctx, name, data); err != nil {
+		c.log.Warn("certificate not kept in the store: it is used until the server ends", "err", err)
+		c.inMemory.Store(name, data)
+		return nil
+	}
+	c.inMemory.Delete(name)
 	return nil
 }
 
-// Delete implements autocert.Cache.
-func (c *certificateCache) Delete(ctx context.Context, name string) error {
-	c.unkept.Delete(name)
-	return c.with(func() error { return c.store.DeleteCertificate(ctx, name) })
+// Delete implements autocert.Cache. Autocert deletes challenges only.
+func (c *certificateCache) Delete(_ context.Context, name string) error {
+	c.inMemory.Delete(name)
+	return nil
 }
 
 // acmeReasons reads along what the directory answers, because autocert says no

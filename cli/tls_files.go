@@ -13,6 +13,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
 )
 
 const (
@@ -68,14 +72,14 @@ func (c *certificateFiles) config() *tls.Config {
 func (c *certificateFiles) plain(h http.Handler) http.Handler { return h }
 
 func (c *certificateFiles) run(ctx context.Context) {
-	for sleep(ctx, lookIdle) == nil {
+	for term.Sleep(ctx, lookIdle) == nil {
 		c.current()
 	}
 }
 
-func (c *certificateFiles) status() certificateStatus {
-	s := certificateStatus{Source: tlsFiles}
-	s.shows(c.current().Leaf)
+func (c *certificateFiles) status() handlers.CertificateStatus {
+	s := handlers.CertificateStatus{Source: tlsFiles}
+	fillCertificate(&s, c.current().Leaf)
 	if problem := c.problem.Load(); problem != nil {
 		s.Problem = (*problem).Error()
 	}
@@ -155,16 +159,16 @@ func (c *certificateFiles) read(now time.Time) (*tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, fail(exitConfig, "give the PEM files of a certificate and of the very key that it was made for, without a passphrase", "%s and %s are no pair: %w", c.cert, c.key, err)
+		return nil, term.Fail(term.ExitConfig, "give the PEM files of a certificate and of the very key that it was made for, without a passphrase", "%s and %s are no pair: %w", c.cert, c.key, err)
 	}
 	leaf := pair.Leaf
 	switch {
 	case now.After(leaf.NotAfter):
-		return nil, fail(exitConfig, "renew it, and start again", "the certificate %s expired on %s", c.cert, showTime(leaf.NotAfter.Unix()))
+		return nil, term.Fail(term.ExitConfig, "renew it, and start again", "the certificate %s expired on %s", c.cert, term.ShowTime(leaf.NotAfter.Unix()))
 	case now.Before(leaf.NotBefore):
-		return nil, fail(exitConfig, "check the clock of this machine", "the certificate %s is valid from %s on", c.cert, showTime(leaf.NotBefore.Unix()))
+		return nil, term.Fail(term.ExitConfig, "check the clock of this machine", "the certificate %s is valid from %s on", c.cert, term.ShowTime(leaf.NotBefore.Unix()))
 	case c.host != "" && leaf.VerifyHostname(c.host) != nil:
-		return nil, fail(exitConfig, "have one made for "+c.host+", or correct --public-url", "the certificate %s is for %s, and not for %s", c.cert, strings.Join(namesOf(leaf), " "), c.host)
+		return nil, term.Fail(term.ExitConfig, "have one made for "+c.host+", or correct --public-url", "the certificate %s is for %s, and not for %s", c.cert, strings.Join(namesOf(leaf), " "), c.host)
 	}
 	return &pair, nil
 }
@@ -184,9 +188,9 @@ func readPEM(path string) ([]byte, error) {
 
 // fileFault is the fault of a file of TLS that cannot be read.
 func fileFault(path string, err error) error {
-	hint := "look what is there: ls -l " + quoteForShell(path)
+	hint := "look what is there: ls -l " + term.ShellQuote(path)
 	if errors.Is(err, fs.ErrPermission) {
-		hint = "let " + userNamed(os.Geteuid()) + " read it, who serves; certbot's own files are for root alone, so have its deploy hook copy them"
+		hint = "let " + datadir.UserNamed(os.Geteuid()) + " read it, who serves; certbot's own files are for root alone, so have its deploy hook copy them"
 	}
-	return fail(exitConfig, hint, "cannot read %s: %w", path, pathReason(err))
+	return term.Fail(term.ExitConfig, hint, "cannot read %s: %w", path, term.PathReason(err))
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"tollhouse/cli/datadir"
 	"tollhouse/handlers"
 )
 
@@ -24,19 +25,20 @@ func newTLSConfig(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), prot
 // The limits of HTTP/2, where one connection carries many requests. Each has
 // still its own deadlines, which the handlers move as they do over HTTP/1.1.
 const (
-	streamsMax        = 100       // at once; the least that RFC 9113 §6.5.2 recommends
-	connectionReceive = 256 << 10 // bytes of bodies that nobody has read yet
-	streamReceive     = 64 << 10  // of one request; as large as a token request may be
+	streamsMax        = 250                         // at once, however large --memory is; a Go server takes as many
+	streamShare       = datadir.MemoryDefault / 100 // of --memory for each: 100 by default, as RFC 9113 §6.5.2 recommends
+	connectionReceive = 64 << 10                    // bytes of bodies that nobody has read yet; the least that there can be
+	streamReceive     = 16 << 10                    // of one request; most are far smaller
 	silenceMax        = 30 * time.Second
 	pingWait          = 15 * time.Second
 )
 
 // newSecureServer is a server of TLS.
-func newSecureServer(h http.Handler, c *tls.Config, log *slog.Logger) *http.Server {
+func newSecureServer(h http.Handler, c *tls.Config, m datadir.Memory, log *slog.Logger) *http.Server {
 	s := handlers.NewHTTPServer(h, log)
 	s.TLSConfig = c
 	s.HTTP2 = &http.HTTP2Config{
-		MaxConcurrentStreams:          streamsMax,
+		MaxConcurrentStreams:          int(min(m/streamShare, streamsMax)),
 		MaxReceiveBufferPerConnection: connectionReceive,
 		MaxReceiveBufferPerStream:     streamReceive,
 		// A reader of a stream who is gone without a word, and one who takes
@@ -66,13 +68,15 @@ func (r *running) publicListeners() []net.Listener {
 // publicServers are the servers of the public listeners and of that of plain http.
 // Without TLS nothing listens for the second.
 func (r *running) publicServers() (public, plain *http.Server) {
+	plain = tellConnections(handlers.NewHTTPServer(r.server.Plain(), r.log))
 	if r.certificates == nil {
-		return handlers.NewHTTPServer(r.server.Public(), r.log), handlers.NewHTTPServer(r.server.Plain(), r.log)
+		return tellConnections(handlers.NewHTTPServer(r.server.Public(), r.log)), plain
 	}
-	public = newSecureServer(r.server.Secure(), r.certificates.config(), r.log)
+	public = tellConnections(newSecureServer(r.server.Secure(), r.certificates.config(), r.memory, r.log))
 	if r.plain == nil {
 		// Nor is the issuer told of a challenge that nobody would answer there.
-		return public, handlers.NewHTTPServer(r.server.Plain(), r.log)
+		return public, plain
 	}
-	return public, handlers.NewHTTPServer(r.server.Challenged(r.certificates.plain), r.log)
+	plain.Handler = r.server.Challenged(r.certificates.plain)
+	return public, plain
 }

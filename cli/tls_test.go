@@ -23,6 +23,10 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
 )
 
 // certified is a certificate signed by its own key, as PEM.
@@ -155,7 +159,7 @@ func (l *lying) shownNow() string {
 func TestCertificateFiles(t *testing.T) {
 	t.Parallel()
 	const names, month = "pay.example", 30 * 24 * time.Hour
-	t.Run("appliance_tls_files_are_taken_over_when_they_change", func(t *testing.T) {
+	t.Run("tls_files_are_taken_over_when_they_change", func(t *testing.T) {
 		t.Parallel()
 		first, second := certify(t, month, names), certify(t, 2*month, names)
 		l := lieDown(t, first, names)
@@ -186,7 +190,7 @@ func TestCertificateFiles(t *testing.T) {
 			t.Error("the log does not tell once that it was taken over")
 		}
 	})
-	t.Run("appliance_tls_a_broken_new_pair_leaves_the_old_in_use", func(t *testing.T) {
+	t.Run("tls_a_broken_new_pair_leaves_the_old_in_use", func(t *testing.T) {
 		t.Parallel()
 		first, later := certify(t, month, names), certify(t, 3*month, names)
 		for name, broken := range map[string]certified{
@@ -219,7 +223,7 @@ func TestCertificateFiles(t *testing.T) {
 			}
 		}
 	})
-	t.Run("appliance_tls_files_that_vanish_and_come_back", func(t *testing.T) {
+	t.Run("tls_files_that_vanish_and_come_back", func(t *testing.T) {
 		t.Parallel()
 		first := certify(t, month, names)
 		l := lieDown(t, first, names)
@@ -241,7 +245,7 @@ func TestCertificateFiles(t *testing.T) {
 			t.Errorf("status = %+v, want no problem", l.status())
 		}
 	})
-	t.Run("appliance_tls_what_was_refused_is_looked_at_again", func(t *testing.T) {
+	t.Run("tls_what_was_refused_is_looked_at_again", func(t *testing.T) {
 		t.Parallel()
 		first, second := certify(t, month, names), certify(t, 2*month, names)
 		l := lieDown(t, first, names)
@@ -285,7 +289,7 @@ func TestCertificateFiles(t *testing.T) {
 		}
 		l.mu.Unlock()
 	})
-	t.Run("appliance_tls_a_key_that_others_can_read_is_warned_of", func(t *testing.T) {
+	t.Run("tls_a_key_that_others_can_read_is_warned_of", func(t *testing.T) {
 		t.Parallel()
 		for mode, want := range map[os.FileMode]int{0o600: 0, 0o640: 0, 0o644: 1, 0o604: 1} {
 			made := certify(t, month, names)
@@ -305,9 +309,9 @@ func TestCertificateFiles(t *testing.T) {
 
 func TestCertificateThatWeMayNotRead(t *testing.T) {
 	t.Parallel()
-	f := asFault(fileFault("/etc/letsencrypt/live/pay.example/privkey.pem", &fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}))
-	if f.code != exitConfig || f.Error() != "cannot read /etc/letsencrypt/live/pay.example/privkey.pem: permission denied" || !strings.Contains(f.hint, userNamed(os.Geteuid())) {
-		t.Errorf("fault = %d %q, hint %q; want 78, the reason, and who may not", f.code, f, f.hint)
+	f := term.FailureOf(fileFault("/etc/letsencrypt/live/pay.example/privkey.pem", &fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}))
+	if f.Code != term.ExitConfig || f.Error() != "cannot read /etc/letsencrypt/live/pay.example/privkey.pem: permission denied" || !strings.Contains(f.Hint, datadir.UserNamed(os.Geteuid())) {
+		t.Errorf("fault = %d %q, hint %q; want 78, the reason, and who may not", f.Code, f, f.Hint)
 	}
 }
 
@@ -316,26 +320,26 @@ func TestCertificateStatus(t *testing.T) {
 	now := time.Unix(1773070200, 0)
 	for _, c := range []struct {
 		name string
-		s    certificateStatus
+		s    handlers.CertificateStatus
 		want string
 	}{
-		{"files", certificateStatus{Source: tlsFiles, Names: []string{"pay.example", "192.0.2.7"}, NotBefore: now.Unix(), Expires: now.Add(49 * time.Hour).Unix()},
+		{"files", handlers.CertificateStatus{Source: tlsFiles, Names: []string{"pay.example", "192.0.2.7"}, NotBefore: now.Unix(), Expires: now.Add(49 * time.Hour).Unix()},
 			"pay.example, 192.0.2.7, until 2026-03-11T16:30:00Z (2 days), from files"},
-		{"none_yet", certificateStatus{Source: sourceACME, Names: []string{"pay.example"}, Problem: "dial tcp: connection refused"},
+		{"none_yet", handlers.CertificateStatus{Source: sourceACME, Names: []string{"pay.example"}, Problem: "dial tcp: connection refused"},
 			"none yet for pay.example, from ACME: dial tcp: connection refused"},
-		{"expired", certificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: now.Unix() - 1}, "pay.example, until 2026-03-09T15:29:59Z (expired), from files"},
-		{"last_day", certificateStatus{Source: sourceACME, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: now.Unix() + 1}, "pay.example, until 2026-03-09T15:30:01Z (less than a day), from ACME: it should have been renewed"},
-		{"day", certificateStatus{Source: sourceACME, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: now.Add(25 * time.Hour).Unix()}, "pay.example, until 2026-03-10T16:30:00Z (1 day), from ACME"},
+		{"expired", handlers.CertificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: now.Unix() - 1}, "pay.example, until 2026-03-09T15:29:59Z (expired), from files"},
+		{"last_day", handlers.CertificateStatus{Source: sourceACME, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: now.Unix() + 1}, "pay.example, until 2026-03-09T15:30:01Z (less than a day), from ACME: it should have been renewed"},
+		{"day", handlers.CertificateStatus{Source: sourceACME, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: now.Add(25 * time.Hour).Unix()}, "pay.example, until 2026-03-10T16:30:00Z (1 day), from ACME"},
 		// RFC 5280 §4.1.2.5: the date of a certificate that never expires.
-		{"for_ever", certificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: 253402300799}, "pay.example, until 9999-12-31T23:59:59Z (2912375 days), from files"},
+		{"for_ever", handlers.CertificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: 253402300799}, "pay.example, until 9999-12-31T23:59:59Z (2912375 days), from files"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if got := c.s.describe(now); got != c.want {
+			if got := describeCertificate(c.s, now); got != c.want {
 				t.Errorf("describe = %q, want %q", got, c.want)
 			}
-			s := serverStatus{Certificate: &c.s}
-			if rows := s.rows(now); !slices.Contains(rows, row{"certificate", c.want}) {
+			s := handlers.ServerStatus{Certificate: &c.s}
+			if rows := statusRows(s, now); !slices.Contains(rows, term.Row{"certificate", c.want}) {
 				t.Errorf("rows = %q, want the certificate among them", rows)
 			}
 		})

@@ -7,30 +7,19 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-)
 
-// familyShown is what a client may do for a user, as the admin API gives it.
-type familyShown struct {
-	FamilyID   string   `json:"family_id"`
-	ClientID   string   `json:"client_id"`
-	ClientName string   `json:"client_name"`
-	UserID     string   `json:"user_id"`
-	Username   string   `json:"username"`
-	Account    string   `json:"account"`
-	Scopes     []string `json:"scopes"`
-	CreatedAt  int64    `json:"created_at"` // all in Unix seconds
-	UsedAt     int64    `json:"used_at,omitempty"`
-	ExpiresAt  int64    `json:"expires_at"`
-}
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
+)
 
 func (p *program) tokenCommand() *cobra.Command {
 	c := asGroup(&cobra.Command{
 		Use:   "token",
-		Short: "see which client may act for whom, and end it",
-		Long: `See which client may act for whom, and end it.
+		Short: "list, inspect and revoke tokens",
+		Long: `List, inspect and revoke tokens.
 
-All tokens that descend from one authorization are a family. It has an id, which
-names it here, in the log and in the audit record, and opens nothing.`,
+All tokens that descend from one authorization form a family. The family id names it
+here, in the log and in the audit record, but gives no access.`,
 	})
 	c.AddCommand(p.tokenList(), p.tokenInspect(), p.tokenRevoke())
 	return c
@@ -40,41 +29,34 @@ func (p *program) tokenList() *cobra.Command {
 	var user, client string
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "list the live families of tokens",
-		Long: `List the live families of tokens: by user, and of each the newest first. A family is
-live until it is revoked, its client or user is disabled, or its time is up; that its
-last access token has expired does not end it.`,
+		Short: "list the active token families",
+		Long: `List the active token families, sorted by user and then newest first. A family is
+active until it is revoked, its client or user is disabled, or it expires. It stays
+active when its last access token expires.`,
 		Args: operands(),
 	}
 	flags := c.Flags()
-	flags.StringVar(&client, "client", "", "only those of the client of this `id`")
-	addUserFlag(flags, &user, "only those for the user of this `name`")
+	flags.StringVar(&client, "client", "", "only families of the client with this `id`")
+	addUserFlag(flags, &user, "only families of the user with this `name`")
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
-		var found []familyShown // a table is sorted, and so read whole
+		var found []handlers.AdminFamily // a table is sorted, and so read whole
 		path := only("/admin/families", map[string]string{"user": user, "client": client})
-		err := list(ctx, p, "token list", path, func(f familyShown) string { return f.FamilyID }, func(f familyShown) {
+		err := list(ctx, p, "token list", path, func(f handlers.AdminFamily) string { return f.FamilyID }, func(f handlers.AdminFamily) {
 			found = append(found, f)
 		})
 		if err != nil {
 			return err
 		}
-		slices.SortFunc(found, func(a, b familyShown) int {
+		slices.SortFunc(found, func(a, b handlers.AdminFamily) int {
 			return cmp.Or(strings.Compare(a.Username, b.Username), cmp.Compare(b.CreatedAt, a.CreatedAt), strings.Compare(a.FamilyID, b.FamilyID))
 		})
-		t := p.newTable("USER", "CLIENT", "ACCOUNT", "SCOPES", "SINCE", "LAST USED", "EXPIRES", "FAMILY ID")
+		t := p.NewTable("USER", "CLIENT", "ACCOUNT", "SCOPES", "SINCE", "LAST USED", "EXPIRES", "FAMILY ID")
 		for _, f := range found {
-			t.add(f.Username, f.ClientName, f.Account, listed(f.Scopes, "-"), showTime(f.CreatedAt), showTimeOrNever(f.UsedAt), showTime(f.ExpiresAt), f.FamilyID)
+			t.Add(f.Username, f.ClientName, f.Account, term.Listed(f.Scopes, "-"), term.ShowTime(f.CreatedAt), term.ShowTimeOrNever(f.UsedAt), term.ShowTime(f.ExpiresAt), f.FamilyID)
 		}
-		return t.flush()
+		return t.Flush()
 	})
 	return c
-}
-
-func showTimeOrNever(seconds int64) string {
-	if seconds == 0 {
-		return "never"
-	}
-	return showTime(seconds)
 }
 
 const (
@@ -87,67 +69,50 @@ func (p *program) readToken(ctx context.Context, file string) (string, error) {
 	text, err := "", error(nil)
 	switch {
 	case file != "":
-		text, err = p.readSecret("token", tokenFileFlag, file, tokenSizeMax)
-	case !isTerminal(p.stdin):
-		err = usage("give "+tokenFileFlag+" FILE, or "+tokenFileFlag+" - to read standard input", "there is no terminal to ask for a token")
+		text, err = p.ReadSecret("token", tokenFileFlag, file, tokenSizeMax)
+	case !term.IsTerminal(p.In):
+		err = term.Usage("give "+tokenFileFlag+" FILE, or "+tokenFileFlag+" - to read standard input", "cannot ask for a token without a terminal")
 	default:
-		text, err = p.askHidden(ctx, "token", "Token: ")
+		text, err = p.AskHidden(ctx, "token", "Token: ")
 	}
 	if err == nil && strings.TrimSpace(text) == "" {
-		err = fail(exitBadData, "", "there is no token in it")
+		err = term.Fail(term.ExitBadData, "", "the input contains no token")
 	}
 	return strings.TrimSpace(text), err
-}
-
-// inspection is what the admin API tells of a token.
-type inspection struct {
-	Kind       string   `json:"kind"`
-	Active     bool     `json:"active"`
-	Reason     string   `json:"reason,omitempty"`
-	FamilyID   string   `json:"family_id,omitempty"`
-	SessionID  string   `json:"session_id,omitempty"`
-	ClientID   string   `json:"client_id,omitempty"`
-	ClientName string   `json:"client_name,omitempty"`
-	UserID     string   `json:"user_id"`
-	Username   string   `json:"username,omitempty"`
-	Account    string   `json:"account,omitempty"`
-	Scopes     []string `json:"scopes,omitempty"`
-	IssuedAt   int64    `json:"issued_at,omitempty"`
-	UsedAt     int64    `json:"used_at,omitempty"`
-	ExpiresAt  int64    `json:"expires_at"`
 }
 
 func (p *program) tokenInspect() *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "inspect",
-		Short: "tell what a token is, and whether it lives or why not",
-		Long: `Tell what a token is, whom it speaks for, and whether it lives or why not. It may be
-an access or refresh token, an authorization code, or a browser's session cookie, dead
-or alive; to ask is no use of it. It comes from a file, from standard input or, unseen,
-from a terminal: a command line can be read by others.
+		Short: "show what a token is, and whether it is active or why not",
+		Long: `Show what a token is, which user it acts for, and whether it is active or why not. It
+may be an access or refresh token, an authorization code, or a browser's session cookie,
+valid or not. Inspecting a token does not count as a use. The token comes from a file,
+from standard input or, without echo, from a terminal, because other users can read a
+command line.
 
-Exit 0 when it is known, dead or alive, and 3 when it is not.`,
+Exit 0 if the token is known, active or not, and 3 if it is unknown.`,
 		Args: noSecretOperand(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
 			token, err := p.readToken(ctx, file)
 			if err != nil {
 				return err
 			}
-			var i inspection
+			var i handlers.TokenInspection
 			err = p.manage(ctx, "token inspect", needsData, func(a *admin) error {
 				return a.call(ctx, "POST", "/admin/token-inspect", map[string]string{"token": token}, &i)
 			})
 			if err != nil {
 				return err
 			}
-			if p.json {
-				return p.printJSON(i)
+			if p.JSON {
+				return p.PrintJSON(i)
 			}
-			return p.printRows(i.rows()...)
+			return p.PrintRows(inspectionRows(i)...)
 		}),
 	}
-	addTokenFlag(c, &file, "a `file` with the token, or - for standard input; without it a terminal is asked")
+	addTokenFlag(c, &file, "`file` with the token, or - for standard input (default: ask on the terminal)")
 	return c
 }
 
@@ -160,13 +125,13 @@ func addTokenFlag(c *cobra.Command, file *string, about string) {
 func noSecretOperand() cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return usage("give "+tokenFileFlag+" FILE, or - for standard input: a command line can be read by others", "%s takes no operand", c.CommandPath())
+			return term.Usage("give "+tokenFileFlag+" FILE, or - for standard input: other users can read a command line", "%s takes no operand", c.CommandPath())
 		}
 		return nil
 	}
 }
 
-// endings say in words why a token is dead.
+// endings explain why a token is not active.
 var endings = map[string]string{
 	"expired":              "it has expired",
 	"spent":                "it was exchanged for a new one",
@@ -174,7 +139,7 @@ var endings = map[string]string{
 	"used":                 "it was exchanged for tokens",
 	"client_deleted":       "its client was deleted",
 	"client_disabled":      "its client is disabled",
-	"client_tokens_ended":  "the tokens of its client were ended since",
+	"client_tokens_ended":  "the tokens of its client were revoked since",
 	"user_deleted":         "the user was deleted",
 	"user_disabled":        "the user is disabled",
 	"user_tokens_ended":    "the user was disabled or given another password since",
@@ -186,41 +151,41 @@ var endings = map[string]string{
 	"revoked_by_operator":  "revoked by the operator",
 }
 
-func (i inspection) rows() []row {
-	rows := []row{{"kind", strings.ReplaceAll(i.Kind, "_", " ")}}
+func inspectionRows(i handlers.TokenInspection) []term.Row {
+	rows := []term.Row{{"kind", strings.ReplaceAll(i.Kind, "_", " ")}}
 	if i.Active {
-		rows = append(rows, row{"lives", "yes"})
+		rows = append(rows, term.Row{"active", "yes"})
 	} else {
-		rows = append(rows, row{"lives", "no: " + cmp.Or(endings[i.Reason], i.Reason)})
+		rows = append(rows, term.Row{"active", "no: " + cmp.Or(endings[i.Reason], i.Reason)})
 	}
 	if i.Kind == "session" {
-		rows = append(rows, row{"session id", i.SessionID})
+		rows = append(rows, term.Row{"session id", i.SessionID})
 	} else {
-		rows = append(rows, row{"family id", orDash(i.FamilyID)}, row{"client id", i.ClientID}, row{"client", orDash(i.ClientName)})
+		rows = append(rows, term.Row{"family id", cmp.Or(i.FamilyID, "-")}, term.Row{"client id", i.ClientID}, term.Row{"client", cmp.Or(i.ClientName, "-")})
 	}
-	rows = append(rows, row{"user id", i.UserID}, row{"user", orDash(i.Username)}, row{"account", orDash(i.Account)})
+	rows = append(rows, term.Row{"user id", i.UserID}, term.Row{"user", cmp.Or(i.Username, "-")}, term.Row{"account", cmp.Or(i.Account, "-")})
 	if len(i.Scopes) > 0 {
-		rows = append(rows, row{"scopes", listed(i.Scopes, "-")})
+		rows = append(rows, term.Row{"scopes", term.Listed(i.Scopes, "-")})
 	}
 	if i.IssuedAt != 0 {
-		rows = append(rows, row{"issued", showTime(i.IssuedAt)})
+		rows = append(rows, term.Row{"issued", term.ShowTime(i.IssuedAt)})
 	}
 	if i.FamilyID != "" {
-		rows = append(rows, row{"family used", showTimeOrNever(i.UsedAt)})
+		rows = append(rows, term.Row{"family used", term.ShowTimeOrNever(i.UsedAt)})
 	}
-	return append(rows, row{"expires", showTime(i.ExpiresAt)})
+	return append(rows, term.Row{"expires", term.ShowTime(i.ExpiresAt)})
 }
 
 func (p *program) tokenRevoke() *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "revoke [FAMILY_ID]",
-		Short: "end a family of tokens, at the very next request",
-		Long: `End a family of tokens, by the id that list shows or by any of its tokens: all tokens
-of that authorization are dead from the next request on. A token that leaked tells its
-family even if it is dead itself. The client can ask its user anew.`,
+		Short: "revoke a token family at once",
+		Long: `Revoke a token family, by the id that list shows or by any of its tokens. All its
+tokens are refused from the next request on. A leaked token identifies its family even
+after it has expired. The client can ask the user for a new authorization.`,
 	}
-	addTokenFlag(c, &file, "a `file` with a token of the family, or - for standard input")
+	addTokenFlag(c, &file, "`file` with a token of the family, or - for standard input")
 	c.Args = func(c *cobra.Command, args []string) error {
 		if file == "" {
 			return idOperand(familyIDs)(c, args)
@@ -238,12 +203,12 @@ family even if it is dead itself. The client can ask its user anew.`,
 			}
 			in = map[string]string{"token": token}
 		}
-		var ended familyShown
+		var ended handlers.AdminFamily
 		err := p.manage(ctx, "token revoke", needsData, func(a *admin) error { return a.call(ctx, "POST", path, in, &ended) })
 		if err != nil {
 			return err
 		}
-		return p.done(ended, "revoked the family %s: %s can no longer act for %s", ended.FamilyID, ended.ClientName, ended.Username)
+		return p.Done(ended, "revoked the family %s: %s can no longer act for %s", ended.FamilyID, ended.ClientName, ended.Username)
 	})
 	return c
 }

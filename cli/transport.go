@@ -54,7 +54,7 @@ func (t *inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 // wait returns when every handler has ended.
 func (t *inProcess) wait() { t.running.Wait() }
 
-// answerBody tells the handler when nobody reads on.
+// answerBody cancels the handler when it is closed.
 type answerBody struct {
 	*io.PipeReader
 	cancel context.CancelFunc
@@ -106,7 +106,7 @@ func (w *responder) Write(b []byte) (int, error) {
 	}
 	n, err := w.sink.Write(b)
 	if errors.Is(err, io.ErrClosedPipe) {
-		err = http.ErrHandlerTimeout // nobody reads on
+		err = http.ErrHandlerTimeout // the reader has closed
 	}
 	return n, err
 }

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"tollhouse/cli/term"
 )
 
 func through(h http.HandlerFunc) (*http.Client, *inProcess) {
@@ -102,7 +104,7 @@ func TestInProcess(t *testing.T) {
 		})
 		ctx, cancel := context.WithCancel(context.Background())
 		never, _ := io.Pipe()
-		req, err := http.NewRequestWithContext(ctx, "POST", "http://tollhouse/", interruptible(ctx, never))
+		req, err := http.NewRequestWithContext(ctx, "POST", "http://tollhouse/", term.Interruptible(ctx, never))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,22 +5,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
 	"tollhouse/store"
+	"tollhouse/store/secret"
 )
 
-// userShown is a user as the admin API gives it.
-type userShown struct {
-	UserID   string `json:"user_id"`
-	Username string `json:"username"`
-	Account  string `json:"account"`
-	Disabled bool   `json:"disabled"`
-}
-
 func (p *program) userCommand() *cobra.Command {
-	c := asGroup(&cobra.Command{Use: "user", Short: "manage the people who sign in"})
+	c := asGroup(&cobra.Command{Use: "user", Short: "manage the users who sign in"})
 	c.AddCommand(p.userCreate(), p.userList(), p.userShow(), p.userPasswd(),
-		p.userAbility("disable", "refuse a user and end what they are signed in to"),
-		p.userAbility("enable", "let a user sign in again; old sessions and tokens stay dead"), p.userDelete())
+		p.userAbility("disable", "disable a user and revoke their sessions and tokens"),
+		p.userAbility("enable", "enable a user again; old sessions and tokens stay revoked"), p.userDelete())
 	return c
 }
 
@@ -28,7 +23,7 @@ func (p *program) userCreate() *cobra.Command {
 	var account, passwordFile string
 	c := &cobra.Command{
 		Use:   "create NAME",
-		Short: "make a user; the password comes from a terminal or a file",
+		Short: "create a user; the password comes from a terminal or a file",
 		Args:  operands("a name"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			password, err := p.readPassword(ctx, passwordFile)
@@ -47,13 +42,13 @@ func (p *program) userCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if p.json {
-				return p.printJSON(made)
+			if p.JSON {
+				return p.PrintJSON(made)
 			}
-			return p.printRows(row{"user id", made.UserID}, row{"username", made.Username}, row{"account", made.Account})
+			return p.PrintRows(term.Row{"user id", made.UserID}, term.Row{"username", made.Username}, term.Row{"account", made.Account})
 		}),
 	}
-	c.Flags().StringVar(&account, "account", store.DefaultAccount, "the `account` that the user acts for; made when there is none of that id")
+	c.Flags().StringVar(&account, "account", store.DefaultAccount, "the `account` that the user acts for; created if it does not exist")
 	addPasswordFlag(c, &passwordFile)
 	return c
 }
@@ -64,14 +59,14 @@ func (p *program) userList() *cobra.Command {
 		Short: "list the users",
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
-			t := p.newTable("USERNAME", "ACCOUNT", "USER ID", "DISABLED")
-			err := list(ctx, p, "user list", "/admin/users", func(u userShown) string { return u.Username }, func(u userShown) {
-				t.add(u.Username, u.Account, u.UserID, yesNo(u.Disabled))
+			t := p.NewTable("USERNAME", "ACCOUNT", "USER ID", "DISABLED")
+			err := list(ctx, p, "user list", "/admin/users", func(u handlers.AdminUser) string { return u.Username }, func(u handlers.AdminUser) {
+				t.Add(u.Username, u.Account, u.UserID, term.YesNo(u.Disabled))
 			})
 			if err != nil {
 				return err
 			}
-			return t.flush()
+			return t.Flush()
 		}),
 	}
 }
@@ -82,17 +77,17 @@ func (p *program) userShow() *cobra.Command {
 		Short: "show a user",
 		Args:  operands("a name"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
-			var u userShown
+			var u handlers.AdminUser
 			err := p.manage(ctx, "user show", needsData, func(a *admin) error {
 				return a.call(ctx, "GET", pathOf("users", args[0]), nil, &u)
 			})
 			if err != nil {
 				return err
 			}
-			if p.json {
-				return p.printJSON(u)
+			if p.JSON {
+				return p.PrintJSON(u)
 			}
-			return p.printRows(row{"user id", u.UserID}, row{"username", u.Username}, row{"account", u.Account}, row{"disabled", yesNo(u.Disabled)})
+			return p.PrintRows(term.Row{"user id", u.UserID}, term.Row{"username", u.Username}, term.Row{"account", u.Account}, term.Row{"disabled", term.YesNo(u.Disabled)})
 		}),
 	}
 }
@@ -101,7 +96,7 @@ func (p *program) userPasswd() *cobra.Command {
 	var passwordFile string
 	c := &cobra.Command{
 		Use:   "passwd NAME",
-		Short: "set a user's password and end what they are signed in to",
+		Short: "set a user's password and revoke their sessions and tokens",
 		Args:  operands("a name"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			password, err := p.readPassword(ctx, passwordFile)
@@ -129,20 +124,32 @@ func (p *program) userAbility(verb, short string) *cobra.Command {
 
 // changeUser makes one call about a user and says what was done.
 func (p *program) changeUser(ctx context.Context, role, did string, in any, name, verb string) error {
-	var u userShown
+	var u handlers.AdminUser
 	err := p.manage(ctx, role, needsData, func(a *admin) error {
 		return a.call(ctx, "POST", pathOf("users", name, verb), in, &u)
 	})
 	if err != nil {
 		return err
 	}
-	return p.done(u, "%s %s", did, u.Username)
+	return p.Done(u, "%s %s", did, u.Username)
 }
 
 func (p *program) userDelete() *cobra.Command {
 	return p.deleteCommand(deletion{
 		what: "user", operand: "NAME", needs: "a name", member: "username",
-		short:    "remove a user and end what they are signed in to",
-		question: "Delete the user %s? Sessions and tokens end at once.",
+		short:    "delete a user and revoke their sessions and tokens",
+		question: "Delete the user %s? Their sessions and tokens are revoked at once.",
 	})
+}
+
+func addPasswordFlag(c *cobra.Command, file *string) {
+	c.Flags().StringVar(file, "password-file", "", "`file` with the password, or - for standard input (default: ask on the terminal)")
+}
+
+// readPassword reads a password from a file, standard input or a terminal.
+func (p *program) readPassword(ctx context.Context, file string) (string, error) {
+	if file == "" {
+		return p.AskPassword(ctx)
+	}
+	return p.ReadSecret("password", "--password-file", file, secret.PasswordSizeMax)
 }

@@ -9,10 +9,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// build is what the binary knows of its making.
+// build is the build information of the binary.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision"` // "" when it was built outside a repository
+	Date     string `json:"date"`     // of the revision, as RFC 3339
 	Modified bool   `json:"modified"` // the repository had changes that were not committed
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
@@ -31,6 +32,8 @@ func readBuild() build {
 		switch s.Key {
 		case "vcs.revision":
 			b.Revision = s.Value
+		case "vcs.time":
+			b.Date = s.Value
 		case "vcs.modified":
 			b.Modified = s.Value == "true"
 		}
@@ -44,21 +47,21 @@ func version() string { return readBuild().Version }
 func (p *program) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "say which tollhouse this is",
+		Short: "print the version",
 		Args:  operands(),
 		RunE: p.doing(func(context.Context, []string) error {
 			b := readBuild()
-			if p.json {
-				return p.printJSON(b)
+			if p.JSON {
+				return p.PrintJSON(b)
 			}
 			revision := ""
 			if b.Revision != "" {
-				revision = ", revision " + b.Revision
+				revision = ", revision " + b.Revision + " of " + b.Date
 			}
 			if b.Modified {
 				revision += " with changes"
 			}
-			_, err := fmt.Fprintf(p.stdout, "tollhouse %s%s (%s, %s)\n", b.Version, revision, b.Go, b.Platform)
+			_, err := fmt.Fprintf(p.Out, "tollhouse %s%s (%s, %s)\n", b.Version, revision, b.Go, b.Platform)
 			return err
 		}),
 	}

@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// negotiate returns the offer that the Accept header prefers (RFC 9110
-// §12.5.1): of the greatest weight, then the one that is named the most
-// plainly, then the one that is named first; the first offer when nothing is
-// said, and "" when none will do.
+// negotiate returns the offer that the Accept header prefers (RFC 9110 §12.5.1):
+// by weight, then by the most specific range, then by order. Without a
+// preference it returns the first offer; if none is acceptable, "".
 func negotiate(r *http.Request, offers ...string) string {
 	header := r.Header.Values("Accept")
 	if len(header) == 0 {
@@ -26,9 +25,9 @@ func negotiate(r *http.Request, offers ...string) string {
 	return chosen
 }
 
-// preference is what an Accept header says of one media type.
+// preference is what an Accept header says about one media type.
 type preference struct {
-	weight   float64 // 0 is: not acceptable
+	weight   float64 // 0 means not acceptable
 	plainly  int     // 1 for */*, 2 for type/*, 3 for the type itself
 	position int     // of the range in the header
 }
@@ -43,7 +42,7 @@ func (p preference) betterThan(q preference) bool {
 	return p.weight > 0 && p.position < q.position
 }
 
-// preferenceFor takes what the plainest range that holds the media type says.
+// preferenceFor uses the most specific range that matches the media type.
 func preferenceFor(mediaType string, ranges []string) preference {
 	family, _, _ := strings.Cut(mediaType, "/")
 	var best preference
@@ -55,7 +54,7 @@ func preferenceFor(mediaType string, ranges []string) preference {
 			p.plainly = 3
 		case family + "/*":
 			p.plainly = 2
-		case "*/*", "": // an empty element, or an empty header, asks for nothing
+		case "*/*", "": // an empty element or header expresses no preference
 			p.plainly = 1
 		default:
 			continue
@@ -67,8 +66,7 @@ func preferenceFor(mediaType string, ranges []string) preference {
 	return best
 }
 
-// weightIn returns the q parameter; 1 when there is none, or none that can be
-// read.
+// weightIn returns the q parameter, or 1 if it is missing or invalid.
 func weightIn(parameters string) float64 {
 	for parameter := range strings.SplitSeq(parameters, ";") {
 		value, is := strings.CutPrefix(strings.TrimSpace(parameter), "q=")
@@ -79,11 +77,10 @@ func weightIn(parameters string) float64 {
 	return 1
 }
 
-// acceptsJSON is for what has no other representation.
+// acceptsJSON is for resources that have no other representation.
 func acceptsJSON(r *http.Request) bool { return negotiate(r, asJSON) != "" }
 
-// notAcceptable names JSON, and what else there is.
 func notAcceptable(others ...string) *problem {
 	offers := strings.Join(append([]string{asJSON}, others...), " or ")
-	return newProblem(http.StatusNotAcceptable, "not_acceptable", "This is served as %s, which the Accept header leaves out.", offers)
+	return newProblem(http.StatusNotAcceptable, "not_acceptable", "The Accept header must allow %s.", offers)
 }

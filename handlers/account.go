@@ -8,31 +8,31 @@ import (
 	"slices"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/views"
 )
 
-// The bounds of the lists on the account page.
 const (
 	clientsShownMax = 200
 	signInsShownMax = 50
 )
 
-// accountForm is the label under which the tokens of the page's forms are made.
+// accountForm is the MAC label of the page's form tokens.
 const accountForm = "account form"
 
 func (s *Server) accountToken(session secret.Token) string {
 	return s.key.MAC(accountForm, session.Reveal())
 }
 
-// accountScreen is what differs between the times the account page is shown.
+// accountScreen is what varies between renderings of the account page.
 type accountScreen struct {
 	notice   string
 	password views.PasswordForm
 	status   int // 0 for 200
 }
 
-// account is GET /account: who can act for the person who is signed in.
+// account is GET /account.
 func (s *Server) account(w http.ResponseWriter, r *http.Request) error {
 	session, err := s.session(r)
 	if err != nil {
@@ -70,17 +70,17 @@ func (s *Server) showAccount(w http.ResponseWriter, r *http.Request, session *br
 	return nil
 }
 
-// shownClients returns the clients that can act, and why some are missing.
+// shownClients returns the clients with access, and a note if the list is cut off.
 func (s *Server) shownClients(r *http.Request, session *browserSession) (shown []views.GrantedClient, note string, err error) {
 	granted, whole, err := s.store.ListGranted(r.Context(), session.User)
 	if err != nil {
 		return nil, "", err
 	}
 	if !whole {
-		note = "There are too many authorizations to show them all. To change your password below ends every one of them."
+		note = "There are too many authorizations to list. To end them all, change your password below."
 	}
 	if len(granted) > clientsShownMax {
-		granted, note = granted[:clientsShownMax], "More are not shown. Revoke some of these to see the rest."
+		granted, note = granted[:clientsShownMax], "More applications are not shown. Revoke some of these to see the rest."
 	}
 	now := s.store.Now()
 	for _, g := range granted {
@@ -96,7 +96,7 @@ func (s *Server) shownClients(r *http.Request, session *browserSession) (shown [
 	return shown, note, nil
 }
 
-// shownSignIns returns this browser's sign-in and then the others.
+// shownSignIns returns this browser's sign-in first, then the others.
 func (s *Server) shownSignIns(r *http.Request, session *browserSession) (shown []views.SignIn, note string, err error) {
 	others, err := s.store.ListSessions(r.Context(), session.User)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *Server) shownSignIns(r *http.Request, session *browserSession) (shown [
 	}
 	others = slices.DeleteFunc(others, func(sn store.Session) bool { return sn.Is(session.token) })
 	if len(others) >= signInsShownMax {
-		others, note = others[:signInsShownMax-1], "Older ones are not shown."
+		others, note = others[:signInsShownMax-1], "Older sign-ins are not shown."
 	}
 	now := s.store.Now()
 	shown = append(shown, views.SignIn{Here: true, Since: moment(session.AuthenticatedAt, now), Seen: moment(now, now)})
@@ -114,8 +114,7 @@ func (s *Server) shownSignIns(r *http.Request, session *browserSession) (shown [
 	return shown, note, nil
 }
 
-// revokeClient is POST /account/revoke. The client is looked for among what this
-// user granted and nowhere else.
+// revokeClient is POST /account/revoke. It looks only among this user's grants.
 func (s *Server) revokeClient(w http.ResponseWriter, r *http.Request) error {
 	session, p, err := s.readAccountForm(w, r, "client_id")
 	if err != nil || session == nil {
@@ -146,8 +145,8 @@ func (s *Server) signOutOthers(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// readAccountForm reads a form of the account page and checks that the page was
-// made for this sign-in. Without a sign-in it answers, and returns no session.
+// readAccountForm reads a form of the account page and checks that it belongs to
+// this sign-in. Without a sign-in it responds and returns no session.
 func (s *Server) readAccountForm(w http.ResponseWriter, r *http.Request, fields ...string) (*browserSession, params, error) {
 	p, err := parseBody(w, r)
 	if err != nil {
@@ -166,10 +165,10 @@ func (s *Server) readAccountForm(w http.ResponseWriter, r *http.Request, fields 
 	}
 	note(r.Context(), slog.String("user_id", session.User.Subject()))
 	if !secret.EqualText(p.value("form_token"), s.accountToken(session.token)) {
-		problem := newProblem(http.StatusForbidden, "stale_form", "The form does not belong to this sign-in.")
+		problem := newProblem(http.StatusForbidden, "stale_form", "The form belongs to another sign-in.")
 		return nil, p, problem.asPage(pageText{
-			title: "This page is out of date", message: "It was opened under another sign-in than the one that you have now. Nothing was changed.",
-			next: "Open your account again from the start page.",
+			title: "This page is out of date", message: "It belongs to another sign-in, so nothing was changed.",
+			next: "Open your account again.",
 		})
 	}
 	return session, p, nil
@@ -185,8 +184,8 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 	if screen.password.Error != "" {
 		return s.showAccount(w, r, session, screen)
 	}
-	// Whoever sits at a browser that was left signed in may guess here no
-	// faster than on the sign-in form.
+	// Somebody at an unlocked browser must not guess faster than at the
+	// sign-in form.
 	name := session.User.Username
 	try := attempt{name: name, device: s.device(r, name), source: factsFrom(r.Context()).source}
 	user, err := s.authenticateUser(r.Context(), try, p.value("current_password"))
@@ -194,21 +193,22 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 	if errors.As(err, &refused) && refused.status == http.StatusTooManyRequests {
 		noteProblem(r.Context(), refused)
 		w.Header().Set("Retry-After", refused.header.Get("Retry-After"))
-		screen.status, screen.password.Error = refused.status, "Your password was not changed: too many wrong ones were given. Wait a moment, then try again."
+		screen.status, screen.password.Error = refused.status, "Your password was not changed: too many failed attempts. "+tryAgainIn(refused.header.Get("Retry-After"))
 		return s.showAccount(w, r, session, screen)
 	}
-	if errors.Is(err, store.ErrMismatch) {
+	if errors.Is(err, record.ErrMismatch) {
 		note(r.Context(), slog.String("error", "password_refused"))
-		screen.password.Error, screen.password.CurrentError = passwordNotChanged, "This is not the password that you have now."
+		screen.password.Error, screen.password.CurrentError = passwordNotChanged, "That is not your current password."
 		return s.showAccount(w, r, session, screen)
 	}
 	if err != nil {
 		return err
 	}
-	token, err := s.store.ChangePassword(r.Context(), store.PasswordChange{
-		User: user, Session: session.token, New: p.value("new_password"), EndAll: screen.password.EndAll, By: by(r.Context()),
+	token, user, err := s.store.ChangePassword(r.Context(), store.PasswordChange{
+		User: user, Session: session.token, New: p.value("new_password"), EndAll: screen.password.EndAll,
+		By: by(r.Context()), Caller: try.caller(),
 	})
-	if errors.Is(err, store.ErrDisabled) { // ended or changed from elsewhere, a moment ago
+	if errors.Is(err, record.ErrDisabled) { // disabled or changed elsewhere in the meantime
 		s.signInForAccount(w)
 		return nil
 	}
@@ -216,6 +216,7 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.cookies.set(w, s.cookies.sessionName, token.Reveal())
+	s.setDevice(w, user, try.device)
 	if screen.password.EndAll {
 		s.done(w, doneEnded)
 		return nil

@@ -24,18 +24,18 @@ func TestAccountForgery(t *testing.T) {
 	for _, path := range []string{accountRevoke, accountOthers, accountPassword} {
 		route := strings.ReplaceAll(strings.TrimPrefix(path, "/account/"), "-", "_")
 		for name, forge := range map[string]func() answer{
-			"oauth_row_83_without_a_token":                    func() answer { return victim.post(t, path, without(own, "form_token")) },
-			"oauth_row_83_with_the_token_of_another_sign_in":  func() answer { return victim.post(t, path, with(own, "form_token", ofElsewhere)) },
-			"oauth_row_83_with_the_token_of_another_user":     func() answer { return victim.post(t, path, with(own, "form_token", ofNils)) },
-			"oauth_row_83_with_the_token_that_signs_out":      func() answer { return victim.post(t, path, with(own, "form_token", signOut)) },
-			"oauth_row_83_with_a_token_bent_by_one_character": func() answer { return victim.post(t, path, with(own, "form_token", bend(own.Get("form_token")))) },
-			"oauth_row_84_attack_38_from_another_site": func() answer {
+			"without_a_token":                    func() answer { return victim.post(t, path, without(own, "form_token")) },
+			"with_the_token_of_another_sign_in":  func() answer { return victim.post(t, path, with(own, "form_token", ofElsewhere)) },
+			"with_the_token_of_another_user":     func() answer { return victim.post(t, path, with(own, "form_token", ofNils)) },
+			"with_the_token_that_signs_out":      func() answer { return victim.post(t, path, with(own, "form_token", signOut)) },
+			"with_a_token_bent_by_one_character": func() answer { return victim.post(t, path, with(own, "form_token", bend(own.Get("form_token")))) },
+			"from_another_site": func() answer {
 				return victim.post(t, path, own, header("Sec-Fetch-Site", "cross-site"), header("Origin", "https://evil.example"))
 			},
-			"oauth_row_84_from_a_sibling_site": func() answer {
+			"from_a_sibling_site": func() answer {
 				return victim.post(t, path, own, header("Sec-Fetch-Site", "same-site"), header("Origin", "https://evil.pay.example"))
 			},
-			"oauth_row_84_from_another_origin_without_sec_fetch": func() answer {
+			"from_another_origin_without_sec_fetch": func() answer {
 				return victim.post(t, path, own, header("Sec-Fetch-Site", ""), header("Origin", "https://evil.example"))
 			},
 		} {
@@ -59,7 +59,7 @@ func TestAccountForgery(t *testing.T) {
 	victim.accountForms(t)
 	elsewhere.accountForms(t)
 	h.familyLives(t, p)
-	if _, err := h.AuthenticateUser(context.Background(), "mara", storetest.Password); err != nil {
+	if _, err := h.AuthenticateUser(context.Background(), secret.Caller{}, "mara", storetest.Password); err != nil {
 		t.Errorf("a forged form changed the password: %v", err)
 	}
 }

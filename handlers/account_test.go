@@ -11,6 +11,8 @@ import (
 	"golang.org/x/net/html"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
+	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 )
 
@@ -95,7 +97,7 @@ func TestAccount(t *testing.T) {
 		h := newHouse(t)
 		h.pair(t)
 		text := words(t, h.signedIn(t, h.User(t, "nils", h.account)).get(t, accountPath))
-		if strings.Contains(text, "Larkspur Bookkeeping") || strings.Contains(text, "mara") || strings.Contains(text, "Another browser") || strings.Contains(text, "everywhere else ") {
+		if strings.Contains(text, "Larkspur Bookkeeping") || strings.Contains(text, "mara") || strings.Contains(text, "Another browser") || strings.Contains(text, "Sign out everywhere else ") {
 			t.Errorf("the page says %q, want nothing of another user", text)
 		}
 	})
@@ -135,7 +137,7 @@ func TestAccount(t *testing.T) {
 			}
 		}
 	})
-	t.Run("attack_50_a_link_cannot_make_it_say_that_something_was_done", func(t *testing.T) {
+	t.Run("a_link_cannot_make_it_say_that_something_was_done", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		b := h.signedIn(t, h.user)
@@ -160,7 +162,7 @@ func TestAccount(t *testing.T) {
 		if n, m := strings.Count(page.body, "Client I"), strings.Count(words(t, page), " browser "); n != 200 || m != 50 {
 			t.Errorf("the page shows %d clients and %d sign-ins, want 200 and 50", n, m)
 		}
-		if text := words(t, page); !strings.Contains(text, "More are not shown.") || !strings.Contains(text, "Older ones are not shown.") || !strings.Contains(text, "This browser") {
+		if text := words(t, page); !strings.Contains(text, "More applications are not shown.") || !strings.Contains(text, "Older sign-ins are not shown.") || !strings.Contains(text, "This browser") {
 			t.Error("the page does not say that more is there, or leaves this browser out")
 		}
 	})
@@ -168,12 +170,12 @@ func TestAccount(t *testing.T) {
 
 func TestAccountRevoke(t *testing.T) {
 	t.Parallel()
-	t.Run("oauth_row_51_ends_refresh_and_access_at_once", func(t *testing.T) {
+	t.Run("ends_refresh_and_access_at_once", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		first, second := h.pair(t), h.pair(t, "scope", "events:read")
 		b := h.signedIn(t, h.user)
-		b.wantDone(t, b.post(t, accountRevoke, b.accountForms(t)[h.client.ID]), "can no longer act for you.")
+		b.wantDone(t, b.post(t, accountRevoke, b.accountForms(t)[h.client.ID]), "no longer has access.")
 		h.familyIsDead(t, first)
 		h.familyIsDead(t, second)
 		if forms := b.accountForms(t); forms[accountRevoke] != nil {
@@ -188,7 +190,7 @@ func TestAccountRevoke(t *testing.T) {
 		other, sec := h.Client(t, func(c *store.ClientSpec) { c.Name = "Aster Reports" })
 		gone := wantPair(t, h.token(t, as(h.passwordForm(), other, sec)))
 		b, elsewhere := h.signedIn(t, h.user), h.signedIn(t, h.user)
-		b.wantDone(t, b.post(t, accountRevoke, b.accountForms(t)[other.ID]), "can no longer act for you.")
+		b.wantDone(t, b.post(t, accountRevoke, b.accountForms(t)[other.ID]), "no longer has access.")
 		if h.accessLives(t, gone) {
 			t.Error("the token of the client that was revoked lives")
 		}
@@ -202,7 +204,7 @@ func TestAccountRevoke(t *testing.T) {
 		b := h.signedIn(t, h.User(t, "nils", h.account))
 		form := with(b.accountForms(t)[accountPassword], "client_id", h.client.ID)
 		for _, extra := range [][]string{{}, {"user_id", h.user.Subject()}, {"username", "mara"}} {
-			b.wantDone(t, b.post(t, accountRevoke, with(form, extra...)), "can no longer act for you.")
+			b.wantDone(t, b.post(t, accountRevoke, with(form, extra...)), "no longer has access.")
 		}
 		h.familyLives(t, victim)
 	})
@@ -211,7 +213,7 @@ func TestAccountRevoke(t *testing.T) {
 		h := newHouse(t)
 		b := h.signedIn(t, h.user)
 		form := b.accountForms(t)[accountPassword]
-		b.wantDone(t, b.post(t, accountRevoke, with(form, "client_id", "<script>")), "can no longer act for you.")
+		b.wantDone(t, b.post(t, accountRevoke, with(form, "client_id", "<script>")), "no longer has access.")
 		wantPage400(t, b.post(t, accountRevoke, form))
 		wantPage400(t, b.send(t, "POST", accountRevoke, strings.NewReader("client_id=a&client_id=b"), header("Content-Type", formType)))
 	})
@@ -237,7 +239,7 @@ func TestAccountSignOutOthers(t *testing.T) {
 
 func TestAccountPassword(t *testing.T) {
 	t.Parallel()
-	t.Run("oauth_row_51_decision_35_ends_everything_else", func(t *testing.T) {
+	t.Run("ends_everything_else", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		p := h.pair(t)
@@ -249,13 +251,13 @@ func TestAccountPassword(t *testing.T) {
 			t.Error("another browser is signed in, want it signed out")
 		}
 		if fresh := b.cookie(sessionCookie); fresh == old || h.sessionLives(t, old) || !h.sessionLives(t, fresh) {
-			t.Error("attack 41: this browser goes on under the same id, or not at all; want a new one")
+			t.Error("this browser goes on under the same id, or not at all; want a new one")
 		}
 		wantTokenError(t, h.token(t, h.passwordForm()), http.StatusBadRequest, "invalid_grant")
 		wantPair(t, h.token(t, with(h.passwordForm(), "password", freshPassword)))
 		h.wantAudited(t, store.AuditPasswordChanged, "everything else ended", 1)
 	})
-	t.Run("decision_35_without_the_tick_everything_else_goes_on", func(t *testing.T) {
+	t.Run("without_the_tick_everything_else_goes_on", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		p := h.pair(t)
@@ -278,12 +280,12 @@ func TestAccountPassword(t *testing.T) {
 			says   string
 			field  string
 		}{
-			"wrong_current": {[]string{"current_password", "not the password"}, "This is not the password that you have now.", "current_password"},
-			"no_current":    {[]string{"current_password", ""}, "Type the password that you have now.", "current_password"},
+			"wrong_current": {[]string{"current_password", "not the password"}, "That is not your current password.", "current_password"},
+			"no_current":    {[]string{"current_password", ""}, "Enter your current password.", "current_password"},
 			"eleven_bytes":  {[]string{"new_password", "12345678901"}, "Too short", "new_password"},
 			"1025_bytes":    {[]string{"new_password", strings.Repeat("p", 1025)}, "Too long", "new_password"},
-			"the_same":      {[]string{"new_password", storetest.Password}, "This is the password that you have now.", "new_password"},
-			"not_repeated":  {[]string{"repeat_password", "something else"}, "This is not the same as above.", "repeat_password"},
+			"the_same":      {[]string{"new_password", storetest.Password}, "That is your current password. Choose a different one.", "new_password"},
+			"not_repeated":  {[]string{"repeat_password", "something else"}, "The passwords do not match.", "repeat_password"},
 		} {
 			form := with(b.passwordForm(t, storetest.Password, freshPassword), c.change...)
 			a := b.post(t, accountPassword, form)
@@ -299,7 +301,7 @@ func TestAccountPassword(t *testing.T) {
 		}
 		h.familyLives(t, p)
 		b.accountForms(t)
-		if _, err := h.AuthenticateUser(context.Background(), "mara", storetest.Password); err != nil {
+		if _, err := h.AuthenticateUser(context.Background(), secret.Caller{}, "mara", storetest.Password); err != nil {
 			t.Errorf("the password was changed by a form that was refused: %v", err)
 		}
 	})
@@ -325,10 +327,10 @@ func TestAccountPassword(t *testing.T) {
 			t.Error("the form that was refused comes back ticked")
 		}
 		if fresh := b.get(t, accountPath); !strings.Contains(fresh.body, " checked") {
-			t.Error("decision 35: the box is not ticked by itself")
+			t.Error("the box is not ticked by itself")
 		}
 	})
-	t.Run("attack_67_guesses_count_in_the_throttle", func(t *testing.T) {
+	t.Run("guesses_count_in_the_throttle", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		b := h.signedIn(t, h.user)
@@ -337,7 +339,7 @@ func TestAccountPassword(t *testing.T) {
 		for range 12 {
 			a = b.post(t, accountPassword, form)
 		}
-		if a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "" || !strings.Contains(words(t, a), "too many wrong ones") {
+		if a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "" || !strings.Contains(words(t, a), "too many failed attempts") {
 			t.Errorf("the 12th guess gives %d, want 429 with Retry-After and the page", a.StatusCode)
 		}
 		if a := b.post(t, accountPassword, with(form, "current_password", storetest.Password)); a.StatusCode != http.StatusTooManyRequests {
@@ -351,9 +353,9 @@ func TestAccountPassword(t *testing.T) {
 		h := newHouse(t)
 		b := h.signedIn(t, h.user)
 		form := b.passwordForm(t, storetest.Password, freshPassword)
-		h.Faults.OnUpdate(func(func() error) error { return store.ErrUnavailable })
+		h.Faults.OnUpdate(func(func() error) error { return record.ErrUnavailable })
 		a := b.post(t, accountPassword, form)
-		h.Faults.Mend()
+		h.Faults.Repair()
 		wantErrorPage(t, a, http.StatusServiceUnavailable)
 		b.wantDone(t, b.post(t, accountPassword, form), "Your password was changed.")
 	})
@@ -389,7 +391,7 @@ func wantMarked(t *testing.T, name string, page answer, field string) {
 func (h *house) wantAudited(t testing.TB, what store.Audited, reason string, want int) {
 	t.Helper()
 	h.Rest() // writes what waits
-	lines, err := h.ListAudit(context.Background(), store.Position{}, 1000)
+	lines, err := h.ListAudit(context.Background(), record.Position{}, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ const passwordNotChanged = "Your password was not changed."
 
 // A password is measured in bytes. Nobody counts those: whoever counts letters
 // is never told too few.
-var newPasswordHint = fmt.Sprintf("At least %d characters. A few words that nobody else would put together are best.", secret.PasswordSizeMin)
+var newPasswordHint = fmt.Sprintf("At least %d characters. Several unrelated words work well.", secret.PasswordSizeMin)
 
 // judgeNewPassword says what is wrong with the form, before a password is
 // hashed for it.
@@ -21,17 +21,17 @@ func judgeNewPassword(p params) views.PasswordForm {
 	form := views.PasswordForm{EndAll: p.has("end_all")}
 	current, fresh := p.value("current_password"), p.value("new_password")
 	if current == "" {
-		form.CurrentError = "Type the password that you have now."
+		form.CurrentError = "Enter your current password."
 	}
 	switch {
 	case len(fresh) < secret.PasswordSizeMin:
-		form.NewError = fmt.Sprintf("Too short: a password has at least %d characters.", secret.PasswordSizeMin)
+		form.NewError = fmt.Sprintf("Too short: use at least %d characters.", secret.PasswordSizeMin)
 	case len(fresh) > secret.PasswordSizeMax:
-		form.NewError = fmt.Sprintf("Too long: a password has at most %d bytes, which is about as many letters.", secret.PasswordSizeMax)
+		form.NewError = fmt.Sprintf("Too long: use at most %d bytes, about as many letters.", secret.PasswordSizeMax)
 	case fresh == current:
-		form.NewError = "This is the password that you have now."
+		form.NewError = "That is your current password. Choose a different one."
 	case fresh != p.value("repeat_password"):
-		form.RepeatError = "This is not the same as above."
+		form.RepeatError = "The passwords do not match."
 	}
 	if form.CurrentError+form.NewError+form.RepeatError != "" {
 		form.Error = passwordNotChanged
@@ -52,10 +52,10 @@ const (
 )
 
 var doneWords = map[string]string{
-	doneRevoked:  "The application can no longer act for you.",
+	doneRevoked:  "The application no longer has access.",
 	doneOthers:   "You are signed out everywhere else.",
-	donePassword: "Your password was changed. Nothing else was.",
-	doneEnded:    "Your password was changed. You are signed out everywhere else, and no application can act for you.",
+	donePassword: "Your password was changed. Your other sign-ins and applications are not affected.",
+	doneEnded:    "Your password was changed. You are signed out everywhere else, and no application has access.",
 }
 
 // done sends the browser back to the account page, which tells what was done.

@@ -13,37 +13,44 @@ import (
 	"tollhouse/store/snapshot"
 )
 
-// The admin API is what the command line speaks: JSON over a socket that only
-// the operator can reach, or to this same code in the command's own process.
-// Secrets come in bodies, never in addresses, and go out once.
+// The admin API serves the command line: JSON over a socket that only the operator
+// can reach, or in the command's own process. Secrets are sent in bodies, never in
+// URLs, and are returned only once.
 
 const (
 	adminPageSizeDefault = 100
 	adminPageSizeMax     = 500
-	adminDepthMax        = 3 // objects and arrays in each other in a body
+	adminDepthMax        = 3 // nesting of a body
 )
 
-// adminInfo is GET /admin/info: what a command must know before it can choose.
+// AdminInfo is the answer of GET /admin/info.
+type AdminInfo struct {
+	Mode     string `json:"mode"`    // serve or dev
+	Account  string `json:"account"` // when a request names none
+	URL      string `json:"url"`
+	Version  string `json:"version"`
+	Instance string `json:"instance"`
+}
+
+// adminInfo is GET /admin/info.
 func (s *Server) adminInfo(w http.ResponseWriter, _ *http.Request) error {
 	mode := "serve"
 	if s.demo != nil {
 		mode = "dev"
 	}
-	writeJSON(w, http.StatusOK, map[string]string{
-		"mode": mode, "account": s.defaultAccount(), "url": s.issuer, "version": s.version, "instance": s.store.InstanceID(),
-	})
+	writeJSON(w, http.StatusOK, AdminInfo{mode, s.defaultAccount(), s.issuer, s.version, s.store.InstanceID()})
 	return nil
 }
 
-// adminList is the envelope of the admin API's lists: every one of them is
-// walked by the last name of the page before.
+// adminList is the envelope of the admin API's lists. The next page starts after
+// the last name of this one.
 type adminList struct {
 	Object  string `json:"object"`
 	Data    []any  `json:"data"`
 	HasMore bool   `json:"hasMore"`
 }
 
-// writeAdminList sends a page that was read with one item more than asked for.
+// writeAdminList sends a page of which one item more than requested was read.
 func writeAdminList[T any](w http.ResponseWriter, items []T, limit int, shown func(T) any) {
 	page := adminList{Object: "list", Data: make([]any, 0, len(items)), HasMore: len(items) > limit}
 	for _, item := range items[:min(len(items), limit)] {
@@ -54,7 +61,7 @@ func writeAdminList[T any](w http.ResponseWriter, items []T, limit int, shown fu
 
 // adminPage reads the two parameters of a list: after, and limit.
 func adminPage(r *http.Request) (after string, limit int, err error) {
-	p, refused := parsePairs(r.URL.RawQuery)
+	p, refused := parseOAuthParams(r.URL.RawQuery)
 	if refused != nil {
 		return "", 0, refused
 	}
@@ -71,9 +78,9 @@ func adminPage(r *http.Request) (after string, limit int, err error) {
 	return p.value("after"), limit, nil
 }
 
-// readAdminBody reads a body of the admin API into the struct that to points
-// to. Members that it does not have are refused: a slip in a name must not be
-// a setting that silently does not hold. No body is an empty object.
+// readAdminBody decodes the body of an admin request into to. Unknown members are
+// refused, so that a misspelt setting is not silently lost. An empty body counts
+// as an empty object.
 func readAdminBody(w http.ResponseWriter, r *http.Request, to any) error {
 	body, err := readBody(w, r)
 	if err != nil {
@@ -82,26 +89,26 @@ func readAdminBody(w http.ResponseWriter, r *http.Request, to any) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil
 	}
-	v, err := snapshot.Parse(body, adminDepthMax) // refuses a member that comes twice
+	v, err := snapshot.Parse(body, adminDepthMax) // refuses repeated members
 	if err != nil {
-		return invalidRequest("The body is not what readers of JSON agree on: %v.", err)
+		return invalidRequest("The body is not valid JSON: %v.", err)
 	}
-	if v.Sort() != snapshot.Object {
+	if v.Kind() != snapshot.Object {
 		return invalidRequest("The body must be a JSON object.")
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(to); err != nil {
-		return invalidRequest("The body does not have the form of this request: %v.", err)
+		return invalidRequest("The body does not fit this request: %v.", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return invalidRequest("There is more after the end of the body.")
+		return invalidRequest("Unexpected data follows the JSON object.")
 	}
 	return nil
 }
 
-// nameIn returns the name in the path. It is decoded twice, so that a name may
-// hold a slash: the router splits the path after it was decoded once.
+// nameIn returns the name in the path. It is decoded twice, because the router
+// splits the path after decoding once and a name may contain a slash.
 func nameIn(r *http.Request) (string, error) {
 	name, err := url.PathUnescape(pathParam(r, "id"))
 	if err != nil || !isText(name) {
@@ -110,25 +117,23 @@ func nameIn(r *http.Request) (string, error) {
 	return name, nil
 }
 
-// absent is the answer when nothing has that name, with a hint where to look.
+// absent says that the name is unknown, with a hint where to look.
 func absent(what, name, hint string) *problem {
-	p := newProblem(http.StatusNotFound, "not_found", "There is no %s %q.", what, shownName(name))
+	p := newProblem(http.StatusNotFound, "not_found", "Unknown %s %q.", what, shownName(name))
 	p.extra = map[string]any{"hint": hint}
 	return p
 }
 
-// takeTime lifts the deadlines of a request whose work grows with what is
-// stored, as erasing does. Only the operator reaches this socket, and an answer
-// that is cut off leaves them guessing. In the command's own process there is no
-// connection.
+// takeTime lifts the deadlines of a request whose work grows with the stored data,
+// such as a deletion. Only the operator can reach this socket. In the command's
+// own process there is no connection.
 func takeTime(w http.ResponseWriter) {
 	c := http.NewResponseController(w)
 	_ = c.SetReadDeadline(time.Time{})
 	_ = c.SetWriteDeadline(time.Time{})
 }
 
-// noteAdmin puts what was changed into the request's log line, and into its
-// audit line.
+// noteAdmin adds the changed object to the request's log and audit lines.
 func noteAdmin(r *http.Request, name, value string) {
 	note(r.Context(), slog.String(name, value))
 	change := &factsFrom(r.Context()).change

@@ -5,17 +5,18 @@ import (
 	"net/http"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
-// accountJSON is an account as operators see it.
-type accountJSON struct {
+// AdminAccount is an account.
+type AdminAccount struct {
 	Account   string `json:"account"`
 	Name      string `json:"name"`
 	CreatedAt int64  `json:"created_at"` // Unix seconds
 }
 
-func showAccount(a store.Account) accountJSON {
-	return accountJSON{Account: a.ID, Name: a.Name, CreatedAt: a.CreatedAt.Unix()}
+func showAccount(a store.Account) AdminAccount {
+	return AdminAccount{Account: a.ID, Name: a.Name, CreatedAt: a.CreatedAt.Unix()}
 }
 
 // adminCreateAccount is POST /admin/accounts.
@@ -28,8 +29,8 @@ func (s *Server) adminCreateAccount(w http.ResponseWriter, r *http.Request) erro
 		return err
 	}
 	a, err := s.store.CreateAccount(r.Context(), asked.Account, asked.Name)
-	if errors.Is(err, store.ErrExists) {
-		p := newProblem(http.StatusConflict, "exists", "There is an account %q already.", asked.Account).because(err)
+	if errors.Is(err, record.ErrExists) {
+		p := newProblem(http.StatusConflict, "exists", "Account %q already exists.", asked.Account).because(err)
 		p.extra = map[string]any{"hint": "tollhouse account show " + asked.Account + " shows it"}
 		return p
 	}
@@ -70,8 +71,8 @@ func (s *Server) adminFindAccount(w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
-// adminDeleteAccount is DELETE /admin/accounts/:id: its resources and events go
-// with it.
+// adminDeleteAccount is DELETE /admin/accounts/:id. It also deletes the account's
+// resources and events.
 func (s *Server) adminDeleteAccount(w http.ResponseWriter, r *http.Request) error {
 	id, err := nameIn(r)
 	if err != nil {
@@ -88,10 +89,10 @@ func (s *Server) adminDeleteAccount(w http.ResponseWriter, r *http.Request) erro
 
 func accountProblem(err error, id string) error {
 	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return absent("account", id, "tollhouse account list shows those that there are").because(err)
-	case errors.Is(err, store.ErrConflict):
-		p := newProblem(http.StatusConflict, "conflict", "A user still acts for the account %q, and would go on recording into it.", id).because(err)
+	case errors.Is(err, record.ErrNotFound):
+		return absent("account", id, "tollhouse account list shows the accounts").because(err)
+	case errors.Is(err, record.ErrConflict):
+		p := newProblem(http.StatusConflict, "conflict", "Account %q still has users.", id).because(err)
 		p.extra = map[string]any{"hint": "delete its users first; tollhouse user list shows them"}
 		return p
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
 // audited records an administrative change that succeeded.
@@ -21,8 +22,8 @@ func (s *Server) audited(what string, h handler) handler {
 	}
 }
 
-// auditShown is a line of the audit record as it goes out.
-type auditShown struct {
+// AdminAuditLine is an audit line as sent.
+type AdminAuditLine struct {
 	ID        string `json:"id"`
 	At        string `json:"at"`
 	What      string `json:"what"`
@@ -35,17 +36,16 @@ type auditShown struct {
 	RequestID string `json:"request_id,omitempty"`
 }
 
-// adminListAudit is GET /admin/audit: the record, oldest first, after the line
-// whose id is given.
+// adminListAudit is GET /admin/audit: oldest first, after the line with the given id.
 func (s *Server) adminListAudit(w http.ResponseWriter, r *http.Request) error {
 	after, limit, err := adminPage(r)
 	if err != nil {
 		return err
 	}
-	var behind store.Position
+	var behind record.Position
 	if after != "" {
 		var ok bool
-		if behind, ok = store.ParsePosition(after); !ok {
+		if behind, ok = record.ParsePosition(after); !ok {
 			return invalidRequest("after must be the id of an audit line.").on("after")
 		}
 	}
@@ -54,7 +54,7 @@ func (s *Server) adminListAudit(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	writeAdminList(w, lines, limit, func(l store.AuditLine) any {
-		return auditShown{
+		return AdminAuditLine{
 			ID: l.Position.String(), At: l.At.Format(time.RFC3339), What: string(l.What), Reason: l.Reason,
 			ClientID: l.ClientID, UserID: l.UserID, Account: l.AccountID, FamilyID: l.FamilyID, Source: l.Source, RequestID: l.RequestID,
 		}

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// adminBackup is GET /admin/backup: a backup of the store, of the moment at which
-// it begins, while everybody goes on. It has its own end, without which it is not
-// whole; one that breaks off ends the connection too.
+// adminBackup is GET /admin/backup: a snapshot of the store, while writes go on. A
+// complete backup has an end mark; if it fails, the connection is closed as well.
 func (s *Server) adminBackup(w http.ResponseWriter, r *http.Request) error {
 	if r.URL.RawQuery != "" {
 		return invalidRequest("A backup takes no parameters.")
@@ -26,9 +26,9 @@ func (s *Server) adminBackup(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err != nil && out.begun:
 		note(r.Context(), slog.String("err", err.Error()))
-		panic(http.ErrAbortHandler) // the only way to tell that it is not whole
-	case errors.Is(err, store.ErrCorrupt):
-		p := newProblem(http.StatusInternalServerError, storeDamaged, "There is damage in the store, and a backup of it would lack what is damaged: %v.", err)
+		panic(http.ErrAbortHandler) // the only way to signal that the backup is incomplete
+	case errors.Is(err, record.ErrCorrupt):
+		p := newProblem(http.StatusInternalServerError, storeDamaged, "The store is damaged, so a backup would be incomplete: %v.", err)
 		p.extra = map[string]any{"hint": "restore the last backup that is whole"}
 		return p.because(err)
 	case err != nil:
@@ -38,24 +38,26 @@ func (s *Server) adminBackup(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// adminBackedUp is POST /admin/backup: who asked for a backup says that it lies
-// whole where it belongs, which only they can know.
+// AdminBackup is the body of POST /admin/backup: a backup that is complete.
+type AdminBackup struct {
+	Created   time.Time `json:"created"`
+	File      string    `json:"file"` // an absolute path, or -
+	Bytes     uint64    `json:"bytes"`
+	Records   uint64    `json:"records"`
+	Scheduled bool      `json:"scheduled"`
+}
+
+// adminBackedUp is POST /admin/backup: the caller confirms that the backup is
+// complete and in place.
 func (s *Server) adminBackedUp(w http.ResponseWriter, r *http.Request) error {
-	var told struct {
-		File      string    `json:"file"`
-		Created   time.Time `json:"created"`
-		Bytes     uint64    `json:"bytes"`
-		Records   uint64    `json:"records"`
-		Scheduled bool      `json:"scheduled"`
-	}
+	var told AdminBackup
 	if err := readAdminBody(w, r, &told); err != nil {
 		return err
 	}
 	if told.File == "" || len(told.File) > backupNameSizeMax || told.Created.IsZero() {
 		return invalidRequest("file must be a path of at most %d bytes, and created the time of the backup.", backupNameSizeMax).on("file")
 	}
-	made := store.BackupMade{Created: told.Created, File: told.File, Bytes: told.Bytes, Records: told.Records, Scheduled: told.Scheduled}
-	if err := s.store.RecordBackup(r.Context(), made, by(r.Context())); err != nil {
+	if err := s.store.RecordBackup(r.Context(), store.BackupMade(told), by(r.Context())); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -65,11 +67,11 @@ func (s *Server) adminBackedUp(w http.ResponseWriter, r *http.Request) error {
 // backupNameSizeMax is the longest path of Linux.
 const backupNameSizeMax = 4096 // bytes
 
-// storeDamaged is the error code when the store cannot be read to its end.
+// storeDamaged is the error code of a store that cannot be read completely.
 const storeDamaged = "store_damaged"
 
-// keyFingerprint names the server key, where it is known: a command that answers
-// for a server may not be allowed to read it.
+// keyFingerprint identifies the server key, if known: a command that answers for a
+// server may not be allowed to read it.
 func (s *Server) keyFingerprint() string {
 	if s.key == (secret.Key{}) {
 		return ""
@@ -77,7 +79,7 @@ func (s *Server) keyFingerprint() string {
 	return s.key.Fingerprint()
 }
 
-// backupBody is an answer of any length, to a reader of any speed that reads on.
+// backupBody extends the deadline with every write.
 type backupBody struct {
 	w          http.ResponseWriter
 	controller *http.ResponseController

@@ -5,24 +5,24 @@ import (
 	"net/http"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
-// clientJSON is a client as operators see it. The secret is there only in the
-// answer that made it.
-type clientJSON struct {
+// AdminClient is a client for operators. Secret is set only when it was just created.
+type AdminClient struct {
 	ClientID     string   `json:"client_id"`
 	ClientSecret string   `json:"client_secret,omitempty"`
 	Name         string   `json:"name"`
 	RedirectURIs []string `json:"redirect_uris"`
 	Grants       []string `json:"grants"`
-	Scopes       []string `json:"scopes"` // none: not narrowed
+	Scopes       []string `json:"scopes"` // none: not restricted
 	Public       bool     `json:"public"`
 	Introspect   bool     `json:"introspect"`
 	Disabled     bool     `json:"disabled"`
 }
 
-func showClient(c store.Client) clientJSON {
-	shown := clientJSON{
+func showClient(c store.Client) AdminClient {
+	shown := AdminClient{
 		ClientID: c.ID, Name: c.Name, RedirectURIs: append([]string{}, c.RedirectURIs...), Grants: []string{},
 		Scopes: append([]string{}, c.Scope.Names()...), Public: c.Public, Introspect: c.Introspect, Disabled: !c.DisabledAt.IsZero(),
 	}
@@ -32,8 +32,7 @@ func showClient(c store.Client) clientJSON {
 	return shown
 }
 
-// adminCreateClient is POST /admin/clients. The answer is the only one that
-// ever holds the secret.
+// adminCreateClient is POST /admin/clients. Only its response contains the secret.
 func (s *Server) adminCreateClient(w http.ResponseWriter, r *http.Request) error {
 	var asked struct {
 		Name         string   `json:"name"`
@@ -86,8 +85,8 @@ func (s *Server) adminEnableClient(w http.ResponseWriter, r *http.Request) error
 	return s.onClient(w, r, func(id string) (store.Client, error) { return s.store.EnableClient(r.Context(), id) })
 }
 
-// clientUpdate changes what is there. Redirect URIs are replaced, or added to
-// and removed from, not both.
+// clientUpdate is a partial update. Redirect URIs are either replaced, or added and
+// removed.
 type clientUpdate struct {
 	Name               *string   `json:"name"`
 	RedirectURIs       *[]string `json:"redirect_uris"`
@@ -148,7 +147,7 @@ func (s *Server) adminDeleteClient(w http.ResponseWriter, r *http.Request) error
 	return nil
 }
 
-// onClient does something with the client that the path names, and shows it.
+// onClient applies a change to the client in the path and returns the client.
 func (s *Server) onClient(w http.ResponseWriter, r *http.Request, do func(id string) (store.Client, error)) error {
 	id, err := nameIn(r)
 	if err != nil {
@@ -164,8 +163,8 @@ func (s *Server) onClient(w http.ResponseWriter, r *http.Request, do func(id str
 }
 
 func clientProblem(err error, id string) error {
-	if errors.Is(err, store.ErrNotFound) {
-		return absent("client", id, "tollhouse client list shows those that there are").because(err)
+	if errors.Is(err, record.ErrNotFound) {
+		return absent("client", id, "tollhouse client list shows the clients").because(err)
 	}
 	return err
 }

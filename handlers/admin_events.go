@@ -7,11 +7,12 @@ import (
 	"net/http"
 
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/record"
 	"tollhouse/store/snapshot"
 )
 
-// adminListEvents is GET /admin/events?account=A: the list of the API, for any
-// account.
+// adminListEvents is GET /admin/events?account=A.
 func (s *Server) adminListEvents(w http.ResponseWriter, r *http.Request) error {
 	account, pairs, err := s.adminAccount(r)
 	if err != nil {
@@ -34,33 +35,31 @@ func (s *Server) adminFindEvent(w http.ResponseWriter, r *http.Request) error {
 		return unknownParameter(pairs[0].name, nil, []string{"account"})
 	}
 	err = s.writeEvent(w, r, account)
-	if errors.Is(err, store.ErrNotFound) {
-		return absent("event", id, fmt.Sprintf("the account %s has none of that id; tollhouse event list shows its latest, --account names another", account)).because(err)
+	if errors.Is(err, record.ErrNotFound) {
+		return absent("event", id, fmt.Sprintf("tollhouse event list shows the latest events of account %s; --account selects another account", account)).because(err)
 	}
 	return err
 }
 
-// adminAccount takes the account of a request that reads out of its query. One
-// that does not exist is not found: its events would be an empty list for a slip
-// in its name.
+// adminAccount takes the account of a read request out of its query. An unknown
+// account is an error, since a misspelt name would look like an empty list.
 func (s *Server) adminAccount(r *http.Request) (string, []queryPair, error) {
 	account, pairs, err := s.namedAccount(r)
 	if err != nil {
 		return "", nil, err
 	}
 	if _, err := s.store.FindAccount(r.Context(), account); err != nil {
-		if errors.Is(err, store.ErrNotFound) {
-			return "", nil, absent("account", account, "name one with --account; tollhouse account list shows those that there are").because(err)
+		if errors.Is(err, record.ErrNotFound) {
+			return "", nil, absent("account", account, "choose one with --account; tollhouse account list shows the accounts").because(err)
 		}
 		return "", nil, err
 	}
 	return account, pairs, nil
 }
 
-// namedAccount takes the account out of a query, and the default one when none
-// is named.
+// namedAccount takes the account out of a query, or returns the default one.
 func (s *Server) namedAccount(r *http.Request) (string, []queryPair, error) {
-	pairs, refused := parseQuery(r.URL.RawQuery)
+	pairs, refused := parseAPIQuery(r.URL.RawQuery)
 	if refused != nil {
 		return "", nil, refused
 	}
@@ -75,7 +74,7 @@ func (s *Server) namedAccount(r *http.Request) (string, []queryPair, error) {
 	return account, rest, nil
 }
 
-// defaultAccount is the one that is meant when none is named.
+// defaultAccount is used if no account is given.
 func (s *Server) defaultAccount() string {
 	if s.demo != nil {
 		return s.demo.Account
@@ -83,7 +82,7 @@ func (s *Server) defaultAccount() string {
 	return store.DefaultAccount
 }
 
-// adminRecordEvent is POST /admin/events?account=A: one event, now.
+// adminRecordEvent is POST /admin/events?account=A.
 func (s *Server) adminRecordEvent(w http.ResponseWriter, r *http.Request) error {
 	account, pairs, err := s.namedAccount(r)
 	if err != nil {
@@ -99,7 +98,7 @@ func (s *Server) adminRecordEvent(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	e, err := store.ParseNewEvent(body, account)
+	e, err := eventlog.ParseNewEvent(body, account)
 	if err != nil {
 		return eventProblem(err)
 	}
@@ -117,7 +116,7 @@ func eventProblem(err error) error {
 	if errors.As(err, &doc) {
 		return documentProblem(doc)
 	}
-	var bad *store.InvalidError
+	var bad *record.InvalidError
 	if !errors.As(err, &bad) {
 		return err
 	}

@@ -84,7 +84,7 @@ func TestImportRefusesLines(t *testing.T) {
 		{"depth", `{"type":"a.b","resource":"p1","eventData":{"object":` + strings.Repeat(`{"a":`, 17) + "1" + strings.Repeat("}", 17) + `},"createdAt":1}`, "too_large", "", "deep"},
 	}
 	for _, tt := range tests {
-		t.Run("events_3.3_"+tt.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			a := newAPI(t)
 			good := line(`,"id":"good"`)
@@ -111,7 +111,7 @@ func TestImportRefusesLines(t *testing.T) {
 func TestImport(t *testing.T) {
 	t.Parallel()
 	three := line(`,"id":"one"`) + "\n" + line(`,"id":"two","source":"x","location":"y"`) + "\n" + line("") + "\n"
-	t.Run("events_3.3_summary_and_defaults", func(t *testing.T) {
+	t.Run("summary_and_defaults", func(t *testing.T) {
 		t.Parallel()
 		a := newAPI(t)
 		w := a.importFrom(strings.NewReader(three), "")
@@ -129,7 +129,7 @@ func TestImport(t *testing.T) {
 			t.Errorf("third event = %+v, want an id of ours", e)
 		}
 	})
-	t.Run("events_3.3_a_rerun_is_unchanged", func(t *testing.T) {
+	t.Run("a_rerun_is_unchanged", func(t *testing.T) {
 		t.Parallel()
 		a := newAPI(t)
 		a.importLines(t, "acct_a", three)
@@ -141,7 +141,7 @@ func TestImport(t *testing.T) {
 			t.Errorf("%d events, want %d", len(after), len(before))
 		}
 	})
-	t.Run("events_3.3_id_conflict", func(t *testing.T) {
+	t.Run("id_conflict", func(t *testing.T) {
 		t.Parallel()
 		a := newAPI(t)
 		a.importLines(t, "acct_a", three)
@@ -150,7 +150,7 @@ func TestImport(t *testing.T) {
 			t.Errorf("answer = %v, want line 2 to conflict and to stop", lines)
 		}
 	})
-	t.Run("events_3.3_id_conflict_within_the_file", func(t *testing.T) {
+	t.Run("id_conflict_within_the_file", func(t *testing.T) {
 		t.Parallel()
 		a := newAPI(t)
 		lines := a.importFrom(strings.NewReader(line(`,"id":"one"`)+"\n"+line(`,"id":"one","source":"x"`)), "").answerLines(t)
@@ -158,7 +158,7 @@ func TestImport(t *testing.T) {
 			t.Errorf("answer = %v", lines)
 		}
 	})
-	t.Run("events_3.3_skip_goes_on", func(t *testing.T) {
+	t.Run("skip_goes_on", func(t *testing.T) {
 		t.Parallel()
 		a := newAPI(t)
 		w := a.importFrom(strings.NewReader(line(`,"id":"one"`)+"\nnonsense\n"+line("")+"\n"+line(`,"id":"two"`)), "&on-error=skip")
@@ -167,7 +167,7 @@ func TestImport(t *testing.T) {
 			t.Errorf("answer = %s, want two lines refused (one has no id) and two recorded", w.Body)
 		}
 	})
-	t.Run("events_3.3_a_hundred_refused_lines_are_told", func(t *testing.T) {
+	t.Run("a_hundred_refused_lines_are_told", func(t *testing.T) {
 		t.Parallel()
 		a := newAPI(t)
 		w := a.importFrom(strings.NewReader(strings.Repeat("x\n", 2500)), "&on-error=skip")
@@ -176,7 +176,7 @@ func TestImport(t *testing.T) {
 			t.Errorf("%d lines, the last %v", len(lines), last)
 		}
 	})
-	t.Run("events_3.3_dry_run_records_nothing", func(t *testing.T) {
+	t.Run("dry_run_records_nothing", func(t *testing.T) {
 		t.Parallel()
 		a := newAPI(t)
 		if s := a.importFrom(strings.NewReader(three), "&dry-run=true").lastLine(t); s["recorded"] != 3.0 {
@@ -184,7 +184,7 @@ func TestImport(t *testing.T) {
 		}
 		a.admin(http.MethodGet, "/admin/events?account=acct_a", nil).fault(t, http.StatusNotFound, "not_found", "")
 	})
-	t.Run("events_3.3_dry_run_compares_with_lines_of_earlier_batches", func(t *testing.T) {
+	t.Run("dry_run_compares_with_lines_of_earlier_batches", func(t *testing.T) {
 		t.Parallel()
 		a := newAPI(t)
 		var file strings.Builder
@@ -199,14 +199,14 @@ func TestImport(t *testing.T) {
 			t.Errorf("fault = %v, summary = %v", fault, summary)
 		}
 	})
-	t.Run("events_3.3_gzip", func(t *testing.T) {
+	t.Run("gzip", func(t *testing.T) {
 		t.Parallel()
 		a := newAPI(t)
 		if s := a.importFrom(bytes.NewReader(zipped(t, three)), "", "Content-Encoding", "gzip").lastLine(t); s["recorded"] != 3.0 || s["bytes"] != float64(len(three)) {
 			t.Errorf("summary = %v", s)
 		}
 	})
-	t.Run("events_3.3_gzip_that_breaks_off_has_no_summary", func(t *testing.T) {
+	t.Run("gzip_that_breaks_off_has_no_summary", func(t *testing.T) {
 		t.Parallel()
 		a := newAPI(t)
 		packed := zipped(t, strings.Repeat(line(`,"id":"one"`)+"\n", 50))
@@ -215,11 +215,11 @@ func TestImport(t *testing.T) {
 			t.Errorf("last line = %v", last)
 		}
 	})
-	t.Run("events_3.3_a_body_that_is_no_gzip", func(t *testing.T) {
+	t.Run("a_body_that_is_no_gzip", func(t *testing.T) {
 		t.Parallel()
 		newAPI(t).importFrom(strings.NewReader(three), "", "Content-Encoding", "gzip").fault(t, http.StatusBadRequest, "invalid_request", "")
 	})
-	t.Run("events_3.3_an_upload_that_breaks_off_has_no_summary", func(t *testing.T) {
+	t.Run("an_upload_that_breaks_off_has_no_summary", func(t *testing.T) {
 		t.Parallel()
 		a := newAPI(t)
 		body := io.MultiReader(strings.NewReader(line(`,"id":"one"`)+"\n"+line(`,"id":"t`)), brokenReader{})
@@ -231,23 +231,23 @@ func TestImport(t *testing.T) {
 			t.Errorf("events = %+v, want the one that was whole", events)
 		}
 	})
-	t.Run("events_3.3_a_file_without_its_last_line_end", func(t *testing.T) {
+	t.Run("a_file_without_its_last_line_end", func(t *testing.T) {
 		t.Parallel()
 		if s := newAPI(t).importFrom(strings.NewReader(strings.TrimSpace(three)), "").lastLine(t); s["recorded"] != 3.0 || s["lines"] != 3.0 {
 			t.Errorf("summary = %v", s)
 		}
 	})
-	t.Run("events_3.3_an_empty_file", func(t *testing.T) {
+	t.Run("an_empty_file", func(t *testing.T) {
 		t.Parallel()
 		if s := newAPI(t).importFrom(strings.NewReader(""), "").lastLine(t); s["summary"] != true || s["lines"] != 0.0 {
 			t.Errorf("summary = %v", s)
 		}
 	})
-	t.Run("events_3.3_createdAt_of_5_s_ahead_is_taken", func(t *testing.T) {
+	t.Run("createdAt_of_5_s_ahead_is_taken", func(t *testing.T) {
 		t.Parallel()
 		newAPI(t).importLines(t, "acct_a", `{"type":"a.b","resource":"p1","eventData":{"object":{}},"createdAt":1773070205}`)
 	})
-	t.Run("events_3.3_file_order_is_kept_within_a_second", func(t *testing.T) {
+	t.Run("file_order_is_kept_within_a_second", func(t *testing.T) {
 		t.Parallel()
 		a := newAPI(t)
 		var file strings.Builder
@@ -265,7 +265,7 @@ func TestImport(t *testing.T) {
 			}
 		}
 	})
-	t.Run("events_3.3_resources_are_what_the_history_tells", func(t *testing.T) {
+	t.Run("resources_are_what_the_history_tells", func(t *testing.T) {
 		t.Parallel()
 		a := newAPI(t)
 		token := a.token(t, "bob", "acct_a", store.ScopeUnstated)
@@ -282,7 +282,7 @@ func TestImport(t *testing.T) {
 			t.Errorf("patch on the imported version = %d %s", w.Code, w.Body)
 		}
 	})
-	t.Run("events_3.3_history_does_not_undo_what_is_newer", func(t *testing.T) {
+	t.Run("history_does_not_undo_what_is_newer", func(t *testing.T) {
 		t.Parallel()
 		a := newAPI(t)
 		token := a.token(t, "bob", "acct_a", store.ScopeUnstated)
@@ -295,17 +295,17 @@ func TestImport(t *testing.T) {
 	for name, query := range map[string]string{
 		"invalid_parameter": "&on-error=maybe", "unknown_parameter": "&dryrun=true", "duplicate_parameter": "&dry-run=true&dry-run=true",
 	} {
-		t.Run("events_3.3_"+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			newAPI(t).importFrom(strings.NewReader(three), query).fault(t, http.StatusBadRequest, name, "")
 		})
 	}
-	t.Run("events_3.3_an_account_that_cannot_be", func(t *testing.T) {
+	t.Run("an_account_that_cannot_be", func(t *testing.T) {
 		t.Parallel()
 		newAPI(t).admin(http.MethodPost, "/admin/events/import?account=Acct%00", strings.NewReader(three), "Content-Type", "application/x-ndjson").
 			fault(t, http.StatusBadRequest, "invalid_event", "account")
 	})
-	t.Run("events_3.3_another_type_of_body", func(t *testing.T) {
+	t.Run("another_type_of_body", func(t *testing.T) {
 		t.Parallel()
 		newAPI(t).admin(http.MethodPost, "/admin/events/import?account=acct_a", strings.NewReader(three), "Content-Type", "application/json").
 			fault(t, http.StatusUnsupportedMediaType, "unsupported_media_type", "")
@@ -464,13 +464,13 @@ func TestExport(t *testing.T) {
 	first := a.admin(http.MethodGet, "/admin/event-export?account=acct_a", nil)
 	exported, counted := first.Body.String(), first.Result().Trailer.Get("Tollhouse-Events")
 
-	t.Run("events_3.3_export_has_every_event", func(t *testing.T) {
+	t.Run("export_has_every_event", func(t *testing.T) {
 		t.Parallel()
 		if n := strings.Count(exported, "\n"); n != 703 || counted != "703" {
 			t.Errorf("export has %d lines, and counts %s", n, counted)
 		}
 	})
-	t.Run("events_3.3_export_import_export_is_byte_identical", func(t *testing.T) {
+	t.Run("export_import_export_is_byte_identical", func(t *testing.T) {
 		t.Parallel()
 		b := newAPI(t)
 		b.importLines(t, "acct_a", exported)
@@ -486,7 +486,7 @@ func TestExport(t *testing.T) {
 			t.Errorf("the resource of the history = %d", w.Code)
 		}
 	})
-	t.Run("events_3.3_export_of_no_account", func(t *testing.T) {
+	t.Run("export_of_no_account", func(t *testing.T) {
 		t.Parallel()
 		a.admin(http.MethodGet, "/admin/event-export?account=acct_none", nil).fault(t, http.StatusNotFound, "not_found", "")
 	})
@@ -496,7 +496,7 @@ func TestAdminEvents(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	a.importLines(t, "acct_a", line(`,"id":"one"`))
-	t.Run("events_2.3_account_is_the_admin_apis", func(t *testing.T) {
+	t.Run("account_is_the_admin_apis", func(t *testing.T) {
 		t.Parallel()
 		page := a.admin(http.MethodGet, "/admin/events?account=acct_a&type=plan.created&limit=1", nil).page(t)
 		if !slices.Equal(page.ids(), []string{"one"}) {
@@ -510,7 +510,7 @@ func TestAdminEvents(t *testing.T) {
 		a.admin(http.MethodGet, "/admin/events?account=acct_a&account=acct_b", nil).fault(t, http.StatusBadRequest, "duplicate_parameter", "account")
 		a.admin(http.MethodGet, "/admin/events?types=x&account=acct_a", nil).fault(t, http.StatusBadRequest, "unknown_parameter", "types")
 	})
-	t.Run("events_3.3_record_one", func(t *testing.T) {
+	t.Run("record_one", func(t *testing.T) {
 		t.Parallel()
 		b := newAPI(t)
 		record := func(body string) answer {

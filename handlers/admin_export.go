@@ -9,13 +9,12 @@ import (
 
 const ndjsonType = "application/x-ndjson"
 
-// longStep is how long one step of a long answer may take: a page that is
-// written, or a piece of an upload that is read.
+// longStep bounds one step of a long response: writing a page, or reading a piece
+// of an upload.
 const longStep = time.Minute
 
-// extendDeadlines moves the deadlines of a request that goes on as long as its
-// caller does; a connection's are the machine's time, not the store's. In the
-// command's own process there is no connection.
+// extendDeadlines gives a long request the time for its next step. In the command's
+// own process there is no connection.
 func extendDeadlines(c *http.ResponseController) {
 	deadline := time.Now().Add(longStep)
 	_ = c.SetReadDeadline(deadline)
@@ -24,10 +23,9 @@ func extendDeadlines(c *http.ResponseController) {
 
 const exportPageEvents = 500 // read in one transaction
 
-// adminExportEvents is GET /admin/event-export?account=A: every event that is
-// there when it begins, oldest first, one a line, in the form that import reads.
-// The trailer Tollhouse-Events counts the lines; an export that breaks off has
-// none and ends the connection.
+// adminExportEvents is GET /admin/event-export?account=A: all events at its start,
+// oldest first, one per line, in the format of import. The trailer Tollhouse-Events
+// counts the lines; an export that fails has no trailer and closes the connection.
 func (s *Server) adminExportEvents(w http.ResponseWriter, r *http.Request) error {
 	account, pairs, err := s.adminAccount(r)
 	if err != nil {
@@ -58,7 +56,7 @@ func (s *Server) adminExportEvents(w http.ResponseWriter, r *http.Request) error
 		}
 		if err != nil {
 			note(r.Context(), slog.String("err", err.Error()))
-			panic(http.ErrAbortHandler) // the only way to tell that the list is not whole
+			panic(http.ErrAbortHandler) // the only way to signal that the list is incomplete
 		}
 		if n == 0 {
 			break

@@ -13,13 +13,12 @@ import (
 	"net/http"
 	"time"
 
-	"tollhouse/store"
+	"tollhouse/store/eventlog"
 )
 
-// importQuery is how an import was asked for.
 type importQuery struct {
 	account string
-	options store.ImportOptions
+	options eventlog.ImportOptions
 }
 
 func (s *Server) parseImportQuery(r *http.Request) (importQuery, error) {
@@ -50,10 +49,10 @@ func (s *Server) parseImportQuery(r *http.Request) (importQuery, error) {
 	return q, nil
 }
 
-// adminImportEvents is POST /admin/events/import?account=A: events one a line.
-// The answer is lines too, and begins while the upload is still read: progress,
-// each refused line (the first hundred), and at last a summary. Without the
-// summary the import is not whole.
+// adminImportEvents is POST /admin/events/import?account=A, one event per line. It
+// responds with lines too, while the upload is still being read: progress, the
+// first hundred refused lines, and a summary. Without a summary the import is
+// incomplete.
 func (s *Server) adminImportEvents(w http.ResponseWriter, r *http.Request) error {
 	q, err := s.parseImportQuery(r)
 	if err != nil {
@@ -71,13 +70,13 @@ func (s *Server) adminImportEvents(w http.ResponseWriter, r *http.Request) error
 		return eventProblem(err)
 	}
 	noteAdmin(r, "account_id", q.account)
-	// Go cuts an upload off, silently, when its answer begins before its end.
-	// In the command's own process there is nothing to switch on.
+	// net/http silently cuts off an upload when the response begins before its
+	// end. In the command's own process there is nothing to switch on.
 	controller := http.NewResponseController(w)
 	if err := controller.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
-	// Only the operator reaches this socket, and what a pipe brings may be slow.
+	// A pipe may deliver slowly.
 	_ = controller.SetReadDeadline(time.Time{})
 	h := w.Header()
 	h.Set("Content-Type", ndjsonType)
@@ -86,8 +85,8 @@ func (s *Server) adminImportEvents(w http.ResponseWriter, r *http.Request) error
 	ir := importRun{importer: importer, w: w, controller: controller, lines: newLineReader(body)}
 	ir.run(r.Context())
 	if importer.Stopped() {
-		// A caller who is still sending would not read the answer of a
-		// connection that is cut.
+		// A caller that is still sending would not read the response of a closed
+		// connection.
 		_ = controller.Flush()
 		extendDeadlines(controller)
 		_, _ = io.CopyN(io.Discard, r.Body, passedOverMax)
@@ -97,8 +96,7 @@ func (s *Server) adminImportEvents(w http.ResponseWriter, r *http.Request) error
 	return nil
 }
 
-// decompressed returns the body of an import, unpacked if it is packed. What it
-// unpacks to is bounded line by line.
+// decompressed returns the body of an import. Its lines are bounded one by one.
 func decompressed(r *http.Request) (io.Reader, error) {
 	switch r.Header.Get("Content-Encoding") {
 	case "", "identity":
@@ -116,20 +114,19 @@ func decompressed(r *http.Request) (io.Reader, error) {
 const (
 	progressLines = 10_000
 	progressEvery = time.Second
-	linesPerLook  = 256     // lines between two looks at the clock
-	errorLinesMax = 100     // refused lines that are told one by one
-	passedOverMax = 1 << 30 // bytes read and dropped behind the line that stopped an import
+	linesPerLook  = 256     // lines between two checks of the clock
+	errorLinesMax = 100     // refused lines that are reported individually
+	passedOverMax = 1 << 30 // bytes read and discarded after the line that stopped an import
 )
 
-// importRun carries one import from the upload to the answer.
 type importRun struct {
-	importer   *store.Importer
+	importer   *eventlog.Importer
 	lines      *lineReader
 	w          io.Writer
 	controller *http.ResponseController
-	told       int // refused lines
+	told       int // refused lines reported
 
-	reportedAt    time.Time // by the machine's clock: it paces the reports and decides nothing
+	reportedAt    time.Time // only for the pace of the reports
 	reportedLines int
 }
 
@@ -153,7 +150,7 @@ func (ir *importRun) run(ctx context.Context) {
 }
 
 // step takes one line, or the end of the upload.
-func (ir *importRun) step(ctx context.Context) (refused []store.LineError, more bool, err error) {
+func (ir *importRun) step(ctx context.Context) (refused []eventlog.LineError, more bool, err error) {
 	line, offset, err := ir.lines.next()
 	switch {
 	case err == nil:
@@ -166,13 +163,13 @@ func (ir *importRun) step(ctx context.Context) (refused []store.LineError, more 
 		refused, err = ir.importer.Flush(ctx)
 		return refused, false, err
 	}
-	// What is whole so far is recorded; the line that was cut is not.
+	// Complete lines are recorded; the line that was cut off is not.
 	refused, flushErr := ir.importer.Flush(ctx)
-	broken := newProblem(http.StatusBadRequest, "incomplete_upload", "The upload broke off or could not be unpacked; what was recorded until then stays, and running it again goes on.")
+	broken := newProblem(http.StatusBadRequest, "incomplete_upload", "The upload was cut off or could not be decompressed. Events recorded so far are kept; run the import again to continue.")
 	return refused, false, broken.because(errors.Join(err, flushErr))
 }
 
-// look reports when it is time.
+// look reports progress when it is due.
 func (ir *importRun) look(lines int) {
 	now := time.Now()
 	if now.Sub(ir.reportedAt) < progressEvery && lines-ir.reportedLines < progressLines {
@@ -183,42 +180,42 @@ func (ir *importRun) look(lines int) {
 	_ = ir.controller.Flush()
 }
 
-// importLineJSON is a line of the answer that tells of a refused line.
-type importLineJSON struct {
-	Line        int    `json:"line"`
+// ImportRefusal reports a refused line.
+type ImportRefusal struct {
+	Line        int64  `json:"line"`
 	Offset      int64  `json:"offset"`
 	Error       string `json:"error"`
 	Param       string `json:"param,omitempty"`
 	Description string `json:"error_description"`
 }
 
-func (ir *importRun) tell(refused []store.LineError) {
+func (ir *importRun) tell(refused []eventlog.LineError) {
 	for _, e := range refused[:min(len(refused), errorLinesMax-ir.told)] {
 		ir.told++
-		ir.write(importLineJSON{e.Line, e.Offset, e.Code, e.Param, sentence(e.Reason)})
+		ir.write(ImportRefusal{int64(e.Line), e.Offset, e.Code, e.Param, sentence(e.Reason)})
 	}
 }
 
-// importCounts is progress, or the summary.
-type importCounts struct {
+// ImportCounts is the progress of an import, or its summary.
+type ImportCounts struct {
 	Progress  bool  `json:"progress,omitempty"`
 	Summary   bool  `json:"summary,omitempty"`
-	Lines     int   `json:"lines"`
+	Lines     int64 `json:"lines"`
 	Bytes     int64 `json:"bytes"`
-	Recorded  int   `json:"recorded"`
-	Unchanged int   `json:"unchanged"`
-	Errors    int   `json:"errors"`
+	Recorded  int64 `json:"recorded"`
+	Unchanged int64 `json:"unchanged"`
+	Errors    int64 `json:"errors"`
 }
 
-func (ir *importRun) counts(kind string) importCounts {
+func (ir *importRun) counts(kind string) ImportCounts {
 	t := ir.importer.Summary()
-	return importCounts{
+	return ImportCounts{
 		Progress: kind == "progress", Summary: kind == "summary",
-		Lines: t.Lines, Bytes: ir.lines.offset, Recorded: t.Recorded, Unchanged: t.Unchanged, Errors: t.Errors,
+		Lines: int64(t.Lines), Bytes: ir.lines.offset, Recorded: int64(t.Recorded), Unchanged: int64(t.Unchanged), Errors: int64(t.Errors),
 	}
 }
 
-// fail tells why there will be no summary.
+// fail reports why there will be no summary.
 func (ir *importRun) fail(ctx context.Context, err error) {
 	p := asProblem(err)
 	noteProblem(ctx, p)
@@ -231,26 +228,25 @@ func (ir *importRun) write(line any) {
 		panic("handlers: answer cannot be encoded: " + err.Error())
 	}
 	_ = ir.controller.SetWriteDeadline(time.Now().Add(longStep))
-	_, _ = ir.w.Write(append(encoded, '\n')) // a caller who is gone cannot be told
+	_, _ = ir.w.Write(append(encoded, '\n')) // the caller may be gone
 }
 
-// errLongLine says that a line is longer than any event.
 var errLongLine = errors.New("line is too long")
 
-// lineReader parts an upload into lines and counts bytes.
+// lineReader splits an upload into lines and counts bytes.
 type lineReader struct {
 	r      *bufio.Reader
 	offset int64 // of the next line
 }
 
 func newLineReader(r io.Reader) *lineReader {
-	return &lineReader{r: bufio.NewReaderSize(r, store.ImportLineSizeMax+2)}
+	return &lineReader{r: bufio.NewReaderSize(r, eventlog.ImportLineSizeMax+2)}
 }
 
-// next returns the next line without its end, valid until the next call, and
-// where it begins. It returns errLongLine for one that is too long, which it
-// has passed over; io.EOF after the last; and any other error for an upload
-// that broke off, whose last, perhaps cut line it does not return.
+// next returns the next line without its line ending, valid until the next call, and
+// its offset. It returns errLongLine for a line that is too long, which it skips;
+// io.EOF at the end; and any other error for an upload that was cut off, without
+// its incomplete last line.
 func (l *lineReader) next() (line []byte, offset int64, err error) {
 	offset = l.offset
 	line, err = l.r.ReadSlice('\n')

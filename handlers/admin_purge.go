@@ -4,12 +4,13 @@ import (
 	"errors"
 	"net/http"
 
-	"tollhouse/store"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/record"
 )
 
-// adminPurgeEvents is POST /admin/event-purge: the events of an account, or of
-// one of its resources, are removed for good, with the snapshots. It writes its
-// own audit line, before the first event goes: half a purge is one too.
+// adminPurgeEvents is POST /admin/event-purge: it deletes the events of an account,
+// or of one of its resources, with their snapshots. It writes its audit line before
+// the first deletion, since an interrupted purge has deleted something too.
 func (s *Server) adminPurgeEvents(w http.ResponseWriter, r *http.Request) error {
 	var asked struct {
 		Account  string `json:"account"`
@@ -19,16 +20,16 @@ func (s *Server) adminPurgeEvents(w http.ResponseWriter, r *http.Request) error 
 	if err := readAdminBody(w, r, &asked); err != nil {
 		return err
 	}
-	if asked.Account == "" { // no default here: what goes for good is named
+	if asked.Account == "" { // no default for a deletion
 		return invalidRequest("account is missing.").on("account")
 	}
 	takeTime(w)
 	noteAdmin(r, "account_id", asked.Account)
-	removed, err := s.store.PurgeEvents(r.Context(), by(r.Context()), store.Purge{Account: asked.Account, Kind: asked.Kind, Resource: asked.Resource})
-	if errors.Is(err, store.ErrNotFound) {
-		return absent("account", asked.Account, "tollhouse account list shows those that there are").because(err)
+	removed, err := s.store.PurgeEvents(r.Context(), by(r.Context()), eventlog.Purge{Account: asked.Account, Kind: asked.Kind, Resource: asked.Resource})
+	if errors.Is(err, record.ErrNotFound) {
+		return absent("account", asked.Account, "tollhouse account list shows the accounts").because(err)
 	}
-	var bad *store.InvalidError
+	var bad *record.InvalidError
 	if errors.As(err, &bad) {
 		return invalidValue(bad)
 	}

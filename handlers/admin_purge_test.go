@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
 func (a *api) purge(body string) answer {
@@ -36,12 +37,12 @@ func TestPurge(t *testing.T) {
 	if got, want := fmt.Sprint(decodeObject(t, w.Body.Bytes())), "map[account:acct_a events:3 kind:customer resource:forgotten-r1 resources:1]"; w.Code != http.StatusOK || got != want {
 		t.Fatalf("purge = %d %s, want %s", w.Code, w.Body, want)
 	}
-	t.Run("events_2.3_a_purge_ends_what_the_ETag_of_a_list_confirmed", func(t *testing.T) {
+	t.Run("a_purge_ends_what_the_ETag_of_a_list_confirmed", func(t *testing.T) {
 		if w := a.get(plans, token, "If-None-Match", tag); w.Code != http.StatusOK {
 			t.Errorf("a page with the ETag of before = %d, want 200", w.Code)
 		}
 	})
-	t.Run("events_2.4_what_a_purge_removed_is_404_after", func(t *testing.T) {
+	t.Run("what_a_purge_removed_is_404_after", func(t *testing.T) {
 		for _, id := range append(events, "foreign") {
 			a.get("/api/events/"+id, token).fault(t, http.StatusNotFound, "not_found", "")
 		}
@@ -55,19 +56,19 @@ func TestPurge(t *testing.T) {
 			t.Errorf("Tollhouse-Notice = %q, want that no event has the type any more", notice)
 		}
 	})
-	t.Run("events_2.4_a_resource_of_another_kind_with_the_same_id_stays", func(t *testing.T) {
+	t.Run("a_resource_of_another_kind_with_the_same_id_stays", func(t *testing.T) {
 		if w := a.get("/api/resources/plan/forgotten-r1", token); w.Code != http.StatusOK {
 			t.Errorf("the plan = %d %s", w.Code, w.Body)
 		}
 	})
-	t.Run("events_2.1_a_purged_native_id_is_still_a_position_and_a_foreign_one_is_none", func(t *testing.T) {
+	t.Run("a_purged_native_id_is_still_a_position_and_a_foreign_one_is_none", func(t *testing.T) {
 		if got := a.get("/api/events?order=asc&after="+events[0], token).page(t).ids(); fmt.Sprint(got) != fmt.Sprint([]string{other}) {
 			t.Errorf("after a purged event: %v, want %s", got, other)
 		}
 		a.get("/api/events?after=foreign", token).fault(t, http.StatusBadRequest, "invalid_cursor", "after")
 	})
-	t.Run("events_2.4_a_purge_is_in_the_audit_record_without_the_name_of_what_was_forgotten", func(t *testing.T) {
-		lines, err := a.ListAudit(context.Background(), store.Position{}, 100)
+	t.Run("a_purge_is_in_the_audit_record_without_the_name_of_what_was_forgotten", func(t *testing.T) {
+		lines, err := a.ListAudit(context.Background(), record.Position{}, 100)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +85,7 @@ func TestPurge(t *testing.T) {
 			t.Errorf("the record has %d lines of the purge, want 1: %+v", found, lines)
 		}
 	})
-	t.Run("events_2.4_a_purged_resource_begins_anew", func(t *testing.T) {
+	t.Run("a_purged_resource_begins_anew", func(t *testing.T) {
 		w := a.put("/api/resources/customer/forgotten-r1", token, `{"displayName":"Another"}`)
 		if w.Code != http.StatusCreated {
 			t.Fatalf("PUT = %d %s, want 201", w.Code, w.Body)
@@ -104,13 +105,13 @@ func TestPurgeRefusals(t *testing.T) {
 		status      int
 		code, param string
 	}{
-		"events_2.4_a_purge_names_its_account":                     {`{}`, 400, "invalid_request", "account"},
-		"events_2.4_a_purge_of_no_account_is_told":                 {`{"account":"acct_b"}`, 404, "not_found", ""},
-		"events_2.4_a_purge_with_a_kind_alone_is_refused":          {`{"account":"acct_a","kind":"plan"}`, 400, "invalid_request", "resource"},
-		"events_2.4_a_purge_with_a_resource_alone_is_refused":      {`{"account":"acct_a","resource":"p1"}`, 400, "invalid_request", "kind"},
-		"events_2.4_a_purge_with_a_misspelt_member_is_refused":     {`{"account":"acct_a","resorce":"p1"}`, 400, "invalid_request", ""},
-		"events_2.4_a_purge_with_a_malformed_resource_is_refused":  {`{"account":"acct_a","kind":"plan","resource":"p 1"}`, 400, "invalid_request", "resource"},
-		"events_2.4_a_purge_with_a_malformed_kind_name_is_refused": {`{"account":"acct_a","kind":"Plan","resource":"p1"}`, 400, "invalid_request", "kind"},
+		"a_purge_names_its_account":                     {`{}`, 400, "invalid_request", "account"},
+		"a_purge_of_no_account_is_told":                 {`{"account":"acct_b"}`, 404, "not_found", ""},
+		"a_purge_with_a_kind_alone_is_refused":          {`{"account":"acct_a","kind":"plan"}`, 400, "invalid_request", "resource"},
+		"a_purge_with_a_resource_alone_is_refused":      {`{"account":"acct_a","resource":"p1"}`, 400, "invalid_request", "kind"},
+		"a_purge_with_a_misspelt_member_is_refused":     {`{"account":"acct_a","resorce":"p1"}`, 400, "invalid_request", ""},
+		"a_purge_with_a_malformed_resource_is_refused":  {`{"account":"acct_a","kind":"plan","resource":"p 1"}`, 400, "invalid_request", "resource"},
+		"a_purge_with_a_malformed_kind_name_is_refused": {`{"account":"acct_a","kind":"Plan","resource":"p1"}`, 400, "invalid_request", "kind"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a.purge(c.body).fault(t, c.status, c.code, c.param)
@@ -119,7 +120,7 @@ func TestPurgeRefusals(t *testing.T) {
 			}
 		})
 	}
-	t.Run("events_2.4_a_purge_is_answered_however_long_it_takes", func(t *testing.T) {
+	t.Run("a_purge_is_answered_however_long_it_takes", func(t *testing.T) {
 		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
 		a.server.Admin().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/admin/event-purge", strings.NewReader(`{"account":"acct_a"}`)))
 		if w.Code != http.StatusOK || !w.read || !w.write {

@@ -5,27 +5,28 @@ import (
 	"net/http"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
-// sessionJSON is a browser sign-in as operators see it. Its id opens nothing.
-type sessionJSON struct {
+// AdminSession is a browser sign-in for operators. Its id is not a credential.
+type AdminSession struct {
 	SessionID string `json:"session_id"`
 	UserID    string `json:"user_id"`
 	Username  string `json:"username"`
 	Account   string `json:"account"`
 	CreatedAt int64  `json:"created_at"` // all in Unix seconds
 	SeenAt    int64  `json:"seen_at"`
-	ExpiresAt int64  `json:"expires_at"` // if it is not seen again
+	ExpiresAt int64  `json:"expires_at"` // if it is not used again
 }
 
 func (s *Server) showSession(sn store.Session) any {
-	return sessionJSON{
+	return AdminSession{
 		SessionID: sn.Name(), UserID: sn.User.Subject(), Username: sn.User.Username, Account: sn.User.Account,
 		CreatedAt: sn.AuthenticatedAt.Unix(), SeenAt: sn.SeenAt.Unix(), ExpiresAt: s.store.SessionEnds(sn).Unix(),
 	}
 }
 
-// adminListSessions is GET /admin/sessions: those of one user with user=NAME.
+// adminListSessions is GET /admin/sessions, filtered with user=NAME.
 func (s *Server) adminListSessions(w http.ResponseWriter, r *http.Request) error {
 	after, limit, err := adminPage(r)
 	if err != nil {
@@ -44,7 +45,7 @@ func (s *Server) adminListSessions(w http.ResponseWriter, r *http.Request) error
 	return nil
 }
 
-// userWanted is the user whom the parameter user names, or nil for all.
+// userWanted is the user named by the parameter user, or nil for all.
 func (s *Server) userWanted(r *http.Request) (*store.User, error) {
 	name, err := wanted(r, "user")
 	if err != nil || name == "" {
@@ -57,9 +58,9 @@ func (s *Server) userWanted(r *http.Request) (*store.User, error) {
 	return &u, nil
 }
 
-// wanted is a parameter that narrows a list, or "".
+// wanted is the value of a filter, or "".
 func wanted(r *http.Request, name string) (string, error) {
-	p, refused := parsePairs(r.URL.RawQuery)
+	p, refused := parseOAuthParams(r.URL.RawQuery)
 	if refused == nil {
 		refused = p.refuseRepeated(name)
 	}
@@ -76,8 +77,8 @@ func (s *Server) adminRevokeSession(w http.ResponseWriter, r *http.Request) erro
 		return err
 	}
 	ended, err := s.store.DeleteSessionNamed(r.Context(), name)
-	if errors.Is(err, store.ErrNotFound) {
-		return absent("live session", name, "tollhouse session list shows those that there are").because(err)
+	if errors.Is(err, record.ErrNotFound) {
+		return absent("session", name, "tollhouse session list shows the sessions").because(err)
 	}
 	if err != nil {
 		return err
@@ -87,7 +88,7 @@ func (s *Server) adminRevokeSession(w http.ResponseWriter, r *http.Request) erro
 	return nil
 }
 
-// adminRevokeSessions is POST /admin/users/:id/revoke-sessions. Tokens live on.
+// adminRevokeSessions is POST /admin/users/:id/revoke-sessions. Tokens stay valid.
 func (s *Server) adminRevokeSessions(w http.ResponseWriter, r *http.Request) error {
 	name, err := nameIn(r)
 	if err != nil {
@@ -107,8 +108,7 @@ func (s *Server) adminRevokeSessions(w http.ResponseWriter, r *http.Request) err
 	return nil
 }
 
-// auditSignedOut records that sign-ins were ended, as a revocation and not as an
-// operator's change: that is where people look for them.
+// auditSignedOut records ended sign-ins as revocations, where people look for them.
 func (s *Server) auditSignedOut(r *http.Request, u store.User, reason string) {
 	noteAdmin(r, "user_id", u.Subject())
 	s.store.Audit(store.AuditLine{What: store.AuditRevoke, Reason: reason, By: by(r.Context()), UserID: u.Subject(), AccountID: u.Account})

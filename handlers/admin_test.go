@@ -46,7 +46,7 @@ const clientMembers = "client_id disabled grants introspect name public redirect
 
 func TestAdminClients(t *testing.T) {
 	t.Parallel()
-	t.Run("design_5_members_and_a_secret_shown_once", func(t *testing.T) {
+	t.Run("members_and_a_secret_shown_once", func(t *testing.T) {
 		t.Parallel()
 		a := newAPI(t)
 		made := a.send("POST", "/admin/clients", `{"name":"Till","redirect_uris":["https://app.example/cb"]}`)
@@ -71,7 +71,7 @@ func TestAdminClients(t *testing.T) {
 		if got := strings.Join(rotated.members(t), " "); got != "client_id client_secret" || rotated.text(t, "client_secret") == secret {
 			t.Errorf("rotate = %d with %s", rotated.Code, got)
 		}
-		// oauth decision 36: both live until the next rotation.
+		// Both live until the next rotation.
 		for _, presented := range []string{secret, rotated.text(t, "client_secret")} {
 			if _, err := a.AuthenticateClient(t.Context(), id, presented); err != nil {
 				t.Errorf("a live secret is refused: %v", err)
@@ -90,7 +90,7 @@ func TestAdminClients(t *testing.T) {
 			a.send(request[0], "/admin/clients/"+id+request[1], "").fault(t, http.StatusNotFound, "not_found", "")
 		}
 	})
-	t.Run("oauth_decision_15_public_client_has_no_secret", func(t *testing.T) {
+	t.Run("public_client_has_no_secret", func(t *testing.T) {
 		t.Parallel()
 		a := newAPI(t)
 		made := a.send("POST", "/admin/clients", `{"name":"Till","redirect_uris":["https://app.example/cb"],"public":true}`)
@@ -156,8 +156,8 @@ func TestAdminClients(t *testing.T) {
 		after := ""
 		for range 3 {
 			var page struct {
-				Data    []clientJSON `json:"data"`
-				HasMore bool         `json:"hasMore"`
+				Data    []AdminClient `json:"data"`
+				HasMore bool          `json:"hasMore"`
 			}
 			w := a.send("GET", "/admin/clients?limit=2&after="+after, "")
 			if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || page.HasMore != (len(seen) < 3) {
@@ -183,7 +183,7 @@ func TestAdminUsers(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	made := a.send("POST", "/admin/users", `{"username":"Odile","account":"acct_larkspur","password":"`+storetest.Password+`"}`)
-	t.Run("design_5_members", func(t *testing.T) {
+	t.Run("members", func(t *testing.T) {
 		if got := strings.Join(made.members(t), " "); made.Code != http.StatusCreated || got != "account user_id username" {
 			t.Errorf("create = %d with %s", made.Code, got)
 		}
@@ -198,7 +198,7 @@ func TestAdminUsers(t *testing.T) {
 	t.Run("one_name_one_user", func(t *testing.T) {
 		a.send("POST", "/admin/users", `{"username":"odile","password":"`+storetest.Password+`"}`).fault(t, http.StatusConflict, "exists", "")
 	})
-	t.Run("attack_77_new_password_ends_what_was_begun", func(t *testing.T) {
+	t.Run("new_password_ends_what_was_begun", func(t *testing.T) {
 		b := newAPI(t)
 		token := b.token(t, "odile", "acct_a", 0)
 		if w := b.get("/api/events", token); w.Code != http.StatusOK {

@@ -6,32 +6,32 @@ import (
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// familyJSON is what a client may do for a user, as operators see it: all the
-// tokens of one authorization. Its id opens nothing.
-type familyJSON struct {
+// AdminFamily is a token family for operators. Its id is not a credential.
+type AdminFamily struct {
 	FamilyID   string   `json:"family_id"`
 	ClientID   string   `json:"client_id"`
 	ClientName string   `json:"client_name"`
 	UserID     string   `json:"user_id"`
 	Username   string   `json:"username"`
 	Account    string   `json:"account"`
-	Scopes     []string `json:"scopes"`     // what it gives now
+	Scopes     []string `json:"scopes"`     // current scope
 	CreatedAt  int64    `json:"created_at"` // all in Unix seconds
 	UsedAt     int64    `json:"used_at,omitempty"`
 	ExpiresAt  int64    `json:"expires_at"`
 }
 
 func showFamily(f store.Family) any {
-	return familyJSON{
+	return AdminFamily{
 		FamilyID: f.ID, ClientID: f.ClientID, ClientName: f.ClientName, UserID: f.UserID, Username: f.Username, Account: f.Account,
 		Scopes: append([]string{}, f.Permissions...), CreatedAt: f.CreatedAt.Unix(), UsedAt: unixOrNone(f.UsedAt), ExpiresAt: f.ExpiresAt.Unix(),
 	}
 }
 
-// unixOrNone leaves a moment out that never was.
+// unixOrNone omits the zero time.
 func unixOrNone(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -39,8 +39,7 @@ func unixOrNone(t time.Time) int64 {
 	return t.Unix()
 }
 
-// adminListFamilies is GET /admin/families: those of one user with user=NAME, of
-// one client with client=ID.
+// adminListFamilies is GET /admin/families, filtered with user=NAME and client=ID.
 func (s *Server) adminListFamilies(w http.ResponseWriter, r *http.Request) error {
 	after, limit, err := adminPage(r)
 	if err != nil {
@@ -74,8 +73,8 @@ func (s *Server) adminRevokeFamily(w http.ResponseWriter, r *http.Request) error
 		return err
 	}
 	revoked, err := s.store.RevokeFamily(r.Context(), by(r.Context()), id)
-	if errors.Is(err, store.ErrNotFound) {
-		return absent("live family of tokens", id, "tollhouse token list shows those that there are").because(err)
+	if errors.Is(err, record.ErrNotFound) {
+		return absent("token family", id, "tollhouse token list shows the families").because(err)
 	}
 	return s.showRevoked(w, r, revoked, err)
 }
@@ -90,19 +89,19 @@ func (s *Server) showRevoked(w http.ResponseWriter, r *http.Request, revoked sto
 	return nil
 }
 
-// adminRevokeToken is POST /admin/token-revoke: the whole family of a token that
-// the operator has, which comes in the body.
+// adminRevokeToken is POST /admin/token-revoke: it revokes the family of the token
+// in the body.
 func (s *Server) adminRevokeToken(w http.ResponseWriter, r *http.Request) error {
 	text, err := tokenIn(w, r)
 	if err != nil {
 		return err
 	}
-	if _, err := s.store.Inspect(r.Context(), text); err != nil { // says what it is, if it is no token
+	if _, err := s.store.Inspect(r.Context(), text); err != nil { // refuses what is not a token
 		return tokenProblem(err)
 	}
 	revoked, err := s.store.RevokeFamilyOf(r.Context(), by(r.Context()), text)
-	if errors.Is(err, store.ErrNotFound) {
-		p := newProblem(http.StatusNotFound, "not_found", "There is nothing to revoke: the token has no live family.").because(err)
+	if errors.Is(err, record.ErrNotFound) {
+		p := newProblem(http.StatusNotFound, "not_found", "Nothing to revoke: the token's family has already ended.").because(err)
 		p.extra = map[string]any{"hint": "tollhouse token inspect tells what it is and why it is dead"}
 		return p
 	}
@@ -123,25 +122,25 @@ func tokenIn(w http.ResponseWriter, r *http.Request) (string, error) {
 }
 
 func tokenProblem(err error) error {
-	if !errors.Is(err, store.ErrNotFound) {
+	if !errors.Is(err, record.ErrNotFound) {
 		return err
 	}
-	p := newProblem(http.StatusNotFound, "not_found", "The token is not known here: it is another instance's, or has ended and was cleared away.").because(err)
+	p := newProblem(http.StatusNotFound, "not_found", "Unknown token: it belongs to another instance, or it expired and was removed.").because(err)
 	p.extra = map[string]any{"hint": "tollhouse token list shows what lives; tollhouse audit tells what has ended"}
 	return p
 }
 
-// inspectionJSON is what there is to know of a token.
-type inspectionJSON struct {
+// TokenInspection is the answer of POST /admin/token-inspect.
+type TokenInspection struct {
 	Kind       string   `json:"kind"`
 	Active     bool     `json:"active"`
-	Reason     string   `json:"reason,omitempty"` // why it is dead
+	Reason     string   `json:"reason,omitempty"` // why it is not active
 	FamilyID   string   `json:"family_id,omitempty"`
 	SessionID  string   `json:"session_id,omitempty"`
 	ClientID   string   `json:"client_id,omitempty"`
 	ClientName string   `json:"client_name,omitempty"`
 	UserID     string   `json:"user_id"`
-	Username   string   `json:"username,omitempty"` // none for a user who was deleted
+	Username   string   `json:"username,omitempty"` // empty if the user was deleted
 	Account    string   `json:"account,omitempty"`
 	Scopes     []string `json:"scopes,omitempty"`
 	IssuedAt   int64    `json:"issued_at,omitempty"`
@@ -164,7 +163,7 @@ func (s *Server) adminInspectToken(w http.ResponseWriter, r *http.Request) error
 		return tokenProblem(err)
 	}
 	f := i.Family
-	writeJSON(w, http.StatusOK, inspectionJSON{
+	writeJSON(w, http.StatusOK, TokenInspection{
 		Kind: kindNames[i.Kind], Active: i.Ended == "", Reason: i.Ended, FamilyID: f.ID, SessionID: i.Session, ClientID: f.ClientID, ClientName: f.ClientName,
 		UserID: f.UserID, Username: f.Username, Account: f.Account, Scopes: i.Permissions,
 		IssuedAt: unixOrNone(i.IssuedAt), UsedAt: unixOrNone(f.UsedAt), ExpiresAt: i.ExpiresAt.Unix(),

@@ -41,7 +41,7 @@ func (h *house) inspected(t testing.TB, token string) map[string]any {
 // that are no secrets.
 func TestAdminTokens(t *testing.T) {
 	t.Parallel()
-	t.Run("appliance_token_list_inspect_revoke", func(t *testing.T) {
+	t.Run("token_list_inspect_revoke", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		p, other := h.pair(t), h.pair(t, "scope", "events:read")
@@ -92,7 +92,7 @@ func TestAdminTokens(t *testing.T) {
 	t.Run("refusals", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
-		unknown := secret.New(secret.AccessToken).Reveal()
+		unknown := secret.New(nil, secret.AccessToken).Reveal()
 		for _, c := range []struct {
 			method, path, body string
 			status             int

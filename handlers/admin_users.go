@@ -5,18 +5,19 @@ import (
 	"net/http"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
-// userJSON is a user as operators see it once it stands.
-type userJSON struct {
+// AdminUser is a user.
+type AdminUser struct {
 	UserID   string `json:"user_id"`
 	Username string `json:"username"`
 	Account  string `json:"account"`
 	Disabled bool   `json:"disabled"`
 }
 
-func showUser(u store.User) userJSON {
-	return userJSON{UserID: u.Subject(), Username: u.Username, Account: u.Account, Disabled: !u.DisabledAt.IsZero()}
+func showUser(u store.User) AdminUser {
+	return AdminUser{UserID: u.Subject(), Username: u.Username, Account: u.Account, Disabled: !u.DisabledAt.IsZero()}
 }
 
 // adminCreateUser is POST /admin/users.
@@ -33,8 +34,8 @@ func (s *Server) adminCreateUser(w http.ResponseWriter, r *http.Request) error {
 		asked.Account = store.DefaultAccount
 	}
 	u, err := s.store.CreateUser(r.Context(), asked.Username, asked.Account, asked.Password)
-	if errors.Is(err, store.ErrExists) {
-		p := newProblem(http.StatusConflict, "exists", "There is a user %q already; names that differ in case only are one.", asked.Username).because(err)
+	if errors.Is(err, record.ErrExists) {
+		p := newProblem(http.StatusConflict, "exists", "User %q already exists; user names ignore case.", asked.Username).because(err)
 		p.extra = map[string]any{"hint": "tollhouse user list shows them; tollhouse user passwd NAME sets a new password"}
 		return p
 	}
@@ -70,8 +71,8 @@ func (s *Server) adminFindUser(w http.ResponseWriter, r *http.Request) error {
 	return s.onUser(w, r, func(name string) (store.User, error) { return s.store.FindUser(r.Context(), name) })
 }
 
-// adminSetPassword is POST /admin/users/:id/password. All that was begun under
-// the old password ends.
+// adminSetPassword is POST /admin/users/:id/password. It ends all sessions and tokens
+// of the old password.
 func (s *Server) adminSetPassword(w http.ResponseWriter, r *http.Request) error {
 	var asked struct {
 		Password string `json:"password"`
@@ -101,7 +102,7 @@ func (s *Server) adminDeleteUser(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	takeTime(w)
-	u, err := s.store.FindUser(r.Context(), name) // whose id the record keeps
+	u, err := s.store.FindUser(r.Context(), name) // for the audit line
 	if err == nil {
 		err = s.store.DeleteUser(r.Context(), name)
 	}
@@ -113,7 +114,7 @@ func (s *Server) adminDeleteUser(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// onUser does something with the user that the path names, and shows it.
+// onUser applies a change to the user in the path and returns the user.
 func (s *Server) onUser(w http.ResponseWriter, r *http.Request, do func(name string) (store.User, error)) error {
 	name, err := nameIn(r)
 	if err != nil {
@@ -129,8 +130,8 @@ func (s *Server) onUser(w http.ResponseWriter, r *http.Request, do func(name str
 }
 
 func userProblem(err error, name string) error {
-	if errors.Is(err, store.ErrNotFound) {
-		return absent("user", name, "tollhouse user list shows those that there are").because(err)
+	if errors.Is(err, record.ErrNotFound) {
+		return absent("user", name, "tollhouse user list shows the users").because(err)
 	}
 	return err
 }

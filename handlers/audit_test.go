@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 )
@@ -20,7 +21,7 @@ import (
 // audit returns the whole record.
 func (h *house) audit(t testing.TB) []store.AuditLine {
 	t.Helper()
-	lines, err := h.ListAudit(context.Background(), store.Position{}, 10_000)
+	lines, err := h.ListAudit(context.Background(), record.Position{}, 10_000)
 	if err != nil {
 		t.Fatalf("ListAudit() = %v", err)
 	}
@@ -83,24 +84,24 @@ func TestAuditOfPeople(t *testing.T) {
 	h := newHouse(t)
 	s := h.stranger(t)
 	h.wantOneLine(t, []auditCase{
-		{"oauth_row_93_login", func(t *testing.T) answer {
+		{"login", func(t *testing.T) answer {
 			b := h.browser(t)
 			return b.submit(t, b.get(t, "/login"), rightPassword...)
 		}, store.AuditLogin, "", false, true},
-		{"oauth_row_93_wrong_password", func(t *testing.T) answer { return s.signIn(t, "MARA", tooLong) }, store.AuditLoginRefused, "wrong_password", false, true},
-		{"oauth_row_93_unknown_user", func(t *testing.T) answer { return s.signIn(t, "nils", tooLong) }, store.AuditLoginRefused, "unknown_user", false, false},
-		{"oauth_row_28_grant_wrong_password", func(t *testing.T) answer { return h.grant(t, "mara", tooLong) }, store.AuditLoginRefused, "wrong_password", true, true},
-		{"oauth_row_30_throttle", func(t *testing.T) (a answer) {
+		{"wrong_password", func(t *testing.T) answer { return s.signIn(t, "MARA", tooLong) }, store.AuditLoginRefused, "wrong_password", false, true},
+		{"unknown_user", func(t *testing.T) answer { return s.signIn(t, "nils", tooLong) }, store.AuditLoginRefused, "unknown_user", false, false},
+		{"grant_wrong_password", func(t *testing.T) answer { return h.grant(t, "mara", tooLong) }, store.AuditLoginRefused, "wrong_password", true, true},
+		{"throttle", func(t *testing.T) (a answer) {
 			for range 11 {
 				a = s.signIn(t, "mara", tooLong, from("203.0.113.7"))
 			}
 			return a
 		}, store.AuditThrottle, "too_many_failures", false, true},
-		{"oauth_row_81_denied", func(t *testing.T) answer {
+		{"denied", func(t *testing.T) answer {
 			b := h.signedIn(t, h.user)
 			return b.submit(t, b.get(t, h.authURL()), "decision", "deny")
 		}, store.AuditDenied, "denied_by_user", true, true},
-		{"oauth_row_28_disabled_user", func(t *testing.T) answer {
+		{"disabled_user", func(t *testing.T) answer {
 			if a := h.admin(t, "POST", "/admin/users/mara/disable", ""); a.StatusCode != http.StatusOK {
 				t.Fatalf("disable = %d %s", a.StatusCode, a.body)
 			}
@@ -116,55 +117,55 @@ func TestAuditOfTokens(t *testing.T) {
 	other, otherSecret := h.Client(t)
 	refused := store.AuditRefused
 	h.wantOneLine(t, []auditCase{
-		{"oauth_row_1_grant_by_password", func(t *testing.T) answer { return h.token(t, h.passwordForm()) }, store.AuditGrant, "password", true, true},
-		{"oauth_row_32_grant_by_code", func(t *testing.T) answer { return h.token(t, h.codeForm(h.code(t))) }, store.AuditGrant, "authorization_code", true, true},
-		{"oauth_row_14_wrong_secret", func(t *testing.T) answer { return h.token(t, with(h.passwordForm(), "client_secret", "wrong")) },
+		{"grant_by_password", func(t *testing.T) answer { return h.token(t, h.passwordForm()) }, store.AuditGrant, "password", true, true},
+		{"grant_by_code", func(t *testing.T) answer { return h.token(t, h.codeForm(h.code(t))) }, store.AuditGrant, "authorization_code", true, true},
+		{"wrong_secret", func(t *testing.T) answer { return h.token(t, with(h.passwordForm(), "client_secret", "wrong")) },
 			refused, "unknown_or_disabled_client_or_wrong_secret", false, false},
-		{"oauth_row_36_unknown_code", func(t *testing.T) answer { return h.token(t, h.codeForm(secret.New(secret.Code).Reveal())) }, refused, "unknown", true, false},
-		{"oauth_row_36_garbage_for_a_code", func(t *testing.T) answer { return h.token(t, h.codeForm("x")) }, refused, "unknown", true, false},
-		{"oauth_row_33_other_redirect_uri", func(t *testing.T) answer {
+		{"unknown_code", func(t *testing.T) answer { return h.token(t, h.codeForm(secret.New(nil, secret.Code).Reveal())) }, refused, "unknown", true, false},
+		{"garbage_for_a_code", func(t *testing.T) answer { return h.token(t, h.codeForm("x")) }, refused, "unknown", true, false},
+		{"other_redirect_uri", func(t *testing.T) answer {
 			return h.token(t, with(h.codeForm(h.code(t)), "redirect_uri", storetest.CallbackURI+"/"))
 		}, refused, "another_redirect_uri", true, false},
-		{"oauth_row_39_other_verifier", func(t *testing.T) answer {
+		{"other_verifier", func(t *testing.T) answer {
 			return h.token(t, with(h.codeForm(h.pkceCode(t, challenge)), "code_verifier", strings.Repeat("x", 43)))
 		}, refused, "another_code_verifier", true, false},
-		{"oauth_row_35_expired_code", func(t *testing.T) answer {
+		{"expired_code", func(t *testing.T) answer {
 			code := h.code(t)
 			h.Clock.Advance(time.Minute)
 			return h.token(t, h.codeForm(code))
 		}, refused, "expired", true, false},
-		{"oauth_row_36_attack_12_replayed_code", func(t *testing.T) answer {
+		{"replayed_code", func(t *testing.T) answer {
 			form := h.codeForm(h.code(t))
 			wantPair(t, h.token(t, form))
 			return h.token(t, form)
 		}, store.AuditCodeReplay, "code_replayed", true, true},
-		{"oauth_row_36_code_replayed_again", func(t *testing.T) answer {
+		{"code_replayed_again", func(t *testing.T) answer {
 			form := h.codeForm(h.code(t))
 			wantPair(t, h.token(t, form))
 			h.token(t, form)
 			return h.token(t, form)
 		}, refused, "used_before", true, false},
-		{"oauth_row_48_reused_refresh_token", func(t *testing.T) answer {
+		{"reused_refresh_token", func(t *testing.T) answer {
 			p := h.pair(t)
 			q := wantPair(t, h.token(t, h.refreshForm(p.RefreshToken)))
 			wantPair(t, h.token(t, h.refreshForm(q.RefreshToken)))
 			return h.token(t, h.refreshForm(p.RefreshToken))
 		}, store.AuditRefreshReuse, "refresh_reused", true, true},
-		{"oauth_row_45_another_clients_refresh_token", func(t *testing.T) answer {
+		{"another_clients_refresh_token", func(t *testing.T) answer {
 			return h.token(t, h.refreshForm(wantPair(t, h.token(t, as(h.passwordForm(), other, otherSecret))).RefreshToken))
 		}, refused, "another_clients", true, false},
-		{"oauth_row_46_scope_not_granted", func(t *testing.T) answer {
+		{"scope_not_granted", func(t *testing.T) answer {
 			return h.token(t, with(h.refreshForm(h.pair(t, "scope", "events:read").RefreshToken), "scope", "resources:read"))
 		}, refused, "scope_not_granted", true, false},
-		{"oauth_row_109_revoked", func(t *testing.T) answer { return h.revoke(t, h.pair(t).RefreshToken) }, store.AuditRevoke, "revoked_by_client", true, true},
-		{"oauth_row_110_access_token_revoked", func(t *testing.T) answer { return h.revoke(t, h.pair(t).AccessToken) }, store.AuditRevoke, "revoked_by_client", true, true},
-		{"oauth_row_51_refresh_token_of_a_revoked_family", func(t *testing.T) answer {
+		{"revoked", func(t *testing.T) answer { return h.revoke(t, h.pair(t).RefreshToken) }, store.AuditRevoke, "revoked_by_client", true, true},
+		{"access_token_revoked", func(t *testing.T) answer { return h.revoke(t, h.pair(t).AccessToken) }, store.AuditRevoke, "revoked_by_client", true, true},
+		{"refresh_token_of_a_revoked_family", func(t *testing.T) answer {
 			p := h.pair(t)
 			h.revoke(t, p.RefreshToken)
 			return h.token(t, h.refreshForm(p.RefreshToken))
 		}, refused, "revoked", true, false},
 	})
-	t.Run("attack_8_code_of_one_client_redeemed_by_another", func(t *testing.T) {
+	t.Run("code_of_one_client_redeemed_by_another", func(t *testing.T) {
 		code := h.code(t)
 		var a answer
 		lines := h.recorded(t, func() { a = h.token(t, as(h.codeForm(code), other, otherSecret)) })
@@ -180,7 +181,7 @@ func TestAuditOfTokens(t *testing.T) {
 		lines := h.recorded(t, func() {
 			h.revoke(t, p.RefreshToken)
 			h.revoke(t, p.AccessToken)
-			h.revoke(t, secret.New(secret.RefreshToken).Reveal())
+			h.revoke(t, secret.New(nil, secret.RefreshToken).Reveal())
 			h.postForm(t, revokePath, with(as(h.credentials(), other, otherSecret), "token", h.pair(t).RefreshToken))
 		})
 		if lines = slices.DeleteFunc(lines, func(l store.AuditLine) bool { return l.What != store.AuditRevoke }); len(lines) > 0 {
@@ -206,7 +207,7 @@ func TestAuditOfOperators(t *testing.T) {
 		{"user deleted", "DELETE", user, ""},
 	} {
 		ofClient := strings.HasPrefix(c.path, client)
-		cases = append(cases, auditCase{"attack_77_" + strings.ReplaceAll(c.reason, " ", "_"), func(t *testing.T) answer {
+		cases = append(cases, auditCase{strings.ReplaceAll(c.reason, " ", "_"), func(t *testing.T) answer {
 			a := h.admin(t, c.method, c.path, c.body)
 			if a.StatusCode >= http.StatusBadRequest {
 				t.Fatalf("%s %s = %d %s", c.method, c.path, a.StatusCode, a.body)
@@ -246,7 +247,7 @@ func TestAuditIsBounded(t *testing.T) {
 		"throttled_names":            func() { h.stranger(t).signIn(t, "mara", tooLong) },
 		"throttled_clients":          func() { h.token(t, url.Values{"client_id": {"x"}}) },
 	} {
-		t.Run("attack_71_"+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			h.Clock.Advance(2 * time.Minute) // the steps come from one source, and a minute's lines are its share
 			lines := h.recorded(t, func() {
 				for range 200 {
@@ -258,6 +259,45 @@ func TestAuditIsBounded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAuditOfRefusedTokensIsBounded: a confidential client that sends garbage fills no
+// disk, and what revokes a family is recorded however much of it there was before.
+func TestAuditOfRefusedTokensIsBounded(t *testing.T) {
+	t.Parallel()
+	const requests, linesMax = 200, 60
+	h := newHouse(t).overTCP(t)
+	for name, form := range map[string]func() url.Values{
+		"codes":          func() url.Values { return h.codeForm(secret.New(nil, secret.Code).Reveal()) },
+		"refresh_tokens": func() url.Values { return h.refreshForm(secret.New(nil, secret.RefreshToken).Reveal()) },
+		"garbage":        func() url.Values { return h.refreshForm("x") },
+	} {
+		t.Run("unknown_"+name+"_of_a_confidential_client", func(t *testing.T) {
+			h.Clock.Advance(2 * time.Minute) // the requests come from one source, and a minute's lines are its share
+			lines := h.recorded(t, func() {
+				for range requests {
+					if a := h.token(t, form()); a.StatusCode != http.StatusBadRequest {
+						t.Fatalf("token = %d %s, want 400", a.StatusCode, a.body)
+					}
+				}
+			})
+			if len(lines) == 0 || len(lines) > linesMax {
+				t.Errorf("%d requests leave %d lines, want some and at most %d", requests, len(lines), linesMax)
+			}
+		})
+	}
+	t.Run("a_replay_behind_them_is_recorded", func(t *testing.T) {
+		p := wantPair(t, h.token(t, h.passwordForm()))
+		q := wantPair(t, h.token(t, h.refreshForm(p.RefreshToken)))
+		wantPair(t, h.token(t, h.refreshForm(q.RefreshToken)))
+		for range requests {
+			h.token(t, h.refreshForm("x"))
+		}
+		lines := h.recorded(t, func() { h.token(t, h.refreshForm(p.RefreshToken)) })
+		if len(lines) != 1 || lines[0].What != store.AuditRefreshReuse {
+			t.Errorf("lines = %+v, want the replay", lines)
+		}
+	})
 }
 
 func TestAdminListAudit(t *testing.T) {

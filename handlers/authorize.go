@@ -9,10 +9,11 @@ import (
 	"strings"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
-// authRequest is a sound authorization request (RFC 6749 §4.1.1): its client is
-// known and its redirect URI is one that the client registered.
+// authRequest is a valid authorization request (RFC 6749 §4.1.1): its client is known
+// and its redirect URI is registered.
 type authRequest struct {
 	client      store.Client
 	redirectURI string
@@ -28,13 +29,13 @@ const (
 	challengeSize = 43      // base64url of a SHA-256
 )
 
-// authParams are the parameters of the authorization endpoint, in the order in
-// which a repeated one is named.
+// authParams are the parameters of the authorization endpoint; the first repeated
+// one is reported.
 var authParams = []string{"client_id", "redirect_uri", "response_type", "scope", "state", "code_challenge", "code_challenge_method", "prompt"}
 
 // authorize is GET /oauth/v2/auth. It shows the sign-in screen, or the consent
-// screen to a browser that is signed in. Nothing is stored: what the screens
-// need to know travels in their forms.
+// screen if the browser is signed in. It stores nothing: the state travels in the
+// forms.
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) error {
 	a, refusal, err := s.parseAuthRequest(r.Context(), r.URL.RawQuery)
 	if err != nil {
@@ -61,16 +62,16 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) error {
 	return s.showConsent(w, r, a, session)
 }
 
-// parseAuthRequest reads and judges a query. An error is for the person at the
-// browser, who must not be sent to a place that nobody vouches for. A refusal
-// is for the client, by redirect to the place that it registered.
+// parseAuthRequest parses and checks a query. An error is shown to the person at
+// the browser, who must not be redirected to an unchecked address. A refusal goes
+// to the client's registered address.
 func (s *Server) parseAuthRequest(ctx context.Context, query string) (authRequest, *problem, error) {
-	p, refused := parsePairs(query)
+	p, refused := parseOAuthParams(query)
 	if refused == nil && strings.ContainsFunc(query, isControlOrSpace) {
-		refused = invalidRequest("The query holds a character that a URL may not hold.")
+		refused = invalidRequest("The query contains a character that is not allowed in a URL.")
 	}
 	if refused != nil {
-		return authRequest{}, nil, refused.asPage(badRequestPage("The address that brought you here is damaged."))
+		return authRequest{}, nil, refused.asPage(badRequestPage("The link you followed is malformed."))
 	}
 	client, err := s.clientOf(ctx, p)
 	if err != nil {
@@ -84,31 +85,31 @@ func (s *Server) parseAuthRequest(ctx context.Context, query string) (authReques
 	return a, a.judge(p), nil
 }
 
-// isControlOrSpace finds what no browser sends in a query, and what a redirect
-// that repeats the query must not hold.
+// isControlOrSpace matches what browsers never send in a query and a redirect must
+// not repeat.
 func isControlOrSpace(r rune) bool { return r <= ' ' || r == 0x7f }
 
-// clientOf returns the client that asks. RFC 6749 §3.1.2.4: a request whose
-// client or redirect URI is not sound never leads to a redirect.
+// clientOf returns the client of the request. RFC 6749 §3.1.2.4: an invalid client
+// or redirect URI never leads to a redirect.
 func (s *Server) clientOf(ctx context.Context, p params) (store.Client, error) {
 	if p.repeated["client_id"] || !p.has("client_id") {
 		problem := invalidRequest("The parameter client_id must be given exactly once.").on("client_id")
-		return store.Client{}, problem.asPage(badRequestPage("The address that brought you here does not say, or says twice, which application sent you."))
+		return store.Client{}, problem.asPage(badRequestPage("The link you followed does not name exactly one application."))
 	}
 	client, err := s.store.FindClient(ctx, p.value("client_id"))
 	if err == nil && client.DisabledAt.IsZero() {
 		return client, nil
 	}
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err != nil && !errors.Is(err, record.ErrNotFound) {
 		return store.Client{}, err
 	}
-	problem := newProblem(http.StatusBadRequest, "invalid_client", "The client is not known here.").on("client_id")
+	problem := newProblem(http.StatusBadRequest, "invalid_client", "The client is unknown or disabled.").on("client_id")
 	return store.Client{}, problem.asPage(pageText{
-		title:        "This application is not known here",
-		message:      "The application that sent you is not registered with this server, or may not be used any more. You did nothing wrong.",
-		next:         "Go back to the application, and show whoever runs it what is written below.",
+		title:        "Unknown application",
+		message:      "The application that sent you is not registered with this server, or it has been disabled. You did nothing wrong.",
+		next:         "Go back to the application and show its developers the details below.",
 		details:      []detail{{"client_id", p.value("client_id")}},
-		forDeveloper: "Use the client_id that was printed when the client was created, and the server that it was created on.",
+		forDeveloper: "Use the client_id that was printed when the client was created, on the server that created it.",
 		command:      "tollhouse client list",
 	})
 }
@@ -117,27 +118,27 @@ func (s *Server) redirectURIOf(client store.Client, p params) (string, error) {
 	uri := p.value("redirect_uri")
 	if p.repeated["redirect_uri"] || uri == "" {
 		problem := invalidRequest("The parameter redirect_uri must be given exactly once.").on("redirect_uri")
-		return "", problem.asPage(badRequestPage("The application " + client.Name + " does not say, or says twice, where you should be sent back to."))
+		return "", problem.asPage(badRequestPage("The link from " + client.Name + " does not name exactly one address to return you to."))
 	}
 	if client.RedirectsTo(uri) {
 		return uri, nil
 	}
-	problem := invalidRequest("The redirect_uri is not one that the client registered.").on("redirect_uri")
+	problem := invalidRequest("The redirect_uri is not registered for this client.").on("redirect_uri")
 	return "", problem.asPage(pageText{
-		title:        "You would be sent to an unknown place",
-		message:      "The application " + client.Name + " asks to send you on to an address that it has not registered, so you were kept here. You did nothing wrong.",
-		next:         "Go back to the application, and show whoever runs it what is written below.",
+		title:        "Unregistered redirect address",
+		message:      client.Name + " tried to send you to an address that it has not registered, so you were not sent there. You did nothing wrong.",
+		next:         "Go back to the application and show its developers the details below.",
 		details:      []detail{{"redirect_uri", uri}},
-		forDeveloper: "The redirect_uri must equal a registered one, byte for byte; only the port of an http loopback address is free. Register this one if it is yours:",
+		forDeveloper: "The redirect_uri must match a registered one byte for byte; only the port of an http loopback address may differ. If this one is yours, register it.",
 		command:      fmt.Sprintf("tollhouse client update %s --add-redirect-uri %s", client.ID, shellQuote(uri)),
 	})
 }
 
-// judge refuses what the client got wrong, in the order of RFC 6749 §4.1.2.1.
+// judge returns the client's first mistake, in the order of RFC 6749 §4.1.2.1.
 func (a *authRequest) judge(p params) *problem {
 	if refused := p.refuseRepeated(authParams...); refused != nil {
 		if p.repeated["state"] {
-			a.state = "" // which of the two came from the client cannot be told
+			a.state = "" // either could be the client's
 		}
 		return refused
 	}
@@ -166,22 +167,22 @@ func (a *authRequest) judge(p params) *problem {
 	return nil
 }
 
-// judgeChallenge is RFC 7636 §4.3 and §4.4.1, with S256 alone: plain protects
-// against nothing that a redirect can leak.
+// judgeChallenge is RFC 7636 §4.3 and §4.4.1. Only S256 is supported: plain protects
+// against no leak.
 func (a *authRequest) judgeChallenge(p params) *problem {
 	a.challenge = p.value("code_challenge")
 	method := p.value("code_challenge_method")
 	switch {
 	case a.challenge == "" && method != "":
-		return invalidRequest("The parameter code_challenge_method is given without code_challenge.")
+		return invalidRequest("The parameter code_challenge_method requires code_challenge.")
 	case a.challenge == "" && a.client.Public:
-		return invalidRequest("A public client must send code_challenge, and code_challenge_method S256.")
+		return invalidRequest("A public client must send code_challenge with code_challenge_method S256.")
 	case a.challenge == "":
 		return nil
 	case method != "S256":
 		return invalidRequest("code_challenge_method must be S256.")
 	case len(a.challenge) != challengeSize || strings.IndexFunc(a.challenge, isNotBase64URL) >= 0:
-		return invalidRequest("code_challenge must be the 43 base64url characters of a SHA-256.")
+		return invalidRequest("code_challenge must be a SHA-256 in base64url: 43 characters.")
 	}
 	return nil
 }
@@ -190,8 +191,7 @@ func isNotBase64URL(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_')
 }
 
-// withoutPrompt returns a query without its prompt, for going on after a
-// sign-in that the prompt asked for.
+// withoutPrompt removes prompt from a query, to continue after signing in.
 func withoutPrompt(query string) string {
 	var kept []string
 	for pair := range strings.SplitSeq(query, "&") {
@@ -203,7 +203,7 @@ func withoutPrompt(query string) string {
 	return strings.Join(kept, "&")
 }
 
-// shellQuote writes text so that a shell reads it as one word.
+// shellQuote quotes text as one shell word.
 func shellQuote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

@@ -17,7 +17,7 @@ import (
 func TestAuthorize(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	t.Run("oauth_row_58_shows_the_sign_in_and_stores_nothing", func(t *testing.T) {
+	t.Run("shows_the_sign_in_and_stores_nothing", func(t *testing.T) {
 		before := h.kept(t)
 		b := h.browser(t)
 		query := strings.TrimPrefix(h.authURL("state", "a b&=#%é", "scope", "events:read"), authPath+"?")
@@ -34,7 +34,7 @@ func TestAuthorize(t *testing.T) {
 			t.Errorf("%d records were written, want none", n-before)
 		}
 	})
-	t.Run("oauth_row_58_the_query_is_judged_again_at_the_sign_in", func(t *testing.T) {
+	t.Run("the_query_is_judged_again_at_the_sign_in", func(t *testing.T) {
 		b := h.browser(t)
 		page := b.get(t, h.authURL())
 		evil := strings.TrimPrefix(h.authURL("redirect_uri", "https://evil.example/cb"), authPath+"?")
@@ -46,13 +46,13 @@ func TestAuthorize(t *testing.T) {
 		}
 	})
 	for _, method := range []string{"POST", "PUT", "DELETE"} {
-		t.Run("oauth_row_59_"+method, func(t *testing.T) {
+		t.Run(method, func(t *testing.T) {
 			a := h.do(h.request(t, method, h.authURL(), nil))
 			wantError(t, a, http.StatusMethodNotAllowed, "invalid_request")
 			wantAllow(t, a, "GET", "HEAD", "OPTIONS")
 		})
 	}
-	t.Run("oauth_row_98_HEAD_is_GET_without_a_body", func(t *testing.T) {
+	t.Run("HEAD_is_GET_without_a_body", func(t *testing.T) {
 		server := httptest.NewServer(h.public)
 		defer server.Close()
 		before := h.kept(t)
@@ -105,18 +105,18 @@ func TestAuthorizeUnsoundClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	cases := map[string]string{
-		"oauth_row_60_client_id_missing":          h.authURL("client_id", ""),
-		"oauth_row_60_client_id_unknown":          h.authURL("client_id", "tollhouse_nobody"),
-		"oauth_row_60_client_id_disabled":         h.authURL("client_id", disabled.ID),
-		"oauth_row_60_client_id_of_10_KB":         h.authURL("client_id", strings.Repeat("x", 7<<10)),
-		"attack_34_client_id_twice":               h.authURL() + "&client_id=" + h.client.ID,
-		"attack_34_client_id_twice_good_last":     strings.Replace(h.authURL(), "?", "?client_id=x&", 1),
-		"attack_36_unknown_client_and_any_target": h.authURL("client_id", "x", "redirect_uri", "https://evil.example"),
-		"attack_36_bad_type_and_unknown_client":   h.authURL("client_id", "x", "response_type", "token"),
-		"no_query_at_all":                         authPath,
-		"damaged_query":                           h.authURL() + "&state=%zz",
-		"query_that_is_not_text":                  h.authURL() + "&state=%ff",
-		"attack_87_more_than_128_parameters":      h.authURL() + "&" + strings.Repeat("&a", 1) + numbered(129),
+		"client_id_missing":             h.authURL("client_id", ""),
+		"client_id_unknown":             h.authURL("client_id", "tollhouse_nobody"),
+		"client_id_disabled":            h.authURL("client_id", disabled.ID),
+		"client_id_of_10_KB":            h.authURL("client_id", strings.Repeat("x", 7<<10)),
+		"client_id_twice":               h.authURL() + "&client_id=" + h.client.ID,
+		"client_id_twice_good_last":     strings.Replace(h.authURL(), "?", "?client_id=x&", 1),
+		"unknown_client_and_any_target": h.authURL("client_id", "x", "redirect_uri", "https://evil.example"),
+		"bad_type_and_unknown_client":   h.authURL("client_id", "x", "response_type", "token"),
+		"no_query_at_all":               authPath,
+		"damaged_query":                 h.authURL() + "&state=%zz",
+		"query_that_is_not_text":        h.authURL() + "&state=%ff",
+		"more_than_128_parameters":      h.authURL() + "&" + strings.Repeat("&a", 1) + numbered(129),
 	}
 	for name, target := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -129,11 +129,11 @@ func TestAuthorizeUnsoundClient(t *testing.T) {
 			}
 		})
 	}
-	t.Run("oauth_row_60_a_browser_gets_a_page", func(t *testing.T) {
+	t.Run("a_browser_gets_a_page", func(t *testing.T) {
 		a := h.get(t, h.authURL("client_id", "x"), header("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"))
 		wantPage400(t, a)
 	})
-	t.Run("attack_50_words_from_the_query_are_not_shown", func(t *testing.T) {
+	t.Run("words_from_the_query_are_not_shown", func(t *testing.T) {
 		const canary = "kanarienvogel"
 		for _, target := range cases {
 			if strings.Contains(target, "?") {
@@ -167,28 +167,28 @@ func TestAuthorizeRefusals(t *testing.T) {
 		return h.authURL("code_challenge", challenge, "code_challenge_method", method)
 	}
 	cases := []struct{ name, target, wantCode, wantText string }{
-		{"oauth_row_68_attack_36_response_type_absent", h.authURL("response_type", ""), "invalid_request", "response_type"},
-		{"oauth_row_69_attack_36_response_type_token", h.authURL("response_type", "token"), "unsupported_response_type", ""},
-		{"oauth_row_69_attack_36_response_type_code_token", h.authURL("response_type", "code token"), "unsupported_response_type", ""},
-		{"oauth_row_69_response_type_foo", h.authURL("response_type", "foo"), "unsupported_response_type", ""},
-		{"oauth_row_70_client_without_the_grant", h.authURL("client_id", passwordOnly.ID), "unauthorized_client", ""},
-		{"oauth_row_71_unknown_scope", h.authURL("scope", "admin"), "invalid_scope", ""},
-		{"oauth_row_71_scope_that_the_client_may_not_have", h.authURL("client_id", narrow.ID, "scope", "resources:write"), "invalid_scope", ""},
-		{"oauth_row_53_scope_with_a_double_space", h.authURL("scope", "events:read  resources:read"), "invalid_scope", ""},
-		{"oauth_row_72_attack_34_response_type_twice", h.authURL() + "&response_type=code", "invalid_request", "response_type"},
-		{"oauth_row_72_scope_twice", h.authURL("scope", "events:read") + "&scope=events:read", "invalid_request", "scope"},
-		{"oauth_row_72_attack_34_code_challenge_twice", pkce(challenge, "S256") + "&code_challenge=" + challenge, "invalid_request", "code_challenge"},
-		{"oauth_row_72_an_unknown_one_twice", h.authURL() + "&x=1&x=2", "invalid_request", ""},
-		{"oauth_row_76_public_client_without_challenge", h.authURL("client_id", public.ID), "invalid_request", "code_challenge"},
-		{"oauth_row_77_attack_7_plain", pkce(challenge, "plain"), "invalid_request", "S256"},
-		{"oauth_row_77_attack_7_method_in_lower_case", pkce(challenge, "s256"), "invalid_request", "S256"},
-		{"oauth_row_77_method_absent", pkce(challenge, ""), "invalid_request", "S256"},
-		{"oauth_row_77_method_unknown", pkce(challenge, "S512"), "invalid_request", "S256"},
-		{"oauth_row_77_attack_7_method_without_challenge", pkce("", "S256"), "invalid_request", "code_challenge"},
-		{"oauth_row_78_challenge_of_42", pkce(challenge[:42], "S256"), "invalid_request", "43"},
-		{"oauth_row_78_challenge_of_44", pkce(challenge+"M", "S256"), "invalid_request", "43"},
-		{"oauth_row_78_challenge_padded", pkce(challenge[:42]+"=", "S256"), "invalid_request", "43"},
-		{"oauth_row_78_challenge_of_standard_base64", pkce("+"+challenge[1:], "S256"), "invalid_request", "43"},
+		{"response_type_absent", h.authURL("response_type", ""), "invalid_request", "response_type"},
+		{"response_type_token", h.authURL("response_type", "token"), "unsupported_response_type", ""},
+		{"response_type_code_token", h.authURL("response_type", "code token"), "unsupported_response_type", ""},
+		{"response_type_foo", h.authURL("response_type", "foo"), "unsupported_response_type", ""},
+		{"client_without_the_grant", h.authURL("client_id", passwordOnly.ID), "unauthorized_client", ""},
+		{"unknown_scope", h.authURL("scope", "admin"), "invalid_scope", ""},
+		{"scope_that_the_client_may_not_have", h.authURL("client_id", narrow.ID, "scope", "resources:write"), "invalid_scope", ""},
+		{"scope_with_a_double_space", h.authURL("scope", "events:read  resources:read"), "invalid_scope", ""},
+		{"response_type_twice", h.authURL() + "&response_type=code", "invalid_request", "response_type"},
+		{"scope_twice", h.authURL("scope", "events:read") + "&scope=events:read", "invalid_request", "scope"},
+		{"code_challenge_twice", pkce(challenge, "S256") + "&code_challenge=" + challenge, "invalid_request", "code_challenge"},
+		{"an_unknown_one_twice", h.authURL() + "&x=1&x=2", "invalid_request", ""},
+		{"public_client_without_challenge", h.authURL("client_id", public.ID), "invalid_request", "code_challenge"},
+		{"plain", pkce(challenge, "plain"), "invalid_request", "S256"},
+		{"method_in_lower_case", pkce(challenge, "s256"), "invalid_request", "S256"},
+		{"method_absent", pkce(challenge, ""), "invalid_request", "S256"},
+		{"method_unknown", pkce(challenge, "S512"), "invalid_request", "S256"},
+		{"method_without_challenge", pkce("", "S256"), "invalid_request", "code_challenge"},
+		{"challenge_of_42", pkce(challenge[:42], "S256"), "invalid_request", "43"},
+		{"challenge_of_44", pkce(challenge+"M", "S256"), "invalid_request", "43"},
+		{"challenge_padded", pkce(challenge[:42]+"=", "S256"), "invalid_request", "43"},
+		{"challenge_of_standard_base64", pkce("+"+challenge[1:], "S256"), "invalid_request", "43"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestAuthorizeRefusals(t *testing.T) {
 			}
 		})
 	}
-	t.Run("oauth_row_72_attack_34_state_twice", func(t *testing.T) {
+	t.Run("state_twice", func(t *testing.T) {
 		q := callback(t, h.get(t, h.authURL("state", "a")+"&state=b"), http.StatusFound).Query()
 		if q.Get("error") != "invalid_request" || q.Has("state") {
 			t.Errorf("%v, want invalid_request and neither state", q)
@@ -222,11 +222,11 @@ func TestAuthorizeState(t *testing.T) {
 	h := newHouse(t)
 	b := h.signedIn(t, h.user)
 	states := map[string]string{
-		"oauth_row_73_punctuation":          "a b&=#%é+\"'<>\\",
-		"oauth_row_73_of_2_KiB":             strings.Repeat("s", 2<<10),
-		"attack_35_code_and_another_target": "x&code=attacker",
-		"attack_35_redirect_uri":            "a&redirect_uri=https://evil.example&iss=x",
-		"attack_64_line_break":              "a\r\nSet-Cookie: x=1",
+		"punctuation":             "a b&=#%é+\"'<>\\",
+		"of_2_KiB":                strings.Repeat("s", 2<<10),
+		"code_and_another_target": "x&code=attacker",
+		"redirect_uri":            "a&redirect_uri=https://evil.example&iss=x",
+		"line_break":              "a\r\nSet-Cookie: x=1",
 	}
 	check := func(t *testing.T, a answer, status int, state string, want ...string) {
 		t.Helper()
@@ -248,14 +248,14 @@ func TestAuthorizeState(t *testing.T) {
 			check(t, b.get(t, h.authURL("state", state, "response_type", "x")), 302, state, "error", "error_description", "iss", "state")
 		})
 	}
-	t.Run("oauth_row_73_absent_stays_absent", func(t *testing.T) {
+	t.Run("absent_stays_absent", func(t *testing.T) {
 		for _, target := range []string{h.authURL(), h.authURL() + "&state="} {
 			if q := callback(t, b.submit(t, b.get(t, target), "decision", "allow"), 303).Query(); q.Has("state") {
 				t.Errorf("state = %q, want none", q.Get("state"))
 			}
 		}
 	})
-	t.Run("oauth_row_73_longer_than_2_KiB_is_refused", func(t *testing.T) {
+	t.Run("longer_than_2_KiB_is_refused", func(t *testing.T) {
 		q := callback(t, b.get(t, h.authURL("state", strings.Repeat("s", 2<<10+1))), 302).Query()
 		if q.Get("error") != "invalid_request" || q.Has("state") {
 			t.Errorf("%v, want invalid_request without a state", q)
@@ -270,7 +270,7 @@ func TestAuthorizeIssuer(t *testing.T) {
 	lies := []func(*http.Request){header("X-Forwarded-Host", "evil.example"), header("X-Forwarded-Proto", "http"),
 		header("Forwarded", "host=evil.example;proto=http"), header("X-Forwarded-Uri", "https://evil.example/"), header("X-Original-Url", "/evil")}
 	for name, target := range map[string]string{"success": h.authURL(), "error": h.authURL("response_type", "x")} {
-		t.Run("oauth_row_75_attack_37_53_iss_on_"+name+"_is_the_configured_one", func(t *testing.T) {
+		t.Run("iss_on_"+name+"_is_the_configured_one", func(t *testing.T) {
 			a, status := b.get(t, target, lies...), http.StatusFound
 			if name == "success" {
 				a, status = b.submit(t, a, "decision", "allow"), http.StatusSeeOther

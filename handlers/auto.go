@@ -4,17 +4,17 @@ import (
 	"errors"
 	"net/http"
 
-	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// What dev does by itself when it is asked to, so that a test gets a code from
-// one request and needs no screen. serve has no Demo and so none of this: a
-// server that signs people in unasked signs in whoever comes by.
+// What dev does unasked with --auto-login and --auto-consent, so that a test gets a
+// code from one request. serve has no Demo: a server that signs people in unasked
+// would sign in anybody.
 
-// signInUnasked returns the browser's sign-in, or that of the user of
-// --auto-login, begun just now for a browser that has none or is to sign in
-// anew. A user who does not exist any more gets the form, as anybody else.
+// signInUnasked returns the browser's sign-in, or starts one for the user of
+// --auto-login if there is none or the request wants a new one. If that user no
+// longer exists, the sign-in form is shown.
 func (s *Server) signInUnasked(w http.ResponseWriter, r *http.Request, a *authRequest, session *browserSession) (*browserSession, error) {
 	if s.demo.AutoLogin == "" || r.Method != http.MethodGet || session != nil && a.prompt != "login" {
 		return session, nil
@@ -24,7 +24,7 @@ func (s *Server) signInUnasked(w http.ResponseWriter, r *http.Request, a *authRe
 		session, err = s.signIn(w, r, user, "auto_login")
 	}
 	switch {
-	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrDisabled):
+	case errors.Is(err, record.ErrNotFound), errors.Is(err, record.ErrDisabled):
 		return session, nil
 	case err != nil:
 		return nil, err
@@ -33,9 +33,8 @@ func (s *Server) signInUnasked(w http.ResponseWriter, r *http.Request, a *authRe
 	return session, nil
 }
 
-// allowUnasked decides for the person, as --auto-consent says: the code that the
-// consent screen would have led to.
+// allowUnasked grants consent without asking, as --auto-consent says.
 func (s *Server) allowUnasked(w http.ResponseWriter, r *http.Request, a authRequest, session *browserSession) error {
-	unshown := ticket{ID: secret.Text(), Scope: a.scope, Millis: s.store.Now().UnixMilli()}
+	unshown := ticket{ID: secret.Text(nil), Scope: a.scope, Millis: s.store.Now().UnixMilli()}
 	return s.allow(w, r, a, unshown, session)
 }

@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// bearer lets a request through to next when its access token is live and
-// carries the scope (RFC 6750 §2.1). next finds the token's principal by the
-// request's context.
+// bearer calls next if the access token is active and has the scope (RFC 6750
+// §2.1). next finds the token's principal in the request's context.
 func (s *Server) bearer(need store.Scope, next handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		h := w.Header()
@@ -30,8 +30,7 @@ func (s *Server) bearer(need store.Scope, next handler) handler {
 	}
 }
 
-// findPrincipal returns whom the request's access token speaks for, as things
-// stand now.
+// findPrincipal returns the current principal of the request's access token.
 func (s *Server) findPrincipal(r *http.Request) (store.Principal, error) {
 	text, err := parseBearer(r)
 	if err != nil {
@@ -42,14 +41,14 @@ func (s *Server) findPrincipal(r *http.Request) (store.Principal, error) {
 		return store.Principal{}, invalidToken()
 	}
 	p, err := s.store.FindPrincipal(r.Context(), token)
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, record.ErrNotFound) {
 		return store.Principal{}, invalidToken()
 	}
 	return p, err
 }
 
-// parseBearer returns the text of the token in the Authorization header. A
-// token in the query is never taken: URLs are written down on their way.
+// parseBearer returns the token in the Authorization header. Tokens in the query are
+// refused, because URLs are logged.
 func parseBearer(r *http.Request) (string, error) {
 	inQuery := hasQueryToken(r.URL.RawQuery)
 	headers := r.Header.Values("Authorization")
@@ -57,11 +56,11 @@ func parseBearer(r *http.Request) (string, error) {
 	case len(headers) > 1:
 		return "", invalidRequest("The request has more than one Authorization header.")
 	case len(headers) == 1 && inQuery:
-		return "", invalidRequest("The access token is given twice, in the header and in the query; send the header alone.").on("access_token")
+		return "", invalidRequest("The access token is in both the header and the query; send only the header.").on("access_token")
 	case inQuery:
-		return "", bearerChallenge("A token in the query is not accepted; send the header Authorization: Bearer TOKEN.")
+		return "", bearerChallenge("Tokens in the query are not accepted; send the header Authorization: Bearer TOKEN.")
 	case len(headers) == 0:
-		return "", bearerChallenge("An access token is needed; send the header Authorization: Bearer TOKEN.")
+		return "", bearerChallenge("An access token is required; send the header Authorization: Bearer TOKEN.")
 	}
 	scheme, token, _ := strings.Cut(headers[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -69,17 +68,17 @@ func parseBearer(r *http.Request) (string, error) {
 	}
 	token = strings.Trim(token, " ")
 	if token == "" {
-		return "", invalidRequest("The Authorization header names the Bearer scheme and no token.")
+		return "", invalidRequest("The Authorization header has no token after Bearer.")
 	}
 	return token, nil
 }
 
-// hasQueryToken looks for access_token in a query, however it is spelt there.
+// hasQueryToken finds access_token in a query, however it is encoded.
 func hasQueryToken(query string) bool {
 	if strings.IndexByte(query, '%') < 0 && !strings.Contains(query, "access_token") {
-		return false // as most; nothing there can be decoded to it
+		return false // the usual case: nothing there decodes to it
 	}
-	p, refused := parsePairs(query)
+	p, refused := parseOAuthParams(query)
 	if refused != nil {
 		return strings.Contains(query, "access_token")
 	}

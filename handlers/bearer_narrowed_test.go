@@ -23,7 +23,7 @@ func TestBearerOfANarrowedClient(t *testing.T) {
 		"no_stated_scope": h.pair(t).AccessToken,
 		"a_stated_scope":  h.pair(t, "scope", "events:read resources:read").AccessToken,
 	} {
-		t.Run("oauth_row_105_of_"+name, func(t *testing.T) {
+		t.Run("of_"+name, func(t *testing.T) {
 			narrow(t, "resources:read")
 			a := h.api(t, token)
 			wantError(t, a, http.StatusForbidden, "insufficient_scope")

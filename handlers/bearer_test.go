@@ -16,7 +16,7 @@ func TestBearer(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	p := h.pair(t)
-	t.Run("oauth_row_99_attack_76_scheme_in_any_case", func(t *testing.T) {
+	t.Run("scheme_in_any_case", func(t *testing.T) {
 		for _, value := range []string{"Bearer " + p.AccessToken, "bearer " + p.AccessToken, "BEARER  " + p.AccessToken, "bEaReR " + p.AccessToken + " "} {
 			if a := h.get(t, apiPath, header("Authorization", value)); a.StatusCode != http.StatusOK {
 				t.Errorf("%.8s: status = %d, want 200", value, a.StatusCode)
@@ -32,15 +32,15 @@ func TestBearer(t *testing.T) {
 		challenge string
 		text      string
 	}{
-		{"oauth_row_100_no_credentials", apiPath, nil, 401, "unauthorized", bareChallenge, "Authorization"},
-		{"attack_62_kube_probe", apiPath + "?health", []string{""}, 401, "unauthorized", bareChallenge, ""},
-		{"oauth_row_102_basic", apiPath, []string{"Basic " + base64.StdEncoding.EncodeToString([]byte("a:b"))}, 401, "unauthorized", bareChallenge, "Bearer"},
-		{"oauth_row_102_no_token", apiPath, []string{"Bearer"}, 400, "invalid_request", "", "token"},
-		{"oauth_row_102_blank_token", apiPath, []string{"Bearer   "}, 400, "invalid_request", "", "token"},
-		{"oauth_row_102_attack_60_two_headers", apiPath, []string{"Bearer " + p.AccessToken, "Bearer " + p.AccessToken}, 400, "invalid_request", "", "more than one"},
-		{"oauth_row_103_attack_76_query_alone", apiPath + "?access_token=" + p.AccessToken, nil, 401, "unauthorized", bareChallenge, "header"},
-		{"oauth_row_103_query_by_escape", apiPath + "?access%5Ftoken=" + p.AccessToken, nil, 401, "unauthorized", bareChallenge, "header"},
-		{"oauth_row_104_attack_76_header_and_query", apiPath + "?access_token=" + p.AccessToken, []string{"Bearer " + p.AccessToken}, 400, "invalid_request", "", "twice"},
+		{"no_credentials", apiPath, nil, 401, "unauthorized", bareChallenge, "Authorization"},
+		{"kube_probe", apiPath + "?health", []string{""}, 401, "unauthorized", bareChallenge, ""},
+		{"basic", apiPath, []string{"Basic " + base64.StdEncoding.EncodeToString([]byte("a:b"))}, 401, "unauthorized", bareChallenge, "Bearer"},
+		{"no_token", apiPath, []string{"Bearer"}, 400, "invalid_request", "", "token"},
+		{"blank_token", apiPath, []string{"Bearer   "}, 400, "invalid_request", "", "token"},
+		{"two_headers", apiPath, []string{"Bearer " + p.AccessToken, "Bearer " + p.AccessToken}, 400, "invalid_request", "", "more than one"},
+		{"query_alone", apiPath + "?access_token=" + p.AccessToken, nil, 401, "unauthorized", bareChallenge, "header"},
+		{"query_by_escape", apiPath + "?access%5Ftoken=" + p.AccessToken, nil, 401, "unauthorized", bareChallenge, "header"},
+		{"header_and_query", apiPath + "?access_token=" + p.AccessToken, []string{"Bearer " + p.AccessToken}, 400, "invalid_request", "", "both the header and the query"},
 	}
 	for _, c := range refused {
 		t.Run(c.name, func(t *testing.T) {
@@ -60,17 +60,17 @@ func TestBearer(t *testing.T) {
 			}
 		})
 	}
-	t.Run("oauth_row_104_names_its_parameter", func(t *testing.T) {
+	t.Run("names_its_parameter", func(t *testing.T) {
 		a := h.get(t, apiPath+"?access_token=x", header("Authorization", "Bearer "+p.AccessToken))
 		if !strings.Contains(a.body, `"param":"access_token"`) {
 			t.Errorf("body = %s, want param access_token", a.body)
 		}
 	})
-	t.Run("attack_76_token_in_a_form_is_not_taken", func(t *testing.T) {
+	t.Run("token_in_a_form_is_not_taken", func(t *testing.T) {
 		a := h.do(h.request(t, "GET", apiPath, strings.NewReader("access_token="+p.AccessToken), header("Content-Type", formType)))
 		wantError(t, a, http.StatusUnauthorized, "unauthorized")
 	})
-	t.Run("oauth_row_106_answers_are_nobody_elses_to_keep", func(t *testing.T) {
+	t.Run("answers_are_nobody_elses_to_keep", func(t *testing.T) {
 		for name, a := range map[string]answer{"sound": h.api(t, p.AccessToken), "refused": h.api(t, "x"), "bare": h.get(t, apiPath)} {
 			if got := a.Header.Get("Cache-Control"); !strings.Contains(got, "private") {
 				t.Errorf("%s: Cache-Control = %q, want private", name, got)
@@ -80,7 +80,7 @@ func TestBearer(t *testing.T) {
 			}
 		}
 	})
-	t.Run("oauth_row_108_attack_64_the_challenge_holds_nothing_of_the_request", func(t *testing.T) {
+	t.Run("the_challenge_holds_nothing_of_the_request", func(t *testing.T) {
 		for _, hostile := range []string{`x", error="none`, `x\`, "kanarienvogel", strings.Repeat("x", 8<<10)} {
 			a := h.api(t, hostile)
 			wantError(t, a, http.StatusUnauthorized, "invalid_token")
@@ -99,14 +99,14 @@ func TestBearerDeadTokens(t *testing.T) {
 	p := h.pair(t)
 	b := h.signedIn(t, h.user)
 	dead := map[string]string{
-		"oauth_row_101_garbage":                            "x",
-		"oauth_row_101_unknown":                            "tollat_" + strings.Repeat("0", 49),
-		"oauth_row_101_expired":                            expired.AccessToken,
-		"oauth_row_101_revoked":                            third.AccessToken,
-		"oauth_row_101_attack_16_refresh_as_access":        p.RefreshToken,
-		"oauth_row_101_attack_16_code_as_access":           h.code(t),
-		"oauth_row_101_attack_16_client_secret_as_access":  h.secret.Reveal(),
-		"oauth_row_101_attack_16_session_cookie_as_access": b.cookie(sessionCookie),
+		"garbage":                  "x",
+		"unknown":                  "tollat_" + strings.Repeat("0", 49),
+		"expired":                  expired.AccessToken,
+		"revoked":                  third.AccessToken,
+		"refresh_as_access":        p.RefreshToken,
+		"code_as_access":           h.code(t),
+		"client_secret_as_access":  h.secret.Reveal(),
+		"session_cookie_as_access": b.cookie(sessionCookie),
 	}
 	want := h.api(t, "x")
 	for name, token := range dead {
@@ -122,7 +122,7 @@ func TestBearerDeadTokens(t *testing.T) {
 			}
 		})
 	}
-	t.Run("attack_75_every_edit_of_a_sound_token", func(t *testing.T) {
+	t.Run("every_edit_of_a_sound_token", func(t *testing.T) {
 		for _, edited := range edits(p.AccessToken) {
 			if a := h.api(t, edited); a.StatusCode == http.StatusOK {
 				t.Errorf("%q passes for %q", edited, p.AccessToken)
@@ -155,7 +155,7 @@ func TestBearerScope(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	p := h.pair(t, "scope", "resources:read")
-	t.Run("oauth_row_105_without_events_read", func(t *testing.T) {
+	t.Run("without_events_read", func(t *testing.T) {
 		a := h.api(t, p.AccessToken)
 		wantError(t, a, http.StatusForbidden, "insufficient_scope")
 		if got, want := a.Header.Get("WWW-Authenticate"), bareChallenge+`, error="insufficient_scope", scope="events:read"`; got != want {
@@ -177,7 +177,7 @@ func TestBearerScope(t *testing.T) {
 	for _, scope := range store.ScopeNames() {
 		token := h.pair(t, "scope", scope).AccessToken
 		for _, route := range routes {
-			t.Run("oauth_row_105_"+scope+"_at_"+route.method+route.path, func(t *testing.T) {
+			t.Run(scope+"_at_"+route.method+route.path, func(t *testing.T) {
 				a := h.do(h.request(t, route.method, route.path, nil, header("Authorization", "Bearer "+token)))
 				if allowed := a.StatusCode != http.StatusForbidden; allowed != (scope == route.need) {
 					t.Errorf("status = %d with %s, want it let through: %t", a.StatusCode, scope, scope == route.need)
@@ -185,7 +185,7 @@ func TestBearerScope(t *testing.T) {
 			})
 		}
 	}
-	t.Run("oauth_row_100_every_api_route_asks_for_a_token", func(t *testing.T) {
+	t.Run("every_api_route_asks_for_a_token", func(t *testing.T) {
 		for _, route := range routes {
 			wantError(t, h.do(h.request(t, route.method, route.path, nil)), http.StatusUnauthorized, "unauthorized")
 		}
@@ -194,7 +194,7 @@ func TestBearerScope(t *testing.T) {
 
 func TestBearerExpiry(t *testing.T) {
 	t.Parallel()
-	t.Run("oauth_row_107_dead_at_its_very_end", func(t *testing.T) {
+	t.Run("dead_at_its_very_end", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		p := h.pair(t)
@@ -207,7 +207,7 @@ func TestBearerExpiry(t *testing.T) {
 			t.Error("a token lives at its end, want it dead")
 		}
 	})
-	t.Run("attack_97_a_clock_that_steps_extends_nothing", func(t *testing.T) {
+	t.Run("a_clock_that_steps_extends_nothing", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		p := h.pair(t)
@@ -225,7 +225,7 @@ func TestBearerExpiry(t *testing.T) {
 			t.Error("a token lives a day later, want it dead")
 		}
 	})
-	t.Run("attack_97_across_2_to_the_31", func(t *testing.T) {
+	t.Run("across_2_to_the_31", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		h.Clock.Advance(time.Unix(1<<31-10, 0).Sub(h.Now()))

@@ -20,8 +20,7 @@ const (
 
 // BenchmarkEnumeration times the questions of [TestEnumeration] through the
 // whole router over a store on disk: what is not there beside what is there and
-// not the caller's, in turns. The ratio of their medians must lie within 5 % of
-// one (attacks 18 and 67).
+// not the caller's, in turns. The ratio of their medians must lie within 5 % of one.
 //
 //	go test ./handlers -run '^$' -bench Enumeration -benchtime 1x
 func BenchmarkEnumeration(b *testing.B) {

@@ -97,7 +97,7 @@ func (f flow) compare(b *testing.B, durable func()) {
 	clock := &meter{next: h.public}
 	h.public = clock
 	hasher := secret.NewHasher()
-	stored, err := hasher.Hash(context.Background(), storetest.Password)
+	stored, err := hasher.Hash(context.Background(), secret.Caller{}, storetest.Password)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func (f flow) compare(b *testing.B, durable func()) {
 	}
 	floor := storetest.Timed(func() {
 		for range f.hashes {
-			if _, _, err := hasher.Verify(context.Background(), stored, storetest.Password); err != nil {
+			if _, _, err := hasher.Verify(context.Background(), secret.Caller{}, stored, storetest.Password); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -145,7 +145,7 @@ func (h *house) allowed(t testing.TB, c store.Client) string {
 	t.Helper()
 	code, err := h.Allow(context.Background(), store.Consent{
 		Client: c, User: h.user, RedirectURI: storetest.CallbackURI, Scope: store.ScopeUnstated,
-		Ticket: secret.HashOf(secret.Text()), TicketEnds: h.Now().Add(time.Minute),
+		Ticket: secret.HashOf(secret.Text(nil)), TicketEnds: h.Now().Add(time.Minute),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -7,12 +7,11 @@ import (
 	"tollhouse/views"
 )
 
-// callback is GET /callback of dev: it stands in for an application, so that
-// the whole flow can be walked in a browser before there is one. Its address is
-// the demo client's redirect URI on dev's own port (RFC 8252 §7.3). serve has
-// no such route.
+// callback is GET /callback, in dev only. It takes the place of an application, so
+// that the flow works in a browser before there is one. It is the demo client's
+// redirect URI on dev's own port (RFC 8252 §7.3).
 func (s *Server) callback(w http.ResponseWriter, r *http.Request) error {
-	p, refused := parsePairs(r.URL.RawQuery)
+	p, refused := parseOAuthParams(r.URL.RawQuery)
 	if refused != nil {
 		return refused
 	}
@@ -23,7 +22,7 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if p.has("code") && s.demo.ClientSecret != "" {
-		props.Steps = []views.Step{{Title: "Redeem it, as the application would", Command: fmt.Sprintf(
+		props.Steps = []views.Step{{Title: "Redeem the code as the application would", Command: fmt.Sprintf(
 			"curl %s/oauth/v2/token -d grant_type=authorization_code -d client_id=%s -d client_secret=%s -d redirect_uri=%s -d code=%s",
 			s.issuer, s.demo.ClientID, s.demo.ClientSecret, s.demoCallback(), shellQuote(p.value("code")))}}
 	}

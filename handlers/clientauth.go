@@ -10,17 +10,18 @@ import (
 	"strings"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
-// clientCredentials are what a request presents for its client (RFC 6749
-// §2.3.1): in the Authorization header or in the body, never in both.
+// clientCredentials are those of a request (RFC 6749 §2.3.1): in the Authorization
+// header or in the body, never both.
 type clientCredentials struct {
 	id, secret string
 	basic      bool // the header was used
 }
 
-// parseClientCredentials reads them. Any confidential client may use either
-// way; our choice, since a client that is tied to one is a known stumble.
+// parseClientCredentials reads them. Our choice: a confidential client may use
+// either way, since libraries differ.
 func parseClientCredentials(r *http.Request, p params) (clientCredentials, *problem) {
 	headers := r.Header.Values("Authorization")
 	if len(headers) > 1 {
@@ -34,16 +35,15 @@ func parseClientCredentials(r *http.Request, p params) (clientCredentials, *prob
 		return clientCredentials{}, invalidClient(true)
 	}
 	if p.has("client_secret") {
-		return clientCredentials{}, invalidRequest("The client authenticates twice, in the Authorization header and in the body; use one of them.")
+		return clientCredentials{}, invalidRequest("The client authenticates in both the Authorization header and the body; use only one.")
 	}
 	if p.has("client_id") && p.value("client_id") != c.id {
-		return clientCredentials{}, invalidRequest("The client_id in the body is not the one in the Authorization header.")
+		return clientCredentials{}, invalidRequest("The client_id in the body differs from the one in the Authorization header.")
 	}
 	return c, nil
 }
 
-// parseBasic reads RFC 7617 with the form encoding that RFC 6749 §2.3.1 puts
-// around id and secret.
+// parseBasic reads RFC 7617 credentials, form-encoded as in RFC 6749 §2.3.1.
 func parseBasic(header string) (clientCredentials, bool) {
 	scheme, encoded, found := strings.Cut(header, " ")
 	if !found || !strings.EqualFold(scheme, "Basic") {
@@ -68,10 +68,9 @@ func parseBasic(header string) (clientCredentials, bool) {
 	return clientCredentials{id: id, secret: secret, basic: true}, true
 }
 
-// authenticateClient returns the client that the request proves to be.
 func (s *Server) authenticateClient(ctx context.Context, c clientCredentials) (store.Client, error) {
 	client, err := s.store.AuthenticateClient(ctx, c.id, c.secret)
-	if errors.Is(err, store.ErrMismatch) {
+	if errors.Is(err, record.ErrMismatch) {
 		if tooSoon := s.throttledClient(ctx); tooSoon != nil {
 			return store.Client{}, tooSoon.because(err)
 		}

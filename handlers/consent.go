@@ -9,12 +9,12 @@ import (
 	"strings"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/views"
 )
 
-// showConsent asks the person whether the client may act. It is asked each
-// time; nothing is remembered (our choice, RFC 8252 §8.6).
+// showConsent asks the user. Our choice: it asks every time (RFC 8252 §8.6).
 func (s *Server) showConsent(w http.ResponseWriter, r *http.Request, a authRequest, session *browserSession) error {
 	var permissions []string
 	for _, name := range (a.scope.Effective()).Names() {
@@ -34,17 +34,17 @@ func (s *Server) showConsent(w http.ResponseWriter, r *http.Request, a authReque
 	return nil
 }
 
-// accountName returns an account's name for people, or its id.
+// accountName returns the account's display name, or its id.
 func (s *Server) accountName(ctx context.Context, id string) (string, error) {
 	a, err := s.store.FindAccount(ctx, id)
-	if errors.Is(err, store.ErrNotFound) || err == nil && a.Name == "" {
+	if errors.Is(err, record.ErrNotFound) || err == nil && a.Name == "" {
 		return id, nil
 	}
 	return a.Name, err
 }
 
-// goesTo tells a person where the browser goes next: a host, or the application
-// that a private scheme belongs to.
+// goesTo returns where the browser goes next: a host, or the application of a
+// private scheme.
 func goesTo(redirectURI string) string {
 	u, err := url.Parse(redirectURI)
 	if err != nil || u.Host == "" {
@@ -54,7 +54,7 @@ func goesTo(redirectURI string) string {
 	return u.Host
 }
 
-// consent is POST /consent, the decision.
+// consent is POST /consent.
 func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
 	p, err := parseBody(w, r)
 	if err != nil {
@@ -69,20 +69,20 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
 	}
 	t, sound := s.openTicket(p.value("ticket"))
 	if session == nil || p.has("ticket") && sound && !t.belongsTo(s, session) || !p.has("ticket") {
-		return startAgain(http.StatusForbidden, "The question was put to another sign-in than the one that answers it.")
+		return startAgain(http.StatusForbidden, "It belongs to another sign-in.")
 	}
 	if !sound {
-		return startAgain(http.StatusBadRequest, "The question is damaged, or was asked before the server was set up anew.")
+		return startAgain(http.StatusBadRequest, "The form is damaged, or the server has been set up again since.")
 	}
 	if !s.store.Now().Before(t.ends(s.store.Lifetimes())) {
-		return startAgain(http.StatusBadRequest, "The question was left unanswered for too long.")
+		return startAgain(http.StatusBadRequest, "It was left unanswered for too long.")
 	}
 	a, refusal, err := s.parseAuthRequest(r.Context(), t.Query)
 	if err != nil {
 		return err
 	}
 	if refusal != nil {
-		return startAgain(http.StatusBadRequest, "The application may not ask this any more.")
+		return startAgain(http.StatusBadRequest, "The application may no longer ask for this.")
 	}
 	note(r.Context(), slog.String("client_id", a.client.ID), slog.String("user_id", session.User.Subject()))
 	switch p.value("decision") {
@@ -96,17 +96,17 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) allow(w http.ResponseWriter, r *http.Request, a authRequest, t ticket, session *browserSession) error {
 	if !t.Scope.Covers(a.scope) {
-		return startAgain(http.StatusBadRequest, "The application may do more now than you were asked about.")
+		return startAgain(http.StatusBadRequest, "The application now has more permissions than this page listed.")
 	}
 	code, err := s.store.Allow(r.Context(), store.Consent{
 		Client: a.client, User: session.User, RedirectURI: a.redirectURI, Scope: a.scope, Challenge: a.challenge,
 		Ticket: secret.HashOf(t.ID), TicketEnds: t.ends(s.store.Lifetimes()),
 	})
 	switch {
-	case errors.Is(err, store.ErrReplayed):
+	case errors.Is(err, record.ErrReplayed):
 		return alreadyDecided().because(err)
-	case errors.Is(err, store.ErrDisabled):
-		return startAgain(http.StatusForbidden, "The sign-in or the application was switched off meanwhile.").because(err)
+	case errors.Is(err, record.ErrDisabled):
+		return startAgain(http.StatusForbidden, "The user or the application has been disabled in the meantime.").because(err)
 	case err != nil:
 		return err
 	}
@@ -117,7 +117,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, a authRequest, t 
 
 func (s *Server) deny(w http.ResponseWriter, r *http.Request, a authRequest, t ticket, session *browserSession) error {
 	err := s.store.Deny(r.Context(), secret.HashOf(t.ID), t.ends(s.store.Lifetimes()))
-	if errors.Is(err, store.ErrReplayed) {
+	if errors.Is(err, record.ErrReplayed) {
 		return alreadyDecided().because(err)
 	}
 	if err != nil {
@@ -133,15 +133,15 @@ func (s *Server) deny(w http.ResponseWriter, r *http.Request, a authRequest, t t
 }
 
 func startAgain(status int, message string) *problem {
-	return newProblem(status, "invalid_ticket", "The decision does not belong to a question that was asked here.").asPage(pageText{
-		title: "This question cannot be answered any more", message: message + " Nothing was allowed.",
-		next: "Please start again from the application that you came from.",
+	return newProblem(status, "invalid_ticket", "The consent ticket is invalid, expired or from another sign-in.").asPage(pageText{
+		title: "This request is no longer valid", message: message + " Nothing was allowed.",
+		next: "Start again from the application.",
 	})
 }
 
 func alreadyDecided() *problem {
-	return newProblem(http.StatusBadRequest, "invalid_ticket", "The question was answered before.").asPage(pageText{
-		title: "You have answered this already", message: "An answer counts once, and the first one was taken.",
-		next: "If the application did not go on, please start again from there.",
+	return newProblem(http.StatusBadRequest, "invalid_ticket", "This consent ticket was already used.").asPage(pageText{
+		title: "You have already answered", message: "Only your first answer counts.",
+		next: "If the application did not continue, start again from there.",
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 )
@@ -16,7 +17,7 @@ import (
 func TestConsent(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	t.Run("oauth_row_79_says_who_asks_for_what_and_where_it_leads", func(t *testing.T) {
+	t.Run("says_who_asks_for_what_and_where_it_leads", func(t *testing.T) {
 		if _, err := h.CreateAccount(context.Background(), "acct_named", "Larkspur & Daughters"); err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +33,7 @@ func TestConsent(t *testing.T) {
 			t.Error("the page lists what was not asked for")
 		}
 	})
-	t.Run("oauth_row_80_82_allow_sends_one_code_by_303", func(t *testing.T) {
+	t.Run("allow_sends_one_code_by_303", func(t *testing.T) {
 		b := h.signedIn(t, h.user)
 		before := h.Count(t, 'k')
 		a := b.submit(t, b.get(t, h.authURL()), "decision", "allow")
@@ -44,7 +45,7 @@ func TestConsent(t *testing.T) {
 			t.Errorf("%d codes were made, want one", n)
 		}
 	})
-	t.Run("oauth_row_81_82_deny_stores_no_code", func(t *testing.T) {
+	t.Run("deny_stores_no_code", func(t *testing.T) {
 		b := h.signedIn(t, h.user)
 		before := h.Count(t, 'k')
 		q := callback(t, b.submit(t, b.get(t, h.authURL("state", "s")), "decision", "deny"), http.StatusSeeOther).Query()
@@ -55,7 +56,7 @@ func TestConsent(t *testing.T) {
 			t.Errorf("%d codes were made, want none", n)
 		}
 	})
-	t.Run("oauth_row_87_GET_never_mints", func(t *testing.T) {
+	t.Run("GET_never_mints", func(t *testing.T) {
 		b := h.signedIn(t, h.user)
 		before := h.kept(t)
 		page := b.get(t, h.authURL())
@@ -67,7 +68,7 @@ func TestConsent(t *testing.T) {
 			t.Errorf("GET wrote %d records, want none", n)
 		}
 	})
-	t.Run("oauth_row_95_is_asked_each_time", func(t *testing.T) {
+	t.Run("is_asked_each_time", func(t *testing.T) {
 		b := h.signedIn(t, h.user)
 		for range 2 {
 			page := b.get(t, h.authURL())
@@ -77,7 +78,7 @@ func TestConsent(t *testing.T) {
 			callback(t, b.submit(t, page, "decision", "allow"), http.StatusSeeOther)
 		}
 	})
-	t.Run("decision_23_not_you_leads_to_a_sign_in_for_the_same_request", func(t *testing.T) {
+	t.Run("not_you_leads_to_a_sign_in_for_the_same_request", func(t *testing.T) {
 		b := h.signedIn(t, h.user)
 		page := b.get(t, h.authURL("state", "s"))
 		var notYou string
@@ -106,19 +107,19 @@ func TestConsentForgery(t *testing.T) {
 		status int
 		send   func(t *testing.T) answer
 	}{
-		{"oauth_row_83_without_a_ticket", 403, func(t *testing.T) answer { return b.post(t, "/consent", without(allow, "ticket")) }},
-		{"oauth_row_83_attack_39_not_signed_in", 403, func(t *testing.T) answer { return h.browser(t).post(t, "/consent", allow) }},
-		{"oauth_row_83_attack_39_another_sign_in_of_the_same_user", 403, func(t *testing.T) answer { return elsewhere.post(t, "/consent", allow) }},
-		{"oauth_row_85_attack_39_another_user", 403, func(t *testing.T) answer { return h.signedIn(t, nils).post(t, "/consent", allow) }},
-		{"oauth_row_84_from_another_site", 403, func(t *testing.T) answer { return b.post(t, "/consent", allow, header("Sec-Fetch-Site", "cross-site")) }},
-		{"attack_39_bent_by_one_character", 400, func(t *testing.T) answer { return b.post(t, "/consent", with(allow, "ticket", bend(ticket))) }},
-		{"attack_39_cut_short", 400, func(t *testing.T) answer { return b.post(t, "/consent", with(allow, "ticket", ticket[:len(ticket)-4])) }},
-		{"attack_39_padded", 400, func(t *testing.T) answer { return b.post(t, "/consent", with(allow, "ticket", ticket+"==")) }},
-		{"attack_39_garbage", 400, func(t *testing.T) answer { return b.post(t, "/consent", with(allow, "ticket", "x")) }},
-		{"oauth_row_97_sealed_by_another_key", 400, func(t *testing.T) answer {
-			return b.post(t, "/consent", with(allow, "ticket", secret.NewKey().Seal("consent ticket", []byte("{}"))))
+		{"without_a_ticket", 403, func(t *testing.T) answer { return b.post(t, "/consent", without(allow, "ticket")) }},
+		{"not_signed_in", 403, func(t *testing.T) answer { return h.browser(t).post(t, "/consent", allow) }},
+		{"another_sign_in_of_the_same_user", 403, func(t *testing.T) answer { return elsewhere.post(t, "/consent", allow) }},
+		{"another_user", 403, func(t *testing.T) answer { return h.signedIn(t, nils).post(t, "/consent", allow) }},
+		{"from_another_site", 403, func(t *testing.T) answer { return b.post(t, "/consent", allow, header("Sec-Fetch-Site", "cross-site")) }},
+		{"bent_by_one_character", 400, func(t *testing.T) answer { return b.post(t, "/consent", with(allow, "ticket", bend(ticket))) }},
+		{"cut_short", 400, func(t *testing.T) answer { return b.post(t, "/consent", with(allow, "ticket", ticket[:len(ticket)-4])) }},
+		{"padded", 400, func(t *testing.T) answer { return b.post(t, "/consent", with(allow, "ticket", ticket+"==")) }},
+		{"garbage", 400, func(t *testing.T) answer { return b.post(t, "/consent", with(allow, "ticket", "x")) }},
+		{"sealed_by_another_key", 400, func(t *testing.T) answer {
+			return b.post(t, "/consent", with(allow, "ticket", secret.NewKey(nil).Seal("consent ticket", []byte("{}"))))
 		}},
-		{"attack_39_sealed_by_our_key_for_something_else", 400, func(t *testing.T) answer {
+		{"sealed_by_our_key_for_something_else", 400, func(t *testing.T) answer {
 			return b.post(t, "/consent", with(allow, "ticket", h.Key.Seal("device", []byte("{}"))))
 		}},
 		{"no_decision", 400, func(t *testing.T) answer { return b.post(t, "/consent", without(allow, "decision")) }},
@@ -135,7 +136,7 @@ func TestConsentForgery(t *testing.T) {
 			}
 		})
 	}
-	t.Run("attack_39_after_all_that_the_ticket_is_still_its_owners", func(t *testing.T) {
+	t.Run("after_all_that_the_ticket_is_still_its_owners", func(t *testing.T) {
 		callback(t, b.post(t, "/consent", allow), http.StatusSeeOther)
 	})
 }
@@ -155,7 +156,7 @@ func TestConsentIsDecidedOnce(t *testing.T) {
 	h := newHouse(t)
 	b := h.signedIn(t, h.user)
 	for _, order := range [][2]string{{"allow", "allow"}, {"deny", "allow"}, {"allow", "deny"}} {
-		t.Run("oauth_row_86_attack_39_44_"+order[0]+"_back_"+order[1], func(t *testing.T) {
+		t.Run(order[0]+"_back_"+order[1], func(t *testing.T) {
 			page := b.get(t, h.authURL())
 			callback(t, b.submit(t, page, "decision", order[0]), http.StatusSeeOther)
 			before := h.kept(t)
@@ -166,7 +167,7 @@ func TestConsentIsDecidedOnce(t *testing.T) {
 			}
 		})
 	}
-	t.Run("oauth_row_86_in_parallel_one_code", func(t *testing.T) {
+	t.Run("in_parallel_one_code", func(t *testing.T) {
 		form := formOn(t, b.get(t, h.authURL())).fields
 		before, sent := h.Count(t, 'k'), 0
 		answers := h.together(t, 16, func() answer {
@@ -190,7 +191,7 @@ func TestConsentHoldsWhatItShowed(t *testing.T) {
 	h := newHouse(t)
 	other, _ := h.Client(t, redirectingTo("https://evil.example/cb"))
 	b := h.signedIn(t, h.user)
-	t.Run("attack_42_43_other_fields_change_nothing", func(t *testing.T) {
+	t.Run("other_fields_change_nothing", func(t *testing.T) {
 		page := b.get(t, h.authURL("scope", "events:read", "state", "s"))
 		a := b.submit(t, page, "decision", "allow", "client_id", other.ID, "redirect_uri", "https://evil.example/cb", "scope", "resources:write",
 			"state", "x", "query", "client_id="+other.ID, "user", "nils")
@@ -202,7 +203,7 @@ func TestConsentHoldsWhatItShowed(t *testing.T) {
 			t.Errorf("scope = %v, want events:read", p.Scope)
 		}
 	})
-	t.Run("attack_42_the_request_in_the_sign_in_form_swapped_for_another_clients", func(t *testing.T) {
+	t.Run("the_request_in_the_sign_in_form_swapped_for_another_clients", func(t *testing.T) {
 		b := h.browser(t)
 		swapped := strings.TrimPrefix(h.authURL("client_id", other.ID, "redirect_uri", "https://evil.example/cb"), authPath+"?")
 		a := b.submit(t, b.get(t, h.authURL()), append([]string{"query", swapped}, rightPassword...)...)
@@ -210,7 +211,7 @@ func TestConsentHoldsWhatItShowed(t *testing.T) {
 			t.Errorf("the consent screen says %q, want it to show where the swapped request leads", text)
 		}
 	})
-	t.Run("attack_42_no_more_than_it_showed_when_the_client_may_do_more_since", func(t *testing.T) {
+	t.Run("no_more_than_it_showed_when_the_client_may_do_more_since", func(t *testing.T) {
 		scopes := []string{"events:read"}
 		grown, _ := h.Client(t, func(spec *store.ClientSpec) { spec.Scopes = scopes })
 		page := b.get(t, h.authURL("client_id", grown.ID))
@@ -223,7 +224,7 @@ func TestConsentHoldsWhatItShowed(t *testing.T) {
 		}
 		wantPage400(t, b.submit(t, page, "decision", "allow"))
 	})
-	t.Run("oauth_row_97_an_unsound_request_in_a_sound_ticket", func(t *testing.T) {
+	t.Run("an_unsound_request_in_a_sound_ticket", func(t *testing.T) {
 		narrowed, _ := h.Client(t)
 		page := b.get(t, h.authURL("client_id", narrowed.ID, "scope", "resources:write"))
 		scopes := []string{"events:read"}
@@ -249,7 +250,7 @@ func TestConsentOverTime(t *testing.T) {
 		"user_deleted":   func(h *house) error { return h.DeleteUser(ctx, "mara") },
 	}
 	for name, end := range ended {
-		t.Run("oauth_row_96_"+name+"_before_allow", func(t *testing.T) {
+		t.Run(name+"_before_allow", func(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t)
 			b := h.signedIn(t, h.user)
@@ -273,7 +274,7 @@ func TestConsentOverTime(t *testing.T) {
 		}
 		wantPage400(t, b.submit(t, page, "decision", "allow"))
 	})
-	t.Run("oauth_row_97_after_thirty_minutes_start_again", func(t *testing.T) {
+	t.Run("after_thirty_minutes_start_again", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		b := h.signedIn(t, h.user)
@@ -283,11 +284,11 @@ func TestConsentOverTime(t *testing.T) {
 		h.Clock.Advance(time.Millisecond)
 		a := b.submit(t, late, "decision", "allow")
 		wantPage400(t, a)
-		if !strings.Contains(words(t, a), "start again from the application") {
+		if !strings.Contains(words(t, a), "Start again from the application") {
 			t.Errorf("the page says %q, want it to say to start again from the application", words(t, a))
 		}
 	})
-	t.Run("oauth_row_97_a_decided_ticket_stays_decided_until_it_ends", func(t *testing.T) {
+	t.Run("a_decided_ticket_stays_decided_until_it_ends", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		b := h.signedIn(t, h.user)
@@ -301,7 +302,7 @@ func TestConsentOverTime(t *testing.T) {
 			t.Errorf("%d codes are kept, want one", n)
 		}
 	})
-	t.Run("oauth_row_97_a_restart_with_the_same_key_does_not_matter", func(t *testing.T) {
+	t.Run("a_restart_with_the_same_key_does_not_matter", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		b := h.signedIn(t, h.user)
@@ -309,15 +310,15 @@ func TestConsentOverTime(t *testing.T) {
 		h.restart(t)
 		callback(t, b.submit(t, page, "decision", "allow"), http.StatusSeeOther)
 	})
-	t.Run("oauth_row_56_a_store_that_refuses_leaves_the_question_open", func(t *testing.T) {
+	t.Run("a_store_that_refuses_leaves_the_question_open", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		b := h.signedIn(t, h.user)
 		page := b.get(t, h.authURL())
 		for _, decision := range []string{"allow", "deny"} {
-			h.Faults.OnUpdate(func(func() error) error { return store.ErrUnavailable })
+			h.Faults.OnUpdate(func(func() error) error { return record.ErrUnavailable })
 			a := b.submit(t, page, "decision", decision)
-			h.Faults.Mend()
+			h.Faults.Repair()
 			wantErrorPage(t, a, http.StatusServiceUnavailable)
 		}
 		callback(t, b.submit(t, page, "decision", "allow"), http.StatusSeeOther)

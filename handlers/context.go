@@ -14,48 +14,43 @@ import (
 	"tollhouse/store/secret"
 )
 
-// requestFacts is what becomes known of a request on its way: for its handler,
-// and for the one log line at its end. A request is served by one goroutine, so
-// it has no lock. It is one value of the context, and one piece of memory, since
-// each further one would copy the request.
+// requestFacts collects what its handler and its log line need. A request is
+// served by one goroutine, so it has no lock. It is one context value, because each
+// further one would copy the request.
 type requestFacts struct {
 	id        string
 	began     time.Time
-	source    netip.Addr // where it comes from; invalid on the admin socket
+	source    netip.Addr // invalid on the admin socket
 	params    httprouter.Params
 	principal *store.Principal
-	attrs     []slog.Attr // of the log line; the first of them are set at its end
-	room      [logAttrsUsual]slog.Attr
+	attrs     []slog.Attr // of the log line
 	served    Served
-	change    store.AuditLine // whom an administrative request concerns
+	change    store.AuditLine // the object of an administrative request
+	demand    demand
 }
 
-const (
-	logAttrsAtEnd = 4  // that are known at the end alone
-	logAttrsUsual = 12 // that most lines have room with
-)
-
 func newFacts(began time.Time, source netip.Addr) *requestFacts {
-	f := &requestFacts{id: "req_" + strings.ToLower(secret.Text()), began: began, source: source}
-	f.attrs = f.room[:logAttrsAtEnd]
-	return f
+	return &requestFacts{id: "req_" + strings.ToLower(secret.Text(nil)), began: began, source: source}
 }
 
 type contextKey int
 
-const factsKey contextKey = iota
+const (
+	factsKey contextKey = iota
+	connectionKey
+)
 
 func factsFrom(ctx context.Context) *requestFacts {
 	if f, ok := ctx.Value(factsKey).(*requestFacts); ok {
 		return f
 	}
-	return &requestFacts{}
+	return &requestFacts{demand: demand{connection: noConnection{}}}
 }
 
-// requestID returns the id that the answer carries as X-Request-Id.
+// requestID returns the value of X-Request-Id.
 func requestID(ctx context.Context) string { return factsFrom(ctx).id }
 
-// by returns who a request is from, for the audit record.
+// by returns the origin of a request, for the audit record.
 func by(ctx context.Context) store.By {
 	f := factsFrom(ctx)
 	if !f.source.IsValid() {
@@ -64,21 +59,24 @@ func by(ctx context.Context) store.By {
 	return store.By{RequestID: f.id, Source: f.source.String()}
 }
 
-// note adds facts to the request's log line. Never a secret, and nothing that a caller chose freely.
+// note adds attributes to the request's log line: never secrets or free text of the caller.
 func note(ctx context.Context, attrs ...slog.Attr) {
 	f := factsFrom(ctx)
 	f.attrs = append(f.attrs, attrs...)
 }
 
-// pathParam returns what stands in the request's path where the route has :name.
+// pathParam returns the value of :name in the path.
 func pathParam(r *http.Request, name string) string {
 	return factsFrom(r.Context()).params.ByName(name)
 }
 
-func notePrincipal(ctx context.Context, p *store.Principal) { factsFrom(ctx).principal = p }
+func notePrincipal(ctx context.Context, p *store.Principal) {
+	f := factsFrom(ctx)
+	f.principal, f.demand.account = p, p.Account
+}
 
-// principalFrom returns whom the request's access token speaks for. Only routes
-// behind bearer have one.
+// principalFrom returns the principal of the access token. It panics on routes
+// without bearer.
 func principalFrom(ctx context.Context) store.Principal {
 	p := factsFrom(ctx).principal
 	if p == nil {

@@ -6,18 +6,19 @@ import (
 	"net/url"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// cookieJar knows the names and attributes of our cookies. On https they
-// carry the __Host- prefix, which no other host and no plain connection can
-// set. On plain http the names carry the port, since a browser shares cookies
-// among the ports of a host and two instances would sign each other out.
+// cookieJar knows the names and attributes of our cookies. On https they have the
+// __Host- prefix, which other hosts and plain connections cannot set. On plain http
+// their names contain the port, because browsers share cookies among ports and two
+// instances would sign each other out.
 type cookieJar struct {
-	sessionName string // of a sign-in
-	formName    string // of a browser that is not signed in, to bind its login form to
-	deviceName  string // of a browser that a user signed in with before
-	doneName    string // of what was just done, to be told once
+	sessionName string // a sign-in
+	formName    string // binds the sign-in form to a browser that is not signed in
+	deviceName  string // a browser that a user has signed in with before
+	doneName    string // what was just done, shown once
 	secure      bool
 }
 
@@ -32,8 +33,8 @@ func newCookieJar(public *url.URL) cookieJar {
 	return cookieJar{sessionName: "tollhouse" + suffix, formName: "tollhouse_form" + suffix, deviceName: "tollhouse_device" + suffix, doneName: "tollhouse_done" + suffix}
 }
 
-// set sends a cookie that lives as long as the browser does. Lax, because the
-// browser arrives from the client's site.
+// set sends a session cookie. It is Lax, because the browser comes from the client's
+// site.
 func (j cookieJar) set(w http.ResponseWriter, name, value string) {
 	http.SetCookie(w, &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: j.secure, SameSite: http.SameSiteLaxMode})
 }
@@ -42,20 +43,20 @@ func (j cookieJar) clear(w http.ResponseWriter, name string) {
 	http.SetCookie(w, &http.Cookie{Name: name, Path: "/", HttpOnly: true, Secure: j.secure, SameSite: http.SameSiteLaxMode, MaxAge: -1})
 }
 
-// browserSession is the live sign-in of the browser that sent a request.
+// browserSession is the browser's sign-in.
 type browserSession struct {
 	store.Session
 	token secret.Token
 }
 
-// session returns the sign-in of the request's browser, or nil.
+// session returns the browser's sign-in, or nil.
 func (s *Server) session(r *http.Request) (*browserSession, error) {
 	token, ok := s.sessionToken(r)
 	if !ok {
 		return nil, nil
 	}
 	sn, err := s.store.FindSession(r.Context(), token)
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, record.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
@@ -72,7 +73,7 @@ func (s *Server) sessionToken(r *http.Request) (secret.Token, bool) {
 	return secret.Parse(secret.SessionToken, c.Value)
 }
 
-// The labels under which form tokens are made.
+// The MAC labels of form tokens.
 const (
 	loginForm  = "login form"
 	logoutForm = "logout form"
@@ -80,13 +81,13 @@ const (
 
 const formCookieSizeMax = 64 // bytes
 
-// formToken returns the token that binds a login form to this browser, giving
-// the browser the cookie it is bound to when it has none. The cookie is random
-// and stored nowhere: the token is a MAC of it under the server key.
+// formToken returns the token that binds a sign-in form to this browser, and sets
+// the cookie it is bound to. The cookie is random and not stored; the token is its
+// MAC under the server key.
 func (s *Server) formToken(w http.ResponseWriter, r *http.Request) string {
 	value, ok := s.formCookie(r)
 	if !ok {
-		value = secret.Text()
+		value = secret.Text(nil)
 		s.cookies.set(w, s.cookies.formName, value)
 	}
 	return s.key.MAC(loginForm, value)

@@ -75,7 +75,7 @@ func TestCORSOfTheTokenEndpoint(t *testing.T) {
 		for _, origin := range []string{
 			"https://spa.example", "https://port.example:8443", "https://plain.example", "http://localhost", "http://localhost:5173", "http://[::1]:4000",
 		} {
-			t.Run("oauth_row_125_allowed_"+path+"_"+origin, func(t *testing.T) {
+			t.Run("allowed_"+path+"_"+origin, func(t *testing.T) {
 				wantPreflight(t, h.preflight(t, path, origin, "POST"), origin, "POST")
 				a := h.postForm(t, path, nil, header("Origin", origin))
 				wantError(t, a, http.StatusUnauthorized, "invalid_client")
@@ -90,7 +90,7 @@ func TestCORSOfTheTokenEndpoint(t *testing.T) {
 			"https://spa.example.evil.example", "https://spa.example/", "https://SPA.example", "https://user@spa.example", "http://127.0.0.1",
 			"http://localhost/cb", "https://localhost", "com.example.app:", "*", "file://",
 		} {
-			t.Run("oauth_row_125_none_"+path+"_"+origin, func(t *testing.T) {
+			t.Run("none_"+path+"_"+origin, func(t *testing.T) {
 				for _, a := range []answer{h.preflight(t, path, origin, "POST"), h.postForm(t, path, nil, header("Origin", origin))} {
 					wantNoCORS(t, a)
 					if !variesByOrigin(a) {
@@ -100,7 +100,7 @@ func TestCORSOfTheTokenEndpoint(t *testing.T) {
 			})
 		}
 	}
-	t.Run("oauth_row_125_a_change_of_the_client_is_seen_at_once", func(t *testing.T) {
+	t.Run("a_change_of_the_client_is_seen_at_once", func(t *testing.T) {
 		uris := []string{"https://moved.example/cb"}
 		if _, err := h.UpdateClient(context.Background(), spa.ID, store.ClientChange{RedirectURIs: &uris}); err != nil {
 			t.Fatal(err)
@@ -112,7 +112,7 @@ func TestCORSOfTheTokenEndpoint(t *testing.T) {
 		}
 		wantNoCORS(t, h.preflight(t, tokenPath, "https://moved.example", "POST"))
 	})
-	t.Run("oauth_row_125_two_origins", func(t *testing.T) {
+	t.Run("two_origins", func(t *testing.T) {
 		wantNoCORS(t, h.postForm(t, tokenPath, nil, func(r *http.Request) {
 			r.Header["Origin"] = []string{"https://spa.example", "https://spa.example"}
 		}))
@@ -124,21 +124,21 @@ func TestCORSElsewhere(t *testing.T) {
 	h := newHouse(t)
 	h.Client(t, publicClient)
 	const origin = "https://app.example" // of a public client
-	for _, path := range []string{"/.well-known/oauth-authorization-server", apiPath, apiPath + "/evt_00000000000000000000000000"} {
-		t.Run("oauth_row_125_public_read_"+path, func(t *testing.T) {
+	for _, path := range []string{"/.well-known/oauth-authorization-server", "/openapi.json", "/api/event-types", apiPath, apiPath + "/evt_00000000000000000000000000"} {
+		t.Run("public_read_"+path, func(t *testing.T) {
 			wantPreflight(t, h.preflight(t, path, "https://anybody.example", "GET"), "*", "GET", "HEAD")
 			wantCORS(t, h.get(t, path, header("Origin", "https://anybody.example")), "*")
 			wantCORS(t, h.get(t, path), "*") // a cache may give it to a page later
 		})
 	}
 	for _, path := range []string{"/oauth/v2/auth", introspectPath, "/login", "/consent", "/logout", "/", "/api/resources/customers", "/api/eventsx", "/healthz", "/nothing"} {
-		t.Run("oauth_row_125_none_"+path, func(t *testing.T) {
+		t.Run("none_"+path, func(t *testing.T) {
 			wantNoCORS(t, h.preflight(t, path, origin, "POST"))
 			wantNoCORS(t, h.get(t, path, header("Origin", origin)))
 			wantNoCORS(t, h.postForm(t, path, nil, header("Origin", origin)))
 		})
 	}
-	t.Run("oauth_row_91_none_at_the_authorization_endpoint", func(t *testing.T) {
+	t.Run("none_at_the_authorization_endpoint", func(t *testing.T) {
 		wantNoCORS(t, h.get(t, h.authURL(), header("Origin", origin)))
 		wantNoCORS(t, h.get(t, authPath, header("Origin", origin)))
 	})

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tollhouse/store/storetest"
 )
 
 // TestEnumeration asks over a connection for what is not there, and for what is
@@ -44,6 +46,7 @@ func TestEnumeration(t *testing.T) {
 // refused some hundred times sooner.
 func TestEnumerationByTheClock(t *testing.T) {
 	t.Parallel()
+	storetest.SkipInShort(t)
 	const tries, margin = 3, 20
 	n := populate(t, newHouse(t))
 	for _, like := range n.lookalikes() {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
-	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
 // fault is a request that an application got wrong, and how a person is told.
@@ -31,20 +31,20 @@ func (h *house) applicationFaults(t *testing.T) []fault {
 		t.Fatal(err)
 	}
 	const (
-		unfit, library   = "This link does not fit together", "Build the address with a URL library"
-		unknown, printed = "This application is not known here", "Use the client_id that was printed"
-		astray, exact    = "You would be sent to an unknown place", "must equal a registered one, byte for byte"
+		unfit, library   = "This sign-in link is not valid", "Build the address with a URL library"
+		unknown, printed = "Unknown application", "Use the client_id that was printed"
+		astray, exact    = "Unregistered redirect address", "must match a registered one byte for byte"
 	)
 	return []fault{
-		{"no_query", authPath, unfit, "does not say, or says twice, which application sent you", library, "client_id"},
-		{"damaged_query", h.authURL() + "&state=%zz", unfit, "is damaged", library, ""},
-		{"client_id_missing", h.authURL("client_id", ""), unfit, "does not say, or says twice, which application sent you", library, "client_id"},
-		{"client_id_twice", h.authURL() + "&client_id=x", unfit, "does not say, or says twice, which application sent you", library, "client_id"},
+		{"no_query", authPath, unfit, "does not name exactly one application", library, "client_id"},
+		{"damaged_query", h.authURL() + "&state=%zz", unfit, "is malformed", library, ""},
+		{"client_id_missing", h.authURL("client_id", ""), unfit, "does not name exactly one application", library, "client_id"},
+		{"client_id_twice", h.authURL() + "&client_id=x", unfit, "does not name exactly one application", library, "client_id"},
 		{"client_unknown", h.authURL("client_id", "larkspur"), unknown, "is not registered with this server", printed, "client_id"},
-		{"client_disabled", h.authURL("client_id", disabled.ID), unknown, "may not be used any more", printed, "client_id"},
-		{"redirect_uri_missing", h.authURL("redirect_uri", ""), unfit, "does not say, or says twice, where you should be sent back to", library, "redirect_uri"},
-		{"redirect_uri_twice", h.authURL() + "&redirect_uri=x", unfit, "does not say, or says twice, where you should be sent back to", library, "redirect_uri"},
-		{"redirect_uri_unregistered", h.authURL("redirect_uri", "https://elsewhere.example/x"), astray, "an address that it has not registered, so you were kept here", exact, "redirect_uri"},
+		{"client_disabled", h.authURL("client_id", disabled.ID), unknown, "has been disabled", printed, "client_id"},
+		{"redirect_uri_missing", h.authURL("redirect_uri", ""), unfit, "does not name exactly one address to return you to", library, "redirect_uri"},
+		{"redirect_uri_twice", h.authURL() + "&redirect_uri=x", unfit, "does not name exactly one address to return you to", library, "redirect_uri"},
+		{"redirect_uri_unregistered", h.authURL("redirect_uri", "https://elsewhere.example/x"), astray, "an address that it has not registered, so you were not sent there", exact, "redirect_uri"},
 	}
 }
 
@@ -60,7 +60,7 @@ func TestErrorPageForPeople(t *testing.T) {
 			text := words(t, a)
 			for what, want := range map[string]string{
 				"its title": f.title, "what the application did": f.did, "whose fault it is not": "You did nothing wrong",
-				"whom to tell": "show whoever runs it what is written below", "a word to the developer": "For the developer",
+				"whom to tell": "show its developers the details below", "a word to the developer": "For the developer",
 				"what the developer has to change": f.tells, "the request id": a.Header.Get("X-Request-Id"),
 			} {
 				if want == "" || !strings.Contains(text, want) {
@@ -122,7 +122,7 @@ func TestErrorPageOfOurOwn(t *testing.T) {
 		err    error
 		status int
 	}{
-		{"a_server_that_is_busy_says_that_it_is_not_the_readers_doing", store.ErrUnavailable, http.StatusServiceUnavailable},
+		{"a_server_that_is_busy_says_that_it_is_not_the_readers_doing", record.ErrUnavailable, http.StatusServiceUnavailable},
 		{"a_server_that_fails_says_that_it_is_not_the_readers_doing", context.DeadlineExceeded, http.StatusInternalServerError},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -131,9 +131,9 @@ func TestErrorPageOfOurOwn(t *testing.T) {
 			page := b.get(t, h.authURL())
 			h.Faults.OnUpdate(func(func() error) error { return c.err })
 			a := b.submit(t, page, rightPassword...)
-			h.Faults.Mend()
+			h.Faults.Repair()
 			wantErrorPage(t, a, c.status)
-			if text := words(t, a); !strings.Contains(text, "It is not your doing") || !strings.Contains(text, a.Header.Get("X-Request-Id")) {
+			if text := words(t, a); !strings.Contains(text, "This is not your fault") || !strings.Contains(text, a.Header.Get("X-Request-Id")) {
 				t.Errorf("the page does not say whose doing it is, or not which request it was:\n%s", text)
 			}
 		})
@@ -142,7 +142,7 @@ func TestErrorPageOfOurOwn(t *testing.T) {
 		h := newHouse(t)
 		a := h.signedIn(t, h.user).post(t, "/consent", url.Values{"ticket": {"x"}, "decision": {"allow"}})
 		wantPage400(t, a)
-		if text := words(t, a); !strings.Contains(text, "Nothing was allowed.") || !strings.Contains(text, "start again from the application") {
+		if text := words(t, a); !strings.Contains(text, "Nothing was allowed.") || !strings.Contains(text, "Start again from the application") {
 			t.Errorf("the page says\n%s", text)
 		}
 	})

@@ -9,20 +9,21 @@ import (
 	"strconv"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
-// problem is an error with its wire form: what the caller sees. cause is what
-// the log sees.
+// problem is an error with the form in which the caller sees it. Only the log shows
+// cause.
 type problem struct {
 	status      int
 	code        string
-	description string // one sentence of our own words; never the caller's
+	description string // one sentence; never contains the caller's text
 	param       string
 	extra       map[string]any
 	header      http.Header
 	cause       error
 
-	// How the problem is told to a person, on routes that answer with pages.
+	// The text for people, on routes that respond with pages.
 	page *pageText
 }
 
@@ -39,13 +40,12 @@ func newProblem(status int, code, format string, args ...any) *problem {
 	return &problem{status: status, code: code, description: fmt.Sprintf(format, args...)}
 }
 
-// because adds what the log should know.
+// because sets the cause for the log.
 func (p *problem) because(cause error) *problem {
 	p.cause = cause
 	return p
 }
 
-// with adds a header to the answer.
 func (p *problem) with(name, value string) *problem {
 	if p.header == nil {
 		p.header = http.Header{}
@@ -54,7 +54,7 @@ func (p *problem) with(name, value string) *problem {
 	return p
 }
 
-// on names the parameter at fault.
+// on sets the parameter at fault.
 func (p *problem) on(param string) *problem {
 	p.param = param
 	return p
@@ -66,9 +66,8 @@ func invalidRequest(format string, args ...any) *problem {
 	return newProblem(http.StatusBadRequest, "invalid_request", format, args...)
 }
 
-// invalidClient is one answer for every way in which a client can fail to be
-// who it says it is. A challenge stands in it only when the Authorization
-// header was tried (RFC 6749 §5.2).
+// invalidClient is the one response for every failed client authentication. It has
+// a challenge only if the Authorization header was used (RFC 6749 §5.2).
 func invalidClient(basic bool) *problem {
 	p := newProblem(http.StatusUnauthorized, "invalid_client", "The client is unknown or its credentials are wrong.")
 	if basic {
@@ -89,7 +88,7 @@ func invalidScope(description string) *problem {
 	return newProblem(http.StatusBadRequest, "invalid_scope", "%s", description)
 }
 
-// The errors of RFC 6750 §3.1. The challenge never holds what a caller sent.
+// The errors of RFC 6750 §3.1. The challenge never contains the caller's text.
 
 func bearerChallenge(description string) *problem {
 	return newProblem(http.StatusUnauthorized, "unauthorized", "%s", description).
@@ -107,28 +106,28 @@ func insufficientScope(need store.Scope) *problem {
 		with("WWW-Authenticate", `Bearer realm="tollhouse", error="insufficient_scope", scope="`+need.String()+`"`)
 }
 
-// retryAfter is what a caller who was refused before a commit is asked to wait.
+// retryAfterSeconds is for requests that were refused before they changed anything.
 const retryAfterSeconds = 1
 
 func temporarilyUnavailable(cause error) *problem {
-	return newProblem(http.StatusServiceUnavailable, "temporarily_unavailable", "The server cannot take this now; nothing was changed. Try again shortly.").
+	return newProblem(http.StatusServiceUnavailable, "temporarily_unavailable", "The server is busy; nothing was changed. Try again shortly.").
 		with("Retry-After", strconv.Itoa(retryAfterSeconds)).because(cause)
 }
 
 func serverError(cause error) *problem {
-	return newProblem(http.StatusInternalServerError, "server_error", "Something went wrong here; the request id tells the operator what.").because(cause)
+	return newProblem(http.StatusInternalServerError, "server_error", "The server failed to complete the request; the operator can find the cause by the request id.").because(cause)
 }
 
 func tooLarge(limitBytes int64) *problem {
 	return newProblem(http.StatusRequestEntityTooLarge, "too_large", "The request body is larger than %d bytes.", limitBytes)
 }
 
-// asProblem gives every error its wire form. One that has none becomes
-// server_error, with no detail for the caller.
+// asProblem gives every error its wire form; unknown errors become server_error
+// without details.
 func asProblem(err error) *problem {
 	var p *problem
 	var tooLong *http.MaxBytesError
-	var bad *store.InvalidError
+	var bad *record.InvalidError
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -136,22 +135,22 @@ func asProblem(err error) *problem {
 		return tooLarge(tooLong.Limit)
 	case errors.As(err, &bad):
 		return invalidValue(bad)
-	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrBusy), errors.Is(err, context.Canceled):
-		// A caller who left was withdrawn before anything began.
+	case errors.Is(err, record.ErrUnavailable), errors.Is(err, record.ErrBusy), errors.Is(err, context.Canceled):
+		// A caller that disconnected was dropped before anything began.
 		return temporarilyUnavailable(err)
-	case errors.Is(err, store.ErrNotFound):
-		return newProblem(http.StatusNotFound, "not_found", "There is no such thing here.").because(err)
-	case errors.Is(err, store.ErrExists):
-		return newProblem(http.StatusConflict, "exists", "There is one of that name already.").because(err)
-	case errors.Is(err, store.ErrConflict):
-		return newProblem(http.StatusConflict, "conflict", "It was changed or is in use meanwhile.").because(err)
+	case errors.Is(err, record.ErrNotFound):
+		return newProblem(http.StatusNotFound, "not_found", "Not found.").because(err)
+	case errors.Is(err, record.ErrExists):
+		return newProblem(http.StatusConflict, "exists", "The name is already in use.").because(err)
+	case errors.Is(err, record.ErrConflict):
+		return newProblem(http.StatusConflict, "conflict", "It was changed by another request, or it is in use.").because(err)
 	}
 	return serverError(err)
 }
 
-// invalidValue tells what is wrong with a value that the store refused. Its
-// texts are the store's own, and may quote the value.
-func invalidValue(bad *store.InvalidError) *problem {
+// invalidValue explains a value that the store refused. The store's text may quote
+// the value.
+func invalidValue(bad *record.InvalidError) *problem {
 	p := newProblem(http.StatusBadRequest, "invalid_request", "%s.", bad.Reason).on(bad.Field)
 	if bad.Hint != "" {
 		p.extra = map[string]any{"hint": bad.Hint}
@@ -159,7 +158,6 @@ func invalidValue(bad *store.InvalidError) *problem {
 	return p
 }
 
-// writeProblem sends the one error shape.
 func writeProblem(w http.ResponseWriter, p *problem) {
 	for name, values := range p.header {
 		w.Header()[name] = values
@@ -175,8 +173,8 @@ func writeProblem(w http.ResponseWriter, p *problem) {
 	writeJSON(w, p.status, body)
 }
 
-// writeJSON sends value. The encoder escapes <, > and &, so that no answer can
-// be mistaken for a page.
+// writeJSON sends value. The encoder escapes <, > and &, so that no browser can
+// mistake it for HTML.
 func writeJSON(w http.ResponseWriter, status int, value any) {
 	body, err := json.Marshal(value)
 	if err != nil {
@@ -193,5 +191,5 @@ func writeBody(w http.ResponseWriter, status int, contentType string, body []byt
 		h.Set("Cache-Control", "no-store")
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a caller who is gone cannot be told
+	_, _ = w.Write(body) // the caller may be gone
 }

@@ -6,26 +6,25 @@ import (
 	"slices"
 	"strings"
 
-	"tollhouse/store"
+	"tollhouse/store/eventlog"
 )
 
-// entityTag is a strong one (RFC 9110 §8.8.3): an event never changes, and a
-// resource has a new last event whenever it does.
+// entityTag is a strong tag (RFC 9110 §8.8.3): an event never changes, and every
+// change of a resource has a new event.
 func entityTag(id string) string { return `"` + id + `"` }
 
-// listTag is a weak one, which changes whenever the page that was asked for may
-// have.
-func listTag(v store.LogVersion, asked uint32) string {
+// listTag is a weak tag, which changes whenever the requested page may have changed.
+func listTag(v eventlog.Version, asked uint32) string {
 	return fmt.Sprintf(`W/"%s.%d.%08x"`, v.Head, v.Generation, asked)
 }
 
-// gzipSuffix is what the tag of a compressed answer has behind that of the
-// plain one (RFC 9110 §8.8.3.3: they are different representations).
+// gzipSuffix marks the tag of a compressed response, which is another representation
+// (RFC 9110 §8.8.3.3).
 const gzipSuffix = "-gzip"
 
 func isConditional(r *http.Request) bool { return len(r.Header["If-None-Match"]) > 0 }
 
-// notModified sets the tag, and answers 304 when the caller has what it names
+// notModified sets the tag, and responds with 304 if the caller has that version
 // (RFC 9110 §13.1.2), compressed or not.
 func notModified(w http.ResponseWriter, r *http.Request, tag string) bool {
 	w.Header().Set("ETag", tag)
@@ -41,7 +40,7 @@ func notModified(w http.ResponseWriter, r *http.Request, tag string) bool {
 		return false
 	}
 	if at >= 0 && strings.HasSuffix(tags[at], gzipSuffix+`"`) {
-		w.Header().Set("ETag", tags[at]) // of what the caller has
+		w.Header().Set("ETag", tags[at]) // the caller's version
 	}
 	w.WriteHeader(http.StatusNotModified)
 	return true
@@ -49,8 +48,8 @@ func notModified(w http.ResponseWriter, r *http.Request, tag string) bool {
 
 const entityTagsMax = 64 // of one header
 
-// parseEntityTags reads * or a list of entity tags (RFC 9110 §8.8.3, §13.1).
-// Ours hold no comma, so that none needs to be looked for within the quotes.
+// parseEntityTags parses * or a list of entity tags (RFC 9110 §8.8.3, §13.1). Our tags
+// contain no commas, so it splits at every comma.
 func parseEntityTags(values []string) (star bool, tags []string, ok bool) {
 	list := strings.TrimSpace(strings.Join(values, ","))
 	if list == "*" {
@@ -70,8 +69,8 @@ func parseEntityTags(values []string) (star bool, tags []string, ok bool) {
 	return false, tags, len(tags) > 0
 }
 
-// versionsIn returns the versions of a resource that a tag may name: what stands
-// in its quotes, and that without the mark of a compressed answer.
+// versionsIn returns the versions that a tag may name: its text, with and without the
+// suffix of a compressed response.
 func versionsIn(tag string) []string {
 	opaque := strings.Trim(strings.TrimPrefix(tag, "W/"), `"`)
 	if plain, compressed := strings.CutSuffix(opaque, gzipSuffix); compressed {
@@ -80,7 +79,7 @@ func versionsIn(tag string) []string {
 	return []string{opaque}
 }
 
-// namesTheSame compares weakly: W/ or not, compressed or not.
+// namesTheSame compares weakly and ignores the gzip suffix.
 func namesTheSame(given, tag string) bool {
 	own := strings.Trim(strings.TrimPrefix(tag, "W/"), `"`)
 	return slices.Contains(versionsIn(given), own)

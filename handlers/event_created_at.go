@@ -6,14 +6,14 @@ import (
 	"strings"
 	"time"
 
-	"tollhouse/store"
+	"tollhouse/store/eventlog"
 )
 
-// createdAt operators, in the order in which their faults are told.
+// createdAtOperators are in the order in which errors are reported.
 var createdAtOperators = []string{"createdAt", "createdAt[between]", "createdAt[gt]", "createdAt[gte]", "createdAt[lt]", "createdAt[lte]"}
 
-// window is the range of createdAt that is left by the operators so far, and
-// the strictest operands, which a contradiction is told by.
+// window is the range that the operators so far allow, with the strictest operands,
+// which error messages name.
 type window struct {
 	from, to     int64
 	lower, upper operand
@@ -38,11 +38,11 @@ func (w *window) atMost(o operand, to int64) {
 	}
 }
 
-// parseCreatedAt joins all operators by "and". Operands that contradict each
-// other are refused; equal ones that leave nothing are not, since a poller that
-// asks from one time to the next makes them.
+// parseCreatedAt combines all operators with "and". Contradictory operands are
+// refused. Equal ones that leave an empty range are not: pollers that ask from one
+// time to the next produce them.
 func (q *eventQuery) parseCreatedAt(single map[string]string) *problem {
-	w := window{to: store.CreatedAtMax}
+	w := window{to: eventlog.CreatedAtMax}
 	for _, param := range createdAtOperators {
 		text, given := single[param]
 		if !given {
@@ -67,7 +67,7 @@ func (q *eventQuery) parseCreatedAt(single map[string]string) *problem {
 		default:
 			if other := otherOperator(single); other != "" {
 				return newProblem(http.StatusBadRequest, "conflicting_parameters",
-					"createdAt and %s are both given; an exact time needs no other bound.", other).on("createdAt")
+					"createdAt and %s cannot be combined: createdAt alone means an exact time.", other).on("createdAt")
 			}
 			w.from, w.to = from, to
 		}
@@ -89,8 +89,7 @@ func otherOperator(single map[string]string) string {
 	return ""
 }
 
-// parseRange reads the operand of an operator; both ends are the same but for
-// between.
+// parseRange parses an operand; from and to differ only for between.
 func parseRange(param, text string) (from, to int64, refused *problem) {
 	if param != "createdAt[between]" {
 		if a, b, ok := strings.Cut(text, ".."); ok && isDigits(a) && isDigits(b) {
@@ -102,11 +101,11 @@ func parseRange(param, text string) (from, to int64, refused *problem) {
 	a, b, ok := strings.Cut(text, "..")
 	switch {
 	case !ok:
-		return 0, 0, invalidParameter(param, "must be two times joined by two dots, as in 1773066600..1773153000.")
+		return 0, 0, invalidParameter(param, "must be two times separated by two dots, as in 1773066600..1773153000.")
 	case a == "" || b == "":
 		return 0, 0, invalidParameter(param, "needs both times; for a range with one end, use createdAt[gte] or createdAt[lte].")
 	case strings.Contains(b, ".."), strings.HasPrefix(b, "."):
-		return 0, 0, invalidParameter(param, "must be two times joined by exactly two dots; for one end, use createdAt[gte] or createdAt[lte].")
+		return 0, 0, invalidParameter(param, "must be two times separated by exactly two dots; for a range with one end, use createdAt[gte] or createdAt[lte].")
 	}
 	if from, refused = parseTimestamp(param, a); refused != nil {
 		return 0, 0, refused
@@ -120,8 +119,7 @@ func parseRange(param, text string) (from, to int64, refused *problem) {
 	return from, to, nil
 }
 
-// timestampDigitsMax is that of a time in seconds; in milliseconds it has three
-// more.
+// timestampDigitsMax is for seconds; milliseconds have three more digits.
 const timestampDigitsMax = 11
 
 func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
@@ -141,9 +139,9 @@ func parseTimestamp(param, text string) (int64, *problem) {
 		millis, _ := strconv.ParseInt(text, 10, 64) // 14 digits fit
 		return 0, invalidParameter(param, "looks like milliseconds; in seconds it is %d.", millis/1000)
 	case text == "":
-		return 0, invalidParameter(param, "is empty; leave it out, or give seconds since 1970.")
+		return 0, invalidParameter(param, "is empty; leave it out, or send seconds since 1970.")
 	case text == "[object Object]":
-		return 0, invalidParameter(param, "holds the text of an object; send each bound by itself, as in createdAt[gte]=1773066600.")
+		return 0, invalidParameter(param, "is a stringified object; send each bound as its own parameter, as in createdAt[gte]=1773066600.")
 	case dotted && isDigits(whole) && len(whole) <= timestampDigitsMax && isDigits(fraction):
 		return 0, invalidParameter(param, "has a fraction; in whole seconds it is %s.", whole)
 	}

@@ -9,25 +9,23 @@ import (
 	"strings"
 	"time"
 
-	"tollhouse/store"
+	"tollhouse/store/eventlog"
 )
 
 const (
 	eventsLimitDefault = 50
-	eventsLimitMax     = 1000 // about 1 MB of the usual events
+	eventsLimitMax     = 1000 // about 1 MB of typical events
 	filterTypesMax     = 50
 	filterResourcesMax = 20
 )
 
-// eventParams are the parameters of a list of events, for the nearest of a
-// misspelt one.
+// eventParams are the parameters of an event list, for suggestions.
 var eventParams = []string{
 	"type", "type[]", "resource", "resource[]", "createdAt", "createdAt[between]", "createdAt[gt]", "createdAt[gte]",
 	"createdAt[lt]", "createdAt[lte]", "limit", "order", "after", "before", "wait",
 }
 
-// eventParamsMeant are the names that other APIs, and our own answers, have for
-// our parameters, in lower case.
+// eventParamsMeant maps the names in other APIs, in lower case, to our parameters.
 var eventParamsMeant = map[string]string{
 	"types[]": "type[]", "event_type": "type", "eventtype": "type", "event_types[]": "type[]", "kind": "type",
 	"resources[]": "resource[]", "resource_id": "resource", "resourceid": "resource", "object": "resource", "object_id": "resource", "customer": "resource",
@@ -46,19 +44,18 @@ var eventParamsMeant = map[string]string{
 	"sort": "order", "sort_by": "order", "order_by": "order", "direction": "order", "reverse": "order",
 }
 
-// eventQuery is a list of events as it was asked for.
+// eventQuery is a parsed request for events.
 type eventQuery struct {
-	store.EventFilter
-	// pairs are the parameters without a cursor, as they were sent, for links.
+	eventlog.Filter
+	// pairs are the parameters except cursors, as sent, for links.
 	pairs      []queryPair
 	cursorSent bool
 	wait       time.Duration // how long to wait for the first event
 	cursor     string        // the parameter and its value
 }
 
-// parseEventQuery reads the parameters of a list of events.
 func parseEventQuery(pairs []queryPair) (eventQuery, *problem) {
-	q := eventQuery{EventFilter: store.EventFilter{Limit: eventsLimitDefault}}
+	q := eventQuery{Filter: eventlog.Filter{Limit: eventsLimitDefault}}
 	single := map[string]string{}
 	var types, resources []queryPair
 	for _, pair := range pairs {
@@ -79,7 +76,7 @@ func parseEventQuery(pairs []queryPair) (eventQuery, *problem) {
 			q.pairs = append(q.pairs, pair)
 		}
 	}
-	refused := cmp.Or( // the first; wait looks at what stands before it
+	refused := cmp.Or( // the first error; wait depends on those before it
 		q.parseTypes(types),
 		q.parseResources(resources),
 		q.parseCreatedAt(single),
@@ -95,7 +92,7 @@ func parseEventQuery(pairs []queryPair) (eventQuery, *problem) {
 
 const listIndexMax = 65535 // as PHP and qs write lists: type[0]=…&type[1]=…
 
-// isListParam knows the spellings of a list: type, type[] and type[7].
+// isListParam accepts type, type[] and type[7].
 func isListParam(list, name string) bool {
 	rest, ok := strings.CutPrefix(name, list)
 	if !ok || rest == "" || rest == "[]" {
@@ -107,19 +104,18 @@ func isListParam(list, name string) bool {
 	return opened && closed && err == nil && n <= listIndexMax && len(digits) <= 5
 }
 
-// parseTypes takes the union of all types, however they are spelt.
+// parseTypes returns the union of all types.
 func (q *eventQuery) parseTypes(pairs []queryPair) (refused *problem) {
-	q.Types, refused = parseList(pairs, checkType, filterTypesMax, "types; leave it out and choose among all events, or ask twice.")
+	q.Types, refused = parseList(pairs, checkType, filterTypesMax, "types; leave it out and filter the events yourself, or send several requests.")
 	return refused
 }
 
-// parseResources takes the union of all resources, as parseTypes.
 func (q *eventQuery) parseResources(pairs []queryPair) (refused *problem) {
-	q.Resources, refused = parseList(pairs, checkResource, filterResourcesMax, "resources; ask for some of them at a time.")
+	q.Resources, refused = parseList(pairs, checkResource, filterResourcesMax, "resources; send several requests.")
 	return refused
 }
 
-// parseList reads a list in all its spellings, each name once.
+// parseList reads a list in all its spellings, without duplicates.
 func parseList(pairs []queryPair, check func(param, value, name string) *problem, most int, tooMany string) ([]string, *problem) {
 	var names []string
 	for _, pair := range pairs {
@@ -138,9 +134,9 @@ func parseList(pairs []queryPair, check func(param, value, name string) *problem
 	return names, nil
 }
 
-// checkResource refuses what cannot be the id of a resource.
+// checkResource refuses invalid resource ids.
 func checkResource(param, value, id string) *problem {
-	if store.IsID(id) {
+	if eventlog.IsID(id) {
 		return nil
 	}
 	if refused := checkListed(param, value, id, "id", "a resource such as cus_4tn8k2w1", "resource[]=cus_4tn8k2w1&resource[]=cus_7hq3d9m2"); refused != nil {
@@ -149,24 +145,24 @@ func checkResource(param, value, id string) *problem {
 	return invalidParameter(param, "must be the id of a resource: 1 to 64 characters of A-Z, a-z, 0-9, _ and -.")
 }
 
-// checkListed tells the ways in which clients are known to spell a list wrong.
+// checkListed explains common mistakes in lists.
 func checkListed(param, value, name, noun, example, list string) *problem {
 	switch {
 	case value == "":
 		return invalidParameter(param, "is empty; leave it out, or name %s.", example)
 	case name == "":
-		return invalidParameter(param, "holds a comma with nothing beside it.")
+		return invalidParameter(param, "has an empty item beside a comma.")
 	case strings.HasPrefix(value, "['") || strings.HasPrefix(value, `["`):
-		return invalidParameter(param, "holds a list as one text; repeat the parameter, as in %s.", list)
+		return invalidParameter(param, "is a stringified list; repeat the parameter, as in %s.", list)
 	case value == "[object Object]":
-		return invalidParameter(param, "holds the text of an object; send the %s.", noun)
+		return invalidParameter(param, "is a stringified object; send the %s.", noun)
 	}
 	return nil
 }
 
-// checkType refuses what can be neither a type nor a pattern of types.
+// checkType refuses what is neither a type nor a pattern.
 func checkType(param, value, typ string) *problem {
-	if store.IsEventType(typ) || store.IsTypePattern(typ) {
+	if eventlog.IsEventType(typ) || eventlog.IsTypePattern(typ) {
 		return nil
 	}
 	if refused := checkListed(param, value, typ, "name of a type", "a type such as customer.updated", "type[]=customer.created&type[]=customer.updated"); refused != nil {
@@ -174,10 +170,10 @@ func checkType(param, value, typ string) *problem {
 	}
 	switch {
 	case typ == "*.*":
-		return invalidParameter(param, "is *.*; every type is *, or no parameter at all.")
+		return invalidParameter(param, "must not be *.*; to match every type, send * or leave it out.")
 	case strings.Contains(typ, "*"):
-		return invalidParameter(param, "holds a wildcard within a name; it stands for a whole one: customer.*, *.created or *.")
-	case store.IsEventType(strings.ToLower(typ)):
+		return invalidParameter(param, "has a wildcard inside a name; a wildcard replaces a whole name: customer.*, *.created or *.")
+	case eventlog.IsEventType(strings.ToLower(typ)):
 		return invalidParameter(param, "is case-sensitive; did you mean %s?", strings.ToLower(typ))
 	}
 	return invalidParameter(param, "must be a type of the form <resource_kind>.<action>, such as customer.updated.")
@@ -201,8 +197,8 @@ func (q *eventQuery) parsePage(single map[string]string) *problem {
 	return nil
 }
 
-// parseLimit reads the size of a page. It is never clamped: a caller who asks
-// for more than we give would take a part for the whole.
+// parseLimit parses the page size. It is never clamped: a caller that gets fewer
+// rows than requested would take the page for the last one.
 func parseLimit(text string) (int, *problem) {
 	n, err := strconv.Atoi(text)
 	if err != nil || !isDigits(text) || n < 1 || n > eventsLimitMax {
@@ -218,18 +214,18 @@ func (q *eventQuery) parseCursors(single map[string]string) *problem {
 	q.cursor = "after=" + after + " before=" + before
 	switch {
 	case hasAfter && hasBefore:
-		return newProblem(http.StatusBadRequest, "conflicting_parameters", "after and before are both given; a page lies on one side of one event.").on("before")
+		return newProblem(http.StatusBadRequest, "conflicting_parameters", "after and before cannot be combined.").on("before")
 	case hasAfter && after == "latest":
-		q.After = store.LatestCursor()
+		q.After = eventlog.LatestCursor()
 		return nil
 	case hasAfter:
-		c, ok := store.ParseCursor(after)
+		c, ok := eventlog.ParseCursor(after)
 		if !ok {
 			return invalidCursor("after", "must be the id of an event, or latest")
 		}
 		q.After = c
 	case hasBefore:
-		c, ok := store.ParseCursor(before)
+		c, ok := eventlog.ParseCursor(before)
 		if !ok || before == "latest" {
 			return invalidCursor("before", "must be the id of an event")
 		}
@@ -238,8 +234,8 @@ func (q *eventQuery) parseCursors(single map[string]string) *problem {
 	return nil
 }
 
-// parseWait reads how long a page may wait for its first event. It waits at the
-// end of the log, so that the page must run towards it.
+// parseWait parses how long to wait for the first event. New events come at the end,
+// so the order must be ascending.
 func (q *eventQuery) parseWait(single map[string]string) *problem {
 	text, given := single["wait"]
 	if !given {
@@ -251,9 +247,9 @@ func (q *eventQuery) parseWait(single map[string]string) *problem {
 	}
 	switch {
 	case !q.Ascending:
-		return invalidParameter("wait", "needs order=asc: what is waited for lies at the end.")
+		return invalidParameter("wait", "requires order=asc: new events come at the end.")
 	case !q.Before.IsZero():
-		return newProblem(http.StatusBadRequest, "conflicting_parameters", "wait and before are both given; before a place there is nothing to wait for.").on("wait")
+		return newProblem(http.StatusBadRequest, "conflicting_parameters", "wait and before cannot be combined: no new events come before a position.").on("wait")
 	}
 	q.wait = time.Duration(seconds) * time.Second
 	return nil
@@ -263,8 +259,7 @@ func invalidCursor(param, reason string) *problem {
 	return newProblem(http.StatusBadRequest, "invalid_cursor", "%s %s.", param, reason).on(param)
 }
 
-// digest tells this question from others of the same URL or another, for the
-// tags of its answers.
+// digest distinguishes this query from others, for entity tags.
 func (q *eventQuery) digest(owner, as string) uint32 {
 	b := append(make([]byte, 0, digestSizeUsual), owner...)
 	b = append(append(b, ' '), as...)
@@ -279,18 +274,18 @@ func (q *eventQuery) digest(owner, as string) uint32 {
 		b = append(b, "]\n"...)
 	}
 	h := fnv.New32a()
-	_, _ = h.Write(b) // a hash takes all
+	_, _ = h.Write(b) // never fails
 	return h.Sum32()
 }
 
-// link spells the query again, with a cursor, for a Link header.
+// link writes the query with a cursor, for a Link header.
 func (q *eventQuery) link(path, cursor, position string) string {
 	b := append(make([]byte, 0, linkSizeUsual), '<')
 	b = append(b, path...)
 	separator := byte('?')
 	for _, pair := range q.pairs {
 		if pair.name == "wait" && cursor == "before" {
-			continue // what lies before is there; the two together are refused
+			continue // wait and before cannot be combined
 		}
 		b = appendEscaped(append(b, separator), pair.name)
 		b = appendEscaped(append(b, '='), pair.value)
@@ -302,14 +297,14 @@ func (q *eventQuery) link(path, cursor, position string) string {
 	return string(append(b, '>'))
 }
 
-// The room that a link, and what a digest is of, have with most questions.
+// Usual sizes of a link and of a digest's input.
 const (
 	linkSizeUsual   = 256
 	digestSizeUsual = 256
 )
 
-// appendEscaped escapes what may not stand in a query (RFC 3986 §3.4), and what
-// would end a link or part parameters.
+// appendEscaped escapes what is not allowed in a query (RFC 3986 §3.4) or would end a
+// link or a parameter.
 func appendEscaped(b []byte, text string) []byte {
 	const digits = "0123456789ABCDEF"
 	for i := range len(text) {

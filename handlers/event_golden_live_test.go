@@ -16,13 +16,13 @@ import (
 // the seconds are those of the examples.
 func TestGoldenExamplesLive(t *testing.T) {
 	t.Parallel()
-	t.Run("events_6.10_a_quiet_poll_is_304", func(t *testing.T) {
+	t.Run("a_quiet_poll_is_304", func(t *testing.T) {
 		t.Parallel()
 		a, token := newGoldenAPI(t)
 		tag := a.get("/api/events?limit=1", token).Header().Get("ETag")
 		golden(t, filepath.Join("events", "10_quiet_poll.http"), shown(a.get("/api/events?limit=1", token, "If-None-Match", tag)))
 	})
-	t.Run("events_6.10_a_long_poll_ends_after_25_s_in_an_empty_page", func(t *testing.T) {
+	t.Run("a_long_poll_ends_after_25_s_in_an_empty_page", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			a, token := newGoldenAPI(t)
@@ -40,7 +40,7 @@ func TestGoldenExamplesLive(t *testing.T) {
 			}
 		})
 	})
-	t.Run("events_6.12_a_stream_goes_on_frame_by_frame_and_beats_after_15_s", func(t *testing.T) {
+	t.Run("a_stream_goes_on_frame_by_frame_and_beats_after_15_s", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			a, token := newGoldenAPI(t)
@@ -77,7 +77,7 @@ func TestEventStreamOutlivesTheLimitsOfAnAnswer(t *testing.T) {
 	s.ready(t)
 	for beats := 1; beats <= 2*int(limit/beat); beats++ {
 		if f := s.next(t); f != (frame{comment: ":"}) {
-			t.Fatalf("events_4.2.5: after %d heartbeats comes %+v, want another", beats-1, f)
+			t.Fatalf("after %d heartbeats comes %+v, want another", beats-1, f)
 		}
 	}
 }

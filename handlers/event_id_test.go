@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
 // FuzzEventID asks for any id: the answer is the event of exactly that id, or
@@ -33,7 +33,7 @@ func FuzzEventID(f *testing.F) {
 		}
 		w := a.get("/api/events?after="+url.QueryEscape(id), token)
 		if w.Code == http.StatusOK {
-			if _, native := store.ParsePosition(id); !native && !known[id] && id != "latest" {
+			if _, native := record.ParsePosition(id); !native && !known[id] && id != "latest" {
 				t.Errorf("%q was taken for a cursor", id)
 			}
 			return

@@ -22,15 +22,15 @@ func TestImportGoesOnWhereItBroke(t *testing.T) {
 	broken := a.importFrom(io.MultiReader(strings.NewReader(file.String()[:cut]), brokenReader{}), "").lastLine(t)
 	stayed := len(a.events(t))
 	if broken["error"] != "incomplete_upload" || stayed < lines/2 || stayed > lines*6/7 {
-		t.Fatalf("events_3.3.11: the broken run ends with %v and %d events", broken, stayed)
+		t.Fatalf("the broken run ends with %v and %d events", broken, stayed)
 	}
 	s := a.importFrom(strings.NewReader(file.String()), "").lastLine(t)
 	if s["unchanged"] != float64(stayed) || s["recorded"] != float64(lines-stayed) {
-		t.Errorf("events_3.3.11: the second run counts %v, want %d unchanged and the rest recorded", s, stayed)
+		t.Errorf("the second run counts %v, want %d unchanged and the rest recorded", s, stayed)
 	}
 	for i, e := range a.events(t) {
 		if e.Source != fmt.Sprint(i) {
-			t.Fatalf("events_3.3.11: event %d is line %s", i, e.Source)
+			t.Fatalf("event %d is line %s", i, e.Source)
 		}
 	}
 }
@@ -49,10 +49,10 @@ func TestBackfillCanBeReadAgain(t *testing.T) {
 	first, last := span["first"].(string), span["last"].(string)
 	behind := l.get("/api/events?order=asc&limit=1&after="+first, token).page(t)
 	if f.event != "backfill" || f.id != "" || behind.Next != last {
-		t.Errorf("events_3.3.9: frame = %+v, want the stretch from the older to %s", f, behind.Next)
+		t.Errorf("frame = %+v, want the stretch from the older to %s", f, behind.Next)
 	}
 	if got := l.get("/api/events?order=asc&before="+behind.Next, token).page(t).ids(); len(got) != 1 || got[0] != "older" {
-		t.Errorf("events_3.3.9: the stretch begins with %q, want the older one", got)
+		t.Errorf("the stretch begins with %q, want the older one", got)
 	}
 }
 
@@ -68,6 +68,6 @@ func TestImportAboveTheHeadIsLive(t *testing.T) {
 	l.importLines(t, "acct_a", `{"type":"plan.updated","resource":"p1","id":"next","eventData":{"object":{}},"createdAt":1773000007}`)
 	f := s.next(t)
 	if place := l.get("/api/events?limit=1", token).page(t).Next; f.id != place || f.data != l.get("/api/events/next", token).Body.String() {
-		t.Errorf("events_3.3.9_a_line_above_the_head_is_sent: frame = %+v, want the imported event at %s", f, place)
+		t.Errorf("a_line_above_the_head_is_sent: frame = %+v, want the imported event at %s", f, place)
 	}
 }

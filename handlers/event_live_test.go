@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/record"
 )
 
 const livePatience = 20 * time.Second // far more than anything here takes
@@ -27,7 +29,11 @@ type live struct {
 
 func newLive(t *testing.T, change ...func(*Server)) *live {
 	t.Helper()
-	a := newAPI(t)
+	return listenLive(t, newAPI(t), change...)
+}
+
+func listenLive(t *testing.T, a *api, change ...func(*Server)) *live {
+	t.Helper()
 	a.server.heartbeatEvery = time.Hour // on a busy machine a test takes longer than it takes to beat
 	for _, c := range change {
 		c(a.server)
@@ -156,7 +162,7 @@ func TestEventStream(t *testing.T) {
 	first := l.get("/api/events?order=asc&limit=1", token).page(t)
 	newest := l.get("/api/events?limit=1", token).page(t)
 
-	t.Run("events_4.2_headers", func(t *testing.T) {
+	t.Run("headers", func(t *testing.T) {
 		t.Parallel()
 		s := l.open(t, "", token, "Accept-Encoding", "gzip")
 		want := map[string]string{
@@ -169,7 +175,7 @@ func TestEventStream(t *testing.T) {
 			}
 		}
 	})
-	t.Run("events_4.2_starts_now_and_goes_on", func(t *testing.T) {
+	t.Run("starts_now_and_goes_on", func(t *testing.T) {
 		t.Parallel()
 		other := l.token(t, "carol", "acct_c", store.ScopeUnstated)
 		l.put("/api/resources/plan/old", other, `{}`)
@@ -186,7 +192,7 @@ func TestEventStream(t *testing.T) {
 			}
 		}
 	})
-	t.Run("events_4.2_Last-Event-ID_before_after_before_createdAt_before_now", func(t *testing.T) {
+	t.Run("Last-Event-ID_before_after_before_createdAt_before_now", func(t *testing.T) {
 		t.Parallel()
 		for name, tt := range map[string]struct {
 			query, seen, place string
@@ -194,9 +200,9 @@ func TestEventStream(t *testing.T) {
 		}{
 			"seen":      {"?after=" + newest.Next + "&createdAt[gte]=0", first.Next, first.Next, 4},
 			"after":     {"?after=" + first.Next, "", first.Next, 4},
-			"createdAt": {"?createdAt[gte]=1000000000", "", store.PlaceBefore(1000000000).String(), 5},
+			"createdAt": {"?createdAt[gte]=1000000000", "", record.PositionBefore(1000000000).String(), 5},
 			"latest":    {"?after=latest", "", newest.Next, 0},
-			"beginning": {"?createdAt[gte]=0", "", store.Position{}.String(), 5},
+			"beginning": {"?createdAt[gte]=0", "", record.Position{}.String(), 5},
 			"now":       {"?createdAt[lte]=99999999999", "", newest.Next, 0},
 		} {
 			var headers []string
@@ -214,7 +220,7 @@ func TestEventStream(t *testing.T) {
 			}
 		}
 	})
-	t.Run("events_4.2_filters", func(t *testing.T) {
+	t.Run("filters", func(t *testing.T) {
 		t.Parallel()
 		dora := l.token(t, "dora", "acct_d", store.ScopeUnstated)
 		s := l.open(t, "?type=customer.*,plan.retired&resource=cus_1,p", dora)
@@ -227,7 +233,7 @@ func TestEventStream(t *testing.T) {
 			t.Errorf("types = %q", types)
 		}
 	})
-	t.Run("events_4.2_parameters_of_a_page_are_refused", func(t *testing.T) {
+	t.Run("parameters_of_a_page_are_refused", func(t *testing.T) {
 		t.Parallel()
 		for param, query := range map[string]string{
 			"order": "order=asc", "limit": "limit=5", "before": "before=" + first.Next, "wait": "order=asc&wait=3",
@@ -243,28 +249,28 @@ func TestEventStream(t *testing.T) {
 		l.get("/api/events?after=foreign", token, "Accept", "text/event-stream").fault(t, http.StatusBadRequest, "invalid_cursor", "after")
 		l.get("/api/events", "", "Accept", "text/event-stream").fault(t, http.StatusUnauthorized, "unauthorized", "")
 	})
-	t.Run("events_4.2_HEAD_ends", func(t *testing.T) {
+	t.Run("HEAD_ends", func(t *testing.T) {
 		t.Parallel()
 		w := l.request(http.MethodHead, "/api/events", token, nil, "Accept", "text/event-stream")
 		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/event-stream" {
 			t.Errorf("HEAD = %d %v", w.Code, w.Header())
 		}
 	})
-	t.Run("events_4.2_headers_are_the_readers_on_the_operators_socket_too", func(t *testing.T) {
+	t.Run("headers_are_the_readers_on_the_operators_socket_too", func(t *testing.T) {
 		t.Parallel()
 		s := l.admin(http.MethodHead, "/admin/events?account=acct_a", nil, "Accept", "text/event-stream")
 		if s.Code != http.StatusOK || s.Header().Get("No-Gzip-Compression") != "" {
 			t.Errorf("HEAD = %d %v, want no word to the compressor", s.Code, s.Header())
 		}
 	})
-	t.Run("events_2.2_a_type_that_no_event_has_is_noted", func(t *testing.T) {
+	t.Run("a_type_that_no_event_has_is_noted", func(t *testing.T) {
 		t.Parallel()
 		s := l.open(t, "?type=plan.create", token)
 		if got := s.Header.Get("Tollhouse-Notice"); got != `no event has type "plan.create"; nearest: plan.created` {
 			t.Errorf("Tollhouse-Notice = %q", got)
 		}
 	})
-	t.Run("events_4.2_a_foreign_event_has_its_place_as_id", func(t *testing.T) {
+	t.Run("a_foreign_event_has_its_place_as_id", func(t *testing.T) {
 		t.Parallel()
 		l.importLines(t, "acct_f", `{"id":"ev-foreign_7","type":"plan.created","resource":"p1","eventData":{"object":{}},"createdAt":1773066601}`)
 		fay := l.token(t, "fay", "acct_f", store.ScopeUnstated)
@@ -295,13 +301,13 @@ func TestEventStreamHeartbeat(t *testing.T) {
 	s := l.open(t, "", l.token(t, "bob", "acct_a", store.ScopeUnstated))
 	s.ready(t)
 	if f := s.next(t); f != (frame{comment: ":"}) {
-		t.Errorf("events_4.2_heartbeat: frame = %+v, want a comment", f)
+		t.Errorf("heartbeat: frame = %+v, want a comment", f)
 	}
 }
 
 func TestEventStreamEnds(t *testing.T) {
 	t.Parallel()
-	t.Run("events_4.2_token_expired", func(t *testing.T) {
+	t.Run("token_expired", func(t *testing.T) {
 		t.Parallel()
 		l := newLive(t, func(s *Server) { s.heartbeatEvery = 20 * time.Millisecond })
 		s := l.open(t, "", l.token(t, "bob", "acct_a", store.ScopeUnstated))
@@ -321,7 +327,7 @@ func TestEventStreamEnds(t *testing.T) {
 		l.put("/api/resources/plan/p", other, `{"for":"those who may read"}`)
 		l.wantEnd(t, s, "token_expired")
 	})
-	t.Run("events_4.2_restart", func(t *testing.T) {
+	t.Run("restart", func(t *testing.T) {
 		t.Parallel()
 		l := newLive(t)
 		token := l.token(t, "bob", "acct_a", store.ScopeUnstated)
@@ -336,7 +342,7 @@ func TestEventStreamEnds(t *testing.T) {
 			t.Errorf("the long poll = %d, want an empty page at once", w.Code)
 		}
 	})
-	t.Run("events_4.2_restart_does_not_wait_for_all_that_lies_behind", func(t *testing.T) {
+	t.Run("restart_does_not_wait_for_all_that_lies_behind", func(t *testing.T) {
 		t.Parallel()
 		l := newLive(t)
 		var lines strings.Builder
@@ -371,7 +377,7 @@ func (l *live) wantEnd(t *testing.T, s *stream, reason string) {
 func (l *live) waitFor(t *testing.T, owner string, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(livePatience); ; time.Sleep(time.Millisecond) {
-		var held []*store.EventWatch
+		var held []*eventlog.Watch
 		for {
 			w, err := l.WatchEvents(owner)
 			if err != nil {
@@ -403,11 +409,11 @@ func TestEventStreamBackfill(t *testing.T) {
 	page := l.get("/api/events?order=asc&limit=2", token).page(t)
 	want := frame{event: "backfill", data: fmt.Sprintf(`{"first":%q,"last":%q}`, page.Data[0].ID, page.Next)}
 	if f := s.next(t); f != want {
-		t.Errorf("events_3.3_backfill_is_told_to_streams: frame = %+v, want %+v", f, want)
+		t.Errorf("backfill_is_told_to_streams: frame = %+v, want %+v", f, want)
 	}
 	own := l.put("/api/resources/plan/p", token, `{"n":"1"}`).Header().Get("Tollhouse-Event")
 	if f := s.next(t); f.id != own {
-		t.Errorf("events_3.3_backfill_is_not_sent_to_streams: frame = %+v, want %s", f, own)
+		t.Errorf("backfill_is_not_sent_to_streams: frame = %+v, want %s", f, own)
 	}
 }
 
@@ -429,10 +435,10 @@ func TestEventStreamGap(t *testing.T) {
 	s := l.open(t, "", token, "Last-Event-ID", old)
 	s.ready(t)
 	if f, want := s.next(t), (frame{event: "gap", data: fmt.Sprintf(`{"oldestAvailable":%q}`, kept)}); f != want {
-		t.Errorf("events_4.2_gap: frame = %+v, want %+v", f, want)
+		t.Errorf("gap: frame = %+v, want %+v", f, want)
 	}
 	if f := s.next(t); f.id != kept {
-		t.Errorf("events_4.2_gap_goes_on: frame = %+v, want %s", f, kept)
+		t.Errorf("gap_goes_on: frame = %+v, want %s", f, kept)
 	}
 }
 
@@ -447,7 +453,7 @@ func TestLongPoll(t *testing.T) {
 		go func() { done <- l.get("/api/events?order=asc&"+query, token) }()
 		return done
 	}
-	t.Run("events_4.1_what_is_there_is_answered_at_once", func(t *testing.T) {
+	t.Run("what_is_there_is_answered_at_once", func(t *testing.T) {
 		if page := (<-poll("wait=55")).page(t); len(page.Data) != 1 {
 			t.Errorf("page = %+v", page)
 		}
@@ -455,7 +461,7 @@ func TestLongPoll(t *testing.T) {
 			t.Errorf("page without a wait = %+v", page)
 		}
 	})
-	t.Run("events_4.1_the_first_match_is_answered", func(t *testing.T) {
+	t.Run("the_first_match_is_answered", func(t *testing.T) {
 		waiting := []chan answer{poll("wait=55&after=latest"), poll("wait=55&type=plan.retired"), poll("wait=55&resource=p&after=" + head)}
 		l.waitFor(t, "acct_a", 3)
 		other := l.put("/api/resources/plan/other", token, `{}`).Header().Get("Tollhouse-Event")
@@ -466,7 +472,7 @@ func TestLongPoll(t *testing.T) {
 			}
 		}
 	})
-	t.Run("events_4.1_an_empty_page_when_the_time_is_over", func(t *testing.T) {
+	t.Run("an_empty_page_when_the_time_is_over", func(t *testing.T) {
 		head := l.get("/api/events?order=asc&after=latest", token).page(t).Next
 		started := time.Now()
 		w := <-poll("wait=1&type=plan.never&after=" + head)
@@ -474,7 +480,7 @@ func TestLongPoll(t *testing.T) {
 			t.Errorf("page = %+v after %v", page, time.Since(started))
 		}
 	})
-	t.Run("events_6_example_10_a_tag_does_not_end_a_wait", func(t *testing.T) {
+	t.Run("example_10_a_tag_does_not_end_a_wait", func(t *testing.T) {
 		target := "/api/events?order=asc&wait=55&after=latest"
 		tag := l.get("/api/events?order=asc&after=latest", token).Header().Get("ETag")
 		done := make(chan answer, 1)
@@ -485,7 +491,7 @@ func TestLongPoll(t *testing.T) {
 			t.Errorf("answer = %d %s", w.Code, w.Body)
 		}
 	})
-	t.Run("attack_77_a_revoked_token_reads_nothing_that_it_waited_for", func(t *testing.T) {
+	t.Run("a_revoked_token_reads_nothing_that_it_waited_for", func(t *testing.T) {
 		eve := l.token(t, "eve", "acct_a", store.ScopeUnstated)
 		done := make(chan answer, 1)
 		go func() { done <- l.get("/api/events?order=asc&wait=55&after=latest", eve) }()
@@ -496,8 +502,8 @@ func TestLongPoll(t *testing.T) {
 		l.put("/api/resources/plan/p", token, `{"for":"those who may read"}`)
 		(<-done).fault(t, http.StatusUnauthorized, "invalid_token", "")
 	})
-	t.Run("events_4.1_at_most_64_of_an_account_wait", func(t *testing.T) {
-		var held []*store.EventWatch
+	t.Run("at_most_64_of_an_account_wait", func(t *testing.T) {
+		var held []*eventlog.Watch
 		for range 64 {
 			w, err := l.WatchEvents("acct_a")
 			if err != nil {
@@ -570,7 +576,7 @@ func TestEventStreamMissesNothing(t *testing.T) {
 	page := l.get("/api/events?order=asc&limit=1000", token).page(t)
 	for i := range got {
 		if !slices.Equal(got[i], page.ids()) {
-			t.Errorf("events_4.2_no_seam: reader %d got %d events that are not the %d of the log in order", i, len(got[i]), len(page.Data))
+			t.Errorf("no_seam: reader %d got %d events that are not the %d of the log in order", i, len(got[i]), len(page.Data))
 		}
 	}
 }
@@ -608,7 +614,7 @@ func TestEventStreamOfASlowReader(t *testing.T) {
 			EventData struct{ Object struct{ N string } }
 		}
 		if err := json.Unmarshal([]byte(f.data), &e); err != nil || e.EventData.Object.N != fmt.Sprint(i) {
-			t.Fatalf("events_4.2_slow_but_never_lossy: event %d is %.80s %v", i, f.data, err)
+			t.Fatalf("slow_but_never_lossy: event %d is %.80s %v", i, f.data, err)
 		}
 	}
 }

@@ -9,28 +9,30 @@ import (
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/record"
 )
 
 const (
-	streamRows       = 100 // events read at a time; what is read is sent before more is
+	streamRows       = 100      // events read at a time
+	streamSizeMax    = 64 << 10 // bytes read at a time
 	streamRetry      = 2 * time.Second
 	heartbeatEvery   = 15 * time.Second
 	frameTimeout     = 30 * time.Second // for a reader to take one frame
 	lastEventID      = "Last-Event-ID"
 	endTokenExpired  = "token_expired"
 	endRestart       = "restart"
+	heartbeatFrame   = ": \n\n"
 	streamControlMax = 512 // bytes; longer than any control frame
 )
 
-// streamParamsRefused are the parameters of a page, which a stream has none of.
+// streamParamsRefused are the parameters of pages.
 var streamParamsRefused = []string{"order", "before", "limit", "wait"}
 
-// streamEvents answers with an account's events as they are recorded, as
-// server-sent events (HTML §9.2): first what lies behind the place that the
-// caller names, then what comes. It reads the log from its place and then
-// waits, so that a slow reader is slow and loses nothing, and so that there is
-// no seam between what was and what comes. alive is asked before each read
-// whether the caller may still read.
+// streamEvents sends an account's events as server-sent events (HTML §9.2), from the
+// position that the caller names on. It reads the log, then waits for more, so that a
+// slow reader loses nothing and no event is missed between the two. It calls alive
+// before each read to check the caller's access.
 func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, owner string, q *eventQuery, alive func() error) error {
 	if refused := q.placeInStream(r); refused != nil {
 		return refused
@@ -44,7 +46,7 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, owner stri
 		return err
 	}
 	defer watch.Close()
-	st := &eventStream{s: s, w: w, r: r, controller: http.NewResponseController(w), owner: owner, filter: q.EventFilter, watch: watch, alive: alive}
+	st := &eventStream{s: s, w: w, r: r, controller: http.NewResponseController(w), owner: owner, filter: q.Filter, watch: watch, alive: alive}
 	if err := st.begin(); err != nil {
 		return err
 	}
@@ -52,62 +54,61 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, owner stri
 		return nil
 	}
 	if err := st.run(); err != nil && r.Context().Err() == nil {
-		// The status has been sent. A reader who is cut off comes again, and goes
-		// on where it was.
+		// The status has been sent. The reader reconnects and continues from its
+		// position.
 		note(r.Context(), slog.String("err", err.Error()))
 	}
 	return nil
 }
 
-// placeInStream finds where a stream begins: behind the event that was seen
-// last, else behind after, else at the lower bound of createdAt, else now.
+// placeInStream sets the start of a stream: after Last-Event-ID, else after the
+// cursor, else at the lower bound of createdAt, else now.
 func (q *eventQuery) placeInStream(r *http.Request) *problem {
 	for _, pair := range q.pairs {
 		if slices.Contains(streamParamsRefused, pair.name) {
-			return invalidParameter(pair.name, "has no meaning on a stream, which goes on from a place for as long as it is read; leave it out.")
+			return invalidParameter(pair.name, "is not allowed on a stream; leave it out.")
 		}
 	}
 	if !q.Before.IsZero() {
-		return invalidParameter("before", "has no meaning on a stream, which goes on from a place for as long as it is read; leave it out.")
+		return invalidParameter("before", "is not allowed on a stream; leave it out.")
 	}
 	if seen := r.Header.Get(lastEventID); seen != "" {
-		c, ok := store.ParseCursor(seen)
+		c, ok := eventlog.ParseCursor(seen)
 		if !ok {
 			return invalidCursor(lastEventID, "must be the id of an event")
 		}
 		q.After = c
 	}
 	if q.After.IsZero() {
-		q.After = store.LatestCursor()
+		q.After = eventlog.LatestCursor()
 		if q.hasLowerBound() {
-			q.After = store.CursorAt(store.PlaceBefore(q.From))
+			q.After = eventlog.CursorAt(record.PositionBefore(q.From))
 		}
 	}
 	q.Ascending, q.Limit = true, streamRows
 	return nil
 }
 
-// hasLowerBound reports whether createdAt was bounded from below, at 0 too.
+// hasLowerBound reports whether createdAt has a lower bound, even 0.
 func (q *eventQuery) hasLowerBound() bool {
 	return slices.ContainsFunc(q.pairs, func(p queryPair) bool {
 		return slices.Contains([]string{"createdAt", "createdAt[between]", "createdAt[gt]", "createdAt[gte]"}, p.name)
 	})
 }
 
-// eventStream is one reader's.
 type eventStream struct {
 	s          *Server
 	w          http.ResponseWriter
 	r          *http.Request
 	controller *http.ResponseController
 	owner      string
-	filter     store.EventFilter
-	watch      *store.EventWatch
+	filter     eventlog.Filter
+	watch      *eventlog.Watch
 	alive      func() error
 }
 
-// begin finds the stream's place, so that what is wrong with it is still told
-// by a status, and sends what comes before all events.
+// begin finds the start, so that an invalid one still gets an error status, and sends
+// what comes before all events.
 func (st *eventStream) begin() error {
 	place, gap, err := st.findPlace()
 	if err != nil {
@@ -115,7 +116,7 @@ func (st *eventStream) begin() error {
 	}
 	h := st.w.Header()
 	h.Set("Content-Type", asEventStream)
-	h.Set("X-Accel-Buffering", "no") // nginx holds answers back otherwise
+	h.Set("X-Accel-Buffering", "no") // nginx buffers responses otherwise
 	st.w.WriteHeader(http.StatusOK)
 	frames := fmt.Appendf(make([]byte, 0, streamControlMax), "retry: %d\n\nevent: ready\ndata: {\"after\":%q}\n\n", streamRetry.Milliseconds(), place)
 	if gap != nil {
@@ -124,29 +125,28 @@ func (st *eventStream) begin() error {
 	return st.send(frames)
 }
 
-// findPlace resolves the cursor. Where events behind it have been removed, the
-// stream goes on with those that are left.
-func (st *eventStream) findPlace() (store.Position, *store.CursorError, error) {
+// findPlace resolves the cursor. If events after it have been removed, the stream
+// continues with those that are left.
+func (st *eventStream) findPlace() (record.Position, *eventlog.CursorError, error) {
 	none := st.filter
-	none.From, none.To = 1, 0 // no event lies between
+	none.From, none.To = 1, 0 // matches no event
 	page, err := st.s.store.ListEvents(st.r.Context(), st.owner, none, nil)
-	var cursor *store.CursorError
+	var cursor *eventlog.CursorError
 	switch {
 	case errors.As(err, &cursor) && !cursor.Oldest.IsZero():
-		st.filter.After = store.CursorAt(cursor.Resume)
+		st.filter.After = eventlog.CursorAt(cursor.Resume)
 		return cursor.Resume, cursor, nil
 	case errors.As(err, &cursor) && st.r.Header.Get(lastEventID) != "":
-		return store.Position{}, nil, invalidCursor(lastEventID, "is the id of no event").because(err)
+		return record.Position{}, nil, invalidCursor(lastEventID, "is not the id of a known event").because(err)
 	case err != nil:
-		return store.Position{}, nil, eventListProblem(err)
+		return record.Position{}, nil, eventListProblem(err)
 	}
-	addNotices(st.w.Header(), page.Unseen)
-	st.filter.After = store.CursorAt(page.Cursor)
+	addNotices(st.w.Header(), page)
+	st.filter.After = eventlog.CursorAt(page.Cursor)
 	return page.Cursor, nil, nil
 }
 
-// run sends events until the reader leaves, or may read no more, or the server
-// stops.
+// run sends events until the reader disconnects, its access ends or the server stops.
 func (st *eventStream) run() error {
 	heartbeat := time.NewTicker(st.s.heartbeatEvery)
 	defer heartbeat.Stop()
@@ -162,13 +162,16 @@ func (st *eventStream) run() error {
 			return err
 		}
 		if more && !st.s.isDraining() {
+			if err := st.beat(heartbeat.C); err != nil {
+				return err
+			}
 			continue
 		}
 		select {
 		case <-st.watch.Changed():
 			err = st.tellBackfill()
 		case <-heartbeat.C:
-			err = st.send([]byte(": \n\n"))
+			err = st.send([]byte(heartbeatFrame))
 		case <-st.s.draining:
 			return st.end(endRestart)
 		case <-st.r.Context().Done():
@@ -180,14 +183,29 @@ func (st *eventStream) run() error {
 	}
 }
 
-// forward sends the next events, if there are any, and reports whether there
-// are more.
+// beat sends a heartbeat when one is due: searching a long log may find nothing for
+// longer than readers wait.
+func (st *eventStream) beat(due <-chan time.Time) error {
+	select {
+	case <-due:
+		return st.send([]byte(heartbeatFrame))
+	default:
+		return nil
+	}
+}
+
+// forward sends the next events and reports whether there are more.
 func (st *eventStream) forward() (more bool, err error) {
-	buffer := takeBuffer() // given back before the wait: a quiet stream holds none
+	buffer := takeBuffer() // released before waiting: an idle stream holds none
 	defer buffer.release()
+	d := &factsFrom(st.r.Context()).demand
+	defer d.keep(answerBudget, 0)
 	var ends []int
 	filter := st.filter
-	filter.Row = func(dst []byte, p store.Position, wire []byte) []byte {
+	if filter.SizeMax = answerSizeFree; d.try(answerBudget, streamSizeMax) {
+		filter.SizeMax = streamSizeMax
+	}
+	filter.Row = func(dst []byte, p record.Position, wire []byte) []byte {
 		dst = p.Append(append(dst, "id: "...))
 		dst = append(append(append(dst, "\ndata: "...), wire...), "\n\n"...)
 		ends = append(ends, len(dst))
@@ -195,12 +213,15 @@ func (st *eventStream) forward() (more bool, err error) {
 	}
 	page, err := st.s.store.ListEvents(st.r.Context(), st.owner, filter, buffer.b)
 	buffer.b = page.Data
-	var cursor *store.CursorError
+	var cursor *eventlog.CursorError
 	if errors.As(err, &cursor) && !cursor.Oldest.IsZero() {
-		st.filter.After = store.CursorAt(cursor.Resume)
+		st.filter.After = eventlog.CursorAt(cursor.Resume)
 		return true, st.send(appendGap(nil, cursor))
 	}
 	if err != nil {
+		return false, err
+	}
+	if err := d.settle(st.r.Context(), len(page.Data)); err != nil {
 		return false, err
 	}
 	sent := 0
@@ -212,22 +233,22 @@ func (st *eventStream) forward() (more bool, err error) {
 	}
 	next := page.Next
 	if !page.More && page.Version.Head.Compare(next) > 0 {
-		next = page.Version.Head // up to there nothing else is wanted
+		next = page.Version.Head // no other event up to there matches
 	}
-	st.filter.After = store.CursorAt(next)
+	st.filter.After = eventlog.CursorAt(next)
 	if sent == 0 {
 		return page.More, nil
 	}
 	return page.More, st.controller.Flush()
 }
 
-// appendGap tells that events were removed before they could be sent.
-func appendGap(b []byte, gap *store.CursorError) []byte {
+// appendGap reports events that were removed before they were sent.
+func appendGap(b []byte, gap *eventlog.CursorError) []byte {
 	return fmt.Appendf(b, "event: gap\ndata: {\"oldestAvailable\":%q}\n\n", gap.Oldest)
 }
 
-// tellBackfill tells that events came to lie behind the stream's place, so that
-// a reader who keeps a copy can read that stretch again.
+// tellBackfill reports events that were recorded before the stream's position, so
+// that readers with a copy can read that range again.
 func (st *eventStream) tellBackfill() error {
 	span := st.watch.TakeBackfill()
 	if span == nil {
@@ -240,7 +261,7 @@ func (st *eventStream) end(reason string) error {
 	return st.send(fmt.Appendf(nil, "event: end\ndata: {\"reason\":%q}\n\n", reason))
 }
 
-// write gives a frame its own time: there is no limit to the whole.
+// write gives every frame its own deadline.
 func (st *eventStream) write(frame []byte) error {
 	_ = st.controller.SetWriteDeadline(time.Now().Add(frameTimeout))
 	_, err := st.w.Write(frame)
@@ -254,7 +275,7 @@ func (st *eventStream) send(frame []byte) error {
 	return st.controller.Flush()
 }
 
-// aliveToken lets a stream go on for as long as its access token is live.
+// aliveToken ends a stream with its access token.
 func (s *Server) aliveToken(r *http.Request, need store.Scope) func() error {
 	return func() error {
 		p, err := s.findPrincipal(r)
@@ -265,5 +286,5 @@ func (s *Server) aliveToken(r *http.Request, need store.Scope) func() error {
 	}
 }
 
-// aliveAlways is for the operator's socket.
+// aliveAlways is for the admin socket.
 func aliveAlways() error { return nil }

@@ -6,14 +6,13 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"tollhouse/store"
+	"tollhouse/store/eventlog"
 	"tollhouse/store/snapshot"
 )
 
-// eventTypeJSON is one type of event as callers see it.
 type eventTypeJSON struct {
 	Name          string `json:"name"`
-	Meaning       string `json:"meaning,omitempty"` // only the catalogue knows it
+	Meaning       string `json:"meaning,omitempty"` // only for types in the catalogue
 	Schema        string `json:"schema"`
 	Count         uint64 `json:"count"`
 	LastCreatedAt *int64 `json:"lastCreatedAt,omitempty"`
@@ -25,8 +24,8 @@ type eventTypesJSON struct {
 	HasMore bool            `json:"hasMore"`
 }
 
-// listEventTypes is GET /api/event-types: the types of the catalogue and those
-// of the caller's own events.
+// listEventTypes is GET /api/event-types: the catalogue's types and those of the
+// account's events.
 func (s *Server) listEventTypes(w http.ResponseWriter, r *http.Request) error {
 	if refused := refuseQuery(r); refused != nil {
 		return refused
@@ -41,7 +40,7 @@ func (s *Server) listEventTypes(w http.ResponseWriter, r *http.Request) error {
 	list := eventTypesJSON{Object: "list", Data: make([]eventTypeJSON, 0, len(types)), HasMore: more}
 	for i := range types {
 		use := &types[i]
-		row := eventTypeJSON{Name: use.Name, Meaning: use.Meaning, Schema: s.base + schemaOf(use.EventType), Count: use.Count}
+		row := eventTypeJSON{Name: use.Name, Meaning: use.Meaning, Schema: s.base + schemaOf(use.Type), Count: use.Count}
 		if use.Count > 0 {
 			row.LastCreatedAt = &use.LastCreatedAt
 		}
@@ -51,19 +50,20 @@ func (s *Server) listEventTypes(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// What changes the list, an event, a purge, a newer program or another public
-	// URL, changes its bytes.
+	// Whatever changes the list changes its bytes.
 	sum := sha256.Sum256(body)
 	if notModified(w, r, `W/"`+hex.EncodeToString(sum[:8])+`"`) {
 		return nil
+	}
+	if err := factsFrom(r.Context()).demand.settle(r.Context(), len(body)); err != nil {
+		return err
 	}
 	writeBody(w, http.StatusOK, asJSON, append(body, '\n'))
 	return nil
 }
 
-// schemaOf points to what the API description says of the snapshots in events of
-// a type.
-func schemaOf(t store.EventType) string {
+// schemaOf returns the address of the schema for a type's snapshots.
+func schemaOf(t eventlog.Type) string {
 	name := anyKindSchema
 	if snapshot.IsDescribed(t.Kind()) {
 		name = t.Kind()

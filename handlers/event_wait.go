@@ -1,33 +1,34 @@
 package handlers
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
 
-	"tollhouse/store"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/record"
 )
 
 const (
-	waitMax        = 55  // seconds; proxies are apt to give up at 60
+	waitMax        = 55  // seconds; proxies may give up at 60
 	liveRetryAfter = "5" // seconds
 )
 
-// watchEvents begins to watch an account's log, unless as many do as may.
-func (s *Server) watchEvents(owner string) (*store.EventWatch, error) {
+// watchEvents watches an account's log, within the account's limit.
+func (s *Server) watchEvents(owner string) (*eventlog.Watch, error) {
 	watch, err := s.store.WatchEvents(owner)
-	if errors.Is(err, store.ErrTooManyWatches) {
-		return nil, newProblem(http.StatusTooManyRequests, "too_many_requests", "Too many requests of this account wait for events. End some of them.").
+	if errors.Is(err, eventlog.ErrTooManyWatches) {
+		return nil, newProblem(http.StatusTooManyRequests, "too_many_requests", "Too many requests of this account are waiting for events. Close some of them, or try again in "+liveRetryAfter+" seconds.").
 			with("Retry-After", liveRetryAfter).because(err)
 	}
 	return watch, err
 }
 
-// stayOpen readies a request for an answer that waits. What the caller sent with
-// it is read to its end under the deadline that every body has: net/http waits
-// for the rest of one before it sends a header, and without a deadline it would
-// wait for ever. Then there is none, since net/http would take one that runs out
-// for the caller's end.
+// stayOpen prepares a request that waits. It reads the body first, within the usual
+// deadline, because net/http waits for the body before it sends a header. Then it
+// removes the deadline, since net/http would take an expired one for the caller
+// disconnecting.
 func stayOpen(w http.ResponseWriter, r *http.Request) error {
 	if _, err := readBody(w, r); err != nil {
 		return err
@@ -36,8 +37,8 @@ func stayOpen(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// waitForEvents returns when there is an event that q asks for, or when q's time
-// is over, and moves q to where it looked.
+// waitForEvents returns when an event matches q or the time is over. It moves q to
+// where it stopped looking.
 func (s *Server) waitForEvents(w http.ResponseWriter, r *http.Request, owner string, q *eventQuery) error {
 	if err := stayOpen(w, r); err != nil {
 		return err
@@ -49,10 +50,11 @@ func (s *Server) waitForEvents(w http.ResponseWriter, r *http.Request, owner str
 		return err
 	}
 	defer watch.Close()
-	over := time.NewTimer(q.wait)
-	defer over.Stop()
-	for {
-		probe := q.EventFilter
+	over, stop := context.WithTimeout(r.Context(), q.wait)
+	defer stop()
+	// The search continues only as long as the caller waits, even in a long log.
+	for over.Err() == nil && !s.isDraining() {
+		probe := q.Filter
 		probe.Limit, probe.Row = 1, appendNothing
 		page, err := s.store.ListEvents(r.Context(), owner, probe, nil)
 		if err != nil {
@@ -61,25 +63,21 @@ func (s *Server) waitForEvents(w http.ResponseWriter, r *http.Request, owner str
 		if page.Count > 0 {
 			return nil
 		}
-		q.After = store.CursorAt(page.Next) // nothing up to there is wanted
-		if page.More && r.Context().Err() == nil {
-			continue // it ended early, and there is more to look through
+		q.After = eventlog.CursorAt(page.Next) // nothing up to there matches
+		if page.More {
+			continue
 		}
 		select {
 		case <-watch.Changed():
-		case <-over.C:
-			return nil
+		case <-over.Done():
 		case <-s.draining:
-			return nil
-		case <-r.Context().Done():
-			return r.Context().Err()
 		}
 	}
+	return r.Context().Err()
 }
 
-func appendNothing(dst []byte, _ store.Position, _ []byte) []byte { return dst }
+func appendNothing(dst []byte, _ record.Position, _ []byte) []byte { return dst }
 
-// isDraining reports whether Drain was called.
 func (s *Server) isDraining() bool {
 	select {
 	case <-s.draining:
@@ -89,6 +87,5 @@ func (s *Server) isDraining() bool {
 	}
 }
 
-// Drain ends what waits for events, so that the server can stop: streams and
-// long polls, which come again. It may be called once.
+// Drain ends streams and long polls, so that the server can stop. Call it once.
 func (s *Server) Drain() { close(s.draining) }

@@ -1,20 +1,24 @@
 package handlers
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/record"
 )
 
-// pollAfterSeconds is how long a caller who polls is asked to wait.
 const pollAfterSeconds = "1"
 
 // listEvents is GET /api/events.
 func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) error {
-	pairs, refused := parseQuery(r.URL.RawQuery)
+	pairs, refused := parseAPIQuery(r.URL.RawQuery)
 	if refused != nil {
 		return refused
 	}
@@ -22,15 +26,14 @@ func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) error {
 	return s.writeEvents(w, r, owner, s.base+"/api/events", pairs, s.aliveToken(r, store.ScopeEventsRead))
 }
 
-// The representations of a list of events, the first where none is preferred.
+// The representations of an event list; the first is the default.
 const (
 	asJSON   = "application/json"
 	asNDJSON = "application/x-ndjson"
 )
 
-// writeEvents answers with a page of an account's events, at once or after a
-// wait, or with a stream of them. alive is asked behind a wait, and again and
-// again by a stream, whether the caller may still read.
+// writeEvents responds with a page of events, at once or after a wait, or with a
+// stream. alive checks the caller's access after a wait and during a stream.
 func (s *Server) writeEvents(w http.ResponseWriter, r *http.Request, owner, path string, pairs []queryPair, alive func() error) error {
 	q, refused := parseEventQuery(pairs)
 	if refused != nil {
@@ -50,7 +53,7 @@ func (s *Server) writeEvents(w http.ResponseWriter, r *http.Request, owner, path
 		if err := s.waitForEvents(w, r, owner, &q); err != nil {
 			return err
 		}
-		if err := alive(); err != nil { // the wait may have outlived the token
+		if err := alive(); err != nil { // the token may have expired while waiting
 			return err
 		}
 	case isConditional(r):
@@ -65,24 +68,30 @@ func (s *Server) writeEvents(w http.ResponseWriter, r *http.Request, owner, path
 	return s.writePage(w, r, owner, path, as, &q, asked)
 }
 
-// writePage reads the page and sends it.
 func (s *Server) writePage(w http.ResponseWriter, r *http.Request, owner, path, as string, q *eventQuery, asked uint32) error {
 	buffer := takeBuffer()
-	defer buffer.release()
+	defer func() { buffer.release() }()
+	d := &factsFrom(r.Context()).demand
+	q.SizeMax = d.pageSize()
 	if as == asNDJSON {
 		q.Row = appendLine
 	} else {
 		buffer.b = append(buffer.b, listOpening...)
 	}
-	page, err := s.store.ListEvents(r.Context(), owner, q.EventFilter, buffer.b)
+	page, err := s.store.ListEvents(r.Context(), owner, q.Filter, buffer.b)
 	buffer.b = page.Data
 	if err != nil {
 		return eventListProblem(err)
 	}
+	if err := d.settle(r.Context(), len(buffer.b)); err != nil {
+		return err
+	}
 	next, previous := page.Next.String(), page.Previous.String()
 	h := w.Header()
-	h.Set("ETag", listTag(page.Version, asked))
-	addNotices(h, page.Unseen)
+	if short := q.SizeMax < eventlog.PageSizeMax && page.More && page.Count < q.Limit; !short {
+		h.Set("ETag", listTag(page.Version, asked)) // a page that is not full may grow
+	}
+	addNotices(h, page)
 	if links := q.links(path, page, next, previous); links != "" {
 		h.Set("Link", links)
 	}
@@ -91,19 +100,18 @@ func (s *Server) writePage(w http.ResponseWriter, r *http.Request, owner, path, 
 	} else {
 		buffer.b = appendListEnd(buffer.b, page.More, next, previous)
 	}
+	buffer = buffer.fit()
 	writeBody(w, http.StatusOK, as, buffer.b)
 	return nil
 }
 
-// appendLine is a row of NDJSON.
-func appendLine(dst []byte, _ store.Position, wire []byte) []byte {
+func appendLine(dst []byte, _ record.Position, wire []byte) []byte {
 	return append(append(dst, wire...), '\n')
 }
 
-// links are for clients that follow rel="next" (RFC 8288). Behind a page that
-// was asked for by before lies the place it was asked before, so that there is
-// a next one in any case.
-func (q *eventQuery) links(path string, page store.EventPage, next, previous string) string {
+// links are for clients that follow rel="next" (RFC 8288). A page requested with
+// before always has a next page: the one it came from.
+func (q *eventQuery) links(path string, page eventlog.Page, next, previous string) string {
 	var links []string
 	if backwards := !q.Before.IsZero(); page.More || backwards && page.Count > 0 {
 		links = append(links, q.link(path, "after", next)+`; rel="next"`)
@@ -114,10 +122,14 @@ func (q *eventQuery) links(path string, page store.EventPage, next, previous str
 	return strings.Join(links, ", ")
 }
 
-// addNotices tells of types that no event has: it is no error, since types are
-// open-ended, but a filter that can match nothing is worth a word.
-func addNotices(h http.Header, types []store.UnseenType) {
-	for _, unseen := range types {
+// addNotices reports requested types that no event has. That is no error, since types
+// are open-ended, but probably a mistake. It also reports wildcards that no index
+// serves.
+func addNotices(h http.Header, page eventlog.Page) {
+	if page.Searched {
+		h.Add("Tollhouse-Notice", fmt.Sprintf("the account has more than %d types, so a page with a wildcard searches at most %d events; follow nextCursor, or name the types", eventlog.KnownTypesMax, eventlog.SearchedMax))
+	}
+	for _, unseen := range page.Unseen {
 		text := `no event has type "` + unseen.Type + `"`
 		if unseen.Nearest != "" {
 			text += "; nearest: " + unseen.Nearest
@@ -127,14 +139,14 @@ func addNotices(h http.Header, types []store.UnseenType) {
 }
 
 func eventListProblem(err error) error {
-	var cursor *store.CursorError
+	var cursor *eventlog.CursorError
 	if !errors.As(err, &cursor) {
 		return err
 	}
 	if cursor.Oldest.IsZero() {
-		return invalidCursor(cursor.Param, "is the id of no event").because(err)
+		return invalidCursor(cursor.Param, "is not the id of a known event").because(err)
 	}
-	p := newProblem(http.StatusGone, "cursor_expired", "Events behind %s are older than they are kept and have been removed; oldestAvailable is the oldest one left.", cursor.Param).on(cursor.Param).because(err)
+	p := newProblem(http.StatusGone, "cursor_expired", "Events after %s have been removed because the retention period is over; oldestAvailable is the oldest event left.", cursor.Param).on(cursor.Param).because(err)
 	p.extra = map[string]any{"oldestAvailable": cursor.Oldest.String()}
 	return p
 }
@@ -147,22 +159,22 @@ func (s *Server) findEvent(w http.ResponseWriter, r *http.Request) error {
 	return s.writeEvent(w, r, principalFrom(r.Context()).Account)
 }
 
-// writeEvent answers with one event of an account. Unknown, malformed and
-// another's: the answer is the same, and so it is for every id past retention.
+// writeEvent sends one event. Unknown, malformed and foreign ids get the same response,
+// and so does every id past the retention period.
 func (s *Server) writeEvent(w http.ResponseWriter, r *http.Request, owner string) error {
 	if !acceptsJSON(r) {
 		return notAcceptable()
 	}
 	id := pathParam(r, "id")
 	buffer := takeBuffer()
-	defer buffer.release()
+	defer func() { buffer.release() }()
 	var err error
 	buffer.b, err = s.store.FindEvent(r.Context(), owner, id, buffer.b)
-	if errors.Is(err, store.ErrNotFound) {
-		return newProblem(http.StatusNotFound, "not_found", "There is no such event.").because(err)
+	if errors.Is(err, record.ErrNotFound) {
+		return newProblem(http.StatusNotFound, "not_found", "The event does not exist.").because(err)
 	}
-	if errors.Is(err, store.ErrExpired) {
-		return newProblem(http.StatusGone, "event_expired", "The id is older than events are kept here.").because(err)
+	if errors.Is(err, record.ErrExpired) {
+		return newProblem(http.StatusGone, "event_expired", "The event is older than the retention period.").because(err)
 	}
 	if err != nil {
 		return err
@@ -170,13 +182,17 @@ func (s *Server) writeEvent(w http.ResponseWriter, r *http.Request, owner string
 	if tag := entityTag(id); notModified(w, r, tag) {
 		return nil
 	}
+	if err := factsFrom(r.Context()).demand.settle(r.Context(), len(buffer.b)); err != nil {
+		return err
+	}
+	buffer = buffer.fit()
 	writeBody(w, http.StatusOK, "application/json", buffer.b)
 	return nil
 }
 
-// refuseQuery refuses any parameter at all.
+// refuseQuery refuses every parameter.
 func refuseQuery(r *http.Request) *problem {
-	pairs, refused := parseQuery(r.URL.RawQuery)
+	pairs, refused := parseAPIQuery(r.URL.RawQuery)
 	if refused == nil && len(pairs) > 0 {
 		refused = unknownParameter(pairs[0].name, nil, nil)
 	}
@@ -185,7 +201,6 @@ func refuseQuery(r *http.Request) *problem {
 
 const listOpening = `{"object":"list","data":[`
 
-// appendListEnd closes the envelope of a list behind its rows.
 func appendListEnd(b []byte, more bool, next, previous string) []byte {
 	b = append(b, `],"hasMore":`...)
 	if more {
@@ -198,21 +213,31 @@ func appendListEnd(b []byte, more bool, next, previous string) []byte {
 	return append(b, `"}`...)
 }
 
-// pageBuffer holds an answer while it is put together, so that its length is
-// known and no transaction is open while it is sent.
+// pageBuffer holds a response until it is complete, so that its length is known and
+// no transaction stays open while it is sent.
 type pageBuffer struct{ b []byte }
 
 const (
-	bufferSizeFirst = 64 << 10
-	bufferSizeKept  = 1 << 20 // a larger one is rare and not worth its memory
+	bufferSizeFirst = answerSizeFree
+	bufferSizeKept  = 1 << 20 // larger ones are rare and not worth keeping
 )
 
 var buffers = sync.Pool{New: func() any { return &pageBuffer{make([]byte, 0, bufferSizeFirst)} }}
 
 func takeBuffer() *pageBuffer { return buffers.Get().(*pageBuffer) }
 
+// fit returns a buffer of about the response's size, since the request is charged for
+// it while the response is sent.
+func (p *pageBuffer) fit() *pageBuffer {
+	if cap(p.b) <= max(2*len(p.b), bufferSizeFirst) {
+		return p
+	}
+	defer p.release()
+	return &pageBuffer{slices.Clip(bytes.Clone(p.b))}
+}
+
 func (p *pageBuffer) release() {
-	if cap(p.b) <= bufferSizeKept {
+	if cap(p.b) >= bufferSizeFirst && cap(p.b) <= bufferSizeKept {
 		p.b = p.b[:0]
 		buffers.Put(p)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
 	"tollhouse/store/storetest"
 )
 
@@ -76,7 +77,7 @@ const benchFirst = 1_770_000_000
 // that reads them.
 func (a *api) benchEvents(b *testing.B, n int) (token string) {
 	b.Helper()
-	im, err := a.NewImporter("acct_bench", store.ImportOptions{})
+	im, err := a.NewImporter("acct_bench", eventlog.ImportOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
 // A store that refuses work before it begins is told as what it is, on every
@@ -17,7 +18,7 @@ func TestEventsWhileTheStoreIsUnavailable(t *testing.T) {
 	a := newAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
 	a.put("/api/resources/plan/p1", token, `{"n":1}`)
-	a.Faults.OnUpdate(func(func() error) error { return store.ErrUnavailable })
+	a.Faults.OnUpdate(func(func() error) error { return record.ErrUnavailable })
 	for name, w := range map[string]answer{
 		"put":    a.put("/api/resources/plan/p1", token, `{"n":2}`),
 		"patch":  a.patch("/api/resources/plan/p1", token, `{"n":2}`),
@@ -32,7 +33,7 @@ func TestEventsWhileTheStoreIsUnavailable(t *testing.T) {
 	if last := a.importFrom(strings.NewReader(line("")), "").lastLine(t); last["error"] != "temporarily_unavailable" || last["summary"] != nil {
 		t.Errorf("import ends with %v, want why it has no summary", last)
 	}
-	a.Faults.Mend()
+	a.Faults.Repair()
 	if page := a.get("/api/events", token).page(t); len(page.Data) != 1 {
 		t.Errorf("%d events, want the one from before", len(page.Data))
 	}
@@ -43,7 +44,7 @@ func TestEventsOfADamagedStore(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	a.importLines(t, "acct_a", line(`,"id":"one"`))
-	a.Faults.Break(store.ErrCorrupt)
+	a.Faults.Break(record.ErrCorrupt)
 	for _, target := range []string{"/admin/events?account=acct_a", "/admin/events/one?account=acct_a"} {
 		w := a.admin(http.MethodGet, target, nil)
 		w.fault(t, http.StatusInternalServerError, "server_error", "")
@@ -59,7 +60,7 @@ func TestExportThatBreaksOffEndsTheConnection(t *testing.T) {
 	a := newAPI(t)
 	a.importLines(t, "acct_a", strings.Repeat(line("")+"\n", 1200))
 	r := httptest.NewRequest(http.MethodGet, "/admin/event-export?account=acct_a", nil)
-	w := &breaking{ResponseRecorder: httptest.NewRecorder(), after: func() { a.Faults.Break(store.ErrCorrupt) }}
+	w := &breaking{ResponseRecorder: httptest.NewRecorder(), after: func() { a.Faults.Break(record.ErrCorrupt) }}
 	defer func() {
 		if broken, _ := recover().(error); !errors.Is(broken, http.ErrAbortHandler) {
 			t.Errorf("the handler ended with %v, want http.ErrAbortHandler", broken)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
 // lineOf is an event of that age as a line of an import.
@@ -19,7 +20,7 @@ func (a *api) lineOf(id, typ, resource string, age time.Duration) string {
 
 // idOf is a native id of that age; n tells those of one age apart.
 func (a *api) idOf(age time.Duration, n byte) string {
-	var p store.Position
+	var p record.Position
 	for i, millis := 5, a.Now().Add(-age).Unix()*1000; i >= 0; i, millis = i-1, millis>>8 {
 		p[i] = byte(millis)
 	}
@@ -52,7 +53,7 @@ func TestIDPastRetention(t *testing.T) {
 	if err := a.SetRetention(context.Background(), 3*day); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("events_2.4_an_id_past_retention_is_410_for_everyone_known_or_not", func(t *testing.T) {
+	t.Run("an_id_past_retention_is_410_for_everyone_known_or_not", func(t *testing.T) {
 		gone := a.get("/api/events/"+own, mine)
 		gone.fault(t, http.StatusGone, "event_expired", "")
 		for _, id := range []string{own, invented, theirs, there, "evt_00000000000000000000000000"} {
@@ -70,12 +71,12 @@ func TestIDPastRetention(t *testing.T) {
 		}
 		a.admin(http.MethodGet, "/admin/events/"+own+"?account=acct_a", nil).fault(t, http.StatusGone, "event_expired", "")
 	})
-	t.Run("events_2.4_a_younger_unknown_id_and_a_foreign_one_are_404", func(t *testing.T) {
+	t.Run("a_younger_unknown_id_and_a_foreign_one_are_404", func(t *testing.T) {
 		for _, id := range []string{young, "old-one", "no-such"} {
 			a.get("/api/events/"+id, mine).fault(t, http.StatusNotFound, "not_found", "")
 		}
 	})
-	t.Run("events_3.3_a_line_below_the_horizon_is_refused", func(t *testing.T) {
+	t.Run("a_line_below_the_horizon_is_refused", func(t *testing.T) {
 		w := a.admin(http.MethodPost, "/admin/events/import?account=acct_c", strings.NewReader(a.lineOf("late", "plan.created", "p1", 3*day+time.Second)), "Content-Type", "application/x-ndjson")
 		first, _, _ := bytes.Cut(w.Body.Bytes(), []byte("\n"))
 		if fault := decodeObject(t, first); fault["error"] != "invalid_event" || fault["param"] != "createdAt" || w.lastLine(t)["errors"] != 1.0 {
@@ -103,7 +104,7 @@ func TestCursorBehindRetention(t *testing.T) {
 	tag := a.get("/api/events", token).Header().Get("ETag")
 	a.retain(t, 5*day, 3)
 	list := "/api/events?order=asc&after="
-	t.Run("events_2.1_ascending_from_a_place_older_than_what_was_removed_is_410_with_oldestAvailable", func(t *testing.T) {
+	t.Run("ascending_from_a_place_older_than_what_was_removed_is_410_with_oldestAvailable", func(t *testing.T) {
 		for _, after := range []string{"evt_00000000000000000000000000", ids[0], a.idOf(9*day+time.Hour, 1)} {
 			for _, filter := range []string{"", "&type=plan.created", "&type=plan.created,plan.updated", "&limit=1"} {
 				body := a.get(list+after+filter, token).fault(t, http.StatusGone, "cursor_expired", "after")
@@ -113,27 +114,27 @@ func TestCursorBehindRetention(t *testing.T) {
 			}
 		}
 	})
-	t.Run("events_2.1_whoever_had_read_all_that_was_removed_goes_on", func(t *testing.T) {
+	t.Run("whoever_had_read_all_that_was_removed_goes_on", func(t *testing.T) {
 		for _, after := range []string{lastOld, a.idOf(3*day, 1)} {
 			if got := a.get(list+after, token).page(t).ids(); fmt.Sprint(got) != fmt.Sprint(ids[2:]) {
 				t.Errorf("after %s: %v, want %v", after, got, ids[2:])
 			}
 		}
 	})
-	t.Run("events_2.3_retention_ends_what_the_ETag_of_a_list_confirmed", func(t *testing.T) {
+	t.Run("retention_ends_what_the_ETag_of_a_list_confirmed", func(t *testing.T) {
 		if w := a.get("/api/events", token, "If-None-Match", tag); tag == "" || w.Code != http.StatusOK {
 			t.Errorf("a page with the ETag %q of before = %d, want 200", tag, w.Code)
 		}
 	})
-	t.Run("events_2.1_descending_and_before_just_end", func(t *testing.T) {
+	t.Run("descending_and_before_just_end", func(t *testing.T) {
 		for _, query := range []string{"after=" + ids[0], "before=" + ids[3] + "&order=asc"} {
 			a.get("/api/events?"+query, token).page(t)
 		}
 	})
-	t.Run("events_2.1_the_cursor_of_a_removed_foreign_id_is_invalid", func(t *testing.T) {
+	t.Run("the_cursor_of_a_removed_foreign_id_is_invalid", func(t *testing.T) {
 		a.get(list+"foreign", token).fault(t, http.StatusBadRequest, "invalid_cursor", "after")
 	})
-	t.Run("events_2.4_no_list_has_what_retention_removed", func(t *testing.T) {
+	t.Run("no_list_has_what_retention_removed", func(t *testing.T) {
 		for _, query := range []string{"", "?order=asc", "?type=plan.created", "?createdAt[lte]=" + fmt.Sprint(a.Now().Unix())} {
 			got := a.get("/api/events"+query, token).page(t).ids()
 			if query != "?order=asc" {
@@ -144,7 +145,7 @@ func TestCursorBehindRetention(t *testing.T) {
 			}
 		}
 	})
-	t.Run("events_2.1_when_none_is_left_oldestAvailable_is_where_all_has_been_seen", func(t *testing.T) {
+	t.Run("when_none_is_left_oldestAvailable_is_where_all_has_been_seen", func(t *testing.T) {
 		a.retain(t, day, 1)
 		a.Clock.Advance(time.Minute)
 		a.retain(t, day, 1)

@@ -51,12 +51,12 @@ func TestGoldenExamples(t *testing.T) {
 		{"9_another_owners_id", "/api/events/" + goldenFirst, stranger},
 	}
 	for _, tt := range tests {
-		t.Run("events_6_example_"+tt.name, func(t *testing.T) {
+		t.Run("example_"+tt.name, func(t *testing.T) {
 			t.Parallel()
 			golden(t, "events/"+tt.name+".http", shown(a.get(tt.target, tt.token)))
 		})
 	}
-	t.Run("events_6_example_1_has_695_bytes", func(t *testing.T) {
+	t.Run("example_1_has_695_bytes", func(t *testing.T) {
 		t.Parallel()
 		if n := a.get("/api/events/"+goldenSecond, token).Body.Len(); n != 695 {
 			t.Errorf("the event has %d bytes, want 695", n)

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// handler answers a request or returns why it could not.
+// handler responds to a request or returns why it could not.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
-// handle renders what a handler returns, as JSON, and notes it for the log.
+// handle sends the errors of a handler as JSON and logs them.
 func (s *Server) handle(route string, h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		noteRoute(r, route)
@@ -25,8 +25,8 @@ func (s *Server) handle(route string, h handler) http.Handler {
 	})
 }
 
-// handlePage is handle for routes that people look at: errors are pages, unless
-// the caller asks for JSON by name, and posts from other sites are refused.
+// handlePage is handle for pages: errors are pages unless the caller asks for JSON by
+// name, and forms from other sites are refused.
 func (s *Server) handlePage(route string, h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		noteRoute(r, route)
@@ -42,8 +42,7 @@ func (s *Server) handlePage(route string, h handler) http.Handler {
 	})
 }
 
-// handleLost is for requests that match no route: a person who mistyped an
-// address sees a page, a program gets JSON.
+// handleLost is for requests without a route: browsers get a page, programs get JSON.
 func (s *Server) handleLost(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		noteRoute(r, "")
@@ -57,24 +56,25 @@ func (s *Server) handleLost(h handler) http.Handler {
 	})
 }
 
-// checkOrigin refuses a form that another site posted (RFC 6749 §10.12).
+// checkOrigin refuses forms from other sites (RFC 6749 §10.12).
 func (s *Server) checkOrigin(r *http.Request) error {
 	if err := s.origins.Check(r); err != nil {
-		p := newProblem(http.StatusForbidden, "cross_origin", "The form was sent by another site.").because(err)
+		p := newProblem(http.StatusForbidden, "cross_origin", "The form was submitted by another site.").because(err)
 		p.page = &pageText{
-			title:   "This form came from somewhere else",
-			message: "Another site tried to send this form in your name. Nothing was done.",
-			next:    "Close this page. If you meant to sign in, begin again in the application that you came from.",
+			title:   "This form came from another site",
+			message: "Another site tried to submit this form as you. Nothing was done.",
+			next:    "Close this page. If you meant to sign in, start again from the application.",
 		}
 		return p
 	}
 	return nil
 }
 
-// recorder remembers the status that was sent.
+// recorder remembers the status, and reports while the response waits for its reader.
 type recorder struct {
 	http.ResponseWriter
 	status int
+	demand *demand
 }
 
 func (w *recorder) WriteHeader(status int) {
@@ -88,21 +88,33 @@ func (w *recorder) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
+	w.demand.waitFor(w.ResponseWriter, false)
+	defer w.demand.goOn()
 	return w.ResponseWriter.Write(b)
 }
 
-// Flush sends what was written so far, for wrappers that look no further than
-// the writer they wrap.
-func (w *recorder) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
+// Flush is for wrappers that know only http.Flusher.
+func (w *recorder) Flush() { _ = w.FlushError() }
+
+// FlushError is Flush with an error.
+func (w *recorder) FlushError() error {
+	w.demand.waitFor(w.ResponseWriter, false)
+	defer w.demand.goOn()
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
 
 // Unwrap lets http.ResponseController reach the connection.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-const queryStringSizeMax = 8 << 10 // bytes
+const (
+	queryStringSizeMax = 8 << 10 // bytes
+	// headerFieldsMax is well above what clients and proxies send. A field takes
+	// about 200 bytes of memory and 4 on the wire, until its request is over.
+	headerFieldsMax = 100
+)
 
-// The values of headers that most answers carry, under their canonical names: to
-// make them for each answer is a tenth of all that it allocates. Nobody changes
-// one in place; to add to one makes another.
+// Header values of most responses. Allocating them for each response would make a
+// tenth of all its allocations. They must not be modified.
 var (
 	headerNosniff    = []string{"nosniff"}
 	headerNoReferrer = []string{"no-referrer"}
@@ -113,34 +125,72 @@ var (
 	headerPollAfter  = []string{pollAfterSeconds}
 )
 
-// withRequest is what every request gets: an id, the headers that all answers
-// carry, one log line, and an answer even when our own code breaks.
+// withRequest gives every request an id, common headers, one log line, and a response
+// even if our code panics.
 func (s *Server) withRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		facts := newFacts(time.Now(), s.proxies.source(r)) // the time measures the request and decides nothing
+		facts := newFacts(time.Now(), s.proxies.source(r)) // only to measure the request
 		r = r.WithContext(context.WithValue(r.Context(), factsKey, facts))
-		w := &recorder{ResponseWriter: rw}
+		s.beginDemand(r, facts)
+		w := &recorder{ResponseWriter: rw, demand: &facts.demand}
 		h := w.Header()
 		h.Set("X-Request-Id", facts.id)
 		h["X-Content-Type-Options"] = headerNosniff
 		h["Referrer-Policy"] = headerNoReferrer
 		if len(r.TransferEncoding) > 0 {
-			// net/http answers a request smuggled behind a chunked one; a
-			// connection that ends here carries none.
+			// net/http would answer a request smuggled behind a chunked one; closing the
+			// connection prevents that.
 			h.Set("Connection", "close")
 		}
 		defer func() {
 			if broken := recover(); broken != nil {
 				s.recovered(w, r, broken)
 			}
+			facts.demand.end()
+			facts.demand.connection.Rest()
 			s.endRequest(r, w, facts, time.Since(facts.began))
 		}()
+		if r.ProtoMajor == 2 && !facts.demand.try(streamBudget, 1) {
+			writeProblem(w, temporarilyUnavailable(errBudget))
+			return
+		}
+		if fieldsOf(r.Header) > headerFieldsMax {
+			refuseHeader(w, r)
+			return
+		}
 		if len(r.URL.RawQuery) > queryStringSizeMax {
 			writeProblem(w, newProblem(http.StatusRequestURITooLong, "uri_too_long", "The query is longer than %d bytes.", queryStringSizeMax))
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+func fieldsOf(h http.Header) (count int) {
+	for _, values := range h {
+		count += len(values)
+	}
+	return count
+}
+
+// refuseHeader refuses a request with too many header fields without reading its body,
+// since the fields stay in memory until it is over.
+func refuseHeader(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetReadDeadline(longPast)
+	if r.ProtoMajor == 1 { // otherwise other requests share the connection
+		w.Header().Set("Connection", "close")
+	}
+	writeProblem(w, newProblem(http.StatusRequestHeaderFieldsTooLarge, "header_too_large", "The request has more than %d header fields.", headerFieldsMax))
+}
+
+// beginDemand sets what a request is charged to.
+func (s *Server) beginDemand(r *http.Request, facts *requestFacts) {
+	d := &facts.demand
+	d.connection = connectionFrom(r.Context())
+	d.connection.Work()
+	if facts.source.IsValid() {
+		d.load, d.source, d.unshared = s.load, SourceOf(facts.source), s.TrustsProxy(facts.source)
+	}
 }
 
 func (s *Server) recovered(w *recorder, r *http.Request, broken any) {
@@ -169,7 +219,6 @@ func noteProblem(ctx context.Context, p *problem) {
 	}
 }
 
-// endRequest tells of a request that is over: to the log, and to whoever counts.
 func (s *Server) endRequest(r *http.Request, w *recorder, facts *requestFacts, took time.Duration) {
 	facts.served.Method, facts.served.Status, facts.served.Took = methodName(r.Method), w.status, took
 	if facts.served.Route == "" {
@@ -179,14 +228,14 @@ func (s *Server) endRequest(r *http.Request, w *recorder, facts *requestFacts, t
 	s.logRequest(r, w, facts, took)
 }
 
-// logRequest writes the one line of a request. Health checks, which come every
-// few seconds for ever, are for debugging only.
+// logRequest writes the log line of a request. Successful health checks are logged
+// only for debugging.
 func (s *Server) logRequest(r *http.Request, w *recorder, facts *requestFacts, took time.Duration) {
 	level := slog.LevelInfo
 	switch {
 	case w.status >= 500 && w.status != http.StatusServiceUnavailable:
 		level = slog.LevelError
-	case w.status == http.StatusServiceUnavailable && r.Context().Err() == nil: // else the caller left; nothing is amiss
+	case w.status == http.StatusServiceUnavailable && r.Context().Err() == nil: // not if the caller disconnected
 		level = slog.LevelWarn
 	case facts.served.isMonitoring():
 		level = slog.LevelDebug
@@ -195,22 +244,22 @@ func (s *Server) logRequest(r *http.Request, w *recorder, facts *requestFacts, t
 	if !log.Enabled(r.Context(), level) {
 		return
 	}
-	attrs := append(facts.attrs[:0],
+	attrs := append([]slog.Attr{
 		slog.String("request_id", facts.id),
 		slog.String("method", methodName(r.Method)),
 		slog.Int("status", w.status),
 		slog.Float64("duration_ms", float64(took.Microseconds())/1000),
-	)[:len(facts.attrs)]
+	}, facts.attrs...)
 	if facts.source.IsValid() {
 		attrs = append(attrs, slog.String("source", facts.source.String()))
 	}
-	// Not by LogAttrs, which looks up its caller for every line.
+	// LogAttrs looks up its caller for every line.
 	line := slog.NewRecord(facts.began.Add(took), level, "request served", 0)
 	line.AddAttrs(attrs...)
-	_ = log.Handle(r.Context(), line) // as slog: who would be told?
+	_ = log.Handle(r.Context(), line) // as slog does
 }
 
-// methodName keeps a method that nobody knows out of the log.
+// methodName keeps unknown methods out of the log.
 func methodName(method string) string {
 	switch method {
 	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT":

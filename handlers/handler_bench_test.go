@@ -9,7 +9,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"tollhouse/store"
+	"tollhouse/store/eventlog"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 )
@@ -25,7 +25,7 @@ func BenchmarkHandler(b *testing.B) {
 	a.server.log = slog.New(slog.NewJSONHandler(io.Discard, nil))
 	const n = 10_000
 	token := a.benchEvents(b, n)
-	filter := store.EventFilter{Types: []string{"customer.created"}, From: benchFirst + n/12, To: benchFirst + n/4, Limit: 100}
+	filter := eventlog.Filter{Types: []string{"customer.created"}, From: benchFirst + n/12, To: benchFirst + n/4, Limit: 100}
 	list := fmt.Sprintf("/api/events?type=customer.created&limit=100&createdAt[between]=%d..%d", filter.From, filter.To)
 	one := decodePage(b, a.get(list, token).Body.Bytes()).Data[0].ID
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
-	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
 // otherAnswers are those that everyAnswer has not: of the endpoints beside the
@@ -56,13 +56,13 @@ func otherAnswers(t testing.TB, h *house) map[string]answer {
 		all["token_throttled"] = h.grant(t, "nils", tooLong)
 		all["sign_in_throttled"] = h.stranger(t).signIn(t, "nils", tooLong)
 	}
-	h.Faults.Break(store.ErrUnavailable)
+	h.Faults.Break(record.ErrUnavailable)
 	all["events_unavailable"], all["revoke_unavailable"], all["introspect_unavailable"] = h.api(t, p.AccessToken), h.revoke(t, p.AccessToken), h.introspect(t, p.AccessToken)
-	h.Faults.Mend()
+	h.Faults.Repair()
 	h.Rest()
 	h.Faults.OnUpdate(func(func() error) error { panic("a mistake of our own") })
 	all["revoke_broken"] = h.revoke(t, p.RefreshToken)
-	h.Faults.Mend()
+	h.Faults.Repair()
 	return all
 }
 
@@ -72,7 +72,7 @@ func TestHeadersOfOtherAnswers(t *testing.T) {
 	dev := newHouse(t, at("http://127.0.0.1:8080"), func(c *handlers.Config) { c.Demo = &handlers.Demo{} })
 	answers["callback"], answers["callback_damaged"] = dev.get(t, "/callback?code=x&state=y"), dev.get(t, "/callback?code=%zz")
 	for name, a := range answers {
-		t.Run("attack_0_oauth_row_90_"+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if a.Header.Get("X-Content-Type-Options") != "nosniff" || a.Header.Get("X-Request-Id") == "" {
 				t.Errorf("%d lacks nosniff or a request id: %v", a.StatusCode, a.Header)
 			}

@@ -5,13 +5,13 @@ import (
 	"net/http"
 )
 
-// healthz is GET /healthz: the process answers.
+// healthz is GET /healthz.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	return nil
 }
 
-// readyz is GET /readyz: the process can do its work. It reads the store.
+// readyz is GET /readyz. It reads the store.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	if err := s.whyNotReady(r.Context()); err != nil {
 		return temporarilyUnavailable(err)
@@ -20,7 +20,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// adminReadyz is readyz for the operator, who is told the reason.
+// adminReadyz is readyz with the reason, for the operator.
 func (s *Server) adminReadyz(w http.ResponseWriter, r *http.Request) error {
 	err := s.whyNotReady(r.Context())
 	if err == nil {
@@ -38,18 +38,18 @@ func (s *Server) whyNotReady(ctx context.Context) error {
 
 func (s *Server) options(w http.ResponseWriter, r *http.Request) {
 	noteRoute(r, "")
-	w.WriteHeader(http.StatusNoContent) // Allow is set by the router
+	w.WriteHeader(http.StatusNoContent) // the router sets Allow
 }
 
 func (s *Server) notFound(_ http.ResponseWriter, _ *http.Request) error {
-	return newProblem(http.StatusNotFound, "not_found", "There is no such address; paths are spelt exactly, without a slash at the end.")
+	return newProblem(http.StatusNotFound, "not_found", "Unknown address. Paths must match exactly, without a slash at the end.")
 }
 
 func (s *Server) methodNotAllowed(w http.ResponseWriter, r *http.Request) error {
-	description := "This address does not take the method; the Allow header lists those that it takes."
+	description := "The method is not allowed here; the Allow header lists those that are."
 	if r.URL.Path == "/oauth/v2/token" {
 		oauthHeaders(w)
-		description = "The token endpoint takes POST only, with the parameters in the body and never in the URL."
+		description = "The token endpoint accepts only POST, with the parameters in the body and not in the URL."
 	}
 	return newProblem(http.StatusMethodNotAllowed, "invalid_request", "%s", description)
 }

@@ -9,7 +9,6 @@ import (
 	"tollhouse/views"
 )
 
-// home is GET /: what this is and where to begin.
 func (s *Server) home(w http.ResponseWriter, r *http.Request) error {
 	session, err := s.session(r)
 	if err != nil {
@@ -17,18 +16,18 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) error {
 	}
 	props := views.HomeProps{
 		Page: s.page(r), SignInURL: "/login", SignOutURL: "/logout", Version: s.version, Steps: s.firstSteps(),
-		Links: []views.Link{{Label: "Is it running?", Href: "/readyz", Note: "answers ok when the server can take requests"}},
+		Links: []views.Link{{Label: "Service status", Href: "/readyz", Note: "says ok when the server accepts requests"}},
 	}
 	if session != nil {
 		props.Username, props.FormToken = session.User.Username, s.logoutToken(session.token)
 	}
 	if session != nil {
-		props.Links = append([]views.Link{{Label: "Your account", Href: "/account", Note: "the applications that can act for you, your sign-ins, your password"}}, props.Links...)
+		props.Links = append([]views.Link{{Label: "Your account", Href: "/account", Note: "applications with access, your sign-ins, your password"}}, props.Links...)
 	}
 	if s.demo != nil && store.MatchRedirectURI(s.demo.RedirectURI, s.demoCallback()) {
-		props.Links = append([]views.Link{{Label: "Walk through a sign-in", Href: s.demoAuthorizePath(), Note: "sign in, allow or deny, and see what an application would get"}}, props.Links...)
+		props.Links = append([]views.Link{{Label: "Try the sign-in", Href: s.demoAuthorizePath(), Note: "sign in, allow or deny, and see what an application receives"}}, props.Links...)
 	}
-	pageHeaders(w, session != nil, "") // signed out it has no form
+	pageHeaders(w, session != nil, "") // without a session there is no form
 	s.render(w, r, http.StatusOK, views.Home(props))
 	return nil
 }
@@ -38,13 +37,13 @@ func (s *Server) demoAuthorizePath() string {
 	return "/oauth/v2/auth?" + q.Encode()
 }
 
-// firstSteps are lines to paste. Only dev shows credentials: they are its own,
-// fixed and public.
+// firstSteps are commands to paste. Only dev shows credentials, which are fixed and
+// public.
 func (s *Server) firstSteps() []views.Step {
-	if s.demo == nil || s.demo.ClientSecret == "" || s.demo.Password == "" { // or a seed without them
+	if s.demo == nil || s.demo.ClientSecret == "" || s.demo.Password == "" { // or a seed file without them
 		return []views.Step{
-			{Title: "Make a person who can sign in", Command: "tollhouse user create NAME --data DIR"},
-			{Title: "Make a client that may ask for tokens", Command: "tollhouse client create --name NAME --redirect-uri https://app.example/callback --data DIR"},
+			{Title: "Create a user", Command: "tollhouse user create NAME --data DIR"},
+			{Title: "Register an application", Command: "tollhouse client create --name NAME --redirect-uri https://app.example/callback --data DIR"},
 		}
 	}
 	return []views.Step{

@@ -8,23 +8,22 @@ import (
 	"strings"
 )
 
-// withHost refuses requests for a host that is not ours: links and redirects
-// are built from the configured address alone, and a page under a foreign name
-// could be anybody's. Health is asked under any name.
+// withHost refuses requests for other hosts: a page under a foreign name could be
+// anybody's. Health checks may use any name.
 func (s *Server) withHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.isOurHost(r.Host) && !s.isHealth(r.URL.Path) {
 			noteRoute(r, "")
 			writeProblem(w, newProblem(http.StatusMisdirectedRequest, "misdirected_request",
-				"This server answers for %s; the Host header names another. Behind a proxy, pass the Host on, or set --public-url.", s.host))
+				"This server is %s; the Host header names another host. Behind a proxy, forward the Host header or set --public-url.", s.host))
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// isOurHost compares the host without its port. On loopback every name of the
-// machine itself is ours.
+// isOurHost compares the host without its port. On loopback every loopback name is
+// ours.
 func (s *Server) isOurHost(hostport string) bool {
 	host := strings.ToLower(hostWithoutPort(hostport))
 	return host == s.host || isLoopbackHost(host) && isLoopbackHost(s.host)
@@ -50,9 +49,8 @@ func (s *Server) isHealth(path string) bool {
 	return path == "/healthz" || path == "/readyz"
 }
 
-// withBase takes the path of the public URL off the front of a request's path.
-// A proxy passes it on unstripped; health is answered with and without it, and
-// the metadata also where a client looks for them who knows the issuer alone.
+// withBase removes the path of the public URL from a request's path. Health checks
+// also work without it, and the metadata also where RFC 8414 puts it.
 func (s *Server) withBase(next http.Handler) http.Handler {
 	if s.base == "" {
 		return next
@@ -66,10 +64,10 @@ func (s *Server) withBase(next http.Handler) http.Handler {
 		case s.isHealth(r.URL.Path):
 			path = r.URL.Path
 		case r.URL.Path == metadataPath+s.base:
-			path = metadataPath // RFC 8414 §3.1: the well-known part comes before the issuer's path
+			path = metadataPath // RFC 8414 §3.1: the well-known part precedes the issuer's path
 		default:
 			noteRoute(r, "")
-			writeProblem(w, newProblem(http.StatusNotFound, "not_found", "This server answers under %s.", s.base))
+			writeProblem(w, newProblem(http.StatusNotFound, "not_found", "Every address of this server begins with %s.", s.base))
 			return
 		}
 		stripped := new(http.Request)
@@ -82,7 +80,7 @@ func (s *Server) withBase(next http.Handler) http.Handler {
 	})
 }
 
-// shownHost is the host in the foot of a page: the one that the browser is on.
+// shownHost is the host that the browser is on, for the footer.
 func (s *Server) shownHost(r *http.Request) string {
 	if s.isOurHost(r.Host) {
 		return r.Host

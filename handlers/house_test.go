@@ -39,7 +39,12 @@ const publicURL = "https://pay.example"
 
 func newHouse(t testing.TB, change ...func(*handlers.Config)) *house {
 	t.Helper()
-	h := &house{Fixture: storetest.New(t), log: &journal{}, account: "acct_larkspur"}
+	return houseOver(t, storetest.New(t), change...)
+}
+
+func houseOver(t testing.TB, f *storetest.Fixture, change ...func(*handlers.Config)) *house {
+	t.Helper()
+	h := &house{Fixture: f, log: &journal{}, account: "acct_larkspur"}
 	h.open(h.Store, change...)
 	h.client, h.secret = h.Client(t)
 	h.user = h.User(t, "mara", h.account)
@@ -254,7 +259,7 @@ func wantError(t testing.TB, a answer, status int, code string) string {
 	if a.StatusCode != status || body["error"] != code {
 		t.Errorf("status = %d %v (%s), want %d %s", a.StatusCode, body["error"], description, status, code)
 	}
-	if !plainSentence.MatchString(description) { // oauth row 21
+	if !plainSentence.MatchString(description) { // RFC 6749 §5.2
 		t.Errorf("error_description = %q, want a sentence of RFC 6749's characters", description)
 	}
 	for name := range body {

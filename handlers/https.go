@@ -6,17 +6,15 @@ import (
 	"strings"
 )
 
-// A server that has a certificate of its own has two more handlers: one for its
-// listeners of TLS, and one for a listener of plain http beside them, which
-// leads people on and takes nothing.
+// A server with its own certificate has two more handlers: one for TLS, and one for
+// plain http, which only redirects.
 
-// strictTransport holds a browser to https for a year. It says nothing of other
-// names under ours (includeSubDomains), which are not ours to bind.
+// strictTransport binds a browser to https for a year, without includeSubDomains:
+// other names are not ours to bind.
 const strictTransport = "max-age=31536000"
 
-// Secure returns Public for listeners of our own TLS: every answer tells
-// browsers to come by https alone (RFC 6797). Behind a proxy that is for the
-// proxy to say, who knows whether plain http is answered there too.
+// Secure returns Public for our own TLS listeners, with HSTS (RFC 6797). Behind a
+// proxy, HSTS is the proxy's decision.
 func (s *Server) Secure() http.Handler {
 	if !s.mayBindBrowsers() {
 		return s.public
@@ -27,36 +25,35 @@ func (s *Server) Secure() http.Handler {
 	})
 }
 
-// mayBindBrowsers reports whether the public URL is https under a name that is
-// ours alone. An address is no name (RFC 6797 §8.1.1), and localhost has others
-// on its other ports, whom a browser would no longer reach.
+// mayBindBrowsers reports whether the public URL is https under a name of our own. An
+// address does not count (RFC 6797 §8.1.1), nor does localhost, which has other
+// servers on other ports.
 func (s *Server) mayBindBrowsers() bool {
 	_, err := netip.ParseAddr(s.host)
 	return s.cookies.secure && err != nil && !isLoopbackHost(s.host)
 }
 
 const (
-	plainRoute     = "(plain http)" // of what no route has seen
-	challengeRoute = "(challenge)"  // of who issues our certificate
+	plainRoute     = "(plain http)" // without a route
+	challengeRoute = "(challenge)"  // certificate issuance
 
-	// A browser may keep a redirect for so long; one that is kept for ever would
-	// outlive the day on which TLS moves elsewhere.
+	// How long a browser may cache a redirect. Not for ever: TLS may move
+	// elsewhere.
 	redirectKept = "max-age=3600"
 )
 
-// Plain returns the handler of plain http beside TLS. It sends whoever looks at
-// a page on to the same path of the public URL, whatever the Host header says,
-// and refuses everything that may carry a secret: a redirect would have it sent
-// a second time, and nobody would notice that it always comes by plain http
-// first.
+// Plain returns the handler for plain http beside TLS. It redirects pages to the same
+// path of the public URL, whatever the Host header says, and refuses everything that
+// may contain a secret: a redirect would have it sent again, and the mistake would
+// go unnoticed.
 func (s *Server) Plain() http.Handler { return s.withRequest(s.handle(plainRoute, s.toHTTPS)) }
 
-// Challenged is Plain behind answer, which answers those who issue our certificate
-// and hands all others on. Its answers have a request id and a line in the log too.
+// Challenged is Plain behind answer, which handles certificate challenges and passes
+// other requests on. Challenges get a request id and a log line too.
 func (s *Server) Challenged(answer func(others http.Handler) http.Handler) http.Handler {
 	answered := answer(s.handle(plainRoute, s.toHTTPS))
 	return s.withRequest(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if answered.ServeHTTP(w, r); served(r.Context()).Route == "" { // it was not handed on
+		if answered.ServeHTTP(w, r); served(r.Context()).Route == "" { // not passed on
 			noteRoute(r, challengeRoute)
 		}
 	}))
@@ -78,12 +75,12 @@ func (s *Server) toHTTPS(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) httpsRequired(status int) *problem {
 	return newProblem(status, "https_required",
-		"Send this to %s instead. What was sent came over the network unencrypted: replace any password, secret or token that was in it.", s.issuer)
+		"Send requests to %s instead. This one was not encrypted: replace any password, secret or token that it contained.", s.issuer)
 }
 
-// publicAddress is a request's path and query under the public URL.
+// publicAddress returns the request's path and query under the public URL.
 func (s *Server) publicAddress(r *http.Request) string {
-	address := s.issuer + "/" // whoever knows the host alone is led to the start page
+	address := s.issuer + "/" // a request for the bare host gets the start page
 	if path := r.URL.EscapedPath(); path != "/" && strings.HasPrefix(path, "/") {
 		address = strings.TrimSuffix(s.issuer, s.base) + path
 	}

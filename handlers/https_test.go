@@ -18,7 +18,7 @@ func (h *house) plain(t testing.TB, method, target, body string, change ...func(
 func TestPlain(t *testing.T) {
 	t.Parallel()
 	h, sub := newHouse(t), newHouse(t, at("https://pay.example:8443/till"))
-	t.Run("appliance_http_redirect_keeps_the_path_and_knows_one_host", func(t *testing.T) {
+	t.Run("http_redirect_keeps_the_path_and_knows_one_host", func(t *testing.T) {
 		for target, want := range map[string]string{
 			"/":                                 "https://pay.example/",
 			"/?lang=en":                         "https://pay.example/?lang=en",
@@ -44,7 +44,7 @@ func TestPlain(t *testing.T) {
 			}
 		}
 	})
-	t.Run("appliance_http_redirect_takes_no_secret", func(t *testing.T) {
+	t.Run("http_redirect_takes_no_secret", func(t *testing.T) {
 		const canary = "tollcs_canary"
 		refused := map[string]answer{
 			"POST":                h.plain(t, "POST", tokenPath, "client_secret="+canary),
@@ -84,7 +84,7 @@ func TestStrictTransport(t *testing.T) {
 		"https://localhost:8443":     "",
 		"http://pay.example":         "",
 	} {
-		t.Run("appliance_hsts_on_our_own_TLS_of_"+public, func(t *testing.T) {
+		t.Run("hsts_on_our_own_TLS_of_"+public, func(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t, at(public))
 			for _, target := range []string{"/", "/login", apiPath, "/nothing", "/healthz"} {

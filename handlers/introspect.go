@@ -4,10 +4,10 @@ import (
 	"errors"
 	"net/http"
 
-	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
-// introspection is RFC 7662 §2.2 for a live token.
+// introspection is RFC 7662 §2.2 for an active token.
 type introspection struct {
 	Active    bool   `json:"active"`
 	Scope     string `json:"scope"`
@@ -20,8 +20,8 @@ type introspection struct {
 	Issuer    string `json:"iss"`
 }
 
-// introspect is POST /oauth/v2/introspect (RFC 7662). Whatever is dead, or is
-// not the caller's to ask about, is merely not active.
+// introspect is POST /oauth/v2/introspect (RFC 7662). Expired, unknown and foreign
+// tokens are all merely not active.
 func (s *Server) introspect(w http.ResponseWriter, r *http.Request) error {
 	oauthHeaders(w)
 	request, err := parseTokenRequest(w, r)
@@ -32,14 +32,14 @@ func (s *Server) introspect(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if client.Public { // RFC 7662 §2.1: the caller must have proved who it is
+	if client.Public { // RFC 7662 §2.1: the caller must be authenticated
 		return invalidClient(request.credentials.basic)
 	}
 	if err := need(request.params, "token"); err != nil {
 		return err
 	}
 	found, err := s.store.Introspect(r.Context(), client, request.params.value("token"))
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, record.ErrNotFound) {
 		writeJSON(w, http.StatusOK, map[string]bool{"active": false})
 		return nil
 	}

@@ -51,30 +51,48 @@ func TestIntrospect(t *testing.T) {
 	h := newHouse(t)
 	now := float64(h.Clock.Now().Unix())
 	const all = "events:read resources:read resources:write"
-	t.Run("oauth_row_117_live_access_token_of_no_stated_scope", func(t *testing.T) {
+	t.Run("live_access_token_of_no_stated_scope", func(t *testing.T) {
 		wantMembers(t, wantActive(t, h.introspect(t, h.pair(t).AccessToken)), map[string]any{
 			"scope": all, "client_id": h.client.ID, "username": "mara", "sub": h.user.Subject(), "token_type": "bearer",
 			"exp": now + 3600, "iat": now, "iss": publicURL,
 		})
 	})
-	t.Run("oauth_row_117_stated_scope", func(t *testing.T) {
+	t.Run("stated_scope", func(t *testing.T) {
 		got := wantActive(t, h.introspect(t, h.pair(t, "scope", "events:read").AccessToken))
 		if got["scope"] != "events:read" {
 			t.Errorf("scope = %v, want events:read", got["scope"])
 		}
 	})
-	t.Run("oauth_row_119_live_refresh_token", func(t *testing.T) {
+	t.Run("live_refresh_token", func(t *testing.T) {
 		wantMembers(t, wantActive(t, h.introspect(t, h.pair(t).RefreshToken)), map[string]any{
 			"scope": all, "client_id": h.client.ID, "username": "mara", "sub": h.user.Subject(), "exp": now + 1_209_600, "iss": publicURL,
 		})
 	})
-	t.Run("oauth_row_48_active_for_its_own_client_counts_as_used", func(t *testing.T) {
+	t.Run("active_for_its_own_client_counts_as_used", func(t *testing.T) {
 		first := h.pair(t)
 		second := wantPair(t, h.token(t, h.refreshForm(first.RefreshToken)))
 		wantActive(t, h.introspect(t, second.AccessToken))
 		h.Clock.Advance(31 * time.Second)
 		wantTokenError(t, h.token(t, h.refreshForm(first.RefreshToken)), http.StatusBadRequest, "invalid_grant")
 		h.familyIsDead(t, second)
+	})
+	t.Run("active_for_a_resource_server_counts_as_used", func(t *testing.T) {
+		for name, shown := range map[string]func(pair) string{
+			"access_token":  func(p pair) string { return p.AccessToken },
+			"refresh_token": func(p pair) string { return p.RefreshToken },
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				h := newHouse(t).overTCP(t)
+				gateway, gatewaySecret := h.Client(t, func(spec *store.ClientSpec) { spec.Introspect = true })
+				first := h.pair(t)
+				second := wantPair(t, h.token(t, h.refreshForm(first.RefreshToken)))
+				wantActive(t, h.postForm(t, introspectPath, with(as(h.credentials(), gateway, gatewaySecret), "token", shown(second))))
+				h.Clock.Advance(31 * time.Second)
+				wantTokenError(t, h.token(t, h.refreshForm(first.RefreshToken)), http.StatusBadRequest, "invalid_grant")
+				h.familyIsDead(t, second)
+			})
+		}
 	})
 	t.Run("missing_token", func(t *testing.T) {
 		wantTokenError(t, h.postForm(t, introspectPath, h.credentials()), http.StatusBadRequest, "invalid_request")
@@ -85,7 +103,7 @@ func TestIntrospectDead(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	inactive := func(name string, kill func(t *testing.T, p pair)) {
-		t.Run("oauth_row_118_"+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			p := h.pair(t)
 			kill(t, p)
 			wantInactive(t, h.introspect(t, p.AccessToken))
@@ -103,16 +121,16 @@ func TestIntrospectDead(t *testing.T) {
 		}
 		h.user, _ = h.FindUser(context.Background(), "mara")
 	})
-	t.Run("oauth_row_118_spent_refresh_token", func(t *testing.T) {
+	t.Run("spent_refresh_token", func(t *testing.T) {
 		p := h.pair(t)
 		wantPair(t, h.token(t, h.refreshForm(p.RefreshToken)))
 		wantInactive(t, h.introspect(t, p.RefreshToken))
 	})
 	for name, token := range map[string]string{
-		"unknown_access": secret.New(secret.AccessToken).Reveal(), "unknown_refresh": secret.New(secret.RefreshToken).Reveal(),
+		"unknown_access": secret.New(nil, secret.AccessToken).Reveal(), "unknown_refresh": secret.New(nil, secret.RefreshToken).Reveal(),
 		"a_live_code": h.code(t), "garbage": "garbage",
 	} {
-		t.Run("oauth_row_118_"+name, func(t *testing.T) { wantInactive(t, h.introspect(t, token)) })
+		t.Run(name, func(t *testing.T) { wantInactive(t, h.introspect(t, token)) })
 	}
 }
 
@@ -123,12 +141,12 @@ func TestIntrospectWhose(t *testing.T) {
 	ask := func(t *testing.T, c store.Client, sec secret.Token, token string) answer {
 		return h.postForm(t, introspectPath, with(as(h.credentials(), c, sec), "token", token))
 	}
-	t.Run("oauth_row_118_another_clients", func(t *testing.T) {
+	t.Run("another_clients", func(t *testing.T) {
 		other, otherSecret := h.Client(t)
 		wantInactive(t, ask(t, other, otherSecret, p.AccessToken))
 		wantInactive(t, ask(t, other, otherSecret, p.RefreshToken))
 	})
-	t.Run("oauth_row_118_a_client_made_to_see_all", func(t *testing.T) {
+	t.Run("a_client_made_to_see_all", func(t *testing.T) {
 		gateway, gatewaySecret := h.Client(t, func(spec *store.ClientSpec) { spec.Introspect = true })
 		for _, token := range []string{p.AccessToken, p.RefreshToken} {
 			if got := wantActive(t, ask(t, gateway, gatewaySecret, token)); got["client_id"] != h.client.ID {
@@ -136,12 +154,12 @@ func TestIntrospectWhose(t *testing.T) {
 			}
 		}
 	})
-	t.Run("oauth_row_116_without_or_with_bad_authentication", func(t *testing.T) {
+	t.Run("without_or_with_bad_authentication", func(t *testing.T) {
 		for _, form := range []url.Values{{}, with(h.credentials(), "client_secret", "wrong")} {
 			wantTokenError(t, h.postForm(t, introspectPath, with(form, "token", p.AccessToken)), http.StatusUnauthorized, "invalid_client")
 		}
 	})
-	t.Run("oauth_row_116_public_client", func(t *testing.T) {
+	t.Run("public_client", func(t *testing.T) {
 		public, none := h.Client(t, publicClient)
 		wantTokenError(t, ask(t, public, none, p.AccessToken), http.StatusUnauthorized, "invalid_client")
 	})

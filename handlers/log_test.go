@@ -7,13 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/storetest"
 )
 
 // TestLogHoldsNoSecret walks every flow, right and wrong, and then looks in the
-// log and in the audit record for each secret that was in play (oauth row 126,
-// attack 91).
+// log and in the audit record for each secret that was in play.
 func TestLogHoldsNoSecret(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -63,17 +62,17 @@ func TestLogHoldsNoSecret(t *testing.T) {
 	}
 	h.admin(t, "POST", "/admin/token-revoke", `{"token":"`+secrets["token"]+`"}`)
 	h.audit(t) // writes the lines that wait: a store that is broken loses them
-	for _, fault := range []error{store.ErrUnavailable, store.ErrCorrupt, store.ErrUnknownOutcome, errFault} {
+	for _, fault := range []error{record.ErrUnavailable, record.ErrCorrupt, record.ErrUnknownOutcome, errFault} {
 		h.Faults.Break(fault)
 		h.token(t, h.refreshForm(q.RefreshToken))
 		h.api(t, q.AccessToken)
 		b.get(t, h.authURL("state", secrets["state"]))
-		h.Faults.Mend()
+		h.Faults.Repair()
 	}
 	h.Rest() // or the panic could strike the writing of a note
 	h.Faults.OnUpdate(func(func() error) error { panic("a mistake of our own") })
 	broken := h.token(t, h.refreshForm(q.RefreshToken))
-	h.Faults.Mend()
+	h.Faults.Repair()
 	wantTokenError(t, broken, http.StatusInternalServerError, "server_error")
 	wantTokenError(t, h.token(t, with(proof, "redirect_uri", storetest.CallbackURI)), http.StatusBadRequest, "invalid_grant")
 
@@ -82,7 +81,7 @@ func TestLogHoldsNoSecret(t *testing.T) {
 		t.Errorf("the audit record has %d lines, want those of the walk", lines)
 	}
 	for name, secret := range secrets {
-		t.Run("oauth_row_126_attack_91_"+strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			if secret == "" {
 				t.Fatal("the walk never had this secret")
 			}

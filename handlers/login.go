@@ -7,15 +7,16 @@ import (
 	"net/http"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/views"
 )
 
-// loginScreen is what differs between the times the sign-in screen is shown.
+// loginScreen is what varies between renderings of the sign-in screen.
 type loginScreen struct {
-	request  *authRequest // what the sign-in is for; nil for tollhouse itself
+	request  *authRequest // nil for a sign-in to tollhouse itself
 	query    string
-	to       string // the name of the page that comes next, without a request; as it was sent
+	to       string // name of the next page, as sent; without a request
 	username string
 	refusal  string
 	notice   string
@@ -25,8 +26,8 @@ type loginScreen struct {
 // toAccount names the account page to the sign-in screen.
 const toAccount = "account"
 
-// pageBehind is where a sign-in that is for no client leads. It knows names and
-// no addresses, so that nobody can have a person signed in and sent elsewhere.
+// pageBehind returns the page after a sign-in for no client. It maps names, not
+// addresses, so that nobody can send a signed-in person elsewhere.
 func pageBehind(to string) string {
 	if to == toAccount {
 		return "/account"
@@ -34,7 +35,7 @@ func pageBehind(to string) string {
 	return "/"
 }
 
-// loginForm is GET /login: a sign-in that is for no client.
+// loginForm is GET /login, without a client.
 func (s *Server) loginForm(w http.ResponseWriter, r *http.Request) error {
 	to := r.URL.Query().Get("to")
 	session, err := s.session(r)
@@ -68,8 +69,8 @@ func (s *Server) showLogin(w http.ResponseWriter, r *http.Request, screen loginS
 	return nil
 }
 
-// login is POST /login. The query of the authorization request comes back in
-// the form and is judged again, as everything that a browser sends is.
+// login is POST /login. The authorization request's query comes back in the form and
+// is checked again.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	p, err := parseBody(w, r)
 	if err != nil {
@@ -85,7 +86,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if refusal != nil {
-			return refusal.asPage(badRequestPage("The request that this sign-in was for is not sound any more."))
+			return refusal.asPage(badRequestPage("The sign-in request is no longer valid."))
 		}
 		screen.request = &a
 	}
@@ -98,10 +99,10 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if errors.As(err, &refused) && refused.status == http.StatusTooManyRequests {
 		noteProblem(r.Context(), refused)
 		w.Header().Set("Retry-After", refused.header.Get("Retry-After"))
-		screen.status, screen.notice = refused.status, "Too many sign-ins have failed. Wait a moment, then try again."
+		screen.status, screen.notice = refused.status, "Too many failed sign-ins. "+tryAgainIn(refused.header.Get("Retry-After"))
 		return s.showLogin(w, r, screen)
 	}
-	if errors.Is(err, store.ErrMismatch) {
+	if errors.Is(err, record.ErrMismatch) {
 		note(r.Context(), slog.String("error", "login_refused"))
 		screen.refusal = "That username and password do not match."
 		return s.showLogin(w, r, screen)
@@ -112,11 +113,11 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	return s.beginSession(w, r, user, screen)
 }
 
-// beginSession gives the browser a new session id, whatever it held before
-// (session fixation), and sends it on.
+// beginSession gives the browser a new session id, against session fixation, and
+// redirects it.
 func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, user store.User, screen loginScreen) error {
 	_, err := s.signIn(w, r, user, "")
-	if errors.Is(err, store.ErrDisabled) || errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, record.ErrDisabled) || errors.Is(err, record.ErrNotFound) {
 		screen.refusal = "That username and password do not match."
 		return s.showLogin(w, r, screen)
 	}
@@ -131,8 +132,8 @@ func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, user store
 	return nil
 }
 
-// signIn begins a session of the user and gives it to the browser. Errors:
-// store.ErrDisabled, store.ErrNotFound.
+// signIn starts a session and sets its cookie. Errors: store.ErrDisabled,
+// store.ErrNotFound.
 func (s *Server) signIn(w http.ResponseWriter, r *http.Request, user store.User, reason string) (*browserSession, error) {
 	old, _ := s.sessionToken(r)
 	token, session, err := s.store.CreateSession(r.Context(), user, old)
@@ -142,13 +143,13 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request, user store.User,
 	note(r.Context(), slog.String("user_id", user.Subject()))
 	s.store.Audit(store.AuditLine{What: store.AuditLogin, Reason: reason, By: by(r.Context()), UserID: user.Subject(), AccountID: user.Account})
 	s.cookies.set(w, s.cookies.sessionName, token.Reveal())
-	s.setDevice(w, user)
+	s.setDevice(w, user, s.device(r, user.Username))
 	s.cookies.clear(w, s.cookies.formName)
 	return &browserSession{Session: session, token: token}, nil
 }
 
-// staleLogin answers a sign-in form that does not belong to this browser: one
-// that was sent by somebody else, or left open and sent again after a sign-in.
+// staleLogin handles a sign-in form that does not belong to this browser: forged, or
+// sent again after a sign-in.
 func (s *Server) staleLogin(w http.ResponseWriter, r *http.Request, screen loginScreen) error {
 	session, err := s.session(r)
 	if err != nil {
@@ -165,8 +166,8 @@ func (s *Server) staleLogin(w http.ResponseWriter, r *http.Request, screen login
 	problem := newProblem(http.StatusForbidden, "stale_form", "The sign-in form does not belong to this browser.")
 	return problem.asPage(pageText{
 		title:   "This sign-in form is out of date",
-		message: "It was opened in another browser, or the browser does not keep cookies. You were not signed in.",
-		next:    "Start again from the application that you came from, with cookies allowed for this site.",
+		message: "It was opened in another browser, or your browser blocks cookies. You were not signed in.",
+		next:    "Allow cookies for this site, then start again from the application.",
 	})
 }
 
@@ -182,9 +183,9 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	if !secret.EqualText(p.value("form_token"), s.logoutToken(token)) {
-		problem := newProblem(http.StatusForbidden, "stale_form", "The form does not belong to this sign-in.")
+		problem := newProblem(http.StatusForbidden, "stale_form", "The form belongs to another sign-in.")
 		return problem.asPage(pageText{
-			title: "You are still signed in", message: "The form that should sign you out belongs to another sign-in. Nothing was done.", next: "Go to the start page and sign out there.",
+			title: "You are still signed in", message: "The sign-out form belongs to another sign-in, so nothing was done.", next: "Go to the start page and sign out there.",
 			toStart: true,
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 )
@@ -104,7 +105,7 @@ func (n *neighbourhood) populateEvents(t testing.TB) {
 	if n.event = put.Header.Get("Tollhouse-Event"); put.StatusCode != http.StatusCreated || n.event == "" {
 		t.Fatalf("PUT = %d %s, want 201 and an event", put.StatusCode, put.body)
 	}
-	im, err := n.NewImporter(n.account, store.ImportOptions{})
+	im, err := n.NewImporter(n.account, eventlog.ImportOptions{})
 	must(t, err)
 	line := `{"id":"` + foreignEvent + `","type":"plan.created","resource":"p1","eventData":{"object":{}},"createdAt":1773066601}`
 	refused, err := im.Add(context.Background(), []byte(line), 1)
@@ -178,10 +179,10 @@ func (n *neighbourhood) aboutUsers() []lookalike {
 		}
 	}
 	return []lookalike{
-		{"attack_66_67_oauth_row_93_the_login_form", 200, true, true, wrong(n.login)},
-		{"attack_66_67_oauth_row_28_the_password_grant", 400, true, true, wrong(grant)},
-		{"attack_67_the_login_form_with_1025_bytes", 200, true, false, long(n.login)},
-		{"attack_67_the_password_grant_with_1025_bytes", 400, true, false, long(grant)},
+		{"the_login_form", 200, true, true, wrong(n.login)},
+		{"the_password_grant", 400, true, true, wrong(grant)},
+		{"the_login_form_with_1025_bytes", 200, true, false, long(n.login)},
+		{"the_password_grant_with_1025_bytes", 400, true, false, long(grant)},
 	}
 }
 
@@ -208,17 +209,17 @@ func (n *neighbourhood) aboutClients() []lookalike {
 	atDoor := asks(page)
 	atDoor = append(atDoor[:1], atDoor[2:]...) // a known one is shown its sign-in
 	return []lookalike{
-		{"attack_18_oauth_row_15_the_token_endpoint", 401, true, false, asks(inBody(tokenPath))},
-		{"attack_18_oauth_row_15_the_token_endpoint_by_Basic", 401, true, false, asks(byBasic)},
-		{"attack_18_oauth_row_113_revocation", 401, true, false, asks(inBody(revokePath))},
-		{"attack_18_oauth_row_116_introspection", 401, true, false, asks(inBody(introspectPath))},
-		{"oauth_row_60_the_authorization_endpoint", 400, false, false, atDoor},
+		{"the_token_endpoint", 401, true, false, asks(inBody(tokenPath))},
+		{"the_token_endpoint_by_Basic", 401, true, false, asks(byBasic)},
+		{"revocation", 401, true, false, asks(inBody(revokePath))},
+		{"introspection", 401, true, false, asks(inBody(introspectPath))},
+		{"the_authorization_endpoint", 400, false, false, atDoor},
 	}
 }
 
 // aboutTokens asks which tokens and codes there are, or were.
 func (n *neighbourhood) aboutTokens() []lookalike {
-	unknown := pair{AccessToken: secret.New(secret.AccessToken).Reveal(), RefreshToken: secret.New(secret.RefreshToken).Reveal()}
+	unknown := pair{AccessToken: secret.New(nil, secret.AccessToken).Reveal(), RefreshToken: secret.New(nil, secret.RefreshToken).Reveal()}
 	asks := func(send func(p pair) func(testing.TB) *http.Request, about ...string) []ask {
 		list := []ask{{"unknown", "", send(unknown)}}
 		for _, a := range about {
@@ -240,21 +241,21 @@ func (n *neighbourhood) aboutTokens() []lookalike {
 		return n.gets(apiPath, header("Authorization", "Bearer "+p.AccessToken))
 	}
 	grant := func(p pair) func(testing.TB) *http.Request { return n.posts(tokenPath, n.refreshForm(p.RefreshToken)) }
-	codes := []ask{{"unknown", "", n.posts(tokenPath, n.codeForm(secret.New(secret.Code).Reveal()))}}
+	codes := []ask{{"unknown", "", n.posts(tokenPath, n.codeForm(secret.New(nil, secret.Code).Reveal()))}}
 	for _, about := range []string{"another_clients", "expired"} {
 		codes = append(codes, ask{about, "", n.posts(tokenPath, n.codeForm(n.codes[about]))})
 	}
 	dead := []string{"revoked", "expired", "of_a_disabled_user", "of_a_disabled_client", "of_a_deleted_client"}
 	hers := []string{"another_clients", "revoked", "expired", "of_a_disabled_user", "of_a_disabled_client", "of_a_deleted_client"}
 	return []lookalike{
-		{"oauth_row_101_attack_64_the_bearer_check", 401, false, false, asks(bearer, dead...)},
-		{"oauth_row_118_introspection_of_access", 200, false, false, asks(access(introspectPath), hers...)},
-		{"oauth_row_118_introspection_of_refresh", 200, false, false, asks(refresh(introspectPath), hers...)},
-		{"oauth_row_111_112_revocation_of_access", 200, false, false, asks(access(revokePath), hers...)},
-		{"oauth_row_45_49_51_the_refresh_grant", 400, false, false, asks(grant, hers...)},
-		{"oauth_row_34_35_the_code_grant", 400, false, false, codes},
+		{"the_bearer_check", 401, false, false, asks(bearer, dead...)},
+		{"introspection_of_access", 200, false, false, asks(access(introspectPath), hers...)},
+		{"introspection_of_refresh", 200, false, false, asks(refresh(introspectPath), hers...)},
+		{"revocation_of_access", 200, false, false, asks(access(revokePath), hers...)},
+		{"the_refresh_grant", 400, false, false, asks(grant, hers...)},
+		{"the_code_grant", 400, false, false, codes},
 		// The last, since it ends what is left.
-		{"oauth_row_111_112_revocation_of_refresh", 200, false, false, asks(refresh(revokePath), hers...)},
+		{"revocation_of_refresh", 200, false, false, asks(refresh(revokePath), hers...)},
 	}
 }
 
@@ -277,11 +278,11 @@ func (n *neighbourhood) aboutEvents() []lookalike {
 		return n.calls("PATCH", path, `{"city":null}`, n.outsider, header("Content-Type", "application/merge-patch+json"))
 	}
 	return []lookalike{
-		{"events_2.3_attack_78_an_event", 404, false, false, events},
-		{"events_2.3_attack_78_an_event_with_an_id_of_its_own", 404, false, false, about(unknownEvent, foreignEvent, event)},
-		{"events_2.1_attack_80_a_cursor_with_an_id_of_its_own", 400, false, false, about(unknownEvent, foreignEvent, behind)},
-		{"attack_78_a_resource", 404, false, false, about(unknownResource, ourResource, resource)},
-		{"attack_78_a_resource_patched", 404, false, false, about(unknownResource, ourResource, patch)},
-		{"attack_78_a_resource_deleted", 404, false, false, about(unknownResource, ourResource, remove)},
+		{"an_event", 404, false, false, events},
+		{"an_event_with_an_id_of_its_own", 404, false, false, about(unknownEvent, foreignEvent, event)},
+		{"a_cursor_with_an_id_of_its_own", 400, false, false, about(unknownEvent, foreignEvent, behind)},
+		{"a_resource", 404, false, false, about(unknownResource, ourResource, resource)},
+		{"a_resource_patched", 404, false, false, about(unknownResource, ourResource, patch)},
+		{"a_resource_deleted", 404, false, false, about(unknownResource, ourResource, remove)},
 	}
 }

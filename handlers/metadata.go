@@ -6,11 +6,11 @@ import (
 	"tollhouse/store"
 )
 
-// metadataPath is that of RFC 8414 §3. An issuer with a path puts it behind.
+// metadataPath is that of RFC 8414 §3. An issuer's path follows it.
 const metadataPath = "/.well-known/oauth-authorization-server"
 
-// serverMetadata is RFC 8414 §2. Only what there is stands in it: no list is
-// empty, and there is no OpenID document, since we issue no ID tokens.
+// serverMetadata is RFC 8414 §2. There is no OpenID document, since we issue no ID
+// tokens.
 type serverMetadata struct {
 	Issuer                string   `json:"issuer"`
 	AuthorizationEndpoint string   `json:"authorization_endpoint"`

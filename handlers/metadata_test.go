@@ -24,12 +24,12 @@ func TestMetadata(t *testing.T) {
 	h := newHouse(t)
 	a := h.get(t, path)
 	m := members(t, a)
-	t.Run("oauth_row_120_issuer_is_the_public_url", func(t *testing.T) {
+	t.Run("issuer_is_the_public_url", func(t *testing.T) {
 		if a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != "application/json" || m["issuer"] != publicURL {
 			t.Errorf("status = %d %s, issuer %v", a.StatusCode, a.Header.Get("Content-Type"), m["issuer"])
 		}
 	})
-	t.Run("oauth_row_121_issuer_with_a_path", func(t *testing.T) {
+	t.Run("issuer_with_a_path", func(t *testing.T) {
 		h := newHouse(t, at(publicURL+"/pay"))
 		for _, at := range []string{path + "/pay", "/pay" + path} {
 			a := h.get(t, at)
@@ -45,7 +45,7 @@ func TestMetadata(t *testing.T) {
 			wantError(t, h.get(t, at), http.StatusNotFound, "not_found")
 		}
 	})
-	t.Run("oauth_row_122_members", func(t *testing.T) {
+	t.Run("members", func(t *testing.T) {
 		for name, want := range map[string][]any{
 			"response_types_supported": {"code"}, "grant_types_supported": {"password", "authorization_code", "refresh_token"},
 			"token_endpoint_auth_methods_supported":         {"client_secret_basic", "client_secret_post", "none"},
@@ -67,7 +67,7 @@ func TestMetadata(t *testing.T) {
 			}
 		}
 	})
-	t.Run("oauth_row_123_every_url_answers", func(t *testing.T) {
+	t.Run("every_url_answers", func(t *testing.T) {
 		for _, name := range []string{"authorization_endpoint", "token_endpoint", "revocation_endpoint", "introspection_endpoint", "service_documentation"} {
 			address, _ := m[name].(string)
 			target, isOurs := strings.CutPrefix(address, publicURL)

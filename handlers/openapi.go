@@ -7,30 +7,27 @@ import (
 	"net/http"
 	"slices"
 
-	"tollhouse/store"
+	"tollhouse/store/eventlog"
 	"tollhouse/store/snapshot"
 )
 
 const (
 	openAPIPath = "/openapi.json"
-	// anyKindSchema is the schema of a snapshot of a kind that has none of its
-	// own. Names of kinds begin with a small letter, so they never meet it.
+	// anyKindSchema is the schema of undocumented kinds. Names of kinds begin with a
+	// lower-case letter, so they cannot collide.
 	anyKindSchema = "Snapshot"
 
 	openAPIDepthMax = 32 // of our own document
 )
 
-// openAPISource is the description of the public interface, but for what is
-// known better elsewhere: the address of the server, and the catalogue of event
-// types with the schemas of their kinds. Tests hold it to the list of routes and
-// to the answers that they give.
+// openAPISource describes the public API, without the server's address and the
+// catalogue of event types. Tests compare it with the routes and their responses.
 //
 //go:embed openapi.json
 var openAPISource []byte
 
-// OpenAPI returns the description of the whole public interface (OpenAPI 3.1)
-// of the server with that issuer URL. "" leaves the address open: it is then the
-// one that the document is read from.
+// OpenAPI returns the OpenAPI 3.1 description of the server with that issuer URL.
+// With "" the server is the one that the document is read from.
 func OpenAPI(issuer, version string) []byte {
 	d, err := snapshot.Parse(openAPISource, openAPIDepthMax)
 	if err != nil {
@@ -56,11 +53,11 @@ func withCatalogue(d snapshot.Value) snapshot.Value {
 		d = withMember(d, snapshot.Schema(kind), "components", "schemas", kind)
 		kinds = append(kinds, withText(snapshot.ObjectOf(), "#/components/schemas/"+kind, "$ref"))
 	}
-	for _, t := range store.Catalogue() {
+	for _, t := range eventlog.Catalogue() {
 		described := withText(snapshot.ObjectOf(), t.Name, "const")
 		types = append(types, withText(described, t.Meaning, "description"))
 	}
-	anyOther := snapshot.ObjectOf() // takes all that the pattern does
+	anyOther := snapshot.ObjectOf() // matches every type that the pattern allows
 	d = withMember(d, snapshot.ArrayOf(kinds...), "components", "schemas", "Resource", "anyOf")
 	return withMember(d, snapshot.ArrayOf(append(types, anyOther)...), "components", "schemas", "EventType", "anyOf")
 }
@@ -69,7 +66,7 @@ func withText(v snapshot.Value, text string, path ...string) snapshot.Value {
 	return withMember(v, snapshot.Text(text), path...)
 }
 
-// withMember returns v with the member at the end of a path set.
+// withMember returns v with the member at path set.
 func withMember(v, value snapshot.Value, path ...string) snapshot.Value {
 	if len(path) == 0 {
 		return value
@@ -83,7 +80,7 @@ func withMember(v, value snapshot.Value, path ...string) snapshot.Value {
 	return snapshot.ObjectOf(members...)
 }
 
-// description is the API description as it is served.
+// description is the API description as served.
 type description struct {
 	document []byte
 	tag      string
@@ -95,8 +92,7 @@ func describe(issuer, version string) description {
 	return description{document, entityTag(hex.EncodeToString(sum[:12]))}
 }
 
-// openAPI is GET /openapi.json. Anybody may read it: it tells nothing of what is
-// kept here.
+// openAPI is GET /openapi.json. It is public and contains no stored data.
 func (s *Server) openAPI(w http.ResponseWriter, r *http.Request) error {
 	d := s.description()
 	w.Header().Set("Cache-Control", "public, max-age=300")

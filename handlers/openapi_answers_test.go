@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/record"
 )
 
 // described is an api whose every answer is held to the API description.
@@ -75,10 +77,10 @@ func TestAPIAnswersAreDescribed(t *testing.T) {
 		tag := d.read(target, "").Header().Get("ETag")
 		d.read(target, "", "If-None-Match", tag)
 	}
-	a.Faults.Break(store.ErrUnavailable)
+	a.Faults.Break(record.ErrUnavailable)
 	d.read("/readyz", "")
 	d.read("/api/events", token)
-	a.Faults.Mend()
+	a.Faults.Repair()
 	describedLive(d, token)
 	describedExpiry(d)
 	for _, unseen := range d.told.Unseen("/api/") {
@@ -109,7 +111,7 @@ func describedLive(d *described, token string) {
 
 	for {
 		watch, err := d.WatchEvents(goldenAccount)
-		if errors.Is(err, store.ErrTooManyWatches) {
+		if errors.Is(err, eventlog.ErrTooManyWatches) {
 			break
 		}
 		if err != nil {
@@ -139,7 +141,7 @@ func describedExpiry(d *described) {
 	d.Clock.Advance(48 * time.Hour)
 	token := d.token(d.t, "latecomer", goldenAccount, store.ScopeUnstated)
 	d.ask(http.MethodPut, "/api/resources/plan/young", token, `{}`, "Content-Type", "application/json")
-	if err := d.SetRetention(ctx, store.RetentionMin); err != nil {
+	if err := d.SetRetention(ctx, eventlog.RetentionMin); err != nil {
 		d.t.Fatal(err)
 	}
 	if removed, err := d.TrimEvents(ctx); err != nil || removed == 0 {

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
 	"tollhouse/store/snapshot"
 )
 
@@ -41,8 +42,10 @@ func registered(t testing.TB) []string {
 			return true
 		}
 		switch name := calledName(call); {
-		case name == "get":
+		case name == "get" || name == "getFromAnywhere":
 			add(http.MethodGet, call.Args[0])
+		case name == "postFromClients":
+			add(http.MethodPost, call.Args[0])
 		case name == "on" || name == "page":
 			add(textOf(t, call.Args[0]), call.Args[1])
 		}
@@ -214,7 +217,7 @@ func TestOpenAPIDocument(t *testing.T) {
 	t.Run("openapi_has_the_catalogue", func(t *testing.T) {
 		t.Parallel()
 		types := d.object("components", "schemas", "EventType")["anyOf"].([]any)
-		for i, want := range store.Catalogue() {
+		for i, want := range eventlog.Catalogue() {
 			if got := types[i].(map[string]any); got["const"] != want.Name || got["description"] != want.Meaning {
 				t.Errorf("type %d is %v, want %v", i, got, want)
 			}
@@ -258,11 +261,11 @@ func TestOpenAPIForms(t *testing.T) {
 		at   []string
 		is   func(string) bool
 	}{
-		{"EventType", []string{"components", "schemas", "EventType"}, store.IsEventType},
-		{"ID", []string{"components", "schemas", "ID"}, store.IsID},
-		{"kind", []string{"components", "parameters", "kind", "schema"}, store.IsKind},
+		{"EventType", []string{"components", "schemas", "EventType"}, eventlog.IsEventType},
+		{"ID", []string{"components", "schemas", "ID"}, eventlog.IsID},
+		{"kind", []string{"components", "parameters", "kind", "schema"}, eventlog.IsKind},
 		{"action", []string{"components", "parameters", "action", "schema"}, func(text string) bool {
-			return store.IsAction(text) && !slices.Contains([]string{"created", "updated", "deleted"}, text)
+			return eventlog.IsAction(text) && !slices.Contains([]string{"created", "updated", "deleted"}, text)
 		}},
 	}
 	for _, form := range forms {

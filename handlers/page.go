@@ -11,44 +11,41 @@ import (
 	"tollhouse/views"
 )
 
-// pageText is how a problem is told to a person.
+// pageText is a problem's text for people.
 type pageText struct {
 	title, message, next string
 	details              []detail
 	forDeveloper         string
 	command              string // shown in dev only
-	toStart              bool   // the start page is a way on
+	toStart              bool   // link to the start page
 }
 
 type detail struct{ label, value string }
 
-// asPage says how the problem is told to a person.
 func (p *problem) asPage(text pageText) *problem {
 	p.page = &text
 	return p
 }
 
-// badRequestPage is for a request that does not say what it must. It shows
-// nothing of the query: anybody can write one, and its words would look like
-// ours (attack 50).
+// badRequestPage is for invalid authorization requests. It shows nothing of the query:
+// anybody can write one, and its words would look like ours.
 func badRequestPage(message string) pageText {
 	return pageText{
-		title:        "This link does not fit together",
+		title:        "This sign-in link is not valid",
 		message:      message + " You did nothing wrong.",
-		next:         "Go back to the application and begin again. If it happens again, show whoever runs it what is written below.",
-		forDeveloper: "Build the address with a URL library: client_id, redirect_uri and response_type=code, each once and percent-encoded.",
+		next:         "Go back to the application and try again. If it happens again, show its developers the details below.",
+		forDeveloper: "Build the address with a URL library. Send client_id, redirect_uri and response_type=code, each once and percent-encoded.",
 	}
 }
 
-// page returns what every screen knows.
+// page returns what every screen needs.
 func (s *Server) page(r *http.Request) views.Page {
 	return views.Page{Base: s.base, Host: s.shownHost(r), Dev: s.demo != nil, RequestID: requestID(r.Context())}
 }
 
-// formAction is the part of the policy that says where forms may lead. Chromium
-// holds every hop of the redirect after a form to it, so it can never name an
-// origin: a callback that redirects on would be blocked, and [::1] is no source
-// at all (CSP 3 §2.3.1 has no IPv6 literals).
+// formAction is the form-action directive. Chromium applies it to every redirect after
+// a form, so it cannot name an origin: a callback that redirects would be blocked, and
+// [::1] is no valid source (CSP 3 §2.3.1 has no IPv6 literals).
 func formAction(redirectURI string) string {
 	scheme, _, _ := strings.Cut(redirectURI, ":")
 	switch scheme {
@@ -58,8 +55,8 @@ func formAction(redirectURI string) string {
 	return "'self' https: " + scheme + ":"
 }
 
-// pageHeaders sets what every page carries (attack 0). formTo is the redirect
-// URI that the forms of the page lead to, or "".
+// pageHeaders sets the headers of every page. formTo is the redirect URI that its
+// forms lead to, or "".
 func pageHeaders(w http.ResponseWriter, hasForm bool, formTo string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
@@ -68,9 +65,8 @@ func pageHeaders(w http.ResponseWriter, hasForm bool, formTo string) {
 	action := "'none'"
 	if hasForm {
 		action = "'self'"
-		// Under no-referrer Chromium posts "Origin: null", and on plain http off
-		// loopback, where no Sec-Fetch header is sent, every sign-in would be
-		// taken for another site's.
+		// Under no-referrer Chromium posts "Origin: null". On plain http off loopback
+		// it sends no Sec-Fetch header either, so every sign-in would look cross-site.
 		h.Set("Referrer-Policy", "same-origin")
 	}
 	if formTo != "" {
@@ -80,8 +76,8 @@ func pageHeaders(w http.ResponseWriter, hasForm bool, formTo string) {
 		"; frame-ancestors 'none'; base-uri 'none'")
 }
 
-// render draws a screen whole before the first byte is sent, so that one that
-// fails can still become an error.
+// render draws the screen before it sends the first byte, so that a failure can still
+// become an error.
 func (s *Server) render(w http.ResponseWriter, r *http.Request, status int, screen templ.Component) {
 	var body bytes.Buffer
 	if err := screen.Render(r.Context(), &body); err != nil {
@@ -93,8 +89,8 @@ func (s *Server) render(w http.ResponseWriter, r *http.Request, status int, scre
 	writeBody(w, status, "text/html; charset=utf-8", body.Bytes())
 }
 
-// writeProblemPage answers a problem as a page, or as JSON to whoever asks for
-// JSON by name.
+// writeProblemPage sends a problem as a page, or as JSON if the caller asks for it by
+// name.
 func (s *Server) writeProblemPage(w http.ResponseWriter, r *http.Request, p *problem) {
 	if asksForJSON(r) {
 		writeProblem(w, p)
@@ -121,17 +117,17 @@ func (s *Server) writeProblemPage(w http.ResponseWriter, r *http.Request, p *pro
 	s.render(w, r, p.status, views.Error(props))
 }
 
-// plainPage is for problems that have no words of their own for people.
+// plainPage is for problems without a page of their own.
 func plainPage(p *problem) *pageText {
 	switch {
 	case p.status == http.StatusNotFound:
-		return &pageText{title: "There is no such page", message: "The address leads nowhere on this server.", next: "Check it for a typing error, or begin at the start page.", toStart: true}
+		return &pageText{title: "Page not found", message: "This address does not exist on this server.", next: "Check it for typing errors, or go to the start page.", toStart: true}
 	case p.status == http.StatusServiceUnavailable:
-		return &pageText{title: "Too much is going on just now", message: "The server could not take this, and nothing was changed. It is not your doing.", next: "Wait a moment, then try again."}
+		return &pageText{title: "The server is busy", message: "The server could not handle the request, and nothing was changed. This is not your fault.", next: "Try again in a moment."}
 	case p.status >= 500:
-		return &pageText{title: "Something went wrong here", message: "The server could not finish this. It is not your doing.", next: "Try again in a moment. If it stays, tell whoever runs this server the request id below."}
+		return &pageText{title: "Something went wrong", message: "The server could not complete the request. This is not your fault.", next: "Try again in a moment. If it keeps happening, give the operator the request id below."}
 	}
-	return &pageText{title: "That did not work", message: p.description, next: "Go back and begin again."}
+	return &pageText{title: "The request failed", message: p.description, next: "Go back and try again."}
 }
 
 // asksForJSON reports whether Accept names application/json: browsers do not.

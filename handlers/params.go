@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"mime"
@@ -13,13 +14,13 @@ import (
 )
 
 const (
-	formSizeMax   = 64 << 10 // bytes of a form, multipart or JSON body
+	formSizeMax   = 64 << 10 // of a form, multipart or JSON body
 	paramCountMax = 128      // parameters of one request
+	bodySizeFirst = 1 << 10  // initial buffer
 )
 
-// params are the parameters of an OAuth request. RFC 6749 §3.1 and §3.2: one
-// without a value counts as absent, none may come twice, unknown ones are
-// ignored.
+// params are the parameters of an OAuth request. RFC 6749 §3.1, §3.2: one without a
+// value counts as absent, none may be repeated, unknown ones are ignored.
 type params struct {
 	values   map[string]string
 	repeated map[string]bool
@@ -32,7 +33,7 @@ func (p params) value(name string) string { return p.values[name] }
 // has reports whether a parameter came with a value.
 func (p params) has(name string) bool { return p.values[name] != "" }
 
-// given reports whether a parameter came at all, with a value or without.
+// given reports whether a parameter was sent, with or without a value.
 func (p params) given(name string) bool {
 	_, given := p.values[name]
 	return given
@@ -46,7 +47,7 @@ func (p *params) add(name, value string) *problem {
 		return invalidRequest("The request has more than %d parameters.", paramCountMax)
 	}
 	if !isText(name) || !isText(value) {
-		return invalidRequest("A parameter holds bytes that are not UTF-8 text, or the character NUL.")
+		return invalidRequest("A parameter contains a NUL character or is not valid UTF-8.")
 	}
 	if p.given(name) {
 		p.repeated[name] = true
@@ -56,8 +57,8 @@ func (p *params) add(name, value string) *problem {
 	return nil
 }
 
-// refuseRepeated refuses a request that names a parameter twice. It names the
-// parameter only when it is one of ours: a caller's own text is not echoed.
+// refuseRepeated refuses repeated parameters. It names only ours: the caller's text is
+// not echoed.
 func (p params) refuseRepeated(known ...string) *problem {
 	for _, name := range known {
 		if p.repeated[name] {
@@ -72,10 +73,10 @@ func (p params) refuseRepeated(known ...string) *problem {
 
 func isText(text string) bool { return utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 }
 
-// parsePairs reads the form encoding of a query or body. It is ours because
-// net/url drops what it cannot read, and a dropped parameter is a check that
-// did not run. A semicolon is an ordinary character (WHATWG URL §5.1).
-func parsePairs(text string) (params, *problem) {
+// parseOAuthParams reads a form-encoded query or body. Unlike [parseAPIQuery] it
+// takes a semicolon as an ordinary character (WHATWG URL §5.1) and ignores order.
+// net/url drops what it cannot read, and a dropped parameter is a skipped check.
+func parseOAuthParams(text string) (params, *problem) {
 	var p params
 	for pair := range strings.SplitSeq(text, "&") {
 		if pair == "" {
@@ -84,11 +85,11 @@ func parsePairs(text string) (params, *problem) {
 		rawName, rawValue, _ := strings.Cut(pair, "=")
 		name, err := url.QueryUnescape(rawName)
 		if err != nil {
-			return params{}, invalidRequest("A percent sign in the parameters is not followed by two hexadecimal digits.")
+			return params{}, invalidRequest("A percent sign in the parameters must be followed by two hexadecimal digits.")
 		}
 		value, err := url.QueryUnescape(rawValue)
 		if err != nil {
-			return params{}, invalidRequest("A percent sign in the parameters is not followed by two hexadecimal digits.")
+			return params{}, invalidRequest("A percent sign in the parameters must be followed by two hexadecimal digits.")
 		}
 		if problem := p.add(name, value); problem != nil {
 			return params{}, problem
@@ -97,11 +98,11 @@ func parsePairs(text string) (params, *problem) {
 	return p, nil
 }
 
-// parseBody reads the parameters of a POST in any of the three encodings that
-// clients use. Our choice: the specification leaves the encoding open.
+// parseBody reads the parameters of a POST. Our choice: it accepts three encodings,
+// since the specification leaves the encoding open.
 func parseBody(w http.ResponseWriter, r *http.Request) (params, error) {
 	if r.Header.Get("Content-Encoding") != "" {
-		return params{}, newProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "The body may not be compressed here; send it without Content-Encoding.")
+		return params{}, newProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Compressed bodies are not accepted; send it without Content-Encoding.")
 	}
 	mediaType, mediaParams, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
@@ -115,7 +116,7 @@ func parseBody(w http.ResponseWriter, r *http.Request) (params, error) {
 	var refused *problem
 	switch mediaType {
 	case "application/x-www-form-urlencoded":
-		p, refused = parsePairs(string(body))
+		p, refused = parseOAuthParams(string(body))
 	case "multipart/form-data":
 		p, refused = parseMultipart(body, mediaParams["boundary"])
 	case "application/json":
@@ -133,22 +134,65 @@ func wrongContentType() *problem {
 	return invalidRequest("The Content-Type must be application/x-www-form-urlencoded, multipart/form-data or application/json.")
 }
 
-// readBody reads a bounded body. The connection is closed behind one that is
-// too large.
+// readBody reads a bounded body. If it is too large, the connection is closed.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, formSizeMax))
-	if err == nil {
+	if r.Body == http.NoBody {
+		return nil, nil
+	}
+	d := &factsFrom(r.Context()).demand
+	d.waitFor(w, true)
+	body, err := readCharged(r.Context(), http.MaxBytesReader(w, r.Body, formSizeMax), d)
+	gaveWay := d.goOn()
+	if err == nil && !gaveWay {
 		return body, nil
 	}
-	if p := asProblem(err); p.status == http.StatusRequestEntityTooLarge {
-		return nil, p.with("Connection", "close")
+	if gaveWay {
+		err = temporarilyUnavailable(errBudget)
 	}
-	return nil, invalidRequest("The request body could not be read to its end.").because(err)
+	switch p := asProblem(err); {
+	case p.status == http.StatusRequestEntityTooLarge:
+		return nil, p.with("Connection", "close")
+	case p.status == http.StatusServiceUnavailable:
+		// net/http would read the rest, however long it takes.
+		_ = http.NewResponseController(w).SetReadDeadline(longPast)
+		if r.ProtoMajor == 1 { // otherwise other requests share the connection
+			p.with("Connection", "close")
+		}
+		return nil, p
+	}
+	return nil, invalidRequest("The request body is incomplete.").because(err)
+}
+
+// readCharged reads a body and charges the request for the memory beyond the free
+// part.
+func readCharged(ctx context.Context, from io.Reader, d *demand) ([]byte, error) {
+	b := strangersBodyBudget
+	if d.account != "" {
+		b = bodyBudget
+	}
+	body := make([]byte, 0, bodySizeFirst)
+	for {
+		n, err := from.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case err == io.EOF:
+			return body, nil
+		case err != nil:
+			return nil, err
+		case len(body) < cap(body):
+			continue
+		}
+		size := min(2*cap(body), formSizeMax+1) // one more, to detect the end
+		if err := d.take(ctx, b, int64(max(size-max(cap(body), bodySizeFree), 0))); err != nil {
+			return nil, err
+		}
+		body = append(make([]byte, 0, size), body...)
+	}
 }
 
 func parseMultipart(body []byte, boundary string) (params, *problem) {
-	broken := invalidRequest("The multipart body is broken.")
-	// The reader takes a body that was cut in a part's header for one that ends.
+	broken := invalidRequest("The multipart body is malformed.")
+	// The reader accepts a body that was cut off in a part's header.
 	if boundary == "" || !bytes.Contains(body, []byte("--"+boundary+"--")) {
 		return params{}, broken
 	}
@@ -175,8 +219,8 @@ func parseMultipart(body []byte, boundary string) (params, *problem) {
 	}
 }
 
-// parseJSONParams reads a JSON object of strings. The tokens are walked by hand
-// because json.Unmarshal keeps the last of two equal names.
+// parseJSONParams reads a JSON object of strings, token by token, because
+// json.Unmarshal accepts repeated names.
 func parseJSONParams(body []byte) (params, *problem) {
 	wrong := invalidRequest("The JSON body must be one object whose values are strings.")
 	if !utf8.Valid(body) {

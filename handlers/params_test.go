@@ -18,30 +18,30 @@ func FuzzParsePairs(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		p, refused := parsePairs(text)
+		p, refused := parseOAuthParams(text)
 		theirs, err := url.ParseQuery(strings.ReplaceAll(text, ";", "%3B"))
 		if refused != nil {
 			if err == nil && fits(theirs) {
-				t.Fatalf("parsePairs(%q) = %v, want what net/url reads: %v", text, refused, theirs)
+				t.Fatalf("parseOAuthParams(%q) = %v, want what net/url reads: %v", text, refused, theirs)
 			}
 			return
 		}
 		if err != nil {
-			t.Fatalf("parsePairs(%q) reads what net/url refuses: %v", text, err)
+			t.Fatalf("parseOAuthParams(%q) reads what net/url refuses: %v", text, err)
 		}
 		if len(p.values) != len(theirs) {
-			t.Fatalf("parsePairs(%q) = %v, want %v", text, p.values, theirs)
+			t.Fatalf("parseOAuthParams(%q) = %v, want %v", text, p.values, theirs)
 		}
 		again := url.Values{}
 		for name, values := range theirs {
 			if p.values[name] != values[0] || p.repeated[name] != (len(values) > 1) {
-				t.Fatalf("parsePairs(%q)[%q] = %q, repeated %t, want %q", text, name, p.values[name], p.repeated[name], values)
+				t.Fatalf("parseOAuthParams(%q)[%q] = %q, repeated %t, want %q", text, name, p.values[name], p.repeated[name], values)
 			}
 			again.Set(name, values[0])
 		}
-		back, refused := parsePairs(again.Encode())
+		back, refused := parseOAuthParams(again.Encode())
 		if refused != nil || !sameValues(back, p) {
-			t.Fatalf("parsePairs(%q) = %v, %v, want %v again", again.Encode(), back.values, refused, p.values)
+			t.Fatalf("parseOAuthParams(%q) = %v, %v, want %v again", again.Encode(), back.values, refused, p.values)
 		}
 	})
 }

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// authenticateUser checks a person's password for the login form and for the
-// password grant alike, behind the one throttle. Errors: store.ErrMismatch for
-// an unknown name, a wrong password and a disabled user; a problem with status
-// 429 when the attempt comes too soon, whoever is named.
+// authenticateUser checks a password for the sign-in form and the password grant,
+// behind the same throttle. Errors: record.ErrMismatch for an unknown name, a wrong
+// password and a disabled user; a problem with status 429 for an attempt that comes
+// too soon, whatever the name.
 func (s *Server) authenticateUser(ctx context.Context, a attempt, password string) (store.User, error) {
 	end, wait := s.throttle.begin(a)
 	if wait > 0 {
@@ -25,12 +26,12 @@ func (s *Server) authenticateUser(ctx context.Context, a attempt, password strin
 	}
 	judged := unjudged
 	defer func() { end(judged) }()
-	user, err := s.store.AuthenticateUser(ctx, a.name, password)
+	user, err := s.store.AuthenticateUser(ctx, a.caller(), a.name, password)
 	switch {
 	case err == nil:
 		judged = right
 		served(ctx).SignIn = SignInRight
-	case errors.Is(err, store.ErrMismatch):
+	case errors.Is(err, record.ErrMismatch):
 		judged = wrong
 		who, reason := s.whoIs(ctx, a.name)
 		served(ctx).SignIn = SignIn(reason)
@@ -41,9 +42,8 @@ func (s *Server) authenticateUser(ctx context.Context, a attempt, password strin
 	return user, err
 }
 
-// whoIs returns the id of the user of that name, or "" for a name that is
-// nobody's, and why a sign-in under it was refused. A name that is nobody's is
-// never written down, since people type passwords into the wrong field.
+// whoIs returns the id of the named user, or "", and why a sign-in was refused.
+// Unknown names are never logged, since people type passwords into the wrong field.
 func (s *Server) whoIs(ctx context.Context, name string) (subject, refusal string) {
 	user, err := s.store.FindUser(ctx, name)
 	switch {
@@ -55,8 +55,8 @@ func (s *Server) whoIs(ctx context.Context, name string) (subject, refusal strin
 	return user.Subject(), "wrong_password"
 }
 
-// auditBounded records what a stranger can bring about at no cost, as often as
-// the throttle lets their source.
+// auditBounded writes audit lines that cost the caller nothing, within the throttle's
+// limit.
 func (s *Server) auditBounded(ctx context.Context, line store.AuditLine) {
 	if s.throttle.mayRecord(line.What, factsFrom(ctx).source) {
 		line.By = by(ctx)
@@ -64,13 +64,15 @@ func (s *Server) auditBounded(ctx context.Context, line store.AuditLine) {
 	}
 }
 
-// A device cookie says in which browsers a user has signed in before. It is
-// sealed by the server key and stored nowhere; it lets nobody in, and only keeps
-// what strangers do to a name from reaching its owner.
+// A device cookie records in which browsers a user has signed in before. It is sealed
+// with the server key and not stored. It grants no access; it only keeps failures of
+// strangers from delaying the user. It carries the user's generation, so that it ends
+// with the user's sessions.
 type deviceCookie struct {
-	User   string `json:"user"`
-	ID     string `json:"id"`
-	Millis int64  `json:"at"`
+	User       string `json:"user"`
+	Generation uint64 `json:"generation"`
+	ID         string `json:"id"`
+	Millis     int64  `json:"at"`
 }
 
 const (
@@ -78,8 +80,7 @@ const (
 	deviceLifetime = 90 * 24 * time.Hour
 )
 
-// device returns the id of the browser when the user of that name signed in
-// with it before.
+// device returns the browser's id if the named user has signed in with it, or "".
 func (s *Server) device(r *http.Request, name string) string {
 	c, err := r.Cookie(s.cookies.deviceName)
 	if err != nil {
@@ -93,15 +94,20 @@ func (s *Server) device(r *http.Request, name string) string {
 	if age := s.store.Now().Sub(time.UnixMilli(d.Millis)); age < 0 || age > deviceLifetime {
 		return ""
 	}
-	if who, _ := s.whoIs(r.Context(), name); who != d.User {
+	user, err := s.store.FindUser(r.Context(), name)
+	if err != nil || user.Subject() != d.User || user.Generation != d.Generation {
 		return ""
 	}
 	return d.ID
 }
 
-// setDevice remembers in the browser that the user signed in with it.
-func (s *Server) setDevice(w http.ResponseWriter, user store.User) {
-	plain, err := json.Marshal(deviceCookie{User: user.Subject(), ID: secret.Text(), Millis: s.store.Now().UnixMilli()})
+// setDevice stores the user's sign-in in the browser under the id that
+// [Server.device] returned: one bucket per user and browser.
+func (s *Server) setDevice(w http.ResponseWriter, user store.User, id string) {
+	if id == "" {
+		id = secret.Text(nil)
+	}
+	plain, err := json.Marshal(deviceCookie{User: user.Subject(), Generation: user.Generation, ID: id, Millis: s.store.Now().UnixMilli()})
 	if err != nil {
 		panic("handlers: device cookie cannot be encoded: " + err.Error())
 	}
@@ -111,8 +117,8 @@ func (s *Server) setDevice(w http.ResponseWriter, user store.User) {
 	})
 }
 
-// throttledClient counts a client that failed to prove who it is, and returns
-// the refusal of one whose source has failed too often, or nil.
+// throttledClient counts a failed client authentication and returns a refusal if the
+// source has failed too often, or nil.
 func (s *Server) throttledClient(ctx context.Context) *problem {
 	source := factsFrom(ctx).source
 	const reason = "unknown_or_disabled_client_or_wrong_secret"

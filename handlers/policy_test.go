@@ -14,7 +14,7 @@ func TestPagePolicy(t *testing.T) {
 		if !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
 			continue
 		}
-		t.Run("attack_52_"+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			policy := directivesOf(a.Header.Get("Content-Security-Policy"))
 			for directive, sources := range policy {

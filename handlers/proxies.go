@@ -10,19 +10,19 @@ import (
 	"sync/atomic"
 )
 
-// proxies tells where a request comes from. X-Forwarded-For is a claim that
-// anybody can make; it is believed only from a peer that the operator named.
+// proxies determines where a request comes from. It trusts X-Forwarded-For only from
+// the operator's proxies.
 type proxies struct {
 	trusted []netip.Prefix
 	log     *slog.Logger
 	warned  sync.Once
 
-	ignored  atomic.Pointer[netip.Addr] // the last peer whose X-Forwarded-For was not believed
-	believed atomic.Bool                // some was
+	ignored  atomic.Pointer[netip.Addr] // the last untrusted peer that sent X-Forwarded-For
+	believed atomic.Bool                // a trusted proxy has sent it
 }
 
-// source returns the address that the request comes from: the peer's, or, when
-// the peer is a trusted proxy, the last hop in X-Forwarded-For that is not one.
+// source returns the peer's address, or, behind trusted proxies, the last address in
+// X-Forwarded-For that is not one of them.
 func (p *proxies) source(r *http.Request) netip.Addr {
 	peer := peerAddr(r.RemoteAddr)
 	forwarded := strings.Join(r.Header.Values("X-Forwarded-For"), ",")
@@ -43,11 +43,11 @@ func (p *proxies) source(r *http.Request) netip.Addr {
 	hops := strings.Split(forwarded, ",")
 	source := peer
 	for i := len(hops) - 1; i >= 0; i-- {
-		hop, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
+		hop, err := parseAddr(strings.TrimSpace(hops[i]))
 		if err != nil {
 			return source
 		}
-		source = hop.Unmap()
+		source = hop
 		if !p.isTrusted(source) {
 			return source
 		}
@@ -55,9 +55,8 @@ func (p *proxies) source(r *http.Request) netip.Addr {
 	return source
 }
 
-// Forwarding tells what X-Forwarded-For has come in since the start: whether a
-// trusted proxy has sent it, and which peer last sent it that is none; the zero
-// address is nobody's.
+// Forwarding reports the use of X-Forwarded-For since the start: whether a trusted
+// proxy has sent it, and the last untrusted peer that did, if any.
 func (s *Server) Forwarding() (believed bool, ignored netip.Addr) {
 	if peer := s.proxies.ignored.Load(); peer != nil {
 		ignored = *peer
@@ -74,15 +73,22 @@ func (p *proxies) isTrusted(addr netip.Addr) bool {
 	return false
 }
 
-// peerAddr reads net/http's RemoteAddr; a Unix socket's peer has no address.
+// peerAddr parses RemoteAddr; a Unix socket's peer has no address.
 func peerAddr(remote string) netip.Addr {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {
 		return netip.Addr{}
 	}
-	addr, err := netip.ParseAddr(host)
+	addr, err := parseAddr(host)
 	if err != nil {
 		return netip.Addr{}
 	}
-	return addr.Unmap()
+	return addr
+}
+
+// parseAddr parses an address without its zone (RFC 4007 §11), which is arbitrary text
+// without meaning on other machines.
+func parseAddr(text string) (netip.Addr, error) {
+	addr, err := netip.ParseAddr(text)
+	return addr.WithZone("").Unmap(), err
 }

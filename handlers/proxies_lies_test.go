@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ func TestForwardedHeaders(t *testing.T) {
 	t.Parallel()
 	trusting := func(c *handlers.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")} }
 	for name, change := range map[string][]func(*handlers.Config){"of_an_untrusted_peer": nil, "of_a_trusted_proxy": {trusting}} {
-		t.Run("oauth_row_124_attack_54_"+name+"_say_nothing_about_the_issuer", func(t *testing.T) {
+		t.Run(name+"_say_nothing_about_the_issuer", func(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t, change...)
 			const metadata = "/.well-known/oauth-authorization-server"
@@ -51,7 +52,7 @@ func TestForwardedHeaders(t *testing.T) {
 			}
 		})
 	}
-	t.Run("oauth_row_124_attack_54_do_not_make_a_plain_connection_a_secure_one", func(t *testing.T) {
+	t.Run("do_not_make_a_plain_connection_a_secure_one", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t, at("http://127.0.0.1:8080"))
 		a := h.get(t, "/login", header("X-Forwarded-Proto", "https"), header("Forwarded", "proto=https"))
@@ -64,4 +65,33 @@ func TestForwardedHeaders(t *testing.T) {
 			t.Errorf("headers = %v, want the form's cookie and no Strict-Transport-Security", a.Header)
 		}
 	})
+}
+
+// TestZoneOfAForwardedAddress sends addresses with a zone, which may be any text, from
+// a trusted proxy: neither the log nor the audit record has it.
+func TestZoneOfAForwardedAddress(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, func(c *handlers.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
+	address := h.listen(t)
+	const form = "grant_type=password&client_id=nobody"
+	lines := h.recorded(t, func() {
+		for _, forwarded := range []string{"fe80::7%evil", "fe80::7%evil level=ERROR msg=\"forged\"", "fe80::7%evil\u009b31m\u202e", "::ffff:203.0.113.9%evil", "fe80::7%" + strings.Repeat("evil", 1000)} {
+			answers, _ := exchange(t, address, "POST "+tokenPath+" HTTP/1.1\r\nHost: pay.example\r\nConnection: close\r\nX-Forwarded-For: "+forwarded+
+				"\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: "+strconv.Itoa(len(form))+"\r\n\r\n"+form)
+			if first(answers) != http.StatusUnauthorized {
+				t.Fatalf("forwarded for %q: %d", forwarded, first(answers))
+			}
+		}
+	})
+	if len(lines) != 5 {
+		t.Fatalf("%d lines in the audit record, want 5", len(lines))
+	}
+	for _, line := range lines {
+		if source := line.Source; source != "fe80::7" && source != "203.0.113.9" {
+			t.Errorf("source = %q, want the address alone", source)
+		}
+	}
+	if log := h.log.String(); strings.Contains(log, "evil") || !strings.Contains(log, "fe80::7") {
+		t.Errorf("the log has the zone, or not the address: %s", log)
+	}
 }

@@ -10,15 +10,15 @@ import (
 	"tollhouse/store/spelling"
 )
 
-// queryPair is one parameter of an API request's query, decoded.
+// queryPair is one decoded parameter.
 type queryPair struct{ name, value string }
 
-// parseQuery reads the query of an API request in its order. Everything that
-// cannot be read is refused: net/url drops it, and the filter with it, so that
-// a caller would get the whole list for a slip in one parameter.
-func parseQuery(raw string) ([]queryPair, *problem) {
+// parseAPIQuery reads the query of an API request, in order. It refuses whatever
+// it cannot read: net/url drops it, and a caller would get the whole list for a
+// typing error in a filter.
+func parseAPIQuery(raw string) ([]queryPair, *problem) {
 	if strings.Contains(raw, ";") {
-		return nil, invalidRequest("The query holds a semicolon; part parameters by &, and write a semicolon within a value as %%3B.")
+		return nil, invalidRequest("The query contains a semicolon; separate parameters with &, and write a semicolon in a value as %%3B.")
 	}
 	var pairs []queryPair
 	for part := range strings.SplitSeq(raw, "&") {
@@ -32,18 +32,17 @@ func parseQuery(raw string) ([]queryPair, *problem) {
 		name, nameErr := url.QueryUnescape(rawName)
 		value, valueErr := url.QueryUnescape(rawValue)
 		if nameErr != nil || valueErr != nil {
-			return nil, invalidRequest("A percent sign in the query is not followed by two hexadecimal digits; write a percent sign as %%25.")
+			return nil, invalidRequest("A percent sign in the query must be followed by two hexadecimal digits; write a percent sign as %%25.")
 		}
 		if !isText(name) {
-			return nil, invalidRequest("The name of a parameter is not text in UTF-8.")
+			return nil, invalidRequest("A parameter name is not valid UTF-8.")
 		}
 		pairs = append(pairs, queryPair{name, value})
 	}
 	return pairs, nil
 }
 
-// takePair removes the one parameter of that name from pairs and returns its
-// value.
+// takePair removes the parameter of that name from pairs and returns its value.
 func takePair(pairs []queryPair, name string) (value string, given bool, rest []queryPair, refused *problem) {
 	for _, pair := range pairs {
 		if pair.name != name {
@@ -58,7 +57,7 @@ func takePair(pairs []queryPair, name string) (value string, given bool, rest []
 	return value, given, rest, nil
 }
 
-// invalidParameter says what is wrong with a parameter, which begins the
+// invalidParameter explains what is wrong with a parameter; its name starts the
 // sentence.
 func invalidParameter(param, format string, args ...any) *problem {
 	return newProblem(http.StatusBadRequest, "invalid_parameter", "%s %s", param, fmt.Sprintf(format, args...)).on(param)
@@ -68,7 +67,7 @@ func duplicateParameter(name string) *problem {
 	return newProblem(http.StatusBadRequest, "duplicate_parameter", "%s is given more than once.", name).on(name)
 }
 
-const shownNameMax = 64 // bytes of a caller's parameter name that an answer repeats
+const shownNameMax = 64 // bytes of a caller's parameter name that a response repeats
 
 func shownName(name string) string {
 	if len(name) <= shownNameMax {
@@ -77,8 +76,7 @@ func shownName(name string) string {
 	return strings.ToValidUTF8(name[:shownNameMax], "") + "…"
 }
 
-// unknownParameter refuses a parameter that an endpoint does not have, and says
-// which one is probably meant: by what other APIs call it, or by its spelling.
+// unknownParameter refuses a parameter and suggests the one that was probably meant.
 func unknownParameter(name string, meant map[string]string, known []string) *problem {
 	shown := shownName(name)
 	p := newProblem(http.StatusBadRequest, "unknown_parameter", "%s is not a parameter of this endpoint.", shown).on(shown)

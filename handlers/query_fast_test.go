@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/store"
+	"tollhouse/store/eventlog"
 )
 
 // TestQueryTokenInAnySpelling holds the short way through a query to the long one,
@@ -30,7 +30,7 @@ func TestQueryTokenInAnySpelling(t *testing.T) {
 			b.WriteString(strings.Repeat("&x", paramCountMax+1))
 		}
 		query := b.String()
-		p, refused := parsePairs(query)
+		p, refused := parseOAuthParams(query)
 		want := p.given("access_token")
 		if refused != nil {
 			want = strings.Contains(query, "access_token")
@@ -53,8 +53,8 @@ func TestDigestIsOfTheSameText(t *testing.T) {
 	for _, q := range []eventQuery{
 		{},
 		{cursor: "after= before="},
-		{EventFilter: store.EventFilter{Types: []string{"b.c", "a.b"}, Resources: []string{"r"}, From: 5, To: 1 << 40, Limit: 100, Ascending: true}, cursor: "after=latest before="},
-		{EventFilter: store.EventFilter{Resources: []string{"z", "y", "x"}, From: -1}},
+		{Filter: eventlog.Filter{Types: []string{"b.c", "a.b"}, Resources: []string{"r"}, From: 5, To: 1 << 40, Limit: 100, Ascending: true}, cursor: "after=latest before="},
+		{Filter: eventlog.Filter{Resources: []string{"z", "y", "x"}, From: -1}},
 	} {
 		h := fnv.New32a()
 		fmt.Fprintln(h, "acct_a", "application/json", q.From, q.To, q.Limit, q.Ascending, q.cursor)

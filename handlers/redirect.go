@@ -8,30 +8,28 @@ import (
 	"tollhouse/store/secret"
 )
 
-// Three functions write OAuth redirects, and nothing else may: a redirect to a
-// place that a request names is only safe once that place has been compared
-// with what the client registered, which an authRequest proves.
+// Only three functions write OAuth redirects. A redirect to a requested address is safe
+// only after comparison with the registered ones, which an authRequest proves.
 
 // redirectWithCode sends the browser back with a code (RFC 6749 §4.1.2).
 func (s *Server) redirectWithCode(w http.ResponseWriter, a authRequest, code secret.Token) {
 	s.redirectBack(w, a, http.StatusSeeOther, "code", code.Reveal())
 }
 
-// redirectDenied sends the browser back without one (RFC 6749 §4.1.2.1).
+// redirectDenied sends the browser back with access_denied (RFC 6749 §4.1.2.1).
 func (s *Server) redirectDenied(w http.ResponseWriter, a authRequest) {
-	s.redirectBack(w, a, http.StatusSeeOther, "error", "access_denied", "error_description", "The user did not allow this.")
+	s.redirectBack(w, a, http.StatusSeeOther, "error", "access_denied", "error_description", "The user denied the request.")
 }
 
-// redirectError sends the browser back from a request that cannot be shown to a
-// person (RFC 6749 §4.1.2.1).
+// redirectError sends the browser back with an error of the request (RFC 6749
+// §4.1.2.1).
 func (s *Server) redirectError(w http.ResponseWriter, a authRequest, code, description string) {
 	s.redirectBack(w, a, http.StatusFound, "error", code, "error_description", description)
 }
 
-// redirectBack appends the names and values given, then state as it came and
-// iss (RFC 9207 §2), to the redirect URI, whose own query stays as it stands.
-// After a form the status is 303, so that no browser repeats the post elsewhere
-// (RFC 9700 §4.12).
+// redirectBack appends the names and values, then state and iss (RFC 9207 §2), to the
+// redirect URI and keeps its query. After a form the status is 303, so that no browser
+// repeats the POST elsewhere (RFC 9700 §4.12).
 func (s *Server) redirectBack(w http.ResponseWriter, a authRequest, status int, namesAndValues ...string) {
 	var b strings.Builder
 	b.WriteString(a.redirectURI)
@@ -59,8 +57,8 @@ func (s *Server) redirectBack(w http.ResponseWriter, a authRequest, status int, 
 	w.WriteHeader(status)
 }
 
-// redirectHere sends the browser on to a page of our own. path begins with a
-// slash and is ours, never a caller's.
+// redirectHere sends the browser to one of our own pages. path starts with a slash and
+// never comes from a caller.
 func (s *Server) redirectHere(w http.ResponseWriter, path string) {
 	w.Header().Set("Location", s.base+path)
 	w.Header().Set("Cache-Control", "no-store")

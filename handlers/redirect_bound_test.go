@@ -21,13 +21,13 @@ func TestRedirectIsBound(t *testing.T) {
 	ask := func(uri string, more ...string) string {
 		return h.authURL(append([]string{"client_id", client.ID, "redirect_uri", uri}, more...)...)
 	}
-	t.Run("oauth_row_33_attack_3_another_registered_uri_of_the_same_client", func(t *testing.T) {
+	t.Run("another_registered_uri_of_the_same_client", func(t *testing.T) {
 		code := callback(t, b.submit(t, b.get(t, ask(one)), "decision", "allow"), http.StatusSeeOther).Query().Get("code")
 		form := as(h.codeForm(code), client, sec)
 		wantTokenError(t, h.token(t, with(form, "redirect_uri", two)), http.StatusBadRequest, "invalid_grant")
 		wantPair(t, h.token(t, with(form, "redirect_uri", one)))
 	})
-	t.Run("oauth_row_74_the_query_is_kept_with_an_error_too", func(t *testing.T) {
+	t.Run("the_query_is_kept_with_an_error_too", func(t *testing.T) {
 		for name, a := range map[string]answer{
 			"refused": b.get(t, ask(query, "response_type", "token")),
 			"denied":  b.submit(t, b.get(t, ask(query)), "decision", "deny"),
@@ -37,7 +37,7 @@ func TestRedirectIsBound(t *testing.T) {
 			}
 		}
 	})
-	t.Run("oauth_row_75_iss_is_the_issuer_of_the_metadata", func(t *testing.T) {
+	t.Run("iss_is_the_issuer_of_the_metadata", func(t *testing.T) {
 		for _, public := range []string{publicURL, publicURL + "/pay", "http://127.0.0.1:8080"} {
 			h := newHouse(t, at(public))
 			base := ""
@@ -60,7 +60,7 @@ func TestPageAboutTheRedirectURI(t *testing.T) {
 	const sent = "https://app.example/callback"
 	demo := func(c *handlers.Config) { c.Demo = &handlers.Demo{} }
 	for name, change := range map[string][]func(*handlers.Config){"in_serve": nil, "in_dev": {demo}} {
-		t.Run("decision_28_says_what_was_sent_"+name, func(t *testing.T) {
+		t.Run("says_what_was_sent_"+name, func(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t, change...)
 			a := h.get(t, h.authURL("redirect_uri", sent))

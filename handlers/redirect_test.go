@@ -24,58 +24,58 @@ func TestRedirectURIRefused(t *testing.T) {
 	loopback, _ := h.Client(t, redirectingTo("http://127.0.0.1/cb", "http://[::1]:8080/cb"))
 	clients := map[string]store.Client{"": h.client, "loopback": loopback}
 	cases := []struct{ name, client, uri string }{
-		{"oauth_row_61_unregistered", "", "https://other.example/cb"},
-		{"attack_19_user", "", "https://app.example@evil.example/cb"},
-		{"attack_19_user_in_fragment", "", "https://evil.example#@app.example/cb"},
-		{"oauth_row_62_userinfo", "", "https://user@app.example/cb"},
-		{"oauth_row_62_attack_20_fragment", "", "https://app.example/cb#f"},
-		{"attack_20_empty_fragment", "", "https://app.example/cb#"},
-		{"oauth_row_62_attack_21_dots", "", "https://app.example/cb/../x"},
-		{"attack_21_dot", "", "https://app.example/cb/./"},
-		{"attack_21_two_slashes", "", "https://app.example//cb"},
-		{"oauth_row_62_slash", "", "https://app.example/cb/"},
-		{"oauth_row_62_attack_30_query", "", "https://app.example/cb?x"},
-		{"attack_30_query_with_value", "", "https://app.example/cb?x=1"},
-		{"attack_30_empty_query", "", "https://app.example/cb?"},
-		{"attack_30_ampersand", "", "https://app.example/cb&x"},
-		{"oauth_row_62_attack_22_path_case", "", "https://app.example/CB"},
-		{"attack_22_host_case", "", "https://APP.example/cb"},
-		{"attack_22_scheme_case", "", "HTTPS://app.example/cb"},
-		{"attack_23_trailing_dot", "", "https://app.example./cb"},
-		{"oauth_row_62_attack_24_default_port", "", "https://app.example:443/cb"},
-		{"attack_24_port", "", "https://app.example:8443/cb"},
-		{"attack_24_port_with_zero", "", "https://app.example:0443/cb"},
-		{"attack_25_semicolon_dots", "", "https://app.example/cb/..;/evil"},
-		{"attack_25_semicolon", "", "https://app.example/cb;x=1"},
-		{"attack_26_encoded_slash", "", "https://app.example/cb%2f..%2fevil"},
-		{"oauth_row_62_attack_26_encoded_c", "", "https://app.example/%63b"},
-		{"attack_26_twice_encoded", "", "https://app.example/cb%252f"},
-		{"attack_27_http", "", "http://app.example/cb"},
-		{"attack_27_javascript", "", "javascript:alert(1)//https://app.example/cb"},
-		{"attack_27_data", "", "data:text/html,x"},
-		{"attack_27_no_scheme", "", "app.example/cb"},
-		{"attack_27_scheme_relative", "", "//app.example/cb"},
-		{"attack_28_homograph", "", "https://\u0430pp.example/cb"},
-		{"attack_28_punycode", "", "https://xn--pp-7kc.example/cb"},
-		{"attack_28_fullwidth_dot", "", "https://app\u3002example/cb"},
-		{"attack_29_suffix", "", "https://app.example.evil.example/cb"},
-		{"attack_29_prefix", "", "https://evilapp.example/cb"},
-		{"attack_31_space_before", "", " https://app.example/cb"},
-		{"attack_31_space_behind", "", "https://app.example/cb "},
-		{"attack_31_tab", "", "https://app.example/cb\t"},
-		{"attack_31_line_break", "", "https://app.example/cb\r\nSet-Cookie: x=1"},
-		{"attack_31_nul", "", "https://app.example/cb\x00"},
-		{"attack_31_backslash", "", `https:\\app.example\cb`},
-		{"attack_32_ipv6", "", "https://[::1]/cb"},
-		{"attack_32_ipv4", "", "https://127.0.0.1:99/cb"},
-		{"attack_32_decimal", "loopback", "http://2130706433/cb"},
-		{"attack_32_octal", "loopback", "http://0177.0.0.1/cb"},
-		{"attack_33_of_4_KB", "", storetest.CallbackURI + strings.Repeat("a", 4<<10)},
-		{"attack_33_invalid_utf8", "", "https://app.example/cb\xff"},
-		{"oauth_row_64_host_swapped", "loopback", "http://localhost:53219/cb"},
-		{"oauth_row_64_https", "loopback", "https://127.0.0.1/cb"},
-		{"oauth_row_64_other_path", "loopback", "http://127.0.0.1:53219/cb2"},
-		{"oauth_row_64_other_query", "loopback", "http://127.0.0.1:53219/cb?x"},
+		{"unregistered", "", "https://other.example/cb"},
+		{"user", "", "https://app.example@evil.example/cb"},
+		{"user_in_fragment", "", "https://evil.example#@app.example/cb"},
+		{"userinfo", "", "https://user@app.example/cb"},
+		{"fragment", "", "https://app.example/cb#f"},
+		{"empty_fragment", "", "https://app.example/cb#"},
+		{"dots", "", "https://app.example/cb/../x"},
+		{"dot", "", "https://app.example/cb/./"},
+		{"two_slashes", "", "https://app.example//cb"},
+		{"slash", "", "https://app.example/cb/"},
+		{"query", "", "https://app.example/cb?x"},
+		{"query_with_value", "", "https://app.example/cb?x=1"},
+		{"empty_query", "", "https://app.example/cb?"},
+		{"ampersand", "", "https://app.example/cb&x"},
+		{"path_case", "", "https://app.example/CB"},
+		{"host_case", "", "https://APP.example/cb"},
+		{"scheme_case", "", "HTTPS://app.example/cb"},
+		{"trailing_dot", "", "https://app.example./cb"},
+		{"default_port", "", "https://app.example:443/cb"},
+		{"port", "", "https://app.example:8443/cb"},
+		{"port_with_zero", "", "https://app.example:0443/cb"},
+		{"semicolon_dots", "", "https://app.example/cb/..;/evil"},
+		{"semicolon", "", "https://app.example/cb;x=1"},
+		{"encoded_slash", "", "https://app.example/cb%2f..%2fevil"},
+		{"encoded_c", "", "https://app.example/%63b"},
+		{"twice_encoded", "", "https://app.example/cb%252f"},
+		{"http", "", "http://app.example/cb"},
+		{"javascript", "", "javascript:alert(1)//https://app.example/cb"},
+		{"data", "", "data:text/html,x"},
+		{"no_scheme", "", "app.example/cb"},
+		{"scheme_relative", "", "//app.example/cb"},
+		{"homograph", "", "https://\u0430pp.example/cb"},
+		{"punycode", "", "https://xn--pp-7kc.example/cb"},
+		{"fullwidth_dot", "", "https://app\u3002example/cb"},
+		{"suffix", "", "https://app.example.evil.example/cb"},
+		{"prefix", "", "https://evilapp.example/cb"},
+		{"space_before", "", " https://app.example/cb"},
+		{"space_behind", "", "https://app.example/cb "},
+		{"tab", "", "https://app.example/cb\t"},
+		{"line_break", "", "https://app.example/cb\r\nSet-Cookie: x=1"},
+		{"nul", "", "https://app.example/cb\x00"},
+		{"backslash", "", `https:\\app.example\cb`},
+		{"ipv6", "", "https://[::1]/cb"},
+		{"ipv4", "", "https://127.0.0.1:99/cb"},
+		{"decimal", "loopback", "http://2130706433/cb"},
+		{"octal", "loopback", "http://0177.0.0.1/cb"},
+		{"of_4_KB", "", storetest.CallbackURI + strings.Repeat("a", 4<<10)},
+		{"invalid_utf8", "", "https://app.example/cb\xff"},
+		{"host_swapped", "loopback", "http://localhost:53219/cb"},
+		{"https", "loopback", "https://127.0.0.1/cb"},
+		{"other_path", "loopback", "http://127.0.0.1:53219/cb2"},
+		{"other_query", "loopback", "http://127.0.0.1:53219/cb?x"},
 		{"port_and_user", "loopback", "http://127.0.0.1:80@evil.example/cb"},
 	}
 	for _, c := range cases {
@@ -90,16 +90,16 @@ func TestRedirectURIRefused(t *testing.T) {
 		})
 	}
 	twice := map[string]string{
-		"oauth_row_61_missing":             h.authURL("redirect_uri", ""),
-		"oauth_row_61_attack_34_good_evil": h.authURL() + "&redirect_uri=https://evil.example",
-		"oauth_row_61_attack_34_evil_good": strings.Replace(h.authURL(), "?", "?redirect_uri=https://evil.example&", 1),
-		"oauth_row_61_same_twice":          h.authURL() + "&redirect_uri=" + url.QueryEscape(storetest.CallbackURI),
-		"attack_36_bad_response_type":      h.authURL("redirect_uri", "https://evil.example", "response_type", "token"),
+		"missing":           h.authURL("redirect_uri", ""),
+		"good_evil":         h.authURL() + "&redirect_uri=https://evil.example",
+		"evil_good":         strings.Replace(h.authURL(), "?", "?redirect_uri=https://evil.example&", 1),
+		"same_twice":        h.authURL() + "&redirect_uri=" + url.QueryEscape(storetest.CallbackURI),
+		"bad_response_type": h.authURL("redirect_uri", "https://evil.example", "response_type", "token"),
 	}
 	for name, target := range twice {
 		t.Run(name, func(t *testing.T) { wantPage400(t, h.get(t, target)) })
 	}
-	t.Run("oauth_row_61_the_uri_is_shown_escaped", func(t *testing.T) {
+	t.Run("the_uri_is_shown_escaped", func(t *testing.T) {
 		a := h.get(t, h.authURL("redirect_uri", `https://evil.example/"><script>alert(1)</script>`))
 		if strings.Contains(a.body, "<script") || !strings.Contains(a.body, "&lt;script&gt;") {
 			t.Error("the page does not show what was sent as text")
@@ -127,7 +127,7 @@ func TestRedirectURIAccepted(t *testing.T) {
 		return h.token(t, with(as(h.codeForm(code), client, sec), "redirect_uri", uri))
 	}
 	for _, uri := range []string{"http://127.0.0.1:53219/cb", "http://127.0.0.1/cb", "http://[::1]:53219/cb", "http://localhost:53219/cb"} {
-		t.Run("oauth_row_63_65_"+uri, func(t *testing.T) {
+		t.Run(uri, func(t *testing.T) {
 			to := allow(t, uri)
 			u, err := url.Parse(to)
 			if err != nil || !strings.HasPrefix(to, uri+"?code=") {
@@ -139,7 +139,7 @@ func TestRedirectURIAccepted(t *testing.T) {
 			wantPair(t, redeem(code, uri))
 		})
 	}
-	t.Run("oauth_row_65_the_token_request_needs_the_same_port", func(t *testing.T) {
+	t.Run("the_token_request_needs_the_same_port", func(t *testing.T) {
 		u, _ := url.Parse(allow(t, "http://127.0.0.1:53219/cb"))
 		code := u.Query().Get("code")
 		for _, other := range []string{"http://127.0.0.1/cb", "http://127.0.0.1:53220/cb"} {
@@ -147,7 +147,7 @@ func TestRedirectURIAccepted(t *testing.T) {
 		}
 		wantPair(t, redeem(code, "http://127.0.0.1:53219/cb"))
 	})
-	t.Run("oauth_row_66_private_scheme_exactly", func(t *testing.T) {
+	t.Run("private_scheme_exactly", func(t *testing.T) {
 		if to := allow(t, "com.example.app:/cb"); !strings.HasPrefix(to, "com.example.app:/cb?code=") {
 			t.Errorf("Location = %q, want the private scheme", to)
 		}
@@ -155,7 +155,7 @@ func TestRedirectURIAccepted(t *testing.T) {
 			wantPage400(t, h.get(t, h.authURL("client_id", client.ID, "redirect_uri", other)))
 		}
 	})
-	t.Run("oauth_row_74_the_query_of_the_uri_is_kept_verbatim", func(t *testing.T) {
+	t.Run("the_query_of_the_uri_is_kept_verbatim", func(t *testing.T) {
 		cases := map[string]string{
 			"https://app.example/cb?a=1&a=2": "https://app.example/cb?a=1&a=2&code=",
 			"https://app.example/q?":         "https://app.example/q?code=",

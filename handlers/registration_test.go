@@ -13,19 +13,19 @@ func TestRegistrationRefuses(t *testing.T) {
 	h := newHouse(t)
 	clients := h.Count(t, 'c')
 	uris := map[string]string{
-		"oauth_row_67_javascript":               "javascript:alert(1)",
-		"oauth_row_67_javascript_in_capitals":   "JavaScript:alert(1)",
-		"oauth_row_67_data":                     "data:text/html,x",
-		"oauth_row_67_vbscript":                 "vbscript:x",
-		"oauth_row_67_wildcard_host":            "https://*.app.example/cb",
-		"oauth_row_67_wildcard_path":            "https://app.example/*",
-		"oauth_row_67_attack_20_fragment":       "https://app.example/cb#frag",
-		"oauth_row_67_attack_20_empty_fragment": "https://app.example/cb#",
-		"oauth_row_67_plain_http":               "http://app.example/cb",
-		"oauth_row_67_plain_http_by_number":     "http://192.0.2.1/cb",
-		"oauth_row_67_relative":                 "/cb",
-		"oauth_row_67_without_a_scheme":         "app.example/cb",
-		"oauth_row_67_with_the_scheme_of_any":   "//app.example/cb",
+		"javascript":             "javascript:alert(1)",
+		"javascript_in_capitals": "JavaScript:alert(1)",
+		"data":                   "data:text/html,x",
+		"vbscript":               "vbscript:x",
+		"wildcard_host":          "https://*.app.example/cb",
+		"wildcard_path":          "https://app.example/*",
+		"fragment":               "https://app.example/cb#frag",
+		"empty_fragment":         "https://app.example/cb#",
+		"plain_http":             "http://app.example/cb",
+		"plain_http_by_number":   "http://192.0.2.1/cb",
+		"relative":               "/cb",
+		"without_a_scheme":       "app.example/cb",
+		"with_the_scheme_of_any": "//app.example/cb",
 	}
 	for name, uri := range uris {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestRegistrationRefuses(t *testing.T) {
 			wantPage400(t, h.get(t, h.authURL("redirect_uri", uri)))
 		})
 	}
-	t.Run("decision_31_a_misspelt_grant_and_the_list_of_them", func(t *testing.T) {
+	t.Run("a_misspelt_grant_and_the_list_of_them", func(t *testing.T) {
 		for grants, want := range map[string]string{`["refresh_tokens"]`: "authorization_code", `["implicit"]`: "refresh_token", `["client_credentials"]`: "password"} {
 			a := h.admin(t, "POST", "/admin/clients", `{"name":"Larkspur","redirect_uris":["https://app.example/cb"],"grants":`+grants+`}`)
 			wantHint(t, a, want)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
 // Named actions, and what a caller who does not know whether a request arrived
@@ -33,7 +34,7 @@ func TestResourceActions(t *testing.T) {
 			t.Errorf("events = %v, want %v", got, want)
 		}
 	}
-	t.Run("events_3.1_put_with_an_action_records_that_alone", func(t *testing.T) {
+	t.Run("put_with_an_action_records_that_alone", func(t *testing.T) {
 		t.Parallel()
 		a, token, path, _ := newPlan(t)
 		if w := a.put(path+"?action=renewed", token, `{"n":2}`); w.Code != http.StatusOK {
@@ -44,7 +45,7 @@ func TestResourceActions(t *testing.T) {
 			t.Errorf("previousAttributes = %v, want n 1", e.EventData.PreviousAttributes)
 		}
 	})
-	t.Run("events_3.1_an_action_records_each_time", func(t *testing.T) {
+	t.Run("an_action_records_each_time", func(t *testing.T) {
 		t.Parallel()
 		a, token, path, _ := newPlan(t)
 		for range 2 {
@@ -57,7 +58,7 @@ func TestResourceActions(t *testing.T) {
 			t.Errorf("previousAttributes = %v, want none: nothing changed", e.EventData.PreviousAttributes)
 		}
 	})
-	t.Run("events_3.1_If-Match_guards_the_retry_of_an_action", func(t *testing.T) {
+	t.Run("If-Match_guards_the_retry_of_an_action", func(t *testing.T) {
 		t.Parallel()
 		a, token, path, etag := newPlan(t)
 		if w := a.patch(path+"?action=renewed", token, `{}`, "If-Match", etag); w.Code != http.StatusOK {
@@ -66,7 +67,7 @@ func TestResourceActions(t *testing.T) {
 		a.patch(path+"?action=renewed", token, `{}`, "If-Match", etag).fault(t, http.StatusPreconditionFailed, "precondition_failed", "")
 		wantTypes(t, a, token, "plan.created", "plan.renewed")
 	})
-	t.Run("events_3.1_put_and_patch_may_be_repeated", func(t *testing.T) {
+	t.Run("put_and_patch_may_be_repeated", func(t *testing.T) {
 		t.Parallel()
 		a, token, path, _ := newPlan(t)
 		put := func() answer { return a.put(path, token, `{"n":2}`) }
@@ -79,7 +80,7 @@ func TestResourceActions(t *testing.T) {
 		}
 		wantTypes(t, a, token, "plan.created", "plan.updated", "plan.updated")
 	})
-	t.Run("events_3.1_a_null_that_removes_nothing_records_nothing", func(t *testing.T) {
+	t.Run("a_null_that_removes_nothing_records_nothing", func(t *testing.T) {
 		t.Parallel()
 		a, token, path, _ := newPlan(t)
 		if w := a.patch(path, token, `{"absent":null,"n":1.0}`); w.Header().Get("Tollhouse-Event") != "none" {
@@ -87,7 +88,7 @@ func TestResourceActions(t *testing.T) {
 		}
 		wantTypes(t, a, token, "plan.created")
 	})
-	t.Run("events_3.5_the_specifications_own_types", func(t *testing.T) {
+	t.Run("the_specifications_own_types", func(t *testing.T) {
 		t.Parallel()
 		a, token, _, _ := newPlan(t)
 		a.put("/api/resources/transaction/txn_1", token, `{"amount":"148.50","method":"ach","status":"submitted"}`)
@@ -101,7 +102,7 @@ func TestResourceActions(t *testing.T) {
 		wantTypes(t, a, token, "plan.created", "transaction.created", "transaction.ach_process_error", "account.created", "account.autoupdate", "customer.created", "customer.updated")
 	})
 	for _, action := range []string{"created", "updated", "deleted"} {
-		t.Run("events_3.1_no_action_may_be_"+action, func(t *testing.T) {
+		t.Run("no_action_may_be_"+action, func(t *testing.T) {
 			t.Parallel()
 			a, token, path, _ := newPlan(t)
 			a.put(path+"?action="+action, token, `{"n":2}`).fault(t, http.StatusBadRequest, "invalid_parameter", "action")
@@ -142,7 +143,7 @@ func TestResourceActions(t *testing.T) {
 		}, 200},
 	}
 	for _, tt := range conditions {
-		t.Run("events_3.1_"+tt.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			a, token, path, etag := newPlan(t)
 			if w := tt.do(a, token, path, etag); w.Code != tt.want {
@@ -167,14 +168,14 @@ func TestResourceAndEventAreOne(t *testing.T) {
 		"action": func() answer { return a.patch("/api/resources/plan/p1?action=renewed", token, `{}`) },
 		"delete": func() answer { return a.request("DELETE", "/api/resources/plan/p1", token, nil) },
 	}
-	a.Faults.OnUpdate(func(func() error) error { return store.ErrUnavailable })
+	a.Faults.OnUpdate(func(func() error) error { return record.ErrUnavailable })
 	for name, do := range changes {
 		do().fault(t, http.StatusServiceUnavailable, "temporarily_unavailable", "")
 		if n := len(a.get("/api/events", token).page(t).Data); n != 1 {
-			t.Errorf("events_3.1_%s_refused: %d events, want the one from before", name, n)
+			t.Errorf("%s_refused: %d events, want the one from before", name, n)
 		}
 		if got := a.get("/api/resources/plan", token).Body.String(); !strings.Contains(got, `"data":[{"id":"p1","object":"plan","n":1}]`) {
-			t.Errorf("events_3.1_%s_refused: the resources are %s", name, got)
+			t.Errorf("%s_refused: the resources are %s", name, got)
 		}
 	}
 }

@@ -10,12 +10,14 @@ import (
 	"strings"
 
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/record"
 	"tollhouse/store/snapshot"
 )
 
 const mergePatchType = "application/merge-patch+json" // RFC 7396 §4
 
-// putResource is PUT /api/resources/:kind/:id: the whole snapshot.
+// putResource is PUT /api/resources/:kind/:id.
 func (s *Server) putResource(w http.ResponseWriter, r *http.Request) error {
 	return s.changeResource(w, r, "application/json", s.store.PutResource)
 }
@@ -25,7 +27,7 @@ func (s *Server) patchResource(w http.ResponseWriter, r *http.Request) error {
 	return s.changeResource(w, r, mergePatchType, s.store.PatchResource)
 }
 
-func (s *Server) changeResource(w http.ResponseWriter, r *http.Request, mediaType string, change func(context.Context, store.ResourceChange, snapshot.Value) (store.Changed, error)) error {
+func (s *Server) changeResource(w http.ResponseWriter, r *http.Request, mediaType string, change func(context.Context, eventlog.ResourceChange, snapshot.Value) (eventlog.Changed, error)) error {
 	c, err := parseResourceChange(r)
 	if err != nil {
 		return err
@@ -51,6 +53,8 @@ func (s *Server) changeResource(w http.ResponseWriter, r *http.Request, mediaTyp
 		status = http.StatusCreated
 		w.Header().Set("Location", s.base+"/api/resources/"+c.Kind+"/"+c.ID)
 	}
+	// The change is committed, so it is answered even without room in the budget.
+	factsFrom(r.Context()).demand.try(answerBudget, int64(len(changed.JSON)-answerSizeFree))
 	writeBody(w, status, "application/json", changed.JSON)
 	return nil
 }
@@ -69,14 +73,13 @@ func (s *Server) deleteResource(w http.ResponseWriter, r *http.Request) error {
 		return resourceProblem(err)
 	}
 	writeChanged(w, r, changed)
-	w.Header().Del("ETag") // what it would name is gone
+	w.Header().Del("ETag") // the version is gone
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// writeChanged tells the version of the resource, and the event that was
-// recorded, if any.
-func writeChanged(w http.ResponseWriter, r *http.Request, changed store.Changed) {
+// writeChanged sends the resource's version and the recorded event, if any.
+func writeChanged(w http.ResponseWriter, r *http.Request, changed eventlog.Changed) {
 	w.Header().Set("ETag", entityTag(changed.Event))
 	event := changed.Recorded
 	if event == "" {
@@ -101,6 +104,9 @@ func (s *Server) findResource(w http.ResponseWriter, r *http.Request) error {
 	if notModified(w, r, entityTag(resource.Event)) {
 		return nil
 	}
+	if err := factsFrom(r.Context()).demand.settle(r.Context(), len(resource.JSON)); err != nil {
+		return err
+	}
 	writeBody(w, http.StatusOK, "application/json", resource.JSON)
 	return nil
 }
@@ -108,8 +114,8 @@ func (s *Server) findResource(w http.ResponseWriter, r *http.Request) error {
 // listResources is GET /api/resources/:kind. Its cursors are ids of resources.
 func (s *Server) listResources(w http.ResponseWriter, r *http.Request) error {
 	kind := pathParam(r, "kind")
-	if !store.IsKind(kind) {
-		return newProblem(http.StatusNotFound, "not_found", "There is no such kind of resource.")
+	if !eventlog.IsKind(kind) {
+		return newProblem(http.StatusNotFound, "not_found", "Not a valid kind of resource.")
 	}
 	after, limit, refused := parseResourceQuery(r.URL.RawQuery)
 	if refused != nil {
@@ -119,10 +125,14 @@ func (s *Server) listResources(w http.ResponseWriter, r *http.Request) error {
 		return notAcceptable()
 	}
 	buffer := takeBuffer()
-	defer buffer.release()
-	page, err := s.store.ListResources(r.Context(), principalFrom(r.Context()).Account, kind, after, limit, append(buffer.b, listOpening...))
+	defer func() { buffer.release() }()
+	d := &factsFrom(r.Context()).demand
+	page, err := s.store.ListResources(r.Context(), principalFrom(r.Context()).Account, kind, after, limit, d.pageSize(), append(buffer.b, listOpening...))
 	buffer.b = page.Data
 	if err != nil {
+		return err
+	}
+	if err := d.settle(r.Context(), len(buffer.b)); err != nil {
 		return err
 	}
 	first, last := page.First, page.Last
@@ -133,12 +143,13 @@ func (s *Server) listResources(w http.ResponseWriter, r *http.Request) error {
 		first = last
 	}
 	buffer.b = appendListEnd(buffer.b, page.More, last, first)
+	buffer = buffer.fit()
 	writeBody(w, http.StatusOK, "application/json", buffer.b)
 	return nil
 }
 
 func parseResourceQuery(raw string) (after string, limit int, refused *problem) {
-	pairs, refused := parseQuery(raw)
+	pairs, refused := parseAPIQuery(raw)
 	if refused != nil {
 		return "", 0, refused
 	}
@@ -152,7 +163,7 @@ func parseResourceQuery(raw string) (after string, limit int, refused *problem) 
 		case slices.Contains(seen, pair.name):
 			return "", 0, duplicateParameter(pair.name)
 		case pair.name == "after":
-			if !store.IsID(pair.value) {
+			if !eventlog.IsID(pair.value) {
 				return "", 0, invalidCursor("after", "must be the id of a resource")
 			}
 			after = pair.value
@@ -166,17 +177,17 @@ func parseResourceQuery(raw string) (after string, limit int, refused *problem) 
 	return after, limit, nil
 }
 
-// parseResourceChange reads everything of a change but its body.
-func parseResourceChange(r *http.Request) (store.ResourceChange, error) {
+// parseResourceChange parses a change without its body.
+func parseResourceChange(r *http.Request) (eventlog.ResourceChange, error) {
 	p := principalFrom(r.Context())
-	c := store.ResourceChange{
+	c := eventlog.ResourceChange{
 		Owner: p.Account, Kind: pathParam(r, "kind"), ID: pathParam(r, "id"),
 		Source: actor(p), Location: "api",
 	}
-	if !store.IsKind(c.Kind) {
+	if !eventlog.IsKind(c.Kind) {
 		return c, invalidParameter("kind", "must have 1 to 32 characters of a-z, 0-9 and _, the first a letter.")
 	}
-	if !store.IsID(c.ID) {
+	if !eventlog.IsID(c.ID) {
 		return c, invalidParameter("id", "must have 1 to 64 characters of A-Z, a-z, 0-9, _ and -.")
 	}
 	if refused := parseAction(r, &c); refused != nil {
@@ -188,7 +199,7 @@ func parseResourceChange(r *http.Request) (store.ResourceChange, error) {
 	return c, nil
 }
 
-// actor names who acts, for the event's source.
+// actor returns the source of an event.
 func actor(p store.Principal) string {
 	switch {
 	case p.Username != "":
@@ -199,8 +210,8 @@ func actor(p store.Principal) string {
 	return "system"
 }
 
-func parseAction(r *http.Request, c *store.ResourceChange) *problem {
-	pairs, refused := parseQuery(r.URL.RawQuery)
+func parseAction(r *http.Request, c *eventlog.ResourceChange) *problem {
+	pairs, refused := parseAPIQuery(r.URL.RawQuery)
 	if refused != nil {
 		return refused
 	}
@@ -213,8 +224,8 @@ func parseAction(r *http.Request, c *store.ResourceChange) *problem {
 	case !given:
 		return nil
 	case slices.Contains([]string{"created", "updated", "deleted"}, action):
-		return invalidParameter("action", "cannot be %s: that event is recorded when it happens.", action)
-	case !store.IsAction(action):
+		return invalidParameter("action", "cannot be %s: such events are recorded automatically.", action)
+	case !eventlog.IsAction(action):
 		return invalidParameter("action", "must have 1 to 48 characters of a-z, 0-9 and _, the first a letter.")
 	}
 	c.Action = action
@@ -222,7 +233,7 @@ func parseAction(r *http.Request, c *store.ResourceChange) *problem {
 }
 
 // parseCondition reads If-Match and If-None-Match (RFC 9110 §13.1).
-func parseCondition(r *http.Request, c *store.Condition) *problem {
+func parseCondition(r *http.Request, c *eventlog.Condition) *problem {
 	if given := r.Header.Values("If-Match"); len(given) > 0 {
 		star, tags, ok := parseEntityTags(given)
 		if !ok {
@@ -252,10 +263,10 @@ func parseCondition(r *http.Request, c *store.Condition) *problem {
 }
 
 func brokenTags(header string) *problem {
-	return invalidRequest(`The header %s must hold entity tags in double quotes, such as "evt_…", or *.`, header)
+	return invalidRequest(`The header %s must contain entity tags in double quotes, such as "evt_…", or *.`, header)
 }
 
-// requireMediaType refuses a body of another type, or one in another encoding.
+// requireMediaType refuses other media types and encodings.
 func requireMediaType(r *http.Request, want string) error {
 	wrong := func(format string, args ...any) error {
 		p := newProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", format, args...)
@@ -265,33 +276,33 @@ func requireMediaType(r *http.Request, want string) error {
 		return p
 	}
 	if r.Header.Get("Content-Encoding") != "" {
-		return wrong("The body may not be compressed here; send it without Content-Encoding.")
+		return wrong("Compressed bodies are not accepted; send it without Content-Encoding.")
 	}
 	got, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || got != want {
 		return wrong("The Content-Type must be %s.", want)
 	}
 	if charset := params["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
-		return wrong("JSON is sent in UTF-8 only; leave the charset out.")
+		return wrong("JSON must be UTF-8; leave the charset out.")
 	}
 	return nil
 }
 
-// resourceProblem gives the store's refusals of a change their wire form.
+// resourceProblem maps the store's errors to problems.
 func resourceProblem(err error) error {
 	var doc *snapshot.Error
 	switch {
 	case errors.As(err, &doc):
 		return documentProblem(doc)
-	case errors.Is(err, store.ErrNotFound):
-		return newProblem(http.StatusNotFound, "not_found", "There is no such resource.").because(err)
-	case errors.Is(err, store.ErrPrecondition):
-		return newProblem(http.StatusPreconditionFailed, "precondition_failed", "The resource is not in the state that If-Match or If-None-Match asks for; read it again and decide anew.").because(err)
+	case errors.Is(err, record.ErrNotFound):
+		return newProblem(http.StatusNotFound, "not_found", "The resource does not exist.").because(err)
+	case errors.Is(err, eventlog.ErrPrecondition):
+		return newProblem(http.StatusPreconditionFailed, "precondition_failed", "The resource does not meet If-Match or If-None-Match; read it again and retry.").because(err)
 	}
 	return err
 }
 
-// documentProblem gives a fault of a JSON document its status and code.
+// documentProblem maps a JSON error to its status and code.
 func documentProblem(e *snapshot.Error) *problem {
 	status, code := http.StatusBadRequest, "invalid_json"
 	switch e.Fault {
@@ -309,8 +320,8 @@ func documentProblem(e *snapshot.Error) *problem {
 	return newProblem(status, code, "%s", sentence(e.Reason)).on(e.Path)
 }
 
-// sentence makes a reason of the store one that stands alone, as far as it may:
-// a field's name that begins it keeps its spelling.
+// sentence turns a reason of the store into a sentence. A field name at its start keeps
+// its case.
 func sentence(reason string) string {
 	if strings.HasPrefix(reason, "the ") {
 		reason = "T" + reason[1:]

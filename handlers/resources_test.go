@@ -1,7 +1,10 @@
 package handlers
 
 import (
+	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"sync"
@@ -9,6 +12,7 @@ import (
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
 )
 
 // lastEvent is the newest event of the account.
@@ -55,7 +59,7 @@ func TestResourceLife(t *testing.T) {
 	recorded := 0
 	for _, step := range steps {
 		a.Clock.Advance(time.Second)
-		ran := t.Run("events_3.1_"+step.name, func(t *testing.T) {
+		ran := t.Run(step.name, func(t *testing.T) {
 			w := step.do()
 			if w.Code != step.wantStatus {
 				t.Fatalf("answer = %d %s, want %d", w.Code, w.Body, step.wantStatus)
@@ -102,7 +106,7 @@ func TestResourceAnswers(t *testing.T) {
 	a := newAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
 	created := a.put("/api/resources/plan/p1", token, `{"b":1.0,"a":{"x":null,"y":[null]}}`)
-	t.Run("events_3.1_put_new_names_its_place", func(t *testing.T) {
+	t.Run("put_new_names_its_place", func(t *testing.T) {
 		t.Parallel()
 		if got := created.Header().Get("Location"); got != "/api/resources/plan/p1" {
 			t.Errorf("Location = %q", got)
@@ -111,7 +115,7 @@ func TestResourceAnswers(t *testing.T) {
 			t.Errorf("snapshot = %s, want %s", got, want)
 		}
 	})
-	t.Run("events_3.1_get_has_the_snapshot_and_its_ETag", func(t *testing.T) {
+	t.Run("get_has_the_snapshot_and_its_ETag", func(t *testing.T) {
 		t.Parallel()
 		w := a.get("/api/resources/plan/p1", token)
 		if w.Body.String() != created.Body.String() || w.Header().Get("ETag") != created.Header().Get("ETag") || w.Header().Get("Cache-Control") != "private, no-cache" {
@@ -121,7 +125,7 @@ func TestResourceAnswers(t *testing.T) {
 			t.Errorf("GET with its ETag = %d, want 304", w.Code)
 		}
 	})
-	t.Run("events_3.1_example_5_autoupdate", func(t *testing.T) {
+	t.Run("example_5_autoupdate", func(t *testing.T) {
 		t.Parallel()
 		b := newAPI(t)
 		token := b.token(t, "harriet.voss", "acct_b", store.ScopeUnstated)
@@ -134,7 +138,7 @@ func TestResourceAnswers(t *testing.T) {
 			t.Errorf("event = %+v", e)
 		}
 	})
-	t.Run("attack_79_another_account_has_its_own", func(t *testing.T) {
+	t.Run("another_account_has_its_own", func(t *testing.T) {
 		t.Parallel()
 		stranger := a.token(t, "stranger", "acct_other", store.ScopeUnstated)
 		a.get("/api/resources/plan/p1", stranger).fault(t, http.StatusNotFound, "not_found", "")
@@ -144,7 +148,7 @@ func TestResourceAnswers(t *testing.T) {
 			t.Errorf("the stranger sees %d plans", len(page.Data))
 		}
 	})
-	t.Run("oauth_row_105_scopes_of_resources", func(t *testing.T) {
+	t.Run("scopes_of_resources", func(t *testing.T) {
 		t.Parallel()
 		reader := a.token(t, "reader", "acct_a", store.ScopeResourcesRead|store.ScopeEventsRead)
 		writer := a.token(t, "writer", "acct_a", store.ScopeResourcesWrite)
@@ -174,62 +178,62 @@ func TestResourceRefusals(t *testing.T) {
 		code   string
 		param  string
 	}{
-		{"events_3.1_unknown_field_with_the_nearest", func() answer { return a.put(customer, token, `{"displayNam":"x"}`) }, 400, "unknown_field", "displayNam"},
-		{"events_3.1_unknown_field_in_a_patch", func() answer { return a.patch(customer, token, `{"colour":"red"}`) }, 400, "unknown_field", "colour"},
-		{"events_3.1_customer_fields_are_strings", func() answer { return a.put(customer, token, `{"zip":5091}`) }, 400, "invalid_field", "zip"},
-		{"events_3.1_id_must_equal_the_path", func() answer { return a.put(customer, token, `{"id":"cus_2"}`) }, 409, "conflict", "id"},
-		{"events_3.1_object_must_equal_the_path", func() answer { return a.put(customer, token, `{"object":"plan"}`) }, 409, "conflict", "object"},
-		{"events_3.2.6_a_patch_cannot_change_the_id", func() answer { return a.patch(customer, token, `{"id":"cus_2"}`) }, 409, "conflict", "id"},
-		{"events_3.2.6_a_patch_cannot_remove_the_id", func() answer { return a.patch(customer, token, `{"id":null}`) }, 409, "conflict", "id"},
-		{"events_2.4_card_guard", func() answer {
+		{"unknown_field_with_the_nearest", func() answer { return a.put(customer, token, `{"displayNam":"x"}`) }, 400, "unknown_field", "displayNam"},
+		{"unknown_field_in_a_patch", func() answer { return a.patch(customer, token, `{"colour":"red"}`) }, 400, "unknown_field", "colour"},
+		{"customer_fields_are_strings", func() answer { return a.put(customer, token, `{"zip":5091}`) }, 400, "invalid_field", "zip"},
+		{"id_must_equal_the_path", func() answer { return a.put(customer, token, `{"id":"cus_2"}`) }, 409, "conflict", "id"},
+		{"object_must_equal_the_path", func() answer { return a.put(customer, token, `{"object":"plan"}`) }, 409, "conflict", "object"},
+		{"a_patch_cannot_change_the_id", func() answer { return a.patch(customer, token, `{"id":"cus_2"}`) }, 409, "conflict", "id"},
+		{"a_patch_cannot_remove_the_id", func() answer { return a.patch(customer, token, `{"id":null}`) }, 409, "conflict", "id"},
+		{"card_guard", func() answer {
 			return a.put("/api/resources/plan/p1", token, `{"card":{"number":"4242 4242 4242 4242"}}`)
 		}, 400, "sensitive_data", "card.number"},
-		{"events_2.4_card_guard_in_a_patch", func() answer { return a.patch("/api/resources/plan/p1", token, `{"cvv":"123"}`) }, 400, "sensitive_data", "cvv"},
-		{"events_2.4_snapshot_past_24_KiB", func() answer { return a.put("/api/resources/plan/p1", token, big) }, 413, "too_large", ""},
-		{"events_2.4_a_patch_past_24_KiB", func() answer { return a.patch("/api/resources/plan/p1", token, big) }, 413, "too_large", ""},
-		{"events_2.4_depth_past_16", func() answer { return a.put("/api/resources/plan/p1", token, deep) }, 413, "too_large", ""},
-		{"attack_59_body_past_64_KiB", func() answer { return a.put("/api/resources/plan/p1", token, strings.Repeat(" ", 65<<10)) }, 413, "too_large", ""},
-		{"events_3.1_no_body", func() answer { return a.put("/api/resources/plan/p1", token, ``) }, 400, "invalid_json", ""},
-		{"events_3.1_no_object", func() answer { return a.put("/api/resources/plan/p1", token, `[1]`) }, 400, "invalid_field", ""},
-		{"events_3.1_duplicate_members", func() answer { return a.put("/api/resources/plan/p1", token, `{"a":1,"a":2}`) }, 400, "invalid_json", ""},
-		{"events_3.1_trailing_data", func() answer { return a.put("/api/resources/plan/p1", token, `{}{}`) }, 400, "invalid_json", ""},
-		{"events_3.1_no_utf8", func() answer { return a.put("/api/resources/plan/p1", token, "{\"a\":\"\xff\"}") }, 400, "invalid_json", ""},
-		{"events_3.1_patch_as_plain_json", func() answer {
+		{"card_guard_in_a_patch", func() answer { return a.patch("/api/resources/plan/p1", token, `{"cvv":"123"}`) }, 400, "sensitive_data", "cvv"},
+		{"snapshot_past_24_KiB", func() answer { return a.put("/api/resources/plan/p1", token, big) }, 413, "too_large", ""},
+		{"a_patch_past_24_KiB", func() answer { return a.patch("/api/resources/plan/p1", token, big) }, 413, "too_large", ""},
+		{"depth_past_16", func() answer { return a.put("/api/resources/plan/p1", token, deep) }, 413, "too_large", ""},
+		{"body_past_64_KiB", func() answer { return a.put("/api/resources/plan/p1", token, strings.Repeat(" ", 65<<10)) }, 413, "too_large", ""},
+		{"no_body", func() answer { return a.put("/api/resources/plan/p1", token, ``) }, 400, "invalid_json", ""},
+		{"no_object", func() answer { return a.put("/api/resources/plan/p1", token, `[1]`) }, 400, "invalid_field", ""},
+		{"duplicate_members", func() answer { return a.put("/api/resources/plan/p1", token, `{"a":1,"a":2}`) }, 400, "invalid_json", ""},
+		{"trailing_data", func() answer { return a.put("/api/resources/plan/p1", token, `{}{}`) }, 400, "invalid_json", ""},
+		{"no_utf8", func() answer { return a.put("/api/resources/plan/p1", token, "{\"a\":\"\xff\"}") }, 400, "invalid_json", ""},
+		{"patch_as_plain_json", func() answer {
 			return a.request("PATCH", customer, token, strings.NewReader(`{}`), "Content-Type", "application/json")
 		}, 415, "unsupported_media_type", ""},
-		{"events_3.1_put_as_merge_patch", func() answer {
+		{"put_as_merge_patch", func() answer {
 			return a.request("PUT", customer, token, strings.NewReader(`{}`), "Content-Type", "application/merge-patch+json")
 		}, 415, "unsupported_media_type", ""},
-		{"events_3.1_put_without_a_type", func() answer { return a.request("PUT", customer, token, strings.NewReader(`{}`)) }, 415, "unsupported_media_type", ""},
-		{"events_3.1_put_in_another_charset", func() answer {
+		{"put_without_a_type", func() answer { return a.request("PUT", customer, token, strings.NewReader(`{}`)) }, 415, "unsupported_media_type", ""},
+		{"put_in_another_charset", func() answer {
 			return a.request("PUT", customer, token, strings.NewReader(`{}`), "Content-Type", "application/json; charset=latin1")
 		}, 415, "unsupported_media_type", ""},
-		{"attack_89_compressed_body", func() answer { return a.put(customer, token, `{}`, "Content-Encoding", "gzip") }, 415, "unsupported_media_type", ""},
-		{"events_3.1_action_that_has_its_own_event", func() answer { return a.patch(customer+"?action=updated", token, `{}`) }, 400, "invalid_parameter", "action"},
-		{"events_3.1_action_in_capitals", func() answer { return a.patch(customer+"?action=Merged", token, `{}`) }, 400, "invalid_parameter", "action"},
-		{"events_3.1_action_empty", func() answer { return a.patch(customer+"?action=", token, `{}`) }, 400, "invalid_parameter", "action"},
-		{"events_3.1_action_of_49_characters", func() answer { return a.patch(customer+"?action="+strings.Repeat("a", 49), token, `{}`) }, 400, "invalid_parameter", "action"},
-		{"events_3.1_action_twice", func() answer { return a.patch(customer+"?action=a&action=b", token, `{}`) }, 400, "duplicate_parameter", "action"},
-		{"events_3.1_delete_takes_no_action", func() answer { return a.request("DELETE", customer+"?action=merged", token, nil) }, 400, "unknown_parameter", "action"},
-		{"events_3.1_unknown_parameter", func() answer { return a.put(customer+"?actoin=merged", token, `{}`) }, 400, "unknown_parameter", "actoin"},
-		{"events_3.1_kind_in_capitals", func() answer { return a.put("/api/resources/Customer/x", token, `{}`) }, 400, "invalid_parameter", "kind"},
-		{"events_3.1_kind_of_33_characters", func() answer { return a.put("/api/resources/"+strings.Repeat("a", 33)+"/x", token, `{}`) }, 400, "invalid_parameter", "kind"},
-		{"events_3.1_id_with_a_dot", func() answer { return a.put("/api/resources/plan/a.b", token, `{}`) }, 400, "invalid_parameter", "id"},
-		{"attack_82_id_with_nul", func() answer { return a.put("/api/resources/plan/a%00b", token, `{}`) }, 400, "invalid_parameter", "id"},
-		{"attack_82_id_of_65_characters", func() answer { return a.put("/api/resources/plan/"+strings.Repeat("a", 65), token, `{}`) }, 400, "invalid_parameter", "id"},
-		{"events_3.1_If-Match_without_quotes", func() answer { return a.put(customer, token, `{}`, "If-Match", "evt_x") }, 400, "invalid_request", ""},
-		{"events_3.1_list_of_no_kind", func() answer { return a.get("/api/resources/No-Kind", token) }, 404, "not_found", ""},
-		{"events_3.1_list_unknown_parameter", func() answer { return a.get("/api/resources/plan?order=asc", token) }, 400, "unknown_parameter", "order"},
-		{"events_3.1_list_limit", func() answer { return a.get("/api/resources/plan?limit=0", token) }, 400, "invalid_parameter", "limit"},
-		{"events_3.1_list_cursor", func() answer { return a.get("/api/resources/plan?after=a.b", token) }, 400, "invalid_cursor", "after"},
-		{"events_3.1_post_is_405", func() answer { return a.request("POST", customer, token, nil) }, 405, "invalid_request", ""},
+		{"compressed_body", func() answer { return a.put(customer, token, `{}`, "Content-Encoding", "gzip") }, 415, "unsupported_media_type", ""},
+		{"action_that_has_its_own_event", func() answer { return a.patch(customer+"?action=updated", token, `{}`) }, 400, "invalid_parameter", "action"},
+		{"action_in_capitals", func() answer { return a.patch(customer+"?action=Merged", token, `{}`) }, 400, "invalid_parameter", "action"},
+		{"action_empty", func() answer { return a.patch(customer+"?action=", token, `{}`) }, 400, "invalid_parameter", "action"},
+		{"action_of_49_characters", func() answer { return a.patch(customer+"?action="+strings.Repeat("a", 49), token, `{}`) }, 400, "invalid_parameter", "action"},
+		{"action_twice", func() answer { return a.patch(customer+"?action=a&action=b", token, `{}`) }, 400, "duplicate_parameter", "action"},
+		{"delete_takes_no_action", func() answer { return a.request("DELETE", customer+"?action=merged", token, nil) }, 400, "unknown_parameter", "action"},
+		{"unknown_parameter", func() answer { return a.put(customer+"?actoin=merged", token, `{}`) }, 400, "unknown_parameter", "actoin"},
+		{"kind_in_capitals", func() answer { return a.put("/api/resources/Customer/x", token, `{}`) }, 400, "invalid_parameter", "kind"},
+		{"kind_of_33_characters", func() answer { return a.put("/api/resources/"+strings.Repeat("a", 33)+"/x", token, `{}`) }, 400, "invalid_parameter", "kind"},
+		{"id_with_a_dot", func() answer { return a.put("/api/resources/plan/a.b", token, `{}`) }, 400, "invalid_parameter", "id"},
+		{"id_with_nul", func() answer { return a.put("/api/resources/plan/a%00b", token, `{}`) }, 400, "invalid_parameter", "id"},
+		{"id_of_65_characters", func() answer { return a.put("/api/resources/plan/"+strings.Repeat("a", 65), token, `{}`) }, 400, "invalid_parameter", "id"},
+		{"If-Match_without_quotes", func() answer { return a.put(customer, token, `{}`, "If-Match", "evt_x") }, 400, "invalid_request", ""},
+		{"list_of_no_kind", func() answer { return a.get("/api/resources/No-Kind", token) }, 404, "not_found", ""},
+		{"list_unknown_parameter", func() answer { return a.get("/api/resources/plan?order=asc", token) }, 400, "unknown_parameter", "order"},
+		{"list_limit", func() answer { return a.get("/api/resources/plan?limit=0", token) }, 400, "invalid_parameter", "limit"},
+		{"list_cursor", func() answer { return a.get("/api/resources/plan?after=a.b", token) }, 400, "invalid_cursor", "after"},
+		{"post_is_405", func() answer { return a.request("POST", customer, token, nil) }, 405, "invalid_request", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := tt.do()
 			w.fault(t, tt.status, tt.code, tt.param)
-			if tt.name == "events_3.1_patch_as_plain_json" && (w.Header().Get("Accept-Patch") != mergePatchType || !strings.Contains(w.Body.String(), mergePatchType)) {
+			if tt.name == "patch_as_plain_json" && (w.Header().Get("Accept-Patch") != mergePatchType || !strings.Contains(w.Body.String(), mergePatchType)) {
 				t.Errorf("the refusal does not name the right type: %v %s", w.Header(), w.Body)
 			}
 		})
@@ -269,7 +273,7 @@ func TestResourceConditions(t *testing.T) {
 		{"action_If-Match_old", func() answer { return a.patch(path+"?action=renewed", token, `{}`, "If-Match", old) }, 412},
 	}
 	for _, tt := range tests {
-		t.Run("events_3.1_"+tt.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			if w := tt.do(); w.Code != tt.want {
 				t.Errorf("answer = %d %s, want %d", w.Code, w.Body, tt.want)
@@ -296,7 +300,7 @@ func TestListResources(t *testing.T) {
 		{"empty", "invoice", `{"object":"list","data":[],"hasMore":false,"nextCursor":"","previousCursor":""}`},
 	}
 	for _, tt := range tests {
-		t.Run("events_3.1_list_"+tt.name, func(t *testing.T) {
+		t.Run("list_"+tt.name, func(t *testing.T) {
 			t.Parallel()
 			if w := a.get("/api/resources/"+tt.query, token); w.Body.String() != tt.want {
 				t.Errorf("list = %s\nwant %s", w.Body, tt.want)
@@ -339,13 +343,57 @@ func TestResourceChangesAtOnce(t *testing.T) {
 
 func TestCardGuardModes(t *testing.T) {
 	t.Parallel()
-	for mode, want := range map[store.CardGuard]int{"": 400, store.CardGuardRefuse: 400, store.CardGuardWarn: 201, store.CardGuardOff: 201} {
-		t.Run("events_2.4_card_guard_"+string(mode), func(t *testing.T) {
+	for mode, want := range map[eventlog.CardGuard]int{"": 400, eventlog.CardGuardRefuse: 400, eventlog.CardGuardWarn: 201, eventlog.CardGuardOff: 201} {
+		t.Run("card_guard_"+string(mode), func(t *testing.T) {
 			t.Parallel()
 			a := newAPI(t, func(o *store.Options) { o.CardGuard = mode })
 			token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
 			if w := a.put("/api/resources/plan/p1", token, `{"n":"4242424242424242"}`); w.Code != want {
 				t.Errorf("put = %d %s, want %d", w.Code, w.Body, want)
+			}
+		})
+	}
+}
+
+// TestCardGuardOverTheWire holds the guard to what is a card and what only resembles one.
+func TestCardGuardOverTheWire(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
+	s := httptest.NewServer(a.server.Public())
+	t.Cleanup(s.Close)
+	for i, c := range []struct {
+		name, kind, body string
+		want             int
+	}{
+		{"a_mobile_number_with_a_country_code", "plan", `{"contact":"+49 151 1234 5678"}`, http.StatusCreated},
+		{"a_mobile_number_without_the_plus_sign", "plan", `{"contact":"4915112345678"}`, http.StatusCreated},
+		{"the_phone_of_a_customer", "customer", `{"phone":"4242 4242 4242 4242"}`, http.StatusCreated},
+		{"an_id_with_digits_beside_letters", "plan", `{"ref":"INV4242424242424242"}`, http.StatusCreated},
+		{"a_rate", "plan", `{"rate":0.4242424242424242}`, http.StatusCreated},
+		{"a_card_number_in_the_notes_of_a_customer", "customer", `{"notes":"4242 4242 4242 4242"}`, http.StatusBadRequest},
+		{"a_card_number_in_full_width_digits", "plan", `{"note":"４２４２４２４２４２４２４２４２"}`, http.StatusBadRequest},
+		{"a_card_number_as_the_name_of_a_member", "plan", `{"4242424242424242":1}`, http.StatusBadRequest},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, fmt.Sprintf("%s/api/resources/%s/id_%d", s.URL, c.kind, i), strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer "+token)
+			r.Header.Set("Content-Type", "application/json")
+			w, err := s.Client().Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Body.Close()
+			body, err := io.ReadAll(w.Body)
+			if err != nil || w.StatusCode != c.want || c.want == http.StatusBadRequest && !strings.Contains(string(body), `"sensitive_data"`) {
+				t.Errorf("put %s = %d %s, %v; want %d", c.body, w.StatusCode, body, err, c.want)
+			}
+			if strings.Contains(string(body), "4242") && c.want == http.StatusBadRequest {
+				t.Errorf("the answer repeats the number: %s", body)
 			}
 		})
 	}

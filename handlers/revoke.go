@@ -4,8 +4,8 @@ import (
 	"net/http"
 )
 
-// revoke is POST /oauth/v2/revoke (RFC 7009). Every token that is not the
-// client's own live one gets the same answer as one that was.
+// revoke is POST /oauth/v2/revoke (RFC 7009). Unknown, expired and foreign tokens get
+// the same response as valid ones.
 func (s *Server) revoke(w http.ResponseWriter, r *http.Request) error {
 	oauthHeaders(w)
 	request, err := parseTokenRequest(w, r)
@@ -19,7 +19,7 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) error {
 	if err := need(request.params, "token"); err != nil {
 		return err
 	}
-	// RFC 7009 §2.1: the hint is no more than one, and a token tells its kind itself.
+	// RFC 7009 §2.1: the hint is optional, and a token shows its own kind.
 	if err := s.store.RevokeToken(r.Context(), by(r.Context()), client, request.params.value("token")); err != nil {
 		return err
 	}

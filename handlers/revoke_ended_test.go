@@ -18,7 +18,7 @@ func TestRevokeWhatHasEnded(t *testing.T) {
 		"an_access_token_with_none": func(t *testing.T, h *house, p pair) { wantRevoked(t, h.revoke(t, p.AccessToken)) },
 	}
 	for name, end := range cases {
-		t.Run("oauth_row_111_"+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t)
 			p := h.pair(t)
@@ -34,7 +34,7 @@ func TestRevokeAccessTokenByHint(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	for _, hint := range []string{"access_token", "refresh_token", "cat", "ACCESS_TOKEN", ""} {
-		t.Run("oauth_row_114_access_token_with_hint_"+hint, func(t *testing.T) {
+		t.Run("access_token_with_hint_"+hint, func(t *testing.T) {
 			p := h.pair(t)
 			wantRevoked(t, h.postForm(t, revokePath, with(h.credentials(), "token", p.AccessToken, "token_type_hint", hint)))
 			if h.accessLives(t, p) {
@@ -43,7 +43,7 @@ func TestRevokeAccessTokenByHint(t *testing.T) {
 			wantPair(t, h.token(t, h.refreshForm(p.RefreshToken)))
 		})
 	}
-	t.Run("oauth_row_114_a_hint_given_twice_is_still_two", func(t *testing.T) {
+	t.Run("a_hint_given_twice_is_still_two", func(t *testing.T) {
 		p := h.pair(t)
 		form := with(h.credentials(), "token", p.AccessToken)
 		form["token_type_hint"] = []string{"access_token", "refresh_token"}

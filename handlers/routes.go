@@ -10,10 +10,10 @@ import (
 func (s *Server) publicRoutes() http.Handler {
 	r := s.newRouter()
 
-	r.on("POST", "/oauth/v2/token", s.token)
-	r.on("POST", "/oauth/v2/revoke", s.revoke)
+	r.postFromClients("/oauth/v2/token", s.token)
+	r.postFromClients("/oauth/v2/revoke", s.revoke)
 	r.on("POST", "/oauth/v2/introspect", s.introspect)
-	r.get(metadataPath, s.metadata)
+	r.getFromAnywhere(metadataPath, s.metadata)
 	r.page("GET", "/oauth/v2/auth", s.authorize)
 	r.page("HEAD", "/oauth/v2/auth", s.authorize)
 
@@ -30,9 +30,9 @@ func (s *Server) publicRoutes() http.Handler {
 	r.page("GET", "/", s.home)
 	r.page("HEAD", "/", s.home)
 
-	r.get("/api/events", s.bearer(store.ScopeEventsRead, s.listEvents))
-	r.get("/api/events/:id", s.bearer(store.ScopeEventsRead, s.findEvent))
-	r.get("/api/event-types", s.bearer(store.ScopeEventsRead, s.listEventTypes))
+	r.getFromAnywhere("/api/events", s.bearer(store.ScopeEventsRead, s.listEvents))
+	r.getFromAnywhere("/api/events/:id", s.bearer(store.ScopeEventsRead, s.findEvent))
+	r.getFromAnywhere("/api/event-types", s.bearer(store.ScopeEventsRead, s.listEventTypes))
 	r.get("/api/resources/:kind", s.bearer(store.ScopeResourcesRead, s.listResources))
 	r.get("/api/resources/:kind/:id", s.bearer(store.ScopeResourcesRead, s.findResource))
 	r.on("PUT", "/api/resources/:kind/:id", s.bearer(store.ScopeResourcesWrite, s.putResource))
@@ -40,7 +40,7 @@ func (s *Server) publicRoutes() http.Handler {
 	r.on("DELETE", "/api/resources/:kind/:id", s.bearer(store.ScopeResourcesWrite, s.deleteResource))
 
 	r.get("/static/*name", s.static)
-	r.get(openAPIPath, s.openAPI)
+	r.getFromAnywhere(openAPIPath, s.openAPI)
 	r.get("/healthz", s.healthz)
 	r.get("/readyz", s.readyz)
 
@@ -48,11 +48,10 @@ func (s *Server) publicRoutes() http.Handler {
 		r.page("GET", "/callback", s.callback)
 		r.page("HEAD", "/callback", s.callback)
 	}
-	return r
+	return r.withCORS(withGzip(r))
 }
 
-// adminRoutes are the routes of the command line. Their listener is the
-// operator's own, so they ask for no credentials.
+// adminRoutes need no credentials: only the operator can reach their listener.
 func (s *Server) adminRoutes() http.Handler {
 	r := s.newRouter()
 	s.addMonitoring(r, s.adminReadyz)
@@ -76,7 +75,7 @@ func (s *Server) adminRoutes() http.Handler {
 	r.on("POST", "/admin/users/:id/enable", s.audited("user enabled", s.adminEnableUser))
 	r.on("POST", "/admin/users/:id/revoke-sessions", s.adminRevokeSessions)
 
-	r.get("/admin/sessions", s.adminListSessions) // these write their own audit lines, as other revocations do
+	r.get("/admin/sessions", s.adminListSessions) // these write their own audit lines
 	r.on("POST", "/admin/sessions/:id/revoke", s.adminRevokeSession)
 	r.get("/admin/families", s.adminListFamilies)
 	r.on("POST", "/admin/families/:id/revoke", s.adminRevokeFamily)
@@ -93,9 +92,15 @@ func (s *Server) adminRoutes() http.Handler {
 	r.on("POST", "/admin/events/import", s.audited("events imported", s.adminImportEvents))
 	r.get("/admin/events/:id", s.adminFindEvent)
 	r.get("/admin/audit", s.adminListAudit)
-	r.get("/admin/event-export", s.adminExportEvents) // under events/ it would stand beside :id
+	r.get("/admin/event-export", s.adminExportEvents) // under events/ it would collide with :id
 	r.on("POST", "/admin/event-purge", s.adminPurgeEvents)
 	r.get("/admin/backup", s.adminBackup)
 	r.on("POST", "/admin/backup", s.adminBackedUp)
+	if s.status != nil {
+		r.get("/admin/status", s.adminStatus)
+	}
+	if s.doctor != nil {
+		r.get("/admin/doctor", s.adminDoctor)
+	}
 	return r
 }

@@ -6,32 +6,31 @@ import (
 	"time"
 )
 
-// Served is one request as those see it who count requests: what was asked of
-// which route, and how it went. It names nobody, and every text in it is one of
-// a few of our own words, never the caller's.
+// Served is one finished request, for metrics. All its texts are from fixed sets, never
+// the caller's.
 type Served struct {
-	Route  string // the template of the route, or "(none)"
+	Route  string // template of the route, or "(none)"
 	Method string // or "OTHER"
 	Status int
 	Took   time.Duration
-	Waited bool // for events: the time that it took is the caller's choice
-	// GrantType is that of a request for tokens, "none" for one that names no
-	// grant that its client has, and "" for every other request.
+	Waited bool // waited for events: its duration is the caller's choice
+	// GrantType is that of a token request, "none" if it names no grant that its
+	// client has, and "" for other requests.
 	GrantType string
-	Code      string // the error code of the answer, or ""
-	Refusal   string // why a client, a code or a token was refused, as in the audit record, or ""
-	SignIn    SignIn // how a password was judged, if there was one
-	Throttled bool   // the request came too soon after others that failed
+	Code      string // error code, or ""
+	Refusal   string // why a client, code or token was refused, as in the audit record, or ""
+	SignIn    SignIn // result of a password check, or ""
+	Throttled bool   // refused because it came too soon
 }
 
-// SignIn is how somebody's password was judged, on whichever way it came.
+// SignIn is the result of a password check.
 type SignIn string
 
-// Other refusals of a sign-in are called as in the audit record.
+// Other values are the reasons in the audit record.
 const (
 	SignInRight     SignIn = "right"
-	SignInThrottled SignIn = "throttled" // not judged: it came too soon
-	SignInFailed    SignIn = "failed"    // not judged: the server could not
+	SignInThrottled SignIn = "throttled" // not checked: too soon
+	SignInFailed    SignIn = "failed"    // not checked: the server could not
 )
 
 const (
@@ -39,11 +38,10 @@ const (
 	noGrant = "none"
 )
 
-// served returns what is told of the request when it is over.
+// served returns the request's Served, to fill in.
 func served(ctx context.Context) *Served { return &factsFrom(ctx).served }
 
-// isMonitoring reports whether the request is one of those that machines send
-// every few seconds for ever.
+// isMonitoring reports whether the request is a health check or a scrape.
 func (s *Served) isMonitoring() bool {
 	switch s.Route {
 	case "/healthz", "/readyz", "/metrics":
@@ -52,9 +50,8 @@ func (s *Served) isMonitoring() bool {
 	return false
 }
 
-// monitorRoutes are the routes of those who watch over the server. They have a
-// listener of their own, under any host, since what they tell is the operator's
-// business and a proxy passes on every path of a public one.
+// monitorRoutes have their own listener, under any host: their content is for the
+// operator, and a proxy would pass on every path of a public listener.
 func (s *Server) monitorRoutes() http.Handler {
 	r := s.newRouter()
 	s.addMonitoring(r, s.readyz)

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
-	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
 // tally keeps what is told of requests.
@@ -62,19 +62,19 @@ func TestObserve(t *testing.T) {
 		do   func()
 		want handlers.Served
 	}{
-		{"appliance_metrics_password_grant", func() { h.token(t, h.passwordForm()) },
+		{"metrics_password_grant", func() { h.token(t, h.passwordForm()) },
 			handlers.Served{Route: token, Method: "POST", Status: 200, GrantType: "password", SignIn: handlers.SignInRight}},
-		{"appliance_metrics_wrong_password", func() { h.token(t, wrong) },
+		{"metrics_wrong_password", func() { h.token(t, wrong) },
 			handlers.Served{Route: token, Method: "POST", Status: 400, GrantType: "password", Code: "invalid_grant", SignIn: "wrong_password"}},
-		{"appliance_metrics_unknown_user", func() { h.token(t, with(h.passwordForm(), "username", "nobody")) },
+		{"metrics_unknown_user", func() { h.token(t, with(h.passwordForm(), "username", "nobody")) },
 			handlers.Served{Route: token, Method: "POST", Status: 400, GrantType: "password", Code: "invalid_grant", SignIn: "unknown_user"}},
-		{"appliance_metrics_wrong_client", func() { h.token(t, stranger) },
+		{"metrics_wrong_client", func() { h.token(t, stranger) },
 			handlers.Served{Route: token, Method: "POST", Status: 401, GrantType: "none", Code: "invalid_client", Refusal: "unknown_or_disabled_client_or_wrong_secret"}},
-		{"appliance_metrics_unknown_grant", func() { h.token(t, with(h.passwordForm(), "grant_type", "kanarienvogel")) },
+		{"metrics_unknown_grant", func() { h.token(t, with(h.passwordForm(), "grant_type", "kanarienvogel")) },
 			handlers.Served{Route: token, Method: "POST", Status: 400, GrantType: "none", Code: "unsupported_grant_type"}},
-		{"appliance_metrics_code_again", func() { h.token(t, with(h.codeForm(code), "redirect_uri", "https://kanarienvogel.example")) },
+		{"metrics_code_again", func() { h.token(t, with(h.codeForm(code), "redirect_uri", "https://kanarienvogel.example")) },
 			handlers.Served{Route: token, Method: "POST", Status: 400, GrantType: "authorization_code", Code: "invalid_grant", Refusal: "another_redirect_uri"}},
-		{"appliance_metrics_refresh_reuse", func() { h.token(t, h.refreshForm(p.RefreshToken)) },
+		{"metrics_refresh_reuse", func() { h.token(t, h.refreshForm(p.RefreshToken)) },
 			handlers.Served{Route: token, Method: "POST", Status: 400, GrantType: "refresh_token", Code: "invalid_grant", Refusal: "used_before"}},
 		{"no_grant_outside_the_token_endpoint", func() { h.browser(t).post(t, "/oauth/v2/revoke", url.Values{"token": {"x"}}) },
 			handlers.Served{Route: "/oauth/v2/revoke", Method: "POST", Status: 401, Code: "invalid_client", Refusal: "unknown_or_disabled_client_or_wrong_secret"}},
@@ -88,7 +88,7 @@ func TestObserve(t *testing.T) {
 			handlers.Served{Route: "(none)", Method: "GET", Status: 421}},
 		{"long_query", func() { h.get(t, "/?"+strings.Repeat("k", 9<<10)) },
 			handlers.Served{Route: "(none)", Method: "GET", Status: 414}},
-		{"broken_store", func() { h.Faults.Break(store.ErrUnavailable); h.token(t, h.passwordForm()); h.Faults.Mend() },
+		{"broken_store", func() { h.Faults.Break(record.ErrUnavailable); h.token(t, h.passwordForm()); h.Faults.Repair() },
 			handlers.Served{Route: token, Method: "POST", Status: 503, GrantType: "none", Code: "temporarily_unavailable"}},
 	}
 	for _, c := range cases {
@@ -99,7 +99,7 @@ func TestObserve(t *testing.T) {
 			}
 		})
 	}
-	t.Run("appliance_metrics_throttled", func(t *testing.T) {
+	t.Run("metrics_throttled", func(t *testing.T) {
 		for range 40 {
 			h.token(t, wrong)
 			h.token(t, stranger)
@@ -132,7 +132,7 @@ func TestMonitor(t *testing.T) {
 		return answer{Response: w.Result(), body: w.Body.String()}
 	}
 	for name, from := range map[string]http.Handler{"monitor": h.server.Monitor(), "admin_socket": h.server.Admin()} {
-		t.Run("design_5_any_host_on_"+name, func(t *testing.T) {
+		t.Run("any_host_on_"+name, func(t *testing.T) {
 			for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
 				if a := ask(from, path); a.StatusCode != http.StatusOK || a.Header.Get("Cache-Control") != "no-store" {
 					t.Errorf("GET %s = %d, Cache-Control %q; want 200, no-store", path, a.StatusCode, a.Header.Get("Cache-Control"))
@@ -143,7 +143,7 @@ func TestMonitor(t *testing.T) {
 			}
 		})
 	}
-	t.Run("appliance_metrics_are_off_the_public_handler", func(t *testing.T) {
+	t.Run("metrics_are_off_the_public_handler", func(t *testing.T) {
 		for _, path := range []string{"/metrics", "/tolls/metrics"} {
 			if a := h.get(t, path); a.StatusCode != http.StatusNotFound {
 				t.Errorf("GET %s = %d, want 404", path, a.StatusCode)
@@ -157,10 +157,10 @@ func TestMonitor(t *testing.T) {
 			}
 		}
 	})
-	t.Run("appliance_readyz_tells_the_operator_alone_why", func(t *testing.T) {
-		h.Faults.Break(store.ErrUnavailable)
-		defer h.Faults.Mend()
-		reason := store.ErrUnavailable.Error()
+	t.Run("readyz_tells_the_operator_alone_why", func(t *testing.T) {
+		h.Faults.Break(record.ErrUnavailable)
+		defer h.Faults.Repair()
+		reason := record.ErrUnavailable.Error()
 		for _, from := range []http.Handler{h.public, h.server.Monitor()} {
 			if a := ask(from, "/readyz"); a.StatusCode != http.StatusServiceUnavailable || strings.Contains(a.body, reason) {
 				t.Errorf("readyz = %d, %s; want 503 without the reason", a.StatusCode, a.body)

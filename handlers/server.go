@@ -1,16 +1,16 @@
 // Package handlers is tollhouse's HTTP surface: the OAuth endpoints, the
 // screens behind them, the events API, and the admin API of the command line.
 //
-// Every request reads the same way: parse, authenticate, one method of the
-// store, write. routes.go lists the routes; the file of an endpoint carries its
-// name. Handlers return errors, and handle.go alone renders and logs them.
+// Every request has the same steps: parse, authenticate, one method of the store,
+// respond. routes.go lists the routes; files are named after endpoints. Handlers
+// return errors, and only handle.go renders and logs them.
 //
-// What comes in is parsed once, at the border, into a typed value; nothing
-// further in sees raw input. What goes out as an OAuth redirect leaves through
-// the three functions of redirect.go and nowhere else.
+// Input is parsed once, at the border, into a typed value. Only the three functions
+// of redirect.go write OAuth redirects.
 package handlers
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -25,40 +25,47 @@ import (
 	"tollhouse/store/secret"
 )
 
-// Config is what a Server needs to know.
+// Config configures a Server.
 type Config struct {
 	Store *store.Store
 	Key   secret.Key
-	// PublicURL is where people and clients reach the server: the issuer, and
-	// the base of every link. Scheme, host, and at most a path.
+	// PublicURL is the address for people and clients: the issuer and the base of
+	// every link. It has a scheme, a host and optionally a path.
 	PublicURL *url.URL
-	// TrustedProxies are the peers whose X-Forwarded-For is believed.
+	// TrustedProxies are the peers whose X-Forwarded-For is trusted.
 	TrustedProxies []netip.Prefix
-	Log            *slog.Logger
-	Version        string
-	// Demo is set in dev only: what the start page and the sign-in show.
+	// Memory is the memory of the process in bytes; requests get a part of it.
+	// 0 means the default.
+	Memory  int64
+	Log     *slog.Logger
+	Version string
+	// Demo is set only in dev.
 	Demo *Demo
-	// Ready reports why the server is not ready, or nil. It is asked by /readyz.
+	// Ready returns why the server is not ready, or nil, for /readyz.
 	Ready func() error
-	// Observe is told of every request once it is over; nil tells nobody. It
-	// must be quick, and may be called by many goroutines.
+	// Observe is called after every request, concurrently; it must be quick. It may
+	// be nil.
 	Observe func(Served)
-	// Metrics answers /metrics, which is never on the public handler; nil leaves
-	// it out.
+	// Metrics serves /metrics, never on the public handler. It may be nil.
 	Metrics http.Handler
+	// Status answers /admin/status; nil leaves it out. A command's own process has
+	// none.
+	Status func(context.Context) ServerStatus
+	// Doctor answers /admin/doctor; nil leaves it out.
+	Doctor func(ctx context.Context, deep bool, tell func(Finding))
 }
 
-// Demo is the seeded instance of dev.
+// Demo describes dev's seeded instance.
 type Demo struct {
 	ClientID, ClientSecret, RedirectURI string
 	Username, Password, Account         string
-	// AutoLogin is the user as whom browsers are signed in unasked, or "".
+	// AutoLogin is the user that browsers are signed in as automatically, or "".
 	AutoLogin string
-	// AutoConsent allows whatever a client asks for, unasked.
+	// AutoConsent grants every consent without asking.
 	AutoConsent bool
 }
 
-// Server answers requests. Its handlers are Public, Admin and Monitor.
+// Server serves the handlers Public, Admin and Monitor.
 type Server struct {
 	store   *store.Store
 	key     secret.Key
@@ -68,34 +75,38 @@ type Server struct {
 	ready   func() error
 	observe func(Served)
 	metrics http.Handler
+	status  func(context.Context) ServerStatus
+	doctor  func(ctx context.Context, deep bool, tell func(Finding))
 	started time.Time
 
-	issuer   string // the public URL as clients compare it, without a slash at the end
+	issuer   string // the public URL without a trailing slash
 	base     string // its path, "" or "/pay"
 	host     string // its host, without the port
 	cookies  cookieJar
 	throttle *throttle
 	proxies  *proxies
+	load     *load
 	origins  *http.CrossOriginProtection
 
-	description func() description // made when it is first asked for
+	description func() description // built on first use
 
-	draining       chan struct{} // closed when what waits for events must end
-	heartbeatEvery time.Duration // on a quiet stream
+	draining       chan struct{} // closed to end streams and long polls
+	heartbeatEvery time.Duration // on an idle stream
 
 	public, admin, monitor http.Handler
 }
 
-// New returns a Server. It does nothing until a handler of its is called.
+// New returns a Server. It starts nothing.
 func New(c Config) *Server {
 	s := &Server{
-		store: c.Store, key: c.Key, log: c.Log, version: c.Version, demo: c.Demo, ready: c.Ready, observe: c.Observe, metrics: c.Metrics, started: c.Store.Now(),
+		store: c.Store, key: c.Key, log: c.Log, version: c.Version, demo: c.Demo, ready: c.Ready, observe: c.Observe, metrics: c.Metrics, status: c.Status, doctor: c.Doctor, started: c.Store.Now(),
 		issuer:   strings.TrimSuffix(c.PublicURL.String(), "/"),
 		base:     strings.TrimSuffix(c.PublicURL.EscapedPath(), "/"),
 		host:     strings.ToLower(c.PublicURL.Hostname()),
 		cookies:  newCookieJar(c.PublicURL),
 		throttle: newThrottle(c.Store.Now),
 		proxies:  &proxies{trusted: c.TrustedProxies, log: c.Log},
+		load:     newLoad(c.Memory),
 		origins:  http.NewCrossOriginProtection(),
 
 		draining: make(chan struct{}), heartbeatEvery: heartbeatEvery,
@@ -107,28 +118,28 @@ func New(c Config) *Server {
 		s.observe = func(Served) {}
 	}
 	s.description = sync.OnceValue(func() description { return describe(s.issuer, s.version) })
-	s.public = s.withRequest(s.withHost(s.withBase(s.withCORS(withGzip(s.publicRoutes())))))
+	s.public = s.withRequest(s.withHost(s.withBase(s.publicRoutes())))
 	s.admin = s.withRequest(s.adminRoutes())
 	s.monitor = s.withRequest(s.monitorRoutes())
 	return s
 }
 
-// Issuer returns the public URL as tokens' clients compare it.
+// Issuer returns the public URL without a trailing slash.
 func (s *Server) Issuer() string { return s.issuer }
 
-// Public returns the handler for listeners that anybody may reach.
+// Public returns the handler for public listeners.
 func (s *Server) Public() http.Handler { return s.public }
 
-// Admin returns the handler of the admin API, for a listener that only the
-// operator can reach: it asks for no credentials.
+// Admin returns the handler of the admin API, which needs no credentials: only the
+// operator may reach its listener.
 func (s *Server) Admin() http.Handler { return s.admin }
 
-// Monitor returns the handler of health and metrics alone, under any host. It
-// asks for no credentials and names nobody.
+// Monitor returns the handler of health checks and metrics, under any host and without
+// credentials. It exposes no names.
 func (s *Server) Monitor() http.Handler { return s.monitor }
 
-// The limits of every HTTP server over these handlers. Long routes move their
-// own deadlines.
+// The limits of every HTTP server with these handlers. Long routes move their own
+// deadlines.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
@@ -137,8 +148,7 @@ const (
 	headerSizeMax     = 32 << 10 // bytes; net/http adds 4 KiB of its own
 )
 
-// NewHTTPServer returns an http.Server with the limits that these handlers rely
-// on.
+// NewHTTPServer returns an http.Server with the limits that these handlers need.
 func NewHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
@@ -151,16 +161,17 @@ func NewHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// router registers routes so that each is logged under its template.
+// router registers routes and logs requests by their templates.
 type router struct {
 	*httprouter.Router
-	s *Server
+	s    *Server
+	cors *httprouter.Router // sets the CORS headers of a path; GET stands for all methods
 }
 
 func (s *Server) newRouter() *router {
-	r := &router{Router: httprouter.New(), s: s}
-	// A mistyped token request is otherwise answered with a redirect that sends
-	// the secrets a second time.
+	r := &router{Router: httprouter.New(), s: s, cors: httprouter.New()}
+	// A mistyped token request would otherwise get a redirect, and the secrets would
+	// be sent again.
 	r.RedirectTrailingSlash = false
 	r.RedirectFixedPath = false
 	r.HandleMethodNotAllowed = true
@@ -177,17 +188,28 @@ func (r *router) get(path string, h handler) {
 	r.on(http.MethodHead, path, h)
 }
 
+// getFromAnywhere is get for what pages of any origin may read.
+func (r *router) getFromAnywhere(path string, h handler) {
+	r.get(path, h)
+	r.cors.GET(path, allowAnyOrigin)
+}
+
+// postFromClients registers a POST that pages of public clients may send.
+func (r *router) postFromClients(path string, h handler) {
+	r.on(http.MethodPost, path, h)
+	r.cors.GET(path, r.s.allowPublicClient)
+}
+
 func (r *router) on(method, path string, h handler) {
 	handled := r.s.handle(path, h)
-	// Not by Handler, which puts the parameters into a context of their own.
+	// Handler would put the parameters into a context of their own.
 	r.Handle(method, path, func(w http.ResponseWriter, rq *http.Request, params httprouter.Params) {
 		factsFrom(rq.Context()).params = params
 		handled.ServeHTTP(w, rq)
 	})
 }
 
-// page registers a form's route: pages answer errors as pages, and forms from
-// other sites are refused.
+// page registers a page: its errors are pages, and forms from other sites are refused.
 func (r *router) page(method, path string, h handler) {
 	r.Handler(method, path, r.s.handlePage(path, h))
 }

@@ -68,7 +68,7 @@ func wantHungUp(t testing.TB, conn net.Conn) {
 func TestSlowPeers(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	t.Run("attack_57_the_limits_of_every_deployment", func(t *testing.T) {
+	t.Run("the_limits_of_every_deployment", func(t *testing.T) {
 		t.Parallel()
 		s := handlers.NewHTTPServer(h.public, slog.New(slog.DiscardHandler))
 		for name, c := range map[string][2]time.Duration{
@@ -89,12 +89,12 @@ func TestSlowPeers(t *testing.T) {
 		"half_a_chunk":    strings.Replace(post, "Content-Length: 1000\r\n\r\ngrant", "Transfer-Encoding: chunked\r\n\r\n3e8\r\ngrant", 1),
 		"nothing_further": "GET /healthz HTTP/1.1\r\nHost: pay.example\r\n\r\n",
 	} {
-		t.Run("attack_57_"+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			wantHungUp(t, began(t, address, beginning))
 		})
 	}
-	t.Run("attack_57_an_answer_that_nobody_reads", func(t *testing.T) {
+	t.Run("an_answer_that_nobody_reads", func(t *testing.T) {
 		t.Parallel()
 		conn := began(t, address, "")
 		if err := conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
@@ -119,7 +119,7 @@ func TestManySlowPeers(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	address := h.listen(t) // unhurried: all of them are there while the others ask
-	t.Run("attack_57_stand_in_nobodys_way", func(t *testing.T) {
+	t.Run("stand_in_nobodys_way", func(t *testing.T) {
 		const peers = 300
 		for range peers {
 			began(t, address, "POST "+tokenPath+" HTTP/1.1\r\nHost: pay.example\r\nX-Slow: ")

@@ -11,7 +11,7 @@ import (
 func (s *Server) static(w http.ResponseWriter, r *http.Request) error {
 	content, contentType, ok := static.Open(r.URL.Path)
 	if !ok {
-		return newProblem(http.StatusNotFound, "not_found", "There is no such file.")
+		return newProblem(http.StatusNotFound, "not_found", "The file does not exist.")
 	}
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	writeBody(w, http.StatusOK, contentType, content)

@@ -16,40 +16,43 @@ import (
 	"tollhouse/store/secret"
 )
 
-// The throttle slows down guessing, and locks nobody out. Failures are counted
-// in buckets: of the user whose name was typed, known or not; of the source
-// that the request comes from; and of the client that asks for many users by
-// the password grant, since one backend posts for many people. A browser in
-// which the user signed in before has a bucket of its own, so that what
-// strangers do to a name does not reach its owner.
+// The throttle slows down guessing and locks nobody out. It counts failures per
+// username as typed, known or not; per source; and per client of the password grant,
+// since one backend serves many people. A client has its own bucket per username, and
+// so has a browser in which the user has signed in before: failures of strangers at
+// the sign-in form affect neither.
 const (
 	userFailuresFree   = 10
 	userDelayFirst     = time.Second
 	userDelayMax       = time.Minute
 	userForgottenAfter = 15 * time.Minute
 	sourceFailuresMax  = 30  // a minute and source
+	deviceFailuresMax  = 10  // a minute and source, when the source has no more left: of known browsers
 	clientFailuresMax  = 300 // a minute and client
 	auditLinesMax      = 60  // a minute and source, of what costs the caller nothing
 )
 
-// The bounds of the throttle's memory, about 11 MiB when all are full: the
-// bucket that was longest untouched gives way. To push a user's out, somebody
-// must fail under so many names, at 30 a minute from each source.
+// The memory of the throttle is bounded, to about 11 MiB: the bucket that was unused
+// for longest is dropped. Only failures create buckets, so evicting a user's takes that
+// many failures, at 30 a minute and source.
 const (
 	userBucketsMax   = 1 << 14
 	sourceBucketsMax = 1 << 14
+	deviceBucketsMax = 1 << 10
 	clientBucketsMax = 1 << 10
 	auditBucketsMax  = 1 << 11
 )
 
-const sourceBitsIPv6 = 64 // of an address: what one subscriber has
+const sourceBitsIPv6 = 64 // what one subscriber has
 
-// throttle counts failures. It is safe for many goroutines.
+// throttle counts failures. It is safe for concurrent use.
 type throttle struct {
 	now     func() time.Time
 	mu      sync.Mutex
+	pending map[secret.Hash]int // attempts in progress, by bucket
 	users   *lru.Cache[secret.Hash, *guesses]
 	sources *lru.Cache[netip.Prefix, bucket]
+	devices *lru.Cache[netip.Prefix, bucket] // known browsers, by source
 	clients *lru.Cache[string, bucket]
 	audits  *lru.Cache[auditSource, bucket]
 }
@@ -57,8 +60,10 @@ type throttle struct {
 func newThrottle(now func() time.Time) *throttle {
 	return &throttle{
 		now:     now,
+		pending: make(map[secret.Hash]int),
 		users:   newLRU[secret.Hash, *guesses](userBucketsMax),
 		sources: newLRU[netip.Prefix, bucket](sourceBucketsMax),
+		devices: newLRU[netip.Prefix, bucket](deviceBucketsMax),
 		clients: newLRU[string, bucket](clientBucketsMax),
 		audits:  newLRU[auditSource, bucket](auditBucketsMax),
 	}
@@ -67,129 +72,161 @@ func newThrottle(now func() time.Time) *throttle {
 func newLRU[K comparable, V any](size int) *lru.Cache[K, V] {
 	cache, err := lru.New[K, V](size)
 	if err != nil {
-		panic("handlers: " + err.Error()) // only for a size that is not positive
+		panic("handlers: " + err.Error()) // only if the size is not positive
 	}
 	return cache
 }
 
 // attempt is one try at a user's password.
 type attempt struct {
-	name   string     // as it was typed
-	device string     // the browser's id, when the user of that name signed in with it before
-	source netip.Addr // invalid when the client is charged in its place
+	name   string     // as typed
+	device string     // id of a browser that the user has signed in with
+	source netip.Addr // invalid if the client is charged instead
 	client string     // of the password grant
 }
 
-// key names the bucket of the attempt's guesses. Names are hashed, so that what
-// people type into the wrong field is not kept, and every spelling of a name is
-// one. A space around it makes it nobody's name, and no second bucket.
+// key is the bucket of the attempt.
 func (a attempt) key() secret.Hash {
 	if a.device != "" {
 		return secret.HashOf("device\x00" + a.device)
 	}
+	return a.user()
+}
+
+// user identifies a username at a client or at our own pages. Names are hashed, because
+// people type passwords into the wrong field, and spellings of one name share a bucket.
+// A name with a space around it is unknown, but gets no second bucket.
+func (a attempt) user() secret.Hash {
 	name := strings.TrimSpace(a.name)
 	if canonical, err := store.CanonicalUsername(name); err == nil {
 		name = canonical
 	}
+	if a.client != "" {
+		return secret.HashOf("client\x00" + a.client + "\x00" + name)
+	}
 	return secret.HashOf("user\x00" + name)
 }
 
-// begin admits an attempt and returns how to end it; or, when it comes too
-// soon, nil and how long to wait. An attempt that is refused leaves no trace, so
-// that nobody can wash a bucket out of memory for free.
+// caller is charged for hashing. Known browsers have no share of their own: a person
+// with many browsers would have many shares.
+func (a attempt) caller() secret.Caller {
+	c := secret.Caller{User: a.user(), Source: "client " + a.client}
+	if a.source.IsValid() {
+		c.Source = prefixOf(a.source).String()
+	}
+	return c
+}
+
+// begin admits an attempt and returns how to end it; or, if it comes too soon, nil and
+// how long to wait. It creates no bucket: unjudged attempts must not evict others.
 func (t *throttle) begin(a attempt) (end func(verdict), wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now, key := t.now(), a.key()
-	shared := t.sharedBuckets(a)
-	for _, b := range shared {
-		wait = max(wait, b.wait(now))
-	}
-	g, known := t.users.Get(key)
-	if known {
-		wait = max(wait, g.wait(now))
+	wait = t.sharedWait(a, now)
+	if g, ok := t.users.Get(key); ok {
+		wait = max(wait, g.wait(now, t.pending[key]))
 	}
 	if wait > 0 {
 		return nil, wait
 	}
-	if !known {
-		g = &guesses{}
-		t.users.Add(key, g)
-	}
-	g.pending++
-	return func(v verdict) { t.end(g, shared, v) }, 0
+	t.pending[key]++
+	return func(v verdict) { t.end(a, key, v) }, 0
 }
 
-// sharedBuckets are those that an attempt is charged to beside its user's.
-func (t *throttle) sharedBuckets(a attempt) (shared []bucket) {
-	if a.device != "" {
-		return nil
-	}
+// sharedWait returns how long the source and the client of an attempt must wait. Our
+// choice: if strangers have used up a source's failures, known browsers still get a
+// few attempts from there.
+func (t *throttle) sharedWait(a attempt, now time.Time) (wait time.Duration) {
 	if a.source.IsValid() {
-		shared = append(shared, bucketOf(t.sources, prefixOf(a.source), sourceFailuresMax))
+		wait = waitOf(t.sources, prefixOf(a.source), now)
+	}
+	if a.device != "" {
+		wait = min(wait, waitOf(t.devices, prefixOf(a.source), now))
 	}
 	if a.client != "" {
-		shared = append(shared, bucketOf(t.clients, a.client, clientFailuresMax))
+		wait = max(wait, waitOf(t.clients, a.client, now))
 	}
-	return shared
+	return wait
 }
 
-// verdict is how an attempt was judged.
+// chargeShared charges a failure to the source and the client. Known browsers are
+// charged too: cookies give a source a few extra attempts once, and not one failure a
+// minute more.
+func (t *throttle) chargeShared(a attempt, now time.Time) {
+	if a.source.IsValid() {
+		bucketOf(t.sources, prefixOf(a.source), sourceFailuresMax).charge(now)
+	}
+	if a.device != "" {
+		bucketOf(t.devices, prefixOf(a.source), deviceFailuresMax).charge(now)
+	}
+	if a.client != "" {
+		bucketOf(t.clients, a.client, clientFailuresMax).charge(now)
+	}
+}
+
+// verdict is the result of an attempt.
 type verdict int
 
 const (
-	unjudged verdict = iota // it was not: too much was going on
+	unjudged verdict = iota // the server was busy
 	right
 	wrong
 )
 
-func (t *throttle) end(g *guesses, shared []bucket, v verdict) {
+func (t *throttle) end(a attempt, key secret.Hash, v verdict) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.pending[key]--; t.pending[key] == 0 {
+		delete(t.pending, key)
+	}
 	now := t.now()
-	g.pending--
 	switch v {
 	case right:
-		g.failures = 0
+		t.users.Remove(key)
 	case wrong:
-		g.failures, g.last = g.failures+1, now
-		for _, b := range shared {
-			// A reservation, since many may fail at once: what is too much is a
-			// debt that the next ones wait for.
-			b.ReserveN(now, 1)
-		}
+		t.guessed(key, now)
+		t.chargeShared(a, now)
 	}
+}
+
+// guessed counts a wrong password.
+func (t *throttle) guessed(key secret.Hash, now time.Time) {
+	g, ok := t.users.Get(key)
+	if !ok {
+		g = &guesses{}
+		t.users.Add(key, g)
+	}
+	g.failures, g.last = g.failures+1, now
 }
 
 // guesses is the bucket of a user or of a device.
 type guesses struct {
 	failures int
-	pending  int // attempts that are being judged
 	last     time.Time
 }
 
-// wait returns how long the bucket must rest before its next attempt. Once one
-// has failed, those that are being judged count as if they had too. Until then
-// they do not, since a backend may ask many times at once for one user; the
-// queue for hashing bounds them.
-func (g *guesses) wait(now time.Time) time.Duration {
+// wait returns how long the bucket must wait before its next attempt. After the first
+// failure, attempts in progress count as failed. Before it they do not, since a backend
+// may send many at once for one user; the queue for hashing bounds them.
+func (g *guesses) wait(now time.Time, pending int) time.Duration {
 	switch since := now.Sub(g.last); {
 	case since >= userForgottenAfter:
 		g.failures = 0
-	case since < 0: // the clock was set back; the delay begins anew
+	case since < 0: // the clock was set back
 		g.last = now
 	}
-	if g.failures == 0 || g.failures+g.pending < userFailuresFree {
+	if g.failures == 0 || g.failures+pending < userFailuresFree {
 		return 0
 	}
 	delay := g.delay()
-	if g.pending > 0 { // past the free ones they come one by one
+	if pending > 0 { // one at a time after the free ones
 		return delay
 	}
 	return max(g.last.Add(delay).Sub(now), 0)
 }
 
-// delay is the rest after the last failure.
+// delay is the wait after the last failure.
 func (g *guesses) delay() time.Duration {
 	delay := userDelayFirst
 	for range g.failures - userFailuresFree {
@@ -200,7 +237,7 @@ func (g *guesses) delay() time.Duration {
 	return delay
 }
 
-// bucket is that of a source or of a client: so many failures a minute.
+// bucket limits the failures a minute of a source or a client.
 type bucket struct{ *rate.Limiter }
 
 func bucketOf[K comparable](cache *lru.Cache[K, bucket], key K, perMinute int) bucket {
@@ -212,7 +249,20 @@ func bucketOf[K comparable](cache *lru.Cache[K, bucket], key K, perMinute int) b
 	return b
 }
 
-// wait returns how long until the bucket has room for a failure.
+// waitOf returns how long the bucket of key must wait. It has none before its first
+// failure.
+func waitOf[K comparable](cache *lru.Cache[K, bucket], key K, now time.Time) time.Duration {
+	b, ok := cache.Get(key)
+	if !ok {
+		return 0
+	}
+	return b.wait(now)
+}
+
+// charge counts a failure. Excess failures become a debt of later attempts.
+func (b bucket) charge(now time.Time) { b.ReserveN(now, 1) }
+
+// wait returns how long until the bucket admits a failure.
 func (b bucket) wait(now time.Time) time.Duration {
 	missing := 1 - b.TokensAt(now)
 	if missing <= 0 {
@@ -221,9 +271,8 @@ func (b bucket) wait(now time.Time) time.Duration {
 	return time.Duration(missing / float64(b.Limit()) * float64(time.Second))
 }
 
-// clientFailed counts a failed client authentication against its source, and
-// returns how long the source must wait when it has had too many. A client that
-// proves itself is never made to wait: its secret cannot be guessed.
+// clientFailed counts a failed client authentication of the source and returns how long
+// it must wait. A client with the right secret never waits: secrets cannot be guessed.
 func (t *throttle) clientFailed(source netip.Addr) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -235,21 +284,20 @@ func (t *throttle) clientFailed(source netip.Addr) time.Duration {
 	return wait
 }
 
-// auditSource is who has audit lines of one kind written.
 type auditSource struct {
 	what   store.Audited
 	source netip.Prefix
 }
 
-// mayRecord reports whether another such line of the source may be written:
-// disk must not be what a stranger pays with.
+// mayRecord reports whether the source may cause another such audit line: strangers
+// must not fill the disk.
 func (t *throttle) mayRecord(what store.Audited, source netip.Addr) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return bucketOf(t.audits, auditSource{what: what, source: prefixOf(source)}, auditLinesMax).AllowN(t.now(), 1)
 }
 
-// prefixOf is what is counted as one source.
+// prefixOf returns the source of an address.
 func prefixOf(source netip.Addr) netip.Prefix {
 	bits := source.BitLen()
 	if source.Is6() {
@@ -257,15 +305,22 @@ func prefixOf(source netip.Addr) netip.Prefix {
 	}
 	prefix, err := source.WithZone("").Prefix(bits)
 	if err != nil {
-		return netip.Prefix{} // no address at all
+		return netip.Prefix{} // no address
 	}
 	return prefix
 }
 
-// tooMany is the answer to an attempt that comes too soon: the same for every
-// name, known or not.
+// tooMany refuses an attempt that comes too soon, in the same words for known and
+// unknown names.
 func tooMany(wait time.Duration) *problem {
-	seconds := max(int64(math.Ceil(wait.Seconds())), 1)
-	return newProblem(http.StatusTooManyRequests, "too_many_requests", "Too many attempts have failed. Wait, then try again.").
-		with("Retry-After", strconv.FormatInt(seconds, 10))
+	seconds := strconv.FormatInt(max(int64(math.Ceil(wait.Seconds())), 1), 10)
+	return newProblem(http.StatusTooManyRequests, "too_many_requests", "Too many failed attempts. %s", tryAgainIn(seconds)).
+		with("Retry-After", seconds)
+}
+
+func tryAgainIn(seconds string) string {
+	if seconds == "1" {
+		return "Try again in 1 second."
+	}
+	return "Try again in " + seconds + " seconds."
 }

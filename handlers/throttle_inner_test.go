@@ -17,7 +17,7 @@ func TestThrottlePending(t *testing.T) {
 	begin := func() (func(verdict), time.Duration) { return throttle.begin(attempt{name: "mara"}) }
 	end, _ := begin()
 	end(wrong)
-	t.Run("attack_71_what_is_being_judged_counts_once_one_has_failed", func(t *testing.T) {
+	t.Run("what_is_being_judged_counts_once_one_has_failed", func(t *testing.T) {
 		var ends []func(verdict)
 		for i := range userFailuresFree - 1 {
 			end, wait := begin()
@@ -65,7 +65,7 @@ func TestThrottleMemory(t *testing.T) {
 		end(wrong)
 		throttle.mayRecord("throttle", source)
 	}
-	t.Run("attack_73_a_million_names_and_sources_take_16_MiB_at_most", func(t *testing.T) {
+	t.Run("a_million_names_and_sources_take_16_MiB_at_most", func(t *testing.T) {
 		grown := int64(heapInUse()) - int64(before)
 		t.Logf("the throttle holds %.1f MiB", float64(grown)/(1<<20))
 		if grown > heapMax {

@@ -8,16 +8,16 @@ import (
 	"tollhouse/store/secret"
 )
 
-// ticket is what a consent screen carries: the request that it asks about and
-// the sign-in that it asks. It is sealed by the server key, so the decision can
-// only be about what was shown, to whom it was shown; and it is decided once.
+// ticket is the state of a consent screen: the request and the sign-in. It is sealed
+// with the server key, so that a decision applies only to what was shown, and only
+// once.
 type ticket struct {
 	ID      string `json:"id"`
-	Session string `json:"session"` // the form of its hash
+	Session string `json:"session"` // the hash in text form
 	User    string `json:"user"`
 	Query   string `json:"query"`
-	// Scope is what was shown. Without one in the query it is the client's, and
-	// that may grow while the person thinks.
+	// Scope is what was shown. If the query has none, it is the client's, which may
+	// grow in the meantime.
 	Scope  store.Scope `json:"scope"`
 	Millis int64       `json:"at"`
 }
@@ -26,7 +26,7 @@ const ticketLabel = "consent ticket"
 
 func (s *Server) sealTicket(a authRequest, session *browserSession) string {
 	plain, err := json.Marshal(ticket{
-		ID: secret.Text(), Session: s.sessionMark(session.token), User: session.User.Subject(),
+		ID: secret.Text(nil), Session: s.sessionMark(session.token), User: session.User.Subject(),
 		Query: a.query, Scope: a.scope, Millis: s.store.Now().UnixMilli(),
 	})
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Server) openTicket(sealed string) (ticket, bool) {
 	return t, json.Unmarshal(plain, &t) == nil
 }
 
-// sessionMark names a session without giving it away.
+// sessionMark identifies a session without revealing it.
 func (s *Server) sessionMark(token secret.Token) string {
 	return s.key.MAC(ticketLabel, token.Reveal())
 }
@@ -54,7 +54,7 @@ func (t ticket) belongsTo(s *Server, session *browserSession) bool {
 	return secret.EqualText(t.Session, s.sessionMark(session.token)) && t.User == session.User.Subject()
 }
 
-// ends returns when the ticket may not be decided any more.
+// ends returns when the ticket expires.
 func (t ticket) ends(lives store.Lifetimes) time.Time {
 	return time.UnixMilli(t.Millis).Add(lives.Ticket)
 }

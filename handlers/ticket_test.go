@@ -16,12 +16,12 @@ func TestForgedTicketsSayWhatToDo(t *testing.T) {
 	for name, sealed := range map[string]string{
 		"bent": bend(ticket), "cut_short": ticket[:len(ticket)/2], "empty": "", "of_another_house": sealedElsewhere(t),
 	} {
-		t.Run("oauth_row_97_"+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			a := b.submit(t, b.get(t, h.authURL()), "ticket", sealed, "decision", "allow")
 			if a.StatusCode != http.StatusBadRequest && a.StatusCode != http.StatusForbidden {
 				t.Errorf("status = %d, want 400 or 403", a.StatusCode)
 			}
-			if !strings.Contains(words(t, a), "start again from") {
+			if !strings.Contains(words(t, a), "Start again from") {
 				t.Errorf("the page says %q, want it to say to start again", words(t, a))
 			}
 		})

@@ -16,15 +16,15 @@ type tokenRequest struct {
 	params      params
 }
 
-// tokenParams are the parameters of the token endpoint, in the order in which a
-// repeated one is named.
+// tokenParams are the parameters of the token endpoint; the first repeated one is
+// reported.
 var tokenParams = []string{"grant_type", "client_id", "client_secret", "username", "password", "code", "redirect_uri",
 	"code_verifier", "refresh_token", "scope", "token", "token_type_hint"}
 
-// secretParams may not stand in a URL, which proxies and browsers write down.
+// secretParams are not allowed in URLs, which proxies and browsers log.
 var secretParams = []string{"client_secret", "password", "code", "refresh_token", "code_verifier", "token"}
 
-// token is POST /oauth/v2/token: the three grants of the specification.
+// token is POST /oauth/v2/token.
 func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	oauthHeaders(w)
 	served(r.Context()).GrantType = noGrant
@@ -32,7 +32,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// Client first: nothing else is judged for a caller whom we do not know.
+	// Client first: an unknown caller learns nothing else.
 	client, err := s.authenticateClient(r.Context(), request.credentials)
 	if err != nil {
 		return err
@@ -52,8 +52,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// oauthHeaders are those of the specification and of RFC 6749 §5.1, on errors
-// too.
+// oauthHeaders are required by the specification and RFC 6749 §5.1, on errors too.
 func oauthHeaders(w http.ResponseWriter) {
 	w.Header().Set("Cache-Control", "no-store, private")
 	w.Header().Set("Pragma", "no-cache")
@@ -78,13 +77,13 @@ func parseTokenRequest(w http.ResponseWriter, r *http.Request) (tokenRequest, er
 }
 
 func refuseSecretsInQuery(r *http.Request) error {
-	query, refused := parsePairs(r.URL.RawQuery)
+	query, refused := parseOAuthParams(r.URL.RawQuery)
 	if refused != nil {
 		return refused
 	}
 	for _, name := range secretParams {
 		if query.given(name) {
-			return invalidRequest("%s stands in the URL, where it is written down; send it in the body.", name)
+			return invalidRequest("%s must not be in the URL, because URLs are logged; send it in the body.", name)
 		}
 	}
 	return nil
@@ -93,7 +92,7 @@ func refuseSecretsInQuery(r *http.Request) error {
 // grantFunc issues tokens by one grant to an authenticated client.
 type grantFunc func(ctx context.Context, client store.Client, p params) (store.Issued, error)
 
-// grantOf picks the grant that the request names, when the client may use it.
+// grantOf returns the requested grant if the client may use it.
 func (s *Server) grantOf(client store.Client, p params) (grantFunc, error) {
 	grants := map[store.Grant]grantFunc{
 		store.GrantPassword:          s.passwordGrant,
@@ -141,5 +140,5 @@ func writeToken(w http.ResponseWriter, issued store.Issued) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(body) // a client that is gone repeats its request
+	_, _ = w.Write(body) // a client that disconnected repeats its request
 }

@@ -26,14 +26,14 @@ func TestTokenClientAuthentication(t *testing.T) {
 	bare := without(h.passwordForm(), "client_id", "client_secret")
 	const challenge = `Basic realm="tollhouse", charset="UTF-8"`
 
-	t.Run("oauth_row_10_basic", func(t *testing.T) {
+	t.Run("basic", func(t *testing.T) {
 		wantPair(t, h.token(t, bare, basic(id, sec)))
 		wantPair(t, h.token(t, bare, header("Authorization", "bAsIc  "+base64.StdEncoding.EncodeToString([]byte(id+":"+sec)))))
 		// Every character percent-encoded is the same client still.
 		encoded := base64.StdEncoding.EncodeToString([]byte(percentAll(id) + ":" + percentAll(sec)))
 		wantPair(t, h.token(t, bare, header("Authorization", "Basic "+encoded)))
 	})
-	t.Run("oauth_row_12_basic_with_the_same_client_id_in_the_body", func(t *testing.T) {
+	t.Run("basic_with_the_same_client_id_in_the_body", func(t *testing.T) {
 		wantPair(t, h.token(t, with(bare, "client_id", id), basic(id, sec)))
 		wantTokenError(t, h.token(t, with(bare, "client_id", "another"), basic(id, sec)), http.StatusBadRequest, "invalid_request")
 	})
@@ -44,20 +44,20 @@ func TestTokenClientAuthentication(t *testing.T) {
 		want      string
 		challenge string
 	}{
-		{"oauth_row_11_basic_and_body_equal", h.passwordForm(), basic(id, sec), "invalid_request", ""},
-		{"oauth_row_11_basic_and_body_not_equal", with(h.passwordForm(), "client_secret", "x"), basic(id, sec), "invalid_request", ""},
-		{"oauth_row_13_bad_secret_in_basic", bare, basic(id, "x"), "invalid_client", challenge},
-		{"oauth_row_14_bad_secret_in_body", with(h.passwordForm(), "client_secret", "x"), nil, "invalid_client", ""},
-		{"oauth_row_14_no_secret", without(h.passwordForm(), "client_secret"), nil, "invalid_client", ""},
-		{"oauth_row_14_no_client", bare, nil, "invalid_client", ""},
-		{"oauth_row_16_no_colon", bare, header("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("nocolon"))), "invalid_client", challenge},
-		{"oauth_row_16_bad_base64", bare, header("Authorization", "Basic !!!"), "invalid_client", challenge},
-		{"oauth_row_16_bad_percent", bare, header("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("%zz:x"))), "invalid_client", challenge},
-		{"oauth_row_16_bearer", h.passwordForm(), header("Authorization", "Bearer x"), "invalid_client", challenge},
-		{"oauth_row_20_client_first", with(h.passwordForm(), "client_secret", "x", "grant_type", "foo", "scope", "bar"), nil, "invalid_client", ""},
-		{"oauth_row_20_client_before_missing_grant_type", with(h.credentials(), "client_secret", "x"), nil, "invalid_client", ""},
-		{"attack_60_two_authorization_headers", bare, func(r *http.Request) { basic(id, sec)(r); r.Header.Add("Authorization", "Basic x") }, "invalid_request", ""},
-		{"attack_60_header_with_underscore", without(h.passwordForm(), "client_secret"), func(r *http.Request) { r.Header["Client_Secret"] = []string{sec} }, "invalid_client", ""},
+		{"basic_and_body_equal", h.passwordForm(), basic(id, sec), "invalid_request", ""},
+		{"basic_and_body_not_equal", with(h.passwordForm(), "client_secret", "x"), basic(id, sec), "invalid_request", ""},
+		{"bad_secret_in_basic", bare, basic(id, "x"), "invalid_client", challenge},
+		{"bad_secret_in_body", with(h.passwordForm(), "client_secret", "x"), nil, "invalid_client", ""},
+		{"no_secret", without(h.passwordForm(), "client_secret"), nil, "invalid_client", ""},
+		{"no_client", bare, nil, "invalid_client", ""},
+		{"no_colon", bare, header("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("nocolon"))), "invalid_client", challenge},
+		{"bad_base64", bare, header("Authorization", "Basic !!!"), "invalid_client", challenge},
+		{"bad_percent", bare, header("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("%zz:x"))), "invalid_client", challenge},
+		{"bearer", h.passwordForm(), header("Authorization", "Bearer x"), "invalid_client", challenge},
+		{"client_first", with(h.passwordForm(), "client_secret", "x", "grant_type", "foo", "scope", "bar"), nil, "invalid_client", ""},
+		{"client_before_missing_grant_type", with(h.credentials(), "client_secret", "x"), nil, "invalid_client", ""},
+		{"two_authorization_headers", bare, func(r *http.Request) { basic(id, sec)(r); r.Header.Add("Authorization", "Basic x") }, "invalid_request", ""},
+		{"header_with_underscore", without(h.passwordForm(), "client_secret"), func(r *http.Request) { r.Header["Client_Secret"] = []string{sec} }, "invalid_client", ""},
 	}
 	for _, c := range refused {
 		t.Run(c.name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestTokenClientAuthentication(t *testing.T) {
 			}
 		})
 	}
-	t.Run("oauth_row_15_attack_18_unknown_client_is_like_a_bad_secret", func(t *testing.T) {
+	t.Run("unknown_client_is_like_a_bad_secret", func(t *testing.T) {
 		unknown := "tollhouse_" + strings.Repeat("a", len(id)-len("tollhouse_"))
 		wantSame(t, h.token(t, with(h.passwordForm(), "client_secret", "x")), h.token(t, with(h.passwordForm(), "client_id", unknown)))
 		wantSame(t, h.token(t, bare, basic(id, "x")), h.token(t, bare, basic(unknown, "x")))
@@ -109,20 +109,20 @@ func wantSame(t testing.TB, a, b answer) {
 func TestTokenGrants(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	t.Run("oauth_row_19_grant_that_is_switched_off", func(t *testing.T) {
+	t.Run("grant_that_is_switched_off", func(t *testing.T) {
 		t.Parallel()
 		narrow, sec := h.Client(t, func(s *store.ClientSpec) { s.Grants = []string{"authorization_code"} })
 		for _, form := range []url.Values{h.passwordForm(), h.refreshForm("x")} {
 			wantTokenError(t, h.token(t, as(form, narrow, sec)), http.StatusBadRequest, "unauthorized_client")
 		}
 	})
-	t.Run("oauth_row_31_public_client_never_has_the_password_grant", func(t *testing.T) {
+	t.Run("public_client_never_has_the_password_grant", func(t *testing.T) {
 		t.Parallel()
 		public, sec := h.Client(t, func(s *store.ClientSpec) { s.Public = true })
 		wantTokenError(t, h.token(t, as(h.passwordForm(), public, sec)), http.StatusBadRequest, "unauthorized_client")
 		wantTokenError(t, h.token(t, with(as(h.passwordForm(), public, sec), "client_secret", "x")), http.StatusUnauthorized, "invalid_client")
 	})
-	t.Run("oauth_row_28_attack_66_wrong_password_unknown_and_disabled_user_are_one_answer", func(t *testing.T) {
+	t.Run("wrong_password_unknown_and_disabled_user_are_one_answer", func(t *testing.T) {
 		t.Parallel()
 		h.User(t, "nils", h.account)
 		if _, err := h.DisableUser(context.Background(), "nils"); err != nil {
@@ -150,11 +150,11 @@ func TestTokenScope(t *testing.T) {
 		form url.Values
 		want string
 	}{
-		{"oauth_row_54_what_was_asked", with(h.passwordForm(), "scope", "events:read"), "events:read"},
-		{"oauth_row_53_order_is_normalised", with(h.passwordForm(), "scope", "resources:write events:read"), "events:read resources:write"},
-		{"oauth_row_53_duplicates_are_normalised", with(h.passwordForm(), "scope", "events:read events:read"), "events:read"},
-		{"oauth_row_54_narrowed_client_that_asks_for_none", narrowForm, "events:read resources:read"},
-		{"oauth_row_54_narrowed_client_that_asks_for_less", with(narrowForm, "scope", "resources:read"), "resources:read"},
+		{"what_was_asked", with(h.passwordForm(), "scope", "events:read"), "events:read"},
+		{"order_is_normalised", with(h.passwordForm(), "scope", "resources:write events:read"), "events:read resources:write"},
+		{"duplicates_are_normalised", with(h.passwordForm(), "scope", "events:read events:read"), "events:read"},
+		{"narrowed_client_that_asks_for_none", narrowForm, "events:read resources:read"},
+		{"narrowed_client_that_asks_for_less", with(narrowForm, "scope", "resources:read"), "resources:read"},
 	}
 	for _, c := range granted {
 		t.Run(c.name, func(t *testing.T) {
@@ -165,12 +165,12 @@ func TestTokenScope(t *testing.T) {
 		})
 	}
 	refused := map[string]url.Values{
-		"oauth_row_53_double_space":         with(h.passwordForm(), "scope", "events:read  resources:read"),
-		"oauth_row_53_quote":                with(h.passwordForm(), "scope", `"events:read"`),
-		"oauth_row_53_backslash":            with(h.passwordForm(), "scope", `events:read\`),
-		"oauth_row_53_unknown":              with(h.passwordForm(), "scope", "admin"),
-		"oauth_row_53_not_for_this_client":  with(narrowForm, "scope", "resources:write"),
-		"oauth_row_53_only_partly_for_this": with(narrowForm, "scope", "events:read resources:write"),
+		"double_space":         with(h.passwordForm(), "scope", "events:read  resources:read"),
+		"quote":                with(h.passwordForm(), "scope", `"events:read"`),
+		"backslash":            with(h.passwordForm(), "scope", `events:read\`),
+		"unknown":              with(h.passwordForm(), "scope", "admin"),
+		"not_for_this_client":  with(narrowForm, "scope", "resources:write"),
+		"only_partly_for_this": with(narrowForm, "scope", "events:read resources:write"),
 	}
 	for name, form := range refused {
 		t.Run(name, func(t *testing.T) {

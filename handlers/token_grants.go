@@ -3,13 +3,16 @@ package handlers
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strconv"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// passwordGrant is RFC 6749 §4.3. Whatever is wrong with the user, the answer
-// and its cost are the same.
+// passwordGrant is RFC 6749 §4.3. All failures of the user have the same response and
+// cost.
 func (s *Server) passwordGrant(ctx context.Context, client store.Client, p params) (store.Issued, error) {
 	if err := need(p, "username", "password"); err != nil {
 		return store.Issued{}, err
@@ -18,18 +21,18 @@ func (s *Server) passwordGrant(ctx context.Context, client store.Client, p param
 	if err != nil {
 		return store.Issued{}, err
 	}
-	wrong := invalidGrant("The username or the password is wrong.")
-	// A confidential client posts for many people, so that it is charged in
-	// place of the address that it posts from.
+	wrong := invalidGrant("Wrong username or password.")
+	// A confidential client serves many people, so it is charged instead of its
+	// address.
 	user, err := s.authenticateUser(ctx, attempt{name: p.value("username"), client: client.ID}, p.value("password"))
-	if errors.Is(err, store.ErrMismatch) {
+	if errors.Is(err, record.ErrMismatch) {
 		return store.Issued{}, wrong.because(err)
 	}
 	if err != nil {
 		return store.Issued{}, err
 	}
 	issued, err := s.store.IssueForPassword(ctx, by(ctx), client, user, scope)
-	if errors.Is(err, store.ErrDisabled) {
+	if errors.Is(err, record.ErrDisabled) {
 		return store.Issued{}, wrong.because(err)
 	}
 	return issued, err
@@ -40,10 +43,10 @@ func (s *Server) codeGrant(ctx context.Context, client store.Client, p params) (
 	if err := need(p, "code", "redirect_uri"); err != nil {
 		return store.Issued{}, err
 	}
-	wrong := invalidGrant("The authorization code is unknown, used, expired, or does not belong to this request.")
+	wrong := invalidGrant("The authorization code is unknown, used or expired, or it does not match this request.")
 	code, ok := secret.Parse(secret.Code, p.value("code"))
 	if !ok {
-		s.auditRefusal(ctx, client, store.ErrNotFound)
+		s.auditRefusal(ctx, client, record.ErrNotFound)
 		return store.Issued{}, wrong
 	}
 	issued, err := s.store.RedeemCode(ctx, store.Redemption{
@@ -65,17 +68,21 @@ func (s *Server) refreshGrant(ctx context.Context, client store.Client, p params
 	if !ok {
 		return store.Issued{}, unknownScope()
 	}
-	wrong := invalidGrant("The refresh token is unknown, used, expired, revoked, or another client's.")
+	wrong := invalidGrant("The refresh token is unknown, used, expired or revoked, or it belongs to another client.")
 	token, ok := secret.Parse(secret.RefreshToken, p.value("refresh_token"))
 	if !ok {
-		s.auditRefusal(ctx, client, store.ErrNotFound)
+		s.auditRefusal(ctx, client, record.ErrNotFound)
 		return store.Issued{}, wrong
 	}
 	issued, err := s.store.RotateRefresh(ctx, store.Refresh{Client: client, Token: token, Scope: scope, By: by(ctx)})
 	switch {
-	case errors.Is(err, store.ErrScope):
+	case errors.Is(err, record.ErrScope):
 		s.auditRefusal(ctx, client, err)
-		return store.Issued{}, invalidScope("The scope is not covered by what was granted.").because(err)
+		return store.Issued{}, invalidScope("The scope exceeds the granted scope.").because(err)
+	case errors.Is(err, store.ErrTooOften):
+		seconds := strconv.Itoa(int(store.RotationEvery.Seconds()))
+		return store.Issued{}, newProblem(http.StatusTooManyRequests, "too_many_requests", "These tokens are refreshed too often; use the access token until it expires. %s", tryAgainIn(seconds)).
+			with("Retry-After", seconds).because(err)
 	case isRefusal(err):
 		s.auditRefusal(ctx, client, err)
 		return store.Issued{}, wrong.because(err)
@@ -83,24 +90,20 @@ func (s *Server) refreshGrant(ctx context.Context, client store.Client, p params
 	return issued, err
 }
 
-// auditRefusal records the real reason of a refusal, once.
+// auditRefusal records the reason of a refusal. Revoked families have their own,
+// unbounded lines.
 func (s *Server) auditRefusal(ctx context.Context, client store.Client, err error) {
 	reason, isRecorded := store.RefusalReason(err)
 	served(ctx).Refusal = reason
-	line := store.AuditLine{What: store.AuditRefused, Reason: reason, By: by(ctx), ClientID: client.ID}
-	switch {
-	case isRecorded:
-	case client.Public: // anybody can be one
-		s.auditBounded(ctx, line)
-	default:
-		s.store.Audit(line)
+	if !isRecorded {
+		s.auditBounded(ctx, store.AuditLine{What: store.AuditRefused, Reason: reason, ClientID: client.ID})
 	}
 }
 
-// isRefusal reports whether a grant was refused for what it is: one answer for
-// all reasons, which only the log tells apart.
+// isRefusal reports whether a grant was refused. All reasons get one response; only the
+// audit record shows them.
 func isRefusal(err error) bool {
-	for _, refusal := range []error{store.ErrNotFound, store.ErrMismatch, store.ErrDisabled, store.ErrReplayed, store.ErrRevoked, store.ErrExpired} {
+	for _, refusal := range []error{record.ErrNotFound, record.ErrMismatch, record.ErrDisabled, record.ErrReplayed, record.ErrRevoked, record.ErrExpired} {
 		if errors.Is(err, refusal) {
 			return true
 		}
@@ -108,7 +111,7 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// need refuses a request in which a required parameter is absent or empty.
+// need refuses a request without the parameter.
 func need(p params, names ...string) error {
 	for _, name := range names {
 		if !p.has(name) {
@@ -118,7 +121,7 @@ func need(p params, names ...string) error {
 	return nil
 }
 
-// grantScope returns what a client gets when it asks for the scope in text.
+// grantScope returns the scope that a client gets for the requested one.
 func grantScope(client store.Client, text string) (store.Scope, error) {
 	asked, ok := store.ParseScope(text)
 	if !ok {

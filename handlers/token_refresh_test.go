@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
 func TestTokenRefresh(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	t.Run("oauth_row_43_gives_two_new_tokens_and_leaves_the_old_access", func(t *testing.T) {
+	t.Run("gives_two_new_tokens_and_leaves_the_old_access", func(t *testing.T) {
 		first := h.pair(t)
 		second := wantPair(t, h.token(t, h.refreshForm(first.RefreshToken)))
 		if second.AccessToken == first.AccessToken || second.RefreshToken == first.RefreshToken {
@@ -24,44 +24,44 @@ func TestTokenRefresh(t *testing.T) {
 			t.Error("an access token died of the refresh, want both alive")
 		}
 	})
-	t.Run("oauth_row_44_wrong_or_no_client_spends_nothing", func(t *testing.T) {
+	t.Run("wrong_or_no_client_spends_nothing", func(t *testing.T) {
 		first := h.pair(t)
 		form := h.refreshForm(first.RefreshToken)
 		wantTokenError(t, h.token(t, with(form, "client_secret", "x")), http.StatusUnauthorized, "invalid_client")
 		wantTokenError(t, h.token(t, without(form, "client_id", "client_secret")), http.StatusUnauthorized, "invalid_client")
 		h.neverRefreshed(t, first)
 	})
-	t.Run("oauth_row_45_attack_14_another_client_spends_nothing", func(t *testing.T) {
+	t.Run("another_client_spends_nothing", func(t *testing.T) {
 		other, sec := h.Client(t)
 		first := h.pair(t)
 		wantTokenError(t, h.token(t, as(h.refreshForm(first.RefreshToken), other, sec)), http.StatusBadRequest, "invalid_grant")
 		h.neverRefreshed(t, first)
 	})
-	t.Run("oauth_row_46_subset_for_the_access_token_alone", func(t *testing.T) {
+	t.Run("subset_for_the_access_token_alone", func(t *testing.T) {
 		first := h.pair(t, "scope", "events:read resources:read")
 		second := wantPair(t, h.token(t, with(h.refreshForm(first.RefreshToken), "scope", "resources:read")))
 		if second.Scope == nil || *second.Scope != "resources:read" {
 			t.Errorf("scope = %v, want resources:read", second.Scope)
 		}
 		wantError(t, h.api(t, second.AccessToken), http.StatusForbidden, "insufficient_scope")
-		third := wantPair(t, h.token(t, h.refreshForm(second.RefreshToken))) // oauth row 47
+		third := wantPair(t, h.token(t, h.refreshForm(second.RefreshToken))) // RFC 6749 §6
 		if third.Scope == nil || *third.Scope != "events:read resources:read" {
-			t.Errorf("oauth_row_47: scope = %v, want the original", third.Scope)
+			t.Errorf("scope = %v, want the original", third.Scope)
 		}
 	})
-	t.Run("oauth_row_46_attack_15_superset_spends_nothing", func(t *testing.T) {
+	t.Run("superset_spends_nothing", func(t *testing.T) {
 		first := h.pair(t, "scope", "resources:read")
 		for _, wider := range []string{"events:read", "events:read resources:read", "admin", "resources:read  resources:read"} {
 			wantTokenError(t, h.token(t, with(h.refreshForm(first.RefreshToken), "scope", wider)), http.StatusBadRequest, "invalid_scope")
 		}
 		wantPair(t, h.token(t, h.refreshForm(first.RefreshToken)))
 	})
-	t.Run("oauth_row_46_absent_is_the_original_null_too", func(t *testing.T) {
+	t.Run("absent_is_the_original_null_too", func(t *testing.T) {
 		if second := wantPair(t, h.token(t, h.refreshForm(h.pair(t).RefreshToken))); second.Scope != nil {
 			t.Errorf("scope = %q, want null", *second.Scope)
 		}
 	})
-	t.Run("attack_16_tokens_of_another_kind", func(t *testing.T) {
+	t.Run("tokens_of_another_kind", func(t *testing.T) {
 		first := h.pair(t)
 		for _, other := range []string{first.AccessToken, h.code(t), h.secret.Reveal(), "x", strings.Repeat("x", 10<<10),
 			first.RefreshToken + "x", first.RefreshToken[:len(first.RefreshToken)-1], " " + first.RefreshToken,
@@ -90,7 +90,7 @@ func TestTokenRefreshTable(t *testing.T) {
 	refresh := func(t *testing.T, h *house, p pair) answer { return h.token(t, h.refreshForm(p.RefreshToken)) }
 	const grace = 30 * time.Second
 
-	t.Run("oauth_row_48_within_the_grace_the_identical_tokens_with_the_seconds_left", func(t *testing.T) {
+	t.Run("within_the_grace_the_identical_tokens_with_the_seconds_left", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		first := h.pair(t)
@@ -101,7 +101,7 @@ func TestTokenRefreshTable(t *testing.T) {
 			t.Errorf("a retry gave expires_in %d and the same tokens: %t, want 3570 and true", again.ExpiresIn, again.AccessToken == second.AccessToken)
 		}
 	})
-	t.Run("oauth_row_48_another_scope_on_a_retry", func(t *testing.T) {
+	t.Run("another_scope_on_a_retry", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		first := h.pair(t)
@@ -109,7 +109,7 @@ func TestTokenRefreshTable(t *testing.T) {
 		wantTokenError(t, h.token(t, with(h.refreshForm(first.RefreshToken), "scope", "events:read")), http.StatusBadRequest, "invalid_scope")
 		h.familyLives(t, second)
 	})
-	t.Run("oauth_row_48_after_the_grace_a_lost_pair_is_replaced", func(t *testing.T) {
+	t.Run("after_the_grace_a_lost_pair_is_replaced", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		first := h.pair(t)
@@ -122,7 +122,7 @@ func TestTokenRefreshTable(t *testing.T) {
 		wantTokenError(t, refresh(t, h, lost), http.StatusBadRequest, "invalid_grant") // retired: revokes
 		h.familyIsDead(t, fresh)
 	})
-	t.Run("oauth_row_48_after_the_grace_a_used_pair_makes_it_a_theft", func(t *testing.T) {
+	t.Run("after_the_grace_a_used_pair_makes_it_a_theft", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		first := h.pair(t)
@@ -134,7 +134,7 @@ func TestTokenRefreshTable(t *testing.T) {
 		wantTokenError(t, refresh(t, h, first), http.StatusBadRequest, "invalid_grant")
 		h.familyIsDead(t, second)
 	})
-	t.Run("oauth_row_48_attack_13_chain_within_one_instant_then_the_first_again", func(t *testing.T) {
+	t.Run("chain_within_one_instant_then_the_first_again", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		first := h.pair(t)
@@ -144,7 +144,7 @@ func TestTokenRefreshTable(t *testing.T) {
 		h.familyIsDead(t, second)
 		h.familyIsDead(t, third)
 	})
-	t.Run("oauth_row_49_idle_for_fourteen_days", func(t *testing.T) {
+	t.Run("idle_for_fourteen_days", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		first, other := h.pair(t), h.pair(t)
@@ -153,7 +153,7 @@ func TestTokenRefreshTable(t *testing.T) {
 		h.Clock.Advance(time.Millisecond)
 		wantTokenError(t, refresh(t, h, other), http.StatusBadRequest, "invalid_grant")
 	})
-	t.Run("oauth_row_49_a_year_after_the_authorization", func(t *testing.T) {
+	t.Run("a_year_after_the_authorization", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		p := h.pair(t)
@@ -186,7 +186,7 @@ func TestEndedPartiesLoseTheirTokens(t *testing.T) {
 			func(h *house) error { _, err := h.EnableClient(ctx, h.client.ID); return err }},
 	}
 	for _, c := range cases {
-		t.Run("oauth_row_51_attack_77_"+c.name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t)
 			p, code := h.pair(t), h.code(t)
@@ -207,7 +207,7 @@ func TestEndedPartiesLoseTheirTokens(t *testing.T) {
 			wantTokenError(t, h.token(t, h.codeForm(code)), http.StatusBadRequest, "invalid_grant")
 		})
 	}
-	t.Run("oauth_row_51_attack_77_client_deleted", func(t *testing.T) {
+	t.Run("client_deleted", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		p := h.pair(t)
@@ -219,7 +219,7 @@ func TestEndedPartiesLoseTheirTokens(t *testing.T) {
 		other, sec := h.Client(t)
 		wantTokenError(t, h.token(t, as(h.refreshForm(p.RefreshToken), other, sec)), http.StatusBadRequest, "invalid_grant")
 	})
-	t.Run("attack_77_a_plain_rotation_of_the_secret_ends_nothing", func(t *testing.T) {
+	t.Run("a_plain_rotation_of_the_secret_ends_nothing", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		p := h.pair(t)
@@ -246,22 +246,22 @@ func TestTokenFaults(t *testing.T) {
 			t.Error("Retry-After is missing")
 		}
 	}
-	t.Run("oauth_row_56_refused_before_the_commit_is_503_and_changes_nothing", func(t *testing.T) {
+	t.Run("refused_before_the_commit_is_503_and_changes_nothing", func(t *testing.T) {
 		for name, form := range forms {
-			h.Faults.OnUpdate(func(func() error) error { return store.ErrUnavailable })
+			h.Faults.OnUpdate(func(func() error) error { return record.ErrUnavailable })
 			a := h.token(t, form)
-			h.Faults.Mend()
+			h.Faults.Repair()
 			t.Run(name, func(t *testing.T) { wantUnavailable(t, a) })
 		}
-		h.Faults.Break(store.ErrUnavailable) // reads too
-		defer h.Faults.Mend()
+		h.Faults.Break(record.ErrUnavailable) // reads too
+		defer h.Faults.Repair()
 		wantUnavailable(t, h.token(t, forms["password"]))
 	})
-	t.Run("oauth_row_56_any_other_fault_is_500_without_detail", func(t *testing.T) {
-		for name, fault := range map[string]error{"damage": store.ErrCorrupt, "unknown_outcome": store.ErrUnknownOutcome, "any": errFault} {
+	t.Run("any_other_fault_is_500_without_detail", func(t *testing.T) {
+		for name, fault := range map[string]error{"damage": record.ErrCorrupt, "unknown_outcome": record.ErrUnknownOutcome, "any": errFault} {
 			h.Faults.Break(fault)
 			a := h.token(t, forms["refresh"])
-			h.Faults.Mend()
+			h.Faults.Repair()
 			wantTokenError(t, a, http.StatusInternalServerError, "server_error")
 			if strings.Contains(a.body, fault.Error()) || strings.Contains(a.body, "goroutine") {
 				t.Errorf("%s: body = %s, want nothing of the fault in it", name, a.body)
@@ -271,23 +271,23 @@ func TestTokenFaults(t *testing.T) {
 			}
 		}
 	})
-	t.Run("oauth_row_56_after_all_that_nothing_was_spent", func(t *testing.T) {
+	t.Run("after_all_that_nothing_was_spent", func(t *testing.T) {
 		h.unspent(t, code)
 		h.neverRefreshed(t, p)
 	})
-	t.Run("oauth_row_56_closing_is_503", func(t *testing.T) {
+	t.Run("closing_is_503", func(t *testing.T) {
 		h := newHouse(t)
 		if err := h.DB.Close(); err != nil {
 			t.Fatal(err)
 		}
 		wantUnavailable(t, h.token(t, h.passwordForm()))
 	})
-	t.Run("attack_17_a_replay_that_cannot_be_written_is_503_and_revokes_the_next_time", func(t *testing.T) {
+	t.Run("a_replay_that_cannot_be_written_is_503_and_revokes_the_next_time", func(t *testing.T) {
 		code := h.code(t)
 		p := wantPair(t, h.token(t, h.codeForm(code)))
-		h.Faults.OnUpdate(func(func() error) error { return store.ErrUnavailable })
+		h.Faults.OnUpdate(func(func() error) error { return record.ErrUnavailable })
 		a := h.token(t, h.codeForm(code))
-		h.Faults.Mend()
+		h.Faults.Repair()
 		wantUnavailable(t, a)
 		if !h.accessLives(t, p) {
 			t.Error("the family died of a revocation that was not written")
@@ -307,7 +307,7 @@ func (f kvFault) Error() string { return string(f) }
 func TestTokenClientGoesAway(t *testing.T) {
 	t.Parallel()
 	for _, when := range []string{"before_the_commit", "after_the_commit"} {
-		t.Run("oauth_row_57_"+when+"_a_rotation_is_whole_or_not_at_all", func(t *testing.T) {
+		t.Run(when+"_a_rotation_is_whole_or_not_at_all", func(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t)
 			p := h.pair(t)
@@ -321,7 +321,7 @@ func TestTokenClientGoesAway(t *testing.T) {
 				return run()
 			})
 			a := h.token(t, h.refreshForm(p.RefreshToken), func(r *http.Request) { *r = *r.WithContext(ctx) })
-			h.Faults.Mend()
+			h.Faults.Repair()
 			again := wantPair(t, h.token(t, h.refreshForm(p.RefreshToken)))
 			if a.StatusCode == http.StatusOK && wantPair(t, a) != again {
 				t.Error("the client that comes back gets another pair, want the one that was stored")

@@ -24,7 +24,7 @@ func TestRefreshTokenKeepsItsScope(t *testing.T) {
 		t.Helper()
 		return wantPair(t, h.token(t, with(h.refreshForm(p.RefreshToken), more...)))
 	}
-	t.Run("oauth_row_47_through_every_rotation", func(t *testing.T) {
+	t.Run("through_every_rotation", func(t *testing.T) {
 		p := h.pair(t, "scope", granted)
 		for _, asked := range []string{"events:read", "resources:read", "", "events:read", granted} {
 			p = refreshed(t, p, "scope", asked)
@@ -40,7 +40,7 @@ func TestRefreshTokenKeepsItsScope(t *testing.T) {
 			}
 		}
 	})
-	t.Run("oauth_row_47_and_when_a_lost_pair_is_replaced", func(t *testing.T) {
+	t.Run("and_when_a_lost_pair_is_replaced", func(t *testing.T) {
 		first := h.pair(t, "scope", granted)
 		refreshed(t, first, "scope", "events:read")
 		h.Clock.Advance(time.Minute)
@@ -49,7 +49,7 @@ func TestRefreshTokenKeepsItsScope(t *testing.T) {
 			t.Errorf("scope = %q, want %q", got, granted)
 		}
 	})
-	t.Run("oauth_row_47_and_never_grows_beyond_it", func(t *testing.T) {
+	t.Run("and_never_grows_beyond_it", func(t *testing.T) {
 		p := refreshed(t, h.pair(t, "scope", granted), "scope", "events:read")
 		wantTokenError(t, h.token(t, with(h.refreshForm(p.RefreshToken), "scope", granted+" resources:write")), http.StatusBadRequest, "invalid_scope")
 		if got := scope(t, refreshed(t, p)); got != granted {

@@ -232,7 +232,7 @@ func wantErrorPage(t testing.TB, a answer, status int) {
 	wantPageHeaders(t, a)
 }
 
-// wantPageHeaders are those of every page (attack 0).
+// wantPageHeaders are those of every page.
 func wantPageHeaders(t testing.TB, a answer) {
 	t.Helper()
 	for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Cache-Control": "no-store"} {

@@ -20,9 +20,9 @@ func TestForeignProtocols(t *testing.T) {
 		want          int
 	}{
 		// The preface of HTTP/2 names no Host (RFC 9113 §3.4), so it is for none of ours.
-		{"attack_65_the_preface_of_HTTP_2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + strings.Repeat("\x00", 64), http.StatusMisdirectedRequest},
-		{"attack_65_its_method_with_a_host", "PRI * HTTP/1.1\r\nHost: pay.example\r\nConnection: close\r\n\r\n", http.StatusMethodNotAllowed},
-		{"attack_65_a_TLS_record", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", http.StatusBadRequest},
+		{"the_preface_of_HTTP_2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + strings.Repeat("\x00", 64), http.StatusMisdirectedRequest},
+		{"its_method_with_a_host", "PRI * HTTP/1.1\r\nHost: pay.example\r\nConnection: close\r\n\r\n", http.StatusMethodNotAllowed},
+		{"a_TLS_record", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", http.StatusBadRequest},
 	}
 	for _, c := range refused {
 		t.Run(c.name, func(t *testing.T) {
@@ -32,20 +32,20 @@ func TestForeignProtocols(t *testing.T) {
 			}
 		})
 	}
-	t.Run("attack_65_upgrading_to_it_is_ignored", func(t *testing.T) {
+	t.Run("upgrading_to_it_is_ignored", func(t *testing.T) {
 		answers, _ := exchange(t, address, "GET /healthz HTTP/1.1\r\nHost: pay.example\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n")
 		if len(answers) != 1 || answers[0].StatusCode != http.StatusOK {
 			t.Errorf("%d answers, the first %d, want 200 in HTTP/1.1", len(answers), first(answers))
 		}
 	})
-	t.Run("attack_65_a_TLS_handshake", func(t *testing.T) {
+	t.Run("a_TLS_handshake", func(t *testing.T) {
 		conn := began(t, address, "")
 		client := tls.Client(conn, &tls.Config{ServerName: "pay.example", MinVersion: tls.VersionTLS12})
 		if err := client.HandshakeContext(t.Context()); err == nil {
 			t.Error("a handshake succeeds on the plain port")
 		}
 	})
-	t.Run("attack_65_noise", func(t *testing.T) {
+	t.Run("noise", func(t *testing.T) {
 		for _, noise := range []string{"\x16\x03\x01\x02\x00\x01\x00", "\x00\x00\x00\x00\r\n\r\n", "\xff\xfe\r\n\r\n", "GET\r\n\r\n", "* / HTTP/9.9\r\n\r\n", "\r\n\r\n\r\n"} {
 			conn := began(t, address, noise)
 			if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
@@ -60,7 +60,7 @@ func TestForeignProtocols(t *testing.T) {
 			}
 		}
 	})
-	t.Run("attack_65_the_server_lives_and_its_log_is_short", func(t *testing.T) {
+	t.Run("the_server_lives_and_its_log_is_short", func(t *testing.T) {
 		if answers, _ := exchange(t, address, "GET /healthz HTTP/1.1\r\nHost: pay.example\r\nConnection: close\r\n\r\n"); first(answers) != http.StatusOK {
 			t.Errorf("status = %d after all that, want 200", first(answers))
 		}

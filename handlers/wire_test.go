@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +38,17 @@ func (h *house) listen(t testing.TB) string {
 		}
 	})
 	return listener.Addr().String()
+}
+
+// overTCP puts a listening socket between the house's requests and its router.
+func (h *house) overTCP(t testing.TB) *house {
+	t.Helper()
+	server := &url.URL{Scheme: "http", Host: h.listen(t)}
+	h.public = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(server)
+		r.Out.Host = r.In.Host
+	}}
+	return h
 }
 
 const wireWaitMax = 20 * time.Second // for an answer that is due at once
@@ -85,19 +98,19 @@ func TestWireFraming(t *testing.T) {
 		name, request string
 		want          int
 	}{
-		{"attack_56_length_and_chunks", post("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", chunked) + smuggled, 400},
-		{"attack_56_chunks_alone", post("Transfer-Encoding: chunked\r\n", chunked) + smuggled, 400},
-		{"attack_56_two_lengths", post("Content-Length: 5\r\nContent-Length: 6\r\n", "hello") + smuggled, 400},
-		{"attack_56_signed_length", post("Content-Length: +3\r\n", "abc") + smuggled, 400},
-		{"attack_56_xchunked", post("Transfer-Encoding: xchunked\r\n", chunked) + smuggled, 501},
-		{"attack_56_chunked_identity", post("Transfer-Encoding: chunked, identity\r\n", chunked) + smuggled, 501},
-		{"attack_56_nul_in_a_header", post("X: a\x00b\r\nContent-Length: 0\r\n", "") + smuggled, 400},
-		{"attack_56_bare_cr_in_a_header", post("X: a\rb\r\nContent-Length: 0\r\n", "") + smuggled, 400},
-		{"attack_56_space_before_the_colon", post("Content-Length : 0\r\n", "") + smuggled, 400},
-		{"attack_56_bad_host", "GET / HTTP/1.1\r\nHost: pay.exa mple\r\n\r\n" + smuggled, 400},
-		{"attack_56_two_hosts", "GET / HTTP/1.1\r\nHost: pay.example\r\nHost: evil.example\r\n\r\n" + smuggled, 400},
-		{"attack_56_no_host", "GET / HTTP/1.1\r\n\r\n" + smuggled, 400},
-		{"attack_53_absolute_form", "GET http://evil.example/login HTTP/1.1\r\nHost: pay.example\r\n\r\n", 421},
+		{"length_and_chunks", post("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", chunked) + smuggled, 400},
+		{"chunks_alone", post("Transfer-Encoding: chunked\r\n", chunked) + smuggled, 400},
+		{"two_lengths", post("Content-Length: 5\r\nContent-Length: 6\r\n", "hello") + smuggled, 400},
+		{"signed_length", post("Content-Length: +3\r\n", "abc") + smuggled, 400},
+		{"xchunked", post("Transfer-Encoding: xchunked\r\n", chunked) + smuggled, 501},
+		{"chunked_identity", post("Transfer-Encoding: chunked, identity\r\n", chunked) + smuggled, 501},
+		{"nul_in_a_header", post("X: a\x00b\r\nContent-Length: 0\r\n", "") + smuggled, 400},
+		{"bare_cr_in_a_header", post("X: a\rb\r\nContent-Length: 0\r\n", "") + smuggled, 400},
+		{"space_before_the_colon", post("Content-Length : 0\r\n", "") + smuggled, 400},
+		{"bad_host", "GET / HTTP/1.1\r\nHost: pay.exa mple\r\n\r\n" + smuggled, 400},
+		{"two_hosts", "GET / HTTP/1.1\r\nHost: pay.example\r\nHost: evil.example\r\n\r\n" + smuggled, 400},
+		{"no_host", "GET / HTTP/1.1\r\n\r\n" + smuggled, 400},
+		{"absolute_form", "GET http://evil.example/login HTTP/1.1\r\nHost: pay.example\r\n\r\n", 421},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -111,7 +124,7 @@ func TestWireFraming(t *testing.T) {
 			}
 		})
 	}
-	t.Run("attack_56_folded_header_is_accepted", func(t *testing.T) {
+	t.Run("folded_header_is_accepted", func(t *testing.T) {
 		t.Parallel()
 		answers, _ := exchange(t, address, "GET /healthz HTTP/1.1\r\nHost: pay.example\r\nX: a\r\n b\r\n\r\n")
 		if first(answers) != http.StatusOK {
@@ -138,12 +151,15 @@ func TestWireBounds(t *testing.T) {
 		name, request string
 		want          int
 	}{
-		{"attack_58_headers_within_32_KiB", get("/healthz", "X: "+strings.Repeat("a", 31<<10)+"\r\n"), 200},
-		{"attack_58_headers_over_32_KiB", get("/healthz", "X: "+strings.Repeat("a", 33<<10)+"\r\n"), 431},
-		{"attack_58_many_headers_over_32_KiB", get("/healthz", strings.Repeat("X: aaaaaaaaaaaaaaaaaaaa\r\n", 2000)), 431},
-		{"attack_58_query_of_8_KiB", get("/login?"+strings.Repeat("a", 8<<10), ""), 200},
-		{"attack_58_query_over_8_KiB", get("/login?"+strings.Repeat("a", 8<<10+1), ""), 414},
-		{"attack_58_query_over_8_KiB_at_the_token_endpoint", "POST " + tokenPath + "?" + strings.Repeat("a", 9<<10) + " HTTP/1.1\r\nHost: pay.example\r\nContent-Length: 0\r\n\r\n", 414},
+		{"headers_within_32_KiB", get("/healthz", "X: "+strings.Repeat("a", 31<<10)+"\r\n"), 200},
+		{"headers_over_32_KiB", get("/healthz", "X: "+strings.Repeat("a", 33<<10)+"\r\n"), 431},
+		{"many_headers_over_32_KiB", get("/healthz", strings.Repeat("X: aaaaaaaaaaaaaaaaaaaa\r\n", 2000)), 431},
+		{"100_header_fields", get("/healthz", strings.Repeat("X: a\r\n", 100)), 200},
+		{"101_header_fields", get("/healthz", strings.Repeat("X: a\r\n", 101)), 431},
+		{"101_header_fields_before_a_stalled_body", "POST " + tokenPath + " HTTP/1.1\r\nHost: pay.example\r\nContent-Length: 9\r\n" + strings.Repeat("X: a\r\n", 100) + "\r\n", 431},
+		{"query_of_8_KiB", get("/login?"+strings.Repeat("a", 8<<10), ""), 200},
+		{"query_over_8_KiB", get("/login?"+strings.Repeat("a", 8<<10+1), ""), 414},
+		{"query_over_8_KiB_at_the_token_endpoint", "POST " + tokenPath + "?" + strings.Repeat("a", 9<<10) + " HTTP/1.1\r\nHost: pay.example\r\nContent-Length: 0\r\n\r\n", 414},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -155,7 +171,7 @@ func TestWireBounds(t *testing.T) {
 		})
 	}
 	for _, path := range []string{tokenPath, "/login", "/consent"} {
-		t.Run("oauth_row_22_attack_59_body_of_1_MB_to_"+strings.ReplaceAll(path, "/", "_"), func(t *testing.T) {
+		t.Run("body_of_1_MB_to_"+strings.ReplaceAll(path, "/", "_"), func(t *testing.T) {
 			t.Parallel()
 			body := strings.Repeat("a", 1<<20)
 			answers, closed := exchange(t, address, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: pay.example\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", path, formType, len(body), body))
@@ -163,7 +179,7 @@ func TestWireBounds(t *testing.T) {
 				t.Errorf("status = %d and the connection closed: %t, want 413 and true", first(answers), closed)
 			}
 		})
-		t.Run("attack_59_endless_chunks_to_"+strings.ReplaceAll(path, "/", "_"), func(t *testing.T) {
+		t.Run("endless_chunks_to_"+strings.ReplaceAll(path, "/", "_"), func(t *testing.T) {
 			t.Parallel()
 			endless(t, address, path)
 		})

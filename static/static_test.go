@@ -61,7 +61,7 @@ func TestOpen(t *testing.T) {
 			}
 		})
 	}
-	t.Run("attack_92_nothing_else_exists", func(t *testing.T) {
+	t.Run("nothing_else_exists", func(t *testing.T) {
 		t.Parallel()
 		style := static.Path("style.css")
 		for _, path := range []string{

@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// accessToken is what we keep of an access token.
+// accessToken is the stored form of an access token.
 type accessToken struct {
 	lineage
 	hash      secret.Hash
@@ -18,12 +19,12 @@ type accessToken struct {
 	scope     Scope
 	issuedAt  time.Time
 	expiresAt time.Time
-	// confirms is the refresh token whose rotation made this one. Its first use
+	// confirms is the refresh token whose rotation made this token. The first use
 	// proves that the answer arrived, and clears it.
 	confirms secret.Hash
 }
 
-// Principal is who an access token speaks for.
+// Principal is the client and user that an access token represents.
 type Principal struct {
 	Account    string
 	UserID     string // the user's Subject
@@ -34,20 +35,19 @@ type Principal struct {
 	IssuedAt   time.Time
 	ExpiresAt  time.Time
 
-	narrowed Scope // of the client, as it stands now
+	narrowed Scope // the client's current scope
 }
 
-// Allows reports whether the token gives every permission that need states. A
-// client that was narrowed since is held to what it may do now.
+// Allows reports whether the token gives every permission in need. It also checks the
+// client's current scope, which may have been narrowed since.
 func (p Principal) Allows(need Scope) bool { return p.Scope.Covers(need) && p.narrowed.Covers(need) }
 
 const accessTokenRecord = 1
 
-// FindPrincipal returns whom a live access token speaks for. The token, its
-// family, its client and its user are read in one snapshot, with no cache, so
-// that a revocation holds from the very next request. That it was used is
-// noted without waiting for the note to be written. Errors: ErrNotFound for
-// every reason there is.
+// FindPrincipal returns the principal of a valid access token. It reads the token, its
+// family, its client and its user in one snapshot without a cache, so a revocation
+// holds from the next request on. The use is recorded in the background. Errors:
+// ErrNotFound for every reason.
 func (s *Store) FindPrincipal(ctx context.Context, token secret.Token) (Principal, error) {
 	p, used, err := s.findPrincipal(ctx, token)
 	if err != nil {
@@ -57,17 +57,17 @@ func (s *Store) FindPrincipal(ctx context.Context, token secret.Token) (Principa
 	return p, nil
 }
 
-// tokenUse is what there is to note of a use of an access token.
+// tokenUse is what to record about one use of a token.
 type tokenUse struct {
-	at               time.Time
-	access, confirms secret.Hash
-	familyUsedAt     time.Time
+	at              time.Time
+	token, confirms secret.Hash
+	familyUsedAt    time.Time
 }
 
-// noteUse notes a use: the first of a pair always, else one in seenEvery.
+// noteUse records a use: always the first of a pair, then one in seenEvery.
 func (s *Store) noteUse(u tokenUse) {
 	if !u.confirms.IsZero() || u.at.Sub(u.familyUsedAt) >= seenEvery {
-		s.marks.tokenUsed(u.access, u.confirms)
+		s.lastUsed.tokenUsed(u.token, u.confirms)
 	}
 }
 
@@ -77,30 +77,27 @@ func (s *Store) findPrincipal(ctx context.Context, token secret.Token) (Principa
 	var used tokenUse
 	err := s.db.View(ctx, func(r kv.Reader) error {
 		t, err := readAccessToken(r, hash)
-		if isAbsent(err) {
+		if record.IsAbsent(err) {
 			return refuseAbsent(r, standInAccessToken, standInFamily, standInClientHead, standInUserHead)
 		}
 		if err != nil {
 			return err
 		}
-		f, err := readFamily(r, t.family)
-		if isAbsent(err) {
-			return refuseAbsent(r, standInFamily, standInClientHead, standInUserHead)
-		}
+		f, err := readFamilyOf(r, t.family)
 		if err != nil {
 			return err
 		}
-		// Judged when all is read: every dead token takes as long as another.
+		// Checked only after all reads, so that every refusal takes the same time.
 		p, err := readParties(r, t.lineage)
 		if !now.Before(t.expiresAt) || !f.revokedAt.IsZero() || !now.Before(f.expiresAt) {
-			return ErrNotFound
+			return record.ErrNotFound
 		}
 		principal = Principal{
 			Account: t.account, UserID: p.user.Subject(), Username: p.user.Username,
 			ClientID: p.client.ID, ClientName: p.client.Name,
 			Scope: t.scope, IssuedAt: t.issuedAt, ExpiresAt: t.expiresAt, narrowed: p.client.Scope,
 		}
-		used = tokenUse{at: now, access: t.hash, confirms: t.confirms, familyUsedAt: f.usedAt}
+		used = tokenUse{at: now, token: t.hash, confirms: t.confirms, familyUsedAt: f.usedAt}
 		return err
 	})
 	if err != nil {
@@ -109,43 +106,33 @@ func (s *Store) findPrincipal(ctx context.Context, token secret.Token) (Principa
 	return principal, used, nil
 }
 
-// familyName is a family's id as logs show it.
+// familyName is a family's id as the logs show it.
 func familyName(id secret.ID) string { return string(secret.AppendCrockford([]byte(familyPrefix), id)) }
 
 const familyPrefix = "fam_"
 
 func readAccessToken(r kv.Reader, h secret.Hash) (accessToken, error) {
-	v, err := r.Get(accessTokenKey(h))
-	if err != nil {
-		return accessToken{}, found(err)
-	}
-	return decodeAccessToken(h, v)
+	return record.Read(r, record.AccessTokenKey(h), h, decodeAccessToken)
 }
 
 func writeAccessToken(tx kv.Txn, t accessToken) error {
-	return tx.Set(accessTokenKey(t.hash), encodeAccessToken(t), t.expiresAt)
+	return tx.Set(record.AccessTokenKey(t.hash), encodeAccessToken(t), t.expiresAt)
 }
 
 func encodeAccessToken(t accessToken) []byte {
-	e := newEncoder(accessTokenRecord)
-	e.id(t.family)
-	e.lineage(t.lineage)
-	e.byte(byte(t.scope))
-	e.time(t.issuedAt)
-	e.time(t.expiresAt)
-	e.hash(t.confirms)
-	return e.b
+	return encodeLineage(record.NewEncoder(accessTokenRecord).ID(t.family), t.lineage).Byte(byte(t.scope)).Time(t.issuedAt).
+		Time(t.expiresAt).Hash(t.confirms).B
 }
 
 func decodeAccessToken(h secret.Hash, v []byte) (accessToken, error) {
-	d := newDecoder("access token", accessTokenRecord, v)
-	t := accessToken{hash: h, family: d.id(), lineage: d.lineage(), scope: Scope(d.byte()), issuedAt: d.time(), expiresAt: d.time(), confirms: d.hash()}
-	return t, d.done()
+	d := record.NewDecoder("access token", accessTokenRecord, v)
+	t := accessToken{hash: h, family: d.ID(), lineage: decodeLineage(&d), scope: Scope(d.Byte()), issuedAt: d.Time(), expiresAt: d.Time(), confirms: d.Hash()}
+	return t, d.Done()
 }
 
 func goneIsNotFound(err error) error {
-	if errors.Is(err, ErrDisabled) { // an engine may wrap what its transaction returned
-		return ErrNotFound
+	if errors.Is(err, record.ErrDisabled) { // an engine may wrap the transaction's error
+		return record.ErrNotFound
 	}
 	return err
 }

@@ -7,8 +7,10 @@ import (
 	"testing"
 
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/memkv"
+	"tollhouse/store/record"
 	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
 )
@@ -54,7 +56,7 @@ func TestErasingNeverBeginsAnewFromTheFirstKey(t *testing.T) {
 	db := &scanned{DB: memkv.New(clock.Now)}
 	f := storetest.Open(t, db, clock)
 	t.Run("events_of_an_account", func(t *testing.T) {
-		im, err := f.NewImporter("acct_large", store.ImportOptions{})
+		im, err := f.NewImporter("acct_large", eventlog.ImportOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +74,7 @@ func TestErasingNeverBeginsAnewFromTheFirstKey(t *testing.T) {
 		if err := f.DeleteAccount(ctx, "acct_large"); err != nil {
 			t.Fatal(err)
 		}
-		for _, tag := range []byte("eyznoha") {
+		for _, tag := range []byte("Exnoha") {
 			if n := f.Count(t, tag); n != 0 {
 				t.Errorf("%d keys under %q are left", n, tag)
 			}
@@ -109,7 +111,7 @@ func TestDeleteAccountAgainstWhoComesMeanwhile(t *testing.T) {
 	ctx := context.Background()
 	f := storetest.New(t)
 	f.User(t, "bob", "acct_a")
-	refused(t, "DeleteAccount(with a user)", f.DeleteAccount(ctx, "acct_a"), store.ErrConflict)
+	refused(t, "DeleteAccount(with a user)", f.DeleteAccount(ctx, "acct_a"), record.ErrConflict)
 	if _, err := f.CreateUser(ctx, "carol", "acct_a", storetest.Password); err != nil {
 		t.Fatalf("CreateUser() after a refused erasing = %v", err)
 	}
@@ -121,10 +123,10 @@ func TestDeleteAccountAgainstWhoComesMeanwhile(t *testing.T) {
 
 	var late []error
 	f.Faults.OnUpdate(func(run func() error) error {
-		f.Faults.Mend()
+		f.Faults.Repair()
 		err := run() // the first step of erasing
 		_, userErr := f.CreateUser(ctx, "dave", "acct_a", storetest.Password)
-		_, changeErr := f.PutResource(ctx, store.ResourceChange{Owner: "acct_a", Kind: "customer", ID: "cus_1"}, snapshot.ObjectOf())
+		_, changeErr := f.PutResource(ctx, eventlog.ResourceChange{Owner: "acct_a", Kind: "customer", ID: "cus_1"}, snapshot.ObjectOf())
 		late = []error{userErr, changeErr}
 		return err
 	})
@@ -135,9 +137,9 @@ func TestDeleteAccountAgainstWhoComesMeanwhile(t *testing.T) {
 		t.Fatal("nobody came meanwhile")
 	}
 	for _, err := range late {
-		refused(t, "a write while the account is erased", err, store.ErrConflict)
+		refused(t, "a write while the account is erased", err, record.ErrConflict)
 	}
-	for _, tag := range []byte("eyznohaU") {
+	for _, tag := range []byte("ExnohaU") {
 		if n := f.Count(t, tag); n != 0 {
 			t.Errorf("%d keys under %q are left", n, tag)
 		}

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// Audited is what happened, as the audit record names it.
+// Audited is the kind of an audit line.
 type Audited string
 
-// What is recorded.
+// The kinds of audit line.
 const (
 	AuditLogin        Audited = "login"
 	AuditLoginRefused Audited = "login_refused"
@@ -30,20 +31,20 @@ const (
 	AuditAdmin        Audited = "admin"
 )
 
-// By is where a request came from, for the audit record.
+// By says where a request came from, for the audit log.
 type By struct {
 	RequestID string
 	Source    string // the address, or "" on the admin socket
 }
 
-// AuditLine is one line of the audit record: who did what, and the real reason,
-// of which the caller was told the bland one. No line holds a secret, nor what
-// was typed into a form: a name that is nobody's may be somebody's password.
+// AuditLine is one line of the audit log: who did what, and the real reason, while the
+// caller gets a generic one. A line holds no secret and no form input: an unknown
+// username may be a password in the wrong field.
 type AuditLine struct {
-	Position Position
+	Position record.Position
 	At       time.Time
 	What     Audited
-	Reason   string // in our own words, or one of the Reason constants; "" when there is nothing to explain
+	Reason   string // free text or one of the Reason constants; may be ""
 	By
 	ClientID  string
 	UserID    string
@@ -54,46 +55,45 @@ type AuditLine struct {
 const auditRecord = 1
 
 const (
-	auditQueueMax = 1 << 12 // lines that wait to be written; past that they are counted and lost
-	auditBatchMax = 300     // lines written in one Update
+	auditQueueMax = 1 << 12 // lines waiting to be written; further ones are counted and lost
+	auditBatchMax = 300     // lines in one Update
 )
 
-// appendAudit writes a line within tx, behind all others: no grant without its
-// line. tail was drawn before the transaction.
+// appendAudit appends a line within tx, so that no token is issued without its line.
+// tail was drawn before the transaction.
 func appendAudit(tx kv.Txn, line AuditLine, now time.Time, tail [8]byte) error {
 	head, err := readAuditHead(tx)
 	if err != nil {
 		return err
 	}
-	line.At, line.Position = now, head.next(now, tail)
-	if err := tx.Set(newKey(tagAudit).position(line.Position), encodeAudit(line), time.Time{}); err != nil {
+	line.At, line.Position = now, head.Next(now, tail)
+	if err := tx.Set(record.NewKey(record.TagAudit).Position(line.Position), encodeAudit(line), time.Time{}); err != nil {
 		return err
 	}
-	e := newEncoder(auditRecord)
-	e.position(line.Position)
-	return tx.Set(metaKey(auditHeadName), e.b, time.Time{})
+	e := record.NewEncoder(auditRecord).Position(line.Position)
+	return tx.Set(record.MetaKey(auditHeadName), e.B, time.Time{})
 }
 
 const auditHeadName = "audit"
 
-func readAuditHead(r kv.Reader) (Position, error) {
-	v, err := r.Get(metaKey(auditHeadName))
-	if isAbsent(err) {
-		return Position{}, nil
+func readAuditHead(r kv.Reader) (record.Position, error) {
+	v, err := r.Get(record.MetaKey(auditHeadName))
+	if record.IsAbsent(err) {
+		return record.Position{}, nil
 	}
 	if err != nil {
-		return Position{}, err
+		return record.Position{}, err
 	}
-	d := newDecoder("audit head", auditRecord, v)
-	head := d.position()
-	return head, d.done()
+	d := record.NewDecoder("audit head", auditRecord, v)
+	head := d.Position()
+	return head, d.Done()
 }
 
-// auditQueue holds lines that belong to no write of a token: refusals, sign-ins,
-// throttling, administrative changes. A request does not wait for them; a crash
-// loses those of its last moments.
+// auditQueue holds lines that are not part of a token's transaction: refusals,
+// sign-ins, throttling, administrative changes. Requests do not wait for them; a crash
+// loses the last ones.
 type auditQueue struct {
-	flushing sync.Mutex    // held while lines are on their way from the queue to the record
+	flushing sync.Mutex    // held while lines move from the queue to the log
 	lostEver atomic.Uint64 // since the store was opened
 
 	mu    sync.Mutex
@@ -106,7 +106,7 @@ type queuedLine struct {
 	at   time.Time
 }
 
-// Audit notes a line that belongs to no write. It does not wait.
+// Audit queues a line that is not part of a transaction. It does not block.
 func (s *Store) Audit(line AuditLine) {
 	q := &s.audits
 	q.mu.Lock()
@@ -117,12 +117,11 @@ func (s *Store) Audit(line AuditLine) {
 		q.lostEver.Add(1)
 	}
 	q.mu.Unlock()
-	s.marks.signal()
+	s.lastUsed.signal()
 }
 
-// flushAudit writes the lines that wait, as they stood in the queue. A batch
-// that cannot be written is lost, and the log says so; that the caller leaves is
-// no reason to lose one.
+// flushAudit writes the queued lines in order. A batch that cannot be written is lost
+// and logged; a cancelled caller does not lose one.
 func (s *Store) flushAudit(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	s.audits.flushing.Lock()
@@ -130,14 +129,14 @@ func (s *Store) flushAudit(ctx context.Context) {
 	for {
 		batch, lost := s.audits.take()
 		if lost > 0 {
-			s.log.Warn("audit lines lost: more came than could be written", "count", lost)
+			s.log.Warn("audit lines lost: queue full", "count", lost)
 		}
 		if len(batch) == 0 {
 			return
 		}
 		tails := make([][8]byte, len(batch))
 		for i := range tails {
-			tails[i] = secret.NewLateTail()
+			tails[i] = secret.NewTail(nil)
 		}
 		err := s.db.Update(ctx, func(tx kv.Txn) error {
 			for i, queued := range batch {
@@ -164,17 +163,17 @@ func (q *auditQueue) take() (batch []queuedLine, lost int) {
 	return batch, lost
 }
 
-// ListAudit returns at most limit lines behind a position, oldest first. The
-// lines that wait are written before: whoever reads sees what was done.
-func (s *Store) ListAudit(ctx context.Context, behind Position, limit int) (lines []AuditLine, err error) {
+// ListAudit returns up to limit lines after a position, oldest first. It writes the
+// queued lines first, so readers see everything.
+func (s *Store) ListAudit(ctx context.Context, behind record.Position, limit int) (lines []AuditLine, err error) {
 	s.flushAudit(ctx)
-	prefix := newKey(tagAudit)
-	r := prefix.from(append(append(key(nil), prefix...).position(behind), 0))
+	prefix := record.NewKey(record.TagAudit)
+	r := prefix.From(append(append(record.Key(nil), prefix...).Position(behind), 0))
 	r.Limit = limit
 	err = s.db.View(ctx, func(rd kv.Reader) error {
 		lines = lines[:0]
 		for k, v := range rd.Scan(r) {
-			line, err := decodeAudit(positionAt(k), v)
+			line, err := decodeAudit(record.PositionAt(k), v)
 			if err != nil {
 				return err
 			}
@@ -188,24 +187,24 @@ func (s *Store) ListAudit(ctx context.Context, behind Position, limit int) (line
 	return lines, nil
 }
 
-// TrimAudit removes the lines older than the moment given, in batches.
+// TrimAudit removes lines older than before, in batches.
 func (s *Store) TrimAudit(ctx context.Context, before time.Time) error {
-	prefix := newKey(tagAudit)
-	r := prefix.all()
-	last := firstPosition(before.Unix())
-	r.Hi = append(append(key(nil), prefix...), last[:]...)
-	if err := s.deleteAll(ctx, r); err != nil {
+	prefix := record.NewKey(record.TagAudit)
+	r := prefix.All()
+	last := record.FirstPosition(before.Unix())
+	r.Hi = append(append(record.Key(nil), prefix...), last[:]...)
+	if err := record.DeleteAll(ctx, s.db, r); err != nil {
 		return fmt.Errorf("trim audit: %w", err)
 	}
 	return nil
 }
 
-// The ways in which a code or a token is not the one for a request: one refusal
-// to the caller, and each its own reason in the record.
+// Why a code or token does not fit a request. The caller gets one generic refusal; the
+// audit log gets the reason.
 var (
-	errOtherClient   = fmt.Errorf("another client's: %w", ErrMismatch)
-	errOtherRedirect = fmt.Errorf("another redirect URI: %w", ErrMismatch)
-	errOtherVerifier = fmt.Errorf("another code verifier: %w", ErrMismatch)
+	errOtherClient   = fmt.Errorf("another client's: %w", record.ErrMismatch)
+	errOtherRedirect = fmt.Errorf("another redirect URI: %w", record.ErrMismatch)
+	errOtherVerifier = fmt.Errorf("another code verifier: %w", record.ErrMismatch)
 )
 
 var refusalReasons = []struct {
@@ -215,17 +214,16 @@ var refusalReasons = []struct {
 	{errOtherClient, "another_clients"},
 	{errOtherRedirect, "another_redirect_uri"},
 	{errOtherVerifier, "another_code_verifier"},
-	{ErrNotFound, "unknown"},
-	{ErrDisabled, "client_or_user_disabled_or_tokens_ended"},
-	{ErrReplayed, "used_before"},
-	{ErrRevoked, "revoked"},
-	{ErrExpired, "expired"},
-	{ErrScope, "scope_not_granted"},
+	{record.ErrNotFound, "unknown"},
+	{record.ErrDisabled, "client_or_user_disabled_or_tokens_ended"},
+	{record.ErrReplayed, "used_before"},
+	{record.ErrRevoked, "revoked"},
+	{record.ErrExpired, "expired"},
+	{record.ErrScope, "scope_not_granted"},
 }
 
-// RefusalReason returns the real reason for which a code or a token was
-// refused, and whether the record has a line of it already: a replay's is
-// written with what it revokes.
+// RefusalReason returns the real reason of a refused code or token, and whether the
+// audit log already has it: a replay is recorded together with the revocation.
 func RefusalReason(err error) (reason string, isRecorded bool) {
 	var r recorded
 	for _, known := range refusalReasons {
@@ -236,29 +234,29 @@ func RefusalReason(err error) (reason string, isRecorded bool) {
 	return "refused", errors.As(err, &r)
 }
 
-// recorded marks a refusal that has its line in the audit record.
+// recorded wraps a refusal that is already in the audit log.
 type recorded struct{ error }
 
 func (r recorded) Unwrap() error { return r.error }
 
 func encodeAudit(l AuditLine) []byte {
-	e := newEncoder(auditRecord)
-	e.time(l.At)
+	e := record.NewEncoder(auditRecord)
+	e.Time(l.At)
 	for _, text := range []string{string(l.What), l.Reason, l.RequestID, l.Source, l.ClientID, l.UserID, l.AccountID, l.FamilyID} {
-		e.str(text)
+		e.Str(text)
 	}
-	return e.b
+	return e.B
 }
 
-func decodeAudit(p Position, v []byte) (AuditLine, error) {
-	d := newDecoder("audit", auditRecord, v)
-	l := AuditLine{Position: p, At: d.time(), What: Audited(d.str()), Reason: d.str()}
-	l.RequestID, l.Source = d.str(), d.str()
-	l.ClientID, l.UserID, l.AccountID, l.FamilyID = d.str(), d.str(), d.str(), d.str()
-	return l, d.done()
+func decodeAudit(p record.Position, v []byte) (AuditLine, error) {
+	d := record.NewDecoder("audit", auditRecord, v)
+	l := AuditLine{Position: p, At: d.Time(), What: Audited(d.Str()), Reason: d.Str()}
+	l.RequestID, l.Source = d.Str(), d.Str()
+	l.ClientID, l.UserID, l.AccountID, l.FamilyID = d.Str(), d.Str(), d.Str(), d.Str()
+	return l, d.Done()
 }
 
-// auditLine tells of a family.
+// auditLine returns an audit line about the family.
 func (f family) auditLine(what Audited, reason string, by By) AuditLine {
 	user := User{ID: f.user}
 	return AuditLine{What: what, Reason: reason, By: by, ClientID: f.client, UserID: user.Subject(), AccountID: f.account, FamilyID: familyName(f.id)}

@@ -8,37 +8,26 @@ import (
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/storetest"
 )
 
 // reasons lists what the record has, in order.
-func reasons(t *testing.T, f *storetest.Fixture, behind store.Position, limit int) (list []string, last store.Position) {
-	t.Helper()
-	lines, err := f.ListAudit(context.Background(), behind, limit)
-	if err != nil {
-		t.Fatalf("ListAudit() = %v", err)
-	}
-	for _, l := range lines {
-		list, last = append(list, l.Reason), l.Position
-	}
-	return list, last
-}
-
 func TestAuditOrder(t *testing.T) {
 	t.Parallel()
 	f := storetest.New(t)
 	for i := range 3 {
 		f.Audit(store.AuditLine{What: store.AuditAdmin, Reason: fmt.Sprint("first ", i)})
 	}
-	reasons(t, f, store.Position{}, 10)
+	f.AuditReasons(t, record.Position{}, 10)
 	f.Clock.Advance(-time.Hour) // the record does not follow a clock that steps back
 	f.Audit(store.AuditLine{What: store.AuditAdmin, Reason: "later"})
-	all, _ := reasons(t, f, store.Position{}, 10)
+	all, _ := f.AuditReasons(t, record.Position{}, 10)
 	if want := "[first 0 first 1 first 2 later]"; fmt.Sprint(all) != want {
 		t.Errorf("the record = %v, want %s", all, want)
 	}
-	page, last := reasons(t, f, store.Position{}, 2)
-	rest, _ := reasons(t, f, last, 10)
+	page, last := f.AuditReasons(t, record.Position{}, 2)
+	rest, _ := f.AuditReasons(t, last, 10)
 	if got := append(page, rest...); fmt.Sprint(got) != fmt.Sprint(all) {
 		t.Errorf("by pages = %v, want %v", got, all)
 	}
@@ -57,7 +46,7 @@ func TestAuditConcurrently(t *testing.T) {
 		})
 	}
 	all.Wait()
-	list, _ := reasons(t, f, store.Position{}, 2*writers*each)
+	list, _ := f.AuditReasons(t, record.Position{}, 2*writers*each)
 	next := map[string]int{}
 	for _, reason := range list {
 		var w string
@@ -79,7 +68,7 @@ func TestTrimAudit(t *testing.T) {
 	for i := range 1000 { // more than one batch
 		f.Audit(store.AuditLine{What: store.AuditLogin, Reason: fmt.Sprint("old ", i)})
 	}
-	reasons(t, f, store.Position{}, 1)
+	f.AuditReasons(t, record.Position{}, 1)
 	f.Clock.Advance(400 * day)
 	f.Audit(store.AuditLine{What: store.AuditLogin, Reason: "new"})
 	for _, c := range []struct {
@@ -96,13 +85,13 @@ func TestTrimAudit(t *testing.T) {
 			if err := f.TrimAudit(context.Background(), f.Clock.Now().Add(-c.retain)); err != nil {
 				t.Fatalf("TrimAudit() = %v", err)
 			}
-			if list, _ := reasons(t, f, store.Position{}, 2000); len(list) != c.want {
+			if list, _ := f.AuditReasons(t, record.Position{}, 2000); len(list) != c.want {
 				t.Errorf("%d lines are left, want %d", len(list), c.want)
 			}
 		})
 	}
 	f.Audit(store.AuditLine{What: store.AuditLogin, Reason: "next"})
-	if list, _ := reasons(t, f, store.Position{}, 10); fmt.Sprint(list) != "[next]" {
+	if list, _ := f.AuditReasons(t, record.Position{}, 10); fmt.Sprint(list) != "[next]" {
 		t.Errorf("the record = %v, want it to go on", list)
 	}
 }
@@ -115,8 +104,8 @@ func TestAuditOutlivesItsReader(t *testing.T) {
 	f.Audit(store.AuditLine{What: store.AuditLogin, Reason: "kept"})
 	gone, leave := context.WithCancel(context.Background())
 	leave()
-	_, _ = f.ListAudit(gone, store.Position{}, 1)
-	if list, _ := reasons(t, f, store.Position{}, 10); fmt.Sprint(list) != "[kept]" {
+	_, _ = f.ListAudit(gone, record.Position{}, 1)
+	if list, _ := f.AuditReasons(t, record.Position{}, 10); fmt.Sprint(list) != "[kept]" {
 		t.Errorf("the record = %v, want [kept]", list)
 	}
 }
@@ -150,8 +139,8 @@ func TestAllowsOrigin(t *testing.T) {
 	t.Run("the_clients_are_walked_once_in_ten_seconds", func(t *testing.T) {
 		f.Rest()
 		allows(t, "https://spa.example", true)
-		f.Faults.Break(store.ErrUnavailable)
-		defer f.Faults.Mend()
+		f.Faults.Break(record.ErrUnavailable)
+		defer f.Faults.Repair()
 		f.Clock.Advance(10 * time.Second)
 		allows(t, "https://spa.example", true)
 		allows(t, "https://other.example", false)

@@ -13,44 +13,42 @@ import (
 
 	"tollhouse/store/backup"
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 )
 
-// A backup is a snapshot of the engine in the form of package backup. It goes
-// out while others write, and comes back in as a store of its own: nothing is
-// ever restored into one that is in use.
+// A backup is a snapshot of the engine in the format of package backup. It is written
+// while the server runs, and restored only into a new store.
 
-// errNoSnapshots says that the engine has no backups.
-var errNoSnapshots = errors.New("this engine hands out no snapshots")
+var errNoSnapshots = errors.New("this engine has no snapshots")
 
-// BackupNotes is what a backup says of itself beyond what the store knows.
+// BackupNotes are facts for a backup's header that the store does not know.
 type BackupNotes struct {
 	Version string // of the product
-	Key     string // the server key's fingerprint, or "" when it is not known
+	Key     string // the server key's fingerprint, or "" if unknown
 }
 
-// Backup writes a backup of the store to w: everything that was acknowledged
-// when it is called. It holds nobody up, and gives way to those who write. Two at
-// once would only be slower, so a second one is refused with ErrUnavailable. Errors:
-// ErrCorrupt when there is damage in the store, the engine's, and those of w.
+// Backup writes everything acknowledged before the call to w. It blocks no writer and
+// yields to them. Only one backup runs at a time; a second one gets ErrUnavailable.
+// Errors: ErrCorrupt when the store is damaged, the engine's, and those of w.
 func (s *Store) Backup(ctx context.Context, w io.Writer, n BackupNotes) (backup.Totals, error) {
 	engine, ok := s.db.(kv.Snapshotter)
 	if !ok {
 		return backup.Totals{}, errNoSnapshots
 	}
 	if !s.backingUp.TryLock() {
-		return backup.Totals{}, fmt.Errorf("%w: another backup is being made", ErrUnavailable)
+		return backup.Totals{}, fmt.Errorf("%w: another backup is running", record.ErrUnavailable)
 	}
 	defer s.backingUp.Unlock()
-	s.FlushMarks(ctx) // what was done is to be in it
+	s.FlushLastUsed(ctx) // the backup includes recent uses
 	s.flushAudit(ctx)
-	return backUp(ctx, engine, w, backup.Header{Schema: schemaVersion, Instance: s.InstanceID(), Created: s.Now(), Version: n.Version, Key: n.Key})
+	return backUp(ctx, engine, w, backup.Header{Schema: formatVersion, Instance: s.InstanceID(), Created: s.Now(), Version: n.Version, Key: n.Key})
 }
 
-// backUp writes all that the engine holds to w.
+// backUp writes the contents of the engine to w.
 func backUp(ctx context.Context, engine kv.Snapshotter, w io.Writer, h backup.Header) (totals backup.Totals, err error) {
 	var b *backup.Writer
 	err = engine.Snapshot(ctx, func(page []kv.Record) (err error) {
-		if b == nil { // not before the engine has found no damage
+		if b == nil { // only after the engine has found no damage
 			if b, err = backup.NewWriter(w, h); err != nil {
 				return err
 			}
@@ -66,33 +64,32 @@ func backUp(ctx context.Context, engine kv.Snapshotter, w io.Writer, h backup.He
 	return totals, nil
 }
 
-// BackupFile is a backup that is being read.
+// BackupFile is a backup opened for reading.
 type BackupFile struct {
 	backup.Header
 	r *backup.Reader
 }
 
-// OpenBackup reads the header of a backup. Close must be called at the end. Errors: those of
-// backup.NewReader, and *SchemaError.
+// OpenBackup reads the header of a backup. Close it at the end. Errors: those of
+// backup.NewReader, and *FormatError.
 func OpenBackup(r io.Reader) (*BackupFile, error) {
 	b, err := backup.NewReader(r)
 	if err != nil {
 		return nil, err
 	}
-	if b.Header.Schema > schemaVersion {
+	if b.Header.Schema != formatVersion {
 		b.Close()
-		return nil, &SchemaError{Found: b.Header.Schema, Known: schemaVersion}
+		return nil, &FormatError{Found: b.Header.Schema}
 	}
 	return &BackupFile{Header: b.Header, r: b}, nil
 }
 
-// Close releases what the BackupFile holds.
+// Close releases the BackupFile's memory.
 func (f *BackupFile) Close() { f.r.Close() }
 
-// Check reads the backup to its end and checks all that a Load would rely on:
-// that it is whole and what was written, that every record can be decoded, and
-// that every index agrees with what it lists. Errors: backup.ErrTruncated,
-// backup.ErrDamaged, those of the reader.
+// Check reads the backup to its end and checks what Load relies on: it is complete and
+// unaltered, every record can be decoded, and every index matches its records. Errors:
+// backup.ErrTruncated, backup.ErrDamaged, those of the reader.
 func (f *BackupFile) Check(ctx context.Context) (backup.Totals, error) {
 	for _, err := range f.checked(ctx) {
 		if err != nil {
@@ -103,11 +100,10 @@ func (f *BackupFile) Check(ctx context.Context) (backup.Totals, error) {
 	return totals, nil
 }
 
-// Load checks the backup and stores it in an engine that holds nothing, migrated
-// if it is of an older schema, and then reads all that this engine has stored, to
-// see that it is the same. now is the time by the wall clock: what expires soon
-// after may be gone already. After an error the engine is to be thrown away.
-// Errors: those of Check, and the engine's.
+// Load checks the backup, stores it in an empty engine, and reads the engine back to
+// compare. now is the wall clock's time; records that expire soon after it may be
+// missing. After an error discard the engine. Errors: those of Check, and the
+// engine's.
 func (f *BackupFile) Load(ctx context.Context, db kv.DB, now time.Time) (backup.Totals, error) {
 	engine, ok := db.(interface {
 		kv.Loader
@@ -118,7 +114,7 @@ func (f *BackupFile) Load(ctx context.Context, db kv.DB, now time.Time) (backup.
 	}
 	given, stored := newRecordSum(now), newRecordSum(now)
 	err := engine.Load(ctx, func(yield func(kv.Record, error) bool) {
-		for r, err := range migrated(f.checked(ctx), f.Schema) {
+		for r, err := range f.checked(ctx) {
 			if err == nil {
 				given.add(r)
 			}
@@ -135,20 +131,17 @@ func (f *BackupFile) Load(ctx context.Context, db kv.DB, now time.Time) (backup.
 			return nil
 		})
 	}
-	if err == nil && f.Schema < schemaVersion {
-		_, err = checkAll(ctx, engine) // nobody has read it in this form before
-	}
 	if err == nil && !stored.equal(given) {
-		err = fmt.Errorf("%w: what was stored is not what the backup holds", ErrCorrupt)
+		err = fmt.Errorf("%w: the stored records differ from the backup", record.ErrCorrupt)
 	}
 	totals, _ := f.r.Totals()
 	return totals, err
 }
 
-// checked yields the records, each checked; the end of it all is checked too.
+// checked yields the records, each checked, and then checks the whole.
 func (f *BackupFile) checked(ctx context.Context) iter.Seq2[kv.Record, error] {
 	return func(yield func(kv.Record, error) bool) {
-		v, n := newVerifier(f.Schema), 0
+		v, n := newVerifier(), 0
 		for r, err := range f.r.Records() {
 			if n++; err == nil {
 				err = ctx.Err()
@@ -168,29 +161,29 @@ func (f *BackupFile) checked(ctx context.Context) iter.Seq2[kv.Record, error] {
 	}
 }
 
-// agree checks what the records say of the store against the header.
+// agree compares the records with the header.
 func (f *BackupFile) agree(v *verifier) error {
 	if err := v.finish(); err != nil {
 		return err
 	}
-	if told := nameInstance(v.id); v.schema != f.Schema || told != f.Instance {
-		return damaged("its header tells of schema %d and instance %s, and its records of schema %d and instance %s", f.Schema, f.Instance, v.schema, told)
+	if instance := nameInstance(v.id); v.format != f.Schema || instance != f.Instance {
+		return record.Damaged("the header has format %d and instance %s, the records have format %d and instance %s", f.Schema, f.Instance, v.format, instance)
 	}
 	return nil
 }
 
-// expirySlack is how soon after a restore a record may expire for it not to
-// matter whether it is still there: a restore takes no longer.
+// expirySlack bounds the time that a restore takes. A record that expires within it
+// may be missing afterwards.
 const expirySlack = time.Hour
 
-// recordSum sums up records, but for those that expire soon: the number of them,
-// and the sum of what each hashes to, so that it is the same in any order.
+// recordSum sums up records except those that expire soon: their number and the sum of
+// their hashes, independent of order.
 type recordSum struct {
 	hash    hash.Hash
 	sum     [4]uint64
 	soon    int64 // Unix seconds
 	kept    int64
-	passing int64 // records that expire soon
+	passing int64 // number of records that expire soon
 }
 
 func newRecordSum(now time.Time) *recordSum {
@@ -218,7 +211,7 @@ func (s *recordSum) add(r kv.Record) {
 	}
 }
 
-// equal reports whether s, of an engine, is what was given to it.
+// equal reports whether s, read from an engine, matches what it was given.
 func (s *recordSum) equal(given *recordSum) bool {
 	return s.kept == given.kept && s.passing <= given.passing && s.sum == given.sum
 }

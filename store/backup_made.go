@@ -7,45 +7,45 @@ import (
 
 	"tollhouse/store/backup"
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// BackupMade is what the store remembers of a backup of it. Who makes one says
-// so when it lies whole where it belongs: the store alone only knows what it has
-// handed out.
+// BackupMade is the store's record of its last backup. The caller records it once the
+// file is complete and in its final location, which the store does not know.
 type BackupMade struct {
-	Created   time.Time // the moment whose state it holds, as its header says
-	File      string    // where it lies, or "-" when it was sent on
-	Bytes     uint64    // of the file
+	Created   time.Time // the time in its header
+	File      string    // its path, or "-" for standard output
+	Bytes     uint64    // file size
 	Records   uint64
-	Scheduled bool // made by the server itself, unasked
+	Scheduled bool // made by the server's schedule
 }
 
 const (
-	metaBackup   = "backup" // names the record of the last backup
+	metaBackup   = "backup" // name of the record of the last backup
 	backupRecord = 1
 )
 
-// The reasons of the audit lines about backups.
+// Reasons of audit lines about backups.
 const (
 	auditBackup          = "backup made"
 	auditBackupScheduled = "backup made on schedule"
 	auditRestore         = "restored from a backup"
 )
 
-// RecordBackup notes the last backup, and that it was made in the audit record.
-// A restored store knows the backup before the one that it came from.
+// RecordBackup records the last backup, also in the audit log. After a restore, the
+// store shows the backup before the restored one.
 func (s *Store) RecordBackup(ctx context.Context, made BackupMade, by By) error {
 	line := AuditLine{What: AuditAdmin, Reason: auditBackup, By: by}
 	if made.Scheduled {
 		line.Reason = auditBackupScheduled
 	}
-	now, tail := s.Now(), secret.NewLateTail()
+	now, tail := s.Now(), secret.NewTail(nil)
 	err := s.db.Update(ctx, func(tx kv.Txn) error {
 		if err := appendAudit(tx, line, now, tail); err != nil {
 			return err
 		}
-		return tx.Set(metaKey(metaBackup), encodeBackup(made), time.Time{})
+		return tx.Set(record.MetaKey(metaBackup), encodeBackup(made), time.Time{})
 	})
 	if err != nil {
 		return fmt.Errorf("record backup: %w", err)
@@ -53,27 +53,26 @@ func (s *Store) RecordBackup(ctx context.Context, made BackupMade, by By) error 
 	return nil
 }
 
-// LastBackup returns the backup that was recorded last. Errors: ErrNotFound when
-// none was.
+// LastBackup returns the last recorded backup. Errors: ErrNotFound if there is none.
 func (s *Store) LastBackup(ctx context.Context) (made BackupMade, err error) {
 	err = s.db.View(ctx, func(r kv.Reader) error {
-		v, err := r.Get(metaKey(metaBackup))
+		v, err := r.Get(record.MetaKey(metaBackup))
 		if err == nil {
 			made, err = decodeBackup(v)
 		}
 		return err
 	})
 	if err != nil {
-		return BackupMade{}, fmt.Errorf("find the last backup: %w", found(err))
+		return BackupMade{}, fmt.Errorf("find the last backup: %w", record.Found(err))
 	}
 	return made, nil
 }
 
-// RecordRestore writes into the audit record of a store that a Load has filled
-// from the backup with that header, that it was restored and from what moment.
+// RecordRestore writes an audit line about the restore into a store that Load has
+// filled from the backup with that header.
 func RecordRestore(ctx context.Context, db kv.DB, from backup.Header, now time.Time) error {
 	line := AuditLine{What: AuditAdmin, Reason: auditRestore + " of " + from.Created.UTC().Format(time.RFC3339)}
-	now, tail := now.UTC().Truncate(time.Millisecond), secret.NewLateTail()
+	now, tail := now.UTC().Truncate(time.Millisecond), secret.NewTail(nil)
 	if err := db.Update(ctx, func(tx kv.Txn) error { return appendAudit(tx, line, now, tail) }); err != nil {
 		return fmt.Errorf("record restore: %w", err)
 	}
@@ -81,17 +80,11 @@ func RecordRestore(ctx context.Context, db kv.DB, from backup.Header, now time.T
 }
 
 func encodeBackup(b BackupMade) []byte {
-	e := newEncoder(backupRecord)
-	e.time(b.Created)
-	e.str(b.File)
-	e.uint(b.Bytes)
-	e.uint(b.Records)
-	e.bool(b.Scheduled)
-	return e.b
+	return record.NewEncoder(backupRecord).Time(b.Created).Str(b.File).Uint(b.Bytes).Uint(b.Records).Bool(b.Scheduled).B
 }
 
 func decodeBackup(v []byte) (BackupMade, error) {
-	d := newDecoder("last backup", backupRecord, v)
-	b := BackupMade{Created: d.time(), File: d.str(), Bytes: d.uint(), Records: d.uint(), Scheduled: d.bool()}
-	return b, d.done()
+	d := record.NewDecoder("last backup", backupRecord, v)
+	b := BackupMade{Created: d.Time(), File: d.Str(), Bytes: d.Uint(), Records: d.Uint(), Scheduled: d.Bool()}
+	return b, d.Done()
 }

@@ -9,6 +9,7 @@ import (
 	"tollhouse/store"
 	"tollhouse/store/backup"
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/storetest"
 )
 
@@ -17,7 +18,7 @@ func TestRecordBackup(t *testing.T) {
 	ctx := context.Background()
 	lastLine := func(t *testing.T, s *store.Store) store.AuditLine {
 		t.Helper()
-		lines, err := s.ListAudit(ctx, store.Position{}, 100)
+		lines, err := s.ListAudit(ctx, record.Position{}, 100)
 		if err != nil || len(lines) == 0 {
 			t.Fatalf("ListAudit() = %v, %v, want lines", lines, err)
 		}
@@ -26,7 +27,7 @@ func TestRecordBackup(t *testing.T) {
 	t.Run("the_last_one_is_remembered_and_has_its_audit_line", func(t *testing.T) {
 		t.Parallel()
 		f := storetest.New(t)
-		if _, err := f.LastBackup(ctx); !errors.Is(err, store.ErrNotFound) {
+		if _, err := f.LastBackup(ctx); !errors.Is(err, record.ErrNotFound) {
 			t.Errorf("LastBackup() of a new store = %v, want ErrNotFound", err)
 		}
 		for _, made := range []store.BackupMade{
@@ -57,10 +58,10 @@ func TestRecordBackup(t *testing.T) {
 		if err := f.DB.Update(ctx, func(tx kv.Txn) error { return tx.Set([]byte("mbackup\x00"), []byte{1, 2}, time.Time{}) }); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.LastBackup(ctx); !errors.Is(err, store.ErrCorrupt) {
+		if _, err := f.LastBackup(ctx); !errors.Is(err, record.ErrCorrupt) {
 			t.Errorf("LastBackup() = %v, want ErrCorrupt", err)
 		}
-		if _, err := f.CheckAll(ctx); !errors.Is(err, store.ErrCorrupt) {
+		if _, err := f.CheckAll(ctx); !errors.Is(err, record.ErrCorrupt) {
 			t.Errorf("CheckAll() = %v, want ErrCorrupt", err)
 		}
 	})

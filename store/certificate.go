@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 )
 
-// What TLS keeps here is whatever its certificates' issuer needs to be asked
-// once only: the certificate with its private key, and the key of our account
-// there. Each is sealed with the server key for its own name, so that neither a
-// backup nor a stolen store yields a private key, and no record can take
-// another's place.
+// The store keeps certificates with their private keys, and the ACME account key, so
+// that the issuer need not be asked again after a restart. Each is sealed with the
+// server key under its own name: a backup or a stolen store reveals no private key,
+// and records cannot be swapped.
 
 const (
 	certificateRecord  = 1
@@ -22,14 +22,14 @@ const (
 	certificateSizeMax = 64 << 10 // bytes; a chain and its key have under 10 KiB
 )
 
-// FindCertificate returns what was kept under a name. One that was sealed with
-// another server key counts as none. Errors: ErrNotFound.
+// FindCertificate returns the data stored under a name. Data sealed with another
+// server key counts as missing. Errors: ErrNotFound.
 func (s *Store) FindCertificate(ctx context.Context, name string) ([]byte, error) {
 	var plain []byte
 	err := checkCertificateName(name)
 	if err == nil {
 		err = s.db.View(ctx, func(r kv.Reader) error {
-			value, err := r.Get(certificateKey(name))
+			value, err := r.Get(record.CertificateKey(name))
 			if err != nil {
 				return err
 			}
@@ -39,14 +39,14 @@ func (s *Store) FindCertificate(ctx context.Context, name string) ([]byte, error
 			}
 			opened, ok := s.key.Open(certificateLabel(name), sealed)
 			if !ok {
-				return ErrNotFound
+				return record.ErrNotFound
 			}
 			plain = opened
 			return nil
 		})
 	}
-	if isAbsent(err) {
-		err = ErrNotFound
+	if record.IsAbsent(err) {
+		err = record.ErrNotFound
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find certificate: %w", err)
@@ -54,8 +54,8 @@ func (s *Store) FindCertificate(ctx context.Context, name string) ([]byte, error
 	return plain, nil
 }
 
-// UpdateCertificate keeps data under a name, in place of what was there. Errors:
-// ErrNotFound for a name that none can have.
+// UpdateCertificate stores data under a name and replaces any older data. Errors:
+// ErrNotFound for an invalid name.
 func (s *Store) UpdateCertificate(ctx context.Context, name string, data []byte) error {
 	err := checkCertificateName(name)
 	if err == nil && len(data) > certificateSizeMax {
@@ -63,7 +63,7 @@ func (s *Store) UpdateCertificate(ctx context.Context, name string, data []byte)
 	}
 	if err == nil {
 		value := encodeCertificate(s.key.Seal(certificateLabel(name), data))
-		err = s.db.Update(ctx, func(tx kv.Txn) error { return tx.Set(certificateKey(name), value, time.Time{}) })
+		err = s.db.Update(ctx, func(tx kv.Txn) error { return tx.Set(record.CertificateKey(name), value, time.Time{}) })
 	}
 	if err != nil {
 		return fmt.Errorf("update certificate: %w", err)
@@ -71,24 +71,12 @@ func (s *Store) UpdateCertificate(ctx context.Context, name string, data []byte)
 	return nil
 }
 
-// DeleteCertificate removes what was kept under a name, if anything was.
-func (s *Store) DeleteCertificate(ctx context.Context, name string) error {
-	if checkCertificateName(name) != nil {
-		return nil
-	}
-	if err := s.db.Update(ctx, func(tx kv.Txn) error { return tx.Delete(certificateKey(name)) }); err != nil {
-		return fmt.Errorf("delete certificate: %w", err)
-	}
-	return nil
-}
-
 var errCertificateSize = errors.New("a certificate is larger than 64 KiB")
 
-// checkCertificateName refuses what no key may hold. Names come from strangers
-// too, who ask for challenges that there are not.
+// checkCertificateName rejects names that cannot be part of a key.
 func checkCertificateName(name string) error {
 	if name == "" || len(name) > certificateNameMax || strings.IndexByte(name, 0) >= 0 {
-		return ErrNotFound
+		return record.ErrNotFound
 	}
 	return nil
 }
@@ -96,13 +84,11 @@ func checkCertificateName(name string) error {
 func certificateLabel(name string) string { return "certificate/" + name }
 
 func encodeCertificate(sealed string) []byte {
-	e := newEncoder(certificateRecord)
-	e.str(sealed)
-	return e.b
+	return record.NewEncoder(certificateRecord).Str(sealed).B
 }
 
 func decodeCertificate(value []byte) (sealed string, err error) {
-	d := newDecoder("certificate", certificateRecord, value)
-	sealed = d.str()
-	return sealed, d.done()
+	d := record.NewDecoder("certificate", certificateRecord, value)
+	sealed = d.Str()
+	return sealed, d.Done()
 }

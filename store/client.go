@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// Grant is one of the three ways of getting a token.
+// Grant is one of the three grant types.
 type Grant string
 
-// The grants of the specification.
+// The specification's grant types.
 const (
 	GrantPassword          Grant = "password"
 	GrantAuthorizationCode Grant = "authorization_code"
@@ -26,18 +27,18 @@ var (
 	publicGrants = []Grant{GrantAuthorizationCode, GrantRefreshToken}
 )
 
-// Client is an OAuth client: a program that may ask for tokens.
+// Client is an OAuth client.
 type Client struct {
 	ID           string
-	Name         string // shown to the user who is asked to allow or deny it
+	Name         string // shown on the consent screen
 	RedirectURIs []string
 	Grants       []Grant
-	Scope        Scope // ScopeUnstated when the client is not narrowed
+	Scope        Scope // ScopeUnstated if the client is not narrowed
 	Public       bool  // has no secret; must use PKCE; no password grant
 	Introspect   bool  // may introspect the tokens of every client
 	DisabledAt   time.Time
 	CreatedAt    time.Time
-	Generation   uint64 // carried by codes and tokens; raised to end them all
+	Generation   uint64 // codes and tokens carry it; raising it ends them all
 
 	secrets []clientSecret
 }
@@ -52,14 +53,14 @@ const (
 // Allows reports whether the client may use the grant.
 func (c Client) Allows(g Grant) bool { return slices.Contains(c.Grants, g) }
 
-// RedirectsTo reports whether uri is one that the client registered.
+// RedirectsTo reports whether the client has registered uri.
 func (c Client) RedirectsTo(uri string) bool {
 	return slices.ContainsFunc(c.RedirectURIs, func(r string) bool { return MatchRedirectURI(r, uri) })
 }
 
-// GrantScope returns the scope that the client gets when it asks for asked, or
-// false when it may not have it. A client that is narrowed and asks for none
-// gets the list of its own, so that the answer states what was given.
+// GrantScope returns the scope to grant for the requested scope, or false if the
+// client may not have it. A narrowed client that requests no scope gets its own list,
+// so that the answer states what was granted.
 func (c Client) GrantScope(asked Scope) (Scope, bool) {
 	if asked == ScopeUnstated {
 		return c.Scope, true
@@ -67,18 +68,18 @@ func (c Client) GrantScope(asked Scope) (Scope, bool) {
 	return asked, c.Scope.Covers(asked)
 }
 
-// CreateClient makes a client with a random id and, unless it is public, a
-// secret that is returned here and never again. Errors: *InvalidError.
+// CreateClient creates a client with a random id. Unless it is public, it also returns
+// the client's secret, which cannot be read again. Errors: *InvalidError.
 func (s *Store) CreateClient(ctx context.Context, spec ClientSpec) (Client, secret.Token, error) {
-	c := Client{ID: clientIDPrefix + strings.ToLower(secret.Name()), CreatedAt: s.Now()}
-	return s.createClient(ctx, c, spec, secret.New(secret.ClientSecret))
+	c := Client{ID: clientIDPrefix + strings.ToLower(secret.Text(s.random)), CreatedAt: s.Now()}
+	return s.createClient(ctx, c, spec, secret.New(s.random, secret.ClientSecret))
 }
 
-// CreateFixedClient is CreateClient with an id and a secret chosen by the
-// caller, for the demo of dev and for fixtures. Errors: *InvalidError, ErrExists.
+// CreateFixedClient is CreateClient with a given id and secret, for the demo of dev
+// and for fixtures. Errors: *InvalidError, ErrExists.
 func (s *Store) CreateFixedClient(ctx context.Context, id string, sec secret.Token, spec ClientSpec) (Client, error) {
 	if !isClientID(id) {
-		return Client{}, invalid("client_id", "use letters, digits and signs, without spaces", "a client id has 1 to %d visible ASCII characters", clientIDSizeMax)
+		return Client{}, record.Invalid("client_id", "use letters, digits and signs, without spaces", "a client id has 1 to %d visible ASCII characters", clientIDSizeMax)
 	}
 	c, _, err := s.createClient(ctx, Client{ID: id, CreatedAt: s.Now()}, spec, sec)
 	return c, err
@@ -94,11 +95,11 @@ func (s *Store) createClient(ctx context.Context, c Client, spec ClientSpec, sec
 		c.secrets = []clientSecret{{hash: sec.Hash(), createdAt: s.Now()}}
 	}
 	err := s.db.Update(ctx, func(tx kv.Txn) error {
-		_, err := tx.Get(clientKey(c.ID))
+		_, err := tx.Get(record.ClientKey(c.ID))
 		if err == nil {
-			return ErrExists
+			return record.ErrExists
 		}
-		if !isAbsent(err) {
+		if !record.IsAbsent(err) {
 			return err
 		}
 		return writeClient(tx, c)
@@ -113,11 +114,11 @@ func (s *Store) createClient(ctx context.Context, c Client, spec ClientSpec, sec
 // FindClient returns the client with that id. Errors: ErrNotFound.
 func (s *Store) FindClient(ctx context.Context, id string) (c Client, err error) {
 	if !isClientID(id) {
-		return Client{}, fmt.Errorf("find client: %w", ErrNotFound)
+		return Client{}, fmt.Errorf("find client: %w", record.ErrNotFound)
 	}
 	err = s.db.View(ctx, func(r kv.Reader) error {
-		if c, err = readClient(r, id); isAbsent(err) {
-			standInClient.take() // its read took as long as one that finds something
+		if c, err = readClient(r, id); record.IsAbsent(err) {
+			standInClient.take() // the read took as long as a successful one
 		}
 		return err
 	})
@@ -127,10 +128,10 @@ func (s *Store) FindClient(ctx context.Context, id string) (c Client, err error)
 	return c, nil
 }
 
-// ListClients returns at most limit clients with ids after the one given.
+// ListClients returns up to limit clients with ids after the given one.
 func (s *Store) ListClients(ctx context.Context, after string, limit int) ([]Client, error) {
-	return list(ctx, s.db, newKey(tagClient), after, limit, func(k, v []byte) (Client, error) {
-		id, _ := cutString(k)
+	return record.List(ctx, s.db, record.NewKey(record.TagClient), after, limit, func(k, v []byte) (Client, error) {
+		id, _ := record.CutString(k)
 		return decodeClient(id, v)
 	})
 }
@@ -152,8 +153,8 @@ func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange
 	})
 }
 
-// DisableClient refuses a client and ends its codes and tokens. To do it twice
-// is no error. Errors: ErrNotFound.
+// DisableClient disables a client and ends its codes and tokens. It is idempotent.
+// Errors: ErrNotFound.
 func (s *Store) DisableClient(ctx context.Context, id string) (Client, error) {
 	return s.changeClient(ctx, id, func(c *Client) error {
 		if c.DisabledAt.IsZero() {
@@ -164,7 +165,8 @@ func (s *Store) DisableClient(ctx context.Context, id string) (Client, error) {
 	})
 }
 
-// EnableClient accepts a client again. It revives nothing. Errors: ErrNotFound.
+// EnableClient enables a client again, without its old codes and tokens. Errors:
+// ErrNotFound.
 func (s *Store) EnableClient(ctx context.Context, id string) (Client, error) {
 	return s.changeClient(ctx, id, func(c *Client) error {
 		c.DisabledAt = time.Time{}
@@ -174,7 +176,7 @@ func (s *Store) EnableClient(ctx context.Context, id string) (Client, error) {
 
 func (s *Store) changeClient(ctx context.Context, id string, change func(*Client) error) (c Client, err error) {
 	if !isClientID(id) {
-		return Client{}, fmt.Errorf("change client: %w", ErrNotFound)
+		return Client{}, fmt.Errorf("change client: %w", record.ErrNotFound)
 	}
 	err = s.db.Update(ctx, func(tx kv.Txn) error {
 		if c, err = readClient(tx, id); err != nil {
@@ -192,21 +194,21 @@ func (s *Store) changeClient(ctx context.Context, id string, change func(*Client
 	return c, nil
 }
 
-// DeleteClient removes a client. Its codes and tokens die with the record; what
-// is left of them is cleared away behind it. Errors: ErrNotFound.
+// DeleteClient deletes a client. Its codes and tokens end with it at once; their
+// records are removed afterwards. Errors: ErrNotFound.
 func (s *Store) DeleteClient(ctx context.Context, id string) error {
 	if !isClientID(id) {
-		return fmt.Errorf("delete client: %w", ErrNotFound)
+		return fmt.Errorf("delete client: %w", record.ErrNotFound)
 	}
 	err := s.db.Update(ctx, func(tx kv.Txn) error {
 		if _, err := readClient(tx, id); err != nil {
 			return err
 		}
-		return tx.Delete(clientKey(id))
+		return tx.Delete(record.ClientKey(id))
 	})
 	s.origins.forget()
 	if err == nil {
-		err = s.deleteFamilies(ctx, clientFamiliesKey(id))
+		err = s.deleteFamilies(ctx, record.ClientFamiliesKey(id))
 	}
 	if err != nil {
 		return fmt.Errorf("delete client: %w", err)
@@ -214,8 +216,8 @@ func (s *Store) DeleteClient(ctx context.Context, id string) error {
 	return nil
 }
 
-// isClientID reports whether id could name a client: what could not is unknown
-// before the store is asked.
+// isClientID reports whether id has the form of a client id. Others are refused before
+// the store is read.
 func isClientID(id string) bool {
 	if id == "" || len(id) > clientIDSizeMax {
 		return false
@@ -229,63 +231,58 @@ func isClientID(id string) bool {
 }
 
 func readClient(r kv.Reader, id string) (Client, error) {
-	v, err := r.Get(clientKey(id))
-	if err != nil {
-		return Client{}, found(err)
-	}
-	return decodeClient(id, v)
+	return record.Read(r, record.ClientKey(id), id, decodeClient)
 }
 
 func writeClient(tx kv.Txn, c Client) error {
-	return tx.Set(clientKey(c.ID), encodeClient(c), time.Time{})
+	return tx.Set(record.ClientKey(c.ID), encodeClient(c), time.Time{})
 }
 
 func encodeClient(c Client) []byte {
-	e := newEncoder(clientRecord)
-	e.uint(c.Generation)
-	e.time(c.DisabledAt)
-	e.byte(byte(c.Scope))
-	e.bool(c.Public)
-	e.bool(c.Introspect)
-	e.str(c.Name)
-	e.strs(c.RedirectURIs)
-	e.strs(c.spec().Grants)
-	e.time(c.CreatedAt)
-	e.uint(uint64(len(c.secrets)))
+	e := record.NewEncoder(clientRecord)
+	e.Uint(c.Generation)
+	e.Time(c.DisabledAt)
+	e.Byte(byte(c.Scope))
+	e.Bool(c.Public)
+	e.Bool(c.Introspect)
+	e.Str(c.Name)
+	e.Strs(c.RedirectURIs)
+	e.Strs(c.spec().Grants)
+	e.Time(c.CreatedAt)
+	e.Uint(uint64(len(c.secrets)))
 	for _, s := range c.secrets {
-		e.hash(s.hash)
-		e.time(s.createdAt)
+		e.Hash(s.hash)
+		e.Time(s.createdAt)
 	}
-	return e.b
+	return e.B
 }
 
 func decodeClient(id string, v []byte) (Client, error) {
-	d := newDecoder("client", clientRecord, v)
-	c := d.clientHead(id)
-	c.RedirectURIs = d.strs()
-	for _, g := range d.strs() {
+	d := record.NewDecoder("client", clientRecord, v)
+	c := decodeClientFields(&d, id)
+	c.RedirectURIs = d.Strs()
+	for _, g := range d.Strs() {
 		c.Grants = append(c.Grants, Grant(g))
 	}
-	c.CreatedAt = d.time()
-	n := d.uint()
+	c.CreatedAt = d.Time()
+	n := d.Uint()
 	if n > clientSecretsMax {
-		d.fail("has more secrets than a client may have")
+		d.Fail("has more secrets than a client may have")
 	}
 	for range min(n, clientSecretsMax) {
-		c.secrets = append(c.secrets, clientSecret{hash: d.hash(), createdAt: d.time()})
+		c.secrets = append(c.secrets, clientSecret{hash: d.Hash(), createdAt: d.Time()})
 	}
-	return c, d.done()
+	return c, d.Done()
 }
 
-// decodeClientHead reads the fields that every request depends on alone.
 func decodeClientHead(id string, v []byte) (Client, error) {
-	d := newDecoder("client", clientRecord, v)
-	c := d.clientHead(id)
-	return c, d.err
+	d := record.NewDecoder("client", clientRecord, v)
+	c := decodeClientFields(&d, id)
+	return c, d.Err
 }
 
-// clientHead reads the fields that every request depends on. They come first,
-// so that a bearer check need not read the rest.
-func (d *decoder) clientHead(id string) Client {
-	return Client{ID: id, Generation: d.uint(), DisabledAt: d.time(), Scope: Scope(d.byte()), Public: d.bool(), Introspect: d.bool(), Name: d.str()}
+// decodeClientFields reads the fields that every request needs. They come first, so
+// that a bearer check can skip the rest.
+func decodeClientFields(d *record.Decoder, id string) Client {
+	return Client{ID: id, Generation: d.Uint(), DisabledAt: d.Time(), Scope: Scope(d.Byte()), Public: d.Bool(), Introspect: d.Bool(), Name: d.Str()}
 }

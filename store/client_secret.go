@@ -6,28 +6,28 @@ import (
 	"fmt"
 	"time"
 
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// clientSecret is one live secret. A client has two while the old one overlaps.
+// clientSecret is one valid secret. During a rotation a client has two.
 type clientSecret struct {
 	hash      secret.Hash
 	createdAt time.Time
 }
 
-// AuthenticateClient returns the client when what it presented proves that it
-// is the one (RFC 6749 §2.3). A public client presents an id and no secret.
-// An unknown client, a wrong secret and a disabled client are one error, found
-// in the same time. Errors: ErrMismatch.
+// AuthenticateClient returns the client if the presented secret is its own (RFC 6749
+// §2.3). A public client presents no secret. An unknown client, a wrong secret and a
+// disabled client give the same error after the same time. Errors: ErrMismatch.
 func (s *Store) AuthenticateClient(ctx context.Context, id, presented string) (Client, error) {
 	c, err := s.FindClient(ctx, id)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil && !errors.Is(err, record.ErrNotFound) {
 		return Client{}, err
 	}
 	known := err == nil
 	hash := secret.HashOf(presented)
 	proved := 0
-	for i := range clientSecretsMax { // always as many comparisons
+	for i := range clientSecretsMax { // constant number of comparisons
 		var kept secret.Hash
 		if i < len(c.secrets) {
 			kept = c.secrets[i].hash
@@ -40,21 +40,20 @@ func (s *Store) AuthenticateClient(ctx context.Context, id, presented string) (C
 		proved++
 	}
 	if !known || proved == 0 || !c.DisabledAt.IsZero() {
-		return Client{}, fmt.Errorf("authenticate client: %w", ErrMismatch)
+		return Client{}, fmt.Errorf("authenticate client: %w", record.ErrMismatch)
 	}
 	return c, nil
 }
 
-// RotateClientSecret gives a client a new secret, returned here and never
-// again. The one before stays live, so that deployments can be moved one by
-// one; the one before that dies. With revoke the old one dies at once, and so
-// does every code and token of the client. Errors: ErrNotFound, *InvalidError
-// for a public client.
+// RotateClientSecret gives a client a new secret, which cannot be read again. The
+// previous secret stays valid, so that deployments can move one by one; an older one
+// ends. With revoke, the previous secret and all codes and tokens of the client end at
+// once. Errors: ErrNotFound, *InvalidError for a public client.
 func (s *Store) RotateClientSecret(ctx context.Context, id string, revoke bool) (Client, secret.Token, error) {
-	sec := secret.New(secret.ClientSecret)
+	sec := secret.New(s.random, secret.ClientSecret)
 	c, err := s.changeClient(ctx, id, func(c *Client) error {
 		if c.Public {
-			return invalid("client_id", "a public client proves itself by PKCE alone", "the client is public and has no secret")
+			return record.Invalid("client_id", "a public client uses PKCE instead", "the client is public and has no secret")
 		}
 		kept := c.secrets
 		if revoke {

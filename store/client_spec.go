@@ -4,20 +4,22 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"tollhouse/store/record"
 )
 
-// ClientSpec is what an operator says of a client.
+// ClientSpec is an operator's description of a client.
 type ClientSpec struct {
 	Name         string
 	RedirectURIs []string
-	Grants       []string // none: all that the client's kind may use
-	Scopes       []string // none: not narrowed
+	Grants       []string // empty means all that its kind of client may use
+	Scopes       []string // empty means not narrowed
 	Public       bool
 	Introspect   bool
 }
 
-// ClientChange changes what is not nil. Redirect URIs are replaced, or else
-// removed from and added to.
+// ClientChange changes the fields that are not nil. Redirect URIs are either replaced,
+// or added and removed.
 type ClientChange struct {
 	Name               *string
 	RedirectURIs       *[]string
@@ -28,7 +30,7 @@ type ClientChange struct {
 	Introspect         *bool
 }
 
-// apply checks a spec and takes it over.
+// apply checks a spec and copies it into c.
 func (c *Client) apply(spec ClientSpec) error {
 	grants, grantsErr := checkGrants(spec.Grants, spec.Public)
 	scope, scopeErr := checkScopes(spec.Scopes)
@@ -42,7 +44,7 @@ func (c *Client) apply(spec ClientSpec) error {
 
 func checkPublic(spec ClientSpec) error {
 	if spec.Public && spec.Introspect {
-		return invalid("introspect", "make the client confidential", "a public client cannot prove who it is, so it may not introspect tokens")
+		return record.Invalid("introspect", "make the client confidential", "a public client cannot authenticate, so it may not introspect tokens")
 	}
 	return nil
 }
@@ -56,7 +58,7 @@ func checkGrants(names []string, public bool) ([]Grant, error) {
 		return slices.Clone(allowed), nil
 	}
 	var grants []Grant
-	for _, g := range allowed { // kept in one order, each once
+	for _, g := range allowed { // stored in a fixed order without duplicates
 		if slices.Contains(names, string(g)) {
 			grants = append(grants, g)
 		}
@@ -73,7 +75,7 @@ func checkGrants(names []string, public bool) ([]Grant, error) {
 		if public {
 			whose = "a public client"
 		}
-		return nil, invalid("grants", "use one or more of: "+strings.Join(list, ", "), "%q is not a grant that %s may use", shorten(name), whose)
+		return nil, record.Invalid("grants", "use one or more of: "+strings.Join(list, ", "), "%q is not a grant that %s may use", shorten(name), whose)
 	}
 	return grants, nil
 }
@@ -83,7 +85,7 @@ func checkScopes(names []string) (Scope, error) {
 	for _, name := range names {
 		bit, ok := scopeNamed(name)
 		if !ok {
-			return 0, invalid("scopes", "use one or more of: "+strings.Join(scopeNames[:], ", "), "%q is not a scope", shorten(name))
+			return 0, record.Invalid("scopes", "use one or more of: "+strings.Join(scopeNames[:], ", "), "%q is not a scope", shorten(name))
 		}
 		scope |= bit
 	}
@@ -92,11 +94,11 @@ func checkScopes(names []string) (Scope, error) {
 
 func checkRedirectURIs(uris []string, grants []Grant) error {
 	if len(uris) == 0 && slices.Contains(grants, GrantAuthorizationCode) {
-		return invalid("redirect_uris", "give --redirect-uri, or --grant password --grant refresh_token for a client without a browser",
+		return record.Invalid("redirect_uris", "give --redirect-uri, or --grant password --grant refresh_token for a client without a browser",
 			"a client with the authorization_code grant needs one redirect URI at least")
 	}
 	if len(uris) > redirectURICountMax {
-		return invalid("redirect_uris", "remove those not in use", "a client has at most %d redirect URIs", redirectURICountMax)
+		return record.Invalid("redirect_uris", "remove those not in use", "a client has at most %d redirect URIs", redirectURICountMax)
 	}
 	for _, uri := range uris {
 		if err := CheckRedirectURI(uri); err != nil {
@@ -106,11 +108,11 @@ func checkRedirectURIs(uris []string, grants []Grant) error {
 	return nil
 }
 
-// redirectURIs returns the list that the change leaves behind.
+// redirectURIs returns the list after the change.
 func (c ClientChange) redirectURIs(now []string) ([]string, error) {
 	if c.RedirectURIs != nil {
 		if len(c.AddRedirectURIs)+len(c.RemoveRedirectURIs) > 0 {
-			return nil, invalid("redirect_uris", "replace the list, or add to it and remove from it", "redirect_uris replaces the whole list, so nothing can be added to it or removed from it at the same time")
+			return nil, record.Invalid("redirect_uris", "either replace the list, or add to it and remove from it", "redirect_uris replaces the whole list, so nothing can be added to it or removed from it at the same time")
 		}
 		return *c.RedirectURIs, nil
 	}
@@ -118,7 +120,7 @@ func (c ClientChange) redirectURIs(now []string) ([]string, error) {
 	for _, uri := range c.RemoveRedirectURIs {
 		i := slices.Index(next, uri)
 		if i < 0 {
-			return nil, invalid("remove_redirect_uris", "tollhouse client show ID lists them", "the client has no such redirect URI to remove; they are compared byte by byte")
+			return nil, record.Invalid("remove_redirect_uris", "tollhouse client show ID lists them", "the client has no such redirect URI to remove; they are compared byte by byte")
 		}
 		next = slices.Delete(next, i, i+1)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/storetest"
 )
 
@@ -28,7 +29,7 @@ func TestCreateClient(t *testing.T) {
 			}
 		}
 	})
-	t.Run("oauth_row_31_public_client_has_no_secret_and_no_password_grant", func(t *testing.T) {
+	t.Run("public_client_has_no_secret_and_no_password_grant", func(t *testing.T) {
 		t.Parallel()
 		f := storetest.New(t)
 		c, sec, err := f.CreateClient(ctx, store.ClientSpec{Name: "Larkspur", RedirectURIs: web, Public: true})
@@ -39,7 +40,7 @@ func TestCreateClient(t *testing.T) {
 			t.Errorf("AuthenticateClient(public, no secret) = %v, want nil", err)
 		}
 		_, err = f.AuthenticateClient(ctx, c.ID, "anything")
-		refused(t, "AuthenticateClient(public, a secret)", err, store.ErrMismatch)
+		refused(t, "AuthenticateClient(public, a secret)", err, record.ErrMismatch)
 	})
 	t.Run("what_is_refused_names_its_field", func(t *testing.T) {
 		t.Parallel()
@@ -50,9 +51,9 @@ func TestCreateClient(t *testing.T) {
 			want string
 		}{
 			{"no_name", store.ClientSpec{RedirectURIs: web}, "name"},
-			{"attack_47_name_of_81_characters", store.ClientSpec{Name: strings.Repeat("é", 81), RedirectURIs: web}, "name"},
-			{"attack_47_name_that_turns_direction", store.ClientSpec{Name: "bank\u202eevil", RedirectURIs: web}, "name"},
-			{"attack_64_name_with_line_break", store.ClientSpec{Name: "bank\r\nSet-Cookie: x", RedirectURIs: web}, "name"},
+			{"name_of_81_characters", store.ClientSpec{Name: strings.Repeat("é", 81), RedirectURIs: web}, "name"},
+			{"name_that_turns_direction", store.ClientSpec{Name: "bank\u202eevil", RedirectURIs: web}, "name"},
+			{"name_with_line_break", store.ClientSpec{Name: "bank\r\nSet-Cookie: x", RedirectURIs: web}, "name"},
 			{"no_redirect_uri", store.ClientSpec{Name: "L"}, "redirect_uris"},
 			{"33_redirect_uris", store.ClientSpec{Name: "L", RedirectURIs: slices.Repeat(web, 33)}, "redirect_uris"},
 			{"unknown_grant", store.ClientSpec{Name: "L", RedirectURIs: web, Grants: []string{"implicit"}}, "grants"},
@@ -63,7 +64,7 @@ func TestCreateClient(t *testing.T) {
 		before := f.CountAll(t)
 		for _, c := range cases {
 			_, _, err := f.CreateClient(ctx, c.spec)
-			var bad *store.InvalidError
+			var bad *record.InvalidError
 			if !errors.As(err, &bad) || bad.Field != c.want || bad.Hint == "" {
 				t.Errorf("%s: CreateClient() = %v, want an InvalidError with a hint for %s", c.name, err, c.want)
 			}
@@ -85,12 +86,12 @@ func TestAuthenticateClient(t *testing.T) {
 		want             error
 	}{
 		{"right", c.ID, sec.Reveal(), nil},
-		{"oauth_row_15_unknown", "tollhouse_nobody", sec.Reveal(), store.ErrMismatch},
-		{"oauth_row_14_wrong", c.ID, another.Reveal(), store.ErrMismatch},
-		{"cut_by_one", c.ID, sec.Reveal()[:len(sec.Reveal())-1], store.ErrMismatch},
-		{"no_secret", c.ID, "", store.ErrMismatch},
-		{"no_id", "", sec.Reveal(), store.ErrMismatch},
-		{"id_that_nobody_can_have", strings.Repeat("x", 5000), sec.Reveal(), store.ErrMismatch},
+		{"unknown", "tollhouse_nobody", sec.Reveal(), record.ErrMismatch},
+		{"wrong", c.ID, another.Reveal(), record.ErrMismatch},
+		{"cut_by_one", c.ID, sec.Reveal()[:len(sec.Reveal())-1], record.ErrMismatch},
+		{"no_secret", c.ID, "", record.ErrMismatch},
+		{"no_id", "", sec.Reveal(), record.ErrMismatch},
+		{"id_that_nobody_can_have", strings.Repeat("x", 5000), sec.Reveal(), record.ErrMismatch},
 	}
 	for _, k := range cases {
 		if _, err := f.AuthenticateClient(ctx, k.id, k.secret); !errors.Is(err, k.want) {
@@ -101,7 +102,7 @@ func TestAuthenticateClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := f.AuthenticateClient(ctx, c.ID, sec.Reveal())
-	refused(t, "AuthenticateClient(disabled)", err, store.ErrMismatch)
+	refused(t, "AuthenticateClient(disabled)", err, record.ErrMismatch)
 }
 
 func TestRotateClientSecret(t *testing.T) {
@@ -138,7 +139,7 @@ func TestRotateClientSecret(t *testing.T) {
 		t.Error("a rotation that revokes left an old secret alive, want the new one alone")
 	}
 	public, _ := f.Client(t, func(s *store.ClientSpec) { s.Public = true })
-	var bad *store.InvalidError
+	var bad *record.InvalidError
 	if _, _, err := f.RotateClientSecret(ctx, public.ID, false); !errors.As(err, &bad) {
 		t.Errorf("RotateClientSecret(public) = %v, want an InvalidError", err)
 	}
@@ -160,13 +161,13 @@ func TestUpdateClient(t *testing.T) {
 		t.Error("a token outdoes what its client may do now, want it held to that")
 	}
 	name := ""
-	var bad *store.InvalidError
+	var bad *record.InvalidError
 	g.unchanged(t, func() {
 		if _, err := g.UpdateClient(ctx, g.client.ID, store.ClientChange{Name: &name}); !errors.As(err, &bad) {
 			t.Errorf("UpdateClient(no name) = %v, want an InvalidError", err)
 		}
 		_, err := g.UpdateClient(ctx, "tollhouse_nobody", store.ClientChange{})
-		refused(t, "UpdateClient(nobody)", err, store.ErrNotFound)
+		refused(t, "UpdateClient(nobody)", err, record.ErrNotFound)
 	})
 }
 
@@ -183,7 +184,7 @@ func TestDeleteClientLeavesNothing(t *testing.T) {
 			t.Errorf("%d records of kind %c are left, want none", n, tag)
 		}
 	}
-	refused(t, "DeleteClient() again", g.DeleteClient(ctx, g.client.ID), store.ErrNotFound)
+	refused(t, "DeleteClient() again", g.DeleteClient(ctx, g.client.ID), record.ErrNotFound)
 }
 
 func TestScope(t *testing.T) {
@@ -196,12 +197,12 @@ func TestScope(t *testing.T) {
 	}{
 		{"none", "", store.ScopeUnstated, true},
 		{"one", "events:read", store.ScopeEventsRead, true},
-		{"oauth_row_53_order_does_not_matter", "resources:write events:read resources:read", all, true},
-		{"oauth_row_53_nor_do_duplicates", "events:read events:read", store.ScopeEventsRead, true},
-		{"oauth_row_53_double_space", "events:read  resources:read", 0, false},
-		{"oauth_row_53_space_in_front", " events:read", 0, false},
-		{"oauth_row_53_quote", `events:read"`, 0, false},
-		{"oauth_row_53_backslash", `events\read`, 0, false},
+		{"order_does_not_matter", "resources:write events:read resources:read", all, true},
+		{"nor_do_duplicates", "events:read events:read", store.ScopeEventsRead, true},
+		{"double_space", "events:read  resources:read", 0, false},
+		{"space_in_front", " events:read", 0, false},
+		{"quote", `events:read"`, 0, false},
+		{"backslash", `events\read`, 0, false},
 		{"other_case", "Events:Read", 0, false},
 		{"unknown", "events:write", 0, false},
 	}

@@ -7,20 +7,21 @@ import (
 	"time"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// code is what we keep of an authorization code. It stays for codeKept after
-// its use, so that a replay is known as one.
+// code is the stored form of an authorization code. It stays for codeKept after its
+// use, so that a replay is recognized.
 type code struct {
 	lineage
 	hash        secret.Hash
 	redirectURI string
 	scope       Scope
-	challenge   string // S256 code challenge, "" when the request had none
+	challenge   string // S256 code challenge, "" if the request had none
 	expiresAt   time.Time
 	usedAt      time.Time
-	family      secret.ID // of the tokens that it gave
+	family      secret.ID // of the tokens issued for it
 }
 
 const (
@@ -29,9 +30,9 @@ const (
 
 	// codeKept is how long a code is kept, used or not.
 	codeKept = 24 * time.Hour
-	// doubleFire is how long after its first use a code may come again with the
-	// right verifier and be refused without harm: a page that loads twice sends
-	// it twice, and PKCE proves that both came from one place. Our choice.
+	// doubleFire is how long after its first use a code may be presented again with
+	// the right verifier without revoking the family: a page that loads twice sends it
+	// twice, and PKCE proves that both requests have one source. Our choice.
 	doubleFire = 10 * time.Second
 
 	verifierSizeMin = 43 // RFC 7636 §4.1
@@ -41,7 +42,7 @@ const (
 // Consent is a user's decision to allow a client.
 type Consent struct {
 	Client      Client
-	User        User // as the session that decides knows it
+	User        User // the user of the deciding session
 	RedirectURI string
 	Scope       Scope
 	Challenge   string
@@ -49,12 +50,12 @@ type Consent struct {
 	TicketEnds  time.Time
 }
 
-// Allow stores an authorization code and, in the same transaction, that the
-// ticket is decided: one ticket gives one code at most. Errors: ErrReplayed for
-// a ticket decided before, ErrDisabled when client or user were disabled or
-// their tokens ended since.
+// Allow stores an authorization code and, in the same transaction, that the ticket is
+// decided, so that a ticket gives at most one code. Errors: ErrReplayed if the ticket
+// was decided before, ErrDisabled if the client or user was disabled or their tokens
+// ended since.
 func (s *Store) Allow(ctx context.Context, c Consent) (secret.Token, error) {
-	token, now := secret.New(secret.Code), s.Now()
+	token, now := secret.New(s.random, secret.Code), s.Now()
 	record := code{
 		hash:        token.Hash(),
 		lineage:     lineageOf(c.Client, c.User),
@@ -71,8 +72,7 @@ func (s *Store) Allow(ctx context.Context, c Consent) (secret.Token, error) {
 		if err := writeCode(tx, record, now); err != nil {
 			return err
 		}
-		// Until it is redeemed a code has no family by which its user could find
-		// it and take it back.
+		// A code has no family yet, so its user can revoke it only through this index.
 		return tx.Set(record.indexKey(), nil, now.Add(codeKept))
 	})
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Store) Allow(ctx context.Context, c Consent) (secret.Token, error) {
 	return token, nil
 }
 
-// Deny stores that the ticket is decided, and nothing else. Errors: ErrReplayed.
+// Deny stores that the ticket is decided. Errors: ErrReplayed.
 func (s *Store) Deny(ctx context.Context, ticket secret.Hash, ends time.Time) error {
 	now := s.Now()
 	err := s.db.Update(ctx, func(tx kv.Txn) error { return decide(tx, ticket, now, ends) })
@@ -92,20 +92,18 @@ func (s *Store) Deny(ctx context.Context, ticket secret.Hash, ends time.Time) er
 }
 
 func decide(tx kv.Txn, ticket secret.Hash, now, ends time.Time) error {
-	_, err := tx.Get(decidedKey(ticket))
+	_, err := tx.Get(record.DecidedKey(ticket))
 	if err == nil {
-		return ErrReplayed
+		return record.ErrReplayed
 	}
-	if !isAbsent(err) {
+	if !record.IsAbsent(err) {
 		return err
 	}
-	e := newEncoder(decidedRecord)
-	e.time(now)
-	e.time(ends)
-	return tx.Set(decidedKey(ticket), e.b, ends)
+	e := record.NewEncoder(decidedRecord).Time(now).Time(ends)
+	return tx.Set(record.DecidedKey(ticket), e.B, ends)
 }
 
-// Redemption is what a client presents with a code.
+// Redemption is a client's request to redeem a code.
 type Redemption struct {
 	Client      Client // authenticated
 	Code        secret.Token
@@ -114,16 +112,15 @@ type Redemption struct {
 	By          By
 }
 
-// RedeemCode spends a code and issues the first tokens of a new family. Judged
-// in this order: ownership, redirect URI and PKCE, used before, expired. A
-// check that fails leaves the code as it was, but for a replay, which revokes
-// the family of its first use. Errors: ErrNotFound, ErrMismatch, ErrDisabled,
-// ErrReplayed, ErrExpired.
+// RedeemCode redeems a code and issues the first tokens of a new family. It checks, in
+// this order, ownership, redirect URI and PKCE, earlier use, and expiry. A failed
+// check leaves the code unchanged, except that a replay revokes the family of the
+// first use. Errors: ErrNotFound, ErrMismatch, ErrDisabled, ErrReplayed, ErrExpired.
 func (s *Store) RedeemCode(ctx context.Context, r Redemption) (Issued, error) {
 	now := s.Now()
-	pair := newPair()
+	pair := s.newPair()
 	var issued Issued
-	var refusal error // a replay must write, so it is an outcome and no error of the transaction
+	var refusal error // an outcome, not an error: a replay must write
 	err := s.db.Update(ctx, func(tx kv.Txn) error {
 		issued, refusal = Issued{}, nil
 		c, err := readCode(tx, r.Code.Hash())
@@ -141,7 +138,7 @@ func (s *Store) RedeemCode(ctx context.Context, r Redemption) (Issued, error) {
 			return err
 		}
 		if !now.Before(c.expiresAt) {
-			return ErrExpired
+			return record.ErrExpired
 		}
 		f := s.newFamily(c.lineage, c.scope, now, pair.family)
 		if issued, err = s.issueFirst(tx, f, pair, now); err != nil {
@@ -165,26 +162,26 @@ func (s *Store) RedeemCode(ctx context.Context, r Redemption) (Issued, error) {
 	return issued, nil
 }
 
-// replayed answers a second use. It ends what the first one gave, once, and
-// records that; whoever goes on only repeats himself.
+// replayed handles a second use. It revokes the first use's family and records that
+// once; further replays change nothing.
 func (c code) replayed(tx kv.Txn, by By, now time.Time, tail [8]byte) (refusal, err error) {
 	if c.challenge != "" && near(now, c.usedAt, doubleFire) {
-		return ErrReplayed, nil
+		return record.ErrReplayed, nil
 	}
 	f, err := readFamily(tx, c.family)
-	if errors.Is(err, ErrNotFound) {
-		return ErrReplayed, nil // it has ended, and was cleared away
+	if errors.Is(err, record.ErrNotFound) {
+		return record.ErrReplayed, nil // already ended and removed
 	}
 	if err != nil || !f.revokedAt.IsZero() {
-		return ErrReplayed, err
+		return record.ErrReplayed, err
 	}
 	if err := revokeFamily(tx, f, now, ReasonCodeReplayed); err != nil {
 		return nil, err
 	}
-	return recorded{ErrReplayed}, appendAudit(tx, f.auditLine(AuditCodeReplay, ReasonCodeReplayed, by), now, tail)
+	return recorded{record.ErrReplayed}, appendAudit(tx, f.auditLine(AuditCodeReplay, ReasonCodeReplayed, by), now, tail)
 }
 
-// judge refuses what does not belong to the code.
+// judge checks that the request fits the code.
 func (c code) judge(r Redemption) error {
 	if c.client != r.Client.ID {
 		return errOtherClient
@@ -197,8 +194,8 @@ func (c code) judge(r Redemption) error {
 }
 
 func (c code) judgeVerifier(verifier string) error {
-	// RFC 9700 §4.8.2: a verifier for a code that has no challenge is the mark
-	// of a challenge stripped on the way.
+	// RFC 9700 §4.8.2: a verifier for a code without a challenge means that an
+	// attacker has removed the challenge.
 	if (c.challenge == "") != (verifier == "") {
 		return errOtherVerifier
 	}
@@ -212,7 +209,7 @@ func (c code) judgeVerifier(verifier string) error {
 	return nil
 }
 
-// isVerifier checks the form of RFC 7636 §4.1.
+// isVerifier checks the syntax of RFC 7636 §4.1.
 func isVerifier(v string) bool {
 	if len(v) < verifierSizeMin || len(v) > verifierSizeMax {
 		return false
@@ -227,23 +224,23 @@ func isVerifier(v string) bool {
 	return true
 }
 
-// revokeCodes deletes codes that were not redeemed yet: with one that is gone
-// nothing can be had. A line tells of each that could still have been redeemed.
+// revokeCodes deletes unredeemed codes, with an audit line for each that could still
+// have been redeemed.
 func (s *Store) revokeCodes(ctx context.Context, by By, hashes [][]byte) error {
 	now, tails := s.Now(), make([][8]byte, len(hashes))
 	for i := range tails {
-		tails[i] = secret.NewTail()
+		tails[i] = secret.NewTail(s.random)
 	}
 	return s.db.Update(ctx, func(tx kv.Txn) error {
 		for i, h := range hashes {
 			c, err := readCode(tx, secret.Hash(h))
-			if errors.Is(err, ErrNotFound) || err == nil && !c.usedAt.IsZero() {
-				continue // it has expired, or was redeemed meanwhile
+			if errors.Is(err, record.ErrNotFound) || err == nil && !c.usedAt.IsZero() {
+				continue // expired or redeemed in the meantime
 			}
 			if err != nil {
 				return err
 			}
-			if err := deleteKeys(tx, codeKey(c.hash), c.indexKey()); err != nil {
+			if err := record.DeleteKeys(tx, record.CodeKey(c.hash), c.indexKey()); err != nil {
 				return err
 			}
 			if !now.Before(c.expiresAt) {
@@ -257,42 +254,31 @@ func (s *Store) revokeCodes(ctx context.Context, by By, hashes [][]byte) error {
 	})
 }
 
-// auditLine tells of a code that was never redeemed, and so has no family.
+// auditLine returns an audit line about an unredeemed code, which has no family.
 func (c code) auditLine(what Audited, reason string, by By) AuditLine {
 	user := User{ID: c.user}
 	return AuditLine{What: what, Reason: reason, By: by, ClientID: c.client, UserID: user.Subject(), AccountID: c.account}
 }
 
-// indexKey is where a code is listed until it is redeemed.
-func (c code) indexKey() key { return userCodesKey(c.user, c.client).hash(c.hash) }
+// indexKey is the index entry of a code until it is redeemed.
+func (c code) indexKey() record.Key { return record.UserCodesKey(c.user, c.client).Hash(c.hash) }
 
 func readCode(r kv.Reader, h secret.Hash) (code, error) {
-	v, err := r.Get(codeKey(h))
-	if err != nil {
-		return code{}, found(err)
-	}
-	return decodeCode(h, v)
+	return record.Read(r, record.CodeKey(h), h, decodeCode)
 }
 
 func writeCode(tx kv.Txn, c code, now time.Time) error {
-	return tx.Set(codeKey(c.hash), encodeCode(c), now.Add(codeKept))
+	return tx.Set(record.CodeKey(c.hash), encodeCode(c), now.Add(codeKept))
 }
 
 func encodeCode(c code) []byte {
-	e := newEncoder(codeRecord)
-	e.lineage(c.lineage)
-	e.str(c.redirectURI)
-	e.byte(byte(c.scope))
-	e.str(c.challenge)
-	e.time(c.expiresAt)
-	e.time(c.usedAt)
-	e.id(c.family)
-	return e.b
+	return encodeLineage(record.NewEncoder(codeRecord), c.lineage).Str(c.redirectURI).Byte(byte(c.scope)).Str(c.challenge).
+		Time(c.expiresAt).Time(c.usedAt).ID(c.family).B
 }
 
 func decodeCode(h secret.Hash, v []byte) (code, error) {
-	d := newDecoder("authorization code", codeRecord, v)
-	c := code{hash: h, lineage: d.lineage(), redirectURI: d.str(), scope: Scope(d.byte()), challenge: d.str(),
-		expiresAt: d.time(), usedAt: d.time(), family: d.id()}
-	return c, d.done()
+	d := record.NewDecoder("authorization code", codeRecord, v)
+	c := code{hash: h, lineage: decodeLineage(&d), redirectURI: d.Str(), scope: Scope(d.Byte()), challenge: d.Str(),
+		expiresAt: d.Time(), usedAt: d.Time(), family: d.ID()}
+	return c, d.Done()
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
@@ -16,7 +17,7 @@ func records() map[string]struct {
 	decode func([]byte) ([]byte, error) // decodes and encodes again
 } {
 	now := time.UnixMilli(1773070200123).UTC()
-	l := lineage{client: "c", clientGeneration: 3, user: secret.NewID(), userGeneration: 300, account: "acct_x"}
+	l := lineage{client: "c", clientGeneration: 3, user: secret.NewID(nil), userGeneration: 300, account: "acct_x"}
 	type record = struct {
 		value  []byte
 		decode func([]byte) ([]byte, error)
@@ -34,7 +35,7 @@ func records() map[string]struct {
 			v, err := decodeClient("", b)
 			return encodeClient(v), err
 		}},
-		"code": {encodeCode(code{lineage: l, redirectURI: "r", scope: 1, challenge: "c", expiresAt: now, usedAt: now, family: secret.NewID()}), func(b []byte) ([]byte, error) {
+		"code": {encodeCode(code{lineage: l, redirectURI: "r", scope: 1, challenge: "c", expiresAt: now, usedAt: now, family: secret.NewID(nil)}), func(b []byte) ([]byte, error) {
 			v, err := decodeCode(secret.Hash{}, b)
 			return encodeCode(v), err
 		}},
@@ -46,7 +47,7 @@ func records() map[string]struct {
 			v, err := decodeAccessToken(secret.Hash{}, b)
 			return encodeAccessToken(v), err
 		}},
-		"refresh token": {encodeRefreshToken(refreshToken{family: secret.NewID(), scope: 1, expiresAt: now, spentAt: now, nonce: secret.NewNonce(), confirmed: true, retiredAt: now}), func(b []byte) ([]byte, error) {
+		"refresh token": {encodeRefreshToken(refreshToken{family: secret.NewID(nil), scope: 1, expiresAt: now, spentAt: now, nonce: secret.NewNonce(nil), confirmed: true, retiredAt: now}), func(b []byte) ([]byte, error) {
 			v, err := decodeRefreshToken(secret.Hash{}, b)
 			return encodeRefreshToken(v), err
 		}},
@@ -66,16 +67,16 @@ func TestRecords(t *testing.T) {
 		t.Run(name+"_cut_short_or_with_more_behind_is_corrupt_and_never_absent", func(t *testing.T) {
 			t.Parallel()
 			for n := range r.value {
-				if _, err := r.decode(r.value[:n]); !errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNotFound) {
+				if _, err := r.decode(r.value[:n]); !errors.Is(err, record.ErrCorrupt) || errors.Is(err, record.ErrNotFound) {
 					t.Fatalf("decode of %d bytes of %d = %v, want ErrCorrupt", n, len(r.value), err)
 				}
 			}
-			if _, err := r.decode(append(bytes.Clone(r.value), 0)); !errors.Is(err, ErrCorrupt) {
+			if _, err := r.decode(append(bytes.Clone(r.value), 0)); !errors.Is(err, record.ErrCorrupt) {
 				t.Errorf("decode of a byte too many = %v, want ErrCorrupt", err)
 			}
 			newer := bytes.Clone(r.value)
 			newer[0]++
-			if _, err := r.decode(newer); !errors.Is(err, ErrCorrupt) {
+			if _, err := r.decode(newer); !errors.Is(err, record.ErrCorrupt) {
 				t.Errorf("decode of another version = %v, want ErrCorrupt", err)
 			}
 		})
@@ -96,7 +97,7 @@ func FuzzRecords(f *testing.F) {
 		}
 		again, err := r.decode(value)
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) {
+			if !errors.Is(err, record.ErrCorrupt) {
 				t.Fatalf("decode = %v, want ErrCorrupt", err)
 			}
 			return

@@ -2,11 +2,14 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
+	"tollhouse/store/secret"
 )
 
 // TestConfirmationNeverDelaysTheBearerCheck: the first use of a pair decides
@@ -60,7 +63,7 @@ func TestConfirmationNeverDelaysTheBearerCheck(t *testing.T) {
 				}
 				<-stuck // the first use is being written until the end, and the notes of the others wait behind it
 			}
-			g.Faults.Mend()
+			g.Faults.Repair()
 			close(release)
 		})
 	})
@@ -77,6 +80,12 @@ func TestPairUsedJustBeforeALateRetryIsJudgedUsed(t *testing.T) {
 			t.Fatalf("RevokeToken() = %v", err)
 		}
 	}
+	introspect := func(t *testing.T, g grant, by store.Client, token secret.Token) {
+		if _, err := g.Introspect(ctx, by, token.Reveal()); err != nil {
+			t.Fatalf("Introspect() = %v", err)
+		}
+	}
+	resourceServer := store.Client{ID: "tollhouse_gateway", Introspect: true}
 	cases := []struct {
 		name string
 		use  func(t *testing.T, g grant, pair store.Issued)
@@ -87,30 +96,42 @@ func TestPairUsedJustBeforeALateRetryIsJudgedUsed(t *testing.T) {
 			if !g.accessLives(t, pair) {
 				t.Fatal("FindPrincipal() refused the pair")
 			}
-		}, store.ErrReplayed},
+		}, record.ErrReplayed},
 		{"while_the_note_is_being_written", func(t *testing.T, g grant, pair store.Issued) {
 			t.Cleanup(g.useUncommitted(t, pair))
-		}, store.ErrReplayed},
-		{"when_the_note_is_written", func(t *testing.T, g grant, pair store.Issued) { g.use(t, pair) }, store.ErrReplayed},
+		}, record.ErrReplayed},
+		{"when_the_note_is_written", func(t *testing.T, g grant, pair store.Issued) { g.use(t, pair) }, record.ErrReplayed},
 		{"by_an_introspection_of_its_own_client", func(t *testing.T, g grant, pair store.Issued) {
 			g.Rest()
-			if _, err := g.Introspect(ctx, g.client, pair.AccessToken.Reveal()); err != nil {
-				t.Fatalf("Introspect() = %v", err)
-			}
-		}, store.ErrReplayed},
-		{"by_a_revocation_of_its_access_token", revoke, store.ErrReplayed},
+			introspect(t, g, g.client, pair.AccessToken)
+		}, record.ErrReplayed},
+		{"by_a_revocation_of_its_access_token", revoke, record.ErrReplayed},
 		{"and_its_access_token_revoked_before_the_note_is_written", func(t *testing.T, g grant, pair store.Issued) {
 			g.Rest()
 			if !g.accessLives(t, pair) {
 				t.Fatal("FindPrincipal() refused the pair")
 			}
 			revoke(t, g, pair)
-			g.FlushMarks(ctx)
-		}, store.ErrReplayed},
-		{"but_not_by_the_introspection_of_another", func(t *testing.T, g grant, pair store.Issued) {
-			guard, _ := g.Client(t, func(c *store.ClientSpec) { c.Introspect = true })
-			if _, err := g.Introspect(ctx, guard, pair.AccessToken.Reveal()); err != nil {
-				t.Fatalf("Introspect() = %v", err)
+			g.FlushLastUsed(ctx)
+		}, record.ErrReplayed},
+		{"by_an_introspection_of_a_resource_server", func(t *testing.T, g grant, pair store.Issued) {
+			introspect(t, g, resourceServer, pair.AccessToken)
+		}, record.ErrReplayed},
+		{"by_an_introspection_of_its_refresh_token", func(t *testing.T, g grant, pair store.Issued) {
+			g.Rest()
+			introspect(t, g, resourceServer, pair.RefreshToken)
+		}, record.ErrReplayed},
+		{"by_an_introspection_of_its_refresh_token_that_is_written", func(t *testing.T, g grant, pair store.Issued) {
+			g.Rest()
+			introspect(t, g, resourceServer, pair.RefreshToken)
+			g.FlushLastUsed(ctx)
+		}, record.ErrReplayed},
+		{"but_not_by_a_refused_introspection_of_another", func(t *testing.T, g grant, pair store.Issued) {
+			other, _ := g.Client(t)
+			for _, token := range []secret.Token{pair.AccessToken, pair.RefreshToken} {
+				if _, err := g.Introspect(ctx, other, token.Reveal()); !errors.Is(err, record.ErrNotFound) {
+					t.Fatalf("Introspect() = %v, want %v", err, record.ErrNotFound)
+				}
 			}
 		}, nil},
 		{"but_not_by_the_revocation_of_another", func(t *testing.T, g grant, pair store.Issued) {

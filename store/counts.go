@@ -1,20 +1,14 @@
 package store
 
-// Counts is what the store has done since it was opened, for whoever watches
-// over it. It names nobody.
+// Counts counts what the store has done since it was opened, for monitoring.
 type Counts struct {
-	EventsRecorded uint64 // committed to the logs of all accounts; imported ones too
-	LiveReaders    int    // that wait for events now
-	AuditLost      uint64 // lines of the audit record that could not be written
+	EventsRecorded uint64 // in all accounts, including imported ones
+	LiveReaders    int    // live readers now
+	AuditLost      uint64 // audit lines that could not be written
 }
 
-// Counts returns the counts of this moment. It reads no record.
+// Counts returns the current counts. It does not read the store.
 func (s *Store) Counts() Counts {
-	c := Counts{EventsRecorded: s.watches.recorded.Load(), AuditLost: s.audits.lostEver.Load()}
-	s.watches.mu.Lock()
-	defer s.watches.mu.Unlock()
-	for _, readers := range s.watches.readers {
-		c.LiveReaders += len(readers)
-	}
-	return c
+	l := s.LogCounts()
+	return Counts{EventsRecorded: l.Recorded, LiveReaders: l.Readers, AuditLost: s.audits.lostEver.Load()}
 }

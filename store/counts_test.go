@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/record"
+	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
 )
 
@@ -15,11 +18,11 @@ func TestCounts(t *testing.T) {
 	t.Run("events_recorded", func(t *testing.T) {
 		before := f.Counts().EventsRecorded
 		for _, account := range []string{"acct_a", "acct_b", "acct_a"} {
-			if _, err := f.RecordEvent(ctx, newEvent(account, "plan.created", "p1")); err != nil {
+			if _, err := f.RecordEvent(ctx, eventlog.NewEvent{Owner: account, Type: "plan.created", Resource: "p1", Source: "test", Location: "system", Object: snapshot.ObjectOf()}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := f.RecordEvent(ctx, newEvent("acct_a", "no type", "p1")); err == nil {
+		if _, err := f.RecordEvent(ctx, eventlog.NewEvent{Owner: "acct_a", Type: "no type", Resource: "p1", Object: snapshot.ObjectOf()}); err == nil {
 			t.Error("an event without a type was recorded")
 		}
 		if got := f.Counts().EventsRecorded - before; got != 3 {
@@ -27,7 +30,7 @@ func TestCounts(t *testing.T) {
 		}
 	})
 	t.Run("live_readers_come_and_go", func(t *testing.T) {
-		var watches []*store.EventWatch
+		var watches []*eventlog.Watch
 		for _, account := range []string{"acct_a", "acct_b", "acct_a"} {
 			w, err := f.WatchEvents(account)
 			if err != nil {
@@ -47,17 +50,17 @@ func TestCounts(t *testing.T) {
 	})
 	t.Run("audit_lines_lost", func(t *testing.T) {
 		f.Audit(store.AuditLine{What: store.AuditAdmin, Reason: "kept"})
-		reasons(t, f, store.Position{}, 10)
+		f.AuditReasons(t, record.Position{}, 10)
 		if got := f.Counts().AuditLost; got != 0 {
 			t.Errorf("a line that was written counts as lost: %d", got)
 		}
 		f.Rest() // or it might write the line before the store breaks
-		f.Faults.Break(store.ErrUnavailable)
+		f.Faults.Break(record.ErrUnavailable)
 		f.Audit(store.AuditLine{What: store.AuditAdmin, Reason: "lost"})
-		if _, err := f.ListAudit(ctx, store.Position{}, 10); err == nil {
+		if _, err := f.ListAudit(ctx, record.Position{}, 10); err == nil {
 			t.Error("a broken store lists its record")
 		}
-		f.Faults.Mend()
+		f.Faults.Repair()
 		if got := f.Counts().AuditLost; got != 1 {
 			t.Errorf("a line that was lost counts as %d", got)
 		}

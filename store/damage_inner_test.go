@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 )
 
 func TestDamageIsNamed(t *testing.T) {
 	t.Parallel()
 	for tag := range recordKinds {
-		if kindWords[tag] == "" {
+		if record.KindWords[tag] == "" {
 			t.Errorf("damage to records of the kind %q has no name", tag)
 		}
 	}
@@ -20,19 +21,19 @@ func TestDamageIsNamed(t *testing.T) {
 		first, last string
 		want        string
 	}{
-		{"eacct\x00", "facct\x00", "events, token families"},
+		{"f\x00", "hacct\x00", "token families, heads of event logs"},
 		{"E\x01", "E\x02", "events and their lists"},
 		{"c", "c\xff", "clients"},
-		{"x", "", "event ids given elsewhere, lists of events by type, lists of events by resource"},
+		{"x", "", "event ids given elsewhere"},
 	} {
-		if got := strings.Join(NameKeys([]byte(c.first), []byte(c.last)), ", "); got != c.want {
+		if got := strings.Join(record.NameKeys([]byte(c.first), []byte(c.last)), ", "); got != c.want {
 			t.Errorf("NameKeys(%q, %q) = %s, want %s", c.first, c.last, got, c.want)
 		}
 	}
-	if n := len(NameKeys(nil, nil)); n != len(kindWords) {
-		t.Errorf("NameKeys(all) = %d names, want %d", n, len(kindWords))
+	if n := len(record.NameKeys(nil, nil)); n != len(record.KindWords) {
+		t.Errorf("NameKeys(all) = %d names, want %d", n, len(record.KindWords))
 	}
-	err := nameDamaged(fmt.Errorf("read: %w", &kv.CorruptError{Kind: 'r', Reason: "x"}))
+	err := record.NameDamaged(fmt.Errorf("read: %w", &kv.CorruptError{Kind: 'r', Reason: "x"}))
 	if !errors.Is(err, kv.ErrCorrupt) || !strings.HasSuffix(err.Error(), " (among the refresh tokens)") {
 		t.Errorf("nameDamaged() = %v", err)
 	}

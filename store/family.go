@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// Reasons for which a family was revoked, as the log and the audit name them.
+// Reasons why a family was revoked, as the logs show them.
 const (
 	ReasonCodeReplayed    = "code_replayed"
 	ReasonRefreshReused   = "refresh_reused"
@@ -21,9 +22,9 @@ const (
 	ReasonRevokedByOperator = "revoked_by_operator"
 )
 
-// lineage says for whom tokens are: the client and user, their generations at
-// the time of the authorization, and the account. Codes, families and access
-// tokens carry it. Counters, not clocks: a clock may step back or stand still.
+// lineage says for whom tokens were issued: the account, and the client and user with
+// their generations at the time of the authorization. Codes, families and access
+// tokens carry it. Generations are counters because a clock may step back.
 type lineage struct {
 	client           string
 	clientGeneration uint64
@@ -32,8 +33,7 @@ type lineage struct {
 	account          string
 }
 
-// family is all the tokens that descend from one authorization. Revoking it is
-// one write, and ends them all.
+// family is all the tokens of one authorization. One write revokes them all.
 type family struct {
 	lineage
 	id        secret.ID
@@ -47,21 +47,21 @@ type family struct {
 
 const familyRecord = 1
 
-// parties are the client and the user of a lineage, as they stand now, by the
-// heads of their records.
+// parties are the current client and user of a lineage, from the heads of their
+// records.
 type parties struct {
 	client Client
 	user   User
 }
 
-// readParties returns the two when both are there, enabled, and of the
-// generations that the lineage carries; else ErrDisabled.
+// readParties returns both parties if they exist, are enabled, and have the lineage's
+// generations; otherwise ErrDisabled.
 func readParties(r kv.Reader, l lineage) (p parties, err error) {
-	client, err := r.Get(clientKey(l.client))
-	if err != nil && !isAbsent(err) {
+	client, err := r.Get(record.ClientKey(l.client))
+	if err != nil && !record.IsAbsent(err) {
 		return parties{}, err
 	}
-	user, userErr := r.Get(userKey(l.user)) // even when the client is gone, so that it takes as long
+	user, userErr := r.Get(record.UserKey(l.user)) // read even if the client is missing, for constant time
 	if err = cmp.Or(err, userErr); err != nil {
 		return parties{}, goneIsDisabled(err)
 	}
@@ -73,30 +73,30 @@ func readParties(r kv.Reader, l lineage) (p parties, err error) {
 	}
 	if !p.client.DisabledAt.IsZero() || p.client.Generation != l.clientGeneration ||
 		!p.user.DisabledAt.IsZero() || p.user.Generation != l.userGeneration {
-		return parties{}, ErrDisabled
+		return parties{}, record.ErrDisabled
 	}
 	return p, nil
 }
 
 func goneIsDisabled(err error) error {
-	if isAbsent(err) {
-		return ErrDisabled
+	if record.IsAbsent(err) {
+		return record.ErrDisabled
 	}
 	return err
 }
 
 // createFamily stores a new family with its two index entries.
 func createFamily(tx kv.Txn, f family) error {
-	if err := tx.Set(clientFamiliesKey(f.client).id(f.id), nil, f.expiresAt); err != nil {
+	if err := tx.Set(record.ClientFamiliesKey(f.client).ID(f.id), nil, f.expiresAt); err != nil {
 		return err
 	}
-	if err := tx.Set(userFamiliesKey(f.user).id(f.id), nil, f.expiresAt); err != nil {
+	if err := tx.Set(record.UserFamiliesKey(f.user).ID(f.id), nil, f.expiresAt); err != nil {
 		return err
 	}
 	return writeFamily(tx, f)
 }
 
-// revokeFamily ends a family within tx. One already revoked keeps its reason.
+// revokeFamily revokes a family within tx. A family revoked before keeps its reason.
 func revokeFamily(tx kv.Txn, f family, now time.Time, reason string) error {
 	if !f.revokedAt.IsZero() {
 		return nil
@@ -105,10 +105,10 @@ func revokeFamily(tx kv.Txn, f family, now time.Time, reason string) error {
 	return writeFamily(tx, f)
 }
 
-// deleteFamilies removes the families that an index lists, with the index.
-func (s *Store) deleteFamilies(ctx context.Context, index key) error {
+// deleteFamilies deletes an index and the families in it.
+func (s *Store) deleteFamilies(ctx context.Context, index record.Key) error {
 	err := s.deleteIndexed(ctx, index, func(rest []byte) [][]byte {
-		return [][]byte{append(newKey(tagFamily), rest...)}
+		return [][]byte{append(record.NewKey(record.TagFamily), rest...)}
 	})
 	if err != nil {
 		return fmt.Errorf("delete families: %w", err)
@@ -117,44 +117,39 @@ func (s *Store) deleteFamilies(ctx context.Context, index key) error {
 }
 
 func readFamily(r kv.Reader, id secret.ID) (family, error) {
-	v, err := r.Get(familyKey(id))
-	if err != nil {
-		return family{}, found(err)
+	return record.Read(r, record.FamilyKey(id), id, decodeFamily)
+}
+
+// readFamilyOf is readFamily of a token that is presented: it takes as long for a
+// family that does not exist.
+func readFamilyOf(r kv.Reader, id secret.ID) (family, error) {
+	f, err := readFamily(r, id)
+	if record.IsAbsent(err) {
+		err = refuseAbsent(r, standInFamily, standInClientHead, standInUserHead)
 	}
-	return decodeFamily(id, v)
+	return f, err
 }
 
 func writeFamily(tx kv.Txn, f family) error {
-	return tx.Set(familyKey(f.id), encodeFamily(f), f.expiresAt)
+	return tx.Set(record.FamilyKey(f.id), encodeFamily(f), f.expiresAt)
 }
 
 func encodeFamily(f family) []byte {
-	e := newEncoder(familyRecord)
-	e.lineage(f.lineage)
-	e.byte(byte(f.scope))
-	e.time(f.createdAt)
-	e.time(f.usedAt)
-	e.time(f.expiresAt)
-	e.time(f.revokedAt)
-	e.str(f.reason)
-	return e.b
+	return encodeLineage(record.NewEncoder(familyRecord), f.lineage).Byte(byte(f.scope)).Time(f.createdAt).Time(f.usedAt).
+		Time(f.expiresAt).Time(f.revokedAt).Str(f.reason).B
 }
 
 func decodeFamily(id secret.ID, v []byte) (family, error) {
-	d := newDecoder("family", familyRecord, v)
-	f := family{id: id, lineage: d.lineage(), scope: Scope(d.byte()), createdAt: d.time(), usedAt: d.time(),
-		expiresAt: d.time(), revokedAt: d.time(), reason: d.str()}
-	return f, d.done()
+	d := record.NewDecoder("family", familyRecord, v)
+	f := family{id: id, lineage: decodeLineage(&d), scope: Scope(d.Byte()), createdAt: d.Time(), usedAt: d.Time(),
+		expiresAt: d.Time(), revokedAt: d.Time(), reason: d.Str()}
+	return f, d.Done()
 }
 
-func (e *encoder) lineage(l lineage) {
-	e.str(l.client)
-	e.uint(l.clientGeneration)
-	e.id(l.user)
-	e.uint(l.userGeneration)
-	e.str(l.account)
+func encodeLineage(e *record.Encoder, l lineage) *record.Encoder {
+	return e.Str(l.client).Uint(l.clientGeneration).ID(l.user).Uint(l.userGeneration).Str(l.account)
 }
 
-func (d *decoder) lineage() lineage {
-	return lineage{client: d.str(), clientGeneration: d.uint(), user: d.id(), userGeneration: d.uint(), account: d.str()}
+func decodeLineage(d *record.Decoder) lineage {
+	return lineage{client: d.Str(), clientGeneration: d.Uint(), user: d.ID(), userGeneration: d.Uint(), account: d.Str()}
 }

@@ -9,37 +9,37 @@ import (
 	"time"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// Family is what an operator sees of a family: who may act for whom. Its id
-// names it and opens nothing.
+// Family is an operator's view of a family. Its id is not a secret.
 type Family struct {
-	ID          string // fam_ and 26 characters, as in the audit record
+	ID          string // fam_ and 26 characters, as in the audit log
 	ClientID    string
 	ClientName  string
 	UserID      string // the user's Subject
 	Username    string
 	Account     string
-	Permissions []string // names of what it gives now, as the client stands now
+	Permissions []string // names of its current permissions
 	CreatedAt   time.Time
-	UsedAt      time.Time // within a few minutes of being exact; zero when it was never used
+	UsedAt      time.Time // exact to a few minutes; zero if never used
 	ExpiresAt   time.Time
 }
 
-// FamilyFilter says which families are wanted. The zero one wants all.
+// FamilyFilter selects families. The zero FamilyFilter selects all.
 type FamilyFilter struct {
 	ClientID string
 	User     *User
 }
 
-// ListFamilies returns at most limit live families behind the one of that id, in
-// the order of their ids. Errors: *InvalidError for an id that is none.
+// ListFamilies returns up to limit live families after the given id, in the order of
+// their ids. Errors: *InvalidError for a malformed id.
 func (s *Store) ListFamilies(ctx context.Context, want FamilyFilter, behind string, limit int) (list []Family, err error) {
 	index := want.index()
 	lo, ok := behindName(index, behind, familyNamed)
 	if !ok {
-		return nil, invalid("after", "tollhouse token list shows those that there are", "after must be the id of a family of tokens")
+		return nil, record.Invalid("after", "tollhouse token list shows the ids", "after must be the id of a family of tokens")
 	}
 	_, err = s.eachIndexPageFrom(ctx, index, lo, func(ends [][]byte) (more bool, err error) {
 		live, err := s.liveFamilies(ctx, ends)
@@ -59,35 +59,34 @@ func (s *Store) ListFamilies(ctx context.Context, want FamilyFilter, behind stri
 	return list, nil
 }
 
-// index is the narrowest list of families that holds all that are wanted. Each
-// of its keys ends in a family's id.
-func (w FamilyFilter) index() key {
+// index is the narrowest index that holds all wanted families. Its keys end in the
+// family's id.
+func (w FamilyFilter) index() record.Key {
 	switch {
 	case w.User != nil:
-		return userFamiliesKey(w.User.ID)
+		return record.UserFamiliesKey(w.User.ID)
 	case w.ClientID != "":
-		return clientFamiliesKey(w.ClientID)
+		return record.ClientFamiliesKey(w.ClientID)
 	}
-	return newKey(tagFamily)
+	return record.NewKey(record.TagFamily)
 }
 
-// behindName is where a list goes on behind the record of that name, whose number
-// follows index in its key; "" is the list's beginning. ok is false for a name that
-// is none.
-func behindName(index key, name string, number func(name string) ([16]byte, bool)) (lo key, ok bool) {
+// behindName returns the key in an index from which to list the records after the
+// named one; "" starts at the beginning. ok is false for a malformed name.
+func behindName(index record.Key, name string, number func(name string) ([16]byte, bool)) (lo record.Key, ok bool) {
 	if name == "" {
 		return index, true
 	}
 	n, ok := number(name)
-	return after(append(slices.Clone(index), n[:]...)), ok
+	return record.After(append(slices.Clone(index), n[:]...)), ok
 }
 
 func (f liveFamily) shown() Family {
 	return f.family.shown(parties{client: f.clientNow, user: f.userNow})
 }
 
-// shown is a family with its parties as they stand now; of those that are gone
-// there are only the ids.
+// shown returns the view of a family. If a party no longer exists, only its id is
+// filled in.
 func (f family) shown(p parties) Family {
 	user := User{ID: f.user}
 	return Family{
@@ -96,10 +95,10 @@ func (f family) shown(p parties) Family {
 	}
 }
 
-// familyNamed is the reverse of familyName.
+// familyNamed is the inverse of familyName.
 func familyNamed(name string) (id [16]byte, ok bool) { return numberNamed(familyPrefix, name) }
 
-// numberNamed returns the number in a name that is a prefix and a number.
+// numberNamed parses a name made of a prefix and a number.
 func numberNamed(prefix, name string) (n [16]byte, ok bool) {
 	text, ok := strings.CutPrefix(name, prefix)
 	if !ok {
@@ -108,13 +107,13 @@ func numberNamed(prefix, name string) (n [16]byte, ok bool) {
 	return secret.ParseCrockford(text)
 }
 
-// RevokeFamily ends a live family by its id, for the operator, and returns what
-// it was. Errors: ErrNotFound, also for one that has ended.
+// RevokeFamily revokes a live family by id, for the operator, and returns it. Errors:
+// ErrNotFound, also for a family that has ended.
 func (s *Store) RevokeFamily(ctx context.Context, by By, id string) (Family, error) {
 	f, err := s.revokeFound(ctx, by, func(tx kv.Txn) (family, error) {
 		id, ok := familyNamed(id)
 		if !ok {
-			return family{}, ErrNotFound
+			return family{}, record.ErrNotFound
 		}
 		return readFamily(tx, id)
 	})
@@ -124,10 +123,9 @@ func (s *Store) RevokeFamily(ctx context.Context, by By, id string) (Family, err
 	return f, nil
 }
 
-// RevokeFamilyOf ends the live family that a token belongs to, for the operator,
-// and returns what it was. The token itself may be dead already: a refresh token
-// that was exchanged, or an access token that has expired, tells which family
-// leaked. Errors: ErrNotFound.
+// RevokeFamilyOf revokes the live family of a token, for the operator, and returns it.
+// A spent refresh token or an expired access token identifies its family too. Errors:
+// ErrNotFound.
 func (s *Store) RevokeFamilyOf(ctx context.Context, by By, text string) (Family, error) {
 	f, err := s.revokeFound(ctx, by, func(tx kv.Txn) (family, error) {
 		id, err := familyOf(tx, text)
@@ -142,8 +140,7 @@ func (s *Store) RevokeFamilyOf(ctx context.Context, by By, text string) (Family,
 	return f, nil
 }
 
-// familyOf returns the family of an access token, a refresh token, or a code
-// that was redeemed.
+// familyOf returns the family of an access token, a refresh token, or a redeemed code.
 func familyOf(r kv.Reader, text string) (secret.ID, error) {
 	if token, ok := secret.Parse(secret.AccessToken, text); ok {
 		t, err := readAccessToken(r, token.Hash())
@@ -156,24 +153,24 @@ func familyOf(r kv.Reader, text string) (secret.ID, error) {
 	if token, ok := secret.Parse(secret.Code, text); ok {
 		c, err := readCode(r, token.Hash())
 		if err == nil && c.usedAt.IsZero() {
-			err = ErrNotFound
+			err = record.ErrNotFound
 		}
 		return c.family, err
 	}
-	return secret.ID{}, ErrNotFound
+	return secret.ID{}, record.ErrNotFound
 }
 
-// revokeFound ends the family that find returns, with a line in the audit record.
+// revokeFound revokes the family that find returns and writes an audit line.
 func (s *Store) revokeFound(ctx context.Context, by By, find func(kv.Txn) (family, error)) (shown Family, err error) {
-	now, tail := s.Now(), secret.NewTail()
+	now, tail := s.Now(), secret.NewTail(s.random)
 	err = s.db.Update(ctx, func(tx kv.Txn) error {
 		f, err := find(tx)
 		if err != nil {
 			return err
 		}
 		p, err := readParties(tx, f.lineage)
-		if errors.Is(err, ErrDisabled) || !f.revokedAt.IsZero() || !now.Before(f.expiresAt) {
-			return ErrNotFound
+		if errors.Is(err, record.ErrDisabled) || !f.revokedAt.IsZero() || !now.Before(f.expiresAt) {
+			return record.ErrNotFound
 		}
 		if err != nil {
 			return err

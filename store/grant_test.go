@@ -9,6 +9,7 @@ import (
 
 	"tollhouse/store"
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 )
@@ -69,7 +70,7 @@ func (g grant) use(t testing.TB, of store.Issued) {
 		defer close(written)
 		return run()
 	})
-	defer g.Faults.Mend()
+	defer g.Faults.Repair()
 	if _, err := g.FindPrincipal(context.Background(), of.AccessToken); err != nil {
 		t.Fatalf("FindPrincipal() = %v, want a principal", err)
 	}
@@ -81,7 +82,7 @@ func (g grant) use(t testing.TB, of store.Issued) {
 func (g grant) accessLives(t testing.TB, of store.Issued) bool {
 	t.Helper()
 	_, err := g.FindPrincipal(context.Background(), of.AccessToken)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err != nil && !errors.Is(err, record.ErrNotFound) {
 		t.Fatalf("FindPrincipal() = %v", err)
 	}
 	return err == nil
@@ -128,8 +129,8 @@ func (g grant) familyIsDead(t testing.TB, pairs ...store.Issued) {
 		if g.accessLives(t, p) {
 			t.Errorf("access token %d lives, want it dead with its family", i)
 		}
-		if _, err := g.refresh(p); !errors.Is(err, store.ErrRevoked) {
-			t.Errorf("RotateRefresh(%d) = %v, want %v", i, err, store.ErrRevoked)
+		if _, err := g.refresh(p); !errors.Is(err, record.ErrRevoked) {
+			t.Errorf("RotateRefresh(%d) = %v, want %v", i, err, record.ErrRevoked)
 		}
 	}
 }
@@ -150,7 +151,7 @@ const (
 func (g grant) consent(challenge string) store.Consent {
 	return store.Consent{
 		Client: g.client, User: g.user, RedirectURI: storetest.CallbackURI, Challenge: challenge,
-		Ticket: secret.HashOf(secret.Text()), TicketEnds: g.Now().Add(lives.Ticket),
+		Ticket: secret.HashOf(secret.Text(nil)), TicketEnds: g.Now().Add(lives.Ticket),
 	}
 }
 

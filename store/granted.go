@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
@@ -17,23 +18,23 @@ import (
 type Granted struct {
 	ClientID    string
 	Name        string
-	Permissions []string  // names of what its live authorizations give together, as the client stands now
-	Since       time.Time // of the oldest live authorization
-	UsedAt      time.Time // within a few minutes of being exact; zero when it was never used
+	Permissions []string  // names of the current permissions of all its live authorizations
+	Since       time.Time // start of the oldest live authorization
+	UsedAt      time.Time // exact to a few minutes; zero if never used
 }
 
 const (
-	indexPageMax    = 500    // keys of an index read in one View
-	familiesReadMax = 20_000 // of one user, to list them: a client that asks anew each minute, for two weeks
-	revokeBatchMax  = 200    // families or codes ended in one Update, two writes and an audit line each
+	indexPageMax    = 500    // index keys read in one View
+	familiesReadMax = 20_000 // of one user; a client that asks every minute reaches it in two weeks
+	revokeBatchMax  = 200    // families or codes in one Update, two writes and an audit line each
 )
 
-// ListGranted returns the clients that can act for the user, by name. It is not
-// whole when the user has more authorizations than are looked through.
+// ListGranted returns the clients that can act for the user, by name. whole is false
+// if the user has more authorizations than were read.
 func (s *Store) ListGranted(ctx context.Context, u User) (list []Granted, whole bool, err error) {
 	byClient, read := map[string]*Granted{}, 0
 	scopes := map[string]Scope{}
-	whole, err = s.eachIndexPage(ctx, userFamiliesKey(u.ID), func(ends [][]byte) (more bool, err error) {
+	whole, err = s.eachIndexPage(ctx, record.UserFamiliesKey(u.ID), func(ends [][]byte) (more bool, err error) {
 		live, err := s.liveFamilies(ctx, ends)
 		for _, f := range live {
 			g, known := byClient[f.client]
@@ -63,16 +64,15 @@ func (s *Store) ListGranted(ctx context.Context, u User) (list []Granted, whole 
 	return list, whole, nil
 }
 
-// RevokeGranted ends what a user gave to a client: every token of it, and every
-// code that was not redeemed yet, at the very next request. That there is none
-// is no error.
+// RevokeGranted revokes everything a user gave to a client: every token and every
+// unredeemed code, from the next request on. It is idempotent.
 func (s *Store) RevokeGranted(ctx context.Context, by By, u User, clientID string) error {
 	if !isClientID(clientID) {
 		return nil
 	}
-	// The codes come first: one that is redeemed before it could be revoked has
-	// its family by then, and the families are looked for afterwards.
-	_, err := s.eachIndexPage(ctx, userCodesKey(u.ID, clientID), func(ends [][]byte) (more bool, err error) {
+	// Codes first: a code redeemed before this has a family by then, and the families
+	// are read afterwards.
+	_, err := s.eachIndexPage(ctx, record.UserCodesKey(u.ID, clientID), func(ends [][]byte) (more bool, err error) {
 		for batch := range slices.Chunk(ends, revokeBatchMax) {
 			if err := s.revokeCodes(ctx, by, batch); err != nil {
 				return false, err
@@ -83,7 +83,7 @@ func (s *Store) RevokeGranted(ctx context.Context, by By, u User, clientID strin
 	if err != nil {
 		return fmt.Errorf("revoke granted: codes: %w", err)
 	}
-	_, err = s.eachIndexPage(ctx, userFamiliesKey(u.ID), func(ends [][]byte) (more bool, err error) {
+	_, err = s.eachIndexPage(ctx, record.UserFamiliesKey(u.ID), func(ends [][]byte) (more bool, err error) {
 		live, err := s.liveFamilies(ctx, ends)
 		if err != nil {
 			return false, err
@@ -102,21 +102,21 @@ func (s *Store) RevokeGranted(ctx context.Context, by By, u User, clientID strin
 	return nil
 }
 
-// liveFamily is a family that can act, with its client and user as they stand now.
+// liveFamily is a live family with its current client and user.
 type liveFamily struct {
 	family
 	clientNow Client
 	userNow   User
 }
 
-// liveFamilies returns the live ones among the families of those ids.
+// liveFamilies returns the live families among ids.
 func (s *Store) liveFamilies(ctx context.Context, ids [][]byte) (live []liveFamily, err error) {
 	now := s.Now()
 	err = s.db.View(ctx, func(r kv.Reader) error {
 		live = nil
 		for _, id := range ids {
 			f, err := readFamily(r, secret.ID(id))
-			if errors.Is(err, ErrNotFound) {
+			if errors.Is(err, record.ErrNotFound) {
 				continue
 			}
 			if err != nil {
@@ -126,7 +126,7 @@ func (s *Store) liveFamilies(ctx context.Context, ids [][]byte) (live []liveFami
 				continue
 			}
 			p, err := readParties(r, f.lineage)
-			if errors.Is(err, ErrDisabled) {
+			if errors.Is(err, record.ErrDisabled) {
 				continue
 			}
 			if err != nil {
@@ -142,13 +142,13 @@ func (s *Store) liveFamilies(ctx context.Context, ids [][]byte) (live []liveFami
 func (s *Store) revokeFamilies(ctx context.Context, by By, families []liveFamily) error {
 	now, tails := s.Now(), make([][8]byte, len(families))
 	for i := range tails {
-		tails[i] = secret.NewTail()
+		tails[i] = secret.NewTail(s.random)
 	}
 	return s.db.Update(ctx, func(tx kv.Txn) error {
 		for i, seen := range families {
 			f, err := readFamily(tx, seen.id)
-			if errors.Is(err, ErrNotFound) || err == nil && !f.revokedAt.IsZero() {
-				continue // ended meanwhile
+			if errors.Is(err, record.ErrNotFound) || err == nil && !f.revokedAt.IsZero() {
+				continue // ended in the meantime
 			}
 			if err != nil {
 				return err
@@ -167,16 +167,16 @@ func (s *Store) revokeFamilies(ctx context.Context, by By, families []liveFamily
 	})
 }
 
-// eachIndexPage calls visit with what the keys of an index end in, a page at a
-// time, each read in a View of its own, until there are none or visit wants no
-// more. It reports whether visit saw all.
-func (s *Store) eachIndexPage(ctx context.Context, index key, visit func(ends [][]byte) (more bool, err error)) (whole bool, err error) {
+// eachIndexPage calls visit with pages of what the index's keys end in, each read in
+// its own View, until the end or until visit returns false. It reports whether visit
+// saw everything.
+func (s *Store) eachIndexPage(ctx context.Context, index record.Key, visit func(ends [][]byte) (more bool, err error)) (whole bool, err error) {
 	return s.eachIndexPageFrom(ctx, index, index, visit)
 }
 
-// eachIndexPageFrom is eachIndexPage that begins with the key lo of the index.
-func (s *Store) eachIndexPageFrom(ctx context.Context, index, lo key, visit func(ends [][]byte) (more bool, err error)) (whole bool, err error) {
-	r := kv.Range{Lo: lo, Hi: after(index), KeysOnly: true, Limit: indexPageMax}
+// eachIndexPageFrom is eachIndexPage, starting at the key lo.
+func (s *Store) eachIndexPageFrom(ctx context.Context, index, lo record.Key, visit func(ends [][]byte) (more bool, err error)) (whole bool, err error) {
+	r := kv.Range{Lo: lo, Hi: record.After(index), KeysOnly: true, Limit: indexPageMax}
 	for {
 		var ends [][]byte
 		err := s.db.View(ctx, func(rd kv.Reader) error {

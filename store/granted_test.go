@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/storetest"
 )
 
@@ -22,7 +23,7 @@ func (g grant) granted(t testing.TB, u store.User) []store.Granted {
 // auditOf returns the audit lines that tell of one kind of event.
 func auditOf(t testing.TB, f *storetest.Fixture, what store.Audited) (lines []store.AuditLine) {
 	t.Helper()
-	all, err := f.ListAudit(context.Background(), store.Position{}, 1000)
+	all, err := f.ListAudit(context.Background(), record.Position{}, 1000)
 	if err != nil {
 		t.Fatalf("ListAudit() = %v", err)
 	}
@@ -99,7 +100,7 @@ func sameGranted(a, b store.Granted) bool {
 func TestRevokeGranted(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	t.Run("oauth_row_51_ends_every_family_of_the_client_and_no_other", func(t *testing.T) {
+	t.Run("ends_every_family_of_the_client_and_no_other", func(t *testing.T) {
 		t.Parallel()
 		g := newGrant(t)
 		second := g.issue(t, store.ScopeEventsRead)
@@ -151,14 +152,14 @@ func TestRevokeGranted(t *testing.T) {
 			}
 		}
 	})
-	t.Run("oauth_row_51_ends_the_codes_not_redeemed_yet", revokeOfCodes)
-	t.Run("oauth_row_51_ends_what_a_code_gives_that_is_redeemed_meanwhile", func(t *testing.T) {
+	t.Run("ends_the_codes_not_redeemed_yet", revokeOfCodes)
+	t.Run("ends_what_a_code_gives_that_is_redeemed_meanwhile", func(t *testing.T) {
 		t.Parallel()
 		g := newGrant(t)
 		code := g.allow(t, challenge)
 		var issued store.Issued
 		g.Faults.OnUpdate(func(run func() error) error {
-			g.Faults.Mend()
+			g.Faults.Repair()
 			var err error
 			if issued, err = g.redeem(code, verifier); err != nil {
 				t.Errorf("RedeemCode() ahead of the revocation = %v, want a pair", err)
@@ -202,13 +203,13 @@ func revokeOfCodes(t *testing.T) {
 		t.Fatalf("RevokeGranted() = %v", err)
 	}
 	_, err := g.redeem(fresh, "")
-	refused(t, "RedeemCode(revoked)", err, store.ErrNotFound)
+	refused(t, "RedeemCode(revoked)", err, record.ErrNotFound)
 	_, err = g.redeem(proven, verifier)
-	refused(t, "RedeemCode(revoked, with a challenge)", err, store.ErrNotFound)
+	refused(t, "RedeemCode(revoked, with a challenge)", err, record.ErrNotFound)
 	_, err = g.redeem(expired, "")
-	refused(t, "RedeemCode(expired)", err, store.ErrNotFound)
+	refused(t, "RedeemCode(expired)", err, record.ErrNotFound)
 	_, err = g.redeem(spent, "")
-	refused(t, "RedeemCode(spent)", err, store.ErrReplayed)
+	refused(t, "RedeemCode(spent)", err, record.ErrReplayed)
 	// Two families, the first one and that of the spent code, and the two codes
 	// that could still have been redeemed.
 	if lines := auditOf(t, g.Fixture, store.AuditRevoke); len(lines) != 4 || lines[0].FamilyID != "" || lines[0].ClientID != g.client.ID ||

@@ -6,39 +6,38 @@ import (
 	"time"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// Inspection is what the operator may learn of a secret in hand: all that there
-// is to know of it, dead or alive.
+// Inspection is everything that the store knows about a secret, for the operator.
 type Inspection struct {
 	Kind        secret.Kind
-	Ended       string   // why it is dead: one of the Ended constants, or the reason for which its family was revoked; "" while it lives
-	Permissions []string // what it gives while it lives; none for a session
+	Ended       string   // why it has ended: an Ended constant or its family's revocation reason; "" while valid
+	Permissions []string // what it gives while valid; empty for a session
 	IssuedAt    time.Time
-	ExpiresAt   time.Time // as it stands; a session's when it is not seen again
-	Family      Family    // without id for a code that was never redeemed, and for a session, which has a user and an account alone
-	Session     string    // the name of a session
+	ExpiresAt   time.Time // current expiry; of a session, if it is not used again
+	Family      Family    // without id for an unredeemed code; for a session only user and account
+	Session     string    // a session's name
 }
 
-// Why a token is dead, beside the Reason constants of a revoked family.
+// Why a token has ended, besides the Reason constants of a revoked family.
 const (
 	EndedExpired           = "expired"
 	EndedSpent             = "spent"   // a refresh token that was exchanged for a new one
-	EndedRetired           = "retired" // a refresh token whose answer was lost, and that was replaced
+	EndedRetired           = "retired" // a refresh token replaced because its answer was lost
 	EndedUsed              = "used"    // a code that was redeemed
 	EndedClientDeleted     = "client_deleted"
 	EndedClientDisabled    = "client_disabled"
-	EndedClientTokensEnded = "client_tokens_ended" // enabled again since, or its secret had leaked
+	EndedClientTokensEnded = "client_tokens_ended" // re-enabled since, or its secret leaked
 	EndedUserDeleted       = "user_deleted"
 	EndedUserDisabled      = "user_disabled"
-	EndedUserTokensEnded   = "user_tokens_ended" // enabled again since, or given another password
+	EndedUserTokensEnded   = "user_tokens_ended" // re-enabled since, or password changed
 )
 
-// Inspect tells the operator what a secret is and whether it lives. That nobody
-// uses it by being asked about is what sets it apart from [Store.Introspect].
-// Errors: *InvalidError for what cannot be a token, ErrNotFound for one that is
-// not in the store (any more).
+// Inspect tells the operator what a secret is and whether it is valid. Unlike
+// [Store.Introspect] it does not count as a use. Errors: *InvalidError for text that
+// is no token, ErrNotFound for an unknown token.
 func (s *Store) Inspect(ctx context.Context, text string) (found Inspection, err error) {
 	var read func(r kv.Reader) (Inspection, error)
 	for kind, inspect := range map[secret.Kind]func(kv.Reader, secret.Hash) (Inspection, error){
@@ -59,8 +58,8 @@ func (s *Store) Inspect(ctx context.Context, text string) (found Inspection, err
 		found, err = read(r)
 		return err
 	})
-	if isAbsent(err) {
-		err = ErrNotFound
+	if record.IsAbsent(err) {
+		err = record.ErrNotFound
 	}
 	if err != nil {
 		return Inspection{}, fmt.Errorf("inspect: %w", err)
@@ -68,12 +67,12 @@ func (s *Store) Inspect(ctx context.Context, text string) (found Inspection, err
 	return found, nil
 }
 
-// notInspected tells what is not a token, without saying it.
+// notInspected explains why text is not a token, without repeating it.
 func notInspected(text string) error {
 	if _, ok := secret.Parse(secret.ClientSecret, text); ok {
-		return invalid("token", "tollhouse client rotate-secret CLIENT_ID --revoke-tokens ends a secret that leaked", "this is a client's secret, and no token")
+		return record.Invalid("token", "tollhouse client rotate-secret CLIENT_ID --revoke-tokens ends a secret that leaked", "this is a client secret, not a token")
 	}
-	return invalid("token", "look whether it is whole: a token has a kind such as tollat_, 43 characters and a checksum of 6",
+	return record.Invalid("token", "check that it is complete: a token has a prefix such as tollat_, 43 characters and a checksum of 6",
 		"this is no token of tollhouse, or not the whole of one")
 }
 
@@ -83,7 +82,7 @@ func (s *Store) inspectAccess(r kv.Reader, h secret.Hash) (Inspection, error) {
 		return Inspection{}, err
 	}
 	f, err := readFamily(r, t.family)
-	if isAbsent(err) { // it went with its client or its user; the token still names them
+	if record.IsAbsent(err) { // deleted with its client or user; the token still names them
 		f, err = family{id: t.family, lineage: t.lineage, scope: t.scope}, nil
 	}
 	if err != nil {
@@ -111,8 +110,7 @@ func (s *Store) inspectRefresh(r kv.Reader, h secret.Hash) (Inspection, error) {
 	return s.inspectFamily(r, f, Inspection{ExpiresAt: t.expiresAt}, t.scope, ended)
 }
 
-// inspectFamily judges a token by its family first, which ends them all, then by
-// its parties, then by itself.
+// inspectFamily checks a token's family first, then its parties, then the token.
 func (s *Store) inspectFamily(r kv.Reader, f family, i Inspection, scope Scope, ended string) (Inspection, error) {
 	p, gone, err := inspectParties(r, f.lineage)
 	if err != nil {
@@ -140,7 +138,7 @@ func (s *Store) inspectCode(r kv.Reader, h secret.Hash) (Inspection, error) {
 		return Inspection{}, err
 	}
 	i := Inspection{ExpiresAt: c.expiresAt}
-	if f, err := readFamily(r, c.family); err == nil || !isAbsent(err) {
+	if f, err := readFamily(r, c.family); err == nil || !record.IsAbsent(err) {
 		if err != nil {
 			return Inspection{}, err
 		}
@@ -172,7 +170,7 @@ func (s *Store) inspectSession(r kv.Reader, h secret.Hash) (Inspection, error) {
 	}
 	i := Inspection{IssuedAt: sn.AuthenticatedAt, ExpiresAt: s.SessionEnds(sn), Session: sn.Name()}
 	u, err := readUser(r, sn.user)
-	if err != nil && !isAbsent(err) {
+	if err != nil && !record.IsAbsent(err) {
 		return Inspection{}, err
 	}
 	sn.User = u
@@ -184,18 +182,18 @@ func (s *Store) inspectSession(r kv.Reader, h secret.Hash) (Inspection, error) {
 	return i, nil
 }
 
-// inspectParties is readParties that tells which of the two has ended, and how.
+// inspectParties is readParties that also says which party has ended, and why.
 func inspectParties(r kv.Reader, l lineage) (p parties, ended string, err error) {
-	v, err := r.Get(clientKey(l.client))
-	clientGone := isAbsent(err)
+	v, err := r.Get(record.ClientKey(l.client))
+	clientGone := record.IsAbsent(err)
 	if err == nil {
 		p.client, err = decodeClientHead(l.client, v)
 	}
 	if err != nil && !clientGone {
 		return parties{}, "", err
 	}
-	v, err = r.Get(userKey(l.user))
-	userGone := isAbsent(err)
+	v, err = r.Get(record.UserKey(l.user))
+	userGone := record.IsAbsent(err)
 	if err == nil {
 		p.user, err = decodeUserHead(l.user, v)
 	}
@@ -215,7 +213,7 @@ func inspectParties(r kv.Reader, l lineage) (p parties, ended string, err error)
 	return p, ended, nil
 }
 
-// userEnded returns why what was given under that generation of a user is dead.
+// userEnded returns why tokens of that generation of a user have ended.
 func userEnded(u User, gone bool, generation uint64) string {
 	switch {
 	case gone:

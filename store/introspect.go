@@ -7,24 +7,26 @@ import (
 	"time"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// Introspection is what a client may learn of a live token (RFC 7662 §2.2).
+// Introspection is what a client may learn about a valid token (RFC 7662 §2.2).
 type Introspection struct {
 	ClientID  string
 	Username  string
 	Subject   string
-	Scope     Scope     // what it gives now, all stated: none for a client narrowed to other things since
+	Scope     Scope     // current permissions, all stated; empty if the client was narrowed to others
 	IssuedAt  time.Time // zero for a refresh token
 	ExpiresAt time.Time
-	Access    bool // an access token; else a refresh token
+	Access    bool // an access token; otherwise a refresh token
 }
 
-// Introspect tells an authenticated client about a token: one of its own, or
-// anybody's when the client was made for that ([Client].Introspect). An access
-// token that its own client finds alive counts as used. Errors: ErrNotFound for
-// every token that is dead or that the client may not ask about.
+// Introspect describes a token to an authenticated client: one of its own, or any
+// token if the client may introspect ([Client].Introspect). A valid token counts as
+// used whichever client asks, since introspection is how a resource server uses it.
+// Errors: ErrNotFound for every token that is invalid or that the client may not
+// introspect.
 func (s *Store) Introspect(ctx context.Context, c Client, text string) (Introspection, error) {
 	if token, ok := secret.Parse(secret.AccessToken, text); ok {
 		return s.introspectAccess(ctx, c, token)
@@ -32,7 +34,7 @@ func (s *Store) Introspect(ctx context.Context, c Client, text string) (Introspe
 	if token, ok := secret.Parse(secret.RefreshToken, text); ok {
 		return s.introspectRefresh(ctx, c, token)
 	}
-	return Introspection{}, fmt.Errorf("introspect: %w", ErrNotFound)
+	return Introspection{}, fmt.Errorf("introspect: %w", record.ErrNotFound)
 }
 
 func (s *Store) introspectAccess(ctx context.Context, c Client, token secret.Token) (Introspection, error) {
@@ -41,36 +43,25 @@ func (s *Store) introspectAccess(ctx context.Context, c Client, token secret.Tok
 		return Introspection{}, fmt.Errorf("introspect: %w", err)
 	}
 	if p.ClientID != c.ID && !c.Introspect {
-		return Introspection{}, fmt.Errorf("introspect: %w", ErrNotFound)
+		return Introspection{}, fmt.Errorf("introspect: %w", record.ErrNotFound)
 	}
-	if p.ClientID == c.ID {
-		s.noteUse(used)
-	}
+	s.noteUse(used)
 	return Introspection{
 		ClientID: p.ClientID, Username: p.Username, Subject: p.UserID, Scope: givesNow(p.Scope, p.narrowed),
 		IssuedAt: p.IssuedAt, ExpiresAt: p.ExpiresAt, Access: true,
 	}, nil
 }
 
-// givesNow is what a token of that scope gives while its client may do no more
-// than narrowed. No name means nothing here, not everything.
+// givesNow returns the permissions that a token of that scope gives while its client
+// is limited to narrowed. An empty result means none, not all.
 func givesNow(scope, narrowed Scope) Scope { return scope.Effective() & narrowed.Effective() }
 
 func (s *Store) introspectRefresh(ctx context.Context, c Client, token secret.Token) (Introspection, error) {
 	now := s.Now()
 	var found Introspection
+	var used tokenUse
 	err := s.db.View(ctx, func(r kv.Reader) error {
-		t, err := readRefreshToken(r, token.Hash())
-		if isAbsent(err) {
-			return refuseAbsent(r, standInRefreshToken, standInFamily, standInClientHead, standInUserHead)
-		}
-		if err != nil {
-			return err
-		}
-		f, err := readFamily(r, t.family)
-		if isAbsent(err) {
-			return refuseAbsent(r, standInFamily, standInClientHead, standInUserHead)
-		}
+		t, f, err := readRefreshWithFamily(r, token.Hash())
 		if err != nil {
 			return err
 		}
@@ -80,16 +71,32 @@ func (s *Store) introspectRefresh(ctx context.Context, c Client, token secret.To
 		}
 		alive := t.spentAt.IsZero() && t.retiredAt.IsZero() && now.Before(t.expiresAt) && f.revokedAt.IsZero()
 		if !alive || f.client != c.ID && !c.Introspect {
-			return ErrNotFound
+			return record.ErrNotFound
 		}
 		found = Introspection{ClientID: f.client, Username: p.user.Username, Subject: p.user.Subject(), Scope: givesNow(t.scope, p.client.Scope), ExpiresAt: t.expiresAt}
-		return nil
+		used = tokenUse{at: now, token: t.hash, familyUsedAt: f.usedAt}
+		used.confirms, err = unconfirmedParent(r, t)
+		return err
 	})
-	if errors.Is(err, ErrDisabled) {
-		err = ErrNotFound
+	if errors.Is(err, record.ErrDisabled) {
+		err = record.ErrNotFound
 	}
 	if err != nil {
 		return Introspection{}, fmt.Errorf("introspect: %w", err)
 	}
+	s.noteUse(used)
 	return found, nil
+}
+
+// unconfirmedParent returns the refresh token that t was made from if no use of their
+// pair has been stored.
+func unconfirmedParent(r kv.Reader, t refreshToken) (secret.Hash, error) {
+	if t.parent.IsZero() {
+		return secret.Hash{}, nil
+	}
+	parent, err := readRefreshToken(r, t.parent)
+	if err != nil || parent.confirmed {
+		return secret.Hash{}, record.GoneIsNil(err)
+	}
+	return t.parent, nil
 }

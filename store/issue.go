@@ -9,39 +9,39 @@ import (
 	"tollhouse/store/secret"
 )
 
-// Issued is what a grant gives.
+// Issued is the result of a grant.
 type Issued struct {
 	AccessToken  secret.Token
 	RefreshToken secret.Token
-	ExpiresIn    time.Duration // until the access token ends
+	ExpiresIn    time.Duration // lifetime of the access token
 	Scope        Scope         // of the access token
 	FamilyID     string
 	UserID       string // the user's Subject
 	Account      string
-	Retried      bool // the identical pair of an earlier answer
+	Retried      bool // the same pair as an earlier answer
 }
 
-// pair is a fresh access and refresh token with the id of a new family, drawn
-// before a transaction begins.
+// pair is a new access and refresh token and a new family id, drawn before the
+// transaction.
 type pair struct {
 	access, refresh secret.Token
 	family          secret.ID
-	tail            [8]byte // of the audit line
+	tail            [8]byte // for the audit line
 }
 
-func newPair() pair {
-	return pair{access: secret.New(secret.AccessToken), refresh: secret.New(secret.RefreshToken), family: secret.NewID(), tail: secret.NewTail()}
+func (s *Store) newPair() pair {
+	return pair{access: secret.New(s.random, secret.AccessToken), refresh: secret.New(s.random, secret.RefreshToken), family: secret.NewID(s.random), tail: secret.NewTail(s.random)}
 }
 
 func lineageOf(c Client, u User) lineage {
 	return lineage{client: c.ID, clientGeneration: c.Generation, user: u.ID, userGeneration: u.Generation, account: u.Account}
 }
 
-// IssueForPassword issues the first tokens of a new family to a client for a
-// user, both of whom have just proved who they are (RFC 6749 §4.3). Errors:
-// ErrDisabled when one of them was disabled meanwhile.
+// IssueForPassword issues the first tokens of a new family to an authenticated client
+// for an authenticated user (RFC 6749 §4.3). Errors: ErrDisabled if one of them was
+// disabled in the meantime.
 func (s *Store) IssueForPassword(ctx context.Context, by By, c Client, u User, scope Scope) (Issued, error) {
-	now, pair := s.Now(), newPair()
+	now, pair := s.Now(), s.newPair()
 	f := s.newFamily(lineageOf(c, u), scope, now, pair.family)
 	var issued Issued
 	err := s.db.Update(ctx, func(tx kv.Txn) (err error) {
@@ -63,7 +63,6 @@ func (s *Store) newFamily(l lineage, scope Scope, now time.Time, id secret.ID) f
 	return family{lineage: l, id: id, scope: scope, createdAt: now, expiresAt: now.Add(s.lives.Family)}
 }
 
-// issueFirst stores a new family and its first two tokens.
 func (s *Store) issueFirst(tx kv.Txn, f family, p pair, now time.Time) (Issued, error) {
 	if err := createFamily(tx, f); err != nil {
 		return Issued{}, err
@@ -75,8 +74,8 @@ func (s *Store) issueFirst(tx kv.Txn, f family, p pair, now time.Time) (Issued, 
 	return f.issued(p.access, p.refresh, f.scope, ends.Sub(now)), nil
 }
 
-// storePair stores an access and a refresh token of the family and returns when
-// the access token ends. parent is the refresh token that they replace, if any.
+// storePair stores an access and a refresh token and returns when the access token
+// ends. parent is the refresh token that they replace, if any.
 func (s *Store) storePair(tx kv.Txn, f family, p pair, accessScope Scope, parent secret.Hash, now time.Time) (time.Time, error) {
 	ends := earlier(now.Add(s.lives.AccessToken), f.expiresAt)
 	err := writeAccessToken(tx, accessToken{
@@ -105,8 +104,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// near reports whether two moments lie within a span of each other. What is
-// allowed for a while after a moment is judged by this: callers that run at once
-// read the clock a little before the moment too, and a clock that is set back
-// must not make the while longer.
+// near reports whether two times are within span of each other. Grace periods use it
+// because concurrent callers may read the clock slightly before their start, and
+// because a clock set back must not extend them.
 func near(a, b time.Time, span time.Duration) bool { return a.Sub(b).Abs() <= span }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
 // played is a call, its answer, and whether it began before the one ahead of it
@@ -60,7 +60,7 @@ func TestParallelHistoriesCanFail(t *testing.T) {
 	t.Parallel()
 	third := answer{refresh: 5, access: 6, left: hour}
 	again := answer{refresh: 3, access: 4, left: hour, again: true}
-	replayed, gone := answer{refusal: store.ErrReplayed}, answer{refusal: store.ErrRevoked}
+	replayed, gone := answer{refusal: record.ErrReplayed}, answer{refusal: record.ErrRevoked}
 	cases := []struct {
 		name  string
 		calls []played
@@ -94,9 +94,9 @@ func TestParallelHistoriesCanFail(t *testing.T) {
 		{"a_pair_used_while_it_is_replaced_is_a_theft", []played{allowed, first, second, used, refreshed(1, later, replayed).butMeanwhile()}, true},
 		{"a_replaced_pair_acts", []played{allowed, first, second, refreshed(1, later, third), used}, false},
 
-		{"a_stranger_is_refused", []played{allowed, first, second.byStranger(store.ErrMismatch), second}, true},
-		{"a_stranger_s_refresh_hurts_the_family", []played{allowed, first, second, second.byStranger(store.ErrMismatch), refreshed(3, 1, gone)}, false},
-		{"a_stranger_s_redemption_burns_the_code", []played{allowed, first.byStranger(store.ErrMismatch), {asked: first.asked, answer: replayed}}, false},
+		{"a_stranger_is_refused", []played{allowed, first, second.byStranger(record.ErrMismatch), second}, true},
+		{"a_stranger_s_refresh_hurts_the_family", []played{allowed, first, second, second.byStranger(record.ErrMismatch), refreshed(3, 1, gone)}, false},
+		{"a_stranger_s_redemption_burns_the_code", []played{allowed, first.byStranger(record.ErrMismatch), {asked: first.asked, answer: replayed}}, false},
 		{"a_stranger_s_revocation_hurts_the_family", []played{allowed, first, second, revoked.byStranger(nil), refreshed(3, 1, gone)}, false},
 	}
 	for _, c := range cases {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
 // One authorization as porcupine sees it: a code, and the family that it gives.
@@ -47,7 +47,7 @@ type asked struct {
 	until    int64 // and when it had returned
 
 	// Of a refresh, filled in by withUses.
-	used  tokenSet // access tokens that were used before it
+	used  tokenSet // tokens that were used before it
 	maybe tokenSet // that may have been, or their note was lost in a restart
 }
 
@@ -187,9 +187,9 @@ func (s authorized) step(in asked, out answer) (next []any) {
 // use of which the answer was there before the refresh began, it must find.
 func (s authorized) pairUsed(in asked) []bool {
 	switch {
-	case s.confirmed || in.used.has(s.access):
+	case s.confirmed || in.used.has(s.access) || in.used.has(s.live):
 		return []bool{true}
-	case in.maybe.has(s.access):
+	case in.maybe.has(s.access) || in.maybe.has(s.live):
 		return []bool{false, true}
 	}
 	return []bool{false}
@@ -204,7 +204,7 @@ func withUses(history []porcupine.Operation) (calls []porcupine.Operation) {
 		case in.verb == verbRestart:
 			restarts = append(restarts, op)
 			continue
-		case op.Output.(answer).alive && (in.verb == verbUse || in.verb == verbInspectToken):
+		case op.Output.(answer).alive && (in.verb == verbUse || in.verb == verbInspectToken || in.verb == verbInspect):
 			uses = append(uses, op)
 		}
 		calls = append(calls, op)
@@ -266,16 +266,16 @@ func (s authorized) accessLives(in asked, now int64) bool {
 func (s authorized) redeem(in asked, now int64) (authorized, verdict) {
 	switch {
 	case s.code != codeLives && s.code != codeSpent:
-		return s, verdict{refusal: store.ErrNotFound}
+		return s, verdict{refusal: record.ErrNotFound}
 	case in.stranger || in.proved != s.pkce:
-		return s, verdict{refusal: store.ErrMismatch}
+		return s, verdict{refusal: record.ErrMismatch}
 	case s.code == codeSpent:
 		s.revoked = s.revoked || !s.pkce || !within(now, s.redeemed, 10*time.Second)
-		return s, verdict{refusal: store.ErrReplayed}
+		return s, verdict{refusal: record.ErrReplayed}
 	case s.ended:
-		return s, verdict{refusal: store.ErrDisabled}
+		return s, verdict{refusal: record.ErrDisabled}
 	case now >= s.codeEnds:
-		return s, verdict{refusal: store.ErrExpired}
+		return s, verdict{refusal: record.ErrExpired}
 	}
 	s.code, s.redeemed = codeSpent, now
 	return s.newPair(now), verdict{fresh: true}
@@ -285,26 +285,26 @@ func (s authorized) redeem(in asked, now int64) (authorized, verdict) {
 func (s authorized) refresh(in asked, now int64, used bool) (authorized, verdict) {
 	switch {
 	case in.stranger:
-		return s, verdict{refusal: store.ErrMismatch}
+		return s, verdict{refusal: record.ErrMismatch}
 	case s.revoked:
-		return s, verdict{refusal: store.ErrRevoked}
+		return s, verdict{refusal: record.ErrRevoked}
 	case s.ended:
-		return s, verdict{refusal: store.ErrDisabled}
+		return s, verdict{refusal: record.ErrDisabled}
 	case in.token == s.live && now >= s.liveEnds:
-		return s, verdict{refusal: store.ErrExpired}
+		return s, verdict{refusal: record.ErrExpired}
 	case in.token == s.live:
 		s.parent, s.parentEnds = s.live, s.liveEnds
 		return s.newPair(now), verdict{fresh: true}
 	case in.token != s.parent: // retired, or its successor was rotated too
 		s.revoked = true
-		return s, verdict{refusal: store.ErrReplayed}
+		return s, verdict{refusal: record.ErrReplayed}
 	case within(now, s.made, lives.RefreshGrace):
 		return s, verdict{again: true}
 	case used:
 		s.revoked = true
-		return s, verdict{refusal: store.ErrReplayed}
+		return s, verdict{refusal: record.ErrReplayed}
 	case now >= s.parentEnds:
-		return s, verdict{refusal: store.ErrExpired}
+		return s, verdict{refusal: record.ErrExpired}
 	}
 	s.dead = s.dead.with(s.access)
 	return s.newPair(now), verdict{fresh: true}

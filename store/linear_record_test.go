@@ -10,6 +10,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 )
@@ -86,11 +87,11 @@ func (d *drill) call(t *testing.T, a *authorization, in asked, act func(*storete
 		in.until = f.Now().UnixMilli()
 	})
 	done := d.ticks.Add(1)
-	if errors.Is(err, store.ErrUnavailable) {
+	if errors.Is(err, record.ErrUnavailable) {
 		return in, answer{}
 	}
 	if err != nil {
-		out = answer{unknown: errors.Is(err, store.ErrUnknownOutcome), refusal: refusalOf(err)}
+		out = answer{unknown: errors.Is(err, record.ErrUnknownOutcome), refusal: refusalOf(err)}
 		if !out.unknown && out.refusal == nil {
 			t.Errorf("%s = %v, want a pair or a refusal", in.verb, err)
 		}
@@ -113,7 +114,7 @@ func (a *authorization) record(in asked, out answer, call, done int64) {
 
 // refusalOf returns the sentinel in err, or nil.
 func refusalOf(err error) error {
-	for _, refusal := range []error{store.ErrNotFound, store.ErrMismatch, store.ErrRevoked, store.ErrDisabled, store.ErrReplayed, store.ErrExpired} {
+	for _, refusal := range []error{record.ErrNotFound, record.ErrMismatch, record.ErrRevoked, record.ErrDisabled, record.ErrReplayed, record.ErrExpired} {
 		if errors.Is(err, refusal) {
 			return refusal
 		}
@@ -194,15 +195,15 @@ func (d *drill) covered(t *testing.T) {
 	}{
 		{asked{verb: verbRedeem}, answer{}},
 		{asked{verb: verbRedeem}, answer{unknown: true}},
-		{asked{verb: verbRedeem}, answer{refusal: store.ErrMismatch}},
-		{asked{verb: verbRedeem}, answer{refusal: store.ErrReplayed}},
+		{asked{verb: verbRedeem}, answer{refusal: record.ErrMismatch}},
+		{asked{verb: verbRedeem}, answer{refusal: record.ErrReplayed}},
 		{asked{verb: verbRefresh}, answer{}},
 		{asked{verb: verbRefresh}, answer{again: true}},
 		{asked{verb: verbRefresh}, answer{unknown: true}},
-		{asked{verb: verbRefresh}, answer{refusal: store.ErrMismatch}},
-		{asked{verb: verbRefresh}, answer{refusal: store.ErrRevoked}},
-		{asked{verb: verbRefresh}, answer{refusal: store.ErrReplayed}},
-		{asked{verb: verbRefresh}, answer{refusal: store.ErrDisabled}},
+		{asked{verb: verbRefresh}, answer{refusal: record.ErrMismatch}},
+		{asked{verb: verbRefresh}, answer{refusal: record.ErrRevoked}},
+		{asked{verb: verbRefresh}, answer{refusal: record.ErrReplayed}},
+		{asked{verb: verbRefresh}, answer{refusal: record.ErrDisabled}},
 		{asked{verb: verbUse}, answer{alive: true}},
 		{asked{verb: verbUse}, answer{}},
 		{asked{verb: verbRevoke}, answer{}},

@@ -14,6 +14,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 )
@@ -37,8 +38,9 @@ const (
 // before another that had returned when it began.
 func TestParallelHistories(t *testing.T) {
 	t.Parallel()
+	storetest.SkipInShort(t)
 	rounds := drillRounds
-	if long() {
+	if storetest.Long() {
 		rounds = drillRoundsMax
 	}
 	d := newDrill(t)
@@ -216,7 +218,7 @@ func (d *drill) allow(t *testing.T, rng *rand.Rand, round int) {
 			return out, err
 		}
 		consent := store.Consent{Client: d.clients[a.client], User: u, RedirectURI: storetest.CallbackURI,
-			Ticket: secret.HashOf(secret.Text()), TicketEnds: f.Now().Add(lives.Ticket)}
+			Ticket: secret.HashOf(secret.Text(nil)), TicketEnds: f.Now().Add(lives.Ticket)}
 		if a.pkce {
 			consent.Challenge = challenge
 		}
@@ -328,7 +330,7 @@ func (d *drill) inspect(t *testing.T, a *authorization, v verb, of held, strange
 
 // alive reads the answer to a question whether a token lives.
 func alive(err error) (answer, error) {
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, record.ErrNotFound) {
 		return answer{}, nil
 	}
 	return answer{alive: err == nil}, err

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 )
@@ -108,28 +109,28 @@ func (h *history) predict(r *modelRefresh, client int) (identical *modelPair, wa
 	expired := !now.Before(r.expires)
 	switch {
 	case fam.client != client:
-		return nil, store.ErrMismatch
+		return nil, record.ErrMismatch
 	case fam.revoked:
-		return nil, store.ErrRevoked
+		return nil, record.ErrRevoked
 	case fam.dead:
-		return nil, store.ErrDisabled
+		return nil, record.ErrDisabled
 	case r.retired:
 		fam.revoked = true
-		return nil, store.ErrReplayed
+		return nil, record.ErrReplayed
 	case r.pair == nil && expired:
-		return nil, store.ErrExpired
+		return nil, record.ErrExpired
 	case r.pair == nil:
 		return nil, nil
 	case r.pair.next.pair != nil:
 		fam.revoked = true
-		return nil, store.ErrReplayed
+		return nil, record.ErrReplayed
 	case now.Sub(r.pair.made).Abs() <= lives.RefreshGrace:
 		return r.pair, nil
 	case r.pair.used:
 		fam.revoked = true
-		return nil, store.ErrReplayed
+		return nil, record.ErrReplayed
 	case expired:
-		return nil, store.ErrExpired
+		return nil, record.ErrExpired
 	}
 	return nil, nil
 }
@@ -172,7 +173,7 @@ func (a *modelAccess) lives(now time.Time) bool {
 func (h *history) stepUse(t *rapid.T, a *modelAccess) {
 	lives := a.lives(h.f.Now())
 	_, err := h.f.FindPrincipal(context.Background(), a.token)
-	if lives != (err == nil) || err != nil && !errors.Is(err, store.ErrNotFound) {
+	if lives != (err == nil) || err != nil && !errors.Is(err, record.ErrNotFound) {
 		t.Fatalf("FindPrincipal() = %v, want the token to live: %t", err, lives)
 	}
 	if lives && a.made != nil {
@@ -189,18 +190,18 @@ func (h *history) stepRedeem(t *rapid.T, c *modelCode, client int, proved bool) 
 	var want error
 	switch {
 	case c.gone:
-		want = store.ErrNotFound
+		want = record.ErrNotFound
 	case client != c.client || c.pkce && !proved:
-		want = store.ErrMismatch
+		want = record.ErrMismatch
 	case !c.used.IsZero():
-		want = store.ErrReplayed
+		want = record.ErrReplayed
 		if !c.pkce || now.Sub(c.used).Abs() > 10*time.Second {
 			c.family.revoked = true
 		}
 	case c.dead:
-		want = store.ErrDisabled
+		want = record.ErrDisabled
 	case !now.Before(c.expires):
-		want = store.ErrExpired
+		want = record.ErrExpired
 	}
 	issued, err := h.f.RedeemCode(context.Background(), r)
 	if !errors.Is(err, want) {
@@ -216,7 +217,7 @@ func (h *history) stepRedeem(t *rapid.T, c *modelCode, client int, proved bool) 
 func (h *history) stepInspect(t *rapid.T, a *modelAccess, client int) {
 	want := a.lives(h.f.Now()) && client == a.family.client
 	_, err := h.f.Introspect(context.Background(), h.clients[client], a.token.Reveal())
-	if want != (err == nil) || err != nil && !errors.Is(err, store.ErrNotFound) {
+	if want != (err == nil) || err != nil && !errors.Is(err, record.ErrNotFound) {
 		t.Fatalf("Introspect() = %v, want an active token: %t", err, want)
 	}
 	if want && a.made != nil {
@@ -310,7 +311,7 @@ func (h *history) actions() map[string]func(*rapid.T) {
 		"allow": func(t *rapid.T) {
 			c := &modelCode{client: client.Draw(t, "client"), pkce: rapid.Bool().Draw(t, "pkce"), expires: h.f.Now().Add(lives.Code)}
 			consent := store.Consent{Client: h.clients[c.client], User: h.user(t), RedirectURI: storetest.CallbackURI,
-				Ticket: secret.HashOf(secret.Text()), TicketEnds: h.f.Now().Add(lives.Ticket)}
+				Ticket: secret.HashOf(secret.Text(nil)), TicketEnds: h.f.Now().Add(lives.Ticket)}
 			if c.pkce {
 				consent.Challenge = challenge
 			}

@@ -1,30 +1,57 @@
 package store
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"tollhouse/store/record"
 )
 
-const nameRunesMax = 80 // characters of a name that is shown to people
+const nameRunesMax = 80 // characters of a display name
 
-// checkName refuses a name that a screen could not show as what it is: control
-// characters, and the marks that turn the direction of text and so let one name
-// look like another.
+// blank holds letters and symbols that render as empty space but are not
+// default-ignorable in Unicode: the empty Braille pattern, the object replacement
+// character, and the fillers of two scripts.
+var blank = &unicode.RangeTable{
+	R16: []unicode.Range16{{Lo: 0x2800, Hi: 0x2800, Stride: 1}, {Lo: 0xFFFC, Hi: 0xFFFC, Stride: 1}},
+	R32: []unicode.Range32{{Lo: 0x13441, Hi: 0x13442, Stride: 1}, {Lo: 0x1D159, Hi: 0x1D159, Stride: 1}},
+}
+
+// isInvisible reports whether r renders as nothing or only changes how other
+// characters look. Spaces and combining marks are allowed: between letters they are
+// visible.
+func isInvisible(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, blank)
+}
+
+// hasVisible reports whether a name shows anything. Spaces and combining marks alone
+// show nothing, nor do unassigned characters.
+func hasVisible(name string) bool {
+	return strings.ContainsFunc(name, func(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) && !isInvisible(r) })
+}
+
+// checkName rejects a name that a screen could not show truthfully: one without
+// visible characters, or with invisible ones such as bidirectional controls, which let
+// one name look like another.
 func checkName(field, name string, mayBeEmpty bool) error {
 	const hint = "give a short name of ordinary letters, digits and signs"
 	if name == "" && !mayBeEmpty {
-		return invalid(field, hint, "the name is empty")
+		return record.Invalid(field, hint, "the name is empty")
 	}
 	if !utf8.ValidString(name) {
-		return invalid(field, hint, "the name is not valid UTF-8")
+		return record.Invalid(field, hint, "the name is not valid UTF-8")
 	}
 	if n := utf8.RuneCountInString(name); n > nameRunesMax {
-		return invalid(field, hint, "the name has %d characters, more than %d", n, nameRunesMax)
+		return record.Invalid(field, hint, "the name has %d characters, more than %d", n, nameRunesMax)
 	}
 	for _, r := range name {
-		if unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) {
-			return invalid(field, hint, "the name holds the invisible character U+%04X", r)
+		if isInvisible(r) {
+			return record.Invalid(field, hint, "the name contains the invisible character U+%04X", r)
 		}
+	}
+	if name != "" && !hasVisible(name) {
+		return record.Invalid(field, hint, "the name has no visible character")
 	}
 	return nil
 }

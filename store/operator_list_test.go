@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
@@ -111,7 +112,7 @@ func TestListFamilies(t *testing.T) {
 	t.Run("refuses_a_place_that_is_none", func(t *testing.T) {
 		t.Parallel()
 		g := newGrant(t)
-		var bad *store.InvalidError
+		var bad *record.InvalidError
 		if _, err := g.ListFamilies(ctx, store.FamilyFilter{}, "fam_0", 1); !errors.As(err, &bad) {
 			t.Errorf("ListFamilies(fam_0) = %v, want an InvalidError", err)
 		}
@@ -152,7 +153,7 @@ func TestRevokeFamily(t *testing.T) {
 			if g.accessLives(t, g.first) {
 				t.Error("the access token lives")
 			}
-			if _, err := g.refresh(g.first); !errors.Is(err, store.ErrRevoked) {
+			if _, err := g.refresh(g.first); !errors.Is(err, record.ErrRevoked) {
 				t.Errorf("RotateRefresh() = %v, want ErrRevoked", err)
 			}
 			if _, err := g.refresh(other); err != nil {
@@ -163,7 +164,7 @@ func TestRevokeFamily(t *testing.T) {
 				t.Errorf("the record has %+v, want one line of the revocation", lines)
 			}
 			g.unchanged(t, func() {
-				if _, err := end(g); !errors.Is(err, store.ErrNotFound) {
+				if _, err := end(g); !errors.Is(err, record.ErrNotFound) {
 					t.Errorf("a second time: %v, want ErrNotFound", err)
 				}
 			})
@@ -174,12 +175,12 @@ func TestRevokeFamily(t *testing.T) {
 		g := newGrant(t)
 		g.unchanged(t, func() {
 			for _, id := range []string{"", "fam_", g.first.FamilyID + "0", strings.ToUpper(g.first.FamilyID), "fam_" + strings.Repeat("0", 26), g.client.ID} {
-				if _, err := g.RevokeFamily(ctx, by, id); !errors.Is(err, store.ErrNotFound) {
+				if _, err := g.RevokeFamily(ctx, by, id); !errors.Is(err, record.ErrNotFound) {
 					t.Errorf("RevokeFamily(%q) = %v, want ErrNotFound", id, err)
 				}
 			}
-			for _, text := range []string{"", secret.New(secret.AccessToken).Reveal(), secret.New(secret.Code).Reveal()} {
-				if _, err := g.RevokeFamilyOf(ctx, by, text); !errors.Is(err, store.ErrNotFound) {
+			for _, text := range []string{"", secret.New(nil, secret.AccessToken).Reveal(), secret.New(nil, secret.Code).Reveal()} {
+				if _, err := g.RevokeFamilyOf(ctx, by, text); !errors.Is(err, record.ErrNotFound) {
 					t.Errorf("RevokeFamilyOf() = %v, want ErrNotFound", err)
 				}
 			}
@@ -241,7 +242,7 @@ func TestListLiveSessions(t *testing.T) {
 		}
 		g.unchanged(t, func() {
 			for _, id := range []string{ended.Name(), "", "ses_", "ses_" + strings.Repeat("0", 26), gone.Reveal()} {
-				if _, err := g.DeleteSessionNamed(ctx, id); !errors.Is(err, store.ErrNotFound) {
+				if _, err := g.DeleteSessionNamed(ctx, id); !errors.Is(err, record.ErrNotFound) {
 					t.Errorf("DeleteSessionNamed(%q) = %v, want ErrNotFound", id, err)
 				}
 			}
@@ -252,7 +253,7 @@ func TestListLiveSessions(t *testing.T) {
 		g := newGrant(t)
 		old := name(g, g.signIn(t, secret.Token{}))
 		g.Clock.Advance(lives.SessionIdle)
-		if _, err := g.DeleteSessionNamed(ctx, old); !errors.Is(err, store.ErrNotFound) {
+		if _, err := g.DeleteSessionNamed(ctx, old); !errors.Is(err, record.ErrNotFound) {
 			t.Errorf("DeleteSessionNamed() = %v, want ErrNotFound", err)
 		}
 	})
@@ -364,7 +365,7 @@ func TestInspect(t *testing.T) {
 		if i, err := g.Inspect(ctx, token.Reveal()); err != nil || i.Kind != secret.Code || i.Ended != "" || i.Family.ID != "" || i.Family.Username != "mara" {
 			t.Errorf("Inspect(code) = %+v, %v", i, err)
 		}
-		if _, err := g.RevokeFamilyOf(ctx, store.By{}, token.Reveal()); !errors.Is(err, store.ErrNotFound) {
+		if _, err := g.RevokeFamilyOf(ctx, store.By{}, token.Reveal()); !errors.Is(err, record.ErrNotFound) {
 			t.Errorf("RevokeFamilyOf(code) = %v, want ErrNotFound", err)
 		}
 		issued, err := g.RedeemCode(ctx, store.Redemption{Client: g.client, Code: token, RedirectURI: "https://app.example/cb"})
@@ -381,14 +382,14 @@ func TestInspect(t *testing.T) {
 	t.Run("what_is_no_token_is_not_repeated", func(t *testing.T) {
 		t.Parallel()
 		g := newGrant(t)
-		var bad *store.InvalidError
-		for _, text := range []string{"", "hunter2 hunter2", g.first.AccessToken.Reveal()[:55], secret.New(secret.ClientSecret).Reveal()} {
+		var bad *record.InvalidError
+		for _, text := range []string{"", "hunter2 hunter2", g.first.AccessToken.Reveal()[:55], secret.New(nil, secret.ClientSecret).Reveal()} {
 			_, err := g.Inspect(ctx, text)
 			if !errors.As(err, &bad) || text != "" && strings.Contains(err.Error(), text) {
 				t.Errorf("Inspect() = %v, want an InvalidError without the text", err)
 			}
 		}
-		if _, err := g.Inspect(ctx, secret.New(secret.AccessToken).Reveal()); !errors.Is(err, store.ErrNotFound) {
+		if _, err := g.Inspect(ctx, secret.New(nil, secret.AccessToken).Reveal()); !errors.Is(err, record.ErrNotFound) {
 			t.Errorf("Inspect(another instance's) = %v, want ErrNotFound", err)
 		}
 	})

@@ -10,36 +10,36 @@ import (
 	"time"
 )
 
-// origins are those from which public clients in browsers may call the token
-// endpoint: they are found by walking all clients, so what was found is kept for
-// a while. A change of a client through this store is seen at once.
+// origins caches the origins from which public clients in browsers may call the token
+// endpoint. Finding them reads all clients. A client changed through this store is
+// seen at once.
 type origins struct {
-	changes atomic.Uint64 // of clients
+	changes atomic.Uint64 // number of client changes
 	mu      sync.Mutex
 	found   map[string]struct{}
 	at      time.Time
-	seen    uint64 // the changes when the walk began
+	seen    uint64 // changes when the scan began
 }
 
 const (
-	originsMax  = 1 << 14 // kept in memory; the origins past them are not allowed
+	originsMax  = 1 << 14 // cached; further origins are not allowed
 	originsKept = 10 * time.Second
 	originsPage = 500 // clients read in one transaction
 )
 
-// forget has the clients walked again before the next answer.
+// forget makes the next call scan the clients again.
 func (o *origins) forget() { o.changes.Add(1) }
 
-// AllowsOrigin reports whether a page of that origin (RFC 6454) may be a public
-// client: whether it is the origin of a redirect URI that an enabled one has
-// registered. As in redirect URIs, the port of an http loopback address is free.
+// AllowsOrigin reports whether origin (RFC 6454) is that of a redirect URI of an
+// enabled public client. As in redirect URIs, an http loopback address matches any
+// port.
 func (s *Store) AllowsOrigin(ctx context.Context, origin string) (bool, error) {
 	if len(origin) > redirectURISizeMax {
 		return false, nil
 	}
 	canonical, ok := originOf(origin)
 	if _, path, isLoopback := cutLoopbackPort(origin); !ok || isLoopback && path != "" || !isLoopback && canonical != origin {
-		return false, nil // no browser writes it so
+		return false, nil // no browser sends that
 	}
 	o := &s.origins
 	o.mu.Lock()
@@ -80,8 +80,8 @@ func (s *Store) walkOrigins(ctx context.Context) (map[string]struct{}, error) {
 	}
 }
 
-// originOf returns the origin of a web address as browsers spell it, without
-// the port where redirect URIs leave it free. A private scheme has none.
+// originOf returns the origin of a web address as browsers write it, without the port
+// if redirect URIs ignore it. A private-use scheme has none.
 func originOf(uri string) (string, bool) {
 	if loopback, _, ok := cutLoopbackPort(uri); ok {
 		return loopback, true

@@ -6,25 +6,26 @@ import (
 	"fmt"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// CheckPassword refuses what may not become a password. Errors: *InvalidError.
+// CheckPassword checks the length of a new password. Errors: *InvalidError.
 func CheckPassword(password string) error {
 	if n := len(password); n < secret.PasswordSizeMin || n > secret.PasswordSizeMax {
-		return invalid("password", "choose a longer phrase, and none over the limit", "a password has %d to %d bytes; this one has %d",
+		return record.Invalid("password", "choose a longer phrase, and none over the limit", "a password has %d to %d bytes; this one has %d",
 			secret.PasswordSizeMin, secret.PasswordSizeMax, n)
 	}
 	return nil
 }
 
-// SetPassword gives a user a new password and ends all that was begun under the
-// old one: sessions, codes and tokens. Errors: *InvalidError, ErrNotFound.
+// SetPassword gives a user a new password and ends all sessions, codes and tokens.
+// Errors: *InvalidError, ErrNotFound.
 func (s *Store) SetPassword(ctx context.Context, username, password string) (User, error) {
 	if err := CheckPassword(password); err != nil {
 		return User{}, err
 	}
-	hash, err := s.hasher.Hash(ctx, password)
+	hash, err := s.hasher.Hash(ctx, secret.Caller{}, password)
 	if err != nil {
 		return User{}, fmt.Errorf("set password: %w", err)
 	}
@@ -35,48 +36,49 @@ func (s *Store) SetPassword(ctx context.Context, username, password string) (Use
 	})
 }
 
-// AuditPasswordChanged is a user's own change of a password.
+// AuditPasswordChanged means that a user changed their own password.
 const AuditPasswordChanged Audited = "password_changed"
 
-// Reasons of a changed password, as the audit record names them.
+// Reasons of a password change in the audit log.
 const (
 	reasonAllEnded  = "everything else ended"
 	reasonRestStays = "everything else goes on"
 )
 
-// PasswordChange is a user's own change of a password.
+// PasswordChange is a user's request to change their password.
 type PasswordChange struct {
-	User    User         // as [Store.AuthenticateUser] returned it for the password up to now
-	Session secret.Token // the sign-in that asks
+	User    User         // as [Store.AuthenticateUser] returned it for the old password
+	Session secret.Token // the session that asks
 	New     string
-	EndAll  bool // whether other sessions, codes and tokens end
+	EndAll  bool // also end other sessions, codes and tokens
 	By      By
+	Caller  secret.Caller
 }
 
-// ChangePassword gives a user another password, as the user asks, and the
-// browser that asked a sign-in under a new id in the same transaction. Errors:
-// *InvalidError, ErrBusy; ErrDisabled when the sign-in, the user or the password
-// that was proved is not what it was any more, and nothing has changed.
-func (s *Store) ChangePassword(ctx context.Context, c PasswordChange) (secret.Token, error) {
+// ChangePassword gives a user a new password and, in the same transaction, the asking
+// browser a session under a new id. It returns the token of that session and the
+// changed user. Errors: *InvalidError, ErrBusy; ErrDisabled if the session, the user
+// or the proved password has changed in the meantime, and then nothing is written.
+func (s *Store) ChangePassword(ctx context.Context, c PasswordChange) (secret.Token, User, error) {
 	if err := CheckPassword(c.New); err != nil {
-		return secret.Token{}, err
+		return secret.Token{}, User{}, err
 	}
-	hash, err := s.hasher.Hash(ctx, c.New)
+	hash, err := s.hasher.Hash(ctx, c.Caller, c.New)
 	if err != nil {
-		return secret.Token{}, fmt.Errorf("change password: %w", err)
+		return secret.Token{}, User{}, fmt.Errorf("change password: %w", err)
 	}
-	token, tail, now := secret.New(secret.SessionToken), secret.NewTail(), s.Now()
+	token, tail, now := secret.New(s.random, secret.SessionToken), secret.NewTail(s.random), s.Now()
 	line := AuditLine{What: AuditPasswordChanged, Reason: reasonRestStays, By: c.By, UserID: c.User.Subject(), AccountID: c.User.Account}
 	if c.EndAll {
 		line.Reason = reasonAllEnded
 	}
-	err = s.db.Update(ctx, func(tx kv.Txn) error {
-		u, err := s.userOfSession(tx, c.Session)
-		if err != nil {
+	var u User
+	err = s.db.Update(ctx, func(tx kv.Txn) (err error) {
+		if u, err = s.userOfSession(tx, c.Session); err != nil {
 			return err
 		}
 		if u.ID != c.User.ID || u.password != c.User.password {
-			return ErrDisabled
+			return record.ErrDisabled
 		}
 		u.password = hash
 		if c.EndAll {
@@ -94,29 +96,28 @@ func (s *Store) ChangePassword(ctx context.Context, c PasswordChange) (secret.To
 		return appendAudit(tx, line, now, tail)
 	})
 	if err != nil {
-		return secret.Token{}, fmt.Errorf("change password: %w", err)
+		return secret.Token{}, User{}, fmt.Errorf("change password: %w", err)
 	}
-	return token, nil
+	return token, u, nil
 }
 
-// userOfSession returns the user of a live session, as the record stands in tx.
-// Errors: ErrDisabled for a session that does not live.
+// userOfSession returns the user of a live session, as read in tx. Errors: ErrDisabled
+// if the session is not live.
 func (s *Store) userOfSession(tx kv.Txn, token secret.Token) (User, error) {
 	sn, err := readSession(tx, token.Hash())
 	if err == nil {
 		sn.User, err = readUser(tx, sn.user)
 	}
-	if errors.Is(err, ErrNotFound) || err == nil && !s.isLive(sn) {
-		return User{}, ErrDisabled
+	if errors.Is(err, record.ErrNotFound) || err == nil && !s.isLive(sn) {
+		return User{}, record.ErrDisabled
 	}
 	return sn.User, err
 }
 
-// renewPassword rehashes a password just proved right, and returns the user as
-// it is then. That it fails is no reason to refuse the sign-in; the next one
-// tries again.
-func (s *Store) renewPassword(ctx context.Context, u User, password string) User {
-	hash, err := s.hasher.Hash(ctx, password)
+// renewPassword rehashes a password just proved right and returns the updated user. A
+// failure does not refuse the sign-in; the next one tries again.
+func (s *Store) renewPassword(ctx context.Context, c secret.Caller, u User, password string) User {
+	hash, err := s.hasher.Hash(ctx, c, password)
 	renewed := u
 	if err == nil {
 		_, err = s.changeUser(ctx, u.Canonical, func(now *User) error {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 )
@@ -15,7 +16,7 @@ const newPassword = "another long phrase"
 // changing proves the password of the grant's user, as the change of it wants.
 func (g grant) changing(t testing.TB, session secret.Token, endAll bool) store.PasswordChange {
 	t.Helper()
-	u, err := g.AuthenticateUser(context.Background(), "mara", storetest.Password)
+	u, err := g.AuthenticateUser(context.Background(), secret.Caller{}, "mara", storetest.Password)
 	if err != nil {
 		t.Fatalf("AuthenticateUser() = %v", err)
 	}
@@ -29,19 +30,19 @@ func TestChangePassword(t *testing.T) {
 		endAll bool
 		reason string
 	}{
-		"oauth_row_51_decision_35_ends_everything_else": {true, "everything else ended"},
-		"decision_35_or_leaves_everything_else_alone":   {false, "everything else goes on"},
+		"ends_everything_else":            {true, "everything else ended"},
+		"or_leaves_everything_else_alone": {false, "everything else goes on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := newGrant(t)
 			here, elsewhere, code := g.signIn(t, secret.Token{}), g.signIn(t, secret.Token{}), g.allow(t, "")
-			fresh, err := g.ChangePassword(ctx, g.changing(t, here, c.endAll))
+			fresh, _, err := g.ChangePassword(ctx, g.changing(t, here, c.endAll))
 			if err != nil {
 				t.Fatalf("ChangePassword() = %v", err)
 			}
 			if g.sessionLives(here) || !g.sessionLives(fresh) {
-				t.Error("attack 41: the old session id lives or the new one does not, want the reverse")
+				t.Error("the old session id lives or the new one does not, want the reverse")
 			}
 			if got := g.sessionLives(elsewhere); got == c.endAll {
 				t.Errorf("another browser is signed in: %v, want %v", got, !c.endAll)
@@ -55,9 +56,9 @@ func TestChangePassword(t *testing.T) {
 			if _, err := g.redeem(code, ""); (err == nil) == c.endAll {
 				t.Errorf("RedeemCode() = %v, want a refusal: %v", err, c.endAll)
 			}
-			_, err = g.AuthenticateUser(ctx, "mara", storetest.Password)
-			refused(t, "AuthenticateUser(old password)", err, store.ErrMismatch)
-			if _, err := g.AuthenticateUser(ctx, "mara", newPassword); err != nil {
+			_, err = g.AuthenticateUser(ctx, secret.Caller{}, "mara", storetest.Password)
+			refused(t, "AuthenticateUser(old password)", err, record.ErrMismatch)
+			if _, err := g.AuthenticateUser(ctx, secret.Caller{}, "mara", newPassword); err != nil {
 				t.Errorf("AuthenticateUser(new password) = %v, want nil", err)
 			}
 			lines := auditOf(t, g.Fixture, store.AuditPasswordChanged)
@@ -90,7 +91,7 @@ func TestChangePasswordRefused(t *testing.T) {
 		"when_another_browser_changed_it_meanwhile": func(t *testing.T, g grant, _ *store.PasswordChange) error {
 			other := g.changing(t, g.signIn(t, secret.Token{}), false)
 			other.New = "a third long phrase"
-			_, err := g.ChangePassword(ctx, other)
+			_, _, err := g.ChangePassword(ctx, other)
 			return err
 		},
 		"for_another_user_than_the_one_who_is_signed_in": func(t *testing.T, g grant, c *store.PasswordChange) error {
@@ -109,8 +110,8 @@ func TestChangePasswordRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			g.unchanged(t, func() {
-				_, err := g.ChangePassword(ctx, change)
-				refused(t, "ChangePassword()", err, store.ErrDisabled)
+				_, _, err := g.ChangePassword(ctx, change)
+				refused(t, "ChangePassword()", err, record.ErrDisabled)
 			})
 		})
 	}
@@ -120,8 +121,8 @@ func TestChangePasswordRefused(t *testing.T) {
 		change := g.changing(t, g.signIn(t, secret.Token{}), true)
 		for _, n := range []int{0, secret.PasswordSizeMin - 1, secret.PasswordSizeMax + 1} {
 			change.New = string(make([]byte, n))
-			var invalid *store.InvalidError
-			if _, err := g.ChangePassword(ctx, change); !errors.As(err, &invalid) {
+			var invalid *record.InvalidError
+			if _, _, err := g.ChangePassword(ctx, change); !errors.As(err, &invalid) {
 				t.Errorf("ChangePassword(%d bytes) = %v, want an InvalidError", n, err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/storetest"
 )
 
@@ -46,12 +47,12 @@ func together(act func() (store.Issued, error)) (given []store.Issued, errs []er
 
 func TestParallelOnDisk(t *testing.T) {
 	t.Parallel()
-	t.Run("oauth_row_38_attack_11_one_of_64_redemptions_succeeds", func(t *testing.T) {
+	t.Run("one_of_64_redemptions_succeeds", func(t *testing.T) {
 		t.Parallel()
 		g := onDisk(t)
 		for round := range rounds() {
 			// With PKCE the losers are a page that fires twice, and the winner's
-			// tokens live; without it they are a replay, and end them (D20).
+			// tokens live; without it they are a replay, and end them.
 			pkce := round%2 == 0
 			raceRedemptions(t, g, pkce)
 			if t.Failed() {
@@ -59,7 +60,7 @@ func TestParallelOnDisk(t *testing.T) {
 			}
 		}
 	})
-	t.Run("oauth_row_48_attack_12_all_of_64_refreshes_give_one_pair", func(t *testing.T) {
+	t.Run("all_of_64_refreshes_give_one_pair", func(t *testing.T) {
 		t.Parallel()
 		g := onDisk(t)
 		pair := g.issue(t, store.ScopeUnstated)
@@ -89,8 +90,8 @@ func raceRedemptions(t *testing.T, g grant, pkce bool) {
 			t.Error("two redemptions of one code succeeded, want one")
 		case err == nil:
 			winner = i
-		case !errors.Is(err, store.ErrReplayed):
-			t.Errorf("RedeemCode() = %v, want %v", err, store.ErrReplayed)
+		case !errors.Is(err, record.ErrReplayed):
+			t.Errorf("RedeemCode() = %v, want %v", err, record.ErrReplayed)
 		}
 	}
 	if winner < 0 {

@@ -5,23 +5,24 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
+
+	"tollhouse/store/record"
 )
 
 const (
 	redirectURISizeMax  = 2048 // bytes
-	redirectURICountMax = 32   // of one client
+	redirectURICountMax = 32   // per client
 )
 
-// A private-use scheme is a reversed domain name, so that it holds a dot
-// (RFC 8252 §7.1).
-var privateScheme = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+$`) })
+// A private-use scheme is a reversed domain name and so contains a dot (RFC 8252
+// §7.1).
+var privateScheme = regexp.MustCompile(`^[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+$`)
 
-// CheckRedirectURI refuses what may not be registered as a client's redirect
-// URI. Errors: *InvalidError with the way out.
+// CheckRedirectURI checks a redirect URI to be registered. Errors: *InvalidError with
+// a hint.
 func CheckRedirectURI(uri string) error {
 	refuse := func(hint, reason string) error {
-		return invalid("redirect_uris", hint, "redirect URI %q %s", shorten(uri), reason)
+		return record.Invalid("redirect_uris", hint, "redirect URI %q %s", shorten(uri), reason)
 	}
 	if uri == "" || len(uri) > redirectURISizeMax {
 		return refuse("give a complete URI such as https://app.example/callback", "is empty or longer than 2048 bytes")
@@ -48,7 +49,7 @@ func CheckRedirectURI(uri string) error {
 	case "https", "http":
 		return checkWebRedirect(u, refuse)
 	}
-	if !privateScheme().MatchString(u.Scheme) {
+	if !privateScheme.MatchString(u.Scheme) {
 		return refuse("use https, http on a loopback address, or a scheme that is a reversed domain name such as com.example.app", "has a scheme that is not for redirects")
 	}
 	return nil
@@ -71,7 +72,7 @@ func checkWebRedirect(u *url.URL, refuse func(hint, reason string) error) error 
 	return nil
 }
 
-// isLoopback reports whether host names the machine itself.
+// isLoopback reports whether host is the local machine.
 func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true
@@ -80,10 +81,9 @@ func isLoopback(host string) bool {
 	return err == nil && ip.IsLoopback() && ip.Zone() == ""
 }
 
-// MatchRedirectURI reports whether a client that registered the one may be sent
-// to the other: they are the same byte for byte (RFC 9700 §2.1), but for the
-// port of an http loopback address (RFC 8252 §7.3), since a native app cannot
-// know beforehand which port will be free.
+// MatchRedirectURI reports whether a requested redirect URI matches a registered one:
+// they must be equal byte by byte (RFC 9700 §2.1), except for the port of an http
+// loopback address (RFC 8252 §7.3), which a native app cannot know beforehand.
 func MatchRedirectURI(registered, asked string) bool {
 	if registered == asked {
 		return true
@@ -99,8 +99,8 @@ func MatchRedirectURI(registered, asked string) bool {
 	return ok && head == askedHead && tail == askedTail
 }
 
-// cutLoopbackPort splits an http loopback URI around its port. It works on the
-// text, not on a parsed URL, so that nothing is normalised on the way.
+// cutLoopbackPort splits an http loopback URI around its port. It works on the text,
+// so that nothing is normalized.
 func cutLoopbackPort(uri string) (head, tail string, ok bool) {
 	for _, origin := range []string{"http://127.0.0.1", "http://[::1]", "http://localhost"} {
 		rest, found := strings.CutPrefix(uri, origin)

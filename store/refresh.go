@@ -7,15 +7,15 @@ import (
 	"time"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// refreshToken is what we keep of a refresh token, until its family ends, so
-// that a replay is known as one at any age.
+// refreshToken is the stored form of a refresh token. It stays until its family ends,
+// so that a replay is recognized at any age.
 //
-// Once spent it holds the nonce from which, with the token itself and the
-// server key, the pair that replaced it can be derived again. The write that
-// rotates the successor erases the nonce.
+// Once spent, it holds a nonce from which, with the token and the server key, its pair
+// can be derived again. Rotating the successor erases the nonce.
 type refreshToken struct {
 	hash      secret.Hash
 	family    secret.ID
@@ -24,35 +24,34 @@ type refreshToken struct {
 	expiresAt time.Time
 
 	spentAt          time.Time
-	pairMadeAt       time.Time // later than spentAt when the first pair was lost
+	pairMadeAt       time.Time // later than spentAt if the first pair was lost
 	pairEnds         time.Time // when the pair's access token ends
 	pairScope        Scope     // of the pair's access token
 	nonce            secret.Nonce
 	confirmed        bool // the pair was used
-	successorRotated bool // the pair's refresh token was spent in its turn
+	successorRotated bool // the pair's refresh token was spent too
 	retiredAt        time.Time
 }
 
 const refreshTokenRecord = 1
 
-// Refresh is what a client presents with a refresh token.
+// Refresh is a client's request to refresh.
 type Refresh struct {
 	Client Client // authenticated
 	Token  secret.Token
-	Scope  Scope // asked for; ScopeUnstated for the original
+	Scope  Scope // requested; ScopeUnstated means the original
 	By     By
 }
 
-// RotateRefresh replaces a refresh token by a new pair (RFC 6749 §6, RFC 9700
-// §4.14.2). A token that was spent before is judged by what became of its pair:
-// soon after, the identical pair is given again; a pair that nobody has used
-// is replaced; one that was used makes the token a stolen one, and its family
-// is revoked. Another client's token is refused and nothing changes. Errors:
-// ErrNotFound, ErrMismatch, ErrRevoked, ErrDisabled, ErrReplayed, ErrExpired,
-// ErrScope.
+// RotateRefresh replaces a refresh token with a new pair (RFC 6749 §6, RFC 9700
+// §4.14.2). For a spent token the state of its pair decides: within the grace period
+// the same pair is returned again; a pair that was never used is replaced; if it was
+// used, the token counts as stolen and its family is revoked. Another client's token
+// is refused without any change. Errors: ErrNotFound, ErrMismatch, ErrRevoked,
+// ErrDisabled, ErrReplayed, ErrExpired, ErrScope, ErrTooOften.
 func (s *Store) RotateRefresh(ctx context.Context, r Refresh) (Issued, error) {
 	now := s.Now()
-	nonce, tail := secret.NewNonce(), secret.NewTail()
+	nonce, tail := secret.NewNonce(s.random), secret.NewTail(s.random)
 	next := s.successors(r.Token, nonce)
 	var out rotation
 	err := s.db.Update(ctx, func(tx kv.Txn) error {
@@ -66,7 +65,9 @@ func (s *Store) RotateRefresh(ctx context.Context, r Refresh) (Issued, error) {
 		return Issued{}, fmt.Errorf("rotate refresh: %w", err)
 	}
 	issued := out.family.issued(out.next.access, out.next.refresh, out.scope, out.ends.Sub(now))
-	issued.Retried = out.again
+	if issued.Retried = out.again; !out.again {
+		s.rotations.note(out.family.id, now)
+	}
 	return issued, nil
 }
 
@@ -78,7 +79,7 @@ func (s *Store) successors(old secret.Token, nonce secret.Nonce) pair {
 	}
 }
 
-// rotation is one run of the transaction, and its outcome.
+// rotation is one run of the transaction with its outcome.
 type rotation struct {
 	s     *Store
 	tx    kv.Txn
@@ -86,38 +87,30 @@ type rotation struct {
 	token secret.Token
 	asked Scope
 	by    By
-	tail  [8]byte      // of the audit line
-	nonce secret.Nonce // a fresh one
-	next  pair         // the answer: derived from it, or the pair made before
+	tail  [8]byte      // for the audit line
+	nonce secret.Nonce // a new nonce
+	next  pair         // the answer: derived from nonce, or the earlier pair
 
 	family  family
 	scope   Scope
 	ends    time.Time
-	again   bool  // the answer is the pair made before
-	refusal error // a refusal that wrote
+	again   bool  // the answer is the earlier pair
+	refusal error // a refusal that also writes
 }
 
-// run judges a token in the order of the table in docs/decisions.md.
+// run decides in the order of the table in docs/decisions.md.
 func (o *rotation) run(r Refresh) error {
-	t, err := readRefreshToken(o.tx, r.Token.Hash())
-	if isAbsent(err) {
-		return refuseAbsent(o.tx, standInRefreshToken, standInFamily, standInClientHead, standInUserHead)
-	}
+	t, f, err := readRefreshWithFamily(o.tx, r.Token.Hash())
 	if err != nil {
 		return err
 	}
-	if o.family, err = readFamily(o.tx, t.family); isAbsent(err) {
-		return refuseAbsent(o.tx, standInFamily, standInClientHead, standInUserHead)
-	}
-	if err != nil {
-		return err
-	}
-	_, partiesErr := readParties(o.tx, o.family.lineage) // before all refusals, so that each takes as long
+	o.family = f
+	_, partiesErr := readParties(o.tx, o.family.lineage) // before all refusals, for constant time
 	switch {
 	case o.family.client != r.Client.ID:
 		return errOtherClient
 	case !o.family.revokedAt.IsZero():
-		return ErrRevoked
+		return record.ErrRevoked
 	case partiesErr != nil:
 		return partiesErr
 	}
@@ -128,21 +121,28 @@ func (o *rotation) run(r Refresh) error {
 	case t.spentAt.IsZero() && !expired:
 		return o.rotate(t)
 	case t.spentAt.IsZero():
-		return ErrExpired
+		return record.ErrExpired
 	case t.successorRotated:
 		return o.revoke(ReasonRefreshReused)
 	case near(o.now, t.pairMadeAt, o.s.lives.RefreshGrace):
 		return o.repeat(t)
-	case t.confirmed || o.s.marks.isConfirming(o.s.successors(o.token, t.nonce).access.Hash()):
+	case t.confirmed || o.isConfirming(t.nonce):
 		return o.revoke(ReasonRefreshReused)
 	case !expired:
 		return o.replacePair(t)
 	}
-	return ErrExpired
+	return record.ErrExpired
+}
+
+// isConfirming reports whether a use of the pair derived from nonce is recorded but
+// not yet stored.
+func (o *rotation) isConfirming(nonce secret.Nonce) bool {
+	made := o.s.successors(o.token, nonce)
+	return o.s.lastUsed.isConfirming(made.access.Hash()) || o.s.lastUsed.isConfirming(made.refresh.Hash())
 }
 
 func (o *rotation) revoke(reason string) error {
-	o.refusal = recorded{ErrReplayed}
+	o.refusal = recorded{record.ErrReplayed}
 	if err := revokeFamily(o.tx, o.family, o.now, reason); err != nil {
 		return err
 	}
@@ -153,9 +153,9 @@ func (o *rotation) revoke(reason string) error {
 func (o *rotation) rotate(t refreshToken) error {
 	o.scope = t.scope
 	if o.asked != ScopeUnstated {
-		// RFC 6749 §6: no more than what was granted.
+		// RFC 6749 §6: not more than the original grant.
 		if !t.scope.Covers(o.asked) {
-			return ErrScope
+			return record.ErrScope
 		}
 		o.scope = o.asked
 	}
@@ -166,14 +166,14 @@ func (o *rotation) rotate(t refreshToken) error {
 	return o.makePair(t)
 }
 
-// forgetParent makes the pair that t came in underivable: t is being rotated,
-// so a repeat of its parent can only be a theft.
+// forgetParent erases the nonce of t's parent: t is being rotated, so a repeat of its
+// parent can only be theft.
 func (o *rotation) forgetParent(parent secret.Hash) error {
 	if parent.IsZero() {
 		return nil
 	}
 	p, err := readRefreshToken(o.tx, parent)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, record.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
@@ -183,14 +183,13 @@ func (o *rotation) forgetParent(parent secret.Hash) error {
 	return writeRefreshToken(o.tx, p, o.family.expiresAt)
 }
 
-// repeat answers with the pair that was made before. Under another server key
-// than it was made with it cannot be derived, and what would be is no token.
+// repeat returns the earlier pair. With a different server key it cannot be derived.
 func (o *rotation) repeat(t refreshToken) error {
 	if err := o.sameScope(t); err != nil {
 		return err
 	}
 	if !o.now.Before(t.pairEnds) {
-		return ErrExpired // the grace is never longer than an access token lives; the family may end sooner
+		return record.ErrExpired // the grace period is at most an access token's lifetime; the family may end sooner
 	}
 	o.next = o.s.successors(o.token, t.nonce)
 	if _, err := readRefreshToken(o.tx, o.next.refresh.Hash()); err != nil {
@@ -200,16 +199,16 @@ func (o *rotation) repeat(t refreshToken) error {
 	return nil
 }
 
-// replacePair makes a fresh pair for a token whose first one nobody has seen:
-// the answer had been lost. The unseen refresh token is retired, its access
-// token dies.
+// replacePair makes a new pair for a token whose first pair was never used, because
+// its answer was lost. The unused refresh token is retired and its access token
+// deleted.
 func (o *rotation) replacePair(t refreshToken) error {
 	if err := o.sameScope(t); err != nil {
 		return err
 	}
 	o.scope = t.pairScope
 	lost := o.s.successors(o.token, t.nonce)
-	if err := o.tx.Delete(accessTokenKey(lost.access.Hash())); err != nil {
+	if err := o.tx.Delete(record.AccessTokenKey(lost.access.Hash())); err != nil {
 		return err
 	}
 	unseen, err := readRefreshToken(o.tx, lost.refresh.Hash())
@@ -223,20 +222,23 @@ func (o *rotation) replacePair(t refreshToken) error {
 	return o.makePair(t)
 }
 
-// sameScope refuses a repeat that asks for another scope than the first did.
+// sameScope refuses a repeat that requests a different scope.
 func (o *rotation) sameScope(t refreshToken) error {
 	asked := o.asked
 	if asked == ScopeUnstated {
 		asked = t.scope
 	}
 	if asked != t.pairScope {
-		return ErrScope
+		return record.ErrScope
 	}
 	return nil
 }
 
-// makePair stores the fresh pair and, with the spent token, how to derive it.
+// makePair stores the new pair, and in the spent token how to derive it.
 func (o *rotation) makePair(t refreshToken) (err error) {
+	if !o.s.rotations.allows(o.family.id, o.now) {
+		return ErrTooOften
+	}
 	if o.ends, err = o.s.storePair(o.tx, o.family, o.next, o.scope, t.hash, o.now); err != nil {
 		return err
 	}
@@ -245,39 +247,37 @@ func (o *rotation) makePair(t refreshToken) (err error) {
 }
 
 func readRefreshToken(r kv.Reader, h secret.Hash) (refreshToken, error) {
-	v, err := r.Get(refreshTokenKey(h))
-	if err != nil {
-		return refreshToken{}, found(err)
+	return record.Read(r, record.RefreshTokenKey(h), h, decodeRefreshToken)
+}
+
+// readRefreshWithFamily takes as long for a token that does not exist.
+func readRefreshWithFamily(r kv.Reader, h secret.Hash) (refreshToken, family, error) {
+	t, err := readRefreshToken(r, h)
+	if record.IsAbsent(err) {
+		err = refuseAbsent(r, standInRefreshToken, standInFamily, standInClientHead, standInUserHead)
 	}
-	return decodeRefreshToken(h, v)
+	if err != nil {
+		return refreshToken{}, family{}, err
+	}
+	f, err := readFamilyOf(r, t.family)
+	return t, f, err
 }
 
 // writeRefreshToken stores t until its family ends.
 func writeRefreshToken(tx kv.Txn, t refreshToken, familyEnds time.Time) error {
-	return tx.Set(refreshTokenKey(t.hash), encodeRefreshToken(t), familyEnds)
+	return tx.Set(record.RefreshTokenKey(t.hash), encodeRefreshToken(t), familyEnds)
 }
 
 func encodeRefreshToken(t refreshToken) []byte {
-	e := newEncoder(refreshTokenRecord)
-	e.id(t.family)
-	e.hash(t.parent)
-	e.byte(byte(t.scope))
-	e.time(t.expiresAt)
-	e.time(t.spentAt)
-	e.time(t.pairMadeAt)
-	e.time(t.pairEnds)
-	e.byte(byte(t.pairScope))
-	e.nonce(t.nonce)
-	e.bool(t.confirmed)
-	e.bool(t.successorRotated)
-	e.time(t.retiredAt)
-	return e.b
+	return record.NewEncoder(refreshTokenRecord).ID(t.family).Hash(t.parent).Byte(byte(t.scope)).Time(t.expiresAt).
+		Time(t.spentAt).Time(t.pairMadeAt).Time(t.pairEnds).Byte(byte(t.pairScope)).Nonce(t.nonce).Bool(t.confirmed).
+		Bool(t.successorRotated).Time(t.retiredAt).B
 }
 
 func decodeRefreshToken(h secret.Hash, v []byte) (refreshToken, error) {
-	d := newDecoder("refresh token", refreshTokenRecord, v)
-	t := refreshToken{hash: h, family: d.id(), parent: d.hash(), scope: Scope(d.byte()), expiresAt: d.time(),
-		spentAt: d.time(), pairMadeAt: d.time(), pairEnds: d.time(), pairScope: Scope(d.byte()), nonce: d.nonce(),
-		confirmed: d.bool(), successorRotated: d.bool(), retiredAt: d.time()}
-	return t, d.done()
+	d := record.NewDecoder("refresh token", refreshTokenRecord, v)
+	t := refreshToken{hash: h, family: d.ID(), parent: d.Hash(), scope: Scope(d.Byte()), expiresAt: d.Time(),
+		spentAt: d.Time(), pairMadeAt: d.Time(), pairEnds: d.Time(), pairScope: Scope(d.Byte()), nonce: d.Nonce(),
+		confirmed: d.Bool(), successorRotated: d.Bool(), retiredAt: d.Time()}
+	return t, d.Done()
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
@@ -39,14 +40,14 @@ var states = []struct {
 func TestRotateRefreshByAnotherClient(t *testing.T) {
 	t.Parallel()
 	for _, s := range states {
-		t.Run("oauth_row_45_attack_14_"+s.name+"_changes_nothing", func(t *testing.T) {
+		t.Run(s.name+"_changes_nothing", func(t *testing.T) {
 			t.Parallel()
 			g := newGrant(t)
 			other, _ := g.Client(t)
 			asked := s.bring(t, g)
 			g.unchanged(t, func() {
 				_, err := g.RotateRefresh(context.Background(), store.Refresh{Client: other, Token: asked.RefreshToken})
-				refused(t, "RotateRefresh(another client's)", err, store.ErrMismatch)
+				refused(t, "RotateRefresh(another client's)", err, record.ErrMismatch)
 			})
 		})
 	}
@@ -55,7 +56,7 @@ func TestRotateRefreshByAnotherClient(t *testing.T) {
 func TestRotateRefreshScope(t *testing.T) {
 	t.Parallel()
 	events, both := store.ScopeEventsRead, store.ScopeEventsRead|store.ScopeResourcesRead
-	t.Run("oauth_row_46_subset_is_for_the_access_token_alone", func(t *testing.T) {
+	t.Run("subset_is_for_the_access_token_alone", func(t *testing.T) {
 		t.Parallel()
 		g := newGrant(t)
 		first := g.issue(t, both)
@@ -63,22 +64,22 @@ func TestRotateRefreshScope(t *testing.T) {
 		if err != nil || second.Scope != events {
 			t.Fatalf("RotateRefresh(subset) = %q, %v, want %q", second.Scope, err, events)
 		}
-		third := g.mustRefresh(t, second) // oauth row 47: the refresh token kept the whole
+		third := g.mustRefresh(t, second) // the refresh token kept the whole
 		if third.Scope != both {
 			t.Errorf("RotateRefresh(no scope).Scope = %q, want %q", third.Scope, both)
 		}
 	})
-	t.Run("oauth_row_46_attack_15_superset_spends_nothing", func(t *testing.T) {
+	t.Run("superset_spends_nothing", func(t *testing.T) {
 		t.Parallel()
 		g := newGrant(t)
 		first := g.issue(t, events)
 		g.unchanged(t, func() {
 			_, err := g.refreshFor(first, both)
-			refused(t, "RotateRefresh(superset)", err, store.ErrScope)
+			refused(t, "RotateRefresh(superset)", err, record.ErrScope)
 		})
 		g.mustRefresh(t, first)
 	})
-	t.Run("oauth_row_48_another_scope_on_a_retry_changes_nothing", func(t *testing.T) {
+	t.Run("another_scope_on_a_retry_changes_nothing", func(t *testing.T) {
 		t.Parallel()
 		for name, later := range map[string]time.Duration{"in_the_grace": 0, "after_a_loss": lives.RefreshGrace + tick} {
 			t.Run(name, func(t *testing.T) {
@@ -93,7 +94,7 @@ func TestRotateRefreshScope(t *testing.T) {
 				g.unchanged(t, func() {
 					for _, asked := range []store.Scope{store.ScopeUnstated, both, store.ScopeResourcesRead} {
 						_, err := g.refreshFor(first, asked)
-						refused(t, "RotateRefresh(scope "+asked.String()+")", err, store.ErrScope)
+						refused(t, "RotateRefresh(scope "+asked.String()+")", err, record.ErrScope)
 					}
 				})
 				g.mustRefresh(t, second)
@@ -110,7 +111,7 @@ func TestRotateRefreshUnderAnotherServerKey(t *testing.T) {
 	g := newGrant(t)
 	g.mustRefresh(t, g.first)
 	other, err := store.Open(ctx, g.DB, store.Options{
-		Now: g.Clock.Now, Key: secret.NewKey(), Hasher: secret.NewHasher(), Lifetimes: lives, Log: slog.New(slog.DiscardHandler),
+		Now: g.Clock.Now, Key: secret.NewKey(nil), Hasher: secret.NewHasher(), Lifetimes: lives, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +119,7 @@ func TestRotateRefreshUnderAnotherServerKey(t *testing.T) {
 	for _, moment := range []string{"in the grace", "later"} {
 		g.unchanged(t, func() {
 			_, err := other.RotateRefresh(ctx, store.Refresh{Client: g.client, Token: g.first.RefreshToken})
-			refused(t, "RotateRefresh("+moment+")", err, store.ErrNotFound)
+			refused(t, "RotateRefresh("+moment+")", err, record.ErrNotFound)
 		})
 		g.Clock.Advance(lives.RefreshGrace + tick)
 	}

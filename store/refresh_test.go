@@ -8,20 +8,21 @@ import (
 
 	"tollhouse/store"
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 )
 
 // TestRotateRefresh walks the table of docs/decisions.md from its top.
 func TestRotateRefresh(t *testing.T) {
 	t.Parallel()
-	t.Run("oauth_row_48_revoked_family_is_refused_and_nothing_changes", rotateOfRevokedFamily)
-	t.Run("oauth_row_51_ended_client_or_user_is_refused_and_nothing_changes", rotateOfEndedParty)
-	t.Run("oauth_row_48_retired_token_revokes_the_family", rotateOfRetired)
-	t.Run("oauth_row_43_unspent_token_gives_a_new_pair", rotateOfUnspent)
-	t.Run("oauth_row_48_spent_token_whose_successor_was_rotated_revokes_at_any_age", rotateAfterSuccessor)
-	t.Run("oauth_row_48_spent_token_within_the_grace_gives_the_identical_pair", rotateWithinGrace)
-	t.Run("oauth_row_48_spent_token_after_the_grace_whose_pair_was_used_revokes", rotateAfterUse)
-	t.Run("oauth_row_48_spent_token_after_the_grace_whose_pair_was_lost_gives_a_fresh_one", rotateAfterLoss)
-	t.Run("oauth_row_49_expired_token_is_refused", rotateOfExpired)
+	t.Run("revoked_family_is_refused_and_nothing_changes", rotateOfRevokedFamily)
+	t.Run("ended_client_or_user_is_refused_and_nothing_changes", rotateOfEndedParty)
+	t.Run("retired_token_revokes_the_family", rotateOfRetired)
+	t.Run("unspent_token_gives_a_new_pair", rotateOfUnspent)
+	t.Run("spent_token_whose_successor_was_rotated_revokes_at_any_age", rotateAfterSuccessor)
+	t.Run("spent_token_within_the_grace_gives_the_identical_pair", rotateWithinGrace)
+	t.Run("spent_token_after_the_grace_whose_pair_was_used_revokes", rotateAfterUse)
+	t.Run("spent_token_after_the_grace_whose_pair_was_lost_gives_a_fresh_one", rotateAfterLoss)
+	t.Run("expired_token_is_refused", rotateOfExpired)
 }
 
 func rotateOfRevokedFamily(t *testing.T) {
@@ -30,11 +31,11 @@ func rotateOfRevokedFamily(t *testing.T) {
 	second := g.mustRefresh(t, g.first)
 	third := g.mustRefresh(t, second)
 	_, err := g.refresh(g.first) // revokes
-	refused(t, "RotateRefresh(first)", err, store.ErrReplayed)
+	refused(t, "RotateRefresh(first)", err, record.ErrReplayed)
 	g.unchanged(t, func() {
 		for name, pair := range map[string]store.Issued{"first": g.first, "second": second, "third": third} {
 			_, err := g.refresh(pair)
-			refused(t, "RotateRefresh("+name+")", err, store.ErrRevoked)
+			refused(t, "RotateRefresh("+name+")", err, record.ErrRevoked)
 		}
 	})
 	g.familyIsDead(t, g.first, second, third)
@@ -50,13 +51,13 @@ func rotateOfEndedParty(t *testing.T) {
 		want   error
 	}{
 		{"user_disabled", func(g grant) error { _, err := g.DisableUser(ctx, "mara"); return err },
-			func(g grant) error { _, err := g.EnableUser(ctx, "mara"); return err }, store.ErrDisabled},
-		{"password_reset", func(g grant) error { _, err := g.SetPassword(ctx, "mara", "another long phrase"); return err }, nil, store.ErrDisabled},
+			func(g grant) error { _, err := g.EnableUser(ctx, "mara"); return err }, record.ErrDisabled},
+		{"password_reset", func(g grant) error { _, err := g.SetPassword(ctx, "mara", "another long phrase"); return err }, nil, record.ErrDisabled},
 		{"client_disabled", func(g grant) error { _, err := g.DisableClient(ctx, g.client.ID); return err },
-			func(g grant) error { _, err := g.EnableClient(ctx, g.client.ID); return err }, store.ErrDisabled},
-		{"client_secret_rotated_with_revoke", func(g grant) error { _, _, err := g.RotateClientSecret(ctx, g.client.ID, true); return err }, nil, store.ErrDisabled},
-		{"user_deleted", func(g grant) error { return g.DeleteUser(ctx, "mara") }, nil, store.ErrNotFound},
-		{"client_deleted", func(g grant) error { return g.DeleteClient(ctx, g.client.ID) }, nil, store.ErrNotFound},
+			func(g grant) error { _, err := g.EnableClient(ctx, g.client.ID); return err }, record.ErrDisabled},
+		{"client_secret_rotated_with_revoke", func(g grant) error { _, _, err := g.RotateClientSecret(ctx, g.client.ID, true); return err }, nil, record.ErrDisabled},
+		{"user_deleted", func(g grant) error { return g.DeleteUser(ctx, "mara") }, nil, record.ErrNotFound},
+		{"client_deleted", func(g grant) error { return g.DeleteClient(ctx, g.client.ID) }, nil, record.ErrNotFound},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -105,7 +106,7 @@ func rotateOfRetired(t *testing.T) {
 			unseen, fresh := lose(t, g)
 			g.Clock.Advance(later)
 			_, err := g.refresh(unseen)
-			refused(t, "RotateRefresh(retired)", err, store.ErrReplayed)
+			refused(t, "RotateRefresh(retired)", err, record.ErrReplayed)
 			g.familyIsDead(t, g.first, unseen, fresh)
 		})
 	}
@@ -139,10 +140,10 @@ func rotateAfterSuccessor(t *testing.T) {
 			t.Parallel()
 			g := newGrant(t)
 			second := g.mustRefresh(t, g.first)
-			third := g.mustRefresh(t, second) // all in one moment: attack 13
+			third := g.mustRefresh(t, second) // all in one moment
 			g.Clock.Advance(later)
 			_, err := g.refresh(g.first)
-			refused(t, "RotateRefresh(first)", err, store.ErrReplayed)
+			refused(t, "RotateRefresh(first)", err, record.ErrReplayed)
 			g.familyIsDead(t, g.first, second, third)
 		})
 	}
@@ -188,21 +189,21 @@ func rotateWithinGrace(t *testing.T) {
 			t.Error("RotateRefresh() gave another pair, want the identical one")
 		}
 	})
-	t.Run("attack_97_but_not_for_longer_when_the_clock_is_set_back", func(t *testing.T) {
+	t.Run("but_not_for_longer_when_the_clock_is_set_back", func(t *testing.T) {
 		t.Parallel()
 		g := newGrant(t)
 		second := g.mustRefresh(t, g.first)
 		g.use(t, second)
 		g.Clock.Advance(-time.Hour)
 		_, err := g.refresh(g.first)
-		refused(t, "RotateRefresh() an hour before its own rotation", err, store.ErrReplayed)
+		refused(t, "RotateRefresh() an hour before its own rotation", err, record.ErrReplayed)
 	})
 	t.Run("never_longer_than_an_access_token_lives", func(t *testing.T) {
 		t.Parallel()
 		options := store.DefaultLifetimes()
 		options.RefreshGrace = options.AccessToken + time.Second
 		g := newGrant(t)
-		var invalid *store.InvalidError
+		var invalid *record.InvalidError
 		_, err := store.Open(context.Background(), g.DB, store.Options{Now: g.Clock.Now, Key: g.Key, Lifetimes: options})
 		if !errors.As(err, &invalid) {
 			t.Errorf("Open(grace longer than an access token) = %v, want an InvalidError", err)
@@ -219,7 +220,7 @@ func rotateAfterUse(t *testing.T) {
 		g.use(t, second)
 		g.Clock.Advance(lives.RefreshGrace + tick)
 		_, err := g.refresh(g.first)
-		refused(t, "RotateRefresh(first)", err, store.ErrReplayed)
+		refused(t, "RotateRefresh(first)", err, record.ErrReplayed)
 		g.familyIsDead(t, g.first, second)
 	})
 	t.Run("noted_and_not_yet_committed", func(t *testing.T) {
@@ -230,7 +231,7 @@ func rotateAfterUse(t *testing.T) {
 		defer finish()
 		g.Clock.Advance(lives.RefreshGrace + tick)
 		_, err := g.refresh(g.first)
-		refused(t, "RotateRefresh(first)", err, store.ErrReplayed)
+		refused(t, "RotateRefresh(first)", err, record.ErrReplayed)
 	})
 	t.Run("lost_in_a_crash_counts_as_unused_until_the_next_use", func(t *testing.T) {
 		t.Parallel()
@@ -264,7 +265,7 @@ func (g grant) useUncommitted(t *testing.T, of store.Issued) (finish func()) {
 		t.Fatal("FindPrincipal() refused the pair that was just made")
 	}
 	<-begun
-	g.Faults.Mend()
+	g.Faults.Repair()
 	return func() { close(release) }
 }
 
@@ -305,7 +306,7 @@ func rotateAfterLoss(t *testing.T) {
 		g.use(t, fresh)
 		g.Clock.Advance(lives.RefreshGrace + tick)
 		_, err := g.refresh(g.first)
-		refused(t, "RotateRefresh(first)", err, store.ErrReplayed)
+		refused(t, "RotateRefresh(first)", err, record.ErrReplayed)
 		g.familyIsDead(t, unseen, fresh)
 	})
 	t.Run("with_the_scope_of_the_first_answer", func(t *testing.T) {
@@ -330,7 +331,7 @@ func rotateOfExpired(t *testing.T) {
 		g.Clock.Advance(lives.RefreshToken)
 		g.unchanged(t, func() {
 			_, err := g.refresh(g.first)
-			refused(t, "RotateRefresh() at its end", err, store.ErrExpired)
+			refused(t, "RotateRefresh() at its end", err, record.ErrExpired)
 		})
 		g.Clock.Advance(-tick)
 		g.mustRefresh(t, g.first)
@@ -342,7 +343,7 @@ func rotateOfExpired(t *testing.T) {
 		g.Clock.Advance(lives.RefreshToken)
 		g.unchanged(t, func() {
 			_, err := g.refresh(g.first)
-			refused(t, "RotateRefresh()", err, store.ErrExpired)
+			refused(t, "RotateRefresh()", err, record.ErrExpired)
 		})
 		g.Clock.Advance(-tick)
 		g.mustRefresh(t, second)

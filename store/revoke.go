@@ -7,15 +7,16 @@ import (
 	"time"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// RevokeToken ends a token of an authenticated client (RFC 7009 §2.1). A
-// refresh token ends its family, and with it every token of the authorization;
-// an access token ends alone. A token that is unknown, dead or another client's
-// changes nothing and is no error: the answer must not tell which it was.
+// RevokeToken revokes a token of an authenticated client (RFC 7009 §2.1). A refresh
+// token ends its family; an access token ends alone. An unknown, expired or foreign
+// token changes nothing and is no error, because the answer must not reveal which it
+// was.
 func (s *Store) RevokeToken(ctx context.Context, by By, c Client, text string) error {
-	now, tail := s.Now(), secret.NewTail()
+	now, tail := s.Now(), secret.NewTail(s.random)
 	var revoke func(tx kv.Txn) error
 	if token, ok := secret.Parse(secret.RefreshToken, text); ok {
 		revoke = func(tx kv.Txn) error { return revokeByRefresh(tx, by, c, token.Hash(), now, tail) }
@@ -24,7 +25,7 @@ func (s *Store) RevokeToken(ctx context.Context, by By, c Client, text string) e
 	} else {
 		return nil
 	}
-	if err := s.db.Update(ctx, revoke); err != nil && !errors.Is(err, ErrNotFound) {
+	if err := s.db.Update(ctx, revoke); err != nil && !errors.Is(err, record.ErrNotFound) {
 		return fmt.Errorf("revoke token: %w", err)
 	}
 	return nil
@@ -32,7 +33,7 @@ func (s *Store) RevokeToken(ctx context.Context, by By, c Client, text string) e
 
 func revokeByRefresh(tx kv.Txn, by By, c Client, h secret.Hash, now time.Time, tail [8]byte) error {
 	t, err := readRefreshToken(tx, h)
-	if isAbsent(err) {
+	if record.IsAbsent(err) {
 		return refuseAbsent(tx, standInFamily)
 	}
 	if err != nil {
@@ -53,7 +54,7 @@ func revokeByRefresh(tx kv.Txn, by By, c Client, h secret.Hash, now time.Time, t
 
 func revokeAccess(tx kv.Txn, by By, c Client, h secret.Hash, now time.Time, tail [8]byte) error {
 	t, err := readAccessToken(tx, h)
-	if isAbsent(err) {
+	if record.IsAbsent(err) {
 		return refuseAbsent(tx, standInFamily)
 	}
 	if err != nil {
@@ -66,15 +67,15 @@ func revokeAccess(tx kv.Txn, by By, c Client, h secret.Hash, now time.Time, tail
 	if t.client != c.ID || !now.Before(t.expiresAt) || !f.revokedAt.IsZero() {
 		return nil
 	}
-	// Our choice: who revokes an access token has received it, and its use may be
-	// noted but not written yet. A late repeat of the refresh that made it is a
-	// theft, and no lost answer.
+	// Our choice: revoking an access token proves that the client received it,
+	// although its use may not be stored yet. A late repeat of the refresh that made
+	// it is then theft.
 	if err := confirm(tx, t, f); err != nil {
 		return err
 	}
-	// The record stays away: a repeated refresh derives the same text again, and
-	// writes nothing.
-	if err := tx.Delete(accessTokenKey(h)); err != nil {
+	// The record can be deleted: a repeated refresh derives the same token and does
+	// not store it again.
+	if err := tx.Delete(record.AccessTokenKey(h)); err != nil {
 		return err
 	}
 	return appendAudit(tx, f.auditLine(AuditRevoke, ReasonRevokedByClient, by), now, tail)

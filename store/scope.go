@@ -2,11 +2,11 @@ package store
 
 import "strings"
 
-// Scope is a set of permissions. The zero Scope is the one of a grant for which
-// none was asked: null on the wire, and everything that the client may do.
+// Scope is a set of permissions. The zero Scope, ScopeUnstated, is that of a grant
+// without a requested scope: null in JSON, and everything that the client may do.
 type Scope uint8
 
-// The permissions there are. Their bits are on people's disks.
+// The permissions. Their bits are stored, so they never change.
 const (
 	ScopeEventsRead Scope = 1 << iota
 	ScopeResourcesRead
@@ -22,9 +22,9 @@ var scopeNames = [...]string{"events:read", "resources:read", "resources:write"}
 // ScopeNames lists the names of all permissions, in their order.
 func ScopeNames() []string { return append([]string(nil), scopeNames[:]...) }
 
-// ParseScope reads a space-separated list (RFC 6749 §3.3). Order and duplicates
-// do not matter. It returns false when the list breaks the syntax or holds a
-// name that is not one of ours; an empty text is ScopeUnstated.
+// ParseScope reads a space-separated list (RFC 6749 §3.3), ignoring order and
+// duplicates. It returns false for bad syntax or an unknown name; an empty text is
+// ScopeUnstated.
 func ParseScope(text string) (Scope, bool) {
 	if text == "" {
 		return ScopeUnstated, true
@@ -49,10 +49,10 @@ func scopeNamed(name string) (Scope, bool) {
 	return 0, false
 }
 
-// String returns the names of s, separated by spaces; "" for ScopeUnstated.
+// String returns the names in s, separated by spaces; "" for ScopeUnstated.
 func (s Scope) String() string { return strings.Join(s.Names(), " ") }
 
-// Names lists the permissions that s states.
+// Names lists the permissions in s.
 func (s Scope) Names() []string {
 	var names []string
 	for i, name := range scopeNames {
@@ -63,7 +63,7 @@ func (s Scope) Names() []string {
 	return names
 }
 
-// Effective returns the permissions that s gives: those it states, or all.
+// Effective returns the permissions that s gives: its own, or all if unstated.
 func (s Scope) Effective() Scope {
 	if s == ScopeUnstated {
 		return scopeAll

@@ -9,15 +9,16 @@ import (
 	"time"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// Session is a browser sign-in.
+// Session is a browser's sign-in.
 type Session struct {
 	User            User
 	AuthenticatedAt time.Time
-	SeenAt          time.Time // within the last few minutes of being exact
-	ExpiresAt       time.Time // at the latest; SessionIdle after SeenAt otherwise
+	SeenAt          time.Time // exact to a few minutes
+	ExpiresAt       time.Time // at the latest; or SessionIdle after SeenAt, if earlier
 
 	hash       secret.Hash
 	user       secret.ID
@@ -27,16 +28,16 @@ type Session struct {
 
 const sessionRecord = 1
 
-// seenEvery is how often a session's or a family's last use is written down: a
-// read that wrote each time would make every request wait for a disk.
+// seenEvery is how often the last use of a session or family is stored. Writing it on
+// each read would make every request wait for the disk.
 const seenEvery = 5 * time.Minute
 
-// CreateSession begins a sign-in for a user who has just proved a password, and
-// ends the one that the browser held before, if any: a session id never
-// survives a sign-in. Errors: ErrDisabled when the user was disabled or given
-// another password meanwhile, ErrNotFound.
+// CreateSession starts a session for a user who has just authenticated, and ends the
+// browser's previous one, if any: a session id never survives a sign-in. Errors:
+// ErrDisabled if the user was disabled or changed their password in the meantime,
+// ErrNotFound.
 func (s *Store) CreateSession(ctx context.Context, u User, old secret.Token) (secret.Token, Session, error) {
-	token := secret.New(secret.SessionToken)
+	token := secret.New(s.random, secret.SessionToken)
 	sn := s.newSession(u, token, s.Now())
 	err := s.db.Update(ctx, func(tx kv.Txn) error {
 		current, err := readUser(tx, u.ID)
@@ -44,7 +45,7 @@ func (s *Store) CreateSession(ctx context.Context, u User, old secret.Token) (se
 			return err
 		}
 		if !current.DisabledAt.IsZero() || current.Generation != u.Generation {
-			return ErrDisabled
+			return record.ErrDisabled
 		}
 		if !old.IsZero() {
 			if err := deleteSession(tx, old.Hash()); err != nil {
@@ -66,14 +67,14 @@ func (s *Store) newSession(u User, token secret.Token, now time.Time) Session {
 
 // createSession stores a new session with its index entry.
 func createSession(tx kv.Txn, sn Session) error {
-	if err := tx.Set(userSessionsKey(sn.user).hash(sn.hash), nil, sn.ExpiresAt); err != nil {
+	if err := tx.Set(record.UserSessionsKey(sn.user).Hash(sn.hash), nil, sn.ExpiresAt); err != nil {
 		return err
 	}
 	return writeSession(tx, sn)
 }
 
-// FindSession returns the live session of that token with its user, and notes
-// that it was seen. Errors: ErrNotFound for every reason there is.
+// FindSession returns the live session of a token with its user, and records that it
+// was seen. Errors: ErrNotFound for every reason.
 func (s *Store) FindSession(ctx context.Context, token secret.Token) (sn Session, err error) {
 	err = s.db.View(ctx, func(r kv.Reader) error {
 		if sn, err = readSession(r, token.Hash()); err != nil {
@@ -83,13 +84,13 @@ func (s *Store) FindSession(ctx context.Context, token secret.Token) (sn Session
 		return err
 	})
 	if err == nil && !s.isLive(sn) {
-		err = ErrNotFound
+		err = record.ErrNotFound
 	}
 	if err != nil {
 		return Session{}, fmt.Errorf("find session: %w", err)
 	}
 	if s.Now().Sub(sn.SeenAt) >= seenEvery {
-		s.marks.sessionSeen(sn.hash)
+		s.lastUsed.sessionSeen(sn.hash)
 	}
 	return sn, nil
 }
@@ -100,7 +101,7 @@ func (s *Store) isLive(sn Session) bool {
 		sn.User.DisabledAt.IsZero() && sn.User.Generation == sn.generation
 }
 
-// DeleteSession ends a sign-in. One that is not there is no error.
+// DeleteSession ends a session. An unknown session is no error.
 func (s *Store) DeleteSession(ctx context.Context, token secret.Token) error {
 	err := s.db.Update(ctx, func(tx kv.Txn) error { return deleteSession(tx, token.Hash()) })
 	if err != nil {
@@ -111,55 +112,46 @@ func (s *Store) DeleteSession(ctx context.Context, token secret.Token) error {
 
 func deleteSession(tx kv.Txn, h secret.Hash) error {
 	sn, err := readSession(tx, h)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, record.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return deleteKeys(tx, sessionKey(h), userSessionsKey(sn.user).hash(h))
+	return record.DeleteKeys(tx, record.SessionKey(h), record.UserSessionsKey(sn.user).Hash(h))
 }
 
 func readSession(r kv.Reader, h secret.Hash) (Session, error) {
-	v, err := r.Get(sessionKey(h))
-	if err != nil {
-		return Session{}, found(err)
-	}
-	return decodeSession(h, v)
+	return record.Read(r, record.SessionKey(h), h, decodeSession)
 }
 
 func decodeSession(h secret.Hash, v []byte) (Session, error) {
-	d := newDecoder("session", sessionRecord, v)
-	sn := Session{hash: h, user: d.id(), generation: d.uint(), createdAt: d.time(), AuthenticatedAt: d.time(), SeenAt: d.time(), ExpiresAt: d.time()}
-	return sn, d.done()
+	d := record.NewDecoder("session", sessionRecord, v)
+	sn := Session{hash: h, user: d.ID(), generation: d.Uint(), createdAt: d.Time(), AuthenticatedAt: d.Time(), SeenAt: d.Time(), ExpiresAt: d.Time()}
+	return sn, d.Done()
 }
 
 func writeSession(tx kv.Txn, sn Session) error {
-	e := newEncoder(sessionRecord)
-	e.id(sn.user)
-	e.uint(sn.generation)
-	e.time(sn.createdAt)
-	e.time(sn.AuthenticatedAt)
-	e.time(sn.SeenAt)
-	e.time(sn.ExpiresAt)
-	return tx.Set(sessionKey(sn.hash), e.b, sn.ExpiresAt)
+	e := record.NewEncoder(sessionRecord).ID(sn.user).Uint(sn.generation).Time(sn.createdAt).Time(sn.AuthenticatedAt).
+		Time(sn.SeenAt).Time(sn.ExpiresAt)
+	return tx.Set(record.SessionKey(sn.hash), e.B, sn.ExpiresAt)
 }
 
-// sessionsReadMax bounds the sign-ins of one user that are looked through.
+// sessionsReadMax bounds the sessions of one user that are read.
 const sessionsReadMax = 1000
 
-// ListSessions returns the user's live sign-ins, the newest first. Of a user who
-// has more than are looked through, some are missing.
+// ListSessions returns the user's live sessions, newest first. If the user has more
+// than are read, some are missing.
 func (s *Store) ListSessions(ctx context.Context, u User) ([]Session, error) {
 	var list []Session
-	prefix := userSessionsKey(u.ID)
-	r := prefix.all()
+	prefix := record.UserSessionsKey(u.ID)
+	r := prefix.All()
 	r.KeysOnly, r.Limit = true, sessionsReadMax
 	err := s.db.View(ctx, func(rd kv.Reader) error {
 		list = nil
 		for k := range rd.Scan(r) {
 			sn, err := readSession(rd, secret.Hash(k[len(prefix):]))
-			if errors.Is(err, ErrNotFound) {
+			if errors.Is(err, record.ErrNotFound) {
 				continue
 			}
 			if err != nil {
@@ -178,10 +170,10 @@ func (s *Store) ListSessions(ctx context.Context, u User) ([]Session, error) {
 	return list, nil
 }
 
-// Is reports whether sn is the sign-in of that token.
+// Is reports whether sn is the session of that token.
 func (sn Session) Is(token secret.Token) bool { return sn.hash.Equal(token.Hash()) }
 
-// DeleteOtherSessions ends all sign-ins of the user but the one of that token.
+// DeleteOtherSessions ends the user's sessions except that of the token.
 func (s *Store) DeleteOtherSessions(ctx context.Context, u User, keep secret.Token) error {
 	if _, err := s.deleteSessions(ctx, u, keep.Hash()); err != nil {
 		return fmt.Errorf("delete other sessions: %w", err)
@@ -189,8 +181,7 @@ func (s *Store) DeleteOtherSessions(ctx context.Context, u User, keep secret.Tok
 	return nil
 }
 
-// DeleteSessions ends all sign-ins of the user and returns how many of them
-// were live.
+// DeleteSessions ends all sessions of the user and returns how many were live.
 func (s *Store) DeleteSessions(ctx context.Context, u User) (ended int, err error) {
 	if ended, err = s.deleteSessions(ctx, u, secret.Hash{}); err != nil {
 		return 0, fmt.Errorf("delete sessions: %w", err)
@@ -198,19 +189,19 @@ func (s *Store) DeleteSessions(ctx context.Context, u User) (ended int, err erro
 	return ended, nil
 }
 
-// deleteSessions ends the sign-ins of the user but the one kept, if any.
+// deleteSessions ends the user's sessions except kept, if any.
 func (s *Store) deleteSessions(ctx context.Context, u User, kept secret.Hash) (ended int, err error) {
-	_, err = s.eachIndexPage(ctx, userSessionsKey(u.ID), func(ends [][]byte) (more bool, err error) {
+	_, err = s.eachIndexPage(ctx, record.UserSessionsKey(u.ID), func(ends [][]byte) (more bool, err error) {
 		ends = slices.DeleteFunc(ends, func(h []byte) bool { return bytes.Equal(h, kept[:]) })
 		live, err := s.liveSessions(ctx, ends)
 		if err != nil {
 			return false, err
 		}
 		ended += len(live)
-		for batch := range slices.Chunk(ends, deleteBatchMax/4) {
+		for batch := range slices.Chunk(ends, record.DeleteBatchMax/4) {
 			err := s.db.Update(ctx, func(tx kv.Txn) error {
 				for _, h := range batch {
-					if err := deleteKeys(tx, sessionKey(secret.Hash(h)), userSessionsKey(u.ID).hash(secret.Hash(h))); err != nil {
+					if err := record.DeleteKeys(tx, record.SessionKey(secret.Hash(h)), record.UserSessionsKey(u.ID).Hash(secret.Hash(h))); err != nil {
 						return err
 					}
 				}

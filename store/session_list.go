@@ -8,43 +8,44 @@ import (
 	"time"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// An operator names a sign-in by half of its token's hash: enough to be the only
-// one, and nothing that a browser could show in its place.
+// Operators identify a session by half of its token's hash. That is unique, and a
+// browser cannot use it as a token.
 
 const (
 	sessionNamePrefix = "ses_"
-	sessionNameBytes  = 16 // of the hash; 128 bits, as of every id
+	sessionNameBytes  = 16 // of the hash: 128 bits, like every id
 )
 
-// Name is the session's id as operators see it.
+// Name is the session's id for operators.
 func (sn Session) Name() string {
 	return string(secret.AppendCrockford([]byte(sessionNamePrefix), [16]byte(sn.hash[:sessionNameBytes])))
 }
 
-// sessionNamed returns the beginning of the hash that a name stands for.
+// sessionNamed returns the first half of the hash in a name.
 func sessionNamed(name string) (start [16]byte, ok bool) {
 	return numberNamed(sessionNamePrefix, name)
 }
 
-// SessionEnds returns when the sign-in ends if it is not seen again.
+// SessionEnds returns when the session ends if it is not used again.
 func (s *Store) SessionEnds(sn Session) time.Time {
 	return earlier(sn.ExpiresAt, sn.SeenAt.Add(s.lives.SessionIdle))
 }
 
-// ListLiveSessions returns at most limit live sign-ins, of one user or, when of
-// is nil, of all, behind the one of that name, in the order of their names.
-// Errors: *InvalidError for a name that is none.
+// ListLiveSessions returns up to limit live sessions, of one user or, if of is nil, of
+// all, after the given name, in the order of their names. Errors: *InvalidError for a
+// malformed name.
 func (s *Store) ListLiveSessions(ctx context.Context, of *User, behind string, limit int) (list []Session, err error) {
-	index := newKey(tagSession)
+	index := record.NewKey(record.TagSession)
 	if of != nil {
-		index = userSessionsKey(of.ID)
+		index = record.UserSessionsKey(of.ID)
 	}
 	lo, ok := behindName(index, behind, sessionNamed)
 	if !ok {
-		return nil, invalid("after", "tollhouse session list shows those that there are", "after must be the id of a session")
+		return nil, record.Invalid("after", "tollhouse session list shows the ids", "after must be the id of a session")
 	}
 	_, err = s.eachIndexPageFrom(ctx, index, lo, func(ends [][]byte) (more bool, err error) {
 		live, err := s.liveSessions(ctx, ends)
@@ -57,14 +58,13 @@ func (s *Store) ListLiveSessions(ctx context.Context, of *User, behind string, l
 	return list, nil
 }
 
-// liveSessions returns the live ones among the sessions of those hashes, with
-// their users.
+// liveSessions returns the live sessions among hashes, with their users.
 func (s *Store) liveSessions(ctx context.Context, hashes [][]byte) (live []Session, err error) {
 	err = s.db.View(ctx, func(r kv.Reader) error {
 		live = nil
 		for _, h := range hashes {
 			sn, err := readSessionWithUser(r, secret.Hash(h))
-			if errors.Is(err, ErrNotFound) {
+			if errors.Is(err, record.ErrNotFound) {
 				continue
 			}
 			if err != nil {
@@ -88,16 +88,16 @@ func readSessionWithUser(r kv.Reader, h secret.Hash) (Session, error) {
 	return sn, err
 }
 
-// DeleteSessionNamed ends the live sign-in of that name and returns what it was.
-// Errors: ErrNotFound.
+// DeleteSessionNamed ends the live session with that name and returns it. Errors:
+// ErrNotFound.
 func (s *Store) DeleteSessionNamed(ctx context.Context, name string) (ended Session, err error) {
 	start, ok := sessionNamed(name)
 	if !ok {
-		return Session{}, fmt.Errorf("delete session: %w", ErrNotFound)
+		return Session{}, fmt.Errorf("delete session: %w", record.ErrNotFound)
 	}
-	index := newKey(tagSession)
+	index := record.NewKey(record.TagSession)
 	var hashes [][]byte
-	r := append(slices.Clone(index), start[:]...).all()
+	r := append(slices.Clone(index), start[:]...).All()
 	r.KeysOnly, r.Limit = true, 1
 	err = s.db.View(ctx, func(rd kv.Reader) error {
 		hashes = nil
@@ -107,7 +107,7 @@ func (s *Store) DeleteSessionNamed(ctx context.Context, name string) (ended Sess
 		return nil
 	})
 	if err == nil && len(hashes) == 0 {
-		err = ErrNotFound
+		err = record.ErrNotFound
 	}
 	if err != nil {
 		return Session{}, fmt.Errorf("delete session: %w", err)
@@ -118,9 +118,9 @@ func (s *Store) DeleteSessionNamed(ctx context.Context, name string) (ended Sess
 			return err
 		}
 		if !s.isLive(ended) {
-			return ErrNotFound
+			return record.ErrNotFound
 		}
-		return deleteKeys(tx, sessionKey(h), userSessionsKey(ended.user).hash(h))
+		return record.DeleteKeys(tx, record.SessionKey(h), record.UserSessionsKey(ended.user).Hash(h))
 	})
 	if err != nil {
 		return Session{}, fmt.Errorf("delete session: %w", err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
@@ -37,7 +38,7 @@ func (g grant) see(t testing.TB, token secret.Token) {
 		defer close(written)
 		return run()
 	})
-	defer g.Faults.Mend()
+	defer g.Faults.Repair()
 	if !g.sessionLives(token) {
 		t.Fatal("FindSession() refused a session that should live")
 	}
@@ -79,7 +80,7 @@ func TestSession(t *testing.T) {
 			t.Error("a session of 7 days lives, want it dead")
 		}
 	})
-	t.Run("attack_41_ends_the_one_that_the_browser_held_before", func(t *testing.T) {
+	t.Run("ends_the_one_that_the_browser_held_before", func(t *testing.T) {
 		t.Parallel()
 		g := newGrant(t)
 		old := g.signIn(t, secret.Token{})
@@ -129,9 +130,9 @@ func TestSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, err := g.CreateSession(ctx, stale, secret.Token{})
-		refused(t, "CreateSession()", err, store.ErrDisabled)
+		refused(t, "CreateSession()", err, record.ErrDisabled)
 		_, err = g.IssueForPassword(ctx, store.By{}, g.client, stale, store.ScopeUnstated)
-		refused(t, "IssueForPassword()", err, store.ErrDisabled)
+		refused(t, "IssueForPassword()", err, record.ErrDisabled)
 	})
 	t.Run("is_deleted_and_twice_is_no_error", func(t *testing.T) {
 		t.Parallel()

@@ -4,14 +4,14 @@ import (
 	"time"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// standIn is a record of nobody. To refuse what is not there must take as long
-// as to refuse what is there and another's, or dead: whoever asks could tell one
-// from the other by the clock (attacks 18 and 67). So stand-ins are read and
-// decoded in place of a record that is absent and of those that it would have
-// led to. BenchmarkEnumeration in handlers holds the two side by side.
+// standIn is a record that is read and decoded in place of a missing one and of those
+// that it would refer to. Refusing an unknown id must take as long as refusing a
+// foreign or expired one; otherwise response times would reveal which ids exist.
+// BenchmarkEnumeration in handlers compares the two.
 type standIn struct {
 	record []byte
 	decode func(record []byte) error
@@ -61,18 +61,18 @@ var (
 	}
 )
 
-// refuseAbsent refuses what r does not have as slowly as if it had: the first
-// stand-in is for the record that was looked for, the others are for those that
-// it would have led to. Errors: ErrNotFound, the engine's.
+// refuseAbsent refuses a missing record as slowly as an existing one. The first
+// stand-in replaces the record, the others those that it would refer to. Errors:
+// ErrNotFound, the engine's.
 func refuseAbsent(r kv.Reader, standIns ...standIn) error {
 	for _, s := range standIns {
-		if _, err := r.Get(metaKey(metaStore)); err != nil && !isAbsent(err) {
+		if _, err := r.Get(record.MetaKey(metaStore)); err != nil && !record.IsAbsent(err) {
 			return err
 		}
 		s.take()
 	}
-	return ErrNotFound
+	return record.ErrNotFound
 }
 
-// take decodes the record, which a test has seen to be whole, and forgets it.
+// take decodes the record and drops it. A test proves that it is valid.
 func (s standIn) take() { _ = s.decode(s.record) }

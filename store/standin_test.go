@@ -10,7 +10,7 @@ func TestStandInsAreWhole(t *testing.T) {
 		"family": standInFamily, "access_token": standInAccessToken, "refresh_token": standInRefreshToken,
 	} {
 		if err := s.decode(s.record); err != nil {
-			t.Errorf("attack_18_67_%s: decode() = %v", name, err)
+			t.Errorf("%s: decode() = %v", name, err)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 )
@@ -18,8 +19,8 @@ func TestCreateUser(t *testing.T) {
 	f.User(t, "Bob", "acct_larkspur")
 	t.Run("one_person_has_one_name_in_every_spelling", func(t *testing.T) {
 		for _, spelling := range []string{"Bob", "bob", "BOB", "\uff22ob"} {
-			if _, err := f.CreateUser(ctx, spelling, "acct_larkspur", storetest.Password); !errors.Is(err, store.ErrExists) {
-				t.Errorf("CreateUser(%q) = %v, want %v", spelling, err, store.ErrExists)
+			if _, err := f.CreateUser(ctx, spelling, "acct_larkspur", storetest.Password); !errors.Is(err, record.ErrExists) {
+				t.Errorf("CreateUser(%q) = %v, want %v", spelling, err, record.ErrExists)
 			}
 		}
 		f.User(t, "zo\u00eb", "acct_larkspur")
@@ -29,7 +30,7 @@ func TestCreateUser(t *testing.T) {
 		}
 	})
 	t.Run("a_fixed_one_signs_in_and_a_damaged_hash_makes_none", func(t *testing.T) {
-		hash, err := secret.NewHasher().Hash(ctx, storetest.Password)
+		hash, err := secret.NewHasher().Hash(ctx, secret.Caller{}, storetest.Password)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,11 +40,11 @@ func TestCreateUser(t *testing.T) {
 		if _, err := f.CreateFixedUser(ctx, "fixed", "acct_larkspur", hash); err != nil {
 			t.Fatalf("CreateFixedUser() = %v", err)
 		}
-		if u, err := f.AuthenticateUser(ctx, "Fixed", storetest.Password); err != nil || u.Account != "acct_larkspur" {
+		if u, err := f.AuthenticateUser(ctx, secret.Caller{}, "Fixed", storetest.Password); err != nil || u.Account != "acct_larkspur" {
 			t.Errorf("AuthenticateUser() = %q, %v, want acct_larkspur", u.Account, err)
 		}
-		if _, err := f.CreateFixedUser(ctx, "FIXED", "acct_larkspur", hash); !errors.Is(err, store.ErrExists) {
-			t.Errorf("CreateFixedUser() again = %v, want %v", err, store.ErrExists)
+		if _, err := f.CreateFixedUser(ctx, "FIXED", "acct_larkspur", hash); !errors.Is(err, record.ErrExists) {
+			t.Errorf("CreateFixedUser() again = %v, want %v", err, record.ErrExists)
 		}
 	})
 	t.Run("what_is_refused_names_its_field", func(t *testing.T) {
@@ -60,7 +61,7 @@ func TestCreateUser(t *testing.T) {
 		before := f.CountAll(t)
 		for _, c := range cases {
 			_, err := f.CreateUser(ctx, c.username, c.account, c.password)
-			var bad *store.InvalidError
+			var bad *record.InvalidError
 			if !errors.As(err, &bad) || bad.Field != c.wantField || bad.Hint == "" {
 				t.Errorf("%s: CreateUser() = %v, want an InvalidError with a hint for %s", c.name, err, c.wantField)
 			}
@@ -85,25 +86,25 @@ func TestAuthenticateUser(t *testing.T) {
 	}{
 		{"right", "mara", storetest.Password, nil},
 		{"in_another_spelling", "MARA", storetest.Password, nil},
-		{"oauth_row_28_wrong", "mara", storetest.Password + "x", store.ErrMismatch},
-		{"oauth_row_28_unknown", "nobody", storetest.Password, store.ErrMismatch},
-		{"name_that_nobody_can_have", "no body", storetest.Password, store.ErrMismatch},
-		{"empty", "mara", "", store.ErrMismatch},
+		{"wrong", "mara", storetest.Password + "x", record.ErrMismatch},
+		{"unknown", "nobody", storetest.Password, record.ErrMismatch},
+		{"name_that_nobody_can_have", "no body", storetest.Password, record.ErrMismatch},
+		{"empty", "mara", "", record.ErrMismatch},
 		{"of_1024_whole", "long", long, nil},
-		{"of_1024_cut_by_one", "long", long[1:], store.ErrMismatch},
-		{"attack_68_of_1025", "long", long + "p", store.ErrMismatch},
-		{"attack_68_of_1025_for_nobody", "nobody", long + "p", store.ErrMismatch},
+		{"of_1024_cut_by_one", "long", long[1:], record.ErrMismatch},
+		{"of_1025", "long", long + "p", record.ErrMismatch},
+		{"of_1025_for_nobody", "nobody", long + "p", record.ErrMismatch},
 	}
 	for _, c := range cases {
-		if _, err := g.AuthenticateUser(ctx, c.username, c.password); !errors.Is(err, c.want) {
+		if _, err := g.AuthenticateUser(ctx, secret.Caller{}, c.username, c.password); !errors.Is(err, c.want) {
 			t.Errorf("%s: AuthenticateUser() = %v, want %v", c.name, err, c.want)
 		}
 	}
 	if _, err := g.DisableUser(ctx, "mara"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := g.AuthenticateUser(ctx, "mara", storetest.Password)
-	refused(t, "oauth_row_28_disabled: AuthenticateUser()", err, store.ErrMismatch)
+	_, err := g.AuthenticateUser(ctx, secret.Caller{}, "mara", storetest.Password)
+	refused(t, "disabled: AuthenticateUser()", err, record.ErrMismatch)
 }
 
 func TestSetPassword(t *testing.T) {
@@ -113,13 +114,13 @@ func TestSetPassword(t *testing.T) {
 	if _, err := g.SetPassword(ctx, "Mara", "another long phrase"); err != nil {
 		t.Fatalf("SetPassword() = %v", err)
 	}
-	_, err := g.AuthenticateUser(ctx, "mara", storetest.Password)
-	refused(t, "AuthenticateUser(old password)", err, store.ErrMismatch)
-	if _, err := g.AuthenticateUser(ctx, "mara", "another long phrase"); err != nil {
+	_, err := g.AuthenticateUser(ctx, secret.Caller{}, "mara", storetest.Password)
+	refused(t, "AuthenticateUser(old password)", err, record.ErrMismatch)
+	if _, err := g.AuthenticateUser(ctx, secret.Caller{}, "mara", "another long phrase"); err != nil {
 		t.Errorf("AuthenticateUser(new password) = %v, want nil", err)
 	}
 	_, err = g.SetPassword(ctx, "nobody", "another long phrase")
-	refused(t, "SetPassword(nobody)", err, store.ErrNotFound)
+	refused(t, "SetPassword(nobody)", err, record.ErrNotFound)
 }
 
 func TestDeleteUserLeavesNothing(t *testing.T) {
@@ -136,7 +137,7 @@ func TestDeleteUserLeavesNothing(t *testing.T) {
 			t.Errorf("%d records of kind %c are left, want none", n, tag)
 		}
 	}
-	refused(t, "DeleteUser() again", g.DeleteUser(ctx, "mara"), store.ErrNotFound)
+	refused(t, "DeleteUser() again", g.DeleteUser(ctx, "mara"), record.ErrNotFound)
 	g.User(t, "mara", "acct_larkspur") // the name is free, for another person
 	if g.accessLives(t, g.first) {
 		t.Error("a token of the deleted user lives under the new one of that name")

@@ -7,28 +7,22 @@ import (
 	"hash/maphash"
 	"slices"
 
+	"tollhouse/store/eventlog"
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// CheckAll reads the whole store in one snapshot: it decodes every record, and
-// checks every index against what it lists. It returns how many records there
-// are. An error that matches [ErrCorrupt] says what is wrong, and where; those
-// of the engine are returned as they are. It may take minutes.
+// CheckAll reads the whole store in one snapshot, decodes every record, checks every
+// index against its records, and returns the number of records. An error that matches
+// [ErrCorrupt] says what is damaged and where; the engine's errors are returned
+// unchanged. It may take minutes.
 func (s *Store) CheckAll(ctx context.Context) (records int64, err error) {
 	engine, ok := s.db.(kv.Snapshotter)
 	if !ok {
 		return 0, errNoSnapshots
 	}
-	if records, err = checkAll(ctx, engine); err != nil {
-		return records, fmt.Errorf("check the store: %w", nameDamaged(err))
-	}
-	return records, nil
-}
-
-// checkAll is CheckAll of an engine.
-func checkAll(ctx context.Context, engine kv.Snapshotter) (records int64, err error) {
-	v := newVerifier(schemaVersion)
+	v := newVerifier()
 	err = engine.Snapshot(ctx, func(page []kv.Record) error {
 		for _, r := range page {
 			if err := v.record(r.Key, r.Value); err != nil {
@@ -41,41 +35,39 @@ func checkAll(ctx context.Context, engine kv.Snapshotter) (records int64, err er
 	if err == nil {
 		err = v.finish()
 	}
-	return records, err
+	if err != nil {
+		return records, fmt.Errorf("check the store: %w", record.NameDamaged(err))
+	}
+	return records, nil
 }
 
-// verifier checks all records of a store, which it is given in the order of
-// their keys. It relies on that order: every index of what expires comes before
-// what it lists, and events come before the lists of them.
+// verifier checks the records of a store in key order. It relies on that order: an
+// index of expiring records comes before them, and events come before their lists.
 //
-// What is removed in steps leaves entries behind that point at nothing, and
-// whoever reads them passes over them; so an entry alone is no damage. What may
-// not be is a record that its index does not list: nobody would find it when it
-// is to be ended.
+// Removal in steps leaves index entries that point to nothing, and readers skip them,
+// so they are no damage. A record missing from its index is damage: it could not be
+// found when it must be ended.
 type verifier struct {
-	of     uint64 // the schema by which it judges
-	seeds  [2]maphash.Seed
-	schema uint64    // that the store tells of
-	id     secret.ID // of the instance; zero until its record has come
+	seed   maphash.Seed
+	format uint64    // according to the store's own record
+	id     secret.ID // of the instance; zero until its record was read
 	names  map[secret.ID]string
 	index  map[byte]*keySet
-	logs   map[string]*eventLog
-	audit  Position // of the last line
-	part   part     // of the log, in which the record lies
+	log    *eventlog.Verifier
+	audit  record.Position // of the last line
 }
 
-func newVerifier(schema uint64) *verifier {
+func newVerifier() *verifier {
 	return &verifier{
-		of: schema, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
-		names: map[secret.ID]string{}, index: map[byte]*keySet{}, logs: map[string]*eventLog{},
+		seed: maphash.MakeSeed(), log: eventlog.NewVerifier(),
+		names: map[secret.ID]string{}, index: map[byte]*keySet{},
 	}
 }
 
-// keyShape is how keys of a kind are built: bytes of a fixed number, texts, and
-// bytes of a fixed number again.
+// keyShape is the form of a kind of key: fixed bytes, texts, and fixed bytes again.
 type keyShape struct{ front, texts, tail int }
 
-// keyParts is a key taken apart.
+// keyParts is a parsed key.
 type keyParts struct {
 	front []byte
 	texts []string
@@ -83,131 +75,123 @@ type keyParts struct {
 }
 
 const (
-	idSize       = len(secret.ID{})
-	hashSize     = len(secret.Hash{})
-	positionSize = len(Position{})
+	idSize   = len(secret.ID{})
+	hashSize = len(secret.Hash{})
 )
 
-// recordKind says how the records of a kind are checked.
+// recordKind says how to check a kind of record.
 type recordKind struct {
 	shape keyShape
 	check func(v *verifier, k []byte, parts keyParts, value []byte) error
 }
 
-// recordKinds has every tag of keys.go but tagLogPart, which stands before the
-// others of a log in its later parts.
+// recordKinds has every tag except TagLog, whose keys have their own form.
 var recordKinds = map[byte]recordKind{
-	tagMeta:     {keyShape{texts: 1}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.meta(p.texts[0], value) }},
-	tagClient:   {keyShape{texts: 1}, decoded(func(p keyParts, value []byte) error { _, err := decodeClient(p.texts[0], value); return err })},
-	tagUser:     {keyShape{tail: idSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.user(secret.ID(p.tail), value) }},
-	tagUserName: {keyShape{texts: 1}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.userName(p.texts[0], value) }},
-	tagAccount:  {keyShape{texts: 1}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.account(p.texts[0], value) }},
-	tagDecided:  {keyShape{tail: hashSize}, decoded(checkDecided)},
+	record.TagMeta:     {keyShape{texts: 1}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.meta(p.texts[0], value) }},
+	record.TagClient:   {keyShape{texts: 1}, decoded(func(p keyParts, value []byte) error { _, err := decodeClient(p.texts[0], value); return err })},
+	record.TagUser:     {keyShape{tail: idSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.user(secret.ID(p.tail), value) }},
+	record.TagUserName: {keyShape{texts: 1}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.userName(p.texts[0], value) }},
+	record.TagAccount:  {keyShape{texts: 1}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.account(p.texts[0], value) }},
+	record.TagDecided:  {keyShape{tail: hashSize}, decoded(checkDecided)},
 
-	tagSession:      {keyShape{tail: hashSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.session(p, value) }},
-	tagCode:         {keyShape{tail: hashSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.code(p, value) }},
-	tagFamily:       {keyShape{tail: idSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.family(p, value) }},
-	tagUserSession:  {keyShape{tail: idSize + hashSize}, noted},
-	tagUserCode:     {keyShape{front: idSize, texts: 1, tail: hashSize}, noted},
-	tagClientFamily: {keyShape{texts: 1, tail: idSize}, noted},
-	tagUserFamily:   {keyShape{tail: 2 * idSize}, noted},
+	record.TagSession:      {keyShape{tail: hashSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.session(p, value) }},
+	record.TagCode:         {keyShape{tail: hashSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.code(p, value) }},
+	record.TagFamily:       {keyShape{tail: idSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.family(p, value) }},
+	record.TagUserSession:  {keyShape{tail: idSize + hashSize}, noted},
+	record.TagUserCode:     {keyShape{front: idSize, texts: 1, tail: hashSize}, noted},
+	record.TagClientFamily: {keyShape{texts: 1, tail: idSize}, noted},
+	record.TagUserFamily:   {keyShape{tail: 2 * idSize}, noted},
 
-	tagAccessToken: {keyShape{tail: hashSize}, decoded(func(p keyParts, value []byte) error {
+	record.TagAccessToken: {keyShape{tail: hashSize}, decoded(func(p keyParts, value []byte) error {
 		_, err := decodeAccessToken(secret.Hash(p.tail), value)
 		return err
 	})},
-	tagRefreshToken: {keyShape{tail: hashSize}, decoded(func(p keyParts, value []byte) error {
+	record.TagRefreshToken: {keyShape{tail: hashSize}, decoded(func(p keyParts, value []byte) error {
 		_, err := decodeRefreshToken(secret.Hash(p.tail), value)
 		return err
 	})},
-	tagAudit: {keyShape{tail: positionSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error {
-		return v.auditLine(Position(p.tail), value)
+	record.TagAudit: {keyShape{tail: record.PositionSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error {
+		return v.auditLine(record.Position(p.tail), value)
 	}},
 
-	tagEvent:         {keyShape{texts: 1, tail: positionSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.event(p, value) }},
-	tagEventHead:     {keyShape{texts: 1}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.head(p, value) }},
-	tagKnownType:     {keyShape{texts: 2}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.knownType(p, value) }},
-	tagEventType:     {keyShape{texts: 2, tail: positionSize}, (*verifier).listed},
-	tagEventResource: {keyShape{texts: 2, tail: positionSize}, (*verifier).listed},
-	tagEventForeign:  {keyShape{texts: 2}, (*verifier).listed},
-	tagResource:      {keyShape{texts: 3}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.resource(p, value) }},
-	tagCertificate:   {keyShape{texts: 1}, decoded(func(_ keyParts, value []byte) error { _, err := decodeCertificate(value); return err })},
+	record.TagEventHead: {keyShape{texts: 1}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.log.Head(p.texts[0], value) }},
+	record.TagKnownType: {keyShape{texts: 2}, func(v *verifier, _ []byte, p keyParts, value []byte) error {
+		return v.log.KnownType(p.texts[0], p.texts[1], value)
+	}},
+	record.TagEventForeign: {keyShape{texts: 2}, func(v *verifier, k []byte, p keyParts, value []byte) error {
+		return v.log.Foreign(p.texts[0], k, value)
+	}},
+	record.TagResource:    {keyShape{texts: 3}, func(v *verifier, _ []byte, _ keyParts, value []byte) error { return v.log.Resource(value) }},
+	record.TagCertificate: {keyShape{texts: 1}, decoded(func(_ keyParts, value []byte) error { _, err := decodeCertificate(value); return err })},
 }
 
-// kindNames are the kinds of record that people know.
+// kindNames are the kinds of record to show to people.
 var kindNames = map[byte]string{
-	tagClient: "clients", tagUser: "users", tagAccount: "accounts", tagSession: "sessions", tagFamily: "families",
-	tagEvent: "events", tagResource: "resources", tagAudit: "audit lines",
+	record.TagClient: "clients", record.TagUser: "users", record.TagAccount: "accounts", record.TagSession: "sessions", record.TagFamily: "families",
+	record.TagLog: "events", record.TagResource: "resources", record.TagAudit: "audit lines",
 }
 
-// NameKinds takes counts of records by the first byte of their keys, and returns
-// those of the kinds that people know, by name; a kind of which there is none
-// has its 0.
+// NameKinds takes record counts by tag and returns those to show to people, by name,
+// including zeros.
 func NameKinds(kinds map[string]int64) map[string]int64 {
 	named := map[string]int64{}
 	for tag, name := range kindNames {
 		named[name] = kinds[string(tag)]
 	}
-	// In a later part of a log each event is there once for each list.
-	named[kindNames[tagEvent]] += kinds[string(tagLogPart)] / int64(len(logLists))
+	named[kindNames[record.TagLog]] /= eventlog.ListsOfEvent
 	return named
 }
 
-// decoded is a check of a record that depends on no other.
+// decoded is the check of a record that needs no other record.
 func decoded(check func(keyParts, []byte) error) func(*verifier, []byte, keyParts, []byte) error {
 	return func(_ *verifier, _ []byte, p keyParts, value []byte) error { return check(p, value) }
 }
 
-// noted keeps an index's entry for the records that come after it.
+// noted remembers an index entry for the records that follow.
 func noted(v *verifier, k []byte, _ keyParts, value []byte) error {
 	if len(value) > 0 {
-		return damaged("an entry of an index holds something")
+		return record.Damaged("an index entry has a value")
 	}
-	v.set(k[0]).add(maphash.Bytes(v.seeds[0], k))
+	v.set(k[0]).add(maphash.Bytes(v.seed, k))
 	return nil
 }
 
 // record checks the next record.
 func (v *verifier) record(k, value []byte) error {
-	v.part = 0
-	if k[0] == tagLogPart && v.of >= schemaLogParted {
-		pt, whole, fits := outOfPart(k)
-		if !fits {
-			return damaged("a key of the kind %q has not the form of one", k[0])
-		}
-		v.part, k = pt, whole
+	err := v.check(k, value)
+	if err != nil && record.KindWords[k[0]] != "" {
+		return fmt.Errorf("record of the kind %q (%s): %w", k[0], record.KindWords[k[0]], err)
+	}
+	return err
+}
+
+func (v *verifier) check(k, value []byte) error {
+	if k[0] == record.TagLog {
+		return v.log.InLog(k, value)
 	}
 	kind, known := recordKinds[k[0]]
 	if !known {
-		return damaged("there is no kind %q of record", k[0])
+		return record.Damaged("unknown kind of record %q", k[0])
 	}
 	parts, fits := kind.shape.take(k[1:])
 	if !fits {
-		return damaged("a key of the kind %q has not the form of one", k[0])
+		return record.ErrKeyShape
 	}
-	if err := kind.check(v, k, parts, value); err != nil {
-		return fmt.Errorf("record of the kind %q (%s): %w", k[0], kindWords[k[0]], err)
-	}
-	return nil
+	return kind.check(v, k, parts, value)
 }
 
-// finish checks what is known only when all records have come.
+// finish makes the checks that need all records.
 func (v *verifier) finish() error {
 	if v.id.IsZero() {
-		return damaged("the record of the store itself is missing")
+		return record.Damaged("the store's own record is missing")
 	}
 	for range v.names {
-		return damaged("%d names of users name nobody", len(v.names))
+		return record.Damaged("%d usernames have no user", len(v.names))
 	}
-	for owner, l := range v.logs {
-		if err := l.finish(owner); err != nil {
-			return err
-		}
-	}
-	return nil
+	return v.log.Finish()
 }
 
-// take takes a key without its tag apart.
+// take parses a key without its tag.
 func (s keyShape) take(k []byte) (p keyParts, fits bool) {
 	if len(k) < s.front+s.tail {
 		return p, false
@@ -227,25 +211,25 @@ func (s keyShape) take(k []byte) (p keyParts, fits bool) {
 func (v *verifier) meta(name string, value []byte) (err error) {
 	switch name {
 	case metaStore:
-		v.schema, v.id, err = decodeMeta(value)
+		v.format, v.id, err = decodeMeta(value)
 		return err
 	case auditHeadName:
-		d := newDecoder("audit head", auditRecord, value)
-		if head := d.position(); d.err == nil && v.audit.Compare(head) > 0 {
-			return damaged("the audit record goes on behind its head")
+		d := record.NewDecoder("audit head", auditRecord, value)
+		if head := d.Position(); d.Err == nil && v.audit.Compare(head) > 0 {
+			return record.Damaged("the audit log continues after its head")
 		}
-		return d.done()
+		return d.Done()
 	case metaBackup:
 		_, err := decodeBackup(value)
 		return err
 	}
-	return nil // what it means is for those who wrote it
+	return nil // only its writer knows its meaning
 }
 
 func (v *verifier) account(id string, value []byte) error {
 	a, err := decodeAccount(id, value)
 	if err == nil && !a.erasedSince.IsZero() {
-		v.log(id).erasing = true
+		v.log.Erasing(id)
 	}
 	return err
 }
@@ -262,17 +246,17 @@ func (v *verifier) user(id secret.ID, value []byte) error {
 		return err
 	}
 	if name, named := v.names[id]; !named || name != u.Canonical {
-		return damaged("the user %s is not found by their name", u.Subject())
+		return record.Damaged("the user %s is missing from the list of names", u.Subject())
 	}
 	delete(v.names, id)
 	return nil
 }
 
 func checkDecided(_ keyParts, value []byte) error {
-	d := newDecoder("decided ticket", decidedRecord, value)
-	d.time()
-	d.time()
-	return d.done()
+	d := record.NewDecoder("decided ticket", decidedRecord, value)
+	d.Time()
+	d.Time()
+	return d.Done()
 }
 
 func (v *verifier) session(p keyParts, value []byte) error {
@@ -280,12 +264,12 @@ func (v *verifier) session(p keyParts, value []byte) error {
 	if err != nil {
 		return err
 	}
-	return v.mustList(userSessionsKey(sn.user).hash(sn.hash), "a sign-in is not in its user's list")
+	return v.mustList(record.UserSessionsKey(sn.user).Hash(sn.hash), "a sign-in is not in its user's list")
 }
 
 func (v *verifier) code(p keyParts, value []byte) error {
 	c, err := decodeCode(secret.Hash(p.tail), value)
-	if err != nil || !c.usedAt.IsZero() || v.of < schemaCodesListed {
+	if err != nil || !c.usedAt.IsZero() {
 		return err
 	}
 	return v.mustList(c.indexKey(), "an authorization code is not in its user's list")
@@ -296,21 +280,21 @@ func (v *verifier) family(p keyParts, value []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := v.mustList(clientFamiliesKey(f.client).id(f.id), "a family is not in its client's list"); err != nil {
+	if err := v.mustList(record.ClientFamiliesKey(f.client).ID(f.id), "a family is not in its client's list"); err != nil {
 		return err
 	}
-	return v.mustList(userFamiliesKey(f.user).id(f.id), "a family is not in its user's list")
+	return v.mustList(record.UserFamiliesKey(f.user).ID(f.id), "a family is not in its user's list")
 }
 
-func (v *verifier) auditLine(p Position, value []byte) error {
+func (v *verifier) auditLine(p record.Position, value []byte) error {
 	v.audit = p
 	_, err := decodeAudit(p, value)
 	return err
 }
 
-func (v *verifier) mustList(k key, otherwise string) error {
-	if !v.set(k[0]).has(maphash.Bytes(v.seeds[0], k)) {
-		return damaged("%s", otherwise)
+func (v *verifier) mustList(k record.Key, otherwise string) error {
+	if !v.set(k[0]).has(maphash.Bytes(v.seed, k)) {
+		return record.Damaged("%s", otherwise)
 	}
 	return nil
 }
@@ -322,8 +306,8 @@ func (v *verifier) set(tag byte) *keySet {
 	return v.index[tag]
 }
 
-// keySet is a set of keys by their hashes, in 8 bytes each. A key that it does
-// not hold is taken for one that it does once in some billions of times.
+// keySet is a set of keys, stored as 8-byte hashes. A false match is as likely as one
+// in some billions.
 type keySet struct {
 	hashes []uint64
 	sorted bool

@@ -7,28 +7,30 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"tollhouse/store/record"
 )
 
 // TestEveryKindIsChecked: who adds a kind of record says how it is checked, or no
 // backup that holds one could be restored.
 func TestEveryKindIsChecked(t *testing.T) {
 	t.Parallel()
-	file, err := parser.ParseFile(token.NewFileSet(), "keys.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "record/keys.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := 0
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
-		if !ok || !strings.HasPrefix(spec.Names[0].Name, "tag") || len(spec.Values) == 0 {
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "Tag") || len(spec.Values) == 0 {
 			return true
 		}
 		tag, _, _, err := strconv.UnquoteChar(strings.Trim(spec.Values[0].(*ast.BasicLit).Value, "'"), '\'')
 		if err != nil {
 			t.Fatal(err)
 		}
-		if tag == tagLogPart {
-			return true // stands before the tags of the lists, which are checked
+		if tag == record.TagLog {
+			return true // its keys have a shape of their own
 		}
 		found++
 		if _, checked := recordKinds[byte(tag)]; !checked {

@@ -183,12 +183,12 @@ func Account(p AccountProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, " <section><h2 id=\"clients\">Applications that can act for you</h2>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, " <section><h2 id=\"clients\">Applications with access</h2>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			if len(p.Clients) == 0 {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "<p class=\"soft\">There are none. When you allow one, it is listed here, and you can take that back.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "<p class=\"soft\">No applications yet. Those you allow are listed here and can be revoked here.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -325,7 +325,7 @@ func grantedTable(p AccountProps) templ.Component {
 			templ_7745c5c3_Var10 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "<table role=\"table\" aria-labelledby=\"clients\"><thead role=\"rowgroup\"><tr role=\"row\"><th scope=\"col\" role=\"columnheader\">Application</th><th scope=\"col\" role=\"columnheader\">It can</th><th scope=\"col\" role=\"columnheader\">Allowed</th><th scope=\"col\" role=\"columnheader\">Last used</th><th scope=\"col\" role=\"columnheader\"><span class=\"unseen\">Revoke</span></th></tr></thead> <tbody role=\"rowgroup\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "<table role=\"table\" aria-labelledby=\"clients\"><thead role=\"rowgroup\"><tr role=\"row\"><th scope=\"col\" role=\"columnheader\">Application</th><th scope=\"col\" role=\"columnheader\">Access</th><th scope=\"col\" role=\"columnheader\">Allowed</th><th scope=\"col\" role=\"columnheader\">Last used</th><th scope=\"col\" role=\"columnheader\"><span class=\"unseen\">Revoke</span></th></tr></thead> <tbody role=\"rowgroup\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -356,7 +356,7 @@ func grantedTable(p AccountProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "</bdi></th><td role=\"cell\" data-label=\"It can\"><ul class=\"plain\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "</bdi></th><td role=\"cell\" data-label=\"Access\"><ul class=\"plain\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -626,7 +626,7 @@ func passwordForm(p AccountProps) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = passwordField("current_password", "Password you have now", "current-password", "", p.Password.CurrentError, p.Password.goesOn("current_password")).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = passwordField("current_password", "Current password", "current-password", "", p.Password.CurrentError, p.Password.goesOn("current_password")).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -634,7 +634,7 @@ func passwordForm(p AccountProps) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = passwordField("repeat_password", "New password, once more", "new-password", "", p.Password.RepeatError, p.Password.goesOn("repeat_password")).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = passwordField("repeat_password", "Confirm new password", "new-password", "", p.Password.RepeatError, p.Password.goesOn("repeat_password")).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -648,7 +648,7 @@ func passwordForm(p AccountProps) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 49, "> <span>Sign out everywhere else, and revoke every application</span></label> <button class=\"filled\" type=\"submit\">Change password</button></form>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 49, "> <span>Also sign out everywhere else and revoke all applications</span></label> <button class=\"filled\" type=\"submit\">Change password</button></form>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

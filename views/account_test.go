@@ -99,7 +99,7 @@ func TestAccount(t *testing.T) {
 			t.Errorf("the new password is described by %q", hint.text)
 		}
 		if !byAttr(t, all, "name", "end_all").has("checked") {
-			t.Error("decision 35: the box is not ticked")
+			t.Error("the box is not ticked")
 		}
 	})
 	t.Run("a_refusal_heads_the_form_and_stands_beside_each_field", func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestAccount(t *testing.T) {
 				t.Errorf("there is a form for %s", a)
 			}
 		}
-		if got := squeeze(named(all, "main")[0].text); !strings.Contains(got, "There are none. When you allow one, it is listed here") {
+		if got := squeeze(named(all, "main")[0].text); !strings.Contains(got, "No applications yet. Those you allow are listed here and can be revoked here.") {
 			t.Errorf("page says %q", got)
 		}
 	})

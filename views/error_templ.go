@@ -11,7 +11,7 @@ import templruntime "github.com/a-h/templ/runtime"
 // then what to do.
 type ErrorProps struct {
 	Page
-	Title        string   // "This link does not fit together", without a full stop
+	Title        string   // "This sign-in link is not valid", without a full stop
 	Message      string   // what happened, and whether it is the reader's doing
 	Next         string   // what to do; may be empty
 	Details      []Detail // what was sent; shown as text, never as a link

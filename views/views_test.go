@@ -214,12 +214,12 @@ func TestConsent(t *testing.T) {
 	}
 	all := elements(t, render(t, views.Consent(props)))
 
-	t.Run("oauth_row_79_says_who_what_where", func(t *testing.T) {
+	t.Run("says_who_what_where", func(t *testing.T) {
 		t.Parallel()
 		want := "Allow Larkspur Bookkeeping to use your account? Signed in as harriet.voss Not you? It will be able to " +
 			"Read the events of your account Read customers, transactions, payment accounts and invoices " +
-			"Account Larkspur Tea Room Then goes to books.larkspurtea.example Deny Allow " +
-			"You can take this back at any time under Your account."
+			"Account Larkspur Tea Room Returns you to books.larkspurtea.example Deny Allow " +
+			"You can revoke access at any time under Your account."
 		if got := squeeze(named(all, "main")[0].text); got != want {
 			t.Errorf("screen says %q,\nwant %q", got, want)
 		}
@@ -253,7 +253,7 @@ func TestConsent(t *testing.T) {
 		without := props
 		without.AccountURL = ""
 		text := squeeze(named(elements(t, render(t, views.Consent(without))), "main")[0].text)
-		if strings.Contains(text, "Your account") || !strings.Contains(text, "Whoever runs this server can take this back at any time.") {
+		if strings.Contains(text, "Your account") || !strings.Contains(text, "The operator of this server can revoke access at any time.") {
 			t.Errorf("screen says %q", text)
 		}
 	})
@@ -267,7 +267,7 @@ func TestError(t *testing.T) {
 		Details: []views.Detail{{Label: "Address sent", Value: sent}},
 		Command: "tollhouse client update c1 --redirect-uri '" + sent + "'",
 	})))
-	t.Run("oauth_row_61_shows_what_was_sent_and_not_as_a_link", func(t *testing.T) {
+	t.Run("shows_what_was_sent_and_not_as_a_link", func(t *testing.T) {
 		t.Parallel()
 		if got := named(all, "dd")[0].text; got != sent {
 			t.Errorf("detail = %q, want %q", got, sent)

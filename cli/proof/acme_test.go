@@ -259,8 +259,9 @@ func acmeServer(t *testing.T, i *issuer, dir, listen, redirect string) *server {
 
 func TestACME(t *testing.T) {
 	t.Parallel()
+	skipInShort(t)
 	pebbleProgram(t)
-	t.Run("appliance_acme_a_certificate_by_tls_alpn_01_is_kept_in_the_store", func(t *testing.T) {
+	t.Run("acme_a_certificate_by_tls_alpn_01_is_kept_in_the_store", func(t *testing.T) {
 		t.Parallel()
 		listen, redirect, dir := freeAddress(t), freeAddress(t), filepath.Join(t.TempDir(), "data")
 		i := startIssuer(t, portOf(t, listen), portOf(t, freeAddress(t)), acmeDays)
@@ -323,7 +324,7 @@ func TestACME(t *testing.T) {
 			t.Error("a handshake without a certificate was answered")
 		}
 	})
-	t.Run("appliance_acme_http_01_and_renewal", func(t *testing.T) {
+	t.Run("acme_http_01_and_renewal", func(t *testing.T) {
 		t.Parallel()
 		const seconds = 12 // renewed when a third is left
 		listen, redirect := freeAddress(t), freeAddress(t)
@@ -346,7 +347,7 @@ func TestACME(t *testing.T) {
 			t.Errorf("status = %+v, want the renewed certificate", got)
 		}
 	})
-	t.Run("appliance_acme_a_refusal_is_told_in_the_issuers_words", func(t *testing.T) {
+	t.Run("acme_a_refusal_is_told_in_the_issuers_words", func(t *testing.T) {
 		t.Parallel()
 		nobody := portOf(t, freeAddress(t))
 		i := startIssuer(t, nobody, nobody, acmeDays)

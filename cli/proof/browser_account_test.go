@@ -16,14 +16,15 @@ const done = "[role=status]" // what the account page says was done
 // TestBrowserAccount is the page on which people take back what they allowed.
 func TestBrowserAccount(t *testing.T) {
 	t.Parallel()
+	skipInShort(t)
 	needTool(t, "chromium", "chromium-browser")
 	s := startDev(t)
 	for _, c := range []struct {
 		name, username string
 		test           func(*testing.T, *server, string)
 	}{
-		{"oauth_row_51_revokes_by_keyboard_without_javascript", "harriet.voss", browserRevokes},
-		{"decision_35_changes_the_password", "nils.aspen", browserChangesPassword},
+		{"revokes_by_keyboard_without_javascript", "harriet.voss", browserRevokes},
+		{"changes_the_password", "nils.aspen", browserChangesPassword},
 		{"signs_out_everywhere_else", "ida.marlow", browserSignsOutOthers},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -90,7 +91,7 @@ func browserRevokes(t *testing.T, s *server, username string) {
 		tb.press(kb.Tab)
 	}
 	tb.press(kb.Enter)
-	tb.wantDone("can no longer act for you")
+	tb.wantDone("no longer has access")
 	if s.lives(client, p) {
 		t.Error("the access token lives after Revoke")
 	}
@@ -115,7 +116,7 @@ func browserChangesPassword(t *testing.T, s *server, username string) {
 	change("not the password")
 	tb.see(alert)
 	tb.see("#current_password:focus")
-	if beside := ask(tb, chromedp.Text(chromedp.CSS("#current_password_note"))); !strings.Contains(beside, "not the password that you have now") {
+	if beside := ask(tb, chromedp.Text(chromedp.CSS("#current_password_note"))); !strings.Contains(beside, "not your current password") {
 		t.Errorf("beside the field it says %q", beside)
 	}
 	need(t, s.lives(client, p), "a refused form ended the access token")

@@ -16,10 +16,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // The build that print dockerfile describes, and that a release is made by.
-var releaseFlags = []string{"-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid="}
+var releaseFlags = []string{"-trimpath", "-ldflags", "-s -w -buildid="}
 
 const (
 	// releaseSizeMax bounds the stripped binary, in bytes.
@@ -58,16 +59,38 @@ func TestRelease(t *testing.T) {
 			t.Errorf("the stripped binary has %d bytes, want at most %d", info.Size(), releaseSizeMax)
 		}
 	})
-	t.Run("two_directories_and_caches_give_one_binary", func(t *testing.T) {
+	clone := filepath.Join(t.TempDir(), "clone")
+	runGit(t, root, "clone", "--quiet", root, clone)
+	cloned := releaseBuild(t, clone, "")
+	t.Run("two_clones_and_caches_give_one_binary", func(t *testing.T) {
 		t.Parallel()
 		elsewhere := filepath.Join(t.TempDir(), "a", "tollhouse-elsewhere")
-		copySources(t, root, elsewhere)
+		runGit(t, root, "clone", "--quiet", root, elsewhere)
 		again := releaseBuild(t, elsewhere, t.TempDir())
-		first, second := sumOf(t, binary), sumOf(t, again)
+		first, second := sumOf(t, cloned), sumOf(t, again)
 		t.Logf("SHA-256 %s", first)
 		if first != second {
-			t.Errorf("built in %s it has SHA-256 %s, in %s %s", root, first, elsewhere, second)
+			t.Errorf("built in %s it has SHA-256 %s, in %s %s", clone, first, elsewhere, second)
 		}
+	})
+	t.Run("version_tells_commit_and_date_of_a_clone", func(t *testing.T) {
+		t.Parallel()
+		var told struct{ Revision, Date string }
+		out, err := exec.Command(cloned, "version", "--json").Output()
+		if err := errors.Join(err, json.Unmarshal(out, &told)); err != nil {
+			t.Fatal(err)
+		}
+		commit, seconds, _ := strings.Cut(runGit(t, clone, "log", "-1", "--format=%H %ct"), " ")
+		at, err := time.Parse(time.RFC3339, told.Date)
+		if err != nil || told.Revision != commit || fmt.Sprint(at.Unix()) != seconds {
+			t.Errorf("version --json is %s, %v; want commit %s of second %s", out, err, commit, seconds)
+		}
+	})
+	t.Run("sources_without_a_repository_build_too", func(t *testing.T) {
+		t.Parallel()
+		sources := filepath.Join(t.TempDir(), "sources")
+		copySources(t, root, sources)
+		releaseBuild(t, sources, "")
 	})
 	t.Run("serves_from_an_empty_root_as_a_user_who_owns_nothing", func(t *testing.T) {
 		t.Parallel()
@@ -82,7 +105,7 @@ func releaseBuild(t *testing.T, dir, cache string) string {
 	binary := filepath.Join(t.TempDir(), "tollhouse")
 	cmd := exec.Command("go", append(append([]string{"build"}, releaseFlags...), "-o", binary, ".")...)
 	cmd.Dir = dir
-	cmd.Env = append(environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	cmd.Env = append(environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=auto") // the default, whatever this machine has set
 	if cache != "" {
 		cmd.Env = append(cmd.Env, "GOCACHE="+cache)
 	}
@@ -90,6 +113,18 @@ func releaseBuild(t *testing.T, dir, cache string) string {
 		t.Fatalf("go build in %s: %v\n%s", dir, err, out)
 	}
 	return binary
+}
+
+// runGit returns what git says in dir.
+func runGit(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(needTool(t, "git"), args...)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("git %v: %v", args, err)
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // copySources copies what the program is built from: no tests, no history, and

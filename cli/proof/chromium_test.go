@@ -222,17 +222,27 @@ func (tb *tab) open(address string) {
 
 func (tb *tab) click(selector string) {
 	tb.t.Helper()
+	tb.see(selector)
+	eventually(tb.t, func() bool { return tb.takesPointer(selector) }, "%s takes no click", selector)
 	tb.do(chromedp.Click(chromedp.CSS(selector)))
+}
+
+// takesPointer reports whether a click reaches an element, or falls through it.
+func (tb *tab) takesPointer(selector string) bool {
+	tb.t.Helper()
+	return ask(tb, chromedp.Evaluate[bool](fmt.Sprintf(`getComputedStyle(document.querySelector(%q)).pointerEvents != "none"`, selector)))
 }
 
 // clickRestored clicks in a page that the browser brought back out of its memory.
 // The protocol announces no document then, so chromedp finds no element in it.
 func (tb *tab) clickRestored(selector string) {
 	tb.t.Helper()
-	at := ask(tb, chromedp.Evaluate[[2]float64](fmt.Sprintf(`(() => {
+	eventually(tb.t, func() bool { return tb.takesPointer(selector) }, "%s takes no click", selector)
+	// Before its first frame a restored page drops clicks.
+	at := ask(tb, chromedp.Evaluate[[2]float64](fmt.Sprintf(`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done))).then(() => {
 		const box = document.querySelector(%q).getBoundingClientRect();
 		return [box.x + box.width / 2, box.y + box.height / 2];
-	})()`, selector)))
+	})`, selector), chromedp.EvalAwaitPromise))
 	tb.do(chromedp.MouseClickXY(at[0], at[1]))
 }
 

@@ -79,6 +79,7 @@ func (r *reader) page(t testing.TB, target string) eventPage {
 // begins again with less to keep.
 func TestEventsOverTheWire(t *testing.T) {
 	t.Parallel()
+	skipInShort(t)
 	dir := filepath.Join(t.TempDir(), "data")
 	s := startServe(t, dir, "--public-url", "http://127.0.0.1")
 	creds := s.createClient("Larkspur Ledger", callbackURI)
@@ -96,7 +97,7 @@ func TestEventsOverTheWire(t *testing.T) {
 		t.Run("live", func(t *testing.T) { t.Parallel(); liveOverTheWire(t, newReader(t, s.in(t), creds, "lee", "acct_live")) })
 		t.Run("spellings_of_python", func(t *testing.T) { t.Parallel(); pythonOverTheWire(t, many) })
 	})
-	t.Run("events_4.2.10_a_stream_is_told_that_the_server_ends", func(t *testing.T) {
+	t.Run("a_stream_is_told_that_the_server_ends", func(t *testing.T) {
 		stream := harriet.stream(t, "/api/events")
 		stream.ready(t)
 		s.in(t).stop()
@@ -141,8 +142,7 @@ func goldenOverTheWire(t *testing.T, harriet, stranger *reader) {
 		{"10_quiet_poll", "/api/events?limit=1", harriet, []string{"If-None-Match", quiet}},
 		{"10_long_poll", "/api/events?order=asc&after=" + goldenFourth + "&wait=25", harriet, nil},
 	} {
-		number, _, _ := strings.Cut(tt.file, "_")
-		t.Run("events_6."+number+"_example_"+tt.file, func(t *testing.T) {
+		t.Run("example_"+tt.file, func(t *testing.T) {
 			t.Parallel()
 			started := time.Now()
 			matchGolden(t, tt.file, shownAnswer(tt.who.get(t, tt.target, tt.header...)))
@@ -151,7 +151,7 @@ func goldenOverTheWire(t *testing.T, harriet, stranger *reader) {
 			}
 		})
 	}
-	t.Run("events_6.12_example_12_stream", func(t *testing.T) {
+	t.Run("example_12_stream", func(t *testing.T) {
 		t.Parallel()
 		want := goldenText(t, "12_stream")
 		want = strings.TrimSuffix(want, ": \n\n") // the heartbeat comes after 15 s
@@ -205,52 +205,52 @@ func refusalsOverTheWire(t *testing.T, harriet, stranger *reader) {
 		name, query string
 		code, param string
 	}{
-		{"events_2.1.4_both_cursors", "after=" + goldenFirst + "&before=" + goldenSecond, "conflicting_parameters", "before"},
-		{"events_2.1.4_latest_is_for_after", "before=latest", "invalid_cursor", "before"},
-		{"events_2.1.5_attack_88_limit_0", "limit=0", "invalid_parameter", "limit"},
-		{"events_2.1.5_attack_88_limit_1001", "limit=1001", "invalid_parameter", "limit"},
-		{"events_2.1.6_order", "order=newest", "invalid_parameter", "order"},
-		{"events_2.1.8_attack_83_no_cursor", "after=" + goldenFirst[:29], "invalid_cursor", "after"},
-		{"events_2.1.8_unknown_foreign_id", "after=ev-1", "invalid_cursor", "after"},
-		{"events_2.2.3_object_Object", "createdAt=[object+Object]", "invalid_parameter", "createdAt"},
-		{"events_2.2.3_python_list", "type=%5B%27a.b%27%2C+%27c.d%27%5D", "invalid_parameter", "type"},
-		{"events_2.2.3_empty", "createdAt=&type=customer.created", "invalid_parameter", "createdAt"},
-		{"events_2.2.3_python_float", "createdAt=1700000000.0", "invalid_parameter", "createdAt"},
-		{"events_2.2.4_attack_81_type_in_capitals", "type=Customer.Created", "invalid_parameter", "type"},
-		{"events_2.2.5_wildcard_within_a_name", "type=cust*.created", "invalid_parameter", "type"},
-		{"events_2.2.9_exact_with_operator", "createdAt=1&createdAt[lt]=2", "conflicting_parameters", "createdAt"},
-		{"events_2.2.10_attack_85_twice", "createdAt[gt]=1&createdAt[gt]=1", "duplicate_parameter", "createdAt[gt]"},
-		{"events_2.2.11_attack_84_half_open", "createdAt[between]=1..", "invalid_parameter", "createdAt[between]"},
-		{"events_2.2.12_contradictory", "createdAt[gte]=10&createdAt[lt]=5", "invalid_range", "createdAt[gte]"},
-		{"events_2.2.13_attack_84_negative", "createdAt[gte]=-1", "invalid_parameter", "createdAt[gte]"},
-		{"events_2.2.14_operator_after", "createdAt[after]=1", "unknown_parameter", "createdAt[after]"},
-		{"events_2.2.15_unknown", "starting_after=" + goldenFirst, "unknown_parameter", "starting_after"},
-		{"events_2.2.15_attack_85_open_bracket", "createdAt[", "unknown_parameter", "createdAt["},
-		{"events_2.2.17_resource", "resource=cus%201", "invalid_parameter", "resource"},
-		{"events_2.3.3_account_is_the_admin_apis", "account=acct_other", "unknown_parameter", "account"},
-		{"events_4.1.4_wait_without_order", "wait=5", "invalid_parameter", "wait"},
-		{"events_4.1.5_wait_of_56_s", "order=asc&wait=56", "invalid_parameter", "wait"},
-		{"attack_86_broken_percent", "type=%zz", "invalid_request", ""},
-		{"attack_86_semicolon", "type=a.b;type=c.d", "invalid_request", ""},
-		{"attack_87_parameters", strings.Repeat("type[]=a.b&", 200), "invalid_request", ""},
+		{"both_cursors", "after=" + goldenFirst + "&before=" + goldenSecond, "conflicting_parameters", "before"},
+		{"latest_is_for_after", "before=latest", "invalid_cursor", "before"},
+		{"limit_0", "limit=0", "invalid_parameter", "limit"},
+		{"limit_1001", "limit=1001", "invalid_parameter", "limit"},
+		{"order", "order=newest", "invalid_parameter", "order"},
+		{"no_cursor", "after=" + goldenFirst[:29], "invalid_cursor", "after"},
+		{"unknown_foreign_id", "after=ev-1", "invalid_cursor", "after"},
+		{"object_Object", "createdAt=[object+Object]", "invalid_parameter", "createdAt"},
+		{"python_list", "type=%5B%27a.b%27%2C+%27c.d%27%5D", "invalid_parameter", "type"},
+		{"empty", "createdAt=&type=customer.created", "invalid_parameter", "createdAt"},
+		{"python_float", "createdAt=1700000000.0", "invalid_parameter", "createdAt"},
+		{"type_in_capitals", "type=Customer.Created", "invalid_parameter", "type"},
+		{"wildcard_within_a_name", "type=cust*.created", "invalid_parameter", "type"},
+		{"exact_with_operator", "createdAt=1&createdAt[lt]=2", "conflicting_parameters", "createdAt"},
+		{"twice", "createdAt[gt]=1&createdAt[gt]=1", "duplicate_parameter", "createdAt[gt]"},
+		{"half_open", "createdAt[between]=1..", "invalid_parameter", "createdAt[between]"},
+		{"contradictory", "createdAt[gte]=10&createdAt[lt]=5", "invalid_range", "createdAt[gte]"},
+		{"negative", "createdAt[gte]=-1", "invalid_parameter", "createdAt[gte]"},
+		{"operator_after", "createdAt[after]=1", "unknown_parameter", "createdAt[after]"},
+		{"unknown", "starting_after=" + goldenFirst, "unknown_parameter", "starting_after"},
+		{"open_bracket", "createdAt[", "unknown_parameter", "createdAt["},
+		{"resource", "resource=cus%201", "invalid_parameter", "resource"},
+		{"account_is_the_admin_apis", "account=acct_other", "unknown_parameter", "account"},
+		{"wait_without_order", "wait=5", "invalid_parameter", "wait"},
+		{"wait_of_56_s", "order=asc&wait=56", "invalid_parameter", "wait"},
+		{"broken_percent", "type=%zz", "invalid_request", ""},
+		{"semicolon", "type=a.b;type=c.d", "invalid_request", ""},
+		{"parameters", strings.Repeat("type[]=a.b&", 200), "invalid_request", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			harriet.get(t, "/api/events?"+tt.query).wantFault(t, http.StatusBadRequest, tt.code, tt.param)
 		})
 	}
-	t.Run("events_2.2.18_attack_87_a_query_past_8_KiB_is_414", func(t *testing.T) {
+	t.Run("a_query_past_8_KiB_is_414", func(t *testing.T) {
 		t.Parallel()
 		harriet.get(t, "/api/events?type="+strings.Repeat("a", 8<<10)).wantFault(t, http.StatusRequestURITooLong, "uri_too_long", "")
 	})
-	t.Run("events_2.2.16_a_token_in_the_query_is_not_taken", func(t *testing.T) {
+	t.Run("a_token_in_the_query_is_not_taken", func(t *testing.T) {
 		t.Parallel()
 		a, err := harriet.send(t.Context(), http.MethodGet, "/api/events?access_token="+harriet.access, "")
 		if err != nil || a.status != http.StatusUnauthorized || strings.Contains(a.String(), harriet.access) {
 			t.Errorf("answer = %v %v, want 401", a, err)
 		}
 	})
-	t.Run("events_2.3.1_without_a_token_401_with_a_challenge", func(t *testing.T) {
+	t.Run("without_a_token_401_with_a_challenge", func(t *testing.T) {
 		t.Parallel()
 		a, err := harriet.send(t.Context(), http.MethodGet, "/api/events", "")
 		if err != nil || !strings.HasPrefix(a.header.Get("WWW-Authenticate"), "Bearer") {
@@ -258,7 +258,7 @@ func refusalsOverTheWire(t *testing.T, harriet, stranger *reader) {
 		}
 		a.wantFault(t, http.StatusUnauthorized, "unauthorized", "")
 	})
-	t.Run("events_2.3.2_attack_78_attack_82_unknown_malformed_and_anothers_are_the_same_bytes", func(t *testing.T) {
+	t.Run("unknown_malformed_and_anothers_are_the_same_bytes", func(t *testing.T) {
 		t.Parallel()
 		want := shownAnswer(stranger.get(t, "/api/events/"+noSuchEvent))
 		for _, id := range []string{goldenFirst, "nonsense!", "a%00b", "%ff", strings.Repeat("a", 65), goldenFirst[:29], strings.ToUpper(goldenFirst)} {
@@ -267,7 +267,7 @@ func refusalsOverTheWire(t *testing.T, harriet, stranger *reader) {
 			}
 		}
 	})
-	t.Run("events_2.3.3_attack_79_attack_80_a_list_has_the_callers_own_and_anothers_cursor_is_a_place", func(t *testing.T) {
+	t.Run("a_list_has_the_callers_own_and_anothers_cursor_is_a_place", func(t *testing.T) {
 		t.Parallel()
 		for _, query := range []string{"", "?order=asc&after=" + goldenFirst, "?type=customer.*", "?resource=cus_4tn8k2w1"} {
 			if p := stranger.page(t, "/api/events"+query); len(p.Data) != 0 {

@@ -186,18 +186,24 @@ func start(t testing.TB, args ...string) *server {
 // startIn is start in an environment.
 func startIn(t testing.TB, environ []string, args ...string) *server {
 	t.Helper()
-	s := &server{t: t, log: &transcript{}, ended: make(chan struct{})}
 	cmd := exec.Command(program(t), args...)
 	cmd.Env = environ
+	return startCommand(t, cmd, args[0])
+}
+
+// startCommand starts a server by a command that becomes it.
+func startCommand(t testing.TB, cmd *exec.Cmd, name string) *server {
+	t.Helper()
+	s := &server{t: t, log: &transcript{}, ended: make(chan struct{})}
 	cmd.Dir = t.TempDir() // nothing is left in the tree
 	cmd.Stderr = s.log
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatalf("%s: %v", args[0], err)
+		t.Fatalf("%s: %v", name, err)
 	}
 	started := time.Now()
 	if err := cmd.Start(); err != nil {
-		t.Fatalf("%s: %v", args[0], err)
+		t.Fatalf("%s: %v", name, err)
 	}
 	s.process = cmd.Process
 	t.Cleanup(s.finish)
@@ -216,11 +222,11 @@ func startIn(t testing.TB, environ []string, args ...string) *server {
 		s.took = time.Since(started)
 		if err := json.Unmarshal([]byte(line), &s.ready); err != nil || s.ready.Ready != 1 || len(s.ready.Listen) == 0 {
 			s.kill()
-			t.Fatalf("%s: ready line %q is not one (%v); stderr:\n%s", args[0], line, err, s.log.tail())
+			t.Fatalf("%s: ready line %q is not one (%v); stderr:\n%s", name, line, err, s.log.tail())
 		}
 	case <-time.After(readyWait):
 		s.kill()
-		t.Fatalf("%s: not ready after %v; stderr:\n%s", args[0], readyWait, s.log.tail())
+		t.Fatalf("%s: not ready after %v; stderr:\n%s", name, readyWait, s.log.tail())
 	}
 	s.base = "http://" + s.ready.Listen[0]
 	return s
@@ -266,7 +272,7 @@ func (s *server) finish() {
 		s.stop()
 	}
 	if found := s.log.secrets(); len(found) > 0 {
-		s.t.Errorf("oauth row 126: the log holds %d secrets, the first begins %.12q", len(found), found[0])
+		s.t.Errorf("the log holds %d secrets, the first begins %.12q", len(found), found[0])
 	}
 	if s.t.Failed() {
 		s.t.Logf("the server's last words:\n%s", s.log.tail())
@@ -410,4 +416,13 @@ func (tr *transcript) tail() string {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	return string(tr.text[max(0, len(tr.text)-tailSize):])
+}
+
+// skipInShort skips a test that takes seconds of a processor under -short, where a
+// person waits for the answer, and never in CI.
+func skipInShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() && os.Getenv("CI") == "" {
+		t.Skip("skipped under -short")
+	}
 }

@@ -27,7 +27,7 @@ const (
 	killAfterMax = 800
 	killSpread   = 3 * time.Millisecond // some commits long, so that death comes anywhere in one
 	writeWait    = 5 * time.Second      // on a machine that is too slow for that
-	recoverWait  = time.Second          // to open again: the figure of R1
+	recoverWait  = time.Second          // to open again
 	margin       = 20                   // between a figure and the bound that a test holds it to
 )
 
@@ -63,12 +63,13 @@ type writer interface {
 	replay(ctx context.Context, l *ledger) (int, error)
 }
 
-// TestKillLedger is R1 against the binary: kill -9 at a random moment under
+// TestKillLedger kills the binary: kill -9 at a random moment under
 // sixteen writers, again and again, and after each death every acknowledged
 // token, rotation, code, resource and event is there, and nothing that was
 // spent is taken again.
 func TestKillLedger(t *testing.T) {
 	t.Parallel()
+	skipInShort(t)
 	cycles := ledgerCycles
 	if os.Getenv("TOLLHOUSE_LONG") != "" {
 		cycles = ledgerCyclesLong

@@ -36,6 +36,7 @@ const (
 // event once, in order, byte for byte.
 func TestLiveThroughKills(t *testing.T) {
 	t.Parallel()
+	skipInShort(t)
 	kills := liveKills
 	if os.Getenv("TOLLHOUSE_LONG") != "" {
 		kills = liveKillsLong
@@ -251,7 +252,7 @@ func (l *liveLog) compare(t *testing.T, log []logged, readers []*liveReader, kil
 		}
 	}
 	for _, r := range readers {
-		t.Run("events_4.2_live_through_kills_nothing_missed_nothing_repeated_"+strings.ReplaceAll(r.name, " ", "_"), func(t *testing.T) {
+		t.Run("live_through_kills_nothing_missed_nothing_repeated_"+strings.ReplaceAll(r.name, " ", "_"), func(t *testing.T) {
 			missed, repeated := r.judge(r.of(log))
 			t.Logf("%d events over %d connections", len(r.seen), r.connections)
 			if missed > 0 || repeated > 0 || len(r.seen) < kills || r.connections < kills {

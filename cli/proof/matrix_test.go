@@ -16,6 +16,7 @@ import (
 // meet in every combination.
 func TestBrowserMatrix(t *testing.T) {
 	t.Parallel()
+	skipInShort(t)
 	needTool(t, "chromium", "chromium-browser")
 	s := startDev(t)
 	for i, c := range []circumstances{
@@ -87,7 +88,7 @@ func (c circumstances) walk(tb *tab, s *server, username string) {
 	tb.open(s.base + "/account")
 	tb.see("#clients")
 	c.press(tb, "td.act button")
-	tb.wantDone("can no longer act for you")
+	tb.wantDone("no longer has access")
 	if s.lives(client, p) {
 		tb.t.Error("the access token lives after Revoke")
 	}

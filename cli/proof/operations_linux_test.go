@@ -96,7 +96,7 @@ var blockWants = []struct{ block, want string }{
 	{"tollhouse/tried\n", "restored "},
 	{"before-upgrade", "backed up "},
 	{"event import", "20000"},
-	{"token inspect", "lives        yes"},
+	{"token inspect", "active       yes"},
 	{"token revoke", "revoked the family"},
 	{"rotate-secret", "tollcs_"},
 	{"user passwd", "harriet"},
@@ -111,7 +111,7 @@ func TestOperationsByANewcomer(t *testing.T) {
 	needTool(t, "curl")
 	needTool(t, "nginx", "/usr/sbin/nginx")
 	blocks := documentBlocks(readOperations(t))
-	t.Run("appliance_newcomer_goes_through_the_document", func(t *testing.T) {
+	t.Run("newcomer_goes_through_the_document", func(t *testing.T) {
 		t.Parallel()
 		here, elsewhere := newPlace(t), newPlace(t)
 		here.fetched = elsewhere
@@ -145,7 +145,7 @@ func TestOperationsByANewcomer(t *testing.T) {
 			t.Errorf("on the other machine the users are %s", out)
 		}
 	})
-	t.Run("appliance_newcomer_serves_tls_from_files", func(t *testing.T) {
+	t.Run("newcomer_serves_tls_from_files", func(t *testing.T) {
 		t.Parallel()
 		p := newPlace(t)
 		p.install(blocks)
@@ -169,7 +169,7 @@ func TestOperationsByANewcomer(t *testing.T) {
 			t.Errorf("plain http is answered %v, want 308", a)
 		}
 	})
-	t.Run("appliance_newcomer_asks_for_a_certificate", func(t *testing.T) {
+	t.Run("newcomer_asks_for_a_certificate", func(t *testing.T) {
 		t.Parallel()
 		p := newPlace(t)
 		p.install(blocks)

@@ -70,7 +70,7 @@ func TestProxies(t *testing.T) {
 		{"caddy_with_a_name_of_its_own", "", startCaddy, caddy[0]},
 		{"caddy_below_a_path", "/pay", startCaddy, caddy[1]},
 	} {
-		t.Run("appliance_proxy_"+tt.name, func(t *testing.T) {
+		t.Run("proxy_"+tt.name, func(t *testing.T) {
 			t.Parallel()
 			tt.start(t, secureURL+tt.path, tt.config).walk(t, tt.path)
 		})

@@ -86,15 +86,24 @@ func (s *server) isAtRest() bool {
 // anonymousMemory returns RssAnon of proc_pid_status(5), in bytes.
 func anonymousMemory(t *testing.T, s *server) int64 {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.process.Pid))
+	bytes, err := anonymousOf(s.process.Pid)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return bytes
+}
+
+// anonymousOf fails for a process that has ended.
+func anonymousOf(pid int) (bytes int64, err error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
 	}
 	_, rest, _ := strings.Cut(string(status), "RssAnon:")
 	line, _, _ := strings.Cut(rest, "\n")
 	kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(line, "kB")), 10, 64)
 	if err != nil {
-		t.Fatalf("RssAnon: %v", err)
+		return 0, fmt.Errorf("RssAnon: %w", err)
 	}
-	return kib << 10
+	return kib << 10, nil
 }

@@ -132,11 +132,12 @@ func (s *server) shownCertificate(roots *x509.CertPool, name string) (*x509.Cert
 // TestTLS is a server that speaks TLS itself.
 func TestTLS(t *testing.T) {
 	t.Parallel()
+	skipInShort(t)
 	pair := newKeyPair(t, false, secureHost)
 	s := startSecure(t, pair)
 	creds := s.createClient("Larkspur Bookkeeping", callbackURI)
 	s.createUser(odile, odileAccount, odilePassword)
-	t.Run("attack_57_a_handshake_that_never_comes_gives_its_place_back", func(t *testing.T) {
+	t.Run("a_handshake_that_never_comes_gives_its_place_back", func(t *testing.T) {
 		t.Parallel()
 		for _, begun := range []string{"", "\x16\x03\x01\x02"} {
 			conn, err := net.DialTimeout("tcp", s.ready.Listen[0], requestWait)
@@ -155,7 +156,7 @@ func TestTLS(t *testing.T) {
 			}
 		}
 	})
-	t.Run("attack_65_plain_http_on_the_port_of_TLS", func(t *testing.T) {
+	t.Run("plain_http_on_the_port_of_TLS", func(t *testing.T) {
 		t.Parallel()
 		a, err := (&http.Client{Timeout: requestWait}).PostForm("http://"+s.ready.Listen[0]+"/oauth/v2/token", url.Values{"client_secret": {creds.Secret}})
 		if err != nil {
@@ -170,8 +171,8 @@ func TestTLS(t *testing.T) {
 		t.Run("over_"+name, func(t *testing.T) {
 			t.Parallel()
 			s := s.in(t)
-			t.Run("appliance_tls_a_sign_in_and_a_token", func(t *testing.T) { s.in(t).signInSecurely(t, creds, pair.roots, http2) })
-			t.Run("appliance_tls_hsts_on_every_answer", func(t *testing.T) {
+			t.Run("tls_a_sign_in_and_a_token", func(t *testing.T) { s.in(t).signInSecurely(t, creds, pair.roots, http2) })
+			t.Run("tls_hsts_on_every_answer", func(t *testing.T) {
 				caller := &http.Client{Transport: s.in(t).transport(pair.roots, http2), Timeout: requestWait}
 				for _, path := range []string{"/", "/login", "/healthz", "/nothing", "/api/events", "/static/nothing"} {
 					r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, secureURL+path, nil)
@@ -281,7 +282,7 @@ func TestTLSVersions(t *testing.T) {
 		{"3DES", &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_3DES_EDE_CBC_SHA, tls.TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA}}, alertHandshake},
 		{"RSA_key_exchange", &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_RSA_WITH_AES_256_CBC_SHA}}, alertHandshake},
 	} {
-		t.Run("attack_93_"+offer.name, func(t *testing.T) {
+		t.Run(offer.name, func(t *testing.T) {
 			t.Parallel()
 			offer.config.RootCAs, offer.config.ServerName = pair.roots, secureHost
 			if err := shakeHands(weak, offer.config); err != nil {
@@ -293,7 +294,7 @@ func TestTLSVersions(t *testing.T) {
 		})
 	}
 	for name, version := range map[string]uint16{"TLS_1.2": tls.VersionTLS12, "TLS_1.3": tls.VersionTLS13} {
-		t.Run("attack_93_but_not_"+name, func(t *testing.T) {
+		t.Run("but_not_"+name, func(t *testing.T) {
 			t.Parallel()
 			if err := shakeHands(s.ready.Listen[0], &tls.Config{MinVersion: version, MaxVersion: version, RootCAs: pair.roots, ServerName: secureHost}); err != nil {
 				t.Errorf("handshake = %v, want none", err)
@@ -364,7 +365,7 @@ func answerEach(t *testing.T, l net.Listener, answer func(net.Conn)) (address st
 // TestTLSReload renews the files under a server that runs.
 func TestTLSReload(t *testing.T) {
 	t.Parallel()
-	t.Run("appliance_tls_files_renewed_under_a_running_server", func(t *testing.T) {
+	t.Run("tls_files_renewed_under_a_running_server", func(t *testing.T) {
 		t.Parallel()
 		pair := newKeyPair(t, false, secureHost)
 		s := startSecure(t, pair)
@@ -398,6 +399,7 @@ func TestTLSReload(t *testing.T) {
 // reader who takes his time, while they are imported and while others ask.
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
+	skipInShort(t)
 	const account, events = "acct_stream", 6000
 	pair := newKeyPair(t, false, secureHost)
 	s := startSecure(t, pair)
@@ -435,7 +437,7 @@ func TestHTTP2(t *testing.T) {
 	s.run("event", "import", history, "--account", account, "--quiet") // commands go by the admin socket, as ever
 	enough()
 	asked := <-others
-	t.Run("appliance_http2_a_stream_outlives_the_deadlines_and_holds_up_nobody", func(t *testing.T) {
+	t.Run("http2_a_stream_outlives_the_deadlines_and_holds_up_nobody", func(t *testing.T) {
 		for n := range events {
 			if frame := stream.frame(t); !strings.HasPrefix(frame, "id: evt_") {
 				t.Fatalf("frame %d = %.200s, want an event", n, frame)
@@ -452,7 +454,7 @@ func TestHTTP2(t *testing.T) {
 	if n := dials.Load(); n != 1 || asked < 10 {
 		t.Errorf("%d connections for a stream and %d requests beside the import, want one", n, asked)
 	}
-	t.Run("appliance_http2_a_stop_tells_its_streams", func(t *testing.T) {
+	t.Run("http2_a_stop_tells_its_streams", func(t *testing.T) {
 		ended := make(chan string, 1)
 		go func() { ended <- stream.frame(t) }()
 		s.stop()

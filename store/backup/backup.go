@@ -1,5 +1,5 @@
-// Package backup is the form of a backup file: what is written so that a store
-// can be built again from it, and so that no damage to it goes unnoticed.
+// Package backup defines the format of a backup file. From a backup a store can be
+// rebuilt, and no damage to it goes unnoticed.
 //
 //	magic      "tollbak\n"
 //	header     length, CRC-32C, JSON: format, schema, instance, when, by what
@@ -12,13 +12,11 @@
 // Lengths and checksums are 4 bytes, the most significant first; the lengths of
 // keys and values, and the expiry, are varints. Keys come in ascending order.
 //
-// The checksums tell at once, and where, that something is damaged; the digest
-// tells that all that came before is what was written. A file that ends early
-// ends without its trailer, at whatever byte it was cut. Nothing follows the
-// digest.
+// The checksums locate damage while reading; the digest proves that the whole file is
+// unaltered. A truncated file has no trailer. Nothing follows the digest.
 //
-// The package knows the form and not the meaning: a key's first byte is the kind
-// of its record, and the rest is the store's.
+// The package knows the format, not the meaning: the first byte of a key is the kind of
+// its record, and the rest belongs to the store.
 package backup
 
 import (
@@ -30,18 +28,16 @@ import (
 	"tollhouse/store/kv"
 )
 
-// Format is the version of the form that this code writes, and the newest that
-// it reads.
+// Format is the file format that this code writes, and the newest that it reads.
 const Format = 1
 
 const (
 	magic = "tollbak\n"
 
-	// chunkSize is how much is packed at a time: enough to pack well, and little
-	// enough to hold in memory on both sides.
+	// chunkSize is how much is compressed at a time: enough to compress well, and
+	// little enough to hold in memory on both sides.
 	chunkSize = 1 << 20
-	// recordSizeMax bounds a record in a chunk: its key and value at their
-	// largest, and what stands around them.
+	// recordSizeMax bounds a record in a chunk, with its lengths, expiry and checksum.
 	recordSizeMax = kv.KeySizeMax + kv.ValueSizeMax + 3*10 + crc32.Size
 	chunkSizeMax  = chunkSize + recordSizeMax
 	// noteSizeMax bounds the header and the trailer.
@@ -50,20 +46,20 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Header says what a backup is of. It holds no secret.
+// Header describes a backup. It holds no secret.
 type Header struct {
 	Format   int       `json:"format"`
-	Schema   uint64    `json:"schema"`   // of the store's records
+	Schema   uint64    `json:"schema"`   // format version of the store's records
 	Instance string    `json:"instance"` // id of the store
 	Created  time.Time `json:"created"`
 	Version  string    `json:"version"`       // of the tollhouse that wrote it
-	Key      string    `json:"key,omitempty"` // fingerprint of the server key, when it was known
+	Key      string    `json:"key,omitempty"` // fingerprint of the server key, if known
 }
 
 // Totals are the counts of what a backup holds.
 type Totals struct {
 	Records int64            `json:"records"`
-	Bytes   int64            `json:"bytes"` // of keys and values
+	Bytes   int64            `json:"bytes"` // size of keys and values
 	Kinds   map[string]int64 `json:"kinds"` // records by the first byte of their keys
 }
 
@@ -77,15 +73,15 @@ func (t *Totals) count(r kv.Record) {
 }
 
 var (
-	// ErrForeign says that a file is no backup of tollhouse.
+	// ErrForeign means that a file is not a tollhouse backup.
 	ErrForeign = errors.New("it is not a backup of tollhouse")
-	// ErrTruncated says that a backup ends before its end.
+	// ErrTruncated means that a backup is incomplete.
 	ErrTruncated = errors.New("it is cut off")
-	// ErrDamaged says that a backup is not what was written.
+	// ErrDamaged means that a backup was altered.
 	ErrDamaged = errors.New("it is damaged")
 )
 
-// FormatError says that a backup has a form that this code does not know.
+// FormatError means that this code does not know the backup's format.
 type FormatError struct{ Found int }
 
 func (e *FormatError) Error() string {

@@ -121,7 +121,7 @@ func TestReaderRefusals(t *testing.T) {
 		{"header_without_a_format", magic + string(note("{}")), ErrDamaged, "has no format"},
 		{"chunk_too_long", frame(1<<31, 5, "x"), ErrDamaged, "impossible length"},
 		{"chunk_that_would_unpack_to_too_much", frame(1, 1<<31, "x"), ErrDamaged, "impossible length"},
-		{"chunk_that_is_not_packed", frame(1, 5, "x"), ErrDamaged, "cannot be unpacked"},
+		{"chunk_that_is_not_packed", frame(1, 5, "x"), ErrDamaged, "cannot be decompressed"},
 		{"key_of_the_engine", forged(kv.Record{Key: []byte("!v")}), ErrDamaged, "no store can hold its key"},
 		{"key_that_is_empty", forged(kv.Record{}), ErrDamaged, "no store can hold its key"},
 		{"key_that_comes_twice", forged(kv.Record{Key: []byte("a")}, kv.Record{Key: []byte("a")}), ErrDamaged, "record 2"},

@@ -20,15 +20,15 @@ import (
 	"tollhouse/store/kv"
 )
 
-// Reader reads a backup and takes nothing in it on trust: no length leads to an
-// allocation past chunkSizeMax, and every record has been checked when it is
-// yielded. That the whole is what was written is known at the end only.
+// Reader reads a backup without trusting it: no length causes an allocation past
+// chunkSizeMax, and every record is checked before it is yielded. Only the end shows
+// that the whole is unaltered.
 type Reader struct {
 	Header Header
 
 	r        io.Reader
 	digest   hash.Hash
-	offset   int64         // of what was read
+	offset   int64         // bytes read so far
 	unpacker *zstd.Decoder // nil before the first chunk
 	packed   []byte
 	chunk    []byte
@@ -37,10 +37,10 @@ type Reader struct {
 	whole    bool
 }
 
-const readSize = 64 << 10 // bytes asked for at a time
+const readSize = 64 << 10 // bytes per read
 
-// NewReader reads the header of a backup. Close must be called at the end.
-// Errors: ErrForeign, ErrTruncated, ErrDamaged, *FormatError, and those of r.
+// NewReader reads the header of a backup. Close the Reader at the end. Errors:
+// ErrForeign, ErrTruncated, ErrDamaged, *FormatError, and those of r.
 func NewReader(r io.Reader) (*Reader, error) {
 	r = bufio.NewReaderSize(r, readSize)
 	b := &Reader{r: r, digest: sha256.New(), totals: Totals{Kinds: map[string]int64{}}}
@@ -68,16 +68,15 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return b, nil
 }
 
-// Close releases what the Reader holds. It does not close the underlying reader.
+// Close releases the Reader's memory. It does not close the underlying reader.
 func (b *Reader) Close() {
 	if b.unpacker != nil {
 		b.unpacker.Close()
 	}
 }
 
-// Records yields the records, valid until the next step, once. A failure is the
-// last thing it yields. Errors: ErrTruncated, ErrDamaged, and those of the
-// underlying reader.
+// Records yields the records once; each is valid until the next step. An error ends
+// it. Errors: ErrTruncated, ErrDamaged, and those of the underlying reader.
 func (b *Reader) Records() iter.Seq2[kv.Record, error] {
 	return func(yield func(kv.Record, error) bool) {
 		for {
@@ -102,13 +101,10 @@ func (b *Reader) Records() iter.Seq2[kv.Record, error] {
 	}
 }
 
-// Totals returns what the backup holds, once Records has come to its end.
+// Totals returns the totals, and whether Records has reached the end.
 func (b *Reader) Totals() (t Totals, whole bool) { return b.totals, b.whole }
 
-// Offset returns how many bytes have been read.
-func (b *Reader) Offset() int64 { return b.offset }
-
-// nextChunk reads and unpacks a chunk; more is false at the last.
+// nextChunk reads and decompresses a chunk; more is false after the last.
 func (b *Reader) nextChunk() (more bool, err error) {
 	packed, err := b.number()
 	if err != nil || packed == 0 {
@@ -122,7 +118,7 @@ func (b *Reader) nextChunk() (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// What does not pack is stored, in a frame of a few bytes more.
+	// Incompressible data is stored in a slightly larger frame.
 	if packed > chunkSizeMax+noteSizeMax || unpacked == 0 || unpacked > chunkSizeMax {
 		return false, b.damaged("a chunk has an impossible length")
 	}
@@ -140,7 +136,7 @@ func (b *Reader) nextChunk() (more bool, err error) {
 	}
 	b.chunk, err = b.unpacker.DecodeAll(b.packed, b.chunk[:0])
 	if err != nil || len(b.chunk) != int(unpacked) {
-		return false, b.damaged("a chunk cannot be unpacked")
+		return false, b.damaged("a chunk cannot be decompressed")
 	}
 	return true, nil
 }
@@ -181,12 +177,12 @@ func (b *Reader) record(chunk []byte) (r kv.Record, rest []byte, err error) {
 
 // end reads what follows the last chunk.
 func (b *Reader) end() error {
-	var told Totals
-	if err := b.note("trailer", &told); err != nil {
+	var counted Totals
+	if err := b.note("trailer", &counted); err != nil {
 		return err
 	}
-	if told.Records != b.totals.Records || told.Bytes != b.totals.Bytes || !maps.Equal(told.Kinds, b.totals.Kinds) {
-		return b.damaged(fmt.Sprintf("its trailer counts %d records, and there are %d", told.Records, b.totals.Records))
+	if counted.Records != b.totals.Records || counted.Bytes != b.totals.Bytes || !maps.Equal(counted.Kinds, b.totals.Kinds) {
+		return b.damaged(fmt.Sprintf("its trailer counts %d records, but the file has %d", counted.Records, b.totals.Records))
 	}
 	sum := b.digest.Sum(nil)
 	digest := make([]byte, len(sum))
@@ -200,7 +196,7 @@ func (b *Reader) end() error {
 	}
 	switch n, err := io.ReadFull(b.r, make([]byte, 1)); {
 	case n > 0:
-		return b.damaged("something follows its end")
+		return b.damaged("data follows its end")
 	case !errors.Is(err, io.EOF):
 		return err
 	}
@@ -240,7 +236,7 @@ func (b *Reader) number() (uint32, error) {
 	return binary.BigEndian.Uint32(raw[:]), err
 }
 
-// read reads size bytes into the room of into.
+// read reads size bytes into the memory of into.
 func (b *Reader) read(into []byte, size int) ([]byte, error) {
 	if cap(into) < size {
 		into = make([]byte, size)
@@ -259,7 +255,7 @@ func (b *Reader) took(p []byte) {
 	b.offset += int64(len(p))
 }
 
-// broken is the error when no more could be read.
+// broken returns the error for a failed read.
 func (b *Reader) broken(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: it ends at byte %d, before its end", ErrTruncated, b.offset)
@@ -271,7 +267,7 @@ func (b *Reader) damaged(reason string) error {
 	return fmt.Errorf("%w: before byte %d: %s", ErrDamaged, b.offset, reason)
 }
 
-// damagedRecord names the record by its number: its key may name somebody.
+// damagedRecord identifies a record by its number, because its key may name a person.
 func (b *Reader) damagedRecord(reason string) error {
 	return fmt.Errorf("%w: record %d, in the chunk before byte %d: %s", ErrDamaged, b.totals.Records+1, b.offset, reason)
 }

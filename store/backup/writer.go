@@ -17,7 +17,7 @@ import (
 	"tollhouse/store/kv"
 )
 
-// Writer writes a backup. It keeps at most one chunk.
+// Writer writes a backup. It holds at most one chunk in memory.
 type Writer struct {
 	w      io.Writer
 	digest hash.Hash
@@ -28,13 +28,12 @@ type Writer struct {
 	totals Totals
 }
 
-// errOrder says that the keys given to a Writer do not ascend.
 var errOrder = errors.New("backup: keys do not ascend")
 
 // NewWriter writes the header of a backup to w. Close must be called at the end.
 func NewWriter(w io.Writer, h Header) (*Writer, error) {
-	// Fast: a backup runs beside a server, and most of it is JSON, which packs
-	// well anyhow. One goroutine, and no checksum beside our own.
+	// Fast, because a backup runs beside a server and JSON compresses well anyway. One
+	// goroutine, and no checksum besides our own.
 	packer, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithWindowSize(chunkSize))
 	if err != nil {
 		return nil, fmt.Errorf("backup: %w", err)
@@ -47,8 +46,7 @@ func NewWriter(w io.Writer, h Header) (*Writer, error) {
 	return b, b.note(h)
 }
 
-// Add writes records, whose keys ascend from one to the next and from one call
-// to the next.
+// Add writes records. Keys must ascend, also from call to call.
 func (b *Writer) Add(records []kv.Record) error {
 	for _, r := range records {
 		if b.last != nil && bytes.Compare(b.last, r.Key) >= 0 {
@@ -67,8 +65,8 @@ func (b *Writer) Add(records []kv.Record) error {
 	return nil
 }
 
-// Close writes what is left and the end of the backup, and returns what it
-// holds. It does not close the underlying writer.
+// Close writes the rest and the end of the backup, and returns its totals. It does not
+// close the underlying writer.
 func (b *Writer) Close() (Totals, error) {
 	if err := b.flush(); err != nil {
 		return Totals{}, err
@@ -88,9 +86,9 @@ func (b *Writer) flush() error {
 	if len(b.chunk) == 0 {
 		return nil
 	}
-	const room = 12 // the numbers in front of the frame
-	b.packed = b.packer.EncodeAll(b.chunk, append(b.packed[:0], make([]byte, room)...))
-	frame := b.packed[room:]
+	const header = 12 // the numbers before the frame
+	b.packed = b.packer.EncodeAll(b.chunk, append(b.packed[:0], make([]byte, header)...))
+	frame := b.packed[header:]
 	binary.BigEndian.PutUint32(b.packed[0:], uint32(len(frame)))
 	binary.BigEndian.PutUint32(b.packed[4:], uint32(len(b.chunk)))
 	binary.BigEndian.PutUint32(b.packed[8:], crc32.Checksum(frame, castagnoli))

@@ -17,8 +17,9 @@ import (
 	"testing/iotest"
 	"time"
 
-	"tollhouse/store"
+	"tollhouse/store/eventlog"
 	"tollhouse/store/history"
+	"tollhouse/store/record"
 	"tollhouse/store/storetest"
 )
 
@@ -62,23 +63,23 @@ func TestSameBytes(t *testing.T) {
 		}
 	}
 	lines := linesOf(t, planOf(42, 2000))
-	t.Run("events_3.4_same_arguments_give_the_same_bytes_as_ever", func(t *testing.T) {
+	t.Run("same_arguments_give_the_same_bytes_as_ever", func(t *testing.T) {
 		sum := sha256.Sum256(lines)
 		golden(t, "seed42_events2000.sha256", []byte(hex.EncodeToString(sum[:])+"\n"))
 		golden(t, "seed42_first.ndjson", bytes.Join(bytes.SplitAfterN(lines, []byte("\n"), 13)[:12], nil))
 	})
-	t.Run("events_3.4_twice_is_byte_identical", func(t *testing.T) {
+	t.Run("twice_is_byte_identical", func(t *testing.T) {
 		if !bytes.Equal(lines, linesOf(t, planOf(42, 2000))) {
 			t.Error("the second time it was another history")
 		}
 	})
-	t.Run("events_3.4_however_it_is_read", func(t *testing.T) {
+	t.Run("however_it_is_read", func(t *testing.T) {
 		again, err := io.ReadAll(iotest.OneByteReader(history.New(planOf(42, 2000))))
 		if err != nil || !bytes.Equal(lines, again) {
 			t.Errorf("byte by byte it was another history (%v)", err)
 		}
 	})
-	t.Run("events_3.4_another_seed_gives_another_history", func(t *testing.T) {
+	t.Run("another_seed_gives_another_history", func(t *testing.T) {
 		other := linesOf(t, planOf(43, 2000))
 		for line := range bytes.Lines(other) {
 			if id := line[:len(`{"id":"evt_01kk9g2fnp0008yce2tg57qtan"`)]; bytes.Contains(lines, id) {
@@ -92,32 +93,32 @@ func TestSameBytes(t *testing.T) {
 func TestLength(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]history.Plan{
-		"events_3.4_one":                    {Seed: 7, Events: 1, Span: 24 * time.Hour, Until: until},
-		"events_3.4_two":                    {Seed: 7, Events: 2, Span: 24 * time.Hour, Until: until},
-		"events_3.4_few_in_a_year":          {Seed: 7, Events: 40, Span: 365 * 24 * time.Hour, Until: until},
-		"events_3.4_many_in_a_minute":       {Seed: 7, Events: 5000, Span: time.Minute, Until: until},
-		"events_3.4_all_in_one_second":      {Seed: 7, Events: 3000, Until: until},
-		"events_3.4_an_end_within_an_hour":  {Seed: 7, Events: 3000, Span: 90*24*time.Hour + 1234*time.Second, Until: until.Add(17 * time.Second)},
-		"events_3.4_right_after_a_file":     {Seed: 7, Events: 3000, Span: 10 * 24 * time.Hour, Until: time.Unix(1773046802, 0)},
-		"events_3.4_the_first_day_there_is": {Seed: 7, Events: 500, Span: 24 * time.Hour, Until: time.Unix(86400, 0)},
+		"one":                    {Seed: 7, Events: 1, Span: 24 * time.Hour, Until: until},
+		"two":                    {Seed: 7, Events: 2, Span: 24 * time.Hour, Until: until},
+		"few_in_a_year":          {Seed: 7, Events: 40, Span: 365 * 24 * time.Hour, Until: until},
+		"many_in_a_minute":       {Seed: 7, Events: 5000, Span: time.Minute, Until: until},
+		"all_in_one_second":      {Seed: 7, Events: 3000, Until: until},
+		"an_end_within_an_hour":  {Seed: 7, Events: 3000, Span: 90*24*time.Hour + 1234*time.Second, Until: until.Add(17 * time.Second)},
+		"right_after_a_file":     {Seed: 7, Events: 3000, Span: 10 * 24 * time.Hour, Until: time.Unix(1773046802, 0)},
+		"the_first_day_there_is": {Seed: 7, Events: 500, Span: 24 * time.Hour, Until: time.Unix(86400, 0)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			count, first, last, at := 0, int64(-1), int64(0), store.Position{}
+			count, first, last, at := 0, int64(-1), int64(0), record.Position{}
 			for line := range bytes.Lines(linesOf(t, p)) {
 				e := parseEvent(t, line)
 				if first < 0 {
 					first = e.CreatedAt
 				}
 				count, last = count+1, e.CreatedAt
-				place, native := store.ParsePosition(e.ID)
-				if !native || place.Compare(at) <= 0 {
+				position, native := record.ParsePosition(e.ID)
+				if !native || position.Compare(at) <= 0 {
 					t.Fatalf("event %d, %s, does not lie behind the one before", count, e.ID)
 				}
-				if place.Millis()/1000 != e.CreatedAt {
+				if position.Millis()/1000 != e.CreatedAt {
 					t.Fatalf("%s says another time than createdAt, %d", e.ID, e.CreatedAt)
 				}
-				at = place
+				at = position
 			}
 			if count != p.Events || last != p.Until.Unix() {
 				t.Errorf("%d events up to %d, want %d up to %d", count, last, p.Events, p.Until.Unix())
@@ -156,10 +157,11 @@ func typeOf(line []byte) string {
 	return typ
 }
 
-// TestShares: the table of checks/events.md 3.4, within a tenth of each share and
-// three events in ten thousand.
+// TestShares: each type of event has its share of a history, within a tenth of the
+// share and three events in ten thousand.
 func TestShares(t *testing.T) {
 	t.Parallel()
+	storetest.SkipInShort(t)
 	const events = 100_000
 	counts, kinds := map[string]int{}, map[string]string{}
 	g := history.New(planOf(42, events))
@@ -216,7 +218,7 @@ func TestShares(t *testing.T) {
 		"invoice_voided":       {counts["invoice.voided"], bills, 1},
 		"batches_deposits":     {sum("batch.*", "deposit.*"), events, 1},
 	} {
-		t.Run("events_3.4_share_of_"+name, func(t *testing.T) {
+		t.Run("share_of_"+name, func(t *testing.T) {
 			share := 100 * float64(c.got) / float64(c.of)
 			allowed := c.want/10 + 0.03
 			if c.of != events { // few of a few: what is drawn varies by its root
@@ -228,7 +230,7 @@ func TestShares(t *testing.T) {
 		})
 	}
 	for _, typ := range []string{"card.*", "transaction.captured", "invoice.overdue", "invoice.reminder_sent", "invoice.partially_paid", "deposit.settled", "recurring.updated"} {
-		t.Run("events_3.4_there_is_"+typ, func(t *testing.T) {
+		t.Run("there_is_"+typ, func(t *testing.T) {
 			if counts[typ] == 0 {
 				t.Error("there is none")
 			}
@@ -240,6 +242,7 @@ func TestShares(t *testing.T) {
 // events, at two densities.
 func TestDayShape(t *testing.T) {
 	t.Parallel()
+	storetest.SkipInShort(t)
 	byHour, byDay, bySecond := map[int64]int{}, map[string]int{}, map[int64]int{}
 	g := history.New(planOf(42, 30_000))
 	for line, more := g.Next(); more; line, more = g.Next() {
@@ -251,7 +254,7 @@ func TestDayShape(t *testing.T) {
 			byHour[at%86400/3600]++ // what people do, not what banks report
 		}
 	}
-	t.Run("events_3.4_four_times_as_much_in_business_hours", func(t *testing.T) {
+	t.Run("four_times_as_much_in_business_hours", func(t *testing.T) {
 		business, night := 0, 0
 		for h, n := range byHour {
 			if h >= 9 && h < 17 {
@@ -264,18 +267,18 @@ func TestDayShape(t *testing.T) {
 			t.Errorf("an hour of business has %.1f times as much as another", ratio)
 		}
 	})
-	t.Run("events_3.4_a_peak_on_the_first_of_the_month", func(t *testing.T) {
+	t.Run("a_peak_on_the_first_of_the_month", func(t *testing.T) {
 		first, other := byDay["2026-01-01"], byDay["2026-01-08"] // both Thursdays
 		if first < other*3/2 {
 			t.Errorf("%d events on the first of January, %d a week later", first, other)
 		}
 	})
-	t.Run("events_3.4_several_events_share_a_second", func(t *testing.T) {
+	t.Run("several_events_share_a_second", func(t *testing.T) {
 		if most := slices.Max(values(bySecond)); most < 20 || len(bySecond) > 28_000 {
 			t.Errorf("the fullest second has %d events, and there are %d seconds", most, len(bySecond))
 		}
 	})
-	t.Run("events_3.4_several_events_share_a_second_in_a_small_set_too", func(t *testing.T) {
+	t.Run("several_events_share_a_second_in_a_small_set_too", func(t *testing.T) {
 		seen := map[int64]int{}
 		for line := range bytes.Lines(linesOf(t, planOf(1, 200))) {
 			seen[parseEvent(t, line).CreatedAt]++
@@ -299,9 +302,9 @@ func TestImport(t *testing.T) {
 	f := storetest.New(t)
 	const account = "acct_history"
 	lines := linesOf(t, planOf(42, 1500))
-	run := func(want store.ImportSummary) {
+	run := func(want eventlog.ImportSummary) {
 		t.Helper()
-		im, err := f.NewImporter(account, store.ImportOptions{})
+		im, err := f.NewImporter(account, eventlog.ImportOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -318,15 +321,15 @@ func TestImport(t *testing.T) {
 			t.Errorf("summary %+v, want %+v", got, want)
 		}
 	}
-	t.Run("events_3.4_an_import_refuses_nothing", func(t *testing.T) { run(store.ImportSummary{Lines: 1500, Recorded: 1500}) })
-	t.Run("events_3.4_a_second_import_is_all_unchanged", func(t *testing.T) { run(store.ImportSummary{Lines: 1500, Unchanged: 1500}) })
-	t.Run("events_3.4_an_export_gives_the_same_lines_with_their_owner", func(t *testing.T) {
+	t.Run("an_import_refuses_nothing", func(t *testing.T) { run(eventlog.ImportSummary{Lines: 1500, Recorded: 1500}) })
+	t.Run("a_second_import_is_all_unchanged", func(t *testing.T) { run(eventlog.ImportSummary{Lines: 1500, Unchanged: 1500}) })
+	t.Run("an_export_gives_the_same_lines_with_their_owner", func(t *testing.T) {
 		got := bytes.ReplaceAll(exported(t, f, account), []byte(`","owner":"`+account+`",`), []byte(`",`))
 		if !bytes.Equal(got, lines) {
 			t.Error("the export differs")
 		}
 	})
-	t.Run("events_3.4_the_resources_are_those_that_it_tells_of", func(t *testing.T) {
+	t.Run("the_resources_are_those_that_it_tells_of", func(t *testing.T) {
 		last := map[[2]string]event{}
 		for line := range bytes.Lines(lines) {
 			e := parseEvent(t, line)
@@ -384,7 +387,7 @@ func TestLive(t *testing.T) {
 	for range 3000 {
 		line, _ := g.Next()
 		e := parseEvent(t, line)
-		if _, err := store.ParseNewEvent(bytes.TrimSuffix(line, []byte("\n")), "a"); err != nil {
+		if _, err := eventlog.ParseNewEvent(bytes.TrimSuffix(line, []byte("\n")), "a"); err != nil {
 			refused = err.Error()
 		}
 		if !known[e.Resource] && !strings.HasSuffix(e.Type, ".created") && e.Type != "batch.closed" {
@@ -392,17 +395,17 @@ func TestLive(t *testing.T) {
 		}
 		types[e.Type], known[e.Resource] = true, true
 	}
-	t.Run("events_3.4_live_lines_are_new_events", func(t *testing.T) {
+	t.Run("live_lines_are_new_events", func(t *testing.T) {
 		if refused != "" {
 			t.Error(refused)
 		}
 	})
-	t.Run("events_3.4_live_lives_begin", func(t *testing.T) {
+	t.Run("live_lives_begin", func(t *testing.T) {
 		if unbegun != "" {
 			t.Errorf("a life begins with %s", unbegun)
 		}
 	})
-	t.Run("events_3.4_live_does_not_wait_for_days", func(t *testing.T) {
+	t.Run("live_does_not_wait_for_days", func(t *testing.T) {
 		for _, typ := range []string{"transaction.settled", "transaction.ach_settled", "invoice.paid", "deposit.settled"} {
 			if !types[typ] {
 				t.Errorf("there is no %s", typ)

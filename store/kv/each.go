@@ -5,22 +5,21 @@ import (
 	"errors"
 )
 
-// ErrSkipped says that an update of [UpdateEach] did not run, because one before
-// it had failed.
+// ErrSkipped means that an update of [UpdateEach] did not run because an earlier one
+// failed.
 var ErrSkipped = errors.New("kv: an update before this one failed")
 
-// Sequencer is an engine that takes updates in an order without waiting for each
-// to be on disk before it runs the next.
+// Sequencer is an engine that runs updates in order without waiting for each one's
+// sync.
 type Sequencer interface {
-	// UpdateEach is [UpdateEach] in this engine.
+	// UpdateEach is the engine's [UpdateEach].
 	UpdateEach(ctx context.Context, fns []func(Txn) error) []error
 }
 
-// UpdateEach runs fns in their order, each of them an Update of its own, with
-// its own limits and whole in itself, and returns how each has ended. One that
-// fails ends it: those behind it do not run, and theirs is [ErrSkipped]. A
-// [Sequencer] lets them share commits, and so syncs, where they are small
-// enough; that a later one is on disk and an earlier is not never happens.
+// UpdateEach runs fns in order, each as an atomic Update with its own limits, and
+// returns the outcome of each. After a failure the rest do not run and get
+// [ErrSkipped]. A [Sequencer] lets small updates share commits and syncs; a later one
+// is never on disk without the earlier ones.
 func UpdateEach(ctx context.Context, db DB, fns []func(Txn) error) []error {
 	if engine, ok := db.(Sequencer); ok {
 		return engine.UpdateEach(ctx, fns)

@@ -1,16 +1,13 @@
-// Package kv is the seam between what tollhouse means and where it is kept:
-// ordered keys and values in transactions, and nothing else.
+// Package kv is the interface between the store and its engines: ordered keys and
+// values in transactions, and nothing else.
 //
-// A datum flows like this. The store above encodes a record into bytes and
-// names it by a key whose order is the order in which it will be read. It asks
-// for one Update, in which it reads what it depends on and writes what follows
-// from it. When Update returns nil, the write is on disk. From then on every
-// View sees it.
+// The store encodes a record into bytes under a key that determines the order of
+// reading. In one Update it reads what the change depends on and writes the result. When
+// Update returns nil, the write is on disk and every later View sees it.
 //
 // # The contract
 //
-// Every engine keeps these promises, and kvtest.Run holds it to each of them by
-// its number.
+// Every engine keeps these promises; kvtest.Run tests each of them by number.
 //
 //  1. A transaction sees its own writes, in Get and in Scan. A Scan shows them
 //     as they were when its loop began; a write inside the loop is seen by
@@ -45,8 +42,8 @@ import (
 	"time"
 )
 
-// The limits of contract line 6. They are those of the narrowest engine we
-// plan for, so that no engine change can make a working caller fail.
+// The limits of contract line 6. They are those of the narrowest engine we plan for,
+// so that changing the engine breaks no caller.
 const (
 	KeySizeMax      = 1 << 10  // bytes of a key
 	ValueSizeMax    = 66 << 10 // bytes of a value
@@ -54,28 +51,28 @@ const (
 	UpdateBytesMax  = 1 << 20  // bytes of all keys and values written by one Update
 )
 
-// ReservedPrefix is the first byte of the keys that engines keep for themselves.
+// ReservedPrefix is the first byte of keys reserved for engines.
 const ReservedPrefix = '!'
 
 var (
-	// ErrNotFound says that no value is stored under the key.
+	// ErrNotFound means that the key has no value.
 	ErrNotFound = errors.New("kv: not found")
-	// ErrCorrupt says that what is stored under a key is damaged. It is never
-	// reported as ErrNotFound. Errors that match it are a [*CorruptError].
+	// ErrCorrupt means that the stored value of a key is damaged. It is never reported
+	// as ErrNotFound. Errors that match it are a [*CorruptError].
 	ErrCorrupt = errors.New("kv: stored value is damaged")
-	// ErrTooLarge says that a write passes one of the limits of contract line 6.
+	// ErrTooLarge means that a write exceeds a limit of contract line 6.
 	ErrTooLarge = errors.New("kv: write is too large")
-	// ErrUnavailable says that the engine refused the work before it began:
-	// its queue is full, the disk is nearly full, or it is closing. Nothing
-	// was written; the caller may try again later.
+	// ErrUnavailable means that the engine refused the work before it began: its queue
+	// is full, the disk is nearly full, or it is closing. Nothing was written; the
+	// caller may retry.
 	ErrUnavailable = errors.New("kv: unavailable")
-	// ErrUnknownOutcome says that a commit was begun and nobody can tell
-	// whether it will be found after a restart. The engine takes no more work.
+	// ErrUnknownOutcome means that a commit began and may or may not survive a
+	// restart. The engine accepts no more work.
 	ErrUnknownOutcome = errors.New("kv: outcome of the commit is unknown")
 )
 
-// CorruptError names the kind of the damaged record, which is the first byte of
-// its key; the rest of the key may name somebody and is left out.
+// CorruptError names the kind of the damaged record, the first byte of its key. The
+// rest of the key may name a person and is left out.
 type CorruptError struct {
 	Kind   byte
 	Reason string
@@ -90,41 +87,39 @@ func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
 // DB is an ordered set of keys and values with transactions.
 type DB interface {
-	// View runs fn over one snapshot, no older than the last Update that was
-	// acknowledged when View was called. It never waits for a commit.
+	// View runs fn on one snapshot, which includes every Update acknowledged before
+	// the call. It never waits for a commit.
 	View(ctx context.Context, fn func(Reader) error) error
-	// Update runs fn and stores what it wrote, all of it or nothing, durably
-	// before it returns nil. fn may run more than once, so it is pure: it
-	// resets what it captures and touches nothing outside. It is short, since
-	// engines may run updates one after another.
+	// Update runs fn and stores its writes atomically, durably before it returns nil.
+	// fn may run more than once, so it must reset what it captures and touch nothing
+	// outside. Keep it short: engines may run updates one after another.
 	Update(ctx context.Context, fn func(Txn) error) error
-	// Close waits for the transactions in flight, then releases what the
-	// engine holds. Later calls of View and Update return ErrUnavailable.
+	// Close waits for running transactions, then releases the engine. Later calls of
+	// View and Update return ErrUnavailable.
 	Close() error
 }
 
-// Reader reads within one transaction, and is not to be used after it.
+// Reader reads within one transaction. Do not use it afterwards.
 type Reader interface {
-	// Get returns the value of key, which stays valid and unchanged until the
-	// transaction ends. Errors: ErrNotFound, ErrCorrupt.
+	// Get returns the value of key, valid and unchanged until the transaction ends.
+	// Errors: ErrNotFound, ErrCorrupt.
 	Get(key []byte) ([]byte, error)
-	// GetMany yields the index of each key that is present, in the order of
-	// keys, with its value: one round trip on a remote engine. A failure is
-	// sticky, as in Scan.
+	// GetMany yields the index and value of each key that exists, in the order of
+	// keys: one round trip on a remote engine. Errors are handled as in Scan.
 	GetMany(keys [][]byte) iter.Seq2[int, []byte]
-	// Scan yields the keys and values of a range in order. Both are valid until
-	// the next step only. A failure ends the sequence and is returned by View
-	// or Update, even when fn itself returns nil.
+	// Scan yields the keys and values of a range in order, both valid only until the
+	// next step. An error ends the sequence, and View or Update returns it even if fn
+	// returns nil.
 	Scan(r Range) iter.Seq2[[]byte, []byte]
 }
 
 // Txn reads and writes within one Update.
 type Txn interface {
 	Reader
-	// Set stores value under key. The bytes are copied. A zero expiresAt means
-	// that the value is kept until it is deleted. Errors: ErrTooLarge.
+	// Set stores a copy of value under key. A zero expiresAt means no expiry. Errors:
+	// ErrTooLarge.
 	Set(key, value []byte, expiresAt time.Time) error
-	// Delete removes key; that it is absent is no error. Errors: ErrTooLarge.
+	// Delete removes key; a missing key is no error. Errors: ErrTooLarge.
 	Delete(key []byte) error
 }
 
@@ -133,12 +128,5 @@ type Range struct {
 	Lo, Hi   []byte // a nil Lo is the first key, a nil Hi is past the last
 	Reverse  bool   // from the last key below Hi down to Lo
 	KeysOnly bool   // the values yielded are nil
-	Limit    int    // at most so many keys; 0 is no limit
-}
-
-// Checker is an engine that can look for damage at rest, which no read may ever
-// touch. Check reads everything, so it runs in the background, after opening
-// and every night. An error that matches [ErrCorrupt] says what is damaged.
-type Checker interface {
-	Check(ctx context.Context) error
+	Limit    int    // maximum number of keys; 0 means no limit
 }

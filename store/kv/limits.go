@@ -2,17 +2,15 @@ package kv
 
 import "fmt"
 
-// Budget counts what one Update writes against the limits of contract line 6.
-// Engines share it, so that a limit means the same on each of them. The zero
-// value is a full budget.
+// Budget counts one Update's writes against the limits of contract line 6. Engines
+// share it, so that limits are the same everywhere. The zero value is a full budget.
 type Budget struct {
 	writes, bytes int
 }
 
-// Spend counts one Set of value under key, or one Delete when value is nil. It
-// returns an error that matches [ErrTooLarge], and counts nothing, when the
-// write passes a limit. It panics on a key that no engine can hold: an empty
-// one, or one that begins with [ReservedPrefix].
+// Spend counts one Set of value under key, or one Delete if value is nil. If the write
+// exceeds a limit, it counts nothing and returns an error that matches [ErrTooLarge].
+// It panics on an invalid key: an empty one, or one that begins with [ReservedPrefix].
 func (b *Budget) Spend(key, value []byte) error {
 	if len(key) == 0 {
 		panic("kv: empty key")

@@ -5,33 +5,29 @@ import (
 	"iter"
 )
 
-// Record is a key with all that an engine keeps under it, as it goes into a
-// backup and comes out of one.
+// Record is a key with everything stored under it, for a backup.
 type Record struct {
 	Key, Value []byte
-	// ExpiresAt is the Unix second from which on the engine may drop the record,
-	// on its own account; 0 is never. It is not the moment that was given to Set:
-	// engines add to that what they like, and what they added is kept.
+	// ExpiresAt is the Unix second from which the engine may drop the record; 0 means
+	// never. It may be later than the time given to Set, and a backup keeps it.
 	ExpiresAt int64
 }
 
-// Snapshotter is an engine that can hand out all that it holds, for a backup.
+// Snapshotter is an engine that can be backed up.
 type Snapshotter interface {
-	// Snapshot calls fn with every record of one snapshot, in the order of the
-	// keys, some at a time; they are valid until fn returns. The snapshot is no
-	// older than the last Update that was acknowledged when Snapshot was called.
-	// No transaction is open while fn runs, so fn may wait for whoever takes the
-	// records (contract line 8), and updates go on meanwhile. The engine looks
-	// for damage that its reads would pass over before it begins. An error of fn
-	// ends it, and is returned. Errors: ErrCorrupt, ErrUnavailable.
+	// Snapshot calls fn with every record of one snapshot, in key order and in pages
+	// that are valid until fn returns. The snapshot includes every Update acknowledged
+	// before the call. No transaction is open while fn runs, so fn may wait (contract
+	// line 8), and updates continue. Before it starts, the engine looks for damage
+	// that reads would miss. An error of fn ends it and is returned. Errors:
+	// ErrCorrupt, ErrUnavailable.
 	Snapshot(ctx context.Context, fn func([]Record) error) error
 }
 
-// Loader is an engine that can take in what a Snapshotter has handed out.
+// Loader is an engine that can restore a backup.
 type Loader interface {
-	// Load stores the records in an engine that holds none. They may come in any
-	// order, each key once, and are valid until the next step. An error among
-	// them ends it, and is returned. After an error the engine holds some of the
-	// records, and is to be thrown away.
+	// Load stores the records in an empty engine. They may come in any order, each key
+	// once, and are valid until the next step. An error among them ends it and is
+	// returned. After an error the engine holds some of the records; discard it.
 	Load(ctx context.Context, records iter.Seq2[Record, error]) error
 }

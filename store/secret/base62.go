@@ -10,15 +10,14 @@ var base64URL = base64.RawURLEncoding
 
 const base62Digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// base62Chunk is the largest power of 62 below 2^64: dividing by it yields ten
-// digits at a time, which is what makes a token cost a fifth of a microsecond.
+// base62Chunk is the largest power of 62 below 2^64. Each division by it yields ten
+// digits, so that a token takes a fifth of a microsecond.
 const (
 	base62Chunk       = 839299365868340224 // 62^10
 	base62ChunkDigits = 10
 )
 
-// appendBase62 appends the 43 digits of a 256-bit number, most significant
-// first.
+// appendBase62 appends the 43 digits of a 256-bit number, most significant first.
 func appendBase62(b []byte, number [32]byte) []byte {
 	var limbs [4]uint64
 	for i := range limbs {

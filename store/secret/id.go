@@ -1,51 +1,50 @@
 package secret
 
-// ID is 128 random bits: an identifier that nobody else will ever draw.
+// ID is an identifier of 128 random bits, unique in practice.
 type ID [16]byte
 
 // NewID returns a random ID.
-func NewID() ID {
+func NewID(from Source) ID {
 	var id ID
-	draw(ofIDs, id[:])
+	from.fill("id", id[:])
 	return id
 }
 
 // IsZero reports whether id was never set.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// NewTail returns the random end of an event's position.
-func NewTail() [8]byte {
+// NewTail returns the random bits of an event's position.
+func NewTail(from Source) [8]byte {
 	var tail [8]byte
-	draw(ofTails, tail[:])
+	from.fill("tail", tail[:])
 	return tail
 }
 
-// NewLateTail is NewTail for what is written in the background. It has a
-// sequence of its own (see [Foretell]): when it is written is nobody's to say.
-func NewLateTail() [8]byte {
-	var tail [8]byte
-	draw(ofLate, tail[:])
-	return tail
+// The alphabet of RFC 4648 §6.
+const base32Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+
+// Text returns 26 random digits in upper-case base32, 130 bits, for names that are not
+// secret: ids of clients and requests, and form nonces.
+func Text(from Source) string {
+	var b [26]byte
+	from.fill("name", b[:])
+	for i := range b {
+		b[i] = base32Digits[b[i]&31]
+	}
+	return string(b[:])
 }
 
-// Text returns a random string of at least 128 bits in upper-case base32, for
-// names that need not be kept secret: request ids, nonces of forms.
-func Text() string { return text(ofTexts) }
-
-// Name is Text for the name of a record, such as a client's id, which does not
-// depend on how many requests came before (see [Foretell]).
-func Name() string { return text(ofNames) }
-
-// crockford is the alphabet of our visible ids: no i, l, o or u to misread.
+// crockford is the alphabet of visible ids. It leaves out i, l, o and u, which are
+// easy to misread.
 const crockford = "0123456789abcdefghjkmnpqrstvwxyz"
 
 // CrockfordSize is the length of 128 bits in Crockford's base32.
 const CrockfordSize = 26
 
-// AppendCrockford appends the 26 lower-case characters that spell id. They sort
-// as the bytes do.
+// AppendCrockford appends the 26 lower-case characters of id. They sort as the bytes
+// do.
 func AppendCrockford(b []byte, id [16]byte) []byte {
-	// 26 characters hold 130 bits: the first carries the two that are zero.
+	// 26 characters hold 130 bits; the first two are zero.
 	var rest uint32
 	var bitCount uint = 2
 	for _, c := range id {
@@ -59,9 +58,9 @@ func AppendCrockford(b []byte, id [16]byte) []byte {
 	return b
 }
 
-// ParseCrockford reads what AppendCrockford wrote, and nothing else: upper case,
-// look-alike letters and numbers over 128 bits are refused, so that one id has
-// one spelling.
+// ParseCrockford reads only the canonical form that AppendCrockford writes: it rejects
+// upper case, look-alike letters and numbers over 128 bits, so that every id has one
+// spelling.
 func ParseCrockford(text string) (id [16]byte, ok bool) {
 	if len(text) != CrockfordSize || text[0] > '7' {
 		return id, false

@@ -14,27 +14,26 @@ import (
 // KeySize is the length of the server key in bytes.
 const KeySize = 32
 
-// Nonce makes one rotation of a refresh token differ from every other.
+// Nonce makes each rotation of a refresh token unique.
 type Nonce [16]byte
 
 // NewNonce returns a random nonce.
-func NewNonce() Nonce { return Nonce(NewID()) }
+func NewNonce(from Source) Nonce { return Nonce(NewID(from)) }
 
-// Key is the server key: it seals what travels through the browser and derives
-// the successors of refresh tokens. It is never in the store or in a backup, so
-// neither of them alone yields a live token. Every use has a label of its own,
-// from which a sub-key is derived, so that what was sealed for one purpose
-// cannot be opened for another.
+// Key is the server key. It seals data that passes through the browser and derives the
+// successors of refresh tokens. It is never in the store or a backup, so neither alone
+// yields a valid token. Each use derives a sub-key from a label, so that data sealed
+// for one purpose cannot be opened for another.
 type Key struct{ bytes [KeySize]byte }
 
 // NewKey returns a random key.
-func NewKey() Key {
+func NewKey(from Source) Key {
 	var k Key
-	draw(ofKeys, k.bytes[:])
+	from.fill("key", k.bytes[:])
 	return k
 }
 
-// ErrKey says that a server key has not the form that NewKey gives it.
+// ErrKey means that the text of a server key is malformed.
 var ErrKey = errors.New("a server key is 64 hexadecimal characters (32 bytes) on one line")
 
 // ParseKey reads the text of a key file.
@@ -49,8 +48,8 @@ func ParseKey(text []byte) (Key, error) {
 // Text returns the key as its file holds it, one line.
 func (k Key) Text() []byte { return []byte(hex.EncodeToString(k.bytes[:]) + "\n") }
 
-// Fingerprint names the key without telling anything of it: a backup carries it
-// so that a restore can say whether the right key lies beside it.
+// Fingerprint identifies the key without revealing it. A backup carries it, so that a
+// restore can check that the right key is present.
 func (k Key) Fingerprint() string {
 	return hex.EncodeToString(k.subKey("fingerprint")[:8])
 }
@@ -66,9 +65,9 @@ func (k Key) subKey(label string) []byte {
 	return sub
 }
 
-// Successor derives the token that replaces old: the same three always give the
-// same token, which is how a repeated refresh gets the identical answer though
-// only the nonce is stored.
+// Successor derives the token that replaces old. The same arguments always give the
+// same token: a repeated refresh gets the identical answer although only the nonce is
+// stored.
 func (k Key) Successor(kind Kind, old Token, nonce Nonce) Token {
 	mac := hmac.New(sha256.New, k.bytes[:])
 	mac.Write([]byte(kind))
@@ -77,8 +76,8 @@ func (k Key) Successor(kind Kind, old Token, nonce Nonce) Token {
 	return newToken(kind, [32]byte(mac.Sum(nil)))
 }
 
-// MAC authenticates parts under a label. Each part is closed by its length, so
-// that no two lists of parts give the same input.
+// MAC authenticates parts under a label. Each part is prefixed with its length, so
+// that different lists give different input.
 func (k Key) MAC(label string, parts ...string) string {
 	mac := hmac.New(sha256.New, k.subKey(label))
 	for _, part := range parts {
@@ -93,13 +92,13 @@ func (k Key) MAC(label string, parts ...string) string {
 	return base64URL.EncodeToString(mac.Sum(nil))
 }
 
-// Seal encrypts and authenticates plain for the label, as text that fits a form
-// field or a cookie.
+// Seal encrypts and authenticates plain for the label, as text for a form field or
+// cookie.
 func (k Key) Seal(label string, plain []byte) string {
 	return base64URL.EncodeToString(k.cipher(label).Seal(nil, nil, plain, nil))
 }
 
-// Open returns what Seal sealed for the same label by the same key, or false.
+// Open returns what Seal sealed with the same key and label, or false.
 func (k Key) Open(label, sealed string) ([]byte, bool) {
 	raw, err := base64URL.Strict().DecodeString(sealed)
 	if err != nil {
@@ -109,7 +108,7 @@ func (k Key) Open(label, sealed string) ([]byte, bool) {
 	return plain, err == nil
 }
 
-// cipher is AES-256-GCM with a random nonce, written in front of the text.
+// cipher is AES-256-GCM with a random nonce in front of the ciphertext.
 func (k Key) cipher(label string) cipher.AEAD {
 	block, err := aes.NewCipher(k.subKey(label))
 	if err != nil {

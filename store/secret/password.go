@@ -2,6 +2,7 @@ package secret
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
@@ -12,8 +13,8 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// Argon2id as RFC 9106 and OWASP's second choice: 19 MiB, two passes, one lane,
-// about 28 ms on the machines we measured.
+// Argon2id (RFC 9106) with OWASP's second choice of parameters: 19 MiB, two passes,
+// one lane; about 28 ms on the machines we measured.
 const (
 	argonMemoryKiB = 19 * 1024
 	argonPasses    = 2
@@ -22,16 +23,15 @@ const (
 	argonKeySize   = 32
 )
 
-// The bounds of a stored hash's parameters: what our own versions may have
-// written, and no more, so that a damaged record cannot ask for all memory.
+// Upper bounds of a stored hash's parameters. They cover every version of ours, and a
+// damaged record cannot demand all memory.
 const (
 	argonMemoryKiBMax = 256 * 1024
 	argonPassesMax    = 16
 	argonLanesMax     = 4
 )
 
-// The lengths of a new password in bytes. The upper one bounds what is hashed;
-// nothing is ever cut off.
+// The bounds of a new password in bytes. Passwords are never truncated.
 const (
 	PasswordSizeMin = 12
 	PasswordSizeMax = 1024
@@ -39,40 +39,34 @@ const (
 
 const (
 	hashQueueMax = 64              // callers waiting for a turn to hash
-	hashWaitMax  = 2 * time.Second // a person waits so long, then is told to try again
+	hashWaitMax  = 2 * time.Second // then the caller must try again
 )
 
-// ErrBusy says that so many passwords are being checked that this one was not.
+// ErrBusy means that too many passwords are being checked and this one was not.
 var ErrBusy = errors.New("secret: too many passwords are being checked at once")
 
-// Hasher hashes people's passwords, at most one a processor at a time: each
-// takes 19 MiB and a core, and more at once only makes all of them late.
+// Hasher hashes passwords, at most one per processor at a time: each takes 19 MiB and
+// a core, so more at once would only delay all of them.
 type Hasher struct {
-	// OnHash is told of every call that got its turn, or was refused one with
-	// ErrBusy: how long it waited, and how long it hashed. Set it before the
-	// first call; nil tells nobody.
+	// OnHash, if set, is called after every call that got its turn or was refused with
+	// ErrBusy, with its waiting and hashing times. Set it before the first call.
 	OnHash func(waited, took time.Duration, refused bool)
 
-	turns chan struct{}
-	queue chan struct{}
+	turns *turns
 }
 
 // NewHasher returns a Hasher with a turn for each processor.
-func NewHasher() *Hasher {
-	turns := runtime.GOMAXPROCS(0)
-	return &Hasher{turns: make(chan struct{}, turns), queue: make(chan struct{}, turns+hashQueueMax)}
-}
+func NewHasher() *Hasher { return &Hasher{turns: newTurns(runtime.GOMAXPROCS(0))} }
 
-// Waiting returns how many callers wait for their turn to hash.
-func (h *Hasher) Waiting() int { return max(len(h.queue)-len(h.turns), 0) }
+// Waiting returns how many callers wait to hash.
+func (h *Hasher) Waiting() int { return h.turns.length() }
 
-// Hash returns the PHC string of password under a new salt. Errors: ErrBusy,
-// ctx's.
-func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
+// Hash returns password in PHC format with a new salt. Errors: ErrBusy and ctx's.
+func (h *Hasher) Hash(ctx context.Context, c Caller, password string) (string, error) {
 	var salt [argonSaltSize]byte
-	draw(ofSalts, salt[:])
+	rand.Read(salt[:])
 	p := phc{memoryKiB: argonMemoryKiB, passes: argonPasses, lanes: argonLanes, salt: salt[:]}
-	key, err := h.derive(ctx, p, password, argonKeySize)
+	key, err := h.derive(ctx, c, p, password, argonKeySize)
 	if err != nil {
 		return "", err
 	}
@@ -80,11 +74,11 @@ func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 	return p.String(), nil
 }
 
-// Verify reports whether password is the one behind the PHC string, and whether
-// the string should be renewed because our parameters have risen since. An
-// empty string stands for an unknown user: it costs the same time and never
-// matches. Errors: ErrBusy, ctx's, and one for a damaged string.
-func (h *Hasher) Verify(ctx context.Context, stored, password string) (match, renew bool, err error) {
+// Verify reports whether password matches the PHC string, and whether the string
+// should be renewed because our parameters have risen. An empty string means an
+// unknown user: it takes the same time and never matches. Errors: ErrBusy, ctx's, and
+// one for a damaged string.
+func (h *Hasher) Verify(ctx context.Context, c Caller, stored, password string) (match, renew bool, err error) {
 	p, known := nobody, false
 	if stored != "" {
 		if p, err = parsePHC(stored); err != nil {
@@ -92,7 +86,7 @@ func (h *Hasher) Verify(ctx context.Context, stored, password string) (match, re
 		}
 		known = true
 	}
-	key, err := h.derive(ctx, p, password, uint32(len(p.key)))
+	key, err := h.derive(ctx, c, p, password, uint32(len(p.key)))
 	if err != nil {
 		return false, false, err
 	}
@@ -101,39 +95,29 @@ func (h *Hasher) Verify(ctx context.Context, stored, password string) (match, re
 	return same && known, renew, nil
 }
 
-// nobody is the hash that an unknown user's password is compared with.
+// nobody is the hash to compare with the password of an unknown user.
 var nobody = phc{
 	memoryKiB: argonMemoryKiB, passes: argonPasses, lanes: argonLanes,
 	salt: make([]byte, argonSaltSize), key: make([]byte, argonKeySize),
 }
 
-func (h *Hasher) derive(ctx context.Context, p phc, password string, size uint32) ([]byte, error) {
-	came := time.Now() // measures the wait and decides nothing
-	select {
-	case h.queue <- struct{}{}:
-		defer func() { <-h.queue }()
-	default:
-		h.tell(0, 0, true)
-		return nil, ErrBusy
+func (h *Hasher) derive(ctx context.Context, c Caller, p phc, password string, size uint32) ([]byte, error) {
+	came := time.Now() // only for OnHash
+	done, err := h.turns.take(ctx, c)
+	if errors.Is(err, ErrBusy) {
+		h.report(time.Since(came), 0, true)
 	}
-	wait := time.NewTimer(hashWaitMax)
-	defer wait.Stop()
-	select {
-	case h.turns <- struct{}{}:
-		defer func() { <-h.turns }()
-	case <-wait.C:
-		h.tell(time.Since(came), 0, true)
-		return nil, ErrBusy
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err != nil {
+		return nil, err
 	}
+	defer done()
 	begun := time.Now()
 	key := argon2.IDKey([]byte(password), p.salt, p.passes, p.memoryKiB, p.lanes, size)
-	h.tell(begun.Sub(came), time.Since(begun), false)
+	h.report(begun.Sub(came), time.Since(begun), false)
 	return key, nil
 }
 
-func (h *Hasher) tell(waited, took time.Duration, refused bool) {
+func (h *Hasher) report(waited, took time.Duration, refused bool) {
 	if h.OnHash != nil {
 		h.OnHash(waited, took, refused)
 	}
@@ -178,13 +162,13 @@ func parsePHC(text string) (phc, error) {
 	return p, nil
 }
 
-// CheckPasswordHash refuses what [Hasher.Hash] cannot have returned.
+// CheckPasswordHash rejects a text that [Hasher.Hash] cannot have returned.
 func CheckPasswordHash(text string) error {
 	_, err := parsePHC(text)
 	return err
 }
 
-// phcFields turns the dollar signs into spaces, which Sscanf splits at.
+// phcFields turns dollar signs into spaces, on which Sscanf splits.
 func phcFields(text string) string {
 	b := []byte(text)
 	for i, c := range b {
@@ -192,7 +176,7 @@ func phcFields(text string) string {
 		case '$':
 			b[i] = ' '
 		case ' ', '\n', '\t', '\r':
-			b[i] = '?' // white space is no part of the format
+			b[i] = '?' // the format has no white space
 		}
 	}
 	if len(b) > 0 && b[0] == ' ' {

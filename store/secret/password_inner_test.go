@@ -1,30 +1,41 @@
 package secret
 
 import (
-	"context"
 	"errors"
+	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 )
+
+// full takes every turn, fills the queue, and returns how to empty both.
+func full(h *Hasher) (release func()) {
+	var in []*waiter
+	for range runtime.GOMAXPROCS(0) + hashQueueMax {
+		in = append(in, h.turns.enter(Caller{}))
+	}
+	return func() {
+		for _, w := range in { // each has got its turn when those before it are done
+			h.turns.leave(w)
+		}
+	}
+}
 
 // TestHasherQueueIsBounded looks inside, where a full queue can be had without
 // racing a crowd for it.
 func TestHasherQueueIsBounded(t *testing.T) {
 	t.Parallel()
-	h := NewHasher()
-	for range cap(h.queue) {
-		h.queue <- struct{}{}
-	}
-	gone, cancel := context.WithCancel(context.Background())
-	cancel() // or a caller who waited would wait for ever
-	t.Run("attack_69_a_hash_past_the_queue_is_refused_at_once", func(t *testing.T) {
-		if _, err := h.Hash(gone, "correct horse battery staple"); !errors.Is(err, ErrBusy) {
+	synctest.Test(t, func(t *testing.T) {
+		h, began := NewHasher(), time.Now()
+		full(h)
+		if _, err := h.Hash(t.Context(), Caller{}, "correct horse battery staple"); !errors.Is(err, ErrBusy) {
 			t.Errorf("Hash = %v, want %v", err, ErrBusy)
 		}
-	})
-	t.Run("attack_69_and_so_is_a_check_of_anybodys_password", func(t *testing.T) {
-		if _, _, err := h.Verify(gone, "", "correct horse battery staple"); !errors.Is(err, ErrBusy) {
-			t.Errorf("Verify = %v, want %v", err, ErrBusy)
+		if _, _, err := h.Verify(t.Context(), Caller{}, "", "correct horse battery staple"); !errors.Is(err, ErrBusy) {
+			t.Errorf("Verify of anybody's password = %v, want %v", err, ErrBusy)
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("they waited %s, want them refused at once", took)
 		}
 	})
 }
@@ -42,28 +53,18 @@ func TestHasherTells(t *testing.T) {
 			hashed++
 		}
 	}
-	for range cap(h.queue) {
-		h.queue <- struct{}{}
-	}
-	for range cap(h.turns) {
-		h.turns <- struct{}{}
-	}
+	release := full(h)
 	if got := h.Waiting(); got != hashQueueMax {
 		t.Errorf("a full queue counts as %d waiting, want %d", got, hashQueueMax)
 	}
-	if _, err := h.Hash(t.Context(), "correct horse battery staple"); !errors.Is(err, ErrBusy) {
+	if _, err := h.Hash(t.Context(), Caller{}, "correct horse battery staple"); !errors.Is(err, ErrBusy) {
 		t.Errorf("Hash behind a full queue = %v, want ErrBusy", err)
 	}
 	if hashed != 0 || refused != 1 {
 		t.Errorf("one refused counts as %d hashed and %d refused", hashed, refused)
 	}
-	for len(h.turns) > 0 {
-		<-h.turns
-	}
-	for len(h.queue) > 0 {
-		<-h.queue
-	}
-	if _, err := h.Hash(t.Context(), "correct horse battery staple"); err != nil || hashed != 1 || h.Waiting() != 0 {
+	release()
+	if _, err := h.Hash(t.Context(), Caller{}, "correct horse battery staple"); err != nil || hashed != 1 || h.Waiting() != 0 {
 		t.Errorf("one hashed counts as %d, %v, with %d waiting", hashed, err, h.Waiting())
 	}
 }

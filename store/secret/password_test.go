@@ -11,7 +11,7 @@ import (
 func TestHasher(t *testing.T) {
 	t.Parallel()
 	h, ctx := secret.NewHasher(), context.Background()
-	stored, err := h.Hash(ctx, "correct horse battery staple")
+	stored, err := h.Hash(ctx, secret.Caller{}, "correct horse battery staple")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestHasher(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			match, renew, err := h.Verify(ctx, test.stored, test.password)
+			match, renew, err := h.Verify(ctx, secret.Caller{}, test.stored, test.password)
 			if err != nil || match != test.want || renew {
 				t.Errorf("Verify = %v, %v, %v, want %v", match, renew, err, test.want)
 			}
@@ -46,7 +46,7 @@ func TestHasher(t *testing.T) {
 		// argon2id of "password" with m=64, t=1 under the salt "somesaltsomesalt",
 		// made by this package's own dependency.
 		const weak = "$argon2id$v=19$m=64,t=1,p=1$c29tZXNhbHRzb21lc2FsdA$"
-		_, renew, err := h.Verify(ctx, weak+strings.Repeat("A", 43), "password")
+		_, renew, err := h.Verify(ctx, secret.Caller{}, weak+strings.Repeat("A", 43), "password")
 		if err != nil || !renew {
 			t.Errorf("Verify(weaker) renew = %v, %v, want true", renew, err)
 		}
@@ -58,7 +58,7 @@ func TestHasher(t *testing.T) {
 			"x", "$argon2id$", stored + "A", strings.Replace(stored, "m=19456", "m=999999999", 1), strings.Replace(stored, "t=2", "t=0", 1),
 			strings.Replace(stored, "p=1", "p=0", 1), strings.Replace(stored, "v=19", "v=16", 1), strings.Replace(stored, "$", " ", 1), strings.Replace(stored, "m=19456", "m=+19456", 1),
 		} {
-			if _, _, err := h.Verify(ctx, bad, "password"); err == nil {
+			if _, _, err := h.Verify(ctx, secret.Caller{}, bad, "password"); err == nil {
 				t.Errorf("Verify took %q", bad)
 			}
 		}
@@ -71,7 +71,7 @@ func TestHasher(t *testing.T) {
 		cancel()
 		refused := false
 		for range 50 { // a free turn may be taken before the context is looked at
-			if _, err := h.Hash(gone, "correct horse battery staple"); err != nil {
+			if _, err := h.Hash(gone, secret.Caller{}, "correct horse battery staple"); err != nil {
 				refused = true
 				break
 			}
@@ -86,7 +86,7 @@ func TestHasher(t *testing.T) {
 func BenchmarkHash(b *testing.B) {
 	h := secret.NewHasher()
 	for b.Loop() {
-		if _, err := h.Hash(context.Background(), "correct horse battery staple"); err != nil {
+		if _, err := h.Hash(context.Background(), secret.Caller{}, "correct horse battery staple"); err != nil {
 			b.Fatal(err)
 		}
 	}

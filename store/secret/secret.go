@@ -1,15 +1,16 @@
-// Package secret makes and judges everything that must not be guessed: tokens,
-// ids, the server key and people's passwords. It is the only package that
-// reads the system's randomness or names golang.org/x/crypto, so that a reader
-// who wants to know how a secret is made has one place to look.
+// Package secret creates and checks everything that must be unguessable: tokens, ids,
+// the server key and passwords. No other package reads the system's randomness or
+// imports golang.org/x/crypto (ACME apart), so a security review of it starts and ends
+// here.
 //
-// A token is born by [New] or [Key.Successor], is shown once, on the wire, by
-// [Token.Reveal], and is kept as its [Hash]. It comes back through [Parse],
-// which refuses whatever cannot be a token before anybody asks the store. It
-// cannot print itself: every way of formatting a Token gives "[redacted]".
+// [New] or [Key.Successor] creates a token. [Token.Reveal] returns its text once, for
+// the response; the store keeps only its [Hash]. When the token comes back, [Parse]
+// rejects anything malformed before the store is read. A Token cannot leak through a
+// log: every way of formatting it prints "[redacted]".
 package secret
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
@@ -18,18 +19,17 @@ import (
 	"log/slog"
 )
 
-// Kind says what a token is for. It is the token's visible prefix, so that a
-// token of one kind can never pass for another and secret scanners know ours.
+// Kind says what a token is for. It is the token's visible prefix: a token of one kind
+// never passes for another, and secret scanners recognize ours.
 type Kind string
 
-// The kinds of token. The prefix is part of what is hashed.
+// The kinds of token. The hash covers the prefix.
 const (
 	AccessToken  Kind = "tollat_"
 	RefreshToken Kind = "tollrt_"
 	Code         Kind = "tollac_"
 	ClientSecret Kind = "tollcs_"
 	SessionToken Kind = "tollss_"
-	DeviceToken  Kind = "tolldv_"
 )
 
 const (
@@ -41,20 +41,33 @@ const (
 
 const redacted = "[redacted]"
 
-// Token is a secret in hand. The zero Token is no secret and matches nothing.
+// Source fills b with random bytes. The sequence names their use: "id", "tail",
+// "name", "key" or a Kind. The nil Source is the system's randomness; only `dev
+// --rand-seed`, which keeps no data, uses another.
+type Source func(sequence string, b []byte)
+
+func (s Source) fill(sequence string, b []byte) {
+	if s == nil {
+		rand.Read(b) // never fails: crypto/rand crashes the process instead
+		return
+	}
+	s(sequence, b)
+}
+
+// Token is a secret. The zero Token matches nothing.
 //
-// It holds a pointer because fmt looks into unexported fields of other structs
-// without asking for String: there it finds an address and no text. Tokens are
-// compared by Equal; the compiler refuses ==, which would compare addresses.
+// It holds a pointer because fmt prints unexported fields of structs without calling
+// String; here it finds only an address. Compare tokens with Equal; the compiler
+// rejects ==, which would compare addresses.
 type Token struct {
 	_    [0]func()
 	text *string
 }
 
 // New returns a token of 256 random bits.
-func New(kind Kind) Token {
+func New(from Source, kind Kind) Token {
 	var random [32]byte
-	draw(string(kind), random[:])
+	from.fill(string(kind), random[:])
 	return newToken(kind, random)
 }
 
@@ -68,9 +81,9 @@ func newToken(kind Kind, bits [32]byte) Token {
 
 func tokenOf(text string) Token { return Token{text: &text} }
 
-// Parse returns the token that text spells and true, or false when text is not
-// a token of that kind, letter by letter: one wrong character is always caught
-// by the checksum, so a typing error never reaches the store.
+// Parse returns the token with that text and true, or false when text is not a
+// well-formed token of that kind. The checksum catches every single wrong character,
+// so typing errors never reach the store.
 func Parse(kind Kind, text string) (Token, bool) {
 	if len(text) != tokenSize || text[:kindSize] != string(kind) {
 		return Token{}, false
@@ -88,7 +101,7 @@ func Parse(kind Kind, text string) (Token, bool) {
 	return tokenOf(text), true
 }
 
-// Reveal returns the token's text, for the one answer that carries it.
+// Reveal returns the token's text, for the one response that carries it.
 func (t Token) Reveal() string {
 	if t.text == nil {
 		return ""
@@ -96,40 +109,40 @@ func (t Token) Reveal() string {
 	return *t.text
 }
 
-// Equal reports whether t and other are one token, in constant time.
+// Equal compares two tokens in constant time.
 func (t Token) Equal(other Token) bool { return EqualText(t.Reveal(), other.Reveal()) }
 
-// IsZero reports whether t is no token at all.
+// IsZero reports whether t is the zero Token.
 func (t Token) IsZero() bool { return t.text == nil }
 
-// Hash returns what we keep of the token.
+// Hash returns the hash that the store keeps.
 func (t Token) Hash() Hash { return HashOf(t.Reveal()) }
 
-// String, GoString, Format, LogValue and MarshalText keep the token out of
-// every message, log line and document that it might stray into.
+// String, GoString, Format, LogValue and MarshalText redact the token wherever it
+// might be printed.
 func (Token) String() string               { return redacted }
 func (Token) GoString() string             { return redacted }
 func (Token) Format(f fmt.State, _ rune)   { _, _ = io.WriteString(f, redacted) }
 func (Token) LogValue() slog.Value         { return slog.StringValue(redacted) }
 func (Token) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// Hash is the SHA-256 of a secret. Our secrets are 256 random bits, so a plain
-// hash is enough (OWASP ASVS 5, 6.5.2 asks for a slow one below 112 bits).
+// Hash is the SHA-256 of a secret. Our secrets have 256 random bits, so a fast hash is
+// enough (OWASP ASVS 5, 6.5.2 requires a slow one below 112 bits).
 type Hash [sha256.Size]byte
 
-// HashOf returns the hash of text, whatever it spells.
+// HashOf returns the hash of any text.
 func HashOf(text string) Hash { return sha256.Sum256([]byte(text)) }
 
-// Equal reports whether the hashes are the same, in constant time.
+// Equal compares two hashes in constant time.
 func (h Hash) Equal(other Hash) bool { return subtle.ConstantTimeCompare(h[:], other[:]) == 1 }
 
-// IsZero reports whether h was never set.
+// IsZero reports whether h is the zero Hash.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
-// EqualText compares two texts in a time that depends on their lengths only.
+// EqualText compares two texts in a time that depends only on their lengths.
 func EqualText(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// S256 is the code challenge of a verifier (RFC 7636 §4.6).
+// S256 returns the code challenge of a verifier (RFC 7636 §4.6).
 func S256(verifier string) string {
 	sum := sha256.Sum256([]byte(verifier))
 	return base64URL.EncodeToString(sum[:])

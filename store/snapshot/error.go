@@ -2,25 +2,25 @@ package snapshot
 
 import "fmt"
 
-// Fault says in which way a document is not acceptable.
+// Fault is the kind of problem that a document has.
 type Fault uint8
 
-// The faults there are.
+// The faults.
 const (
 	Malformed       Fault = iota // not JSON as we read it
 	TooLarge                     // too deep or too long
 	UnknownField                 // a member that the kind does not have
-	InvalidField                 // a member of the wrong sort or form
+	InvalidField                 // a member of the wrong JSON kind or form
 	SensitiveField               // a value that must not be kept
-	MismatchedField              // an id or object that is not the one of the path
+	MismatchedField              // an id or object that differs from the path's
 )
 
-// Error says what is wrong with a document, where, and what would be right. Its
-// text is for the person who sent the document.
+// Error says what is wrong with a document, where, and what would be right. Its text
+// is for the person who sent the document.
 type Error struct {
 	Fault  Fault
-	Path   string // the member at fault, as in lines[2].amount; "" for the whole
-	Reason string // a sentence without its full stop
+	Path   string // the member, such as lines[2].amount; "" is the whole document
+	Reason string // a clause without a full stop
 }
 
 func (e *Error) Error() string { return e.Reason }

@@ -2,13 +2,11 @@ package snapshot
 
 import (
 	"regexp"
-	"sync"
 	"time"
 )
 
-// form is what the value of a field must be: once as the check that is made,
-// once as the JSON Schema that tells of it. They stand beside each other so that
-// neither is changed alone, and a test compares them.
+// form is the type of a field, both as a check and as the JSON Schema that documents
+// it. A test compares the two.
 type form struct {
 	check  func(Value) string // says what is wrong, or ""
 	schema Value
@@ -23,17 +21,17 @@ var (
 	flag  = matching(`[0-9]`, `must be one digit, such as "1" for yes`, "One digit, such as 1 for yes, or empty.")
 	last4 = matching(`[0-9]{1,4}`, "must be the last four digits and no more", "The last four digits and no more, or empty.")
 
-	// A calendar date; the empty string says "none".
+	// The empty string means no date.
 	date = form{checkDate, parsed(`{"type":"string","anyOf":[{"const":""},{"format":"date"}],"description":"A date in the form YYYY-MM-DD, or empty."}`)}
 
-	// A decimal as a number or, as the specification's fields are, as a string.
+	// A number, or a string like the specification's own amounts.
 	amount = form{checkAmount, parsed(`{"anyOf":[` +
 		`{"type":"string","pattern":` + string(AppendString(nil, amountPattern)) + `},` +
 		`{"type":"number","exclusiveMinimum":-1000000000000000,"exclusiveMaximum":1000000000000000}],` +
 		`"description":"A decimal amount with at most 15 digits before the point and 6 behind it, written without an exponent."}`)}
 )
 
-// parsed reads a schema of our own.
+// parsed reads one of our own schemas.
 func parsed(text string) Value {
 	v, err := Parse([]byte(text), DepthMax)
 	if err != nil {
@@ -42,22 +40,22 @@ func parsed(text string) Value {
 	return v
 }
 
-func mustBe(sort Sort) func(Value) string {
+func mustBe(kind Kind) func(Value) string {
 	return func(v Value) string {
-		if v.sort != sort {
-			return "must be " + sort.String() + ", not " + v.sort.String()
+		if v.kind != kind {
+			return "must be " + kind.String() + ", not " + v.kind.String()
 		}
 		return ""
 	}
 }
 
-// matching is the form of a string that is empty, which says "none", or is all
-// of a pattern. The pattern means the same in Go and in ECMA-262.
+// matching is the form of a string that is empty or matches a pattern as a whole. The
+// pattern must mean the same in Go and in ECMA-262.
 func matching(pattern, want, description string) form {
 	pattern = "^(" + pattern + ")?$"
-	re := compiledLater(pattern)
+	re := regexp.MustCompile(pattern)
 	check := func(v Value) string {
-		if wrong := text.check(v); wrong != "" || re().MatchString(v.text) {
+		if wrong := text.check(v); wrong != "" || re.MatchString(v.text) {
 			return wrong
 		}
 		return want
@@ -77,16 +75,10 @@ func checkDate(v Value) string {
 
 const amountPattern = `^-?[0-9]{1,15}(\.[0-9]{1,6})?$`
 
-var amountForm = compiledLater(amountPattern)
-
-// compiledLater is a pattern that is compiled when it is first asked: most
-// commands judge no snapshot.
-func compiledLater(pattern string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
-}
+var amountForm = regexp.MustCompile(amountPattern)
 
 func checkAmount(v Value) string {
-	if v.sort != String && v.sort != Number || !amountForm().MatchString(v.text) {
+	if v.kind != String && v.kind != Number || !amountForm.MatchString(v.text) {
 		return `must be a decimal amount, such as "148.50"`
 	}
 	return ""

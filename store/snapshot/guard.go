@@ -1,15 +1,17 @@
 package snapshot
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
-// FindSensitive looks for what a record of events must never hold, since events
-// cannot be changed and are read by many: card numbers in any text or number,
-// and members named as a secret whose value is not masked. It returns nil or
-// the first find, an *Error with SensitiveField; the value itself is not repeated.
+// FindSensitive looks for data that must never be recorded, because events cannot be
+// changed and many people read them: card numbers in any text, number or member name,
+// and unmasked values of members named as secrets. It returns nil or the first match,
+// an *Error with SensitiveField that does not repeat the value.
 func FindSensitive(v Value) error {
 	w := way{steps: make([]step, 0, stepsUsual)}
 	if e := w.sensitiveIn(&v, ""); e != nil {
@@ -18,12 +20,10 @@ func FindSensitive(v Value) error {
 	return nil
 }
 
-// way leads to a value within a document. It is spelled out only for a find,
-// since nearly every value is none.
+// way is the path to a value in a document, spelled out only in an error.
 type way struct{ steps []step }
 
-// step leads to the member of an object that has a name, or to an element of an
-// array.
+// step is one element of a path: a member's name or an index in an array.
 type step struct {
 	name    string
 	element int // or notElement
@@ -31,7 +31,7 @@ type step struct {
 
 const (
 	notElement = -1
-	stepsUsual = 4 // to the deepest value of most documents
+	stepsUsual = 4 // the depth of most documents
 )
 
 func (w *way) path() string {
@@ -46,13 +46,18 @@ func (w *way) path() string {
 	return path
 }
 
-// sensitiveIn looks at v, to which w leads and which belongs to the member name.
+// sensitiveIn checks v, which is at path w and belongs to the member called name.
 func (w *way) sensitiveIn(v *Value, name string) *Error {
 	here := len(w.steps)
-	switch v.sort {
+	switch v.kind {
 	case Object:
 		for i := range v.members {
 			m := &v.members[i]
+			if holdsCardNumber(m.Name) {
+				w.steps = w.steps[:here]
+				path := w.path()
+				return fault(SensitiveField, path, "%s has a member whose name looks like a card number, which must not be recorded; use a token or the last four digits", shortPath(path))
+			}
 			w.steps = append(w.steps[:here], step{m.Name, notElement})
 			if e := w.sensitiveIn(&m.Value, m.Name); e != nil {
 				return e
@@ -66,8 +71,8 @@ func (w *way) sensitiveIn(v *Value, name string) *Error {
 			}
 		}
 	case String, Number:
-		// Our choice: numbers too. A card number is no less one without quotes.
-		if v.marks&(scanned|digit) != scanned && holdsCardNumber(v.text) {
+		// Our choice: card numbers are also found in JSON numbers.
+		if v.holdsCardNumber() && !isPhoneName(name) {
 			path := w.path()
 			return fault(SensitiveField, path, "%s holds what looks like a card number, which must not be recorded; send a token or the last four digits", shortPath(path))
 		}
@@ -79,7 +84,7 @@ func (w *way) sensitiveIn(v *Value, name string) *Error {
 	return nil
 }
 
-// join names a member of what lies at path.
+// join returns the path of a member of the value at path.
 func join(path, name string) string {
 	name = shorten(name)
 	if path == "" {
@@ -95,9 +100,9 @@ func shortPath(path string) string {
 	return path
 }
 
-// secretName says whether the name of a member, without case, spaces, _ and -,
-// is one of a secret, and whether the last four digits of that may stand. A check
-// value has at most four digits anyway, so for it, as for words, those are no mask.
+// secretName reports whether a member's name, ignoring case, spaces, _ and -, is that
+// of a secret, and whether its last four digits may be shown. A CVV has at most four
+// digits, so for it they are no mask.
 func secretName(name string) (is, lastFourMayStand bool) {
 	var folded [secretNameMax]byte
 	switch string(foldName(folded[:0], name)) {
@@ -109,7 +114,7 @@ func secretName(name string) (is, lastFourMayStand bool) {
 	return false, false
 }
 
-// secretNameMax is the length of the longest of them.
+// secretNameMax is the length of the longest such name.
 const secretNameMax = len("accountnumber")
 
 func isSecretName(name string) bool {
@@ -117,16 +122,15 @@ func isSecretName(name string) bool {
 	return is
 }
 
-// foldName appends name without case, spaces, _ and -, or returns nothing when
-// what is left is longer than any of a secret. Only ASCII has a case here: no
-// other letter is a form of one of theirs.
+// foldName appends name in lower case without spaces, _ and -, or returns nil when
+// that does not fit into folded. Folding ASCII is enough: the names are ASCII.
 func foldName(folded []byte, name string) []byte {
 	for i := range len(name) {
 		c := name[i]
 		switch {
 		case c == '_' || c == '-' || c == ' ':
 			continue
-		case len(folded) == secretNameMax:
+		case len(folded) == cap(folded):
 			return nil
 		case c >= 'A' && c <= 'Z':
 			c += 'a' - 'A'
@@ -136,8 +140,8 @@ func foldName(folded []byte, name string) []byte {
 	return folded
 }
 
-// isMasked reports whether a member of a secret's name shows no more than may
-// be shown: nothing, a mask, or the last four digits where those are usual.
+// isMasked reports whether the value of a secret member is empty, masked, or just the
+// last four digits where those are allowed.
 func isMasked(name, text string) bool {
 	if strings.ContainsAny(text, "*•") || strings.Trim(text, "xX -") == "" {
 		return true
@@ -148,80 +152,193 @@ func isMasked(name, text string) bool {
 	return strings.ContainsAny(text, "xX") || len(text) <= 4 && strings.Trim(text, "0123456789") == ""
 }
 
+const phoneNameMax = 32 // longer names are not checked
+
+// isPhoneName reports whether a member with that name holds a phone number.
+func isPhoneName(name string) bool {
+	var folded [phoneNameMax]byte
+	of := bytes.TrimRight(foldName(folded[:0], name), "0123456789")
+	switch of = bytes.TrimSuffix(of, []byte("number")); string(of) {
+	case "phones", "tel", "mobile", "cell", "fax", "msisdn":
+		return true
+	}
+	return bytes.HasSuffix(of, []byte("phone"))
+}
+
 const (
-	cardDigitsMin = 13 // ISO/IEC 7812 allows fewer; no scheme issues them
+	cardDigitsMin = 12
 	cardDigitsMax = 19
 )
 
-// holdsCardNumber reports whether text holds 13 to 19 digits with a valid check
-// digit (Luhn) that begin as the card schemes' numbers do. The digits may be
-// grouped by single spaces, dashes or dots. A run of more than 19 digits without
-// a break is something else.
-func holdsCardNumber(text string) bool {
-	if len(text) < cardDigitsMin {
-		return false
+// cardRange is a range of six-digit prefixes that a scheme issues, with a bit for each
+// number length.
+type cardRange struct {
+	first, last int
+	lengths     uint32
+}
+
+const prefixDigits = 6
+
+func lengths(of ...int) (bits uint32) {
+	for _, n := range of {
+		bits |= 1 << n
 	}
-	var digits [cardDigitsMax]byte
-	for start := 0; start < len(text); start++ {
-		if !isDigit(text[start]) || start > 0 && isDigit(text[start-1]) {
-			continue // not the first digit of a group
+	return bits
+}
+
+// cardRanges are the ranges that the card schemes publish, with the lengths in use.
+// Maestro's own prefixes have all the lengths that it allows; the rest of 67 has
+// bank-card lengths.
+var cardRanges = [...]cardRange{
+	{400000, 499999, lengths(16, 19)}, // Visa
+	{510000, 559999, lengths(16)},     // Mastercard
+	{222100, 272099, lengths(16)},
+	{340000, 349999, lengths(15)}, // American Express
+	{370000, 379999, lengths(15)},
+	{300000, 305999, lengths(14, 16, 19)}, // Diners
+	{309500, 309599, lengths(14, 16, 19)},
+	{360000, 369999, lengths(14, 16, 19)},
+	{380000, 399999, lengths(14, 16, 19)},
+	{601100, 601199, lengths(16, 17, 18, 19)}, // Discover
+	{644000, 659999, lengths(16, 17, 18, 19)},
+	{352800, 358999, lengths(16, 17, 18, 19)}, // JCB
+	{620000, 629999, lengths(16, 17, 18, 19)}, // UnionPay
+	{810000, 819999, lengths(16, 17, 18, 19)},
+	{501800, 501899, lengths(12, 13, 14, 15, 16, 17, 18, 19)}, // Maestro
+	{502000, 502099, lengths(12, 13, 14, 15, 16, 17, 18, 19)},
+	{503800, 503899, lengths(12, 13, 14, 15, 16, 17, 18, 19)},
+	{589300, 589399, lengths(12, 13, 14, 15, 16, 17, 18, 19)},
+	{630400, 630499, lengths(12, 13, 14, 15, 16, 17, 18, 19)},
+	{675900, 675999, lengths(12, 13, 14, 15, 16, 17, 18, 19)},
+	{676100, 676399, lengths(12, 13, 14, 15, 16, 17, 18, 19)},
+	{670000, 679999, lengths(16, 17, 18, 19)},
+}
+
+// holdsCardNumber reports whether v, a string or a number, holds a card number. In a
+// number only the integer part can be one, in any notation.
+func (v *Value) holdsCardNumber() bool {
+	switch {
+	case len(v.text) < cardDigitsMin:
+		return false
+	case v.kind == Number:
+		d := decimalOf(v.text)
+		return d.exponent >= cardDigitsMin && d.exponent <= cardDigitsMax && holdsCardNumber(d.whole())
+	}
+	return v.class&(scanned|digit) != scanned && holdsCardNumber(v.text)
+}
+
+// holdsCardNumber reports whether text holds digits in a range and length of
+// cardRanges with a valid Luhn check digit. Single spaces, dashes or dots may separate
+// groups of digits. Runs of more than 19 digits do not count, nor does a number that
+// touches a letter, follows a plus sign or is a decimal fraction.
+func holdsCardNumber(text string) bool {
+	within := false // the digits of a group
+	for start := 0; len(text)-start >= cardDigitsMin; {
+		value, size := digitAt(text[start:])
+		if value != notDigit && !within && mayBegin(text[:start]) && beginsCardNumber(text[start:], endsInPoint(text[:start])) {
+			return true
 		}
-		n := 0
-		for at := start; at < len(text) && n < cardDigitsMax; {
-			digits[n] = text[at] - '0'
-			n++
-			at++
-			if at < len(text) && isDigit(text[at]) {
-				continue
-			}
-			if n >= cardDigitsMin && isCardNumber(digits[:n]) {
-				return true
-			}
-			at += separatorSize(text[at:])
-			if at >= len(text) || !isDigit(text[at]) {
-				break
-			}
-		}
+		within = value != notDigit
+		start += size
 	}
 	return false
 }
 
-// separatorSize is the length of one separator between groups of digits.
+// beginsCardNumber reports whether text, which starts with a digit, starts with a card
+// number. If grouped is set, only a number in several groups counts.
+func beginsCardNumber(text string, grouped bool) bool {
+	var digits [cardDigitsMax]byte
+	n, at := 0, 0
+	for at < len(text) && n < cardDigitsMax {
+		value, size := digitAt(text[at:])
+		if value == notDigit {
+			return false
+		}
+		digits[n] = byte(value)
+		n++
+		at += size
+		if value, _ := digitAt(text[at:]); value != notDigit {
+			continue
+		}
+		if n >= cardDigitsMin && !grouped && isCardNumber(digits[:n]) && mayEnd(text[at:]) {
+			return true
+		}
+		at += separatorSize(text[at:])
+		grouped = false
+	}
+	return false
+}
+
+// mayBegin reports whether a card number may follow before.
+func mayBegin(before string) bool {
+	last, _ := utf8.DecodeLastRuneInString(before)
+	return last != '+' && !isCased(last)
+}
+
+// mayEnd reports whether a card number may end before after.
+func mayEnd(after string) bool {
+	next, _ := utf8.DecodeRuneInString(after)
+	return !isCased(next)
+}
+
+// isCased reports whether r is a letter of a script with upper and lower case, which
+// identifiers are made of. Our choice: other scripts do not separate words and numbers
+// with a space, so a letter beside a number means nothing there.
+func isCased(r rune) bool { return unicode.IsUpper(r) || unicode.IsLower(r) }
+
+// endsInPoint reports whether before ends in a digit and a decimal point.
+func endsInPoint(before string) bool {
+	n := len(before)
+	return n >= 2 && before[n-1] == '.' && isDigit(before[n-2])
+}
+
+const notDigit = -1
+
+// digitAt returns the value of the digit, in any script, that text starts with, or
+// notDigit, and the size of the first character.
+func digitAt(text string) (value, size int) {
+	if text == "" {
+		return notDigit, 0
+	}
+	if c := text[0]; c < utf8.RuneSelf {
+		if isDigit(c) {
+			return int(c - '0'), 1
+		}
+		return notDigit, 1
+	}
+	r, size := utf8.DecodeRuneInString(text)
+	for _, tens := range unicode.Nd.R16 { // each range starts at a zero
+		if r >= rune(tens.Lo) && r <= rune(tens.Hi) {
+			return int(r-rune(tens.Lo)) % 10, size
+		}
+	}
+	return notDigit, size
+}
+
+// separatorSize returns the size of one separator between groups of digits: a space,
+// dash, dot, tab or invisible character.
 func separatorSize(text string) int {
-	switch r, size := utf8.DecodeRuneInString(text); r {
-	case ' ', '-', '.', '\t', '\u00a0', '\u2007', '\u2009', '\u202f', '\u2010', '\u2011', '\u2012', '\u2013':
+	switch r, size := utf8.DecodeRuneInString(text); {
+	case r == '.', r == '\t', r == '·', r == '−', unicode.In(r, unicode.Zs, unicode.Pd, unicode.Cf):
 		return size
 	}
 	return 0
 }
 
-func isCardNumber(digits []byte) bool { return hasCardPrefix(digits) && passesLuhn(digits) }
-
-// hasCardPrefix knows the ranges of the schemes: Visa, Mastercard, American
-// Express, Discover, Diners, JCB, UnionPay, Maestro.
-func hasCardPrefix(digits []byte) bool {
-	first := func(n int) (prefix int) {
-		for _, d := range digits[:n] {
-			prefix = prefix*10 + int(d)
+func isCardNumber(digits []byte) bool {
+	prefix := 0
+	for _, d := range digits[:prefixDigits] {
+		prefix = prefix*10 + int(d)
+	}
+	for _, r := range cardRanges {
+		if prefix >= r.first && prefix <= r.last && r.lengths&(1<<len(digits)) != 0 {
+			return passesLuhn(digits)
 		}
-		return prefix
 	}
-	if digits[0] == 4 {
-		return true
-	}
-	switch two := first(2); two {
-	case 34, 37, 36, 38, 39, 50, 51, 52, 53, 54, 55, 56, 57, 58, 62, 63, 65, 67, 69:
-		return true
-	}
-	switch four := first(4); {
-	case four >= 2221 && four <= 2720, four >= 3528 && four <= 3589, four == 6011:
-		return true
-	}
-	three := first(3)
-	return three >= 300 && three <= 305 || three >= 644 && three <= 649
+	return false
 }
 
-// passesLuhn checks the last digit (ISO/IEC 7812-1, annex B).
+// passesLuhn checks the check digit (ISO/IEC 7812-1, annex B).
 func passesLuhn(digits []byte) bool {
 	sum := 0
 	for i, d := range digits {

@@ -2,17 +2,15 @@ package snapshot
 
 import "slices"
 
-// Four kinds of resource are named by the specification, and their members are
-// checked. Customer is the only one whose shape it gives; the fields of the
-// others are our choice, documented by these tables. Every other kind takes any
-// object, whether it is named here, because the catalogue of event types has
-// it, or not.
+// The specification names four kinds of resource, and only their members are checked.
+// It defines the shape of customer alone; the fields of the other three are our
+// choice, documented by these tables. A resource of any other kind, listed here or
+// not, may be any object.
 
-// kind is one kind of resource.
-type kind struct {
+type resourceKind struct {
 	name    string
 	meaning string  // one sentence: what a resource of the kind is
-	fields  []field // nil when it takes any
+	fields  []field // nil allows any
 }
 
 // field is one documented member: its name and the form of its value.
@@ -21,8 +19,8 @@ type field struct {
 	form form
 }
 
-var kinds = []kind{
-	// The specification: "All fields are strings."
+var resourceKinds = []resourceKind{
+	// The specification says "All fields are strings."
 	{"customer", "A customer is somebody who is billed.", []field{
 		{"customerRef", text}, {"displayName", text}, {"company", text},
 		{"firstName", text}, {"lastName", text}, {"displayAs", text},
@@ -30,7 +28,7 @@ var kinds = []kind{
 		{"zip", text}, {"country", text}, {"phone", text}, {"phoneExt", text},
 		{"email", email}, {"dateAdded", date}, {"notes", text}, {"active", flag},
 	}},
-	// Our choice: only the last four digits of its number exist here.
+	// Our choice: of the number only the last four digits are recorded.
 	{"account", "An account, the specification's PaymentAccount, is a card or a bank account on file.", []field{
 		{"customer", text}, {"method", text}, {"displayName", text}, {"holder", text},
 		{"brand", text}, {"last4", last4}, {"expiry", text}, {"bankName", text},
@@ -63,11 +61,11 @@ var kinds = []kind{
 	{"system", "The system is this service itself.", nil},
 }
 
-// Kinds returns the names of the kinds that are described, the specification's
-// four first. A resource may be of any other kind too.
+// Kinds returns the names of the described kinds, the specification's four first.
+// Resources of other kinds are allowed too.
 func Kinds() []string {
-	names := make([]string, 0, len(kinds))
-	for _, k := range kinds {
+	names := make([]string, 0, len(resourceKinds))
+	for _, k := range resourceKinds {
 		names = append(names, k.name)
 	}
 	return names
@@ -76,15 +74,15 @@ func Kinds() []string {
 // IsDescribed reports whether a kind is one of [Kinds].
 func IsDescribed(name string) bool { return find(name) != nil }
 
-func find(name string) *kind {
-	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
+func find(name string) *resourceKind {
+	i := slices.IndexFunc(resourceKinds, func(k resourceKind) bool { return k.name == name })
 	if i < 0 {
 		return nil
 	}
-	return &kinds[i]
+	return &resourceKinds[i]
 }
 
-// fieldsOf returns the documented fields of a kind, or nil when it takes any.
+// fieldsOf returns the documented fields of a kind, or nil when it allows any.
 func fieldsOf(name string) []field {
 	if k := find(name); k != nil {
 		return k.fields
@@ -92,21 +90,21 @@ func fieldsOf(name string) []field {
 	return nil
 }
 
-// Schema returns the JSON Schema (2020-12) of a snapshot of one of [Kinds], made
-// from the table that [Check] goes by. It tells of every other kind what holds
-// for all: an object with its id and kind.
+// Schema returns the JSON Schema (2020-12) of a snapshot of one of [Kinds], built from
+// the table that [Check] uses. Other kinds get the schema that holds for all: an
+// object with its id and kind.
 func Schema(name string) Value {
 	k := find(name)
 	if k == nil {
-		k = &kind{meaning: "A resource of any kind is an object with its id and the name of its kind."}
+		k = &resourceKind{meaning: "A resource of any kind is an object with its id and the name of its kind."}
 	}
-	kindSchema := `{"type":"string","description":"The kind of the resource."}`
+	nameSchema := `{"type":"string","description":"The kind of the resource."}`
 	if k.name != "" {
-		kindSchema = `{"const":"` + k.name + `"}`
+		nameSchema = `{"const":"` + k.name + `"}`
 	}
 	properties := []Member{
 		{"id", parsed(`{"type":"string","pattern":"^[A-Za-z0-9_-]{1,64}$","description":"The id of the resource."}`)},
-		{"object", parsed(kindSchema)},
+		{"object", parsed(nameSchema)},
 	}
 	for _, f := range k.fields {
 		properties = append(properties, Member{f.name, f.form.schema})

@@ -1,10 +1,9 @@
 package snapshot
 
-// Merge applies a JSON Merge Patch (RFC 7396 §2) to target and returns the
-// result: members of the patch replace those of the target, objects merge with
-// objects, null removes. Members that stay keep their order; new ones come last.
+// Merge applies a JSON Merge Patch (RFC 7396 §2) to target and returns the result.
+// Remaining members keep their order; new ones come last.
 func Merge(target, patch Value) Value {
-	if patch.sort != Object {
+	if patch.kind != Object {
 		return patch
 	}
 	patches := indexOf(patch.members)
@@ -14,27 +13,26 @@ func Merge(target, patch Value) Value {
 		switch {
 		case !ok:
 			merged = append(merged, m)
-		case change.sort != Null:
+		case change.kind != Null:
 			merged = append(merged, Member{m.Name, Merge(m.Value, change)})
 		}
 	}
 	known := indexOf(target.members)
 	for i, m := range patch.members {
-		if _, ok := known.find(m.Name, i); !ok && m.Value.sort != Null {
+		if _, ok := known.find(m.Name, i); !ok && m.Value.kind != Null {
 			merged = append(merged, Member{m.Name, Merge(Value{}, m.Value)})
 		}
 	}
-	return Value{sort: Object, members: merged}
+	return Value{kind: Object, members: merged}
 }
 
-// Previous returns what the change from before to after replaced: the members
-// of before that differ in after, with their former values, and null for a
-// member that was not there. Objects are compared member by member; arrays, and
-// values that changed their sort, are given whole. It reports false when
-// nothing differs.
+// Previous returns what the change from before to after replaced: the former values of
+// the members that differ, and null for a member that is new. Objects are compared
+// member by member; arrays, and values that changed their kind, are returned whole. It
+// returns false when nothing differs.
 //
-// Both must be objects without null members ([Value.WithoutNulls]). Then
-// Merge(after, Previous(before, after)) equals before.
+// Both must be objects without null members ([Value.WithoutNulls]). Then Merge(after,
+// Previous(before, after)) equals before.
 func Previous(before, after Value) (Value, bool) {
 	var changed []Member
 	olds := indexOf(before.members)
@@ -44,7 +42,7 @@ func Previous(before, after Value) (Value, bool) {
 			changed = append(changed, Member{now.Name, Value{}})
 			continue
 		}
-		if old.sort == Object && now.Value.sort == Object {
+		if old.kind == Object && now.Value.kind == Object {
 			if inner, differs := Previous(old, now.Value); differs {
 				changed = append(changed, Member{now.Name, inner})
 			}
@@ -60,5 +58,5 @@ func Previous(before, after Value) (Value, bool) {
 			changed = append(changed, old)
 		}
 	}
-	return Value{sort: Object, members: changed}, len(changed) > 0
+	return Value{kind: Object, members: changed}, len(changed) > 0
 }

@@ -8,58 +8,57 @@ import (
 )
 
 const (
-	// DepthMax is how deep objects and arrays of a snapshot may lie in each
-	// other; the specification's own snapshots need one level.
+	// DepthMax is how deep the objects and arrays of a snapshot may nest. The
+	// specification's own snapshots need one level.
 	DepthMax = 16
-	// SizeMax is the length of a snapshot in bytes as it is kept. Before and
-	// after together still fit an event.
+	// SizeMax is the size of a stored snapshot in bytes. An event has room for two:
+	// before and after.
 	SizeMax = 24 << 10
-	// numberSizeMax and exponentMax bound what is kept exactly: more digits and
-	// larger powers than any amount, ratio or identifier has.
+	// Numbers are kept exactly up to these bounds, which are far above any amount,
+	// ratio or identifier.
 	numberSizeMax = 128
 	exponentMax   = 9999
 )
 
-// Parse reads one JSON value (RFC 8259) whose objects and arrays lie at most
-// depthMax deep. It refuses what readers of JSON disagree about (RFC 7493):
-// duplicate names, invalid UTF-8, halves of surrogate pairs; and it refuses
-// anything but white space after the value. Errors: *Error with Malformed or
-// TooLarge.
+// Parse reads one JSON value (RFC 8259) nested at most depthMax deep. It rejects input
+// that JSON parsers disagree on (RFC 7493), that is, duplicate names, invalid UTF-8
+// and unpaired surrogates, and anything but white space after the value. Errors:
+// *Error with Malformed or TooLarge.
 func Parse(data []byte, depthMax int) (Value, error) {
-	room := rooms.Get().(*Room)
-	room.lends = false
-	defer rooms.Put(room)
-	return room.parse(data, depthMax)
+	arena := arenas.Get().(*Arena)
+	arena.lends = false
+	defer arenas.Put(arena)
+	return arena.parse(data, depthMax)
 }
 
-// Room is the memory in which one document after another is read, for whoever
-// reads many and is done with each before the next. The zero Room is ready.
-type Room struct {
-	open  []Member // of the objects that are being read, the innermost's last
-	kept  []Member // of the objects that are whole, if lends
+// Arena is memory for parsing documents one after another, when each is finished
+// before the next. The zero Arena is ready to use.
+type Arena struct {
+	open  []Member // of the objects being read, the innermost last
+	kept  []Member // of complete objects, if lends
 	lends bool
 }
 
-// Parse is [Parse], of which the Value is valid until the next Parse in the room.
-// Texts within it are for good.
-func (r *Room) Parse(data []byte, depthMax int) (Value, error) {
+// Parse works like the function [Parse], but the Value is valid only until the next
+// call. Texts in it stay valid.
+func (r *Arena) Parse(data []byte, depthMax int) (Value, error) {
 	r.lends = true
 	clear(r.kept)
 	r.kept = r.kept[:0]
 	return r.parse(data, depthMax)
 }
 
-func (r *Room) parse(data []byte, depthMax int) (Value, error) {
+func (r *Arena) parse(data []byte, depthMax int) (Value, error) {
 	if !utf8.Valid(data) {
 		return Value{}, fault(Malformed, "", "the JSON is not valid UTF-8")
 	}
-	p := parser{text: string(data), depthLeft: depthMax, depthMax: depthMax, room: r}
+	p := parser{text: string(data), depthLeft: depthMax, depthMax: depthMax, arena: r}
 	defer r.leave()
 	p.space()
 	v := p.value()
 	p.space()
 	if p.err == nil && p.at < len(p.text) {
-		p.fail("there is more after the end of the value")
+		p.fail("unexpected data after the value")
 	}
 	if p.err != nil {
 		return Value{}, p.err
@@ -67,31 +66,30 @@ func (r *Room) parse(data []byte, depthMax int) (Value, error) {
 	return v, nil
 }
 
-// rooms are for the members of objects that are not whole yet, whose number
-// nobody knows before their end.
-var rooms = sync.Pool{New: func() any { return &Room{open: make([]Member, 0, roomUsual)} }}
+// arenas hold the members of incomplete objects, whose number is not yet known.
+var arenas = sync.Pool{New: func() any { return &Arena{open: make([]Member, 0, arenaUsual)} }}
 
 const (
-	roomUsual = 32   // members
-	roomMax   = 1024 // more are not kept for the next document
+	arenaUsual = 32   // members
+	arenaMax   = 1024 // a larger slice is not reused
 )
 
-// leave clears what was left open, so that nothing of the document stays behind
-// it but what is lent.
-func (r *Room) leave() {
+// leave clears the open members, so that the arena keeps nothing of the document but
+// what it lends.
+func (r *Arena) leave() {
 	clear(r.open)
 	r.open = r.open[:0]
-	if cap(r.open) > roomMax {
+	if cap(r.open) > arenaMax {
 		r.open = nil
 	}
-	if cap(r.kept) > roomMax {
+	if cap(r.kept) > arenaMax {
 		r.kept = nil
 	}
 }
 
-// whole returns the members that are open from first on as those of an object
-// that is whole.
-func (r *Room) whole(first int) []Member {
+// whole closes the innermost object and returns its members, which are those open from
+// first on.
+func (r *Arena) whole(first int) []Member {
 	open := r.open[first:]
 	n := len(open)
 	var members []Member
@@ -101,8 +99,8 @@ func (r *Room) whole(first int) []Member {
 	case cap(r.kept)-from >= n:
 		r.kept = r.kept[:from+n]
 		members = r.kept[from : from+n : from+n]
-	default: // what is lent already stays where it is
-		r.kept = make([]Member, n, max(roomUsual, 2*cap(r.kept), n))
+	default: // members already lent stay in the old array
+		r.kept = make([]Member, n, max(arenaUsual, 2*cap(r.kept), n))
 		members = r.kept[:n:n]
 	}
 	copy(members, open)
@@ -111,14 +109,14 @@ func (r *Room) whole(first int) []Member {
 	return members
 }
 
-// parser keeps its first failure; after one, every step returns at once.
+// parser keeps its first failure; every later step returns at once.
 type parser struct {
 	text      string
 	at        int
 	depthLeft int
 	depthMax  int
-	room      *Room
-	loose     int // how often there was something that Append writes otherwise
+	arena     *Arena
+	loose     int // counts what Append writes differently
 	err       *Error
 }
 
@@ -128,7 +126,7 @@ func (p *parser) fail(format string, args ...any) {
 	}
 }
 
-// peek returns the next byte, and 0 at the end or after a failure.
+// peek returns the next byte, or 0 at the end or after a failure.
 func (p *parser) peek() byte {
 	if p.err != nil || p.at >= len(p.text) {
 		return 0
@@ -153,8 +151,8 @@ func (p *parser) value() Value {
 	case c == '{', c == '[':
 		return p.nested(c)
 	case c == '"':
-		text, marks := p.string()
-		return Value{sort: String, marks: marks, text: text}
+		text, class := p.string()
+		return Value{kind: String, class: class, text: text}
 	case c == '-' || isDigit(c):
 		return p.number()
 	case c == 't':
@@ -167,14 +165,14 @@ func (p *parser) value() Value {
 		return v
 	}
 	if p.at >= len(p.text) {
-		p.fail("it ends where a value belongs")
+		p.fail("a value is missing at the end")
 	} else {
-		p.fail("a value cannot begin here")
+		p.fail("expected a value")
 	}
 	return Value{}
 }
 
-// nested reads an object or an array, which c opens.
+// nested reads the object or array that c opens.
 func (p *parser) nested(c byte) (v Value) {
 	if p.depthLeft == 0 {
 		p.err = fault(TooLarge, "", "the JSON is more than %d levels deep", p.depthMax)
@@ -196,36 +194,36 @@ func (p *parser) nested(c byte) (v Value) {
 }
 
 func (p *parser) object() Value {
-	first := len(p.room.open)
+	first := len(p.arena.open)
 	p.space()
 	if p.peek() == '}' {
 		p.at++
-		return Value{sort: Object}
+		return Value{kind: Object}
 	}
 	for p.err == nil {
 		p.space()
 		if p.peek() != '"' {
-			p.fail("the name of a member belongs here")
+			p.fail("expected a member name")
 			break
 		}
 		name, _ := p.string()
 		p.space()
 		if p.peek() != ':' {
-			p.fail("a colon belongs here")
+			p.fail("expected a colon")
 			break
 		}
 		p.at++
 		p.space()
 		value := p.value()
-		p.room.open = append(p.room.open, Member{name, value})
+		p.arena.open = append(p.arena.open, Member{name, value})
 		p.space()
 		if c := p.peek(); c == '}' {
 			p.at++
-			members := p.room.whole(first)
+			members := p.arena.whole(first)
 			p.refuseDuplicates(members)
-			return Value{sort: Object, members: members}
+			return Value{kind: Object, members: members}
 		} else if c != ',' {
-			p.fail("a comma or the end of the object belongs here")
+			p.fail("expected a comma or the end of the object")
 			break
 		}
 		p.at++
@@ -235,9 +233,9 @@ func (p *parser) object() Value {
 
 func (p *parser) refuseDuplicates(members []Member) {
 	if len(members) > membersScanned {
-		places := placesOf(members)
+		positions := positionsOf(members)
 		for i, m := range members {
-			if places[m.Name] != i {
+			if positions[m.Name] != i {
 				p.fail("the object that ends here has two members named %q", shorten(m.Name))
 				return
 			}
@@ -259,7 +257,7 @@ func (p *parser) array() Value {
 	p.space()
 	if p.peek() == ']' {
 		p.at++
-		return Value{sort: Array, elements: elements}
+		return Value{kind: Array, elements: elements}
 	}
 	for p.err == nil {
 		p.space()
@@ -267,9 +265,9 @@ func (p *parser) array() Value {
 		p.space()
 		if c := p.peek(); c == ']' {
 			p.at++
-			return Value{sort: Array, elements: elements}
+			return Value{kind: Array, elements: elements}
 		} else if c != ',' {
-			p.fail("a comma or the end of the array belongs here")
+			p.fail("expected a comma or the end of the array")
 			break
 		}
 		p.at++
@@ -277,13 +275,13 @@ func (p *parser) array() Value {
 	return Value{}
 }
 
-func (p *parser) literal(word string, sort Sort) Value {
+func (p *parser) literal(word string, kind Kind) Value {
 	if !strings.HasPrefix(p.text[p.at:], word) {
-		p.fail("a value cannot begin here")
+		p.fail("expected a value")
 		return Value{}
 	}
 	p.at += len(word)
-	return Value{sort: sort, text: word}
+	return Value{kind: kind, text: word}
 }
 
 func (p *parser) number() Value {
@@ -314,12 +312,12 @@ func (p *parser) number() Value {
 	if p.at-start > numberSizeMax {
 		p.fail("a number has more than %d characters", numberSizeMax)
 	}
-	return Value{sort: Number, text: p.text[start:p.at]}
+	return Value{kind: Number, text: p.text[start:p.at]}
 }
 
 func (p *parser) digits() {
 	if !isDigit(p.peek()) {
-		p.fail("a digit belongs here")
+		p.fail("expected a digit")
 		return
 	}
 	for isDigit(p.peek()) {
@@ -329,9 +327,9 @@ func (p *parser) digits() {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-const shownMax = 40 // bytes of a caller's word that a message repeats
+const shownMax = 40 // bytes of a caller's word in a message
 
-// shorten cuts a caller's word to what a message repeats of it.
+// shorten cuts a caller's word to the length that a message may repeat.
 func shorten(word string) string {
 	if len(word) <= shownMax {
 		return word

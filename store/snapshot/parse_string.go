@@ -6,18 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// marks are what was seen in the characters of a string.
-type marks uint8
+// class holds what the parser has seen in the characters of a string.
+type class uint8
 
 const (
-	scanned   marks = 1 << iota // the others tell all
-	escapable                   // what AppendString may escape
-	digit
-	ending // what does not stand for itself in a document
+	scanned   class = 1 << iota // the other bits are complete
+	escapable                   // a character that AppendString may escape
+	digit                       // or any character beyond ASCII, which may be a digit
+	ending                      // a quotation mark, backslash or control character
 )
 
-// marksOf are the marks of each byte.
-var marksOf = func() (of [256]marks) {
+// classOf is the class of each byte.
+var classOf = func() (of [256]class) {
 	for i := range of {
 		c := byte(i)
 		if c < ' ' || c == '"' || c == '\\' {
@@ -26,7 +26,7 @@ var marksOf = func() (of [256]marks) {
 		if c < utf8.RuneSelf && !plain[c] || c == "\u2028"[0] {
 			of[c] |= escapable
 		}
-		if isDigit(c) {
+		if isDigit(c) || c >= utf8.RuneSelf {
 			of[c] |= digit
 		}
 	}
@@ -34,13 +34,13 @@ var marksOf = func() (of [256]marks) {
 }()
 
 // string reads a string; one without escapes shares the bytes of the document.
-func (p *parser) string() (string, marks) {
+func (p *parser) string() (string, class) {
 	p.at++
 	start := p.at
 	rest := p.text[start:]
-	seen, end := marks(0), 0
+	seen, end := class(0), 0
 	for end < len(rest) {
-		m := marksOf[rest[end]]
+		m := classOf[rest[end]]
 		if m&ending != 0 {
 			break
 		}
@@ -94,7 +94,7 @@ func (p *parser) escape(text []byte) []byte {
 		return append(text, "\"\\/\b\f\n\r\t"[i])
 	}
 	if c != 'u' {
-		p.fail("there is no such escape")
+		p.fail("unknown escape")
 		return text
 	}
 	r := p.hex()
@@ -106,13 +106,13 @@ func (p *parser) escape(text []byte) []byte {
 			r = utf8.RuneError
 		}
 		if r == utf8.RuneError {
-			p.fail("half of a surrogate pair is no character")
+			p.fail("unpaired surrogate")
 		}
 	}
 	return utf8.AppendRune(text, r)
 }
 
-// hex reads u and four digits; what is not that is no half of a pair either.
+// hex reads u and four hexadecimal digits.
 func (p *parser) hex() rune {
 	if p.peek() != 'u' || p.at+5 > len(p.text) {
 		p.fail(`\u takes four hexadecimal digits`)

@@ -18,7 +18,7 @@ func TestParse(t *testing.T) {
 		{"members_keep_their_order", `{"b":1,"a":2}`, `{"b":1,"a":2}`},
 		{"numbers_keep_their_spelling", `[-0,1e2,1E+2,0.10,123456789012345678901234567890]`, `[-0,1e2,1E+2,0.10,123456789012345678901234567890]`},
 		{"escapes_are_read", `"\"\\\/\b\f\n\r\t\u0041\ud83d\ude00"`, `"\"\\/\b\f\n\r\tA😀"`},
-		{"attack_51_markup_is_escaped_on_the_way_out", `"</script>&"`, `"\u003c/script\u003e\u0026"`},
+		{"markup_is_escaped_on_the_way_out", `"</script>&"`, `"\u003c/script\u003e\u0026"`},
 		{"a_line_separator_is_escaped_on_the_way_out", `"\u2028"`, `"\u2028"`},
 		{"the_greatest_exponent", `1e-9999`, `1e-9999`},
 	}
@@ -76,8 +76,8 @@ func TestParseRefuses(t *testing.T) {
 		{"a_high_surrogate_before_a_letter", `"\ud800\u0041"`, Malformed},
 		{"invalid_utf8", "\"\xff\"", Malformed},
 		{"a_byte_order_mark", "\ufeff{}", Malformed},
-		{"attack_89_arrays_past_the_depth", strings.Repeat("[", 17) + strings.Repeat("]", 17), TooLarge},
-		{"attack_89_a_bomb_of_brackets", strings.Repeat("[", 1<<20), TooLarge},
+		{"arrays_past_the_depth", strings.Repeat("[", 17) + strings.Repeat("]", 17), TooLarge},
+		{"a_bomb_of_brackets", strings.Repeat("[", 1<<20), TooLarge},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -110,11 +110,11 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		v, err := Parse(data, DepthMax)
-		var room Room
+		var arena Arena
 		for _, before := range []string{`{"a":{"b":1,"c":2}}`, `{"a":{"b":1}} and more`} {
-			_, _ = room.Parse([]byte(before), DepthMax)
-			if lent, lentErr := room.Parse(data, DepthMax); !reflect.DeepEqual(lent, v) || !reflect.DeepEqual(lentErr, err) {
-				t.Fatalf("Parse(%q) in a room = %s, %v, want %s, %v", data, lent, lentErr, v, err)
+			_, _ = arena.Parse([]byte(before), DepthMax)
+			if lent, lentErr := arena.Parse(data, DepthMax); !reflect.DeepEqual(lent, v) || !reflect.DeepEqual(lentErr, err) {
+				t.Fatalf("Parse(%q) in an arena = %s, %v, want %s, %v", data, lent, lentErr, v, err)
 			}
 		}
 		if err != nil {
@@ -140,7 +140,7 @@ func FuzzParse(f *testing.F) {
 
 // forgotten returns v as one that was put together and never read.
 func forgotten(v Value) Value {
-	switch v.sort {
+	switch v.kind {
 	case String:
 		return Text(v.text)
 	case Array:
@@ -263,14 +263,14 @@ func TestParseRemembersRight(t *testing.T) {
 		}
 		return `{` + strings.Join(parts, `,`) + `}`
 	}
-	var room Room
+	var arena Arena
 	var kept, copied, found int
 	for range 4_000 {
 		text := document(4)
-		v, err := room.Parse([]byte(text), DepthMax)
+		v, err := arena.Parse([]byte(text), DepthMax)
 		alone, aloneErr := Parse([]byte(text), DepthMax)
 		if !reflect.DeepEqual(v, alone) || !reflect.DeepEqual(err, aloneErr) {
-			t.Fatalf("Parse(%s) in a room = %s, %v, want %s, %v", text, v, err, alone, aloneErr)
+			t.Fatalf("Parse(%s) in an arena = %s, %v, want %s, %v", text, v, err, alone, aloneErr)
 		}
 		if err != nil {
 			continue // a name came twice
@@ -288,7 +288,7 @@ func TestParseRemembersRight(t *testing.T) {
 			t.Fatalf("%s merged with itself is %s, and value by value %s", text, got, want)
 		}
 		kept++
-		if v.sort >= Array && v.text != "" {
+		if v.kind >= Array && v.text != "" {
 			copied++
 		}
 		if sensitive != nil {

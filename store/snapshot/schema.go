@@ -8,13 +8,13 @@ import (
 	"tollhouse/store/spelling"
 )
 
-// Check holds a body that somebody sent for a resource to the fields of its
-// kind. Members that are null, which a patch uses to remove, need only be known.
-// Errors: *Error with InvalidField, UnknownField, or MismatchedField when id or object is there
-// and is not the one that the path says.
+// Check compares a body that a caller sent with the fields of its resource's kind. A
+// null member, which removes a field in a patch, needs only a known name. Errors:
+// *Error with InvalidField or UnknownField, or MismatchedField when id or object
+// differs from the path.
 func Check(kind, id string, v Value) error {
-	if v.sort != Object {
-		return fault(InvalidField, "", "the body must be an object, not %s", v.sort)
+	if v.kind != Object {
+		return fault(InvalidField, "", "the body must be an object, not %s", v.kind)
 	}
 	fields := fieldsOf(kind)
 	for _, m := range v.members {
@@ -37,10 +37,10 @@ func Check(kind, id string, v Value) error {
 }
 
 func mustEqual(m Member, want string) error {
-	if m.Value.sort == String && m.Value.text == want {
+	if m.Value.kind == String && m.Value.text == want {
 		return nil
 	}
-	return fault(MismatchedField, m.Name, "%s is %q by the path and cannot be another; leave it out of the body", m.Name, want)
+	return fault(MismatchedField, m.Name, "%s must be %q as in the path; leave it out of the body", m.Name, want)
 }
 
 func checkMember(kind string, fields []field, m Member) error {
@@ -52,7 +52,7 @@ func checkMember(kind string, fields []field, m Member) error {
 		}
 		return e
 	}
-	if m.Value.sort == Null {
+	if m.Value.kind == Null {
 		return nil
 	}
 	if wrong := fields[i].form.check(m.Value); wrong != "" {
@@ -71,11 +71,10 @@ func names(fields []field) iter.Seq[string] {
 	}
 }
 
-// Complete returns v as the snapshot of the resource: without nulls, id and
-// object first, then the documented fields in their order, then the others in
-// the order sent. A customer has every field: the absent ones are "", but
-// displayAs is contact, active is 1, and dateAdded is as it was in before, else
-// today.
+// Complete returns v as the snapshot of the resource: without nulls, first id and
+// object, then the documented fields in their order, then the others in the order
+// sent. A customer has every field: missing ones are "", except that displayAs is
+// contact, active is 1, and dateAdded comes from before, or is today.
 func Complete(kind, id string, v, before Value, today string) Value {
 	v = v.WithoutNulls()
 	fields := fieldsOf(kind)
@@ -94,7 +93,7 @@ func Complete(kind, id string, v, before Value, today string) Value {
 		}
 		members = append(members, m)
 	}
-	return Value{sort: Object, members: members}
+	return Value{kind: Object, members: members}
 }
 
 func customerDefault(name string, before Value, today string) string {

@@ -22,12 +22,12 @@ func TestCheck(t *testing.T) {
 		{"an_amount_is_a_decimal", "transaction", `{"amount":"12,50"}`, InvalidField, "amount", `amount must be a decimal amount, such as "148.50"`},
 		{"an_account_keeps_the_last_four_only", "account", `{"last4":"424242"}`, InvalidField, "last4", "last4 must be the last four digits and no more"},
 		{"lines_are_an_array", "invoice", `{"lines":{}}`, InvalidField, "lines", "lines must be an array, not an object"},
-		{"the_id_is_the_paths", "subscription", `{"id":"other"}`, MismatchedField, "id", `id is "the_id" by the path and cannot be another; leave it out of the body`},
-		{"the_object_is_the_paths", "subscription", `{"object":1}`, MismatchedField, "object", `object is "subscription" by the path and cannot be another; leave it out of the body`},
+		{"the_id_is_the_paths", "subscription", `{"id":"other"}`, MismatchedField, "id", `id must be "the_id" as in the path; leave it out of the body`},
+		{"the_object_is_the_paths", "subscription", `{"object":1}`, MismatchedField, "object", `object must be "subscription" as in the path; leave it out of the body`},
 		{"a_body_is_an_object", "subscription", `[]`, InvalidField, "", "the body must be an object, not an array"},
 	}
 	for _, tt := range tests {
-		t.Run("events_3.1_"+tt.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var e *Error
 			if err := Check(tt.kind, "the_id", mustParse(t, tt.in)); !errors.As(err, &e) {
@@ -46,7 +46,7 @@ func TestCheck(t *testing.T) {
 		{"any_members_of_another_kind", "subscription", `{"anything":[{"at":{"all":null}}]}`},
 	}
 	for _, tt := range accepted {
-		t.Run("events_3.1_"+tt.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			if err := Check(tt.kind, "the_id", mustParse(t, tt.in)); err != nil {
 				t.Errorf("Check(%s) = %v, want no error", tt.in, err)
@@ -60,11 +60,11 @@ func TestComplete(t *testing.T) {
 	const today = "2026-03-09"
 	tests := []struct{ name, kind, in, before, want string }{
 		{
-			"events_3.1_a_customer_is_filled_up", "customer", `{"phone":"8025550143","displayName":"Larkspur Tea Room","notes":null}`, `{}`,
+			"a_customer_is_filled_up", "customer", `{"phone":"8025550143","displayName":"Larkspur Tea Room","notes":null}`, `{}`,
 			`{"id":"x","object":"customer","customerRef":"","displayName":"Larkspur Tea Room","company":"","firstName":"","lastName":"","displayAs":"contact","address1":"","address2":"","city":"","state":"","zip":"","country":"","phone":"8025550143","phoneExt":"","email":"","dateAdded":"2026-03-09","notes":"","active":"1"}`,
 		},
 		{
-			"events_3.1_dateAdded_stays_as_before", "customer", `{}`, `{"dateAdded":"2025-01-02"}`,
+			"dateAdded_stays_as_before", "customer", `{}`, `{"dateAdded":"2025-01-02"}`,
 			`{"id":"x","object":"customer","customerRef":"","displayName":"","company":"","firstName":"","lastName":"","displayAs":"contact","address1":"","address2":"","city":"","state":"","zip":"","country":"","phone":"","phoneExt":"","email":"","dateAdded":"2025-01-02","notes":"","active":"1"}`,
 		},
 		{"the_documented_order", "account", `{"expiry":"0929","brand":"visa","id":"x"}`, `{}`, `{"id":"x","object":"account","brand":"visa","expiry":"0929"}`},

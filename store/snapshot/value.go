@@ -1,17 +1,15 @@
-// Package snapshot knows what a resource looks like at one moment: a JSON
-// object, read strictly, compared exactly, and described where the kind of
-// resource is one that the specification names.
+// Package snapshot represents a resource at one moment: a JSON object that is parsed
+// strictly, compared exactly, and checked when the specification defines its kind.
 //
-// It is a package of its own because it is a language of its own, with no keys,
-// no clock and no transactions in it: [Parse] reads bytes that somebody sent
-// into a [Value]; [Check] and [Complete] hold it to the fields of its kind;
-// [Merge] applies a patch (RFC 7396), [Previous] tells what a change replaced,
-// and the one undoes the other; [FindSensitive] finds what must never be kept; and
-// [Value.Append] writes it down, for good.
+// A snapshot begins as the bytes of a request or an import. [Parse] turns them into a
+// [Value]. [Check] and [Complete] apply the fields of its kind, and [FindSensitive]
+// rejects what must never be stored. [Merge] applies a patch (RFC 7396); [Previous]
+// computes the patch that undoes a change. [Value.Append] writes the stored form. The
+// package knows no keys, clock or transactions.
 //
-// Numbers are kept as they were written and compared by what they mean: 1.0 is
-// 1 is 10e-1, and a forty-digit number loses none of its digits. Members keep
-// the order in which they were sent; it never matters to a comparison.
+// Numbers are kept as written and compared by value: 1.0, 1 and 10e-1 are equal, and a
+// forty-digit number keeps all its digits. Members keep the order in which they were
+// sent, which comparisons ignore.
 package snapshot
 
 import (
@@ -20,12 +18,12 @@ import (
 	"unicode/utf8"
 )
 
-// Sort says what a Value is in JSON.
-type Sort uint8
+// Kind says what a Value is in JSON.
+type Kind uint8
 
-// The six sorts of JSON value. The zero Value is null.
+// The six kinds of JSON value. The zero Value is null.
 const (
-	Null Sort = iota
+	Null Kind = iota
 	Bool
 	Number
 	String
@@ -33,20 +31,18 @@ const (
 	Object
 )
 
-var sortNames = [...]string{"null", "a boolean", "a number", "a string", "an array", "an object"}
+var kindNames = [...]string{"null", "a boolean", "a number", "a string", "an array", "an object"}
 
-// String names the sort as a sentence would: "an object".
-func (s Sort) String() string { return sortNames[s] }
+// String returns the kind with its article: "an object".
+func (s Kind) String() string { return kindNames[s] }
 
-// Value is a JSON value. It is never changed once made, so parts of one may be
-// parts of another.
+// Value is a JSON value. It never changes, so values may share parts.
 type Value struct {
-	sort Sort
-	// marks is what the parser has seen in the characters of a string, and 0 for
-	// one of which nothing is known.
-	marks marks
-	// text is a string's characters, a number's or boolean's literal. Of an array
-	// or an object it is what Append appends, if the parser has read just that.
+	kind Kind
+	// class describes the characters of a string; 0 means unknown.
+	class class
+	// text holds a string's characters or the literal of a number or boolean. For an
+	// array or object it holds the result of Append, if the input was exactly that.
 	text     string
 	elements []Value
 	members  []Member
@@ -59,35 +55,31 @@ type Member struct {
 }
 
 // Text returns a string value.
-func Text(text string) Value { return Value{sort: String, text: text} }
+func Text(text string) Value { return Value{kind: String, text: text} }
 
-// ObjectOf returns an object with those members, whose names must differ.
-func ObjectOf(members ...Member) Value { return Value{sort: Object, members: members} }
+// ObjectOf returns an object. The members' names must differ.
+func ObjectOf(members ...Member) Value { return Value{kind: Object, members: members} }
 
 // ArrayOf returns an array of those elements.
-func ArrayOf(elements ...Value) Value { return Value{sort: Array, elements: elements} }
+func ArrayOf(elements ...Value) Value { return Value{kind: Array, elements: elements} }
 
-// Sort says what v is.
-func (v Value) Sort() Sort { return v.sort }
+// Kind says what v is.
+func (v Value) Kind() Kind { return v.kind }
 
 // Text returns the characters of a string, the literal of a number or boolean,
 // and "" of anything else.
 func (v Value) Text() string {
-	if v.sort >= Array {
+	if v.kind >= Array {
 		return ""
 	}
 	return v.text
 }
 
-// Members returns the members of an object in their order. The slice is v's
-// own and not to be changed.
+// Members returns the members of an object in their order. Do not modify the slice.
 func (v Value) Members() []Member { return v.members }
 
-// Elements returns the elements of an array. The slice is v's own.
-func (v Value) Elements() []Value { return v.elements }
-
-// Member returns the member of that name, and whether v is an object that has
-// one.
+// Member returns the member with that name, and false when v has none or is not an
+// object.
 func (v Value) Member(name string) (Value, bool) {
 	for i := range v.members {
 		if v.members[i].Name == name {
@@ -97,13 +89,13 @@ func (v Value) Member(name string) (Value, bool) {
 	return Value{}, false
 }
 
-// Equal reports whether v and w mean the same: members in any order, numbers by
-// value.
+// Equal reports whether v and w are equal, comparing members in any order and numbers
+// by value.
 func (v Value) Equal(w Value) bool {
-	if v.sort != w.sort {
+	if v.kind != w.kind {
 		return false
 	}
-	switch v.sort {
+	switch v.kind {
 	case Number:
 		return sameNumber(v.text, w.text)
 	case Array:
@@ -132,33 +124,32 @@ func (v Value) Equal(w Value) bool {
 	return v.text == w.text
 }
 
-// WithoutNulls returns v without the members of objects that are null, at every
-// depth: RFC 7396 reads null as "absent", so a snapshot that held one could not
-// be told from one that does not. Nulls that are elements of arrays stay.
+// WithoutNulls returns v without null members at every depth. RFC 7396 uses null for
+// "absent", so a patch could not recreate them. Nulls in arrays stay.
 func (v Value) WithoutNulls() Value {
 	if !v.hasNulls() {
 		return v
 	}
-	switch v.sort {
+	switch v.kind {
 	case Array:
 		elements := make([]Value, len(v.elements))
 		for i, element := range v.elements {
 			elements[i] = element.WithoutNulls()
 		}
-		return Value{sort: Array, elements: elements}
+		return Value{kind: Array, elements: elements}
 	case Object:
 		members := make([]Member, 0, len(v.members))
 		for _, m := range v.members {
-			if m.Value.sort != Null {
+			if m.Value.kind != Null {
 				members = append(members, Member{m.Name, m.Value.WithoutNulls()})
 			}
 		}
-		return Value{sort: Object, members: members}
+		return Value{kind: Object, members: members}
 	}
 	return v
 }
 
-// hasNulls reports whether WithoutNulls would leave something out.
+// hasNulls reports whether WithoutNulls would remove anything.
 func (v Value) hasNulls() bool {
 	for i := range v.elements {
 		if v.elements[i].hasNulls() {
@@ -166,21 +157,21 @@ func (v Value) hasNulls() bool {
 		}
 	}
 	for i := range v.members {
-		if m := &v.members[i].Value; m.sort == Null || m.hasNulls() {
+		if m := &v.members[i].Value; m.kind == Null || m.hasNulls() {
 			return true
 		}
 	}
 	return false
 }
 
-// Append appends v as compact JSON. Strings are escaped as encoding/json does,
-// with <, > and & too, so that the bytes are harmless wherever they are pasted.
+// Append appends v as compact JSON. Like encoding/json it escapes <, > and & too, so
+// that the bytes are harmless in HTML.
 func (v Value) Append(b []byte) []byte {
-	switch v.sort {
+	switch v.kind {
 	case Bool, Number:
 		return append(b, v.text...)
 	case String:
-		if v.marks&(scanned|escapable) == scanned {
+		if v.class&(scanned|escapable) == scanned {
 			return append(append(append(b, '"'), v.text...), '"')
 		}
 		return AppendString(b, v.text)
@@ -219,7 +210,7 @@ func (v Value) String() string { return string(v.Append(nil)) }
 
 const hexDigits = "0123456789abcdef"
 
-// plain are the bytes that stand for themselves in a JSON string.
+// plain marks the bytes that need no escape in a JSON string.
 var plain = func() (set [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		set[c] = !strings.ContainsRune(`"\<>&`, c)
@@ -261,29 +252,28 @@ func AppendString(b []byte, text string) []byte {
 	return append(append(b, text[start:]...), '"')
 }
 
-// membersScanned is how many members are searched one by one, which up to here
-// takes no longer than to make a map; past it a map keeps the work in proportion
-// to the size of what was sent.
+// membersScanned is up to how many members a linear search is as fast as building a
+// map. Beyond it a map keeps the work linear in the input.
 const membersScanned = 32
 
 // index finds members by name.
 type index struct {
 	members []Member
-	places  map[string]int // made when a hint is wrong for the first time
+	byName  map[string]int // built when a hint is wrong for the first time
 }
 
 func indexOf(members []Member) index { return index{members: members} }
 
-func placesOf(members []Member) map[string]int {
-	places := make(map[string]int, len(members))
+func positionsOf(members []Member) map[string]int {
+	positions := make(map[string]int, len(members))
 	for i, m := range members {
-		places[m.Name] = i
+		positions[m.Name] = i
 	}
-	return places
+	return positions
 }
 
-// find looks at the place that is hinted at first: two snapshots of one
-// resource mostly agree on it.
+// find tries the hinted index first: two snapshots of one resource usually agree on
+// it.
 func (ix *index) find(name string, hint int) (Value, bool) {
 	if hint < len(ix.members) && ix.members[hint].Name == name {
 		return ix.members[hint].Value, true
@@ -291,18 +281,18 @@ func (ix *index) find(name string, hint int) (Value, bool) {
 	if len(ix.members) <= membersScanned {
 		return Value{members: ix.members}.Member(name)
 	}
-	if ix.places == nil {
-		ix.places = placesOf(ix.members)
+	if ix.byName == nil {
+		ix.byName = positionsOf(ix.members)
 	}
-	i, ok := ix.places[name]
+	i, ok := ix.byName[name]
 	if !ok {
 		return Value{}, false
 	}
 	return ix.members[i].Value, true
 }
 
-// decimal is a number as sign × 0.digits × 10^exponent, with neither a leading
-// nor a trailing zero among its digits; zero has none at all.
+// decimal is the number ±0.digits × 10^exponent, without leading or trailing zeros
+// among its digits; zero has no digits.
 type decimal struct {
 	negative bool
 	digits   string
@@ -328,4 +318,12 @@ func decimalOf(literal string) decimal {
 		return decimal{}
 	}
 	return decimal{negative, significant, exponent}
+}
+
+// whole returns the digits of d's integer part; d.exponent must be positive.
+func (d decimal) whole() string {
+	if missing := d.exponent - len(d.digits); missing > 0 {
+		return d.digits + strings.Repeat("0", missing)
+	}
+	return d.digits[:d.exponent]
 }

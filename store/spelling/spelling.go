@@ -1,7 +1,6 @@
-// Package spelling finds the word that somebody probably meant, for the "did
-// you mean" at the end of a refusal. It is a package of its own because three
-// rooms ask it, about parameters, event types and fields, and none of them owns
-// the question.
+// Package spelling finds the word that a caller probably meant, for the "did you mean"
+// at the end of an error. Commands, handlers and the store use it for flags,
+// parameters, event types and fields.
 package spelling
 
 import (
@@ -9,12 +8,11 @@ import (
 	"strings"
 )
 
-// wordSizeMax bounds the work of one comparison; a longer word is near nothing.
+// wordSizeMax bounds the work of one comparison; a longer word has no near word.
 const wordSizeMax = 96
 
-// Nearest returns the known word that word is most likely a slip for, and false
-// when none is near: more than a third of the letters would have to change.
-// Case does not count. Of equally near words the first is taken.
+// Nearest returns the known word closest to word, ignoring case. It returns false when
+// more than a third of the letters would have to change. On a tie the first word wins.
 func Nearest(word string, known iter.Seq[string]) (string, bool) {
 	if len(word) > wordSizeMax {
 		return "", false
@@ -36,8 +34,8 @@ func Nearest(word string, known iter.Seq[string]) (string, bool) {
 	return best, bestDistance >= 0
 }
 
-// distance counts the insertions, deletions, replacements and swaps of
-// neighbours that turn a into b, byte by byte.
+// distance counts the insertions, deletions, replacements and swaps of adjacent bytes
+// that turn a into b.
 func distance(a, b string) int {
 	before := make([]int, len(b)+1) // the row two above
 	above := make([]int, len(b)+1)

@@ -10,12 +10,11 @@ import (
 	"tollhouse/store/kv/memkv"
 )
 
-// EmptyInMemory returns an engine in memory that holds nothing, and drops
-// nothing.
+// EmptyInMemory returns an empty engine in memory that never drops a record.
 func EmptyInMemory() kv.DB { return memkv.New(nil) }
 
-// EmptyOnDisk returns an engine on disk that holds nothing, for a backup to be
-// loaded into. It is closed by the store that is opened over it.
+// EmptyOnDisk returns an empty engine on disk for loading a backup. The store opened
+// over it closes it.
 func EmptyOnDisk(t testing.TB) kv.DB {
 	t.Helper()
 	db, err := badgerkv.Open(badgerkv.Options{Dir: t.TempDir()})

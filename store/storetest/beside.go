@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
 	"tollhouse/store/history"
 	"tollhouse/store/snapshot"
 )
 
-// Fill records a generated history of so many events in the 90 days up to an hour
+// Fill records a generated history of that many events over the 90 days up to an hour
 // ago, for the account acct_a.
 func Fill(b testing.TB, s *store.Store, events int) {
 	b.Helper()
 	ctx := context.Background()
-	im, err := s.NewImporter("acct_a", store.ImportOptions{})
+	im, err := s.NewImporter("acct_a", eventlog.ImportOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -34,8 +35,8 @@ func Fill(b testing.TB, s *store.Store, events int) {
 	}
 }
 
-// Writers returns what has so many writers record so many events each, of a
-// resource with that note, for the account acct_b, and returns when all have.
+// Writers returns a function in which that many writers each record that many events
+// for the account acct_b; it returns when all are done.
 func Writers(b testing.TB, s *store.Store, writers, each int, note string) (write func()) {
 	b.Helper()
 	object, err := snapshot.Parse([]byte(`{"id":"r1","note":"`+note+`"}`), 3)
@@ -47,7 +48,7 @@ func Writers(b testing.TB, s *store.Store, writers, each int, note string) (writ
 		for w := range writers {
 			all.Go(func() {
 				for range each {
-					e := store.NewEvent{Owner: "acct_b", Type: "plan.updated", Resource: "r1", Source: "bench", Location: fmt.Sprint(w), Object: object}
+					e := eventlog.NewEvent{Owner: "acct_b", Type: "plan.updated", Resource: "r1", Source: "bench", Location: fmt.Sprint(w), Object: object}
 					if _, err := s.RecordEvent(context.Background(), e); err != nil {
 						b.Error(err)
 					}
@@ -58,8 +59,7 @@ func Writers(b testing.TB, s *store.Store, writers, each int, note string) (writ
 	}
 }
 
-// Beside is the work do, of which everything counts, while other is done over and
-// over beside it.
+// Beside times do while other runs repeatedly beside it.
 func Beside(do func(), other func(context.Context)) Work {
 	return func() time.Duration {
 		running, stop := context.WithCancel(context.Background())

@@ -5,11 +5,11 @@ import (
 	"sync"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 )
 
-// Faults is an engine that works until it is told not to. It stands around a
-// whole engine, so that a test can break the store at one moment, see what
-// callers are told, mend it, and look at what was kept.
+// Faults wraps a whole engine that works until a test breaks it. A test can break the
+// store at one moment, check the errors, repair it, and check what was stored.
 type Faults struct {
 	kv.DB
 
@@ -18,27 +18,26 @@ type Faults struct {
 	onUpdate func(run func() error) error
 }
 
-// NewFaults returns db with nothing wrong with it.
+// NewFaults wraps db without any fault.
 func NewFaults(db kv.DB) *Faults { return &Faults{DB: db} }
 
-// Break makes every View and Update fail with err before it begins, until Mend.
+// Break makes every View and Update fail with err before it begins, until Repair.
 func (f *Faults) Break(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.broken = err
 }
 
-// OnUpdate has around called in place of every Update that begins from now on,
-// until Mend. run is the Update itself: what around does before it happens
-// before the commit, and what it does after it happens after.
+// OnUpdate calls around in place of every new Update until Repair. run is the Update
+// itself: around can act before and after the commit.
 func (f *Faults) OnUpdate(around func(run func() error) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.onUpdate = around
 }
 
-// Mend ends what Break and OnUpdate began. An Update inside around stays there.
-func (f *Faults) Mend() {
+// Repair undoes Break and OnUpdate. An Update inside around stays there.
+func (f *Faults) Repair() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.broken, f.onUpdate = nil, nil
@@ -50,7 +49,7 @@ func (f *Faults) state() (onUpdate func(func() error) error, broken error) {
 	return f.onUpdate, f.broken
 }
 
-// View is the engine's, or the error it was broken with.
+// View is the engine's, or returns the injected error.
 func (f *Faults) View(ctx context.Context, fn func(kv.Reader) error) error {
 	if _, broken := f.state(); broken != nil {
 		return broken
@@ -58,7 +57,7 @@ func (f *Faults) View(ctx context.Context, fn func(kv.Reader) error) error {
 	return f.DB.View(ctx, fn)
 }
 
-// Update is the engine's, or what the test put in its place.
+// Update is the engine's, or the function that the test has set.
 func (f *Faults) Update(ctx context.Context, fn func(kv.Txn) error) error {
 	around, broken := f.state()
 	if broken != nil {
@@ -69,4 +68,20 @@ func (f *Faults) Update(ctx context.Context, fn func(kv.Txn) error) error {
 		return around(run)
 	}
 	return run()
+}
+
+// CutAt breaks the store at the update with that number, before or after its commit.
+func (f *Fixture) CutAt(number int, applied bool) {
+	n := -1
+	f.Faults.OnUpdate(func(run func() error) error {
+		if n++; n != number {
+			return run()
+		}
+		if applied {
+			if err := run(); err != nil {
+				return err
+			}
+		}
+		return record.ErrUnavailable
+	})
 }

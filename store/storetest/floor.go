@@ -15,12 +15,11 @@ import (
 	"tollhouse/store/kv/memkv"
 )
 
-// Record is one key as it was written.
+// Record is one written key.
 type Record struct{ Key, Value []byte }
 
-// Tape is an engine that remembers what is written to it, commit by commit, so
-// that a benchmark can write the same bytes without all that led to them. It is
-// for one goroutine.
+// Tape is an engine that records each commit, so that a benchmark can write the same
+// bytes without the work that led to them. It is not safe for concurrent use.
 type Tape struct {
 	kv.DB
 	Commits [][]Record
@@ -59,15 +58,15 @@ func (t tapedTxn) Set(key, value []byte, expiresAt time.Time) error {
 	return t.Txn.Set(key, value, expiresAt)
 }
 
-// Floor is what durable work cannot go below on the disk of the tests: the same
-// bytes committed to an engine of the same kind, and a page synced.
+// Floor measures the least time that durable work can take on this disk: committing
+// the same bytes to the same kind of engine, and syncing a page.
 type Floor struct {
 	db    kv.DB
 	file  *os.File
 	count atomic.Uint64
 }
 
-// NewFloor returns a floor in a directory of the test's own.
+// NewFloor returns a Floor in a temporary directory.
 func NewFloor(t testing.TB) *Floor {
 	t.Helper()
 	db, err := badgerkv.Open(badgerkv.Options{Dir: t.TempDir()})
@@ -89,8 +88,8 @@ func NewFloor(t testing.TB) *Floor {
 	return &Floor{db: db, file: file}
 }
 
-// Commit writes records of the same sizes under keys that nobody has used, each
-// commit durable before the next. It may be called from any goroutine.
+// Commit writes records of the same sizes under new keys, each commit durable before
+// the next. It is safe for concurrent use.
 func (f *Floor) Commit(t testing.TB, commits [][]Record) {
 	for _, records := range commits {
 		n := f.count.Add(1)
@@ -108,8 +107,7 @@ func (f *Floor) Commit(t testing.TB, commits [][]Record) {
 	}
 }
 
-// numbered returns a key of the same length, or of a number's where that is
-// more.
+// numbered returns a unique key of the same length, or of 8 bytes if that is more.
 func numbered(key []byte, n uint64) []byte {
 	const size = 8
 	numbered := binary.BigEndian.AppendUint64(nil, n)
@@ -118,8 +116,7 @@ func numbered(key []byte, n uint64) []byte {
 
 const pageSize = 4096
 
-// Sync writes a page to a file in place and syncs it, as often as there are
-// commits.
+// Sync overwrites and syncs one page of a file, once per commit.
 func (f *Floor) Sync(t testing.TB, commits [][]Record) {
 	var page [pageSize]byte
 	for range commits {

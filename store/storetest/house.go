@@ -15,9 +15,9 @@ import (
 	"tollhouse/store/secret"
 )
 
-// House is a store over Badger on disk, every commit synced, that is closed or
-// killed under callers who never pause, and opened again from what then lies on
-// the disk. Clock, key and records go on; what was only in memory is gone.
+// House is a store over Badger on disk, every commit synced, that is closed or killed
+// under continuous load and opened again from the files. Clock, key and records
+// survive; what was only in memory is lost.
 type House struct {
 	Clock *Clock
 
@@ -28,25 +28,24 @@ type House struct {
 	open *Fixture
 }
 
-// NewHouse returns a house with an empty store.
+// NewHouse returns a House with an empty store.
 func NewHouse(t testing.TB) *House {
 	t.Helper()
-	h := &House{Clock: NewClock(), key: secret.NewKey(), dir: t.TempDir()}
+	h := &House{Clock: NewClock(), key: secret.NewKey(nil), dir: t.TempDir()}
 	h.reopen(t)
 	return h
 }
 
-// Enter calls fn with the store that is open now, and waits for one while there
-// is none. The next one is opened when every fn has returned: no call goes from
-// one to the other.
+// Enter calls fn with the open store, and waits if there is none. The next store opens
+// when every fn has returned, so no call spans two.
 func (h *House) Enter(fn func(*Fixture)) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	fn(h.open)
 }
 
-// Restart ends the store as an operator does, but with callers inside: what was
-// accepted is finished, what comes after is refused with kv.ErrUnavailable.
+// Restart closes the store under load, as an operator does: accepted work is finished,
+// later work is refused with kv.ErrUnavailable.
 func (h *House) Restart(t testing.TB) {
 	t.Helper()
 	h.open.Rest()
@@ -56,10 +55,10 @@ func (h *House) Restart(t testing.TB) {
 	h.reopen(t)
 }
 
-// Crash kills the store. As many Updates as unanswered says, unless the callers
-// are gone before, end in kv.ErrUnknownOutcome: every other one was committed,
-// the rest never began. Then the files, as they lie at that moment, are opened
-// as another process would; notes not yet written are lost.
+// Crash kills the store. Up to unanswered Updates, or until gone is closed, end in
+// kv.ErrUnknownOutcome: every other one was committed, the rest never began. Then a
+// copy of the files is opened, as another process would; uses not yet written are
+// lost.
 func (h *House) Crash(t testing.TB, unanswered int64, gone <-chan struct{}) {
 	t.Helper()
 	var updates atomic.Int64
@@ -73,7 +72,7 @@ func (h *House) Crash(t testing.TB, unanswered int64, gone <-chan struct{}) {
 			return run()
 		}
 		if n%2 == 0 {
-			_ = run() // whatever came of it, nobody is told
+			_ = run() // the caller does not learn the outcome
 		}
 		return kv.ErrUnknownOutcome
 	})
@@ -96,9 +95,8 @@ func (h *House) Crash(t testing.TB, unanswered int64, gone <-chan struct{}) {
 
 const copiesMax = 50
 
-// copy returns a directory with the files as they lie now. Nobody writes any
-// more, but Badger may be moving what was written from one file into another;
-// then the copy is of no one moment, and is made again.
+// copy returns a directory with a copy of the files. Badger may still move data
+// between files; then the copy is inconsistent and is made again.
 func (h *House) copy(t testing.TB) string {
 	t.Helper()
 	for range copiesMax {
@@ -112,7 +110,7 @@ func (h *House) copy(t testing.TB) string {
 			t.Fatalf("storetest: copy %s: %v", h.dir, err)
 		}
 	}
-	t.Fatalf("storetest: %s did not stand still for one of %d copies", h.dir, copiesMax)
+	t.Fatalf("storetest: %s kept changing during %d copies", h.dir, copiesMax)
 	return ""
 }
 

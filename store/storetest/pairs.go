@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// Work does one piece of work, once, and returns the time of the part that
-// counts.
+// Work does one piece of work and returns the time that counts.
 type Work func() time.Duration
 
-// Timed is work of which everything counts.
+// Timed is work that counts as a whole.
 func Timed(do func()) Work {
 	return func() time.Duration {
 		began := time.Now()
@@ -19,15 +18,14 @@ func Timed(do func()) Work {
 	}
 }
 
-// Pairs are the times of two kinds of work, taken in turns in one run.
+// Pairs are the times of two kinds of work, taken alternately in one run.
 type Pairs struct {
 	A, B       []time.Duration
 	cpuA, cpuB time.Duration // of the whole process meanwhile
 }
 
-// Take times both kinds of work twice, in the order ABBA and the next time
-// BAAB: whatever else the machine does, and however it drifts, falls on both
-// alike.
+// Take times both kinds of work twice, in the order ABBA and then BAAB, so that other
+// load and drift affect both alike.
 func (p *Pairs) Take(a, b Work) {
 	takeA, takeB := func() { take(a, &p.A, &p.cpuA) }, func() { take(b, &p.B, &p.cpuB) }
 	outer, inner := takeA, takeB
@@ -46,16 +44,14 @@ func take(w Work, times *[]time.Duration, used *time.Duration) {
 	*used += cpu() - before
 }
 
-// pairParts is into how many parts a run is cut, to tell how far the ratio
-// strays.
+// pairParts is the number of parts of a run, to estimate the ratio's spread.
 const pairParts = 5
 
-// Report adds to the benchmark's figures the median of each kind of work, how
-// many times the second the first takes, and within which bounds that stays
-// over the fifths of the run; and the same of the tenth percentiles, which a
-// machine with other work to do disturbs less; and of the processor time that the
-// process used meanwhile, which it disturbs hardly at all. The time per operation
-// is left out: an operation is as many pairs as the benchmark likes.
+// Report adds to the benchmark's output the median of each kind of work, the ratio of
+// the second to the first, and the ratio's range over the parts of the run; the same
+// for the tenth percentiles, which other load disturbs less; and for the processor
+// time, which it hardly disturbs. The time per operation is left out, because the
+// benchmark chooses how many pairs an operation has.
 func (p *Pairs) Report(b *testing.B, nameA, nameB string) {
 	b.Helper()
 	ratios := make([]float64, 0, pairParts)
@@ -84,7 +80,7 @@ func middle(times []time.Duration) time.Duration { return at(times, half) }
 
 const tenth, half = 0.1, 0.5
 
-// at returns the time that so large a share of them stays under.
+// at returns the quantile of times at share.
 func at(times []time.Duration, share float64) time.Duration {
 	sorted := slices.Sorted(slices.Values(times))
 	return sorted[int(share*float64(len(sorted)))]

@@ -1,10 +1,13 @@
-// Package storetest gives other packages' tests a real store: the product's own
-// code over an engine in memory, with a clock that the test turns.
+// Package storetest gives tests a real store: the product's own code on an in-memory
+// engine, with a clock that the test controls. [New] opens one; [Fixture] creates
+// clients and users in it. [Faults] breaks the engine on purpose, [House] restarts and
+// kills a store on disk, and [Pairs], [Floor] and [Tape] measure.
 package storetest
 
 import (
 	"context"
 	"log/slog"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -13,26 +16,27 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/badgerkv"
 	"tollhouse/store/kv/memkv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
-// Clock is a clock that stands still until it is turned.
+// Clock is a clock that only moves when a test advances it.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// NewClock returns a clock at a moment of our choice.
+// NewClock returns a clock at a fixed time.
 func NewClock() *Clock { return &Clock{now: time.Unix(1_773_070_200, 0).UTC()} }
 
-// Now tells the time.
+// Now returns the clock's time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-// Advance turns the clock; a negative duration turns it back.
+// Advance moves the clock; a negative duration moves it back.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,16 +55,16 @@ type Fixture struct {
 	rest    func()
 }
 
-// New returns an empty store in memory, which drops a record as soon as it has
-// expired. Options may be changed before it opens.
+// New returns an empty store in memory that drops records as soon as they expire.
+// change edits its Options.
 func New(t testing.TB, change ...func(*store.Options)) *Fixture {
 	t.Helper()
 	clock := NewClock()
 	return inMemory(t, memkv.New(clock.Now), clock, change)
 }
 
-// NewKeeping returns an empty store in memory that never drops a record, however
-// long ago it expired: what a record says of itself must be enough.
+// NewKeeping returns an empty store in memory that never drops an expired record: the
+// record's own expiry must be enough.
 func NewKeeping(t testing.TB, change ...func(*store.Options)) *Fixture {
 	t.Helper()
 	return inMemory(t, memkv.New(nil), NewClock(), change)
@@ -74,8 +78,8 @@ func inMemory(t testing.TB, db kv.DB, clock *Clock, change []func(*store.Options
 	return f
 }
 
-// OnDisk returns an empty store over Badger in a directory of the test's own,
-// every commit synced.
+// OnDisk returns an empty store over Badger in a temporary directory, every commit
+// synced.
 func OnDisk(t testing.TB, change ...func(*store.Options)) *Fixture {
 	t.Helper()
 	clock := NewClock()
@@ -86,12 +90,19 @@ func OnDisk(t testing.TB, change ...func(*store.Options)) *Fixture {
 	return Open(t, db, clock, change...)
 }
 
+// SegmentEvents is the size of a segment in tests, so that few events cross segments.
+// Benchmarks use the default.
+const SegmentEvents = 7
+
 // Open returns a store over db.
 func Open(t testing.TB, db kv.DB, clock *Clock, change ...func(*store.Options)) *Fixture {
 	t.Helper()
 	options := store.Options{
-		Now: clock.Now, Key: secret.NewKey(), Hasher: secret.NewHasher(),
+		Now: clock.Now, Key: secret.NewKey(nil), Hasher: secret.NewHasher(),
 		Lifetimes: store.DefaultLifetimes(), Log: slog.New(slog.DiscardHandler),
+	}
+	if _, measures := t.(*testing.B); !measures {
+		options.SegmentEvents = SegmentEvents
 	}
 	for _, f := range change {
 		f(&options)
@@ -113,12 +124,12 @@ func Open(t testing.TB, db kv.DB, clock *Clock, change ...func(*store.Options)) 
 	return f
 }
 
-// Rest writes the notes that reads have left behind and ends the goroutine that
-// does so: from then on every Update is one that the test asked for.
+// Rest writes the recorded uses and stops the goroutine that does so: from then on
+// every Update comes from the test.
 func (f *Fixture) Rest() { f.rest() }
 
-// Reopened returns another store over the same engine, as a process finds it
-// that was started after this one had died: what was only in memory is gone.
+// Reopened returns another store over the same engine, as after a crash: what was only
+// in memory is lost.
 func (f *Fixture) Reopened(t testing.TB) *store.Store {
 	t.Helper()
 	s, err := store.Open(context.Background(), f.DB, f.options)
@@ -128,8 +139,7 @@ func (f *Fixture) Reopened(t testing.TB) *store.Store {
 	return s
 }
 
-// Count returns how many keys begin with the tag, which is the first byte of
-// every key and says what kind of record it names.
+// Count returns the number of keys with the tag.
 func (f *Fixture) Count(t testing.TB, tag byte) int {
 	t.Helper()
 	return f.count(t, kv.Range{Lo: []byte{tag}, Hi: []byte{tag + 1}, KeysOnly: true})
@@ -155,13 +165,13 @@ func (f *Fixture) count(t testing.TB, r kv.Range) (n int) {
 	return n
 }
 
-// Password is the password of every user that a fixture makes.
+// Password is the password of every user of a fixture.
 const Password = "correct horse battery staple"
 
-// CallbackURI is the redirect URI of every client that a fixture makes.
+// CallbackURI is the redirect URI of every client of a fixture.
 const CallbackURI = "https://app.example/cb"
 
-// Client makes a confidential client and returns it with its secret.
+// Client creates a confidential client and returns it with its secret.
 func (f *Fixture) Client(t testing.TB, change ...func(*store.ClientSpec)) (store.Client, secret.Token) {
 	t.Helper()
 	spec := store.ClientSpec{Name: "Larkspur Bookkeeping", RedirectURIs: []string{CallbackURI}}
@@ -175,12 +185,44 @@ func (f *Fixture) Client(t testing.TB, change ...func(*store.ClientSpec)) (store
 	return c, sec
 }
 
-// User makes a user who acts for the account.
+// passwordHash is computed once, because it is slower than most tests.
+var passwordHash = sync.OnceValues(func() (string, error) {
+	return secret.NewHasher().Hash(context.Background(), secret.Caller{}, Password)
+})
+
+// User creates a user of the account.
 func (f *Fixture) User(t testing.TB, name, account string) store.User {
 	t.Helper()
-	u, err := f.CreateUser(context.Background(), name, account, Password)
+	hash, err := passwordHash()
+	if err != nil {
+		t.Fatalf("storetest: hash the password: %v", err)
+	}
+	u, err := f.CreateFixedUser(context.Background(), name, account, hash)
 	if err != nil {
 		t.Fatalf("storetest: create user: %v", err)
 	}
 	return u
+}
+
+// SkipInShort skips a test that takes seconds of processor time under -short; CI never
+// uses -short.
+func SkipInShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() && os.Getenv("CI") == "" {
+		t.Skip("skipped under -short")
+	}
+}
+
+// AuditReasons returns the reasons of up to limit audit lines after a position, and
+// the position of the last.
+func (f *Fixture) AuditReasons(t testing.TB, behind record.Position, limit int) (list []string, last record.Position) {
+	t.Helper()
+	lines, err := f.ListAudit(context.Background(), behind, limit)
+	if err != nil {
+		t.Fatalf("ListAudit() = %v", err)
+	}
+	for _, l := range lines {
+		list, last = append(list, l.Reason), l.Position
+	}
+	return list, last
 }

@@ -24,14 +24,15 @@ const (
 // where the overlay is that they are compiled with.
 const overlayVariable = "TOLLHOUSE_OVERLAY"
 
+// moduleRoot is the top of the server's module, three directories above this one.
 func moduleRoot(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
 		return "", fmt.Errorf("go env GOMOD: %w", err)
 	}
-	root := filepath.Dir(strings.TrimSpace(string(out)))
+	root := filepath.Join(filepath.Dir(strings.TrimSpace(string(out))), "..", "..", "..")
 	if _, err := os.Stat(filepath.Join(root, "store", "secret")); err != nil {
-		return "", errors.New("the programme must be run within the module")
+		return "", errors.New("run it in cli/proof/mutants")
 	}
 	return root, nil
 }

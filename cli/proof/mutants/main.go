@@ -9,16 +9,20 @@
 // mutants and of the test that killed each; one that survives is a rule without
 // a test, and makes the programme fail.
 //
-//	go run ./cli/proof/mutants                 every mutant; each is a compile and its tests
-//	go run ./cli/proof/mutants -only throttle  those whose name matches
-//	go run ./cli/proof/mutants -whole          against all tests but those of the built binary
+// It is a module of its own, since its table repeats lines of the sources word by
+// word: an edit of such a line must not fail go test ./... of the server. In its
+// directory:
+//
+//	go run .                 every mutant; each is a compile and its tests
+//	go run . -only throttle  those whose name matches
+//	go run . -whole          against all tests but those of the built binary
+//	go test .                whether the table still matches the sources
 //
 // Each mutant names the tests that have to notice, so that a run is short and a
 // kill is one by the test of that rule, not by luck. The sound tree has to pass
 // these tests first. A mutant that does not compile is no kill but a mistake in
 // the table, and so is one whose text is not in its file exactly once: the code
-// has moved on, and the table has to follow. Every go test ./... checks that
-// much, and runs no mutant.
+// has moved on, and the table has to follow.
 //
 // The exit code is 0 when all were killed, 1 when one survived, 2 when the
 // question could not be asked.

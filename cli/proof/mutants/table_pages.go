@@ -3,82 +3,82 @@ package main
 // What pages carry, and the forms on them.
 var pageMutants = []mutant{
 	{
-		name: "csrf_origin", breaks: "oauth row 84: a form that another site posted is refused",
+		name: "csrf_origin", breaks: "RFC 6749 §10: a form that another site posted is refused",
 		file: "handlers/handle.go", old: "err := s.checkOrigin(r)", new: "var err error",
 		in: "./handlers", tests: []string{"TestLoginForgery", "TestConsentForgery"},
 	},
 	{
-		name: "csrf_login_form", breaks: "oauth row 83: a sign-in form belongs to its browser",
+		name: "csrf_login_form", breaks: "RFC 6749 §10: a sign-in form belongs to its browser",
 		file: "handlers/login.go", old: "if !s.checkFormToken(r, p.value(\"form_token\")) {", new: "if false {",
 		in: "./handlers", tests: []string{"TestLoginForgery"},
 	},
 	{
-		name: "csrf_logout", breaks: "attack 45: nobody is signed out by another site",
+		name: "csrf_logout", breaks: "nobody is signed out by another site",
 		file: "handlers/login.go", old: "if !secret.EqualText(p.value(\"form_token\"), s.logoutToken(token)) {", new: "if !p.has(\"form_token\") {",
 		in: "./handlers", tests: []string{"TestLogout"},
 	},
 	{
-		name: "csrf_account", breaks: "attack 38: the forms of the account page belong to the sign-in",
+		name: "csrf_account", breaks: "the forms of the account page belong to the sign-in",
 		file: "handlers/account.go", old: "if !secret.EqualText(p.value(\"form_token\"), s.accountToken(session.token)) {", new: "if false {",
 		in: "./handlers", tests: []string{"TestAccountForgery"},
 	},
 	{
-		name: "consent_of_anybody", breaks: "oauth row 85: a decision is bound to whom it was put to",
+		name: "consent_of_anybody", breaks: "a decision is bound to whom it was put to",
 		file: "handlers/consent.go", old: "sound && !t.belongsTo(s, session)", new: "sound && false",
 		in: "./handlers", tests: []string{"TestConsentForgery"},
 	},
 	{
-		name: "consent_of_another_sign_in", breaks: "attack 39: a decision is bound to its sign-in, not to its user alone",
+		name: "consent_of_another_sign_in", breaks: "a decision is bound to its sign-in, not to its user alone",
 		file: "handlers/ticket.go", old: "secret.EqualText(t.Session, s.sessionMark(session.token)) && ", new: "",
 		in: "./handlers", tests: []string{"TestConsentForgery"},
 	},
 	{
-		name: "consent_left_unanswered", breaks: "oauth row 97: a question ends after thirty minutes",
+		name: "consent_left_unanswered", breaks: "a question ends after thirty minutes",
 		file: "handlers/consent.go", old: "if !s.store.Now().Before(t.ends(s.store.Lifetimes())) {", new: "if false {",
 		in: "./handlers", tests: []string{"TestConsentOverTime"},
 	},
 	{
-		name: "consent_no_more_than_shown", breaks: "attack 42: nobody allows what was not shown",
+		name: "consent_no_more_than_shown", breaks: "nobody allows what was not shown",
 		file: "handlers/consent.go", old: "if !t.Scope.Covers(a.scope) {", new: "if false {",
 		in: "./handlers", tests: []string{"TestConsentHoldsWhatItShowed"},
 	},
 	{
-		name: "form_action", breaks: "oauth row 89: the policy says where forms may lead",
+		name: "form_action", breaks: "RFC 9700 §4: the policy says where forms may lead",
 		file: "handlers/page.go", old: "script-src 'none'; form-action \"+action+", new: "script-src 'none'\"+action[:0]+",
 		in: "./handlers", tests: []string{"TestFormAction", "TestHeadersOfEveryAnswer"},
 	},
 	{
-		name: "form_action_by_origin", breaks: "oauth row 89: and never names an origin",
+		name: "form_action_by_origin", breaks: "RFC 9700 §4: and never names an origin",
 		file: "handlers/page.go", old: "return \"'self' https: \" + scheme + \":\"", new: "return \"'self' https: \" + redirectURI",
 		in: "./handlers", tests: []string{"TestFormAction"},
 	},
 	{
-		name: "frame_ancestors", breaks: "oauth row 88: no page in a frame",
+		name: "frame_ancestors", breaks: "RFC 9700 §4: no page in a frame",
 		file: "handlers/page.go", old: "; frame-ancestors 'none'", new: "",
 		in: "./handlers", tests: []string{"TestHeadersOfEveryAnswer"},
 	},
 	{
-		name: "x_frame_options", breaks: "oauth row 88: nor in an older browser's",
+		name: "x_frame_options", breaks: "RFC 9700 §4: nor in an older browser's",
 		file: "handlers/page.go", old: "\th.Set(\"X-Frame-Options\", \"DENY\")\n", new: "",
 		in: "./handlers", tests: []string{"TestHeadersOfEveryAnswer"},
 	},
 	{
-		name: "page_no_store", breaks: "oauth row 58: pages are kept nowhere",
+		name: "page_no_store", breaks: "RFC 6749 §3.1: pages are kept nowhere",
 		file: "handlers/page.go", old: "h.Set(\"Cache-Control\", \"no-store\")", new: "h.Set(\"Cache-Control\", \"private\")",
 		in: "./handlers", tests: []string{"TestHeadersOfEveryAnswer", "TestAuthorize"},
 	},
 	{
-		name: "page_scripts", breaks: "attack 52: pages run no script",
+		name: "page_scripts", breaks: "pages run no script",
 		file: "handlers/page.go", old: "script-src 'none';", new: "script-src 'unsafe-inline';",
 		in: "./handlers", tests: []string{"TestPagePolicy"},
 	},
 	{
-		name: "referrer_policy", breaks: "oauth row 90: no address is passed on",
+		name: "referrer_policy", breaks: "RFC 9700 §4: no address is passed on",
 		file: "handlers/handle.go", old: "[]string{\"no-referrer\"}", new: "[]string{\"unsafe-url\"}",
 		in: "./handlers", tests: []string{"TestHeadersOfEveryAnswer"},
 	},
 	{
-		name: "nosniff", breaks: "attack 51: no answer is taken for something else",
+		name: "nosniff", breaks: "no answer is taken for something else",
 		file: "handlers/handle.go", old: "\t\th[\"X-Content-Type-Options\"] = headerNosniff\n", new: "",
 		in: "./handlers", tests: []string{"TestHeadersOfEveryAnswer"},
 	},
@@ -87,67 +87,67 @@ var pageMutants = []mutant{
 // Where the browser is sent, and with what.
 var redirectMutants = []mutant{
 	{
-		name: "redirect_exactness", breaks: "oauth row 62: RFC 9700 §2.1, byte for byte",
+		name: "redirect_exactness", breaks: "RFC 9700 §2.1, byte for byte",
 		file: "store/redirect.go", old: "if registered == asked {", new: "if strings.HasPrefix(asked, registered) {",
 		in: "./store", tests: []string{"TestMatchRedirectURIByteForByte"},
 	},
 	{
-		name: "redirect_exact_case", breaks: "attack 22: and in the same case",
+		name: "redirect_exact_case", breaks: "and in the same case",
 		file: "store/redirect.go", old: "if registered == asked {", new: "if strings.EqualFold(registered, asked) {",
 		in: "./store", tests: []string{"TestMatchRedirectURIByteForByte"},
 	},
 	{
-		name: "redirect_loopback_path", breaks: "oauth row 64: only the port of a loopback address is free",
+		name: "redirect_loopback_path", breaks: "RFC 6749 §3.1.2: only the port of a loopback address is free",
 		file: "store/redirect.go", old: "return ok && head == askedHead && tail == askedTail", new: "return ok && head == askedHead && tail != \"\" && askedTail != \"\"",
 		in: "./store", tests: []string{"TestMatchRedirectURI"},
 	},
 	{
-		name: "redirect_loopback_host", breaks: "oauth row 64: one loopback name is not another",
+		name: "redirect_loopback_host", breaks: "RFC 6749 §3.1.2: one loopback name is not another",
 		file: "store/redirect.go", old: "return ok && head == askedHead && tail == askedTail", new: "return ok && (head != \"\" || askedHead != \"\") && tail == askedTail",
 		in: "./store", tests: []string{"TestMatchRedirectURI"},
 	},
 	{
-		name: "redirect_plain_http", breaks: "oauth row 67: plain http is for this machine alone",
+		name: "redirect_plain_http", breaks: "RFC 6749 §3.1.2: plain http is for this machine alone",
 		file: "store/redirect.go", old: "case u.Scheme == \"http\" && !isLoopback(host):", new: "case false:",
 		in: "./store", tests: []string{"TestCheckRedirectURI"},
 	},
 	{
-		name: "redirect_fragment", breaks: "attack 20: RFC 6749 §3.1.2, no fragment",
+		name: "redirect_fragment", breaks: "RFC 6749 §3.1.2, no fragment",
 		file: "store/redirect.go", old: "if strings.Contains(uri, \"#\") {", new: "if false {",
 		in: "./store", tests: []string{"TestCheckRedirectURI"},
 	},
 	{
-		name: "redirect_unregistered", breaks: "oauth row 61: RFC 6749 §3.1.2.4, never to a place that nobody registered",
+		name: "redirect_unregistered", breaks: "RFC 6749 §3.1.2.4, never to a place that nobody registered",
 		file: "handlers/authorize.go", old: "if client.RedirectsTo(uri) {", new: "if uri != \"\" {",
 		in: "./handlers", tests: []string{"TestAuthorizeUnsoundClient", "TestRedirectURIRefused"},
 	},
 	{
-		name: "redirect_of_disabled_client", breaks: "oauth row 60: a disabled client leads nowhere",
+		name: "redirect_of_disabled_client", breaks: "RFC 6749 §3.1: a disabled client leads nowhere",
 		file: "handlers/authorize.go", old: "if err == nil && client.DisabledAt.IsZero() {", new: "if err == nil {",
 		in: "./handlers", tests: []string{"TestAuthorizeUnsoundClient"},
 	},
 	{
-		name: "redirect_iss", breaks: "oauth row 75: RFC 9207 §2, who answered",
+		name: "redirect_iss", breaks: "RFC 9207 §2, who answered",
 		file: "handlers/redirect.go", old: "\tnamesAndValues = append(namesAndValues, \"iss\", s.issuer)\n", new: "",
 		in: "./handlers", tests: []string{"TestAuthorizeIssuer"},
 	},
 	{
-		name: "redirect_state", breaks: "oauth row 73: state comes back",
+		name: "redirect_state", breaks: "RFC 6749 §4.1: state comes back",
 		file: "handlers/redirect.go", old: "if a.state != \"\" {", new: "if false {",
 		in: "./handlers", tests: []string{"TestAuthorizeState"},
 	},
 	{
-		name: "redirect_state_encoded", breaks: "attack 35: and adds no parameter of its own",
+		name: "redirect_state_encoded", breaks: "and adds no parameter of its own",
 		file: "handlers/redirect.go", old: "b.WriteString(url.QueryEscape(namesAndValues[i+1]))", new: "b.WriteString((&url.URL{Path: namesAndValues[i+1]}).EscapedPath())",
 		in: "./handlers", tests: []string{"TestAuthorizeState"},
 	},
 	{
-		name: "redirect_after_post", breaks: "oauth row 82: RFC 9700 §4.12, never a status that repeats the post",
+		name: "redirect_after_post", breaks: "RFC 9700 §4.12, never a status that repeats the post",
 		file: "handlers/redirect.go", old: "s.redirectBack(w, a, http.StatusSeeOther, \"code\"", new: "s.redirectBack(w, a, http.StatusTemporaryRedirect, \"code\"",
 		in: "./handlers", tests: []string{"TestConsent"},
 	},
 	{
-		name: "iss_from_the_host_header", breaks: "attack 53: a foreign host is refused",
+		name: "iss_from_the_host_header", breaks: "a foreign host is refused",
 		file: "handlers/host.go", old: "if !s.isOurHost(r.Host) && !s.isHealth(r.URL.Path) {", new: "if false {",
 		in: "./handlers", tests: []string{"TestForeignHost"},
 	},
@@ -156,43 +156,43 @@ var redirectMutants = []mutant{
 // Sign-ins of browsers.
 var browserMutants = []mutant{
 	{
-		name: "session_rotation", breaks: "attack 41: a sign-in has a new id, whatever the browser held",
-		file: "store/session.go", old: "\ttoken := secret.New(secret.SessionToken)\n",
-		new: "\ttoken := old\n\tif old.IsZero() {\n\t\ttoken = secret.New(secret.SessionToken)\n\t}\n",
+		name: "session_rotation", breaks: "a sign-in has a new id, whatever the browser held",
+		file: "store/session.go", old: "\ttoken := secret.New(s.random, secret.SessionToken)\n",
+		new: "\ttoken := old\n\tif old.IsZero() {\n\t\ttoken = secret.New(s.random, secret.SessionToken)\n\t}\n",
 		in:  "./handlers", tests: []string{"TestLogin", "TestSessionCookie", "TestLoginForgery"},
 	},
 	{
-		name: "session_before_ends", breaks: "attack 41: and the one it held before ends",
+		name: "session_before_ends", breaks: "and the one it held before ends",
 		file: "store/session.go", old: "if !old.IsZero() {", new: "if false {",
 		in: "./store", tests: []string{"TestSession"},
 	},
 	{
-		name: "session_idle", breaks: "oauth decision 23: twelve hours unseen end a sign-in",
+		name: "session_idle", breaks: "twelve hours unseen end a sign-in",
 		file: "store/session.go", old: "now.Before(sn.SeenAt.Add(s.lives.SessionIdle)) &&", new: "",
 		in: "./store", tests: []string{"TestSession"},
 	},
 	{
-		name: "session_generation", breaks: "oauth decision 35: a new password ends the sign-ins",
+		name: "session_generation", breaks: "a new password ends the sign-ins",
 		file: "store/session.go", old: "sn.User.DisabledAt.IsZero() && sn.User.Generation == sn.generation", new: "sn.User.DisabledAt.IsZero()",
 		in: "./store", tests: []string{"TestSession"},
 	},
 	{
-		name: "cookie_host_prefix", breaks: "oauth row 92: no other host can set our cookie",
+		name: "cookie_host_prefix", breaks: "no other host can set our cookie",
 		file: "handlers/cookies.go", old: "sessionName: \"__Host-tollhouse\"", new: "sessionName: \"tollhouse\"",
 		in: "./handlers", tests: []string{"TestSessionCookie"},
 	},
 	{
-		name: "cookie_secure", breaks: "oauth row 92: no cookie over plain http",
+		name: "cookie_secure", breaks: "no cookie over plain http",
 		file: "handlers/cookies.go", old: "Value: value, Path: \"/\", HttpOnly: true, Secure: j.secure,", new: "Value: value, Path: \"/\", HttpOnly: true,",
 		in: "./handlers", tests: []string{"TestSessionCookie"},
 	},
 	{
-		name: "cookie_http_only", breaks: "oauth row 92: no script reads a cookie",
+		name: "cookie_http_only", breaks: "no script reads a cookie",
 		file: "handlers/cookies.go", old: "Value: value, Path: \"/\", HttpOnly: true,", new: "Value: value, Path: \"/\",",
 		in: "./handlers", tests: []string{"TestSessionCookie"},
 	},
 	{
-		name: "cookie_same_site", breaks: "oauth row 92: no other site's form carries a cookie",
+		name: "cookie_same_site", breaks: "no other site's form carries a cookie",
 		file: "handlers/cookies.go",
 		old:  "Value: value, Path: \"/\", HttpOnly: true, Secure: j.secure, SameSite: http.SameSiteLaxMode})",
 		new:  "Value: value, Path: \"/\", HttpOnly: true, Secure: j.secure, SameSite: http.SameSiteNoneMode})",

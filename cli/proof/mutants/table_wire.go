@@ -3,67 +3,67 @@ package main
 // What goes over the wire apart from pages.
 var wireMutants = []mutant{
 	{
-		name: "token_no_store", breaks: "oauth row 2: RFC 6749 §5.1, an answer with tokens is kept nowhere",
+		name: "token_no_store", breaks: "RFC 6749 §5.1, an answer with tokens is kept nowhere",
 		file: "handlers/token.go", old: "\"no-store, private\"", new: "\"private\"",
 		in: "./handlers", tests: []string{"TestTokenAnswer"},
 	},
 	{
-		name: "secret_in_the_url", breaks: "oauth row 9: no secret in the query",
+		name: "secret_in_the_url", breaks: "RFC 6749 §2.3: no secret in the query",
 		file: "handlers/token.go", old: "if query.given(name) {", new: "if query.given(name) && name == \"\" {",
 		in: "./handlers", tests: []string{"TestTokenSecretsInTheURL"},
 	},
 	{
-		name: "parameter_twice", breaks: "oauth row 6: RFC 6749 §3.2, no parameter twice",
+		name: "parameter_twice", breaks: "RFC 6749 §3.2, no parameter twice",
 		file: "handlers/params.go", old: "\t\tp.repeated[name] = true\n", new: "",
 		in: "./handlers", tests: []string{"TestTokenParameters"},
 	},
 	{
-		name: "body_bound", breaks: "oauth row 22: a body has at most 64 KiB",
-		file: "handlers/params.go", old: "io.ReadAll(http.MaxBytesReader(w, r.Body, formSizeMax))", new: "io.ReadAll(r.Body)",
+		name: "body_bound", breaks: "RFC 6749 §3.2: a body has at most 64 KiB",
+		file: "handlers/params.go", old: "http.MaxBytesReader(w, r.Body, formSizeMax)", new: "r.Body",
 		in: "./handlers", tests: []string{"TestTokenBodyEncodings"},
 	},
 	{
-		name: "bearer_scheme_case", breaks: "oauth row 99: the scheme in any case",
+		name: "bearer_scheme_case", breaks: "RFC 6750: the scheme in any case",
 		file: "handlers/bearer.go", old: "if !strings.EqualFold(scheme, \"Bearer\") {", new: "if scheme != \"Bearer\" {",
 		in: "./handlers", tests: []string{"TestBearer"},
 	},
 	{
-		name: "bearer_in_the_query", breaks: "oauth row 104: a token in header and query at once",
+		name: "bearer_in_the_query", breaks: "RFC 6750: a token in header and query at once",
 		file: "handlers/bearer.go", old: "case len(headers) == 1 && inQuery:", new: "case false:",
 		in: "./handlers", tests: []string{"TestBearer"},
 	},
 	{
-		name: "bearer_challenge", breaks: "oauth row 101: RFC 6750 §3.1, WWW-Authenticate says what is wrong",
+		name: "bearer_challenge", breaks: "RFC 6750 §3.1, WWW-Authenticate says what is wrong",
 		file: "handlers/errors.go", old: "`Bearer realm=\"tollhouse\", error=\"invalid_token\", error_description=\"`+description+`\"`", new: "`Bearer realm=\"tollhouse\"`",
 		in: "./handlers", tests: []string{"TestBearerDeadTokens"},
 	},
 	{
-		name: "cors_origin", breaks: "oauth row 125: only a public client's page reads the token endpoint",
+		name: "cors_origin", breaks: "RFC 9700 §2: only a public client's page reads the token endpoint",
 		file: "handlers/cors.go", old: "if s.isPublicClient(r) {", new: "if r.Header.Get(\"Origin\") != \"\" {",
 		in: "./handlers", tests: []string{"TestCORSOfTheTokenEndpoint"},
 	},
 	{
-		name: "cors_confidential_client", breaks: "oauth row 125: a confidential client's origin is no such page",
+		name: "cors_confidential_client", breaks: "RFC 9700 §2: a confidential client's origin is no such page",
 		file: "store/origin.go", old: "if !c.Public || !c.DisabledAt.IsZero() {", new: "if !c.DisabledAt.IsZero() {",
 		in: "./handlers", tests: []string{"TestCORSOfTheTokenEndpoint"},
 	},
 	{
-		name: "trusted_proxies", breaks: "oauth row 124: X-Forwarded-For is believed from named peers alone",
+		name: "trusted_proxies", breaks: "RFC 9700 §4: X-Forwarded-For is believed from named peers alone",
 		file: "handlers/proxies.go", old: "if !p.isTrusted(peer) {", new: "if false {",
 		in: "./handlers", tests: []string{"TestSource"},
 	},
 	{
-		name: "rightmost_hop", breaks: "attack 55: the last hop that is no proxy of ours",
+		name: "rightmost_hop", breaks: "the last hop that is no proxy of ours",
 		file: "handlers/proxies.go", old: "if !p.isTrusted(source) {", new: "if i == 0 {",
 		in: "./handlers", tests: []string{"TestSource"},
 	},
 	{
-		name: "audit_of_typed_names", breaks: "oauth row 126: what was typed into a form is not written down",
+		name: "audit_of_typed_names", breaks: "what was typed into a form is not written down",
 		file: "handlers/password.go", old: "By: by(ctx), ClientID: a.client, UserID: who})", new: "By: by(ctx), ClientID: a.client, UserID: who + a.name})",
 		in: "./handlers", tests: []string{"TestLogHoldsNoSecret"},
 	},
 	{
-		name: "audit_of_replay", breaks: "oauth decision 37: a reuse is on record",
+		name: "audit_of_replay", breaks: "a reuse is on record",
 		file: "store/refresh.go", old: "return appendAudit(o.tx, o.family.auditLine(AuditRefreshReuse, reason, o.by), o.now, o.tail)", new: "return nil",
 		in: "./handlers", tests: []string{"TestAuditOfTokens"},
 	},
@@ -72,48 +72,53 @@ var wireMutants = []mutant{
 // What slows guessing down.
 var throttleMutants = []mutant{
 	{
-		name: "throttle", breaks: "oauth row 30: failures make the next attempt wait",
+		name: "throttle", breaks: "RFC 6749 §4.3: failures make the next attempt wait",
 		file: "handlers/throttle.go", old: "\tif wait > 0 {\n\t\treturn nil, wait\n", new: "\tif wait > userForgottenAfter {\n\t\treturn nil, wait\n",
 		in: "./handlers", tests: []string{"TestThrottleOfAUser"},
 	},
 	{
-		name: "throttle_by_user", breaks: "attack 71: one name from a thousand addresses",
-		file: "handlers/throttle.go", old: "wait = max(wait, g.wait(now))", new: "g.wait(now)",
+		name: "throttle_by_user", breaks: "one name from a thousand addresses",
+		file: "handlers/throttle.go", old: "wait = max(wait, g.wait(now, t.pending[key]))", new: "g.wait(now, t.pending[key])",
 		in: "./handlers", tests: []string{"TestThrottleOfAUser"},
 	},
 	{
-		name: "throttle_by_source", breaks: "attack 71: a thousand names from one address",
-		file: "handlers/throttle.go", old: "wait = max(wait, b.wait(now))", new: "b.wait(now)",
+		name: "throttle_by_source", breaks: "a thousand names from one address",
+		file: "handlers/throttle.go", old: "wait = waitOf(t.sources,", new: "waitOf(t.sources,",
 		in: "./handlers", tests: []string{"TestThrottleOfASource"},
 	},
 	{
-		name: "throttle_canonical_name", breaks: "attack 70: every spelling of a name is one bucket",
+		name: "throttle_canonical_name", breaks: "every spelling of a name is one bucket",
 		file: "handlers/throttle.go", old: "\t\tname = canonical\n", new: "\t\t_ = canonical\n",
 		in: "./handlers", tests: []string{"TestThrottleOfAUser"},
 	},
 	{
-		name: "throttle_ipv6_network", breaks: "attack 73: an IPv6 source is a /64",
+		name: "throttle_ipv6_network", breaks: "an IPv6 source is a /64",
 		file: "handlers/throttle.go", old: "bits = sourceBitsIPv6", new: "bits = source.BitLen()",
 		in: "./handlers", tests: []string{"TestThrottleOfASource"},
 	},
 	{
-		name: "throttle_of_clients", breaks: "oauth row 30: a client that guesses at secrets waits too",
+		name: "throttle_of_clients", breaks: "RFC 6749 §4.3: a client that guesses at secrets waits too",
 		file: "handlers/password.go", old: "if wait := s.throttle.clientFailed(source); wait > 0 {", new: "if wait := s.throttle.clientFailed(source); wait > deviceLifetime {",
 		in: "./handlers", tests: []string{"TestThrottleOfASource", "TestThrottleOfAClient"},
 	},
 	{
-		name: "device_cookie_seal", breaks: "attack 72: a device cookie is ours or it counts for nothing",
+		name: "device_cookie_seal", breaks: "a device cookie is ours or it counts for nothing",
 		file: "handlers/password.go", old: "if !ok || json.Unmarshal(plain, &d) != nil {\n\t\treturn \"\"", new: "if !ok || json.Unmarshal(plain, &d) != nil {\n\t\treturn c.Value",
 		in: "./handlers", tests: []string{"TestThrottleAndTheOwner"},
 	},
 	{
-		name: "device_cookie_user", breaks: "attack 72: and speaks for the user who signed in",
-		file: "handlers/password.go", old: "who != d.User {", new: "who == \"\" {",
+		name: "device_cookie_user", breaks: "and speaks for the user who signed in",
+		file: "handlers/password.go", old: "user.Subject() != d.User || user.Generation != d.Generation {", new: "user.Generation != d.Generation {",
 		in: "./handlers", tests: []string{"TestThrottleAndTheOwner"},
 	},
 	{
-		name: "hash_queue", breaks: "attack 69: those who wait to be hashed are bounded",
-		file: "store/secret/password.go", old: "\tdefault:\n\t\th.tell(0, 0, true)\n\t\treturn nil, ErrBusy\n", new: "\tcase <-ctx.Done():\n\t\treturn nil, ctx.Err()\n",
+		name: "hash_queue", breaks: "those who wait to be hashed are bounded",
+		file: "store/secret/turns.go", old: "len(t.waiting) > hashQueueMax", new: "len(t.waiting) > hashQueueMax<<20",
 		in: "./store/secret", tests: []string{"TestHasherQueueIsBounded"},
+	},
+	{
+		name: "hash_turns", breaks: "one user's connections do not hold up every other sign-in",
+		file: "store/secret/turns.go", old: "slices.MinFunc(t.waiting, byRound)", new: "t.waiting[0]",
+		in: "./store/secret", tests: []string{"TestTurnsAreShared"},
 	},
 }

@@ -21,21 +21,20 @@ import (
 // that compaction has long replaced.
 
 const (
-	// snapshotPageSize is the size of a page of records: large enough for its
-	// transaction to cost nothing beside it, small enough to be held in memory.
+	// snapshotPageSize is the size of a page of records: large enough to hide the cost
+	// of its transaction, small enough for memory.
 	snapshotPageSize = 1 << 20 // bytes
-	// While updates are committed, what reads everything rests after each page or
-	// table for restShare times what that took, at most restMax: a backup can wait,
-	// and those who write cannot. It then has a tenth of one processor.
+	// After each page or table that took time t while updates were committed, a full
+	// read pauses for restShare × t, at most restMax, so that writers go first. It
+	// then uses a tenth of a processor.
 	restShare = 9
 	restMax   = 500 * time.Millisecond
 )
 
-// errNotEmpty says that records are to be loaded where there are some already.
 var errNotEmpty = errors.New("badgerkv: records are loaded into an empty store only")
 
-// Snapshot hands out every record of the last acknowledged version, after a
-// Check of all tables: what Badger cannot decode it passes over.
+// Snapshot passes on every record of the last acknowledged version, after a Check of
+// all tables: Badger skips what it cannot decode.
 func (db *DB) Snapshot(ctx context.Context, fn func([]kv.Record) error) error {
 	if err := db.Check(ctx); err != nil {
 		return err
@@ -59,8 +58,8 @@ func (db *DB) Snapshot(ctx context.Context, fn func([]kv.Record) error) error {
 	return ctx.Err()
 }
 
-// readPage reads the records from the key lo on, until the page is full, and
-// returns the key at which the next page begins, or nil when there is none.
+// readPage reads records from the key lo on until the page is full, and returns the
+// first key of the next page, or nil at the end.
 func (db *DB) readPage(ctx context.Context, version uint64, lo []byte, page *recordPage) (next []byte, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -84,7 +83,7 @@ func (db *DB) readPage(ctx context.Context, version uint64, lo []byte, page *rec
 	if c.err != nil {
 		return nil, c.err
 	}
-	// As in View: a commit that failed meanwhile may have been an fsync that failed.
+	// As in View: a commit that failed in the meantime may have been a failed fsync.
 	return next, db.stopped()
 }
 
@@ -102,7 +101,7 @@ func (p *recordPage) reset() {
 	p.records, p.bytes = p.records[:0], p.bytes[:0]
 }
 
-// isFull says whether the largest record might not fit any more.
+// isFull reports whether the largest record might not fit.
 func (p *recordPage) isFull() bool {
 	return len(p.bytes)+kv.KeySizeMax+kv.ValueSizeMax > snapshotPageSize
 }
@@ -111,15 +110,15 @@ func (p *recordPage) add(key, value []byte, item *badger.Item) {
 	p.records = append(p.records, kv.Record{Key: p.keep(key), Value: p.keep(value), ExpiresAt: int64(item.ExpiresAt())})
 }
 
-// keep copies b to where it stays until the page is reset.
+// keep copies b into the page.
 func (p *recordPage) keep(b []byte) []byte {
 	start := len(p.bytes)
 	p.bytes = append(p.bytes, b...)
 	return p.bytes[start:len(p.bytes):len(p.bytes)]
 }
 
-// Load stores records in an empty store, in updates of the size that the
-// contract allows, each of them durable.
+// Load stores records in an empty store, in updates within the contract's limits, each
+// durable.
 func (db *DB) Load(ctx context.Context, records iter.Seq2[kv.Record, error]) error {
 	if err := db.mustBeEmpty(ctx); err != nil {
 		return err
@@ -150,7 +149,7 @@ func (db *DB) mustBeEmpty(ctx context.Context) error {
 	})
 }
 
-// store writes records in one update, with the expiry that they had.
+// store writes records with their expiry in one update.
 func (db *DB) store(ctx context.Context, records []kv.Record) error {
 	err := db.Update(ctx, func(tx kv.Txn) error {
 		t := tx.(*txn)
@@ -175,7 +174,7 @@ func (s *snapshots) last() uint64 {
 	return s.newest.version
 }
 
-// turn is a piece of work that can wait for those who write.
+// turn is a piece of work that yields to writers.
 type turn struct {
 	db    *DB
 	began time.Time
@@ -184,7 +183,7 @@ type turn struct {
 
 func (db *DB) begin() turn { return turn{db: db, began: db.opts.wall(), seen: db.snapshots.last()} }
 
-// giveWay ends a turn with a rest, if updates were committed meanwhile.
+// giveWay ends a turn with a pause if updates were committed meanwhile.
 func (t turn) giveWay(ctx context.Context) {
 	if t.db.snapshots.last() == t.seen {
 		return

@@ -101,6 +101,7 @@ func (l *ledger) judge(read map[string]string) bool {
 // which each page is of its own moment, which the same judge must refuse.
 func TestSnapshotsUnderLoad(t *testing.T) {
 	t.Parallel()
+	skipInShort(t)
 	const writers, backups = 4, 50
 	now := time.Now() // stands still, so that no snapshot rests
 	db := mustOpen(t, Options{Dir: t.TempDir(), wall: func() time.Time { return now }})
@@ -145,7 +146,7 @@ func TestSnapshotsUnderLoad(t *testing.T) {
 		}
 	}
 	if torn > 0 || len(moments) < backups {
-		t.Errorf("reliability_R14: %d of %d backups are torn, of %d different moments", torn, backups, len(moments))
+		t.Errorf("%d of %d backups are torn, of %d different moments", torn, backups, len(moments))
 	}
 	torn = 0
 	for range backups {
@@ -174,7 +175,7 @@ func TestSnapshotsUnderLoad(t *testing.T) {
 		}
 	}
 	if torn == 0 {
-		t.Error("reliability_R3: backups of pages that are each of their own moment are not torn, so this test cannot fail")
+		t.Error("backups of pages that are each of their own moment are not torn, so this test cannot fail")
 	}
 }
 
@@ -257,6 +258,6 @@ func TestLoadKeepsExpiry(t *testing.T) {
 	}
 	want := expiresAt.Add(engineExpiryMargin).Unix()
 	if err != nil || len(stored) != 1 || stored[0].ExpiresAt != want {
-		t.Errorf("reliability_R14: after a restore the record is %+v, %v; want it to expire at %d", stored, err, want)
+		t.Errorf("after a restore the record is %+v, %v; want it to expire at %d", stored, err, want)
 	}
 }

@@ -7,23 +7,22 @@
 //	Update ─┼→ queue → committer: run each fn over the group's pending writes
 //	Update ─┘                     commit the group once, synced, at version n+1
 //	                              write the stamp, publish n+1, answer everyone
-//	View   ───────────→ snapshot at the last published version; waits for nobody
+//	View   ───────────→ snapshot at the last published version; never waits
 //
 // Updates are serial by construction: there are no conflicts and no retries. A
 // fn that returns an error or panics has its writes rolled back within the
 // group, and the others of the group do not notice.
 //
-// What lies on disk is guarded thrice. Each value ends with a checksum over its
-// key and itself, and Check finds the damage that hides keys ([kv.ErrCorrupt]).
-// A stamp file remembers the last acknowledged version and the wall clock, so
-// that a cut write-ahead log or a wrong clock is refused at open
-// ([BehindError], [ClockError]). And nothing is written while the disk is nearly
-// full, because Badger dies of a full disk ([DiskError] at open,
-// [kv.ErrUnavailable] later).
+// Three checks protect the data on disk. Each value ends with a checksum over its key
+// and itself, and Check finds damage that hides keys ([kv.ErrCorrupt]). A stamp file
+// records the last acknowledged version and the wall clock, so that Open detects a
+// truncated write-ahead log or a wrong clock ([BehindError], [ClockError]). And nothing
+// is written while the disk is nearly full, because Badger crashes on a full disk
+// ([DiskError] at open, [kv.ErrUnavailable] later).
 //
-// When a commit fails, nobody knows what the disk holds. Its callers get
-// [kv.ErrUnknownOutcome], every later transaction is refused, and
-// Options.OnFatal is called: the process must end.
+// After a failed commit the state on disk is unknown. Its callers get
+// [kv.ErrUnknownOutcome], every later transaction is refused, and Options.OnFatal is
+// called: the process must exit.
 package badgerkv
 
 import (
@@ -44,13 +43,12 @@ import (
 type DB struct {
 	opts      Options
 	engine    *badger.DB
-	builders  builderPools
 	stamp     *stampFile // nil in memory
 	snapshots *snapshots
 	committer *committer
 	failure   atomic.Pointer[error]          // why the store has stopped, if it has
 	damage    atomic.Pointer[[]damagedTable] // what Check has found
-	lastWrite atomic.Int64                   // the wall clock at the last commit, in Unix nanoseconds; unused in memory
+	lastWrite atomic.Int64                   // the wall clock at the last commit, in Unix nanoseconds; not used in memory
 	refused   refusals
 	merge     struct { // what the engine may write at once, as it was last looked at
 		sync.Mutex
@@ -75,13 +73,12 @@ func Open(opts Options) (*DB, error) {
 	db := &DB{opts: opts}
 	db.engine, err = badger.OpenManaged(opts.engine(engineLogger{log: opts.Log, fatal: db.stopAndTell}))
 	if err != nil {
-		return nil, fmt.Errorf("badgerkv: open %s: %w", opts.place(), err)
+		return nil, fmt.Errorf("badgerkv: open %s: %w", opts.name(), err)
 	}
 	version, err := db.adopt(stamped)
 	if err != nil {
 		return nil, fmt.Errorf("%w%s", err, alsoFailed(db.engine.Close()))
 	}
-	db.builders = smallPool(db.engine)
 	db.snapshots = newSnapshots(version)
 	db.engine.SetDiscardTs(version)
 	db.committer = newCommitter(db, version)
@@ -89,8 +86,8 @@ func Open(opts Options) (*DB, error) {
 	return db, nil
 }
 
-// examine does what must be done before Badger touches the directory. It
-// returns the stamp found there, or nil.
+// examine makes the checks that must precede Badger's own opening. It returns the
+// stamp, or nil if there is none.
 func examine(opts Options) (*stamp, error) {
 	if opts.InMemory {
 		return nil, nil
@@ -111,9 +108,8 @@ func examine(opts Options) (*stamp, error) {
 	return stamped, removeEmptyLogs(opts.Dir)
 }
 
-// removeEmptyLogs removes log files without a byte. Badger makes a log and then
-// gives it its size; one of a process that was killed in between is refused at the
-// next open, although nothing was ever in it.
+// removeEmptyLogs removes empty log files. Badger creates a log before it sets its
+// size; if the process is killed in between, Badger refuses the file at the next open.
 func removeEmptyLogs(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -132,8 +128,8 @@ func removeEmptyLogs(dir string) error {
 	return nil
 }
 
-// adopt returns the version that the store has reached, after comparing it with
-// its stamp, and writes the new stamp.
+// adopt compares the store's version with its stamp, returns it, and writes the new
+// stamp.
 func (db *DB) adopt(stamped *stamp) (uint64, error) {
 	version := db.engine.MaxVersion()
 	if db.opts.InMemory {
@@ -165,17 +161,17 @@ func (db *DB) View(ctx context.Context, fn func(kv.Reader) error) error {
 	r := reader{base: base, damage: db.damage.Load()}
 	defer r.close()
 	err = r.outcome(fn(&r))
-	// A commit that failed meanwhile may have been an fsync that failed: nothing
-	// read since may be served.
+	// A commit that failed in the meantime may have been a failed fsync: nothing read
+	// since then may be served.
 	if stopped := db.stopped(); stopped != nil {
 		return stopped
 	}
 	return err
 }
 
-// Update hands fn to the committer and waits for the outcome of its group. A
-// ctx that ends before fn has begun withdraws it. fn must not call Update or
-// Close, which would wait for itself.
+// Update passes fn to the committer and waits for its group's outcome. If ctx ends
+// before fn has started, fn does not run. fn must not call Update or Close, which
+// would deadlock.
 func (db *DB) Update(ctx context.Context, fn func(kv.Txn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -193,8 +189,8 @@ func (db *DB) Update(ctx context.Context, fn func(kv.Txn) error) error {
 	return o.outcome()
 }
 
-// UpdateEach is kv.UpdateEach. What waits in the queue together is committed
-// together, as far as a group has room.
+// UpdateEach is kv.UpdateEach. Updates in the queue are committed together as far as
+// they fit a group.
 func (db *DB) UpdateEach(ctx context.Context, fns []func(kv.Txn) error) []error {
 	ends := make([]error, len(fns))
 	refusal := ctx.Err()
@@ -225,19 +221,19 @@ func (db *DB) UpdateEach(ctx context.Context, fns []func(kv.Txn) error) []error 
 	return ends
 }
 
-// submit puts an op into the queue, and does not wait for room in it.
+// submit queues an op, and fails when the queue is full.
 func (db *DB) submit(o *op) error {
 	select {
 	case db.committer.queue <- o:
 		return nil
 	default:
 		db.refused.queueFull.Add(1)
-		return fmt.Errorf("%w: %d updates are waiting already", kv.ErrUnavailable, queueMax)
+		return fmt.Errorf("%w: %d updates are already waiting", kv.ErrUnavailable, queueMax)
 	}
 }
 
-// Close refuses new work, waits for all that was accepted, syncs the stamp and
-// closes Badger. It may be called more than once.
+// Close refuses new work, finishes accepted work, syncs the stamp and closes Badger.
+// It may be called more than once.
 func (db *DB) Close() error {
 	db.closing.Do(func() { db.closeErr = db.close() })
 	return db.closeErr
@@ -253,17 +249,15 @@ func (db *DB) close() error {
 		}
 		stampErr = firstError(stampErr, db.stamp.close())
 	}
-	db.builders.putBack(db.engine)
 	err := firstError(db.engine.Close(), stampErr)
-	db.builders.ours.Release()
 	if err != nil {
-		return fmt.Errorf("badgerkv: close %s: %w", db.opts.place(), err)
+		return fmt.Errorf("badgerkv: close %s: %w", db.opts.name(), err)
 	}
 	return nil
 }
 
-// stop makes every later transaction fail, and reports whether it was the first
-// call to do so.
+// stop makes every later transaction fail, and reports whether this was the first
+// call.
 func (db *DB) stop(cause error) bool {
 	if !db.failure.CompareAndSwap(nil, &cause) {
 		return false
@@ -279,7 +273,7 @@ func (db *DB) stopAndTell(cause error) {
 	}
 }
 
-// stopped returns the refusal to give once the store has stopped, else nil.
+// stopped returns the error for transactions once the store has stopped, or nil.
 func (db *DB) stopped() error {
 	if cause := db.failure.Load(); cause != nil {
 		return fmt.Errorf("%w: the store has stopped, because a write failed: %w", kv.ErrUnavailable, *cause)
@@ -296,7 +290,7 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// alsoFailed describes a second error behind a first one.
+// alsoFailed describes a second error after a first.
 func alsoFailed(err error) string {
 	if err == nil {
 		return ""

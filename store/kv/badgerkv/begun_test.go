@@ -11,7 +11,7 @@ import (
 func TestLogsThatWereOnlyBegun(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"00001.mem", "00009.mem", "000001.vlog", "000009.vlog"} {
-		t.Run("reliability_R1_"+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			if name != "000001.vlog" { // which the store has, when there is something in it

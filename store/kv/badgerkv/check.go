@@ -31,14 +31,13 @@ type damagedTable struct {
 	first, last  []byte // its keys; a nil last is unknown, and may be any
 }
 
-// Check reads every table on disk and verifies the checksums of its blocks,
-// which no other read does: when Badger cannot decode a block, it passes over
-// the keys in it as if they had never been, or finds what they were before. So
-// once a table is known to be damaged, every read of a key or range that it may
-// hold is refused with a *kv.CorruptError, until the store is opened again.
+// Check reads every table on disk and verifies the checksums of its blocks, which no
+// other read does: when Badger cannot decode a block, it silently skips its keys or
+// returns older values. Once a table is known to be damaged, every read of a key or
+// range that it may hold returns a *kv.CorruptError until the store is opened again.
 //
-// The error matches kv.ErrCorrupt and names the tables. Check returns soon
-// after ctx ends; Close waits for it.
+// The error matches kv.ErrCorrupt and names the tables. Check returns soon after ctx
+// ends; Close waits for it.
 func (db *DB) Check(ctx context.Context) error {
 	if err := db.snapshots.enter(); err != nil {
 		return err
@@ -66,21 +65,20 @@ func (db *DB) Check(ctx context.Context) error {
 	return fmt.Errorf("%w: %d of %d tables in %s: %s", kv.ErrCorrupt, len(found), len(tables), db.opts.Dir, nameDamage(found))
 }
 
-// examineTable reads a table that was in use, and returns what is wrong with it, if
-// anything is.
+// examineTable checks a table that was in use, and returns any damage.
 func (db *DB) examineTable(info badger.TableInfo) (d damagedTable, is bool) {
 	name := table.IDToFilename(info.ID)
 	last, reason := db.checkTable(filepath.Join(db.opts.Dir, name), info.KeyCount)
 	if reason == "" || db.isGone(info.ID) {
 		return damagedTable{}, false
 	}
-	// Badger has taken its first key from the index, with a checksum, but its last
-	// one from a block, without.
+	// Badger takes the first key from the index, which has a checksum, but the last
+	// key from a block, unchecked.
 	return damagedTable{name, reason, y.ParseKey(info.Left), last}, true
 }
 
-// addDamage adds found to what earlier checks have found: a table may be gone
-// because a compaction has rewritten it, without what it could not read.
+// addDamage adds found to earlier damage. A compaction may have rewritten a damaged
+// table without the keys that it could not read.
 func (db *DB) addDamage(found []damagedTable) {
 	for {
 		known := db.damage.Load()
@@ -94,8 +92,8 @@ func (db *DB) addDamage(found []damagedTable) {
 	}
 }
 
-// DamagedKeys returns between which keys, both included, the records may lie that
-// Check has found to be hidden by damage; a last key of nil is the end of all.
+// DamagedKeys returns the key ranges, both ends included, whose records may be hidden
+// by damage that Check has found. A nil last key means the end of the store.
 func (db *DB) DamagedKeys() (ranges [][2][]byte) {
 	if found := db.damage.Load(); found != nil {
 		for _, d := range *found {
@@ -116,9 +114,8 @@ func nameDamage(found []damagedTable) string {
 	return strings.Join(named, ", ")
 }
 
-// checkTable returns the last key of the table at path, if that can be told, and
-// what is wrong with it, or "". It maps the file anew and reads past Badger's
-// caches.
+// checkTable returns the last key of the table at path, if known, and what is wrong
+// with the table, or "". It maps the file itself, to bypass Badger's caches.
 func (db *DB) checkTable(path string, keys uint32) (last []byte, reason string) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,8 +138,7 @@ func (db *DB) checkTable(path string, keys uint32) (last []byte, reason string) 
 			reason = err.Error()
 		}
 	}()
-	// A disk that cannot be read faults the map; and Badger panics on some
-	// kinds of damage.
+	// An unreadable disk faults the map, and Badger panics on some kinds of damage.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if recover() != nil {
@@ -152,10 +148,9 @@ func (db *DB) checkTable(path string, keys uint32) (last []byte, reason string) 
 	return readTable(data, keys, db.engine.Opts())
 }
 
-// isGone says whether a compaction has taken a table out of use while it was read.
-// Badger cuts the file of such a table to nothing before it removes it, which looks
-// like damage to whoever has it open. A table is out of use before its file is cut;
-// one that is whole on disk to its last byte was read as it is, in use or not.
+// isGone reports whether a compaction removed a table while it was being read. Badger
+// truncates such a file before it removes it, which looks like damage. A table is out
+// of use before its file is truncated, so a file of full length was read correctly.
 func (db *DB) isGone(id uint64) bool {
 	info, err := os.Stat(filepath.Join(db.opts.Dir, table.IDToFilename(id)))
 	if err == nil && info.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -185,15 +180,15 @@ func readTable(data []byte, keys uint32, engine badger.Options) (last []byte, re
 	for it.Rewind(); it.Valid(); it.Next() {
 		count++
 	}
-	// The iterator does not tell a block that it cannot read from the end.
+	// The iterator returns the same for an unreadable block as for the end.
 	if count != keys || count != t.KeyCount() {
 		return last, fmt.Sprintf("a block is damaged behind key %d of %d", count, keys)
 	}
 	return last, ""
 }
 
-// footerFits says whether the lengths at the end of a table stay within it.
-// Badger ends the process when they do not.
+// footerFits reports whether the lengths at the end of a table are within it. If not,
+// Badger would end the process.
 func footerFits(data []byte) bool {
 	const lengthSize = 4
 	rest := data
@@ -211,7 +206,7 @@ func footerFits(data []byte) bool {
 	return true
 }
 
-// damagedKey returns the refusal to read key, or nil.
+// damagedKey returns the error for reading key, or nil.
 func damagedKey(damage *[]damagedTable, key []byte) error {
 	if damage == nil {
 		return nil
@@ -224,7 +219,7 @@ func damagedKey(damage *[]damagedTable, key []byte) error {
 	return nil
 }
 
-// damagedRange returns the refusal to scan rng, or nil.
+// damagedRange returns the error for scanning rng, or nil.
 func damagedRange(damage *[]damagedTable, rng kv.Range) error {
 	if damage == nil {
 		return nil
@@ -237,7 +232,7 @@ func damagedRange(damage *[]damagedTable, rng kv.Range) error {
 	return nil
 }
 
-// reaches says whether the table may hold key or a later one.
+// reaches reports whether the table may hold key or a later one.
 func (d damagedTable) reaches(key []byte) bool {
 	return d.last == nil || bytes.Compare(key, d.last) <= 0
 }

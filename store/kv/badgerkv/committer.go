@@ -13,34 +13,32 @@ import (
 )
 
 const (
-	// queueMax updates may wait; one more is refused, so that an overload is
-	// answered at once instead of being piled up.
+	// queueMax updates may wait; further ones are refused at once, so that an overload
+	// does not pile up.
 	queueMax = 1024
-	// groupOpsMax updates share one commit; more would make the first of them
-	// wait without gaining anything on the sync.
+	// groupOpsMax updates share one commit; with more, the first would wait without
+	// saving a sync.
 	groupOpsMax = 512
 )
 
-// anchorKey is written with each group that sets nothing to stay: a compaction
-// may drop what only deletes or expires, and with it the store's highest
-// version. The newest version of a key that stays is never dropped, so the
-// highest version is always that of the last commit.
+// anchorKey is written with each group that stores nothing permanent. A compaction may
+// drop deletions and expired records, and with them the store's highest version; but
+// it never drops the newest version of a permanent key.
 //
-// It is not written with every group, because it lies below all other keys: in
-// an import each new table would begin with it, reach from there to the newest
-// events, and have all the events between rewritten by the next compaction.
+// It is not written with every group, because it sorts below all other keys: during an
+// import each new table would start with it, span all keys up to the newest events,
+// and make the next compaction rewrite everything between.
 var anchorKey = []byte{kv.ReservedPrefix, 'v'}
 
 // op is one Update on its way through the committer.
 type op struct {
 	fn    func(kv.Txn) error
-	after *op // that must have ended well for this one to run, or nil
+	after *op // must succeed before this one runs, or nil
 	state atomic.Int32
 	done  chan struct{} // closed when the fields below are final
 
 	err      error
 	panicked any
-	exited   bool // fn ended its goroutine, as t.FailNow does
 }
 
 const (
@@ -52,7 +50,7 @@ const (
 // withdraw keeps a waiting op from running, and reports whether it was in time.
 func (o *op) withdraw() bool { return o.state.CompareAndSwap(opWaiting, opWithdrawn) }
 
-// wait returns when the op has ended, or has been withdrawn because ctx has.
+// wait returns when the op has finished, or was withdrawn because ctx ended.
 func (o *op) wait(ctx context.Context) {
 	select {
 	case <-o.done:
@@ -65,25 +63,21 @@ func (o *op) wait(ctx context.Context) {
 	}
 }
 
-// failed reports whether an op that was in the queue before the one that asks
-// has not ended well.
+// failed reports whether an op that was queued earlier has failed.
 func (o *op) failed() bool {
-	return o.state.Load() == opWithdrawn || o.err != nil || o.panicked != nil || o.exited
+	return o.state.Load() == opWithdrawn || o.err != nil || o.panicked != nil
 }
 
-// outcome gives the caller what its fn did, as if it had run it itself.
+// outcome returns or panics with what fn did, as if the caller had run it.
 func (o *op) outcome() error {
 	if o.panicked != nil {
 		panic(o.panicked)
 	}
-	if o.exited {
-		runtime.Goexit()
-	}
 	return o.err
 }
 
-// committer is the one writer of the store. All its fields but the queue belong
-// to its goroutine.
+// committer is the only writer of the store. All its fields except the queue belong to
+// its goroutine.
 type committer struct {
 	db      *DB
 	queue   chan *op
@@ -95,7 +89,6 @@ type committer struct {
 	diskFull bool        // is the refusal's reason
 	base     *badger.Txn // what the group reads
 	pending  *pending
-	entries  slab[badger.Entry] // in which the group's writes are handed over
 }
 
 func newCommitter(db *DB, version uint64) *committer {
@@ -105,35 +98,21 @@ func newCommitter(db *DB, version uint64) *committer {
 		ended:   make(chan struct{}),
 		version: version,
 		pending: newPending(),
-		entries: slab[badger.Entry]{atOnce: slotsAtOnce},
 	}
 }
 
 // loop commits group after group until stop is called.
 func (c *committer) loop() {
-	finished := false
-	defer func() {
-		if finished {
-			close(c.ended)
-			return
-		}
-		// An fn ended this goroutine. Its group goes on in another.
-		go c.loop()
-	}()
-	if len(c.group) > 0 {
-		c.fill()
-		c.commit()
-	}
+	defer close(c.ended)
 	for o := range c.queue {
 		c.begin()
 		c.run(o)
 		c.fill()
 		c.commit()
 	}
-	finished = true
 }
 
-// stop ends loop once the queue is empty. Nobody may send any more.
+// stop ends loop once the queue is empty. No op may be sent after it.
 func (c *committer) stop() {
 	close(c.queue)
 	<-c.ended
@@ -150,12 +129,12 @@ func (c *committer) begin() {
 	}
 }
 
-// fill adds what waits in the queue to the group, without waiting for more.
-// Before it gives up it lets other goroutines run once: the callers answered by
-// the last commit are about to come back, and would each pay for a sync alone.
+// fill adds the waiting ops to the group. When the queue is empty, it yields once to
+// other goroutines: the callers that the last commit answered are about to return, and
+// would each pay for a sync of their own.
 func (c *committer) fill() {
 	yielded := false
-	for len(c.group) < groupOpsMax && c.roomForAnother() {
+	for len(c.group) < groupOpsMax && c.fitsAnother() {
 		select {
 		case o, ok := <-c.queue:
 			if !ok {
@@ -173,17 +152,17 @@ func (c *committer) fill() {
 	}
 }
 
-// roomForAnother says whether the largest Update still fits into the group's
-// transaction, with the anchor and Badger's own end marker.
-func (c *committer) roomForAnother() bool {
+// fitsAnother reports whether the largest Update still fits the group's transaction,
+// with the anchor and Badger's own end marker.
+func (c *committer) fitsAnother() bool {
 	const extra = 2
 	count := c.pending.count + kv.UpdateWritesMax + extra
 	size := c.pending.size + kv.UpdateBytesMax + (kv.UpdateWritesMax+extra)*(writeOverhead+checksumSize)
 	return int64(count) < c.db.engine.MaxBatchCount() && int64(size) < c.db.engine.MaxBatchSize()
 }
 
-// run runs one fn over the group's pending writes, and takes its own back if it
-// fails in any way.
+// run runs one fn on the group's pending writes, and rolls its writes back if it
+// fails.
 func (c *committer) run(o *op) {
 	if !o.state.CompareAndSwap(opWaiting, opRunning) {
 		return
@@ -213,25 +192,21 @@ func (c *committer) run(o *op) {
 			c.pending.rollback()
 		}
 		if !returned {
-			o.panicked = recover()
-			o.exited = o.panicked == nil
+			if o.panicked = recover(); o.panicked == nil {
+				panic("badgerkv: an update ended its goroutine")
+			}
 		}
 	}()
 	o.err = t.outcome(o.fn(t))
 	returned = true
 }
 
-// commit stores the group and answers everyone in it. Refused updates wait for
-// the commit too: their refusal may rest on a write of the same group.
+// commit stores the group and answers its callers. Refused updates wait too: the
+// refusal may depend on a write of the same group.
 func (c *committer) commit() {
 	c.base.Discard()
 	err := c.store()
 	first := err != nil && c.db.stop(err)
-	c.entries.reset()
-	if err != nil {
-		// Who knows what the engine still reads. Its memory is no longer ours.
-		c.pending, c.entries = newPending(), slab[badger.Entry]{atOnce: slotsAtOnce}
-	}
 	for _, o := range c.group {
 		if err != nil {
 			o.err = fmt.Errorf("%w: %w", kv.ErrUnknownOutcome, err)
@@ -245,8 +220,8 @@ func (c *committer) commit() {
 	}
 }
 
-// store writes the group's pending changes at the next version and publishes
-// it. After an error nobody knows what is on disk.
+// store writes the group's changes at the next version and publishes it. After an
+// error the state on disk is unknown.
 func (c *committer) store() error {
 	if c.pending.count == 0 {
 		return nil
@@ -277,16 +252,14 @@ func (c *committer) store() error {
 	return nil
 }
 
-// write hands the group's changes to tx.
+// write passes the group's changes to tx.
 func (c *committer) write(tx *badger.Txn) error {
 	stays := false
 	err := c.pending.all(func(s *slot) error {
 		switch s.kind {
 		case changeSet:
 			stays = stays || s.expiresAt == 0
-			e := &c.entries.take(1)[0]
-			e.Key, e.Value, e.ExpiresAt = s.key, s.sealed, s.expiresAt
-			return tx.SetEntry(e)
+			return tx.SetEntry(&badger.Entry{Key: s.key, Value: s.sealed, ExpiresAt: s.expiresAt})
 		case changeDelete:
 			return tx.Delete(s.key)
 		default:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -77,7 +76,6 @@ func TestGroupIsWholeAround(t *testing.T) {
 		{"an_error", func() error { return errors.New("refused") }, "error"},
 		{"a_panic", func() error { panic("broken") }, "panic"},
 		{"a_nil_panic", func() error { panic(nil) }, "panic"}, //nolint:govet
-		{"an_exit", func() error { runtime.Goexit(); return nil }, "exit"},
 	}
 	for _, e := range ends {
 		t.Run(e.name, func(t *testing.T) {

@@ -33,6 +33,7 @@ func TestFlippedByteIsCorruptNotAbsent(t *testing.T) {
 // one Check each flip must be named, and what it may have hidden refused.
 func TestFlipsAreNamed(t *testing.T) {
 	t.Parallel()
+	skipInShort(t)
 	const flips = 24
 	dir := t.TempDir()
 	db := mustOpen(t, Options{Dir: dir})
@@ -209,8 +210,7 @@ func TestCheckOfAWholeStore(t *testing.T) {
 	db := mustOpen(t, Options{Dir: dir})
 	put(t, db, "a", noise("a", 5000))
 	mustClose(t, db)
-	var checker kv.Checker = mustOpen(t, Options{Dir: dir})
-	if err := checker.Check(t.Context()); err != nil {
+	if err := mustOpen(t, Options{Dir: dir}).Check(t.Context()); err != nil {
 		t.Errorf("Check() = %v, want nil", err)
 	}
 }
@@ -236,10 +236,10 @@ func TestCheckBesideCompaction(t *testing.T) {
 		content []byte // nil: there is no file
 		damaged bool
 	}{
-		{"reliability_R14_removed", nil, false},
-		{"reliability_R14_about_to_be_removed", []byte{}, false},
+		{"removed", nil, false},
+		{"about_to_be_removed", []byte{}, false},
 		{"whole", whole, false},
-		{"reliability_R7_damaged_and_as_large_as_it_was", flipped, true},
+		{"damaged_and_as_large_as_it_was", flipped, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			replaced := used
@@ -256,7 +256,7 @@ func TestCheckBesideCompaction(t *testing.T) {
 			}
 		})
 	}
-	t.Run("reliability_R7_missing_although_it_is_in_use", func(t *testing.T) {
+	t.Run("missing_although_it_is_in_use", func(t *testing.T) {
 		path := filepath.Join(dir, table.IDToFilename(used.ID))
 		if err := os.Rename(path, path+".away"); err != nil {
 			t.Fatal(err)

@@ -73,6 +73,7 @@ func TestDeletedLastIsNotBehind(t *testing.T) {
 // commit each time.
 func TestHighestVersionStays(t *testing.T) {
 	t.Parallel()
+	skipInShort(t)
 	opts := Options{Dir: t.TempDir()}
 	random := rand.New(rand.NewPCG(3, 4))
 	soon := time.Now().Add(-48 * time.Hour) // gone by, the day of grace too

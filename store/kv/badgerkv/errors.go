@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// The errors of Open that an operator must act on. Error says the thing and the
-// reason, Hint the next step.
+// Errors of Open that an operator must act on. Error gives the problem, Hint the next
+// step.
 
-// DiskError says that the directory cannot be used: it cannot be made, read or
-// written, or its filesystem is nearly full.
+// DiskError means that the directory cannot be created, read or written, or that its
+// filesystem is nearly full.
 type DiskError struct {
 	Dir    string
 	Reason string
@@ -24,14 +24,14 @@ func (e *DiskError) Error() string {
 	return fmt.Sprintf("%s: %s", e.Dir, e.Reason)
 }
 
-// Hint says what to do.
+// Hint returns the next step.
 func (e *DiskError) Hint() string { return e.Remedy }
 
 func (e *DiskError) Unwrap() error { return e.Err }
 
-// ClockError says that the wall clock is far from the time of the last write:
-// behind it, tokens that have expired would live again; far ahead of it, Badger
-// would drop for good what has not expired.
+// ClockError means that the wall clock is far from the time of the last write. If it
+// is behind, expired tokens would be valid again; if it is far ahead, Badger would
+// delete unexpired records.
 type ClockError struct {
 	Dir     string
 	Wall    time.Time // what the clock says
@@ -48,13 +48,13 @@ func (e *ClockError) Error() string {
 		e.Stamped.UTC().Format(time.RFC3339))
 }
 
-// Hint says what to do.
+// Hint returns the next step.
 func (e *ClockError) Hint() string {
 	return "set the clock right and start again; if it is right, start once with --accept-clock"
 }
 
-// BehindError says that the store does not hold all that it has acknowledged: a
-// part of its write-ahead log is gone, or its stamp is damaged.
+// BehindError means that the store lacks acknowledged writes: part of its write-ahead
+// log is missing, or its stamp is damaged.
 type BehindError struct {
 	Dir     string
 	Found   uint64 // the last version in the store
@@ -70,7 +70,7 @@ func (e *BehindError) Error() string {
 		e.Dir, e.Found, e.Stamped, e.Stamped-e.Found)
 }
 
-// Hint says what to do.
+// Hint returns the next step.
 func (e *BehindError) Hint() string {
 	return fmt.Sprintf("restore the last backup; to go on with what is left, remove %s and start again", e.stampPath())
 }

@@ -13,11 +13,12 @@ import (
 )
 
 // TestFullDiskWhileMerging: on a disk that a store fills, the engine has room to merge
-// what it has, so that writes are refused and the process goes on (reliability R6).
+// what it has, so that writes are refused and the process goes on.
 // Without it SIGBUS ends this test, and all others. Writes come back while a merge
 // makes room, until it makes none any more.
 func TestFullDiskWhileMerging(t *testing.T) {
 	t.Parallel()
+	skipInShort(t)
 	const (
 		disk  = 420 // MiB
 		value = 60 << 10

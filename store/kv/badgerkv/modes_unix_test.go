@@ -25,7 +25,7 @@ func TestFileModes(t *testing.T) {
 		wantModes(t, dir)
 		return
 	}
-	t.Run("attack_95_no_file_is_open_to_others", func(t *testing.T) {
+	t.Run("no_file_is_open_to_others", func(t *testing.T) {
 		t.Parallel()
 		child := exec.Command(os.Args[0], "-test.run=^TestFileModes$", "-test.v")
 		child.Env = append(os.Environ(), modesDirEnv+"="+filepath.Join(t.TempDir(), "db-0001"))

@@ -10,48 +10,33 @@ import (
 	"tollhouse/store/kv"
 )
 
-// writeOverhead bounds what Badger adds to a write when it sizes a transaction:
-// version, flags and entry header, beside our checksum.
+// writeOverhead bounds what Badger adds to the size of a write besides our checksum:
+// version, flags and entry header.
 const writeOverhead = 32
 
-const (
-	// slotsKept bounds the map kept from group to group: to clear one costs what
-	// the largest group ever in it took.
-	slotsKept = 4096
-	// The pieces of memory in which a group's writes lie. The largest key and the
-	// largest value each fit into one.
-	slotsAtOnce = 256
-	keysAtOnce  = 16 << 10
-	bytesAtOnce = 128 << 10
-)
+// slotsKept bounds the map kept between groups, because clearing a map costs as much as
+// its largest use.
+const slotsKept = 4096
 
-// pending holds the writes of one group: those of the updates that have run,
-// and those of the one that is running, which can be rolled back alone. A read
-// is one look into a map; only a scan has to sort, and sorts new keys only.
+// pending holds the writes of one group: those of finished updates, and those of the
+// running one, which can be rolled back. A read is one map lookup; only a scan sorts,
+// and only new keys.
 type pending struct {
 	slots  map[string]*slot
 	sorted []*slot // by key
 	fresh  []*slot // seen since the last scan, in any order
 	undo   []undone
 	count  int // slots that hold a write
-	size   int // of what they hold, as Badger will count it
-
-	// Where the slots, their keys and what is stored under them lie. A group has
-	// thousands, so they are not made one by one, and the next group gets the
-	// memory of this one: the engine has copied what it keeps when a commit ends.
-	room     slab[slot]
-	keyRoom  slab[byte]
-	byteRoom slab[byte]
-	begun    slabMark // of byteRoom, when the update that is running began
+	size   int // their total size as Badger counts it
 }
 
-// slot is a key of the group and what is to be written under it.
+// slot is a key of the group with its pending change.
 type slot struct {
 	key []byte
 	change
 }
 
-// change is one write, or none at all.
+// change is one write, or none.
 type change struct {
 	kind      changeKind
 	sealed    []byte // as it is stored
@@ -71,22 +56,15 @@ type undone struct {
 	was  change
 }
 
-// pendingWrite is a change as a scan shows it.
+// pendingWrite is a change in a scan.
 type pendingWrite struct {
 	key, value []byte
 	deleted    bool
 }
 
-func newPending() *pending {
-	return &pending{
-		slots:    make(map[string]*slot),
-		room:     slab[slot]{atOnce: slotsAtOnce},
-		keyRoom:  slab[byte]{atOnce: keysAtOnce},
-		byteRoom: slab[byte]{atOnce: bytesAtOnce},
-	}
-}
+func newPending() *pending { return &pending{slots: make(map[string]*slot)} }
 
-// reset forgets everything, and keeps a usual group's memory for the next one.
+// reset clears everything but keeps the maps and lists of a usual group.
 func (p *pending) reset() {
 	if len(p.slots) > slotsKept {
 		*p = *newPending()
@@ -96,33 +74,22 @@ func (p *pending) reset() {
 	clear(p.sorted)
 	clear(p.fresh)
 	p.sorted, p.fresh = p.sorted[:0], p.fresh[:0]
-	p.room.reset()
-	p.keyRoom.reset()
-	p.byteRoom.reset()
 	p.begin()
 	p.count, p.size = 0, 0
 }
 
-// begin marks the point to which rollback returns.
+// begin sets the point to which rollback returns.
 func (p *pending) begin() {
 	clear(p.undo)
 	p.undo = p.undo[:0]
-	p.begun = p.byteRoom.mark()
 }
 
-// rollback takes back what was written since begin, and the room of its values:
-// a group may hold hundreds of updates that fail.
+// rollback undoes the writes since begin.
 func (p *pending) rollback() {
 	for _, u := range slices.Backward(p.undo) {
 		p.put(u.slot, u.was)
 	}
-	p.byteRoom.rewind(p.begun)
 	p.begin()
-}
-
-// seal returns value as it is stored under key, until the group has ended.
-func (p *pending) seal(key, value []byte) []byte {
-	return sealTo(p.byteRoom.take(len(value)+checksumSize), key, value)
 }
 
 // get returns the change under key; changeNone sends the caller to the store.
@@ -133,13 +100,11 @@ func (p *pending) get(key []byte) change {
 	return change{}
 }
 
-// write notes c under key, and what it replaces.
+// write records c under key.
 func (p *pending) write(key []byte, c change) {
 	s := p.slots[string(key)]
 	if s == nil {
-		s = &p.room.take(1)[0]
-		s.key = p.keyRoom.take(len(key))
-		copy(s.key, key)
+		s = &slot{key: bytes.Clone(key)}
 		p.slots[unsafe.String(&s.key[0], len(s.key))] = s // it never changes while the map holds it
 		p.fresh = append(p.fresh, s)
 	}
@@ -153,7 +118,7 @@ func (p *pending) put(s *slot, c change) {
 	p.account(s, +1)
 }
 
-// account adds s to the sums, or takes it away.
+// account adds s to the totals, or subtracts it.
 func (p *pending) account(s *slot, sign int) {
 	if s.kind != changeNone {
 		p.count += sign
@@ -205,7 +170,7 @@ func (c change) value() []byte {
 	return c.sealed[:n:n]
 }
 
-// search returns the index of the first sorted slot at or behind key.
+// search returns the index of the first sorted slot at or after key.
 func (p *pending) search(key []byte) int {
 	return sort.Search(len(p.sorted), func(i int) bool {
 		return bytes.Compare(p.sorted[i].key, key) >= 0
@@ -233,14 +198,14 @@ func (p *pending) sortFresh() {
 	p.fresh = p.fresh[:0]
 }
 
-// engineExpiry returns when Badger may drop what expires at expiresAt. Badger
-// compares with the wall clock, to the second, and drops for good; so it gets
-// a day more than the record, against a clock that steps.
+// engineExpiry returns when Badger may drop a record that expires at expiresAt. Badger
+// goes by the wall clock and drops for good, so it gets a day of margin in case the
+// clock steps.
 func engineExpiry(expiresAt time.Time, wallClock bool) uint64 {
 	if expiresAt.IsZero() || !wallClock {
 		return 0
 	}
-	// A time before 1970 would wrap round to never; 1 is long past.
+	// A time before 1970 would wrap around to never; 1 is long past.
 	return uint64(max(1, expiresAt.Add(engineExpiryMargin).Unix()))
 }
 

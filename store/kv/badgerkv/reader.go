@@ -9,7 +9,7 @@ import (
 	"tollhouse/store/kv"
 )
 
-// engineUnreadable is the reason when Badger itself stumbles over damage.
+// engineUnreadable is the reason if Badger itself fails on damage.
 const engineUnreadable = "the engine cannot read it"
 
 // reader reads one version of the store.
@@ -56,16 +56,16 @@ func (r *reader) getMany(keys [][]byte, get func([]byte) ([]byte, error)) iter.S
 	}
 }
 
-// fail remembers the first failure, for outcome.
+// fail keeps the first error, for outcome.
 func (r *reader) fail(err error) {
 	if r.err == nil {
 		r.err = err
 	}
 }
 
-// outcome returns how the transaction ended. A failure of a sequence goes
-// before fn's own error, which may rest on what was missing: an ErrNotFound
-// that damage has caused must not be reported as ErrNotFound.
+// outcome returns the transaction's error. A failed sequence takes precedence over
+// fn's error, which may be a consequence: an ErrNotFound caused by damage must not be
+// reported as ErrNotFound.
 func (r *reader) outcome(fnErr error) error {
 	if r.err != nil {
 		return r.err
@@ -73,8 +73,8 @@ func (r *reader) outcome(fnErr error) error {
 	return fnErr
 }
 
-// close ends the transaction. Badger panics when its own is discarded under an
-// open iterator.
+// close ends the transaction and its cursors: Badger panics when a transaction is
+// discarded with an open iterator.
 func (r *reader) close() {
 	r.ended = true
 	for _, c := range r.cursors {
@@ -111,8 +111,7 @@ func (r *reader) getStored(key []byte) (value []byte, err error) {
 	return itemValue(key, item)
 }
 
-// itemValue returns the value of item: a copy of item's own, which lives until
-// item is reused.
+// itemValue returns the value of item, valid until item is reused.
 func itemValue(key []byte, item *badger.Item) ([]byte, error) {
 	var sealed []byte
 	err := item.Value(func(val []byte) error {

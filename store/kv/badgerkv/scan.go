@@ -8,7 +8,7 @@ import (
 	"tollhouse/store/kv"
 )
 
-// scan yields the keys of rng in order: those stored, overlaid by own, which is
+// scan yields the keys of rng in order: the stored ones, overlaid with own, which is
 // in the same order.
 func (r *reader) scan(rng kv.Range, own []pendingWrite, yield func(key, value []byte) bool) {
 	c := r.cursor(rng)
@@ -57,7 +57,7 @@ func (r *reader) scan(rng kv.Range, own []pendingWrite, yield func(key, value []
 	}
 }
 
-// Pull is kv.Pull: a walk of the cursor itself.
+// Pull is kv.Pull, directly on the cursor.
 func (r *reader) Pull(rng kv.Range) (next func() (key, value []byte, ok bool), stop func()) {
 	r.mustBeOpen()
 	c := r.cursor(rng)
@@ -92,8 +92,7 @@ func (r *reader) Pull(rng kv.Range) (next func() (key, value []byte, ok bool), s
 	return next, stop
 }
 
-// cursor returns one for rng, or nil when nothing lies in it or damage may hide
-// what does.
+// cursor returns a cursor for rng, or nil when rng is empty or may be damaged.
 func (r *reader) cursor(rng kv.Range) *cursor {
 	if rng.Hi != nil && bytes.Compare(rng.Lo, rng.Hi) >= 0 {
 		return nil
@@ -119,9 +118,9 @@ func openCursor(base *badger.Txn, rng kv.Range) *cursor {
 	opts := badger.IteratorOptions{
 		PrefetchValues: false, // values cost 4 to 7 times more when prefetched
 		Reverse:        rng.Reverse,
-		// Every key between two bounds has their common prefix, by which Badger
-		// leaves out tables. In reverse that holds as well, as long as the walk
-		// begins at a key: to Rewind would begin at the prefix, below them all.
+		// Every key between two bounds has their common prefix, by which Badger skips
+		// tables. This also works in reverse, as long as the walk seeks to a key:
+		// Rewind would start at the prefix, below all keys.
 		Prefix: commonPrefix(rng.Lo, rng.Hi),
 	}
 	start := rng.Lo
@@ -150,8 +149,8 @@ func (c *cursor) key() []byte {
 	return key
 }
 
-// compare says which comes first: own (below 0), stored (above 0), or that both
-// are the same key (0). One of them may be at its end, not both.
+// compare returns a negative number if own comes first, a positive one if stored does,
+// and 0 for the same key. At most one of them may be at its end.
 func (c *cursor) compare(stored []byte, own []pendingWrite) int {
 	switch {
 	case len(own) == 0:
@@ -179,8 +178,7 @@ func (c *cursor) value() []byte {
 	return value
 }
 
-// seek moves to start or the next key behind it; an empty start is the end from
-// which the walk begins.
+// seek moves to start or the next key; an empty start means the first key of the walk.
 func (c *cursor) seek(start []byte) {
 	defer c.recoverDamage()
 	if c.Reverse && c.Hi != nil {
@@ -201,22 +199,22 @@ func (c *cursor) advance() {
 	c.skipReserved()
 }
 
-// skipReserved passes over the engine's own keys.
+// skipReserved skips the engine's own keys.
 func (c *cursor) skipReserved() {
 	for c.reserved && c.it.Valid() && c.it.Item().Key()[0] == kv.ReservedPrefix {
 		c.it.Next()
 	}
 }
 
-// recoverDamage turns a panic of Badger, which it has on some kinds of damage,
-// into the cursor's error.
+// recoverDamage turns a panic of Badger, caused by some kinds of damage, into the
+// cursor's error.
 func (c *cursor) recoverDamage() {
 	if recover() != nil {
 		c.err = corrupt(c.Lo, engineUnreadable)
 	}
 }
 
-// commonPrefix returns the longest prefix of both bounds; an open bound shares
+// commonPrefix returns the longest common prefix of both bounds; an open bound has
 // none.
 func commonPrefix(lo, hi []byte) []byte {
 	n := 0

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -18,7 +17,7 @@ import (
 
 // TestWritersShareNoBytes has many writers at once whose updates end in every way
 // there is: well, refused, with a panic, without their goroutine, or skipped
-// behind one of those. They share groups, whose memory is used again and again.
+// behind one of those. They share groups.
 // What is found, by the updates themselves, in the end, and after another start,
 // is what was written under that key and nothing else.
 func TestWritersShareNoBytes(t *testing.T) {
@@ -76,18 +75,14 @@ func (w *writer) round(t *testing.T, db *DB, round int) {
 			if i != bad {
 				return nil
 			}
-			switch w.random.IntN(3) {
-			case 0:
+			if w.random.IntN(2) == 0 {
 				return errRefused
-			case 1:
-				panic(errRefused)
 			}
-			runtime.Goexit()
-			return nil
+			panic(errRefused)
 		}
 	}
 	ended := make(chan struct{})
-	go func() { // in which an update may end
+	go func() { // in which an update may panic
 		defer close(ended)
 		defer func() { _ = recover() }()
 		for i, err := range kv.UpdateEach(context.Background(), db, fns) {
@@ -162,4 +157,71 @@ func differs(r kv.Reader, rng kv.Range, want map[string]string) error {
 		return fmt.Errorf("Scan gives %d keys, want %d", found, len(want))
 	}
 	return nil
+}
+
+// TestGroupsShareNoBytes: the commits that follow do not change what one stored.
+func TestGroupsShareNoBytes(t *testing.T) {
+	t.Parallel()
+	for _, opts := range []Options{{InMemory: true}, {Dir: t.TempDir()}} {
+		db := mustOpen(t, opts)
+		value := func(n byte) []byte { return bytes.Repeat([]byte{n}, 500) }
+		for n := range byte(50) {
+			err := db.Update(t.Context(), func(tx kv.Txn) error {
+				for part := range byte(20) {
+					if err := tx.Set([]byte{'k', n, part}, value(n), time.Time{}); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := db.View(t.Context(), func(r kv.Reader) error {
+			for n := range byte(50) {
+				for part := range byte(20) {
+					got, err := r.Get([]byte{'k', n, part})
+					if err != nil || !bytes.Equal(got, value(n)) {
+						t.Fatalf("Get(%d, %d) = %v, %v, want what was set", n, part, got, err)
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestPendingRollback_gives_back_its_memory: a group of updates that fail, as those
+// of a dry run are, holds none of their values.
+func TestPendingRollback_gives_back_its_memory(t *testing.T) {
+	t.Parallel()
+	p := newPending()
+	write := func(key string, value []byte) {
+		p.write([]byte(key), change{kind: changeSet, sealed: seal([]byte(key), value)})
+	}
+	write("stays", []byte("what it was"))
+	for range 100 {
+		p.begin()
+		for _, key := range []string{"a", "stays", "b"} {
+			write(key, make([]byte, 60<<10))
+		}
+		p.rollback()
+	}
+	held := 0
+	for _, s := range p.slots {
+		held += len(s.sealed)
+	}
+	for _, u := range p.undo[:cap(p.undo)] {
+		held += len(u.was.sealed)
+	}
+	if want := len("what it was") + checksumSize; held != want {
+		t.Errorf("%d bytes of values are held after the rollbacks, want the %d that stay", held, want)
+	}
+	if got := p.get([]byte("stays")).value(); string(got) != "what it was" {
+		t.Errorf("after the rollbacks the value is %q, want what it was", got)
+	}
 }

@@ -7,9 +7,9 @@ import (
 	"tollhouse/store/kv"
 )
 
-// snapshots counts the open readers of each version, so that compaction keeps
-// what the oldest of them can see, and counts all transactions, so that Close
-// can wait for them. A View costs two short turns of one mutex.
+// snapshots counts the readers of each version, so that compaction keeps what the
+// oldest reader sees, and counts all transactions, so that Close can wait for them. A
+// View locks the mutex twice, briefly.
 type snapshots struct {
 	mu             sync.Mutex
 	idle           sync.Cond // inFlight has become 0
@@ -18,7 +18,7 @@ type snapshots struct {
 	oldest, newest *snapshot // a queue by version; newest is the last acknowledged
 }
 
-// snapshot is one version with the number of its readers.
+// snapshot is a version with its number of readers.
 type snapshot struct {
 	version uint64
 	readers int
@@ -32,8 +32,7 @@ func newSnapshots(version uint64) *snapshots {
 	return s
 }
 
-// open counts in a reader of the last acknowledged version; release counts it
-// out.
+// open registers a reader of the last acknowledged version; release removes it.
 func (s *snapshots) open() (*snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +50,7 @@ func (s *snapshots) release(at *snapshot) {
 	s.countOut()
 }
 
-// enter counts in a transaction that holds no version; leave counts it out.
+// enter registers a transaction without a version; leave removes it.
 func (s *snapshots) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,8 +63,8 @@ func (s *snapshots) leave() {
 	s.countOut()
 }
 
-// publish makes version the one that new readers see. It returns the oldest
-// version that a reader may still see: what lies below may be discarded.
+// publish makes version the current one. It returns the oldest version that a reader
+// may still see; older data may be discarded.
 func (s *snapshots) publish(version uint64) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +80,7 @@ func (s *snapshots) publish(version uint64) uint64 {
 	return s.oldest.version
 }
 
-// closeAndWait refuses new transactions and waits for those in flight.
+// closeAndWait refuses new transactions and waits for the running ones.
 func (s *snapshots) closeAndWait() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

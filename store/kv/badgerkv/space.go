@@ -15,17 +15,17 @@ import (
 // freeSpaceMin must be free to open a store, and for a write. Badger writes through
 // memory maps of sparse files: on a full disk that is SIGBUS, and SIGBUS again at
 // reopening. Memtables, their logs and the tables they are flushed into take up to
-// six times a memtable before anybody asks again.
-const freeSpaceMin = 6 * memTableSize
+// six times a memtable; as much again is for what is written during mergedEvery.
+const freeSpaceMin = 12 * memTableSize
 
-// mergedEvery is how often it is looked at how much the engine may merge next; less
-// is written meanwhile than freeSpaceMin has room for.
+// mergedEvery is how often the space for the next merges is computed; less than
+// freeSpaceMin is written in between.
 const mergedEvery = 100 * time.Millisecond
 
-// makeDir makes the directory of a store, closed to others.
+// makeDir creates the directory of a store with mode 0700.
 func makeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return &DiskError{Dir: dir, Reason: "the directory cannot be made", Remedy: "choose a directory that this user can write to", Err: err}
+		return &DiskError{Dir: dir, Reason: "the directory cannot be created", Remedy: "choose a directory that this user can write to", Err: err}
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func checkSpace(opts Options) error {
 	return nil
 }
 
-// spaceRefusal returns why nothing may be written now, or nil.
+// spaceRefusal returns the error for a write on a nearly full disk, or nil.
 func (db *DB) spaceRefusal() error {
 	if db.opts.InMemory {
 		return nil
@@ -61,14 +61,14 @@ func (db *DB) spaceRefusal() error {
 	return nil
 }
 
-// SpaceMin is how many bytes must be free for a write now: freeSpaceMin, and what
-// the engine may write when it merges tables, before it removes what it has merged.
+// SpaceMin returns how many bytes must be free for a write: freeSpaceMin, and what the
+// engine may write when it merges tables before it removes the old ones.
 func (db *DB) SpaceMin() uint64 {
 	db.merge.Lock()
 	defer db.merge.Unlock()
 	if now := time.Now(); now.Sub(db.merge.looked) >= mergedEvery && db.snapshots.enter() == nil {
 		db.merge.looked = now
-		// Tables reads each of them, and there may be a thousand.
+		// Tables reads all tables, of which there may be a thousand.
 		if levels := db.engine.Levels(); !slices.EqualFunc(levels, db.merge.levels, sameTables) {
 			base := slices.IndexFunc(levels, func(l badger.LevelInfo) bool { return l.IsBaseLevel })
 			db.merge.levels, db.merge.bytes = levels, mergedNext(db.engine.Tables(), base)
@@ -78,8 +78,7 @@ func (db *DB) SpaceMin() uint64 {
 	return freeSpaceMin + db.merge.bytes
 }
 
-// sameTables says of a level that no table of it was made or removed, so far as can
-// be seen.
+// sameTables reports whether a level appears to have the same tables.
 func sameTables(a, b badger.LevelInfo) bool {
 	return a.NumTables == b.NumTables && a.Size == b.Size && a.IsBaseLevel == b.IsBaseLevel
 }
@@ -106,8 +105,7 @@ func mergedNext(tables []badger.TableInfo, base int) uint64 {
 	return sum + most
 }
 
-// across returns those of the tables of a level, which are in order and apart from
-// each other, that t lies across.
+// across returns the tables of a sorted level that overlap t.
 func across(level []badger.TableInfo, t badger.TableInfo) []badger.TableInfo {
 	from, _ := slices.BinarySearchFunc(level, t.Left, func(b badger.TableInfo, left []byte) int { return bytes.Compare(b.Right, left) })
 	to := from

@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// freeSpace knows nothing here: these systems run stores in memory only.
+// freeSpace is not implemented: these systems only run stores in memory.
 func freeSpace(string) (uint64, error) { return math.MaxUint64, nil }
 
 func allocated(info fs.FileInfo) int64 { return info.Size() }

@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// freeSpace returns the bytes that this user may still write to the filesystem
-// of dir.
+// freeSpace returns the bytes that this user may still write to dir's filesystem.
 func freeSpace(dir string) (uint64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -19,8 +18,8 @@ func freeSpace(dir string) (uint64, error) {
 	return uint64(st.Bavail) * uint64(st.Bsize), nil
 }
 
-// allocated returns the bytes that a file takes on disk. Badger's logs are
-// sparse files of twice a memtable, of which most is never written.
+// allocated returns a file's size on disk. Badger's logs are sparse files of twice a
+// memtable, mostly unwritten.
 func allocated(info fs.FileInfo) int64 {
 	const blockSize = 512 // of st_blocks, whatever the filesystem's own is
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {

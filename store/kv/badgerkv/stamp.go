@@ -13,27 +13,27 @@ import (
 const (
 	stampName  = "STAMP"
 	stampMagic = "tollstp1"
-	// stampSize: magic, version, Unix nanoseconds, CRC-32C. It lies within one
-	// sector, so that no power cut tears it.
+	// stampSize: magic, version, Unix nanoseconds, CRC-32C. It fits one sector, so
+	// that a power cut cannot tear it.
 	stampSize = 8 + 8 + 8 + crc32.Size
 
-	// stampSyncEvery bounds what a power cut can take from the stamp, and what
-	// the stamp costs. An older stamp only notices less.
+	// stampSyncEvery bounds what a power cut can take from the stamp, and the cost of
+	// syncing it. An older stamp detects less.
 	stampSyncEvery = time.Second
 
 	clockBehindMax = 60 * time.Second
 	clockAheadMax  = 400 * 24 * time.Hour // more than a yearly restart
 )
 
-// stamp is what the store remembers of its last acknowledged commit, outside of
-// Badger. Badger drops the end of a damaged write-ahead log without a word.
+// stamp records the last acknowledged commit outside Badger, because Badger silently
+// drops the damaged end of a write-ahead log.
 type stamp struct {
 	version uint64
 	wall    time.Time
 }
 
-// stampFile is the stamp on disk. It lies beside Badger's files, so that a
-// restore, which makes a new directory, brings none.
+// stampFile is the stamp on disk. It is in Badger's directory, so a restore, which
+// creates a new directory, has none.
 type stampFile struct {
 	file   *os.File
 	synced time.Time // by the wall clock
@@ -70,8 +70,8 @@ func (s stamp) encode() []byte {
 	return binary.BigEndian.AppendUint32(raw, crc32.Checksum(raw, castagnoli))
 }
 
-// checkClock compares the wall clock with the stamp. Badger must not be open
-// yet: under a wrong clock its compaction drops what has not expired.
+// checkClock compares the wall clock with the stamp. It runs before Badger opens,
+// because with a wrong clock Badger's compaction drops unexpired records.
 func checkClock(opts Options, stamped stamp) error {
 	err := clockFault(opts, stamped.wall)
 	if err == nil || !opts.AcceptClock {
@@ -81,8 +81,7 @@ func checkClock(opts Options, stamped stamp) error {
 	return nil
 }
 
-// clockFault returns a *ClockError when the wall clock is far from the time of
-// the last write, or nil.
+// clockFault returns a *ClockError when the wall clock is far from lastWrite, or nil.
 func clockFault(opts Options, lastWrite time.Time) error {
 	wall := opts.wall()
 	distance := wall.Sub(lastWrite)
@@ -92,7 +91,7 @@ func clockFault(opts Options, lastWrite time.Time) error {
 	return &ClockError{Dir: opts.Dir, Wall: wall, Stamped: lastWrite}
 }
 
-// createStamp puts s in place of any older stamp, on disk when it returns.
+// createStamp replaces the stamp with s, durably.
 func createStamp(dir string, s stamp) (*stampFile, error) {
 	failed := func(err error) error {
 		return &DiskError{Dir: dir, Reason: "the stamp cannot be written", Remedy: "check the disk and its permissions", Err: err}
@@ -110,7 +109,7 @@ func createStamp(dir string, s stamp) (*stampFile, error) {
 	return f, nil
 }
 
-// write notes s, and syncs it if the last sync is long enough ago.
+// write writes s, and syncs it if the last sync is long ago.
 func (f *stampFile) write(s stamp) error {
 	if since := s.wall.Sub(f.synced); since < 0 || since >= stampSyncEvery {
 		return f.sync(s)
@@ -119,7 +118,7 @@ func (f *stampFile) write(s stamp) error {
 	return err
 }
 
-// sync notes s, on disk when it returns.
+// sync writes s durably.
 func (f *stampFile) sync(s stamp) error {
 	if _, err := f.file.WriteAt(s.encode(), 0); err != nil {
 		return err

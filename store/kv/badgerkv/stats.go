@@ -10,17 +10,17 @@ import (
 // refusals counts the updates that were refused before they ran.
 type refusals struct{ queueFull, diskFull atomic.Uint64 }
 
-// Stats is how the store does at one moment.
+// Stats describes the current state of the store.
 type Stats struct {
 	Queue        int    // updates that wait for the committer
 	QueueMax     int    // past that they are refused
-	Transactions int    // open now, updates included
+	Transactions int    // open now, including updates
 	QueueFull    uint64 // updates refused because too many waited, since Open
 	DiskFull     uint64 // updates refused because too little disk is free, since Open
 	MemoryMax    int64  // bytes that tables and caches may take together
 }
 
-// Stats returns the figures of this moment. It reads nothing from disk.
+// Stats returns the current figures, without reading the disk.
 func (db *DB) Stats() Stats {
 	db.snapshots.mu.Lock()
 	open := db.snapshots.inFlight
@@ -33,16 +33,15 @@ func (db *DB) Stats() Stats {
 	}
 }
 
-// Space is what the store takes on disk, and what is left there, in bytes.
+// Space is the store's use of the disk, in bytes.
 type Space struct {
 	Used    uint64
 	Free    uint64 // that this user may write to the filesystem
-	FreeMin uint64 // under it writes are refused
+	FreeMin uint64 // below it writes are refused
 }
 
-// CheckClock returns the wall clock's time of the last write, and a [*ClockError]
-// when the clock is so far from it now that the store would not be opened. In
-// memory there is no such time, and nothing to compare.
+// CheckClock returns the wall clock's time of the last write, and a [*ClockError] if
+// the clock is now too far from it to open the store. In memory it returns zero.
 func (db *DB) CheckClock() (lastWrite time.Time, err error) {
 	if db.opts.InMemory {
 		return time.Time{}, nil
@@ -51,11 +50,10 @@ func (db *DB) CheckClock() (lastWrite time.Time, err error) {
 	return lastWrite, clockFault(db.opts, lastWrite)
 }
 
-// FreeSpace returns the bytes that this user may still write to the filesystem of
-// dir.
+// FreeSpace returns the bytes that this user may still write to dir's filesystem.
 func FreeSpace(dir string) (uint64, error) { return freeSpace(dir) }
 
-// Space asks the filesystem. A store in memory has none: ok is false.
+// Space reads the filesystem. ok is false for a store in memory.
 func (db *DB) Space() (s Space, ok bool, err error) {
 	if db.opts.InMemory {
 		return Space{}, false, nil
@@ -71,17 +69,16 @@ func (db *DB) Space() (s Space, ok bool, err error) {
 	for _, file := range files {
 		info, err := file.Info()
 		if err != nil {
-			continue // compacted away meanwhile
+			continue // removed by a compaction
 		}
 		s.Used += uint64(allocated(info))
 	}
 	return s, true, nil
 }
 
-// Ready returns why an update would be refused now, or why nothing should be
-// asked of the store, or nil: a failed write ([kv.ErrUnavailable]), a disk that
-// is nearly full, or a wall clock that was set far from the last write
-// ([*ClockError]), under which the store would not have been opened.
+// Ready returns why an update would be refused now, or nil: a failed write
+// ([kv.ErrUnavailable]), a nearly full disk, or a wall clock too far from the last
+// write ([*ClockError]).
 func (db *DB) Ready() error {
 	if err := db.stopped(); err != nil {
 		return err

@@ -35,7 +35,7 @@ func TestReady(t *testing.T) {
 			t.Errorf("Ready() = %v, want nil", err)
 		}
 	}
-	t.Run("appliance_readyz_disk", func(t *testing.T) {
+	t.Run("readyz_disk", func(t *testing.T) {
 		isReady(t)
 		free.Store(freeSpaceMin - 1)
 		if err := db.Ready(); !errors.Is(err, kv.ErrUnavailable) {
@@ -44,7 +44,7 @@ func TestReady(t *testing.T) {
 		free.Store(freeSpaceMin)
 		isReady(t)
 	})
-	t.Run("appliance_readyz_clock", func(t *testing.T) {
+	t.Run("readyz_clock", func(t *testing.T) {
 		var clock *ClockError
 		turn(begun.Add(-61 * time.Second))
 		if err := db.Ready(); !errors.As(err, &clock) {
@@ -65,7 +65,7 @@ func TestReady(t *testing.T) {
 			t.Errorf("Ready() = %v, want nil", err)
 		}
 	})
-	t.Run("appliance_readyz_store_that_has_stopped", func(t *testing.T) {
+	t.Run("readyz_store_that_has_stopped", func(t *testing.T) {
 		db.stop(errors.New("fsync: input/output error"))
 		if err := db.Ready(); !errors.Is(err, kv.ErrUnavailable) {
 			t.Errorf("Ready() after a failed write = %v, want ErrUnavailable", err)

@@ -16,6 +16,7 @@ import (
 // are not all of one level.
 func TestScanOverTables(t *testing.T) {
 	t.Parallel()
+	skipInShort(t)
 	opts := Options{Dir: t.TempDir()}
 	db := mustOpen(t, opts)
 	var keys []string

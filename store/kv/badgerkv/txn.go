@@ -7,7 +7,7 @@ import (
 	"tollhouse/store/kv"
 )
 
-// txn is one Update: a reader of the group's base, under the group's pending
+// txn is one Update: a reader of the group's base, overlaid with the group's pending
 // writes.
 type txn struct {
 	reader
@@ -51,7 +51,7 @@ func (t *txn) Set(key, value []byte, expiresAt time.Time) error {
 	}
 	t.pending.write(key, change{
 		kind:      changeSet,
-		sealed:    t.pending.seal(key, value),
+		sealed:    seal(key, value),
 		expiresAt: engineExpiry(expiresAt, t.wallClock),
 	})
 	return nil

@@ -7,26 +7,20 @@ import (
 	"tollhouse/store/kv"
 )
 
-// checksumSize is the length of the checksum that ends every stored value: the
-// CRC-32C of the key and the value, big-endian. The key is part of it, so that
-// a value that damage has moved under another key is found out too.
+// checksumSize is the size of the checksum at the end of every stored value: the
+// CRC-32C of key and value, big-endian. It includes the key, so that a value moved to
+// another key by damage is detected.
 const checksumSize = crc32.Size
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// seal returns value as it is stored under key.
+// seal returns the stored form of value under key.
 func seal(key, value []byte) []byte {
-	return sealTo(make([]byte, len(value)+checksumSize), key, value)
+	sealed := append(make([]byte, 0, len(value)+checksumSize), value...)
+	return binary.BigEndian.AppendUint32(sealed, checksum(key, value))
 }
 
-// sealTo is seal into sealed, which has the length of both.
-func sealTo(sealed, key, value []byte) []byte {
-	copy(sealed, value)
-	binary.BigEndian.PutUint32(sealed[len(value):], checksum(key, value))
-	return sealed
-}
-
-// unseal returns the value within sealed, or a *kv.CorruptError.
+// unseal returns the value in sealed, or a *kv.CorruptError.
 func unseal(key, sealed []byte) ([]byte, error) {
 	if len(sealed) < checksumSize {
 		return nil, corrupt(key, "it is shorter than a checksum")
@@ -42,7 +36,7 @@ func checksum(key, value []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
 }
 
-// corrupt names the kind of key; a range from the very first key has none.
+// corrupt returns an error with the kind of key; a range from the first key has none.
 func corrupt(key []byte, reason string) error {
 	e := &kv.CorruptError{Reason: reason}
 	if len(key) > 0 {

@@ -11,8 +11,8 @@ import (
 	"tollhouse/store/kv"
 )
 
-// oddKeys are the keys at which bounds go wrong: NUL and 0xff bytes, prefixes
-// of each other, and neighbours of the keys that engines reserve.
+// oddKeys are keys at which bounds tend to be wrong: NUL and 0xff bytes, prefixes of
+// each other, and neighbours of reserved keys.
 var oddKeys = []string{
 	"\x00", "\x00\x00", "\x00\xff", " ", "\"", "a", "a\x00", "a\x00\x00", "a\x00b", "a\xff",
 	"a\xff\xff", "aa", "b", "z\xff", "\xfe", "\xff", "\xff\x00", "\xff\xff", "\xff\xff\xff",

@@ -13,12 +13,12 @@ import (
 	"tollhouse/store/kv"
 )
 
-// The cases of [kv.UpdateEach]: one for each sentence of what it promises.
+// The cases of [kv.UpdateEach], one for each promise.
 
 func wantEnds(t *testing.T, ends []error, want ...error) {
 	t.Helper()
 	if len(ends) != len(want) {
-		t.Fatalf("UpdateEach() tells of %d updates, want %d", len(ends), len(want))
+		t.Fatalf("UpdateEach() returned %d outcomes, want %d", len(ends), len(want))
 	}
 	for i, end := range ends {
 		if !errors.Is(end, want[i]) || want[i] == nil && end != nil {
@@ -73,7 +73,7 @@ func eachOwnLimits(t *testing.T, db kv.DB) {
 			n++
 		}
 		if n != 3*kv.UpdateWritesMax {
-			t.Errorf("%d keys are there, want %d", n, 3*kv.UpdateWritesMax)
+			t.Errorf("%d keys exist, want %d", n, 3*kv.UpdateWritesMax)
 		}
 		return nil
 	})
@@ -92,7 +92,7 @@ func eachEndsWithAFailure(t *testing.T, db kv.DB) {
 		setting("d", "4"),
 	}), nil, refused, kv.ErrSkipped, kv.ErrSkipped)
 	if ran {
-		t.Error("an update behind the one that failed ran")
+		t.Error("an update after the failed one ran")
 	}
 	wantContent(t, db, "a=1")
 	wantEnds(t, kv.UpdateEach(t.Context(), db, []func(kv.Txn) error{setting("a", "5")}), nil)
@@ -127,8 +127,8 @@ func eachRefused(t *testing.T, db kv.DB) {
 	wantEnds(t, kv.UpdateEach(t.Context(), db, fns), kv.ErrUnavailable, kv.ErrSkipped)
 }
 
-// eachNeverLaterAlone looks on while rounds of updates go through: what a later
-// one wrote is never there without what those before it wrote.
+// eachNeverLaterAlone checks during rounds of updates that a later update's write is
+// never visible without the earlier ones'.
 func eachNeverLaterAlone(t *testing.T, db kv.DB) {
 	const roundsMin, roundsMax, looksMin, keys, lookers = 10, 2_000, 400, 12, 2
 	name := func(i int) string { return fmt.Sprintf("k%02d", i) }

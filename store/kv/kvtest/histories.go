@@ -21,8 +21,8 @@ const (
 
 var errRefused = errors.New("refused")
 
-// histories plays the same random steps on db and on the model, and compares
-// all that either of them answers.
+// histories plays the same random steps on db and on the model, and compares all
+// answers.
 func histories(t *testing.T, db kv.DB) {
 	model := memkv.New(nil)
 	for seed := range uint64(historySeeds) {
@@ -98,8 +98,8 @@ func randomStep(r *rand.Rand) step {
 	}
 }
 
-// randomKey draws from few letters, so that keys meet again, and from the bytes
-// at which order and bounds go wrong.
+// randomKey draws from few letters, so that keys repeat, and from bytes at which order
+// and bounds tend to be wrong.
 func randomKey(r *rand.Rand) []byte {
 	key := make([]byte, 1+r.IntN(3))
 	for i := range key {
@@ -155,7 +155,7 @@ func look(t *testing.T, db kv.DB, steps []step) []string {
 	return append(seen, fmt.Sprint(err))
 }
 
-// difference names the first line at which two transcripts part.
+// difference returns the first line in which two transcripts differ.
 func difference(got, want []string) string {
 	for i := range min(len(got), len(want)) {
 		if got[i] != want[i] {

@@ -1,9 +1,9 @@
-// Package kvtest is the one conformance suite that every engine of [kv.DB]
-// runs: a case for each numbered line of the contract, then random histories
-// compared with the reference model, then many goroutines at once.
+// Package kvtest is the conformance suite for every engine of [kv.DB]: a case for each
+// line of the contract, then random histories compared with the reference model, then
+// concurrent goroutines.
 //
-// An engine's own test is ten lines: it calls [Run] with a function that opens
-// an empty store.
+// An engine's own test is ten lines: it calls [Run] with a function that opens an
+// empty store.
 package kvtest
 
 import (
@@ -18,9 +18,8 @@ import (
 	"tollhouse/store/kv"
 )
 
-// Run holds the engine that open returns to the contract. open is called once
-// for each case, with the case's own t; it returns an empty store and leaves it
-// to t.Cleanup to remove what it made. Run closes the store.
+// Run tests the engine that open returns. open is called once per case with the case's
+// own t and returns an empty store; it cleans up with t.Cleanup. Run closes the store.
 func Run(t *testing.T, open func(t *testing.T) kv.DB) {
 	cases := []struct {
 		name string
@@ -184,7 +183,7 @@ func expiry(t *testing.T, db kv.DB) {
 		wantValue(t, r, "forever", "1")
 		wantValue(t, r, "later", "2")
 		wantValue(t, r, "renewed", "5")
-		// An expired key may be there or not; it is never anything else.
+		// An expired key may or may not exist, but never with another value.
 		value, err := r.Get([]byte("gone"))
 		if !errors.Is(err, kv.ErrNotFound) && string(value) != "4" {
 			t.Errorf("Get(expired) = %q, %v, want its value or ErrNotFound", value, err)
@@ -341,8 +340,8 @@ func remove(tx kv.Txn, key string) {
 	check(tx.Delete([]byte(key)))
 }
 
-// check makes an error that no case expects fail the case that runs, wherever
-// it is: a panic surfaces in the caller of Update.
+// check fails the running case on an unexpected error. It panics, and a panic surfaces
+// in the caller of Update.
 func check(err error) {
 	if err != nil {
 		panic(err)

@@ -8,7 +8,7 @@ import (
 	"tollhouse/store/kv"
 )
 
-// The cases of [kv.Pull]: one for each sentence of what it promises.
+// The cases of [kv.Pull], one for each promise.
 
 // inBoth runs a check in a View of what is stored, and in an Update where half
 // of it is only pending.
@@ -51,7 +51,7 @@ func pullIsAScan(t *testing.T, db kv.DB) {
 	})
 }
 
-// pulled reads a range to its end, which stays one.
+// pulled reads a range to its end and checks that it stays at the end.
 func pulled(t *testing.T, r kv.Reader, rng kv.Range) (rows []string) {
 	next, stop := kv.Pull(r, rng)
 	defer stop()
@@ -63,13 +63,13 @@ func pulled(t *testing.T, r kv.Reader, rng kv.Range) (rows []string) {
 		rows = append(rows, fmt.Sprintf("%q=%q", key, value))
 	}
 	if key, _, ok := next(); ok {
-		t.Errorf("Pull(%s) gives %q behind its end", show(rng), key)
+		t.Errorf("Pull(%s) gives %q after its end", show(rng), key)
 	}
 	return rows
 }
 
-// pullSeveral reads two ranges row about: a row stays what it was while only the
-// other range goes on.
+// pullSeveral reads two ranges alternately: a row stays valid while only the other
+// range advances.
 func pullSeveral(t *testing.T, db kv.DB) {
 	inBoth(t, db, func(r kv.Reader) {
 		up, stopUp := kv.Pull(r, kv.Range{})

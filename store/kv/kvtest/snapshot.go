@@ -12,13 +12,13 @@ import (
 	"tollhouse/store/kv"
 )
 
-// snapshots holds an engine that has backups to what package kv promises of
-// them. into is another, empty store of the same engine.
+// snapshots tests the engine's backups against the promises of package kv. into is
+// another empty store of the same engine.
 func snapshots(t *testing.T, db, into kv.DB) {
 	from, ok := db.(kv.Snapshotter)
 	to, loads := into.(kv.Loader)
 	if !ok || !loads {
-		t.Fatal("the engine has no backups, which every store makes before it is migrated")
+		t.Fatal("the engine has no backups")
 	}
 	const keys = 2500 // several pages, and several updates
 	value := bytes.Repeat([]byte("v"), 900)
@@ -42,7 +42,7 @@ func snapshots(t *testing.T, db, into kv.DB) {
 		for _, r := range page {
 			records = append(records, kv.Record{Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value), ExpiresAt: r.ExpiresAt})
 		}
-		// The snapshot stands, and nobody waits for it.
+		// The snapshot is stable and blocks no update.
 		update(t, db, func(tx kv.Txn) error {
 			set(tx, "a new one", "1")
 			set(tx, "k02499", "changed")
@@ -73,10 +73,10 @@ func snapshots(t *testing.T, db, into kv.DB) {
 		return bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Value, b.Value) && between(a.ExpiresAt-b.ExpiresAt, -1, 1)
 	})
 	if err != nil || !same {
-		t.Errorf("what was loaded is not what was handed out: %d records, %v, want %d", len(again), err, len(records))
+		t.Errorf("the loaded records differ from the snapshot: %d records, %v, want %d", len(again), err, len(records))
 	}
 	if err := to.Load(t.Context(), each(records)); err == nil {
-		t.Error("Load() into a store that holds something = nil, want a refusal")
+		t.Error("Load() into a store that is not empty = nil, want an error")
 	}
 	refused := errors.New("refused")
 	if err := from.Snapshot(t.Context(), func([]kv.Record) error { return refused }); !errors.Is(err, refused) {

@@ -11,7 +11,7 @@ import (
 
 var errNotEmpty = errors.New("memkv: records are loaded into an empty store only")
 
-// Snapshot hands out every entry of the slice that is current when it begins.
+// Snapshot passes every entry of the current slice to fn.
 func (db *DB) Snapshot(ctx context.Context, fn func([]kv.Record) error) error {
 	if err := db.enter(ctx); err != nil {
 		return err
@@ -21,7 +21,7 @@ func (db *DB) Snapshot(ctx context.Context, fn func([]kv.Record) error) error {
 	for _, e := range *db.snapshot.Load() {
 		r := kv.Record{Key: e.key, Value: e.value}
 		if !e.expiresAt.IsZero() {
-			// Whole seconds, and not before the moment.
+			// Whole seconds, rounded up.
 			r.ExpiresAt = max(1, e.expiresAt.Add(time.Second-1).Unix())
 		}
 		records = append(records, r)

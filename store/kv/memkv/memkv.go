@@ -1,10 +1,9 @@
-// Package memkv is the reference model of [kv.DB]: as plain as can be, so that
-// it is right at a glance, and every other engine is compared with it.
+// Package memkv is the reference model of [kv.DB]: simple enough to be obviously
+// right. Every other engine is compared with it, and tests use it.
 //
-// All keys lie in one sorted slice that is never changed once published. A View
-// reads the slice that it found; an Update works on a copy and publishes it as
-// its last step. Updates run one after another under a mutex. Nothing is kept
-// after the process ends.
+// All keys are in one sorted slice, which never changes once published. A View reads
+// the current slice; an Update changes a copy and publishes it at its end. Updates run
+// one after another under a mutex. Nothing survives the process.
 package memkv
 
 import (
@@ -36,9 +35,9 @@ type entry struct {
 	expiresAt  time.Time
 }
 
-// New returns an empty DB. After each Update it drops what has expired by now,
-// which is the hardest treatment that contract line 4 allows; with a nil now it
-// never drops anything, which is the mildest.
+// New returns an empty DB. After each Update it drops what has expired by now, the
+// strictest behaviour that contract line 4 allows; with a nil now it never drops
+// anything, the mildest.
 func New(now func() time.Time) *DB {
 	db := &DB{now: now}
 	db.snapshot.Store(new([]*entry))
@@ -54,8 +53,8 @@ func (db *DB) View(ctx context.Context, fn func(kv.Reader) error) error {
 	return fn(&txn{entries: *db.snapshot.Load(), shared: true})
 }
 
-// Update runs fn over a copy and publishes the copy when fn returns nil. An
-// Update or Close inside fn would wait for itself forever.
+// Update runs fn on a copy and publishes it if fn returns nil. An Update or Close
+// inside fn would deadlock.
 func (db *DB) Update(ctx context.Context, fn func(kv.Txn) error) error {
 	if err := db.enter(ctx); err != nil {
 		return err
@@ -75,7 +74,7 @@ func (db *DB) Update(ctx context.Context, fn func(kv.Txn) error) error {
 	return nil
 }
 
-// Close waits for the transactions in flight; later ones are refused.
+// Close waits for running transactions and refuses later ones.
 func (db *DB) Close() error {
 	db.mu.Lock()
 	db.closed = true
@@ -84,7 +83,7 @@ func (db *DB) Close() error {
 	return nil
 }
 
-// enter counts a transaction in; its caller counts it out.
+// enter counts a transaction as running; the caller ends it.
 func (db *DB) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -114,7 +113,7 @@ func (db *DB) unexpired(entries []*entry) *[]*entry {
 // txn is one transaction, reading or writing.
 type txn struct {
 	entries []*entry // sorted by key
-	shared  bool     // somebody else reads entries: copy them before a change
+	shared  bool     // entries has other readers: copy before a change
 	budget  kv.Budget
 }
 
@@ -180,7 +179,7 @@ func (t *txn) Delete(key []byte) error {
 	return nil
 }
 
-// find returns where key is, or where it would be inserted.
+// find returns the index of key, or where to insert it.
 func (t *txn) find(key []byte) (int, bool) {
 	return slices.BinarySearchFunc(t.entries, key, func(e *entry, key []byte) int {
 		return bytes.Compare(e.key, key)
@@ -205,7 +204,7 @@ func (t *txn) within(r kv.Range) []*entry {
 	return found
 }
 
-// own makes entries safe to change.
+// own makes entries safe to modify.
 func (t *txn) own() {
 	if t.shared {
 		t.entries = slices.Clone(t.entries)

@@ -1,0 +1,90 @@
+package datadir
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"tollhouse/cli/term"
+)
+
+// BackupFile is a file that gets its name when it is whole. Only its owner can
+// open it.
+type BackupFile struct {
+	*os.File
+	named string // what it is to be
+}
+
+// NewBackupFile creates the file beside name.
+func NewBackupFile(name string) (*BackupFile, error) {
+	dir := filepath.Dir(name)
+	f, err := os.CreateTemp(dir, "."+filepath.Base(name)+".*"+NewSuffix)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, term.Fail(term.ExitIO, "create the directory first: mkdir -p "+term.ShellQuote(dir), "the directory %s for the backup does not exist", dir)
+	case err != nil:
+		return nil, NotAllowedOr(term.ExitIO, dir, err)
+	}
+	return &BackupFile{File: f, named: name}, nil
+}
+
+// Fill syncs what write writes to the file, and goes back to the beginning.
+func (f *BackupFile) Fill(write func(io.Writer) error) error {
+	if err := write(DiskWriter{f.File, f.named}); err != nil {
+		var broken *term.Failure
+		if errors.As(err, &broken) {
+			return err
+		}
+		return term.Fail(term.ExitIO, "check the server's log, then back up again", "the backup stopped early: %w", err)
+	}
+	err := f.Sync()
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	return writeError(f.named, err)
+}
+
+// Size returns the size of the file, which is whole.
+func (f *BackupFile) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, writeError(f.named, err)
+	}
+	return info.Size(), nil
+}
+
+// Publish gives the file its name.
+func (f *BackupFile) Publish() error {
+	err := os.Rename(f.Name(), f.named)
+	if err == nil {
+		err = SyncDir(filepath.Dir(f.named))
+	}
+	return writeError(f.named, err)
+}
+
+// Discard closes the file, and removes it unless it has its name.
+func (f *BackupFile) Discard() {
+	_ = f.Close()
+	_ = os.Remove(f.Name())
+}
+
+// DiskWriter separates an error of the disk from an error of the source.
+type DiskWriter struct {
+	W    io.Writer
+	Name string
+}
+
+// Write writes to W, and names the file in an error.
+func (w DiskWriter) Write(b []byte) (int, error) {
+	n, err := w.W.Write(b)
+	return n, writeError(w.Name, err)
+}
+
+func writeError(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return term.Fail(term.ExitIO, "free some space there, or name a file elsewhere; nothing was changed", "cannot write %s: %w", name, term.SystemReason(err))
+}

@@ -1,0 +1,114 @@
+package datadir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"tollhouse/cli/term"
+)
+
+// A lock on LOCK (flock) says that its holder works on the data directory. The
+// kernel releases it with the process, however that ends. The file's text says
+// who the holder is, for those who wait and for messages; it decides nothing.
+
+const (
+	LockWait  = 25 * time.Millisecond // between two tries
+	LockTries = 5 * time.Second       // of trying, all in all
+)
+
+// ErrLocked says that another process holds the lock.
+var ErrLocked = errors.New("the data directory is in use")
+
+// Holder is the text of LOCK.
+type Holder struct {
+	PID     int       `json:"pid"`
+	Role    string    `json:"role"` // serve, or the command
+	Socket  string    `json:"socket"`
+	Listen  []string  `json:"listen"`
+	Started time.Time `json:"started"`
+}
+
+// Lock is a held lock. Its Holder is the text of LOCK, as of the last Write.
+type Lock struct {
+	file *os.File
+	Holder
+}
+
+// TryLock takes the lock of dir, or returns [ErrLocked] at once. role names the
+// holder to others.
+func TryLock(dir, role string) (*Lock, error) {
+	path := filepath.Join(dir, LockName)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, NotAllowedOr(term.ExitIO, path, err)
+	}
+	if err := LockFile(f); err != nil {
+		_ = f.Close()
+		if errors.Is(err, ErrLocked) {
+			return nil, err
+		}
+		return nil, term.Fail(term.ExitIO, "use a local filesystem; network filesystems may not support locks", "cannot lock %s: %w", path, err)
+	}
+	l := &Lock{file: f, Holder: Holder{PID: os.Getpid(), Role: role, Listen: []string{}, Started: time.Now().UTC().Truncate(time.Second)}}
+	if err := l.Write(); err != nil {
+		_ = f.Close()
+		return nil, term.Fail(term.ExitIO, "check the disk", "cannot write %s: %w", path, err)
+	}
+	return l, nil
+}
+
+// Write writes down who holds the lock. The file is written in place: another
+// one would have another lock.
+func (l *Lock) Write() error {
+	text, err := json.Marshal(l.Holder)
+	if err != nil {
+		return err
+	}
+	if err := l.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err = l.file.WriteAt(append(text, '\n'), 0)
+	return err
+}
+
+// Release lets the next one in. The file stays: to remove it would let two
+// processes hold two locks of one name.
+func (l *Lock) Release() error {
+	return errors.Join(l.file.Truncate(0), l.file.Close())
+}
+
+const holderSizeMax = 64 << 10 // bytes
+
+// ReadHolder returns the text of LOCK, or the zero Holder when it is empty or being
+// written.
+func ReadHolder(dir string) (h Holder) {
+	f, err := os.Open(filepath.Join(dir, LockName))
+	if err != nil {
+		return h
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, holderSizeMax))
+	if err != nil || json.Unmarshal(text, &h) != nil {
+		return Holder{}
+	}
+	return h
+}
+
+// HeldError is the error when h holds the data directory.
+func HeldError(dir string, h Holder) error {
+	if h.PID == 0 {
+		return term.Fail(term.ExitBusy, "try again when it is done", "the data directory %s is in use by another process", dir)
+	}
+	where := ""
+	if len(h.Listen) > 0 {
+		where = ", listening on " + strings.Join(h.Listen, " and ")
+	}
+	hint := fmt.Sprintf("stop it first (kill %d), or give this one a directory of its own with --data", h.PID)
+	return term.Fail(term.ExitBusy, hint, "the data directory %s is held by process %d (tollhouse %s) since %s%s", dir, h.PID, h.Role, h.Started.Format(time.RFC3339), where)
+}

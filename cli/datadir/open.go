@@ -1,0 +1,84 @@
+package datadir
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/kv/badgerkv"
+	"tollhouse/store/secret"
+)
+
+// Opened is an open store and the goroutine that works for it.
+type Opened struct {
+	DB     *badgerkv.DB
+	Store  *store.Store
+	Hasher *secret.Hasher
+	stop   context.CancelFunc
+	ended  chan struct{} // closed when the store's Run has returned
+}
+
+// Options say which store to open and how.
+type Options struct {
+	Dir         string // of the generation; "" keeps everything in memory
+	Key         secret.Key
+	Random      secret.Source // nil, or dev's own
+	Log         *slog.Logger
+	Now         func() time.Time // an injected clock, or nil
+	Lifetimes   store.Lifetimes  // zero: the defaults
+	CardGuard   eventlog.CardGuard
+	AcceptClock bool
+	OnFatal     func(error)
+	Memory      int64                                          // for the engine, in bytes; 0 is its default
+	OnHash      func(waited, took time.Duration, refused bool) // nil, or counts a password hash
+	OnCommit    func(updates int, took time.Duration)          // nil, or counts a commit
+}
+
+// Open opens the engine and the store over it. The caller must Close it.
+func Open(ctx context.Context, o Options) (*Opened, error) {
+	if o.Dir != "" && o.Random != nil {
+		panic("datadir: what is kept on disk must not be predictable")
+	}
+	hasher := secret.NewHasher()
+	hasher.OnHash = o.OnHash
+	db, err := badgerkv.Open(badgerkv.Options{
+		Dir: o.Dir, InMemory: o.Dir == "", Now: o.Now, Log: o.Log, AcceptClock: o.AcceptClock, OnFatal: o.OnFatal,
+		OnCommit: o.OnCommit, Memory: o.Memory,
+	})
+	if err != nil {
+		return nil, err
+	}
+	now := o.Now
+	if now == nil {
+		now = time.Now
+	}
+	if o.Lifetimes == (store.Lifetimes{}) {
+		o.Lifetimes = store.DefaultLifetimes()
+	}
+	s, err := store.Open(ctx, db, store.Options{
+		Now: now, Key: o.Key, Hasher: hasher, Lifetimes: o.Lifetimes, Log: o.Log,
+		Random: o.Random, CardGuard: o.CardGuard,
+	})
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	// The store's own work ends when close says so, not when the caller's
+	// context does: what is noted must still be written.
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	k := &Opened{DB: db, Store: s, Hasher: hasher, stop: stop, ended: make(chan struct{})}
+	go func() {
+		defer close(k.ended)
+		_ = s.Run(running) // returns nil once it is stopped
+	}()
+	return k, nil
+}
+
+// Close writes down what is left to write and closes the store.
+func (k *Opened) Close() error {
+	k.stop()
+	<-k.ended
+	return k.DB.Close()
+}

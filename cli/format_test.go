@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/store/kv"
+	"tollhouse/store/kv/badgerkv"
+)
+
+// TestStoreOfAnotherFormat: every command that opens the store refuses it, and the
+// store is as it was.
+func TestStoreOfAnotherFormat(t *testing.T) {
+	t.Parallel()
+	dir, _ := liveDirectory(t)
+	for _, format := range []byte{0, 2, 3, 9} {
+		t.Run(fmt.Sprintf("format_%d", format), func(t *testing.T) {
+			setFormat(t, dir, format)
+			for _, args := range [][]string{
+				{"account", "list"}, {"account", "create", "acct_b"}, {"backup", filepath.Join(t.TempDir(), "file")}, {"serve", "--listen", "127.0.0.1:0"},
+			} {
+				_, stderr, code := run(t, append(args, "--data", dir)...)
+				complaint{term.ExitConfig, fmt.Sprintf("the store has the unknown format %d; this tollhouse reads format 1", format), "use the tollhouse that wrote it"}.judge(t, args[0], stderr, code)
+			}
+			sameGenerations(t, "after the refusals", dir, datadir.GenerationOne, datadir.GenerationOne)
+			setFormat(t, dir, formatNow)
+			stillThere(t, dir)
+		})
+	}
+}
+
+// setFormat has the store say that it has another format.
+func setFormat(t *testing.T, dir string, format byte) {
+	t.Helper()
+	db, err := badgerkv.Open(badgerkv.Options{Dir: filepath.Join(dir, datadir.GenerationOne)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(context.Background(), func(tx kv.Txn) error {
+		meta, err := tx.Get([]byte("mstore\x00"))
+		if err != nil {
+			return err
+		}
+		meta = bytes.Clone(meta)
+		meta[1] = format
+		return tx.Set([]byte("mstore\x00"), meta, time.Time{})
+	})
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}

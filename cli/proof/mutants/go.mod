@@ -1,0 +1,3 @@
+module tollhouse/cli/proof/mutants
+
+go 1.26.0

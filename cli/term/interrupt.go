@@ -1,0 +1,28 @@
+package term
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// Sleep waits for d. It returns ctx.Err() when ctx ends first.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Interruptible reads from r until ctx ends, even while r blocks on a terminal.
+func Interruptible(ctx context.Context, r io.Reader) io.Reader {
+	reader, writer := io.Pipe()
+	go func() {
+		_, err := io.Copy(writer, r)
+		_ = writer.CloseWithError(err)
+	}()
+	context.AfterFunc(ctx, func() { _ = reader.CloseWithError(ctx.Err()) })
+	return reader
+}

@@ -1,0 +1,97 @@
+package term
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"tollhouse/store/eventlog"
+)
+
+// Duration is a flag value: a duration that may be in days, such as 90s, 12h, 14d.
+type Duration time.Duration
+
+// String returns the shortest text that Set reads as the same duration.
+func (l *Duration) String() string {
+	const day = 24 * time.Hour
+	d := time.Duration(*l)
+	switch {
+	case d == 0:
+		return "0"
+	case d >= day && d%day == 0:
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	}
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+func (l *Duration) Type() string { return "duration" }
+
+func (l *Duration) Set(text string) error {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		if err == nil {
+			*l = Duration(time.Duration(n) * 24 * time.Hour)
+			return nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return errors.New("give a duration such as 90s, 15m, 12h or 14d")
+	}
+	*l = Duration(d)
+	return nil
+}
+
+// Moment is a flag value: a time by RFC 3339 or in Unix seconds.
+type Moment struct{ time.Time }
+
+func (m *Moment) String() string {
+	if m.IsZero() {
+		return ""
+	}
+	return m.Format(time.RFC3339)
+}
+
+func (m *Moment) Type() string { return "time" }
+
+var errNoMoment = errors.New("give a time such as 2026-03-09T15:30:00Z, or Unix seconds")
+
+func (m *Moment) Set(text string) error {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		seconds, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return errNoMoment
+		}
+		t = time.Unix(seconds, 0)
+	}
+	if t.Unix() < 0 || t.Unix() > eventlog.CreatedAtMax {
+		return fmt.Errorf("give a time from %s to %s", ShowTime(0), ShowTime(eventlog.CreatedAtMax))
+	}
+	m.Time = t.UTC()
+	return nil
+}
+
+// Ago is a flag value: a Moment, or a duration before now such as 2h or 14d.
+type Ago struct{ Moment }
+
+func (l *Ago) Set(text string) error {
+	var span Duration
+	if _, err := strconv.ParseInt(text, 10, 64); err != nil && span.Set(text) == nil {
+		text = time.Now().Add(-time.Duration(span)).Format(time.RFC3339)
+	}
+	err := l.Moment.Set(text)
+	if errors.Is(err, errNoMoment) {
+		return fmt.Errorf("%w, or how long ago, such as 2h", errNoMoment)
+	}
+	return err
+}

@@ -1,0 +1,44 @@
+package term
+
+import (
+	"testing"
+	"time"
+)
+
+func TestValues(t *testing.T) {
+	t.Parallel()
+	t.Run("lifetime", func(t *testing.T) {
+		t.Parallel()
+		for text, want := range map[string]time.Duration{
+			"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "14d": 14 * 24 * time.Hour, "0d": 0,
+			"": -1, "soon": -1, "-1s": -1, "14": -1, "d": -1, "-1d": -1, "99999999d": -1,
+		} {
+			var got Duration
+			if err := got.Set(text); (err != nil) != (want < 0) || err == nil && time.Duration(got) != want {
+				t.Errorf("Set(%q) = %s, %v; want %s", text, got.String(), err, want)
+			}
+		}
+	})
+	t.Run("lifetime_is_shown_as_it_is_given", func(t *testing.T) {
+		t.Parallel()
+		for _, want := range []string{"0", "90ms", "30s", "1m", "1m30s", "1h", "1h30m", "1h0m1s", "12h", "1d", "14d", "25h", "400d"} {
+			var l Duration
+			if err := l.Set(want); err != nil || l.String() != want {
+				t.Errorf("Set(%q) is shown as %q, %v", want, l.String(), err)
+			}
+		}
+	})
+	t.Run("moment", func(t *testing.T) {
+		t.Parallel()
+		for text, want := range map[string]int64{
+			"2026-03-09T15:30:00Z": 1773070200, "2026-03-09T16:30:00+01:00": 1773070200, "1773070200": 1773070200,
+			"0": 0, "99999999999": 99999999999, "5138-11-16T09:46:39Z": 99999999999,
+			"": -1, "yesterday": -1, "-5": -1, "100000000000": -1, "9999-12-31T23:59:59Z": -1, "1773070200000": -1, "2026-03-09": -1,
+		} {
+			var got Moment
+			if err := got.Set(text); (err != nil) != (want < 0) || err == nil && got.Unix() != want {
+				t.Errorf("Set(%q) = %s, %v; want %d", text, got.String(), err, want)
+			}
+		}
+	})
+}

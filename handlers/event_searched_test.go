@@ -1,0 +1,175 @@
+package handlers
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/record"
+	"tollhouse/store/storetest"
+)
+
+// searchedEvents is more than two pages of a search of the log.
+const searchedEvents = 2*eventlog.SearchedMax + 500
+
+// newSearched is an account with more types than one page reads, of which the last
+// event alone is created. What is asked for goes over a connection.
+func newSearched(t *testing.T, change ...func(*Server)) (l *live, token string) {
+	t.Helper()
+	wide := func(o *store.Options) { o.SegmentEvents = 0 } // a page looks into a bounded number of segments
+	return fillSearched(t, listenLive(t, serveAPI(t, storetest.New(t, wide)), change...))
+}
+
+func fillSearched(t *testing.T, l *live) (_ *live, token string) {
+	t.Helper()
+	token = l.token(t, "bob", "acct_a", store.ScopeUnstated)
+	var lines strings.Builder
+	for i := range searchedEvents {
+		typ := fmt.Sprintf("kind_%d.updated", i%(2*eventlog.KnownTypesMax))
+		if i == searchedEvents-1 {
+			typ = "plan.created"
+		}
+		fmt.Fprintf(&lines, `{"type":%q,"resource":"r1","eventData":{"object":{}},"createdAt":%d}`+"\n", typ, 1_770_000_000+i)
+	}
+	l.importLines(t, "acct_a", lines.String())
+	return l, token
+}
+
+// page is one page that came over the connection.
+func (l *live) page(t *testing.T, query, token string) (p struct {
+	Data    []json.RawMessage `json:"data"`
+	HasMore bool              `json:"hasMore"`
+	Next    string            `json:"nextCursor"`
+}, notices []string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, l.url+"/api/events"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("GET %s = %d %s, %v", query, res.StatusCode, body, err)
+	}
+	if err := json.Unmarshal(body, &p); err != nil {
+		t.Fatal(err)
+	}
+	return p, res.Header.Values("Tollhouse-Notice")
+}
+
+// TestWildcardOfAnAccountWithTooManyTypes: a page ends early and says why, and its
+// cursor leads on to what was asked for.
+func TestWildcardOfAnAccountWithTooManyTypes(t *testing.T) {
+	t.Parallel()
+	l, token := newSearched(t)
+	for _, pattern := range []string{"*.created", "plan.*"} {
+		query, pages := "?order=asc&limit=1&type="+pattern, 1
+		p, notices := l.page(t, query, token)
+		if len(notices) != 1 || !strings.Contains(notices[0], fmt.Sprintf("more than %d types", eventlog.KnownTypesMax)) || !strings.Contains(notices[0], "nextCursor") {
+			t.Errorf("type=%s: Tollhouse-Notice = %q, want the bound and the next step", pattern, notices)
+		}
+		for ; p.HasMore && pages < 10; pages++ {
+			if len(p.Data) > 0 {
+				t.Errorf("type=%s: page %d has an event, want an empty one", pattern, pages)
+			}
+			p, _ = l.page(t, query+"&after="+p.Next, token)
+		}
+		if len(p.Data) != 1 || pages != 3 {
+			t.Errorf("type=%s: %d events on page %d, want one on the third", pattern, len(p.Data), pages)
+		}
+	}
+	t.Run("types_asked_for_by_name_are_found_at_once", func(t *testing.T) {
+		p, notices := l.page(t, "?type=kind_1.closed,kind_2.closed,kind_3.closed,kind_4.closed,plan.created", token)
+		if len(p.Data) != 1 || p.HasMore {
+			t.Errorf("%d events, more %v; want one and no more", len(p.Data), p.HasMore)
+		}
+		for _, notice := range notices {
+			if !strings.HasPrefix(notice, "no event has type") {
+				t.Errorf("Tollhouse-Notice = %q, want notices of the four unknown types alone", notice)
+			}
+		}
+	})
+}
+
+// TestLongPollSearchesNoLongerThanItMay: a long poll whose filter matches nearly
+// nothing answers with how far it came when its time is over.
+func TestLongPollSearchesNoLongerThanItMay(t *testing.T) {
+	t.Parallel()
+	l, token := newSearched(t)
+	query := "?order=asc&wait=55&limit=1&type=*.created"
+	if p, _ := l.page(t, query+"&createdAt[gte]=1", token); len(p.Data) != 1 {
+		t.Errorf("%d events, want the one at the end", len(p.Data))
+	}
+	l.server.Drain() // ends every wait, as its own end does
+	p, _ := l.page(t, query, token)
+	if len(p.Data) > 0 || !p.HasMore {
+		t.Fatalf("%d events, more %v; want none and more to search", len(p.Data), p.HasMore)
+	}
+	at, ok := record.ParsePosition(p.Next)
+	if second := int64(at.Millis() / 1000); !ok || second != 1_770_000_000+eventlog.SearchedMax-1 {
+		t.Errorf("nextCursor is of the second %d, want that of the last row that was looked at", second)
+	}
+}
+
+// TestStreamBeatsWhileItSearches: a reader whose filter matches nearly nothing is
+// not left in silence.
+func TestStreamBeatsWhileItSearches(t *testing.T) {
+	t.Parallel()
+	l, token := newSearched(t, func(s *Server) { s.heartbeatEvery = 200 * time.Microsecond })
+	s := l.open(t, "?type=*.created&createdAt[gte]=1", token)
+	for f := s.next(t); f.event != "ready"; f = s.next(t) {
+		if f.retry == "" {
+			t.Fatalf("frame = %+v, want retry and ready", f)
+		}
+	}
+	if f := s.next(t); f.comment == "" {
+		t.Errorf("frame behind ready = %+v, want a heartbeat before the event", f)
+	}
+	for range 1_000 {
+		if f := s.next(t); f.data != "" {
+			return
+		}
+	}
+	t.Error("no event among 1,000 frames")
+}
+
+// TestLongPollSearchesOnFromWhereItWas: an event that is not asked for wakes a long
+// poll, which reads that event and not again what it has searched.
+func TestLongPollSearchesOnFromWhereItWas(t *testing.T) {
+	t.Parallel()
+	const unwanted = 200
+	rows := storetest.CountRows(storetest.EmptyInMemory())
+	l, token := fillSearched(t, listenLive(t, serveAPI(t, storetest.Open(t, rows, storetest.NewClock()))))
+	before := rows.Read()
+	polled := make(chan int)
+	go func() {
+		p, _ := l.page(t, "?order=asc&wait=55&createdAt[gte]=1&type=*.closed", token)
+		polled <- len(p.Data)
+	}()
+	for began := time.Now(); rows.Read() < before+searchedEvents && time.Since(began) < livePatience; {
+		runtime.Gosched() // until it has searched what there was
+	}
+	for i := range unwanted {
+		l.put("/api/resources/plan/p1", token, fmt.Sprintf(`{"n":%d}`, i))
+	}
+	l.put("/api/resources/plan/p1?action=closed", token, `{}`)
+	if n := <-polled; n != 1 {
+		t.Errorf("the long poll found %d events, want the one that was closed", n)
+	}
+	// Each event may wake it, and takes some reads of its own.
+	if n, most := rows.Read()-before, int64(searchedEvents+3*eventlog.KnownTypesMax+20*unwanted); n > most {
+		t.Errorf("%d rows were read, want %d at most", n, most)
+	}
+}

@@ -1,0 +1,76 @@
+package handlers_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/storetest"
+)
+
+// A client that refreshes as fast as it can is slowed down before it fills the
+// disk, and what was known of its spent tokens stays known.
+func TestRefreshTooOften(t *testing.T) {
+	t.Parallel()
+	const atOnce = 5
+	begin := func(t *testing.T) (h *house, spent []pair, last pair) {
+		t.Helper()
+		h = houseOver(t, storetest.New(t, func(o *store.Options) { o.Rotations = atOnce })).overTCP(t)
+		last = h.pair(t)
+		for range atOnce {
+			spent = append(spent, last)
+			last = wantPair(t, h.token(t, h.refreshForm(last.RefreshToken)))
+		}
+		return h, spent, last
+	}
+	tooSoon := func(t *testing.T, h *house, p pair) {
+		t.Helper()
+		a := h.token(t, h.refreshForm(p.RefreshToken))
+		wantTokenError(t, a, http.StatusTooManyRequests, "too_many_requests")
+		if got := a.Header.Get("Retry-After"); got != "10" {
+			t.Errorf("Retry-After = %q, want 10", got)
+		}
+	}
+	t.Run("it_waits_and_goes_on_with_the_same_token", func(t *testing.T) {
+		t.Parallel()
+		h, _, last := begin(t)
+		before := h.Count(t, 'r') + h.Count(t, 't')
+		for range 3 {
+			tooSoon(t, h, last)
+		}
+		if after := h.Count(t, 'r') + h.Count(t, 't'); after != before {
+			t.Errorf("refused refreshes left %d records, want none", after-before)
+		}
+		if !h.accessLives(t, last) {
+			t.Error("the access token is dead, want it alive")
+		}
+		h.Clock.Advance(10 * time.Second)
+		last = wantPair(t, h.token(t, h.refreshForm(last.RefreshToken)))
+		tooSoon(t, h, last)
+		h.Clock.Advance(atOnce * 10 * time.Second)
+		for range atOnce {
+			last = wantPair(t, h.token(t, h.refreshForm(last.RefreshToken)))
+		}
+	})
+	t.Run("a_repeat_still_gets_the_identical_pair", func(t *testing.T) {
+		t.Parallel()
+		h, spent, last := begin(t)
+		if again := wantPair(t, h.token(t, h.refreshForm(spent[atOnce-1].RefreshToken))); again.RefreshToken != last.RefreshToken {
+			t.Error("the repeat got another pair")
+		}
+	})
+	t.Run("a_replay_still_ends_the_family", func(t *testing.T) {
+		t.Parallel()
+		h, spent, last := begin(t)
+		tooSoon(t, h, last)
+		wantTokenError(t, h.token(t, h.refreshForm(spent[0].RefreshToken)), http.StatusBadRequest, "invalid_grant")
+		h.familyIsDead(t, last)
+	})
+	t.Run("another_family_is_not_slowed_down", func(t *testing.T) {
+		t.Parallel()
+		h, _, last := begin(t)
+		tooSoon(t, h, last)
+		h.familyLives(t, h.pair(t))
+	})
+}

@@ -1,0 +1,267 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/record"
+	"tollhouse/store/secret"
+	"tollhouse/store/snapshot"
+)
+
+// The size limits of names that appear in events and keys. None may contain NUL.
+const (
+	kindSizeMax   = 32
+	actionSizeMax = 48
+	idSizeMax     = 64
+)
+
+// IsEventType reports whether text has the form <resource_kind>.<action>.
+func IsEventType(text string) bool {
+	kind, action, found := strings.Cut(text, ".")
+	return found && IsKind(kind) && IsAction(action)
+}
+
+// IsKind reports whether text has the form of a resource kind.
+func IsKind(text string) bool { return record.IsWord(text, kindSizeMax) }
+
+// IsAction reports whether text has the form of an action.
+func IsAction(text string) bool { return record.IsWord(text, actionSizeMax) }
+
+// IsID reports whether text has the form of a resource id or a foreign event id.
+func IsID(text string) bool { return record.IsTag(text, idSizeMax) }
+
+// appendEvent records d at the end of its account's log within tx and returns its
+// position. Positions only grow: max(now, the last one + 1), decided under the
+// account's head, so that no event appears before a position that a reader has passed.
+func (l *Log) appendEvent(tx kv.Txn, d *draft, now time.Time, tail [8]byte) (record.Position, error) {
+	h, err := ReadHead(tx, d.owner)
+	if err != nil {
+		return record.Position{}, err
+	}
+	h.advance(h.last.Next(now, tail), l.segmentEvents)
+	known, err := readKnownType(tx, d.owner, d.typ)
+	if err != nil {
+		return record.Position{}, err
+	}
+	known.count++
+	known.last = h.last
+	if err := writeKnownType(tx, d.owner, d.typ, known); err != nil {
+		return record.Position{}, err
+	}
+	if err := writeEvent(tx, d, h.Segments.of(h.last), h.last); err != nil {
+		return record.Position{}, err
+	}
+	return h.last, writeEventHead(tx, d.owner, h)
+}
+
+// writeEvent stores an event in its segment: in the log, in full under its type, and
+// as an entry under its resource.
+func writeEvent(tx kv.Txn, d *draft, in Segment, p record.Position) error {
+	arena := eventArena{key: make([]byte, 0, 96), value: make([]byte, 0, len(d.rest)+96)}
+	return arena.write(tx, d, in, p, p.String())
+}
+
+// RecordEvent records one event now. It also sets the event's resource, or removes it
+// when the action is deleted, and creates the account if needed. It returns the event
+// as JSON. Errors: *InvalidError, *snapshot.Error.
+func (l *Log) RecordEvent(ctx context.Context, e NewEvent) ([]byte, error) {
+	if err := record.CheckAccountID(e.Owner); err != nil {
+		return nil, err
+	}
+	if err := l.checkEvent(ctx, &e); err != nil {
+		return nil, err
+	}
+	object, err := encodeSnapshot(e.Object)
+	if err != nil {
+		return nil, err
+	}
+	d, err := newDraft(&e, object)
+	if err != nil {
+		return nil, err
+	}
+	kind, action, _ := strings.Cut(e.Type, ".")
+	state := resourceRecord{removed: action == "deleted", json: object}
+	now, tail := l.now(), secret.NewTail(l.random)
+	var wire []byte
+	err = l.db.Update(ctx, func(tx kv.Txn) error {
+		if err := l.ensureAccount(tx, e.Owner); err != nil {
+			return err
+		}
+		p, err := l.appendEvent(tx, d, now, tail)
+		if err != nil {
+			return err
+		}
+		wire = d.appendWire(nil, p.String(), p.Millis()/1000)
+		state := state
+		state.last = p
+		return writeResource(tx, e.Owner, kind, e.Resource, state)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("record event: %w", err)
+	}
+	l.watches.notify(e.Owner, 1, nil)
+	return wire, nil
+}
+
+// labelSizeMax bounds source and location in bytes; 80 characters of any script fit.
+const labelSizeMax = 320
+
+// checkEvent checks a caller's event against the specification and normalizes its
+// snapshot.
+func (l *Log) checkEvent(ctx context.Context, e *NewEvent) error {
+	if err := checkLabels(e); err != nil {
+		return err
+	}
+	kind, _, _ := strings.Cut(e.Type, ".")
+	if err := completeObject(e, kind); err != nil {
+		return err
+	}
+	if err := l.guard(ctx, e.Owner, kind, e.Object); err != nil {
+		return underEventData(err, "object")
+	}
+	if err := l.guard(ctx, e.Owner, kind, e.Previous); err != nil {
+		return underEventData(err, "previousAttributes")
+	}
+	return nil
+}
+
+func checkLabels(e *NewEvent) error {
+	if !IsEventType(e.Type) {
+		return record.Invalid("type", "use a type such as customer.updated", "type must be <resource_kind>.<action> in lower-case letters, digits and _")
+	}
+	if !IsID(e.Resource) {
+		return record.Invalid("resource", "use an id such as cus_4tn8k2w1", "resource must have 1 to 64 characters of A-Z, a-z, 0-9, _ and -")
+	}
+	if len(e.Source) > labelSizeMax {
+		return record.Invalid("source", "give a short name", "source has more than %d bytes", labelSizeMax)
+	}
+	if len(e.Location) > labelSizeMax {
+		return record.Invalid("location", "give a short name", "location has more than %d bytes", labelSizeMax)
+	}
+	return nil
+}
+
+// completeObject checks the id and object of a snapshot that came with its event and
+// puts them first. Other members stay as given: history is recorded as it was, and the
+// documented fields bind only changes made here.
+func completeObject(e *NewEvent, kind string) error {
+	if e.Object.Kind() != snapshot.Object {
+		return record.Invalid("eventData.object", "give the resource as it was after the change", "eventData.object must be an object, not %s", e.Object.Kind())
+	}
+	object := e.Object.WithoutNulls()
+	given := object.Members()
+	if len(given) >= 2 && isText(given[0], "id", e.Resource) && isText(given[1], "object", kind) {
+		e.Object = object // already in order
+		return nil
+	}
+	members := make([]snapshot.Member, 2, len(given)+2)
+	members[0] = snapshot.Member{Name: "id", Value: snapshot.Text(e.Resource)}
+	members[1] = snapshot.Member{Name: "object", Value: snapshot.Text(kind)}
+	for _, m := range given {
+		want := snapshot.Value{}
+		switch m.Name {
+		case "id":
+			want = members[0].Value
+		case "object":
+			want = members[1].Value
+		default:
+			members = append(members, m)
+			continue
+		}
+		if !m.Value.Equal(want) {
+			return record.Invalid("eventData.object."+m.Name, "leave it out or make them agree", "eventData.object.%s does not agree with the event: it must be %s", m.Name, want)
+		}
+	}
+	e.Object = snapshot.ObjectOf(members...)
+	return nil
+}
+
+// isText reports whether m has that name and is that text.
+func isText(m snapshot.Member, name, text string) bool {
+	return m.Name == name && m.Value.Kind() == snapshot.String && m.Value.Text() == text
+}
+
+// encodeSnapshot returns the stored form of a snapshot. Errors: *snapshot.Error with
+// TooLarge.
+func encodeSnapshot(v snapshot.Value) ([]byte, error) {
+	return appendSnapshot(make([]byte, 0, 512), v)
+}
+
+// appendSnapshot is encodeSnapshot into existing memory.
+func appendSnapshot(b []byte, v snapshot.Value) ([]byte, error) {
+	before := len(b)
+	b = v.Append(b)
+	if size := len(b) - before; size > snapshot.SizeMax {
+		return nil, &snapshot.Error{Fault: snapshot.TooLarge, Reason: fmt.Sprintf("the snapshot has %d bytes, more than %d", size, snapshot.SizeMax)}
+	}
+	return b, nil
+}
+
+// underEventData turns a path within a snapshot into one within its event.
+func underEventData(err error, member string) error {
+	var e *snapshot.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	within := *e
+	within.Path = "eventData." + member + "." + e.Path
+	within.Reason = strings.Replace(e.Reason, e.Path, within.Path, 1)
+	return &within
+}
+
+// FindEvent appends the owner's event with that id to dst as JSON. Errors: ErrExpired
+// for every native id older than the retention period, whether or not it ever existed;
+// ErrNotFound for every other id that is not the owner's, for whatever reason.
+func (l *Log) FindEvent(ctx context.Context, owner, id string, dst []byte) ([]byte, error) {
+	if !IsID(id) {
+		return dst, fmt.Errorf("find event: %w", record.ErrNotFound)
+	}
+	p, native := record.ParsePosition(id)
+	horizon := l.horizon()
+	if native && p.Compare(horizon) < 0 {
+		return dst, fmt.Errorf("find event: %w", record.ErrExpired)
+	}
+	err := l.db.View(ctx, func(r kv.Reader) (err error) {
+		if !native {
+			if p, err = readForeign(r, owner, id); err != nil {
+				return err
+			}
+			// A foreign id carries no time. An event older than the horizon is not
+			// found, whether or not it has been removed yet.
+			if p.Compare(horizon) < 0 {
+				return record.ErrNotFound
+			}
+		}
+		head, err := ReadHead(r, owner)
+		if err != nil {
+			return err
+		}
+		v, err := r.Get(eventsOf(owner).in(head.Segments.of(p)).Position(p))
+		if err != nil {
+			return err
+		}
+		wire, err := wireOf(v)
+		// An imported event has its own position and is found only by its own id, so
+		// that every event has one address.
+		if err == nil && !hasID(wire, id) {
+			return record.ErrNotFound
+		}
+		dst = append(dst, wire...)
+		return err
+	})
+	if err != nil {
+		return dst, fmt.Errorf("find event: %w", record.Found(err))
+	}
+	return dst, nil
+}
+
+// hasID reports whether an event's JSON has that id.
+func hasID(wire []byte, id string) bool {
+	rest := wire[len(eventOpening):]
+	return len(rest) > len(id) && string(rest[:len(id)]) == id && rest[len(id)] == '"'
+}

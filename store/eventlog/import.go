@@ -1,0 +1,191 @@
+package eventlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"tollhouse/store/record"
+	"tollhouse/store/snapshot"
+)
+
+// ImportOptions configure an import.
+type ImportOptions struct {
+	SkipErrors bool // continue after a rejected line; otherwise stop before it
+	DryRun     bool // check every line, record nothing
+}
+
+// ImportSummary counts the lines of an import so far.
+type ImportSummary struct {
+	Lines     int // read, including blank ones
+	Recorded  int
+	Unchanged int // recorded by an earlier run
+	Errors    int // rejected
+}
+
+// LineError says why a line was rejected.
+type LineError struct {
+	Line   int   // 1 is the first
+	Offset int64 // of its first byte
+	Code   string
+	Param  string // the wrong member, or ""
+	Reason string // a clause without a full stop
+}
+
+// ImportLineSizeMax is the size of a line in bytes.
+const ImportLineSizeMax = eventSizeMax
+
+// Importer records a file of events in batches, each committed atomically. Committed
+// batches stay. Running the file again continues where it stopped, because every line
+// has the same position in every run.
+//
+// Parsing and committing overlap, since each keeps a processor busy. No batch is
+// committed after one that failed.
+type Importer struct {
+	log       *Log
+	account   string
+	options   ImportOptions
+	summary   ImportSummary
+	stopped   bool
+	positions positions
+	// Lines are parsed in lineArena; what must outlive the line is copied to its
+	// draft.
+	lineArena snapshot.Arena
+	object    []byte         // the snapshot of the line
+	drafts    []byte         // what the drafts of the latest lines share
+	batch     *importBatch   // being filled
+	waiting   []*importBatch // full
+	outcome   chan settled   // of the batches being committed; nil when there are none
+	seen      dryRun         // used by the commit only
+	arena     writerArena    // used by the commit only
+}
+
+// importLine is an event to commit, or the error that rejected its line.
+type importLine struct {
+	refused   *LineError
+	number    int
+	offset    int64
+	draft     *draft
+	kind      string
+	position  record.Position
+	foreign   string // its id if that is not native
+	createdAt int64
+	removes   bool
+	snapshot  []byte
+}
+
+// NewImporter returns an Importer for the account; the first recorded event creates it
+// if needed. Errors: *InvalidError.
+func (l *Log) NewImporter(account string, o ImportOptions) (*Importer, error) {
+	if err := record.CheckAccountID(account); err != nil {
+		return nil, err
+	}
+	im := &Importer{log: l, account: account, options: o, batch: newImportBatch()}
+	im.positions.init(account)
+	return im, nil
+}
+
+// Summary returns the counts of the batches that are finished.
+func (im *Importer) Summary() ImportSummary { return im.summary }
+
+// Stopped reports whether a rejected line has ended the import.
+func (im *Importer) Stopped() bool { return im.stopped }
+
+// Add takes the next line, without its line end, which starts at offset; a full batch
+// is committed. It returns the lines rejected since the last call, in order. An error
+// ends the import; unless it is ErrUnavailable, the batch may or may not be recorded.
+// After the last line call Flush, unless Add returned an error or the import has
+// stopped.
+func (im *Importer) Add(ctx context.Context, line []byte, offset int64) ([]LineError, error) {
+	refused, err := im.settle(false)
+	if err != nil || im.stopped {
+		return refused, err
+	}
+	im.summary.Lines++
+	if len(bytes.TrimSpace(line)) == 0 {
+		return refused, nil
+	}
+	l := importLine{number: im.summary.Lines, offset: offset}
+	if err := im.parse(ctx, line, &l); err != nil {
+		more, err := im.refuse(ctx, lineError(&l, err))
+		return append(refused, more...), err
+	}
+	if !im.batch.fits(&l) {
+		more, err := im.send(ctx)
+		refused = append(refused, more...)
+		if err != nil || im.stopped {
+			return refused, err
+		}
+	}
+	im.batch.hold(l)
+	return refused, nil
+}
+
+// Refuse records that the next line is too long to read.
+func (im *Importer) Refuse(ctx context.Context, offset int64) ([]LineError, error) {
+	if im.stopped {
+		return nil, nil
+	}
+	im.summary.Lines++
+	return im.refuse(ctx, &LineError{
+		Line: im.summary.Lines, Offset: offset, Code: "too_large",
+		Reason: fmt.Sprintf("the line has more than %d bytes", ImportLineSizeMax),
+	})
+}
+
+// refuse queues a rejection in order among the waiting lines.
+func (im *Importer) refuse(ctx context.Context, fault *LineError) ([]LineError, error) {
+	im.batch.lines = append(im.batch.lines, importLine{refused: fault})
+	if im.options.SkipErrors && len(im.batch.lines) < batchLinesMax {
+		return nil, nil
+	}
+	return im.Flush(ctx)
+}
+
+// Flush commits the remaining lines and returns those that were rejected.
+func (im *Importer) Flush(ctx context.Context) ([]LineError, error) {
+	refused, err := im.settle(true)
+	if err != nil || im.stopped {
+		return refused, err
+	}
+	if len(im.batch.lines) > 0 {
+		im.waiting = append(im.waiting, im.batch)
+		im.batch = newImportBatch()
+	}
+	im.begin(ctx)
+	last, err := im.settle(true)
+	return append(refused, last...), err
+}
+
+// lineError gives a rejection its code.
+func lineError(l *importLine, err error) *LineError {
+	le := &LineError{Line: l.number, Offset: l.offset, Code: "invalid_event", Reason: err.Error()}
+	var bad *record.InvalidError
+	var doc *snapshot.Error
+	var conflict *conflictError
+	switch {
+	case errors.As(err, &conflict):
+		le.Code, le.Param = "id_conflict", "id"
+	case errors.As(err, &doc):
+		le.Param, le.Reason = doc.Path, doc.Reason
+		switch doc.Fault {
+		case snapshot.TooLarge:
+			le.Code = "too_large"
+		case snapshot.SensitiveField:
+			le.Code = "sensitive_data"
+		case snapshot.Malformed:
+			le.Code = "invalid_json"
+		case snapshot.UnknownField:
+			le.Code = "unknown_field"
+		}
+	case errors.As(err, &bad):
+		le.Param, le.Reason = bad.Field, bad.Reason
+		if bad.Hint != "" {
+			le.Reason = strings.TrimSuffix(bad.Reason, ".") + "; " + bad.Hint
+		}
+	}
+	le.Param = strings.Clone(le.Param) // it may be a substring of the line and would keep it in memory
+	return le
+}

@@ -1,0 +1,225 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"tollhouse/store/kv"
+)
+
+// importBatch is committed in one Update.
+type importBatch struct {
+	lines     []importLine
+	writes    int // as one Update counts them
+	bytes     int
+	types     map[string]bool
+	resources map[[2]string]bool
+}
+
+func newImportBatch() *importBatch {
+	return &importBatch{types: map[string]bool{}, resources: map[[2]string]bool{}}
+}
+
+// A batch must fit one Update, with a reserve for what it writes once (the account and
+// the head) and for the longest keys.
+const (
+	batchWritesMax  = kv.UpdateWritesMax - 2
+	batchBytesMax   = kv.UpdateBytesMax - 4<<10
+	lineWritesMax   = 6       // log, type and resource lists; foreign id, known type, resource
+	lineKeysSizeMax = 1 << 10 // all keys and small records of one line
+	batchLinesMax   = 1000    // including rejected ones
+)
+
+// fits reports whether the batch has room for l.
+func (b *importBatch) fits(l *importLine) bool {
+	return b.writes+lineWritesMax <= batchWritesMax && b.bytes+l.size() <= batchBytesMax && len(b.lines) < batchLinesMax
+}
+
+// size is an upper bound of what l adds to an Update, in bytes.
+func (l *importLine) size() int {
+	return 2*(len(l.draft.rest)+eventIDSizeMax) + len(l.snapshot) + lineKeysSizeMax
+}
+
+func (b *importBatch) hold(l importLine) {
+	b.writes += 3
+	if l.foreign != "" {
+		b.writes++
+	}
+	if !b.types[l.draft.typ] {
+		b.types[l.draft.typ] = true
+		b.writes++
+	}
+	if resource := [2]string{l.kind, l.draft.resource}; !b.resources[resource] {
+		b.resources[resource] = true
+		b.writes++
+	}
+	b.bytes += l.size()
+	b.lines = append(b.lines, l)
+}
+
+// batchesTogether is how many batches are sent at once, so that the engine starts
+// the next commit without waiting for the importer.
+const batchesTogether = 3
+
+// settled is the outcome of batches.
+type settled struct {
+	recorded, unchanged int
+	refused             []LineError
+	stopped             bool
+	err                 error
+	panicked            any
+}
+
+// send queues the batch and starts a commit unless one is running. When too many
+// batches wait, it waits for the commit.
+func (im *Importer) send(ctx context.Context) (refused []LineError, err error) {
+	im.waiting = append(im.waiting, im.batch)
+	im.batch = newImportBatch()
+	if len(im.waiting) == batchesTogether {
+		refused, err = im.settle(true)
+	}
+	if err == nil && !im.stopped && im.outcome == nil {
+		im.begin(ctx)
+	}
+	return refused, err
+}
+
+// begin starts to commit the waiting batches. No commit may be running.
+func (im *Importer) begin(ctx context.Context) {
+	batches, outcome := im.waiting, make(chan settled, 1)
+	if len(batches) == 0 {
+		return
+	}
+	im.waiting, im.outcome = nil, outcome
+	go func() {
+		var s settled
+		defer func() {
+			s.panicked = recover()
+			outcome <- s
+		}()
+		s = im.record(ctx, batches)
+	}()
+}
+
+// settle takes in the outcome of the running commit. Without wait it returns at once
+// if that is not finished.
+func (im *Importer) settle(wait bool) ([]LineError, error) {
+	if im.outcome == nil {
+		return nil, nil
+	}
+	var s settled
+	if wait {
+		s = <-im.outcome
+	} else {
+		select {
+		case s = <-im.outcome:
+		default:
+			return nil, nil
+		}
+	}
+	im.outcome = nil
+	if s.panicked != nil {
+		panic(s.panicked)
+	}
+	im.summary.Recorded += s.recorded
+	im.summary.Unchanged += s.unchanged
+	im.summary.Errors += len(s.refused)
+	im.stopped = s.stopped
+	if s.err != nil {
+		return s.refused, fmt.Errorf("import events: %w", s.err)
+	}
+	return s.refused, nil
+}
+
+// errDryRun rolls back what a dry run has written.
+var errDryRun = errors.New("dry run")
+
+// record commits batches, each in its own Update. It runs concurrently with the rest
+// of the Importer and changes only im.seen.
+func (im *Importer) record(ctx context.Context, batches []*importBatch) (all settled) {
+	each := make([]settled, len(batches))
+	backfills := make([]*Span, len(batches))
+	updates := make([]func(kv.Txn) error, len(batches))
+	for i, b := range batches {
+		again := im.seen.addAll(b.lines, im.options.DryRun)
+		updates[i] = func(tx kv.Txn) (err error) {
+			each[i] = settled{}
+			if i > 0 && each[i-1].stopped {
+				each[i].stopped = true
+				return nil
+			}
+			backfills[i], err = im.recordBatch(tx, b, again, &each[i])
+			return err
+		}
+	}
+	for i, err := range im.update(ctx, updates) {
+		if err != nil && !errors.Is(err, errDryRun) {
+			all.err = err
+			return all
+		}
+		if err == nil && each[i].recorded > 0 {
+			im.log.watches.notify(im.account, each[i].recorded, backfills[i])
+		}
+		all.recorded += each[i].recorded
+		all.unchanged += each[i].unchanged
+		all.refused = append(all.refused, each[i].refused...)
+		all.stopped = each[i].stopped
+	}
+	return all
+}
+
+// update runs updates; those of a dry run all fail.
+func (im *Importer) update(ctx context.Context, updates []func(kv.Txn) error) []error {
+	if !im.options.DryRun {
+		return kv.UpdateEach(ctx, im.log.db, updates)
+	}
+	ends := make([]error, len(updates))
+	for i, update := range updates {
+		if ends[i] = im.log.db.Update(ctx, update); !errors.Is(ends[i], errDryRun) {
+			return ends[:i+1]
+		}
+	}
+	return ends
+}
+
+// recordBatch records the lines of a batch within tx and returns the range of those
+// below the head.
+func (im *Importer) recordBatch(tx kv.Txn, b *importBatch, again []repeated, s *settled) (backfill *Span, err error) {
+	w, err := newEventWriter(tx, im.log.segmentEvents, im.account, im.log.horizon(), &im.arena)
+	if err != nil {
+		return nil, err
+	}
+	for i := range b.lines {
+		fault, recorded, err := w.add(&b.lines[i])
+		if recorded && im.options.DryRun {
+			fault, recorded = again[i].fault, !again[i].unchanged
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case fault != nil:
+			s.refused = append(s.refused, *fault)
+		case recorded:
+			s.recorded++
+		default:
+			s.unchanged++
+		}
+		if fault != nil && !im.options.SkipErrors {
+			s.stopped = true
+			break
+		}
+	}
+	if s.recorded > 0 { // otherwise a typing error in the name would create an account
+		if err := im.log.ensureAccount(tx, im.account); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.finish(); err != nil {
+		return nil, err
+	}
+	if im.options.DryRun {
+		return nil, errDryRun
+	}
+	return w.backfill, nil
+}

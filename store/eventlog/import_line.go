@@ -1,0 +1,293 @@
+package eventlog
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tollhouse/store/record"
+	"tollhouse/store/snapshot"
+	"tollhouse/store/spelling"
+)
+
+// lineDepthMax is the nesting depth of a line: a snapshot within an event.
+const lineDepthMax = snapshot.DepthMax + 2
+
+// aheadMax is how far another machine's clock may be ahead of ours.
+const aheadMax = 5 * time.Second
+
+// eventLine is an event in the specification's form.
+type eventLine struct {
+	NewEvent
+	ID        string
+	CreatedAt int64
+	given     uint8 // a bit for each of eventMembers
+}
+
+func (l *eventLine) has(member string) bool {
+	return l.given&(1<<slices.Index(eventMembers, member)) != 0
+}
+
+var eventMembers = []string{"id", "owner", "resource", "source", "location", "type", "eventData", "createdAt"}
+
+// parseEventLine reads one event in an arena; its snapshots are valid until the next
+// call. It checks the kind of every member and rejects unknown ones; the caller checks
+// the texts. Errors: *snapshot.Error, *InvalidError.
+func parseEventLine(line []byte, arena *snapshot.Arena) (*eventLine, error) {
+	if bytes.HasPrefix(line, []byte("\ufeff")) {
+		return nil, &snapshot.Error{Fault: snapshot.Malformed, Reason: "the line begins with a byte order mark; save the file as UTF-8 without one"}
+	}
+	v, err := arena.Parse(line, lineDepthMax)
+	if err != nil {
+		return nil, err
+	}
+	if v.Kind() != snapshot.Object {
+		return nil, record.Invalid("", "write one event per line", "the line holds %s, not an event", v.Kind())
+	}
+	l := &eventLine{}
+	for _, m := range v.Members() {
+		if err := l.take(m); err != nil {
+			return nil, err
+		}
+		l.given |= 1 << slices.Index(eventMembers, m.Name)
+	}
+	for _, member := range [...]string{"type", "resource", "eventData"} {
+		if !l.has(member) {
+			return nil, record.Invalid(member, "", "%s is missing", member)
+		}
+	}
+	return l, nil
+}
+
+func (l *eventLine) take(m snapshot.Member) error {
+	switch m.Name {
+	case "createdAt":
+		return l.takeCreatedAt(m.Value)
+	case "eventData":
+		return l.takeEventData(m.Value)
+	}
+	text := l.text(m.Name)
+	if text == nil {
+		return unknownMember(m.Name, "an event", eventMembers)
+	}
+	if m.Value.Kind() != snapshot.String {
+		return record.Invalid(m.Name, "", "%s must be a string, not %s", m.Name, m.Value.Kind())
+	}
+	*text = m.Value.Text()
+	return nil
+}
+
+// text returns where to store the text of a member, or nil for an unknown member.
+func (l *eventLine) text(member string) *string {
+	switch member {
+	case "id":
+		return &l.ID
+	case "owner":
+		return &l.Owner
+	case "resource":
+		return &l.Resource
+	case "source":
+		return &l.Source
+	case "location":
+		return &l.Location
+	case "type":
+		return &l.Type
+	}
+	return nil
+}
+
+func (l *eventLine) takeCreatedAt(v snapshot.Value) error {
+	n, err := strconv.ParseInt(v.Text(), 10, 64)
+	if v.Kind() != snapshot.Number || err != nil || n < 0 || v.Text() == "-0" {
+		return record.Invalid("createdAt", "give seconds since 1970, in UTC", "createdAt must be a whole number of seconds")
+	}
+	if n > CreatedAtMax {
+		if n <= CreatedAtMax*1000 {
+			return record.Invalid("createdAt", "", "createdAt looks like milliseconds; in seconds it is %d", n/1000)
+		}
+		return record.Invalid("createdAt", "give seconds since 1970, in UTC", "createdAt is larger than %d", int64(CreatedAtMax))
+	}
+	l.CreatedAt = n
+	return nil
+}
+
+func (l *eventLine) takeEventData(v snapshot.Value) error {
+	if v.Kind() != snapshot.Object {
+		return record.Invalid("eventData", "", "eventData must be an object, not %s", v.Kind())
+	}
+	members := []string{"object", "previousAttributes"}
+	for _, m := range v.Members() {
+		switch m.Name {
+		case "object":
+			l.Object = m.Value
+		case "previousAttributes":
+			if m.Value.Kind() != snapshot.Object {
+				return record.Invalid("eventData.previousAttributes", "leave it out when nothing was replaced", "eventData.previousAttributes must be an object, not %s", m.Value.Kind())
+			}
+			if len(m.Value.Members()) > 0 {
+				l.Previous = m.Value
+			}
+		default:
+			return unknownMember(m.Name, "eventData", members)
+		}
+	}
+	return nil
+}
+
+func unknownMember(name, of string, known []string) error {
+	e := &snapshot.Error{Fault: snapshot.UnknownField, Path: name, Reason: fmt.Sprintf("%.40q is not a member of %s", name, of)}
+	if len(name) > labelSizeMax {
+		e.Path = ""
+	}
+	if near, ok := spelling.Nearest(name, slices.Values(known)); ok {
+		e.Reason += "; did you mean " + near + "?"
+	}
+	return e
+}
+
+// ParseNewEvent reads one event to be recorded now for an account. The server sets its
+// id and createdAt. Errors: *snapshot.Error, *InvalidError.
+func ParseNewEvent(body []byte, account string) (NewEvent, error) {
+	e, err := parseEventLine(body, new(snapshot.Arena))
+	if err != nil {
+		return NewEvent{}, err
+	}
+	for _, member := range []string{"id", "createdAt"} {
+		if e.has(member) {
+			return NewEvent{}, record.Invalid(member, "to record history, import it", "%s is set by the server", member)
+		}
+	}
+	if err := e.complete(account, "system"); err != nil {
+		return NewEvent{}, err
+	}
+	return e.NewEvent, nil
+}
+
+// complete fills in what an event of the account may omit.
+func (l *eventLine) complete(account, location string) error {
+	if !l.has("owner") {
+		l.Owner = account
+	}
+	if l.Owner != account {
+		return record.Invalid("owner", "leave it out, or use that account", "owner is not the account %s", account)
+	}
+	if !l.has("source") {
+		l.Source = "system"
+	}
+	if !l.has("location") {
+		l.Location = location
+	}
+	return nil
+}
+
+// parse turns a line into an event to commit.
+func (im *Importer) parse(ctx context.Context, line []byte, l *importLine) error {
+	if len(line) > ImportLineSizeMax {
+		return &snapshot.Error{Fault: snapshot.TooLarge, Reason: fmt.Sprintf("the line has %d bytes, more than %d", len(line), ImportLineSizeMax)}
+	}
+	e, err := parseEventLine(line, &im.lineArena)
+	if err != nil {
+		return err
+	}
+	if !e.has("createdAt") {
+		return record.Invalid("createdAt", "give seconds since 1970, in UTC", "createdAt is missing")
+	}
+	defer func() { im.positions.took(e.CreatedAt, l.position) }()
+	if err := im.checkLine(ctx, e); err != nil {
+		return err
+	}
+	e.leaveLine()
+	if err := im.draft(&e.NewEvent, l); err != nil {
+		return err
+	}
+	var action string
+	l.kind, action, _ = strings.Cut(e.Type, ".")
+	l.createdAt, l.removes = e.CreatedAt, action == "deleted"
+	if l.removes {
+		l.snapshot = nil
+	}
+	return im.locate(e, l)
+}
+
+// leaveLine copies the texts that outlive the line. As substrings they would keep the
+// whole line in memory, which is more than the batch accounts for.
+func (l *eventLine) leaveLine() {
+	texts := l.Type + l.Resource + l.ID
+	l.Type, texts = texts[:len(l.Type)], texts[len(l.Type):]
+	l.Resource, l.ID = texts[:len(l.Resource)], texts[len(l.Resource):]
+}
+
+// draft encodes a line in memory shared with the lines before it.
+func (im *Importer) draft(e *NewEvent, l *importLine) error {
+	object, err := appendSnapshot(im.object[:0], e.Object)
+	if err != nil {
+		return err
+	}
+	if cap(im.drafts)-len(im.drafts) < draftSpare {
+		im.drafts = make([]byte, 0, draftsChunk)
+	}
+	from := len(im.drafts)
+	all, at, err := appendDraft(im.drafts, e, object)
+	if err != nil {
+		return err
+	}
+	im.object, im.drafts = object, all
+	l.draft = &draft{owner: im.account, resource: e.Resource, typ: e.Type, rest: all[from:len(all):len(all)]}
+	l.snapshot = all[at : at+len(object) : at+len(object)]
+	return nil
+}
+
+// Drafts share chunks of memory for some eighty of usual size. A draft that finds too
+// little space starts a new chunk.
+const (
+	draftsChunk = 64 << 10
+	draftSpare  = 2 << 10
+)
+
+// checkLine fills in what a line may omit and checks the rest.
+func (im *Importer) checkLine(ctx context.Context, e *eventLine) error {
+	if err := e.complete(im.account, "import"); err != nil {
+		return err
+	}
+	if now := im.log.now(); e.CreatedAt > now.Add(aheadMax).Unix() {
+		return record.Invalid("createdAt", "check the clock of both machines", "createdAt is in the future: the time here is %d", now.Unix())
+	}
+	if horizon := im.log.horizon(); e.CreatedAt < horizon.Millis()/1000 {
+		return tooOld(horizon)
+	}
+	return im.log.checkEvent(ctx, &e.NewEvent)
+}
+
+func tooOld(horizon record.Position) error {
+	return record.Invalid("createdAt", "leave such events out", "createdAt is older than the retention period: the oldest allowed is %d", horizon.Millis()/1000)
+}
+
+// locate decides at which position of the log a line is recorded.
+func (im *Importer) locate(e *eventLine, l *importLine) (err error) {
+	if !e.has("id") {
+		if im.options.SkipErrors {
+			// Once the rejected line is fixed, the lines after it would get other
+			// positions.
+			return record.Invalid("id", "give every line an id, or import without skipping", "a line without an id cannot be imported while lines are skipped")
+		}
+		l.position, err = im.positions.of(l.draft, "", e.CreatedAt)
+		return err
+	}
+	if !IsID(e.ID) {
+		return record.Invalid("id", "leave it out to get one", "id must have 1 to 64 characters of A-Z, a-z, 0-9, _ and -")
+	}
+	if p, native := record.ParsePosition(e.ID); native {
+		if p.Millis()/1000 != e.CreatedAt {
+			return record.Invalid("id", "make them agree, or leave the id out", "the id contains the time %d, but createdAt is %d", p.Millis()/1000, e.CreatedAt)
+		}
+		l.position = p
+		return nil
+	}
+	l.foreign = e.ID
+	l.position, err = im.positions.of(l.draft, e.ID, e.CreatedAt)
+	return err
+}

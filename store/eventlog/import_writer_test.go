@@ -1,0 +1,69 @@
+package eventlog_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/storetest"
+)
+
+// A line at the very position of the head can be recorded when what lay there was
+// purged. Readers who know that head must learn of it.
+func TestImportAtTheHeadIsTold(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	f := storetest.New(t)
+	line := `{"id":"evt_01kk9kgbjj00023m5qehe9m3gk","type":"plan.created","resource":"p1","eventData":{"object":{}},"createdAt":1773070200}`
+	storetest.ImportLines(t, f.Store, "acct_a", line)
+	if _, err := f.PurgeEvents(ctx, store.By{}, eventlog.Purge{Account: "acct_a", Kind: "plan", Resource: "p1"}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := f.EventsVersion(ctx, "acct_a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch, err := f.WatchEvents("acct_a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Close()
+	storetest.ImportLines(t, f.Store, "acct_a", line)
+	after, err := f.EventsVersion(ctx, "acct_a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if span := watch.TakeBackfill(); after == before || span == nil || span.First != before.Head {
+		t.Errorf("ETag: the version was %+v and is %+v; backfill: told was %+v", before, after, span)
+	}
+}
+
+// A line may wait long for its batch: whether it is young enough is asked again
+// when it is recorded.
+func TestImportJudgesTheAgeWhenItRecords(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	f := storetest.New(t)
+	if err := f.SetRetention(ctx, 24*time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	im, err := f.NewImporter("acct_a", eventlog.ImportOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := fmt.Appendf(nil, `{"type":"plan.created","resource":"p1","eventData":{"object":{}},"createdAt":%d}`, f.Now().Add(-23*time.Hour).Unix())
+	if refused, err := im.Add(ctx, line, 0); err != nil || len(refused) > 0 {
+		t.Fatal(refused, err)
+	}
+	f.Clock.Advance(3 * time.Hour)
+	refused, err := im.Flush(ctx)
+	if err != nil || len(refused) != 1 || refused[0].Code != "invalid_event" || refused[0].Param != "createdAt" {
+		t.Errorf("below_the_horizon: refused = %+v %v, want the line", refused, err)
+	}
+	if _, err := f.FindAccount(ctx, "acct_a"); err == nil {
+		t.Error("an_import_of_refused_lines_alone_made_the_account")
+	}
+}

@@ -1,0 +1,76 @@
+// Package eventlog keeps each account's log of events, its resources, and the event
+// types that its log contains.
+//
+// A change to a resource becomes an event ([Log.PutResource], [Log.RecordEvent], or an
+// [Importer] for history). One transaction gives it the next position, which is its id
+// (record.Position), and writes it three times: under its account, under its type, and
+// as an entry under its resource (segment.go). A page by type or resource is therefore
+// one scan ([Log.ListEvents]). The same transaction reads and writes the log's head,
+// which holds the newest position, so commit order, createdAt order and page order
+// agree. [Watch] wakes live readers; retention and [Log.Purge] remove events.
+//
+// Package store owns the accounts: [Options] says how to create one.
+package eventlog
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"time"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/secret"
+)
+
+// Log holds the event logs and resources of all accounts. It is safe for concurrent
+// use.
+type Log struct {
+	db            kv.DB
+	now           func() time.Time
+	random        secret.Source
+	log           *slog.Logger
+	cardGuard     CardGuard
+	ensureAccount func(tx kv.Txn, id string) error
+	watches       watchLog
+	types         recentTypes
+	retention     retention
+	segmentEvents uint64
+}
+
+// Options configure a Log.
+type Options struct {
+	Now    func() time.Time // in whole milliseconds, UTC
+	Random secret.Source    // for positions; nil means the system's
+	Log    *slog.Logger
+	// CardGuard says what to do with card numbers and secrets in resources and events.
+	// The default is to refuse them.
+	CardGuard CardGuard
+	// EnsureAccount creates the account within tx if needed, and fails for one that is
+	// being erased.
+	EnsureAccount func(tx kv.Txn, id string) error
+	// SegmentEvents is the number of events in a segment; 0 means 200,000.
+	SegmentEvents uint64
+}
+
+// Open returns the Log in db, with the stored retention.
+func Open(ctx context.Context, db kv.DB, o Options) (*Log, error) {
+	l := &Log{db: db, now: o.Now, random: o.Random, log: o.Log, cardGuard: o.CardGuard, ensureAccount: o.EnsureAccount, segmentEvents: cmp.Or(o.SegmentEvents, segmentEventsDefault)}
+	return l, l.recallRetention(ctx)
+}
+
+// Counts counts what a Log has done since it was opened.
+type Counts struct {
+	Recorded uint64 // events committed to all logs, including imported ones
+	Readers  int    // live readers now
+}
+
+// LogCounts returns the current counts. It does not read the store.
+func (l *Log) LogCounts() Counts {
+	c := Counts{Recorded: l.watches.recorded.Load()}
+	l.watches.mu.Lock()
+	defer l.watches.mu.Unlock()
+	for _, readers := range l.watches.readers {
+		c.Readers += len(readers)
+	}
+	return c
+}

@@ -1,0 +1,202 @@
+package eventlog_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"tollhouse/store"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/record"
+	"tollhouse/store/snapshot"
+	"tollhouse/store/storetest"
+)
+
+// The histories are drawn over few resources, so that each is made, changed,
+// removed and made again, and told of by imports that lie before and behind.
+var (
+	replayKinds = []string{"customer", "plan"}
+	replayIDs   = []string{"r1", "r2"}
+)
+
+// replayed is one account: the store that it lives in, and what is drawn.
+type replayed struct {
+	*storetest.Fixture
+	owner   string
+	foreign int // of the ids of other systems given so far
+}
+
+func (a *replayed) body(t *rapid.T, kind string) string {
+	if kind == "customer" {
+		return fmt.Sprintf(`{"city":%q,"notes":%s}`, rapid.SampledFrom([]string{"", "Dunmere", "<é>"}).Draw(t, "city"), rapid.SampledFrom([]string{`null`, `"x"`}).Draw(t, "notes"))
+	}
+	return `{` + drawMembers(t, 3) + `}`
+}
+
+// drawMembers makes nested members over few names.
+func drawMembers(t *rapid.T, depth int) string {
+	values := []string{`1`, `1.0`, `"x"`, `null`, `[1,{"z":null}]`, `[]`, `true`}
+	members := map[string]string{}
+	for range rapid.IntRange(0, 3).Draw(t, "members") {
+		name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")
+		if depth > 0 && rapid.IntRange(0, 2).Draw(t, "nested") == 0 {
+			members[name] = `{` + drawMembers(t, depth-1) + `}`
+		} else {
+			members[name] = rapid.SampledFrom(values).Draw(t, "value")
+		}
+	}
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		texts = append(texts, fmt.Sprintf("%q:%s", name, members[name]))
+	}
+	return strings.Join(texts, ",")
+}
+
+// happen does one thing to one resource of the account.
+func (a *replayed) happen(t *rapid.T) {
+	ctx := context.Background()
+	c := eventlog.ResourceChange{Owner: a.owner, Kind: rapid.SampledFrom(replayKinds).Draw(t, "kind"), ID: rapid.SampledFrom(replayIDs).Draw(t, "id"), Source: "test", Location: "api"}
+	body := a.body(t, c.Kind)
+	v, err := snapshot.Parse([]byte(body), snapshot.DepthMax)
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch rapid.IntRange(0, 6).Draw(t, "do") {
+	case 0, 1:
+		_, err = a.PutResource(ctx, c, v)
+	case 2:
+		_, err = a.PatchResource(ctx, c, v)
+	case 3:
+		c.Action = "renewed"
+		_, err = a.PatchResource(ctx, c, v)
+	case 4:
+		_, err = a.DeleteResource(ctx, c)
+	case 5:
+		_, err = a.RecordEvent(ctx, eventlog.NewEvent{Owner: a.owner, Type: c.Kind + ".seen", Resource: c.ID, Source: "test", Location: "system", Object: v})
+	default:
+		a.importSome(t, c, body)
+	}
+	if err != nil && !errors.Is(err, record.ErrNotFound) {
+		t.Fatal(err)
+	}
+	a.Clock.Advance(time.Duration(rapid.SampledFrom([]int{0, 1, 700, 1500}).Draw(t, "ms")) * time.Millisecond)
+}
+
+// importSome imports a few lines of the last seconds, with and without ids.
+func (a *replayed) importSome(t *rapid.T, c eventlog.ResourceChange, body string) {
+	var lines []string
+	for range rapid.IntRange(1, 3).Draw(t, "lines") {
+		id := ""
+		if rapid.Bool().Draw(t, "foreign") {
+			a.foreign++
+			id = fmt.Sprintf(`"id":"other-%d",`, a.foreign)
+		}
+		action := rapid.SampledFrom([]string{"created", "updated", "deleted", "merged"}).Draw(t, "action")
+		createdAt := a.Clock.Now().Unix() - int64(rapid.IntRange(0, 4).Draw(t, "age"))
+		lines = append(lines, fmt.Sprintf(`{%s"type":"%s.%s","resource":%q,"eventData":{"object":%s},"createdAt":%d}`, id, c.Kind, action, c.ID, body, createdAt))
+	}
+	storetest.ImportLines(t, a.Store, a.owner, lines...)
+}
+
+// log returns the account's events, oldest first, as on the wire.
+func (a *replayed) log(t *rapid.T) (wires []string) {
+	page, err := a.ListEvents(context.Background(), a.owner, eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1000, Ascending: true}, nil)
+	if err != nil || page.More {
+		t.Fatalf("ListEvents: %v, more %v", err, page.More)
+	}
+	var events []json.RawMessage
+	if err := json.Unmarshal([]byte("["+string(page.Data)+"]"), &events); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		wires = append(wires, string(e))
+	}
+	return wires
+}
+
+// resources returns what there is in a store now: the snapshots by kind and id.
+func resources(t *rapid.T, s *store.Store, owner string) map[string]string {
+	now := map[string]string{}
+	for _, kind := range replayKinds {
+		for _, id := range replayIDs {
+			found, err := s.FindResource(context.Background(), owner, kind, id)
+			if err != nil && !errors.Is(err, record.ErrNotFound) {
+				t.Fatal(err)
+			}
+			if err == nil {
+				now[kind+" "+id] = string(found.JSON)
+			}
+		}
+	}
+	return now
+}
+
+// replay makes the resources of their events and nothing else.
+func replay(t *rapid.T, wires []string) map[string]string {
+	made := map[string]string{}
+	for _, wire := range wires {
+		var e struct {
+			Type, Resource string
+			EventData      struct{ Object json.RawMessage }
+		}
+		if err := json.Unmarshal([]byte(wire), &e); err != nil {
+			t.Fatal(err)
+		}
+		kind, action, _ := strings.Cut(e.Type, ".")
+		if action == "deleted" {
+			delete(made, kind+" "+e.Resource)
+		} else {
+			made[kind+" "+e.Resource] = string(e.EventData.Object)
+		}
+	}
+	return made
+}
+
+// Replaying an account's events from the start rebuilds every resource, byte for
+// byte: by hand, and by an import into a store that knows nothing. The long form
+// draws more histories and longer ones.
+func TestReplayRebuildsEveryResource(t *testing.T) {
+	t.Parallel()
+	histories, changesMax := 1, 25
+	if storetest.Long() {
+		histories, changesMax = 20, 100
+	}
+	source, fresh := storetest.New(t), storetest.New(t)
+	fresh.Clock.Advance(365 * 24 * time.Hour) // an import has no future
+	account, seen := 0, map[string]int{}
+	t.Run("replay_rebuilds_every_resource_exactly", func(t *testing.T) {
+		for range histories {
+			rapid.Check(t, func(rt *rapid.T) {
+				account++
+				a := &replayed{Fixture: source, owner: fmt.Sprintf("acct_%d", account)}
+				for range rapid.IntRange(1, changesMax).Draw(rt, "changes") {
+					a.happen(rt)
+				}
+				wires, want := a.log(rt), resources(rt, source.Store, a.owner)
+				if got := replay(rt, wires); !maps.Equal(got, want) {
+					rt.Fatalf("the events make %v, and there is %v", got, want)
+				}
+				storetest.ImportLines(rt, fresh.Store, a.owner, wires...)
+				if got := resources(rt, fresh.Store, a.owner); !maps.Equal(got, want) {
+					rt.Fatalf("the import makes %v, and there was %v", got, want)
+				}
+				for _, wire := range wires {
+					_, rest, _ := strings.Cut(wire, `"type":"`)
+					typ, _, _ := strings.Cut(rest, `"`)
+					seen[typ]++
+				}
+			})
+		}
+		if len(seen) < 8 {
+			t.Errorf("the histories had only %v", seen)
+		}
+	})
+}

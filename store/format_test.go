@@ -1,0 +1,202 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/backup"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/kv"
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+)
+
+var makeFixture = flag.Bool("make-format1", false, "write the fixture of format 1 in testdata anew")
+
+// formatFacts are what a backup of format 1 holds, beside what is always so.
+type formatFacts struct {
+	Client  string   `json:"client_id"`
+	Secret  string   `json:"client_secret"`
+	Session string   `json:"session"`
+	Access  string   `json:"access_token"`
+	Refresh string   `json:"refresh_token"`
+	Code    string   `json:"code"`
+	Events  []string `json:"events"`
+}
+
+// makeFormat1 writes a small backup with a record of every kind but a certificate,
+// and its facts.
+func makeFormat1(t *testing.T, path string) {
+	ctx := context.Background()
+	f := storetest.New(t)
+	client, clientSecret := f.Client(t)
+	g := grant{Fixture: f, client: client, user: f.User(t, "mara", "acct_larkspur")}
+	pair := g.mustRefresh(t, g.issue(t, store.ScopeUnstated))
+	session, _, err := f.CreateSession(ctx, g.user, secret.Token{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := f.Allow(ctx, store.Consent{Client: client, User: g.user, RedirectURI: storetest.CallbackURI,
+		Ticket: secret.HashOf("ticket"), TicketEnds: f.Now().Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for i := range 9 { // which tests keep in two segments
+		lines = append(lines, fmt.Sprintf(`{"id":"foreign-%d","type":"plan.%s","resource":"p%d","eventData":{"object":{"name":"Plan"}},"createdAt":%d}`,
+			i, []string{"created", "updated"}[i%2], i/4, f.Now().Unix()-100+int64(i)))
+	}
+	storetest.ImportLines(t, f.Store, "acct_larkspur", lines...)
+	f.Audit(store.AuditLine{What: store.AuditAdmin, Reason: "the fixture was made"})
+	facts := formatFacts{Client: client.ID, Secret: clientSecret.Reveal(), Session: session.Reveal(), Access: pair.AccessToken.Reveal(),
+		Refresh: pair.RefreshToken.Reveal(), Code: code.Reveal(), Events: eventsOf(t, f.Store)}
+	text, err := json.MarshalIndent(facts, "", "  ")
+	if err == nil {
+		err = errors.Join(os.WriteFile(path+".backup", backUp(t, f), 0o644), os.WriteFile(path+".json", append(text, '\n'), 0o644))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventsOf returns the events of the fixture's account, oldest first.
+func eventsOf(t *testing.T, s *store.Store) (events []string) {
+	t.Helper()
+	page, err := s.ListEvents(context.Background(), "acct_larkspur", eventlog.Filter{To: eventlog.CreatedAtMax, Ascending: true, Limit: 100}, nil)
+	var rows []json.RawMessage
+	if err == nil {
+		err = json.Unmarshal([]byte("["+strings.TrimSuffix(string(page.Data), ",")+"]"), &rows)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		events = append(events, string(row))
+	}
+	return events
+}
+
+// TestFormat1 reads the backup that was made when format 1 was settled. The first
+// release that changes the format keeps it, to show that it reads what was written
+// before. To make it anew, as long as no release has written the format:
+//
+//	go test ./store -run TestFormat1 -make-format1
+func TestFormat1(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	path := filepath.Join("testdata", "format1")
+	if *makeFixture {
+		makeFormat1(t, path)
+	}
+	file, err := os.ReadFile(path + ".backup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var facts formatFacts
+	text, err := os.ReadFile(path + ".json")
+	if err == nil {
+		err = json.Unmarshal(text, &facts)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := store.OpenBackup(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	db := storetest.EmptyInMemory()
+	if _, err := b.Load(ctx, db, b.Created); err != nil || b.Schema != 1 {
+		t.Fatalf("Load(format %d) = %v, want format 1", b.Schema, err)
+	}
+	clock := storetest.NewClock()
+	clock.Advance(b.Created.Sub(clock.Now()))
+	f := storetest.Open(t, db, clock)
+	if _, err := f.CheckAll(ctx); err != nil {
+		t.Errorf("CheckAll() = %v", err)
+	}
+	if got := eventsOf(t, f.Store); !equal(got, facts.Events) || len(got) != 9 {
+		t.Errorf("the events are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(facts.Events, "\n"))
+	}
+	token := func(kind secret.Kind, text string) secret.Token {
+		parsed, ok := secret.Parse(kind, text)
+		if !ok {
+			t.Fatalf("%q is no token", text)
+		}
+		return parsed
+	}
+	if u, err := f.AuthenticateUser(ctx, secret.Caller{}, "mara", storetest.Password); err != nil || u.Account != "acct_larkspur" {
+		t.Errorf("AuthenticateUser() = %+v, %v", u, err)
+	}
+	if _, err := f.FindSession(ctx, token(secret.SessionToken, facts.Session)); err != nil {
+		t.Errorf("FindSession() = %v", err)
+	}
+	if p, err := f.FindPrincipal(ctx, token(secret.AccessToken, facts.Access)); err != nil || p.Account != "acct_larkspur" {
+		t.Errorf("FindPrincipal() = %+v, %v", p, err)
+	}
+	client, err := f.AuthenticateClient(ctx, facts.Client, facts.Secret)
+	if err != nil {
+		t.Fatalf("AuthenticateClient() = %v", err)
+	}
+	if _, err := f.RotateRefresh(ctx, store.Refresh{Client: client, Token: token(secret.RefreshToken, facts.Refresh)}); err != nil {
+		t.Errorf("RotateRefresh() = %v", err)
+	}
+	if _, err := f.RedeemCode(ctx, store.Redemption{Client: client, Code: token(secret.Code, facts.Code), RedirectURI: storetest.CallbackURI}); err != nil {
+		t.Errorf("RedeemCode() = %v", err)
+	}
+}
+
+// TestAnotherFormat: a store of another format is refused and left as it was, and
+// so is a backup of one.
+func TestAnotherFormat(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	refused := func(t *testing.T, format uint64, err error) {
+		t.Helper()
+		var named *store.FormatError
+		if !errors.As(err, &named) || named.Found != format || !strings.Contains(err.Error(), fmt.Sprintf("the unknown format %d; this tollhouse reads format 1", format)) {
+			t.Errorf("format %d: %v, want a FormatError that names both", format, err)
+		}
+	}
+	for _, format := range []uint64{0, 2, 3, 99} {
+		t.Run(fmt.Sprintf("format_%d", format), func(t *testing.T) {
+			t.Parallel()
+			f := storetest.New(t)
+			f.User(t, "mara", "acct_larkspur")
+			err := f.DB.Update(ctx, func(tx kv.Txn) error {
+				meta, err := tx.Get([]byte("mstore\x00"))
+				if err != nil {
+					return err
+				}
+				meta = bytes.Clone(meta)
+				meta[1] = byte(format)
+				return tx.Set([]byte("mstore\x00"), meta, time.Time{})
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := recordsOf(t, f.DB)
+			_, err = store.Open(ctx, f.DB, store.Options{Now: f.Clock.Now, Lifetimes: store.DefaultLifetimes()})
+			refused(t, format, err)
+			if !equal(recordsOf(t, f.DB), before) {
+				t.Error("Open() has changed a store that it refused")
+			}
+			var file bytes.Buffer
+			if _, err := backup.NewWriter(&file, backup.Header{Schema: format}); err != nil {
+				t.Fatal(err)
+			}
+			_, err = store.OpenBackup(&file)
+			refused(t, format, err)
+		})
+	}
+}

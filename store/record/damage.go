@@ -1,0 +1,48 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+
+	"tollhouse/store/kv"
+)
+
+// KindWords names each kind of record in messages about damage. Every tag has an
+// entry.
+var KindWords = map[byte]string{
+	TagMeta: "notes of the store itself", TagClient: "clients", TagUser: "users", TagUserName: "names of users", TagAccount: "accounts",
+	TagSession: "sessions", TagUserSession: "lists of sessions", TagDecided: "decided consent screens",
+	TagCode: "authorization codes", TagUserCode: "lists of authorization codes",
+	TagFamily: "token families", TagClientFamily: "lists of token families by client", TagUserFamily: "lists of token families by user",
+	TagAccessToken: "access tokens", TagRefreshToken: "refresh tokens", TagAudit: "audit lines",
+	TagLog: "events and their lists", TagEventHead: "heads of event logs", TagKnownType: "known event types", TagEventForeign: "event ids given elsewhere",
+	TagResource: "resources", TagCertificate: "certificates",
+}
+
+// NameKeys names the kinds of record whose keys lie between first and last. A nil last
+// means the end of the store.
+func NameKeys(first, last []byte) (names []string) {
+	from, to := byte(0), byte(0xff)
+	if len(first) > 0 {
+		from = first[0]
+	}
+	if len(last) > 0 {
+		to = last[0]
+	}
+	for tag := int(from); tag <= int(to); tag++ {
+		if words, ok := KindWords[byte(tag)]; ok {
+			names = append(names, words)
+		}
+	}
+	return names
+}
+
+// NameDamaged names the kind of a damaged record. The engine knows only its first key
+// byte.
+func NameDamaged(err error) error {
+	var damaged *kv.CorruptError
+	if !errors.As(err, &damaged) || KindWords[damaged.Kind] == "" {
+		return err
+	}
+	return fmt.Errorf("%w (among the %s)", err, KindWords[damaged.Kind])
+}

@@ -1,0 +1,74 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/secret"
+)
+
+// The store's sentinel errors. Methods wrap them with the operation; callers compare
+// with errors.Is.
+var (
+	ErrNotFound = errors.New("not found")
+	ErrExists   = errors.New("already exists")
+	ErrExpired  = errors.New("has expired")
+	ErrRevoked  = errors.New("has been revoked")
+	ErrReplayed = errors.New("has been used before")
+	ErrMismatch = errors.New("does not match")
+	ErrDisabled = errors.New("is disabled")
+	ErrConflict = errors.New("has changed in the meantime")
+	ErrScope    = errors.New("scope is not covered by the grant")
+)
+
+// Errors of the engine and the password hasher, re-exported because callers of the
+// store import neither.
+var (
+	// ErrUnavailable means that nothing was written and a retry may succeed.
+	ErrUnavailable = kv.ErrUnavailable
+	// ErrUnknownOutcome means that the write may or may not be durable.
+	ErrUnknownOutcome = kv.ErrUnknownOutcome
+	// ErrCorrupt means that a stored record is damaged.
+	ErrCorrupt = kv.ErrCorrupt
+	// ErrBusy means that too many passwords are being hashed at once.
+	ErrBusy = secret.ErrBusy
+)
+
+// InvalidError reports a value that cannot be stored: the field, the reason and the
+// next step. Its text is for the person who sent the value.
+type InvalidError struct {
+	Field  string // the wire name, for example redirect_uris
+	Reason string // a clause without a full stop: "redirect URI is not absolute"
+	Hint   string // the next step, or ""
+}
+
+func (e *InvalidError) Error() string { return fmt.Sprintf("%s: %s", e.Field, e.Reason) }
+
+func Invalid(field, hint, format string, args ...any) error {
+	return &InvalidError{Field: field, Reason: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// Found turns the engine's ErrNotFound into the store's.
+func Found(err error) error {
+	if errors.Is(err, kv.ErrNotFound) {
+		return ErrNotFound
+	}
+	return err
+}
+
+// IsAbsent reports whether err means that a record does not exist.
+func IsAbsent(err error) bool { return errors.Is(err, kv.ErrNotFound) || errors.Is(err, ErrNotFound) }
+
+func GoneIsNil(err error) error {
+	if IsAbsent(err) {
+		return nil
+	}
+	return err
+}
+
+func Damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", kv.ErrCorrupt, fmt.Sprintf(format, args...))
+}
+
+var ErrKeyShape = Damaged("malformed key")

@@ -1,0 +1,107 @@
+// Package record defines what the other packages of the store share: how keys are
+// built, how records are encoded, what an event's position is, and the errors they
+// return.
+//
+// A key is a tag byte, which names the kind of record, and then its components: texts
+// that end in NUL, and ids, hashes and positions of fixed size. A value is a version
+// byte and fields, written with [Encoder] and read with [Decoder]. [DeleteAll] and
+// [List] work on any range of keys, and [NameDamaged] explains the engine's errors
+// about them.
+//
+// The package imports the engine interface (package kv) and knows no client, user,
+// token or event.
+package record
+
+import (
+	"strings"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/secret"
+)
+
+// The tag is the first byte of a key and names the kind of record. Tags are on disk,
+// so their meaning never changes.
+const (
+	TagMeta         = 'm' // str(name)
+	TagClient       = 'c' // str(client_id)
+	TagUser         = 'u' // id16
+	TagUserName     = 'U' // str(canonical name) → id16
+	TagAccount      = 'a' // str(account_id)
+	TagSession      = 's' // h32
+	TagUserSession  = 'S' // id16 h32
+	TagDecided      = 'd' // h32
+	TagCode         = 'k' // h32
+	TagUserCode     = 'K' // id16 str(client_id) h32
+	TagFamily       = 'f' // id16
+	TagClientFamily = 'F' // str(client_id) id16
+	TagUserFamily   = 'W' // id16 id16
+	TagAccessToken  = 't' // h32
+	TagRefreshToken = 'r' // h32
+	TagAudit        = 'l' // pos16
+	TagEventHead    = 'h' // str(owner)
+	TagLog          = 'E' // start6 str(owner), then one of the lists of eventlog/segment.go
+	TagEventForeign = 'x' // str(owner) str(id) → pos16
+	TagKnownType    = 'n' // str(owner) str(type)
+	TagResource     = 'o' // str(owner) str(kind) str(id)
+	TagCertificate  = 'v' // str(name)
+)
+
+// Key is a key under construction; each method appends a component.
+type Key []byte
+
+func NewKey(tag byte) Key { return append(make(Key, 0, 96), tag) }
+
+// Str appends a text and a NUL. NUL sorts before every other byte, so "ab" sorts
+// before "abc" and no text reaches into another's range. Texts with a NUL are rejected
+// before they get here.
+func (k Key) Str(text string) Key {
+	if strings.IndexByte(text, 0) >= 0 {
+		panic("store: NUL in a key component")
+	}
+	return append(append(k, text...), 0)
+}
+
+func (k Key) ID(id secret.ID) Key     { return append(k, id[:]...) }
+func (k Key) Hash(h secret.Hash) Key  { return append(k, h[:]...) }
+func (k Key) Position(p Position) Key { return append(k, p[:]...) }
+func (k Key) All() kv.Range           { return kv.Range{Lo: k, Hi: After(k)} }
+func (k Key) From(lo Key) kv.Range    { return kv.Range{Lo: lo, Hi: After(k)} }
+func CutString(k []byte) (string, []byte) { // the reverse of Str
+	text, rest, _ := strings.Cut(string(k), "\x00")
+	return text, []byte(rest)
+}
+
+// After returns the first key after all keys with the prefix, or nil when none can
+// follow.
+func After(prefix []byte) []byte {
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i] != 0xff {
+			next := append([]byte(nil), prefix[:i+1]...)
+			next[i]++
+			return next
+		}
+	}
+	return nil
+}
+
+func MetaKey(name string) Key                { return NewKey(TagMeta).Str(name) }
+func ClientKey(id string) Key                { return NewKey(TagClient).Str(id) }
+func UserKey(id secret.ID) Key               { return NewKey(TagUser).ID(id) }
+func UserNameKey(name string) Key            { return NewKey(TagUserName).Str(name) }
+func AccountKey(id string) Key               { return NewKey(TagAccount).Str(id) }
+func CertificateKey(name string) Key         { return NewKey(TagCertificate).Str(name) }
+func SessionKey(h secret.Hash) Key           { return NewKey(TagSession).Hash(h) }
+func UserSessionsKey(user secret.ID) Key     { return NewKey(TagUserSession).ID(user) }
+func DecidedKey(h secret.Hash) Key           { return NewKey(TagDecided).Hash(h) }
+func CodeKey(h secret.Hash) Key              { return NewKey(TagCode).Hash(h) }
+func UserCodesKey(u secret.ID, c string) Key { return NewKey(TagUserCode).ID(u).Str(c) }
+func FamilyKey(id secret.ID) Key             { return NewKey(TagFamily).ID(id) }
+func ClientFamiliesKey(client string) Key    { return NewKey(TagClientFamily).Str(client) }
+func UserFamiliesKey(user secret.ID) Key     { return NewKey(TagUserFamily).ID(user) }
+func AccessTokenKey(h secret.Hash) Key       { return NewKey(TagAccessToken).Hash(h) }
+func RefreshTokenKey(h secret.Hash) Key      { return NewKey(TagRefreshToken).Hash(h) }
+func EventHeadKey(owner string) Key          { return NewKey(TagEventHead).Str(owner) }
+func EventForeignKey(owner, id string) Key   { return NewKey(TagEventForeign).Str(owner).Str(id) }
+func KnownTypesKey(owner string) Key         { return NewKey(TagKnownType).Str(owner) }
+func ResourcesKey(owner, kind string) Key    { return NewKey(TagResource).Str(owner).Str(kind) }
+func ResourceKey(owner, kind, id string) Key { return ResourcesKey(owner, kind).Str(id) }

@@ -1,0 +1,41 @@
+package store
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"tollhouse/store/secret"
+)
+
+func TestRotationsAreRememberedInBounds(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_773_070_200, 0)
+	t.Run("more_families_than_are_remembered", func(t *testing.T) {
+		t.Parallel()
+		var o rotations
+		o.init(2)
+		for i := range uint64(3 * rotatingMax) {
+			var family secret.ID
+			binary.BigEndian.PutUint64(family[:], i)
+			o.note(family, now)
+		}
+		if len(o.owes) > rotatingMax {
+			t.Errorf("%d families are remembered, want %d at most", len(o.owes), rotatingMax)
+		}
+	})
+	t.Run("a_clock_that_steps_back_forgives", func(t *testing.T) {
+		t.Parallel()
+		var o rotations
+		o.init(2)
+		family := secret.ID{1}
+		o.note(family, now)
+		o.note(family, now)
+		if o.allows(family, now) {
+			t.Error("a third rotation is allowed at once, want two")
+		}
+		if !o.allows(family, now.Add(-time.Hour)) {
+			t.Error("a clock an hour back refuses, as it would for an hour")
+		}
+	})
+}
