@@ -20,13 +20,16 @@ import (
 
 // listen serves the house with the limits of every deployment and returns its
 // address.
-func (h *house) listen(t testing.TB) string {
+func (h *house) listen(t testing.TB, changes ...func(*http.Server)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := handlers.NewHTTPServer(h.public, slog.New(slog.NewJSONHandler(h.log, nil)))
+	for _, change := range changes {
+		change(server)
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	t.Cleanup(func() {
