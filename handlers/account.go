@@ -126,7 +126,7 @@ func (s *Server) revokeClient(w http.ResponseWriter, r *http.Request) error {
 	if err := s.store.RevokeGranted(r.Context(), by(r.Context()), session.User, p.value("client_id")); err != nil {
 		return err
 	}
-	s.done(w, doneRevoked)
+	s.done(w, r, doneRevoked)
 	return nil
 }
 
@@ -141,7 +141,7 @@ func (s *Server) signOutOthers(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.store.Audit(store.AuditLine{What: store.AuditRevoke, Reason: "signed out everywhere else", By: by(r.Context()),
 		UserID: session.User.Subject(), AccountID: session.User.Account})
-	s.done(w, doneOthers)
+	s.done(w, r, doneOthers)
 	return nil
 }
 
@@ -215,12 +215,13 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.cookies.set(w, s.cookies.sessionName, token.Reveal())
-	s.setDevice(w, user, try.device)
+	cookies := s.cookiesOf(r)
+	cookies.set(w, cookies.sessionName, token.Reveal())
+	s.setDevice(w, r, user, try.device)
 	if screen.password.EndAll {
-		s.done(w, doneEnded)
+		s.done(w, r, doneEnded)
 		return nil
 	}
-	s.done(w, donePassword)
+	s.done(w, r, donePassword)
 	return nil
 }

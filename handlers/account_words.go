@@ -59,21 +59,23 @@ var doneWords = map[string]string{
 }
 
 // done sends the browser back to the account page, which tells what was done.
-func (s *Server) done(w http.ResponseWriter, what string) {
+func (s *Server) done(w http.ResponseWriter, r *http.Request, what string) {
+	cookies := s.cookiesOf(r)
 	http.SetCookie(w, &http.Cookie{
-		Name: s.cookies.doneName, Value: what, Path: "/", MaxAge: int(doneLifetime.Seconds()),
-		HttpOnly: true, Secure: s.cookies.secure, SameSite: http.SameSiteLaxMode,
+		Name: cookies.doneName, Value: what, Path: "/", MaxAge: int(doneLifetime.Seconds()),
+		HttpOnly: true, Secure: cookies.secure, SameSite: http.SameSiteLaxMode,
 	})
 	s.redirectHere(w, "/account")
 }
 
 // takeDone returns what to tell, once.
 func (s *Server) takeDone(w http.ResponseWriter, r *http.Request) string {
-	c, err := r.Cookie(s.cookies.doneName)
+	cookies := s.cookiesOf(r)
+	c, err := r.Cookie(cookies.doneName)
 	if err != nil {
 		return ""
 	}
-	s.cookies.clear(w, s.cookies.doneName)
+	cookies.clear(w, cookies.doneName)
 	return doneWords[c.Value]
 }
 

@@ -43,7 +43,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) error {
 	}
 	if refusal != nil {
 		noteProblem(r.Context(), refusal)
-		s.redirectError(w, a, refusal.code, refusal.description)
+		s.redirectError(w, r, a, refusal.code, refusal.description)
 		return nil
 	}
 	session, err := s.session(r)

@@ -24,12 +24,12 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) error {
 	if p.has("code") && s.demo.ClientSecret != "" {
 		props.Steps = []views.Step{{Title: "Redeem the code as the application would", Command: fmt.Sprintf(
 			"curl %s/oauth/v2/token -d grant_type=authorization_code -d client_id=%s -d client_secret=%s -d redirect_uri=%s -d code=%s",
-			s.issuer, s.demo.ClientID, s.demo.ClientSecret, s.demoCallback(), shellQuote(p.value("code")))}}
+			s.issuerOf(r), s.demo.ClientID, s.demo.ClientSecret, s.demoCallback(r), shellQuote(p.value("code")))}}
 	}
 	pageHeaders(w, false, "")
 	s.render(w, r, http.StatusOK, views.Callback(props))
 	return nil
 }
 
-// demoCallback is the demo client's redirect URI on this server's own port.
-func (s *Server) demoCallback() string { return s.issuer + "/callback" }
+// demoCallback is the demo client's redirect URI at the address of the request.
+func (s *Server) demoCallback(r *http.Request) string { return s.issuerOf(r) + "/callback" }

@@ -111,7 +111,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, a authRequest, t 
 		return err
 	}
 	note(r.Context(), slog.String("decision", "allow"))
-	s.redirectWithCode(w, a, code)
+	s.redirectWithCode(w, r, a, code)
 	return nil
 }
 
@@ -128,7 +128,7 @@ func (s *Server) deny(w http.ResponseWriter, r *http.Request, a authRequest, t t
 		What: store.AuditDenied, Reason: "denied_by_user", By: by(r.Context()),
 		ClientID: a.client.ID, UserID: session.User.Subject(), AccountID: session.User.Account,
 	})
-	s.redirectDenied(w, a)
+	s.redirectDenied(w, r, a)
 	return nil
 }
 

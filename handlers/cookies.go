@@ -33,6 +33,14 @@ func newCookieJar(public *url.URL) cookieJar {
 	return cookieJar{sessionName: "tollhouse" + suffix, formName: "tollhouse_form" + suffix, deviceName: "tollhouse_device" + suffix, doneName: "tollhouse_done" + suffix}
 }
 
+// cookiesOf returns the cookies of the address that a request was sent to.
+func (s *Server) cookiesOf(r *http.Request) cookieJar {
+	if s.hosts == nil || !s.hosts.AsAsked {
+		return s.cookies
+	}
+	return newCookieJar(&url.URL{Scheme: "http", Host: r.Host})
+}
+
 // set sends a session cookie. It is Lax, because the browser comes from the client's
 // site.
 func (j cookieJar) set(w http.ResponseWriter, name, value string) {
@@ -66,7 +74,7 @@ func (s *Server) session(r *http.Request) (*browserSession, error) {
 }
 
 func (s *Server) sessionToken(r *http.Request) (secret.Token, bool) {
-	c, err := r.Cookie(s.cookies.sessionName)
+	c, err := r.Cookie(s.cookiesOf(r).sessionName)
 	if err != nil {
 		return secret.Token{}, false
 	}
@@ -88,7 +96,8 @@ func (s *Server) formToken(w http.ResponseWriter, r *http.Request) string {
 	value, ok := s.formCookie(r)
 	if !ok {
 		value = secret.Text(nil)
-		s.cookies.set(w, s.cookies.formName, value)
+		cookies := s.cookiesOf(r)
+		cookies.set(w, cookies.formName, value)
 	}
 	return s.key.MAC(loginForm, value)
 }
@@ -99,7 +108,7 @@ func (s *Server) checkFormToken(r *http.Request, token string) bool {
 }
 
 func (s *Server) formCookie(r *http.Request) (string, bool) {
-	c, err := r.Cookie(s.cookies.formName)
+	c, err := r.Cookie(s.cookiesOf(r).formName)
 	if err != nil || c.Value == "" || len(c.Value) > formCookieSizeMax {
 		return "", false
 	}

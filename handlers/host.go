@@ -14,17 +14,28 @@ func (s *Server) withHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.isOurHost(r.Host) && !s.isHealth(r.URL.Path) {
 			noteRoute(r, "")
-			writeProblem(w, newProblem(http.StatusMisdirectedRequest, "misdirected_request",
-				"This server is %s; the Host header names another host. Behind a proxy, forward the Host header or set --public-url.", s.host))
+			writeProblem(w, s.misdirected())
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
+func (s *Server) misdirected() *problem {
+	if s.hosts != nil {
+		return newProblem(http.StatusMisdirectedRequest, "misdirected_request",
+			"The Host header names a host that this server does not serve. To add it, start tollhouse dev with --host NAME, or with --host .NAME for all hosts below it.")
+	}
+	return newProblem(http.StatusMisdirectedRequest, "misdirected_request",
+		"This server is %s; the Host header names another host. Behind a proxy, forward the Host header or set --public-url.", s.host)
+}
+
 // isOurHost compares the host without its port. On loopback every loopback name is
 // ours.
 func (s *Server) isOurHost(hostport string) bool {
+	if s.hosts != nil {
+		return s.hosts.include(hostport, s.host)
+	}
 	host := strings.ToLower(hostWithoutPort(hostport))
 	return host == s.host || isLoopbackHost(host) && isLoopbackHost(s.host)
 }

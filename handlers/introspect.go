@@ -48,7 +48,7 @@ func (s *Server) introspect(w http.ResponseWriter, r *http.Request) error {
 	}
 	answer := introspection{
 		Active: true, Scope: found.Scope.String(), ClientID: found.ClientID, Username: found.Username, Subject: found.Subject,
-		ExpiresAt: found.ExpiresAt.Unix(), Issuer: s.issuer,
+		ExpiresAt: found.ExpiresAt.Unix(), Issuer: s.issuerOf(r),
 	}
 	if found.Access {
 		answer.TokenType, answer.IssuedAt = "bearer", found.IssuedAt.Unix()

@@ -142,9 +142,10 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request, user store.User,
 	}
 	note(r.Context(), slog.String("user_id", user.Subject()))
 	s.store.Audit(store.AuditLine{What: store.AuditLogin, Reason: reason, By: by(r.Context()), UserID: user.Subject(), AccountID: user.Account})
-	s.cookies.set(w, s.cookies.sessionName, token.Reveal())
-	s.setDevice(w, user, s.device(r, user.Username))
-	s.cookies.clear(w, s.cookies.formName)
+	cookies := s.cookiesOf(r)
+	cookies.set(w, cookies.sessionName, token.Reveal())
+	s.setDevice(w, r, user, s.device(r, user.Username))
+	cookies.clear(w, cookies.formName)
 	return &browserSession{Session: session, token: token}, nil
 }
 
@@ -192,7 +193,8 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request) error {
 	if err := s.store.DeleteSession(r.Context(), token); err != nil {
 		return err
 	}
-	s.cookies.clear(w, s.cookies.sessionName)
+	cookies := s.cookiesOf(r)
+	cookies.clear(w, cookies.sessionName)
 	s.redirectHere(w, "/")
 	return nil
 }

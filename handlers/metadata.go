@@ -30,15 +30,16 @@ type serverMetadata struct {
 }
 
 // metadata is GET /.well-known/oauth-authorization-server (RFC 8414).
-func (s *Server) metadata(w http.ResponseWriter, _ *http.Request) error {
+func (s *Server) metadata(w http.ResponseWriter, r *http.Request) error {
 	confidential := []string{"client_secret_basic", "client_secret_post"}
+	issuer, programs := s.issuerOf(r), s.programsURL(r)
 	w.Header().Set("Cache-Control", "public, max-age=300")
 	writeJSON(w, http.StatusOK, serverMetadata{
-		Issuer:                s.issuer,
-		AuthorizationEndpoint: s.issuer + "/oauth/v2/auth",
-		TokenEndpoint:         s.issuer + "/oauth/v2/token",
-		RevocationEndpoint:    s.issuer + "/oauth/v2/revoke",
-		IntrospectionEndpoint: s.issuer + "/oauth/v2/introspect",
+		Issuer:                issuer,
+		AuthorizationEndpoint: issuer + "/oauth/v2/auth",
+		TokenEndpoint:         programs + "/oauth/v2/token",
+		RevocationEndpoint:    programs + "/oauth/v2/revoke",
+		IntrospectionEndpoint: programs + "/oauth/v2/introspect",
 		ResponseTypes:         []string{"code"},
 		ResponseModes:         []string{"query"},
 		GrantTypes:            []string{"password", "authorization_code", "refresh_token"},
@@ -48,7 +49,7 @@ func (s *Server) metadata(w http.ResponseWriter, _ *http.Request) error {
 		CodeChallengeMethods:  []string{"S256"},
 		Scopes:                store.ScopeNames(),
 		IssuerParameter:       true,
-		ServiceDocumentation:  s.issuer + "/",
+		ServiceDocumentation:  issuer + "/",
 	})
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"slices"
+	"sync"
 
 	"tollhouse/store/eventlog"
 	"tollhouse/store/snapshot"
@@ -82,19 +83,36 @@ func withMember(v, value snapshot.Value, path ...string) snapshot.Value {
 
 // description is the API description as served.
 type description struct {
+	issuer   string
 	document []byte
 	tag      string
 }
 
-func describe(issuer, version string) description {
+func describe(issuer, version string) *description {
 	document := OpenAPI(issuer, version)
 	sum := sha256.Sum256(document)
-	return description{document, entityTag(hex.EncodeToString(sum[:12]))}
+	return &description{issuer, document, entityTag(hex.EncodeToString(sum[:12]))}
+}
+
+// descriptions keeps the description that was asked for last: a server has one issuer,
+// unless it is dev.
+type descriptions struct {
+	mu   sync.Mutex
+	last *description
+}
+
+func (d *descriptions) of(issuer, version string) *description {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.last == nil || d.last.issuer != issuer {
+		d.last = describe(issuer, version)
+	}
+	return d.last
 }
 
 // openAPI is GET /openapi.json. It is public and contains no stored data.
 func (s *Server) openAPI(w http.ResponseWriter, r *http.Request) error {
-	d := s.description()
+	d := s.described.of(s.issuerOf(r), s.version)
 	w.Header().Set("Cache-Control", "public, max-age=300")
 	if notModified(w, r, d.tag) {
 		return nil

@@ -82,7 +82,7 @@ const (
 
 // device returns the browser's id if the named user has signed in with it, or "".
 func (s *Server) device(r *http.Request, name string) string {
-	c, err := r.Cookie(s.cookies.deviceName)
+	c, err := r.Cookie(s.cookiesOf(r).deviceName)
 	if err != nil {
 		return ""
 	}
@@ -103,7 +103,7 @@ func (s *Server) device(r *http.Request, name string) string {
 
 // setDevice stores the user's sign-in in the browser under the id that
 // [Server.device] returned: one bucket per user and browser.
-func (s *Server) setDevice(w http.ResponseWriter, user store.User, id string) {
+func (s *Server) setDevice(w http.ResponseWriter, r *http.Request, user store.User, id string) {
 	if id == "" {
 		id = secret.Text(nil)
 	}
@@ -111,9 +111,10 @@ func (s *Server) setDevice(w http.ResponseWriter, user store.User, id string) {
 	if err != nil {
 		panic("handlers: device cookie cannot be encoded: " + err.Error())
 	}
+	cookies := s.cookiesOf(r)
 	http.SetCookie(w, &http.Cookie{
-		Name: s.cookies.deviceName, Value: s.key.Seal(deviceLabel, plain), Path: "/", MaxAge: int(deviceLifetime.Seconds()),
-		HttpOnly: true, Secure: s.cookies.secure, SameSite: http.SameSiteLaxMode,
+		Name: cookies.deviceName, Value: s.key.Seal(deviceLabel, plain), Path: "/", MaxAge: int(deviceLifetime.Seconds()),
+		HttpOnly: true, Secure: cookies.secure, SameSite: http.SameSiteLaxMode,
 	})
 }
 

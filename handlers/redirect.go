@@ -12,25 +12,25 @@ import (
 // only after comparison with the registered ones, which an authRequest proves.
 
 // redirectWithCode sends the browser back with a code (RFC 6749 §4.1.2).
-func (s *Server) redirectWithCode(w http.ResponseWriter, a authRequest, code secret.Token) {
-	s.redirectBack(w, a, http.StatusSeeOther, "code", code.Reveal())
+func (s *Server) redirectWithCode(w http.ResponseWriter, r *http.Request, a authRequest, code secret.Token) {
+	s.redirectBack(w, r, a, http.StatusSeeOther, "code", code.Reveal())
 }
 
 // redirectDenied sends the browser back with access_denied (RFC 6749 §4.1.2.1).
-func (s *Server) redirectDenied(w http.ResponseWriter, a authRequest) {
-	s.redirectBack(w, a, http.StatusSeeOther, "error", "access_denied", "error_description", "The user denied the request.")
+func (s *Server) redirectDenied(w http.ResponseWriter, r *http.Request, a authRequest) {
+	s.redirectBack(w, r, a, http.StatusSeeOther, "error", "access_denied", "error_description", "The user denied the request.")
 }
 
 // redirectError sends the browser back with an error of the request (RFC 6749
 // §4.1.2.1).
-func (s *Server) redirectError(w http.ResponseWriter, a authRequest, code, description string) {
-	s.redirectBack(w, a, http.StatusFound, "error", code, "error_description", description)
+func (s *Server) redirectError(w http.ResponseWriter, r *http.Request, a authRequest, code, description string) {
+	s.redirectBack(w, r, a, http.StatusFound, "error", code, "error_description", description)
 }
 
 // redirectBack appends the names and values, then state and iss (RFC 9207 §2), to the
 // redirect URI and keeps its query. After a form the status is 303, so that no browser
 // repeats the POST elsewhere (RFC 9700 §4.12).
-func (s *Server) redirectBack(w http.ResponseWriter, a authRequest, status int, namesAndValues ...string) {
+func (s *Server) redirectBack(w http.ResponseWriter, r *http.Request, a authRequest, status int, namesAndValues ...string) {
 	var b strings.Builder
 	b.WriteString(a.redirectURI)
 	separator := "?"
@@ -43,7 +43,7 @@ func (s *Server) redirectBack(w http.ResponseWriter, a authRequest, status int, 
 	if a.state != "" {
 		namesAndValues = append(namesAndValues, "state", a.state)
 	}
-	namesAndValues = append(namesAndValues, "iss", s.issuer)
+	namesAndValues = append(namesAndValues, "iss", s.issuerOf(r))
 	for i := 0; i < len(namesAndValues); i += 2 {
 		b.WriteString(separator)
 		b.WriteString(namesAndValues[i])

@@ -16,7 +16,6 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/julienschmidt/httprouter"
@@ -32,6 +31,8 @@ type Config struct {
 	// PublicURL is the address for people and clients: the issuer and the base of
 	// every link. It has a scheme, a host and optionally a path.
 	PublicURL *url.URL
+	// Hosts is set only in dev. Without it the server is the host of PublicURL alone.
+	Hosts *Hosts
 	// TrustedProxies are the peers whose X-Forwarded-For is trusted.
 	TrustedProxies []netip.Prefix
 	// Memory is the memory of the process in bytes; requests get a part of it.
@@ -82,13 +83,14 @@ type Server struct {
 	issuer   string // the public URL without a trailing slash
 	base     string // its path, "" or "/pay"
 	host     string // its host, without the port
+	hosts    *Hosts // further ones, or nil
 	cookies  cookieJar
 	throttle *throttle
 	proxies  *proxies
 	load     *load
 	origins  *http.CrossOriginProtection
 
-	description func() description // built on first use
+	described descriptions
 
 	draining       chan struct{} // closed to end streams and long polls
 	heartbeatEvery time.Duration // on an idle stream
@@ -103,6 +105,7 @@ func New(c Config) *Server {
 		issuer:   strings.TrimSuffix(c.PublicURL.String(), "/"),
 		base:     strings.TrimSuffix(c.PublicURL.EscapedPath(), "/"),
 		host:     strings.ToLower(c.PublicURL.Hostname()),
+		hosts:    c.Hosts,
 		cookies:  newCookieJar(c.PublicURL),
 		throttle: newThrottle(c.Store.Now),
 		proxies:  &proxies{trusted: c.TrustedProxies, log: c.Log},
@@ -117,14 +120,14 @@ func New(c Config) *Server {
 	if s.observe == nil {
 		s.observe = func(Served) {}
 	}
-	s.description = sync.OnceValue(func() description { return describe(s.issuer, s.version) })
 	s.public = s.withRequest(s.withHost(s.withBase(s.publicRoutes())))
 	s.admin = s.withRequest(s.adminRoutes())
 	s.monitor = s.withRequest(s.monitorRoutes())
 	return s
 }
 
-// Issuer returns the public URL without a trailing slash.
+// Issuer returns the public URL without a trailing slash. With [Hosts.AsAsked] a request
+// may have another.
 func (s *Server) Issuer() string { return s.issuer }
 
 // Public returns the handler for public listeners.

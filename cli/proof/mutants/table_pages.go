@@ -128,7 +128,7 @@ var redirectMutants = []mutant{
 	},
 	{
 		name: "redirect_iss", breaks: "RFC 9207 §2, who answered",
-		file: "handlers/redirect.go", old: "\tnamesAndValues = append(namesAndValues, \"iss\", s.issuer)\n", new: "",
+		file: "handlers/redirect.go", old: "\tnamesAndValues = append(namesAndValues, \"iss\", s.issuerOf(r))\n", new: "",
 		in: "./handlers", tests: []string{"TestAuthorizeIssuer"},
 	},
 	{
@@ -143,7 +143,7 @@ var redirectMutants = []mutant{
 	},
 	{
 		name: "redirect_after_post", breaks: "RFC 9700 §4.12, never a status that repeats the post",
-		file: "handlers/redirect.go", old: "s.redirectBack(w, a, http.StatusSeeOther, \"code\"", new: "s.redirectBack(w, a, http.StatusTemporaryRedirect, \"code\"",
+		file: "handlers/redirect.go", old: "s.redirectBack(w, r, a, http.StatusSeeOther, \"code\"", new: "s.redirectBack(w, r, a, http.StatusTemporaryRedirect, \"code\"",
 		in: "./handlers", tests: []string{"TestConsent"},
 	},
 	{
