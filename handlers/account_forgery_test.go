@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 )
@@ -73,9 +74,7 @@ func TestAccountAfterASignInEnds(t *testing.T) {
 	b := h.signedIn(t, h.user)
 	left := with(b.accountForms(t)[h.client.ID])
 	token, _, err := h.CreateSession(context.Background(), h.user, secret.Token{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	b.setCookie(sessionCookie, token.Reveal())
 	wantErrorPage(t, b.post(t, accountRevoke, left), http.StatusForbidden)
 	h.familyLives(t, p)

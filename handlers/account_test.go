@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
@@ -153,9 +154,7 @@ func TestAccount(t *testing.T) {
 		h := newHouse(t)
 		for i := range 201 {
 			c, _ := h.Client(t, func(c *store.ClientSpec) { c.Name = "Client " + strings.Repeat("I", i%40+1) })
-			if _, err := h.IssueForPassword(context.Background(), store.By{}, c, h.user, store.ScopeUnstated); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(h.IssueForPassword(context.Background(), store.By{}, c, h.user, store.ScopeUnstated))(t)
 			h.signedIn(t, h.user)
 		}
 		page := h.signedIn(t, h.user).get(t, accountPath)
@@ -364,9 +363,7 @@ func TestAccountPassword(t *testing.T) {
 		h := newHouse(t)
 		b := h.signedIn(t, h.user)
 		form := b.passwordForm(t, storetest.Password, freshPassword)
-		if _, err := h.SetPassword(context.Background(), "mara", "a third long phrase"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(h.SetPassword(context.Background(), "mara", "a third long phrase"))(t)
 		if a := b.post(t, accountPassword, form); a.Header.Get("Location") != "/login?to=account" {
 			t.Errorf("%d to %q, want the sign-in", a.StatusCode, a.Header.Get("Location"))
 		}
@@ -391,10 +388,7 @@ func wantMarked(t *testing.T, name string, page answer, field string) {
 func (h *house) wantAudited(t testing.TB, what store.Audited, reason string, want int) {
 	t.Helper()
 	h.Rest() // writes what waits
-	lines, err := h.ListAudit(context.Background(), record.Position{}, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lines := must.Get(h.ListAudit(context.Background(), record.Position{}, 1000))(t)
 	n := 0
 	for _, line := range lines {
 		if line.What != what || line.Reason != reason {

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store"
 )
 
@@ -322,12 +323,8 @@ func zipped(t testing.TB, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	if _, err := z.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(z.Write([]byte(text)))(t)
+	must.Do(t, z.Close())
 	return b.Bytes()
 }
 
@@ -350,14 +347,10 @@ func TestImportReadsToTheEndWhileItAnswers(t *testing.T) {
 		fmt.Fprintln(&file, line(fmt.Sprintf(`,"id":"f%d"`, i)))
 	}
 	response, err := http.Post(server.URL+"/admin/events/import?account=acct_a&on-error=skip", "application/x-ndjson", strings.NewReader(file.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer response.Body.Close()
 	w := httptest.NewRecorder()
-	if _, err := io.Copy(w, response.Body); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.Copy(w, response.Body))(t)
 	if s := (answer{w}).lastLine(t); s["lines"] != 1000.0 || s["recorded"] != 940.0 || s["errors"] != 60.0 {
 		t.Errorf("summary = %v, want all 1000 lines", s)
 	}
@@ -390,14 +383,9 @@ func TestImportAnswersWhileItReads(t *testing.T) {
 		sent <- errors.Join(w.Flush(), writer.Close())
 	}()
 	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, server.URL+"/admin/events/import?account=acct_a&dry-run=true", upload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.Header.Set("Content-Type", "application/x-ndjson")
-	answer, err := server.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(server.Client().Do(r))(t)
 	defer answer.Body.Close()
 	var last map[string]any
 	tell := sync.OnceFunc(func() { close(told) })
@@ -424,20 +412,14 @@ func TestImportThatStopsIsStillAnswered(t *testing.T) {
 	server.Config = NewHTTPServer(a.server.Admin(), slog.New(slog.DiscardHandler))
 	server.Start()
 	defer server.Close()
-	conn, err := net.Dial("tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", server.Listener.Addr().String()))(t)
 	defer conn.Close()
 	body := "nonsense\n" + strings.Repeat(line("")+"\n", 100_000)
 	head := fmt.Sprintf("POST /admin/events/import?account=acct_a HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: %d\r\n\r\n", len(body))
 	if _, err := io.WriteString(conn, head+body); err != nil {
 		t.Fatalf("the connection was cut while the upload went on: %v", err)
 	}
-	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil || !strings.Contains(string(text), `"summary":true`) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 )
@@ -68,10 +69,7 @@ func TestPurge(t *testing.T) {
 		a.get("/api/events?after=foreign", token).fault(t, http.StatusBadRequest, "invalid_cursor", "after")
 	})
 	t.Run("a_purge_is_in_the_audit_record_without_the_name_of_what_was_forgotten", func(t *testing.T) {
-		lines, err := a.ListAudit(context.Background(), record.Position{}, 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		lines := must.Get(a.ListAudit(context.Background(), record.Position{}, 100))(t)
 		found := 0
 		for _, l := range lines {
 			if l.What == store.AuditAdmin && l.Reason == "events purged, of one customer" && l.AccountID == "acct_a" && l.RequestID != "" {

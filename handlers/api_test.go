@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/storetest"
 )
@@ -30,10 +31,7 @@ func newAPI(t testing.TB, change ...func(*store.Options)) *api {
 
 func serveAPI(t testing.TB, f *storetest.Fixture) *api {
 	t.Helper()
-	address, err := url.Parse("http://127.0.0.1:8080")
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := must.Get(url.Parse("http://127.0.0.1:8080"))(t)
 	client, _ := f.Client(t)
 	return &api{
 		Fixture: f, client: client,
@@ -45,9 +43,7 @@ func serveAPI(t testing.TB, f *storetest.Fixture) *api {
 func (a *api) token(t testing.TB, name, account string, scope store.Scope) string {
 	t.Helper()
 	issued, err := a.IssueForPassword(context.Background(), store.By{}, a.client, a.User(t, name, account), scope)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return issued.AccessToken.Reveal()
 }
 

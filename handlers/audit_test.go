@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
@@ -21,10 +22,7 @@ import (
 // audit returns the whole record.
 func (h *house) audit(t testing.TB) []store.AuditLine {
 	t.Helper()
-	lines, err := h.ListAudit(context.Background(), record.Position{}, 10_000)
-	if err != nil {
-		t.Fatalf("ListAudit() = %v", err)
-	}
+	lines := must.Get(h.ListAudit(context.Background(), record.Position{}, 10_000))(t)
 	return lines
 }
 

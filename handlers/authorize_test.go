@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/storetest"
 )
@@ -59,10 +60,7 @@ func TestAuthorize(t *testing.T) {
 		for _, target := range []string{h.authURL(), h.authURL("client_id", "x"), h.authURL("response_type", "token")} {
 			got := map[string]answer{}
 			for _, method := range []string{"GET", "HEAD"} {
-				r, err := http.NewRequestWithContext(t.Context(), method, server.URL+target, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must.Get(http.NewRequestWithContext(t.Context(), method, server.URL+target, nil))(t)
 				r.Host = "pay.example"
 				got[method] = overTheWire(t, server.Client(), r)
 			}
@@ -101,9 +99,7 @@ func TestAuthorizeUnsoundClient(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	disabled, _ := h.Client(t)
-	if _, err := h.DisableClient(context.Background(), disabled.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(h.DisableClient(context.Background(), disabled.ID))(t)
 	cases := map[string]string{
 		"client_id_missing":             h.authURL("client_id", ""),
 		"client_id_unknown":             h.authURL("client_id", "tollhouse_nobody"),

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store"
 )
 
@@ -15,9 +16,7 @@ func TestBearerOfANarrowedClient(t *testing.T) {
 	h := newHouse(t)
 	narrow := func(t *testing.T, scopes ...string) {
 		t.Helper()
-		if _, err := h.UpdateClient(context.Background(), h.client.ID, store.ClientChange{Scopes: &scopes}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(h.UpdateClient(context.Background(), h.client.ID, store.ClientChange{Scopes: &scopes}))(t)
 	}
 	for name, token := range map[string]string{
 		"no_stated_scope": h.pair(t).AccessToken,

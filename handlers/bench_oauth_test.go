@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
@@ -97,10 +98,7 @@ func (f flow) compare(b *testing.B, durable func()) {
 	clock := &meter{next: h.public}
 	h.public = clock
 	hasher := secret.NewHasher()
-	stored, err := hasher.Hash(context.Background(), secret.Caller{}, storetest.Password)
-	if err != nil {
-		b.Fatal(err)
-	}
+	stored := must.Get(hasher.Hash(context.Background(), secret.Caller{}, storetest.Password))(b)
 	ours := func() time.Duration {
 		requests := f.begin(b, h)
 		clock.took = 0
@@ -143,12 +141,9 @@ func (m *meter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // allowed gives a client a code of the house's user, as a decision does.
 func (h *house) allowed(t testing.TB, c store.Client) string {
 	t.Helper()
-	code, err := h.Allow(context.Background(), store.Consent{
+	code := must.Get(h.Allow(context.Background(), store.Consent{
 		Client: c, User: h.user, RedirectURI: storetest.CallbackURI, Scope: store.ScopeUnstated,
 		Ticket: secret.HashOf(secret.Text(nil)), TicketEnds: h.Now().Add(time.Minute),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return code.Reveal()
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
@@ -18,9 +19,7 @@ func TestConsent(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	t.Run("says_who_asks_for_what_and_where_it_leads", func(t *testing.T) {
-		if _, err := h.CreateAccount(context.Background(), "acct_named", "Larkspur & Daughters"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(h.CreateAccount(context.Background(), "acct_named", "Larkspur & Daughters"))(t)
 		b := h.signedIn(t, h.User(t, "nils", "acct_named"))
 		page := b.get(t, h.authURL("scope", "events:read"))
 		text := words(t, page)
@@ -219,24 +218,18 @@ func TestConsentHoldsWhatItShowed(t *testing.T) {
 			t.Fatalf("the page says %q, want only what the client may do", text)
 		}
 		scopes = nil
-		if _, err := h.UpdateClient(context.Background(), grown.ID, store.ClientChange{Scopes: &scopes}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(h.UpdateClient(context.Background(), grown.ID, store.ClientChange{Scopes: &scopes}))(t)
 		wantPage400(t, b.submit(t, page, "decision", "allow"))
 	})
 	t.Run("an_unsound_request_in_a_sound_ticket", func(t *testing.T) {
 		narrowed, _ := h.Client(t)
 		page := b.get(t, h.authURL("client_id", narrowed.ID, "scope", "resources:write"))
 		scopes := []string{"events:read"}
-		if _, err := h.UpdateClient(context.Background(), narrowed.ID, store.ClientChange{Scopes: &scopes}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(h.UpdateClient(context.Background(), narrowed.ID, store.ClientChange{Scopes: &scopes}))(t)
 		wantPage400(t, b.submit(t, page, "decision", "allow"))
 		uris := []string{"https://app.example/moved"}
 		page = b.get(t, h.authURL("client_id", narrowed.ID))
-		if _, err := h.UpdateClient(context.Background(), narrowed.ID, store.ClientChange{RedirectURIs: &uris}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(h.UpdateClient(context.Background(), narrowed.ID, store.ClientChange{RedirectURIs: &uris}))(t)
 		wantPage400(t, b.submit(t, page, "decision", "allow"))
 	})
 }
@@ -255,9 +248,7 @@ func TestConsentOverTime(t *testing.T) {
 			h := newHouse(t)
 			b := h.signedIn(t, h.user)
 			page := b.get(t, h.authURL())
-			if err := end(h); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, end(h))
 			wantErrorPage(t, b.submit(t, page, "decision", "allow"), http.StatusForbidden)
 			if n := h.Count(t, 'k'); n != 0 {
 				t.Errorf("%d codes were made, want none", n)
@@ -269,9 +260,7 @@ func TestConsentOverTime(t *testing.T) {
 		h := newHouse(t)
 		b := h.signedIn(t, h.user)
 		page := b.get(t, h.authURL())
-		if _, err := h.DisableClient(ctx, h.client.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(h.DisableClient(ctx, h.client.ID))(t)
 		wantPage400(t, b.submit(t, page, "decision", "allow"))
 	})
 	t.Run("after_thirty_minutes_start_again", func(t *testing.T) {

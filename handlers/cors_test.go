@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store"
 )
 
@@ -102,14 +103,10 @@ func TestCORSOfTheTokenEndpoint(t *testing.T) {
 	}
 	t.Run("a_change_of_the_client_is_seen_at_once", func(t *testing.T) {
 		uris := []string{"https://moved.example/cb"}
-		if _, err := h.UpdateClient(context.Background(), spa.ID, store.ClientChange{RedirectURIs: &uris}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(h.UpdateClient(context.Background(), spa.ID, store.ClientChange{RedirectURIs: &uris}))(t)
 		wantCORS(t, h.preflight(t, tokenPath, "https://moved.example", "POST"), "https://moved.example")
 		wantNoCORS(t, h.preflight(t, tokenPath, "https://spa.example", "POST"))
-		if _, err := h.DisableClient(context.Background(), spa.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(h.DisableClient(context.Background(), spa.ID))(t)
 		wantNoCORS(t, h.preflight(t, tokenPath, "https://moved.example", "POST"))
 	})
 	t.Run("two_origins", func(t *testing.T) {

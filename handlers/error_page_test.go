@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
+	"tollhouse/must"
 	"tollhouse/store/record"
 )
 
@@ -27,9 +28,7 @@ type fault struct {
 func (h *house) applicationFaults(t *testing.T) []fault {
 	t.Helper()
 	disabled, _ := h.Client(t)
-	if _, err := h.DisableClient(context.Background(), disabled.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(h.DisableClient(context.Background(), disabled.ID))(t)
 	const (
 		unfit, library   = "This sign-in link is not valid", "Build the address with a URL library"
 		unknown, printed = "Unknown application", "Use the client_id that was printed"

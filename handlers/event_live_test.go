@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
@@ -38,10 +39,7 @@ func listenLive(t *testing.T, a *api, change ...func(*Server)) *live {
 	for _, c := range change {
 		c(a.server)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	srv := NewHTTPServer(a.server.Public(), slog.New(slog.DiscardHandler))
 	go func() { _ = srv.Serve(l) }()
 	t.Cleanup(func() { _ = srv.Close() })
@@ -61,19 +59,13 @@ type stream struct {
 func (l *live) open(t *testing.T, query, token string, headers ...string) *stream {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, l.url+"/api/events"+query, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, l.url+"/api/events"+query, nil))(t)
 	r.Header.Set("Authorization", "Bearer "+token)
 	r.Header.Set("Accept", "text/event-stream")
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(http.DefaultClient.Do(r))(t)
 	s := &stream{answer, make(chan frame, 4096), cancel}
 	t.Cleanup(s.close)
 	go s.read()
@@ -321,9 +313,7 @@ func TestEventStreamEnds(t *testing.T) {
 		token, other := l.token(t, "bob", "acct_a", store.ScopeUnstated), l.token(t, "carol", "acct_a", store.ScopeUnstated)
 		s := l.open(t, "", token)
 		s.ready(t)
-		if _, err := l.DisableUser(t.Context(), "bob"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.DisableUser(t.Context(), "bob"))(t)
 		l.put("/api/resources/plan/p", other, `{"for":"those who may read"}`)
 		l.wantEnd(t, s, "token_expired")
 	})
@@ -426,12 +416,8 @@ func TestEventStreamGap(t *testing.T) {
 	l.Clock.Advance(48 * time.Hour)
 	token = l.token(t, "bea", "acct_a", store.ScopeUnstated)
 	kept := l.put("/api/resources/plan/p", token, `{"n":"2"}`).Header().Get("Tollhouse-Event")
-	if err := l.SetRetention(t.Context(), 24*time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.TrimEvents(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.SetRetention(t.Context(), 24*time.Hour))
+	must.Get(l.TrimEvents(t.Context()))(t)
 	s := l.open(t, "", token, "Last-Event-ID", old)
 	s.ready(t)
 	if f, want := s.next(t), (frame{event: "gap", data: fmt.Sprintf(`{"oldestAvailable":%q}`, kept)}); f != want {
@@ -496,19 +482,14 @@ func TestLongPoll(t *testing.T) {
 		done := make(chan answer, 1)
 		go func() { done <- l.get("/api/events?order=asc&wait=55&after=latest", eve) }()
 		l.waitFor(t, "acct_a", 1)
-		if _, err := l.DisableUser(t.Context(), "eve"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.DisableUser(t.Context(), "eve"))(t)
 		l.put("/api/resources/plan/p", token, `{"for":"those who may read"}`)
 		(<-done).fault(t, http.StatusUnauthorized, "invalid_token", "")
 	})
 	t.Run("at_most_64_of_an_account_wait", func(t *testing.T) {
 		var held []*eventlog.Watch
 		for range 64 {
-			w, err := l.WatchEvents("acct_a")
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := must.Get(l.WatchEvents("acct_a"))(t)
 			held = append(held, w)
 		}
 		for _, accept := range []string{"application/json", "text/event-stream"} {
@@ -586,10 +567,7 @@ func TestEventStreamOfASlowReader(t *testing.T) {
 	t.Parallel()
 	l := newLive(t)
 	token := l.token(t, "bob", "acct_a", store.ScopeUnstated)
-	conn, err := net.Dial("tcp", strings.TrimPrefix(l.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", strings.TrimPrefix(l.url, "http://")))(t)
 	defer conn.Close()
 	fmt.Fprintf(conn, "GET /api/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\nAccept: text/event-stream\r\n\r\n", token)
 	l.waitFor(t, "acct_a", 1)
@@ -601,10 +579,7 @@ func TestEventStreamOfASlowReader(t *testing.T) {
 		}
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(livePatience))
-	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	s := &stream{Response: answer, frames: make(chan frame, events+8), cancel: func() {}}
 	go s.read()
 	s.ready(t)

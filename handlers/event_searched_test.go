@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
@@ -49,23 +50,15 @@ func (l *live) page(t *testing.T, query, token string) (p struct {
 	Next    string            `json:"nextCursor"`
 }, notices []string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, l.url+"/api/events"+query, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, l.url+"/api/events"+query, nil))(t)
 	r.Header.Set("Authorization", "Bearer "+token)
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.DefaultClient.Do(r))(t)
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode != http.StatusOK {
 		t.Fatalf("GET %s = %d %s, %v", query, res.StatusCode, body, err)
 	}
-	if err := json.Unmarshal(body, &p); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(body, &p))
 	return p, res.Header.Values("Tollhouse-Notice")
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 )
@@ -154,9 +155,7 @@ func TestEventTypes(t *testing.T) {
 func member[T any](t testing.TB, document []byte, path ...string) T {
 	t.Helper()
 	var v any
-	if err := json.Unmarshal(document, &v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(document, &v))
 	for _, name := range path {
 		object, _ := v.(map[string]any)
 		v = object[name]

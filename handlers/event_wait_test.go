@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 )
 
@@ -18,10 +19,7 @@ func TestLiveReadersBody(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	token := a.token(t, "bob", "acct_a", store.ScopeUnstated)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	srv := NewHTTPServer(a.server.Public(), slog.New(slog.DiscardHandler))
 	srv.ReadTimeout = 200 * time.Millisecond
 	go func() { _ = srv.Serve(l) }()
@@ -36,14 +34,9 @@ func TestLiveReadersBody(t *testing.T) {
 		} {
 			t.Run(name+"_"+accept, func(t *testing.T) {
 				t.Parallel()
-				conn, err := net.Dial("tcp", l.Addr().String())
-				if err != nil {
-					t.Fatal(err)
-				}
+				conn := must.Get(net.Dial("tcp", l.Addr().String()))(t)
 				defer conn.Close()
-				if err := conn.SetDeadline(time.Now().Add(livePatience)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, conn.SetDeadline(time.Now().Add(livePatience)))
 				fmt.Fprintf(conn, "GET /api/events%s HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nAuthorization: Bearer %s\r\nAccept: %s\r\nContent-Length: 2\r\n\r\n%s", query, token, accept, tt.body)
 				answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 				if err != nil || answer.StatusCode != tt.wantStatus {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/storetest"
@@ -77,10 +78,7 @@ const benchFirst = 1_770_000_000
 // that reads them.
 func (a *api) benchEvents(b *testing.B, n int) (token string) {
 	b.Helper()
-	im, err := a.NewImporter("acct_bench", eventlog.ImportOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	im := must.Get(a.NewImporter("acct_bench", eventlog.ImportOptions{}))(b)
 	ctx := context.Background()
 	types := []string{"customer.created", "customer.updated", "customer.merged", "customer.activated"}
 	for i := range n {
@@ -105,16 +103,10 @@ func benchServer(b *testing.B, h http.Handler) *httptest.Server {
 
 func fetch(b *testing.B, server *httptest.Server, target, token string) []byte {
 	b.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, server.URL+target, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(context.Background(), http.MethodGet, server.URL+target, nil))(b)
 	r.Header.Set("Authorization", "Bearer "+token)
 	r.Header.Set("Accept-Encoding", "identity") // Go's client asks for gzip else
-	answer, err := server.Client().Do(r)
-	if err != nil {
-		b.Fatal(err)
-	}
+	answer := must.Get(server.Client().Do(r))(b)
 	defer answer.Body.Close()
 	body := bytes.NewBuffer(make([]byte, 0, max(answer.ContentLength, 0)))
 	if _, err := io.Copy(body, answer.Body); err != nil || answer.StatusCode != http.StatusOK {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store"
 )
 
@@ -149,14 +150,8 @@ func TestListEventsETag(t *testing.T) {
 // gunzip returns what a compressed answer holds.
 func gunzip(t *testing.T, w answer) []byte {
 	t.Helper()
-	z, err := gzip.NewReader(w.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(w.Body))(t)
+	b := must.Get(io.ReadAll(z))(t)
 	return b
 }
 

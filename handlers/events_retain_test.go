@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 )
@@ -31,9 +32,7 @@ func (a *api) idOf(age time.Duration, n byte) string {
 // retain keeps events for that long, and removes at once what is older.
 func (a *api) retain(t *testing.T, kept time.Duration, removed int) {
 	t.Helper()
-	if err := a.SetRetention(context.Background(), kept); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.SetRetention(context.Background(), kept))
 	if n, err := a.TrimEvents(context.Background()); n != removed || err != nil {
 		t.Fatalf("TrimEvents() = %d, %v, want %d removed", n, err, removed)
 	}
@@ -50,9 +49,7 @@ func TestIDPastRetention(t *testing.T) {
 	a.retain(t, 5*day, 3)
 	// The last one grows too old while nothing is being removed.
 	a.Clock.Advance(30 * time.Minute)
-	if err := a.SetRetention(context.Background(), 3*day); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.SetRetention(context.Background(), 3*day))
 	t.Run("an_id_past_retention_is_410_for_everyone_known_or_not", func(t *testing.T) {
 		gone := a.get("/api/events/"+own, mine)
 		gone.fault(t, http.StatusGone, "event_expired", "")
@@ -150,9 +147,7 @@ func TestCursorBehindRetention(t *testing.T) {
 		a.Clock.Advance(time.Minute)
 		a.retain(t, day, 1)
 		again, err := a.IssueForPassword(context.Background(), store.By{}, a.client, a.User(t, "bob", "acct_a"), store.ScopeUnstated)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		token := again.AccessToken.Reveal()
 		body := a.get(list+ids[2], token).fault(t, http.StatusGone, "cursor_expired", "after")
 		if page := a.get(list+body["oldestAvailable"].(string), token).page(t); len(page.Data) != 0 || page.HasMore {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 )
 
@@ -26,10 +27,7 @@ const (
 func newGoldenAPI(t testing.TB) (*api, string) {
 	t.Helper()
 	a := newAPI(t)
-	lines, err := os.ReadFile(filepath.Join("testdata", "events", "history.ndjson"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	lines := must.Get(os.ReadFile(filepath.Join("testdata", "events", "history.ndjson")))(t)
 	a.Clock.Advance(48 * time.Hour)
 	a.importLines(t, goldenAccount, string(lines))
 	return a, a.token(t, "harriet.voss", goldenAccount, store.ScopeUnstated)

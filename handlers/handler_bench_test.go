@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
@@ -32,9 +33,7 @@ func BenchmarkHandler(b *testing.B) {
 	ctx := context.Background()
 	principal := func() {
 		parsed, _ := secret.Parse(secret.AccessToken, token)
-		if _, err := a.FindPrincipal(ctx, parsed); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(a.FindPrincipal(ctx, parsed))(b)
 	}
 	room := make([]byte, 0, 256<<10)
 	for _, bench := range []struct {
@@ -48,9 +47,7 @@ func BenchmarkHandler(b *testing.B) {
 			ours := called(a.server.Public(), bench.target, token)
 			alone := func() {
 				principal()
-				if err := bench.store(); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, bench.store())
 			}
 			var p storetest.Pairs
 			for b.Loop() {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/secret"
 )
@@ -113,12 +114,8 @@ func TestIntrospectDead(t *testing.T) {
 	inactive("revoked", func(t *testing.T, p pair) { wantRevoked(t, h.revoke(t, p.RefreshToken)) })
 	inactive("expired", func(*testing.T, pair) { h.Clock.Advance(15 * 24 * time.Hour) })
 	inactive("user_disabled", func(t *testing.T, _ pair) {
-		if _, err := h.DisableUser(context.Background(), "mara"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := h.EnableUser(context.Background(), "mara"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(h.DisableUser(context.Background(), "mara"))(t)
+		must.Get(h.EnableUser(context.Background(), "mara"))(t)
 		h.user, _ = h.FindUser(context.Background(), "mara")
 	})
 	t.Run("spent_refresh_token", func(t *testing.T) {
@@ -167,9 +164,7 @@ func TestIntrospectWhose(t *testing.T) {
 		narrowed, narrowedSecret := h.Client(t)
 		q := wantPair(t, h.token(t, as(h.passwordForm(), narrowed, narrowedSecret)))
 		for _, scopes := range [][]string{{"resources:read"}, {"events:read", "resources:read"}} {
-			if _, err := h.UpdateClient(context.Background(), narrowed.ID, store.ClientChange{Scopes: &scopes}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(h.UpdateClient(context.Background(), narrowed.ID, store.ClientChange{Scopes: &scopes}))(t)
 			for _, token := range []string{q.AccessToken, q.RefreshToken} {
 				if got := wantActive(t, ask(t, narrowed, narrowedSecret, token)); got["scope"] != strings.Join(scopes, " ") {
 					t.Errorf("scope = %q, want %q", got["scope"], scopes)

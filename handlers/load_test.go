@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"tollhouse/handlers"
+	"tollhouse/must"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
@@ -41,12 +42,8 @@ func beganFrom(t *testing.T, from, address, beginning string) net.Conn {
 		t.Skipf("this system has no address %s: %v", from, err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(wireWaitMax)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(conn, beginning); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.SetDeadline(time.Now().Add(wireWaitMax)))
+	must.Get(io.WriteString(conn, beginning))(t)
 	return conn
 }
 
@@ -194,9 +191,7 @@ func TestSlowReaders(t *testing.T) {
 	}
 	const events = 200 // 1.4 MiB
 	large, err := h.RecordEvent(t.Context(), eventlog.NewEvent{Owner: h.account, Resource: "large", Type: "a.b", Object: object(23 << 10)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, account := range []string{h.account, "acct_other"} {
 		for n := range events {
 			if _, err := h.RecordEvent(t.Context(), eventlog.NewEvent{Owner: account, Resource: fmt.Sprint("r", n), Type: "a.b", Object: object(7 << 10)}); err != nil {
@@ -214,9 +209,7 @@ func TestSlowReaders(t *testing.T) {
 			Data    []json.RawMessage
 			HasMore bool
 		}
-		if err := json.Unmarshal([]byte(a.body), &page); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(a.body), &page))
 		return len(page.Data), page.HasMore, a.Header.Get("ETag")
 	}
 	full, more, etag := count("a page alone", beganFrom(t, "127.0.0.1", address, mara))
@@ -225,15 +218,9 @@ func TestSlowReaders(t *testing.T) {
 	}
 	for range readers {
 		conn := beganFrom(t, "127.0.0.1", address, "")
-		if err := conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(conn, mara); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil { // a page that has begun is charged
-			t.Fatal(err)
-		}
+		must.Do(t, conn.(*net.TCPConn).SetReadBuffer(4<<10))
+		must.Get(io.WriteString(conn, mara))(t)
+		must.Get(io.ReadFull(conn, make([]byte, 1)))(t) // a page that has begun is charged
 	}
 	if n, more, etag := count("a page of the account beside them", beganFrom(t, "127.0.0.2", address, mara)); n == 0 || n >= full || !more || etag != "" {
 		t.Errorf("a page beside %d slow readers has %d events, more %t, ETag %q; want some, more, and no ETag", readers, n, more, etag)

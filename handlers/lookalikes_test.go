@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/secret"
@@ -64,9 +65,8 @@ func populate(t testing.TB, h *house) *neighbourhood {
 	n.tokens["another_clients"] = n.issued(t, other, h.user)
 	n.tokens["of_a_disabled_user"] = n.issued(t, h.client, dora)
 	n.tokens["revoked"] = n.issued(t, h.client, h.user)
-	must(t, h.RevokeToken(context.Background(), store.By{}, h.client, n.tokens["revoked"].RefreshToken))
-	_, err := h.DisableUser(context.Background(), "dora")
-	must(t, err)
+	must.Do(t, h.RevokeToken(context.Background(), store.By{}, h.client, n.tokens["revoked"].RefreshToken))
+	must.Get(h.DisableUser(context.Background(), "dora"))(t)
 	n.codes["another_clients"], n.codes["expired"] = n.allowed(t, other), n.allowed(t, h.client)
 	h.Clock.Advance(h.Lifetimes().Code)
 
@@ -89,9 +89,8 @@ func (n *neighbourhood) populateClients(t testing.TB) {
 	disabled, disabledSecret := n.Client(t)
 	deleted, deletedSecret := n.Client(t)
 	n.tokens["of_a_disabled_client"], n.tokens["of_a_deleted_client"] = n.issued(t, disabled, n.user), n.issued(t, deleted, n.user)
-	_, err := n.DisableClient(context.Background(), disabled.ID)
-	must(t, err)
-	must(t, n.DeleteClient(context.Background(), deleted.ID))
+	must.Get(n.DisableClient(context.Background(), disabled.ID))(t)
+	must.Do(t, n.DeleteClient(context.Background(), deleted.ID))
 	n.disabledClient, n.disabledSecret, n.deletedClient, n.deletedSecret = disabled.ID, disabledSecret, deleted.ID, deletedSecret
 	n.unknownClient = "tollhouse_" + strings.Repeat("a", len(deleted.ID)-len("tollhouse_"))
 }
@@ -105,30 +104,19 @@ func (n *neighbourhood) populateEvents(t testing.TB) {
 	if n.event = put.Header.Get("Tollhouse-Event"); put.StatusCode != http.StatusCreated || n.event == "" {
 		t.Fatalf("PUT = %d %s, want 201 and an event", put.StatusCode, put.body)
 	}
-	im, err := n.NewImporter(n.account, eventlog.ImportOptions{})
-	must(t, err)
+	im := must.Get(n.NewImporter(n.account, eventlog.ImportOptions{}))(t)
 	line := `{"id":"` + foreignEvent + `","type":"plan.created","resource":"p1","eventData":{"object":{}},"createdAt":1773066601}`
-	refused, err := im.Add(context.Background(), []byte(line), 1)
-	must(t, err)
-	late, err := im.Flush(context.Background())
-	must(t, err)
+	refused := must.Get(im.Add(context.Background(), []byte(line), 1))(t)
+	late := must.Get(im.Flush(context.Background()))(t)
 	if len(refused)+len(late) > 0 {
 		t.Fatalf("import refused %v %v", refused, late)
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
 // issued gives a client tokens for a user who proves nothing.
 func (n *neighbourhood) issued(t testing.TB, c store.Client, u store.User) pair {
 	t.Helper()
-	issued, err := n.IssueForPassword(context.Background(), store.By{}, c, u, store.ScopeUnstated)
-	must(t, err)
+	issued := must.Get(n.IssueForPassword(context.Background(), store.By{}, c, u, store.ScopeUnstated))(t)
 	return pair{AccessToken: issued.AccessToken.Reveal(), RefreshToken: issued.RefreshToken.Reveal()}
 }
 

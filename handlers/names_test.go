@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"tollhouse/must"
 )
 
 // What people are shown as a name has something to see, whoever it names.
@@ -17,9 +19,9 @@ func TestNamesThatNobodyCanSee(t *testing.T) {
 	create := func(t *testing.T, path string, members map[string]any) answer {
 		t.Helper()
 		body, err := json.Marshal(members)
-		must(t, err)
+		must.Do(t, err)
 		res, err := admin.Client().Post(admin.URL+path, "application/json", strings.NewReader(string(body)))
-		must(t, err)
+		must.Do(t, err)
 		defer res.Body.Close()
 		return readAnswer(t, res)
 	}

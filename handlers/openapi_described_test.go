@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"tollhouse/must"
 	"unicode"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -30,10 +32,7 @@ const describedAt = "https://tollhouse.example/openapi.json"
 // NewDescribed reads a document.
 func NewDescribed(t testing.TB, document []byte) *Described {
 	t.Helper()
-	read, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
-	if err != nil {
-		t.Fatal(err)
-	}
+	read := must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(document)))(t)
 	d := &Described{document: read.(map[string]any), compiler: jsonschema.NewCompiler(), schemas: map[string]*jsonschema.Schema{}, seen: map[string]bool{}}
 	for name, schema := range d.object("components", "schemas") {
 		object := schema.(map[string]any)
@@ -44,9 +43,7 @@ func NewDescribed(t testing.TB, document []byte) *Described {
 	}
 	d.compiler.DefaultDraft(jsonschema.Draft2020)
 	d.compiler.AssertFormat()
-	if err := d.compiler.AddResource(describedAt, read); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.compiler.AddResource(describedAt, read))
 	return d
 }
 

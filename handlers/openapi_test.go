@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/snapshot"
@@ -23,10 +24,7 @@ import (
 // every GET has, and those of dev alone: "GET /api/events/{id}".
 func registered(t testing.TB) []string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "routes.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(parser.ParseFile(token.NewFileSet(), "routes.go", nil, 0))(t)
 	var routes []string
 	add := func(method string, path ast.Expr) {
 		if method != http.MethodHead {
@@ -72,10 +70,7 @@ func textOf(t testing.TB, e ast.Expr) string {
 	t.Helper()
 	switch e := e.(type) {
 	case *ast.BasicLit:
-		text, err := strconv.Unquote(e.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(strconv.Unquote(e.Value))(t)
 		return text
 	case *ast.Ident:
 		if path, ok := map[string]string{"metadataPath": metadataPath, "openAPIPath": openAPIPath}[e.Name]; ok {
@@ -271,10 +266,7 @@ func TestOpenAPIForms(t *testing.T) {
 	for _, form := range forms {
 		t.Run("openapi_form_of_"+form.name, func(t *testing.T) {
 			t.Parallel()
-			schema, err := d.schema(form.at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			schema := must.Get(d.schema(form.at))(t)
 			rapid.Check(t, func(t *rapid.T) {
 				text := rapid.OneOf(
 					rapid.StringMatching(`[a-zA-Z0-9_.*-]{0,80}`), rapid.StringMatching(`[a-z][a-z0-9_]{0,34}\.[a-z][a-z0-9_]{0,50}`),

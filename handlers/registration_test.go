@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"tollhouse/must"
 )
 
 // TestRegistrationRefuses makes and changes clients as the command line does.
@@ -29,10 +31,7 @@ func TestRegistrationRefuses(t *testing.T) {
 	}
 	for name, uri := range uris {
 		t.Run(name, func(t *testing.T) {
-			list, err := json.Marshal([]string{uri})
-			if err != nil {
-				t.Fatal(err)
-			}
+			list := must.Get(json.Marshal([]string{uri}))(t)
 			made := h.admin(t, "POST", "/admin/clients", `{"name":"Larkspur","redirect_uris":`+string(list)+`}`)
 			changed := h.admin(t, "PATCH", "/admin/clients/"+h.client.ID, `{"redirect_uris":`+string(list)+`}`)
 			added := h.admin(t, "PATCH", "/admin/clients/"+h.client.ID, `{"add_redirect_uris":`+string(list)+`}`)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 )
@@ -378,15 +379,10 @@ func TestCardGuardOverTheWire(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, fmt.Sprintf("%s/api/resources/%s/id_%d", s.URL, c.kind, i), strings.NewReader(c.body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			r.Header.Set("Authorization", "Bearer "+token)
 			r.Header.Set("Content-Type", "application/json")
-			w, err := s.Client().Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := must.Get(s.Client().Do(r))(t)
 			defer w.Body.Close()
 			body, err := io.ReadAll(w.Body)
 			if err != nil || w.StatusCode != c.want || c.want == http.StatusBadRequest && !strings.Contains(string(body), `"sensitive_data"`) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tollhouse/handlers"
+	"tollhouse/must"
 )
 
 // hurried is the factor by which these tests shorten the limits, so that they
@@ -22,10 +23,7 @@ const hurried = 50
 // listenHurried serves the house with every limit of a deployment shortened.
 func (h *house) listenHurried(t testing.TB) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := handlers.NewHTTPServer(h.public, slog.New(slog.DiscardHandler))
 	for _, limit := range []*time.Duration{&server.ReadHeaderTimeout, &server.ReadTimeout, &server.WriteTimeout, &server.IdleTimeout} {
 		*limit /= hurried
@@ -43,17 +41,10 @@ func (h *house) listenHurried(t testing.TB) string {
 // began dials the server and sends the beginning of something.
 func began(t testing.TB, address, beginning string) net.Conn {
 	t.Helper()
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get((&net.Dialer{}).DialContext(t.Context(), "tcp", address))(t)
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(wireWaitMax)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(conn, beginning); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.SetDeadline(time.Now().Add(wireWaitMax)))
+	must.Get(io.WriteString(conn, beginning))(t)
 	return conn
 }
 
@@ -97,9 +88,7 @@ func TestSlowPeers(t *testing.T) {
 	t.Run("an_answer_that_nobody_reads", func(t *testing.T) {
 		t.Parallel()
 		conn := began(t, address, "")
-		if err := conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, conn.(*net.TCPConn).SetReadBuffer(4<<10))
 		// More and more answers are asked for, until they fill what the system
 		// holds back and the server has to wait for its reader.
 		ask := strings.Repeat("GET /login HTTP/1.1\r\nHost: pay.example\r\n\r\n", 100)
@@ -127,13 +116,8 @@ func TestManySlowPeers(t *testing.T) {
 		conn := began(t, address, "")
 		r := bufio.NewReader(conn)
 		for range 20 {
-			if _, err := io.WriteString(conn, "GET /login HTTP/1.1\r\nHost: pay.example\r\n\r\n"); err != nil {
-				t.Fatal(err)
-			}
-			res, err := http.ReadResponse(r, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Get(io.WriteString(conn, "GET /login HTTP/1.1\r\nHost: pay.example\r\n\r\n"))(t)
+			res := must.Get(http.ReadResponse(r, nil))(t)
 			if a := readAnswer(t, res); a.StatusCode != http.StatusOK {
 				t.Errorf("status = %d beside %d slow peers, want 200", a.StatusCode, peers)
 			}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tollhouse/handlers"
+	"tollhouse/must"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest"
 )
@@ -140,9 +141,7 @@ func TestDeviceCookies(t *testing.T) {
 		t.Parallel()
 		h := houseOverTCP(t)
 		cookies := h.remembered(t, 5)
-		if _, err := h.SetPassword(t.Context(), "mara", "another long phrase"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(h.SetPassword(t.Context(), "mara", "another long phrase"))(t)
 		h.hammered(t)
 		if judged := judgedOf(t, h, cookies, attacker); judged > 0 {
 			t.Errorf("%d guesses were judged, want none", judged)

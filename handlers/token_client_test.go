@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store"
 )
 
@@ -80,9 +81,7 @@ func TestTokenClientAuthentication(t *testing.T) {
 		unknown := "tollhouse_" + strings.Repeat("a", len(id)-len("tollhouse_"))
 		wantSame(t, h.token(t, with(h.passwordForm(), "client_secret", "x")), h.token(t, with(h.passwordForm(), "client_id", unknown)))
 		wantSame(t, h.token(t, bare, basic(id, "x")), h.token(t, bare, basic(unknown, "x")))
-		if _, err := h.DisableClient(context.Background(), id); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(h.DisableClient(context.Background(), id))(t)
 		wantSame(t, h.token(t, h.passwordForm()), h.token(t, with(h.passwordForm(), "client_id", unknown)))
 	})
 }
@@ -125,9 +124,7 @@ func TestTokenGrants(t *testing.T) {
 	t.Run("wrong_password_unknown_and_disabled_user_are_one_answer", func(t *testing.T) {
 		t.Parallel()
 		h.User(t, "nils", h.account)
-		if _, err := h.DisableUser(context.Background(), "nils"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(h.DisableUser(context.Background(), "nils"))(t)
 		wrong := h.token(t, with(h.passwordForm(), "password", "not the password"))
 		wantTokenError(t, wrong, http.StatusBadRequest, "invalid_grant")
 		for _, form := range []url.Values{

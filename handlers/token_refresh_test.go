@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store/record"
 )
 
@@ -190,9 +191,7 @@ func TestEndedPartiesLoseTheirTokens(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t)
 			p, code := h.pair(t), h.code(t)
-			if err := c.end(h); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.end(h))
 			wantError(t, h.api(t, p.AccessToken), http.StatusUnauthorized, "invalid_token") // the very next request
 			if c.name != "client_disabled" {
 				wantTokenError(t, h.token(t, h.refreshForm(p.RefreshToken)), http.StatusBadRequest, "invalid_grant")
@@ -200,9 +199,7 @@ func TestEndedPartiesLoseTheirTokens(t *testing.T) {
 			if c.revive == nil {
 				return
 			}
-			if err := c.revive(h); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.revive(h))
 			h.familyIsDead(t, p)
 			wantTokenError(t, h.token(t, h.codeForm(code)), http.StatusBadRequest, "invalid_grant")
 		})
@@ -211,9 +208,7 @@ func TestEndedPartiesLoseTheirTokens(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		p := h.pair(t)
-		if err := h.DeleteClient(ctx, h.client.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.DeleteClient(ctx, h.client.ID))
 		wantError(t, h.api(t, p.AccessToken), http.StatusUnauthorized, "invalid_token")
 		wantTokenError(t, h.token(t, h.refreshForm(p.RefreshToken)), http.StatusUnauthorized, "invalid_client")
 		other, sec := h.Client(t)
@@ -277,9 +272,7 @@ func TestTokenFaults(t *testing.T) {
 	})
 	t.Run("closing_is_503", func(t *testing.T) {
 		h := newHouse(t)
-		if err := h.DB.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.DB.Close())
 		wantUnavailable(t, h.token(t, h.passwordForm()))
 	})
 	t.Run("a_replay_that_cannot_be_written_is_503_and_revokes_the_next_time", func(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tollhouse/must"
 )
 
 func TestTokenAnswer(t *testing.T) {
@@ -19,9 +21,7 @@ func TestTokenAnswer(t *testing.T) {
 	a := h.token(t, h.passwordForm())
 	t.Run("password_gives_exactly_the_five_fields", func(t *testing.T) {
 		var fields map[string]any
-		if err := json.Unmarshal([]byte(a.body), &fields); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(a.body), &fields))
 		want := []string{"access_token", "expires_in", "refresh_token", "scope", "token_type"}
 		if got := slices.Sorted(maps.Keys(fields)); !slices.Equal(got, want) {
 			t.Errorf("fields = %v, want %v", got, want)
@@ -247,18 +247,12 @@ func multipartOf(t testing.TB, form url.Values, file string) (contentType, body 
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
 	for name, values := range form {
-		if err := w.WriteField(name, values[0]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.WriteField(name, values[0]))
 	}
 	if file != "" {
-		if _, err := w.CreateFormFile(file, "x.txt"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.CreateFormFile(file, "x.txt"))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	return w.FormDataContentType(), b.String()
 }
 
@@ -268,10 +262,7 @@ func jsonOf(t testing.TB, form url.Values) string {
 	for name, values := range form {
 		object[name] = values[0]
 	}
-	body, err := json.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(json.Marshal(object))(t)
 	return string(body)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
@@ -26,14 +27,8 @@ type browser struct {
 
 func (h *house) browser(t testing.TB) *browser {
 	t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	site, err := url.Parse(h.issuer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := must.Get(cookiejar.New(nil))(t)
+	site := must.Get(url.Parse(h.issuer))(t)
 	return &browser{h: h, jar: jar, site: site}
 }
 
@@ -101,9 +96,7 @@ const sessionCookie = "__Host-tollhouse"
 func (h *house) signedIn(t testing.TB, u store.User) *browser {
 	t.Helper()
 	token, _, err := h.CreateSession(context.Background(), u, secret.Token{})
-	if err != nil {
-		t.Fatalf("CreateSession() = %v", err)
-	}
+	must.Do(t, err)
 	b := h.browser(t)
 	b.setCookie(sessionCookie, token.Reveal())
 	return b

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"tollhouse/must"
 	"unicode/utf8"
 )
 
@@ -48,9 +50,7 @@ func TestForeignProtocols(t *testing.T) {
 	t.Run("noise", func(t *testing.T) {
 		for _, noise := range []string{"\x16\x03\x01\x02\x00\x01\x00", "\x00\x00\x00\x00\r\n\r\n", "\xff\xfe\r\n\r\n", "GET\r\n\r\n", "* / HTTP/9.9\r\n\r\n", "\r\n\r\n\r\n"} {
 			conn := began(t, address, noise)
-			if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, conn.(*net.TCPConn).CloseWrite())
 			said, err := io.ReadAll(conn)
 			if err != nil && !isReset(err) {
 				t.Errorf("after %q: %v, want the server to hang up", noise, err)

@@ -16,16 +16,14 @@ import (
 	"time"
 
 	"tollhouse/handlers"
+	"tollhouse/must"
 )
 
 // listen serves the house with the limits of every deployment and returns its
 // address.
 func (h *house) listen(t testing.TB, changes ...func(*http.Server)) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := handlers.NewHTTPServer(h.public, slog.New(slog.NewJSONHandler(h.log, nil)))
 	for _, change := range changes {
 		change(server)
@@ -60,14 +58,9 @@ const wireWaitMax = 20 * time.Second // for an answer that is due at once
 // server closes or has nothing more to say.
 func exchange(t testing.TB, address, request string) (answers []answer, closed bool) {
 	t.Helper()
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get((&net.Dialer{}).DialContext(t.Context(), "tcp", address))(t)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(wireWaitMax)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.SetDeadline(time.Now().Add(wireWaitMax)))
 	go func() { _, _ = io.WriteString(conn, request) }() // the server may hang up before the end
 	r := bufio.NewReader(conn)
 	for {
@@ -194,14 +187,9 @@ func endless(t *testing.T, address, path string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wireWaitMax)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get((&net.Dialer{}).DialContext(ctx, "tcp", address))(t)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(wireWaitMax)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.SetDeadline(time.Now().Add(wireWaitMax)))
 	hungUp := make(chan error, 1)
 	go func() {
 		_, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: pay.example\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n", path, formType)

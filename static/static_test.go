@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/static"
 )
 
@@ -20,10 +21,7 @@ func TestPath(t *testing.T) {
 	for _, name := range names {
 		t.Run("changes_with_the_bytes_of_"+name, func(t *testing.T) {
 			t.Parallel()
-			content, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			content := must.Get(os.ReadFile(name))(t)
 			sum := sha256.Sum256(content)
 			base, ext, _ := strings.Cut(name, ".")
 			want := "/static/" + base + "." + hex.EncodeToString(sum[:6]) + "." + ext
@@ -51,10 +49,7 @@ func TestOpen(t *testing.T) {
 	} {
 		t.Run("answers_for_"+test.name, func(t *testing.T) {
 			t.Parallel()
-			want, err := os.ReadFile(test.name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(os.ReadFile(test.name))(t)
 			content, contentType, ok := static.Open(static.Path(test.name))
 			if !ok || contentType != test.wantType || string(content) != string(want) {
 				t.Errorf("Open(Path(%q)) = %d bytes, %q, %v; want the file, %q, true", test.name, len(content), contentType, ok, test.wantType)
@@ -80,10 +75,7 @@ func TestOpen(t *testing.T) {
 // TestStyle keeps the sheet to its own rules.
 func TestStyle(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile("style.css")
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile("style.css"))(t)
 	sheet := regexp.MustCompile(`(?s)/\*.*?\*/`).ReplaceAllString(string(content), "")
 
 	t.Run("writes_no_colour_below_the_tokens", func(t *testing.T) {
@@ -120,10 +112,7 @@ func TestStyle(t *testing.T) {
 // 3:1 for the edges of fields and the focus ring (1.4.11).
 func TestContrast(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile("style.css")
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile("style.css"))(t)
 	light, dark, ok := strings.Cut(string(content), "prefers-color-scheme: dark")
 	if !ok {
 		t.Fatal("the style sheet has no dark scheme")
@@ -164,10 +153,7 @@ func luminance(t *testing.T, sheet, token string) float64 {
 	if m == nil {
 		t.Fatalf("no token --%s with a six-digit colour", token)
 	}
-	rgb, err := strconv.ParseUint(m[1], 16, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rgb := must.Get(strconv.ParseUint(m[1], 16, 32))(t)
 	linear := func(channel uint64) float64 {
 		c := float64(channel) / 255
 		if c <= 0.04045 {

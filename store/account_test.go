@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/kv"
@@ -56,10 +57,7 @@ func TestErasingNeverBeginsAnewFromTheFirstKey(t *testing.T) {
 	db := &scanned{DB: memkv.New(clock.Now)}
 	f := storetest.Open(t, db, clock)
 	t.Run("events_of_an_account", func(t *testing.T) {
-		im, err := f.NewImporter("acct_large", eventlog.ImportOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		im := must.Get(f.NewImporter("acct_large", eventlog.ImportOptions{}))(t)
 		at := strconv.FormatInt(clock.Now().Unix(), 10)
 		for i := range 900 { // more than two batches
 			line := `{"type":"widget.updated","resource":"w` + strconv.Itoa(i) + `","createdAt":` + at + `,"eventData":{"object":{"a":"x"}}}`
@@ -67,13 +65,9 @@ func TestErasingNeverBeginsAnewFromTheFirstKey(t *testing.T) {
 				t.Fatalf("Add = %v, %v", refused, err)
 			}
 		}
-		if _, err := im.Flush(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(im.Flush(ctx))(t)
 		db.lows = nil
-		if err := f.DeleteAccount(ctx, "acct_large"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.DeleteAccount(ctx, "acct_large"))
 		for _, tag := range []byte("Exnoha") {
 			if n := f.Count(t, tag); n != 0 {
 				t.Errorf("%d keys under %q are left", n, tag)
@@ -87,14 +81,10 @@ func TestErasingNeverBeginsAnewFromTheFirstKey(t *testing.T) {
 		c, _ := f.Client(t)
 		u := f.User(t, "bob", "acct_small")
 		for range 250 { // more than two batches
-			if _, err := f.IssueForPassword(ctx, store.By{}, c, u, store.ScopeUnstated); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(f.IssueForPassword(ctx, store.By{}, c, u, store.ScopeUnstated))(t)
 		}
 		db.lows = nil
-		if err := f.DeleteUser(ctx, "bob"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.DeleteUser(ctx, "bob"))
 		if n := f.Count(t, 'f'); n != 0 {
 			t.Errorf("%d families are left", n)
 		}
@@ -116,9 +106,7 @@ func TestDeleteAccountAgainstWhoComesMeanwhile(t *testing.T) {
 		t.Fatalf("CreateUser() after a refused erasing = %v", err)
 	}
 	for _, name := range []string{"bob", "carol"} {
-		if err := f.DeleteUser(ctx, name); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.DeleteUser(ctx, name))
 	}
 
 	var late []error
@@ -130,9 +118,7 @@ func TestDeleteAccountAgainstWhoComesMeanwhile(t *testing.T) {
 		late = []error{userErr, changeErr}
 		return err
 	})
-	if err := f.DeleteAccount(ctx, "acct_a"); err != nil {
-		t.Fatalf("DeleteAccount() = %v", err)
-	}
+	must.Do(t, f.DeleteAccount(ctx, "acct_a"))
 	if len(late) != 2 {
 		t.Fatal("nobody came meanwhile")
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store/kv"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
@@ -22,9 +23,7 @@ func TestAtRest(t *testing.T) {
 	code := g.allow(t, "")
 	session := g.signIn(t, secret.Token{})
 	_, clientSecret, err := g.RotateClientSecret(ctx, g.client.ID, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	g.Rest()
 	secrets := map[string]string{
 		"password": storetest.Password, "client_secret": clientSecret.Reveal(), "code": code.Reveal(), "session": session.Reveal(),

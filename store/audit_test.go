@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest"
@@ -82,9 +83,7 @@ func TestTrimAudit(t *testing.T) {
 		{"everything_can_go", -time.Second, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if err := f.TrimAudit(context.Background(), f.Clock.Now().Add(-c.retain)); err != nil {
-				t.Fatalf("TrimAudit() = %v", err)
-			}
+			must.Do(t, f.TrimAudit(context.Background(), f.Clock.Now().Add(-c.retain)))
 			if list, _ := f.AuditReasons(t, record.Position{}, 2000); len(list) != c.want {
 				t.Errorf("%d lines are left, want %d", len(list), c.want)
 			}
@@ -130,9 +129,7 @@ func TestAllowsOrigin(t *testing.T) {
 	t.Run("and_a_deleted_one_no_more", func(t *testing.T) {
 		c, _ := f.Client(t, public, func(spec *store.ClientSpec) { spec.RedirectURIs = []string{"https://gone.example/cb"} })
 		allows(t, "https://gone.example", true)
-		if err := f.DeleteClient(context.Background(), c.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.DeleteClient(context.Background(), c.ID))
 		allows(t, "https://gone.example", false)
 		allows(t, "https://spa.example", true)
 	})

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/storetest"
 )
@@ -53,10 +54,7 @@ func BenchmarkBackup(b *testing.B) {
 	file := &countedWriter{}
 	for b.Loop() {
 		began := time.Now()
-		totals, err := f.Backup(context.Background(), file, store.BackupNotes{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		totals := must.Get(f.Backup(context.Background(), file, store.BackupNotes{}))(b)
 		b.ReportMetric(float64(totals.Bytes)/(1<<20)/time.Since(began).Seconds(), "MiB/s")
 		b.ReportMetric(float64(totals.Bytes)/float64(file.n), "packed")
 		b.ReportMetric(float64(benchBackupEvents())/time.Since(began).Seconds(), "events/s")
@@ -85,14 +83,9 @@ func BenchmarkRestore(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {
-				f, err := store.OpenBackup(bytes.NewReader(file))
-				if err != nil {
-					b.Fatal(err)
-				}
+				f := must.Get(store.OpenBackup(bytes.NewReader(file)))(b)
 				began := time.Now()
-				if err := c.run(f); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, c.run(f))
 				f.Close()
 				b.ReportMetric(float64(benchBackupEvents())/time.Since(began).Seconds(), "events/s")
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/backup"
 	"tollhouse/store/kv"
@@ -34,9 +35,7 @@ func TestRecordBackup(t *testing.T) {
 			{Created: f.Now(), File: "-", Bytes: 1, Records: 2},
 			{Created: f.Now().Add(time.Hour), File: "/var/backups/näxt", Bytes: 1 << 40, Records: 7, Scheduled: true},
 		} {
-			if err := f.RecordBackup(ctx, made, store.By{RequestID: "req_b"}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, f.RecordBackup(ctx, made, store.By{RequestID: "req_b"}))
 			if last, err := f.Reopened(t).LastBackup(ctx); err != nil || last != made {
 				t.Errorf("LastBackup() = %+v, %v, want %+v", last, err, made)
 			}
@@ -52,9 +51,7 @@ func TestRecordBackup(t *testing.T) {
 	t.Run("a_damaged_note_is_found_and_not_believed", func(t *testing.T) {
 		t.Parallel()
 		f := storetest.New(t)
-		if err := f.RecordBackup(ctx, store.BackupMade{Created: f.Now(), File: "x"}, store.By{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.RecordBackup(ctx, store.BackupMade{Created: f.Now(), File: "x"}, store.By{}))
 		if err := f.DB.Update(ctx, func(tx kv.Txn) error { return tx.Set([]byte("mbackup\x00"), []byte{1, 2}, time.Time{}) }); err != nil {
 			t.Fatal(err)
 		}
@@ -70,9 +67,7 @@ func TestRecordBackup(t *testing.T) {
 		db := storetest.EmptyInMemory()
 		f := storetest.Open(t, db, storetest.NewClock())
 		f.Clock.Advance(time.Hour)
-		if err := store.RecordRestore(ctx, db, backup.Header{Created: time.Unix(1773066600, 0)}, f.Now()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.RecordRestore(ctx, db, backup.Header{Created: time.Unix(1773066600, 0)}, f.Now()))
 		if line := lastLine(t, f.Store); line.Reason != "restored from a backup of 2026-03-09T14:30:00Z" || line.What != store.AuditAdmin || !line.At.Equal(f.Now()) {
 			t.Errorf("audit line = %+v, want that it was restored", line)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/backup"
 	"tollhouse/store/kv"
@@ -36,21 +37,15 @@ func furnished(t testing.TB) *storetest.Fixture {
 	g.first = g.issue(t, store.ScopeUnstated)
 	g.mustRefresh(t, g.first)
 	token, _, err := f.CreateSession(ctx, g.user, secret.Token{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.FindSession(ctx, token); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Get(f.FindSession(ctx, token))(t)
 	for _, redeem := range []bool{true, false} {
 		code, err := f.Allow(ctx, store.Consent{Client: g.client, User: g.user, RedirectURI: storetest.CallbackURI,
 			Ticket: secret.HashOf(secret.Text(nil)), TicketEnds: f.Now().Add(2 * time.Hour)})
 		if err == nil && redeem {
 			_, err = f.RedeemCode(ctx, store.Redemption{Client: g.client, Code: code, RedirectURI: storetest.CallbackURI})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	begin := f.Now().Add(-48 * time.Hour).Unix()
 	var lines []string
@@ -79,9 +74,7 @@ func noise(seed, size int) string {
 func backUp(t testing.TB, f *storetest.Fixture) []byte {
 	t.Helper()
 	var file bytes.Buffer
-	if _, err := f.Backup(context.Background(), &file, store.BackupNotes{Version: "test", Key: f.Key.Fingerprint()}); err != nil {
-		t.Fatalf("Backup() = %v", err)
-	}
+	must.Get(f.Backup(context.Background(), &file, store.BackupNotes{Version: "test", Key: f.Key.Fingerprint()}))(t)
 	return file.Bytes()
 }
 
@@ -99,15 +92,12 @@ func check(file io.Reader) (backup.Totals, error) {
 func recordsOf(t testing.TB, db kv.DB) []string {
 	t.Helper()
 	var lines []string
-	err := db.(kv.Snapshotter).Snapshot(context.Background(), func(page []kv.Record) error {
+	must.Do(t, db.(kv.Snapshotter).Snapshot(context.Background(), func(page []kv.Record) error {
 		for _, r := range page {
 			lines = append(lines, recordLine(r))
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return lines
 }
 
@@ -123,10 +113,7 @@ func TestBackup(t *testing.T) {
 		onDisk := storetest.EmptyOnDisk(t)
 		want := recordsOf(t, f.DB)
 		for _, db := range []kv.DB{storetest.EmptyInMemory(), onDisk} {
-			b, err := store.OpenBackup(bytes.NewReader(file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(store.OpenBackup(bytes.NewReader(file)))(t)
 			totals, err := b.Load(ctx, db, time.Now())
 			b.Close()
 			if got := recordsOf(t, db); err != nil || !equal(got, want) || totals.Records != int64(len(want)) {
@@ -143,10 +130,7 @@ func TestBackup(t *testing.T) {
 	})
 	t.Run("its_header_says_of_what_it_is_and_holds_no_secret", func(t *testing.T) {
 		t.Parallel()
-		b, err := store.OpenBackup(bytes.NewReader(file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(store.OpenBackup(bytes.NewReader(file)))(t)
 		defer b.Close()
 		if b.Instance != f.InstanceID() || b.Key != f.Key.Fingerprint() || !b.Created.Equal(f.Now().Truncate(time.Second)) || b.Format != backup.Format {
 			t.Errorf("header = %+v", b.Header)
@@ -360,9 +344,7 @@ func TestCheckAll(t *testing.T) {
 			if _, err := f.CheckAll(ctx); err != nil {
 				t.Fatalf("CheckAll(whole) = %v, want nil", err)
 			}
-			if err := f.DB.Update(ctx, func(tx kv.Txn) error { return c.damage(t, f, tx) }); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, f.DB.Update(ctx, func(tx kv.Txn) error { return c.damage(t, f, tx) }))
 			_, err := f.CheckAll(ctx)
 			if !errors.Is(err, record.ErrCorrupt) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("CheckAll() = %v, want ErrCorrupt that says %q", err, c.want)
@@ -438,9 +420,7 @@ func TestLoadComparesWhatWasStored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, err := store.OpenBackup(bytes.NewReader(file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer b.Close()
 			_, err = b.Load(context.Background(), forgetful{storetest.EmptyInMemory(), c.change}, time.Now())
 			if c.same && err != nil || !c.same && !errors.Is(err, record.ErrCorrupt) {

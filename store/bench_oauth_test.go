@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/kv"
 	"tollhouse/store/secret"
@@ -70,9 +71,7 @@ func besideReads(b *testing.B, f *storetest.Fixture, text string, tags []byte, w
 	many := func(do func() error) storetest.Work {
 		return storetest.Timed(func() {
 			for range readsPerPair {
-				if err := do(); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, do())
 			}
 		})
 	}
@@ -133,10 +132,7 @@ func tapeRotation(b *testing.B) [][]storetest.Record {
 
 func issue(b *testing.B, f *storetest.Fixture, c store.Client, u store.User) store.Issued {
 	b.Helper()
-	issued, err := f.IssueForPassword(context.Background(), store.By{}, c, u, store.ScopeUnstated)
-	if err != nil {
-		b.Fatal(err)
-	}
+	issued := must.Get(f.IssueForPassword(context.Background(), store.By{}, c, u, store.ScopeUnstated))(b)
 	return issued
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/storetest"
 )
@@ -16,10 +17,7 @@ func issueOne(b *testing.B) (*storetest.Fixture, store.Client, store.User, store
 	f := storetest.OnDisk(b)
 	client, _ := f.Client(b)
 	user := f.User(b, "harriet.voss", "acct_bench")
-	issued, err := f.IssueForPassword(context.Background(), store.By{}, client, user, store.ScopeUnstated)
-	if err != nil {
-		b.Fatal(err)
-	}
+	issued := must.Get(f.IssueForPassword(context.Background(), store.By{}, client, user, store.ScopeUnstated))(b)
 	return f, client, user, issued
 }
 

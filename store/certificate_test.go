@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
@@ -21,9 +22,7 @@ func TestCertificate(t *testing.T) {
 	ctx := context.Background()
 	kept := func(t *testing.T) *storetest.Fixture {
 		f := storetest.New(t)
-		if err := f.UpdateCertificate(ctx, "pay.example", []byte(canaryKey)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.UpdateCertificate(ctx, "pay.example", []byte(canaryKey)))
 		return f
 	}
 	t.Run("comes_back_and_is_replaced", func(t *testing.T) {
@@ -32,9 +31,7 @@ func TestCertificate(t *testing.T) {
 		if got, err := f.FindCertificate(ctx, "pay.example"); err != nil || string(got) != canaryKey {
 			t.Errorf("FindCertificate = %q, %v; want what was kept", got, err)
 		}
-		if err := f.UpdateCertificate(ctx, "pay.example", []byte("another")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.UpdateCertificate(ctx, "pay.example", []byte("another")))
 		if got, err := f.FindCertificate(ctx, "pay.example"); err != nil || string(got) != "another" {
 			t.Errorf("FindCertificate = %q, %v; want what replaced it", got, err)
 		}
@@ -64,9 +61,7 @@ func TestCertificate(t *testing.T) {
 		t.Parallel()
 		f := kept(t)
 		other, err := store.Open(ctx, f.DB, store.Options{Now: f.Clock.Now, Key: secret.NewKey(nil), Lifetimes: store.DefaultLifetimes()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got, err := other.FindCertificate(ctx, "pay.example"); !errors.Is(err, record.ErrNotFound) {
 			t.Errorf("FindCertificate = %q, %v; want ErrNotFound", got, err)
 		}
@@ -75,16 +70,13 @@ func TestCertificate(t *testing.T) {
 		t.Parallel()
 		f := kept(t)
 		moved := append([]byte{'v'}, "bank.example\x00"...)
-		err := f.DB.Update(ctx, func(tx kv.Txn) error {
+		must.Do(t, f.DB.Update(ctx, func(tx kv.Txn) error {
 			value, err := tx.Get(append([]byte{'v'}, "pay.example\x00"...))
 			if err != nil {
 				return err
 			}
 			return tx.Set(moved, value, f.Clock.Now().AddDate(1, 0, 0))
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if got, err := f.FindCertificate(ctx, "bank.example"); !errors.Is(err, record.ErrNotFound) {
 			t.Errorf("FindCertificate = %q, %v; want ErrNotFound", got, err)
 		}
@@ -110,12 +102,9 @@ func TestCertificate(t *testing.T) {
 		if n, err := f.CheckAll(ctx); err != nil || n < 2 {
 			t.Fatalf("CheckAll = %d, %v", n, err)
 		}
-		err := f.DB.Update(ctx, func(tx kv.Txn) error {
+		must.Do(t, f.DB.Update(ctx, func(tx kv.Txn) error {
 			return tx.Set(append([]byte{'v'}, "pay.example\x00"...), []byte{1, 200, 1, 'x'}, f.Clock.Now().AddDate(1, 0, 0))
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if _, err := f.CheckAll(ctx); !errors.Is(err, record.ErrCorrupt) {
 			t.Errorf("CheckAll = %v, want ErrCorrupt", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest"
@@ -98,9 +99,7 @@ func TestAuthenticateClient(t *testing.T) {
 			t.Errorf("%s: AuthenticateClient() = %v, want %v", k.name, err, k.want)
 		}
 	}
-	if _, err := f.DisableClient(ctx, c.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.DisableClient(ctx, c.ID))(t)
 	_, err := f.AuthenticateClient(ctx, c.ID, sec.Reveal())
 	refused(t, "AuthenticateClient(disabled)", err, record.ErrMismatch)
 }
@@ -113,9 +112,7 @@ func TestRotateClientSecret(t *testing.T) {
 	rotate := func(revoke bool) string {
 		t.Helper()
 		_, sec, err := f.RotateClientSecret(ctx, c.ID, revoke)
-		if err != nil {
-			t.Fatalf("RotateClientSecret() = %v", err)
-		}
+		must.Do(t, err)
 		return sec.Reveal()
 	}
 	live := func(secrets ...string) (n int) {
@@ -150,9 +147,7 @@ func TestUpdateClient(t *testing.T) {
 	ctx := context.Background()
 	g := newGrant(t)
 	scopes := []string{"resources:read"}
-	if _, err := g.UpdateClient(ctx, g.client.ID, store.ClientChange{Scopes: &scopes}); err != nil {
-		t.Fatalf("UpdateClient() = %v", err)
-	}
+	must.Get(g.UpdateClient(ctx, g.client.ID, store.ClientChange{Scopes: &scopes}))(t)
 	p, err := g.FindPrincipal(ctx, g.first.AccessToken)
 	if err != nil {
 		t.Fatalf("FindPrincipal() = %v, want the token to live", err)
@@ -176,9 +171,7 @@ func TestDeleteClientLeavesNothing(t *testing.T) {
 	ctx := context.Background()
 	g := newGrant(t)
 	g.mustRefresh(t, g.first)
-	if err := g.DeleteClient(ctx, g.client.ID); err != nil {
-		t.Fatalf("DeleteClient() = %v", err)
-	}
+	must.Do(t, g.DeleteClient(ctx, g.client.ID))
 	for _, tag := range "cfF" {
 		if n := g.Count(t, byte(tag)); n != 0 {
 			t.Errorf("%d records of kind %c are left, want none", n, tag)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
@@ -20,9 +21,7 @@ func TestAllow(t *testing.T) {
 		t.Parallel()
 		g := newGrant(t)
 		c := g.consent("")
-		if _, err := g.Allow(ctx, c); err != nil {
-			t.Fatalf("Allow() = %v", err)
-		}
+		must.Get(g.Allow(ctx, c))(t)
 		g.unchanged(t, func() {
 			_, err := g.Allow(ctx, c)
 			refused(t, "Allow(decided ticket)", err, record.ErrReplayed)
@@ -36,9 +35,7 @@ func TestAllow(t *testing.T) {
 		t.Parallel()
 		g := newGrant(t)
 		c := g.consent("")
-		if err := g.Deny(ctx, c.Ticket, c.TicketEnds); err != nil {
-			t.Fatalf("Deny() = %v", err)
-		}
+		must.Do(t, g.Deny(ctx, c.Ticket, c.TicketEnds))
 		_, err := g.Allow(ctx, c)
 		refused(t, "Allow(denied ticket)", err, record.ErrReplayed)
 		if n := g.Count(t, 'k'); n != 0 {
@@ -49,9 +46,7 @@ func TestAllow(t *testing.T) {
 		t.Parallel()
 		g := newGrant(t)
 		c := g.consent("")
-		if _, err := g.SetPassword(ctx, "mara", "another long phrase"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(g.SetPassword(ctx, "mara", "another long phrase"))(t)
 		_, err := g.Allow(ctx, c)
 		refused(t, "Allow()", err, record.ErrDisabled)
 		if n := g.Count(t, 'k') + g.Count(t, 'd'); n != 0 {
@@ -65,10 +60,7 @@ func TestRedeemCode(t *testing.T) {
 	t.Run("gives_the_first_pair_of_a_family", func(t *testing.T) {
 		t.Parallel()
 		g := newGrant(t)
-		issued, err := g.redeem(g.allow(t, challenge), verifier)
-		if err != nil {
-			t.Fatalf("RedeemCode() = %v", err)
-		}
+		issued := must.Get(g.redeem(g.allow(t, challenge), verifier))(t)
 		if issued.FamilyID == g.first.FamilyID || !g.accessLives(t, issued) {
 			t.Error("RedeemCode() gave no living pair of a new family")
 		}
@@ -107,9 +99,7 @@ func redeemOfEnded(t *testing.T) {
 			t.Parallel()
 			g := newGrant(t)
 			code := g.allow(t, "")
-			if err := c.end(g); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.end(g))
 			_, err := g.redeem(code, "")
 			refused(t, "RedeemCode()", err, record.ErrDisabled)
 		})
@@ -204,9 +194,7 @@ func redeemAgain(t *testing.T) {
 			g := newGrant(t)
 			code := g.allow(t, c.challenge)
 			issued, err := g.redeem(code, c.verifier)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			second := g.mustRefresh(t, issued)
 			g.Clock.Advance(c.later)
 			_, err = g.redeem(code, c.verifier)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
@@ -76,14 +77,10 @@ func TestPairUsedJustBeforeALateRetryIsJudgedUsed(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	revoke := func(t *testing.T, g grant, pair store.Issued) {
-		if err := g.RevokeToken(ctx, store.By{}, g.client, pair.AccessToken.Reveal()); err != nil {
-			t.Fatalf("RevokeToken() = %v", err)
-		}
+		must.Do(t, g.RevokeToken(ctx, store.By{}, g.client, pair.AccessToken.Reveal()))
 	}
 	introspect := func(t *testing.T, g grant, by store.Client, token secret.Token) {
-		if _, err := g.Introspect(ctx, by, token.Reveal()); err != nil {
-			t.Fatalf("Introspect() = %v", err)
-		}
+		must.Get(g.Introspect(ctx, by, token.Reveal()))(t)
 	}
 	resourceServer := store.Client{ID: "tollhouse_gateway", Introspect: true}
 	cases := []struct {
@@ -136,9 +133,7 @@ func TestPairUsedJustBeforeALateRetryIsJudgedUsed(t *testing.T) {
 		}, nil},
 		{"but_not_by_the_revocation_of_another", func(t *testing.T, g grant, pair store.Issued) {
 			other, _ := g.Client(t)
-			if err := g.RevokeToken(ctx, store.By{}, other, pair.AccessToken.Reveal()); err != nil {
-				t.Fatalf("RevokeToken() = %v", err)
-			}
+			must.Do(t, g.RevokeToken(ctx, store.By{}, other, pair.AccessToken.Reveal()))
 		}, nil},
 	}
 	for _, c := range cases {

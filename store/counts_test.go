@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
@@ -32,10 +33,7 @@ func TestCounts(t *testing.T) {
 	t.Run("live_readers_come_and_go", func(t *testing.T) {
 		var watches []*eventlog.Watch
 		for _, account := range []string{"acct_a", "acct_b", "acct_a"} {
-			w, err := f.WatchEvents(account)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := must.Get(f.WatchEvents(account))(t)
 			watches = append(watches, w)
 		}
 		if got := f.Counts().LiveReaders; got != len(watches) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/backup"
 	"tollhouse/store/eventlog"
@@ -43,14 +44,9 @@ func makeFormat1(t *testing.T, path string) {
 	g := grant{Fixture: f, client: client, user: f.User(t, "mara", "acct_larkspur")}
 	pair := g.mustRefresh(t, g.issue(t, store.ScopeUnstated))
 	session, _, err := f.CreateSession(ctx, g.user, secret.Token{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	code, err := f.Allow(ctx, store.Consent{Client: client, User: g.user, RedirectURI: storetest.CallbackURI,
-		Ticket: secret.HashOf("ticket"), TicketEnds: f.Now().Add(time.Hour)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	code := must.Get(f.Allow(ctx, store.Consent{Client: client, User: g.user, RedirectURI: storetest.CallbackURI,
+		Ticket: secret.HashOf("ticket"), TicketEnds: f.Now().Add(time.Hour)}))(t)
 	var lines []string
 	for i := range 9 { // which tests keep in two segments
 		lines = append(lines, fmt.Sprintf(`{"id":"foreign-%d","type":"plan.%s","resource":"p%d","eventData":{"object":{"name":"Plan"}},"createdAt":%d}`,
@@ -64,9 +60,7 @@ func makeFormat1(t *testing.T, path string) {
 	if err == nil {
 		err = errors.Join(os.WriteFile(path+".backup", backUp(t, f), 0o644), os.WriteFile(path+".json", append(text, '\n'), 0o644))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // eventsOf returns the events of the fixture's account, oldest first.
@@ -77,9 +71,7 @@ func eventsOf(t *testing.T, s *store.Store) (events []string) {
 	if err == nil {
 		err = json.Unmarshal([]byte("["+strings.TrimSuffix(string(page.Data), ",")+"]"), &rows)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, row := range rows {
 		events = append(events, string(row))
 	}
@@ -98,22 +90,14 @@ func TestFormat1(t *testing.T) {
 	if *makeFixture {
 		makeFormat1(t, path)
 	}
-	file, err := os.ReadFile(path + ".backup")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.ReadFile(path + ".backup"))(t)
 	var facts formatFacts
 	text, err := os.ReadFile(path + ".json")
 	if err == nil {
 		err = json.Unmarshal(text, &facts)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := store.OpenBackup(bytes.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	b := must.Get(store.OpenBackup(bytes.NewReader(file)))(t)
 	defer b.Close()
 	db := storetest.EmptyInMemory()
 	if _, err := b.Load(ctx, db, b.Created); err != nil || b.Schema != 1 {
@@ -144,10 +128,7 @@ func TestFormat1(t *testing.T) {
 	if p, err := f.FindPrincipal(ctx, token(secret.AccessToken, facts.Access)); err != nil || p.Account != "acct_larkspur" {
 		t.Errorf("FindPrincipal() = %+v, %v", p, err)
 	}
-	client, err := f.AuthenticateClient(ctx, facts.Client, facts.Secret)
-	if err != nil {
-		t.Fatalf("AuthenticateClient() = %v", err)
-	}
+	client := must.Get(f.AuthenticateClient(ctx, facts.Client, facts.Secret))(t)
 	if _, err := f.RotateRefresh(ctx, store.Refresh{Client: client, Token: token(secret.RefreshToken, facts.Refresh)}); err != nil {
 		t.Errorf("RotateRefresh() = %v", err)
 	}
@@ -182,9 +163,7 @@ func TestAnotherFormat(t *testing.T) {
 				meta[1] = byte(format)
 				return tx.Set([]byte("mstore\x00"), meta, time.Time{})
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			before := recordsOf(t, f.DB)
 			_, err = store.Open(ctx, f.DB, store.Options{Now: f.Clock.Now, Lifetimes: store.DefaultLifetimes()})
 			refused(t, format, err)
@@ -192,9 +171,7 @@ func TestAnotherFormat(t *testing.T) {
 				t.Error("Open() has changed a store that it refused")
 			}
 			var file bytes.Buffer
-			if _, err := backup.NewWriter(&file, backup.Header{Schema: format}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(backup.NewWriter(&file, backup.Header{Schema: format}))(t)
 			_, err = store.OpenBackup(&file)
 			refused(t, format, err)
 		})

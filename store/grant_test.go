@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
@@ -35,10 +36,7 @@ func newGrant(t testing.TB, change ...func(*store.Options)) grant {
 // issue begins another family.
 func (g grant) issue(t testing.TB, scope store.Scope) store.Issued {
 	t.Helper()
-	issued, err := g.IssueForPassword(context.Background(), store.By{}, g.client, g.user, scope)
-	if err != nil {
-		t.Fatalf("IssueForPassword() = %v", err)
-	}
+	issued := must.Get(g.IssueForPassword(context.Background(), store.By{}, g.client, g.user, scope))(t)
 	return issued
 }
 
@@ -102,15 +100,12 @@ func (g grant) unchanged(t testing.TB, act func()) {
 func contents(t testing.TB, db kv.DB) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	err := db.View(context.Background(), func(r kv.Reader) error {
+	must.Do(t, db.View(context.Background(), func(r kv.Reader) error {
 		for k, v := range r.Scan(kv.Range{}) {
 			all[string(k)] = string(v)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatalf("View() = %v", err)
-	}
+	}))
 	return all
 }
 
@@ -157,10 +152,7 @@ func (g grant) consent(challenge string) store.Consent {
 
 func (g grant) allow(t testing.TB, challenge string) secret.Token {
 	t.Helper()
-	code, err := g.Allow(context.Background(), g.consent(challenge))
-	if err != nil {
-		t.Fatalf("Allow() = %v", err)
-	}
+	code := must.Get(g.Allow(context.Background(), g.consent(challenge)))(t)
 	return code
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest"
@@ -23,10 +24,7 @@ func (g grant) granted(t testing.TB, u store.User) []store.Granted {
 // auditOf returns the audit lines that tell of one kind of event.
 func auditOf(t testing.TB, f *storetest.Fixture, what store.Audited) (lines []store.AuditLine) {
 	t.Helper()
-	all, err := f.ListAudit(context.Background(), record.Position{}, 1000)
-	if err != nil {
-		t.Fatalf("ListAudit() = %v", err)
-	}
+	all := must.Get(f.ListAudit(context.Background(), record.Position{}, 1000))(t)
 	for _, line := range all {
 		if line.What == what {
 			lines = append(lines, line)
@@ -47,10 +45,7 @@ func TestListGranted(t *testing.T) {
 		other, _ := g.Client(t, func(c *store.ClientSpec) {
 			c.Name, c.Scopes = "Aster Reports", []string{"events:read", "resources:read"}
 		})
-		issued, err := g.IssueForPassword(ctx, store.By{}, other, g.user, store.ScopeEventsRead)
-		if err != nil {
-			t.Fatal(err)
-		}
+		issued := must.Get(g.IssueForPassword(ctx, store.By{}, other, g.user, store.ScopeEventsRead))(t)
 		g.Clock.Advance(time.Minute)
 		g.use(t, issued)
 		want := []store.Granted{
@@ -64,9 +59,7 @@ func TestListGranted(t *testing.T) {
 	t.Run("holds_a_client_to_what_it_may_do_now", func(t *testing.T) {
 		t.Parallel()
 		g := newGrant(t)
-		if _, err := g.UpdateClient(ctx, g.client.ID, store.ClientChange{Scopes: &[]string{"resources:read"}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(g.UpdateClient(ctx, g.client.ID, store.ClientChange{Scopes: &[]string{"resources:read"}}))(t)
 		if got := g.granted(t, g.user)[0].Permissions; !slices.Equal(got, []string{"resources:read"}) {
 			t.Errorf("Permissions = %v, want resources:read alone", got)
 		}
@@ -105,19 +98,11 @@ func TestRevokeGranted(t *testing.T) {
 		g := newGrant(t)
 		second := g.issue(t, store.ScopeEventsRead)
 		other, _ := g.Client(t, func(c *store.ClientSpec) { c.Name = "Aster Reports" })
-		kept, err := g.IssueForPassword(ctx, store.By{}, other, g.user, store.ScopeUnstated)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kept := must.Get(g.IssueForPassword(ctx, store.By{}, other, g.user, store.ScopeUnstated))(t)
 		nils := g.User(t, "nils", "acct_larkspur")
-		theirs, err := g.IssueForPassword(ctx, store.By{}, g.client, nils, store.ScopeUnstated)
-		if err != nil {
-			t.Fatal(err)
-		}
+		theirs := must.Get(g.IssueForPassword(ctx, store.By{}, g.client, nils, store.ScopeUnstated))(t)
 		for range 2 { // twice is no error
-			if err := g.RevokeGranted(ctx, store.By{RequestID: "req_1", Source: "192.0.2.7"}, g.user, g.client.ID); err != nil {
-				t.Fatalf("RevokeGranted() = %v", err)
-			}
+			must.Do(t, g.RevokeGranted(ctx, store.By{RequestID: "req_1", Source: "192.0.2.7"}, g.user, g.client.ID))
 		}
 		g.familyIsDead(t, g.first, second)
 		if !g.accessLives(t, kept) || !g.accessLives(t, theirs) {
@@ -140,9 +125,7 @@ func TestRevokeGranted(t *testing.T) {
 		for range 1100 {
 			issued = append(issued, g.issue(t, store.ScopeUnstated))
 		}
-		if err := g.RevokeGranted(ctx, store.By{}, g.user, g.client.ID); err != nil {
-			t.Fatalf("RevokeGranted() = %v", err)
-		}
+		must.Do(t, g.RevokeGranted(ctx, store.By{}, g.user, g.client.ID))
 		if got := g.granted(t, g.user); len(got) != 0 {
 			t.Errorf("ListGranted() = %+v, want nothing", got)
 		}
@@ -166,9 +149,7 @@ func TestRevokeGranted(t *testing.T) {
 			}
 			return run()
 		})
-		if err := g.RevokeGranted(ctx, store.By{}, g.user, g.client.ID); err != nil {
-			t.Fatalf("RevokeGranted() = %v", err)
-		}
+		must.Do(t, g.RevokeGranted(ctx, store.By{}, g.user, g.client.ID))
 		g.familyIsDead(t, g.first, issued)
 	})
 	t.Run("a_client_that_was_never_granted_anything_changes_nothing", func(t *testing.T) {
@@ -190,18 +171,14 @@ func revokeOfCodes(t *testing.T) {
 	otherClient.client, _ = g.Client(t)
 	otherUser.user = g.User(t, "nils", "acct_larkspur")
 	spent, expired := g.allow(t, ""), g.allow(t, "")
-	if _, err := g.redeem(spent, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.redeem(spent, ""))(t)
 	g.Clock.Advance(lives.Code)
 	fresh, proven := g.allow(t, ""), g.allow(t, challenge)
 	ofOtherClient, ofOtherUser := otherClient.allow(t, ""), otherUser.allow(t, "")
 	if n := g.Count(t, 'K'); n != 5 {
 		t.Errorf("%d codes are listed as not redeemed, want 5", n)
 	}
-	if err := g.RevokeGranted(ctx, store.By{RequestID: "req_1"}, g.user, g.client.ID); err != nil {
-		t.Fatalf("RevokeGranted() = %v", err)
-	}
+	must.Do(t, g.RevokeGranted(ctx, store.By{RequestID: "req_1"}, g.user, g.client.ID))
 	_, err := g.redeem(fresh, "")
 	refused(t, "RedeemCode(revoked)", err, record.ErrNotFound)
 	_, err = g.redeem(proven, verifier)

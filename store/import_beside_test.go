@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/kv"
@@ -29,9 +30,7 @@ func TestImportKeepsNoLines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
 			im, err := storetest.New(t).NewImporter("acct_a", eventlog.ImportOptions{DryRun: true, SkipErrors: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			const lines, size = 900, 60 << 10 // fewer than a batch of refused ones
 			space := strings.Repeat(" ", size)
 			before := heap()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 )
@@ -24,10 +25,7 @@ func TestNothingKeptIsASecret(t *testing.T) {
 	client, clientSecret := g.Client(t)
 	g.client = client
 	session, code := g.signIn(t, secret.Token{}), g.allow(t, challenge)
-	first, err := g.redeem(code, verifier)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(g.redeem(code, verifier))(t)
 	second := g.mustRefresh(t, first)
 	g.Rest()
 	kept := contents(t, g.DB)
@@ -63,9 +61,7 @@ func TestAuthenticateUserCostsAHashForEveryName(t *testing.T) {
 	const hashBytes = 19 << 20
 	g := newGrant(t)
 	g.User(t, "nils", "acct_larkspur")
-	if _, err := g.DisableUser(context.Background(), "nils"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.DisableUser(context.Background(), "nils"))(t)
 	for name, username := range map[string]string{"known": "mara", "unknown": "nobody", "disabled": "nils", "impossible": "no body"} {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats

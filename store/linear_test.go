@@ -13,6 +13,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
@@ -166,9 +167,7 @@ func (d *drill) enableUsers(t *testing.T) {
 	t.Helper()
 	d.house.Enter(func(f *storetest.Fixture) {
 		for _, name := range d.users {
-			if _, err := f.EnableUser(context.Background(), name); err != nil {
-				t.Fatalf("EnableUser() = %v", err)
-			}
+			must.Get(f.EnableUser(context.Background(), name))(t)
 		}
 	})
 }

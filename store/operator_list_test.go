@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
@@ -18,10 +19,7 @@ func walked[T any](t testing.TB, size int, name func(T) string, page func(behind
 	t.Helper()
 	behind := ""
 	for {
-		list, err := page(behind, size)
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(page(behind, size))(t)
 		if len(list) > size {
 			t.Fatalf("a page of %d holds %d", size, len(list))
 		}
@@ -69,10 +67,7 @@ func TestListFamilies(t *testing.T) {
 		other, _ := g.Client(t, func(c *store.ClientSpec) { c.Name = "Aster Reports" })
 		odile := g.User(t, "odile", "acct_aster")
 		issue := func(c store.Client, u store.User) string {
-			issued, err := g.IssueForPassword(ctx, store.By{}, c, u, store.ScopeUnstated)
-			if err != nil {
-				t.Fatal(err)
-			}
+			issued := must.Get(g.IssueForPassword(ctx, store.By{}, c, u, store.ScopeUnstated))(t)
 			return issued.FamilyID
 		}
 		mine := []string{g.first.FamilyID, issue(g.client, g.user), issue(g.client, g.user)}
@@ -103,9 +98,7 @@ func TestListFamilies(t *testing.T) {
 		t.Parallel()
 		g := newGrant(t)
 		for range 3 {
-			if _, err := g.RevokeFamily(ctx, store.By{}, g.issue(t, store.ScopeUnstated).FamilyID); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(g.RevokeFamily(ctx, store.By{}, g.issue(t, store.ScopeUnstated).FamilyID))(t)
 		}
 		wantSet(t, "the live ones", g.families(t, 1, store.FamilyFilter{}), g.first.FamilyID)
 	})
@@ -192,10 +185,7 @@ func TestListLiveSessions(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	name := func(g grant, token secret.Token) string {
-		sn, err := g.FindSession(ctx, token)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sn := must.Get(g.FindSession(ctx, token))(t)
 		return sn.Name()
 	}
 	t.Run("lists_all_or_a_users_in_pages_of_any_size", func(t *testing.T) {
@@ -207,9 +197,7 @@ func TestListLiveSessions(t *testing.T) {
 		}
 		odile := g.User(t, "odile", "acct_aster")
 		token, _, err := g.CreateSession(ctx, odile, secret.Token{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		hers := name(g, token)
 		for size := 1; size <= 6; size++ {
 			wantSet(t, "all", g.sessions(t, size, nil), append(slices.Clone(mine), hers)...)
@@ -224,9 +212,7 @@ func TestListLiveSessions(t *testing.T) {
 		g.Clock.Advance(lives.SessionIdle)
 		fresh := g.signIn(t, secret.Token{})
 		wantSet(t, "the live ones", g.sessions(t, 1, nil), name(g, fresh))
-		if _, err := g.DisableUser(ctx, "mara"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(g.DisableUser(ctx, "mara"))(t)
 		wantSet(t, "those of a disabled user", g.sessions(t, 1, nil))
 	})
 	t.Run("ends_one_by_its_name_and_no_other", func(t *testing.T) {
@@ -262,9 +248,7 @@ func TestListLiveSessions(t *testing.T) {
 		g := newGrant(t)
 		odile := g.User(t, "odile", "acct_aster")
 		hers, _, err := g.CreateSession(ctx, odile, secret.Token{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		old := g.signIn(t, secret.Token{})
 		g.Clock.Advance(lives.SessionIdle / 2)
 		g.see(t, hers)
@@ -318,16 +302,9 @@ func TestInspect(t *testing.T) {
 			t.Parallel()
 			g := newGrant(t)
 			token := c.of(g)
-			if err := c.end(g); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.end(g))
 			var i store.Inspection
-			g.unchanged(t, func() {
-				var err error
-				if i, err = g.Inspect(ctx, token.Reveal()); err != nil {
-					t.Fatalf("Inspect() = %v", err)
-				}
-			})
+			g.unchanged(t, func() { i = must.Get(g.Inspect(ctx, token.Reveal()))(t) })
 			if i.Kind != c.kind || i.Ended != c.ended || (len(i.Permissions) > 0) != (c.ended == "") {
 				t.Errorf("Inspect() = %s ended %q with %v, want %s ended %q", i.Kind, i.Ended, i.Permissions, c.kind, c.ended)
 			}
@@ -348,9 +325,7 @@ func TestInspect(t *testing.T) {
 		if i, err := g.Inspect(ctx, token.Reveal()); err != nil || i.Ended != store.EndedExpired {
 			t.Errorf("Inspect(session left alone) = ended %q, %v; want expired", i.Ended, err)
 		}
-		if _, err := g.DisableUser(ctx, "mara"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(g.DisableUser(ctx, "mara"))(t)
 		if i, err := g.Inspect(ctx, token.Reveal()); err != nil || i.Ended != store.EndedUserDisabled {
 			t.Errorf("Inspect(session of a disabled user) = ended %q, %v", i.Ended, err)
 		}
@@ -359,9 +334,7 @@ func TestInspect(t *testing.T) {
 		t.Parallel()
 		g := newGrant(t)
 		token, err := g.Allow(ctx, store.Consent{Client: g.client, User: g.user, RedirectURI: "https://app.example/cb", Ticket: secret.HashOf("ticket"), TicketEnds: g.Now().Add(time.Hour)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if i, err := g.Inspect(ctx, token.Reveal()); err != nil || i.Kind != secret.Code || i.Ended != "" || i.Family.ID != "" || i.Family.Username != "mara" {
 			t.Errorf("Inspect(code) = %+v, %v", i, err)
 		}
@@ -369,9 +342,7 @@ func TestInspect(t *testing.T) {
 			t.Errorf("RevokeFamilyOf(code) = %v, want ErrNotFound", err)
 		}
 		issued, err := g.RedeemCode(ctx, store.Redemption{Client: g.client, Code: token, RedirectURI: "https://app.example/cb"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if i, err := g.Inspect(ctx, token.Reveal()); err != nil || i.Ended != store.EndedUsed || i.Family.ID != issued.FamilyID {
 			t.Errorf("Inspect(code that was redeemed) = %+v, %v", i, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
@@ -16,10 +17,7 @@ const newPassword = "another long phrase"
 // changing proves the password of the grant's user, as the change of it wants.
 func (g grant) changing(t testing.TB, session secret.Token, endAll bool) store.PasswordChange {
 	t.Helper()
-	u, err := g.AuthenticateUser(context.Background(), secret.Caller{}, "mara", storetest.Password)
-	if err != nil {
-		t.Fatalf("AuthenticateUser() = %v", err)
-	}
+	u := must.Get(g.AuthenticateUser(context.Background(), secret.Caller{}, "mara", storetest.Password))(t)
 	return store.PasswordChange{User: u, Session: session, New: newPassword, EndAll: endAll, By: store.By{RequestID: "req_1"}}
 }
 
@@ -38,9 +36,7 @@ func TestChangePassword(t *testing.T) {
 			g := newGrant(t)
 			here, elsewhere, code := g.signIn(t, secret.Token{}), g.signIn(t, secret.Token{}), g.allow(t, "")
 			fresh, _, err := g.ChangePassword(ctx, g.changing(t, here, c.endAll))
-			if err != nil {
-				t.Fatalf("ChangePassword() = %v", err)
-			}
+			must.Do(t, err)
 			if g.sessionLives(here) || !g.sessionLives(fresh) {
 				t.Error("the old session id lives or the new one does not, want the reverse")
 			}
@@ -106,9 +102,7 @@ func TestChangePasswordRefused(t *testing.T) {
 			t.Parallel()
 			g := newGrant(t)
 			change := g.changing(t, g.signIn(t, secret.Token{}), false)
-			if err := meanwhile(t, g, &change); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, meanwhile(t, g, &change))
 			g.unchanged(t, func() {
 				_, _, err := g.ChangePassword(ctx, change)
 				refused(t, "ChangePassword()", err, record.ErrDisabled)

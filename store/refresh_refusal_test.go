@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
@@ -86,10 +87,7 @@ func TestRotateRefreshScope(t *testing.T) {
 				t.Parallel()
 				g := newGrant(t)
 				first := g.issue(t, both)
-				second, err := g.refreshFor(first, events)
-				if err != nil {
-					t.Fatal(err)
-				}
+				second := must.Get(g.refreshFor(first, events))(t)
 				g.Clock.Advance(later)
 				g.unchanged(t, func() {
 					for _, asked := range []store.Scope{store.ScopeUnstated, both, store.ScopeResourcesRead} {
@@ -110,12 +108,9 @@ func TestRotateRefreshUnderAnotherServerKey(t *testing.T) {
 	ctx := context.Background()
 	g := newGrant(t)
 	g.mustRefresh(t, g.first)
-	other, err := store.Open(ctx, g.DB, store.Options{
+	other := must.Get(store.Open(ctx, g.DB, store.Options{
 		Now: g.Clock.Now, Key: secret.NewKey(nil), Hasher: secret.NewHasher(), Lifetimes: lives, Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	for _, moment := range []string{"in the grace", "later"} {
 		g.unchanged(t, func() {
 			_, err := other.RotateRefresh(ctx, store.Refresh{Client: g.client, Token: g.first.RefreshToken})

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
@@ -74,16 +75,12 @@ func rotateOfEndedParty(t *testing.T) {
 					}
 				}
 			}
-			if err := c.end(g); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.end(g))
 			g.unchanged(t, check)
 			if c.revive == nil {
 				return
 			}
-			if err := c.revive(g); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.revive(g))
 			g.unchanged(t, check) // enabling again revives none
 		})
 	}
@@ -312,9 +309,7 @@ func rotateAfterLoss(t *testing.T) {
 	t.Run("with_the_scope_of_the_first_answer", func(t *testing.T) {
 		t.Parallel()
 		g := newGrant(t)
-		if _, err := g.refreshFor(g.first, store.ScopeEventsRead); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(g.refreshFor(g.first, store.ScopeEventsRead))(t)
 		g.Clock.Advance(lives.RefreshGrace + tick)
 		fresh, err := g.refreshFor(g.first, store.ScopeEventsRead)
 		if err != nil || fresh.Scope != store.ScopeEventsRead {

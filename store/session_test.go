@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
@@ -13,14 +14,9 @@ import (
 // signIn begins a session for the grant's user.
 func (g grant) signIn(t testing.TB, old secret.Token) secret.Token {
 	t.Helper()
-	u, err := g.FindUser(context.Background(), "mara")
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(g.FindUser(context.Background(), "mara"))(t)
 	token, _, err := g.CreateSession(context.Background(), u, old)
-	if err != nil {
-		t.Fatalf("CreateSession() = %v", err)
-	}
+	must.Do(t, err)
 	return token
 }
 
@@ -101,23 +97,17 @@ func TestSession(t *testing.T) {
 		}
 		for name, end := range ends {
 			token := g.signIn(t, secret.Token{})
-			if err := end(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, end())
 			if g.sessionLives(token) {
 				t.Errorf("a session lives after %s, want it dead", name)
 			}
-			if _, err := g.EnableUser(ctx, "mara"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(g.EnableUser(ctx, "mara"))(t)
 			if g.sessionLives(token) {
 				t.Errorf("a session lives again after %s and EnableUser, want it dead", name)
 			}
 		}
 		token := g.signIn(t, secret.Token{})
-		if err := g.DeleteUser(ctx, "mara"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.DeleteUser(ctx, "mara"))
 		if g.sessionLives(token) || g.Count(t, 's')+g.Count(t, 'S') != 0 {
 			t.Error("sessions are left of a deleted user, want none")
 		}
@@ -126,9 +116,7 @@ func TestSession(t *testing.T) {
 		t.Parallel()
 		g := newGrant(t)
 		stale := g.user
-		if _, err := g.SetPassword(ctx, "mara", "another long phrase"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(g.SetPassword(ctx, "mara", "another long phrase"))(t)
 		_, _, err := g.CreateSession(ctx, stale, secret.Token{})
 		refused(t, "CreateSession()", err, record.ErrDisabled)
 		_, err = g.IssueForPassword(ctx, store.By{}, g.client, stale, store.ScopeUnstated)
@@ -166,13 +154,8 @@ func TestListSessions(t *testing.T) {
 	if err != nil || len(list) != 2 || !list[0].Is(second) || !list[1].Is(first) || list[1].Is(old) {
 		t.Errorf("ListSessions() = %d sessions, %v; want the user's two live ones, the newest first", len(list), err)
 	}
-	if _, err := g.SetPassword(ctx, "mara", "another long phrase"); err != nil {
-		t.Fatal(err)
-	}
-	now, err := g.FindUser(ctx, "mara")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.SetPassword(ctx, "mara", "another long phrase"))(t)
+	now := must.Get(g.FindUser(ctx, "mara"))(t)
 	if list, err := g.ListSessions(ctx, now); err != nil || len(list) != 0 {
 		t.Errorf("ListSessions() after another password = %d sessions, %v; want none", len(list), err)
 	}
@@ -184,17 +167,13 @@ func TestDeleteOtherSessions(t *testing.T) {
 	ctx := context.Background()
 	nils := g.User(t, "nils", "acct_larkspur")
 	theirs, _, err := g.CreateSession(ctx, nils, secret.Token{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	here := g.signIn(t, secret.Token{})
 	var others []secret.Token
 	for range 1100 { // more than one look holds
 		others = append(others, g.signIn(t, secret.Token{}))
 	}
-	if err := g.DeleteOtherSessions(ctx, g.user, here); err != nil {
-		t.Fatalf("DeleteOtherSessions() = %v", err)
-	}
+	must.Do(t, g.DeleteOtherSessions(ctx, g.user, here))
 	if !g.sessionLives(here) || !g.sessionLives(theirs) {
 		t.Error("this sign-in, or another user's, is dead, want both alive")
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
@@ -30,16 +31,11 @@ func TestCreateUser(t *testing.T) {
 		}
 	})
 	t.Run("a_fixed_one_signs_in_and_a_damaged_hash_makes_none", func(t *testing.T) {
-		hash, err := secret.NewHasher().Hash(ctx, secret.Caller{}, storetest.Password)
-		if err != nil {
-			t.Fatal(err)
-		}
+		hash := must.Get(secret.NewHasher().Hash(ctx, secret.Caller{}, storetest.Password))(t)
 		if _, err := f.CreateFixedUser(ctx, "fixed", "acct_larkspur", hash[:len(hash)-1]); err == nil {
 			t.Error("CreateFixedUser(damaged hash) = nil, want an error")
 		}
-		if _, err := f.CreateFixedUser(ctx, "fixed", "acct_larkspur", hash); err != nil {
-			t.Fatalf("CreateFixedUser() = %v", err)
-		}
+		must.Get(f.CreateFixedUser(ctx, "fixed", "acct_larkspur", hash))(t)
 		if u, err := f.AuthenticateUser(ctx, secret.Caller{}, "Fixed", storetest.Password); err != nil || u.Account != "acct_larkspur" {
 			t.Errorf("AuthenticateUser() = %q, %v, want acct_larkspur", u.Account, err)
 		}
@@ -77,9 +73,7 @@ func TestAuthenticateUser(t *testing.T) {
 	ctx := context.Background()
 	g := newGrant(t)
 	long := strings.Repeat("p", 1024)
-	if _, err := g.CreateUser(ctx, "long", "acct_larkspur", long); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.CreateUser(ctx, "long", "acct_larkspur", long))(t)
 	cases := []struct {
 		name, username, password string
 		want                     error
@@ -100,9 +94,7 @@ func TestAuthenticateUser(t *testing.T) {
 			t.Errorf("%s: AuthenticateUser() = %v, want %v", c.name, err, c.want)
 		}
 	}
-	if _, err := g.DisableUser(ctx, "mara"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.DisableUser(ctx, "mara"))(t)
 	_, err := g.AuthenticateUser(ctx, secret.Caller{}, "mara", storetest.Password)
 	refused(t, "disabled: AuthenticateUser()", err, record.ErrMismatch)
 }
@@ -111,9 +103,7 @@ func TestSetPassword(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	g := newGrant(t)
-	if _, err := g.SetPassword(ctx, "Mara", "another long phrase"); err != nil {
-		t.Fatalf("SetPassword() = %v", err)
-	}
+	must.Get(g.SetPassword(ctx, "Mara", "another long phrase"))(t)
 	_, err := g.AuthenticateUser(ctx, secret.Caller{}, "mara", storetest.Password)
 	refused(t, "AuthenticateUser(old password)", err, record.ErrMismatch)
 	if _, err := g.AuthenticateUser(ctx, secret.Caller{}, "mara", "another long phrase"); err != nil {
@@ -129,9 +119,7 @@ func TestDeleteUserLeavesNothing(t *testing.T) {
 	g := newGrant(t)
 	g.mustRefresh(t, g.first)
 	g.issue(t, store.ScopeEventsRead)
-	if err := g.DeleteUser(ctx, "mara"); err != nil {
-		t.Fatalf("DeleteUser() = %v", err)
-	}
+	must.Do(t, g.DeleteUser(ctx, "mara"))
 	for _, tag := range "uUsSfW" {
 		if n := g.Count(t, byte(tag)); n != 0 {
 			t.Errorf("%d records of kind %c are left, want none", n, tag)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store/record"
 )
 
@@ -15,10 +16,7 @@ import (
 // backup that holds one could be restored.
 func TestEveryKindIsChecked(t *testing.T) {
 	t.Parallel()
-	file, err := parser.ParseFile(token.NewFileSet(), "record/keys.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(parser.ParseFile(token.NewFileSet(), "record/keys.go", nil, 0))(t)
 	found := 0
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
@@ -26,9 +24,7 @@ func TestEveryKindIsChecked(t *testing.T) {
 			return true
 		}
 		tag, _, _, err := strconv.UnquoteChar(strings.Trim(spec.Values[0].(*ast.BasicLit).Value, "'"), '\'')
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if tag == record.TagLog {
 			return true // its keys have a shape of their own
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"tollhouse/must"
 	"tollhouse/static"
 	"tollhouse/views"
 )
@@ -58,9 +59,7 @@ func TestLayout(t *testing.T) {
 	} {
 		for screen, address := range writeSite(t, t.TempDir(), words) {
 			t.Run(screen+"_"+kind, func(t *testing.T) {
-				if err := chromedp.Do(browser, chromedp.Navigate(address)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, chromedp.Do(browser, chromedp.Navigate(address)))
 				for _, width := range []int64{1100, 375, 187} {
 					checkLayout(t, browser, width)
 				}
@@ -76,9 +75,7 @@ func checkLayout(t *testing.T, browser context.Context, width int64) {
 	if err == nil {
 		got, err = chromedp.Run(browser, chromedp.Evaluate[measures](measured))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !got.Styled {
 		t.Fatal("the style sheet did not load")
 	}
@@ -100,21 +97,15 @@ func checkLayout(t *testing.T, browser context.Context, width int64) {
 // to read without a server. It returns their addresses.
 func writeSite(t *testing.T, dir, words string) map[string]string {
 	t.Helper()
-	if err := os.Mkdir(filepath.Join(dir, "static"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "static"), 0o700))
 	for _, name := range []string{"style.css", "icon.svg"} {
 		content, _, _ := static.Open(static.Path(name))
-		if err := os.WriteFile(filepath.Join(dir, static.Path(name)), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, static.Path(name)), content, 0o600))
 	}
 	addresses := map[string]string{}
 	for screen, c := range screens(views.Page{Base: dir, Host: "pay.larkspurtea.example"}, words) {
 		path := filepath.Join(dir, strings.ReplaceAll(screen, " ", "-")+".html")
-		if err := os.WriteFile(path, []byte(render(t, c)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(render(t, c)), 0o600))
 		addresses[screen] = (&url.URL{Scheme: "file", Path: path}).String()
 	}
 	return addresses
@@ -144,8 +135,6 @@ func startBrowser(t *testing.T) context.Context {
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, chromedp.Do(ctx))
 	return ctx
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/a-h/templ"
 
+	"tollhouse/must"
 	"tollhouse/views"
 )
 
@@ -72,9 +73,7 @@ func screens(p views.Page, s string) map[string]templ.Component {
 func render(t *testing.T, c templ.Component) string {
 	t.Helper()
 	var b strings.Builder
-	if err := c.Render(t.Context(), &b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Render(t.Context(), &b))
 	return b.String()
 }
 

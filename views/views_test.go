@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/views"
 )
 
@@ -87,10 +88,7 @@ func TestEveryScreen(t *testing.T) {
 // the style sheet.
 func TestThemeColours(t *testing.T) {
 	t.Parallel()
-	sheet, err := os.ReadFile("../static/style.css")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sheet := must.Get(os.ReadFile("../static/style.css"))(t)
 	var want []string
 	for _, m := range regexp.MustCompile(`--paper: (#[0-9a-f]{6})`).FindAllStringSubmatch(string(sheet), -1) {
 		want = append(want, m[1])

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store/kv"
 )
 
@@ -18,18 +19,11 @@ import (
 func written(t testing.TB, records ...kv.Record) []byte {
 	t.Helper()
 	var file bytes.Buffer
-	w, err := NewWriter(&file, Header{Schema: 1, Instance: "i", Created: time.Unix(1_773_070_200, 0)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(NewWriter(&file, Header{Schema: 1, Instance: "i", Created: time.Unix(1_773_070_200, 0)}))(t)
 	for _, r := range records {
-		if err := w.Add([]kv.Record{r}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Add([]kv.Record{r}))
 	}
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Close())(t)
 	return file.Bytes()
 }
 
@@ -72,10 +66,7 @@ func TestRoundTrip(t *testing.T) {
 
 func TestWriterRefusesDisorder(t *testing.T) {
 	t.Parallel()
-	w, err := NewWriter(io.Discard, Header{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(NewWriter(io.Discard, Header{}))(t)
 	if err := w.Add([]kv.Record{{Key: []byte("b")}, {Key: []byte("a")}}); err == nil {
 		t.Error("Add(b, a) = nil, want a refusal")
 	}
@@ -97,10 +88,7 @@ func TestReaderRefusals(t *testing.T) {
 		return string(binary.BigEndian.AppendUint32(b, crc32.Checksum([]byte(rest), castagnoli))) + rest
 	}
 	forged := func(records ...kv.Record) string { // in an order that the writer would refuse
-		w, err := NewWriter(io.Discard, Header{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(NewWriter(io.Discard, Header{}))(t)
 		var chunk []byte
 		for _, r := range records {
 			chunk = appendRecord(chunk, r)
@@ -169,17 +157,12 @@ func FuzzReader(f *testing.F) {
 		}
 		defer b.Close()
 		var again bytes.Buffer
-		w, err := NewWriter(&again, b.Header)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(NewWriter(&again, b.Header))(t)
 		for r, err := range b.Records() {
 			if err != nil {
 				return
 			}
-			if err := w.Add([]kv.Record{r}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.Add([]kv.Record{r}))
 		}
 		totals, whole := b.Totals()
 		if !whole {

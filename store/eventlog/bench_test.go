@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/kv"
 	"tollhouse/store/storetest"
@@ -63,10 +64,7 @@ func loaded(b *testing.B, n int) (*storetest.Fixture, time.Duration) {
 	f := storetest.OnDisk(b)
 	ctx := context.Background()
 	started := time.Now()
-	im, err := f.NewImporter("acct_bench", eventlog.ImportOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	im := must.Get(f.NewImporter("acct_bench", eventlog.ImportOptions{}))(b)
 	for i := range n {
 		if refused, err := im.Add(ctx, []byte(benchLine(i)), 0); err != nil || len(refused) > 0 {
 			b.Fatal(refused, err)
@@ -162,12 +160,10 @@ func pages(b *testing.B, f *storetest.Fixture, before func() int64, types []stri
 // scans has the engine scan as many rows of a list, copied to a buffer.
 func scans(b *testing.B, f *storetest.Fixture, before func() int64, typ string) storetest.Work {
 	var segments []uint64
-	if err := f.DB.View(context.Background(), func(rd kv.Reader) (err error) {
+	must.Do(b, f.DB.View(context.Background(), func(rd kv.Reader) (err error) {
 		segments, err = eventlog.SegmentsOf(rd, "acct_bench")
 		return err
-	}); err != nil {
-		b.Fatal(err)
-	}
+	}))
 	buffer := make([]byte, 0, 256<<10)
 	return storetest.Timed(func() {
 		for range pagesTimed {
@@ -197,17 +193,12 @@ func scans(b *testing.B, f *storetest.Fixture, before func() int64, typ string) 
 
 func retrieve(b *testing.B, f *storetest.Fixture) {
 	ctx := context.Background()
-	page, err := f.ListEvents(ctx, "acct_bench", eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1000}, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	page := must.Get(f.ListEvents(ctx, "acct_bench", eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1000}, nil))(b)
 	ids := idsIn(page.Data)
 	buffer := make([]byte, 0, 4<<10)
 	i := 0
 	for b.Loop() {
-		if _, err := f.FindEvent(ctx, "acct_bench", ids[i%len(ids)], buffer[:0]); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(f.FindEvent(ctx, "acct_bench", ids[i%len(ids)], buffer[:0]))(b)
 		i++
 	}
 }
@@ -221,10 +212,7 @@ const importTimed = 1000
 func BenchmarkImport(b *testing.B) {
 	f, bare := storetest.OnDisk(b), storetest.OnDisk(b)
 	ctx := context.Background()
-	im, err := f.NewImporter("acct_bench", eventlog.ImportOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	im := must.Get(f.NewImporter("acct_bench", eventlog.ImportOptions{}))(b)
 	ours, floor := 0, 0
 	imported := func() time.Duration {
 		lines := benchLines(&ours)
@@ -242,9 +230,7 @@ func BenchmarkImport(b *testing.B) {
 	written := func() time.Duration {
 		updates := bareUpdates(floor, benchLines(&floor))
 		began := time.Now()
-		if err := errors.Join(kv.UpdateEach(ctx, bare.DB, updates)...); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, errors.Join(kv.UpdateEach(ctx, bare.DB, updates)...))
 		return time.Since(began)
 	}
 	var p storetest.Pairs

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/storetest"
 )
@@ -20,18 +21,14 @@ func TestCheckClock(t *testing.T) {
 	}
 	const accounts = 1001 // more than are read at once
 	for i := range accounts {
-		if _, err := f.RecordEvent(ctx, newEvent(fmt.Sprintf("acct_%04d", i), "plan.created", "p1")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(f.RecordEvent(ctx, newEvent(fmt.Sprintf("acct_%04d", i), "plan.created", "p1")))(t)
 	}
 	f.Clock.Advance(-time.Minute)
 	if err := f.CheckClock(ctx); err != nil {
 		t.Errorf("a_newest_event_a_minute_ahead_of_the_clock_is_taken: %v", err)
 	}
 	f.Clock.Advance(time.Minute + time.Millisecond)
-	if _, err := f.RecordEvent(ctx, newEvent("acct_1000", "plan.updated", "p1")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.RecordEvent(ctx, newEvent("acct_1000", "plan.updated", "p1")))(t)
 	f.Clock.Advance(-time.Minute - time.Millisecond)
 	var ahead *eventlog.AheadError
 	if err := f.CheckClock(ctx); !errors.As(err, &ahead) || ahead.Account != "acct_1000" {

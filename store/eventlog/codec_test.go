@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/memkv"
 	"tollhouse/store/record"
@@ -24,9 +25,7 @@ func eventRecords(t testing.TB) map[string]struct {
 	t.Helper()
 	p := record.NewPosition(1773070200123, 7, [8]byte{1, 2, 3})
 	d, err := newDraft(&NewEvent{Owner: "a", Resource: "r", Source: "s", Location: "l", Type: "t.u"}, []byte("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return map[string]struct {
 		value  []byte
 		decode func([]byte) ([]byte, error)
@@ -119,10 +118,7 @@ func FuzzEventLine(f *testing.F) {
 	}
 	s := openTest(f)
 	f.Fuzz(func(t *testing.T, line []byte) {
-		im, err := s.NewImporter("acct_a", ImportOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		im := must.Get(s.NewImporter("acct_a", ImportOptions{}))(t)
 		var l importLine
 		if err := im.parse(context.Background(), line, &l); err != nil {
 			if le := lineError(&l, err); le.Code == "" || le.Reason == "" || len(le.Reason) > 600 {
@@ -141,10 +137,7 @@ func FuzzEventLine(f *testing.F) {
 		if len(record) > eventSizeMax+1 || len(l.snapshot) > snapshot.SizeMax || len(record) > kv.ValueSizeMax {
 			t.Fatalf("%q makes a record of %d bytes", line, len(record))
 		}
-		again, err := s.NewImporter("acct_a", ImportOptions{SkipErrors: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(s.NewImporter("acct_a", ImportOptions{SkipErrors: true}))(t)
 		var back importLine
 		if err := again.parse(context.Background(), record[1:], &back); err != nil {
 			t.Fatalf("the wire form of %q is refused: %v", line, err)
@@ -158,29 +151,20 @@ func FuzzEventLine(f *testing.F) {
 // openTest returns a log over the model, with a clock that stands still.
 func openTest(t testing.TB) *Log {
 	t.Helper()
-	s, err := Open(context.Background(), memkv.New(nil), Options{
+	s := must.Get(Open(context.Background(), memkv.New(nil), Options{
 		Now: func() time.Time { return time.Unix(CreatedAtMax, 0) }, Log: slog.New(slog.DiscardHandler),
 		EnsureAccount: func(kv.Txn, string) error { return nil }, SegmentEvents: segmentEvents,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return s
 }
 
 func TestPlaces(t *testing.T) {
 	t.Parallel()
-	d, err := newDraft(&NewEvent{Owner: "a", Resource: "r", Type: "t.u"}, []byte("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(newDraft(&NewEvent{Owner: "a", Resource: "r", Type: "t.u"}, []byte("{}")))(t)
 	begin := func() *positions { p := new(positions); p.init("a"); return p }
 	take := func(t *testing.T, p *positions, id string, createdAt int64) record.Position {
 		t.Helper()
-		position, err := p.of(d, id, createdAt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		position := must.Get(p.of(d, id, createdAt))(t)
 		p.took(createdAt, position)
 		return position
 	}
@@ -255,12 +239,9 @@ func TestListEventsExpiredCursor(t *testing.T) {
 	s := openTest(t)
 	ctx := context.Background()
 	removed, last := record.NewPosition(5000, 0, [8]byte{}), record.NewPosition(9000, 0, [8]byte{})
-	err := s.db.Update(ctx, func(tx kv.Txn) error {
+	must.Do(t, s.db.Update(ctx, func(tx kv.Txn) error {
 		return writeEventHead(tx, "a", Head{last: last, removed: removed})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	cursor := func(p record.Position) Cursor { return Cursor{position: &p} }
 	f := Filter{To: CreatedAtMax, Limit: 1, Ascending: true, After: cursor(record.NewPosition(4999, 0, [8]byte{}))}
 	var expired *CursorError
@@ -286,10 +267,7 @@ func TestImportGeneration(t *testing.T) {
 		createdAt string
 		want      uint64
 	}{{"100", 0}, {"200", 0}, {"150", 1}, {"150", 1}, {"300", 1}, {"50", 2}} {
-		im, err := s.NewImporter("a", ImportOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		im := must.Get(s.NewImporter("a", ImportOptions{}))(t)
 		refused, err := im.Add(ctx, []byte(`{"type":"a.b","resource":"r","eventData":{"object":{}},"createdAt":`+step.createdAt+`}`), 0)
 		if err != nil || len(refused) > 0 {
 			t.Fatal(refused, err)
@@ -297,16 +275,13 @@ func TestImportGeneration(t *testing.T) {
 		if refused, err := im.Flush(ctx); err != nil || len(refused) > 0 {
 			t.Fatal(refused, err)
 		}
-		err = s.db.View(ctx, func(r kv.Reader) error {
+		must.Do(t, s.db.View(ctx, func(r kv.Reader) error {
 			h, err := ReadHead(r, "a")
 			if h.generation != step.want {
 				t.Errorf("after an event at %s the generation is %d, want %d", step.createdAt, h.generation, step.want)
 			}
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 }
 
@@ -322,17 +297,14 @@ func TestListResourcesPassesOverRemoved(t *testing.T) {
 	}
 	const removed = resourcesScanned + 100
 	for from := 0; from <= removed; from += 500 {
-		err := s.db.Update(ctx, func(tx kv.Txn) error {
+		must.Do(t, s.db.Update(ctx, func(tx kv.Txn) error {
 			for n := from; n < from+500; n++ {
 				if err := writeResource(tx, "a", "plan", number(n), resourceRecord{last: p, removed: n < removed, json: []byte(`{}`)}); err != nil {
 					return err
 				}
 			}
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	page, err := s.ListResources(ctx, "a", "plan", "", 10, PageSizeMax, nil)
 	if err != nil || page.Count != 0 || !page.More || page.Last != number(resourcesScanned-1) {

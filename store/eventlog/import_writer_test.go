@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/storetest"
@@ -19,23 +20,12 @@ func TestImportAtTheHeadIsTold(t *testing.T) {
 	f := storetest.New(t)
 	line := `{"id":"evt_01kk9kgbjj00023m5qehe9m3gk","type":"plan.created","resource":"p1","eventData":{"object":{}},"createdAt":1773070200}`
 	storetest.ImportLines(t, f.Store, "acct_a", line)
-	if _, err := f.PurgeEvents(ctx, store.By{}, eventlog.Purge{Account: "acct_a", Kind: "plan", Resource: "p1"}); err != nil {
-		t.Fatal(err)
-	}
-	before, err := f.EventsVersion(ctx, "acct_a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	watch, err := f.WatchEvents("acct_a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.PurgeEvents(ctx, store.By{}, eventlog.Purge{Account: "acct_a", Kind: "plan", Resource: "p1"}))(t)
+	before := must.Get(f.EventsVersion(ctx, "acct_a"))(t)
+	watch := must.Get(f.WatchEvents("acct_a"))(t)
 	defer watch.Close()
 	storetest.ImportLines(t, f.Store, "acct_a", line)
-	after, err := f.EventsVersion(ctx, "acct_a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := must.Get(f.EventsVersion(ctx, "acct_a"))(t)
 	if span := watch.TakeBackfill(); after == before || span == nil || span.First != before.Head {
 		t.Errorf("ETag: the version was %+v and is %+v; backfill: told was %+v", before, after, span)
 	}
@@ -47,13 +37,8 @@ func TestImportJudgesTheAgeWhenItRecords(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	f := storetest.New(t)
-	if err := f.SetRetention(ctx, 24*time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	im, err := f.NewImporter("acct_a", eventlog.ImportOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.SetRetention(ctx, 24*time.Hour))
+	im := must.Get(f.NewImporter("acct_a", eventlog.ImportOptions{}))(t)
 	line := fmt.Appendf(nil, `{"type":"plan.created","resource":"p1","eventData":{"object":{}},"createdAt":%d}`, f.Now().Add(-23*time.Hour).Unix())
 	if refused, err := im.Add(ctx, line, 0); err != nil || len(refused) > 0 {
 		t.Fatal(refused, err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/storetest"
@@ -36,10 +37,7 @@ func TestListEventsOfTypesThatComeAndGo(t *testing.T) {
 		switch roll := random.IntN(20); {
 		case roll < 12:
 			e := newEvent(owner, anyType(), fmt.Sprintf("r%d", random.IntN(3)))
-			wire, err := f.RecordEvent(ctx, e)
-			if err != nil {
-				t.Fatal(err)
-			}
+			wire := must.Get(f.RecordEvent(ctx, e))(t)
 			log = append(log, eventIn(t, wire))
 		case roll < 14:
 			line := fmt.Sprintf(`{"id":"old_%d","type":%q,"resource":"r%d","eventData":{"object":{}},"createdAt":%d}`, step, anyType(), random.IntN(3), 1_000_000_000+random.IntN(1000))
@@ -71,9 +69,7 @@ type eventOf struct {
 
 func eventIn(t *testing.T, wire []byte) (e eventOf) {
 	t.Helper()
-	if err := json.Unmarshal(wire, &e); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(wire, &e))
 	return e
 }
 
@@ -119,9 +115,7 @@ func wantTypesListed(t *testing.T, s *store.Store, random *rand.Rand, owner stri
 		t.Fatalf("ListEvents(%q): %v", types, err)
 	}
 	var listed []eventOf
-	if err := json.Unmarshal(append(append([]byte("["), page.Data...), ']'), &listed); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(append(append([]byte("["), page.Data...), ']'), &listed))
 	var got []string
 	for _, e := range listed {
 		got = append(got, e.ID)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"tollhouse/must"
 )
 
 // TestAnAccountWithTooManyTypes asks for types and wildcards in an account with
@@ -69,10 +71,7 @@ func TestSearchedBytes(t *testing.T) {
 	t.Parallel()
 	const events, noteSize = 2_000, 20 << 10
 	s := openTest(t)
-	im, err := s.NewImporter("a", ImportOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	im := must.Get(s.NewImporter("a", ImportOptions{}))(t)
 	note := strings.Repeat("x", noteSize)
 	for i := range events {
 		line := fmt.Sprintf(`{"type":"kind_%d.updated","resource":"r","eventData":{"object":{"note":%q}},"createdAt":%d}`, i, note, s.now().Unix()-events+int64(i))

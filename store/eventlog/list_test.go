@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
@@ -223,10 +224,7 @@ func tail(t *testing.T, s *store.Store, recorded <-chan struct{}) []string {
 		if len(seen)%2 == 1 {
 			f.Types = []string{"a.b", "a.c"} // the merge must not miss either
 		}
-		page, err := s.ListEvents(context.Background(), "acct_a", f, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(s.ListEvents(context.Background(), "acct_a", f, nil))(t)
 		seen = append(seen, idsIn(page.Data)...)
 		cursor, _ = eventlog.ParseCursor(page.Next.String())
 		if done && page.Count == 0 {
@@ -272,9 +270,7 @@ func TestListEventsKeepsOwnersApart(t *testing.T) {
 		storetest.ImportLines(t, f.Store, name(owner), lines[owner]...)
 		for cursor := (eventlog.Cursor{}); ; {
 			page, err := f.ListEvents(context.Background(), name(owner), eventlog.Filter{To: eventlog.CreatedAtMax, Ascending: true, Limit: 1000, After: cursor}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			ids[owner] = append(ids[owner], idsIn(page.Data)...)
 			if cursor, _ = eventlog.ParseCursor(page.Next.String()); !page.More {
 				break
@@ -294,10 +290,7 @@ func TestListEventsKeepsOwnersApart(t *testing.T) {
 		} else {
 			filter.Before = cursor
 		}
-		page, err := f.ListEvents(context.Background(), name(owner), filter, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(f.ListEvents(context.Background(), name(owner), filter, nil))(t)
 		if own := bytes.Count(page.Data, []byte(`"owner":"`+name(owner)+`"`)); own != page.Count {
 			t.Fatalf("a page of %s with %+v has %d events, %d of them its own", name(owner), filter, page.Count, own)
 		}
@@ -319,16 +312,12 @@ func TestListEventsBoundsThePage(t *testing.T) {
 	for range events {
 		e := newEvent("acct_a", "a.b", "r")
 		e.Object = large
-		if _, err := f.RecordEvent(context.Background(), e); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(f.RecordEvent(context.Background(), e))(t)
 	}
 	total, pages := 0, 0
 	for cursor := (eventlog.Cursor{}); ; pages++ {
 		page, err := f.ListEvents(context.Background(), "acct_a", eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1000, After: cursor}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if len(page.Data) > eventlog.PageSizeMax {
 			t.Fatalf("the page has %d bytes", len(page.Data))
 		}
@@ -409,10 +398,7 @@ func TestListEventsEndsEarly(t *testing.T) {
 				filter.To, filter.Limit, filter.Ascending = eventlog.CreatedAtMax, 1000, ascending
 				found, pages := 0, 1
 				for ; ; pages++ {
-					page, err := f.ListEvents(context.Background(), "acct_a", filter, nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					page := must.Get(f.ListEvents(context.Background(), "acct_a", filter, nil))(t)
 					if found += page.Count; !page.More {
 						break
 					}

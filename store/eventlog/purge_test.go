@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
@@ -34,10 +35,7 @@ func manyEvents(t *testing.T, f *storetest.Fixture, account string, count int) {
 // left counts what a list has, after a look at the whole log.
 func left(t *testing.T, f *storetest.Fixture, account string) int {
 	t.Helper()
-	n, err := f.CheckEvents(context.Background(), account)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(f.CheckEvents(context.Background(), account))(t)
 	return n
 }
 
@@ -63,9 +61,7 @@ func TestPurge(t *testing.T) {
 					}
 					left(t, f, p.Account)
 					for range 2 {
-						if _, err := f.PurgeEvents(ctx, store.By{}, p); err != nil {
-							t.Fatal(err)
-						}
+						must.Get(f.PurgeEvents(ctx, store.By{}, p))(t)
 					}
 					want := 0
 					if p.Resource != "" {
@@ -119,9 +115,7 @@ func TestPurge(t *testing.T) {
 			})
 			removed, err := f.PurgeEvents(ctx, store.By{}, p)
 			f.Faults.Repair()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if got := left(t, f, p.Account); got != 401-removed.Events {
 				t.Errorf("%d events are left, and %d were removed of 401", got, removed.Events)
 			}
@@ -171,9 +165,7 @@ func TestRemovalBesideReaders(t *testing.T) {
 	f := storetest.OnDisk(t)
 	const account, count = "acct_a", 1200
 	manyEvents(t, f, account, count)
-	if err := f.SetRetention(ctx, aDay); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.SetRetention(ctx, aDay))
 	done := make(chan struct{})
 	var others sync.WaitGroup
 	for range 2 {
@@ -213,9 +205,7 @@ func TestRemovalBesideReaders(t *testing.T) {
 	}
 	close(done)
 	others.Wait()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got := left(t, f, account); got != count+recorded-purged.Events-trimmed {
 		t.Errorf("%d events are left of %d and %d, with %d purged and %d too old", got, count, recorded, purged.Events, trimmed)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/snapshot"
@@ -12,13 +13,10 @@ import (
 
 func TestNamesOf(t *testing.T) {
 	t.Parallel()
-	d, err := newDraft(&NewEvent{
+	d := must.Get(newDraft(&NewEvent{
 		Owner: "acct_a", Resource: "r1", Type: "plan.renewed",
 		Source: `a "quoted\" name, and ,"type":"plan.forged"\`, Location: "back\\slash\\", Object: snapshot.ObjectOf(),
-	}, []byte(`{"id":"r2","type":"x.y"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, []byte(`{"id":"r2","type":"x.y"}`)))(t)
 	wire := d.appendWire(nil, "one", 5)
 	if got, err := namesOf(wire); err != nil || got != (eventNames{"one", "r1", "plan.renewed"}) {
 		t.Errorf("namesOf(%s) = %+v, %v", wire, got, err)
@@ -37,10 +35,7 @@ func TestRemovalRaisesTheGeneration(t *testing.T) {
 	var before, after Head
 	read := func(into *Head) {
 		t.Helper()
-		err := s.db.View(ctx, func(r kv.Reader) (err error) { *into, err = ReadHead(r, "a"); return err })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.db.View(ctx, func(r kv.Reader) (err error) { *into, err = ReadHead(r, "a"); return err }))
 	}
 	for range 2 {
 		if _, err := s.RecordEvent(ctx, NewEvent{Owner: "a", Resource: "r1", Type: "plan.renewed", Object: snapshot.ObjectOf()}); err != nil {
@@ -50,13 +45,10 @@ func TestRemovalRaisesTheGeneration(t *testing.T) {
 	read(&before)
 	for _, retained := range []bool{true, false} {
 		var positions []record.Position
-		err := s.db.View(ctx, func(r kv.Reader) error {
+		must.Do(t, s.db.View(ctx, func(r kv.Reader) error {
 			positions = stretch{list: eventsOf("a"), hi: through(record.LastPosition)}.positions(r, before.Segments)
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if n, err := s.removeEvents(ctx, "a", "", positions[:1], retained); n != 1 || err != nil {
 			t.Fatalf("removeEvents() = %d, %v", n, err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tollhouse/must"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/snapshot"
@@ -33,10 +34,7 @@ func (m *meddler) Update(ctx context.Context, fn func(kv.Txn) error) error {
 
 func document(t testing.TB, text string) snapshot.Value {
 	t.Helper()
-	v, err := snapshot.Parse([]byte(text), snapshot.DepthMax)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(snapshot.Parse([]byte(text), snapshot.DepthMax))(t)
 	return v
 }
 
@@ -46,17 +44,13 @@ func TestChangeResourceComputesAgainWhenOvertaken(t *testing.T) {
 	overtaken := func(t *testing.T, times int) (*Log, error) {
 		t.Helper()
 		s, ctx := openTest(t), context.Background()
-		if _, err := s.PutResource(ctx, plan, document(t, `{"n":0,"kept":true}`)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.PutResource(ctx, plan, document(t, `{"n":0,"kept":true}`)))(t)
 		m, n := &meddler{DB: s.db, left: times}, 0
 		m.meddle = func() {
 			left := m.left
 			m.left = 0 // nobody meddles with the meddler
 			n++
-			if _, err := s.PatchResource(ctx, plan, document(t, fmt.Sprintf(`{"n":%d}`, n))); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.PatchResource(ctx, plan, document(t, fmt.Sprintf(`{"n":%d}`, n))))(t)
 			m.left = left
 		}
 		s.db = m
@@ -65,10 +59,7 @@ func TestChangeResourceComputesAgainWhenOvertaken(t *testing.T) {
 	}
 	t.Run("the_event_tells_what_was_replaced_in_the_end", func(t *testing.T) {
 		t.Parallel()
-		s, err := overtaken(t, changeTries-1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(overtaken(t, changeTries-1))(t)
 		page, err := s.ListEvents(context.Background(), "a", Filter{To: CreatedAtMax, Limit: 1}, nil)
 		if want := fmt.Sprintf(`"eventData":{"object":{"id":"p1","object":"plan","n":"mine","kept":true},"previousAttributes":{"n":%d}}`, changeTries-1); err != nil || !strings.Contains(string(page.Data), want) {
 			t.Errorf("event = %s, %v, want %s in it", page.Data, err, want)

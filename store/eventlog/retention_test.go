@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
@@ -358,9 +359,7 @@ func TestRetention(t *testing.T) {
 	t.Run("retention_is_remembered_by_the_store", func(t *testing.T) {
 		t.Parallel()
 		f := storetest.New(t)
-		if err := f.SetRetention(ctx, 400*24*time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.SetRetention(ctx, 400*24*time.Hour))
 		again := f.Reopened(t)
 		if got := again.Retention(); got != 400*24*time.Hour {
 			t.Errorf("Retention() of the store opened again = %s, want 9600h", got)
@@ -377,13 +376,9 @@ func TestRetention(t *testing.T) {
 	t.Run("the_snapshot_of_a_resource_outlives_its_events", func(t *testing.T) {
 		t.Parallel()
 		f := storetest.New(t)
-		if _, err := f.RecordEvent(ctx, newEvent("acct_a", "plan.created", "p1")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(f.RecordEvent(ctx, newEvent("acct_a", "plan.created", "p1")))(t)
 		f.Clock.Advance(48 * time.Hour)
-		if err := f.SetRetention(ctx, 24*time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.SetRetention(ctx, 24*time.Hour))
 		if n, err := f.TrimEvents(ctx); n != 1 || err != nil {
 			t.Fatalf("TrimEvents() = %d, %v, want 1", n, err)
 		}
@@ -400,18 +395,12 @@ func TestRetention(t *testing.T) {
 		}
 		storetest.ImportLines(t, f.Store, "acct_a", line(5))
 		for _, kept := range []time.Duration{aDay, 0} {
-			if err := f.SetRetention(ctx, kept); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := f.TrimEvents(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, f.SetRetention(ctx, kept))
+			must.Get(f.TrimEvents(ctx))(t)
 		}
 		for n, want := range map[byte]int{4: 1, 5: 1, 6: 0} {
 			im, err := f.NewImporter("acct_a", eventlog.ImportOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			_, err = im.Add(ctx, []byte(line(n)), 0)
 			refused, flushErr := im.Flush(ctx)
 			if err != nil || flushErr != nil || len(refused) != want {
@@ -422,9 +411,7 @@ func TestRetention(t *testing.T) {
 	t.Run("removals_go_on_from_where_the_last_look_ended_and_miss_nothing", func(t *testing.T) {
 		t.Parallel()
 		f := storetest.New(t)
-		if err := f.SetRetention(ctx, aDay); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.SetRetention(ctx, aDay))
 		for i, turned := range []time.Duration{0, aDay, -aDay / 2, aDay, 10 * time.Minute} {
 			f.Clock.Advance(turned)
 			account := fmt.Sprint("acct_", i)
@@ -433,9 +420,7 @@ func TestRetention(t *testing.T) {
 				storetest.ImportLines(t, f.Store, account, fmt.Sprintf(`{"type":"plan.created","resource":"p1","source":"%s %s","eventData":{"object":{}},"createdAt":%d}`, turned, age, at))
 			}
 			f.Clock.Advance(time.Second * 2)
-			if _, err := f.TrimEvents(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(f.TrimEvents(ctx))(t)
 			for i := range i + 1 {
 				account := fmt.Sprint("acct_", i)
 				page, err := f.ListEvents(ctx, account, eventlog.Filter{To: f.Now().Add(-aDay).Unix() - 1, Limit: 10}, nil)

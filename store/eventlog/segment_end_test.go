@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/kv"
@@ -20,13 +21,10 @@ import (
 // logOf reads what the head of an account's log says.
 func logOf(t *testing.T, f *storetest.Fixture, owner string) (segments []uint64, removed record.Position) {
 	t.Helper()
-	err := f.DB.View(t.Context(), func(r kv.Reader) (err error) {
+	must.Do(t, f.DB.View(t.Context(), func(r kv.Reader) (err error) {
 		segments, removed, err = eventlog.HeadOf(r, owner)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return segments, removed
 }
 
@@ -49,9 +47,7 @@ func TestSegmentsEnd(t *testing.T) {
 	if want := (events - 1) / storetest.SegmentEvents; len(before) != want {
 		t.Fatalf("%d events are in %d segments, want %d", events, len(before)+1, want+1)
 	}
-	if err := s.SetRetention(ctx, 50*time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.SetRetention(ctx, 50*time.Hour))
 	removed, err := s.TrimEvents(ctx)
 	if err != nil || removed < 40 {
 		t.Fatalf("TrimEvents() = %d, %v", removed, err)
@@ -76,9 +72,7 @@ func TestSegmentsEnd(t *testing.T) {
 		t.Errorf("a purge has left %q", left)
 	}
 	eventlog.ImportEvery(t, f.Log, events/4, 3600, func(int) string { return "plan.renewed" })
-	if err := s.DeleteAccount(ctx, "a"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.DeleteAccount(ctx, "a"))
 	if left := keysOf(t, f, "Exnoh"); len(left) > 0 {
 		t.Errorf("an account that was deleted has left %q", left)
 	}
@@ -87,17 +81,14 @@ func TestSegmentsEnd(t *testing.T) {
 // keysOf returns the keys of some kinds.
 func keysOf(t *testing.T, f *storetest.Fixture, kinds string) (keys []string) {
 	t.Helper()
-	err := f.DB.View(context.Background(), func(r kv.Reader) error {
+	must.Do(t, f.DB.View(context.Background(), func(r kv.Reader) error {
 		for k := range r.Scan(kv.Range{}) {
 			if strings.IndexByte(kinds, k[0]) >= 0 {
 				keys = append(keys, string(k))
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return keys
 }
 
@@ -111,9 +102,7 @@ func TestDeletionBesideRetention(t *testing.T) {
 		f := storetest.New(t)
 		s := f.Store
 		manyTypes(t, f)
-		if err := s.SetRetention(ctx, 50*time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.SetRetention(ctx, 50*time.Hour))
 		updates := 0
 		f.Faults.OnUpdate(func(run func() error) error {
 			if updates++; updates > cut {
@@ -154,7 +143,7 @@ func TestMisplacedSegment(t *testing.T) {
 			t.Parallel()
 			f := storetest.New(t)
 			eventlog.ImportEvery(t, f.Log, storetest.SegmentEvents+1, 10, func(int) string { return "plan.renewed" })
-			err := f.DB.Update(ctx, func(tx kv.Txn) error {
+			must.Do(t, f.DB.Update(ctx, func(tx kv.Txn) error {
 				count := 0
 				var records []kv.Record
 				for k, v := range tx.Scan(kv.Range{Lo: []byte("E"), Hi: []byte("F")}) {
@@ -174,10 +163,7 @@ func TestMisplacedSegment(t *testing.T) {
 					t.Errorf("%d records moved, want 3", count)
 				}
 				return nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 			if _, err := f.CheckAll(ctx); !errors.Is(err, record.ErrCorrupt) || !strings.Contains(err.Error(), "in a different segment") {
 				t.Errorf("CheckAll() = %v, want ErrCorrupt that names the segment", err)
 			}

@@ -15,6 +15,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tollhouse/must"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/snapshot"
@@ -208,10 +209,7 @@ func TestASegmentBegins(t *testing.T) {
 // of the types that typ tells, and returns the second of the first.
 func ImportEvery(t *testing.T, l *Log, events int, seconds int64, typ func(i int) string) int64 {
 	t.Helper()
-	im, err := l.NewImporter("a", ImportOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	im := must.Get(l.NewImporter("a", ImportOptions{}))(t)
 	begin := l.now().Unix() - int64(events)*seconds
 	for i := range events {
 		line := fmt.Sprintf(`{"type":%q,"resource":"r%d","eventData":{"object":{}},"createdAt":%d}`, typ(i), rand.IntN(3), begin+int64(i)*seconds)
@@ -248,10 +246,7 @@ func TestSegmentsAreBounded(t *testing.T) {
 		f := Filter{Types: types, To: CreatedAtMax, Ascending: ascending, Limit: 100}
 		found, pages := 0, 0
 		for more := true; more && pages < 10; pages++ {
-			page, err := s.ListEvents(ctx, "a", f, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			page := must.Get(s.ListEvents(ctx, "a", f, nil))(t)
 			found, more, f.After = found+page.Count, page.More, CursorAt(page.Next)
 		}
 		if found != 2*rare || pages < 3 || pages > 4 {
@@ -273,10 +268,7 @@ func TestNewestFirst(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := openTest(t)
-	im, err := s.NewImporter("a", ImportOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	im := must.Get(s.NewImporter("a", ImportOptions{}))(t)
 	for i := range 5 * segmentEvents {
 		line := fmt.Sprintf(`{"type":"plan.renewed","resource":"r","eventData":{"object":{}},"createdAt":%d}`, s.now().Unix()-int64(i+1)*10)
 		if refused, err := im.Add(ctx, []byte(line), 0); err != nil || len(refused) > 0 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
@@ -76,9 +77,7 @@ func TestListEventTypes(t *testing.T) {
 		newEvent("b", "customer.deleted", "r"), newEvent("a_", "customer.merged", "r"),
 	} {
 		f.Clock.Advance(time.Minute)
-		if _, err := f.RecordEvent(ctx, e); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(f.RecordEvent(ctx, e))(t)
 	}
 	types, more, err := f.ListEventTypes(ctx, "a")
 	if err != nil || more {

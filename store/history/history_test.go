@@ -17,6 +17,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/history"
 	"tollhouse/store/record"
@@ -34,10 +35,7 @@ func planOf(seed uint64, events int) history.Plan {
 
 func linesOf(t *testing.T, p history.Plan) []byte {
 	t.Helper()
-	lines, err := io.ReadAll(history.New(p))
-	if err != nil {
-		t.Fatal(err)
-	}
+	lines := must.Get(io.ReadAll(history.New(p)))(t)
 	return lines
 }
 
@@ -50,14 +48,9 @@ func TestSameBytes(t *testing.T) {
 		t.Helper()
 		path := filepath.Join("testdata", name)
 		if *update {
-			if err := os.WriteFile(path, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, got, 0o644))
 		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(os.ReadFile(path))(t)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s is not what was made:\n%.2000s", path, got)
 		}
@@ -304,10 +297,7 @@ func TestImport(t *testing.T) {
 	lines := linesOf(t, planOf(42, 1500))
 	run := func(want eventlog.ImportSummary) {
 		t.Helper()
-		im, err := f.NewImporter(account, eventlog.ImportOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		im := must.Get(f.NewImporter(account, eventlog.ImportOptions{}))(t)
 		for line := range bytes.Lines(lines) {
 			refused, err := im.Add(t.Context(), bytes.TrimSuffix(line, []byte("\n")), 0)
 			if err != nil || len(refused) > 0 {
@@ -367,12 +357,8 @@ func exported(t *testing.T, f *storetest.Fixture, account string) (all []byte) {
 func sameJSON(t *testing.T, a, b []byte) bool {
 	t.Helper()
 	var x, y any
-	if err := json.Unmarshal(a, &x); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &y); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(a, &x))
+	must.Do(t, json.Unmarshal(b, &y))
 	left, _ := json.Marshal(x)
 	right, _ := json.Marshal(y)
 	return bytes.Equal(left, right)

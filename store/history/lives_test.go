@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store/snapshot"
 )
 
@@ -268,10 +269,7 @@ func TestSnapshots(t *testing.T) {
 	broken := map[string]string{} // by the promise
 	replayed, others := map[string]snapshot.Value{}, map[string]any{}
 	for line := range bytes.Lines(linesOf(t, planOf(9, 8_000))) {
-		v, err := snapshot.Parse(line, snapshot.DepthMax+2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(snapshot.Parse(line, snapshot.DepthMax+2))(t)
 		e := parseEvent(t, line)
 		promise := func(name string, kept bool) {
 			if !kept && broken[name] == "" {
@@ -320,9 +318,7 @@ func mergeOf(object, previous snapshot.Value, changed bool) snapshot.Value {
 func plainObject(t *testing.T, v snapshot.Value) any {
 	t.Helper()
 	var plain any
-	if err := json.Unmarshal(v.Append(nil), &plain); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(v.Append(nil), &plain))
 	return plain
 }
 

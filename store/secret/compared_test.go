@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tollhouse/must"
 )
 
 // judgements are the functions that decide whether something secret is the one
@@ -63,10 +65,7 @@ func TestSecretsAreComparedInConstantTime(t *testing.T) {
 	t.Run("the_reader_can_fail", func(t *testing.T) {
 		t.Parallel()
 		const bad = "package p\nfunc (s *Server) f(a string) bool { return s.key.MAC(\"x\") == a }"
-		file, err := parser.ParseFile(token.NewFileSet(), "bad.go", bad, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(parser.ParseFile(token.NewFileSet(), "bad.go", bad, 0))(t)
 		if got := comparedByOperator(file); !slices.Equal(got, []string{"s.key.MAC"}) {
 			t.Errorf("comparedByOperator = %v, want s.key.MAC", got)
 		}
@@ -165,31 +164,20 @@ func sourcesThatJudge(t *testing.T) (names []string) {
 // lays over it: a test that reads what the others run has to see the same.
 func parseSource(t *testing.T, name string) *ast.File {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join(moduleTop, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(filepath.Abs(filepath.Join(moduleTop, name)))(t)
 	if overlay := os.Getenv("TOLLHOUSE_OVERLAY"); overlay != "" {
 		path = overlaid(t, overlay, path)
 	}
-	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution))(t)
 	return file
 }
 
 // overlaid returns the file that a go build overlay puts in the place of path.
 func overlaid(t *testing.T, overlay, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(overlay)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(overlay))(t)
 	var o struct{ Replace map[string]string }
-	if err := json.Unmarshal(text, &o); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &o))
 	if file, ok := o.Replace[path]; ok {
 		return file
 	}

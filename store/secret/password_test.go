@@ -5,16 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store/secret"
 )
 
 func TestHasher(t *testing.T) {
 	t.Parallel()
 	h, ctx := secret.NewHasher(), context.Background()
-	stored, err := h.Hash(ctx, secret.Caller{}, "correct horse battery staple")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stored := must.Get(h.Hash(ctx, secret.Caller{}, "correct horse battery staple"))(t)
 
 	t.Run("is_Argon2id_with_the_parameters_of_the_design", func(t *testing.T) {
 		t.Parallel()
@@ -86,8 +84,6 @@ func TestHasher(t *testing.T) {
 func BenchmarkHash(b *testing.B) {
 	h := secret.NewHasher()
 	for b.Loop() {
-		if _, err := h.Hash(context.Background(), secret.Caller{}, "correct horse battery staple"); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(h.Hash(context.Background(), secret.Caller{}, "correct horse battery staple"))(b)
 	}
 }

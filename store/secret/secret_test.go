@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store/secret"
 )
 
@@ -58,10 +59,7 @@ func TestToken(t *testing.T) {
 		token := secret.New(nil, secret.ClientSecret)
 		var log strings.Builder
 		slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "token", token)
-		asJSON, err := json.Marshal(map[string]any{"token": token})
-		if err != nil {
-			t.Fatal(err)
-		}
+		asJSON := must.Get(json.Marshal(map[string]any{"token": token}))(t)
 		within := struct{ inner secret.Token }{token}
 		shown := fmt.Sprintf("%v %+v %#v %s %q %x", token, token, token, token, token, token) + log.String() + string(asJSON) +
 			fmt.Sprintf("%v %+v %#v", within, within, within)

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/must"
+
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 )
@@ -12,16 +14,11 @@ import (
 // formats included. It fails on a schema that is none.
 func compiled(t testing.TB, kind string) *jsonschema.Schema {
 	t.Helper()
-	document, err := jsonschema.UnmarshalJSON(strings.NewReader(Schema(kind).String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := must.Get(jsonschema.UnmarshalJSON(strings.NewReader(Schema(kind).String())))(t)
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
-	if err := c.AddResource("kind.json", document); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.AddResource("kind.json", document))
 	schema, err := c.Compile("kind.json")
 	if err != nil {
 		t.Fatalf("Schema(%q): %v", kind, err)

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"tollhouse/must"
 )
 
 func TestParse(t *testing.T) {
@@ -168,10 +170,7 @@ func decodeExactly(t *testing.T, data []byte) []byte {
 	if err := d.Decode(&value); err != nil {
 		t.Fatalf("encoding/json refuses %q: %v", data, err)
 	}
-	encoded, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoded := must.Get(json.Marshal(value))(t)
 	return encoded
 }
 
@@ -181,10 +180,7 @@ func FuzzAppendString(f *testing.F) {
 	f.Add("\"\\\b\f\n\r\t\x00\x1f\x7f<>&\u2028\u2029é😀")
 	f.Fuzz(func(t *testing.T, text string) {
 		text = strings.ToValidUTF8(text, "?")
-		want, err := json.Marshal(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(json.Marshal(text))(t)
 		if got := AppendString(nil, text); !bytes.Equal(got, want) {
 			t.Errorf("AppendString(%q) = %s, want %s", text, got, want)
 		}

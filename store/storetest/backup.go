@@ -5,6 +5,7 @@ import (
 	"iter"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/badgerkv"
 	"tollhouse/store/kv/memkv"
@@ -17,10 +18,7 @@ func EmptyInMemory() kv.DB { return memkv.New(nil) }
 // over it closes it.
 func EmptyOnDisk(t testing.TB) kv.DB {
 	t.Helper()
-	db, err := badgerkv.Open(badgerkv.Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatalf("storetest: open badger: %v", err)
-	}
+	db := must.Get(badgerkv.Open(badgerkv.Options{Dir: t.TempDir()}))(t)
 	return db
 }
 

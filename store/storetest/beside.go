@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/history"
@@ -19,10 +20,7 @@ import (
 func Fill(b testing.TB, s *store.Store, events int) {
 	b.Helper()
 	ctx := context.Background()
-	im, err := s.NewImporter("acct_a", eventlog.ImportOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	im := must.Get(s.NewImporter("acct_a", eventlog.ImportOptions{}))(b)
 	lines := bufio.NewScanner(history.New(history.Plan{Seed: 1, Events: events, Span: 90 * 24 * time.Hour, Until: s.Now().Add(-time.Hour)}))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -39,10 +37,7 @@ func Fill(b testing.TB, s *store.Store, events int) {
 // for the account acct_b; it returns when all are done.
 func Writers(b testing.TB, s *store.Store, writers, each int, note string) (write func()) {
 	b.Helper()
-	object, err := snapshot.Parse([]byte(`{"id":"r1","note":"`+note+`"}`), 3)
-	if err != nil {
-		b.Fatal(err)
-	}
+	object := must.Get(snapshot.Parse([]byte(`{"id":"r1","note":"`+note+`"}`), 3))(b)
 	return func() {
 		var all sync.WaitGroup
 		for w := range writers {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/badgerkv"
 	"tollhouse/store/kv/memkv"
@@ -69,10 +70,7 @@ type Floor struct {
 // NewFloor returns a Floor in a temporary directory.
 func NewFloor(t testing.TB) *Floor {
 	t.Helper()
-	db, err := badgerkv.Open(badgerkv.Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatalf("storetest: open badger: %v", err)
-	}
+	db := must.Get(badgerkv.Open(badgerkv.Options{Dir: t.TempDir()}))(t)
 	file, err := os.Create(filepath.Join(t.TempDir(), "floor"))
 	if err != nil {
 		t.Fatalf("storetest: %v", err)
@@ -121,12 +119,8 @@ func (f *Floor) Sync(t testing.TB, commits [][]Record) {
 	var page [pageSize]byte
 	for range commits {
 		binary.BigEndian.PutUint64(page[:], f.count.Add(1))
-		if _, err := f.file.WriteAt(page[:], 0); err != nil {
-			t.Fatalf("storetest: write: %v", err)
-		}
-		if err := f.file.Sync(); err != nil {
-			t.Fatalf("storetest: sync: %v", err)
-		}
+		must.Get(f.file.WriteAt(page[:], 0))(t)
+		must.Do(t, f.file.Sync())
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/badgerkv"
@@ -83,10 +84,7 @@ func inMemory(t testing.TB, db kv.DB, clock *Clock, change []func(*store.Options
 func OnDisk(t testing.TB, change ...func(*store.Options)) *Fixture {
 	t.Helper()
 	clock := NewClock()
-	db, err := badgerkv.Open(badgerkv.Options{Dir: t.TempDir(), Now: clock.Now})
-	if err != nil {
-		t.Fatalf("storetest: open badger: %v", err)
-	}
+	db := must.Get(badgerkv.Open(badgerkv.Options{Dir: t.TempDir(), Now: clock.Now}))(t)
 	return Open(t, db, clock, change...)
 }
 
@@ -107,10 +105,7 @@ func Open(t testing.TB, db kv.DB, clock *Clock, change ...func(*store.Options)) 
 	for _, f := range change {
 		f(&options)
 	}
-	s, err := store.Open(context.Background(), db, options)
-	if err != nil {
-		t.Fatalf("storetest: open: %v", err)
-	}
+	s := must.Get(store.Open(context.Background(), db, options))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = s.Run(ctx) }()
@@ -132,10 +127,7 @@ func (f *Fixture) Rest() { f.rest() }
 // in memory is lost.
 func (f *Fixture) Reopened(t testing.TB) *store.Store {
 	t.Helper()
-	s, err := store.Open(context.Background(), f.DB, f.options)
-	if err != nil {
-		t.Fatalf("storetest: open again: %v", err)
-	}
+	s := must.Get(store.Open(context.Background(), f.DB, f.options))(t)
 	return s
 }
 
@@ -153,15 +145,12 @@ func (f *Fixture) CountAll(t testing.TB) int {
 
 func (f *Fixture) count(t testing.TB, r kv.Range) (n int) {
 	t.Helper()
-	err := f.DB.View(context.Background(), func(rd kv.Reader) error {
+	must.Do(t, f.DB.View(context.Background(), func(rd kv.Reader) error {
 		for range rd.Scan(r) {
 			n++
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatalf("storetest: count: %v", err)
-	}
+	}))
 	return n
 }
 
@@ -179,9 +168,7 @@ func (f *Fixture) Client(t testing.TB, change ...func(*store.ClientSpec)) (store
 		c(&spec)
 	}
 	c, sec, err := f.CreateClient(context.Background(), spec)
-	if err != nil {
-		t.Fatalf("storetest: create client: %v", err)
-	}
+	must.Do(t, err)
 	return c, sec
 }
 
@@ -193,14 +180,8 @@ var passwordHash = sync.OnceValues(func() (string, error) {
 // User creates a user of the account.
 func (f *Fixture) User(t testing.TB, name, account string) store.User {
 	t.Helper()
-	hash, err := passwordHash()
-	if err != nil {
-		t.Fatalf("storetest: hash the password: %v", err)
-	}
-	u, err := f.CreateFixedUser(context.Background(), name, account, hash)
-	if err != nil {
-		t.Fatalf("storetest: create user: %v", err)
-	}
+	hash := must.Get(passwordHash())(t)
+	u := must.Get(f.CreateFixedUser(context.Background(), name, account, hash))(t)
 	return u
 }
 
@@ -217,10 +198,7 @@ func SkipInShort(t testing.TB) {
 // the position of the last.
 func (f *Fixture) AuditReasons(t testing.TB, behind record.Position, limit int) (list []string, last record.Position) {
 	t.Helper()
-	lines, err := f.ListAudit(context.Background(), behind, limit)
-	if err != nil {
-		t.Fatalf("ListAudit() = %v", err)
-	}
+	lines := must.Get(f.ListAudit(context.Background(), behind, limit))(t)
 	for _, l := range lines {
 		list, last = append(list, l.Reason), l.Position
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store/kv"
 )
 
@@ -107,9 +108,7 @@ func TestSnapshotsUnderLoad(t *testing.T) {
 	db := mustOpen(t, Options{Dir: t.TempDir(), wall: func() time.Time { return now }})
 	l := &ledger{done: map[uint64]map[string]string{}}
 	for part := range 2 {
-		if err := l.fill(t.Context(), db, part); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.fill(t.Context(), db, part))
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -127,7 +126,7 @@ func TestSnapshotsUnderLoad(t *testing.T) {
 	for range backups {
 		read := map[string]string{}
 		first := true
-		err := db.Snapshot(t.Context(), func(page []kv.Record) error {
+		must.Do(t, db.Snapshot(t.Context(), func(page []kv.Record) error {
 			for _, r := range page {
 				read[string(r.Key)] = string(r.Value)
 			}
@@ -136,10 +135,7 @@ func TestSnapshotsUnderLoad(t *testing.T) {
 			}
 			first = false
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		moments[read[string(countKey)]] = true
 		if !l.judge(read) {
 			torn++
@@ -153,16 +149,13 @@ func TestSnapshotsUnderLoad(t *testing.T) {
 		read := map[string]string{}
 		for lo := []byte(nil); ; {
 			before := len(read)
-			err := db.View(t.Context(), func(r kv.Reader) error {
+			must.Do(t, db.View(t.Context(), func(r kv.Reader) error {
 				for key, value := range r.Scan(kv.Range{Lo: lo, Limit: 100}) {
 					read[string(key)] = string(value)
 					lo = append(bytes.Clone(key), 0)
 				}
 				return nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 			if len(read) == before {
 				break
 			}
@@ -231,9 +224,7 @@ func TestLoadKeepsExpiry(t *testing.T) {
 	from, to := mustOpen(t, Options{InMemory: true}), mustOpen(t, Options{InMemory: true})
 	expiresAt := time.Now().Add(time.Hour)
 	err := from.Update(t.Context(), func(tx kv.Txn) error { return tx.Set([]byte("token"), []byte("1"), expiresAt) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var given, stored []kv.Record
 	note := func(to *[]kv.Record) func([]kv.Record) error {
 		return func(page []kv.Record) error {

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"tollhouse/must"
 )
 
 // TestLogsThatWereOnlyBegun: a process that was killed just after it had made a
@@ -20,9 +22,7 @@ func TestLogsThatWereOnlyBegun(t *testing.T) {
 				mustClose(t, db)
 			}
 			path := filepath.Join(dir, name)
-			if err := os.WriteFile(path, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, nil, 0o600))
 			db := mustOpen(t, Options{Dir: dir})
 			defer mustClose(t, db)
 			if name != "000001.vlog" {

@@ -14,6 +14,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/ristretto/v2/z"
 
+	"tollhouse/must"
 	"tollhouse/store/kv"
 )
 
@@ -118,10 +119,7 @@ func openPlain(b *testing.B, opts Options) *badger.DB {
 	opts.Dir = b.TempDir()
 	engine := opts.engine(nil)
 	engine.DetectConflicts = true
-	plain, err := badger.Open(engine)
-	if err != nil {
-		b.Fatal(err)
-	}
+	plain := must.Get(badger.Open(engine))(b)
 	b.Cleanup(func() {
 		if err := plain.Close(); err != nil {
 			b.Error(err)
@@ -143,14 +141,10 @@ func syncRate(b *testing.B) float64 {
 	for i := range rounds {
 		copy(file.Data[i*512:], benchValue)
 		file.Data[i*512] = byte(i) + 1
-		if err := z.Msync(file.Data); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, z.Msync(file.Data))
 	}
 	rate := rounds / time.Since(began).Seconds()
-	if err := file.Close(-1); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, file.Close(-1))
 	return rate
 }
 
@@ -199,7 +193,7 @@ func viewTimes(b *testing.B, db *DB, n int, records uint64) []time.Duration {
 	times := make([]time.Duration, n)
 	for i := range times {
 		began := time.Now()
-		err := db.View(context.Background(), func(r kv.Reader) error {
+		must.Do(b, db.View(context.Background(), func(r kv.Reader) error {
 			for j := range uint64(4) {
 				key := binary.BigEndian.AppendUint64([]byte("t"), (uint64(i)*7919+j*104729)%records)
 				if _, err := r.Get(key); err != nil {
@@ -207,10 +201,7 @@ func viewTimes(b *testing.B, db *DB, n int, records uint64) []time.Duration {
 				}
 			}
 			return nil
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
+		}))
 		times[i] = time.Since(began)
 	}
 	slices.Sort(times)
@@ -220,14 +211,9 @@ func viewTimes(b *testing.B, db *DB, n int, records uint64) []time.Duration {
 // BenchmarkOpenInMemory measures what dev waits for before it is ready.
 func BenchmarkOpenInMemory(b *testing.B) {
 	for b.Loop() {
-		db, err := Open(Options{InMemory: true})
-		if err != nil {
-			b.Fatal(err)
-		}
+		db := must.Get(Open(Options{InMemory: true}))(b)
 		b.StopTimer()
-		if err := db.Close(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, db.Close())
 		b.StartTimer()
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/table"
 
+	"tollhouse/must"
 	"tollhouse/store/kv"
 )
 
@@ -45,18 +46,13 @@ func TestFlipsAreNamed(t *testing.T) {
 	if err != nil || len(paths) != 1 {
 		t.Fatalf("tables = %q, %v, want one", paths, err)
 	}
-	whole, err := os.ReadFile(paths[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(paths[0]))(t)
 	opened := 0
 	for i := range flips {
 		at := (len(whole) - 1) * i / flips
 		flipped := bytes.Clone(whole)
 		flipped[at] ^= 1 << (i % 8)
-		if err := os.WriteFile(paths[0], flipped, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(paths[0], flipped, 0o600))
 		damaged, err := Open(Options{Dir: dir})
 		if err != nil {
 			continue // named at once
@@ -138,12 +134,8 @@ func TestRawDamage(t *testing.T) {
 			db := mustOpen(t, Options{InMemory: true})
 			put(t, db, "ka", "whole", "kc", "whole")
 			tx := db.engine.NewTransactionAt(1, true)
-			if err := tx.SetEntry(&badger.Entry{Key: []byte("kb"), Value: c.stored}); err != nil {
-				t.Fatal(err)
-			}
-			if err := tx.CommitAt(1, nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, tx.SetEntry(&badger.Entry{Key: []byte("kb"), Value: c.stored}))
+			must.Do(t, tx.CommitAt(1, nil))
 			wantDamage(t, db)
 		})
 	}
@@ -225,10 +217,7 @@ func TestCheckBesideCompaction(t *testing.T) {
 	mustClose(t, db)
 	db = mustOpen(t, Options{Dir: dir})
 	used := db.engine.Tables()[0]
-	whole, err := os.ReadFile(filepath.Join(dir, table.IDToFilename(used.ID)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(filepath.Join(dir, table.IDToFilename(used.ID))))(t)
 	flipped := bytes.Clone(whole)
 	flipped[0] ^= 1
 	for i, c := range []struct {
@@ -246,9 +235,7 @@ func TestCheckBesideCompaction(t *testing.T) {
 			replaced.ID += uint64(1000 + i) // of no level any more
 			path := filepath.Join(dir, table.IDToFilename(replaced.ID))
 			if c.content != nil {
-				if err := os.WriteFile(path, c.content, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(path, c.content, 0o600))
 				defer os.Remove(path)
 			}
 			if d, is := db.examineTable(replaced); is != c.damaged {
@@ -258,9 +245,7 @@ func TestCheckBesideCompaction(t *testing.T) {
 	}
 	t.Run("missing_although_it_is_in_use", func(t *testing.T) {
 		path := filepath.Join(dir, table.IDToFilename(used.ID))
-		if err := os.Rename(path, path+".away"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(path, path+".away"))
 		defer func() {
 			if err := os.Rename(path+".away", path); err != nil {
 				t.Error(err)

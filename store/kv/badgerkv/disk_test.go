@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store/kv"
 )
 
@@ -81,7 +82,7 @@ func TestHighestVersionStays(t *testing.T) {
 		db := mustOpen(t, opts)
 		for range 1 + random.IntN(6) {
 			kind, key := random.IntN(4), fmt.Appendf(nil, "k%d", random.IntN(5))
-			err := db.Update(t.Context(), func(tx kv.Txn) error {
+			must.Do(t, db.Update(t.Context(), func(tx kv.Txn) error {
 				switch kind {
 				case 0:
 					return tx.Set(key, []byte("stays"), time.Time{})
@@ -89,17 +90,12 @@ func TestHighestVersionStays(t *testing.T) {
 					return tx.Set(key, []byte("goes"), soon)
 				}
 				return tx.Delete(key)
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 		last := db.committer.version
 		mustClose(t, db)
 		db = mustOpen(t, opts)
-		if err := db.engine.Flatten(compactors); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, db.engine.Flatten(compactors))
 		mustClose(t, db)
 		db = mustOpen(t, opts)
 		if found := db.engine.MaxVersion(); found != last {
@@ -125,9 +121,7 @@ func TestNoAnchorInAnImport(t *testing.T) {
 	if anchored() {
 		t.Error("the anchor was written beside what stays")
 	}
-	if err := db.Update(t.Context(), func(tx kv.Txn) error { return tx.Delete([]byte("a")) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.Update(t.Context(), func(tx kv.Txn) error { return tx.Delete([]byte("a")) }))
 	if !anchored() {
 		t.Error("the anchor was not written with a group that only deletes")
 	}
@@ -145,9 +139,7 @@ func TestCutLogIsRefused(t *testing.T) {
 	if err != nil || len(logs) != 1 {
 		t.Fatalf("logs = %q, %v, want one", logs, err)
 	}
-	if err := os.Truncate(logs[0], 6000); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Truncate(logs[0], 6000))
 
 	for range 2 { // the refusal does not change the stamp
 		_, err = Open(Options{Dir: left})
@@ -161,9 +153,7 @@ func TestCutLogIsRefused(t *testing.T) {
 	}
 
 	// The cure that its hint names.
-	if err := os.Remove(stampPath(left)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(stampPath(left)))
 	again := mustOpen(t, Options{Dir: left})
 	wantAbsent(t, again, "key19")
 	put(t, again, "key19", "again")
@@ -179,16 +169,11 @@ func TestDamagedStampIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	mustClose(t, mustOpen(t, Options{Dir: dir}))
-	good, err := os.ReadFile(stampPath(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := must.Get(os.ReadFile(stampPath(dir)))(t)
 	flipped := bytes.Clone(good)
 	flipped[9] ^= 1
 	for name, content := range map[string][]byte{"empty": nil, "short": good[:20], "flipped": flipped, "foreign": []byte("not a stamp of ours, at all.")} {
-		if err := os.WriteFile(stampPath(dir), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(stampPath(dir), content, 0o600))
 		var behind *BehindError
 		if _, err := Open(Options{Dir: dir}); !errors.As(err, &behind) || behind.Damage == "" {
 			t.Errorf("Open(%s stamp) = %v, want a BehindError about the stamp", name, err)
@@ -282,9 +267,7 @@ func TestOpenRefusals(t *testing.T) {
 	t.Run("directory_is_a_file", func(t *testing.T) {
 		t.Parallel()
 		path := filepath.Join(t.TempDir(), "file")
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, nil, 0o600))
 		var disk *DiskError
 		if _, err := Open(Options{Dir: path}); !errors.As(err, &disk) {
 			t.Errorf("Open(a file) = %v, want a DiskError", err)
@@ -316,10 +299,7 @@ func TestValuesStayOutOfTheValueLog(t *testing.T) {
 	if err != nil || len(logs) != 1 {
 		t.Fatalf("value logs = %q, %v, want one", logs, err)
 	}
-	content, err := os.ReadFile(logs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(logs[0]))(t)
 	if bytes.Contains(content, []byte(value[:64])) {
 		t.Error("a value lies in the value log")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"go.uber.org/goleak"
 
+	"tollhouse/must"
 	"tollhouse/store/kv"
 )
 
@@ -112,23 +113,15 @@ func noise(name string, n int) string {
 // pattern and holds it.
 func flip(t testing.TB, dir, pattern, what string) {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(dir, pattern))
-	if err != nil {
-		t.Fatal(err)
-	}
+	paths := must.Get(filepath.Glob(filepath.Join(dir, pattern)))(t)
 	for _, path := range paths {
-		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(os.ReadFile(path))(t)
 		at := bytes.Index(content, []byte(what))
 		if at < 0 {
 			continue
 		}
 		content[at+len(what)/2] ^= 0x40
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, content, 0o600))
 		return
 	}
 	t.Fatalf("no %s in %s holds the bytes to flip", pattern, dir)

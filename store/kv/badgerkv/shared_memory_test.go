@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store/kv"
 )
 
@@ -166,19 +167,16 @@ func TestGroupsShareNoBytes(t *testing.T) {
 		db := mustOpen(t, opts)
 		value := func(n byte) []byte { return bytes.Repeat([]byte{n}, 500) }
 		for n := range byte(50) {
-			err := db.Update(t.Context(), func(tx kv.Txn) error {
+			must.Do(t, db.Update(t.Context(), func(tx kv.Txn) error {
 				for part := range byte(20) {
 					if err := tx.Set([]byte{'k', n, part}, value(n), time.Time{}); err != nil {
 						return err
 					}
 				}
 				return nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
-		err := db.View(t.Context(), func(r kv.Reader) error {
+		must.Do(t, db.View(t.Context(), func(r kv.Reader) error {
 			for n := range byte(50) {
 				for part := range byte(20) {
 					got, err := r.Get([]byte{'k', n, part})
@@ -188,10 +186,7 @@ func TestGroupsShareNoBytes(t *testing.T) {
 				}
 			}
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store/kv"
 )
 
@@ -128,9 +129,7 @@ func TestSpace(t *testing.T) {
 		t.Errorf("an empty store takes %d bytes: sparse files are counted as if they were full", before.Used)
 	}
 	const more = 1 << 20
-	if err := os.WriteFile(filepath.Join(dir, "more"), []byte(noise("more", more)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "more"), []byte(noise("more", more)), 0o600))
 	if after, _, err := db.Space(); err != nil || after.Used < before.Used+more {
 		t.Errorf("Space() = %+v, %v, want %d bytes more than %d", after, err, more, before.Used)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"tollhouse/must"
 	"tollhouse/store/kv"
 )
 
@@ -43,17 +44,14 @@ func TestScanOverTables(t *testing.T) {
 	// What is deleted now lies above what it hides.
 	removed := shuffled[:len(keys)/10]
 	for some := range slices.Chunk(removed, batch) {
-		err := db.Update(t.Context(), func(tx kv.Txn) error {
+		must.Do(t, db.Update(t.Context(), func(tx kv.Txn) error {
 			for _, key := range some {
 				if err := tx.Delete([]byte(key)); err != nil {
 					return err
 				}
 			}
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	slices.Sort(removed)
 	keys = slices.DeleteFunc(keys, func(key string) bool { _, found := slices.BinarySearch(removed, key); return found })
@@ -102,13 +100,8 @@ func compact(t *testing.T, opts Options) {
 	t.Helper()
 	engine := opts.withDefaults().engine(nil)
 	engine.CompactL0OnClose = true
-	db, err := badger.OpenManaged(engine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(badger.OpenManaged(engine))(t)
+	must.Do(t, db.Close())
 }
 
 // inRange is the definition of a range, over sorted keys.
