@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"tollhouse/store/kv"
-	"tollhouse/store/kv/memkv"
 )
 
 const (
@@ -24,7 +23,7 @@ var errRefused = errors.New("refused")
 // histories plays the same random steps on db and on the model, and compares all
 // answers.
 func histories(t *testing.T, db kv.DB) {
-	model := memkv.New(nil)
+	model := &model{}
 	for seed := range uint64(historySeeds) {
 		random := rand.New(rand.NewPCG(seed, 0x70))
 		for n := range historyUpdates {

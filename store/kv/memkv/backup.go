@@ -11,27 +11,42 @@ import (
 
 var errNotEmpty = errors.New("memkv: records are loaded into an empty store only")
 
-// Snapshot passes every entry of the current slice to fn.
+// pageRecords is the number of records in a page of a snapshot.
+const pageRecords = 1000
+
+// Snapshot passes every entry of the current state to fn.
 func (db *DB) Snapshot(ctx context.Context, fn func([]kv.Record) error) error {
 	if err := db.enter(ctx); err != nil {
 		return err
 	}
-	defer db.inFlight.Done()
-	var records []kv.Record
-	for _, e := range *db.snapshot.Load() {
+	state := db.current.Load()
+	db.inFlight.Done()
+	var err error
+	page := make([]kv.Record, 0, min(state.entries.Len(), pageRecords))
+	state.within(kv.Range{}, func(e *entry) bool {
+		if len(page) == pageRecords {
+			if err = errors.Join(fn(page), ctx.Err()); err != nil {
+				return false
+			}
+			page = page[:0]
+		}
 		r := kv.Record{Key: e.key, Value: e.value}
 		if !e.expiresAt.IsZero() {
 			// Whole seconds, rounded up.
 			r.ExpiresAt = max(1, e.expiresAt.Add(time.Second-1).Unix())
 		}
-		records = append(records, r)
+		page = append(page, r)
+		return true
+	})
+	if err != nil {
+		return err
 	}
-	return fn(records)
+	return fn(page)
 }
 
 // Load stores the records, whose expiry has whole seconds.
 func (db *DB) Load(ctx context.Context, records iter.Seq2[kv.Record, error]) error {
-	if len(*db.snapshot.Load()) > 0 {
+	if db.current.Load().entries.Len() > 0 {
 		return errNotEmpty
 	}
 	for r, err := range records {

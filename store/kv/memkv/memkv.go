@@ -1,16 +1,16 @@
-// Package memkv is the reference model of [kv.DB]: simple enough to be obviously
-// right. Every other engine is compared with it, and tests use it.
+// Package memkv is an engine of [kv.DB] in memory, whose state is saved and put back in
+// constant time: `dev` runs on it, and so do most tests of the store.
 //
-// All keys are in one sorted slice, which never changes once published. A View reads
-// the current slice; an Update changes a copy and publishes it at its end. Updates run
-// one after another under a mutex. Nothing survives the process.
+// All keys are in a copy-on-write tree. A View reads the published tree, which never
+// changes. An Update writes to a copy, which shares every node that it does not touch,
+// and publishes it at its end. Updates run one after another under a mutex. Nothing
+// survives the process.
 package memkv
 
 import (
 	"bytes"
 	"context"
 	"iter"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,39 +18,41 @@ import (
 	"tollhouse/store/kv"
 )
 
-// DB is the model. It is safe for concurrent use.
+// DB is the engine. It is safe for concurrent use.
 type DB struct {
-	now      func() time.Time
-	writing  sync.Mutex // serializes updates
-	snapshot atomic.Pointer[[]*entry]
+	now     func() time.Time
+	writing sync.Mutex // serializes updates
+	current atomic.Pointer[State]
 
 	mu       sync.Mutex // guards closed, and inFlight's growth against Close
 	closed   bool
 	inFlight sync.WaitGroup
 }
 
-// entry is one key with its value; both are immutable.
-type entry struct {
-	key, value []byte
-	expiresAt  time.Time
-}
-
 // New returns an empty DB. After each Update it drops what has expired by now, the
 // strictest behaviour that contract line 4 allows; with a nil now it never drops
 // anything, the mildest.
-func New(now func() time.Time) *DB {
+func New(now func() time.Time) *DB { return NewFrom(newState(), now) }
+
+// NewFrom returns a DB that begins with everything in s, in constant time. s may belong
+// to a DB that is open, closed or gone; no DB sees the writes of another.
+func NewFrom(s *State, now func() time.Time) *DB {
 	db := &DB{now: now}
-	db.snapshot.Store(new([]*entry))
+	db.current.Store(s)
 	return db
 }
 
-// View runs fn over the snapshot that is current when it begins.
+// State returns what the last finished Update left, in constant time and without
+// waiting. It stays as it is.
+func (db *DB) State() *State { return db.current.Load() }
+
+// View runs fn over the state that is current when it begins.
 func (db *DB) View(ctx context.Context, fn func(kv.Reader) error) error {
 	if err := db.enter(ctx); err != nil {
 		return err
 	}
 	defer db.inFlight.Done()
-	return fn(&txn{entries: *db.snapshot.Load(), shared: true})
+	return fn(&txn{state: db.current.Load(), shared: true})
 }
 
 // Update runs fn on a copy and publishes it if fn returns nil. An Update or Close
@@ -66,11 +68,14 @@ func (db *DB) Update(ctx context.Context, fn func(kv.Txn) error) error {
 		return err
 	}
 
-	t := &txn{entries: *db.snapshot.Load(), shared: true}
+	t := &txn{state: db.current.Load(), shared: true}
 	if err := fn(t); err != nil {
 		return err
 	}
-	db.snapshot.Store(db.unexpired(t.entries))
+	if db.now != nil {
+		t.dropExpired(db.now())
+	}
+	db.current.Store(t.state)
 	return nil
 }
 
@@ -97,32 +102,19 @@ func (db *DB) enter(ctx context.Context) error {
 	return nil
 }
 
-// unexpired returns entries without those that have expired.
-func (db *DB) unexpired(entries []*entry) *[]*entry {
-	if db.now == nil {
-		return &entries
-	}
-	now := db.now()
-	expired := func(e *entry) bool { return !e.expiresAt.IsZero() && !now.Before(e.expiresAt) }
-	if slices.ContainsFunc(entries, expired) {
-		entries = slices.DeleteFunc(slices.Clone(entries), expired)
-	}
-	return &entries
-}
-
 // txn is one transaction, reading or writing.
 type txn struct {
-	entries []*entry // sorted by key
-	shared  bool     // entries has other readers: copy before a change
-	budget  kv.Budget
+	state  *State
+	shared bool // state has other readers: copy before a change
+	budget kv.Budget
 }
 
 func (t *txn) Get(key []byte) ([]byte, error) {
-	i, found := t.find(key)
+	e, found := t.state.entries.Get(&entry{key: key})
 	if !found {
 		return nil, kv.ErrNotFound
 	}
-	return t.entries[i].value, nil
+	return e.value, nil
 }
 
 func (t *txn) GetMany(keys [][]byte) iter.Seq2[int, []byte] {
@@ -138,16 +130,16 @@ func (t *txn) GetMany(keys [][]byte) iter.Seq2[int, []byte] {
 
 func (t *txn) Scan(r kv.Range) iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) {
-		t.shared = true // a write inside the loop leaves this scan alone
-		for _, e := range t.within(r) {
+		t.share() // a write inside the loop leaves this scan alone
+		count := 0
+		t.state.within(r, func(e *entry) bool {
 			value := e.value
 			if r.KeysOnly {
 				value = nil
 			}
-			if !yield(e.key, value) {
-				return
-			}
-		}
+			count++
+			return yield(e.key, value) && count != r.Limit
+		})
 	}
 }
 
@@ -155,14 +147,8 @@ func (t *txn) Set(key, value []byte, expiresAt time.Time) error {
 	if err := t.budget.Spend(key, value); err != nil {
 		return err
 	}
-	e := &entry{key: bytes.Clone(key), value: append([]byte{}, value...), expiresAt: expiresAt}
-	i, found := t.find(key)
 	t.own()
-	if found {
-		t.entries[i] = e
-		return nil
-	}
-	t.entries = slices.Insert(t.entries, i, e)
+	t.state.set(newEntry(key, value, expiresAt))
 	return nil
 }
 
@@ -170,44 +156,42 @@ func (t *txn) Delete(key []byte) error {
 	if err := t.budget.Spend(key, nil); err != nil {
 		return err
 	}
-	i, found := t.find(key)
-	if !found {
-		return nil
+	if e, found := t.state.entries.Get(&entry{key: key}); found {
+		t.own()
+		t.state.remove(e)
 	}
-	t.own()
-	t.entries = slices.Delete(t.entries, i, i+1)
 	return nil
 }
 
-// find returns the index of key, or where to insert it.
-func (t *txn) find(key []byte) (int, bool) {
-	return slices.BinarySearchFunc(t.entries, key, func(e *entry, key []byte) int {
-		return bytes.Compare(e.key, key)
-	})
+// dropExpired drops what has expired by now: the first entries in the order of expiry.
+func (t *txn) dropExpired(now time.Time) {
+	for {
+		e, found := t.state.expiring.Min()
+		if !found || now.Before(e.expiresAt) {
+			return
+		}
+		t.own()
+		t.state.remove(e)
+	}
 }
 
-// within returns the entries of r in the order of r.
-func (t *txn) within(r kv.Range) []*entry {
-	lo, _ := t.find(r.Lo)
-	hi := len(t.entries)
-	if r.Hi != nil {
-		hi, _ = t.find(r.Hi)
-	}
-	found := t.entries[lo:max(lo, hi)]
-	if r.Reverse {
-		found = slices.Clone(found)
-		slices.Reverse(found)
-	}
-	if r.Limit > 0 && len(found) > r.Limit {
-		found = found[:r.Limit]
-	}
-	return found
-}
-
-// own makes entries safe to modify.
+// own makes the state safe to modify.
 func (t *txn) own() {
 	if t.shared {
-		t.entries = slices.Clone(t.entries)
-		t.shared = false
+		t.state, t.shared = t.state.copy(), false
 	}
+}
+
+// share keeps the state as it is from now on. It writes nothing in a View.
+func (t *txn) share() {
+	if !t.shared {
+		t.shared = true
+	}
+}
+
+// newEntry copies key and value into one piece of memory.
+func newEntry(key, value []byte, expiresAt time.Time) *entry {
+	both := bytes.Join([][]byte{key, value}, nil)
+	n := len(key)
+	return &entry{key: both[:n:n], value: both[n:], expiresAt: expiresAt}
 }
