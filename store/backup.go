@@ -39,8 +39,7 @@ func (s *Store) Backup(ctx context.Context, w io.Writer, n BackupNotes) (backup.
 		return backup.Totals{}, fmt.Errorf("%w: another backup is running", record.ErrUnavailable)
 	}
 	defer s.backingUp.Unlock()
-	s.FlushLastUsed(ctx) // the backup includes recent uses
-	s.flushAudit(ctx)
+	s.Flush(ctx) // the backup includes recent uses
 	return backUp(ctx, engine, w, backup.Header{Schema: formatVersion, Instance: s.InstanceID(), Created: s.Now(), Version: n.Version, Key: n.Key})
 }
 

@@ -116,14 +116,18 @@ func (s *Store) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-s.lastUsed.wake:
-			s.FlushLastUsed(write)
-			s.flushAudit(write)
+			s.Flush(write)
 		case <-ctx.Done():
-			s.FlushLastUsed(write)
-			s.flushAudit(write)
+			s.Flush(write)
 			return nil
 		}
 	}
+}
+
+// Flush writes what was recorded in memory: uses, and lines of the audit record.
+func (s *Store) Flush(ctx context.Context) {
+	s.FlushLastUsed(ctx)
+	s.flushAudit(ctx)
 }
 
 // FlushLastUsed writes the recorded uses. A batch that cannot be written is dropped

@@ -8,13 +8,13 @@ import (
 
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
-	"tollhouse/store/kv/badgerkv"
+	"tollhouse/store/kv/memkv"
 	"tollhouse/store/secret"
 )
 
 // Opened is an open store and the goroutine that works for it.
 type Opened struct {
-	DB     *badgerkv.DB
+	DB     Engine
 	Store  *store.Store
 	Hasher *secret.Hasher
 	stop   context.CancelFunc
@@ -23,7 +23,9 @@ type Opened struct {
 
 // Options say which store to open and how.
 type Options struct {
-	Dir         string // of the generation; "" keeps everything in memory
+	Dir         string       // of the generation; "" keeps everything in memory
+	Engine      string       // for everything in memory: EngineMemory, which "" means, or EngineBadger
+	State       *memkv.State // nil, or what an EngineMemory begins with
 	Key         secret.Key
 	Random      secret.Source // nil, or dev's own
 	Log         *slog.Logger
@@ -44,10 +46,7 @@ func Open(ctx context.Context, o Options) (*Opened, error) {
 	}
 	hasher := secret.NewHasher()
 	hasher.OnHash = o.OnHash
-	db, err := badgerkv.Open(badgerkv.Options{
-		Dir: o.Dir, InMemory: o.Dir == "", Now: o.Now, Log: o.Log, AcceptClock: o.AcceptClock, OnFatal: o.OnFatal,
-		OnCommit: o.OnCommit, Memory: o.Memory,
-	})
+	db, err := openEngine(o)
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +73,13 @@ func Open(ctx context.Context, o Options) (*Opened, error) {
 		_ = s.Run(running) // returns nil once it is stopped
 	}()
 	return k, nil
+}
+
+// State returns everything that the store holds, in constant time apart from writing
+// down what is left to write. The engine must be an EngineMemory.
+func (k *Opened) State(ctx context.Context) *memkv.State {
+	k.Store.Flush(ctx)
+	return k.DB.(memoryEngine).State()
 }
 
 // Close writes down what is left to write and closes the store.

@@ -167,6 +167,24 @@ func TestStoresOverOneStateShareNoWrites(t *testing.T) {
 	}
 }
 
+// TestStateIsOpenedByManyAtOnce is for the race detector: the first write of every store
+// copies the same state.
+func TestStateIsOpenedByManyAtOnce(t *testing.T) {
+	t.Parallel()
+	source := New(nil)
+	fill(t, source, 10, "begun")
+	state := source.State()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 500 {
+				fill(t, NewFrom(state, nil), 1, "changed")
+			}
+		})
+	}
+	wg.Wait()
+}
+
 // TestStateTakesConstantTime counts allocations, which do not depend on the machine.
 func TestStateTakesConstantTime(t *testing.T) {
 	for _, keys := range []int{10, many} {

@@ -1,0 +1,97 @@
+package datadir
+
+import (
+	"context"
+	"time"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/kv/badgerkv"
+	"tollhouse/store/kv/memkv"
+)
+
+// The engines that keep everything in memory. Only EngineMemory has a [memkv.State].
+const (
+	EngineMemory = "memory"
+	EngineBadger = "badger"
+)
+
+// Engine is what a server and the doctor need of the store's engine. [badgerkv.DB]
+// documents the methods.
+type Engine interface {
+	kv.DB
+	kv.Snapshotter
+	kv.Loader
+	Ready() error
+	Check(ctx context.Context) error
+	CheckClock() (lastWrite time.Time, err error)
+	DamagedKeys() [][2][]byte
+	Stats() badgerkv.Stats
+	Space() (s badgerkv.Space, ok bool, err error)
+	SpaceMin() uint64
+}
+
+func openEngine(o Options) (Engine, error) {
+	inMemory := o.Dir == "" && o.Engine != EngineBadger
+	if o.State != nil && !inMemory {
+		panic("datadir: only the engine in memory begins with a state")
+	}
+	if inMemory {
+		return openMemory(o), nil
+	}
+	return badgerkv.Open(badgerkv.Options{
+		Dir: o.Dir, InMemory: o.Dir == "", Now: o.Now, Log: o.Log, AcceptClock: o.AcceptClock, OnFatal: o.OnFatal,
+		OnCommit: o.OnCommit, Memory: o.Memory,
+	})
+}
+
+// memoryEngine has no disk, no queue and no damage.
+type memoryEngine struct {
+	*memkv.DB
+	onCommit func(updates int, took time.Duration)
+}
+
+// expiryMargin is how long expired records stay, as on disk: a token that expired is
+// then refused as expired and not as unknown.
+const expiryMargin = 24 * time.Hour
+
+func openMemory(o Options) memoryEngine {
+	e := memoryEngine{onCommit: o.OnCommit}
+	if e.onCommit == nil {
+		e.onCommit = func(int, time.Duration) {}
+	}
+	now := o.Now
+	if now == nil {
+		now = time.Now
+	}
+	expired := func() time.Time { return now().Add(-expiryMargin) }
+	if e.DB = memkv.New(expired); o.State != nil {
+		e.DB = memkv.NewFrom(o.State, expired)
+	}
+	return e
+}
+
+// Update is the engine's, and counts as a commit.
+func (e memoryEngine) Update(ctx context.Context, fn func(kv.Txn) error) error {
+	var begun time.Time
+	err := e.DB.Update(ctx, func(tx kv.Txn) error {
+		err := fn(tx)
+		begun = time.Now()
+		return err
+	})
+	if err == nil {
+		e.onCommit(1, time.Since(begun))
+	}
+	return err
+}
+
+// Ready fails when the engine is closed.
+func (e memoryEngine) Ready() error {
+	return e.View(context.Background(), func(kv.Reader) error { return nil })
+}
+
+func (memoryEngine) Check(ctx context.Context) error             { return ctx.Err() }
+func (memoryEngine) CheckClock() (time.Time, error)              { return time.Time{}, nil }
+func (memoryEngine) DamagedKeys() [][2][]byte                    { return nil }
+func (memoryEngine) Stats() badgerkv.Stats                       { return badgerkv.Stats{} }
+func (memoryEngine) Space() (s badgerkv.Space, ok bool, e error) { return badgerkv.Space{}, false, nil }
+func (memoryEngine) SpaceMin() uint64                            { return 0 }
