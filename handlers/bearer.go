@@ -75,9 +75,6 @@ func parseBearer(r *http.Request) (string, error) {
 
 // hasQueryToken finds access_token in a query, however it is encoded.
 func hasQueryToken(query string) bool {
-	if strings.IndexByte(query, '%') < 0 && !strings.Contains(query, "access_token") {
-		return false // the usual case: nothing there decodes to it
-	}
 	p, refused := parseOAuthParams(query)
 	if refused != nil {
 		return strings.Contains(query, "access_token")

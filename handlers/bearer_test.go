@@ -40,6 +40,7 @@ func TestBearer(t *testing.T) {
 		{"two_headers", apiPath, []string{"Bearer " + p.AccessToken, "Bearer " + p.AccessToken}, 400, "invalid_request", "", "more than one"},
 		{"query_alone", apiPath + "?access_token=" + p.AccessToken, nil, 401, "unauthorized", bareChallenge, "header"},
 		{"query_by_escape", apiPath + "?access%5Ftoken=" + p.AccessToken, nil, 401, "unauthorized", bareChallenge, "header"},
+		{"query_malformed", apiPath + "?%&access_token=" + p.AccessToken, nil, 401, "unauthorized", bareChallenge, "header"},
 		{"header_and_query", apiPath + "?access_token=" + p.AccessToken, []string{"Bearer " + p.AccessToken}, 400, "invalid_request", "", "both the header and the query"},
 	}
 	for _, c := range refused {
@@ -70,7 +71,7 @@ func TestBearer(t *testing.T) {
 		a := h.do(h.request(t, "GET", apiPath, strings.NewReader("access_token="+p.AccessToken), header("Content-Type", formType)))
 		wantError(t, a, http.StatusUnauthorized, "unauthorized")
 	})
-	t.Run("answers_are_nobody_elses_to_keep", func(t *testing.T) {
+	t.Run("shared_caches_keep_no_answer", func(t *testing.T) {
 		for name, a := range map[string]answer{"sound": h.api(t, p.AccessToken), "refused": h.api(t, "x"), "bare": h.get(t, apiPath)} {
 			if got := a.Header.Get("Cache-Control"); !strings.Contains(got, "private") {
 				t.Errorf("%s: Cache-Control = %q, want private", name, got)

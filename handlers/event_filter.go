@@ -2,8 +2,10 @@ package handlers
 
 import (
 	"cmp"
+	"fmt"
 	"hash/fnv"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -261,59 +263,32 @@ func invalidCursor(param, reason string) *problem {
 
 // digest distinguishes this query from others, for entity tags.
 func (q *eventQuery) digest(owner, as string) uint32 {
-	b := append(make([]byte, 0, digestSizeUsual), owner...)
-	b = append(append(b, ' '), as...)
-	for _, n := range []int64{q.From, q.To, int64(q.Limit)} {
-		b = strconv.AppendInt(append(b, ' '), n, 10)
-	}
-	b = strconv.AppendBool(append(b, ' '), q.Ascending)
-	b = append(append(append(b, ' '), q.cursor...), '\n')
-	for _, names := range [][]string{q.Types, q.Resources} {
-		b = append(b, '[')
-		b = append(b, strings.Join(slices.Sorted(slices.Values(names)), " ")...)
-		b = append(b, "]\n"...)
-	}
 	h := fnv.New32a()
-	_, _ = h.Write(b) // never fails
+	fmt.Fprintln(h, owner, as, q.From, q.To, q.Limit, q.Ascending, q.cursor)
+	for _, names := range [][]string{q.Types, q.Resources} {
+		fmt.Fprintln(h, slices.Sorted(slices.Values(names)))
+	}
 	return h.Sum32()
 }
 
 // link writes the query with a cursor, for a Link header.
 func (q *eventQuery) link(path, cursor, position string) string {
-	b := append(make([]byte, 0, linkSizeUsual), '<')
-	b = append(b, path...)
-	separator := byte('?')
+	var pairs []string
 	for _, pair := range q.pairs {
 		if pair.name == "wait" && cursor == "before" {
 			continue // wait and before cannot be combined
 		}
-		b = appendEscaped(append(b, separator), pair.name)
-		b = appendEscaped(append(b, '='), pair.value)
-		separator = '&'
+		pairs = append(pairs, escaped(pair.name)+"="+escaped(pair.value))
 	}
 	if cursor != "" {
-		b = append(append(append(append(b, separator), cursor...), '='), position...)
+		pairs = append(pairs, cursor+"="+position)
 	}
-	return string(append(b, '>'))
+	if len(pairs) == 0 {
+		return "<" + path + ">"
+	}
+	return "<" + path + "?" + strings.Join(pairs, "&") + ">"
 }
 
-// Usual sizes of a link and of a digest's input.
-const (
-	linkSizeUsual   = 256
-	digestSizeUsual = 256
-)
-
-// appendEscaped escapes what is not allowed in a query (RFC 3986 §3.4) or would end a
-// link or a parameter.
-func appendEscaped(b []byte, text string) []byte {
-	const digits = "0123456789ABCDEF"
-	for i := range len(text) {
-		c := text[i]
-		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0 {
-			b = append(b, c)
-		} else {
-			b = append(b, '%', digits[c>>4], digits[c&15])
-		}
-	}
-	return b
-}
+// escaped escapes what is not allowed in a query (RFC 3986 §3.4) or would end a link
+// or a parameter.
+func escaped(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }

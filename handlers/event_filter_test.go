@@ -341,3 +341,13 @@ func checkRefusal(t *testing.T, p *problem) {
 		t.Errorf("refusal = %d %s %q", p.status, p.code, p.description)
 	}
 }
+
+func TestDigestOutlivesAnUpgrade(t *testing.T) {
+	t.Parallel()
+	q := eventQuery{cursor: "after=latest before=", Filter: eventlog.Filter{
+		Types: []string{"b.c", "a.b"}, Resources: []string{"r"}, From: 5, To: 1 << 40, Limit: 100, Ascending: true,
+	}}
+	if got := q.digest("acct_a", "application/json"); got != 0x43854632 {
+		t.Errorf("digest() = %08x, want 43854632, which callers hold in entity tags", got)
+	}
+}
