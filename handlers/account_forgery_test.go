@@ -14,8 +14,7 @@ import (
 // TestAccountForgery: no form of the page works for anybody but the browser
 // that it was shown in.
 func TestAccountForgery(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	p := h.pair(t)
 	victim, elsewhere := h.signedIn(t, h.user), h.signedIn(t, h.user)
 	own := with(victim.passwordForm(t, storetest.Password, freshPassword), "client_id", h.client.ID)
@@ -68,8 +67,7 @@ func TestAccountForgery(t *testing.T) {
 // TestAccountAfterASignInEnds: a page that was left open does nothing under
 // another sign-in of the same browser.
 func TestAccountAfterASignInEnds(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	p := h.pair(t)
 	b := h.signedIn(t, h.user)
 	left := with(b.accountForms(t)[h.client.ID])

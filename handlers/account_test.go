@@ -75,8 +75,7 @@ func (b *browser) passwordForm(t testing.TB, current, fresh string) url.Values {
 func TestAccount(t *testing.T) {
 	t.Parallel()
 	t.Run("says_who_is_signed_in_and_who_can_act", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		h.pair(t)
 		h.Clock.Advance(3 * time.Hour)
 		b := h.signedIn(t, h.user)
@@ -94,8 +93,7 @@ func TestAccount(t *testing.T) {
 		}
 	})
 	t.Run("shows_nothing_of_others", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		h.pair(t)
 		text := words(t, h.signedIn(t, h.User(t, "nils", h.account)).get(t, accountPath))
 		if strings.Contains(text, "Larkspur Bookkeeping") || strings.Contains(text, "mara") || strings.Contains(text, "Another browser") || strings.Contains(text, "Sign out everywhere else ") {
@@ -103,8 +101,7 @@ func TestAccount(t *testing.T) {
 		}
 	})
 	t.Run("leads_a_stranger_through_the_sign_in_and_back", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		b := h.browser(t)
 		page := b.follow(t, b.get(t, accountPath))
 		page = b.submit(t, page, "username", "mara", "password", "not the password")
@@ -117,8 +114,7 @@ func TestAccount(t *testing.T) {
 		}
 	})
 	t.Run("the_sign_in_leads_nowhere_else", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		for _, to := range []string{"//evil.example", "https://evil.example/", "/account", "account/../..", `\\evil.example`, "ACCOUNT"} {
 			b := h.browser(t)
 			page := b.get(t, "/login?to="+url.QueryEscape(to))
@@ -139,8 +135,7 @@ func TestAccount(t *testing.T) {
 		}
 	})
 	t.Run("a_link_cannot_make_it_say_that_something_was_done", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		b := h.signedIn(t, h.user)
 		plain := b.get(t, accountPath)
 		wantSame(t, plain, b.get(t, accountPath+"?done=password&notice=evil&error=evil&error_description=evil"))
@@ -150,8 +145,7 @@ func TestAccount(t *testing.T) {
 		}
 	})
 	t.Run("bounds_its_lists", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		for i := range 201 {
 			c, _ := h.Client(t, func(c *store.ClientSpec) { c.Name = "Client " + strings.Repeat("I", i%40+1) })
 			must.Get(h.IssueForPassword(context.Background(), store.By{}, c, h.user, store.ScopeUnstated))(t)
@@ -170,8 +164,7 @@ func TestAccount(t *testing.T) {
 func TestAccountRevoke(t *testing.T) {
 	t.Parallel()
 	t.Run("ends_refresh_and_access_at_once", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		first, second := h.pair(t), h.pair(t, "scope", "events:read")
 		b := h.signedIn(t, h.user)
 		b.wantDone(t, b.post(t, accountRevoke, b.accountForms(t)[h.client.ID]), "no longer has access.")
@@ -183,8 +176,7 @@ func TestAccountRevoke(t *testing.T) {
 		h.wantAudited(t, store.AuditRevoke, store.ReasonRevokedByUser, 2)
 	})
 	t.Run("leaves_other_clients_and_sign_ins_alone", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		kept := h.pair(t)
 		other, sec := h.Client(t, func(c *store.ClientSpec) { c.Name = "Aster Reports" })
 		gone := wantPair(t, h.token(t, as(h.passwordForm(), other, sec)))
@@ -197,8 +189,7 @@ func TestAccountRevoke(t *testing.T) {
 		elsewhere.accountForms(t)
 	})
 	t.Run("never_reaches_what_another_user_granted_to_the_same_client", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		victim := h.pair(t)
 		b := h.signedIn(t, h.User(t, "nils", h.account))
 		form := with(b.accountForms(t)[accountPassword], "client_id", h.client.ID)
@@ -208,8 +199,7 @@ func TestAccountRevoke(t *testing.T) {
 		h.familyLives(t, victim)
 	})
 	t.Run("a_client_that_nobody_knows_is_no_error_and_none_is", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		b := h.signedIn(t, h.user)
 		form := b.accountForms(t)[accountPassword]
 		b.wantDone(t, b.post(t, accountRevoke, with(form, "client_id", "<script>")), "no longer has access.")
@@ -219,8 +209,7 @@ func TestAccountRevoke(t *testing.T) {
 }
 
 func TestAccountSignOutOthers(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	b, elsewhere, nils := h.signedIn(t, h.user), h.signedIn(t, h.user), h.signedIn(t, h.User(t, "nils", h.account))
 	p := h.pair(t)
 	b.wantDone(t, b.post(t, accountOthers, b.accountForms(t)[accountOthers]), "You are signed out everywhere else.")
@@ -239,8 +228,7 @@ func TestAccountSignOutOthers(t *testing.T) {
 func TestAccountPassword(t *testing.T) {
 	t.Parallel()
 	t.Run("ends_everything_else", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		p := h.pair(t)
 		b, elsewhere := h.signedIn(t, h.user), h.signedIn(t, h.user)
 		old := b.cookie(sessionCookie)
@@ -257,8 +245,7 @@ func TestAccountPassword(t *testing.T) {
 		h.wantAudited(t, store.AuditPasswordChanged, "everything else ended", 1)
 	})
 	t.Run("without_the_tick_everything_else_goes_on", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		p := h.pair(t)
 		b, elsewhere := h.signedIn(t, h.user), h.signedIn(t, h.user)
 		old := b.cookie(sessionCookie)
@@ -270,8 +257,7 @@ func TestAccountPassword(t *testing.T) {
 		wantTokenError(t, h.token(t, h.passwordForm()), http.StatusBadRequest, "invalid_grant")
 	})
 	t.Run("a_refusal_says_why_beside_the_field_and_changes_nothing", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		p := h.pair(t)
 		b := h.signedIn(t, h.user)
 		for name, c := range map[string]struct {
@@ -305,8 +291,7 @@ func TestAccountPassword(t *testing.T) {
 		}
 	})
 	t.Run("twelve_bytes_and_1024_are_passwords", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		b := h.signedIn(t, h.user)
 		current := storetest.Password
 		for _, fresh := range []string{"ÄÖÜäöü", strings.Repeat("p", 1024)} {
@@ -315,8 +300,7 @@ func TestAccountPassword(t *testing.T) {
 		}
 	})
 	t.Run("keeps_the_tick_as_it_was", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		b := h.signedIn(t, h.user)
 		form := with(b.passwordForm(t, storetest.Password, "short"))
 		if ticked := b.post(t, accountPassword, form); !strings.Contains(ticked.body, " checked") {
@@ -330,8 +314,7 @@ func TestAccountPassword(t *testing.T) {
 		}
 	})
 	t.Run("guesses_count_in_the_throttle", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		b := h.signedIn(t, h.user)
 		form := b.passwordForm(t, "not the password", freshPassword)
 		var a answer
@@ -348,8 +331,7 @@ func TestAccountPassword(t *testing.T) {
 		b.wantDone(t, b.post(t, accountPassword, with(form, "current_password", storetest.Password)), "Your password was changed.")
 	})
 	t.Run("a_store_that_refuses_changes_nothing", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		b := h.signedIn(t, h.user)
 		form := b.passwordForm(t, storetest.Password, freshPassword)
 		h.Faults.OnUpdate(func(func() error) error { return record.ErrUnavailable })
@@ -359,8 +341,7 @@ func TestAccountPassword(t *testing.T) {
 		b.wantDone(t, b.post(t, accountPassword, form), "Your password was changed.")
 	})
 	t.Run("one_whose_password_was_set_meanwhile_signs_in_again", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		b := h.signedIn(t, h.user)
 		form := b.passwordForm(t, storetest.Password, freshPassword)
 		must.Get(h.SetPassword(context.Background(), "mara", "a third long phrase"))(t)

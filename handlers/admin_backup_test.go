@@ -10,8 +10,7 @@ import (
 )
 
 func TestBackedUp(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	tell := func(body string) answer {
 		return a.admin(http.MethodPost, "/admin/backup", strings.NewReader(body), "Content-Type", "application/json")
 	}

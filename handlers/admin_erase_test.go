@@ -17,8 +17,7 @@ func (d *deadlines) SetReadDeadline(t time.Time) error  { d.read = t.IsZero(); r
 func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t.IsZero(); return nil }
 
 func TestErasingIsAnsweredHoweverLongItTakes(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	a.User(t, "bob", "acct_a")
 	for _, path := range []string{"/admin/users/bob", "/admin/clients/" + a.client.ID, "/admin/accounts/acct_a"} {
 		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}

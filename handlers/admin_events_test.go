@@ -86,8 +86,7 @@ func TestImportRefusesLines(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			a := newAPI(t)
+			a := parallelAPI(t)
 			good := line(`,"id":"good"`)
 			w := a.importFrom(strings.NewReader("\n"+good+"\r\n"+tt.line+"\n"+line(`,"id":"after"`)), "")
 			lines := w.answerLines(t)
@@ -113,8 +112,7 @@ func TestImport(t *testing.T) {
 	t.Parallel()
 	three := line(`,"id":"one"`) + "\n" + line(`,"id":"two","source":"x","location":"y"`) + "\n" + line("") + "\n"
 	t.Run("summary_and_defaults", func(t *testing.T) {
-		t.Parallel()
-		a := newAPI(t)
+		a := parallelAPI(t)
 		w := a.importFrom(strings.NewReader(three), "")
 		if want := fmt.Sprintf(`{"summary":true,"lines":3,"bytes":%d,"recorded":3,"unchanged":0,"errors":0}`+"\n", len(three)); w.Body.String() != want {
 			t.Errorf("import = %s, want %s", w.Body, want)
@@ -131,8 +129,7 @@ func TestImport(t *testing.T) {
 		}
 	})
 	t.Run("a_rerun_is_unchanged", func(t *testing.T) {
-		t.Parallel()
-		a := newAPI(t)
+		a := parallelAPI(t)
 		a.importLines(t, "acct_a", three)
 		before := a.events(t)
 		if s := a.importFrom(strings.NewReader(three), "").lastLine(t); s["recorded"] != 0.0 || s["unchanged"] != 3.0 {
@@ -143,8 +140,7 @@ func TestImport(t *testing.T) {
 		}
 	})
 	t.Run("id_conflict", func(t *testing.T) {
-		t.Parallel()
-		a := newAPI(t)
+		a := parallelAPI(t)
 		a.importLines(t, "acct_a", three)
 		lines := a.importFrom(strings.NewReader(line(`,"id":"one"`)+"\n"+line(`,"id":"two"`)+"\n"+line(`,"id":"three"`)), "").answerLines(t)
 		if lines[0]["error"] != "id_conflict" || lines[0]["line"] != 2.0 || lines[1]["unchanged"] != 1.0 || lines[1]["recorded"] != 0.0 {
@@ -152,16 +148,14 @@ func TestImport(t *testing.T) {
 		}
 	})
 	t.Run("id_conflict_within_the_file", func(t *testing.T) {
-		t.Parallel()
-		a := newAPI(t)
+		a := parallelAPI(t)
 		lines := a.importFrom(strings.NewReader(line(`,"id":"one"`)+"\n"+line(`,"id":"one","source":"x"`)), "").answerLines(t)
 		if lines[0]["error"] != "id_conflict" || lines[0]["line"] != 2.0 || lines[1]["recorded"] != 1.0 {
 			t.Errorf("answer = %v", lines)
 		}
 	})
 	t.Run("skip_goes_on", func(t *testing.T) {
-		t.Parallel()
-		a := newAPI(t)
+		a := parallelAPI(t)
 		w := a.importFrom(strings.NewReader(line(`,"id":"one"`)+"\nnonsense\n"+line("")+"\n"+line(`,"id":"two"`)), "&on-error=skip")
 		lines := w.answerLines(t)
 		if len(lines) != 3 || lines[0]["line"] != 2.0 || lines[1]["line"] != 3.0 || lines[1]["param"] != "id" || lines[2]["recorded"] != 2.0 || lines[2]["errors"] != 2.0 {
@@ -169,8 +163,7 @@ func TestImport(t *testing.T) {
 		}
 	})
 	t.Run("a_hundred_refused_lines_are_told", func(t *testing.T) {
-		t.Parallel()
-		a := newAPI(t)
+		a := parallelAPI(t)
 		w := a.importFrom(strings.NewReader(strings.Repeat("x\n", 2500)), "&on-error=skip")
 		lines := w.answerLines(t)
 		if last := lines[len(lines)-1]; len(lines) != 101 || last["errors"] != 2500.0 || last["lines"] != 2500.0 {
@@ -178,16 +171,14 @@ func TestImport(t *testing.T) {
 		}
 	})
 	t.Run("dry_run_records_nothing", func(t *testing.T) {
-		t.Parallel()
-		a := newAPI(t)
+		a := parallelAPI(t)
 		if s := a.importFrom(strings.NewReader(three), "&dry-run=true").lastLine(t); s["recorded"] != 3.0 {
 			t.Errorf("summary = %v", s)
 		}
 		a.admin(http.MethodGet, "/admin/events?account=acct_a", nil).fault(t, http.StatusNotFound, "not_found", "")
 	})
 	t.Run("dry_run_compares_with_lines_of_earlier_batches", func(t *testing.T) {
-		t.Parallel()
-		a := newAPI(t)
+		a := parallelAPI(t)
 		var file strings.Builder
 		for i := range 400 { // more than one batch
 			fmt.Fprintln(&file, line(fmt.Sprintf(`,"id":"f%d"`, i)))
@@ -201,15 +192,13 @@ func TestImport(t *testing.T) {
 		}
 	})
 	t.Run("gzip", func(t *testing.T) {
-		t.Parallel()
-		a := newAPI(t)
+		a := parallelAPI(t)
 		if s := a.importFrom(bytes.NewReader(zipped(t, three)), "", "Content-Encoding", "gzip").lastLine(t); s["recorded"] != 3.0 || s["bytes"] != float64(len(three)) {
 			t.Errorf("summary = %v", s)
 		}
 	})
 	t.Run("gzip_that_breaks_off_has_no_summary", func(t *testing.T) {
-		t.Parallel()
-		a := newAPI(t)
+		a := parallelAPI(t)
 		packed := zipped(t, strings.Repeat(line(`,"id":"one"`)+"\n", 50))
 		last := a.importFrom(bytes.NewReader(packed[:len(packed)-9]), "", "Content-Encoding", "gzip").lastLine(t)
 		if last["error"] != "incomplete_upload" || last["summary"] != nil {
@@ -217,12 +206,10 @@ func TestImport(t *testing.T) {
 		}
 	})
 	t.Run("a_body_that_is_no_gzip", func(t *testing.T) {
-		t.Parallel()
-		newAPI(t).importFrom(strings.NewReader(three), "", "Content-Encoding", "gzip").fault(t, http.StatusBadRequest, "invalid_request", "")
+		parallelAPI(t).importFrom(strings.NewReader(three), "", "Content-Encoding", "gzip").fault(t, http.StatusBadRequest, "invalid_request", "")
 	})
 	t.Run("an_upload_that_breaks_off_has_no_summary", func(t *testing.T) {
-		t.Parallel()
-		a := newAPI(t)
+		a := parallelAPI(t)
 		body := io.MultiReader(strings.NewReader(line(`,"id":"one"`)+"\n"+line(`,"id":"t`)), brokenReader{})
 		last := a.importFrom(body, "").lastLine(t)
 		if last["error"] != "incomplete_upload" {
@@ -233,24 +220,20 @@ func TestImport(t *testing.T) {
 		}
 	})
 	t.Run("a_file_without_its_last_line_end", func(t *testing.T) {
-		t.Parallel()
-		if s := newAPI(t).importFrom(strings.NewReader(strings.TrimSpace(three)), "").lastLine(t); s["recorded"] != 3.0 || s["lines"] != 3.0 {
+		if s := parallelAPI(t).importFrom(strings.NewReader(strings.TrimSpace(three)), "").lastLine(t); s["recorded"] != 3.0 || s["lines"] != 3.0 {
 			t.Errorf("summary = %v", s)
 		}
 	})
 	t.Run("an_empty_file", func(t *testing.T) {
-		t.Parallel()
-		if s := newAPI(t).importFrom(strings.NewReader(""), "").lastLine(t); s["summary"] != true || s["lines"] != 0.0 {
+		if s := parallelAPI(t).importFrom(strings.NewReader(""), "").lastLine(t); s["summary"] != true || s["lines"] != 0.0 {
 			t.Errorf("summary = %v", s)
 		}
 	})
 	t.Run("createdAt_of_5_s_ahead_is_taken", func(t *testing.T) {
-		t.Parallel()
-		newAPI(t).importLines(t, "acct_a", `{"type":"a.b","resource":"p1","eventData":{"object":{}},"createdAt":1773070205}`)
+		parallelAPI(t).importLines(t, "acct_a", `{"type":"a.b","resource":"p1","eventData":{"object":{}},"createdAt":1773070205}`)
 	})
 	t.Run("file_order_is_kept_within_a_second", func(t *testing.T) {
-		t.Parallel()
-		a := newAPI(t)
+		a := parallelAPI(t)
 		var file strings.Builder
 		for i := range 300 {
 			id := ""
@@ -267,8 +250,7 @@ func TestImport(t *testing.T) {
 		}
 	})
 	t.Run("resources_are_what_the_history_tells", func(t *testing.T) {
-		t.Parallel()
-		a := newAPI(t)
+		a := parallelAPI(t)
 		token := a.token(t, "bob", "acct_a", store.ScopeUnstated)
 		a.importLines(t, "acct_a", `{"type":"plan.deleted","resource":"gone","eventData":{"object":{"n":2}},"createdAt":1773000002}
 {"type":"plan.created","resource":"gone","eventData":{"object":{"n":1}},"createdAt":1773000001}
@@ -284,8 +266,7 @@ func TestImport(t *testing.T) {
 		}
 	})
 	t.Run("history_does_not_undo_what_is_newer", func(t *testing.T) {
-		t.Parallel()
-		a := newAPI(t)
+		a := parallelAPI(t)
 		token := a.token(t, "bob", "acct_a", store.ScopeUnstated)
 		a.put("/api/resources/plan/p1", token, `{"n":9}`)
 		a.importLines(t, "acct_a", line(""))
@@ -297,18 +278,15 @@ func TestImport(t *testing.T) {
 		"invalid_parameter": "&on-error=maybe", "unknown_parameter": "&dryrun=true", "duplicate_parameter": "&dry-run=true&dry-run=true",
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			newAPI(t).importFrom(strings.NewReader(three), query).fault(t, http.StatusBadRequest, name, "")
+			parallelAPI(t).importFrom(strings.NewReader(three), query).fault(t, http.StatusBadRequest, name, "")
 		})
 	}
 	t.Run("an_account_that_cannot_be", func(t *testing.T) {
-		t.Parallel()
-		newAPI(t).admin(http.MethodPost, "/admin/events/import?account=Acct%00", strings.NewReader(three), "Content-Type", "application/x-ndjson").
+		parallelAPI(t).admin(http.MethodPost, "/admin/events/import?account=Acct%00", strings.NewReader(three), "Content-Type", "application/x-ndjson").
 			fault(t, http.StatusBadRequest, "invalid_event", "account")
 	})
 	t.Run("another_type_of_body", func(t *testing.T) {
-		t.Parallel()
-		newAPI(t).admin(http.MethodPost, "/admin/events/import?account=acct_a", strings.NewReader(three), "Content-Type", "application/json").
+		parallelAPI(t).admin(http.MethodPost, "/admin/events/import?account=acct_a", strings.NewReader(three), "Content-Type", "application/json").
 			fault(t, http.StatusUnsupportedMediaType, "unsupported_media_type", "")
 	})
 }
@@ -335,8 +313,7 @@ func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 // An answer that begins before a short upload ends does not cut it off, as
 // net/http does, silently, without full duplex.
 func TestImportReadsToTheEndWhileItAnswers(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	server := httptest.NewUnstartedServer(nil)
 	server.Config = NewHTTPServer(a.server.Admin(), slog.New(slog.DiscardHandler))
 	server.Start()
@@ -358,8 +335,7 @@ func TestImportReadsToTheEndWhileItAnswers(t *testing.T) {
 
 // The answer goes out while the upload goes on.
 func TestImportAnswersWhileItReads(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	server := httptest.NewUnstartedServer(nil)
 	server.Config = NewHTTPServer(a.server.Admin(), slog.New(slog.DiscardHandler))
 	server.Start()
@@ -406,8 +382,7 @@ func TestImportAnswersWhileItReads(t *testing.T) {
 // Someone who sends to the end before they read finds the summary of an import
 // that stopped at the first line.
 func TestImportThatStopsIsStillAnswered(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	server := httptest.NewUnstartedServer(nil)
 	server.Config = NewHTTPServer(a.server.Admin(), slog.New(slog.DiscardHandler))
 	server.Start()
@@ -428,8 +403,7 @@ func TestImportThatStopsIsStillAnswered(t *testing.T) {
 }
 
 func TestExport(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
 	var file strings.Builder
 	for i := range 700 {
@@ -453,8 +427,7 @@ func TestExport(t *testing.T) {
 		}
 	})
 	t.Run("export_import_export_is_byte_identical", func(t *testing.T) {
-		t.Parallel()
-		b := newAPI(t)
+		b := parallelAPI(t)
 		b.importLines(t, "acct_a", exported)
 		again := b.admin(http.MethodGet, "/admin/event-export?account=acct_a", nil)
 		if again.Body.String() != exported {
@@ -475,8 +448,7 @@ func TestExport(t *testing.T) {
 }
 
 func TestAdminEvents(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	a.importLines(t, "acct_a", line(`,"id":"one"`))
 	t.Run("account_is_the_admin_apis", func(t *testing.T) {
 		t.Parallel()
@@ -493,8 +465,7 @@ func TestAdminEvents(t *testing.T) {
 		a.admin(http.MethodGet, "/admin/events?types=x&account=acct_a", nil).fault(t, http.StatusBadRequest, "unknown_parameter", "types")
 	})
 	t.Run("record_one", func(t *testing.T) {
-		t.Parallel()
-		b := newAPI(t)
+		b := parallelAPI(t)
 		record := func(body string) answer {
 			return b.admin(http.MethodPost, "/admin/events?account=acct_b", strings.NewReader(body), "Content-Type", "application/json")
 		}

@@ -19,8 +19,7 @@ func (a *api) purge(body string) answer {
 }
 
 func TestPurge(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	token := a.token(t, "ann", "acct_a", store.ScopeUnstated)
 	var events []string
 	for _, body := range []string{`{"displayName":"Larkspur"}`, `{"displayName":"Larkspur Tea"}`} {
@@ -95,8 +94,7 @@ func TestPurge(t *testing.T) {
 }
 
 func TestPurgeRefusals(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	a.importLines(t, "acct_a", a.lineOf("one", "plan.created", "p1", time.Hour))
 	for name, c := range map[string]struct {
 		body        string

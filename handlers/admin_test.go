@@ -47,8 +47,7 @@ const clientMembers = "client_id disabled grants introspect name public redirect
 func TestAdminClients(t *testing.T) {
 	t.Parallel()
 	t.Run("members_and_a_secret_shown_once", func(t *testing.T) {
-		t.Parallel()
-		a := newAPI(t)
+		a := parallelAPI(t)
 		made := a.send("POST", "/admin/clients", `{"name":"Till","redirect_uris":["https://app.example/cb"]}`)
 		if got, want := strings.Join(made.members(t), " "), strings.Replace(clientMembers, "client_id", "client_id client_secret", 1); made.Code != http.StatusCreated || got != want {
 			t.Fatalf("create = %d with %s, want %s", made.Code, got, want)
@@ -91,8 +90,7 @@ func TestAdminClients(t *testing.T) {
 		}
 	})
 	t.Run("public_client_has_no_secret", func(t *testing.T) {
-		t.Parallel()
-		a := newAPI(t)
+		a := parallelAPI(t)
 		made := a.send("POST", "/admin/clients", `{"name":"Till","redirect_uris":["https://app.example/cb"],"public":true}`)
 		if got := strings.Join(made.members(t), " "); got != clientMembers {
 			t.Errorf("create = %d with %s, want %s", made.Code, got, clientMembers)
@@ -100,8 +98,7 @@ func TestAdminClients(t *testing.T) {
 		a.send("POST", "/admin/clients/"+made.text(t, "client_id")+"/rotate-secret", "").fault(t, http.StatusBadRequest, "invalid_request", "client_id")
 	})
 	t.Run("refusals_change_nothing", func(t *testing.T) {
-		t.Parallel()
-		a := newAPI(t)
+		a := parallelAPI(t)
 		id := "/admin/clients/" + a.client.ID
 		before := a.send("GET", "/admin/clients", "").Body.String()
 		for body, param := range map[string]string{
@@ -130,8 +127,7 @@ func TestAdminClients(t *testing.T) {
 		}
 	})
 	t.Run("redirect_uris_added_at_once_all_stay", func(t *testing.T) {
-		t.Parallel()
-		a := newAPI(t)
+		a := parallelAPI(t)
 		var all sync.WaitGroup
 		for _, n := range []string{"a", "b", "c", "d", "e", "f"} {
 			all.Go(func() {
@@ -147,8 +143,7 @@ func TestAdminClients(t *testing.T) {
 		}
 	})
 	t.Run("list_is_walked_by_pages", func(t *testing.T) {
-		t.Parallel()
-		a := newAPI(t)
+		a := parallelAPI(t)
 		for range 4 {
 			a.Client(t)
 		}
@@ -180,8 +175,7 @@ func TestAdminClients(t *testing.T) {
 }
 
 func TestAdminUsers(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	made := a.send("POST", "/admin/users", `{"username":"Odile","account":"acct_larkspur","password":"`+storetest.Password+`"}`)
 	t.Run("members", func(t *testing.T) {
 		if got := strings.Join(made.members(t), " "); made.Code != http.StatusCreated || got != "account user_id username" {
@@ -250,8 +244,7 @@ func TestAdminUsers(t *testing.T) {
 }
 
 func TestAdminAccounts(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	made := a.send("POST", "/admin/accounts", `{"account":"acct_a","name":"Larkspur Tea Room"}`)
 	if got := strings.Join(made.members(t), " "); made.Code != http.StatusCreated || got != "account created_at name" {
 		t.Fatalf("create = %d with %s", made.Code, got)
@@ -273,8 +266,7 @@ func TestAdminAccounts(t *testing.T) {
 
 // TestAdminIsApart: the admin API is not on the listeners that anybody reaches.
 func TestAdminIsApart(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	for _, path := range []string{"/admin/info", "/admin/clients", "/admin/users", "/admin/accounts", "/admin/events"} {
 		if w := a.get(path, ""); w.Code != http.StatusNotFound {
 			t.Errorf("GET %s = %d on the public handler, want 404", path, w.Code)

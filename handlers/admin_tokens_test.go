@@ -42,8 +42,7 @@ func (h *house) inspected(t testing.TB, token string) map[string]any {
 func TestAdminTokens(t *testing.T) {
 	t.Parallel()
 	t.Run("token_list_inspect_revoke", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		p, other := h.pair(t), h.pair(t, "scope", "events:read")
 		live := h.inspected(t, p.AccessToken)
 		id, _ := live["family_id"].(string)
@@ -66,8 +65,7 @@ func TestAdminTokens(t *testing.T) {
 		}
 	})
 	t.Run("to_inspect_is_no_use", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		p := h.pair(t)
 		for range 2 {
 			if live := h.inspected(t, p.AccessToken); live["used_at"] != nil {
@@ -77,8 +75,7 @@ func TestAdminTokens(t *testing.T) {
 		}
 	})
 	t.Run("revokes_the_family_of_a_token_in_the_body", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		p := h.pair(t)
 		q := wantPair(t, h.token(t, h.refreshForm(p.RefreshToken)))
 		body := `{"token":"` + p.RefreshToken + `"}` // spent: whoever has it leaked is told by it all the same
@@ -90,8 +87,7 @@ func TestAdminTokens(t *testing.T) {
 		}
 	})
 	t.Run("refusals", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		unknown := secret.New(nil, secret.AccessToken).Reveal()
 		for _, c := range []struct {
 			method, path, body string
@@ -125,8 +121,7 @@ func TestAdminTokens(t *testing.T) {
 
 // TestAdminSessions: the operator sees who is signed in, and signs them out.
 func TestAdminSessions(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	first, second := h.signedIn(t, h.user).cookie(sessionCookie), h.signedIn(t, h.user).cookie(sessionCookie)
 	odile := h.User(t, "odile", "acct_aster")
 	hers := h.signedIn(t, odile).cookie(sessionCookie)
@@ -154,8 +149,7 @@ func TestAdminSessions(t *testing.T) {
 }
 
 func TestAuditOfTheOperatorsRevocations(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	id, _ := h.inspected(t, h.pair(t).AccessToken)["family_id"].(string)
 	leaked := h.pair(t).AccessToken
 	session, _ := h.inspected(t, h.signedIn(t, h.user).cookie(sessionCookie))["session_id"].(string)

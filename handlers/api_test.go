@@ -29,6 +29,13 @@ func newAPI(t testing.TB, change ...func(*store.Options)) *api {
 	return serveAPI(t, storetest.New(t, change...))
 }
 
+// parallelAPI is newAPI for a test that runs beside others.
+func parallelAPI(t *testing.T, change ...func(*store.Options)) *api {
+	t.Helper()
+	t.Parallel()
+	return newAPI(t, change...)
+}
+
 func serveAPI(t testing.TB, f *storetest.Fixture) *api {
 	t.Helper()
 	address := must.Get(url.Parse("http://127.0.0.1:8080"))(t)

@@ -78,8 +78,7 @@ func (h *house) wantOneLine(t *testing.T, cases []auditCase) {
 }
 
 func TestAuditOfPeople(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	s := h.stranger(t)
 	h.wantOneLine(t, []auditCase{
 		{"login", func(t *testing.T) answer {
@@ -110,8 +109,7 @@ func TestAuditOfPeople(t *testing.T) {
 }
 
 func TestAuditOfTokens(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	other, otherSecret := h.Client(t)
 	refused := store.AuditRefused
 	h.wantOneLine(t, []auditCase{
@@ -189,8 +187,7 @@ func TestAuditOfTokens(t *testing.T) {
 }
 
 func TestAuditOfOperators(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	client, user := "/admin/clients/"+h.client.ID, "/admin/users/mara"
 	var cases []auditCase
 	for _, c := range []struct{ reason, method, path, body string }{
@@ -237,8 +234,7 @@ func TestAuditOfOperators(t *testing.T) {
 
 // TestAuditIsBounded shows that a stranger cannot fill the disk with lines.
 func TestAuditIsBounded(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	public, none := h.Client(t, publicClient)
 	for name, step := range map[string]func(){
 		"garbage_by_a_public_client": func() { h.token(t, as(h.codeForm("x"), public, none)) },
@@ -262,9 +258,8 @@ func TestAuditIsBounded(t *testing.T) {
 // TestAuditOfRefusedTokensIsBounded: a confidential client that sends garbage fills no
 // disk, and what revokes a family is recorded however much of it there was before.
 func TestAuditOfRefusedTokensIsBounded(t *testing.T) {
-	t.Parallel()
 	const requests, linesMax = 200, 60
-	h := newHouse(t).overTCP(t)
+	h := parallelHouse(t).overTCP(t)
 	for name, form := range map[string]func() url.Values{
 		"codes":          func() url.Values { return h.codeForm(secret.New(nil, secret.Code).Reveal()) },
 		"refresh_tokens": func() url.Values { return h.refreshForm(secret.New(nil, secret.RefreshToken).Reveal()) },
@@ -299,8 +294,7 @@ func TestAuditOfRefusedTokensIsBounded(t *testing.T) {
 }
 
 func TestAdminListAudit(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	for range 5 {
 		h.admin(t, "POST", "/admin/users/mara/enable", "")
 		h.Clock.Advance(time.Second)

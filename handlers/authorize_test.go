@@ -16,8 +16,7 @@ import (
 )
 
 func TestAuthorize(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	t.Run("shows_the_sign_in_and_stores_nothing", func(t *testing.T) {
 		before := h.kept(t)
 		b := h.browser(t)
@@ -96,8 +95,7 @@ func overTheWire(t testing.TB, c *http.Client, r *http.Request) answer {
 }
 
 func TestAuthorizeUnsoundClient(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	disabled, _ := h.Client(t)
 	must.Get(h.DisableClient(context.Background(), disabled.ID))(t)
 	cases := map[string]string{
@@ -154,8 +152,7 @@ func numbered(n int) string {
 }
 
 func TestAuthorizeRefusals(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	public, _ := h.Client(t, func(s *store.ClientSpec) { s.Public = true })
 	passwordOnly, _ := h.Client(t, func(s *store.ClientSpec) { s.Grants = []string{"password"} })
 	narrow, _ := h.Client(t, func(s *store.ClientSpec) { s.Scopes = []string{"events:read"} })
@@ -214,8 +211,7 @@ func TestAuthorizeRefusals(t *testing.T) {
 }
 
 func TestAuthorizeState(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	b := h.signedIn(t, h.user)
 	states := map[string]string{
 		"punctuation":             "a b&=#%é+\"'<>\\",
@@ -260,8 +256,7 @@ func TestAuthorizeState(t *testing.T) {
 }
 
 func TestAuthorizeIssuer(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	b := h.signedIn(t, h.user)
 	lies := []func(*http.Request){header("X-Forwarded-Host", "evil.example"), header("X-Forwarded-Proto", "http"),
 		header("Forwarded", "host=evil.example;proto=http"), header("X-Forwarded-Uri", "https://evil.example/"), header("X-Original-Url", "/evil")}

@@ -12,8 +12,7 @@ import (
 // TestBearerOfANarrowedClient holds a token to what its client may do now, and
 // not to what it might do when the token was made.
 func TestBearerOfANarrowedClient(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	narrow := func(t *testing.T, scopes ...string) {
 		t.Helper()
 		must.Get(h.UpdateClient(context.Background(), h.client.ID, store.ClientChange{Scopes: &scopes}))(t)

@@ -13,8 +13,7 @@ import (
 const bareChallenge = `Bearer realm="tollhouse"`
 
 func TestBearer(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	p := h.pair(t)
 	t.Run("scheme_in_any_case", func(t *testing.T) {
 		for _, value := range []string{"Bearer " + p.AccessToken, "bearer " + p.AccessToken, "BEARER  " + p.AccessToken, "bEaReR " + p.AccessToken + " "} {
@@ -91,8 +90,7 @@ func TestBearer(t *testing.T) {
 }
 
 func TestBearerDeadTokens(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	expired, revoked := h.pair(t), h.pair(t)
 	h.Clock.Advance(time.Hour)
 	third := wantPair(t, h.token(t, h.refreshForm(wantPair(t, h.token(t, h.refreshForm(revoked.RefreshToken))).RefreshToken)))
@@ -153,8 +151,7 @@ func edits(token string) []string {
 }
 
 func TestBearerScope(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	p := h.pair(t, "scope", "resources:read")
 	t.Run("without_events_read", func(t *testing.T) {
 		a := h.api(t, p.AccessToken)
@@ -196,8 +193,7 @@ func TestBearerScope(t *testing.T) {
 func TestBearerExpiry(t *testing.T) {
 	t.Parallel()
 	t.Run("dead_at_its_very_end", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		p := h.pair(t)
 		h.Clock.Advance(time.Hour - time.Second)
 		if !h.accessLives(t, p) {
@@ -209,8 +205,7 @@ func TestBearerExpiry(t *testing.T) {
 		}
 	})
 	t.Run("a_clock_that_steps_extends_nothing", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		p := h.pair(t)
 		h.Clock.Advance(-time.Hour) // issued in the future, as it now seems
 		if !h.accessLives(t, p) {
@@ -227,8 +222,7 @@ func TestBearerExpiry(t *testing.T) {
 		}
 	})
 	t.Run("across_2_to_the_31", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		h.Clock.Advance(time.Unix(1<<31-10, 0).Sub(h.Now()))
 		p, code := h.pair(t), h.code(t)
 		h.Clock.Advance(20 * time.Second)

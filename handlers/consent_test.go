@@ -16,8 +16,7 @@ import (
 )
 
 func TestConsent(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	t.Run("says_who_asks_for_what_and_where_it_leads", func(t *testing.T) {
 		must.Get(h.CreateAccount(context.Background(), "acct_named", "Larkspur & Daughters"))(t)
 		b := h.signedIn(t, h.User(t, "nils", "acct_named"))
@@ -93,8 +92,7 @@ func TestConsent(t *testing.T) {
 }
 
 func TestConsentForgery(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	nils := h.User(t, "nils", h.account)
 	b := h.signedIn(t, h.user)
 	page := b.get(t, h.authURL())
@@ -151,8 +149,7 @@ func bend(sealed string) string {
 }
 
 func TestConsentIsDecidedOnce(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	b := h.signedIn(t, h.user)
 	for _, order := range [][2]string{{"allow", "allow"}, {"deny", "allow"}, {"allow", "deny"}} {
 		t.Run(order[0]+"_back_"+order[1], func(t *testing.T) {
@@ -186,8 +183,7 @@ func TestConsentIsDecidedOnce(t *testing.T) {
 }
 
 func TestConsentHoldsWhatItShowed(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	other, _ := h.Client(t, redirectingTo("https://evil.example/cb"))
 	b := h.signedIn(t, h.user)
 	t.Run("other_fields_change_nothing", func(t *testing.T) {
@@ -244,8 +240,7 @@ func TestConsentOverTime(t *testing.T) {
 	}
 	for name, end := range ended {
 		t.Run(name+"_before_allow", func(t *testing.T) {
-			t.Parallel()
-			h := newHouse(t)
+			h := parallelHouse(t)
 			b := h.signedIn(t, h.user)
 			page := b.get(t, h.authURL())
 			must.Do(t, end(h))
@@ -256,16 +251,14 @@ func TestConsentOverTime(t *testing.T) {
 		})
 	}
 	t.Run("client_disabled_before_allow", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		b := h.signedIn(t, h.user)
 		page := b.get(t, h.authURL())
 		must.Get(h.DisableClient(ctx, h.client.ID))(t)
 		wantPage400(t, b.submit(t, page, "decision", "allow"))
 	})
 	t.Run("after_thirty_minutes_start_again", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		b := h.signedIn(t, h.user)
 		early, late := b.get(t, h.authURL()), b.get(t, h.authURL())
 		h.Clock.Advance(30*time.Minute - time.Millisecond)
@@ -278,8 +271,7 @@ func TestConsentOverTime(t *testing.T) {
 		}
 	})
 	t.Run("a_decided_ticket_stays_decided_until_it_ends", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		b := h.signedIn(t, h.user)
 		page := b.get(t, h.authURL())
 		callback(t, b.submit(t, page, "decision", "allow"), http.StatusSeeOther)
@@ -292,16 +284,14 @@ func TestConsentOverTime(t *testing.T) {
 		}
 	})
 	t.Run("a_restart_with_the_same_key_does_not_matter", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		b := h.signedIn(t, h.user)
 		page := b.get(t, h.authURL())
 		h.restart(t)
 		callback(t, b.submit(t, page, "decision", "allow"), http.StatusSeeOther)
 	})
 	t.Run("a_store_that_refuses_leaves_the_question_open", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		b := h.signedIn(t, h.user)
 		page := b.get(t, h.authURL())
 		for _, decision := range []string{"allow", "deny"} {

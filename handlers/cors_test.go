@@ -66,8 +66,7 @@ func variesByOrigin(a answer) bool {
 }
 
 func TestCORSOfTheTokenEndpoint(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	h.Client(t, func(spec *store.ClientSpec) { spec.RedirectURIs = []string{"https://confidential.example/cb"} })
 	spa, _ := h.Client(t, publicClient, func(spec *store.ClientSpec) {
 		spec.RedirectURIs = []string{"https://spa.example/cb?x=1", "https://port.example:8443/cb", "https://plain.example:443/cb", "http://localhost/cb", "http://[::1]:9/cb", "com.example.app:/cb"}
@@ -117,8 +116,7 @@ func TestCORSOfTheTokenEndpoint(t *testing.T) {
 }
 
 func TestCORSElsewhere(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	h.Client(t, publicClient)
 	const origin = "https://app.example" // of a public client
 	for _, path := range []string{"/.well-known/oauth-authorization-server", "/openapi.json", "/api/event-types", apiPath, apiPath + "/evt_00000000000000000000000000"} {

@@ -16,8 +16,7 @@ import (
 // there and not the caller's. Whichever it was, the same bytes come back, but
 // for the id of the request and what the caller typed.
 func TestEnumeration(t *testing.T) {
-	t.Parallel()
-	n := populate(t, newHouse(t))
+	n := populate(t, parallelHouse(t))
 	address := n.listen(t)
 	for _, like := range n.lookalikes() {
 		t.Run(like.name, func(t *testing.T) {
@@ -45,10 +44,9 @@ func TestEnumeration(t *testing.T) {
 // a name that is nobody's costs a password hash too. Without one it would be
 // refused some hundred times sooner.
 func TestEnumerationByTheClock(t *testing.T) {
-	t.Parallel()
 	storetest.SkipInShort(t)
 	const tries, margin = 3, 20
-	n := populate(t, newHouse(t))
+	n := populate(t, parallelHouse(t))
 	for _, like := range n.lookalikes() {
 		if !like.hashes {
 			continue

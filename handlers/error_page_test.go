@@ -50,8 +50,7 @@ func (h *house) applicationFaults(t *testing.T) []fault {
 // TestErrorPageForPeople is what a person reads when an application is at
 // fault: what it did, that it is not the reader's doing, whom to tell and what.
 func TestErrorPageForPeople(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	for _, f := range h.applicationFaults(t) {
 		t.Run(f.name, func(t *testing.T) {
 			a := h.get(t, f.target, header("Accept", "text/html,application/xhtml+xml,*/*;q=0.8"))
@@ -90,8 +89,7 @@ func TestErrorPageCommand(t *testing.T) {
 	t.Parallel()
 	for name, dev := range map[string]bool{"dev_shows_the_command_that_registers_the_address": true, "serve_shows_no_command": false} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newHouse(t, func(c *handlers.Config) {
+			h := parallelHouse(t, func(c *handlers.Config) {
 				if dev {
 					c.Demo = &handlers.Demo{}
 				}

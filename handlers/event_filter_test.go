@@ -92,8 +92,7 @@ func TestParseEventQueryCreatedAt(t *testing.T) {
 
 // Every refusal of a query: what is wrong, where, and what helps.
 func TestListEventsRefusesQuery(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	token := a.token(t, "bob", "acct_a", store.ScopeUnstated)
 	many := strings.Repeat("type[]=customer.created&", 200)
 	tests := []struct{ name, query, code, param, hint string }{

@@ -11,8 +11,7 @@ import (
 
 // What a broken run has committed stays, and the same file goes on behind it.
 func TestImportGoesOnWhereItBroke(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	const lines = 700 // several batches
 	var file strings.Builder
 	for i := range lines {

@@ -39,8 +39,7 @@ func TestPreviousAttributesOnTheWire(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			a := newAPI(t)
+			a := parallelAPI(t)
 			token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
 			created := a.put("/api/resources/plan/p1", token, tt.before).Header().Get("Tollhouse-Event")
 			if e := a.eventData(t, token, created); e.Previous != nil {
@@ -85,8 +84,7 @@ func (a *api) eventData(t testing.TB, token, id string) rawEventData {
 
 // Who and where from: each way into the log says so.
 func TestEventSaysWhoAndWhereFrom(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
 	byUser := a.put("/api/resources/plan/p1", token, `{}`).Header().Get("Tollhouse-Event")
 	w := a.admin(http.MethodPost, "/admin/events?account=acct_a", strings.NewReader(`{"type":"plan.renewed","resource":"p1","eventData":{"object":{}}}`), "Content-Type", "application/json")

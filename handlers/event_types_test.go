@@ -37,9 +37,8 @@ func (p eventTypesPage) row(name string) map[string]any {
 }
 
 func TestEventTypes(t *testing.T) {
-	t.Parallel()
 	const path = "/api/event-types"
-	a := newAPI(t)
+	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
 	a.put("/api/resources/customer/cus_1", token, `{"city":"Dunmere"}`)
 	a.patch("/api/resources/customer/cus_1?action=activated", token, `{}`)

@@ -16,8 +16,7 @@ import (
 // A request with a body that does not come is not waited for without end,
 // neither before its answer begins nor behind it.
 func TestLiveReadersBody(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	token := a.token(t, "bob", "acct_a", store.ScopeUnstated)
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	srv := NewHTTPServer(a.server.Public(), slog.New(slog.DiscardHandler))

@@ -14,8 +14,7 @@ import (
 // A store that refuses work before it begins is told as what it is, on every
 // route, and changes nothing.
 func TestEventsWhileTheStoreIsUnavailable(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
 	a.put("/api/resources/plan/p1", token, `{"n":1}`)
 	a.Faults.OnUpdate(func(func() error) error { return record.ErrUnavailable })
@@ -41,8 +40,7 @@ func TestEventsWhileTheStoreIsUnavailable(t *testing.T) {
 
 // Damage is our fault and told without detail; it is never "not found".
 func TestEventsOfADamagedStore(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	a.importLines(t, "acct_a", line(`,"id":"one"`))
 	a.Faults.Break(record.ErrCorrupt)
 	for _, target := range []string{"/admin/events?account=acct_a", "/admin/events/one?account=acct_a"} {
@@ -56,8 +54,7 @@ func TestEventsOfADamagedStore(t *testing.T) {
 
 // An export that breaks off must not look like a short one.
 func TestExportThatBreaksOffEndsTheConnection(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	a.importLines(t, "acct_a", strings.Repeat(line("")+"\n", 1200))
 	r := httptest.NewRequest(http.MethodGet, "/admin/event-export?account=acct_a", nil)
 	w := &breaking{ResponseRecorder: httptest.NewRecorder(), after: func() { a.Faults.Break(record.ErrCorrupt) }}

@@ -76,8 +76,7 @@ func reversed(ids []string) []string {
 }
 
 func TestListEventsOfAnEmptyLog(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	token := a.token(t, "bob", "acct_a", store.ScopeUnstated)
 	for _, query := range []string{"", "?order=asc", "?order=asc&after=latest", "?after=latest", "?type=customer.created"} {
 		t.Run("an_empty_log_is_at_zero"+query, func(t *testing.T) {
@@ -89,8 +88,7 @@ func TestListEventsOfAnEmptyLog(t *testing.T) {
 		})
 	}
 	t.Run("after_latest_on_a_quiet_log_loses_nothing", func(t *testing.T) {
-		t.Parallel()
-		b := newAPI(t)
+		b := parallelAPI(t)
 		token := b.token(t, "bob", "acct_a", store.ScopeUnstated)
 		cursor := b.get("/api/events?order=asc&after=latest", token).page(t).Next
 		b.put("/api/resources/plan/p1", token, `{}`)
@@ -373,8 +371,7 @@ func TestListEventsWithAnothersCursor(t *testing.T) {
 
 // The types of one account must not be reached by the name of another.
 func TestListEventsKeepsKeysApart(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	b := a.token(t, "bob", "a", store.ScopeUnstated)
 	a.importLines(t, "ab", `{"type":"c.d","resource":"r","eventData":{"object":{}},"createdAt":1}`)
 	a.importLines(t, "a", `{"type":"b.c","resource":"r","eventData":{"object":{}},"createdAt":1}`)
@@ -389,8 +386,7 @@ func TestListEventsKeepsKeysApart(t *testing.T) {
 
 // Pages keep their order while events join at either side of the cursor.
 func TestListEventsWhileOthersRecord(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	token := a.token(t, "bob", "acct_a", store.ScopeUnstated)
 	record := func(i int) {
 		if w := a.put(fmt.Sprintf("/api/resources/plan/p%03d", i), token, `{}`); w.Code != http.StatusCreated {

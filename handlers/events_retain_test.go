@@ -39,8 +39,7 @@ func (a *api) retain(t *testing.T, kept time.Duration, removed int) {
 }
 
 func TestIDPastRetention(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	own, invented, young := a.idOf(10*day, 1), a.idOf(10*day, 2), a.idOf(2*day, 1)
 	theirs, there := a.idOf(9*day, 1), a.idOf(4*day, 1)
 	a.importLines(t, "acct_a", a.lineOf(own, "plan.created", "p1", 10*day)+a.lineOf("old-one", "plan.created", "p2", 10*day)+a.lineOf(there, "plan.updated", "p1", 4*day))
@@ -84,8 +83,7 @@ func TestIDPastRetention(t *testing.T) {
 }
 
 func TestCursorBehindRetention(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	token := a.token(t, "ann", "acct_a", store.ScopeUnstated)
 	ids := []string{a.idOf(10*day, 1), a.idOf(9*day, 1), a.idOf(2*day, 1), a.idOf(day, 1)}
 	lines := a.lineOf("foreign", "plan.created", "p9", 9*day)

@@ -93,8 +93,7 @@ func (b *browser) submitFresh(t testing.TB, target string, namesAndValues ...str
 func isPage(a answer) bool { return strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") }
 
 func TestHeadersOfEveryAnswer(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	for name, a := range everyAnswer(t, h) {
 		t.Run(name, func(t *testing.T) {
 			if a.Header.Get("X-Content-Type-Options") != "nosniff" || a.Header.Get("X-Request-Id") == "" {
@@ -158,8 +157,7 @@ func wantPlainMarkup(t testing.TB, page answer) {
 }
 
 func TestFormAction(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	client, _ := h.Client(t, redirectingTo("https://app.example/cb", "http://127.0.0.1/cb", "http://[::1]/cb", "http://localhost/cb", "com.example.app:/cb"))
 	cases := map[string]string{
 		"https://app.example/cb":   "'self' https:",
@@ -196,8 +194,7 @@ func formActionOf(page answer) string {
 }
 
 func TestHostileWords(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	hostile := map[string]string{
 		"script":  `<script>alert(1)</script>`,
 		"handler": `"><img src=x onerror=alert(1)>`,

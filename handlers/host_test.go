@@ -9,8 +9,7 @@ import (
 )
 
 func TestForeignHost(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	for _, host := range []string{"evil.example", "pay.example.evil.example", "evil.example:443", "", "pay.example.", "[::1]", "pay.example@evil.example", "127.0.0.1"} {
 		t.Run("Host_"+host, func(t *testing.T) {
 			for _, target := range []string{"/", h.authURL("response_type", "x"), apiPath, "/login", "/nothing"} {
@@ -51,8 +50,7 @@ func TestForeignHost(t *testing.T) {
 }
 
 func TestPublicURLWithPath(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t, at("https://pay.example/pay/"))
+	h := parallelHouse(t, at("https://pay.example/pay/"))
 	if h.issuer != "https://pay.example/pay" {
 		t.Errorf("Issuer() = %q, want no slash at the end", h.issuer)
 	}
@@ -74,8 +72,7 @@ func TestPublicURLWithPath(t *testing.T) {
 }
 
 func TestPathConfusion(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	token := h.pair(t).AccessToken
 	for _, path := range []string{
 		"//evil.com/%2e%2e/oauth/v2/auth/", "/API/Events", "/api/events/", "/api/../oauth/v2/auth", `/\evil.com`, "/%5Cevil.com", "//evil.com",
@@ -109,8 +106,7 @@ var routes = map[string][]string{
 }
 
 func TestMethods(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	token := header("Authorization", "Bearer "+h.pair(t).AccessToken)
 	for path, takes := range routes {
 		allow := append([]string{"OPTIONS"}, takes...)
@@ -144,8 +140,7 @@ func TestMethods(t *testing.T) {
 }
 
 func TestQueryThatCannotBeRead(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	token := h.pair(t).AccessToken
 	for name, query := range map[string]string{
 		"broken_percent": "type=%zz", "semicolon": "type=a;type=b", "more_than_128_parameters": strings.TrimPrefix(numbered(129), "&"),

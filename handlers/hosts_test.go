@@ -27,8 +27,7 @@ func (h *house) under(address string) *house {
 func withHost(host string) func(*http.Request) { return func(r *http.Request) { r.Host = host } }
 
 func TestHostsOfDev(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t, at("http://pay.example:8080"), ofDev(handlers.Hosts{Named: []string{"dev.corp.example", ".preview.example"}}))
+	h := parallelHouse(t, at("http://pay.example:8080"), ofDev(handlers.Hosts{Named: []string{"dev.corp.example", ".preview.example"}}))
 	long := strings.Repeat("a", 64)
 	for host, want := range map[string]int{
 		"127.0.0.1": 200, "127.0.0.1:8080": 200, "192.0.2.7:80": 200, "[::1]": 200, "[::1]:8080": 200, "[2001:db8::7]:8080": 200,
@@ -69,8 +68,7 @@ func TestHostsOfDev(t *testing.T) {
 }
 
 func TestIssuerIsTheAddressThatWasAsked(t *testing.T) {
-	t.Parallel()
-	dev := newHouse(t, at("http://127.0.0.1:8655"), ofDev(handlers.Hosts{AsAsked: true}), func(c *handlers.Config) {
+	dev := parallelHouse(t, at("http://127.0.0.1:8655"), ofDev(handlers.Hosts{AsAsked: true}), func(c *handlers.Config) {
 		c.Demo = &handlers.Demo{ClientID: "demo", ClientSecret: "s", Username: "u", Password: "p", RedirectURI: "http://localhost/callback"}
 	})
 	for _, issuer := range []string{"http://localhost:8080", "http://tollhouse:8080", "http://tollhouse", "http://[::1]:9090", "http://127.0.0.1:8655"} {

@@ -42,6 +42,13 @@ func newHouse(t testing.TB, change ...func(*handlers.Config)) *house {
 	return houseOver(t, storetest.New(t), change...)
 }
 
+// parallelHouse is newHouse for a test that runs beside others.
+func parallelHouse(t *testing.T, change ...func(*handlers.Config)) *house {
+	t.Helper()
+	t.Parallel()
+	return newHouse(t, change...)
+}
+
 func houseOver(t testing.TB, f *storetest.Fixture, change ...func(*handlers.Config)) *house {
 	t.Helper()
 	h := &house{Fixture: f, log: &journal{}, account: "acct_larkspur"}

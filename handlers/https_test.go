@@ -85,8 +85,7 @@ func TestStrictTransport(t *testing.T) {
 		"http://pay.example":         "",
 	} {
 		t.Run("hsts_on_our_own_TLS_of_"+public, func(t *testing.T) {
-			t.Parallel()
-			h := newHouse(t, at(public))
+			h := parallelHouse(t, at(public))
 			for _, target := range []string{"/", "/login", apiPath, "/nothing", "/healthz"} {
 				if a := h.get(t, target, header("X-Forwarded-Proto", "https")); a.Header.Get("Strict-Transport-Security") != "" {
 					t.Errorf("without TLS of our own GET %s says %q, want nothing", target, a.Header.Get("Strict-Transport-Security"))

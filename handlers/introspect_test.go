@@ -48,8 +48,7 @@ func wantMembers(t testing.TB, got, want map[string]any) {
 }
 
 func TestIntrospect(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	now := float64(h.Clock.Now().Unix())
 	const all = "events:read resources:read resources:write"
 	t.Run("live_access_token_of_no_stated_scope", func(t *testing.T) {
@@ -83,8 +82,7 @@ func TestIntrospect(t *testing.T) {
 			"refresh_token": func(p pair) string { return p.RefreshToken },
 		} {
 			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				h := newHouse(t).overTCP(t)
+				h := parallelHouse(t).overTCP(t)
 				gateway, gatewaySecret := h.Client(t, func(spec *store.ClientSpec) { spec.Introspect = true })
 				first := h.pair(t)
 				second := wantPair(t, h.token(t, h.refreshForm(first.RefreshToken)))
@@ -101,8 +99,7 @@ func TestIntrospect(t *testing.T) {
 }
 
 func TestIntrospectDead(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	inactive := func(name string, kill func(t *testing.T, p pair)) {
 		t.Run(name, func(t *testing.T) {
 			p := h.pair(t)
@@ -132,8 +129,7 @@ func TestIntrospectDead(t *testing.T) {
 }
 
 func TestIntrospectWhose(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	p := h.pair(t)
 	ask := func(t *testing.T, c store.Client, sec secret.Token, token string) answer {
 		return h.postForm(t, introspectPath, with(as(h.credentials(), c, sec), "token", token))

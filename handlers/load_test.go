@@ -127,16 +127,14 @@ func TestStalledBodies(t *testing.T) {
 	}
 	form, rest := half("POST", tokenPath, stalledForm), strings.Repeat("x", 4<<10)
 	t.Run("a_source_has_a_share", func(t *testing.T) {
-		t.Parallel()
-		address := newHouse(t, withMemory(memory)).listen(t)
+		address := parallelHouse(t, withMemory(memory)).listen(t)
 		held := begin(t, address, "127.0.0.1", form, perSource+1)
 		wantAnswer(t, "a small body of the same source", beganFrom(t, "127.0.0.1", address, small), http.StatusUnauthorized)
 		wantAnswer(t, "a whole large body of another source", beganFrom(t, "127.0.0.2", address, form+rest), http.StatusUnauthorized)
 		wantOneRefused(t, "one body more than the source's share", answersOn(held), held)
 	})
 	t.Run("a_stalled_body_gives_way", func(t *testing.T) {
-		t.Parallel()
-		address := newHouse(t, withMemory(memory)).listen(t)
+		address := parallelHouse(t, withMemory(memory)).listen(t)
 		var held []net.Conn
 		for n := range byte(4) {
 			held = append(held, begin(t, address, fmt.Sprintf("127.0.0.%d", 1+n), form, perSource)...)
@@ -148,8 +146,7 @@ func TestStalledBodies(t *testing.T) {
 		wantOneRefused(t, "one of those that have been stalled", answers, held)
 	})
 	t.Run("bodies_behind_a_token_have_a_budget_of_their_own", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t, withMemory(memory))
+		h := parallelHouse(t, withMemory(memory))
 		address := h.listen(t)
 		h.User(t, "otto", "acct_other")
 		put := func(user string) string {
@@ -178,12 +175,11 @@ func (h *house) accessOf(t *testing.T, user string) string {
 
 // TestSlowReaders holds what unread pages take to a budget.
 func TestSlowReaders(t *testing.T) {
-	t.Parallel()
 	const (
 		readers = 2 // of an account at once
 		memory  = readers * 32 << 20
 	)
-	h := newHouse(t, withMemory(memory))
+	h := parallelHouse(t, withMemory(memory))
 	address := h.listen(t, unbuffered)
 	h.User(t, "otto", "acct_other")
 	object := func(size int) snapshot.Value {

@@ -14,8 +14,7 @@ import (
 // TestLogHoldsNoSecret walks every flow, right and wrong, and then looks in the
 // log and in the audit record for each secret that was in play.
 func TestLogHoldsNoSecret(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	secrets := map[string]string{
 		"password": storetest.Password, "wrong password": "kanarienvogel-password", "client secret": h.secret.Reveal(),
 		"wrong client secret": "kanarienvogel-secret", "state": "kanarienvogel-state", "username": "kanarienvogel-user",

@@ -24,8 +24,7 @@ func (h *house) sessionLives(t testing.TB, cookie string) bool {
 }
 
 func TestLogin(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	t.Run("a_right_password_leads_on_by_303_without_credentials", func(t *testing.T) {
 		b := h.browser(t)
 		a := b.submit(t, b.get(t, h.authURL("state", "s")), rightPassword...)
@@ -106,8 +105,7 @@ func TestLogin(t *testing.T) {
 }
 
 func TestLoginForgery(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	victim, other := h.browser(t), h.browser(t)
 	page, otherPage := victim.get(t, h.authURL()), other.get(t, h.authURL())
 	own := formOn(t, page).fields
@@ -165,8 +163,7 @@ func TestLoginForgery(t *testing.T) {
 func TestSessionCookie(t *testing.T) {
 	t.Parallel()
 	t.Run("a_new_id_at_each_sign_in", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		b := h.browser(t)
 		planted := secret.New(nil, secret.SessionToken).Reveal()
 		b.setCookie(sessionCookie, planted)
@@ -192,8 +189,7 @@ func TestSessionCookie(t *testing.T) {
 	}
 	for _, c := range attributes {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			h := newHouse(t, at(c.public))
+			h := parallelHouse(t, at(c.public))
 			b := h.browser(t)
 			base := strings.TrimSuffix(b.site.Path, "/")
 			form := b.get(t, base+"/login")
@@ -209,8 +205,7 @@ func TestSessionCookie(t *testing.T) {
 		})
 	}
 	t.Run("a_sign_in_ends_after_twelve_idle_hours", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		b := h.signedIn(t, h.user)
 		h.Clock.Advance(12*time.Hour - time.Millisecond)
 		if !h.sessionLives(t, b.cookie(sessionCookie)) {
@@ -225,8 +220,7 @@ func TestSessionCookie(t *testing.T) {
 }
 
 func TestPromptLogin(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	for name, prompt := range map[string]string{"plain": "prompt=login", "encoded": "%70rompt=login"} {
 		t.Run("prompt_login_asks_again_and_then_goes_on_"+name, func(t *testing.T) {
 			b := h.signedIn(t, h.user)
@@ -240,8 +234,7 @@ func TestPromptLogin(t *testing.T) {
 }
 
 func TestLogout(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	b := h.signedIn(t, h.user)
 	cookie := b.cookie(sessionCookie)
 	home := b.get(t, "/")

@@ -19,9 +19,8 @@ func members(t testing.TB, a answer) map[string]any {
 }
 
 func TestMetadata(t *testing.T) {
-	t.Parallel()
 	const path = "/.well-known/oauth-authorization-server"
-	h := newHouse(t)
+	h := parallelHouse(t)
 	a := h.get(t, path)
 	m := members(t, a)
 	t.Run("issuer_is_the_public_url", func(t *testing.T) {

@@ -12,8 +12,7 @@ import (
 
 // What people are shown as a name has something to see, whoever it names.
 func TestNamesThatNobodyCanSee(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	admin := httptest.NewServer(h.server.Admin())
 	t.Cleanup(admin.Close)
 	create := func(t *testing.T, path string, members map[string]any) answer {

@@ -9,8 +9,7 @@ import (
 // server or not at all. Only forms may lead elsewhere, and TestFormAction says
 // where.
 func TestPagePolicy(t *testing.T) {
-	t.Parallel()
-	for name, a := range everyAnswer(t, newHouse(t)) {
+	for name, a := range everyAnswer(t, parallelHouse(t)) {
 		if !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
 			continue
 		}

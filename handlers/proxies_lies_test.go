@@ -27,8 +27,7 @@ func TestForwardedHeaders(t *testing.T) {
 	trusting := func(c *handlers.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")} }
 	for name, change := range map[string][]func(*handlers.Config){"of_an_untrusted_peer": nil, "of_a_trusted_proxy": {trusting}} {
 		t.Run(name+"_say_nothing_about_the_issuer", func(t *testing.T) {
-			t.Parallel()
-			h := newHouse(t, change...)
+			h := parallelHouse(t, change...)
 			const metadata = "/.well-known/oauth-authorization-server"
 			if plain, a := h.get(t, metadata), h.get(t, metadata, forwarded...); a.body != plain.body || !strings.Contains(a.body, `"issuer":"`+publicURL+`"`) {
 				t.Errorf("metadata = %s, want what it is without the headers: %s", a.body, plain.body)
@@ -53,8 +52,7 @@ func TestForwardedHeaders(t *testing.T) {
 		})
 	}
 	t.Run("do_not_make_a_plain_connection_a_secure_one", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t, at("http://127.0.0.1:8080"))
+		h := parallelHouse(t, at("http://127.0.0.1:8080"))
 		a := h.get(t, "/login", header("X-Forwarded-Proto", "https"), header("Forwarded", "proto=https"))
 		for _, c := range a.Cookies() {
 			if c.Secure || strings.HasPrefix(c.Name, "__Host-") {
@@ -70,8 +68,7 @@ func TestForwardedHeaders(t *testing.T) {
 // TestZoneOfAForwardedAddress sends addresses with a zone, which may be any text, from
 // a trusted proxy: neither the log nor the audit record has it.
 func TestZoneOfAForwardedAddress(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t, func(c *handlers.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
+	h := parallelHouse(t, func(c *handlers.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
 	address := h.listen(t)
 	const form = "grant_type=password&client_id=nobody"
 	lines := h.recorded(t, func() {

@@ -13,8 +13,7 @@ import (
 // TestRedirectIsBound goes over what binds a code, and every answer at the
 // redirect URI, to the request that it answers.
 func TestRedirectIsBound(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	const one, two, query = "https://app.example/cb", "https://app.example/other", "https://app.example/cb?a=1&a=2&b=%20x"
 	client, sec := h.Client(t, redirectingTo(one, two, query))
 	b := h.signedIn(t, h.user)
@@ -61,8 +60,7 @@ func TestPageAboutTheRedirectURI(t *testing.T) {
 	demo := func(c *handlers.Config) { c.Demo = &handlers.Demo{} }
 	for name, change := range map[string][]func(*handlers.Config){"in_serve": nil, "in_dev": {demo}} {
 		t.Run("says_what_was_sent_"+name, func(t *testing.T) {
-			t.Parallel()
-			h := newHouse(t, change...)
+			h := parallelHouse(t, change...)
 			a := h.get(t, h.authURL("redirect_uri", sent))
 			wantPage400(t, a)
 			text := words(t, a)

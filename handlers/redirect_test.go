@@ -19,8 +19,7 @@ func redirectingTo(uris ...string) func(*store.ClientSpec) {
 // TestRedirectURIRefused asks for redirects to what is not registered: each is a
 // page, and nobody is sent on.
 func TestRedirectURIRefused(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t) // https://app.example/cb
+	h := parallelHouse(t) // https://app.example/cb
 	loopback, _ := h.Client(t, redirectingTo("http://127.0.0.1/cb", "http://[::1]:8080/cb"))
 	clients := map[string]store.Client{"": h.client, "loopback": loopback}
 	cases := []struct{ name, client, uri string }{
@@ -108,8 +107,7 @@ func TestRedirectURIRefused(t *testing.T) {
 }
 
 func TestRedirectURIAccepted(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	registered := []string{"http://127.0.0.1/cb", "http://[::1]/cb", "http://localhost:8080/cb", "com.example.app:/cb",
 		"https://app.example/cb?a=1&a=2", "https://app.example/q?", "https://app.example"}
 	client, sec := h.Client(t, redirectingTo(registered...))

@@ -11,8 +11,7 @@ import (
 
 // TestRegistrationRefuses makes and changes clients as the command line does.
 func TestRegistrationRefuses(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	clients := h.Count(t, 'c')
 	uris := map[string]string{
 		"javascript":             "javascript:alert(1)",

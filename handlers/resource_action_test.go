@@ -156,8 +156,7 @@ func TestResourceActions(t *testing.T) {
 // No change without its event, and no event without its change: a commit that
 // fails leaves neither.
 func TestResourceAndEventAreOne(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
 	a.put("/api/resources/plan/p1", token, `{"n":1}`)
 	a.Rest() // no note of a read is under way

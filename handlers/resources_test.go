@@ -28,8 +28,7 @@ func lastEvent(t testing.TB, a *api, token string) eventJSON {
 
 // The life of one resource, call by call as in the table of events.md 3.1.
 func TestResourceLife(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
 	const path = "/api/resources/customer/cus_1"
 	type object = map[string]any
@@ -103,8 +102,7 @@ func wantEvent(t *testing.T, a *api, token string, w answer, typ string, previou
 }
 
 func TestResourceAnswers(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
 	created := a.put("/api/resources/plan/p1", token, `{"b":1.0,"a":{"x":null,"y":[null]}}`)
 	t.Run("put_new_names_its_place", func(t *testing.T) {
@@ -127,8 +125,7 @@ func TestResourceAnswers(t *testing.T) {
 		}
 	})
 	t.Run("example_5_autoupdate", func(t *testing.T) {
-		t.Parallel()
-		b := newAPI(t)
+		b := parallelAPI(t)
 		token := b.token(t, "harriet.voss", "acct_b", store.ScopeUnstated)
 		b.put("/api/resources/account/pa_9rd3x6", token, `{"customer":"cus_4tn8k2w1","method":"card","brand":"visa","last4":"4418","expiry":"0326"}`)
 		if w := b.patch("/api/resources/account/pa_9rd3x6?action=autoupdate", token, `{"expiry":"0929"}`); w.Code != http.StatusOK {
@@ -163,8 +160,7 @@ func TestResourceAnswers(t *testing.T) {
 }
 
 func TestResourceRefusals(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
 	a.put("/api/resources/customer/cus_1", token, `{}`)
 	a.put("/api/resources/plan/p1", token, `{}`)
@@ -247,8 +243,7 @@ func TestResourceRefusals(t *testing.T) {
 }
 
 func TestResourceConditions(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
 	const path = "/api/resources/plan/p1"
 	old := a.put(path, token, `{"n":1}`).Header().Get("ETag")
@@ -284,8 +279,7 @@ func TestResourceConditions(t *testing.T) {
 }
 
 func TestListResources(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
 	for _, id := range []string{"b", "a", "d", "c", "gone"} {
 		a.put("/api/resources/plan/"+id, token, `{}`)
@@ -313,8 +307,7 @@ func TestListResources(t *testing.T) {
 // Writers of one resource never lose a change: each event tells what it
 // replaced, and together they lead back to the beginning.
 func TestResourceChangesAtOnce(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
 	const path, writers = "/api/resources/plan/p1", 8
 	a.put(path, token, `{"n":0}`)
@@ -346,8 +339,7 @@ func TestCardGuardModes(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[eventlog.CardGuard]int{"": 400, eventlog.CardGuardRefuse: 400, eventlog.CardGuardWarn: 201, eventlog.CardGuardOff: 201} {
 		t.Run("card_guard_"+string(mode), func(t *testing.T) {
-			t.Parallel()
-			a := newAPI(t, func(o *store.Options) { o.CardGuard = mode })
+			a := parallelAPI(t, func(o *store.Options) { o.CardGuard = mode })
 			token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
 			if w := a.put("/api/resources/plan/p1", token, `{"n":"4242424242424242"}`); w.Code != want {
 				t.Errorf("put = %d %s, want %d", w.Code, w.Body, want)
@@ -358,8 +350,7 @@ func TestCardGuardModes(t *testing.T) {
 
 // TestCardGuardOverTheWire holds the guard to what is a card and what only resembles one.
 func TestCardGuardOverTheWire(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
+	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
 	s := httptest.NewServer(a.server.Public())
 	t.Cleanup(s.Close)

@@ -19,8 +19,7 @@ func TestRevokeWhatHasEnded(t *testing.T) {
 	}
 	for name, end := range cases {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newHouse(t)
+			h := parallelHouse(t)
 			p := h.pair(t)
 			end(t, h, p)
 			wantRevoked(t, h.revoke(t, p.AccessToken))
@@ -31,8 +30,7 @@ func TestRevokeWhatHasEnded(t *testing.T) {
 }
 
 func TestRevokeAccessTokenByHint(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	for _, hint := range []string{"access_token", "refresh_token", "cat", "ACCESS_TOKEN", ""} {
 		t.Run("access_token_with_hint_"+hint, func(t *testing.T) {
 			p := h.pair(t)

@@ -40,8 +40,7 @@ func wantRevoked(t testing.TB, a answer) {
 func publicClient(spec *store.ClientSpec) { spec.Public = true }
 
 func TestRevoke(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	other, otherSecret := h.Client(t)
 	t.Run("refresh_token_ends_the_family", func(t *testing.T) {
 		p := h.pair(t)
@@ -120,8 +119,7 @@ func TestRevoke(t *testing.T) {
 }
 
 func TestRevokeByPublicClient(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	h.client, h.secret = h.Client(t, publicClient)
 	form := as(h.codeForm(h.pkceCode(t, challenge)), h.client, h.secret)
 	p := wantPair(t, h.token(t, with(form, "code_verifier", verifier)))
@@ -134,8 +132,7 @@ func TestRevokeByPublicClient(t *testing.T) {
 }
 
 func TestRevokeWithABrokenStore(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	p := h.pair(t)
 	t.Run("is_never_told_as_done", func(t *testing.T) {
 		for _, token := range []string{p.RefreshToken, p.AccessToken} {

@@ -21,8 +21,7 @@ var otherRoutes = map[string][]string{
 }
 
 func TestMethodsOfOtherRoutes(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	token := header("Authorization", "Bearer "+h.pair(t).AccessToken)
 	for path, takes := range otherRoutes {
 		allow := append([]string{"OPTIONS"}, takes...)
@@ -49,8 +48,7 @@ func TestMethodsOfOtherRoutes(t *testing.T) {
 // TestAdminIsElsewhere holds that what asks for no credentials cannot be reached
 // over TCP: its handler listens on a socket of the operator's alone.
 func TestAdminIsElsewhere(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	for _, path := range []string{
 		"/admin/info", "/admin/clients", "/admin/users", "/admin/users/mara", "/admin/accounts", "/admin/events", "/admin/audit", "/admin/sessions", "/admin/families", "/admin/token-inspect", "/admin/event-export", "/admin", "/admin/",
 	} {

@@ -45,9 +45,8 @@ func (l *tally) last(t *testing.T) handlers.Served {
 // TestObserve: what is told of a request is what happened to it, and no text in
 // it is the caller's.
 func TestObserve(t *testing.T) {
-	t.Parallel()
 	all := &tally{}
-	h := newHouse(t, func(c *handlers.Config) { c.Observe = all.observe })
+	h := parallelHouse(t, func(c *handlers.Config) { c.Observe = all.observe })
 	code := h.code(t)
 	p := wantPair(t, h.token(t, h.codeForm(code)))
 	q := wantPair(t, h.token(t, h.refreshForm(p.RefreshToken)))
@@ -119,9 +118,8 @@ func TestObserve(t *testing.T) {
 // TestMonitor: health and metrics have a handler of their own, under any host,
 // and metrics are nowhere that a proxy passes on.
 func TestMonitor(t *testing.T) {
-	t.Parallel()
 	const page = "tollhouse_ready 1\n"
-	h := newHouse(t, at("https://pay.example/tolls"), func(c *handlers.Config) {
+	h := parallelHouse(t, at("https://pay.example/tolls"), func(c *handlers.Config) {
 		c.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(page)) })
 	})
 	ask := func(from http.Handler, path string) answer {

@@ -57,8 +57,7 @@ func wantHungUp(t testing.TB, conn net.Conn) {
 }
 
 func TestSlowPeers(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	t.Run("the_limits_of_every_deployment", func(t *testing.T) {
 		t.Parallel()
 		s := handlers.NewHTTPServer(h.public, slog.New(slog.DiscardHandler))
@@ -105,8 +104,7 @@ func TestSlowPeers(t *testing.T) {
 // TestManySlowPeers holds that peers who dawdle stand in nobody's way. What it
 // costs the others is a figure for a benchmark.
 func TestManySlowPeers(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	address := h.listen(t) // unhurried: all of them are there while the others ask
 	t.Run("stand_in_nobodys_way", func(t *testing.T) {
 		const peers = 300

@@ -12,8 +12,7 @@ import (
 // TestStaticFiles asks for what lies beside the two assets there are, in the
 // notations in which a path can be written.
 func TestStaticFiles(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	style := static.Path("style.css")
 	if a := h.get(t, style); a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != "text/css; charset=utf-8" {
 		t.Fatalf("GET %s = %d %s, want the style sheet", style, a.StatusCode, a.Header.Get("Content-Type"))

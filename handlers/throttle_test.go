@@ -68,8 +68,7 @@ func wantThrottled(t testing.TB, a answer, retryAfter string) {
 func address(n int) string { return fmt.Sprintf("198.51.%d.%d", n/250, n%250+1) }
 
 func TestThrottleOfAUser(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	h.User(t, "b\u00f3b", h.account)
 	spellings := []string{"b\u00f3b", "B\u00d3B", " b\u00f3b", "bo\u0301b", "b\u00f3b\t"}
 	s := h.stranger(t)
@@ -147,8 +146,7 @@ func TestThrottleOfAUser(t *testing.T) {
 }
 
 func TestThrottleAnswersAlike(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	s := h.stranger(t)
 	for i := range 10 {
 		for _, name := range []string{"mara", "nils"} { // one of them is a user
@@ -204,8 +202,7 @@ func TestThrottleOfASource(t *testing.T) {
 		return func(int) []func(*http.Request) { return []func(*http.Request){from(a)} }
 	}
 	t.Run("many_names_from_one_address", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		s := h.stranger(t)
 		exhaust(t, s, at("192.0.2.1"))
 		wantThrottled(t, s.signIn(t, "mara", storetest.Password, from("192.0.2.1")), "2")
@@ -215,8 +212,7 @@ func TestThrottleOfASource(t *testing.T) {
 		wantThrottled(t, s.signIn(t, "mara", tooLong, from("192.0.2.1")), "2")
 	})
 	t.Run("an_IPv6_subscriber_is_one_source", func(t *testing.T) {
-		t.Parallel()
-		s := newHouse(t).stranger(t)
+		s := parallelHouse(t).stranger(t)
 		exhaust(t, s, func(i int) []func(*http.Request) {
 			return []func(*http.Request){from(fmt.Sprintf("2001:db8:1:2:%x::%x", i, i+1))}
 		})
@@ -224,16 +220,14 @@ func TestThrottleOfASource(t *testing.T) {
 		wantJudged(t, s.signIn(t, "mara", tooLong, from("2001:db8:1:3::1")))
 	})
 	t.Run("what_an_untrusted_peer_says_is_ignored", func(t *testing.T) {
-		t.Parallel()
-		s := newHouse(t).stranger(t)
+		s := parallelHouse(t).stranger(t)
 		exhaust(t, s, func(i int) []func(*http.Request) {
 			return []func(*http.Request){from("192.0.2.1"), header("X-Forwarded-For", address(i)), header("Forwarded", "for="+address(i)), header("X-Real-IP", address(i))}
 		})
 		wantThrottled(t, s.signIn(t, "mara", tooLong, from("192.0.2.1"), header("X-Forwarded-For", "203.0.113.1")), "2")
 	})
 	t.Run("a_trusted_proxy_is_believed", func(t *testing.T) {
-		t.Parallel()
-		s := newHouse(t, proxy).stranger(t)
+		s := parallelHouse(t, proxy).stranger(t)
 		through := func(hops string) []func(*http.Request) {
 			return []func(*http.Request){from("10.0.0.1"), header("X-Forwarded-For", hops)}
 		}
@@ -242,8 +236,7 @@ func TestThrottleOfASource(t *testing.T) {
 		wantJudged(t, s.signIn(t, "mara", tooLong, through("203.0.113.10")...))
 	})
 	t.Run("failed_clients_are_charged_to_their_source", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		for i := range 30 {
 			form := with(h.credentials(), "client_id", fmt.Sprint("client", i))
 			wantTokenError(t, h.postForm(t, []string{tokenPath, revokePath, introspectPath}[i%3], form), http.StatusUnauthorized, "invalid_client")
@@ -258,8 +251,7 @@ func TestThrottleOfASource(t *testing.T) {
 		wantPair(t, h.token(t, h.passwordForm())) // a client that proves itself waits for nobody
 	})
 	t.Run("invalid_grant_on_a_code_or_refresh_token_is_no_failure", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		for range 40 {
 			wantTokenError(t, h.token(t, h.codeForm("x")), http.StatusBadRequest, "invalid_grant")
 			wantTokenError(t, h.token(t, h.refreshForm("x")), http.StatusBadRequest, "invalid_grant")
@@ -269,8 +261,7 @@ func TestThrottleOfASource(t *testing.T) {
 }
 
 func TestThrottleOfAClient(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	other, otherSecret := h.Client(t)
 	for i := range 300 {
 		wantJudged(t, h.grant(t, fmt.Sprint("name", i), tooLong))
@@ -289,8 +280,7 @@ func TestThrottleOfAClient(t *testing.T) {
 const deviceCookie = "__Host-tollhouse_device"
 
 func TestThrottleAndTheOwner(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	h.User(t, "eve", h.account)
 	owner := h.browser(t)
 	if a := owner.submit(t, owner.get(t, "/login"), rightPassword...); a.StatusCode != http.StatusSeeOther {
@@ -345,8 +335,7 @@ func TestThrottleAndTheOwner(t *testing.T) {
 }
 
 func TestThrottleInParallel(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	t.Run("a_burst_is_bounded_by_the_queue_for_hashing", func(t *testing.T) {
 		const callers = 300
 		judged := 0

@@ -9,8 +9,7 @@ import (
 // TestForgedTicketsSayWhatToDo holds that a person whose ticket is worthless is
 // told where to begin, and not that something broke.
 func TestForgedTicketsSayWhatToDo(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	b := h.signedIn(t, h.user)
 	ticket := formOn(t, b.get(t, h.authURL())).fields.Get("ticket")
 	for name, sealed := range map[string]string{

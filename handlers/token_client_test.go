@@ -21,8 +21,7 @@ func basic(id, secret string) func(*http.Request) {
 }
 
 func TestTokenClientAuthentication(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	id, sec := h.client.ID, h.secret.Reveal()
 	bare := without(h.passwordForm(), "client_id", "client_secret")
 	const challenge = `Basic realm="tollhouse", charset="UTF-8"`
@@ -106,8 +105,7 @@ func wantSame(t testing.TB, a, b answer) {
 }
 
 func TestTokenGrants(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	t.Run("grant_that_is_switched_off", func(t *testing.T) {
 		t.Parallel()
 		narrow, sec := h.Client(t, func(s *store.ClientSpec) { s.Grants = []string{"authorization_code"} })
@@ -138,8 +136,7 @@ func TestTokenGrants(t *testing.T) {
 }
 
 func TestTokenScope(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	narrow, narrowSecret := h.Client(t, func(s *store.ClientSpec) { s.Scopes = []string{"events:read", "resources:read"} })
 	narrowForm := as(h.passwordForm(), narrow, narrowSecret)
 	granted := []struct {

@@ -30,8 +30,7 @@ func (h *house) unspent(t testing.TB, code string, more ...string) {
 }
 
 func TestTokenCode(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	t.Run("code_gives_tokens", func(t *testing.T) {
 		p := h.pair(t)
 		h.familyLives(t, p)
@@ -104,8 +103,7 @@ func TestTokenCode(t *testing.T) {
 func TestTokenCodeOverTime(t *testing.T) {
 	t.Parallel()
 	t.Run("dies_after_sixty_seconds", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		in, late := h.code(t), h.code(t)
 		h.Clock.Advance(time.Minute - time.Millisecond)
 		h.unspent(t, in)
@@ -116,8 +114,7 @@ func TestTokenCodeOverTime(t *testing.T) {
 		}
 	})
 	t.Run("second_use_kills_the_tokens_of_the_first", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		code := h.code(t)
 		first := wantPair(t, h.token(t, h.codeForm(code)))
 		second := h.familyLives(t, first)
@@ -126,8 +123,7 @@ func TestTokenCodeOverTime(t *testing.T) {
 		h.familyIsDead(t, second)
 	})
 	t.Run("also_after_the_code_has_expired", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		code := h.code(t)
 		first := wantPair(t, h.token(t, h.codeForm(code)))
 		h.Clock.Advance(30 * time.Minute)
@@ -135,8 +131,7 @@ func TestTokenCodeOverTime(t *testing.T) {
 		h.familyIsDead(t, first)
 	})
 	t.Run("but_not_of_a_page_that_fires_twice_with_pkce", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		code := h.pkceCode(t, challenge)
 		form := with(h.codeForm(code), "code_verifier", verifier)
 		first := wantPair(t, h.token(t, form))
@@ -148,8 +143,7 @@ func TestTokenCodeOverTime(t *testing.T) {
 		h.familyIsDead(t, second)
 	})
 	t.Run("a_stranger_with_the_code_alone_revokes_nothing", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		code := h.pkceCode(t, challenge)
 		first := wantPair(t, h.token(t, with(h.codeForm(code), "code_verifier", verifier)))
 		other, sec := h.Client(t)
@@ -165,8 +159,7 @@ func TestTokenCodeOverTime(t *testing.T) {
 }
 
 func TestTokenCodeOfPublicClient(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	public, none := h.Client(t, func(s *store.ClientSpec) { s.Public = true })
 	code := h.code(t, "client_id", public.ID, "code_challenge", challenge, "code_challenge_method", "S256")
 	form := with(as(h.codeForm(code), public, none), "code_verifier", verifier)
@@ -204,8 +197,7 @@ func (h *house) together(t testing.TB, callers int, send func() answer) []answer
 }
 
 func TestTokenInParallel(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	for _, callers := range []int{16, 64} {
 		t.Run(fmt.Sprintf("one_of_%d_redemptions_succeeds", callers), func(t *testing.T) {
 			for range 10 {

@@ -13,8 +13,7 @@ import (
 )
 
 func TestTokenRefresh(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	t.Run("gives_two_new_tokens_and_leaves_the_old_access", func(t *testing.T) {
 		first := h.pair(t)
 		second := wantPair(t, h.token(t, h.refreshForm(first.RefreshToken)))
@@ -92,8 +91,7 @@ func TestTokenRefreshTable(t *testing.T) {
 	const grace = 30 * time.Second
 
 	t.Run("within_the_grace_the_identical_tokens_with_the_seconds_left", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		first := h.pair(t)
 		second := wantPair(t, refresh(t, h, first))
 		h.Clock.Advance(grace)
@@ -103,16 +101,14 @@ func TestTokenRefreshTable(t *testing.T) {
 		}
 	})
 	t.Run("another_scope_on_a_retry", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		first := h.pair(t)
 		second := wantPair(t, refresh(t, h, first))
 		wantTokenError(t, h.token(t, with(h.refreshForm(first.RefreshToken), "scope", "events:read")), http.StatusBadRequest, "invalid_scope")
 		h.familyLives(t, second)
 	})
 	t.Run("after_the_grace_a_lost_pair_is_replaced", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		first := h.pair(t)
 		lost := wantPair(t, refresh(t, h, first))
 		h.Clock.Advance(grace + time.Millisecond)
@@ -124,8 +120,7 @@ func TestTokenRefreshTable(t *testing.T) {
 		h.familyIsDead(t, fresh)
 	})
 	t.Run("after_the_grace_a_used_pair_makes_it_a_theft", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		first := h.pair(t)
 		second := wantPair(t, refresh(t, h, first))
 		if !h.accessLives(t, second) {
@@ -136,8 +131,7 @@ func TestTokenRefreshTable(t *testing.T) {
 		h.familyIsDead(t, second)
 	})
 	t.Run("chain_within_one_instant_then_the_first_again", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		first := h.pair(t)
 		second := wantPair(t, refresh(t, h, first))
 		third := wantPair(t, refresh(t, h, second))
@@ -146,8 +140,7 @@ func TestTokenRefreshTable(t *testing.T) {
 		h.familyIsDead(t, third)
 	})
 	t.Run("idle_for_fourteen_days", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		first, other := h.pair(t), h.pair(t)
 		h.Clock.Advance(1_209_600*time.Second - time.Millisecond)
 		wantPair(t, refresh(t, h, first))
@@ -155,8 +148,7 @@ func TestTokenRefreshTable(t *testing.T) {
 		wantTokenError(t, refresh(t, h, other), http.StatusBadRequest, "invalid_grant")
 	})
 	t.Run("a_year_after_the_authorization", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		p := h.pair(t)
 		for range 36 {
 			h.Clock.Advance(10 * 24 * time.Hour)
@@ -188,8 +180,7 @@ func TestEndedPartiesLoseTheirTokens(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			h := newHouse(t)
+			h := parallelHouse(t)
 			p, code := h.pair(t), h.code(t)
 			must.Do(t, c.end(h))
 			wantError(t, h.api(t, p.AccessToken), http.StatusUnauthorized, "invalid_token") // the very next request
@@ -205,8 +196,7 @@ func TestEndedPartiesLoseTheirTokens(t *testing.T) {
 		})
 	}
 	t.Run("client_deleted", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		p := h.pair(t)
 		must.Do(t, h.DeleteClient(ctx, h.client.ID))
 		wantError(t, h.api(t, p.AccessToken), http.StatusUnauthorized, "invalid_token")
@@ -215,8 +205,7 @@ func TestEndedPartiesLoseTheirTokens(t *testing.T) {
 		wantTokenError(t, h.token(t, as(h.refreshForm(p.RefreshToken), other, sec)), http.StatusBadRequest, "invalid_grant")
 	})
 	t.Run("a_plain_rotation_of_the_secret_ends_nothing", func(t *testing.T) {
-		t.Parallel()
-		h := newHouse(t)
+		h := parallelHouse(t)
 		p := h.pair(t)
 		old := h.secret
 		var err error
@@ -230,8 +219,7 @@ func TestEndedPartiesLoseTheirTokens(t *testing.T) {
 }
 
 func TestTokenFaults(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	p, code := h.pair(t), h.code(t)
 	forms := map[string]url.Values{"password": h.passwordForm(), "code": h.codeForm(code), "refresh": h.refreshForm(p.RefreshToken)}
 	wantUnavailable := func(t *testing.T, a answer) {
@@ -301,8 +289,7 @@ func TestTokenClientGoesAway(t *testing.T) {
 	t.Parallel()
 	for _, when := range []string{"before_the_commit", "after_the_commit"} {
 		t.Run(when+"_a_rotation_is_whole_or_not_at_all", func(t *testing.T) {
-			t.Parallel()
-			h := newHouse(t)
+			h := parallelHouse(t)
 			p := h.pair(t)
 			ctx, leave := context.WithCancel(context.Background())
 			h.Faults.OnUpdate(func(run func() error) error {

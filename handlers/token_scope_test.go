@@ -10,8 +10,7 @@ import (
 // it was narrowed to, its refresh tokens stand for all that was granted
 // (RFC 6749 §6).
 func TestRefreshTokenKeepsItsScope(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	const granted = "events:read resources:read"
 	scope := func(t *testing.T, p pair) string {
 		t.Helper()

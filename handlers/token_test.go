@@ -16,8 +16,7 @@ import (
 )
 
 func TestTokenAnswer(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	a := h.token(t, h.passwordForm())
 	t.Run("password_gives_exactly_the_five_fields", func(t *testing.T) {
 		var fields map[string]any
@@ -51,8 +50,7 @@ func TestTokenAnswer(t *testing.T) {
 }
 
 func TestTokenMethodsAndPaths(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	for _, method := range []string{"GET", "PUT", "DELETE", "PATCH"} {
 		t.Run(method+"_names_the_cure", func(t *testing.T) {
 			a := h.do(h.request(t, method, tokenPath+"?grant_type=password", nil))
@@ -96,8 +94,7 @@ func wantAllow(t testing.TB, a answer, want ...string) {
 }
 
 func TestTokenParameters(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	form := h.passwordForm().Encode()
 	cases := []struct {
 		name, body, wantCode, wantText string
@@ -167,8 +164,7 @@ func manyParams() string {
 }
 
 func TestTokenBodyEncodings(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	form := h.passwordForm()
 	t.Run("form_with_charset", func(t *testing.T) {
 		wantPair(t, h.tokenBody(t, formType+"; charset=UTF-8", form.Encode()))
@@ -267,8 +263,7 @@ func jsonOf(t testing.TB, form url.Values) string {
 }
 
 func TestTokenSecretsInTheURL(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	const canary = "kanarienvogel"
 	for _, query := range []string{
 		"client_secret=" + canary, "password=" + canary, "code=" + canary, "refresh_token=" + canary, "code_verifier=" + canary,

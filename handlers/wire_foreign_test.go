@@ -14,8 +14,7 @@ import (
 
 // TestForeignProtocols speaks to the plain port what it does not understand.
 func TestForeignProtocols(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	address := h.listen(t)
 	refused := []struct {
 		name, request string

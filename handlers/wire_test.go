@@ -81,8 +81,7 @@ func isReset(err error) bool {
 }
 
 func TestWireFraming(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	address := h.listen(t)
 	form := h.refreshForm("x").Encode()
 	post := func(headers, body string) string {
@@ -137,8 +136,7 @@ func first(answers []answer) int {
 }
 
 func TestWireBounds(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
+	h := parallelHouse(t)
 	address := h.listen(t)
 	get := func(target, headers string) string {
 		return "GET " + target + " HTTP/1.1\r\nHost: pay.example\r\n" + headers + "\r\n"

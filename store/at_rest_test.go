@@ -15,9 +15,8 @@ import (
 // what would let them act: a family that was refreshed and one whose code is
 // still open, a sign-in, a client with two secrets.
 func TestAtRest(t *testing.T) {
-	t.Parallel()
 	ctx := context.Background()
-	g := newGrant(t)
+	g := parallelGrant(t)
 	second := g.mustRefresh(t, g.first)
 	third := g.mustRefresh(t, second)
 	code := g.allow(t, "")

@@ -143,9 +143,8 @@ func TestRotateClientSecret(t *testing.T) {
 }
 
 func TestUpdateClient(t *testing.T) {
-	t.Parallel()
 	ctx := context.Background()
-	g := newGrant(t)
+	g := parallelGrant(t)
 	scopes := []string{"resources:read"}
 	must.Get(g.UpdateClient(ctx, g.client.ID, store.ClientChange{Scopes: &scopes}))(t)
 	p, err := g.FindPrincipal(ctx, g.first.AccessToken)
@@ -167,9 +166,8 @@ func TestUpdateClient(t *testing.T) {
 }
 
 func TestDeleteClientLeavesNothing(t *testing.T) {
-	t.Parallel()
 	ctx := context.Background()
-	g := newGrant(t)
+	g := parallelGrant(t)
 	g.mustRefresh(t, g.first)
 	must.Do(t, g.DeleteClient(ctx, g.client.ID))
 	for _, tag := range "cfF" {

@@ -18,8 +18,7 @@ func TestAllow(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	t.Run("a_ticket_gives_one_code", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		c := g.consent("")
 		must.Get(g.Allow(ctx, c))(t)
 		g.unchanged(t, func() {
@@ -32,8 +31,7 @@ func TestAllow(t *testing.T) {
 		}
 	})
 	t.Run("deny_keeps_no_code_and_decides", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		c := g.consent("")
 		must.Do(t, g.Deny(ctx, c.Ticket, c.TicketEnds))
 		_, err := g.Allow(ctx, c)
@@ -43,8 +41,7 @@ func TestAllow(t *testing.T) {
 		}
 	})
 	t.Run("of_an_ended_client_or_user_is_refused", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		c := g.consent("")
 		must.Get(g.SetPassword(ctx, "mara", "another long phrase"))(t)
 		_, err := g.Allow(ctx, c)
@@ -58,8 +55,7 @@ func TestAllow(t *testing.T) {
 func TestRedeemCode(t *testing.T) {
 	t.Parallel()
 	t.Run("gives_the_first_pair_of_a_family", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		issued := must.Get(g.redeem(g.allow(t, challenge), verifier))(t)
 		if issued.FamilyID == g.first.FamilyID || !g.accessLives(t, issued) {
 			t.Error("RedeemCode() gave no living pair of a new family")
@@ -96,8 +92,7 @@ func redeemOfEnded(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			g := newGrant(t)
+			g := parallelGrant(t)
 			code := g.allow(t, "")
 			must.Do(t, c.end(g))
 			_, err := g.redeem(code, "")
@@ -107,8 +102,7 @@ func redeemOfEnded(t *testing.T) {
 }
 
 func redeemOfAnother(t *testing.T) {
-	t.Parallel()
-	g := newGrant(t)
+	g := parallelGrant(t)
 	other, _ := g.Client(t)
 	long := strings.Repeat("a", 128)
 	cases := []struct {
@@ -144,8 +138,7 @@ func redeemOfAnother(t *testing.T) {
 }
 
 func redeemOfExpired(t *testing.T) {
-	t.Parallel()
-	g := newGrant(t)
+	g := parallelGrant(t)
 	if lives.Code > 10*time.Minute {
 		t.Errorf("a code lives %v, want at most 10m (RFC 6749 §4.1.2)", lives.Code)
 	}
@@ -190,8 +183,7 @@ func redeemAgain(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			g := newGrant(t)
+			g := parallelGrant(t)
 			code := g.allow(t, c.challenge)
 			issued, err := g.redeem(code, c.verifier)
 			must.Do(t, err)

@@ -21,8 +21,7 @@ func TestConfirmationNeverDelaysTheBearerCheck(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	t.Run("it_makes_no_commit", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		second := g.mustRefresh(t, g.first)
 		g.Rest() // so that nobody else commits
 		var commits atomic.Int64
@@ -138,8 +137,7 @@ func TestPairUsedJustBeforeALateRetryIsJudgedUsed(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			g := newGrant(t)
+			g := parallelGrant(t)
 			second := g.mustRefresh(t, g.first)
 			g.Clock.Advance(lives.RefreshGrace)
 			c.use(t, g, second)

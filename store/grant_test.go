@@ -33,6 +33,13 @@ func newGrant(t testing.TB, change ...func(*store.Options)) grant {
 	return g
 }
 
+// parallelGrant is newGrant for a test that runs beside others.
+func parallelGrant(t *testing.T, change ...func(*store.Options)) grant {
+	t.Helper()
+	t.Parallel()
+	return newGrant(t, change...)
+}
+
 // issue begins another family.
 func (g grant) issue(t testing.TB, scope store.Scope) store.Issued {
 	t.Helper()

@@ -37,8 +37,7 @@ func TestListGranted(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	t.Run("puts_the_authorizations_of_a_client_together", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		first := g.Now()
 		g.Clock.Advance(time.Hour)
 		g.issue(t, store.ScopeEventsRead)
@@ -57,8 +56,7 @@ func TestListGranted(t *testing.T) {
 		}
 	})
 	t.Run("holds_a_client_to_what_it_may_do_now", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		must.Get(g.UpdateClient(ctx, g.client.ID, store.ClientChange{Scopes: &[]string{"resources:read"}}))(t)
 		if got := g.granted(t, g.user)[0].Permissions; !slices.Equal(got, []string{"resources:read"}) {
 			t.Errorf("Permissions = %v, want resources:read alone", got)
@@ -94,8 +92,7 @@ func TestRevokeGranted(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	t.Run("ends_every_family_of_the_client_and_no_other", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		second := g.issue(t, store.ScopeEventsRead)
 		other, _ := g.Client(t, func(c *store.ClientSpec) { c.Name = "Aster Reports" })
 		kept := must.Get(g.IssueForPassword(ctx, store.By{}, other, g.user, store.ScopeUnstated))(t)
@@ -119,8 +116,7 @@ func TestRevokeGranted(t *testing.T) {
 		}
 	})
 	t.Run("ends_more_families_than_one_look_or_one_write_holds", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		issued := []store.Issued{g.first}
 		for range 1100 {
 			issued = append(issued, g.issue(t, store.ScopeUnstated))
@@ -137,8 +133,7 @@ func TestRevokeGranted(t *testing.T) {
 	})
 	t.Run("ends_the_codes_not_redeemed_yet", revokeOfCodes)
 	t.Run("ends_what_a_code_gives_that_is_redeemed_meanwhile", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		code := g.allow(t, challenge)
 		var issued store.Issued
 		g.Faults.OnUpdate(func(run func() error) error {
@@ -153,8 +148,7 @@ func TestRevokeGranted(t *testing.T) {
 		g.familyIsDead(t, g.first, issued)
 	})
 	t.Run("a_client_that_was_never_granted_anything_changes_nothing", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		g.unchanged(t, func() {
 			if err := g.RevokeGranted(ctx, store.By{}, g.user, "cli_nothing"); err != nil {
 				t.Errorf("RevokeGranted() = %v, want nil", err)
@@ -164,9 +158,8 @@ func TestRevokeGranted(t *testing.T) {
 }
 
 func revokeOfCodes(t *testing.T) {
-	t.Parallel()
 	ctx := context.Background()
-	g := newGrant(t)
+	g := parallelGrant(t)
 	otherClient, otherUser := g, g
 	otherClient.client, _ = g.Client(t)
 	otherUser.user = g.User(t, "nils", "acct_larkspur")

@@ -20,8 +20,7 @@ const pieceSize = 16
 // TestNothingKeptIsASecret reads every key and value that an authorization
 // leaves behind: none holds so much as a piece of a secret, in any spelling.
 func TestNothingKeptIsASecret(t *testing.T) {
-	t.Parallel()
-	g := newGrant(t)
+	g := parallelGrant(t)
 	client, clientSecret := g.Client(t)
 	g.client = client
 	session, code := g.signIn(t, secret.Token{}), g.allow(t, challenge)

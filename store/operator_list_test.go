@@ -62,8 +62,7 @@ func TestListFamilies(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	t.Run("narrows_to_a_client_a_user_or_both_in_pages_of_any_size", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		other, _ := g.Client(t, func(c *store.ClientSpec) { c.Name = "Aster Reports" })
 		odile := g.User(t, "odile", "acct_aster")
 		issue := func(c store.Client, u store.User) string {
@@ -80,8 +79,7 @@ func TestListFamilies(t *testing.T) {
 		}
 	})
 	t.Run("tells_who_may_do_what_and_since_when", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		g.Clock.Advance(time.Minute)
 		g.use(t, g.first)
 		list, err := g.ListFamilies(ctx, store.FamilyFilter{}, "", 10)
@@ -95,16 +93,14 @@ func TestListFamilies(t *testing.T) {
 		}
 	})
 	t.Run("passes_over_more_dead_ones_than_a_page_holds", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		for range 3 {
 			must.Get(g.RevokeFamily(ctx, store.By{}, g.issue(t, store.ScopeUnstated).FamilyID))(t)
 		}
 		wantSet(t, "the live ones", g.families(t, 1, store.FamilyFilter{}), g.first.FamilyID)
 	})
 	t.Run("refuses_a_place_that_is_none", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		var bad *record.InvalidError
 		if _, err := g.ListFamilies(ctx, store.FamilyFilter{}, "fam_0", 1); !errors.As(err, &bad) {
 			t.Errorf("ListFamilies(fam_0) = %v, want an InvalidError", err)
@@ -136,8 +132,7 @@ func TestRevokeFamily(t *testing.T) {
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := newGrant(t)
+			g := parallelGrant(t)
 			other := g.issue(t, store.ScopeUnstated)
 			f, err := end(g)
 			if err != nil || f.ID != g.first.FamilyID || f.Username != "mara" {
@@ -164,8 +159,7 @@ func TestRevokeFamily(t *testing.T) {
 		})
 	}
 	t.Run("finds_nothing_by_what_is_no_family", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		g.unchanged(t, func() {
 			for _, id := range []string{"", "fam_", g.first.FamilyID + "0", strings.ToUpper(g.first.FamilyID), "fam_" + strings.Repeat("0", 26), g.client.ID} {
 				if _, err := g.RevokeFamily(ctx, by, id); !errors.Is(err, record.ErrNotFound) {
@@ -189,8 +183,7 @@ func TestListLiveSessions(t *testing.T) {
 		return sn.Name()
 	}
 	t.Run("lists_all_or_a_users_in_pages_of_any_size", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		var mine []string
 		for range 4 {
 			mine = append(mine, name(g, g.signIn(t, secret.Token{})))
@@ -206,8 +199,7 @@ func TestListLiveSessions(t *testing.T) {
 		}
 	})
 	t.Run("leaves_out_what_has_ended", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		g.signIn(t, secret.Token{})
 		g.Clock.Advance(lives.SessionIdle)
 		fresh := g.signIn(t, secret.Token{})
@@ -216,8 +208,7 @@ func TestListLiveSessions(t *testing.T) {
 		wantSet(t, "those of a disabled user", g.sessions(t, 1, nil))
 	})
 	t.Run("ends_one_by_its_name_and_no_other", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		kept, gone := g.signIn(t, secret.Token{}), g.signIn(t, secret.Token{})
 		ended, err := g.DeleteSessionNamed(ctx, name(g, gone))
 		if err != nil || ended.User.Username != "mara" || !ended.Is(gone) {
@@ -235,8 +226,7 @@ func TestListLiveSessions(t *testing.T) {
 		})
 	})
 	t.Run("does_not_find_one_that_has_ended", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		old := name(g, g.signIn(t, secret.Token{}))
 		g.Clock.Advance(lives.SessionIdle)
 		if _, err := g.DeleteSessionNamed(ctx, old); !errors.Is(err, record.ErrNotFound) {
@@ -244,8 +234,7 @@ func TestListLiveSessions(t *testing.T) {
 		}
 	})
 	t.Run("ends_all_of_a_user_and_counts_the_live_ones", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		odile := g.User(t, "odile", "acct_aster")
 		hers, _, err := g.CreateSession(ctx, odile, secret.Token{})
 		must.Do(t, err)
@@ -299,8 +288,7 @@ func TestInspect(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			g := newGrant(t)
+			g := parallelGrant(t)
 			token := c.of(g)
 			must.Do(t, c.end(g))
 			var i store.Inspection
@@ -314,8 +302,7 @@ func TestInspect(t *testing.T) {
 		})
 	}
 	t.Run("a_session", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		token := g.signIn(t, secret.Token{})
 		i, err := g.Inspect(ctx, token.Reveal())
 		if err != nil || i.Kind != secret.SessionToken || i.Ended != "" || i.Family.Username != "mara" || !i.ExpiresAt.Equal(g.Now().Add(lives.SessionIdle)) {
@@ -331,8 +318,7 @@ func TestInspect(t *testing.T) {
 		}
 	})
 	t.Run("a_code_before_and_after_it_is_redeemed", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		token, err := g.Allow(ctx, store.Consent{Client: g.client, User: g.user, RedirectURI: "https://app.example/cb", Ticket: secret.HashOf("ticket"), TicketEnds: g.Now().Add(time.Hour)})
 		must.Do(t, err)
 		if i, err := g.Inspect(ctx, token.Reveal()); err != nil || i.Kind != secret.Code || i.Ended != "" || i.Family.ID != "" || i.Family.Username != "mara" {
@@ -351,8 +337,7 @@ func TestInspect(t *testing.T) {
 		}
 	})
 	t.Run("what_is_no_token_is_not_repeated", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		var bad *record.InvalidError
 		for _, text := range []string{"", "hunter2 hunter2", g.first.AccessToken.Reveal()[:55], secret.New(nil, secret.ClientSecret).Reveal()} {
 			_, err := g.Inspect(ctx, text)

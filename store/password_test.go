@@ -32,8 +32,7 @@ func TestChangePassword(t *testing.T) {
 		"or_leaves_everything_else_alone": {false, "everything else goes on"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := newGrant(t)
+			g := parallelGrant(t)
 			here, elsewhere, code := g.signIn(t, secret.Token{}), g.signIn(t, secret.Token{}), g.allow(t, "")
 			fresh, _, err := g.ChangePassword(ctx, g.changing(t, here, c.endAll))
 			must.Do(t, err)
@@ -99,8 +98,7 @@ func TestChangePasswordRefused(t *testing.T) {
 	}
 	for name, meanwhile := range cases {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := newGrant(t)
+			g := parallelGrant(t)
 			change := g.changing(t, g.signIn(t, secret.Token{}), false)
 			must.Do(t, meanwhile(t, g, &change))
 			g.unchanged(t, func() {
@@ -110,8 +108,7 @@ func TestChangePasswordRefused(t *testing.T) {
 		})
 	}
 	t.Run("a_password_that_is_too_short_or_too_long", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		change := g.changing(t, g.signIn(t, secret.Token{}), true)
 		for _, n := range []int{0, secret.PasswordSizeMin - 1, secret.PasswordSizeMax + 1} {
 			change.New = string(make([]byte, n))

@@ -42,8 +42,7 @@ func TestRotateRefreshByAnotherClient(t *testing.T) {
 	t.Parallel()
 	for _, s := range states {
 		t.Run(s.name+"_changes_nothing", func(t *testing.T) {
-			t.Parallel()
-			g := newGrant(t)
+			g := parallelGrant(t)
 			other, _ := g.Client(t)
 			asked := s.bring(t, g)
 			g.unchanged(t, func() {
@@ -58,8 +57,7 @@ func TestRotateRefreshScope(t *testing.T) {
 	t.Parallel()
 	events, both := store.ScopeEventsRead, store.ScopeEventsRead|store.ScopeResourcesRead
 	t.Run("subset_is_for_the_access_token_alone", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		first := g.issue(t, both)
 		second, err := g.refreshFor(first, events)
 		if err != nil || second.Scope != events {
@@ -71,8 +69,7 @@ func TestRotateRefreshScope(t *testing.T) {
 		}
 	})
 	t.Run("superset_spends_nothing", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		first := g.issue(t, events)
 		g.unchanged(t, func() {
 			_, err := g.refreshFor(first, both)
@@ -84,8 +81,7 @@ func TestRotateRefreshScope(t *testing.T) {
 		t.Parallel()
 		for name, later := range map[string]time.Duration{"in_the_grace": 0, "after_a_loss": lives.RefreshGrace + tick} {
 			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				g := newGrant(t)
+				g := parallelGrant(t)
 				first := g.issue(t, both)
 				second := must.Get(g.refreshFor(first, events))(t)
 				g.Clock.Advance(later)
@@ -104,9 +100,8 @@ func TestRotateRefreshScope(t *testing.T) {
 // Under another server key the pair cannot be derived again; what comes out of
 // the derivation would be two tokens that nobody has stored.
 func TestRotateRefreshUnderAnotherServerKey(t *testing.T) {
-	t.Parallel()
 	ctx := context.Background()
-	g := newGrant(t)
+	g := parallelGrant(t)
 	g.mustRefresh(t, g.first)
 	other := must.Get(store.Open(ctx, g.DB, store.Options{
 		Now: g.Clock.Now, Key: secret.NewKey(nil), Hasher: secret.NewHasher(), Lifetimes: lives, Log: slog.New(slog.DiscardHandler),

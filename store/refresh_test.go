@@ -27,8 +27,7 @@ func TestRotateRefresh(t *testing.T) {
 }
 
 func rotateOfRevokedFamily(t *testing.T) {
-	t.Parallel()
-	g := newGrant(t)
+	g := parallelGrant(t)
 	second := g.mustRefresh(t, g.first)
 	third := g.mustRefresh(t, second)
 	_, err := g.refresh(g.first) // revokes
@@ -62,8 +61,7 @@ func rotateOfEndedParty(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			g := newGrant(t)
+			g := parallelGrant(t)
 			second := g.mustRefresh(t, g.first)
 			check := func() {
 				for i, pair := range []store.Issued{g.first, second} {
@@ -98,8 +96,7 @@ func rotateOfRetired(t *testing.T) {
 	t.Parallel()
 	for _, later := range []time.Duration{0, lives.RefreshGrace, 24 * time.Hour, lives.RefreshToken} {
 		t.Run(later.String(), func(t *testing.T) {
-			t.Parallel()
-			g := newGrant(t)
+			g := parallelGrant(t)
 			unseen, fresh := lose(t, g)
 			g.Clock.Advance(later)
 			_, err := g.refresh(unseen)
@@ -110,8 +107,7 @@ func rotateOfRetired(t *testing.T) {
 }
 
 func rotateOfUnspent(t *testing.T) {
-	t.Parallel()
-	g := newGrant(t)
+	g := parallelGrant(t)
 	second := g.mustRefresh(t, g.first)
 	if second.RefreshToken.Equal(g.first.RefreshToken) || second.AccessToken.Equal(g.first.AccessToken) {
 		t.Error("RotateRefresh() gave a token of the old pair, want two new ones")
@@ -134,8 +130,7 @@ func rotateAfterSuccessor(t *testing.T) {
 	t.Parallel()
 	for _, later := range []time.Duration{0, lives.RefreshGrace, lives.RefreshGrace + tick, lives.RefreshToken + time.Hour} {
 		t.Run(later.String(), func(t *testing.T) {
-			t.Parallel()
-			g := newGrant(t)
+			g := parallelGrant(t)
 			second := g.mustRefresh(t, g.first)
 			third := g.mustRefresh(t, second) // all in one moment
 			g.Clock.Advance(later)
@@ -149,8 +144,7 @@ func rotateAfterSuccessor(t *testing.T) {
 func rotateWithinGrace(t *testing.T) {
 	t.Parallel()
 	t.Run("at_every_moment_of_it", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		second := g.mustRefresh(t, g.first)
 		for _, step := range []time.Duration{0, time.Second, lives.RefreshGrace - time.Second} {
 			g.Clock.Advance(step)
@@ -168,8 +162,7 @@ func rotateWithinGrace(t *testing.T) {
 		}
 	})
 	t.Run("even_when_the_pair_was_used", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		second := g.mustRefresh(t, g.first)
 		g.use(t, second)
 		if again := g.mustRefresh(t, g.first); !same(again, second) {
@@ -177,8 +170,7 @@ func rotateWithinGrace(t *testing.T) {
 		}
 	})
 	t.Run("even_when_the_token_expired_since", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		g.Clock.Advance(lives.RefreshToken - tick)
 		second := g.mustRefresh(t, g.first)
 		g.Clock.Advance(time.Second)
@@ -187,8 +179,7 @@ func rotateWithinGrace(t *testing.T) {
 		}
 	})
 	t.Run("but_not_for_longer_when_the_clock_is_set_back", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		second := g.mustRefresh(t, g.first)
 		g.use(t, second)
 		g.Clock.Advance(-time.Hour)
@@ -196,10 +187,9 @@ func rotateWithinGrace(t *testing.T) {
 		refused(t, "RotateRefresh() an hour before its own rotation", err, record.ErrReplayed)
 	})
 	t.Run("never_longer_than_an_access_token_lives", func(t *testing.T) {
-		t.Parallel()
 		options := store.DefaultLifetimes()
 		options.RefreshGrace = options.AccessToken + time.Second
-		g := newGrant(t)
+		g := parallelGrant(t)
 		var invalid *record.InvalidError
 		_, err := store.Open(context.Background(), g.DB, store.Options{Now: g.Clock.Now, Key: g.Key, Lifetimes: options})
 		if !errors.As(err, &invalid) {
@@ -211,8 +201,7 @@ func rotateWithinGrace(t *testing.T) {
 func rotateAfterUse(t *testing.T) {
 	t.Parallel()
 	t.Run("committed", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		second := g.mustRefresh(t, g.first)
 		g.use(t, second)
 		g.Clock.Advance(lives.RefreshGrace + tick)
@@ -221,8 +210,7 @@ func rotateAfterUse(t *testing.T) {
 		g.familyIsDead(t, g.first, second)
 	})
 	t.Run("noted_and_not_yet_committed", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		second := g.mustRefresh(t, g.first)
 		finish := g.useUncommitted(t, second)
 		defer finish()
@@ -231,8 +219,7 @@ func rotateAfterUse(t *testing.T) {
 		refused(t, "RotateRefresh(first)", err, record.ErrReplayed)
 	})
 	t.Run("lost_in_a_crash_counts_as_unused_until_the_next_use", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		second := g.mustRefresh(t, g.first)
 		finish := g.useUncommitted(t, second)
 		defer finish()
@@ -269,8 +256,7 @@ func (g grant) useUncommitted(t *testing.T, of store.Issued) (finish func()) {
 func rotateAfterLoss(t *testing.T) {
 	t.Parallel()
 	t.Run("and_retires_the_unseen_one", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		unseen, fresh := lose(t, g)
 		if same(unseen, fresh) || fresh.ExpiresIn != lives.AccessToken {
 			t.Errorf("RotateRefresh() = %v left and same = %t, want a fresh pair with %v", fresh.ExpiresIn, same(unseen, fresh), lives.AccessToken)
@@ -284,8 +270,7 @@ func rotateAfterLoss(t *testing.T) {
 		g.mustRefresh(t, fresh)
 	})
 	t.Run("and_the_grace_starts_again", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		_, fresh := lose(t, g)
 		g.Clock.Advance(lives.RefreshGrace)
 		if again := g.mustRefresh(t, g.first); !same(again, fresh) {
@@ -297,8 +282,7 @@ func rotateAfterLoss(t *testing.T) {
 		}
 	})
 	t.Run("and_a_use_of_it_ends_that", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		unseen, fresh := lose(t, g)
 		g.use(t, fresh)
 		g.Clock.Advance(lives.RefreshGrace + tick)
@@ -307,8 +291,7 @@ func rotateAfterLoss(t *testing.T) {
 		g.familyIsDead(t, unseen, fresh)
 	})
 	t.Run("with_the_scope_of_the_first_answer", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		must.Get(g.refreshFor(g.first, store.ScopeEventsRead))(t)
 		g.Clock.Advance(lives.RefreshGrace + tick)
 		fresh, err := g.refreshFor(g.first, store.ScopeEventsRead)
@@ -321,8 +304,7 @@ func rotateAfterLoss(t *testing.T) {
 func rotateOfExpired(t *testing.T) {
 	t.Parallel()
 	t.Run("unspent", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		g.Clock.Advance(lives.RefreshToken)
 		g.unchanged(t, func() {
 			_, err := g.refresh(g.first)
@@ -332,8 +314,7 @@ func rotateOfExpired(t *testing.T) {
 		g.mustRefresh(t, g.first)
 	})
 	t.Run("spent_and_its_pair_unseen", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		second := g.mustRefresh(t, g.first)
 		g.Clock.Advance(lives.RefreshToken)
 		g.unchanged(t, func() {
@@ -344,8 +325,7 @@ func rotateOfExpired(t *testing.T) {
 		g.mustRefresh(t, second)
 	})
 	t.Run("with_its_family_a_year_after_the_authorization", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		pair, age := g.first, time.Duration(0)
 		for step := lives.RefreshToken - time.Hour; age+step < lives.Family; age += step {
 			g.Clock.Advance(step)

@@ -45,8 +45,7 @@ func TestSession(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	t.Run("lives_twelve_hours_since_it_was_seen", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		token := g.signIn(t, secret.Token{})
 		g.Clock.Advance(lives.SessionIdle - tick)
 		g.see(t, token)
@@ -60,8 +59,7 @@ func TestSession(t *testing.T) {
 		}
 	})
 	t.Run("lives_seven_days_at_most", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		token := g.signIn(t, secret.Token{})
 		for age := time.Duration(0); age+lives.SessionIdle/2 < lives.Session; age += lives.SessionIdle / 2 {
 			g.Clock.Advance(lives.SessionIdle / 2)
@@ -77,8 +75,7 @@ func TestSession(t *testing.T) {
 		}
 	})
 	t.Run("ends_the_one_that_the_browser_held_before", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		old := g.signIn(t, secret.Token{})
 		fresh := g.signIn(t, old)
 		if g.sessionLives(old) || !g.sessionLives(fresh) {
@@ -89,8 +86,7 @@ func TestSession(t *testing.T) {
 		}
 	})
 	t.Run("ends_with_the_password_and_with_the_user", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		ends := map[string]func() error{
 			"SetPassword": func() error { _, err := g.SetPassword(ctx, "mara", "another long phrase"); return err },
 			"DisableUser": func() error { _, err := g.DisableUser(ctx, "mara"); return err },
@@ -113,8 +109,7 @@ func TestSession(t *testing.T) {
 		}
 	})
 	t.Run("is_refused_to_a_user_ended_since_the_password_was_proved", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		stale := g.user
 		must.Get(g.SetPassword(ctx, "mara", "another long phrase"))(t)
 		_, _, err := g.CreateSession(ctx, stale, secret.Token{})
@@ -123,8 +118,7 @@ func TestSession(t *testing.T) {
 		refused(t, "IssueForPassword()", err, record.ErrDisabled)
 	})
 	t.Run("is_deleted_and_twice_is_no_error", func(t *testing.T) {
-		t.Parallel()
-		g := newGrant(t)
+		g := parallelGrant(t)
 		token := g.signIn(t, secret.Token{})
 		for range 2 {
 			if err := g.DeleteSession(ctx, token); err != nil {
@@ -138,8 +132,7 @@ func TestSession(t *testing.T) {
 }
 
 func TestListSessions(t *testing.T) {
-	t.Parallel()
-	g := newGrant(t)
+	g := parallelGrant(t)
 	ctx := context.Background()
 	old := g.signIn(t, secret.Token{})
 	g.Clock.Advance(lives.SessionIdle - time.Hour)
@@ -162,8 +155,7 @@ func TestListSessions(t *testing.T) {
 }
 
 func TestDeleteOtherSessions(t *testing.T) {
-	t.Parallel()
-	g := newGrant(t)
+	g := parallelGrant(t)
 	ctx := context.Background()
 	nils := g.User(t, "nils", "acct_larkspur")
 	theirs, _, err := g.CreateSession(ctx, nils, secret.Token{})

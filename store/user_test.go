@@ -69,9 +69,8 @@ func TestCreateUser(t *testing.T) {
 }
 
 func TestAuthenticateUser(t *testing.T) {
-	t.Parallel()
 	ctx := context.Background()
-	g := newGrant(t)
+	g := parallelGrant(t)
 	long := strings.Repeat("p", 1024)
 	must.Get(g.CreateUser(ctx, "long", "acct_larkspur", long))(t)
 	cases := []struct {
@@ -100,9 +99,8 @@ func TestAuthenticateUser(t *testing.T) {
 }
 
 func TestSetPassword(t *testing.T) {
-	t.Parallel()
 	ctx := context.Background()
-	g := newGrant(t)
+	g := parallelGrant(t)
 	must.Get(g.SetPassword(ctx, "Mara", "another long phrase"))(t)
 	_, err := g.AuthenticateUser(ctx, secret.Caller{}, "mara", storetest.Password)
 	refused(t, "AuthenticateUser(old password)", err, record.ErrMismatch)
@@ -114,9 +112,8 @@ func TestSetPassword(t *testing.T) {
 }
 
 func TestDeleteUserLeavesNothing(t *testing.T) {
-	t.Parallel()
 	ctx := context.Background()
-	g := newGrant(t)
+	g := parallelGrant(t)
 	g.mustRefresh(t, g.first)
 	g.issue(t, store.ScopeEventsRead)
 	must.Do(t, g.DeleteUser(ctx, "mara"))
