@@ -5,21 +5,18 @@ import (
 	"iter"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store/kv"
-	"tollhouse/store/kv/badgerkv"
 	"tollhouse/store/kv/memkv"
 )
 
 // EmptyInMemory returns an empty engine in memory that never drops a record.
 func EmptyInMemory() kv.DB { return memkv.New(nil) }
 
-// EmptyOnDisk returns an empty engine on disk for loading a backup. The store opened
-// over it closes it.
+// EmptyOnDisk returns an empty engine on disk for loading a backup; or in memory, see
+// [EnvEngine]. The store opened over it closes it.
 func EmptyOnDisk(t testing.TB) kv.DB {
 	t.Helper()
-	db := must.Get(badgerkv.Open(badgerkv.Options{Dir: t.TempDir()}))(t)
-	return db
+	return openDurable(t, nil)
 }
 
 // Snapshot is the engine's, or the error it was broken with.

@@ -12,7 +12,6 @@ import (
 
 	"tollhouse/must"
 	"tollhouse/store/kv"
-	"tollhouse/store/kv/badgerkv"
 	"tollhouse/store/kv/memkv"
 )
 
@@ -70,7 +69,7 @@ type Floor struct {
 // NewFloor returns a Floor in a temporary directory.
 func NewFloor(t testing.TB) *Floor {
 	t.Helper()
-	db := must.Get(badgerkv.Open(badgerkv.Options{Dir: t.TempDir()}))(t)
+	db := openBadger(t, t.TempDir(), nil)
 	file, err := os.Create(filepath.Join(t.TempDir(), "floor"))
 	if err != nil {
 		t.Fatalf("storetest: %v", err)

@@ -11,13 +11,14 @@ import (
 
 	"tollhouse/store"
 	"tollhouse/store/kv"
-	"tollhouse/store/kv/badgerkv"
+	"tollhouse/store/kv/memkv"
 	"tollhouse/store/secret"
 )
 
 // House is a store over Badger on disk, every commit synced, that is closed or killed
 // under continuous load and opened again from the files. Clock, key and records
-// survive; what was only in memory is lost.
+// survive; what was only in memory is lost. With [EnvEngine] the store is in memory, and
+// its state stands for the files.
 type House struct {
 	Clock *Clock
 
@@ -25,6 +26,7 @@ type House struct {
 
 	mu   sync.RWMutex // read by callers; written while there is no store
 	dir  string
+	kept *memkv.DB // in place of dir, or nil
 	open *Fixture
 }
 
@@ -32,6 +34,9 @@ type House struct {
 func NewHouse(t testing.TB) *House {
 	t.Helper()
 	h := &House{Clock: NewClock(), key: secret.NewKey(nil), dir: t.TempDir()}
+	if durableInMemory() {
+		h.kept = memkv.New(nil)
+	}
 	h.reopen(t)
 	return h
 }
@@ -139,9 +144,12 @@ func (h *House) close(t testing.TB) {
 
 func (h *House) reopen(t testing.TB) {
 	t.Helper()
-	db, err := badgerkv.Open(badgerkv.Options{Dir: h.dir, Now: h.Clock.Now})
-	if err != nil {
-		t.Fatalf("storetest: open %s: %v", h.dir, err)
+	var db kv.DB
+	if h.kept != nil {
+		h.kept = memkv.NewFrom(h.kept.State(), nil)
+		db = h.kept
+	} else {
+		db = openBadger(t, h.dir, h.Clock.Now)
 	}
 	faults := NewFaults(db)
 	h.open = Open(t, faults, h.Clock, func(o *store.Options) { o.Key = h.key })

@@ -80,12 +80,30 @@ func inMemory(t testing.TB, db kv.DB, clock *Clock, change []func(*store.Options
 }
 
 // OnDisk returns an empty store over Badger in a temporary directory, every commit
-// synced.
+// synced; or in memory, see [EnvEngine].
 func OnDisk(t testing.TB, change ...func(*store.Options)) *Fixture {
 	t.Helper()
 	clock := NewClock()
-	db := must.Get(badgerkv.Open(badgerkv.Options{Dir: t.TempDir(), Now: clock.Now}))(t)
-	return Open(t, db, clock, change...)
+	return Open(t, openDurable(t, clock.Now), clock, change...)
+}
+
+// EnvEngine is the environment variable that puts what tests keep on disk into memory
+// when it is "memory", so that both engines of the product pass the same tests.
+const EnvEngine = "TOLLHOUSE_TEST_ENGINE"
+
+func durableInMemory() bool { return os.Getenv(EnvEngine) == "memory" }
+
+func openDurable(t testing.TB, now func() time.Time) kv.DB {
+	t.Helper()
+	if durableInMemory() {
+		return memkv.New(nil) // as on disk, which expires nothing under a test's clock
+	}
+	return openBadger(t, t.TempDir(), now)
+}
+
+func openBadger(t testing.TB, dir string, now func() time.Time) kv.DB {
+	t.Helper()
+	return must.Get(badgerkv.Open(badgerkv.Options{Dir: dir, Now: now}))(t)
 }
 
 // SegmentEvents is the size of a segment in tests, so that few events cross segments.
