@@ -32,6 +32,7 @@ var importRules = []importRule{
 	{name: "term_and_proof_import_nothing_of_cli", from: []string{"cli/term", "cli/proof"}, never: []string{"tollhouse/cli"}, tests: true},
 	{name: "only_cli_imports_handlers", from: []string{"store", "views", "static"}, never: []string{"tollhouse/handlers"}, tests: true},
 	{name: "only_handlers_import_views", from: []string{"store", "static", "cli"}, never: []string{"tollhouse/views"}, tests: true},
+	{name: "testers_know_no_http", from: []string{"handlers/testers"}, never: []string{"net/http/httptest", "tollhouse/"}, but: []string{"tollhouse/store", "tollhouse/handlers/testers"}},
 	{name: "views_know_no_store_and_no_http", from: []string{"views"}, never: []string{"tollhouse/store", "net/http"}},
 	{name: "static_knows_nobody", from: []string{"static"}, never: []string{"tollhouse/"}},
 	{name: "store_knows_no_http", from: []string{"store"}, never: []string{"net/http", "tollhouse/views", "tollhouse/static"}, tests: true},

@@ -29,8 +29,8 @@ type requestFacts struct {
 	demand    demand
 }
 
-func newFacts(began time.Time, source netip.Addr) *requestFacts {
-	return &requestFacts{id: "req_" + strings.ToLower(secret.Text(nil)), began: began, source: source}
+func newFacts(began time.Time, source netip.Addr, ids secret.Source) *requestFacts {
+	return &requestFacts{id: "req_" + strings.ToLower(secret.Text(ids)), began: began, source: source}
 }
 
 type contextKey int

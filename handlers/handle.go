@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"runtime/debug"
 	"time"
+
+	"tollhouse/store/secret"
 )
 
 // handler responds to a request or returns why it could not.
@@ -127,9 +129,13 @@ var (
 
 // withRequest gives every request an id, common headers, one log line, and a response
 // even if our code panics.
-func (s *Server) withRequest(next http.Handler) http.Handler {
+func (s *Server) withRequest(ids secret.Source, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		facts := newFacts(time.Now(), s.proxies.source(r)) // only to measure the request
+		ids := ids
+		if s.isDevRequest(r) {
+			ids = s.devIDs
+		}
+		facts := newFacts(time.Now(), s.proxies.source(r), ids) // the time only measures the request
 		r = r.WithContext(context.WithValue(r.Context(), factsKey, facts))
 		s.beginDemand(r, facts)
 		w := &recorder{ResponseWriter: rw, demand: &facts.demand}
@@ -224,7 +230,9 @@ func (s *Server) endRequest(r *http.Request, w *recorder, facts *requestFacts, t
 	if facts.served.Route == "" {
 		facts.served.Route = noRoute
 	}
-	s.observe(facts.served)
+	if !s.isDevRequest(r) {
+		s.observe(facts.served)
+	}
 	s.logRequest(r, w, facts, took)
 }
 

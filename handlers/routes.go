@@ -48,7 +48,8 @@ func (s *Server) publicRoutes() http.Handler {
 		r.page("GET", "/callback", s.callback)
 		r.page("HEAD", "/callback", s.callback)
 	}
-	return r.withCORS(withGzip(r))
+	s.devRoutes(r)
+	return s.withDevOrigin(r.withCORS(withGzip(r)))
 }
 
 // adminRoutes need no credentials: only the operator can reach their listener.

@@ -42,6 +42,10 @@ type Config struct {
 	Version string
 	// Demo is set only in dev.
 	Demo *Demo
+	// Dev has the testers' controls. It is set only in dev.
+	Dev *Dev
+	// Random is the source of request ids; nil is the system's randomness.
+	Random secret.Source
 	// Ready returns why the server is not ready, or nil, for /readyz.
 	Ready func() error
 	// Observe is called after every request, concurrently; it must be quick. It may
@@ -73,6 +77,7 @@ type Server struct {
 	log     *slog.Logger
 	version string
 	demo    *Demo
+	dev     *Dev
 	ready   func() error
 	observe func(Served)
 	metrics http.Handler
@@ -90,6 +95,8 @@ type Server struct {
 	load     *load
 	origins  *http.CrossOriginProtection
 
+	requestIDs, devIDs, adminIDs secret.Source // of ids of requests
+
 	described descriptions
 
 	draining       chan struct{} // closed to end streams and long polls
@@ -101,7 +108,7 @@ type Server struct {
 // New returns a Server. It starts nothing.
 func New(c Config) *Server {
 	s := &Server{
-		store: c.Store, key: c.Key, log: c.Log, version: c.Version, demo: c.Demo, ready: c.Ready, observe: c.Observe, metrics: c.Metrics, status: c.Status, doctor: c.Doctor, started: c.Store.Now(),
+		store: c.Store, key: c.Key, log: c.Log, version: c.Version, demo: c.Demo, dev: c.Dev, ready: c.Ready, observe: c.Observe, metrics: c.Metrics, status: c.Status, doctor: c.Doctor, started: c.Store.Now(),
 		issuer:   strings.TrimSuffix(c.PublicURL.String(), "/"),
 		base:     strings.TrimSuffix(c.PublicURL.EscapedPath(), "/"),
 		host:     strings.ToLower(c.PublicURL.Hostname()),
@@ -112,6 +119,8 @@ func New(c Config) *Server {
 		load:     newLoad(c.Memory),
 		origins:  http.NewCrossOriginProtection(),
 
+		requestIDs: sequenceOf(c.Random, "request"), devIDs: sequenceOf(c.Random, "dev request"), adminIDs: sequenceOf(c.Random, "admin request"),
+
 		draining: make(chan struct{}), heartbeatEvery: heartbeatEvery,
 	}
 	if s.ready == nil {
@@ -120,9 +129,9 @@ func New(c Config) *Server {
 	if s.observe == nil {
 		s.observe = func(Served) {}
 	}
-	s.public = s.withRequest(s.withHost(s.withBase(s.publicRoutes())))
-	s.admin = s.withRequest(s.adminRoutes())
-	s.monitor = s.withRequest(s.monitorRoutes())
+	s.public = s.withRequest(s.requestIDs, s.withHost(s.withBase(s.publicRoutes())))
+	s.admin = s.withRequest(s.adminIDs, s.adminRoutes())
+	s.monitor = s.withRequest(s.adminIDs, s.monitorRoutes())
 	return s
 }
 

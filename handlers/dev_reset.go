@@ -1,0 +1,193 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"tollhouse/handlers/testers"
+)
+
+// Controller resets, saves and restores the whole instance. A request that begins after
+// one of its methods has returned sees the new state only.
+type Controller interface {
+	// Reset goes back to the beginning.
+	Reset(ctx context.Context) error
+	// Snapshot saves the state under a name, and reports whether the name was in use.
+	// Errors: ErrTooManySnapshots.
+	Snapshot(ctx context.Context, name string) (info SnapshotInfo, replaced bool, err error)
+	// Restore goes back to a snapshot. Errors: ErrNoSnapshot.
+	Restore(ctx context.Context, name string) error
+	// Drop removes a snapshot. Errors: ErrNoSnapshot.
+	Drop(name string) error
+	DropAll()
+	// Names returns the names of all snapshots, sorted.
+	Names() []string
+	// Resets counts resets and restores.
+	Resets() int
+	// Counts counts what the instance has stored.
+	Counts(ctx context.Context) (DevCounts, error)
+}
+
+// SnapshotInfo describes a snapshot.
+type SnapshotInfo struct {
+	Clock  testers.ClockState
+	Events int
+}
+
+// DevCounts counts the records of an instance.
+type DevCounts struct{ Clients, Users, Accounts, Events, Resources int }
+
+// SnapshotsMax is how many snapshots a Controller keeps.
+const SnapshotsMax = 32
+
+// Errors of a Controller.
+var (
+	ErrNoSnapshot       = errors.New("no snapshot has this name")
+	ErrTooManySnapshots = errors.New("there are as many snapshots as can be kept")
+)
+
+const (
+	snapshotDefault     = "default"
+	snapshotNameSizeMax = 64
+)
+
+func (s *Server) devControlEndpoints() []devEndpoint {
+	return []devEndpoint{
+		{method: "GET", path: "/state", does: "counts what the instance has", serve: s.showDevState},
+		{method: "POST", path: "/snapshot", does: "saves the whole state under a name", body: `{"name":"paid"}`, serve: s.saveSnapshot},
+		{method: "POST", path: "/restore", does: "goes back to a snapshot", body: `{"name":"paid"}`, serve: s.restoreSnapshot},
+		{method: "DELETE", path: "/snapshots/:name", does: "removes a snapshot", example: "/snapshots/paid", serve: s.dropSnapshot},
+		{method: "DELETE", path: "/snapshots", does: "removes all snapshots", serve: s.dropSnapshots},
+		{method: "POST", path: "/reset", does: "goes back to the beginning, except for snapshots", serve: s.reset},
+	}
+}
+
+// devState is the answer of GET /_dev/state.
+type devState struct {
+	Clock       shownClock `json:"clock"`
+	Clients     int        `json:"clients"`
+	Users       int        `json:"users"`
+	Accounts    int        `json:"accounts"`
+	Events      int        `json:"events"`
+	Resources   int        `json:"resources"`
+	Snapshots   []string   `json:"snapshots"`
+	Resets      int        `json:"resets"`
+	RandSeed    *uint64    `json:"rand_seed"`
+	Throttle    bool       `json:"throttle"`
+	StrictTypes bool       `json:"strict_types"`
+}
+
+// showDevState is GET /_dev/state.
+func (s *Server) showDevState(w http.ResponseWriter, r *http.Request) error {
+	count, err := s.dev.Control.Counts(r.Context())
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, devState{
+		Clock:   showClockState(s.dev.Clock.State()),
+		Clients: count.Clients, Users: count.Users, Accounts: count.Accounts, Events: count.Events, Resources: count.Resources,
+		Snapshots: append([]string{}, s.dev.Control.Names()...), Resets: s.dev.Control.Resets(),
+		RandSeed: s.dev.RandSeed, Throttle: s.dev.Throttle, StrictTypes: s.dev.StrictTypes,
+	})
+	return nil
+}
+
+// reset is POST /_dev/reset.
+func (s *Server) reset(w http.ResponseWriter, r *http.Request) error {
+	if err := readDevBody(w, r, &struct{}{}); err != nil {
+		return err
+	}
+	if err := s.dev.Control.Reset(r.Context()); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// saveSnapshot is POST /_dev/snapshot.
+func (s *Server) saveSnapshot(w http.ResponseWriter, r *http.Request) error {
+	name, err := snapshotNameIn(w, r)
+	if err != nil {
+		return err
+	}
+	info, replaced, err := s.dev.Control.Snapshot(r.Context(), name)
+	if errors.Is(err, ErrTooManySnapshots) {
+		return newProblem(http.StatusConflict, "conflict", "There are %d snapshots already; remove one with DELETE /_dev/snapshots/NAME.", SnapshotsMax).because(err)
+	}
+	if err != nil {
+		return err
+	}
+	status := http.StatusCreated
+	if replaced {
+		status = http.StatusOK
+	}
+	writeJSON(w, status, struct {
+		Name   string     `json:"name"`
+		Clock  shownClock `json:"clock"`
+		Events int        `json:"events"`
+	}{name, showClockState(info.Clock), info.Events})
+	return nil
+}
+
+// restoreSnapshot is POST /_dev/restore.
+func (s *Server) restoreSnapshot(w http.ResponseWriter, r *http.Request) error {
+	name, err := snapshotNameIn(w, r)
+	if err != nil {
+		return err
+	}
+	if err := s.dev.Control.Restore(r.Context(), name); err != nil {
+		return s.snapshotProblem(err, name)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// dropSnapshot is DELETE /_dev/snapshots/NAME.
+func (s *Server) dropSnapshot(w http.ResponseWriter, r *http.Request) error {
+	name := pathParam(r, "name")
+	if err := s.dev.Control.Drop(name); err != nil {
+		return s.snapshotProblem(err, name)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// dropSnapshots is DELETE /_dev/snapshots.
+func (s *Server) dropSnapshots(w http.ResponseWriter, _ *http.Request) error {
+	s.dev.Control.DropAll()
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// snapshotNameIn returns the name in the body, or the default.
+func snapshotNameIn(w http.ResponseWriter, r *http.Request) (string, error) {
+	var ask struct {
+		Name *string `json:"name"`
+	}
+	if err := readDevBody(w, r, &ask); err != nil {
+		return "", err
+	}
+	if ask.Name == nil {
+		return snapshotDefault, nil
+	}
+	isWrong := func(c rune) bool {
+		return !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-')
+	}
+	if name := *ask.Name; name == "" || len(name) > snapshotNameSizeMax || strings.ContainsFunc(name, isWrong) {
+		return "", invalidRequest("name must have 1 to %d of the characters a-z, 0-9, _ and -.", snapshotNameSizeMax).on("name")
+	}
+	return *ask.Name, nil
+}
+
+func (s *Server) snapshotProblem(err error, name string) error {
+	if !errors.Is(err, ErrNoSnapshot) {
+		return err
+	}
+	known := "There are none."
+	if names := s.dev.Control.Names(); len(names) > 0 {
+		known = "There are " + strings.Join(names, ", ") + "."
+	}
+	return newProblem(http.StatusNotFound, "not_found", "Unknown snapshot %s. %s", shownName(name), known).on("name").because(err)
+}
