@@ -28,9 +28,9 @@ func TestBackupKilled(t *testing.T) {
 	look := func() (halves, named []string) {
 		entries, _ := os.ReadDir(filepath.Join(dir, datadir.BackupsName))
 		for _, e := range entries {
-			if strings.HasSuffix(e.Name(), backupSuffix) {
+			if strings.HasSuffix(e.Name(), ".backup") {
 				named = append(named, e.Name())
-			} else if strings.Contains(e.Name(), backupSuffix+".") {
+			} else if strings.Contains(e.Name(), ".backup.") {
 				halves = append(halves, e.Name())
 			}
 		}

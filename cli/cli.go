@@ -1,17 +1,17 @@
 // Package cli is tollhouse's command line.
 //
-// Two commands serve: serve keeps its data in a directory, dev in memory. All
-// others use the admin API of package handlers: over the server's Unix socket when
-// one runs, else in their own process, over the store that they open (connect.go).
-// So a command does the same whether the server is up or down.
+// Two commands run a server (package server): serve keeps its data in a directory,
+// dev in memory. All others use the admin API of package handlers: over the server's
+// Unix socket if one runs, otherwise in their own process, over the store that they
+// open (connect.go). So a command does the same whether the server is up or down.
 //
 // Package datadir decides who may open the store and who may use the socket;
 // package term prints and asks. Passwords and keys come from files, standard input
 // or a terminal, never from the command line, which other users can read.
 //
-// This is the only package that names a storage engine, and the one that says
-// which clock decides; elsewhere the machine's own is read for deadlines of
-// connections and for figures in the log, and decides nothing.
+// Only this package and those below it name a storage engine and choose the clock that
+// decides. Elsewhere the machine's clock serves deadlines of connections and figures in
+// the log only.
 package cli
 
 import (

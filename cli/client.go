@@ -36,7 +36,7 @@ func (p *program) clientCreate() *cobra.Command {
 			if asked.Name == "" {
 				return term.Usage("give --name; users see it when they are asked to allow the client", "client create needs a name")
 			}
-			asked.Grants, asked.Scopes = splitLists(asked.Grants), splitLists(asked.Scopes)
+			asked.Grants, asked.Scopes = term.SplitLists(asked.Grants), term.SplitLists(asked.Scopes)
 			var made handlers.AdminClient
 			err := p.manage(ctx, "client create", makesData, func(a *admin) error {
 				return a.call(ctx, "POST", "/admin/clients", asked, &made)
@@ -149,8 +149,8 @@ func (p *program) clientUpdate() *cobra.Command {
 			value any
 		}{
 			"name": {"name", name}, "redirect-uri": {"redirect_uris", uris}, "add-redirect-uri": {"add_redirect_uris", added},
-			"remove-redirect-uri": {"remove_redirect_uris", removed}, "grant": {"grants", splitLists(grants)},
-			"scope": {"scopes", append([]string{}, splitLists(scopes)...)}, "introspect": {"introspect", introspect},
+			"remove-redirect-uri": {"remove_redirect_uris", removed}, "grant": {"grants", term.SplitLists(grants)},
+			"scope": {"scopes", append([]string{}, term.SplitLists(scopes)...)}, "introspect": {"introspect", introspect},
 		} {
 			if flags.Changed(flag) {
 				change[member.name] = member.value

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"tollhouse/cli/term"
+	"tollhouse/cli/server"
 )
 
 // config shows the settings a server would start with. It reads the flags of the
@@ -47,21 +47,10 @@ or of dev with config dev, and starts nothing. Passwords in URLs are masked.
 func (p *program) configOf(c *cobra.Command, name string) *cobra.Command {
 	c.Use, c.Short, c.Long = name, "show the settings of "+name, ""
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		limitGrace(c.Flags())
-		if c.Flags().Lookup("tls") != nil { // dev has none
-			inferMode(c.Flags())
-		}
+		server.DeriveDefaults(c.Flags())
 		return p.showSettings(c.Flags())
 	}
 	return c
-}
-
-// limitGrace shows what serverFlags.parse makes of a grace that was not given.
-func limitGrace(flags *pflag.FlagSet) {
-	if grace := flags.Lookup("refresh-grace"); !grace.Changed {
-		ttl := grace.Value.(*term.Duration)
-		*ttl = min(*ttl, *flags.Lookup("access-ttl").Value.(*term.Duration))
-	}
 }
 
 func (p *program) showSettings(flags *pflag.FlagSet) error {

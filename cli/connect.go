@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tollhouse/cli/datadir"
+	"tollhouse/cli/server"
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
 	"tollhouse/store/secret"
@@ -153,10 +154,7 @@ func (p *program) socketOf(dir string) string {
 	if p.adminSocket != "" {
 		return p.adminSocket
 	}
-	if told := datadir.ReadHolder(dir).Socket; told != "" {
-		return told
-	}
-	return filepath.Join(dir, datadir.SocketName)
+	return datadir.HolderSocket(dir)
 }
 
 // isHungUp reports whether the other end closed the connection unanswered: a
@@ -199,11 +197,11 @@ func (p *program) openAdmin(ctx context.Context, o datadir.Options, known secret
 	if err != nil {
 		return nil, err
 	}
-	server := handlers.New(handlers.Config{
+	api := handlers.New(handlers.Config{
 		Store: k.Store, Key: known, PublicURL: &url.URL{Scheme: "http", Host: "127.0.0.1"}, Log: o.Log, Version: version(),
-		Doctor: checkup{keep: k}.run,
+		Doctor: server.StoreCheck(k),
 	})
-	transport := &inProcess{handler: server.Admin()}
+	transport := &inProcess{handler: api.Admin()}
 	a := &admin{http: &http.Client{Transport: transport}}
 	a.fatal = func() error {
 		if err := fatal.Load(); err != nil {

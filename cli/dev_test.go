@@ -234,6 +234,10 @@ func TestDevAuto(t *testing.T) {
 // TestDevParent: an instance that a test forgot does not outlive the test.
 func TestDevParent(t *testing.T) {
 	t.Parallel()
+	type readyLine struct {
+		AdminSocket string `json:"admin_socket"`
+		PID         int    `json:"pid"`
+	}
 	// under starts dev as the child of a shell and returns what it printed.
 	under := func(t *testing.T, flags string) (shell *exec.Cmd, ready readyLine, out *bufio.Reader) {
 		shell = exec.Command("sh", "-c", "tollhouse dev "+flags+" & wait")
@@ -244,7 +248,7 @@ func TestDevParent(t *testing.T) {
 		if err := shell.Start(); err != nil {
 			t.Fatal(err)
 		}
-		out, ready.demoLine = bufio.NewReader(pipe), &demoLine{}
+		out = bufio.NewReader(pipe)
 		line, err := out.ReadString('\n')
 		if err == nil {
 			err = json.Unmarshal([]byte(line), &ready)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,39 +12,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tollhouse/cli/server"
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
 )
 
 // doctor looks at everything that a server rests on. What concerns the store is
-// looked at by whoever has it open: the server, over the admin socket, or this very
-// process, by the same code (checkup). What others see of it, the files and the
-// public address, is looked at from here.
-
-const (
-	nextDamage = "stop the server, keep a copy of the data directory, restore the last complete backup, and test the machine's disk and memory"
-)
-
-func allRight(check, format string, args ...any) handlers.Finding {
-	return handlers.Finding{Check: check, State: handlers.StateOK, Detail: fmt.Sprintf(format, args...)}
-}
-
-func warningOf(check, next, format string, args ...any) handlers.Finding {
-	return handlers.Finding{Check: check, State: handlers.StateWarning, Next: next, Detail: fmt.Sprintf(format, args...)}
-}
-
-func problemOf(check, next, format string, args ...any) handlers.Finding {
-	return handlers.Finding{Check: check, State: handlers.StateProblem, Next: next, Detail: fmt.Sprintf(format, args...)}
-}
-
-// problemFrom is the finding of an error that has its own next step, if any.
-func problemFrom(check, next string, err error) handlers.Finding {
-	f := term.FailureOf(err)
-	if f.Hint != "" {
-		next = f.Hint
-	}
-	return problemOf(check, next, "%s", f.Err)
-}
+// checked by the process that has it open: the server, over the admin socket, or this
+// one, by the same code of package server. The files and the public address are always
+// checked from here.
 
 func (p *program) doctorCommand() *cobra.Command {
 	var deep bool
@@ -106,7 +83,7 @@ func (p *program) examine(ctx context.Context, deep bool, show func(handlers.Fin
 		if err != nil {
 			return err
 		}
-		for _, f := range []handlers.Finding{checkFiles(dir), p.checkKey(dir)} {
+		for _, f := range []handlers.Finding{server.CheckFiles(dir), server.CheckKey(dir, p.keyFile, p.QuietLog())} {
 			if err := show(f); err != nil {
 				return err
 			}
@@ -115,7 +92,7 @@ func (p *program) examine(ctx context.Context, deep bool, show func(handlers.Fin
 	var broken error
 	err := p.manage(ctx, "doctor", needsData, func(a *admin) error {
 		if _, alone := a.http.Transport.(*inProcess); !alone {
-			if broken = show(checkPublic(ctx, a.info.URL)); broken != nil {
+			if broken = show(server.CheckAddress(ctx, a.info.URL)); broken != nil {
 				return nil
 			}
 		}
@@ -128,7 +105,8 @@ func (p *program) examine(ctx context.Context, deep bool, show func(handlers.Fin
 	case broken != nil:
 		return broken
 	case err != nil:
-		return show(problemFrom("store", "see the log of the last start", err))
+		f := term.FailureOf(err)
+		return show(handlers.Finding{Check: "store", State: handlers.StateProblem, Next: cmp.Or(f.Hint, "see the log of the last start"), Detail: f.Err.Error()})
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func filterQuery(account string, types, resources []string) url.Values {
 	query := accountQuery(account)
 	for name, values := range map[string][]string{"type[]": types, "resource[]": resources} {
 		for _, value := range values {
-			parts := splitLists([]string{value})
+			parts := term.SplitLists([]string{value})
 			if len(parts) == 0 {
 				parts = []string{value} // an empty filter, which the server refuses
 			}

@@ -28,6 +28,9 @@ type importRule struct {
 var importRules = []importRule{
 	{name: "main_imports_cli_only", from: []string{"main"}, never: []string{"tollhouse/"}, but: []string{"tollhouse/cli"}},
 	{name: "only_main_imports_cli", from: []string{""}, never: []string{"tollhouse/cli"}, but: []string{"main", "cli"}, tests: true},
+	{name: "server_imports_datadir_and_term_only_of_cli", from: []string{"cli/server"}, never: []string{"tollhouse/cli"},
+		but: []string{"tollhouse/cli/datadir", "tollhouse/cli/term", "tollhouse/cli/server/certtest"}, tests: true},
+	{name: "only_tests_make_certificates", from: []string{""}, never: []string{"tollhouse/cli/server/certtest"}},
 	{name: "datadir_imports_term_only_of_cli", from: []string{"cli/datadir"}, never: []string{"tollhouse/cli"}, but: []string{"tollhouse/cli/term"}, tests: true},
 	{name: "term_and_proof_import_nothing_of_cli", from: []string{"cli/term", "cli/proof"}, never: []string{"tollhouse/cli"}, tests: true},
 	{name: "only_cli_imports_handlers", from: []string{"store", "views", "static"}, never: []string{"tollhouse/handlers"}, tests: true},

@@ -1,25 +1,20 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"testing"
 	"time"
 
-	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/store/secret"
 )
 
 func TestNotify(t *testing.T) {
 	t.Parallel()
+	const alive, stopping = "WATCHDOG=1", "STOPPING=1"
 	places := map[string]func(t *testing.T) string{
 		"socket_in_a_directory": func(t *testing.T) string { return filepath.Join(t.TempDir(), "notify") },
 	}
@@ -35,7 +30,7 @@ func TestNotify(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i, want := range []string{notifyReady, notifyAlive, notifyAlive} {
+			for i, want := range []string{"READY=1", alive, alive} {
 				if got := heard(t, manager); got != want {
 					t.Errorf("state %d is %q, want %q", i, got, want)
 				}
@@ -43,8 +38,8 @@ func TestNotify(t *testing.T) {
 			if code := s.end(); code != term.ExitOK {
 				t.Errorf("exit code %d, want %d", code, term.ExitOK)
 			}
-			for got := notifyAlive; got != notifyStopping; {
-				if got = heard(t, manager); got != notifyAlive && got != notifyStopping {
+			for got := alive; got != stopping; {
+				if got = heard(t, manager); got != alive && got != stopping {
 					t.Fatalf("state %q before the stop", got)
 				}
 			}
@@ -60,56 +55,6 @@ func TestNotify(t *testing.T) {
 			t.Errorf("exit code %d, want %d", code, term.ExitOK)
 		}
 	})
-	t.Run("store_that_cannot_be_read_is_not_alive", func(t *testing.T) {
-		t.Parallel()
-		socket := filepath.Join(t.TempDir(), "notify")
-		manager := listenNotify(t, socket)
-		said := make(chan string, 16)
-		log := slog.New(slog.NewTextHandler(lineWriter(said), nil))
-		k, err := datadir.Open(t.Context(), datadir.Options{Key: secret.NewKey(nil), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), OnFatal: func(error) {}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := k.Close(); err != nil {
-			t.Fatal(err)
-		}
-		r := &running{log: log, keep: k, notify: notifier{socket: socket, watchdog: time.Millisecond}}
-		stop := r.feedWatchdog()
-		<-said
-		stop()
-		if err := manager.SetReadDeadline(time.Now()); err != nil {
-			t.Fatal(err)
-		}
-		if n, err := manager.Read(make([]byte, 64)); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("the manager heard %d bytes, %v; want none", n, err)
-		}
-	})
-}
-
-func TestNewNotifier(t *testing.T) {
-	t.Parallel()
-	const pid = 4711
-	for _, c := range []struct {
-		name    string
-		environ []string
-		want    notifier
-	}{
-		{"nobody_listens", []string{"HOME=/root"}, notifier{}},
-		{"notify_only", []string{"NOTIFY_SOCKET=/run/n"}, notifier{socket: "/run/n"}},
-		{"watchdog_for_everybody", []string{"NOTIFY_SOCKET=@n", "WATCHDOG_USEC=30000000"}, notifier{"@n", 30 * time.Second}},
-		{"watchdog_for_us", []string{"NOTIFY_SOCKET=@n", "WATCHDOG_USEC=30000000", "WATCHDOG_PID=4711"}, notifier{"@n", 30 * time.Second}},
-		{"watchdog_for_another", []string{"NOTIFY_SOCKET=@n", "WATCHDOG_USEC=30000000", "WATCHDOG_PID=4712"}, notifier{socket: "@n"}},
-		{"watchdog_without_sense", []string{"NOTIFY_SOCKET=@n", "WATCHDOG_USEC=-1"}, notifier{socket: "@n"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			for _, environ := range [][]string{c.environ, slices.Concat([]string{"A", "=B"}, c.environ)} {
-				if got := newNotifier(environ, pid); got != c.want {
-					t.Errorf("newNotifier(%q) = %+v, want %+v", environ, got, c.want)
-				}
-			}
-		})
-	}
 }
 
 // listenNotify is the manager's end.
@@ -134,15 +79,4 @@ func heard(t *testing.T, manager *net.UnixConn) string {
 		t.Fatal(err)
 	}
 	return string(said[:n])
-}
-
-// lineWriter hands on what is written while there is room.
-type lineWriter chan<- string
-
-func (w lineWriter) Write(line []byte) (int, error) {
-	select {
-	case w <- string(line):
-	default:
-	}
-	return len(line), nil
 }

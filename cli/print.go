@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tollhouse/cli/server"
 	"tollhouse/handlers"
 )
 
@@ -27,7 +28,7 @@ at /openapi.json.`,
 		RunE: p.doing(func(context.Context, []string) error {
 			issuer := ""
 			if publicURL != "" {
-				u, err := parsePublicURL(publicURL)
+				u, err := server.ParsePublicURL(publicURL)
 				if err != nil {
 					return err
 				}

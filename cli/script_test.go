@@ -18,6 +18,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"tollhouse/cli/server/certtest"
 	"tollhouse/cli/term"
 )
 
@@ -272,4 +273,18 @@ func scriptMode(ts *testscript.TestScript, neg bool, args []string) {
 	if got := fmt.Sprintf("%04o", info.Mode().Perm()); got != args[0] {
 		ts.Fatalf("%s has mode %s, want %s", args[1], got, args[0])
 	}
+}
+
+// scriptCertify is "certify FILE VALID [NAME ...]": FILE.crt and FILE.key, valid
+// from an hour ago for so long from now.
+func scriptCertify(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: certify FILE VALID [NAME ...]")
+	}
+	valid, err := time.ParseDuration(args[1])
+	ts.Check(err)
+	cert, key, err := certtest.Make(time.Now().Add(-time.Hour), time.Now().Add(valid), args[2:]...)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".crt"), cert, 0o644))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".key"), key, 0o600))
 }

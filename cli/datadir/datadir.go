@@ -26,7 +26,7 @@ import (
 //	admin.sock  the socket of the server that runs on it
 //	CURRENT     the name of the generation in use
 //	db-0001/    a generation: the store's own files
-//	backups/    those that the server makes by itself (backup_schedule.go)
+//	backups/    those that the server makes by itself (cli/server/backup_schedule.go)
 //
 // A restore writes a new generation and then changes CURRENT, so that the directory
 // itself, which may be a mounted volume, is never renamed.

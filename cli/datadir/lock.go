@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -98,6 +99,12 @@ func ReadHolder(dir string) (h Holder) {
 		return Holder{}
 	}
 	return h
+}
+
+// HolderSocket returns the admin socket of the server that holds dir: the one in
+// LOCK, or the default.
+func HolderSocket(dir string) string {
+	return cmp.Or(ReadHolder(dir).Socket, filepath.Join(dir, SocketName))
 }
 
 // HeldError is the error when h holds the data directory.

@@ -181,3 +181,19 @@ func SocketTransport(path string) *http.Transport {
 		MaxIdleConns:       1,
 	}
 }
+
+// Answers reports whether a server answers on the socket at path.
+func Answers(ctx context.Context, path string) bool {
+	transport := SocketTransport(path)
+	defer transport.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://tollhouse/admin/info", nil)
+	if err != nil {
+		return false
+	}
+	answer, err := transport.RoundTrip(req)
+	if err != nil {
+		return false
+	}
+	_ = answer.Body.Close()
+	return answer.StatusCode == http.StatusOK
+}

@@ -95,3 +95,12 @@ func (l *Ago) Set(text string) error {
 	}
 	return err
 }
+
+// SplitLists splits values that hold several, separated by commas or spaces.
+func SplitLists(values []string) []string {
+	var parts []string
+	for _, value := range values {
+		parts = append(parts, strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })...)
+	}
+	return parts
+}

@@ -209,7 +209,7 @@ func (l *lab) try(ctx context.Context, m mutant, whole bool) (verdict, error) {
 
 // wholePackages are those that -whole runs: all but the tests of the built
 // binary, which are compiled without the mutant.
-var wholePackages = []string{"./store/...", "./handlers", "./views", "./static", "./cli"}
+var wholePackages = []string{"./store/...", "./handlers", "./views", "./static", "./cli", "./cli/server"}
 
 // checkSound has the tests that the mutants name pass on the tree as it is: a
 // test that fails without a mutant kills nothing.

@@ -1,0 +1,72 @@
+package server
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"tollhouse/cli/term"
+)
+
+// address is a flag's host:port.
+func checkAddress(flag, addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return term.Usage("write host:port, for example 127.0.0.1:8080, [::1]:8080 or :8080; port 0 takes a free one", "--%s %q is not an address to listen on", flag, addr)
+	}
+	return nil
+}
+
+// isLoopbackAddress reports whether only this machine can reach the address.
+func isLoopbackAddress(addr string) bool {
+	resolved, err := net.ResolveTCPAddr("tcp", addr)
+	return err == nil && resolved.IP != nil && resolved.IP.IsLoopback()
+}
+
+func isLoopbackHost(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// ParsePublicURL parses --public-url. Clients compare the issuer letter by letter.
+func ParsePublicURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	wrong := func(why string) (*url.URL, error) {
+		return nil, term.Usage("give the URL that people use, for example https://pay.example or https://example.com/pay", "--public-url %q %s", text, why)
+	}
+	switch {
+	case err != nil || u.Host == "" || u.Opaque != "" || u.Hostname() == "":
+		return wrong("is not a complete URL")
+	case u.Scheme != "https" && u.Scheme != "http":
+		return wrong("is neither https nor http")
+	case u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
+		return wrong("holds more than a scheme, a host and a path")
+	case strings.Contains(u.Path, "//") || strings.Contains(u.Path, "/.") || u.RawPath != "":
+		return wrong("has a path with empty, dotted or encoded parts")
+	}
+	u.Host = strings.ToLower(u.Host)
+	u.Path = strings.TrimSuffix(u.Path, "/")
+	return u, nil
+}
+
+// parseProxies reads --trusted-proxies: networks, or single addresses.
+func parseProxies(values []string) ([]netip.Prefix, error) {
+	var prefixes []netip.Prefix
+	for _, text := range term.SplitLists(values) {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			addr, addrErr := netip.ParseAddr(text)
+			if addrErr != nil {
+				return nil, term.Usage("write networks or addresses separated by commas, for example 10.0.0.0/8,::1", "--trusted-proxies: %q is not a network", text)
+			}
+			prefix = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		prefixes = append(prefixes, prefix.Masked())
+	}
+	return prefixes, nil
+}

@@ -1,0 +1,33 @@
+package server
+
+import "testing"
+
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	t.Run("public_url", func(t *testing.T) {
+		t.Parallel()
+		for text, want := range map[string]string{
+			"https://pay.example": "https://pay.example", "https://PAY.example:8443/till/": "https://pay.example:8443/till",
+			"http://127.0.0.1:8080": "http://127.0.0.1:8080", "https://pay.example/": "https://pay.example",
+			"": "", "pay.example": "", "https://": "", "https://pay.example/?a": "", "https://pay.example/#a": "",
+			"https://me@pay.example": "", "https://pay.example//a": "", "https://pay.example/a/../b": "",
+			"https://pay.example/a%2fb": "", "mailto:me@pay.example": "", "https://:8080": "", "https://pay.example/%zz": "",
+		} {
+			got, err := ParsePublicURL(text)
+			if (err != nil) != (want == "") || err == nil && got.String() != want {
+				t.Errorf("ParsePublicURL(%q) = %v, %v; want %q", text, got, err, want)
+			}
+		}
+	})
+	t.Run("loopback_address", func(t *testing.T) {
+		t.Parallel()
+		for addr, want := range map[string]bool{
+			"127.0.0.1:0": true, "[::1]:80": true, "127.8.8.8:1": true, "localhost:0": true,
+			":80": false, "0.0.0.0:80": false, "[::]:80": false, "192.0.2.1:80": false,
+		} {
+			if got := isLoopbackAddress(addr); got != want {
+				t.Errorf("isLoopbackAddress(%q) = %v, want %v", addr, got, want)
+			}
+		}
+	})
+}

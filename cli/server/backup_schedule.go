@@ -1,0 +1,426 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/store"
+	"tollhouse/store/kv/badgerkv"
+	"tollhouse/store/record"
+	"tollhouse/store/secret"
+)
+
+// A server can make its own backups. Each is made as tollhouse backup makes one:
+// over the admin API, under another name, synced, read back and checked, and only
+// then named, and noted in the store. Its name has the instance and the time:
+//
+//	tollhouse-3f9c2a1b-20260102T030405Z.backup
+//
+// so that files sort by time and collide with nobody's: not with those of tollhouse
+// backup, which have no instance, and not with those of another server that has the
+// same directory. By that name, and the instance in the file's header, the server
+// knows which files it made; it removes no others.
+
+const (
+	backupKeepDefault = 7
+	backupKeepMax     = 10_000
+	backupEveryMin    = time.Minute // names tell seconds
+
+	// backupLook is how often the clock is looked at: it may be set, and a machine
+	// may have slept.
+	backupLook = time.Minute
+
+	// After a failure it is tried again, each time after twice as long.
+	backupRetryFirst = time.Minute
+	backupRetryMax   = time.Hour
+
+	// backupRoomShare is what a backup leaves free, in shares of what the store must
+	// have free to write: the store goes on writing meanwhile.
+	backupRoomShare = 2
+	// backupRoomEvery is how much is written between two looks at the disk.
+	backupRoomEvery = 4 << 20 // bytes
+
+	instanceInName = 8 // characters of the instance's id
+	backupTime     = "20060102T150405Z"
+	backupSuffix   = ".backup"
+)
+
+// backupFlags are serve's settings for backups of its own.
+type backupFlags struct {
+	every term.Duration
+	keep  int
+	dir   string
+}
+
+func (f *backupFlags) add(flags *pflag.FlagSet) {
+	flags.Var(&f.every, "backup-every", "how often the server makes a backup by itself, such as 24h; 0 is never")
+	flags.IntVar(&f.keep, "backup-keep", backupKeepDefault, "how many of its own backups it keeps; an older one goes when a new one is whole")
+	flags.StringVar(&f.dir, "backup-dir", "", "`directory` for them, better on another disk (default: backups in the data directory)")
+}
+
+// check refuses settings that make no backups although they speak of them.
+func (f *backupFlags) check(flags *pflag.FlagSet) error {
+	every := time.Duration(f.every)
+	switch {
+	case every != 0 && every < backupEveryMin:
+		return term.Usage("give 1m or more, such as 24h", "--backup-every %s is too often", &f.every)
+	case f.keep < 1 || f.keep > backupKeepMax:
+		return term.Usage(fmt.Sprintf("give a number from 1 to %d", backupKeepMax), "--backup-keep %d is no number of backups to keep", f.keep)
+	}
+	for _, name := range []string{"backup-keep", "backup-dir"} {
+		if flags.Changed(name) && !flags.Changed("backup-every") {
+			return term.Usage("add --backup-every 24h", "--%s is given, but no backups are made without --backup-every", name)
+		}
+	}
+	return nil
+}
+
+// begin makes ready what the flags ask for: the directory, which must be one that
+// only we can write to. It returns nil when no backups are asked for.
+func (f *backupFlags) begin(dataDir string, r *running, key secret.Key) (*backupSchedule, error) {
+	if f.every == 0 {
+		return nil, nil
+	}
+	dir := f.dir
+	if dir == "" {
+		dir = filepath.Join(dataDir, datadir.BackupsName)
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := prepareBackupDir(dir); err != nil {
+		return nil, err
+	}
+	return &backupSchedule{
+		dir: dir, every: time.Duration(f.every), keep: f.keep, store: r.keep.Store, notes: store.BackupNotes{Version: r.version, Key: key.Fingerprint()},
+		instance: r.keep.Store.InstanceID(), now: r.keep.Store.Now, log: r.log,
+		free: badgerkv.FreeSpace, freeMin: func() uint64 { return backupRoomShare * r.keep.DB.SpaceMin() }, failed: r.metrics.backupFailures.Inc,
+	}, nil
+}
+
+// prepareBackupDir makes the directory, or checks that only we can write to it.
+func prepareBackupDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		above, _ := datadir.NearestThere(dir)
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+			return backupDirFault(dir, above, err)
+		}
+		return term.Fail(term.ExitCannotCreate, "choose another place with --backup-dir", "cannot create the directory %s for backups: %w", dir, term.PathReason(err))
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return backupDirFault(dir, dir, err)
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return term.Fail(term.ExitConfig, "close it, after a look at what is in it: chmod go-w "+term.ShellQuote(dir),
+			"the directory %s for backups may be written to by other users (mode %04o)", dir, info.Mode().Perm())
+	}
+	if uid, ours := datadir.OwnedByUs(info); !ours && uid != 0 {
+		return term.Fail(term.ExitConfig, "give it to us, after a look at what is in it, or choose another place with --backup-dir: chown "+strconv.Itoa(os.Geteuid())+" "+term.ShellQuote(dir),
+			"the directory %s for backups belongs to %s, who could replace what is in it, and we are %s", dir, datadir.UserNamed(uid), datadir.UserNamed(os.Geteuid()))
+	}
+	probe, err := os.CreateTemp(dir, ".tollhouse-*"+datadir.NewSuffix)
+	if err != nil {
+		return backupDirFault(dir, dir, err)
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// backupDirFault is notAllowedOr for path, which is in the way of the directory. A
+// unit of systemd that is hardened, as the one that we print, sees all but its own
+// directories as a file system that is read-only.
+func backupDirFault(dir, path string, err error) error {
+	f := term.FailureOf(datadir.NotAllowedOr(term.ExitCannotCreate, path, err))
+	f.Hint = strings.ReplaceAll(f.Hint, "--data", "--backup-dir")
+	if errors.Is(err, syscall.EROFS) {
+		f.Hint = "choose another place with --backup-dir; in a unit of systemd, make it there first and add ReadWritePaths=" + dir
+	}
+	return f
+}
+
+// backupSchedule makes backups by the store's clock.
+type backupSchedule struct {
+	dir      string
+	every    time.Duration
+	keep     int
+	instance string
+	now      func() time.Time
+	log      *slog.Logger
+	free     func(dir string) (uint64, error)
+	freeMin  func() uint64 // what a backup leaves free now, in bytes
+	failed   func()        // counts a failure
+	store    *store.Store
+	notes    store.BackupNotes
+}
+
+// run makes backups until ctx ends. The first is due so long after the newest that
+// is there, or at once when there is none: a restart neither skips nor repeats one.
+func (s *backupSchedule) run(ctx context.Context) {
+	s.sweep()
+	due, retry := s.firstDue(), backupRetryFirst
+	for ctx.Err() == nil {
+		now := s.now()
+		if last := now.Add(s.every); due.After(last) {
+			due = last // the clock was set back, which must not put backups off
+		}
+		if now.Before(due) {
+			_ = term.Sleep(ctx, min(due.Sub(now), backupLook))
+			continue
+		}
+		switch err := s.make(ctx, now); {
+		case err == nil:
+			due, retry = now.Add(s.every), backupRetryFirst
+		case ctx.Err() != nil: // it is made after the next start
+		case term.FailureOf(err).Code == term.ExitBusy: // somebody is making one
+			due = s.now().Add(backupRetryFirst)
+			s.log.Info("scheduled backup waits", "reason", err.Error(), "next_try", due)
+		default:
+			s.failed()
+			due, retry = s.now().Add(min(retry, s.every)), min(2*retry, backupRetryMax)
+			s.log.Warn("scheduled backup failed", "err", err, "hint", term.FailureOf(err).Hint, "next_try", due)
+		}
+	}
+}
+
+// make makes one backup, and then removes those that are not kept any more.
+func (s *backupSchedule) make(ctx context.Context, now time.Time) error {
+	own, err := s.own()
+	if err != nil {
+		return err
+	}
+	path, err := s.unused(now)
+	if err != nil {
+		return err
+	}
+	if err := s.checkRoom(own); err != nil {
+		return err
+	}
+	made, err := s.write(ctx, path)
+	if err != nil {
+		return err
+	}
+	removed, err := s.prune(own)
+	s.log.Info("backup made", "file", path, "bytes", made.Bytes, "records", made.Records, "removed", removed)
+	if err != nil {
+		s.log.Warn("an old backup was not removed", "err", err)
+	}
+	return nil
+}
+
+// write makes a backup at path and notes it in the store.
+func (s *backupSchedule) write(ctx context.Context, path string) (made store.BackupMade, err error) {
+	f, err := datadir.NewBackupFile(path)
+	if err != nil {
+		return made, err
+	}
+	defer f.Discard()
+	err = f.Fill(func(w io.Writer) error {
+		_, err := s.store.Backup(ctx, &watchful{w: w, look: func() error { return s.checkRoom(nil) }}, s.notes)
+		return asFailure(err)
+	})
+	if err != nil {
+		return made, err
+	}
+	checked, err := datadir.ReadBackup(ctx, &datadir.PacedReader{Ctx: ctx, R: f, Rest: datadir.RestAlone}, path)
+	if err != nil {
+		return made, datadir.BrokenBackup(err)
+	}
+	size, err := f.Size()
+	if err == nil {
+		err = f.Publish()
+	}
+	if err != nil {
+		return made, err
+	}
+	made = store.BackupMade{Created: checked.Created, File: path, Bytes: uint64(size), Records: uint64(checked.Records), Scheduled: true}
+	if err := s.store.RecordBackup(ctx, made, store.By{}); err != nil {
+		s.log.Warn("backup made, and not noted in the store", "file", path, "err", err)
+	}
+	return made, nil
+}
+
+// asFailure gives the refusals of the store their next step.
+func asFailure(err error) error {
+	switch {
+	case errors.Is(err, record.ErrUnavailable):
+		return term.FailureOf(err)
+	case errors.Is(err, record.ErrCorrupt):
+		return term.Fail(term.ExitIO, "restore the last backup that is whole", "there is damage in the store, and a backup of it would lack what is damaged: %w", err)
+	}
+	return err
+}
+
+// checkRoom refuses a backup for which there is no room beside what the store
+// needs: as much as the last one took, before it begins, and later nothing more.
+func (s *backupSchedule) checkRoom(own []ownBackup) error {
+	free, err := s.free(s.dir)
+	if err != nil {
+		return term.Fail(term.ExitIO, "check the disk", "the free space in %s cannot be found out: %w", s.dir, err)
+	}
+	need := s.freeMin()
+	if len(own) > 0 {
+		need += uint64(own[len(own)-1].size)
+	}
+	if free >= need {
+		return nil
+	}
+	return term.Fail(term.ExitIO, "make room there, keep fewer with --backup-keep, or name a directory on another disk with --backup-dir",
+		"only %d MiB are free in %s: a backup needs %d MiB there, so that the store can go on", free>>20, s.dir, need>>20)
+}
+
+// watchful checks the free space now and then while w is written.
+type watchful struct {
+	w    io.Writer
+	look func() error
+	left int // bytes until the next look
+}
+
+func (w *watchful) Write(b []byte) (int, error) {
+	if w.left <= 0 {
+		if err := w.look(); err != nil {
+			return 0, err
+		}
+		w.left = backupRoomEvery
+	}
+	n, err := w.w.Write(b)
+	w.left -= n
+	return n, err
+}
+
+// ownBackup is a file that this instance has made.
+type ownBackup struct {
+	path string
+	made time.Time // as its name says
+	size int64
+}
+
+func (s *backupSchedule) prefix() string { return "tollhouse-" + s.instance[:instanceInName] + "-" }
+
+// unused returns a path for the backup of that moment at which there is nothing.
+func (s *backupSchedule) unused(now time.Time) (string, error) {
+	for range backupKeepMax {
+		path := filepath.Join(s.dir, s.prefix()+now.UTC().Format(backupTime)+backupSuffix)
+		_, err := os.Lstat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return path, nil
+		}
+		if err != nil {
+			return "", datadir.NotAllowedOr(term.ExitIO, path, err)
+		}
+		now = now.Add(time.Second)
+	}
+	return "", term.Fail(term.ExitIO, "look what is there", "%s is full of backups of this hour", s.dir)
+}
+
+// own returns the backups that this instance has made, in the order of their names.
+func (s *backupSchedule) own() ([]ownBackup, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, datadir.NotAllowedOr(term.ExitIO, s.dir, err)
+	}
+	var own []ownBackup
+	for _, e := range entries { // sorted by name
+		stem, isBackup := strings.CutSuffix(strings.TrimPrefix(e.Name(), s.prefix()), backupSuffix)
+		made, err := time.Parse(backupTime, stem)
+		info, infoErr := e.Info()
+		if !isBackup || !strings.HasPrefix(e.Name(), s.prefix()) || err != nil || infoErr != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		b := ownBackup{path: filepath.Join(s.dir, e.Name()), made: made, size: info.Size()}
+		if s.isOwn(b.path) {
+			own = append(own, b)
+		}
+	}
+	return own, nil
+}
+
+// isOwn says whether the file is a backup of this instance, by its header.
+func (s *backupSchedule) isOwn(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	b, err := store.OpenBackup(f)
+	if err != nil {
+		return false
+	}
+	defer b.Close()
+	return b.Instance == s.instance
+}
+
+// firstDue is when the first backup after a start is due.
+func (s *backupSchedule) firstDue() time.Time {
+	now := s.now()
+	own, err := s.own()
+	if err != nil {
+		return now // which will tell what is wrong
+	}
+	for _, b := range slices.Backward(own) {
+		if !b.made.After(now) { // else it was made under a wrong clock
+			return b.made.Add(s.every)
+		}
+	}
+	return now
+}
+
+// prune removes of the backups that were there before the one just made those that
+// are not kept beside it. What is named after a later time than now was made before
+// it all the same, under a wrong clock, and goes first.
+func (s *backupSchedule) prune(before []ownBackup) (removed int, err error) {
+	now := s.now()
+	slices.SortStableFunc(before, func(a, b ownBackup) int {
+		if a.made.After(now) != b.made.After(now) {
+			if a.made.After(now) {
+				return -1
+			}
+			return 1
+		}
+		return a.made.Compare(b.made)
+	})
+	for _, b := range before[:max(0, len(before)+1-s.keep)] {
+		if removeErr := os.Remove(b.path); removeErr != nil && !errors.Is(removeErr, fs.ErrNotExist) {
+			err = errors.Join(err, removeErr)
+			continue
+		}
+		removed++
+	}
+	return removed, errors.Join(err, datadir.SyncDir(s.dir))
+}
+
+// sweep removes what a process that was killed has left half-written. The lock on
+// the data directory says that no other is writing it.
+func (s *backupSchedule) sweep() {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return // the first backup tells what is wrong
+	}
+	left := regexp.MustCompile(`^\.` + s.prefix() + `[0-9]{8}T[0-9]{6}Z\.backup\.[0-9]+\` + datadir.NewSuffix + `$`)
+	for _, e := range entries {
+		if !e.Type().IsRegular() || !left.MatchString(e.Name()) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(s.dir, e.Name())); err != nil {
+			s.log.Warn("half a backup was not removed", "err", err)
+			continue
+		}
+		s.log.Info("half a backup removed", "file", e.Name())
+	}
+}

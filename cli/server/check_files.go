@@ -1,0 +1,94 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
+)
+
+// filesNamed is how many files a finding names.
+const filesNamed = 3
+
+// CheckFiles checks the mode and owner of every file in the data directory.
+func CheckFiles(dir string) handlers.Finding {
+	const check = "files"
+	if target, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = target // a link to the data is where an operator has put it
+	}
+	top, err := os.Stat(dir)
+	if err != nil {
+		return problemFrom(check, "", datadir.NotAllowedOr(term.ExitIO, dir, err))
+	}
+	owner, _ := datadir.OwnedByUs(top)
+	var open, others, odd []string
+	files := 0
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed meanwhile
+		}
+		if err != nil {
+			return datadir.NotAllowedOr(term.ExitIO, path, err)
+		}
+		if e.Name() == "lost+found" && e.IsDir() {
+			return fs.SkipDir
+		}
+		info, err := e.Info()
+		if err != nil {
+			return nil
+		}
+		files++
+		switch uid, _ := datadir.OwnedByUs(info); {
+		case info.Mode()&fs.ModeSymlink != 0:
+			odd = append(odd, path+" is a symbolic link")
+		case uid != owner:
+			others = append(others, path+" belongs to "+datadir.UserNamed(uid))
+		case info.Mode().Perm()&0o077 != 0:
+			open = append(open, fmt.Sprintf("%s has mode %04o", path, info.Mode().Perm()))
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return problemFrom(check, "", err)
+	case len(others) > 0:
+		return problemOf(check, fmt.Sprintf("chown -R %d %s", owner, term.ShellQuote(dir)), "some files do not belong to %s: %s", datadir.UserNamed(owner), nameFiles(others))
+	case len(open) > 0:
+		return problemOf(check, "chmod -R go= "+term.ShellQuote(dir)+", after checking who may have read or changed them", "open to other users: %s", nameFiles(open))
+	case len(odd) > 0:
+		return warningOf(check, "check where it points, and replace it with the file itself", "%s", nameFiles(odd))
+	}
+	return allRight(check, "%s owned by %s, closed to other users", term.Count(int64(files), "file", "files"), datadir.UserNamed(owner))
+}
+
+func nameFiles(found []string) string {
+	text := strings.Join(found[:min(len(found), filesNamed)], ", ")
+	if more := len(found) - filesNamed; more > 0 {
+		text += fmt.Sprintf(", and %d more", more)
+	}
+	return text
+}
+
+// CheckKey checks the server key of dir, or the one in keyFile if that is not "".
+func CheckKey(dir, keyFile string, log *slog.Logger) handlers.Finding {
+	const check = "key"
+	path := keyFile
+	if path == "" {
+		path = filepath.Join(dir, datadir.KeyName)
+	}
+	key, err := datadir.ReadKey(path, keyFile != "", log)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && keyFile == "":
+		return problemOf(check, "put your copy back; without one the next start creates a new key, and open consent screens and refreshes in flight fail once", "the server key %s is missing", path)
+	case err != nil:
+		return problemFrom(check, "", err)
+	}
+	return allRight(check, "fingerprint %s", datadir.Fingerprint(key))
+}

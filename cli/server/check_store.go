@@ -1,0 +1,196 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
+	"tollhouse/store/record"
+)
+
+// checkup looks at an open store, and at its server when there is one.
+type checkup struct {
+	keep   *datadir.Opened
+	server *running // or nil
+	tell   func(handlers.Finding)
+}
+
+// StoreCheck returns the check of an open store that no server uses.
+func StoreCheck(o *datadir.Opened) func(ctx context.Context, deep bool, tell func(handlers.Finding)) {
+	return checkup{keep: o}.run
+}
+
+func (u checkup) run(ctx context.Context, deep bool, tell func(handlers.Finding)) {
+	u.tell = tell
+	if u.server != nil {
+		u.tell(u.proxies())
+		if u.server.certificates != nil {
+			u.tell(certificateFinding(u.server.certificates.status(), time.Now()))
+		}
+	}
+	u.tell(u.store(ctx))
+	u.tell(u.disk())
+	u.tell(u.clock(ctx))
+	u.tell(u.backup(ctx))
+	if deep {
+		u.deep(ctx)
+	}
+}
+
+func (u checkup) store(ctx context.Context) handlers.Finding {
+	err := u.keep.Store.Check(ctx)
+	if err == nil && u.server != nil {
+		if damage := u.server.damage.Load(); damage != nil {
+			return problemOf("store", nextDamage, "%v", *damage)
+		}
+		err = u.server.ready()
+	}
+	if err != nil {
+		return problemFrom("store", "docs/operations.md says under Monitoring what each reason asks for", err)
+	}
+	if u.server == nil {
+		return allRight("store", "opened, and it answers")
+	}
+	return allRight("store", "the server is ready")
+}
+
+func (u checkup) disk() handlers.Finding {
+	const check = "disk"
+	space, onDisk, err := u.keep.DB.Space()
+	switch {
+	case err != nil:
+		return problemFrom(check, "look at the disk and at the log of the system", err)
+	case !onDisk:
+		return allRight(check, "the store is in memory")
+	}
+	text := fmt.Sprintf("%s free, and the store takes %s", term.ShowBytes(space.Free), term.ShowBytes(space.Used))
+	const next = "make room there, or keep events for less long with --retain"
+	switch {
+	case space.Free < space.FreeMin:
+		return problemOf(check, next, "%s: under %s writes are refused", text, term.ShowBytes(space.FreeMin))
+	case space.Free < space.FreeMin+diskSpare:
+		return warningOf(check, next, "%s: under %s writes will be refused", text, term.ShowBytes(space.FreeMin))
+	}
+	return allRight(check, "%s", text)
+}
+
+// diskSpare is how much more should be free than writing needs, as in
+// docs/alerts.yml.
+const diskSpare = 288 << 20
+
+// clock compares the machine's clock with the last write, and the store's with the
+// last event.
+func (u checkup) clock(ctx context.Context) handlers.Finding {
+	last, err := u.keep.DB.CheckClock()
+	if err == nil {
+		err = u.keep.Store.CheckClock(ctx)
+	}
+	now := u.keep.Store.Now()
+	switch {
+	case err != nil:
+		return problemFrom("clock", "set the clock right", err)
+	case last.IsZero():
+		return allRight("clock", "%s", now.Format(time.RFC3339))
+	}
+	return allRight("clock", "%s, %s after the last write", now.Format(time.RFC3339), now.Sub(last).Round(time.Second))
+}
+
+// backup looks whether the last backup is too old, as docs/alerts.yml does.
+func (u checkup) backup(ctx context.Context) handlers.Finding {
+	const check, next = "backup", "tollhouse backup FILE, or serve with --backup-every 24h"
+	if _, onDisk, err := u.keep.DB.Space(); err == nil && !onDisk {
+		return allRight(check, "nothing is kept that would need one")
+	}
+	every := 24 * time.Hour
+	if u.server != nil && u.server.backups != nil {
+		every = max(every, u.server.backups.every)
+	}
+	made, err := u.keep.Store.LastBackup(ctx)
+	switch {
+	case errors.Is(err, record.ErrNotFound):
+		return warningOf(check, next, "none was ever made")
+	case err != nil:
+		return problemFrom(check, nextDamage, err)
+	}
+	age := u.keep.Store.Now().Sub(made.Created)
+	text := showBackup(&handlers.BackupStatus{Created: made.Created.Unix(), File: made.File, Bytes: made.Bytes})
+	if age > 2*every {
+		return warningOf(check, next, "the last one is %s old: %s", age.Round(time.Hour), text)
+	}
+	return allRight(check, "%s", text)
+}
+
+// proxies looks at what X-Forwarded-For has come in. The request of checkPublic is
+// among it, so that a proxy that leads here has been heard.
+func (u checkup) proxies() handlers.Finding {
+	const check = "proxy"
+	trusted := len(u.server.config.proxies) > 0
+	believed, ignored := u.server.server.Forwarding()
+	switch {
+	case ignored.IsValid():
+		return warningOf(check, fmt.Sprintf("if %s is your proxy, serve with --trusted-proxies %s; else somebody tries to look like another", ignored, ignored),
+			"%s sends X-Forwarded-For, and is not among --trusted-proxies: all who come through it count as one", ignored)
+	case trusted && !believed:
+		return warningOf(check, "have the proxy send it (nginx: proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for)",
+			"no X-Forwarded-For has come from --trusted-proxies since the start: all who come through it count as one")
+	case trusted:
+		return allRight(check, "its X-Forwarded-For is believed")
+	}
+	return allRight(check, "none is trusted, and none was seen")
+}
+
+func certificateFinding(s handlers.CertificateStatus, now time.Time) handlers.Finding {
+	const check, next = "tls", "docs/operations.md says under TollhouseCertificateExpiring what a newer one needs"
+	text, left := describeCertificate(s, now), time.Unix(s.Expires, 0).Sub(now)
+	switch {
+	case s.Expires == 0, left < 0:
+		return problemOf(check, next, "%s", text)
+	case isCertificateLate(s, now), s.Problem != "":
+		return warningOf(check, next, "%s", text)
+	}
+	return allRight(check, "%s", text)
+}
+
+// deep reads every block of every table, and then every record. The second needs
+// the first to have found nothing, and repeats it.
+func (u checkup) deep(ctx context.Context) {
+	err := u.keep.DB.Check(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		if u.server != nil {
+			u.server.found(err)
+		}
+		u.tell(problemOf("blocks", nextDamage, "%v; what they hold is refused: %s", err, u.hidden()))
+		return
+	}
+	u.tell(allRight("blocks", "every table was read, and each block is what was written"))
+	records, err := u.keep.Store.CheckAll(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		u.tell(problemOf("records", nextDamage, "%v", err))
+	default:
+		u.tell(allRight("records", "%s, each of them whole and in every list where it belongs", term.Count(records, "record", "records")))
+	}
+}
+
+// hidden names what damaged tables may hold.
+func (u checkup) hidden() string {
+	var names []string
+	seen := map[string]bool{}
+	for _, keys := range u.keep.DB.DamagedKeys() {
+		for _, name := range record.NameKeys(keys[0], keys[1]) {
+			if !seen[name] {
+				seen[name], names = true, append(names, name)
+			}
+		}
+	}
+	return strings.Join(names, ", ")
+}

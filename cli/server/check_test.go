@@ -1,0 +1,175 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/handlers"
+	"tollhouse/store"
+	"tollhouse/store/kv"
+)
+
+// TestDoctorFindings judges what cannot be had on every machine.
+func TestDoctorFindings(t *testing.T) {
+	t.Parallel()
+	t.Run("a_record_that_cannot_be_read_is_named_by_its_kind", func(t *testing.T) {
+		t.Parallel()
+		r := onDisk(t)
+		err := r.keep.DB.Update(t.Context(), func(tx kv.Txn) error {
+			return tx.Set([]byte("uone-user-of-many"), []byte("written by nobody"), time.Time{})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found []handlers.Finding
+		checkup{keep: r.keep, server: r}.run(t.Context(), true, func(f handlers.Finding) { found = append(found, f) })
+		last := found[len(found)-1]
+		if last.Check != "records" || last.State != handlers.StateProblem || !strings.Contains(last.Detail, "(users)") {
+			t.Errorf("last finding = %+v, want a problem with users", last)
+		}
+	})
+	t.Run("the_last_backup_is_too_old", func(t *testing.T) {
+		t.Parallel()
+		r := onDisk(t)
+		made := store.BackupMade{Created: r.keep.Store.Now().Add(-50 * time.Hour), File: "/b", Bytes: 2048}
+		if err := r.keep.Store.RecordBackup(t.Context(), made, store.By{}); err != nil {
+			t.Fatal(err)
+		}
+		u := checkup{keep: r.keep, server: r}
+		if f := u.backup(t.Context()); f.State != handlers.StateWarning || !strings.Contains(f.Detail, "the last one is 50h0m0s old") {
+			t.Errorf("finding = %+v, want a warning", f)
+		}
+		r.backups = &backupSchedule{every: 7 * 24 * time.Hour}
+		if f := u.backup(t.Context()); f.State != handlers.StateOK {
+			t.Errorf("finding = %+v, want ok for one a week", f)
+		}
+	})
+	t.Run("the_certificate", func(t *testing.T) {
+		t.Parallel()
+		now := time.Unix(1_773_070_200, 0)
+		const day, late = 24 * time.Hour, "it should have been renewed"
+		for _, c := range []struct {
+			lives, left   time.Duration
+			problem, says string
+			want          string
+		}{
+			{90 * day, 60 * day, "", "", handlers.StateOK},
+			{90 * day, 60 * day, "the new one does not fit its key", "the new one does not fit its key", handlers.StateWarning},
+			{90 * day, 14 * day, "", "", handlers.StateOK},
+			{90 * day, 14*day - time.Second, "", late, handlers.StateWarning},
+			{365 * day, 14 * day, "", "", handlers.StateOK},
+			{365 * day, 14*day - time.Second, "", late, handlers.StateWarning},
+			{47 * day, 13 * day, "", "", handlers.StateOK},
+			{47 * day, 11 * day, "", late, handlers.StateWarning},
+			{6 * day, 6 * day, "", "", handlers.StateOK},
+			{6 * day, 36 * time.Hour, "", "", handlers.StateOK},
+			{6 * day, 36*time.Hour - time.Second, "", late, handlers.StateWarning},
+			{90 * day, -time.Second, "", "expired", handlers.StateProblem},
+		} {
+			s := handlers.CertificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, NotBefore: now.Add(c.left - c.lives).Unix(), Expires: now.Add(c.left).Unix(), Problem: c.problem}
+			f := certificateFinding(s, now)
+			if f.State != c.want || !strings.Contains(f.Detail, "pay.example") || !strings.Contains(f.Detail, c.says) || c.says != late && strings.Contains(f.Detail, late) && c.left > 0 {
+				t.Errorf("of %s with %s left, %q: %+v, want %s that says %q", c.lives, c.left, c.problem, f, c.want, c.says)
+			}
+		}
+		rules, err := os.ReadFile(filepath.Join("..", "..", "docs", "alerts.yml"))
+		if want := fmt.Sprintf(") / %d, %d * 86400)", certificateSoonPart, certificateSoonMost/day); err != nil || !strings.Contains(string(rules), want) {
+			t.Errorf("docs/alerts.yml has another rule than doctor (%q), %v", want, err)
+		}
+		if f := certificateFinding(handlers.CertificateStatus{Source: sourceACME, Names: []string{"pay.example"}}, now); f.State != handlers.StateProblem {
+			t.Errorf("without one: %+v, want a problem", f)
+		}
+	})
+	t.Run("the_public_address", func(t *testing.T) {
+		t.Parallel()
+		for _, c := range []struct {
+			name   string
+			answer http.HandlerFunc
+			want   handlers.Finding
+		}{
+			{"another_server", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"issuer":"https://other.example"}`) }, handlers.Finding{State: handlers.StateProblem, Detail: `is another server: its issuer is "https://other.example"`}},
+			{"something_else", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "It works!") }, handlers.Finding{State: handlers.StateProblem, Detail: `is another server: its issuer is ""`}},
+			{"host_not_passed_on", func(w http.ResponseWriter, q *http.Request) {
+				if q.URL.Path != "/healthz" {
+					w.WriteHeader(http.StatusMisdirectedRequest)
+				}
+			}, handlers.Finding{State: handlers.StateProblem, Detail: "status 421", Next: "pass on the Host header"}},
+			{"redirected", func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Location", "https://www.pay.example/")
+				w.WriteHeader(http.StatusMovedPermanently)
+			}, handlers.Finding{State: handlers.StateProblem, Detail: "redirects to https://www.pay.example/"}},
+			{"bad_gateway", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, handlers.Finding{State: handlers.StateProblem, Detail: "status 502", Next: "the proxy's configuration"}},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				s := httptest.NewServer(c.answer)
+				defer s.Close()
+				got := CheckAddress(t.Context(), s.URL)
+				if got.State != c.want.State || !strings.Contains(got.Detail, c.want.Detail) || !strings.Contains(got.Next, c.want.Next) {
+					t.Errorf("finding = %+v, want %+v", got, c.want)
+				}
+			})
+		}
+		t.Run("a_certificate_that_nobody_trusts", func(t *testing.T) {
+			t.Parallel()
+			s := httptest.NewUnstartedServer(http.NotFoundHandler())
+			s.Config.ErrorLog = nil
+			s.StartTLS()
+			defer s.Close()
+			if got := CheckAddress(t.Context(), s.URL); got.State != handlers.StateWarning || !strings.Contains(got.Detail, "does not trust it") {
+				t.Errorf("finding = %+v, want a warning of the certificate", got)
+			}
+		})
+		t.Run("no_TLS_where_it_should_be", func(t *testing.T) {
+			t.Parallel()
+			s := httptest.NewServer(http.NotFoundHandler())
+			defer s.Close()
+			if got := CheckAddress(t.Context(), "https"+strings.TrimPrefix(s.URL, "http")); got.State != handlers.StateProblem && got.State != handlers.StateWarning || !strings.Contains(got.Detail, "HTTP response to HTTPS client") {
+				t.Errorf("finding = %+v, want that it is plain http", got)
+			}
+		})
+	})
+	t.Run("owners_and_many_files", func(t *testing.T) {
+		t.Parallel()
+		dir := closedDir(t)
+		for i := range 5 {
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(filepath.Join(dir, fmt.Sprint(i)), 0o640); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if f := CheckFiles(dir); f.State != handlers.StateProblem || !strings.HasSuffix(f.Detail, "2 has mode 0640, and 2 more") {
+			t.Errorf("finding = %+v, want three names and that there are more", f)
+		}
+		demand(t, os.Geteuid() == 0, "only root can give a file to another user")
+		if err := os.Chown(filepath.Join(dir, "4"), 12345, 12345); err != nil {
+			t.Fatal(err)
+		}
+		if f := CheckFiles(dir); f.State != handlers.StateProblem || !strings.Contains(f.Detail, "4 belongs to uid 12345") || !strings.HasPrefix(f.Next, "chown -R 0 ") {
+			t.Errorf("finding = %+v, want the owner", f)
+		}
+	})
+	t.Run("every_state_is_one_of_three", func(t *testing.T) {
+		t.Parallel()
+		r := onDisk(t)
+		var names []string
+		checkup{keep: r.keep, server: r}.run(t.Context(), true, func(f handlers.Finding) {
+			names = append(names, f.Check)
+			if !slices.Contains([]string{handlers.StateOK, handlers.StateWarning, handlers.StateProblem}, f.State) {
+				t.Errorf("finding = %+v", f)
+			}
+		})
+		if got, want := strings.Join(names, " "), "proxy store disk clock backup blocks records"; got != want {
+			t.Errorf("checks = %s, want %s", got, want)
+		}
+	})
+}

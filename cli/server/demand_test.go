@@ -1,0 +1,39 @@
+package server
+
+import (
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+)
+
+const startMax = 20 * time.Second // for what takes hundredths of one
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// closedDir returns a directory that other users cannot open, as a data directory is.
+func closedDir(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// demand skips a test that needs something the machine lacks, and fails it in CI.
+func demand(t testing.TB, met bool, reason string) {
+	t.Helper()
+	switch {
+	case met:
+	case os.Getenv("CI") != "":
+		t.Fatalf("needed in CI: %s", reason)
+	default:
+		t.Skipf("skipped: %s", reason)
+	}
+}
+
+// writerFunc is a writer made of a function.
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

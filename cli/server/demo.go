@@ -1,0 +1,92 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"tollhouse/handlers"
+	"tollhouse/store"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/history"
+	"tollhouse/store/secret"
+)
+
+// The demo instance is the same every time, and says so in its names: nobody
+// should take these credentials for a secret, or the customers for somebody.
+const (
+	demoClientID     = "demo"
+	demoClientSecret = "tollcs_DemoClientSecretThatEverybodyKnows0000000003NHca9"
+	demoRedirectURI  = "http://127.0.0.1/callback"
+	demoUsername     = "demo"
+	demoPassword     = "demo-password"
+	demoPasswordHash = "$argon2id$v=19$m=19456,t=2,p=1$YSBkZW1vJ3MsIHB1YmxpYw$G2Rj924utNcIj9rfyX0Vk/1Fwl3jKL8GESUi/j57KNo"
+	demoAccount      = "acct_demo"
+
+	// The demo's history has at least one event of each type that the specification
+	// names (TestDemoHistory).
+	demoSeed   = 1
+	demoEvents = 100
+	demoAge    = 34 * 24 * time.Hour // of the first event
+	demoRest   = 8 * time.Minute     // after the last
+)
+
+func demo() *handlers.Demo {
+	return &handlers.Demo{
+		ClientID: demoClientID, ClientSecret: demoClientSecret, RedirectURI: demoRedirectURI,
+		Username: demoUsername, Password: demoPassword, Account: demoAccount,
+	}
+}
+
+// seedDemo makes the demo's client, account, history up to the time given, and user.
+// The user is made under the hash of the password: to hash it at each start would
+// take longer, and more memory, than everything else.
+func seedDemo(ctx context.Context, s *store.Store, now time.Time) error {
+	sec, ok := secret.Parse(secret.ClientSecret, demoClientSecret)
+	if !ok {
+		panic("server: the demo client secret is not one")
+	}
+	if _, err := s.CreateFixedClient(ctx, demoClientID, sec, store.ClientSpec{Name: "Demo application", RedirectURIs: []string{demoRedirectURI}}); err != nil {
+		return err
+	}
+	if _, err := s.CreateAccount(ctx, demoAccount, "Demo account"); err != nil {
+		return err
+	}
+	if err := seedDemoHistory(ctx, s, now); err != nil {
+		return err
+	}
+	_, err := s.CreateFixedUser(ctx, demoUsername, demoAccount, demoPasswordHash)
+	return err
+}
+
+// seedDemoHistory records the account's history, which ends shortly before now.
+func seedDemoHistory(ctx context.Context, s *store.Store, now time.Time) error {
+	g := history.New(history.Plan{Seed: demoSeed, Events: demoEvents, Span: demoAge - demoRest, Until: now.Add(-demoRest)})
+	lines := make([][]byte, demoEvents)
+	for i := range lines {
+		line, _ := g.Next()
+		lines[i] = bytes.Clone(bytes.TrimSuffix(line, []byte("\n")))
+	}
+	refused, err := importAll(ctx, s, demoAccount, lines)
+	if len(refused) > 0 {
+		panic("server: the demo's history holds what is not an event: " + refused[0].Reason)
+	}
+	return err
+}
+
+// importAll records lines, up to the first that is refused.
+func importAll(ctx context.Context, s *store.Store, account string, lines [][]byte) ([]eventlog.LineError, error) {
+	importer, err := s.NewImporter(account, eventlog.ImportOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var refused []eventlog.LineError
+	for _, line := range lines {
+		found, err := importer.Add(ctx, line, 0)
+		if refused = append(refused, found...); err != nil || importer.Stopped() {
+			return refused, err
+		}
+	}
+	found, err := importer.Flush(ctx)
+	return append(refused, found...), err
+}

@@ -1,0 +1,17 @@
+package server
+
+import (
+	"testing"
+
+	"tollhouse/store/secret"
+)
+
+// TestDemoPassword: the demo's hash stands in the code, so nothing but this keeps
+// it that of the demo's password, as strong as those of other users.
+func TestDemoPassword(t *testing.T) {
+	t.Parallel()
+	match, renew, err := secret.NewHasher().Verify(t.Context(), secret.Caller{}, demoPasswordHash, demoPassword)
+	if err != nil || !match || renew {
+		t.Errorf("Verify(demo) = match %v, renew %v, %v, want a match that need not be renewed", match, renew, err)
+	}
+}

@@ -1,0 +1,209 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/secret"
+)
+
+// devFlags are dev's own settings: what a test asks for, and serve must not
+// have.
+type devFlags struct {
+	serverFlags
+	clock          term.Moment
+	seedFile       string
+	randSeed       uint64
+	foretold       bool // randSeed was given
+	autoLogin      string
+	autoConsent    bool
+	exitWithParent bool
+}
+
+// DevCommand returns the command that serves a throwaway instance in memory. It
+// calls program when it runs.
+func DevCommand(program func() *Program) *cobra.Command {
+	var f devFlags
+	c := &cobra.Command{
+		Use:   "dev",
+		Short: "serve a throwaway instance with demo data, in memory",
+		Long: `Serve a throwaway instance in memory: for tests, and to look around.
+
+It has a client, a user and an account with a history of events, all with fixed
+names and secrets that everybody knows, so it listens on this machine only unless
+told otherwise. The line that it prints when it is ready has everything in it.
+
+--seed-file puts clients, users, accounts and events of your own in their place, one
+JSON object a line: {"client":{…}}, {"user":{…}}, {"account":{…}} or {"event":{…}}.
+With --rand-seed the same requests get the same tokens and codes, which anybody who
+knows the number can foretell; with --clock too the clock stands still, and the ids
+of events are the same as well.`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			f.foretold = c.Flags().Changed("rand-seed")
+			return program().dev(c, f)
+		},
+	}
+	flags := c.Flags()
+	f.add(flags, "127.0.0.1:0")
+	flags.Lookup("listen").Usage += "; unless given, on a terminal " + demoAddress + " when that is free"
+	flags.Var(&f.clock, "clock", "the `time` from which the instance's clock runs on: RFC 3339 or Unix seconds")
+	flags.StringVar(&f.seedFile, "seed-file", "", "a `file` of JSON lines to begin with instead of the demo, or - for standard input")
+	flags.Uint64Var(&f.randSeed, "rand-seed", 0, "a `number` from which every id, code and token follows; they can be foretold then")
+	flags.StringVar(&f.autoLogin, "auto-login", "", "sign browsers that ask for a code in as this `user`, without a form")
+	flags.BoolVar(&f.autoConsent, "auto-consent", false, "allow what a client asks for, without a screen")
+	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the process that started this one has ended")
+	return c
+}
+
+func (p *Program) dev(c *cobra.Command, f devFlags) error {
+	config, err := f.parse(c.Flags())
+	if err != nil {
+		return err
+	}
+	seed, err := p.readSeed(f.seedFile)
+	if err != nil {
+		return err
+	}
+	if err := checkClock(f.clock); err != nil {
+		return err
+	}
+	level := slog.LevelInfo
+	if f.logFormat == "auto" && !term.IsTerminal(p.Err) {
+		// A test that never reads our standard error must not be stopped by it.
+		level = slog.LevelWarn
+	}
+	log, err := p.ServerLog(f.logFormat, level)
+	if err != nil {
+		return err
+	}
+	warnOfDev(log, config, f)
+	r := &running{version: p.Version, revision: p.Revision, log: log, config: config, metrics: newMetrics(), fatal: make(chan error, 1)}
+	if f.exitWithParent {
+		if r.orphaned, err = orphaned(); err != nil {
+			return err
+		}
+	}
+	socket, removeSocketDir, err := p.devSocket()
+	if err != nil {
+		return err
+	}
+	defer removeSocketDir()
+	return p.serveDev(c.Context(), r, f, seed, socket, c.Flags().Changed("listen"))
+}
+
+// warnOfDev tells what makes an instance less than safe to be reached.
+func warnOfDev(log *slog.Logger, config serverConfig, f devFlags) {
+	for _, addr := range config.listen {
+		if isLoopbackAddress(addr) {
+			continue
+		}
+		log.Warn("demo credentials are public: whoever reaches this address can use them", "listen", addr)
+		if f.autoLogin != "" {
+			log.Warn("whoever reaches this address is signed in without a password", "listen", addr, "username", f.autoLogin)
+		}
+	}
+	if f.foretold {
+		log.Warn("tokens are predictable: whoever knows --rand-seed knows them all")
+	}
+}
+
+// clockRoom is what dev's clock has left at least when it begins: what is
+// recorded past the last second that a filter can name is listed nowhere.
+const clockRoom = 366 * 24 * time.Hour
+
+// checkClock refuses a clock from which the demo's history would reach back
+// before 1970, or the instance run on past the end of time.
+func checkClock(clock term.Moment) error {
+	if clock.IsZero() {
+		return nil
+	}
+	first := time.Unix(0, 0).Add(demoAge)
+	last := time.Unix(eventlog.CreatedAtMax, 0).Add(-clockRoom)
+	switch {
+	case clock.Before(first):
+		return term.Usage("the first time that works is --clock "+term.ShowTime(first.Unix()), "--clock %s is too early: the demo's history would begin before 1970", &clock)
+	case clock.After(last):
+		return term.Usage("the last time that works is --clock "+term.ShowTime(last.Unix()), "--clock %s is too late: it is to run on for a year, and no event can be later than %s", &clock, term.ShowTime(eventlog.CreatedAtMax))
+	}
+	return nil
+}
+
+// devSocket returns where dev's admin socket lies: where it was asked for, or
+// in a private directory that ends with it.
+func (p *Program) devSocket() (path string, remove func(), err error) {
+	if p.AdminSocket != "" {
+		return datadir.SocketPath(p.AdminSocket, ""), func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "tollhouse-dev-") // mode 0700
+	if err != nil {
+		return "", nil, term.Fail(term.ExitCannotCreate, "name a place with --admin-socket, or set TMPDIR", "cannot make a directory for the admin socket: %w", err)
+	}
+	return filepath.Join(dir, datadir.SocketName), func() { _ = os.RemoveAll(dir) }, nil
+}
+
+// devClock returns a clock that shows the time of --clock now and goes on from
+// there, or nil for the machine's own. With --rand-seed it stands: a run is then
+// the same however long it takes.
+func (f devFlags) devClock() func() time.Time {
+	t := f.clock.Time
+	switch {
+	case t.IsZero():
+		return nil
+	case f.foretold:
+		return func() time.Time { return t }
+	}
+	started := time.Now()
+	return func() time.Time { return t.Add(time.Since(started)) }
+}
+
+// demoAddress is where dev listens for a person, when that port is free: the
+// lines of the README can then be pasted as they stand. Scripts get a free port
+// each time, so that many instances never meet.
+const demoAddress = "127.0.0.1:8655"
+
+func (p *Program) listenForDemo(addrs []string, given bool) ([]net.Listener, error) {
+	if !given && !p.JSON && term.IsTerminal(p.Out) {
+		if listeners, err := listenAll([]string{demoAddress}); err == nil {
+			return listeners, nil
+		}
+	}
+	return listenAll(addrs)
+}
+
+func (p *Program) serveDev(ctx context.Context, r *running, f devFlags, seed *seed, socket string, listenGiven bool) (err error) {
+	if r.listeners, err = p.listenForDemo(r.config.listen, listenGiven); err != nil {
+		return err
+	}
+	defer closeAll(r.listeners)
+	random := f.predictable()
+	key := secret.NewKey(random)
+	r.keep, err = datadir.Open(ctx, datadir.Options{
+		Key: key, Random: random, Log: r.log, Now: f.devClock(), Lifetimes: r.config.lifetimes, CardGuard: r.config.cardGuard,
+		OnFatal: func(err error) { r.fatal <- err }, OnHash: r.metrics.hashed, OnCommit: r.metrics.committed,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.keep.Close()) }()
+	if r.admin, err = datadir.ListenAdmin(socket, r.log); err != nil {
+		return err
+	}
+	defer r.admin.Close()
+	shown, err := plant(ctx, r.keep.Store, f, seed, random)
+	if err != nil {
+		return err
+	}
+	r.build(handlers.Config{Key: key, Demo: shown})
+	return r.serve(func() { p.announce(r, shown) })
+}

@@ -1,0 +1,321 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"tollhouse/handlers"
+	"tollhouse/store/record"
+)
+
+// The metrics follow the conventions of Prometheus: base units, _total for what
+// only grows. What happens is counted as it happens; what is, is asked for when
+// somebody looks. Every label has one of a few values of our own: a route's
+// template, a class of status, a reason from the audit record. No metric names a
+// client, a user or an account: who they are is nobody's business who may see
+// how busy the server is, and their number has no bound.
+type metrics struct {
+	registry *prometheus.Registry
+
+	requests  *prometheus.CounterVec
+	durations *prometheus.HistogramVec
+	tokens    *prometheus.CounterVec
+	refusals  *prometheus.CounterVec
+	signIns   *prometheus.CounterVec
+	throttled prometheus.Counter
+
+	hashTime, hashWait prometheus.Histogram
+	hashRefused        prometheus.Counter
+	commitTime, group  prometheus.Histogram
+	backupFailures     prometheus.Counter
+
+	// The series of requests seen so far, so that a request finds its own by one
+	// look into a map instead of hashing its labels twice. It is replaced, never
+	// changed, and bounded by the routes.
+	series    atomic.Pointer[map[seriesKey]series]
+	appending sync.Mutex
+}
+
+type seriesKey struct {
+	route, method string
+	class         int // of the status: 2 for 204
+}
+
+type series struct {
+	count    prometheus.Counter
+	duration prometheus.Observer
+}
+
+// The buckets of durations, in seconds. The first ones part what is served from
+// memory, the last ones a slow disk from one that hangs.
+var (
+	requestBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10}
+	commitBuckets  = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1, 5}
+	hashBuckets    = []float64{.01, .025, .05, .1, .25, .5, 1, 2}
+	groupBuckets   = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}
+)
+
+func newMetrics() *metrics {
+	const grant, reason, route = "grant_type", "reason", "route"
+	m := &metrics{
+		registry:  prometheus.NewRegistry(),
+		requests:  counters("http_requests_total", "Requests answered, by the template of their route.", route, "method", "status"),
+		durations: histograms("http_request_duration_seconds", "Time from a request's first line to the end of its answer; those that wait for events are left out.", requestBuckets, route),
+		tokens:    counters("token_requests_total", "Requests for tokens by their outcome: issued, or the error code of the answer.", grant, "outcome"),
+		refusals:  counters("refusals_total", "Clients, codes and tokens refused, by the real reason, as in the audit record.", grant, reason),
+		signIns:   counters("sign_ins_total", "Passwords judged, on every way on which they come, by the outcome.", "outcome"),
+		throttled: counter("throttled_total", "Requests refused because they came too soon after others that had failed."),
+
+		hashTime:    histogram("password_hash_duration_seconds", "Time to hash one password.", hashBuckets),
+		hashWait:    histogram("password_hash_wait_seconds", "Time that a password waited for its turn to be hashed.", hashBuckets),
+		hashRefused: counter("password_hash_refused_total", "Passwords not hashed because too many waited, or one waited too long."),
+		commitTime:  histogram("store_commit_duration_seconds", "Time to commit one group of updates, sync included.", commitBuckets),
+		group:       histogram("store_commit_updates", "Updates that shared one commit.", groupBuckets),
+
+		backupFailures: counter("backup_failures_total", "Backups that the server was to make by itself and could not; each is tried again."),
+	}
+	m.series.Store(&map[seriesKey]series{})
+	return m
+}
+
+// observe counts a request that is over.
+func (m *metrics) observe(s handlers.Served) {
+	of := m.seriesOf(seriesKey{route: s.Route, method: s.Method, class: statusClass(s.Status)})
+	of.count.Inc()
+	if !s.Waited {
+		of.duration.Observe(s.Took.Seconds())
+	}
+	if s.GrantType != "" {
+		outcome := s.Code
+		if outcome == "" {
+			outcome = "issued"
+		}
+		m.tokens.WithLabelValues(s.GrantType, outcome).Inc()
+	}
+	if s.Refusal != "" {
+		grant := s.GrantType
+		if grant == "" {
+			grant = "none"
+		}
+		m.refusals.WithLabelValues(grant, s.Refusal).Inc()
+	}
+	if s.SignIn != "" {
+		m.signIns.WithLabelValues(string(s.SignIn)).Inc()
+	}
+	if s.Throttled {
+		m.throttled.Inc()
+	}
+}
+
+// seriesOf returns the series of a kind of request, which it makes for the first
+// one.
+func (m *metrics) seriesOf(key seriesKey) series {
+	if found, ok := (*m.series.Load())[key]; ok {
+		return found
+	}
+	m.appending.Lock()
+	defer m.appending.Unlock()
+	all := maps.Clone(*m.series.Load())
+	all[key] = series{
+		count:    m.requests.WithLabelValues(key.route, key.method, strconv.Itoa(key.class)+"xx"),
+		duration: m.durations.WithLabelValues(key.route),
+	}
+	m.series.Store(&all)
+	return all[key]
+}
+
+// statusClass is 2 for 204. Net/http sends 200 when a handler sends nothing.
+func statusClass(status int) int {
+	if status < 100 || status > 599 {
+		return 2
+	}
+	return status / 100
+}
+
+// hashed counts a password that was hashed, or refused a turn.
+func (m *metrics) hashed(waited, took time.Duration, refused bool) {
+	if refused {
+		m.hashRefused.Inc()
+		return
+	}
+	m.hashWait.Observe(waited.Seconds())
+	m.hashTime.Observe(took.Seconds())
+}
+
+// committed counts a group of updates that the store has committed.
+func (m *metrics) committed(updates int, took time.Duration) {
+	m.group.Observe(float64(updates))
+	m.commitTime.Observe(took.Seconds())
+}
+
+// handler answers /metrics for a server.
+func (m *metrics) handler(r *running) http.Handler {
+	made := sync.OnceValue(func() http.Handler { return m.expose(r) })
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { made().ServeHTTP(w, req) })
+}
+
+// expose is left until somebody asks: a throwaway instance that nobody watches
+// is ready sooner without it.
+func (m *metrics) expose(r *running) http.Handler {
+	m.registry.MustRegister(
+		m.requests, m.durations, m.tokens, m.refusals, m.signIns, m.throttled,
+		m.hashTime, m.hashWait, m.hashRefused, m.commitTime, m.group, m.backupFailures,
+		newGauges(r), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		ErrorLog:      slog.NewLogLogger(r.log.Handler(), slog.LevelWarn),
+		ErrorHandling: promhttp.ContinueOnError, // better all the others than none
+		Timeout:       metricsTimeout,
+	})
+}
+
+// metricsTimeout is shorter than Prometheus waits by default.
+const metricsTimeout = 5 * time.Second
+
+const namespace = "tollhouse"
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+}
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
+}
+
+func histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+func histogram(name, help string, buckets []float64) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets})
+}
+
+// gauges asks the server, when somebody looks, how it is.
+type gauges struct {
+	r     *running
+	descs map[string]*prometheus.Desc
+}
+
+// gaugeHelp describes what gauges tells, but for the build.
+var gaugeHelp = map[string]string{
+	"ready":                              "1 when the server should get requests, as /readyz says, else 0.",
+	"connections":                        "Connections open on the public listeners.",
+	"connections_limit":                  "Connections that may be open there; for further ones the longest idle are closed.",
+	"password_hash_waiting":              "Callers that wait for their turn to have a password hashed.",
+	"events_recorded_total":              "Events committed to the logs of all accounts, imported ones too.",
+	"events_live_readers":                "Streams and long polls that wait for events.",
+	"audit_lines_lost_total":             "Lines of the audit record that could not be written.",
+	"store_queue_updates":                "Updates that wait to be committed.",
+	"store_queue_limit_updates":          "Updates that may wait; past that they are refused.",
+	"store_transactions":                 "Transactions open in the store, updates included.",
+	"store_queue_refused_total":          "Updates refused because too many waited.",
+	"store_disk_refused_total":           "Updates refused because too little disk is free.",
+	"store_size_bytes":                   "Disk that the store takes.",
+	"store_free_bytes":                   "Disk that is free for the store.",
+	"store_free_limit_bytes":             "Free disk under which updates are refused.",
+	"store_memory_limit_bytes":           "Memory that the store's tables and caches may take together, as --memory says.",
+	"store_damaged":                      "1 when the search for damage at rest has found some, else 0.",
+	"store_last_check_timestamp_seconds": "When the search for damage at rest last ended, in Unix time; 0 before the first.",
+	"store_last_check_duration_seconds":  "How long the last search for damage at rest took.",
+	"backup_last_timestamp_seconds":      "The moment whose state the last backup holds, in Unix time, whoever made it; 0 when none was made.",
+	"backup_last_size_bytes":             "Size of the last backup's file.",
+	"backup_interval_seconds":            "How often the server makes a backup by itself; 0 when it does not.",
+
+	"tls_certificate_not_before_timestamp_seconds": "From when on the certificate in use is valid, in Unix time; 0 while there is none.",
+	"tls_certificate_expiry_timestamp_seconds":     "When the certificate in use expires, in Unix time; 0 while there is none.",
+}
+
+func newGauges(r *running) *gauges {
+	g := &gauges{r: r, descs: map[string]*prometheus.Desc{}}
+	for name, help := range gaugeHelp {
+		g.descs[name] = prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, nil, nil)
+	}
+	g.descs["build_info"] = prometheus.NewDesc(prometheus.BuildFQName(namespace, "", "build_info"),
+		"1, labelled with what the binary knows of its making.", nil,
+		prometheus.Labels{"version": r.version, "revision": r.revision, "goversion": runtime.Version()})
+	return g
+}
+
+// Describe implements prometheus.Collector.
+func (g *gauges) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range g.descs {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (g *gauges) Collect(to chan<- prometheus.Metric) {
+	send := func(kind prometheus.ValueType, name string, value float64) {
+		to <- prometheus.MustNewConstMetric(g.descs[name], kind, value)
+	}
+	const is, grew = prometheus.GaugeValue, prometheus.CounterValue
+	send(is, "build_info", 1)
+	send(is, "ready", oneIf(g.r.ready() == nil))
+	send(is, "password_hash_waiting", float64(g.r.keep.Hasher.Waiting()))
+
+	connections, _ := g.r.visitors.open()
+	send(is, "connections", float64(connections))
+	send(is, "connections_limit", float64(g.r.visitors.max))
+
+	counts := g.r.keep.Store.Counts()
+	send(grew, "events_recorded_total", float64(counts.EventsRecorded))
+	send(is, "events_live_readers", float64(counts.LiveReaders))
+	send(grew, "audit_lines_lost_total", float64(counts.AuditLost))
+
+	stats := g.r.keep.DB.Stats()
+	send(is, "store_queue_updates", float64(stats.Queue))
+	send(is, "store_queue_limit_updates", float64(stats.QueueMax))
+	send(is, "store_transactions", float64(stats.Transactions))
+	send(grew, "store_queue_refused_total", float64(stats.QueueFull))
+	send(grew, "store_disk_refused_total", float64(stats.DiskFull))
+
+	send(is, "store_memory_limit_bytes", float64(stats.MemoryMax))
+	send(is, "store_damaged", oneIf(g.r.damage.Load() != nil))
+	if c := g.r.checked.Load(); c != nil {
+		send(is, "store_last_check_timestamp_seconds", float64(c.ended.UnixMilli())/1000)
+		send(is, "store_last_check_duration_seconds", c.took.Seconds())
+	}
+	every := time.Duration(0)
+	if g.r.backups != nil {
+		every = g.r.backups.every
+	}
+	send(is, "backup_interval_seconds", every.Seconds())
+	switch made, err := g.r.keep.Store.LastBackup(context.Background()); {
+	case err == nil:
+		send(is, "backup_last_timestamp_seconds", float64(made.Created.UnixMilli())/1000)
+		send(is, "backup_last_size_bytes", float64(made.Bytes))
+	case errors.Is(err, record.ErrNotFound):
+		send(is, "backup_last_timestamp_seconds", 0)
+		send(is, "backup_last_size_bytes", 0)
+	}
+	if g.r.certificates != nil {
+		c := g.r.certificates.status()
+		send(is, "tls_certificate_not_before_timestamp_seconds", float64(c.NotBefore))
+		send(is, "tls_certificate_expiry_timestamp_seconds", float64(c.Expires))
+	}
+	// In memory there is no disk; and one that cannot be asked is not full.
+	if space, ok, err := g.r.keep.DB.Space(); ok && err == nil {
+		send(is, "store_size_bytes", float64(space.Used))
+		send(is, "store_free_bytes", float64(space.Free))
+		send(is, "store_free_limit_bytes", float64(space.FreeMin))
+	}
+}
+
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,181 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"tollhouse/handlers"
+	"tollhouse/store/record"
+)
+
+// scrape reads /metrics of a server that is built.
+func scrape(t testing.TB, r *running) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	r.server.Monitor().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("GET /metrics = %d: %s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+// everySeries makes every metric that there is appear at least once.
+func everySeries(t testing.TB, r *running) {
+	t.Helper()
+	r.metrics.observe(handlers.Served{
+		Route: "/oauth/v2/token", Method: "POST", Status: 200, Took: time.Millisecond, GrantType: "password",
+		Refusal: "used_before", SignIn: handlers.SignInRight, Throttled: true,
+	})
+	r.metrics.hashed(time.Millisecond, time.Millisecond, false)
+	r.certificates = lieDown(t, certify(t, time.Hour, "pay.example"), "pay.example")
+	r.checked.Store(&lastCheck{ended: time.Unix(1_790_000_000, 0), took: time.Second})
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	t.Run("metrics_keep_to_the_conventions", func(t *testing.T) {
+		t.Parallel()
+		r := onDisk(t)
+		everySeries(t, r)
+		scrape(t, r)
+		problems, err := testutil.GatherAndLint(r.metrics.registry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range problems {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	})
+	t.Run("metrics_tell_what_happened", func(t *testing.T) {
+		t.Parallel()
+		r := onDisk(t)
+		if err := seedDemo(t.Context(), r.keep.Store, r.keep.Store.Now()); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{"/healthz", "/nowhere", "/nowhere-else"} {
+			ask(t, r, path)
+		}
+		everySeries(t, r)
+		page := scrape(t, r)
+		for _, want := range []string{
+			`tollhouse_http_requests_total{method="GET",route="/healthz",status="2xx"} 1`,
+			`tollhouse_http_requests_total{method="GET",route="(none)",status="4xx"} 2`,
+			`tollhouse_http_request_duration_seconds_count{route="(none)"} 2`,
+			`tollhouse_token_requests_total{grant_type="password",outcome="issued"} 1`,
+			`tollhouse_refusals_total{grant_type="password",reason="used_before"} 1`,
+			`tollhouse_sign_ins_total{outcome="right"} 1`,
+			`tollhouse_throttled_total 1`,
+			`tollhouse_password_hash_duration_seconds_count 1`,
+			fmt.Sprintf("tollhouse_events_recorded_total %d", demoEvents),
+			`tollhouse_events_live_readers 0`,
+			`tollhouse_ready 1`,
+			`tollhouse_store_damaged 0`,
+			`tollhouse_store_last_check_timestamp_seconds 1.79e+09`,
+			`tollhouse_store_queue_limit_updates 1024`,
+			`tollhouse_store_free_limit_bytes 1.00663296e+08`,
+			`tollhouse_build_info{goversion="go`,
+			"go_goroutines ",
+		} {
+			if !strings.Contains(page, want) {
+				t.Errorf("metrics lack %s", want)
+			}
+		}
+		for _, atLeast := range []string{"tollhouse_store_commit_duration_seconds_count", "tollhouse_store_commit_updates_count", "tollhouse_store_size_bytes", "tollhouse_store_free_bytes"} {
+			if !regexp.MustCompile(`(?m)^` + atLeast + ` [1-9]`).MatchString(page) {
+				t.Errorf("metrics have no %s above 0", atLeast)
+			}
+		}
+	})
+	t.Run("metrics_tell_of_damage_and_of_the_end", func(t *testing.T) {
+		t.Parallel()
+		r := inMemory(t)
+		damage := error(record.ErrCorrupt)
+		r.damage.Store(&damage)
+		if page := scrape(t, r); !strings.Contains(page, "\ntollhouse_store_damaged 1\n") || !strings.Contains(page, "\ntollhouse_ready 0\n") {
+			t.Error("metrics of a damaged store do not say so")
+		}
+		r.damage.Store(nil)
+		r.closing.Store(true)
+		if page := scrape(t, r); !strings.Contains(page, "\ntollhouse_ready 0\n") {
+			t.Error("metrics of a server that stops do not say so")
+		}
+	})
+	t.Run("a_wait_for_events_is_no_slow_request", func(t *testing.T) {
+		t.Parallel()
+		r := inMemory(t)
+		r.metrics.observe(handlers.Served{Route: "/api/events", Method: "GET", Status: 200, Took: time.Hour, Waited: true})
+		page := scrape(t, r)
+		if !strings.Contains(page, `tollhouse_http_requests_total{method="GET",route="/api/events",status="2xx"} 1`) || !strings.Contains(page, `_seconds_count{route="/api/events"} 0`) {
+			t.Error("a wait is not counted, or counted with its time")
+		}
+	})
+}
+
+// ask sends a GET to the public handler.
+func ask(t testing.TB, r *running, path string) int {
+	t.Helper()
+	w := httptest.NewRecorder()
+	r.server.Public().ServeHTTP(w, httptest.NewRequest("GET", r.server.Issuer()+path, nil))
+	return w.Code
+}
+
+// TestMonitoringDocument: the alerts and the chapter that explains them speak of
+// metrics that there are, and the chapter of all.
+func TestMonitoringDocument(t *testing.T) {
+	t.Parallel()
+	r := onDisk(t)
+	everySeries(t, r)
+	page := scrape(t, r)
+	names := map[string]bool{}
+	for _, found := range regexp.MustCompile(`(?m)^# TYPE (\w+) (\w+)$`).FindAllStringSubmatch(page, -1) {
+		names[found[1]] = true
+		if found[2] == "histogram" {
+			for _, part := range []string{"_bucket", "_sum", "_count"} {
+				names[found[1]+part] = true
+			}
+		}
+	}
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	rules, chapter := read("../../docs/alerts.yml"), read("../../docs/operations.md")
+	metric := regexp.MustCompile(`\b(?:tollhouse|process|go)_[a-z_]+\b`)
+	for _, name := range metric.FindAllString(rules+chapter, -1) {
+		if !names[name] {
+			t.Errorf("the documents speak of %s, which is no metric", name)
+		}
+	}
+	for name := range names {
+		base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
+		if strings.HasPrefix(name, "tollhouse_") && !strings.Contains(chapter, base) {
+			t.Errorf("docs/operations.md does not list %s", name)
+		}
+	}
+	for _, found := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(rules, -1) {
+		if !strings.Contains(chapter, found[1]) {
+			t.Errorf("docs/operations.md does not say what to do about %s", found[1])
+		}
+	}
+}
+
+// BenchmarkObserve is what counting adds to a request.
+func BenchmarkObserve(b *testing.B) {
+	m := newMetrics()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			m.observe(handlers.Served{Route: "/api/events", Method: "GET", Status: 200, Took: time.Millisecond})
+		}
+	})
+}

@@ -1,0 +1,92 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/store/secret"
+)
+
+func TestWatchdog(t *testing.T) {
+	t.Parallel()
+	t.Run("store_that_cannot_be_read_is_not_alive", func(t *testing.T) {
+		t.Parallel()
+		socket := filepath.Join(t.TempDir(), "notify")
+		manager := listenNotify(t, socket)
+		said := make(chan string, 16)
+		log := slog.New(slog.NewTextHandler(lineWriter(said), nil))
+		k, err := datadir.Open(t.Context(), datadir.Options{Key: secret.NewKey(nil), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), OnFatal: func(error) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r := &running{log: log, keep: k, notify: notifier{socket: socket, watchdog: time.Millisecond}}
+		stop := r.feedWatchdog()
+		<-said
+		stop()
+		if err := manager.SetReadDeadline(time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := manager.Read(make([]byte, 64)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the manager heard %d bytes, %v; want none", n, err)
+		}
+	})
+}
+
+func TestNewNotifier(t *testing.T) {
+	t.Parallel()
+	const pid = 4711
+	for _, c := range []struct {
+		name    string
+		environ []string
+		want    notifier
+	}{
+		{"nobody_listens", []string{"HOME=/root"}, notifier{}},
+		{"notify_only", []string{"NOTIFY_SOCKET=/run/n"}, notifier{socket: "/run/n"}},
+		{"watchdog_for_everybody", []string{"NOTIFY_SOCKET=@n", "WATCHDOG_USEC=30000000"}, notifier{"@n", 30 * time.Second}},
+		{"watchdog_for_us", []string{"NOTIFY_SOCKET=@n", "WATCHDOG_USEC=30000000", "WATCHDOG_PID=4711"}, notifier{"@n", 30 * time.Second}},
+		{"watchdog_for_another", []string{"NOTIFY_SOCKET=@n", "WATCHDOG_USEC=30000000", "WATCHDOG_PID=4712"}, notifier{socket: "@n"}},
+		{"watchdog_without_sense", []string{"NOTIFY_SOCKET=@n", "WATCHDOG_USEC=-1"}, notifier{socket: "@n"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for _, environ := range [][]string{c.environ, slices.Concat([]string{"A", "=B"}, c.environ)} {
+				if got := newNotifier(environ, pid); got != c.want {
+					t.Errorf("newNotifier(%q) = %+v, want %+v", environ, got, c.want)
+				}
+			}
+		})
+	}
+}
+
+// listenNotify is the manager's end.
+func listenNotify(t *testing.T, socket string) *net.UnixConn {
+	t.Helper()
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: socket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// lineWriter hands on what is written while there is room.
+type lineWriter chan<- string
+
+func (w lineWriter) Write(line []byte) (int, error) {
+	select {
+	case w <- string(line):
+	default:
+	}
+	return len(line), nil
+}

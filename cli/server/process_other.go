@@ -1,0 +1,16 @@
+//go:build !unix
+
+package server
+
+import (
+	"math"
+
+	"tollhouse/cli/term"
+)
+
+// orphaned refuses: this system does not tell a process that it is an orphan.
+func orphaned() (<-chan struct{}, error) {
+	return nil, term.Usage("end it by its pid, which the ready line has", "--exit-with-parent does not work on this system")
+}
+
+func filesMax() uint64 { return math.MaxUint64 }

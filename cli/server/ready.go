@@ -1,0 +1,116 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
+)
+
+// readyLine is what a script reads from a server's standard output, once it
+// answers. Its form is a promise: members may be added, and none is removed.
+type readyLine struct {
+	Ready       int      `json:"ready"` // always 1: the version of this line
+	URL         string   `json:"url"`
+	Listen      []string `json:"listen"`
+	AdminSocket string   `json:"admin_socket"`
+	Version     string   `json:"version"`
+	PID         int      `json:"pid"`
+	Metrics     string   `json:"metrics,omitempty"`       // the address of /metrics, when it has a listener
+	Redirect    string   `json:"http_redirect,omitempty"` // where plain http is led to https, when it is
+	*demoLine
+}
+
+// demoLine is what dev adds: the demo's, or the first client and user of a seed
+// file. What that has none of is left out.
+type demoLine struct {
+	ClientID     string `json:"client_id,omitempty"`
+	ClientSecret string `json:"client_secret,omitempty"`
+	RedirectURI  string `json:"redirect_uri,omitempty"`
+	Username     string `json:"username,omitempty"`
+	Password     string `json:"password,omitempty"`
+	Account      string `json:"account,omitempty"`
+}
+
+func addressesOf(listeners []net.Listener) []string {
+	addrs := make([]string, len(listeners))
+	for i, l := range listeners {
+		addrs[i] = l.Addr().String()
+	}
+	return addrs
+}
+
+// announce says that the server answers: a line for scripts, or, on a terminal,
+// a few for a person.
+func (p *Program) announce(r *running, demo *handlers.Demo) {
+	line := readyLine{
+		Ready: 1, URL: r.server.Issuer(), Listen: addressesOf(r.listeners), AdminSocket: r.admin.Addr().String(),
+		Version: r.version, PID: os.Getpid(),
+	}
+	if r.monitor != nil {
+		line.Metrics = baseURL(r.monitor).String() + "/metrics"
+	}
+	if r.plain != nil {
+		line.Redirect = r.plain.Addr().String()
+	}
+	if demo != nil {
+		line.demoLine = &demoLine{demo.ClientID, demo.ClientSecret, demo.RedirectURI, demo.Username, demo.Password, demo.Account}
+	}
+	if p.JSON || !term.IsTerminal(p.Out) {
+		_ = p.PrintJSON(line) // whoever does not listen is not served worse for it
+		return
+	}
+	if demo != nil {
+		fmt.Fprint(p.Out, devWelcome(line))
+		return
+	}
+	fmt.Fprint(p.Out, serveWelcome(line, p.Data))
+}
+
+func devWelcome(l readyLine) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "tollhouse dev %s, in memory: all is gone when it stops (Ctrl-C)\n\n", l.Version)
+	show := func(name, value, rest string) {
+		if value != "" {
+			fmt.Fprintf(&b, "  %-14s %s%s\n", name, value, rest)
+		}
+	}
+	show("open", l.URL, "")
+	show("sign in", l.Username, " / "+l.Password)
+	secret := ""
+	if l.ClientSecret != "" {
+		secret = " / " + l.ClientSecret
+	}
+	show("client", l.ClientID, secret)
+	show("redirect", l.RedirectURI, " (any port)")
+	show("account", l.Account, "")
+	show("other commands", "tollhouse event list --admin-socket "+term.ShellQuote(l.AdminSocket), "")
+	b.WriteString("\n")
+	if l.ClientSecret == "" || l.Username == "" {
+		return b.String() // a seed without them
+	}
+	token := fmt.Sprintf("curl -s %s -d grant_type=password -d client_id=%s -d client_secret=%s -d username=%s -d password=%s",
+		term.ShellQuote(l.URL+"/oauth/v2/token"), term.ShellQuote(l.ClientID), l.ClientSecret, term.ShellQuote(l.Username), term.ShellQuote(l.Password))
+	fmt.Fprintf(&b, `A token:
+  %s
+
+The latest events, with a token of their own:
+  curl -s %s -H "Authorization: Bearer $(%s | sed 's/.*"access_token":"\([^"]*\)".*/\1/')"
+
+`, token, term.ShellQuote(l.URL+"/api/events?limit=3"), token)
+	return b.String()
+}
+
+func serveWelcome(l readyLine, data string) string {
+	data = term.ShellQuote(data)
+	return fmt.Sprintf(`tollhouse %s answers at %s, listening on %s (Ctrl-C stops it)
+
+  tollhouse user create NAME --data %s
+  tollhouse client create --name NAME --redirect-uri https://app.example/callback --data %s
+  curl -s %s/readyz
+
+`, l.Version, l.URL, strings.Join(l.Listen, " and "), data, data, l.URL)
+}

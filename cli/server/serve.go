@@ -1,0 +1,275 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
+	"tollhouse/store"
+	"tollhouse/store/eventlog"
+)
+
+// serveFlags are serve's own settings.
+type serveFlags struct {
+	serverFlags
+	tls          tlsFlags
+	insecureHTTP bool
+	acceptClock  bool
+	retain       term.Duration
+	monitor      string
+	backups      backupFlags
+	memory       datadir.Memory
+}
+
+const listenDefault = "127.0.0.1:8080"
+
+// ServeCommand returns the command that serves from a data directory. It calls
+// program when it runs.
+func ServeCommand(program func() *Program) *cobra.Command {
+	var f serveFlags
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "serve from a data directory until it is stopped",
+		Long: `Serve from a data directory, which is made when it does not exist, until SIGTERM or Ctrl-C.
+
+Tokens and passwords travel in requests, so off this machine they must travel in TLS.
+Say with --public-url under which https address the server is reached, and who speaks
+TLS: a proxy in front (name it with --trusted-proxies), or the server itself, with a
+certificate of yours or with one that it fetches and renews by ACME.`,
+		RunE: func(c *cobra.Command, _ []string) error { return program().serve(c, f) },
+	}
+	flags := c.Flags()
+	f.add(flags, listenDefault)
+	f.tls.add(flags)
+	flags.BoolVar(&f.insecureHTTP, "insecure-http", false, "serve plain http to other machines, where anybody on the way can read the passwords")
+	flags.Var(&f.retain, "retain", "how long events are kept, such as 400d; 0 is for ever")
+	flags.StringVar(&f.monitor, "metrics-listen", "", "`address` of a plain http listener for /metrics, /healthz and /readyz alone, to any who reach it")
+	flags.BoolVar(&f.acceptClock, "accept-clock", false, "start although the clock is far from the last write")
+	f.backups.add(flags)
+	f.memory = datadir.MemoryDefault
+	flags.Var(&f.memory, "memory", "how much memory the server is to stay within, caches and all; more of it caches more of a large store")
+	return c
+}
+
+func (p *Program) serve(c *cobra.Command, f serveFlags) error {
+	config, err := f.parse(c.Flags())
+	if err != nil {
+		return err
+	}
+	f.tls.mode = inferMode(c.Flags())
+	host, err := f.tls.check(c.Flags(), config)
+	if err != nil {
+		return err
+	}
+	if err := checkExposure(config, f.tls.on(), f.insecureHTTP); err != nil {
+		return err
+	}
+	if f.retain != 0 && time.Duration(f.retain) < eventlog.RetentionMin {
+		return term.Usage("give 1d or more, or leave it out to keep every event", "--retain %s is too short for anybody to read the events", &f.retain)
+	}
+	if err := f.checkMonitor(config); err != nil {
+		return err
+	}
+	if err := f.backups.check(c.Flags()); err != nil {
+		return err
+	}
+	if err := f.memory.Check(); err != nil {
+		return err
+	}
+	log, err := p.ServerLog(f.logFormat, slog.LevelInfo)
+	if err != nil {
+		return err
+	}
+	// A log reader that goes away must not take the server with it.
+	signal.Ignore(syscall.SIGPIPE)
+	dir, err := filepath.Abs(p.Data)
+	if err != nil {
+		return err
+	}
+	f.memory.Limit(p.Environ)
+	r := &running{version: p.Version, revision: p.Revision, log: log, config: config, metrics: newMetrics(), memory: f.memory, notify: newNotifier(p.Environ, os.Getpid()), fatal: make(chan error, 1)}
+	if r.certificates, err = f.tls.open(host, p.Version, log); err != nil {
+		return err
+	}
+	defer r.closeListeners()
+	if datadir.IsEmpty(dir) {
+		// A port that is taken must not leave a new directory behind. Where there
+		// is one, the lock comes first: who holds it is the better answer.
+		if err := r.listen(f); err != nil {
+			return err
+		}
+	}
+	if err := datadir.Prepare(dir, term.ExitConfig); err != nil {
+		return err
+	}
+	lock, err := p.lockForServe(c.Context(), dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.serveLocked(c.Context(), r, f, dir, lock), lock.Release())
+}
+
+// checkExposure refuses to send secrets over the network in plain text, or to
+// answer it under a name that nobody there could use.
+func checkExposure(c serverConfig, secure, insecure bool) error {
+	open := ""
+	for _, addr := range c.listen {
+		if !isLoopbackAddress(addr) {
+			open = addr
+			break
+		}
+	}
+	safe := secure || insecure || len(c.proxies) > 0
+	switch {
+	case open != "" && c.publicURL == nil:
+		return term.Fail(term.ExitConfig, "add --public-url https://…, the address by which clients reach it", "%s is not a loopback address, so the server cannot know its own address", open)
+	case open != "" && !safe:
+		return term.Fail(term.ExitConfig, "say --tls auto or --tls files, put a TLS proxy in front and name it with --trusted-proxies, listen on 127.0.0.1, or say --insecure-http",
+			"serving plain http on %s would send passwords and tokens over the network unencrypted", open)
+	case c.publicURL != nil && c.publicURL.Scheme == "http" && !isLoopbackHost(c.publicURL.Hostname()) && !insecure:
+		return term.Fail(term.ExitConfig, "give the https address of the TLS proxy, or say --insecure-http",
+			"--public-url %s would send passwords and tokens over the network unencrypted", c.publicURL)
+	}
+	return nil
+}
+
+// checkMonitor refuses to show metrics on an address that is the public's.
+func (f *serveFlags) checkMonitor(c serverConfig) error {
+	if f.monitor == "" {
+		return nil
+	}
+	if err := checkAddress("metrics-listen", f.monitor); err != nil {
+		return err
+	}
+	if _, port, _ := net.SplitHostPort(f.monitor); port != "0" && slices.Contains(c.listen, f.monitor) {
+		return term.Usage("give it a port of its own, which no proxy passes on", "--metrics-listen %s is the public listener too", f.monitor)
+	}
+	return nil
+}
+
+// listen opens the public listeners, and those of plain http and of metrics when
+// there are some.
+func (r *running) listen(f serveFlags) (err error) {
+	if r.listeners, err = listenAll(r.config.listen); err != nil {
+		return err
+	}
+	if f.tls.redirect != "" {
+		if r.plain, err = listenOn("http-redirect", f.tls.redirect); err != nil {
+			return err
+		}
+	}
+	if f.monitor != "" {
+		r.monitor, err = listenOn("metrics-listen", f.monitor)
+	}
+	return err
+}
+
+func (r *running) closeListeners() {
+	closeAll(r.listeners)
+	for _, l := range []net.Listener{r.plain, r.monitor} {
+		if l != nil {
+			_ = l.Close()
+		}
+	}
+}
+
+// lockForServe takes the lock of dir. It waits for a command that holds it, and
+// not for a server that answers.
+func (p *Program) lockForServe(ctx context.Context, dir string) (*datadir.Lock, error) {
+	deadline := time.Now().Add(datadir.LockTries)
+	for {
+		lock, err := datadir.TryLock(dir, "serve")
+		if !errors.Is(err, datadir.ErrLocked) {
+			return lock, err
+		}
+		h := datadir.ReadHolder(dir)
+		socket := cmp.Or(p.AdminSocket, datadir.HolderSocket(dir))
+		if datadir.Answers(ctx, socket) || time.Now().After(deadline) {
+			return nil, datadir.HeldError(dir, h)
+		}
+		if err := term.Sleep(ctx, datadir.LockWait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// serveLocked serves from a directory whose lock is held.
+func (p *Program) serveLocked(ctx context.Context, r *running, f serveFlags, dir string, lock *datadir.Lock) (err error) {
+	if r.listeners == nil {
+		if err := r.listen(f); err != nil {
+			return err
+		}
+	}
+	path, fresh, err := datadir.CurrentStore(dir)
+	if err != nil {
+		return err
+	}
+	key, err := datadir.ServerKey(dir, p.KeyFile, fresh, r.log)
+	if err != nil {
+		return err
+	}
+	r.keep, err = datadir.Open(ctx, datadir.Options{
+		Dir: path, Key: key, Log: r.log, Lifetimes: r.config.lifetimes, CardGuard: r.config.cardGuard,
+		AcceptClock: f.acceptClock, OnFatal: func(err error) { r.fatal <- err }, Memory: f.memory.Engine(),
+		OnHash: r.metrics.hashed, OnCommit: r.metrics.committed,
+	})
+	if err != nil {
+		return err
+	}
+	if err = f.settle(ctx, r.keep.Store, r.log); err == nil {
+		r.backups, err = f.backups.begin(dir, r, key)
+	}
+	if err == nil {
+		err = p.serveStore(r, handlers.Config{Key: key}, datadir.SocketPath(p.AdminSocket, dir), lock)
+	}
+	if term.IsFatal(err) {
+		return err // what the disk holds is unknown: nothing more is written
+	}
+	return errors.Join(err, r.keep.Close(), r.unknown())
+}
+
+// settle makes sure that the clock fits the events, and says how long they are
+// kept, before anything is answered.
+func (f *serveFlags) settle(ctx context.Context, s *store.Store, log *slog.Logger) error {
+	err := s.CheckClock(ctx)
+	var ahead *eventlog.AheadError
+	switch {
+	case errors.As(err, &ahead) && f.acceptClock:
+		log.Warn("clock accepted", "err", ahead)
+	case errors.As(err, &ahead):
+		return term.Fail(term.ExitConfig, ahead.Hint(), "%w", ahead)
+	case err != nil:
+		return err
+	}
+	return s.SetRetention(ctx, time.Duration(f.retain))
+}
+
+// serveStore opens the admin socket, says in LOCK where we are, and answers.
+func (p *Program) serveStore(r *running, c handlers.Config, socket string, lock *datadir.Lock) (err error) {
+	if r.admin, err = datadir.ListenAdmin(socket, r.log); err != nil {
+		return err
+	}
+	defer r.admin.Close()
+	if a, ok := r.certificates.(*acmeCertificates); ok {
+		a.keepIn(r.keep.Store)
+	}
+	r.build(c)
+	lock.Socket, lock.Listen = socket, addressesOf(r.listeners)
+	if err := lock.Write(); err != nil {
+		return term.Fail(term.ExitIO, "check the disk", "cannot write %s: %w", datadir.LockName, err)
+	}
+	return r.serve(func() { p.announce(r, nil); r.tellManager(notifyReady) })
+}

@@ -1,0 +1,458 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
+	"tollhouse/store"
+	"tollhouse/store/eventlog"
+)
+
+// serverFlags are the settings that dev and serve have in common.
+type serverFlags struct {
+	listen         []string
+	publicURL      string
+	trustedProxies []string
+	logFormat      string
+	cardGuard      string
+
+	accessTTL, refreshTTL, codeTTL, sessionIdle, refreshGrace term.Duration
+
+	auditRetain term.Duration
+}
+
+func (f *serverFlags) add(flags *pflag.FlagSet, listen string) {
+	d := store.DefaultLifetimes()
+	f.accessTTL, f.refreshTTL, f.codeTTL = term.Duration(d.AccessToken), term.Duration(d.RefreshToken), term.Duration(d.Code)
+	f.sessionIdle, f.refreshGrace = term.Duration(d.SessionIdle), term.Duration(d.RefreshGrace)
+	flags.StringArrayVar(&f.listen, "listen", []string{listen}, "`address` to listen on; may be given several times")
+	flags.StringVar(&f.publicURL, "public-url", "", "`URL` by which clients and people reach the server: the issuer, and the base of every link")
+	flags.StringArrayVar(&f.trustedProxies, "trusted-proxies", nil, "`networks` of the proxies whose X-Forwarded-For is believed, separated by commas")
+	flags.Var(&f.accessTTL, "access-ttl", "how long an access token lives")
+	flags.Var(&f.refreshTTL, "refresh-ttl", "how long a refresh token lives since it was issued")
+	flags.Var(&f.codeTTL, "code-ttl", "how long an authorization code lives, at most 10m")
+	flags.Var(&f.sessionIdle, "session-idle", "how long a sign-in lives since it was last seen")
+	flags.Var(&f.refreshGrace, "refresh-grace", "how long a repeated refresh gets the identical tokens")
+	f.auditRetain = term.Duration(auditRetainDefault)
+	flags.Var(&f.auditRetain, "audit-retain", "how long a line of the audit record is kept")
+	flags.StringVar(&f.logFormat, "log-format", "auto", "auto, text or json")
+	flags.StringVar(&f.cardGuard, "card-guard", "refuse", "refuse, warn of, or (off) allow card numbers and secrets in events")
+}
+
+// serverConfig is what the flags say, checked.
+type serverConfig struct {
+	listen    []string
+	publicURL *url.URL // nil: the first listener
+	proxies   []netip.Prefix
+	lifetimes store.Lifetimes
+	cardGuard eventlog.CardGuard
+
+	auditRetain time.Duration
+}
+
+func (f *serverFlags) parse(flags *pflag.FlagSet) (c serverConfig, err error) {
+	c.listen = term.SplitLists(f.listen)
+	if len(c.listen) == 0 {
+		return c, term.Usage("give an address such as 127.0.0.1:8080", "--listen names no address")
+	}
+	for _, addr := range c.listen {
+		if err := checkAddress("listen", addr); err != nil {
+			return c, err
+		}
+	}
+	if f.publicURL != "" {
+		if c.publicURL, err = ParsePublicURL(f.publicURL); err != nil {
+			return c, err
+		}
+	}
+	if c.proxies, err = parseProxies(f.trustedProxies); err != nil {
+		return c, err
+	}
+	if c.cardGuard, err = eventlog.ParseCardGuard(f.cardGuard); err != nil {
+		return c, term.Usage("give refuse, warn or off", "--card-guard %q is not a mode", f.cardGuard)
+	}
+	for _, name := range []string{"access-ttl", "refresh-ttl", "code-ttl", "session-idle"} {
+		if ttl := flags.Lookup(name).Value.(*term.Duration); time.Duration(*ttl) < time.Second {
+			return c, term.Usage("give one second or more", "--%s %s is too short to be used", name, ttl)
+		}
+	}
+	if c.auditRetain = time.Duration(f.auditRetain); c.auditRetain < auditRetainMin {
+		return c, term.Usage("give 1d or more", "--audit-retain %s is too short for anybody to read what was recorded", &f.auditRetain)
+	}
+	c.lifetimes = store.DefaultLifetimes()
+	c.lifetimes.AccessToken, c.lifetimes.RefreshToken = time.Duration(f.accessTTL), time.Duration(f.refreshTTL)
+	c.lifetimes.Code, c.lifetimes.SessionIdle = time.Duration(f.codeTTL), time.Duration(f.sessionIdle)
+	c.lifetimes.RefreshGrace = time.Duration(f.refreshGrace)
+	if !flags.Changed("refresh-grace") {
+		// The grace is never longer than an access token lives.
+		c.lifetimes.RefreshGrace = min(c.lifetimes.RefreshGrace, c.lifetimes.AccessToken)
+	}
+	return c, nil
+}
+
+// DeriveDefaults sets the flags whose defaults depend on other flags.
+func DeriveDefaults(flags *pflag.FlagSet) {
+	if grace := flags.Lookup("refresh-grace"); !grace.Changed {
+		ttl := grace.Value.(*term.Duration)
+		*ttl = min(*ttl, *flags.Lookup("access-ttl").Value.(*term.Duration))
+	}
+	if flags.Lookup("tls") != nil { // dev has none
+		inferMode(flags)
+	}
+}
+
+const (
+	drainMax   = 20 * time.Second // for requests in flight after SIGTERM
+	watchAfter = time.Second      // the work behind the answers begins, when the first are out
+	checkEvery = 24 * time.Hour   // between two searches for damage at rest
+	trimEvery  = 24 * time.Hour   // between two removals of old audit lines
+
+	// retainEvery is between two removals of old events. An event whose id is
+	// past the horizon already may be listed for that long.
+	retainEvery = time.Minute
+
+	auditRetainDefault = 400 * 24 * time.Hour // a year, and time to ask about it
+	auditRetainMin     = 24 * time.Hour
+)
+
+// running is a server between its first listener and its last goroutine.
+type running struct {
+	version, revision string // of the binary
+
+	log       *slog.Logger
+	started   time.Time
+	config    serverConfig
+	listeners []net.Listener
+	keep      *datadir.Opened
+	metrics   *metrics
+	notify    notifier
+	monitor   net.Listener // of health and metrics alone, or nil
+	backups   *backupSchedule
+
+	certificates certificates // of a server that speaks TLS, or nil
+	plain        net.Listener // of plain http beside TLS, or nil
+
+	server   *handlers.Server
+	admin    net.Listener
+	memory   datadir.Memory // that all of it is to stay within; 0 is the default
+	visitors *connLimit
+	closing  atomic.Bool
+	damage   atomic.Pointer[error]     // found at rest
+	checked  atomic.Pointer[lastCheck] // when that was last looked for
+	fatal    chan error                // a write whose outcome nobody knows
+	work     sync.WaitGroup
+
+	orphaned <-chan struct{} // closed when the parent has ended, which is a reason to stop; nil when it is none
+}
+
+// lastCheck is a search for damage at rest that has ended.
+type lastCheck struct {
+	ended time.Time
+	took  time.Duration
+}
+
+// listenAll opens the listeners. One that is taken is named with a free one.
+func listenAll(addrs []string) ([]net.Listener, error) {
+	var listeners []net.Listener
+	for _, addr := range addrs {
+		l, err := listenOn("listen", addr)
+		if err != nil {
+			closeAll(listeners)
+			return nil, err
+		}
+		listeners = append(listeners, l)
+	}
+	return listeners, nil
+}
+
+// listenOn opens a listener at the address that a flag named.
+func listenOn(flag, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, listenFault(flag, addr, err)
+	}
+	return l, nil
+}
+
+func closeAll(listeners []net.Listener) {
+	for _, l := range listeners {
+		_ = l.Close()
+	}
+}
+
+func listenFault(flag, addr string, err error) error {
+	var op *net.OpError
+	reason := err
+	if errors.As(err, &op) {
+		reason = op.Err
+	}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		hint := "stop what listens there, or choose another with --" + flag
+		if free := freeAddress(addr); free != "" {
+			hint = "--" + flag + " " + free + " is free"
+		}
+		return term.Fail(term.ExitBusy, hint, "the address %s is in use by another process", addr)
+	case errors.Is(err, syscall.EACCES):
+		return term.Fail(term.ExitNotAllowed, "choose a port from 1024 on, or give the binary the right: setcap cap_net_bind_service=+ep", "we may not listen on %s", addr)
+	}
+	return term.Fail(term.ExitConfig, "name an address of this machine with --"+flag, "cannot listen on %s: %w", addr, reason)
+}
+
+const freePortTries = 20 // ports above the one asked for
+
+// freeAddress finds a port beside the one that is taken, or any.
+func freeAddress(addr string) string {
+	host, portText, _ := net.SplitHostPort(addr)
+	port, _ := strconv.Atoi(portText)
+	for next := port + 1; next <= port+freePortTries+1; next++ {
+		try := next
+		if next > port+freePortTries || next > 65535 {
+			try = 0
+		}
+		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(try)))
+		if err != nil {
+			continue
+		}
+		_, found, _ := net.SplitHostPort(l.Addr().String())
+		_ = l.Close()
+		return net.JoinHostPort(host, found)
+	}
+	return ""
+}
+
+// baseURL is the address of the server when no --public-url names it: the first
+// listener's, where an address that means all of them is shown as loopback.
+func baseURL(l net.Listener) *url.URL {
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		panic("server: listener without a TCP address")
+	}
+	host := addr.IP.String()
+	if addr.IP.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(addr.Port))}
+}
+
+// build makes the server over the listeners and the store. c has the key, and
+// the demo of dev.
+func (r *running) build(c handlers.Config) {
+	c.Store, c.PublicURL, c.TrustedProxies = r.keep.Store, r.config.publicURL, r.config.proxies
+	c.Log, c.Version, c.Ready = r.log, r.version, r.ready
+	c.Status, c.Doctor = r.status, checkup{keep: r.keep, server: r}.run
+	c.Observe, c.Metrics = r.metrics.observe, r.metrics.handler(r)
+	if c.PublicURL == nil {
+		c.PublicURL = baseURL(r.listeners[0])
+		if r.certificates != nil {
+			c.PublicURL.Scheme = "https"
+		}
+	}
+	if r.memory == 0 {
+		r.memory = datadir.MemoryDefault
+	}
+	c.Memory = int64(r.memory)
+	r.server = handlers.New(c)
+	r.visitors = newConnLimit(connectionsAllowed(filesMax(), r.memory), r.server.TrustsProxy, r.log)
+}
+
+// ready tells /readyz why the server should get no requests, or nil.
+func (r *running) ready() error {
+	if r.closing.Load() {
+		return errors.New("the server is stopping")
+	}
+	if damage := r.damage.Load(); damage != nil {
+		return *damage
+	}
+	return r.keep.DB.Ready()
+}
+
+// serve answers until a signal ends it, in order: not ready, no new
+// connections, what is in flight (at most drainMax), then the listener of health
+// and metrics and the admin socket. A second signal cuts it short. The caller
+// closes the store, unless a write failed: then the process must end at once, and
+// nothing more be acknowledged.
+func (r *running) serve(announce func()) error {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+
+	r.started = time.Now()
+	public, plain := r.publicServers()
+	private := handlers.NewHTTPServer(r.server.Admin(), r.log)
+	monitor := handlers.NewHTTPServer(r.server.Monitor(), r.log)
+	broken := make(chan error, len(r.listeners)+3)
+	for _, l := range r.publicListeners() {
+		r.serveOn(public, l, broken)
+	}
+	if r.plain != nil {
+		r.serveOn(plain, r.visitors.through(r.plain), broken)
+	}
+	r.serveOn(private, r.admin, broken)
+	if r.monitor != nil {
+		r.serveOn(monitor, newConnLimit(connectionsLeast, anySource, r.log).through(r.monitor), broken)
+	}
+	announce()
+	defer r.feedWatchdog()()
+
+	working, stop := context.WithCancel(context.Background())
+	defer stop()
+	r.work.Go(func() { r.watch(working) })
+	r.work.Go(func() { r.trimAudit(working) })
+	r.work.Go(func() { r.trimEvents(working) })
+	if r.backups != nil {
+		r.work.Go(func() { r.backups.run(working) })
+	}
+	if r.certificates != nil {
+		r.work.Go(func() { r.certificates.run(working) })
+	}
+
+	var failed error
+	select {
+	case err := <-r.fatal:
+		return term.Fatal(err)
+	case failed = <-broken:
+		failed = fmt.Errorf("serve: %w", failed)
+	case s := <-signals:
+		r.log.Info("stopping", "signal", s.String())
+	case <-r.orphaned:
+		r.log.Info("stopping", "reason", "the parent process has ended")
+	}
+	r.closing.Store(true)
+	r.tellManager(notifyStopping)
+	r.server.Drain()
+	stop()
+	failed = errors.Join(failed, r.drain(signals, public, plain, monitor, private))
+	r.work.Wait()
+	if err := r.unknown(); err != nil { // left by one of the requests in flight
+		return err
+	}
+	return failed
+}
+
+// unknown returns the fault of a write whose outcome nobody knows, or nil.
+func (r *running) unknown() error {
+	select {
+	case err := <-r.fatal:
+		return term.Fatal(err)
+	default:
+		return nil
+	}
+}
+
+func (r *running) serveOn(s *http.Server, l net.Listener, broken chan<- error) {
+	r.work.Go(func() {
+		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			broken <- err
+		}
+	})
+}
+
+// drain ends the servers one after another. Those that tell how it goes come
+// last.
+func (r *running) drain(signals <-chan os.Signal, servers ...*http.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainMax)
+	defer cancel()
+	var forced atomic.Bool
+	r.work.Go(func() {
+		select {
+		case <-signals:
+			forced.Store(true)
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	for _, s := range servers {
+		if err := s.Shutdown(ctx); err != nil {
+			r.log.Warn("requests in flight were cut off", "err", err)
+			_ = s.Close()
+		}
+	}
+	cancel()
+	if forced.Load() {
+		return term.Fail(term.ExitInterrupted, "", "stopped at the second signal, with requests in flight")
+	}
+	return nil
+}
+
+// watch is the work behind the answers: memory that opening took is given back,
+// and what lies on disk is searched for damage, as soon as those who waited for the
+// start have been answered, and every night.
+func (r *running) watch(ctx context.Context) {
+	if term.Sleep(ctx, watchAfter) != nil {
+		return
+	}
+	debug.FreeOSMemory()
+	for {
+		begun := time.Now()
+		err := r.keep.DB.Check(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		r.checked.Store(&lastCheck{ended: time.Now(), took: time.Since(begun)})
+		if err != nil {
+			r.found(err)
+		}
+		if term.Sleep(ctx, checkEvery) != nil {
+			return
+		}
+	}
+}
+
+// found takes note of damage at rest.
+func (r *running) found(damage error) {
+	r.log.Error("damage found in the store", "err", damage)
+	r.damage.Store(&damage)
+}
+
+// trimAudit removes what the audit record need not keep, now and every day.
+func (r *running) trimAudit(ctx context.Context) {
+	for {
+		before := r.keep.Store.Now().Add(-r.config.auditRetain)
+		if err := r.keep.Store.TrimAudit(ctx, before); err != nil && ctx.Err() == nil {
+			r.log.Warn("old audit lines not removed", "err", err)
+		}
+		if term.Sleep(ctx, trimEvery) != nil {
+			return
+		}
+	}
+}
+
+// trimEvents removes the events that are older than they are kept, now and every
+// minute.
+func (r *running) trimEvents(ctx context.Context) {
+	if r.keep.Store.Retention() == 0 {
+		return
+	}
+	for {
+		removed, err := r.keep.Store.TrimEvents(ctx)
+		if removed > 0 {
+			r.log.Info("old events removed", "count", removed)
+		}
+		if err != nil && ctx.Err() == nil {
+			r.log.Warn("old events not removed", "err", err)
+		}
+		if term.Sleep(ctx, retainEvery) != nil {
+			return
+		}
+	}
+}

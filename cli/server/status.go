@@ -1,0 +1,88 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
+)
+
+// status answers GET /admin/status.
+func (r *running) status(ctx context.Context) handlers.ServerStatus {
+	s := handlers.ServerStatus{Status: handlers.StateReady, Started: r.started.Unix(), URL: r.server.Issuer(), Listen: addressesOf(r.listeners), Version: r.version, PID: os.Getpid()}
+	err := r.ready()
+	if err == nil {
+		err = r.keep.Store.Check(ctx)
+	}
+	if err != nil {
+		s.Status, s.Reason = handlers.StateNotReady, err.Error()
+	}
+	if space, ok, err := r.keep.DB.Space(); ok && err == nil {
+		s.Store = &handlers.StoreStatus{Used: space.Used, Free: space.Free, FreeMin: space.FreeMin}
+	}
+	if c := r.checked.Load(); c != nil {
+		s.Check = &handlers.CheckStatus{Ended: c.ended.Unix(), Took: c.took.Seconds()}
+		if damage := r.damage.Load(); damage != nil {
+			s.Check.Damage = (*damage).Error()
+		}
+	}
+	if made, err := r.keep.Store.LastBackup(ctx); err == nil {
+		s.Backup = &handlers.BackupStatus{Created: made.Created.Unix(), File: made.File, Bytes: made.Bytes, Records: made.Records, Scheduled: made.Scheduled}
+	}
+	if b := r.backups; b != nil {
+		s.Backups = &handlers.ScheduleStatus{Every: int64(b.every.Seconds()), Keep: b.keep, Dir: b.dir}
+	}
+	if r.certificates != nil {
+		c := r.certificates.status()
+		s.Certificate = &c
+	}
+	return s
+}
+
+// StatusRows returns what the status command prints of s at the time now.
+func StatusRows(s handlers.ServerStatus, now time.Time) []term.Row {
+	started := time.Unix(s.Started, 0)
+	rows := []term.Row{
+		{"server", s.Status}, {"url", s.URL}, {"listens on", strings.Join(s.Listen, " ")}, {"version", s.Version},
+		{"process", fmt.Sprintf("%d, since %s (%s)", s.PID, term.ShowTime(s.Started), now.Sub(started).Round(time.Second))},
+	}
+	if s.Certificate != nil {
+		rows = append(rows, term.Row{"certificate", describeCertificate(*s.Certificate, now)})
+	}
+	if s.Store == nil {
+		return append(rows, term.Row{"store", "in memory"})
+	}
+	disk := fmt.Sprintf("%s, %s free", term.ShowBytes(s.Store.Used), term.ShowBytes(s.Store.Free))
+	if s.Store.Free < s.Store.FreeMin {
+		disk += fmt.Sprintf(": writes are refused under %s", term.ShowBytes(s.Store.FreeMin))
+	}
+	check := "not ended yet"
+	if c := s.Check; c != nil {
+		check = term.ShowTime(c.Ended) + ", no damage"
+		if c.Damage != "" {
+			check = term.ShowTime(c.Ended) + ", damage: " + c.Damage
+		}
+	}
+	rows = append(rows, term.Row{"store", disk}, term.Row{"last check", check}, term.Row{"last backup", showBackup(s.Backup)})
+	if b := s.Backups; b != nil {
+		every := term.Duration(time.Duration(b.Every) * time.Second)
+		rows = append(rows, term.Row{"backups", fmt.Sprintf("every %s into %s, of which %d are kept", &every, b.Dir, b.Keep)})
+	}
+	return rows
+}
+
+// showBackup describes the last backup, if any.
+func showBackup(b *handlers.BackupStatus) string {
+	if b == nil {
+		return "none was made"
+	}
+	where := b.File
+	if where == "-" {
+		where = "sent on through standard output"
+	}
+	return fmt.Sprintf("%s, %s, %s", term.ShowTime(b.Created), term.ShowBytes(b.Bytes), where)
+}

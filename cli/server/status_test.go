@@ -1,0 +1,29 @@
+package server
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
+)
+
+// TestStatusRows shows what a server that is well does not have to tell.
+func TestStatusRows(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1773070200, 0)
+	s := handlers.ServerStatus{Status: handlers.StateNotReady, Started: now.Add(-90 * time.Minute).Unix(), PID: 7,
+		Store: &handlers.StoreStatus{Used: 3 << 20, Free: 100 << 20, FreeMin: 384 << 20},
+		Check: &handlers.CheckStatus{Ended: now.Add(-time.Hour).Unix(), Damage: "event evt_1 is damaged"}}
+	for _, want := range []term.Row{
+		{"server", "not ready"},
+		{"process", "7, since 2026-03-09T14:00:00Z (1h30m0s)"},
+		{"store", "3.0 MiB, 100.0 MiB free: writes are refused under 384.0 MiB"},
+		{"last check", "2026-03-09T14:30:00Z, damage: event evt_1 is damaged"},
+	} {
+		if rows := StatusRows(s, now); !slices.Contains(rows, want) {
+			t.Errorf("rows = %q, want one to be %q", rows, want)
+		}
+	}
+}

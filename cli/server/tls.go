@@ -1,0 +1,218 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/crypto/acme/autocert"
+	"golang.org/x/net/idna"
+
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
+)
+
+// serve speaks TLS itself when it has a certificate: one from files, which
+// somebody else renews and which is taken over when they change, or one that it
+// fetches and renews by ACME. Here are the settings of both, and what is told of the
+// certificate; the listeners are in tls_listen.go. Beside them there may be one of
+// plain http that leads people on.
+
+// tlsFlags are serve's settings of TLS.
+type tlsFlags struct {
+	mode, cert, key string
+	directory, ca   string
+	redirect        string
+}
+
+const (
+	tlsOff   = "off"
+	tlsAuto  = "auto"
+	tlsFiles = "files"
+)
+
+func (f *tlsFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.mode, "tls", tlsOff, "off, auto (a certificate by ACME) or files; unless given, files when --tls-cert or --tls-key is")
+	flags.StringVar(&f.cert, "tls-cert", "", "PEM `file` of the certificate and the issuers' behind it; taken over when it changes")
+	flags.StringVar(&f.key, "tls-key", "", "PEM `file` of the certificate's private key")
+	flags.StringVar(&f.directory, "acme-directory", autocert.DefaultACMEDirectory, "`URL` of the ACME directory that issues the certificate; to use it is to agree to its terms")
+	flags.StringVar(&f.ca, "acme-ca", "", "PEM `file` of the issuers by which the ACME directory itself is known (default: the system's)")
+	flags.StringVar(&f.redirect, "http-redirect", "", "`address` of a plain http listener that leads to https, and answers ACME")
+}
+
+// inferMode returns the mode, and takes files for the mode when files are named and no mode is.
+// Our choice: --tls off turns off all of the others, so that one flag is enough
+// to start without TLS in an environment that has it.
+func inferMode(flags *pflag.FlagSet) (mode string) {
+	named := flags.Lookup("tls-cert").Value.String() + flags.Lookup("tls-key").Value.String()
+	f := flags.Lookup("tls")
+	if !f.Changed && named != "" {
+		_ = f.Value.Set(tlsFiles) // a string takes every value
+	}
+	return f.Value.String()
+}
+
+func (f *tlsFlags) on() bool { return f.mode != tlsOff }
+
+// check refuses settings that do not go together, and returns the name that the
+// certificate must be for, or "" when any will do.
+func (f *tlsFlags) check(flags *pflag.FlagSet, c serverConfig) (host string, err error) {
+	switch f.mode {
+	case tlsOff:
+		if flags.Changed("tls") {
+			f.redirect = ""
+			return "", nil
+		}
+	case tlsFiles:
+		if f.cert == "" || f.key == "" {
+			return "", term.Usage("name the certificate's file with --tls-cert and its private key's with --tls-key", "--tls files needs two files")
+		}
+	case tlsAuto:
+		if f.cert != "" || f.key != "" {
+			return "", term.Usage("leave them out, or say --tls files", "--tls auto fetches a certificate, and --tls-cert and --tls-key bring one")
+		}
+	default:
+		return "", term.Usage("give off, auto or files", "--tls %q is not a mode", f.mode)
+	}
+	for _, name := range []string{"acme-directory", "acme-ca"} {
+		if f.mode != tlsAuto && flags.Changed(name) {
+			return "", term.Usage("say --tls auto, or leave it out", "--%s has no meaning unless certificates are fetched", name)
+		}
+	}
+	if err := f.checkRedirect(c); err != nil || !f.on() {
+		return "", err
+	}
+	if c.publicURL != nil && c.publicURL.Scheme != "https" {
+		return "", term.Fail(term.ExitConfig, "write it as https://"+c.publicURL.Host+c.publicURL.Path+", or say --tls off", "--public-url %s is plain http, and --tls %s serves https", c.publicURL, f.mode)
+	}
+	if f.mode == tlsAuto {
+		return acmeHost(c)
+	}
+	if c.publicURL == nil || len(c.proxies) > 0 {
+		return "", nil // a proxy may reach us under another name than people reach it
+	}
+	return c.publicURL.Hostname(), nil
+}
+
+// open reads what the certificate comes from, or returns nil without TLS.
+func (f *tlsFlags) open(host, version string, log *slog.Logger) (certificates, error) {
+	switch f.mode {
+	case tlsFiles:
+		return openCertificateFiles(f.cert, f.key, host, log)
+	case tlsAuto:
+		return newACMECertificates(*f, host, version, log)
+	}
+	return nil, nil
+}
+
+func (f *tlsFlags) checkRedirect(c serverConfig) error {
+	if f.redirect == "" {
+		return nil
+	}
+	if !f.on() {
+		return term.Usage("say --tls auto or --tls files; behind a proxy, let that lead to https", "--http-redirect leads to https, which this server does not serve")
+	}
+	if err := checkAddress("http-redirect", f.redirect); err != nil {
+		return err
+	}
+	if _, port, _ := net.SplitHostPort(f.redirect); port != "0" && slices.Contains(c.listen, f.redirect) {
+		return term.Usage("give each its own port, such as 443 and 80", "--http-redirect %s is where https is served", f.redirect)
+	}
+	return nil
+}
+
+// acmeHost is the name for which a certificate can be fetched.
+func acmeHost(c serverConfig) (string, error) {
+	if c.publicURL == nil {
+		return "", term.Fail(term.ExitConfig, "add --public-url https://…, the address by which clients reach it", "--tls auto does not know for which name to fetch a certificate")
+	}
+	given := c.publicURL.Hostname()
+	host, err := idna.Lookup.ToASCII(given)
+	if _, isAddress := netip.ParseAddr(given); err != nil || isAddress == nil || !strings.Contains(strings.Trim(host, "."), ".") {
+		return "", term.Fail(term.ExitConfig, "give a full DNS name that leads to this machine, or bring a certificate with --tls files", "no certificate can be fetched for %s", given)
+	}
+	return strings.TrimSuffix(host, "."), nil
+}
+
+// certificates has the certificate of a server that speaks TLS.
+type certificates interface {
+	config() *tls.Config
+	status() handlers.CertificateStatus
+	// plain returns the handler of the plain http listener, over the one that it
+	// has when there is nothing to add.
+	plain(http.Handler) http.Handler
+	// run does what is to be done behind the answers until ctx is done.
+	run(ctx context.Context)
+}
+
+// fillCertificate fills in the properties of a certificate.
+func fillCertificate(s *handlers.CertificateStatus, leaf *x509.Certificate) {
+	s.Names, s.NotBefore, s.Expires = namesOf(leaf), leaf.NotBefore.Unix(), leaf.NotAfter.Unix()
+}
+
+// A certificate should have been renewed when a quarter of its time is left, and no
+// more than these days, as in docs/alerts.yml. Those who renew begin earlier, mostly
+// at a third, whether it lives for a year or for six days.
+const (
+	certificateSoonPart = 4
+	certificateSoonMost = 14 * 24 * time.Hour
+)
+
+// isCertificateLate reports whether the certificate should have been renewed by now.
+func isCertificateLate(s handlers.CertificateStatus, now time.Time) bool {
+	// In seconds: one that is good until the year 9999 lives longer than a Duration.
+	lives, left := s.Expires-s.NotBefore, s.Expires-now.Unix()
+	return left < min(lives/certificateSoonPart, int64(certificateSoonMost.Seconds()))
+}
+
+func describeCertificate(s handlers.CertificateStatus, now time.Time) string {
+	names := strings.Join(s.Names, ", ")
+	text := "none yet for " + names
+	if s.Expires != 0 {
+		text = fmt.Sprintf("%s, until %s (%s)", names, term.ShowTime(s.Expires), showDays(s.Expires-now.Unix()))
+	}
+	text += ", from " + map[string]string{tlsFiles: "files", sourceACME: "ACME"}[s.Source]
+	switch {
+	case s.Problem != "":
+		text += ": " + s.Problem
+	case s.Expires > now.Unix() && isCertificateLate(s, now):
+		text += ": it should have been renewed"
+	}
+	return text
+}
+
+func showDays(leftSeconds int64) string {
+	switch days := leftSeconds / (24 * 60 * 60); {
+	case leftSeconds < 0:
+		return "expired"
+	case days == 0:
+		return "less than a day"
+	case days == 1:
+		return "1 day"
+	default:
+		return fmt.Sprintf("%d days", days)
+	}
+}
+
+const namesShown = 8
+
+// namesOf lists what a certificate is for.
+func namesOf(leaf *x509.Certificate) []string {
+	names := slices.Clone(leaf.DNSNames)
+	for _, ip := range leaf.IPAddresses {
+		names = append(names, ip.String())
+	}
+	if len(names) == 0 {
+		names = []string{"no name"}
+	}
+	return names[:min(len(names), namesShown)]
+}

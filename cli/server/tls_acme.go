@@ -1,0 +1,371 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/acme"
+	"golang.org/x/crypto/acme/autocert"
+
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
+	"tollhouse/store"
+	"tollhouse/store/record"
+)
+
+// acmeCertificates fetches a certificate by ACME (RFC 8555) and renews it. Autocert
+// does that, but it begins an order for any name and either kind of key whenever a
+// handshake asks for one, so that strangers could use up what the issuer allows a
+// day. Here only run begins orders, by a handshake of its own (hello), for one name
+// and the kind of key that every client of TLS 1.2 takes, with growing pauses
+// between them. All other handshakes get what there is.
+type acmeCertificates struct {
+	manager *autocert.Manager
+	cache   *certificateCache
+	reasons *acmeReasons
+	host    string
+	log     *slog.Logger
+
+	first   chan struct{} // closed when the first try has ended
+	has     atomic.Bool   // there is a certificate, and autocert renews it
+	problem atomic.Pointer[error]
+}
+
+const (
+	sourceACME = "acme"
+
+	acmeTimeout = 30 * time.Second // of one request to the directory
+
+	// A try costs two validations at most, and the usual issuer allows five
+	// that fail in an hour: two tries in the first, and one in each after.
+	retryLeast = 5 * time.Minute
+	retryMost  = time.Hour
+
+	// A handshake waits for the first try a little: a certificate that was kept is
+	// there at once, and one that was not mostly within seconds.
+	firstWait = 4 * time.Second
+
+	// autocert renews when a third of the time is left, and tries again each hour.
+	renewedLook = time.Hour
+)
+
+// newACMECertificates prepares what fetches a certificate for host. It asks
+// nobody before run.
+func newACMECertificates(f tlsFlags, host, version string, log *slog.Logger) (*acmeCertificates, error) {
+	if u, err := url.Parse(f.directory); err != nil || u.Scheme != "https" || u.Host == "" {
+		return nil, term.Usage("give it as the issuer writes it, for example "+autocert.DefaultACMEDirectory, "--acme-directory %q is not an https URL", f.directory)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	if f.ca != "" {
+		text, err := readPEM(f.ca)
+		if err != nil {
+			return nil, err
+		}
+		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
+		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(text) {
+			return nil, term.Fail(term.ExitConfig, "give the PEM file of the issuer by which the directory's own certificate is known", "%s holds no certificate", f.ca)
+		}
+	}
+	a := &acmeCertificates{
+		cache: &certificateCache{log: log}, reasons: &acmeReasons{next: transport}, host: host, log: log, first: make(chan struct{}),
+	}
+	a.manager = &autocert.Manager{
+		Prompt: autocert.AcceptTOS, Cache: a.cache, HostPolicy: a.policy,
+		Client: &acme.Client{
+			DirectoryURL: f.directory, UserAgent: "tollhouse/" + version,
+			HTTPClient: &http.Client{Transport: a.reasons, Timeout: acmeTimeout},
+		},
+	}
+	return a, nil
+}
+
+// keepIn says which store the certificate is kept in, before anything is asked.
+func (a *acmeCertificates) keepIn(s *store.Store) { a.cache.store = s }
+
+func (a *acmeCertificates) config() *tls.Config { return newTLSConfig(a.certificate, acme.ALPNProto) }
+
+// plain answers the challenges of http-01 (RFC 8555 §8.3).
+func (a *acmeCertificates) plain(h http.Handler) http.Handler { return a.manager.HTTPHandler(h) }
+
+// policy is whom orders and challenges are for: our name, on any port.
+func (a *acmeCertificates) policy(_ context.Context, host string) error {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if strings.EqualFold(strings.TrimSuffix(host, "."), a.host) {
+		return nil
+	}
+	return errForeignName
+}
+
+var (
+	errForeignName   = errors.New("the certificate is for another name")
+	errNoCertificate = errors.New("there is no certificate yet")
+)
+
+// certificate answers a handshake.
+func (a *acmeCertificates) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto}) {
+		return a.manager.GetCertificate(hello) // the issuer's challenge (RFC 8737)
+	}
+	if err := a.policy(hello.Context(), hello.ServerName); err != nil {
+		return nil, err
+	}
+	select {
+	case <-a.first:
+	case <-time.After(firstWait):
+	}
+	return a.current()
+}
+
+// current returns the certificate in use.
+func (a *acmeCertificates) current() (*tls.Certificate, error) {
+	if !a.has.Load() {
+		return nil, errNoCertificate
+	}
+	return a.manager.GetCertificate(a.hello())
+}
+
+func (a *acmeCertificates) hello() *tls.ClientHelloInfo {
+	return &tls.ClientHelloInfo{ServerName: a.host, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}
+}
+
+// run has a certificate fetched, unless one was kept, and watches that it is
+// renewed.
+func (a *acmeCertificates) run(ctx context.Context) {
+	var firstTry sync.Once
+	for wait := retryLeast; ; wait = retryMost {
+		err := a.fetch(ctx)
+		if err == nil {
+			a.problem.Store(nil)
+			a.has.Store(true)
+		}
+		firstTry.Do(func() { close(a.first) })
+		if err == nil || ctx.Err() != nil {
+			break
+		}
+		a.problem.Store(&err)
+		a.log.Warn("no certificate obtained", "err", err, "next_try_s", wait.Seconds())
+		if term.Sleep(ctx, wait) != nil {
+			return
+		}
+	}
+	for known := a.tell("certificate in use", nil); term.Sleep(ctx, renewedLook) == nil; {
+		known = a.tell("certificate renewed", known)
+	}
+}
+
+// fetch has autocert find the certificate, or order one. It does not wait for
+// the end of an order when ctx is done: autocert would take minutes.
+func (a *acmeCertificates) fetch(ctx context.Context) error {
+	a.reasons.forget()
+	outcome := make(chan error, 1)
+	go func() {
+		_, err := a.manager.GetCertificate(a.hello())
+		outcome <- err
+	}()
+	select {
+	case err := <-outcome:
+		if reason := a.reasons.last(); err != nil && reason != "" && !strings.Contains(err.Error(), reason) {
+			return fmt.Errorf("%w: %s", err, reason)
+		}
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// tell tells of a certificate that is another than the known one, and of one
+// that should have been renewed long ago.
+func (a *acmeCertificates) tell(what string, known *x509.Certificate) *x509.Certificate {
+	cert, err := a.current()
+	if err != nil {
+		return known
+	}
+	leaf := cert.Leaf
+	if known == nil || !leaf.Equal(known) {
+		a.reasons.forget()
+		a.log.Info(what, "names", strings.Join(namesOf(leaf), " "), "expires", leaf.NotAfter.UTC())
+	}
+	if isOverdue(leaf, time.Now()) {
+		a.log.Warn("certificate not renewed", "expires", leaf.NotAfter.UTC(), "err", a.reasons.last())
+	}
+	return leaf
+}
+
+// isOverdue reports whether less than a quarter of a certificate's time is left,
+// and less than 23 days: autocert, which begins when a third or 30 days are
+// left, has tried in vain for a while then.
+func isOverdue(leaf *x509.Certificate, now time.Time) bool {
+	return leaf.NotAfter.Sub(now) < min(leaf.NotAfter.Sub(leaf.NotBefore)/4, 23*24*time.Hour)
+}
+
+func (a *acmeCertificates) status() handlers.CertificateStatus {
+	s := handlers.CertificateStatus{Source: sourceACME, Names: []string{a.host}}
+	if problem := a.problem.Load(); problem != nil {
+		s.Problem = (*problem).Error()
+	}
+	if cert, err := a.current(); err == nil {
+		fillCertificate(&s, cert.Leaf)
+		if isOverdue(cert.Leaf, time.Now()) {
+			s.Problem = strings.TrimSuffix("not renewed: "+a.reasons.last(), ": ")
+		}
+	}
+	return s
+}
+
+// certificateCache is autocert's cache: the account's key and the certificate are in
+// the store, challenges in memory, since each is answered by the process that asked
+// for it. A store that is closed refuses what autocert's timers still ask.
+type certificateCache struct {
+	store    *store.Store
+	log      *slog.Logger
+	inMemory sync.Map // challenges, and what the store did not take, by name
+}
+
+// isChallenge reports whether autocert keeps a challenge under name, of http-01 or
+// tls-alpn-01.
+func isChallenge(name string) bool {
+	return strings.HasSuffix(name, "+http-01") || strings.HasSuffix(name, "+token")
+}
+
+// Get implements autocert.Cache.
+func (c *certificateCache) Get(ctx context.Context, name string) ([]byte, error) {
+	if data, ok := c.inMemory.Load(name); ok {
+		return data.([]byte), nil
+	}
+	if isChallenge(name) {
+		return nil, autocert.ErrCacheMiss
+	}
+	data, err := c.store.FindCertificate(ctx, name)
+	if errors.Is(err, record.ErrNotFound) {
+		err = autocert.ErrCacheMiss
+	}
+	return data, err
+}
+
+// Put implements autocert.Cache. What the store refuses, as it does when the disk
+// is full, is kept until the server ends: autocert would throw a certificate away
+// and order another, again and again, until the issuer has had enough.
+func (c *certificateCache) Put(ctx context.Context, name string, data []byte) error {
+	if isChallenge(name) {
+		c.inMemory.Store(name, data)
+		return nil
+	}
+	if err := c.store.UpdateCertificate(ctx, name, data); err != nil {
+		c.log.Warn("certificate not kept in the store: it is used until the server ends", "err", err)
+		c.inMemory.Store(name, data)
+		return nil
+	}
+	c.inMemory.Delete(name)
+	return nil
+}
+
+// Delete implements autocert.Cache. Autocert deletes challenges only.
+func (c *certificateCache) Delete(_ context.Context, name string) error {
+	c.inMemory.Delete(name)
+	return nil
+}
+
+// acmeReasons reads along what the directory answers, because autocert says no
+// more of a validation that failed than that it did, and the issuer's own words
+// ("connection refused", "no such name") are what an operator can act on.
+type acmeReasons struct {
+	next http.RoundTripper
+
+	mu      sync.Mutex
+	reasons []string // of one try
+}
+
+const (
+	acmeAnswerMax  = 64 << 10 // bytes; what is longer is no authorization
+	acmeReasonMax  = 300      // characters of the issuer's words
+	acmeReasonsMax = 2        // one for each kind of challenge
+)
+
+func (a *acmeReasons) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.reasons = nil
+}
+
+func (a *acmeReasons) note(reason string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !slices.Contains(a.reasons, reason) {
+		a.reasons = append(a.reasons[max(0, len(a.reasons)+1-acmeReasonsMax):], reason)
+	}
+}
+
+func (a *acmeReasons) last() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return strings.Join(a.reasons, "; ")
+}
+
+// RoundTrip implements http.RoundTripper.
+func (a *acmeReasons) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := a.next.RoundTrip(r)
+	if err != nil {
+		a.note(err.Error())
+		return nil, err
+	}
+	if kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")); kind != "application/json" {
+		return answer, nil
+	}
+	head, err := io.ReadAll(io.LimitReader(answer.Body, acmeAnswerMax))
+	if err != nil {
+		_ = answer.Body.Close()
+		return nil, err
+	}
+	if reason := failedChallenge(head); reason != "" {
+		a.note(reason)
+	}
+	answer.Body = readCloser{io.MultiReader(bytes.NewReader(head), answer.Body), answer.Body}
+	return answer, nil
+}
+
+type readCloser struct {
+	io.Reader
+	io.Closer
+}
+
+// failedChallenge returns why a challenge of an authorization failed (RFC 8555
+// §7.5.1), or "".
+func failedChallenge(answer []byte) string {
+	var authorization struct {
+		Challenges []struct {
+			Type  string `json:"type"`
+			Error *struct {
+				Detail string `json:"detail"`
+			} `json:"error"`
+		} `json:"challenges"`
+	}
+	if json.Unmarshal(answer, &authorization) != nil {
+		return ""
+	}
+	for _, c := range authorization.Challenges {
+		if c.Error != nil && c.Error.Detail != "" {
+			text := []rune(c.Type + ": " + c.Error.Detail)
+			return string(text[:min(len(text), acmeReasonMax)])
+		}
+	}
+	return ""
+}

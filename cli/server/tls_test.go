@@ -1,0 +1,293 @@
+package server
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/pem"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/server/certtest"
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
+)
+
+// certified is a certificate signed by its own key, as PEM.
+type certified struct{ cert, key []byte }
+
+// certify makes a certificate that is valid from an hour ago for so long, for
+// names and addresses.
+func certify(t testing.TB, valid time.Duration, names ...string) certified {
+	t.Helper()
+	cert, key, err := certtest.Make(time.Now().Add(-time.Hour), time.Now().Add(valid), names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return certified{cert, key}
+}
+
+// noted is a log that is kept for reading.
+type noted struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (h *noted) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.text.Write(p)
+}
+
+func (h *noted) count(text string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return strings.Count(h.text.String(), text)
+}
+
+// lying is a certificate that lies in files.
+type lying struct {
+	t         testing.TB
+	cert, key string
+	log       *noted
+	*certificateFiles
+}
+
+func lieDown(t testing.TB, c certified, host string) *lying {
+	t.Helper()
+	dir := t.TempDir()
+	l := &lying{t: t, cert: filepath.Join(dir, "tls.crt"), key: filepath.Join(dir, "tls.key"), log: &noted{}}
+	l.put(l.cert, c.cert)
+	l.put(l.key, c.key)
+	var err error
+	if l.certificateFiles, err = openCertificateFiles(l.cert, l.key, host, slog.New(slog.NewTextHandler(l.log, nil))); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// put replaces a file as those do who renew certificates: whole or not at all.
+func (l *lying) put(path string, text []byte) {
+	l.t.Helper()
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// shown is the certificate of the next handshake that looks at the files.
+func (l *lying) shown() string {
+	l.mu.Lock()
+	l.looked = time.Time{} // a second has passed
+	l.mu.Unlock()
+	if _, err := l.config().GetCertificate(&tls.ClientHelloInfo{ServerName: "pay.example"}); err != nil {
+		l.t.Fatal(err)
+	}
+	return l.shownNow()
+}
+
+// shownNow is the certificate in use.
+func (l *lying) shownNow() string {
+	cert := l.used.Load()
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]}))
+}
+
+func TestCertificateFiles(t *testing.T) {
+	t.Parallel()
+	const names, month = "pay.example", 30 * 24 * time.Hour
+	t.Run("tls_files_are_taken_over_when_they_change", func(t *testing.T) {
+		t.Parallel()
+		first, second := certify(t, month, names), certify(t, 2*month, names)
+		l := lieDown(t, first, names)
+		if l.shown() != string(first.cert) {
+			t.Fatal("the certificate is not the one of the files")
+		}
+		// Between the two files nothing fits; the one in use goes on.
+		l.put(l.cert, second.cert)
+		for range 3 {
+			if l.shown() != string(first.cert) {
+				t.Fatal("a certificate without its key was taken over")
+			}
+		}
+		if n := l.log.count("are no pair"); n != 1 {
+			t.Errorf("the log tells %d times of the broken pair, want once", n)
+		}
+		if got := l.status(); !strings.Contains(got.Problem, "are no pair") {
+			t.Errorf("status = %+v, want the problem in it", got)
+		}
+		l.put(l.key, second.key)
+		if l.shown() != string(second.cert) {
+			t.Error("the new pair was not taken over")
+		}
+		if got := l.status(); got.Problem != "" || time.Until(time.Unix(got.Expires, 0)) < month {
+			t.Errorf("status = %+v, want the new expiry and no problem", got)
+		}
+		if l.log.count("certificate taken over") != 1 {
+			t.Error("the log does not tell once that it was taken over")
+		}
+	})
+	t.Run("tls_a_broken_new_pair_leaves_the_old_in_use", func(t *testing.T) {
+		t.Parallel()
+		first, later := certify(t, month, names), certify(t, 3*month, names)
+		for name, broken := range map[string]certified{
+			"an expired one":          certify(t, -time.Minute, names),
+			"one of another name":     certify(t, month, "bank.example"),
+			"half of one":             {later.cert[:len(later.cert)/2], later.key},
+			"none":                    {nil, nil},
+			"a key that is none":      {later.cert, []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")},
+			"another's certificate":   {certify(t, month, names).cert, later.key},
+			"the files of a stranger": {[]byte("hunter2"), []byte("hunter2")},
+		} {
+			l := lieDown(t, first, names)
+			l.put(l.cert, broken.cert)
+			l.put(l.key, broken.key)
+			for range 3 {
+				if l.shown() != string(first.cert) {
+					t.Errorf("%s was taken over", name)
+				}
+			}
+			if n := l.log.count("level=WARN"); n != 1 {
+				t.Errorf("%s: %d warnings, want one", name, n)
+			}
+			if l.log.count("hunter2")+l.log.count("BEGIN") > 0 {
+				t.Errorf("%s: the log holds what was in the files", name)
+			}
+			l.put(l.cert, later.cert)
+			l.put(l.key, later.key)
+			if l.shown() != string(later.cert) {
+				t.Errorf("after %s a sound one was not taken over", name)
+			}
+		}
+	})
+	t.Run("tls_files_that_vanish_and_come_back", func(t *testing.T) {
+		t.Parallel()
+		first := certify(t, month, names)
+		l := lieDown(t, first, names)
+		if err := os.Rename(l.key, l.key+".away"); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if l.shown() != string(first.cert) {
+				t.Error("the certificate in use went with its file")
+			}
+		}
+		if n := l.log.count("level=WARN"); n != 1 {
+			t.Errorf("%d warnings, want one", n)
+		}
+		if err := os.Rename(l.key+".away", l.key); err != nil {
+			t.Fatal(err)
+		}
+		if l.shown(); l.status().Problem != "" {
+			t.Errorf("status = %+v, want no problem", l.status())
+		}
+	})
+	t.Run("tls_what_was_refused_is_looked_at_again", func(t *testing.T) {
+		t.Parallel()
+		first, second := certify(t, month, names), certify(t, 2*month, names)
+		l := lieDown(t, first, names)
+		l.put(l.cert, second.cert)
+		l.put(l.key, second.key)
+		l.look(time.Now().Add(-48 * time.Hour)) // of a clock that is behind: it is not valid yet
+		if l.shownNow() != string(first.cert) || l.problem.Load() == nil {
+			t.Fatal("a pair that is not valid yet was taken over")
+		}
+		if err := os.Chmod(l.key, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		l.look(time.Now())
+		if l.shownNow() != string(second.cert) || l.problem.Load() != nil {
+			t.Error("a pair that was refused before is not taken over although it is sound now")
+		}
+		if l.log.count("open to other users") != 1 {
+			t.Error("nobody is told that the new key is open to others")
+		}
+	})
+	t.Run("looks_once_a_second_and_makes_nobody_wait", func(t *testing.T) {
+		t.Parallel()
+		first, second := certify(t, month, names), certify(t, month, names)
+		l := lieDown(t, first, names)
+		l.put(l.cert, second.cert)
+		l.put(l.key, second.key)
+		l.mu.Lock()
+		l.looked = time.Now().Add(time.Hour) // as if somebody had just looked
+		l.mu.Unlock()
+		if c := l.current(); !bytes.Contains(first.cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]})) {
+			t.Error("the files were read again within a second")
+		}
+		l.mu.Lock() // somebody looks, and hangs
+		l.looked = time.Time{}
+		done := make(chan *tls.Certificate, 1)
+		go func() { done <- l.current() }()
+		select {
+		case <-done:
+		case <-time.After(startMax):
+			t.Error("a handshake waits for whoever looks at the files")
+		}
+		l.mu.Unlock()
+	})
+	t.Run("tls_a_key_that_others_can_read_is_warned_of", func(t *testing.T) {
+		t.Parallel()
+		for mode, want := range map[os.FileMode]int{0o600: 0, 0o640: 0, 0o644: 1, 0o604: 1} {
+			made := certify(t, month, names)
+			l := lieDown(t, made, names)
+			if err := os.Chmod(l.key, mode); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := openCertificateFiles(l.cert, l.key, "", slog.New(slog.NewTextHandler(l.log, nil))); err != nil {
+				t.Fatal(err)
+			}
+			if n := l.log.count("open to other users"); n != want {
+				t.Errorf("mode %04o: %d warnings, want %d", mode, n, want)
+			}
+		}
+	})
+}
+
+func TestCertificateThatWeMayNotRead(t *testing.T) {
+	t.Parallel()
+	f := term.FailureOf(fileFault("/etc/letsencrypt/live/pay.example/privkey.pem", &fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}))
+	if f.Code != term.ExitConfig || f.Error() != "cannot read /etc/letsencrypt/live/pay.example/privkey.pem: permission denied" || !strings.Contains(f.Hint, datadir.UserNamed(os.Geteuid())) {
+		t.Errorf("fault = %d %q, hint %q; want 78, the reason, and who may not", f.Code, f, f.Hint)
+	}
+}
+
+func TestCertificateStatus(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1773070200, 0)
+	for _, c := range []struct {
+		name string
+		s    handlers.CertificateStatus
+		want string
+	}{
+		{"files", handlers.CertificateStatus{Source: tlsFiles, Names: []string{"pay.example", "192.0.2.7"}, NotBefore: now.Unix(), Expires: now.Add(49 * time.Hour).Unix()},
+			"pay.example, 192.0.2.7, until 2026-03-11T16:30:00Z (2 days), from files"},
+		{"none_yet", handlers.CertificateStatus{Source: sourceACME, Names: []string{"pay.example"}, Problem: "dial tcp: connection refused"},
+			"none yet for pay.example, from ACME: dial tcp: connection refused"},
+		{"expired", handlers.CertificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: now.Unix() - 1}, "pay.example, until 2026-03-09T15:29:59Z (expired), from files"},
+		{"last_day", handlers.CertificateStatus{Source: sourceACME, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: now.Unix() + 1}, "pay.example, until 2026-03-09T15:30:01Z (less than a day), from ACME: it should have been renewed"},
+		{"day", handlers.CertificateStatus{Source: sourceACME, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: now.Add(25 * time.Hour).Unix()}, "pay.example, until 2026-03-10T16:30:00Z (1 day), from ACME"},
+		// RFC 5280 §4.1.2.5: the date of a certificate that never expires.
+		{"for_ever", handlers.CertificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: 253402300799}, "pay.example, until 9999-12-31T23:59:59Z (2912375 days), from files"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if got := describeCertificate(c.s, now); got != c.want {
+				t.Errorf("describe = %q, want %q", got, c.want)
+			}
+			s := handlers.ServerStatus{Certificate: &c.s}
+			if rows := StatusRows(s, now); !slices.Contains(rows, term.Row{"certificate", c.want}) {
+				t.Errorf("rows = %q, want the certificate among them", rows)
+			}
+		})
+	}
+}
