@@ -12,6 +12,7 @@ import (
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
+	"tollhouse/must"
 )
 
 // mountSmall mounts a filesystem of so many MiB for a test.
@@ -41,9 +42,7 @@ func TestBackupDisks(t *testing.T) {
 	t.Run("a_full_disk_during_backup_loses_nothing", func(t *testing.T) {
 		t.Parallel()
 		small := mountSmall(t, 1)
-		if err := os.WriteFile(filepath.Join(small, "filler"), make([]byte, 900<<10), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(small, "filler"), make([]byte, 900<<10), 0o600))
 		_, stderr, code := run(t, "backup", filepath.Join(small, "file"), "--data", dir)
 		if code != term.ExitIO || !strings.Contains(stderr, "no space left on device") || !strings.Contains(stderr, "hint: free some space there") {
 			t.Errorf("backup to a full disk: exit %d, %s; want 74 that says so", code, stderr)
@@ -130,9 +129,7 @@ func TestSmallDisks(t *testing.T) {
 			t.Errorf("exit %d, %v; want a warning", code, found)
 		}
 		s := start(t, "serve", "--data", small, "--listen", "127.0.0.1:0")
-		if err := os.WriteFile(filepath.Join(small, "lost+found"), make([]byte, 120<<20), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(small, "lost+found"), make([]byte, 120<<20), 0o600))
 		found, code := findings(t, "--data", small)
 		if disk := found["disk"]; code != term.ExitFailed || disk.State != handlers.StateProblem || !strings.Contains(disk.Detail, "writes are refused") {
 			t.Errorf("beside a server: exit %d, %v; want a problem with the disk", code, found)

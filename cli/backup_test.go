@@ -15,6 +15,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
+	"tollhouse/must"
 	"tollhouse/store/backup"
 )
 
@@ -51,7 +52,7 @@ func TestBackupBesideServer(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "data")
 	s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
-	must := func(args ...string) string {
+	tollhouse := func(args ...string) string {
 		t.Helper()
 		out, stderr, code := run(t, args...)
 		if code != term.ExitOK {
@@ -59,7 +60,7 @@ func TestBackupBesideServer(t *testing.T) {
 		}
 		return out
 	}
-	must("account", "create", "acct_a", "--data", dir)
+	tollhouse("account", "create", "acct_a", "--data", dir)
 	var acked atomic.Int64
 	var all sync.WaitGroup
 	stop := make(chan struct{})
@@ -72,15 +73,15 @@ func TestBackupBesideServer(t *testing.T) {
 			runtime.Gosched()
 		}
 		atLeast[i] = acked.Load()
-		must("backup", filepath.Join(root, strconv.Itoa(i)), "--data", dir)
+		tollhouse("backup", filepath.Join(root, strconv.Itoa(i)), "--data", dir)
 	}
 	close(stop)
 	all.Wait()
-	live := must("event", "export", "--account", "acct_a", "--data", dir)
+	live := tollhouse("event", "export", "--account", "acct_a", "--data", dir)
 	for i := range backups {
 		elsewhere := filepath.Join(root, "restored-"+strconv.Itoa(i))
-		must("restore", filepath.Join(root, strconv.Itoa(i)), "--data", elsewhere)
-		got := must("event", "export", "--account", "acct_a", "--data", elsewhere)
+		tollhouse("restore", filepath.Join(root, strconv.Itoa(i)), "--data", elsewhere)
+		got := tollhouse("event", "export", "--account", "acct_a", "--data", elsewhere)
 		if n := int64(strings.Count(got, "\n")); n < atLeast[i] || !strings.HasPrefix(live, got) {
 			t.Errorf("backup_%d_under_load: %d events, want the first of the live log, at least the %d that were acknowledged", i, n, atLeast[i])
 		}
@@ -184,8 +185,6 @@ func generatedInto(t *testing.T, root string) []string {
 		t.Fatal(stderr)
 	}
 	lines := filepath.Join(root, "events.ndjson")
-	if err := os.WriteFile(lines, []byte(out), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(lines, []byte(out), 0o600))
 	return []string{"event", "import", lines, "--account", "acct_a"}
 }

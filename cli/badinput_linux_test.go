@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"tollhouse/must"
 )
 
 const peakOfEnv = "TOLLHOUSE_TEST_PEAK_OF"
@@ -44,9 +46,7 @@ func TestHostileMemory(t *testing.T) {
 		const more = 32 << 20 // a few chunks, packed and unpacked, and what zstd keeps of them
 		for _, h := range hostileBackups(t, file) {
 			path := filepath.Join(t.TempDir(), h.name)
-			if err := os.WriteFile(path, h.content, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, h.content, 0o600))
 			if used := peak(path); used > sound+more {
 				t.Errorf("%s: verify took %d MiB, and of a sound file %d", h.name, used>>20, sound>>20)
 			}

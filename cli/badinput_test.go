@@ -22,6 +22,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
+	"tollhouse/must"
 	"tollhouse/store/backup"
 	"tollhouse/store/kv"
 )
@@ -63,7 +64,7 @@ func liveDirectory(t *testing.T) (dir, file string) {
 func contentOf(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Name() == datadir.LockName {
 			return err
 		}
@@ -81,10 +82,7 @@ func contentOf(t testing.TB, dir string) map[string]string {
 		}
 		files[strings.TrimPrefix(path, dir)] = fmt.Sprintf("%v %s", info.Mode(), sum)
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return files
 }
 
@@ -141,9 +139,7 @@ func TestBadBackups(t *testing.T) {
 		cut := filepath.Join(t.TempDir(), "cut")
 		want := complaint{term.ExitBadData, "it is cut off: ", "copy it again from where it was made, or use another one"}
 		for n := range whole {
-			if err := os.WriteFile(cut, whole[:n], 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(cut, whole[:n], 0o600))
 			for _, args := range [][]string{{"backup", "verify", cut}, {"restore", cut, "--yes", "--data", dir}} {
 				stderr, code := runHere(nil, args...)
 				want.judge(t, fmt.Sprintf("%v of %d of %d bytes", args[:len(args)-1], n, len(whole)), stderr, code)
@@ -167,9 +163,7 @@ func TestBadBackups(t *testing.T) {
 		for n := range whole {
 			changed := bytes.Clone(whole)
 			changed[n] ^= 1 << (n % 8)
-			if err := os.WriteFile(bent, changed, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(bent, changed, 0o600))
 			stderr, code := runHere(nil, "restore", bent, "--yes", "--data", dir)
 			complaint{term.ExitBadData, bent + ": it is ", ""}.judge(t, fmt.Sprintf("restore with byte %d changed", n), stderr, code)
 			if t.Failed() {
@@ -185,10 +179,7 @@ func TestBadBackups(t *testing.T) {
 
 func readFile(t *testing.T, path string) []byte {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(path))(t)
 	return content
 }
 
@@ -215,9 +206,7 @@ func refuseForeignBackups(t *testing.T) {
 	}
 	for name, c := range cases {
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, c.content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, c.content, 0o600))
 		for _, args := range [][]string{{"backup", "verify", path}, {"restore", path, "--yes", "--data", dir}} {
 			_, stderr, code := run(t, args...)
 			c.want.judge(t, name+": "+args[0], stderr, code)
@@ -273,20 +262,11 @@ func forged(t *testing.T, h backup.Header, records []kv.Record) []byte {
 func forgedOf(t *testing.T, h backup.Header, totals backup.Totals, chunk []byte, unpacked uint32) []byte {
 	t.Helper()
 	h.Format = max(h.Format, backup.Format)
-	head, err := json.Marshal(h)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tail, err := json.Marshal(totals)
-	if err != nil {
-		t.Fatal(err)
-	}
+	head := must.Get(json.Marshal(h))(t)
+	tail := must.Get(json.Marshal(totals))(t)
 	file := append([]byte("tollbak\n"), frameNote(head)...)
 	if len(chunk) > 0 {
-		packer, err := zstd.NewWriter(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		packer := must.Get(zstd.NewWriter(nil))(t)
 		packed := packer.EncodeAll(chunk, nil)
 		for _, n := range []uint32{uint32(len(packed)), unpacked, crc32.Checksum(packed, crc32.MakeTable(crc32.Castagnoli))} {
 			file = binary.BigEndian.AppendUint32(file, n)
@@ -339,9 +319,7 @@ func refuseHostileBackups(t *testing.T) {
 	before := contentOf(t, dir)
 	for _, h := range hostileBackups(t, file) {
 		path := filepath.Join(t.TempDir(), h.name)
-		if err := os.WriteFile(path, h.content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, h.content, 0o600))
 		fresh := filepath.Join(t.TempDir(), "fresh")
 		want := complaint{term.ExitBadData, h.says, "copy it again from where it was made, or use another one"}
 		for _, args := range [][]string{{"backup", "verify", path}, {"restore", path, "--yes", "--data", dir}, {"restore", path, "--data", fresh}} {
@@ -375,9 +353,7 @@ func refuseFiles(t *testing.T) {
 	made := func(name string, content []byte) string {
 		t.Helper()
 		path := filepath.Join(root, name)
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, content, 0o600))
 		return path
 	}
 	huge := made("huge", bytes.Repeat([]byte("0123456789abcdef"), 1<<20))
@@ -461,9 +437,7 @@ func refuseSettings(t *testing.T) {
 	}
 	// One that is not ours stops nothing, and is told with the nearest.
 	s, err := startProcess("", []string{"TOLLHOUSE_PUBLIC_ULR=https://pay.example"}, "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if s.end(); !strings.Contains(s.stderr.String(), "the variable TOLLHOUSE_PUBLIC_ULR is not a setting; did you mean TOLLHOUSE_PUBLIC_URL?") {
 		t.Errorf("an unknown variable is not told: %s", s.stderr)
 	}
@@ -475,10 +449,7 @@ func refuseBusyPort(t *testing.T) {
 	t.Parallel()
 	dir, _ := liveDirectory(t)
 	before := contentOf(t, dir)
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	addr := taken.Addr().String()
 	fresh := filepath.Join(t.TempDir(), "fresh")
@@ -505,9 +476,7 @@ func stampAt(t *testing.T, dir string, at time.Time) {
 	body := stamp[:len(stamp)-crc32.Size]
 	binary.BigEndian.PutUint64(body[len(body)-8:], uint64(at.UnixNano()))
 	stamp = binary.BigEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
-	if err := os.WriteFile(path, stamp, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, stamp, 0o600))
 }
 
 func refuseClock(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
+	"tollhouse/must"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/secret"
 	"tollhouse/store/snapshot"
@@ -20,20 +21,13 @@ import (
 func TestFutureEvents(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	if err := datadir.Prepare(dir, term.ExitConfig); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, datadir.Prepare(dir, term.ExitConfig))
 	path, _, err := datadir.CurrentStore(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := datadir.Open(context.Background(), datadir.Options{
+	must.Do(t, err)
+	k := must.Get(datadir.Open(context.Background(), datadir.Options{
 		Dir: path, Key: secret.NewKey(nil), Log: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return time.Now().Add(time.Hour) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	_, err = k.Store.RecordEvent(context.Background(), eventlog.NewEvent{Owner: "acct_a", Type: "plan.created", Resource: "p1", Object: snapshot.ObjectOf()})
 	if closeErr := k.Close(); err != nil || closeErr != nil {
 		t.Fatal(err, closeErr)

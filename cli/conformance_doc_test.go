@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tollhouse/must"
 )
 
 const conformanceSizeMax = 40 << 10 // bytes; a page that a person still reads
@@ -16,10 +18,7 @@ const conformanceSizeMax = 40 << 10 // bytes; a page that a person still reads
 // promise and tests, and every test is a function of its package.
 func TestConformancePage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "docs", "conformance.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(filepath.Join("..", "docs", "conformance.md")))(t)
 	for _, fault := range conformanceFaults(string(page), "..") {
 		t.Error(fault)
 	}
@@ -28,13 +27,9 @@ func TestConformancePage(t *testing.T) {
 func TestConformancePageFaults(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, "store", "kv"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(root, "store", "kv"), 0o700))
 	source := "package kv\n\nfunc TestOne(t *testing.T) {\n\tfunc TestNested(t *testing.T)\n}\n\nfunc TestTwo(t *testing.T) {}\n"
-	if err := os.WriteFile(filepath.Join(root, "store", "kv", "kv_test.go"), []byte(source), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(root, "store", "kv", "kv_test.go"), []byte(source), 0o600))
 	const head = "# Conformance\n\n| promise | tests |\n|---|---|\n"
 	for _, test := range []struct {
 		name, page, want string

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tollhouse/must"
 	"unicode/utf8"
 )
 
@@ -36,10 +38,7 @@ func TestDocuments(t *testing.T) {
 // docs/architecture.md to the sources.
 func TestArchitectureNamesWhatExists(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "docs", "architecture.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(filepath.Join("..", "docs", "architecture.md")))(t)
 	named := regexp.MustCompile("`([a-z]+(?:/[a-z_*.]+)+|[a-z]+\\.go)`").FindAllStringSubmatch(string(page), -1)
 	for _, found := range named {
 		if files, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(found[1]))); err != nil || len(files) == 0 {
@@ -66,9 +65,7 @@ func TestDocumentFaults(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			page := filepath.Join(t.TempDir(), test.page)
-			if err := os.WriteFile(page, []byte(test.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(page, []byte(test.text), 0o600))
 			faults := documentFaults(page)
 			if test.want == "" && len(faults) > 0 || test.want != "" && (len(faults) != 1 || !strings.Contains(faults[0], test.want)) {
 				t.Errorf("faults = %q, want %q", faults, test.want)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tollhouse/cli/term"
+	"tollhouse/must"
 )
 
 // TestGenerateLive: a live history goes on until it is interrupted, and what it
@@ -23,9 +24,7 @@ func TestGenerateLive(t *testing.T) {
 		var out strings.Builder
 		cmd := exec.Command("tollhouse", "event", "generate", "--live", "--rate", "100/s", "--account", "a", "--data", dir, "--json")
 		cmd.Stdout = &out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		recorded := func() int64 {
 			stdout, _, _ := run(t, "event", "list", "--account", "a", "--data", dir, "--limit", "1000", "--json")
 			return int64(strings.Count(stdout, "\n"))
@@ -36,9 +35,7 @@ func TestGenerateLive(t *testing.T) {
 				break
 			}
 		}
-		if err := cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Process.Signal(os.Interrupt))
 		_ = cmd.Wait()
 		if got := cmd.ProcessState.ExitCode(); got != term.ExitInterrupted {
 			t.Errorf("exit %d, want %d", got, term.ExitInterrupted)

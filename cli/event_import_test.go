@@ -10,6 +10,7 @@ import (
 
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
+	"tollhouse/must"
 )
 
 // TestSumUp: an import is whole only when both ends counted the same.
@@ -33,9 +34,7 @@ func TestSumUp(t *testing.T) {
 			t.Parallel()
 			in := &lineCounter{r: strings.NewReader(file)}
 			if c.read == int64(len(file)) {
-				if _, err := io.Copy(io.Discard, in); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(io.Copy(io.Discard, in))(t)
 			} else if _, err := io.CopyN(io.Discard, in, c.read); err != nil {
 				t.Fatal(err)
 			}
@@ -59,24 +58,15 @@ func TestInterrupt(t *testing.T) {
 				start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
 			}
 			cmd := exec.Command("tollhouse", "event", "import", "-", "--data", dir)
-			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			in := must.Get(cmd.StdinPipe())(t)
+			must.Do(t, cmd.Start())
 			// The pipe holds 64 KiB: once more than that is written, the command
 			// has begun to read, and so to heed interrupts.
 			line := []byte(`{"id":"a","type":"customer.created","resource":"cus_1","eventData":{"object":{"note":"` + strings.Repeat("x", 1000) + `"}},"createdAt":1773066600}` + "\n")
 			for range 200 {
-				if _, err := in.Write(line); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(in.Write(line))(t)
 			}
-			if err := cmd.Process.Signal(os.Interrupt); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, cmd.Process.Signal(os.Interrupt))
 			_ = cmd.Wait()
 			if got := cmd.ProcessState.ExitCode(); got != term.ExitInterrupted {
 				t.Errorf("exit %d, want %d", got, term.ExitInterrupted)

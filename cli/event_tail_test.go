@@ -17,6 +17,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
+	"tollhouse/must"
 )
 
 // A stream is taken apart as a browser would, and what was cut off is no frame.
@@ -78,10 +79,7 @@ const stayOpen = "stay open"
 func (pl *played) run(t *testing.T, streams ...string) error {
 	t.Helper()
 	path := filepath.Join(closedDir(t), datadir.SocketName)
-	l, err := datadir.ListenAdmin(path, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(datadir.ListenAdmin(path, quiet))(t)
 	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/admin/info" {
 			_, _ = io.WriteString(w, `{"mode":"serve"}`)
@@ -226,9 +224,7 @@ func TestEventTailProcess(t *testing.T) {
 	record("2") // without a server
 	server = start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
 	follower.wantLines(t, 20)
-	if err := server.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.cmd.Process.Kill())
 	follower.wantNote(t, backNote+goneNote)
 	<-server.ended
 	start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
@@ -247,13 +243,8 @@ func TestEventTailProcess(t *testing.T) {
 		cmd := exec.Command("tollhouse", "event", "tail", "--data", dir, "--account", "acct_a", "--since", "0", "--json")
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(cmd.StdoutPipe())(t)
+		must.Do(t, cmd.Start())
 		_ = out.Close()
 		_ = cmd.Wait()
 		if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGPIPE || stderr.Len() > 0 {
@@ -272,16 +263,11 @@ func startFollower(t *testing.T, args ...string) *follower {
 	t.Helper()
 	f := &follower{exec.Command("tollhouse", args...), t.TempDir()}
 	for name, stream := range map[string]*io.Writer{"out": &f.cmd.Stdout, "err": &f.cmd.Stderr} {
-		file, err := os.Create(filepath.Join(f.dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(os.Create(filepath.Join(f.dir, name)))(t)
 		defer file.Close()
 		*stream = file
 	}
-	if err := f.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.cmd.Start())
 	t.Cleanup(func() {
 		if f.cmd.ProcessState == nil {
 			_ = f.cmd.Process.Kill()
@@ -293,10 +279,7 @@ func startFollower(t *testing.T, args ...string) *follower {
 
 func (f *follower) text(t *testing.T, stream string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(f.dir, stream))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(f.dir, stream)))(t)
 	return string(text)
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/must"
+
 	"github.com/spf13/cobra"
 )
 
@@ -81,10 +83,7 @@ func TestTranscripts(t *testing.T) {
 			t.Fatalf("no transcripts in %s: %v", dir, err)
 		}
 		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(file))(t)
 			script, _, _ := strings.Cut(string(text), "\n-- ")
 			said.WriteString(script + "\n")
 		}

@@ -11,6 +11,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
+	"tollhouse/must"
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/badgerkv"
 )
@@ -39,11 +40,8 @@ func TestStoreOfAnotherFormat(t *testing.T) {
 // setFormat has the store say that it has another format.
 func setFormat(t *testing.T, dir string, format byte) {
 	t.Helper()
-	db, err := badgerkv.Open(badgerkv.Options{Dir: filepath.Join(dir, datadir.GenerationOne)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = db.Update(context.Background(), func(tx kv.Txn) error {
+	db := must.Get(badgerkv.Open(badgerkv.Options{Dir: filepath.Join(dir, datadir.GenerationOne)}))(t)
+	err := db.Update(context.Background(), func(tx kv.Txn) error {
 		meta, err := tx.Get([]byte("mstore\x00"))
 		if err != nil {
 			return err
@@ -52,7 +50,5 @@ func setFormat(t *testing.T, dir string, format byte) {
 		meta[1] = format
 		return tx.Set([]byte("mstore\x00"), meta, time.Time{})
 	})
-	if err = errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, db.Close()))
 }

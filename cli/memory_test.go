@@ -12,6 +12,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
+	"tollhouse/must"
 )
 
 // TestMemory: the knob reaches the engine and Go's collector.
@@ -31,10 +32,7 @@ func TestMemory(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0"}, c.flags...)
-			s, err := startProcess("", c.environ, args...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(startProcess("", c.environ, args...))(t)
 			defer s.end()
 			page := metricsOf(t, s)
 			for name, want := range map[string]int64{"go_gc_gomemlimit_bytes": c.limit, "tollhouse_store_memory_limit_bytes": c.engine, "go_gc_gogc_percent": c.garbage} {
@@ -84,15 +82,9 @@ func metricsOf(t *testing.T, s *process) string {
 	t.Helper()
 	a := newSocketAdmin(s.text("admin_socket"))
 	defer a.close()
-	answer, err := a.send(t.Context(), http.MethodGet, "/metrics", "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(a.send(t.Context(), http.MethodGet, "/metrics", "", nil))(t)
 	defer answer.Body.Close()
-	page, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(io.ReadAll(answer.Body))(t)
 	return string(page)
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/must"
+
 	"github.com/spf13/pflag"
 )
 
@@ -19,10 +21,7 @@ var documentedCommand = regexp.MustCompile("(?m)(?:^|`|&& |exec (?:-T )?tollhous
 // of commands: there is one of that name, with these flags and as many operands.
 func TestOperationsDocument(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "docs", "operations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("..", "docs", "operations.md")))(t)
 	tried := map[string]bool{}
 	for _, found := range documentedCommand.FindAllStringSubmatch(string(text), -1) {
 		line, _, _ := strings.Cut(found[1], " && ")

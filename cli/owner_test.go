@@ -15,6 +15,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
+	"tollhouse/must"
 )
 
 // TestPeer: a real other user connects to the admin socket.
@@ -25,23 +26,15 @@ func TestPeer(t *testing.T) {
 		demand(t, os.Geteuid() == 0, "only root can become another user")
 		// The directory is opened after the socket stands, as if its modes had
 		// been loosened: the peer's user is then all that keeps others out.
-		dir, err := os.MkdirTemp("/tmp", "tollhouse-peer-")
-		if err != nil {
-			t.Fatal(err)
-		}
+		dir := must.Get(os.MkdirTemp("/tmp", "tollhouse-peer-"))(t)
 		t.Cleanup(func() { _ = os.RemoveAll(dir) })
 		path := filepath.Join(dir, datadir.SocketName)
-		l, err := datadir.ListenAdmin(path, quiet)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(datadir.ListenAdmin(path, quiet))(t)
 		server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.NotFoundHandler()}
 		ended := make(chan struct{})
 		go func() { defer close(ended); _ = server.Serve(l) }()
 		t.Cleanup(func() { _ = server.Close(); <-ended })
-		if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(path, 0o666)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.Chmod(dir, 0o755), os.Chmod(path, 0o666)))
 		binary := copyForOthers(t, dir)
 		cmd := exec.Command(binary, "health", "--admin-socket", path)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
@@ -56,10 +49,7 @@ func TestPeer(t *testing.T) {
 // copyForOthers copies this binary, as tollhouse, to where every user may run it.
 func copyForOthers(t *testing.T, dir string) string {
 	t.Helper()
-	self, err := exec.LookPath("tollhouse")
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(exec.LookPath("tollhouse"))(t)
 	path := filepath.Join(dir, "tollhouse")
 	// By a process of its own: a file that this one writes is open for writing in
 	// whatever it starts at that moment, and can then not be run.
@@ -73,14 +63,9 @@ func copyForOthers(t *testing.T, dir string) string {
 // they are, and the cure.
 func TestUnwritable(t *testing.T) {
 	t.Parallel()
-	top, err := os.MkdirTemp("/tmp", "tollhouse-unwritable-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	top := must.Get(os.MkdirTemp("/tmp", "tollhouse-unwritable-"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(top) })
-	if err := os.Chmod(top, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(top, 0o755))
 	binary := copyForOthers(t, top)
 	us, credential := os.Geteuid(), (*syscall.Credential)(nil)
 	if us == 0 { // whom no mode stops
@@ -88,9 +73,7 @@ func TestUnwritable(t *testing.T) {
 	}
 	made := func(t *testing.T, name string, mode os.FileMode) string {
 		dir := filepath.Join(top, name)
-		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, us, -1), os.Chmod(dir, mode)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, us, -1), os.Chmod(dir, mode)))
 		t.Cleanup(func() { _ = os.Chmod(dir, 0o700) })
 		return dir
 	}
@@ -131,9 +114,7 @@ func TestBackupDirectoryOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	demand(t, os.Geteuid() == 0, "only root can make another user's directory and write to it")
 	theirs := filepath.Join(t.TempDir(), "backups")
-	if err := errors.Join(os.Mkdir(theirs, 0o755), os.Chown(theirs, 65534, 65534)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(theirs, 0o755), os.Chown(theirs, 65534, 65534)))
 	serve := []string{"serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0", "--backup-every", "24h", "--backup-dir", theirs}
 	_, stderr, code := run(t, serve...)
 	if code != term.ExitConfig || !strings.Contains(stderr, "the directory "+theirs+" for backups belongs to "+datadir.UserNamed(65534)+", who could replace what is in it, and we are "+datadir.UserNamed(0)) ||
@@ -143,9 +124,7 @@ func TestBackupDirectoryOfAnotherUser(t *testing.T) {
 	if left, err := os.ReadDir(theirs); err != nil || len(left) > 0 {
 		t.Errorf("%d files, %v, are left there; want none", len(left), err)
 	}
-	if err := os.Chown(theirs, 0, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chown(theirs, 0, 0))
 	start(t, serve...)
 }
 
@@ -154,19 +133,12 @@ func TestBackupDirectoryOfAnotherUser(t *testing.T) {
 func TestOwner(t *testing.T) {
 	t.Parallel()
 	demand(t, os.Geteuid() == 0, "only root can become another user")
-	top, err := os.MkdirTemp("/tmp", "tollhouse-owner-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	top := must.Get(os.MkdirTemp("/tmp", "tollhouse-owner-"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(top) })
-	if err := os.Chmod(top, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(top, 0o755))
 	binary := copyForOthers(t, top)
 	theirs := filepath.Join(top, "data")
-	if err := errors.Join(os.Mkdir(theirs, 0o700), os.Chown(theirs, 65534, 65534)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(theirs, 0o700), os.Chown(theirs, 65534, 65534)))
 	as := func(uid uint32, args ...string) (string, int) {
 		cmd := exec.Command(binary, args...)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
@@ -179,7 +151,7 @@ func TestOwner(t *testing.T) {
 	if out, code := as(0, "account", "create", "acct_root", "--data", theirs); code != term.ExitOK {
 		t.Fatalf("root's command: exit %d, %s", code, out)
 	}
-	err = filepath.WalkDir(theirs, func(path string, _ os.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(theirs, func(path string, _ os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -191,10 +163,7 @@ func TestOwner(t *testing.T) {
 			t.Errorf("%s belongs to %d, want the directory's owner", path, owner)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if out, code := as(0, "serve", "--data", theirs, "--listen", "127.0.0.1:0"); code != term.ExitConfig || !strings.Contains(out, "run tollhouse as that user") {
 		t.Errorf("root's serve: exit %d, %s; want %d and the cure", code, out, term.ExitConfig)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tollhouse/cli/term"
+	"tollhouse/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files and docs/settings.md anew")
@@ -27,15 +28,10 @@ func TestSettingsDocument(t *testing.T) {
 func checkGolden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(got), 0o644))
 		return
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(file))(t)
 	if got != string(want) {
 		t.Errorf("%s is not what the code makes; go test ./cli -update writes it anew:\n%s", file, got)
 	}

@@ -18,16 +18,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tollhouse/cli/term"
+	"tollhouse/must"
 )
 
 // openTerminal makes a pseudo-terminal of that many columns: our end, and a
 // program's.
 func openTerminal(t *testing.T, columns int) (ours, theirs *os.File) {
 	t.Helper()
-	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ours = must.Get(os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0))(t)
 	t.Cleanup(func() { _ = ours.Close() })
 	fd := int(ours.Fd())
 	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
@@ -40,9 +38,7 @@ func openTerminal(t *testing.T, columns int) (ours, theirs *os.File) {
 	if err == nil {
 		theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = theirs.Close() })
 	return ours, theirs
 }
@@ -55,16 +51,11 @@ func shownBy(t *testing.T, columns int, into string, args ...string) string {
 	cmd := exec.Command("tollhouse", args...)
 	cmd.Stdout, cmd.Stderr = theirs, theirs
 	if into != "" {
-		f, err := os.Create(into)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(os.Create(into))(t)
 		defer f.Close()
 		cmd.Stdout = f
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	_ = theirs.Close()
 	shown, _ := io.ReadAll(ours) // ends in EIO, when nobody has the other end open
 	if err := cmd.Wait(); err != nil {
@@ -117,7 +108,7 @@ func TestTablesFitTheTerminal(t *testing.T) {
 // plantEvents makes one of everything that lists show.
 func plantEvents(t *testing.T, dir, at string) {
 	t.Helper()
-	must := func(args ...string) string {
+	tollhouse := func(args ...string) string {
 		out, stderr, code := run(t, append(args, "--data", dir)...)
 		if code != term.ExitOK {
 			t.Fatalf("%s: exit %d, %s", strings.Join(args, " "), code, stderr)
@@ -125,19 +116,15 @@ func plantEvents(t *testing.T, dir, at string) {
 		return out
 	}
 	password := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(password, []byte("correct horse battery staple"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	must("account", "create", "larkspur", "--name", "Larkspur Bookkeeping and Sons, of the Old Town")
-	must("user", "create", "harriet", "--account", "larkspur", "--password-file", password)
-	client := grantable(t, must("client", "create", "--name", "Larkspur 会計", "--redirect-uri", "https://books.example/callback", "--json"))
-	must("event", "generate", "--account", "larkspur", "--events", "20")
+	must.Do(t, os.WriteFile(password, []byte("correct horse battery staple"), 0o600))
+	tollhouse("account", "create", "larkspur", "--name", "Larkspur Bookkeeping and Sons, of the Old Town")
+	tollhouse("user", "create", "harriet", "--account", "larkspur", "--password-file", password)
+	client := grantable(t, tollhouse("client", "create", "--name", "Larkspur 会計", "--redirect-uri", "https://books.example/callback", "--json"))
+	tollhouse("event", "generate", "--account", "larkspur", "--events", "20")
 	if _, _, err := grantAt(at, client.ClientID, client.ClientSecret, "harriet", "correct horse battery staple"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := signInAt(at, "harriet", "correct horse battery staple"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(signInAt(at, "harriet", "correct horse battery staple"))(t)
 }
 
 // TestProgress: long work shows one line on a terminal, and takes it away.
@@ -196,10 +183,7 @@ func TestProgress(t *testing.T) {
 		t.Parallel()
 		ours, theirs := openTerminal(t, 100)
 		p := &term.Console{Err: theirs}
-		err := p.Wait("removing events", func() error { return readUntil(ours, "removing events: for 1s") })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Wait("removing events", func() error { return readUntil(ours, "removing events: for 1s") }))
 		if err := readUntil(ours, "\r\033[K"); err != nil { // and it is taken away
 			t.Fatal(err)
 		}
@@ -247,9 +231,7 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 	line := fmt.Sprintf(`{"id":%q,"resource":"p1","source":"%s","location":"%[2]s","type":"plan.created","eventData":{"object":{"id":"p1","object":"plan","%[2]s":"%[2]s"}},"createdAt":1745582402}`, id, poison)
 	bad := filepath.Join(t.TempDir(), "bad.ndjson")
 	for name, text := range map[string]string{file: line, bad: `{"` + poison + `":1}`} {
-		if err := os.WriteFile(name, []byte(text+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text+"\n"), 0o600))
 	}
 	if out, stderr, code := run(t, "event", "import", file, "--data", dir, "--account", "acct_a"); code != term.ExitOK {
 		t.Fatalf("import: exit %d, %s%s", code, out, stderr)
@@ -332,9 +314,7 @@ func shownUntil(t *testing.T, want string, args ...string) string {
 	ours, theirs := openTerminal(t, 400)
 	cmd := exec.Command("tollhouse", args...)
 	cmd.Stdout, cmd.Stderr = theirs, theirs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	late := time.AfterFunc(startMax, func() { _ = cmd.Process.Kill() })
 	defer late.Stop()
 	_ = theirs.Close()
@@ -368,17 +348,11 @@ func TestAnInterruptEndsAQuestion(t *testing.T) {
 	ours, theirs := openTerminal(t, 100)
 	cmd := exec.Command("tollhouse", "account", "delete", "acct_a", "--data", data)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, theirs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	late := time.AfterFunc(startMax, func() { _ = cmd.Process.Kill() })
 	defer late.Stop()
-	if err := readUntil(ours, "[y/N] "); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, readUntil(ours, "[y/N] "))
+	must.Do(t, cmd.Process.Signal(os.Interrupt))
 	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != term.ExitInterrupted {
 		t.Errorf("exit code %d, want %d", code, term.ExitInterrupted)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"tollhouse/cli/term"
+	"tollhouse/must"
 )
 
 func through(h http.HandlerFunc) (*http.Client, *inProcess) {
@@ -27,10 +28,7 @@ func TestInProcess(t *testing.T) {
 			w.WriteHeader(http.StatusTeapot)
 			_, _ = w.Write(body)
 		})
-		answer, err := client.Post("http://tollhouse/a%2Fb?c=d", "text/plain", strings.NewReader("hello"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(client.Post("http://tollhouse/a%2Fb?c=d", "text/plain", strings.NewReader("hello")))(t)
 		body, err := io.ReadAll(answer.Body)
 		if err != nil || string(body) != "hello" || answer.StatusCode != http.StatusTeapot || answer.Header.Get("X-Path") != "/a%2Fb?c=d" {
 			t.Errorf("answer = %d %v %q, %v", answer.StatusCode, answer.Header, body, err)
@@ -49,10 +47,7 @@ func TestInProcess(t *testing.T) {
 		})
 		body, send := io.Pipe()
 		go func() { _, _ = io.WriteString(send, "one\n") }()
-		answer, err := client.Post("http://tollhouse/", "text/plain", body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(client.Post("http://tollhouse/", "text/plain", body))(t)
 		lines := bufio.NewScanner(answer.Body)
 		if !lines.Scan() || lines.Text() != "one!" {
 			t.Fatalf("first line %q, %v", lines.Text(), lines.Err())
@@ -69,10 +64,7 @@ func TestInProcess(t *testing.T) {
 		t.Parallel()
 		client, transport := through(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 		for range 50_000 { // it went wrong once in some thousands
-			answer, err := client.Get("http://tollhouse/")
-			if err != nil {
-				t.Fatal(err)
-			}
+			answer := must.Get(client.Get("http://tollhouse/"))(t)
 			if body, err := io.ReadAll(answer.Body); err != nil || len(body) > 0 || answer.StatusCode != http.StatusNoContent {
 				t.Fatalf("answer = %d %q, %v; want 204 and nothing more", answer.StatusCode, body, err)
 			}
@@ -86,10 +78,7 @@ func TestInProcess(t *testing.T) {
 			_, _ = io.WriteString(w, "half")
 			panic(http.ErrAbortHandler)
 		})
-		answer, err := client.Get("http://tollhouse/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(client.Get("http://tollhouse/"))(t)
 		if _, err := io.ReadAll(answer.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("read = %v, want an unexpected end", err)
 		}
@@ -105,9 +94,7 @@ func TestInProcess(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		never, _ := io.Pipe()
 		req, err := http.NewRequestWithContext(ctx, "POST", "http://tollhouse/", term.Interruptible(ctx, never))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		go func() { <-reading; cancel() }()
 		if answer, err := client.Do(req); err == nil {
 			_ = answer.Body.Close()

@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
+
 	"golang.org/x/net/dns/dnsmessage"
 )
 
@@ -100,20 +102,13 @@ func startIssuer(t *testing.T, tlsPort, httpPort, seconds int) *issuer {
 		"tlsPort": tlsPort, "httpPort": httpPort, "keyAlgorithm": "ecdsa", "retryAfter": map[string]int{"authz": 1, "order": 1},
 		"profiles": map[string]any{"default": map[string]any{"description": "the only one", "validityPeriod": seconds}},
 	}}
-	text, err := json.Marshal(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(config))(t)
 	file := filepath.Join(t.TempDir(), "pebble.json")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, text, 0o600))
 	cmd := exec.Command(path, "-config", file, "-dnsserver", startNames(t), "-strict")
 	cmd.Env = append(environ(), "PEBBLE_VA_NOSLEEP=1")
 	cmd.Stdout, cmd.Stderr = i.said, i.said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	i.process = cmd.Process
 	go func() { _ = cmd.Wait(); close(i.ended) }()
 	t.Cleanup(i.stop)
@@ -148,20 +143,14 @@ func (i *issuer) count(what string) int { return strings.Count(i.said.all(), wha
 // that is free by itself, nor can it be told later where our server listens.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	return l.Addr().String()
 }
 
 func portOf(t testing.TB, address string) int {
 	t.Helper()
-	resolved, err := net.ResolveTCPAddr("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resolved := must.Get(net.ResolveTCPAddr("tcp", address))(t)
 	return resolved.Port
 }
 
@@ -169,10 +158,7 @@ func portOf(t testing.TB, address string) int {
 // is this machine and which knows nothing else.
 func startNames(t *testing.T) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	return answerEach(t, l, func(conn net.Conn) {
 		for answerName(conn) == nil {
 		}
@@ -289,10 +275,7 @@ func TestACME(t *testing.T) {
 		}
 		caller := &http.Client{Transport: s.transport(i.roots, true), Timeout: requestWait}
 		for path, want := range map[string]int{"/healthz": 200, "/login": 200} {
-			a, err := caller.Get(secureURL + path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Get(caller.Get(secureURL + path))(t)
 			_ = a.Body.Close()
 			if a.StatusCode != want || a.Header.Get("Strict-Transport-Security") == "" {
 				t.Errorf("GET %s = %s, %v", path, a.Status, a.Header)
@@ -308,9 +291,7 @@ func TestACME(t *testing.T) {
 		s.stop()
 
 		// With another server key nobody can read what was kept.
-		if err := os.Remove(filepath.Join(dir, "secret.key")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(filepath.Join(dir, "secret.key")))
 		s = acmeServer(t, i, dir, listen, redirect)
 		for begun := time.Now(); s.certificate().Problem == ""; time.Sleep(20 * time.Millisecond) {
 			if time.Since(begun) > acmeWait {
@@ -333,10 +314,7 @@ func TestACME(t *testing.T) {
 		first := s.awaitCertificate(i, anyCertificate)
 		caller := &http.Client{Transport: s.transport(i.roots, false), Timeout: requestWait, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 		for path, want := range map[string]int{"/login": 308, "/.well-known/acme-challenge/unknown": 404, "/.well-known/acme-challenge/a%00b": 404} {
-			a, err := caller.Get("http://" + secureHost + path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Get(caller.Get("http://" + secureHost + path))(t)
 			_ = a.Body.Close()
 			if a.StatusCode != want || a.Header.Get("X-Request-Id") == "" {
 				t.Errorf("GET %s by plain http = %s, %v, want %d and a request id", path, a.Status, a.Header, want)

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"tollhouse/must"
 )
 
 var updateGuide = flag.Bool("update-guide", false, "write the answers of docs/api.md anew")
@@ -20,10 +22,7 @@ func TestAPIGuide(t *testing.T) {
 	bash := needTool(t, "bash")
 	needTool(t, "curl")
 	path := filepath.Join("..", "..", "docs", "api.md")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	flags := regexp.MustCompile(`(?m)^tollhouse dev --listen 127\.0\.0\.1:8655 (.*)$`).FindSubmatch(text)
 	if flags == nil {
 		t.Fatal("docs/api.md does not say how to start the instance")
@@ -58,9 +57,7 @@ func TestAPIGuide(t *testing.T) {
 		t.Errorf("docs/api.md shows %d answers, want one for each kind of request", answered)
 	}
 	if *updateGuide {
-		if err := os.WriteFile(path, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, text, 0o644))
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tollhouse/must"
 )
 
 // The build that print dockerfile describes, and that a release is made by.
@@ -36,10 +38,7 @@ func TestRelease(t *testing.T) {
 	if os.Getenv("CI") == "" && os.Getenv("TOLLHOUSE_LONG") == "" {
 		t.Skip("compiles everything twice; set TOLLHOUSE_LONG=1")
 	}
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(filepath.Abs(filepath.Join("..", "..")))(t)
 	binary := releaseBuild(t, root, "")
 	t.Run("print_dockerfile_builds_it_so", func(t *testing.T) {
 		t.Parallel()
@@ -50,10 +49,7 @@ func TestRelease(t *testing.T) {
 	})
 	t.Run("stripped_binary_is_small", func(t *testing.T) {
 		t.Parallel()
-		info, err := os.Stat(binary)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(os.Stat(binary))(t)
 		t.Logf("stripped binary: %d bytes, %.1f MiB", info.Size(), float64(info.Size())/(1<<20))
 		if info.Size() > releaseSizeMax {
 			t.Errorf("the stripped binary has %d bytes, want at most %d", info.Size(), releaseSizeMax)
@@ -77,9 +73,7 @@ func TestRelease(t *testing.T) {
 		t.Parallel()
 		var told struct{ Revision, Date string }
 		out, err := exec.Command(cloned, "version", "--json").Output()
-		if err := errors.Join(err, json.Unmarshal(out, &told)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, json.Unmarshal(out, &told)))
 		commit, seconds, _ := strings.Cut(runGit(t, clone, "log", "-1", "--format=%H %ct"), " ")
 		at, err := time.Parse(time.RFC3339, told.Date)
 		if err != nil || told.Revision != commit || fmt.Sprint(at.Unix()) != seconds {
@@ -132,7 +126,7 @@ func runGit(t *testing.T, dir string, args ...string) string {
 func copySources(t *testing.T, from, to string) {
 	t.Helper()
 	skipped := regexp.MustCompile(`^(\..*|testdata|bench|docs)$`)
-	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -152,23 +146,15 @@ func copySources(t *testing.T, from, to string) {
 			return err
 		}
 		return os.WriteFile(filepath.Join(to, name), content, 0o600)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func sumOf(t *testing.T, path string) string {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(path))(t)
 	defer f.Close()
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.Copy(h, f))(t)
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
@@ -191,9 +177,7 @@ func serveFromScratch(t *testing.T, binary string) {
 	install(t, binary, filepath.Join(root, "tollhouse"))
 	data := filepath.Join(root, "data")
 	err := errors.Join(os.Mkdir(data, 0o700), os.Chown(data, containerUser, containerUser), os.Chmod(root, 0o755))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	inside := func(args ...string) *exec.Cmd {
 		cmd := exec.Command("/tollhouse", args...)
 		cmd.Dir = "/"
@@ -204,13 +188,8 @@ func serveFromScratch(t *testing.T, binary string) {
 	serve := inside("serve")
 	log := &transcript{}
 	serve.Stderr = log
-	out, err := serve.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := serve.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(serve.StdoutPipe())(t)
+	must.Do(t, serve.Start())
 	var ready readyLine
 	line, _ := bufio.NewReader(out).ReadBytes('\n') // an end without a line is no JSON
 	if err := json.Unmarshal(line, &ready); err != nil || ready.Ready != 1 {

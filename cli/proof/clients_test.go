@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tollhouse/must"
 )
 
 const (
@@ -131,9 +133,7 @@ func (s *server) startDriver(library, way string) *driver {
 	d.cmd = nodeProgram(t, library+".mjs")
 	d.cmd.Stderr = d.said
 	stdout, err := d.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if d.input, err = d.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tollhouse/must"
 )
 
 // protocolOverTheWire asks in the ways that HTTP has for it.
@@ -277,19 +279,13 @@ func (r *reader) stream(t testing.TB, target string, header ...string) *eventStr
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*requestWait)
 	t.Cleanup(cancel)
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+target, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, r.base+target, nil))(t)
 	q.Header.Set("Authorization", "Bearer "+r.access)
 	q.Header.Set("Accept", "text/event-stream")
 	for i := 0; i < len(header); i += 2 {
 		q.Header.Set(header[i], header[i+1])
 	}
-	a, err := r.http.Do(q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(r.http.Do(q))(t)
 	t.Cleanup(func() { _ = a.Body.Close() })
 	return &eventStream{a, bufio.NewReader(a.Body)}
 }

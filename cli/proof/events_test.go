@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tollhouse/must"
 )
 
 // The account of the golden examples, whose history and answers lie with the
@@ -114,10 +116,7 @@ func TestEventsOverTheWire(t *testing.T) {
 // anywhere.
 func fileOf(t testing.TB, name string) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join(goldenDir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(filepath.Abs(filepath.Join(goldenDir, name)))(t)
 	return path
 }
 
@@ -166,10 +165,7 @@ func goldenOverTheWire(t *testing.T, harriet, stranger *reader) {
 
 func goldenText(t testing.TB, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(fileOf(t, name+".http"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(fileOf(t, name+".http")))(t)
 	return string(text)
 }
 

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tollhouse/must"
 )
 
 // What strangers can make a server hold, while honest visitors use it:
@@ -50,9 +52,7 @@ const (
 func TestMemoryUnderAttack(t *testing.T) {
 	skipInShort(t)
 	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
 	need(t, files.Cur >= filesNeeded, fmt.Sprintf("a test of %d connections needs %d open files, and may have %d", stalledBodies, filesNeeded, files.Cur))
 	pair := newKeyPair(t, false, secureHost)
 	memory := fmt.Sprint(attackedMemory)
@@ -191,10 +191,7 @@ func TestFewConnectionsLeaveRoom(t *testing.T) {
 			cmd.Env = environ()
 			s := startCommand(t, cmd, "serve")
 			for range idle {
-				conn, err := net.DialTimeout("tcp", s.ready.Listen[0], requestWait)
-				if err != nil {
-					t.Fatal(err)
-				}
+				conn := must.Get(net.DialTimeout("tcp", s.ready.Listen[0], requestWait))(t)
 				defer conn.Close()
 				_, _ = io.WriteString(conn, c.sent) // it may have given way already
 			}
@@ -377,9 +374,7 @@ func TestMemoryOfImport(t *testing.T) {
 	writeFile(t, file, string(command(t, "", "event", "generate", "--events", fmt.Sprint(events))))
 	importer := exec.Command(program(t), "event", "import", file, "--data", filepath.Join(dir, "data"), "--quiet")
 	importer.Env = environ()
-	if err := importer.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, importer.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- importer.Wait() }()
 	late := time.AfterFunc(4*commandWait, func() { _ = importer.Process.Kill() })

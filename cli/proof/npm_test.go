@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"tollhouse/must"
 )
 
 // npmDir has what the tests take from npm: package.json and its lock, which
@@ -85,12 +87,8 @@ func installModules(npm string) (path, absent string, err error) {
 func nodeProgram(t testing.TB, name string) *exec.Cmd {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(npmDir)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(nodeModules(t), filepath.Join(dir, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(dir, os.DirFS(npmDir)))
+	must.Do(t, os.Symlink(nodeModules(t), filepath.Join(dir, "node_modules")))
 	cmd := exec.CommandContext(t.Context(), needTool(t, "node"), name)
 	cmd.Dir, cmd.Env, cmd.Stderr = dir, environ(), os.Stderr
 	return cmd
@@ -141,10 +139,7 @@ func TestNPM(t *testing.T) {
 				Version, Integrity, Resolved string
 			}
 		}
-		text, err := os.ReadFile(filepath.Join(npmDir, "package-lock.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(npmDir, "package-lock.json")))(t)
 		decode(t, text, &lock)
 		if len(lock.Packages) < 2 {
 			t.Errorf("the lock names %d packages", len(lock.Packages))
@@ -157,10 +152,7 @@ func TestNPM(t *testing.T) {
 	})
 	t.Run("package_json_pins_exact_versions", func(t *testing.T) {
 		var manifest struct{ Dependencies map[string]string }
-		text, err := os.ReadFile(filepath.Join(npmDir, "package.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(npmDir, "package.json")))(t)
 		decode(t, text, &manifest)
 		for name, version := range manifest.Dependencies {
 			if strings.Trim(version, "0123456789.") != "" {

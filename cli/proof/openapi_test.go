@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"testing"
+
+	"tollhouse/must"
 )
 
 // TestOpenAPI holds the description that the binary serves and prints to a
@@ -39,10 +41,7 @@ func TestOpenAPI(t *testing.T) {
 
 func fetchDocument(t testing.TB, url string) []byte {
 	t.Helper()
-	res, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.Get(url))(t)
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode != http.StatusOK {

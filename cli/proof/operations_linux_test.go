@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tollhouse/must"
 )
 
 // A newcomer goes through docs/operations.md from its first line to its last: what
@@ -45,16 +47,12 @@ func newPlace(t *testing.T) *place {
 	t.Helper()
 	// A short name: the path of the admin socket must fit into curl's address.
 	root, err := os.MkdirTemp("", "place-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(root) })
 	p := &place{t: t, root: root, address: ownLoopback(t), web: ownLoopback(t), keys: newKeyPair(t, false, secureHost)}
 	p.src = filepath.Join(p.root, "root", "tollhouse")
 	for _, dir := range []string{p.src, p.at("/usr/local/bin"), p.at("/etc/systemd/system"), p.at("/var/lib"), p.at("/var/backups")} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(dir, 0o755))
 	}
 	install(t, program(t), filepath.Join(p.src, "tollhouse"))
 	if p.typed, p.stdin, err = openTerminal(); err != nil {
@@ -378,9 +376,6 @@ func httpClient(tr http.RoundTripper) *http.Client {
 
 func answerOf(t *testing.T, c *client, path string) answer {
 	t.Helper()
-	a, err := c.send(t.Context(), http.MethodGet, path, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(c.send(t.Context(), http.MethodGet, path, ""))(t)
 	return a
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tollhouse/must"
 )
 
 // releaseCommand is the build of print dockerfile and TestRelease.
@@ -14,10 +16,7 @@ const releaseCommand = `CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -buildi
 
 func readOperations(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "operations.md")))(t)
 	return string(text)
 }
 
@@ -59,10 +58,7 @@ func TestOperations(t *testing.T) {
 		}
 	})
 	t.Run("settings_exist", func(t *testing.T) {
-		settings, err := os.ReadFile(filepath.Join("..", "..", "docs", "settings.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		settings := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "settings.md")))(t)
 		names := regexp.MustCompile(`TOLLHOUSE_[A-Z_]+`).FindAllString(text, -1)
 		for _, name := range names {
 			if name != "TOLLHOUSE_LONG" && !strings.Contains(string(settings), "`"+name+"`") {
@@ -100,10 +96,7 @@ func findProofs(t *testing.T, chapter string) {
 		}
 		var source string
 		for _, file := range files {
-			content, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			content := must.Get(os.ReadFile(file))(t)
 			source += string(content)
 		}
 		for i, word := range words[:len(words)-1] {

@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tollhouse/must"
 )
 
 // The proxies of docs/operations.md, each before the built binary: what stands in
@@ -47,10 +49,7 @@ type front struct {
 // TestProxies walks through a real nginx and a real Caddy.
 func TestProxies(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "operations.md")))(t)
 	chapter := section(string(text), proxySection)
 	nginx, caddy := fencedBlocks(chapter, "nginx"), fencedBlocks(chapter, "caddy")
 	if len(nginx) != 2 || len(caddy) != 2 {
@@ -110,9 +109,7 @@ func (f *front) runNginx(t *testing.T, pair keyPair, address, config string) {
 	}
 	writeFile(t, filepath.Join(dir, "nginx.conf"), whole+config+"\n}\n")
 	challenges := filepath.Join(dir, "html", ".well-known", "acme-challenge")
-	if err := os.MkdirAll(challenges, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(challenges, 0o755))
 	writeFile(t, filepath.Join(challenges, "asked"), "for")
 	f.run(t, address+":8443", pair.roots, binary, "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf"))
 }
@@ -153,9 +150,7 @@ func (f *front) run(t *testing.T, address string, roots *x509.CertPool, binary s
 	cmd := exec.Command(binary, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(environ(), "HOME="+t.TempDir())
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	f.proxy = cmd.Process
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
@@ -328,10 +323,7 @@ func (f *front) walk(t *testing.T, path string) {
 // signIn walks from the login page to the second pair of tokens.
 func (f *front) signIn(t *testing.T, caller *client) (access string) {
 	recorded := &cookieRecorder{next: f.transport}
-	browser, err := newVisitorClient(recorded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	browser := must.Get(newVisitorClient(recorded))(t)
 	v := &visitor{t: t, http: browser}
 	query := url.Values{"client_id": {caller.ID}, "response_type": {"code"}, "redirect_uri": {callbackURI}, "state": {"through the proxy"}}
 	address := f.public + "/oauth/v2/auth?" + query.Encode()
@@ -340,10 +332,7 @@ func (f *front) signIn(t *testing.T, caller *client) (access string) {
 	if style == nil {
 		t.Fatalf("the login page has no style sheet:\n%s", login.body)
 	}
-	at, err := login.url.Parse(style[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := must.Get(login.url.Parse(style[1]))(t)
 	if sheet := v.open(at.String()); sheet.status != http.StatusOK || !strings.HasPrefix(at.String(), f.public+"/") {
 		t.Errorf("the style sheet %s = %d, want 200 and it below %s", at, sheet.status, f.public)
 	}
@@ -422,10 +411,7 @@ func (f *front) awaitReaders(t *testing.T, n int) {
 	}}}
 	want := fmt.Sprintf("\ntollhouse_events_live_readers %d\n", n)
 	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		a, err := admin.Get("http://tollhouse/metrics")
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(admin.Get("http://tollhouse/metrics"))(t)
 		text, _ := io.ReadAll(a.Body)
 		a.Body.Close()
 		if strings.Contains(string(text), want) {
@@ -475,9 +461,7 @@ func (f *front) sourceOf(t *testing.T, request string) string {
 				Source  string `json:"source"`
 				Request string `json:"request_id"`
 			}
-			if err := json.Unmarshal([]byte(line), &l); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal([]byte(line), &l))
 			if l.Request == request {
 				return l.Source
 			}
@@ -546,7 +530,5 @@ func ownLoopback(t testing.TB) string {
 
 func writeFile(t testing.TB, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"tollhouse/must"
 )
 
 // TestQueries sends the queries that programs for Node write, by the libraries
@@ -17,9 +19,7 @@ func TestQueries(t *testing.T) {
 	s := startDev(t)
 	c := s.asClient(credentials{ID: s.ready.ClientID, Secret: s.ready.ClientSecret})
 	pair, _, err := c.grant(t.Context(), "password", "username", s.ready.Username, "password", s.ready.Password)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	list := func(query string) (page struct {
 		Data []struct {
 			ID, Type  string

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tollhouse/must"
 )
 
 // The README's two commands. They are not run from within a test: the first is
@@ -28,10 +30,7 @@ const (
 // TestReadme takes the README at its word.
 func TestReadme(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "README.md")))(t)
 	readme := string(text)
 
 	t.Run("two_commands_are_all_the_set_up", func(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/must"
+
 	"github.com/chromedp/chromedp"
 )
 
@@ -184,10 +186,7 @@ type violation struct {
 // wantAccessible holds the screen to all rules of axe-core. The protocol
 // evaluates it past the policy of the page, which lets no script run.
 func (tb *tab) wantAccessible(t *testing.T, name string) {
-	source, err := os.ReadFile(filepath.Join(nodeModules(t), "axe-core", "axe.min.js"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile(filepath.Join(nodeModules(t), "axe-core", "axe.min.js")))(t)
 	tb.do(chromedp.Evaluate[chromedp.Void](string(source)))
 	tb.lookAround(name, func(shown string) {
 		found := ask(tb, chromedp.Evaluate[[]violation](`axe.run(document, {preload: false}).then(r => {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tollhouse/must"
 )
 
 const (
@@ -58,10 +60,7 @@ func TestReady(t *testing.T) {
 	for range startsTaken {
 		begun := time.Now()
 		s := startDev(t)
-		answer, err := http.Get(s.base + "/healthz")
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(http.Get(s.base + "/healthz"))(t)
 		_, _ = io.Copy(io.Discard, answer.Body)
 		_ = answer.Body.Close()
 		taken = append(taken, time.Since(begun))
@@ -86,10 +85,7 @@ func (s *server) isAtRest() bool {
 // anonymousMemory returns RssAnon of proc_pid_status(5), in bytes.
 func anonymousMemory(t *testing.T, s *server) int64 {
 	t.Helper()
-	bytes, err := anonymousOf(s.process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bytes := must.Get(anonymousOf(s.process.Pid))(t)
 	return bytes
 }
 

@@ -23,6 +23,8 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
+
 	"golang.org/x/oauth2"
 )
 
@@ -57,30 +59,18 @@ func (p keyPair) renew(t testing.TB, withRSA bool, names ...string) {
 	if withRSA {
 		key, err = rsa.GenerateKey(nil, 2048)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "tollhouse test"}, DNSNames: names,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(30 * 24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
-	der, err := x509.CreateCertificate(nil, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(nil, template, template, key.Public(), key))(t)
+	secret := must.Get(x509.MarshalPKCS8PrivateKey(key))(t)
 	for path, block := range map[string]*pem.Block{p.cert: {Type: "CERTIFICATE", Bytes: der}, p.key: {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(path+".new", pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(path+".new", path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path+".new", pem.EncodeToMemory(block), 0o600))
+		must.Do(t, os.Rename(path+".new", path))
 	}
 	p.roots.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
@@ -140,17 +130,10 @@ func TestTLS(t *testing.T) {
 	t.Run("a_handshake_that_never_comes_gives_its_place_back", func(t *testing.T) {
 		t.Parallel()
 		for _, begun := range []string{"", "\x16\x03\x01\x02"} {
-			conn, err := net.DialTimeout("tcp", s.ready.Listen[0], requestWait)
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := must.Get(net.DialTimeout("tcp", s.ready.Listen[0], requestWait))(t)
 			defer conn.Close()
-			if _, err := io.WriteString(conn, begun); err != nil {
-				t.Fatal(err)
-			}
-			if err := conn.SetReadDeadline(time.Now().Add(requestWait)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(io.WriteString(conn, begun))(t)
+			must.Do(t, conn.SetReadDeadline(time.Now().Add(requestWait)))
 			if _, err := io.Copy(io.Discard, conn); err != nil {
 				t.Errorf("after %q and then nothing: %v, want the server to hang up", begun, err)
 			}
@@ -159,9 +142,7 @@ func TestTLS(t *testing.T) {
 	t.Run("plain_http_on_the_port_of_TLS", func(t *testing.T) {
 		t.Parallel()
 		a, err := (&http.Client{Timeout: requestWait}).PostForm("http://"+s.ready.Listen[0]+"/oauth/v2/token", url.Values{"client_secret": {creds.Secret}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer a.Body.Close()
 		if text, err := io.ReadAll(a.Body); err != nil || a.StatusCode != http.StatusBadRequest || strings.Contains(string(text), creds.Secret) {
 			t.Errorf("plain http is answered %s %q, %v; want 400 without what was sent", a.Status, text, err)
@@ -175,10 +156,7 @@ func TestTLS(t *testing.T) {
 			t.Run("tls_hsts_on_every_answer", func(t *testing.T) {
 				caller := &http.Client{Transport: s.in(t).transport(pair.roots, http2), Timeout: requestWait}
 				for _, path := range []string{"/", "/login", "/healthz", "/nothing", "/api/events", "/static/nothing"} {
-					r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, secureURL+path, nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, secureURL+path, nil))(t)
 					if a, err := exchange(caller, r); err != nil || a.header.Get("Strict-Transport-Security") != "max-age=31536000" {
 						t.Errorf("GET %s = %v %v, want Strict-Transport-Security: max-age=31536000", path, a.header, err)
 					}
@@ -197,10 +175,7 @@ func TestTLS(t *testing.T) {
 func (s *server) signInSecurely(t *testing.T, creds credentials, roots *x509.CertPool, http2 bool) {
 	t.Helper()
 	tr := s.transport(roots, http2)
-	client, err := newVisitorClient(tr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(newVisitorClient(tr))(t)
 	v := &visitor{t: t, http: client}
 	config := &oauth2.Config{
 		ClientID: creds.ID, ClientSecret: creds.Secret, RedirectURL: callbackURI,
@@ -223,14 +198,8 @@ func (s *server) signInSecurely(t *testing.T, creds credentials, roots *x509.Cer
 		t.Errorf("allow leads on with %v", arrived)
 	}
 	ctx := context.WithValue(t.Context(), oauth2.HTTPClient, &http.Client{Transport: tr, Timeout: requestWait})
-	token, err := config.Exchange(ctx, arrived.Get("code"), oauth2.VerifierOption(verifier))
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := config.Client(ctx, token).Get(secureURL + "/api/events?limit=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := must.Get(config.Exchange(ctx, arrived.Get("code"), oauth2.VerifierOption(verifier)))(t)
+	answer := must.Get(config.Client(ctx, token).Get(secureURL + "/api/events?limit=1"))(t)
 	defer answer.Body.Close()
 	want := "HTTP/1.1"
 	if http2 {
@@ -240,9 +209,7 @@ func (s *server) signInSecurely(t *testing.T, creds credentials, roots *x509.Cer
 		t.Errorf("the API answers %s over %s, want 200 over %s", answer.Status, answer.Proto, want)
 	}
 	plain, err := (&http.Client{Transport: tr, Timeout: requestWait}).PostForm("http://"+secureHost+"/oauth/v2/token", url.Values{"client_secret": {creds.Secret}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer plain.Body.Close()
 	if text, _ := io.ReadAll(plain.Body); plain.StatusCode != http.StatusMethodNotAllowed || strings.Contains(string(text), creds.Secret) {
 		t.Errorf("a secret by plain http is answered %s %s, want 405 without it", plain.Status, text)
@@ -327,18 +294,12 @@ func shakeHands(address string, config *tls.Config) error {
 // weakServer takes every version and every suite that Go still has.
 func weakServer(t *testing.T, p keyPair) (address string) {
 	t.Helper()
-	pair, err := tls.LoadX509KeyPair(p.cert, p.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := must.Get(tls.LoadX509KeyPair(p.cert, p.key))(t)
 	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS10}
 	for _, suite := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
 		config.CipherSuites = append(config.CipherSuites, suite.ID)
 	}
-	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(tls.Listen("tcp", "127.0.0.1:0", config))(t)
 	return answerEach(t, l, func(conn net.Conn) { _, _ = io.CopyN(conn, conn, 1) })
 }
 
@@ -372,10 +333,7 @@ func TestTLSReload(t *testing.T) {
 		caller := &http.Client{Transport: s.transport(pair.roots, true), Timeout: requestWait}
 		asked := func() *x509.Certificate {
 			t.Helper()
-			a, err := caller.Get(secureURL + "/healthz")
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Get(caller.Get(secureURL + "/healthz"))(t)
 			defer a.Body.Close()
 			_, _ = io.Copy(io.Discard, a.Body)
 			return a.TLS.PeerCertificates[0]
@@ -418,9 +376,7 @@ func TestHTTP2(t *testing.T) {
 	stream.ready(t)
 	history := filepath.Join(t.TempDir(), "history.ndjson")
 	text := command(t, "", "event", "generate", "--seed", "11", "--events", fmt.Sprint(events), "--span", "30d")
-	if err := os.WriteFile(history, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(history, text, 0o600))
 	asking, enough := context.WithCancel(t.Context())
 	others := make(chan int, 1)
 	go func() {

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"tollhouse/must"
 )
 
 // visitor is a person's browser, as far as plain HTTP goes: it keeps cookies,
@@ -28,10 +30,7 @@ type screen struct {
 
 func newVisitor(t testing.TB) *visitor {
 	t.Helper()
-	client, err := newVisitorClient(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(newVisitorClient(nil))(t)
 	return &visitor{t: t, http: client}
 }
 
@@ -156,9 +155,6 @@ func attribute(tag, name string) string {
 
 func mustParse(t testing.TB, address string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(address))(t)
 	return u
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
+
 	"golang.org/x/oauth2"
 )
 
@@ -96,10 +98,7 @@ func (w *walk) config(style oauth2.AuthStyle) *oauth2.Config {
 }
 
 func (w *walk) byPassword(t *testing.T, style oauth2.AuthStyle) {
-	token, err := w.config(style).PasswordCredentialsToken(t.Context(), odile, odilePassword)
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := must.Get(w.config(style).PasswordCredentialsToken(t.Context(), odile, odilePassword))(t)
 	w.holdToForm(t, token)
 	w.password = token
 }
@@ -118,10 +117,7 @@ func (w *walk) byCode(t *testing.T, style oauth2.AuthStyle) {
 		t.Errorf("Allow leads to %s; want %s with the state and iss %s", arrived, callbackURI, w.s.ready.URL)
 	}
 	w.usedCode = q.Get("code")
-	token, err := config.Exchange(t.Context(), w.usedCode, oauth2.VerifierOption(w.verifier))
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := must.Get(config.Exchange(t.Context(), w.usedCode, oauth2.VerifierOption(w.verifier)))(t)
 	w.holdToForm(t, token)
 	w.code = token
 }
@@ -129,10 +125,7 @@ func (w *walk) byCode(t *testing.T, style oauth2.AuthStyle) {
 func (w *walk) byPlainCode(t *testing.T) {
 	config := w.config(oauth2.AuthStyleInParams)
 	w.plainCode = w.visitor.allow(w.visitor.open(config.AuthCodeURL("plain"))).Query().Get("code")
-	token, err := config.Exchange(t.Context(), w.plainCode)
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := must.Get(config.Exchange(t.Context(), w.plainCode))(t)
 	w.holdToForm(t, token)
 	w.plain = token
 }
@@ -144,10 +137,7 @@ func (w *walk) byRefresh(t *testing.T, style oauth2.AuthStyle) {
 		old = *w.refreshed
 	}
 	old.Expiry = time.Unix(1, 0)
-	token, err := w.config(style).TokenSource(t.Context(), &old).Token()
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := must.Get(w.config(style).TokenSource(t.Context(), &old).Token())(t)
 	w.holdToForm(t, token)
 	if token.AccessToken == old.AccessToken || token.RefreshToken == old.RefreshToken {
 		t.Errorf("a refresh gave a token that was there before")
@@ -170,10 +160,7 @@ func (w *walk) holdToForm(t *testing.T, token *oauth2.Token) {
 // client.
 func (w *walk) api(t *testing.T, token *oauth2.Token, method, path, body string, wantStatus int) answer {
 	t.Helper()
-	r, err := http.NewRequest(method, w.s.base+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequest(method, w.s.base+path, strings.NewReader(body)))(t)
 	r.Header.Set("Content-Type", "application/json")
 	if method == http.MethodPatch {
 		r.Header.Set("Content-Type", "application/merge-patch+json")

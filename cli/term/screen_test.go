@@ -3,6 +3,8 @@ package term
 import (
 	"encoding/json"
 	"testing"
+
+	"tollhouse/must"
 	"unicode"
 )
 
@@ -43,14 +45,9 @@ func FuzzVisible(f *testing.F) {
 				t.Fatalf("visible(%q) holds %U", text, r)
 			}
 		}
-		document, err := json.Marshal(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		document := must.Get(json.Marshal(text))(t)
 		var want, got string
-		if err := json.Unmarshal(document, &want); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(document, &want))
 		if err := json.Unmarshal([]byte(Visible(string(document))), &got); err != nil || got != want {
 			t.Fatalf("visible(%s) reads as %q, %v; want %q", document, got, err, want)
 		}
