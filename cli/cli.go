@@ -38,7 +38,7 @@ func Main(args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int
 	datadir.CloseToOthers()
 	p := &program{environ: environ, Console: term.Console{In: stdin, Out: term.Escaped(stdout), Err: term.Escaped(stderr)}}
 	root := p.rootCommand()
-	p.teachCompletion(root, args)
+	p.addCompletion(root, args)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(p.Out)
@@ -96,7 +96,7 @@ A flag overrides its variable. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
 	)
 	root.SetHelpCommand(helpCommand())
 	asGroup(root)
-	teachExamples(root)
+	addExamples(root)
 	return root
 }
 
@@ -108,7 +108,7 @@ func asGroup(c *cobra.Command) *cobra.Command {
 			return term.Usage(c.CommandPath()+" --help lists the commands", "%s needs a command", c.CommandPath())
 		}
 		if args[0] == "help" {
-			return tellAbout(c, args[1:])
+			return showHelp(c, args[1:])
 		}
 		return noCommand(c, args[0])
 	}

@@ -87,9 +87,9 @@ var valuesOf = map[string][]string{
 	"scope":      {"events:read", "resources:read", "resources:write"},
 }
 
-// teachCompletion registers completions on every command, but only when a shell asks
+// addCompletion registers completions on every command, but only when a shell asks
 // for them, because registering takes time.
-func (p *program) teachCompletion(root *cobra.Command, args []string) {
+func (p *program) addCompletion(root *cobra.Command, args []string) {
 	if len(args) == 0 || !strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		return
 	}

@@ -106,7 +106,7 @@ func (p *program) connectServer(ctx context.Context, socket string) (*admin, err
 		return a, nil
 	case errors.Is(err, fs.ErrPermission):
 		return nil, socketNotAllowed(socket, err)
-	case datadir.NobodyListens(err):
+	case datadir.NoListener(err):
 		return nil, term.Fail(term.ExitUnreachable, "start one, or name the socket of a running server with --admin-socket", "no server answers on %s", socket)
 	}
 	return nil, err
@@ -136,11 +136,11 @@ func (p *program) connectDataDir(ctx context.Context, dir, role string) (*admin,
 			return a, nil
 		case errors.Is(err, fs.ErrPermission):
 			return nil, socketNotAllowed(socket, err)
-		case datadir.NobodyListens(err) && time.Now().After(deadline):
+		case datadir.NoListener(err) && time.Now().After(deadline):
 			return nil, datadir.HeldError(dir, datadir.ReadHolder(dir))
 		case isHungUp(err) && time.Now().After(deadline):
 			return nil, socketNotAllowed(socket, err)
-		case !datadir.NobodyListens(err) && !isHungUp(err):
+		case !datadir.NoListener(err) && !isHungUp(err):
 			return nil, err
 		}
 		if err := term.Sleep(ctx, datadir.LockWait); err != nil {

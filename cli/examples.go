@@ -73,8 +73,8 @@ tollhouse user create harriet --password-file /run/secrets/harriet`,
 	"version":      `tollhouse version --json`,
 }
 
-// teachExamples adds the examples to the help of their commands.
-func teachExamples(root *cobra.Command) {
+// addExamples adds the examples to the help of their commands.
+func addExamples(root *cobra.Command) {
 	eachCommand(root, func(c *cobra.Command) {
 		if lines, ok := examples[strings.TrimPrefix(c.CommandPath(), root.Name()+" ")]; ok {
 			c.Example = "  " + strings.ReplaceAll(lines, "\n", "\n  ")

@@ -193,16 +193,16 @@ func TestAdopt(t *testing.T) {
 		if err := r.adopt(); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.takeBack(lost); !errors.Is(err, lost) {
-			t.Errorf("takeBack() = %v, want why", err)
+		if err := r.rollBack(lost); !errors.Is(err, lost) {
+			t.Errorf("rollBack() = %v, want why", err)
 		}
 		sameGenerations(t, "after the change", dir, "db-0002", datadir.GenerationOne, "db-0002")
 		stillThere(t, dir)
 		if err := os.WriteFile(filepath.Join(dir, datadir.CurrentName), []byte(datadir.GenerationOne+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.takeBack(lost); !errors.Is(err, lost) {
-			t.Errorf("takeBack() = %v, want why", err)
+		if err := r.rollBack(lost); !errors.Is(err, lost) {
+			t.Errorf("rollBack() = %v, want why", err)
 		}
 		sameGenerations(t, "without the change", dir, datadir.GenerationOne, datadir.GenerationOne)
 		stillThere(t, dir)

@@ -9,12 +9,12 @@ func helpCommand() *cobra.Command {
 		Use:               "help [COMMAND]",
 		Short:             "help for a command",
 		PersistentPreRunE: func(*cobra.Command, []string) error { return nil },
-		RunE:              func(c *cobra.Command, args []string) error { return tellAbout(c.Root(), args) },
+		RunE:              func(c *cobra.Command, args []string) error { return showHelp(c.Root(), args) },
 	}
 }
 
-// tellAbout shows the help of the command that names select below c.
-func tellAbout(c *cobra.Command, names []string) error {
+// showHelp shows the help of the command that names select below c.
+func showHelp(c *cobra.Command, names []string) error {
 	for _, name := range names {
 		next := childOf(c, name)
 		if next == nil {

@@ -101,7 +101,7 @@ func (r *restoration) run(ctx context.Context) (err error) {
 		return err
 	}
 	if err = r.build(ctx, b, size); err == nil {
-		err = r.takeBack(r.adopt())
+		err = r.rollBack(r.adopt())
 	}
 	if err = errors.Join(err, r.leave(err)); err != nil {
 		return err
@@ -324,9 +324,9 @@ func (r *restoration) adopt() error {
 	return nil
 }
 
-// takeBack removes the new generation when adopt failed, unless the next start will
+// rollBack removes the new generation when adopt failed, unless the next start will
 // use it.
-func (r *restoration) takeBack(failed error) error {
+func (r *restoration) rollBack(failed error) error {
 	if failed == nil || r.adopted() {
 		return failed
 	}

@@ -81,7 +81,7 @@ func removeStaleSocket(path string, info fs.FileInfo) error {
 		_ = conn.Close()
 		return term.Fail(term.ExitBusy, "give each server its own with --admin-socket", "another server answers on the admin socket %s", path)
 	}
-	if !NobodyListens(err) {
+	if !NoListener(err) {
 		return term.Fail(term.ExitConfig, look, "cannot tell whether a server answers on the admin socket %s: %w", path, err)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -100,8 +100,8 @@ func dialAdmin(path string) (net.Conn, error) {
 	return net.Dial("unix", short)
 }
 
-// NobodyListens reports whether a failed dial means that no server listens.
-func NobodyListens(err error) bool {
+// NoListener reports whether a failed dial means that no server listens.
+func NoListener(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
 }
 

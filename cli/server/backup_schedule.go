@@ -50,11 +50,11 @@ const (
 	backupRetryFirst = time.Minute
 	backupRetryMax   = time.Hour
 
-	// backupRoomShare is what a backup leaves free, in shares of what the store must
+	// backupSpaceShare is what a backup leaves free, in shares of what the store must
 	// have free to write: the store goes on writing meanwhile.
-	backupRoomShare = 2
-	// backupRoomEvery is how much is written between two looks at the disk.
-	backupRoomEvery = 4 << 20 // bytes
+	backupSpaceShare = 2
+	// backupSpaceEvery is how much is written between two looks at the disk.
+	backupSpaceEvery = 4 << 20 // bytes
 
 	instanceInName = 8 // characters of the instance's id
 	backupTime     = "20060102T150405Z"
@@ -109,9 +109,9 @@ func (f *backupFlags) begin(dataDir string, r *running, key secret.Key) (*backup
 		return nil, err
 	}
 	return &backupSchedule{
-		dir: dir, every: time.Duration(f.every), keep: f.keep, store: r.keep.Store, notes: store.BackupNotes{Version: r.version, Key: key.Fingerprint()},
-		instance: r.keep.Store.InstanceID(), now: r.keep.Store.Now, log: r.log,
-		free: badgerkv.FreeSpace, freeMin: func() uint64 { return backupRoomShare * r.keep.DB.SpaceMin() }, failed: r.metrics.backupFailures.Inc,
+		dir: dir, every: time.Duration(f.every), keep: f.keep, store: r.data.Store, notes: store.BackupNotes{Version: r.version, Key: key.Fingerprint()},
+		instance: r.data.Store.InstanceID(), now: r.data.Store.Now, log: r.log,
+		free: badgerkv.FreeSpace, freeMin: func() uint64 { return backupSpaceShare * r.data.DB.SpaceMin() }, failed: r.metrics.backupFailures.Inc,
 	}, nil
 }
 
@@ -120,13 +120,13 @@ func prepareBackupDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		above, _ := datadir.NearestThere(dir)
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-			return backupDirFault(dir, above, err)
+			return backupDirError(dir, above, err)
 		}
 		return term.Fail(term.ExitCannotCreate, "choose another place with --backup-dir", "cannot create the directory %s for backups: %w", dir, term.PathReason(err))
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
-		return backupDirFault(dir, dir, err)
+		return backupDirError(dir, dir, err)
 	}
 	if info.Mode().Perm()&0o022 != 0 {
 		return term.Fail(term.ExitConfig, "close it, after a look at what is in it: chmod go-w "+term.ShellQuote(dir),
@@ -138,15 +138,15 @@ func prepareBackupDir(dir string) error {
 	}
 	probe, err := os.CreateTemp(dir, ".tollhouse-*"+datadir.NewSuffix)
 	if err != nil {
-		return backupDirFault(dir, dir, err)
+		return backupDirError(dir, dir, err)
 	}
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
-// backupDirFault is notAllowedOr for path, which is in the way of the directory. A
+// backupDirError is notAllowedOr for path, which is in the way of the directory. A
 // unit of systemd that is hardened, as the one that we print, sees all but its own
 // directories as a file system that is read-only.
-func backupDirFault(dir, path string, err error) error {
+func backupDirError(dir, path string, err error) error {
 	f := term.FailureOf(datadir.NotAllowedOr(term.ExitCannotCreate, path, err))
 	f.Hint = strings.ReplaceAll(f.Hint, "--data", "--backup-dir")
 	if errors.Is(err, syscall.EROFS) {
@@ -209,7 +209,7 @@ func (s *backupSchedule) make(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkRoom(own); err != nil {
+	if err := s.checkSpace(own); err != nil {
 		return err
 	}
 	made, err := s.write(ctx, path)
@@ -232,7 +232,7 @@ func (s *backupSchedule) write(ctx context.Context, path string) (made store.Bac
 	}
 	defer f.Discard()
 	err = f.Fill(func(w io.Writer) error {
-		_, err := s.store.Backup(ctx, &watchful{w: w, look: func() error { return s.checkRoom(nil) }}, s.notes)
+		_, err := s.store.Backup(ctx, &spaceWriter{w: w, check: func() error { return s.checkSpace(nil) }}, s.notes)
 		return asFailure(err)
 	})
 	if err != nil {
@@ -267,9 +267,9 @@ func asFailure(err error) error {
 	return err
 }
 
-// checkRoom refuses a backup for which there is no room beside what the store
+// checkSpace refuses a backup for which there is no room beside what the store
 // needs: as much as the last one took, before it begins, and later nothing more.
-func (s *backupSchedule) checkRoom(own []ownBackup) error {
+func (s *backupSchedule) checkSpace(own []ownBackup) error {
 	free, err := s.free(s.dir)
 	if err != nil {
 		return term.Fail(term.ExitIO, "check the disk", "the free space in %s cannot be found out: %w", s.dir, err)
@@ -285,19 +285,19 @@ func (s *backupSchedule) checkRoom(own []ownBackup) error {
 		"only %d MiB are free in %s: a backup needs %d MiB there, so that the store can go on", free>>20, s.dir, need>>20)
 }
 
-// watchful checks the free space now and then while w is written.
-type watchful struct {
-	w    io.Writer
-	look func() error
-	left int // bytes until the next look
+// spaceWriter checks the free space now and then while w is written.
+type spaceWriter struct {
+	w     io.Writer
+	check func() error
+	left  int // bytes until the next look
 }
 
-func (w *watchful) Write(b []byte) (int, error) {
+func (w *spaceWriter) Write(b []byte) (int, error) {
 	if w.left <= 0 {
-		if err := w.look(); err != nil {
+		if err := w.check(); err != nil {
 			return 0, err
 		}
-		w.left = backupRoomEvery
+		w.left = backupSpaceEvery
 	}
 	n, err := w.w.Write(b)
 	w.left -= n

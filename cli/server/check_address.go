@@ -43,7 +43,7 @@ func CheckAddress(ctx context.Context, address string) handlers.Finding {
 		text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
 		_ = answer.Body.Close()
 		if answer.StatusCode != http.StatusOK || err != nil {
-			return misled(check, address+path, answer)
+			return wrongAnswer(check, address+path, answer)
 		}
 		_ = json.Unmarshal(text, &metadata) // what is none has no issuer
 	}
@@ -78,9 +78,9 @@ func unreachable(check, address string, err error) handlers.Finding {
 	return warningOf(check, "try it from another machine: curl -i "+term.ShellQuote(address+"/healthz"), "%s does not answer from this machine: %v", address, term.SystemReason(err))
 }
 
-// misled is the finding when the public address answers otherwise than the server
+// wrongAnswer is the finding when the public address answers otherwise than the server
 // would.
-func misled(check, address string, answer *http.Response) handlers.Finding {
+func wrongAnswer(check, address string, answer *http.Response) handlers.Finding {
 	next := "check the proxy's configuration and log"
 	switch {
 	case answer.StatusCode == http.StatusMisdirectedRequest:

@@ -15,35 +15,35 @@ import (
 
 // checkup looks at an open store, and at its server when there is one.
 type checkup struct {
-	keep   *datadir.Opened
+	data   *datadir.Opened
 	server *running // or nil
-	tell   func(handlers.Finding)
+	report func(handlers.Finding)
 }
 
 // StoreCheck returns the check of an open store that no server uses.
-func StoreCheck(o *datadir.Opened) func(ctx context.Context, deep bool, tell func(handlers.Finding)) {
-	return checkup{keep: o}.run
+func StoreCheck(o *datadir.Opened) func(ctx context.Context, deep bool, report func(handlers.Finding)) {
+	return checkup{data: o}.run
 }
 
-func (u checkup) run(ctx context.Context, deep bool, tell func(handlers.Finding)) {
-	u.tell = tell
+func (u checkup) run(ctx context.Context, deep bool, report func(handlers.Finding)) {
+	u.report = report
 	if u.server != nil {
-		u.tell(u.proxies())
+		u.report(u.proxies())
 		if u.server.certificates != nil {
-			u.tell(certificateFinding(u.server.certificates.status(), time.Now()))
+			u.report(certificateFinding(u.server.certificates.status(), time.Now()))
 		}
 	}
-	u.tell(u.store(ctx))
-	u.tell(u.disk())
-	u.tell(u.clock(ctx))
-	u.tell(u.backup(ctx))
+	u.report(u.store(ctx))
+	u.report(u.disk())
+	u.report(u.clock(ctx))
+	u.report(u.backup(ctx))
 	if deep {
 		u.deep(ctx)
 	}
 }
 
 func (u checkup) store(ctx context.Context) handlers.Finding {
-	err := u.keep.Store.Check(ctx)
+	err := u.data.Store.Check(ctx)
 	if err == nil && u.server != nil {
 		if damage := u.server.damage.Load(); damage != nil {
 			return problemOf("store", nextDamage, "%v", *damage)
@@ -61,7 +61,7 @@ func (u checkup) store(ctx context.Context) handlers.Finding {
 
 func (u checkup) disk() handlers.Finding {
 	const check = "disk"
-	space, onDisk, err := u.keep.DB.Space()
+	space, onDisk, err := u.data.DB.Space()
 	switch {
 	case err != nil:
 		return problemFrom(check, "look at the disk and at the log of the system", err)
@@ -86,11 +86,11 @@ const diskSpare = 288 << 20
 // clock compares the machine's clock with the last write, and the store's with the
 // last event.
 func (u checkup) clock(ctx context.Context) handlers.Finding {
-	last, err := u.keep.DB.CheckClock()
+	last, err := u.data.DB.CheckClock()
 	if err == nil {
-		err = u.keep.Store.CheckClock(ctx)
+		err = u.data.Store.CheckClock(ctx)
 	}
-	now := u.keep.Store.Now()
+	now := u.data.Store.Now()
 	switch {
 	case err != nil:
 		return problemFrom("clock", "set the clock right", err)
@@ -103,21 +103,21 @@ func (u checkup) clock(ctx context.Context) handlers.Finding {
 // backup looks whether the last backup is too old, as docs/alerts.yml does.
 func (u checkup) backup(ctx context.Context) handlers.Finding {
 	const check, next = "backup", "tollhouse backup FILE, or serve with --backup-every 24h"
-	if _, onDisk, err := u.keep.DB.Space(); err == nil && !onDisk {
+	if _, onDisk, err := u.data.DB.Space(); err == nil && !onDisk {
 		return allRight(check, "nothing is kept that would need one")
 	}
 	every := 24 * time.Hour
 	if u.server != nil && u.server.backups != nil {
 		every = max(every, u.server.backups.every)
 	}
-	made, err := u.keep.Store.LastBackup(ctx)
+	made, err := u.data.Store.LastBackup(ctx)
 	switch {
 	case errors.Is(err, record.ErrNotFound):
 		return warningOf(check, next, "none was ever made")
 	case err != nil:
 		return problemFrom(check, nextDamage, err)
 	}
-	age := u.keep.Store.Now().Sub(made.Created)
+	age := u.data.Store.Now().Sub(made.Created)
 	text := showBackup(&handlers.BackupStatus{Created: made.Created.Unix(), File: made.File, Bytes: made.Bytes})
 	if age > 2*every {
 		return warningOf(check, next, "the last one is %s old: %s", age.Round(time.Hour), text)
@@ -159,25 +159,25 @@ func certificateFinding(s handlers.CertificateStatus, now time.Time) handlers.Fi
 // deep reads every block of every table, and then every record. The second needs
 // the first to have found nothing, and repeats it.
 func (u checkup) deep(ctx context.Context) {
-	err := u.keep.DB.Check(ctx)
+	err := u.data.DB.Check(ctx)
 	if ctx.Err() != nil {
 		return
 	}
 	if err != nil {
 		if u.server != nil {
-			u.server.found(err)
+			u.server.recordDamage(err)
 		}
-		u.tell(problemOf("blocks", nextDamage, "%v; what they hold is refused: %s", err, u.hidden()))
+		u.report(problemOf("blocks", nextDamage, "%v; what they hold is refused: %s", err, u.hidden()))
 		return
 	}
-	u.tell(allRight("blocks", "every table was read, and each block is what was written"))
-	records, err := u.keep.Store.CheckAll(ctx)
+	u.report(allRight("blocks", "every table was read, and each block is what was written"))
+	records, err := u.data.Store.CheckAll(ctx)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		u.tell(problemOf("records", nextDamage, "%v", err))
+		u.report(problemOf("records", nextDamage, "%v", err))
 	default:
-		u.tell(allRight("records", "%s, each of them whole and in every list where it belongs", term.Count(records, "record", "records")))
+		u.report(allRight("records", "%s, each of them whole and in every list where it belongs", term.Count(records, "record", "records")))
 	}
 }
 
@@ -185,7 +185,7 @@ func (u checkup) deep(ctx context.Context) {
 func (u checkup) hidden() string {
 	var names []string
 	seen := map[string]bool{}
-	for _, keys := range u.keep.DB.DamagedKeys() {
+	for _, keys := range u.data.DB.DamagedKeys() {
 		for _, name := range record.NameKeys(keys[0], keys[1]) {
 			if !seen[name] {
 				seen[name], names = true, append(names, name)

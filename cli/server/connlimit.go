@@ -77,8 +77,8 @@ func (l *connLimit) open() (connections, waiting int) {
 	return l.count, l.waiting
 }
 
-// through returns inner, held to the limit.
-func (l *connLimit) through(inner net.Listener) net.Listener {
+// listener returns inner, held to the limit.
+func (l *connLimit) listener(inner net.Listener) net.Listener {
 	return &limitedListener{Listener: inner, limit: l}
 }
 
@@ -280,25 +280,25 @@ func (c *limitedConn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// tellConnections has a server and its requests tell their connections when they
+// trackConnections has a server and its requests tell their connections when they
 // work, when they wait, and when a header is read.
-func tellConnections(s *http.Server) *http.Server {
+func trackConnections(s *http.Server) *http.Server {
 	s.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
-		if c := limitedBelow(conn); c != nil {
+		if c := limitedConnOf(conn); c != nil {
 			return handlers.WithConnection(ctx, c)
 		}
 		return ctx
 	}
 	s.ConnState = func(conn net.Conn, state http.ConnState) {
-		if c := limitedBelow(conn); c != nil {
+		if c := limitedConnOf(conn); c != nil {
 			c.readsHeader(state == http.StateNew || state == http.StateIdle)
 		}
 	}
 	return s
 }
 
-// limitedBelow returns what carries a connection, with TLS or without, or nil.
-func limitedBelow(conn net.Conn) *limitedConn {
+// limitedConnOf returns what carries a connection, with TLS or without, or nil.
+func limitedConnOf(conn net.Conn) *limitedConn {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
 	}

@@ -26,7 +26,7 @@ func newLimited(t *testing.T, l *connLimit) *limited {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outer := l.through(inner)
+	outer := l.listener(inner)
 	t.Cleanup(func() { _ = outer.Close() })
 	return &limited{outer, t}
 }

@@ -25,7 +25,7 @@ type devFlags struct {
 	clock          term.Moment
 	seedFile       string
 	randSeed       uint64
-	foretold       bool // randSeed was given
+	seeded         bool // randSeed was given
 	autoLogin      string
 	autoConsent    bool
 	exitWithParent bool
@@ -50,7 +50,7 @@ With --rand-seed the same requests get the same tokens and codes, which anybody 
 knows the number can foretell; with --clock too the clock stands still, and the ids
 of events are the same as well.`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			f.foretold = c.Flags().Changed("rand-seed")
+			f.seeded = c.Flags().Changed("rand-seed")
 			return program().dev(c, f)
 		},
 	}
@@ -113,7 +113,7 @@ func warnOfDev(log *slog.Logger, config serverConfig, f devFlags) {
 			log.Warn("whoever reaches this address is signed in without a password", "listen", addr, "username", f.autoLogin)
 		}
 	}
-	if f.foretold {
+	if f.seeded {
 		log.Warn("tokens are predictable: whoever knows --rand-seed knows them all")
 	}
 }
@@ -160,7 +160,7 @@ func (f devFlags) devClock() func() time.Time {
 	switch {
 	case t.IsZero():
 		return nil
-	case f.foretold:
+	case f.seeded:
 		return func() time.Time { return t }
 	}
 	started := time.Now()
@@ -188,19 +188,19 @@ func (p *Program) serveDev(ctx context.Context, r *running, f devFlags, seed *se
 	defer closeAll(r.listeners)
 	random := f.predictable()
 	key := secret.NewKey(random)
-	r.keep, err = datadir.Open(ctx, datadir.Options{
+	r.data, err = datadir.Open(ctx, datadir.Options{
 		Key: key, Random: random, Log: r.log, Now: f.devClock(), Lifetimes: r.config.lifetimes, CardGuard: r.config.cardGuard,
 		OnFatal: func(err error) { r.fatal <- err }, OnHash: r.metrics.hashed, OnCommit: r.metrics.committed,
 	})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.keep.Close()) }()
+	defer func() { err = errors.Join(err, r.data.Close()) }()
 	if r.admin, err = datadir.ListenAdmin(socket, r.log); err != nil {
 		return err
 	}
 	defer r.admin.Close()
-	shown, err := plant(ctx, r.keep.Store, f, seed, random)
+	shown, err := seedStore(ctx, r.data.Store, f, seed, random)
 	if err != nil {
 		return err
 	}

@@ -97,37 +97,37 @@ func (p *Program) readSeed(name string) (*seed, error) {
 	n := 0
 	for lines.Scan() {
 		if n++; n > seedLinesMax {
-			return nil, s.fault(n, "leave the rest to event import, over the admin socket", "there are more than %d lines", seedLinesMax)
+			return nil, s.lineError(n, "leave the rest to event import, over the admin socket", "there are more than %d lines", seedLinesMax)
 		}
 		if text := bytes.TrimSpace(lines.Bytes()); len(text) > 0 {
-			if err := s.take(n, text); err != nil {
+			if err := s.parseLine(n, text); err != nil {
 				return nil, err
 			}
 		}
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, s.fault(n+1, "write one object a line", "the line has more than %d bytes", seedLineSizeMax)
+		return nil, s.lineError(n+1, "write one object a line", "the line has more than %d bytes", seedLineSizeMax)
 	case err != nil:
 		return nil, term.Fail(term.ExitIO, "", "--seed-file %s: %w", name, term.PathReason(err))
 	}
 	return s, nil
 }
 
-// fault is what is wrong with a line, and what to do about it.
-func (s *seed) fault(line int, hint, format string, args ...any) error {
+// lineError is what is wrong with a line, and what to do about it.
+func (s *seed) lineError(line int, hint, format string, args ...any) error {
 	return term.Fail(term.ExitBadData, hint, "%s: line %d: "+format, append([]any{s.file, line}, args...)...)
 }
 
-// take reads one line.
-func (s *seed) take(line int, text []byte) error {
+// parseLine parses one line.
+func (s *seed) parseLine(line int, text []byte) error {
 	const form = `write one of {"client":{…}}, {"user":{…}}, {"account":{…}} and {"event":{…}} a line`
 	v, err := snapshot.Parse(text, seedDepthMax)
 	if err != nil {
-		return s.fault(line, form, "%w", err)
+		return s.lineError(line, form, "%w", err)
 	}
 	if v.Kind() != snapshot.Object || len(v.Members()) != 1 {
-		return s.fault(line, form, "there is not one object with one member")
+		return s.lineError(line, form, "there is not one object with one member")
 	}
 	kind, inside := v.Members()[0].Name, v.Members()[0].Value
 	if !slices.Contains(seedKinds, kind) {
@@ -135,23 +135,23 @@ func (s *seed) take(line int, text []byte) error {
 		if near, ok := spelling.Nearest(kind, slices.Values(seedKinds)); ok {
 			hint = "did you mean " + near + "?"
 		}
-		return s.fault(line, hint, "there is nothing called %q to make", kind)
+		return s.lineError(line, hint, "there is nothing called %q to make", kind)
 	}
 	if inside.Kind() != snapshot.Object {
-		return s.fault(line, form, "%s must be an object, not %s", kind, inside.Kind())
+		return s.lineError(line, form, "%s must be an object, not %s", kind, inside.Kind())
 	}
 	switch kind {
 	case "client":
 		c := seedClient{line: line}
-		err = s.read(line, kind, inside, &c)
+		err = s.decode(line, kind, inside, &c)
 		s.clients = append(s.clients, c)
 	case "user":
 		u := seedUser{line: line}
-		err = s.read(line, kind, inside, &u)
+		err = s.decode(line, kind, inside, &u)
 		s.users = append(s.users, u)
 	case "account":
 		a := seedAccount{line: line}
-		err = s.read(line, kind, inside, &a)
+		err = s.decode(line, kind, inside, &a)
 		s.accounts = append(s.accounts, a)
 	case "event":
 		owner, _ := inside.Member("owner")
@@ -162,7 +162,7 @@ func (s *seed) take(line int, text []byte) error {
 
 // read takes the members of an object over into the fields of what into points
 // to. Members that it has not are refused.
-func (s *seed) read(line int, kind string, v snapshot.Value, into any) error {
+func (s *seed) decode(line int, kind string, v snapshot.Value, into any) error {
 	known := jsonNames(into)
 	for _, m := range v.Members() {
 		if slices.Contains(known, m.Name) {
@@ -172,12 +172,12 @@ func (s *seed) read(line int, kind string, v snapshot.Value, into any) error {
 		if near, ok := spelling.Nearest(m.Name, slices.Values(known)); ok {
 			hint = "did you mean " + near + "?"
 		}
-		return s.fault(line, hint, "a %s has no member %q", kind, m.Name)
+		return s.lineError(line, hint, "a %s has no member %q", kind, m.Name)
 	}
 	var wrong *json.UnmarshalTypeError
 	err := json.Unmarshal(v.Append(nil), into)
 	if errors.As(err, &wrong) {
-		return s.fault(line, "give "+wantedSort(wrong.Type), "%s.%s is %s", kind, wrong.Field, wrong.Value)
+		return s.lineError(line, "give "+wantedType(wrong.Type), "%s.%s is %s", kind, wrong.Field, wrong.Value)
 	}
 	return err
 }
@@ -191,7 +191,7 @@ func jsonNames(into any) (names []string) {
 	return names
 }
 
-func wantedSort(t reflect.Type) string {
+func wantedType(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Bool:
 		return "true or false"
@@ -222,18 +222,18 @@ func (u seedUser) accountID() string {
 	return u.Account
 }
 
-// plant makes what the file says, and returns what the ready line shows of it.
-func (s *seed) plant(ctx context.Context, to *store.Store, random secret.Source) (*handlers.Demo, error) {
+// apply makes what the file says, and returns what the ready line shows of it.
+func (s *seed) apply(ctx context.Context, to *store.Store, random secret.Source) (*handlers.Demo, error) {
 	shown := &handlers.Demo{}
 	for _, a := range s.accounts {
 		if _, err := to.CreateAccount(ctx, a.ID, a.Name); err != nil {
-			return nil, s.refusal(a.line, "account", a.ID, err)
+			return nil, s.storeError(a.line, "account", a.ID, err)
 		}
 	}
 	for i, c := range s.clients {
 		id, sec, err := c.create(ctx, to, random)
 		if err != nil {
-			return nil, s.refusal(c.line, "client", c.ClientID, err)
+			return nil, s.storeError(c.line, "client", c.ClientID, err)
 		}
 		if i == 0 {
 			shown.ClientID, shown.ClientSecret = id, sec.Reveal()
@@ -248,7 +248,7 @@ func (s *seed) plant(ctx context.Context, to *store.Store, random secret.Source)
 			_, err = to.DisableUser(ctx, u.Username)
 		}
 		if err != nil {
-			return nil, s.refusal(u.line, "user", u.Username, err)
+			return nil, s.storeError(u.line, "user", u.Username, err)
 		}
 		if i == 0 {
 			shown.Username, shown.Password = u.Username, u.Password
@@ -259,7 +259,7 @@ func (s *seed) plant(ctx context.Context, to *store.Store, random secret.Source)
 	} else if len(s.accounts)+len(s.events) > 0 {
 		shown.Account = s.account()
 	}
-	return shown, s.record(ctx, to)
+	return shown, s.importEvents(ctx, to)
 }
 
 func (c seedClient) create(ctx context.Context, to *store.Store, random secret.Source) (id string, sec secret.Token, err error) {
@@ -294,8 +294,8 @@ func (c seedClient) create(ctx context.Context, to *store.Store, random secret.S
 	return made.ID, sec, err
 }
 
-// record imports the events, those of each owner in the order of the file.
-func (s *seed) record(ctx context.Context, to *store.Store) error {
+// importEvents imports the events, those of each owner in the order of the file.
+func (s *seed) importEvents(ctx context.Context, to *store.Store) error {
 	var owners []string
 	byOwner := map[string][]seedEvent{}
 	for _, e := range s.events {
@@ -315,10 +315,10 @@ func (s *seed) record(ctx context.Context, to *store.Store) error {
 		}
 		refused, err := importAll(ctx, to, owner, lines)
 		if err != nil {
-			return s.refusal(events[0].line, "event", "", err)
+			return s.storeError(events[0].line, "event", "", err)
 		}
 		if len(refused) > 0 {
-			return s.fault(events[refused[0].Line-1].line, "mend the event", "event%s: %s", asMember(refused[0].Param), refused[0].Reason)
+			return s.lineError(events[refused[0].Line-1].line, "mend the event", "event%s: %s", asMember(refused[0].Param), refused[0].Reason)
 		}
 	}
 	return nil
@@ -332,13 +332,13 @@ func asMember(name string) string {
 }
 
 // refusal is the store's, told of the line that it is about.
-func (s *seed) refusal(line int, kind, id string, err error) error {
+func (s *seed) storeError(line int, kind, id string, err error) error {
 	var bad *record.InvalidError
 	switch {
 	case errors.As(err, &bad):
-		return s.fault(line, bad.Hint, "%s%s: %s", kind, asMember(bad.Field), bad.Reason)
+		return s.lineError(line, bad.Hint, "%s%s: %s", kind, asMember(bad.Field), bad.Reason)
 	case errors.Is(err, record.ErrExists):
-		return s.fault(line, "name each once", "there is a %s %q already", kind, id)
+		return s.lineError(line, "name each once", "there is a %s %q already", kind, id)
 	}
 	return fmt.Errorf("%s: line %d: %w", s.file, line, err)
 }

@@ -35,7 +35,7 @@ func everySeries(t testing.TB, r *running) {
 		Refusal: "used_before", SignIn: handlers.SignInRight, Throttled: true,
 	})
 	r.metrics.hashed(time.Millisecond, time.Millisecond, false)
-	r.certificates = lieDown(t, certify(t, time.Hour, "pay.example"), "pay.example")
+	r.certificates = openTestFiles(t, certify(t, time.Hour, "pay.example"), "pay.example")
 	r.checked.Store(&lastCheck{ended: time.Unix(1_790_000_000, 0), took: time.Second})
 }
 
@@ -57,7 +57,7 @@ func TestMetrics(t *testing.T) {
 	t.Run("metrics_tell_what_happened", func(t *testing.T) {
 		t.Parallel()
 		r := onDisk(t)
-		if err := seedDemo(t.Context(), r.keep.Store, r.keep.Store.Now()); err != nil {
+		if err := seedDemo(t.Context(), r.data.Store, r.data.Store.Now()); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range []string{"/healthz", "/nowhere", "/nowhere-else"} {

@@ -221,7 +221,7 @@ func (p *Program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 	if err != nil {
 		return err
 	}
-	r.keep, err = datadir.Open(ctx, datadir.Options{
+	r.data, err = datadir.Open(ctx, datadir.Options{
 		Dir: path, Key: key, Log: r.log, Lifetimes: r.config.lifetimes, CardGuard: r.config.cardGuard,
 		AcceptClock: f.acceptClock, OnFatal: func(err error) { r.fatal <- err }, Memory: f.memory.Engine(),
 		OnHash: r.metrics.hashed, OnCommit: r.metrics.committed,
@@ -229,7 +229,7 @@ func (p *Program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 	if err != nil {
 		return err
 	}
-	if err = f.settle(ctx, r.keep.Store, r.log); err == nil {
+	if err = f.prepareStore(ctx, r.data.Store, r.log); err == nil {
 		r.backups, err = f.backups.begin(dir, r, key)
 	}
 	if err == nil {
@@ -238,12 +238,12 @@ func (p *Program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 	if term.IsFatal(err) {
 		return err // what the disk holds is unknown: nothing more is written
 	}
-	return errors.Join(err, r.keep.Close(), r.unknown())
+	return errors.Join(err, r.data.Close(), r.unknownOutcome())
 }
 
-// settle makes sure that the clock fits the events, and says how long they are
+// prepareStore makes sure that the clock fits the events, and says how long they are
 // kept, before anything is answered.
-func (f *serveFlags) settle(ctx context.Context, s *store.Store, log *slog.Logger) error {
+func (f *serveFlags) prepareStore(ctx context.Context, s *store.Store, log *slog.Logger) error {
 	err := s.CheckClock(ctx)
 	var ahead *eventlog.AheadError
 	switch {
@@ -264,12 +264,12 @@ func (p *Program) serveStore(r *running, c handlers.Config, socket string, lock 
 	}
 	defer r.admin.Close()
 	if a, ok := r.certificates.(*acmeCertificates); ok {
-		a.keepIn(r.keep.Store)
+		a.useStore(r.data.Store)
 	}
 	r.build(c)
 	lock.Socket, lock.Listen = socket, addressesOf(r.listeners)
 	if err := lock.Write(); err != nil {
 		return term.Fail(term.ExitIO, "check the disk", "cannot write %s: %w", datadir.LockName, err)
 	}
-	return r.serve(func() { p.announce(r, nil); r.tellManager(notifyReady) })
+	return r.serve(func() { p.announce(r, nil); r.notifyManager(notifyReady) })
 }

@@ -142,7 +142,7 @@ type running struct {
 	started   time.Time
 	config    serverConfig
 	listeners []net.Listener
-	keep      *datadir.Opened
+	data      *datadir.Opened
 	metrics   *metrics
 	notify    notifier
 	monitor   net.Listener // of health and metrics alone, or nil
@@ -188,7 +188,7 @@ func listenAll(addrs []string) ([]net.Listener, error) {
 func listenOn(flag, addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, listenFault(flag, addr, err)
+		return nil, listenError(flag, addr, err)
 	}
 	return l, nil
 }
@@ -199,7 +199,7 @@ func closeAll(listeners []net.Listener) {
 	}
 }
 
-func listenFault(flag, addr string, err error) error {
+func listenError(flag, addr string, err error) error {
 	var op *net.OpError
 	reason := err
 	if errors.As(err, &op) {
@@ -257,9 +257,9 @@ func baseURL(l net.Listener) *url.URL {
 // build makes the server over the listeners and the store. c has the key, and
 // the demo of dev.
 func (r *running) build(c handlers.Config) {
-	c.Store, c.PublicURL, c.TrustedProxies = r.keep.Store, r.config.publicURL, r.config.proxies
+	c.Store, c.PublicURL, c.TrustedProxies = r.data.Store, r.config.publicURL, r.config.proxies
 	c.Log, c.Version, c.Ready = r.log, r.version, r.ready
-	c.Status, c.Doctor = r.status, checkup{keep: r.keep, server: r}.run
+	c.Status, c.Doctor = r.status, checkup{data: r.data, server: r}.run
 	c.Observe, c.Metrics = r.metrics.observe, r.metrics.handler(r)
 	if c.PublicURL == nil {
 		c.PublicURL = baseURL(r.listeners[0])
@@ -283,7 +283,7 @@ func (r *running) ready() error {
 	if damage := r.damage.Load(); damage != nil {
 		return *damage
 	}
-	return r.keep.DB.Ready()
+	return r.data.DB.Ready()
 }
 
 // serve answers until a signal ends it, in order: not ready, no new
@@ -305,11 +305,11 @@ func (r *running) serve(announce func()) error {
 		r.serveOn(public, l, broken)
 	}
 	if r.plain != nil {
-		r.serveOn(plain, r.visitors.through(r.plain), broken)
+		r.serveOn(plain, r.visitors.listener(r.plain), broken)
 	}
 	r.serveOn(private, r.admin, broken)
 	if r.monitor != nil {
-		r.serveOn(monitor, newConnLimit(connectionsLeast, anySource, r.log).through(r.monitor), broken)
+		r.serveOn(monitor, newConnLimit(connectionsLeast, anySource, r.log).listener(r.monitor), broken)
 	}
 	announce()
 	defer r.feedWatchdog()()
@@ -338,19 +338,19 @@ func (r *running) serve(announce func()) error {
 		r.log.Info("stopping", "reason", "the parent process has ended")
 	}
 	r.closing.Store(true)
-	r.tellManager(notifyStopping)
+	r.notifyManager(notifyStopping)
 	r.server.Drain()
 	stop()
 	failed = errors.Join(failed, r.drain(signals, public, plain, monitor, private))
 	r.work.Wait()
-	if err := r.unknown(); err != nil { // left by one of the requests in flight
+	if err := r.unknownOutcome(); err != nil { // left by one of the requests in flight
 		return err
 	}
 	return failed
 }
 
-// unknown returns the fault of a write whose outcome nobody knows, or nil.
-func (r *running) unknown() error {
+// unknownOutcome returns the fault of a write whose outcome nobody knows, or nil.
+func (r *running) unknownOutcome() error {
 	select {
 	case err := <-r.fatal:
 		return term.Fatal(err)
@@ -404,13 +404,13 @@ func (r *running) watch(ctx context.Context) {
 	debug.FreeOSMemory()
 	for {
 		begun := time.Now()
-		err := r.keep.DB.Check(ctx)
+		err := r.data.DB.Check(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		r.checked.Store(&lastCheck{ended: time.Now(), took: time.Since(begun)})
 		if err != nil {
-			r.found(err)
+			r.recordDamage(err)
 		}
 		if term.Sleep(ctx, checkEvery) != nil {
 			return
@@ -418,8 +418,8 @@ func (r *running) watch(ctx context.Context) {
 	}
 }
 
-// found takes note of damage at rest.
-func (r *running) found(damage error) {
+// recordDamage makes damage at rest known to /readyz, status and metrics.
+func (r *running) recordDamage(damage error) {
 	r.log.Error("damage found in the store", "err", damage)
 	r.damage.Store(&damage)
 }
@@ -427,8 +427,8 @@ func (r *running) found(damage error) {
 // trimAudit removes what the audit record need not keep, now and every day.
 func (r *running) trimAudit(ctx context.Context) {
 	for {
-		before := r.keep.Store.Now().Add(-r.config.auditRetain)
-		if err := r.keep.Store.TrimAudit(ctx, before); err != nil && ctx.Err() == nil {
+		before := r.data.Store.Now().Add(-r.config.auditRetain)
+		if err := r.data.Store.TrimAudit(ctx, before); err != nil && ctx.Err() == nil {
 			r.log.Warn("old audit lines not removed", "err", err)
 		}
 		if term.Sleep(ctx, trimEvery) != nil {
@@ -440,11 +440,11 @@ func (r *running) trimAudit(ctx context.Context) {
 // trimEvents removes the events that are older than they are kept, now and every
 // minute.
 func (r *running) trimEvents(ctx context.Context) {
-	if r.keep.Store.Retention() == 0 {
+	if r.data.Store.Retention() == 0 {
 		return
 	}
 	for {
-		removed, err := r.keep.Store.TrimEvents(ctx)
+		removed, err := r.data.Store.TrimEvents(ctx)
 		if removed > 0 {
 			r.log.Info("old events removed", "count", removed)
 		}

@@ -96,8 +96,8 @@ func newACMECertificates(f tlsFlags, host, version string, log *slog.Logger) (*a
 	return a, nil
 }
 
-// keepIn says which store the certificate is kept in, before anything is asked.
-func (a *acmeCertificates) keepIn(s *store.Store) { a.cache.store = s }
+// useStore says which store the certificate is kept in, before anything is asked.
+func (a *acmeCertificates) useStore(s *store.Store) { a.cache.store = s }
 
 func (a *acmeCertificates) config() *tls.Config { return newTLSConfig(a.certificate, acme.ALPNProto) }
 
@@ -167,8 +167,8 @@ func (a *acmeCertificates) run(ctx context.Context) {
 			return
 		}
 	}
-	for known := a.tell("certificate in use", nil); term.Sleep(ctx, renewedLook) == nil; {
-		known = a.tell("certificate renewed", known)
+	for known := a.logCertificate("certificate in use", nil); term.Sleep(ctx, renewedLook) == nil; {
+		known = a.logCertificate("certificate renewed", known)
 	}
 }
 
@@ -194,7 +194,7 @@ func (a *acmeCertificates) fetch(ctx context.Context) error {
 
 // tell tells of a certificate that is another than the known one, and of one
 // that should have been renewed long ago.
-func (a *acmeCertificates) tell(what string, known *x509.Certificate) *x509.Certificate {
+func (a *acmeCertificates) logCertificate(what string, known *x509.Certificate) *x509.Certificate {
 	cert, err := a.current()
 	if err != nil {
 		return known

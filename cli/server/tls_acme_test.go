@@ -22,9 +22,9 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// untold is an issuer's client that was told of no store: whoever asks for a
+// newTestACME is an issuer's client that was told of no store: whoever asks for a
 // certificate there breaks.
-func untold(t *testing.T) *acmeCertificates {
+func newTestACME(t *testing.T) *acmeCertificates {
 	t.Helper()
 	a, err := newACMECertificates(tlsFlags{directory: "https://127.0.0.1:1/dir"}, "pay.example", "test", slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -37,7 +37,7 @@ func TestACMEHandshake(t *testing.T) {
 	t.Parallel()
 	t.Run("acme_a_strangers_handshake_begins_no_order", func(t *testing.T) {
 		t.Parallel()
-		a := untold(t)
+		a := newTestACME(t)
 		close(a.first)
 		for name, want := range map[string]error{
 			"pay.example": errNoCertificate, "PAY.example.": errNoCertificate,
@@ -54,7 +54,7 @@ func TestACMEHandshake(t *testing.T) {
 	})
 	t.Run("challenges_are_for_our_name_on_any_port", func(t *testing.T) {
 		t.Parallel()
-		a := untold(t)
+		a := newTestACME(t)
 		for host, want := range map[string]bool{"pay.example": true, "pay.example:5002": true, "Pay.Example": true, "bank.example": false, "bank.example:80": false, "": false, "[::1]:80": false} {
 			if err := a.policy(t.Context(), host); (err == nil) != want {
 				t.Errorf("policy(%q) = %v, want one that allows: %v", host, err, want)
@@ -63,9 +63,9 @@ func TestACMEHandshake(t *testing.T) {
 	})
 	t.Run("acme_the_answer_to_a_challenge_has_a_request_id_and_a_line_in_the_log", func(t *testing.T) {
 		t.Parallel()
-		f, log := storetest.New(t), &noted{}
-		a := untold(t)
-		a.keepIn(f.Store)
+		f, log := storetest.New(t), &testLog{}
+		a := newTestACME(t)
+		a.useStore(f.Store)
 		a.cache.log = slog.New(slog.NewTextHandler(log, nil))
 		const path = "/.well-known/acme-challenge/asked"
 		if err := a.cache.Put(t.Context(), "asked+http-01", []byte("for")); err != nil { // as autocert keeps it
@@ -108,9 +108,9 @@ func TestACMEHandshake(t *testing.T) {
 	})
 	t.Run("acme_what_the_store_refuses_is_used_all_the_same", func(t *testing.T) {
 		t.Parallel()
-		log := &noted{}
+		log := &testLog{}
 		r := onDisk(t)
-		c := &certificateCache{store: r.keep.Store, log: slog.New(slog.NewTextHandler(log, nil))}
+		c := &certificateCache{store: r.data.Store, log: slog.New(slog.NewTextHandler(log, nil))}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // as good a reason to refuse as a full disk
 		if err := c.Put(ctx, "pay.example", []byte("one")); err != nil || log.count("certificate not kept") != 1 {

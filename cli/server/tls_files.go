@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	lookEvery    = time.Second // at the files, at most
-	lookIdle     = time.Minute // at the files, when nobody comes
+	reloadEvery  = time.Second // at the files, at most
+	reloadIdle   = time.Minute // at the files, when nobody comes
 	pemSizeMax   = 1 << 20     // bytes
 	modeOfOthers = 0o007       // a group may be there to read the key: Debian's ssl-cert is
 )
@@ -72,7 +72,7 @@ func (c *certificateFiles) config() *tls.Config {
 func (c *certificateFiles) plain(h http.Handler) http.Handler { return h }
 
 func (c *certificateFiles) run(ctx context.Context) {
-	for term.Sleep(ctx, lookIdle) == nil {
+	for term.Sleep(ctx, reloadIdle) == nil {
 		c.current()
 	}
 }
@@ -90,18 +90,18 @@ func (c *certificateFiles) status() handlers.CertificateStatus {
 // that was done within the last second or is being done: nobody waits for it.
 func (c *certificateFiles) current() *tls.Certificate {
 	if c.mu.TryLock() {
-		if now := time.Now(); now.Sub(c.looked) >= lookEvery {
+		if now := time.Now(); now.Sub(c.looked) >= reloadEvery {
 			c.looked = now
-			c.look(now)
+			c.reload(now)
 		}
 		c.mu.Unlock()
 	}
 	return c.used.Load()
 }
 
-// look takes a new pair over. One that is broken is told of once, and the one in
+// reload takes a new pair over. One that is broken is told of once, and the one in
 // use stays in use: it may be that only one of the two files was written so far.
-func (c *certificateFiles) look(now time.Time) {
+func (c *certificateFiles) reload(now time.Time) {
 	seen, err := c.stat()
 	if err != nil {
 		c.seen = [2]fs.FileInfo{} // when they are back, they are read again
@@ -137,7 +137,7 @@ func (c *certificateFiles) reject(err error) {
 func (c *certificateFiles) stat() (seen [2]fs.FileInfo, err error) {
 	for i, path := range []string{c.cert, c.key} {
 		if seen[i], err = os.Stat(path); err != nil {
-			return seen, fileFault(path, err)
+			return seen, fileError(path, err)
 		}
 	}
 	return seen, nil
@@ -176,18 +176,18 @@ func (c *certificateFiles) read(now time.Time) (*tls.Certificate, error) {
 func readPEM(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fileFault(path, err)
+		return nil, fileError(path, err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, pemSizeMax))
 	if err != nil {
-		return nil, fileFault(path, err)
+		return nil, fileError(path, err)
 	}
 	return text, nil
 }
 
-// fileFault is the fault of a file of TLS that cannot be read.
-func fileFault(path string, err error) error {
+// fileError is the fault of a file of TLS that cannot be read.
+func fileError(path string, err error) error {
 	hint := "look what is there: ls -l " + term.ShellQuote(path)
 	if errors.Is(err, fs.ErrPermission) {
 		hint = "let " + datadir.UserNamed(os.Geteuid()) + " read it, who serves; certbot's own files are for root alone, so have its deploy hook copy them"

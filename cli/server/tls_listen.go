@@ -33,8 +33,8 @@ const (
 	pingWait          = 15 * time.Second
 )
 
-// newSecureServer is a server of TLS.
-func newSecureServer(h http.Handler, c *tls.Config, m datadir.Memory, log *slog.Logger) *http.Server {
+// newTLSServer is a server of TLS.
+func newTLSServer(h http.Handler, c *tls.Config, m datadir.Memory, log *slog.Logger) *http.Server {
 	s := handlers.NewHTTPServer(h, log)
 	s.TLSConfig = c
 	s.HTTP2 = &http.HTTP2Config{
@@ -58,7 +58,7 @@ func (r *running) publicListeners() []net.Listener {
 	}
 	listeners := make([]net.Listener, len(r.listeners))
 	for i, l := range r.listeners {
-		if listeners[i] = r.visitors.through(l); config != nil {
+		if listeners[i] = r.visitors.listener(l); config != nil {
 			listeners[i] = tls.NewListener(listeners[i], config)
 		}
 	}
@@ -68,11 +68,11 @@ func (r *running) publicListeners() []net.Listener {
 // publicServers are the servers of the public listeners and of that of plain http.
 // Without TLS nothing listens for the second.
 func (r *running) publicServers() (public, plain *http.Server) {
-	plain = tellConnections(handlers.NewHTTPServer(r.server.Plain(), r.log))
+	plain = trackConnections(handlers.NewHTTPServer(r.server.Plain(), r.log))
 	if r.certificates == nil {
-		return tellConnections(handlers.NewHTTPServer(r.server.Public(), r.log)), plain
+		return trackConnections(handlers.NewHTTPServer(r.server.Public(), r.log)), plain
 	}
-	public = tellConnections(newSecureServer(r.server.Secure(), r.certificates.config(), r.memory, r.log))
+	public = trackConnections(newTLSServer(r.server.Secure(), r.certificates.config(), r.memory, r.log))
 	if r.plain == nil {
 		// Nor is the issuer told of a challenge that nobody would answer there.
 		return public, plain

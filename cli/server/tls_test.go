@@ -35,36 +35,36 @@ func certify(t testing.TB, valid time.Duration, names ...string) certified {
 	return certified{cert, key}
 }
 
-// noted is a log that is kept for reading.
-type noted struct {
+// testLog is a log that is kept for reading.
+type testLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (h *noted) Write(p []byte) (int, error) {
+func (h *testLog) Write(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.text.Write(p)
 }
 
-func (h *noted) count(text string) int {
+func (h *testLog) count(text string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return strings.Count(h.text.String(), text)
 }
 
-// lying is a certificate that lies in files.
-type lying struct {
+// testFiles is a certificate that lies in files.
+type testFiles struct {
 	t         testing.TB
 	cert, key string
-	log       *noted
+	log       *testLog
 	*certificateFiles
 }
 
-func lieDown(t testing.TB, c certified, host string) *lying {
+func openTestFiles(t testing.TB, c certified, host string) *testFiles {
 	t.Helper()
 	dir := t.TempDir()
-	l := &lying{t: t, cert: filepath.Join(dir, "tls.crt"), key: filepath.Join(dir, "tls.key"), log: &noted{}}
+	l := &testFiles{t: t, cert: filepath.Join(dir, "tls.crt"), key: filepath.Join(dir, "tls.key"), log: &testLog{}}
 	l.put(l.cert, c.cert)
 	l.put(l.key, c.key)
 	var err error
@@ -75,7 +75,7 @@ func lieDown(t testing.TB, c certified, host string) *lying {
 }
 
 // put replaces a file as those do who renew certificates: whole or not at all.
-func (l *lying) put(path string, text []byte) {
+func (l *testFiles) put(path string, text []byte) {
 	l.t.Helper()
 	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
 		l.t.Fatal(err)
@@ -86,7 +86,7 @@ func (l *lying) put(path string, text []byte) {
 }
 
 // shown is the certificate of the next handshake that looks at the files.
-func (l *lying) shown() string {
+func (l *testFiles) shown() string {
 	l.mu.Lock()
 	l.looked = time.Time{} // a second has passed
 	l.mu.Unlock()
@@ -97,7 +97,7 @@ func (l *lying) shown() string {
 }
 
 // shownNow is the certificate in use.
-func (l *lying) shownNow() string {
+func (l *testFiles) shownNow() string {
 	cert := l.used.Load()
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]}))
 }
@@ -108,7 +108,7 @@ func TestCertificateFiles(t *testing.T) {
 	t.Run("tls_files_are_taken_over_when_they_change", func(t *testing.T) {
 		t.Parallel()
 		first, second := certify(t, month, names), certify(t, 2*month, names)
-		l := lieDown(t, first, names)
+		l := openTestFiles(t, first, names)
 		if l.shown() != string(first.cert) {
 			t.Fatal("the certificate is not the one of the files")
 		}
@@ -148,7 +148,7 @@ func TestCertificateFiles(t *testing.T) {
 			"another's certificate":   {certify(t, month, names).cert, later.key},
 			"the files of a stranger": {[]byte("hunter2"), []byte("hunter2")},
 		} {
-			l := lieDown(t, first, names)
+			l := openTestFiles(t, first, names)
 			l.put(l.cert, broken.cert)
 			l.put(l.key, broken.key)
 			for range 3 {
@@ -172,7 +172,7 @@ func TestCertificateFiles(t *testing.T) {
 	t.Run("tls_files_that_vanish_and_come_back", func(t *testing.T) {
 		t.Parallel()
 		first := certify(t, month, names)
-		l := lieDown(t, first, names)
+		l := openTestFiles(t, first, names)
 		if err := os.Rename(l.key, l.key+".away"); err != nil {
 			t.Fatal(err)
 		}
@@ -194,17 +194,17 @@ func TestCertificateFiles(t *testing.T) {
 	t.Run("tls_what_was_refused_is_looked_at_again", func(t *testing.T) {
 		t.Parallel()
 		first, second := certify(t, month, names), certify(t, 2*month, names)
-		l := lieDown(t, first, names)
+		l := openTestFiles(t, first, names)
 		l.put(l.cert, second.cert)
 		l.put(l.key, second.key)
-		l.look(time.Now().Add(-48 * time.Hour)) // of a clock that is behind: it is not valid yet
+		l.reload(time.Now().Add(-48 * time.Hour)) // of a clock that is behind: it is not valid yet
 		if l.shownNow() != string(first.cert) || l.problem.Load() == nil {
 			t.Fatal("a pair that is not valid yet was taken over")
 		}
 		if err := os.Chmod(l.key, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		l.look(time.Now())
+		l.reload(time.Now())
 		if l.shownNow() != string(second.cert) || l.problem.Load() != nil {
 			t.Error("a pair that was refused before is not taken over although it is sound now")
 		}
@@ -215,7 +215,7 @@ func TestCertificateFiles(t *testing.T) {
 	t.Run("looks_once_a_second_and_makes_nobody_wait", func(t *testing.T) {
 		t.Parallel()
 		first, second := certify(t, month, names), certify(t, month, names)
-		l := lieDown(t, first, names)
+		l := openTestFiles(t, first, names)
 		l.put(l.cert, second.cert)
 		l.put(l.key, second.key)
 		l.mu.Lock()
@@ -239,7 +239,7 @@ func TestCertificateFiles(t *testing.T) {
 		t.Parallel()
 		for mode, want := range map[os.FileMode]int{0o600: 0, 0o640: 0, 0o644: 1, 0o604: 1} {
 			made := certify(t, month, names)
-			l := lieDown(t, made, names)
+			l := openTestFiles(t, made, names)
 			if err := os.Chmod(l.key, mode); err != nil {
 				t.Fatal(err)
 			}
@@ -255,7 +255,7 @@ func TestCertificateFiles(t *testing.T) {
 
 func TestCertificateThatWeMayNotRead(t *testing.T) {
 	t.Parallel()
-	f := term.FailureOf(fileFault("/etc/letsencrypt/live/pay.example/privkey.pem", &fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}))
+	f := term.FailureOf(fileError("/etc/letsencrypt/live/pay.example/privkey.pem", &fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}))
 	if f.Code != term.ExitConfig || f.Error() != "cannot read /etc/letsencrypt/live/pay.example/privkey.pem: permission denied" || !strings.Contains(f.Hint, datadir.UserNamed(os.Geteuid())) {
 		t.Errorf("fault = %d %q, hint %q; want 78, the reason, and who may not", f.Code, f, f.Hint)
 	}

@@ -13,12 +13,12 @@ import (
 	"tollhouse/store/secret"
 )
 
-// plant makes what dev begins with, and returns what there is to show: what a seed
+// seedStore makes what dev begins with, and returns what there is to show: what a seed
 // file says, or else the demo, whose history ends when the clock begins, so that a
 // given clock gives the same events every time.
-func plant(ctx context.Context, s *store.Store, f devFlags, from *seed, random secret.Source) (shown *handlers.Demo, err error) {
+func seedStore(ctx context.Context, s *store.Store, f devFlags, from *seed, random secret.Source) (shown *handlers.Demo, err error) {
 	if from != nil {
-		shown, err = from.plant(ctx, s, random)
+		shown, err = from.apply(ctx, s, random)
 	} else {
 		shown, err = demo(), seedDemo(ctx, s, cmp.Or(f.clock.Time, s.Now()))
 	}

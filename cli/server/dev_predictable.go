@@ -11,10 +11,10 @@ import (
 // predictable returns the randomness of --rand-seed, nil without it: the n-th drawing
 // of a sequence is the SHA-256 of seed, sequence and n. Each kind of token has a
 // sequence of its own: the third access token is the same however many events were
-// recorded before it. Whoever knows the seed knows every token, so openKeep refuses
+// recorded before it. Whoever knows the seed knows every token, so datadir.Open refuses
 // to keep anything on disk under it.
 func (f devFlags) predictable() secret.Source {
-	if !f.foretold {
+	if !f.seeded {
 		return nil
 	}
 	var mu sync.Mutex

@@ -30,7 +30,7 @@ func TestWatchdog(t *testing.T) {
 		if err := k.Close(); err != nil {
 			t.Fatal(err)
 		}
-		r := &running{log: log, keep: k, notify: notifier{socket: socket, watchdog: time.Millisecond}}
+		r := &running{log: log, data: k, notify: notifier{socket: socket, watchdog: time.Millisecond}}
 		stop := r.feedWatchdog()
 		<-said
 		stop()

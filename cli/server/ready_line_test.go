@@ -13,7 +13,7 @@ func TestWelcome(t *testing.T) {
 	_, err := exec.LookPath("curl")
 	demand(t, err == nil, "curl")
 	r := inMemory(t)
-	if err := seedDemo(t.Context(), r.keep.Store, r.keep.Store.Now()); err != nil {
+	if err := seedDemo(t.Context(), r.data.Store, r.data.Store.Now()); err != nil {
 		t.Fatal(err)
 	}
 	announced, ended := make(chan struct{}), make(chan error, 1)

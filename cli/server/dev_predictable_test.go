@@ -22,7 +22,7 @@ const drawnForSeven = "2f23f002399b8274f34ef0d94fb6c6af1b82b19eb8708493db70ef55e
 
 func TestPredictable(t *testing.T) {
 	t.Parallel()
-	source := func(seed uint64) secret.Source { return devFlags{foretold: true, randSeed: seed}.predictable() }
+	source := func(seed uint64) secret.Source { return devFlags{seeded: true, randSeed: seed}.predictable() }
 	drawn := func(s secret.Source, sequence string, size int) []byte {
 		b := make([]byte, size)
 		s(sequence, b)

@@ -43,9 +43,9 @@ func newNotifier(environ []string, pid int) notifier {
 	return n
 }
 
-// tell sends a state. The net package takes a name that begins with @ for an
+// send sends a state. The net package takes a name that begins with @ for an
 // abstract one, as systemd writes it.
-func (n notifier) tell(state string) error {
+func (n notifier) send(state string) error {
 	if n.socket == "" {
 		return nil
 	}
@@ -60,10 +60,10 @@ func (n notifier) tell(state string) error {
 	return nil
 }
 
-// tellManager is tell for a server: that nobody hears it is worth a line of the
+// notifyManager is tell for a server: that nobody hears it is worth a line of the
 // log, and no reason to stop.
-func (r *running) tellManager(state string) {
-	if err := r.notify.tell(state); err != nil {
+func (r *running) notifyManager(state string) {
+	if err := r.notify.send(state); err != nil {
 		r.log.Warn("service manager not told", "state", state, "err", err)
 	}
 }
@@ -82,11 +82,11 @@ func (r *running) feedWatchdog() (stop func()) {
 	go func() {
 		defer close(ended)
 		for every := r.notify.watchdog / 2; term.Sleep(ctx, every) == nil; {
-			if err := r.keep.Store.Check(ctx); err != nil {
+			if err := r.data.Store.Check(ctx); err != nil {
 				r.log.Error("store not read for the watchdog", "err", err)
 				continue
 			}
-			r.tellManager(notifyAlive)
+			r.notifyManager(notifyAlive)
 		}
 	}()
 	return func() {
