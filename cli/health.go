@@ -2,33 +2,68 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"tollhouse/cli/term"
 )
 
+// healthWait bounds the request to a URL.
+const healthWait = 10 * time.Second
+
 func (p *program) healthCommand() *cobra.Command {
-	return &cobra.Command{
+	var address string
+	c := &cobra.Command{
 		Use:   "health",
 		Short: "check whether the server is ready; exit 0 if it is",
-		Args:  operands(),
+		Long: `Check whether the server is ready: exit 0 if it is, 1 if it is not, 69 if no server
+answers. It asks the admin socket. With --url, or when no server has that socket, it
+asks /readyz of the URL, or of the first address of TOLLHOUSE_LISTEN, so it also checks
+a container that runs tollhouse dev.`,
+		Args: operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
-			a, err := p.connectRunning(ctx)
-			if err != nil {
-				return err
+			if address != "" {
+				return p.healthOf(ctx, address)
 			}
-			defer a.close()
-			var state struct {
-				Status string `json:"status"`
+			err := p.healthOnSocket(ctx)
+			if listens := p.listenURL(); listens != "" && isUnanswered(err) {
+				return p.healthOf(ctx, listens)
 			}
-			if err := a.call(ctx, "GET", "/readyz", nil, &state); err != nil {
-				return notReady(err)
-			}
-			return p.Done(map[string]string{"status": state.Status, "url": a.info.URL, "version": a.info.Version},
-				"ready: tollhouse %s at %s", a.info.Version, a.info.URL)
+			return err
 		}),
 	}
+	c.Flags().StringVar(&address, "url", "", "`URL` of the server to ask, instead of the admin socket (default: if there is none, the first address of TOLLHOUSE_LISTEN)")
+	return c
+}
+
+func (p *program) healthOnSocket(ctx context.Context) error {
+	a, err := p.connectRunning(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	var state struct {
+		Status string `json:"status"`
+	}
+	if err := a.call(ctx, "GET", "/readyz", nil, &state); err != nil {
+		return notReady(err)
+	}
+	return p.Done(map[string]string{"status": state.Status, "url": a.info.URL, "version": a.info.Version},
+		"ready: tollhouse %s at %s", a.info.Version, a.info.URL)
+}
+
+// isUnanswered reports whether the socket gave no answer, perhaps because we may not
+// open its directory: the user of a container need not be that of its image.
+func isUnanswered(err error) bool {
+	return err != nil && term.FailureOf(err).Code == term.ExitUnreachable || errors.Is(err, fs.ErrPermission)
 }
 
 // notReady is the failure when a server answers that it is not ready.
@@ -38,4 +73,59 @@ func notReady(err error) error {
 		return err
 	}
 	return term.Fail(term.ExitFailed, "see Monitoring in docs/operations.md for what to do", "%w", f.Err)
+}
+
+// healthOf asks the server at a URL.
+func (p *program) healthOf(ctx context.Context, address string) error {
+	address = strings.TrimSuffix(address, "/")
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return term.Usage("give it as http://127.0.0.1:8080", "--url %q is not the URL of a server", address)
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthWait)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		var inURL *url.Error
+		if errors.As(err, &inURL) {
+			err = inURL.Err
+		}
+		return term.Fail(term.ExitUnreachable, "start a server, or name a running one with --url", "no server answers at %s: %w", address, term.SystemReason(err))
+	}
+	defer answer.Body.Close()
+	switch answer.StatusCode {
+	case http.StatusOK:
+		return p.Done(map[string]string{"status": "ok", "url": address}, "ready: %s", address)
+	case http.StatusServiceUnavailable:
+		return term.Fail(term.ExitFailed, "see Monitoring in docs/operations.md for what to do", "the server at %s is not ready", address)
+	}
+	return term.Fail(term.ExitFailed, "check with curl what listens there", "%s/readyz answers with status %d, so it is not tollhouse", address, answer.StatusCode)
+}
+
+// listenURL returns the URL of the first address of TOLLHOUSE_LISTEN, or "".
+func (p *program) listenURL() string {
+	for _, pair := range p.environ {
+		value, found := strings.CutPrefix(pair, variablePrefix+"LISTEN=")
+		addresses := term.SplitLists(strings.Fields(value))
+		if !found || len(addresses) == 0 {
+			continue
+		}
+		host, port, err := net.SplitHostPort(addresses[0])
+		if err != nil || port == "0" {
+			return ""
+		}
+		// A server that listens on all addresses also listens on loopback.
+		if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+			host = "127.0.0.1"
+			if ip.Is6() {
+				host = "::1"
+			}
+		}
+		return "http://" + net.JoinHostPort(host, port)
+	}
+	return ""
 }
