@@ -58,13 +58,23 @@ func (p *program) printDockerfileCommand() *cobra.Command {
 		Use:   "dockerfile",
 		Short: "print a Dockerfile for an image that contains only tollhouse",
 		Long: `Print a Dockerfile for an image that contains only tollhouse. The image runs as user
-65532, needs only /data to be writable, and has a health check.
+65532, needs only /data to be writable, and has a health check. Its binary has the
+version of the one that prints this.
 
   tollhouse print dockerfile > Dockerfile
   docker build -t tollhouse .`,
 		Args: operands(),
-		RunE: p.doing(func(context.Context, []string) error { return p.printText(dockerfile) }),
+		RunE: p.doing(func(context.Context, []string) error { return p.printText(dockerfileOf(version())) }),
 	}
+}
+
+// dockerfileOf passes a version on to the binary of the image. Without one, Go records
+// what it finds in the sources.
+func dockerfileOf(version string) string {
+	if version == develVersion {
+		return dockerfile
+	}
+	return strings.Replace(dockerfile, `"-s -w -buildid="`, `"-s -w -buildid= -X tollhouse/cli.built=`+version+`"`, 1)
 }
 
 func (p *program) printComposeCommand() *cobra.Command {

@@ -22,7 +22,11 @@ func TestPrinted(t *testing.T) {
 		t.Run(name+"_is_printed_as_it_lies_here", func(t *testing.T) {
 			t.Parallel()
 			stdout, stderr, code := run(t, "print", name)
-			if want := printed(t, name); stdout != want || stderr != "" || code != term.ExitOK {
+			want := printed(t, name)
+			if name == "dockerfile" {
+				want = dockerfileOf(version())
+			}
+			if stdout != want || stderr != "" || code != term.ExitOK {
 				t.Errorf("exit code %d, standard error %q, and on standard output:\n%s\nwant:\n%s", code, stderr, stdout, want)
 			}
 		})
@@ -45,6 +49,15 @@ func TestPrinted(t *testing.T) {
 			if stdout, _, code := run(t, "print", "systemd", "--binary", path); code != term.ExitUsage || stdout != "" {
 				t.Errorf("--binary %q: exit code %d, want %d", path, code, term.ExitUsage)
 			}
+		}
+	})
+	t.Run("dockerfile_passes_the_version_on", func(t *testing.T) {
+		t.Parallel()
+		if want := `go build -trimpath -ldflags "-s -w -buildid= -X tollhouse/cli.built=v1.2.3" -o `; !strings.Contains(dockerfileOf("v1.2.3"), want) {
+			t.Errorf("the Dockerfile does not have %s:\n%s", want, dockerfileOf("v1.2.3"))
+		}
+		if text := dockerfileOf(develVersion); text != printed(t, "dockerfile") {
+			t.Errorf("a binary without a version prints one:\n%s", text)
 		}
 	})
 	t.Run("dockerfile_builds_with_the_toolchain_of_the_module", func(t *testing.T) {

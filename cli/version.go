@@ -9,6 +9,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// built is the version that the builder gives, which overrides all that Go records:
+// go build -ldflags "-X tollhouse/cli.built=v1.2.3"
+var built string
+
+// develVersion is the version of a binary that nothing is known about.
+const develVersion = "devel"
+
 // build is the build information of the binary.
 type build struct {
 	Version  string `json:"version"`
@@ -20,14 +27,19 @@ type build struct {
 }
 
 func readBuild() build {
-	b := build{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return b
+		info = &debug.BuildInfo{}
 	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		b.Version = v
-	}
+	return buildOf(built, info)
+}
+
+const revisionShown = 12 // digits, as in Go's pseudo-versions
+
+// buildOf returns what is known of a binary. Its version is the one given, else the tag
+// or pseudo-version of its module, else its revision.
+func buildOf(given string, info *debug.BuildInfo) build {
+	b := build{Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
@@ -37,6 +49,19 @@ func readBuild() build {
 		case "vcs.modified":
 			b.Modified = s.Value == "true"
 		}
+	}
+	switch stamped := info.Main.Version; {
+	case given != "":
+		b.Version = given
+	case stamped != "" && stamped != "(devel)":
+		b.Version = stamped
+	case b.Revision != "":
+		b.Version = b.Revision[:min(revisionShown, len(b.Revision))]
+		if b.Modified {
+			b.Version += "+dirty"
+		}
+	default:
+		b.Version = develVersion
 	}
 	return b
 }

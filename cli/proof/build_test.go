@@ -35,15 +35,13 @@ const (
 // is made of twice, so it is done in CI, and at home when it is asked for.
 func TestRelease(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("CI") == "" && os.Getenv("TOLLHOUSE_LONG") == "" {
-		t.Skip("compiles everything twice; set TOLLHOUSE_LONG=1")
-	}
+	skipRelease(t)
 	root := must.Get(filepath.Abs(filepath.Join("..", "..")))(t)
 	binary := releaseBuild(t, root, "")
 	t.Run("print_dockerfile_builds_it_so", func(t *testing.T) {
 		t.Parallel()
-		flags := strings.Replace(strings.Join(releaseFlags, " "), "-s -w -buildid=", `"-s -w -buildid="`, 1)
-		if text := command(t, "", "print", "dockerfile"); !bytes.Contains(text, []byte("CGO_ENABLED=0 go build "+flags+" -o ")) {
+		flags := strings.Replace(strings.Join(releaseFlags, " "), "-s -w -buildid=", `"-s -w -buildid=`, 1)
+		if text := command(t, "", "print", "dockerfile"); !bytes.Contains(text, []byte("CGO_ENABLED=0 go build "+flags)) {
 			t.Errorf("the Dockerfile does not build with %s:\n%s", flags, text)
 		}
 	})
@@ -71,11 +69,14 @@ func TestRelease(t *testing.T) {
 	})
 	t.Run("version_tells_commit_and_date_of_a_clone", func(t *testing.T) {
 		t.Parallel()
-		var told struct{ Revision, Date string }
+		var told struct{ Version, Revision, Date string }
 		out, err := exec.Command(cloned, "version", "--json").Output()
 		must.Do(t, errors.Join(err, json.Unmarshal(out, &told)))
 		commit, seconds, _ := strings.Cut(runGit(t, clone, "log", "-1", "--format=%H %ct"), " ")
 		at, err := time.Parse(time.RFC3339, told.Date)
+		if told.Version == "" || told.Version == "devel" {
+			t.Errorf("the version of a clone is %q, want its tag or revision", told.Version)
+		}
 		if err != nil || told.Revision != commit || fmt.Sprint(at.Unix()) != seconds {
 			t.Errorf("version --json is %s, %v; want commit %s of second %s", out, err, commit, seconds)
 		}
@@ -90,6 +91,13 @@ func TestRelease(t *testing.T) {
 		t.Parallel()
 		serveFromScratch(t, binary)
 	})
+}
+
+func skipRelease(t *testing.T) {
+	t.Helper()
+	if os.Getenv("CI") == "" && os.Getenv("TOLLHOUSE_LONG") == "" {
+		t.Skip("compiles everything anew; set TOLLHOUSE_LONG=1")
+	}
 }
 
 // releaseBuild builds the sources of dir, with a cache of its own if one is

@@ -195,7 +195,9 @@ func startIn(t testing.TB, environ []string, args ...string) *server {
 func startCommand(t testing.TB, cmd *exec.Cmd, name string) *server {
 	t.Helper()
 	s := &server{t: t, log: &transcript{}, ended: make(chan struct{})}
-	cmd.Dir = t.TempDir() // nothing is left in the tree
+	if cmd.Dir == "" {
+		cmd.Dir = t.TempDir() // nothing is left in the tree
+	}
 	cmd.Stderr = s.log
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
