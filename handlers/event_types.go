@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"tollhouse/store/eventlog"
-	"tollhouse/store/snapshot"
 )
 
 type eventTypeJSON struct {
@@ -64,9 +63,5 @@ func (s *Server) listEventTypes(w http.ResponseWriter, r *http.Request) error {
 
 // schemaOf returns the address of the schema for a type's snapshots.
 func schemaOf(t eventlog.Type) string {
-	name := anyKindSchema
-	if snapshot.IsDescribed(t.Kind()) {
-		name = t.Kind()
-	}
-	return openAPIPath + "#/components/schemas/" + name
+	return openAPIPath + "#/components/schemas/" + schemaName(t.Kind())
 }

@@ -47,11 +47,11 @@ func TestEventTypes(t *testing.T) {
 	now := float64(a.Clock.Now().Unix())
 	page := a.get(path, token).eventTypes(t)
 	wantRows := map[string]map[string]any{
-		"customer.created":   {"meaning": "A customer was added.", "schema": "/openapi.json#/components/schemas/customer", "count": 2.0, "lastCreatedAt": now},
-		"customer.activated": {"meaning": "A customer may be billed again.", "schema": "/openapi.json#/components/schemas/customer", "count": 1.0, "lastCreatedAt": now},
+		"customer.created":   {"meaning": "A customer was added.", "schema": "/openapi.json#/components/schemas/CustomerSnapshot", "count": 2.0, "lastCreatedAt": now},
+		"customer.activated": {"meaning": "A customer may be billed again.", "schema": "/openapi.json#/components/schemas/CustomerSnapshot", "count": 1.0, "lastCreatedAt": now},
 		"plan.created":       {"schema": "/openapi.json#/components/schemas/Snapshot", "count": 1.0, "lastCreatedAt": now},
-		"customer.updated":   {"meaning": "A customer's fields were changed.", "schema": "/openapi.json#/components/schemas/customer", "count": 0.0},
-		"batch.closed":       {"meaning": "A batch takes no more transactions.", "schema": "/openapi.json#/components/schemas/batch", "count": 0.0},
+		"customer.updated":   {"meaning": "A customer's fields were changed.", "schema": "/openapi.json#/components/schemas/CustomerSnapshot", "count": 0.0},
+		"batch.closed":       {"meaning": "A batch takes no more transactions.", "schema": "/openapi.json#/components/schemas/BatchSnapshot", "count": 0.0},
 	}
 	for name, want := range wantRows {
 		t.Run(name, func(t *testing.T) {

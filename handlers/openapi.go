@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"bytes"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
@@ -14,8 +15,7 @@ import (
 
 const (
 	openAPIPath = "/openapi.json"
-	// anyKindSchema is the schema of undocumented kinds. Names of kinds begin with a
-	// lower-case letter, so they cannot collide.
+	// anyKindSchema is the schema of undocumented kinds.
 	anyKindSchema = "Snapshot"
 
 	openAPIDepthMax = 32 // of our own document
@@ -27,13 +27,19 @@ const (
 //go:embed openapi.json
 var openAPISource []byte
 
+// openAPIExamples are the examples of each operation: of the bodies of its
+// "request" and of its answers by status. A test takes them from dev.
+//
+//go:embed openapi_examples.json
+var openAPIExamples []byte
+
+// exampleIssuer stands in the examples for the address of the server.
+const exampleIssuer = "https://tollhouse.example"
+
 // OpenAPI returns the OpenAPI 3.1 description of the server with that issuer URL.
 // With "" the server is the one that the document is read from.
 func OpenAPI(issuer, version string) []byte {
-	d, err := snapshot.Parse(openAPISource, openAPIDepthMax)
-	if err != nil {
-		panic("handlers: openapi.json: " + err.Error())
-	}
+	d := parsed(openAPISource)
 	d = withText(d, version, "info", "version")
 	if issuer != "" {
 		d = withMember(d, snapshot.ArrayOf(withText(snapshot.ObjectOf(), issuer, "url")), "servers")
@@ -44,23 +50,75 @@ func OpenAPI(issuer, version string) []byte {
 		d = withText(d, issuer+"/oauth/v2/token", append(flows, flow, "tokenUrl")...)
 		d = withText(d, issuer+"/oauth/v2/token", append(flows, flow, "refreshUrl")...)
 	}
+	examples := openAPIExamples
+	if issuer != "" {
+		examples = bytes.ReplaceAll(examples, []byte(exampleIssuer), []byte(issuer))
+	}
+	d = withExamples(d, parsed(examples))
 	return append(withCatalogue(d).Append(nil), '\n')
+}
+
+// parsed reads one of our own documents.
+func parsed(document []byte) snapshot.Value {
+	v, err := snapshot.Parse(document, openAPIDepthMax)
+	if err != nil {
+		panic("handlers: " + err.Error())
+	}
+	return v
+}
+
+// withExamples adds its examples to each operation.
+func withExamples(d, examples snapshot.Value) snapshot.Value {
+	paths, _ := d.Member("paths")
+	for _, item := range paths.Members() {
+		for _, method := range item.Value.Members() {
+			id, _ := method.Value.Member("operationId")
+			found, _ := examples.Member(id.Text())
+			for _, example := range found.Members() {
+				at := []string{"paths", item.Name, method.Name, "responses", example.Name, "content"}
+				if example.Name == "request" {
+					at = []string{"paths", item.Name, method.Name, "requestBody", "content"}
+				}
+				for _, media := range memberAt(d, at...).Members() {
+					d = withMember(d, example.Value, append(at, media.Name, "example")...)
+				}
+			}
+		}
+	}
+	return d
+}
+
+func memberAt(v snapshot.Value, path ...string) snapshot.Value {
+	for _, name := range path {
+		v, _ = v.Member(name)
+	}
+	return v
 }
 
 // withCatalogue adds the schema of each kind, and each type of event.
 func withCatalogue(d snapshot.Value) snapshot.Value {
-	var kinds, types []snapshot.Value
-	for _, kind := range append(snapshot.Kinds(), anyKindSchema) {
-		d = withMember(d, snapshot.Schema(kind), "components", "schemas", kind)
-		kinds = append(kinds, withText(snapshot.ObjectOf(), "#/components/schemas/"+kind, "$ref"))
+	var kinds, types, meanings []snapshot.Value
+	for _, kind := range append(snapshot.Kinds(), "") {
+		name := schemaName(kind)
+		d = withMember(d, snapshot.Schema(kind), "components", "schemas", name)
+		kinds = append(kinds, withText(snapshot.ObjectOf(), "#/components/schemas/"+name, "$ref"))
 	}
 	for _, t := range eventlog.Catalogue() {
-		described := withText(snapshot.ObjectOf(), t.Name, "const")
-		types = append(types, withText(described, t.Meaning, "description"))
+		types = append(types, snapshot.Text(t.Name))
+		meanings = append(meanings, snapshot.Text(t.Meaning))
 	}
-	anyOther := snapshot.ObjectOf() // matches every type that the pattern allows
 	d = withMember(d, snapshot.ArrayOf(kinds...), "components", "schemas", "Resource", "anyOf")
-	return withMember(d, snapshot.ArrayOf(append(types, anyOther)...), "components", "schemas", "EventType", "anyOf")
+	d = withMember(d, snapshot.ArrayOf(types...), "components", "schemas", "EventType", "x-extensible-enum")
+	return withMember(d, snapshot.ArrayOf(meanings...), "components", "schemas", "EventType", "x-enum-descriptions")
+}
+
+// schemaName returns the name of the schema of a kind's snapshots. It is never a
+// name that generated code has for itself, such as Client.
+func schemaName(kind string) string {
+	if !snapshot.IsDescribed(kind) {
+		return anyKindSchema
+	}
+	return snapshot.TypeName(kind) + anyKindSchema
 }
 
 func withText(v snapshot.Value, text string, path ...string) snapshot.Value {

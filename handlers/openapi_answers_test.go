@@ -181,17 +181,17 @@ func describedResources(d *described, token string) {
 	steps := []struct {
 		method, target, body, contentType string
 		headers                           []string
-		wantKind                          string // whose schema the answer must have
+		wantSchema                        string // that the answer must have
 	}{
-		{"PUT", "customer/c1", `{"displayName":"Larkspur"}`, plain, nil, "customer"},
-		{"PUT", "customer/c1", `{"displayName":"Larkspur"}`, plain, nil, "customer"},
-		{"PATCH", "customer/c1", `{"city":"Dunmere"}`, patch, nil, "customer"},
-		{"PATCH", "customer/c1?action=merged", `{}`, patch, nil, "customer"},
-		{"PUT", "account/a1", `{"last4":"4418","expiry":"0326","isDefault":"1","metadata":{"x":[1]}}`, plain, nil, "account"},
-		{"PUT", "transaction/t1", `{"amount":148.5,"tax":"1.50","transactionDate":"2026-03-09"}`, plain, nil, "transaction"},
-		{"PUT", "invoice/i1", `{"total":"10","lines":[{"amount":1}],"dueDate":""}`, plain, nil, "invoice"},
+		{"PUT", "customer/c1", `{"displayName":"Larkspur"}`, plain, nil, "CustomerSnapshot"},
+		{"PUT", "customer/c1", `{"displayName":"Larkspur"}`, plain, nil, "CustomerSnapshot"},
+		{"PATCH", "customer/c1", `{"city":"Dunmere"}`, patch, nil, "CustomerSnapshot"},
+		{"PATCH", "customer/c1?action=merged", `{}`, patch, nil, "CustomerSnapshot"},
+		{"PUT", "account/a1", `{"last4":"4418","expiry":"0326","isDefault":"1","metadata":{"x":[1]}}`, plain, nil, "AccountSnapshot"},
+		{"PUT", "transaction/t1", `{"amount":148.5,"tax":"1.50","transactionDate":"2026-03-09"}`, plain, nil, "TransactionSnapshot"},
+		{"PUT", "invoice/i1", `{"total":"10","lines":[{"amount":1}],"dueDate":""}`, plain, nil, "InvoiceSnapshot"},
 		{"PUT", "plan/p1", `{"anything":[{"at":{"all":1}}]}`, plain, nil, anyKindSchema},
-		{"PUT", "batch/b1", `{}`, plain, nil, "batch"},
+		{"PUT", "batch/b1", `{}`, plain, nil, "BatchSnapshot"},
 		{"PUT", "customer/c1", `{"displayNam":"x"}`, plain, nil, ""},
 		{"PUT", "customer/c1", `{"zip":5091}`, plain, nil, ""},
 		{"PUT", "customer/c1", `{`, plain, nil, ""},
@@ -213,7 +213,7 @@ func describedResources(d *described, token string) {
 		{"DELETE", "plan/p1?action=x", "", "", nil, ""},
 		{"DELETE", "plan/p1", "", "", nil, ""},
 		{"DELETE", "plan/p1", "", "", nil, ""},
-		{"GET", "customer/c1", "", "", nil, "customer"},
+		{"GET", "customer/c1", "", "", nil, "CustomerSnapshot"},
 		{"GET", "plan/p1", "", "", nil, ""},
 		{"GET", "customer?limit=1", "", "", nil, ""},
 		{"GET", "customer?limit=0", "", "", nil, ""},
@@ -227,8 +227,8 @@ func describedResources(d *described, token string) {
 			headers = append(headers, "Content-Type", step.contentType)
 		}
 		w := d.ask(step.method, "/api/resources/"+step.target, token, step.body, headers...)
-		if step.wantKind != "" {
-			d.told.Validate(d.t, []string{"components", "schemas", step.wantKind}, w.Body.Bytes())
+		if step.wantSchema != "" {
+			d.told.Validate(d.t, []string{"components", "schemas", step.wantSchema}, w.Body.Bytes())
 		}
 	}
 	tag := d.read("/api/resources/customer/c1", token).Header().Get("ETag")

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"bytes"
+	"iter"
 	"net/http"
 	"slices"
 	"strconv"
@@ -9,10 +10,9 @@ import (
 	"sync"
 	"testing"
 
-	"tollhouse/must"
-	"unicode"
-
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"tollhouse/must"
 )
 
 // Described is the API description as a judge of answers. The document leaves
@@ -27,6 +27,15 @@ type Described struct {
 	seen    map[string]bool               // "GET /api/events 200"
 }
 
+// Pages are described beside paths, where no generator of clients looks, and so
+// is what they alone refer to.
+const (
+	pagePaths      = "x-tollhouse-pages"
+	pageComponents = "x-tollhouse-components"
+	// alsoAnswers are the media types beside the one that generators get to see.
+	alsoAnswers = "x-tollhouse-also"
+)
+
 const describedAt = "https://tollhouse.example/openapi.json"
 
 // NewDescribed reads a document.
@@ -34,10 +43,9 @@ func NewDescribed(t testing.TB, document []byte) *Described {
 	t.Helper()
 	read := must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(document)))(t)
 	d := &Described{document: read.(map[string]any), compiler: jsonschema.NewCompiler(), schemas: map[string]*jsonschema.Schema{}, seen: map[string]bool{}}
-	for name, schema := range d.object("components", "schemas") {
+	for _, schema := range d.object("components", "schemas") {
 		object := schema.(map[string]any)
-		isOurs := unicode.IsUpper(rune(name[0])) && name != anyKindSchema && name != "ResourceBody"
-		if isOurs && object["properties"] != nil {
+		if object["properties"] != nil && object["additionalProperties"] == nil {
 			object["additionalProperties"] = false
 		}
 	}
@@ -60,28 +68,49 @@ func (d *Described) object(path ...string) map[string]any {
 	return v
 }
 
-// template returns the documented path that a path has the form of, or "".
-func (d *Described) template(path string) string {
+// operation is one that the document describes.
+type operation struct {
+	section, template, method string // "paths", "/api/events", "GET"
+	described                 map[string]any
+}
+
+// operations are those of machines and those of pages.
+func (d *Described) operations() iter.Seq[operation] {
+	return func(yield func(operation) bool) {
+		for _, section := range []string{"paths", pagePaths} {
+			for template, item := range d.object(section) {
+				for method, described := range item.(map[string]any) {
+					if method != "parameters" && !yield(operation{section, template, strings.ToUpper(method), described.(map[string]any)}) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// template returns the documented path that a path has the form of, or "", and
+// the section that it is in.
+func (d *Described) template(path string) (best, section string) {
 	parts := strings.Split(path, "/")
-	best := ""
-	for template := range d.object("paths") {
-		templateParts := strings.Split(template, "/")
+	for o := range d.operations() {
+		templateParts := strings.Split(o.template, "/")
 		fits := len(parts) == len(templateParts)
 		for i := 0; fits && i < len(parts); i++ {
 			fits = parts[i] == templateParts[i] || strings.HasPrefix(templateParts[i], "{") && parts[i] != ""
 		}
-		if fits && (best == "" || strings.Count(template, "{") < strings.Count(best, "{")) {
-			best = template
+		if fits && (best == "" || strings.Count(o.template, "{") < strings.Count(best, "{")) {
+			best, section = o.template, o.section
 		}
 	}
-	return best
+	return best, section
 }
 
 // Check fails the test unless the answer to a request is described: its status,
 // the headers that are ours, its type, and every member of its body.
 func (d *Described) Check(t testing.TB, method, path string, status int, header http.Header, body []byte) {
 	t.Helper()
-	template := d.template(path)
+	template, section := d.template(path)
 	if template == "" {
 		return // an address that there is not
 	}
@@ -89,10 +118,10 @@ func (d *Described) Check(t testing.TB, method, path string, status int, header 
 	if method == http.MethodHead {
 		operation, body = "get", nil
 	}
-	at := []string{"paths", template, operation, "responses", strconv.Itoa(status)}
+	at := []string{section, template, operation, "responses", strconv.Itoa(status)}
 	switch {
 	case status == http.StatusMethodNotAllowed:
-		at = []string{"components", "responses", "MethodNotAllowed"}
+		at = []string{pageComponents, "responses", "MethodNotAllowed"}
 	case method == http.MethodOptions:
 		return
 	}
@@ -118,7 +147,8 @@ func (d *Described) checkHeaders(t testing.TB, response map[string]any, header h
 	t.Helper()
 	described, _ := response["headers"].(map[string]any)
 	for name := range described {
-		if d.object("components", "headers", name)["required"] == true && header.Get(name) == "" {
+		isRequired := d.object("components", "headers", name)["required"] == true || d.object(pageComponents, "headers", name)["required"] == true
+		if isRequired && header.Get(name) == "" {
 			t.Errorf("the answer lacks %s", name)
 		}
 	}
@@ -143,6 +173,11 @@ func (d *Described) checkBody(t testing.TB, at []string, response map[string]any
 	t.Helper()
 	mediaType, _, _ := strings.Cut(contentType, ";")
 	content, _ := response["content"].(map[string]any)
+	also, _ := response[alsoAnswers].(map[string]any)
+	in := "content"
+	if also[mediaType] != nil {
+		in, content = alsoAnswers, also
+	}
 	switch {
 	case content["*/*"] != nil:
 		return
@@ -155,7 +190,7 @@ func (d *Described) checkBody(t testing.TB, at []string, response map[string]any
 	if ref, ok := d.object(at[:len(at)-1]...)[at[len(at)-1]].(map[string]any)["$ref"].(string); ok {
 		at = strings.Split(strings.TrimPrefix(ref, "#/"), "/")
 	}
-	d.Validate(t, append(slices.Clone(at), "content", mediaType, "schema"), body)
+	d.Validate(t, append(slices.Clone(at), in, mediaType, "schema"), body)
 }
 
 // Validate fails the test unless a JSON document is as the schema at the path.
@@ -197,16 +232,14 @@ func (d *Described) schema(at []string) (*jsonschema.Schema, error) {
 func (d *Described) Unseen(prefix string) (unseen []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for template, item := range d.object("paths") {
-		for operation, described := range item.(map[string]any) {
-			if operation == "parameters" || !strings.HasPrefix(template, prefix) {
-				continue
-			}
-			for status := range described.(map[string]any)["responses"].(map[string]any) {
-				answer := strings.ToUpper(operation) + " " + template + " " + status
-				if !d.seen[answer] && !slices.Contains([]string{"414", "421", "500", "503"}, status) {
-					unseen = append(unseen, answer)
-				}
+	for o := range d.operations() {
+		if !strings.HasPrefix(o.template, prefix) {
+			continue
+		}
+		for status := range o.described["responses"].(map[string]any) {
+			answer := o.method + " " + o.template + " " + status
+			if !d.seen[answer] && !slices.Contains([]string{"414", "421", "500", "503"}, status) {
+				unseen = append(unseen, answer)
 			}
 		}
 	}

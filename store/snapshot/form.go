@@ -14,20 +14,19 @@ type form struct {
 
 var (
 	text   = form{mustBe(String), parsed(`{"type":"string"}`)}
-	list   = form{mustBe(Array), parsed(`{"type":"array"}`)}
-	object = form{mustBe(Object), parsed(`{"type":"object"}`)}
+	list   = form{mustBe(Array), parsed(`{"type":"array","items":{"type":["object","array","string","number","boolean","null"],"x-go-type":"any"}}`)}
+	object = form{mustBe(Object), parsed(`{"type":"object","additionalProperties":true}`)}
 
 	email = matching(`[^ \t\r\n\f@]+@[^ \t\r\n\f@]+`, "must be an e-mail address", "An e-mail address, or empty.")
 	flag  = matching(`[0-9]`, `must be one digit, such as "1" for yes`, "One digit, such as 1 for yes, or empty.")
 	last4 = matching(`[0-9]{1,4}`, "must be the last four digits and no more", "The last four digits and no more, or empty.")
 
 	// The empty string means no date.
-	date = form{checkDate, parsed(`{"type":"string","anyOf":[{"const":""},{"format":"date"}],"description":"A date in the form YYYY-MM-DD, or empty."}`)}
+	date = form{checkDate, parsed(`{"type":"string","if":{"type":"string","minLength":1},"then":{"type":"string","format":"date"},"description":"A date in the form YYYY-MM-DD, or empty."}`)}
 
 	// A number, or a string like the specification's own amounts.
-	amount = form{checkAmount, parsed(`{"anyOf":[` +
-		`{"type":"string","pattern":` + string(AppendString(nil, amountPattern)) + `},` +
-		`{"type":"number","exclusiveMinimum":-1000000000000000,"exclusiveMaximum":1000000000000000}],` +
+	amount = form{checkAmount, parsed(`{"type":["string","number"],"x-go-type":"any","pattern":` + string(AppendString(nil, amountPattern)) +
+		`,"exclusiveMinimum":-1000000000000000,"exclusiveMaximum":1000000000000000,` +
 		`"description":"A decimal amount with at most 15 digits before the point and 6 behind it, written without an exponent."}`)}
 )
 

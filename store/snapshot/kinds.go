@@ -1,6 +1,10 @@
 package snapshot
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // The specification names four kinds of resource, and only their members are checked.
 // It defines the shape of customer alone; the fields of the other three are our
@@ -100,7 +104,7 @@ func Schema(name string) Value {
 	}
 	nameSchema := `{"type":"string","description":"The kind of the resource."}`
 	if k.name != "" {
-		nameSchema = `{"const":"` + k.name + `"}`
+		nameSchema = `{"type":"string","enum":["` + k.name + `"],"x-enum-varnames":["Object` + TypeName(k.name) + `"]}`
 	}
 	properties := []Member{
 		{"id", parsed(`{"type":"string","pattern":"^[A-Za-z0-9_-]{1,64}$","description":"The id of the resource."}`)},
@@ -115,8 +119,19 @@ func Schema(name string) Value {
 		{"required", parsed(`["id","object"]`)},
 		{"properties", ObjectOf(properties...)},
 	}
-	if k.fields != nil {
-		schema = append(schema, Member{"additionalProperties", parsed(`false`)})
+	// Generated code drops the members of an object that does not say it has others.
+	hasOthers := Value{kind: Bool, text: strconv.FormatBool(k.fields == nil)}
+	return ObjectOf(append(schema, Member{"additionalProperties", hasOthers})...)
+}
+
+// TypeName returns the name of a kind as programs write the names of types:
+// WebhookEndpoint for webhook_endpoint.
+func TypeName(kind string) string {
+	var name strings.Builder
+	for word := range strings.SplitSeq(kind, "_") {
+		if word != "" {
+			name.WriteString(strings.ToUpper(word[:1]) + word[1:])
+		}
 	}
-	return ObjectOf(schema...)
+	return name.String()
 }
