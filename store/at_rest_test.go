@@ -11,9 +11,9 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// TestAtRest reads every record as whoever holds the disk can, and looks for
-// what would let them act: a family that was refreshed and one whose code is
-// still open, a sign-in, a client with two secrets.
+// TestAtRest reads every record, as a thief of the disk can, and looks for usable
+// secrets. The store has a refreshed family, one whose code is still open, a session
+// and a client with two secrets.
 func TestAtRest(t *testing.T) {
 	ctx := context.Background()
 	g := parallelGrant(t)
@@ -43,7 +43,7 @@ func TestAtRest(t *testing.T) {
 	}
 	for name, text := range secrets {
 		t.Run("no_"+name, func(t *testing.T) {
-			// A part of it would do to find the rest by trying.
+			// With a part of it the rest could be guessed.
 			for _, part := range []string{text, text[:len(text)*2/3], text[len(text)/3:]} {
 				if bytes.Contains(all.Bytes(), []byte(part)) {
 					t.Errorf("the store holds %d characters of it in clear", len(part))

@@ -21,7 +21,7 @@ func TestAuditOrder(t *testing.T) {
 		f.Audit(store.AuditLine{What: store.AuditAdmin, Reason: fmt.Sprint("first ", i)})
 	}
 	f.AuditReasons(t, record.Position{}, 10)
-	f.Clock.Advance(-time.Hour) // the record does not follow a clock that steps back
+	f.Clock.Advance(-time.Hour) // audit positions never go back with the clock
 	f.Audit(store.AuditLine{What: store.AuditAdmin, Reason: "later"})
 	all, _ := f.AuditReasons(t, record.Position{}, 10)
 	if want := "[first 0 first 1 first 2 later]"; fmt.Sprint(all) != want {
@@ -77,9 +77,9 @@ func TestTrimAudit(t *testing.T) {
 		retain time.Duration
 		want   int
 	}{
-		{"what_is_as_old_as_allowed_stays", 400 * day, 1001},
-		{"what_is_older_goes", 400*day - time.Second, 1},
-		{"and_again_changes_nothing", 400*day - time.Second, 1},
+		{"lines_at_the_age_limit_stay", 400 * day, 1001},
+		{"older_lines_go", 400*day - time.Second, 1},
+		{"trimming_again_changes_nothing", 400*day - time.Second, 1},
 		{"everything_can_go", -time.Second, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestTrimAudit(t *testing.T) {
 	}
 }
 
-// TestAuditOutlivesItsReader: that a reader leaves loses no line.
+// TestAuditOutlivesItsReader: a reader that leaves early loses no line.
 func TestAuditOutlivesItsReader(t *testing.T) {
 	t.Parallel()
 	f := storetest.New(t)
@@ -126,7 +126,7 @@ func TestAllowsOrigin(t *testing.T) {
 		f.Client(t, public)
 		allows(t, "https://spa.example", true)
 	})
-	t.Run("and_a_deleted_one_no_more", func(t *testing.T) {
+	t.Run("a_deleted_client_no_longer_counts", func(t *testing.T) {
 		c, _ := f.Client(t, public, func(spec *store.ClientSpec) { spec.RedirectURIs = []string{"https://gone.example/cb"} })
 		allows(t, "https://gone.example", true)
 		must.Do(t, f.DeleteClient(context.Background(), c.ID))

@@ -14,9 +14,9 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// benchBackupEvents is how many events the stores of these benchmarks hold, on
-// disk. A million (TOLLHOUSE_LONG=1000000) takes some minutes to fill in; the ratio
-// hardly depends on it, because a backup runs for as long as it is measured.
+// benchBackupEvents is how many events the stores of these benchmarks hold, on disk.
+// A million (TOLLHOUSE_LONG=1000000) takes minutes to record. The ratio hardly depends
+// on it, because backups run for as long as the measurement.
 func benchBackupEvents() int {
 	if n, err := strconv.Atoi(os.Getenv("TOLLHOUSE_LONG")); err == nil {
 		return max(n, 1000)
@@ -32,9 +32,9 @@ func filled(b *testing.B) *storetest.Fixture {
 	return f
 }
 
-// BenchmarkWritesBesideBackup records events from 32 writers, with a backup going
-// on and without, in turns: ratio is how many times as long they take beside it.
-// One of 1.25 is a fifth of the throughput.
+// BenchmarkWritesBesideBackup records events from 32 writers, alternately with and
+// without a running backup. ratio is the time with a backup over the time without;
+// 1.25 is a loss of one fifth of the throughput.
 //
 //	go test ./store -run '^$' -bench WritesBesideBackup -benchtime 10x
 func BenchmarkWritesBesideBackup(b *testing.B) {

@@ -53,7 +53,7 @@ func (s *Store) RecordBackup(ctx context.Context, made BackupMade, by By) error 
 	return nil
 }
 
-// LastBackup returns the last recorded backup. Errors: ErrNotFound if there is none.
+// LastBackup returns the last recorded backup. Errors: ErrNotFound if none is recorded.
 func (s *Store) LastBackup(ctx context.Context) (made BackupMade, err error) {
 	err = s.db.View(ctx, func(r kv.Reader) error {
 		v, err := r.Get(record.MetaKey(metaBackup))

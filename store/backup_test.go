@@ -26,7 +26,7 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// furnished returns a store with something of every kind in it.
+// furnished returns a store with a record of every kind.
 func furnished(t testing.TB) *storetest.Fixture {
 	t.Helper()
 	ctx := context.Background()
@@ -63,7 +63,7 @@ func furnished(t testing.TB) *storetest.Fixture {
 	return f
 }
 
-// noise is text that does not pack, the same for the same seed.
+// noise returns incompressible text, the same for the same seed.
 func noise(seed, size int) string {
 	raw := make([]byte, size)
 	r := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
@@ -88,7 +88,7 @@ func check(file io.Reader) (backup.Totals, error) {
 	return b.Check(context.Background())
 }
 
-// recordsOf returns all that an engine holds, a line each.
+// recordsOf returns all records of an engine, one per line.
 func recordsOf(t testing.TB, db kv.DB) []string {
 	t.Helper()
 	var lines []string
@@ -117,7 +117,7 @@ func TestBackup(t *testing.T) {
 			totals, err := b.Load(ctx, db, time.Now())
 			b.Close()
 			if got := recordsOf(t, db); err != nil || !equal(got, want) || totals.Records != int64(len(want)) {
-				t.Errorf("%T: Load() = %d records, %v; there are %d, want the %d of the store", db, totals.Records, err, len(got), len(want))
+				t.Errorf("%T: Load() = %d records, %vand stored %d, want the %d of the store", db, totals.Records, err, len(got), len(want))
 			}
 			restored := storetest.Open(t, db, f.Clock)
 			if n, err := restored.CheckAll(ctx); err != nil || n != int64(len(want)) || restored.InstanceID() != f.InstanceID() {
@@ -128,7 +128,7 @@ func TestBackup(t *testing.T) {
 			}
 		}
 	})
-	t.Run("its_header_says_of_what_it_is_and_holds_no_secret", func(t *testing.T) {
+	t.Run("its_header_names_the_store_and_holds_no_secret", func(t *testing.T) {
 		t.Parallel()
 		b := must.Get(store.OpenBackup(bytes.NewReader(file)))(t)
 		defer b.Close()
@@ -139,7 +139,7 @@ func TestBackup(t *testing.T) {
 			t.Error("the server key is in the backup")
 		}
 	})
-	t.Run("what_waits_to_be_written_is_in_it", func(t *testing.T) {
+	t.Run("it_has_audit_lines_not_yet_written", func(t *testing.T) {
 		t.Parallel()
 		totals, err := check(bytes.NewReader(file))
 		if err != nil || totals.Kinds["l"] == 0 || store.NameKinds(totals.Kinds)["events"] != 127 {
@@ -180,7 +180,7 @@ func TestBackup(t *testing.T) {
 			t.Errorf("one byte more: Check() = %v, want ErrDamaged", err)
 		}
 	})
-	t.Run("a_file_of_somebody_else_is_named_so", func(t *testing.T) {
+	t.Run("a_foreign_file_is_reported_as_foreign", func(t *testing.T) {
 		t.Parallel()
 		for _, foreign := range []string{"PK\x03\x04", `{"id":"evt_1"}`, strings.Repeat("x", 100)} {
 			if _, err := check(strings.NewReader(foreign)); !errors.Is(err, backup.ErrForeign) {
@@ -192,7 +192,7 @@ func TestBackup(t *testing.T) {
 
 func equal(a, b []string) bool { return strings.Join(a, "\n") == strings.Join(b, "\n") }
 
-// TestBackupRefusesASecond: one at a time, and a broken engine is told.
+// TestBackupRefusesASecond: one backup at a time, and errors of the engine are returned.
 func TestBackupRefusals(t *testing.T) {
 	t.Parallel()
 	f := storetest.New(t)
@@ -230,8 +230,8 @@ func logKey(k []byte) (start uint64, list byte) {
 	return start, k[7+bytes.IndexByte(k[7:], 0)+1]
 }
 
-// TestCheckAll damages a whole store in every way that leaves each record
-// readable by itself, and then in some that do not.
+// TestCheckAll damages a whole store in every way that leaves each record readable by
+// itself, and then in some ways that do not.
 func TestCheckAll(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -294,7 +294,7 @@ func TestCheckAll(t *testing.T) {
 		{"type_copy_without_its_event", twin('y'), "the list by type has"},
 		{"resource_mark_missing", remove('z'), "the list by resource has"},
 		{"foreign_id_missing", remove('x'), "the list of ids given elsewhere has"},
-		{"foreign_id_that_nothing_has", twin('x'), "the list of ids given elsewhere has"},
+		{"foreign_id_without_its_event", twin('x'), "the list of ids given elsewhere has"},
 		{"known_type_missing", remove('n'), "does not list the type"},
 		{"known_type_that_counts_wrong", change('n', func(v []byte) []byte { v[1]++; return v }), "its log counts"},
 		{"head_missing", remove('h'), "and no head"},
@@ -315,7 +315,7 @@ func TestCheckAll(t *testing.T) {
 		{"event_that_is_not_json", change('e', func(v []byte) []byte { return bytes.Replace(v, []byte(`{"object"`), []byte(`{'object"`), 1) }), "not valid JSON"},
 		{"event_of_another_time", change('e', func(v []byte) []byte { v[len(v)-2] = '0' + (v[len(v)-2]-'0'+1)%10; return v }), "createdAt disagrees with its position"},
 		{"resource_that_is_not_json", change('o', func(v []byte) []byte { return bytes.Replace(v, []byte(`{"`), []byte(`{{`), 1) }), "not valid JSON"},
-		{"kind_that_nobody_knows", func(_ *testing.T, _ *storetest.Fixture, tx kv.Txn) error {
+		{"unknown_kind", func(_ *testing.T, _ *storetest.Fixture, tx kv.Txn) error {
 			return tx.Set([]byte("Q1"), nil, time.Time{})
 		}, "unknown kind of record 'Q'"},
 		{"key_that_is_too_short", func(_ *testing.T, _ *storetest.Fixture, tx kv.Txn) error {
@@ -338,7 +338,7 @@ func TestCheckAll(t *testing.T) {
 			t.Parallel()
 			f := furnished(t)
 			f.FlushLastUsed(ctx)
-			if _, err := f.ListAudit(ctx, record.Position{}, 1); err != nil { // writes the line that waits
+			if _, err := f.ListAudit(ctx, record.Position{}, 1); err != nil { // writes the pending line
 				t.Fatal(err)
 			}
 			if _, err := f.CheckAll(ctx); err != nil {
@@ -382,7 +382,7 @@ func TestCheckAll(t *testing.T) {
 	})
 }
 
-// forgetful is an engine that hands out something else than it was given.
+// forgetful is an engine that returns other records than it was given.
 type forgetful struct {
 	kv.DB
 	change func([]kv.Record) []kv.Record
@@ -396,8 +396,8 @@ func (f forgetful) Snapshot(ctx context.Context, fn func([]kv.Record) error) err
 	return f.DB.(kv.Snapshotter).Snapshot(ctx, func(page []kv.Record) error { return fn(f.change(slices.Clone(page))) })
 }
 
-// TestLoadComparesWhatWasStored: what an engine has made of a backup is read back
-// and compared, record by record, in whatever order it comes.
+// TestLoadComparesWhatWasStored: a restore reads back what the engine stored and
+// compares it record by record, in any order.
 func TestLoadComparesWhatWasStored(t *testing.T) {
 	t.Parallel()
 	file := backUp(t, furnished(t))

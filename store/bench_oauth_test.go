@@ -13,20 +13,20 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// The benchmarks of the token half, each beside its floor in turns. Only the
+// The benchmarks of tokens and clients, each alternating with its floor. Only the
 // ratios mean anything:
 //
 //	go test ./store -run '^$' -bench 'Check|Authentication|Rotate' -benchtime 1x
 
 const (
-	readsPerPair = 10 // one is too short to be timed by itself
+	readsPerPair = 10 // one is too short to time
 	readPairs    = 10_000
 	groupPairs   = 30
 	groupRounds  = 10 // rotations of each client in a group that is timed
 )
 
-// BenchmarkBearerCheck is the check of every API request, beside a SHA-256 and
-// bare reads of the same four records in one snapshot.
+// BenchmarkBearerCheck is the check of every API request, against a SHA-256 and bare
+// reads of the same four records in one snapshot.
 func BenchmarkBearerCheck(b *testing.B) {
 	f, _, _, issued := issueOne(b)
 	text := issued.AccessToken.Reveal()
@@ -37,8 +37,8 @@ func BenchmarkBearerCheck(b *testing.B) {
 	})
 }
 
-// BenchmarkClientAuthentication is the part of a client's secret in every grant,
-// beside a SHA-256 and a bare read of the client.
+// BenchmarkClientAuthentication is the check of a client's secret in every grant,
+// against a SHA-256 and a bare read of the client.
 func BenchmarkClientAuthentication(b *testing.B) {
 	f := storetest.OnDisk(b)
 	client, sec := f.Client(b)
@@ -48,8 +48,8 @@ func BenchmarkClientAuthentication(b *testing.B) {
 	})
 }
 
-// besideReads takes work in turns with hashing a text and reading the first
-// record of each of the kinds.
+// besideReads alternates work with hashing a text and reading the first record of each
+// of the kinds.
 func besideReads(b *testing.B, f *storetest.Fixture, text string, tags []byte, work func() error) {
 	b.Helper()
 	ctx := context.Background()
@@ -84,8 +84,8 @@ func besideReads(b *testing.B, f *storetest.Fixture, text string, tags []byte, w
 	pairs.Report(b, "ours-10", "floor-10")
 }
 
-// BenchmarkRotateRefresh is a durable rotation by 64 clients at once, beside as
-// many callers who commit the same bytes.
+// BenchmarkRotateRefresh is a durable rotation by 64 clients at once, against as many
+// callers who commit the same bytes.
 func BenchmarkRotateRefresh(b *testing.B) {
 	const clients = 64
 	f, client, user, _ := issueOne(b)
@@ -118,8 +118,8 @@ func BenchmarkRotateRefresh(b *testing.B) {
 	pairs.Report(b, "ours-640", "floor-640")
 }
 
-// tapeRotation returns what the second rotation of a family writes, which is
-// what every later one does.
+// tapeRotation returns the writes of a family's second rotation, which later ones
+// repeat.
 func tapeRotation(b *testing.B) [][]storetest.Record {
 	b.Helper()
 	f, tape := storetest.NewTaped(b)

@@ -21,8 +21,8 @@ func issueOne(b *testing.B) (*storetest.Fixture, store.Client, store.User, store
 	return f, client, user, issued
 }
 
-// BenchmarkBearerCheckBesideWriters is the same while 64 callers rotate: a
-// reader never waits for a commit in flight.
+// BenchmarkBearerCheckBesideWriters is the same while 64 callers rotate: a reader
+// never waits for a commit.
 func BenchmarkBearerCheckBesideWriters(b *testing.B) {
 	f, client, user, issued := issueOne(b)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -44,7 +44,7 @@ func BenchmarkBearerCheckBesideWriters(b *testing.B) {
 	b.ReportMetric(float64(rotations.Load())/elapsed.Seconds(), "rotations/s")
 }
 
-// rotateUntil rotates one family of its own, over and over.
+// rotateUntil rotates a family of its own repeatedly.
 func rotateUntil(ctx context.Context, b *testing.B, f *storetest.Fixture, client store.Client, user store.User) (count int64) {
 	issued, err := f.IssueForPassword(context.Background(), store.By{}, client, user, store.ScopeUnstated)
 	for err == nil && ctx.Err() == nil {

@@ -161,7 +161,7 @@ func TestUpdateClient(t *testing.T) {
 			t.Errorf("UpdateClient(no name) = %v, want an InvalidError", err)
 		}
 		_, err := g.UpdateClient(ctx, "tollhouse_nobody", store.ClientChange{})
-		refused(t, "UpdateClient(nobody)", err, record.ErrNotFound)
+		refused(t, "UpdateClient(unknown)", err, record.ErrNotFound)
 	})
 }
 

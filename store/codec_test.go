@@ -11,7 +11,7 @@ import (
 	"tollhouse/store/secret"
 )
 
-// records are one of each kind whose encoding is ours, with its reader.
+// records has one record of each kind that we encode, with its reader.
 func records() map[string]struct {
 	value  []byte
 	decode func([]byte) ([]byte, error) // decodes and encodes again
@@ -83,8 +83,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// FuzzRecords gives each reader any bytes: it refuses them, or they are what
-// its writer writes.
+// FuzzRecords passes arbitrary bytes to each reader: it refuses them, or its writer
+// produces the same bytes.
 func FuzzRecords(f *testing.F) {
 	for name, r := range records() {
 		f.Add(name, r.value)

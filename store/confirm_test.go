@@ -13,17 +13,17 @@ import (
 	"tollhouse/store/secret"
 )
 
-// TestConfirmationNeverDelaysTheBearerCheck: the first use of a pair decides
-// whether a retry is a theft, but the call that it comes with owes nothing to
-// that. Over Badger, where a View could wait for the commit itself, the same is
-// TestViewNeverWaits in store/kv/badgerkv.
+// TestConfirmationNeverDelaysTheBearerCheck: the first use of a pair decides whether a
+// retry is a theft, but the call that uses it does not wait for that to be recorded.
+// Over Badger, where a View itself could wait for the commit, TestViewNeverWaits in
+// store/kv/badgerkv checks the same.
 func TestConfirmationNeverDelaysTheBearerCheck(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	t.Run("it_makes_no_commit", func(t *testing.T) {
 		g := parallelGrant(t)
 		second := g.mustRefresh(t, g.first)
-		g.Rest() // so that nobody else commits
+		g.Rest() // no other commits
 		var commits atomic.Int64
 		g.Faults.OnUpdate(func(run func() error) error {
 			commits.Add(1)
@@ -41,10 +41,10 @@ func TestConfirmationNeverDelaysTheBearerCheck(t *testing.T) {
 			t.Errorf("20 checks made %d commits, want none", n)
 		}
 	})
-	t.Run("it_goes_through_while_no_commit_ends", func(t *testing.T) {
+	t.Run("it_passes_while_no_commit_ends", func(t *testing.T) {
 		t.Parallel()
-		// In a bubble a check that waits for a commit is a deadlock, and said to
-		// be one at once.
+		// In a bubble a check that waits for a commit is a deadlock, which synctest
+		// reports at once.
 		synctest.Test(t, func(t *testing.T) {
 			g := newGrant(t)
 			var pairs []store.Issued
@@ -61,7 +61,7 @@ func TestConfirmationNeverDelaysTheBearerCheck(t *testing.T) {
 				if !g.accessLives(t, pair) {
 					t.Errorf("FindPrincipal() of pair %d is refused while the engine stands still, want a principal", i)
 				}
-				<-stuck // the first use is being written until the end, and the notes of the others wait behind it
+				<-stuck // the first use is still being written, and the others wait behind it
 			}
 			g.Faults.Repair()
 			close(release)
@@ -69,9 +69,9 @@ func TestConfirmationNeverDelaysTheBearerCheck(t *testing.T) {
 	})
 }
 
-// TestPairUsedJustBeforeALateRetryIsJudgedUsed: the pair is used at the last
-// moment of the grace, and the retry comes a millisecond later, when only that
-// use tells a theft from a lost answer.
+// TestPairUsedJustBeforeALateRetryIsJudgedUsed: the pair is used in the last moment of
+// the grace period, and the retry comes a millisecond later, when only that use
+// distinguishes a theft from a lost answer.
 func TestPairUsedJustBeforeALateRetryIsJudgedUsed(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -88,7 +88,7 @@ func TestPairUsedJustBeforeALateRetryIsJudgedUsed(t *testing.T) {
 		want error
 	}{
 		{"while_the_note_waits_to_be_written", func(t *testing.T, g grant, pair store.Issued) {
-			g.Rest() // nobody writes notes any more
+			g.Rest() // from now on no uses are written
 			if !g.accessLives(t, pair) {
 				t.Fatal("FindPrincipal() refused the pair")
 			}

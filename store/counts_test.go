@@ -12,7 +12,7 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// TestCounts: what is counted is what happened, whichever way it came.
+// TestCounts: each event is counted once, whichever way it came.
 func TestCounts(t *testing.T) {
 	t.Parallel()
 	f, ctx := storetest.New(t), context.Background()

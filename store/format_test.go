@@ -24,7 +24,7 @@ import (
 
 var makeFixture = flag.Bool("make-format1", false, "write the fixture of format 1 in testdata anew")
 
-// formatFacts are what a backup of format 1 holds, beside what is always so.
+// formatFacts are the parts of a format 1 backup that vary.
 type formatFacts struct {
 	Client  string   `json:"client_id"`
 	Secret  string   `json:"client_secret"`
@@ -48,7 +48,7 @@ func makeFormat1(t *testing.T, path string) {
 	code := must.Get(f.Allow(ctx, store.Consent{Client: client, User: g.user, RedirectURI: storetest.CallbackURI,
 		Ticket: secret.HashOf("ticket"), TicketEnds: f.Now().Add(time.Hour)}))(t)
 	var lines []string
-	for i := range 9 { // which tests keep in two segments
+	for i := range 9 { // two segments in tests
 		lines = append(lines, fmt.Sprintf(`{"id":"foreign-%d","type":"plan.%s","resource":"p%d","eventData":{"object":{"name":"Plan"}},"createdAt":%d}`,
 			i, []string{"created", "updated"}[i%2], i/4, f.Now().Unix()-100+int64(i)))
 	}
@@ -78,9 +78,9 @@ func eventsOf(t *testing.T, s *store.Store) (events []string) {
 	return events
 }
 
-// TestFormat1 reads the backup that was made when format 1 was settled. The first
-// release that changes the format keeps it, to show that it reads what was written
-// before. To make it anew, as long as no release has written the format:
+// TestFormat1 reads a backup made when format 1 was settled. The first release that
+// changes the format keeps this test, to show that it still reads older backups. To
+// make the file again, while no release has written the format:
 //
 //	go test ./store -run TestFormat1 -make-format1
 func TestFormat1(t *testing.T) {
@@ -137,8 +137,8 @@ func TestFormat1(t *testing.T) {
 	}
 }
 
-// TestAnotherFormat: a store of another format is refused and left as it was, and
-// so is a backup of one.
+// TestAnotherFormat: a store of another format is refused and left unchanged, and so
+// is a backup of one.
 func TestAnotherFormat(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

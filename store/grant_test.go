@@ -15,8 +15,8 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// grant is one authorization under test: a store, the client and the user that
-// it is between, and the first pair of its family.
+// grant is one authorization under test: a store, its client and user, and the first
+// pair of its family.
 type grant struct {
 	*storetest.Fixture
 	client store.Client
@@ -40,14 +40,14 @@ func parallelGrant(t *testing.T, change ...func(*store.Options)) grant {
 	return newGrant(t, change...)
 }
 
-// issue begins another family.
+// issue starts another family.
 func (g grant) issue(t testing.TB, scope store.Scope) store.Issued {
 	t.Helper()
 	issued := must.Get(g.IssueForPassword(context.Background(), store.By{}, g.client, g.user, scope))(t)
 	return issued
 }
 
-// refresh asks for a new pair as the grant's own client does.
+// refresh requests a new pair as the grant's own client.
 func (g grant) refresh(of store.Issued) (store.Issued, error) {
 	return g.RotateRefresh(context.Background(), store.Refresh{Client: g.client, Token: of.RefreshToken})
 }
@@ -56,7 +56,7 @@ func (g grant) refreshFor(of store.Issued, scope store.Scope) (store.Issued, err
 	return g.RotateRefresh(context.Background(), store.Refresh{Client: g.client, Token: of.RefreshToken, Scope: scope})
 }
 
-// mustRefresh is refresh where a refusal is not what the test is about.
+// mustRefresh is refresh where a refusal is not under test.
 func (g grant) mustRefresh(t testing.TB, of store.Issued) store.Issued {
 	t.Helper()
 	issued, err := g.refresh(of)
@@ -66,8 +66,8 @@ func (g grant) mustRefresh(t testing.TB, of store.Issued) store.Issued {
 	return issued
 }
 
-// use sends the pair's access token to the API for the first time, and returns
-// once the store has written that down.
+// use sends the pair's access token to the API for the first time, and returns once
+// the use is recorded.
 func (g grant) use(t testing.TB, of store.Issued) {
 	t.Helper()
 	written := make(chan struct{})
@@ -82,8 +82,8 @@ func (g grant) use(t testing.TB, of store.Issued) {
 	<-written
 }
 
-// accessLives reports whether the API would take the pair's access token. To
-// ask counts as a use.
+// accessLives reports whether the API would accept the pair's access token. The
+// question itself counts as a use.
 func (g grant) accessLives(t testing.TB, of store.Issued) bool {
 	t.Helper()
 	_, err := g.FindPrincipal(context.Background(), of.AccessToken)
@@ -93,10 +93,10 @@ func (g grant) accessLives(t testing.TB, of store.Issued) bool {
 	return err == nil
 }
 
-// unchanged fails the test when act leaves a trace in the store.
+// unchanged fails the test if act leaves a trace in the store.
 func (g grant) unchanged(t testing.TB, act func()) {
 	t.Helper()
-	g.Rest() // the notes of what went before are written by then
+	g.Rest() // earlier uses are written first
 	before := contents(t, g.DB)
 	act()
 	if after := contents(t, g.DB); !maps.Equal(before, after) {
@@ -141,7 +141,7 @@ func same(a, b store.Issued) bool {
 	return a.AccessToken.Equal(b.AccessToken) && a.RefreshToken.Equal(b.RefreshToken)
 }
 
-// lives are the default lifetimes, by which the clock is turned.
+// lives are the default lifetimes.
 var lives = store.DefaultLifetimes()
 
 const (
@@ -149,7 +149,7 @@ const (
 	challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 )
 
-// consent is what the grant's user decides, on a screen of its own.
+// consent is the decision of the grant's user, on a new consent screen.
 func (g grant) consent(challenge string) store.Consent {
 	return store.Consent{
 		Client: g.client, User: g.user, RedirectURI: storetest.CallbackURI, Challenge: challenge,
@@ -169,4 +169,4 @@ func (g grant) redeem(code secret.Token, verifier string) (store.Issued, error) 
 	})
 }
 
-const tick = time.Millisecond // the least step of the store's clock
+const tick = time.Millisecond // resolution of the store's clock

@@ -21,7 +21,7 @@ func (g grant) granted(t testing.TB, u store.User) []store.Granted {
 	return list
 }
 
-// auditOf returns the audit lines that tell of one kind of event.
+// auditOf returns the audit lines of one kind of event.
 func auditOf(t testing.TB, f *storetest.Fixture, what store.Audited) (lines []store.AuditLine) {
 	t.Helper()
 	all := must.Get(f.ListAudit(context.Background(), record.Position{}, 1000))(t)

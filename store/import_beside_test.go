@@ -20,8 +20,8 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// TestImportKeepsNoLines: what an import remembers of a line, as a dry run does of
-// each id, does not keep all of its text.
+// TestImportKeepsNoLines: what an import remembers of a line, such as its id in a dry
+// run, does not keep the whole text in memory.
 func TestImportKeepsNoLines(t *testing.T) {
 	for name, form := range map[string]string{
 		"recorded": `{"id":"ev-%d","type":"plan.created","resource":"p%[1]d","eventData":{"object":{}},"createdAt":1773000000%[2]s}`,
@@ -65,10 +65,10 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestImportsShareNoBytes has several imports at once, whose lines are read in
-// memory that was used before, beside changes that end well, are refused, or
-// panic, and refreshes of a token. Each event, in the log, under its type and as
-// its resource, and each refusal is what its own line says.
+// TestImportsShareNoBytes runs several imports at once, which read lines into reused
+// memory, beside updates that succeed, fail or panic, and refreshes of a token. Each
+// event, in the log, under its type and as its resource, and each refusal must match
+// its own line.
 func TestImportsShareNoBytes(t *testing.T) {
 	t.Parallel()
 	g := onDisk(t)
@@ -90,7 +90,7 @@ func TestImportsShareNoBytes(t *testing.T) {
 			}
 		})
 	}
-	until(func(n int) error { // what others find of it while it is in the group
+	until(func(n int) error { // others read it while its group is open
 		err := g.DB.Update(ctx, func(tx kv.Txn) error {
 			for i := range 20 {
 				if err := tx.Set(fmt.Appendf(nil, "~%d", i), bytes.Repeat([]byte{'!'}, 100*i), time.Time{}); err != nil {
@@ -147,7 +147,7 @@ func TestImportsShareNoBytes(t *testing.T) {
 
 var errSpurious = errors.New("refused")
 
-// sentFile is a file of lines and what is to become of it.
+// sentFile is a file of lines and the expected results.
 type sentFile struct {
 	account   string
 	lines     []string
@@ -195,7 +195,7 @@ func newSentFile(account string) *sentFile {
 	return f
 }
 
-// send imports the file, each line in the memory of the one before it.
+// send imports the file, reading every line into the same memory.
 func (f *sentFile) send(t *testing.T, s *store.Store) {
 	im, err := s.NewImporter(f.account, eventlog.ImportOptions{SkipErrors: true})
 	if err != nil {
@@ -258,7 +258,7 @@ func (f *sentFile) check(t *testing.T, s *store.Store) {
 	}
 }
 
-// ofType reads the list of one type to its end.
+// ofType reads the list of one type to the end.
 func (f *sentFile) ofType(t *testing.T, s *store.Store, typ string) string {
 	filter := eventlog.Filter{Types: []string{typ}, To: eventlog.CreatedAtMax, Limit: 1000, Ascending: true}
 	var pages []string

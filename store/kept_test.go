@@ -13,12 +13,12 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// pieceSize is how much of a secret may not be found: 16 characters of a token
-// are 95 of its 256 bits.
+// pieceSize is the longest piece of a secret that may be stored: 16 characters of a
+// token are 95 of its 256 bits.
 const pieceSize = 16
 
-// TestNothingKeptIsASecret reads every key and value that an authorization
-// leaves behind: none holds so much as a piece of a secret, in any spelling.
+// TestNothingKeptIsASecret reads every key and value that an authorization leaves: none
+// contains even a piece of a secret, in any encoding.
 func TestNothingKeptIsASecret(t *testing.T) {
 	g := parallelGrant(t)
 	client, clientSecret := g.Client(t)
@@ -41,8 +41,8 @@ func TestNothingKeptIsASecret(t *testing.T) {
 	}
 }
 
-// wantNowhere fails the test when a record holds the piece as it is, in
-// hexadecimal or in base64.
+// wantNowhere fails the test if a record contains the piece, plain, in hexadecimal or
+// in base64.
 func wantNowhere(t *testing.T, kept map[string]string, piece string) {
 	t.Helper()
 	for _, spelt := range []string{piece, hex.EncodeToString([]byte(piece)), base64.RawStdEncoding.EncodeToString([]byte(piece))[:pieceSize]} {
@@ -54,14 +54,14 @@ func wantNowhere(t *testing.T, kept map[string]string, piece string) {
 	}
 }
 
-// TestAuthenticateUserCostsAHashForEveryName is not parallel: it measures what
-// the process allocates, and a password hash cannot be had for less than 19 MiB.
+// TestAuthenticateUserCostsAHashForEveryName is not parallel: it measures what the
+// process allocates, and a password hash takes at least 19 MiB.
 func TestAuthenticateUserCostsAHashForEveryName(t *testing.T) {
 	const hashBytes = 19 << 20
 	g := newGrant(t)
 	g.User(t, "nils", "acct_larkspur")
 	must.Get(g.DisableUser(context.Background(), "nils"))(t)
-	for name, username := range map[string]string{"known": "mara", "unknown": "nobody", "disabled": "nils", "impossible": "no body"} {
+	for name, username := range map[string]string{"known": "mara", "unknown": "moira", "disabled": "nils", "impossible": "no body"} {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)

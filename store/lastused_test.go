@@ -6,8 +6,8 @@ import (
 	"tollhouse/store/secret"
 )
 
-// A check that read an access token just before a late retry replaced its pair
-// may note the use after it. That says nothing of the new pair.
+// A check that read an access token just before a late retry replaced its pair may
+// record the use afterwards. That does not confirm the new pair.
 func TestConfirmationGoesByTheAccessToken(t *testing.T) {
 	t.Parallel()
 	var m lastUsed

@@ -9,8 +9,8 @@ import (
 	"tollhouse/store/record"
 )
 
-// played is a call, its answer, and whether it began before the one ahead of it
-// had returned.
+// played is a call, its answer, and whether it began before the previous one had
+// returned.
 type played struct {
 	asked
 	answer
@@ -30,7 +30,7 @@ func historyOf(calls []played) (history []porcupine.Operation) {
 	return history
 }
 
-// The parts of which the control histories are made. Their clock begins at 1.
+// The parts of the control histories. Their clock starts at 1.
 var (
 	hour    = lives.AccessToken.Milliseconds()
 	later   = 1 + (lives.RefreshGrace + tick).Milliseconds() // than the grace
@@ -54,8 +54,8 @@ func (p played) byStranger(refusal error) played {
 	return p
 }
 
-// TestParallelHistoriesCanFail gives the checker histories that break a promise,
-// each of which it must refuse, beside the nearest ones that keep it.
+// TestParallelHistoriesCanFail gives the checker histories that break a promise, which
+// it must refuse, and similar ones that keep it.
 func TestParallelHistoriesCanFail(t *testing.T) {
 	t.Parallel()
 	third := answer{refresh: 5, access: 6, left: hour}

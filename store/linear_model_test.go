@@ -12,13 +12,12 @@ import (
 	"tollhouse/store/record"
 )
 
-// One authorization as porcupine sees it: a code, and the family that it gives.
-// The table of docs/decisions.md again, written a second time and otherwise than
-// in model_test.go: there one caller at a time is judged, and the model knows
-// every token; here 64 call at once, some never learn the outcome, and the model
-// has to bear with all that may have happened.
+// One authorization as porcupine sees it: a code, and its family. This is the table of
+// docs/decisions.md a second time, independent of model_test.go. There, one caller at a
+// time is judged, and the model knows every token. Here 64 callers run at once, some
+// never learn the outcome, and the model follows every state that is possible.
 
-// verb says what was asked of the store.
+// verb is the operation that was called.
 type verb string
 
 const (
@@ -35,8 +34,8 @@ const (
 	verbRestart       verb = "restart"
 )
 
-// asked is one call. Tokens are told by numbers, from 1 in the order in which
-// they became known.
+// asked is one call. Tokens are numbered from 1, in the order in which they became
+// known.
 type asked struct {
 	verb     verb
 	token    int
@@ -51,9 +50,9 @@ type asked struct {
 	maybe tokenSet // that may have been, or their note was lost in a restart
 }
 
-// answer is what came of it.
+// answer is the outcome of a call.
 type answer struct {
-	unknown bool  // nobody was told
+	unknown bool  // the caller got no answer
 	refusal error // a sentinel of the store
 	alive   bool  // of a use or an introspection
 	again   bool  // the identical pair of an earlier answer
@@ -89,7 +88,7 @@ func (a answer) String() string {
 	return fmt.Sprintf("done, alive %t", a.alive)
 }
 
-// codeState is what became of a code.
+// codeState is the state of a code.
 type codeState byte
 
 const (
@@ -99,9 +98,9 @@ const (
 	codeGone
 )
 
-// authorized is the state of an authorization. Moments are in milliseconds. Of
-// all its refresh tokens two matter at most: the one not spent yet, and the one
-// whose spending made it. Every other was left behind, and shows a theft.
+// authorized is the state of an authorization. Times are in milliseconds. At most two
+// of its refresh tokens matter: the unspent one, and the one it replaced. Use of any
+// other shows a theft.
 type authorized struct {
 	code     codeState
 	pkce     bool
@@ -111,11 +110,11 @@ type authorized struct {
 	revoked bool
 	ended   bool // with its user's tokens
 
-	live, parent         int // refresh tokens; live is 0 while nobody has seen it
+	live, parent         int // refresh tokens; live is 0 until a caller has seen it
 	liveEnds, parentEnds int64
 	access               int // made with live
 	made, accessEnds     int64
-	confirmed            bool // the pair arrived, and is known to have
+	confirmed            bool // the pair is known to have arrived
 
 	known tokenSet // all tokens that were given
 	dead  tokenSet // access tokens that died alone
@@ -135,7 +134,7 @@ func (s tokenSet) with(n int) tokenSet {
 	return tokenSet(all)
 }
 
-// verdict is what the table answers.
+// verdict is the answer by the table.
 type verdict struct {
 	refusal error
 	alive   bool
@@ -156,14 +155,14 @@ func authorizations() porcupine.Model {
 	return m.ToModel()
 }
 
-// step returns the states in which the authorization may be after a call that
-// was answered so; none when it cannot have been.
+// step returns the possible states of the authorization after a call with that answer;
+// none if the answer is impossible.
 func (s authorized) step(in asked, out answer) (next []any) {
 	if out.unknown {
 		next = append(next, s) // it never began
 	}
 	if in.verb == verbRevokeGranted && s.ended {
-		// It had found the family alive, and revokes what is dead by now.
+		// The family was live when the call looked, and is revoked now.
 		next = append(next, s.revokedByUser())
 	}
 	for _, now := range []int64{in.now, in.until} {
@@ -171,7 +170,7 @@ func (s authorized) step(in asked, out answer) (next []any) {
 			after, v := s.judge(in, out, now, used)
 			if !out.unknown {
 				var possible bool
-				if after, possible = after.told(v, out, now); !possible {
+				if after, possible = after.accepts(v, out, now); !possible {
 					continue
 				}
 			}
@@ -183,8 +182,8 @@ func (s authorized) step(in asked, out answer) (next []any) {
 	return next
 }
 
-// pairUsed returns what a refresh may find of the use of the pair in question. A
-// use of which the answer was there before the refresh began, it must find.
+// pairUsed returns what a refresh may find about the use of the pair in question. It
+// must find a use that was answered before the refresh began.
 func (s authorized) pairUsed(in asked) []bool {
 	switch {
 	case s.confirmed || in.used.has(s.access) || in.used.has(s.live):
@@ -195,8 +194,8 @@ func (s authorized) pairUsed(in asked) []bool {
 	return []bool{false}
 }
 
-// withUses returns a history without its restarts, and each refresh in it with
-// the uses that it must and that it may find.
+// withUses returns a history without its restarts, and each refresh in it with the uses
+// that it must find and those that it may find.
 func withUses(history []porcupine.Operation) (calls []porcupine.Operation) {
 	var uses, restarts []porcupine.Operation
 	for _, op := range history {
@@ -229,7 +228,7 @@ func withUses(history []porcupine.Operation) (calls []porcupine.Operation) {
 	return calls
 }
 
-// judge returns what the call does to the authorization, and its answer.
+// judge returns the effect of the call on the authorization, and its answer.
 func (s authorized) judge(in asked, out answer, now int64, used bool) (authorized, verdict) {
 	switch in.verb {
 	case verbAllow:
@@ -256,7 +255,7 @@ func (s authorized) judge(in asked, out answer, now int64, used bool) (authorize
 	return s, verdict{}
 }
 
-// acts says whether the family was neither revoked nor ended.
+// acts reports whether the family was neither revoked nor ended.
 func (s authorized) acts() bool { return !s.revoked && !s.ended }
 
 func (s authorized) accessLives(in asked, now int64) bool {
@@ -281,7 +280,7 @@ func (s authorized) redeem(in asked, now int64) (authorized, verdict) {
 	return s.newPair(now), verdict{fresh: true}
 }
 
-// refresh is the table, from its top.
+// refresh is the table, row by row.
 func (s authorized) refresh(in asked, now int64, used bool) (authorized, verdict) {
 	switch {
 	case in.stranger:
@@ -310,14 +309,14 @@ func (s authorized) refresh(in asked, now int64, used bool) (authorized, verdict
 	return s.newPair(now), verdict{fresh: true}
 }
 
-// newPair takes the place of the last one. Who gets it is told by the answer.
+// newPair replaces the last one. The answer shows who receives it.
 func (s authorized) newPair(now int64) authorized {
 	s.live, s.access, s.confirmed = 0, 0, false
 	s.made, s.accessEnds, s.liveEnds = now, now+lives.AccessToken.Milliseconds(), now+lives.RefreshToken.Milliseconds()
 	return s
 }
 
-// revokeAccess ends one access token. Who revokes it has received it.
+// revokeAccess ends one access token. A caller who revokes it has received it.
 func (s authorized) revokeAccess(in asked, now int64) authorized {
 	if in.stranger || s.revoked || s.dead.has(in.token) || now >= in.ends {
 		return s
@@ -337,9 +336,9 @@ func (s authorized) revokedByUser() authorized {
 	return s
 }
 
-// told compares an answer with the verdict, and takes down the tokens in it. A
-// pair whose first answer was lost is known from the first one that arrives.
-func (s authorized) told(v verdict, out answer, now int64) (authorized, bool) {
+// accepts compares an answer with the verdict, and records the tokens in it. A pair
+// whose first answer was lost becomes known with the first one that arrives.
+func (s authorized) accepts(v verdict, out answer, now int64) (authorized, bool) {
 	if v.refusal != nil || out.refusal != nil {
 		return s, errors.Is(out.refusal, v.refusal)
 	}

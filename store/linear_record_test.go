@@ -15,7 +15,7 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// How the drill of linear_test.go records what its callers were told, and has it
+// How the test of linear_test.go records what its callers were answered, and has it
 // judged.
 
 // widely records a call that began at a tick and has returned now.
@@ -35,9 +35,9 @@ func (a *authorization) party(stranger bool) int {
 	return a.client
 }
 
-// callForPair is call for what is answered with a pair. The pair is shared with
-// the other callers, unless the clock stepped meanwhile: then nobody can tell
-// when its access token ends.
+// callForPair is call for operations that return a pair. The pair is shared with the
+// other callers, unless the clock stepped meanwhile: then the end of its access token
+// is unknown.
 func (d *drill) callForPair(t *testing.T, a *authorization, in asked, act func(*storetest.Fixture) (store.Issued, error)) {
 	var issued store.Issued
 	in, out := d.call(t, a, in, func(f *storetest.Fixture) (out answer, err error) {
@@ -74,9 +74,8 @@ func (a *authorization) number(token secret.Token) int {
 	return n
 }
 
-// call makes a call and records it, with the moments between which it was made.
-// One that the store has refused to begin is left out: the store promises that
-// nothing came of it.
+// call makes a call and records it, with its earliest and latest time. A call that the
+// store refused to begin is left out: it had no effect.
 func (d *drill) call(t *testing.T, a *authorization, in asked, act func(*storetest.Fixture) (answer, error)) (asked, answer) {
 	call := d.ticks.Add(1)
 	var out answer
@@ -122,7 +121,7 @@ func refusalOf(err error) error {
 	return nil
 }
 
-// outcomeOf names what a call came to.
+// outcomeOf names the outcome of a call.
 func outcomeOf(in asked, out answer) string {
 	switch {
 	case out.unknown:
@@ -137,7 +136,7 @@ func outcomeOf(in asked, out answer) string {
 	return string(in.verb) + ": done"
 }
 
-// check judges the authorizations that are out of use, and forgets them.
+// check judges the authorizations that are no longer used, and forgets them.
 func (d *drill) check(t *testing.T) {
 	t.Helper()
 	kept := d.all[:0]
@@ -184,8 +183,8 @@ func describe(history []porcupine.Operation) string {
 	return lines.String()
 }
 
-// covered fails the test unless the callers met every answer there is: a run
-// that never loses one proves nothing about lost ones.
+// covered fails the test unless the callers met every possible answer: a run that never
+// loses one proves nothing about lost ones.
 func (d *drill) covered(t *testing.T) {
 	t.Helper()
 	t.Logf("%d unused pairs were replaced; calls by outcome: %v", d.replaced.Load(), d.outcomes)
@@ -216,6 +215,6 @@ func (d *drill) covered(t *testing.T) {
 		}
 	}
 	if d.replaced.Load() == 0 {
-		t.Error("no pair was replaced that nobody had used")
+		t.Error("no unused pair was replaced")
 	}
 }

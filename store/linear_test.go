@@ -26,17 +26,17 @@ const (
 	drillAge       = 4                         // rounds, after which another takes an authorization's place
 	drillBored     = 10                        // refusals of the owner, after which another does too
 	drillRoundOps  = 1000                      // calls in a round
-	drillKilled    = 24                        // updates of which nobody learns the outcome, at each crash
+	drillKilled    = 24                        // updates with an unknown outcome, at each crash
 	drillRounds    = 16_000 / drillRoundOps    // and in the long form
 	drillRoundsMax = 1_000_000 / drillRoundOps // a million calls
 	drillCheckTime = time.Minute               // for one authorization; a few milliseconds are usual
 )
 
-// TestParallelHistories lets 64 callers do to codes and tokens whatever they
-// like, honest or not, over Badger on disk, while the clock steps and the store
-// is closed and killed beneath them. What each was told must be what the table
-// of docs/decisions.md says of some order of the calls in which none comes
-// before another that had returned when it began.
+// TestParallelHistories has 64 callers use codes and tokens, honestly or not, over
+// Badger on disk, while the clock steps and the store is closed and killed beneath
+// them. Their answers must be those that the table of docs/decisions.md gives for some
+// order of the calls, in which no call comes before one that had returned when it
+// began.
 func TestParallelHistories(t *testing.T) {
 	t.Parallel()
 	storetest.SkipInShort(t)
@@ -62,7 +62,7 @@ type drill struct {
 	users    []string
 	ticks    atomic.Int64 // orders calls and returns
 	calls    atomic.Int64
-	replaced atomic.Int64 // pairs given in place of one that nobody used
+	replaced atomic.Int64 // pairs issued in place of an unused one
 
 	mu       sync.Mutex
 	all      []*authorization // to be checked
@@ -89,14 +89,14 @@ type authorization struct {
 	history []porcupine.Operation
 }
 
-// held is a token that was given to somebody.
+// held is a token that a caller received.
 type held struct {
 	token  secret.Token
 	number int
 	ends   int64
 }
 
-// wideCall is a call on all that a user gave, or gave to a client.
+// wideCall is a call on everything that a user granted, or granted to a client.
 type wideCall struct {
 	user, client int // -1 for every one
 	op           porcupine.Operation
@@ -120,8 +120,8 @@ func newDrill(t *testing.T) *drill {
 	return d
 }
 
-// round lets the callers run. In its middle the clock steps and the store goes
-// down; at its end, with nobody inside, the clock steps again.
+// round runs the callers. Halfway the clock steps and the store goes down; at the end,
+// between calls, the clock steps again.
 func (d *drill) round(t *testing.T, round int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(round), 64))
@@ -155,14 +155,14 @@ func clockStep(rng *rand.Rand) time.Duration {
 	return steps[rng.IntN(len(steps))]
 }
 
-// retire takes the authorizations out of use that are old.
+// retire takes old authorizations out of use.
 func (d *drill) retire(round int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.active = slices.DeleteFunc(d.active, func(a *authorization) bool { return round-a.since >= drillAge })
 }
 
-// enableUsers mends what a crash between the two halves of endUser left.
+// enableUsers repairs what a crash between the two halves of endUser left.
 func (d *drill) enableUsers(t *testing.T) {
 	t.Helper()
 	d.house.Enter(func(f *storetest.Fixture) {
@@ -172,8 +172,8 @@ func (d *drill) enableUsers(t *testing.T) {
 	})
 }
 
-// caller makes calls until the round has had its number, and says when half of
-// them were made.
+// caller makes calls until the round has had its number, and signals when half of them
+// are done.
 func (d *drill) caller(t *testing.T, rng *rand.Rand, round int, half chan<- struct{}) {
 	for {
 		left := d.calls.Add(-1)
@@ -191,8 +191,7 @@ func (d *drill) caller(t *testing.T, rng *rand.Rand, round int, half chan<- stru
 	}
 }
 
-// pick returns an authorization to call about, or nil when there is room for
-// another.
+// pick returns an authorization to call about, or nil if another may be created.
 func (d *drill) pick(rng *rand.Rand) *authorization {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -227,14 +226,14 @@ func (d *drill) allow(t *testing.T, rng *rand.Rand, round int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.opening--
-	// A code that nobody was given is nobody's.
+	// A code that no client received belongs to none.
 	if len(a.history) == 1 && a.history[0].Output == (answer{pkce: a.pkce}) {
 		d.active, d.all = append(d.active, a), append(d.all, a)
 	}
 }
 
-// act makes one call about an authorization: mostly what its client would do,
-// and sometimes what a thief, a stranger or a confused client would.
+// act makes one call about an authorization: mostly what its client would do, and
+// sometimes what a thief, another client or a confused one would.
 func (d *drill) act(t *testing.T, rng *rand.Rand, a *authorization) {
 	refresh, previous, access, other := a.choose(rng)
 	dice := rng.IntN(1000)
@@ -251,7 +250,7 @@ func (d *drill) act(t *testing.T, rng *rand.Rand, a *authorization) {
 		d.redeem(t, a, false, a.pkce)
 	case dice < 40:
 		d.redeem(t, a, true, a.pkce)
-	case refresh.number == 0: // nobody knows a token, and perhaps nobody will
+	case refresh.number == 0: // no caller knows a token yet
 		a.refused.Add(1)
 	case dice < 44:
 		d.revoke(t, a, verbRevoke, refresh, false)
@@ -327,7 +326,7 @@ func (d *drill) inspect(t *testing.T, a *authorization, v verb, of held, strange
 	})
 }
 
-// alive reads the answer to a question whether a token lives.
+// alive reads whether a token is live from the answer to a check.
 func alive(err error) (answer, error) {
 	if errors.Is(err, record.ErrNotFound) {
 		return answer{}, nil
@@ -341,8 +340,7 @@ func (d *drill) revoke(t *testing.T, a *authorization, v verb, of held, stranger
 	})
 }
 
-// revokeGranted takes several Updates: one that was refused may have been the
-// last of them.
+// revokeGranted takes several Updates: a refused one may have been the last.
 func (d *drill) revokeGranted(t *testing.T, a *authorization) {
 	call := d.ticks.Add(1)
 	var err error
@@ -355,8 +353,8 @@ func (d *drill) revokeGranted(t *testing.T, a *authorization) {
 	d.widely(a.user, a.client, asked{verb: verbRevokeGranted}, answer{unknown: err != nil}, call)
 }
 
-// endUser ends all that a user was given, as a stolen laptop asks for, and lets
-// the user in again.
+// endUser ends all tokens of a user, as after a stolen laptop, and enables the user
+// again.
 func (d *drill) endUser(t *testing.T, a *authorization) {
 	call := d.ticks.Add(1)
 	var err error

@@ -10,8 +10,7 @@ import (
 	"tollhouse/store/secret"
 )
 
-// probe asks the store, after the history, for the four promises, whatever the
-// model says.
+// probe checks the four promises after the history, without the model.
 func (h *history) probe(t *rapid.T) {
 	h.probeStranger(t)
 	h.probeLost(t)
@@ -21,8 +20,7 @@ func (h *history) probe(t *rapid.T) {
 	}
 }
 
-// latest is when the latest pair was made: since then the clock may have been
-// set back.
+// latest is when the latest pair was issued: the clock may have been set back since.
 func (h *history) latest() time.Time {
 	latest := h.f.Now()
 	for _, r := range h.refresh {
@@ -33,8 +31,8 @@ func (h *history) latest() time.Time {
 	return latest
 }
 
-// probeStranger has another client try every token and code that there is. What
-// is asked of the families afterwards shows whether it has hurt one.
+// probeStranger has another client try every existing token and code. The later probes
+// show whether that harmed a family.
 func (h *history) probeStranger(t *rapid.T) {
 	for _, r := range h.refresh {
 		h.stepRefresh(t, r, 1-r.family.client)
@@ -49,8 +47,8 @@ func (h *history) probeStranger(t *rapid.T) {
 	}
 }
 
-// probeLost asks again for every pair that nobody has used yet: its client may
-// never have seen it. It gets one as long as the token that it has is alive.
+// probeLost refreshes again for every pair not yet used, which its client may never have
+// received. It gets one as long as its own token is live.
 func (h *history) probeLost(t *rapid.T) {
 	for _, r := range h.refresh {
 		if r.pair == nil || r.retired || r.pair.used || r.pair.next.pair != nil || r.family.revoked || r.family.dead || !h.f.Now().Before(r.expires) {
@@ -63,8 +61,8 @@ func (h *history) probeLost(t *rapid.T) {
 	}
 }
 
-// probeFamily tries all tokens of a family: of its refresh tokens one at most can
-// give a pair at any one moment, and what is revoked stays so.
+// probeFamily tries all tokens of a family: at most one refresh token gives a pair at
+// any one time, and what is revoked stays revoked.
 func (h *history) probeFamily(t *rapid.T, fam *modelFamily) {
 	ctx := context.Background()
 	revoked := fam.revoked || fam.dead

@@ -14,9 +14,9 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// The model of codes and tokens: the table of docs/decisions.md in as few words
-// as it can be said, without keys, records, nonces or transactions. Histories
-// drawn at random are played to it and to the store, and must have one outcome.
+// The model of codes and tokens: the table of docs/decisions.md in as few words as
+// possible, without keys, records, nonces or transactions. Random histories run against
+// the model and the store, and must have the same outcome.
 
 type modelFamily struct {
 	client  int
@@ -59,7 +59,7 @@ type modelCode struct {
 	used    time.Time
 	family  *modelFamily
 	dead    bool // its client or user was ended
-	gone    bool // its user took it back
+	gone    bool // its user revoked it
 }
 
 // history is one run: the store, and what the model knows.
@@ -103,7 +103,7 @@ func (h *history) addAccess(fam *modelFamily, made *modelPair, token secret.Toke
 	return a
 }
 
-// predict judges a refresh as the table does, and says what becomes of it.
+// predict judges a refresh by the table, and applies it.
 func (h *history) predict(r *modelRefresh, client int) (identical *modelPair, want error) {
 	now, fam := h.f.Now(), r.family
 	expired := !now.Before(r.expires)
@@ -212,8 +212,8 @@ func (h *history) stepRedeem(t *rapid.T, c *modelCode, client int, proved bool) 
 	}
 }
 
-// stepInspect is an introspection of an access token. One by its own client
-// counts as a use.
+// stepInspect is an introspection of an access token. By its own client it counts as a
+// use.
 func (h *history) stepInspect(t *rapid.T, a *modelAccess, client int) {
 	want := a.lives(h.f.Now()) && client == a.family.client
 	_, err := h.f.Introspect(context.Background(), h.clients[client], a.token.Reveal())
@@ -233,7 +233,7 @@ func (h *history) stepRevoke(t *rapid.T, r *modelRefresh, client int) {
 	}
 }
 
-// stepRevokeAccess is one by an access token, which ends alone. Who revokes it
+// stepRevokeAccess revokes by an access token, which ends alone. A caller who revokes it
 // has received the pair.
 func (h *history) stepRevokeAccess(t *rapid.T, a *modelAccess, client int) {
 	h.revoke(t, a.token, client)
@@ -252,7 +252,7 @@ func (h *history) revoke(t *rapid.T, token secret.Token, client int) {
 	}
 }
 
-// stepRevokeGranted takes back what the user gave to a client.
+// stepRevokeGranted revokes what the user granted to a client.
 func (h *history) stepRevokeGranted(t *rapid.T, client int) {
 	if err := h.f.RevokeGranted(context.Background(), store.By{}, h.user(t), h.clients[client].ID); err != nil {
 		t.Fatalf("RevokeGranted() = %v", err)
@@ -265,8 +265,8 @@ func (h *history) stepRevokeGranted(t *rapid.T, client int) {
 	}
 }
 
-// stepEnd ends all that the user was given, as a stolen laptop asks for, and
-// lets the user in again.
+// stepEnd ends all tokens of the user, as after a stolen laptop, and enables the user
+// again.
 func (h *history) stepEnd(t *rapid.T) {
 	ctx := context.Background()
 	_, err := h.f.DisableUser(ctx, modelUser)
@@ -287,7 +287,7 @@ func (h *history) stepEnd(t *rapid.T) {
 func TestTokensAgainstModel(t *testing.T) {
 	t.Parallel()
 	f := storetest.NewKeeping(t)
-	f.User(t, modelUser, "acct_larkspur") // one for all histories: a password costs more than a history
+	f.User(t, modelUser, "acct_larkspur") // shared: a password hash takes longer than a history
 	a, _ := f.Client(t)
 	b, _ := f.Client(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -359,7 +359,7 @@ func (h *history) actions() map[string]func(*rapid.T) {
 			if len(h.refresh) == 0 {
 				t.Skip("no token yet")
 			}
-			// Mostly an access token, or by a stranger: too few families would live.
+			// Mostly an access token, or by another client: otherwise too few families would stay live.
 			by := client.Draw(t, "client")
 			if r := rapid.SampledFrom(h.refresh).Draw(t, "token"); by != r.family.client || rapid.IntRange(0, 9).Draw(t, "really") == 0 {
 				h.stepRevoke(t, r, by)

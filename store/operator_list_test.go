@@ -14,7 +14,7 @@ import (
 	"tollhouse/store/secret"
 )
 
-// walked reads a list to its end in pages of that size.
+// walked reads a list to the end in pages of that size.
 func walked[T any](t testing.TB, size int, name func(T) string, page func(behind string, limit int) ([]T, error)) (names []string) {
 	t.Helper()
 	behind := ""
@@ -111,8 +111,8 @@ func TestListFamilies(t *testing.T) {
 	})
 }
 
-// TestRevokeFamily: the operator ends all tokens of one authorization, by its id
-// or by any of its tokens, and no other's.
+// TestRevokeFamily: the operator ends all tokens of one authorization, named by its id
+// or by any of its tokens, and of no other.
 func TestRevokeFamily(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -254,8 +254,8 @@ func TestListLiveSessions(t *testing.T) {
 	})
 }
 
-// TestInspect: the operator learns of a secret what it is and why it is dead, and
-// to ask is no use of it.
+// TestInspect: the operator learns what a secret is and why it ended, and inspecting is
+// not a use.
 func TestInspect(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -297,7 +297,7 @@ func TestInspect(t *testing.T) {
 				t.Errorf("Inspect() = %s ended %q with %v, want %s ended %q", i.Kind, i.Ended, i.Permissions, c.kind, c.ended)
 			}
 			if i.Family.ID != g.first.FamilyID || i.Family.ClientID != g.client.ID || i.Family.UserID != g.user.Subject() || i.Family.Account != "acct_larkspur" {
-				t.Errorf("Inspect() tells of %+v", i.Family)
+				t.Errorf("Inspect() = family %+v", i.Family)
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 
 const newPassword = "another long phrase"
 
-// changing proves the password of the grant's user, as the change of it wants.
+// changing returns the proof of the current password that a change needs.
 func (g grant) changing(t testing.TB, session secret.Token, endAll bool) store.PasswordChange {
 	t.Helper()
 	u := must.Get(g.AuthenticateUser(context.Background(), secret.Caller{}, "mara", storetest.Password))(t)
@@ -64,7 +64,7 @@ func TestChangePassword(t *testing.T) {
 	}
 }
 
-// TestChangePasswordRefused: what was proved must still be so when it is written.
+// TestChangePasswordRefused: the proof must still hold when the change is written.
 func TestChangePasswordRefused(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

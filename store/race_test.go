@@ -10,11 +10,11 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// callersMax callers at once, over Badger on disk with every commit synced: what
-// a client with a retry, two tabs or a thief can bring about.
+// callersMax callers at once, over Badger on disk with every commit synced: as many as
+// a retrying client, two tabs or a thief cause.
 const callersMax = 64
 
-// rounds is how often each race is run.
+// rounds is how often each race runs.
 func rounds() int {
 	if testing.Short() {
 		return 50
@@ -29,7 +29,7 @@ func onDisk(t *testing.T) grant {
 	return grant{Fixture: f, client: client, user: f.User(t, "mara", "acct_larkspur")}
 }
 
-// together runs act from all callers at once and returns what each was given.
+// together runs act from all callers at once and returns what each received.
 func together(act func() (store.Issued, error)) (given []store.Issued, errs []error) {
 	given, errs = make([]store.Issued, callersMax), make([]error, callersMax)
 	var callers sync.WaitGroup
@@ -51,8 +51,8 @@ func TestParallelOnDisk(t *testing.T) {
 		t.Parallel()
 		g := onDisk(t)
 		for round := range rounds() {
-			// With PKCE the losers are a page that fires twice, and the winner's
-			// tokens live; without it they are a replay, and end them.
+			// With PKCE the losers are a page that sends twice, and the winner's tokens stay live.
+			// Without it they are a replay, which revokes them.
 			pkce := round%2 == 0
 			raceRedemptions(t, g, pkce)
 			if t.Failed() {

@@ -6,8 +6,8 @@ import (
 	"tollhouse/store"
 )
 
-// TestMatchRedirectURIByteForByte asks about a web address, of which nothing is
-// free: what a browser, a proxy or a person would take for the same is not.
+// TestMatchRedirectURIByteForByte: a web address must match exactly; what a browser, a
+// proxy or a person would consider the same does not match.
 func TestMatchRedirectURIByteForByte(t *testing.T) {
 	t.Parallel()
 	const registered = "https://app.example/cb"

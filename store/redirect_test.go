@@ -104,12 +104,12 @@ func TestMatchRedirectURI(t *testing.T) {
 	}
 }
 
-// loopbackForm is RFC 8252 §7.3 said another way than the code says it: the
-// origin, the port that may differ, and the rest that may not.
+// loopbackForm is RFC 8252 §7.3 written independently of the code: the origin, the port
+// that may differ, and the rest that may not.
 var loopbackForm = regexp.MustCompile(`(?s)^(http://(?:127\.0\.0\.1|\[::1\]|localhost))(?::([1-9][0-9]{0,4}))?((?:[/?].*)?)$`)
 
-// FuzzMatchRedirectURI holds that two URIs match if and only if they are equal,
-// or are both http on the same loopback host and differ in the port alone.
+// FuzzMatchRedirectURI: two URIs match if and only if they are equal, or both are http
+// on the same loopback host and differ only in the port.
 func FuzzMatchRedirectURI(f *testing.F) {
 	f.Add("https://app.example/cb", "https://app.example/cb")
 	f.Add("http://127.0.0.1/cb", "http://127.0.0.1:53219/cb")
@@ -126,7 +126,7 @@ func FuzzMatchRedirectURI(f *testing.F) {
 			t.Errorf("MatchRedirectURI(%q, %q) = %t, want %t", registered, asked, got, want)
 		}
 		if back := store.MatchRedirectURI(asked, registered); back != want && len(registered) <= 2048 && len(asked) <= 2048 {
-			t.Errorf("MatchRedirectURI(%q, %q) = %t the other way round, want %t", asked, registered, back, want)
+			t.Errorf("MatchRedirectURI(%q, %q) = %t reversed, want %t", asked, registered, back, want)
 		}
 	})
 }

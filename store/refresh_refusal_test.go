@@ -12,8 +12,8 @@ import (
 	"tollhouse/store/secret"
 )
 
-// states brings a grant into each state that a refresh token can be in; the
-// token is that of the first pair, but for the retired one.
+// states brings a grant into each state of a refresh token. The token is that of the
+// first pair, except for the retired one.
 var states = []struct {
 	name  string
 	bring func(t *testing.T, g grant) (asked store.Issued)
@@ -56,14 +56,14 @@ func TestRotateRefreshByAnotherClient(t *testing.T) {
 func TestRotateRefreshScope(t *testing.T) {
 	t.Parallel()
 	events, both := store.ScopeEventsRead, store.ScopeEventsRead|store.ScopeResourcesRead
-	t.Run("subset_is_for_the_access_token_alone", func(t *testing.T) {
+	t.Run("subset_applies_to_the_access_token_only", func(t *testing.T) {
 		g := parallelGrant(t)
 		first := g.issue(t, both)
 		second, err := g.refreshFor(first, events)
 		if err != nil || second.Scope != events {
 			t.Fatalf("RotateRefresh(subset) = %q, %v, want %q", second.Scope, err, events)
 		}
-		third := g.mustRefresh(t, second) // the refresh token kept the whole
+		third := g.mustRefresh(t, second) // the refresh token kept the full scope
 		if third.Scope != both {
 			t.Errorf("RotateRefresh(no scope).Scope = %q, want %q", third.Scope, both)
 		}
@@ -97,8 +97,8 @@ func TestRotateRefreshScope(t *testing.T) {
 	})
 }
 
-// Under another server key the pair cannot be derived again; what comes out of
-// the derivation would be two tokens that nobody has stored.
+// With another server key the pair cannot be derived again; the derivation would return
+// two tokens that were never stored.
 func TestRotateRefreshUnderAnotherServerKey(t *testing.T) {
 	ctx := context.Background()
 	g := parallelGrant(t)

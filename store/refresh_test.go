@@ -12,7 +12,7 @@ import (
 	"tollhouse/store/record"
 )
 
-// TestRotateRefresh walks the table of docs/decisions.md from its top.
+// TestRotateRefresh follows the table of docs/decisions.md row by row.
 func TestRotateRefresh(t *testing.T) {
 	t.Parallel()
 	t.Run("revoked_family_is_refused_and_nothing_changes", rotateOfRevokedFamily)
@@ -84,7 +84,7 @@ func rotateOfEndedParty(t *testing.T) {
 	}
 }
 
-// lose makes a pair that nobody sees, and the one that replaces it.
+// lose issues a pair that the client never sees, and the one that replaces it.
 func lose(t *testing.T, g grant) (unseen, fresh store.Issued) {
 	t.Helper()
 	unseen = g.mustRefresh(t, g.first)
@@ -119,8 +119,8 @@ func rotateOfUnspent(t *testing.T) {
 		t.Errorf("RotateRefresh() = %v %s %q, want %v %s %q", second.ExpiresIn, second.FamilyID, second.Scope,
 			lives.AccessToken, g.first.FamilyID, g.first.Scope)
 	}
-	// Our choice: the old access token lives to its own end, so that calls in
-	// flight go through.
+	// Our choice: the old access token lives to its own end, so that calls in flight
+	// succeed.
 	if !g.accessLives(t, g.first) || !g.accessLives(t, second) {
 		t.Error("an access token died of the refresh, want both alive")
 	}
@@ -235,8 +235,8 @@ func rotateAfterUse(t *testing.T) {
 	})
 }
 
-// useUncommitted sends the pair's access token to the API and keeps the note of
-// its use from being written until finish is called.
+// useUncommitted sends the pair's access token to the API and delays the record of its
+// use until finish is called.
 func (g grant) useUncommitted(t *testing.T, of store.Issued) (finish func()) {
 	t.Helper()
 	begun, release := make(chan struct{}), make(chan struct{})

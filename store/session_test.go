@@ -25,8 +25,7 @@ func (g grant) sessionLives(token secret.Token) bool {
 	return err == nil
 }
 
-// see looks at a session late enough for that to be noted, and returns once the
-// note is written.
+// see uses a session late enough for that to be recorded, and returns once it is.
 func (g grant) see(t testing.TB, token secret.Token) {
 	t.Helper()
 	written := make(chan struct{})
@@ -162,7 +161,7 @@ func TestDeleteOtherSessions(t *testing.T) {
 	must.Do(t, err)
 	here := g.signIn(t, secret.Token{})
 	var others []secret.Token
-	for range 1100 { // more than one look holds
+	for range 1100 { // more than one batch
 		others = append(others, g.signIn(t, secret.Token{}))
 	}
 	must.Do(t, g.DeleteOtherSessions(ctx, g.user, here))

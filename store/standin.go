@@ -19,8 +19,8 @@ type standIn struct {
 
 const (
 	standInID   = "tollhouse_00000000000000000000000000"
-	standInName = "Nobody in particular"
-	standInURI  = "https://nobody.example/callback"
+	standInName = "Unknown client"
+	standInURI  = "https://unknown.example/callback"
 	standInPHC  = "$argon2id$v=19$m=19456,t=2,p=1$0000000000000000000000$0000000000000000000000000000000000000000000"
 )
 

@@ -2,7 +2,7 @@ package store
 
 import "testing"
 
-// A stand-in that could not be decoded would be refused too soon.
+// A stand-in that cannot be decoded would be refused faster.
 func TestStandInsAreWhole(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]standIn{

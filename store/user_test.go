@@ -80,13 +80,13 @@ func TestAuthenticateUser(t *testing.T) {
 		{"right", "mara", storetest.Password, nil},
 		{"in_another_spelling", "MARA", storetest.Password, nil},
 		{"wrong", "mara", storetest.Password + "x", record.ErrMismatch},
-		{"unknown", "nobody", storetest.Password, record.ErrMismatch},
-		{"name_that_nobody_can_have", "no body", storetest.Password, record.ErrMismatch},
+		{"unknown", "moira", storetest.Password, record.ErrMismatch},
+		{"invalid_name", "no body", storetest.Password, record.ErrMismatch},
 		{"empty", "mara", "", record.ErrMismatch},
 		{"of_1024_whole", "long", long, nil},
 		{"of_1024_cut_by_one", "long", long[1:], record.ErrMismatch},
 		{"of_1025", "long", long + "p", record.ErrMismatch},
-		{"of_1025_for_nobody", "nobody", long + "p", record.ErrMismatch},
+		{"of_1025_for_an_unknown_name", "moira", long + "p", record.ErrMismatch},
 	}
 	for _, c := range cases {
 		if _, err := g.AuthenticateUser(ctx, secret.Caller{}, c.username, c.password); !errors.Is(err, c.want) {
@@ -107,8 +107,8 @@ func TestSetPassword(t *testing.T) {
 	if _, err := g.AuthenticateUser(ctx, secret.Caller{}, "mara", "another long phrase"); err != nil {
 		t.Errorf("AuthenticateUser(new password) = %v, want nil", err)
 	}
-	_, err = g.SetPassword(ctx, "nobody", "another long phrase")
-	refused(t, "SetPassword(nobody)", err, record.ErrNotFound)
+	_, err = g.SetPassword(ctx, "unknown", "another long phrase")
+	refused(t, "SetPassword(unknown)", err, record.ErrNotFound)
 }
 
 func TestDeleteUserLeavesNothing(t *testing.T) {
@@ -123,7 +123,7 @@ func TestDeleteUserLeavesNothing(t *testing.T) {
 		}
 	}
 	refused(t, "DeleteUser() again", g.DeleteUser(ctx, "mara"), record.ErrNotFound)
-	g.User(t, "mara", "acct_larkspur") // the name is free, for another person
+	g.User(t, "mara", "acct_larkspur") // the name is free again
 	if g.accessLives(t, g.first) {
 		t.Error("a token of the deleted user lives under the new one of that name")
 	}

@@ -12,8 +12,8 @@ import (
 	"tollhouse/store/record"
 )
 
-// TestEveryKindIsChecked: who adds a kind of record says how it is checked, or no
-// backup that holds one could be restored.
+// TestEveryKindIsChecked: every new kind of record needs a check; otherwise no backup
+// that contains one could be restored.
 func TestEveryKindIsChecked(t *testing.T) {
 	t.Parallel()
 	file := must.Get(parser.ParseFile(token.NewFileSet(), "record/keys.go", nil, 0))(t)

@@ -35,7 +35,7 @@ var catalogue = sortedByName([]Type{
 	{"account.updated", "A payment account's fields were changed."},
 	{"account.deleted", "A payment account was taken off file."},
 	{"account.autoupdate", "A payment account was automatically updated from information received from the processing bank."},
-	{"account.autoupdate_closed", "The processing bank told that a payment account is closed."},
+	{"account.autoupdate_closed", "The processing bank reported that a payment account is closed."},
 	{"account.autoupdate_contact", "The processing bank asks to contact the holder of a payment account."},
 	{"account.verified", "A payment account was found to be its holder's."},
 	{"account.verification_failed", "A payment account could not be verified."},

@@ -79,7 +79,7 @@ func (h *Hasher) Hash(ctx context.Context, c Caller, password string) (string, e
 // unknown user: it takes the same time and never matches. Errors: ErrBusy, ctx's, and
 // one for a damaged string.
 func (h *Hasher) Verify(ctx context.Context, c Caller, stored, password string) (match, renew bool, err error) {
-	p, known := nobody, false
+	p, known := decoy, false
 	if stored != "" {
 		if p, err = parsePHC(stored); err != nil {
 			return false, false, err
@@ -95,8 +95,8 @@ func (h *Hasher) Verify(ctx context.Context, c Caller, stored, password string) 
 	return same && known, renew, nil
 }
 
-// nobody is the hash to compare with the password of an unknown user.
-var nobody = phc{
+// decoy is the hash to compare with the password of an unknown user.
+var decoy = phc{
 	memoryKiB: argonMemoryKiB, passes: argonPasses, lanes: argonLanes,
 	salt: make([]byte, argonSaltSize), key: make([]byte, argonKeySize),
 }

@@ -48,12 +48,12 @@ var secretMutants = []mutant{
 	},
 	{
 		name: "password_dummy_hash", breaks: "RFC 6749 §4.3: an unknown user costs a hash too",
-		file: "store/secret/password.go", old: "\tp, known := nobody, false\n",
-		new: "\tif stored == \"\" {\n\t\treturn false, false, nil\n\t}\n\tp, known := nobody, false\n",
+		file: "store/secret/password.go", old: "\tp, known := decoy, false\n",
+		new: "\tif stored == \"\" {\n\t\treturn false, false, nil\n\t}\n\tp, known := decoy, false\n",
 		in:  "./store/secret", tests: []string{"TestUnknownUserCostsAHash"},
 	},
 	{
-		name: "password_of_unknown_user", breaks: "nobody leaves before the hash",
+		name: "password_of_unknown_user", breaks: "a check of an unknown user costs a hash too",
 		file: "store/user.go", old: "\tmatch, renew, err := s.hasher.Verify(",
 		new: "\tif err != nil {\n\t\treturn User{}, fmt.Errorf(\"authenticate user: %w\", ErrMismatch)\n\t}\n\tmatch, renew, err := s.hasher.Verify(",
 		in:  "./store", tests: []string{"TestAuthenticateUserCostsAHashForEveryName"},
