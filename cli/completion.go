@@ -81,6 +81,7 @@ func (n namedThings) behind(begun string) string {
 // valuesOf lists the values of flags that take one of a few.
 var valuesOf = map[string][]string{
 	"card-guard": {"refuse", "warn", "off"},
+	"engine":     {"memory", "badger"},
 	"log-format": {"auto", "text", "json"},
 	"tls":        {"off", "auto", "files"},
 	"grant":      {"password", "authorization_code", "refresh_token"},

@@ -288,6 +288,34 @@ func TestDevParent(t *testing.T) {
 	})
 }
 
+// TestDevEngine: dev runs on the engine whose state can be put back, unless told
+// otherwise. Only Badger has a queue of updates.
+func TestDevEngine(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		flags []string
+		queue float64
+	}{
+		{"memory_unless_given", nil, 0},
+		{"memory", []string{"--engine", "memory"}, 0},
+		{"badger", []string{"--engine", "badger"}, 1024},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, append([]string{"dev"}, c.flags...)...)
+			page := metricsOf(t, s)
+			if got := gauge(page, "tollhouse_store_queue_limit_updates"); got != c.queue {
+				t.Errorf("updates that may wait = %v, want %v", got, c.queue)
+			}
+			if got := gauge(page, "tollhouse_store_commit_updates_count"); got < 1 {
+				t.Errorf("commits = %v, want 1 or more: the demo's", got)
+			}
+			s.end()
+		})
+	}
+}
+
 // TestDevDisk: dev keeps nothing on disk but its socket, and not that for long.
 func TestDevDisk(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package datadir
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"tollhouse/store/kv"
@@ -9,11 +10,30 @@ import (
 	"tollhouse/store/kv/memkv"
 )
 
-// The engines that keep everything in memory. Only EngineMemory has a [memkv.State].
+// EngineName is an engine that keeps everything in memory; "" is EngineMemory.
+type EngineName string
+
+// Only EngineMemory has a [memkv.State].
 const (
-	EngineMemory = "memory"
-	EngineBadger = "badger"
+	EngineMemory EngineName = "memory"
+	EngineBadger EngineName = "badger"
 )
+
+// String returns the name.
+func (e *EngineName) String() string { return string(*e) }
+
+// Type is the kind of the value in help.
+func (e *EngineName) Type() string { return "name" }
+
+// Set reads a name.
+func (e *EngineName) Set(text string) error {
+	switch name := EngineName(text); name {
+	case EngineMemory, EngineBadger:
+		*e = name
+		return nil
+	}
+	return errors.New("give memory or badger")
+}
 
 // Engine is what a server and the doctor need of the store's engine. [badgerkv.DB]
 // documents the methods.

@@ -93,8 +93,8 @@ func TestStateIsOpenedAgain(t *testing.T) {
 
 func TestEnginesInMemory(t *testing.T) {
 	t.Parallel()
-	for _, engine := range []string{"", EngineMemory, EngineBadger} {
-		t.Run("engine_"+engine, func(t *testing.T) {
+	for _, engine := range []EngineName{"", EngineMemory, EngineBadger} {
+		t.Run("engine_"+string(engine), func(t *testing.T) {
 			t.Parallel()
 			var commits atomic.Int64
 			k := opened(t, func(o *Options) {
@@ -210,8 +210,8 @@ func BenchmarkReset(b *testing.B) {
 			}
 		})
 	}
-	for _, engine := range []string{EngineMemory, EngineBadger} {
-		b.Run("empty/"+engine, func(b *testing.B) {
+	for _, engine := range []EngineName{EngineMemory, EngineBadger} {
+		b.Run("empty/"+string(engine), func(b *testing.B) {
 			for b.Loop() {
 				openAndClose(b, func(o *Options) { o.Engine = engine })
 			}

@@ -24,7 +24,7 @@ type Opened struct {
 // Options say which store to open and how.
 type Options struct {
 	Dir         string       // of the generation; "" keeps everything in memory
-	Engine      string       // for everything in memory: EngineMemory, which "" means, or EngineBadger
+	Engine      EngineName   // of a store in memory
 	State       *memkv.State // nil, or what an EngineMemory begins with
 	Key         secret.Key
 	Random      secret.Source // nil, or dev's own

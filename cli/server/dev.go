@@ -29,6 +29,7 @@ type devFlags struct {
 	autoLogin      string
 	autoConsent    bool
 	exitWithParent bool
+	engine         datadir.EngineName
 }
 
 // DevCommand returns the command that serves a throwaway instance in memory. It
@@ -56,6 +57,8 @@ of events are the same as well.`,
 	}
 	flags := c.Flags()
 	f.add(flags, "127.0.0.1:0")
+	f.engine = datadir.EngineMemory
+	flags.Var(&f.engine, "engine", "what keeps the data in memory: memory, which is fast, or badger, which serve has on disk")
 	flags.Lookup("listen").Usage += "; unless given, on a terminal " + demoAddress + " when that is free"
 	flags.Var(&f.clock, "clock", "the `time` from which the instance's clock runs on: RFC 3339 or Unix seconds")
 	flags.StringVar(&f.seedFile, "seed-file", "", "a `file` of JSON lines to begin with instead of the demo, or - for standard input")
@@ -189,7 +192,7 @@ func (p *Program) serveDev(ctx context.Context, r *running, f devFlags, seed *se
 	random := f.predictable()
 	key := secret.NewKey(random)
 	r.data, err = datadir.Open(ctx, datadir.Options{
-		Key: key, Random: random, Log: r.log, Now: f.devClock(), Lifetimes: r.config.lifetimes, CardGuard: r.config.cardGuard,
+		Engine: f.engine, Key: key, Random: random, Log: r.log, Now: f.devClock(), Lifetimes: r.config.lifetimes, CardGuard: r.config.cardGuard,
 		OnFatal: func(err error) { r.fatal <- err }, OnHash: r.metrics.hashed, OnCommit: r.metrics.committed,
 	})
 	if err != nil {
