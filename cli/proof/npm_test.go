@@ -86,10 +86,21 @@ func installModules(npm string) (path, absent string, err error) {
 // looks for a module in the program's own directory.
 func nodeProgram(t testing.TB, name string) *exec.Cmd {
 	t.Helper()
+	return nodeIn(t, nodeDir(t), name)
+}
+
+// nodeDir returns a directory with what npmDir has and the packages.
+func nodeDir(t testing.TB) string {
+	t.Helper()
 	dir := t.TempDir()
 	must.Do(t, os.CopyFS(dir, os.DirFS(npmDir)))
 	must.Do(t, os.Symlink(nodeModules(t), filepath.Join(dir, "node_modules")))
-	cmd := exec.CommandContext(t.Context(), needTool(t, "node"), name)
+	return dir
+}
+
+func nodeIn(t testing.TB, dir, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), needTool(t, "node"), append([]string{name}, args...)...)
 	cmd.Dir, cmd.Env, cmd.Stderr = dir, environ(), os.Stderr
 	return cmd
 }
