@@ -15,7 +15,7 @@ import (
 	"tollhouse/store/kv"
 )
 
-// written returns a backup of the records, in as many Adds.
+// written returns a backup of the records, split into as many Adds.
 func written(t testing.TB, records ...kv.Record) []byte {
 	t.Helper()
 	var file bytes.Buffer
@@ -27,7 +27,7 @@ func written(t testing.TB, records ...kv.Record) []byte {
 	return file.Bytes()
 }
 
-// read returns the records of a backup, a line each.
+// read returns the records of a backup, one per line.
 func read(r io.Reader) (lines []string, err error) {
 	b, err := NewReader(r)
 	if err != nil {
@@ -114,7 +114,7 @@ func TestReaderRefusals(t *testing.T) {
 		{"key_that_is_empty", forged(kv.Record{}), ErrDamaged, "no store can hold its key"},
 		{"key_that_comes_twice", forged(kv.Record{Key: []byte("a")}, kv.Record{Key: []byte("a")}), ErrDamaged, "record 2"},
 		{"key_too_long", forged(kv.Record{Key: make([]byte, kv.KeySizeMax+1)}), ErrDamaged, "impossible length"},
-		{"something_behind", whole + "x", ErrDamaged, "follows its end"},
+		{"trailing_bytes", whole + "x", ErrDamaged, "follows its end"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -131,7 +131,7 @@ func TestReaderRefusals(t *testing.T) {
 			t.Errorf("read(format 2) = %v, want a FormatError", err)
 		}
 	})
-	t.Run("a_reader_that_fails_is_no_end", func(t *testing.T) {
+	t.Run("a_reader_that_fails_is_not_the_end", func(t *testing.T) {
 		t.Parallel()
 		broken := errors.New("input/output error")
 		if _, err := read(io.MultiReader(strings.NewReader(whole[:40]), failing{broken})); !errors.Is(err, broken) {
@@ -144,8 +144,8 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// FuzzReader feeds it anything: it ends, takes no more memory than a chunk, and
-// what it says is whole can be written again to the same records.
+// FuzzReader: any input ends, takes no more memory than a chunk, and a file reported as
+// whole can be written again to the same records.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte(magic))
 	f.Add(written(f))

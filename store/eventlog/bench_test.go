@@ -19,13 +19,13 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// The benchmarks of events, each in turns with its floor: the engine's own scan
-// of as many rows of one range, copied out. Figures are ratios within one run, by
+// The benchmarks of events, each alternating with its floor: the engine's own scan of
+// as many rows of one range, copied. Ratios hold within one run of
 //
-//	go test -run '^$' -bench 'Page|Import' ./store
+//	go test -run '^$' -bench 'Page|Import' ./store/eventlog
 //
-// over 10,000 events; with TOLLHOUSE_LONG over a million too, and with
-// TOLLHOUSE_LONG=10000000 over so many.
+// over 10,000 events; with TOLLHOUSE_LONG=1 also over a million, and with
+// TOLLHOUSE_LONG=10000000 over ten million.
 
 const (
 	benchPage   = 100
@@ -33,7 +33,7 @@ const (
 	benchSecond = 3             // events
 )
 
-// benchTypes are the types of the events, each as frequent as any other.
+// benchTypes are the types of the events, equally frequent.
 var benchTypes = func() (types []string) {
 	for _, kind := range []string{"customer", "account", "transaction", "invoice", "recurring", "batch", "deposit", "token"} {
 		for _, action := range []string{"created", "updated", "settled", "paid", "sent", "closed"} {
@@ -58,7 +58,7 @@ func kindOf(typ string) string {
 	return typ
 }
 
-// loaded returns a store on disk with n events, and how long one took.
+// loaded returns a store on disk with n events, and the time per event.
 func loaded(b *testing.B, n int) (*storetest.Fixture, time.Duration) {
 	b.Helper()
 	f := storetest.OnDisk(b)
@@ -88,9 +88,8 @@ func benchSizes() []int {
 	return sizes
 }
 
-// BenchmarkPage reads pages of 100 by time and by one, three and twenty types of
-// 48: the newest, and those before any second. Beside them stands what several
-// types cost against one.
+// BenchmarkPage reads pages of 100 by time and by one, three and twenty types of 48:
+// the newest, and those before any second. It also compares several types with one.
 func BenchmarkPage(b *testing.B) {
 	for _, n := range benchSizes() {
 		b.Run(fmt.Sprintf("events=%d", n), func(b *testing.B) {
@@ -133,8 +132,8 @@ func pagesOf(b *testing.B, f *storetest.Fixture, where string, n int) {
 // pagesTimed is how many pages one piece of work reads.
 const pagesTimed = 20
 
-// bounds returns the seconds before which pages are read: always the last, or
-// any in the newest third, so that there is a page of each type before it.
+// bounds returns the seconds before which pages are read: always the last, or any in the
+// newest third, so that a page of each type comes before it.
 func bounds(where string, n int) func() int64 {
 	last := int64(benchFirst + n/benchSecond)
 	if where == "newest" {
@@ -206,9 +205,9 @@ func retrieve(b *testing.B, f *storetest.Fixture) {
 // importTimed is how many events one piece of work imports.
 const importTimed = 1000
 
-// BenchmarkImport imports events in batches, each synced, in turns with Updates
-// of the engine that write each event and its covering copy alone. Badger's own
-// limit, without our committer, stands beside the import in bench.
+// BenchmarkImport imports events in batches, each synced, alternating with Updates of
+// the engine that write each event and its covering copy only. Module bench compares
+// imports with Badger itself, without our committer.
 func BenchmarkImport(b *testing.B) {
 	f, bare := storetest.OnDisk(b), storetest.OnDisk(b)
 	ctx := context.Background()
@@ -245,7 +244,7 @@ func BenchmarkImport(b *testing.B) {
 	b.ReportMetric(importTimed*float64(len(p.A))/took.Seconds(), "events/s")
 }
 
-// benchLines returns the lines from the next on.
+// benchLines returns n lines from the next one on.
 func benchLines(next *int) (lines [][]byte) {
 	for range importTimed {
 		lines = append(lines, []byte(benchLine(*next)))
@@ -254,7 +253,7 @@ func benchLines(next *int) (lines [][]byte) {
 	return lines
 }
 
-// bareUpdates write lines, of which the first has that number, and nothing else.
+// bareUpdates write lines from that number on, and nothing else.
 func bareUpdates(number int, lines [][]byte) (updates []func(kv.Txn) error) {
 	const lineWrites = 2
 	for chunk := range slices.Chunk(lines, kv.UpdateWritesMax/lineWrites/2) {

@@ -9,13 +9,12 @@ import (
 	"tollhouse/store/record"
 )
 
-// CheckEvents looks at an account's log in one snapshot, and returns what it
-// finds half there: an event that is not in every list that it belongs into, an
-// entry of a list without its event, or a count that is not theirs. It returns
+// CheckEvents reads an account's log in one snapshot. It reports an event missing from
+// one of its lists, an entry of a list without its event, and a wrong count. It returns
 // the number of events.
 func (s *Log) CheckEvents(ctx context.Context, owner string) (events int, err error) {
 	err = s.db.View(ctx, func(r kv.Reader) error {
-		want := map[string]string{} // the entries that the events call for
+		want := map[string]string{} // the entries that the events need
 		known := map[string]knownType{}
 		head, err := ReadHead(r, owner)
 		if err != nil {
@@ -42,7 +41,7 @@ func (s *Log) CheckEvents(ctx context.Context, owner string) (events int, err er
 			t := known[names.typ]
 			known[names.typ] = knownType{count: t.count + 1, last: record.LaterOf(t.last, p)}
 			if p.Compare(head.last) > 0 || p.Compare(head.removed) <= 0 {
-				return fmt.Errorf("the event %v lies outside of what the head says: %v to %v", p, head.removed, head.last)
+				return fmt.Errorf("the event %v is outside the range of the head: %v to %v", p, head.removed, head.last)
 			}
 		}
 		for typ, t := range known {

@@ -19,19 +19,19 @@ func TestCheckClock(t *testing.T) {
 	if err := f.CheckClock(ctx); err != nil {
 		t.Errorf("CheckClock() of an empty store = %v", err)
 	}
-	const accounts = 1001 // more than are read at once
+	const accounts = 1001 // more than one batch
 	for i := range accounts {
 		must.Get(f.RecordEvent(ctx, newEvent(fmt.Sprintf("acct_%04d", i), "plan.created", "p1")))(t)
 	}
 	f.Clock.Advance(-time.Minute)
 	if err := f.CheckClock(ctx); err != nil {
-		t.Errorf("a_newest_event_a_minute_ahead_of_the_clock_is_taken: %v", err)
+		t.Errorf("a_newest_event_a_minute_ahead_of_the_clock_is_accepted: %v", err)
 	}
 	f.Clock.Advance(time.Minute + time.Millisecond)
 	must.Get(f.RecordEvent(ctx, newEvent("acct_1000", "plan.updated", "p1")))(t)
 	f.Clock.Advance(-time.Minute - time.Millisecond)
 	var ahead *eventlog.AheadError
 	if err := f.CheckClock(ctx); !errors.As(err, &ahead) || ahead.Account != "acct_1000" {
-		t.Errorf("a_newest_event_further_ahead_is_told: %v, want an AheadError of acct_1000", err)
+		t.Errorf("a_newest_event_further_ahead_is_reported: %v, want an AheadError of acct_1000", err)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"tollhouse/store/snapshot"
 )
 
-// eventRecords are one of each kind of record of events and resources, with
-// what decodes and encodes it again.
+// eventRecords has one record of each kind of events and resources, with a function that
+// decodes and encodes it.
 func eventRecords(t testing.TB) map[string]struct {
 	value  []byte
 	decode func([]byte) ([]byte, error)
@@ -79,8 +79,8 @@ func TestEventRecords(t *testing.T) {
 	}
 }
 
-// FuzzEventRecords gives each reader any bytes: it refuses them, or they are
-// what its writer writes.
+// FuzzEventRecords passes arbitrary bytes to each reader: it refuses them, or its writer
+// produces the same bytes.
 func FuzzEventRecords(f *testing.F) {
 	all := eventRecords(f)
 	for name, r := range all {
@@ -104,9 +104,8 @@ func FuzzEventRecords(f *testing.F) {
 	})
 }
 
-// FuzzEventLine holds the reader of a line to what it promises of every line
-// that it takes: the event is of the specification's form, and its wire form is
-// a line that means the same.
+// FuzzEventLine: an accepted line is an event of the specification's form, and its wire
+// form is a line with the same meaning.
 func FuzzEventLine(f *testing.F) {
 	for _, seed := range []string{
 		`{"id":"evt_01kk9g2fnp0008yce2tg57qtan","owner":"acct_a","resource":"cus_1","source":"s","location":"l","type":"customer.created","eventData":{"object":{"id":"cus_1","object":"customer"}},"createdAt":1773066600}`,
@@ -148,7 +147,7 @@ func FuzzEventLine(f *testing.F) {
 	})
 }
 
-// openTest returns a log over the model, with a clock that stands still.
+// openTest returns a log over the model, with a stopped clock.
 func openTest(t testing.TB) *Log {
 	t.Helper()
 	s := must.Get(Open(context.Background(), memkv.New(nil), Options{
@@ -183,7 +182,7 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("position 131077 = %v at %d", position, position.Millis())
 		}
 	})
-	t.Run("the_rest_is_of_account_and_line", func(t *testing.T) {
+	t.Run("the_rest_is_derived_from_account_and_line", func(t *testing.T) {
 		t.Parallel()
 		p, other := begin(), begin()
 		other.account = "b"
@@ -191,7 +190,7 @@ func TestPlaces(t *testing.T) {
 			t.Error("two accounts share a position")
 		}
 		if a, b := take(t, begin(), "", 5), take(t, begin(), "", 5); a != b {
-			t.Error("the same line has two places")
+			t.Error("the same line has two positions")
 		}
 	})
 	t.Run("a_line_with_an_id_follows_the_line_before_it", func(t *testing.T) {
@@ -203,7 +202,7 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("position = %v, want the least behind %v", position, last)
 		}
 	})
-	t.Run("a_place_never_leaves_its_second", func(t *testing.T) {
+	t.Run("a_position_never_leaves_its_second", func(t *testing.T) {
 		t.Parallel()
 		p := begin()
 		p.took(1773070200, record.NewPosition(1773070200999, 0xffff, [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}))
@@ -215,7 +214,7 @@ func TestPlaces(t *testing.T) {
 			t.Error("the 65,536,001st line of a second has a position")
 		}
 	})
-	t.Run("memory_is_bounded_and_a_file_in_order_never_notices", func(t *testing.T) {
+	t.Run("memory_is_bounded_without_harm_to_a_sorted_file", func(t *testing.T) {
 		t.Parallel()
 		p := begin()
 		for createdAt := range int64(secondsKept + 10) {
@@ -232,8 +231,8 @@ func TestPlaces(t *testing.T) {
 	})
 }
 
-// A cursor behind which retention has removed something is told, with the oldest
-// position left.
+// A cursor older than what retention removed is refused with the oldest remaining
+// position.
 func TestListEventsExpiredCursor(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -258,7 +257,7 @@ func TestListEventsExpiredCursor(t *testing.T) {
 	}
 }
 
-// History below the head raises the generation; what is above does not.
+// Events below the head raise the generation; events above do not.
 func TestImportGeneration(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -285,8 +284,8 @@ func TestImportGeneration(t *testing.T) {
 	}
 }
 
-// A page of resources passes over a bounded number of removed ones, and loses
-// none behind them.
+// A page of resources passes over a bounded number of removed ones, and skips none after
+// them.
 func TestListResourcesPassesOverRemoved(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

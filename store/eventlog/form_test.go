@@ -8,7 +8,7 @@ import (
 	"tollhouse/store/record"
 )
 
-// TestForms holds the forms to the patterns that the documents show.
+// TestForms compares the forms with the patterns in the documents.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	forms := []struct {

@@ -12,8 +12,8 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// A line at the very position of the head can be recorded when what lay there was
-// purged. Readers who know that head must learn of it.
+// A line exactly at the head's position can be recorded after a purge removed the event
+// there. Readers who know that head must notice.
 func TestImportAtTheHeadIsTold(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -27,12 +27,11 @@ func TestImportAtTheHeadIsTold(t *testing.T) {
 	storetest.ImportLines(t, f.Store, "acct_a", line)
 	after := must.Get(f.EventsVersion(ctx, "acct_a"))(t)
 	if span := watch.TakeBackfill(); after == before || span == nil || span.First != before.Head {
-		t.Errorf("ETag: the version was %+v and is %+v; backfill: told was %+v", before, after, span)
+		t.Errorf("ETag: the version was %+v and is %+v; reported backfill: %+v", before, after, span)
 	}
 }
 
-// A line may wait long for its batch: whether it is young enough is asked again
-// when it is recorded.
+// A line may wait long for its batch: its age is checked again when it is recorded.
 func TestImportJudgesTheAgeWhenItRecords(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

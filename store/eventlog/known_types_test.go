@@ -16,8 +16,8 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// TestListEventsOfTypesThatComeAndGo asks for types between events of new types,
-// history, and purges, after which what was known of the types no longer holds.
+// TestListEventsOfTypesThatComeAndGo lists by type while new types, imported history and
+// purges make what was known of the types obsolete.
 func TestListEventsOfTypesThatComeAndGo(t *testing.T) {
 	t.Parallel()
 	const owner = "acct_1"
@@ -61,7 +61,7 @@ func TestListEventsOfTypesThatComeAndGo(t *testing.T) {
 	}
 }
 
-// eventOf is what of an event decides in which lists it is.
+// eventOf has the fields of an event that decide in which lists it is.
 type eventOf struct {
 	ID, Type, Resource string
 	CreatedAt          int64
@@ -73,7 +73,7 @@ func eventIn(t *testing.T, wire []byte) (e eventOf) {
 	return e
 }
 
-// wantTypesListed asks for random types and patterns, and compares with the log.
+// wantTypesListed lists by random types and patterns, and compares with the log.
 func wantTypesListed(t *testing.T, s *store.Store, random *rand.Rand, owner string, log []eventOf, anyType func() string) {
 	t.Helper()
 	named := random.IntN(2) == 0 // many, and no pattern

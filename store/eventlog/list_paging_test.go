@@ -14,24 +14,23 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// The measure of the model test of paging.
+// The size of the model test of paging.
 const (
 	pagedLogs       = 200
 	pagedLogsLong   = 4000
-	pagedTogether   = 5   // logs in one store, which in memory is slow when it is large
+	pagedTogether   = 5   // logs in one store; a large one in memory is slow
 	pagedBefore     = 60  // events that a log has when the walks begin
-	pagedMeanwhile  = 100 // events that are recorded while they go on
+	pagedMeanwhile  = 100 // events recorded during the walks
 	pagedWriters    = 2
 	pagedRoundsMax  = 10_000 // pages of one walk; none needs a tenth
 	pagedLossMin    = 1000   // of each negative control, over the short form
 	pagedMillisMost = 250    // between two events, so that many share a second
 )
 
-// TestPagingLosesNothing walks 200 logs in both orders while writers record in
-// them, many events a second. By cursors nothing is missed and nothing comes
-// twice. The two ways of paging that callers know from elsewhere walk the same
-// logs at the same time, to show that the logs are hard enough: by offset, newest
-// first, and by asking for what is later than the last second seen.
+// TestPagingLosesNothing walks 200 logs in both orders while writers record many events
+// a second. Cursors miss nothing and repeat nothing. Two other common ways of paging
+// walk the same logs at the same time, to show that the logs are hard enough: by
+// offset, newest first, and by time, for events later than the last second seen.
 func TestPagingLosesNothing(t *testing.T) {
 	t.Parallel()
 	storetest.SkipInShort(t)
@@ -59,7 +58,7 @@ func TestPagingLosesNothing(t *testing.T) {
 	})
 	t.Logf("seed %d: %d logs, %d events; by cursor %d events were seen; by offset %d came twice; by time %d were missed",
 		seed, logs, all.events, all.seen, all.offset.repeated, all.stamp.missed)
-	t.Run("in_200_logs_walked_by_cursors_while_others_record_0_missed_0_repeated", func(t *testing.T) {
+	t.Run("cursors_miss_and_repeat_nothing_in_200_growing_logs", func(t *testing.T) {
 		if all.cursor != (loss{}) || all.seen < logs*pagedBefore {
 			t.Errorf("seed %d: of %d events %d were missed and %d came twice or out of order", seed, all.seen, all.cursor.missed, all.cursor.repeated)
 		}
@@ -79,8 +78,8 @@ func TestPagingLosesNothing(t *testing.T) {
 // loss is what a way of paging got wrong.
 type loss struct{ missed, repeated int }
 
-// lossOf compares what was seen with what was to be seen. Anything out of order
-// counts as a repeat.
+// lossOf compares the events seen with those expected. An event out of order counts as a
+// repeat.
 func lossOf(seen, want []string) (l loss) {
 	times := map[string]int{}
 	for _, id := range seen {
@@ -98,7 +97,7 @@ func lossOf(seen, want []string) (l loss) {
 	return l
 }
 
-// paging sums up the walks.
+// paging adds up the walks.
 type paging struct {
 	mu                    sync.Mutex
 	events, seen          int
@@ -129,8 +128,8 @@ type pagedLog struct {
 	grown  chan struct{} // closed when all of them are
 }
 
-// pagedFilters are the filters that cursors walk with, log by log: the log
-// itself, an index, several merged, and the resources'.
+// pagedFilters are the filters of the walks by cursor, one per log: none, an index,
+// several merged, and one by resource.
 var pagedFilters = []eventlog.Filter{
 	{}, {Types: []string{"a.b"}}, {Types: []string{"a.b", "b.*"}}, {Resources: []string{"r"}}, {Types: []string{"*"}},
 }
@@ -182,7 +181,7 @@ func (l *pagedLog) random(part int) *rand.Rand {
 func (l *pagedLog) record(t *testing.T, r *rand.Rand) {
 	typ := []string{"a.b", "a.b", "a.c", "b.a"}[r.IntN(4)]
 	of := []string{"r", "s"}[r.IntN(2)]
-	l.f.Clock.Advance(time.Duration(r.IntN(pagedMillisMost)-20) * time.Millisecond) // it steps back too
+	l.f.Clock.Advance(time.Duration(r.IntN(pagedMillisMost)-20) * time.Millisecond) // steps back too
 	wire, err := l.f.RecordEvent(context.Background(), newEvent(l.owner, typ, of))
 	if err != nil {
 		t.Errorf("record: %v", err)
@@ -194,22 +193,22 @@ func (l *pagedLog) record(t *testing.T, r *rand.Rand) {
 	l.model = append(l.model, modelEvent{p, typ, of, string(wire)})
 }
 
-// grow has a few events recorded beside what its caller does next: a writer
-// takes an order only when the one before is done.
+// grow has a few events recorded while its caller goes on: a writer takes an order only
+// when the previous one is done.
 func (l *pagedLog) grow(r *rand.Rand) {
 	l.mu.Lock()
 	n := min(l.left, 1+r.IntN(4))
 	l.left -= n
 	l.mu.Unlock()
 	if n == 0 {
-		<-l.grown // rather than to ask again and again
+		<-l.grown // rather than poll
 	}
 	for range n {
 		l.orders <- struct{}{}
 	}
 }
 
-// ids are those of the model that match, oldest first, up to one that is named.
+// ids returns the matching ids of the model, oldest first, up to the named one.
 func (l *pagedLog) ids(f eventlog.Filter, upTo string) (ids []string) {
 	for _, e := range l.model {
 		id := e.position.String()
@@ -246,8 +245,8 @@ func (l *pagedLog) isGrown() bool {
 	}
 }
 
-// byCursor walks with cursors: from the newest to the oldest, or from the oldest
-// on until nothing more comes.
+// byCursor walks with cursors: from the newest to the oldest, or from the oldest until
+// nothing more comes.
 func (l *pagedLog) byCursor(t *testing.T, f eventlog.Filter, ascending bool, r *rand.Rand) (seen []string) {
 	f.Ascending = ascending
 	for range pagedRoundsMax {
@@ -261,7 +260,7 @@ func (l *pagedLog) byCursor(t *testing.T, f eventlog.Filter, ascending bool, r *
 		}
 		l.grow(r)
 	}
-	t.Error("the walk came to no end")
+	t.Error("the walk did not end")
 	return seen
 }
 
@@ -277,11 +276,11 @@ func (l *pagedLog) byOffset(t *testing.T, r *rand.Rand) (seen []string) {
 		}
 		l.grow(r)
 	}
-	t.Error("the walk by offset came to no end")
+	t.Error("the walk by offset did not end")
 	return seen
 }
 
-// byTime polls for what is later than the last second seen.
+// byTime polls for events later than the last second seen.
 func (l *pagedLog) byTime(t *testing.T, r *rand.Rand) (seen []string) {
 	from := int64(0)
 	for range pagedRoundsMax {
@@ -295,6 +294,6 @@ func (l *pagedLog) byTime(t *testing.T, r *rand.Rand) (seen []string) {
 		}
 		l.grow(r)
 	}
-	t.Error("the walk by time came to no end")
+	t.Error("the walk by time did not end")
 	return seen
 }

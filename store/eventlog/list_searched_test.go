@@ -9,9 +9,9 @@ import (
 	"tollhouse/must"
 )
 
-// TestAnAccountWithTooManyTypes asks for types and wildcards in an account with
-// more types than one page reads: what a page reads is bounded, and following its
-// cursors finds every event that was asked for.
+// TestAnAccountWithTooManyTypes lists types and wildcards in an account with more types
+// than one page reads: the rows read for a page are bounded, and its cursors lead to
+// every matching event.
 func TestAnAccountWithTooManyTypes(t *testing.T) {
 	t.Parallel()
 	const events, kinds = 2*SearchedMax + 500, 3 * KnownTypesMax
@@ -66,7 +66,7 @@ func TestAnAccountWithTooManyTypes(t *testing.T) {
 	}
 }
 
-// TestSearchedBytes: a page that is searched for ends early among large events.
+// TestSearchedBytes: a page that needs a search ends early among large events.
 func TestSearchedBytes(t *testing.T) {
 	t.Parallel()
 	const events, noteSize = 2_000, 20 << 10

@@ -25,7 +25,7 @@ func newEvent(owner, typ, resource string) eventlog.NewEvent {
 	return eventlog.NewEvent{Owner: owner, Type: typ, Resource: resource, Source: "test", Location: "system", Object: snapshot.ObjectOf()}
 }
 
-// modelEvent is an event as the model of a log keeps it.
+// modelEvent is an event in the model of a log.
 type modelEvent struct {
 	position record.Position
 	typ      string
@@ -33,14 +33,14 @@ type modelEvent struct {
 	wire     string
 }
 
-// matches is how a pattern of types reads.
+// matches is the meaning of a type pattern.
 func matches(pattern, typ string) bool {
 	kind, action, _ := strings.Cut(typ, ".")
 	return slices.Contains([]string{"*", typ, kind + ".*", "*." + action}, pattern)
 }
 
-// modelPage is what ListEvents must return: the rows that match, in the order
-// asked for, cut by the cursor and the limit, found the slow and plain way.
+// modelPage is what ListEvents must return: the matching rows, in the order requested,
+// cut by cursor and limit, found by a plain scan.
 func modelPage(log []modelEvent, f eventlog.Filter, cursor *record.Position, isAfter bool) (data []string, more bool, next, previous record.Position) {
 	matching := slices.DeleteFunc(slices.Clone(log), func(e modelEvent) bool {
 		createdAt := e.position.Millis() / 1000
@@ -81,7 +81,7 @@ func modelPage(log []modelEvent, f eventlog.Filter, cursor *record.Position, isA
 	return data, more, head, head
 }
 
-// Every page of a random log, by every kind of filter, is the model's.
+// Every page of a random log, with every kind of filter, equals the model's.
 func TestListEventsIsTheModels(t *testing.T) {
 	t.Parallel()
 	f := storetest.New(t)
@@ -93,8 +93,7 @@ func TestListEventsIsTheModels(t *testing.T) {
 		owner := fmt.Sprintf("acct_%d", account)
 		var log []modelEvent
 		for range rapid.IntRange(0, 25).Draw(rt, "events") {
-			// Types gather in times, so that one that is most of the log may be rare
-			// where a page lies.
+			// Types cluster in time, so that a frequent type may be rare near a page.
 			typ := rapid.SampledFrom(types[:1+account%3]).Draw(rt, "type")
 			if n := len(log); n > 0 && rapid.Bool().Draw(rt, "again") {
 				typ = log[n-1].typ
@@ -172,8 +171,8 @@ func checkPage(rt *rapid.T, s *store.Store, owner string, log []modelEvent, type
 	}
 }
 
-// A tail that polls while others record, on an engine with real commits, sees
-// each event once and in order; the walk from the newest is never disturbed.
+// A tail that polls while others record, on an engine with real commits, sees each event
+// once and in order; the walk from the newest is not disturbed.
 func TestListEventsMissesNothingWhileOthersRecord(t *testing.T) {
 	t.Parallel()
 	f := storetest.OnDisk(t)
@@ -245,8 +244,8 @@ func idsIn(data []byte) []string {
 	return ids
 }
 
-// TestListEventsKeepsOwnersApart: whatever one owner asks for, by type, by time, by
-// the cursor of another, only its own events appear, and all of them.
+// TestListEventsKeepsOwnersApart: any list, by type, by time or with the cursor of
+// another owner, has all of its owner's events and no others.
 func TestListEventsKeepsOwnersApart(t *testing.T) {
 	t.Parallel()
 	owners, events, queries := 50, 10_000, 2_000
@@ -302,8 +301,7 @@ func TestListEventsKeepsOwnersApart(t *testing.T) {
 	}
 }
 
-// A page ends before it grows past its bound in bytes, and says that there is
-// more.
+// A page ends before it exceeds its bound in bytes, and says that more follow.
 func TestListEventsBoundsThePage(t *testing.T) {
 	t.Parallel()
 	f := storetest.New(t)
@@ -331,8 +329,8 @@ func TestListEventsBoundsThePage(t *testing.T) {
 	}
 }
 
-// The commit order, the order of createdAt and the order of ids are one, on an
-// engine that commits in groups, while the clock steps about.
+// Commit order, createdAt order and id order are the same, on an engine that commits in
+// groups, while the clock steps.
 func TestRecordEventKeepsOneOrder(t *testing.T) {
 	t.Parallel()
 	f := storetest.OnDisk(t)
@@ -366,8 +364,8 @@ func TestRecordEventKeepsOneOrder(t *testing.T) {
 	wg.Wait()
 }
 
-// However an account's history is made, a page has a bound: where no index leads
-// to what is wanted, it ends early and is gone on from.
+// Any account's history yields bounded pages: where no index leads to the matching
+// events, a page ends early and the next continues.
 func TestListEventsEndsEarly(t *testing.T) {
 	t.Parallel()
 	f := storetest.New(t)

@@ -15,8 +15,8 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// manyEvents records events of two days, of four types on four resources: in
-// number several batches of a removal, but for the last ones all old.
+// manyEvents records events of two days, of four types on four resources. They fill
+// several batches of a removal, and all but the last ones are old.
 func manyEvents(t *testing.T, f *storetest.Fixture, account string, count int) {
 	t.Helper()
 	begin := f.Now().Add(-48 * time.Hour).Unix()
@@ -32,7 +32,7 @@ func manyEvents(t *testing.T, f *storetest.Fixture, account string, count int) {
 	storetest.ImportLines(t, f.Store, account, lines...)
 }
 
-// left counts what a list has, after a look at the whole log.
+// left returns the size of a list, after a check of the whole log.
 func left(t *testing.T, f *storetest.Fixture, account string) int {
 	t.Helper()
 	n := must.Get(f.CheckEvents(context.Background(), account))(t)
@@ -157,7 +157,7 @@ func TestPurge(t *testing.T) {
 	})
 }
 
-// Readers find an event everywhere or nowhere while others remove and record.
+// Readers find an event in all lists or in none while others remove and record.
 func TestRemovalBesideReaders(t *testing.T) {
 	t.Parallel()
 	storetest.SkipInShort(t)

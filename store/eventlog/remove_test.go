@@ -26,8 +26,8 @@ func TestNamesOf(t *testing.T) {
 	}
 }
 
-// An ETag of a list is made of the head: one that a removal left as it was would
-// go on confirming pages that are gone.
+// A list's ETag depends on the head: if a removal did not change it, the tag would keep
+// confirming pages that are gone.
 func TestRemovalRaisesTheGeneration(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

@@ -20,18 +20,18 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// The histories are drawn over few resources, so that each is made, changed,
-// removed and made again, and told of by imports that lie before and behind.
+// The histories use few resources, so that each is created, changed, removed and created
+// again, and imports add events before and after.
 var (
 	replayKinds = []string{"customer", "plan"}
 	replayIDs   = []string{"r1", "r2"}
 )
 
-// replayed is one account: the store that it lives in, and what is drawn.
+// replayed is one account: its store, and the generator.
 type replayed struct {
 	*storetest.Fixture
 	owner   string
-	foreign int // of the ids of other systems given so far
+	foreign int // number of foreign ids used so far
 }
 
 func (a *replayed) body(t *rapid.T, kind string) string {
@@ -41,7 +41,7 @@ func (a *replayed) body(t *rapid.T, kind string) string {
 	return `{` + drawMembers(t, 3) + `}`
 }
 
-// drawMembers makes nested members over few names.
+// drawMembers draws nested members with few names.
 func drawMembers(t *rapid.T, depth int) string {
 	values := []string{`1`, `1.0`, `"x"`, `null`, `[1,{"z":null}]`, `[]`, `true`}
 	members := map[string]string{}
@@ -60,7 +60,7 @@ func drawMembers(t *rapid.T, depth int) string {
 	return strings.Join(texts, ",")
 }
 
-// happen does one thing to one resource of the account.
+// happen makes one change to one resource of the account.
 func (a *replayed) happen(t *rapid.T) {
 	ctx := context.Background()
 	c := eventlog.ResourceChange{Owner: a.owner, Kind: rapid.SampledFrom(replayKinds).Draw(t, "kind"), ID: rapid.SampledFrom(replayIDs).Draw(t, "id"), Source: "test", Location: "api"}
@@ -122,7 +122,7 @@ func (a *replayed) log(t *rapid.T) (wires []string) {
 	return wires
 }
 
-// resources returns what there is in a store now: the snapshots by kind and id.
+// resources returns the current snapshots in a store by kind and id.
 func resources(t *rapid.T, s *store.Store, owner string) map[string]string {
 	now := map[string]string{}
 	for _, kind := range replayKinds {
@@ -139,7 +139,7 @@ func resources(t *rapid.T, s *store.Store, owner string) map[string]string {
 	return now
 }
 
-// replay makes the resources of their events and nothing else.
+// replay rebuilds the resources from their events alone.
 func replay(t *rapid.T, wires []string) map[string]string {
 	made := map[string]string{}
 	for _, wire := range wires {
@@ -160,9 +160,9 @@ func replay(t *rapid.T, wires []string) map[string]string {
 	return made
 }
 
-// Replaying an account's events from the start rebuilds every resource, byte for
-// byte: by hand, and by an import into a store that knows nothing. The long form
-// draws more histories and longer ones.
+// Replaying an account's events from the start rebuilds every resource byte for byte,
+// here and by an import into an empty store. The long form draws more and longer
+// histories.
 func TestReplayRebuildsEveryResource(t *testing.T) {
 	t.Parallel()
 	histories, changesMax := 1, 25
@@ -170,7 +170,7 @@ func TestReplayRebuildsEveryResource(t *testing.T) {
 		histories, changesMax = 20, 100
 	}
 	source, fresh := storetest.New(t), storetest.New(t)
-	fresh.Clock.Advance(365 * 24 * time.Hour) // an import has no future
+	fresh.Clock.Advance(365 * 24 * time.Hour) // an import refuses events of the future
 	account, seen := 0, map[string]int{}
 	t.Run("replay_rebuilds_every_resource_exactly", func(t *testing.T) {
 		for range histories {
@@ -182,11 +182,11 @@ func TestReplayRebuildsEveryResource(t *testing.T) {
 				}
 				wires, want := a.log(rt), resources(rt, source.Store, a.owner)
 				if got := replay(rt, wires); !maps.Equal(got, want) {
-					rt.Fatalf("the events make %v, and there is %v", got, want)
+					rt.Fatalf("the events make %v, but the store has %v", got, want)
 				}
 				storetest.ImportLines(rt, fresh.Store, a.owner, wires...)
 				if got := resources(rt, fresh.Store, a.owner); !maps.Equal(got, want) {
-					rt.Fatalf("the import makes %v, and there was %v", got, want)
+					rt.Fatalf("the import makes %v, but the store had %v", got, want)
 				}
 				for _, wire := range wires {
 					_, rest, _ := strings.Cut(wire, `"type":"`)

@@ -16,8 +16,8 @@ import (
 	"tollhouse/store/snapshot"
 )
 
-// meddler changes something before each of the first updates, as another caller
-// would between the computing of a change and its commit.
+// meddler changes something before each of the first updates, as another caller might
+// between the computation of a change and its commit.
 type meddler struct {
 	kv.DB
 	left   int
@@ -48,7 +48,7 @@ func TestChangeResourceComputesAgainWhenOvertaken(t *testing.T) {
 		m, n := &meddler{DB: s.db, left: times}, 0
 		m.meddle = func() {
 			left := m.left
-			m.left = 0 // nobody meddles with the meddler
+			m.left = 0 // its own updates are left alone
 			n++
 			must.Get(s.PatchResource(ctx, plan, document(t, fmt.Sprintf(`{"n":%d}`, n))))(t)
 			m.left = left
@@ -77,8 +77,8 @@ func TestChangeResourceComputesAgainWhenOvertaken(t *testing.T) {
 	})
 }
 
-// Whatever is done to a resource, its events lead back from the last snapshot to
-// the first, one previousAttributes at a time.
+// After any changes of a resource, its events lead back from the last snapshot to the
+// first, one previousAttributes at a time.
 func TestResourceHistoryLeadsBack(t *testing.T) {
 	t.Parallel()
 	s, account := openTest(t), 0

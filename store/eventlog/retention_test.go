@@ -19,7 +19,7 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// keptEvent is an event as the model of what is kept has it.
+// keptEvent is an event in the model of retention.
 type keptEvent struct {
 	position       record.Position
 	id             string
@@ -28,8 +28,8 @@ type keptEvent struct {
 	kind, resource string
 }
 
-// keptLog is the model of one account under retention and purges: all there is,
-// in order, and all that ever was.
+// keptLog is the model of one account under retention and purges: all its current
+// events in order, and everything it ever had.
 type keptLog struct {
 	f       *storetest.Fixture
 	account string
@@ -54,7 +54,7 @@ func (m *keptLog) horizon() int64 {
 	return m.f.Now().Add(-m.kept).Unix()
 }
 
-// took puts an event into the model, as it is found by its id.
+// took adds an event to the model.
 func (m *keptLog) took(t *rapid.T, id, typ, resource string) {
 	wire, err := m.f.FindEvent(context.Background(), m.account, id, nil)
 	if err != nil {
@@ -71,7 +71,7 @@ func (m *keptLog) took(t *rapid.T, id, typ, resource string) {
 	}
 }
 
-// placeOf walks the log to find where an event lies.
+// placeOf walks the log to find an event's position.
 func (m *keptLog) positionOf(t *rapid.T, wire string) record.Position {
 	f := eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1}
 	for {
@@ -97,7 +97,7 @@ func (m *keptLog) record(t *rapid.T) {
 	m.took(t, id, typ, resource)
 }
 
-// importOne imports one event of the last days, with a native id or another.
+// importOne imports one event of the last days, with a native id or a foreign one.
 func (m *keptLog) importOne(t *rapid.T) {
 	typ := rapid.SampledFrom(keptKinds).Draw(t, "kind") + "." + rapid.SampledFrom(keptActions).Draw(t, "action")
 	resource := rapid.SampledFrom(keptResources).Draw(t, "resource")
@@ -143,8 +143,8 @@ func nativeID(at int64, n byte) string {
 	return p.String()
 }
 
-// broken runs something while the engine fails at one of its updates, and then
-// again until it is through.
+// broken runs something while the engine fails at one of its updates, and again until it
+// succeeds.
 func (m *keptLog) broken(t *rapid.T, do func() error) {
 	failAt, applied := rapid.IntRange(-1, 3).Draw(t, "fails at"), rapid.Bool().Draw(t, "applied")
 	if failAt >= 0 {
@@ -208,7 +208,7 @@ func (m *keptLog) purge(t *rapid.T) {
 	}
 }
 
-// check compares everything that can be asked with the model.
+// check compares everything that can be read with the model.
 func (m *keptLog) check(t *rapid.T) {
 	ctx := context.Background()
 	if n, err := m.f.CheckEvents(ctx, m.account); err != nil || n != len(m.events) {
@@ -290,8 +290,8 @@ func (m *keptLog) checkWalk(t *rapid.T, f eventlog.Filter) {
 	}
 }
 
-// checkCursor reads on from a position: whoever would miss what retention removed
-// is told, and nobody else.
+// checkCursor continues from a position: only a reader who would miss removed events is
+// refused.
 func (m *keptLog) checkCursor(t *rapid.T) {
 	ids := slices.Sorted(maps.Keys(m.ids))
 	ids = append(ids, "evt_00000000000000000000000000", m.removed.String(), nativeID(m.f.Now().Unix()-3600, 3))
@@ -321,8 +321,8 @@ func (m *keptLog) checkCursor(t *rapid.T) {
 	}
 }
 
-// Whatever is recorded, imported, grown old, purged and cut short, what is left
-// is whole, and what is gone is gone for the reason that callers are told.
+// Under any mix of recording, imports, aging, purges and interruptions, what remains is
+// consistent, and what is gone is gone for the reason that callers are given.
 func TestRetentionAndPurgeByModel(t *testing.T) {
 	t.Parallel()
 	f := storetest.New(t)

@@ -18,7 +18,7 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// logOf reads what the head of an account's log says.
+// logOf reads the head of an account's log.
 func logOf(t *testing.T, f *storetest.Fixture, owner string) (segments []uint64, removed record.Position) {
 	t.Helper()
 	must.Do(t, f.DB.View(t.Context(), func(r kv.Reader) (err error) {
@@ -34,8 +34,8 @@ func manyTypes(t *testing.T, f *storetest.Fixture) {
 	eventlog.ImportEvery(t, f.Log, 100, 3600, func(i int) string { return fmt.Sprintf("plan.type_%d", i%5) })
 }
 
-// TestSegmentsEnd: what retention leaves empty is no segment any more, and nothing is
-// lost by that; a purge of all, and the end of the account, leave no record.
+// TestSegmentsEnd: a segment that retention empties ceases to exist, and nothing is lost.
+// A purge of everything, and the deletion of the account, leave no record.
 func TestSegmentsEnd(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -92,9 +92,9 @@ func keysOf(t *testing.T, f *storetest.Fixture, kinds string) (keys []string) {
 	return keys
 }
 
-// TestDeletionBesideRetention: the deletion of an account is cut short anywhere,
-// retention removes what it can, and the deletion is taken up again: nothing of the
-// account is left in any segment, and the store is whole.
+// TestDeletionBesideRetention: the deletion of an account is interrupted anywhere,
+// retention removes what it can, and the deletion resumes. No segment keeps anything of
+// the account, and the store is consistent.
 func TestDeletionBesideRetention(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -130,8 +130,7 @@ func TestDeletionBesideRetention(t *testing.T) {
 	}
 }
 
-// TestMisplacedSegment: an event in another segment than the head says is found by
-// nobody, so it is damage.
+// TestMisplacedSegment: no reader finds an event outside its segment, so it is damage.
 func TestMisplacedSegment(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

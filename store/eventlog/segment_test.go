@@ -34,8 +34,8 @@ func SegmentsOf(r kv.Reader, owner string) (starts []uint64, err error) {
 	return starts, err
 }
 
-// HeadOf returns the segments of an account's log but the first, and the last
-// position that retention has removed.
+// HeadOf returns the segments of an account's log except the first, and the last
+// position that retention removed.
 func HeadOf(r kv.Reader, owner string) (segments []uint64, removed record.Position, err error) {
 	head, err := ReadHead(r, owner)
 	for _, sg := range head.Segments {
@@ -44,15 +44,14 @@ func HeadOf(r kv.Reader, owner string) (segments []uint64, removed record.Positi
 	return segments, head.removed, err
 }
 
-// Moved returns the key of the log that k would be in another segment; ok is
-// false for one in the first.
+// Moved returns the key of the log that k would have in another segment; ok is false for
+// one in the first.
 func Moved(k []byte, to func(uint64) uint64) (moved []byte, ok bool) {
 	sg, list, p, _ := cutLogKey(k)
 	return list.in(Segment(to(uint64(sg)))).Position(p), sg != 0
 }
 
-// ListIn returns what the keys of the events of a type, or of all, begin with in
-// a segment.
+// ListIn returns the prefix of the event keys of a type, or of all, in a segment.
 func ListIn(start uint64, owner, typ string) []byte {
 	if typ == "" {
 		return eventsOf(owner).in(Segment(start))
@@ -60,9 +59,9 @@ func ListIn(start uint64, owner, typ string) []byte {
 	return eventsOfType(owner, typ).in(Segment(start))
 }
 
-// FuzzKeysOfLog proves of the keys of the log what FuzzKeysOfTexts does of others:
-// no account, type, resource or position reaches into the range of another. And all
-// that a key was made of comes back from it.
+// FuzzKeysOfLog checks for the keys of the log what FuzzKeysOfTexts does for others: no
+// account, type, resource or position reaches into the range of another, and all parts
+// of a key can be read back.
 func FuzzKeysOfLog(f *testing.F) {
 	f.Add("a", "b\x01c", uint64(1), []byte("0123456789abcdef"), "a\x01b", "c", uint64(2), []byte("0123456789abcdeg"))
 	f.Add("a", "", uint64(1<<40), bytes.Repeat([]byte{0xff}, 16), "", "a", uint64(1<<40), make([]byte, 16))
@@ -90,7 +89,7 @@ func FuzzKeysOfLog(f *testing.F) {
 				t.Fatalf("%s keys of %q %q %v and %q %q %v compare as %d, want %d", form, owner, name, p, otherOwner, otherName, other, got, want)
 			}
 			if inside := holds(l.in(sg).All(), otherKey); inside != (sameSegment && l == otherList) {
-				t.Fatalf("%s key of %q %q lies in the range of %q %q: %v", form, otherOwner, otherName, owner, name, inside)
+				t.Fatalf("%s key of %q %q is in the range of %q %q: %v", form, otherOwner, otherName, owner, name, inside)
 			}
 			if in, back, at, fits := cutLogKey(k); !fits || in != sg || back != l || at != p {
 				t.Fatalf("%s key %q comes back as %d, %+v, %v, %v", form, k, in, back, at, fits)
@@ -101,13 +100,13 @@ func FuzzKeysOfLog(f *testing.F) {
 		}
 		if holds(eventsOf(owner).in(sg).All(), eventsOfType(otherOwner, otherName).in(otherSegment).Position(other)) ||
 			holds(eventsOfType(owner, name).in(sg).All(), eventsOfResource(otherOwner, otherName).in(otherSegment).Position(other)) {
-			t.Fatal("one list lies in the range of another")
+			t.Fatal("one list is in the range of another")
 		}
 	})
 }
 
-// TestSegments reads stretches of logs of several accounts, each with segments of its
-// own, and finds what a list of all positions says.
+// TestSegments reads ranges of several accounts' logs, each with segments of its own, and
+// compares them with a list of all positions.
 func TestSegments(t *testing.T) {
 	t.Parallel()
 	owners := []string{"a", "ab", "b"}
@@ -164,8 +163,8 @@ func TestSegments(t *testing.T) {
 	})
 }
 
-// TestASegmentBegins: when there are enough in the newest, at the first millisecond
-// behind it, and never for what is recorded below the head.
+// TestASegmentBegins: when the newest is full, at the next millisecond, and never for an
+// event below the head.
 func TestASegmentBegins(t *testing.T) {
 	t.Parallel()
 	var h Head
@@ -191,7 +190,7 @@ func TestASegmentBegins(t *testing.T) {
 	}
 	for position, want := range map[int64]Segment{0: 0, 1000: 0, 1001: 1001, 2000: 1001, int64(h.Segments[1]): h.Segments[1], record.PositionMillisMax: h.Segments[1]} {
 		if got := h.Segments.of(record.NewPosition(position, 7, [8]byte{1})); got != want {
-			t.Errorf("%d ms lie in the segment %d, want %d", position, got, want)
+			t.Errorf("%d ms belong to segment %d, want %d", position, got, want)
 		}
 	}
 	for _, bad := range [][]byte{
@@ -205,8 +204,8 @@ func TestASegmentBegins(t *testing.T) {
 	}
 }
 
-// ImportEvery imports so many events, each as many seconds behind the one before,
-// of the types that typ tells, and returns the second of the first.
+// ImportEvery imports n events, each the given seconds after the one before, with the
+// types that typ returns, and returns the second of the first.
 func ImportEvery(t *testing.T, l *Log, events int, seconds int64, typ func(i int) string) int64 {
 	t.Helper()
 	im := must.Get(l.NewImporter("a", ImportOptions{}))(t)
@@ -223,9 +222,9 @@ func ImportEvery(t *testing.T, l *Log, events int, seconds int64, typ func(i int
 	return begin
 }
 
-// TestSegmentsAreBounded asks for types that an account has not had for ages, among
-// more segments than one page may look into: pages end early, each with a position to go
-// on from, and in the end nothing is missed.
+// TestSegmentsAreBounded lists types that an account last had long ago, in more segments
+// than one page may search: pages end early, each with a cursor to continue, and together
+// they miss nothing.
 func TestSegmentsAreBounded(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -262,8 +261,8 @@ func TestSegmentsAreBounded(t *testing.T) {
 	}
 }
 
-// TestNewestFirst: a file that lists its newest event first fills the first segment,
-// and what is recorded after it begins another.
+// TestNewestFirst: a file with its newest event first fills the first segment, and events
+// recorded afterwards start another.
 func TestNewestFirst(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -290,7 +289,7 @@ func TestNewestFirst(t *testing.T) {
 	}
 }
 
-// scansDB counts the ranges that are read, and their rows.
+// scansDB counts the ranges and rows that are read.
 type scansDB struct {
 	kv.DB
 	scans, rows int
@@ -316,8 +315,8 @@ func (r scansReader) Scan(rng kv.Range) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// TestTypesThatNoEventHas: they are looked for in one segment, not in all; and one
-// that some old event has is found wherever that is.
+// TestTypesThatNoEventHas: they are looked up in one segment only, but a type of an old
+// event is found in any segment.
 func TestTypesThatNoEventHas(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -350,7 +349,7 @@ func TestTypesThatNoEventHas(t *testing.T) {
 			if err != nil || page.Count != c.events || page.More || !slices.Equal(unseen, c.unseen) {
 				t.Errorf("%v, ascending %v: %d events, more %v, unseen %v, %v; want %d and unseen %v", c.types, ascending, page.Count, page.More, unseen, err, c.events, c.unseen)
 			}
-			if most := c.scans + len(c.unseen); counted.scans > most { // one each to name what may be meant
+			if most := c.scans + len(c.unseen); counted.scans > most { // one each for the suggestion
 				t.Errorf("%v, ascending %v: %d ranges read, want %d at most", c.types, ascending, counted.scans, most)
 			}
 		}
@@ -362,5 +361,5 @@ func holds(r kv.Range, k []byte) bool {
 	return bytes.Compare(k, r.Lo) >= 0 && (r.Hi == nil || bytes.Compare(k, r.Hi) < 0)
 }
 
-// clean makes a text fit for a key: NUL is refused where texts come in.
+// clean removes NUL from a text, which callers refuse.
 func clean(text string) string { return strings.ReplaceAll(text, "\x00", "") }

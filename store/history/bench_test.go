@@ -6,7 +6,7 @@ import (
 	"tollhouse/store/history"
 )
 
-// BenchmarkNext is the time of an event among a million:
+// BenchmarkNext is the time per event of a million:
 // go test ./store/history -run - -bench Next -benchtime 300000x
 func BenchmarkNext(b *testing.B) {
 	g := history.New(planOf(1, 1_000_000))

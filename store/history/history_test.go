@@ -26,7 +26,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of testdata anew")
 
-// until is the end of every history here, but for those of the shape.
+// until is the end of every history here, except those of the shape.
 var until = time.Unix(1773066600, 0)
 
 func planOf(seed uint64, events int) history.Plan {
@@ -39,9 +39,8 @@ func linesOf(t *testing.T, p history.Plan) []byte {
 	return lines
 }
 
-// TestSameBytes: the bytes of a history are a promise. If this fails after a
-// change that was meant, the golden files are written anew with -update, and the
-// commit says so: everybody's histories become others.
+// TestSameBytes: the bytes of a history are a promise. After an intended change, rewrite
+// the golden files with -update and say so in the commit: all histories change.
 func TestSameBytes(t *testing.T) {
 	t.Parallel()
 	golden := func(t *testing.T, name string, got []byte) {
@@ -82,7 +81,7 @@ func TestSameBytes(t *testing.T) {
 	})
 }
 
-// TestLength: as many events as asked for, from the first second to the last.
+// TestLength: the requested number of events, from the first second to the last.
 func TestLength(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]history.Plan{
@@ -106,7 +105,7 @@ func TestLength(t *testing.T) {
 				count, last = count+1, e.CreatedAt
 				position, native := record.ParsePosition(e.ID)
 				if !native || position.Compare(at) <= 0 {
-					t.Fatalf("event %d, %s, does not lie behind the one before", count, e.ID)
+					t.Fatalf("event %d, %s, is not after the one before", count, e.ID)
 				}
 				if position.Millis()/1000 != e.CreatedAt {
 					t.Fatalf("%s says another time than createdAt, %d", e.ID, e.CreatedAt)
@@ -123,7 +122,7 @@ func TestLength(t *testing.T) {
 	}
 }
 
-// event is an event as these tests read it: not with our own parser.
+// event is an event as these tests read it, without our own parser.
 type event struct {
 	ID, Owner, Resource, Source, Location, Type string
 	CreatedAt                                   int64
@@ -150,8 +149,8 @@ func typeOf(line []byte) string {
 	return typ
 }
 
-// TestShares: each type of event has its share of a history, within a tenth of the
-// share and three events in ten thousand.
+// TestShares: each type of event has its share of a history, within a tenth of the share
+// and three events in ten thousand.
 func TestShares(t *testing.T) {
 	t.Parallel()
 	storetest.SkipInShort(t)
@@ -214,7 +213,7 @@ func TestShares(t *testing.T) {
 		t.Run("share_of_"+name, func(t *testing.T) {
 			share := 100 * float64(c.got) / float64(c.of)
 			allowed := c.want/10 + 0.03
-			if c.of != events { // few of a few: what is drawn varies by its root
+			if c.of != events { // few of a few vary by the square root
 				allowed = 0.05 + 4*math.Sqrt(c.want*100/float64(c.of))
 			}
 			if math.Abs(share-c.want) > allowed {
@@ -225,7 +224,7 @@ func TestShares(t *testing.T) {
 	for _, typ := range []string{"card.*", "transaction.captured", "invoice.overdue", "invoice.reminder_sent", "invoice.partially_paid", "deposit.settled", "recurring.updated"} {
 		t.Run("there_is_"+typ, func(t *testing.T) {
 			if counts[typ] == 0 {
-				t.Error("there is none")
+				t.Error("no such event")
 			}
 		})
 	}
@@ -244,7 +243,7 @@ func TestDayShape(t *testing.T) {
 		bySecond[at]++
 		byDay[date.Format(time.DateOnly)]++
 		if typ := typeOf(line); date.Weekday() != time.Saturday && date.Weekday() != time.Sunday && typ == "transaction.authorized" {
-			byHour[at%86400/3600]++ // what people do, not what banks report
+			byHour[at%86400/3600]++ // people's actions, not reports of banks
 		}
 	}
 	t.Run("four_times_as_much_in_business_hours", func(t *testing.T) {
@@ -268,7 +267,7 @@ func TestDayShape(t *testing.T) {
 	})
 	t.Run("several_events_share_a_second", func(t *testing.T) {
 		if most := slices.Max(values(bySecond)); most < 20 || len(bySecond) > 28_000 {
-			t.Errorf("the fullest second has %d events, and there are %d seconds", most, len(bySecond))
+			t.Errorf("the fullest second has %d events, of %d seconds", most, len(bySecond))
 		}
 	})
 	t.Run("several_events_share_a_second_in_a_small_set_too", func(t *testing.T) {
@@ -289,7 +288,7 @@ func values(m map[int64]int) (all []int) {
 	return all
 }
 
-// TestImport: a history is what import takes, and an export gives it back.
+// TestImport: import accepts a history, and export returns it.
 func TestImport(t *testing.T) {
 	t.Parallel()
 	f := storetest.New(t)
@@ -394,7 +393,7 @@ func TestLive(t *testing.T) {
 	t.Run("live_does_not_wait_for_days", func(t *testing.T) {
 		for _, typ := range []string{"transaction.settled", "transaction.ach_settled", "invoice.paid", "deposit.settled"} {
 			if !types[typ] {
-				t.Errorf("there is no %s", typ)
+				t.Errorf("%s never happens", typ)
 			}
 		}
 	})

@@ -14,8 +14,8 @@ import (
 	"tollhouse/store/snapshot"
 )
 
-// before is the model of the lives: which event may come right after which, of
-// one resource. It is written down by itself, not taken from the code.
+// before is the model of the lives: which event may directly follow which, for one
+// resource. It is written independently of the code.
 var before = map[string][]string{
 	"transaction.authorized":           {"transaction.created"},
 	"transaction.declined":             {"transaction.created"},
@@ -54,7 +54,7 @@ var before = map[string][]string{
 	"deposit.settled": {"deposit.created"},
 }
 
-// life is what the model knows of one resource.
+// life is the model's state of one resource.
 type life struct {
 	last   event
 	ended  bool
@@ -68,7 +68,7 @@ type model struct {
 	lives map[string]*life
 }
 
-// TestLives reads a history as somebody who keeps every resource would.
+// TestLives reads a history as a client that mirrors every resource would.
 func TestLives(t *testing.T) {
 	t.Parallel()
 	var events []event
@@ -137,7 +137,7 @@ func (m *model) refersToWhatIsThere(e event, l *life) {
 	}
 }
 
-// endings are the last events of lives, but for what may follow a settled sale.
+// endings are the last events of lives, except those that may follow a settled sale.
 var endings = []string{
 	"transaction.declined", "transaction.voided", "transaction.settled", "transaction.ach_settled", "transaction.ach_return", "transaction.ach_process_error",
 	"invoice.paid", "invoice.voided", "invoice.written_off", "recurring.completed", "recurring.deleted",
@@ -262,8 +262,7 @@ func (m *model) isDocumented(e event, _ *life) {
 	}
 }
 
-// TestSnapshots reads a history with the code that keeps resources, and rebuilds
-// them.
+// TestSnapshots reads a history with the code that keeps resources, and rebuilds them.
 func TestSnapshots(t *testing.T) {
 	t.Parallel()
 	broken := map[string]string{} // by the promise

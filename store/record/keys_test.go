@@ -11,18 +11,17 @@ import (
 	"tollhouse/store/secret"
 )
 
-// inRange reports whether a key lies in a range.
+// inRange reports whether a key is in a range.
 func inRange(r kv.Range, k []byte) bool {
 	return bytes.Compare(k, r.Lo) >= 0 && (r.Hi == nil || bytes.Compare(k, r.Hi) < 0)
 }
 
-// withoutNUL makes a text fit for a key, as the border does.
+// withoutNUL makes a text fit for a key, as callers do.
 func withoutNUL(text string) string { return strings.ReplaceAll(text, "\x00", "") }
 
-// FuzzKeysOfTexts proves of every key of texts that its parts come back from
-// it, that two keys sort as their parts do, and that a range over one prefix
-// inRange the keys under it and no other: no owner, type or name can be chosen so
-// that it reaches into another's.
+// FuzzKeysOfTexts: the parts of every key of texts can be read back, two keys sort as
+// their parts do, and a range over one prefix holds the keys under it and no others. No
+// owner, type or name can be chosen so that it reaches into another's.
 func FuzzKeysOfTexts(f *testing.F) {
 	f.Add("a", "b\x01c", "a\x01b", "c")
 	f.Add("a", "", "", "a")
@@ -47,16 +46,16 @@ func FuzzKeysOfTexts(f *testing.F) {
 				t.Fatalf("%s keys of %q %q and %q %q compare as %d, want %d", form, owner, name, otherOwner, otherName, got, want)
 			}
 			if inside := inRange(NewKey(k[0]).Str(owner).All(), other); inside != (owner == otherOwner) {
-				t.Fatalf("%s key of owner %q lies in the range of %q: %v", form, otherOwner, owner, inside)
+				t.Fatalf("%s key of owner %q is in the range of %q: %v", form, otherOwner, owner, inside)
 			}
 			if inside := inRange(k.All(), append(slices.Clone(other), 0xff)); inside != (owner == otherOwner && name == otherName) {
-				t.Fatalf("%s key under %q %q lies in the range of %q %q: %v", form, otherOwner, otherName, owner, name, inside)
+				t.Fatalf("%s key under %q %q is in the range of %q %q: %v", form, otherOwner, otherName, owner, name, inside)
 			}
 		}
 	})
 }
 
-// FuzzKeysOfNames proves the same of keys of one text and of three.
+// FuzzKeysOfNames does the same for keys of one text and of three.
 func FuzzKeysOfNames(f *testing.F) {
 	f.Add("bob", "bob\x01", "a", "b", "c", "d")
 	f.Add("", "\xff", "a", "", "", "a")
@@ -74,7 +73,7 @@ func FuzzKeysOfNames(f *testing.F) {
 				t.Fatalf("%s keys of %q and %q compare as %d, want %d", form, name, other, got, want)
 			}
 			if inside := inRange(k.All(), append(slices.Clone(otherKey), 0xff)); inside != (name == other) {
-				t.Fatalf("%s key under %q lies in the range of %q: %v", form, other, name, inside)
+				t.Fatalf("%s key under %q is in the range of %q: %v", form, other, name, inside)
 			}
 		}
 		k, otherKey := ResourceKey(name, kind, id), ResourceKey(other, otherKind, otherID)
@@ -83,12 +82,12 @@ func FuzzKeysOfNames(f *testing.F) {
 			t.Fatalf("resource keys compare as %d, want %d", got, want)
 		}
 		if inside := inRange(ResourcesKey(name, kind).All(), otherKey); inside != (name == other && kind == otherKind) {
-			t.Fatalf("resource of %q %q lies in the range of %q %q: %v", other, otherKind, name, kind, inside)
+			t.Fatalf("resource of %q %q is in the range of %q %q: %v", other, otherKind, name, kind, inside)
 		}
 	})
 }
 
-// FuzzKeysOfIDs proves the same of keys that end in fixed-size parts.
+// FuzzKeysOfIDs does the same for keys that end in fixed-size parts.
 func FuzzKeysOfIDs(f *testing.F) {
 	f.Add("a", []byte("0123456789abcdef"), "ab", []byte("fedcba9876543210"))
 	f.Add("", bytes.Repeat([]byte{0xff}, 16), "", make([]byte, 16))
@@ -109,7 +108,7 @@ func FuzzKeysOfIDs(f *testing.F) {
 				t.Fatalf("%s keys compare as %d, want %d", form, got, want)
 			}
 			if inside := inRange(NewKey(k[0]).Str(owner).All(), otherKey); inside != (owner == otherOwner) {
-				t.Fatalf("%s key of owner %q lies in the range of %q: %v", form, otherOwner, owner, inside)
+				t.Fatalf("%s key of owner %q is in the range of %q: %v", form, otherOwner, owner, inside)
 			}
 		}
 		h, otherHash := secret.HashOf(owner), secret.HashOf(otherOwner)
@@ -130,11 +129,11 @@ func FuzzKeysOfIDs(f *testing.F) {
 			}
 		}
 		if got := UserSessionsKey(secret.ID(p)).Hash(h); !inRange(UserSessionsKey(secret.ID(p)).All(), got) || inRange(UserSessionsKey(secret.ID(p)).All(), UserSessionsKey(secret.ID(other)).Hash(h)) != (p == other) {
-			t.Fatal("a user's sessions lie in another user's range")
+			t.Fatal("a user's sessions are in another user's range")
 		}
 		codes, others := UserCodesKey(secret.ID(p), owner), UserCodesKey(secret.ID(other), otherOwner)
 		if !inRange(codes.All(), slices.Clone(codes).Hash(h)) || inRange(codes.All(), others.Hash(h)) != (p == other && owner == otherOwner) {
-			t.Fatal("the codes that a user gave to a client lie in the range of another user or client")
+			t.Fatal("the codes that a user gave to a client are in the range of another user or client")
 		}
 	})
 }
@@ -143,7 +142,7 @@ func TestKeyTagsDiffer(t *testing.T) {
 	t.Parallel()
 	tags := []byte{TagMeta, TagClient, TagUser, TagUserName, TagAccount, TagSession, TagUserSession, TagDecided, TagCode, TagUserCode, TagFamily, TagClientFamily,
 		TagUserFamily, TagAccessToken, TagRefreshToken, TagAudit, TagEventHead, TagEventForeign, TagKnownType, TagResource, TagCertificate, TagLog}
-	// The letters are on people's disks: this text may grow, never change.
+	// The letters are on users' disks: this text may grow, never change.
 	if got := string(tags); got != "mcuUasSdkKfFWtrlhxnovE" {
 		t.Errorf("tags are %q", got)
 	}

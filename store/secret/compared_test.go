@@ -14,10 +14,10 @@ import (
 	"tollhouse/must"
 )
 
-// judgements are the functions that decide whether something secret is the one
-// that was expected, with the comparison that each rests on. A comparison that
-// ends at the first byte that differs tells a patient caller where that was,
-// and no test of what the code does can see it: so the sources are read.
+// judgements are the functions that compare something secret with the expected value,
+// with the comparison that each uses. A comparison that ends at the first different byte
+// reveals its place to a patient caller, and no test of the behaviour can notice, so
+// this test reads the sources.
 var judgements = []struct {
 	file, function string
 	rests          []string
@@ -36,8 +36,8 @@ var judgements = []struct {
 	{"handlers/ticket.go", "ticket.belongsTo", []string{"secret.EqualText"}},
 }
 
-// proofs are the calls whose results prove something. Whoever writes a new
-// judgement with one of them may not compare it by ==.
+// proofs are the calls whose results prove something. A function that uses one of them
+// may not compare its result by ==.
 var proofs = []string{"MAC", "S256", "Reveal", "HashOf", "Hash", "Successor", "logoutToken", "accountToken", "sessionMark"}
 
 func TestSecretsAreComparedInConstantTime(t *testing.T) {
@@ -72,8 +72,8 @@ func TestSecretsAreComparedInConstantTime(t *testing.T) {
 	})
 }
 
-// comparedByOperator returns the proofs that are an operand of == or !=. To ask
-// whether there is one at all, by comparing with "", tells nothing.
+// comparedByOperator returns the proofs that are an operand of == or !=. A comparison
+// with "" only asks whether one exists, and is allowed.
 func comparedByOperator(file *ast.File) (found []string) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		b, ok := n.(*ast.BinaryExpr)
@@ -112,7 +112,7 @@ func functionOf(t *testing.T, file *ast.File, name string) *ast.BlockStmt {
 			return f.Body
 		}
 	}
-	t.Fatalf("there is no %s any more; say in the list of judgements what took its place", name)
+	t.Fatalf("%s no longer exists; update the list of judgements", name)
 	return nil
 }
 
@@ -126,7 +126,7 @@ func callsIn(body *ast.BlockStmt) (names []string) {
 	return names
 }
 
-// nameOf spells a name as it is written: f, x.f, x.y.f, *T; "" for what is none.
+// nameOf spells a name as in the source: f, x.f, x.y.f, *T; "" for other expressions.
 func nameOf(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -143,7 +143,7 @@ func lastName(name string) string { return name[strings.LastIndexByte(name, '.')
 
 const moduleTop = "../.."
 
-// sourcesThatJudge returns the files of the packages that hold secrets in hand.
+// sourcesThatJudge returns the files of the packages that handle secrets.
 func sourcesThatJudge(t *testing.T) (names []string) {
 	t.Helper()
 	for _, dir := range []string{"store/secret", "store", "handlers", "cli"} {
@@ -160,8 +160,8 @@ func sourcesThatJudge(t *testing.T) (names []string) {
 	return names
 }
 
-// parseSource parses a file of the module, or the one that TOLLHOUSE_OVERLAY
-// lays over it: a test that reads what the others run has to see the same.
+// parseSource parses a file of the module, or its replacement in TOLLHOUSE_OVERLAY: this
+// test has to read the sources that the other tests run.
 func parseSource(t *testing.T, name string) *ast.File {
 	t.Helper()
 	path := must.Get(filepath.Abs(filepath.Join(moduleTop, name)))(t)
@@ -172,7 +172,7 @@ func parseSource(t *testing.T, name string) *ast.File {
 	return file
 }
 
-// overlaid returns the file that a go build overlay puts in the place of path.
+// overlaid returns the file that replaces path in a go build overlay.
 func overlaid(t *testing.T, overlay, path string) string {
 	t.Helper()
 	text := must.Get(os.ReadFile(overlay))(t)

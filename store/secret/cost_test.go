@@ -9,9 +9,9 @@ import (
 	"tollhouse/store/secret"
 )
 
-// TestUnknownUserCostsAHash is not parallel: it measures what the process
-// allocates. Argon2id takes its 19 MiB whatever the machine, so that this sees
-// a hash that was left out where a stopwatch would have to guess.
+// TestUnknownUserCostsAHash is not parallel: it measures what the process allocates.
+// Argon2id takes its 19 MiB on any machine, so that a missing hash shows without a
+// stopwatch.
 func TestUnknownUserCostsAHash(t *testing.T) {
 	const hashBytes = 19 << 20
 	h, ctx := secret.NewHasher(), context.Background()

@@ -15,14 +15,14 @@ func full(h *Hasher) (release func()) {
 		in = append(in, h.turns.enter(Caller{}))
 	}
 	return func() {
-		for _, w := range in { // each has got its turn when those before it are done
+		for _, w := range in { // in the order of their turns
 			h.turns.leave(w)
 		}
 	}
 }
 
-// TestHasherQueueIsBounded looks inside, where a full queue can be had without
-// racing a crowd for it.
+// TestHasherQueueIsBounded uses internals, because filling the queue from outside would
+// be a race.
 func TestHasherQueueIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -40,8 +40,8 @@ func TestHasherQueueIsBounded(t *testing.T) {
 	})
 }
 
-// TestHasherTells: whoever counts learns of each password once, and how it went.
-func TestHasherTells(t *testing.T) {
+// TestHasherReports: the observer learns of each password once, with its outcome.
+func TestHasherReports(t *testing.T) {
 	t.Parallel()
 	h := NewHasher()
 	hashed, refused := 0, 0

@@ -31,7 +31,7 @@ func (c *crowd) come(user, source string, times int) {
 	}
 }
 
-// next ends the turn that is on and returns who is next, or "" for nobody.
+// next ends the current turn and returns who has the next, or "" if the queue is empty.
 func (c *crowd) next() string {
 	c.turns.leave(c.hashing)
 	for w := range c.names {
@@ -43,7 +43,7 @@ func (c *crowd) next() string {
 	return ""
 }
 
-// turnOf returns after how many turns who has the first.
+// turnOf returns how many turns come before who's first.
 func (c *crowd) turnOf(who string) int {
 	for n := 1; ; n++ {
 		switch c.next() {
@@ -77,7 +77,7 @@ func TestTurnsAreShared(t *testing.T) {
 			t.Parallel()
 			c := newCrowd()
 			attack(c)
-			c.next() // a turn that makes mara join a later round than they
+			c.next() // so that mara joins a later round
 			attack(c)
 			c.come("mara", "home", 1)
 			if n := c.turnOf("mara at home"); n < 1 || n > 2 {
@@ -91,7 +91,7 @@ func TestTurnsAreShared(t *testing.T) {
 		served, want := 0, 3
 		for i := range 4 * hashQueueMax {
 			c.come("client's", "client", 1)
-			for j := range 2 { // more than there are turns
+			for j := range 2 { // more than the turns
 				c.come(fmt.Sprint("newcomer", i, j), fmt.Sprint("source", i, j), 1)
 			}
 			if c.next() == "client's at client" {
@@ -102,13 +102,13 @@ func TestTurnsAreShared(t *testing.T) {
 			t.Errorf("a waiting client has %d turns while newcomers come, want at least %d", served, want)
 		}
 	})
-	t.Run("and_one_caller_alone_has_all", func(t *testing.T) {
+	t.Run("a_lone_caller_has_every_turn", func(t *testing.T) {
 		t.Parallel()
 		c := newCrowd()
 		c.come("mara", "home", hashQueueMax)
 		for i := range hashQueueMax {
 			if c.next() != "mara at home" {
-				t.Fatalf("turn %d went to nobody, want mara, who waits", i)
+				t.Fatalf("turn %d was not given to mara, who waits", i)
 			}
 		}
 	})

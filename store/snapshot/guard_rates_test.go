@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// The rates of the card guard, measured over values that are made alike each time.
-// docs/performance.md has the figures:
+// The rates of the card guard, over the same generated values each time. They are in
+// docs/performance.md:
 //
 //	go test ./store/snapshot -run TestCardGuardRates -v
 
 const (
 	ratedOfEach   = 100_000
 	ratedShort    = ratedOfEach / 10
-	harmlessFound = 1_000 // one in so many harmless values may be refused
+	harmlessFound = 1_000 // at most one in so many harmless values may be refused
 )
 
 func ratedCount() int {
@@ -28,7 +28,7 @@ func ratedCount() int {
 	return ratedOfEach
 }
 
-// cardScheme makes numbers: first digits in one of the ranges, any of the lengths.
+// cardScheme generates numbers: a prefix in one of the ranges, and any of the lengths.
 type cardScheme struct {
 	name   string
 	series []series
@@ -63,8 +63,8 @@ func (s cardScheme) number(r *rand.Rand) string {
 	return number + checkDigit(number)
 }
 
-// checkDigit is worked out another way than the guard does: from a table of doubled
-// digits, and from the right.
+// checkDigit is computed differently than in the guard: from a table of doubled digits,
+// and from the right.
 func checkDigit(number string) string {
 	sum := 0
 	for i := range len(number) {
@@ -85,8 +85,8 @@ func digitsOf(r *rand.Rand, n int) string {
 	return string(b)
 }
 
-// grouped puts a separator after every fourth digit, or where the schemes with
-// shorter numbers have it.
+// grouped puts a separator after every fourth digit, or as schemes with shorter numbers
+// do.
 func grouped(number, separator string) string {
 	sizes := []int{4, 4, 4, 4, 3}
 	if len(number) < 16 {
@@ -125,7 +125,7 @@ var spellings = []struct {
 
 func unquoted(number string) Value { return Value{kind: Number, text: number} }
 
-// phonePlan is the numbers of a country: its code and how many digits follow it.
+// phonePlan describes the numbers of a country: its code and the digits that follow.
 type phonePlan struct {
 	code     string
 	min, max int
@@ -181,7 +181,7 @@ func hexOf(r *rand.Rand, n int) string {
 	return hex.EncodeToString(b)
 }
 
-// instant is a moment between 2001 and 2033.
+// instant is a time between 2001 and 2033.
 func instant(r *rand.Rand) time.Time {
 	return time.Unix(1_000_000_000+r.Int64N(1_000_000_000), r.Int64N(1e9)).UTC()
 }
@@ -237,8 +237,8 @@ func quotedAtTimes(r *rand.Rand, n int64) Value {
 	return unquoted(strconv.FormatInt(n, 10))
 }
 
-// TestCardGuardRates measures both sides of the guard: what it misses of card
-// numbers, and what it refuses of values that are none.
+// TestCardGuardRates measures the guard's misses among card numbers, and its refusals
+// among other values.
 func TestCardGuardRates(t *testing.T) {
 	t.Parallel()
 	for i, scheme := range cardSchemes {
@@ -266,7 +266,7 @@ func TestCardGuardRates(t *testing.T) {
 			}
 		})
 	}
-	for _, length := range []int{12, 13, 14, 15, 16, 17, 18, 19} { // which may be card numbers, for all that anybody can tell
+	for _, length := range []int{12, 13, 14, 15, 16, 17, 18, 19} { // lengths that card numbers have
 		t.Run(fmt.Sprintf("references_of_%d_digits", length), func(t *testing.T) {
 			t.Parallel()
 			refused, _ := refusedOf(rand.New(rand.NewPCG(16, uint64(length))), func(r *rand.Rand) Value { return Text(digitsOf(r, length)) })

@@ -97,7 +97,7 @@ func TestSensitive(t *testing.T) {
 	}
 }
 
-// FuzzHoldsCardNumber hides a true card number behind any text.
+// FuzzHoldsCardNumber puts a real card number after any text.
 func FuzzHoldsCardNumber(f *testing.F) {
 	f.Add("ref ", uint64(424242424242424), "-")
 	f.Add("1 2 ", uint64(0), " ")

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// compiled is the schema of a kind as a validator of JSON Schema understands it,
-// formats included. It fails on a schema that is none.
+// compiled is the schema of a kind, compiled by a validator of JSON Schema with formats.
+// An invalid schema fails the test.
 func compiled(t testing.TB, kind string) *jsonschema.Schema {
 	t.Helper()
 	document := must.Get(jsonschema.UnmarshalJSON(strings.NewReader(Schema(kind).String())))(t)
@@ -54,7 +54,7 @@ func drawFieldValue(t *rapid.T) Value {
 	return Text(drawnForms.Draw(t, "text"))
 }
 
-// What is accepted is what the published schema describes, and nothing else.
+// A body is accepted exactly if it matches the published schema.
 func TestSchemaTellsWhatCheckTakes(t *testing.T) {
 	t.Parallel()
 	for _, kind := range append(Kinds(), "plan") {
@@ -81,7 +81,7 @@ func TestSchemaTellsWhatCheckTakes(t *testing.T) {
 	})
 }
 
-// What Complete makes of a body is a snapshot as the schema has it.
+// Complete turns a body into a snapshot that matches the schema.
 func TestCompleteMakesWhatTheSchemaTells(t *testing.T) {
 	t.Parallel()
 	for _, kind := range append(Kinds(), "plan") {

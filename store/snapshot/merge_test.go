@@ -38,8 +38,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// The rules by which a change tells what it replaced; the names carry their
-// numbers.
+// The rules for previousAttributes; the names carry their numbers.
 func TestPrevious(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, before, after, want string }{
@@ -114,7 +113,7 @@ var (
 	drawnKind   = rapid.IntRange(0, 7)
 )
 
-// drawObject makes a small object over few names, so that pairs overlap.
+// drawObject draws a small object with few names, so that pairs overlap.
 func drawObject(t *rapid.T, depth int) Value {
 	var members []Member
 	for range rapid.IntRange(0, 4).Draw(t, "members") {
@@ -146,8 +145,8 @@ func drawValue(t *rapid.T, depth int) Value {
 	return drawObject(t, depth-1)
 }
 
-// drawChanged makes what a caller might put in the place of v: something else
-// altogether, or v with a few members changed, in another order.
+// drawChanged draws what a caller might put in place of v: another value, or v with a few
+// members changed, in another order.
 func drawChanged(t *rapid.T, v Value) Value {
 	if rapid.Bool().Draw(t, "replaced") {
 		return drawObject(t, 3)

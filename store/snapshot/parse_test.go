@@ -99,10 +99,9 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParse holds Parse to encoding/json: what we accept it accepts, with the
-// same meaning, and our encoding is a fixed point. What the parser remembers of
-// the document changes neither the encoding nor what is found in it, and a Room
-// that was used before changes nothing at all.
+// FuzzParse compares Parse with encoding/json: what we accept it accepts, with the same
+// meaning, and our encoding is a fixed point. What the parser remembers of the document
+// changes neither the encoding nor what is found in it, and neither does a reused arena.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":{"b":"c"},"d":[{},[]]}`, `{"a":{"b": "c"}}`, `{"a":{"b":"<"}}`, `{"a":{"b":"\u0041"},"c":{"\u0041":1}}`, `{"a&":["é€"]}`, "[\"\u2028\"]", "{\"\u2029\":{}}",
@@ -140,7 +139,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// forgotten returns v as one that was put together and never read.
+// forgotten returns v as if it had been built, not parsed.
 func forgotten(v Value) Value {
 	switch v.kind {
 	case String:
@@ -174,7 +173,7 @@ func decodeExactly(t *testing.T, data []byte) []byte {
 	return encoded
 }
 
-// FuzzAppendString holds the writer of strings to encoding/json, byte by byte.
+// FuzzAppendString compares the writer of strings with encoding/json, byte by byte.
 func FuzzAppendString(f *testing.F) {
 	f.Add("plain")
 	f.Add("\"\\\b\f\n\r\t\x00\x1f\x7f<>&\u2028\u2029é😀")
@@ -224,9 +223,9 @@ func mustParse(t testing.TB, text string) Value {
 	return v
 }
 
-// TestParseRemembersRight holds documents at random, put together from what is
-// written as it was read and from what is not, to the same put together from its
-// values: what is kept of them, and what is found in them, is the same.
+// TestParseRemembersRight builds random documents from values that remember their text
+// and values that do not, and compares them with documents built from plain values: what
+// is kept and what is found is the same.
 func TestParseRemembersRight(t *testing.T) {
 	t.Parallel()
 	texts := []string{

@@ -18,9 +18,8 @@ import (
 	"tollhouse/store/kv"
 )
 
-// ledger is a model of a store to which several writers write: what each update
-// did is known by its number, which the store counts itself, so that the state
-// after any number of them can be told.
+// ledger is a model of a store with several writers. The store numbers the updates, and
+// the ledger knows what each did, so that it knows the state after any number of them.
 type ledger struct {
 	mu   sync.Mutex
 	done map[uint64]map[string]string // "" is a removal
@@ -28,8 +27,8 @@ type ledger struct {
 
 var countKey = []byte("count")
 
-// write makes one update of a writer: a number of keys of its own and of all,
-// changed or removed, and the number of updates.
+// write makes one update of a writer: it changes or removes some keys of its own and
+// shared ones, and counts the update.
 func (l *ledger) write(ctx context.Context, db *DB, writer, turn int) error {
 	return l.update(ctx, db, func(n uint64) map[string]string {
 		return map[string]string{
@@ -69,7 +68,7 @@ func (l *ledger) update(ctx context.Context, db *DB, change func(n uint64) map[s
 			}
 		}
 		l.mu.Lock()
-		l.done[n] = did // an update that runs again is the same again
+		l.done[n] = did // an update that runs again is the same
 		l.mu.Unlock()
 		return tx.Set(countKey, binary.BigEndian.AppendUint64(nil, n), time.Time{})
 	})
@@ -87,8 +86,8 @@ func (l *ledger) after(n uint64) map[string]string {
 	return state
 }
 
-// judge reports whether what was read is the state after the number of updates
-// that it tells of.
+// judge reports whether the records are the state after the number of updates that they
+// name.
 func (l *ledger) judge(read map[string]string) bool {
 	n := uint64(0)
 	if count, ok := read[string(countKey)]; ok {
@@ -98,8 +97,8 @@ func (l *ledger) judge(read map[string]string) bool {
 	return maps.Equal(read, l.after(n))
 }
 
-// TestSnapshotsUnderLoad takes backups while four writers write, and one in
-// which each page is of its own moment, which the same judge must refuse.
+// TestSnapshotsUnderLoad takes backups while four writers write. The same judge must
+// refuse one whose pages are of different moments.
 func TestSnapshotsUnderLoad(t *testing.T) {
 	t.Parallel()
 	skipInShort(t)
@@ -179,9 +178,9 @@ func waitForCommit(db *DB) {
 	}
 }
 
-// TestSnapshotHoldsNobodyUp takes a backup whose reader never comes back until
-// updates, views and Check have gone by.
-func TestSnapshotHoldsNobodyUp(t *testing.T) {
+// TestSnapshotHoldsNothingUp takes a backup whose reader blocks until updates, views and
+// Check are through.
+func TestSnapshotHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	db := mustOpen(t, Options{Dir: t.TempDir()})
 	put(t, db, "a", "1")
@@ -218,7 +217,7 @@ func TestSnapshotRefusesDamage(t *testing.T) {
 	}
 }
 
-// TestLoadKeepsExpiry: what was to expire does so at the same second.
+// TestLoadKeepsExpiry: records expire at the same second after a restore.
 func TestLoadKeepsExpiry(t *testing.T) {
 	t.Parallel()
 	from, to := mustOpen(t, Options{InMemory: true}), mustOpen(t, Options{InMemory: true})

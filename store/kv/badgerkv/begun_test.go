@@ -8,15 +8,15 @@ import (
 	"tollhouse/must"
 )
 
-// TestLogsThatWereOnlyBegun: a process that was killed just after it had made a
-// log leaves one without a byte, which must not keep the next from starting.
+// TestLogsThatWereOnlyBegun: a process killed just after creating a log leaves an empty
+// file, which must not keep the next from starting.
 func TestLogsThatWereOnlyBegun(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"00001.mem", "00009.mem", "000001.vlog", "000009.vlog"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			if name != "000001.vlog" { // which the store has, when there is something in it
+			if name != "000001.vlog" { // which exists once the store has records
 				db := mustOpen(t, Options{Dir: dir})
 				put(t, db, "a", "1")
 				mustClose(t, db)

@@ -18,21 +18,20 @@ import (
 	"tollhouse/store/kv"
 )
 
-// The benchmarks run each floor in the same run and on the same disk, and
-// report ratios to it: only these survive a change of machine.
+// The benchmarks run each floor in the same run and on the same disk, and report ratios
+// to it: only these are comparable between machines.
 //
 //	go test ./store/kv/badgerkv -run '^$' -bench . -benchtime 2s -count 5
 
 const (
-	benchRounds = 5 // of ours and its floors in turns, medians of which count
+	benchRounds = 5 // of ours and its floors, alternating; their medians count
 )
 
 // benchValue has the size of a token record.
 var benchValue = make([]byte, 200)
 
-// BenchmarkCommit measures durable updates of one Get and one Set beside
-// Badger's own synced transactions, from as many writers, and beside a lone
-// msync.
+// BenchmarkCommit measures durable updates of one Get and one Set against Badger's own
+// synced transactions, from as many writers, and against a single msync.
 func BenchmarkCommit(b *testing.B) {
 	for _, writers := range []int{1, 8, 64} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
@@ -53,7 +52,7 @@ func BenchmarkCommit(b *testing.B) {
 					}, func(key []byte) error { return tx.Set(key, benchValue) })
 				})
 			}
-			floorShare := uint64(min(writers, 8)) // it is about so much slower
+			floorShare := uint64(min(writers, 8)) // it is slower by about that factor
 			var ours, floor, syncs []float64
 			b.ResetTimer()
 			for round := range benchRounds {
@@ -83,8 +82,7 @@ func createRecord(n uint64, get func([]byte) ([]byte, error), set func([]byte) e
 	return set(key)
 }
 
-// spread does the pieces of work in [from, to) from many goroutines and returns
-// the rate.
+// spread runs the pieces of work in [from, to) on many goroutines and returns the rate.
 func spread(b *testing.B, goroutines int, from, to uint64, work func(n uint64) error) float64 {
 	b.Helper()
 	if from == to {
@@ -113,7 +111,7 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// openPlain opens Badger as it is used without a committer, with our options.
+// openPlain opens Badger without a committer, with our options.
 func openPlain(b *testing.B, opts Options) *badger.DB {
 	b.Helper()
 	opts.Dir = b.TempDir()
@@ -148,8 +146,8 @@ func syncRate(b *testing.B) float64 {
 	return rate
 }
 
-// BenchmarkView measures a View of four Gets, which is a bearer check, on an
-// idle store and beside 64 writers.
+// BenchmarkView measures a View of four Gets, as in a bearer check, on an idle store and
+// beside 64 writers.
 func BenchmarkView(b *testing.B) {
 	db := mustOpen(b, Options{Dir: b.TempDir()})
 	const records = 10_000

@@ -64,8 +64,7 @@ func TestGroupCommit(t *testing.T) {
 	}
 }
 
-// TestGroupIsWholeAround puts updates that end badly between good ones, all in
-// one group.
+// TestGroupIsWholeAround puts failing updates between good ones, all in one group.
 func TestGroupIsWholeAround(t *testing.T) {
 	t.Parallel()
 	ends := []struct {
@@ -117,7 +116,7 @@ func TestGroupIsWholeAround(t *testing.T) {
 	}
 }
 
-// ending runs fn in its own goroutine and says how that ended.
+// ending runs fn in its own goroutine and reports how it ended.
 func ending(fn func() error) string {
 	how := make(chan string, 1)
 	go func() {
@@ -207,8 +206,7 @@ func TestUnknownOutcome(t *testing.T) {
 	}
 }
 
-// TestEngineFailureStops covers failures that Badger logs and returns to
-// nobody.
+// TestEngineFailureStops covers failures that Badger only logs.
 func TestEngineFailureStops(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"Error while curlf sync: %v\n", "error flushing memtable to disk: %v, retrying"} {

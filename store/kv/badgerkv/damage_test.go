@@ -29,9 +29,9 @@ func TestFlippedByteIsCorruptNotAbsent(t *testing.T) {
 	wantDamage(t, damaged)
 }
 
-// TestFlipsAreNamed flips bits all over a table of compressible values. Some of
-// them keep Badger from decoding a block, whose keys then seem absent: within
-// one Check each flip must be named, and what it may have hidden refused.
+// TestFlipsAreNamed flips bits all over a table of compressible values. Some of them keep
+// Badger from decoding a block, whose keys then seem absent: one Check must name each
+// flip, and reads of keys that it may hide are refused.
 func TestFlipsAreNamed(t *testing.T) {
 	t.Parallel()
 	skipInShort(t)
@@ -70,8 +70,8 @@ func TestFlipsAreNamed(t *testing.T) {
 	}
 }
 
-// wantRefused expects that nothing in the damaged table is taken for absent, and
-// that nothing behind it is refused, if its end is known.
+// wantRefused: no key of the damaged table reads as absent, and no key after it is
+// refused, if the table's end is known.
 func wantRefused(t *testing.T, db *DB, endKnown bool) {
 	t.Helper()
 	for _, key := range []string{"k000", "k050", "k050 absent", "k099"} {
@@ -103,7 +103,7 @@ func wantRefused(t *testing.T, db *DB, endKnown bool) {
 	}
 }
 
-// FuzzFooter reads the end of a table as damage may leave it.
+// FuzzFooter reads damaged ends of a table.
 func FuzzFooter(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0})
@@ -116,7 +116,7 @@ func FuzzFooter(f *testing.F) {
 	})
 }
 
-// TestRawDamage plants what no engine of ours would write.
+// TestRawDamage writes what our engine never would.
 func TestRawDamage(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
@@ -141,7 +141,7 @@ func TestRawDamage(t *testing.T) {
 	}
 }
 
-// wantDamage expects every way of reading "kb" to say that it is damaged.
+// wantDamage: every way of reading "kb" returns that it is damaged.
 func wantDamage(t *testing.T, db *DB) {
 	t.Helper()
 	readers := []struct {
@@ -207,8 +207,8 @@ func TestCheckOfAWholeStore(t *testing.T) {
 	}
 }
 
-// TestCheckBesideCompaction: what a compaction takes away while Check reads it is no
-// damage. Badger cuts a file to nothing before it removes it.
+// TestCheckBesideCompaction: files that a compaction removes while Check reads them are
+// not damage. Badger truncates a file before it removes it.
 func TestCheckBesideCompaction(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -222,7 +222,7 @@ func TestCheckBesideCompaction(t *testing.T) {
 	flipped[0] ^= 1
 	for i, c := range []struct {
 		name    string
-		content []byte // nil: there is no file
+		content []byte // nil: no file
 		damaged bool
 	}{
 		{"removed", nil, false},
@@ -232,7 +232,7 @@ func TestCheckBesideCompaction(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			replaced := used
-			replaced.ID += uint64(1000 + i) // of no level any more
+			replaced.ID += uint64(1000 + i) // no longer of any level
 			path := filepath.Join(dir, table.IDToFilename(replaced.ID))
 			if c.content != nil {
 				must.Do(t, os.WriteFile(path, c.content, 0o600))

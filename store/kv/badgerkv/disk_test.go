@@ -35,8 +35,8 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// TestDeletedLastIsNotBehind compacts a store whose newest writes are deletes:
-// Badger then drops these, and with them its own highest version.
+// TestDeletedLastIsNotBehind compacts a store whose newest writes are deletes: Badger
+// then drops them, and with them its own highest version.
 func TestDeletedLastIsNotBehind(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -46,7 +46,7 @@ func TestDeletedLastIsNotBehind(t *testing.T) {
 		run(db)
 		mustClose(t, db)
 	}
-	const tables = 8 // one a session, and more than the first level may hold
+	const tables = 8 // one per session, and more than the first level holds
 	for range tables {
 		session(func(db *DB) { put(t, db, "a", "1", "b", "2") })
 	}
@@ -69,15 +69,14 @@ func TestDeletedLastIsNotBehind(t *testing.T) {
 	session(func(db *DB) { wantAbsent(t, db, "a") })
 }
 
-// TestHighestVersionStays writes groups that set, delete and expire, has tables
-// made of them and compacted again and again, and finds the version of the last
-// commit each time.
+// TestHighestVersionStays writes groups that set, delete and expire, has them stored in
+// tables and compacted repeatedly, and finds the version of the last commit each time.
 func TestHighestVersionStays(t *testing.T) {
 	t.Parallel()
 	skipInShort(t)
 	opts := Options{Dir: t.TempDir()}
 	random := rand.New(rand.NewPCG(3, 4))
-	soon := time.Now().Add(-48 * time.Hour) // gone by, the day of grace too
+	soon := time.Now().Add(-48 * time.Hour) // past, with the day of grace
 	for session := range 12 {
 		db := mustOpen(t, opts)
 		for range 1 + random.IntN(6) {
@@ -105,7 +104,7 @@ func TestHighestVersionStays(t *testing.T) {
 	}
 }
 
-// TestNoAnchorInAnImport: what only sets what stays needs none.
+// TestNoAnchorInAnImport: an update that only sets lasting keys needs none.
 func TestNoAnchorInAnImport(t *testing.T) {
 	t.Parallel()
 	db := mustOpen(t, Options{InMemory: true})
@@ -152,7 +151,7 @@ func TestCutLogIsRefused(t *testing.T) {
 		t.Errorf("%q does not say %q", err, want)
 	}
 
-	// The cure that its hint names.
+	// The remedy in its hint.
 	must.Do(t, os.Remove(stampPath(left)))
 	again := mustOpen(t, Options{Dir: left})
 	wantAbsent(t, again, "key19")
@@ -286,8 +285,8 @@ func TestOpenRefusals(t *testing.T) {
 	})
 }
 
-// TestValuesStayOutOfTheValueLog stores the largest values, and finds none of
-// them in the log that serves damage silently.
+// TestValuesStayOutOfTheValueLog stores the largest values, and finds none in the log,
+// which returns damaged values silently.
 func TestValuesStayOutOfTheValueLog(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -301,7 +300,7 @@ func TestValuesStayOutOfTheValueLog(t *testing.T) {
 	}
 	content := must.Get(os.ReadFile(logs[0]))(t)
 	if bytes.Contains(content, []byte(value[:64])) {
-		t.Error("a value lies in the value log")
+		t.Error("a value is in the value log")
 	}
 	wantValue(t, mustOpen(t, Options{Dir: left}), "a", value)
 }

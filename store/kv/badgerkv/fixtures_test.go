@@ -18,9 +18,8 @@ import (
 	"tollhouse/store/kv"
 )
 
-// TestMain fails on goroutines that outlive the tests, but for the two that
-// Badger 4.9.6 leaves behind when it refuses to open. A store that is not closed
-// leaves others as well.
+// TestMain fails on goroutines that outlive the tests, except the two that Badger 4.9.6
+// leaks when it refuses to open. A store that is not closed leaves others as well.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreTopFunction("github.com/dgraph-io/badger/v4.(*DB).monitorCache"),
@@ -89,7 +88,7 @@ func wantAbsent(t testing.TB, db *DB, key string) {
 	}
 }
 
-// crash copies the files of an open store as a killed process would leave them.
+// crash copies the files of an open store as a killed process leaves them.
 func crash(t testing.TB, dir string) string {
 	t.Helper()
 	left := t.TempDir()
@@ -99,7 +98,7 @@ func crash(t testing.TB, dir string) string {
 	return left
 }
 
-// noise returns n bytes that no compression changes, always the same for name.
+// noise returns n incompressible bytes, always the same for name.
 func noise(name string, n int) string {
 	var out []byte
 	for i := 0; len(out) < n; i++ {
@@ -109,8 +108,8 @@ func noise(name string, n int) string {
 	return string(out[:n])
 }
 
-// flip changes one byte within what in the one file of dir that matches
-// pattern and holds it.
+// flip changes one byte within what, in the one file of dir that matches pattern and
+// contains it.
 func flip(t testing.TB, dir, pattern, what string) {
 	t.Helper()
 	paths := must.Get(filepath.Glob(filepath.Join(dir, pattern)))(t)
@@ -127,7 +126,7 @@ func flip(t testing.TB, dir, pattern, what string) {
 	t.Fatalf("no %s in %s holds the bytes to flip", pattern, dir)
 }
 
-// gate is a commit that tests can hold up and make fail.
+// gate is a commit that tests can delay and make fail.
 type gate struct {
 	began chan struct{} // receives when a commit begins
 	pass  chan error    // send nil to let it through, or the error of the commit
@@ -154,8 +153,8 @@ func waitQueued(t testing.TB, db *DB, n int) {
 	}
 }
 
-// skipInShort skips a test that takes seconds of a processor under -short, where a
-// person waits for the answer, and never in CI.
+// skipInShort skips a test that takes seconds of a processor under -short, but never in
+// CI.
 func skipInShort(t testing.TB) {
 	t.Helper()
 	if testing.Short() && os.Getenv("CI") == "" {

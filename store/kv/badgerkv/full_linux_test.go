@@ -12,10 +12,9 @@ import (
 	"tollhouse/store/kv"
 )
 
-// TestFullDiskWhileMerging: on a disk that a store fills, the engine has room to merge
-// what it has, so that writes are refused and the process goes on.
-// Without it SIGBUS ends this test, and all others. Writes come back while a merge
-// makes room, until it makes none any more.
+// TestFullDiskWhileMerging: on a disk that a store fills, the engine keeps room to merge
+// its tables, so that writes are refused and the process continues. Otherwise SIGBUS ends
+// this process. Writes are possible again whenever a merge frees space, until none does.
 func TestFullDiskWhileMerging(t *testing.T) {
 	t.Parallel()
 	skipInShort(t)

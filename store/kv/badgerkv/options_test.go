@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestEngineMessages: what the engine says of its cache once a minute is no
-// warning, and everything else that it warns of is.
+// TestEngineMessages: the engine's cache report each minute is not a warning, and all its
+// other warnings are.
 func TestEngineMessages(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -17,10 +17,10 @@ func TestEngineMessages(t *testing.T) {
 	l.Warningf("Cache life expectancy (in seconds): %s\n", "2")
 	l.Infof("Lifetime L0 stalled for: %s", "0s")
 	if out.Len() > 0 {
-		t.Errorf("it is told:\n%s", &out)
+		t.Errorf("it is logged:\n%s", &out)
 	}
 	l.Warningf("While closing %s\n", "a table")
 	if got := out.String(); !strings.Contains(got, `level=WARN msg="engine message" detail="While closing a table"`) {
-		t.Errorf("a warning is told as %q", got)
+		t.Errorf("a warning is logged as %q", got)
 	}
 }

@@ -16,11 +16,10 @@ import (
 	"tollhouse/store/kv"
 )
 
-// TestWritersShareNoBytes has many writers at once whose updates end in every way
-// there is: well, refused, with a panic, without their goroutine, or skipped
-// behind one of those. They share groups.
-// What is found, by the updates themselves, in the end, and after another start,
-// is what was written under that key and nothing else.
+// TestWritersShareNoBytes has many concurrent writers whose updates end in every possible
+// way: committed, refused, with a panic, without their goroutine, or skipped after one of
+// those. They share groups. What the updates read, during, after and after a restart, is
+// what was written under that key and nothing else.
 func TestWritersShareNoBytes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -48,17 +47,17 @@ func TestWritersShareNoBytes(t *testing.T) {
 	wantStored(t, mustOpen(t, Options{Dir: dir}), stored)
 }
 
-// writer writes under keys of its own, out of memory that it uses again, too.
+// writer writes under keys of its own, from memory that it reuses.
 type writer struct {
 	name       []byte
 	random     *rand.Rand
-	stored     map[string]string // what its updates have left
+	stored     map[string]string // the result of its updates
 	key, value []byte
 }
 
 var errRefused = errors.New("refused")
 
-// round runs a few updates in one call, of which one may not end well.
+// round runs a few updates in one call; one of them may fail.
 func (w *writer) round(t *testing.T, db *DB, round int) {
 	count, bad := 1+w.random.IntN(3), w.random.IntN(6)
 	ends := make([]map[string]string, count)
@@ -98,9 +97,9 @@ func (w *writer) round(t *testing.T, db *DB, round int) {
 	}
 }
 
-// write sets and removes some keys, and looks at all of the writer's meanwhile.
+// write sets and removes some keys, and reads all of the writer's in between.
 func (w *writer) write(tx kv.Txn, now map[string]string) error {
-	var got []byte // the first value, which is to stay what it is
+	var got []byte // the first value, which must not change
 	var gotWas string
 	for range w.random.IntN(12) {
 		key := append(append(w.key[:0], w.name...), byte('a'+w.random.IntN(20)))
@@ -145,7 +144,7 @@ func wantStored(t *testing.T, db *DB, want map[string]string) {
 	}
 }
 
-// differs says how a range differs from what is wanted in it.
+// differs describes how a range differs from the expected one.
 func differs(r kv.Reader, rng kv.Range, want map[string]string) error {
 	found := 0
 	for k, v := range r.Scan(rng) {
@@ -160,7 +159,7 @@ func differs(r kv.Reader, rng kv.Range, want map[string]string) error {
 	return nil
 }
 
-// TestGroupsShareNoBytes: the commits that follow do not change what one stored.
+// TestGroupsShareNoBytes: later commits do not change stored values.
 func TestGroupsShareNoBytes(t *testing.T) {
 	t.Parallel()
 	for _, opts := range []Options{{InMemory: true}, {Dir: t.TempDir()}} {
@@ -190,8 +189,8 @@ func TestGroupsShareNoBytes(t *testing.T) {
 	}
 }
 
-// TestPendingRollback_gives_back_its_memory: a group of updates that fail, as those
-// of a dry run are, holds none of their values.
+// TestPendingRollback_gives_back_its_memory: a group of failing updates, as in a dry run,
+// holds none of their values.
 func TestPendingRollback_gives_back_its_memory(t *testing.T) {
 	t.Parallel()
 	p := newPending()

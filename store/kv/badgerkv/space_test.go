@@ -14,8 +14,8 @@ import (
 	"tollhouse/store/kv"
 )
 
-// TestMergedNext: what the engine may merge at once are the newest tables with the
-// base, and beside that the table of a level that lies across most in the next.
+// TestMergedNext: the engine may merge the newest tables with the base at once, and
+// beside that the table of a level that overlaps most with the next.
 func TestMergedNext(t *testing.T) {
 	t.Parallel()
 	table := func(level int, left, right string, size uint32) badger.TableInfo {
@@ -33,7 +33,7 @@ func TestMergedNext(t *testing.T) {
 		{"newest alone", [][]badger.TableInfo{newest}, 6, 20},
 		{"with the base", [][]badger.TableInfo{newest, lowest}, 6, 51},
 		{"with a base that is empty", [][]badger.TableInfo{newest, lowest}, 5, 20},
-		{"what a table of the base lies across", [][]badger.TableInfo{newest, {table(5, "b", "c", 100)}, lowest}, 5, 120 + 102},
+		{"what a table of the base overlaps", [][]badger.TableInfo{newest, {table(5, "b", "c", 100)}, lowest}, 5, 120 + 102},
 		{"to the very ends", [][]badger.TableInfo{{table(5, "d", "e", 100)}, lowest}, 5, 100 + 106},
 		{"a gap", [][]badger.TableInfo{{table(5, "d1", "d2", 100)}, lowest}, 5, 100 + 100},
 		{"the worst of them", [][]badger.TableInfo{{table(5, "a", "b", 100), table(5, "c", "r", 100), table(5, "x", "x", 100)}, lowest}, 5, 300 + 130},
@@ -45,8 +45,8 @@ func TestMergedNext(t *testing.T) {
 	}
 }
 
-// TestSpaceForMerges: a write needs disk space for one merge of the existing tables
-// more, and says how much.
+// TestSpaceForMerges: a write needs free disk space for one merge of the existing tables,
+// and the refusal says how much.
 func TestSpaceForMerges(t *testing.T) {
 	t.Parallel()
 	skipInShort(t)
@@ -57,7 +57,7 @@ func TestSpaceForMerges(t *testing.T) {
 	for _, key := range []string{"a", "b", "c", "d"} {
 		put(t, db, key, noise(key, 60<<10))
 	}
-	mustClose(t, db) // what is in memory becomes a table
+	mustClose(t, db) // flushes memory to a table
 	db = mustOpen(t, opts)
 	space, _, err := db.Space()
 	if least := uint64(freeSpaceMin + 4*50<<10); err != nil || space.FreeMin < least {
@@ -71,7 +71,7 @@ func TestSpaceForMerges(t *testing.T) {
 	free.Store(space.FreeMin)
 	put(t, db, "e", "1")
 	free.Store(math.MaxUint64)
-	for i := 0; db.engine.Levels()[0].NumTables < 2; i++ { // until what is in memory has become another table
+	for i := 0; db.engine.Levels()[0].NumTables < 2; i++ { // until memory has been flushed to another table
 		key := fmt.Sprint("more", i)
 		put(t, db, key, noise(key, 60<<10))
 	}

@@ -14,8 +14,7 @@ import (
 	"tollhouse/store/kv"
 )
 
-// TestReady: the store says that it would refuse work before anybody has to
-// find out.
+// TestReady: the store reports that it would refuse work before a request meets that.
 func TestReady(t *testing.T) {
 	t.Parallel()
 	var free atomic.Uint64
@@ -57,10 +56,10 @@ func TestReady(t *testing.T) {
 		if err := db.Ready(); !errors.As(err, &clock) {
 			t.Errorf("Ready() ten years on = %v, want a ClockError", err)
 		}
-		put(t, db, "a", "2") // the clock of a store that goes on being written is its own
+		put(t, db, "a", "2") // writes advance the store's own clock
 		isReady(t)
 	})
-	t.Run("in_memory_nothing_is_in_the_way", func(t *testing.T) {
+	t.Run("a_store_in_memory_is_ready", func(t *testing.T) {
 		memory := mustOpen(t, Options{InMemory: true, FreeSpace: func(string) (uint64, error) { return 0, nil }})
 		if err := memory.Ready(); err != nil {
 			t.Errorf("Ready() = %v, want nil", err)
@@ -74,7 +73,7 @@ func TestReady(t *testing.T) {
 	})
 }
 
-// TestStats: each figure is that of what was done.
+// TestStats: each figure matches what was done.
 func TestStats(t *testing.T) {
 	t.Parallel()
 	g := newGate()
@@ -109,11 +108,11 @@ func TestStats(t *testing.T) {
 		t.Errorf("Stats() at rest = %+v", s)
 	}
 	if commits.Load() != 2 || updates.Load() != waiting+1 {
-		t.Errorf("told of %d commits with %d updates, want 2 with %d", commits.Load(), updates.Load(), waiting+1)
+		t.Errorf("reported %d commits with %d updates, want 2 with %d", commits.Load(), updates.Load(), waiting+1)
 	}
 }
 
-// TestSpace: the figures are the filesystem's, and refusals for want of it are
+// TestSpace: the figures are the filesystem's, and refusals for lack of space are
 // counted.
 func TestSpace(t *testing.T) {
 	t.Parallel()

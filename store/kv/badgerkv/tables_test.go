@@ -12,9 +12,8 @@ import (
 	"tollhouse/store/kv"
 )
 
-// TestScanOverTables is the contract's line on ranges over a store of many
-// tables, which Badger leaves out by the prefix that both bounds share, and which
-// are not all of one level.
+// TestScanOverTables is the contract for ranges over a store of many tables, on several
+// levels. Badger skips tables by the prefix that both bounds share.
 func TestScanOverTables(t *testing.T) {
 	t.Parallel()
 	skipInShort(t)
@@ -38,10 +37,10 @@ func TestScanOverTables(t *testing.T) {
 		}
 		put(t, db, pairs...)
 	}
-	mustClose(t, db) // what is in memory becomes a table
+	mustClose(t, db) // flushes memory to a table
 	compact(t, opts)
 	db = mustOpen(t, opts)
-	// What is deleted now lies above what it hides.
+	// The deletes are now above what they hide.
 	removed := shuffled[:len(keys)/10]
 	for some := range slices.Chunk(removed, batch) {
 		must.Do(t, db.Update(t.Context(), func(tx kv.Txn) error {
@@ -94,8 +93,7 @@ func TestScanOverTables(t *testing.T) {
 	}
 }
 
-// compact has the engine move its newest tables down, to where each holds a part
-// of the keys.
+// compact has the engine move its newest tables down, until each holds a part of the keys.
 func compact(t *testing.T, opts Options) {
 	t.Helper()
 	engine := opts.withDefaults().engine(nil)
