@@ -27,6 +27,7 @@ type requestFacts struct {
 	served    Served
 	change    store.AuditLine // the object of an administrative request
 	demand    demand
+	exchange  *exchange // nil unless dev watches the request
 }
 
 func newFacts(began time.Time, source netip.Addr, ids secret.Source) *requestFacts {

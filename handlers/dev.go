@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"tollhouse/handlers/testers"
-	"tollhouse/store/secret"
 	"tollhouse/store/snapshot"
 	"tollhouse/store/spelling"
 )
@@ -22,6 +21,7 @@ import (
 // serve has none: then no route below /_dev exists, and requests cost nothing more.
 type Dev struct {
 	Clock   *testers.Clock
+	Journal *testers.Journal
 	Control Controller // of the whole instance
 	// RandSeed is the value of --rand-seed, or nil.
 	RandSeed              *uint64
@@ -47,7 +47,7 @@ type devEndpoint struct {
 
 // devEndpoints lists the endpoints in an order in which all their examples work.
 func (s *Server) devEndpoints() []devEndpoint {
-	return slices.Concat(s.devControlEndpoints(), s.devClockEndpoints())
+	return slices.Concat(s.devControlEndpoints(), s.devClockEndpoints(), s.devJournalEndpoints())
 }
 
 // isDevRequest reports whether the request is for the testers' controls.
@@ -331,13 +331,4 @@ func sortedNames[T any](of map[string]T) []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// sequenceOf returns a source whose drawings are a sequence of their own, or nil for
-// nil.
-func sequenceOf(from secret.Source, name string) secret.Source {
-	if from == nil {
-		return nil
-	}
-	return func(_ string, b []byte) { from(name, b) }
 }

@@ -89,3 +89,23 @@ func TestDevClockDecidesLifetimes(t *testing.T) {
 	moved(t, h, `{"advance":"65000d"}`)
 	wantTokenError(t, h.token(t, h.refreshForm(p.RefreshToken)), http.StatusBadRequest, "invalid_grant")
 }
+func TestDateIsThatOfTheClock(t *testing.T) {
+	t.Parallel()
+	h := newDevHouse(t)
+	for _, path := range []string{"/_dev/clock", "/api/events", "/nowhere", "/healthz"} {
+		if got := h.get(t, path).Header.Get("Date"); got != "Mon, 01 Jun 2026 12:00:00 GMT" {
+			t.Errorf("Date of %s = %q, want the clock's", path, got)
+		}
+	}
+	if got := h.ask(t, "POST", "/_dev/clock", `{"advance":"1h"}`).Header.Get("Date"); got != "Mon, 01 Jun 2026 13:00:00 GMT" {
+		t.Errorf("Date after a move = %q, want the new time", got)
+	}
+	own := devHouseAt(t, testers.ClockState{Own: true})
+	if got := own.get(t, "/nowhere").Header["Date"]; got != nil {
+		t.Errorf("Date = %q beside the machine's own clock, want net/http's", got)
+	}
+	moved(t, own, `{"advance":"1h"}`)
+	if own.get(t, "/nowhere").Header["Date"] == nil {
+		t.Error("a clock that was moved has no Date")
+	}
+}

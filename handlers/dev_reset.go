@@ -73,6 +73,8 @@ type devState struct {
 	Events      int        `json:"events"`
 	Resources   int        `json:"resources"`
 	Snapshots   []string   `json:"snapshots"`
+	Requests    int        `json:"requests"`
+	Notices     int        `json:"notices"`
 	Resets      int        `json:"resets"`
 	RandSeed    *uint64    `json:"rand_seed"`
 	Throttle    bool       `json:"throttle"`
@@ -85,10 +87,11 @@ func (s *Server) showDevState(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	requests, notices := s.dev.Journal.Count()
 	writeJSON(w, http.StatusOK, devState{
 		Clock:   showClockState(s.dev.Clock.State()),
 		Clients: count.Clients, Users: count.Users, Accounts: count.Accounts, Events: count.Events, Resources: count.Resources,
-		Snapshots: append([]string{}, s.dev.Control.Names()...), Resets: s.dev.Control.Resets(),
+		Snapshots: append([]string{}, s.dev.Control.Names()...), Requests: requests, Notices: notices, Resets: s.dev.Control.Resets(),
 		RandSeed: s.dev.RandSeed, Throttle: s.dev.Throttle, StrictTypes: s.dev.StrictTypes,
 	})
 	return nil

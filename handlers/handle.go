@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"time"
-
-	"tollhouse/store/secret"
 )
 
 // handler responds to a request or returns why it could not.
@@ -129,15 +127,14 @@ var (
 
 // withRequest gives every request an id, common headers, one log line, and a response
 // even if our code panics.
-func (s *Server) withRequest(ids secret.Source, next http.Handler) http.Handler {
+func (s *Server) withRequest(on listener, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		ids := ids
-		if s.isDevRequest(r) {
-			ids = s.devIDs
-		}
-		facts := newFacts(time.Now(), s.proxies.source(r), ids) // the time only measures the request
+		facts := newFacts(time.Now(), s.proxies.source(r), s.requestIDs(on, r)) // the time only measures the request
 		r = r.WithContext(context.WithValue(r.Context(), factsKey, facts))
 		s.beginDemand(r, facts)
+		if s.dev != nil && on == publicListener {
+			rw = s.watch(rw, r, facts)
+		}
 		w := &recorder{ResponseWriter: rw, demand: &facts.demand}
 		h := w.Header()
 		h.Set("X-Request-Id", facts.id)
@@ -149,12 +146,18 @@ func (s *Server) withRequest(ids secret.Source, next http.Handler) http.Handler 
 			h.Set("Connection", "close")
 		}
 		defer func() {
-			if broken := recover(); broken != nil {
+			broken := recover()
+			isAborted := broken == http.ErrAbortHandler
+			if broken != nil && !isAborted {
 				s.recovered(w, r, broken)
 			}
+			facts.exchange.end(isAborted)
 			facts.demand.end()
 			facts.demand.connection.Rest()
 			s.endRequest(r, w, facts, time.Since(facts.began))
+			if isAborted {
+				panic(broken)
+			}
 		}()
 		if r.ProtoMajor == 2 && !facts.demand.try(streamBudget, 1) {
 			writeProblem(w, temporarilyUnavailable(errBudget))
@@ -200,9 +203,6 @@ func (s *Server) beginDemand(r *http.Request, facts *requestFacts) {
 }
 
 func (s *Server) recovered(w *recorder, r *http.Request, broken any) {
-	if broken == http.ErrAbortHandler {
-		panic(broken)
-	}
 	note(r.Context(), slog.String("err", fmt.Sprint("panic: ", broken)), slog.String("stack", string(debug.Stack())))
 	if w.status == 0 {
 		writeProblem(w, serverError(nil))

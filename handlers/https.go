@@ -47,14 +47,14 @@ const (
 // may contain a secret: a redirect would have it sent again, and the mistake would
 // go unnoticed.
 func (s *Server) Plain() http.Handler {
-	return s.withRequest(s.requestIDs, s.handle(plainRoute, s.toHTTPS))
+	return s.withRequest(redirectListener, s.handle(plainRoute, s.toHTTPS))
 }
 
 // Challenged is Plain behind answer, which handles certificate challenges and passes
 // other requests on. Challenges get a request id and a log line too.
 func (s *Server) Challenged(answer func(others http.Handler) http.Handler) http.Handler {
 	answered := answer(s.handle(plainRoute, s.toHTTPS))
-	return s.withRequest(s.requestIDs, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return s.withRequest(redirectListener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if answered.ServeHTTP(w, r); served(r.Context()).Route == "" { // not passed on
 			noteRoute(r, challengeRoute)
 		}

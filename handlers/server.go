@@ -95,7 +95,7 @@ type Server struct {
 	load     *load
 	origins  *http.CrossOriginProtection
 
-	requestIDs, devIDs, adminIDs secret.Source // of ids of requests
+	publicIDs, devIDs, adminIDs secret.Source // of ids of requests
 
 	described descriptions
 
@@ -119,7 +119,7 @@ func New(c Config) *Server {
 		load:     newLoad(c.Memory),
 		origins:  http.NewCrossOriginProtection(),
 
-		requestIDs: sequenceOf(c.Random, "request"), devIDs: sequenceOf(c.Random, "dev request"), adminIDs: sequenceOf(c.Random, "admin request"),
+		publicIDs: sequenceOf(c.Random, "request"), devIDs: sequenceOf(c.Random, "dev request"), adminIDs: sequenceOf(c.Random, "admin request"),
 
 		draining: make(chan struct{}), heartbeatEvery: heartbeatEvery,
 	}
@@ -129,9 +129,9 @@ func New(c Config) *Server {
 	if s.observe == nil {
 		s.observe = func(Served) {}
 	}
-	s.public = s.withRequest(s.requestIDs, s.withHost(s.withBase(s.publicRoutes())))
-	s.admin = s.withRequest(s.adminIDs, s.adminRoutes())
-	s.monitor = s.withRequest(s.adminIDs, s.monitorRoutes())
+	s.public = s.withRequest(publicListener, s.withHost(s.withBase(s.publicRoutes())))
+	s.admin = s.withRequest(operatorListener, s.adminRoutes())
+	s.monitor = s.withRequest(operatorListener, s.monitorRoutes())
 	return s
 }
 

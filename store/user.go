@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/text/secure/precis"
@@ -116,6 +117,23 @@ func (s *Store) FindUser(ctx context.Context, username string) (u User, err erro
 	})
 	if err != nil {
 		return User{}, fmt.Errorf("find user: %w", err)
+	}
+	return u, nil
+}
+
+// FindUserBySubject returns the user with that Subject. Errors: ErrNotFound.
+func (s *Store) FindUserBySubject(ctx context.Context, subject string) (u User, err error) {
+	text, ours := strings.CutPrefix(subject, "usr_")
+	id, ok := secret.ParseCrockford(text)
+	if !ours || !ok {
+		return User{}, fmt.Errorf("find user by subject: %w", record.ErrNotFound)
+	}
+	err = s.db.View(ctx, func(r kv.Reader) error {
+		u, err = readUser(r, id)
+		return err
+	})
+	if err != nil {
+		return User{}, fmt.Errorf("find user by subject: %w", err)
 	}
 	return u, nil
 }
