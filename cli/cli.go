@@ -74,8 +74,8 @@ func (p *program) rootCommand() *cobra.Command {
 Flags can also be set in the environment: --public-url is TOLLHOUSE_PUBLIC_URL.
 A flag overrides its variable. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
 4 exists or conflict, 5 not allowed, 65 bad file contents, 69 server unreachable,
-73 cannot create the data directory, 74 I/O, 75 busy, 78 bad configuration,
-130 interrupted.`,
+73 cannot create the data directory or the admin socket, 74 I/O, 75 busy,
+78 bad configuration, 130 interrupted.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},

@@ -33,7 +33,7 @@ func ListenAdmin(path string, log *slog.Logger) (net.Listener, error) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: short})
 	if err != nil {
 		done()
-		return nil, term.Fail(term.ExitConfig, "choose another path with --admin-socket", "cannot listen on the admin socket %s: %w", path, err)
+		return nil, term.Fail(term.ExitCannotCreate, "choose another path with --admin-socket", "cannot listen on the admin socket %s: %w", path, err)
 	}
 	l.SetUnlinkOnClose(false) // it knows the short name, which may be gone
 	if err := os.Chmod(short, 0o600); err != nil {
@@ -47,7 +47,7 @@ func checkSocketPlace(path string) error {
 	dir := filepath.Dir(path)
 	info, err := os.Stat(dir)
 	if err != nil {
-		return term.Fail(term.ExitConfig, "create the directory first: install -d -m 700 "+term.ShellQuote(dir), "cannot use the directory of the admin socket %s: %w", path, term.PathReason(err))
+		return term.Fail(term.ExitCannotCreate, "create the directory first: install -d -m 700 "+term.ShellQuote(dir), "cannot use the directory of the admin socket %s: %w", path, term.PathReason(err))
 	}
 	if info.Mode().Perm()&0o022 != 0 {
 		return term.Fail(term.ExitConfig, "use a directory of its own: install -d -m 700 "+term.ShellQuote(filepath.Join(dir, "tollhouse"))+", and --admin-socket with a path in it",
@@ -158,7 +158,7 @@ func (l *adminListener) Close() error {
 func (l *adminListener) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: l.path} }
 
 func tooLongFault(path string) error {
-	return term.Fail(term.ExitConfig, "choose a shorter path with --admin-socket", "%s", fmt.Sprintf("the path of the admin socket has %d bytes, but the system allows only %d: %s", len(path), socketPathMax, path))
+	return term.Fail(term.ExitCannotCreate, "choose a shorter path with --admin-socket", "%s", fmt.Sprintf("the path of the admin socket has %d bytes, but the system allows only %d: %s", len(path), socketPathMax, path))
 }
 
 // SocketPath returns the absolute path of the admin socket: named, or the one in

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"tollhouse/cli/term"
+	"tollhouse/handlers"
 )
 
 // address is a flag's host:port.
@@ -52,6 +53,19 @@ func ParsePublicURL(text string) (*url.URL, error) {
 	u.Host = strings.ToLower(u.Host)
 	u.Path = strings.TrimSuffix(u.Path, "/")
 	return u, nil
+}
+
+// parseHosts reads --host: names, or names after a dot for all below them.
+func parseHosts(values []string) ([]string, error) {
+	var hosts []string
+	for _, text := range values {
+		host := strings.ToLower(text)
+		if !handlers.IsHostName(strings.TrimPrefix(host, ".")) {
+			return nil, term.Usage("give a name without a port, such as pay.example, or .pay.example for all names below it", "--host %q is not the name of a host", text)
+		}
+		hosts = append(hosts, host)
+	}
+	return hosts, nil
 }
 
 // parseProxies reads --trusted-proxies: networks, or single addresses.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,6 +28,7 @@ type devFlags struct {
 	autoConsent    bool
 	exitWithParent bool
 	engine         datadir.EngineName
+	hosts          []string
 }
 
 // DevCommand returns the command that serves a throwaway instance in memory. It
@@ -44,6 +43,9 @@ func DevCommand(program func() *Program) *cobra.Command {
 It has a client, a user and an account with a history of events, all with fixed
 names and secrets that everybody knows, so it listens on this machine only unless
 told otherwise. The line that it prints when it is ready has everything in it.
+
+Without --public-url the issuer is the address by which a request came, so browsers and
+containers may know the instance by different names.
 
 --seed-file puts clients, users, accounts and events of your own in their place, one
 JSON object a line: {"client":{…}}, {"user":{…}}, {"account":{…}} or {"event":{…}}.
@@ -66,12 +68,16 @@ of events are the same as well.`,
 	flags.StringVar(&f.autoLogin, "auto-login", "", "sign browsers that ask for a code in as this `user`, without a form")
 	flags.BoolVar(&f.autoConsent, "auto-consent", false, "allow what a client asks for, without a screen")
 	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the process that started this one has ended")
+	flags.StringArrayVar(&f.hosts, "host", nil, "another host `name` to answer to, or .name for all below it; may be given several times")
 	return c
 }
 
 func (p *Program) dev(c *cobra.Command, f devFlags) error {
 	config, err := f.parse(c.Flags())
 	if err != nil {
+		return err
+	}
+	if f.hosts, err = parseHosts(f.hosts); err != nil {
 		return err
 	}
 	seed, err := p.readSeed(f.seedFile)
@@ -91,18 +97,13 @@ func (p *Program) dev(c *cobra.Command, f devFlags) error {
 		return err
 	}
 	warnOfDev(log, config, f)
-	r := &running{version: p.Version, revision: p.Revision, log: log, config: config, metrics: newMetrics(), fatal: make(chan error, 1)}
+	r := &running{version: p.Version, revision: p.Revision, log: log, config: config, metrics: newMetrics(), fatal: make(chan error, 1), drainFor: drainDev}
 	if f.exitWithParent {
 		if r.orphaned, err = orphaned(); err != nil {
 			return err
 		}
 	}
-	socket, removeSocketDir, err := p.devSocket()
-	if err != nil {
-		return err
-	}
-	defer removeSocketDir()
-	return p.serveDev(c.Context(), r, f, seed, socket, c.Flags().Changed("listen"))
+	return p.serveDev(c.Context(), r, f, seed, c.Flags().Changed("listen"))
 }
 
 // warnOfDev tells what makes an instance less than safe to be reached.
@@ -142,19 +143,6 @@ func checkClock(clock term.Moment) error {
 	return nil
 }
 
-// devSocket returns where dev's admin socket lies: where it was asked for, or
-// in a private directory that ends with it.
-func (p *Program) devSocket() (path string, remove func(), err error) {
-	if p.AdminSocket != "" {
-		return datadir.SocketPath(p.AdminSocket, ""), func() {}, nil
-	}
-	dir, err := os.MkdirTemp("", "tollhouse-dev-") // mode 0700
-	if err != nil {
-		return "", nil, term.Fail(term.ExitCannotCreate, "name a place with --admin-socket, or set TMPDIR", "cannot make a directory for the admin socket: %w", err)
-	}
-	return filepath.Join(dir, datadir.SocketName), func() { _ = os.RemoveAll(dir) }, nil
-}
-
 // devClock returns a clock that shows the time of --clock now and goes on from
 // there, or nil for the machine's own. With --rand-seed it stands: a run is then
 // the same however long it takes.
@@ -184,7 +172,7 @@ func (p *Program) listenForDemo(addrs []string, given bool) ([]net.Listener, err
 	return listenAll(addrs)
 }
 
-func (p *Program) serveDev(ctx context.Context, r *running, f devFlags, seed *seed, socket string, listenGiven bool) (err error) {
+func (p *Program) serveDev(ctx context.Context, r *running, f devFlags, seed *seed, listenGiven bool) (err error) {
 	if r.listeners, err = p.listenForDemo(r.config.listen, listenGiven); err != nil {
 		return err
 	}
@@ -199,14 +187,16 @@ func (p *Program) serveDev(ctx context.Context, r *running, f devFlags, seed *se
 		return err
 	}
 	defer func() { err = errors.Join(err, r.data.Close()) }()
-	if r.admin, err = datadir.ListenAdmin(socket, r.log); err != nil {
+	closeAdmin, err := p.listenForDevAdmin(r)
+	if err != nil {
 		return err
 	}
-	defer r.admin.Close()
+	defer closeAdmin()
 	shown, err := seedStore(ctx, r.data.Store, f, seed, random)
 	if err != nil {
 		return err
 	}
-	r.build(handlers.Config{Key: key, Demo: shown})
+	hosts := &handlers.Hosts{Named: f.hosts, AsAsked: r.config.publicURL == nil}
+	r.build(handlers.Config{Key: key, Demo: shown, Hosts: hosts})
 	return r.serve(func() { p.announce(r, shown) })
 }

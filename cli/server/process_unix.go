@@ -22,6 +22,9 @@ const parentEvery = 100 * time.Millisecond
 // none. And the end of standard input means nothing to those who start us
 // without one.
 func orphaned() (<-chan struct{}, error) {
+	if os.Getpid() == 1 { // in a container, where its parent is out of sight
+		return nil, nil
+	}
 	parent, gone := os.Getppid(), make(chan struct{})
 	go func() {
 		defer close(gone)

@@ -16,7 +16,7 @@ type readyLine struct {
 	Ready       int      `json:"ready"` // always 1: the version of this line
 	URL         string   `json:"url"`
 	Listen      []string `json:"listen"`
-	AdminSocket string   `json:"admin_socket"`
+	AdminSocket string   `json:"admin_socket,omitempty"` // of dev only where a directory can be written
 	Version     string   `json:"version"`
 	PID         int      `json:"pid"`
 	Metrics     string   `json:"metrics,omitempty"`       // the address of /metrics, when it has a listener
@@ -47,8 +47,10 @@ func addressesOf(listeners []net.Listener) []string {
 // a few for a person.
 func (p *Program) announce(r *running, demo *handlers.Demo) {
 	line := readyLine{
-		Ready: 1, URL: r.server.Issuer(), Listen: addressesOf(r.listeners), AdminSocket: r.admin.Addr().String(),
-		Version: r.version, PID: os.Getpid(),
+		Ready: 1, URL: r.server.Issuer(), Listen: addressesOf(r.listeners), Version: r.version, PID: os.Getpid(),
+	}
+	if r.admin != nil {
+		line.AdminSocket = r.admin.Addr().String()
 	}
 	if r.monitor != nil {
 		line.Metrics = baseURL(r.monitor).String() + "/metrics"
@@ -87,7 +89,9 @@ func devWelcome(l readyLine) string {
 	show("client", l.ClientID, secret)
 	show("redirect", l.RedirectURI, " (any port)")
 	show("account", l.Account, "")
-	show("other commands", "tollhouse event list --admin-socket "+term.ShellQuote(l.AdminSocket), "")
+	if l.AdminSocket != "" {
+		show("other commands", "tollhouse event list --admin-socket "+term.ShellQuote(l.AdminSocket), "")
+	}
 	b.WriteString("\n")
 	if l.ClientSecret == "" || l.Username == "" {
 		return b.String() // a seed without them

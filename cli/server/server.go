@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,10 +122,11 @@ func DeriveDefaults(flags *pflag.FlagSet) {
 }
 
 const (
-	drainMax   = 20 * time.Second // for requests in flight after SIGTERM
-	watchAfter = time.Second      // the work behind the answers begins, when the first are out
-	checkEvery = 24 * time.Hour   // between two searches for damage at rest
-	trimEvery  = 24 * time.Hour   // between two removals of old audit lines
+	drainMax   = 20 * time.Second       // for requests in flight after SIGTERM
+	drainDev   = 200 * time.Millisecond // the same of dev: streams can send their last frame
+	watchAfter = time.Second            // the work behind the answers begins, when the first are out
+	checkEvery = 24 * time.Hour         // between two searches for damage at rest
+	trimEvery  = 24 * time.Hour         // between two removals of old audit lines
 
 	// retainEvery is between two removals of old events. An event whose id is
 	// past the horizon already may be listed for that long.
@@ -161,6 +163,7 @@ type running struct {
 	fatal    chan error                // a write whose outcome nobody knows
 	work     sync.WaitGroup
 
+	drainFor time.Duration   // for requests in flight when it stops; 0 is drainMax
 	orphaned <-chan struct{} // closed when the parent has ended, which is a reason to stop; nil when it is none
 }
 
@@ -287,7 +290,7 @@ func (r *running) ready() error {
 }
 
 // serve answers until a signal ends it, in order: not ready, no new
-// connections, what is in flight (at most drainMax), then the listener of health
+// connections, what is in flight (at most drainFor), then the listener of health
 // and metrics and the admin socket. A second signal cuts it short. The caller
 // closes the store, unless a write failed: then the process must end at once, and
 // nothing more be acknowledged.
@@ -307,7 +310,9 @@ func (r *running) serve(announce func()) error {
 	if r.plain != nil {
 		r.serveOn(plain, r.visitors.listener(r.plain), broken)
 	}
-	r.serveOn(private, r.admin, broken)
+	if r.admin != nil {
+		r.serveOn(private, r.admin, broken)
+	}
 	if r.monitor != nil {
 		r.serveOn(monitor, newConnLimit(connectionsLeast, anySource, r.log).listener(r.monitor), broken)
 	}
@@ -370,7 +375,7 @@ func (r *running) serveOn(s *http.Server, l net.Listener, broken chan<- error) {
 // drain ends the servers one after another. Those that tell how it goes come
 // last.
 func (r *running) drain(signals <-chan os.Signal, servers ...*http.Server) error {
-	ctx, cancel := context.WithTimeout(context.Background(), drainMax)
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(r.drainFor, drainMax))
 	defer cancel()
 	var forced atomic.Bool
 	r.work.Go(func() {
@@ -383,7 +388,11 @@ func (r *running) drain(signals <-chan os.Signal, servers ...*http.Server) error
 	})
 	for _, s := range servers {
 		if err := s.Shutdown(ctx); err != nil {
-			r.log.Warn("requests in flight were cut off", "err", err)
+			level := slog.LevelWarn
+			if r.drainFor != 0 {
+				level = slog.LevelInfo // dev does not wait for them
+			}
+			r.log.Log(ctx, level, "requests in flight were cut off", "err", err)
 			_ = s.Close()
 		}
 	}
