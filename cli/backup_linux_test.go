@@ -114,7 +114,7 @@ func TestSmallDisks(t *testing.T) {
 		demand(t, err == nil, fmt.Sprintf("a machine that remounts a tmpfs: %v", err))
 		for _, dir := range []string{small, filepath.Join(small, "below")} {
 			_, stderr, code := run(t, "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0", "--backup-every", "24h", "--backup-dir", dir)
-			if code != term.ExitCannotCreate || !strings.Contains(stderr, "read-only file system") || !strings.Contains(stderr, "hint: choose another place with --backup-dir; in a unit of systemd, make it there first and add ReadWritePaths="+dir) {
+			if code != term.ExitCannotCreate || !strings.Contains(stderr, "read-only file system") || !strings.Contains(stderr, "hint: choose another directory with --backup-dir; under systemd, create it first and add ReadWritePaths="+dir) {
 				t.Errorf("--backup-dir %s: exit %d, %s; want 73 with the way out", dir, code, stderr)
 			}
 		}

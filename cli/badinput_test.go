@@ -371,9 +371,9 @@ func refuseFiles(t *testing.T) {
 		"password_oversized":     {[]string{"user", "create", "odile", "--password-file", huge}, complaint{term.ExitUsage, "a password has 12 to 1024 bytes", "none over the limit"}},
 		"password_not_utf8":      {[]string{"user", "create", "odile", "--password-file", made("latin", []byte("caf\xe9 au lait"))}, complaint{term.ExitBadData, "the password is not UTF-8 text", "save it as UTF-8"}},
 		"password_of_two_lines":  {[]string{"user", "create", "odile", "--password-file", made("lines", []byte("one\ntwo\n"))}, complaint{term.ExitBadData, "the password has more than one line", "write it on one line"}},
-		"seed_file_missing":      {[]string{"dev", "--seed-file", filepath.Join(root, "none")}, complaint{term.ExitUsage, "none: no such file or directory", "name a file of JSON lines"}},
+		"seed_file_missing":      {[]string{"dev", "--seed-file", filepath.Join(root, "none")}, complaint{term.ExitUsage, "none: no such file or directory", "give a file of JSON lines"}},
 		"seed_file_misspelt":     {[]string{"dev", "--seed-file", made("seed", []byte(`{"cleint":{}}`+"\n"))}, complaint{term.ExitBadData, "cleint", "client"}},
-		"seed_file_oversized":    {[]string{"dev", "--seed-file", huge}, complaint{term.ExitBadData, "the line has more than ", "write one object a line"}},
+		"seed_file_oversized":    {[]string{"dev", "--seed-file", huge}, complaint{term.ExitBadData, "the line has more than ", "write one object per line"}},
 		"events_file_misspelt":   {[]string{"event", "import", made("events", []byte(`{"tpye":"a.b"}`+"\n")), "--account", "acct_a"}, complaint{term.ExitBadData, "tpye", "type"}},
 		"data_directory_no_name": {[]string{"serve", "--listen", "127.0.0.1:0", "--data", ""}, complaint{term.ExitUsage, "--data is empty", "name a directory, or leave --data out"}},
 	} {
@@ -424,7 +424,7 @@ func refuseSettings(t *testing.T) {
 		"value_misspelt":     {nil, []string{"serve", "--access-ttl", "1hour"}, complaint{term.ExitUsage, `--access-ttl "1hour": give a duration`, "--help lists the flags"}},
 		"variable_misspelt":  {[]string{"TOLLHOUSE_ACCESS_TTL=1hour"}, []string{"serve"}, complaint{term.ExitConfig, `TOLLHOUSE_ACCESS_TTL="1hour": give a duration`, "correct the variable"}},
 		"variable_oversized": {[]string{"TOLLHOUSE_PUBLIC_URL=" + long}, []string{"serve", "--listen", "127.0.0.1:0"}, complaint{term.ExitUsage, "is not a complete URL", ""}},
-		"flag_oversized":     {nil, []string{"serve", "--listen", long}, complaint{term.ExitUsage, "is not an address", ""}},
+		"flag_oversized":     {nil, []string{"serve", "--listen", long}, complaint{term.ExitUsage, "is not a valid listen address", ""}},
 		"number_oversized":   {nil, []string{"event", "list", "--limit", strings.Repeat("9", 500)}, complaint{term.ExitUsage, "give a smaller number", "--help lists the flags"}},
 		"directory_too_long": {nil, []string{"serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, strings.Repeat("d", 300))}, complaint{term.ExitConfig, "file name too long", "check the path"}},
 	} {

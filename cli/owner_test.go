@@ -117,7 +117,7 @@ func TestBackupDirectoryOfAnotherUser(t *testing.T) {
 	must.Do(t, errors.Join(os.Mkdir(theirs, 0o755), os.Chown(theirs, 65534, 65534)))
 	serve := []string{"serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0", "--backup-every", "24h", "--backup-dir", theirs}
 	_, stderr, code := run(t, serve...)
-	if code != term.ExitConfig || !strings.Contains(stderr, "the directory "+theirs+" for backups belongs to "+datadir.UserNamed(65534)+", who could replace what is in it, and we are "+datadir.UserNamed(0)) ||
+	if code != term.ExitConfig || !strings.Contains(stderr, "the backup directory "+theirs+" belongs to "+datadir.UserNamed(65534)+", who could replace its files; the server runs as "+datadir.UserNamed(0)) ||
 		!strings.HasSuffix(stderr, "chown 0 "+theirs+"\n") {
 		t.Errorf("exit %d, %s; want %d, the owner and the next step", code, stderr, term.ExitConfig)
 	}

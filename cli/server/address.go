@@ -18,7 +18,7 @@ func checkAddress(flag, addr string) error {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		return term.Usage("write host:port, for example 127.0.0.1:8080, [::1]:8080 or :8080; port 0 takes a free one", "--%s %q is not an address to listen on", flag, addr)
+		return term.Usage("write host:port, for example 127.0.0.1:8080, [::1]:8080 or :8080; port 0 picks a free port", "--%s %q is not a valid listen address", flag, addr)
 	}
 	return nil
 }
@@ -38,15 +38,15 @@ func isLoopbackHost(host string) bool {
 func ParsePublicURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	wrong := func(why string) (*url.URL, error) {
-		return nil, term.Usage("give the URL that people use, for example https://pay.example or https://example.com/pay", "--public-url %q %s", text, why)
+		return nil, term.Usage("give the URL that clients use, for example https://pay.example or https://example.com/pay", "--public-url %q %s", text, why)
 	}
 	switch {
 	case err != nil || u.Host == "" || u.Opaque != "" || u.Hostname() == "":
 		return wrong("is not a complete URL")
 	case u.Scheme != "https" && u.Scheme != "http":
-		return wrong("is neither https nor http")
+		return wrong("must begin with https:// or http://")
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
-		return wrong("holds more than a scheme, a host and a path")
+		return wrong("must have only a scheme, a host and a path")
 	case strings.Contains(u.Path, "//") || strings.Contains(u.Path, "/.") || u.RawPath != "":
 		return wrong("has a path with empty, dotted or encoded parts")
 	}

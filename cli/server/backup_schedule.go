@@ -69,9 +69,9 @@ type backupFlags struct {
 }
 
 func (f *backupFlags) add(flags *pflag.FlagSet) {
-	flags.Var(&f.every, "backup-every", "how often the server makes a backup by itself, such as 24h; 0 is never")
-	flags.IntVar(&f.keep, "backup-keep", backupKeepDefault, "how many of its own backups it keeps; an older one goes when a new one is whole")
-	flags.StringVar(&f.dir, "backup-dir", "", "`directory` for them, better on another disk (default: backups in the data directory)")
+	flags.Var(&f.every, "backup-every", "make a backup at this interval, such as 24h; 0 makes none")
+	flags.IntVar(&f.keep, "backup-keep", backupKeepDefault, "how many scheduled backups to keep; the oldest is removed when a new one is complete")
+	flags.StringVar(&f.dir, "backup-dir", "", "`directory` for scheduled backups, preferably on another disk (default: backups in the data directory)")
 }
 
 // check refuses settings that make no backups although they speak of them.
@@ -79,13 +79,13 @@ func (f *backupFlags) check(flags *pflag.FlagSet) error {
 	every := time.Duration(f.every)
 	switch {
 	case every != 0 && every < backupEveryMin:
-		return term.Usage("give 1m or more, such as 24h", "--backup-every %s is too often", &f.every)
+		return term.Usage("give 1m or more, such as 24h", "--backup-every %s is too short", &f.every)
 	case f.keep < 1 || f.keep > backupKeepMax:
-		return term.Usage(fmt.Sprintf("give a number from 1 to %d", backupKeepMax), "--backup-keep %d is no number of backups to keep", f.keep)
+		return term.Usage(fmt.Sprintf("give a number from 1 to %d", backupKeepMax), "--backup-keep %d is out of range", f.keep)
 	}
 	for _, name := range []string{"backup-keep", "backup-dir"} {
 		if flags.Changed(name) && !flags.Changed("backup-every") {
-			return term.Usage("add --backup-every 24h", "--%s is given, but no backups are made without --backup-every", name)
+			return term.Usage("add --backup-every 24h", "--%s needs --backup-every", name)
 		}
 	}
 	return nil
@@ -122,19 +122,19 @@ func prepareBackupDir(dir string) error {
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 			return backupDirError(dir, above, err)
 		}
-		return term.Fail(term.ExitCannotCreate, "choose another place with --backup-dir", "cannot create the directory %s for backups: %w", dir, term.PathReason(err))
+		return term.Fail(term.ExitCannotCreate, "choose another directory with --backup-dir", "cannot create the backup directory %s: %w", dir, term.PathReason(err))
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
 		return backupDirError(dir, dir, err)
 	}
 	if info.Mode().Perm()&0o022 != 0 {
-		return term.Fail(term.ExitConfig, "close it, after a look at what is in it: chmod go-w "+term.ShellQuote(dir),
-			"the directory %s for backups may be written to by other users (mode %04o)", dir, info.Mode().Perm())
+		return term.Fail(term.ExitConfig, "check its contents, then close it: chmod go-w "+term.ShellQuote(dir),
+			"other users can write to the backup directory %s (mode %04o)", dir, info.Mode().Perm())
 	}
 	if uid, ours := datadir.OwnedByUs(info); !ours && uid != 0 {
-		return term.Fail(term.ExitConfig, "give it to us, after a look at what is in it, or choose another place with --backup-dir: chown "+strconv.Itoa(os.Geteuid())+" "+term.ShellQuote(dir),
-			"the directory %s for backups belongs to %s, who could replace what is in it, and we are %s", dir, datadir.UserNamed(uid), datadir.UserNamed(os.Geteuid()))
+		return term.Fail(term.ExitConfig, "choose another directory with --backup-dir, or check its contents and take ownership: chown "+strconv.Itoa(os.Geteuid())+" "+term.ShellQuote(dir),
+			"the backup directory %s belongs to %s, who could replace its files; the server runs as %s", dir, datadir.UserNamed(uid), datadir.UserNamed(os.Geteuid()))
 	}
 	probe, err := os.CreateTemp(dir, ".tollhouse-*"+datadir.NewSuffix)
 	if err != nil {
@@ -150,7 +150,7 @@ func backupDirError(dir, path string, err error) error {
 	f := term.FailureOf(datadir.NotAllowedOr(term.ExitCannotCreate, path, err))
 	f.Hint = strings.ReplaceAll(f.Hint, "--data", "--backup-dir")
 	if errors.Is(err, syscall.EROFS) {
-		f.Hint = "choose another place with --backup-dir; in a unit of systemd, make it there first and add ReadWritePaths=" + dir
+		f.Hint = "choose another directory with --backup-dir; under systemd, create it first and add ReadWritePaths=" + dir + " to the unit"
 	}
 	return f
 }
@@ -190,7 +190,7 @@ func (s *backupSchedule) run(ctx context.Context) {
 		case ctx.Err() != nil: // it is made after the next start
 		case term.FailureOf(err).Code == term.ExitBusy: // somebody is making one
 			due = s.now().Add(backupRetryFirst)
-			s.log.Info("scheduled backup waits", "reason", err.Error(), "next_try", due)
+			s.log.Info("scheduled backup postponed", "reason", err.Error(), "next_try", due)
 		default:
 			s.failed()
 			due, retry = s.now().Add(min(retry, s.every)), min(2*retry, backupRetryMax)
@@ -219,7 +219,7 @@ func (s *backupSchedule) make(ctx context.Context, now time.Time) error {
 	removed, err := s.prune(own)
 	s.log.Info("backup made", "file", path, "bytes", made.Bytes, "records", made.Records, "removed", removed)
 	if err != nil {
-		s.log.Warn("an old backup was not removed", "err", err)
+		s.log.Warn("old backup not removed", "err", err)
 	}
 	return nil
 }
@@ -251,7 +251,7 @@ func (s *backupSchedule) write(ctx context.Context, path string) (made store.Bac
 	}
 	made = store.BackupMade{Created: checked.Created, File: path, Bytes: uint64(size), Records: uint64(checked.Records), Scheduled: true}
 	if err := s.store.RecordBackup(ctx, made, store.By{}); err != nil {
-		s.log.Warn("backup made, and not noted in the store", "file", path, "err", err)
+		s.log.Warn("backup made but not recorded in the store", "file", path, "err", err)
 	}
 	return made, nil
 }
@@ -262,7 +262,7 @@ func asFailure(err error) error {
 	case errors.Is(err, record.ErrUnavailable):
 		return term.FailureOf(err)
 	case errors.Is(err, record.ErrCorrupt):
-		return term.Fail(term.ExitIO, "restore the last backup that is whole", "there is damage in the store, and a backup of it would lack what is damaged: %w", err)
+		return term.Fail(term.ExitIO, "restore the last complete backup", "the store is damaged, and a backup would lack the damaged records: %w", err)
 	}
 	return err
 }
@@ -272,7 +272,7 @@ func asFailure(err error) error {
 func (s *backupSchedule) checkSpace(own []ownBackup) error {
 	free, err := s.free(s.dir)
 	if err != nil {
-		return term.Fail(term.ExitIO, "check the disk", "the free space in %s cannot be found out: %w", s.dir, err)
+		return term.Fail(term.ExitIO, "check the disk", "cannot read the free space of %s: %w", s.dir, err)
 	}
 	need := s.freeMin()
 	if len(own) > 0 {
@@ -281,8 +281,8 @@ func (s *backupSchedule) checkSpace(own []ownBackup) error {
 	if free >= need {
 		return nil
 	}
-	return term.Fail(term.ExitIO, "make room there, keep fewer with --backup-keep, or name a directory on another disk with --backup-dir",
-		"only %d MiB are free in %s: a backup needs %d MiB there, so that the store can go on", free>>20, s.dir, need>>20)
+	return term.Fail(term.ExitIO, "free some space, keep fewer backups with --backup-keep, or use another disk with --backup-dir",
+		"only %d MiB are free in %s; a backup needs %d MiB, including what the store needs", free>>20, s.dir, need>>20)
 }
 
 // spaceWriter checks the free space now and then while w is written.
@@ -326,7 +326,7 @@ func (s *backupSchedule) unused(now time.Time) (string, error) {
 		}
 		now = now.Add(time.Second)
 	}
-	return "", term.Fail(term.ExitIO, "look what is there", "%s is full of backups of this hour", s.dir)
+	return "", term.Fail(term.ExitIO, "check the directory", "%s has too many backups of this time", s.dir)
 }
 
 // own returns the backups that this instance has made, in the order of their names.
@@ -418,9 +418,9 @@ func (s *backupSchedule) sweep() {
 			continue
 		}
 		if err := os.Remove(filepath.Join(s.dir, e.Name())); err != nil {
-			s.log.Warn("half a backup was not removed", "err", err)
+			s.log.Warn("incomplete backup not removed", "err", err)
 			continue
 		}
-		s.log.Info("half a backup removed", "file", e.Name())
+		s.log.Info("incomplete backup removed", "file", e.Name())
 	}
 }

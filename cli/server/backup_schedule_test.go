@@ -168,7 +168,7 @@ func TestBackupSchedule(t *testing.T) {
 		if n := s.failures.Load(); n != 13 {
 			t.Errorf("%d failures, want 13", n)
 		}
-		for _, want := range []string{"scheduled backup failed", "only 1 MiB are free in " + dir, "name a directory on another disk with --backup-dir"} {
+		for _, want := range []string{"scheduled backup failed", "only 1 MiB are free in " + dir, "use another disk with --backup-dir"} {
 			if !strings.Contains(s.log.String(), want) {
 				t.Errorf("the log lacks %q: %s", want, &s.log)
 			}

@@ -51,10 +51,10 @@ func (u checkup) store(ctx context.Context) handlers.Finding {
 		err = u.server.ready()
 	}
 	if err != nil {
-		return problemFrom("store", "docs/operations.md says under Monitoring what each reason asks for", err)
+		return problemFrom("store", "see Monitoring in docs/operations.md", err)
 	}
 	if u.server == nil {
-		return allRight("store", "opened, and it answers")
+		return allRight("store", "opened and readable")
 	}
 	return allRight("store", "the server is ready")
 }
@@ -64,17 +64,17 @@ func (u checkup) disk() handlers.Finding {
 	space, onDisk, err := u.data.DB.Space()
 	switch {
 	case err != nil:
-		return problemFrom(check, "look at the disk and at the log of the system", err)
+		return problemFrom(check, "check the disk and the system log", err)
 	case !onDisk:
 		return allRight(check, "the store is in memory")
 	}
-	text := fmt.Sprintf("%s free, and the store takes %s", term.ShowBytes(space.Free), term.ShowBytes(space.Used))
-	const next = "make room there, or keep events for less long with --retain"
+	text := fmt.Sprintf("%s free, the store uses %s", term.ShowBytes(space.Free), term.ShowBytes(space.Used))
+	const next = "free some space, or keep events for a shorter time with --retain"
 	switch {
 	case space.Free < space.FreeMin:
-		return problemOf(check, next, "%s: under %s writes are refused", text, term.ShowBytes(space.FreeMin))
+		return problemOf(check, next, "%s: below %s, writes are refused", text, term.ShowBytes(space.FreeMin))
 	case space.Free < space.FreeMin+diskSpare:
-		return warningOf(check, next, "%s: under %s writes will be refused", text, term.ShowBytes(space.FreeMin))
+		return warningOf(check, next, "%s: below %s, writes will be refused", text, term.ShowBytes(space.FreeMin))
 	}
 	return allRight(check, "%s", text)
 }
@@ -93,7 +93,7 @@ func (u checkup) clock(ctx context.Context) handlers.Finding {
 	now := u.data.Store.Now()
 	switch {
 	case err != nil:
-		return problemFrom("clock", "set the clock right", err)
+		return problemFrom("clock", "correct the clock", err)
 	case last.IsZero():
 		return allRight("clock", "%s", now.Format(time.RFC3339))
 	}
@@ -104,7 +104,7 @@ func (u checkup) clock(ctx context.Context) handlers.Finding {
 func (u checkup) backup(ctx context.Context) handlers.Finding {
 	const check, next = "backup", "tollhouse backup FILE, or serve with --backup-every 24h"
 	if _, onDisk, err := u.data.DB.Space(); err == nil && !onDisk {
-		return allRight(check, "nothing is kept that would need one")
+		return allRight(check, "not needed: the store is in memory")
 	}
 	every := 24 * time.Hour
 	if u.server != nil && u.server.backups != nil {
@@ -113,14 +113,14 @@ func (u checkup) backup(ctx context.Context) handlers.Finding {
 	made, err := u.data.Store.LastBackup(ctx)
 	switch {
 	case errors.Is(err, record.ErrNotFound):
-		return warningOf(check, next, "none was ever made")
+		return warningOf(check, next, "no backup has been made")
 	case err != nil:
 		return problemFrom(check, nextDamage, err)
 	}
 	age := u.data.Store.Now().Sub(made.Created)
 	text := showBackup(&handlers.BackupStatus{Created: made.Created.Unix(), File: made.File, Bytes: made.Bytes})
 	if age > 2*every {
-		return warningOf(check, next, "the last one is %s old: %s", age.Round(time.Hour), text)
+		return warningOf(check, next, "the last backup is %s old: %s", age.Round(time.Hour), text)
 	}
 	return allRight(check, "%s", text)
 }
@@ -133,19 +133,19 @@ func (u checkup) proxies() handlers.Finding {
 	believed, ignored := u.server.server.Forwarding()
 	switch {
 	case ignored.IsValid():
-		return warningOf(check, fmt.Sprintf("if %s is your proxy, serve with --trusted-proxies %s; else somebody tries to look like another", ignored, ignored),
-			"%s sends X-Forwarded-For, and is not among --trusted-proxies: all who come through it count as one", ignored)
+		return warningOf(check, fmt.Sprintf("if %s is your proxy, add --trusted-proxies %s; otherwise a client is sending a forged address", ignored, ignored),
+			"%s sends X-Forwarded-For but is not in --trusted-proxies: all clients behind it share its limits", ignored)
 	case trusted && !believed:
-		return warningOf(check, "have the proxy send it (nginx: proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for)",
-			"no X-Forwarded-For has come from --trusted-proxies since the start: all who come through it count as one")
+		return warningOf(check, "configure the proxy to send it (nginx: proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for)",
+			"--trusted-proxies have sent no X-Forwarded-For since the start: all clients behind them share one limit")
 	case trusted:
-		return allRight(check, "its X-Forwarded-For is believed")
+		return allRight(check, "X-Forwarded-For comes from a trusted proxy")
 	}
-	return allRight(check, "none is trusted, and none was seen")
+	return allRight(check, "none configured and none seen")
 }
 
 func certificateFinding(s handlers.CertificateStatus, now time.Time) handlers.Finding {
-	const check, next = "tls", "docs/operations.md says under TollhouseCertificateExpiring what a newer one needs"
+	const check, next = "tls", "see TollhouseCertificateExpiring in docs/operations.md"
 	text, left := describeCertificate(s, now), time.Unix(s.Expires, 0).Sub(now)
 	switch {
 	case s.Expires == 0, left < 0:
@@ -167,17 +167,17 @@ func (u checkup) deep(ctx context.Context) {
 		if u.server != nil {
 			u.server.recordDamage(err)
 		}
-		u.report(problemOf("blocks", nextDamage, "%v; what they hold is refused: %s", err, u.hidden()))
+		u.report(problemOf("blocks", nextDamage, "%v; reads of the affected records fail: %s", err, u.hidden()))
 		return
 	}
-	u.report(allRight("blocks", "every table was read, and each block is what was written"))
+	u.report(allRight("blocks", "all tables read, every checksum matches"))
 	records, err := u.data.Store.CheckAll(ctx)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
 		u.report(problemOf("records", nextDamage, "%v", err))
 	default:
-		u.report(allRight("records", "%s, each of them whole and in every list where it belongs", term.Count(records, "record", "records")))
+		u.report(allRight("records", "%s, all complete and correctly indexed", term.Count(records, "record", "records")))
 	}
 }
 

@@ -43,7 +43,7 @@ func TestDoctorFindings(t *testing.T) {
 			t.Fatal(err)
 		}
 		u := checkup{data: r.data, server: r}
-		if f := u.backup(t.Context()); f.State != handlers.StateWarning || !strings.Contains(f.Detail, "the last one is 50h0m0s old") {
+		if f := u.backup(t.Context()); f.State != handlers.StateWarning || !strings.Contains(f.Detail, "the last backup is 50h0m0s old") {
 			t.Errorf("finding = %+v, want a warning", f)
 		}
 		r.backups = &backupSchedule{every: 7 * 24 * time.Hour}

@@ -136,7 +136,7 @@ func (l *limitedListener) admit(tcp *net.TCPConn) (*limitedConn, error) {
 	}
 	for limit.count >= limit.max {
 		limit.full.Do(func() {
-			limit.log.Warn("connections are at their limit; the longest idle ones are closed", "limit", limit.max)
+			limit.log.Warn("connection limit reached: the longest idle connections are closed", "limit", limit.max)
 		})
 		if limit.closeIdle(func(*limitedConn) bool { return true }) {
 			continue

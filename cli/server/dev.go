@@ -37,21 +37,21 @@ func DevCommand(program func() *Program) *cobra.Command {
 	var f devFlags
 	c := &cobra.Command{
 		Use:   "dev",
-		Short: "serve a throwaway instance with demo data, in memory",
-		Long: `Serve a throwaway instance in memory: for tests, and to look around.
+		Short: "run a throwaway server in memory, with demo data",
+		Long: `Run a throwaway server in memory, for tests and for trying things out.
 
-It has a client, a user and an account with a history of events, all with fixed
-names and secrets that everybody knows, so it listens on this machine only unless
-told otherwise. The line that it prints when it is ready has everything in it.
+It has a client, a user and an account with a history of events. Their names and secrets
+are fixed and public, so it listens on loopback unless --listen says otherwise. The ready
+line that it prints contains all of them.
 
-Without --public-url the issuer is the address by which a request came, so browsers and
-containers may know the instance by different names.
+Without --public-url the issuer is the address of each request, so browsers and containers
+can use different names for the server.
 
---seed-file puts clients, users, accounts and events of your own in their place, one
-JSON object a line: {"client":{…}}, {"user":{…}}, {"account":{…}} or {"event":{…}}.
-With --rand-seed the same requests get the same tokens and codes, which anybody who
-knows the number can foretell; with --clock too the clock stands still, and the ids
-of events are the same as well.`,
+--seed-file replaces the demo data with your own clients, users, accounts and events, one
+JSON object per line: {"client":{…}}, {"user":{…}}, {"account":{…}} or {"event":{…}}.
+With --rand-seed the same requests get the same tokens and codes, so anyone who knows the
+number can predict them. With --clock as well, the clock stands still and event ids are
+the same too.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			f.seeded = c.Flags().Changed("rand-seed")
 			return program().dev(c, f)
@@ -60,15 +60,15 @@ of events are the same as well.`,
 	flags := c.Flags()
 	f.add(flags, "127.0.0.1:0")
 	f.engine = datadir.EngineMemory
-	flags.Var(&f.engine, "engine", "what keeps the data in memory: memory, which is fast, or badger, which serve has on disk")
-	flags.Lookup("listen").Usage += "; unless given, on a terminal " + demoAddress + " when that is free"
-	flags.Var(&f.clock, "clock", "the `time` from which the instance's clock runs on: RFC 3339 or Unix seconds")
-	flags.StringVar(&f.seedFile, "seed-file", "", "a `file` of JSON lines to begin with instead of the demo, or - for standard input")
-	flags.Uint64Var(&f.randSeed, "rand-seed", 0, "a `number` from which every id, code and token follows; they can be foretold then")
-	flags.StringVar(&f.autoLogin, "auto-login", "", "sign browsers that ask for a code in as this `user`, without a form")
-	flags.BoolVar(&f.autoConsent, "auto-consent", false, "allow what a client asks for, without a screen")
-	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the process that started this one has ended")
-	flags.StringArrayVar(&f.hosts, "host", nil, "another host `name` to answer to, or .name for all below it; may be given several times")
+	flags.Var(&f.engine, "engine", "storage engine for the data in memory: memory (fast) or badger (the one that serve uses)")
+	flags.Lookup("listen").Usage += "; on a terminal the default is " + demoAddress + " if that port is free"
+	flags.Var(&f.clock, "clock", "the `time` at which the server's clock starts: RFC 3339 or Unix seconds")
+	flags.StringVar(&f.seedFile, "seed-file", "", "`file` of JSON lines with the initial data instead of the demo, or - for standard input")
+	flags.Uint64Var(&f.randSeed, "rand-seed", 0, "a `number` that makes ids, codes and tokens predictable")
+	flags.StringVar(&f.autoLogin, "auto-login", "", "sign every browser in as this `user`, without the sign-in form")
+	flags.BoolVar(&f.autoConsent, "auto-consent", false, "grant every client what it requests, without the consent screen")
+	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends")
+	flags.StringArrayVar(&f.hosts, "host", nil, "another host `name` to accept, or .name for all its subdomains; may be given several times")
 	return c
 }
 
@@ -112,13 +112,13 @@ func warnOfDev(log *slog.Logger, config serverConfig, f devFlags) {
 		if isLoopbackAddress(addr) {
 			continue
 		}
-		log.Warn("demo credentials are public: whoever reaches this address can use them", "listen", addr)
+		log.Warn("demo credentials are public: anyone who can reach this address can use them", "listen", addr)
 		if f.autoLogin != "" {
-			log.Warn("whoever reaches this address is signed in without a password", "listen", addr, "username", f.autoLogin)
+			log.Warn("anyone who can reach this address is signed in without a password", "listen", addr, "username", f.autoLogin)
 		}
 	}
 	if f.seeded {
-		log.Warn("tokens are predictable: whoever knows --rand-seed knows them all")
+		log.Warn("tokens are predictable by anyone who knows --rand-seed")
 	}
 }
 
@@ -136,9 +136,9 @@ func checkClock(clock term.Moment) error {
 	last := time.Unix(eventlog.CreatedAtMax, 0).Add(-clockRoom)
 	switch {
 	case clock.Before(first):
-		return term.Usage("the first time that works is --clock "+term.ShowTime(first.Unix()), "--clock %s is too early: the demo's history would begin before 1970", &clock)
+		return term.Usage("the earliest is --clock "+term.ShowTime(first.Unix()), "--clock %s is too early: the demo's history would begin before 1970", &clock)
 	case clock.After(last):
-		return term.Usage("the last time that works is --clock "+term.ShowTime(last.Unix()), "--clock %s is too late: it is to run on for a year, and no event can be later than %s", &clock, term.ShowTime(eventlog.CreatedAtMax))
+		return term.Usage("the latest is --clock "+term.ShowTime(last.Unix()), "--clock %s is too late: the clock must be able to run for a year, and no event can be later than %s", &clock, term.ShowTime(eventlog.CreatedAtMax))
 	}
 	return nil
 }

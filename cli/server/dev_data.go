@@ -38,9 +38,9 @@ func checkAutoLogin(ctx context.Context, s *store.Store, name, known string) err
 	if !errors.Is(err, record.ErrNotFound) {
 		return err
 	}
-	hint := "give the user a line in --seed-file"
+	hint := "add the user to --seed-file"
 	if known != "" {
-		hint = fmt.Sprintf("--auto-login %s is one that there is; others need a line in --seed-file", known)
+		hint = fmt.Sprintf("use --auto-login %s, or add the user to --seed-file", known)
 	}
-	return term.Usage(hint, "--auto-login %s: there is no such user", name)
+	return term.Usage(hint, "--auto-login %s: unknown user", name)
 }

@@ -83,7 +83,7 @@ func (p *Program) readSeed(name string) (*seed, error) {
 	if name != "-" {
 		f, err := term.OpenInput(name)
 		if err != nil {
-			return nil, term.Usage("name a file of JSON lines, or - for standard input", "--seed-file %s: %w", name, term.PathReason(err))
+			return nil, term.Usage("give a file of JSON lines, or - for standard input", "--seed-file %s: %w", name, term.PathReason(err))
 		}
 		defer f.Close()
 		in = f
@@ -97,7 +97,7 @@ func (p *Program) readSeed(name string) (*seed, error) {
 	n := 0
 	for lines.Scan() {
 		if n++; n > seedLinesMax {
-			return nil, s.lineError(n, "leave the rest to event import, over the admin socket", "there are more than %d lines", seedLinesMax)
+			return nil, s.lineError(n, "import the rest with event import, over the admin socket", "the file has more than %d lines", seedLinesMax)
 		}
 		if text := bytes.TrimSpace(lines.Bytes()); len(text) > 0 {
 			if err := s.parseLine(n, text); err != nil {
@@ -107,7 +107,7 @@ func (p *Program) readSeed(name string) (*seed, error) {
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, s.lineError(n+1, "write one object a line", "the line has more than %d bytes", seedLineSizeMax)
+		return nil, s.lineError(n+1, "write one object per line", "the line has more than %d bytes", seedLineSizeMax)
 	case err != nil:
 		return nil, term.Fail(term.ExitIO, "", "--seed-file %s: %w", name, term.PathReason(err))
 	}
@@ -121,13 +121,13 @@ func (s *seed) lineError(line int, hint, format string, args ...any) error {
 
 // parseLine parses one line.
 func (s *seed) parseLine(line int, text []byte) error {
-	const form = `write one of {"client":{…}}, {"user":{…}}, {"account":{…}} and {"event":{…}} a line`
+	const form = `each line is {"client":{…}}, {"user":{…}}, {"account":{…}} or {"event":{…}}`
 	v, err := snapshot.Parse(text, seedDepthMax)
 	if err != nil {
 		return s.lineError(line, form, "%w", err)
 	}
 	if v.Kind() != snapshot.Object || len(v.Members()) != 1 {
-		return s.lineError(line, form, "there is not one object with one member")
+		return s.lineError(line, form, "the line must be one object with one member")
 	}
 	kind, inside := v.Members()[0].Name, v.Members()[0].Value
 	if !slices.Contains(seedKinds, kind) {
@@ -135,7 +135,7 @@ func (s *seed) parseLine(line int, text []byte) error {
 		if near, ok := spelling.Nearest(kind, slices.Values(seedKinds)); ok {
 			hint = "did you mean " + near + "?"
 		}
-		return s.lineError(line, hint, "there is nothing called %q to make", kind)
+		return s.lineError(line, hint, "unknown kind %q", kind)
 	}
 	if inside.Kind() != snapshot.Object {
 		return s.lineError(line, form, "%s must be an object, not %s", kind, inside.Kind())
@@ -168,7 +168,7 @@ func (s *seed) decode(line int, kind string, v snapshot.Value, into any) error {
 		if slices.Contains(known, m.Name) {
 			continue
 		}
-		hint := "leave it out; there are " + strings.Join(known, ", ")
+		hint := "leave it out; the members are " + strings.Join(known, ", ")
 		if near, ok := spelling.Nearest(m.Name, slices.Values(known)); ok {
 			hint = "did you mean " + near + "?"
 		}
@@ -275,8 +275,8 @@ func (c seedClient) create(ctx context.Context, to *store.Store, random secret.S
 	default:
 		var ok bool
 		if sec, ok = secret.Parse(secret.ClientSecret, c.ClientSecret); !ok {
-			return "", sec, &record.InvalidError{Field: "client_secret", Reason: "this is not a client secret of tollhouse's",
-				Hint: "leave it out, and the ready line shows the one that is made; or give one that `tollhouse client create` printed"}
+			return "", sec, &record.InvalidError{Field: "client_secret", Reason: "this is not a tollhouse client secret",
+				Hint: "leave it out to get a new one in the ready line, or give one that `tollhouse client create` printed"}
 		}
 	}
 	made := store.Client{ID: c.ClientID}
@@ -318,7 +318,7 @@ func (s *seed) importEvents(ctx context.Context, to *store.Store) error {
 			return s.storeError(events[0].line, "event", "", err)
 		}
 		if len(refused) > 0 {
-			return s.lineError(events[refused[0].Line-1].line, "mend the event", "event%s: %s", asMember(refused[0].Param), refused[0].Reason)
+			return s.lineError(events[refused[0].Line-1].line, "correct the event", "event%s: %s", asMember(refused[0].Param), refused[0].Reason)
 		}
 	}
 	return nil
@@ -338,7 +338,7 @@ func (s *seed) storeError(line int, kind, id string, err error) error {
 	case errors.As(err, &bad):
 		return s.lineError(line, bad.Hint, "%s%s: %s", kind, asMember(bad.Field), bad.Reason)
 	case errors.Is(err, record.ErrExists):
-		return s.lineError(line, "name each once", "there is a %s %q already", kind, id)
+		return s.lineError(line, "remove the duplicate", "%s %q already exists", kind, id)
 	}
 	return fmt.Errorf("%s: line %d: %w", s.file, line, err)
 }

@@ -71,20 +71,20 @@ func newMetrics() *metrics {
 	const grant, reason, route = "grant_type", "reason", "route"
 	m := &metrics{
 		registry:  prometheus.NewRegistry(),
-		requests:  counters("http_requests_total", "Requests answered, by the template of their route.", route, "method", "status"),
-		durations: histograms("http_request_duration_seconds", "Time from a request's first line to the end of its answer; those that wait for events are left out.", requestBuckets, route),
-		tokens:    counters("token_requests_total", "Requests for tokens by their outcome: issued, or the error code of the answer.", grant, "outcome"),
-		refusals:  counters("refusals_total", "Clients, codes and tokens refused, by the real reason, as in the audit record.", grant, reason),
-		signIns:   counters("sign_ins_total", "Passwords judged, on every way on which they come, by the outcome.", "outcome"),
-		throttled: counter("throttled_total", "Requests refused because they came too soon after others that had failed."),
+		requests:  counters("http_requests_total", "Requests answered, by route template.", route, "method", "status"),
+		durations: histograms("http_request_duration_seconds", "Time from the first line of a request to the end of its response, without requests that wait for events.", requestBuckets, route),
+		tokens:    counters("token_requests_total", "Token requests by outcome: issued, or the error code.", grant, "outcome"),
+		refusals:  counters("refusals_total", "Refused clients, codes and tokens, by the reason in the audit record.", grant, reason),
+		signIns:   counters("sign_ins_total", "Password checks by outcome, from the sign-in form and the password grant.", "outcome"),
+		throttled: counter("throttled_total", "Requests refused because of recent failures."),
 
 		hashTime:    histogram("password_hash_duration_seconds", "Time to hash one password.", hashBuckets),
-		hashWait:    histogram("password_hash_wait_seconds", "Time that a password waited for its turn to be hashed.", hashBuckets),
-		hashRefused: counter("password_hash_refused_total", "Passwords not hashed because too many waited, or one waited too long."),
-		commitTime:  histogram("store_commit_duration_seconds", "Time to commit one group of updates, sync included.", commitBuckets),
-		group:       histogram("store_commit_updates", "Updates that shared one commit.", groupBuckets),
+		hashWait:    histogram("password_hash_wait_seconds", "Time that a password waited to be hashed.", hashBuckets),
+		hashRefused: counter("password_hash_refused_total", "Passwords not hashed because the queue was full or the wait too long."),
+		commitTime:  histogram("store_commit_duration_seconds", "Time to commit one group of updates, including the sync.", commitBuckets),
+		group:       histogram("store_commit_updates", "Updates per commit.", groupBuckets),
 
-		backupFailures: counter("backup_failures_total", "Backups that the server was to make by itself and could not; each is tried again."),
+		backupFailures: counter("backup_failures_total", "Scheduled backups that failed; each is retried."),
 	}
 	m.series.Store(&map[seriesKey]series{})
 	return m
@@ -210,31 +210,31 @@ type gauges struct {
 
 // gaugeHelp describes what gauges tells, but for the build.
 var gaugeHelp = map[string]string{
-	"ready":                              "1 when the server should get requests, as /readyz says, else 0.",
-	"connections":                        "Connections open on the public listeners.",
-	"connections_limit":                  "Connections that may be open there; for further ones the longest idle are closed.",
-	"password_hash_waiting":              "Callers that wait for their turn to have a password hashed.",
-	"events_recorded_total":              "Events committed to the logs of all accounts, imported ones too.",
-	"events_live_readers":                "Streams and long polls that wait for events.",
+	"ready":                              "1 if the server is ready, as /readyz says, otherwise 0.",
+	"connections":                        "Open connections on the public listeners.",
+	"connections_limit":                  "Limit of connections on the public listeners; above it the longest idle ones are closed.",
+	"password_hash_waiting":              "Passwords waiting to be hashed.",
+	"events_recorded_total":              "Events recorded in all accounts, including imported ones.",
+	"events_live_readers":                "Streams and long polls waiting for events.",
 	"audit_lines_lost_total":             "Lines of the audit record that could not be written.",
-	"store_queue_updates":                "Updates that wait to be committed.",
-	"store_queue_limit_updates":          "Updates that may wait; past that they are refused.",
-	"store_transactions":                 "Transactions open in the store, updates included.",
-	"store_queue_refused_total":          "Updates refused because too many waited.",
-	"store_disk_refused_total":           "Updates refused because too little disk is free.",
-	"store_size_bytes":                   "Disk that the store takes.",
-	"store_free_bytes":                   "Disk that is free for the store.",
-	"store_free_limit_bytes":             "Free disk under which updates are refused.",
-	"store_memory_limit_bytes":           "Memory that the store's tables and caches may take together, as --memory says.",
-	"store_damaged":                      "1 when the search for damage at rest has found some, else 0.",
-	"store_last_check_timestamp_seconds": "When the search for damage at rest last ended, in Unix time; 0 before the first.",
-	"store_last_check_duration_seconds":  "How long the last search for damage at rest took.",
-	"backup_last_timestamp_seconds":      "The moment whose state the last backup holds, in Unix time, whoever made it; 0 when none was made.",
-	"backup_last_size_bytes":             "Size of the last backup's file.",
-	"backup_interval_seconds":            "How often the server makes a backup by itself; 0 when it does not.",
+	"store_queue_updates":                "Updates waiting to be committed.",
+	"store_queue_limit_updates":          "Limit of waiting updates; above it updates are refused.",
+	"store_transactions":                 "Open transactions in the store, including updates.",
+	"store_queue_refused_total":          "Updates refused because the queue was full.",
+	"store_disk_refused_total":           "Updates refused because of low disk space.",
+	"store_size_bytes":                   "Disk space used by the store.",
+	"store_free_bytes":                   "Free disk space for the store.",
+	"store_free_limit_bytes":             "Free disk space below which updates are refused.",
+	"store_memory_limit_bytes":           "Memory limit of the store's tables and caches, from --memory.",
+	"store_damaged":                      "1 if the last check found damage in the store, otherwise 0.",
+	"store_last_check_timestamp_seconds": "Unix time of the end of the last check of the store; 0 before the first.",
+	"store_last_check_duration_seconds":  "Duration of the last check of the store.",
+	"backup_last_timestamp_seconds":      "Unix time of the state in the last backup, scheduled or not; 0 if there is none.",
+	"backup_last_size_bytes":             "Size of the last backup.",
+	"backup_interval_seconds":            "Interval of scheduled backups; 0 if there are none.",
 
-	"tls_certificate_not_before_timestamp_seconds": "From when on the certificate in use is valid, in Unix time; 0 while there is none.",
-	"tls_certificate_expiry_timestamp_seconds":     "When the certificate in use expires, in Unix time; 0 while there is none.",
+	"tls_certificate_not_before_timestamp_seconds": "Unix time from which the certificate in use is valid; 0 while there is none.",
+	"tls_certificate_expiry_timestamp_seconds":     "Unix time at which the certificate in use expires; 0 while there is none.",
 }
 
 func newGauges(r *running) *gauges {
@@ -243,7 +243,7 @@ func newGauges(r *running) *gauges {
 		g.descs[name] = prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, nil, nil)
 	}
 	g.descs["build_info"] = prometheus.NewDesc(prometheus.BuildFQName(namespace, "", "build_info"),
-		"1, labelled with what the binary knows of its making.", nil,
+		"1, with the version, revision and Go version of the binary as labels.", nil,
 		prometheus.Labels{"version": r.version, "revision": r.revision, "goversion": runtime.Version()})
 	return g
 }

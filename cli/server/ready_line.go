@@ -74,7 +74,7 @@ func (p *Program) announce(r *running, demo *handlers.Demo) {
 
 func devWelcome(l readyLine) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "tollhouse dev %s, in memory: all is gone when it stops (Ctrl-C)\n\n", l.Version)
+	fmt.Fprintf(&b, "tollhouse dev %s, in memory: everything is lost when it stops (Ctrl-C)\n\n", l.Version)
 	show := func(name, value, rest string) {
 		if value != "" {
 			fmt.Fprintf(&b, "  %-14s %s%s\n", name, value, rest)
@@ -110,7 +110,7 @@ The latest events, with a token of their own:
 
 func serveWelcome(l readyLine, data string) string {
 	data = term.ShellQuote(data)
-	return fmt.Sprintf(`tollhouse %s answers at %s, listening on %s (Ctrl-C stops it)
+	return fmt.Sprintf(`tollhouse %s is ready at %s, listening on %s (Ctrl-C stops it)
 
   tollhouse user create NAME --data %s
   tollhouse client create --name NAME --redirect-uri https://app.example/callback --data %s

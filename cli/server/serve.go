@@ -42,25 +42,26 @@ func ServeCommand(program func() *Program) *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
 		Use:   "serve",
-		Short: "serve from a data directory until it is stopped",
-		Long: `Serve from a data directory, which is made when it does not exist, until SIGTERM or Ctrl-C.
+		Short: "run a server on a data directory",
+		Long: `Run a server on a data directory until SIGTERM or Ctrl-C. The directory is created if it
+does not exist.
 
-Tokens and passwords travel in requests, so off this machine they must travel in TLS.
-Say with --public-url under which https address the server is reached, and who speaks
-TLS: a proxy in front (name it with --trusted-proxies), or the server itself, with a
-certificate of yours or with one that it fetches and renews by ACME.`,
+Requests carry passwords and tokens, so other machines must connect over TLS. Give the
+https address of the server with --public-url, and choose who terminates TLS: a proxy
+(name it with --trusted-proxies), or the server itself, with your own certificate
+(--tls files) or with one that it gets and renews by ACME (--tls auto).`,
 		RunE: func(c *cobra.Command, _ []string) error { return program().serve(c, f) },
 	}
 	flags := c.Flags()
 	f.add(flags, listenDefault)
 	f.tls.add(flags)
-	flags.BoolVar(&f.insecureHTTP, "insecure-http", false, "serve plain http to other machines, where anybody on the way can read the passwords")
-	flags.Var(&f.retain, "retain", "how long events are kept, such as 400d; 0 is for ever")
-	flags.StringVar(&f.monitor, "metrics-listen", "", "`address` of a plain http listener for /metrics, /healthz and /readyz alone, to any who reach it")
-	flags.BoolVar(&f.acceptClock, "accept-clock", false, "start although the clock is far from the last write")
+	flags.BoolVar(&f.insecureHTTP, "insecure-http", false, "allow plain http from other machines, which exposes passwords and tokens on the network")
+	flags.Var(&f.retain, "retain", "how long to keep events, such as 400d; 0 keeps them forever")
+	flags.StringVar(&f.monitor, "metrics-listen", "", "`address` of a separate plain http listener for /metrics, /healthz and /readyz, without authentication")
+	flags.BoolVar(&f.acceptClock, "accept-clock", false, "start even if the clock is far from the last write")
 	f.backups.add(flags)
 	f.memory = datadir.MemoryDefault
-	flags.Var(&f.memory, "memory", "how much memory the server is to stay within, caches and all; more of it caches more of a large store")
+	flags.Var(&f.memory, "memory", "memory limit of the server, including caches; a higher limit caches more of a large store")
 	return c
 }
 
@@ -78,7 +79,7 @@ func (p *Program) serve(c *cobra.Command, f serveFlags) error {
 		return err
 	}
 	if f.retain != 0 && time.Duration(f.retain) < eventlog.RetentionMin {
-		return term.Usage("give 1d or more, or leave it out to keep every event", "--retain %s is too short for anybody to read the events", &f.retain)
+		return term.Usage("give 1d or more, or leave it out to keep all events", "--retain %s is too short", &f.retain)
 	}
 	if err := f.checkMonitor(config); err != nil {
 		return err
@@ -135,12 +136,12 @@ func checkExposure(c serverConfig, secure, insecure bool) error {
 	safe := secure || insecure || len(c.proxies) > 0
 	switch {
 	case open != "" && c.publicURL == nil:
-		return term.Fail(term.ExitConfig, "add --public-url https://…, the address by which clients reach it", "%s is not a loopback address, so the server cannot know its own address", open)
+		return term.Fail(term.ExitConfig, "add --public-url https://…, the address that clients use", "--public-url is required, because %s is not a loopback address", open)
 	case open != "" && !safe:
-		return term.Fail(term.ExitConfig, "say --tls auto or --tls files, put a TLS proxy in front and name it with --trusted-proxies, listen on 127.0.0.1, or say --insecure-http",
+		return term.Fail(term.ExitConfig, "add --tls auto or --tls files, name a TLS proxy with --trusted-proxies, listen on 127.0.0.1, or add --insecure-http",
 			"serving plain http on %s would send passwords and tokens over the network unencrypted", open)
 	case c.publicURL != nil && c.publicURL.Scheme == "http" && !isLoopbackHost(c.publicURL.Hostname()) && !insecure:
-		return term.Fail(term.ExitConfig, "give the https address of the TLS proxy, or say --insecure-http",
+		return term.Fail(term.ExitConfig, "give the https address of the TLS proxy, or add --insecure-http",
 			"--public-url %s would send passwords and tokens over the network unencrypted", c.publicURL)
 	}
 	return nil
@@ -155,7 +156,7 @@ func (f *serveFlags) checkMonitor(c serverConfig) error {
 		return err
 	}
 	if _, port, _ := net.SplitHostPort(f.monitor); port != "0" && slices.Contains(c.listen, f.monitor) {
-		return term.Usage("give it a port of its own, which no proxy passes on", "--metrics-listen %s is the public listener too", f.monitor)
+		return term.Usage("give it a port of its own that no proxy forwards", "--metrics-listen %s is also the public listener", f.monitor)
 	}
 	return nil
 }

@@ -46,17 +46,17 @@ func (f *serverFlags) add(flags *pflag.FlagSet, listen string) {
 	f.accessTTL, f.refreshTTL, f.codeTTL = term.Duration(d.AccessToken), term.Duration(d.RefreshToken), term.Duration(d.Code)
 	f.sessionIdle, f.refreshGrace = term.Duration(d.SessionIdle), term.Duration(d.RefreshGrace)
 	flags.StringArrayVar(&f.listen, "listen", []string{listen}, "`address` to listen on; may be given several times")
-	flags.StringVar(&f.publicURL, "public-url", "", "`URL` by which clients and people reach the server: the issuer, and the base of every link")
-	flags.StringArrayVar(&f.trustedProxies, "trusted-proxies", nil, "`networks` of the proxies whose X-Forwarded-For is believed, separated by commas")
-	flags.Var(&f.accessTTL, "access-ttl", "how long an access token lives")
-	flags.Var(&f.refreshTTL, "refresh-ttl", "how long a refresh token lives since it was issued")
-	flags.Var(&f.codeTTL, "code-ttl", "how long an authorization code lives, at most 10m")
-	flags.Var(&f.sessionIdle, "session-idle", "how long a sign-in lives since it was last seen")
-	flags.Var(&f.refreshGrace, "refresh-grace", "how long a repeated refresh gets the identical tokens")
+	flags.StringVar(&f.publicURL, "public-url", "", "`URL` by which clients and users reach the server: the issuer and the base of all links")
+	flags.StringArrayVar(&f.trustedProxies, "trusted-proxies", nil, "`networks` of proxies whose X-Forwarded-For is trusted, separated by commas")
+	flags.Var(&f.accessTTL, "access-ttl", "lifetime of an access token")
+	flags.Var(&f.refreshTTL, "refresh-ttl", "lifetime of a refresh token")
+	flags.Var(&f.codeTTL, "code-ttl", "lifetime of an authorization code, at most 10m")
+	flags.Var(&f.sessionIdle, "session-idle", "how long a sign-in lasts after its last use")
+	flags.Var(&f.refreshGrace, "refresh-grace", "how long a repeated refresh returns the identical tokens")
 	f.auditRetain = term.Duration(auditRetainDefault)
-	flags.Var(&f.auditRetain, "audit-retain", "how long a line of the audit record is kept")
-	flags.StringVar(&f.logFormat, "log-format", "auto", "auto, text or json")
-	flags.StringVar(&f.cardGuard, "card-guard", "refuse", "refuse, warn of, or (off) allow card numbers and secrets in events")
+	flags.Var(&f.auditRetain, "audit-retain", "how long to keep lines of the audit record")
+	flags.StringVar(&f.logFormat, "log-format", "auto", "format of the log: text, json, or auto (text on a terminal, json elsewhere)")
+	flags.StringVar(&f.cardGuard, "card-guard", "refuse", "card numbers and secrets in events: refuse, warn, or off to allow them")
 }
 
 // serverConfig is what the flags say, checked.
@@ -73,7 +73,7 @@ type serverConfig struct {
 func (f *serverFlags) parse(flags *pflag.FlagSet) (c serverConfig, err error) {
 	c.listen = term.SplitLists(f.listen)
 	if len(c.listen) == 0 {
-		return c, term.Usage("give an address such as 127.0.0.1:8080", "--listen names no address")
+		return c, term.Usage("give an address such as 127.0.0.1:8080", "--listen has no address")
 	}
 	for _, addr := range c.listen {
 		if err := checkAddress("listen", addr); err != nil {
@@ -89,15 +89,15 @@ func (f *serverFlags) parse(flags *pflag.FlagSet) (c serverConfig, err error) {
 		return c, err
 	}
 	if c.cardGuard, err = eventlog.ParseCardGuard(f.cardGuard); err != nil {
-		return c, term.Usage("give refuse, warn or off", "--card-guard %q is not a mode", f.cardGuard)
+		return c, term.Usage("give refuse, warn or off", "--card-guard %q is not valid", f.cardGuard)
 	}
 	for _, name := range []string{"access-ttl", "refresh-ttl", "code-ttl", "session-idle"} {
 		if ttl := flags.Lookup(name).Value.(*term.Duration); time.Duration(*ttl) < time.Second {
-			return c, term.Usage("give one second or more", "--%s %s is too short to be used", name, ttl)
+			return c, term.Usage("give one second or more", "--%s %s is too short", name, ttl)
 		}
 	}
 	if c.auditRetain = time.Duration(f.auditRetain); c.auditRetain < auditRetainMin {
-		return c, term.Usage("give 1d or more", "--audit-retain %s is too short for anybody to read what was recorded", &f.auditRetain)
+		return c, term.Usage("give 1d or more", "--audit-retain %s is too short", &f.auditRetain)
 	}
 	c.lifetimes = store.DefaultLifetimes()
 	c.lifetimes.AccessToken, c.lifetimes.RefreshToken = time.Duration(f.accessTTL), time.Duration(f.refreshTTL)
@@ -210,15 +210,15 @@ func listenError(flag, addr string, err error) error {
 	}
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		hint := "stop what listens there, or choose another with --" + flag
+		hint := "stop the process that listens there, or choose another address with --" + flag
 		if free := freeAddress(addr); free != "" {
 			hint = "--" + flag + " " + free + " is free"
 		}
 		return term.Fail(term.ExitBusy, hint, "the address %s is in use by another process", addr)
 	case errors.Is(err, syscall.EACCES):
-		return term.Fail(term.ExitNotAllowed, "choose a port from 1024 on, or give the binary the right: setcap cap_net_bind_service=+ep", "we may not listen on %s", addr)
+		return term.Fail(term.ExitNotAllowed, "choose a port of 1024 or above, or allow the binary to use lower ones: setcap cap_net_bind_service=+ep FILE", "no permission to listen on %s", addr)
 	}
-	return term.Fail(term.ExitConfig, "name an address of this machine with --"+flag, "cannot listen on %s: %w", addr, reason)
+	return term.Fail(term.ExitConfig, "give an address of this machine with --"+flag, "cannot listen on %s: %w", addr, reason)
 }
 
 const freePortTries = 20 // ports above the one asked for
@@ -398,7 +398,7 @@ func (r *running) drain(signals <-chan os.Signal, servers ...*http.Server) error
 	}
 	cancel()
 	if forced.Load() {
-		return term.Fail(term.ExitInterrupted, "", "stopped at the second signal, with requests in flight")
+		return term.Fail(term.ExitInterrupted, "", "stopped at the second signal, with requests still in flight")
 	}
 	return nil
 }

@@ -58,9 +58,9 @@ func StatusRows(s handlers.ServerStatus, now time.Time) []term.Row {
 	}
 	disk := fmt.Sprintf("%s, %s free", term.ShowBytes(s.Store.Used), term.ShowBytes(s.Store.Free))
 	if s.Store.Free < s.Store.FreeMin {
-		disk += fmt.Sprintf(": writes are refused under %s", term.ShowBytes(s.Store.FreeMin))
+		disk += fmt.Sprintf(": writes are refused below %s", term.ShowBytes(s.Store.FreeMin))
 	}
-	check := "not ended yet"
+	check := "not finished yet"
 	if c := s.Check; c != nil {
 		check = term.ShowTime(c.Ended) + ", no damage"
 		if c.Damage != "" {
@@ -70,7 +70,7 @@ func StatusRows(s handlers.ServerStatus, now time.Time) []term.Row {
 	rows = append(rows, term.Row{"store", disk}, term.Row{"last check", check}, term.Row{"last backup", showBackup(s.Backup)})
 	if b := s.Backups; b != nil {
 		every := term.Duration(time.Duration(b.Every) * time.Second)
-		rows = append(rows, term.Row{"backups", fmt.Sprintf("every %s into %s, of which %d are kept", &every, b.Dir, b.Keep)})
+		rows = append(rows, term.Row{"backups", fmt.Sprintf("every %s in %s, the last %d are kept", &every, b.Dir, b.Keep)})
 	}
 	return rows
 }
@@ -78,11 +78,11 @@ func StatusRows(s handlers.ServerStatus, now time.Time) []term.Row {
 // showBackup describes the last backup, if any.
 func showBackup(b *handlers.BackupStatus) string {
 	if b == nil {
-		return "none was made"
+		return "none yet"
 	}
 	where := b.File
 	if where == "-" {
-		where = "sent on through standard output"
+		where = "written to standard output"
 	}
 	return fmt.Sprintf("%s, %s, %s", term.ShowTime(b.Created), term.ShowBytes(b.Bytes), where)
 }

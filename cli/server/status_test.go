@@ -19,7 +19,7 @@ func TestStatusRows(t *testing.T) {
 	for _, want := range []term.Row{
 		{"server", "not ready"},
 		{"process", "7, since 2026-03-09T14:00:00Z (1h30m0s)"},
-		{"store", "3.0 MiB, 100.0 MiB free: writes are refused under 384.0 MiB"},
+		{"store", "3.0 MiB, 100.0 MiB free: writes are refused below 384.0 MiB"},
 		{"last check", "2026-03-09T14:30:00Z, damage: event evt_1 is damaged"},
 	} {
 		if rows := StatusRows(s, now); !slices.Contains(rows, want) {

@@ -64,7 +64,7 @@ func (n notifier) send(state string) error {
 // log, and no reason to stop.
 func (r *running) notifyManager(state string) {
 	if err := r.notify.send(state); err != nil {
-		r.log.Warn("service manager not told", "state", state, "err", err)
+		r.log.Warn("service manager not notified", "state", state, "err", err)
 	}
 }
 
@@ -83,7 +83,7 @@ func (r *running) feedWatchdog() (stop func()) {
 		defer close(ended)
 		for every := r.notify.watchdog / 2; term.Sleep(ctx, every) == nil; {
 			if err := r.data.Store.Check(ctx); err != nil {
-				r.log.Error("store not read for the watchdog", "err", err)
+				r.log.Error("watchdog not notified: the store cannot be read", "err", err)
 				continue
 			}
 			r.notifyManager(notifyAlive)

@@ -41,12 +41,12 @@ const (
 )
 
 func (f *tlsFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.mode, "tls", tlsOff, "off, auto (a certificate by ACME) or files; unless given, files when --tls-cert or --tls-key is")
-	flags.StringVar(&f.cert, "tls-cert", "", "PEM `file` of the certificate and the issuers' behind it; taken over when it changes")
-	flags.StringVar(&f.key, "tls-key", "", "PEM `file` of the certificate's private key")
-	flags.StringVar(&f.directory, "acme-directory", autocert.DefaultACMEDirectory, "`URL` of the ACME directory that issues the certificate; to use it is to agree to its terms")
-	flags.StringVar(&f.ca, "acme-ca", "", "PEM `file` of the issuers by which the ACME directory itself is known (default: the system's)")
-	flags.StringVar(&f.redirect, "http-redirect", "", "`address` of a plain http listener that leads to https, and answers ACME")
+	flags.StringVar(&f.mode, "tls", tlsOff, "off, auto (a certificate by ACME) or files; the default is files if --tls-cert or --tls-key is given")
+	flags.StringVar(&f.cert, "tls-cert", "", "PEM `file` with the certificate and its chain; reloaded when it changes")
+	flags.StringVar(&f.key, "tls-key", "", "PEM `file` with the private key of the certificate")
+	flags.StringVar(&f.directory, "acme-directory", autocert.DefaultACMEDirectory, "`URL` of the ACME directory that issues the certificate; by using it you agree to its terms")
+	flags.StringVar(&f.ca, "acme-ca", "", "PEM `file` with the CAs to trust for the ACME directory (default: those of the system)")
+	flags.StringVar(&f.redirect, "http-redirect", "", "`address` of a plain http listener that redirects to https and answers ACME challenges")
 }
 
 // inferMode returns the mode, and takes files for the mode when files are named and no mode is.
@@ -74,25 +74,25 @@ func (f *tlsFlags) check(flags *pflag.FlagSet, c serverConfig) (host string, err
 		}
 	case tlsFiles:
 		if f.cert == "" || f.key == "" {
-			return "", term.Usage("name the certificate's file with --tls-cert and its private key's with --tls-key", "--tls files needs two files")
+			return "", term.Usage("give the certificate with --tls-cert and its private key with --tls-key", "--tls files needs two files")
 		}
 	case tlsAuto:
 		if f.cert != "" || f.key != "" {
-			return "", term.Usage("leave them out, or say --tls files", "--tls auto fetches a certificate, and --tls-cert and --tls-key bring one")
+			return "", term.Usage("leave them out, or use --tls files", "--tls auto gets its certificate by ACME and cannot use --tls-cert or --tls-key")
 		}
 	default:
-		return "", term.Usage("give off, auto or files", "--tls %q is not a mode", f.mode)
+		return "", term.Usage("give off, auto or files", "--tls %q is not valid", f.mode)
 	}
 	for _, name := range []string{"acme-directory", "acme-ca"} {
 		if f.mode != tlsAuto && flags.Changed(name) {
-			return "", term.Usage("say --tls auto, or leave it out", "--%s has no meaning unless certificates are fetched", name)
+			return "", term.Usage("add --tls auto, or leave it out", "--%s needs --tls auto", name)
 		}
 	}
 	if err := f.checkRedirect(c); err != nil || !f.on() {
 		return "", err
 	}
 	if c.publicURL != nil && c.publicURL.Scheme != "https" {
-		return "", term.Fail(term.ExitConfig, "write it as https://"+c.publicURL.Host+c.publicURL.Path+", or say --tls off", "--public-url %s is plain http, and --tls %s serves https", c.publicURL, f.mode)
+		return "", term.Fail(term.ExitConfig, "write it as https://"+c.publicURL.Host+c.publicURL.Path+", or use --tls off", "--public-url %s is plain http, but --tls %s serves https", c.publicURL, f.mode)
 	}
 	if f.mode == tlsAuto {
 		return acmeHost(c)
@@ -119,13 +119,13 @@ func (f *tlsFlags) checkRedirect(c serverConfig) error {
 		return nil
 	}
 	if !f.on() {
-		return term.Usage("say --tls auto or --tls files; behind a proxy, let that lead to https", "--http-redirect leads to https, which this server does not serve")
+		return term.Usage("add --tls auto or --tls files; behind a TLS proxy, let the proxy redirect", "--http-redirect needs --tls, because this server does not serve https")
 	}
 	if err := checkAddress("http-redirect", f.redirect); err != nil {
 		return err
 	}
 	if _, port, _ := net.SplitHostPort(f.redirect); port != "0" && slices.Contains(c.listen, f.redirect) {
-		return term.Usage("give each its own port, such as 443 and 80", "--http-redirect %s is where https is served", f.redirect)
+		return term.Usage("give each a port of its own, such as 443 and 80", "--http-redirect %s is also the https listener", f.redirect)
 	}
 	return nil
 }
@@ -133,12 +133,12 @@ func (f *tlsFlags) checkRedirect(c serverConfig) error {
 // acmeHost is the name for which a certificate can be fetched.
 func acmeHost(c serverConfig) (string, error) {
 	if c.publicURL == nil {
-		return "", term.Fail(term.ExitConfig, "add --public-url https://…, the address by which clients reach it", "--tls auto does not know for which name to fetch a certificate")
+		return "", term.Fail(term.ExitConfig, "add --public-url https://…, the address that clients use", "--tls auto needs --public-url, which names the certificate's host")
 	}
 	given := c.publicURL.Hostname()
 	host, err := idna.Lookup.ToASCII(given)
 	if _, isAddress := netip.ParseAddr(given); err != nil || isAddress == nil || !strings.Contains(strings.Trim(host, "."), ".") {
-		return "", term.Fail(term.ExitConfig, "give a full DNS name that leads to this machine, or bring a certificate with --tls files", "no certificate can be fetched for %s", given)
+		return "", term.Fail(term.ExitConfig, "give a full DNS name of this machine in --public-url, or use your own certificate with --tls files", "ACME cannot issue a certificate for %s", given)
 	}
 	return strings.TrimSuffix(host, "."), nil
 }

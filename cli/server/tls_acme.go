@@ -69,7 +69,7 @@ const (
 // nobody before run.
 func newACMECertificates(f tlsFlags, host, version string, log *slog.Logger) (*acmeCertificates, error) {
 	if u, err := url.Parse(f.directory); err != nil || u.Scheme != "https" || u.Host == "" {
-		return nil, term.Usage("give it as the issuer writes it, for example "+autocert.DefaultACMEDirectory, "--acme-directory %q is not an https URL", f.directory)
+		return nil, term.Usage("give the URL that the issuer documents, for example "+autocert.DefaultACMEDirectory, "--acme-directory %q is not an https URL", f.directory)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -80,7 +80,7 @@ func newACMECertificates(f tlsFlags, host, version string, log *slog.Logger) (*a
 		}
 		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
 		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(text) {
-			return nil, term.Fail(term.ExitConfig, "give the PEM file of the issuer by which the directory's own certificate is known", "%s holds no certificate", f.ca)
+			return nil, term.Fail(term.ExitConfig, "give a PEM file of the CA that signed the directory's own certificate", "%s contains no certificate", f.ca)
 		}
 	}
 	a := &acmeCertificates{
@@ -270,7 +270,7 @@ func (c *certificateCache) Put(ctx context.Context, name string, data []byte) er
 		return nil
 	}
 	if err := c.store.UpdateCertificate(ctx, name, data); err != nil {
-		c.log.Warn("certificate not kept in the store: it is used until the server ends", "err", err)
+		c.log.Warn("certificate not stored: it is used until the server stops", "err", err)
 		c.inMemory.Store(name, data)
 		return nil
 	}

@@ -113,8 +113,8 @@ func TestACMEHandshake(t *testing.T) {
 		c := &certificateCache{store: r.data.Store, log: slog.New(slog.NewTextHandler(log, nil))}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // as good a reason to refuse as a full disk
-		if err := c.Put(ctx, "pay.example", []byte("one")); err != nil || log.count("certificate not kept") != 1 {
-			t.Errorf("Put() = %v with %d warnings, want none and one", err, log.count("certificate not kept"))
+		if err := c.Put(ctx, "pay.example", []byte("one")); err != nil || log.count("certificate not stored") != 1 {
+			t.Errorf("Put() = %v with %d warnings, want none and one", err, log.count("certificate not stored"))
 		}
 		if got, err := c.Get(t.Context(), "pay.example"); string(got) != "one" {
 			t.Errorf("Get() = %q, %v, want what was not kept", got, err)

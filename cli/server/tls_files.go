@@ -61,7 +61,7 @@ func openCertificateFiles(cert, key, host string, log *slog.Logger) (*certificat
 func (c *certificateFiles) use(pair *tls.Certificate) {
 	c.used.Store(pair)
 	if c.seen[1].Mode().Perm()&modeOfOthers != 0 {
-		c.log.Warn("private key of TLS is open to other users", "path", c.key)
+		c.log.Warn("tls private key is open to other users", "path", c.key)
 	}
 }
 
@@ -123,14 +123,14 @@ func (c *certificateFiles) reload(now time.Time) {
 	c.use(pair)
 	c.problem.Store(nil)
 	c.warned = ""
-	c.log.Info("certificate taken over", "names", strings.Join(namesOf(pair.Leaf), " "), "expires", pair.Leaf.NotAfter.UTC())
+	c.log.Info("certificate reloaded", "names", strings.Join(namesOf(pair.Leaf), " "), "expires", pair.Leaf.NotAfter.UTC())
 }
 
 func (c *certificateFiles) reject(err error) {
 	c.problem.Store(&err)
 	if text := err.Error(); text != c.warned {
 		c.warned = text
-		c.log.Warn("changed certificate not taken over: the one from before stays in use", "err", err)
+		c.log.Warn("changed certificate rejected: the previous one stays in use", "err", err)
 	}
 }
 
@@ -159,16 +159,16 @@ func (c *certificateFiles) read(now time.Time) (*tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, term.Fail(term.ExitConfig, "give the PEM files of a certificate and of the very key that it was made for, without a passphrase", "%s and %s are no pair: %w", c.cert, c.key, err)
+		return nil, term.Fail(term.ExitConfig, "give the PEM files of a certificate and of its own private key, without a passphrase", "%s and %s do not match: %w", c.cert, c.key, err)
 	}
 	leaf := pair.Leaf
 	switch {
 	case now.After(leaf.NotAfter):
-		return nil, term.Fail(term.ExitConfig, "renew it, and start again", "the certificate %s expired on %s", c.cert, term.ShowTime(leaf.NotAfter.Unix()))
+		return nil, term.Fail(term.ExitConfig, "renew it and start again", "the certificate %s expired on %s", c.cert, term.ShowTime(leaf.NotAfter.Unix()))
 	case now.Before(leaf.NotBefore):
-		return nil, term.Fail(term.ExitConfig, "check the clock of this machine", "the certificate %s is valid from %s on", c.cert, term.ShowTime(leaf.NotBefore.Unix()))
+		return nil, term.Fail(term.ExitConfig, "check the clock of this machine", "the certificate %s is not valid before %s", c.cert, term.ShowTime(leaf.NotBefore.Unix()))
 	case c.host != "" && leaf.VerifyHostname(c.host) != nil:
-		return nil, term.Fail(term.ExitConfig, "have one made for "+c.host+", or correct --public-url", "the certificate %s is for %s, and not for %s", c.cert, strings.Join(namesOf(leaf), " "), c.host)
+		return nil, term.Fail(term.ExitConfig, "get a certificate for "+c.host+", or correct --public-url", "the certificate %s is for %s, not for %s", c.cert, strings.Join(namesOf(leaf), " "), c.host)
 	}
 	return &pair, nil
 }
@@ -188,9 +188,9 @@ func readPEM(path string) ([]byte, error) {
 
 // fileError is the fault of a file of TLS that cannot be read.
 func fileError(path string, err error) error {
-	hint := "look what is there: ls -l " + term.ShellQuote(path)
+	hint := "check the file: ls -l " + term.ShellQuote(path)
 	if errors.Is(err, fs.ErrPermission) {
-		hint = "let " + datadir.UserNamed(os.Geteuid()) + " read it, who serves; certbot's own files are for root alone, so have its deploy hook copy them"
+		hint = "let the server's user, " + datadir.UserNamed(os.Geteuid()) + ", read it; only root can read certbot's files, so copy them in its deploy hook"
 	}
 	return term.Fail(term.ExitConfig, hint, "cannot read %s: %w", path, term.PathReason(err))
 }

@@ -119,10 +119,10 @@ func TestCertificateFiles(t *testing.T) {
 				t.Fatal("a certificate without its key was taken over")
 			}
 		}
-		if n := l.log.count("are no pair"); n != 1 {
+		if n := l.log.count("do not match"); n != 1 {
 			t.Errorf("the log tells %d times of the broken pair, want once", n)
 		}
-		if got := l.status(); !strings.Contains(got.Problem, "are no pair") {
+		if got := l.status(); !strings.Contains(got.Problem, "do not match") {
 			t.Errorf("status = %+v, want the problem in it", got)
 		}
 		l.put(l.key, second.key)
@@ -132,7 +132,7 @@ func TestCertificateFiles(t *testing.T) {
 		if got := l.status(); got.Problem != "" || time.Until(time.Unix(got.Expires, 0)) < month {
 			t.Errorf("status = %+v, want the new expiry and no problem", got)
 		}
-		if l.log.count("certificate taken over") != 1 {
+		if l.log.count("certificate reloaded") != 1 {
 			t.Error("the log does not tell once that it was taken over")
 		}
 	})
