@@ -181,9 +181,7 @@ func TestOpeningAStateIsIndependentOfItsSize(t *testing.T) {
 		addEvents(t, source.Store, 0, events)
 		state := source.State(t.Context())
 		allocs = append(allocs, testing.AllocsPerRun(50, func() {
-			if err := open(t, over(state)).Close(); err != nil {
-				t.Error(err)
-			}
+			openAndClose(t, over(state))
 		}))
 	}
 	if allocs[1] > allocs[0]+spare {
@@ -191,27 +189,39 @@ func TestOpeningAStateIsIndependentOfItsSize(t *testing.T) {
 	}
 }
 
-// BenchmarkReset takes the state of a store and opens it again, beside a start of each
-// engine with nothing in it.
-//
-//	go test ./cli/datadir -run '^$' -bench Reset -benchmem -count 5
-func BenchmarkReset(b *testing.B) {
-	openAndClose := func(b *testing.B, change func(*Options)) {
-		if err := open(b, change).Close(); err != nil {
-			b.Fatal(err)
-		}
+func openAndClose(t testing.TB, change func(*Options)) {
+	if err := open(t, change).Close(); err != nil {
+		t.Fatal(err)
 	}
-	for _, events := range []int{10, 10_000} {
-		b.Run(fmt.Sprintf("events=%d", events), func(b *testing.B) {
-			source := opened(b, func(*Options) {})
-			addEvents(b, source.Store, 0, events)
-			for b.Loop() {
+}
+
+// BenchmarkReset takes the state of a store with 10,000 events and opens it again,
+// beside the same with 10 events. Each time is of 100 resets.
+//
+//	go test ./cli/datadir -run '^$' -bench 'Reset|Start' -benchmem
+func BenchmarkReset(b *testing.B) {
+	const resets = 100
+	reset := func(events int) storetest.Work {
+		source := opened(b, func(*Options) {})
+		addEvents(b, source.Store, 0, events)
+		return storetest.Timed(func() {
+			for range resets {
 				openAndClose(b, over(source.State(b.Context())))
 			}
 		})
 	}
+	large, small := reset(10_000), reset(10)
+	var pairs storetest.Pairs
+	for b.Loop() {
+		pairs.Take(large, small)
+	}
+	pairs.Report(b, "10000-events", "10-events")
+}
+
+// BenchmarkStart opens each engine with nothing in it.
+func BenchmarkStart(b *testing.B) {
 	for _, engine := range []EngineName{EngineMemory, EngineBadger} {
-		b.Run("empty/"+string(engine), func(b *testing.B) {
+		b.Run(string(engine), func(b *testing.B) {
 			for b.Loop() {
 				openAndClose(b, func(o *Options) { o.Engine = engine })
 			}
