@@ -144,7 +144,7 @@ func wantNoWarning(t *testing.T, cmd *exec.Cmd) {
 }
 
 // wantCalls runs a program, which must find by the generated client what the API
-// answers, create a resource, and read a refusal.
+// answers, create and patch a resource, and read a refusal.
 func wantCalls(t *testing.T, s *server, resource string, cmd *exec.Cmd) {
 	t.Helper()
 	c := s.asClient(credentials{ID: s.ready.ClientID, Secret: s.ready.ClientSecret})
@@ -155,10 +155,10 @@ func wantCalls(t *testing.T, s *server, resource string, cmd *exec.Cmd) {
 	decode(t, list.body, &page)
 	type calls struct {
 		IDs, Kinds     []string
-		Put            int
+		Put, Patch     int
 		Resource, Code string
 	}
-	want := calls{Kinds: []string{"customer", "customer", "customer"}, Put: 201, Resource: resource, Code: "invalid_parameter"}
+	want := calls{Kinds: []string{"customer", "customer", "customer"}, Put: 201, Patch: 200, Resource: resource, Code: "invalid_parameter"}
 	for _, e := range page.Data {
 		want.IDs = append(want.IDs, e.ID)
 	}

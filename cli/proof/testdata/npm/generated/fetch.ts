@@ -21,9 +21,14 @@ async function main() {
   const kinds: string[] = page.data.data.map((event) => event.eventData.object.object);
 
   const put = await client.PUT("/api/resources/{kind}/{id}", { headers, params: { path: { kind: "plan", id: "by_fetch" } }, body: { name: "Larkspur" } });
+  const patch = await client.PATCH("/api/resources/{kind}/{id}", {
+    headers: { ...headers, "Content-Type": "application/merge-patch+json" },
+    params: { path: { kind: "plan", id: "by_fetch" } },
+    body: { name: "Larkspur" },
+  });
   const refused = await client.GET("/api/events", { headers, params: { query: { limit: 0 } } });
   const code: string | undefined = refused.error?.error;
-  console.log(JSON.stringify({ ids, kinds, put: put.response.status, resource: put.data?.id, code }));
+  console.log(JSON.stringify({ ids, kinds, put: put.response.status, patch: patch.response.status, resource: put.data?.id, code }));
 }
 
 main();

@@ -1,5 +1,5 @@
 // A program that calls the API by what @hey-api/openapi-ts generates.
-import { issueToken, listEvents, putResource } from "./hey-api";
+import { issueToken, listEvents, patchResource, putResource } from "./hey-api";
 import { client } from "./hey-api/client.gen";
 
 declare const process: { env: Record<string, string | undefined> };
@@ -19,9 +19,10 @@ async function main() {
   const kinds: string[] = page.data.data.map((event) => event.eventData.object.object);
 
   const put = await putResource({ auth, path: { kind: "plan", id: "by_heyapi" }, body: { name: "Larkspur" } });
+  const patch = await patchResource({ auth, path: { kind: "plan", id: "by_heyapi" }, body: { name: "Larkspur" } });
   const refused = await listEvents({ auth, query: { limit: 0 } });
   const code: string | undefined = refused.error?.error;
-  console.log(JSON.stringify({ ids, kinds, put: put.response?.status, resource: put.data?.id, code }));
+  console.log(JSON.stringify({ ids, kinds, put: put.response?.status, patch: patch.response?.status, resource: put.data?.id, code }));
 }
 
 main();
