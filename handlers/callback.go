@@ -3,7 +3,9 @@ package handlers
 import (
 	"fmt"
 	"net/http"
+	"strings"
 
+	"tollhouse/store"
 	"tollhouse/views"
 )
 
@@ -31,5 +33,12 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// demoCallback is the demo client's redirect URI at the address of the request.
-func (s *Server) demoCallback(r *http.Request) string { return s.issuerOf(r) + "/callback" }
+// demoCallback is the demo client's redirect URI at the address of the request. One for
+// 127.0.0.1 leads to the same server as localhost does.
+func (s *Server) demoCallback(r *http.Request) string {
+	callback := s.issuerOf(r) + "/callback"
+	if onAddress := strings.Replace(callback, "//localhost", "//127.0.0.1", 1); store.MatchRedirectURI(s.demo.RedirectURI, onAddress) {
+		return onAddress
+	}
+	return callback
+}

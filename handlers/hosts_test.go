@@ -69,7 +69,7 @@ func TestHostsOfDev(t *testing.T) {
 
 func TestIssuerIsTheAddressThatWasAsked(t *testing.T) {
 	dev := parallelHouse(t, at("http://127.0.0.1:8655"), ofDev(handlers.Hosts{AsAsked: true}), func(c *handlers.Config) {
-		c.Demo = &handlers.Demo{ClientID: "demo", ClientSecret: "s", Username: "u", Password: "p", RedirectURI: "http://localhost/callback"}
+		c.Demo = &handlers.Demo{ClientID: "demo", ClientSecret: "s", Username: "u", Password: "p", RedirectURI: "http://127.0.0.1/callback"}
 	})
 	for _, issuer := range []string{"http://localhost:8080", "http://tollhouse:8080", "http://tollhouse", "http://[::1]:9090", "http://127.0.0.1:8655"} {
 		t.Run(issuer, func(t *testing.T) {
@@ -89,8 +89,13 @@ func TestIssuerIsTheAddressThatWasAsked(t *testing.T) {
 					t.Errorf("/openapi.json does not name %s", issuer)
 				}
 			}
-			if text := words(t, h.get(t, "/", header("Accept", "text/html"))); !strings.Contains(text, "curl "+issuer+tokenPath) {
+			start := h.get(t, "/", header("Accept", "text/html"))
+			if text := words(t, start); !strings.Contains(text, "curl "+issuer+tokenPath) {
 				t.Errorf("the start page says %q, want a command for %s", text, issuer)
+			}
+			back := strings.Replace(issuer, "localhost", "127.0.0.1", 1) + "/callback"
+			if tries, want := strings.Contains(start.body, "redirect_uri="+url.QueryEscape(back)), strings.Contains(back, "127.0.0.1"); tries != want {
+				t.Errorf("the start page has a link that tries the sign-in: %v, want %v", tries, want)
 			}
 
 			b := h.browser(t)
