@@ -11,7 +11,7 @@ import (
 	"tollhouse/handlers"
 )
 
-// address is a flag's host:port.
+// checkAddress checks the host:port of a flag.
 func checkAddress(flag, addr string) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err == nil {

@@ -12,8 +12,8 @@ import (
 	"tollhouse/store/secret"
 )
 
-// The demo instance is the same every time, and says so in its names: nobody
-// should take these credentials for a secret, or the customers for somebody.
+// The demo data is the same every time. Its names say that the credentials are not
+// secret and the customers not real.
 const (
 	demoClientID     = "demo"
 	demoClientSecret = "tollcs_DemoClientSecretThatEverybodyKnows0000000003NHca9"
@@ -23,8 +23,8 @@ const (
 	demoPasswordHash = "$argon2id$v=19$m=19456,t=2,p=1$YSBkZW1vJ3MsIHB1YmxpYw$G2Rj924utNcIj9rfyX0Vk/1Fwl3jKL8GESUi/j57KNo"
 	demoAccount      = "acct_demo"
 
-	// The demo's history has at least one event of each type that the specification
-	// names (TestDemoHistory).
+	// With these values the history has every event type of the specification
+	// (TestDemoHistory).
 	demoSeed   = 1
 	demoEvents = 100
 	demoAge    = 34 * 24 * time.Hour // of the first event
@@ -38,13 +38,13 @@ func demo() *handlers.Demo {
 	}
 }
 
-// seedDemo makes the demo's client, account, history up to the time given, and user.
-// The user is made under the hash of the password: to hash it at each start would
-// take longer, and more memory, than everything else.
+// seedDemo creates the demo's client, account, history up to now, and user. The user is
+// created from a fixed hash: hashing the password at each start would take more time and
+// memory than everything else.
 func seedDemo(ctx context.Context, s *store.Store, now time.Time) error {
 	sec, ok := secret.Parse(secret.ClientSecret, demoClientSecret)
 	if !ok {
-		panic("server: the demo client secret is not one")
+		panic("server: the demo client secret is invalid")
 	}
 	if _, err := s.CreateFixedClient(ctx, demoClientID, sec, store.ClientSpec{Name: "Demo application", RedirectURIs: []string{demoRedirectURI}}); err != nil {
 		return err
@@ -69,12 +69,12 @@ func seedDemoHistory(ctx context.Context, s *store.Store, now time.Time) error {
 	}
 	refused, err := importAll(ctx, s, demoAccount, lines)
 	if len(refused) > 0 {
-		panic("server: the demo's history holds what is not an event: " + refused[0].Reason)
+		panic("server: the demo history has an invalid event: " + refused[0].Reason)
 	}
 	return err
 }
 
-// importAll records lines, up to the first that is refused.
+// importAll imports lines up to the first one that is refused.
 func importAll(ctx context.Context, s *store.Store, account string, lines [][]byte) ([]eventlog.LineError, error) {
 	importer, err := s.NewImporter(account, eventlog.ImportOptions{})
 	if err != nil {

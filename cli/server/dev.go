@@ -16,8 +16,7 @@ import (
 	"tollhouse/store/secret"
 )
 
-// devFlags are dev's own settings: what a test asks for, and serve must not
-// have.
+// devFlags are the settings of dev: conveniences for tests that serve must not offer.
 type devFlags struct {
 	serverFlags
 	clock          term.Moment
@@ -89,7 +88,7 @@ func (p *Program) dev(c *cobra.Command, f devFlags) error {
 	}
 	level := slog.LevelInfo
 	if f.logFormat == "auto" && !term.IsTerminal(p.Err) {
-		// A test that never reads our standard error must not be stopped by it.
+		// A test that never reads standard error must not block the server.
 		level = slog.LevelWarn
 	}
 	log, err := p.ServerLog(f.logFormat, level)
@@ -106,7 +105,7 @@ func (p *Program) dev(c *cobra.Command, f devFlags) error {
 	return p.serveDev(c.Context(), r, f, seed, c.Flags().Changed("listen"))
 }
 
-// warnOfDev tells what makes an instance less than safe to be reached.
+// warnOfDev logs what makes this server unsafe for others to reach.
 func warnOfDev(log *slog.Logger, config serverConfig, f devFlags) {
 	for _, addr := range config.listen {
 		if isLoopbackAddress(addr) {
@@ -122,12 +121,12 @@ func warnOfDev(log *slog.Logger, config serverConfig, f devFlags) {
 	}
 }
 
-// clockRoom is what dev's clock has left at least when it begins: what is
-// recorded past the last second that a filter can name is listed nowhere.
+// clockRoom is how long dev's clock must be able to run. An event recorded after the
+// last second that a filter can express would never be listed.
 const clockRoom = 366 * 24 * time.Hour
 
-// checkClock refuses a clock from which the demo's history would reach back
-// before 1970, or the instance run on past the end of time.
+// checkClock refuses a clock so early that the demo's history would begin before 1970,
+// or so late that it would soon pass the last valid time.
 func checkClock(clock term.Moment) error {
 	if clock.IsZero() {
 		return nil
@@ -143,9 +142,8 @@ func checkClock(clock term.Moment) error {
 	return nil
 }
 
-// devClock returns a clock that shows the time of --clock now and goes on from
-// there, or nil for the machine's own. With --rand-seed it stands: a run is then
-// the same however long it takes.
+// devClock returns a clock that starts at --clock, or nil for the machine's own. With
+// --rand-seed it stands still, so that a run does not depend on how long it takes.
 func (f devFlags) devClock() func() time.Time {
 	t := f.clock.Time
 	switch {
@@ -158,9 +156,8 @@ func (f devFlags) devClock() func() time.Time {
 	return func() time.Time { return t.Add(time.Since(started)) }
 }
 
-// demoAddress is where dev listens for a person, when that port is free: the
-// lines of the README can then be pasted as they stand. Scripts get a free port
-// each time, so that many instances never meet.
+// demoAddress is the default of dev on a terminal, so that the commands in the README
+// can be pasted. Scripts get a free port, so that servers run side by side.
 const demoAddress = "127.0.0.1:8655"
 
 func (p *Program) listenForDemo(addrs []string, given bool) ([]net.Listener, error) {

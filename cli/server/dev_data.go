@@ -13,9 +13,9 @@ import (
 	"tollhouse/store/secret"
 )
 
-// seedStore makes what dev begins with, and returns what there is to show: what a seed
-// file says, or else the demo, whose history ends when the clock begins, so that a
-// given clock gives the same events every time.
+// seedStore creates the initial data of dev and returns what the ready line shows: the
+// seed file, or else the demo. The demo's history ends at --clock, so that the same
+// clock gives the same events.
 func seedStore(ctx context.Context, s *store.Store, f devFlags, from *seed, random secret.Source) (shown *handlers.Demo, err error) {
 	if from != nil {
 		shown, err = from.apply(ctx, s, random)
@@ -29,7 +29,7 @@ func seedStore(ctx context.Context, s *store.Store, f devFlags, from *seed, rand
 	return shown, checkAutoLogin(ctx, s, f.autoLogin, shown.Username)
 }
 
-// checkAutoLogin refuses to begin with a user to sign in as who is not there.
+// checkAutoLogin refuses to start if the user of --auto-login does not exist.
 func checkAutoLogin(ctx context.Context, s *store.Store, name, known string) error {
 	if name == "" {
 		return nil

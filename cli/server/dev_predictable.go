@@ -8,11 +8,11 @@ import (
 	"tollhouse/store/secret"
 )
 
-// predictable returns the randomness of --rand-seed, nil without it: the n-th drawing
-// of a sequence is the SHA-256 of seed, sequence and n. Each kind of token has a
-// sequence of its own: the third access token is the same however many events were
-// recorded before it. Whoever knows the seed knows every token, so datadir.Open refuses
-// to keep anything on disk under it.
+// predictable returns the random source of --rand-seed, or nil without it. Draw n of a
+// sequence is the SHA-256 of the seed, the sequence and n. Each kind of token has its own
+// sequence, so the third access token does not depend on how many events came before.
+// Anyone who knows the seed knows every token, so datadir.Open refuses such a source for
+// a store on disk.
 func (f devFlags) predictable() secret.Source {
 	if !f.seeded {
 		return nil
@@ -21,7 +21,7 @@ func (f devFlags) predictable() secret.Source {
 	drawn := map[string]uint64{}
 	return func(sequence string, b []byte) {
 		if len(b) > sha256.Size {
-			panic("server: a predictable drawing is too long")
+			panic("server: too many bytes in one draw of a predictable source")
 		}
 		mu.Lock()
 		n := drawn[sequence]

@@ -21,8 +21,8 @@ import (
 	"tollhouse/store/spelling"
 )
 
-// seed is what a file says that dev begins with. Its lines may stand in any
-// order: accounts are made first, then clients, users and events.
+// seed is a parsed seed file. Its lines may come in any order: accounts are created
+// first, then clients, users and events.
 type seed struct {
 	file     string
 	accounts []seedAccount
@@ -32,7 +32,7 @@ type seed struct {
 }
 
 // The members are those that `client create`, `user create` and `account create`
-// print, less what only a server can say.
+// print, except those that only a server sets.
 type (
 	seedClient struct {
 		ClientID     string   `json:"client_id"`
@@ -59,8 +59,8 @@ type (
 		line int
 	}
 	seedEvent struct {
-		owner string // "" for the first account there is
-		text  []byte // as an import reads it
+		owner string // "" for the first account
+		text  []byte // in the form of an import
 		line  int
 	}
 )
@@ -68,13 +68,13 @@ type (
 const (
 	seedLinesMax    = 1_000_000
 	seedLineSizeMax = eventlog.ImportLineSizeMax + len(`{"event":}`)
-	seedDepthMax    = snapshot.DepthMax + 3 // a snapshot within an event within its line
+	seedDepthMax    = snapshot.DepthMax + 3 // a snapshot in an event in a line
 )
 
-// seedKinds are what a line may hold, in the order in which they are named.
+// seedKinds are the kinds of lines.
 var seedKinds = []string{"client", "user", "account", "event"}
 
-// readSeed reads --seed-file, or returns nil when there is none.
+// readSeed reads --seed-file, or returns nil if there is none.
 func (p *Program) readSeed(name string) (*seed, error) {
 	if name == "" {
 		return nil, nil
@@ -114,7 +114,7 @@ func (p *Program) readSeed(name string) (*seed, error) {
 	return s, nil
 }
 
-// lineError is what is wrong with a line, and what to do about it.
+// lineError returns the error for a line, with its next step.
 func (s *seed) lineError(line int, hint, format string, args ...any) error {
 	return term.Fail(term.ExitBadData, hint, "%s: line %d: "+format, append([]any{s.file, line}, args...)...)
 }
@@ -160,8 +160,8 @@ func (s *seed) parseLine(line int, text []byte) error {
 	return err
 }
 
-// read takes the members of an object over into the fields of what into points
-// to. Members that it has not are refused.
+// decode unmarshals an object into the struct that into points to. It refuses unknown
+// members.
 func (s *seed) decode(line int, kind string, v snapshot.Value, into any) error {
 	known := jsonNames(into)
 	for _, m := range v.Members() {
@@ -201,8 +201,8 @@ func wantedType(t reflect.Type) string {
 	return "a string"
 }
 
-// account is where events go whose line names no owner, and what the ready line
-// tells: the first one that there is.
+// account returns the first account of the file: the owner of events without one, and
+// the account in the ready line.
 func (s *seed) account() string {
 	switch {
 	case len(s.accounts) > 0:
@@ -222,7 +222,7 @@ func (u seedUser) accountID() string {
 	return u.Account
 }
 
-// apply makes what the file says, and returns what the ready line shows of it.
+// apply creates everything in the file and returns what the ready line shows.
 func (s *seed) apply(ctx context.Context, to *store.Store, random secret.Source) (*handlers.Demo, error) {
 	shown := &handlers.Demo{}
 	for _, a := range s.accounts {
@@ -265,7 +265,7 @@ func (s *seed) apply(ctx context.Context, to *store.Store, random secret.Source)
 func (c seedClient) create(ctx context.Context, to *store.Store, random secret.Source) (id string, sec secret.Token, err error) {
 	spec := store.ClientSpec{Name: c.Name, RedirectURIs: c.RedirectURIs, Grants: c.Grants, Scopes: c.Scopes, Public: c.Public, Introspect: c.Introspect}
 	if spec.Name == "" {
-		spec.Name = c.ClientID // no screen is without a name
+		spec.Name = c.ClientID // screens always show a name
 	}
 	switch {
 	case c.ClientSecret == "":
@@ -294,7 +294,7 @@ func (c seedClient) create(ctx context.Context, to *store.Store, random secret.S
 	return made.ID, sec, err
 }
 
-// importEvents imports the events, those of each owner in the order of the file.
+// importEvents imports the events of each owner in the order of the file.
 func (s *seed) importEvents(ctx context.Context, to *store.Store) error {
 	var owners []string
 	byOwner := map[string][]seedEvent{}
@@ -331,7 +331,7 @@ func asMember(name string) string {
 	return "." + name
 }
 
-// refusal is the store's, told of the line that it is about.
+// storeError turns an error of the store into one about the line.
 func (s *seed) storeError(line int, kind, id string, err error) error {
 	var bad *record.InvalidError
 	switch {

@@ -21,7 +21,7 @@ func problemOf(check, next, format string, args ...any) handlers.Finding {
 	return handlers.Finding{Check: check, State: handlers.StateProblem, Next: next, Detail: fmt.Sprintf(format, args...)}
 }
 
-// problemFrom is the finding of an error that has its own next step, if any.
+// problemFrom returns the finding for err, with its hint, if any, as the next step.
 func problemFrom(check, next string, err error) handlers.Finding {
 	f := term.FailureOf(err)
 	if f.Hint != "" {

@@ -8,7 +8,7 @@ import (
 	"tollhouse/cli/term"
 )
 
-// orphaned refuses: this system does not tell a process that it is an orphan.
+// orphaned fails: on this system a process cannot tell that its parent has ended.
 func orphaned() (<-chan struct{}, error) {
 	return nil, term.Usage("end it by its pid, which the ready line has", "--exit-with-parent does not work on this system")
 }

@@ -9,18 +9,15 @@ import (
 	"time"
 )
 
-// parentEvery is how soon an orphan notices. It costs one system call, which
-// asks nobody to wait.
+// parentEvery is between two looks at the parent, each a cheap system call.
 const parentEvery = 100 * time.Millisecond
 
 // orphaned returns a channel that is closed once the process that started this
-// one has ended: the system gives an orphan another parent at that moment.
+// one has ended: the kernel then gives this process another parent.
 //
-// Our choice: the parent is asked after again and again. Linux could send a
-// signal (prctl PR_SET_PDEATHSIG), but it does so when the thread ends that
-// started us, which in a Go program may be long before its process; macOS has
-// none. And the end of standard input means nothing to those who start us
-// without one.
+// Our choice: polling. Linux can send a signal (prctl PR_SET_PDEATHSIG), but when the
+// parent's thread ends, which in a Go program may be long before the process; macOS has
+// no such signal. Waiting for the end of standard input fails if there is none.
 func orphaned() (<-chan struct{}, error) {
 	if os.Getpid() == 1 { // in a container, where its parent is out of sight
 		return nil, nil
@@ -35,7 +32,7 @@ func orphaned() (<-chan struct{}, error) {
 	return gone, nil
 }
 
-// filesMax returns how many files this process may have open.
+// filesMax returns the limit of open files of this process.
 func filesMax() uint64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -10,8 +10,8 @@ import (
 	"tollhouse/handlers"
 )
 
-// readyLine is what a script reads from a server's standard output, once it
-// answers. Its form is a promise: members may be added, and none is removed.
+// readyLine is what a server prints on standard output when it is ready, for scripts.
+// Members may be added and are never removed.
 type readyLine struct {
 	Ready       int      `json:"ready"` // always 1: the version of this line
 	URL         string   `json:"url"`
@@ -19,13 +19,13 @@ type readyLine struct {
 	AdminSocket string   `json:"admin_socket,omitempty"` // of dev only where a directory can be written
 	Version     string   `json:"version"`
 	PID         int      `json:"pid"`
-	Metrics     string   `json:"metrics,omitempty"`       // the address of /metrics, when it has a listener
-	Redirect    string   `json:"http_redirect,omitempty"` // where plain http is led to https, when it is
+	Metrics     string   `json:"metrics,omitempty"`       // the URL of /metrics, if it has its own listener
+	Redirect    string   `json:"http_redirect,omitempty"` // the listener that redirects to https, if any
 	*demoLine
 }
 
-// demoLine is what dev adds: the demo's, or the first client and user of a seed
-// file. What that has none of is left out.
+// demoLine is what dev adds: the demo's credentials, or the first client and user of a
+// seed file, if it has any.
 type demoLine struct {
 	ClientID     string `json:"client_id,omitempty"`
 	ClientSecret string `json:"client_secret,omitempty"`
@@ -43,8 +43,8 @@ func addressesOf(listeners []net.Listener) []string {
 	return addrs
 }
 
-// announce says that the server answers: a line for scripts, or, on a terminal,
-// a few for a person.
+// announce prints that the server is ready: the ready line for scripts, or a few lines
+// for a person on a terminal.
 func (p *Program) announce(r *running, demo *handlers.Demo) {
 	line := readyLine{
 		Ready: 1, URL: r.server.Issuer(), Listen: addressesOf(r.listeners), Version: r.version, PID: os.Getpid(),
@@ -62,7 +62,7 @@ func (p *Program) announce(r *running, demo *handlers.Demo) {
 		line.demoLine = &demoLine{demo.ClientID, demo.ClientSecret, demo.RedirectURI, demo.Username, demo.Password, demo.Account}
 	}
 	if p.JSON || !term.IsTerminal(p.Out) {
-		_ = p.PrintJSON(line) // whoever does not listen is not served worse for it
+		_ = p.PrintJSON(line) // a closed standard output does not stop the server
 		return
 	}
 	if demo != nil {
@@ -94,7 +94,7 @@ func devWelcome(l readyLine) string {
 	}
 	b.WriteString("\n")
 	if l.ClientSecret == "" || l.Username == "" {
-		return b.String() // a seed without them
+		return b.String() // a seed file without them
 	}
 	token := fmt.Sprintf("curl -s %s -d grant_type=password -d client_id=%s -d client_secret=%s -d username=%s -d password=%s",
 		term.ShellQuote(l.URL+"/oauth/v2/token"), term.ShellQuote(l.ClientID), l.ClientSecret, term.ShellQuote(l.Username), term.ShellQuote(l.Password))

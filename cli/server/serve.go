@@ -94,7 +94,7 @@ func (p *Program) serve(c *cobra.Command, f serveFlags) error {
 	if err != nil {
 		return err
 	}
-	// A log reader that goes away must not take the server with it.
+	// The server must survive the exit of the process that reads its log.
 	signal.Ignore(syscall.SIGPIPE)
 	dir, err := filepath.Abs(p.Data)
 	if err != nil {
@@ -107,8 +107,8 @@ func (p *Program) serve(c *cobra.Command, f serveFlags) error {
 	}
 	defer r.closeListeners()
 	if datadir.IsEmpty(dir) {
-		// A port that is taken must not leave a new directory behind. Where there
-		// is one, the lock comes first: who holds it is the better answer.
+		// A port in use must not leave a new directory behind. In an existing
+		// directory the lock comes first: its holder makes the better message.
 		if err := r.listen(f); err != nil {
 			return err
 		}
@@ -123,8 +123,8 @@ func (p *Program) serve(c *cobra.Command, f serveFlags) error {
 	return errors.Join(p.serveLocked(c.Context(), r, f, dir, lock), lock.Release())
 }
 
-// checkExposure refuses to send secrets over the network in plain text, or to
-// answer it under a name that nobody there could use.
+// checkExposure refuses to send secrets over the network in plain text, and to serve
+// the network under a loopback URL.
 func checkExposure(c serverConfig, secure, insecure bool) error {
 	open := ""
 	for _, addr := range c.listen {
@@ -147,7 +147,7 @@ func checkExposure(c serverConfig, secure, insecure bool) error {
 	return nil
 }
 
-// checkMonitor refuses to show metrics on an address that is the public's.
+// checkMonitor refuses to serve metrics on a public listener.
 func (f *serveFlags) checkMonitor(c serverConfig) error {
 	if f.monitor == "" {
 		return nil
@@ -161,8 +161,7 @@ func (f *serveFlags) checkMonitor(c serverConfig) error {
 	return nil
 }
 
-// listen opens the public listeners, and those of plain http and of metrics when
-// there are some.
+// listen opens the public listeners and, if configured, those of plain http and metrics.
 func (r *running) listen(f serveFlags) (err error) {
 	if r.listeners, err = listenAll(r.config.listen); err != nil {
 		return err
@@ -187,8 +186,8 @@ func (r *running) closeListeners() {
 	}
 }
 
-// lockForServe takes the lock of dir. It waits for a command that holds it, and
-// not for a server that answers.
+// lockForServe takes the lock of dir. It waits for a command that holds the lock, but
+// not for a running server.
 func (p *Program) lockForServe(ctx context.Context, dir string) (*datadir.Lock, error) {
 	deadline := time.Now().Add(datadir.LockTries)
 	for {
@@ -237,13 +236,13 @@ func (p *Program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 		err = p.serveStore(r, handlers.Config{Key: key}, datadir.SocketPath(p.AdminSocket, dir), lock)
 	}
 	if term.IsFatal(err) {
-		return err // what the disk holds is unknown: nothing more is written
+		return err // the state of the disk is unknown, so nothing more is written
 	}
 	return errors.Join(err, r.data.Close(), r.unknownOutcome())
 }
 
-// prepareStore makes sure that the clock fits the events, and says how long they are
-// kept, before anything is answered.
+// prepareStore checks the clock against the events and sets the retention, before the
+// server answers requests.
 func (f *serveFlags) prepareStore(ctx context.Context, s *store.Store, log *slog.Logger) error {
 	err := s.CheckClock(ctx)
 	var ahead *eventlog.AheadError
@@ -258,7 +257,7 @@ func (f *serveFlags) prepareStore(ctx context.Context, s *store.Store, log *slog
 	return s.SetRetention(ctx, time.Duration(f.retain))
 }
 
-// serveStore opens the admin socket, says in LOCK where we are, and answers.
+// serveStore opens the admin socket, writes the addresses into LOCK, and serves.
 func (p *Program) serveStore(r *running, c handlers.Config, socket string, lock *datadir.Lock) (err error) {
 	if r.admin, err = datadir.ListenAdmin(socket, r.log); err != nil {
 		return err

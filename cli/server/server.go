@@ -59,7 +59,7 @@ func (f *serverFlags) add(flags *pflag.FlagSet, listen string) {
 	flags.StringVar(&f.cardGuard, "card-guard", "refuse", "card numbers and secrets in events: refuse, warn, or off to allow them")
 }
 
-// serverConfig is what the flags say, checked.
+// serverConfig holds the parsed and checked flags.
 type serverConfig struct {
 	listen    []string
 	publicURL *url.URL // nil: the first listener
@@ -104,7 +104,7 @@ func (f *serverFlags) parse(flags *pflag.FlagSet) (c serverConfig, err error) {
 	c.lifetimes.Code, c.lifetimes.SessionIdle = time.Duration(f.codeTTL), time.Duration(f.sessionIdle)
 	c.lifetimes.RefreshGrace = time.Duration(f.refreshGrace)
 	if !flags.Changed("refresh-grace") {
-		// The grace is never longer than an access token lives.
+		// The default grace never exceeds the lifetime of an access token.
 		c.lifetimes.RefreshGrace = min(c.lifetimes.RefreshGrace, c.lifetimes.AccessToken)
 	}
 	return c, nil
@@ -124,15 +124,15 @@ func DeriveDefaults(flags *pflag.FlagSet) {
 const (
 	drainMax   = 20 * time.Second       // for requests in flight after SIGTERM
 	drainDev   = 200 * time.Millisecond // the same of dev: streams can send their last frame
-	watchAfter = time.Second            // the work behind the answers begins, when the first are out
-	checkEvery = 24 * time.Hour         // between two searches for damage at rest
+	watchAfter = time.Second            // delay of background work after the start
+	checkEvery = 24 * time.Hour         // between two checks of the stored data
 	trimEvery  = 24 * time.Hour         // between two removals of old audit lines
 
-	// retainEvery is between two removals of old events. An event whose id is
-	// past the horizon already may be listed for that long.
+	// retainEvery is between two removals of old events. For that long an event past
+	// its retention may still be listed.
 	retainEvery = time.Minute
 
-	auditRetainDefault = 400 * 24 * time.Hour // a year, and time to ask about it
+	auditRetainDefault = 400 * 24 * time.Hour // a year, and some time to investigate
 	auditRetainMin     = 24 * time.Hour
 )
 
@@ -147,33 +147,33 @@ type running struct {
 	data      *datadir.Opened
 	metrics   *metrics
 	notify    notifier
-	monitor   net.Listener // of health and metrics alone, or nil
+	monitor   net.Listener // for health and metrics only, or nil
 	backups   *backupSchedule
 
-	certificates certificates // of a server that speaks TLS, or nil
-	plain        net.Listener // of plain http beside TLS, or nil
+	certificates certificates // nil without TLS
+	plain        net.Listener // plain http that redirects to TLS, or nil
 
 	server   *handlers.Server
 	admin    net.Listener
-	memory   datadir.Memory // that all of it is to stay within; 0 is the default
+	memory   datadir.Memory // limit; 0 means the default
 	visitors *connLimit
 	closing  atomic.Bool
-	damage   atomic.Pointer[error]     // found at rest
-	checked  atomic.Pointer[lastCheck] // when that was last looked for
-	fatal    chan error                // a write whose outcome nobody knows
+	damage   atomic.Pointer[error]     // found in the stored data
+	checked  atomic.Pointer[lastCheck] // the last finished check of the stored data
+	fatal    chan error                // a write with an unknown outcome
 	work     sync.WaitGroup
 
 	drainFor time.Duration   // for requests in flight when it stops; 0 is drainMax
-	orphaned <-chan struct{} // closed when the parent has ended, which is a reason to stop; nil when it is none
+	orphaned <-chan struct{} // closed when the parent process ends; nil if that does not matter
 }
 
-// lastCheck is a search for damage at rest that has ended.
+// lastCheck is a finished check of the stored data.
 type lastCheck struct {
 	ended time.Time
 	took  time.Duration
 }
 
-// listenAll opens the listeners. One that is taken is named with a free one.
+// listenAll opens all listeners or none. The error for a port in use suggests a free one.
 func listenAll(addrs []string) ([]net.Listener, error) {
 	var listeners []net.Listener
 	for _, addr := range addrs {
@@ -187,7 +187,7 @@ func listenAll(addrs []string) ([]net.Listener, error) {
 	return listeners, nil
 }
 
-// listenOn opens a listener at the address that a flag named.
+// listenOn opens a listener at addr, the value of flag.
 func listenOn(flag, addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -223,7 +223,7 @@ func listenError(flag, addr string, err error) error {
 
 const freePortTries = 20 // ports above the one asked for
 
-// freeAddress finds a port beside the one that is taken, or any.
+// freeAddress finds a free port near the one in use, or any.
 func freeAddress(addr string) string {
 	host, portText, _ := net.SplitHostPort(addr)
 	port, _ := strconv.Atoi(portText)
@@ -257,8 +257,8 @@ func baseURL(l net.Listener) *url.URL {
 	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(addr.Port))}
 }
 
-// build makes the server over the listeners and the store. c has the key, and
-// the demo of dev.
+// build creates the HTTP server over the listeners and the store. c has the key, and
+// what dev adds.
 func (r *running) build(c handlers.Config) {
 	c.Store, c.PublicURL, c.TrustedProxies = r.data.Store, r.config.publicURL, r.config.proxies
 	c.Log, c.Version, c.Ready = r.log, r.version, r.ready
@@ -278,7 +278,7 @@ func (r *running) build(c handlers.Config) {
 	r.visitors = newConnLimit(connectionsAllowed(filesMax(), r.memory), r.server.TrustsProxy, r.log)
 }
 
-// ready tells /readyz why the server should get no requests, or nil.
+// ready returns why the server should get no requests, or nil.
 func (r *running) ready() error {
 	if r.closing.Load() {
 		return errors.New("the server is stopping")
@@ -289,11 +289,11 @@ func (r *running) ready() error {
 	return r.data.DB.Ready()
 }
 
-// serve answers until a signal ends it, in order: not ready, no new
-// connections, what is in flight (at most drainFor), then the listener of health
-// and metrics and the admin socket. A second signal cuts it short. The caller
-// closes the store, unless a write failed: then the process must end at once, and
-// nothing more be acknowledged.
+// serve answers requests until a signal. Then it becomes unready, closes the public
+// listeners, finishes requests in flight (for at most drainFor), and closes the monitor
+// listener and the admin socket. A second signal cuts this short. The caller closes the
+// store, unless a write had an unknown outcome: then the process must end at once and
+// acknowledge nothing more.
 func (r *running) serve(announce func()) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -348,13 +348,13 @@ func (r *running) serve(announce func()) error {
 	stop()
 	failed = errors.Join(failed, r.drain(signals, public, plain, monitor, private))
 	r.work.Wait()
-	if err := r.unknownOutcome(); err != nil { // left by one of the requests in flight
+	if err := r.unknownOutcome(); err != nil { // by one of the requests in flight
 		return err
 	}
 	return failed
 }
 
-// unknownOutcome returns the fault of a write whose outcome nobody knows, or nil.
+// unknownOutcome returns the error of a write with an unknown outcome, or nil.
 func (r *running) unknownOutcome() error {
 	select {
 	case err := <-r.fatal:
@@ -372,8 +372,7 @@ func (r *running) serveOn(s *http.Server, l net.Listener, broken chan<- error) {
 	})
 }
 
-// drain ends the servers one after another. Those that tell how it goes come
-// last.
+// drain shuts the servers down one after another, those that report the progress last.
 func (r *running) drain(signals <-chan os.Signal, servers ...*http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(r.drainFor, drainMax))
 	defer cancel()
@@ -403,9 +402,8 @@ func (r *running) drain(signals <-chan os.Signal, servers ...*http.Server) error
 	return nil
 }
 
-// watch is the work behind the answers: memory that opening took is given back,
-// and what lies on disk is searched for damage, as soon as those who waited for the
-// start have been answered, and every night.
+// watch returns the memory that opening the store needed, and checks the stored data
+// for damage soon after the start and then every day.
 func (r *running) watch(ctx context.Context) {
 	if term.Sleep(ctx, watchAfter) != nil {
 		return
@@ -433,7 +431,7 @@ func (r *running) recordDamage(damage error) {
 	r.damage.Store(&damage)
 }
 
-// trimAudit removes what the audit record need not keep, now and every day.
+// trimAudit removes old lines of the audit record, now and every day.
 func (r *running) trimAudit(ctx context.Context) {
 	for {
 		before := r.data.Store.Now().Add(-r.config.auditRetain)
@@ -446,8 +444,7 @@ func (r *running) trimAudit(ctx context.Context) {
 	}
 }
 
-// trimEvents removes the events that are older than they are kept, now and every
-// minute.
+// trimEvents removes events past their retention, now and every minute.
 func (r *running) trimEvents(ctx context.Context) {
 	if r.data.Store.Retention() == 0 {
 		return

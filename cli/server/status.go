@@ -43,7 +43,7 @@ func (r *running) status(ctx context.Context) handlers.ServerStatus {
 	return s
 }
 
-// StatusRows returns what the status command prints of s at the time now.
+// StatusRows returns the table that the status command prints for s at the time now.
 func StatusRows(s handlers.ServerStatus, now time.Time) []term.Row {
 	started := time.Unix(s.Started, 0)
 	rows := []term.Row{

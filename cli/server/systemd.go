@@ -11,14 +11,14 @@ import (
 	"tollhouse/cli/term"
 )
 
-// systemd starts a service of Type=notify with the address of a datagram socket
-// in its environment, and believes that it serves, or that it still lives, when
-// it says so there: sd_notify(3), sd_watchdog_enabled(3).
+// systemd puts the address of a datagram socket into the environment of a service of
+// Type=notify. The service reports there that it is ready and alive: sd_notify(3),
+// sd_watchdog_enabled(3).
 
-// notifier speaks to the service manager, or to nobody.
+// notifier reports to the service manager, if there is one.
 type notifier struct {
-	socket   string        // "" when no manager listens
-	watchdog time.Duration // the silence after which it ends us, or 0
+	socket   string        // "" without a manager
+	watchdog time.Duration // the manager kills a service that is silent for so long; 0 means never
 }
 
 const (
@@ -28,23 +28,21 @@ const (
 )
 
 func newNotifier(environ []string, pid int) notifier {
-	said := map[string]string{}
+	values := map[string]string{}
 	for _, pair := range environ {
 		name, value, _ := strings.Cut(pair, "=")
-		said[name] = value
+		values[name] = value
 	}
-	n := notifier{socket: said["NOTIFY_SOCKET"]}
-	// WATCHDOG_PID says for whom the watchdog is, so that a process which one of
-	// ours has started does not take it for its own.
-	if whose := said["WATCHDOG_PID"]; whose == "" || whose == strconv.Itoa(pid) {
-		usec, _ := strconv.ParseInt(said["WATCHDOG_USEC"], 10, 64)
+	n := notifier{socket: values["NOTIFY_SOCKET"]}
+	// WATCHDOG_PID keeps child processes from taking the watchdog for their own.
+	if whose := values["WATCHDOG_PID"]; whose == "" || whose == strconv.Itoa(pid) {
+		usec, _ := strconv.ParseInt(values["WATCHDOG_USEC"], 10, 64)
 		n.watchdog = max(0, time.Duration(usec)*time.Microsecond)
 	}
 	return n
 }
 
-// send sends a state. The net package takes a name that begins with @ for an
-// abstract one, as systemd writes it.
+// send reports a state. Package net and systemd both write an abstract socket as @name.
 func (n notifier) send(state string) error {
 	if n.socket == "" {
 		return nil
@@ -60,19 +58,17 @@ func (n notifier) send(state string) error {
 	return nil
 }
 
-// notifyManager is tell for a server: that nobody hears it is worth a line of the
-// log, and no reason to stop.
+// notifyManager reports a state and logs a failure, which does not stop the server.
 func (r *running) notifyManager(state string) {
 	if err := r.notify.send(state); err != nil {
 		r.log.Warn("service manager not notified", "state", state, "err", err)
 	}
 }
 
-// feedWatchdog tells the manager twice in its time that we live, each time after
-// a record was read from the store: a process that answers and a store that
-// hangs is not alive. The manager ends us when it hears nothing. The caller
-// calls the function that it returns, also while requests in flight come to
-// their end.
+// feedWatchdog reports twice per watchdog interval that the server is alive, each time
+// after it read a record: a server whose store hangs is not alive, and the manager
+// restarts it. Reports go on while requests in flight finish, until the caller calls
+// stop.
 func (r *running) feedWatchdog() (stop func()) {
 	if r.notify.socket == "" || r.notify.watchdog == 0 {
 		return func() {}

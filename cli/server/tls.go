@@ -21,13 +21,12 @@ import (
 	"tollhouse/handlers"
 )
 
-// serve speaks TLS itself when it has a certificate: one from files, which
-// somebody else renews and which is taken over when they change, or one that it
-// fetches and renews by ACME. Here are the settings of both, and what is told of the
-// certificate; the listeners are in tls_listen.go. Beside them there may be one of
-// plain http that leads people on.
+// serve terminates TLS with a certificate from files, which it reloads when they change,
+// or with one that it gets and renews by ACME. This file has the settings of both and
+// the certificate's status; the listeners are in tls_listen.go. A plain http listener
+// may redirect to https.
 
-// tlsFlags are serve's settings of TLS.
+// tlsFlags are the TLS settings of serve.
 type tlsFlags struct {
 	mode, cert, key string
 	directory, ca   string
@@ -49,9 +48,9 @@ func (f *tlsFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.redirect, "http-redirect", "", "`address` of a plain http listener that redirects to https and answers ACME challenges")
 }
 
-// inferMode returns the mode, and takes files for the mode when files are named and no mode is.
-// Our choice: --tls off turns off all of the others, so that one flag is enough
-// to start without TLS in an environment that has it.
+// inferMode returns the TLS mode: files if files are given without a mode.
+// Our choice: --tls off overrides all other TLS settings, so that one flag is enough to
+// start without TLS in an environment that configures it.
 func inferMode(flags *pflag.FlagSet) (mode string) {
 	named := flags.Lookup("tls-cert").Value.String() + flags.Lookup("tls-key").Value.String()
 	f := flags.Lookup("tls")
@@ -63,8 +62,8 @@ func inferMode(flags *pflag.FlagSet) (mode string) {
 
 func (f *tlsFlags) on() bool { return f.mode != tlsOff }
 
-// check refuses settings that do not go together, and returns the name that the
-// certificate must be for, or "" when any will do.
+// check refuses settings that contradict each other. It returns the host that the
+// certificate must be valid for, or "" if any will do.
 func (f *tlsFlags) check(flags *pflag.FlagSet, c serverConfig) (host string, err error) {
 	switch f.mode {
 	case tlsOff:
@@ -98,12 +97,12 @@ func (f *tlsFlags) check(flags *pflag.FlagSet, c serverConfig) (host string, err
 		return acmeHost(c)
 	}
 	if c.publicURL == nil || len(c.proxies) > 0 {
-		return "", nil // a proxy may reach us under another name than people reach it
+		return "", nil // a proxy may connect by another name than its clients use
 	}
 	return c.publicURL.Hostname(), nil
 }
 
-// open reads what the certificate comes from, or returns nil without TLS.
+// open returns the source of the certificate, or nil without TLS.
 func (f *tlsFlags) open(host, version string, log *slog.Logger) (certificates, error) {
 	switch f.mode {
 	case tlsFiles:
@@ -130,7 +129,7 @@ func (f *tlsFlags) checkRedirect(c serverConfig) error {
 	return nil
 }
 
-// acmeHost is the name for which a certificate can be fetched.
+// acmeHost returns the host name for the ACME certificate.
 func acmeHost(c serverConfig) (string, error) {
 	if c.publicURL == nil {
 		return "", term.Fail(term.ExitConfig, "add --public-url https://…, the address that clients use", "--tls auto needs --public-url, which names the certificate's host")
@@ -143,25 +142,25 @@ func acmeHost(c serverConfig) (string, error) {
 	return strings.TrimSuffix(host, "."), nil
 }
 
-// certificates has the certificate of a server that speaks TLS.
+// certificates is the source of the TLS certificate.
 type certificates interface {
 	config() *tls.Config
 	status() handlers.CertificateStatus
-	// plain returns the handler of the plain http listener, over the one that it
-	// has when there is nothing to add.
+	// plain returns the handler of the plain http listener: the one given, or one that
+	// also answers challenges.
 	plain(http.Handler) http.Handler
-	// run does what is to be done behind the answers until ctx is done.
+	// run keeps the certificate current until ctx is done.
 	run(ctx context.Context)
 }
 
-// fillCertificate fills in the properties of a certificate.
+// fillCertificate sets the fields of s that come from the certificate.
 func fillCertificate(s *handlers.CertificateStatus, leaf *x509.Certificate) {
 	s.Names, s.NotBefore, s.Expires = namesOf(leaf), leaf.NotBefore.Unix(), leaf.NotAfter.Unix()
 }
 
-// A certificate should have been renewed when a quarter of its time is left, and no
-// more than these days, as in docs/alerts.yml. Those who renew begin earlier, mostly
-// at a third, whether it lives for a year or for six days.
+// A certificate is late for renewal when less than a quarter of its lifetime and less
+// than these days are left, as in docs/alerts.yml. ACME clients usually renew when a
+// third is left, whether the lifetime is a year or six days.
 const (
 	certificateSoonPart = 4
 	certificateSoonMost = 14 * 24 * time.Hour
@@ -169,7 +168,7 @@ const (
 
 // isCertificateLate reports whether the certificate should have been renewed by now.
 func isCertificateLate(s handlers.CertificateStatus, now time.Time) bool {
-	// In seconds: one that is good until the year 9999 lives longer than a Duration.
+	// In seconds: a certificate until the year 9999 exceeds a Duration.
 	lives, left := s.Expires-s.NotBefore, s.Expires-now.Unix()
 	return left < min(lives/certificateSoonPart, int64(certificateSoonMost.Seconds()))
 }
@@ -205,7 +204,7 @@ func showDays(leftSeconds int64) string {
 
 const namesShown = 8
 
-// namesOf lists what a certificate is for.
+// namesOf returns the names and addresses of a certificate.
 func namesOf(leaf *x509.Certificate) []string {
 	names := slices.Clone(leaf.DNSNames)
 	for _, ip := range leaf.IPAddresses {

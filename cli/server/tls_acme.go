@@ -29,12 +29,11 @@ import (
 	"tollhouse/store/record"
 )
 
-// acmeCertificates fetches a certificate by ACME (RFC 8555) and renews it. Autocert
-// does that, but it begins an order for any name and either kind of key whenever a
-// handshake asks for one, so that strangers could use up what the issuer allows a
-// day. Here only run begins orders, by a handshake of its own (hello), for one name
-// and the kind of key that every client of TLS 1.2 takes, with growing pauses
-// between them. All other handshakes get what there is.
+// acmeCertificates gets a certificate by ACME (RFC 8555) and renews it. Autocert alone
+// would start an order for any name and key type that a handshake requests, so strangers
+// could use up the issuer's rate limit. Here only run starts orders, by a handshake of
+// its own (hello), for one name and for the key type that every TLS 1.2 client accepts,
+// with pauses between them. All other handshakes get the current certificate.
 type acmeCertificates struct {
 	manager *autocert.Manager
 	cache   *certificateCache
@@ -42,8 +41,8 @@ type acmeCertificates struct {
 	host    string
 	log     *slog.Logger
 
-	first   chan struct{} // closed when the first try has ended
-	has     atomic.Bool   // there is a certificate, and autocert renews it
+	first   chan struct{} // closed after the first try
+	has     atomic.Bool   // a certificate exists, and autocert renews it
 	problem atomic.Pointer[error]
 }
 
@@ -52,21 +51,20 @@ const (
 
 	acmeTimeout = 30 * time.Second // of one request to the directory
 
-	// A try costs two validations at most, and the usual issuer allows five
-	// that fail in an hour: two tries in the first, and one in each after.
+	// A try costs at most two validations, and Let's Encrypt allows five failed ones per
+	// hour: two tries in the first hour, then one per hour.
 	retryLeast = 5 * time.Minute
 	retryMost  = time.Hour
 
-	// A handshake waits for the first try a little: a certificate that was kept is
-	// there at once, and one that was not mostly within seconds.
+	// A handshake waits this long for the first try: a stored certificate is ready at
+	// once, a new one usually within seconds.
 	firstWait = 4 * time.Second
 
-	// autocert renews when a third of the time is left, and tries again each hour.
+	// autocert renews when a third of the lifetime is left, and retries every hour.
 	renewedLook = time.Hour
 )
 
-// newACMECertificates prepares what fetches a certificate for host. It asks
-// nobody before run.
+// newACMECertificates returns an ACME client for host. It sends no request before run.
 func newACMECertificates(f tlsFlags, host, version string, log *slog.Logger) (*acmeCertificates, error) {
 	if u, err := url.Parse(f.directory); err != nil || u.Scheme != "https" || u.Host == "" {
 		return nil, term.Usage("give the URL that the issuer documents, for example "+autocert.DefaultACMEDirectory, "--acme-directory %q is not an https URL", f.directory)
@@ -96,7 +94,7 @@ func newACMECertificates(f tlsFlags, host, version string, log *slog.Logger) (*a
 	return a, nil
 }
 
-// useStore says which store the certificate is kept in, before anything is asked.
+// useStore sets the store that keeps the certificate. It must be called before run.
 func (a *acmeCertificates) useStore(s *store.Store) { a.cache.store = s }
 
 func (a *acmeCertificates) config() *tls.Config { return newTLSConfig(a.certificate, acme.ALPNProto) }
@@ -104,7 +102,7 @@ func (a *acmeCertificates) config() *tls.Config { return newTLSConfig(a.certific
 // plain answers the challenges of http-01 (RFC 8555 §8.3).
 func (a *acmeCertificates) plain(h http.Handler) http.Handler { return a.manager.HTTPHandler(h) }
 
-// policy is whom orders and challenges are for: our name, on any port.
+// policy allows orders and challenges for our host only, on any port.
 func (a *acmeCertificates) policy(_ context.Context, host string) error {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -117,13 +115,13 @@ func (a *acmeCertificates) policy(_ context.Context, host string) error {
 
 var (
 	errForeignName   = errors.New("the certificate is for another name")
-	errNoCertificate = errors.New("there is no certificate yet")
+	errNoCertificate = errors.New("no certificate yet")
 )
 
 // certificate answers a handshake.
 func (a *acmeCertificates) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto}) {
-		return a.manager.GetCertificate(hello) // the issuer's challenge (RFC 8737)
+		return a.manager.GetCertificate(hello) // a tls-alpn-01 challenge (RFC 8737)
 	}
 	if err := a.policy(hello.Context(), hello.ServerName); err != nil {
 		return nil, err
@@ -147,8 +145,7 @@ func (a *acmeCertificates) hello() *tls.ClientHelloInfo {
 	return &tls.ClientHelloInfo{ServerName: a.host, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}
 }
 
-// run has a certificate fetched, unless one was kept, and watches that it is
-// renewed.
+// run gets a certificate, unless one is stored, and watches its renewal.
 func (a *acmeCertificates) run(ctx context.Context) {
 	var firstTry sync.Once
 	for wait := retryLeast; ; wait = retryMost {
@@ -172,8 +169,8 @@ func (a *acmeCertificates) run(ctx context.Context) {
 	}
 }
 
-// fetch has autocert find the certificate, or order one. It does not wait for
-// the end of an order when ctx is done: autocert would take minutes.
+// fetch makes autocert find or order the certificate. When ctx is done it does not wait
+// for the order, which can take minutes.
 func (a *acmeCertificates) fetch(ctx context.Context) error {
 	a.reasons.forget()
 	outcome := make(chan error, 1)
@@ -192,8 +189,7 @@ func (a *acmeCertificates) fetch(ctx context.Context) error {
 	}
 }
 
-// tell tells of a certificate that is another than the known one, and of one
-// that should have been renewed long ago.
+// logCertificate logs a certificate that differs from known, and one that is overdue.
 func (a *acmeCertificates) logCertificate(what string, known *x509.Certificate) *x509.Certificate {
 	cert, err := a.current()
 	if err != nil {
@@ -210,9 +206,8 @@ func (a *acmeCertificates) logCertificate(what string, known *x509.Certificate) 
 	return leaf
 }
 
-// isOverdue reports whether less than a quarter of a certificate's time is left,
-// and less than 23 days: autocert, which begins when a third or 30 days are
-// left, has tried in vain for a while then.
+// isOverdue reports whether less than a quarter of the lifetime and less than 23 days are
+// left. Autocert starts to renew at a third or 30 days, so it has been failing by then.
 func isOverdue(leaf *x509.Certificate, now time.Time) bool {
 	return leaf.NotAfter.Sub(now) < min(leaf.NotAfter.Sub(leaf.NotBefore)/4, 23*24*time.Hour)
 }
@@ -231,17 +226,16 @@ func (a *acmeCertificates) status() handlers.CertificateStatus {
 	return s
 }
 
-// certificateCache is autocert's cache: the account's key and the certificate are in
-// the store, challenges in memory, since each is answered by the process that asked
-// for it. A store that is closed refuses what autocert's timers still ask.
+// certificateCache is autocert's cache: the account key and the certificate are in the
+// store, challenges in memory, since the process that requested one answers it. A closed
+// store refuses requests that autocert's timers still make.
 type certificateCache struct {
 	store    *store.Store
 	log      *slog.Logger
-	inMemory sync.Map // challenges, and what the store did not take, by name
+	inMemory sync.Map // challenges, and what the store refused, by name
 }
 
-// isChallenge reports whether autocert keeps a challenge under name, of http-01 or
-// tls-alpn-01.
+// isChallenge reports whether name is autocert's for an http-01 or tls-alpn-01 challenge.
 func isChallenge(name string) bool {
 	return strings.HasSuffix(name, "+http-01") || strings.HasSuffix(name, "+token")
 }
@@ -261,9 +255,9 @@ func (c *certificateCache) Get(ctx context.Context, name string) ([]byte, error)
 	return data, err
 }
 
-// Put implements autocert.Cache. What the store refuses, as it does when the disk
-// is full, is kept until the server ends: autocert would throw a certificate away
-// and order another, again and again, until the issuer has had enough.
+// Put implements autocert.Cache. What the store refuses, for example on a full disk, is
+// kept in memory: autocert would drop the certificate and order new ones until the
+// issuer's rate limit.
 func (c *certificateCache) Put(ctx context.Context, name string, data []byte) error {
 	if isChallenge(name) {
 		c.inMemory.Store(name, data)
@@ -284,9 +278,9 @@ func (c *certificateCache) Delete(_ context.Context, name string) error {
 	return nil
 }
 
-// acmeReasons reads along what the directory answers, because autocert says no
-// more of a validation that failed than that it did, and the issuer's own words
-// ("connection refused", "no such name") are what an operator can act on.
+// acmeReasons collects errors from the directory's responses, because autocert reports
+// only that a validation failed, while the issuer's own message ("connection refused",
+// "no such name") is what an operator can act on.
 type acmeReasons struct {
 	next http.RoundTripper
 
@@ -295,8 +289,8 @@ type acmeReasons struct {
 }
 
 const (
-	acmeAnswerMax  = 64 << 10 // bytes; what is longer is no authorization
-	acmeReasonMax  = 300      // characters of the issuer's words
+	acmeAnswerMax  = 64 << 10 // bytes; an authorization is shorter
+	acmeReasonMax  = 300      // characters of the issuer's message
 	acmeReasonsMax = 2        // one for each kind of challenge
 )
 

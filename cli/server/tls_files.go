@@ -20,28 +20,28 @@ import (
 )
 
 const (
-	reloadEvery  = time.Second // at the files, at most
-	reloadIdle   = time.Minute // at the files, when nobody comes
+	reloadEvery  = time.Second // at most, while there are handshakes
+	reloadIdle   = time.Minute // without handshakes
 	pemSizeMax   = 1 << 20     // bytes
-	modeOfOthers = 0o007       // a group may be there to read the key: Debian's ssl-cert is
+	modeOfOthers = 0o007       // a group may read the key, such as Debian's ssl-cert
 )
 
-// certificateFiles is a certificate that somebody else renews.
+// certificateFiles is a certificate in files, renewed by another program.
 type certificateFiles struct {
 	cert, key, host string
 	log             *slog.Logger
 
 	used    atomic.Pointer[tls.Certificate]
-	problem atomic.Pointer[error] // of the pair that was looked at last, or nil
+	problem atomic.Pointer[error] // of the last pair read, or nil
 
-	mu     sync.Mutex // held by whoever looks at the files
+	mu     sync.Mutex // held while the files are checked
 	looked time.Time
-	seen   [2]fs.FileInfo // what was looked at last, sound or not
+	seen   [2]fs.FileInfo // the last pair checked, valid or not
 	warned string
 }
 
-// openCertificateFiles reads a certificate that is good for host, if that is
-// named.
+// openCertificateFiles reads a certificate, which must be valid for host unless that is
+// "".
 func openCertificateFiles(cert, key, host string, log *slog.Logger) (*certificateFiles, error) {
 	c := &certificateFiles{cert: cert, key: key, host: host, log: log, looked: time.Now()}
 	seen, err := c.stat()
@@ -57,7 +57,7 @@ func openCertificateFiles(cert, key, host string, log *slog.Logger) (*certificat
 	return c, nil
 }
 
-// use has handshakes use the pair that was seen last.
+// use makes handshakes use the pair.
 func (c *certificateFiles) use(pair *tls.Certificate) {
 	c.used.Store(pair)
 	if c.seen[1].Mode().Perm()&modeOfOthers != 0 {
@@ -86,8 +86,8 @@ func (c *certificateFiles) status() handlers.CertificateStatus {
 	return s
 }
 
-// current returns the certificate to use. It looks at the files first, unless
-// that was done within the last second or is being done: nobody waits for it.
+// current returns the certificate to use. It checks the files first, unless that was done
+// within the last second or is in progress: no handshake waits for another one's check.
 func (c *certificateFiles) current() *tls.Certificate {
 	if c.mu.TryLock() {
 		if now := time.Now(); now.Sub(c.looked) >= reloadEvery {
@@ -99,12 +99,12 @@ func (c *certificateFiles) current() *tls.Certificate {
 	return c.used.Load()
 }
 
-// reload takes a new pair over. One that is broken is told of once, and the one in
-// use stays in use: it may be that only one of the two files was written so far.
+// reload uses a changed pair. An invalid pair is logged once and the previous one stays
+// in use: perhaps only one of the two files has been written so far.
 func (c *certificateFiles) reload(now time.Time) {
 	seen, err := c.stat()
 	if err != nil {
-		c.seen = [2]fs.FileInfo{} // when they are back, they are read again
+		c.seen = [2]fs.FileInfo{} // read them again when they are back
 		c.reject(err)
 		return
 	}
@@ -113,8 +113,8 @@ func (c *certificateFiles) reload(now time.Time) {
 	}
 	pair, err := c.read(now)
 	if err != nil {
-		// It is read again at the next look: an owner, a clock or a limit may
-		// change, and neither file shows that.
+		// Read it again next time: a change of the owner, the clock or a limit does not
+		// show in the files.
 		c.seen = [2]fs.FileInfo{}
 		c.reject(err)
 		return
@@ -147,7 +147,7 @@ func unchanged(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
-// read reads the pair, and refuses one that no client would take.
+// read reads the pair and refuses one that clients would reject.
 func (c *certificateFiles) read(now time.Time) (*tls.Certificate, error) {
 	cert, err := readPEM(c.cert)
 	if err != nil {
@@ -186,7 +186,7 @@ func readPEM(path string) ([]byte, error) {
 	return text, nil
 }
 
-// fileError is the fault of a file of TLS that cannot be read.
+// fileError is the error for a TLS file that cannot be read.
 func fileError(path string, err error) error {
 	hint := "check the file: ls -l " + term.ShellQuote(path)
 	if errors.Is(err, fs.ErrPermission) {

@@ -11,9 +11,8 @@ import (
 	"tollhouse/handlers"
 )
 
-// newTLSConfig spells out what an attacker would like to have otherwise: nothing
-// below TLS 1.2 (RFC 9325 §3.1.1), whatever GODEBUG says. The cipher suites are
-// Go's, which follow what is known; its defaults have no RC4 and no 3DES.
+// newTLSConfig sets TLS 1.2 as the minimum (RFC 9325 §3.1.1), whatever GODEBUG says. The
+// cipher suites are Go's defaults, which have no RC4 and no 3DES.
 func newTLSConfig(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
@@ -22,18 +21,18 @@ func newTLSConfig(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), prot
 	}
 }
 
-// The limits of HTTP/2, where one connection carries many requests. Each has
-// still its own deadlines, which the handlers move as they do over HTTP/1.1.
+// The limits of HTTP/2, where one connection carries many requests. Each request has its
+// own deadlines, as over HTTP/1.1.
 const (
-	streamsMax        = 250                         // at once, however large --memory is; a Go server takes as many
+	streamsMax        = 250                         // whatever --memory is; Go's own default
 	streamShare       = datadir.MemoryDefault / 100 // of --memory for each: 100 by default, as RFC 9113 §6.5.2 recommends
 	connectionReceive = 64 << 10                    // bytes of bodies that nobody has read yet; the least that there can be
-	streamReceive     = 16 << 10                    // of one request; most are far smaller
+	streamReceive     = 16 << 10                    // per request; most are far smaller
 	silenceMax        = 30 * time.Second
 	pingWait          = 15 * time.Second
 )
 
-// newTLSServer is a server of TLS.
+// newTLSServer returns a server for TLS connections.
 func newTLSServer(h http.Handler, c *tls.Config, m datadir.Memory, log *slog.Logger) *http.Server {
 	s := handlers.NewHTTPServer(h, log)
 	s.TLSConfig = c
@@ -41,8 +40,7 @@ func newTLSServer(h http.Handler, c *tls.Config, m datadir.Memory, log *slog.Log
 		MaxConcurrentStreams:          int(min(m/streamShare, streamsMax)),
 		MaxReceiveBufferPerConnection: connectionReceive,
 		MaxReceiveBufferPerStream:     streamReceive,
-		// A reader of a stream who is gone without a word, and one who takes
-		// nothing, give their connection back.
+		// Close the connections of peers that vanished or stopped reading.
 		SendPingTimeout:  silenceMax,
 		PingTimeout:      pingWait,
 		WriteByteTimeout: silenceMax,
@@ -50,7 +48,7 @@ func newTLSServer(h http.Handler, c *tls.Config, m datadir.Memory, log *slog.Log
 	return s
 }
 
-// publicListeners are the listeners with all that stands before their requests.
+// publicListeners returns the public listeners with the connection limit and TLS.
 func (r *running) publicListeners() []net.Listener {
 	var config *tls.Config
 	if r.certificates != nil {
@@ -65,8 +63,8 @@ func (r *running) publicListeners() []net.Listener {
 	return listeners
 }
 
-// publicServers are the servers of the public listeners and of that of plain http.
-// Without TLS nothing listens for the second.
+// publicServers returns the servers of the public listeners and of the plain http
+// listener, which exists only with TLS.
 func (r *running) publicServers() (public, plain *http.Server) {
 	plain = trackConnections(handlers.NewHTTPServer(r.server.Plain(), r.log))
 	if r.certificates == nil {
@@ -74,7 +72,7 @@ func (r *running) publicServers() (public, plain *http.Server) {
 	}
 	public = trackConnections(newTLSServer(r.server.Secure(), r.certificates.config(), r.memory, r.log))
 	if r.plain == nil {
-		// Nor is the issuer told of a challenge that nobody would answer there.
+		// Without that listener, http-01 challenges must not be offered to the issuer.
 		return public, plain
 	}
 	plain.Handler = r.server.Challenged(r.certificates.plain)
