@@ -12,8 +12,8 @@ import (
 // printCommand groups the documents that tollhouse can write about itself. They
 // go to standard output, whatever --json says: a document has one form.
 func (p *program) printCommand() *cobra.Command {
-	c := &cobra.Command{Use: "print", Short: "print installation files or the API description"}
-	c.AddCommand(p.printSystemdCommand(), p.printDockerfileCommand(), p.printComposeCommand(), p.printOpenAPICommand())
+	c := &cobra.Command{Use: "print", Short: "print installation files, test helpers or the API description"}
+	c.AddCommand(p.printSystemdCommand(), p.printDockerfileCommand(), p.printComposeCommand(), p.printHelperCommand(), p.printOpenAPICommand())
 	return asGroup(c)
 }
 

@@ -14,14 +14,14 @@ import (
 )
 
 // printedFiles are the files that print writes, by their names.
-var printedFiles = []string{"systemd", "dockerfile", "compose"}
+var printedFiles = []string{"systemd", "dockerfile", "compose", "helper go", "helper pytest", "helper vitest", "helper compose"}
 
 func TestPrinted(t *testing.T) {
 	t.Parallel()
 	for _, name := range printedFiles {
-		t.Run(name+"_is_printed_as_it_lies_here", func(t *testing.T) {
+		t.Run(name+"_is_printed_as_in_the_sources", func(t *testing.T) {
 			t.Parallel()
-			stdout, stderr, code := run(t, "print", name)
+			stdout, stderr, code := run(t, append([]string{"print"}, strings.Fields(name)...)...)
 			want := printed(t, name)
 			if name == "dockerfile" {
 				want = dockerfileOf(version())
@@ -30,12 +30,21 @@ func TestPrinted(t *testing.T) {
 				t.Errorf("exit code %d, standard error %q, and on standard output:\n%s\nwant:\n%s", code, stderr, stdout, want)
 			}
 		})
-		t.Run(name+"_names_commands_and_settings_that_there_are", func(t *testing.T) {
+		t.Run(name+"_names_known_commands_and_settings", func(t *testing.T) {
 			t.Parallel()
-			checkCommands(t, printed(t, name))
+			if !strings.HasPrefix(name, "helper") { // those are prose and run for real
+				checkCommands(t, printed(t, name))
+			}
 			checkVariables(t, printed(t, name))
 		})
 	}
+	t.Run("an_unknown_helper_is_refused_with_the_nearest_name", func(t *testing.T) {
+		t.Parallel()
+		stdout, stderr, code := run(t, "print", "helper", "vittest")
+		if stdout != "" || code != term.ExitUsage || !strings.Contains(stderr, "did you mean vitest?") {
+			t.Errorf("exit code %d, standard output %q, standard error %q", code, stdout, stderr)
+		}
+	})
 	t.Run("systemd_starts_the_binary_that_is_named", func(t *testing.T) {
 		t.Parallel()
 		stdout, _, _ := run(t, "print", "systemd", "--binary", "/opt/toll/tollhouse-2.1")
@@ -75,7 +84,7 @@ func TestPrinted(t *testing.T) {
 
 func printed(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("printed", name))
+	text, err := os.ReadFile(filepath.Join("printed", strings.ReplaceAll(name, " ", "-")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,6 +121,9 @@ func checkVariables(t *testing.T, text string) {
 	t.Helper()
 	known := map[string]bool{}
 	everyFlag(newRoot(), func(f *pflag.Flag) { known[variableOf(f)] = true })
+	for _, name := range helperVariables {
+		known[variablePrefix+name] = true
+	}
 	for _, name := range regexp.MustCompile(variablePrefix+`[A-Z_]+`).FindAllString(text, -1) {
 		if !known[name] {
 			t.Errorf("there is no setting for %s", name)

@@ -125,6 +125,9 @@ func (p *program) warnOfUnknown(set map[string]string) {
 	known := map[string]bool{}
 	whole := (&program{}).rootCommand() // another one: to define a flag sets it
 	everyFlag(whole, func(f *pflag.Flag) { known[strings.TrimPrefix(variableOf(f), variablePrefix)] = true })
+	for _, name := range helperVariables {
+		known[name] = true
+	}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		rest := strings.TrimPrefix(name, variablePrefix)
 		if known[rest] {

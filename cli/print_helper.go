@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"context"
+	"embed"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tollhouse/cli/term"
+	"tollhouse/store/spelling"
+)
+
+// The helpers, in printed/ exactly as they are printed.
+//
+//go:embed printed/helper-*
+var printedHelpers embed.FS
+
+// helperNames are the operands of print helper.
+var helperNames = []string{"go", "pytest", "vitest", "compose"}
+
+// helperVariables are variables that the helpers read, behind TOLLHOUSE_.
+var helperVariables = []string{"BIN", "FLAGS"}
+
+func (p *program) printHelperCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "helper NAME",
+		Short: "print a test helper: go, pytest, vitest or compose",
+		Long: `Print a file that runs tollhouse dev for the tests of your program. It needs nothing
+but the language and its test runner; the comment at its top says where to put it.
+
+  tollhouse print helper go > internal/tollhousetest/tollhousetest.go
+  tollhouse print helper pytest > tests/conftest.py
+  tollhouse print helper vitest > src/tollhouse.ts
+  tollhouse print helper compose > compose.yaml
+
+The first three run $TOLLHOUSE_BIN, otherwise tollhouse from the PATH, with
+--strict-types, and end it when the tests end. The compose file is for the image of
+print dockerfile.`,
+		Args:      operands("NAME"),
+		ValidArgs: helperNames,
+		RunE: p.doing(func(_ context.Context, args []string) error {
+			name := args[0]
+			if !slices.Contains(helperNames, name) {
+				hint := "give one of " + strings.Join(helperNames, ", ")
+				if near, ok := spelling.Nearest(name, slices.Values(helperNames)); ok {
+					hint = "did you mean " + near + "?"
+				}
+				return term.Usage(hint, "unknown helper %q", name)
+			}
+			text, err := printedHelpers.ReadFile("printed/helper-" + name)
+			if err != nil {
+				return err
+			}
+			return p.printText(string(text))
+		}),
+	}
+}
