@@ -13,19 +13,30 @@ import (
 	"tollhouse/must"
 )
 
-var updateGuide = flag.Bool("update-guide", false, "write the answers of docs/api.md anew")
+var updateGuide = flag.Bool("update-guide", false, "write the answers of docs/api.md and docs/testing.md anew")
 
-// TestAPIGuide runs the requests of docs/api.md in one shell, as a reader who
-// pastes them does, and compares the answers with those in the document.
+// TestAPIGuide runs the requests of docs/api.md.
 func TestAPIGuide(t *testing.T) {
 	t.Parallel()
+	runGuide(t, "api.md")
+}
+
+// TestTestingGuide runs the requests of docs/testing.md.
+func TestTestingGuide(t *testing.T) {
+	t.Parallel()
+	runGuide(t, "testing.md")
+}
+
+// runGuide runs the requests of a document in one shell, as a reader who pastes
+// them does, and compares the answers with those in the document.
+func runGuide(t *testing.T, name string) {
 	bash := needTool(t, "bash")
 	needTool(t, "curl")
-	path := filepath.Join("..", "..", "docs", "api.md")
+	path := filepath.Join("..", "..", "docs", name)
 	text := must.Get(os.ReadFile(path))(t)
 	flags := regexp.MustCompile(`(?m)^tollhouse dev --listen 127\.0\.0\.1:8655 (.*)$`).FindSubmatch(text)
 	if flags == nil {
-		t.Fatal("docs/api.md does not say how to start the instance")
+		t.Fatalf("docs/%s does not say how to start the instance", name)
 	}
 	s := start(t, append([]string{"dev", "--public-url", readmeURL, "--listen", "127.0.0.1:0"}, strings.Fields(string(flags[1]))...)...)
 	const between = "=== answer ==="
@@ -50,11 +61,11 @@ func TestAPIGuide(t *testing.T) {
 			continue
 		}
 		if want := strings.TrimSpace(step.answer); got != want {
-			t.Errorf("%s\nanswers\n%s\nand docs/api.md says\n%s", step.request, got, want)
+			t.Errorf("%s\nanswers\n%s\nand docs/%s says\n%s", step.request, got, name, want)
 		}
 	}
 	if answered < 8 {
-		t.Errorf("docs/api.md shows %d answers, want one for each kind of request", answered)
+		t.Errorf("docs/%s shows %d answers, want one for each kind of request", name, answered)
 	}
 	if *updateGuide {
 		must.Do(t, os.WriteFile(path, text, 0o644))
