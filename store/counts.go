@@ -1,5 +1,12 @@
 package store
 
+import (
+	"context"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/record"
+)
+
 // Counts counts what the store has done since it was opened, for monitoring.
 type Counts struct {
 	EventsRecorded uint64 // in all accounts, including imported ones
@@ -11,4 +18,28 @@ type Counts struct {
 func (s *Store) Counts() Counts {
 	l := s.LogCounts()
 	return Counts{EventsRecorded: l.Recorded, LiveReaders: l.Readers, AuditLost: s.audits.lostEver.Load()}
+}
+
+// Totals counts the records of a store.
+type Totals struct{ Clients, Users, Accounts, Events, Resources int }
+
+// Totals counts records. It reads the keys of all but events.
+func (s *Store) Totals(ctx context.Context) (t Totals, err error) {
+	err = s.db.View(ctx, func(r kv.Reader) error {
+		for tag, count := range map[byte]*int{
+			record.TagClient: &t.Clients, record.TagUser: &t.Users, record.TagAccount: &t.Accounts, record.TagResource: &t.Resources,
+		} {
+			*count = 0
+			keys := record.NewKey(tag).All()
+			keys.KeysOnly = true
+			for range r.Scan(keys) {
+				*count++
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		t.Events, err = s.CountEvents(ctx)
+	}
+	return t, err
 }

@@ -13,7 +13,6 @@ import (
 // EngineName is an engine that keeps everything in memory; "" is EngineMemory.
 type EngineName string
 
-// Only EngineMemory has a [memkv.State].
 const (
 	EngineMemory EngineName = "memory"
 	EngineBadger EngineName = "badger"
@@ -50,18 +49,24 @@ type Engine interface {
 	SpaceMin() uint64
 }
 
-func openEngine(o Options) (Engine, error) {
-	inMemory := o.Dir == "" && o.Engine != EngineBadger
-	if o.State != nil && !inMemory {
-		panic("datadir: only the engine in memory begins with a state")
+func openEngine(ctx context.Context, o Options) (Engine, error) {
+	if o.State != nil && o.Dir != "" {
+		panic("datadir: only a store in memory begins with a state")
 	}
-	if inMemory {
+	if o.Dir == "" && o.Engine != EngineBadger {
 		return openMemory(o), nil
 	}
-	return badgerkv.Open(badgerkv.Options{
+	db, err := badgerkv.Open(badgerkv.Options{
 		Dir: o.Dir, InMemory: o.Dir == "", Now: o.Now, Log: o.Log, AcceptClock: o.AcceptClock, OnFatal: o.OnFatal,
 		OnCommit: o.OnCommit, Memory: o.Memory,
 	})
+	if err != nil || o.State == nil {
+		return db, err
+	}
+	if err := db.Load(ctx, recordsOf(ctx, memkv.NewFrom(o.State, nil))); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
 }
 
 // memoryEngine has no disk, no queue and no damage.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/kv"
@@ -68,7 +69,7 @@ func TestStateIsOpenedAgain(t *testing.T) {
 	first := opened(t, func(*Options) {})
 	addEvents(t, first.Store, 0, 10)
 	first.Store.Audit(store.AuditLine{What: store.AuditAdmin, Reason: "a line that waits"})
-	state := first.State(t.Context())
+	state := must.Get(first.State(t.Context()))(t)
 	addEvents(t, first.Store, 10, 17)
 
 	second, third := opened(t, over(state)), opened(t, over(state))
@@ -179,7 +180,7 @@ func TestOpeningAStateIsIndependentOfItsSize(t *testing.T) {
 	for _, events := range []int{10, 5_000} {
 		source := opened(t, func(*Options) {})
 		addEvents(t, source.Store, 0, events)
-		state := source.State(t.Context())
+		state := must.Get(source.State(t.Context()))(t)
 		allocs = append(allocs, testing.AllocsPerRun(50, func() {
 			openAndClose(t, over(state))
 		}))
@@ -206,7 +207,7 @@ func BenchmarkReset(b *testing.B) {
 		addEvents(b, source.Store, 0, events)
 		return storetest.Timed(func() {
 			for range resets {
-				openAndClose(b, over(source.State(b.Context())))
+				openAndClose(b, over(must.Get(source.State(b.Context()))(b)))
 			}
 		})
 	}

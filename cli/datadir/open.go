@@ -3,11 +3,13 @@ package datadir
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"time"
 
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
+	"tollhouse/store/kv"
 	"tollhouse/store/kv/memkv"
 	"tollhouse/store/secret"
 )
@@ -25,7 +27,7 @@ type Opened struct {
 type Options struct {
 	Dir         string       // of the generation; "" keeps everything in memory
 	Engine      EngineName   // of a store in memory
-	State       *memkv.State // nil, or what an EngineMemory begins with
+	State       *memkv.State // nil, or what a store in memory begins with
 	Key         secret.Key
 	Random      secret.Source // nil, or dev's own
 	Log         *slog.Logger
@@ -46,7 +48,7 @@ func Open(ctx context.Context, o Options) (*Opened, error) {
 	}
 	hasher := secret.NewHasher()
 	hasher.OnHash = o.OnHash
-	db, err := openEngine(o)
+	db, err := openEngine(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -75,11 +77,37 @@ func Open(ctx context.Context, o Options) (*Opened, error) {
 	return k, nil
 }
 
-// State returns everything that the store holds, in constant time apart from writing
-// down what is left to write. The engine must be an EngineMemory.
-func (k *Opened) State(ctx context.Context) *memkv.State {
+// State returns everything that the store holds. With EngineMemory it takes constant
+// time, apart from writing down what is left to write; with EngineBadger it copies
+// every record.
+func (k *Opened) State(ctx context.Context) (*memkv.State, error) {
 	k.Store.Flush(ctx)
-	return k.DB.(memoryEngine).State()
+	if e, ok := k.DB.(memoryEngine); ok {
+		return e.State(), nil
+	}
+	copied := memkv.New(nil)
+	if err := copied.Load(ctx, recordsOf(ctx, k.DB)); err != nil {
+		return nil, err
+	}
+	return copied.State(), nil
+}
+
+// recordsOf yields every record of an engine.
+func recordsOf(ctx context.Context, from kv.Snapshotter) iter.Seq2[kv.Record, error] {
+	return func(yield func(kv.Record, error) bool) {
+		errStopped := errors.New("stopped")
+		err := from.Snapshot(ctx, func(page []kv.Record) error {
+			for _, r := range page {
+				if !yield(r, nil) {
+					return errStopped
+				}
+			}
+			return nil
+		})
+		if err != nil && err != errStopped {
+			yield(kv.Record{}, err)
+		}
+	}
 }
 
 // Close writes down what is left to write and closes the store.

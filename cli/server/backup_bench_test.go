@@ -27,15 +27,15 @@ func BenchmarkWritesBesideScheduledBackup(b *testing.B) {
 	}
 	r := onDisk(b)
 	ctx := context.Background()
-	storetest.Fill(b, r.data.Store, events)
-	write := storetest.Writers(b, r.data.Store, 32, 400, "of the size of a usual one, more or less, and no larger than that")
+	storetest.Fill(b, r.data().Store, events)
+	write := storetest.Writers(b, r.data().Store, 32, 400, "of the size of a usual one, more or less, and no larger than that")
 	flags := backupFlags{every: term.Duration(time.Hour), keep: backupKeepMax}
 	schedule, err := flags.begin(b.TempDir(), r, secret.NewKey(nil))
 	if err != nil {
 		b.Fatal(err)
 	}
 	began := time.Now()
-	if err := schedule.make(ctx, r.data.Store.Now()); err != nil {
+	if err := schedule.make(ctx, r.data().Store.Now()); err != nil {
 		b.Fatal(err)
 	}
 	b.Logf("a backup of %d events beside nobody took %s", events, time.Since(began))
@@ -47,7 +47,7 @@ func BenchmarkWritesBesideScheduledBackup(b *testing.B) {
 		name string
 		run  func(context.Context)
 	}{
-		{"written", func(ctx context.Context) { _ = schedule.make(ctx, r.data.Store.Now()) }},
+		{"written", func(ctx context.Context) { _ = schedule.make(ctx, r.data().Store.Now()) }},
 		{"checked", func(ctx context.Context) {
 			f, err := os.Open(files[0])
 			if err != nil {

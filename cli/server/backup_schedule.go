@@ -109,9 +109,9 @@ func (f *backupFlags) begin(dataDir string, r *running, key secret.Key) (*backup
 		return nil, err
 	}
 	return &backupSchedule{
-		dir: dir, every: time.Duration(f.every), keep: f.keep, store: r.data.Store, notes: store.BackupNotes{Version: r.version, Key: key.Fingerprint()},
-		instance: r.data.Store.InstanceID(), now: r.data.Store.Now, log: r.log,
-		free: badgerkv.FreeSpace, freeMin: func() uint64 { return backupSpaceShare * r.data.DB.SpaceMin() }, failed: r.metrics.backupFailures.Inc,
+		dir: dir, every: time.Duration(f.every), keep: f.keep, store: r.data().Store, notes: store.BackupNotes{Version: r.version, Key: key.Fingerprint()},
+		instance: r.data().Store.InstanceID(), now: r.data().Store.Now, log: r.log,
+		free: badgerkv.FreeSpace, freeMin: func() uint64 { return backupSpaceShare * r.data().DB.SpaceMin() }, failed: r.metrics.backupFailures.Inc,
 	}, nil
 }
 

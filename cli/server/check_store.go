@@ -130,7 +130,7 @@ func (u checkup) backup(ctx context.Context) handlers.Finding {
 func (u checkup) proxies() handlers.Finding {
 	const check = "proxy"
 	trusted := len(u.server.config.proxies) > 0
-	believed, ignored := u.server.server.Forwarding()
+	believed, ignored := u.server.server().Forwarding()
 	switch {
 	case ignored.IsValid():
 		return warningOf(check, fmt.Sprintf("if %s is your proxy, add --trusted-proxies %s; otherwise a client is sending a forged address", ignored, ignored),

@@ -22,14 +22,14 @@ func TestDoctorFindings(t *testing.T) {
 	t.Run("a_record_that_cannot_be_read_is_named_by_its_kind", func(t *testing.T) {
 		t.Parallel()
 		r := onDisk(t)
-		err := r.data.DB.Update(t.Context(), func(tx kv.Txn) error {
+		err := r.data().DB.Update(t.Context(), func(tx kv.Txn) error {
 			return tx.Set([]byte("uone-user-of-many"), []byte("written by nobody"), time.Time{})
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var found []handlers.Finding
-		checkup{data: r.data, server: r}.run(t.Context(), true, func(f handlers.Finding) { found = append(found, f) })
+		checkup{data: r.data(), server: r}.run(t.Context(), true, func(f handlers.Finding) { found = append(found, f) })
 		last := found[len(found)-1]
 		if last.Check != "records" || last.State != handlers.StateProblem || !strings.Contains(last.Detail, "(users)") {
 			t.Errorf("last finding = %+v, want a problem with users", last)
@@ -38,11 +38,11 @@ func TestDoctorFindings(t *testing.T) {
 	t.Run("the_last_backup_is_too_old", func(t *testing.T) {
 		t.Parallel()
 		r := onDisk(t)
-		made := store.BackupMade{Created: r.data.Store.Now().Add(-50 * time.Hour), File: "/b", Bytes: 2048}
-		if err := r.data.Store.RecordBackup(t.Context(), made, store.By{}); err != nil {
+		made := store.BackupMade{Created: r.data().Store.Now().Add(-50 * time.Hour), File: "/b", Bytes: 2048}
+		if err := r.data().Store.RecordBackup(t.Context(), made, store.By{}); err != nil {
 			t.Fatal(err)
 		}
-		u := checkup{data: r.data, server: r}
+		u := checkup{data: r.data(), server: r}
 		if f := u.backup(t.Context()); f.State != handlers.StateWarning || !strings.Contains(f.Detail, "the last backup is 50h0m0s old") {
 			t.Errorf("finding = %+v, want a warning", f)
 		}
@@ -162,7 +162,7 @@ func TestDoctorFindings(t *testing.T) {
 		t.Parallel()
 		r := onDisk(t)
 		var names []string
-		checkup{data: r.data, server: r}.run(t.Context(), true, func(f handlers.Finding) {
+		checkup{data: r.data(), server: r}.run(t.Context(), true, func(f handlers.Finding) {
 			names = append(names, f.Check)
 			if !slices.Contains([]string{handlers.StateOK, handlers.StateWarning, handlers.StateProblem}, f.State) {
 				t.Errorf("finding = %+v", f)

@@ -11,9 +11,8 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/testers"
 	"tollhouse/store/eventlog"
-	"tollhouse/store/secret"
 )
 
 // devFlags are the settings of dev: conveniences for tests that serve must not offer.
@@ -142,18 +141,13 @@ func checkClock(clock term.Moment) error {
 	return nil
 }
 
-// devClock returns a clock that starts at --clock, or nil for the machine's own. With
-// --rand-seed it stands still, so that a run does not depend on how long it takes.
-func (f devFlags) devClock() func() time.Time {
-	t := f.clock.Time
-	switch {
-	case t.IsZero():
-		return nil
-	case f.seeded:
-		return func() time.Time { return t }
+// clockState returns the clock with which dev begins. With --rand-seed a given clock
+// stands still, so that a run does not depend on how long it takes.
+func (f devFlags) clockState() testers.ClockState {
+	if f.clock.IsZero() {
+		return testers.ClockState{Own: true}
 	}
-	started := time.Now()
-	return func() time.Time { return t.Add(time.Since(started)) }
+	return testers.ClockState{Shows: f.clock.Time, Running: !f.seeded}
 }
 
 // demoAddress is the default of dev on a terminal, so that the commands in the README
@@ -174,26 +168,25 @@ func (p *Program) serveDev(ctx context.Context, r *running, f devFlags, seed *se
 		return err
 	}
 	defer closeAll(r.listeners)
-	random := f.predictable()
-	key := secret.NewKey(random)
-	r.data, err = datadir.Open(ctx, datadir.Options{
-		Engine: f.engine, Key: key, Random: random, Log: r.log, Now: f.devClock(), Lifetimes: r.config.lifetimes, CardGuard: r.config.cardGuard,
-		OnFatal: func(err error) { r.fatal <- err }, OnHash: r.metrics.hashed, OnCommit: r.metrics.committed,
-	})
+	r.control = newControl(r, f)
+	first, err := r.control.open(ctx, state{}, testers.NewClock(f.clockState()))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.data.Close()) }()
+	r.current.Store(first)
+	defer func() { err = errors.Join(err, r.data().Close()) }()
 	closeAdmin, err := p.listenForDevAdmin(r)
 	if err != nil {
 		return err
 	}
 	defer closeAdmin()
-	shown, err := seedStore(ctx, r.data.Store, f, seed, random)
+	shown, err := seedStore(ctx, first.data.Store, f, seed, r.control.random.source())
 	if err != nil {
 		return err
 	}
-	hosts := &handlers.Hosts{Named: f.hosts, AsAsked: r.config.publicURL == nil}
-	r.build(handlers.Config{Key: key, Demo: shown, Hosts: hosts})
+	if err := r.control.begin(ctx, shown); err != nil {
+		return err
+	}
+	r.build(r.control.config())
 	return r.serve(func() { p.announce(r, shown) })
 }

@@ -22,7 +22,7 @@ const drawnForSeven = "2f23f002399b8274f34ef0d94fb6c6af1b82b19eb8708493db70ef55e
 
 func TestPredictable(t *testing.T) {
 	t.Parallel()
-	source := func(seed uint64) secret.Source { return devFlags{seeded: true, randSeed: seed}.predictable() }
+	source := func(seed uint64) secret.Source { return newSequences(&seed, nil).source() }
 	drawn := func(s secret.Source, sequence string, size int) []byte {
 		b := make([]byte, size)
 		s(sequence, b)
@@ -70,16 +70,15 @@ func TestPredictable(t *testing.T) {
 	})
 	t.Run("nothing_is_predictable_unless_asked", func(t *testing.T) {
 		t.Parallel()
-		random := devFlags{randSeed: 7}.predictable()
+		random := newSequences(nil, nil).source()
 		if random != nil || secret.New(random, secret.AccessToken).Equal(secret.New(random, secret.AccessToken)) {
 			t.Error("without --rand-seed the source is predictable")
 		}
 	})
 }
 
-// TestPredictableHasOneCaller: predictable secrets are dev's alone, so one
-// function makes their source.
-func TestPredictableHasOneCaller(t *testing.T) {
+// TestPredictableIsOfDevAlone: only the control of dev makes predictable secrets.
+func TestPredictableIsOfDevAlone(t *testing.T) {
 	t.Parallel()
 	var callers []string
 	err := filepath.WalkDir("../..", func(path string, entry os.DirEntry, err error) error {
@@ -96,7 +95,7 @@ func TestPredictableHasOneCaller(t *testing.T) {
 				continue
 			}
 			ast.Inspect(f, func(n ast.Node) bool {
-				if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "predictable" {
+				if id, ok := n.(*ast.Ident); ok && id.Name == "newSequences" && id.Pos() > f.Name.End() {
 					callers = append(callers, filepath.Base(path)+" "+f.Name.Name)
 				}
 				return true
@@ -107,7 +106,7 @@ func TestPredictableHasOneCaller(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"dev.go serveDev"}; !slices.Equal(callers, want) {
-		t.Errorf("predictable is called by %q, want by %q alone", callers, want)
+	if want := []string{"dev_control.go newControl", "dev_control.go open"}; !slices.Equal(callers, want) {
+		t.Errorf("newSequences is called by %q, want by %q alone", callers, want)
 	}
 }

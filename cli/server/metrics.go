@@ -263,18 +263,18 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	const is, grew = prometheus.GaugeValue, prometheus.CounterValue
 	send(is, "build_info", 1)
 	send(is, "ready", oneIf(g.r.ready() == nil))
-	send(is, "password_hash_waiting", float64(g.r.data.Hasher.Waiting()))
+	send(is, "password_hash_waiting", float64(g.r.data().Hasher.Waiting()))
 
 	connections, _ := g.r.visitors.open()
 	send(is, "connections", float64(connections))
 	send(is, "connections_limit", float64(g.r.visitors.max))
 
-	counts := g.r.data.Store.Counts()
+	counts := g.r.data().Store.Counts()
 	send(grew, "events_recorded_total", float64(counts.EventsRecorded))
 	send(is, "events_live_readers", float64(counts.LiveReaders))
 	send(grew, "audit_lines_lost_total", float64(counts.AuditLost))
 
-	stats := g.r.data.DB.Stats()
+	stats := g.r.data().DB.Stats()
 	send(is, "store_queue_updates", float64(stats.Queue))
 	send(is, "store_queue_limit_updates", float64(stats.QueueMax))
 	send(is, "store_transactions", float64(stats.Transactions))
@@ -292,7 +292,7 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 		every = g.r.backups.every
 	}
 	send(is, "backup_interval_seconds", every.Seconds())
-	switch made, err := g.r.data.Store.LastBackup(context.Background()); {
+	switch made, err := g.r.data().Store.LastBackup(context.Background()); {
 	case err == nil:
 		send(is, "backup_last_timestamp_seconds", float64(made.Created.UnixMilli())/1000)
 		send(is, "backup_last_size_bytes", float64(made.Bytes))
@@ -306,7 +306,7 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 		send(is, "tls_certificate_expiry_timestamp_seconds", float64(c.Expires))
 	}
 	// In memory there is no disk; and one that cannot be asked is not full.
-	if space, ok, err := g.r.data.DB.Space(); ok && err == nil {
+	if space, ok, err := g.r.data().DB.Space(); ok && err == nil {
 		send(is, "store_size_bytes", float64(space.Used))
 		send(is, "store_free_bytes", float64(space.Free))
 		send(is, "store_free_limit_bytes", float64(space.FreeMin))

@@ -20,7 +20,7 @@ import (
 func scrape(t testing.TB, r *running) string {
 	t.Helper()
 	w := httptest.NewRecorder()
-	r.server.Monitor().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	r.server().Monitor().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	if w.Code != http.StatusOK {
 		t.Fatalf("GET /metrics = %d: %s", w.Code, w.Body)
 	}
@@ -57,7 +57,7 @@ func TestMetrics(t *testing.T) {
 	t.Run("metrics_tell_what_happened", func(t *testing.T) {
 		t.Parallel()
 		r := onDisk(t)
-		if err := seedDemo(t.Context(), r.data.Store, r.data.Store.Now()); err != nil {
+		if err := seedDemo(t.Context(), r.data().Store, r.data().Store.Now()); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range []string{"/healthz", "/nowhere", "/nowhere-else"} {
@@ -123,7 +123,7 @@ func TestMetrics(t *testing.T) {
 func ask(t testing.TB, r *running, path string) int {
 	t.Helper()
 	w := httptest.NewRecorder()
-	r.server.Public().ServeHTTP(w, httptest.NewRequest("GET", r.server.Issuer()+path, nil))
+	r.server().Public().ServeHTTP(w, httptest.NewRequest("GET", r.server().Issuer()+path, nil))
 	return w.Code
 }
 

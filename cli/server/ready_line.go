@@ -47,7 +47,7 @@ func addressesOf(listeners []net.Listener) []string {
 // for a person on a terminal.
 func (p *Program) announce(r *running, demo *handlers.Demo) {
 	line := readyLine{
-		Ready: 1, URL: r.server.Issuer(), Listen: addressesOf(r.listeners), Version: r.version, PID: os.Getpid(),
+		Ready: 1, URL: r.server().Issuer(), Listen: addressesOf(r.listeners), Version: r.version, PID: os.Getpid(),
 	}
 	if r.admin != nil {
 		line.AdminSocket = r.admin.Addr().String()

@@ -13,13 +13,13 @@ func TestWelcome(t *testing.T) {
 	_, err := exec.LookPath("curl")
 	demand(t, err == nil, "curl")
 	r := inMemory(t)
-	if err := seedDemo(t.Context(), r.data.Store, r.data.Store.Now()); err != nil {
+	if err := seedDemo(t.Context(), r.data().Store, r.data().Store.Now()); err != nil {
 		t.Fatal(err)
 	}
 	announced, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- r.serve(func() { close(announced) }) }()
 	<-announced
-	line := readyLine{URL: r.server.Issuer(), demoLine: &demoLine{
+	line := readyLine{URL: r.server().Issuer(), demoLine: &demoLine{
 		ClientID: demoClientID, ClientSecret: demoClientSecret, RedirectURI: demoRedirectURI,
 		Username: demoUsername, Password: demoPassword, Account: demoAccount,
 	}}

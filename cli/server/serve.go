@@ -221,7 +221,7 @@ func (p *Program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 	if err != nil {
 		return err
 	}
-	r.data, err = datadir.Open(ctx, datadir.Options{
+	data, err := datadir.Open(ctx, datadir.Options{
 		Dir: path, Key: key, Log: r.log, Lifetimes: r.config.lifetimes, CardGuard: r.config.cardGuard,
 		AcceptClock: f.acceptClock, OnFatal: func(err error) { r.fatal <- err }, Memory: f.memory.Engine(),
 		OnHash: r.metrics.hashed, OnCommit: r.metrics.committed,
@@ -229,7 +229,8 @@ func (p *Program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 	if err != nil {
 		return err
 	}
-	if err = f.prepareStore(ctx, r.data.Store, r.log); err == nil {
+	r.current.Store(&instance{data: data})
+	if err = f.prepareStore(ctx, data.Store, r.log); err == nil {
 		r.backups, err = f.backups.begin(dir, r, key)
 	}
 	if err == nil {
@@ -238,7 +239,7 @@ func (p *Program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 	if term.IsFatal(err) {
 		return err // the state of the disk is unknown, so nothing more is written
 	}
-	return errors.Join(err, r.data.Close(), r.unknownOutcome())
+	return errors.Join(err, data.Close(), r.unknownOutcome())
 }
 
 // prepareStore checks the clock against the events and sets the retention, before the
@@ -264,7 +265,7 @@ func (p *Program) serveStore(r *running, c handlers.Config, socket string, lock 
 	}
 	defer r.admin.Close()
 	if a, ok := r.certificates.(*acmeCertificates); ok {
-		a.useStore(r.data.Store)
+		a.useStore(r.data().Store)
 	}
 	r.build(c)
 	lock.Socket, lock.Listen = socket, addressesOf(r.listeners)

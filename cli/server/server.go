@@ -144,8 +144,10 @@ type running struct {
 	started   time.Time
 	config    serverConfig
 	listeners []net.Listener
-	data      *datadir.Opened
+	current   atomic.Pointer[instance]
+	control   *control // of dev, or nil
 	metrics   *metrics
+	exposed   http.Handler // /metrics
 	notify    notifier
 	monitor   net.Listener // for health and metrics only, or nil
 	backups   *backupSchedule
@@ -153,7 +155,6 @@ type running struct {
 	certificates certificates // nil without TLS
 	plain        net.Listener // plain http that redirects to TLS, or nil
 
-	server   *handlers.Server
 	admin    net.Listener
 	memory   datadir.Memory // limit; 0 means the default
 	visitors *connLimit
@@ -257,25 +258,33 @@ func baseURL(l net.Listener) *url.URL {
 	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(addr.Port))}
 }
 
-// build creates the HTTP server over the listeners and the store. c has the key, and
+// build creates the HTTP handlers over the listeners and the store. c has the key, and
 // what dev adds.
 func (r *running) build(c handlers.Config) {
-	c.Store, c.PublicURL, c.TrustedProxies = r.data.Store, r.config.publicURL, r.config.proxies
-	c.Log, c.Version, c.Ready = r.log, r.version, r.ready
-	c.Status, c.Doctor = r.status, checkup{data: r.data, server: r}.run
-	c.Observe, c.Metrics = r.metrics.observe, r.metrics.handler(r)
+	i := r.current.Load()
+	i.server = r.newServer(i.data, c)
+	r.visitors = newConnLimit(connectionsAllowed(filesMax(), r.memory), i.server.TrustsProxy, r.log)
+}
+
+// newServer makes the handlers over an open store.
+func (r *running) newServer(data *datadir.Opened, c handlers.Config) *handlers.Server {
+	if r.exposed == nil {
+		r.exposed = r.metrics.handler(r)
+	}
+	if r.memory == 0 {
+		r.memory = datadir.MemoryDefault
+	}
+	c.Store, c.PublicURL, c.TrustedProxies = data.Store, r.config.publicURL, r.config.proxies
+	c.Log, c.Version, c.Ready, c.Memory = r.log, r.version, r.ready, int64(r.memory)
+	c.Status, c.Doctor = r.status, checkup{data: data, server: r}.run
+	c.Observe, c.Metrics = r.metrics.observe, r.exposed
 	if c.PublicURL == nil {
 		c.PublicURL = baseURL(r.listeners[0])
 		if r.certificates != nil {
 			c.PublicURL.Scheme = "https"
 		}
 	}
-	if r.memory == 0 {
-		r.memory = datadir.MemoryDefault
-	}
-	c.Memory = int64(r.memory)
-	r.server = handlers.New(c)
-	r.visitors = newConnLimit(connectionsAllowed(filesMax(), r.memory), r.server.TrustsProxy, r.log)
+	return handlers.New(c)
 }
 
 // ready returns why the server should get no requests, or nil.
@@ -286,7 +295,7 @@ func (r *running) ready() error {
 	if damage := r.damage.Load(); damage != nil {
 		return *damage
 	}
-	return r.data.DB.Ready()
+	return r.data().DB.Ready()
 }
 
 // serve answers requests until a signal. Then it becomes unready, closes the public
@@ -301,8 +310,8 @@ func (r *running) serve(announce func()) error {
 
 	r.started = time.Now()
 	public, plain := r.publicServers()
-	private := handlers.NewHTTPServer(r.server.Admin(), r.log)
-	monitor := handlers.NewHTTPServer(r.server.Monitor(), r.log)
+	private := handlers.NewHTTPServer(r.handler((*handlers.Server).Admin), r.log)
+	monitor := handlers.NewHTTPServer(r.handler((*handlers.Server).Monitor), r.log)
 	broken := make(chan error, len(r.listeners)+3)
 	for _, l := range r.publicListeners() {
 		r.serveOn(public, l, broken)
@@ -344,7 +353,7 @@ func (r *running) serve(announce func()) error {
 	}
 	r.closing.Store(true)
 	r.notifyManager(notifyStopping)
-	r.server.Drain()
+	r.server().Drain()
 	stop()
 	failed = errors.Join(failed, r.drain(signals, public, plain, monitor, private))
 	r.work.Wait()
@@ -411,7 +420,7 @@ func (r *running) watch(ctx context.Context) {
 	debug.FreeOSMemory()
 	for {
 		begun := time.Now()
-		err := r.data.DB.Check(ctx)
+		err := r.data().DB.Check(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -434,8 +443,8 @@ func (r *running) recordDamage(damage error) {
 // trimAudit removes old lines of the audit record, now and every day.
 func (r *running) trimAudit(ctx context.Context) {
 	for {
-		before := r.data.Store.Now().Add(-r.config.auditRetain)
-		if err := r.data.Store.TrimAudit(ctx, before); err != nil && ctx.Err() == nil {
+		before := r.data().Store.Now().Add(-r.config.auditRetain)
+		if err := r.data().Store.TrimAudit(ctx, before); err != nil && ctx.Err() == nil {
 			r.log.Warn("old audit lines not removed", "err", err)
 		}
 		if term.Sleep(ctx, trimEvery) != nil {
@@ -446,11 +455,11 @@ func (r *running) trimAudit(ctx context.Context) {
 
 // trimEvents removes events past their retention, now and every minute.
 func (r *running) trimEvents(ctx context.Context) {
-	if r.data.Store.Retention() == 0 {
+	if r.data().Store.Retention() == 0 {
 		return
 	}
 	for {
-		removed, err := r.data.Store.TrimEvents(ctx)
+		removed, err := r.data().Store.TrimEvents(ctx)
 		if removed > 0 {
 			r.log.Info("old events removed", "count", removed)
 		}

@@ -47,7 +47,8 @@ func built(t testing.TB, dir string) *running {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeAll(listeners) })
-	r := &running{log: quiet, listeners: listeners, data: k, metrics: m, fatal: make(chan error, 1)}
+	r := &running{log: quiet, listeners: listeners, metrics: m, fatal: make(chan error, 1)}
+	r.current.Store(&instance{data: k})
 	if r.admin, err = datadir.ListenAdmin(filepath.Join(closedDir(t), datadir.SocketName), quiet); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func TestUnknownOutcome(t *testing.T) {
 	go func() { ended <- r.serve(func() { close(announced) }) }()
 	<-announced
 	client := &http.Client{Transport: &http.Transport{}}
-	answer, err := client.Get(r.server.Issuer() + "/healthz") // leaves a connection open
+	answer, err := client.Get(r.server().Issuer() + "/healthz") // leaves a connection open
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,19 +132,19 @@ func TestDemoHistory(t *testing.T) {
 		t.Run("at_"+now.UTC().Format(time.DateOnly), func(t *testing.T) {
 			t.Parallel()
 			r := inMemory(t)
-			if err := seedDemoHistory(t.Context(), r.data.Store, now); err != nil {
+			if err := seedDemoHistory(t.Context(), r.data().Store, now); err != nil {
 				t.Fatal(err)
 			}
-			page, err := r.data.Store.ListEvents(t.Context(), demoAccount, eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1000}, nil)
+			page, err := r.data().Store.ListEvents(t.Context(), demoAccount, eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1000}, nil)
 			if err != nil || page.Count != demoEvents {
 				t.Errorf("listed %d events, %v; want %d", page.Count, err, demoEvents)
 			}
-			last, err := r.data.Store.ListEvents(t.Context(), demoAccount, eventlog.Filter{From: now.Add(-demoRest).Unix() + 1, To: eventlog.CreatedAtMax, Limit: 1000}, nil)
+			last, err := r.data().Store.ListEvents(t.Context(), demoAccount, eventlog.Filter{From: now.Add(-demoRest).Unix() + 1, To: eventlog.CreatedAtMax, Limit: 1000}, nil)
 			if err != nil || last.Count != 0 {
 				t.Errorf("%d events, %v, are later than %v before the start; want none", last.Count, err, demoRest)
 			}
 			for _, typ := range []string{"customer.created", "customer.updated", "account.autoupdate", "transaction.ach_process_error"} {
-				page, err := r.data.Store.ListEvents(t.Context(), demoAccount, eventlog.Filter{Types: []string{typ}, To: eventlog.CreatedAtMax, Limit: 1}, nil)
+				page, err := r.data().Store.ListEvents(t.Context(), demoAccount, eventlog.Filter{Types: []string{typ}, To: eventlog.CreatedAtMax, Limit: 1}, nil)
 				if err != nil || page.Count == 0 {
 					t.Errorf("listed no %s, %v", typ, err)
 				}

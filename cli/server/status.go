@@ -13,15 +13,15 @@ import (
 
 // status answers GET /admin/status.
 func (r *running) status(ctx context.Context) handlers.ServerStatus {
-	s := handlers.ServerStatus{Status: handlers.StateReady, Started: r.started.Unix(), URL: r.server.Issuer(), Listen: addressesOf(r.listeners), Version: r.version, PID: os.Getpid()}
+	s := handlers.ServerStatus{Status: handlers.StateReady, Started: r.started.Unix(), URL: r.server().Issuer(), Listen: addressesOf(r.listeners), Version: r.version, PID: os.Getpid()}
 	err := r.ready()
 	if err == nil {
-		err = r.data.Store.Check(ctx)
+		err = r.data().Store.Check(ctx)
 	}
 	if err != nil {
 		s.Status, s.Reason = handlers.StateNotReady, err.Error()
 	}
-	if space, ok, err := r.data.DB.Space(); ok && err == nil {
+	if space, ok, err := r.data().DB.Space(); ok && err == nil {
 		s.Store = &handlers.StoreStatus{Used: space.Used, Free: space.Free, FreeMin: space.FreeMin}
 	}
 	if c := r.checked.Load(); c != nil {
@@ -30,7 +30,7 @@ func (r *running) status(ctx context.Context) handlers.ServerStatus {
 			s.Check.Damage = (*damage).Error()
 		}
 	}
-	if made, err := r.data.Store.LastBackup(ctx); err == nil {
+	if made, err := r.data().Store.LastBackup(ctx); err == nil {
 		s.Backup = &handlers.BackupStatus{Created: made.Created.Unix(), File: made.File, Bytes: made.Bytes, Records: made.Records, Scheduled: made.Scheduled}
 	}
 	if b := r.backups; b != nil {

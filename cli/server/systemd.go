@@ -78,7 +78,7 @@ func (r *running) feedWatchdog() (stop func()) {
 	go func() {
 		defer close(ended)
 		for every := r.notify.watchdog / 2; term.Sleep(ctx, every) == nil; {
-			if err := r.data.Store.Check(ctx); err != nil {
+			if err := r.data().Store.Check(ctx); err != nil {
 				r.log.Error("watchdog not notified: the store cannot be read", "err", err)
 				continue
 			}

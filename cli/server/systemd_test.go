@@ -30,7 +30,8 @@ func TestWatchdog(t *testing.T) {
 		if err := k.Close(); err != nil {
 			t.Fatal(err)
 		}
-		r := &running{log: log, data: k, notify: notifier{socket: socket, watchdog: time.Millisecond}}
+		r := &running{log: log, notify: notifier{socket: socket, watchdog: time.Millisecond}}
+		r.current.Store(&instance{data: k})
 		stop := r.feedWatchdog()
 		<-said
 		stop()

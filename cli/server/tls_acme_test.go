@@ -110,7 +110,7 @@ func TestACMEHandshake(t *testing.T) {
 		t.Parallel()
 		log := &testLog{}
 		r := onDisk(t)
-		c := &certificateCache{store: r.data.Store, log: slog.New(slog.NewTextHandler(log, nil))}
+		c := &certificateCache{store: r.data().Store, log: slog.New(slog.NewTextHandler(log, nil))}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // as good a reason to refuse as a full disk
 		if err := c.Put(ctx, "pay.example", []byte("one")); err != nil || log.count("certificate not stored") != 1 {

@@ -66,15 +66,15 @@ func (r *running) publicListeners() []net.Listener {
 // publicServers returns the servers of the public listeners and of the plain http
 // listener, which exists only with TLS.
 func (r *running) publicServers() (public, plain *http.Server) {
-	plain = trackConnections(handlers.NewHTTPServer(r.server.Plain(), r.log))
+	plain = trackConnections(handlers.NewHTTPServer(r.server().Plain(), r.log))
 	if r.certificates == nil {
-		return trackConnections(handlers.NewHTTPServer(r.server.Public(), r.log)), plain
+		return trackConnections(handlers.NewHTTPServer(r.handler((*handlers.Server).Public), r.log)), plain
 	}
-	public = trackConnections(newTLSServer(r.server.Secure(), r.certificates.config(), r.memory, r.log))
+	public = trackConnections(newTLSServer(r.server().Secure(), r.certificates.config(), r.memory, r.log))
 	if r.plain == nil {
 		// Without that listener, http-01 challenges must not be offered to the issuer.
 		return public, plain
 	}
-	plain.Handler = r.server.Challenged(r.certificates.plain)
+	plain.Handler = r.server().Challenged(r.certificates.plain)
 	return public, plain
 }

@@ -64,3 +64,23 @@ func withCatalogue(recorded []TypeUse) []TypeUse {
 	}
 	return recorded
 }
+
+// CountEvents counts the events of all accounts. It reads a record for each type, and
+// no event.
+func (l *Log) CountEvents(ctx context.Context) (count int, err error) {
+	err = l.db.View(ctx, func(r kv.Reader) error {
+		count = 0
+		for _, v := range r.Scan(record.NewKey(record.TagKnownType).All()) {
+			known, err := decodeKnownType(v)
+			if err != nil {
+				return err
+			}
+			count += int(known.count)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count events: %w", err)
+	}
+	return count, nil
+}

@@ -1,0 +1,184 @@
+package server
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/handlers"
+	"tollhouse/handlers/testers"
+	"tollhouse/store/kv/memkv"
+	"tollhouse/store/secret"
+)
+
+// state is everything that dev goes back to at a reset or restore.
+type state struct {
+	data  *memkv.State
+	drawn map[string]uint64 // from the sequences of --rand-seed
+	clock testers.ClockState
+}
+
+// control resets, saves and restores the instance of dev (handlers.Controller). Each
+// reset opens a new store over the saved tree and builds new handlers over it, so that
+// nothing has to be cleared and nothing can be forgotten.
+type control struct {
+	running *running
+	options datadir.Options // of every instance
+	key     secret.Key      // likewise
+	dev     handlers.Dev    // likewise, but for its clock
+	demo    *handlers.Demo  // likewise
+	hosts   *handlers.Hosts // likewise
+
+	changing  sync.Mutex // one reset, snapshot or restore at a time
+	random    *sequences // of the present instance, or nil
+	clock     *testers.Clock
+	beginning state
+
+	mu     sync.Mutex // guards the rest
+	saved  map[string]state
+	resets int
+}
+
+func newControl(r *running, f devFlags) *control {
+	c := &control{running: r, saved: map[string]state{}}
+	if f.seeded {
+		c.dev.RandSeed = &f.randSeed
+	}
+	c.dev.Control = c
+	c.hosts = &handlers.Hosts{Named: f.hosts, AsAsked: r.config.publicURL == nil}
+	c.key = secret.NewKey(newSequences(c.dev.RandSeed, nil).source())
+	c.options = datadir.Options{
+		Engine: f.engine, Key: c.key, Log: r.log, Lifetimes: r.config.lifetimes, CardGuard: r.config.cardGuard,
+		OnFatal: func(err error) { r.fatal <- err }, OnHash: r.metrics.hashed, OnCommit: r.metrics.committed,
+	}
+	return c
+}
+
+// open opens an instance that begins with s.
+func (c *control) open(ctx context.Context, s state, clock *testers.Clock) (*instance, error) {
+	o := c.options
+	o.State, o.Now = s.data, clock.Now
+	random := newSequences(c.dev.RandSeed, s.drawn)
+	o.Random = random.source()
+	data, err := datadir.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	c.random, c.clock = random, clock
+	return &instance{data: data}, nil
+}
+
+// config is what the handlers of the instance opened last are built with.
+func (c *control) config() handlers.Config {
+	dev := c.dev
+	dev.Clock = c.clock
+	return handlers.Config{Key: c.key, Demo: c.demo, Hosts: c.hosts, Dev: &dev}
+}
+
+// present returns the state of the present instance.
+func (c *control) present(ctx context.Context) (state, error) {
+	data, err := c.running.data().State(ctx)
+	return state{data: data, drawn: c.random.counts(), clock: c.clock.State()}, err
+}
+
+// begin makes the present state the one to which a reset goes back. demo is what the
+// instance shows of itself.
+func (c *control) begin(ctx context.Context, demo *handlers.Demo) (err error) {
+	c.demo = demo
+	c.beginning, err = c.present(ctx)
+	return err
+}
+
+// Reset implements handlers.Controller.
+func (c *control) Reset(ctx context.Context) error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	return c.goTo(ctx, c.beginning)
+}
+
+// Restore implements handlers.Controller.
+func (c *control) Restore(ctx context.Context, name string) error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	c.mu.Lock()
+	s, ok := c.saved[name]
+	c.mu.Unlock()
+	if !ok {
+		return handlers.ErrNoSnapshot
+	}
+	return c.goTo(ctx, s)
+}
+
+func (c *control) goTo(ctx context.Context, s state) error {
+	i, err := c.open(ctx, s, c.clock.After(s.clock))
+	if err != nil {
+		return err
+	}
+	i.server = c.running.newServer(i.data, c.config())
+	c.running.replace(i)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.resets++
+	return nil
+}
+
+// Snapshot implements handlers.Controller.
+func (c *control) Snapshot(ctx context.Context, name string) (info handlers.SnapshotInfo, replaced bool, err error) {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	s, err := c.present(ctx)
+	if err != nil {
+		return info, false, err
+	}
+	events, err := c.running.data().Store.CountEvents(ctx)
+	if err != nil {
+		return info, false, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, replaced = c.saved[name]; !replaced && len(c.saved) == handlers.SnapshotsMax {
+		return info, false, handlers.ErrTooManySnapshots
+	}
+	c.saved[name] = s
+	return handlers.SnapshotInfo{Clock: s.clock, Events: events}, replaced, nil
+}
+
+// Drop implements handlers.Controller.
+func (c *control) Drop(name string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.saved[name]; !ok {
+		return handlers.ErrNoSnapshot
+	}
+	delete(c.saved, name)
+	return nil
+}
+
+// DropAll implements handlers.Controller.
+func (c *control) DropAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.saved)
+}
+
+// Names implements handlers.Controller.
+func (c *control) Names() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.saved))
+}
+
+// Resets implements handlers.Controller.
+func (c *control) Resets() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.resets
+}
+
+// Counts implements handlers.Controller.
+func (c *control) Counts(ctx context.Context) (handlers.DevCounts, error) {
+	n, err := c.running.data().Store.Totals(ctx)
+	return handlers.DevCounts(n), err
+}
