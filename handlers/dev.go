@@ -21,6 +21,7 @@ import (
 // serve has none: then no route below /_dev exists, and requests cost nothing more.
 type Dev struct {
 	Clock   *testers.Clock
+	Faults  *testers.Faults
 	Journal *testers.Journal
 	Control Controller // of the whole instance
 	// RandSeed is the value of --rand-seed, or nil.
@@ -46,8 +47,8 @@ type devEndpoint struct {
 }
 
 // devEndpoints lists the endpoints in an order in which all their examples work.
-func (s *Server) devEndpoints() []devEndpoint {
-	return slices.Concat(s.devControlEndpoints(), s.devClockEndpoints(), s.devJournalEndpoints())
+func (s *Server) devEndpoints(r *router) []devEndpoint {
+	return slices.Concat(s.devControlEndpoints(), s.devClockEndpoints(), s.devFaultEndpoints(r), s.devJournalEndpoints())
 }
 
 // isDevRequest reports whether the request is for the testers' controls.
@@ -69,7 +70,7 @@ func (s *Server) devRoutes(r *router) {
 	if s.dev == nil {
 		return
 	}
-	endpoints := s.devEndpoints()
+	endpoints := s.devEndpoints(r)
 	r.get(devPath, withQuery(nil, func(w http.ResponseWriter, r *http.Request) error {
 		return s.listDevEndpoints(w, r, endpoints)
 	}))

@@ -73,6 +73,7 @@ type devState struct {
 	Events      int        `json:"events"`
 	Resources   int        `json:"resources"`
 	Snapshots   []string   `json:"snapshots"`
+	Faults      int        `json:"faults"` // that can still hit a request
 	Requests    int        `json:"requests"`
 	Notices     int        `json:"notices"`
 	Resets      int        `json:"resets"`
@@ -91,7 +92,7 @@ func (s *Server) showDevState(w http.ResponseWriter, r *http.Request) error {
 	writeJSON(w, http.StatusOK, devState{
 		Clock:   showClockState(s.dev.Clock.State()),
 		Clients: count.Clients, Users: count.Users, Accounts: count.Accounts, Events: count.Events, Resources: count.Resources,
-		Snapshots: append([]string{}, s.dev.Control.Names()...), Requests: requests, Notices: notices, Resets: s.dev.Control.Resets(),
+		Snapshots: append([]string{}, s.dev.Control.Names()...), Faults: s.dev.Faults.CountLive(), Requests: requests, Notices: notices, Resets: s.dev.Control.Resets(),
 		RandSeed: s.dev.RandSeed, Throttle: s.dev.Throttle, StrictTypes: s.dev.StrictTypes,
 	})
 	return nil

@@ -24,7 +24,7 @@ func TestLogHoldsNoSecret(t *testing.T) {
 	t.Parallel()
 	requests := testers.NewJournal()
 	h := newHouse(t, func(c *handlers.Config) {
-		c.Dev = &handlers.Dev{Clock: testers.NewClock(testers.ClockState{Own: true}), Journal: requests}
+		c.Dev = &handlers.Dev{Clock: testers.NewClock(testers.ClockState{Own: true}), Faults: testers.NewFaults(), Journal: requests}
 	})
 	secrets := map[string]string{
 		"password": storetest.Password, "wrong password": "kanarienvogel-password", "client secret": h.secret.Reveal(),

@@ -49,7 +49,7 @@ func (s *Server) publicRoutes() http.Handler {
 		r.page("HEAD", "/callback", s.callback)
 	}
 	s.devRoutes(r)
-	return s.withDevOrigin(r.withCORS(withGzip(r)))
+	return s.withDevOrigin(r.withCORS(s.withFaults(r, withGzip(r))))
 }
 
 // adminRoutes need no credentials: only the operator can reach their listener.

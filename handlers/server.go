@@ -178,6 +178,8 @@ type router struct {
 	*httprouter.Router
 	s    *Server
 	cors *httprouter.Router // sets the CORS headers of a path; GET stands for all methods
+
+	routes []route
 }
 
 func (s *Server) newRouter() *router {
@@ -213,6 +215,7 @@ func (r *router) postFromClients(path string, h handler) {
 }
 
 func (r *router) on(method, path string, h handler) {
+	r.routes = append(r.routes, route{method: method, template: path})
 	handled := r.s.handle(path, h)
 	// Handler would put the parameters into a context of their own.
 	r.Handle(method, path, func(w http.ResponseWriter, rq *http.Request, params httprouter.Params) {
@@ -223,5 +226,6 @@ func (r *router) on(method, path string, h handler) {
 
 // page registers a page: its errors are pages, and forms from other sites are refused.
 func (r *router) page(method, path string, h handler) {
+	r.routes = append(r.routes, route{method: method, template: path, isPage: true})
 	r.Handler(method, path, r.s.handlePage(path, h))
 }
