@@ -77,7 +77,7 @@ func (s *Server) shownClients(r *http.Request, session *browserSession) (shown [
 		return nil, "", err
 	}
 	if !whole {
-		note = "There are too many authorizations to list. To end them all, change your password below."
+		note = "The list is too long to show completely. To revoke all access, change your password below."
 	}
 	if len(granted) > clientsShownMax {
 		granted, note = granted[:clientsShownMax], "More applications are not shown. Revoke some of these to see the rest."

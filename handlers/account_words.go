@@ -11,12 +11,11 @@ import (
 
 const passwordNotChanged = "Your password was not changed."
 
-// A password is measured in bytes. Nobody counts those: whoever counts letters
-// is never told too few.
+// The limit is in bytes. The hint says characters, which people count: a password with
+// that many characters is always long enough.
 var newPasswordHint = fmt.Sprintf("At least %d characters. Several unrelated words work well.", secret.PasswordSizeMin)
 
-// judgeNewPassword says what is wrong with the form, before a password is
-// hashed for it.
+// judgeNewPassword checks the form before a password is hashed.
 func judgeNewPassword(p params) views.PasswordForm {
 	form := views.PasswordForm{EndAll: p.has("end_all")}
 	current, fresh := p.value("current_password"), p.value("new_password")
@@ -39,9 +38,8 @@ func judgeNewPassword(p params) views.PasswordForm {
 	return form
 }
 
-// What was just done, as a cookie carries it over the redirect behind a form.
-// The words are ours and a link cannot say them: no other site can set a cookie
-// here.
+// The values of the cookie that carries the outcome of a form over the redirect. A link
+// cannot fake the message, because no other site can set a cookie here.
 const (
 	doneRevoked  = "revoked"
 	doneOthers   = "others"
@@ -58,7 +56,7 @@ var doneWords = map[string]string{
 	doneEnded:    "Your password was changed. You are signed out everywhere else, and no application has access.",
 }
 
-// done sends the browser back to the account page, which tells what was done.
+// done redirects to the account page, which shows the outcome.
 func (s *Server) done(w http.ResponseWriter, r *http.Request, what string) {
 	cookies := s.cookiesOf(r)
 	http.SetCookie(w, &http.Cookie{
@@ -68,7 +66,7 @@ func (s *Server) done(w http.ResponseWriter, r *http.Request, what string) {
 	s.redirectHere(w, "/account")
 }
 
-// takeDone returns what to tell, once.
+// takeDone returns the message to show, once.
 func (s *Server) takeDone(w http.ResponseWriter, r *http.Request) string {
 	cookies := s.cookiesOf(r)
 	c, err := r.Cookie(cookies.doneName)
@@ -79,7 +77,7 @@ func (s *Server) takeDone(w http.ResponseWriter, r *http.Request) string {
 	return doneWords[c.Value]
 }
 
-// moment tells a time as people say it, and exactly.
+// moment formats a time in relative words, and exactly.
 func moment(t, now time.Time) views.Moment {
 	t = t.UTC()
 	return views.Moment{Phrase: ago(now.Sub(t)), Exact: t.Format("2 January 2006, 15:04 UTC"), Stamp: t.Format(time.RFC3339)}
@@ -87,8 +85,8 @@ func moment(t, now time.Time) views.Moment {
 
 const day = 24 * time.Hour
 
-// ago says how long since. A clock that was stepped back makes nobody read of
-// the future.
+// ago formats an age in words. A negative one, after the clock was set back, is "just
+// now".
 func ago(d time.Duration) string {
 	switch {
 	case d < time.Minute:

@@ -71,7 +71,7 @@ func (s *Server) adminImportEvents(w http.ResponseWriter, r *http.Request) error
 	}
 	noteAdmin(r, "account_id", q.account)
 	// net/http silently cuts off an upload when the response begins before its
-	// end. In the command's own process there is nothing to switch on.
+	// end. Inside a command, without a connection, it is not supported.
 	controller := http.NewResponseController(w)
 	if err := controller.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err

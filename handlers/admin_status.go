@@ -69,9 +69,9 @@ type ScheduleStatus struct {
 type CertificateStatus struct {
 	Source    string   `json:"source"`            // files or acme
 	Names     []string `json:"names"`             // of the certificate, or wanted for it
-	NotBefore int64    `json:"not_before"`        // Unix seconds; 0 while there is none
+	NotBefore int64    `json:"not_before"`        // Unix seconds; 0 without one
 	Expires   int64    `json:"expires"`           // like NotBefore
-	Problem   string   `json:"problem,omitempty"` // why there is none, or no newer one
+	Problem   string   `json:"problem,omitempty"` // why none, or no newer one, is served
 }
 
 // adminStatus is GET /admin/status.

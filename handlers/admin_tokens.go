@@ -102,7 +102,7 @@ func (s *Server) adminRevokeToken(w http.ResponseWriter, r *http.Request) error 
 	revoked, err := s.store.RevokeFamilyOf(r.Context(), by(r.Context()), text)
 	if errors.Is(err, record.ErrNotFound) {
 		p := newProblem(http.StatusNotFound, "not_found", "Nothing to revoke: the token's family has already ended.").because(err)
-		p.extra = map[string]any{"hint": "tollhouse token inspect tells what it is and why it is dead"}
+		p.extra = map[string]any{"hint": "tollhouse token inspect shows what it is and why it ended"}
 		return p
 	}
 	return s.showRevoked(w, r, revoked, err)
@@ -126,7 +126,7 @@ func tokenProblem(err error) error {
 		return err
 	}
 	p := newProblem(http.StatusNotFound, "not_found", "Unknown token: it belongs to another instance, or it expired and was removed.").because(err)
-	p.extra = map[string]any{"hint": "tollhouse token list shows what lives; tollhouse audit tells what has ended"}
+	p.extra = map[string]any{"hint": "tollhouse token list shows live authorizations; tollhouse audit shows what ended"}
 	return p
 }
 

@@ -19,7 +19,7 @@ type authRequest struct {
 	redirectURI string
 	state       string
 	scope       store.Scope
-	challenge   string // RFC 7636, S256; "" when there is none
+	challenge   string // RFC 7636, S256; "" without one
 	prompt      string
 	query       string // as it came
 }

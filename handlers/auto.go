@@ -13,7 +13,7 @@ import (
 // would sign in anybody.
 
 // signInUnasked returns the browser's sign-in, or starts one for the user of
-// --auto-login if there is none or the request wants a new one. If that user no
+// --auto-login if it has none or the request wants a new one. If that user no
 // longer exists, the sign-in form is shown.
 func (s *Server) signInUnasked(w http.ResponseWriter, r *http.Request, a *authRequest, session *browserSession) (*browserSession, error) {
 	if s.demo.AutoLogin == "" || r.Method != http.MethodGet || session != nil && a.prompt != "login" {

@@ -10,7 +10,7 @@ import (
 )
 
 // callback is GET /callback, in dev only. It takes the place of an application, so
-// that the flow works in a browser before there is one. It is the demo client's
+// that the flow works in a browser before one exists. It is the demo client's
 // redirect URI on dev's own port (RFC 8252 §7.3).
 func (s *Server) callback(w http.ResponseWriter, r *http.Request) error {
 	p, refused := parseOAuthParams(r.URL.RawQuery)

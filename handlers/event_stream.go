@@ -194,7 +194,7 @@ func (st *eventStream) beat(due <-chan time.Time) error {
 	}
 }
 
-// forward sends the next events and reports whether there are more.
+// forward sends the next events and reports whether more follow.
 func (st *eventStream) forward() (more bool, err error) {
 	buffer := takeBuffer() // released before waiting: an idle stream holds none
 	defer buffer.release()

@@ -27,7 +27,7 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) error {
 	if s.demo != nil && store.MatchRedirectURI(s.demo.RedirectURI, s.demoCallback(r)) {
 		props.Links = append([]views.Link{{Label: "Try the sign-in", Href: s.demoAuthorizePath(r), Note: "sign in, allow or deny, and see what an application receives"}}, props.Links...)
 	}
-	pageHeaders(w, session != nil, "") // without a session there is no form
+	pageHeaders(w, session != nil, "") // without a session the page has no form
 	s.render(w, r, http.StatusOK, views.Home(props))
 	return nil
 }

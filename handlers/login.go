@@ -27,7 +27,7 @@ type loginScreen struct {
 const toAccount = "account"
 
 // pageBehind returns the page after a sign-in for no client. It maps names, not
-// addresses, so that nobody can send a signed-in person elsewhere.
+// addresses, so that no link can send a signed-in person elsewhere.
 func pageBehind(to string) string {
 	if to == toAccount {
 		return "/account"

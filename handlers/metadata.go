@@ -9,7 +9,7 @@ import (
 // metadataPath is that of RFC 8414 §3. An issuer's path follows it.
 const metadataPath = "/.well-known/oauth-authorization-server"
 
-// serverMetadata is RFC 8414 §2. There is no OpenID document, since we issue no ID
+// serverMetadata is RFC 8414 §2. We serve no OpenID document, since we issue no ID
 // tokens.
 type serverMetadata struct {
 	Issuer                string   `json:"issuer"`

@@ -185,7 +185,7 @@ func parseResourceChange(r *http.Request) (eventlog.ResourceChange, error) {
 		Source: actor(p), Location: "api",
 	}
 	if !eventlog.IsKind(c.Kind) {
-		return c, invalidParameter("kind", "must have 1 to 32 characters of a-z, 0-9 and _, the first a letter.")
+		return c, invalidParameter("kind", eventlog.KindRule+".")
 	}
 	if !eventlog.IsID(c.ID) {
 		return c, invalidParameter("id", "must have 1 to 64 characters of A-Z, a-z, 0-9, _ and -.")

@@ -16,7 +16,7 @@ import (
 	"tollhouse/store/secret"
 )
 
-// The throttle slows down guessing and locks nobody out. It counts failures per
+// The throttle slows down guessing and never locks an account. It counts failures per
 // username as typed, known or not; per source; and per client of the password grant,
 // since one backend serves many people. A client has its own bucket per username, and
 // so has a browser in which the user has signed in before: failures of strangers at

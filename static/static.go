@@ -3,12 +3,10 @@
 //
 // Each asset is served under a name that carries a hash of its bytes, so that
 // a browser may keep it for ever and still never shows the style of another
-// release. The views ask [Path] for the address to write into a page; the
-// handler that answers it asks [Open] for the bytes. What is not named there
-// does not exist: there is no file system behind it, and nothing to list.
+// release. The views get an asset's address from [Path], and the handler of that
+// address gets the bytes from [Open]. Other files cannot be requested or listed.
 //
-// There is no script. The pages work without one, and their content security
-// policy allows none.
+// The pages work without scripts, and their content security policy allows none.
 package static
 
 import (
@@ -23,15 +21,15 @@ import (
 // Prefix is where assets live, below the base path of the deployment.
 const Prefix = "/static/"
 
-// hashLength is in hexadecimal digits: 48 bits tell the releases of two files
-// apart, and keep the address short enough to read in a log.
+// hashLength is in hexadecimal digits: 48 bits distinguish the releases of a file, and
+// keep the address short enough to read in a log.
 const hashLength = 12
 
 //go:embed style.css icon.svg
 var files embed.FS
 
-// contentTypes names the assets and how each is served. Our choice: a table
-// rather than package mime, whose answers depend on the machine's own files.
+// contentTypes lists the assets with their media types. Our choice: a table rather than
+// package mime, which depends on files of the machine.
 var contentTypes = map[string]string{
 	"style.css": "text/css; charset=utf-8",
 	"icon.svg":  "image/svg+xml",
@@ -61,8 +59,8 @@ var hashed = sync.OnceValues(func() (paths map[string]string, assets map[string]
 })
 
 // Path returns the address of the asset called name ("style.css"), from the
-// root of the deployment: "/static/style.3f2a9c1b04de.css". It panics when
-// there is no such asset, for only our own pages ask.
+// root of the deployment: "/static/style.3f2a9c1b04de.css". It panics for an
+// unknown name, which only our own pages could pass.
 func Path(name string) string {
 	paths, _ := hashed()
 	p, ok := paths[name]

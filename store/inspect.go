@@ -35,7 +35,7 @@ const (
 	EndedUserTokensEnded   = "user_tokens_ended" // re-enabled since, or password changed
 )
 
-// Inspect tells the operator what a secret is and whether it is valid. Unlike
+// Inspect shows the operator what a secret is and whether it is valid. Unlike
 // [Store.Introspect] it does not count as a use. Errors: *InvalidError for text that
 // is no token, ErrNotFound for an unknown token.
 func (s *Store) Inspect(ctx context.Context, text string) (found Inspection, err error) {

@@ -7,8 +7,7 @@ package views
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
-// CallbackProps is what dev's own callback shows of the redirect that reached
-// it.
+// CallbackProps describes the redirect that reached dev's own callback.
 type CallbackProps struct {
 	Page
 	Allowed bool     // a code arrived
@@ -16,8 +15,8 @@ type CallbackProps struct {
 	Steps   []Step
 }
 
-// Callback draws the page that stands in for an application in dev: it shows
-// what an application would get, and how to go on.
+// Callback draws the page that takes the place of an application in dev: it shows what an
+// application would receive, and the next step.
 func Callback(p CallbackProps) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -87,7 +86,7 @@ func Callback(p CallbackProps) templ.Component {
 					var templ_7745c5c3_Var3 string
 					templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(visible(s.Title))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `callback.templ`, Line: 30, Col: 28}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `callback.templ`, Line: 29, Col: 28}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 					if templ_7745c5c3_Err != nil {

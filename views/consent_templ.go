@@ -7,26 +7,26 @@ package views
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
-// ConsentProps is what the consent screen asks and sends back.
+// ConsentProps describes the consent screen and its form.
 type ConsentProps struct {
 	Page
 	ClientName  string
 	Username    string   // who is signed in
-	NotYouURL   string   // path where somebody else can sign in for the same request
+	NotYouURL   string   // path where another user can sign in for the same request
 	Permissions []string // what will be allowed, in plain words: see ScopeWords
-	Account     string   // whose events and resources it is about
+	Account     string   // whose events and resources the client asks for
 	GoesTo      string   // host, or app, where the browser goes after the decision
 	Action      string   // where the form is posted
 	Ticket      string   // hidden field "ticket"
-	AccountURL  string   // path of the account page; empty while there is none
+	AccountURL  string   // path of the account page; may be empty
 }
 
 func (p ConsentProps) facts() []Detail {
 	return []Detail{{"Account", p.Account}, {"Returns you to", p.GoesTo}}
 }
 
-// Consent draws the question whether a client may use an account. Its form
-// sends ticket, and decision as "deny" or "allow".
+// Consent asks whether a client may use an account. Its form sends ticket, and decision
+// as "deny" or "allow".
 func Consent(p ConsentProps) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -7,17 +7,17 @@ package views
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
-// LoginProps is what the sign-in screen shows and sends back.
+// LoginProps describes the sign-in screen and its form.
 type LoginProps struct {
 	Page
-	ClientName string // who the sign-in is for; empty when it is for tollhouse itself
+	ClientName string // the client of the sign-in; empty for tollhouse itself
 	Action     string // where the form is posted, "/login"
 	Query      string // hidden field "query": the authorization request's query, verbatim
 	To         string // hidden field "to": which of our own pages comes next; may be empty
 	FormToken  string // hidden field "form_token"
 	Username   string // as it was sent, kept after a refusal
 	Error      string // why username and password were refused; marks both fields
-	Notice     string // anything else to know first: too many attempts, a form grown old
+	Notice     string // another message: too many attempts, an expired form
 	// A demo user's credentials, shown in dev only; no hint without them.
 	DemoUsername, DemoPassword string
 }

@@ -1,12 +1,11 @@
-// Package views draws the pages: sign in, consent, error, and the one at the
-// root. A screen is a templ component that takes one struct of plain strings,
-// bools and slices, filled by a handler, and knows nothing of requests or of
-// the store.
+// Package views draws the pages: sign-in, consent, account, error and the home page. A
+// screen is a templ component that takes one struct of plain strings, bools and slices,
+// filled by a handler, and knows nothing of requests or of the store.
 //
-// The pages are plain HTML. They carry no script and no inline style, so that
-// a content security policy may forbid both, and everything that a caller,
-// a client or a user wrote goes through templ's escaping and through visible,
-// which takes the disguise off characters that reorder or hide text.
+// The pages are plain HTML without scripts or inline styles, so that the content
+// security policy can forbid both. All text from callers, clients and users goes through
+// templ's escaping and through visible, which reveals characters that reorder or hide
+// text.
 //
 // The generated files are committed; after a change to a screen run
 //
@@ -21,21 +20,21 @@ import (
 	"unicode"
 )
 
-// A Page is what every screen needs to know about the deployment that it
-// belongs to. Every path in the props of a screen is written from the root of
-// tollhouse ("/login?next=%2F"); the views put Base in front.
+// A Page describes the deployment and the request to every screen. All paths in the props
+// of a screen start at the root of tollhouse ("/login?next=%2F"); the views put Base in
+// front.
 type Page struct {
 	Base      string // path of a sub-path deployment, "/pay"; usually empty
 	Host      string // the host that the reader is on, shown in the footer
-	Dev       bool   // a throwaway instance: say so on every page
-	RequestID string // of this request; shown where something went wrong
+	Dev       bool   // a development instance, marked as such on every page
+	RequestID string // shown on error pages
 }
 
-// A Link is a way on to another page of this deployment.
+// A Link leads to another page of this deployment.
 type Link struct {
 	Label string
 	Href  string // a path on this host
-	Note  string // a few words on what is there; may be empty
+	Note  string // describes the page; may be empty
 }
 
 // A Detail is one labelled fact.
@@ -43,17 +42,16 @@ type Detail struct {
 	Label, Value string
 }
 
-// at returns path on this host, under the base of the deployment. Whatever it
-// is given, the result has no scheme and names no other host.
+// at returns path under the base of the deployment. For any input, the result has no
+// scheme and names no other host.
 func (p Page) at(path string) string {
 	return p.Base + "/" + strings.TrimLeft(path, `/\`)
 }
 
-// visible returns s fit to be shown: a control character or one that changes
-// the direction of the text around it (Unicode's Bidi_Control) becomes its
-// code in brackets, such as [U+202E], and bytes that are not UTF-8 become
-// U+FFFD. Our choice: to show rather than to drop, so that a name or an
-// address never looks like another one.
+// visible replaces each control character, and each that changes the direction of the
+// text around it (Unicode's Bidi_Control), by its code in brackets, such as [U+202E], and
+// invalid UTF-8 by U+FFFD. Our choice: they are shown rather than dropped, so that no name
+// or address looks like another.
 func visible(s string) string {
 	if strings.IndexFunc(s, disguises) < 0 {
 		return strings.ToValidUTF8(s, "\uFFFD")

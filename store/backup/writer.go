@@ -81,7 +81,7 @@ func (b *Writer) Close() (Totals, error) {
 	return b.totals, err
 }
 
-// flush writes the chunk, if there is anything in it.
+// flush writes the chunk, unless it is empty.
 func (b *Writer) flush() error {
 	if len(b.chunk) == 0 {
 		return nil

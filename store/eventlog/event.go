@@ -26,7 +26,10 @@ func IsEventType(text string) bool {
 	return found && IsKind(kind) && IsAction(action)
 }
 
-// IsKind reports whether text has the form of a resource kind.
+// KindRule completes a sentence that begins with the name of the field.
+const KindRule = "must have 1 to 32 characters from a-z, 0-9 and _, and start with a letter"
+
+// IsKind reports whether text has the form of a resource kind; see [KindRule].
 func IsKind(text string) bool { return record.IsWord(text, kindSizeMax) }
 
 // IsAction reports whether text has the form of an action.

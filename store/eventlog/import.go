@@ -57,7 +57,7 @@ type Importer struct {
 	drafts    []byte         // what the drafts of the latest lines share
 	batch     *importBatch   // being filled
 	waiting   []*importBatch // full
-	outcome   chan settled   // of the batches being committed; nil when there are none
+	outcome   chan settled   // of the batches being committed; nil without any
 	seen      dryRun         // used by the commit only
 	arena     writerArena    // used by the commit only
 }

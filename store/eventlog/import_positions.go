@@ -41,7 +41,7 @@ func (p *positions) init(account string) {
 func (p *positions) of(d *draft, id string, createdAt int64) (record.Position, error) {
 	if createdAt <= p.floor {
 		return record.Position{}, record.Invalid("createdAt", "sort the file by createdAt, or import it in parts",
-			"the file is not in the order of time: more than %d different seconds lie between this line and its neighbours", secondsKept)
+			"the file is not in the order of time: more than %d different seconds are between this line and its neighbours", secondsKept)
 	}
 	p.hashed = append(append(p.hashed[:0], p.account...), 0)
 	p.hashed = d.appendWire(p.hashed, id, createdAt)

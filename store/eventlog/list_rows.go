@@ -125,7 +125,7 @@ const filterScan = 2
 
 // filtered reads the log and skips other types, which is cheaper than a merge when it
 // skips few. Since types cluster in time it may skip many after all; then, after limit
-// rows, the rest is merged, unless there are too many types.
+// rows, the rest is merged, unless the types are too many.
 func (l *query) filtered(wanted wantedTypes, limit int) iter.Seq2[record.Position, []byte] {
 	wanted.index()
 	return func(yield func(record.Position, []byte) bool) {

@@ -59,7 +59,7 @@ func (p Purge) check() error {
 	case p.Kind == "":
 		return record.Invalid("kind", "name the kind, for example customer", "resources of different kinds may share an id")
 	case !IsKind(p.Kind):
-		return record.Invalid("kind", "use a kind such as customer", "kind must have 1 to 32 characters from a-z, 0-9 and _, and start with a letter")
+		return record.Invalid("kind", "use a kind such as customer", "kind "+KindRule)
 	case !IsID(p.Resource):
 		return record.Invalid("resource", "use an id such as cus_4tn8k2w1", "resource must have 1 to 64 characters of A-Z, a-z, 0-9, _ and -")
 	}

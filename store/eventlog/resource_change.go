@@ -173,7 +173,7 @@ func (l *Log) tryChange(ctx context.Context, c ResourceChange, next func(before 
 	return l.commitChange(ctx, c, rec, to, d)
 }
 
-// event returns the event of a step, and false when there is none to record.
+// event returns the event of a step, and false if the step records none.
 func (c ResourceChange) event(before snapshot.Value, exists bool, st step) (*NewEvent, bool) {
 	e := &NewEvent{Owner: c.Owner, Resource: c.ID, Source: c.Source, Location: c.Location, Object: st.after}
 	action, differs := st.action, true

@@ -4,7 +4,7 @@ package history
 // creation of something for them. Braces in a patch are filled in.
 type flow struct {
 	share                        int64    // of ten thousand events
-	of, status                   string   // for whom, in which statuses; "" means nobody
+	of, status                   string   // for whom, in which statuses; "" means no one
 	low, high                    int64    // months until they expire
 	kind, prefix, action, source string   // without a kind, which is created, they change themselves
 	patches                      []string // used in turn
@@ -55,7 +55,7 @@ var flows = [flowCount]flow{
 // move is what may happen after an action of a life: an event and its patch.
 type move struct {
 	after                 string
-	odds, low, high, unit int64 // of 10,000, what is left of which ends the life; units to wait for
+	odds, low, high, unit int64 // of 10,000; the remainder ends the life; units to wait for
 	action, patch         string
 }
 

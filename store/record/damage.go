@@ -19,7 +19,7 @@ var KindWords = map[byte]string{
 	TagResource: "resources", TagCertificate: "certificates",
 }
 
-// NameKeys names the kinds of record whose keys lie between first and last. A nil last
+// NameKeys names the kinds of record with keys from first to last. A nil last
 // means the end of the store.
 func NameKeys(first, last []byte) (names []string) {
 	from, to := byte(0), byte(0xff)

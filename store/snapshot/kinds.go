@@ -25,7 +25,7 @@ type field struct {
 
 var resourceKinds = []resourceKind{
 	// The specification says "All fields are strings."
-	{"customer", "A customer is somebody who is billed.", []field{
+	{"customer", "A customer is a person or business that is billed.", []field{
 		{"customerRef", text}, {"displayName", text}, {"company", text},
 		{"firstName", text}, {"lastName", text}, {"displayAs", text},
 		{"address1", text}, {"address2", text}, {"city", text}, {"state", text},
@@ -55,13 +55,13 @@ var resourceKinds = []resourceKind{
 		{"description", text}, {"reference", text}, {"notes", text}, {"lines", list},
 		{"metadata", object},
 	}},
-	{"recurring", "A recurring schedule makes a payment again and again.", nil},
+	{"recurring", "A recurring schedule repeats a payment.", nil},
 	{"batch", "A batch holds the transactions that are settled together.", nil},
-	{"deposit", "A deposit is what a settled batch pays into the bank.", nil},
-	{"token", "A token stands in the vault for a card or bank account.", nil},
+	{"deposit", "A deposit pays a settled batch into the bank.", nil},
+	{"token", "A token stands for a card or bank account in the vault.", nil},
 	{"user", "A user is a person who signs in.", nil},
 	{"client", "A client is an application that acts for users.", nil},
-	{"webhook_endpoint", "A webhook endpoint is where events are pushed to.", nil},
+	{"webhook_endpoint", "A webhook endpoint receives pushed events.", nil},
 	{"system", "The system is this service itself.", nil},
 }
 

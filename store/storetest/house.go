@@ -24,7 +24,7 @@ type House struct {
 
 	key secret.Key
 
-	mu   sync.RWMutex // read by callers; written while there is no store
+	mu   sync.RWMutex // read by callers; written while no store is open
 	dir  string
 	kept *memkv.DB // in place of dir, or nil
 	open *Fixture
@@ -41,7 +41,7 @@ func NewHouse(t testing.TB) *House {
 	return h
 }
 
-// Enter calls fn with the open store, and waits if there is none. The next store opens
+// Enter calls fn with the open store, and waits while none is open. The next store opens
 // when every fn has returned, so no call spans two.
 func (h *House) Enter(fn func(*Fixture)) {
 	h.mu.RLock()

@@ -155,7 +155,7 @@ func (f *Fixture) Count(t testing.TB, tag byte) int {
 	return f.count(t, kv.Range{Lo: []byte{tag}, Hi: []byte{tag + 1}, KeysOnly: true})
 }
 
-// CountAll returns how many keys there are.
+// CountAll returns the number of keys.
 func (f *Fixture) CountAll(t testing.TB) int {
 	t.Helper()
 	return f.count(t, kv.Range{KeysOnly: true})

@@ -1,13 +1,11 @@
-// Mutants asks whether the tests would notice.
+// Mutants checks that the tests notice a broken rule.
 //
-// A rule that nobody breaks on purpose may have a test that passes whatever the
-// code does. So this programme takes the rules away one at a time: the client
-// check of a refresh token, the revocation on a replay, the owner in a key. For
-// each it compiles the tests with the weakened file laid over the sound one (go
-// test -overlay: the work tree is never touched, so that it may run while
-// somebody edits) and demands that a test fails. It ends with a table of the
-// mutants and of the test that killed each; one that survives is a rule without
-// a test, and makes the programme fail.
+// A test of a rule may pass whatever the code does. This program removes the rules one
+// at a time: the client check of a refresh token, the revocation on a replay, the owner
+// in a key. For each it compiles the tests with the weakened file as an overlay (go test
+// -overlay, which leaves the work tree alone) and expects a test to fail. It ends with a
+// table of the mutants and the test that killed each. A survivor is a rule without a
+// test, and fails the program.
 //
 // It is a module of its own, since its table repeats lines of the sources word by
 // word: an edit of such a line must not fail go test ./... of the server. In its

@@ -8,27 +8,27 @@ var keepMutants = []mutant{
 		in: "./cli", tests: []string{"TestStoreOfAnotherFormat"},
 	},
 	{
-		name: "group_memory", breaks: "kv contract 2: a write keeps no memory of its caller's",
+		name: "group_memory", breaks: "kv contract 2: a write does not keep the caller's memory",
 		file: "store/kv/badgerkv/pending.go", old: "&slot{key: bytes.Clone(key)}", new: "&slot{key: key}",
 		in: "./store/kv/badgerkv", tests: []string{"TestWritersShareNoBytes"},
 	},
 	{
-		name: "import_memory", breaks: "a line that waits for its batch stays as it was read",
+		name: "import_memory", breaks: "a line that waits for its batch is not overwritten",
 		file: "store/eventlog/import_line.go", old: "l.snapshot = all[at : at+len(object) : at+len(object)]", new: "l.snapshot = object; _ = at",
 		in: "./store", tests: []string{"TestImportsShareNoBytes"},
 	},
 	{
-		name: "empty_logs", breaks: "a store that was killed when its log was begun opens again",
+		name: "empty_logs", breaks: "a store killed while creating a log opens again",
 		file: "store/kv/badgerkv/badgerkv.go", old: "return stamped, removeEmptyLogs(opts.Dir)", new: "return stamped, nil",
 		in: "./store/kv/badgerkv", tests: []string{"TestLogsThatWereOnlyBegun"},
 	},
 	{
-		name: "umask", breaks: "no file is made for others to read",
+		name: "umask", breaks: "no file is readable by others",
 		file: "cli/datadir/system_unix.go", old: "syscall.Umask(0o077)", new: "syscall.Umask(0)",
 		in: "./cli", tests: []string{"TestDataDirectory"},
 	},
 	{
-		name: "open_directory", breaks: "a directory that was open while it held something is refused",
+		name: "open_directory", breaks: "a directory with files that was open to others is refused",
 		file: "cli/datadir/datadir.go", old: "\tif !empty {\n\t\treturn term.Fail(", new: "\tif false {\n\t\treturn term.Fail(",
 		in: "./cli", tests: []string{"TestDataDirectory"},
 	},
@@ -43,7 +43,7 @@ var keepMutants = []mutant{
 		in: "./cli", tests: []string{"TestBadConfiguration"},
 	},
 	{
-		name: "socket_link", breaks: "no link stands in the admin socket's place",
+		name: "socket_link", breaks: "a link in place of the admin socket is refused",
 		file: "cli/datadir/socket.go", old: "case info.Mode()&fs.ModeSymlink != 0:", new: "case false:",
 		in: "./cli", tests: []string{"TestDataDirectory"},
 	},
@@ -53,17 +53,17 @@ var keepMutants = []mutant{
 		in: "./cli/datadir", tests: []string{"TestMayAdminister"},
 	},
 	{
-		name: "hostile_length", breaks: "what unpacks to more than it says is refused before it has",
+		name: "hostile_length", breaks: "data that unpacks to more than its header states is refused early",
 		file: "store/backup/reader.go", old: "zstd.WithDecoderMaxMemory(chunkSizeMax), zstd.WithDecoderMaxWindow(chunkSizeMax)", new: "zstd.WithDecoderMaxMemory(1<<40)",
 		in: "./cli", tests: []string{"TestHostileMemory"},
 	},
 	{
-		name: "backup_digest", breaks: "a backup is what was written, to its last byte",
+		name: "backup_digest", breaks: "a backup with any changed byte is refused",
 		file: "store/backup/reader.go", old: "if !bytes.Equal(sum, digest) {", new: "if false {",
 		in: "./cli", tests: []string{"TestBadBackups"},
 	},
 	{
-		name: "restore_compares", breaks: "what was stored is compared with what the backup holds",
+		name: "restore_compares", breaks: "a restore compares the stored records with the backup",
 		file: "store/backup.go", old: "return s.kept == given.kept && s.passing <= given.passing && s.sum == given.sum", new: "return s.kept <= given.kept",
 		in: "./store", tests: []string{"TestLoadComparesWhatWasStored"},
 	},

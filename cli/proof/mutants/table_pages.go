@@ -13,7 +13,7 @@ var pageMutants = []mutant{
 		in: "./handlers", tests: []string{"TestLoginForgery"},
 	},
 	{
-		name: "csrf_logout", breaks: "nobody is signed out by another site",
+		name: "csrf_logout", breaks: "another site cannot sign a user out",
 		file: "handlers/login.go", old: "if !secret.EqualText(p.value(\"form_token\"), s.logoutToken(token)) {", new: "if !p.has(\"form_token\") {",
 		in: "./handlers", tests: []string{"TestLogout"},
 	},
@@ -23,7 +23,7 @@ var pageMutants = []mutant{
 		in: "./handlers", tests: []string{"TestAccountForgery"},
 	},
 	{
-		name: "consent_of_anybody", breaks: "a decision is bound to whom it was put to",
+		name: "consent_of_anybody", breaks: "a decision is bound to the user who was asked",
 		file: "handlers/consent.go", old: "sound && !t.belongsTo(s, session)", new: "sound && false",
 		in: "./handlers", tests: []string{"TestConsentForgery"},
 	},
@@ -33,22 +33,22 @@ var pageMutants = []mutant{
 		in: "./handlers", tests: []string{"TestConsentForgery"},
 	},
 	{
-		name: "consent_left_unanswered", breaks: "a question ends after thirty minutes",
+		name: "consent_left_unanswered", breaks: "a consent screen expires after thirty minutes",
 		file: "handlers/consent.go", old: "if !s.store.Now().Before(t.ends(s.store.Lifetimes())) {", new: "if false {",
 		in: "./handlers", tests: []string{"TestConsentOverTime"},
 	},
 	{
-		name: "consent_no_more_than_shown", breaks: "nobody allows what was not shown",
+		name: "consent_no_more_than_shown", breaks: "a user allows only what was shown",
 		file: "handlers/consent.go", old: "if !t.Scope.Covers(a.scope) {", new: "if false {",
 		in: "./handlers", tests: []string{"TestConsentHoldsWhatItShowed"},
 	},
 	{
-		name: "form_action", breaks: "RFC 9700 §4: the policy says where forms may lead",
+		name: "form_action", breaks: "RFC 9700 §4: the policy limits where forms may lead",
 		file: "handlers/page.go", old: "script-src 'none'; form-action \"+action+", new: "script-src 'none'\"+action[:0]+",
 		in: "./handlers", tests: []string{"TestFormAction", "TestHeadersOfEveryAnswer"},
 	},
 	{
-		name: "form_action_by_origin", breaks: "RFC 9700 §4: and never names an origin",
+		name: "form_action_by_origin", breaks: "RFC 9700 §4: the policy never names an origin",
 		file: "handlers/page.go", old: "return \"'self' https: \" + scheme + \":\"", new: "return \"'self' https: \" + redirectURI",
 		in: "./handlers", tests: []string{"TestFormAction"},
 	},
@@ -58,12 +58,12 @@ var pageMutants = []mutant{
 		in: "./handlers", tests: []string{"TestHeadersOfEveryAnswer"},
 	},
 	{
-		name: "x_frame_options", breaks: "RFC 9700 §4: nor in an older browser's",
+		name: "x_frame_options", breaks: "RFC 9700 §4: no page in a frame of an older browser",
 		file: "handlers/page.go", old: "\th.Set(\"X-Frame-Options\", \"DENY\")\n", new: "",
 		in: "./handlers", tests: []string{"TestHeadersOfEveryAnswer"},
 	},
 	{
-		name: "page_no_store", breaks: "RFC 6749 §3.1: pages are kept nowhere",
+		name: "page_no_store", breaks: "RFC 6749 §3.1: pages are not cached",
 		file: "handlers/page.go", old: "h.Set(\"Cache-Control\", \"no-store\")", new: "h.Set(\"Cache-Control\", \"private\")",
 		in: "./handlers", tests: []string{"TestHeadersOfEveryAnswer", "TestAuthorize"},
 	},
@@ -73,12 +73,12 @@ var pageMutants = []mutant{
 		in: "./handlers", tests: []string{"TestPagePolicy"},
 	},
 	{
-		name: "referrer_policy", breaks: "RFC 9700 §4: no address is passed on",
+		name: "referrer_policy", breaks: "RFC 9700 §4: pages send no referrer",
 		file: "handlers/handle.go", old: "[]string{\"no-referrer\"}", new: "[]string{\"unsafe-url\"}",
 		in: "./handlers", tests: []string{"TestHeadersOfEveryAnswer"},
 	},
 	{
-		name: "nosniff", breaks: "no answer is taken for something else",
+		name: "nosniff", breaks: "no answer is sniffed for another media type",
 		file: "handlers/handle.go", old: "\t\th[\"X-Content-Type-Options\"] = headerNosniff\n", new: "",
 		in: "./handlers", tests: []string{"TestHeadersOfEveryAnswer"},
 	},
@@ -87,12 +87,12 @@ var pageMutants = []mutant{
 // Where the browser is sent, and with what.
 var redirectMutants = []mutant{
 	{
-		name: "redirect_exactness", breaks: "RFC 9700 §2.1, byte for byte",
+		name: "redirect_exactness", breaks: "RFC 9700 §2.1: redirect URIs match byte for byte",
 		file: "store/redirect.go", old: "if registered == asked {", new: "if strings.HasPrefix(asked, registered) {",
 		in: "./store", tests: []string{"TestMatchRedirectURIByteForByte"},
 	},
 	{
-		name: "redirect_exact_case", breaks: "and in the same case",
+		name: "redirect_exact_case", breaks: "RFC 9700 §2.1: redirect URIs match in case",
 		file: "store/redirect.go", old: "if registered == asked {", new: "if strings.EqualFold(registered, asked) {",
 		in: "./store", tests: []string{"TestMatchRedirectURIByteForByte"},
 	},
@@ -112,37 +112,37 @@ var redirectMutants = []mutant{
 		in: "./store", tests: []string{"TestCheckRedirectURI"},
 	},
 	{
-		name: "redirect_fragment", breaks: "RFC 6749 §3.1.2, no fragment",
+		name: "redirect_fragment", breaks: "RFC 6749 §3.1.2: a redirect URI has no fragment",
 		file: "store/redirect.go", old: "if strings.Contains(uri, \"#\") {", new: "if false {",
 		in: "./store", tests: []string{"TestCheckRedirectURI"},
 	},
 	{
-		name: "redirect_unregistered", breaks: "RFC 6749 §3.1.2.4, never to a place that nobody registered",
+		name: "redirect_unregistered", breaks: "RFC 6749 §3.1.2.4: no redirect to an unregistered URI",
 		file: "handlers/authorize.go", old: "if client.RedirectsTo(uri) {", new: "if uri != \"\" {",
 		in: "./handlers", tests: []string{"TestAuthorizeUnsoundClient", "TestRedirectURIRefused"},
 	},
 	{
-		name: "redirect_of_disabled_client", breaks: "RFC 6749 §3.1: a disabled client leads nowhere",
+		name: "redirect_of_disabled_client", breaks: "RFC 6749 §3.1: no redirect for a disabled client",
 		file: "handlers/authorize.go", old: "if err == nil && client.DisabledAt.IsZero() {", new: "if err == nil {",
 		in: "./handlers", tests: []string{"TestAuthorizeUnsoundClient"},
 	},
 	{
-		name: "redirect_iss", breaks: "RFC 9207 §2, who answered",
+		name: "redirect_iss", breaks: "RFC 9207 §2: a redirect names the issuer",
 		file: "handlers/redirect.go", old: "\tnamesAndValues = append(namesAndValues, \"iss\", s.issuerOf(r))\n", new: "",
 		in: "./handlers", tests: []string{"TestAuthorizeIssuer"},
 	},
 	{
-		name: "redirect_state", breaks: "RFC 6749 §4.1: state comes back",
+		name: "redirect_state", breaks: "RFC 6749 §4.1: state is returned",
 		file: "handlers/redirect.go", old: "if a.state != \"\" {", new: "if false {",
 		in: "./handlers", tests: []string{"TestAuthorizeState"},
 	},
 	{
-		name: "redirect_state_encoded", breaks: "and adds no parameter of its own",
+		name: "redirect_state_encoded", breaks: "RFC 6749 §4.1: state cannot add parameters",
 		file: "handlers/redirect.go", old: "b.WriteString(url.QueryEscape(namesAndValues[i+1]))", new: "b.WriteString((&url.URL{Path: namesAndValues[i+1]}).EscapedPath())",
 		in: "./handlers", tests: []string{"TestAuthorizeState"},
 	},
 	{
-		name: "redirect_after_post", breaks: "RFC 9700 §4.12, never a status that repeats the post",
+		name: "redirect_after_post", breaks: "RFC 9700 §4.12: no redirect repeats the POST",
 		file: "handlers/redirect.go", old: "s.redirectBack(w, r, a, http.StatusSeeOther, \"code\"", new: "s.redirectBack(w, r, a, http.StatusTemporaryRedirect, \"code\"",
 		in: "./handlers", tests: []string{"TestConsent"},
 	},
@@ -156,18 +156,18 @@ var redirectMutants = []mutant{
 // Sign-ins of browsers.
 var browserMutants = []mutant{
 	{
-		name: "session_rotation", breaks: "a sign-in has a new id, whatever the browser held",
+		name: "session_rotation", breaks: "every sign-in has a new id",
 		file: "store/session.go", old: "\ttoken := secret.New(s.random, secret.SessionToken)\n",
 		new: "\ttoken := old\n\tif old.IsZero() {\n\t\ttoken = secret.New(s.random, secret.SessionToken)\n\t}\n",
 		in:  "./handlers", tests: []string{"TestLogin", "TestSessionCookie", "TestLoginForgery"},
 	},
 	{
-		name: "session_before_ends", breaks: "and the one it held before ends",
+		name: "session_before_ends", breaks: "a sign-in ends the browser's previous one",
 		file: "store/session.go", old: "if !old.IsZero() {", new: "if false {",
 		in: "./store", tests: []string{"TestSession"},
 	},
 	{
-		name: "session_idle", breaks: "twelve hours unseen end a sign-in",
+		name: "session_idle", breaks: "a sign-in ends after twelve idle hours",
 		file: "store/session.go", old: "now.Before(sn.SeenAt.Add(s.lives.SessionIdle)) &&", new: "",
 		in: "./store", tests: []string{"TestSession"},
 	},

@@ -35,7 +35,7 @@ var secretMutants = []mutant{
 		in: "./store/secret", tests: comparisons,
 	},
 	{
-		name: "secret_hashing", breaks: "of a secret only its SHA-256 is kept",
+		name: "secret_hashing", breaks: "only the SHA-256 of a secret is stored",
 		file: "store/secret/secret.go",
 		old:  "func HashOf(text string) Hash { return sha256.Sum256([]byte(text)) }",
 		new:  "func HashOf(text string) (h Hash) { copy(h[:], text); return h }",
@@ -81,7 +81,7 @@ var secretMutants = []mutant{
 		in:   "./store/secret", tests: []string{"TestToken"},
 	},
 	{
-		name: "sealing_labels", breaks: "what was sealed for one purpose opens for no other",
+		name: "sealing_labels", breaks: "a value sealed for one purpose opens for no other",
 		file: "store/secret/key.go", old: "aes.NewCipher(k.subKey(label))", new: "aes.NewCipher(k.subKey(\"\"))",
 		in: "./store/secret", tests: []string{"TestKey"},
 	},
@@ -90,29 +90,29 @@ var secretMutants = []mutant{
 // Authorization codes and the tickets that they come from.
 var codeMutants = []mutant{
 	{
-		name: "code_client", breaks: "RFC 6749 §4.1: a code is good for its own client alone",
+		name: "code_client", breaks: "RFC 6749 §4.1: a code is valid only for its own client",
 		file: "store/code.go", old: "if c.client != r.Client.ID {", new: "if false {",
 		in: "./store", tests: []string{"TestRedeemCode"},
 	},
 	{
-		name: "code_redirect_uri", breaks: "RFC 6749 §4.1.3, the redirect URI of the authorization request",
+		name: "code_redirect_uri", breaks: "RFC 6749 §4.1.3: the redirect URI equals that of the authorization request",
 		file: "store/code.go", old: "!secret.EqualText(c.redirectURI, r.RedirectURI)", new: "r.RedirectURI == \"\"",
 		in: "./store", tests: []string{"TestRedeemCode"},
 	},
 	{
-		name: "pkce_downgrade", breaks: "RFC 9700 §4.8.2, a verifier without a challenge",
+		name: "pkce_downgrade", breaks: "RFC 9700 §4.8.2: a verifier without a challenge is refused",
 		file: "store/code.go",
 		old:  "\tif (c.challenge == \"\") != (verifier == \"\") {\n\t\treturn errOtherVerifier\n\t}\n\tif verifier == \"\" {",
 		new:  "\tif c.challenge != \"\" && verifier == \"\" {\n\t\treturn errOtherVerifier\n\t}\n\tif c.challenge == \"\" {",
 		in:   "./store", tests: []string{"TestRedeemCode"},
 	},
 	{
-		name: "pkce_verifier_left_out", breaks: "RFC 7636: a challenge asks for its verifier",
+		name: "pkce_verifier_left_out", breaks: "RFC 7636: a challenge requires its verifier",
 		file: "store/code.go", old: "if (c.challenge == \"\") != (verifier == \"\") {", new: "if c.challenge == \"\" && verifier != \"\" {",
 		in: "./store", tests: []string{"TestRedeemCode"},
 	},
 	{
-		name: "pkce_verifier_form", breaks: "RFC 7636 §4.1, 43 to 128 unreserved characters",
+		name: "pkce_verifier_form", breaks: "RFC 7636 §4.1: 43 to 128 unreserved characters",
 		file: "store/code.go", old: "if !isVerifier(verifier) || ", new: "if ",
 		in: "./handlers", tests: []string{"TestTokenCode"},
 	},
@@ -122,12 +122,12 @@ var codeMutants = []mutant{
 		in: "./store", tests: []string{"TestRedeemCode"},
 	},
 	{
-		name: "code_single_use", breaks: "RFC 6749 §4.1.2, a code is used once",
+		name: "code_single_use", breaks: "RFC 6749 §4.1.2: a code is used once",
 		file: "store/code.go", old: "if !c.usedAt.IsZero() {", new: "if false {",
 		in: "./store", tests: []string{"TestRedeemCode"},
 	},
 	{
-		name: "code_replay_revokes", breaks: "RFC 6749 §4.1: a replay ends what the first use gave",
+		name: "code_replay_revokes", breaks: "RFC 6749 §4.1: a replay revokes the tokens of the first use",
 		file: "store/code.go", old: "revokeFamily(tx, f, now, ReasonCodeReplayed)", new: "error(nil)",
 		in: "./store", tests: []string{"TestRedeemCode"},
 	},
@@ -137,7 +137,7 @@ var codeMutants = []mutant{
 		in: "./store", tests: []string{"TestRedeemCode"},
 	},
 	{
-		name: "ticket_decided_once", breaks: "one question, one answer",
+		name: "ticket_decided_once", breaks: "a consent screen is decided once",
 		file: "store/code.go", old: "decide(tx, c.Ticket, now, c.TicketEnds)", new: "error(nil)",
 		in: "./store", tests: []string{"TestAllow"},
 	},

@@ -3,7 +3,7 @@ package main
 // Refresh tokens: the table of docs/decisions.md.
 var refreshMutants = []mutant{
 	{
-		name: "refresh_client", breaks: "RFC 6749 §6: a refresh token is good for its own client alone",
+		name: "refresh_client", breaks: "RFC 6749 §6: a refresh token is valid only for its own client",
 		file: "store/refresh.go", old: "o.family.client != r.Client.ID", new: "false",
 		in: "./store", tests: []string{"TestRotateRefreshByAnotherClient"},
 	},
@@ -18,12 +18,12 @@ var refreshMutants = []mutant{
 		in: "./store", tests: []string{"TestRotateRefresh"},
 	},
 	{
-		name: "refresh_of_revoked_family", breaks: "RFC 9700 §4: what is revoked stays so",
+		name: "refresh_of_revoked_family", breaks: "RFC 9700 §4: a revoked family stays revoked",
 		file: "store/refresh.go", old: "!o.family.revokedAt.IsZero()", new: "false",
 		in: "./store", tests: []string{"TestRotateRefresh"},
 	},
 	{
-		name: "refresh_retired", breaks: "RFC 9700 §4: a token that was retired unseen can only be a stolen one",
+		name: "refresh_retired", breaks: "RFC 9700 §4: use of a retired token is a theft",
 		file: "store/refresh.go", old: "case !t.retiredAt.IsZero():", new: "case false:",
 		in: "./store", tests: []string{"TestRotateRefresh"},
 	},
@@ -33,22 +33,22 @@ var refreshMutants = []mutant{
 		in: "./store", tests: []string{"TestRotateRefresh"},
 	},
 	{
-		name: "refresh_confirmation_committed", breaks: "RFC 9700 §4: a pair that was used makes its parent's repeat a theft",
+		name: "refresh_confirmation_committed", breaks: "RFC 9700 §4: a repeat of the parent of a used pair is a theft",
 		file: "store/refresh.go", old: "case t.confirmed || o.isConfirming(t.nonce):", new: "case o.isConfirming(t.nonce):",
 		in: "./store", tests: []string{"TestRotateRefresh"},
 	},
 	{
-		name: "refresh_confirmation_under_way", breaks: "RFC 9700 §4: a use counts before its note is written",
+		name: "refresh_confirmation_under_way", breaks: "RFC 9700 §4: a use counts before it is committed",
 		file: "store/refresh.go", old: "case t.confirmed || o.isConfirming(t.nonce):", new: "case t.confirmed:",
 		in: "./store", tests: []string{"TestRotateRefresh"},
 	},
 	{
-		name: "refresh_confirmation_mark", breaks: "RFC 9700 §4: a use of the pair is written down",
+		name: "refresh_confirmation_mark", breaks: "RFC 9700 §4: a use of the pair is recorded",
 		file: "store/lastused.go", old: "spent.confirmed = true", new: "spent.confirmed = false",
 		in: "./store", tests: []string{"TestRotateRefresh"},
 	},
 	{
-		name: "refresh_lost_access_dies", breaks: "RFC 9700 §4: the access token that nobody saw dies",
+		name: "refresh_lost_access_dies", breaks: "RFC 9700 §4: the access token of a lost pair ends",
 		file: "store/refresh.go", old: "o.tx.Delete(record.AccessTokenKey(lost.access.Hash()))", new: "error(nil)",
 		in: "./store", tests: []string{"TestRotateRefresh"},
 	},
@@ -58,7 +58,7 @@ var refreshMutants = []mutant{
 		in: "./store", tests: []string{"TestRotateRefresh"},
 	},
 	{
-		name: "refresh_scope_widened", breaks: "RFC 6749 §6, no more than was granted",
+		name: "refresh_scope_widened", breaks: "RFC 6749 §6: a refresh never widens the scope",
 		file: "store/refresh.go", old: "if !t.scope.Covers(o.asked) {", new: "if false {",
 		in: "./store", tests: []string{"TestRotateRefreshScope"},
 	},
@@ -68,7 +68,7 @@ var refreshMutants = []mutant{
 		in: "./store", tests: []string{"TestRotateRefreshScope"},
 	},
 	{
-		name: "refresh_expiry", breaks: "RFC 9700 §4: a refresh token idle for 14 days is dead",
+		name: "refresh_expiry", breaks: "RFC 9700 §4: a refresh token expires after 14 idle days",
 		file: "store/refresh.go", old: "expired := !o.now.Before(t.expiresAt)", new: "expired := false",
 		in: "./store", tests: []string{"TestRotateRefresh"},
 	},
@@ -82,12 +82,12 @@ var refreshMutants = []mutant{
 // Access tokens, and what else is told or done about tokens.
 var tokenMutants = []mutant{
 	{
-		name: "clock_comparison", breaks: "RFC 6750: a token is dead at its very end",
+		name: "clock_comparison", breaks: "RFC 6750: a token has expired at its exact end",
 		file: "store/access.go", old: "!now.Before(t.expiresAt)", new: "now.After(t.expiresAt)",
 		in: "./handlers", tests: []string{"TestBearerExpiry"},
 	},
 	{
-		name: "bearer_of_revoked_family", breaks: "RFC 6750: a revoked token is dead at the next request",
+		name: "bearer_of_revoked_family", breaks: "RFC 6750: a revoked token is refused from the next request on",
 		file: "store/access.go", old: "!f.revokedAt.IsZero() || !now.Before(f.expiresAt)", new: "!now.Before(f.expiresAt)",
 		in: "./handlers", tests: []string{"TestRevoke"},
 	},
@@ -102,47 +102,47 @@ var tokenMutants = []mutant{
 		in: "./handlers", tests: []string{"TestEndedPartiesLoseTheirTokens"},
 	},
 	{
-		name: "scope_of_the_token", breaks: "RFC 6750: a token gives what its scope names",
+		name: "scope_of_the_token", breaks: "RFC 6750: a token permits only its scope",
 		file: "store/access.go", old: "return p.Scope.Covers(need) && p.narrowed.Covers(need)", new: "return p.narrowed.Covers(need)",
 		in: "./handlers", tests: []string{"TestBearerScope"},
 	},
 	{
-		name: "scope_of_a_narrowed_client", breaks: "RFC 6750: a client narrowed since is held to it",
+		name: "scope_of_a_narrowed_client", breaks: "RFC 6750: a client narrowed later is limited at once",
 		file: "store/access.go", old: "return p.Scope.Covers(need) && p.narrowed.Covers(need)", new: "return p.Scope.Covers(need)",
 		in: "./handlers", tests: []string{"TestBearerOfANarrowedClient"},
 	},
 	{
-		name: "revoke_others_refresh", breaks: "RFC 7009: nobody revokes another client's refresh token",
+		name: "revoke_others_refresh", breaks: "RFC 7009: a client cannot revoke another's refresh token",
 		file: "store/revoke.go", old: "if f.client != c.ID || ", new: "if ",
 		in: "./handlers", tests: []string{"TestRevoke"},
 	},
 	{
-		name: "revoke_others_access", breaks: "RFC 7009: nobody revokes another client's access token",
+		name: "revoke_others_access", breaks: "RFC 7009: a client cannot revoke another's access token",
 		file: "store/revoke.go", old: "if t.client != c.ID || ", new: "if ",
 		in: "./handlers", tests: []string{"TestRevoke"},
 	},
 	{
-		name: "revoke_takes_the_family", breaks: "RFC 7009: a revoked refresh token takes its family along",
+		name: "revoke_takes_the_family", breaks: "RFC 7009: a revoked refresh token revokes its family",
 		file: "store/revoke.go", old: "revokeFamily(tx, f, now, ReasonRevokedByClient)", new: "error(nil)",
 		in: "./handlers", tests: []string{"TestRevoke"},
 	},
 	{
-		name: "introspect_others_access", breaks: "RFC 7662: a client learns of its own access tokens alone",
+		name: "introspect_others_access", breaks: "RFC 7662: a client learns only of its own access tokens",
 		file: "store/introspect.go", old: "if p.ClientID != c.ID && !c.Introspect {", new: "if false {",
 		in: "./handlers", tests: []string{"TestIntrospectWhose"},
 	},
 	{
-		name: "introspect_others_refresh", breaks: "RFC 7662: a client learns of its own refresh tokens alone",
+		name: "introspect_others_refresh", breaks: "RFC 7662: a client learns only of its own refresh tokens",
 		file: "store/introspect.go", old: "!alive || f.client != c.ID && !c.Introspect", new: "!alive",
 		in: "./handlers", tests: []string{"TestIntrospectWhose"},
 	},
 	{
-		name: "introspect_by_public_client", breaks: "RFC 7662 §2.1, the caller must have proved who it is",
+		name: "introspect_by_public_client", breaks: "RFC 7662 §2.1: the caller must authenticate",
 		file: "handlers/introspect.go", old: "if client.Public {", new: "if false {",
 		in: "./handlers", tests: []string{"TestIntrospect", "TestIntrospectWhose", "TestIntrospectDead"},
 	},
 	{
-		name: "granted_to_another_client", breaks: "RFC 9700 §4: to revoke one client's access leaves the others'",
+		name: "granted_to_another_client", breaks: "RFC 9700 §4: revoking one client's access keeps the others'",
 		file: "store/granted.go", old: "return f.client != clientID }", new: "return false }",
 		in: "./store", tests: []string{"TestRevokeGranted"},
 	},
@@ -171,12 +171,12 @@ var clientMutants = []mutant{
 		in: "./handlers", tests: []string{"TestTokenGrants"},
 	},
 	{
-		name: "client_proves_itself_twice", breaks: "RFC 6749 §2.3: credentials in header and body at once",
+		name: "client_proves_itself_twice", breaks: "RFC 6749 §2.3: credentials in both header and body are refused",
 		file: "handlers/clientauth.go", old: "if p.has(\"client_secret\") {", new: "if false {",
 		in: "./handlers", tests: []string{"TestTokenClientAuthentication"},
 	},
 	{
-		name: "client_challenge", breaks: "RFC 6749 §5.2, no challenge where Basic was not tried",
+		name: "client_challenge", breaks: "RFC 6749 §5.2: no challenge where Basic was not tried",
 		file: "handlers/errors.go", old: "if basic {", new: "if true {",
 		in: "./handlers", tests: []string{"TestTokenClientAuthentication"},
 	},
@@ -200,32 +200,32 @@ var keyMutants = []mutant{
 		in: "./store/eventlog", tests: []string{"TestListEventsKeepsOwnersApart", "FuzzKeysOfLog"},
 	},
 	{
-		name: "segment_within_a_millisecond", breaks: "a place belongs to one segment of the log, and is found there",
+		name: "segment_within_a_millisecond", breaks: "a position belongs to exactly one segment of the log",
 		file: "store/eventlog/segment.go", old: "h.recorded >= segmentEvents && p.Millis() > h.last.Millis()", new: "h.recorded >= segmentEvents",
 		in: "./store/eventlog", tests: []string{"TestASegmentBegins"},
 	},
 	{
-		name: "segments_out_of_order", breaks: "pages go on from segment to segment in the order that was asked for",
+		name: "segments_out_of_order", breaks: "pages continue across segments in the requested order",
 		file: "store/eventlog/segment.go", old: "i = last - n", new: "i = first + n",
 		in: "./store/eventlog", tests: []string{"TestSegments"},
 	},
 	{
-		name: "events_go_before_their_copies", breaks: "what is erased is erased everywhere, retention or not",
+		name: "events_go_before_their_copies", breaks: "an erasure removes every copy of an event",
 		file: "store/account.go", old: "[]byte{eventlog.ListByType, eventlog.ListByResource, eventlog.ListAll}", new: "[]byte{eventlog.ListAll, eventlog.ListByType, eventlog.ListByResource}",
 		in: "./store/eventlog", tests: []string{"TestDeletionBesideRetention"},
 	},
 	{
-		name: "segment_of_the_head_is_not_checked", breaks: "an event that nobody finds is damage",
+		name: "segment_of_the_head_is_not_checked", breaks: "an event in a wrong segment is damage",
 		file: "store/eventlog/verify.go", old: "(h.Segments.of(ends.first) != in || h.Segments.of(ends.last) != in) && !l.erasing", new: "h.Segments.of(ends.first) != in && false",
 		in: "./store/eventlog", tests: []string{"TestMisplacedSegment"},
 	},
 	{
-		name: "owner_in_foreign_key", breaks: "an id given elsewhere is its owner's alone",
+		name: "owner_in_foreign_key", breaks: "a foreign id belongs to its owner only",
 		file: "store/record/keys.go", old: "NewKey(TagEventForeign).Str(owner)", new: "NewKey(TagEventForeign).Str(\"\")",
 		in: "./handlers", tests: []string{"TestFindEvent", "TestListEventsWithAnothersCursor", "TestListEventsKeepsKeysApart"},
 	},
 	{
-		name: "owner_in_resource_key", breaks: "a resource is its owner's alone",
+		name: "owner_in_resource_key", breaks: "a resource belongs to its owner only",
 		file: "store/record/keys.go", old: "NewKey(TagResource).Str(owner)", new: "NewKey(TagResource).Str(\"\")",
 		in: "./handlers", tests: []string{"TestResourceLife", "TestResourceAnswers", "TestListResources"},
 	},

@@ -3,7 +3,7 @@ package main
 // What goes over the wire apart from pages.
 var wireMutants = []mutant{
 	{
-		name: "token_no_store", breaks: "RFC 6749 §5.1, an answer with tokens is kept nowhere",
+		name: "token_no_store", breaks: "RFC 6749 §5.1: an answer with tokens is not cached",
 		file: "handlers/token.go", old: "\"no-store, private\"", new: "\"private\"",
 		in: "./handlers", tests: []string{"TestTokenAnswer"},
 	},
@@ -13,7 +13,7 @@ var wireMutants = []mutant{
 		in: "./handlers", tests: []string{"TestTokenSecretsInTheURL"},
 	},
 	{
-		name: "parameter_twice", breaks: "RFC 6749 §3.2, no parameter twice",
+		name: "parameter_twice", breaks: "RFC 6749 §3.2: no parameter twice",
 		file: "handlers/params.go", old: "\t\tp.repeated[name] = true\n", new: "",
 		in: "./handlers", tests: []string{"TestTokenParameters"},
 	},
@@ -28,12 +28,12 @@ var wireMutants = []mutant{
 		in: "./handlers", tests: []string{"TestBearer"},
 	},
 	{
-		name: "bearer_in_the_query", breaks: "RFC 6750: a token in header and query at once",
+		name: "bearer_in_the_query", breaks: "RFC 6750: a token in both header and query is refused",
 		file: "handlers/bearer.go", old: "case len(headers) == 1 && inQuery:", new: "case false:",
 		in: "./handlers", tests: []string{"TestBearer"},
 	},
 	{
-		name: "bearer_challenge", breaks: "RFC 6750 §3.1, WWW-Authenticate says what is wrong",
+		name: "bearer_challenge", breaks: "RFC 6750 §3.1: WWW-Authenticate names the error",
 		file: "handlers/errors.go", old: "`Bearer realm=\"tollhouse\", error=\"invalid_token\", error_description=\"`+description+`\"`", new: "`Bearer realm=\"tollhouse\"`",
 		in: "./handlers", tests: []string{"TestBearerDeadTokens"},
 	},
@@ -43,27 +43,27 @@ var wireMutants = []mutant{
 		in: "./handlers", tests: []string{"TestCORSOfTheTokenEndpoint"},
 	},
 	{
-		name: "cors_confidential_client", breaks: "RFC 9700 §2: a confidential client's origin is no such page",
+		name: "cors_confidential_client", breaks: "RFC 9700 §2: a confidential client's origin is not allowed",
 		file: "store/origin.go", old: "if !c.Public || !c.DisabledAt.IsZero() {", new: "if !c.DisabledAt.IsZero() {",
 		in: "./handlers", tests: []string{"TestCORSOfTheTokenEndpoint"},
 	},
 	{
-		name: "trusted_proxies", breaks: "RFC 9700 §4: X-Forwarded-For is believed from named peers alone",
+		name: "trusted_proxies", breaks: "RFC 9700 §4: X-Forwarded-For is trusted from named peers only",
 		file: "handlers/proxies.go", old: "if !p.isTrusted(peer) {", new: "if false {",
 		in: "./handlers", tests: []string{"TestSource"},
 	},
 	{
-		name: "rightmost_hop", breaks: "the last hop that is no proxy of ours",
+		name: "rightmost_hop", breaks: "the client is the last hop that is not a trusted proxy",
 		file: "handlers/proxies.go", old: "if !p.isTrusted(source) {", new: "if i == 0 {",
 		in: "./handlers", tests: []string{"TestSource"},
 	},
 	{
-		name: "audit_of_typed_names", breaks: "what was typed into a form is not written down",
+		name: "audit_of_typed_names", breaks: "typed names are not logged",
 		file: "handlers/password.go", old: "By: by(ctx), ClientID: a.client, UserID: who})", new: "By: by(ctx), ClientID: a.client, UserID: who + a.name})",
 		in: "./handlers", tests: []string{"TestLogHoldsNoSecret"},
 	},
 	{
-		name: "audit_of_replay", breaks: "a reuse is on record",
+		name: "audit_of_replay", breaks: "a reuse is audited",
 		file: "store/refresh.go", old: "return appendAudit(o.tx, o.family.auditLine(AuditRefreshReuse, reason, o.by), o.now, o.tail)", new: "return nil",
 		in: "./handlers", tests: []string{"TestAuditOfTokens"},
 	},
@@ -77,12 +77,12 @@ var throttleMutants = []mutant{
 		in: "./handlers", tests: []string{"TestThrottleOfAUser"},
 	},
 	{
-		name: "throttle_by_user", breaks: "one name from a thousand addresses",
+		name: "throttle_by_user", breaks: "guesses at one name from many addresses are slowed",
 		file: "handlers/throttle.go", old: "wait = max(wait, g.wait(now, t.pending[key]))", new: "g.wait(now, t.pending[key])",
 		in: "./handlers", tests: []string{"TestThrottleOfAUser"},
 	},
 	{
-		name: "throttle_by_source", breaks: "a thousand names from one address",
+		name: "throttle_by_source", breaks: "guesses at many names from one address are slowed",
 		file: "handlers/throttle.go", old: "wait = waitOf(t.sources,", new: "waitOf(t.sources,",
 		in: "./handlers", tests: []string{"TestThrottleOfASource"},
 	},
@@ -102,17 +102,17 @@ var throttleMutants = []mutant{
 		in: "./handlers", tests: []string{"TestThrottleOfASource", "TestThrottleOfAClient"},
 	},
 	{
-		name: "device_cookie_seal", breaks: "a device cookie is ours or it counts for nothing",
+		name: "device_cookie_seal", breaks: "a forged device cookie counts for nothing",
 		file: "handlers/password.go", old: "if !ok || json.Unmarshal(plain, &d) != nil {\n\t\treturn \"\"", new: "if !ok || json.Unmarshal(plain, &d) != nil {\n\t\treturn c.Value",
 		in: "./handlers", tests: []string{"TestThrottleAndTheOwner"},
 	},
 	{
-		name: "device_cookie_user", breaks: "and speaks for the user who signed in",
+		name: "device_cookie_user", breaks: "a device cookie is valid only for its user",
 		file: "handlers/password.go", old: "user.Subject() != d.User || user.Generation != d.Generation {", new: "user.Generation != d.Generation {",
 		in: "./handlers", tests: []string{"TestThrottleAndTheOwner"},
 	},
 	{
-		name: "hash_queue", breaks: "those who wait to be hashed are bounded",
+		name: "hash_queue", breaks: "the queue for password hashes is bounded",
 		file: "store/secret/turns.go", old: "len(t.waiting) > hashQueueMax", new: "len(t.waiting) > hashQueueMax<<20",
 		in: "./store/secret", tests: []string{"TestHasherQueueIsBounded"},
 	},

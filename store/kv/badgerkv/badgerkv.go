@@ -9,7 +9,7 @@
 //	                              write the stamp, publish n+1, answer everyone
 //	View   ───────────→ snapshot at the last published version; never waits
 //
-// Updates are serial by construction: there are no conflicts and no retries. A
+// Updates are serial by construction, without conflicts or retries. A
 // fn that returns an error or panics has its writes rolled back within the
 // group, and the others of the group do not notice.
 //
@@ -87,7 +87,7 @@ func Open(opts Options) (*DB, error) {
 }
 
 // examine makes the checks that must precede Badger's own opening. It returns the
-// stamp, or nil if there is none.
+// stamp, or nil.
 func examine(opts Options) (*stamp, error) {
 	if opts.InMemory {
 		return nil, nil

@@ -21,7 +21,7 @@ const (
 	// 8 MiB 213.
 	memTableSize = 8 << 20
 	memTables    = 2
-	// valueThreshold lies above every value (kv.ValueSizeMax), which keeps all
+	// valueThreshold is above every value (kv.ValueSizeMax), which keeps all
 	// of them out of the value log: that serves damage silently, and frees
 	// little. Badger allows at most its largest transaction.
 	valueThreshold   = 128 << 10
@@ -32,12 +32,12 @@ const (
 	// cached 5 µs more.
 	blockSize  = 16 << 10
 	compactors = 2
-	// The tree is low and its first levels are wide. What is recorded lies in the
-	// newest part of a log, and the base holds some parts: so what sinks below it
-	// meets nothing there, and to record an event of the second million writes as
-	// much as one of the first (3.5 KB of 790 bytes, its log included; with a base of
-	// 128 MiB 3.4 and then 4.1). What is in no order, such as tokens and the
-	// snapshots of resources, sinks the dearer the smaller the base is.
+	// The tree is low and its first levels are wide. Events are recorded at the end of
+	// a log, and the base holds several segments, so tables that sink below it overlap
+	// with none. An event of the second million then writes as much as one of the first
+	// (3.5 KB for 790 bytes, its log included; with a base of 128 MiB 3.4 and then
+	// 4.1). Unordered records, such as tokens and snapshots of resources, cost more to
+	// merge with a smaller base.
 	//
 	// More tables than eight at a time would make imports cheaper and pages dearer,
 	// since each page looks into all of them: of a million events twice as dear with
@@ -147,8 +147,8 @@ func (o Options) engine(log badger.Logger) badger.Options {
 	opts.IndexCacheSize = caches / 3
 	opts.Compression = options.Snappy
 	if o.InMemory {
-		// The tables lie in memory as they are: a cache would hold them twice, and
-		// to make it takes as long as all else at open.
+		// The tables are in memory anyway: a cache would hold them twice, and its
+		// creation takes as long as the rest of Open.
 		opts.Compression, opts.BlockCacheSize, opts.IndexCacheSize = options.None, 0, 0
 	}
 	opts.NumCompactors = compactors
@@ -158,7 +158,7 @@ func (o Options) engine(log badger.Logger) badger.Options {
 	opts.CompactL0OnClose = false
 	opts.MetricsEnabled = false
 	// At open this would read everything; each value has our checksum instead,
-	// and Check reads everything when there is time for it.
+	// and Check reads everything in the background.
 	opts.ChecksumVerificationMode = options.NoVerification
 	opts.VerifyValueChecksum = false
 	return opts

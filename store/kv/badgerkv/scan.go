@@ -110,7 +110,7 @@ func (r *reader) cursor(rng kv.Range) *cursor {
 type cursor struct {
 	kv.Range
 	it       *badger.Iterator
-	reserved bool // whether keys of the engine's own may lie in the way
+	reserved bool // whether the range may include keys of the engine's own
 	err      error
 }
 

@@ -68,7 +68,7 @@ func (db *DB) SpaceMin() uint64 {
 	defer db.merge.Unlock()
 	if now := time.Now(); now.Sub(db.merge.looked) >= mergedEvery && db.snapshots.enter() == nil {
 		db.merge.looked = now
-		// Tables reads all tables, of which there may be a thousand.
+		// Tables reads all tables, up to a thousand.
 		if levels := db.engine.Levels(); !slices.EqualFunc(levels, db.merge.levels, sameTables) {
 			base := slices.IndexFunc(levels, func(l badger.LevelInfo) bool { return l.IsBaseLevel })
 			db.merge.levels, db.merge.bytes = levels, mergedNext(db.engine.Tables(), base)
@@ -84,10 +84,9 @@ func sameTables(a, b badger.LevelInfo) bool {
 }
 
 // mergedNext is how much the engine may write at once. It has two compactors: one
-// merges the newest tables into the level that is the base, while the other may merge
-// a table of any level with all that it lies across in the next. The whole base
-// counts: the next table may lie across all of it, and is merged as soon as it is
-// there.
+// merges the newest tables into the base level, while the other may merge a table of
+// any level with all tables that it overlaps in the next. The whole base counts: the
+// next table may overlap all of it, and is merged as soon as it exists.
 func mergedNext(tables []badger.TableInfo, base int) uint64 {
 	levels, last := make(map[int][]badger.TableInfo), 0
 	for _, t := range tables {

@@ -41,7 +41,7 @@ type stampFile struct {
 
 func stampPath(dir string) string { return filepath.Join(dir, stampName) }
 
-// readStamp returns the stamp in dir, or nil when there is none.
+// readStamp returns the stamp in dir, or nil if it has none.
 func readStamp(dir string) (*stamp, error) {
 	raw, err := os.ReadFile(stampPath(dir))
 	if errors.Is(err, fs.ErrNotExist) {
