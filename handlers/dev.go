@@ -29,8 +29,10 @@ type Dev struct {
 	Throttle, StrictTypes bool
 }
 
+// DevPath is where the testers' controls begin.
+const DevPath = "/_dev"
+
 const (
-	devPath        = "/_dev"
 	devBodySizeMax = 1 << 20 // bytes
 	devDepthMax    = 32      // nesting of a body
 )
@@ -61,7 +63,7 @@ func (s *Server) isDevRequest(r *http.Request) bool {
 }
 
 func isDevPath(path string) bool {
-	rest, is := strings.CutPrefix(path, devPath)
+	rest, is := strings.CutPrefix(path, DevPath)
 	return is && (rest == "" || rest[0] == '/')
 }
 
@@ -71,15 +73,15 @@ func (s *Server) devRoutes(r *router) {
 		return
 	}
 	endpoints := s.devEndpoints(r)
-	r.get(devPath, withQuery(nil, func(w http.ResponseWriter, r *http.Request) error {
+	r.get(DevPath, withQuery(nil, func(w http.ResponseWriter, r *http.Request) error {
 		return s.listDevEndpoints(w, r, endpoints)
 	}))
 	for _, e := range endpoints {
 		if e.method == http.MethodGet {
-			r.get(devPath+e.path, withQuery(e.query, e.serve))
+			r.get(DevPath+e.path, withQuery(e.query, e.serve))
 			continue
 		}
-		r.on(e.method, devPath+e.path, withQuery(e.query, e.serve))
+		r.on(e.method, DevPath+e.path, withQuery(e.query, e.serve))
 	}
 }
 
@@ -116,9 +118,9 @@ type shownEndpoint struct {
 // listDevEndpoints is GET /_dev.
 func (s *Server) listDevEndpoints(w http.ResponseWriter, r *http.Request, endpoints []devEndpoint) error {
 	base := s.programsURL(r)
-	shown := []shownEndpoint{{http.MethodGet, devPath, "lists these endpoints", "curl -sS '" + base + devPath + "'"}}
+	shown := []shownEndpoint{{http.MethodGet, DevPath, "lists these endpoints", "curl -sS '" + base + DevPath + "'"}}
 	for _, e := range endpoints {
-		shown = append(shown, shownEndpoint{e.method, devPath + e.path, e.does, e.curl(base)})
+		shown = append(shown, shownEndpoint{e.method, DevPath + e.path, e.does, e.curl(base)})
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"endpoints": shown})
 	return nil
@@ -135,7 +137,7 @@ func (e devEndpoint) curl(base string) string {
 	if e.method != http.MethodGet {
 		line += " -X " + e.method
 	}
-	line += " '" + base + devPath + path + "'"
+	line += " '" + base + DevPath + path + "'"
 	if e.body != "" {
 		line += " -H 'Content-Type: " + mediaType + "' -d '" + e.body + "'"
 	}

@@ -172,7 +172,7 @@ func (r *router) checkPath(p testers.Pattern) *problem {
 	case strings.Contains(strings.TrimSuffix(path, "/**"), "**"):
 		return invalidRequest("match.path may have /** at its end only.").on("match.path")
 	case isDevPath(path):
-		return invalidRequest("Faults never hit the controls below %s.", devPath).on("match.path")
+		return invalidRequest("Faults never hit the controls below %s.", DevPath).on("match.path")
 	case p.HasWildcard() || len(r.methodsAt(path)) > 0:
 		return nil
 	}

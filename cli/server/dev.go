@@ -120,10 +120,6 @@ func warnOfDev(log *slog.Logger, config serverConfig, f devFlags) {
 	}
 }
 
-// clockRoom is how long dev's clock must be able to run. An event recorded after the
-// last second that a filter can express would never be listed.
-const clockRoom = 366 * 24 * time.Hour
-
 // checkClock refuses a clock so early that the demo's history would begin before 1970,
 // or so late that it would soon pass the last valid time.
 func checkClock(clock term.Moment) error {
@@ -131,7 +127,7 @@ func checkClock(clock term.Moment) error {
 		return nil
 	}
 	first := time.Unix(0, 0).Add(demoAge)
-	last := time.Unix(eventlog.CreatedAtMax, 0).Add(-clockRoom)
+	last := testers.ClockMax
 	switch {
 	case clock.Before(first):
 		return term.Usage("the earliest is --clock "+term.ShowTime(first.Unix()), "--clock %s is too early: the demo's history would begin before 1970", &clock)

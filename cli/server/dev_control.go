@@ -27,7 +27,7 @@ type control struct {
 	running *running
 	options datadir.Options // of every instance
 	key     secret.Key      // likewise
-	dev     handlers.Dev    // likewise, but for its clock
+	dev     handlers.Dev    // likewise, but for its clock, faults and journal
 	demo    *handlers.Demo  // likewise
 	hosts   *handlers.Hosts // likewise
 
@@ -73,8 +73,8 @@ func (c *control) open(ctx context.Context, s state, clock *testers.Clock) (*ins
 // config is what the handlers of the instance opened last are built with.
 func (c *control) config() handlers.Config {
 	dev := c.dev
-	dev.Clock = c.clock
-	return handlers.Config{Key: c.key, Demo: c.demo, Hosts: c.hosts, Dev: &dev}
+	dev.Clock, dev.Faults, dev.Journal = c.clock, testers.NewFaults(), testers.NewJournal()
+	return handlers.Config{Key: c.key, Demo: c.demo, Hosts: c.hosts, Dev: &dev, Random: c.random.source()}
 }
 
 // present returns the state of the present instance.

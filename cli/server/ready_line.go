@@ -21,6 +21,7 @@ type readyLine struct {
 	PID         int      `json:"pid"`
 	Metrics     string   `json:"metrics,omitempty"`       // the URL of /metrics, if it has its own listener
 	Redirect    string   `json:"http_redirect,omitempty"` // the listener that redirects to https, if any
+	Dev         string   `json:"dev,omitempty"`           // the URL of dev's controls
 	*demoLine
 }
 
@@ -59,6 +60,7 @@ func (p *Program) announce(r *running, demo *handlers.Demo) {
 		line.Redirect = r.plain.Addr().String()
 	}
 	if demo != nil {
+		line.Dev = line.URL + handlers.DevPath
 		line.demoLine = &demoLine{demo.ClientID, demo.ClientSecret, demo.RedirectURI, demo.Username, demo.Password, demo.Account}
 	}
 	if p.JSON || !term.IsTerminal(p.Out) {
