@@ -151,6 +151,16 @@ var redirectMutants = []mutant{
 		file: "handlers/host.go", old: "if !s.isOurHost(r.Host) && !s.isHealth(r.URL.Path) {", new: "if false {",
 		in: "./handlers", tests: []string{"TestForeignHost"},
 	},
+	{
+		name: "dns_rebinding", breaks: "dev answers to no name that a stranger may own",
+		file: "handlers/hosts.go", old: "if host == public || !strings.Contains(host, \".\") {", new: "if true {",
+		in: "./handlers", tests: []string{"TestHostsOfDev"},
+	},
+	{
+		name: "issuer_of_another_name", breaks: "RFC 8414 §3.3: in dev the issuer is the address that was asked",
+		file: "handlers/hosts.go", old: "return \"http://\" + r.Host\n", new: "return s.issuer\n",
+		in: "./handlers", tests: []string{"TestIssuerIsTheAddressThatWasAsked"},
+	},
 }
 
 // Sign-ins of browsers.
