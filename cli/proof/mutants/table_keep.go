@@ -13,6 +13,21 @@ var keepMutants = []mutant{
 		in: "./store/kv/badgerkv", tests: []string{"TestWritersShareNoBytes"},
 	},
 	{
+		name: "state_shared", breaks: "a state stays as it was taken",
+		file: "store/kv/memkv/memkv.go", old: "t.state, t.shared = t.state.copy(), false", new: "t.shared = false",
+		in: "./store/kv/memkv", tests: []string{"TestStateStays"},
+	},
+	{
+		name: "state_expiry", breaks: "a record that was renewed is not dropped at its old time",
+		file: "store/kv/memkv/state.go", old: "\t\ts.expiring.Delete(old)\n", new: "\t\t_ = old\n",
+		in: "./store/kv/memkv", tests: []string{"TestExpiryIsIndexed"},
+	},
+	{
+		name: "state_flushed", breaks: "a state has the uses and audit lines that wait",
+		file: "cli/datadir/open.go", old: "\tk.Store.Flush(ctx)\n", new: "",
+		in: "./cli/datadir", tests: []string{"TestStateIsOpenedAgain"},
+	},
+	{
 		name: "import_memory", breaks: "a line that waits for its batch is not overwritten",
 		file: "store/eventlog/import_line.go", old: "l.snapshot = all[at : at+len(object) : at+len(object)]", new: "l.snapshot = object; _ = at",
 		in: "./store", tests: []string{"TestImportsShareNoBytes"},
