@@ -3,6 +3,8 @@ package store_test
 import (
 	"context"
 	"errors"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +14,34 @@ import (
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
+
+// TestFlushEndsWhenUsesAreWritten: a backup or a saved state has the uses before it, also
+// those that Run is writing just then.
+func TestFlushEndsWhenUsesAreWritten(t *testing.T) {
+	g := parallelGrant(t)
+	second := g.mustRefresh(t, g.first)
+	stuck, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	var released atomic.Bool
+	g.Faults.OnUpdate(func(run func() error) error {
+		once.Do(func() { close(stuck) })
+		<-release
+		return run()
+	})
+	must.Get(g.FindPrincipal(t.Context(), second.AccessToken))(t)
+	<-stuck
+	go func() {
+		for range 1000 {
+			runtime.Gosched() // Flush may end now, if it does not wait
+		}
+		released.Store(true)
+		close(release)
+	}()
+	g.Flush(t.Context())
+	if !released.Load() {
+		t.Error("Flush() ended before the use was written")
+	}
+}
 
 // TestConfirmationNeverDelaysTheBearerCheck: the first use of a pair decides whether a
 // retry is a theft, but the call that uses it does not wait for that to be recorded.

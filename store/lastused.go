@@ -19,6 +19,7 @@ type lastUsed struct {
 	sessions   map[secret.Hash]struct{}
 	confirming map[secret.Hash]int // tokens with a confirmation not yet committed
 	wake       chan struct{}
+	flushing   sync.Mutex // held while uses are written
 }
 
 const (
@@ -124,7 +125,8 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// Flush writes what was recorded in memory: uses, and lines of the audit record.
+// Flush writes what was recorded in memory: uses, and lines of the audit record. What Run
+// is writing is written, too, when it returns.
 func (s *Store) Flush(ctx context.Context) {
 	s.FlushLastUsed(ctx)
 	s.flushAudit(ctx)
@@ -133,6 +135,8 @@ func (s *Store) Flush(ctx context.Context) {
 // FlushLastUsed writes the recorded uses. A batch that cannot be written is dropped
 // and logged, as a crash would drop it.
 func (s *Store) FlushLastUsed(ctx context.Context) {
+	s.lastUsed.flushing.Lock()
+	defer s.lastUsed.flushing.Unlock()
 	for {
 		tokens, sessions := s.lastUsed.take()
 		if len(tokens)+len(sessions) == 0 {
