@@ -98,9 +98,9 @@ func codeIn(t *testing.T, answer *http.Response) string {
 	return to.Query().Get("code")
 }
 
-// TestDevForetold: with --rand-seed and --clock two runs that are asked the same
+// TestDevPredictable: with --rand-seed and --clock two runs that are asked the same
 // give the same, to the letter; without, they do not.
-func TestDevForetold(t *testing.T) {
+func TestDevPredictable(t *testing.T) {
 	t.Parallel()
 	// told is all that a run gives away, of what a test may want to compare.
 	told := func(t *testing.T, polls int, args ...string) (all []string) {
@@ -140,7 +140,7 @@ func TestDevForetold(t *testing.T) {
 			}
 		}
 	})
-	t.Run("dev_without_rand_seed_nothing_is_foretold", func(t *testing.T) {
+	t.Run("without_rand_seed_nothing_is_predictable", func(t *testing.T) {
 		t.Parallel()
 		one, two, other := told(t, 0, fixed[2:]...), told(t, 0, fixed[2:]...), told(t, 0, "--rand-seed", "8", "--clock", fixed[3])
 		for i, name := range names[:6] {

@@ -26,34 +26,33 @@ import (
 	"tollhouse/store/secret"
 )
 
-// A server can make its own backups. Each is made as tollhouse backup makes one:
-// over the admin API, under another name, synced, read back and checked, and only
-// then named, and noted in the store. Its name has the instance and the time:
+// A server can make backups on a schedule. Each is written under a temporary name,
+// synced, read back and checked like one of tollhouse backup, then renamed and recorded
+// in the store. Its name has the instance and the time:
 //
 //	tollhouse-3f9c2a1b-20260102T030405Z.backup
 //
-// so that files sort by time and collide with nobody's: not with those of tollhouse
-// backup, which have no instance, and not with those of another server that has the
-// same directory. By that name, and the instance in the file's header, the server
-// knows which files it made; it removes no others.
+// So files sort by time and do not collide with those of tollhouse backup, which have no
+// instance in their name, or of another server that uses the same directory. The server
+// removes only files with its instance in both the name and the header.
 
 const (
 	backupKeepDefault = 7
 	backupKeepMax     = 10_000
-	backupEveryMin    = time.Minute // names tell seconds
+	backupEveryMin    = time.Minute // names have seconds
 
-	// backupLook is how often the clock is looked at: it may be set, and a machine
-	// may have slept.
+	// backupLook is between two looks at the clock, which may be set, or jump after the
+	// machine slept.
 	backupLook = time.Minute
 
-	// After a failure it is tried again, each time after twice as long.
+	// The pause before a retry doubles after each failure.
 	backupRetryFirst = time.Minute
 	backupRetryMax   = time.Hour
 
-	// backupSpaceShare is what a backup leaves free, in shares of what the store must
-	// have free to write: the store goes on writing meanwhile.
+	// backupSpaceShare times the free space that the store needs must stay free, because
+	// the store goes on writing during a backup.
 	backupSpaceShare = 2
-	// backupSpaceEvery is how much is written between two looks at the disk.
+	// backupSpaceEvery is written between two checks of the free space.
 	backupSpaceEvery = 4 << 20 // bytes
 
 	instanceInName = 8 // characters of the instance's id
@@ -61,7 +60,7 @@ const (
 	backupSuffix   = ".backup"
 )
 
-// backupFlags are serve's settings for backups of its own.
+// backupFlags are the settings of scheduled backups.
 type backupFlags struct {
 	every term.Duration
 	keep  int
@@ -74,7 +73,7 @@ func (f *backupFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.dir, "backup-dir", "", "`directory` for scheduled backups, preferably on another disk (default: backups in the data directory)")
 }
 
-// check refuses settings that make no backups although they speak of them.
+// check refuses values out of range, and settings that have no effect.
 func (f *backupFlags) check(flags *pflag.FlagSet) error {
 	every := time.Duration(f.every)
 	switch {
@@ -91,8 +90,8 @@ func (f *backupFlags) check(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// begin makes ready what the flags ask for: the directory, which must be one that
-// only we can write to. It returns nil when no backups are asked for.
+// begin prepares the backup directory, which only this user may be able to write to. It
+// returns nil without scheduled backups.
 func (f *backupFlags) begin(dataDir string, r *running, key secret.Key) (*backupSchedule, error) {
 	if f.every == 0 {
 		return nil, nil
@@ -115,7 +114,7 @@ func (f *backupFlags) begin(dataDir string, r *running, key secret.Key) (*backup
 	}, nil
 }
 
-// prepareBackupDir makes the directory, or checks that only we can write to it.
+// prepareBackupDir creates the directory, or checks that only this user can write to it.
 func prepareBackupDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		above, _ := datadir.NearestThere(dir)
@@ -143,9 +142,9 @@ func prepareBackupDir(dir string) error {
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
-// backupDirError is notAllowedOr for path, which is in the way of the directory. A
-// unit of systemd that is hardened, as the one that we print, sees all but its own
-// directories as a file system that is read-only.
+// backupDirError is datadir.NotAllowedOr for a path that prevents use of the directory.
+// A hardened systemd unit, such as the one that we print, sees a read-only file system
+// everywhere except in its own directories.
 func backupDirError(dir, path string, err error) error {
 	f := term.FailureOf(datadir.NotAllowedOr(term.ExitCannotCreate, path, err))
 	f.Hint = strings.ReplaceAll(f.Hint, "--data", "--backup-dir")
@@ -164,21 +163,21 @@ type backupSchedule struct {
 	now      func() time.Time
 	log      *slog.Logger
 	free     func(dir string) (uint64, error)
-	freeMin  func() uint64 // what a backup leaves free now, in bytes
+	freeMin  func() uint64 // bytes that must stay free
 	failed   func()        // counts a failure
 	store    *store.Store
 	notes    store.BackupNotes
 }
 
-// run makes backups until ctx ends. The first is due so long after the newest that
-// is there, or at once when there is none: a restart neither skips nor repeats one.
+// run makes backups until ctx ends. The first is due one interval after the newest
+// existing one, or at once without one: a restart neither skips nor repeats a backup.
 func (s *backupSchedule) run(ctx context.Context) {
 	s.sweep()
 	due, retry := s.firstDue(), backupRetryFirst
 	for ctx.Err() == nil {
 		now := s.now()
 		if last := now.Add(s.every); due.After(last) {
-			due = last // the clock was set back, which must not put backups off
+			due = last // a clock that was set back must not delay backups
 		}
 		if now.Before(due) {
 			_ = term.Sleep(ctx, min(due.Sub(now), backupLook))
@@ -187,8 +186,8 @@ func (s *backupSchedule) run(ctx context.Context) {
 		switch err := s.make(ctx, now); {
 		case err == nil:
 			due, retry = now.Add(s.every), backupRetryFirst
-		case ctx.Err() != nil: // it is made after the next start
-		case term.FailureOf(err).Code == term.ExitBusy: // somebody is making one
+		case ctx.Err() != nil: // due again after the next start
+		case term.FailureOf(err).Code == term.ExitBusy: // another backup is in progress
 			due = s.now().Add(backupRetryFirst)
 			s.log.Info("scheduled backup postponed", "reason", err.Error(), "next_try", due)
 		default:
@@ -199,7 +198,7 @@ func (s *backupSchedule) run(ctx context.Context) {
 	}
 }
 
-// make makes one backup, and then removes those that are not kept any more.
+// make makes one backup and then removes those beyond --backup-keep.
 func (s *backupSchedule) make(ctx context.Context, now time.Time) error {
 	own, err := s.own()
 	if err != nil {
@@ -224,7 +223,7 @@ func (s *backupSchedule) make(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// write makes a backup at path and notes it in the store.
+// write makes a backup at path and records it in the store.
 func (s *backupSchedule) write(ctx context.Context, path string) (made store.BackupMade, err error) {
 	f, err := datadir.NewBackupFile(path)
 	if err != nil {
@@ -256,7 +255,7 @@ func (s *backupSchedule) write(ctx context.Context, path string) (made store.Bac
 	return made, nil
 }
 
-// asFailure gives the refusals of the store their next step.
+// asFailure adds the next step to errors of the store.
 func asFailure(err error) error {
 	switch {
 	case errors.Is(err, record.ErrUnavailable):
@@ -267,8 +266,8 @@ func asFailure(err error) error {
 	return err
 }
 
-// checkSpace refuses a backup for which there is no room beside what the store
-// needs: as much as the last one took, before it begins, and later nothing more.
+// checkSpace refuses a backup if the disk has too little space beside what the store
+// needs. Before a backup starts, it must have room for one of the size of the last.
 func (s *backupSchedule) checkSpace(own []ownBackup) error {
 	free, err := s.free(s.dir)
 	if err != nil {
@@ -285,11 +284,11 @@ func (s *backupSchedule) checkSpace(own []ownBackup) error {
 		"only %d MiB are free in %s; a backup needs %d MiB, including what the store needs", free>>20, s.dir, need>>20)
 }
 
-// spaceWriter checks the free space now and then while w is written.
+// spaceWriter checks the free space regularly while it writes to w.
 type spaceWriter struct {
 	w     io.Writer
 	check func() error
-	left  int // bytes until the next look
+	left  int // bytes until the next check
 }
 
 func (w *spaceWriter) Write(b []byte) (int, error) {
@@ -304,16 +303,16 @@ func (w *spaceWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// ownBackup is a file that this instance has made.
+// ownBackup is a backup that this instance made.
 type ownBackup struct {
 	path string
-	made time.Time // as its name says
+	made time.Time // from its name
 	size int64
 }
 
 func (s *backupSchedule) prefix() string { return "tollhouse-" + s.instance[:instanceInName] + "-" }
 
-// unused returns a path for the backup of that moment at which there is nothing.
+// unused returns a path for a backup at now that does not exist.
 func (s *backupSchedule) unused(now time.Time) (string, error) {
 	for range backupKeepMax {
 		path := filepath.Join(s.dir, s.prefix()+now.UTC().Format(backupTime)+backupSuffix)
@@ -329,7 +328,7 @@ func (s *backupSchedule) unused(now time.Time) (string, error) {
 	return "", term.Fail(term.ExitIO, "check the directory", "%s has too many backups of this time", s.dir)
 }
 
-// own returns the backups that this instance has made, in the order of their names.
+// own returns the backups of this instance, in the order of their names.
 func (s *backupSchedule) own() ([]ownBackup, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -351,7 +350,7 @@ func (s *backupSchedule) own() ([]ownBackup, error) {
 	return own, nil
 }
 
-// isOwn says whether the file is a backup of this instance, by its header.
+// isOwn reports whether the header of the file names this instance.
 func (s *backupSchedule) isOwn(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -371,19 +370,19 @@ func (s *backupSchedule) firstDue() time.Time {
 	now := s.now()
 	own, err := s.own()
 	if err != nil {
-		return now // which will tell what is wrong
+		return now // the backup will report the error
 	}
 	for _, b := range slices.Backward(own) {
-		if !b.made.After(now) { // else it was made under a wrong clock
+		if !b.made.After(now) { // else the clock was wrong when it was made
 			return b.made.Add(s.every)
 		}
 	}
 	return now
 }
 
-// prune removes of the backups that were there before the one just made those that
-// are not kept beside it. What is named after a later time than now was made before
-// it all the same, under a wrong clock, and goes first.
+// prune removes the oldest backups in before, so that with the new one --backup-keep are
+// left. Those named after a time in the future were made under a wrong clock and are
+// removed first.
 func (s *backupSchedule) prune(before []ownBackup) (removed int, err error) {
 	now := s.now()
 	slices.SortStableFunc(before, func(a, b ownBackup) int {
@@ -405,12 +404,12 @@ func (s *backupSchedule) prune(before []ownBackup) (removed int, err error) {
 	return removed, errors.Join(err, datadir.SyncDir(s.dir))
 }
 
-// sweep removes what a process that was killed has left half-written. The lock on
-// the data directory says that no other is writing it.
+// sweep removes incomplete backups of a killed process. The lock on the data directory
+// ensures that no other process is writing them.
 func (s *backupSchedule) sweep() {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
-		return // the first backup tells what is wrong
+		return // the first backup will report the error
 	}
 	left := regexp.MustCompile(`^\.` + s.prefix() + `[0-9]{8}T[0-9]{6}Z\.backup\.[0-9]+\` + datadir.NewSuffix + `$`)
 	for _, e := range entries {

@@ -24,7 +24,7 @@ func CheckAddress(ctx context.Context, address string) handlers.Finding {
 	const check = "address"
 	ctx, cancel := context.WithTimeout(ctx, publicTimeout)
 	defer cancel()
-	transport := &http.Transport{DisableKeepAlives: true} // and no proxy of the environment's
+	transport := &http.Transport{DisableKeepAlives: true} // and no proxy from the environment
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	var metadata struct {
@@ -45,7 +45,7 @@ func CheckAddress(ctx context.Context, address string) handlers.Finding {
 		if answer.StatusCode != http.StatusOK || err != nil {
 			return wrongAnswer(check, address+path, answer)
 		}
-		_ = json.Unmarshal(text, &metadata) // what is none has no issuer
+		_ = json.Unmarshal(text, &metadata) // invalid JSON leaves the issuer empty
 	}
 	if metadata.Issuer != address {
 		return problemOf(check, "check where the name and the proxy lead: curl -i "+term.ShellQuote(address+"/healthz"),
@@ -54,8 +54,8 @@ func CheckAddress(ctx context.Context, address string) handlers.Finding {
 	return allRight(check, "%s reaches this server", address)
 }
 
-// unreachable is the finding when nothing answers at the public address. That is
-// no problem by itself: not every machine reaches itself by its own public name.
+// unreachable is the finding if the public address does not answer. That is only a
+// warning: not every machine can reach itself by its public name.
 func unreachable(check, address string, err error) handlers.Finding {
 	var inURL *url.Error
 	if errors.As(err, &inURL) {
@@ -78,8 +78,7 @@ func unreachable(check, address string, err error) handlers.Finding {
 	return warningOf(check, "try it from another machine: curl -i "+term.ShellQuote(address+"/healthz"), "%s does not answer from this machine: %v", address, term.SystemReason(err))
 }
 
-// wrongAnswer is the finding when the public address answers otherwise than the server
-// would.
+// wrongAnswer is the finding if the answer at the public address is not this server's.
 func wrongAnswer(check, address string, answer *http.Response) handlers.Finding {
 	next := "check the proxy's configuration and log"
 	switch {

@@ -21,7 +21,7 @@ const filesNamed = 3
 func CheckFiles(dir string) handlers.Finding {
 	const check = "files"
 	if target, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = target // a link to the data is where an operator has put it
+		dir = target // an operator may link to the data directory
 	}
 	top, err := os.Stat(dir)
 	if err != nil {
@@ -32,7 +32,7 @@ func CheckFiles(dir string) handlers.Finding {
 	files := 0
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed meanwhile
+			return nil // removed in the meantime
 		}
 		if err != nil {
 			return datadir.NotAllowedOr(term.ExitIO, path, err)

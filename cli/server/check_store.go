@@ -13,7 +13,7 @@ import (
 	"tollhouse/store/record"
 )
 
-// checkup looks at an open store, and at its server when there is one.
+// checkup checks an open store, and the server that runs on it, if any.
 type checkup struct {
 	data   *datadir.Opened
 	server *running // or nil
@@ -79,11 +79,10 @@ func (u checkup) disk() handlers.Finding {
 	return allRight(check, "%s", text)
 }
 
-// diskSpare is how much more should be free than writing needs, as in
-// docs/alerts.yml.
+// diskSpare is how much more than the minimum should be free, as in docs/alerts.yml.
 const diskSpare = 288 << 20
 
-// clock compares the machine's clock with the last write, and the store's with the
+// clock compares the machine's clock with the last write, and the store's clock with the
 // last event.
 func (u checkup) clock(ctx context.Context) handlers.Finding {
 	last, err := u.data.DB.CheckClock()
@@ -100,7 +99,7 @@ func (u checkup) clock(ctx context.Context) handlers.Finding {
 	return allRight("clock", "%s, %s after the last write", now.Format(time.RFC3339), now.Sub(last).Round(time.Second))
 }
 
-// backup looks whether the last backup is too old, as docs/alerts.yml does.
+// backup checks the age of the last backup by the rule of docs/alerts.yml.
 func (u checkup) backup(ctx context.Context) handlers.Finding {
 	const check, next = "backup", "tollhouse backup FILE, or serve with --backup-every 24h"
 	if _, onDisk, err := u.data.DB.Space(); err == nil && !onDisk {
@@ -125,8 +124,8 @@ func (u checkup) backup(ctx context.Context) handlers.Finding {
 	return allRight(check, "%s", text)
 }
 
-// proxies looks at what X-Forwarded-For has come in. The request of checkPublic is
-// among it, so that a proxy that leads here has been heard.
+// proxies checks the X-Forwarded-For headers received so far. Doctor's own request to the
+// public address comes first, so a proxy in front has sent at least one.
 func (u checkup) proxies() handlers.Finding {
 	const check = "proxy"
 	trusted := len(u.server.config.proxies) > 0
@@ -156,8 +155,7 @@ func certificateFinding(s handlers.CertificateStatus, now time.Time) handlers.Fi
 	return allRight(check, "%s", text)
 }
 
-// deep reads every block of every table, and then every record. The second needs
-// the first to have found nothing, and repeats it.
+// deep reads every block of every table and then, if those are intact, every record.
 func (u checkup) deep(ctx context.Context) {
 	err := u.data.DB.Check(ctx)
 	if ctx.Err() != nil {
@@ -181,7 +179,7 @@ func (u checkup) deep(ctx context.Context) {
 	}
 }
 
-// hidden names what damaged tables may hold.
+// hidden names the kinds of records that damaged tables may contain.
 func (u checkup) hidden() string {
 	var names []string
 	seen := map[string]bool{}

@@ -17,33 +17,30 @@ import (
 	"tollhouse/handlers"
 )
 
-// The store opens files as it grows, and a store that cannot open one stops the
-// process. Connections may therefore take half of the files that the process may
-// open, at most. Each also has a share of --memory: the buffers and stacks of one
-// with a request in flight take 30 to 60 KiB, and as much again until they are
-// collected.
+// The store opens files as it grows, and stops the process when it cannot open one. So
+// connections may take at most half of the file limit. Each also takes a share of
+// --memory: a connection with a request in flight needs 30 to 60 KiB of buffers and
+// stacks, and as much again until the garbage is collected.
 const (
-	connectionsMax      = 16 << 10 // whatever the memory and the files; our choice
+	connectionsMax      = 16 << 10 // whatever the memory and the file limit; our choice
 	connectionsLeast    = 16
 	connectionShare     = 128 << 10 // bytes of --memory for each
-	connectionsOfSource = 4         // a source may have one part in so many
+	connectionsOfSource = 4         // a source may have one in so many
 
-	// A header that is not complete yet is in memory already, where its fields take
-	// ten times the bytes that they took on the wire. headerSizeFree is part of
-	// connectionShare; one connection in headersLarge may have sent more.
+	// An incomplete header is already in memory, where its fields take ten times their
+	// size on the wire. headerSizeFree fits into connectionShare; one connection in
+	// headersLarge may have sent more.
 	headerSizeFree = 4 << 10
 	headersLarge   = 16
 )
 
-// connectionsAllowed returns how many connections a process may keep that may
-// have so many files open and so much memory.
+// connectionsAllowed returns the connection limit for a limit of open files and memory.
 func connectionsAllowed(files uint64, m datadir.Memory) int {
 	return int(max(connectionsLeast, min(files/2, uint64(m/connectionShare), connectionsMax)))
 }
 
-// connLimit bounds the connections of several listeners together, and those of
-// each source. A new connection takes the place of the one that has been idle the
-// longest when there are too many.
+// connLimit limits the connections of several listeners together, and those of each
+// source. At the limit a new connection replaces the one that has been idle the longest.
 type connLimit struct {
 	max, ofSource int
 	exempt        func(netip.Addr) bool // from ofSource
@@ -53,21 +50,21 @@ type connLimit struct {
 	mu      sync.Mutex
 	count   int
 	sources map[netip.Prefix]int
-	idle    linked.List // of *limitedConn, the longest idle first
-	large   linked.List // of *limitedConn with much of an unfinished header, the longest first
-	changed *sync.Cond  // a connection has ended or become idle
+	idle    linked.List // of *limitedConn, longest idle first
+	large   linked.List // of *limitedConn with a large unfinished header, oldest first
+	changed *sync.Cond  // a connection was closed or became idle
 	waiting int         // listeners that wait for that
 }
 
-// newConnLimit returns a limit of so many connections. A source for which exempt
-// is true may have all of them.
+// newConnLimit returns a limit of allowed connections. A source for which exempt is true
+// may have all of them.
 func newConnLimit(allowed int, exempt func(netip.Addr) bool, log *slog.Logger) *connLimit {
 	l := &connLimit{max: allowed, ofSource: max(allowed/connectionsOfSource, 1), exempt: exempt, log: log, sources: map[netip.Prefix]int{}}
 	l.changed = sync.NewCond(&l.mu)
 	return l
 }
 
-// anySource is exempt for a listener that has no limit for each source.
+// anySource exempts every source from the limit per source.
 func anySource(netip.Addr) bool { return true }
 
 // open returns how many connections there are, and how many listeners wait.
@@ -77,7 +74,7 @@ func (l *connLimit) open() (connections, waiting int) {
 	return l.count, l.waiting
 }
 
-// listener returns inner, held to the limit.
+// listener returns inner with the limit applied.
 func (l *connLimit) listener(inner net.Listener) net.Listener {
 	return &limitedListener{Listener: inner, limit: l}
 }
@@ -117,10 +114,10 @@ func (l *limitedListener) Close() error {
 	return l.Listener.Close()
 }
 
-var errSourceFull = errors.New("the source has all connections that it may have, and all are busy")
+var errSourceFull = errors.New("the source is at its limit, and all its connections are busy")
 
-// admit counts a new connection, and closes idle ones in its place where it must.
-// When all connections are busy it waits. Errors: errSourceFull, net.ErrClosed.
+// admit counts a new connection and closes an idle one if that is necessary. It waits
+// while all connections are busy. Errors: errSourceFull, net.ErrClosed.
 func (l *limitedListener) admit(tcp *net.TCPConn) (*limitedConn, error) {
 	limit := l.limit
 	c := &limitedConn{TCPConn: tcp, limit: limit}
@@ -156,8 +153,8 @@ func (l *limitedListener) admit(tcp *net.TCPConn) (*limitedConn, error) {
 	return c, nil
 }
 
-// closeIdle closes the connection that has been idle the longest of those that may
-// be, and reports whether there was one. The caller holds mu.
+// closeIdle closes the longest idle connection for which mayBe is true, and reports
+// whether there was one. The caller holds mu.
 func (l *connLimit) closeIdle(mayBe func(*limitedConn) bool) bool {
 	for e := l.idle.Front(); e != nil; e = e.Next() {
 		if c := e.Value.(*limitedConn); mayBe(c) {
@@ -169,7 +166,7 @@ func (l *connLimit) closeIdle(mayBe func(*limitedConn) bool) bool {
 	return false
 }
 
-// remove takes a connection off the books, once. The caller holds mu.
+// remove stops counting a connection. The caller holds mu.
 func (l *connLimit) remove(c *limitedConn) {
 	if c.removed {
 		return
@@ -186,17 +183,17 @@ func (l *connLimit) remove(c *limitedConn) {
 	l.changed.Broadcast()
 }
 
-// limitedConn is a connection that knows whether the server works for it. It stays
-// a TCP connection: net/http closes its writing half alone behind an answer to a
-// body that is too large, so that the answer arrives.
+// limitedConn is a connection that knows whether the server is working on a request of
+// it. It embeds a TCP connection: after a response to a body that is too large, net/http
+// closes only the writing half, so that the response arrives.
 type limitedConn struct {
 	*net.TCPConn
 	limit  *connLimit
 	source netip.Prefix // invalid: exempt
-	header atomic.Int64 // bytes of the header that is being read; inRequest or more while none is
+	header atomic.Int64 // bytes of the header being read; inRequest or more if none is
 
 	// With limit.mu.
-	busy    int             // requests that wait for the server and not for their peer
+	busy    int             // requests that the server is working on
 	idle    *linked.Element // in limit.idle
 	inLarge *linked.Element // in limit.large
 	removed bool
@@ -204,8 +201,8 @@ type limitedConn struct {
 
 const inRequest = math.MaxInt64 / 2
 
-// Read counts the bytes of a header. When too many connections have sent much of an
-// unfinished one, the one that did so first is closed.
+// Read counts the bytes of a header. If too many connections have a large unfinished
+// header, the oldest of them is closed.
 func (c *limitedConn) Read(b []byte) (int, error) {
 	n, err := c.TCPConn.Read(b)
 	if size := c.header.Add(int64(n)); size > headerSizeFree && size-int64(n) <= headerSizeFree {
@@ -221,7 +218,7 @@ func (c *limitedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// readsHeader says whether what comes next is a request's header.
+// readsHeader sets whether the next bytes are the header of a request.
 func (c *limitedConn) readsHeader(now bool) {
 	next := int64(inRequest)
 	if now {
@@ -244,7 +241,7 @@ func (c *limitedConn) isLarge(now bool) {
 	}
 }
 
-// Work is the beginning of work for the connection's peer.
+// Work marks the start of work on a request of the connection.
 func (c *limitedConn) Work() {
 	c.limit.mu.Lock()
 	defer c.limit.mu.Unlock()
@@ -253,7 +250,7 @@ func (c *limitedConn) Work() {
 	}
 }
 
-// Rest is its end: from here on the peer is waited for.
+// Rest marks its end: from now on the server waits for the peer.
 func (c *limitedConn) Rest() {
 	c.limit.mu.Lock()
 	defer c.limit.mu.Unlock()
@@ -280,8 +277,8 @@ func (c *limitedConn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// trackConnections has a server and its requests tell their connections when they
-// work, when they wait, and when a header is read.
+// trackConnections makes a server report to its connections when it works on a request,
+// when it waits for the peer, and when it reads a header.
 func trackConnections(s *http.Server) *http.Server {
 	s.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		if c := limitedConnOf(conn); c != nil {
@@ -297,7 +294,7 @@ func trackConnections(s *http.Server) *http.Server {
 	return s
 }
 
-// limitedConnOf returns what carries a connection, with TLS or without, or nil.
+// limitedConnOf returns the limitedConn below conn, which may be TLS, or nil.
 func limitedConnOf(conn net.Conn) *limitedConn {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()

@@ -20,12 +20,10 @@ import (
 	"tollhouse/store/record"
 )
 
-// The metrics follow the conventions of Prometheus: base units, _total for what
-// only grows. What happens is counted as it happens; what is, is asked for when
-// somebody looks. Every label has one of a few values of our own: a route's
-// template, a class of status, a reason from the audit record. No metric names a
-// client, a user or an account: who they are is nobody's business who may see
-// how busy the server is, and their number has no bound.
+// The metrics follow the conventions of Prometheus: base units, _total for counters.
+// Events are counted as they happen; states are read at each scrape. Labels have few,
+// fixed values: a route template, a status class, a reason from the audit record. No
+// metric names a client, user or account: these are private and unbounded in number.
 type metrics struct {
 	registry *prometheus.Registry
 
@@ -41,16 +39,15 @@ type metrics struct {
 	commitTime, group  prometheus.Histogram
 	backupFailures     prometheus.Counter
 
-	// The series of requests seen so far, so that a request finds its own by one
-	// look into a map instead of hashing its labels twice. It is replaced, never
-	// changed, and bounded by the routes.
+	// The series of requests so far: one lookup in a map instead of hashing the labels
+	// twice. The map is replaced, never changed, and bounded by the routes.
 	series    atomic.Pointer[map[seriesKey]series]
 	appending sync.Mutex
 }
 
 type seriesKey struct {
 	route, method string
-	class         int // of the status: 2 for 204
+	class         int // first digit of the status
 }
 
 type series struct {
@@ -58,7 +55,7 @@ type series struct {
 	duration prometheus.Observer
 }
 
-// The buckets of durations, in seconds. The first ones part what is served from
+// The buckets of durations, in seconds. The first ones separate requests served from
 // memory, the last ones a slow disk from one that hangs.
 var (
 	requestBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10}
@@ -90,7 +87,7 @@ func newMetrics() *metrics {
 	return m
 }
 
-// observe counts a request that is over.
+// observe counts a finished request.
 func (m *metrics) observe(s handlers.Served) {
 	of := m.seriesOf(seriesKey{route: s.Route, method: s.Method, class: statusClass(s.Status)})
 	of.count.Inc()
@@ -119,8 +116,7 @@ func (m *metrics) observe(s handlers.Served) {
 	}
 }
 
-// seriesOf returns the series of a kind of request, which it makes for the first
-// one.
+// seriesOf returns the series for key and creates it on first use.
 func (m *metrics) seriesOf(key seriesKey) series {
 	if found, ok := (*m.series.Load())[key]; ok {
 		return found
@@ -136,7 +132,7 @@ func (m *metrics) seriesOf(key seriesKey) series {
 	return all[key]
 }
 
-// statusClass is 2 for 204. Net/http sends 200 when a handler sends nothing.
+// statusClass returns 2 for 204, and for no status, since net/http then sends 200.
 func statusClass(status int) int {
 	if status < 100 || status > 599 {
 		return 2
@@ -166,8 +162,7 @@ func (m *metrics) handler(r *running) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { made().ServeHTTP(w, req) })
 }
 
-// expose is left until somebody asks: a throwaway instance that nobody watches
-// is ready sooner without it.
+// expose registers the metrics at the first scrape, so that dev starts faster without it.
 func (m *metrics) expose(r *running) http.Handler {
 	m.registry.MustRegister(
 		m.requests, m.durations, m.tokens, m.refusals, m.signIns, m.throttled,
@@ -176,12 +171,12 @@ func (m *metrics) expose(r *running) http.Handler {
 	)
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog:      slog.NewLogLogger(r.log.Handler(), slog.LevelWarn),
-		ErrorHandling: promhttp.ContinueOnError, // better all the others than none
+		ErrorHandling: promhttp.ContinueOnError, // one failing metric must not hide the others
 		Timeout:       metricsTimeout,
 	})
 }
 
-// metricsTimeout is shorter than Prometheus waits by default.
+// metricsTimeout is shorter than the scrape timeout of Prometheus.
 const metricsTimeout = 5 * time.Second
 
 const namespace = "tollhouse"
@@ -202,13 +197,13 @@ func histogram(name, help string, buckets []float64) prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets})
 }
 
-// gauges asks the server, when somebody looks, how it is.
+// gauges reads the state of the server at each scrape.
 type gauges struct {
 	r     *running
 	descs map[string]*prometheus.Desc
 }
 
-// gaugeHelp describes what gauges tells, but for the build.
+// gaugeHelp describes the metrics of gauges, except build_info.
 var gaugeHelp = map[string]string{
 	"ready":                              "1 if the server is ready, as /readyz says, otherwise 0.",
 	"connections":                        "Open connections on the public listeners.",
@@ -260,56 +255,56 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	send := func(kind prometheus.ValueType, name string, value float64) {
 		to <- prometheus.MustNewConstMetric(g.descs[name], kind, value)
 	}
-	const is, grew = prometheus.GaugeValue, prometheus.CounterValue
-	send(is, "build_info", 1)
-	send(is, "ready", oneIf(g.r.ready() == nil))
-	send(is, "password_hash_waiting", float64(g.r.data().Hasher.Waiting()))
+	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
+	send(gauge, "build_info", 1)
+	send(gauge, "ready", oneIf(g.r.ready() == nil))
+	send(gauge, "password_hash_waiting", float64(g.r.data().Hasher.Waiting()))
 
 	connections, _ := g.r.visitors.open()
-	send(is, "connections", float64(connections))
-	send(is, "connections_limit", float64(g.r.visitors.max))
+	send(gauge, "connections", float64(connections))
+	send(gauge, "connections_limit", float64(g.r.visitors.max))
 
 	counts := g.r.data().Store.Counts()
-	send(grew, "events_recorded_total", float64(counts.EventsRecorded))
-	send(is, "events_live_readers", float64(counts.LiveReaders))
-	send(grew, "audit_lines_lost_total", float64(counts.AuditLost))
+	send(counter, "events_recorded_total", float64(counts.EventsRecorded))
+	send(gauge, "events_live_readers", float64(counts.LiveReaders))
+	send(counter, "audit_lines_lost_total", float64(counts.AuditLost))
 
 	stats := g.r.data().DB.Stats()
-	send(is, "store_queue_updates", float64(stats.Queue))
-	send(is, "store_queue_limit_updates", float64(stats.QueueMax))
-	send(is, "store_transactions", float64(stats.Transactions))
-	send(grew, "store_queue_refused_total", float64(stats.QueueFull))
-	send(grew, "store_disk_refused_total", float64(stats.DiskFull))
+	send(gauge, "store_queue_updates", float64(stats.Queue))
+	send(gauge, "store_queue_limit_updates", float64(stats.QueueMax))
+	send(gauge, "store_transactions", float64(stats.Transactions))
+	send(counter, "store_queue_refused_total", float64(stats.QueueFull))
+	send(counter, "store_disk_refused_total", float64(stats.DiskFull))
 
-	send(is, "store_memory_limit_bytes", float64(stats.MemoryMax))
-	send(is, "store_damaged", oneIf(g.r.damage.Load() != nil))
+	send(gauge, "store_memory_limit_bytes", float64(stats.MemoryMax))
+	send(gauge, "store_damaged", oneIf(g.r.damage.Load() != nil))
 	if c := g.r.checked.Load(); c != nil {
-		send(is, "store_last_check_timestamp_seconds", float64(c.ended.UnixMilli())/1000)
-		send(is, "store_last_check_duration_seconds", c.took.Seconds())
+		send(gauge, "store_last_check_timestamp_seconds", float64(c.ended.UnixMilli())/1000)
+		send(gauge, "store_last_check_duration_seconds", c.took.Seconds())
 	}
 	every := time.Duration(0)
 	if g.r.backups != nil {
 		every = g.r.backups.every
 	}
-	send(is, "backup_interval_seconds", every.Seconds())
+	send(gauge, "backup_interval_seconds", every.Seconds())
 	switch made, err := g.r.data().Store.LastBackup(context.Background()); {
 	case err == nil:
-		send(is, "backup_last_timestamp_seconds", float64(made.Created.UnixMilli())/1000)
-		send(is, "backup_last_size_bytes", float64(made.Bytes))
+		send(gauge, "backup_last_timestamp_seconds", float64(made.Created.UnixMilli())/1000)
+		send(gauge, "backup_last_size_bytes", float64(made.Bytes))
 	case errors.Is(err, record.ErrNotFound):
-		send(is, "backup_last_timestamp_seconds", 0)
-		send(is, "backup_last_size_bytes", 0)
+		send(gauge, "backup_last_timestamp_seconds", 0)
+		send(gauge, "backup_last_size_bytes", 0)
 	}
 	if g.r.certificates != nil {
 		c := g.r.certificates.status()
-		send(is, "tls_certificate_not_before_timestamp_seconds", float64(c.NotBefore))
-		send(is, "tls_certificate_expiry_timestamp_seconds", float64(c.Expires))
+		send(gauge, "tls_certificate_not_before_timestamp_seconds", float64(c.NotBefore))
+		send(gauge, "tls_certificate_expiry_timestamp_seconds", float64(c.Expires))
 	}
-	// In memory there is no disk; and one that cannot be asked is not full.
+	// A store in memory has no disk, and a disk that cannot be read is not reported as full.
 	if space, ok, err := g.r.data().DB.Space(); ok && err == nil {
-		send(is, "store_size_bytes", float64(space.Used))
-		send(is, "store_free_bytes", float64(space.Free))
-		send(is, "store_free_limit_bytes", float64(space.FreeMin))
+		send(gauge, "store_size_bytes", float64(space.Used))
+		send(gauge, "store_free_bytes", float64(space.Free))
+		send(gauge, "store_free_limit_bytes", float64(space.FreeMin))
 	}
 }
 
