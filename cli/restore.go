@@ -118,6 +118,9 @@ func (r *restoration) examine(ctx context.Context, in io.Reader) (b *store.Backu
 		if err != nil {
 			return nil, 0, err
 		}
+		if checked.Fixtures {
+			return nil, 0, datadir.BadBackup(r.file, &store.FixturesError{})
+		}
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			return nil, 0, datadir.BadBackup(r.file, err)
 		}
@@ -282,7 +285,8 @@ func checkRoom(db *badgerkv.DB, size int64) error {
 
 // loadFault separates errors of the backup from errors of this machine.
 func loadFault(file string, err error) error {
-	if errors.Is(err, backup.ErrTruncated) || errors.Is(err, backup.ErrDamaged) {
+	var fixtures *store.FixturesError
+	if errors.Is(err, backup.ErrTruncated) || errors.Is(err, backup.ErrDamaged) || errors.As(err, &fixtures) {
 		return datadir.BadBackup(file, err)
 	}
 	if errors.Is(err, record.ErrUnavailable) {

@@ -36,7 +36,7 @@ func (s *Server) findPrincipal(r *http.Request) (store.Principal, error) {
 	if err != nil {
 		return store.Principal{}, err
 	}
-	token, ok := secret.Parse(secret.AccessToken, text)
+	token, ok := s.store.ParseToken(secret.AccessToken, text)
 	if !ok {
 		return store.Principal{}, invalidToken()
 	}

@@ -69,7 +69,7 @@ func (s *Server) refreshGrant(ctx context.Context, client store.Client, p params
 		return store.Issued{}, unknownScope()
 	}
 	wrong := invalidGrant("The refresh token is unknown, used, expired or revoked, or it belongs to another client.")
-	token, ok := secret.Parse(secret.RefreshToken, p.value("refresh_token"))
+	token, ok := s.store.ParseToken(secret.RefreshToken, p.value("refresh_token"))
 	if !ok {
 		s.auditRefusal(ctx, client, record.ErrNotFound)
 		return store.Issued{}, wrong

@@ -66,7 +66,8 @@ func backUp(ctx context.Context, engine kv.Snapshotter, w io.Writer, h backup.He
 // BackupFile is a backup opened for reading.
 type BackupFile struct {
 	backup.Header
-	r *backup.Reader
+	r        *backup.Reader
+	fixtures bool // of what was read so far
 }
 
 // OpenBackup reads the header of a backup. Close it at the end. Errors: those of
@@ -99,10 +100,14 @@ func (f *BackupFile) Check(ctx context.Context) (backup.Totals, error) {
 	return totals, nil
 }
 
+// HasFixtures reports whether the backup, read to its end, has test fixtures. Then Load
+// refuses it.
+func (f *BackupFile) HasFixtures() bool { return f.fixtures }
+
 // Load checks the backup, stores it in an empty engine, and reads the engine back to
 // compare. now is the wall clock's time; records that expire soon after it may be
-// missing. After an error discard the engine. Errors: those of Check, and the
-// engine's.
+// missing. After an error discard the engine. Errors: those of Check, *FixturesError,
+// and the engine's.
 func (f *BackupFile) Load(ctx context.Context, db kv.DB, now time.Time) (backup.Totals, error) {
 	engine, ok := db.(interface {
 		kv.Loader
@@ -122,6 +127,9 @@ func (f *BackupFile) Load(ctx context.Context, db kv.DB, now time.Time) (backup.
 			}
 		}
 	})
+	if err == nil && f.fixtures {
+		err = &FixturesError{}
+	}
 	if err == nil {
 		err = engine.Snapshot(ctx, func(page []kv.Record) error {
 			for _, r := range page {
@@ -150,6 +158,7 @@ func (f *BackupFile) checked(ctx context.Context) iter.Seq2[kv.Record, error] {
 					err = fmt.Errorf("%w: record %d: %w", backup.ErrDamaged, n, err)
 				}
 			}
+			f.fixtures = v.fixtures
 			if !yield(r, err) || err != nil {
 				return
 			}

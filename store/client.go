@@ -71,22 +71,27 @@ func (c Client) GrantScope(asked Scope) (Scope, bool) {
 // CreateClient creates a client with a random id. Unless it is public, it also returns
 // the client's secret, which cannot be read again. Errors: *InvalidError.
 func (s *Store) CreateClient(ctx context.Context, spec ClientSpec) (Client, secret.Token, error) {
-	c := Client{ID: clientIDPrefix + strings.ToLower(secret.Text(s.random)), CreatedAt: s.Now()}
-	return s.createClient(ctx, c, spec, secret.New(s.random, secret.ClientSecret))
+	return s.createClient(ctx, s.newClientID(), spec, secret.New(s.random, secret.ClientSecret), false)
 }
 
+func (s *Store) newClientID() string { return clientIDPrefix + strings.ToLower(secret.Text(s.random)) }
+
 // CreateFixedClient is CreateClient with a given id and secret, for the demo of dev
-// and for fixtures. Errors: *InvalidError, ErrExists.
+// and for fixtures. An empty id is drawn. Errors: *InvalidError, ErrExists.
 func (s *Store) CreateFixedClient(ctx context.Context, id string, sec secret.Token, spec ClientSpec) (Client, error) {
+	if id == "" {
+		id = s.newClientID()
+	}
 	if !isClientID(id) {
 		return Client{}, record.Invalid("client_id", "use letters, digits and signs, without spaces", "a client id has 1 to %d visible ASCII characters", clientIDSizeMax)
 	}
-	c, _, err := s.createClient(ctx, Client{ID: id, CreatedAt: s.Now()}, spec, sec)
+	c, _, err := s.createClient(ctx, id, spec, sec, s.fixtures)
 	return c, err
 }
 
-func (s *Store) createClient(ctx context.Context, c Client, spec ClientSpec, sec secret.Token) (Client, secret.Token, error) {
-	if err := c.apply(spec); err != nil {
+func (s *Store) createClient(ctx context.Context, id string, spec ClientSpec, sec secret.Token, fixture bool) (Client, secret.Token, error) {
+	c := Client{ID: id, CreatedAt: s.Now()}
+	if err := c.apply(spec, fixture); err != nil {
 		return Client{}, secret.Token{}, err
 	}
 	if c.Public {
@@ -101,6 +106,11 @@ func (s *Store) createClient(ctx context.Context, c Client, spec ClientSpec, sec
 		}
 		if !record.IsAbsent(err) {
 			return err
+		}
+		if fixture && c.isFixture(sec) {
+			if err := s.markFixture(tx); err != nil {
+				return err
+			}
 		}
 		return writeClient(tx, c)
 	})
@@ -149,7 +159,7 @@ func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange
 		set(&spec.Grants, change.Grants)
 		set(&spec.Scopes, change.Scopes)
 		set(&spec.Introspect, change.Introspect)
-		return c.apply(spec)
+		return c.apply(spec, false)
 	})
 }
 

@@ -30,11 +30,12 @@ type ClientChange struct {
 	Introspect         *bool
 }
 
-// apply checks a spec and copies it into c.
-func (c *Client) apply(spec ClientSpec) error {
+// apply checks a spec and copies it into c. Of a fixture, redirect URIs may be such as
+// only a test uses.
+func (c *Client) apply(spec ClientSpec, fixture bool) error {
 	grants, grantsErr := checkGrants(spec.Grants, spec.Public)
 	scope, scopeErr := checkScopes(spec.Scopes)
-	if err := errors.Join(checkName("name", spec.Name, false), checkRedirectURIs(spec.RedirectURIs, grants), grantsErr, scopeErr, checkPublic(spec)); err != nil {
+	if err := errors.Join(checkName("name", spec.Name, false), c.checkRedirectURIs(spec, grants, fixture), grantsErr, scopeErr, checkPublic(spec)); err != nil {
 		return err
 	}
 	c.Name, c.RedirectURIs, c.Grants, c.Scope = spec.Name, slices.Clone(spec.RedirectURIs), grants, scope
@@ -92,16 +93,20 @@ func checkScopes(names []string) (Scope, error) {
 	return scope, nil
 }
 
-func checkRedirectURIs(uris []string, grants []Grant) error {
-	if len(uris) == 0 && slices.Contains(grants, GrantAuthorizationCode) {
+// checkRedirectURIs checks those that the client does not have yet.
+func (c *Client) checkRedirectURIs(spec ClientSpec, grants []Grant, fixture bool) error {
+	if len(spec.RedirectURIs) == 0 && slices.Contains(grants, GrantAuthorizationCode) {
 		return record.Invalid("redirect_uris", "give --redirect-uri, or --grant password --grant refresh_token for a client without a browser",
 			"a client with the authorization_code grant needs one redirect URI at least")
 	}
-	if len(uris) > redirectURICountMax {
+	if len(spec.RedirectURIs) > redirectURICountMax {
 		return record.Invalid("redirect_uris", "remove those not in use", "a client has at most %d redirect URIs", redirectURICountMax)
 	}
-	for _, uri := range uris {
-		if err := CheckRedirectURI(uri); err != nil {
+	for _, uri := range spec.RedirectURIs {
+		if slices.Contains(c.RedirectURIs, uri) {
+			continue
+		}
+		if err := checkRedirectURI(uri, fixture); err != nil {
 			return err
 		}
 	}

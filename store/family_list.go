@@ -127,8 +127,12 @@ func (s *Store) RevokeFamily(ctx context.Context, by By, id string) (Family, err
 // A spent refresh token or an expired access token identifies its family too. Errors:
 // ErrNotFound.
 func (s *Store) RevokeFamilyOf(ctx context.Context, by By, text string) (Family, error) {
+	kind, token, err := s.kindOf(ctx, text, secret.AccessToken, secret.RefreshToken, secret.Code)
+	if err != nil {
+		return Family{}, fmt.Errorf("revoke family of a token: %w", err)
+	}
 	f, err := s.revokeFound(ctx, by, func(tx kv.Txn) (family, error) {
-		id, err := familyOf(tx, text)
+		id, err := familyOf(tx, kind, token.Hash())
 		if err != nil {
 			return family{}, err
 		}
@@ -141,23 +145,20 @@ func (s *Store) RevokeFamilyOf(ctx context.Context, by By, text string) (Family,
 }
 
 // familyOf returns the family of an access token, a refresh token, or a redeemed code.
-func familyOf(r kv.Reader, text string) (secret.ID, error) {
-	if token, ok := secret.Parse(secret.AccessToken, text); ok {
-		t, err := readAccessToken(r, token.Hash())
+func familyOf(r kv.Reader, kind secret.Kind, h secret.Hash) (secret.ID, error) {
+	switch kind {
+	case secret.AccessToken:
+		t, err := readAccessToken(r, h)
+		return t.family, err
+	case secret.RefreshToken:
+		t, err := readRefreshToken(r, h)
 		return t.family, err
 	}
-	if token, ok := secret.Parse(secret.RefreshToken, text); ok {
-		t, err := readRefreshToken(r, token.Hash())
-		return t.family, err
+	c, err := readCode(r, h)
+	if err == nil && c.usedAt.IsZero() {
+		err = record.ErrNotFound
 	}
-	if token, ok := secret.Parse(secret.Code, text); ok {
-		c, err := readCode(r, token.Hash())
-		if err == nil && c.usedAt.IsZero() {
-			err = record.ErrNotFound
-		}
-		return c.family, err
-	}
-	return secret.ID{}, record.ErrNotFound
+	return c.family, err
 }
 
 // revokeFound revokes the family that find returns and writes an audit line.

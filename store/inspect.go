@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -39,25 +40,20 @@ const (
 // [Store.Introspect] it does not count as a use. Errors: *InvalidError for text that
 // is no token, ErrNotFound for an unknown token.
 func (s *Store) Inspect(ctx context.Context, text string) (found Inspection, err error) {
-	var read func(r kv.Reader) (Inspection, error)
-	for kind, inspect := range map[secret.Kind]func(kv.Reader, secret.Hash) (Inspection, error){
-		secret.AccessToken: s.inspectAccess, secret.RefreshToken: s.inspectRefresh, secret.Code: s.inspectCode, secret.SessionToken: s.inspectSession,
-	} {
-		if token, ok := secret.Parse(kind, text); ok {
-			read = func(r kv.Reader) (Inspection, error) {
-				found, err := inspect(r, token.Hash())
-				found.Kind = kind
-				return found, err
-			}
-		}
-	}
-	if read == nil {
+	kind, token, err := s.kindOf(ctx, text, secret.AccessToken, secret.RefreshToken, secret.Code, secret.SessionToken)
+	if errors.Is(err, record.ErrNotFound) {
 		return Inspection{}, notInspected(text)
 	}
-	err = s.db.View(ctx, func(r kv.Reader) error {
-		found, err = read(r)
-		return err
-	})
+	if err == nil {
+		inspect := map[secret.Kind]func(kv.Reader, secret.Hash) (Inspection, error){
+			secret.AccessToken: s.inspectAccess, secret.RefreshToken: s.inspectRefresh, secret.Code: s.inspectCode, secret.SessionToken: s.inspectSession,
+		}[kind]
+		err = s.db.View(ctx, func(r kv.Reader) error {
+			found, err = inspect(r, token.Hash())
+			found.Kind = kind
+			return err
+		})
+	}
 	if record.IsAbsent(err) {
 		err = record.ErrNotFound
 	}

@@ -28,13 +28,14 @@ type Introspection struct {
 // Errors: ErrNotFound for every token that is invalid or that the client may not
 // introspect.
 func (s *Store) Introspect(ctx context.Context, c Client, text string) (Introspection, error) {
-	if token, ok := secret.Parse(secret.AccessToken, text); ok {
+	kind, token, err := s.kindOf(ctx, text, secret.AccessToken, secret.RefreshToken)
+	switch {
+	case err != nil:
+		return Introspection{}, fmt.Errorf("introspect: %w", err)
+	case kind == secret.AccessToken:
 		return s.introspectAccess(ctx, c, token)
 	}
-	if token, ok := secret.Parse(secret.RefreshToken, text); ok {
-		return s.introspectRefresh(ctx, c, token)
-	}
-	return Introspection{}, fmt.Errorf("introspect: %w", record.ErrNotFound)
+	return s.introspectRefresh(ctx, c, token)
 }
 
 func (s *Store) introspectAccess(ctx context.Context, c Client, token secret.Token) (Introspection, error) {

@@ -17,15 +17,15 @@ import (
 // was.
 func (s *Store) RevokeToken(ctx context.Context, by By, c Client, text string) error {
 	now, tail := s.Now(), secret.NewTail(s.random)
-	var revoke func(tx kv.Txn) error
-	if token, ok := secret.Parse(secret.RefreshToken, text); ok {
-		revoke = func(tx kv.Txn) error { return revokeByRefresh(tx, by, c, token.Hash(), now, tail) }
-	} else if token, ok := secret.Parse(secret.AccessToken, text); ok {
-		revoke = func(tx kv.Txn) error { return revokeAccess(tx, by, c, token.Hash(), now, tail) }
-	} else {
-		return nil
+	kind, token, err := s.kindOf(ctx, text, secret.RefreshToken, secret.AccessToken)
+	if err == nil {
+		revoke := revokeByRefresh
+		if kind == secret.AccessToken {
+			revoke = revokeAccess
+		}
+		err = s.db.Update(ctx, func(tx kv.Txn) error { return revoke(tx, by, c, token.Hash(), now, tail) })
 	}
-	if err := s.db.Update(ctx, revoke); err != nil && !errors.Is(err, record.ErrNotFound) {
+	if err != nil && !errors.Is(err, record.ErrNotFound) {
 		return fmt.Errorf("revoke token: %w", err)
 	}
 	return nil

@@ -71,6 +71,11 @@ type Options struct {
 	// CardGuard says what to do with card numbers and secrets in resources and events.
 	// The default is to refuse them.
 	CardGuard eventlog.CardGuard
+	// Fixtures allows secrets, passwords and redirect URIs as a test chose them: dev's
+	// store, which keeps nothing. Without it a store that has any is not opened.
+	Fixtures bool
+	// StrictTypes refuses event types that look misspelled.
+	StrictTypes bool
 	// Rotations is the burst of refreshes allowed per family; 0 means 100,000.
 	Rotations int
 	// SegmentEvents is the number of events in a segment of a log; 0 means 200,000.
@@ -84,6 +89,7 @@ type Store struct {
 	now       Now
 	key       secret.Key
 	random    secret.Source
+	fixtures  bool
 	hasher    *secret.Hasher
 	lives     Lifetimes
 	log       *slog.Logger
@@ -119,7 +125,7 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	if err := o.Lifetimes.check(); err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, now: o.Now, key: o.Key, hasher: o.Hasher, lives: o.Lifetimes, log: o.Log, random: o.Random}
+	s := &Store{db: db, now: o.Now, key: o.Key, hasher: o.Hasher, lives: o.Lifetimes, log: o.Log, random: o.Random, fixtures: o.Fixtures}
 	s.lastUsed.init()
 	s.rotations.init(o.Rotations)
 	fresh := secret.NewID(s.random)
@@ -128,8 +134,10 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 		format, s.instance = formatVersion, fresh
 		value, err := tx.Get(record.MetaKey(metaStore))
 		if err == nil {
-			format, s.instance, err = decodeMeta(value)
-			return err
+			if format, s.instance, err = decodeMeta(value); err != nil || format != formatVersion {
+				return err
+			}
+			return s.refuseFixtures(tx)
 		}
 		if !errors.Is(err, kv.ErrNotFound) {
 			return err
@@ -142,7 +150,7 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	if format != formatVersion {
 		return nil, &FormatError{Found: format}
 	}
-	s.Log, err = eventlog.Open(ctx, db, eventlog.Options{Now: s.Now, Random: o.Random, Log: o.Log, CardGuard: o.CardGuard, EnsureAccount: s.ensureAccount, SegmentEvents: o.SegmentEvents})
+	s.Log, err = eventlog.Open(ctx, db, eventlog.Options{Now: s.Now, Random: o.Random, Log: o.Log, CardGuard: o.CardGuard, StrictTypes: o.StrictTypes, EnsureAccount: s.ensureAccount, SegmentEvents: o.SegmentEvents})
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}

@@ -55,15 +55,23 @@ func CanonicalUsername(name string) (string, error) {
 // CreateUser creates a user with a password, and the account if needed. Errors:
 // *InvalidError, ErrExists, ErrBusy.
 func (s *Store) CreateUser(ctx context.Context, username, account, password string) (User, error) {
+	if err := CheckPassword(password); err != nil {
+		_, nameErr := CanonicalUsername(username)
+		return User{}, errors.Join(nameErr, record.CheckAccountID(account), err)
+	}
+	return s.createUserWith(ctx, username, account, password, false)
+}
+
+func (s *Store) createUserWith(ctx context.Context, username, account, password string, fixture bool) (User, error) {
 	canonical, err := CanonicalUsername(username)
-	if err = errors.Join(err, record.CheckAccountID(account), CheckPassword(password)); err != nil {
+	if err = errors.Join(err, record.CheckAccountID(account)); err != nil {
 		return User{}, err
 	}
 	hash, err := s.hasher.Hash(ctx, secret.Caller{}, password)
 	if err != nil {
 		return User{}, fmt.Errorf("create user: %w", err)
 	}
-	return s.createUser(ctx, User{Username: username, Canonical: canonical, Account: account, password: hash})
+	return s.createUser(ctx, User{Username: username, Canonical: canonical, Account: account, password: hash}, fixture)
 }
 
 // CreateFixedUser is CreateUser with a password hash, for the demo of dev, whose
@@ -73,10 +81,10 @@ func (s *Store) CreateFixedUser(ctx context.Context, username, account, hash str
 	if err = errors.Join(err, record.CheckAccountID(account), secret.CheckPasswordHash(hash)); err != nil {
 		return User{}, err
 	}
-	return s.createUser(ctx, User{Username: username, Canonical: canonical, Account: account, password: hash})
+	return s.createUser(ctx, User{Username: username, Canonical: canonical, Account: account, password: hash}, false)
 }
 
-func (s *Store) createUser(ctx context.Context, u User) (User, error) {
+func (s *Store) createUser(ctx context.Context, u User, fixture bool) (User, error) {
 	if !hasVisible(u.Username) {
 		return User{}, record.Invalid("username", usernameHint, "the username has no visible character")
 	}
@@ -91,6 +99,11 @@ func (s *Store) createUser(ctx context.Context, u User) (User, error) {
 		}
 		if err := s.ensureAccount(tx, u.Account); err != nil {
 			return err
+		}
+		if fixture {
+			if err := s.markFixture(tx); err != nil {
+				return err
+			}
 		}
 		if err := tx.Set(record.UserNameKey(u.Canonical), u.ID[:], time.Time{}); err != nil {
 			return err

@@ -48,13 +48,14 @@ func (s *Store) CheckAll(ctx context.Context) (records int64, err error) {
 // so they are no damage. A record missing from its index is damage: it could not be
 // found when it must be ended.
 type verifier struct {
-	seed   maphash.Seed
-	format uint64    // according to the store's own record
-	id     secret.ID // of the instance; zero until its record was read
-	names  map[secret.ID]string
-	index  map[byte]*keySet
-	log    *eventlog.Verifier
-	audit  record.Position // of the last line
+	seed     maphash.Seed
+	format   uint64    // according to the store's own record
+	id       secret.ID // of the instance; zero until its record was read
+	fixtures bool
+	names    map[secret.ID]string
+	index    map[byte]*keySet
+	log      *eventlog.Verifier
+	audit    record.Position // of the last line
 }
 
 func newVerifier() *verifier {
@@ -222,6 +223,8 @@ func (v *verifier) meta(name string, value []byte) (err error) {
 	case metaBackup:
 		_, err := decodeBackup(value)
 		return err
+	case metaFixtures:
+		v.fixtures = true
 	}
 	return nil // only its writer knows its meaning
 }

@@ -18,6 +18,8 @@ type CheckedBackup struct {
 	Records int64            `json:"records"`
 	Bytes   int64            `json:"bytes"`
 	Kinds   map[string]int64 `json:"kinds"`
+	// Fixtures means that it has test fixtures of dev, so that restore refuses it.
+	Fixtures bool `json:"fixtures,omitempty"`
 }
 
 // ReadBackup checks a backup: its checksums, every record and every list.
@@ -31,17 +33,14 @@ func ReadBackup(ctx context.Context, in io.Reader, name string) (CheckedBackup, 
 	if err != nil {
 		return CheckedBackup{}, BadBackup(name, err)
 	}
-	return shownBackup(name, b.Header, totals), nil
-}
-
-func shownBackup(name string, h backup.Header, t backup.Totals) CheckedBackup {
-	return CheckedBackup{File: name, Header: h, Records: t.Records, Bytes: t.Bytes, Kinds: store.NameKinds(t.Kinds)}
+	return CheckedBackup{File: name, Header: b.Header, Records: totals.Records, Bytes: totals.Bytes, Kinds: store.NameKinds(totals.Kinds), Fixtures: b.HasFixtures()}, nil
 }
 
 // BadBackup gives what is wrong with a backup its exit code and next step.
 func BadBackup(name string, err error) error {
 	var form *backup.FormatError
 	var format *store.FormatError
+	var fixtures *store.FixturesError
 	var ours *term.Failure
 	switch {
 	case errors.As(err, &ours):
@@ -50,6 +49,8 @@ func BadBackup(name string, err error) error {
 		return term.Fail(term.ExitBadData, "use the tollhouse that wrote it, or a later one", "%s: %w", name, form)
 	case errors.As(err, &format):
 		return term.Fail(term.ExitBadData, format.Hint(), "%s: %w", name, format)
+	case errors.As(err, &fixtures):
+		return term.Fail(term.ExitBadData, fixtures.Hint(), "%s: %w", name, fixtures)
 	case errors.Is(err, backup.ErrForeign):
 		return term.Fail(term.ExitBadData, "name a file that tollhouse backup wrote", "%s: %w", name, err)
 	case errors.Is(err, backup.ErrTruncated), errors.Is(err, backup.ErrDamaged):

@@ -56,6 +56,7 @@ func FailureOf(err error) *Failure {
 	var clock *badgerkv.ClockError
 	var behind *badgerkv.BehindError
 	var format *store.FormatError
+	var fixtures *store.FixturesError
 	var bad *record.InvalidError
 	hint := ""
 	if errors.As(err, &hinted) {
@@ -64,7 +65,7 @@ func FailureOf(err error) *Failure {
 	switch {
 	case errors.As(err, &f):
 		return f
-	case errors.As(err, &clock), errors.As(err, &behind), errors.As(err, &format):
+	case errors.As(err, &clock), errors.As(err, &behind), errors.As(err, &format), errors.As(err, &fixtures):
 		return &Failure{Code: ExitConfig, Err: err, Hint: hint}
 	case errors.As(err, &bad):
 		return &Failure{Code: ExitUsage, Err: errors.New(bad.Reason), Hint: bad.Hint}

@@ -30,6 +30,7 @@ type Log struct {
 	random        secret.Source
 	log           *slog.Logger
 	cardGuard     CardGuard
+	strictTypes   bool
 	ensureAccount func(tx kv.Txn, id string) error
 	watches       watchLog
 	types         recentTypes
@@ -45,6 +46,8 @@ type Options struct {
 	// CardGuard says what to do with card numbers and secrets in resources and events.
 	// The default is to refuse them.
 	CardGuard CardGuard
+	// StrictTypes refuses event types that look misspelled.
+	StrictTypes bool
 	// EnsureAccount creates the account within tx if needed, and fails for one that is
 	// being erased.
 	EnsureAccount func(tx kv.Txn, id string) error
@@ -54,7 +57,7 @@ type Options struct {
 
 // Open returns the Log in db, with the stored retention.
 func Open(ctx context.Context, db kv.DB, o Options) (*Log, error) {
-	l := &Log{db: db, now: o.Now, random: o.Random, log: o.Log, cardGuard: o.CardGuard, ensureAccount: o.EnsureAccount, segmentEvents: cmp.Or(o.SegmentEvents, segmentEventsDefault)}
+	l := &Log{db: db, now: o.Now, random: o.Random, log: o.Log, cardGuard: o.CardGuard, strictTypes: o.StrictTypes, ensureAccount: o.EnsureAccount, segmentEvents: cmp.Or(o.SegmentEvents, segmentEventsDefault)}
 	return l, l.recallRetention(ctx)
 }
 

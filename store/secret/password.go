@@ -31,6 +31,12 @@ const (
 	argonLanesMax     = 4
 )
 
+// RFC 9106 §3.1 allows no less: 8 KiB for each lane, and one pass.
+const (
+	argonMemoryKiBMin = 8
+	argonPassesMin    = 1
+)
+
 // The bounds of a new password in bytes. Passwords are never truncated.
 const (
 	PasswordSizeMin = 12
@@ -53,10 +59,19 @@ type Hasher struct {
 	OnHash func(waited, took time.Duration, refused bool)
 
 	turns *turns
+	cost  phc // parameters of new hashes, and of the one that an unknown user costs
 }
 
 // NewHasher returns a Hasher with a turn for each processor.
-func NewHasher() *Hasher { return &Hasher{turns: newTurns(runtime.GOMAXPROCS(0))} }
+func NewHasher() *Hasher { return &Hasher{turns: newTurns(runtime.GOMAXPROCS(0)), cost: decoy} }
+
+// NewQuickHasher is NewHasher with the least that Argon2id allows, 8 KiB and one pass:
+// some microseconds, for a store that keeps nothing. Its hashes resist no guessing.
+func NewQuickHasher() *Hasher {
+	h := NewHasher()
+	h.cost.memoryKiB, h.cost.passes = argonMemoryKiBMin, argonPassesMin
+	return h
+}
 
 // Waiting returns how many callers wait to hash.
 func (h *Hasher) Waiting() int { return h.turns.length() }
@@ -65,7 +80,8 @@ func (h *Hasher) Waiting() int { return h.turns.length() }
 func (h *Hasher) Hash(ctx context.Context, c Caller, password string) (string, error) {
 	var salt [argonSaltSize]byte
 	rand.Read(salt[:])
-	p := phc{memoryKiB: argonMemoryKiB, passes: argonPasses, lanes: argonLanes, salt: salt[:]}
+	p := h.cost
+	p.salt = salt[:]
 	key, err := h.derive(ctx, c, p, password, argonKeySize)
 	if err != nil {
 		return "", err
@@ -79,7 +95,7 @@ func (h *Hasher) Hash(ctx context.Context, c Caller, password string) (string, e
 // unknown user: it takes the same time and never matches. Errors: ErrBusy, ctx's, and
 // one for a damaged string.
 func (h *Hasher) Verify(ctx context.Context, c Caller, stored, password string) (match, renew bool, err error) {
-	p, known := decoy, false
+	p, known := h.cost, false
 	if stored != "" {
 		if p, err = parsePHC(stored); err != nil {
 			return false, false, err
@@ -91,7 +107,7 @@ func (h *Hasher) Verify(ctx context.Context, c Caller, stored, password string) 
 		return false, false, err
 	}
 	same := subtle.ConstantTimeCompare(key, p.key) == 1
-	renew = p.memoryKiB < argonMemoryKiB || p.passes < argonPasses
+	renew = p.memoryKiB < h.cost.memoryKiB || p.passes < h.cost.passes
 	return same && known, renew, nil
 }
 
@@ -154,7 +170,7 @@ func parsePHC(text string) (phc, error) {
 	if p.key, err = base64.RawStdEncoding.Strict().DecodeString(key); err != nil {
 		return phc{}, errPHC
 	}
-	sound := p.memoryKiB >= 8 && p.memoryKiB <= argonMemoryKiBMax && p.passes >= 1 && p.passes <= argonPassesMax &&
+	sound := p.memoryKiB >= argonMemoryKiBMin && p.memoryKiB <= argonMemoryKiBMax && p.passes >= argonPassesMin && p.passes <= argonPassesMax &&
 		p.lanes >= 1 && p.lanes <= argonLanesMax && len(p.salt) >= 8 && len(p.key) == argonKeySize
 	if !sound || p.String() != text {
 		return phc{}, errPHC

@@ -1,8 +1,10 @@
 package secret
 
 import (
+	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,5 +68,22 @@ func TestHasherReports(t *testing.T) {
 	release()
 	if _, err := h.Hash(t.Context(), Caller{}, "correct horse battery staple"); err != nil || hashed != 1 || h.Waiting() != 0 {
 		t.Errorf("one hashed counts as %d, %v, with %d waiting", hashed, err, h.Waiting())
+	}
+}
+
+// TestQuickHasher: dev's passwords cost the least that Argon2id allows, and any other
+// server renews them.
+func TestQuickHasher(t *testing.T) {
+	t.Parallel()
+	h, ctx := NewQuickHasher(), context.Background()
+	stored, err := h.Hash(ctx, Caller{}, "pw")
+	if err != nil || !strings.HasPrefix(stored, "$argon2id$v=19$m=8,t=1,p=1$") {
+		t.Fatalf("Hash() = %q, %v", stored, err)
+	}
+	if match, renew, err := h.Verify(ctx, Caller{}, stored, "pw"); !match || renew || err != nil {
+		t.Errorf("Verify() = %v, %v, %v, want a match that is not renewed", match, renew, err)
+	}
+	if match, renew, err := NewHasher().Verify(ctx, Caller{}, stored, "pw"); !match || !renew || err != nil {
+		t.Errorf("Verify() by a server = %v, %v, %v, want a match that is renewed", match, renew, err)
 	}
 }

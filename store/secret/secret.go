@@ -17,6 +17,9 @@ import (
 	"hash/crc32"
 	"io"
 	"log/slog"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Kind says what a token is for. It is the token's visible prefix: a token of one kind
@@ -96,6 +99,19 @@ func Parse(kind Kind, text string) (Token, bool) {
 	var b [tokenSize]byte
 	sum := appendChecksum(append(b[:0], text[:tokenSize-checksumSize]...))
 	if string(sum) != text {
+		return Token{}, false
+	}
+	return tokenOf(text), true
+}
+
+// FixtureSizeMax is the size of a fixture's text in bytes.
+const FixtureSizeMax = 1024
+
+// Fixture returns a token whose text a test chose, or false for a text that is empty,
+// too long, not UTF-8, or has control characters. It may be easy to guess, so only the
+// store of dev looks it up.
+func Fixture(text string) (Token, bool) {
+	if text == "" || len(text) > FixtureSizeMax || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
 		return Token{}, false
 	}
 	return tokenOf(text), true

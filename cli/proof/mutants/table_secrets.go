@@ -48,8 +48,8 @@ var secretMutants = []mutant{
 	},
 	{
 		name: "password_dummy_hash", breaks: "RFC 6749 §4.3: an unknown user costs a hash too",
-		file: "store/secret/password.go", old: "\tp, known := decoy, false\n",
-		new: "\tif stored == \"\" {\n\t\treturn false, false, nil\n\t}\n\tp, known := decoy, false\n",
+		file: "store/secret/password.go", old: "\tp, known := h.cost, false\n",
+		new: "\tif stored == \"\" {\n\t\treturn false, false, nil\n\t}\n\tp, known := h.cost, false\n",
 		in:  "./store/secret", tests: []string{"TestUnknownUserCostsAHash"},
 	},
 	{

@@ -1,0 +1,130 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/record"
+	"tollhouse/store/secret"
+)
+
+// Fixtures are secrets, passwords and redirect URIs that a test chose. Only a store
+// with [Options].Fixtures, which is dev's, takes them. It marks itself at the first
+// one that is weaker than others may be, so that neither it nor a backup of it is ever
+// served to strangers.
+
+// FixturesError means that a store holds fixtures and was opened, or restored, to be
+// served.
+type FixturesError struct{}
+
+func (*FixturesError) Error() string {
+	return "the data is that of tollhouse dev with test fixtures: its secrets and passwords may be anything, such as pw"
+}
+
+// Hint returns the next step.
+func (*FixturesError) Hint() string {
+	return "use a backup of tollhouse serve, or start with an empty data directory"
+}
+
+var errNoFixtures = errors.New("this store takes no fixtures")
+
+const metaFixtures = "fixtures" // name of the mark
+
+const fixtureTokenSizeMax = 512 // bytes
+
+// markFixture marks the store within tx.
+func (s *Store) markFixture(tx kv.Txn) error {
+	if !s.fixtures {
+		return errNoFixtures
+	}
+	return tx.Set(record.MetaKey(metaFixtures), nil, time.Time{})
+}
+
+// refuseFixtures refuses a marked store unless this one takes fixtures.
+func (s *Store) refuseFixtures(r kv.Reader) error {
+	_, err := r.Get(record.MetaKey(metaFixtures))
+	switch {
+	case record.IsAbsent(err), err == nil && s.fixtures:
+		return nil
+	case err == nil:
+		return &FixturesError{}
+	}
+	return err
+}
+
+// isFixture reports whether the client or its secret, if any, is weaker than others may
+// be.
+func (c *Client) isFixture(sec secret.Token) bool {
+	if _, drawn := secret.Parse(secret.ClientSecret, sec.Reveal()); !drawn && !sec.IsZero() {
+		return true
+	}
+	return slices.ContainsFunc(c.RedirectURIs, func(uri string) bool { return CheckRedirectURI(uri) != nil })
+}
+
+// CreateFixtureUser is CreateUser with a password of any length from 1 to 1,024 bytes.
+// Errors: *InvalidError, ErrExists, ErrBusy.
+func (s *Store) CreateFixtureUser(ctx context.Context, username, account, password string) (User, error) {
+	if n := len(password); n < 1 || n > secret.PasswordSizeMax {
+		return User{}, record.Invalid("password", "", "a password has 1 to %d bytes; this one has %d", secret.PasswordSizeMax, n)
+	}
+	weak := CheckPassword(password) != nil
+	return s.createUserWith(ctx, username, account, password, weak)
+}
+
+// ParseToken is [secret.Parse]. A store with fixtures takes any text, because any may
+// have been chosen for a token.
+func (s *Store) ParseToken(kind secret.Kind, text string) (secret.Token, bool) {
+	if s.fixtures {
+		return secret.Fixture(text)
+	}
+	return secret.Parse(kind, text)
+}
+
+// kindOf returns the kind of a token, one of the kinds. A fixture does not show its
+// kind, so a store with fixtures looks for it. Errors: ErrNotFound for text that is no
+// token.
+func (s *Store) kindOf(ctx context.Context, text string, kinds ...secret.Kind) (kind secret.Kind, token secret.Token, err error) {
+	if token, ok := secret.Fixture(text); ok && s.fixtures {
+		err = s.db.View(ctx, func(r kv.Reader) error {
+			kind, err = usedAs(r, token.Hash())
+			return err
+		})
+		if err != nil || kind != "" {
+			return kind, token, err
+		}
+	}
+	for _, kind := range kinds {
+		if token, ok := secret.Parse(kind, text); ok {
+			return kind, token, nil
+		}
+	}
+	return "", secret.Token{}, record.ErrNotFound
+}
+
+// usedAs returns the kind of the token with that hash, "" if there is none.
+func usedAs(r kv.Reader, h secret.Hash) (secret.Kind, error) {
+	_, err := r.Get(record.AccessTokenKey(h))
+	if err == nil {
+		return secret.AccessToken, nil
+	}
+	if record.IsAbsent(err) {
+		_, err = r.Get(record.RefreshTokenKey(h))
+	}
+	if err == nil {
+		return secret.RefreshToken, nil
+	}
+	return "", record.GoneIsNil(err)
+}
+
+// FixtureToken returns a token with a text of the caller's own. Errors: *InvalidError.
+func FixtureToken(field, text string) (secret.Token, error) {
+	token, ok := secret.Fixture(text)
+	if !ok || len(text) > fixtureTokenSizeMax || strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return secret.Token{}, record.Invalid(field, "leave it out to have one drawn", "%s has 1 to %d visible ASCII characters", field, fixtureTokenSizeMax)
+	}
+	return token, nil
+}

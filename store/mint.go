@@ -1,0 +1,110 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/record"
+	"tollhouse/store/secret"
+)
+
+// TokenSpec describes tokens that are issued without a grant, for tests.
+type TokenSpec struct {
+	Client Client
+	User   User
+	Scope  Scope
+	// ExpiresIn and RefreshExpiresIn are lifetimes; of 0 or less, a token is expired
+	// from the beginning. Nil means the store's own.
+	ExpiresIn, RefreshExpiresIn *time.Duration
+	// AccessToken and RefreshToken are texts of the caller's own; "" draws one.
+	AccessToken, RefreshToken string
+	By                        By
+}
+
+// TokenLifetimeMax bounds the lifetimes of a TokenSpec, in both directions.
+const TokenLifetimeMax = 100 * 365 * 24 * time.Hour
+
+// ReasonFixture is the reason in the audit line of tokens issued without a grant.
+const ReasonFixture = "fixture"
+
+// UsedError means that the text that a TokenSpec gives for a token is that of another.
+type UsedError struct{ Field string }
+
+func (e *UsedError) Error() string { return "another token has the text of " + e.Field }
+
+// IssueFixture issues the first tokens of a new family as a grant does. Errors:
+// *InvalidError; *UsedError; ErrDisabled if the client or the user is disabled.
+func (s *Store) IssueFixture(ctx context.Context, spec TokenSpec) (Issued, error) {
+	now, pair := s.Now(), s.newPair()
+	access, accessErr := fixtureOr(pair.access, "access_token", spec.AccessToken)
+	refresh, refreshErr := fixtureOr(pair.refresh, "refresh_token", spec.RefreshToken)
+	accessFor, accessForErr := lifetimeOr(s.lives.AccessToken, "expires_in", spec.ExpiresIn)
+	refreshFor, refreshForErr := lifetimeOr(s.lives.RefreshToken, "refresh_expires_in", spec.RefreshExpiresIn)
+	if err := errors.Join(accessErr, refreshErr, accessForErr, refreshForErr); err != nil {
+		return Issued{}, err
+	}
+	if access.Equal(refresh) {
+		return Issued{}, &UsedError{Field: "refresh_token"}
+	}
+	f := s.newFamily(lineageOf(spec.Client, spec.User), spec.Scope, now, pair.family)
+	f.expiresAt = now.Add(max(s.lives.Family, accessFor, refreshFor))
+	err := s.db.Update(ctx, func(tx kv.Txn) error {
+		if _, err := readParties(tx, f.lineage); err != nil {
+			return err
+		}
+		if err := errors.Join(s.checkUnused(tx, "access_token", spec.AccessToken), s.checkUnused(tx, "refresh_token", spec.RefreshToken)); err != nil {
+			return err
+		}
+		if err := createFamily(tx, f); err != nil {
+			return err
+		}
+		err := writeAccessToken(tx, accessToken{lineage: f.lineage, hash: access.Hash(), family: f.id, scope: f.scope, issuedAt: now, expiresAt: now.Add(accessFor)})
+		if err != nil {
+			return err
+		}
+		err = writeRefreshToken(tx, refreshToken{hash: refresh.Hash(), family: f.id, scope: f.scope, expiresAt: now.Add(refreshFor)}, f.expiresAt)
+		if err != nil {
+			return err
+		}
+		return appendAudit(tx, f.auditLine(AuditGrant, ReasonFixture, spec.By), now, pair.tail)
+	})
+	if err != nil {
+		return Issued{}, fmt.Errorf("issue a fixture: %w", err)
+	}
+	return f.issued(access, refresh, f.scope, accessFor), nil
+}
+
+func fixtureOr(drawn secret.Token, field, text string) (secret.Token, error) {
+	if text == "" {
+		return drawn, nil
+	}
+	return FixtureToken(field, text)
+}
+
+func lifetimeOr(usual time.Duration, field string, given *time.Duration) (time.Duration, error) {
+	if given == nil {
+		return usual, nil
+	}
+	if given.Abs() > TokenLifetimeMax {
+		return 0, record.Invalid(field, "", "%s is more than 100 years", field)
+	}
+	return *given, nil
+}
+
+// checkUnused refuses the text of another token, live or not, and marks the store.
+func (s *Store) checkUnused(tx kv.Txn, field, text string) error {
+	if text == "" {
+		return nil
+	}
+	kind, err := usedAs(tx, secret.HashOf(text))
+	if err != nil {
+		return err
+	}
+	if kind != "" {
+		return &UsedError{Field: field}
+	}
+	return s.markFixture(tx)
+}
