@@ -23,7 +23,7 @@ import (
 
 func (p *program) eventImport() *cobra.Command {
 	var account, onError string
-	var dryRun bool
+	var dryRun, strictTypes bool
 	c := &cobra.Command{
 		Use:   "import FILE",
 		Short: "record events from a file of JSON lines (- for standard input, gzip accepted)",
@@ -31,12 +31,16 @@ func (p *program) eventImport() *cobra.Command {
 
 Recorded events stay, and importing the same file again records nothing twice. The
 import stops at the first refused line, unless --on-error skip is given. If any line
-is refused, it exits with 65.`,
+is refused, it exits with 65.
+
+Event types are open, so a misspelled one is recorded, with a note that names the
+nearest known type. --strict-types refuses its lines instead.`,
 		Args: operands("a file"),
 	}
 	addAccountFlag(c, &account)
 	c.Flags().StringVar(&onError, "on-error", "stop", "what to do at a refused line: stop, or skip it")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "show which lines would be refused, and record nothing")
+	c.Flags().BoolVar(&strictTypes, "strict-types", false, "refuse lines with an unknown event type that is close to a known one")
 	c.RunE = p.doing(func(ctx context.Context, args []string) error {
 		if onError != "stop" && onError != "skip" {
 			return term.Usage("give stop, or skip to continue after refused lines", "--on-error must be stop or skip, not %q", onError)
@@ -49,6 +53,7 @@ is refused, it exits with 65.`,
 		query := accountQuery(account)
 		query.Set("on-error", onError)
 		query.Set("dry-run", strconv.FormatBool(dryRun))
+		query.Set("strict-types", strconv.FormatBool(strictTypes))
 		return p.manage(ctx, "event import", makesData, func(a *admin) error {
 			return p.importLines(ctx, a, query, in)
 		})
@@ -229,7 +234,12 @@ func (p *program) sumUp(s importAnswer, stops, dryRun bool, in *lineCounter) err
 		Recorded  int64 `json:"recorded"`
 		Unchanged int64 `json:"unchanged"`
 		Errors    int64 `json:"errors"`
-	}{true, s.Lines, s.Bytes, s.Recorded, s.Unchanged, s.Errors}
+
+		UnknownTypes []handlers.UnknownType `json:"unknown_types,omitempty"`
+	}{true, s.Lines, s.Bytes, s.Recorded, s.Unchanged, s.Errors, s.UnknownTypes}
+	for _, u := range s.UnknownTypes {
+		p.Note("note: %s of type %q, which is unknown; nearest: %s", term.Count(u.Count, "event", "events"), u.Type, u.Nearest)
+	}
 	err := p.Done(summary, "%s (%s): %d %s, %d unchanged, %d refused", term.Count(s.Lines, "line", "lines"), term.Count(s.Bytes, "byte", "bytes"), s.Recorded, verb, s.Unchanged, s.Errors)
 	if err != nil {
 		return err

@@ -42,8 +42,12 @@ func (s *Server) parseImportQuery(r *http.Request) (importQuery, error) {
 			q.options.DryRun = pair.value == "true"
 		case pair.name == "dry-run":
 			return q, invalidParameter("dry-run", "must be true or false.")
+		case pair.name == "strict-types" && (pair.value == "true" || pair.value == "false"):
+			q.options.StrictTypes = pair.value == "true"
+		case pair.name == "strict-types":
+			return q, invalidParameter("strict-types", "must be true or false.")
 		default:
-			return q, unknownParameter(pair.name, nil, []string{"account", "on-error", "dry-run"})
+			return q, unknownParameter(pair.name, nil, []string{"account", "on-error", "dry-run", "strict-types"})
 		}
 	}
 	return q, nil
@@ -146,7 +150,11 @@ func (ir *importRun) run(ctx context.Context) {
 			break
 		}
 	}
-	ir.write(ir.counts("summary"))
+	summary := ir.counts("summary")
+	for _, u := range ir.importer.UnknownTypes() {
+		summary.UnknownTypes = append(summary.UnknownTypes, UnknownType{Type: u.Type, Count: int64(u.Count), Nearest: u.Nearest})
+	}
+	ir.write(summary)
 }
 
 // step takes one line, or the end of the upload.
@@ -205,6 +213,16 @@ type ImportCounts struct {
 	Recorded  int64 `json:"recorded"`
 	Unchanged int64 `json:"unchanged"`
 	Errors    int64 `json:"errors"`
+	// UnknownTypes, of a summary, are event types that look misspelled.
+	UnknownTypes []UnknownType `json:"unknown_types,omitempty"`
+}
+
+// UnknownType is an event type that is neither in the catalogue nor in the account's
+// log, and close to one that is.
+type UnknownType struct {
+	Type    string `json:"type"`
+	Count   int64  `json:"count"`
+	Nearest string `json:"nearest"`
 }
 
 func (ir *importRun) counts(kind string) ImportCounts {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"tollhouse/store"
 	"tollhouse/store/record"
@@ -151,7 +152,11 @@ func asProblem(err error) *problem {
 // invalidValue explains a value that the store refused. The store's text may quote
 // the value.
 func invalidValue(bad *record.InvalidError) *problem {
-	p := newProblem(http.StatusBadRequest, "invalid_request", "%s.", bad.Reason).on(bad.Field)
+	text := bad.Reason + "."
+	if strings.HasSuffix(bad.Reason, "?") {
+		text = sentence(bad.Reason)
+	}
+	p := newProblem(http.StatusBadRequest, "invalid_request", "%s", text).on(bad.Field)
 	if bad.Hint != "" {
 		p.extra = map[string]any{"hint": bad.Hint}
 	}

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -39,6 +40,9 @@ func (s *Server) writeEvents(w http.ResponseWriter, r *http.Request, owner, path
 	if refused != nil {
 		return refused
 	}
+	if err := s.checkTypes(r.Context(), owner, pairs); err != nil {
+		return err
+	}
 	as := negotiate(r, asJSON, asNDJSON, asEventStream)
 	switch {
 	case as == "":
@@ -66,6 +70,27 @@ func (s *Server) writeEvents(w http.ResponseWriter, r *http.Request, owner, path
 		}
 	}
 	return s.writePage(w, r, owner, path, as, &q, asked)
+}
+
+// checkTypes refuses types that look misspelled, under --strict-types of dev.
+func (s *Server) checkTypes(ctx context.Context, owner string, pairs []queryPair) error {
+	if s.dev == nil {
+		return nil
+	}
+	for _, pair := range pairs {
+		if !isListParam("type", pair.name) {
+			continue
+		}
+		err := s.store.CheckTypes(ctx, owner, strings.Split(pair.value, ",")...)
+		var bad *record.InvalidError
+		if errors.As(err, &bad) {
+			return invalidValue(&record.InvalidError{Field: pair.name, Reason: bad.Reason})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Server) writePage(w http.ResponseWriter, r *http.Request, owner, path, as string, q *eventQuery, asked uint32) error {

@@ -76,7 +76,7 @@ func (l *Log) RecordEvent(ctx context.Context, e NewEvent) ([]byte, error) {
 	if err := record.CheckAccountID(e.Owner); err != nil {
 		return nil, err
 	}
-	if err := l.checkEvent(ctx, &e); err != nil {
+	if err := errors.Join(l.checkEvent(ctx, &e), l.CheckTypes(ctx, e.Owner, e.Type)); err != nil {
 		return nil, err
 	}
 	object, err := encodeSnapshot(e.Object)

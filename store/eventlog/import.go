@@ -15,6 +15,9 @@ import (
 type ImportOptions struct {
 	SkipErrors bool // continue after a rejected line; otherwise stop before it
 	DryRun     bool // check every line, record nothing
+	// StrictTypes rejects types that look misspelled, as a log with strict types
+	// always does. Otherwise they are counted.
+	StrictTypes bool
 }
 
 // ImportSummary counts the lines of an import so far.
@@ -24,6 +27,9 @@ type ImportSummary struct {
 	Unchanged int // recorded by an earlier run
 	Errors    int // rejected
 }
+
+// UnknownTypesMax bounds the types that an import reports.
+const UnknownTypesMax = 100
 
 // LineError says why a line was rejected.
 type LineError struct {
@@ -50,6 +56,8 @@ type Importer struct {
 	summary   ImportSummary
 	stopped   bool
 	positions positions
+	types     map[string]*UnknownType // of earlier lines; nil for one that is in order
+	unknown   []*UnknownType
 	// Lines are parsed in lineArena; what must outlive the line is copied to its
 	// draft.
 	lineArena snapshot.Arena
@@ -82,13 +90,23 @@ func (l *Log) NewImporter(account string, o ImportOptions) (*Importer, error) {
 	if err := record.CheckAccountID(account); err != nil {
 		return nil, err
 	}
-	im := &Importer{log: l, account: account, options: o, batch: newImportBatch()}
+	o.StrictTypes = o.StrictTypes || l.strictTypes
+	im := &Importer{types: map[string]*UnknownType{}, log: l, account: account, options: o, batch: newImportBatch()}
 	im.positions.init(account)
 	return im, nil
 }
 
 // Summary returns the counts of the batches that are finished.
 func (im *Importer) Summary() ImportSummary { return im.summary }
+
+// UnknownTypes returns the types so far that look misspelled, in the order of the
+// lines, at most [UnknownTypesMax].
+func (im *Importer) UnknownTypes() (types []UnknownType) {
+	for _, u := range im.unknown {
+		types = append(types, *u)
+	}
+	return types
+}
 
 // Stopped reports whether a rejected line has ended the import.
 func (im *Importer) Stopped() bool { return im.stopped }

@@ -259,7 +259,10 @@ func (im *Importer) checkLine(ctx context.Context, e *eventLine) error {
 	if horizon := im.log.horizon(); e.CreatedAt < horizon.Millis()/1000 {
 		return tooOld(horizon)
 	}
-	return im.log.checkEvent(ctx, &e.NewEvent)
+	if err := im.log.checkEvent(ctx, &e.NewEvent); err != nil {
+		return err
+	}
+	return im.checkType(ctx, e.Type)
 }
 
 func tooOld(horizon record.Position) error {

@@ -310,14 +310,7 @@ func (l *query) notices() []UnseenType {
 func (l *query) candidates(typ string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for name := range l.knownTypes(nearestAmong) {
-			kind, action, _ := strings.Cut(name, ".")
-			switch {
-			case strings.HasPrefix(typ, "*."):
-				name = "*." + action
-			case strings.HasSuffix(typ, ".*"):
-				name = kind + ".*"
-			}
-			if !yield(name) {
+			if !yield(likePattern(typ, name)) {
 				return
 			}
 		}

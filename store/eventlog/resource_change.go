@@ -103,6 +103,9 @@ func (l *Log) DeleteResource(ctx context.Context, c ResourceChange) (Changed, er
 }
 
 func (l *Log) checkBody(ctx context.Context, c ResourceChange, body snapshot.Value) error {
+	if err := l.checkChange(ctx, c); err != nil {
+		return err
+	}
 	if err := snapshot.Check(c.Kind, c.ID, body); err != nil {
 		return err
 	}
