@@ -33,9 +33,14 @@ func newDevHouse(t testing.TB, change ...func(*handlers.Config)) *devHouse {
 
 func devHouseAt(t testing.TB, clock testers.ClockState, change ...func(*handlers.Config)) *devHouse {
 	t.Helper()
+	return devHouseOver(t, clock, func(*store.Options) {}, change...)
+}
+
+func devHouseOver(t testing.TB, clock testers.ClockState, options func(*store.Options), change ...func(*handlers.Config)) *devHouse {
+	t.Helper()
 	control := &controller{snapshots: map[string]bool{}}
 	dev := &handlers.Dev{Clock: testers.NewClock(clock), Faults: testers.NewFaults(), Journal: testers.NewJournal(), Control: control}
-	f := storetest.NewKeeping(t, func(o *store.Options) { o.Now = dev.Clock.Now })
+	f := storetest.NewKeeping(t, func(o *store.Options) { o.Now, o.Fixtures = dev.Clock.Now, true }, options)
 	h := houseOver(t, f, append([]func(*handlers.Config){func(c *handlers.Config) { c.Dev = dev }}, change...)...)
 	return &devHouse{h, dev, control}
 }

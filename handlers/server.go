@@ -123,6 +123,7 @@ func New(c Config) *Server {
 
 		draining: make(chan struct{}), heartbeatEvery: heartbeatEvery,
 	}
+	s.throttle.off = c.Dev != nil && !c.Dev.Throttle
 	if s.ready == nil {
 		s.ready = func() error { return nil }
 	}

@@ -30,6 +30,7 @@ type Options struct {
 	State       *memkv.State // nil, or what a store in memory begins with
 	Key         secret.Key
 	Random      secret.Source // nil, or dev's own
+	Dev         *DevOptions   // nil, or how a store in memory serves tests
 	Log         *slog.Logger
 	Now         func() time.Time // an injected clock, or nil
 	Lifetimes   store.Lifetimes  // zero: the defaults
@@ -41,12 +42,29 @@ type Options struct {
 	OnCommit    func(updates int, took time.Duration)          // nil, or counts a commit
 }
 
+// DevOptions are dev's alone: its store takes test fixtures, hashes passwords as
+// cheaply as possible, and keeps nothing.
+type DevOptions struct {
+	StrictTypes bool
+	Throttle    bool // refreshes too
+}
+
+// rotationsUnlimited is a burst that no test reaches.
+const rotationsUnlimited = 1 << 28
+
 // Open opens the engine and the store over it. The caller must Close it.
 func Open(ctx context.Context, o Options) (*Opened, error) {
-	if o.Dir != "" && o.Random != nil {
-		panic("datadir: what is kept on disk must not be predictable")
+	if o.Dir != "" && (o.Random != nil || o.Dev != nil) {
+		panic("datadir: what is kept on disk must be neither predictable nor a test fixture")
 	}
-	hasher := secret.NewHasher()
+	settings := store.Options{Hasher: secret.NewHasher()}
+	if o.Dev != nil {
+		settings.Hasher, settings.Fixtures, settings.StrictTypes = secret.NewQuickHasher(), true, o.Dev.StrictTypes
+		if !o.Dev.Throttle {
+			settings.Rotations = rotationsUnlimited
+		}
+	}
+	hasher := settings.Hasher
 	hasher.OnHash = o.OnHash
 	db, err := openEngine(ctx, o)
 	if err != nil {
@@ -59,10 +77,9 @@ func Open(ctx context.Context, o Options) (*Opened, error) {
 	if o.Lifetimes == (store.Lifetimes{}) {
 		o.Lifetimes = store.DefaultLifetimes()
 	}
-	s, err := store.Open(ctx, db, store.Options{
-		Now: now, Key: o.Key, Hasher: hasher, Lifetimes: o.Lifetimes, Log: o.Log,
-		Random: o.Random, CardGuard: o.CardGuard,
-	})
+	settings.Now, settings.Key, settings.Lifetimes, settings.Log = now, o.Key, o.Lifetimes, o.Log
+	settings.Random, settings.CardGuard = o.Random, o.CardGuard
+	s, err := store.Open(ctx, db, settings)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

@@ -20,7 +20,7 @@ const (
 	demoRedirectURI  = "http://127.0.0.1/callback"
 	demoUsername     = "demo"
 	demoPassword     = "demo-password"
-	demoPasswordHash = "$argon2id$v=19$m=19456,t=2,p=1$YSBkZW1vJ3MsIHB1YmxpYw$G2Rj924utNcIj9rfyX0Vk/1Fwl3jKL8GESUi/j57KNo"
+	demoPasswordHash = "$argon2id$v=19$m=8,t=1,p=1$YSBkZW1vJ3MsIHB1YmxpYw$saL7PtlbSvVF3PvO2fz+Mq9SrhXTMQSgOX9fZXEbQwY" // as cheap as dev's others
 	demoAccount      = "acct_demo"
 
 	// With these values the history has every event type of the specification

@@ -25,6 +25,8 @@ type devFlags struct {
 	autoLogin      string
 	autoConsent    bool
 	exitWithParent bool
+	throttle       bool
+	strictTypes    bool
 	engine         datadir.EngineName
 	hosts          []string
 }
@@ -65,6 +67,8 @@ the same too.`,
 	flags.Uint64Var(&f.randSeed, "rand-seed", 0, "a `number` that makes ids, codes and tokens predictable")
 	flags.StringVar(&f.autoLogin, "auto-login", "", "sign every browser in as this `user`, without the sign-in form")
 	flags.BoolVar(&f.autoConsent, "auto-consent", false, "grant every client what it requests, without the consent screen")
+	flags.BoolVar(&f.throttle, "throttle", false, "delay repeated wrong passwords and secrets, as serve does")
+	flags.BoolVar(&f.strictTypes, "strict-types", false, "refuse unknown event types that are close to a known one")
 	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends")
 	flags.StringArrayVar(&f.hosts, "host", nil, "another host `name` to accept, or .name for all its subdomains; may be given several times")
 	return c

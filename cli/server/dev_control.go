@@ -46,11 +46,12 @@ func newControl(r *running, f devFlags) *control {
 	if f.seeded {
 		c.dev.RandSeed = &f.randSeed
 	}
-	c.dev.Control = c
+	c.dev.Control, c.dev.Throttle, c.dev.StrictTypes = c, f.throttle, f.strictTypes
 	c.hosts = &handlers.Hosts{Named: f.hosts, AsAsked: r.config.publicURL == nil}
 	c.key = secret.NewKey(newSequences(c.dev.RandSeed, nil).source())
 	c.options = datadir.Options{
 		Engine: f.engine, Key: c.key, Log: r.log, Lifetimes: r.config.lifetimes, CardGuard: r.config.cardGuard,
+		Dev:     &datadir.DevOptions{StrictTypes: f.strictTypes, Throttle: f.throttle},
 		OnFatal: func(err error) { r.fatal <- err }, OnHash: r.metrics.hashed, OnCommit: r.metrics.committed,
 	}
 	return c
