@@ -144,7 +144,7 @@ func TestBrowserScreens(t *testing.T) {
 	for _, stop := range stops {
 		t.Run(stop.name, func(t *testing.T) {
 			t.Parallel()
-			s := startDev(t)
+			s := startDev(t, "--throttle")
 			v := &view{server: s, larkspur: s.createClient("Larkspur Bookkeeping", larkspurURI)}
 			v.createUser(maud, v.ready.Account, maudPassword)
 			tb := newTab(t)
