@@ -11,8 +11,7 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// TestAccountForgery: no form of the page works for anybody but the browser
-// that it was shown in.
+// TestAccountForgery: the page's forms work only in the browser that it was shown in.
 func TestAccountForgery(t *testing.T) {
 	h := parallelHouse(t)
 	p := h.pair(t)
@@ -64,8 +63,8 @@ func TestAccountForgery(t *testing.T) {
 	}
 }
 
-// TestAccountAfterASignInEnds: a page that was left open does nothing under
-// another sign-in of the same browser.
+// TestAccountAfterASignInEnds: a page left open has no effect under another sign-in of
+// the same browser.
 func TestAccountAfterASignInEnds(t *testing.T) {
 	h := parallelHouse(t)
 	p := h.pair(t)

@@ -25,8 +25,8 @@ const (
 	freshPassword   = "another long phrase"
 )
 
-// accountForms returns the forms of the account page by where they lead; those
-// that revoke, by the client that they name.
+// accountForms returns the forms of the account page by their targets; those that revoke,
+// by their clients.
 func (b *browser) accountForms(t testing.TB) map[string]url.Values {
 	t.Helper()
 	page := b.get(t, accountPath)
@@ -52,7 +52,7 @@ func (b *browser) accountForms(t testing.TB) map[string]url.Values {
 	return forms
 }
 
-// wantDone fails the test unless the form was taken, and the page says so once.
+// wantDone fails the test unless the form was accepted, and the page says so once.
 func (b *browser) wantDone(t testing.TB, a answer, says string) {
 	t.Helper()
 	if to := a.Header.Get("Location"); a.StatusCode != http.StatusSeeOther || to != accountPath {
@@ -66,7 +66,7 @@ func (b *browser) wantDone(t testing.TB, a answer, says string) {
 	}
 }
 
-// passwordForm is the account page's form, filled in. The tick box is ticked.
+// passwordForm is the account page's form, filled in, with the box ticked.
 func (b *browser) passwordForm(t testing.TB, current, fresh string) url.Values {
 	t.Helper()
 	return with(b.accountForms(t)[accountPassword], "current_password", current, "new_password", fresh, "repeat_password", fresh, "end_all", "yes")
@@ -110,7 +110,7 @@ func TestAccount(t *testing.T) {
 			t.Errorf("%d to %q, want 303 to %s", a.StatusCode, to, accountPath)
 		}
 		if a := b.get(t, "/login?to=account"); a.Header.Get("Location") != accountPath {
-			t.Errorf("the sign-in leads to %q when there is one, want %s", a.Header.Get("Location"), accountPath)
+			t.Errorf("the sign-in leads to %q with a session, want %s", a.Header.Get("Location"), accountPath)
 		}
 	})
 	t.Run("the_sign_in_leads_nowhere_else", func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestAccountRevoke(t *testing.T) {
 		}
 		h.familyLives(t, victim)
 	})
-	t.Run("a_client_that_nobody_knows_is_no_error_and_none_is", func(t *testing.T) {
+	t.Run("an_unknown_client_is_no_error_and_none_is", func(t *testing.T) {
 		h := parallelHouse(t)
 		b := h.signedIn(t, h.user)
 		form := b.accountForms(t)[accountPassword]
@@ -238,13 +238,13 @@ func TestAccountPassword(t *testing.T) {
 			t.Error("another browser is signed in, want it signed out")
 		}
 		if fresh := b.cookie(sessionCookie); fresh == old || h.sessionLives(t, old) || !h.sessionLives(t, fresh) {
-			t.Error("this browser goes on under the same id, or not at all; want a new one")
+			t.Error("this browser keeps its session id or lost its session; want a new id")
 		}
 		wantTokenError(t, h.token(t, h.passwordForm()), http.StatusBadRequest, "invalid_grant")
 		wantPair(t, h.token(t, with(h.passwordForm(), "password", freshPassword)))
 		h.wantAudited(t, store.AuditPasswordChanged, "everything else ended", 1)
 	})
-	t.Run("without_the_tick_everything_else_goes_on", func(t *testing.T) {
+	t.Run("without_the_tick_everything_else_stays", func(t *testing.T) {
 		h := parallelHouse(t)
 		p := h.pair(t)
 		b, elsewhere := h.signedIn(t, h.user), h.signedIn(t, h.user)
@@ -351,7 +351,7 @@ func TestAccountPassword(t *testing.T) {
 	})
 }
 
-// wantMarked fails the test unless the field at fault, and no other, is marked.
+// wantMarked fails the test unless exactly the invalid field is marked.
 func wantMarked(t *testing.T, name string, page answer, field string) {
 	t.Helper()
 	for n := range parsePage(t, page).Descendants() {
@@ -364,11 +364,11 @@ func wantMarked(t *testing.T, name string, page answer, field string) {
 	}
 }
 
-// wantAudited fails the test unless the record has that many lines about the
-// house's user, with where they came from.
+// wantAudited fails the test unless the audit log has that many lines about the house's
+// user, with their source.
 func (h *house) wantAudited(t testing.TB, what store.Audited, reason string, want int) {
 	t.Helper()
-	h.Rest() // writes what waits
+	h.Rest() // writes pending lines
 	lines := must.Get(h.ListAudit(context.Background(), record.Position{}, 1000))(t)
 	n := 0
 	for _, line := range lines {

@@ -11,18 +11,18 @@ import (
 
 func TestBackedUp(t *testing.T) {
 	a := parallelAPI(t)
-	tell := func(body string) answer {
+	report := func(body string) answer {
 		return a.admin(http.MethodPost, "/admin/backup", strings.NewReader(body), "Content-Type", "application/json")
 	}
 	for _, refused := range []string{`{}`, `{"file":"x"}`, `{"created":"2026-03-09T15:30:00Z"}`, `{"file":"` + strings.Repeat("x", 5000) + `","created":"2026-03-09T15:30:00Z"}`} {
-		if w := tell(refused); w.Code != http.StatusBadRequest {
+		if w := report(refused); w.Code != http.StatusBadRequest {
 			t.Errorf("POST /admin/backup %.40s = %d, want 400", refused, w.Code)
 		}
 	}
 	if _, err := a.LastBackup(context.Background()); err == nil {
 		t.Error("a refused note is remembered")
 	}
-	if w := tell(`{"file":"/backups/a","created":"2026-03-09T15:30:00Z","bytes":12,"records":3,"scheduled":true}`); w.Code != http.StatusNoContent {
+	if w := report(`{"file":"/backups/a","created":"2026-03-09T15:30:00Z","bytes":12,"records":3,"scheduled":true}`); w.Code != http.StatusNoContent {
 		t.Fatalf("POST /admin/backup = %d %s", w.Code, w.Body)
 	}
 	made, err := a.LastBackup(context.Background())

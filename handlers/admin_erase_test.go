@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// deadlines is an answer that notes whether it was freed of its deadlines.
+// deadlines is an answer that records whether its deadlines were lifted.
 type deadlines struct {
 	*httptest.ResponseRecorder
 	read, write bool

@@ -21,7 +21,7 @@ import (
 	"tollhouse/store"
 )
 
-// line is a line of an import with what matters to a test in it.
+// line is a line of an import with the fields that tests use.
 func line(members string) string {
 	return `{"type":"plan.created","resource":"p1","eventData":{"object":{}},"createdAt":1773000000` + members + `}`
 }
@@ -154,7 +154,7 @@ func TestImport(t *testing.T) {
 			t.Errorf("answer = %v", lines)
 		}
 	})
-	t.Run("skip_goes_on", func(t *testing.T) {
+	t.Run("skip_continues", func(t *testing.T) {
 		a := parallelAPI(t)
 		w := a.importFrom(strings.NewReader(line(`,"id":"one"`)+"\nnonsense\n"+line("")+"\n"+line(`,"id":"two"`)), "&on-error=skip")
 		lines := w.answerLines(t)
@@ -162,7 +162,7 @@ func TestImport(t *testing.T) {
 			t.Errorf("answer = %s, want two lines refused (one has no id) and two recorded", w.Body)
 		}
 	})
-	t.Run("a_hundred_refused_lines_are_told", func(t *testing.T) {
+	t.Run("a_hundred_refused_lines_are_progressed", func(t *testing.T) {
 		a := parallelAPI(t)
 		w := a.importFrom(strings.NewReader(strings.Repeat("x\n", 2500)), "&on-error=skip")
 		lines := w.answerLines(t)
@@ -310,8 +310,8 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// An answer that begins before a short upload ends does not cut it off, as
-// net/http does, silently, without full duplex.
+// An answer that begins before a short upload ends does not cut it off, as net/http does
+// silently without full duplex.
 func TestImportReadsToTheEndWhileItAnswers(t *testing.T) {
 	a := parallelAPI(t)
 	server := httptest.NewUnstartedServer(nil)
@@ -333,7 +333,7 @@ func TestImportReadsToTheEndWhileItAnswers(t *testing.T) {
 	}
 }
 
-// The answer goes out while the upload goes on.
+// The answer is sent during the upload.
 func TestImportAnswersWhileItReads(t *testing.T) {
 	a := parallelAPI(t)
 	server := httptest.NewUnstartedServer(nil)
@@ -343,7 +343,7 @@ func TestImportAnswersWhileItReads(t *testing.T) {
 	upload, writer := io.Pipe()
 	sent := make(chan error, 1)
 	const lines = 20_001
-	told := make(chan struct{})
+	progressed := make(chan struct{})
 	go func() {
 		w := bufio.NewWriter(writer)
 		for i := range lines {
@@ -352,7 +352,7 @@ func TestImportAnswersWhileItReads(t *testing.T) {
 					sent <- err
 					return
 				}
-				<-told // the last line waits for the first progress
+				<-progressed // the last line waits for the first progress
 			}
 			fmt.Fprintln(w, line(fmt.Sprintf(`,"id":"f%d"`, i)))
 		}
@@ -364,11 +364,11 @@ func TestImportAnswersWhileItReads(t *testing.T) {
 	answer := must.Get(server.Client().Do(r))(t)
 	defer answer.Body.Close()
 	var last map[string]any
-	tell := sync.OnceFunc(func() { close(told) })
+	progress := sync.OnceFunc(func() { close(progressed) })
 	for scanner := bufio.NewScanner(answer.Body); scanner.Scan(); {
 		last = decodeObject(t, scanner.Bytes())
 		if last["progress"] == true {
-			tell()
+			progress()
 		}
 	}
 	if err := <-sent; err != nil {
@@ -379,8 +379,8 @@ func TestImportAnswersWhileItReads(t *testing.T) {
 	}
 }
 
-// Someone who sends to the end before they read finds the summary of an import
-// that stopped at the first line.
+// A client that reads only after sending everything finds the summary of an import that
+// stopped at the first line.
 func TestImportThatStopsIsStillAnswered(t *testing.T) {
 	a := parallelAPI(t)
 	server := httptest.NewUnstartedServer(nil)
@@ -392,7 +392,7 @@ func TestImportThatStopsIsStillAnswered(t *testing.T) {
 	body := "nonsense\n" + strings.Repeat(line("")+"\n", 100_000)
 	head := fmt.Sprintf("POST /admin/events/import?account=acct_a HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: %d\r\n\r\n", len(body))
 	if _, err := io.WriteString(conn, head+body); err != nil {
-		t.Fatalf("the connection was cut while the upload went on: %v", err)
+		t.Fatalf("the connection was cut during the upload: %v", err)
 	}
 	answer := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	defer answer.Body.Close()
@@ -489,9 +489,8 @@ func TestAdminEvents(t *testing.T) {
 	})
 }
 
-// FuzzImport holds an import of any bytes to what it always promises: an answer
-// whose last line is a summary, with every line accounted for, and an export
-// that can be imported again without a change.
+// FuzzImport: an import of any bytes gives an answer that ends with a summary and accounts
+// for every line, and an export that can be imported again without a change.
 func FuzzImport(f *testing.F) {
 	f.Add([]byte(line("")+"\n"+line(`,"id":"x"`)), false)
 	f.Add([]byte(line(`,"id":"`+goldenFirst+`"`)+"\n\n{}\n[1]\r\nx"), true)

@@ -53,7 +53,7 @@ func TestPurge(t *testing.T) {
 			}
 		}
 		if notice := a.get("/api/events?type=customer.updated", token).Header().Get("Tollhouse-Notice"); !strings.HasPrefix(notice, `no event has type "customer.updated"`) {
-			t.Errorf("Tollhouse-Notice = %q, want that no event has the type any more", notice)
+			t.Errorf("Tollhouse-Notice = %q, want that no event has the type now", notice)
 		}
 	})
 	t.Run("a_resource_of_another_kind_with_the_same_id_stays", func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestPurgeRefusals(t *testing.T) {
 		code, param string
 	}{
 		"a_purge_names_its_account":                     {`{}`, 400, "invalid_request", "account"},
-		"a_purge_of_no_account_is_told":                 {`{"account":"acct_b"}`, 404, "not_found", ""},
+		"a_purge_of_an_unknown_account_is_not_found":    {`{"account":"acct_b"}`, 404, "not_found", ""},
 		"a_purge_with_a_kind_alone_is_refused":          {`{"account":"acct_a","kind":"plan"}`, 400, "invalid_request", "resource"},
 		"a_purge_with_a_resource_alone_is_refused":      {`{"account":"acct_a","resource":"p1"}`, 400, "invalid_request", "kind"},
 		"a_purge_with_a_misspelt_member_is_refused":     {`{"account":"acct_a","resorce":"p1"}`, 400, "invalid_request", ""},

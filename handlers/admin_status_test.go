@@ -25,10 +25,10 @@ func TestOperatorsAnswersAreRoutes(t *testing.T) {
 		Status: func(context.Context) handlers.ServerStatus {
 			return handlers.ServerStatus{Status: handlers.StateReady, PID: 7}
 		},
-		Doctor: func(_ context.Context, deep bool, tell func(handlers.Finding)) {
-			tell(handlers.Finding{Check: "disk", State: handlers.StateOK, Detail: "all"})
+		Doctor: func(_ context.Context, deep bool, report func(handlers.Finding)) {
+			report(handlers.Finding{Check: "disk", State: handlers.StateOK, Detail: "all"})
 			if deep {
-				tell(handlers.Finding{Check: "blocks", State: handlers.StateOK, Detail: "read"})
+				report(handlers.Finding{Check: "blocks", State: handlers.StateOK, Detail: "read"})
 			}
 		},
 	}

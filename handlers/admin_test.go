@@ -237,9 +237,9 @@ func TestAdminUsers(t *testing.T) {
 			}
 		}
 		for _, request := range [][2]string{{"GET", ""}, {"DELETE", ""}, {"POST", "/disable"}, {"POST", "/enable"}} {
-			a.send(request[0], "/admin/users/nobody"+request[1], "").fault(t, http.StatusNotFound, "not_found", "")
+			a.send(request[0], "/admin/users/moira"+request[1], "").fault(t, http.StatusNotFound, "not_found", "")
 		}
-		a.send("POST", "/admin/users/nobody/password", `{"password":"`+storetest.Password+`"}`).fault(t, http.StatusNotFound, "not_found", "")
+		a.send("POST", "/admin/users/moira/password", `{"password":"`+storetest.Password+`"}`).fault(t, http.StatusNotFound, "not_found", "")
 	})
 }
 
@@ -264,7 +264,7 @@ func TestAdminAccounts(t *testing.T) {
 	}
 }
 
-// TestAdminIsApart: the admin API is not on the listeners that anybody reaches.
+// TestAdminIsApart: no public listener serves the admin API.
 func TestAdminIsApart(t *testing.T) {
 	a := parallelAPI(t)
 	for _, path := range []string{"/admin/info", "/admin/clients", "/admin/users", "/admin/accounts", "/admin/events"} {

@@ -37,8 +37,8 @@ func (h *house) inspected(t testing.TB, token string) map[string]any {
 	return shownTo(t, h.admin(t, "POST", "/admin/token-inspect", `{"token":"`+token+`"}`), http.StatusOK)
 }
 
-// TestAdminTokens: the operator sees who may act for whom, and ends it, by ids
-// that are no secrets.
+// TestAdminTokens: the operator sees who may act for whom, and ends it, by ids that are
+// not secret.
 func TestAdminTokens(t *testing.T) {
 	t.Parallel()
 	t.Run("token_list_inspect_revoke", func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestAdminTokens(t *testing.T) {
 		h := parallelHouse(t)
 		p := h.pair(t)
 		q := wantPair(t, h.token(t, h.refreshForm(p.RefreshToken)))
-		body := `{"token":"` + p.RefreshToken + `"}` // spent: whoever has it leaked is told by it all the same
+		body := `{"token":"` + p.RefreshToken + `"}` // spent, but it still names its family
 		shownTo(t, h.admin(t, "POST", "/admin/token-revoke", body), http.StatusOK)
 		h.familyIsDead(t, q)
 		again := h.admin(t, "POST", "/admin/token-revoke", body)
@@ -96,8 +96,8 @@ func TestAdminTokens(t *testing.T) {
 		}{
 			{"POST", "/admin/families/fam_00000000000000000000000000/revoke", "", http.StatusNotFound, "not_found"},
 			{"POST", "/admin/families/nonsense/revoke", "", http.StatusNotFound, "not_found"},
-			{"GET", "/admin/families?user=nobody", "", http.StatusNotFound, "not_found"},
-			{"GET", "/admin/families?client=nobody", "", http.StatusNotFound, "not_found"},
+			{"GET", "/admin/families?user=moira", "", http.StatusNotFound, "not_found"},
+			{"GET", "/admin/families?client=moira", "", http.StatusNotFound, "not_found"},
 			{"GET", "/admin/families?after=nonsense", "", http.StatusBadRequest, "invalid_request"},
 			{"GET", "/admin/families?limit=0", "", http.StatusBadRequest, "invalid_request"},
 			{"GET", "/admin/families?user=a&user=b", "", http.StatusBadRequest, "invalid_request"},
@@ -106,10 +106,10 @@ func TestAdminTokens(t *testing.T) {
 			{"POST", "/admin/token-inspect", `{"token":"` + unknown + `"}`, http.StatusNotFound, "not_found"},
 			{"POST", "/admin/token-revoke", `{"token":"` + unknown + `"}`, http.StatusNotFound, "not_found"},
 			{"POST", "/admin/token-revoke", `{"token":"` + h.secret.Reveal() + `"}`, http.StatusBadRequest, "invalid_request"},
-			{"GET", "/admin/sessions?user=nobody", "", http.StatusNotFound, "not_found"},
+			{"GET", "/admin/sessions?user=moira", "", http.StatusNotFound, "not_found"},
 			{"GET", "/admin/sessions?after=fam_00000000000000000000000000", "", http.StatusBadRequest, "invalid_request"},
 			{"POST", "/admin/sessions/ses_00000000000000000000000000/revoke", "", http.StatusNotFound, "not_found"},
-			{"POST", "/admin/users/nobody/revoke-sessions", "", http.StatusNotFound, "not_found"},
+			{"POST", "/admin/users/moira/revoke-sessions", "", http.StatusNotFound, "not_found"},
 		} {
 			a := h.admin(t, c.method, c.path, c.body)
 			if refused := shownTo(t, a, c.status); refused["error"] != c.code || strings.Contains(a.body, "hunter2") || strings.Contains(a.body, h.secret.Reveal()) {
@@ -119,7 +119,7 @@ func TestAdminTokens(t *testing.T) {
 	})
 }
 
-// TestAdminSessions: the operator sees who is signed in, and signs them out.
+// TestAdminSessions: the operator lists sign-ins and ends them.
 func TestAdminSessions(t *testing.T) {
 	h := parallelHouse(t)
 	first, second := h.signedIn(t, h.user).cookie(sessionCookie), h.signedIn(t, h.user).cookie(sessionCookie)

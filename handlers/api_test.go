@@ -54,7 +54,7 @@ func (a *api) token(t testing.TB, name, account string, scope store.Scope) strin
 	return issued.AccessToken.Reveal()
 }
 
-// answer is what came back.
+// answer is a response.
 type answer struct {
 	*httptest.ResponseRecorder
 }

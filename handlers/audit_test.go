@@ -19,14 +19,14 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// audit returns the whole record.
+// audit returns the whole audit log.
 func (h *house) audit(t testing.TB) []store.AuditLine {
 	t.Helper()
 	lines := must.Get(h.ListAudit(context.Background(), record.Position{}, 10_000))(t)
 	return lines
 }
 
-// recorded returns the lines that a step adds to the record.
+// recorded returns the audit lines that a step adds.
 func (h *house) recorded(t testing.TB, step func()) []store.AuditLine {
 	t.Helper()
 	before := len(h.audit(t))
@@ -44,7 +44,7 @@ func (h *house) admin(t testing.TB, method, path, body string) answer {
 	return answer{Response: w.Result(), body: w.Body.String()}
 }
 
-// auditCase is a step, and the one line that it leaves.
+// auditCase is a step, and the one line that it adds.
 type auditCase struct {
 	name     string
 	step     func(t *testing.T) answer
@@ -181,7 +181,7 @@ func TestAuditOfTokens(t *testing.T) {
 			h.postForm(t, revokePath, with(as(h.credentials(), other, otherSecret), "token", h.pair(t).RefreshToken))
 		})
 		if lines = slices.DeleteFunc(lines, func(l store.AuditLine) bool { return l.What != store.AuditRevoke }); len(lines) > 0 {
-			t.Errorf("the record has %+v, want no revocation where there was none", lines)
+			t.Errorf("the audit log has %+v, want no revocation", lines)
 		}
 	})
 }
@@ -226,13 +226,13 @@ func TestAuditOfOperators(t *testing.T) {
 		}
 	})
 	t.Run("a_refused_change_is_none", func(t *testing.T) {
-		if lines := h.recorded(t, func() { h.admin(t, "DELETE", "/admin/users/nobody", "") }); len(lines) > 0 {
+		if lines := h.recorded(t, func() { h.admin(t, "DELETE", "/admin/users/moira", "") }); len(lines) > 0 {
 			t.Errorf("the record has %+v, want nothing", lines)
 		}
 	})
 }
 
-// TestAuditIsBounded shows that a stranger cannot fill the disk with lines.
+// TestAuditIsBounded: a stranger cannot fill the disk with audit lines.
 func TestAuditIsBounded(t *testing.T) {
 	h := parallelHouse(t)
 	public, none := h.Client(t, publicClient)
@@ -255,8 +255,8 @@ func TestAuditIsBounded(t *testing.T) {
 	}
 }
 
-// TestAuditOfRefusedTokensIsBounded: a confidential client that sends garbage fills no
-// disk, and what revokes a family is recorded however much of it there was before.
+// TestAuditOfRefusedTokensIsBounded: a confidential client that sends garbage cannot fill
+// the disk, and a revocation of a family is recorded after any amount of it.
 func TestAuditOfRefusedTokensIsBounded(t *testing.T) {
 	const requests, linesMax = 200, 60
 	h := parallelHouse(t).overTCP(t)
@@ -330,7 +330,7 @@ func TestAdminListAudit(t *testing.T) {
 	wantError(t, h.admin(t, "GET", "/admin/audit?after=x", ""), http.StatusBadRequest, "invalid_request")
 }
 
-// auditText is the record as anybody could ever read it.
+// auditText is the audit log as text.
 func (h *house) auditText(t testing.TB) string {
 	t.Helper()
 	var b strings.Builder

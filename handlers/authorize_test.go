@@ -100,7 +100,7 @@ func TestAuthorizeUnsoundClient(t *testing.T) {
 	must.Get(h.DisableClient(context.Background(), disabled.ID))(t)
 	cases := map[string]string{
 		"client_id_missing":             h.authURL("client_id", ""),
-		"client_id_unknown":             h.authURL("client_id", "tollhouse_nobody"),
+		"client_id_unknown":             h.authURL("client_id", "tollhouse_unknown"),
 		"client_id_disabled":            h.authURL("client_id", disabled.ID),
 		"client_id_of_10_KB":            h.authURL("client_id", strings.Repeat("x", 7<<10)),
 		"client_id_twice":               h.authURL() + "&client_id=" + h.client.ID,
@@ -258,11 +258,11 @@ func TestAuthorizeState(t *testing.T) {
 func TestAuthorizeIssuer(t *testing.T) {
 	h := parallelHouse(t)
 	b := h.signedIn(t, h.user)
-	lies := []func(*http.Request){header("X-Forwarded-Host", "evil.example"), header("X-Forwarded-Proto", "http"),
+	forged := []func(*http.Request){header("X-Forwarded-Host", "evil.example"), header("X-Forwarded-Proto", "http"),
 		header("Forwarded", "host=evil.example;proto=http"), header("X-Forwarded-Uri", "https://evil.example/"), header("X-Original-Url", "/evil")}
 	for name, target := range map[string]string{"success": h.authURL(), "error": h.authURL("response_type", "x")} {
 		t.Run("iss_on_"+name+"_is_the_configured_one", func(t *testing.T) {
-			a, status := b.get(t, target, lies...), http.StatusFound
+			a, status := b.get(t, target, forged...), http.StatusFound
 			if name == "success" {
 				a, status = b.submit(t, a, "decision", "allow"), http.StatusSeeOther
 			}

@@ -9,8 +9,8 @@ import (
 	"tollhouse/store"
 )
 
-// TestBearerOfANarrowedClient holds a token to what its client may do now, and
-// not to what it might do when the token was made.
+// TestBearerOfANarrowedClient: a token permits what its client may do now, not what it
+// could do when the token was issued.
 func TestBearerOfANarrowedClient(t *testing.T) {
 	h := parallelHouse(t)
 	narrow := func(t *testing.T, scopes ...string) {

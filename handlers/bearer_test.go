@@ -111,7 +111,7 @@ func TestBearerDeadTokens(t *testing.T) {
 	for name, token := range dead {
 		t.Run(name, func(t *testing.T) {
 			if token == "" {
-				t.Fatal("there is no such token")
+				t.Fatal("no such token")
 			}
 			a := h.api(t, token)
 			wantError(t, a, http.StatusUnauthorized, "invalid_token")
@@ -133,7 +133,7 @@ func TestBearerDeadTokens(t *testing.T) {
 	})
 }
 
-// edits are the ways in which a token is mistyped, cut or bent.
+// edits are ways to mistype, truncate or alter a token.
 func edits(token string) []string {
 	all := []string{
 		token[:len(token)-1], token[1:], token + "A", token + "=", token + "==", token + "\n", "A" + token, strings.ToUpper(token), strings.ToLower(token),

@@ -11,16 +11,16 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// How many pairs are taken at least: enough for the ratio of the medians to
-// stay well within the 5 % that are allowed.
+// The least number of pairs: enough for the ratio of the medians to stay well within the
+// permitted 5 %.
 const (
 	hashPairsMin = 200
 	pairsMin     = 4000
 )
 
-// BenchmarkEnumeration times the questions of [TestEnumeration] through the
-// whole router over a store on disk: what is not there beside what is there and
-// not the caller's, in turns. The ratio of their medians must lie within 5 % of one.
+// BenchmarkEnumeration times the requests of [TestEnumeration] through the whole router
+// over a store on disk: for something unknown and for something foreign, alternating. The
+// ratio of their medians must be within 5 % of one.
 //
 //	go test ./handlers -run '^$' -bench Enumeration -benchtime 1x
 func BenchmarkEnumeration(b *testing.B) {
@@ -28,7 +28,7 @@ func BenchmarkEnumeration(b *testing.B) {
 		b.Run(like.name, func(b *testing.B) {
 			for j, ask := range like.asks[1:] {
 				b.Run(ask.about, func(b *testing.B) {
-					n := populate(b, houseOnDisk(b)) // the clock and what is revoked are its own
+					n := populate(b, houseOnDisk(b)) // with a clock and revocations of its own
 					like := n.lookalikes()[i]
 					n.compare(b, like, like.asks[j+1])
 				})
@@ -37,7 +37,7 @@ func BenchmarkEnumeration(b *testing.B) {
 	}
 }
 
-// houseOnDisk is a house as it is run: every commit synced, every request logged.
+// houseOnDisk is a house as in production: every commit synced, every request logged.
 func houseOnDisk(t testing.TB) *house {
 	t.Helper()
 	h := &house{Fixture: storetest.OnDisk(t), account: "acct_larkspur"}

@@ -51,10 +51,9 @@ func (b *browser) walk(t testing.TB, consent answer) {
 	wantPair(t, b.h.token(t, b.h.codeForm(code)))
 }
 
-// BenchmarkFlow times what the issuer takes for the requests of a flow, over a
-// store on disk, beside its floors in turns: one Argon2id hash under the same
-// parameters for each password, and as many commits of the same bytes, or bare
-// syncs of a page, as the flow makes durable.
+// BenchmarkFlow times the requests of a flow over a store on disk, alternating with its
+// floors: one Argon2id hash with the same parameters for each password, and as many
+// commits of the same bytes, or bare syncs of a page, as the flow makes durable.
 //
 //	go test ./handlers -run '^$' -bench Flow -benchtime 1x
 func BenchmarkFlow(b *testing.B) {
@@ -138,7 +137,7 @@ func (m *meter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.took += time.Since(began)
 }
 
-// allowed gives a client a code of the house's user, as a decision does.
+// allowed gives a client a code of the house's user, as a consent decision does.
 func (h *house) allowed(t testing.TB, c store.Client) string {
 	t.Helper()
 	code := must.Get(h.Allow(context.Background(), store.Consent{

@@ -11,7 +11,7 @@ import (
 	"tollhouse/store"
 )
 
-// preflight asks as a browser does before a request that is not simple.
+// preflight sends a browser's request before one that is not simple.
 func (h *house) preflight(t testing.TB, target, origin, method string) answer {
 	t.Helper()
 	return h.do(h.request(t, "OPTIONS", target, nil, header("Origin", origin),
@@ -27,7 +27,7 @@ func wantNoCORS(t testing.TB, a answer) {
 	}
 }
 
-// wantCORS checks whom the answer lets read it.
+// wantCORS checks which origin may read the answer.
 func wantCORS(t testing.TB, a answer, origin string) {
 	t.Helper()
 	if got := a.Header.Values("Access-Control-Allow-Origin"); !slices.Equal(got, []string{origin}) {
@@ -121,8 +121,8 @@ func TestCORSElsewhere(t *testing.T) {
 	const origin = "https://app.example" // of a public client
 	for _, path := range []string{"/.well-known/oauth-authorization-server", "/openapi.json", "/api/event-types", apiPath, apiPath + "/evt_00000000000000000000000000"} {
 		t.Run("public_read_"+path, func(t *testing.T) {
-			wantPreflight(t, h.preflight(t, path, "https://anybody.example", "GET"), "*", "GET", "HEAD")
-			wantCORS(t, h.get(t, path, header("Origin", "https://anybody.example")), "*")
+			wantPreflight(t, h.preflight(t, path, "https://other.example", "GET"), "*", "GET", "HEAD")
+			wantCORS(t, h.get(t, path, header("Origin", "https://other.example")), "*")
 			wantCORS(t, h.get(t, path), "*") // a cache may give it to a page later
 		})
 	}

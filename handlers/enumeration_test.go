@@ -12,9 +12,9 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// TestEnumeration asks over a connection for what is not there, and for what is
-// there and not the caller's. Whichever it was, the same bytes come back, but
-// for the id of the request and what the caller typed.
+// TestEnumeration asks over a connection for unknown and for foreign tokens, clients and
+// events. The answers are the same byte for byte, except the request id and text from the
+// caller.
 func TestEnumeration(t *testing.T) {
 	n := populate(t, parallelHouse(t))
 	address := n.listen(t)
@@ -40,9 +40,9 @@ func TestEnumeration(t *testing.T) {
 	}
 }
 
-// TestEnumerationByTheClock bounds loosely what [BenchmarkEnumeration] measures:
-// a name that is nobody's costs a password hash too. Without one it would be
-// refused some hundred times sooner.
+// TestEnumerationByTheClock checks loosely what [BenchmarkEnumeration] measures: an
+// unknown name costs a password hash too. Without one it would be refused some hundred
+// times faster.
 func TestEnumerationByTheClock(t *testing.T) {
 	storetest.SkipInShort(t)
 	const tries, margin = 3, 20
@@ -74,15 +74,14 @@ func TestEnumerationByTheClock(t *testing.T) {
 	}
 }
 
-// dialled turns a request as a server reads it into one that a client sends to
-// an address.
+// dialled turns a request as a server reads it into one that a client can send.
 func dialled(r *http.Request, address string) *http.Request {
 	r.RequestURI, r.URL = "", &url.URL{Scheme: "http", Host: address, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
 	return r
 }
 
-// plain writes an answer down without what differs between any two: its date,
-// its request's id, and what was typed.
+// plain formats an answer without what always differs: its date, its request id, and text
+// from the caller.
 func plain(a answer, typed string) string {
 	var lines []string
 	for name, values := range a.Header {

@@ -13,18 +13,18 @@ import (
 	"tollhouse/store/record"
 )
 
-// fault is a request that an application got wrong, and how a person is told.
+// fault is a wrong request of an application, and the page about it.
 type fault struct {
 	name   string
 	target string
 	title  string
 	did    string // what the application did wrong
-	tells  string // what its developer has to change
+	advice string // what its developer must change
 	param  string // the same, for a program
 }
 
-// applicationFaults are those that cannot be told to the application itself: to
-// whom the browser would be sent is just what is not known.
+// applicationFaults are those that cannot be reported to the application itself, because
+// the redirect URI is not trusted.
 func (h *house) applicationFaults(t *testing.T) []fault {
 	t.Helper()
 	disabled, _ := h.Client(t)
@@ -47,8 +47,8 @@ func (h *house) applicationFaults(t *testing.T) []fault {
 	}
 }
 
-// TestErrorPageForPeople is what a person reads when an application is at
-// fault: what it did, that it is not the reader's doing, whom to tell and what.
+// TestErrorPageForPeople: the page says what the application did, that the reader did not
+// cause it, and whom to inform about what.
 func TestErrorPageForPeople(t *testing.T) {
 	h := parallelHouse(t)
 	for _, f := range h.applicationFaults(t) {
@@ -58,8 +58,8 @@ func TestErrorPageForPeople(t *testing.T) {
 			text := words(t, a)
 			for what, want := range map[string]string{
 				"its title": f.title, "what the application did": f.did, "whose fault it is not": "You did nothing wrong",
-				"whom to tell": "show its developers the details below", "a word to the developer": "For the developer",
-				"what the developer has to change": f.tells, "the request id": a.Header.Get("X-Request-Id"),
+				"whom to inform": "show its developers the details below", "the section for the developer": "For the developer",
+				"what the developer must change": f.advice, "the request id": a.Header.Get("X-Request-Id"),
 			} {
 				if want == "" || !strings.Contains(text, want) {
 					t.Errorf("the page does not say %s, %q:\n%s", what, want, text)
@@ -73,18 +73,18 @@ func TestErrorPageForPeople(t *testing.T) {
 				code = "invalid_client"
 			}
 			wantError(t, a, http.StatusBadRequest, code)
-			var told struct {
+			var problem struct {
 				Description string `json:"error_description"`
 				Param       string `json:"param"`
 			}
-			if err := json.Unmarshal([]byte(a.body), &told); err != nil || told.Description == "" || told.Param != f.param {
+			if err := json.Unmarshal([]byte(a.body), &problem); err != nil || problem.Description == "" || problem.Param != f.param {
 				t.Errorf("body %s (%v), want a description and param %q", a.body, err, f.param)
 			}
 		})
 	}
 }
 
-// TestErrorPageCommand is the line that mends an application's fault.
+// TestErrorPageCommand: the page shows the command that fixes an application's fault.
 func TestErrorPageCommand(t *testing.T) {
 	t.Parallel()
 	for name, dev := range map[string]bool{"dev_shows_the_command_that_registers_the_address": true, "serve_shows_no_command": false} {
@@ -103,7 +103,7 @@ func TestErrorPageCommand(t *testing.T) {
 	}
 }
 
-// TestErrorPageOfOurOwn is what a person reads when no application is at fault.
+// TestErrorPageOfOurOwn is the page when no application is at fault.
 func TestErrorPageOfOurOwn(t *testing.T) {
 	t.Parallel()
 	browse := header("Accept", "text/html")

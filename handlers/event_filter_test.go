@@ -90,7 +90,7 @@ func TestParseEventQueryCreatedAt(t *testing.T) {
 	}
 }
 
-// Every refusal of a query: what is wrong, where, and what helps.
+// Every refusal of a query: what is wrong, where, and a hint.
 func TestListEventsRefusesQuery(t *testing.T) {
 	a := parallelAPI(t)
 	token := a.token(t, "bob", "acct_a", store.ScopeUnstated)
@@ -282,8 +282,8 @@ func TestParseEventQueryTakesFiftyTypes(t *testing.T) {
 	}
 }
 
-// FuzzEventQuery holds the parser to what it promises of every query that it
-// takes: all parts are within their bounds, and the link of it means the same.
+// FuzzEventQuery: all parts of an accepted query are within their bounds, and its link has
+// the same meaning.
 func FuzzEventQuery(f *testing.F) {
 	for _, seed := range []string{
 		"", "type[]=customer.created&type%5B1%5D=a.b&limit=10&order=asc", "createdAt[between]=1..2&createdAt[gt]=1",

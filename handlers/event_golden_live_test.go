@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// The golden examples that take their time, by a clock that waits for nobody:
-// the seconds are those of the examples.
+// The golden examples that take time, with a clock that shows the examples' seconds.
 func TestGoldenExamplesLive(t *testing.T) {
 	t.Parallel()
 	t.Run("a_quiet_poll_is_304", func(t *testing.T) {
@@ -40,7 +39,7 @@ func TestGoldenExamplesLive(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a_stream_goes_on_frame_by_frame_and_beats_after_15_s", func(t *testing.T) {
+	t.Run("a_stream_continues_frame_by_frame_and_beats_after_15_s", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			a, token := newGoldenAPI(t)
@@ -61,8 +60,8 @@ func TestGoldenExamplesLive(t *testing.T) {
 	})
 }
 
-// A stream has time for each frame, and none for the whole: it goes on when the
-// limits that other answers have are long over.
+// A stream has a limit per frame, and none in total: it continues long after the limits of
+// other answers have passed.
 func TestEventStreamOutlivesTheLimitsOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	a, token := newGoldenAPI(t)

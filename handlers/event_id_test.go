@@ -9,8 +9,8 @@ import (
 	"tollhouse/store/record"
 )
 
-// FuzzEventID asks for any id: the answer is the event of exactly that id, or
-// the one 404. As a cursor the id is a place, or refused as a cursor.
+// FuzzEventID asks for any id: the answer is exactly that event, or the one 404. As a
+// cursor the id is a position, or refused as a cursor.
 func FuzzEventID(f *testing.F) {
 	for _, seed := range []string{goldenFirst, "ev-foreign_7", zeroPosition, "", "a\x00b", "\xff\xfe", strings.ToUpper(goldenFirst), "evt_8zzzzzzzzzzzzzzzzzzzzzzzzz", "latest", "%2f", ".."} {
 		f.Add(seed)

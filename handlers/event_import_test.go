@@ -9,7 +9,7 @@ import (
 	"tollhouse/store"
 )
 
-// What a broken run has committed stays, and the same file goes on behind it.
+// What an interrupted import has committed stays, and the same file continues after it.
 func TestImportGoesOnWhereItBroke(t *testing.T) {
 	a := parallelAPI(t)
 	const lines = 700 // several batches
@@ -34,7 +34,7 @@ func TestImportGoesOnWhereItBroke(t *testing.T) {
 	}
 }
 
-// A mirror that reads a stretch again has what came to lie in it.
+// A mirror that reads a range again receives events imported into it.
 func TestBackfillCanBeReadAgain(t *testing.T) {
 	t.Parallel()
 	l := newLive(t)
@@ -55,8 +55,7 @@ func TestBackfillCanBeReadAgain(t *testing.T) {
 	}
 }
 
-// An import above the head is news, and streams have it; what it fills in below
-// is not.
+// An import above the head is new, and streams send it; what it fills in below is not.
 func TestImportAboveTheHeadIsLive(t *testing.T) {
 	t.Parallel()
 	l := newLive(t)

@@ -20,9 +20,9 @@ import (
 	"tollhouse/store/record"
 )
 
-const livePatience = 20 * time.Second // far more than anything here takes
+const livePatience = 20 * time.Second // far longer than any step here takes
 
-// live is the server on a listener, for what stays open.
+// live is the server on a listener, for long requests.
 type live struct {
 	*api
 	url string
@@ -35,7 +35,7 @@ func newLive(t *testing.T, change ...func(*Server)) *live {
 
 func listenLive(t *testing.T, a *api, change ...func(*Server)) *live {
 	t.Helper()
-	a.server.heartbeatEvery = time.Hour // on a busy machine a test takes longer than it takes to beat
+	a.server.heartbeatEvery = time.Hour // on a busy machine a test may outlast a heartbeat
 	for _, c := range change {
 		c(a.server)
 	}
@@ -49,7 +49,7 @@ func listenLive(t *testing.T, a *api, change ...func(*Server)) *live {
 // frame is one server-sent event.
 type frame struct{ event, id, data, comment, retry string }
 
-// stream is an open one.
+// stream is an open event stream.
 type stream struct {
 	*http.Response
 	frames chan frame
@@ -77,7 +77,7 @@ func (s *stream) close() {
 	_ = s.Body.Close()
 }
 
-// read takes frames apart as HTML §9.2.6 says.
+// read parses frames by HTML §9.2.6.
 func (s *stream) read() {
 	defer close(s.frames)
 	lines := bufio.NewScanner(s.Body)
@@ -116,7 +116,7 @@ func (s *stream) next(t *testing.T) frame {
 	panic("unreachable")
 }
 
-// ready reads what comes before all events, and returns the stream's place.
+// ready reads what precedes all events, and returns the stream's position.
 func (s *stream) ready(t *testing.T) string {
 	t.Helper()
 	if f := s.next(t); f != (frame{retry: "2000"}) {
@@ -167,7 +167,7 @@ func TestEventStream(t *testing.T) {
 			}
 		}
 	})
-	t.Run("starts_now_and_goes_on", func(t *testing.T) {
+	t.Run("starts_now_and_continues", func(t *testing.T) {
 		t.Parallel()
 		other := l.token(t, "carol", "acct_c", store.ScopeUnstated)
 		l.put("/api/resources/plan/old", other, `{}`)
@@ -278,7 +278,7 @@ func TestEventStream(t *testing.T) {
 		eve, gil := l.token(t, "eve", "acct_e", store.ScopeUnstated), l.token(t, "gil", "acct_g", store.ScopeUnstated)
 		s := l.open(t, "?after="+first.Next, eve)
 		s.ready(t)
-		l.Clock.Advance(time.Millisecond) // within that of the place, chance says which lies behind it
+		l.Clock.Advance(time.Millisecond) // within one millisecond the order is random
 		l.put("/api/resources/plan/p", gil, `{}`)
 		own := l.put("/api/resources/plan/p", eve, `{}`).Header().Get("Tollhouse-Event")
 		if f := s.next(t); f.id != own {
@@ -332,7 +332,7 @@ func TestEventStreamEnds(t *testing.T) {
 			t.Errorf("the long poll = %d, want an empty page at once", w.Code)
 		}
 	})
-	t.Run("restart_does_not_wait_for_all_that_lies_behind", func(t *testing.T) {
+	t.Run("restart_does_not_wait_for_the_backlog", func(t *testing.T) {
 		t.Parallel()
 		l := newLive(t)
 		var lines strings.Builder
@@ -343,7 +343,7 @@ func TestEventStreamEnds(t *testing.T) {
 		l.server.Drain()
 		s := l.open(t, "?createdAt[gte]=1", l.token(t, "bob", "acct_a", store.ScopeUnstated))
 		s.ready(t)
-		s.events(t, streamRows) // one page, and no more
+		s.events(t, streamRows) // one page only
 		l.wantEnd(t, s, "restart")
 	})
 }
@@ -362,8 +362,8 @@ func (l *live) wantEnd(t *testing.T, s *stream, reason string) {
 	}
 }
 
-// waitFor returns when n requests wait for an account's events: then one more
-// than the limit less n is refused.
+// waitFor returns when n requests wait for an account's events: then one more than the
+// limit less n is refused.
 func (l *live) waitFor(t *testing.T, owner string, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(livePatience); ; time.Sleep(time.Millisecond) {
@@ -399,7 +399,7 @@ func TestEventStreamBackfill(t *testing.T) {
 	page := l.get("/api/events?order=asc&limit=2", token).page(t)
 	want := frame{event: "backfill", data: fmt.Sprintf(`{"first":%q,"last":%q}`, page.Data[0].ID, page.Next)}
 	if f := s.next(t); f != want {
-		t.Errorf("backfill_is_told_to_streams: frame = %+v, want %+v", f, want)
+		t.Errorf("backfill_is_announced_on_streams: frame = %+v, want %+v", f, want)
 	}
 	own := l.put("/api/resources/plan/p", token, `{"n":"1"}`).Header().Get("Tollhouse-Event")
 	if f := s.next(t); f.id != own {
@@ -424,7 +424,7 @@ func TestEventStreamGap(t *testing.T) {
 		t.Errorf("gap: frame = %+v, want %+v", f, want)
 	}
 	if f := s.next(t); f.id != kept {
-		t.Errorf("gap_goes_on: frame = %+v, want %s", f, kept)
+		t.Errorf("continues_after_a_gap: frame = %+v, want %s", f, kept)
 	}
 }
 
@@ -439,7 +439,7 @@ func TestLongPoll(t *testing.T) {
 		go func() { done <- l.get("/api/events?order=asc&"+query, token) }()
 		return done
 	}
-	t.Run("what_is_there_is_answered_at_once", func(t *testing.T) {
+	t.Run("existing_events_are_answered_at_once", func(t *testing.T) {
 		if page := (<-poll("wait=55")).page(t); len(page.Data) != 1 {
 			t.Errorf("page = %+v", page)
 		}
@@ -515,8 +515,8 @@ func TestLongPoll(t *testing.T) {
 	})
 }
 
-// Eight readers that come and go at random, while eight writers record: each
-// gets every event once, in order.
+// Eight readers come and go at random, while eight writers record: each reader gets every
+// event once, in order.
 func TestEventStreamMissesNothing(t *testing.T) {
 	t.Parallel()
 	l := newLive(t)
@@ -562,7 +562,7 @@ func TestEventStreamMissesNothing(t *testing.T) {
 	}
 }
 
-// A reader who does not read holds up nobody, and gets everything when it does.
+// A reader that does not read delays no other, and gets everything when it does.
 func TestEventStreamOfASlowReader(t *testing.T) {
 	t.Parallel()
 	l := newLive(t)

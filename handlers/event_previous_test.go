@@ -9,8 +9,8 @@ import (
 	"tollhouse/store"
 )
 
-// What an event tells of the snapshot before, call by call, as it stands on the
-// wire: a member that is null is another thing than one that is not there.
+// The previous snapshot in an event, call by call, on the wire: a null member differs from
+// an absent one.
 func TestPreviousAttributesOnTheWire(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -28,9 +28,9 @@ func TestPreviousAttributesOnTheWire(t *testing.T) {
 			"plan.updated", `{"id":"p1","object":"plan","metadata":{},"n":1}`, `{"metadata":{"tier":{"name":"gold"}}}`},
 		{"an_array_is_whole", `{"lines":[1,2,3]}`, "", `{"lines":[1,2,4]}`,
 			"plan.updated", `{"id":"p1","object":"plan","lines":[1,2,4]}`, `{"lines":[1,2,3]}`},
-		{"a_change_by_a_named_action_tells_it_too", `{"status":"submitted"}`, "settled", `{"status":"settled"}`,
+		{"a_change_by_a_named_action_has_it_too", `{"status":"submitted"}`, "settled", `{"status":"settled"}`,
 			"plan.settled", `{"id":"p1","object":"plan","status":"settled"}`, `{"status":"submitted"}`},
-		{"an_action_that_changed_nothing_tells_nothing", `{"status":"settled"}`, "settled", `{}`,
+		{"an_action_that_changed_nothing_has_none", `{"status":"settled"}`, "settled", `{}`,
 			"plan.settled", `{"id":"p1","object":"plan","status":"settled"}`, ""},
 		{"null_removes_and_is_never_kept", `{"a":1,"b":2}`, "", `{"a":null}`,
 			"plan.updated", `{"id":"p1","object":"plan","b":2}`, `{"a":1}`},
@@ -82,19 +82,19 @@ func (a *api) eventData(t testing.TB, token, id string) rawEventData {
 	return e.EventData
 }
 
-// Who and where from: each way into the log says so.
+// Who acted and from where: every way into the log records it.
 func TestEventSaysWhoAndWhereFrom(t *testing.T) {
 	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
 	byUser := a.put("/api/resources/plan/p1", token, `{}`).Header().Get("Tollhouse-Event")
 	w := a.admin(http.MethodPost, "/admin/events?account=acct_a", strings.NewReader(`{"type":"plan.renewed","resource":"p1","eventData":{"object":{}}}`), "Content-Type", "application/json")
 	byOperator := decodeObject(t, w.Body.Bytes())["id"].(string)
-	a.importLines(t, "acct_a", line(`,"id":"plain"`)+"\n"+line(`,"id":"told","source":"mona.lind","location":"dashboard"`)+"\n"+line(`,"id":"made","location":"generator"`))
+	a.importLines(t, "acct_a", line(`,"id":"plain"`)+"\n"+line(`,"id":"named","source":"mona.lind","location":"dashboard"`)+"\n"+line(`,"id":"made","location":"generator"`))
 	for _, tt := range []struct{ name, id, source, location string }{
 		{"by_a_user_through_the_api", byUser, "harriet.voss", "api"},
 		{"by_the_operator", byOperator, "system", "system"},
 		{"by_an_import_that_does_not_say", "plain", "system", "import"},
-		{"by_an_import_that_says", "told", "mona.lind", "dashboard"},
+		{"by_an_import_with_a_source", "named", "mona.lind", "dashboard"},
 		{"by_the_generator", "made", "system", "generator"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

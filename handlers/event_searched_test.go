@@ -17,14 +17,14 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// searchedEvents is more than two pages of a search of the log.
+// searchedEvents are more than two pages of a search of the log.
 const searchedEvents = 2*eventlog.SearchedMax + 500
 
-// newSearched is an account with more types than one page reads, of which the last
-// event alone is created. What is asked for goes over a connection.
+// newSearched is an account with more types than one page reads; only the newest event is
+// of the type created. Requests go over a connection.
 func newSearched(t *testing.T, change ...func(*Server)) (l *live, token string) {
 	t.Helper()
-	wide := func(o *store.Options) { o.SegmentEvents = 0 } // a page looks into a bounded number of segments
+	wide := func(o *store.Options) { o.SegmentEvents = 0 } // a page searches a bounded number of segments
 	return fillSearched(t, listenLive(t, serveAPI(t, storetest.New(t, wide)), change...))
 }
 
@@ -43,7 +43,7 @@ func fillSearched(t *testing.T, l *live) (_ *live, token string) {
 	return l, token
 }
 
-// page is one page that came over the connection.
+// page is one page received over the connection.
 func (l *live) page(t *testing.T, query, token string) (p struct {
 	Data    []json.RawMessage `json:"data"`
 	HasMore bool              `json:"hasMore"`
@@ -62,8 +62,8 @@ func (l *live) page(t *testing.T, query, token string) (p struct {
 	return p, res.Header.Values("Tollhouse-Notice")
 }
 
-// TestWildcardOfAnAccountWithTooManyTypes: a page ends early and says why, and its
-// cursor leads on to what was asked for.
+// TestWildcardOfAnAccountWithTooManyTypes: a page ends early and says why, and its cursor
+// leads to the matching events.
 func TestWildcardOfAnAccountWithTooManyTypes(t *testing.T) {
 	t.Parallel()
 	l, token := newSearched(t)
@@ -86,7 +86,7 @@ func TestWildcardOfAnAccountWithTooManyTypes(t *testing.T) {
 	t.Run("types_asked_for_by_name_are_found_at_once", func(t *testing.T) {
 		p, notices := l.page(t, "?type=kind_1.closed,kind_2.closed,kind_3.closed,kind_4.closed,plan.created", token)
 		if len(p.Data) != 1 || p.HasMore {
-			t.Errorf("%d events, more %v; want one and no more", len(p.Data), p.HasMore)
+			t.Errorf("%d events, more %v; want only one", len(p.Data), p.HasMore)
 		}
 		for _, notice := range notices {
 			if !strings.HasPrefix(notice, "no event has type") {
@@ -96,8 +96,8 @@ func TestWildcardOfAnAccountWithTooManyTypes(t *testing.T) {
 	})
 }
 
-// TestLongPollSearchesNoLongerThanItMay: a long poll whose filter matches nearly
-// nothing answers with how far it came when its time is over.
+// TestLongPollSearchesNoLongerThanItMay: a long poll whose filter matches almost nothing
+// answers with its progress when its time is over.
 func TestLongPollSearchesNoLongerThanItMay(t *testing.T) {
 	t.Parallel()
 	l, token := newSearched(t)
@@ -116,8 +116,8 @@ func TestLongPollSearchesNoLongerThanItMay(t *testing.T) {
 	}
 }
 
-// TestStreamBeatsWhileItSearches: a reader whose filter matches nearly nothing is
-// not left in silence.
+// TestStreamBeatsWhileItSearches: a reader whose filter matches almost nothing gets
+// heartbeats.
 func TestStreamBeatsWhileItSearches(t *testing.T) {
 	t.Parallel()
 	l, token := newSearched(t, func(s *Server) { s.heartbeatEvery = 200 * time.Microsecond })
@@ -138,8 +138,8 @@ func TestStreamBeatsWhileItSearches(t *testing.T) {
 	t.Error("no event among 1,000 frames")
 }
 
-// TestLongPollSearchesOnFromWhereItWas: an event that is not asked for wakes a long
-// poll, which reads that event and not again what it has searched.
+// TestLongPollSearchesOnFromWhereItWas: an event that does not match wakes a long poll,
+// which reads that event but repeats no search.
 func TestLongPollSearchesOnFromWhereItWas(t *testing.T) {
 	t.Parallel()
 	const unwanted = 200
@@ -152,7 +152,7 @@ func TestLongPollSearchesOnFromWhereItWas(t *testing.T) {
 		polled <- len(p.Data)
 	}()
 	for began := time.Now(); rows.Read() < before+searchedEvents && time.Since(began) < livePatience; {
-		runtime.Gosched() // until it has searched what there was
+		runtime.Gosched() // until it has searched the log
 	}
 	for i := range unwanted {
 		l.put("/api/resources/plan/p1", token, fmt.Sprintf(`{"n":%d}`, i))

@@ -8,9 +8,8 @@ import (
 	"tollhouse/store/eventlog"
 )
 
-// One filter, as programs spell it: what each language's own function writes
-// for a list of two types, a time and a limit. Node's libraries are run for real
-// in cli/proof.
+// One filter in many encodings: the output of each language's own function for a list of
+// two types, a time and a limit. cli/proof runs Node's libraries themselves.
 func TestParseEventQueryAsProgramsSpellIt(t *testing.T) {
 	t.Parallel()
 	want := []string{"customer.created", "customer.updated"}
@@ -39,8 +38,8 @@ func TestParseEventQueryAsProgramsSpellIt(t *testing.T) {
 	}
 }
 
-// A browser's EventSource cannot send a header; a token in the address would be
-// in every log on the way.
+// A browser's EventSource cannot send a header; a token in the address would be in every
+// log on the way.
 func TestEventStreamTakesNoTokenInItsAddress(t *testing.T) {
 	t.Parallel()
 	a, token := newGoldenAPI(t)

@@ -112,7 +112,7 @@ func TestEventTypes(t *testing.T) {
 	})
 	t.Run("options", func(t *testing.T) {
 		t.Parallel()
-		w := a.request(http.MethodOptions, path, "", nil, "Origin", "https://anybody.example", "Access-Control-Request-Method", "GET")
+		w := a.request(http.MethodOptions, path, "", nil, "Origin", "https://other.example", "Access-Control-Request-Method", "GET")
 		if w.Code != http.StatusNoContent || w.Header().Get("Access-Control-Allow-Origin") != "*" || !strings.Contains(w.Header().Get("Allow"), "GET") {
 			t.Errorf("OPTIONS = %d %v, want 204 and CORS as for public reads", w.Code, w.Header())
 		}
@@ -150,7 +150,7 @@ func TestEventTypes(t *testing.T) {
 	}
 }
 
-// member returns what lies at a path in a JSON document.
+// member returns the value at a path in a JSON document.
 func member[T any](t testing.TB, document []byte, path ...string) T {
 	t.Helper()
 	var v any
@@ -161,7 +161,7 @@ func member[T any](t testing.TB, document []byte, path ...string) T {
 	}
 	found, ok := v.(T)
 	if !ok {
-		t.Fatalf("there is no %s: %v", strings.Join(path, "."), v)
+		t.Fatalf("no %s: %v", strings.Join(path, "."), v)
 	}
 	return found
 }

@@ -13,8 +13,8 @@ import (
 	"tollhouse/store"
 )
 
-// A request with a body that does not come is not waited for without end,
-// neither before its answer begins nor behind it.
+// The server waits a bounded time for a body that does not come, both before its answer
+// begins and afterwards.
 func TestLiveReadersBody(t *testing.T) {
 	a := parallelAPI(t)
 	token := a.token(t, "bob", "acct_a", store.ScopeUnstated)
@@ -29,7 +29,7 @@ func TestLiveReadersBody(t *testing.T) {
 			wantStatus int
 		}{
 			"that_never_comes_ends_the_request": {"", http.StatusBadRequest},
-			"that_is_there_is_passed_over":      {"{}", http.StatusOK},
+			"that_arrived_is_ignored":           {"{}", http.StatusOK},
 		} {
 			t.Run(name+"_"+accept, func(t *testing.T) {
 				t.Parallel()

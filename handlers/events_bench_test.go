@@ -20,9 +20,9 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// The benchmarks of the events API over loopback, beside two floors of the same
-// server: a constant page of the same bytes, and an empty answer. The client's
-// work is in both figures of a ratio.
+// The benchmarks of the events API over loopback, against two floors of the same server: a
+// constant page of the same bytes, and an empty answer. Both figures of a ratio include
+// the client's work.
 //
 //	go test -run xxx -bench Events ./handlers
 func BenchmarkEvents(b *testing.B) {
@@ -71,11 +71,11 @@ func benchEvents(b *testing.B, n int) {
 	}
 }
 
-// benchFirst is the second of the first of the events.
+// benchFirst is the second of the first event.
 const benchFirst = 1_770_000_000
 
-// benchEvents records n events, four in turns of their types, and returns a token
-// that reads them.
+// benchEvents records n events, cycling through four types, and returns a token that can
+// read them.
 func (a *api) benchEvents(b *testing.B, n int) (token string) {
 	b.Helper()
 	im := must.Get(a.NewImporter("acct_bench", eventlog.ImportOptions{}))(b)
@@ -105,7 +105,7 @@ func fetch(b *testing.B, server *httptest.Server, target, token string) []byte {
 	b.Helper()
 	r := must.Get(http.NewRequestWithContext(context.Background(), http.MethodGet, server.URL+target, nil))(b)
 	r.Header.Set("Authorization", "Bearer "+token)
-	r.Header.Set("Accept-Encoding", "identity") // Go's client asks for gzip else
+	r.Header.Set("Accept-Encoding", "identity") // otherwise Go's client asks for gzip
 	answer := must.Get(server.Client().Do(r))(b)
 	defer answer.Body.Close()
 	body := bytes.NewBuffer(make([]byte, 0, max(answer.ContentLength, 0)))
@@ -115,7 +115,7 @@ func fetch(b *testing.B, server *httptest.Server, target, token string) []byte {
 	return body.Bytes()
 }
 
-// timed returns what one answer of a floor takes.
+// timed returns the time of one answer of a floor.
 func timed(b *testing.B, server *httptest.Server, target string) time.Duration {
 	b.Helper()
 	fetch(b, server, target, "x")

@@ -11,8 +11,8 @@ import (
 	"tollhouse/store/record"
 )
 
-// A store that refuses work before it begins is told as what it is, on every
-// route, and changes nothing.
+// A store that refuses work before it begins is reported as such on every route, and
+// nothing changes.
 func TestEventsWhileTheStoreIsUnavailable(t *testing.T) {
 	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
@@ -38,7 +38,7 @@ func TestEventsWhileTheStoreIsUnavailable(t *testing.T) {
 	}
 }
 
-// Damage is our fault and told without detail; it is never "not found".
+// Damage is a server error without detail; it is never "not found".
 func TestEventsOfADamagedStore(t *testing.T) {
 	a := parallelAPI(t)
 	a.importLines(t, "acct_a", line(`,"id":"one"`))
@@ -47,12 +47,12 @@ func TestEventsOfADamagedStore(t *testing.T) {
 		w := a.admin(http.MethodGet, target, nil)
 		w.fault(t, http.StatusInternalServerError, "server_error", "")
 		if strings.Contains(w.Body.String(), "damaged") {
-			t.Errorf("the answer tells details: %s", w.Body)
+			t.Errorf("the answer has details: %s", w.Body)
 		}
 	}
 }
 
-// An export that breaks off must not look like a short one.
+// An interrupted export must not look like a short one.
 func TestExportThatBreaksOffEndsTheConnection(t *testing.T) {
 	a := parallelAPI(t)
 	a.importLines(t, "acct_a", strings.Repeat(line("")+"\n", 1200))
@@ -69,7 +69,7 @@ func TestExportThatBreaksOffEndsTheConnection(t *testing.T) {
 	a.server.Admin().ServeHTTP(w, r)
 }
 
-// breaking calls after behind the first piece of a body.
+// breaking calls after once the first piece of a body was sent.
 type breaking struct {
 	*httptest.ResponseRecorder
 	after func()

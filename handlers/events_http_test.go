@@ -147,7 +147,7 @@ func TestListEventsETag(t *testing.T) {
 	})
 }
 
-// gunzip returns what a compressed answer holds.
+// gunzip returns a decompressed answer.
 func gunzip(t *testing.T, w answer) []byte {
 	t.Helper()
 	z := must.Get(gzip.NewReader(w.Body))(t)

@@ -38,10 +38,10 @@ func TestListEvents(t *testing.T) {
 		{"cursor_with_filters", "?type=customer.updated,customer.created&after=" + goldenThird, []string{goldenSecond, goldenFirst}, false, goldenFirst, goldenSecond},
 		{"after_latest_asc", "?order=asc&after=latest", nil, false, goldenFourth, goldenFourth},
 		{"after_latest_desc", "?after=latest", all[1:], false, goldenFirst, goldenThird},
-		{"empty_page_asc_goes_on_at_the_head", "?order=asc&type=customer.created&after=" + goldenFirst, nil, false, goldenFourth, goldenFourth},
+		{"empty_page_asc_continues_at_the_head", "?order=asc&type=customer.created&after=" + goldenFirst, nil, false, goldenFourth, goldenFourth},
 		{"empty_page_asc_never_below_the_cursor", "?order=asc&after=evt_7zzzzzzzzzzzzzzzzzzzzzzzzz", nil, false, "evt_7zzzzzzzzzzzzzzzzzzzzzzzzz", "evt_7zzzzzzzzzzzzzzzzzzzzzzzzz"},
-		{"empty_page_desc_goes_on_at_the_cursor", "?after=" + goldenFirst, nil, false, goldenFirst, goldenFirst},
-		{"empty_page_desc_without_a_cursor_goes_on_at_the_head", "?createdAt=5", nil, false, goldenFourth, goldenFourth},
+		{"empty_page_desc_continues_at_the_cursor", "?after=" + goldenFirst, nil, false, goldenFirst, goldenFirst},
+		{"empty_page_desc_without_a_cursor_continues_at_the_head", "?createdAt=5", nil, false, goldenFourth, goldenFourth},
 		{"one_type", "?type=customer.created", all[3:], false, goldenFirst, goldenFirst},
 		{"union_of_types", "?type[]=customer.created&type[1]=account.autoupdate", []string{goldenFourth, goldenFirst}, false, goldenFirst, goldenFourth},
 		{"union_of_types_asc", "?order=asc&limit=2&type=account.autoupdate,customer.updated,customer.created", []string{goldenFirst, goldenSecond}, true, goldenSecond, goldenFirst},
@@ -175,7 +175,7 @@ func TestListEventsLinks(t *testing.T) {
 	a, token := newGoldenAPI(t)
 	tests := []struct{ name, query, want string }{
 		{"the_last_page_has_none", "", ""},
-		{"next_when_there_is_more", "?limit=2", `</api/events?limit=2&after=` + goldenThird + `>; rel="next"`},
+		{"next_when_more_follow", "?limit=2", `</api/events?limit=2&after=` + goldenThird + `>; rel="next"`},
 		{"prev_and_first_when_a_cursor_was_sent", "?after=" + goldenThird, `</api/events?before=` + goldenSecond + `>; rel="prev", </api/events>; rel="first"`},
 		{"brackets_are_encoded", "?createdAt[gte]=1&limit=3&type[0]=customer.updated,customer.created,account.autoupdate&after=latest", `</api/events?createdAt%5Bgte%5D=1&limit=3&type%5B0%5D=customer.updated%2Ccustomer.created%2Caccount.autoupdate&before=` + goldenSecond + `>; rel="prev", </api/events?createdAt%5Bgte%5D=1&limit=3&type%5B0%5D=customer.updated%2Ccustomer.created%2Caccount.autoupdate>; rel="first"`},
 		{"all_three_in_the_middle", "?limit=1&after=" + goldenFourth, `</api/events?limit=1&after=` + goldenThird + `>; rel="next", </api/events?limit=1&before=` + goldenThird + `>; rel="prev", </api/events?limit=1>; rel="first"`},
@@ -209,7 +209,7 @@ func TestListEventsLinks(t *testing.T) {
 	})
 }
 
-// What wildcards and resources choose, over HTTP.
+// The events that wildcards and resources match, over HTTP.
 func TestListEventsByPatternAndResource(t *testing.T) {
 	t.Parallel()
 	a, token := newGoldenAPI(t)
@@ -356,7 +356,7 @@ func TestFindEvent(t *testing.T) {
 	})
 }
 
-// A cursor of another account is a place in the caller's own log.
+// A cursor of another account is a position in the caller's own log.
 func TestListEventsWithAnothersCursor(t *testing.T) {
 	t.Parallel()
 	a, _ := newGoldenAPI(t)
@@ -369,7 +369,7 @@ func TestListEventsWithAnothersCursor(t *testing.T) {
 	}
 }
 
-// The types of one account must not be reached by the name of another.
+// One account's types cannot be reached by the name of another account.
 func TestListEventsKeepsKeysApart(t *testing.T) {
 	a := parallelAPI(t)
 	b := a.token(t, "bob", "a", store.ScopeUnstated)
@@ -384,7 +384,7 @@ func TestListEventsKeepsKeysApart(t *testing.T) {
 	}
 }
 
-// Pages keep their order while events join at either side of the cursor.
+// Pages keep their order while events are added on either side of the cursor.
 func TestListEventsWhileOthersRecord(t *testing.T) {
 	a := parallelAPI(t)
 	token := a.token(t, "bob", "acct_a", store.ScopeUnstated)
@@ -406,7 +406,7 @@ func TestListEventsWhileOthersRecord(t *testing.T) {
 			break
 		}
 		cursor = "&after=" + page.Next
-		record(next) // at the new end, which the walk has left behind
+		record(next) // at the new end, which the walk has passed
 	}
 	if len(walked) != 20 || !slices.IsSortedFunc(walked, func(a, b string) int { return strings.Compare(b, a) }) {
 		t.Errorf("the walk has %d events in the order %q, want the first 20", len(walked), walked)

@@ -19,7 +19,7 @@ func (a *api) lineOf(id, typ, resource string, age time.Duration) string {
 	return fmt.Sprintf(`{"id":"%s","type":"%s","resource":"%s","eventData":{"object":{}},"createdAt":%d}`+"\n", id, typ, resource, a.Now().Add(-age).Unix())
 }
 
-// idOf is a native id of that age; n tells those of one age apart.
+// idOf is a native id of that age; n distinguishes ids of one age.
 func (a *api) idOf(age time.Duration, n byte) string {
 	var p record.Position
 	for i, millis := 5, a.Now().Add(-age).Unix()*1000; i >= 0; i, millis = i-1, millis>>8 {
@@ -29,7 +29,7 @@ func (a *api) idOf(age time.Duration, n byte) string {
 	return p.String()
 }
 
-// retain keeps events for that long, and removes at once what is older.
+// retain sets the retention, and removes older events at once.
 func (a *api) retain(t *testing.T, kept time.Duration, removed int) {
 	t.Helper()
 	must.Do(t, a.SetRetention(context.Background(), kept))
@@ -46,7 +46,7 @@ func TestIDPastRetention(t *testing.T) {
 	a.importLines(t, "acct_b", a.lineOf(theirs, "plan.created", "p1", 9*day))
 	mine, others := a.token(t, "ann", "acct_a", store.ScopeUnstated), a.token(t, "bob", "acct_b", store.ScopeUnstated)
 	a.retain(t, 5*day, 3)
-	// The last one grows too old while nothing is being removed.
+	// The last one expires between two removals.
 	a.Clock.Advance(30 * time.Minute)
 	must.Do(t, a.SetRetention(context.Background(), 3*day))
 	t.Run("an_id_past_retention_is_410_for_everyone_known_or_not", func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestCursorBehindRetention(t *testing.T) {
 	if w := a.get("/api/events?order=asc&after="+ids[0], token); w.Code != http.StatusOK {
 		t.Fatalf("before anything was removed: %d %s", w.Code, w.Body)
 	}
-	// The foreign one lies before ids[1] or behind it; both will be removed.
+	// The foreign one is before or after ids[1]; both will be removed.
 	lastOld := a.get(fmt.Sprintf("/api/events?limit=1&createdAt=%d", a.Now().Add(-9*day).Unix()), token).page(t).Next
 	tag := a.get("/api/events", token).Header().Get("ETag")
 	a.retain(t, 5*day, 3)
@@ -109,7 +109,7 @@ func TestCursorBehindRetention(t *testing.T) {
 			}
 		}
 	})
-	t.Run("whoever_had_read_all_that_was_removed_goes_on", func(t *testing.T) {
+	t.Run("a_reader_who_missed_nothing_continues", func(t *testing.T) {
 		for _, after := range []string{lastOld, a.idOf(3*day, 1)} {
 			if got := a.get(list+after, token).page(t).ids(); fmt.Sprint(got) != fmt.Sprint(ids[2:]) {
 				t.Errorf("after %s: %v, want %v", after, got, ids[2:])

@@ -62,8 +62,8 @@ func TestGoldenExamples(t *testing.T) {
 	})
 }
 
-// shown is an answer as the golden files have it: the request id changes with
-// every request and is left out.
+// shown formats an answer for the golden files, without the request id, which differs each
+// time.
 func shown(w answer) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d\n", w.Code)

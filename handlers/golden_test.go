@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of testdata anew")
 
-// golden compares got with testdata/name, which -update writes anew.
+// golden compares got with testdata/name, which -update rewrites.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

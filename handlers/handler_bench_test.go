@@ -15,10 +15,9 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// BenchmarkHandler measures the whole public handler without a connection, log
-// line included, in turns with the two calls of the store that it makes: what is
-// above one is ours to save. What a request allocates stands beside. The floors
-// of a server are those of BenchmarkEvents.
+// BenchmarkHandler measures the whole public handler without a connection, including the
+// log line, alternating with its two calls of the store: the excess over them is our own
+// cost. It reports allocations too. BenchmarkEvents has the floors of a server.
 //
 //	go test -run xxx -bench Handler ./handlers
 func BenchmarkHandler(b *testing.B) {
@@ -71,7 +70,7 @@ func repeated(call func()) storetest.Work {
 	})
 }
 
-// called returns a call of the handler as by a connection on loopback.
+// called returns a call of the handler as from a loopback connection.
 func called(h http.Handler, target, token string) func() {
 	r := httptest.NewRequest(http.MethodGet, target, nil)
 	r.Host, r.RemoteAddr = "127.0.0.1:8080", "127.0.0.1:40123"
@@ -83,7 +82,7 @@ func called(h http.Handler, target, token string) func() {
 	}
 }
 
-// discarded is an answer that nobody reads.
+// discarded is an answer without a reader.
 type discarded struct{ header http.Header }
 
 func (d discarded) Header() http.Header         { return d.header }

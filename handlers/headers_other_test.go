@@ -9,8 +9,8 @@ import (
 	"tollhouse/store/record"
 )
 
-// otherAnswers are those that everyAnswer has not: of the endpoints beside the
-// walk, of resources, and of the refusals that stand before every handler.
+// otherAnswers are those missing from everyAnswer: endpoints outside the walk, resources,
+// and refusals before any handler runs.
 func otherAnswers(t testing.TB, h *house) map[string]answer {
 	t.Helper()
 	p := h.pair(t)
@@ -39,7 +39,7 @@ func otherAnswers(t testing.TB, h *house) map[string]answer {
 		"resource_of_another_type":    send("PUT", customer, "x", bearer, header("Content-Type", "text/plain")),
 		"resource_outdated":           send("PUT", customer, `{"city":"Larkspur"}`, bearer, asJSON, header("If-Match", `"x"`)),
 		"resource_gone":               send("DELETE", customer, "", bearer),
-		"resource_of_nobody":          h.get(t, customer, bearer),
+		"unknown_resource":            h.get(t, customer, bearer),
 		"event_query_refused":         h.get(t, apiPath+"?limit=0", bearer),
 		"event_query_damaged":         h.get(t, apiPath+"?type=%zz", bearer),
 		"events_of_a_narrow_token":    h.api(t, h.pair(t, "scope", "resources:read").AccessToken),
@@ -88,7 +88,7 @@ func TestHeadersOfOtherAnswers(t *testing.T) {
 				t.Errorf("Referrer-Policy = %q, want %q", got, want)
 			}
 			kept := a.Header.Get("Cache-Control")
-			public := name == "metadata" && a.StatusCode == http.StatusOK // it is the same for everybody
+			public := name == "metadata" && a.StatusCode == http.StatusOK // the same for every caller
 			if a.StatusCode != http.StatusNoContent && !public && !strings.Contains(kept, "no-store") && !strings.Contains(kept, "private") {
 				t.Errorf("Cache-Control = %q, want no-store, or private on the API", kept)
 			}

@@ -13,8 +13,7 @@ import (
 	"tollhouse/store/record"
 )
 
-// everyAnswer is one answer of every kind: each route, and each way in which it
-// refuses.
+// everyAnswer has one answer of every kind: each route, and each of its refusals.
 func everyAnswer(t testing.TB, h *house) map[string]answer {
 	t.Helper()
 	in, out := h.signedIn(t, h.user), h.browser(t)
@@ -29,50 +28,50 @@ func everyAnswer(t testing.TB, h *house) map[string]answer {
 		}
 	}
 	all := map[string]answer{
-		"start":                  out.get(t, "/"),
-		"start_signed_in":        home,
-		"sign_in":                login,
-		"sign_in_for_nobody":     out.get(t, "/login"),
-		"sign_in_signed_in":      in.get(t, "/login"),
-		"sign_in_refused":        out.submit(t, login, "username", "nobody", "password", "x"),
-		"sign_in_forged":         out.post(t, "/login", nil),
-		"sign_in_cross_site":     out.post(t, "/login", nil, header("Sec-Fetch-Site", "cross-site")),
-		"sign_in_damaged":        out.send(t, "POST", "/login", strings.NewReader("%zz"), header("Content-Type", formType)),
-		"sign_in_done":           h.browser(t).submitFresh(t, h.authURL(), rightPassword...),
-		"consent":                consent,
-		"consent_forged":         out.post(t, "/consent", nil),
-		"consent_allow":          in.submit(t, consent, "decision", "allow"),
-		"consent_again":          in.submit(t, consent, "decision", "deny"),
-		"consent_deny":           in.submit(t, in.get(t, h.authURL()), "decision", "deny"),
-		"auth_unknown_client":    out.get(t, h.authURL("client_id", "x")),
-		"auth_as_json":           out.get(t, h.authURL("client_id", "x"), header("Accept", "application/json")),
-		"auth_unregistered_uri":  out.get(t, h.authURL("redirect_uri", "https://evil.example")),
-		"auth_refused":           out.get(t, h.authURL("response_type", "x")),
-		"auth_by_post":           out.post(t, authPath, nil),
-		"auth_options":           out.send(t, "OPTIONS", authPath, nil),
-		"token":                  h.token(t, h.refreshForm(p.RefreshToken)),
-		"token_refused":          h.token(t, h.refreshForm("x")),
-		"token_unknown_client":   h.token(t, nil),
-		"token_by_get":           h.get(t, tokenPath),
-		"token_options":          h.do(h.request(t, "OPTIONS", tokenPath, nil)),
-		"events":                 h.api(t, p.AccessToken),
-		"events_without_token":   h.get(t, apiPath),
-		"events_with_dead_token": h.api(t, "x"),
-		"event_of_nobody":        h.get(t, apiPath+"/evt_00000000000000000000000000", header("Authorization", "Bearer "+p.AccessToken)),
-		"static":                 h.get(t, style),
-		"static_of_no_name":      h.get(t, "/static/nothing.css"),
-		"health":                 h.get(t, "/healthz"),
-		"ready":                  h.get(t, "/readyz"),
-		"no_such_path":           h.get(t, "/nothing"),
-		"another_host":           h.get(t, "/", func(r *http.Request) { r.Host = "evil.example" }),
-		"query_too_long":         h.get(t, "/?"+strings.Repeat("a", 8<<10+1)),
-		"account":                in.get(t, accountPath),
-		"account_signed_out":     out.get(t, accountPath),
-		"account_forged":         in.post(t, accountRevoke, nil),
-		"account_refused":        in.post(t, accountPassword, in.passwordForm(t, "x", "x")),
-		"account_revoked":        in.post(t, accountRevoke, in.accountForms(t)[h.client.ID]),
-		"account_sign_out":       in.post(t, accountOthers, in.passwordForm(t, "x", "x")),
-		"sign_out":               in.submit(t, home),
+		"start":                    out.get(t, "/"),
+		"start_signed_in":          home,
+		"sign_in":                  login,
+		"sign_in_without_a_client": out.get(t, "/login"),
+		"sign_in_signed_in":        in.get(t, "/login"),
+		"sign_in_refused":          out.submit(t, login, "username", "moira", "password", "x"),
+		"sign_in_forged":           out.post(t, "/login", nil),
+		"sign_in_cross_site":       out.post(t, "/login", nil, header("Sec-Fetch-Site", "cross-site")),
+		"sign_in_damaged":          out.send(t, "POST", "/login", strings.NewReader("%zz"), header("Content-Type", formType)),
+		"sign_in_done":             h.browser(t).submitFresh(t, h.authURL(), rightPassword...),
+		"consent":                  consent,
+		"consent_forged":           out.post(t, "/consent", nil),
+		"consent_allow":            in.submit(t, consent, "decision", "allow"),
+		"consent_again":            in.submit(t, consent, "decision", "deny"),
+		"consent_deny":             in.submit(t, in.get(t, h.authURL()), "decision", "deny"),
+		"auth_unknown_client":      out.get(t, h.authURL("client_id", "x")),
+		"auth_as_json":             out.get(t, h.authURL("client_id", "x"), header("Accept", "application/json")),
+		"auth_unregistered_uri":    out.get(t, h.authURL("redirect_uri", "https://evil.example")),
+		"auth_refused":             out.get(t, h.authURL("response_type", "x")),
+		"auth_by_post":             out.post(t, authPath, nil),
+		"auth_options":             out.send(t, "OPTIONS", authPath, nil),
+		"token":                    h.token(t, h.refreshForm(p.RefreshToken)),
+		"token_refused":            h.token(t, h.refreshForm("x")),
+		"token_unknown_client":     h.token(t, nil),
+		"token_by_get":             h.get(t, tokenPath),
+		"token_options":            h.do(h.request(t, "OPTIONS", tokenPath, nil)),
+		"events":                   h.api(t, p.AccessToken),
+		"events_without_token":     h.get(t, apiPath),
+		"events_with_dead_token":   h.api(t, "x"),
+		"unknown_event":            h.get(t, apiPath+"/evt_00000000000000000000000000", header("Authorization", "Bearer "+p.AccessToken)),
+		"static":                   h.get(t, style),
+		"static_of_no_name":        h.get(t, "/static/nothing.css"),
+		"health":                   h.get(t, "/healthz"),
+		"ready":                    h.get(t, "/readyz"),
+		"no_such_path":             h.get(t, "/nothing"),
+		"another_host":             h.get(t, "/", func(r *http.Request) { r.Host = "evil.example" }),
+		"query_too_long":           h.get(t, "/?"+strings.Repeat("a", 8<<10+1)),
+		"account":                  in.get(t, accountPath),
+		"account_signed_out":       out.get(t, accountPath),
+		"account_forged":           in.post(t, accountRevoke, nil),
+		"account_refused":          in.post(t, accountPassword, in.passwordForm(t, "x", "x")),
+		"account_revoked":          in.post(t, accountRevoke, in.accountForms(t)[h.client.ID]),
+		"account_sign_out":         in.post(t, accountOthers, in.passwordForm(t, "x", "x")),
+		"sign_out":                 in.submit(t, home),
 	}
 	h.Faults.Break(record.ErrUnavailable)
 	all["ready_when_it_is_not"] = h.get(t, "/readyz")
@@ -133,7 +132,7 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 	}
 }
 
-// wantPlainMarkup fails the test when a page holds what its policy forbids.
+// wantPlainMarkup fails the test if a page contains what its policy forbids.
 func wantPlainMarkup(t testing.TB, page answer) {
 	t.Helper()
 	for n := range parsePage(t, page).Descendants() {
@@ -172,7 +171,7 @@ func TestFormAction(t *testing.T) {
 			login := out.get(t, h.authURL("client_id", client.ID, "redirect_uri", uri))
 			pages := map[string]answer{
 				"sign-in":         login,
-				"sign-in refused": out.submit(t, login, "username", "nobody", "password", "x"),
+				"sign-in refused": out.submit(t, login, "username", "moira", "password", "x"),
 				"consent":         h.signedIn(t, h.user).get(t, h.authURL("client_id", client.ID, "redirect_uri", uri)),
 			}
 			for name, page := range pages {

@@ -90,19 +90,19 @@ func TestPathConfusion(t *testing.T) {
 	}
 }
 
-// routes are those of the OAuth half, with the methods that they take.
+// routes are those of the OAuth half, with their methods.
 var routes = map[string][]string{
-	tokenPath:        {"POST"},
-	authPath:         {"GET", "HEAD"},
-	"/login":         {"GET", "HEAD", "POST"},
-	"/consent":       {"POST"},
-	"/logout":        {"POST"},
-	"/":              {"GET", "HEAD"},
-	"/healthz":       {"GET", "HEAD"},
-	"/readyz":        {"GET", "HEAD"},
-	"/static/nobody": {"GET", "HEAD"},
-	apiPath:          {"GET", "HEAD"},
-	apiPath + "/x":   {"GET", "HEAD"},
+	tokenPath:         {"POST"},
+	authPath:          {"GET", "HEAD"},
+	"/login":          {"GET", "HEAD", "POST"},
+	"/consent":        {"POST"},
+	"/logout":         {"POST"},
+	"/":               {"GET", "HEAD"},
+	"/healthz":        {"GET", "HEAD"},
+	"/readyz":         {"GET", "HEAD"},
+	"/static/missing": {"GET", "HEAD"},
+	apiPath:           {"GET", "HEAD"},
+	apiPath + "/x":    {"GET", "HEAD"},
 }
 
 func TestMethods(t *testing.T) {

@@ -21,8 +21,8 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// house is one tollhouse under test: the real router over a store in memory
-// whose clock the test turns, with a client, a user and a log that is kept.
+// house is a tollhouse under test: the real router over a store in memory with the test's
+// clock, a client, a user and a captured log.
 type house struct {
 	*storetest.Fixture
 	server  *handlers.Server
@@ -88,7 +88,7 @@ func at(public string) func(*handlers.Config) {
 	}
 }
 
-// journal is a log that is kept for reading.
+// journal is a captured log.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -191,7 +191,7 @@ func (h *house) refreshForm(token string) url.Values {
 	return with(h.credentials(), "grant_type", "refresh_token", "refresh_token", token)
 }
 
-// with returns a copy of the form in which the names have the values given.
+// with returns a copy of the form with the given values.
 func with(form url.Values, namesAndValues ...string) url.Values {
 	changed := maps.Clone(form)
 	for i := 0; i < len(namesAndValues); i += 2 {
@@ -208,7 +208,7 @@ func without(form url.Values, names ...string) url.Values {
 	return changed
 }
 
-// as makes a form another client's.
+// as changes a form to another client's.
 func as(form url.Values, c store.Client, sec secret.Token) url.Values {
 	if c.Public {
 		return without(with(form, "client_id", c.ID), "client_secret")
@@ -251,11 +251,11 @@ func wantTokenHeaders(t testing.TB, a answer) {
 	}
 }
 
-// plainSentence is what RFC 6749 §5.2 allows in error_description.
+// plainSentence is the form of error_description (RFC 6749 §5.2).
 var plainSentence = regexp.MustCompile(`^[\x20-\x21\x23-\x5B\x5D-\x7E]+$`)
 
-// wantError fails the test unless the answer is the one error shape, and
-// returns its description.
+// wantError fails the test unless the answer has the form of an error, and returns its
+// description.
 func wantError(t testing.TB, a answer, status int, code string) string {
 	t.Helper()
 	var body map[string]any
@@ -305,7 +305,7 @@ func (h *house) accessLives(t testing.TB, p pair) bool {
 	return false
 }
 
-// familyLives fails the test unless the pair works, by using it up.
+// familyLives fails the test unless the pair works, which it uses up.
 func (h *house) familyLives(t testing.TB, p pair) pair {
 	t.Helper()
 	if !h.accessLives(t, p) {
@@ -323,8 +323,8 @@ func (h *house) familyIsDead(t testing.TB, p pair) {
 	wantTokenError(t, h.token(t, h.refreshForm(p.RefreshToken)), http.StatusBadRequest, "invalid_grant")
 }
 
-// kept counts the records there are, but for the audit record, which is written
-// behind the answers that it tells of.
+// kept counts the records except audit lines, which are written after the answers they
+// describe.
 func (h *house) kept(t testing.TB) int {
 	t.Helper()
 	return h.CountAll(t) - h.Count(t, 'l') - h.Count(t, 'm')

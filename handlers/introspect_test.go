@@ -35,7 +35,7 @@ func wantInactive(t testing.TB, a answer) {
 	t.Helper()
 	wantTokenHeaders(t, a)
 	if a.StatusCode != http.StatusOK || strings.TrimSpace(a.body) != `{"active":false}` {
-		t.Errorf(`status = %d %s, want 200 {"active":false} and no more`, a.StatusCode, a.body)
+		t.Errorf(`status = %d %s, want 200 only {"active":false}`, a.StatusCode, a.body)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestIntrospectWhose(t *testing.T) {
 		public, none := h.Client(t, publicClient)
 		wantTokenError(t, ask(t, public, none, p.AccessToken), http.StatusUnauthorized, "invalid_client")
 	})
-	t.Run("narrowed_since_tells_what_is_left", func(t *testing.T) {
+	t.Run("narrowed_later_shows_the_remaining_scope", func(t *testing.T) {
 		narrowed, narrowedSecret := h.Client(t)
 		q := wantPair(t, h.token(t, as(h.passwordForm(), narrowed, narrowedSecret)))
 		for _, scopes := range [][]string{{"resources:read"}, {"events:read", "resources:read"}} {

@@ -24,8 +24,8 @@ type cutWriter struct {
 func (w *cutWriter) SetReadDeadline(time.Time) error  { w.reads++; return nil }
 func (w *cutWriter) SetWriteDeadline(time.Time) error { w.writes++; return nil }
 
-// TestStreamsGiveWay: there is room for one more request over HTTP/2 at any time,
-// as long as others wait for their peers.
+// TestStreamsGiveWay: one more request over HTTP/2 is accepted at any time, as long as
+// others wait for their peers.
 func TestStreamsGiveWay(t *testing.T) {
 	t.Parallel()
 	const streams = 8
@@ -40,7 +40,7 @@ func TestStreamsGiveWay(t *testing.T) {
 		if !d.try(streamBudget, 1) {
 			t.Fatalf("request %d of %d is refused", n, streams)
 		}
-		if n > 0 { // the first is worked for
+		if n > 0 { // the first is being worked on
 			d.waitFor(w, n%2 == 0)
 		}
 		all, writers = append(all, d), append(writers, w)
@@ -78,7 +78,7 @@ func TestStreamsGiveWay(t *testing.T) {
 	}
 }
 
-// TestSlowReaderHoldsNoCompressor: what is compressed is whole before it is sent.
+// TestSlowReaderHoldsNoCompressor: a compressed answer is complete before it is sent.
 func TestSlowReaderHoldsNoCompressor(t *testing.T) {
 	t.Parallel()
 	ended := false
@@ -95,7 +95,7 @@ func TestSlowReaderHoldsNoCompressor(t *testing.T) {
 	}
 }
 
-// watchedWriter notes whether anything is written before it should be.
+// watchedWriter records whether anything is written too early.
 type watchedWriter struct {
 	*httptest.ResponseRecorder
 	ready func() bool
@@ -107,8 +107,8 @@ func (w *watchedWriter) Write(b []byte) (int, error) {
 	return w.ResponseRecorder.Write(b)
 }
 
-// BenchmarkBudgets measures what the budgets cost an honest request: a token by
-// refresh, and a page of 100 events, with them and without, in turns.
+// BenchmarkBudgets measures what the budgets cost an honest request: a refresh, and a page
+// of 100 events, with and without them, alternating.
 //
 //	go test -run xxx -bench Budgets ./handlers
 func BenchmarkBudgets(b *testing.B) {
@@ -136,7 +136,7 @@ func BenchmarkBudgets(b *testing.B) {
 	}
 }
 
-// refreshing returns a call that gets the next pair of tokens of one family.
+// refreshing returns a call that refreshes one family's pair.
 func (a *api) refreshing(b *testing.B) func() {
 	b.Helper()
 	client, clientSecret := a.Client(b)

@@ -21,12 +21,12 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// withMemory bounds what requests in flight hold.
+// withMemory limits the memory of requests in flight.
 func withMemory(bytes int64) func(*handlers.Config) {
 	return func(c *handlers.Config) { c.Memory = bytes }
 }
 
-// unbuffered keeps the system from taking a response whose reader does not.
+// unbuffered keeps the system from buffering a response for a reader that does not read.
 func unbuffered(s *http.Server) {
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		_ = c.(*net.TCPConn).SetWriteBuffer(4 << 10)
@@ -47,12 +47,12 @@ func beganFrom(t *testing.T, from, address, beginning string) net.Conn {
 	return conn
 }
 
-// half is a request but for the end of its body of 64 KiB.
+// half is a request without the end of its body of 64 KiB.
 func half(method, path, header string) string {
 	return method + " " + path + " HTTP/1.1\r\nHost: pay.example\r\n" + header + "Content-Length: 65536\r\n\r\n" + strings.Repeat("x", 60<<10)
 }
 
-// wantAnswer reads an answer and holds it to a status.
+// wantAnswer reads an answer and checks its status.
 func wantAnswer(t *testing.T, what string, conn net.Conn, status int) answer {
 	t.Helper()
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -71,7 +71,7 @@ type said struct {
 	err error
 }
 
-// answersOn reads the answers that come on connections.
+// answersOn reads the answers on connections.
 func answersOn(conns []net.Conn) <-chan said {
 	answers := make(chan said, len(conns))
 	for _, conn := range conns {
@@ -88,8 +88,8 @@ func answersOn(conns []net.Conn) <-chan said {
 	return answers
 }
 
-// wantOneRefused fails the test unless one of the connections, and no other, is
-// answered that a budget is used up.
+// wantOneRefused fails the test unless exactly one connection is answered that a budget is
+// exhausted.
 func wantOneRefused(t *testing.T, what string, answers <-chan said, conns []net.Conn) {
 	t.Helper()
 	first := <-answers
@@ -111,7 +111,7 @@ func wantOneRefused(t *testing.T, what string, answers <-chan said, conns []net.
 
 const stalledForm = "Content-Type: " + formType + "\r\n"
 
-// TestStalledBodies holds what unfinished bodies take to a budget.
+// TestStalledBodies: unfinished bodies stay within a budget.
 func TestStalledBodies(t *testing.T) {
 	t.Parallel()
 	const (
@@ -160,7 +160,7 @@ func TestStalledBodies(t *testing.T) {
 	})
 }
 
-// accessOf returns an access token of a user's.
+// accessOf returns an access token of a user.
 func (h *house) accessOf(t *testing.T, user string) string {
 	t.Helper()
 	a := h.grant(t, user, storetest.Password)
@@ -173,7 +173,7 @@ func (h *house) accessOf(t *testing.T, user string) string {
 	return pair.Access
 }
 
-// TestSlowReaders holds what unread pages take to a budget.
+// TestSlowReaders: unread pages stay within a budget.
 func TestSlowReaders(t *testing.T) {
 	const (
 		readers = 2 // of an account at once

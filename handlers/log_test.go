@@ -18,8 +18,8 @@ import (
 // shownInJournal are texts of callers that the journal of dev shows and a log does not.
 var shownInJournal = []string{"state", "username", "query", "header", "path", "host", "method", "agent"}
 
-// TestLogHoldsNoSecret walks every flow, right and wrong, and then looks in the
-// log and in the audit record for each secret that was in play.
+// TestLogHoldsNoSecret walks every flow, right and wrong, and then searches the log and the
+// audit log for each secret that was used.
 func TestLogHoldsNoSecret(t *testing.T) {
 	t.Parallel()
 	requests := testers.NewJournal()
@@ -71,7 +71,7 @@ func TestLogHoldsNoSecret(t *testing.T) {
 		h.admin(t, "POST", "/admin/token-inspect", `{"token":"`+of+`"}`)
 	}
 	h.admin(t, "POST", "/admin/token-revoke", `{"token":"`+secrets["token"]+`"}`)
-	h.audit(t) // writes the lines that wait: a store that is broken loses them
+	h.audit(t) // writes pending lines, which a broken store would lose
 	for _, fault := range []error{record.ErrUnavailable, record.ErrCorrupt, record.ErrUnknownOutcome, errFault} {
 		h.Faults.Break(fault)
 		h.token(t, h.refreshForm(q.RefreshToken))
@@ -79,7 +79,7 @@ func TestLogHoldsNoSecret(t *testing.T) {
 		b.get(t, h.authURL("state", secrets["state"]))
 		h.Faults.Repair()
 	}
-	h.Rest() // or the panic could strike the writing of a note
+	h.Rest() // otherwise the panic could hit the recording of a use
 	h.Faults.OnUpdate(func(func() error) error { panic("a mistake of our own") })
 	broken := h.token(t, h.refreshForm(q.RefreshToken))
 	h.Faults.Repair()
@@ -116,7 +116,7 @@ func TestLogHoldsNoSecret(t *testing.T) {
 	t.Run("one_line_a_request_with_its_facts", func(t *testing.T) { wantLogLines(t, log, h) })
 }
 
-// wantLogLines checks that the log is of use: it names what happened, to whom.
+// wantLogLines checks that the log is useful: it names what happened, and to whom.
 func wantLogLines(t *testing.T, log string, h *house) {
 	t.Helper()
 	grants, panics := map[string]int{}, 0
@@ -144,6 +144,6 @@ func wantLogLines(t *testing.T, log string, h *house) {
 		}
 	}
 	if grants["authorization_code"] == 0 || grants["refresh_token"] == 0 || panics != 1 {
-		t.Errorf("the log tells of grants %v and %d panics, want both grants and one panic", grants, panics)
+		t.Errorf("the log has grants %v and %d panics, want both grants and one panic", grants, panics)
 	}
 }

@@ -35,7 +35,7 @@ func TestLogin(t *testing.T) {
 			t.Errorf("the next page says %q, want the consent screen", words(t, page))
 		}
 	})
-	t.Run("a_sign_in_for_nobody_returns_to_the_start", func(t *testing.T) {
+	t.Run("a_sign_in_without_a_client_returns_to_the_home_page", func(t *testing.T) {
 		b := h.browser(t)
 		a := b.submit(t, b.get(t, "/login"), rightPassword...)
 		if !strings.Contains(words(t, b.follow(t, a)), "Signed in as mara") || a.Header.Get("Location") != "/" {
@@ -222,7 +222,7 @@ func TestSessionCookie(t *testing.T) {
 func TestPromptLogin(t *testing.T) {
 	h := parallelHouse(t)
 	for name, prompt := range map[string]string{"plain": "prompt=login", "encoded": "%70rompt=login"} {
-		t.Run("prompt_login_asks_again_and_then_goes_on_"+name, func(t *testing.T) {
+		t.Run("prompt_login_asks_again_and_then_continues_"+name, func(t *testing.T) {
 			b := h.signedIn(t, h.user)
 			page := b.get(t, h.authURL()+"&"+prompt)
 			page = b.follow(t, b.submit(t, page, rightPassword...))
@@ -275,7 +275,7 @@ func TestLoginsInParallel(t *testing.T) { // alone: it measures memory
 		return h.do(r)
 	}
 	t.Run("wait_their_turn_or_are_asked_to_come_back", func(t *testing.T) {
-		const callers = 200 // more than may wait
+		const callers = 200 // more than the queue holds
 		stop, peak := watchHeap()
 		answers := h.together(t, callers, login)
 		stop()
@@ -300,7 +300,7 @@ func TestLoginsInParallel(t *testing.T) { // alone: it measures memory
 	})
 }
 
-// watchHeap notes the largest heap until it is stopped.
+// watchHeap tracks the largest heap until it is stopped.
 func watchHeap() (stop func(), peak *uint64) {
 	peak = new(uint64)
 	done, ended := make(chan struct{}), make(chan struct{})

@@ -15,30 +15,29 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// lookalike is a question about what is there and what is not. Whichever way it
-// is asked, neither the answer nor the time it takes may tell.
+// lookalike is a request for something that may not exist. Neither the answer nor its time
+// may reveal which.
 type lookalike struct {
-	name    string // begins with the rows of the checks that it stands for
+	name    string // of the subtest
 	status  int
-	guesses bool // the throttle counts it, so the clock must go on
+	guesses bool // the throttle counts it, so the clock must advance
 	hashes  bool // it costs a password hash
 	asks    []ask
 }
 
-// ask is one way to put a question. The first is about what is not there at all.
+// ask is one way to send the request. The first is about something unknown.
 type ask struct {
 	about string
-	typed string // what the answer shows to whoever typed it, of the same length in all ways
+	typed string // caller's text in the answer, of the same length in all ways
 	send  func(t testing.TB) *http.Request
 }
 
-// neighbourhood is a house with everything in it that a stranger could ask
-// about.
+// neighbourhood is a house with everything that a stranger could ask about.
 type neighbourhood struct {
 	*house
 	unknownClient, disabledClient, deletedClient string
 	disabledSecret, deletedSecret                secret.Token
-	tokens                                       map[string]pair // by what they are to the house's client
+	tokens                                       map[string]pair // by their state for the house's client
 	codes                                        map[string]string
 	login                                        func(name, password string) func(testing.TB) *http.Request
 	outsider                                     func(*http.Request) // carries a token of another account
@@ -82,8 +81,7 @@ func populate(t testing.TB, h *house) *neighbourhood {
 	return n
 }
 
-// populateClients makes a client that is disabled and one that is deleted, each
-// with a token from before.
+// populateClients creates a disabled and a deleted client, each with an earlier token.
 func (n *neighbourhood) populateClients(t testing.TB) {
 	t.Helper()
 	disabled, disabledSecret := n.Client(t)
@@ -95,8 +93,7 @@ func (n *neighbourhood) populateClients(t testing.TB) {
 	n.unknownClient = "tollhouse_" + strings.Repeat("a", len(deleted.ID)-len("tollhouse_"))
 }
 
-// populateEvents records an event of the house's account, and one that came
-// with an id of its own.
+// populateEvents records an event of the house's account, and one with a foreign id.
 func (n *neighbourhood) populateEvents(t testing.TB) {
 	t.Helper()
 	own := header("Authorization", "Bearer "+n.issued(t, n.client, n.user).AccessToken)
@@ -113,7 +110,7 @@ func (n *neighbourhood) populateEvents(t testing.TB) {
 	}
 }
 
-// issued gives a client tokens for a user who proves nothing.
+// issued issues tokens without the user's password.
 func (n *neighbourhood) issued(t testing.TB, c store.Client, u store.User) pair {
 	t.Helper()
 	issued := must.Get(n.IssueForPassword(context.Background(), store.By{}, c, u, store.ScopeUnstated))(t)
@@ -137,8 +134,8 @@ func (n *neighbourhood) calls(method, target, body string, change ...func(*http.
 	}
 }
 
-// lookalikes are all the questions. Those that the throttle counts come last,
-// since their clock outlives every token.
+// lookalikes are all the requests. Those that the throttle counts come last, since their
+// clock outlives every token.
 func (n *neighbourhood) lookalikes() []lookalike {
 	var list []lookalike
 	for _, some := range [][]lookalike{n.aboutTokens(), n.aboutEvents(), n.aboutClients(), n.aboutUsers()} {
@@ -174,7 +171,7 @@ func (n *neighbourhood) aboutUsers() []lookalike {
 	}
 }
 
-// aboutClients asks which clients there are.
+// aboutClients asks which clients exist.
 func (n *neighbourhood) aboutClients() []lookalike {
 	asks := func(send func(id, secret string) func(testing.TB) *http.Request) []ask {
 		return []ask{
@@ -205,7 +202,7 @@ func (n *neighbourhood) aboutClients() []lookalike {
 	}
 }
 
-// aboutTokens asks which tokens and codes there are, or were.
+// aboutTokens asks which tokens and codes exist or existed.
 func (n *neighbourhood) aboutTokens() []lookalike {
 	unknown := pair{AccessToken: secret.New(nil, secret.AccessToken).Reveal(), RefreshToken: secret.New(nil, secret.RefreshToken).Reveal()}
 	asks := func(send func(p pair) func(testing.TB) *http.Request, about ...string) []ask {
@@ -242,7 +239,7 @@ func (n *neighbourhood) aboutTokens() []lookalike {
 		{"revocation_of_access", 200, false, false, asks(access(revokePath), hers...)},
 		{"the_refresh_grant", 400, false, false, asks(grant, hers...)},
 		{"the_code_grant", 400, false, false, codes},
-		// The last, since it ends what is left.
+		// Last, since it ends what is left.
 		{"revocation_of_refresh", 200, false, false, asks(refresh(revokePath), hers...)},
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"tollhouse/must"
 )
 
-// What people are shown as a name has something to see, whoever it names.
+// A displayed name always has something visible.
 func TestNamesThatNobodyCanSee(t *testing.T) {
 	h := parallelHouse(t)
 	admin := httptest.NewServer(h.server.Admin())

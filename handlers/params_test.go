@@ -9,10 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzParsePairs compares with net/url. What it reads without complaint we read
-// the same or refuse; what it drops or refuses we refuse, but for the semicolon,
-// which is an ordinary character to us. What we read can be written and read
-// again.
+// FuzzParsePairs compares with net/url. What net/url reads without an error we read the
+// same way or refuse; what it drops or refuses we refuse, except for the semicolon, an
+// ordinary character to us. What we read can be written and read again.
 func FuzzParsePairs(f *testing.F) {
 	for _, seed := range []string{"", "a=1&b=2", "a=1&a=2", "a", "=", "&&", "a=%zz", "a=%", "a=1;b=2", "a=%00", "a=%ff", "a=+%2B", "%61=b", "a==b", "é=ü"} {
 		f.Add(seed)
@@ -74,8 +73,8 @@ func sameValues(a, b params) bool {
 	return true
 }
 
-// FuzzParseBasic holds that whatever is read is what the header says, letter by
-// letter, and that every pair of texts comes through.
+// FuzzParseBasic: credentials are read exactly as in the header, and every pair of texts
+// survives encoding.
 func FuzzParseBasic(f *testing.F) {
 	for _, seed := range []string{"", "Basic ", "Basic YTpi", "basic  YTpi", "Basic YQ==", "Basic !!!", "Bearer YTpi", "Basic JXp6Ong=", "Basic YTpiOmM="} {
 		f.Add(seed, "id", "secret")
@@ -107,8 +106,8 @@ func FuzzParseBasic(f *testing.F) {
 	})
 }
 
-// FuzzParseJSONParams compares with encoding/json: we read an object of strings
-// and nothing else, and do not keep the last of two equal names.
+// FuzzParseJSONParams compares with encoding/json: we read an object of strings and nothing
+// else, and do not keep the last of two equal names.
 func FuzzParseJSONParams(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"a":"b"}`, `{"a":"b","a":"c"}`, `{"a":1}`, `{"a":null}`, `{"a":{"b":"c"}}`, `[]`, `{"a":"b"}{}`, `{"a":"b",}`,
 		`{"a" "b"}`, `{"a":"b"`, ``, ` {"a" : "b"} `, `{"\u0061":"b"}`, `{"a":"\u0000"}`, `{"a":"\ud800"}`, "{\"a\":\"\xff\"}", `null`, `"a"`} {
@@ -129,8 +128,8 @@ func FuzzParseJSONParams(f *testing.F) {
 			}
 			return
 		}
-		// A null, a NUL and one member too many may hide behind a later member of
-		// the same name; what else we refuse encoding/json refuses too.
+		// A null, a NUL and one member too many may be hidden by a later member of the same name;
+		// anything else that we refuse, encoding/json refuses too.
 		mayHide := strings.Contains(body, "null") || strings.Contains(body, `\u`) || strings.Count(body, ":") > paramCountMax
 		if err == nil && theirs != nil && utf8.ValidString(body) && !mayHide {
 			t.Fatalf("parseJSONParams(%q) = %v, want what encoding/json reads: %v", body, refused, theirs)

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// TestPagePolicy reads what each page lets a browser load and run: from this
-// server or not at all. Only forms may lead elsewhere, and TestFormAction says
-// where.
+// TestPagePolicy: a page loads and runs only files from this server. Only forms may lead
+// elsewhere, which TestFormAction checks.
 func TestPagePolicy(t *testing.T) {
 	for name, a := range everyAnswer(t, parallelHouse(t)) {
 		if !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
@@ -21,11 +20,11 @@ func TestPagePolicy(t *testing.T) {
 					t.Errorf("%s %s, want 'none' or 'self'", directive, sources)
 				}
 			}
-			// Without a rule of their own, scripts and the rest fall to this one.
+			// Scripts and the rest have no rule of their own and use this one.
 			if policy["default-src"] != "'none'" {
 				t.Errorf("default-src %s, want 'none'", policy["default-src"])
 			}
-			// These fall to none: unsaid, they allow everything (CSP 3 §6.3 and §6.4).
+			// These have no default: omitted, they allow everything (CSP 3 §6.3 and §6.4).
 			for _, directive := range []string{"frame-ancestors", "base-uri", "form-action"} {
 				if policy[directive] == "" {
 					t.Errorf("the policy says nothing of %s: %v", directive, policy)
@@ -35,7 +34,7 @@ func TestPagePolicy(t *testing.T) {
 	}
 }
 
-// directivesOf parts a policy into what it says of what.
+// directivesOf splits a policy into its directives.
 func directivesOf(policy string) map[string]string {
 	directives := map[string]string{}
 	for directive := range strings.SplitSeq(policy, ";") {

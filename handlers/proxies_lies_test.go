@@ -11,17 +11,16 @@ import (
 	"tollhouse/handlers"
 )
 
-// forwarded are the headers by which a proxy says where a request came from, or
-// by which anybody pretends to be one.
+// forwarded are the headers by which a proxy says where a request came from, and by which
+// any client may pretend to be one.
 var forwarded = []func(*http.Request){
 	header("X-Forwarded-For", "203.0.113.9"), header("X-Forwarded-Host", "evil.example"), header("X-Forwarded-Proto", "http"), header("X-Forwarded-Scheme", "http"),
 	header("X-Forwarded-Port", "81"), header("X-Forwarded-Prefix", "/evil"), header("X-Forwarded-Uri", "https://evil.example/"), header("X-Forwarded-Server", "evil.example"),
 	header("X-Original-Url", "/admin/users"), header("X-Rewrite-Url", "/admin/users"), header("X-Real-Ip", "203.0.113.9"), header("Forwarded", "for=203.0.113.9;host=evil.example;proto=http"),
 }
 
-// TestForwardedHeaders holds that the issuer, the scheme and the cookies come
-// from the configured public URL. A trusted proxy is believed about the address
-// that it forwards for, and about nothing else: there is nothing else to ask it.
+// TestForwardedHeaders: the issuer, the scheme and the cookies come from the configured
+// public URL. A trusted proxy is trusted only for the address that it forwards for.
 func TestForwardedHeaders(t *testing.T) {
 	t.Parallel()
 	trusting := func(c *handlers.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")} }
@@ -65,12 +64,12 @@ func TestForwardedHeaders(t *testing.T) {
 	})
 }
 
-// TestZoneOfAForwardedAddress sends addresses with a zone, which may be any text, from
-// a trusted proxy: neither the log nor the audit record has it.
+// TestZoneOfAForwardedAddress sends addresses with a zone, which may be any text, from a
+// trusted proxy: neither the log nor the audit log contains it.
 func TestZoneOfAForwardedAddress(t *testing.T) {
 	h := parallelHouse(t, func(c *handlers.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
 	address := h.listen(t)
-	const form = "grant_type=password&client_id=nobody"
+	const form = "grant_type=password&client_id=moira"
 	lines := h.recorded(t, func() {
 		for _, forwarded := range []string{"fe80::7%evil", "fe80::7%evil level=ERROR msg=\"forged\"", "fe80::7%evil\u009b31m\u202e", "::ffff:203.0.113.9%evil", "fe80::7%" + strings.Repeat("evil", 1000)} {
 			answers, _ := exchange(t, address, "POST "+tokenPath+" HTTP/1.1\r\nHost: pay.example\r\nConnection: close\r\nX-Forwarded-For: "+forwarded+

@@ -10,8 +10,8 @@ import (
 	"tollhouse/handlers"
 )
 
-// TestRedirectIsBound goes over what binds a code, and every answer at the
-// redirect URI, to the request that it answers.
+// TestRedirectIsBound checks everything that binds a code, and every answer at the redirect
+// URI, to its request.
 func TestRedirectIsBound(t *testing.T) {
 	h := parallelHouse(t)
 	const one, two, query = "https://app.example/cb", "https://app.example/other", "https://app.example/cb?a=1&a=2&b=%20x"
@@ -52,7 +52,7 @@ func TestRedirectIsBound(t *testing.T) {
 	})
 }
 
-// TestPageAboutTheRedirectURI is what a developer sees who registered one thing
+// TestPageAboutTheRedirectURI is the page for a developer who registered one redirect URI
 // and sent another.
 func TestPageAboutTheRedirectURI(t *testing.T) {
 	t.Parallel()

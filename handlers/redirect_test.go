@@ -16,8 +16,7 @@ func redirectingTo(uris ...string) func(*store.ClientSpec) {
 	return func(s *store.ClientSpec) { s.RedirectURIs = uris }
 }
 
-// TestRedirectURIRefused asks for redirects to what is not registered: each is a
-// page, and nobody is sent on.
+// TestRedirectURIRefused: an unregistered redirect URI gives an error page and no redirect.
 func TestRedirectURIRefused(t *testing.T) {
 	h := parallelHouse(t) // https://app.example/cb
 	loopback, _ := h.Client(t, redirectingTo("http://127.0.0.1/cb", "http://[::1]:8080/cb"))

@@ -9,7 +9,7 @@ import (
 	"tollhouse/must"
 )
 
-// TestRegistrationRefuses makes and changes clients as the command line does.
+// TestRegistrationRefuses creates and changes clients as the command line does.
 func TestRegistrationRefuses(t *testing.T) {
 	h := parallelHouse(t)
 	clients := h.Count(t, 'c')
@@ -51,8 +51,8 @@ func TestRegistrationRefuses(t *testing.T) {
 	}
 }
 
-// wantHint fails the test unless the operator is told what was wrong and, with
-// the words given, what would be right.
+// wantHint fails the test unless the operator learns what was wrong and, with the given
+// words, what would be right.
 func wantHint(t testing.TB, a answer, words string) {
 	t.Helper()
 	m := members(t, a)

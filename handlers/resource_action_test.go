@@ -11,8 +11,8 @@ import (
 	"tollhouse/store/record"
 )
 
-// Named actions, and what a caller who does not know whether a request arrived
-// may repeat (events.md 3.1).
+// Named actions, and the calls that a caller may repeat without knowing whether the first
+// arrived.
 func TestResourceActions(t *testing.T) {
 	t.Parallel()
 	newPlan := func(t *testing.T) (a *api, token, path, etag string) {
@@ -153,13 +153,13 @@ func TestResourceActions(t *testing.T) {
 	}
 }
 
-// No change without its event, and no event without its change: a commit that
-// fails leaves neither.
+// No change without its event, and no event without its change: a failed commit leaves
+// neither.
 func TestResourceAndEventAreOne(t *testing.T) {
 	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
 	a.put("/api/resources/plan/p1", token, `{"n":1}`)
-	a.Rest() // no note of a read is under way
+	a.Rest() // no use is being recorded
 	changes := map[string]func() answer{
 		"put":    func() answer { return a.put("/api/resources/plan/p1", token, `{"n":2}`) },
 		"new":    func() answer { return a.put("/api/resources/plan/p2", token, `{"n":2}`) },

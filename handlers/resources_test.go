@@ -26,7 +26,7 @@ func lastEvent(t testing.TB, a *api, token string) eventJSON {
 	return page.Data[0]
 }
 
-// The life of one resource, call by call as in the table of events.md 3.1.
+// The life of one resource, call by call.
 func TestResourceLife(t *testing.T) {
 	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
@@ -80,7 +80,7 @@ func TestResourceLife(t *testing.T) {
 	}
 }
 
-// wantEvent holds the newest event to what its change was answered with.
+// wantEvent compares the newest event with the answer to its change.
 func wantEvent(t *testing.T, a *api, token string, w answer, typ string, previous map[string]any) {
 	t.Helper()
 	e := lastEvent(t, a, token)
@@ -94,7 +94,7 @@ func wantEvent(t *testing.T, a *api, token string, w answer, typ string, previou
 		return
 	}
 	if body := decodeObject(t, w.Body.Bytes()); !reflect.DeepEqual(body, e.EventData.Object) {
-		t.Errorf("answer %v, and the event tells %v", body, e.EventData.Object)
+		t.Errorf("answer %v, but the event has %v", body, e.EventData.Object)
 	}
 	if etag := w.Header().Get("ETag"); etag != `"`+e.ID+`"` {
 		t.Errorf("ETag = %s, want the event's id", etag)
@@ -304,8 +304,8 @@ func TestListResources(t *testing.T) {
 	}
 }
 
-// Writers of one resource never lose a change: each event tells what it
-// replaced, and together they lead back to the beginning.
+// Writers of one resource never lose a change: each event has the values that it replaced,
+// and together they lead back to the beginning.
 func TestResourceChangesAtOnce(t *testing.T) {
 	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
@@ -348,7 +348,7 @@ func TestCardGuardModes(t *testing.T) {
 	}
 }
 
-// TestCardGuardOverTheWire holds the guard to what is a card and what only resembles one.
+// TestCardGuardOverTheWire: the guard refuses cards, and accepts what only resembles one.
 func TestCardGuardOverTheWire(t *testing.T) {
 	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)

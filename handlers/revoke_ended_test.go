@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestRevokeWhatHasEnded holds that a client which tidies up is never told that
-// it came too late (RFC 7009 §2.2).
+// TestRevokeWhatHasEnded: a client that cleans up gets no error for a token that has
+// already ended (RFC 7009 §2.2).
 func TestRevokeWhatHasEnded(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(t *testing.T, h *house, p pair){

@@ -134,7 +134,7 @@ func TestRevokeByPublicClient(t *testing.T) {
 func TestRevokeWithABrokenStore(t *testing.T) {
 	h := parallelHouse(t)
 	p := h.pair(t)
-	t.Run("is_never_told_as_done", func(t *testing.T) {
+	t.Run("is_never_reported_as_done", func(t *testing.T) {
 		for _, token := range []string{p.RefreshToken, p.AccessToken} {
 			h.Faults.OnUpdate(func(func() error) error { return record.ErrUnavailable })
 			a := h.revoke(t, token)

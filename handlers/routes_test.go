@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// otherRoutes are those that TestMethods does not go through.
+// otherRoutes are those outside TestMethods.
 var otherRoutes = map[string][]string{
 	revokePath:     {"POST"},
 	introspectPath: {"POST"},
@@ -45,8 +45,8 @@ func TestMethodsOfOtherRoutes(t *testing.T) {
 	}
 }
 
-// TestAdminIsElsewhere holds that what asks for no credentials cannot be reached
-// over TCP: its handler listens on a socket of the operator's alone.
+// TestAdminIsElsewhere: the API without credentials cannot be reached over TCP. Its handler
+// listens only on the operator's socket.
 func TestAdminIsElsewhere(t *testing.T) {
 	h := parallelHouse(t)
 	for _, path := range []string{

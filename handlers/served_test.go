@@ -12,29 +12,29 @@ import (
 	"tollhouse/store/record"
 )
 
-// tally keeps what is told of requests.
+// tally keeps the observations of requests.
 type tally struct {
 	mu   sync.Mutex
-	told []handlers.Served
+	seen []handlers.Served
 }
 
 func (l *tally) observe(s handlers.Served) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.told = append(l.told, s)
+	l.seen = append(l.seen, s)
 }
 
-// last returns what was told of the request just answered, and that it was told
-// once.
+// last returns the observation of the request just answered, and checks that it was the
+// only one.
 func (l *tally) last(t *testing.T) handlers.Served {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.told) != 1 {
-		t.Fatalf("told of %d requests, want 1: %+v", len(l.told), l.told)
+	if len(l.seen) != 1 {
+		t.Fatalf("observed %d requests, want 1: %+v", len(l.seen), l.seen)
 	}
-	s := l.told[0]
-	l.told = nil
+	s := l.seen[0]
+	l.seen = nil
 	if s.Took <= 0 {
 		t.Errorf("%+v took no time", s)
 	}
@@ -42,8 +42,7 @@ func (l *tally) last(t *testing.T) handlers.Served {
 	return s
 }
 
-// TestObserve: what is told of a request is what happened to it, and no text in
-// it is the caller's.
+// TestObserve: observations match what happened, and contain no text of the caller.
 func TestObserve(t *testing.T) {
 	all := &tally{}
 	h := parallelHouse(t, func(c *handlers.Config) { c.Observe = all.observe })
@@ -51,7 +50,7 @@ func TestObserve(t *testing.T) {
 	p := wantPair(t, h.token(t, h.codeForm(code)))
 	q := wantPair(t, h.token(t, h.refreshForm(p.RefreshToken)))
 	wantPair(t, h.token(t, h.refreshForm(q.RefreshToken)))
-	all.told = nil
+	all.seen = nil
 
 	const token, events = "/oauth/v2/token", "/api/events"
 	wrong := with(h.passwordForm(), "password", "not the password")
@@ -65,7 +64,7 @@ func TestObserve(t *testing.T) {
 			handlers.Served{Route: token, Method: "POST", Status: 200, GrantType: "password", SignIn: handlers.SignInRight}},
 		{"metrics_wrong_password", func() { h.token(t, wrong) },
 			handlers.Served{Route: token, Method: "POST", Status: 400, GrantType: "password", Code: "invalid_grant", SignIn: "wrong_password"}},
-		{"metrics_unknown_user", func() { h.token(t, with(h.passwordForm(), "username", "nobody")) },
+		{"metrics_unknown_user", func() { h.token(t, with(h.passwordForm(), "username", "moira")) },
 			handlers.Served{Route: token, Method: "POST", Status: 400, GrantType: "password", Code: "invalid_grant", SignIn: "unknown_user"}},
 		{"metrics_wrong_client", func() { h.token(t, stranger) },
 			handlers.Served{Route: token, Method: "POST", Status: 401, GrantType: "none", Code: "invalid_client", Refusal: "unknown_or_disabled_client_or_wrong_secret"}},
@@ -94,7 +93,7 @@ func TestObserve(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.do()
 			if got := all.last(t); got != c.want {
-				t.Errorf("told %+v\nwant %+v", got, c.want)
+				t.Errorf("observed %+v\nwant %+v", got, c.want)
 			}
 		})
 	}
@@ -103,20 +102,20 @@ func TestObserve(t *testing.T) {
 			h.token(t, wrong)
 			h.token(t, stranger)
 		}
-		all.told = nil
+		all.seen = nil
 		h.token(t, h.passwordForm())
 		if got := all.last(t); got.Status != 429 || !got.Throttled || got.SignIn != handlers.SignInThrottled {
-			t.Errorf("told %+v of a sign-in that came too soon", got)
+			t.Errorf("observed %+v for a throttled sign-in", got)
 		}
 		h.token(t, stranger)
 		if got := all.last(t); got.Status != 429 || !got.Throttled || got.SignIn != "" {
-			t.Errorf("told %+v of a client that came too soon", got)
+			t.Errorf("observed %+v for a throttled client", got)
 		}
 	})
 }
 
-// TestMonitor: health and metrics have a handler of their own, under any host,
-// and metrics are nowhere that a proxy passes on.
+// TestMonitor: health and metrics have a handler of their own, under any host, and no
+// public path serves metrics.
 func TestMonitor(t *testing.T) {
 	const page = "tollhouse_ready 1\n"
 	h := parallelHouse(t, at("https://pay.example/tolls"), func(c *handlers.Config) {
@@ -155,7 +154,7 @@ func TestMonitor(t *testing.T) {
 			}
 		}
 	})
-	t.Run("readyz_tells_the_operator_alone_why", func(t *testing.T) {
+	t.Run("readyz_gives_the_reason_to_the_operator_only", func(t *testing.T) {
 		h.Faults.Break(record.ErrUnavailable)
 		defer h.Faults.Repair()
 		reason := record.ErrUnavailable.Error()

@@ -16,8 +16,8 @@ import (
 	"tollhouse/must"
 )
 
-// hurried is the factor by which these tests shorten the limits, so that they
-// need not wait for them: five seconds become a tenth of one.
+// hurried is the factor by which these tests shorten the limits: five seconds become a
+// tenth of one.
 const hurried = 50
 
 // listenHurried serves the house with every limit of a deployment shortened.
@@ -38,7 +38,7 @@ func (h *house) listenHurried(t testing.TB) string {
 	return listener.Addr().String()
 }
 
-// began dials the server and sends the beginning of something.
+// began dials the server and sends the beginning of a request.
 func began(t testing.TB, address, beginning string) net.Conn {
 	t.Helper()
 	conn := must.Get((&net.Dialer{}).DialContext(t.Context(), "tcp", address))(t)
@@ -48,7 +48,7 @@ func began(t testing.TB, address, beginning string) net.Conn {
 	return conn
 }
 
-// wantHungUp fails the test unless the server ends the connection by itself.
+// wantHungUp fails the test unless the server closes the connection.
 func wantHungUp(t testing.TB, conn net.Conn) {
 	t.Helper()
 	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
@@ -84,7 +84,7 @@ func TestSlowPeers(t *testing.T) {
 			wantHungUp(t, began(t, address, beginning))
 		})
 	}
-	t.Run("an_answer_that_nobody_reads", func(t *testing.T) {
+	t.Run("an_unread_answer", func(t *testing.T) {
 		t.Parallel()
 		conn := began(t, address, "")
 		must.Do(t, conn.(*net.TCPConn).SetReadBuffer(4<<10))
@@ -101,12 +101,12 @@ func TestSlowPeers(t *testing.T) {
 	})
 }
 
-// TestManySlowPeers holds that peers who dawdle stand in nobody's way. What it
-// costs the others is a figure for a benchmark.
+// TestManySlowPeers: slow peers do not keep others from being served. A benchmark measures
+// what they cost.
 func TestManySlowPeers(t *testing.T) {
 	h := parallelHouse(t)
 	address := h.listen(t) // unhurried: all of them are there while the others ask
-	t.Run("stand_in_nobodys_way", func(t *testing.T) {
+	t.Run("do_not_delay_others", func(t *testing.T) {
 		const peers = 300
 		for range peers {
 			began(t, address, "POST "+tokenPath+" HTTP/1.1\r\nHost: pay.example\r\nX-Slow: ")

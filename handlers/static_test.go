@@ -9,8 +9,7 @@ import (
 	"tollhouse/static"
 )
 
-// TestStaticFiles asks for what lies beside the two assets there are, in the
-// notations in which a path can be written.
+// TestStaticFiles requests files next to the two assets, in many notations of a path.
 func TestStaticFiles(t *testing.T) {
 	h := parallelHouse(t)
 	style := static.Path("style.css")

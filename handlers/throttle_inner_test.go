@@ -30,7 +30,7 @@ func TestThrottlePending(t *testing.T) {
 			t.Errorf("one more waits %s, want %s", wait, userDelayFirst)
 		}
 		for _, end := range ends {
-			end(unjudged) // they found no turn to hash, and are nobody's failure
+			end(unjudged) // not hashed, so not counted as failures
 		}
 		if _, wait := begin(); wait > 0 {
 			t.Errorf("the next waits %s, want it admitted", wait)

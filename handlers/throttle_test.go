@@ -14,8 +14,7 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// tooLong is wrong for every user and costs no hash, so that a test can fail
-// as often as it likes.
+// tooLong is wrong for every user and costs no hash, so that a test can fail cheaply.
 var tooLong = strings.Repeat("x", 1025)
 
 // from makes a request come from an address.
@@ -23,7 +22,7 @@ func from(address string) func(*http.Request) {
 	return func(r *http.Request) { r.RemoteAddr = net.JoinHostPort(address, "4711") }
 }
 
-// stranger is a browser that nobody signed in with, with the sign-in form open.
+// stranger is a browser without a session, with the sign-in form open.
 type stranger struct {
 	*browser
 	form form
@@ -40,13 +39,13 @@ func (s stranger) signIn(t testing.TB, name, password string, change ...func(*ht
 	return s.post(t, s.form.action, with(s.form.fields, "username", name, "password", password), change...)
 }
 
-// grant asks by the password grant.
+// grant sends a password grant.
 func (h *house) grant(t testing.TB, name, password string, change ...func(*http.Request)) answer {
 	t.Helper()
 	return h.token(t, with(h.passwordForm(), "username", name, "password", password), change...)
 }
 
-// wantJudged fails the test unless the attempt was looked at and found wrong.
+// wantJudged fails the test unless the attempt was checked and refused.
 func wantJudged(t testing.TB, a answer) {
 	t.Helper()
 	if a.StatusCode != http.StatusOK && a.StatusCode != http.StatusBadRequest {
@@ -64,7 +63,7 @@ func wantThrottled(t testing.TB, a answer, retryAfter string) {
 	}
 }
 
-// address returns the nth address of a kind: each is a source of its own.
+// address returns the nth address of a kind; each is a source of its own.
 func address(n int) string { return fmt.Sprintf("198.51.%d.%d", n/250, n%250+1) }
 
 func TestThrottleOfAUser(t *testing.T) {
@@ -89,14 +88,14 @@ func TestThrottleOfAUser(t *testing.T) {
 	t.Run("the_right_password_too_until_then", func(t *testing.T) {
 		wantThrottled(t, h.grant(t, "b\u00f3b", storetest.Password), "1")
 		wantThrottled(t, s.signIn(t, "b\u00f3b", storetest.Password), "1")
-		wantPair(t, h.token(t, h.passwordForm())) // others are not concerned
+		wantPair(t, h.token(t, h.passwordForm())) // others are not affected
 		h.Clock.Advance(time.Second)
 		wantPair(t, h.grant(t, "b\u00f3b", storetest.Password))
 		wantJudged(t, h.grant(t, "b\u00f3b", tooLong)) // and is forgiven
 	})
 	doors := map[string]func(t *testing.T, source int) answer{
-		"form":  func(t *testing.T, source int) answer { return s.signIn(t, "nobody", tooLong, from(address(source))) },
-		"grant": func(t *testing.T, source int) answer { return h.grant(t, "nobody", tooLong, from(address(source))) },
+		"form":  func(t *testing.T, source int) answer { return s.signIn(t, "moira", tooLong, from(address(source))) },
+		"grant": func(t *testing.T, source int) answer { return h.grant(t, "moira", tooLong, from(address(source))) },
 	}
 	t.Run("the_delay_doubles_to_a_minute", func(t *testing.T) {
 		for _, try := range doors {
@@ -191,7 +190,7 @@ func TestThrottleAnswersAlike(t *testing.T) {
 func TestThrottleOfASource(t *testing.T) {
 	t.Parallel()
 	proxy := func(c *handlers.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }
-	// exhaust fails under 30 names, from where each says.
+	// exhaust fails under 30 names, from the source that from returns.
 	exhaust := func(t *testing.T, s stranger, where func(i int) []func(*http.Request)) {
 		t.Helper()
 		for i := range 30 {
@@ -241,14 +240,14 @@ func TestThrottleOfASource(t *testing.T) {
 			form := with(h.credentials(), "client_id", fmt.Sprint("client", i))
 			wantTokenError(t, h.postForm(t, []string{tokenPath, revokePath, introspectPath}[i%3], form), http.StatusUnauthorized, "invalid_client")
 		}
-		wrong, unknown := h.token(t, with(h.passwordForm(), "client_secret", "wrong")), h.token(t, with(h.passwordForm(), "client_id", "nobody"))
+		wrong, unknown := h.token(t, with(h.passwordForm(), "client_secret", "wrong")), h.token(t, with(h.passwordForm(), "client_id", "moira"))
 		wantThrottled(t, wrong, "2")
 		wantThrottled(t, unknown, "2")
 		if wrong.body != unknown.body {
 			t.Error("an unknown client and a wrong secret differ")
 		}
 		wantThrottled(t, h.stranger(t).signIn(t, "mara", tooLong), "2")
-		wantPair(t, h.token(t, h.passwordForm())) // a client that proves itself waits for nobody
+		wantPair(t, h.token(t, h.passwordForm())) // an authenticated client need not wait
 	})
 	t.Run("invalid_grant_on_a_code_or_refresh_token_is_no_failure", func(t *testing.T) {
 		h := parallelHouse(t)
@@ -356,7 +355,7 @@ func TestThrottleInParallel(t *testing.T) {
 		}
 	})
 	t.Run("and_only_once", func(t *testing.T) {
-		// On a busy machine the burst may have been given up before ten were judged.
+		// On a busy machine the burst may have ended before ten attempts were checked.
 		for range 20 {
 			if h.grant(t, "mara", "not the password").StatusCode == http.StatusTooManyRequests {
 				break

@@ -18,8 +18,8 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// houseOverTCP is a house whose requests all cross a connection. A trusted proxy
-// in front of it says which source each one comes from.
+// houseOverTCP is a house whose requests cross a connection, behind a trusted proxy that
+// names each request's source.
 func houseOverTCP(t testing.TB) *house {
 	t.Helper()
 	h := newHouse(t, func(c *handlers.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
@@ -45,14 +45,14 @@ func TestStrangersLockNoBackendOut(t *testing.T) {
 		}
 		wantThrottled(t, s.signIn(t, name, tooLong, from("192.0.2.7")), "1")
 	}
-	t.Run("the_grant_goes_on_while_the_form_refuses", func(t *testing.T) {
+	t.Run("the_grant_works_while_the_form_refuses", func(t *testing.T) {
 		lockedOut(t, "mara")
 		wantPair(t, h.grant(t, "mara", storetest.Password))
 		wantThrottled(t, s.signIn(t, "mara", storetest.Password, from("192.0.2.8")), "1")
 	})
 	t.Run("an_unknown_name_gets_the_same_answers", func(t *testing.T) {
-		lockedOut(t, "nobody")
-		known, unknown := h.grant(t, "mara", tooLong), h.grant(t, "nobody", tooLong)
+		lockedOut(t, "moira")
+		known, unknown := h.grant(t, "mara", tooLong), h.grant(t, "moira", tooLong)
 		for _, a := range []answer{known, unknown} {
 			wantTokenError(t, a, http.StatusBadRequest, "invalid_grant")
 		}
@@ -79,7 +79,7 @@ func TestOnlyFailuresMakeBuckets(t *testing.T) {
 		wantJudged(t, s.signIn(t, "mara", tooLong, from(address(i))))
 	}
 	wantThrottled(t, s.signIn(t, "mara", tooLong), "1")
-	t.Run("unjudged_attempts_evict_nobody", func(t *testing.T) {
+	t.Run("unjudged_attempts_evict_no_one", func(t *testing.T) {
 		storetest.SkipInShort(t)
 		h.Faults.Break(record.ErrUnavailable)
 		defer h.Faults.Repair()
@@ -173,7 +173,7 @@ func TestDeviceCookies(t *testing.T) {
 		if judged := judgedOf(t, h, cookies, attacker); judged != 30 {
 			t.Errorf("%d guesses were judged, want the 30 of a source", judged)
 		}
-		wantThrottled(t, h.stranger(t).signIn(t, "nobody", tooLong, from(attacker)), "2")
+		wantThrottled(t, h.stranger(t).signIn(t, "moira", tooLong, from(attacker)), "2")
 	})
 	t.Run("bring_a_used_up_source_ten_failures_once", func(t *testing.T) {
 		t.Parallel()
@@ -186,7 +186,7 @@ func TestDeviceCookies(t *testing.T) {
 			t.Errorf("%d guesses were judged, want 10", judged)
 		}
 		judged := 0
-		for range 10 { // minutes, in which a source may fail 30 times each, and what came too much is still owed
+		for range 10 { // minutes, each with 30 permitted failures per source, until the excess is paid off
 			h.Clock.Advance(time.Minute)
 			for i := range 40 {
 				if s.signIn(t, fmt.Sprint("other", i), tooLong, from(attacker)).StatusCode == http.StatusOK {
@@ -227,8 +227,8 @@ func TestDeviceCookies(t *testing.T) {
 	})
 }
 
-// TestOneHolderStarvesNoSignIn has one person's right password repeated over 75
-// connections, until the queue for hashing is full. Everybody else is served.
+// TestOneHolderStarvesNoSignIn repeats one user's right password over 75 connections, until
+// the queue for hashing is full. All other users are served.
 func TestOneHolderStarvesNoSignIn(t *testing.T) {
 	storetest.SkipInShort(t)
 	const connections, others = 75, 3
@@ -256,15 +256,15 @@ func TestOneHolderStarvesNoSignIn(t *testing.T) {
 				if a := h.stranger(t).signIn(t, "eve", storetest.Password, from("203.0.113.2")); a.StatusCode != http.StatusSeeOther {
 					t.Errorf("status = %d, want a sign-in", a.StatusCode)
 				}
-				wantTokenError(t, h.grant(t, "nobody", "not the password"), http.StatusBadRequest, "invalid_grant")
-				wantJudged(t, h.stranger(t).signIn(t, "nobody", "not the password", from("203.0.113.2")))
+				wantTokenError(t, h.grant(t, "moira", "not the password"), http.StatusBadRequest, "invalid_grant")
+				wantJudged(t, h.stranger(t).signIn(t, "moira", "not the password", from("203.0.113.2")))
 			}
 		})
 	}
 }
 
-// hammer repeats a request over as many connections, and returns once the queue
-// for hashing has refused one of them.
+// hammer repeats a request over as many connections, and returns once the queue for hashing
+// has refused one.
 func (h *house) hammer(t *testing.T, connections int, send func(i int) answer) (stop func()) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -294,8 +294,8 @@ func (h *house) hammer(t *testing.T, connections int, send func(i int) answer) (
 	return stop
 }
 
-// signInAgain returns how to send mara's sign-in again and again, as a browser
-// would that accepts no new cookie.
+// signInAgain returns a function that repeats mara's sign-in, as a browser that accepts no
+// new cookie.
 func (h *house) signInAgain(t *testing.T) func(source string) answer {
 	t.Helper()
 	s := h.stranger(t)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestForgedTicketsSayWhatToDo holds that a person whose ticket is worthless is
-// told where to begin, and not that something broke.
+// TestForgedTicketsSayWhatToDo: a person with an invalid ticket reads where to start again,
+// not that something broke.
 func TestForgedTicketsSayWhatToDo(t *testing.T) {
 	h := parallelHouse(t)
 	b := h.signedIn(t, h.user)
@@ -27,7 +27,7 @@ func TestForgedTicketsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// sealedElsewhere is a sound ticket of a house with another key.
+// sealedElsewhere is a valid ticket of a house with another key.
 func sealedElsewhere(t testing.TB) string {
 	t.Helper()
 	h := newHouse(t)

@@ -29,7 +29,7 @@ func TestTokenClientAuthentication(t *testing.T) {
 	t.Run("basic", func(t *testing.T) {
 		wantPair(t, h.token(t, bare, basic(id, sec)))
 		wantPair(t, h.token(t, bare, header("Authorization", "bAsIc  "+base64.StdEncoding.EncodeToString([]byte(id+":"+sec)))))
-		// Every character percent-encoded is the same client still.
+		// With every character percent-encoded it is still the same client.
 		encoded := base64.StdEncoding.EncodeToString([]byte(percentAll(id) + ":" + percentAll(sec)))
 		wantPair(t, h.token(t, bare, header("Authorization", "Basic "+encoded)))
 	})
@@ -93,7 +93,7 @@ func percentAll(text string) string {
 	return b.String()
 }
 
-// wantSame fails the test unless two answers are one but for their request ids.
+// wantSame fails the test unless two answers differ only in their request ids.
 func wantSame(t testing.TB, a, b answer) {
 	t.Helper()
 	ah, bh := a.Header.Clone(), b.Header.Clone()
@@ -126,9 +126,9 @@ func TestTokenGrants(t *testing.T) {
 		wrong := h.token(t, with(h.passwordForm(), "password", "not the password"))
 		wantTokenError(t, wrong, http.StatusBadRequest, "invalid_grant")
 		for _, form := range []url.Values{
-			with(h.passwordForm(), "username", "nobody"), with(h.passwordForm(), "username", "nils"),
+			with(h.passwordForm(), "username", "moira"), with(h.passwordForm(), "username", "nils"),
 			with(h.passwordForm(), "username", "no body at all"), with(h.passwordForm(), "password", strings.Repeat("p", 1025)),
-			with(h.passwordForm(), "username", "nobody", "password", strings.Repeat("p", 1025)),
+			with(h.passwordForm(), "username", "moira", "password", strings.Repeat("p", 1025)),
 		} {
 			wantSame(t, wrong, h.token(t, form))
 		}
@@ -169,7 +169,7 @@ func TestTokenScope(t *testing.T) {
 	for name, form := range refused {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			wantTokenError(t, h.token(t, with(form, "username", "nobody")), http.StatusBadRequest, "invalid_scope")
+			wantTokenError(t, h.token(t, with(form, "username", "moira")), http.StatusBadRequest, "invalid_scope")
 		})
 	}
 }

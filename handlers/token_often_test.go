@@ -9,8 +9,8 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// A client that refreshes as fast as it can is slowed down before it fills the
-// disk, and what was known of its spent tokens stays known.
+// A client that refreshes too often is slowed down before it fills the disk, and its spent
+// tokens stay known.
 func TestRefreshTooOften(t *testing.T) {
 	t.Parallel()
 	const atOnce = 5
@@ -32,7 +32,7 @@ func TestRefreshTooOften(t *testing.T) {
 			t.Errorf("Retry-After = %q, want 10", got)
 		}
 	}
-	t.Run("it_waits_and_goes_on_with_the_same_token", func(t *testing.T) {
+	t.Run("it_waits_and_continues_with_the_same_token", func(t *testing.T) {
 		t.Parallel()
 		h, _, last := begin(t)
 		before := h.Count(t, 'r') + h.Count(t, 't')

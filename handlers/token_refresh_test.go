@@ -72,8 +72,8 @@ func TestTokenRefresh(t *testing.T) {
 	})
 }
 
-// neverRefreshed fails the test unless the pair's refresh token is unspent: its
-// successor's successor can be had, which a repeat would not allow.
+// neverRefreshed fails the test unless the pair's refresh token is unspent: two rotations
+// succeed, which a repeat would not allow.
 func (h *house) neverRefreshed(t testing.TB, p pair) {
 	t.Helper()
 	before := h.Count(t, 'r')
@@ -83,8 +83,8 @@ func (h *house) neverRefreshed(t testing.TB, p pair) {
 	}
 }
 
-// TestTokenRefreshTable is the table of DESIGN section 4 as a client sees it;
-// store.TestRotateRefresh walks its corners.
+// TestTokenRefreshTable is the table of docs/decisions.md as a client sees it;
+// store.TestRotateRefresh covers its corners.
 func TestTokenRefreshTable(t *testing.T) {
 	t.Parallel()
 	refresh := func(t *testing.T, h *house, p pair) answer { return h.token(t, h.refreshForm(p.RefreshToken)) }
@@ -278,7 +278,7 @@ func TestTokenFaults(t *testing.T) {
 	})
 }
 
-// errFault is a fault that no part of tollhouse knows.
+// errFault is an error unknown to tollhouse.
 var errFault = kvFault("disk on fire")
 
 type kvFault string

@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// TestRefreshTokenKeepsItsScope follows one family: whatever an access token of
-// it was narrowed to, its refresh tokens stand for all that was granted
-// (RFC 6749 §6).
+// TestRefreshTokenKeepsItsScope follows one family: however an access token was narrowed,
+// its refresh tokens keep the whole granted scope (RFC 6749 §6).
 func TestRefreshTokenKeepsItsScope(t *testing.T) {
 	h := parallelHouse(t)
 	const granted = "events:read resources:read"
 	scope := func(t *testing.T, p pair) string {
 		t.Helper()
 		if p.Scope == nil {
-			t.Fatal("scope = null, want it told")
+			t.Fatal("scope = null, want the granted one")
 		}
 		return *p.Scope
 	}

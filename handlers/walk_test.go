@@ -17,8 +17,8 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// browser keeps cookies, reads forms off pages and sends them as a browser
-// does. It follows no redirect by itself.
+// browser keeps cookies, reads forms off pages and sends them. It does not follow redirects
+// by itself.
 type browser struct {
 	h    *house
 	jar  http.CookieJar
@@ -91,8 +91,8 @@ func (b *browser) setCookie(name, value string) {
 
 const sessionCookie = "__Host-tollhouse"
 
-// signedIn returns a browser that signed in as the user some time before, which
-// costs no password hash.
+// signedIn returns a browser that signed in as the user earlier, which costs no password
+// hash.
 func (h *house) signedIn(t testing.TB, u store.User) *browser {
 	t.Helper()
 	token, _, err := h.CreateSession(context.Background(), u, secret.Token{})
@@ -139,7 +139,7 @@ func (h *house) code(t testing.TB, namesAndValues ...string) string {
 	return code
 }
 
-// pair is the whole walk: a code, redeemed.
+// pair walks the whole flow and redeems the code.
 func (h *house) pair(t testing.TB, namesAndValues ...string) pair {
 	t.Helper()
 	return wantPair(t, h.token(t, h.codeForm(h.code(t, namesAndValues...))))
@@ -191,7 +191,7 @@ func attribute(n *html.Node, name string) string {
 	return ""
 }
 
-// words returns what a person reads on a page.
+// words returns the visible text of a page.
 func words(t testing.TB, page answer) string {
 	t.Helper()
 	var b strings.Builder
@@ -204,8 +204,7 @@ func words(t testing.TB, page answer) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// wantPage400 fails the test unless the answer is a page for a person who was
-// not sent on: attacks.md calls it PAGE400.
+// wantPage400 fails the test unless the answer is an error page without a redirect.
 func wantPage400(t testing.TB, a answer) {
 	t.Helper()
 	wantErrorPage(t, a, http.StatusBadRequest)

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// TestForeignProtocols speaks to the plain port what it does not understand.
+// TestForeignProtocols sends other protocols to the plain port.
 func TestForeignProtocols(t *testing.T) {
 	h := parallelHouse(t)
 	address := h.listen(t)
@@ -20,7 +20,7 @@ func TestForeignProtocols(t *testing.T) {
 		name, request string
 		want          int
 	}{
-		// The preface of HTTP/2 names no Host (RFC 9113 §3.4), so it is for none of ours.
+		// The preface of HTTP/2 names no Host (RFC 9113 §3.4), so no issuer matches it.
 		{"the_preface_of_HTTP_2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + strings.Repeat("\x00", 64), http.StatusMisdirectedRequest},
 		{"its_method_with_a_host", "PRI * HTTP/1.1\r\nHost: pay.example\r\nConnection: close\r\n\r\n", http.StatusMethodNotAllowed},
 		{"a_TLS_record", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", http.StatusBadRequest},

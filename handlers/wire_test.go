@@ -19,8 +19,7 @@ import (
 	"tollhouse/must"
 )
 
-// listen serves the house with the limits of every deployment and returns its
-// address.
+// listen serves the house with the limits of a deployment and returns its address.
 func (h *house) listen(t testing.TB, changes ...func(*http.Server)) string {
 	t.Helper()
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -54,8 +53,8 @@ func (h *house) overTCP(t testing.TB) *house {
 
 const wireWaitMax = 20 * time.Second // for an answer that is due at once
 
-// exchange sends bytes as they stand and returns all that comes back until the
-// server closes or has nothing more to say.
+// exchange sends raw bytes and returns everything that comes back until the server closes
+// or stays silent.
 func exchange(t testing.TB, address, request string) (answers []answer, closed bool) {
 	t.Helper()
 	conn := must.Get((&net.Dialer{}).DialContext(t.Context(), "tcp", address))(t)
@@ -115,7 +114,7 @@ func TestWireFraming(t *testing.T) {
 				t.Fatalf("%d answers, the first %d, want one and %d: what was smuggled behind must not be answered", len(answers), first(answers), c.want)
 			}
 			if c.want != 421 && !answers[0].Close {
-				t.Error("the connection goes on, want it closed")
+				t.Error("the connection stays open, want it closed")
 			}
 		})
 	}
@@ -180,7 +179,7 @@ func TestWireBounds(t *testing.T) {
 	}
 }
 
-// endless sends chunks until the server has had enough of them.
+// endless sends chunks until the server stops it.
 func endless(t *testing.T, address, path string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wireWaitMax)

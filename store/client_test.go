@@ -87,12 +87,12 @@ func TestAuthenticateClient(t *testing.T) {
 		want             error
 	}{
 		{"right", c.ID, sec.Reveal(), nil},
-		{"unknown", "tollhouse_nobody", sec.Reveal(), record.ErrMismatch},
+		{"unknown", "tollhouse_unknown", sec.Reveal(), record.ErrMismatch},
 		{"wrong", c.ID, another.Reveal(), record.ErrMismatch},
 		{"cut_by_one", c.ID, sec.Reveal()[:len(sec.Reveal())-1], record.ErrMismatch},
 		{"no_secret", c.ID, "", record.ErrMismatch},
 		{"no_id", "", sec.Reveal(), record.ErrMismatch},
-		{"id_that_nobody_can_have", strings.Repeat("x", 5000), sec.Reveal(), record.ErrMismatch},
+		{"invalid_id", strings.Repeat("x", 5000), sec.Reveal(), record.ErrMismatch},
 	}
 	for _, k := range cases {
 		if _, err := f.AuthenticateClient(ctx, k.id, k.secret); !errors.Is(err, k.want) {
@@ -160,7 +160,7 @@ func TestUpdateClient(t *testing.T) {
 		if _, err := g.UpdateClient(ctx, g.client.ID, store.ClientChange{Name: &name}); !errors.As(err, &bad) {
 			t.Errorf("UpdateClient(no name) = %v, want an InvalidError", err)
 		}
-		_, err := g.UpdateClient(ctx, "tollhouse_nobody", store.ClientChange{})
+		_, err := g.UpdateClient(ctx, "tollhouse_unknown", store.ClientChange{})
 		refused(t, "UpdateClient(unknown)", err, record.ErrNotFound)
 	})
 }

@@ -78,7 +78,7 @@ func TestListFamilies(t *testing.T) {
 			wantSet(t, "those between the two", g.families(t, size, store.FamilyFilter{ClientID: g.client.ID, User: &g.user}), mine...)
 		}
 	})
-	t.Run("tells_who_may_do_what_and_since_when", func(t *testing.T) {
+	t.Run("shows_who_may_do_what_and_since_when", func(t *testing.T) {
 		g := parallelGrant(t)
 		g.Clock.Advance(time.Minute)
 		g.use(t, g.first)

@@ -42,7 +42,7 @@ const AuditPasswordChanged Audited = "password_changed"
 // Reasons of a password change in the audit log.
 const (
 	reasonAllEnded  = "everything else ended"
-	reasonRestStays = "everything else goes on"
+	reasonRestStays = "other sign-ins and tokens are kept"
 )
 
 // PasswordChange is a user's request to change their password.

@@ -29,7 +29,7 @@ func TestChangePassword(t *testing.T) {
 		reason string
 	}{
 		"ends_everything_else":            {true, "everything else ended"},
-		"or_leaves_everything_else_alone": {false, "everything else goes on"},
+		"or_leaves_everything_else_alone": {false, "other sign-ins and tokens are kept"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := parallelGrant(t)

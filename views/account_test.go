@@ -133,7 +133,7 @@ func TestAccount(t *testing.T) {
 		all := elements(t, render(t, views.Account(alone)))
 		for _, e := range all {
 			if a := e.attrs["action"]; a == "/account/revoke" || a == "/account/sign-out-others" {
-				t.Errorf("there is a form for %s", a)
+				t.Errorf("the page has a form for %s", a)
 			}
 		}
 		if got := squeeze(named(all, "main")[0].text); !strings.Contains(got, "No applications yet. Those you allow are listed here and can be revoked here.") {

@@ -111,7 +111,7 @@ func writeSite(t *testing.T, dir, words string) map[string]string {
 	return addresses
 }
 
-// startBrowser returns a tab of a fresh Chromium. Where there is none it skips,
+// startBrowser returns a tab of a fresh Chromium. Without one it skips,
 // or fails in CI.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()

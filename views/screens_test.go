@@ -15,7 +15,7 @@ import (
 )
 
 // screens draws every screen in every state that changes its structure, each
-// string that somebody else may have written being s.
+// foreign string set to s.
 func screens(p views.Page, s string) map[string]templ.Component {
 	p.RequestID = s
 	dev := p

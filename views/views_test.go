@@ -52,7 +52,7 @@ func TestEveryScreen(t *testing.T) {
 					byAttr(t, all, "for", input.attrs["id"])
 				}
 				if ref := input.attrs["aria-describedby"]; ref != "" && ids[ref] != 1 {
-					t.Errorf("%s is described by %q, which is not there", input.attrs["name"], ref)
+					t.Errorf("%s is described by %q, which is missing", input.attrs["name"], ref)
 				}
 			}
 			for _, svg := range named(all, "svg") {
@@ -154,7 +154,7 @@ func TestLogin(t *testing.T) {
 			t.Error("a fresh form must begin at the username, unmarked")
 		}
 	})
-	t.Run("a_refusal_keeps_the_username_and_goes_on_at_the_password", func(t *testing.T) {
+	t.Run("a_refusal_keeps_the_username_and_focuses_the_password", func(t *testing.T) {
 		t.Parallel()
 		all := elements(t, render(t, views.Login(refused)))
 		alert := byAttr(t, all, "role", "alert")
@@ -261,7 +261,7 @@ func TestError(t *testing.T) {
 	t.Parallel()
 	const sent = "https://books.larkspurtea.example/cb/?x=<1>&y"
 	all := elements(t, render(t, views.Error(views.ErrorProps{
-		Page: page, Title: "This address is not registered", Message: "You did nothing wrong.", Next: "Tell whoever runs it.",
+		Page: page, Title: "This address is not registered", Message: "You did nothing wrong.", Next: "Inform its operator.",
 		Details: []views.Detail{{Label: "Address sent", Value: sent}},
 		Command: "tollhouse client update c1 --redirect-uri '" + sent + "'",
 	})))

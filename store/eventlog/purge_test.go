@@ -65,7 +65,7 @@ func TestPurge(t *testing.T) {
 					}
 					want := 0
 					if p.Resource != "" {
-						want = 500 - 62 // 31 whole rounds of 16 events with 2 of them, and no more in the rest
+						want = 500 - 62 // 31 whole rounds of 16 events with 2 of them, and none in the rest
 					}
 					if got := left(t, f, p.Account); got != want {
 						t.Errorf("%+v, broken at %d: %d events are left, want %d", p, failAt, got, want)

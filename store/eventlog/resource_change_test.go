@@ -57,7 +57,7 @@ func TestChangeResourceComputesAgainWhenOvertaken(t *testing.T) {
 		_, err := s.PatchResource(ctx, plan, document(t, `{"n":"mine"}`))
 		return s, err
 	}
-	t.Run("the_event_tells_what_was_replaced_in_the_end", func(t *testing.T) {
+	t.Run("the_event_has_the_values_replaced_in_the_end", func(t *testing.T) {
 		t.Parallel()
 		s := must.Get(overtaken(t, changeTries-1))(t)
 		page, err := s.ListEvents(context.Background(), "a", Filter{To: CreatedAtMax, Limit: 1}, nil)

@@ -85,14 +85,14 @@ func TestSameBytes(t *testing.T) {
 func TestLength(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]history.Plan{
-		"one":                    {Seed: 7, Events: 1, Span: 24 * time.Hour, Until: until},
-		"two":                    {Seed: 7, Events: 2, Span: 24 * time.Hour, Until: until},
-		"few_in_a_year":          {Seed: 7, Events: 40, Span: 365 * 24 * time.Hour, Until: until},
-		"many_in_a_minute":       {Seed: 7, Events: 5000, Span: time.Minute, Until: until},
-		"all_in_one_second":      {Seed: 7, Events: 3000, Until: until},
-		"an_end_within_an_hour":  {Seed: 7, Events: 3000, Span: 90*24*time.Hour + 1234*time.Second, Until: until.Add(17 * time.Second)},
-		"right_after_a_file":     {Seed: 7, Events: 3000, Span: 10 * 24 * time.Hour, Until: time.Unix(1773046802, 0)},
-		"the_first_day_there_is": {Seed: 7, Events: 500, Span: 24 * time.Hour, Until: time.Unix(86400, 0)},
+		"one":                        {Seed: 7, Events: 1, Span: 24 * time.Hour, Until: until},
+		"two":                        {Seed: 7, Events: 2, Span: 24 * time.Hour, Until: until},
+		"few_in_a_year":              {Seed: 7, Events: 40, Span: 365 * 24 * time.Hour, Until: until},
+		"many_in_a_minute":           {Seed: 7, Events: 5000, Span: time.Minute, Until: until},
+		"all_in_one_second":          {Seed: 7, Events: 3000, Until: until},
+		"an_end_within_an_hour":      {Seed: 7, Events: 3000, Span: 90*24*time.Hour + 1234*time.Second, Until: until.Add(17 * time.Second)},
+		"right_after_a_file":         {Seed: 7, Events: 3000, Span: 10 * 24 * time.Hour, Until: time.Unix(1773046802, 0)},
+		"the_first_day_of_unix_time": {Seed: 7, Events: 500, Span: 24 * time.Hour, Until: time.Unix(86400, 0)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -222,7 +222,7 @@ func TestShares(t *testing.T) {
 		})
 	}
 	for _, typ := range []string{"card.*", "transaction.captured", "invoice.overdue", "invoice.reminder_sent", "invoice.partially_paid", "deposit.settled", "recurring.updated"} {
-		t.Run("there_is_"+typ, func(t *testing.T) {
+		t.Run("has_"+typ, func(t *testing.T) {
 			if counts[typ] == 0 {
 				t.Error("no such event")
 			}
@@ -318,7 +318,7 @@ func TestImport(t *testing.T) {
 			t.Error("the export differs")
 		}
 	})
-	t.Run("the_resources_are_those_that_it_tells_of", func(t *testing.T) {
+	t.Run("the_resources_are_those_of_its_events", func(t *testing.T) {
 		last := map[[2]string]event{}
 		for line := range bytes.Lines(lines) {
 			e := parseEvent(t, line)

@@ -78,10 +78,10 @@ func TestLives(t *testing.T) {
 	for name, check := range map[string]func(*model, event, *life){
 		"lives_are_in_causal_order":                           (*model).inOrder,
 		"nothing_happens_to_what_is_not_there":                (*model).refersToWhatIsThere,
-		"nobody_is_deleted_while_payments_go_on":              (*model).letsEnd,
+		"no_customer_is_deleted_while_payments_continue":      (*model).letsEnd,
 		"money_adds_up":                                       (*model).addsUp,
 		"banks_settle_in_one_to_four_weekdays":                (*model).settlesOnWeekdays,
-		"addresses_phones_and_numbers_are_nobodys":            (*model).isNobody,
+		"addresses_phones_and_numbers_are_fictional":          (*model).isFictional,
 		"types_snapshots_and_sources_are_those_of_the_papers": (*model).isDocumented,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +126,7 @@ func (m *model) refersToWhatIsThere(e event, l *life) {
 	for _, member := range []string{"customer", "account", "invoice", "batch", "reference"} {
 		id, refers := e.EventData.Object[member].(string)
 		if other := m.lives[id]; refers && (other == nil || other.last.Type == "" || other.ended) {
-			m.t.Errorf("%s refers to %s %s, which is not there", e.Type, member, id)
+			m.t.Errorf("%s refers to %s %s, which does not exist", e.Type, member, id)
 		}
 	}
 	if id, ok := e.EventData.Object["account"].(string); ok {
@@ -222,7 +222,7 @@ func isWeekday(at time.Time) bool {
 	return at.Weekday() != time.Saturday && at.Weekday() != time.Sunday
 }
 
-func (m *model) isNobody(e event, _ *life) {
+func (m *model) isFictional(e event, _ *life) {
 	o := e.EventData.Object
 	if email, ok := o["email"].(string); ok && !strings.HasSuffix(email, ".example") {
 		m.t.Errorf("email %q", email)

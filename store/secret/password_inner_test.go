@@ -34,7 +34,7 @@ func TestHasherQueueIsBounded(t *testing.T) {
 			t.Errorf("Hash = %v, want %v", err, ErrBusy)
 		}
 		if _, _, err := h.Verify(t.Context(), Caller{}, "", "correct horse battery staple"); !errors.Is(err, ErrBusy) {
-			t.Errorf("Verify of anybody's password = %v, want %v", err, ErrBusy)
+			t.Errorf("Verify of any password = %v, want %v", err, ErrBusy)
 		}
 		if took := time.Since(began); took > 0 {
 			t.Errorf("they waited %s, want them refused at once", took)

@@ -152,7 +152,7 @@ func wantDamage(t *testing.T, db *DB) {
 		{"GetMany", func(r kv.Reader) error {
 			for i := range r.GetMany([][]byte{[]byte("ka"), []byte("kb"), []byte("kc")}) {
 				if i != 0 {
-					t.Errorf("GetMany goes on to %d after damage", i)
+					t.Errorf("GetMany continues to %d after damage", i)
 				}
 			}
 			return nil
@@ -160,7 +160,7 @@ func wantDamage(t *testing.T, db *DB) {
 		{"Scan", func(r kv.Reader) error {
 			for key := range r.Scan(kv.Range{}) {
 				if string(key) != "ka" {
-					t.Errorf("Scan goes on to %q after damage", key)
+					t.Errorf("Scan continues to %q after damage", key)
 				}
 			}
 			return nil
