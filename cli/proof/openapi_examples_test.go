@@ -117,7 +117,7 @@ func TestOpenAPIExamples(t *testing.T) {
 			var answered map[string]any
 			decode(t, []byte(jsonOf(want)), &answered)
 			if !reflect.DeepEqual(shown[name], answered) {
-				t.Errorf("the description shows\n%s\nand dev answers\n%s", jsonOf(shown[name]), jsonOf(answered))
+				t.Errorf("the description shows\n%s\nand dev answers\n%s\n-update-examples writes the answers anew", jsonOf(shown[name]), jsonOf(answered))
 			}
 		})
 	}
