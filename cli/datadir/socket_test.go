@@ -85,7 +85,7 @@ func TestListenAdmin(t *testing.T) {
 	t.Run("name_longer_than_an_address_holds_is_refused", func(t *testing.T) {
 		t.Parallel()
 		_, err := ListenAdmin(filepath.Join(closedDir(t), strings.Repeat("s", 200)), quiet)
-		if err == nil || term.FailureOf(err).Code != term.ExitConfig || term.FailureOf(err).Hint == "" {
+		if err == nil || term.FailureOf(err).Code != term.ExitCannotCreate || term.FailureOf(err).Hint == "" {
 			t.Errorf("listenAdmin = %v, want a fault with a hint", err)
 		}
 	})
@@ -153,7 +153,7 @@ func TestListenAdmin(t *testing.T) {
 		answering(t, path)
 		return path
 	})
-	refused("no_directory", term.ExitConfig, func(_ *testing.T, dir string) string { return filepath.Join(dir, "none", SocketName) })
+	refused("no_directory", term.ExitCannotCreate, func(_ *testing.T, dir string) string { return filepath.Join(dir, "none", SocketName) })
 }
 
 func TestMayAdminister(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
+	"tollhouse/handlers"
 	"tollhouse/handlers/testers"
 	"tollhouse/store/eventlog"
 )
@@ -168,25 +169,35 @@ func (p *Program) serveDev(ctx context.Context, r *running, f devFlags, seed *se
 		return err
 	}
 	defer closeAll(r.listeners)
-	r.control = newControl(r, f)
-	first, err := r.control.open(ctx, state{}, testers.NewClock(f.clockState()))
+	shown, err := r.begin(ctx, f, seed)
 	if err != nil {
 		return err
 	}
-	r.current.Store(first)
 	defer func() { err = errors.Join(err, r.data().Close()) }()
 	closeAdmin, err := p.listenForDevAdmin(r)
 	if err != nil {
 		return err
 	}
 	defer closeAdmin()
-	shown, err := seedStore(ctx, first.data.Store, f, seed, r.control.random.source())
+	return r.serve(func() { p.announce(r, shown) })
+}
+
+// begin makes the first instance, to which a reset goes back, and returns what it shows
+// of itself.
+func (r *running) begin(ctx context.Context, f devFlags, seed *seed) (*handlers.Demo, error) {
+	r.control = newControl(r, f)
+	first, err := r.control.open(ctx, state{}, testers.NewClock(f.clockState()))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := r.control.begin(ctx, shown); err != nil {
-		return err
+	r.current.Store(first)
+	shown, err := seedStore(ctx, first.data.Store, f, seed, r.control.random.source())
+	if err == nil {
+		err = r.control.begin(ctx, shown)
+	}
+	if err != nil {
+		return nil, errors.Join(err, first.data.Close())
 	}
 	r.build(r.control.config())
-	return r.serve(func() { p.announce(r, shown) })
+	return shown, nil
 }
