@@ -14,10 +14,9 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// BenchmarkWritesBesideScheduledBackup records events from 32 writers, in turns
-// beside a backup that a server makes by itself and without: while it is written,
-// and while it is read back and checked. ratio is how many times as long they take;
-// one of 1.25 is a fifth of the throughput.
+// BenchmarkWritesBesideScheduledBackup records events from 32 writers, in turns with and
+// without a scheduled backup: while it is written, and while it is read back and
+// checked. ratio compares the times; 1.25 means a fifth less throughput.
 //
 //	TOLLHOUSE_LONG=1000000 go test ./cli/server -run '^$' -bench BesideScheduled -benchtime 10x
 func BenchmarkWritesBesideScheduledBackup(b *testing.B) {

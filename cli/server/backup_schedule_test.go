@@ -19,8 +19,7 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// scheduled is a schedule over a whole store in memory, by the clock of the
-// bubble: its days take no time.
+// scheduled is a schedule over a store in memory, by the fake clock of synctest.
 type scheduled struct {
 	*backupSchedule
 	store    *storetest.Fixture
@@ -42,7 +41,7 @@ func newSchedule(t *testing.T, dir string, every time.Duration, keep int) *sched
 	return s
 }
 
-// during runs the schedule for so long, as a server does.
+// during runs the schedule for the duration d.
 func (s *scheduled) during(t *testing.T, d time.Duration) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), d)
@@ -50,7 +49,7 @@ func (s *scheduled) during(t *testing.T, d time.Duration) {
 	s.run(ctx)
 }
 
-// files are the names in the directory, hidden ones too.
+// files returns the names in the directory, including hidden ones.
 func (s *scheduled) files(t *testing.T) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(s.dir)
@@ -77,7 +76,7 @@ func sameNames(t *testing.T, got []string, want ...string) {
 func TestBackupSchedule(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
-	// in runs a case in a bubble with a directory of its own.
+	// in runs a case in a synctest bubble with its own directory.
 	in := func(name string, run func(t *testing.T, dir string)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -121,7 +120,7 @@ func TestBackupSchedule(t *testing.T) {
 			s.during(t, 7*time.Hour)
 		}
 		sameNames(t, s.files(t), s.named(begun), s.named(begun.Add(day)), s.named(begun.Add(2*day)))
-		time.Sleep(3 * day) // nobody serves
+		time.Sleep(3 * day) // no server runs
 		s.during(t, time.Hour)
 		if names := s.files(t); len(names) != 4 || names[3] != s.named(begun.Add(70*time.Hour+3*day)) {
 			t.Errorf("files = %q, want one more, at once after the start", names)
@@ -161,7 +160,7 @@ func TestBackupSchedule(t *testing.T) {
 	in("a_full_disk_costs_a_warning_and_no_old_backup", func(t *testing.T, dir string) {
 		s, begun := newSchedule(t, dir, day, 1), time.Now()
 		s.during(t, time.Minute)
-		s.space.Store(s.freeMin()) // room for the store, and none for another backup
+		s.space.Store(s.freeMin()) // enough for the store, but not for another backup
 		s.during(t, day+8*time.Hour)
 		sameNames(t, s.files(t), s.named(begun))
 		// Tried at once, then after 1, 2, 4, 8, 16, 32 minutes and every hour.

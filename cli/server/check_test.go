@@ -16,7 +16,7 @@ import (
 	"tollhouse/store/kv"
 )
 
-// TestDoctorFindings judges what cannot be had on every machine.
+// TestDoctorFindings covers findings that a test cannot produce with a real server.
 func TestDoctorFindings(t *testing.T) {
 	t.Parallel()
 	t.Run("a_record_that_cannot_be_read_is_named_by_its_kind", func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestDoctorFindings(t *testing.T) {
 				}
 			})
 		}
-		t.Run("a_certificate_that_nobody_trusts", func(t *testing.T) {
+		t.Run("an_untrusted_certificate", func(t *testing.T) {
 			t.Parallel()
 			s := httptest.NewUnstartedServer(http.NotFoundHandler())
 			s.Config.ErrorLog = nil
@@ -127,7 +127,7 @@ func TestDoctorFindings(t *testing.T) {
 				t.Errorf("finding = %+v, want a warning of the certificate", got)
 			}
 		})
-		t.Run("no_TLS_where_it_should_be", func(t *testing.T) {
+		t.Run("plain_http_at_an_https_address", func(t *testing.T) {
 			t.Parallel()
 			s := httptest.NewServer(http.NotFoundHandler())
 			defer s.Close()

@@ -14,7 +14,7 @@ import (
 	"tollhouse/cli/datadir"
 )
 
-// limited is a listener with a limit, and what it has accepted.
+// limited is a listener with a connection limit.
 type limited struct {
 	net.Listener
 	t *testing.T
@@ -31,7 +31,7 @@ func newLimited(t *testing.T, l *connLimit) *limited {
 	return &limited{outer, t}
 }
 
-// enter dials from an address of this machine.
+// enter connects from a loopback address.
 func (l *limited) enter(from string) (visitor net.Conn) {
 	l.t.Helper()
 	visitor, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).Dial("tcp", l.Addr().String())
@@ -52,13 +52,13 @@ func (l *limited) accept() *limitedConn {
 	return conn.(*limitedConn)
 }
 
-// both enters and accepts.
+// both connects and accepts.
 func (l *limited) both(from string) (visitor net.Conn, conn *limitedConn) {
 	l.t.Helper()
 	return l.enter(from), l.accept()
 }
 
-// wantClosed fails the test unless the server has closed the visitor's connection.
+// wantClosed fails the test unless the server closed the client's connection.
 func wantClosed(t *testing.T, what string, visitor net.Conn, closed bool) {
 	t.Helper()
 	wait := time.Millisecond
@@ -79,7 +79,7 @@ func TestConnectionLimit(t *testing.T) {
 	newLimit := func(allowed int, exempt func(netip.Addr) bool) *connLimit {
 		return newConnLimit(allowed, exempt, slog.New(slog.DiscardHandler))
 	}
-	t.Run("the_longest_idle_gives_way", func(t *testing.T) {
+	t.Run("the_longest_idle_connection_is_closed", func(t *testing.T) {
 		t.Parallel()
 		l := newLimited(t, newLimit(3, anySource))
 		first, firstConn := l.both(one)
@@ -95,7 +95,7 @@ func TestConnectionLimit(t *testing.T) {
 		wantClosed(t, "the first", first, false)
 		wantClosed(t, "the third", third, false)
 	})
-	t.Run("one_that_is_worked_for_stays", func(t *testing.T) {
+	t.Run("a_busy_connection_stays_open", func(t *testing.T) {
 		t.Parallel()
 		limit := newLimit(2, anySource)
 		l := newLimited(t, limit)
@@ -116,7 +116,7 @@ func TestConnectionLimit(t *testing.T) {
 			t.Errorf("%d connections, want 2", n)
 		}
 	})
-	t.Run("a_source_has_its_part", func(t *testing.T) {
+	t.Run("a_source_has_a_limit_of_its_own", func(t *testing.T) {
 		t.Parallel()
 		limit := newLimit(8, func(netip.Addr) bool { return false })
 		l := newLimited(t, limit)
@@ -141,7 +141,7 @@ func TestConnectionLimit(t *testing.T) {
 			t.Errorf("%d connections, want 3", n)
 		}
 	})
-	t.Run("the_longest_unfinished_header_gives_way", func(t *testing.T) {
+	t.Run("the_oldest_unfinished_header_is_closed", func(t *testing.T) {
 		t.Parallel()
 		limit := newLimit(2*headersLarge, anySource) // two may be large
 		l := newLimited(t, limit)
@@ -179,7 +179,7 @@ func TestConnectionLimit(t *testing.T) {
 			t.Errorf("%d connections, want 3", n)
 		}
 	})
-	t.Run("a_trusted_proxy_has_all", func(t *testing.T) {
+	t.Run("a_trusted_proxy_has_no_limit_of_its_own", func(t *testing.T) {
 		t.Parallel()
 		limit := newLimit(8, func(a netip.Addr) bool { return a == netip.MustParseAddr(one) })
 		l := newLimited(t, limit)
@@ -190,7 +190,7 @@ func TestConnectionLimit(t *testing.T) {
 			t.Errorf("%d connections, want 8", n)
 		}
 	})
-	t.Run("a_closed_listener_accepts_nobody", func(t *testing.T) {
+	t.Run("a_closed_listener_accepts_no_connection", func(t *testing.T) {
 		t.Parallel()
 		limit := newLimit(1, anySource)
 		l := newLimited(t, limit)

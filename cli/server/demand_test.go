@@ -33,7 +33,7 @@ func demand(t testing.TB, met bool, reason string) {
 	}
 }
 
-// writerFunc is a writer made of a function.
+// writerFunc is a function as an io.Writer.
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

@@ -6,8 +6,8 @@ import (
 	"tollhouse/store/secret"
 )
 
-// TestDemoPassword: the demo's hash stands in the code, so nothing but this keeps
-// it that of the demo's password, as cheap as those of other users of dev.
+// TestDemoPassword: the fixed hash in the code is one of the demo password, and as cheap
+// as the hashes of other users of dev.
 func TestDemoPassword(t *testing.T) {
 	t.Parallel()
 	match, renew, err := secret.NewQuickHasher().Verify(t.Context(), secret.Caller{}, demoPasswordHash, demoPassword)

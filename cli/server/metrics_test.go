@@ -16,7 +16,7 @@ import (
 	"tollhouse/store/record"
 )
 
-// scrape reads /metrics of a server that is built.
+// scrape reads /metrics.
 func scrape(t testing.TB, r *running) string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -27,7 +27,7 @@ func scrape(t testing.TB, r *running) string {
 	return w.Body.String()
 }
 
-// everySeries makes every metric that there is appear at least once.
+// everySeries makes every metric appear at least once.
 func everySeries(t testing.TB, r *running) {
 	t.Helper()
 	r.metrics.observe(handlers.Served{
@@ -41,7 +41,7 @@ func everySeries(t testing.TB, r *running) {
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	t.Run("metrics_keep_to_the_conventions", func(t *testing.T) {
+	t.Run("metrics_follow_the_conventions", func(t *testing.T) {
 		t.Parallel()
 		r := onDisk(t)
 		everySeries(t, r)
@@ -54,7 +54,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
 	})
-	t.Run("metrics_tell_what_happened", func(t *testing.T) {
+	t.Run("metrics_count_what_happened", func(t *testing.T) {
 		t.Parallel()
 		r := onDisk(t)
 		if err := seedDemo(t.Context(), r.data().Store, r.data().Store.Now()); err != nil {
@@ -94,7 +94,7 @@ func TestMetrics(t *testing.T) {
 			}
 		}
 	})
-	t.Run("metrics_tell_of_damage_and_of_the_end", func(t *testing.T) {
+	t.Run("metrics_show_damage_and_shutdown", func(t *testing.T) {
 		t.Parallel()
 		r := inMemory(t)
 		damage := error(record.ErrCorrupt)
@@ -108,7 +108,7 @@ func TestMetrics(t *testing.T) {
 			t.Error("metrics of a server that stops do not say so")
 		}
 	})
-	t.Run("a_wait_for_events_is_no_slow_request", func(t *testing.T) {
+	t.Run("a_wait_for_events_is_not_a_slow_request", func(t *testing.T) {
 		t.Parallel()
 		r := inMemory(t)
 		r.metrics.observe(handlers.Served{Route: "/api/events", Method: "GET", Status: 200, Took: time.Hour, Waited: true})
@@ -127,8 +127,8 @@ func ask(t testing.TB, r *running, path string) int {
 	return w.Code
 }
 
-// TestMonitoringDocument: the alerts and the chapter that explains them speak of
-// metrics that there are, and the chapter of all.
+// TestMonitoringDocument: the alerts and the monitoring chapter name only existing
+// metrics, and the chapter names all of them.
 func TestMonitoringDocument(t *testing.T) {
 	t.Parallel()
 	r := onDisk(t)
@@ -170,7 +170,7 @@ func TestMonitoringDocument(t *testing.T) {
 	}
 }
 
-// BenchmarkObserve is what counting adds to a request.
+// BenchmarkObserve measures what the metrics add to a request.
 func BenchmarkObserve(b *testing.B) {
 	m := newMetrics()
 	b.RunParallel(func(pb *testing.PB) {

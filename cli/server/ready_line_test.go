@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestWelcome: what dev shows a person works when it is pasted, one line for the
-// first token and one for the first events.
+// TestWelcome: the commands that dev prints work when pasted, one for the first token and
+// one for the first events.
 func TestWelcome(t *testing.T) {
 	t.Parallel()
 	_, err := exec.LookPath("curl")
@@ -36,6 +36,6 @@ func TestWelcome(t *testing.T) {
 	if len(answers) != 2 || !strings.HasPrefix(answers[0], `{"access_token":"tollat_`) || !strings.HasPrefix(answers[1], `{"object":"list","data":[{"id":"evt_`) {
 		t.Errorf("pasted commands answered %q", answers)
 	}
-	closeAll(r.listeners) // a server whose listener breaks stops by itself
+	closeAll(r.listeners) // a server stops when its listener fails
 	<-ended
 }

@@ -17,13 +17,13 @@ import (
 	"tollhouse/store/secret"
 )
 
-// inMemory returns a server that is built and not yet begun.
+// inMemory returns a server that is built but does not serve yet.
 func inMemory(t testing.TB) *running {
 	t.Helper()
 	return built(t, "")
 }
 
-// onDisk is inMemory over a directory of the test's own.
+// onDisk is inMemory with a store on disk.
 func onDisk(t testing.TB) *running {
 	t.Helper()
 	return built(t, filepath.Join(t.TempDir(), "db"))
@@ -57,8 +57,8 @@ func built(t testing.TB, dir string) *running {
 	return r
 }
 
-// TestUnknownOutcome: after a write whose outcome nobody knows, the process
-// ends at once, whoever is still connected, and with a code that says so.
+// TestUnknownOutcome: after a write with an unknown outcome the process ends at once with
+// its own exit code, even with open connections.
 func TestUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	r := inMemory(t)
@@ -81,18 +81,18 @@ func TestUnknownOutcome(t *testing.T) {
 	case <-time.After(startMax):
 		t.Fatal("the server did not end")
 	}
-	// A test lives on where the process would end: let its goroutines go.
+	// The process would end here; the test must release the goroutines.
 	client.CloseIdleConnections()
 	closeAll(r.listeners)
 	_ = r.admin.Close()
 }
 
-// TestUnknownOutcomeWhileStopping: the last requests in flight may fail too, and
-// what they leave behind is no better known.
+// TestUnknownOutcomeWhileStopping: a write of the last requests in flight may have an
+// unknown outcome too.
 func TestUnknownOutcomeWhileStopping(t *testing.T) {
 	t.Parallel()
 	r := inMemory(t)
-	closeAll(r.listeners) // a server whose listener breaks stops by itself
+	closeAll(r.listeners) // a server stops when its listener fails
 	err := r.serve(func() {
 		r.work.Go(func() {
 			for !r.closing.Load() {
@@ -124,8 +124,8 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestDemoHistory: at whatever time dev starts, the demo's history ends before it
-// and has every type that the specification names.
+// TestDemoHistory: whenever dev starts, the demo's history ends before that time and has
+// every event type of the specification.
 func TestDemoHistory(t *testing.T) {
 	t.Parallel()
 	for _, now := range []time.Time{time.Unix(0, 0).Add(demoAge), time.Unix(1_773_070_200, 0), time.Unix(1_773_070_200, 0).Add(99 * time.Hour), time.Unix(1_790_000_000, 0)} {

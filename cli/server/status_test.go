@@ -9,7 +9,7 @@ import (
 	"tollhouse/handlers"
 )
 
-// TestStatusRows shows what a server that is well does not have to tell.
+// TestStatusRows covers rows that only an unhealthy server has.
 func TestStatusRows(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1773070200, 0)

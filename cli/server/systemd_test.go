@@ -17,7 +17,7 @@ import (
 
 func TestWatchdog(t *testing.T) {
 	t.Parallel()
-	t.Run("store_that_cannot_be_read_is_not_alive", func(t *testing.T) {
+	t.Run("a_server_whose_store_cannot_be_read_is_not_alive", func(t *testing.T) {
 		t.Parallel()
 		socket := filepath.Join(t.TempDir(), "notify")
 		manager := listenNotify(t, socket)
@@ -52,12 +52,12 @@ func TestNewNotifier(t *testing.T) {
 		environ []string
 		want    notifier
 	}{
-		{"nobody_listens", []string{"HOME=/root"}, notifier{}},
+		{"no_manager", []string{"HOME=/root"}, notifier{}},
 		{"notify_only", []string{"NOTIFY_SOCKET=/run/n"}, notifier{socket: "/run/n"}},
-		{"watchdog_for_everybody", []string{"NOTIFY_SOCKET=@n", "WATCHDOG_USEC=30000000"}, notifier{"@n", 30 * time.Second}},
+		{"watchdog_without_pid", []string{"NOTIFY_SOCKET=@n", "WATCHDOG_USEC=30000000"}, notifier{"@n", 30 * time.Second}},
 		{"watchdog_for_us", []string{"NOTIFY_SOCKET=@n", "WATCHDOG_USEC=30000000", "WATCHDOG_PID=4711"}, notifier{"@n", 30 * time.Second}},
 		{"watchdog_for_another", []string{"NOTIFY_SOCKET=@n", "WATCHDOG_USEC=30000000", "WATCHDOG_PID=4712"}, notifier{socket: "@n"}},
-		{"watchdog_without_sense", []string{"NOTIFY_SOCKET=@n", "WATCHDOG_USEC=-1"}, notifier{socket: "@n"}},
+		{"watchdog_with_a_negative_interval", []string{"NOTIFY_SOCKET=@n", "WATCHDOG_USEC=-1"}, notifier{socket: "@n"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -70,7 +70,7 @@ func TestNewNotifier(t *testing.T) {
 	}
 }
 
-// listenNotify is the manager's end.
+// listenNotify opens the manager's socket.
 func listenNotify(t *testing.T, socket string) *net.UnixConn {
 	t.Helper()
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: socket})
@@ -81,7 +81,7 @@ func listenNotify(t *testing.T, socket string) *net.UnixConn {
 	return c
 }
 
-// lineWriter hands on what is written while there is room.
+// lineWriter sends each line to a channel and drops it if the channel is full.
 type lineWriter chan<- string
 
 func (w lineWriter) Write(line []byte) (int, error) {

@@ -22,8 +22,8 @@ import (
 	"tollhouse/store/storetest"
 )
 
-// newTestACME is an issuer's client that was told of no store: whoever asks for a
-// certificate there breaks.
+// newTestACME returns an ACME client without a store, so an order for a certificate
+// panics.
 func newTestACME(t *testing.T) *acmeCertificates {
 	t.Helper()
 	a, err := newACMECertificates(tlsFlags{directory: "https://127.0.0.1:1/dir"}, "pay.example", "test", slog.New(slog.DiscardHandler))
@@ -35,7 +35,7 @@ func newTestACME(t *testing.T) *acmeCertificates {
 
 func TestACMEHandshake(t *testing.T) {
 	t.Parallel()
-	t.Run("acme_a_strangers_handshake_begins_no_order", func(t *testing.T) {
+	t.Run("acme_a_handshake_for_another_name_starts_no_order", func(t *testing.T) {
 		t.Parallel()
 		a := newTestACME(t)
 		close(a.first)
@@ -52,7 +52,7 @@ func TestACMEHandshake(t *testing.T) {
 			t.Errorf("status = %+v, want none for pay.example", s)
 		}
 	})
-	t.Run("challenges_are_for_our_name_on_any_port", func(t *testing.T) {
+	t.Run("challenges_are_answered_for_our_name_on_any_port", func(t *testing.T) {
 		t.Parallel()
 		a := newTestACME(t)
 		for host, want := range map[string]bool{"pay.example": true, "pay.example:5002": true, "Pay.Example": true, "bank.example": false, "bank.example:80": false, "": false, "[::1]:80": false} {
@@ -106,7 +106,7 @@ func TestACMEHandshake(t *testing.T) {
 			}
 		}
 	})
-	t.Run("acme_what_the_store_refuses_is_used_all_the_same", func(t *testing.T) {
+	t.Run("acme_a_certificate_that_the_store_refuses_is_used_anyway", func(t *testing.T) {
 		t.Parallel()
 		log := &testLog{}
 		r := onDisk(t)
@@ -157,7 +157,7 @@ func TestACMEReasons(t *testing.T) {
 			t.Errorf("failedChallenge(%.60s) = %q, want %q", answer, got, want)
 		}
 	}
-	t.Run("what_is_read_along_still_arrives", func(t *testing.T) {
+	t.Run("the_response_is_passed_on_unchanged", func(t *testing.T) {
 		t.Parallel()
 		large := long + strings.Repeat(" ", acmeAnswerMax)
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -175,7 +175,7 @@ func TestACMEReasons(t *testing.T) {
 			t.Errorf("%d bytes arrived, %v; want all %d", len(text), err, len(large))
 		}
 	})
-	t.Run("the_last_of_each_kind_are_kept_once", func(t *testing.T) {
+	t.Run("the_last_reasons_are_kept_without_repeats", func(t *testing.T) {
 		t.Parallel()
 		a := &acmeReasons{}
 		for _, reason := range []string{"old", "tls-alpn-01: a", "http-01: b", "http-01: b"} {

@@ -24,8 +24,8 @@ import (
 // certified is a certificate signed by its own key, as PEM.
 type certified struct{ cert, key []byte }
 
-// certify makes a certificate that is valid from an hour ago for so long, for
-// names and addresses.
+// certify makes a certificate for names and addresses, valid from an hour ago until
+// valid from now.
 func certify(t testing.TB, valid time.Duration, names ...string) certified {
 	t.Helper()
 	cert, key, err := certtest.Make(time.Now().Add(-time.Hour), time.Now().Add(valid), names...)
@@ -35,7 +35,7 @@ func certify(t testing.TB, valid time.Duration, names ...string) certified {
 	return certified{cert, key}
 }
 
-// testLog is a log that is kept for reading.
+// testLog records a log.
 type testLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -53,7 +53,7 @@ func (h *testLog) count(text string) int {
 	return strings.Count(h.text.String(), text)
 }
 
-// testFiles is a certificate that lies in files.
+// testFiles is a certificate in files.
 type testFiles struct {
 	t         testing.TB
 	cert, key string
@@ -74,7 +74,7 @@ func openTestFiles(t testing.TB, c certified, host string) *testFiles {
 	return l
 }
 
-// put replaces a file as those do who renew certificates: whole or not at all.
+// put replaces a file atomically, as ACME clients do.
 func (l *testFiles) put(path string, text []byte) {
 	l.t.Helper()
 	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
@@ -85,7 +85,7 @@ func (l *testFiles) put(path string, text []byte) {
 	}
 }
 
-// shown is the certificate of the next handshake that looks at the files.
+// shown returns the certificate of the next handshake that checks the files.
 func (l *testFiles) shown() string {
 	l.mu.Lock()
 	l.looked = time.Time{} // a second has passed
@@ -96,7 +96,7 @@ func (l *testFiles) shown() string {
 	return l.shownNow()
 }
 
-// shownNow is the certificate in use.
+// shownNow returns the certificate in use.
 func (l *testFiles) shownNow() string {
 	cert := l.used.Load()
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]}))
@@ -105,35 +105,35 @@ func (l *testFiles) shownNow() string {
 func TestCertificateFiles(t *testing.T) {
 	t.Parallel()
 	const names, month = "pay.example", 30 * 24 * time.Hour
-	t.Run("tls_files_are_taken_over_when_they_change", func(t *testing.T) {
+	t.Run("tls_files_are_reloaded_when_they_change", func(t *testing.T) {
 		t.Parallel()
 		first, second := certify(t, month, names), certify(t, 2*month, names)
 		l := openTestFiles(t, first, names)
 		if l.shown() != string(first.cert) {
 			t.Fatal("the certificate is not the one of the files")
 		}
-		// Between the two files nothing fits; the one in use goes on.
+		// While only one file is new, the pair does not match and the old one stays in use.
 		l.put(l.cert, second.cert)
 		for range 3 {
 			if l.shown() != string(first.cert) {
-				t.Fatal("a certificate without its key was taken over")
+				t.Fatal("a certificate without its key is in use")
 			}
 		}
 		if n := l.log.count("do not match"); n != 1 {
-			t.Errorf("the log tells %d times of the broken pair, want once", n)
+			t.Errorf("the log has the broken pair %d times, want once", n)
 		}
 		if got := l.status(); !strings.Contains(got.Problem, "do not match") {
 			t.Errorf("status = %+v, want the problem in it", got)
 		}
 		l.put(l.key, second.key)
 		if l.shown() != string(second.cert) {
-			t.Error("the new pair was not taken over")
+			t.Error("the new pair is not in use")
 		}
 		if got := l.status(); got.Problem != "" || time.Until(time.Unix(got.Expires, 0)) < month {
 			t.Errorf("status = %+v, want the new expiry and no problem", got)
 		}
 		if l.log.count("certificate reloaded") != 1 {
-			t.Error("the log does not tell once that it was taken over")
+			t.Error("the log does not have the reload once")
 		}
 	})
 	t.Run("tls_a_broken_new_pair_leaves_the_old_in_use", func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestCertificateFiles(t *testing.T) {
 			l.put(l.key, broken.key)
 			for range 3 {
 				if l.shown() != string(first.cert) {
-					t.Errorf("%s was taken over", name)
+					t.Errorf("%s is in use", name)
 				}
 			}
 			if n := l.log.count("level=WARN"); n != 1 {
@@ -165,11 +165,11 @@ func TestCertificateFiles(t *testing.T) {
 			l.put(l.cert, later.cert)
 			l.put(l.key, later.key)
 			if l.shown() != string(later.cert) {
-				t.Errorf("after %s a sound one was not taken over", name)
+				t.Errorf("after %s a valid pair is not in use", name)
 			}
 		}
 	})
-	t.Run("tls_files_that_vanish_and_come_back", func(t *testing.T) {
+	t.Run("tls_files_that_disappear_and_come_back", func(t *testing.T) {
 		t.Parallel()
 		first := certify(t, month, names)
 		l := openTestFiles(t, first, names)
@@ -191,51 +191,51 @@ func TestCertificateFiles(t *testing.T) {
 			t.Errorf("status = %+v, want no problem", l.status())
 		}
 	})
-	t.Run("tls_what_was_refused_is_looked_at_again", func(t *testing.T) {
+	t.Run("tls_a_refused_pair_is_read_again", func(t *testing.T) {
 		t.Parallel()
 		first, second := certify(t, month, names), certify(t, 2*month, names)
 		l := openTestFiles(t, first, names)
 		l.put(l.cert, second.cert)
 		l.put(l.key, second.key)
-		l.reload(time.Now().Add(-48 * time.Hour)) // of a clock that is behind: it is not valid yet
+		l.reload(time.Now().Add(-48 * time.Hour)) // by a slow clock the certificate is not valid yet
 		if l.shownNow() != string(first.cert) || l.problem.Load() == nil {
-			t.Fatal("a pair that is not valid yet was taken over")
+			t.Fatal("a pair that is not valid yet is in use")
 		}
 		if err := os.Chmod(l.key, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		l.reload(time.Now())
 		if l.shownNow() != string(second.cert) || l.problem.Load() != nil {
-			t.Error("a pair that was refused before is not taken over although it is sound now")
+			t.Error("a pair that was refused before is not in use although it is valid now")
 		}
 		if l.log.count("open to other users") != 1 {
-			t.Error("nobody is told that the new key is open to others")
+			t.Error("the log does not warn that other users can read the new key")
 		}
 	})
-	t.Run("looks_once_a_second_and_makes_nobody_wait", func(t *testing.T) {
+	t.Run("checks_once_a_second_and_no_handshake_waits", func(t *testing.T) {
 		t.Parallel()
 		first, second := certify(t, month, names), certify(t, month, names)
 		l := openTestFiles(t, first, names)
 		l.put(l.cert, second.cert)
 		l.put(l.key, second.key)
 		l.mu.Lock()
-		l.looked = time.Now().Add(time.Hour) // as if somebody had just looked
+		l.looked = time.Now().Add(time.Hour) // as if the files had just been checked
 		l.mu.Unlock()
 		if c := l.current(); !bytes.Contains(first.cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]})) {
 			t.Error("the files were read again within a second")
 		}
-		l.mu.Lock() // somebody looks, and hangs
+		l.mu.Lock() // a check that hangs
 		l.looked = time.Time{}
 		done := make(chan *tls.Certificate, 1)
 		go func() { done <- l.current() }()
 		select {
 		case <-done:
 		case <-time.After(startMax):
-			t.Error("a handshake waits for whoever looks at the files")
+			t.Error("a handshake waits for another one that checks the files")
 		}
 		l.mu.Unlock()
 	})
-	t.Run("tls_a_key_that_others_can_read_is_warned_of", func(t *testing.T) {
+	t.Run("tls_a_key_that_others_can_read_gives_a_warning", func(t *testing.T) {
 		t.Parallel()
 		for mode, want := range map[os.FileMode]int{0o600: 0, 0o640: 0, 0o644: 1, 0o604: 1} {
 			made := certify(t, month, names)
