@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -157,4 +159,55 @@ func isPackageDir(module fs.FS, dir string) bool {
 	}
 	_, err := fs.Stat(module, path.Join(dir, "go.mod"))
 	return err != nil
+}
+
+// devFile is the only file in which dev makes its controls: serve has no way to get them.
+const devFile = "cli/server/dev_control.go"
+
+func TestOnlyDevMakesItsControls(t *testing.T) {
+	t.Parallel()
+	found := false
+	for _, file := range sourceFiles(t) {
+		if file.test {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", file.path), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if !makesControls(file.pkg, n) {
+				return true
+			}
+			if found = true; file.path != devFile {
+				t.Errorf("%s makes the controls of dev, want only %s to do so", file.path, devFile)
+			}
+			return true
+		})
+	}
+	if !found {
+		t.Errorf("%s does not make the controls of dev", devFile)
+	}
+}
+
+// makesControls reports whether a node names handlers.Dev from outside, or makes one
+// inside handlers.
+func makesControls(pkg string, n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.SelectorExpr:
+		from, ok := n.X.(*ast.Ident)
+		return ok && from.Name == "handlers" && n.Sel.Name == "Dev"
+	case *ast.CompositeLit:
+		made, ok := n.Type.(*ast.Ident)
+		return ok && pkg == "handlers" && made.Name == "Dev"
+	case *ast.CallExpr:
+		made, ok := n.Fun.(*ast.Ident)
+		return ok && pkg == "handlers" && made.Name == "new" && len(n.Args) == 1 && isIdent(n.Args[0], "Dev")
+	}
+	return false
+}
+
+func isIdent(e ast.Expr, name string) bool {
+	i, ok := e.(*ast.Ident)
+	return ok && i.Name == name
 }

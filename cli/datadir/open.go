@@ -54,8 +54,8 @@ const rotationsUnlimited = 1 << 28
 
 // Open opens the engine and the store over it. The caller must Close it.
 func Open(ctx context.Context, o Options) (*Opened, error) {
-	if o.Dir != "" && (o.Random != nil || o.Dev != nil) {
-		panic("datadir: what is kept on disk must be neither predictable nor a test fixture")
+	if o.Dir != "" && (o.Random != nil || o.Now != nil || o.State != nil || o.Dev != nil) {
+		panic("datadir: a store on disk must be neither predictable nor a test fixture; what is dev's is for memory only")
 	}
 	settings := store.Options{Hasher: secret.NewHasher()}
 	if o.Dev != nil {
