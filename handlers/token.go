@@ -122,7 +122,7 @@ type tokenAnswer struct {
 	TokenType    string  `json:"token_type"`
 }
 
-func writeToken(w http.ResponseWriter, issued store.Issued) {
+func answerOf(issued store.Issued) tokenAnswer {
 	answer := tokenAnswer{
 		AccessToken:  issued.AccessToken.Reveal(),
 		ExpiresIn:    int64(issued.ExpiresIn.Seconds()),
@@ -133,7 +133,11 @@ func writeToken(w http.ResponseWriter, issued store.Issued) {
 		scope := issued.Scope.String()
 		answer.Scope = &scope
 	}
-	body, err := json.Marshal(answer)
+	return answer
+}
+
+func writeToken(w http.ResponseWriter, issued store.Issued) {
+	body, err := json.Marshal(answerOf(issued))
 	if err != nil {
 		panic("handlers: token answer cannot be encoded: " + err.Error())
 	}

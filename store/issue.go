@@ -29,8 +29,10 @@ type pair struct {
 	tail            [8]byte // for the audit line
 }
 
-func (s *Store) newPair() pair {
-	return pair{access: secret.New(s.random, secret.AccessToken), refresh: secret.New(s.random, secret.RefreshToken), family: secret.NewID(s.random), tail: secret.NewTail(s.random)}
+func (s *Store) newPair() pair { return newPairFrom(s.random) }
+
+func newPairFrom(random secret.Source) pair {
+	return pair{access: secret.New(random, secret.AccessToken), refresh: secret.New(random, secret.RefreshToken), family: secret.NewID(random), tail: secret.NewTail(random)}
 }
 
 func lineageOf(c Client, u User) lineage {

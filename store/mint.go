@@ -38,7 +38,7 @@ func (e *UsedError) Error() string { return "another token has the text of " + e
 // IssueFixture issues the first tokens of a new family as a grant does. Errors:
 // *InvalidError; *UsedError; ErrDisabled if the client or the user is disabled.
 func (s *Store) IssueFixture(ctx context.Context, spec TokenSpec) (Issued, error) {
-	now, pair := s.Now(), s.newPair()
+	now, pair := s.Now(), newPairFrom(s.fixtureRandom())
 	access, accessErr := fixtureOr(pair.access, "access_token", spec.AccessToken)
 	refresh, refreshErr := fixtureOr(pair.refresh, "refresh_token", spec.RefreshToken)
 	accessFor, accessForErr := lifetimeOr(s.lives.AccessToken, "expires_in", spec.ExpiresIn)
@@ -75,6 +75,15 @@ func (s *Store) IssueFixture(ctx context.Context, spec TokenSpec) (Issued, error
 		return Issued{}, fmt.Errorf("issue a fixture: %w", err)
 	}
 	return f.issued(access, refresh, f.scope, accessFor), nil
+}
+
+// fixtureRandom has sequences of its own, so that tokens of grants stay the same
+// however many fixtures a test makes.
+func (s *Store) fixtureRandom() secret.Source {
+	if s.random == nil {
+		return nil
+	}
+	return func(sequence string, b []byte) { s.random("fixture "+sequence, b) }
 }
 
 func fixtureOr(drawn secret.Token, field, text string) (secret.Token, error) {

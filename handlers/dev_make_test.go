@@ -1,0 +1,100 @@
+package handlers_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"tollhouse/handlers"
+)
+
+// newMakingHouse is a dev house whose first client and user are those of the house.
+func newMakingHouse(t *testing.T) *devHouse {
+	t.Helper()
+	demo := &handlers.Demo{Username: "mara", Account: "acct_larkspur"}
+	h := newDevHouse(t, func(c *handlers.Config) { c.Demo = demo })
+	demo.ClientID, demo.ClientSecret = h.client.ID, h.secret.Reveal()
+	return h
+}
+
+func (h *devHouse) bearerStatus(t *testing.T, token string) int {
+	t.Helper()
+	return h.get(t, apiPath, header("Authorization", "Bearer "+token)).StatusCode
+}
+
+func TestDevTokens(t *testing.T) {
+	t.Parallel()
+	h := newMakingHouse(t)
+	mint := func(t *testing.T, body string) map[string]any {
+		t.Helper()
+		return object(t, h.ask(t, "POST", "/_dev/tokens", body), http.StatusOK)
+	}
+	active := func(t *testing.T, token any) bool {
+		t.Helper()
+		form := url.Values{"client_id": {h.client.ID}, "client_secret": {h.secret.Reveal()}, "token": {token.(string)}}
+		return object(t, h.postForm(t, "/oauth/v2/introspect", form), http.StatusOK)["active"].(bool)
+	}
+	t.Run("are_those_of_a_grant", func(t *testing.T) {
+		made, granted := mint(t, ""), map[string]any{}
+		if err := json.Unmarshal([]byte(h.token(t, h.passwordForm()).body), &granted); err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range granted {
+			if name != "access_token" && name != "refresh_token" && made[name] != value || len(made) != len(granted) {
+				t.Errorf("%s = %v, want %v", name, made[name], value)
+			}
+		}
+		if status := h.bearerStatus(t, made["access_token"].(string)); status != http.StatusOK || !active(t, made["access_token"]) {
+			t.Errorf("the access token gives %d", status)
+		}
+		wantPair(t, h.token(t, h.refreshForm(made["refresh_token"].(string))))
+	})
+	t.Run("expire_when_they_are_told_to", func(t *testing.T) {
+		made := mint(t, `{"expires_in":-60,"scope":"events:read"}`)
+		if made["expires_in"] != float64(-60) || made["scope"] != "events:read" {
+			t.Errorf("answer %v, want what was asked for", made)
+		}
+		if status := h.bearerStatus(t, made["access_token"].(string)); status != http.StatusUnauthorized || active(t, made["access_token"]) {
+			t.Errorf("an expired token gives %d", status)
+		}
+		wantPair(t, h.token(t, h.refreshForm(made["refresh_token"].(string))))
+		made = mint(t, `{"expires_in":0,"refresh_expires_in":0}`)
+		wantTokenError(t, h.token(t, h.refreshForm(made["refresh_token"].(string))), http.StatusBadRequest, "invalid_grant")
+	})
+	t.Run("have_texts_of_the_callers_own", func(t *testing.T) {
+		made := mint(t, `{"access_token":"mine","refresh_token":"my-refresh"}`)
+		if made["access_token"] != "mine" || h.bearerStatus(t, "mine") != http.StatusOK || !active(t, "my-refresh") {
+			t.Errorf("answer %v, want the texts to work", made)
+		}
+		wantPair(t, h.token(t, h.refreshForm("my-refresh")))
+		fault := object(t, h.ask(t, "POST", "/_dev/tokens", `{"access_token":"mine"}`), http.StatusConflict)
+		if fault["param"] != "access_token" {
+			t.Errorf("%v, want access_token refused", fault)
+		}
+		if status := h.bearerStatus(t, "not-mine"); status != http.StatusUnauthorized {
+			t.Errorf("an unknown text gives %d", status)
+		}
+	})
+	t.Run("refuses", func(t *testing.T) {
+		for body, want := range map[string]struct {
+			status      int
+			code, param string
+		}{
+			`{"client_id":"nobody"}`:                   {http.StatusNotFound, "not_found", "client_id"},
+			`{"username":"nobody"}`:                    {http.StatusNotFound, "not_found", "username"},
+			`{"scope":"everything"}`:                   {http.StatusBadRequest, "invalid_scope", ""},
+			`{"access_token":""}`:                      {http.StatusBadRequest, "invalid_request", "access_token"},
+			`{"access_token":"a b"}`:                   {http.StatusBadRequest, "invalid_request", "access_token"},
+			`{"expires_in":9223372036854775807}`:       {http.StatusBadRequest, "invalid_request", "expires_in"},
+			`{"expires_in":"60"}`:                      {http.StatusBadRequest, "invalid_request", "expires_in"},
+			`{"expiresIn":60}`:                         {http.StatusBadRequest, "invalid_request", "expiresIn"},
+			`{"access_token":"x","refresh_token":"x"}`: {http.StatusConflict, "conflict", "refresh_token"},
+		} {
+			fault := object(t, h.ask(t, "POST", "/_dev/tokens", body), want.status)
+			if param, _ := fault["param"].(string); fault["error"] != want.code || param != want.param {
+				t.Errorf("%s: %v, want %s of %q", body, fault, want.code, want.param)
+			}
+		}
+	})
+}
