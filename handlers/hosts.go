@@ -34,8 +34,9 @@ func (h *Hosts) include(hostport, public string) bool {
 		return false
 	}
 	if inBrackets, ok := strings.CutPrefix(host, "["); ok {
-		ip, err := netip.ParseAddr(strings.TrimSuffix(inBrackets, "]"))
-		return err == nil && ip.Is6() && ip.Zone() == ""
+		address, closed := strings.CutSuffix(inBrackets, "]")
+		ip, err := netip.ParseAddr(address)
+		return closed && err == nil && ip.Is6() && ip.Zone() == ""
 	}
 	if !IsHostName(host) {
 		return false

@@ -39,7 +39,7 @@ func TestHostsOfDev(t *testing.T) {
 		"www.pay.example": 421, "corp.example": 421, "www.dev.corp.example": 421, "preview.example": 421, "evilpreview.example": 421, ".preview.example": 421, "..localhost": 421,
 		"evillocalhost.com": 421, "127.0.0.1.evil.example": 421, "127.0.0.1.nip.io": 421, "": 421, ":8080": 421, "localhost:80:80": 421, "localhost:8o": 421,
 		"localhost@evil.example": 421, "evil.example#.localhost": 421, "a b": 421, "[::1%25eth0]": 421, "[::1%lo\"]": 421, "::1": 421, "[127.0.0.1]": 421,
-		"[::1]evil": 421, "[::1]evil:80": 421, long: 421, strings.Repeat("a.", 126) + "localhost": 421,
+		"[::1]evil": 421, "[::1": 421, "[0:::0": 421, "[::1]evil:80": 421, long: 421, strings.Repeat("a.", 126) + "localhost": 421,
 	} {
 		a := h.get(t, metadataPath, withHost(host))
 		if a.StatusCode != want {
@@ -167,4 +167,23 @@ func TestPublicURLOfDev(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzHostsOfDev: whatever Host is served makes an issuer that is a URL of that host
+// and nothing more.
+func FuzzHostsOfDev(f *testing.F) {
+	h := newHouse(f, at("http://127.0.0.1:8655"), ofDev(handlers.Hosts{Named: []string{".preview.example"}, AsAsked: true}))
+	for _, host := range []string{"localhost:8080", "[::1]:80", "[::1%lo]", "[0:::0", "a.preview.example", "a@localhost", "localhost/x", "localhost?", "localhost#.test", "%2e.test", "é.test", "a:b:c"} {
+		f.Add(host)
+	}
+	f.Fuzz(func(t *testing.T, host string) {
+		a := h.get(t, metadataPath, withHost(host))
+		if a.StatusCode == http.StatusMisdirectedRequest {
+			return
+		}
+		u, err := url.Parse(members(t, a)["issuer"].(string))
+		if err != nil || u.Scheme != "http" || u.Host != host || u.User != nil || u.Path+u.RawQuery+u.Fragment != "" {
+			t.Errorf("Host %q: issuer %v, %v", host, u, err)
+		}
+	})
 }
