@@ -116,9 +116,16 @@ func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 	if err != nil {
 		return fmt.Errorf("delete account: %w", err)
 	}
-	owned, err := s.owned(ctx, id)
+	err = s.Log.StopCounts(ctx, id)
+	var owned []kv.Range
+	if err == nil {
+		owned, err = s.owned(ctx, id)
+	}
 	if err == nil {
 		err = record.DeleteAll(ctx, s.db, owned...)
+	}
+	if err == nil {
+		err = s.Log.DropCounts(ctx, id)
 	}
 	if err != nil {
 		return fmt.Errorf("delete account: %w", err)
@@ -144,7 +151,7 @@ func (s *Store) owned(ctx context.Context, id string) (owned []kv.Range, err err
 				owned = append(owned, head.Segments.At(index).Append(nil, id, tag).All())
 			}
 		}
-		for _, tag := range []byte{record.TagEventForeign, record.TagKnownType, record.TagResource, record.TagEventHead} {
+		for _, tag := range []byte{record.TagEventForeign, record.TagKnownType, record.TagResource, record.TagDirtyHour, record.TagEventHead} {
 			owned = append(owned, record.NewKey(tag).Str(id).All())
 		}
 		return nil

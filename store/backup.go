@@ -9,6 +9,7 @@ import (
 	"hash"
 	"io"
 	"iter"
+	"slices"
 	"time"
 
 	"tollhouse/store/backup"
@@ -52,7 +53,7 @@ func backUp(ctx context.Context, engine kv.Snapshotter, w io.Writer, h backup.He
 				return err
 			}
 		}
-		return b.Add(page)
+		return b.Add(slices.DeleteFunc(page, isDerived))
 	})
 	if err == nil {
 		totals, err = b.Close()
@@ -61,6 +62,16 @@ func backUp(ctx context.Context, engine kv.Snapshotter, w io.Writer, h backup.He
 		return backup.Totals{}, fmt.Errorf("back up: %w", err)
 	}
 	return totals, nil
+}
+
+// isDerived reports whether a record belongs to the rollup of events, which is made
+// from the log.
+func isDerived(r kv.Record) bool {
+	switch r.Key[0] {
+	case record.TagCounts, record.TagCounted, record.TagDirtyHour:
+		return true
+	}
+	return false
 }
 
 // BackupFile is a backup opened for reading.

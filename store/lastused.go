@@ -110,10 +110,13 @@ func (m *lastUsed) done(tokens map[secret.Hash]secret.Hash) {
 }
 
 // Run writes recorded uses and queued audit lines until ctx is done, and then the
-// remaining ones.
+// remaining ones. Beside this it keeps the rollup of events up to date.
 func (s *Store) Run(ctx context.Context) error {
 	// A cancelled ctx must not lose a batch that is being written.
 	write := context.WithoutCancel(ctx)
+	var counting sync.WaitGroup
+	counting.Go(func() { s.Log.RunCounts(ctx) })
+	defer counting.Wait()
 	for {
 		select {
 		case <-s.lastUsed.wake:

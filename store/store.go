@@ -80,6 +80,9 @@ type Options struct {
 	Rotations int
 	// SegmentEvents is the number of events in a segment of a log; 0 means 200,000.
 	SegmentEvents uint64
+	// CountsEvery is the time between two passes of the rollup of events; 0 means one
+	// second, and less than 0 that Run makes none.
+	CountsEvery time.Duration
 }
 
 // Store is safe for concurrent use.
@@ -150,7 +153,7 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	if format != formatVersion {
 		return nil, &FormatError{Found: format}
 	}
-	s.Log, err = eventlog.Open(ctx, db, eventlog.Options{Now: s.Now, Random: o.Random, Log: o.Log, CardGuard: o.CardGuard, StrictTypes: o.StrictTypes, EnsureAccount: s.ensureAccount, SegmentEvents: o.SegmentEvents})
+	s.Log, err = eventlog.Open(ctx, db, eventlog.Options{Now: s.Now, Random: o.Random, Log: o.Log, CardGuard: o.CardGuard, StrictTypes: o.StrictTypes, EnsureAccount: s.ensureAccount, SegmentEvents: o.SegmentEvents, CountsEvery: o.CountsEvery})
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}

@@ -123,6 +123,9 @@ var recordKinds = map[byte]recordKind{
 		return v.log.Foreign(p.texts[0], k, value)
 	}},
 	record.TagResource:    {keyShape{texts: 3}, func(v *verifier, _ []byte, _ keyParts, value []byte) error { return v.log.Resource(value) }},
+	record.TagCounts:      {keyShape{texts: 1, tail: 5}, counts(record.TagCounts)},
+	record.TagCounted:     {keyShape{texts: 1}, counts(record.TagCounted)},
+	record.TagDirtyHour:   {keyShape{texts: 1, tail: 4}, counts(record.TagDirtyHour)},
 	record.TagCertificate: {keyShape{texts: 1}, decoded(func(_ keyParts, value []byte) error { _, err := decodeCertificate(value); return err })},
 }
 
@@ -146,6 +149,11 @@ func NameKinds(kinds map[string]int64) map[string]int64 {
 // decoded is the check of a record that needs no other record.
 func decoded(check func(keyParts, []byte) error) func(*verifier, []byte, keyParts, []byte) error {
 	return func(_ *verifier, _ []byte, p keyParts, value []byte) error { return check(p, value) }
+}
+
+// counts is the check of a record of the rollup of events.
+func counts(tag byte) func(*verifier, []byte, keyParts, []byte) error {
+	return decoded(func(_ keyParts, value []byte) error { return eventlog.CheckCountsRecord(tag, value) })
 }
 
 // noted remembers an index entry for the records that follow.

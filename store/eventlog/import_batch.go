@@ -15,10 +15,11 @@ type importBatch struct {
 	bytes     int
 	types     map[string]bool
 	resources map[[2]string]bool
+	hours     hours
 }
 
 func newImportBatch() *importBatch {
-	return &importBatch{types: map[string]bool{}, resources: map[[2]string]bool{}}
+	return &importBatch{types: map[string]bool{}, resources: map[[2]string]bool{}, hours: hours{}}
 }
 
 // A batch must fit one Update, with a reserve for what it writes once (the account and
@@ -26,7 +27,7 @@ func newImportBatch() *importBatch {
 const (
 	batchWritesMax  = kv.UpdateWritesMax - 2
 	batchBytesMax   = kv.UpdateBytesMax - 4<<10
-	lineWritesMax   = 6       // log, type and resource lists; foreign id, known type, resource
+	lineWritesMax   = 7       // log, type and resource lists; foreign id, known type, resource, dirty hour
 	lineKeysSizeMax = 1 << 10 // all keys and small records of one line
 	batchLinesMax   = 1000    // including rejected ones
 )
@@ -54,6 +55,9 @@ func (b *importBatch) hold(l importLine) {
 		b.resources[resource] = true
 		b.writes++
 	}
+	before := len(b.hours)
+	b.hours.add(l.position)
+	b.writes += len(b.hours) - before
 	b.bytes += l.size()
 	b.lines = append(b.lines, l)
 }
@@ -159,7 +163,7 @@ func (im *Importer) record(ctx context.Context, batches []*importBatch) (all set
 			return all
 		}
 		if err == nil && each[i].recorded > 0 {
-			im.log.watches.notify(im.account, each[i].recorded, backfills[i])
+			im.log.committed(im.account, each[i].recorded, backfills[i])
 		}
 		all.recorded += each[i].recorded
 		all.unchanged += each[i].unchanged

@@ -27,6 +27,7 @@ type writerArena struct {
 	eventArena
 	types     map[string]*knownType
 	resources map[[2]string]*writtenResource
+	dirty     hours // with events below the old head
 }
 
 // writtenResource is a resource in the state that the transaction gives it.
@@ -38,9 +39,11 @@ type writtenResource struct {
 func newEventWriter(tx kv.Txn, segmentEvents uint64, owner string, horizon record.Position, arena *writerArena) (*eventWriter, error) {
 	if arena.types == nil {
 		arena.types, arena.resources = map[string]*knownType{}, map[[2]string]*writtenResource{}
+		arena.dirty = hours{}
 	}
 	clear(arena.types)
 	clear(arena.resources)
+	clear(arena.dirty)
 	head, err := ReadHead(tx, owner)
 	return &eventWriter{tx: tx, segmentEvents: segmentEvents, owner: owner, head: head, horizon: horizon, before: head.last, writerArena: arena}, err
 }
@@ -123,6 +126,7 @@ func (w *eventWriter) record(l *importLine, id string) error {
 	}
 	if l.position.Compare(w.before) <= 0 { // equal when the newest event was purged
 		w.backfill = w.backfill.join(&Span{l.position, l.position})
+		w.dirty.add(l.position)
 	}
 	if err := w.count(l.draft.typ, l.position); err != nil {
 		return err
@@ -188,6 +192,9 @@ func (w *eventWriter) finish() error {
 	}
 	if w.backfill != nil {
 		w.head.generation++
+	}
+	if err := w.dirty.raise(w.tx, w.owner); err != nil {
+		return err
 	}
 	if len(w.types) == 0 {
 		return nil // nothing was recorded

@@ -268,6 +268,7 @@ type source struct {
 	next     func() (key, value []byte, ok bool)
 	position record.Position
 	value    []byte
+	kind     string // of the events, when they are counted
 }
 
 func (s *source) step() bool {

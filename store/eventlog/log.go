@@ -7,7 +7,8 @@
 // as an entry under its resource (segment.go). A page by type or resource is therefore
 // one scan ([Log.ListEvents]). The same transaction reads and writes the log's head,
 // which holds the newest position, so commit order, createdAt order and page order
-// agree. [Watch] wakes live readers; retention and [Log.Purge] remove events.
+// agree. [Watch] wakes live readers; retention and [Log.Purge] remove events. The rollup
+// counts events by hour, behind the head (rollup.go).
 //
 // Package store owns the accounts: [Options] says how to create one.
 package eventlog
@@ -35,6 +36,7 @@ type Log struct {
 	watches       watchLog
 	types         recentTypes
 	retention     retention
+	rollup        rollup
 	segmentEvents uint64
 }
 
@@ -53,11 +55,15 @@ type Options struct {
 	EnsureAccount func(tx kv.Txn, id string) error
 	// SegmentEvents is the number of events in a segment; 0 means 200,000.
 	SegmentEvents uint64
+	// CountsEvery is the time between two passes of the rollup; 0 means one second. If
+	// it is negative, only CatchUpCounts makes passes.
+	CountsEvery time.Duration
 }
 
 // Open returns the Log in db, with the stored retention.
 func Open(ctx context.Context, db kv.DB, o Options) (*Log, error) {
 	l := &Log{db: db, now: o.Now, random: o.Random, log: o.Log, cardGuard: o.CardGuard, strictTypes: o.StrictTypes, ensureAccount: o.EnsureAccount, segmentEvents: cmp.Or(o.SegmentEvents, segmentEventsDefault)}
+	l.rollup.init(o.CountsEvery)
 	return l, l.recallRetention(ctx)
 }
 
@@ -65,6 +71,13 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Log, error) {
 type Counts struct {
 	Recorded uint64 // events committed to all logs, including imported ones
 	Readers  int    // live readers now
+}
+
+// committed wakes live readers and the rollup after n events of an account were
+// recorded.
+func (l *Log) committed(owner string, n int, backfill *Span) {
+	l.watches.notify(owner, n, backfill)
+	l.rollup.changed(owner, n)
 }
 
 // LogCounts returns the current counts. It does not read the store.

@@ -8,7 +8,7 @@ import (
 )
 
 // removeBatchMax bounds the events that one Update removes. With four records each
-// (log, type and resource lists, foreign id), a known type and the head, an Update
+// (log, type and resource lists, foreign id), a known type, a dirty hour and the head, an Update
 // stays far below kv.UpdateWritesMax and does not block other writes for long.
 const removeBatchMax = 150
 
@@ -26,6 +26,7 @@ type remover struct {
 	count int // events removed
 	last  record.Position
 	types map[string]removedType
+	dirty hours
 }
 
 // removedType sums up what was removed of one type.
@@ -36,7 +37,7 @@ type removedType struct {
 
 func newRemover(tx kv.Txn, owner, kind string) (*remover, error) {
 	head, err := ReadHead(tx, owner)
-	return &remover{tx: tx, owner: owner, kind: kind, head: head, types: map[string]removedType{}}, err
+	return &remover{tx: tx, owner: owner, kind: kind, head: head, types: map[string]removedType{}, dirty: hours{}}, err
 }
 
 // remove removes the event at p, if it still exists.
@@ -70,6 +71,7 @@ func (rm *remover) remove(p record.Position) error {
 	}
 	t := rm.types[names.typ]
 	rm.types[names.typ] = removedType{count: t.count + 1, last: record.LaterOf(t.last, p)}
+	rm.dirty.add(p)
 	rm.count, rm.last = rm.count+1, record.LaterOf(rm.last, p)
 	return nil
 }
@@ -84,6 +86,9 @@ func (rm *remover) finish(retained bool) error {
 		if err := rm.uncount(typ, removed); err != nil {
 			return err
 		}
+	}
+	if err := rm.dirty.raise(rm.tx, rm.owner); err != nil {
+		return err
 	}
 	rm.head.generation++
 	if retained {

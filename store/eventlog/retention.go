@@ -162,6 +162,9 @@ func (l *Log) removeEvents(ctx context.Context, owner, kind string, positions []
 	if err != nil {
 		return 0, err
 	}
+	if removed > 0 {
+		l.rollup.changed(owner, removed)
+	}
 	return removed, nil
 }
 

@@ -17,6 +17,7 @@ var KindWords = map[byte]string{
 	TagAccessToken: "access tokens", TagRefreshToken: "refresh tokens", TagAudit: "audit lines",
 	TagLog: "events and their lists", TagEventHead: "heads of event logs", TagKnownType: "known event types", TagEventForeign: "event ids given elsewhere",
 	TagResource: "resources", TagCertificate: "certificates",
+	TagCounts: "counts of events", TagCounted: "positions up to which events are counted", TagDirtyHour: "hours to be counted again",
 }
 
 // NameKeys names the kinds of record with keys from first to last. A nil last

@@ -13,6 +13,7 @@
 package record
 
 import (
+	"encoding/binary"
 	"strings"
 
 	"tollhouse/store/kv"
@@ -44,6 +45,9 @@ const (
 	TagKnownType    = 'n' // str(owner) str(type)
 	TagResource     = 'o' // str(owner) str(kind) str(id)
 	TagCertificate  = 'v' // str(name)
+	TagCounts       = 'q' // str(owner) grain unit4; the owner "" is all accounts
+	TagCounted      = 'Q' // str(owner); "" says that the counts are complete
+	TagDirtyHour    = 'D' // str(owner) hour4
 )
 
 // Key is a key under construction; each method appends a component.
@@ -64,6 +68,7 @@ func (k Key) Str(text string) Key {
 func (k Key) ID(id secret.ID) Key     { return append(k, id[:]...) }
 func (k Key) Hash(h secret.Hash) Key  { return append(k, h[:]...) }
 func (k Key) Position(p Position) Key { return append(k, p[:]...) }
+func (k Key) Uint32(n uint32) Key     { return binary.BigEndian.AppendUint32(k, n) }
 func (k Key) All() kv.Range           { return kv.Range{Lo: k, Hi: After(k)} }
 func (k Key) From(lo Key) kv.Range    { return kv.Range{Lo: lo, Hi: After(k)} }
 func CutString(k []byte) (string, []byte) { // the reverse of Str
@@ -104,4 +109,7 @@ func EventHeadKey(owner string) Key          { return NewKey(TagEventHead).Str(o
 func EventForeignKey(owner, id string) Key   { return NewKey(TagEventForeign).Str(owner).Str(id) }
 func KnownTypesKey(owner string) Key         { return NewKey(TagKnownType).Str(owner) }
 func ResourcesKey(owner, kind string) Key    { return NewKey(TagResource).Str(owner).Str(kind) }
+func CountsKey(owner string, grain byte) Key { return append(NewKey(TagCounts).Str(owner), grain) }
+func CountedKey(owner string) Key            { return NewKey(TagCounted).Str(owner) }
+func DirtyHoursKey(owner string) Key         { return NewKey(TagDirtyHour).Str(owner) }
 func ResourceKey(owner, kind, id string) Key { return ResourcesKey(owner, kind).Str(id) }

@@ -141,13 +141,14 @@ func FuzzKeysOfIDs(f *testing.F) {
 func TestKeyTagsDiffer(t *testing.T) {
 	t.Parallel()
 	tags := []byte{TagMeta, TagClient, TagUser, TagUserName, TagAccount, TagSession, TagUserSession, TagDecided, TagCode, TagUserCode, TagFamily, TagClientFamily,
-		TagUserFamily, TagAccessToken, TagRefreshToken, TagAudit, TagEventHead, TagEventForeign, TagKnownType, TagResource, TagCertificate, TagLog}
+		TagUserFamily, TagAccessToken, TagRefreshToken, TagAudit, TagEventHead, TagEventForeign, TagKnownType, TagResource, TagCertificate, TagLog,
+		TagCounts, TagCounted, TagDirtyHour}
 	// The letters are on users' disks: this text may grow, never change.
-	if got := string(tags); got != "mcuUasSdkKfFWtrlhxnovE" {
+	if got := string(tags); got != "mcuUasSdkKfFWtrlhxnovEqQD" {
 		t.Errorf("tags are %q", got)
 	}
 	slices.Sort(tags)
-	if len(slices.Compact(tags)) != len("mcuUasSdkKfFWtrlhxnovE") {
+	if len(slices.Compact(tags)) != len("mcuUasSdkKfFWtrlhxnovEqQD") {
 		t.Error("two nouns share a tag")
 	}
 }

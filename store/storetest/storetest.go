@@ -116,6 +116,7 @@ func Open(t testing.TB, db kv.DB, clock *Clock, change ...func(*store.Options)) 
 	options := store.Options{
 		Now: clock.Now, Key: secret.NewKey(nil), Hasher: secret.NewHasher(),
 		Lifetimes: store.DefaultLifetimes(), Log: slog.New(slog.DiscardHandler),
+		CountsEvery: -1,
 	}
 	if _, measures := t.(*testing.B); !measures {
 		options.SegmentEvents = SegmentEvents

@@ -195,3 +195,6 @@ func (t turn) giveWay(ctx context.Context) {
 	case <-ctx.Done():
 	}
 }
+
+// Turn is [kv.Turn].
+func (db *DB) Turn() (giveWay func(context.Context)) { return db.begin().giveWay }

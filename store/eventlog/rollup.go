@@ -1,0 +1,439 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/record"
+)
+
+// The rollup counts the events of each account by hour, by day and by kind, so that a
+// plot of a year reads a few hundred records instead of the log. It is derived from the
+// log and can be made again at any time.
+//
+// Recording an event writes nothing for it. A pass (rollup_pass.go) walks from the
+// position that an account has reached to the head of its log and adds what it finds;
+// counts and position are written in one Update. Whoever changes the log below the
+// head, by an import, a purge or retention, marks the hours as dirty in the same
+// Update, and a pass counts these hours anew. So the counts of an account are exact
+// when its position is its head and no hour is dirty, whatever was interrupted.
+//
+// The owner "" stands for all accounts: its hours, and every day, are moved by the
+// difference that an account's hour makes, in the same Update.
+
+// Grain is the length of time over which events are counted together.
+type Grain byte
+
+const (
+	BySlot Grain = 's' // two minutes; in memory, of the newest two hours
+	ByHour Grain = 'h'
+	ByDay  Grain = 'd'
+)
+
+// Length returns the length of time of a grain.
+func (g Grain) Length() time.Duration {
+	switch g {
+	case BySlot:
+		return 2 * time.Minute
+	case ByHour:
+		return time.Hour
+	}
+	return 24 * time.Hour
+}
+
+// unit numbers the grains since the Unix epoch.
+func (g Grain) unit(millis int64) uint32 { return uint32(millis / g.Length().Milliseconds()) }
+
+// start returns when a grain begins.
+func (g Grain) start(unit uint32) time.Time {
+	return time.UnixMilli(int64(unit) * g.Length().Milliseconds()).UTC()
+}
+
+const (
+	slotsOfHour = 30
+	hoursOfDay  = 24
+)
+
+// countedRecord is the version of the whole rollup: one of another version is made
+// again.
+const (
+	countedRecord = 1
+	dirtyRecord   = 1
+)
+
+// rollup is what a Log keeps in memory about its rollup.
+type rollup struct {
+	every time.Duration // between passes
+
+	passing   sync.Mutex // held by whatever changes counts
+	updateMax int        // hours written in one Update
+	remade    bool       // since the log was opened
+	last      string     // the account that was counted last
+
+	mu     sync.Mutex
+	begun  bool              // the rollup exists, and behind is complete
+	behind map[string]uint64 // events not yet counted, by account; no account has 0
+	wake   chan struct{}
+	recent recentCounts
+}
+
+const (
+	countsEveryDefault = time.Second
+	countsRetry        = time.Minute // after an error
+	updateHoursMax     = 150         // with days, marks and all accounts, 751 writes
+)
+
+func (ru *rollup) init(every time.Duration) {
+	if every == 0 {
+		every = countsEveryDefault
+	}
+	ru.every, ru.updateMax = every, updateHoursMax
+	ru.behind, ru.wake = map[string]uint64{}, make(chan struct{}, 1)
+	ru.recent.init()
+}
+
+// changed notes that n events of an account were recorded or removed. It is called
+// after the commit.
+func (ru *rollup) changed(owner string, n int) {
+	ru.mu.Lock()
+	defer ru.mu.Unlock()
+	ru.behind[owner] += uint64(n)
+	ru.signal()
+}
+
+func (ru *rollup) signal() {
+	select {
+	case ru.wake <- struct{}{}:
+	default: // a signal is already pending
+	}
+}
+
+// RunCounts keeps the rollup up to date until ctx is done.
+func (l *Log) RunCounts(ctx context.Context) {
+	if l.rollup.every < 0 {
+		return
+	}
+	rest := time.NewTimer(l.rollup.every)
+	defer rest.Stop()
+	for {
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+			return
+		}
+		wait := l.rollup.every
+		if err := l.CatchUpCounts(ctx); err != nil && ctx.Err() == nil {
+			l.log.Warn("events not counted", "err", err)
+			wait = countsRetry
+			l.rollup.signal()
+		}
+		rest.Reset(wait)
+		select {
+		case <-l.rollup.wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// CatchUpCounts counts the events that are not yet counted.
+func (l *Log) CatchUpCounts(ctx context.Context) error {
+	for {
+		more, err := l.countPass(ctx)
+		if err != nil {
+			return fmt.Errorf("count events: %w", err)
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+// CountedUnit is the number of events in one unit of a grain.
+type CountedUnit struct {
+	Start time.Time
+	Tally Tally
+	// Unknown means that the events were too many to be kept in memory by slot.
+	Unknown bool
+}
+
+// CountEvents returns the units of a grain from from on and before to that have
+// events, in order, of one account or, for the owner "", of all. behind is the number
+// of events that are not counted yet; the counts are exact when it is 0. Slots exist
+// for the current hour and the one before it.
+func (l *Log) CountEvents(ctx context.Context, owner string, g Grain, from, to time.Time) (units []CountedUnit, behind uint64, err error) {
+	first, end := g.unit(from.UnixMilli()), g.unit(to.UnixMilli()+g.Length().Milliseconds()-1)
+	if behind, err = l.eventsBehind(ctx, owner); err != nil {
+		return nil, 0, err
+	}
+	if g == BySlot {
+		return l.rollup.recentUnits(owner, first, end), behind, nil
+	}
+	prefix := record.CountsKey(owner, byte(g))
+	r := kv.Range{Lo: append(record.Key(nil), prefix...).Uint32(first), Hi: append(record.Key(nil), prefix...).Uint32(end)}
+	err = l.db.View(ctx, func(rd kv.Reader) error {
+		units = units[:0]
+		for k, v := range rd.Scan(r) {
+			t, err := decodeTally(v)
+			if err != nil {
+				return err
+			}
+			units = append(units, CountedUnit{Start: g.start(unitAt(k)), Tally: t})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("count events: %w", err)
+	}
+	return units, behind, nil
+}
+
+// eventsBehind returns the number of an account's events that are not counted yet; the
+// owner "" has those of all.
+func (l *Log) eventsBehind(ctx context.Context, owner string) (n uint64, err error) {
+	ru := &l.rollup
+	if !l.hasRecent() {
+		ru.passing.Lock()
+		err = l.beginCounts(ctx)
+		ru.passing.Unlock()
+		if err != nil {
+			return 0, fmt.Errorf("count events: %w", err)
+		}
+	}
+	ru.mu.Lock()
+	defer ru.mu.Unlock()
+	if owner != allAccounts {
+		return ru.behind[owner], nil
+	}
+	for _, events := range ru.behind {
+		n += events
+	}
+	return n, nil
+}
+
+// hasRecent reports whether the rollup has begun, and drops slots that are no longer
+// recent. When the clock was stepped back, it must begin again.
+func (l *Log) hasRecent() bool {
+	ru := &l.rollup
+	ru.mu.Lock()
+	defer ru.mu.Unlock()
+	ru.begun = ru.begun && ru.recent.advance(l.firstRecent())
+	return ru.begun
+}
+
+// firstRecent is the first hour that is counted by slot.
+func (l *Log) firstRecent() uint32 { return ByHour.unit(l.now().UnixMilli()) - 1 }
+
+// allAccounts is the owner of the counts of all accounts.
+const allAccounts = ""
+
+// unitAt returns the unit that ends a key.
+func unitAt(k []byte) uint32 {
+	var n uint32
+	for _, b := range k[len(k)-4:] {
+		n = n<<8 | uint32(b)
+	}
+	return n
+}
+
+func hourKey(owner string, hour uint32) record.Key {
+	return record.CountsKey(owner, byte(ByHour)).Uint32(hour)
+}
+
+func dayKey(owner string, hour uint32) record.Key {
+	return record.CountsKey(owner, byte(ByDay)).Uint32(hour / hoursOfDay)
+}
+
+// hours is a set of hours since the Unix epoch.
+type hours map[uint32]struct{}
+
+func (h hours) add(p record.Position) { h[ByHour.unit(p.Millis())] = struct{}{} }
+
+// raise marks an account's hours as dirty: their events have changed below the head,
+// in tx. Each mark counts how often it was raised, so that a pass takes away only a
+// mark that it has seen.
+func (h hours) raise(tx kv.Txn, owner string) error {
+	for hour := range h {
+		k := record.DirtyHoursKey(owner).Uint32(hour)
+		raised, err := readMark(tx, k)
+		if err != nil {
+			return err
+		}
+		if err := tx.Set(k, encodeMark(raised+1), time.Time{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func encodeMark(raised uint64) []byte { return record.NewEncoder(dirtyRecord).Uint(raised).B }
+
+func decodeMark(v []byte) (raised uint64, err error) {
+	d := record.NewDecoder("dirty hour", dirtyRecord, v)
+	raised = d.Uint()
+	return raised, d.Done()
+}
+
+// readMark returns 0 for an hour that is not dirty.
+func readMark(r kv.Reader, k record.Key) (uint64, error) {
+	v, err := r.Get(k)
+	if err != nil {
+		return 0, record.GoneIsNil(err)
+	}
+	return decodeMark(v)
+}
+
+// counted says how far an account's events are counted.
+type counted struct {
+	position record.Position // of the last one
+	events   uint64          // number of events in the counts
+	stopped  bool            // the account is being erased
+}
+
+func encodeCounted(c counted) []byte {
+	return record.NewEncoder(countedRecord).Position(c.position).Uint(c.events).Bool(c.stopped).B
+}
+
+func decodeCounted(v []byte) (counted, error) {
+	d := record.NewDecoder("counted", countedRecord, v)
+	c := counted{position: d.Position(), events: d.Uint(), stopped: d.Bool()}
+	return c, d.Done()
+}
+
+func readCounted(r kv.Reader, owner string) (counted, error) {
+	v, err := r.Get(record.CountedKey(owner))
+	if err != nil {
+		return counted{}, record.GoneIsNil(err)
+	}
+	return decodeCounted(v)
+}
+
+func writeCounted(tx kv.Txn, owner string, c counted) error {
+	return tx.Set(record.CountedKey(owner), encodeCounted(c), time.Time{})
+}
+
+// CheckCountsRecord decodes a record of the rollup. Errors: ErrCorrupt.
+func CheckCountsRecord(tag byte, v []byte) (err error) {
+	switch tag {
+	case record.TagCounts:
+		_, err = decodeTally(v)
+	case record.TagCounted:
+		_, err = decodeCounted(v)
+	case record.TagDirtyHour:
+		_, err = decodeMark(v)
+	}
+	return err
+}
+
+// beginCounts finds out which accounts have events that are not counted. If there is
+// no rollup, or one of another version, it starts from nothing. The caller holds
+// passing.
+func (l *Log) beginCounts(ctx context.Context) error {
+	ru := &l.rollup
+	if l.hasRecent() {
+		return nil
+	}
+	whole := false
+	err := l.db.View(ctx, func(r kv.Reader) error {
+		v, err := r.Get(record.CountedKey(allAccounts))
+		if err == nil {
+			_, err = decodeCounted(v)
+		}
+		whole = err == nil
+		if record.IsAbsent(err) || errors.Is(err, kv.ErrCorrupt) {
+			return nil
+		}
+		return err
+	})
+	if err == nil && !whole {
+		err = l.clearCounts(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	recent := l.firstRecent()
+	behind, unknown := map[string]uint64{}, map[string]struct{}{}
+	err = l.eachHead(ctx, func(owner string, v []byte) error {
+		head, err := decodeEventHead(v)
+		if err != nil {
+			return err
+		}
+		n, err := l.uncounted(ctx, owner, head)
+		if ByHour.unit(head.last.Millis()) >= recent {
+			unknown[owner] = struct{}{}
+			n = max(n, 1)
+		}
+		if n > 0 {
+			behind[owner] = n
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	ru.mu.Lock()
+	defer ru.mu.Unlock()
+	for owner, n := range ru.behind { // changed while the heads were read
+		behind[owner] = max(behind[owner], n)
+	}
+	ru.behind, ru.begun = behind, true
+	ru.recent.begin(recent, unknown)
+	ru.signal()
+	return nil
+}
+
+// uncounted returns the number of an account's events that are not counted, at least 1
+// if it needs a pass for another reason.
+func (l *Log) uncounted(ctx context.Context, owner string, head Head) (n uint64, err error) {
+	err = l.db.View(ctx, func(r kv.Reader) error {
+		done, err := readCounted(r, owner)
+		if err != nil || done.stopped {
+			return err
+		}
+		_, total, err := typesOf(r, owner)
+		if err != nil {
+			return err
+		}
+		dirty := record.DirtyHoursKey(owner).All()
+		dirty.KeysOnly, dirty.Limit = true, 1
+		n = 0
+		for range r.Scan(dirty) {
+			n = 1
+		}
+		if done.events != total || done.position != head.last {
+			n = max(1, total-min(total, done.events))
+		}
+		return nil
+	})
+	return n, err
+}
+
+// clearCounts removes the rollup and starts a new one. A rollup that is half removed
+// has no record of completeness.
+func (l *Log) clearCounts(ctx context.Context) error {
+	err := l.db.Update(ctx, func(tx kv.Txn) error { return tx.Delete(record.CountedKey(allAccounts)) })
+	if err == nil {
+		err = record.DeleteAll(ctx, l.db, record.NewKey(record.TagCounts).All(), record.NewKey(record.TagCounted).All(), record.NewKey(record.TagDirtyHour).All())
+	}
+	if err == nil {
+		err = l.db.Update(ctx, func(tx kv.Txn) error { return writeCounted(tx, allAccounts, counted{}) })
+	}
+	return err
+}
+
+// remakeCounts throws the rollup away; the next pass begins a new one. The caller holds
+// passing.
+func (l *Log) remakeCounts(ctx context.Context) error {
+	ru := &l.rollup
+	err := l.db.Update(ctx, func(tx kv.Txn) error { return tx.Delete(record.CountedKey(allAccounts)) })
+	ru.mu.Lock()
+	defer ru.mu.Unlock()
+	ru.begun, ru.remade = false, true
+	ru.signal()
+	l.log.Warn("counts of events differed from the log and are made again")
+	return err
+}

@@ -1,0 +1,112 @@
+package eventlog
+
+import (
+	"slices"
+)
+
+// recentCounts has the events of the newest hours by slot, for the shortest plots.
+// They are made from the log at start, and again whenever an hour is counted anew.
+type recentCounts struct {
+	from    uint32                      // the first hour
+	slots   map[uint32]map[string]Tally // by slot and account
+	size    int                         // tallies
+	lost    map[uint32]struct{}         // slots with too many accounts
+	unknown map[string]struct{}         // accounts whose slots up to their position are not counted
+}
+
+// recentMax bounds the memory of recent counts to some 2 MiB: 136 accounts with events
+// in every slot of two hours. A busier slot is unknown.
+const recentMax = 1 << 13
+
+func (rc *recentCounts) init() { rc.begin(0, nil) }
+
+// begin drops everything; unknown accounts must be counted anew from the hour from on.
+func (rc *recentCounts) begin(from uint32, unknown map[string]struct{}) {
+	*rc = recentCounts{from: from, slots: map[uint32]map[string]Tally{}, lost: map[uint32]struct{}{}, unknown: unknown}
+}
+
+// advance drops the hours before from. It returns false if the clock was stepped back
+// to an hour that has been dropped.
+func (rc *recentCounts) advance(from uint32) bool {
+	if from < rc.from {
+		return false
+	}
+	for slot, accounts := range rc.slots {
+		if slot/slotsOfHour < from {
+			rc.size -= len(accounts)
+			delete(rc.slots, slot)
+		}
+	}
+	for slot := range rc.lost {
+		if slot/slotsOfHour < from {
+			delete(rc.lost, slot)
+		}
+	}
+	rc.from = from
+	return true
+}
+
+// add adds events of an account to a slot.
+func (rc *recentCounts) add(owner string, slot uint32, t Tally) {
+	if _, lost := rc.lost[slot]; lost || len(t) == 0 {
+		return
+	}
+	accounts := rc.slots[slot]
+	if accounts == nil {
+		accounts = map[string]Tally{}
+		rc.slots[slot] = accounts
+	}
+	before, has := accounts[owner]
+	if !has && rc.size >= recentMax {
+		rc.size -= len(accounts)
+		delete(rc.slots, slot)
+		rc.lost[slot] = struct{}{}
+		return
+	}
+	if !has {
+		rc.size++
+	}
+	accounts[owner] = before.Add(t)
+}
+
+// forget drops an account's events in an hour.
+func (rc *recentCounts) forget(owner string, hour uint32) {
+	for slot := hour * slotsOfHour; slot < (hour+1)*slotsOfHour; slot++ {
+		if _, has := rc.slots[slot][owner]; has {
+			delete(rc.slots[slot], owner)
+			rc.size--
+		}
+	}
+}
+
+// forgetAll drops an account.
+func (rc *recentCounts) forgetAll(owner string) {
+	for slot := range rc.slots {
+		if _, has := rc.slots[slot][owner]; has {
+			delete(rc.slots[slot], owner)
+			rc.size--
+		}
+	}
+	delete(rc.unknown, owner)
+}
+
+// recentUnits returns the slots from first on and before end that have events.
+func (ru *rollup) recentUnits(owner string, first, end uint32) (units []CountedUnit) {
+	ru.mu.Lock()
+	defer ru.mu.Unlock()
+	for slot := first; slot < end; slot++ {
+		var t Tally
+		if owner != allAccounts {
+			t = slices.Clone(ru.recent.slots[slot][owner])
+		} else {
+			for _, each := range ru.recent.slots[slot] {
+				t = t.Add(each)
+			}
+		}
+		_, lost := ru.recent.lost[slot]
+		if len(t) > 0 || lost {
+			units = append(units, CountedUnit{Start: BySlot.start(slot), Tally: t, Unknown: lost})
+		}
+	}
+	return units
+}
