@@ -32,7 +32,8 @@ the store, the disk, the clock and the last backup. If a server is running, also
 its public address, the proxies in front of it and its certificate. Each check prints
 ok, warning or problem, with the next step. --deep also reads every block and every
 record of the store, which may take minutes; the server may keep running. doctor changes
-nothing.
+nothing, except that --deep counts the events again if the counts for the plots differ
+from the log.
 
 Exit 1 if a check finds a problem. Warnings do not count.`,
 		Args: operands(),

@@ -155,7 +155,8 @@ func certificateFinding(s handlers.CertificateStatus, now time.Time) handlers.Fi
 	return allRight(check, "%s", text)
 }
 
-// deep reads every block of every table and then, if those are intact, every record.
+// deep reads every block of every table and then, if those are intact, compares the
+// counts of events with the log and reads every record.
 func (u checkup) deep(ctx context.Context) {
 	err := u.data.DB.Check(ctx)
 	if ctx.Err() != nil {
@@ -169,6 +170,16 @@ func (u checkup) deep(ctx context.Context) {
 		return
 	}
 	u.report(allRight("blocks", "all tables read, every checksum matches"))
+	switch differ, err := u.data.Store.RepairCounts(ctx); {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		u.report(problemFrom("counts", nextDamage, err))
+	case differ:
+		u.report(warningOf("counts", "none needed: they were made again", "the counts of events differed from the log"))
+	default:
+		u.report(allRight("counts", "the counts of events agree with the log"))
+	}
 	records, err := u.data.Store.CheckAll(ctx)
 	switch {
 	case ctx.Err() != nil:

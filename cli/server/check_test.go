@@ -35,6 +35,25 @@ func TestDoctorFindings(t *testing.T) {
 			t.Errorf("last finding = %+v, want a problem with users", last)
 		}
 	})
+	t.Run("counts_of_events_that_differ_are_made_again_once", func(t *testing.T) {
+		t.Parallel()
+		r := onDisk(t)
+		ctx, s := t.Context(), r.data().Store
+		err := s.CatchUpCounts(ctx)
+		if err == nil {
+			err = r.data().DB.Update(ctx, func(tx kv.Txn) error { return tx.Set([]byte("q\x00h\x00\x00\x00\x01"), []byte("\x01\x01\x04plan\x07"), time.Time{}) })
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{handlers.StateWarning, handlers.StateOK} {
+			found := map[string]handlers.Finding{}
+			checkup{data: r.data(), server: r}.run(ctx, true, func(f handlers.Finding) { found[f.Check] = f })
+			if f := found["counts"]; f.State != want || found["records"].State != handlers.StateOK {
+				t.Errorf("finding = %+v, want %s, and whole records: %+v", f, want, found["records"])
+			}
+		}
+	})
 	t.Run("the_last_backup_is_too_old", func(t *testing.T) {
 		t.Parallel()
 		r := onDisk(t)
@@ -168,7 +187,7 @@ func TestDoctorFindings(t *testing.T) {
 				t.Errorf("finding = %+v", f)
 			}
 		})
-		if got, want := strings.Join(names, " "), "proxy store disk clock backup blocks records"; got != want {
+		if got, want := strings.Join(names, " "), "proxy store disk clock backup blocks counts records"; got != want {
 			t.Errorf("checks = %s, want %s", got, want)
 		}
 	})

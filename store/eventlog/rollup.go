@@ -161,11 +161,11 @@ type CountedUnit struct {
 	Unknown bool
 }
 
-// CountEvents returns the units of a grain from from on and before to that have
+// EventCounts returns the units of a grain from from on and before to that have
 // events, in order, of one account or, for the owner "", of all. behind is the number
 // of events that are not counted yet; the counts are exact when it is 0. Slots exist
 // for the current hour and the one before it.
-func (l *Log) CountEvents(ctx context.Context, owner string, g Grain, from, to time.Time) (units []CountedUnit, behind uint64, err error) {
+func (l *Log) EventCounts(ctx context.Context, owner string, g Grain, from, to time.Time) (units []CountedUnit, behind uint64, err error) {
 	first, end := g.unit(from.UnixMilli()), g.unit(to.UnixMilli()+g.Length().Milliseconds()-1)
 	if behind, err = l.eventsBehind(ctx, owner); err != nil {
 		return nil, 0, err

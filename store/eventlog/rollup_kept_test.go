@@ -56,7 +56,7 @@ func TestRollup(t *testing.T) {
 		c := newCountedStore(t)
 		importHistory(t, c.f, "acct_a", 230, time.Second, func(i int) string { return fmt.Sprintf("kind_%03d", i) })
 		c.catchUp(t)
-		units, _, err := c.CountEvents(ctx, "acct_a", eventlog.ByDay, time.Unix(0, 0), c.f.Now())
+		units, _, err := c.EventCounts(ctx, "acct_a", eventlog.ByDay, time.Unix(0, 0), c.f.Now())
 		must.Do(t, err)
 		if len(units) != 1 || len(units[0].Tally) != 201 || units[0].Tally[0] != (eventlog.KindCount{Kind: eventlog.OtherKinds, Count: 30}) {
 			t.Errorf("counted %v, want 200 kinds and 30 events of others", units)
@@ -177,7 +177,7 @@ func TestRollup(t *testing.T) {
 			must.Get(f.RecordEvent(ctx, newEvent("acct_a", "plan.created", fmt.Sprint("p", i))))(t)
 		}
 		for {
-			units, behind, err := f.CountEvents(ctx, "", eventlog.ByDay, f.Now().Add(-aDay), f.Now().Add(aDay))
+			units, behind, err := f.EventCounts(ctx, "", eventlog.ByDay, f.Now().Add(-aDay), f.Now().Add(aDay))
 			must.Do(t, err)
 			if behind == 0 {
 				if len(units) != 1 || units[0].Tally.Total() != 20 {

@@ -89,9 +89,9 @@ type require interface {
 func (c *countedStore) counted(t require, g eventlog.Grain, from, to time.Time) (found unitCounts, behind uint64) {
 	found = unitCounts{}
 	for _, owner := range append([]string{""}, countedAccounts...) {
-		units, n, err := c.CountEvents(context.Background(), owner, g, from, to)
+		units, n, err := c.EventCounts(context.Background(), owner, g, from, to)
 		if err != nil {
-			t.Fatalf("CountEvents(%q): %v", owner, err)
+			t.Fatalf("EventCounts(%q): %v", owner, err)
 		}
 		behind = max(behind, n)
 		for _, u := range units {
