@@ -41,7 +41,9 @@ func TestDoctorFindings(t *testing.T) {
 		ctx, s := t.Context(), r.data().Store
 		err := s.CatchUpCounts(ctx)
 		if err == nil {
-			err = r.data().DB.Update(ctx, func(tx kv.Txn) error { return tx.Set([]byte("q\x00h\x00\x00\x00\x01"), []byte("\x01\x01\x04plan\x07"), time.Time{}) })
+			err = r.data().DB.Update(ctx, func(tx kv.Txn) error {
+				return tx.Set([]byte("q\x00h\x00\x00\x00\x01"), []byte("\x01\x01\x04plan\x07"), time.Time{})
+			})
 		}
 		if err != nil {
 			t.Fatal(err)
