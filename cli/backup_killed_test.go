@@ -10,6 +10,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
+	"tollhouse/must"
 )
 
 // TestBackupKilled kills a server in the middle of its backup, some times: what has
@@ -53,9 +54,7 @@ func TestBackupKilled(t *testing.T) {
 		await(func(halves, named []string) bool {
 			return len(named) > 0 || len(halves) > 0 && !slices.Equal(halves, left)
 		})
-		if err := s.cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.cmd.Process.Kill())
 		<-s.ended
 		halves, named := look()
 		if len(halves) > 1 {

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"tollhouse/must"
 )
 
 // demand skips a test whose surroundings lack something, and fails it in CI, which
@@ -35,11 +37,7 @@ var quiet = slog.New(slog.DiscardHandler)
 func closedDir(t testing.TB, name ...string) string {
 	t.Helper()
 	dir := filepath.Join(append([]string{t.TempDir()}, name...)...)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o700))
+	must.Do(t, os.Chmod(dir, 0o700))
 	return dir
 }

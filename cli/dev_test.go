@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"tollhouse/cli/term"
+	"tollhouse/must"
 )
 
 // devClient asks a dev instance what a test asks, and writes down what it gets.
@@ -70,9 +71,7 @@ func (c devClient) password() string {
 func member(t *testing.T, body, name string) string {
 	t.Helper()
 	var object map[string]any
-	if err := json.Unmarshal([]byte(body), &object); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(body), &object))
 	text, _ := object[name].(string)
 	return text
 }
@@ -241,13 +240,8 @@ func TestDevParent(t *testing.T) {
 	// under starts dev as the child of a shell and returns what it printed.
 	under := func(t *testing.T, flags string) (shell *exec.Cmd, ready readyLine, out *bufio.Reader) {
 		shell = exec.Command("sh", "-c", "tollhouse dev "+flags+" & wait")
-		pipe, err := shell.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := shell.Start(); err != nil {
-			t.Fatal(err)
-		}
+		pipe := must.Get(shell.StdoutPipe())(t)
+		must.Do(t, shell.Start())
 		out = bufio.NewReader(pipe)
 		line, err := out.ReadString('\n')
 		if err == nil {
@@ -256,9 +250,7 @@ func TestDevParent(t *testing.T) {
 		if err != nil {
 			t.Fatalf("ready line %q: %v", line, err)
 		}
-		if err := shell.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, shell.Process.Kill())
 		return shell, ready, out
 	}
 	t.Run("dev_exit_with_parent", func(t *testing.T) {
@@ -275,10 +267,7 @@ func TestDevParent(t *testing.T) {
 	t.Run("dev_without_the_flag_it_stays", func(t *testing.T) {
 		t.Parallel()
 		shell, ready, out := under(t, "")
-		child, err := os.FindProcess(ready.PID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		child := must.Get(os.FindProcess(ready.PID))(t)
 		_, stderr, code := run(t, "health", "--admin-socket", ready.AdminSocket)
 		if err := child.Signal(syscall.SIGTERM); err != nil || code != term.ExitOK {
 			t.Errorf("an instance without its parent: health exit %d, %s; %v", code, stderr, err)
@@ -323,14 +312,10 @@ func TestDevDisk(t *testing.T) {
 		t.Parallel()
 		home := t.TempDir()
 		for _, dir := range []string{"tmp", "work"} {
-			if err := os.Mkdir(filepath.Join(home, dir), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Mkdir(filepath.Join(home, dir), 0o700))
 		}
 		s, err := startProcess(filepath.Join(home, "work"), []string{"TMPDIR=" + filepath.Join(home, "tmp"), "HOME=" + home}, "dev")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		c := devClient{t, s}
 		r := c.request("PUT", "/api/resources/customer/cus_new", `{"displayName":"Larkspur Tea Room"}`)
 		r.Header.Set("Authorization", "Bearer "+member(t, c.password(), "access_token"))
@@ -360,15 +345,12 @@ func TestDevDisk(t *testing.T) {
 
 func filesUnder(t *testing.T, dir string) (names []string) {
 	t.Helper()
-	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
 			names = append(names, name)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return names
 }
 

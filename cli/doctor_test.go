@@ -11,6 +11,7 @@ import (
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
+	"tollhouse/must"
 )
 
 // findings runs doctor and reads what it says, by check.
@@ -45,10 +46,7 @@ func filledDir(t *testing.T) (dir, tablePath string, table []byte) {
 		t.Fatalf("tables = %q, %v", tables, err)
 	}
 	for _, path := range tables {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(path))(t)
 		if len(text) > len(table) {
 			tablePath, table = path, text
 		}
@@ -70,9 +68,7 @@ func TestDoctorDamage(t *testing.T) {
 		at := (len(whole) - 1) * i / (flips - 1)
 		flipped := bytes.Clone(whole)
 		flipped[at] ^= 1 << (i % 8)
-		if err := os.WriteFile(path, flipped, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, flipped, 0o600))
 		found, code := findings(t, "--deep", "--data", dir)
 		if code != term.ExitFailed {
 			t.Errorf("byte_%d_of_%d_flipped: exit %d, %v; want 1", at, len(whole), code, found)
@@ -94,24 +90,16 @@ func TestDoctorDamage(t *testing.T) {
 		t.Errorf("%d of %d damaged stores could be opened, want most of them", opened, flips)
 	}
 	t.Run("beside_a_server_too_which_is_not_ready_then", func(t *testing.T) {
-		if err := os.WriteFile(path, whole, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, whole, 0o600))
 		s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
 		if found, code := findings(t, "--deep", "--data", dir); code != term.ExitOK {
 			t.Fatalf("exit %d, %v", code, found)
 		}
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_, err = f.WriteAt([]byte{^whole[len(whole)/3]}, int64(len(whole)/3))
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.Close())
+		must.Do(t, err)
 		if found, code := findings(t, "--deep", "--data", dir); code != term.ExitFailed || found["blocks"].State != handlers.StateProblem {
 			t.Errorf("exit %d, %v; want a problem with the blocks", code, found)
 		}

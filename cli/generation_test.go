@@ -12,16 +12,14 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
+	"tollhouse/must"
 )
 
 // generationsIn are the names of the generations in a data directory, those that
 // are being built too.
 func generationsIn(t *testing.T, dir string) (names []string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(dir))(t)
 	for _, e := range entries {
 		if datadir.GenerationForm.MatchString(strings.TrimSuffix(e.Name(), datadir.NewSuffix)) {
 			names = append(names, e.Name())
@@ -42,22 +40,13 @@ func sameGenerations(t *testing.T, when, dir, current string, want ...string) {
 func begunRestore(t *testing.T, dir, file string) (r *restoration, end func()) {
 	t.Helper()
 	r = &restoration{p: &program{Console: term.Console{Err: &strings.Builder{}, Quiet: true}}, file: file, dir: dir}
-	if err := r.lockOut(); err != nil {
-		t.Fatal(err)
-	}
-	in, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.lockOut())
+	in := must.Get(os.Open(file))(t)
 	defer in.Close()
 	b, size, err := r.examine(context.Background(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer b.Close()
-	if err := r.build(context.Background(), b, size); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.build(context.Background(), b, size))
 	return r, func() { _ = r.alone.Close() }
 }
 
@@ -70,9 +59,7 @@ func TestGenerations(t *testing.T) {
 		dir, file := liveDirectory(t)
 		_, end := begunRestore(t, dir, file)
 		end()
-		if err := os.Mkdir(filepath.Join(dir, "db-0003"+datadir.NewSuffix), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(dir, "db-0003"+datadir.NewSuffix), 0o700))
 		stillThere(t, dir)
 		sameGenerations(t, "after a start", dir, datadir.GenerationOne, datadir.GenerationOne, "db-0002", "db-0003.new")
 		if _, stderr, code := run(t, "restore", file, "--yes", "--keep", "--data", dir); code != term.ExitOK {
@@ -99,9 +86,7 @@ func TestGenerations(t *testing.T) {
 		for _, started := range []bool{true, false} {
 			dir, file := liveDirectory(t)
 			r, end := begunRestore(t, dir, file)
-			if err := datadir.WriteFile(filepath.Join(dir, datadir.CurrentName), []byte(r.name+"\n")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, datadir.WriteFile(filepath.Join(dir, datadir.CurrentName), []byte(r.name+"\n")))
 			end()
 			if started {
 				if stillThere(t, dir); datadir.IsUnused(filepath.Join(dir, r.name)) {
@@ -124,9 +109,7 @@ func TestGenerations(t *testing.T) {
 			if _, stderr, code := run(t, "restore", file, "--yes", "--data", dir); code != term.ExitOK {
 				t.Fatalf("restore: exit %d, %s", code, stderr)
 			}
-			if err := os.WriteFile(filepath.Join(dir, datadir.CurrentName), []byte(spoilt), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, datadir.CurrentName), []byte(spoilt), 0o600))
 			if _, stderr, code := run(t, "account", "list", "--data", dir); code != term.ExitConfig || !strings.Contains(stderr, datadir.CurrentName) {
 				t.Errorf("CURRENT %q: account list: exit %d, %s; want 78", spoilt, code, stderr)
 			}
@@ -160,9 +143,7 @@ func TestGenerations(t *testing.T) {
 			if _, stderr, code := run(t, "restore", file, "--yes", "--keep", "--data", dir); code != term.ExitOK {
 				t.Fatalf("restore: exit %d, %s", code, stderr)
 			}
-			if err := os.WriteFile(filepath.Join(dir, datadir.CurrentName), []byte(back+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, datadir.CurrentName), []byte(back+"\n"), 0o600))
 		}
 		sameGenerations(t, "after two ways back", dir, "db-0003", datadir.GenerationOne, "db-0002", "db-0003")
 	})
@@ -176,9 +157,7 @@ func TestAdopt(t *testing.T) {
 		t.Parallel()
 		dir, file := liveDirectory(t)
 		// In the place of the file that becomes CURRENT.
-		if err := os.MkdirAll(filepath.Join(dir, datadir.CurrentName+datadir.NewSuffix, "in the way"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(dir, datadir.CurrentName+datadir.NewSuffix, "in the way"), 0o700))
 		_, stderr, code := run(t, "restore", file, "--yes", "--data", dir)
 		complaint{term.ExitIO, "cannot write " + filepath.Join(dir, datadir.CurrentName) + ": ", "free some space there, or check the disk, and try again; nothing was changed"}.judge(t, "restore", stderr, code)
 		sameGenerations(t, "after the refusal", dir, datadir.GenerationOne, datadir.GenerationOne)
@@ -190,17 +169,13 @@ func TestAdopt(t *testing.T) {
 		r, end := begunRestore(t, dir, file)
 		defer end()
 		lost := errors.New("the change of CURRENT was not synced")
-		if err := r.adopt(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.adopt())
 		if err := r.rollBack(lost); !errors.Is(err, lost) {
 			t.Errorf("rollBack() = %v, want why", err)
 		}
 		sameGenerations(t, "after the change", dir, "db-0002", datadir.GenerationOne, "db-0002")
 		stillThere(t, dir)
-		if err := os.WriteFile(filepath.Join(dir, datadir.CurrentName), []byte(datadir.GenerationOne+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, datadir.CurrentName), []byte(datadir.GenerationOne+"\n"), 0o600))
 		if err := r.rollBack(lost); !errors.Is(err, lost) {
 			t.Errorf("rollBack() = %v, want why", err)
 		}
@@ -211,9 +186,6 @@ func TestAdopt(t *testing.T) {
 
 func mustCurrent(t *testing.T, dir string) string {
 	t.Helper()
-	current, err := datadir.CurrentGeneration(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	current := must.Get(datadir.CurrentGeneration(dir))(t)
 	return current
 }

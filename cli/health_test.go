@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"tollhouse/cli/term"
+	"tollhouse/must"
 )
 
 // TestHealthByURL: health asks a server without an admin socket over HTTP.
@@ -70,10 +71,7 @@ func TestHealthByURL(t *testing.T) {
 // freeAddressOf returns an address where nobody listens.
 func freeAddressOf(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	return l.Addr().String()
 }

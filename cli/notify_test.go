@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tollhouse/cli/term"
+	"tollhouse/must"
 )
 
 func TestNotify(t *testing.T) {
@@ -27,9 +28,7 @@ func TestNotify(t *testing.T) {
 			socket := place(t)
 			manager := listenNotify(t, socket)
 			s, err := startProcess("", []string{"NOTIFY_SOCKET=" + socket, "WATCHDOG_USEC=20000"}, "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			for i, want := range []string{"READY=1", alive, alive} {
 				if got := heard(t, manager); got != want {
 					t.Errorf("state %d is %q, want %q", i, got, want)
@@ -48,9 +47,7 @@ func TestNotify(t *testing.T) {
 	t.Run("server_serves_though_no_manager_listens", func(t *testing.T) {
 		t.Parallel()
 		s, err := startProcess("", []string{"NOTIFY_SOCKET=" + filepath.Join(t.TempDir(), "gone")}, "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if code := s.end(); code != term.ExitOK {
 			t.Errorf("exit code %d, want %d", code, term.ExitOK)
 		}
@@ -60,23 +57,15 @@ func TestNotify(t *testing.T) {
 // listenNotify is the manager's end.
 func listenNotify(t *testing.T, socket string) *net.UnixConn {
 	t.Helper()
-	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: socket})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: socket}))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
 func heard(t *testing.T, manager *net.UnixConn) string {
 	t.Helper()
-	if err := manager.SetReadDeadline(time.Now().Add(startMax)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, manager.SetReadDeadline(time.Now().Add(startMax)))
 	said := make([]byte, 64)
-	n, err := manager.Read(said)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(manager.Read(said))(t)
 	return string(said[:n])
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tollhouse/cli/term"
+	"tollhouse/must"
 )
 
 // printedFiles are the files that print writes, by their names.
@@ -71,10 +72,7 @@ func TestPrinted(t *testing.T) {
 	})
 	t.Run("dockerfile_builds_with_the_toolchain_of_the_module", func(t *testing.T) {
 		t.Parallel()
-		module, err := os.ReadFile(filepath.Join("..", "go.mod"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		module := must.Get(os.ReadFile(filepath.Join("..", "go.mod")))(t)
 		toolchain := regexp.MustCompile(`(?m)^toolchain go(.*)$`).FindSubmatch(module)
 		if toolchain == nil || !strings.Contains(printed(t, "dockerfile"), "\nFROM golang:"+string(toolchain[1])+" AS build\n") {
 			t.Errorf("go.mod names toolchain %q, the Dockerfile another", toolchain)
@@ -84,10 +82,7 @@ func TestPrinted(t *testing.T) {
 
 func printed(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("printed", strings.ReplaceAll(name, " ", "-")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("printed", strings.ReplaceAll(name, " ", "-"))))(t)
 	return string(text)
 }
 
@@ -140,15 +135,10 @@ func TestSystemdUnit(t *testing.T) {
 	t.Parallel()
 	_, err := exec.LookPath("systemd-analyze")
 	demand(t, err == nil, "systemd-analyze, of Debian's package systemd")
-	binary, err := exec.LookPath("tollhouse")
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := must.Get(exec.LookPath("tollhouse"))(t)
 	text, _, _ := run(t, "print", "systemd", "--binary", binary)
 	unit := filepath.Join(t.TempDir(), "tollhouse.service")
-	if err := os.WriteFile(unit, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(unit, []byte(text), 0o600))
 	t.Run("verifies_without_a_word", func(t *testing.T) {
 		if out, err := exec.Command("systemd-analyze", "verify", unit).CombinedOutput(); err != nil || len(out) != 0 {
 			t.Errorf("systemd-analyze verify: %v\n%s", err, out)

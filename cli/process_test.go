@@ -20,6 +20,7 @@ import (
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
+	"tollhouse/must"
 )
 
 // TestRace is the promise of lock and socket: commands that race each other and
@@ -58,10 +59,7 @@ func TestRace(t *testing.T) {
 // comes, and returns the connection once the server has begun to work on it.
 func slowRequest(t *testing.T, s *process) (net.Conn, *bufio.Reader) {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(s.text("url"), "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", strings.TrimPrefix(s.text("url"), "http://")))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	body := "grant_type=password"
 	// Go asks for the body only when the handler reads it: then it is in flight.
@@ -71,9 +69,7 @@ func slowRequest(t *testing.T, s *process) (net.Conn, *bufio.Reader) {
 	if err != nil || !strings.Contains(line, "100 Continue") {
 		t.Fatalf("first line %q, %v; want 100 Continue", line, err)
 	}
-	if _, err := answers.ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(answers.ReadString('\n'))(t)
 	return conn, answers
 }
 
@@ -97,9 +93,7 @@ func TestStop(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "data")
 		s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
 		conn, answers := slowRequest(t, s)
-		if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.cmd.Process.Signal(syscall.SIGTERM))
 		untilRefused(t, s)
 		// While it drains it says that it is not ready, to whoever still asks.
 		if _, stderr, code := run(t, "health", "--data", dir); code != term.ExitFailed || !strings.Contains(stderr, "not ready") {
@@ -125,9 +119,7 @@ func TestStop(t *testing.T) {
 		s := start(t, "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0")
 		slowRequest(t, s)
 		for range 2 {
-			if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.cmd.Process.Signal(syscall.SIGTERM))
 			untilRefused(t, s)
 		}
 		if <-s.ended; s.cmd.ProcessState.ExitCode() != term.ExitInterrupted {
@@ -137,10 +129,7 @@ func TestStop(t *testing.T) {
 	t.Run("dev_leaves_nothing_behind", func(t *testing.T) {
 		t.Parallel()
 		tmp := t.TempDir()
-		s, err := startProcess("", []string{"TMPDIR=" + tmp}, "dev")
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(startProcess("", []string{"TMPDIR=" + tmp}, "dev"))(t)
 		if code := s.end(); code != term.ExitOK {
 			t.Errorf("exit %d, want 0: %s", code, s.stderr)
 		}
@@ -152,9 +141,7 @@ func TestStop(t *testing.T) {
 		t.Parallel()
 		dir := filepath.Join(t.TempDir(), "data")
 		s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
-		if err := s.cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.cmd.Process.Kill())
 		<-s.ended
 		if _, err := os.Lstat(filepath.Join(dir, datadir.SocketName)); err != nil {
 			t.Fatalf("the killed server's socket: %v", err)
@@ -176,35 +163,20 @@ func TestReadyLine(t *testing.T) {
 	t.Parallel()
 	members := func(line string) (names []string) {
 		d := json.NewDecoder(strings.NewReader(line))
-		if _, err := d.Token(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(d.Token())(t)
 		for d.More() {
-			name, err := d.Token()
-			if err != nil {
-				t.Fatal(err)
-			}
+			name := must.Get(d.Token())(t)
 			names = append(names, name.(string))
 			var value json.RawMessage
-			if err := d.Decode(&value); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, d.Decode(&value))
 		}
 		return names
 	}
 	readyOf := func(t *testing.T, args ...string) string {
 		cmd := exec.Command("tollhouse", args...)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		line, err := bufio.NewReader(out).ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(cmd.StdoutPipe())(t)
+		must.Do(t, cmd.Start())
+		line := must.Get(bufio.NewReader(out).ReadString('\n'))(t)
 		_ = cmd.Process.Signal(os.Interrupt)
 		rest, _ := io.ReadAll(out)
 		if err := cmd.Wait(); err != nil || len(rest) > 0 {
@@ -234,13 +206,10 @@ func TestReadyLine(t *testing.T) {
 func TestDevAnswers(t *testing.T) {
 	t.Parallel()
 	s := start(t, "dev", "--access-ttl", "5s")
-	answer, err := http.PostForm(s.text("url")+"/oauth/v2/token", map[string][]string{
+	answer := must.Get(http.PostForm(s.text("url")+"/oauth/v2/token", map[string][]string{
 		"grant_type": {"password"}, "client_id": {s.text("client_id")}, "client_secret": {s.text("client_secret")},
 		"username": {s.text("username")}, "password": {s.text("password")},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	defer answer.Body.Close()
 	var token struct {
 		AccessToken string `json:"access_token"`
@@ -250,14 +219,9 @@ func TestDevAnswers(t *testing.T) {
 		t.Fatalf("token = %+v, %v; want one for 5 seconds", token, err)
 	}
 	r, err := http.NewRequestWithContext(context.Background(), "GET", s.text("url")+"/api/events?type=account.autoupdate", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.Header.Set("Authorization", "Bearer "+token.AccessToken)
-	listed, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listed := must.Get(http.DefaultClient.Do(r))(t)
 	defer listed.Body.Close()
 	var page struct {
 		Data []struct {
@@ -276,9 +240,7 @@ func TestSecretsStayOut(t *testing.T) {
 	s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
 	file := filepath.Join(t.TempDir(), "password")
 	const password = "canary in a coal mine"
-	if err := os.WriteFile(file, []byte(password), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(password), 0o600))
 	if _, stderr, code := run(t, "user", "create", "odile", "--data", dir, "--password-file", file); code != term.ExitOK {
 		t.Fatalf("user create: exit %d, %s", code, stderr)
 	}
@@ -287,9 +249,7 @@ func TestSecretsStayOut(t *testing.T) {
 		t.Fatalf("client create: exit %d, %s", code, stderr)
 	}
 	var made handlers.AdminClient
-	if err := json.Unmarshal([]byte(out), &made); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(out), &made))
 	s.end()
 	for _, canary := range []string{password, made.ClientSecret, "odile"} {
 		if canary == "" || strings.Contains(s.stderr.String(), canary) {

@@ -20,6 +20,7 @@ import (
 
 	"tollhouse/cli/server/certtest"
 	"tollhouse/cli/term"
+	"tollhouse/must"
 )
 
 // TestMain lets this test binary be tollhouse when it is called so: scripts and
@@ -133,10 +134,7 @@ func (s *process) text(member string) string {
 // start starts a server for a test, and ends it with the test.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	s, err := startProcess("", nil, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(startProcess("", nil, args...))(t)
 	t.Cleanup(func() {
 		if s.cmd.ProcessState == nil {
 			s.end()

@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"tollhouse/handlers"
+	"tollhouse/must"
 )
 
 // withServer does something with the server of the script's data directory: the
@@ -71,9 +72,7 @@ func grantAt(at, client, clientSecret, user, password string) (access, refresh s
 // grantable reads what client create printed.
 func grantable(t *testing.T, printed string) (c handlers.AdminClient) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(printed), &c); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(printed), &c))
 	return c
 }
 

@@ -3,10 +3,14 @@
 // every package can use it.
 package must
 
-import "testing"
+// T is the part of a test that ends it: of package testing and of package rapid.
+type T interface {
+	Helper()
+	Fatal(args ...any)
+}
 
 // Do ends the test if err is not nil.
-func Do(t testing.TB, err error) {
+func Do(t T, err error) {
 	if err != nil {
 		t.Helper()
 		t.Fatal(err)
@@ -16,8 +20,8 @@ func Do(t testing.TB, err error) {
 // Get returns a function that returns v, or ends the test if err is not nil:
 //
 //	user := must.Get(s.FindUser(ctx, id))(t)
-func Get[V any](v V, err error) func(testing.TB) V {
-	return func(t testing.TB) V {
+func Get[V any](v V, err error) func(T) V {
+	return func(t T) V {
 		if err != nil {
 			t.Helper()
 			t.Fatal(err)

@@ -9,10 +9,7 @@ import (
 )
 
 // ended is a test that records how it ends.
-type ended struct {
-	testing.TB
-	with []any
-}
+type ended struct{ with []any }
 
 func (e *ended) Helper()           {}
 func (e *ended) Fatal(with ...any) { e.with = with }

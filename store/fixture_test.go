@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/kv/memkv"
 	"tollhouse/store/record"
@@ -30,9 +31,7 @@ func TestFixturesAreTakenAsTheyAre(t *testing.T) {
 	g, ctx := storetest.New(t, withFixtures), t.Context()
 	uris := []string{"http://app:3000/cb", "myapp:/cb", "https://app.example/cb"}
 	c, err := g.CreateFixedClient(ctx, "app", fixtureSecret(t, "s3cret"), store.ClientSpec{Name: "App", RedirectURIs: uris})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, uri := range uris {
 		if !c.RedirectsTo(uri) || c.RedirectsTo(uri+"/") {
 			t.Errorf("%s does not match exactly", uri)
@@ -46,9 +45,7 @@ func TestFixturesAreTakenAsTheyAre(t *testing.T) {
 			t.Errorf("AuthenticateClient(%q) = %v, want a mismatch", wrong, err)
 		}
 	}
-	if _, err := g.CreateFixtureUser(ctx, "bob", "acct_1", "pw"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.CreateFixtureUser(ctx, "bob", "acct_1", "pw"))(t)
 	if _, err := g.AuthenticateUser(ctx, secret.Caller{}, "bob", "pw"); err != nil {
 		t.Errorf("AuthenticateUser() = %v", err)
 	}
@@ -119,16 +116,9 @@ func TestFixturesMarkTheStore(t *testing.T) {
 	t.Parallel()
 	harmless := func(t *testing.T, g *storetest.Fixture) {
 		c, err := g.CreateFixedClient(t.Context(), "demo", secret.New(nil, secret.ClientSecret), store.ClientSpec{Name: "A", RedirectURIs: []string{storetest.CallbackURI}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		u, err := g.CreateFixtureUser(t.Context(), "mara", "acct_1", storetest.Password)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := g.IssueFixture(t.Context(), store.TokenSpec{Client: c, User: u}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		u := must.Get(g.CreateFixtureUser(t.Context(), "mara", "acct_1", storetest.Password))(t)
+		must.Get(g.IssueFixture(t.Context(), store.TokenSpec{Client: c, User: u}))(t)
 	}
 	cases := map[string]struct {
 		take   func(t *testing.T, g *storetest.Fixture) error
@@ -159,22 +149,15 @@ func TestFixturesMarkTheStore(t *testing.T) {
 			db := memkv.New(nil)
 			g := storetest.Open(t, db, storetest.NewClock(), withFixtures)
 			harmless(t, g)
-			if err := c.take(t, g); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.take(t, g))
 			_, err := store.Open(t.Context(), db, store.Options{Now: g.Clock.Now, Key: g.Key, Lifetimes: store.DefaultLifetimes()})
 			var fixtures *store.FixturesError
 			if errors.As(err, &fixtures) != c.marked || !c.marked && err != nil {
 				t.Errorf("Open() without fixtures = %v, want it refused: %v", err, c.marked)
 			}
 			var file bytes.Buffer
-			if _, err := g.Backup(t.Context(), &file, store.BackupNotes{}); err != nil {
-				t.Fatal(err)
-			}
-			b, err := store.OpenBackup(&file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Get(g.Backup(t.Context(), &file, store.BackupNotes{}))(t)
+			b := must.Get(store.OpenBackup(&file))(t)
 			defer b.Close()
 			_, err = b.Load(t.Context(), memkv.New(nil), g.Clock.Now())
 			if errors.As(err, &fixtures) != c.marked || !c.marked && err != nil || b.HasFixtures() != c.marked {
@@ -194,10 +177,7 @@ func TestIssueFixture(t *testing.T) {
 		t.Helper()
 		spec := store.TokenSpec{Client: c, User: u}
 		change(&spec)
-		issued, err := g.IssueFixture(ctx, spec)
-		if err != nil {
-			t.Fatalf("IssueFixture() = %v", err)
-		}
+		issued := must.Get(g.IssueFixture(ctx, spec))(t)
 		return issued
 	}
 	isLive := func(token secret.Token) bool {
@@ -245,9 +225,7 @@ func TestIssueFixture(t *testing.T) {
 		h := storetest.New(t, withFixtures)
 		c, _ := h.Client(t)
 		issued, err := h.IssueFixture(ctx, store.TokenSpec{Client: c, User: h.User(t, "mara", "acct_1"), ExpiresIn: lasting(800 * 24 * time.Hour)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		h.Clock.Advance(799 * 24 * time.Hour)
 		if _, err := h.FindPrincipal(ctx, issued.AccessToken); err != nil {
 			t.Errorf("FindPrincipal() = %v", err)
@@ -305,9 +283,7 @@ func TestIssueFixture(t *testing.T) {
 	})
 	t.Run("needs_both_enabled", func(t *testing.T) {
 		nils := g.User(t, "nils", "acct_1")
-		if _, err := g.DisableUser(ctx, "nils"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(g.DisableUser(ctx, "nils"))(t)
 		nils, _ = g.FindUser(ctx, nils.Username)
 		if _, err := g.IssueFixture(ctx, store.TokenSpec{Client: c, User: nils}); !errors.Is(err, record.ErrDisabled) {
 			t.Errorf("IssueFixture() = %v, want ErrDisabled", err)

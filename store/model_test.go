@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
@@ -75,10 +76,7 @@ type history struct {
 const modelUser = "mara"
 
 func (h *history) user(t *rapid.T) store.User {
-	u, err := h.f.FindUser(context.Background(), modelUser)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(h.f.FindUser(context.Background(), modelUser))(t)
 	return u
 }
 
@@ -247,16 +245,12 @@ func (h *history) stepRevokeAccess(t *rapid.T, a *modelAccess, client int) {
 }
 
 func (h *history) revoke(t *rapid.T, token secret.Token, client int) {
-	if err := h.f.RevokeToken(context.Background(), store.By{}, h.clients[client], token.Reveal()); err != nil {
-		t.Fatalf("RevokeToken() = %v", err)
-	}
+	must.Do(t, h.f.RevokeToken(context.Background(), store.By{}, h.clients[client], token.Reveal()))
 }
 
 // stepRevokeGranted revokes what the user granted to a client.
 func (h *history) stepRevokeGranted(t *rapid.T, client int) {
-	if err := h.f.RevokeGranted(context.Background(), store.By{}, h.user(t), h.clients[client].ID); err != nil {
-		t.Fatalf("RevokeGranted() = %v", err)
-	}
+	must.Do(t, h.f.RevokeGranted(context.Background(), store.By{}, h.user(t), h.clients[client].ID))
 	for _, fam := range h.families {
 		fam.revoked = fam.revoked || fam.client == client && !fam.dead
 	}
@@ -273,9 +267,7 @@ func (h *history) stepEnd(t *rapid.T) {
 	if err == nil {
 		_, err = h.f.EnableUser(ctx, modelUser)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, fam := range h.families {
 		fam.dead = true
 	}
@@ -302,10 +294,7 @@ func (h *history) actions() map[string]func(*rapid.T) {
 	client := rapid.SampledFrom([]int{0, 0, 0, 1})
 	return map[string]func(*rapid.T){
 		"password": func(t *rapid.T) {
-			issued, err := h.f.IssueForPassword(ctx, store.By{}, h.clients[0], h.user(t), store.ScopeUnstated)
-			if err != nil {
-				t.Fatal(err)
-			}
+			issued := must.Get(h.f.IssueForPassword(ctx, store.By{}, h.clients[0], h.user(t), store.ScopeUnstated))(t)
 			h.begin(0, issued)
 		},
 		"allow": func(t *rapid.T) {

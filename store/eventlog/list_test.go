@@ -102,10 +102,7 @@ func TestListEventsIsTheModels(t *testing.T) {
 			if rapid.Bool().Draw(rt, "moves") {
 				f.Clock.Advance(time.Duration(rapid.IntRange(0, 1500).Draw(rt, "ms")) * time.Millisecond)
 			}
-			wire, err := f.RecordEvent(context.Background(), newEvent(owner, typ, of))
-			if err != nil {
-				rt.Fatal(err)
-			}
+			wire := must.Get(f.RecordEvent(context.Background(), newEvent(owner, typ, of)))(rt)
 			p, _ := record.ParsePosition(string(wire[len(`{"id":"`):][:30]))
 			log = append(log, modelEvent{p, typ, of, string(wire)})
 		}
@@ -159,10 +156,7 @@ func checkPage(rt *rapid.T, s *store.Store, owner string, log []modelEvent, type
 		}
 	}
 	data, more, next, previous := modelPage(log, f, cursor, side == 1)
-	page, err := s.ListEvents(context.Background(), owner, f, []byte("<"))
-	if err != nil {
-		rt.Fatal(err)
-	}
+	page := must.Get(s.ListEvents(context.Background(), owner, f, []byte("<")))(rt)
 	if got, want := string(page.Data), "<"+strings.Join(data, separator); got != want || page.Count != len(data) || page.More != more {
 		rt.Fatalf("ListEvents(%+v) = %d, more %v: %s\nwant %d, more %v: %s", f, page.Count, page.More, got, len(data), more, want)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
@@ -66,9 +67,7 @@ func (a *replayed) happen(t *rapid.T) {
 	c := eventlog.ResourceChange{Owner: a.owner, Kind: rapid.SampledFrom(replayKinds).Draw(t, "kind"), ID: rapid.SampledFrom(replayIDs).Draw(t, "id"), Source: "test", Location: "api"}
 	body := a.body(t, c.Kind)
 	v, err := snapshot.Parse([]byte(body), snapshot.DepthMax)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	switch rapid.IntRange(0, 6).Draw(t, "do") {
 	case 0, 1:
 		_, err = a.PutResource(ctx, c, v)
@@ -113,9 +112,7 @@ func (a *replayed) log(t *rapid.T) (wires []string) {
 		t.Fatalf("ListEvents: %v, more %v", err, page.More)
 	}
 	var events []json.RawMessage
-	if err := json.Unmarshal([]byte("["+string(page.Data)+"]"), &events); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte("["+string(page.Data)+"]"), &events))
 	for _, e := range events {
 		wires = append(wires, string(e))
 	}
@@ -147,9 +144,7 @@ func replay(t *rapid.T, wires []string) map[string]string {
 			Type, Resource string
 			EventData      struct{ Object json.RawMessage }
 		}
-		if err := json.Unmarshal([]byte(wire), &e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(wire), &e))
 		kind, action, _ := strings.Cut(e.Type, ".")
 		if action == "deleted" {
 			delete(made, kind+" "+e.Resource)

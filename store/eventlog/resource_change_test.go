@@ -89,9 +89,7 @@ func TestResourceHistoryLeadsBack(t *testing.T) {
 			change(rt, s, c)
 		}
 		page, err := s.ListEvents(context.Background(), c.Owner, Filter{To: CreatedAtMax, Limit: 100, Ascending: true}, nil)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.Do(rt, err)
 		checkHistory(rt, page.Data)
 	})
 }
@@ -101,9 +99,7 @@ func change(rt *rapid.T, s *Log, c ResourceChange) {
 	values := rapid.SampledFrom([]string{`1`, `1.0`, `"x"`, `null`, `{"d":1}`, `{"d":1,"e":null}`, `{"e":[null,1]}`, `[1]`})
 	body := fmt.Sprintf(`{%q:%s}`, names.Draw(rt, "name"), values.Draw(rt, "value"))
 	v, err := snapshot.Parse([]byte(body), snapshot.DepthMax)
-	if err != nil {
-		rt.Fatal(err)
-	}
+	must.Do(rt, err)
 	ctx := context.Background()
 	switch rapid.IntRange(0, 4).Draw(rt, "do") {
 	case 0:
@@ -126,20 +122,14 @@ func checkHistory(rt *rapid.T, data []byte) {
 		Type      string
 		EventData struct{ Object, PreviousAttributes json.RawMessage }
 	}
-	if err := json.Unmarshal([]byte("["+string(data)+"]"), &events); err != nil {
-		rt.Fatal(err)
-	}
+	must.Do(rt, json.Unmarshal([]byte("["+string(data)+"]"), &events))
 	before := snapshot.Value{}
 	for i, e := range events {
 		after, err := snapshot.Parse(e.EventData.Object, snapshot.DepthMax)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.Do(rt, err)
 		previous := snapshot.ObjectOf()
 		if e.EventData.PreviousAttributes != nil {
-			if previous, err = snapshot.Parse(e.EventData.PreviousAttributes, snapshot.DepthMax); err != nil {
-				rt.Fatal(err)
-			}
+			previous = must.Get(snapshot.Parse(e.EventData.PreviousAttributes, snapshot.DepthMax))(rt)
 		}
 		switch back := snapshot.Merge(after, previous); {
 		case e.Type == "plan.created" && (before.Kind() != snapshot.Null || e.EventData.PreviousAttributes != nil):

@@ -89,10 +89,7 @@ func (m *keptLog) positionOf(t *rapid.T, wire string) record.Position {
 func (m *keptLog) record(t *rapid.T) {
 	typ := rapid.SampledFrom(keptKinds).Draw(t, "kind") + "." + rapid.SampledFrom(keptActions).Draw(t, "action")
 	resource := rapid.SampledFrom(keptResources).Draw(t, "resource")
-	wire, err := m.f.RecordEvent(context.Background(), newEvent(m.account, typ, resource))
-	if err != nil {
-		t.Fatal(err)
-	}
+	wire := must.Get(m.f.RecordEvent(context.Background(), newEvent(m.account, typ, resource)))(t)
 	id, _, _ := strings.Cut(strings.TrimPrefix(string(wire), `{"id":"`), `"`)
 	m.took(t, id, typ, resource)
 }
@@ -107,17 +104,12 @@ func (m *keptLog) importOne(t *rapid.T) {
 		id = nativeID(at, byte(len(m.ids)))
 	}
 	line := fmt.Sprintf(`{"id":"%s","type":"%s","resource":"%s","eventData":{"object":{}},"createdAt":%d}`, id, typ, resource, at)
-	im, err := m.f.NewImporter(m.account, eventlog.ImportOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	im := must.Get(m.f.NewImporter(m.account, eventlog.ImportOptions{}))(t)
 	refused, err := im.Add(context.Background(), []byte(line), 0)
 	if err == nil && len(refused) == 0 {
 		refused, err = im.Flush(context.Background())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	mayBeOld := at < m.horizon() || at*1000 <= m.removed.Millis() // in one millisecond the rest of the position decides
 	switch {
 	case len(refused) == 0:
@@ -169,9 +161,7 @@ func (m *keptLog) broken(t *rapid.T, do func() error) {
 			t.Fatalf("cut short: %v", err)
 		}
 	}
-	if err := do(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, do())
 }
 
 func (m *keptLog) trim(t *rapid.T) {
@@ -329,9 +319,7 @@ func TestRetentionAndPurgeByModel(t *testing.T) {
 	accounts := 0
 	rapid.Check(t, func(t *rapid.T) {
 		accounts++
-		if err := f.SetRetention(context.Background(), 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.SetRetention(context.Background(), 0))
 		m := &keptLog{f: f, account: fmt.Sprintf("acct_%d", accounts), ids: map[string]bool{}, states: map[[2]string]record.Position{}, shown: map[[2]string]bool{}}
 		t.Repeat(map[string]func(*rapid.T){
 			"record":  m.record,
@@ -341,9 +329,7 @@ func TestRetentionAndPurgeByModel(t *testing.T) {
 			"time":    func(t *rapid.T) { f.Clock.Advance(time.Duration(rapid.IntRange(0, 12).Draw(t, "hours")) * time.Hour) },
 			"retain": func(t *rapid.T) {
 				m.kept = time.Duration(rapid.SampledFrom([]int{0, 1, 3, 3, 6}).Draw(t, "days")) * 24 * time.Hour
-				if err := f.SetRetention(context.Background(), m.kept); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, f.SetRetention(context.Background(), m.kept))
 			},
 			"trim":   m.trim,
 			"purge":  m.purge,

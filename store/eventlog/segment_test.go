@@ -114,7 +114,7 @@ func TestSegments(t *testing.T) {
 		s := openTest(t)
 		heads, positions := map[string]*Head{"a": {}, "ab": {}, "b": {}}, map[string][]record.Position{}
 		millis := rapid.Int64Range(1, 100)
-		err := s.db.Update(context.Background(), func(tx kv.Txn) error {
+		must.Do(rt, s.db.Update(context.Background(), func(tx kv.Txn) error {
 			for n := range rapid.IntRange(0, 80).Draw(rt, "events") {
 				owner := rapid.SampledFrom(owners).Draw(rt, "owner")
 				h := heads[owner]
@@ -131,10 +131,7 @@ func TestSegments(t *testing.T) {
 				}
 			}
 			return nil
-		})
-		if err != nil {
-			rt.Fatal(err)
-		}
+		}))
 		for range 20 {
 			owner := rapid.SampledFrom(owners).Draw(rt, "read")
 			lo, hi := record.NewPosition(millis.Draw(rt, "lo"), 0, [8]byte{}), record.NewPosition(millis.Draw(rt, "hi"), 0, [8]byte{})

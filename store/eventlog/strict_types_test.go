@@ -89,9 +89,7 @@ func TestStrictTypesOfChanges(t *testing.T) {
 		_, err := g.PutResource(t.Context(), eventlog.ResourceChange{Owner: "acct_1", Kind: kind, ID: "x_1", Action: action}, body)
 		return err
 	}
-	if err := put("customer", ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, put("customer", ""))
 	for _, c := range []struct{ kind, action, param, meant string }{
 		{"customer", "mergd", "action", "customer.merged"},
 		{"custmer", "", "kind", "customer.*"},

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/must"
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/memkv"
 )
@@ -55,23 +56,18 @@ func BenchmarkInMemory(b *testing.B) {
 					db = mustOpen(b, Options{InMemory: true})
 				}
 				for first := 0; first < keys; first += kv.UpdateWritesMax {
-					err := db.Update(ctx, func(tx kv.Txn) error {
+					must.Do(b, db.Update(ctx, func(tx kv.Txn) error {
 						for n := first; n < first+kv.UpdateWritesMax; n++ {
 							if err := tx.Set(key(n), benchValue, time.Time{}); err != nil {
 								return err
 							}
 						}
 						return nil
-					})
-					if err != nil {
-						b.Fatal(err)
-					}
+					}))
 				}
 				n := 0
 				for b.Loop() {
-					if err := w.run(db, n); err != nil {
-						b.Fatal(err)
-					}
+					must.Do(b, w.run(db, n))
 					n++
 				}
 			})
