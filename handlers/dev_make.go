@@ -2,17 +2,23 @@ package handlers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
+	"tollhouse/store/snapshot"
 )
 
 func (s *Server) devMakeEndpoints() []devEndpoint {
 	return []devEndpoint{
 		{method: "POST", path: "/tokens", does: "issues tokens without a grant, expired ones too", body: `{"expires_in":-60}`, serve: s.makeTokens},
+		{method: "POST", path: "/events", does: "records events, past ones too", body: `{"type":"invoice.paid","resource":"inv_1","eventData":{"object":{}},"createdAt":1767225600}`, serve: s.makeEvents},
 	}
 }
 
@@ -108,4 +114,76 @@ func inSeconds(n *int64) *time.Duration {
 	const most = int64(2 * store.TokenLifetimeMax / time.Second)
 	d := time.Duration(min(max(*n, -most), most)) * time.Second
 	return &d
+}
+
+const devEventsMax = 1000 // in one request
+
+// makeEvents is POST /_dev/events.
+func (s *Server) makeEvents(w http.ResponseWriter, r *http.Request) error {
+	body, err := readDevBytes(w, r, devBodySizeMax, "application/json")
+	if err != nil {
+		return err
+	}
+	values, isList, refused := devItems(body)
+	switch {
+	case refused != nil:
+		return refused
+	case len(values) > devEventsMax:
+		return invalidRequest("There are more than %d events.", devEventsMax)
+	}
+	place := func(i int, param string) string {
+		if !isList {
+			return param
+		}
+		return strings.TrimSuffix(strconv.Itoa(i)+"."+param, ".")
+	}
+	fixtures := make([]eventlog.Fixture, len(values))
+	for i, v := range values {
+		if fixtures[i], err = eventlog.ParseFixture(v, s.demo.Account); err != nil {
+			return invalidRequest("%s", plainWords(sentence(err.Error()))).on(place(i, "")).because(err)
+		}
+	}
+	events, bad, err := s.store.RecordFixtures(r.Context(), fixtures)
+	if err != nil {
+		return err
+	}
+	if bad != nil {
+		return fixtureProblem(bad, place(bad.Line-1, bad.Param))
+	}
+	writeDevList(w, events)
+	return nil
+}
+
+func fixtureProblem(bad *eventlog.LineError, param string) *problem {
+	p := invalidRequest("%s", plainWords(sentence(bad.Reason))).on(param)
+	if bad.Code == "future" {
+		p.extra = map[string]any{"hint": "POST /_dev/clock moves the clock"}
+	}
+	return p
+}
+
+// devItems returns the items of a JSON list, or the one value that is no list.
+func devItems(body []byte) (values []snapshot.Value, isList bool, refused *problem) {
+	if body == nil {
+		return nil, false, invalidRequest("The body is missing.")
+	}
+	v, err := snapshot.Parse(body, devItemsDepthMax)
+	if err != nil {
+		return nil, false, invalidRequest("The body is not valid JSON: %s.", plainWords(err.Error())).because(err)
+	}
+	if v.Kind() == snapshot.Array {
+		return v.Elements(), true, nil
+	}
+	return []snapshot.Value{v}, false, nil
+}
+
+// devItemsDepthMax is that of a snapshot in an event in a seed line in a list.
+const devItemsDepthMax = snapshot.DepthMax + 4
+
+func writeDevList[T ~[]byte](w http.ResponseWriter, items []T) {
+	data := make([]json.RawMessage, len(items))
+	for i, item := range items {
+		data[i] = json.RawMessage(item)
+	}
+	writeJSON(w, http.StatusCreated, map[string]any{"object": "list", "data": data})
 }

@@ -2,8 +2,11 @@ package handlers_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
+	"strings"
 	"testing"
 
 	"tollhouse/handlers"
@@ -95,6 +98,91 @@ func TestDevTokens(t *testing.T) {
 			if param, _ := fault["param"].(string); fault["error"] != want.code || param != want.param {
 				t.Errorf("%s: %v, want %s of %q", body, fault, want.code, want.param)
 			}
+		}
+	})
+}
+
+func TestDevEvents(t *testing.T) {
+	t.Parallel()
+	h := newMakingHouse(t)
+	const event = `"type":"invoice.paid","resource":"inv_1","eventData":{"object":{"total":"1"}}`
+	post := func(t *testing.T, body string, status int) map[string]any {
+		t.Helper()
+		return object(t, h.ask(t, "POST", "/_dev/events", body), status)
+	}
+	made := func(t *testing.T, body string) (events []map[string]any) {
+		t.Helper()
+		for _, e := range post(t, body, http.StatusCreated)["data"].([]any) {
+			events = append(events, e.(map[string]any))
+		}
+		return events
+	}
+	token := wantPair(t, h.token(t, h.passwordForm())).AccessToken
+	listed := func(t *testing.T) (events []any) {
+		t.Helper()
+		return object(t, h.get(t, apiPath+"?order=asc&limit=1000", header("Authorization", "Bearer "+token)), http.StatusOK)["data"].([]any)
+	}
+	t.Run("are_recorded_as_they_are", func(t *testing.T) {
+		for n, body := range []string{`{` + event + `}`, `[{` + event + `,"createdAt":1767225600,"owner":"acct_larkspur"}]`} {
+			events := made(t, body)
+			want := float64(devBegins.Unix())
+			if n == 1 {
+				want = 1767225600
+			}
+			if len(events) != 1 || events[0]["createdAt"] != want || events[0]["owner"] != "acct_larkspur" {
+				t.Fatalf("%v, want one event at %v", events, want)
+			}
+			path := apiPath + "/" + events[0]["id"].(string)
+			if found := object(t, h.get(t, path, header("Authorization", "Bearer "+token)), http.StatusOK); !reflect.DeepEqual(found, events[0]) {
+				t.Errorf("the API has %v, want %v", found, events[0])
+			}
+		}
+	})
+	t.Run("of_one_second_keep_their_order_and_are_never_the_same", func(t *testing.T) {
+		before := len(listed(t))
+		var want []any
+		for range 3 {
+			for _, e := range made(t, `[{`+event+`},{`+event+`},{`+event+`,"createdAt":1767225599}]`)[:2] {
+				want = append(want, e["id"])
+			}
+		}
+		all := listed(t)
+		if len(all) != before+9 {
+			t.Fatalf("%d events, want 9 more than %d", len(all), before)
+		}
+		var got []any
+		for _, e := range all[len(all)-6:] {
+			got = append(got, e.(map[string]any)["id"])
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("newest %v, want %v", got, want)
+		}
+	})
+	t.Run("all_or_none", func(t *testing.T) {
+		before := len(listed(t))
+		for body, param := range map[string]string{
+			`[{` + event + `},{` + event + `,"createdAt":99999999998}]`:    "1.createdAt",
+			`[{` + event + `},{` + event + `,"createdAt":"now"}]`:          "1.createdAt",
+			`[{` + event + `},{"type":"invoice.paid","resource":"inv_1"}]`: "1.eventData",
+			`[{` + event + `},{` + event + `,"colour":"red"}]`:             "1.colour",
+			`[{` + event + `},{` + event + `,"owner":"no account"}]`:       "1.owner",
+			`[{` + event + `},7]`:                                                            "1",
+			`{` + event + `,"createdAt":99999999998}`:                                        "createdAt",
+			`{"type":"Invoice","resource":"inv_1","eventData":{"object":{}}}`:                "type",
+			`[{` + event + `,"id":"evt_mine"},{` + event + `,"id":"evt_mine","source":"x"}]`: "1.id",
+		} {
+			fault := post(t, body, http.StatusBadRequest)
+			if fault["error"] != "invalid_request" || fault["param"] != param {
+				t.Errorf("%s: %v, want %s refused", body, fault, param)
+			}
+			if strings.Contains(body, "99999999998") != strings.Contains(fmt.Sprint(fault["hint"]), "/_dev/clock") {
+				t.Errorf("%s: hint %v", body, fault["hint"])
+			}
+		}
+		wantError(t, h.ask(t, "POST", "/_dev/events", ""), http.StatusBadRequest, "invalid_request")
+		wantError(t, h.ask(t, "POST", "/_dev/events", "["+strings.Repeat("{},", 1000)+"{}]"), http.StatusBadRequest, "invalid_request")
+		if after := len(listed(t)); after != before {
+			t.Errorf("%d events, want the %d of before", after, before)
 		}
 	})
 }

@@ -78,6 +78,9 @@ func (v Value) Text() string {
 // Members returns the members of an object in their order. Do not modify the slice.
 func (v Value) Members() []Member { return v.members }
 
+// Elements returns the elements of an array.
+func (v Value) Elements() []Value { return v.elements }
+
 // Member returns the member with that name, and false when v has none or is not an
 // object.
 func (v Value) Member(name string) (Value, bool) {
