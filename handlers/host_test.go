@@ -90,7 +90,7 @@ func TestPathConfusion(t *testing.T) {
 	}
 }
 
-// routes are those of the OAuth half, with their methods.
+// routes are the public paths, with their methods.
 var routes = map[string][]string{
 	tokenPath:         {"POST"},
 	authPath:          {"GET", "HEAD"},
@@ -103,6 +103,15 @@ var routes = map[string][]string{
 	"/static/missing": {"GET", "HEAD"},
 	apiPath:           {"GET", "HEAD"},
 	apiPath + "/x":    {"GET", "HEAD"},
+	revokePath:        {"POST"},
+	introspectPath:    {"POST"},
+	"/.well-known/oauth-authorization-server": {"GET", "HEAD"},
+	accountPath:              {"GET", "HEAD"},
+	accountRevoke:            {"POST"},
+	accountOthers:            {"POST"},
+	accountPassword:          {"POST"},
+	"/api/resources/kind":    {"GET", "HEAD"},
+	"/api/resources/kind/id": {"GET", "HEAD", "PUT", "PATCH", "DELETE"},
 }
 
 func TestMethods(t *testing.T) {
@@ -110,7 +119,7 @@ func TestMethods(t *testing.T) {
 	token := header("Authorization", "Bearer "+h.pair(t).AccessToken)
 	for path, takes := range routes {
 		allow := append([]string{"OPTIONS"}, takes...)
-		for _, method := range []string{"TRACE", "PROPFIND", "POST", "GET", "DELETE", "QUERY"} {
+		for _, method := range []string{"TRACE", "PROPFIND", "CONNECT", "POST", "GET", "PUT", "DELETE", "QUERY", "get"} {
 			if slices.Contains(takes, method) {
 				continue
 			}

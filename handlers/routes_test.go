@@ -3,47 +3,8 @@ package handlers_test
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"testing"
 )
-
-// otherRoutes are those outside TestMethods.
-var otherRoutes = map[string][]string{
-	revokePath:     {"POST"},
-	introspectPath: {"POST"},
-	"/.well-known/oauth-authorization-server": {"GET", "HEAD"},
-	accountPath:              {"GET", "HEAD"},
-	accountRevoke:            {"POST"},
-	accountOthers:            {"POST"},
-	accountPassword:          {"POST"},
-	"/api/resources/kind":    {"GET", "HEAD"},
-	"/api/resources/kind/id": {"GET", "HEAD", "PUT", "PATCH", "DELETE"},
-}
-
-func TestMethodsOfOtherRoutes(t *testing.T) {
-	h := parallelHouse(t)
-	token := header("Authorization", "Bearer "+h.pair(t).AccessToken)
-	for path, takes := range otherRoutes {
-		allow := append([]string{"OPTIONS"}, takes...)
-		for _, method := range []string{"TRACE", "PROPFIND", "CONNECT", "POST", "GET", "PUT", "DELETE", "get"} {
-			if slices.Contains(takes, method) {
-				continue
-			}
-			t.Run(method+url.PathEscape(path), func(t *testing.T) {
-				a := h.do(h.request(t, method, path, nil, token))
-				wantError(t, a, http.StatusMethodNotAllowed, "invalid_request")
-				wantAllow(t, a, slices.Clone(allow)...)
-			})
-		}
-		t.Run("OPTIONS"+url.PathEscape(path), func(t *testing.T) {
-			a := h.do(h.request(t, "OPTIONS", path, nil))
-			if a.StatusCode != http.StatusNoContent || a.body != "" {
-				t.Errorf("OPTIONS = %d %q, want 204 and no body", a.StatusCode, a.body)
-			}
-			wantAllow(t, a, slices.Clone(allow)...)
-		})
-	}
-}
 
 // TestAdminIsElsewhere: the API without credentials cannot be reached over TCP. Its handler
 // listens only on the operator's socket.
