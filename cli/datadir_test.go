@@ -15,6 +15,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
+	"tollhouse/must"
 )
 
 // TestDataDirectory: one data directory has one owner, and is closed to others.
@@ -34,7 +35,7 @@ func TestDataDirectory(t *testing.T) {
 // modesBelow returns the paths in dir that others may use, and how many there are.
 func modesBelow(t *testing.T, dir string) (open []string, all int) {
 	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -46,10 +47,7 @@ func modesBelow(t *testing.T, dir string) (open []string, all int) {
 			open = append(open, info.Mode().String()+" "+path)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return open, all
 }
 
@@ -57,10 +55,7 @@ func closedUnderAnyUmask(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	dir := filepath.Join(root, "data")
-	s, err := startUnder(t, "umask 000; exec tollhouse serve --data "+dir+" --listen 127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(startUnder(t, "umask 000; exec tollhouse serve --data "+dir+" --listen 127.0.0.1:0"))(t)
 	if _, stderr, code := run(t, "account", "create", "a", "--data", dir); code != term.ExitOK {
 		t.Fatalf("account create: exit %d, %s", code, stderr)
 	}
@@ -103,9 +98,7 @@ func closeEmptyDirectory(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{"serve": {"serve", "--listen", "127.0.0.1:0"}, "account create": {"account", "create", "a"}} {
 		dir := closedDir(t, "volume")
-		if err := errors.Join(os.Mkdir(filepath.Join(dir, "lost+found"), 0o700), os.Chmod(dir, 0o755)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.Mkdir(filepath.Join(dir, "lost+found"), 0o700), os.Chmod(dir, 0o755)))
 		args = append(args, "--data", dir)
 		if args[0] == "serve" {
 			start(t, args...)
@@ -128,9 +121,7 @@ func refuseOpenDirectory(t *testing.T) {
 		}
 	}
 	for _, mode := range []os.FileMode{0o755, 0o750, 0o701} {
-		if err := os.Chmod(dir, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(dir, mode))
 		before := contentOf(t, dir)
 		for _, args := range [][]string{{"account", "list"}, {"account", "create", "b"}, {"backup", file + "2"}, {"restore", file}, {"serve", "--listen", "127.0.0.1:0"}} {
 			_, stderr, code := run(t, append(args, "--data", dir)...)
@@ -158,9 +149,7 @@ func refuseLinkedSocket(t *testing.T) {
 	}
 	elsewhere := filepath.Join(t.TempDir(), "theirs")
 	path := filepath.Join(dir, datadir.SocketName)
-	if err := os.Symlink(elsewhere, path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(elsewhere, path))
 	_, stderr, code := run(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
 	if code != term.ExitConfig || !strings.Contains(stderr, "the admin socket "+path+" is a symbolic link") {
 		t.Errorf("serve over a link: exit %d, %s; want 78", code, stderr)
@@ -168,17 +157,10 @@ func refuseLinkedSocket(t *testing.T) {
 	if _, err := os.Lstat(elsewhere); err == nil {
 		t.Error("a socket was made where the link leads")
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(path))
+	l := must.Get(net.Listen("unix", path))(t)
 	defer l.Close()
-	if err := os.Chmod(path, 0o660); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(path, 0o660))
 	if _, stderr, code := run(t, "serve", "--data", dir, "--listen", "127.0.0.1:0"); code != term.ExitConfig || !strings.Contains(stderr, "is writable by other users (mode 0660)") {
 		t.Errorf("serve over a socket that the group may write to: exit %d, %s; want 78", code, stderr)
 	}
@@ -202,14 +184,9 @@ func refuseSecondServer(t *testing.T) {
 // staleSocket leaves a socket at path that nobody listens on.
 func staleSocket(t *testing.T, path string) {
 	t.Helper()
-	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stale := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: path}))(t)
 	stale.SetUnlinkOnClose(false)
-	if err := errors.Join(os.Chmod(path, 0o600), stale.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Chmod(path, 0o600), stale.Close()))
 }
 
 func keepStaleSocket(t *testing.T) {
@@ -220,19 +197,14 @@ func keepStaleSocket(t *testing.T) {
 	}
 	path := filepath.Join(dir, datadir.SocketName)
 	staleSocket(t, path)
-	lock, err := datadir.TryLock(dir, "serve")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Get(datadir.TryLock(dir, "serve"))(t)
 	if _, stderr, code := run(t, "serve", "--data", dir, "--listen", "127.0.0.1:0"); code != term.ExitBusy {
 		t.Errorf("serve beside a holder: exit %d, %s; want 75", code, stderr)
 	}
 	if _, err := os.Lstat(path); err != nil {
 		t.Errorf("the socket was taken away from the holder of the lock: %v", err)
 	}
-	if err := lock.Release(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lock.Release())
 	s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
 	if _, stderr, code := run(t, "health", "--data", dir); code != term.ExitOK {
 		t.Errorf("health over the stale socket: exit %d, %s", code, stderr)
@@ -246,16 +218,11 @@ func waitForHolder(t *testing.T) {
 	if _, stderr, code := run(t, "account", "create", "a", "--data", dir); code != term.ExitOK {
 		t.Fatal(stderr)
 	}
-	lock, err := datadir.TryLock(dir, "event import")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Get(datadir.TryLock(dir, "event import"))(t)
 	cmd := exec.Command("tollhouse", "account", "create", "b", "--data", dir)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	select {
@@ -263,9 +230,7 @@ func waitForHolder(t *testing.T) {
 		t.Fatalf("the command ended while another held the lock: %v, %s", err, &stderr)
 	case <-time.After(500 * time.Millisecond):
 	}
-	if err := lock.Release(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lock.Release())
 	if err := <-ended; err != nil {
 		t.Errorf("the command that waited: %v, %s", err, &stderr)
 	}
@@ -280,10 +245,7 @@ func nameSilentHolder(t *testing.T) {
 	if _, stderr, code := run(t, "account", "create", "a", "--data", dir); code != term.ExitOK {
 		t.Fatal(stderr)
 	}
-	lock, err := datadir.TryLock(dir, "event import")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Get(datadir.TryLock(dir, "event import"))(t)
 	before, began := contentOf(t, dir), time.Now()
 	_, stderr, code := run(t, "account", "list", "--data", dir)
 	if took := time.Since(began); code != term.ExitBusy || took < datadir.LockTries || !strings.Contains(stderr, "is held by process ") || !strings.Contains(stderr, "(tollhouse event import) since 20") {
@@ -292,28 +254,21 @@ func nameSilentHolder(t *testing.T) {
 	if changed := unlike(before, contentOf(t, dir)); len(changed) > 0 {
 		t.Errorf("it has changed %v", changed)
 	}
-	if err := lock.Release(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lock.Release())
 }
 
 // asOthers returns a directory for a user whom modes stop, and how that user runs
 // a command: root, whom none stops, becomes nobody.
 func asOthers(t *testing.T) (top string, command func(args ...string) *exec.Cmd) {
 	t.Helper()
-	top, err := os.MkdirTemp("/tmp", "tollhouse-others-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	top = must.Get(os.MkdirTemp("/tmp", "tollhouse-others-"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(top) })
 	us, credential := os.Geteuid(), (*syscall.Credential)(nil)
 	if us == 0 {
 		us, credential = 65534, &syscall.Credential{Uid: 65534, Gid: 65534}
 	}
 	binary := copyForOthers(t, top)
-	if err := errors.Join(os.Chmod(top, 0o700), os.Chown(top, us, -1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Chmod(top, 0o700), os.Chown(top, us, -1)))
 	return top, func(args ...string) *exec.Cmd {
 		cmd := exec.Command(binary, args...)
 		cmd.Dir, cmd.SysProcAttr = top, &syscall.SysProcAttr{Credential: credential}
@@ -332,9 +287,7 @@ func TestUnreadable(t *testing.T) {
 		if out, err := command("account", "create", "acct_a", "--data", dir).CombinedOutput(); err != nil {
 			t.Fatalf("%v, %s", err, out)
 		}
-		if err := os.WriteFile(file, []byte("correct horse battery staple"), 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte("correct horse battery staple"), 0))
 		if err := os.Chown(file, 65534, -1); err != nil && os.Geteuid() == 0 {
 			t.Fatal(err)
 		}
@@ -367,20 +320,13 @@ func refuseDeniedSocket(t *testing.T) {
 	t.Parallel()
 	top, command := asOthers(t)
 	dir := filepath.Join(top, "data")
-	s, err := startCommand(command("serve", "--data", dir, "--listen", "127.0.0.1:0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(startCommand(command("serve", "--data", dir, "--listen", "127.0.0.1:0")))(t)
 	defer s.end()
-	if err := os.Chmod(filepath.Join(dir, datadir.SocketName), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(filepath.Join(dir, datadir.SocketName), 0))
 	cmd := command("account", "list", "--data", dir)
 	out, err := cmd.CombinedOutput()
 	if err == nil || cmd.ProcessState.ExitCode() != term.ExitNotAllowed || !strings.Contains(string(out), "no permission to talk to the server on ") || !strings.Contains(string(out), "permission denied") {
 		t.Errorf("account list: %v, %s; want exit 5", err, out)
 	}
-	if err := os.Chmod(filepath.Join(dir, datadir.SocketName), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(filepath.Join(dir, datadir.SocketName), 0o600))
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
@@ -124,10 +125,7 @@ func (h *house) do(r *http.Request) answer {
 // readAnswer reads a response that came over a connection.
 func readAnswer(t testing.TB, res *http.Response) answer {
 	t.Helper()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatalf("read the answer: %v", err)
-	}
+	body := must.Get(io.ReadAll(res.Body))(t)
 	return answer{Response: res, body: string(body)}
 }
 

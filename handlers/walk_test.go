@@ -175,10 +175,7 @@ func formOn(t testing.TB, page answer) form {
 
 func parsePage(t testing.TB, page answer) *html.Node {
 	t.Helper()
-	root, err := html.Parse(strings.NewReader(page.body))
-	if err != nil {
-		t.Fatalf("page: %v", err)
-	}
+	root := must.Get(html.Parse(strings.NewReader(page.body)))(t)
 	return root
 }
 

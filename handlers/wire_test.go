@@ -195,10 +195,7 @@ func endless(t *testing.T, address, path string) {
 		}
 		hungUp <- err
 	}()
-	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatalf("no answer: %v", err)
-	}
+	res := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	if a := readAnswer(t, res); a.StatusCode != http.StatusRequestEntityTooLarge || !res.Close {
 		t.Errorf("status = %d, Connection: close %t, want 413 and true", a.StatusCode, res.Close)
 	}

@@ -364,9 +364,7 @@ func TestCheckAll(t *testing.T) {
 			if _, err := f.ListAudit(ctx, record.Position{}, 1); err != nil { // writes the pending line
 				t.Fatal(err)
 			}
-			if _, err := f.CheckAll(ctx); err != nil {
-				t.Fatalf("CheckAll(whole) = %v, want nil", err)
-			}
+			must.Get(f.CheckAll(ctx))(t)
 			must.Do(t, f.DB.Update(ctx, func(tx kv.Txn) error { return c.damage(t, f, tx) }))
 			_, err := f.CheckAll(ctx)
 			if !errors.Is(err, record.ErrCorrupt) || !strings.Contains(err.Error(), c.want) {
@@ -398,9 +396,7 @@ func TestCheckAll(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			h := &history{f: f, clients: []store.Client{a, b}}
 			t.Repeat(h.actions())
-			if _, err := f.CheckAll(ctx); err != nil {
-				t.Fatalf("CheckAll() = %v, want nil", err)
-			}
+			must.Get(f.CheckAll(ctx))(t)
 		})
 	})
 }

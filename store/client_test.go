@@ -147,10 +147,7 @@ func TestUpdateClient(t *testing.T) {
 	g := parallelGrant(t)
 	scopes := []string{"resources:read"}
 	must.Get(g.UpdateClient(ctx, g.client.ID, store.ClientChange{Scopes: &scopes}))(t)
-	p, err := g.FindPrincipal(ctx, g.first.AccessToken)
-	if err != nil {
-		t.Fatalf("FindPrincipal() = %v, want the token to live", err)
-	}
+	p := must.Get(g.FindPrincipal(ctx, g.first.AccessToken))(t)
 	if p.Allows(store.ScopeEventsRead) || !p.Allows(store.ScopeResourcesRead) {
 		t.Error("a token outdoes what its client may do now, want it held to that")
 	}

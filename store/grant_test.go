@@ -59,10 +59,7 @@ func (g grant) refreshFor(of store.Issued, scope store.Scope) (store.Issued, err
 // mustRefresh is refresh where a refusal is not under test.
 func (g grant) mustRefresh(t testing.TB, of store.Issued) store.Issued {
 	t.Helper()
-	issued, err := g.refresh(of)
-	if err != nil {
-		t.Fatalf("RotateRefresh() = %v, want a pair", err)
-	}
+	issued := must.Get(g.refresh(of))(t)
 	return issued
 }
 
@@ -76,9 +73,7 @@ func (g grant) use(t testing.TB, of store.Issued) {
 		return run()
 	})
 	defer g.Faults.Repair()
-	if _, err := g.FindPrincipal(context.Background(), of.AccessToken); err != nil {
-		t.Fatalf("FindPrincipal() = %v, want a principal", err)
-	}
+	must.Get(g.FindPrincipal(context.Background(), of.AccessToken))(t)
 	<-written
 }
 

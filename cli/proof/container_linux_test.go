@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tollhouse/must"
 )
 
 // devEndMax is well above the 2 seconds in which dev ends, and well below the 15 that
@@ -46,9 +48,7 @@ func TestDevAsFirstProcess(t *testing.T) {
 			}
 			s.keepBusy()
 			begun := time.Now()
-			if err := s.process.Signal(signal); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.process.Signal(signal))
 			select {
 			case <-s.ended:
 				t.Logf("ended %v after %s", time.Since(begun).Round(time.Millisecond), signal)

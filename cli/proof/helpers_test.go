@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"tollhouse/must"
 )
 
 // helper is a printed test helper in a project of its own.
@@ -62,27 +64,19 @@ func TestPrintedHelpers(t *testing.T) {
 
 func (h helper) run(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "helpers", h.name))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "helpers", h.name))))
 	text := command(t, "", "print", "helper", h.name)
 	if lines := strings.Count(string(text), "\n"); lines > 120 {
 		t.Errorf("the helper has %d lines, want 120 at most", lines)
 	}
 	file := filepath.Join(dir, h.file)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must.Do(t, os.WriteFile(file, text, 0o644))
 	// Every instance notes its process id before it begins.
 	started := filepath.Join(t.TempDir(), "started")
 	binary := filepath.Join(t.TempDir(), "tollhouse")
 	script := "#!/bin/sh\necho $$ >> '" + started + "'\nexec '" + program(t) + "' \"$@\"\n"
-	if err := os.WriteFile(binary, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(binary, []byte(script), 0o755))
 	h.env = append(append(environ(), h.env...), "TOLLHOUSE_BIN="+binary)
 
 	for _, check := range h.checks {
@@ -106,18 +100,14 @@ func (h helper) run(t *testing.T) {
 func (h helper) killed(t *testing.T, dir, started string, before int) {
 	cmd := h.command(t, dir, h.whole)
 	cmd.Env = append(cmd.Env, "HANG=1")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	defer cmd.Process.Kill()
 	var pids []int
 	eventually(t, func() bool {
 		pids = processes(t, started)[before:]
 		return len(pids) > 0
 	}, "the hanging test starts no instance")
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	wantGone(t, "after the runner was killed", pids)
 }
@@ -136,10 +126,7 @@ func processes(t *testing.T, started string) (pids []int) {
 		t.Fatal(err)
 	}
 	for _, word := range strings.Fields(string(text)) {
-		pid, err := strconv.Atoi(word)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pid := must.Get(strconv.Atoi(word))(t)
 		pids = append(pids, pid)
 	}
 	return pids

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tollhouse/must"
 )
 
 // TestDevHosts: a browser and a container know one instance by two names, and each
@@ -17,15 +19,10 @@ func TestDevHosts(t *testing.T) {
 	ask := func(t *testing.T, s *server, host, method, path string, form url.Values) answer {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), method, s.base+path, strings.NewReader(form.Encode()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		r.Host = host
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		a, err := exchange(&http.Client{Timeout: requestWait}, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(exchange(&http.Client{Timeout: requestWait}, r))(t)
 		return a
 	}
 	type metadata struct {
@@ -110,10 +107,7 @@ func TestDevAdminSocket(t *testing.T) {
 	}
 	private := func(t *testing.T) string {
 		t.Helper()
-		dir, err := os.MkdirTemp("/tmp", "tollhouse-proof-")
-		if err != nil {
-			t.Fatal(err)
-		}
+		dir := must.Get(os.MkdirTemp("/tmp", "tollhouse-proof-"))(t)
 		t.Cleanup(func() { _ = os.RemoveAll(dir) })
 		return dir
 	}

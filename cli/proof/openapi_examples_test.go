@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"tollhouse/must"
 )
 
 var updateExamples = flag.Bool("update-examples", false, "write the examples of the API description anew")
@@ -174,9 +176,7 @@ func examplesOf(document map[string]any) map[string]map[string]any {
 // itself: it must be a filter that is understood.
 func askForParameters(t *testing.T, s *server, c *client, document map[string]any) {
 	pair, _, err := c.grant(t.Context(), "password", "username", s.ready.Username, "password", s.ready.Password)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	components := document["components"].(map[string]any)["parameters"].(map[string]any)
 	operation := document["paths"].(map[string]any)["/api/events"].(map[string]any)["get"].(map[string]any)
 	for _, parameter := range operation["parameters"].([]any) {
@@ -211,11 +211,7 @@ func writeExamples(t *testing.T, s *server, taken map[string]map[string]any) {
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", " ")
-	if err := encoder.Encode(taken); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, encoder.Encode(taken))
 	path := filepath.Join("..", "..", "handlers", "openapi_examples.json")
-	if err := os.WriteFile(path, bytes.ReplaceAll(text.Bytes(), []byte(s.ready.URL), []byte(exampleIssuer)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, bytes.ReplaceAll(text.Bytes(), []byte(s.ready.URL), []byte(exampleIssuer)), 0o644))
 }

@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
@@ -159,23 +160,16 @@ func (c *countedStore) record(t *rapid.T) {
 // history imports events of the last days, most of them below the head.
 func (c *countedStore) history(t *rapid.T) {
 	owner := rapid.SampledFrom(countedAccounts).Draw(t, "account")
-	im, err := c.NewImporter(owner, eventlog.ImportOptions{SkipErrors: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	im := must.Get(c.NewImporter(owner, eventlog.ImportOptions{SkipErrors: true}))(t)
 	for range rapid.IntRange(1, 20).Draw(t, "lines") {
 		c.lines++
 		kind := rapid.SampledFrom([]string{"customer", "plan", "invoice"}).Draw(t, "kind")
 		at := c.f.Now().Add(-time.Duration(rapid.IntRange(0, 3*24*60).Draw(t, "minutes ago")) * time.Minute).Unix()
 		line := fmt.Sprintf(`{"id":"%s-%d","type":"%s.created","resource":"%s","eventData":{"object":{}},"createdAt":%d}`,
 			owner, c.lines, kind, rapid.SampledFrom(keptResources).Draw(t, "resource"), at)
-		if _, err := im.Add(context.Background(), []byte(line), 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(im.Add(context.Background(), []byte(line), 0))(t)
 	}
-	if _, err := im.Flush(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(im.Flush(context.Background()))(t)
 }
 
 func (c *countedStore) purge(t *rapid.T) {
@@ -193,9 +187,7 @@ func (c *countedStore) trim(t *rapid.T) {
 	if err == nil {
 		_, err = c.TrimEvents(context.Background())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 func (c *countedStore) erase(t *rapid.T) {
@@ -251,9 +243,7 @@ func TestCountsEqualTheLog(t *testing.T) {
 				})
 				err := c.CatchUpCounts(ctx)
 				c.f.Faults.Repair()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 			},
 			"count until killed": func(rt *rapid.T) {
 				c.interrupted(rt, t, func(*rapid.T) error { return c.CatchUpCounts(ctx) })

@@ -52,16 +52,11 @@ func TestDeletedLastIsNotBehind(t *testing.T) {
 	}
 	session(func(db *DB) {
 		for _, key := range []string{"a", "b"} {
-			err := db.Update(t.Context(), func(tx kv.Txn) error { return tx.Delete([]byte(key)) })
-			if err != nil {
-				t.Fatalf("Update() = %v, want nil", err)
-			}
+			must.Do(t, db.Update(t.Context(), func(tx kv.Txn) error { return tx.Delete([]byte(key)) }))
 		}
 	})
 	session(func(db *DB) {
-		if err := db.engine.Flatten(compactors); err != nil {
-			t.Fatalf("Flatten() = %v, want nil", err)
-		}
+		must.Do(t, db.engine.Flatten(compactors))
 		if n := len(db.engine.Tables()); n != 1 {
 			t.Errorf("%d tables after compaction, want 1", n)
 		}

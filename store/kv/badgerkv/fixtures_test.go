@@ -29,10 +29,7 @@ func TestMain(m *testing.M) {
 // mustOpen opens a store that is closed at the end of t, if not before.
 func mustOpen(t testing.TB, opts Options) *DB {
 	t.Helper()
-	db, err := Open(opts)
-	if err != nil {
-		t.Fatalf("Open() = %v, want nil", err)
-	}
+	db := must.Get(Open(opts))(t)
 	t.Cleanup(func() { mustClose(t, db) })
 	return db
 }

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"testing"
 
+	"tollhouse/must"
 	"tollhouse/store/kv"
 )
 
@@ -11,10 +12,7 @@ func TestSnapshotsKeepTheOldestReader(t *testing.T) {
 	t.Parallel()
 	s := newSnapshots(1)
 	open := func() *snapshot {
-		at, err := s.open()
-		if err != nil {
-			t.Fatalf("open() = %v, want nil", err)
-		}
+		at := must.Get(s.open())(t)
 		return at
 	}
 	publish := func(version, wantOldest uint64) {
@@ -96,10 +94,7 @@ func TestUseAfterEndPanics(t *testing.T) {
 	t.Parallel()
 	db := mustOpen(t, Options{InMemory: true})
 	var kept kv.Txn
-	err := db.Update(t.Context(), func(tx kv.Txn) error { kept = tx; return nil })
-	if err != nil {
-		t.Fatalf("Update() = %v, want nil", err)
-	}
+	must.Do(t, db.Update(t.Context(), func(tx kv.Txn) error { kept = tx; return nil }))
 	defer func() {
 		if recover() == nil {
 			t.Error("Delete after the end did not panic")
