@@ -131,10 +131,11 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	s := &Store{db: db, now: o.Now, key: o.Key, hasher: o.Hasher, lives: o.Lifetimes, log: o.Log, random: o.Random, fixtures: o.Fixtures}
 	s.lastUsed.init()
 	s.rotations.init(o.Rotations)
-	fresh := secret.NewID(s.random)
+	// Drawn for a new store only: one that is opened again draws what it drew before.
+	fresh := sync.OnceValue(func() secret.ID { return secret.NewID(s.random) })
 	var format uint64
 	err := db.Update(ctx, func(tx kv.Txn) error {
-		format, s.instance = formatVersion, fresh
+		format, s.instance = formatVersion, secret.ID{}
 		value, err := tx.Get(record.MetaKey(metaStore))
 		if err == nil {
 			if format, s.instance, err = decodeMeta(value); err != nil || format != formatVersion {
@@ -145,7 +146,8 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 		if !errors.Is(err, kv.ErrNotFound) {
 			return err
 		}
-		return tx.Set(record.MetaKey(metaStore), encodeMeta(formatVersion, fresh), time.Time{})
+		s.instance = fresh()
+		return tx.Set(record.MetaKey(metaStore), encodeMeta(formatVersion, s.instance), time.Time{})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
