@@ -125,8 +125,8 @@ func absent(what, name, hint string) *problem {
 }
 
 // takeTime lifts the deadlines of a request whose work grows with the stored data,
-// such as a deletion. Only the operator can reach this socket. In the command's
-// own process there is no connection.
+// such as a deletion. Only the operator can reach this socket. A command that opens the
+// store itself has no connection.
 func takeTime(w http.ResponseWriter) {
 	c := http.NewResponseController(w)
 	_ = c.SetReadDeadline(time.Time{})

@@ -50,14 +50,14 @@ type AdminBackup struct {
 // adminBackedUp is POST /admin/backup: the caller confirms that the backup is
 // complete and in place.
 func (s *Server) adminBackedUp(w http.ResponseWriter, r *http.Request) error {
-	var told AdminBackup
-	if err := readAdminBody(w, r, &told); err != nil {
+	var made AdminBackup
+	if err := readAdminBody(w, r, &made); err != nil {
 		return err
 	}
-	if told.File == "" || len(told.File) > backupNameSizeMax || told.Created.IsZero() {
+	if made.File == "" || len(made.File) > backupNameSizeMax || made.Created.IsZero() {
 		return invalidRequest("file must be a path of at most %d bytes, and created the time of the backup.", backupNameSizeMax).on("file")
 	}
-	if err := s.store.RecordBackup(r.Context(), store.BackupMade(told), by(r.Context())); err != nil {
+	if err := s.store.RecordBackup(r.Context(), store.BackupMade(made), by(r.Context())); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -13,8 +13,8 @@ const ndjsonType = "application/x-ndjson"
 // of an upload.
 const longStep = time.Minute
 
-// extendDeadlines gives a long request the time for its next step. In the command's
-// own process there is no connection.
+// extendDeadlines gives a long request the time for its next step. A command that
+// opens the store itself has no connection.
 func extendDeadlines(c *http.ResponseController) {
 	deadline := time.Now().Add(longStep)
 	_ = c.SetReadDeadline(deadline)

@@ -82,7 +82,7 @@ func TestPurge(t *testing.T) {
 			t.Errorf("the record has %d lines of the purge, want 1: %+v", found, lines)
 		}
 	})
-	t.Run("a_purged_resource_begins_anew", func(t *testing.T) {
+	t.Run("a_purged_resource_starts_again", func(t *testing.T) {
 		w := a.put("/api/resources/customer/forgotten-r1", token, `{"displayName":"Another"}`)
 		if w.Code != http.StatusCreated {
 			t.Fatalf("PUT = %d %s, want 201", w.Code, w.Body)

@@ -34,7 +34,7 @@ func TestResourceActions(t *testing.T) {
 			t.Errorf("events = %v, want %v", got, want)
 		}
 	}
-	t.Run("put_with_an_action_records_that_alone", func(t *testing.T) {
+	t.Run("put_with_an_action_records_only_that", func(t *testing.T) {
 		t.Parallel()
 		a, token, path, _ := newPlan(t)
 		if w := a.put(path+"?action=renewed", token, `{"n":2}`); w.Code != http.StatusOK {

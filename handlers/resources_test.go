@@ -105,7 +105,7 @@ func TestResourceAnswers(t *testing.T) {
 	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
 	created := a.put("/api/resources/plan/p1", token, `{"b":1.0,"a":{"x":null,"y":[null]}}`)
-	t.Run("put_new_names_its_place", func(t *testing.T) {
+	t.Run("put_new_names_its_location", func(t *testing.T) {
 		t.Parallel()
 		if got := created.Header().Get("Location"); got != "/api/resources/plan/p1" {
 			t.Errorf("Location = %q", got)

@@ -38,7 +38,7 @@ func TestTokenCode(t *testing.T) {
 	t.Run("vector_of_rfc_7636", func(t *testing.T) {
 		h.unspent(t, h.pkceCode(t, challenge), "code_verifier", verifier)
 	})
-	t.Run("scope_that_was_asked_stands_in_the_answer", func(t *testing.T) {
+	t.Run("requested_scope_is_in_the_answer", func(t *testing.T) {
 		if p := h.pair(t, "scope", "resources:read events:read"); p.Scope == nil || *p.Scope != "events:read resources:read" {
 			t.Errorf("scope = %v, want the one granted", p.Scope)
 		}

@@ -37,7 +37,7 @@ func TestTokenRefresh(t *testing.T) {
 		wantTokenError(t, h.token(t, as(h.refreshForm(first.RefreshToken), other, sec)), http.StatusBadRequest, "invalid_grant")
 		h.neverRefreshed(t, first)
 	})
-	t.Run("subset_for_the_access_token_alone", func(t *testing.T) {
+	t.Run("subset_for_the_access_token_only", func(t *testing.T) {
 		first := h.pair(t, "scope", "events:read resources:read")
 		second := wantPair(t, h.token(t, with(h.refreshForm(first.RefreshToken), "scope", "resources:read")))
 		if second.Scope == nil || *second.Scope != "resources:read" {

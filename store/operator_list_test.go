@@ -99,7 +99,7 @@ func TestListFamilies(t *testing.T) {
 		}
 		wantSet(t, "the live ones", g.families(t, 1, store.FamilyFilter{}), g.first.FamilyID)
 	})
-	t.Run("refuses_a_place_that_is_none", func(t *testing.T) {
+	t.Run("refuses_an_invalid_position", func(t *testing.T) {
 		g := parallelGrant(t)
 		var bad *record.InvalidError
 		if _, err := g.ListFamilies(ctx, store.FamilyFilter{}, "fam_0", 1); !errors.As(err, &bad) {

@@ -58,7 +58,7 @@ func TestAccount(t *testing.T) {
 			t.Errorf("tokens %v in %d forms, want that of the sign-out once and the page's in all others", tokens, len(named(all, "form")))
 		}
 	})
-	t.Run("times_are_phrases_with_the_exact_one_for_who_asks", func(t *testing.T) {
+	t.Run("times_are_relative_with_the_exact_one_on_hover", func(t *testing.T) {
 		t.Parallel()
 		for _, e := range named(all, "time") {
 			if e.attrs["datetime"] != "2026-03-09T15:30:00Z" || e.attrs["title"] != "9 March 2026, 15:30 UTC" || squeeze(e.text) != "3 days ago, 9 March 2026, 15:30 UTC" {
@@ -102,7 +102,7 @@ func TestAccount(t *testing.T) {
 			t.Error("the box is not ticked")
 		}
 	})
-	t.Run("a_refusal_heads_the_form_and_stands_beside_each_field", func(t *testing.T) {
+	t.Run("a_refusal_heads_the_form_and_marks_each_field", func(t *testing.T) {
 		t.Parallel()
 		refused := accountProps()
 		refused.Password = views.PasswordForm{Error: "Your password was not changed.", CurrentError: "Not that one.", NewError: "Too short."}

@@ -54,7 +54,7 @@ func Writers(b testing.TB, s *store.Store, writers, each int, note string) (writ
 	}
 }
 
-// Beside times do while other runs repeatedly beside it.
+// Beside times do while other runs repeatedly.
 func Beside(do func(), other func(context.Context)) Work {
 	return func() time.Duration {
 		running, stop := context.WithCancel(context.Background())

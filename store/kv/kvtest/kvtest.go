@@ -38,7 +38,7 @@ func Run(t *testing.T, open func(t *testing.T) kv.DB) {
 		{"contract_6_a_key_that_no_engine_can_hold_panics", impossibleKeys},
 		{"contract_7_a_cancelled_context_writes_nothing", cancelledContext},
 		{"contract_7_a_closed_store_is_unavailable", closedStore},
-		{"contract_8_an_open_view_keeps_its_snapshot_and_holds_nobody_up", openView},
+		{"contract_8_an_open_view_keeps_its_snapshot_and_delays_no_one", openView},
 		{"a_view_sees_every_acknowledged_update", viewSeesUpdate},
 		{"values_are_copied_and_stay_unchanged", valuesAreCopied},
 		{"get_many_yields_what_is_present_in_order", getMany},
