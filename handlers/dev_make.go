@@ -1,9 +1,11 @@
 package handlers
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -19,6 +21,7 @@ func (s *Server) devMakeEndpoints() []devEndpoint {
 	return []devEndpoint{
 		{method: "POST", path: "/tokens", does: "issues tokens without a grant, expired ones too", body: `{"expires_in":-60}`, serve: s.makeTokens},
 		{method: "POST", path: "/events", does: "records events, past ones too", body: `{"type":"invoice.paid","resource":"inv_1","eventData":{"object":{}},"createdAt":1767225600}`, serve: s.makeEvents},
+		{method: "POST", path: "/seed", does: "creates what the lines of a seed file say", body: `{"user":{"username":"bob","password":"pw"}}`, mediaType: ndjsonType, serve: s.makeSeed},
 	}
 }
 
@@ -186,4 +189,83 @@ func writeDevList[T ~[]byte](w http.ResponseWriter, items []T) {
 		data[i] = json.RawMessage(item)
 	}
 	writeJSON(w, http.StatusCreated, map[string]any{"object": "list", "data": data})
+}
+
+// Explain returns the member and the sentence of an error's wire form.
+func Explain(err error) (param, description string) {
+	p := asProblem(err)
+	return p.param, p.description
+}
+
+// SeedError is what is wrong with a line of a seed.
+type SeedError struct {
+	Index               int // of the line, from 0
+	Param, Hint, Reason string
+	Exists              bool // something has that name
+}
+
+func (e *SeedError) Error() string { return e.Reason }
+
+// makeSeed is POST /_dev/seed.
+func (s *Server) makeSeed(w http.ResponseWriter, r *http.Request) error {
+	lines, err := readSeedLines(w, r)
+	if err != nil {
+		return err
+	}
+	made, err := s.dev.Seed(r.Context(), s.store, lines)
+	var bad *SeedError
+	if errors.As(err, &bad) {
+		param := strings.TrimSuffix(strconv.Itoa(bad.Index)+"."+bad.Param, ".")
+		p := invalidRequest("%s", plainWords(sentence(bad.Reason))).on(param)
+		if bad.Exists {
+			p = newProblem(http.StatusConflict, "conflict", "%s", plainWords(sentence(bad.Reason))).on(param)
+		}
+		if bad.Hint != "" {
+			p.extra = map[string]any{"hint": bad.Hint}
+		}
+		return p.because(err)
+	}
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusCreated, map[string]any{"object": "list", "data": made})
+	return nil
+}
+
+const (
+	devSeedSizeMax  = 64 << 20 // bytes
+	devSeedLinesMax = 1_000_000
+)
+
+// readSeedLines returns the lines of the body, without blank ones: those of NDJSON, or
+// the items of a JSON list, or the one object.
+func readSeedLines(w http.ResponseWriter, r *http.Request) (lines [][]byte, err error) {
+	sizeMax := int64(devBodySizeMax)
+	mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if mediaType == ndjsonType {
+		sizeMax = devSeedSizeMax
+	}
+	body, err := readDevBytes(w, r, sizeMax, ndjsonType, "application/json")
+	if err != nil {
+		return nil, err
+	}
+	if mediaType != ndjsonType {
+		values, _, refused := devItems(body)
+		if refused != nil {
+			return nil, refused
+		}
+		for _, v := range values {
+			lines = append(lines, v.Append(nil))
+		}
+		return lines, nil
+	}
+	for line := range bytes.SplitSeq(body, []byte("\n")) {
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) > devSeedLinesMax {
+		return nil, invalidRequest("There are more than %d lines.", devSeedLinesMax)
+	}
+	return lines, nil
 }

@@ -48,8 +48,9 @@ line that it prints contains all of them.
 Without --public-url the issuer is the address of each request, so browsers and containers
 can use different names for the server.
 
---seed-file replaces the demo data with your own clients, users, accounts and events, one
-JSON object per line: {"client":{…}}, {"user":{…}}, {"account":{…}} or {"event":{…}}.
+--seed-file replaces the demo data with your own, one JSON object per line: {"client":{…}},
+{"user":{…}}, {"account":{…}}, {"event":{…}}, {"resource":{…}} or {"token":{…}}. Secrets,
+passwords, redirect URIs and tokens may be as simple as your tests have them.
 With --rand-seed the same requests get the same tokens and codes, so anyone who knows the
 number can predict them. With --clock as well, the clock stands still and event ids are
 the same too.`,

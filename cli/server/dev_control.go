@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"tollhouse/cli/datadir"
 	"tollhouse/handlers"
 	"tollhouse/handlers/testers"
+	"tollhouse/store"
 	"tollhouse/store/kv/memkv"
 	"tollhouse/store/secret"
 )
@@ -47,6 +49,7 @@ func newControl(r *running, f devFlags) *control {
 		c.dev.RandSeed = &f.randSeed
 	}
 	c.dev.Control, c.dev.Throttle, c.dev.StrictTypes = c, f.throttle, f.strictTypes
+	c.dev.Seed = c.seed
 	c.hosts = &handlers.Hosts{Named: f.hosts, AsAsked: r.config.publicURL == nil}
 	c.key = secret.NewKey(newSequences(c.dev.RandSeed, nil).source())
 	c.options = datadir.Options{
@@ -182,4 +185,56 @@ func (c *control) Resets() int {
 func (c *control) Counts(ctx context.Context) (handlers.DevCounts, error) {
 	n, err := c.running.data().Store.Totals(ctx)
 	return handlers.DevCounts(n), err
+}
+
+// seed creates what the lines say. It does so in a copy first, so that a line that is
+// refused leaves no others behind.
+func (c *control) seed(ctx context.Context, to *store.Store, lines [][]byte) ([]any, error) {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	parsed, err := parseSeed(lines)
+	if err != nil {
+		return nil, ofSeed(err)
+	}
+	o := c.options
+	o.Engine, o.Now, o.OnHash, o.OnCommit = datadir.EngineMemory, c.clock.Now, nil, nil
+	if o.State, err = c.running.data().State(ctx); err != nil {
+		return nil, err
+	}
+	rehearsal, err := datadir.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	w := seeder{seed: parsed, to: rehearsal.Store, demo: *c.demo, byTest: true}
+	if err := errors.Join(w.run(ctx), rehearsal.Close()); err != nil {
+		return nil, ofSeed(err)
+	}
+	w.to, w.random = to, c.random.source()
+	if err := w.run(ctx); err != nil {
+		return nil, ofSeed(err)
+	}
+	made := make([]any, len(lines))
+	for i := range made {
+		made[i] = parsed.made[i+1]
+	}
+	return made, nil
+}
+
+func parseSeed(lines [][]byte) (*seed, error) {
+	s := &seed{made: map[int]any{}}
+	for i, line := range lines {
+		if err := s.parseLine(i+1, line); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// ofSeed gives an error of a line the form that the handlers know.
+func ofSeed(err error) error {
+	var of *seedError
+	if !errors.As(err, &of) {
+		return err
+	}
+	return &handlers.SeedError{Index: of.line - 1, Param: of.param, Hint: of.hint, Reason: of.Error(), Exists: of.exists}
 }

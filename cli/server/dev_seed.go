@@ -3,13 +3,16 @@ package server
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
@@ -22,13 +25,15 @@ import (
 )
 
 // seed is a parsed seed file. Its lines may come in any order: accounts are created
-// first, then clients, users and events.
+// first, then clients, users, resources and events in their order, and tokens.
 type seed struct {
 	file     string
 	accounts []seedAccount
 	clients  []seedClient
 	users    []seedUser
 	events   []seedEvent
+	tokens   []seedToken
+	made     map[int]any // what each line has created, with its kind
 }
 
 // The members are those that `client create`, `user create` and `account create`
@@ -59,9 +64,25 @@ type (
 		line int
 	}
 	seedEvent struct {
-		owner string // "" for the first account
-		text  []byte // in the form of an import
+		kind  string         // of the line: event or resource
+		owner string         // "" for the first account
+		value snapshot.Value // in the form of an import, but for a resource's object
 		line  int
+
+		resource seedResource // of a resource
+		body     snapshot.Value
+	}
+	seedResource struct {
+		Kind      string          `json:"kind"`
+		ID        string          `json:"id"`
+		Object    json.RawMessage `json:"object"`
+		Account   string          `json:"account"`
+		CreatedAt *int64          `json:"createdAt"`
+		Action    string          `json:"action"`
+	}
+	seedToken struct {
+		handlers.DevToken
+		line int
 	}
 )
 
@@ -72,7 +93,7 @@ const (
 )
 
 // seedKinds are the kinds of lines.
-var seedKinds = []string{"client", "user", "account", "event"}
+var seedKinds = []string{"client", "user", "account", "event", "resource", "token"}
 
 // readSeed reads --seed-file, or returns nil if there is none.
 func (p *Program) readSeed(name string) (*seed, error) {
@@ -88,7 +109,7 @@ func (p *Program) readSeed(name string) (*seed, error) {
 		defer f.Close()
 		in = f
 	}
-	s := &seed{file: name}
+	s := &seed{file: name, made: map[int]any{}}
 	if name == "-" {
 		s.file = "standard input"
 	}
@@ -97,37 +118,56 @@ func (p *Program) readSeed(name string) (*seed, error) {
 	n := 0
 	for lines.Scan() {
 		if n++; n > seedLinesMax {
-			return nil, s.lineError(n, "import the rest with event import, over the admin socket", "the file has more than %d lines", seedLinesMax)
+			return nil, s.inFile(lineError(n, "", "import the rest with event import, over the admin socket", "the file has more than %d lines", seedLinesMax))
 		}
 		if text := bytes.TrimSpace(lines.Bytes()); len(text) > 0 {
 			if err := s.parseLine(n, text); err != nil {
-				return nil, err
+				return nil, s.inFile(err)
 			}
 		}
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, s.lineError(n+1, "write one object per line", "the line has more than %d bytes", seedLineSizeMax)
+		return nil, s.inFile(lineError(n+1, "", "write one object per line", "the line has more than %d bytes", seedLineSizeMax))
 	case err != nil:
 		return nil, term.Fail(term.ExitIO, "", "--seed-file %s: %w", name, term.PathReason(err))
 	}
 	return s, nil
 }
 
-// lineError returns the error for a line, with its next step.
-func (s *seed) lineError(line int, hint, format string, args ...any) error {
-	return term.Fail(term.ExitBadData, hint, "%s: line %d: "+format, append([]any{s.file, line}, args...)...)
+// seedError is what is wrong with a line.
+type seedError struct {
+	line        int
+	param, hint string // the member, or ""; the next step
+	exists      bool   // something has that name
+	err         error
+}
+
+func (e *seedError) Error() string { return e.err.Error() }
+func (e *seedError) Unwrap() error { return e.err }
+
+func lineError(line int, param, hint, format string, args ...any) error {
+	return &seedError{line: line, param: param, hint: hint, err: fmt.Errorf(format, args...)}
+}
+
+// inFile names the file and the line of an error.
+func (s *seed) inFile(err error) error {
+	var of *seedError
+	if !errors.As(err, &of) {
+		return err
+	}
+	return term.Fail(term.ExitBadData, of.hint, "%s: line %d: %w", s.file, of.line, of.err)
 }
 
 // parseLine parses one line.
 func (s *seed) parseLine(line int, text []byte) error {
-	const form = `each line is {"client":{…}}, {"user":{…}}, {"account":{…}} or {"event":{…}}`
+	const form = `each line is {"client":{…}}, {"user":{…}}, {"account":{…}}, {"event":{…}}, {"resource":{…}} or {"token":{…}}`
 	v, err := snapshot.Parse(text, seedDepthMax)
 	if err != nil {
-		return s.lineError(line, form, "%w", err)
+		return lineError(line, "", form, "%w", err)
 	}
 	if v.Kind() != snapshot.Object || len(v.Members()) != 1 {
-		return s.lineError(line, form, "the line must be one object with one member")
+		return lineError(line, "", form, "the line must be one object with one member")
 	}
 	kind, inside := v.Members()[0].Name, v.Members()[0].Value
 	if !slices.Contains(seedKinds, kind) {
@@ -135,10 +175,10 @@ func (s *seed) parseLine(line int, text []byte) error {
 		if near, ok := spelling.Nearest(kind, slices.Values(seedKinds)); ok {
 			hint = "did you mean " + near + "?"
 		}
-		return s.lineError(line, hint, "unknown kind %q", kind)
+		return lineError(line, "", hint, "unknown kind %q", kind)
 	}
 	if inside.Kind() != snapshot.Object {
-		return s.lineError(line, form, "%s must be an object, not %s", kind, inside.Kind())
+		return lineError(line, "", form, "%s must be an object, not %s", kind, inside.Kind())
 	}
 	switch kind {
 	case "client":
@@ -155,9 +195,67 @@ func (s *seed) parseLine(line int, text []byte) error {
 		s.accounts = append(s.accounts, a)
 	case "event":
 		owner, _ := inside.Member("owner")
-		s.events = append(s.events, seedEvent{owner: owner.Text(), text: inside.Append(nil), line: line})
+		s.events = append(s.events, seedEvent{kind: kind, owner: owner.Text(), value: inside, line: line})
+	case "resource":
+		var r seedResource
+		if err = s.decode(line, kind, inside, &r); err == nil {
+			err = s.addResource(line, r)
+		}
+	case "token":
+		t := seedToken{line: line}
+		err = s.decode(line, kind, inside, &t.DevToken)
+		s.tokens = append(s.tokens, t)
 	}
 	return err
+}
+
+// addResource turns a resource into the event that a PUT of it records.
+func (s *seed) addResource(line int, r seedResource) error {
+	if r.Object == nil {
+		return lineError(line, "resource.object", "give the whole resource", "resource.object is missing")
+	}
+	body, err := snapshot.Parse(r.Object, snapshot.DepthMax)
+	if err == nil {
+		err = snapshot.Check(r.Kind, r.ID, body)
+	}
+	var doc *snapshot.Error
+	if errors.As(err, &doc) {
+		return lineError(line, "resource.object"+asMember(doc.Path), "correct the resource", "resource.object: %s", doc.Reason)
+	}
+	if err != nil {
+		return err
+	}
+	s.events = append(s.events, seedEvent{kind: "resource", owner: r.Account, resource: r, body: body, line: line})
+	return nil
+}
+
+// inForm returns the event in the form of an import. For a resource it is the event of
+// a PUT at that time, or now.
+func (e seedEvent) inForm(now time.Time) snapshot.Value {
+	if e.kind == "event" {
+		return e.value
+	}
+	r, at := e.resource, now.Unix()
+	if r.CreatedAt != nil {
+		at = *r.CreatedAt
+	}
+	today := time.Unix(at, 0).UTC().Format(time.DateOnly)
+	object := snapshot.Complete(r.Kind, r.ID, e.body, snapshot.ObjectOf(), today)
+	return snapshot.ObjectOf(
+		snapshot.Member{Name: "type", Value: snapshot.Text(r.Kind + "." + cmp.Or(r.Action, "created"))},
+		snapshot.Member{Name: "resource", Value: snapshot.Text(r.ID)},
+		snapshot.Member{Name: "location", Value: snapshot.Text("seed")},
+		snapshot.Member{Name: "createdAt", Value: number(at)},
+		snapshot.Member{Name: "eventData", Value: snapshot.ObjectOf(snapshot.Member{Name: "object", Value: object})},
+	)
+}
+
+func number(n int64) snapshot.Value {
+	v, err := snapshot.Parse(strconv.AppendInt(nil, n, 10), 1)
+	if err != nil {
+		panic("server: a number is not JSON: " + err.Error())
+	}
+	return v
 }
 
 // decode unmarshals an object into the struct that into points to. It refuses unknown
@@ -172,12 +270,12 @@ func (s *seed) decode(line int, kind string, v snapshot.Value, into any) error {
 		if near, ok := spelling.Nearest(m.Name, slices.Values(known)); ok {
 			hint = "did you mean " + near + "?"
 		}
-		return s.lineError(line, hint, "a %s has no member %q", kind, m.Name)
+		return lineError(line, kind+asMember(m.Name), hint, "a %s has no member %q", kind, m.Name)
 	}
 	var wrong *json.UnmarshalTypeError
 	err := json.Unmarshal(v.Append(nil), into)
 	if errors.As(err, &wrong) {
-		return s.lineError(line, "give "+wantedType(wrong.Type), "%s.%s is %s", kind, wrong.Field, wrong.Value)
+		return lineError(line, kind+asMember(wrong.Field), "give "+wantedType(wrong.Type), "%s.%s is %s", kind, wrong.Field, wrong.Value)
 	}
 	return err
 }
@@ -197,6 +295,8 @@ func wantedType(t reflect.Type) string {
 		return "true or false"
 	case reflect.Slice:
 		return "a list of strings"
+	case reflect.Int64:
+		return "a whole number"
 	}
 	return "a string"
 }
@@ -222,44 +322,134 @@ func (u seedUser) accountID() string {
 	return u.Account
 }
 
+// seeder creates what a seed says in a store.
+type seeder struct {
+	*seed
+	to     *store.Store
+	random secret.Source
+	demo   handlers.Demo // the first client, user and account, for lines that name none
+	byTest bool          // made at a test's request, so that each event is one more
+}
+
 // apply creates everything in the file and returns what the ready line shows.
 func (s *seed) apply(ctx context.Context, to *store.Store, random secret.Source) (*handlers.Demo, error) {
-	shown := &handlers.Demo{}
-	for _, a := range s.accounts {
-		if _, err := to.CreateAccount(ctx, a.ID, a.Name); err != nil {
-			return nil, s.storeError(a.line, "account", a.ID, err)
-		}
+	w := seeder{seed: s, to: to, random: random, demo: handlers.Demo{Account: s.account()}}
+	if err := w.run(ctx); err != nil {
+		return nil, s.inFile(err)
 	}
-	for i, c := range s.clients {
-		id, sec, err := c.create(ctx, to, random)
-		if err != nil {
-			return nil, s.storeError(c.line, "client", c.ClientID, err)
+	shown := w.demo
+	if len(s.users)+len(s.accounts)+len(s.events) == 0 {
+		shown.Account = ""
+	} else if len(s.users) > 0 {
+		shown.Account = s.users[0].accountID()
+	}
+	return &shown, nil
+}
+
+func (w *seeder) run(ctx context.Context) error {
+	for _, a := range w.accounts {
+		if _, err := w.to.CreateAccount(ctx, a.ID, a.Name); err != nil {
+			return storeError(a.line, "account", a.ID, err)
 		}
-		if i == 0 {
-			shown.ClientID, shown.ClientSecret = id, sec.Reveal()
+		w.made[a.line] = map[string]any{"account": a}
+	}
+	for i, c := range w.clients {
+		id, sec, err := c.create(ctx, w.to, w.random)
+		if err != nil {
+			return storeError(c.line, "client", c.ClientID, err)
+		}
+		c.ClientID, c.ClientSecret = id, sec.Reveal()
+		w.made[c.line] = map[string]any{"client": c}
+		if i == 0 && !w.byTest {
+			w.demo.ClientID, w.demo.ClientSecret = c.ClientID, c.ClientSecret
 			if len(c.RedirectURIs) > 0 {
-				shown.RedirectURI = c.RedirectURIs[0]
+				w.demo.RedirectURI = c.RedirectURIs[0]
 			}
 		}
 	}
-	for i, u := range s.users {
-		_, err := to.CreateUser(ctx, u.Username, u.accountID(), u.Password)
+	for i, u := range w.users {
+		u.Account = u.accountID()
+		_, err := w.to.CreateFixtureUser(ctx, u.Username, u.Account, u.Password)
 		if err == nil && u.Disabled {
-			_, err = to.DisableUser(ctx, u.Username)
+			_, err = w.to.DisableUser(ctx, u.Username)
 		}
 		if err != nil {
-			return nil, s.storeError(u.line, "user", u.Username, err)
+			return storeError(u.line, "user", u.Username, err)
 		}
-		if i == 0 {
-			shown.Username, shown.Password = u.Username, u.Password
+		w.made[u.line] = map[string]any{"user": u}
+		if i == 0 && !w.byTest {
+			w.demo.Username, w.demo.Password = u.Username, u.Password
 		}
 	}
-	if len(s.users) > 0 {
-		shown.Account = s.users[0].accountID()
-	} else if len(s.accounts)+len(s.events) > 0 {
-		shown.Account = s.account()
+	record := w.importEvents
+	if w.byTest {
+		record = w.recordEvents
 	}
-	return shown, s.importEvents(ctx, to)
+	if err := record(ctx); err != nil {
+		return err
+	}
+	for _, t := range w.tokens {
+		answer, err := t.Issue(ctx, w.to, &w.demo)
+		if err != nil {
+			param, text := handlers.Explain(err)
+			return lineError(t.line, "token"+asMember(param), "correct the token", "token%s: %s", asMember(param), strings.TrimSuffix(text, "."))
+		}
+		w.made[t.line] = map[string]any{"token": answer}
+	}
+	return nil
+}
+
+// recordEvents records the events, each as one more, and remembers them.
+func (w *seeder) recordEvents(ctx context.Context) error {
+	fixtures := make([]eventlog.Fixture, len(w.events))
+	for i, e := range w.events {
+		var err error
+		if fixtures[i], err = eventlog.ParseFixture(e.inForm(w.to.Now()), cmp.Or(e.owner, w.demo.Account)); err != nil {
+			return storeError(e.line, e.kind, "", err)
+		}
+	}
+	events, refused, err := w.to.RecordFixtures(ctx, fixtures)
+	if err != nil {
+		return err
+	}
+	if refused != nil {
+		return w.events[refused.Line-1].refused(refused)
+	}
+	for i, e := range w.events {
+		w.made[e.line] = map[string]any{e.kind: json.RawMessage(events[i])}
+		if e.kind == "resource" {
+			if w.made[e.line], err = w.shownResource(events[i], e.resource.Kind); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// shownResource returns a resource as its line, completed by its event.
+func (w *seeder) shownResource(wire []byte, kind string) (any, error) {
+	var event struct {
+		ID, Owner, Resource, Type string
+		CreatedAt                 int64
+		EventData                 struct{ Object json.RawMessage }
+	}
+	if err := json.Unmarshal(wire, &event); err != nil {
+		return nil, err
+	}
+	_, action, _ := strings.Cut(event.Type, ".")
+	return map[string]any{"resource": struct {
+		seedResource
+		Event string `json:"event"`
+	}{seedResource{kind, event.Resource, event.EventData.Object, event.Owner, &event.CreatedAt, action}, event.ID}}, nil
+}
+
+// refused is the error of an event's line.
+func (e seedEvent) refused(bad *eventlog.LineError) error {
+	param := bad.Param
+	if e.kind == "resource" {
+		param = strings.TrimPrefix(param, "eventData.")
+	}
+	return lineError(e.line, e.kind+asMember(param), "correct the "+e.kind, "%s%s: %s", e.kind, asMember(param), bad.Reason)
 }
 
 func (c seedClient) create(ctx context.Context, to *store.Store, random secret.Source) (id string, sec secret.Token, err error) {
@@ -274,17 +464,12 @@ func (c seedClient) create(ctx context.Context, to *store.Store, random secret.S
 		return "", sec, &record.InvalidError{Field: "client_secret", Reason: "a public client has no secret", Hint: "leave out client_secret, or public"}
 	default:
 		var ok bool
-		if sec, ok = secret.Parse(secret.ClientSecret, c.ClientSecret); !ok {
-			return "", sec, &record.InvalidError{Field: "client_secret", Reason: "this is not a tollhouse client secret",
-				Hint: "leave it out to get a new one in the ready line, or give one that `tollhouse client create` printed"}
+		if sec, ok = secret.Fixture(c.ClientSecret); !ok {
+			return "", sec, &record.InvalidError{Field: "client_secret", Reason: fmt.Sprintf("a client secret has 1 to %d bytes without control characters", secret.FixtureSizeMax),
+				Hint: "leave it out to get a new one"}
 		}
 	}
-	made := store.Client{ID: c.ClientID}
-	if c.ClientID == "" {
-		made, sec, err = to.CreateClient(ctx, spec)
-	} else {
-		made, err = to.CreateFixedClient(ctx, c.ClientID, sec, spec)
-	}
+	made, err := to.CreateFixedClient(ctx, c.ClientID, sec, spec)
 	if err == nil && c.Disabled {
 		_, err = to.DisableClient(ctx, made.ID)
 	}
@@ -295,12 +480,12 @@ func (c seedClient) create(ctx context.Context, to *store.Store, random secret.S
 }
 
 // importEvents imports the events of each owner in the order of the file.
-func (s *seed) importEvents(ctx context.Context, to *store.Store) error {
+func (w *seeder) importEvents(ctx context.Context) error {
 	var owners []string
 	byOwner := map[string][]seedEvent{}
-	for _, e := range s.events {
+	for _, e := range w.events {
 		if e.owner == "" {
-			e.owner = s.account()
+			e.owner = w.demo.Account
 		}
 		if byOwner[e.owner] == nil {
 			owners = append(owners, e.owner)
@@ -311,14 +496,14 @@ func (s *seed) importEvents(ctx context.Context, to *store.Store) error {
 		events := byOwner[owner]
 		lines := make([][]byte, len(events))
 		for i, e := range events {
-			lines[i] = e.text
+			lines[i] = e.inForm(w.to.Now()).Append(nil)
 		}
-		refused, err := importAll(ctx, to, owner, lines)
+		refused, err := importAll(ctx, w.to, owner, lines)
 		if err != nil {
-			return s.storeError(events[0].line, "event", "", err)
+			return storeError(events[0].line, "event", "", err)
 		}
 		if len(refused) > 0 {
-			return s.lineError(events[refused[0].Line-1].line, "correct the event", "event%s: %s", asMember(refused[0].Param), refused[0].Reason)
+			return events[refused[0].Line-1].refused(&refused[0])
 		}
 	}
 	return nil
@@ -332,13 +517,13 @@ func asMember(name string) string {
 }
 
 // storeError turns an error of the store into one about the line.
-func (s *seed) storeError(line int, kind, id string, err error) error {
+func storeError(line int, kind, id string, err error) error {
 	var bad *record.InvalidError
 	switch {
 	case errors.As(err, &bad):
-		return s.lineError(line, bad.Hint, "%s%s: %s", kind, asMember(bad.Field), bad.Reason)
+		return lineError(line, kind+asMember(bad.Field), bad.Hint, "%s%s: %s", kind, asMember(bad.Field), bad.Reason)
 	case errors.Is(err, record.ErrExists):
-		return s.lineError(line, "remove the duplicate", "%s %q already exists", kind, id)
+		return &seedError{line: line, param: kind, hint: "remove the duplicate", err: fmt.Errorf("%s %q already exists", kind, id), exists: true}
 	}
-	return fmt.Errorf("%s: line %d: %w", s.file, line, err)
+	return fmt.Errorf("line %d: %w", line, err)
 }
