@@ -164,12 +164,12 @@ func newEntry(x Exchange) entry {
 	for _, header := range x.Header["Authorization"] {
 		m.learnHeader(header)
 	}
-	path, client, user, grant := m.text(x.Path), m.text(x.ClientID), m.text(x.Username), m.named("grant_type", x.GrantType)
+	method, path, client, user, grant := m.text(x.Method), m.text(x.Path), m.text(x.ClientID), m.text(x.Username), m.named("grant_type", x.GrantType)
 
 	b := make([]byte, 0, 1<<10)
 	b = appendText(b, `,"id":`, x.RequestID)
-	b = appendText(b, `,"at":`, x.At.UTC().Format("2006-01-02T15:04:05.000Z"))
-	b = appendText(b, `,"method":`, m.text(x.Method))
+	b = append(x.At.UTC().AppendFormat(append(b, `,"at":"`...), "2006-01-02T15:04:05.000Z"), '"')
+	b = appendText(b, `,"method":`, method)
 	b = appendText(b, `,"path":`, path)
 	b = appendLists(append(b, `,"query":`...), &m, query)
 	b = appendLists(append(b, `,"headers":`...), &m, readHeader(&x))
@@ -195,7 +195,7 @@ func newEntry(x Exchange) entry {
 	b = append(b, `,"duration_ms":`...)
 	b = strconv.AppendFloat(b, float64(x.Took.Microseconds())/1000, 'f', -1, 64)
 	return entry{
-		text: slices.Clip(append(b, '}')), method: strings.Clone(m.text(x.Method)), path: strings.Clone(path), client: strings.Clone(client),
+		text: slices.Clip(append(b, '}')), method: strings.Clone(method), path: strings.Clone(path), client: strings.Clone(client),
 		grant: strings.Clone(grant), user: strings.Clone(user), fault: x.Fault, status: x.Status, notice: len(x.Notices) > 0,
 	}
 }
