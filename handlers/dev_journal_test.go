@@ -174,6 +174,22 @@ func TestJournalFilters(t *testing.T) {
 	}
 }
 
+// A careful suite asks for requests that were answered with a notice, and wants none.
+func TestJournalHasNotices(t *testing.T) {
+	t.Parallel()
+	h := newDevHouse(t)
+	p := wantPair(t, h.token(t, h.passwordForm()))
+	a := h.get(t, "/api/events?type=plan.create", header("Authorization", "Bearer "+p.AccessToken))
+	want := a.Header.Get("Tollhouse-Notice")
+	got := h.onlyEntry(t, "notice=true")
+	if want == "" || !reflect.DeepEqual(got["notices"], []any{want}) || got["status"] != 200.0 {
+		t.Errorf("entry = %v, want the notice %q", got, want)
+	}
+	if state := object(t, h.get(t, "/_dev/state"), http.StatusOK); state["notices"] != 1.0 || state["requests"] != 2.0 {
+		t.Errorf("state = %v, want one notice of two requests", state)
+	}
+}
+
 // A client that has read any byte of its answer finds the entry.
 func TestJournalIsWrittenBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
