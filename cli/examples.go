@@ -63,12 +63,15 @@ tollhouse token list --user harriet --json`,
 	"token revoke": `tollhouse token revoke fam_3zap9w55mv3n1k7q0d8xg2b4ch
 tollhouse token revoke --token-file leaked.txt`,
 	"user create": `tollhouse user create harriet --account larkspur
+tollhouse user create harriet --operator
 tollhouse user create harriet --password-file /run/secrets/harriet`,
+	"user demote":  `tollhouse user demote harriet`,
 	"user delete":  `tollhouse user delete harriet`,
 	"user disable": `tollhouse user disable harriet`,
 	"user enable":  `tollhouse user enable harriet`,
 	"user list":    `tollhouse user list --json`,
 	"user passwd":  `tollhouse user passwd harriet`,
+	"user promote": `tollhouse user promote harriet`,
 	"user show":    `tollhouse user show harriet`,
 	"version":      `tollhouse version --json`,
 }

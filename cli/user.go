@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,27 +16,26 @@ func (p *program) userCommand() *cobra.Command {
 	c := asGroup(&cobra.Command{Use: "user", Short: "manage the users who sign in"})
 	c.AddCommand(p.userCreate(), p.userList(), p.userShow(), p.userPasswd(),
 		p.userAbility("disable", "disable a user and revoke their sessions and tokens"),
-		p.userAbility("enable", "enable a user again; old sessions and tokens stay revoked"), p.userDelete())
+		p.userAbility("enable", "enable a user again; old sessions and tokens stay revoked"),
+		p.userAbility("promote", "make a user an operator, who may use the desk"),
+		p.userAbility("demote", "make an operator an ordinary user"), p.userDelete())
 	return c
 }
 
 func (p *program) userCreate() *cobra.Command {
 	var account, passwordFile string
+	var operator bool
 	c := &cobra.Command{
 		Use:   "create NAME",
-		Short: "create a user; the password comes from a terminal or a file",
+		Short: "create a user, with a password from a terminal or a file",
 		Args:  operands("a name"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			password, err := p.readPassword(ctx, passwordFile)
 			if err != nil {
 				return err
 			}
-			asked := map[string]string{"username": args[0], "account": account, "password": password}
-			var made struct {
-				UserID   string `json:"user_id"`
-				Username string `json:"username"`
-				Account  string `json:"account"`
-			}
+			asked := map[string]any{"username": args[0], "account": account, "password": password, "operator": operator}
+			var made handlers.NewAdminUser
 			err = p.manage(ctx, "user create", makesData, func(a *admin) error {
 				return a.call(ctx, "POST", "/admin/users", asked, &made)
 			})
@@ -45,9 +45,11 @@ func (p *program) userCreate() *cobra.Command {
 			if p.JSON {
 				return p.PrintJSON(made)
 			}
-			return p.PrintRows(term.Row{"user id", made.UserID}, term.Row{"username", made.Username}, term.Row{"account", made.Account})
+			return p.PrintRows(term.Row{"user id", made.UserID}, term.Row{"username", made.Username}, term.Row{"account", made.Account}, term.Row{"operator", term.YesNo(made.Operator)})
 		}),
 	}
+	c.Flags().BoolVar(&operator, "operator", false, "make the user an operator, who may use the desk")
+	nameVariables(c.Flags(), "") // a role is given on the command line, never by the environment
 	c.Flags().StringVar(&account, "account", store.DefaultAccount, "the `account` that the user acts for; created if it does not exist")
 	addPasswordFlag(c, &passwordFile)
 	return c
@@ -59,9 +61,9 @@ func (p *program) userList() *cobra.Command {
 		Short: "list the users",
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
-			t := p.NewTable("USERNAME", "ACCOUNT", "USER ID", "DISABLED")
+			t := p.NewTable("USERNAME", "ACCOUNT", "USER ID", "DISABLED", "OPERATOR")
 			err := list(ctx, p, "user list", "/admin/users", func(u handlers.AdminUser) string { return u.Username }, func(u handlers.AdminUser) {
-				t.Add(u.Username, u.Account, u.UserID, term.YesNo(u.Disabled))
+				t.Add(u.Username, u.Account, u.UserID, term.YesNo(u.Disabled), term.YesNo(u.Operator))
 			})
 			if err != nil {
 				return err
@@ -87,7 +89,7 @@ func (p *program) userShow() *cobra.Command {
 			if p.JSON {
 				return p.PrintJSON(u)
 			}
-			return p.PrintRows(term.Row{"user id", u.UserID}, term.Row{"username", u.Username}, term.Row{"account", u.Account}, term.Row{"disabled", term.YesNo(u.Disabled)})
+			return p.PrintRows(term.Row{"user id", u.UserID}, term.Row{"username", u.Username}, term.Row{"account", u.Account}, term.Row{"disabled", term.YesNo(u.Disabled)}, term.Row{"operator", term.YesNo(u.Operator)})
 		}),
 	}
 }
@@ -110,17 +112,19 @@ func (p *program) userPasswd() *cobra.Command {
 	return c
 }
 
-// userAbility is disable or enable.
+// userAbility is disable, enable, promote or demote.
 func (p *program) userAbility(verb, short string) *cobra.Command {
 	return &cobra.Command{
 		Use:   verb + " NAME",
 		Short: short,
 		Args:  operands("a name"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
-			return p.changeUser(ctx, "user "+verb, verb+"d the user", nil, args[0], verb)
+			return p.changeUser(ctx, "user "+verb, pastOf(verb)+" the user", nil, args[0], verb)
 		}),
 	}
 }
+
+func pastOf(verb string) string { return strings.TrimSuffix(verb, "e") + "ed" }
 
 // changeUser makes one call about a user and says what was done.
 func (p *program) changeUser(ctx context.Context, role, did string, in any, name, verb string) error {

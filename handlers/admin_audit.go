@@ -1,6 +1,8 @@
 package handlers
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -34,6 +36,10 @@ type AdminAuditLine struct {
 	FamilyID  string `json:"family_id,omitempty"`
 	Source    string `json:"source,omitempty"`
 	RequestID string `json:"request_id,omitempty"`
+
+	// Who made the change at the desk. A deleted user has no name.
+	OperatorID string `json:"operator_id,omitempty"`
+	Operator   string `json:"operator,omitempty"`
 }
 
 // adminListAudit is GET /admin/audit: oldest first, after the line with the given id.
@@ -53,11 +59,32 @@ func (s *Server) adminListAudit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	operators, err := s.operatorNames(r.Context(), lines)
+	if err != nil {
+		return err
+	}
 	writeAdminList(w, lines, limit, func(l store.AuditLine) any {
 		return AdminAuditLine{
 			ID: l.Position.String(), At: l.At.Format(time.RFC3339), What: string(l.What), Reason: l.Reason,
 			ClientID: l.ClientID, UserID: l.UserID, Account: l.AccountID, FamilyID: l.FamilyID, Source: l.Source, RequestID: l.RequestID,
+			OperatorID: l.OperatorID, Operator: operators[l.OperatorID],
 		}
 	})
 	return nil
+}
+
+// operatorNames returns the names of the operators in the lines, by id.
+func (s *Server) operatorNames(ctx context.Context, lines []store.AuditLine) (map[string]string, error) {
+	names := map[string]string{}
+	for _, l := range lines {
+		if _, known := names[l.OperatorID]; known || l.OperatorID == "" {
+			continue
+		}
+		u, err := s.store.FindUserBySubject(ctx, l.OperatorID)
+		if err != nil && !errors.Is(err, record.ErrNotFound) {
+			return nil, err
+		}
+		names[l.OperatorID] = u.Username
+	}
+	return names, nil
 }

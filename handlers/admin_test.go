@@ -178,11 +178,11 @@ func TestAdminUsers(t *testing.T) {
 	a := parallelAPI(t)
 	made := a.send("POST", "/admin/users", `{"username":"Odile","account":"acct_larkspur","password":"`+storetest.Password+`"}`)
 	t.Run("members", func(t *testing.T) {
-		if got := strings.Join(made.members(t), " "); made.Code != http.StatusCreated || got != "account user_id username" {
+		if got := strings.Join(made.members(t), " "); made.Code != http.StatusCreated || got != "account operator user_id username" {
 			t.Errorf("create = %d with %s", made.Code, got)
 		}
 		w := a.send("GET", "/admin/users/ODILE", "")
-		if got := strings.Join(w.members(t), " "); got != "account disabled user_id username" || w.text(t, "user_id") != made.text(t, "user_id") {
+		if got := strings.Join(w.members(t), " "); got != "account disabled operator user_id username" || w.text(t, "user_id") != made.text(t, "user_id") {
 			t.Errorf("show = %d with %s", w.Code, got)
 		}
 		if w := a.send("POST", "/admin/users", `{"username":"bob","password":"`+storetest.Password+`"}`); w.text(t, "account") != "default" {
@@ -191,6 +191,25 @@ func TestAdminUsers(t *testing.T) {
 	})
 	t.Run("one_name_one_user", func(t *testing.T) {
 		a.send("POST", "/admin/users", `{"username":"odile","password":"`+storetest.Password+`"}`).fault(t, http.StatusConflict, "exists", "")
+	})
+	t.Run("operator", func(t *testing.T) {
+		for _, c := range []struct {
+			name, method, path, body string
+			want                     bool
+		}{
+			{"created_without_it", "GET", "/admin/users/odile", "", false},
+			{"promoted", "POST", "/admin/users/odile/promote", "", true},
+			{"shown", "GET", "/admin/users/odile", "", true},
+			{"changed_otherwise", "POST", "/admin/users/odile/enable", "", true},
+			{"demoted", "POST", "/admin/users/odile/demote", "", false},
+			{"created_with_it", "POST", "/admin/users", `{"username":"olga","operator":true,"password":"` + storetest.Password + `"}`, true},
+		} {
+			var shown struct{ Operator *bool }
+			w := a.send(c.method, c.path, c.body)
+			if err := json.Unmarshal(w.Body.Bytes(), &shown); err != nil || shown.Operator == nil || *shown.Operator != c.want {
+				t.Errorf("%s: %d %s, want operator %t", c.name, w.Code, w.Body, c.want)
+			}
+		}
 	})
 	t.Run("new_password_ends_what_was_begun", func(t *testing.T) {
 		b := newAPI(t)
@@ -236,7 +255,7 @@ func TestAdminUsers(t *testing.T) {
 				t.Errorf("the answer repeats the password: %s", w.Body)
 			}
 		}
-		for _, request := range [][2]string{{"GET", ""}, {"DELETE", ""}, {"POST", "/disable"}, {"POST", "/enable"}} {
+		for _, request := range [][2]string{{"GET", ""}, {"DELETE", ""}, {"POST", "/disable"}, {"POST", "/enable"}, {"POST", "/promote"}, {"POST", "/demote"}} {
 			a.send(request[0], "/admin/users/moira"+request[1], "").fault(t, http.StatusNotFound, "not_found", "")
 		}
 		a.send("POST", "/admin/users/moira/password", `{"password":"`+storetest.Password+`"}`).fault(t, http.StatusNotFound, "not_found", "")

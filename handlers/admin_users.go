@@ -14,10 +14,19 @@ type AdminUser struct {
 	Username string `json:"username"`
 	Account  string `json:"account"`
 	Disabled bool   `json:"disabled"`
+	Operator bool   `json:"operator"`
 }
 
 func showUser(u store.User) AdminUser {
-	return AdminUser{UserID: u.Subject(), Username: u.Username, Account: u.Account, Disabled: !u.DisabledAt.IsZero()}
+	return AdminUser{UserID: u.Subject(), Username: u.Username, Account: u.Account, Disabled: !u.DisabledAt.IsZero(), Operator: u.Operator}
+}
+
+// NewAdminUser is a user who was just created.
+type NewAdminUser struct {
+	UserID   string `json:"user_id"`
+	Username string `json:"username"`
+	Account  string `json:"account"`
+	Operator bool   `json:"operator"`
 }
 
 // adminCreateUser is POST /admin/users.
@@ -26,14 +35,19 @@ func (s *Server) adminCreateUser(w http.ResponseWriter, r *http.Request) error {
 		Username string `json:"username"`
 		Account  string `json:"account"`
 		Password string `json:"password"`
+		Operator bool   `json:"operator"`
 	}
 	if err := readAdminBody(w, r, &asked); err != nil {
 		return err
 	}
+	var roles []store.Role
+	if asked.Operator {
+		roles = append(roles, store.Operator)
+	}
 	if asked.Account == "" {
 		asked.Account = store.DefaultAccount
 	}
-	u, err := s.store.CreateUser(r.Context(), asked.Username, asked.Account, asked.Password)
+	u, err := s.store.CreateUser(r.Context(), asked.Username, asked.Account, asked.Password, roles...)
 	if errors.Is(err, record.ErrExists) {
 		p := newProblem(http.StatusConflict, "exists", "User %q already exists; user names ignore case.", asked.Username).because(err)
 		p.extra = map[string]any{"hint": "tollhouse user list shows them; tollhouse user passwd NAME sets a new password"}
@@ -43,7 +57,7 @@ func (s *Server) adminCreateUser(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	noteAdmin(r, "user_id", u.Subject())
-	writeJSON(w, http.StatusCreated, map[string]string{"user_id": u.Subject(), "username": u.Username, "account": u.Account})
+	writeJSON(w, http.StatusCreated, NewAdminUser{UserID: u.Subject(), Username: u.Username, Account: u.Account, Operator: u.Operator})
 	return nil
 }
 
@@ -93,6 +107,16 @@ func (s *Server) adminDisableUser(w http.ResponseWriter, r *http.Request) error 
 // adminEnableUser is POST /admin/users/:id/enable.
 func (s *Server) adminEnableUser(w http.ResponseWriter, r *http.Request) error {
 	return s.onUser(w, r, func(name string) (store.User, error) { return s.store.EnableUser(r.Context(), name) })
+}
+
+// adminPromoteUser is POST /admin/users/:id/promote.
+func (s *Server) adminPromoteUser(w http.ResponseWriter, r *http.Request) error {
+	return s.onUser(w, r, func(name string) (store.User, error) { return s.store.PromoteUser(r.Context(), name) })
+}
+
+// adminDemoteUser is POST /admin/users/:id/demote.
+func (s *Server) adminDemoteUser(w http.ResponseWriter, r *http.Request) error {
+	return s.onUser(w, r, func(name string) (store.User, error) { return s.store.DemoteUser(r.Context(), name) })
 }
 
 // adminDeleteUser is DELETE /admin/users/:id.

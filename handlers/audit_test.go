@@ -199,6 +199,8 @@ func TestAuditOfOperators(t *testing.T) {
 		{"password set", "POST", user + "/password", `{"password":"` + storetest.Password + `"}`},
 		{"user disabled", "POST", user + "/disable", ""},
 		{"user enabled", "POST", user + "/enable", ""},
+		{"user promoted", "POST", user + "/promote", ""},
+		{"user demoted", "POST", user + "/demote", ""},
 		{"user deleted", "DELETE", user, ""},
 	} {
 		ofClient := strings.HasPrefix(c.path, client)
@@ -223,6 +225,28 @@ func TestAuditOfOperators(t *testing.T) {
 		})
 		if a.StatusCode != http.StatusCreated || len(lines) != 1 || lines[0].Reason != "event recorded" || lines[0].AccountID != h.account {
 			t.Errorf("status = %d %s, the record has %+v; want one line with the account", a.StatusCode, a.body, lines)
+		}
+	})
+	t.Run("a_change_at_the_desk_names_the_operator", func(t *testing.T) {
+		operator := h.User(t, "olga", h.account)
+		line := store.AuditLine{What: store.AuditAdmin, Reason: "user disabled", By: store.By{OperatorID: operator.Subject()}}
+		shown := func() (newest map[string]any) {
+			var page struct{ Data []map[string]any }
+			a := h.admin(t, "GET", "/admin/audit?limit=500", "")
+			must.Do(t, json.Unmarshal([]byte(a.body), &page))
+			return page.Data[len(page.Data)-1]
+		}
+		h.admin(t, "POST", "/admin/users/olga/promote", "")
+		if l := shown(); l["reason"] != "user promoted" || l["operator_id"] != nil || l["operator"] != nil {
+			t.Errorf("a line from the socket = %v, want no operator", l)
+		}
+		h.Audit(line)
+		if l := shown(); l["operator_id"] != operator.Subject() || l["operator"] != "olga" {
+			t.Errorf("the line = %v, want the operator's id and name", l)
+		}
+		must.Do(t, h.DeleteUser(t.Context(), "olga"))
+		if l := shown(); l["operator_id"] != operator.Subject() || l["operator"] != nil {
+			t.Errorf("the line = %v, want the id of the deleted operator", l)
 		}
 	})
 	t.Run("a_refused_change_is_none", func(t *testing.T) {

@@ -21,6 +21,7 @@ type requestFacts struct {
 	id        string
 	began     time.Time
 	source    netip.Addr // invalid on the admin socket
+	operator  string     // id of the user who makes a change at the desk, or ""
 	params    httprouter.Params
 	principal *store.Principal
 	attrs     []slog.Attr // of the log line
@@ -57,7 +58,13 @@ func by(ctx context.Context) store.By {
 	if !f.source.IsValid() {
 		return store.By{RequestID: f.id}
 	}
-	return store.By{RequestID: f.id, Source: f.source.String()}
+	return store.By{RequestID: f.id, Source: f.source.String(), OperatorID: f.operator}
+}
+
+// noteOperator names the operator in the request's audit lines and its log line.
+func noteOperator(ctx context.Context, u store.User) {
+	factsFrom(ctx).operator = u.Subject()
+	note(ctx, slog.String("operator_id", u.Subject()))
 }
 
 // note adds attributes to the request's log line: never secrets or free text of the caller.

@@ -74,6 +74,8 @@ func (s *Server) adminRoutes() http.Handler {
 	r.on("POST", "/admin/users/:id/password", s.audited("password set", s.adminSetPassword))
 	r.on("POST", "/admin/users/:id/disable", s.audited("user disabled", s.adminDisableUser))
 	r.on("POST", "/admin/users/:id/enable", s.audited("user enabled", s.adminEnableUser))
+	r.on("POST", "/admin/users/:id/promote", s.audited("user promoted", s.adminPromoteUser))
+	r.on("POST", "/admin/users/:id/demote", s.audited("user demoted", s.adminDemoteUser))
 	r.on("POST", "/admin/users/:id/revoke-sessions", s.adminRevokeSessions)
 
 	r.get("/admin/sessions", s.adminListSessions) // these write their own audit lines

@@ -33,8 +33,9 @@ const (
 
 // By says where a request came from, for the audit log.
 type By struct {
-	RequestID string
-	Source    string // the address, or "" on the admin socket
+	RequestID  string
+	Source     string // the address, or "" on the admin socket
+	OperatorID string // who made the change at the desk, or ""
 }
 
 // AuditLine is one line of the audit log: who did what, and the real reason, while the
@@ -52,7 +53,10 @@ type AuditLine struct {
 	FamilyID  string
 }
 
-const auditRecord = 1
+const (
+	auditRecord         = 1
+	auditRecordOperator = 2 // with the operator's id
+)
 
 const (
 	auditQueueMax = 1 << 12 // lines waiting to be written; further ones are counted and lost
@@ -240,19 +244,35 @@ type recorded struct{ error }
 func (r recorded) Unwrap() error { return r.error }
 
 func encodeAudit(l AuditLine) []byte {
-	e := record.NewEncoder(auditRecord)
+	version := byte(auditRecord)
+	if l.OperatorID != "" {
+		version = auditRecordOperator
+	}
+	e := record.NewEncoder(version)
 	e.Time(l.At)
 	for _, text := range []string{string(l.What), l.Reason, l.RequestID, l.Source, l.ClientID, l.UserID, l.AccountID, l.FamilyID} {
 		e.Str(text)
+	}
+	if l.OperatorID != "" {
+		e.Str(l.OperatorID)
 	}
 	return e.B
 }
 
 func decodeAudit(p record.Position, v []byte) (AuditLine, error) {
-	d := record.NewDecoder("audit", auditRecord, v)
+	version := byte(auditRecord)
+	if len(v) > 0 && v[0] == auditRecordOperator {
+		version = auditRecordOperator
+	}
+	d := record.NewDecoder("audit", version, v)
 	l := AuditLine{Position: p, At: d.Time(), What: Audited(d.Str()), Reason: d.Str()}
 	l.RequestID, l.Source = d.Str(), d.Str()
 	l.ClientID, l.UserID, l.AccountID, l.FamilyID = d.Str(), d.Str(), d.Str(), d.Str()
+	if version == auditRecordOperator {
+		if l.OperatorID = d.Str(); l.OperatorID == "" {
+			d.Fail("names no operator where one belongs")
+		}
+	}
 	return l, d.Done()
 }
 

@@ -18,11 +18,11 @@ func records() map[string]struct {
 } {
 	now := time.UnixMilli(1773070200123).UTC()
 	l := lineage{client: "c", clientGeneration: 3, user: secret.NewID(nil), userGeneration: 300, account: "acct_x"}
-	type record = struct {
+	type stored = struct {
 		value  []byte
 		decode func([]byte) ([]byte, error)
 	}
-	return map[string]record{
+	return map[string]stored{
 		"account": {encodeAccount(Account{ID: "a", Name: "Larkspur", CreatedAt: now}), func(b []byte) ([]byte, error) {
 			v, err := decodeAccount("a", b)
 			return encodeAccount(v), err
@@ -30,6 +30,18 @@ func records() map[string]struct {
 		"user": {encodeUser(User{Username: "Bob", Canonical: "bob", Account: "a", Generation: 7, password: "$argon2id$", DisabledAt: now}), func(b []byte) ([]byte, error) {
 			v, err := decodeUser(secret.ID{}, b)
 			return encodeUser(v), err
+		}},
+		"operator": {encodeUser(User{Username: "Bob", Canonical: "bob", Account: "a", Operator: true}), func(b []byte) ([]byte, error) {
+			v, err := decodeUser(secret.ID{}, b)
+			return encodeUser(v), err
+		}},
+		"audit line": {encodeAudit(AuditLine{What: AuditLogin, Reason: "r", At: now}), func(b []byte) ([]byte, error) {
+			v, err := decodeAudit(record.Position{}, b)
+			return encodeAudit(v), err
+		}},
+		"audit line of an operator": {encodeAudit(AuditLine{What: AuditAdmin, By: By{OperatorID: "usr_x"}, At: now}), func(b []byte) ([]byte, error) {
+			v, err := decodeAudit(record.Position{}, b)
+			return encodeAudit(v), err
 		}},
 		"client": {encodeClient(Client{Name: "n", RedirectURIs: []string{"https://a.example/", ""}, Grants: allGrants, Scope: 5, Introspect: true, secrets: []clientSecret{{secret.HashOf("x"), now}}}), func(b []byte) ([]byte, error) {
 			v, err := decodeClient("", b)
@@ -80,6 +92,25 @@ func TestRecords(t *testing.T) {
 				t.Errorf("decode of another version = %v, want ErrCorrupt", err)
 			}
 		})
+	}
+}
+
+// TestOrdinaryUsersKeepTheirRecord: the records of users without the operator role are
+// those of format 1, byte for byte.
+func TestOrdinaryUsersKeepTheirRecord(t *testing.T) {
+	t.Parallel()
+	ordinary := encodeUser(User{Username: "Bob", Canonical: "bob", Account: "a", password: "p"})
+	old := record.NewEncoder(userRecord).Uint(0).Time(time.Time{}).Str("Bob").Str("bob").Str("a").Str("p").Time(time.Time{}).B
+	if !bytes.Equal(ordinary, old) {
+		t.Errorf("an ordinary user is written %x, want %x", ordinary, old)
+	}
+	if u, err := decodeUser(secret.ID{}, old); err != nil || u.Operator {
+		t.Errorf("decodeUser(without the member) = operator %t, %v, want no operator", u.Operator, err)
+	}
+	idle := append(bytes.Clone(old), 0) // the longer version, without the role
+	idle[0] = userRecordAdded
+	if _, err := decodeUser(secret.ID{}, idle); !errors.Is(err, record.ErrCorrupt) {
+		t.Errorf("decodeUser(a second spelling) = %v, want ErrCorrupt", err)
 	}
 }
 

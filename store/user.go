@@ -24,6 +24,7 @@ type User struct {
 	DisabledAt time.Time // zero while the user may sign in
 	CreatedAt  time.Time
 	Generation uint64 // sessions, codes and tokens carry it; raising it ends them all
+	Operator   bool   // may use the desk; gives no scope and reaches no token
 
 	password string // PHC string
 }
@@ -33,8 +34,11 @@ func (u User) Subject() string {
 	return string(secret.AppendCrockford([]byte("usr_"), u.ID))
 }
 
+// A user's record has version 1 as long as it has no member that came later, so that
+// most users' records can be read by every release.
 const (
 	userRecord      = 1
+	userRecordAdded = 2
 	usernameSizeMax = 128 // bytes, before and after mapping
 	usernameHint    = "use letters, digits and signs such as . - _ @, without spaces"
 )
@@ -52,36 +56,51 @@ func CanonicalUsername(name string) (string, error) {
 	return canonical, nil
 }
 
+// Role is what a user may do beside acting for an account.
+type Role byte
+
+// Operator is the role of a user who may use the desk.
+const Operator Role = 1
+
 // CreateUser creates a user with a password, and the account if needed. Errors:
 // *InvalidError, ErrExists, ErrBusy.
-func (s *Store) CreateUser(ctx context.Context, username, account, password string) (User, error) {
+func (s *Store) CreateUser(ctx context.Context, username, account, password string, roles ...Role) (User, error) {
 	if err := CheckPassword(password); err != nil {
 		_, nameErr := CanonicalUsername(username)
 		return User{}, errors.Join(nameErr, record.CheckAccountID(account), err)
 	}
-	return s.createUserWith(ctx, username, account, password, false)
+	return s.createUserWith(ctx, username, account, password, false, roles...)
 }
 
-func (s *Store) createUserWith(ctx context.Context, username, account, password string, fixture bool) (User, error) {
+func (s *Store) createUserWith(ctx context.Context, username, account, password string, fixture bool, roles ...Role) (User, error) {
+	u, err := newUser(username, account, roles)
+	if err != nil {
+		return User{}, err
+	}
+	if u.password, err = s.hasher.Hash(ctx, secret.Caller{}, password); err != nil {
+		return User{}, fmt.Errorf("create user: %w", err)
+	}
+	return s.createUser(ctx, u, fixture)
+}
+
+// newUser returns a user without a password. Errors: *InvalidError.
+func newUser(username, account string, roles []Role) (User, error) {
 	canonical, err := CanonicalUsername(username)
 	if err = errors.Join(err, record.CheckAccountID(account)); err != nil {
 		return User{}, err
 	}
-	hash, err := s.hasher.Hash(ctx, secret.Caller{}, password)
-	if err != nil {
-		return User{}, fmt.Errorf("create user: %w", err)
-	}
-	return s.createUser(ctx, User{Username: username, Canonical: canonical, Account: account, password: hash}, fixture)
+	return User{Username: username, Canonical: canonical, Account: account, Operator: slices.Contains(roles, Operator)}, nil
 }
 
 // CreateFixedUser is CreateUser with a password hash, for the demo of dev, whose
 // password is public. Errors: *InvalidError, ErrExists.
-func (s *Store) CreateFixedUser(ctx context.Context, username, account, hash string) (User, error) {
-	canonical, err := CanonicalUsername(username)
-	if err = errors.Join(err, record.CheckAccountID(account), secret.CheckPasswordHash(hash)); err != nil {
+func (s *Store) CreateFixedUser(ctx context.Context, username, account, hash string, roles ...Role) (User, error) {
+	u, err := newUser(username, account, roles)
+	if err = errors.Join(err, secret.CheckPasswordHash(hash)); err != nil {
 		return User{}, err
 	}
-	return s.createUser(ctx, User{Username: username, Canonical: canonical, Account: account, password: hash}, false)
+	u.password = hash
+	return s.createUser(ctx, u, false)
 }
 
 func (s *Store) createUser(ctx context.Context, u User, fixture bool) (User, error) {
@@ -225,6 +244,23 @@ func (s *Store) EnableUser(ctx context.Context, username string) (User, error) {
 	})
 }
 
+// PromoteUser makes a user an operator. It is idempotent. Errors: ErrNotFound.
+func (s *Store) PromoteUser(ctx context.Context, username string) (User, error) {
+	return s.setOperator(ctx, username, true)
+}
+
+// DemoteUser makes an operator an ordinary user. It is idempotent. Errors: ErrNotFound.
+func (s *Store) DemoteUser(ctx context.Context, username string) (User, error) {
+	return s.setOperator(ctx, username, false)
+}
+
+func (s *Store) setOperator(ctx context.Context, username string, operator bool) (User, error) {
+	return s.changeUser(ctx, username, func(u *User) error {
+		u.Operator = operator
+		return nil
+	})
+}
+
 func (s *Store) changeUser(ctx context.Context, username string, change func(*User) error) (u User, err error) {
 	canonical, err := CanonicalUsername(username)
 	if err != nil {
@@ -325,19 +361,43 @@ func writeUser(tx kv.Txn, u User) error {
 }
 
 func encodeUser(u User) []byte {
-	return record.NewEncoder(userRecord).Uint(u.Generation).Time(u.DisabledAt).Str(u.Username).Str(u.Canonical).
-		Str(u.Account).Str(u.password).Time(u.CreatedAt).B
+	version := byte(userRecord)
+	if u.hasAdded() {
+		version = userRecordAdded
+	}
+	e := record.NewEncoder(version).Uint(u.Generation).Time(u.DisabledAt).Str(u.Username).Str(u.Canonical).
+		Str(u.Account).Str(u.password).Time(u.CreatedAt)
+	if u.hasAdded() {
+		e.Bool(u.Operator)
+	}
+	return e.B
 }
 
+// hasAdded reports whether the user has a member that version 1 lacks.
+func (u User) hasAdded() bool { return u.Operator }
+
 func decodeUser(id secret.ID, v []byte) (User, error) {
-	d := record.NewDecoder("user", userRecord, v)
+	d, added := userDecoder(v)
 	u := decodeUserFields(&d, id)
 	u.Canonical, u.Account, u.password, u.CreatedAt = d.Str(), d.Str(), d.Str(), d.Time()
+	if added {
+		u.Operator = d.Bool()
+		if !u.hasAdded() {
+			d.Fail("has the longer version without a member of it")
+		}
+	}
 	return u, d.Done()
 }
 
+func userDecoder(v []byte) (d record.Decoder, added bool) {
+	if len(v) > 0 && v[0] == userRecordAdded {
+		return record.NewDecoder("user", userRecordAdded, v), true
+	}
+	return record.NewDecoder("user", userRecord, v), false
+}
+
 func decodeUserHead(id secret.ID, v []byte) (User, error) {
-	d := record.NewDecoder("user", userRecord, v)
+	d, _ := userDecoder(v)
 	u := decodeUserFields(&d, id)
 	return u, d.Err
 }

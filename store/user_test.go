@@ -128,3 +128,56 @@ func TestDeleteUserLeavesNothing(t *testing.T) {
 		t.Error("a token of the deleted user lives under the new one of that name")
 	}
 }
+
+func TestOperatorRole(t *testing.T) {
+	ctx := context.Background()
+	g := parallelGrant(t)
+	session := g.signIn(t, secret.Token{})
+	seen := func() bool {
+		t.Helper()
+		return must.Get(g.FindSession(ctx, session))(t).User.Operator
+	}
+	if seen() {
+		t.Error("a user is an operator without a promotion")
+	}
+	t.Run("a_live_session_has_it_from_the_promotion_to_the_demotion", func(t *testing.T) {
+		for range 2 { // a repetition changes nothing
+			if u, err := g.PromoteUser(ctx, "MARA"); err != nil || !u.Operator || !seen() {
+				t.Errorf("PromoteUser() = %t, %v, want an operator whose session is one's", u.Operator, err)
+			}
+		}
+		for range 2 {
+			if u, err := g.DemoteUser(ctx, "Mara"); err != nil || u.Operator || seen() {
+				t.Errorf("DemoteUser() = %t, %v, want an ordinary user", u.Operator, err)
+			}
+		}
+	})
+	t.Run("it_survives_other_changes_and_ends_nothing", func(t *testing.T) {
+		must.Get(g.PromoteUser(ctx, "mara"))(t)
+		if !g.accessLives(t, g.first) || !g.sessionLives(session) {
+			t.Error("the promotion ended a token or a session")
+		}
+		must.Get(g.DisableUser(ctx, "mara"))(t)
+		must.Get(g.EnableUser(ctx, "mara"))(t)
+		must.Get(g.SetPassword(ctx, "mara", "another long phrase"))(t)
+		users := must.Get(g.ListUsers(ctx, "", 10))(t)
+		if len(users) != 1 || !users[0].Operator {
+			t.Errorf("ListUsers() = %+v, want one operator", users)
+		}
+	})
+	t.Run("it_can_be_given_at_the_creation", func(t *testing.T) {
+		u, err := g.CreateUser(ctx, "olga", "acct_larkspur", storetest.Password, store.Operator)
+		if err != nil || !u.Operator {
+			t.Errorf("CreateUser(operator) = %t, %v", u.Operator, err)
+		}
+		if found := must.Get(g.FindUser(ctx, "olga"))(t); !found.Operator {
+			t.Error("FindUser() has no operator")
+		}
+	})
+	t.Run("an_unknown_user_is_neither_promoted_nor_demoted", func(t *testing.T) {
+		_, err := g.PromoteUser(ctx, "moira")
+		refused(t, "PromoteUser(unknown)", err, record.ErrNotFound)
+		_, err = g.DemoteUser(ctx, "moira")
+		refused(t, "DemoteUser(unknown)", err, record.ErrNotFound)
+	})
+}

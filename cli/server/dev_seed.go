@@ -55,6 +55,7 @@ type (
 		Username string `json:"username"`
 		Password string `json:"password"`
 		Account  string `json:"account"`
+		Operator bool   `json:"operator"`
 		Disabled bool   `json:"disabled"`
 		line     int
 	}
@@ -369,7 +370,11 @@ func (w *seeder) run(ctx context.Context) error {
 	}
 	for i, u := range w.users {
 		u.Account = u.accountID()
-		_, err := w.to.CreateFixtureUser(ctx, u.Username, u.Account, u.Password)
+		var roles []store.Role
+		if u.Operator {
+			roles = append(roles, store.Operator)
+		}
+		_, err := w.to.CreateFixtureUser(ctx, u.Username, u.Account, u.Password, roles...)
 		if err == nil && u.Disabled {
 			_, err = w.to.DisableUser(ctx, u.Username)
 		}

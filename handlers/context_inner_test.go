@@ -1,0 +1,25 @@
+package handlers
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+)
+
+func TestAuditLinesNameTheOperatorOfTheRequest(t *testing.T) {
+	t.Parallel()
+	operator := store.User{ID: secret.NewID(nil)}
+	facts := newFacts(time.Now(), netip.MustParseAddr("192.0.2.1"), nil)
+	ctx := context.WithValue(t.Context(), factsKey, facts)
+	if id := by(ctx).OperatorID; id != "" {
+		t.Errorf("OperatorID = %q before an operator is known, want none", id)
+	}
+	noteOperator(ctx, operator)
+	if got := by(ctx); got.OperatorID != operator.Subject() || got.Source != "192.0.2.1" {
+		t.Errorf("by() = %+v, want the operator %s and the address", got, operator.Subject())
+	}
+}
