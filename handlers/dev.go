@@ -55,7 +55,7 @@ type devEndpoint struct {
 
 // devEndpoints lists the endpoints in an order in which all their examples work.
 func (s *Server) devEndpoints(r *router) []devEndpoint {
-	return slices.Concat(s.devDescriptionEndpoints(r), s.devControlEndpoints(), s.devClockEndpoints(), s.devFaultEndpoints(r), s.devMakeEndpoints(), s.devJournalEndpoints())
+	return slices.Concat(s.devDescriptionEndpoints(), s.devControlEndpoints(), s.devClockEndpoints(), s.devFaultEndpoints(r), s.devMakeEndpoints(), s.devJournalEndpoints())
 }
 
 // isDevRequest reports whether the request is for the testers' controls.

@@ -1,6 +1,7 @@
 package handlers_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
+	"tollhouse/store"
 )
 
 // Every endpoint is described, its example works in the order of the list, and its
@@ -16,6 +18,9 @@ func TestDevDescription(t *testing.T) {
 	t.Parallel()
 	demo := &handlers.Demo{}
 	h := newDevHouse(t, func(c *handlers.Config) { c.Demo = demo })
+	h.dev.Seed = func(context.Context, *store.Store, [][]byte) ([]any, error) {
+		return []any{map[string]any{"user": map[string]string{"username": "bob"}}}, nil // made in cli
+	}
 	demo.ClientID, demo.Username, demo.Account = h.client.ID, h.user.Username, h.account
 	document := h.get(t, "/_dev/openapi.json").body
 	described := handlers.NewDescribed(t, []byte(document))
