@@ -24,6 +24,7 @@ func TestExitCodes(t *testing.T) {
 		"exit_78_clock":           {&badgerkv.ClockError{Dir: "d"}, ExitConfig, true},
 		"exit_78_behind":          {&badgerkv.BehindError{Dir: "d", Found: 1, Stamped: 2}, ExitConfig, true},
 		"exit_78_another_format":  {&store.FormatError{Found: 2}, ExitConfig, true},
+		"exit_78_fixtures":        {&store.FixturesError{}, ExitConfig, true},
 		"exit_1_anything_else":    {errors.New("odd"), ExitFailed, false},
 	} {
 		t.Run(name, func(t *testing.T) {
