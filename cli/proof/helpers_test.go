@@ -100,8 +100,9 @@ func (h helper) run(t *testing.T) {
 func (h helper) killed(t *testing.T, dir, started string, before int) {
 	cmd := h.command(t, dir, h.whole)
 	cmd.Env = append(cmd.Env, "HANG=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	must.Do(t, cmd.Start())
-	defer cmd.Process.Kill()
+	defer syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // workers of the runner's own may go on
 	var pids []int
 	eventually(t, func() bool {
 		pids = processes(t, started)[before:]
