@@ -102,7 +102,7 @@ func TestDevSeedIsMadeAllOrNone(t *testing.T) {
 		param  string
 	}{
 		`[{"account":{"account":"acct_new"}},{"user":{"username":"bob","password":"pw"}}]`:                                     {http.StatusConflict, "1.user"},
-		`[{"account":{"account":"acct_new"}},{"token":{"access_token":"mine"}}]`:                                               {http.StatusBadRequest, "1.token.access_token"},
+		`[{"account":{"account":"acct_new"}},{"token":{"access_token":"mine"}}]`:                                               {http.StatusConflict, "1.token.access_token"},
 		`[{"client":{"client_id":"new","redirect_uris":["http://a/"]}},{"event":{"type":"a.b","resource":"x","createdAt":1}}]`: {http.StatusBadRequest, "1.event.eventData"},
 		`[{"user":{"username":"eve","password":"pw"}},{"resource":{"kind":"customer","id":"c","object":{"colour":"red"}}}]`:    {http.StatusBadRequest, "1.resource.object.colour"},
 		`[{"user":{"username":"eve","password":"pw"}},{"user":{"username":"eve2","pasword":"pw"}}]`:                            {http.StatusBadRequest, "1.user.pasword"},

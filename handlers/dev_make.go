@@ -20,7 +20,7 @@ import (
 func (s *Server) devMakeEndpoints() []devEndpoint {
 	return []devEndpoint{
 		{method: "POST", path: "/tokens", does: "issues tokens without a grant, expired ones too", body: `{"expires_in":-60}`, serve: s.makeTokens},
-		{method: "POST", path: "/events", does: "records events, past ones too", body: `{"type":"invoice.paid","resource":"inv_1","eventData":{"object":{}},"createdAt":1767225600}`, serve: s.makeEvents},
+		{method: "POST", path: "/events", does: "records events, past ones too", body: `{"type":"invoice.paid","resource":"inv_1","eventData":{"object":{}},"createdAt":86400}`, serve: s.makeEvents},
 		{method: "POST", path: "/seed", does: "creates what the lines of a seed file say", body: `{"user":{"username":"bob","password":"pw"}}`, mediaType: ndjsonType, serve: s.makeSeed},
 	}
 }
@@ -191,10 +191,11 @@ func writeDevList[T ~[]byte](w http.ResponseWriter, items []T) {
 	writeJSON(w, http.StatusCreated, map[string]any{"object": "list", "data": data})
 }
 
-// Explain returns the member and the sentence of an error's wire form.
-func Explain(err error) (param, description string) {
+// Explain returns the member and the sentence of an error's wire form, and whether it
+// is a conflict.
+func Explain(err error) (param, description string, conflict bool) {
 	p := asProblem(err)
-	return p.param, p.description
+	return p.param, p.description, p.status == http.StatusConflict
 }
 
 // SeedError is what is wrong with a line of a seed.

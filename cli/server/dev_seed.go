@@ -396,8 +396,9 @@ func (w *seeder) run(ctx context.Context) error {
 	for _, t := range w.tokens {
 		answer, err := t.Issue(ctx, w.to, &w.demo)
 		if err != nil {
-			param, text := handlers.Explain(err)
-			return lineError(t.line, "token"+asMember(param), "correct the token", "token%s: %s", asMember(param), strings.TrimSuffix(text, "."))
+			param, text, exists := handlers.Explain(err)
+			return &seedError{line: t.line, param: "token" + asMember(param), hint: "correct the token", exists: exists,
+				err: fmt.Errorf("token%s: %s", asMember(param), strings.TrimSuffix(text, "."))}
 		}
 		w.made[t.line] = map[string]any{"token": answer}
 	}
