@@ -281,6 +281,7 @@ func TestDevControlsDrawRequestIDsOfTheirOwn(t *testing.T) {
 			for range looks {
 				h.get(t, "/_dev/clock")
 				h.get(t, "/_dev/nowhere")
+				h.get(t, "/healthz")
 			}
 		}
 		return ids

@@ -23,12 +23,14 @@ const (
 	operatorListener          // the admin socket, health and metrics
 )
 
-// requestIDs returns the source of a request's id. The testers' controls and the
-// operator have sequences of their own, so that a look at a journal does not change
-// what others get.
+// requestIDs returns the source of a request's id. The testers' controls, health checks
+// and the operator have sequences of their own, so that a look at a journal does not
+// change what others get.
 func (s *Server) requestIDs(on listener, r *http.Request) secret.Source {
 	switch {
-	case on == operatorListener:
+	case s.publicIDs == nil:
+		return nil
+	case on == operatorListener || s.isHealth(r.URL.Path):
 		return s.adminIDs
 	case s.isDevRequest(r):
 		return s.devIDs
