@@ -71,24 +71,27 @@ func pasteSteps(t *testing.T, blocks []string) {
 	}
 }
 
-// pasteForTests writes the seed file, starts dev with the flags shown, and wants
-// the request to return a code, the same from a second instance.
+// pasteForTests starts dev with the flags shown and wants the requests to return a
+// code, the same from a second instance, an expired token, and a journal.
 func pasteForTests(t *testing.T, blocks []string) {
 	bash, dir := needTool(t, "bash"), t.TempDir()
 	needTool(t, "curl")
 	if len(blocks) != 4 || blocks[0] != "go build -o tollhouse ." {
-		t.Fatalf("under %q are the sh blocks %q, want the build, the file, the command and the request", testsSection, blocks)
+		t.Fatalf("under %q are the sh blocks %q, want the build, the command, the requests and the helper", testsSection, blocks)
 	}
-	paste(t, bash, dir, blocks[1])
-	_, arguments, _ := strings.Cut(strings.TrimSuffix(blocks[2], " &"), "./tollhouse ")
+	_, arguments, _ := strings.Cut(strings.TrimSuffix(blocks[1], " &"), "./tollhouse ")
 	arguments = strings.Replace(arguments, " --listen 127.0.0.1:8656", "", 1)
-	arguments = strings.ReplaceAll(arguments, "shop.ndjson", filepath.Join(dir, "shop.ndjson"))
 	var codes []string
 	for range 2 {
 		s := start(t, strings.Fields(arguments)...)
-		out := paste(t, bash, dir, strings.ReplaceAll(blocks[3], testsURL, s.ready.URL))
-		code, _, _ := strings.Cut(strings.TrimPrefix(out, s.ready.RedirectURI+"?code="), "&")
+		out := paste(t, bash, dir, strings.ReplaceAll(blocks[2], testsURL, s.ready.URL))
+		code, rest, _ := strings.Cut(strings.TrimPrefix(out, s.ready.RedirectURI+"?code="), "&")
 		codes = append(codes, code)
+		for _, want := range []string{`"expires_in":-60`, `"unix":1781524800`, `"id":"flt_1"`, `"path":"/oauth/v2/auth"`} {
+			if !strings.Contains(rest, want) {
+				t.Errorf("the requests show no %s:\n%s", want, out)
+			}
+		}
 	}
 	if !strings.HasPrefix(codes[0], "tollac_") || codes[0] != codes[1] {
 		t.Errorf("two instances gave %q, want the same code twice", codes)
