@@ -110,12 +110,14 @@ func (m *lastUsed) done(tokens map[secret.Hash]secret.Hash) {
 }
 
 // Run writes recorded uses and queued audit lines until ctx is done, and then the
-// remaining ones. Beside this it keeps the rollup of events up to date.
+// remaining ones. Beside this it keeps the rollup of events up
+// to date, and the counts of requests.
 func (s *Store) Run(ctx context.Context) error {
 	// A cancelled ctx must not lose a batch that is being written.
 	write := context.WithoutCancel(ctx)
 	var counting sync.WaitGroup
 	counting.Go(func() { s.Log.RunCounts(ctx) })
+	counting.Go(func() { s.ring.Run(ctx) })
 	defer counting.Wait()
 	for {
 		select {

@@ -26,6 +26,7 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/stats"
 )
 
 // Now returns the time. It is injected for tests and `dev --clock`.
@@ -88,6 +89,7 @@ type Options struct {
 // Store is safe for concurrent use.
 type Store struct {
 	*eventlog.Log
+	ring      *stats.Ring
 	db        kv.DB
 	now       Now
 	key       secret.Key
@@ -129,6 +131,7 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{db: db, now: o.Now, key: o.Key, hasher: o.Hasher, lives: o.Lifetimes, log: o.Log, random: o.Random, fixtures: o.Fixtures}
+	s.ring = stats.NewRing(db, s.Now, o.Log)
 	s.lastUsed.init()
 	s.rotations.init(o.Rotations)
 	// Drawn for a new store only: one that is opened again draws what it drew before.

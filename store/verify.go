@@ -11,6 +11,7 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/stats"
 )
 
 // CheckAll reads the whole store in one snapshot, decodes every record, checks every
@@ -126,6 +127,7 @@ var recordKinds = map[byte]recordKind{
 	record.TagCounts:      {keyShape{texts: 1, tail: 5}, counts(record.TagCounts)},
 	record.TagCounted:     {keyShape{texts: 1}, counts(record.TagCounted)},
 	record.TagDirtyHour:   {keyShape{texts: 1, tail: 4}, counts(record.TagDirtyHour)},
+	record.TagRing:        {keyShape{tail: 5}, decoded(func(_ keyParts, value []byte) error { return stats.CheckRecord(value) })},
 	record.TagCertificate: {keyShape{texts: 1}, decoded(func(_ keyParts, value []byte) error { _, err := decodeCertificate(value); return err })},
 }
 

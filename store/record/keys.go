@@ -48,6 +48,7 @@ const (
 	TagCounts       = 'q' // str(owner) grain unit4; the owner "" is all accounts
 	TagCounted      = 'Q' // str(owner); "" says that the counts are complete
 	TagDirtyHour    = 'D' // str(owner) hour4
+	TagRing         = 'g' // grain unit4
 )
 
 // Key is a key under construction; each method appends a component.
@@ -111,5 +112,6 @@ func KnownTypesKey(owner string) Key         { return NewKey(TagKnownType).Str(o
 func ResourcesKey(owner, kind string) Key    { return NewKey(TagResource).Str(owner).Str(kind) }
 func CountsKey(owner string, grain byte) Key { return append(NewKey(TagCounts).Str(owner), grain) }
 func CountedKey(owner string) Key            { return NewKey(TagCounted).Str(owner) }
+func RingKey(grain byte) Key                 { return append(NewKey(TagRing), grain) }
 func DirtyHoursKey(owner string) Key         { return NewKey(TagDirtyHour).Str(owner) }
 func ResourceKey(owner, kind, id string) Key { return ResourcesKey(owner, kind).Str(id) }

@@ -1,0 +1,173 @@
+package eventlog_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"tollhouse/must"
+	"tollhouse/store"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/kv"
+	"tollhouse/store/record"
+	"tollhouse/store/storetest"
+)
+
+// uncounted returns a store over the same engine without a rollup.
+func uncounted(b *testing.B, f *storetest.Fixture) *store.Store {
+	b.Helper()
+	must.Do(b, f.DB.Update(context.Background(), func(tx kv.Txn) error { return tx.Delete(record.CountedKey("")) }))
+	return f.Reopened(b)
+}
+
+// BenchmarkRollup makes the rollup of a log from nothing, by
+//
+//	TOLLHOUSE_LONG=1 go test -run '^$' -bench Rollup -benchtime 5x ./store/eventlog
+//
+// It reports the time with and without writers beside it, the memory that it takes at
+// most and keeps, and the size of its records for an hour of an account.
+func BenchmarkRollup(b *testing.B) {
+	for _, n := range benchSizes() {
+		b.Run(fmt.Sprintf("events=%d", n), func(b *testing.B) {
+			f, _ := loaded(b, n)
+			b.Run("first", func(b *testing.B) { firstRollup(b, f) })
+			b.Run("beside_appends", func(b *testing.B) { rollupBesideAppends(b, f) })
+		})
+	}
+}
+
+func firstRollup(b *testing.B, f *storetest.Fixture) {
+	ctx := context.Background()
+	var times []time.Duration
+	var most []uint64
+	kept := uint64(0)
+	for b.Loop() {
+		s := uncounted(b, f)
+		before := heap()
+		watched, end := watchHeap()
+		began := time.Now()
+		must.Do(b, s.CatchUpCounts(ctx))
+		times = append(times, time.Since(began))
+		end()
+		most = append(most, *watched-min(*watched, before))
+		kept = heap() - min(heap(), before)
+		runtime.KeepAlive(s)
+	}
+	hours, size := 0, 0
+	must.Do(b, f.DB.View(ctx, func(r kv.Reader) error {
+		for k, v := range r.Scan(record.NewKey(record.TagCounts).All()) {
+			size += len(k) + len(v)
+		}
+		for range r.Scan(record.CountsKey("acct_bench", byte(eventlog.ByHour)).All()) {
+			hours++
+		}
+		return nil
+	}))
+	slices.Sort(times)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(times[len(times)/2].Seconds(), "s-median")
+	b.ReportMetric(times[len(times)-1].Seconds(), "s-max")
+	b.ReportMetric(float64(slices.Min(most))/(1<<20), "MiB-most")
+	b.ReportMetric(float64(kept)/(1<<20), "MiB-kept")
+	b.ReportMetric(float64(size)/float64(hours), "bytes/hour")
+}
+
+// heap returns the live memory.
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// watchHeap watches the memory in use, with frequent collections, until end is called.
+func watchHeap() (most *uint64, end func()) {
+	percent := debug.SetGCPercent(5)
+	most = new(uint64)
+	done := make(chan struct{})
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		for {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			*most = max(*most, m.HeapAlloc)
+			select {
+			case <-done:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	})
+	return most, func() { close(done); ended.Wait(); debug.SetGCPercent(percent) }
+}
+
+const (
+	besideWriters = 4
+	besideEach    = 2500 // events of one writer
+)
+
+// rollupBesideAppends compares the slowest hundredth of appends with and without a
+// rollup that is made beside them.
+func rollupBesideAppends(b *testing.B, f *storetest.Fixture) {
+	ctx := context.Background()
+	var rolled []time.Duration
+	appends := func() time.Duration { return slowest(b, f) }
+	beside := func() time.Duration {
+		var stopped atomic.Bool
+		var ended sync.WaitGroup
+		ended.Go(func() {
+			for !stopped.Load() {
+				s := uncounted(b, f)
+				began := time.Now()
+				must.Do(b, s.CatchUpCounts(ctx))
+				if !stopped.Load() {
+					rolled = append(rolled, time.Since(began))
+				}
+			}
+		})
+		p99 := slowest(b, f)
+		stopped.Store(true)
+		ended.Wait()
+		return p99
+	}
+	var p storetest.Pairs
+	for b.Loop() {
+		p.Take(beside, appends)
+	}
+	p.Report(b, "p99-beside", "p99-alone")
+	if len(rolled) > 0 {
+		slices.Sort(rolled)
+		b.ReportMetric(rolled[len(rolled)/2].Seconds(), "rollup-s")
+	}
+}
+
+// slowest records events from several writers and returns the time that one in a
+// hundred exceeds.
+func slowest(b *testing.B, f *storetest.Fixture) time.Duration {
+	var mu sync.Mutex
+	var times []time.Duration
+	var all sync.WaitGroup
+	for w := range besideWriters {
+		all.Go(func() {
+			for i := range besideEach {
+				began := time.Now()
+				if _, err := f.RecordEvent(context.Background(), newEvent("acct_live", "plan.updated", fmt.Sprintf("r%d_%d", w, i%20))); err != nil {
+					b.Error(err)
+				}
+				took := time.Since(began)
+				mu.Lock()
+				times = append(times, took)
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	slices.Sort(times)
+	return times[len(times)*99/100]
+}
