@@ -47,7 +47,9 @@ tollhouse event list --resource cus_3zap9w55mv3n --order asc --json`,
 tollhouse event tail --type payment.failed --json`,
 	"health":        `tollhouse health --data /var/lib/tollhouse`,
 	"print openapi": `tollhouse print openapi --public-url https://pay.example > openapi.json`,
-	"restore":       `tollhouse restore /var/backups/tollhouse.backup --data /var/lib/tollhouse`,
+	"stats": `tollhouse stats --range 7d --account larkspur
+tollhouse stats --range 1h --json`,
+	"restore": `tollhouse restore /var/backups/tollhouse.backup --data /var/lib/tollhouse`,
 	"serve": `tollhouse serve --data /var/lib/tollhouse
 tollhouse serve --listen 0.0.0.0:8080 --public-url https://pay.example --trusted-proxies 10.0.0.0/8
 tollhouse serve --listen :443 --public-url https://pay.example --tls-cert tls.crt --tls-key tls.key

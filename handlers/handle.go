@@ -232,6 +232,7 @@ func (s *Server) endRequest(r *http.Request, w *recorder, facts *requestFacts, t
 	}
 	if !s.isDevRequest(r) {
 		s.observe(facts.served)
+		s.store.Ring().Count(facts.served.counted())
 	}
 	s.logRequest(r, w, facts, took)
 }

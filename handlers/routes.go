@@ -95,6 +95,7 @@ func (s *Server) adminRoutes() http.Handler {
 	r.on("POST", "/admin/events/import", s.audited("events imported", s.adminImportEvents))
 	r.get("/admin/events/:id", s.adminFindEvent)
 	r.get("/admin/audit", s.adminListAudit)
+	r.get("/admin/stats", s.adminStats)
 	r.get("/admin/event-export", s.adminExportEvents) // under events/ it would collide with :id
 	r.on("POST", "/admin/event-purge", s.adminPurgeEvents)
 	r.get("/admin/backup", s.adminBackup)

@@ -21,7 +21,7 @@ func TestDamageIsNamed(t *testing.T) {
 		first, last string
 		want        string
 	}{
-		{"f\x00", "hacct\x00", "token families, heads of event logs"},
+		{"f\x00", "hacct\x00", "token families, counts of requests, heads of event logs"},
 		{"E\x01", "E\x02", "events and their lists"},
 		{"c", "c\xff", "clients"},
 		{"x", "", "event ids given elsewhere"},

@@ -26,6 +26,7 @@ import (
 	"tollhouse/handlers"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
+	"tollhouse/store/stats"
 )
 
 // serverFlags are the settings that dev and serve have in common.
@@ -278,6 +279,7 @@ func (r *running) newServer(data *datadir.Opened, c handlers.Config) *handlers.S
 	c.Log, c.Version, c.Ready, c.Memory = r.log, r.version, r.ready, int64(r.memory)
 	c.Status, c.Doctor = r.status, checkup{data: data, server: r}.run
 	c.Observe, c.Metrics = r.metrics.observe, r.exposed
+	data.Store.Ring().Begin(func() stats.Disk { return diskOf(data.DB) })
 	if c.PublicURL == nil {
 		c.PublicURL = baseURL(r.listeners[0])
 		if r.certificates != nil {
@@ -285,6 +287,12 @@ func (r *running) newServer(data *datadir.Opened, c handlers.Config) *handlers.S
 		}
 	}
 	return handlers.New(c)
+}
+
+// diskOf returns the space of a store on disk, or zeros.
+func diskOf(db datadir.Engine) stats.Disk {
+	space, _, _ := db.Space()
+	return stats.Disk{Used: space.Used, Free: space.Free}
 }
 
 // ready returns why the server should get no requests, or nil.
@@ -440,12 +448,16 @@ func (r *running) recordDamage(damage error) {
 	r.damage.Store(&damage)
 }
 
-// trimAudit removes old lines of the audit record, now and every day.
+// trimAudit removes old lines of the audit record and old counts of requests, now and
+// every day.
 func (r *running) trimAudit(ctx context.Context) {
 	for {
 		before := r.data().Store.Now().Add(-r.config.auditRetain)
 		if err := r.data().Store.TrimAudit(ctx, before); err != nil && ctx.Err() == nil {
 			r.log.Warn("old audit lines not removed", "err", err)
+		}
+		if err := r.data().Store.Ring().Trim(ctx, before); err != nil && ctx.Err() == nil {
+			r.log.Warn("old counts of requests not removed", "err", err)
 		}
 		if term.Sleep(ctx, trimEvery) != nil {
 			return

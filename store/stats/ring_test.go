@@ -188,6 +188,7 @@ func TestRing(t *testing.T) {
 				s.reopen(t)
 			},
 			"write fails": func(t *rapid.T) {
+				s.f.Clock.Advance(time.Duration(rapid.IntRange(0, 1).Draw(t, "hours")) * time.Hour)
 				s.f.Faults.OnUpdate(func(func() error) error { return record.ErrUnavailable })
 				_ = s.ring.Write(context.Background())
 				s.f.Faults.Repair()
