@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"tollhouse/must"
 )
 
 // TestOpenAPIRules holds the description to what generators of clients need. The
@@ -207,10 +209,7 @@ func (d *Described) checkExamples(t *testing.T, at []string, described map[strin
 			t.Errorf("%s: %s has no example", strings.Join(at, " "), mediaType)
 			continue
 		}
-		schema, err := d.schema(append(slices.Clone(at), "content", mediaType, "schema"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		schema := must.Get(d.schema(append(slices.Clone(at), "content", mediaType, "schema")))(t)
 		if err := schema.Validate(value); err != nil {
 			t.Errorf("%s: the example is not as described: %v", strings.Join(at, " "), err)
 		}

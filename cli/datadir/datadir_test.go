@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tollhouse/cli/term"
+	"tollhouse/must"
 	"tollhouse/store/kv/memkv"
 )
 
@@ -23,9 +24,7 @@ func TestNotAllowed(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	if f := term.FailureOf(makeDataDir(filepath.Join(file, "data"))); f.Code != term.ExitCannotCreate || strings.Contains(f.Error(), "belongs") {
 		t.Errorf("under a file: exit %d, %v", f.Code, f)
 	}

@@ -191,9 +191,7 @@ func TestOpeningAStateIsIndependentOfItsSize(t *testing.T) {
 }
 
 func openAndClose(t testing.TB, change func(*Options)) {
-	if err := open(t, change).Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, open(t, change).Close())
 }
 
 // BenchmarkReset takes the state of a store with 10,000 events and opens it again,

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tollhouse/cli/term"
+	"tollhouse/must"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -22,22 +23,15 @@ var quiet = slog.New(slog.DiscardHandler)
 func closedDir(t testing.TB, name ...string) string {
 	t.Helper()
 	dir := filepath.Join(append([]string{t.TempDir()}, name...)...)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o700))
+	must.Do(t, os.Chmod(dir, 0o700))
 	return dir
 }
 
 // answering serves "hello" on a socket until the test ends.
 func answering(t *testing.T, path string) net.Listener {
 	t.Helper()
-	l, err := ListenAdmin(path, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(ListenAdmin(path, quiet))(t)
 	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "hello")
 	})}
@@ -65,10 +59,7 @@ func TestListenAdmin(t *testing.T) {
 		}
 		path := filepath.Join(closedDir(t, strings.Repeat("d", 100), strings.Repeat("e", 100)), SocketName)
 		l := answering(t, path)
-		answer, err := (&http.Client{Transport: SocketTransport(path)}).Get("http://tollhouse/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get((&http.Client{Transport: SocketTransport(path)}).Get("http://tollhouse/"))(t)
 		if said, err := io.ReadAll(answer.Body); err != nil || string(said) != "hello" {
 			t.Errorf("over a path of %d bytes: %q, %v", len(path), said, err)
 		}
@@ -92,14 +83,9 @@ func TestListenAdmin(t *testing.T) {
 	t.Run("stale_socket_is_taken_away", func(t *testing.T) {
 		t.Parallel()
 		path := filepath.Join(closedDir(t), SocketName)
-		stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
-		if err != nil {
-			t.Fatal(err)
-		}
+		stale := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: path}))(t)
 		stale.SetUnlinkOnClose(false)
-		if err := errors.Join(os.Chmod(path, 0o600), stale.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.Chmod(path, 0o600), stale.Close()))
 		answering(t, path)
 	})
 	refused := func(name string, code int, place func(t *testing.T, dir string) string) {
@@ -118,34 +104,23 @@ func TestListenAdmin(t *testing.T) {
 	}
 	refused("symlink", term.ExitConfig, func(t *testing.T, dir string) string {
 		path := filepath.Join(dir, SocketName)
-		if err := os.Symlink(filepath.Join(dir, "elsewhere"), path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(filepath.Join(dir, "elsewhere"), path))
 		return path
 	})
 	refused("group_writable_socket", term.ExitConfig, func(t *testing.T, dir string) string {
 		path := filepath.Join(dir, SocketName)
-		l, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(net.Listen("unix", path))(t)
 		t.Cleanup(func() { _ = l.Close() })
-		if err := os.Chmod(path, 0o660); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(path, 0o660))
 		return path
 	})
 	refused("group_writable_directory", term.ExitConfig, func(t *testing.T, dir string) string {
-		if err := os.Chmod(dir, 0o770); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(dir, 0o770))
 		return filepath.Join(dir, SocketName)
 	})
 	refused("a_file_of_that_name", term.ExitConfig, func(t *testing.T, dir string) string {
 		path := filepath.Join(dir, SocketName)
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, nil, 0o600))
 		return path
 	})
 	refused("another_server_answers", term.ExitBusy, func(t *testing.T, dir string) string {

@@ -10,6 +10,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
+	"tollhouse/must"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 )
@@ -29,14 +30,9 @@ func BenchmarkWritesBesideScheduledBackup(b *testing.B) {
 	storetest.Fill(b, r.data().Store, events)
 	write := storetest.Writers(b, r.data().Store, 32, 400, "of the size of a usual one, more or less, and no larger than that")
 	flags := backupFlags{every: term.Duration(time.Hour), keep: backupKeepMax}
-	schedule, err := flags.begin(b.TempDir(), r, secret.NewKey(nil))
-	if err != nil {
-		b.Fatal(err)
-	}
+	schedule := must.Get(flags.begin(b.TempDir(), r, secret.NewKey(nil)))(b)
 	began := time.Now()
-	if err := schedule.make(ctx, r.data().Store.Now()); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, schedule.make(ctx, r.data().Store.Now()))
 	b.Logf("a backup of %d events beside nobody took %s", events, time.Since(began))
 	files, err := filepath.Glob(filepath.Join(schedule.dir, "*"))
 	if err != nil || len(files) != 1 {

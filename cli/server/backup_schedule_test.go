@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tollhouse/cli/datadir"
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest"
@@ -52,10 +53,7 @@ func (s *scheduled) during(t *testing.T, d time.Duration) {
 // files returns the names in the directory, including hidden ones.
 func (s *scheduled) files(t *testing.T) (names []string) {
 	t.Helper()
-	entries, err := os.ReadDir(s.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(s.dir))(t)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
@@ -96,10 +94,7 @@ func TestBackupSchedule(t *testing.T) {
 			if err != nil || info.Mode().Perm() != 0o600 {
 				t.Errorf("%s: %v, %v, want mode 0600", name, info.Mode(), err)
 			}
-			file, err := os.Open(filepath.Join(dir, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			file := must.Get(os.Open(filepath.Join(dir, name)))(t)
 			if _, err := datadir.ReadBackup(t.Context(), file, name); err != nil {
 				t.Errorf("%s is not whole: %v", name, err)
 			}
@@ -130,10 +125,7 @@ func TestBackupSchedule(t *testing.T) {
 		s, begun := newSchedule(t, dir, day, 1), time.Now()
 		other := newSchedule(t, dir, day, 1)
 		other.during(t, time.Second)
-		theirs, err := os.ReadFile(filepath.Join(dir, other.files(t)[0]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		theirs := must.Get(os.ReadFile(filepath.Join(dir, other.files(t)[0])))(t)
 		planted := map[string][]byte{
 			"tollhouse-20000101T000000Z.backup":          theirs, // of tollhouse backup
 			s.named(begun.Add(-9 * day)):                 []byte("no backup"),
@@ -143,9 +135,7 @@ func TestBackupSchedule(t *testing.T) {
 			other.files(t)[0]: theirs,
 		}
 		for name, text := range planted {
-			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 		}
 		s.during(t, 3*day-time.Hour)
 		if names := s.files(t); len(names) != len(planted)+1 || !strings.Contains(fmt.Sprint(names), s.named(begun.Add(2*day+time.Second))) {
@@ -219,9 +209,7 @@ func TestBackupSchedule(t *testing.T) {
 		begun := time.Now()
 		left, others := "."+s.named(begun.Add(-day))+".12345"+datadir.NewSuffix, ".tollhouse-20260102T030405Z.backup.123.new"
 		for _, name := range []string{left, others} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o600))
 		}
 		s.during(t, time.Second)
 		sameNames(t, s.files(t), others, s.named(begun))
@@ -280,9 +268,7 @@ func TestBackupSchedule(t *testing.T) {
 		s := newSchedule(t, dir, time.Minute, 9)
 		now := s.now()
 		for range 3 {
-			if err := s.make(t.Context(), now); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.make(t.Context(), now))
 		}
 		sameNames(t, s.files(t), s.named(now), s.named(now.Add(time.Second)), s.named(now.Add(2*time.Second)))
 	})

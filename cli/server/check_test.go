@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tollhouse/handlers"
+	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/kv"
 )
@@ -60,9 +61,7 @@ func TestDoctorFindings(t *testing.T) {
 		t.Parallel()
 		r := onDisk(t)
 		made := store.BackupMade{Created: r.data().Store.Now().Add(-50 * time.Hour), File: "/b", Bytes: 2048}
-		if err := r.data().Store.RecordBackup(t.Context(), made, store.By{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.data().Store.RecordBackup(t.Context(), made, store.By{}))
 		u := checkup{data: r.data(), server: r}
 		if f := u.backup(t.Context()); f.State != handlers.StateWarning || !strings.Contains(f.Detail, "the last backup is 50h0m0s old") {
 			t.Errorf("finding = %+v, want a warning", f)
@@ -161,20 +160,14 @@ func TestDoctorFindings(t *testing.T) {
 		t.Parallel()
 		dir := closedDir(t)
 		for i := range 5 {
-			if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chmod(filepath.Join(dir, fmt.Sprint(i)), 0o640); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600))
+			must.Do(t, os.Chmod(filepath.Join(dir, fmt.Sprint(i)), 0o640))
 		}
 		if f := CheckFiles(dir); f.State != handlers.StateProblem || !strings.HasSuffix(f.Detail, "2 has mode 0640, and 2 more") {
 			t.Errorf("finding = %+v, want three names and that there are more", f)
 		}
 		demand(t, os.Geteuid() == 0, "only root can give a file to another user")
-		if err := os.Chown(filepath.Join(dir, "4"), 12345, 12345); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chown(filepath.Join(dir, "4"), 12345, 12345))
 		if f := CheckFiles(dir); f.State != handlers.StateProblem || !strings.Contains(f.Detail, "4 belongs to uid 12345") || !strings.HasPrefix(f.Next, "chown -R 0 ") {
 			t.Errorf("finding = %+v, want the owner", f)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tollhouse/cli/datadir"
+	"tollhouse/must"
 )
 
 // limited is a listener with a connection limit.
@@ -22,10 +23,7 @@ type limited struct {
 
 func newLimited(t *testing.T, l *connLimit) *limited {
 	t.Helper()
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	inner := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	outer := l.listener(inner)
 	t.Cleanup(func() { _ = outer.Close() })
 	return &limited{outer, t}
@@ -65,9 +63,7 @@ func wantClosed(t *testing.T, what string, visitor net.Conn, closed bool) {
 	if closed {
 		wait = 10 * time.Second
 	}
-	if err := visitor.SetReadDeadline(time.Now().Add(wait)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, visitor.SetReadDeadline(time.Now().Add(wait)))
 	if _, err := visitor.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) == closed {
 		t.Errorf("%s: Read = %v, want it closed: %t", what, err, closed)
 	}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"tollhouse/must"
 )
 
 const startMax = 20 * time.Second // for what takes hundredths of one
@@ -15,9 +17,7 @@ var quiet = slog.New(slog.DiscardHandler)
 func closedDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(dir, 0o700))
 	return dir
 }
 

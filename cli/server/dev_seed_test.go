@@ -23,9 +23,7 @@ func BenchmarkSeedUsers(b *testing.B) {
 		parsed := must.Get(parseSeed(lines))(b)
 		must.Get(parsed.apply(b.Context(), data.Store, nil))(b)
 		b.StopTimer()
-		if err := data.Close(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, data.Close())
 		b.StartTimer()
 	}
 }

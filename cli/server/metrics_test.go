@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"tollhouse/handlers"
+	"tollhouse/must"
 	"tollhouse/store/record"
 )
 
@@ -46,10 +47,7 @@ func TestMetrics(t *testing.T) {
 		r := onDisk(t)
 		everySeries(t, r)
 		scrape(t, r)
-		problems, err := testutil.GatherAndLint(r.metrics.registry)
-		if err != nil {
-			t.Fatal(err)
-		}
+		problems := must.Get(testutil.GatherAndLint(r.metrics.registry))(t)
 		for _, p := range problems {
 			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
@@ -57,9 +55,7 @@ func TestMetrics(t *testing.T) {
 	t.Run("metrics_count_what_happened", func(t *testing.T) {
 		t.Parallel()
 		r := onDisk(t)
-		if err := seedDemo(t.Context(), r.data().Store, r.data().Store.Now()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, seedDemo(t.Context(), r.data().Store, r.data().Store.Now()))
 		for _, path := range []string{"/healthz", "/nowhere", "/nowhere-else"} {
 			ask(t, r, path)
 		}
@@ -144,10 +140,7 @@ func TestMonitoringDocument(t *testing.T) {
 		}
 	}
 	read := func(path string) string {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(path))(t)
 		return string(text)
 	}
 	rules, chapter := read("../../docs/alerts.yml"), read("../../docs/operations.md")

@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"tollhouse/must"
 )
 
 // TestWelcome: the commands that dev prints work when pasted, one for the first token and
@@ -13,9 +15,7 @@ func TestWelcome(t *testing.T) {
 	_, err := exec.LookPath("curl")
 	demand(t, err == nil, "curl")
 	r := inMemory(t)
-	if err := seedDemo(t.Context(), r.data().Store, r.data().Store.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, seedDemo(t.Context(), r.data().Store, r.data().Store.Now()))
 	announced, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- r.serve(func() { close(announced) }) }()
 	<-announced

@@ -12,6 +12,7 @@ import (
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
+	"tollhouse/must"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
@@ -42,10 +43,7 @@ func built(t testing.TB, dir string) *running {
 			t.Error(err)
 		}
 	})
-	listeners, err := listenAll([]string{"127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	listeners := must.Get(listenAll([]string{"127.0.0.1:0"}))(t)
 	t.Cleanup(func() { closeAll(listeners) })
 	r := &running{log: quiet, listeners: listeners, metrics: m, fatal: make(chan error, 1)}
 	r.current.Store(&instance{data: k})
@@ -132,9 +130,7 @@ func TestDemoHistory(t *testing.T) {
 		t.Run("at_"+now.UTC().Format(time.DateOnly), func(t *testing.T) {
 			t.Parallel()
 			r := inMemory(t)
-			if err := seedDemoHistory(t.Context(), r.data().Store, now); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, seedDemoHistory(t.Context(), r.data().Store, now))
 			page, err := r.data().Store.ListEvents(t.Context(), demoAccount, eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1000}, nil)
 			if err != nil || page.Count != demoEvents {
 				t.Errorf("listed %d events, %v; want %d", page.Count, err, demoEvents)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tollhouse/cli/datadir"
+	"tollhouse/must"
 	"tollhouse/store/secret"
 )
 
@@ -27,17 +28,13 @@ func TestWatchdog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := k.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k.Close())
 		r := &running{log: log, notify: notifier{socket: socket, watchdog: time.Millisecond}}
 		r.current.Store(&instance{data: k})
 		stop := r.feedWatchdog()
 		<-said
 		stop()
-		if err := manager.SetReadDeadline(time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, manager.SetReadDeadline(time.Now()))
 		if n, err := manager.Read(make([]byte, 64)); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("the manager heard %d bytes, %v; want none", n, err)
 		}
@@ -73,10 +70,7 @@ func TestNewNotifier(t *testing.T) {
 // listenNotify opens the manager's socket.
 func listenNotify(t *testing.T, socket string) *net.UnixConn {
 	t.Helper()
-	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: socket})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: socket}))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/crypto/acme/autocert"
 
 	"tollhouse/handlers"
+	"tollhouse/must"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest"
 )
@@ -119,9 +120,7 @@ func TestACMEHandshake(t *testing.T) {
 		if got, err := c.Get(t.Context(), "pay.example"); string(got) != "one" {
 			t.Errorf("Get() = %q, %v, want what was not kept", got, err)
 		}
-		if err := c.Put(t.Context(), "pay.example", []byte("two")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Put(t.Context(), "pay.example", []byte("two")))
 		if got, err := c.Get(t.Context(), "pay.example"); string(got) != "two" {
 			t.Errorf("Get() = %q, %v, want what was kept later", got, err)
 		}
@@ -130,9 +129,7 @@ func TestACMEHandshake(t *testing.T) {
 		t.Parallel()
 		f := storetest.New(t)
 		c := &certificateCache{store: f.Store, log: slog.New(slog.DiscardHandler)}
-		if err := f.DB.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.DB.Close())
 		if _, err := c.Get(t.Context(), "pay.example"); err == nil || errors.Is(err, autocert.ErrCacheMiss) {
 			t.Errorf("Get() over a closed store = %v, want an error other than a cache miss", err)
 		}
@@ -166,10 +163,7 @@ func TestACMEReasons(t *testing.T) {
 		}))
 		t.Cleanup(s.Close)
 		a := &acmeReasons{next: s.Client().Transport}
-		answer, err := (&http.Client{Transport: a}).Get(s.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get((&http.Client{Transport: a}).Get(s.URL))(t)
 		defer answer.Body.Close()
 		if text, err := io.ReadAll(answer.Body); err != nil || string(text) != large {
 			t.Errorf("%d bytes arrived, %v; want all %d", len(text), err, len(large))

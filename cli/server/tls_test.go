@@ -19,6 +19,7 @@ import (
 	"tollhouse/cli/server/certtest"
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
+	"tollhouse/must"
 )
 
 // certified is a certificate signed by its own key, as PEM.
@@ -173,9 +174,7 @@ func TestCertificateFiles(t *testing.T) {
 		t.Parallel()
 		first := certify(t, month, names)
 		l := openTestFiles(t, first, names)
-		if err := os.Rename(l.key, l.key+".away"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(l.key, l.key+".away"))
 		for range 2 {
 			if l.shown() != string(first.cert) {
 				t.Error("the certificate in use went with its file")
@@ -184,9 +183,7 @@ func TestCertificateFiles(t *testing.T) {
 		if n := l.log.count("level=WARN"); n != 1 {
 			t.Errorf("%d warnings, want one", n)
 		}
-		if err := os.Rename(l.key+".away", l.key); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(l.key+".away", l.key))
 		if l.shown(); l.status().Problem != "" {
 			t.Errorf("status = %+v, want no problem", l.status())
 		}
@@ -201,9 +198,7 @@ func TestCertificateFiles(t *testing.T) {
 		if l.shownNow() != string(first.cert) || l.problem.Load() == nil {
 			t.Fatal("a pair that is not valid yet is in use")
 		}
-		if err := os.Chmod(l.key, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(l.key, 0o644))
 		l.reload(time.Now())
 		if l.shownNow() != string(second.cert) || l.problem.Load() != nil {
 			t.Error("a pair that was refused before is not in use although it is valid now")
@@ -240,9 +235,7 @@ func TestCertificateFiles(t *testing.T) {
 		for mode, want := range map[os.FileMode]int{0o600: 0, 0o640: 0, 0o644: 1, 0o604: 1} {
 			made := certify(t, month, names)
 			l := openTestFiles(t, made, names)
-			if err := os.Chmod(l.key, mode); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Chmod(l.key, mode))
 			if _, err := openCertificateFiles(l.cert, l.key, "", slog.New(slog.NewTextHandler(l.log, nil))); err != nil {
 				t.Fatal(err)
 			}
