@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -11,7 +10,9 @@ import (
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/must"
+	"tollhouse/store"
 	"tollhouse/store/eventlog"
+	"tollhouse/store/kv/badgerkv"
 	"tollhouse/store/secret"
 	"tollhouse/store/snapshot"
 )
@@ -24,14 +25,13 @@ func TestFutureEvents(t *testing.T) {
 	must.Do(t, datadir.Prepare(dir, term.ExitConfig))
 	path, _, err := datadir.CurrentStore(dir)
 	must.Do(t, err)
-	k := must.Get(datadir.Open(context.Background(), datadir.Options{
-		Dir: path, Key: secret.NewKey(nil), Log: slog.New(slog.DiscardHandler),
-		Now: func() time.Time { return time.Now().Add(time.Hour) },
+	ahead := func() time.Time { return time.Now().Add(time.Hour) }
+	db := must.Get(badgerkv.Open(badgerkv.Options{Dir: path, Now: ahead, Log: slog.New(slog.DiscardHandler)}))(t)
+	s := must.Get(store.Open(t.Context(), db, store.Options{
+		Now: ahead, Key: secret.NewKey(nil), Hasher: secret.NewHasher(), Lifetimes: store.DefaultLifetimes(), Log: slog.New(slog.DiscardHandler),
 	}))(t)
-	_, err = k.Store.RecordEvent(context.Background(), eventlog.NewEvent{Owner: "acct_a", Type: "plan.created", Resource: "p1", Object: snapshot.ObjectOf()})
-	if closeErr := k.Close(); err != nil || closeErr != nil {
-		t.Fatal(err, closeErr)
-	}
+	must.Get(s.RecordEvent(t.Context(), eventlog.NewEvent{Owner: "acct_a", Type: "plan.created", Resource: "p1", Object: snapshot.ObjectOf()}))(t)
+	must.Do(t, db.Close())
 	t.Run("events_of_the_future_are_refused_at_start", func(t *testing.T) {
 		_, stderr, code := run(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
 		if code != term.ExitConfig || !strings.Contains(stderr, "the newest event of the account acct_a was recorded at ") || !strings.Contains(stderr, "--accept-clock") {
