@@ -22,6 +22,7 @@ import (
 type admin struct {
 	http  *http.Client
 	info  handlers.AdminInfo
+	own   bool         // served by this process, without a server's address
 	fatal func() error // returns the write failure that left the store unusable, or nil
 	close func() error
 }

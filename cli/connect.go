@@ -202,7 +202,7 @@ func (p *program) openAdmin(ctx context.Context, o datadir.Options, known secret
 		Doctor: server.StoreCheck(k),
 	})
 	transport := &inProcess{handler: api.Admin()}
-	a := &admin{http: &http.Client{Transport: transport}}
+	a := &admin{http: &http.Client{Transport: transport}, own: true}
 	a.fatal = func() error {
 		if err := fatal.Load(); err != nil {
 			return *err

@@ -14,7 +14,7 @@ import (
 
 func (p *program) userCommand() *cobra.Command {
 	c := asGroup(&cobra.Command{Use: "user", Short: "manage the users who sign in"})
-	c.AddCommand(p.userCreate(), p.userList(), p.userShow(), p.userPasswd(),
+	c.AddCommand(p.userCreate(), p.userList(), p.userShow(), p.userPasswd(), p.userCode(),
 		p.userAbility("disable", "disable a user and revoke their sessions and tokens"),
 		p.userAbility("enable", "enable a user again; old sessions and tokens stay revoked"),
 		p.userAbility("promote", "make a user an operator, who may use the desk"),
@@ -24,19 +24,27 @@ func (p *program) userCommand() *cobra.Command {
 
 func (p *program) userCreate() *cobra.Command {
 	var account, passwordFile string
-	var operator bool
+	var operator, byCode bool
 	c := &cobra.Command{
 		Use:   "create NAME",
 		Short: "create a user, with a password from a terminal or a file",
 		Args:  operands("a name"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
-			password, err := p.readPassword(ctx, passwordFile)
-			if err != nil {
-				return err
+			asked := map[string]any{"username": args[0], "account": account, "operator": operator, "code": byCode}
+			if byCode && passwordFile != "" {
+				return term.Usage("leave out one of them", "--code and --password-file exclude each other")
 			}
-			asked := map[string]any{"username": args[0], "account": account, "password": password, "operator": operator}
+			if !byCode {
+				password, err := p.readPassword(ctx, passwordFile)
+				if err != nil {
+					return err
+				}
+				asked["password"] = password
+			}
 			var made handlers.NewAdminUser
-			err = p.manage(ctx, "user create", makesData, func(a *admin) error {
+			var address string
+			err := p.manage(ctx, "user create", makesData, func(a *admin) error {
+				address = codeAddress(a)
 				return a.call(ctx, "POST", "/admin/users", asked, &made)
 			})
 			if err != nil {
@@ -45,10 +53,15 @@ func (p *program) userCreate() *cobra.Command {
 			if p.JSON {
 				return p.PrintJSON(made)
 			}
-			return p.PrintRows(term.Row{"user id", made.UserID}, term.Row{"username", made.Username}, term.Row{"account", made.Account}, term.Row{"operator", term.YesNo(made.Operator)})
+			rows := []term.Row{{"user id", made.UserID}, {"username", made.Username}, {"account", made.Account}, {"operator", term.YesNo(made.Operator)}}
+			if byCode {
+				return p.printCode(made.Username, address, append(rows, term.Row{"code", made.Code})...)
+			}
+			return p.PrintRows(rows...)
 		}),
 	}
 	c.Flags().BoolVar(&operator, "operator", false, "make the user an operator, who may use the desk")
+	c.Flags().BoolVar(&byCode, "code", false, "print a code with which the user sets a password, instead of asking for one")
 	nameVariables(c.Flags(), "") // a role is given on the command line, never by the environment
 	c.Flags().StringVar(&account, "account", store.DefaultAccount, "the `account` that the user acts for; created if it does not exist")
 	addPasswordFlag(c, &passwordFile)
@@ -110,6 +123,46 @@ func (p *program) userPasswd() *cobra.Command {
 	}
 	addPasswordFlag(c, &passwordFile)
 	return c
+}
+
+func (p *program) userCode() *cobra.Command {
+	return &cobra.Command{
+		Use:   "code NAME",
+		Short: "print a code with which a user sets a new password",
+		Long: `Print a code with which a user sets a new password at /new-password. It can be used once,
+for 24 hours, and replaces an earlier code. The old password stays good until then; a new
+password, or disabling the user, ends the code.`,
+		Args: operands("a name"),
+		RunE: p.doing(func(ctx context.Context, args []string) error {
+			var made handlers.AdminUserCode
+			var address string
+			err := p.manage(ctx, "user code", needsData, func(a *admin) error {
+				address = codeAddress(a)
+				return a.call(ctx, "POST", pathOf("users", args[0], "code"), nil, &made)
+			})
+			if err != nil {
+				return err
+			}
+			if p.JSON {
+				return p.PrintJSON(made)
+			}
+			return p.printCode(made.Username, address, term.Row{"username", made.Username}, term.Row{"code", made.Code})
+		}),
+	}
+}
+
+// codeAddress returns the address of the page for codes.
+func codeAddress(a *admin) string {
+	if a.own {
+		return "/new-password on the server"
+	}
+	return a.info.URL + "/new-password"
+}
+
+// printCode shows rows with a code, and what to do with it.
+func (p *program) printCode(username, address string, rows ...term.Row) error {
+	p.Note("give code and address to %s; the code is shown only now, and good for 24 hours, once", username)
+	return p.PrintRows(append(rows, term.Row{"address", address})...)
 }
 
 // userAbility is disable, enable, promote or demote.

@@ -18,10 +18,15 @@ var newPasswordHint = fmt.Sprintf("At least %d characters. Several unrelated wor
 // judgeNewPassword checks the form before a password is hashed.
 func judgeNewPassword(p params) views.PasswordForm {
 	form := views.PasswordForm{EndAll: p.has("end_all")}
-	current, fresh := p.value("current_password"), p.value("new_password")
-	if current == "" {
+	if p.value("current_password") == "" {
 		form.CurrentError = "Enter your current password."
 	}
+	return judgePassword(p, form)
+}
+
+// judgePassword checks the two fields of a new password.
+func judgePassword(p params, form views.PasswordForm) views.PasswordForm {
+	current, fresh := p.value("current_password"), p.value("new_password")
 	switch {
 	case len(fresh) < secret.PasswordSizeMin:
 		form.NewError = fmt.Sprintf("Too short: use at least %d characters.", secret.PasswordSizeMin)
@@ -45,6 +50,7 @@ const (
 	doneOthers   = "others"
 	donePassword = "password"
 	doneEnded    = "password-and-all"
+	doneByCode   = "password-by-code"
 
 	doneLifetime = time.Minute
 )
@@ -54,16 +60,22 @@ var doneWords = map[string]string{
 	doneOthers:   "You are signed out everywhere else.",
 	donePassword: "Your password was changed. Your other sign-ins and applications are not affected.",
 	doneEnded:    "Your password was changed. You are signed out everywhere else, and no application has access.",
+	doneByCode:   "Your password is set. Sign in with it.",
 }
 
 // done redirects to the account page, which shows the outcome.
 func (s *Server) done(w http.ResponseWriter, r *http.Request, what string) {
+	s.doneAt(w, r, what, "/account")
+}
+
+// doneAt redirects to a page that shows the outcome.
+func (s *Server) doneAt(w http.ResponseWriter, r *http.Request, what, path string) {
 	cookies := s.cookiesOf(r)
 	http.SetCookie(w, &http.Cookie{
 		Name: cookies.doneName, Value: what, Path: "/", MaxAge: int(doneLifetime.Seconds()),
 		HttpOnly: true, Secure: cookies.secure, SameSite: http.SameSiteLaxMode,
 	})
-	s.redirectHere(w, "/account")
+	s.redirectHere(w, path)
 }
 
 // takeDone returns the message to show, once.

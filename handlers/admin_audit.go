@@ -17,11 +17,15 @@ func (s *Server) audited(what string, h handler) handler {
 		if err != nil {
 			return err
 		}
-		line := factsFrom(r.Context()).change
-		line.What, line.Reason, line.By = store.AuditAdmin, what, by(r.Context())
-		s.store.Audit(line)
+		s.auditChange(r, what)
 		return nil
 	}
+}
+
+func (s *Server) auditChange(r *http.Request, what string) {
+	line := factsFrom(r.Context()).change
+	line.What, line.Reason, line.By = store.AuditAdmin, what, by(r.Context())
+	s.store.Audit(line)
 }
 
 // AdminAuditLine is an audit line as sent.

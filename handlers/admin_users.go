@@ -6,6 +6,7 @@ import (
 
 	"tollhouse/store"
 	"tollhouse/store/record"
+	"tollhouse/store/secret"
 )
 
 // AdminUser is a user.
@@ -27,7 +28,22 @@ type NewAdminUser struct {
 	Username string `json:"username"`
 	Account  string `json:"account"`
 	Operator bool   `json:"operator"`
+
+	// With a code in place of a password.
+	Code      string `json:"code,omitempty"`
+	ExpiresAt int64  `json:"expires_at,omitempty"` // Unix seconds
 }
+
+// AdminUserCode is a code with which a user sets a password.
+type AdminUserCode struct {
+	UserID    string `json:"user_id"`
+	Username  string `json:"username"`
+	Code      string `json:"code"`
+	ExpiresAt int64  `json:"expires_at"` // Unix seconds
+}
+
+// codeMade is the reason of the audit line about a new code.
+const codeMade = "code made"
 
 // adminCreateUser is POST /admin/users.
 func (s *Server) adminCreateUser(w http.ResponseWriter, r *http.Request) error {
@@ -36,6 +52,7 @@ func (s *Server) adminCreateUser(w http.ResponseWriter, r *http.Request) error {
 		Account  string `json:"account"`
 		Password string `json:"password"`
 		Operator bool   `json:"operator"`
+		Code     bool   `json:"code"` // in place of a password
 	}
 	if err := readAdminBody(w, r, &asked); err != nil {
 		return err
@@ -47,7 +64,17 @@ func (s *Server) adminCreateUser(w http.ResponseWriter, r *http.Request) error {
 	if asked.Account == "" {
 		asked.Account = store.DefaultAccount
 	}
-	u, err := s.store.CreateUser(r.Context(), asked.Username, asked.Account, asked.Password, roles...)
+	if asked.Code && asked.Password != "" {
+		return invalidRequest("A user is created with a password or with a code, not with both.").on("code")
+	}
+	var u store.User
+	var code secret.Token
+	var err error
+	if asked.Code {
+		u, code, err = s.store.CreateUserWithCode(r.Context(), asked.Username, asked.Account, roles...)
+	} else {
+		u, err = s.store.CreateUser(r.Context(), asked.Username, asked.Account, asked.Password, roles...)
+	}
 	if errors.Is(err, record.ErrExists) {
 		p := newProblem(http.StatusConflict, "exists", "User %q already exists; user names ignore case.", asked.Username).because(err)
 		p.extra = map[string]any{"hint": "tollhouse user list shows them; tollhouse user passwd NAME sets a new password"}
@@ -57,7 +84,13 @@ func (s *Server) adminCreateUser(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	noteAdmin(r, "user_id", u.Subject())
-	writeJSON(w, http.StatusCreated, NewAdminUser{UserID: u.Subject(), Username: u.Username, Account: u.Account, Operator: u.Operator})
+	s.auditChange(r, "user created")
+	made := NewAdminUser{UserID: u.Subject(), Username: u.Username, Account: u.Account, Operator: u.Operator}
+	if asked.Code {
+		s.auditChange(r, codeMade)
+		made.Code, made.ExpiresAt = code.Reveal(), u.CodeExpiresAt().Unix()
+	}
+	writeJSON(w, http.StatusCreated, made)
 	return nil
 }
 
@@ -117,6 +150,26 @@ func (s *Server) adminPromoteUser(w http.ResponseWriter, r *http.Request) error 
 // adminDemoteUser is POST /admin/users/:id/demote.
 func (s *Server) adminDemoteUser(w http.ResponseWriter, r *http.Request) error {
 	return s.onUser(w, r, func(name string) (store.User, error) { return s.store.DemoteUser(r.Context(), name) })
+}
+
+// adminCreateUserCode is POST /admin/users/:id/code.
+func (s *Server) adminCreateUserCode(w http.ResponseWriter, r *http.Request) error {
+	name, err := nameIn(r)
+	if err != nil {
+		return err
+	}
+	u, code, err := s.store.CreateUserCode(r.Context(), name)
+	if errors.Is(err, record.ErrDisabled) {
+		p := newProblem(http.StatusConflict, "conflict", "User %q is disabled.", shownName(name)).because(err)
+		p.extra = map[string]any{"hint": "enable the user first: tollhouse user enable NAME"}
+		return p
+	}
+	if err != nil {
+		return userProblem(err, name)
+	}
+	noteAdmin(r, "user_id", u.Subject())
+	writeJSON(w, http.StatusOK, AdminUserCode{UserID: u.Subject(), Username: u.Username, Code: code.Reveal(), ExpiresAt: u.CodeExpiresAt().Unix()})
+	return nil
 }
 
 // adminDeleteUser is DELETE /admin/users/:id.

@@ -85,26 +85,28 @@ func (s *Server) sessionToken(r *http.Request) (secret.Token, bool) {
 const (
 	loginForm  = "login form"
 	logoutForm = "logout form"
+
+	newPasswordForm = "new password form"
 )
 
 const formCookieSizeMax = 64 // bytes
 
-// formToken returns the token that binds a sign-in form to this browser, and sets
-// the cookie it is bound to. The cookie is random and not stored; the token is its
+// formToken returns the token that binds a form of that label to this browser, which is
+// not signed in, and sets the cookie it is bound to. The cookie is random and not stored; the token is its
 // MAC under the server key.
-func (s *Server) formToken(w http.ResponseWriter, r *http.Request) string {
+func (s *Server) formToken(w http.ResponseWriter, r *http.Request, label string) string {
 	value, ok := s.formCookie(r)
 	if !ok {
 		value = secret.Text(nil)
 		cookies := s.cookiesOf(r)
 		cookies.set(w, cookies.formName, value)
 	}
-	return s.key.MAC(loginForm, value)
+	return s.key.MAC(label, value)
 }
 
-func (s *Server) checkFormToken(r *http.Request, token string) bool {
+func (s *Server) checkFormToken(r *http.Request, label, token string) bool {
 	value, ok := s.formCookie(r)
-	return ok && secret.EqualText(token, s.key.MAC(loginForm, value))
+	return ok && secret.EqualText(token, s.key.MAC(label, value))
 }
 
 func (s *Server) formCookie(r *http.Request) (string, bool) {

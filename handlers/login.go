@@ -46,13 +46,13 @@ func (s *Server) loginForm(w http.ResponseWriter, r *http.Request) error {
 		s.redirectHere(w, pageBehind(to))
 		return nil
 	}
-	return s.showLogin(w, r, loginScreen{to: to})
+	return s.showLogin(w, r, loginScreen{to: to, notice: s.takeDone(w, r)})
 }
 
 func (s *Server) showLogin(w http.ResponseWriter, r *http.Request, screen loginScreen) error {
 	props := views.LoginProps{
-		Page: s.page(r), Action: "/login", Query: screen.query, FormToken: s.formToken(w, r),
-		Username: screen.username, Error: screen.refusal, Notice: screen.notice,
+		Page: s.page(r), Action: "/login", Query: screen.query, FormToken: s.formToken(w, r, loginForm),
+		Username: screen.username, Error: screen.refusal, Notice: screen.notice, CodeURL: newPasswordPath,
 	}
 	if screen.to == toAccount {
 		props.To = toAccount
@@ -90,7 +90,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 		}
 		screen.request = &a
 	}
-	if !s.checkFormToken(r, p.value("form_token")) {
+	if !s.checkFormToken(r, loginForm, p.value("form_token")) {
 		return s.staleLogin(w, r, screen)
 	}
 	try := attempt{name: screen.username, device: s.device(r, screen.username), source: factsFrom(r.Context()).source}

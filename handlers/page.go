@@ -18,6 +18,7 @@ type pageText struct {
 	forDeveloper         string
 	command              string // shown in dev only
 	toStart              bool   // link to the start page
+	links                []views.Link
 }
 
 type detail struct{ label, value string }
@@ -113,6 +114,7 @@ func (s *Server) writeProblemPage(w http.ResponseWriter, r *http.Request, p *pro
 	if text.toStart {
 		props.Links = []views.Link{{Label: "Start page", Href: "/"}}
 	}
+	props.Links = append(props.Links, text.links...)
 	pageHeaders(w, false, "")
 	s.render(w, r, p.status, views.Error(props))
 }

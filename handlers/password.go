@@ -17,42 +17,64 @@ import (
 // password and a disabled user; a problem with status 429 for an attempt that comes
 // too soon, whatever the name.
 func (s *Server) authenticateUser(ctx context.Context, a attempt, password string) (store.User, error) {
-	end, wait := s.throttle.begin(a)
-	if wait > 0 {
-		served(ctx).SignIn, served(ctx).Throttled = SignInThrottled, true
-		who, _ := s.whoIs(ctx, a.name)
-		s.auditBounded(ctx, store.AuditLine{What: store.AuditThrottle, Reason: "too_many_failures", ClientID: a.client, UserID: who})
-		return store.User{}, tooMany(wait)
-	}
-	judged := unjudged
-	defer func() { end(judged) }()
-	user, err := s.store.AuthenticateUser(ctx, a.caller(), a.name, password)
-	switch {
-	case err == nil:
-		judged = right
-		served(ctx).SignIn = SignInRight
-	case errors.Is(err, record.ErrMismatch):
-		judged = wrong
-		who, reason := s.whoIs(ctx, a.name)
-		served(ctx).SignIn = SignIn(reason)
-		s.store.Audit(store.AuditLine{What: store.AuditLoginRefused, Reason: reason, By: by(ctx), ClientID: a.client, UserID: who})
-	default:
-		served(ctx).SignIn = SignInFailed
-	}
+	user, outcome, err := s.judge(ctx, a, func() (store.User, error) {
+		return s.store.AuthenticateUser(ctx, a.caller(), a.name, password)
+	}, func(u store.User, _ error) string {
+		if !u.HasPassword() {
+			return "no_password" // a code is not redeemed yet
+		}
+		return "wrong_password"
+	})
+	served(ctx).SignIn = outcome
 	return user, err
 }
 
-// whoIs returns the id of the named user, or "", and why a sign-in was refused.
-// Unknown names are never logged, since people type passwords into the wrong field.
-func (s *Server) whoIs(ctx context.Context, name string) (subject, refusal string) {
+// judge makes an attempt behind the throttle, and records a refusal in the audit log with
+// the reason that refused returns. Errors: those of do; a problem with status 429 for an
+// attempt that comes too soon.
+func (s *Server) judge(ctx context.Context, a attempt, do func() (store.User, error), refused func(store.User, error) string) (store.User, SignIn, error) {
+	end, wait := s.throttle.begin(a)
+	if wait > 0 {
+		served(ctx).Throttled = true
+		who, _ := s.store.FindUser(ctx, a.name)
+		s.auditBounded(ctx, store.AuditLine{What: store.AuditThrottle, Reason: "too_many_failures", ClientID: a.client, UserID: subjectOf(who)})
+		return store.User{}, SignInThrottled, tooMany(wait)
+	}
+	judged := unjudged
+	defer func() { end(judged) }()
+	user, err := do()
+	switch {
+	case err == nil:
+		judged = right
+		return user, SignInRight, nil
+	case errors.Is(err, record.ErrMismatch):
+		judged = wrong
+		who, reason := s.whyRefused(ctx, a.name, func(u store.User) string { return refused(u, err) })
+		s.store.Audit(store.AuditLine{What: store.AuditLoginRefused, Reason: reason, By: by(ctx), ClientID: a.client, UserID: subjectOf(who)})
+		return user, SignIn(reason), err
+	}
+	return user, SignInFailed, err
+}
+
+// whyRefused returns the named user, or none, and why an attempt was refused. Unknown
+// names are never logged, since people type passwords into the wrong field.
+func (s *Server) whyRefused(ctx context.Context, name string, refused func(store.User) string) (store.User, string) {
 	user, err := s.store.FindUser(ctx, name)
 	switch {
 	case err != nil:
-		return "", "unknown_user"
+		return store.User{}, "unknown_user"
 	case !user.DisabledAt.IsZero():
-		return user.Subject(), "user_disabled"
+		return user, "user_disabled"
 	}
-	return user.Subject(), "wrong_password"
+	return user, refused(user)
+}
+
+// subjectOf returns the user's id, or "" for none.
+func subjectOf(u store.User) string {
+	if u.ID.IsZero() {
+		return ""
+	}
+	return u.Subject()
 }
 
 // auditBounded writes audit lines that cost the caller nothing, within the throttle's

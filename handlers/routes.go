@@ -20,6 +20,9 @@ func (s *Server) publicRoutes() http.Handler {
 	r.page("GET", "/login", s.loginForm)
 	r.page("HEAD", "/login", s.loginForm)
 	r.page("POST", "/login", s.login)
+	r.page("GET", newPasswordPath, s.newPassword)
+	r.page("HEAD", newPasswordPath, s.newPassword)
+	r.page("POST", newPasswordPath, s.setNewPassword)
 	r.page("POST", "/consent", s.consent)
 	r.page("POST", "/logout", s.logout)
 	r.page("GET", "/account", s.account)
@@ -68,7 +71,7 @@ func (s *Server) adminRoutes() http.Handler {
 	r.on("POST", "/admin/clients/:id/enable", s.audited("client enabled", s.adminEnableClient))
 
 	r.get("/admin/users", s.adminListUsers)
-	r.on("POST", "/admin/users", s.audited("user created", s.adminCreateUser))
+	r.on("POST", "/admin/users", s.adminCreateUser)
 	r.get("/admin/users/:id", s.adminFindUser)
 	r.on("DELETE", "/admin/users/:id", s.audited("user deleted", s.adminDeleteUser))
 	r.on("POST", "/admin/users/:id/password", s.audited("password set", s.adminSetPassword))
@@ -76,6 +79,7 @@ func (s *Server) adminRoutes() http.Handler {
 	r.on("POST", "/admin/users/:id/enable", s.audited("user enabled", s.adminEnableUser))
 	r.on("POST", "/admin/users/:id/promote", s.audited("user promoted", s.adminPromoteUser))
 	r.on("POST", "/admin/users/:id/demote", s.audited("user demoted", s.adminDemoteUser))
+	r.on("POST", "/admin/users/:id/code", s.audited(codeMade, s.adminCreateUserCode))
 	r.on("POST", "/admin/users/:id/revoke-sessions", s.adminRevokeSessions)
 
 	r.get("/admin/sessions", s.adminListSessions) // these write their own audit lines

@@ -35,6 +35,10 @@ func records() map[string]struct {
 			v, err := decodeUser(secret.ID{}, b)
 			return encodeUser(v), err
 		}},
+		"user with a code": {encodeUser(User{Username: "Bob", Canonical: "bob", Account: "a", code: userCode{secret.HashOf("c"), now}}), func(b []byte) ([]byte, error) {
+			v, err := decodeUser(secret.ID{}, b)
+			return encodeUser(v), err
+		}},
 		"audit line": {encodeAudit(AuditLine{What: AuditLogin, Reason: "r", At: now}), func(b []byte) ([]byte, error) {
 			v, err := decodeAudit(record.Position{}, b)
 			return encodeAudit(v), err
@@ -107,7 +111,7 @@ func TestOrdinaryUsersKeepTheirRecord(t *testing.T) {
 	if u, err := decodeUser(secret.ID{}, old); err != nil || u.Operator {
 		t.Errorf("decodeUser(without the member) = operator %t, %v, want no operator", u.Operator, err)
 	}
-	idle := append(bytes.Clone(old), 0) // the longer version, without the role
+	idle := append(bytes.Clone(old), 0, 0) // the longer version, without the role
 	idle[0] = userRecordAdded
 	if _, err := decodeUser(secret.ID{}, idle); !errors.Is(err, record.ErrCorrupt) {
 		t.Errorf("decodeUser(a second spelling) = %v, want ErrCorrupt", err)

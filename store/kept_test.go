@@ -61,7 +61,9 @@ func TestAuthenticateUserCostsAHashForEveryName(t *testing.T) {
 	g := newGrant(t)
 	g.User(t, "nils", "acct_larkspur")
 	must.Get(g.DisableUser(context.Background(), "nils"))(t)
-	for name, username := range map[string]string{"known": "mara", "unknown": "moira", "disabled": "nils", "impossible": "no body"} {
+	_, _, err := g.CreateUserWithCode(context.Background(), "nora", "acct_larkspur")
+	must.Do(t, err)
+	for name, username := range map[string]string{"known": "mara", "without_a_password": "nora", "unknown": "moira", "disabled": "nils", "impossible": "no body"} {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)

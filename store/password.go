@@ -30,7 +30,7 @@ func (s *Store) SetPassword(ctx context.Context, username, password string) (Use
 		return User{}, fmt.Errorf("set password: %w", err)
 	}
 	return s.changeUser(ctx, username, func(u *User) error {
-		u.password = hash
+		u.setPassword(hash)
 		u.Generation++
 		return nil
 	})
@@ -80,7 +80,7 @@ func (s *Store) ChangePassword(ctx context.Context, c PasswordChange) (secret.To
 		if u.ID != c.User.ID || u.password != c.User.password {
 			return record.ErrDisabled
 		}
-		u.password = hash
+		u.setPassword(hash)
 		if c.EndAll {
 			u.Generation++
 		}

@@ -26,7 +26,8 @@ type User struct {
 	Generation uint64 // sessions, codes and tokens carry it; raising it ends them all
 	Operator   bool   // may use the desk; gives no scope and reaches no token
 
-	password string // PHC string
+	password string // PHC string, or "" before a first code is redeemed
+	code     userCode
 }
 
 // Subject is the user's id in API responses.
@@ -223,12 +224,13 @@ func (s *Store) AuthenticateUser(ctx context.Context, c secret.Caller, username,
 	return u, nil
 }
 
-// DisableUser disables a user and ends their sessions, codes and tokens. It is
+// DisableUser disables a user and ends their sessions, codes and tokens, and a code for a
+// new password. It is
 // idempotent. Errors: ErrNotFound.
 func (s *Store) DisableUser(ctx context.Context, username string) (User, error) {
 	return s.changeUser(ctx, username, func(u *User) error {
 		if u.DisabledAt.IsZero() {
-			u.DisabledAt = s.Now()
+			u.DisabledAt, u.code = s.Now(), userCode{}
 			u.Generation++
 		}
 		return nil
@@ -368,20 +370,26 @@ func encodeUser(u User) []byte {
 	e := record.NewEncoder(version).Uint(u.Generation).Time(u.DisabledAt).Str(u.Username).Str(u.Canonical).
 		Str(u.Account).Str(u.password).Time(u.CreatedAt)
 	if u.hasAdded() {
-		e.Bool(u.Operator)
+		e.Bool(u.Operator).Time(u.code.expiresAt)
+		if !u.code.expiresAt.IsZero() {
+			e.Hash(u.code.hash)
+		}
 	}
 	return e.B
 }
 
 // hasAdded reports whether the user has a member that version 1 lacks.
-func (u User) hasAdded() bool { return u.Operator }
+func (u User) hasAdded() bool { return u.Operator || !u.code.expiresAt.IsZero() }
 
 func decodeUser(id secret.ID, v []byte) (User, error) {
 	d, added := userDecoder(v)
 	u := decodeUserFields(&d, id)
 	u.Canonical, u.Account, u.password, u.CreatedAt = d.Str(), d.Str(), d.Str(), d.Time()
 	if added {
-		u.Operator = d.Bool()
+		u.Operator, u.code.expiresAt = d.Bool(), d.Time()
+		if !u.code.expiresAt.IsZero() {
+			u.code.hash = d.Hash()
+		}
 		if !u.hasAdded() {
 			d.Fail("has the longer version without a member of it")
 		}

@@ -143,7 +143,8 @@ func (Token) LogValue() slog.Value         { return slog.StringValue(redacted) }
 func (Token) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
 // Hash is the SHA-256 of a secret. Our secrets have 256 random bits, so a fast hash is
-// enough (OWASP ASVS 5, 6.5.2 requires a slow one below 112 bits).
+// enough (OWASP ASVS 5, 6.5.2 requires a slow one below 112 bits). Our choice: a user
+// code has 100, because it is typed; it lasts a day at most.
 type Hash [sha256.Size]byte
 
 // HashOf returns the hash of any text.

@@ -1,0 +1,140 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/record"
+	"tollhouse/store/secret"
+)
+
+// An operator who must not know a user's password makes a code, with which the user sets
+// one at /new-password. The user's record has the hash of the code.
+
+// UserCodeLifetime is how long a code can be redeemed.
+const UserCodeLifetime = 24 * time.Hour
+
+const reasonSetByCode = "password set by code"
+
+// errCodeExpired refuses a right code that is past its time.
+var errCodeExpired = fmt.Errorf("%w: %w", record.ErrMismatch, record.ErrExpired)
+
+// userCode is the stored form of a code; the zero userCode is none.
+type userCode struct {
+	hash      secret.Hash
+	expiresAt time.Time
+}
+
+// CreateUserWithCode creates a user who has no password before the code is redeemed.
+// Errors: *InvalidError, ErrExists.
+func (s *Store) CreateUserWithCode(ctx context.Context, username, account string, roles ...Role) (User, secret.Token, error) {
+	u, err := newUser(username, account, roles)
+	if err != nil {
+		return User{}, secret.Token{}, err
+	}
+	var code secret.Token
+	code, u.code = s.newUserCode()
+	u, err = s.createUser(ctx, u, false)
+	return u, code, err
+}
+
+// CreateUserCode gives a user a new code, which replaces an earlier one. The password, if
+// any, stays good until the code is redeemed. Errors: ErrNotFound, ErrDisabled.
+func (s *Store) CreateUserCode(ctx context.Context, username string) (User, secret.Token, error) {
+	code, kept := s.newUserCode()
+	u, err := s.changeUser(ctx, username, func(u *User) error {
+		if !u.DisabledAt.IsZero() {
+			return record.ErrDisabled
+		}
+		u.code = kept
+		return nil
+	})
+	if err != nil {
+		return User{}, secret.Token{}, err
+	}
+	return u, code, nil
+}
+
+func (s *Store) newUserCode() (secret.Token, userCode) {
+	code := secret.NewUserCode(s.random)
+	return code, userCode{hash: code.Hash(), expiresAt: s.Now().Add(UserCodeLifetime)}
+}
+
+// UserCodeUse is a user's request to set a password by a code.
+type UserCodeUse struct {
+	Username string
+	Code     secret.Token // zero for text that is no code
+	Password string
+	By       By
+	Caller   secret.Caller
+}
+
+// RedeemUserCode sets the password of a user by a code, once, and ends all sessions, codes
+// and tokens of the user in the same transaction. Errors: *InvalidError, ErrBusy;
+// ErrMismatch for an unknown or disabled user and a wrong, spent or expired code (which is
+// ErrExpired too), and then nothing is written.
+func (s *Store) RedeemUserCode(ctx context.Context, use UserCodeUse) (User, error) {
+	if err := CheckPassword(use.Password); err != nil {
+		return User{}, err
+	}
+	u, err := s.FindUser(ctx, use.Username)
+	if errors.Is(err, record.ErrNotFound) {
+		err = record.ErrMismatch
+	}
+	if err == nil {
+		err = s.judgeUserCode(u, use.Code)
+	}
+	if err != nil {
+		return User{}, fmt.Errorf("redeem user code: %w", err)
+	}
+	hash, err := s.hasher.Hash(ctx, use.Caller, use.Password)
+	if err != nil {
+		return User{}, fmt.Errorf("redeem user code: %w", err)
+	}
+	now, tail := s.Now(), secret.NewTail(s.random)
+	line := AuditLine{What: AuditPasswordChanged, Reason: reasonSetByCode, By: use.By, UserID: u.Subject(), AccountID: u.Account}
+	err = s.db.Update(ctx, func(tx kv.Txn) (err error) {
+		if u, err = readUser(tx, u.ID); record.IsAbsent(err) {
+			return record.ErrMismatch
+		}
+		if err == nil {
+			err = s.judgeUserCode(u, use.Code)
+		}
+		if err != nil {
+			return err
+		}
+		u.setPassword(hash)
+		u.Generation++
+		if err := writeUser(tx, u); err != nil {
+			return err
+		}
+		return appendAudit(tx, line, now, tail)
+	})
+	if err != nil {
+		return User{}, fmt.Errorf("redeem user code: %w", err)
+	}
+	return u, nil
+}
+
+func (s *Store) judgeUserCode(u User, code secret.Token) error {
+	if right := u.code.hash.Equal(code.Hash()); !right || u.code.hash.IsZero() || !u.DisabledAt.IsZero() {
+		return record.ErrMismatch
+	}
+	if !s.Now().Before(u.code.expiresAt) {
+		return errCodeExpired
+	}
+	return nil
+}
+
+// CodeExpiresAt returns when the user's unredeemed code expires, or the zero time.
+func (u User) CodeExpiresAt() time.Time { return u.code.expiresAt }
+
+// HasPassword reports whether the user has ever had a password. One without waits for a
+// code to be redeemed.
+func (u User) HasPassword() bool { return u.password != "" }
+
+// setPassword replaces the password and ends an unredeemed code.
+func (u *User) setPassword(hash string) { u.password, u.code = hash, userCode{} }
