@@ -262,6 +262,25 @@ func TestAdminUsers(t *testing.T) {
 	})
 }
 
+func TestAdminUserCodes(t *testing.T) {
+	a := parallelAPI(t)
+	made := a.send("POST", "/admin/users", `{"username":"nora","code":true}`)
+	if got := strings.Join(made.members(t), " "); made.Code != http.StatusCreated || got != "account code expires_at operator user_id username" {
+		t.Errorf("create by code = %d with %s", made.Code, got)
+	}
+	again := a.send("POST", "/admin/users/NORA/code", "")
+	if got := strings.Join(again.members(t), " "); again.Code != http.StatusOK || got != "code expires_at user_id username" || again.text(t, "code") == made.text(t, "code") {
+		t.Errorf("a new code = %d with %s", again.Code, got)
+	}
+	a.send("POST", "/admin/users", `{"username":"olga","code":true,"password":"`+storetest.Password+`"}`).fault(t, http.StatusBadRequest, "invalid_request", "code")
+	a.send("POST", "/admin/users/moira/code", "").fault(t, http.StatusNotFound, "not_found", "")
+	a.send("POST", "/admin/users/nora/disable", "")
+	a.send("POST", "/admin/users/nora/code", "").fault(t, http.StatusConflict, "conflict", "")
+	if _, err := a.FindUser(t.Context(), "olga"); err == nil {
+		t.Error("a refused user was created")
+	}
+}
+
 func TestAdminAccounts(t *testing.T) {
 	a := parallelAPI(t)
 	made := a.send("POST", "/admin/accounts", `{"account":"acct_a","name":"Larkspur Tea Room"}`)

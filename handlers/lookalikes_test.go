@@ -40,6 +40,8 @@ type neighbourhood struct {
 	tokens                                       map[string]pair // by their state for the house's client
 	codes                                        map[string]string
 	login                                        func(name, password string) func(testing.TB) *http.Request
+	newPassword                                  func(typed url.Values) func(testing.TB) *http.Request
+	userCode                                     string              // of cleo, expired
 	outsider                                     func(*http.Request) // carries a token of another account
 	event                                        string              // of the house's account
 }
@@ -56,6 +58,9 @@ const (
 func populate(t testing.TB, h *house) *neighbourhood {
 	t.Helper()
 	n := &neighbourhood{house: h, tokens: map[string]pair{}, codes: map[string]string{}}
+	_, code, err := h.CreateUserWithCode(context.Background(), "cleo", h.account)
+	must.Do(t, err)
+	n.userCode = code.Reveal()
 	dora, otis := h.User(t, "dora", h.account), h.User(t, "otis", "acct_fernhollow")
 	n.tokens["expired"] = n.issued(t, h.client, h.user)
 	h.Clock.Advance(h.Lifetimes().RefreshToken)
@@ -77,6 +82,10 @@ func populate(t testing.TB, h *house) *neighbourhood {
 	cookie := header("Cookie", "__Host-tollhouse_form="+b.cookie("__Host-tollhouse_form"))
 	n.login = func(name, password string) func(testing.TB) *http.Request {
 		return n.posts(form.action, with(form.fields, "username", name, "password", password), cookie, header("Origin", h.issuer))
+	}
+	page := formOn(t, b.get(t, newPasswordPath))
+	n.newPassword = func(typed url.Values) func(testing.TB) *http.Request {
+		return n.posts(page.action, with(typed, "form_token", page.fields.Get("form_token")), cookie, header("Origin", h.issuer))
 	}
 	return n
 }
@@ -163,9 +172,18 @@ func (n *neighbourhood) aboutUsers() []lookalike {
 			{"a_disabled_user", "dora", send("dora", tooLong)},
 		}
 	}
+	code := func(name, code string) func(testing.TB) *http.Request {
+		return n.newPassword(with(url.Values{}, "username", name, "code", code, "new_password", storetest.Password, "repeat_password", storetest.Password))
+	}
 	return []lookalike{
-		{"the_login_form", 200, true, true, wrong(n.login)},
-		{"the_password_grant", 400, true, true, wrong(grant)},
+		{"the_page_for_a_code", 200, true, false, []ask{
+			{"an_unknown_user", "nils", code("nils", n.userCode)},
+			{"a_wrong_code", "mara", code("mara", n.userCode)},
+			{"an_expired_code", "cleo", code("cleo", n.userCode)},
+			{"a_disabled_user", "dora", code("dora", n.userCode)},
+		}},
+		{"the_login_form", 200, true, true, append(wrong(n.login), ask{"a_user_without_a_password", "cleo", n.login("cleo", storetest.Password)})},
+		{"the_password_grant", 400, true, true, append(wrong(grant), ask{"a_user_without_a_password", "cleo", grant("cleo", storetest.Password)})},
 		{"the_login_form_with_1025_bytes", 200, true, false, long(n.login)},
 		{"the_password_grant_with_1025_bytes", 400, true, false, long(grant)},
 	}
