@@ -139,10 +139,10 @@ func (t *instance) untilChecked(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		var told struct {
+		var answer struct {
 			Check struct{ Ended int64 }
 		}
-		if err := json.Unmarshal(out, &told); err != nil || told.Check.Ended > 0 {
+		if err := json.Unmarshal(out, &answer); err != nil || answer.Check.Ended > 0 {
 			return err
 		}
 		select {

@@ -227,7 +227,7 @@ func untilAnswer(url string, deadline time.Time, once bool) error {
 	}
 }
 
-// freeAddress is an address of loopback where nobody listens.
+// freeAddress is a loopback address without a listener.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -81,8 +81,8 @@ func (c *counted) Write(b []byte) (int, error) {
 }
 
 // backedUp records a backup in the store.
-func (a *admin) backedUp(ctx context.Context, told handlers.AdminBackup) error {
-	return a.call(ctx, "POST", "/admin/backup", told, nil)
+func (a *admin) backedUp(ctx context.Context, made handlers.AdminBackup) error {
+	return a.call(ctx, "POST", "/admin/backup", made, nil)
 }
 
 // warnUnnoted warns that the store could not record a backup. The backup is still
@@ -148,12 +148,12 @@ func (p *program) backUpToFile(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	told := handlers.AdminBackup{File: path, Created: checked.Created, Bytes: uint64(size), Records: uint64(checked.Records)}
+	made := handlers.AdminBackup{File: path, Created: checked.Created, Bytes: uint64(size), Records: uint64(checked.Records)}
 	if err := f.Publish(); err != nil {
 		return err
 	}
 	// The store was closed for the check, so that a server need not wait for it.
-	p.warnUnnoted(p.manage(ctx, "backup", needsData, func(a *admin) error { return a.backedUp(ctx, told) }))
+	p.warnUnnoted(p.manage(ctx, "backup", needsData, func(a *admin) error { return a.backedUp(ctx, made) }))
 	if p.JSON {
 		return p.PrintJSON(checked)
 	}

@@ -64,7 +64,7 @@ func (p *program) connect(ctx context.Context, role string, n need) (*admin, err
 		return nil, err
 	}
 	if n == needsData && datadir.IsEmpty(dir) {
-		p.Note("there is no data in %s yet", dir)
+		p.Note("%s has no data yet", dir)
 		return p.openAdmin(ctx, datadir.Options{Log: p.QuietLog()}, secret.Key{}, nil)
 	}
 	if err := datadir.Prepare(dir, term.ExitNotAllowed); err != nil {
@@ -80,7 +80,7 @@ func (p *program) somethingTo(do string) error {
 	}
 	dir, err := filepath.Abs(p.data)
 	if err == nil && datadir.IsEmpty(dir) {
-		err = term.Fail(term.ExitNotFound, "name the data directory with --data", "there is no data in %s to %s", dir, do)
+		err = term.Fail(term.ExitNotFound, "name the data directory with --data", "%s has no data to %s", dir, do)
 	}
 	return err
 }

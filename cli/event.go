@@ -75,8 +75,8 @@ func (p *program) eventExport() *cobra.Command {
 				if _, err := io.Copy(p.Out, lines); err != nil {
 					return term.Fail(term.ExitIO, "the output is incomplete: run it again", "the export stopped early: %w", err)
 				}
-				if told := answer.Trailer.Get("Tollhouse-Events"); told != "" && told != strconv.FormatInt(lines.lines(), 10) {
-					return term.Fail(term.ExitIO, "the output is incomplete: run it again", "the server sent %s events, but %d arrived", told, lines.lines())
+				if claimed := answer.Trailer.Get("Tollhouse-Events"); claimed != "" && claimed != strconv.FormatInt(lines.lines(), 10) {
+					return term.Fail(term.ExitIO, "the output is incomplete: run it again", "the server sent %s events, but %d arrived", claimed, lines.lines())
 				}
 				return nil
 			})

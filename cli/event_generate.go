@@ -131,7 +131,7 @@ func (p *program) importHistory(ctx context.Context, s generateSettings) error {
 	query := accountQuery(s.account)
 	query.Set("on-error", "stop")
 	return p.manage(ctx, "event generate", makesData, func(a *admin) error {
-		share := func(told importAnswer) float64 { return float64(told.Lines) / float64(s.events) }
+		share := func(summary importAnswer) float64 { return float64(summary.Lines) / float64(s.events) }
 		return p.importLines(ctx, a, query, &lineCounter{r: history.New(s.plan()), share: share})
 	})
 }
@@ -142,27 +142,27 @@ func (p *program) generateLive(ctx context.Context, a *admin, s generateSettings
 	path := "/admin/events?" + accountQuery(s.account).Encode()
 	started := time.Now()
 	g := history.NewLive(s.seed, started, s.rate.interval())
-	var told importAnswer
+	var summary importAnswer
 	var failed error
 	recorded := p.NewProgress("recording")
 	defer recorded.Clear()
-	for s.events == 0 || told.Lines < s.events {
-		if failed = term.Sleep(ctx, time.Until(s.rate.due(started, told.Lines))); failed != nil {
+	for s.events == 0 || summary.Lines < s.events {
+		if failed = term.Sleep(ctx, time.Until(s.rate.due(started, summary.Lines))); failed != nil {
 			break
 		}
 		line, _ := g.Next()
 		if failed = p.recordNow(ctx, a, path, bytes.TrimSuffix(line, []byte("\n"))); failed != nil {
 			break
 		}
-		told.Lines++
-		told.Bytes += int64(len(line))
+		summary.Lines++
+		summary.Bytes += int64(len(line))
 		if recorded.Due() {
-			recorded.Show(float64(told.Lines)/float64(max(s.events, 1)), "%s, %.1f/s", term.Count(told.Lines, "event", "events"), recorded.Rate(float64(told.Lines)))
+			recorded.Show(float64(summary.Lines)/float64(max(s.events, 1)), "%s, %.1f/s", term.Count(summary.Lines, "event", "events"), recorded.Rate(float64(summary.Lines)))
 		}
 	}
 	recorded.Clear()
-	told.Recorded = told.Lines
-	return errors.Join(failed, p.sumUpLive(told))
+	summary.Recorded = summary.Lines
+	return errors.Join(failed, p.sumUpLive(summary))
 }
 
 // recordNow records one event. An interrupt waits for it, so that its outcome is
@@ -177,12 +177,12 @@ func (p *program) recordNow(ctx context.Context, a *admin, path string, line []b
 }
 
 // sumUpLive prints the summary that an import of the same events would.
-func (p *program) sumUpLive(told importAnswer) error {
+func (p *program) sumUpLive(summary importAnswer) error {
 	sent := &lineCounter{}
 	sent.whole.Store(true)
-	sent.ends.Store(told.Lines)
-	sent.bytes.Store(told.Bytes)
-	return p.sumUp(told, true, false, sent)
+	sent.ends.Store(summary.Lines)
+	sent.bytes.Store(summary.Bytes)
+	return p.sumUp(summary, true, false, sent)
 }
 
 // rate is so many in a unit of time, as in 5/s.

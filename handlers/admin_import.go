@@ -128,7 +128,7 @@ type importRun struct {
 	lines      *lineReader
 	w          io.Writer
 	controller *http.ResponseController
-	told       int // refused lines reported
+	reported   int // refused lines reported
 
 	reportedAt    time.Time // only for the pace of the reports
 	reportedLines int
@@ -198,8 +198,8 @@ type ImportRefusal struct {
 }
 
 func (ir *importRun) tell(refused []eventlog.LineError) {
-	for _, e := range refused[:min(len(refused), errorLinesMax-ir.told)] {
-		ir.told++
+	for _, e := range refused[:min(len(refused), errorLinesMax-ir.reported)] {
+		ir.reported++
 		ir.write(ImportRefusal{int64(e.Line), e.Offset, e.Code, e.Param, sentence(e.Reason)})
 	}
 }

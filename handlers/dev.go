@@ -91,7 +91,7 @@ func (s *Server) devRoutes(r *router) {
 }
 
 // withDevOrigin refuses requests of other origins' pages to the controls, reads
-// included: any page could otherwise reach the instance of whoever looks at it.
+// included: any page could otherwise reach the instance on its visitor's machine.
 func (s *Server) withDevOrigin(next http.Handler) http.Handler {
 	if s.dev == nil {
 		return next

@@ -189,9 +189,9 @@ func (s *Server) snapshotProblem(err error, name string) error {
 	if !errors.Is(err, ErrNoSnapshot) {
 		return err
 	}
-	known := "There are none."
+	known := "None is saved."
 	if names := s.dev.Control.Names(); len(names) > 0 {
-		known = "There are " + strings.Join(names, ", ") + "."
+		known = "Saved: " + strings.Join(names, ", ") + "."
 	}
 	return newProblem(http.StatusNotFound, "not_found", "Unknown snapshot %s. %s", shownName(name), known).on("name").because(err)
 }

@@ -257,7 +257,7 @@ func (b *seenBody) keep(read []byte) {
 }
 
 // readAhead reads up to the size that handlers accept, and reports whether that is all.
-// Handlers read the body as if nobody had.
+// Handlers read the body as if it had not been read.
 func (b *seenBody) readAhead() (isAll bool) {
 	if b.taken == nil {
 		b.taken, b.err = io.ReadAll(io.LimitReader(b.ReadCloser, formSizeMax+1))

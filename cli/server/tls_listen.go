@@ -26,7 +26,7 @@ func newTLSConfig(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), prot
 const (
 	streamsMax        = 250                         // whatever --memory is; Go's own default
 	streamShare       = datadir.MemoryDefault / 100 // of --memory for each: 100 by default, as RFC 9113 §6.5.2 recommends
-	connectionReceive = 64 << 10                    // bytes of bodies that nobody has read yet; the least that there can be
+	connectionReceive = 64 << 10                    // bytes of bodies not read yet; the least that HTTP/2 allows
 	streamReceive     = 16 << 10                    // per request; most are far smaller
 	silenceMax        = 30 * time.Second
 	pingWait          = 15 * time.Second

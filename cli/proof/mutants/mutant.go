@@ -21,7 +21,7 @@ type mutant struct {
 	tests  []string // the names of those that have to
 }
 
-// table is all mutants there are.
+// table lists all mutants.
 func table() []mutant {
 	return slices.Concat(secretMutants, codeMutants, refreshMutants, tokenMutants, clientMutants, keyMutants,
 		pageMutants, redirectMutants, browserMutants, wireMutants, throttleMutants, keepMutants)
