@@ -53,7 +53,10 @@ can use different names for the server.
 passwords, redirect URIs and tokens may be as simple as your tests have them.
 With --rand-seed the same requests get the same tokens and codes, so anyone who knows the
 number can predict them. With --clock as well, the clock stands still and event ids are
-the same too.`,
+the same too.
+
+Controls below /_dev reset the server, move its clock, make requests fail and show what
+it was asked. GET /_dev lists them.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			f.seeded = c.Flags().Changed("rand-seed")
 			return program().dev(c, f)

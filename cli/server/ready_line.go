@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"strings"
 
@@ -91,22 +92,28 @@ func devWelcome(l readyLine) string {
 	show("client", l.ClientID, secret)
 	show("redirect", l.RedirectURI, " (any port)")
 	show("account", l.Account, "")
+	show("controls", l.Dev, "")
 	if l.AdminSocket != "" {
-		show("other commands", "tollhouse event list --admin-socket "+term.ShellQuote(l.AdminSocket), "")
+		show("commands", "tollhouse event list --admin-socket "+term.ShellQuote(l.AdminSocket), "")
 	}
 	b.WriteString("\n")
 	if l.ClientSecret == "" || l.Username == "" {
 		return b.String() // a seed file without them
 	}
-	token := fmt.Sprintf("curl -s %s -d grant_type=password -d client_id=%s -d client_secret=%s -d username=%s -d password=%s",
-		term.ShellQuote(l.URL+"/oauth/v2/token"), term.ShellQuote(l.ClientID), l.ClientSecret, term.ShellQuote(l.Username), term.ShellQuote(l.Password))
+	token := "curl -s " + term.ShellQuote(l.URL+"/oauth/v2/token") + " -d grant_type=password"
+	for _, field := range [][2]string{{"client_id", l.ClientID}, {"client_secret", l.ClientSecret}, {"username", l.Username}, {"password", l.Password}} {
+		token += " -d " + field[0] + "=" + url.QueryEscape(field[1]) // fixtures may have any characters
+	}
 	fmt.Fprintf(&b, `A token:
   %s
 
 The latest events, with a token of their own:
   curl -s %s -H "Authorization: Bearer $(%s | sed 's/.*"access_token":"\([^"]*\)".*/\1/')"
 
-`, token, term.ShellQuote(l.URL+"/api/events?limit=3"), token)
+Back to the beginning:
+  curl -s -X POST %s
+
+`, token, term.ShellQuote(l.URL+"/api/events?limit=3"), token, term.ShellQuote(l.Dev+"/reset"))
 	return b.String()
 }
 

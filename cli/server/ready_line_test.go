@@ -5,21 +5,16 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/handlers"
 )
 
-// TestWelcome: the commands that dev prints work when pasted, one for the first token and
-// one for the first events.
+// TestWelcome: the commands that dev prints work when pasted.
 func TestWelcome(t *testing.T) {
 	t.Parallel()
 	_, err := exec.LookPath("curl")
 	demand(t, err == nil, "curl")
-	r := inMemory(t)
-	must.Do(t, seedDemo(t.Context(), r.data().Store, r.data().Store.Now()))
-	announced, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- r.serve(func() { close(announced) }) }()
-	<-announced
-	line := readyLine{URL: r.server().Issuer(), demoLine: &demoLine{
+	i := newTestInstance(t, plain)
+	line := readyLine{URL: i.url, Dev: i.url + handlers.DevPath, demoLine: &demoLine{
 		ClientID: demoClientID, ClientSecret: demoClientSecret, RedirectURI: demoRedirectURI,
 		Username: demoUsername, Password: demoPassword, Account: demoAccount,
 	}}
@@ -33,9 +28,20 @@ func TestWelcome(t *testing.T) {
 			answers = append(answers, string(out))
 		}
 	}
-	if len(answers) != 2 || !strings.HasPrefix(answers[0], `{"access_token":"tollat_`) || !strings.HasPrefix(answers[1], `{"object":"list","data":[{"id":"evt_`) {
+	if len(answers) != 3 || !strings.HasPrefix(answers[0], `{"access_token":"tollat_`) || !strings.HasPrefix(answers[1], `{"object":"list","data":[{"id":"evt_`) {
 		t.Errorf("pasted commands answered %q", answers)
 	}
-	closeAll(r.listeners) // a server stops when its listener fails
-	<-ended
+	if n := i.state().Resets; n != 1 {
+		t.Errorf("%d resets, want 1", n)
+	}
+}
+
+func TestWelcomeEscapesFixtures(t *testing.T) {
+	t.Parallel()
+	shown := devWelcome(readyLine{URL: "http://127.0.0.1:1", Dev: "http://127.0.0.1:1/_dev", demoLine: &demoLine{
+		ClientID: "till", ClientSecret: "a&b", Username: "odile", Password: "it's $5",
+	}})
+	if !strings.Contains(shown, " -d client_secret=a%26b -d username=odile -d password=it%27s+%245\n") {
+		t.Errorf("dev prints\n%s", shown)
+	}
 }
