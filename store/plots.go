@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 
+	"tollhouse/store/eventlog"
 	"tollhouse/store/stats"
 )
 
@@ -13,4 +14,9 @@ func (s *Store) Ring() *stats.Ring { return s.ring }
 // only.
 func (s *Store) Plots(ctx context.Context, r stats.Range, account string) (stats.Plots, error) {
 	return stats.Read(ctx, s.Log, s.ring, r, account)
+}
+
+// BusiestAccounts returns up to n accounts with the most events in a range.
+func (s *Store) BusiestAccounts(ctx context.Context, r stats.Range, n int) ([]eventlog.OwnerCount, error) {
+	return stats.Busiest(ctx, s.Log, r, n)
 }

@@ -1,9 +1,11 @@
 package eventlog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -436,4 +438,42 @@ func (l *Log) remakeCounts(ctx context.Context) error {
 	ru.signal()
 	l.log.Warn("counts of events differed from the log and are made again")
 	return err
+}
+
+// OwnerCount is the number of events of an account.
+type OwnerCount struct {
+	Owner string
+	Count uint64
+}
+
+const busiestAmongMax = 1000 // accounts
+
+// BusiestOwners returns up to n accounts with the most events in a range, as
+// EventCounts counts them, the busiest first. Of more than 1,000 accounts it looks at
+// the first.
+func (l *Log) BusiestOwners(ctx context.Context, g Grain, from, to time.Time, n int) (busiest []OwnerCount, err error) {
+	looked := 0
+	errEnough := errors.New("enough accounts")
+	err = l.eachHead(ctx, func(owner string, _ []byte) error {
+		if looked++; looked > busiestAmongMax {
+			return errEnough
+		}
+		units, _, err := l.EventCounts(ctx, owner, g, from, to)
+		if err != nil {
+			return err
+		}
+		c := OwnerCount{Owner: owner}
+		for _, u := range units {
+			c.Count += u.Tally.Total()
+		}
+		if c.Count > 0 {
+			busiest = append(busiest, c)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, err
+	}
+	slices.SortStableFunc(busiest, func(a, b OwnerCount) int { return cmp.Compare(b.Count, a.Count) })
+	return busiest[:min(len(busiest), n)], nil
 }

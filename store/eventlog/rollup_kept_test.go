@@ -1,11 +1,13 @@
 package eventlog_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -169,6 +171,48 @@ func TestRollup(t *testing.T) {
 		}
 		c.warned.Reset()
 		c.check(t)
+	})
+	t.Run("counts_made_beside_writers_and_readers_are_exact", func(t *testing.T) {
+		t.Parallel()
+		f := storetest.OnDisk(t, func(o *store.Options) { o.CountsEvery = time.Millisecond })
+		now := f.Now()
+		var others sync.WaitGroup
+		for _, account := range countedAccounts {
+			others.Go(func() {
+				for i := range 60 {
+					if _, err := f.RecordEvent(ctx, newEvent(account, "plan.updated", fmt.Sprint("p", i%3))); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			others.Go(func() {
+				for i := range 20 {
+					storetest.ImportLines(t, f.Store, account, fmt.Sprintf(`{"id":"old-%d","type":"customer.created","resource":"r","eventData":{"object":{}},"createdAt":%d}`, i, now.Add(-time.Duration(i)*20*time.Minute).Unix()))
+				}
+			})
+			others.Go(func() {
+				for range 5 {
+					if _, err := f.PurgeEvents(ctx, store.By{}, eventlog.Purge{Account: account, Kind: "plan", Resource: "p1"}); err != nil && !errors.Is(err, record.ErrNotFound) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		others.Go(func() {
+			for _, g := range []eventlog.Grain{eventlog.BySlot, eventlog.ByHour, eventlog.ByDay, eventlog.BySlot} {
+				if _, _, err := f.EventCounts(ctx, "", g, now.Add(-aDay), now.Add(aDay)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		others.Wait()
+		f.Rest()
+		c := &countedStore{Store: f.Store, f: f, warned: &bytes.Buffer{}}
+		c.catchUp(t)
+		c.check(t)
+		if differs, err := f.RepairCounts(ctx); differs || err != nil {
+			t.Errorf("RepairCounts() = %v, %v", differs, err)
+		}
 	})
 	t.Run("the_store_counts_while_it_runs", func(t *testing.T) {
 		t.Parallel()

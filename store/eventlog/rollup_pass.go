@@ -14,7 +14,7 @@ import (
 
 // The bounds of one pass. What is left is counted by the next one.
 const (
-	passEventsMax = 50_000 // events behind the head; an hour counted anew may exceed it
+	passEventsMax = 25_000 // events behind the head; an hour counted anew may exceed it
 	passHoursMax  = 4096   // hours of one account
 	passOwnersMax = 64
 	passMarksMax  = 512 // dirty hours of one account

@@ -90,6 +90,11 @@ func Read(ctx context.Context, log *eventlog.Log, ring *Ring, r Range, account s
 	return p, nil
 }
 
+// Busiest returns up to n accounts with the most events in a range.
+func Busiest(ctx context.Context, log *eventlog.Log, r Range, n int) ([]eventlog.OwnerCount, error) {
+	return log.BusiestOwners(ctx, r.grain, r.From(), r.End, n)
+}
+
 // readEvents reads the plot of events: the most frequent kinds of the range, and the
 // others together.
 func readEvents(ctx context.Context, log *eventlog.Log, r Range, account string) (Plot, uint64, error) {

@@ -395,6 +395,9 @@ func (r *Ring) units(ctx context.Context, rg Range) (found map[time.Time]*counts
 			found[at(slot)] = &same
 		}
 	case eventlog.ByHour:
+		for hour, k := range r.pending.ended {
+			found[at(hour)] = &k.sum
+		}
 		for _, hour := range []uint32{r.hour - 1, r.hour} {
 			if k := r.keptHour(hour); len(k.slots) > 0 {
 				found[at(hour)] = &k.sum
