@@ -22,6 +22,7 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -165,7 +166,7 @@ func flagNames(c *cobra.Command) iter.Seq[string] {
 	names := map[string]bool{}
 	c.Flags().VisitAll(func(f *pflag.Flag) { names[f.Name] = true })
 	c.InheritedFlags().VisitAll(func(f *pflag.Flag) { names[f.Name] = true })
-	return maps.Keys(names)
+	return slices.Values(slices.Sorted(maps.Keys(names))) // on a tie the first wins
 }
 
 // operands checks the number of a command's arguments and returns a message

@@ -134,7 +134,7 @@ func (p *program) warnOfUnknown(set map[string]string) {
 			continue
 		}
 		near := ""
-		if nearest, ok := spelling.Nearest(rest, maps.Keys(known)); ok {
+		if nearest, ok := spelling.Nearest(rest, slices.Values(slices.Sorted(maps.Keys(known)))); ok {
 			near = fmt.Sprintf("; did you mean %s%s?", variablePrefix, nearest)
 		}
 		p.Note("warning: the variable %s is not a setting%s", name, near)

@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"tollhouse/handlers/testers"
-	"tollhouse/store"
 	"tollhouse/store/snapshot"
 	"tollhouse/store/spelling"
 )
@@ -26,9 +25,9 @@ type Dev struct {
 	Faults  *testers.Faults
 	Journal *testers.Journal
 	Control Controller // of the whole instance
-	// Seed creates in the store what the lines of a seed file say, all or none, and
-	// returns what each has created. Errors: *SeedError.
-	Seed func(ctx context.Context, to *store.Store, lines [][]byte) ([]any, error)
+	// Seed creates what the lines of a seed file say, all or none, and returns what each
+	// has created. Errors: *SeedError.
+	Seed func(ctx context.Context, lines [][]byte) ([]any, error)
 	// RandSeed is the value of --rand-seed, or nil.
 	RandSeed              *uint64
 	Throttle, StrictTypes bool

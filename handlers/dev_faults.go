@@ -101,7 +101,7 @@ func (s *Server) listFaults(w http.ResponseWriter, _ *http.Request) error {
 	for i, r := range rules {
 		shown[i] = showRule(r)
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": shown})
+	writeDevList(w, http.StatusOK, shown)
 	return nil
 }
 

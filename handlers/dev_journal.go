@@ -30,11 +30,10 @@ func (s *Server) listRequests(w http.ResponseWriter, r *http.Request) error {
 		found = []json.RawMessage{}
 	}
 	writeJSON(w, http.StatusOK, struct {
-		Object  string            `json:"object"`
-		Data    []json.RawMessage `json:"data"`
-		Count   int               `json:"count"`
-		Dropped int64             `json:"dropped"`
-	}{"list", found, count, dropped})
+		devList[json.RawMessage]
+		Count   int   `json:"count"`
+		Dropped int64 `json:"dropped"`
+	}{devList[json.RawMessage]{"list", found}, count, dropped})
 	return nil
 }
 

@@ -74,9 +74,12 @@ func (d DevToken) issue(ctx context.Context, s *store.Store, demo *Demo, by stor
 	if err != nil {
 		return store.Issued{}, err
 	}
-	for field, text := range map[string]*string{"access_token": d.AccessToken, "refresh_token": d.RefreshToken} {
-		if text != nil && *text == "" {
-			return store.Issued{}, invalidRequest("%s must not be empty; leave it out to get a random one.", field).on(field)
+	for _, own := range []struct {
+		member string
+		text   *string
+	}{{"access_token", d.AccessToken}, {"refresh_token", d.RefreshToken}} {
+		if own.text != nil && *own.text == "" {
+			return store.Issued{}, invalidRequest("%s must not be empty; leave it out to get a random one.", own.member).on(own.member)
 		}
 	}
 	issued, err := s.IssueFixture(ctx, store.TokenSpec{
@@ -153,7 +156,11 @@ func (s *Server) makeEvents(w http.ResponseWriter, r *http.Request) error {
 	if bad != nil {
 		return fixtureProblem(bad, place(bad.Line-1, bad.Param))
 	}
-	writeDevList(w, events)
+	data := make([]json.RawMessage, len(events))
+	for i, e := range events {
+		data[i] = json.RawMessage(e)
+	}
+	writeDevList(w, http.StatusCreated, data)
 	return nil
 }
 
@@ -183,12 +190,14 @@ func devItems(body []byte) (values []snapshot.Value, isList bool, refused *probl
 // devItemsDepthMax is that of a snapshot in an event in a seed line in a list.
 const devItemsDepthMax = snapshot.DepthMax + 4
 
-func writeDevList[T ~[]byte](w http.ResponseWriter, items []T) {
-	data := make([]json.RawMessage, len(items))
-	for i, item := range items {
-		data[i] = json.RawMessage(item)
-	}
-	writeJSON(w, http.StatusCreated, map[string]any{"object": "list", "data": data})
+// devList is a list in an answer of the controls.
+type devList[T any] struct {
+	Object string `json:"object"` // always "list"
+	Data   []T    `json:"data"`
+}
+
+func writeDevList[T any](w http.ResponseWriter, status int, data []T) {
+	writeJSON(w, status, devList[T]{"list", data})
 }
 
 // Explain returns the member and the sentence of an error's wire form, and whether it
@@ -213,7 +222,7 @@ func (s *Server) makeSeed(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	made, err := s.dev.Seed(r.Context(), s.store, lines)
+	made, err := s.dev.Seed(r.Context(), lines)
 	var bad *SeedError
 	if errors.As(err, &bad) {
 		param := strings.TrimSuffix(strconv.Itoa(bad.Index)+"."+bad.Param, ".")
@@ -229,7 +238,7 @@ func (s *Server) makeSeed(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusCreated, map[string]any{"object": "list", "data": made})
+	writeDevList(w, http.StatusCreated, made)
 	return nil
 }
 

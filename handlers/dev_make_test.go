@@ -93,6 +93,7 @@ func TestDevTokens(t *testing.T) {
 			`{"expires_in":"60"}`:                      {http.StatusBadRequest, "invalid_request", "expires_in"},
 			`{"expiresIn":60}`:                         {http.StatusBadRequest, "invalid_request", "expiresIn"},
 			`{"access_token":"x","refresh_token":"x"}`: {http.StatusConflict, "conflict", "refresh_token"},
+			`{"refresh_token":"","access_token":""}`:   {http.StatusBadRequest, "invalid_request", "access_token"},
 		} {
 			fault := object(t, h.ask(t, "POST", "/_dev/tokens", body), want.status)
 			if param, _ := fault["param"].(string); fault["error"] != want.code || param != want.param {
@@ -156,6 +157,18 @@ func TestDevEvents(t *testing.T) {
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("newest %v, want %v", got, want)
+		}
+	})
+	t.Run("answer_a_list_that_begins_with_its_kind", func(t *testing.T) {
+		for _, a := range []answer{h.ask(t, "POST", "/_dev/events", `{`+event+`}`), h.get(t, "/_dev/faults"), h.get(t, "/_dev/requests")} {
+			if !strings.HasPrefix(a.body, `{"object":"list","data":[`) {
+				t.Errorf("%s, want object first", a.body)
+			}
+		}
+	})
+	t.Run("that_are_no_objects_are_named_by_their_place", func(t *testing.T) {
+		if fault := post(t, `[7]`, http.StatusBadRequest); fault["error_description"] != "The event must be an object, not a number." || fault["param"] != "0" {
+			t.Errorf("%v, want a sentence about the first event", fault)
 		}
 	})
 	t.Run("all_or_none", func(t *testing.T) {

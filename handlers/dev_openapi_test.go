@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
-	"tollhouse/store"
 )
 
 // Every endpoint is described, its example works in the order of the list, and its
@@ -18,7 +17,7 @@ func TestDevDescription(t *testing.T) {
 	t.Parallel()
 	demo := &handlers.Demo{}
 	h := newDevHouse(t, func(c *handlers.Config) { c.Demo = demo })
-	h.dev.Seed = func(context.Context, *store.Store, [][]byte) ([]any, error) {
+	h.dev.Seed = func(context.Context, [][]byte) ([]any, error) {
 		return []any{map[string]any{"user": map[string]string{"username": "bob"}}}, nil // made in cli
 	}
 	demo.ClientID, demo.Username, demo.Account = h.client.ID, h.user.Username, h.account

@@ -10,7 +10,6 @@ import (
 	"tollhouse/cli/datadir"
 	"tollhouse/handlers"
 	"tollhouse/handlers/testers"
-	"tollhouse/store"
 	"tollhouse/store/kv/memkv"
 	"tollhouse/store/secret"
 )
@@ -33,8 +32,9 @@ type control struct {
 	demo    *handlers.Demo  // likewise
 	hosts   *handlers.Hosts // likewise
 
-	changing  sync.Mutex // one reset, snapshot or restore at a time
-	random    *sequences // of the present instance, or nil
+	changing  sync.Mutex      // one reset, snapshot or restore at a time
+	data      *datadir.Opened // of the instance opened last
+	random    *sequences      // likewise, or nil
 	clock     *testers.Clock
 	beginning state
 
@@ -49,7 +49,6 @@ func newControl(r *running, f devFlags) *control {
 		c.dev.RandSeed = &f.randSeed
 	}
 	c.dev.Control, c.dev.Throttle, c.dev.StrictTypes = c, f.throttle, f.strictTypes
-	c.dev.Seed = c.seed
 	c.hosts = &handlers.Hosts{Named: f.hosts, AsAsked: r.config.publicURL == nil}
 	c.key = secret.NewKey(newSequences(c.dev.RandSeed, nil).source())
 	c.options = datadir.Options{
@@ -70,7 +69,7 @@ func (c *control) open(ctx context.Context, s state, clock *testers.Clock) (*ins
 	if err != nil {
 		return nil, err
 	}
-	c.random, c.clock = random, clock
+	c.data, c.random, c.clock = data, random, clock
 	return &instance{data: data}, nil
 }
 
@@ -78,6 +77,7 @@ func (c *control) open(ctx context.Context, s state, clock *testers.Clock) (*ins
 func (c *control) config() handlers.Config {
 	dev := c.dev
 	dev.Clock, dev.Faults, dev.Journal = c.clock, testers.NewFaults(), testers.NewJournal()
+	dev.Seed = c.seeding(c.data, c.random)
 	return handlers.Config{Key: c.key, Demo: c.demo, Hosts: c.hosts, Dev: &dev, Random: c.random.source()}
 }
 
@@ -187,18 +187,26 @@ func (c *control) Counts(ctx context.Context) (handlers.DevCounts, error) {
 	return handlers.DevCounts(n), err
 }
 
+// seeding returns the function that creates what lines say in one instance, also after
+// that was replaced.
+func (c *control) seeding(data *datadir.Opened, random *sequences) func(context.Context, [][]byte) ([]any, error) {
+	return func(ctx context.Context, lines [][]byte) ([]any, error) {
+		c.changing.Lock()
+		defer c.changing.Unlock()
+		return c.seed(ctx, data, random.source(), lines)
+	}
+}
+
 // seed creates what the lines say. It does so in a copy first, so that a line that is
 // refused leaves no others behind.
-func (c *control) seed(ctx context.Context, to *store.Store, lines [][]byte) ([]any, error) {
-	c.changing.Lock()
-	defer c.changing.Unlock()
+func (c *control) seed(ctx context.Context, to *datadir.Opened, random secret.Source, lines [][]byte) ([]any, error) {
 	parsed, err := parseSeed(lines)
 	if err != nil {
 		return nil, ofSeed(err)
 	}
 	o := c.options
-	o.Engine, o.Now, o.OnHash, o.OnCommit = datadir.EngineMemory, c.clock.Now, nil, nil
-	if o.State, err = c.running.data().State(ctx); err != nil {
+	o.Engine, o.Now, o.OnHash, o.OnCommit = datadir.EngineMemory, to.Store.Now, nil, nil
+	if o.State, err = to.State(ctx); err != nil {
 		return nil, err
 	}
 	rehearsal, err := datadir.Open(ctx, o)
@@ -209,8 +217,8 @@ func (c *control) seed(ctx context.Context, to *store.Store, lines [][]byte) ([]
 	if err := errors.Join(w.run(ctx), rehearsal.Close()); err != nil {
 		return nil, ofSeed(err)
 	}
-	w.to, w.random = to, c.random.source()
-	if err := w.run(ctx); err != nil {
+	w.to, w.random = to.Store, random
+	if err := w.run(context.WithoutCancel(ctx)); err != nil { // a caller that goes would leave a part
 		return nil, ofSeed(err)
 	}
 	made := make([]any, len(lines))

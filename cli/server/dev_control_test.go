@@ -274,40 +274,69 @@ func TestWritersThroughResets(t *testing.T) {
 
 // TestRequestUnderWayEndsOnItsOwnState: a reset neither waits for a long request nor
 // lets it leave anything behind.
-func TestRequestUnderWayEndsOnItsOwnState(t *testing.T) {
-	t.Parallel()
-	i := newTestInstance(t, plain)
-	begun, token := i.state().Events, i.tokens().Access
-	body, send := io.Pipe()
-	req := must.Get(http.NewRequestWithContext(t.Context(), "PUT", i.url+"/api/resources/customer/cus_slow", body))(t)
+// sendSlowly begins a request, calls meanwhile once the instance has it, and returns the
+// status of its answer.
+func (i *testInstance) sendSlowly(method, path, token, body string, meanwhile func()) int {
+	i.t.Helper()
+	in, send := io.Pipe()
+	req := must.Get(http.NewRequestWithContext(i.t.Context(), method, i.url+path, in))(i.t)
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+token)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 	answered := make(chan int, 1)
 	go func() {
 		res, err := http.DefaultClient.Do(req)
 		if err != nil {
-			t.Error(err)
+			i.t.Error(err)
 			answered <- 0
 			return
 		}
 		_ = res.Body.Close()
 		answered <- res.StatusCode
 	}()
-	must.Get(io.WriteString(send, `{"displayName":`))(t)
+	must.Get(io.WriteString(send, body[:1]))(i.t)
 	before := i.current.Load()
 	for entered := false; !entered; runtime.Gosched() {
 		before.mu.Lock()
 		entered = before.inFlight > 0
 		before.mu.Unlock()
 	}
-	i.want(http.StatusNoContent, "POST", "/_dev/reset", "", "")
-	must.Get(io.WriteString(send, `"Larkspur"}`))(t)
-	must.Do(t, send.Close())
-	if status := <-answered; status != http.StatusCreated {
+	meanwhile()
+	must.Get(io.WriteString(send, body[1:]))(i.t)
+	must.Do(i.t, send.Close())
+	return <-answered
+}
+
+func TestRequestUnderWayEndsOnItsOwnState(t *testing.T) {
+	t.Parallel()
+	i := newTestInstance(t, plain)
+	begun, token := i.state().Events, i.tokens().Access
+	status := i.sendSlowly("PUT", "/api/resources/customer/cus_slow", token, `{"displayName":"Larkspur"}`, func() {
+		i.want(http.StatusNoContent, "POST", "/_dev/reset", "", "")
+	})
+	if status != http.StatusCreated {
 		t.Errorf("the request that was under way got %d, want %d", status, http.StatusCreated)
 	}
 	if s := i.state(); s.Events != begun {
 		t.Errorf("%d events after the reset, want %d", s.Events, begun)
+	}
+}
+
+func TestSeedUnderWayEndsOnItsOwnState(t *testing.T) {
+	t.Parallel()
+	const client = `[{"client":{"client_id":"till","redirect_uris":["http://app/callback"]}}]`
+	i := newTestInstance(t, predictable)
+	first := i.want(http.StatusCreated, "POST", "/_dev/seed", "", client)
+	i.want(http.StatusNoContent, "POST", "/_dev/reset", "", "")
+	status := i.sendSlowly("POST", "/_dev/seed", "", client, func() {
+		i.want(http.StatusNoContent, "POST", "/_dev/reset", "", "")
+	})
+	if status != http.StatusCreated {
+		t.Errorf("the seed that was under way got %d, want %d", status, http.StatusCreated)
+	}
+	if again := i.want(http.StatusCreated, "POST", "/_dev/seed", "", client); again != first {
+		t.Errorf("a seed after the reset made %s, want %s as before it", again, first)
 	}
 }
 

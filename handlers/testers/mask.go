@@ -40,7 +40,7 @@ func isSecretName(name string) bool {
 		}
 	}
 	switch string(folded) {
-	case "code", "authcode", "authorizationcode":
+	case "code", "authcode", "authorizationcode", "pass", "pwd", "pw", "pin":
 		return true
 	case "tokentype", "tokentypehint", "authorizationendpoint", "tokenendpoint":
 		return false

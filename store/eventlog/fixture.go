@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -20,10 +21,10 @@ type Fixture struct {
 }
 
 // ParseFixture reads a fixture. owner is that of an event that names none. Errors:
-// *snapshot.Error, *InvalidError.
+// *snapshot.Error, *InvalidError, or one without a member.
 func ParseFixture(v snapshot.Value, owner string) (Fixture, error) {
 	if v.Kind() != snapshot.Object {
-		return Fixture{}, record.Invalid("", "", "the event must be an object, not %s", v.Kind())
+		return Fixture{}, fmt.Errorf("the event must be an object, not %s", v.Kind())
 	}
 	f := Fixture{value: v, owner: owner}
 	if named, ok := v.Member("owner"); ok {
