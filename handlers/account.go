@@ -54,7 +54,7 @@ func (s *Server) showAccount(w http.ResponseWriter, r *http.Request, session *br
 	}
 	screen.password.NewHint = newPasswordHint
 	props := views.AccountProps{
-		Page: s.page(r), Username: session.User.Username, Account: account, Notice: screen.notice,
+		Page: s.signedInPage(r), Username: session.User.Username, Account: account, Notice: screen.notice,
 		SignOutURL: "/logout", SignOutToken: s.logoutToken(session.token), FormToken: s.accountToken(session.token),
 		RevokeURL: "/account/revoke", SignOutOthersURL: "/account/sign-out-others", PasswordURL: "/account/password",
 		Password: screen.password,

@@ -26,7 +26,7 @@ func (s *Server) showConsent(w http.ResponseWriter, r *http.Request, a authReque
 	}
 	pageHeaders(w, true, a.redirectURI)
 	s.render(w, r, http.StatusOK, views.Consent(views.ConsentProps{
-		Page: s.page(r), ClientName: a.client.Name, Username: session.User.Username,
+		Page: s.signedInPage(r), ClientName: a.client.Name, Username: session.User.Username,
 		NotYouURL:   "/oauth/v2/auth?" + withoutPrompt(a.query) + "&prompt=login",
 		Permissions: permissions, Account: account, GoesTo: goesTo(a.redirectURI),
 		Action: "/consent", Ticket: s.sealTicket(a, session), AccountURL: "/account",

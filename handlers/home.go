@@ -1,12 +1,33 @@
 package handlers
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
+	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
 	"tollhouse/views"
+)
+
+// Desk describes the operators' pages to the start page.
+type Desk struct {
+	// Figures returns figures of the last 24 hours, such as the number of events.
+	Figures func(context.Context) ([]Figure, error)
+}
+
+// Figure is a number with its label.
+type Figure struct{ Label, Value string }
+
+const (
+	deskPath       = "/desk"
+	eventsHomeMax  = 10
+	apiReference   = "/openapi.json"
+	firstUserAdded = "tollhouse user create NAME --operator"
 )
 
 func (s *Server) home(w http.ResponseWriter, r *http.Request) error {
@@ -14,22 +35,109 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	props := views.HomeProps{
-		Page: s.page(r), SignInURL: "/login", SignOutURL: "/logout", Version: s.version, Steps: s.firstSteps(s.issuerOf(r)),
-		Links: []views.Link{{Label: "Service status", Href: "/readyz", Note: "says ok when the server accepts requests"}},
-	}
+	props := views.HomeProps{Page: s.page(r), SignInURL: "/login", SignOutURL: "/logout", Links: []views.Link{
+		{Label: "API reference", Href: apiReference, Note: "every endpoint, in OpenAPI"},
+	}}
 	if session != nil {
-		props.Username, props.FormToken = session.User.Username, s.logoutToken(session.token)
+		err = s.homeOfUser(r, session, &props)
+	} else {
+		err = s.homeOfStranger(r, &props)
 	}
-	if session != nil {
-		props.Links = append([]views.Link{{Label: "Your account", Href: "/account", Note: "applications with access, your sign-ins, your password"}}, props.Links...)
+	if err != nil {
+		return err
 	}
-	if s.demo != nil && store.MatchRedirectURI(s.demo.RedirectURI, s.demoCallback(r)) {
-		props.Links = append([]views.Link{{Label: "Try the sign-in", Href: s.demoAuthorizePath(r), Note: "sign in, allow or deny, and see what an application receives"}}, props.Links...)
+	if s.demo != nil {
+		props.Version, props.Steps = s.version, s.firstSteps(s.issuerOf(r))
+		if store.MatchRedirectURI(s.demo.RedirectURI, s.demoCallback(r)) {
+			props.Links = append([]views.Link{{Label: "Try the sign-in", Href: s.demoAuthorizePath(r), Note: "sign in, allow or deny, and see what an application receives"}}, props.Links...)
+		}
 	}
 	pageHeaders(w, session != nil, "") // without a session the page has no form
 	s.render(w, r, http.StatusOK, views.Home(props))
 	return nil
+}
+
+// homeOfStranger adds what a stranger sees: no command and no version, but for whoever
+// sits at the machine of a server without users.
+func (s *Server) homeOfStranger(r *http.Request, props *views.HomeProps) error {
+	props.Links = append(props.Links, views.Link{Label: "Service status", Href: "/readyz", Note: "says ok when the server accepts requests"})
+	if !isAtTheMachine(r) {
+		return nil
+	}
+	users, err := s.store.ListUsers(r.Context(), "", 1)
+	if err == nil && len(users) == 0 {
+		props.FirstUser = firstUserAdded
+	}
+	return err
+}
+
+// isAtTheMachine reports whether a request comes from this machine for a loopback host,
+// through no proxy.
+func isAtTheMachine(r *http.Request) bool {
+	for _, header := range []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"} {
+		if r.Header.Get(header) != "" {
+			return false
+		}
+	}
+	return peerAddr(r.RemoteAddr).IsLoopback() && isLoopbackHost(strings.ToLower(hostWithoutPort(r.Host)))
+}
+
+func (s *Server) homeOfUser(r *http.Request, session *browserSession, props *views.HomeProps) error {
+	props.Page, props.Username, props.FormToken = s.signedInPage(r), session.User.Username, s.logoutToken(session.token)
+	props.Links = append([]views.Link{{Label: "Your account", Href: "/account", Note: "applications with access, your sign-ins, your password"}}, props.Links...)
+	granted, whole, err := s.store.ListGranted(r.Context(), session.User)
+	if err != nil {
+		return err
+	}
+	props.Access = accessWords(len(granted), whole)
+	if props.Events, err = s.homeEvents(r.Context(), session.User.Account); err != nil {
+		return err
+	}
+	if s.desk == nil || !session.User.Operator {
+		return nil
+	}
+	figures, err := s.desk.Figures(r.Context())
+	for _, f := range figures {
+		props.Figures = append(props.Figures, views.Detail{Label: f.Label, Value: f.Value})
+	}
+	props.DeskURL = deskPath
+	return err
+}
+
+func accessWords(n int, whole bool) string {
+	switch {
+	case !whole:
+		return fmt.Sprintf("At least %d applications have access to your account.", n)
+	case n == 0:
+		return "No application has access to your account."
+	case n == 1:
+		return "1 application has access to your account."
+	}
+	return fmt.Sprintf("%d applications have access to your account.", n)
+}
+
+// homeEvents returns the newest events of an account.
+func (s *Server) homeEvents(ctx context.Context, account string) (shown []views.HomeEvent, err error) {
+	page, err := s.store.ListEvents(ctx, account, eventlog.Filter{To: eventlog.CreatedAtMax, Limit: eventsHomeMax}, nil)
+	if err != nil {
+		return nil, err
+	}
+	var events []shownEvent
+	if err := json.Unmarshal([]byte("["+strings.TrimSuffix(string(page.Data), ",")+"]"), &events); err != nil {
+		return nil, fmt.Errorf("read the newest events: %w", err)
+	}
+	now := s.store.Now()
+	for _, e := range events {
+		row := views.HomeEvent{ID: e.ID, Type: e.Type, Resource: e.Resource, When: moment(time.Unix(e.CreatedAt, 0), now)}
+		if row.Changes, err = e.changes(); err != nil {
+			return nil, err
+		}
+		if more := len(row.Changes) - changesShownMax; more > 0 {
+			row.Changes, row.More = row.Changes[:changesShownMax], fmt.Sprintf("And %d more.", more)
+		}
+		shown = append(shown, row)
+	}
+	return shown, nil
 }
 
 func (s *Server) demoAuthorizePath(r *http.Request) string {
@@ -37,14 +145,11 @@ func (s *Server) demoAuthorizePath(r *http.Request) string {
 	return "/oauth/v2/auth?" + q.Encode()
 }
 
-// firstSteps are commands to paste. Only dev shows credentials, which are fixed and
-// public.
+// firstSteps are dev's commands to paste. Its credentials are fixed and public; a seed
+// file may have none.
 func (s *Server) firstSteps(issuer string) []views.Step {
-	if s.demo == nil || s.demo.ClientSecret == "" || s.demo.Password == "" { // or a seed file without them
-		return []views.Step{
-			{Title: "Create a user", Command: "tollhouse user create NAME --data DIR"},
-			{Title: "Register an application", Command: "tollhouse client create --name NAME --redirect-uri https://app.example/callback --data DIR"},
-		}
+	if s.demo.ClientSecret == "" || s.demo.Password == "" {
+		return nil
 	}
 	return []views.Step{
 		{Title: "Get a token", Command: fmt.Sprintf("curl %s/oauth/v2/token -d grant_type=password -d client_id=%s -d client_secret=%s -d username=%s -d password='%s'",

@@ -23,14 +23,20 @@ type loginScreen struct {
 	status   int // 0 for 200
 }
 
-// toAccount names the account page to the sign-in screen.
-const toAccount = "account"
+// The names of pages to the sign-in screen.
+const (
+	toAccount = "account"
+	toDesk    = "desk"
+)
 
 // pageBehind returns the page after a sign-in for no client. It maps names, not
 // addresses, so that no link can send a signed-in person elsewhere.
-func pageBehind(to string) string {
-	if to == toAccount {
+func (s *Server) pageBehind(to string, user store.User) string {
+	switch {
+	case to == toAccount:
 		return "/account"
+	case to == toDesk && s.desk != nil && user.Operator:
+		return deskPath
 	}
 	return "/"
 }
@@ -43,7 +49,7 @@ func (s *Server) loginForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if session != nil {
-		s.redirectHere(w, pageBehind(to))
+		s.redirectHere(w, s.pageBehind(to, session.User))
 		return nil
 	}
 	return s.showLogin(w, r, loginScreen{to: to, notice: s.takeDone(w, r)})
@@ -54,8 +60,8 @@ func (s *Server) showLogin(w http.ResponseWriter, r *http.Request, screen loginS
 		Page: s.page(r), Action: "/login", Query: screen.query, FormToken: s.formToken(w, r, loginForm),
 		Username: screen.username, Error: screen.refusal, Notice: screen.notice, CodeURL: newPasswordPath,
 	}
-	if screen.to == toAccount {
-		props.To = toAccount
+	if screen.to == toAccount || screen.to == toDesk {
+		props.To = screen.to
 	}
 	formTo := ""
 	if screen.request != nil {
@@ -125,7 +131,7 @@ func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, user store
 		return err
 	}
 	if screen.query == "" {
-		s.redirectHere(w, pageBehind(screen.to))
+		s.redirectHere(w, s.pageBehind(screen.to, user))
 		return nil
 	}
 	s.redirectHere(w, "/oauth/v2/auth?"+withoutPrompt(screen.query))
@@ -161,7 +167,7 @@ func (s *Server) staleLogin(w http.ResponseWriter, r *http.Request, screen login
 		return nil
 	}
 	if session != nil {
-		s.redirectHere(w, pageBehind(screen.to))
+		s.redirectHere(w, s.pageBehind(screen.to, session.User))
 		return nil
 	}
 	problem := newProblem(http.StatusForbidden, "stale_form", "The sign-in form does not belong to this browser.")

@@ -18,6 +18,7 @@ type pageText struct {
 	forDeveloper         string
 	command              string // shown in dev only
 	toStart              bool   // link to the start page
+	toSignIn             bool   // and, for strangers, to the sign-in page
 	links                []views.Link
 }
 
@@ -41,7 +42,13 @@ func badRequestPage(message string) pageText {
 
 // page returns what every screen needs.
 func (s *Server) page(r *http.Request) views.Page {
-	return views.Page{Base: s.base, Host: s.shownHost(r), Dev: s.demo != nil, RequestID: requestID(r.Context())}
+	return views.Page{Base: s.base, Host: s.shownHost(r), Dev: s.demo != nil, Instance: s.instance, Logo: s.logo.path, RequestID: requestID(r.Context())}
+}
+
+func (s *Server) signedInPage(r *http.Request) views.Page {
+	p := s.page(r)
+	p.SignedIn = true
+	return p
 }
 
 // formAction is the form-action directive. Chromium applies it to every redirect after
@@ -114,16 +121,26 @@ func (s *Server) writeProblemPage(w http.ResponseWriter, r *http.Request, p *pro
 	if text.toStart {
 		props.Links = []views.Link{{Label: "Start page", Href: "/"}}
 	}
+	if text.toSignIn && !s.isSignedIn(r) {
+		props.Links = append(props.Links, views.Link{Label: "Sign in", Href: "/login"})
+	}
 	props.Links = append(props.Links, text.links...)
 	pageHeaders(w, false, "")
 	s.render(w, r, p.status, views.Error(props))
+}
+
+// isSignedIn reports whether the browser has a live session. If the store cannot answer,
+// it has none.
+func (s *Server) isSignedIn(r *http.Request) bool {
+	session, err := s.session(r)
+	return err == nil && session != nil
 }
 
 // plainPage is for problems without a page of their own.
 func plainPage(p *problem) *pageText {
 	switch {
 	case p.status == http.StatusNotFound:
-		return &pageText{title: "Page not found", message: "This address does not exist on this server.", next: "Check it for typing errors, or go to the start page.", toStart: true}
+		return &pageText{title: "Page not found", message: "This address does not exist on this server.", next: "Check it for typing errors, or go to the start page.", toStart: true, toSignIn: true}
 	case p.status == http.StatusServiceUnavailable:
 		return &pageText{title: "The server is busy", message: "The server could not handle the request, and nothing was changed. This is not your fault.", next: "Try again in a moment."}
 	case p.status >= 500:

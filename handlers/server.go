@@ -44,6 +44,12 @@ type Config struct {
 	Demo *Demo
 	// Dev has the testers' controls. It is set only in dev.
 	Dev *Dev
+	// InstanceName is what people call this server; "" is tollhouse.
+	InstanceName string
+	// Logo is a PNG in place of the mark and the icon; nil is none.
+	Logo []byte
+	// Desk is set if the operators' pages are served.
+	Desk *Desk
 	// Random is the source of request ids; nil is the system's randomness.
 	Random secret.Source
 	// Ready returns why the server is not ready, or nil, for /readyz.
@@ -99,6 +105,10 @@ type Server struct {
 
 	described descriptions
 
+	instance string
+	logo     logo
+	desk     *Desk
+
 	draining       chan struct{} // closed to end streams and long polls
 	heartbeatEvery time.Duration // on an idle stream
 
@@ -120,6 +130,8 @@ func New(c Config) *Server {
 		origins:  http.NewCrossOriginProtection(),
 
 		publicIDs: sequenceOf(c.Random, "request"), devIDs: sequenceOf(c.Random, "dev request"), adminIDs: sequenceOf(c.Random, "admin request"),
+
+		instance: c.InstanceName, logo: newLogo(c.Logo), desk: c.Desk,
 
 		draining: make(chan struct{}), heartbeatEvery: heartbeatEvery,
 	}

@@ -49,9 +49,7 @@ var hashed = sync.OnceValues(func() (paths map[string]string, assets map[string]
 		if err != nil {
 			panic("static: " + name + " is not embedded: " + err.Error())
 		}
-		sum := sha256.Sum256(content)
-		ext := path.Ext(name)
-		p := Prefix + strings.TrimSuffix(name, ext) + "." + hex.EncodeToString(sum[:])[:hashLength] + ext
+		p := PathOf(name, content)
 		paths[name] = p
 		assets[p] = asset{content, contentType}
 	}
@@ -68,6 +66,13 @@ func Path(name string) string {
 		panic("static: no asset is called " + name)
 	}
 	return p
+}
+
+// PathOf returns the address of a file with that content, like [Path].
+func PathOf(name string, content []byte) string {
+	sum := sha256.Sum256(content)
+	ext := path.Ext(name)
+	return Prefix + strings.TrimSuffix(name, ext) + "." + hex.EncodeToString(sum[:])[:hashLength] + ext
 }
 
 // Open returns the asset served at path, an address that [Path] returned,

@@ -8,7 +8,18 @@ import (
 	"tollhouse/store/record"
 )
 
-const nameRunesMax = 80 // characters of a display name
+const (
+	nameRunesMax     = 80 // characters of a display name
+	instanceRunesMax = 60 // beside a logo and in a title
+)
+
+// CheckInstanceName checks the name of a server. Errors: *InvalidError.
+func CheckInstanceName(name string) error {
+	if n := utf8.RuneCountInString(name); n > instanceRunesMax {
+		return record.Invalid("instance_name", "give a shorter name", "the name has %d characters, more than %d", n, instanceRunesMax)
+	}
+	return checkName("instance_name", name, false)
+}
 
 // blank holds letters and symbols that render as empty space but are not
 // default-ignorable in Unicode: the empty Braille pattern, the object replacement

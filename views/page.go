@@ -27,6 +27,9 @@ type Page struct {
 	Base      string // path of a sub-path deployment, "/pay"; usually empty
 	Host      string // the host that the reader is on, shown in the footer
 	Dev       bool   // a development instance, marked as such on every page
+	SignedIn  bool   // the reader may see which program this is
+	Instance  string // whose server this is; empty for tollhouse
+	Logo      string // path of a picture in place of the mark; may be empty
 	RequestID string // shown on error pages
 }
 
@@ -40,6 +43,16 @@ type Link struct {
 // A Detail is one labelled fact.
 type Detail struct {
 	Label, Value string
+}
+
+// product is the name of an instance that has none of its own.
+const product = "tollhouse"
+
+func (p Page) instance() string {
+	if p.Instance == "" {
+		return product
+	}
+	return p.Instance
 }
 
 // at returns path under the base of the deployment. For any input, the result has no

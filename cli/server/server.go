@@ -36,6 +36,8 @@ type serverFlags struct {
 	trustedProxies []string
 	logFormat      string
 	cardGuard      string
+	instanceName   string
+	logo           string
 
 	accessTTL, refreshTTL, codeTTL, sessionIdle, refreshGrace term.Duration
 
@@ -49,6 +51,8 @@ func (f *serverFlags) add(flags *pflag.FlagSet, listen string) {
 	flags.StringArrayVar(&f.listen, "listen", []string{listen}, "`address` to listen on; may be given several times")
 	flags.StringVar(&f.publicURL, "public-url", "", "`URL` by which clients and users reach the server: the issuer and the base of all links")
 	flags.StringArrayVar(&f.trustedProxies, "trusted-proxies", nil, "`networks` of proxies whose X-Forwarded-For is trusted, separated by commas")
+	flags.StringVar(&f.instanceName, "instance-name", instanceNameDefault, "the `name` of the server in its pages and their titles, at most 60 characters")
+	flags.StringVar(&f.logo, "logo", "", "PNG `file` in place of the mark and the icon, at most 64 KiB and 1,024 pixels")
 	flags.Var(&f.accessTTL, "access-ttl", "lifetime of an access token")
 	flags.Var(&f.refreshTTL, "refresh-ttl", "lifetime of a refresh token")
 	flags.Var(&f.codeTTL, "code-ttl", "lifetime of an authorization code, at most 10m")
@@ -69,6 +73,9 @@ type serverConfig struct {
 	cardGuard eventlog.CardGuard
 
 	auditRetain time.Duration
+
+	instanceName string
+	logo         []byte // a PNG, or nil
 }
 
 func (f *serverFlags) parse(flags *pflag.FlagSet) (c serverConfig, err error) {
@@ -99,6 +106,13 @@ func (f *serverFlags) parse(flags *pflag.FlagSet) (c serverConfig, err error) {
 	}
 	if c.auditRetain = time.Duration(f.auditRetain); c.auditRetain < auditRetainMin {
 		return c, term.Usage("give 1d or more", "--audit-retain %s is too short", &f.auditRetain)
+	}
+	if err := store.CheckInstanceName(f.instanceName); err != nil {
+		return c, instanceNameError(err)
+	}
+	c.instanceName = f.instanceName
+	if c.logo, err = readLogo(f.logo); err != nil {
+		return c, err
 	}
 	c.lifetimes = store.DefaultLifetimes()
 	c.lifetimes.AccessToken, c.lifetimes.RefreshToken = time.Duration(f.accessTTL), time.Duration(f.refreshTTL)
@@ -276,6 +290,7 @@ func (r *running) newServer(data *datadir.Opened, c handlers.Config) *handlers.S
 		r.memory = datadir.MemoryDefault
 	}
 	c.Store, c.PublicURL, c.TrustedProxies = data.Store, r.config.publicURL, r.config.proxies
+	c.InstanceName, c.Logo = r.config.instanceName, r.config.logo
 	c.Log, c.Version, c.Ready, c.Memory = r.log, r.version, r.ready, int64(r.memory)
 	c.Status, c.Doctor = r.status, checkup{data: data, server: r}.run
 	c.Observe, c.Metrics = r.metrics.observe, r.exposed
