@@ -20,6 +20,8 @@ func screens(p views.Page, s string) map[string]templ.Component {
 	p.RequestID = s
 	dev := p
 	dev.Dev = true
+	branded := p
+	branded.SignedIn, branded.Instance, branded.Logo = true, s, "/static/logo.0123456789ab.png"
 	details := []views.Detail{{Label: "Address sent", Value: s}, {Label: "Application", Value: s}}
 	links := []views.Link{{Label: s, Href: "/", Note: s}, {Label: s, Href: "/"}}
 	consent := views.ConsentProps{
@@ -44,7 +46,7 @@ func screens(p views.Page, s string) map[string]templ.Component {
 	full.Password = views.PasswordForm{Error: s, CurrentError: s, NewError: s, RepeatError: s, NewHint: s}
 	return map[string]templ.Component{
 		"login": views.Login(views.LoginProps{
-			Page: p, ClientName: s, Action: "/login", Query: s, FormToken: s,
+			Page: p, ClientName: s, Action: "/login", Query: s, FormToken: s, CodeURL: "/new-password",
 		}),
 		"login after a refusal": views.Login(views.LoginProps{
 			Page: p, ClientName: s, Action: "/login", Query: s, FormToken: s, Username: s, Error: s,
@@ -61,11 +63,32 @@ func screens(p views.Page, s string) map[string]templ.Component {
 			Page: dev, Title: s, Message: s, Next: s, Details: details, ForDeveloper: s, Command: s, Links: links,
 		}),
 		"home": views.Home(views.HomeProps{
-			Page: p, SignInURL: "/login", Links: links, Version: s,
+			Page: p, SignInURL: "/login", Links: links,
 		}),
-		"home signed in, in dev": views.Home(views.HomeProps{
+		"home of a server without users": views.Home(views.HomeProps{
+			Page: branded, SignInURL: "/login", Links: links, FirstUser: s,
+		}),
+		"home signed in": views.Home(views.HomeProps{
+			Page: branded, Username: s, SignOutURL: "/logout", FormToken: s, Links: links, Access: s,
+		}),
+		"home of an operator, in dev": views.Home(views.HomeProps{
 			Page: dev, Username: s, SignOutURL: "/logout", FormToken: s,
 			Steps: []views.Step{{Title: s, Command: s}}, Links: links, Version: s,
+			DeskURL: "/desk", Figures: details, Access: s,
+			Events: []views.HomeEvent{
+				{ID: s, Type: s, Resource: s, When: when, More: s, Changes: []views.Change{{Member: s, Before: s, After: s}, {Member: s, Before: s, After: s}}},
+				{ID: s, Type: s, Resource: s, When: when},
+			},
+		}),
+		"new password": views.NewPassword(views.NewPasswordProps{
+			Page: p, Action: "/new-password", FormToken: s, SignInURL: "/login", Password: views.PasswordForm{NewHint: s},
+		}),
+		"new password after a refusal": views.NewPassword(views.NewPasswordProps{
+			Page: p, Action: "/new-password", FormToken: s, SignInURL: "/login", Username: s, Code: s, Error: s, Password: views.PasswordForm{NewHint: s},
+		}),
+		"new password with a wrong form": views.NewPassword(views.NewPasswordProps{
+			Page: p, Action: "/new-password", FormToken: s, SignInURL: "/login", Username: s, Code: s,
+			Password: views.PasswordForm{Error: s, NewError: s, RepeatError: s},
 		}),
 	}
 }

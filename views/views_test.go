@@ -27,7 +27,7 @@ func TestEveryScreen(t *testing.T) {
 					t.Errorf("page has %d <%s>, want 1", n, name)
 				}
 			}
-			if title := named(all, "title")[0].text; !strings.HasSuffix(title, " – tollhouse") {
+			if title := named(all, "title")[0].text; !strings.HasSuffix(title, " – tollhouse") && !strings.HasSuffix(title, " – words") {
 				t.Errorf("title is %q, want it to end in the name of the house", title)
 			}
 			if footer := squeeze(named(all, "footer")[0].text); !strings.Contains(footer, page.Host) {
@@ -315,14 +315,30 @@ func TestHome(t *testing.T) {
 			t.Errorf("page says %q", got)
 		}
 	})
-	t.Run("says_what_it_is", func(t *testing.T) {
+	t.Run("only_dev_has_a_badge", func(t *testing.T) {
 		t.Parallel()
-		for dev, want := range map[bool]string{true: "dev", false: "serve"} {
+		for _, dev := range []bool{true, false} {
 			mode := props
 			mode.Dev = dev
-			if got := byAttr(t, elements(t, render(t, views.Home(mode))), "class", "badge").text; got != want {
-				t.Errorf("badge = %q, want %q", got, want)
+			if got := strings.Contains(render(t, views.Home(mode)), `<p class="badge">dev</p>`); got != dev {
+				t.Errorf("a badge in dev %t: %t", dev, got)
 			}
+		}
+	})
+	t.Run("an_event_unfolds_its_changes", func(t *testing.T) {
+		t.Parallel()
+		in := props
+		in.Username = "harriet.voss"
+		in.Events = []views.HomeEvent{{ID: "evt_1", Type: "customer.updated", Resource: "cus_1", Changes: []views.Change{{Member: "address.city", Before: "Dunmere", After: "Arlen"}}}}
+		all := elements(t, render(t, views.Home(in)))
+		if list := byAttr(t, all, "data-list", "events"); list.name != "table" {
+			t.Errorf("the list is a <%s>, want a table", list.name)
+		}
+		if row := byAttr(t, all, "data-member", "address.city"); squeeze(row.text) != "address.city Dunmere Arlen" {
+			t.Errorf("the change says %q", squeeze(row.text))
+		}
+		if len(named(all, "details")) != 1 || squeeze(named(all, "summary")[0].text) != "customer.updated" {
+			t.Error("the event does not unfold")
 		}
 	})
 	t.Run("steps_copy_as_they_are", func(t *testing.T) {
@@ -345,4 +361,54 @@ func TestScopeWords(t *testing.T) {
 			t.Errorf("ScopeWords(%q) = %q, want %q", test.scope, got, test.want)
 		}
 	}
+}
+
+func TestInstance(t *testing.T) {
+	t.Parallel()
+	named60 := page
+	named60.Instance, named60.SignedIn = "Larkspur Payments", true
+	t.Run("its_name_stands_in_the_masthead_and_the_title", func(t *testing.T) {
+		t.Parallel()
+		all := elements(t, render(t, views.Login(views.LoginProps{Page: named60})))
+		if got := named(all, "title")[0].text; got != "Sign in – Larkspur Payments" {
+			t.Errorf("title = %q", got)
+		}
+		if got := squeeze(byAttr(t, all, "class", "masthead").text); got != "Larkspur Payments" {
+			t.Errorf("masthead = %q", got)
+		}
+		if got := named(elements(t, render(t, views.Login(views.LoginProps{Page: page}))), "title")[0].text; got != "Sign in – tollhouse" {
+			t.Errorf("title without a name = %q", got)
+		}
+	})
+	t.Run("tollhouse_is_named_in_the_footer_of_signed_in_pages_alone", func(t *testing.T) {
+		t.Parallel()
+		for _, c := range []struct {
+			name     string
+			instance string
+			signedIn bool
+			want     bool
+		}{{"signed_in", "Larkspur Payments", true, true}, {"a_stranger", "Larkspur Payments", false, false}, {"without_a_name", "", true, false}} {
+			p := page
+			p.Instance, p.SignedIn = c.instance, c.signedIn
+			footer := named(elements(t, render(t, views.Home(views.HomeProps{Page: p}))), "footer")[0].text
+			if got := strings.Contains(footer, "tollhouse"); got != c.want {
+				t.Errorf("%s: the footer %q names tollhouse: %t, want %t", c.name, footer, got, c.want)
+			}
+			if !strings.Contains(footer, page.Host) {
+				t.Errorf("%s: the footer %q lacks the host", c.name, footer)
+			}
+		}
+	})
+	t.Run("a_logo_replaces_the_mark_and_the_icon", func(t *testing.T) {
+		t.Parallel()
+		p := page
+		p.Logo = "/static/logo.0123456789ab.png"
+		all := elements(t, render(t, views.Home(views.HomeProps{Page: p})))
+		if img := named(all, "img"); len(img) != 1 || img[0].attrs["src"] != p.Logo || img[0].attrs["height"] != "28" || !img[0].has("alt") {
+			t.Errorf("pictures = %v, want the logo, 28 pixels high", img)
+		}
+		if icon := byAttr(t, all, "rel", "icon"); icon.attrs["href"] != p.Logo || icon.attrs["type"] != "image/png" {
+			t.Errorf("icon = %v, want the logo", icon.attrs)
+		}
+	})
 }

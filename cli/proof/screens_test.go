@@ -41,6 +41,24 @@ var stops = []stop{
 		tb.signIn(maud, maudPassword)
 		tb.see(".who form")
 	}},
+	{"home-operator", "", func(tb *tab, v *view) {
+		tb.open(v.base + "/login")
+		tb.signIn(v.ready.Username, v.ready.Password)
+		tb.see("table[data-list=events]")
+		tb.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("[data-diff]").closest("details").open = true`))
+	}},
+	{"new-password", "", func(tb *tab, v *view) {
+		tb.open(v.base + "/login")
+		tb.click("a[href$=new-password]")
+		tb.see("#code")
+	}},
+	{"new-password-error", "", func(tb *tab, v *view) {
+		tb.open(v.base + "/new-password")
+		tb.do(chromedp.SendKeys(chromedp.CSS("#username"), maud), chromedp.SendKeys(chromedp.CSS("#code"), "01234-56789-abcde-fghjk"),
+			chromedp.SendKeys(chromedp.CSS("#new_password"), maudPassword), chromedp.SendKeys(chromedp.CSS("#repeat_password"), maudPassword))
+		tb.click("form .filled")
+		tb.see(alert)
+	}},
 	{"login", "", func(tb *tab, v *view) { tb.open(v.authorizeURL(v.larkspur.ID, larkspurURI, "x")) }},
 	{"login-error", "", func(tb *tab, v *view) {
 		tb.open(v.authorizeURL(v.larkspur.ID, larkspurURI, "x"))

@@ -1,0 +1,300 @@
+package handlers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"tollhouse/handlers"
+	"tollhouse/must"
+	"tollhouse/store/storetest"
+)
+
+// nodesOn returns the elements of a page that have the attribute.
+func nodesOn(t testing.TB, page answer, attr string) (found []*html.Node) {
+	t.Helper()
+	for n := range parsePage(t, page).Descendants() {
+		for _, a := range n.Attr {
+			if a.Key == attr {
+				found = append(found, n)
+			}
+		}
+	}
+	return found
+}
+
+func named(name string) func(*handlers.Config) {
+	return func(c *handlers.Config) { c.InstanceName = name }
+}
+
+func TestStartPage(t *testing.T) {
+	t.Parallel()
+	t.Run("a_stranger_sees_the_name_the_sign_in_and_two_links", func(t *testing.T) {
+		h := parallelHouse(t, named("Larkspur Payments"), func(c *handlers.Config) { c.Version = "9.8.7" })
+		page := h.browser(t).get(t, "/")
+		text := words(t, page)
+		for _, want := range []string{"Larkspur Payments", "Sign-in and events for the applications of Larkspur Payments.", "Sign in", "API reference", "Service status"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the page says %q, want %q in it", text, want)
+			}
+		}
+		for _, never := range []string{"9.8.7", "tollhouse", "operator", "<pre", "desk"} {
+			if strings.Contains(strings.ReplaceAll(text, "tollhouse.example", ""), never) || never == "<pre" && strings.Contains(page.body, never) {
+				t.Errorf("the page says %q, want no %q in it", text, never)
+			}
+		}
+		if href := linkOn(t, page, "API reference"); href != "/openapi.json" {
+			t.Errorf("the API reference is at %q", href)
+		}
+		if href := linkOn(t, page, "Service status"); href != "/readyz" {
+			t.Errorf("the service status is at %q", href)
+		}
+	})
+	t.Run("a_server_without_users_says_how_to_create_one_at_the_machine_alone", func(t *testing.T) {
+		const help = "Nobody can sign in yet. On this machine: tollhouse user create NAME --operator"
+		f := storetest.New(t)
+		h := &house{Fixture: f, log: &journal{}}
+		h.open(f.Store, at("http://localhost:8080"))
+		says := func(change ...func(*http.Request)) bool {
+			t.Helper()
+			return strings.Contains(words(t, h.get(t, "/", change...)), help)
+		}
+		if !says(from("127.0.0.1")) || !says(from("::1"), func(r *http.Request) { r.Host = "[::1]:8080" }) {
+			t.Error("the command is missing on the machine")
+		}
+		for name, change := range map[string]func(*http.Request){
+			"another_machine":  from("192.0.2.1"),
+			"a_proxy":          func(r *http.Request) { from("127.0.0.1")(r); r.Header.Set("X-Forwarded-For", "192.0.2.1") },
+			"a_proxy_by_rfc":   func(r *http.Request) { from("127.0.0.1")(r); r.Header.Set("Forwarded", "for=192.0.2.1") },
+			"a_proxy_of_https": func(r *http.Request) { from("127.0.0.1")(r); r.Header.Set("X-Forwarded-Proto", "https") },
+		} {
+			if says(change) {
+				t.Errorf("%s: the command is shown", name)
+			}
+		}
+		f.User(t, "mara", "acct_larkspur")
+		if says(from("127.0.0.1")) {
+			t.Error("the command is shown although a user exists")
+		}
+	})
+	t.Run("a_public_name_is_not_the_machine", func(t *testing.T) {
+		f := storetest.New(t)
+		h := &house{Fixture: f, log: &journal{}}
+		h.open(f.Store, at("https://pay.example"))
+		if strings.Contains(words(t, h.get(t, "/", from("127.0.0.1"))), "Nobody can sign in yet") {
+			t.Error("the command is shown under a public name")
+		}
+	})
+	t.Run("a_user_sees_the_newest_ten_events_and_what_they_changed", func(t *testing.T) {
+		h := parallelHouse(t)
+		b := h.signedIn(t, h.user)
+		if text := words(t, b.get(t, "/")); !strings.Contains(text, "No events yet. A change to a resource or an import makes some.") {
+			t.Errorf("without events the page says %q", text)
+		}
+		token := header("Authorization", "Bearer "+h.pair(t).AccessToken)
+		put := func(id, body string) {
+			t.Helper()
+			a := h.do(h.request(t, "PUT", "/api/resources/parcel/"+id, strings.NewReader(body), token, header("Content-Type", "application/json")))
+			if a.StatusCode >= 300 {
+				t.Fatalf("PUT = %d %s", a.StatusCode, a.body)
+			}
+		}
+		for i := range 9 {
+			put(fmt.Sprint("p", i), `{"n":"x"}`)
+		}
+		put("parcel", `{"address":{"city":"Dunmere","zip":"05091"},"note":"","gone":1,"list":[1]}`)
+		put("parcel", `{"address":{"city":"<b>Arlen</b>","zip":"05091"},"note":"x","added":true,"list":[1,2]}`)
+		page := b.get(t, "/")
+		rows := nodesOn(t, page, "data-event")
+		if len(rows) != 10 || len(nodesOn(t, page, "data-list")) != 1 {
+			t.Fatalf("%d events in the list, want 10", len(rows))
+		}
+		if text := textOf(rows[0]); !strings.Contains(text, "parcel.updated") || !strings.Contains(text, "just now") {
+			t.Errorf("the first row says %q, want the newest event", text)
+		}
+		changed := map[string]string{}
+		for _, n := range nodesOn(t, page, "data-member") {
+			changed[attribute(n, "data-member")] = strings.Join(strings.Fields(textOf(n)), " ")
+		}
+		for member, want := range map[string]string{
+			"address.city": "address.city Dunmere <b>Arlen</b>", "note": `note "" x`, "added": "added was not there true",
+			"gone": "gone 1 removed", "list": "list [1] [1,2]",
+		} {
+			if changed[member] != want {
+				t.Errorf("%s = %q, want %q", member, changed[member], want)
+			}
+		}
+		if _, ok := changed["address.zip"]; ok || len(changed) != 5 {
+			t.Errorf("the page shows the changes %v, want five", changed)
+		}
+		text := words(t, page)
+		for _, want := range []string{"1 application has access to your account.", "Your account", "API reference", "Signed in as mara"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the page lacks %q: %s", want, text)
+			}
+		}
+		if strings.Contains(text, "desk") || strings.Contains(text, "Service status") {
+			t.Errorf("the page of an ordinary user says %q", text)
+		}
+		other := h.signedIn(t, h.User(t, "olga", "acct_other"))
+		if n := len(nodesOn(t, other.get(t, "/"), "data-event")); n != 0 {
+			t.Errorf("a user of another account sees %d events", n)
+		}
+	})
+	t.Run("long_changes_are_cut", func(t *testing.T) {
+		h := parallelHouse(t)
+		b, token := h.signedIn(t, h.user), header("Authorization", "Bearer "+h.pair(t).AccessToken)
+		for _, filling := range []string{"a", "b"} {
+			var members []string
+			for i := range 30 {
+				members = append(members, fmt.Sprintf("%q:%q", fmt.Sprint("m", i), strings.Repeat(filling, 400)))
+			}
+			h.do(h.request(t, "PUT", "/api/resources/parcel/p", strings.NewReader("{"+strings.Join(members, ",")+"}"), token, header("Content-Type", "application/json")))
+		}
+		page := b.get(t, "/")
+		if n := len(nodesOn(t, page, "data-member")); n != 20 || !strings.Contains(words(t, page), "And 10 more.") || strings.Contains(page.body, strings.Repeat("a", 121)) {
+			t.Errorf("%d changes are shown, want 20 cut values, and that 10 more exist", n)
+		}
+	})
+}
+
+func textOf(n *html.Node) string {
+	var b strings.Builder
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode {
+			b.WriteString(d.Data + " ")
+		}
+	}
+	return b.String()
+}
+
+func TestStartPageOfAnOperator(t *testing.T) {
+	t.Parallel()
+	desk := &handlers.Desk{Figures: func(context.Context) ([]handlers.Figure, error) {
+		return []handlers.Figure{{Label: "Events", Value: "1\u202f204"}, {Label: "Sign-ins refused", Value: "3"}, {Label: "Tokens issued", Value: "88"}}, nil
+	}}
+	served := func(c *handlers.Config) { c.Desk = desk }
+	t.Run("leads_to_the_desk_while_the_role_lasts", func(t *testing.T) {
+		h := parallelHouse(t, served)
+		b := h.signedIn(t, h.user)
+		if page := b.get(t, "/"); linkOn(t, page, "Open the desk") != "" {
+			t.Error("an ordinary user sees the desk")
+		}
+		must.Get(h.PromoteUser(t.Context(), "mara"))(t)
+		page := b.get(t, "/")
+		text := words(t, page)
+		if linkOn(t, page, "Open the desk") != "/desk" || !strings.Contains(text, "Events 1 204 Sign-ins refused 3 Tokens issued 88 Open the desk") {
+			t.Errorf("the page of an operator says %q, want the figures and the link", text)
+		}
+		if strings.Index(text, "Open the desk") > strings.Index(text, "Newest events") {
+			t.Error("the desk comes after the events, want it first")
+		}
+		must.Get(h.DemoteUser(t.Context(), "mara"))(t)
+		if page := b.get(t, "/"); linkOn(t, page, "Open the desk") != "" {
+			t.Error("the link outlives the role")
+		}
+	})
+	t.Run("has_no_link_without_a_desk", func(t *testing.T) {
+		h := parallelHouse(t)
+		must.Get(h.PromoteUser(t.Context(), "mara"))(t)
+		if page := h.signedIn(t, h.user).get(t, "/"); linkOn(t, page, "Open the desk") != "" {
+			t.Error("a server without the desk links to it")
+		}
+	})
+	t.Run("a_sign_in_to_the_desk_ends_there_for_operators_alone", func(t *testing.T) {
+		for _, c := range []struct {
+			name     string
+			operator bool
+			change   []func(*handlers.Config)
+			want     string
+		}{
+			{"an_operator", true, []func(*handlers.Config){served}, "/desk"},
+			{"a_user", false, []func(*handlers.Config){served}, "/"},
+			{"an_operator_without_a_desk", true, nil, "/"},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				h := parallelHouse(t, c.change...)
+				if c.operator {
+					must.Get(h.PromoteUser(t.Context(), "mara"))(t)
+				}
+				b := h.browser(t)
+				if a := b.submit(t, b.get(t, "/login?to=desk"), rightPassword...); a.Header.Get("Location") != c.want {
+					t.Errorf("the sign-in leads to %q, want %s", a.Header.Get("Location"), c.want)
+				}
+				if a := b.get(t, "/login?to=desk"); a.Header.Get("Location") != c.want {
+					t.Errorf("a signed-in browser is led to %q, want %s", a.Header.Get("Location"), c.want)
+				}
+			})
+		}
+	})
+	t.Run("fails_as_a_page_if_the_figures_do", func(t *testing.T) {
+		h := parallelHouse(t, func(c *handlers.Config) {
+			c.Desk = &handlers.Desk{Figures: func(context.Context) ([]handlers.Figure, error) { return nil, errors.New("no figures") }}
+		})
+		must.Get(h.PromoteUser(t.Context(), "mara"))(t)
+		wantErrorPage(t, h.signedIn(t, h.user).get(t, "/"), http.StatusInternalServerError)
+	})
+}
+
+// TestTheRoleReachesNoToken: the tokens of an operator and what is said of them are those
+// of any user.
+func TestTheRoleReachesNoToken(t *testing.T) {
+	h := parallelHouse(t)
+	inspect := func() string {
+		return h.postForm(t, introspectPath, with(h.credentials(), "token", h.pair(t).AccessToken)).body
+	}
+	before := h.grant(t, "mara", storetest.Password).body
+	must.Get(h.PromoteUser(t.Context(), "mara"))(t)
+	after := h.grant(t, "mara", storetest.Password).body
+	if strings.Contains(after+inspect(), "operator") || len(before) != len(after) {
+		t.Errorf("an operator's answer %s differs from %s", after, before)
+	}
+}
+
+func TestLostPagesLeadBack(t *testing.T) {
+	h := parallelHouse(t)
+	in, out := h.signedIn(t, h.user), h.browser(t)
+	asBrowser := header("Accept", "text/html")
+	for _, path := range []string{"/nothing", "/desk", "/desk/events", "/account/nothing"} {
+		stranger, user := out.get(t, path, asBrowser), in.get(t, path, asBrowser)
+		wantErrorPage(t, stranger, http.StatusNotFound)
+		if linkOn(t, stranger, "Start page") != "/" || linkOn(t, stranger, "Sign in") != "/login" {
+			t.Errorf("%s: a stranger's links lead to %q and %q", path, linkOn(t, stranger, "Start page"), linkOn(t, stranger, "Sign in"))
+		}
+		if linkOn(t, user, "Start page") != "/" || linkOn(t, user, "Sign in") != "" {
+			t.Errorf("%s: the page of a user offers a sign-in", path)
+		}
+	}
+	h.Clock.Advance(13 * time.Hour)
+	if a := in.get(t, "/nothing", asBrowser); linkOn(t, a, "Sign in") != "/login" {
+		t.Error("after the session has ended the page offers no sign-in")
+	}
+}
+
+func TestLogo(t *testing.T) {
+	logo := []byte("\x89PNG of a larkspur")
+	h := parallelHouse(t, at("https://pay.example/pay"), func(c *handlers.Config) { c.Logo = logo })
+	page := h.get(t, "/pay/")
+	for n := range parsePage(t, page).Descendants() {
+		if n.Data != "img" && attribute(n, "rel") != "icon" {
+			continue
+		}
+		address := attribute(n, "src") + attribute(n, "href")
+		a := h.get(t, address)
+		if !strings.HasPrefix(address, "/pay/static/logo.") || a.body != string(logo) || a.Header.Get("Content-Type") != "image/png" || !strings.Contains(a.Header.Get("Cache-Control"), "immutable") {
+			t.Errorf("<%s> %s = %d %s, want the logo, for ever", n.Data, address, a.StatusCode, a.Header)
+		}
+		if b := newHouse(t).get(t, strings.TrimPrefix(address, "/pay")); b.StatusCode != http.StatusNotFound {
+			t.Errorf("a server without a logo answers %d", b.StatusCode)
+		}
+	}
+	if n := strings.Count(page.body, "/static/logo."); n != 2 {
+		t.Errorf("the page names the logo %d times, want the masthead and the icon", n)
+	}
+}
