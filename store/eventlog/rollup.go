@@ -31,7 +31,7 @@ import (
 type Grain byte
 
 const (
-	BySlot Grain = 's' // two minutes; in memory, of the newest two hours
+	BySlot Grain = 's' // two minutes; in memory, of the newest three hours
 	ByHour Grain = 'h'
 	ByDay  Grain = 'd'
 )
@@ -166,7 +166,7 @@ type CountedUnit struct {
 // EventCounts returns the units of a grain from from on and before to that have
 // events, in order, of one account or, for the owner "", of all. behind is the number
 // of events that are not counted yet; the counts are exact when it is 0. Slots exist
-// for the current hour and the one before it.
+// for the current hour and the two before it.
 func (l *Log) EventCounts(ctx context.Context, owner string, g Grain, from, to time.Time) (units []CountedUnit, behind uint64, err error) {
 	first, end := g.unit(from.UnixMilli()), g.unit(to.UnixMilli()+g.Length().Milliseconds()-1)
 	if behind, err = l.eventsBehind(ctx, owner); err != nil {
@@ -227,8 +227,9 @@ func (l *Log) hasRecent() bool {
 	return ru.begun
 }
 
-// firstRecent is the first hour that is counted by slot.
-func (l *Log) firstRecent() uint32 { return ByHour.unit(l.now().UnixMilli()) - 1 }
+// firstRecent is the first hour that is counted by slot: a plot of the last hour is
+// compared with the hour before it.
+func (l *Log) firstRecent() uint32 { return ByHour.unit(l.now().UnixMilli()) - 2 }
 
 // allAccounts is the owner of the counts of all accounts.
 const allAccounts = ""

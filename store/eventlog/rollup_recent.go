@@ -14,8 +14,8 @@ type recentCounts struct {
 	unknown map[string]struct{}         // accounts whose slots up to their position are not counted
 }
 
-// recentMax bounds the memory of recent counts to some 2 MiB: 136 accounts with events
-// in every slot of two hours. A busier slot is unknown.
+// recentMax bounds the memory of recent counts to some 2 MiB: 91 accounts with events
+// in every slot of three hours. A busier slot is unknown.
 const recentMax = 1 << 13
 
 func (rc *recentCounts) init() { rc.begin(0, nil) }

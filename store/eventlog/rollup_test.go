@@ -113,7 +113,7 @@ func (c *countedStore) counted(t require, g eventlog.Grain, from, to time.Time) 
 // check compares the counts with the lists, which they equal when nothing is behind.
 func (c *countedStore) check(t require) {
 	now := c.f.Now()
-	recent := now.Truncate(time.Hour).Add(-time.Hour)
+	recent := now.Truncate(time.Hour).Add(-2 * time.Hour)
 	for g, from := range map[eventlog.Grain]time.Time{eventlog.ByHour: {}, eventlog.ByDay: {}, eventlog.BySlot: recent} {
 		if g != eventlog.BySlot {
 			from = time.Unix(0, 0)

@@ -66,6 +66,17 @@ func TestEventsPlot(t *testing.T) {
 			}
 		}
 	})
+	t.Run("the_hour_before_is_counted_by_slot_too", func(t *testing.T) {
+		t.Parallel()
+		f := storetest.New(t)
+		importEvents(t, f, "acct_a", "plan", 100*time.Minute, 7)
+		must.Do(t, f.CatchUpCounts(ctx))
+		hour, _ := stats.NewRange("1h", f.Now())
+		p := must.Get(f.Plots(ctx, hour.Before(), ""))(t)
+		if got := seriesOf(p, stats.PlotEvents, "plan").Total; got != 7 {
+			t.Errorf("%v events in the hour before, want 7", got)
+		}
+	})
 	t.Run("the_busiest_accounts", func(t *testing.T) {
 		t.Parallel()
 		for name, want := range map[string]string{"1h": "[{acct_a 4}]", "24h": "[{acct_a 53}]", "7d": "[{acct_a 53} {acct_b 50}]"} {

@@ -64,6 +64,12 @@ func evenRange(name string, g eventlog.Grain, now time.Time, each time.Duration,
 // From is when the first bucket begins.
 func (r Range) From() time.Time { return r.Starts[0] }
 
+// Before returns the range that ends where r begins, to compare the two.
+func (r Range) Before() Range {
+	before, _ := NewRange(r.Name, r.From().Add(-1))
+	return before
+}
+
 // bucket returns the index of the bucket at a time within the range.
 func (r Range) bucket(at time.Time) int {
 	i := len(r.Starts) - 1

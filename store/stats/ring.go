@@ -40,7 +40,10 @@ type pending struct {
 	strip []uint32        // hours that lose their slots
 }
 
-const writeEvery = time.Minute
+const (
+	writeEvery = time.Minute
+	writeAfter = time.Second // the first write, which must not delay the start
+)
 
 // NewRing returns a Ring over db. It counts nothing before Begin.
 func NewRing(db kv.DB, now func() time.Time, log *slog.Logger) *Ring {
@@ -77,7 +80,13 @@ func (r *Ring) Run(ctx context.Context) {
 	case <-ctx.Done():
 	}
 	write := context.WithoutCancel(ctx)
+	timer := time.NewTimer(writeAfter)
+	defer timer.Stop()
 	for {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
 		if err := r.Write(write); err != nil {
 			r.log.Warn("counts of requests not written", "err", err)
 		}
@@ -85,12 +94,7 @@ func (r *Ring) Run(ctx context.Context) {
 			return
 		}
 		now := r.now()
-		timer := time.NewTimer(now.Truncate(writeEvery).Add(writeEvery).Sub(now))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
+		timer.Reset(now.Truncate(writeEvery).Add(writeEvery).Sub(now))
 	}
 }
 

@@ -321,6 +321,9 @@ func TestRanges(t *testing.T) {
 			r.Starts[want.buckets-1].Format(time.RFC3339) != want.last || r.End.Format(time.RFC3339) != want.end {
 			t.Errorf("%s = %v to %v, %v; want %+v", name, r.Starts, r.End, ok, want)
 		}
+		if b := r.Before(); !b.End.Equal(r.From()) || len(b.Starts) != want.buckets {
+			t.Errorf("%s: the range before is %v to %v", name, b.Starts, b.End)
+		}
 	}
 	for _, name := range []string{"", "2h", "24H", "1y "} {
 		if _, ok := stats.NewRange(name, now); ok {
