@@ -1,14 +1,18 @@
 package proof
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -97,27 +101,40 @@ func (s *server) keepBusy() {
 	send("")
 }
 
-// TestDevFromScratch runs dev as its image does: as any user, and with nothing in the
-// root that it could write, or read, but the binary.
-func TestDevFromScratch(t *testing.T) {
-	t.Parallel()
+// scratchRoot is the root of a container of print dockerfile's image: nothing in it can
+// be written, and nothing read but the binary.
+type scratchRoot string
+
+func newScratchRoot(t *testing.T) scratchRoot {
+	t.Helper()
 	skipRelease(t)
 	need(t, os.Geteuid() == 0, "only root can change the root directory")
 	root := t.TempDir()
 	install(t, releaseBuild(t, filepath.Join("..", ".."), ""), filepath.Join(root, "tollhouse"))
 	// What print dockerfile leaves to its user alone.
 	data := filepath.Join(root, "data")
-	if err := errors.Join(os.Mkdir(data, 0o700), os.Chown(data, containerUser, containerUser), os.Chmod(root, 0o555)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(data, 0o700), os.Chown(data, containerUser, containerUser)))
+	return scratchRoot(root)
+}
+
+// command runs the binary as a user inside the root, with the image's environment and
+// more variables, of which the last counts.
+func (r scratchRoot) command(user uint32, variables []string, args ...string) *exec.Cmd {
+	cmd := exec.Command("/tollhouse", args...)
+	cmd.Dir = "/"
+	cmd.Env = append([]string{"TOLLHOUSE_DATA=/data"}, variables...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: string(r), Cloneflags: syscall.CLONE_NEWPID, Credential: &syscall.Credential{Uid: user, Gid: user}}
+	return cmd
+}
+
+// TestDevFromScratch runs dev as its image does, and as a user that the image does not
+// know.
+func TestDevFromScratch(t *testing.T) {
+	t.Parallel()
+	root := newScratchRoot(t)
+	must.Do(t, os.Chmod(string(root), 0o555))
 	inside := func(listen string, args ...string) *exec.Cmd {
-		cmd := exec.Command("/tollhouse", args...)
-		cmd.Dir = "/"
-		cmd.Env = []string{"TOLLHOUSE_DATA=/data", "TOLLHOUSE_LISTEN=" + listen}
-		cmd.SysProcAttr = &syscall.SysProcAttr{
-			Chroot: root, Cloneflags: syscall.CLONE_NEWPID, Credential: &syscall.Credential{Uid: containerUser + 1, Gid: containerUser + 1},
-		}
-		return cmd
+		return root.command(containerUser+1, []string{"TOLLHOUSE_LISTEN=" + listen}, args...)
 	}
 	s := startCommand(t, inside("127.0.0.1:0", "dev"), "dev")
 	if s.ready.AdminSocket != "" || strings.Count(s.log.all(), "no admin socket") != 1 {
@@ -132,4 +149,64 @@ func TestDevFromScratch(t *testing.T) {
 	if out, err := inside("0.0.0.0:"+port, "health").CombinedOutput(); exitCode(err) == 0 {
 		t.Errorf("health after the end: exit code 0, %s", out)
 	}
+}
+
+var (
+	composeVariable = regexp.MustCompile(`(?m)^ +(?:# )?(TOLLHOUSE_\w+): "(.*)"$`)
+	composeCommand  = regexp.MustCompile(`(?m)^ +command: (\[.*\])$`)
+	composeUser     = regexp.MustCompile(`(?m)^ +user: "(\d+):\d+"$`)
+)
+
+// TestComposeHelperStarts runs the command of print helper compose with its environment,
+// its user and its seed file, and asks it under the name that browsers and containers
+// use. Only the port is another, which may be in use here.
+func TestComposeHelperStarts(t *testing.T) {
+	t.Parallel()
+	root := newScratchRoot(t)
+	text := string(command(t, "", "print", "helper", "compose"))
+	var args []string
+	var variables []string
+	values := map[string]string{}
+	for _, v := range composeVariable.FindAllStringSubmatch(text, -1) {
+		values[v[1]] = v[2]
+		variables = append(variables, v[1]+"="+v[2])
+	}
+	run, user := composeCommand.FindStringSubmatch(text), composeUser.FindStringSubmatch(text)
+	if len(run) == 0 || len(user) == 0 || len(values) != 3 {
+		t.Fatalf("command %q, user %q, variables %q, want a command, a user and 3 variables in\n%s", run, user, values, text)
+	}
+	must.Do(t, json.Unmarshal([]byte(run[1]), &args))
+	uid := must.Get(strconv.ParseUint(user[1], 10, 32))(t)
+	seed := filepath.Join(string(root), values["TOLLHOUSE_SEED_FILE"])
+	must.Do(t, os.Mkdir(filepath.Dir(seed), 0o755))
+	must.Do(t, os.WriteFile(seed, []byte(`{"client":{"client_id":"till","client_secret":"s3cret","redirect_uris":["http://app/callback"]}}
+{"user":{"username":"odile","password":"pw","account":"acct_shop"}}
+`), 0o644))
+	must.Do(t, os.Chmod(string(root), 0o555))
+
+	host, _, err := net.SplitHostPort(values["TOLLHOUSE_LISTEN"])
+	must.Do(t, err)
+	s := startCommand(t, root.command(uint32(uid), append(variables, "TOLLHOUSE_LISTEN="+host+":0"), args...), "dev")
+	if s.ready.ClientID != "till" || s.ready.Username != "odile" || s.ready.URL != values["TOLLHOUSE_PUBLIC_URL"] {
+		t.Errorf("ready line %+v, want the client and the user of the seed file at %s", s.ready, values["TOLLHOUSE_PUBLIC_URL"])
+	}
+	_, port, _ := net.SplitHostPort(s.ready.Listen[0])
+	public := must.Get(url.Parse(values["TOLLHOUSE_PUBLIC_URL"]))(t)
+	req := must.Get(http.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1:"+port+"/.well-known/oauth-authorization-server", nil))(t)
+	req.Host = public.Host
+	res := must.Get(http.DefaultClient.Do(req))(t)
+	defer res.Body.Close()
+	var metadata struct{ Issuer string }
+	if err := json.NewDecoder(res.Body).Decode(&metadata); err != nil || metadata.Issuer != values["TOLLHOUSE_PUBLIC_URL"] {
+		t.Errorf("%s: issuer %q, %v, want the address of everybody", res.Status, metadata.Issuer, err)
+	}
+	for _, line := range []string{`aliases: ["` + public.Hostname() + `"]`, `"127.0.0.1:` + public.Port() + ":" + public.Port() + `"`, "- ./seed:" + filepath.Dir(values["TOLLHOUSE_SEED_FILE"]) + ":ro", "read_only: true"} {
+		if !strings.Contains(text, line) {
+			t.Errorf("the compose file lacks %q", line)
+		}
+	}
+	if out, err := root.command(uint32(uid), append(variables, "TOLLHOUSE_LISTEN="+host+":"+port), "health").CombinedOutput(); err != nil {
+		t.Errorf("health: %v\n%s", err, out)
+	}
+	s.stop()
 }
