@@ -9,8 +9,18 @@ var pageMutants = []mutant{
 	},
 	{
 		name: "csrf_login_form", breaks: "RFC 6749 §10: a sign-in form belongs to its browser",
-		file: "handlers/login.go", old: "if !s.checkFormToken(r, p.value(\"form_token\")) {", new: "if false {",
+		file: "handlers/login.go", old: "if !s.checkFormToken(r, loginForm, p.value(\"form_token\")) {", new: "if false {",
 		in: "./handlers", tests: []string{"TestLoginForgery"},
+	},
+	{
+		name: "csrf_code_form", breaks: "a form that redeems a code belongs to its browser",
+		file: "handlers/new_password.go", old: "if !s.checkFormToken(r, newPasswordForm, p.value(\"form_token\")) {", new: "if false {",
+		in: "./handlers", tests: []string{"TestNewPassword"},
+	},
+	{
+		name: "code_once", breaks: "a code sets a password once",
+		file: "store/password.go", old: "u.setPassword(hash)\n\t\tu.Generation++", new: "u.password = hash\n\t\tu.Generation++",
+		in: "./store", tests: []string{"TestUserCode"},
 	},
 	{
 		name: "csrf_logout", breaks: "another site cannot sign a user out",

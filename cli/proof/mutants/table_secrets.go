@@ -31,7 +31,7 @@ var secretMutants = []mutant{
 	},
 	{
 		name: "constant_time_form_token", breaks: "a form's token is compared in constant time",
-		file: "handlers/cookies.go", old: "secret.EqualText(token, s.key.MAC(loginForm, value))", new: "token == s.key.MAC(loginForm, value)",
+		file: "handlers/cookies.go", old: "secret.EqualText(token, s.key.MAC(label, value))", new: "token == s.key.MAC(label, value)",
 		in: "./store/secret", tests: comparisons,
 	},
 	{

@@ -59,7 +59,7 @@ var wireMutants = []mutant{
 	},
 	{
 		name: "audit_of_typed_names", breaks: "typed names are not logged",
-		file: "handlers/password.go", old: "By: by(ctx), ClientID: a.client, UserID: who})", new: "By: by(ctx), ClientID: a.client, UserID: who + a.name})",
+		file: "handlers/password.go", old: "By: by(ctx), ClientID: a.client, UserID: subjectOf(who)})\n\t\treturn user", new: "By: by(ctx), ClientID: a.client, UserID: subjectOf(who) + a.name})\n\t\treturn user",
 		in: "./handlers", tests: []string{"TestLogHoldsNoSecret"},
 	},
 	{
