@@ -22,7 +22,7 @@ import (
 // counts and position are written in one Update. Whoever changes the log below the
 // head, by an import, a purge or retention, marks the hours as dirty in the same
 // Update, and a pass counts these hours anew. So the counts of an account are exact
-// when its position is its head and no hour is dirty, whatever was interrupted.
+// when its position is its head and no hour is dirty, even after a crash.
 //
 // The owner "" stands for all accounts: its hours, and every day, are moved by the
 // difference that an account's hour makes, in the same Update.
@@ -71,7 +71,7 @@ const (
 type rollup struct {
 	every time.Duration // between passes
 
-	passing   sync.Mutex // held by whatever changes counts
+	passing   sync.Mutex // held to change counts
 	updateMax int        // hours written in one Update
 	remade    bool       // since the log was opened
 	last      string     // the account that was counted last
@@ -332,8 +332,8 @@ func CheckCountsRecord(tag byte, v []byte) (err error) {
 	return err
 }
 
-// beginCounts finds out which accounts have events that are not counted. If there is
-// no rollup, or one of another version, it starts from nothing. The caller holds
+// beginCounts finds the accounts that have events to count. Without a rollup, or with one
+// of another version, it starts from nothing. The caller holds
 // passing.
 func (l *Log) beginCounts(ctx context.Context) error {
 	ru := &l.rollup

@@ -119,7 +119,7 @@ func TestRollup(t *testing.T) {
 	})
 	t.Run("counts_that_differ_are_found_and_made_again", func(t *testing.T) {
 		t.Parallel()
-		for name, spoil := range map[string]func(tx kv.Txn, hour, other record.Key) error{
+		for name, damage := range map[string]func(tx kv.Txn, hour, other record.Key) error{
 			"hour": func(tx kv.Txn, hour, _ record.Key) error { return tx.Delete(hour) },
 			"kind": func(tx kv.Txn, hour, _ record.Key) error {
 				return tx.Set(hour, []byte("\x01\x01\x01x\x01"), time.Time{})
@@ -137,7 +137,7 @@ func TestRollup(t *testing.T) {
 					unit := uint32(c.f.Now().Add(-5*time.Hour).Unix() / int64(grain.Length().Seconds()))
 					keys := record.CountsKey(owner, byte(grain))
 					must.Do(t, c.f.DB.Update(ctx, func(tx kv.Txn) error {
-						return spoil(tx, append(record.Key(nil), keys...).Uint32(unit), append(record.Key(nil), keys...).Uint32(unit-100))
+						return damage(tx, append(record.Key(nil), keys...).Uint32(unit), append(record.Key(nil), keys...).Uint32(unit-100))
 					}))
 					if differs, err := c.RepairCounts(ctx); !differs || err != nil {
 						t.Errorf("%s of %q by %q: RepairCounts() = %v, %v, want it to differ", name, owner, grain, differs, err)

@@ -138,7 +138,7 @@ func typesOf(r kv.Reader, owner string) (types []eventType, events uint64, err e
 	return types, events, nil
 }
 
-// read counts what lies behind the position reached, and then the dirty hours.
+// read counts the events after the position reached, and then the dirty hours.
 func (p *accountPass) read(r kv.Reader) error {
 	head, err := ReadHead(r, p.owner)
 	if err != nil {
@@ -261,8 +261,8 @@ func (p *accountPass) countSlot(h *hourCount, at record.Position, kind string) {
 	}
 }
 
-// dirtyHours returns the hours to count anew with their marks, 0 for those of which
-// only the slots are unknown. A limit of 0 means all.
+// dirtyHours returns the hours to count anew with their marks, 0 if only
+// the slots of an hour are unknown. A limit of 0 means all.
 func (p *accountPass) dirtyHours(r kv.Reader, limit int) (map[uint32]uint64, error) {
 	dirty := map[uint32]uint64{}
 	marks := record.DirtyHoursKey(p.owner).All()

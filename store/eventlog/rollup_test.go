@@ -209,8 +209,8 @@ func (c *countedStore) interrupted(t *rapid.T, outer *testing.T, do func(*rapid.
 	c.kill(outer)
 }
 
-// TestCountsEqualTheLog: whatever is recorded, imported below the head, purged, trimmed
-// and cut short, the counts of each hour are those of the log once nothing is behind.
+// TestCountsEqualTheLog: after any history of appends, imports below the head, purges,
+// retention and kills, the counts of each hour are those of the log once all is counted.
 func TestCountsEqualTheLog(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

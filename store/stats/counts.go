@@ -176,7 +176,7 @@ func decodeCounts(d *record.Decoder, c *counts) {
 }
 
 // kept is the record of an hour or a day. A running hour, and the one before it, has
-// its slots of two minutes, of which it is the sum.
+// its slots of two minutes and is their sum.
 type kept struct {
 	sum   counts
 	slots map[uint32]*counts

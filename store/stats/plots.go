@@ -30,8 +30,8 @@ const (
 	UnitBytes   Unit = "bytes"
 )
 
-// Value is the value of a series in one bucket. One that is not known is not 0: nobody
-// counted then, or there was nothing to measure.
+// Value is the value of a series in one bucket. One that is not known is not 0: no
+// server counted then, or nothing could be measured.
 type Value struct {
 	Known  bool
 	Number float64

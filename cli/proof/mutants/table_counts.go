@@ -1,0 +1,30 @@
+package main
+
+// What the counts of events and requests rest on.
+var countMutants = []mutant{
+	{
+		name: "counts_removal_unmarked", breaks: "a removal marks the hours that it touches as dirty",
+		file: "store/eventlog/remove.go", old: "	rm.dirty.add(p)\n", new: "",
+		in: "./store/eventlog", tests: []string{"TestCountsEqualTheLog"},
+	},
+	{
+		name: "counts_history_unmarked", breaks: "an import below the head marks the hours that it touches as dirty",
+		file: "store/eventlog/import_writer.go", old: "		w.dirty.add(l.position)\n", new: "",
+		in: "./store/eventlog", tests: []string{"TestCountsEqualTheLog"},
+	},
+	{
+		name: "counts_mark_raised_again", breaks: "a pass takes away only a mark that it has seen",
+		file: "store/eventlog/rollup_pass.go", old: "raised != seen", new: "raised < seen",
+		in: "./store/eventlog", tests: []string{"TestCountsEqualTheLog"},
+	},
+	{
+		name: "counts_of_deleted_account", breaks: "the counts of an account are removed with it, also from those of all",
+		file: "store/account.go", old: "		err = s.Log.DropCounts(ctx, id)\n", new: "",
+		in: "./store/eventlog", tests: []string{"TestCountsEqualTheLog", "TestRollup"},
+	},
+	{
+		name: "counts_of_unwritten_hour", breaks: "a failed write of the ring is repeated",
+		file: "store/stats/ring.go", old: "		maps.Copy(r.pending.ended, taken.ended)\n", new: "",
+		in: "./store/stats", tests: []string{"TestRing"},
+	},
+}
