@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/cli/datadir"
 	"tollhouse/handlers"
 	"tollhouse/must"
 	"tollhouse/store"
@@ -186,4 +188,16 @@ func TestDoctorFindings(t *testing.T) {
 			t.Errorf("checks = %s, want %s", got, want)
 		}
 	})
+}
+
+func TestDiskOfStore(t *testing.T) {
+	t.Parallel()
+	if d := diskOf(onDisk(t).data().DB); d.Used == 0 || d.Free == 0 {
+		t.Errorf("a store on disk takes %+v", d)
+	}
+	inMemory := must.Get(datadir.Open(t.Context(), datadir.Options{Log: slog.New(slog.DiscardHandler)}))(t)
+	t.Cleanup(func() { _ = inMemory.Close() })
+	if d := diskOf(inMemory.DB); d.Used == 0 || d.Free != 0 {
+		t.Errorf("a store in memory takes %+v", d)
+	}
 }

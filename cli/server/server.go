@@ -304,8 +304,11 @@ func (r *running) newServer(data *datadir.Opened, c handlers.Config) *handlers.S
 	return handlers.New(c)
 }
 
-// diskOf returns the space of a store on disk, or zeros.
+// diskOf returns the space of a store on disk, or the size of one in memory.
 func diskOf(db datadir.Engine) stats.Disk {
+	if m, inMemory := db.(interface{ Size() int }); inMemory {
+		return stats.Disk{Used: uint64(m.Size())}
+	}
 	space, _, _ := db.Space()
 	return stats.Disk{Used: space.Used, Free: space.Free}
 }

@@ -189,6 +189,9 @@ func (t *txn) share() {
 	}
 }
 
+// Size returns the size of all keys and values in bytes.
+func (db *DB) Size() int { return db.current.Load().size }
+
 // newEntry copies key and value into one piece of memory.
 func newEntry(key, value []byte, expiresAt time.Time) *entry {
 	both := bytes.Join([][]byte{key, value}, nil)

@@ -18,6 +18,7 @@ type State struct {
 	copying  sync.Mutex
 	entries  *tree // by key
 	expiring *tree // those that expire, by time and key
+	size     int   // of all keys and values, in bytes
 }
 
 type tree = btree.BTreeG[*entry]
@@ -27,6 +28,8 @@ type entry struct {
 	key, value []byte
 	expiresAt  time.Time
 }
+
+func (e *entry) size() int { return len(e.key) + len(e.value) }
 
 func newState() *State {
 	// Published trees are only read and copies have one writer, so locks are for
@@ -47,13 +50,18 @@ func newState() *State {
 func (s *State) copy() *State {
 	s.copying.Lock()
 	defer s.copying.Unlock()
-	return &State{entries: s.entries.Copy(), expiring: s.expiring.Copy()}
+	return &State{entries: s.entries.Copy(), expiring: s.expiring.Copy(), size: s.size}
 }
 
 func (s *State) set(e *entry) {
-	if old, replaced := s.entries.Set(e); replaced && !old.expiresAt.IsZero() {
+	old, replaced := s.entries.Set(e)
+	if replaced {
+		s.size -= old.size()
+	}
+	if replaced && !old.expiresAt.IsZero() {
 		s.expiring.Delete(old)
 	}
+	s.size += e.size()
 	if !e.expiresAt.IsZero() {
 		s.expiring.Set(e)
 	}
@@ -61,6 +69,7 @@ func (s *State) set(e *entry) {
 
 func (s *State) remove(e *entry) {
 	s.entries.Delete(e)
+	s.size -= e.size()
 	if !e.expiresAt.IsZero() {
 		s.expiring.Delete(e)
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 	"weak"
 
+	"pgregory.net/rapid"
+
 	"tollhouse/store/kv"
 )
 
@@ -318,4 +320,46 @@ func BenchmarkCopy(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestSize: the size of what is stored is exact after writes, overwrites, removals and
+// expiry.
+func TestSize(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Unix(1000, 0)
+		db := New(func() time.Time { return now })
+		for range rapid.IntRange(1, 20).Draw(t, "updates") {
+			err := db.Update(ctx, func(tx kv.Txn) error {
+				for range rapid.IntRange(0, 5).Draw(t, "writes") {
+					key := []byte(rapid.StringMatching("[a-d]{1,2}").Draw(t, "key"))
+					if rapid.Bool().Draw(t, "delete") {
+						_ = tx.Delete(key)
+						continue
+					}
+					var expires time.Time
+					if rapid.Bool().Draw(t, "expires") {
+						expires = now.Add(time.Duration(rapid.IntRange(1, 5).Draw(t, "after")) * time.Second)
+					}
+					_ = tx.Set(key, []byte(rapid.StringN(0, 9, -1).Draw(t, "value")), expires)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			now = now.Add(time.Second)
+			want := 0
+			err = db.Snapshot(ctx, func(page []kv.Record) error {
+				for _, r := range page {
+					want += len(r.Key) + len(r.Value)
+				}
+				return nil
+			})
+			if err != nil || db.Size() != want {
+				t.Fatalf("Size() = %d, want %d; %v", db.Size(), want, err)
+			}
+		}
+	})
 }
