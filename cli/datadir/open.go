@@ -84,8 +84,9 @@ func Open(ctx context.Context, o Options) (*Opened, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	// The store's own work ends when close says so, not when the caller's
-	// context does: what is noted must still be written.
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	// context does: what is noted must still be written. The caller's values would keep
+	// the request of a reset in memory, and with it the instance before.
+	running, stop := context.WithCancel(context.Background())
 	k := &Opened{DB: db, Store: s, Hasher: hasher, stop: stop, ended: make(chan struct{})}
 	go func() {
 		defer close(k.ended)

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"tollhouse/cli/datadir"
 	"tollhouse/handlers"
@@ -390,6 +391,16 @@ func TestResetCostsTheSameWithManyEvents(t *testing.T) {
 // TestResetsReturnMemory: an instance that was replaced ends with its goroutines.
 func TestResetsReturnMemory(t *testing.T) {
 	i := newTestInstance(t, plain)
+	reset := func() { i.want(http.StatusNoContent, "POST", "/_dev/reset", "", "") }
+	reset()
+	dropped := weak.Make(i.server())
+	reset()
+	reset()
+	for late := time.Now().Add(time.Minute); dropped.Value() != nil; runtime.GC() {
+		if time.Now().After(late) {
+			t.Fatal("the handlers of a state that was dropped are still in memory")
+		}
+	}
 	goroutines := runtime.NumGoroutine()
 	for range 300 {
 		must.Do(t, i.control.Reset(t.Context()))
