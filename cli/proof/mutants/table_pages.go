@@ -18,9 +18,24 @@ var pageMutants = []mutant{
 		in: "./handlers", tests: []string{"TestNewPassword"},
 	},
 	{
-		name: "code_once", breaks: "a code sets a password once",
+		name: "code_ends", breaks: "a new password ends a code",
 		file: "store/password.go", old: "u.setPassword(hash)\n\t\tu.Generation++", new: "u.password = hash\n\t\tu.Generation++",
 		in: "./store", tests: []string{"TestUserCode"},
+	},
+	{
+		name: "code_once", breaks: "a code sets a password once",
+		file: "store/user_code.go", old: "u.setPassword(hash)", new: "u.password = hash",
+		in: "./store", tests: []string{"TestUserCode"},
+	},
+	{
+		name: "code_expires", breaks: "a code is good for 24 hours",
+		file: "store/user_code.go", old: "if !s.Now().Before(u.code.expiresAt) {", new: "if false {",
+		in: "./store", tests: []string{"TestUserCode"},
+	},
+	{
+		name: "first_user_hint", breaks: "the start page shows a command at the machine alone",
+		file: "handlers/home.go", old: "if !isAtTheMachine(r) {", new: "if false {",
+		in: "./handlers", tests: []string{"TestStartPage"},
 	},
 	{
 		name: "csrf_logout", breaks: "another site cannot sign a user out",
