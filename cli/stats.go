@@ -91,7 +91,9 @@ func (p *program) showPlot(s handlers.AdminStats, plot handlers.AdminPlot) error
 	if p.JSON {
 		return nil
 	}
-	t.Add(total...)
+	if strings.Join(total[1:], "") != "" {
+		t.Add(total...)
+	}
 	err := t.Flush()
 	if err == nil {
 		_, err = fmt.Fprintln(p.Out)
