@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
+
+	"tollhouse/must"
 )
 
 // fault makes a rule and returns its id.
@@ -456,5 +459,38 @@ func TestFaultDelayEndsWhenTheServerStops(t *testing.T) {
 	h.server.Drain()
 	if a := <-answered; a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Tollhouse-Fault") != id {
 		t.Errorf("answer = %d, want the fault's", a.StatusCode)
+	}
+}
+
+// On one connection, a broken answer ends what follows it and nothing before it.
+func TestFaultBreaksPipelinedAnswers(t *testing.T) {
+	t.Parallel()
+	h := newDevHouse(t, at("http://127.0.0.1"))
+	server := httptest.NewServer(h.public)
+	defer server.Close()
+	for _, tt := range []struct {
+		do, method string
+		answers    int
+		end        string // of what came
+	}{
+		{`{"drop":"request"}`, "GET", 1, `{"status":"ok"}` + "\n"},
+		{`{"drop":"answer"}`, "GET", 1, `{"status":"ok"}` + "\n"},
+		{`{"truncate":7}`, "GET", 2, "\r\n\r\n" + `{"opena`},
+		{`{"truncate":0}`, "GET", 2, "\r\n\r\n"},
+		{`{"truncate":7}`, "HEAD", 3, `{"status":"ok"}` + "\n"},
+		{`{"malformed":true}`, "HEAD", 3, `{"status":"ok"}` + "\n"},
+		{`{"malformed":true}`, "GET", 3, `{"status":"ok"}` + "\n"},
+	} {
+		t.Run(tt.method+tt.do, func(t *testing.T) {
+			h.fault(t, `{"match":{"path":"/openapi.json"},"count":1,"do":`+tt.do+`}`)
+			conn := must.Get(net.Dial("tcp", server.Listener.Addr().String()))(t)
+			defer conn.Close()
+			const host = " HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+			must.Get(io.WriteString(conn, "GET /healthz"+host+"\r\n"+tt.method+" /openapi.json"+host+"\r\nGET /healthz"+host+"Connection: close\r\n\r\n"))(t)
+			came, _ := io.ReadAll(conn) // a broken connection may be reset
+			if n := strings.Count(string(came), "HTTP/1.1 200 OK\r\n"); n != tt.answers || !strings.HasSuffix(string(came), tt.end) {
+				t.Errorf("%d answers that end with %q, want %d that end with %q", n, came[max(0, len(came)-40):], tt.answers, tt.end)
+			}
+		})
 	}
 }
