@@ -46,6 +46,7 @@ tollhouse event list --resource cus_3zap9w55mv3n --order asc --json`,
 	"event tail": `tollhouse event tail --account larkspur --since 10m
 tollhouse event tail --type payment.failed --json`,
 	"health":        `tollhouse health --data /var/lib/tollhouse`,
+	"print grafana": `tollhouse print grafana > /var/lib/grafana/dashboards/tollhouse.json`,
 	"print openapi": `tollhouse print openapi --public-url https://pay.example > openapi.json`,
 	"stats": `tollhouse stats --range 7d --account larkspur
 tollhouse stats --range 1h --json`,

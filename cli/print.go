@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/spf13/cobra"
 
@@ -12,8 +13,8 @@ import (
 // printCommand groups the documents that tollhouse can write about itself. They
 // go to standard output, whatever --json says: a document has one form.
 func (p *program) printCommand() *cobra.Command {
-	c := &cobra.Command{Use: "print", Short: "print installation files, test helpers or the API description"}
-	c.AddCommand(p.printSystemdCommand(), p.printDockerfileCommand(), p.printComposeCommand(), p.printHelperCommand(), p.printOpenAPICommand())
+	c := &cobra.Command{Use: "print", Short: "print installation files, test helpers, a dashboard or the API description"}
+	c.AddCommand(p.printSystemdCommand(), p.printDockerfileCommand(), p.printComposeCommand(), p.printHelperCommand(), p.printGrafanaCommand(), p.printOpenAPICommand())
 	return asGroup(c)
 }
 
@@ -40,4 +41,18 @@ at /openapi.json.`,
 	}
 	c.Flags().StringVar(&publicURL, "public-url", "", "`URL` of the server to name in it (default: none; readers then use the URL that they fetched it from)")
 	return c
+}
+
+//go:embed printed/grafana.json
+var grafanaDashboard string
+
+func (p *program) printGrafanaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "grafana",
+		Short: "print a Grafana dashboard",
+		Long: `Print a dashboard of the metrics that Prometheus reads from a server. Import it in
+Grafana or provision it; it asks for the data source.`,
+		Args: operands(),
+		RunE: p.doing(func(context.Context, []string) error { return p.printText(grafanaDashboard) }),
+	}
 }

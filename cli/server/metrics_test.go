@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -123,13 +124,10 @@ func ask(t testing.TB, r *running, path string) int {
 	return w.Code
 }
 
-// TestMonitoringDocument: the alerts and the monitoring chapter name only existing
-// metrics, and the chapter names all of them.
-func TestMonitoringDocument(t *testing.T) {
-	t.Parallel()
-	r := onDisk(t)
-	everySeries(t, r)
-	page := scrape(t, r)
+var metricName = regexp.MustCompile(`\b(?:tollhouse|process|go)_[a-z_]+\b`)
+
+// metricNames returns the names of the series on a metrics page.
+func metricNames(page string) map[string]bool {
 	names := map[string]bool{}
 	for _, found := range regexp.MustCompile(`(?m)^# TYPE (\w+) (\w+)$`).FindAllStringSubmatch(page, -1) {
 		names[found[1]] = true
@@ -139,13 +137,77 @@ func TestMonitoringDocument(t *testing.T) {
 			}
 		}
 	}
+	return names
+}
+
+// TestDashboard: the dashboard shows only existing metrics and labels, and works both
+// imported and provisioned: its data source is a variable, not an input of the import.
+func TestDashboard(t *testing.T) {
+	t.Parallel()
+	r := onDisk(t)
+	everySeries(t, r)
+	page := scrape(t, r)
+	names := metricNames(page)
+	text := must.Get(os.ReadFile("../printed/grafana.json"))(t)
+	var dashboard struct {
+		UID        string
+		Inputs     any `json:"__inputs"`
+		Templating struct {
+			List []struct{ Name, Type string }
+		}
+		Panels []struct {
+			Title      string
+			Datasource struct{ UID string }
+			Targets    []struct {
+				Expr       string
+				Datasource struct{ UID string }
+			}
+		}
+	}
+	must.Do(t, json.Unmarshal(text, &dashboard))
+	variables := map[string]string{}
+	for _, v := range dashboard.Templating.List {
+		variables[v.Name] = v.Type
+	}
+	if dashboard.UID != "tollhouse" || dashboard.Inputs != nil || variables["datasource"] != "datasource" || variables["instance"] != "query" {
+		t.Errorf("uid %q, inputs %v, variables %v", dashboard.UID, dashboard.Inputs, variables)
+	}
+	for _, p := range dashboard.Panels {
+		if len(p.Targets) == 0 || p.Datasource.UID != "${datasource}" {
+			t.Errorf("%s: %d expressions over %q", p.Title, len(p.Targets), p.Datasource.UID)
+		}
+		for _, target := range p.Targets {
+			found := metricName.FindAllString(target.Expr, -1)
+			if len(found) == 0 || target.Datasource.UID != "${datasource}" || !strings.Contains(target.Expr, `{instance=~"$instance"`) {
+				t.Errorf("%s: %s over %q", p.Title, target.Expr, target.Datasource.UID)
+			}
+			for _, name := range found {
+				if !names[name] {
+					t.Errorf("%s shows %s, which is no metric", p.Title, name)
+				}
+				for _, label := range regexp.MustCompile(`by \((\w+)\)`).FindAllStringSubmatch(target.Expr, -1) {
+					if !regexp.MustCompile(`(?m)^` + name + `\{[^}]*\b` + label[1] + `=`).MatchString(page) {
+						t.Errorf("%s: %s has no label %s", p.Title, name, label[1])
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestMonitoringDocument: the alerts and the monitoring chapter name only existing
+// metrics, and the chapter names all of them.
+func TestMonitoringDocument(t *testing.T) {
+	t.Parallel()
+	r := onDisk(t)
+	everySeries(t, r)
+	names := metricNames(scrape(t, r))
 	read := func(path string) string {
 		text := must.Get(os.ReadFile(path))(t)
 		return string(text)
 	}
 	rules, chapter := read("../../docs/alerts.yml"), read("../../docs/operations.md")
-	metric := regexp.MustCompile(`\b(?:tollhouse|process|go)_[a-z_]+\b`)
-	for _, name := range metric.FindAllString(rules+chapter, -1) {
+	for _, name := range metricName.FindAllString(rules+chapter, -1) {
 		if !names[name] {
 			t.Errorf("the documents speak of %s, which is no metric", name)
 		}
