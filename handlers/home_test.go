@@ -242,6 +242,22 @@ func TestStartPageOfAnOperator(t *testing.T) {
 	})
 }
 
+func TestStartPageOfDev(t *testing.T) {
+	demo := &handlers.Demo{ClientID: "demo", ClientSecret: "tollcs_demo", Username: "mara", Password: storetest.Password}
+	h := parallelHouse(t, func(c *handlers.Config) { c.Demo, c.Version = demo, "9.8.7" })
+	for name, b := range map[string]*browser{"a_stranger": h.browser(t), "a_user": h.signedIn(t, h.user)} {
+		text := words(t, b.get(t, "/"))
+		for _, want := range []string{"This is a test instance. Everything is in memory and gone when it stops.", "First steps", "client_secret=tollcs_demo", "password='" + storetest.Password + "'", "tollhouse 9.8.7"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: the page lacks %q: %s", name, want, text)
+			}
+		}
+		if got := strings.Contains(text, "Newest events"); got != (name == "a_user") {
+			t.Errorf("%s: the page has events: %t", name, got)
+		}
+	}
+}
+
 // TestTheRoleReachesNoToken: the tokens of an operator and what is said of them are those
 // of any user.
 func TestTheRoleReachesNoToken(t *testing.T) {
