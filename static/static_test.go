@@ -14,7 +14,7 @@ import (
 	"tollhouse/static"
 )
 
-var names = []string{"style.css", "icon.svg"}
+var names = []string{"style.css", "icon.svg", "desk.js"}
 
 func TestPath(t *testing.T) {
 	t.Parallel()
@@ -46,6 +46,7 @@ func TestOpen(t *testing.T) {
 	for _, test := range []struct{ name, wantType string }{
 		{"style.css", "text/css; charset=utf-8"},
 		{"icon.svg", "image/svg+xml"},
+		{"desk.js", "text/javascript; charset=utf-8"},
 	} {
 		t.Run("answers_for_"+test.name, func(t *testing.T) {
 			t.Parallel()
@@ -108,6 +109,16 @@ func TestStyle(t *testing.T) {
 	})
 }
 
+// TestSizes bounds what a page loads beside its HTML.
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	for name, most := range map[string]int{"style.css": 20 << 10, "desk.js": 8 << 10} {
+		if size := len(must.Get(os.ReadFile(name))(t)); size > most {
+			t.Errorf("%s has %d bytes, more than %d", name, size, most)
+		}
+	}
+}
+
 // TestContrast measures the tokens as WCAG 2.2 does: 4.5:1 for text (1.4.3),
 // 3:1 for the edges of fields and the focus ring (1.4.11).
 func TestContrast(t *testing.T) {
@@ -125,7 +136,8 @@ func TestContrast(t *testing.T) {
 		{"soft", "paper", 4.5}, {"soft", "surface", 4.5},
 		{"accent", "paper", 4.5}, {"accent", "surface", 4.5}, {"accent", "tint", 4.5},
 		{"on-accent", "accent", 4.5}, {"on-accent", "accent-over", 4.5},
-		{"danger", "danger-tint", 4.5},
+		{"danger", "danger-tint", 4.5}, {"text", "before", 4.5},
+		{"series-1", "surface", 3}, {"series-2", "surface", 3}, {"series-3", "surface", 3}, {"series-4", "surface", 3}, {"series-5", "surface", 3}, {"series-6", "surface", 3},
 		{"soft", "surface", 3}, {"danger", "surface", 3},
 		{"focus", "paper", 3}, {"focus", "surface", 3}, {"focus", "tint", 3},
 	}

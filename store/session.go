@@ -76,6 +76,17 @@ func createSession(tx kv.Txn, sn Session) error {
 // FindSession returns the live session of a token with its user, and records that it
 // was seen. Errors: ErrNotFound for every reason.
 func (s *Store) FindSession(ctx context.Context, token secret.Token) (sn Session, err error) {
+	if sn, err = s.PeekSession(ctx, token); err != nil {
+		return Session{}, err
+	}
+	if s.Now().Sub(sn.SeenAt) >= seenEvery {
+		s.lastUsed.sessionSeen(sn.hash)
+	}
+	return sn, nil
+}
+
+// PeekSession is FindSession for a page that looks by itself: it records no use.
+func (s *Store) PeekSession(ctx context.Context, token secret.Token) (sn Session, err error) {
 	err = s.db.View(ctx, func(r kv.Reader) error {
 		if sn, err = readSession(r, token.Hash()); err != nil {
 			return err
@@ -88,9 +99,6 @@ func (s *Store) FindSession(ctx context.Context, token secret.Token) (sn Session
 	}
 	if err != nil {
 		return Session{}, fmt.Errorf("find session: %w", err)
-	}
-	if s.Now().Sub(sn.SeenAt) >= seenEvery {
-		s.lastUsed.sessionSeen(sn.hash)
 	}
 	return sn, nil
 }

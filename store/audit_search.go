@@ -1,0 +1,103 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/record"
+)
+
+// AuditFilter selects audit lines. An empty list or a zero value selects all.
+type AuditFilter struct {
+	What        Audited
+	UserIDs     []string
+	ClientIDs   []string
+	OperatorIDs []string
+	Source      netip.Prefix
+	From, To    time.Time // both inclusive
+}
+
+func (f AuditFilter) matches(l AuditLine) bool {
+	if f.What != "" && l.What != f.What || !isOneOf(l.UserID, f.UserIDs) || !isOneOf(l.ClientID, f.ClientIDs) || !isOneOf(l.OperatorID, f.OperatorIDs) {
+		return false
+	}
+	if !f.From.IsZero() && l.At.Before(f.From) || !f.To.IsZero() && l.At.After(f.To) {
+		return false
+	}
+	if !f.Source.IsValid() {
+		return true
+	}
+	source, err := netip.ParseAddr(l.Source)
+	return err == nil && f.Source.Contains(source.Unmap())
+}
+
+func isOneOf(id string, ids []string) bool { return len(ids) == 0 || slices.Contains(ids, id) }
+
+// AuditSearchedMax bounds the lines that one search reads.
+const AuditSearchedMax = 10_000
+
+// AuditPage is one page of a search, newest first.
+type AuditPage struct {
+	Lines []AuditLine
+	More  bool
+	// Next is the position before which the search continues. It may be that of a line
+	// that does not match, if AuditSearchedMax lines were read.
+	Next record.Position
+}
+
+// SearchAudit returns up to limit lines that match, newest first, before a position; the
+// zero position is the end of the record. It writes the queued lines first.
+func (s *Store) SearchAudit(ctx context.Context, f AuditFilter, before record.Position, limit int) (page AuditPage, err error) {
+	s.flushAudit(ctx)
+	r := auditRange(f, before)
+	err = s.db.View(ctx, func(rd kv.Reader) error {
+		page = AuditPage{}
+		read := 0
+		for k, v := range rd.Scan(r) {
+			if read == AuditSearchedMax || len(page.Lines) == limit {
+				page.More = true
+				return nil
+			}
+			line, err := decodeAudit(record.PositionAt(k), v)
+			if err != nil {
+				return err
+			}
+			read++
+			page.Next = line.Position
+			if f.matches(line) {
+				page.Lines = append(page.Lines, line)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return AuditPage{}, fmt.Errorf("search audit: %w", err)
+	}
+	return page, nil
+}
+
+// auditRange is the range of keys between the filter's times, from its end.
+func auditRange(f AuditFilter, before record.Position) kv.Range {
+	prefix := record.NewKey(record.TagAudit)
+	r := prefix.All()
+	if !f.From.IsZero() {
+		first := record.FirstPosition(f.From.Unix())
+		r.Lo = append(slices.Clone(prefix), first[:]...)
+	}
+	if !f.To.IsZero() {
+		// A line that was queued may stand a little later than its time.
+		last := record.FirstPosition(f.To.Unix() + 60)
+		r.Hi = append(slices.Clone(prefix), last[:]...)
+	}
+	if !before.IsZero() {
+		if hi := append(slices.Clone(prefix), before[:]...); string(hi) < string(r.Hi) {
+			r.Hi = hi
+		}
+	}
+	r.Reverse, r.Limit = true, AuditSearchedMax+1
+	return r
+}
