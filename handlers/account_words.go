@@ -52,6 +52,20 @@ const (
 	doneEnded    = "password-and-all"
 	doneByCode   = "password-by-code"
 
+	doneClientSaved     = "client-saved"
+	doneClientDisabled  = "client-disabled"
+	doneClientEnabled   = "client-enabled"
+	doneUserDisabled    = "user-disabled"
+	doneUserEnabled     = "user-enabled"
+	doneUserPromoted    = "user-promoted"
+	doneUserDemoted     = "user-demoted"
+	doneUserSignedOut   = "user-signed-out"
+	doneSessionEnded    = "session-ended"
+	doneAccessRevoked   = "access-revoked"
+	doneBackupBegun     = "backup-begun"
+	doneBackupVerifying = "backup-verifying"
+	doneCheckBegun      = "check-begun"
+
 	doneLifetime = time.Minute
 )
 
@@ -61,6 +75,20 @@ var doneWords = map[string]string{
 	donePassword: "Your password was changed. Your other sign-ins and applications are not affected.",
 	doneEnded:    "Your password was changed. You are signed out everywhere else, and no application has access.",
 	doneByCode:   "Your password is set. Sign in with it.",
+
+	doneClientSaved:     "The client was changed.",
+	doneClientDisabled:  "The client is disabled. Its tokens have ended.",
+	doneClientEnabled:   "The client is enabled. It needs new tokens.",
+	doneUserDisabled:    "The user is disabled and signed out everywhere. Their tokens have ended.",
+	doneUserEnabled:     "The user can sign in again.",
+	doneUserPromoted:    "The user is now an operator.",
+	doneUserDemoted:     "The user is no longer an operator.",
+	doneUserSignedOut:   "The user is signed out in every browser. Applications still have access.",
+	doneSessionEnded:    "That browser is signed out.",
+	doneAccessRevoked:   "The application no longer has that access.",
+	doneBackupBegun:     "A backup has begun.",
+	doneBackupVerifying: "The backup is being checked.",
+	doneCheckBegun:      "The search for damage has begun.",
 }
 
 // done redirects to the account page, which shows the outcome.

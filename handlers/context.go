@@ -40,6 +40,7 @@ type contextKey int
 const (
 	factsKey contextKey = iota
 	connectionKey
+	sessionKey // of an operator at the desk
 )
 
 func factsFrom(ctx context.Context) *requestFacts {

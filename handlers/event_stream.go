@@ -105,6 +105,7 @@ type eventStream struct {
 	filter     eventlog.Filter
 	watch      *eventlog.Watch
 	alive      func() error
+	row        func(dst []byte, p record.Position, wire []byte) []byte // frame of an event; nil for the whole event
 }
 
 // begin finds the start, so that an invalid one still gets an error status, and sends
@@ -206,8 +207,7 @@ func (st *eventStream) forward() (more bool, err error) {
 		filter.SizeMax = streamSizeMax
 	}
 	filter.Row = func(dst []byte, p record.Position, wire []byte) []byte {
-		dst = p.Append(append(dst, "id: "...))
-		dst = append(append(append(dst, "\ndata: "...), wire...), "\n\n"...)
+		dst = st.appendFrame(dst, p, wire)
 		ends = append(ends, len(dst))
 		return dst
 	}
@@ -240,6 +240,15 @@ func (st *eventStream) forward() (more bool, err error) {
 		return page.More, nil
 	}
 	return page.More, st.controller.Flush()
+}
+
+// appendFrame is the frame of an event.
+func (st *eventStream) appendFrame(dst []byte, p record.Position, wire []byte) []byte {
+	if st.row != nil {
+		return st.row(dst, p, wire)
+	}
+	dst = p.Append(append(dst, "id: "...))
+	return append(append(append(dst, "\ndata: "...), wire...), "\n\n"...)
 }
 
 // appendGap reports events that were removed before they were sent.

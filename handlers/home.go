@@ -11,20 +11,11 @@ import (
 
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
+	"tollhouse/store/stats"
 	"tollhouse/views"
 )
 
-// Desk describes the operators' pages to the start page.
-type Desk struct {
-	// Figures returns figures of the last 24 hours, such as the number of events.
-	Figures func(context.Context) ([]Figure, error)
-}
-
-// Figure is a number with its label.
-type Figure struct{ Label, Value string }
-
 const (
-	deskPath       = "/desk"
 	eventsHomeMax  = 10
 	apiReference   = "/openapi.json"
 	firstUserAdded = "tollhouse user create NAME --operator"
@@ -96,12 +87,29 @@ func (s *Server) homeOfUser(r *http.Request, session *browserSession, props *vie
 	if s.desk == nil || !session.User.Operator {
 		return nil
 	}
-	figures, err := s.desk.Figures(r.Context())
-	for _, f := range figures {
-		props.Figures = append(props.Figures, views.Detail{Label: f.Label, Value: f.Value})
+	if !s.deskAdmits(r) {
+		if !s.isPrivate(r) {
+			props.DeskNote = "The desk is not shown here: over plain http, a password would be readable on the network."
+		}
+		return nil
 	}
 	props.DeskURL = deskPath
+	props.Figures, err = s.homeFigures(r.Context())
 	return err
+}
+
+// homeFigures are those of the last 24 hours.
+func (s *Server) homeFigures(ctx context.Context) ([]views.Detail, error) {
+	day, _ := stats.NewRange(stats.RangeDefault, s.store.Now())
+	plots, err := s.store.Plots(ctx, day, "")
+	if err != nil {
+		return nil, err
+	}
+	return []views.Detail{
+		{Label: "Events", Value: grouped(totalOf(plots, stats.PlotEvents))},
+		{Label: "Sign-ins refused", Value: grouped(seriesOf(plots, stats.PlotSignIns, "refused").Total)},
+		{Label: "Tokens issued", Value: grouped(totalOf(plots, stats.PlotTokens))},
+	}, nil
 }
 
 func accessWords(n int, whole bool) string {

@@ -31,11 +31,11 @@ const (
 
 // pageBehind returns the page after a sign-in for no client. It maps names, not
 // addresses, so that no link can send a signed-in person elsewhere.
-func (s *Server) pageBehind(to string, user store.User) string {
+func (s *Server) pageBehind(r *http.Request, to string, u store.User) string {
 	switch {
 	case to == toAccount:
 		return "/account"
-	case to == toDesk && s.desk != nil && user.Operator:
+	case to == toDesk && u.Operator && s.deskAdmits(r):
 		return deskPath
 	}
 	return "/"
@@ -49,7 +49,7 @@ func (s *Server) loginForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if session != nil {
-		s.redirectHere(w, s.pageBehind(to, session.User))
+		s.redirectHere(w, s.pageBehind(r, to, session.User))
 		return nil
 	}
 	return s.showLogin(w, r, loginScreen{to: to, notice: s.takeDone(w, r)})
@@ -131,7 +131,7 @@ func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, user store
 		return err
 	}
 	if screen.query == "" {
-		s.redirectHere(w, s.pageBehind(screen.to, user))
+		s.redirectHere(w, s.pageBehind(r, screen.to, user))
 		return nil
 	}
 	s.redirectHere(w, "/oauth/v2/auth?"+withoutPrompt(screen.query))
@@ -167,7 +167,7 @@ func (s *Server) staleLogin(w http.ResponseWriter, r *http.Request, screen login
 		return nil
 	}
 	if session != nil {
-		s.redirectHere(w, s.pageBehind(screen.to, session.User))
+		s.redirectHere(w, s.pageBehind(r, screen.to, session.User))
 		return nil
 	}
 	problem := newProblem(http.StatusForbidden, "stale_form", "The sign-in form does not belong to this browser.")

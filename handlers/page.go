@@ -122,7 +122,7 @@ func (s *Server) writeProblemPage(w http.ResponseWriter, r *http.Request, p *pro
 		props.Links = []views.Link{{Label: "Start page", Href: "/"}}
 	}
 	if text.toSignIn && !s.isSignedIn(r) {
-		props.Links = append(props.Links, views.Link{Label: "Sign in", Href: "/login"})
+		props.Links = append(props.Links, views.Link{Label: "Sign in", Href: s.signInFromNowhere()})
 	}
 	props.Links = append(props.Links, text.links...)
 	pageHeaders(w, false, "")
@@ -134,6 +134,15 @@ func (s *Server) writeProblemPage(w http.ResponseWriter, r *http.Request, p *pro
 func (s *Server) isSignedIn(r *http.Request) bool {
 	session, err := s.session(r)
 	return err == nil && session != nil
+}
+
+// signInFromNowhere is where a 404 page offers to sign in. An operator whose session has
+// ended gets back to the desk, everybody else to the start page.
+func (s *Server) signInFromNowhere() string {
+	if s.desk == nil {
+		return "/login"
+	}
+	return "/login?to=" + toDesk
 }
 
 // plainPage is for problems without a page of their own.

@@ -24,6 +24,7 @@ const (
 type params struct {
 	values   map[string]string
 	repeated map[string]bool
+	further  map[string][]string // values of repeated ones after the first
 	count    int
 }
 
@@ -33,6 +34,14 @@ func (p params) value(name string) string { return p.values[name] }
 // has reports whether a parameter came with a value.
 func (p params) has(name string) bool { return p.values[name] != "" }
 
+// all returns the values of a list, whose name is repeated.
+func (p params) all(name string) []string {
+	if !p.has(name) {
+		return nil
+	}
+	return append([]string{p.value(name)}, p.further[name]...)
+}
+
 // given reports whether a parameter was sent, with or without a value.
 func (p params) given(name string) bool {
 	_, given := p.values[name]
@@ -41,7 +50,7 @@ func (p params) given(name string) bool {
 
 func (p *params) add(name, value string) *problem {
 	if p.values == nil {
-		p.values, p.repeated = map[string]string{}, map[string]bool{}
+		p.values, p.repeated, p.further = map[string]string{}, map[string]bool{}, map[string][]string{}
 	}
 	if p.count++; p.count > paramCountMax {
 		return invalidRequest("The request has more than %d parameters.", paramCountMax)
@@ -51,6 +60,7 @@ func (p *params) add(name, value string) *problem {
 	}
 	if p.given(name) {
 		p.repeated[name] = true
+		p.further[name] = append(p.further[name], value)
 		return nil
 	}
 	p.values[name] = value

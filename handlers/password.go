@@ -20,11 +20,17 @@ func (s *Server) authenticateUser(ctx context.Context, a attempt, password strin
 	user, outcome, err := s.judge(ctx, a, func() (store.User, error) {
 		return s.store.AuthenticateUser(ctx, a.caller(), a.name, password)
 	}, func(u store.User, _ error) string {
+		if a.atDesk {
+			return reasonAtDesk
+		}
 		if !u.HasPassword() {
 			return "no_password" // a code is not redeemed yet
 		}
 		return "wrong_password"
 	})
+	if outcome == reasonAtDesk {
+		outcome = "wrong_password"
+	}
 	served(ctx).SignIn = outcome
 	return user, err
 }

@@ -52,7 +52,7 @@ func (s *Server) publicRoutes() http.Handler {
 		r.page("HEAD", "/callback", s.callback)
 	}
 	s.devRoutes(r)
-	return s.withDevOrigin(r.withCORS(s.withFaults(r, withGzip(r))))
+	return s.withDevOrigin(r.withCORS(s.withFaults(r, withGzip(s.withDesk(r)))))
 }
 
 // adminRoutes need no credentials: only the operator can reach their listener.

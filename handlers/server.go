@@ -40,6 +40,8 @@ type Config struct {
 	Memory  int64
 	Log     *slog.Logger
 	Version string
+	// Desk has the operators' pages; nil leaves them out.
+	Desk *Desk
 	// Demo is set only in dev.
 	Demo *Demo
 	// Dev has the testers' controls. It is set only in dev.
@@ -48,8 +50,6 @@ type Config struct {
 	InstanceName string
 	// Logo is a PNG in place of the mark and the icon; nil is none.
 	Logo []byte
-	// Desk is set if the operators' pages are served.
-	Desk *Desk
 	// Random is the source of request ids; nil is the system's randomness.
 	Random secret.Source
 	// Ready returns why the server is not ready, or nil, for /readyz.
@@ -82,6 +82,7 @@ type Server struct {
 	key     secret.Key
 	log     *slog.Logger
 	version string
+	desk    *desk
 	demo    *Demo
 	dev     *Dev
 	ready   func() error
@@ -107,7 +108,6 @@ type Server struct {
 
 	instance string
 	logo     logo
-	desk     *Desk
 
 	draining       chan struct{} // closed to end streams and long polls
 	heartbeatEvery time.Duration // on an idle stream
@@ -131,9 +131,12 @@ func New(c Config) *Server {
 
 		publicIDs: sequenceOf(c.Random, "request"), devIDs: sequenceOf(c.Random, "dev request"), adminIDs: sequenceOf(c.Random, "admin request"),
 
-		instance: c.InstanceName, logo: newLogo(c.Logo), desk: c.Desk,
+		instance: c.InstanceName, logo: newLogo(c.Logo),
 
 		draining: make(chan struct{}), heartbeatEvery: heartbeatEvery,
+	}
+	if c.Desk != nil {
+		s.desk = newDesk(*c.Desk, c.Store.Now)
 	}
 	s.throttle.off = c.Dev != nil && !c.Dev.Throttle
 	if s.ready == nil {

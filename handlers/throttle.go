@@ -84,6 +84,7 @@ type attempt struct {
 	device string     // id of a browser that the user has signed in with
 	source netip.Addr // invalid if the client is charged instead
 	client string     // of the password grant
+	atDesk bool       // confirms a change there
 }
 
 // key is the bucket of the attempt.

@@ -1,0 +1,450 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/a-h/templ"
+	"github.com/julienschmidt/httprouter"
+
+	"tollhouse/store"
+	"tollhouse/store/record"
+	"tollhouse/store/secret"
+	"tollhouse/views"
+)
+
+// Desk configures the operators' pages.
+type Desk struct {
+	// From are the networks that may open them; nil is everywhere.
+	From []netip.Prefix
+	// Confirm is how long after a sign-in or a change the password is not asked for.
+	Confirm time.Duration
+	// Settings are those of the server, with secrets masked. It may be nil.
+	Settings []Setting
+	// Backups makes and checks backups; nil if the server makes none.
+	Backups Backups
+	// Check begins a search for damage, unless one is running. It may be nil.
+	Check func()
+}
+
+// Setting is a setting of the server.
+type Setting struct {
+	Name     string `json:"name"`
+	Value    string `json:"value"` // as its variable would say it
+	From     string `json:"from"`  // flag, variable or default
+	Variable string `json:"variable,omitempty"`
+}
+
+// desk is the state of the operators' pages. It is lost at a restart, which costs an
+// operator one confirmation.
+type desk struct {
+	Desk
+	changed  *changes // when each session last made a change
+	once     *onceKept
+	findings quickFindings
+	tails    tailLimit
+	routes   []route
+}
+
+const (
+	deskPath = "/desk"
+	deskForm = "desk form" // the MAC label of form tokens
+
+	// reasonAtDesk is the reason of an audit line about a confirmation.
+	reasonAtDesk = "at the desk"
+)
+
+// withDesk sends the requests of operators for the desk to its own router. All others
+// go to next, which has no such route: they get what any unknown address gets, for
+// every method.
+func (s *Server) withDesk(next http.Handler) http.Handler {
+	if s.desk == nil {
+		return next
+	}
+	pages := s.deskRoutes()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if path := r.URL.Path; path == deskPath || strings.HasPrefix(path, deskPath+"/") {
+			if session := s.operatorOf(r); session != nil {
+				note(r.Context(), slog.String("user_id", session.User.Subject()))
+				pages.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), sessionKey, session)))
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// operatorOf returns the session of an operator who may open the desk from there, or nil.
+// The role is read from the user's record.
+func (s *Server) operatorOf(r *http.Request) *browserSession {
+	if len(r.Header.Values("Authorization")) > 0 || !s.deskAdmits(r) {
+		return nil
+	}
+	session, err := s.session(r)
+	if err != nil {
+		note(r.Context(), slog.String("err", err.Error()))
+		return nil
+	}
+	if session == nil || !session.User.Operator {
+		return nil
+	}
+	return session
+}
+
+// isPrivate reports whether a password may travel over the request's connection: the
+// public URL is https, or the request stays on this machine.
+func (s *Server) isPrivate(r *http.Request) bool {
+	return s.cookies.secure || factsFrom(r.Context()).source.IsLoopback() && !s.isForwardedByStranger(r) && isLoopbackHost(strings.ToLower(hostWithoutPort(r.Host)))
+}
+
+// deskAdmits reports whether an operator may open the desk from there: the request's
+// source is in one of the networks, and a password may travel. A forwarding header from
+// an untrusted peer hides the source, so it is in no network.
+func (s *Server) deskAdmits(r *http.Request) bool {
+	if s.desk == nil || !s.isPrivate(r) {
+		return false
+	}
+	if s.desk.From == nil {
+		return true
+	}
+	source := factsFrom(r.Context()).source
+	if s.isForwardedByStranger(r) {
+		return false
+	}
+	for _, network := range s.desk.From {
+		if network.Contains(source) {
+			return true
+		}
+	}
+	return false
+}
+
+// isForwardedByStranger reports whether a proxy that is not trusted passed the request on.
+func (s *Server) isForwardedByStranger(r *http.Request) bool {
+	if s.proxies.isTrusted(peerAddr(r.RemoteAddr)) {
+		return false
+	}
+	for name := range r.Header {
+		switch {
+		case name == "Forwarded", name == "X-Real-Ip", name == "Via", strings.HasPrefix(name, "X-Forwarded-"):
+			return true
+		}
+	}
+	return false
+}
+
+// visit is one request for a page of the desk.
+type visit struct {
+	*Server
+	w       http.ResponseWriter
+	r       *http.Request
+	ctx     context.Context
+	session *browserSession
+	form    params // of a POST
+	notice  string
+	now     time.Time
+}
+
+// deskPage answers a request for a page.
+type deskPage func(v *visit) error
+
+// deskRouter registers the routes of the desk.
+type deskRouter struct {
+	*httprouter.Router
+	s *Server
+}
+
+func (s *Server) deskRoutes() http.Handler {
+	base := s.newRouter()
+	r := deskRouter{Router: base.Router, s: s}
+	r.NotFound = s.handleDesk("", func(*visit) error {
+		return newProblem(http.StatusNotFound, "not_found", "This page does not exist at the desk.")
+	})
+	r.MethodNotAllowed = s.handleDesk("", func(v *visit) error { return s.methodNotAllowed(v.w, v.r) })
+
+	r.get("/desk", s.deskOverview)
+	r.get("/desk/events", s.deskEvents)
+	r.get("/desk/events/:id", s.deskEvent)
+	r.get("/desk/events/:id/raw", s.deskRawEvent)
+	r.get("/desk/event-list", s.deskEventList)
+	r.get("/desk/event-tail", s.deskEventTail)
+	r.get("/desk/resources", s.deskResources)
+	r.get("/desk/resources/:kind/:id", s.deskResource)
+
+	r.get("/desk/clients", s.deskClients)
+	r.get("/desk/new-client", s.deskNewClient)
+	r.post("/desk/clients", s.deskCreateClient)
+	r.get("/desk/clients/:id", s.deskClient)
+	r.post("/desk/clients/:id", s.deskUpdateClient)
+	r.post("/desk/clients/:id/rotate-secret", s.deskRotateSecret)
+	r.post("/desk/clients/:id/disable", s.deskDisableClient)
+	r.post("/desk/clients/:id/enable", s.deskEnableClient)
+
+	r.get("/desk/users", s.deskUsers)
+	r.get("/desk/new-user", s.deskNewUser)
+	r.post("/desk/users", s.deskCreateUser)
+	r.get("/desk/users/:id", s.deskUser)
+	r.post("/desk/users/:id/code", s.deskUserCode)
+	r.post("/desk/users/:id/disable", s.deskDisableUser)
+	r.post("/desk/users/:id/enable", s.deskEnableUser)
+	r.post("/desk/users/:id/promote", s.deskPromoteUser)
+	r.post("/desk/users/:id/demote", s.deskDemoteUser)
+	r.post("/desk/users/:id/sign-out", s.deskSignOutUser)
+
+	r.get("/desk/access", s.deskAccess)
+	r.post("/desk/sessions/:id/revoke", s.deskRevokeSession)
+	r.post("/desk/families/:id/revoke", s.deskRevokeFamily)
+	r.get("/desk/audit", s.deskAudit)
+
+	r.get("/desk/backups", s.deskBackups)
+	r.post("/desk/backups", s.deskMakeBackup)
+	r.post("/desk/backups/:name/verify", s.deskVerifyBackup)
+	r.get("/desk/health", s.deskHealth)
+	r.post("/desk/health/check", s.deskCheck)
+	r.get("/desk/settings", s.deskSettings)
+	return r
+}
+
+func (r deskRouter) get(path string, h deskPage) {
+	r.on(http.MethodGet, path, h)
+	r.on(http.MethodHead, path, h)
+}
+
+// post registers a form, which is checked before the handler runs; see [Server.readDeskForm].
+func (r deskRouter) post(path string, h deskPage) {
+	r.on(http.MethodPost, path, func(v *visit) error {
+		proceed, err := v.readDeskForm()
+		if err != nil || !proceed {
+			return err
+		}
+		return h(v)
+	})
+}
+
+func (r deskRouter) on(method, path string, h deskPage) {
+	r.s.desk.routes = append(r.s.desk.routes, route{method: method, template: path, isPage: true})
+	handled := r.s.handleDesk(path, h)
+	r.Handle(method, path, func(w http.ResponseWriter, rq *http.Request, params httprouter.Params) {
+		factsFrom(rq.Context()).params = params
+		handled.ServeHTTP(w, rq)
+	})
+}
+
+// handleDesk shows the errors of a page in the frame of the desk.
+func (s *Server) handleDesk(route string, h deskPage) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		noteRoute(r, route)
+		session, _ := r.Context().Value(sessionKey).(*browserSession)
+		v := &visit{Server: s, w: w, r: r, ctx: r.Context(), session: session, now: s.store.Now()}
+		deskHeaders(w)
+		err := s.checkOrigin(r)
+		if err == nil {
+			err = h(v)
+		}
+		if err != nil {
+			p := asProblem(err)
+			noteProblem(r.Context(), p)
+			v.showProblem(p)
+		}
+	})
+}
+
+// deskHeaders sets the headers of every answer of the desk. Unlike other pages, these
+// load a script.
+func deskHeaders(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'"+
+		"; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'")
+}
+
+// show sends a page in the frame of the desk.
+func (v *visit) show(status int, page views.DeskProps, parts ...templ.Component) {
+	page.Page, page.Username, page.SignOutToken = v.page(v.r), v.session.User.Username, v.logoutToken(v.session.token)
+	if page.Notice == "" && v.r.Method == http.MethodGet {
+		page.Notice = v.takeDone(v.w, v.r)
+	}
+	for _, f := range v.quickFindings() {
+		if f.State != StateOK {
+			page.Attention = append(page.Attention, pageOfFinding(f))
+		}
+	}
+	v.render(v.w, v.r, status, views.Desk(page, parts))
+}
+
+// showProblem sends an error as a page of the desk.
+func (v *visit) showProblem(p *problem) {
+	if asksForJSON(v.r) {
+		writeProblem(v.w, p)
+		return
+	}
+	for name, values := range p.header {
+		v.w.Header()[name] = values
+	}
+	text := p.page
+	if text == nil {
+		text = plainPage(p)
+	}
+	if p.status == http.StatusNotFound {
+		text = &pageText{title: "Not found", message: p.description}
+	}
+	page := views.DeskProps{Name: "error", Title: text.title, Alert: strings.TrimSpace(text.message + " " + text.next)}
+	if hint, ok := p.extra["hint"].(string); ok && p.status != http.StatusNotFound {
+		page.Alert += " " + sentence(hint)
+	}
+	v.show(p.status, page, views.DeskFine("Request "+requestID(v.ctx)))
+}
+
+// token is the hidden field form_token of the desk's forms.
+func (v *visit) token() string { return v.key.MAC(deskForm, v.session.token.Reveal()) }
+
+// once is the hidden field of a form that makes something.
+func (v *visit) onceField() string { return secret.Text(nil) }
+
+// readDeskForm reads and checks a form: it belongs to this session, it was not sent
+// before, and the operator has proved to be there lately. Otherwise it answers, and
+// proceed is false.
+func (v *visit) readDeskForm() (proceed bool, err error) {
+	if v.form, err = parseBody(v.w, v.r); err != nil {
+		return false, err
+	}
+	operator := v.session.User
+	noteOperator(v.ctx, operator)
+	once := v.form.value("once")
+	if done, repeated := v.desk.once.find(operator, once); repeated {
+		return false, v.showRepeated(done)
+	}
+	if !secret.EqualText(v.form.value("form_token"), v.token()) {
+		problem := newProblem(http.StatusForbidden, "stale_form", "The form belongs to another sign-in.")
+		return false, problem.asPage(pageText{
+			title: "This form is out of date", message: "It belongs to another sign-in, so nothing was changed.", next: "Open the page again.",
+		})
+	}
+	for name := range v.form.repeated {
+		if name != "grants" && name != "scopes" {
+			return false, v.form.refuseRepeated(name)
+		}
+	}
+	if !v.isFresh() {
+		if proceed, err = v.confirm(); !proceed || err != nil {
+			return false, err
+		}
+	}
+	v.desk.changed.set(v.session.token, v.now)
+	return true, nil
+}
+
+// isFresh reports whether the operator signed in, confirmed or made a change a short
+// time ago.
+func (v *visit) isFresh() bool {
+	last := v.session.AuthenticatedAt
+	if at, ok := v.desk.changed.get(v.session.token); ok && at.After(last) {
+		last = at
+	}
+	age := v.now.Sub(last)
+	return age >= 0 && age < v.desk.Confirm
+}
+
+// confirm asks for the password, or checks it and gives the session a new id.
+func (v *visit) confirm() (confirmed bool, err error) {
+	if !v.form.has("password") {
+		v.askAgain(http.StatusForbidden, "")
+		return false, nil
+	}
+	name := v.session.User.Username
+	try := attempt{name: name, device: v.device(v.r, name), source: factsFrom(v.ctx).source, atDesk: true}
+	user, err := v.authenticateUser(v.ctx, try, v.form.value("password"))
+	var refused *problem
+	switch {
+	case errors.As(err, &refused) && refused.status == http.StatusTooManyRequests:
+		noteProblem(v.ctx, refused)
+		v.w.Header().Set("Retry-After", refused.header.Get("Retry-After"))
+		v.askAgain(refused.status, "Too many failed attempts. "+tryAgainIn(refused.header.Get("Retry-After")))
+		return false, nil
+	case errors.Is(err, record.ErrMismatch):
+		note(v.ctx, slog.String("error", "password_refused"))
+		v.askAgain(http.StatusForbidden, "That is not your password. Nothing was changed.")
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	session, err := v.signIn(v.w, v.r, user, reasonAtDesk)
+	if err != nil {
+		return false, err
+	}
+	v.session = session
+	return true, nil
+}
+
+// askAgain shows the page that asks for the password. It repeats the form, so that
+// nothing typed is lost.
+func (v *visit) askAgain(status int, alert string) {
+	form := views.ConfirmForm{Action: v.r.URL.Path, Username: v.session.User.Username}
+	for _, name := range slices.Sorted(maps.Keys(v.form.values)) {
+		if name == "password" {
+			continue
+		}
+		for _, value := range append([]string{v.form.value(name)}, v.form.further[name]...) {
+			form.Fields = append(form.Fields, views.Detail{Label: name, Value: value})
+		}
+	}
+	v.show(status, views.DeskProps{Name: "confirm", Title: "Is it still you?", Alert: alert}, views.Confirm(v.page(v.r), form))
+}
+
+// showRepeated answers a form that was sent before.
+func (v *visit) showRepeated(done onceDone) error {
+	note(v.ctx, slog.String("error", "repeated_form"))
+	page := views.DeskProps{Name: "repeated", Title: "This was done already", Alert: "The form was sent before. It was not done again."}
+	if done.href != "" {
+		page.Links = []views.Link{{Label: done.label, Href: done.href}}
+	}
+	v.show(http.StatusConflict, page)
+	return nil
+}
+
+// makeOnce runs a change that must not happen twice. A failed one may be tried again.
+func (v *visit) makeOnce(do func() (done onceDone, err error)) error {
+	once := v.form.value("once")
+	if once == "" {
+		problem := newProblem(http.StatusForbidden, "stale_form", "The form has no field once.")
+		return problem.asPage(pageText{title: "This form is out of date", message: "Nothing was changed.", next: "Open the page again."})
+	}
+	if done, repeated := v.desk.once.begin(v.session.User, once); repeated {
+		return v.showRepeated(done)
+	}
+	done, err := do()
+	if err != nil || done == (onceDone{}) {
+		v.desk.once.forget(v.session.User, once)
+		return err
+	}
+	v.desk.once.end(v.session.User, once, done)
+	return nil
+}
+
+// audit records a change as the command line does, with the operator's name.
+func (v *visit) audit(what string, line store.AuditLine) {
+	line.What, line.Reason, line.By = store.AuditAdmin, what, by(v.ctx)
+	v.store.Audit(line)
+}
+
+// finish leads to a page, which says what was done.
+func (v *visit) finish(what, to string) error {
+	cookies := v.cookiesOf(v.r)
+	http.SetCookie(v.w, &http.Cookie{
+		Name: cookies.doneName, Value: what, Path: "/", MaxAge: int(doneLifetime.Seconds()),
+		HttpOnly: true, Secure: cookies.secure, SameSite: http.SameSiteLaxMode,
+	})
+	v.redirectHere(v.w, to)
+	return nil
+}

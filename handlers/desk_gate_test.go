@@ -1,0 +1,240 @@
+package handlers_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"tollhouse/handlers"
+	"tollhouse/must"
+	"tollhouse/store"
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+)
+
+// withDesk adds the operators' pages.
+func withDesk(change ...func(*handlers.Desk)) func(*handlers.Config) {
+	return func(c *handlers.Config) {
+		c.Desk = &handlers.Desk{}
+		for _, f := range change {
+			f(c.Desk)
+		}
+	}
+}
+
+// deskFrom limits the desk to networks.
+func deskFrom(networks ...string) func(*handlers.Desk) {
+	return func(d *handlers.Desk) {
+		for _, network := range networks {
+			d.From = append(d.From, netip.MustParsePrefix(network))
+		}
+	}
+}
+
+// operator creates an operator.
+func (h *house) operator(t testing.TB, name string) store.User {
+	t.Helper()
+	u := h.User(t, name, h.account)
+	return must.Get(h.PromoteUser(context.Background(), u.Username))(t)
+}
+
+// deskTarget fills in the parameters of a template.
+func (h *house) deskTarget(template string, u store.User) string {
+	id := h.client.ID
+	switch {
+	case strings.Contains(template, "/users/"):
+		id = u.Subject()
+	case strings.Contains(template, "/events/"), strings.Contains(template, "/resources/"):
+		id = "evt_00000000000000000000000000"
+	}
+	return strings.NewReplacer(":id", id, ":kind", "customer", ":name", "x.backup").Replace(template)
+}
+
+var requestIDs = regexp.MustCompile(`req_[0-9a-z]+`)
+
+// shape is an answer without its request id and what the clock adds.
+func shape(a answer) string {
+	headers := a.Header.Clone()
+	headers.Del("X-Request-Id")
+	return requestIDs.ReplaceAllString(fmt.Sprintf("%d %v\n%s", a.StatusCode, headers, a.body), "req_x")
+}
+
+// TestDeskGate: nobody but an operator's browser can tell an address of the desk from one
+// that does not exist, by any method.
+func TestDeskGate(t *testing.T) {
+	h := parallelHouse(t, withDesk(deskFrom("192.0.2.0/24")))
+	olga, demoted := h.operator(t, "olga"), h.operator(t, "demoted")
+	disabled := h.operator(t, "disabled")
+	browsers := map[string]*browser{
+		"nobody": h.browser(t), "user": h.signedIn(t, h.user), "demoted a moment ago": h.signedIn(t, demoted), "disabled": h.signedIn(t, disabled),
+		"operator with a bearer token": h.signedIn(t, olga), "operator with basic credentials": h.signedIn(t, olga),
+		"operator from elsewhere": h.signedIn(t, olga), "operator behind an unknown proxy": h.signedIn(t, olga),
+	}
+	must.Get(h.DemoteUser(context.Background(), "demoted"))(t)
+	must.Get(h.DisableUser(context.Background(), "disabled"))(t)
+	token := h.pair(t).AccessToken
+	changes := map[string]func(*http.Request){
+		"operator with a bearer token":     header("Authorization", "Bearer "+token),
+		"operator with basic credentials":  header("Authorization", "Basic eDp5"),
+		"operator from elsewhere":          func(r *http.Request) { r.RemoteAddr = "198.51.100.7:4711" },
+		"operator behind an unknown proxy": header("X-Forwarded-For", "192.0.2.9"),
+	}
+	templates := map[string]bool{"/desk/nothing": true, "/desk/": true}
+	for _, route := range h.server.DeskRoutes() {
+		templates[route[1]] = true
+	}
+	for who, b := range browsers {
+		for template := range templates {
+			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
+				for _, accept := range []string{"text/html", "application/json"} {
+					ask := func(target string) string {
+						set := []func(*http.Request){header("Accept", accept), header("Content-Type", formType)}
+						if change := changes[who]; change != nil {
+							set = append(set, change)
+						}
+						return shape(b.send(t, method, target, strings.NewReader("form_token=x"), set...))
+					}
+					target := h.deskTarget(template, olga)
+					if got, want := ask(target), ask("/no-such-page"); got != want {
+						t.Fatalf("%s: %s %s answers\n%s\nwant the answer of an unknown address\n%s", who, method, target, got, want)
+					}
+				}
+			}
+		}
+	}
+	if a := h.signedIn(t, olga).get(t, "/desk"); a.StatusCode != http.StatusOK || !strings.Contains(a.body, `data-desk="overview"`) {
+		t.Errorf("the operator gets %d, want the Overview", a.StatusCode)
+	}
+}
+
+// TestDeskIsOff: without the setting there is no desk, for operators either.
+func TestDeskIsOff(t *testing.T) {
+	h := parallelHouse(t)
+	b := h.signedIn(t, h.operator(t, "olga"))
+	if got, want := shape(b.get(t, "/desk")), shape(b.get(t, "/nothing")); got != want {
+		t.Errorf("the desk answers\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestDeskNeedsASafeConnection: over plain http the desk answers on this machine only.
+func TestDeskNeedsASafeConnection(t *testing.T) {
+	for _, c := range []struct {
+		name, public, remote, forwarded string
+		want                            int
+	}{
+		{"https_from_anywhere", "https://pay.example", "203.0.113.9:1", "", 200},
+		{"loopback_on_loopback", "http://127.0.0.1:8080", "127.0.0.1:1", "", 200},
+		{"loopback_by_name", "http://localhost:8080", "[::1]:1", "", 200},
+		{"a_network_over_http", "http://pay.example", "203.0.113.9:1", "", 404},
+		{"this_machine_by_another_name_over_http", "http://pay.example", "127.0.0.1:1", "", 404},
+		{"another_machine_for_a_loopback_host", "http://127.0.0.1:8080", "203.0.113.9:1", "", 404},
+		{"a_proxy_on_this_machine_over_http", "http://127.0.0.1:8080", "127.0.0.1:1", "203.0.113.9", 404},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := parallelHouse(t, at(c.public), withDesk())
+			token, _, err := h.CreateSession(context.Background(), h.operator(t, "olga"), secret.Token{})
+			must.Do(t, err)
+			name := "__Host-tollhouse"
+			if u := must.Get(url.Parse(c.public))(t); u.Scheme == "http" {
+				name = "tollhouse"
+				if u.Port() != "" {
+					name += "_" + u.Port()
+				}
+			}
+			a := h.get(t, "/desk", func(r *http.Request) {
+				r.RemoteAddr = c.remote
+				r.AddCookie(&http.Cookie{Name: name, Value: token.Reveal()})
+				if c.forwarded != "" {
+					r.Header.Set("X-Forwarded-For", c.forwarded)
+				}
+			})
+			if a.StatusCode != c.want {
+				t.Errorf("status = %d, want %d", a.StatusCode, c.want)
+			}
+		})
+	}
+}
+
+// TestDeskFrom: the source is the one that the throttle uses.
+func TestDeskFrom(t *testing.T) {
+	for _, c := range []struct {
+		name, remote, header, value string
+		want                        int
+	}{
+		{"inside", "10.1.2.3:1", "", "", 200},
+		{"outside", "198.51.100.7:1", "", "", 404},
+		{"inside_behind_a_trusted_proxy", "203.0.113.1:1", "X-Forwarded-For", "10.1.2.3", 200},
+		{"outside_behind_a_trusted_proxy", "203.0.113.1:1", "X-Forwarded-For", "198.51.100.7", 404},
+		{"forged_by_the_caller_of_a_trusted_proxy", "203.0.113.1:1", "X-Forwarded-For", "10.1.2.3, 198.51.100.7", 404},
+		{"an_unknown_proxy_inside", "10.0.0.1:1", "X-Forwarded-For", "198.51.100.7", 404},
+		{"an_unknown_proxy_that_sends_Forwarded", "10.0.0.1:1", "Forwarded", "for=198.51.100.7", 404},
+		{"an_unknown_proxy_that_sends_X-Real-IP", "10.0.0.1:1", "X-Real-Ip", "198.51.100.7", 404},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := parallelHouse(t, withDesk(deskFrom("10.0.0.0/8")), func(c *handlers.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("203.0.113.1/32")} })
+			a := h.signedIn(t, h.operator(t, "olga")).get(t, "/desk", func(r *http.Request) {
+				r.RemoteAddr = c.remote
+				if c.header != "" {
+					r.Header.Set(c.header, c.value)
+				}
+			})
+			if a.StatusCode != c.want {
+				t.Errorf("status = %d, want %d", a.StatusCode, c.want)
+			}
+		})
+	}
+}
+
+// TestSignInFromNowhere: an operator whose session has ended gets back to the desk.
+func TestSignInFromNowhere(t *testing.T) {
+	h := parallelHouse(t, withDesk())
+	h.operator(t, "olga")
+	for name, want := range map[string]string{"olga": "/desk", "mara": "/"} {
+		b := h.browser(t)
+		lost := b.get(t, "/desk/users", header("Accept", "text/html"))
+		if !strings.Contains(lost.body, `href="/login?to=desk"`) || !strings.Contains(lost.body, `href="/"`) {
+			t.Fatalf("the 404 page lacks its links: %s", lost.body)
+		}
+		a := b.submitFresh(t, "/login?to=desk", "username", name, "password", storetest.Password)
+		if a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != want {
+			t.Errorf("%s: %d to %q, want %s", name, a.StatusCode, a.Header.Get("Location"), want)
+		}
+		if a := b.get(t, "/login?to=desk"); a.Header.Get("Location") != want {
+			t.Errorf("%s, signed in: to %q, want %s", name, a.Header.Get("Location"), want)
+		}
+		if strings.Contains(b.get(t, "/nothing", header("Accept", "text/html")).body, "Sign in<") {
+			t.Errorf("%s, signed in, is offered to sign in", name)
+		}
+	}
+}
+
+// TestDeskHeaders: every answer of the desk has the policy that allows one script.
+func TestDeskHeaders(t *testing.T) {
+	h := parallelHouse(t, withDesk())
+	olga := h.operator(t, "olga")
+	b := h.signedIn(t, olga)
+	for _, route := range h.server.DeskRoutes() {
+		if route[0] != "GET" || route[1] == "/desk/event-tail" {
+			continue
+		}
+		t.Run(strings.Trim(strings.ReplaceAll(route[1], "/", "_"), "_"), func(t *testing.T) {
+			a := b.get(t, h.deskTarget(route[1], olga))
+			for name, want := range map[string]string{
+				"Content-Security-Policy":    "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'",
+				"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin", "Referrer-Policy": "same-origin", "Cache-Control": "no-store", "X-Frame-Options": "DENY",
+			} {
+				if got := a.Header.Get(name); got != want {
+					t.Errorf("%s = %q, want %q", name, got, want)
+				}
+			}
+			if isPage(a) {
+				wantPlainMarkup(t, a)
+			}
+		})
+	}
+}
