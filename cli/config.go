@@ -9,19 +9,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"tollhouse/cli/server"
+	"tollhouse/handlers"
 )
 
 // config shows the settings a server would start with. It reads the flags of the
 // server's own command: help, variables, config and docs/settings.md all come from
 // the flags.
-
-// settingShown is a setting as config gives it.
-type settingShown struct {
-	Name     string `json:"name"`
-	Value    string `json:"value"` // as its variable would say it
-	From     string `json:"from"`  // flag, variable or default
-	Variable string `json:"variable,omitempty"`
-}
 
 func (p *program) configCommand() *cobra.Command {
 	c := p.configOf(p.serveCommand(), "config")
@@ -56,26 +49,30 @@ func (p *program) configOf(c *cobra.Command, name string) *cobra.Command {
 func (p *program) showSettings(flags *pflag.FlagSet) error {
 	t := p.NewTable("NAME", "VALUE", "FROM")
 	t.Breaks = 2
-	var err error
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Name == "help" || err != nil {
-			return
-		}
-		s := p.setting(f)
+	for _, s := range p.settings(flags) {
 		if p.JSON {
-			err = p.PrintJSON(s)
-			return
+			if err := p.PrintJSON(s); err != nil {
+				return err
+			}
+			continue
 		}
 		from := s.From
 		if from == fromVariable {
 			from += " " + s.Variable
 		}
 		t.Add(s.Name, cmp.Or(s.Value, "-"), from)
-	})
-	if err != nil {
-		return err
 	}
 	return t.Flush()
+}
+
+// settings are those of a server's flags.
+func (p *program) settings(flags *pflag.FlagSet) (list []handlers.Setting) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name != "help" {
+			list = append(list, p.setting(f))
+		}
+	})
+	return list
 }
 
 const (
@@ -84,8 +81,8 @@ const (
 	fromDefault  = "default"
 )
 
-func (p *program) setting(f *pflag.Flag) settingShown {
-	s := settingShown{Name: f.Name, Value: settingText(f), From: fromDefault, Variable: variableOf(f)}
+func (p *program) setting(f *pflag.Flag) handlers.Setting {
+	s := handlers.Setting{Name: f.Name, Value: settingText(f), From: fromDefault, Variable: variableOf(f)}
 	switch {
 	case p.fromVariable[f]:
 		s.From = fromVariable

@@ -201,13 +201,21 @@ type violation struct {
 	Nodes            []struct{ HTML, FailureSummary string }
 }
 
+// axeContext is the whole page but for what the selectors choose.
+func axeContext(except []string) string {
+	if len(except) == 0 {
+		return "document"
+	}
+	return `{include: ["html"], exclude: ["` + strings.Join(except, `", "`) + `"]}`
+}
+
 // wantAccessible holds the screen to all rules of axe-core. The protocol
 // evaluates it past the policy of the page, which lets no script run.
-func (tb *tab) wantAccessible(t *testing.T, name string) {
+func (tb *tab) wantAccessible(t *testing.T, name string, except ...string) {
 	source := must.Get(os.ReadFile(filepath.Join(nodeModules(t), "axe-core", "axe.min.js")))(t)
 	tb.do(chromedp.Evaluate[chromedp.Void](string(source)))
 	tb.lookAround(name, func(shown string) {
-		found := ask(tb, chromedp.Evaluate[[]violation](`axe.run(document, {preload: false}).then(r => {
+		found := ask(tb, chromedp.Evaluate[[]violation](`axe.run(`+axeContext(except)+`, {preload: false}).then(r => {
 			if (r.passes.length === 0) throw new Error("axe has looked at nothing");
 			return [...r.violations, ...r.incomplete];
 		})`, chromedp.EvalAwaitPromise))

@@ -108,7 +108,7 @@ func (f *backupFlags) begin(dataDir string, r *running, key secret.Key) (*backup
 		return nil, err
 	}
 	return &backupSchedule{
-		dir: dir, every: time.Duration(f.every), keep: f.keep, store: r.data().Store, notes: store.BackupNotes{Version: r.version, Key: key.Fingerprint()},
+		desk: newDeskWork(), dir: dir, every: time.Duration(f.every), keep: f.keep, store: r.data().Store, notes: store.BackupNotes{Version: r.version, Key: key.Fingerprint()},
 		instance: r.data().Store.InstanceID(), now: r.data().Store.Now, log: r.log,
 		free: badgerkv.FreeSpace, freeMin: func() uint64 { return backupSpaceShare * r.data().DB.SpaceMin() }, failed: r.metrics.backupFailures.Inc,
 	}, nil
@@ -167,6 +167,7 @@ type backupSchedule struct {
 	failed   func()        // counts a failure
 	store    *store.Store
 	notes    store.BackupNotes
+	desk     deskWork
 }
 
 // run makes backups until ctx ends. The first is due one interval after the newest
@@ -180,7 +181,7 @@ func (s *backupSchedule) run(ctx context.Context) {
 			due = last // a clock that was set back must not delay backups
 		}
 		if now.Before(due) {
-			_ = term.Sleep(ctx, min(due.Sub(now), backupLook))
+			s.rest(ctx, min(due.Sub(now), backupLook))
 			continue
 		}
 		switch err := s.make(ctx, now); {
@@ -195,6 +196,18 @@ func (s *backupSchedule) run(ctx context.Context) {
 			due, retry = s.now().Add(min(retry, s.every)), min(2*retry, backupRetryMax)
 			s.log.Warn("scheduled backup failed", "err", err, "hint", term.FailureOf(err).Hint, "next_try", due)
 		}
+	}
+}
+
+// rest waits, and does what operators ask for in the meantime.
+func (s *backupSchedule) rest(ctx context.Context, most time.Duration) {
+	over := time.NewTimer(most)
+	defer over.Stop()
+	select {
+	case work := <-s.desk.asked:
+		work(ctx)
+	case <-over.C:
+	case <-ctx.Done():
 	}
 }
 

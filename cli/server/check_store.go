@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,9 @@ func (u checkup) run(ctx context.Context, deep bool, report func(handlers.Findin
 	u.report = report
 	if u.server != nil {
 		u.report(u.proxies())
+		if c := u.server.config; c.desk != nil && c.desk.From == nil && slices.ContainsFunc(c.listen, func(addr string) bool { return !isLoopbackAddress(addr) }) {
+			u.report(allRight("desk", "operators can open the desk from everywhere; --desk-from NETWORKS narrows it"))
+		}
 		if u.server.certificates != nil {
 			u.report(certificateFinding(u.server.certificates.status(), time.Now()))
 		}

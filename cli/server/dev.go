@@ -84,6 +84,9 @@ func (p *Program) dev(c *cobra.Command, f devFlags) error {
 	if err != nil {
 		return err
 	}
+	if config.desk != nil && p.Settings != nil {
+		config.desk.Settings = p.Settings(c.Flags())
+	}
 	if f.hosts, err = parseHosts(f.hosts); err != nil {
 		return err
 	}
@@ -104,7 +107,7 @@ func (p *Program) dev(c *cobra.Command, f devFlags) error {
 		return err
 	}
 	warnOfDev(log, config, f)
-	r := &running{version: p.Version, revision: p.Revision, log: log, config: config, metrics: newMetrics(), fatal: make(chan error, 1), drainFor: drainDev}
+	r := &running{search: make(chan struct{}, 1), version: p.Version, revision: p.Revision, log: log, config: config, metrics: newMetrics(), fatal: make(chan error, 1), drainFor: drainDev}
 	if f.exitWithParent {
 		if r.orphaned, err = orphaned(); err != nil {
 			return err

@@ -7,7 +7,12 @@
 // the doctor command makes the same ones when no server runs.
 package server
 
-import "tollhouse/cli/term"
+import (
+	"github.com/spf13/pflag"
+
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
+)
 
 // Program is what serve and dev use of the program that runs them.
 type Program struct {
@@ -18,4 +23,7 @@ type Program struct {
 	Data        string // the data directory
 	AdminSocket string // "" for the default
 	KeyFile     string // of the server key, or "" for the default
+
+	// Settings describes the flags of the server, with secrets masked.
+	Settings func(*pflag.FlagSet) []handlers.Setting
 }

@@ -70,6 +70,9 @@ func (p *Program) serve(c *cobra.Command, f serveFlags) error {
 	if err != nil {
 		return err
 	}
+	if config.desk != nil && p.Settings != nil {
+		config.desk.Settings = p.Settings(c.Flags())
+	}
 	f.tls.mode = inferMode(c.Flags())
 	host, err := f.tls.check(c.Flags(), config)
 	if err != nil {
@@ -101,7 +104,7 @@ func (p *Program) serve(c *cobra.Command, f serveFlags) error {
 		return err
 	}
 	f.memory.Limit(p.Environ)
-	r := &running{version: p.Version, revision: p.Revision, log: log, config: config, metrics: newMetrics(), memory: f.memory, notify: newNotifier(p.Environ, os.Getpid()), fatal: make(chan error, 1)}
+	r := &running{search: make(chan struct{}, 1), version: p.Version, revision: p.Revision, log: log, config: config, metrics: newMetrics(), memory: f.memory, notify: newNotifier(p.Environ, os.Getpid()), fatal: make(chan error, 1)}
 	if r.certificates, err = f.tls.open(host, p.Version, log); err != nil {
 		return err
 	}

@@ -42,6 +42,7 @@ type serverFlags struct {
 	accessTTL, refreshTTL, codeTTL, sessionIdle, refreshGrace term.Duration
 
 	auditRetain term.Duration
+	desk        deskFlags
 }
 
 func (f *serverFlags) add(flags *pflag.FlagSet, listen string) {
@@ -61,6 +62,7 @@ func (f *serverFlags) add(flags *pflag.FlagSet, listen string) {
 	f.auditRetain = term.Duration(auditRetainDefault)
 	flags.Var(&f.auditRetain, "audit-retain", "how long to keep lines of the audit record")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "format of the log: text, json, or auto (text on a terminal, json elsewhere)")
+	f.desk.add(flags)
 	flags.StringVar(&f.cardGuard, "card-guard", "refuse", "card numbers and secrets in events: refuse, warn, or off to allow them")
 }
 
@@ -71,6 +73,7 @@ type serverConfig struct {
 	proxies   []netip.Prefix
 	lifetimes store.Lifetimes
 	cardGuard eventlog.CardGuard
+	desk      *handlers.Desk // nil without the operators' pages
 
 	auditRetain time.Duration
 
@@ -112,6 +115,13 @@ func (f *serverFlags) parse(flags *pflag.FlagSet) (c serverConfig, err error) {
 	}
 	c.instanceName = f.instanceName
 	if c.logo, err = readLogo(f.logo); err != nil {
+		return c, err
+	}
+	confirmMin := deskConfirmMin
+	if flags.Lookup("rand-seed") != nil { // dev
+		confirmMin = time.Second
+	}
+	if c.desk, err = f.desk.parse(confirmMin); err != nil {
 		return c, err
 	}
 	c.lifetimes = store.DefaultLifetimes()
@@ -176,6 +186,7 @@ type running struct {
 	closing  atomic.Bool
 	damage   atomic.Pointer[error]     // found in the stored data
 	checked  atomic.Pointer[lastCheck] // the last finished check of the stored data
+	search   chan struct{}             // asks for a check now; nil is never
 	fatal    chan error                // a write with an unknown outcome
 	work     sync.WaitGroup
 
@@ -293,6 +304,7 @@ func (r *running) newServer(data *datadir.Opened, c handlers.Config) *handlers.S
 	c.InstanceName, c.Logo = r.config.instanceName, r.config.logo
 	c.Log, c.Version, c.Ready, c.Memory = r.log, r.version, r.ready, int64(r.memory)
 	c.Status, c.Doctor = r.status, checkup{data: data, server: r}.run
+	c.Desk = r.desk()
 	c.Observe, c.Metrics = r.metrics.observe, r.exposed
 	data.Store.Ring().Begin(func() stats.Disk { return diskOf(data.DB) })
 	if c.PublicURL == nil {
@@ -454,8 +466,11 @@ func (r *running) watch(ctx context.Context) {
 		if err != nil {
 			r.recordDamage(err)
 		}
-		if term.Sleep(ctx, checkEvery) != nil {
+		select {
+		case <-ctx.Done():
 			return
+		case <-r.search:
+		case <-time.After(checkEvery):
 		}
 	}
 }

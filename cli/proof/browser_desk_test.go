@@ -1,0 +1,92 @@
+package proof
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+const windowDesk = 1280
+
+// deskPages are the pages of the desk, by name.
+var deskPages = []struct{ name, path, expect string }{
+	{"overview", "/desk", ""},
+	{"overview-year", "/desk?range=1y", ""},
+	{"events", "/desk/events", ""},
+	{"events-refused", "/desk/events?from=never", "status of 400"},
+	{"resources", "/desk/resources", ""},
+	{"clients", "/desk/clients", ""},
+	{"client", "/desk/clients/demo", ""},
+	{"new-client", "/desk/new-client", ""},
+	{"users", "/desk/users", ""},
+	{"new-user", "/desk/new-user", ""},
+	{"access", "/desk/access", ""},
+	{"audit", "/desk/audit", ""},
+	{"backups", "/desk/backups", ""},
+	{"health", "/desk/health", ""},
+	{"settings", "/desk/settings", ""},
+	{"error", "/desk/nothing", "status of 404"},
+}
+
+// TestBrowserDesk looks at every page of the desk, narrow and wide, by day and by night.
+func TestBrowserDesk(t *testing.T) {
+	t.Parallel()
+	skipInShort(t)
+	needTool(t, "chromium", "chromium-browser")
+	s := startDev(t)
+	client := s.createClient("Larkspur Bookkeeping", larkspurURI)
+	s.createUser(maud, s.ready.Account, maudPassword)
+	s.passwordPair(client, maud)
+	tb := newTab(t)
+	tb.open(s.base + "/login?to=desk")
+	tb.signIn(s.ready.Username, s.ready.Password)
+	tb.see("main[data-desk=overview]")
+	for _, p := range deskPages {
+		t.Run(p.name, func(t *testing.T) {
+			if p.expect != "" {
+				tb.excuse(p.expect)
+			}
+			tb.open(s.base + p.path)
+			tb.see("main h1")
+			tb.lookAtDesk(t, "desk-"+p.name)
+		})
+	}
+	t.Run("event", func(t *testing.T) {
+		tb.open(s.base + "/desk/events?type=*.updated")
+		tb.click("tr[data-event] th a")
+		tb.see("table[data-diff]")
+		tb.lookAtDesk(t, "desk-event")
+	})
+	t.Run("resource", func(t *testing.T) {
+		tb.open(s.base + "/desk/resources?kind=customer")
+		tb.click("tr[data-resource] th a")
+		tb.see("main[data-desk=resource]")
+		tb.lookAtDesk(t, "desk-resource")
+	})
+	t.Run("a_new_client_shows_its_secret", func(t *testing.T) {
+		tb.open(s.base + "/desk/new-client")
+		tb.do(chromedp.SendKeys(chromedp.CSS("[name=name]"), "Aster Reports"), chromedp.SendKeys(chromedp.CSS("[name=redirect_uris]"), larkspurURI))
+		tb.click("form[data-do=create-client] button")
+		tb.see("[data-secret]")
+		tb.lookAtDesk(t, "desk-secret")
+	})
+}
+
+// lookAtDesk holds a page to all rules of axe-core, and to the width of the window.
+func (tb *tab) lookAtDesk(t *testing.T, name string) {
+	for _, width := range []int64{windowDesk, windowSlim, 320} {
+		tb.size(width, windowHigh)
+		over := ask(tb, chromedp.Evaluate[int64](`document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth`))
+		if over > 0 {
+			t.Errorf("%s at %d: %d pixels stick out", name, width, over)
+		}
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{windowDesk, windowSlim} {
+			tb.scheme(scheme)
+			tb.size(width, windowHigh)
+			tb.picture(name + "-" + scheme + "-" + map[int64]string{windowDesk: "wide", windowSlim: "slim"}[width])
+		}
+	}
+	tb.wantAccessible(t, name, "svg") // the contrast of drawings is that of their tokens
+}

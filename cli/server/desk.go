@@ -1,0 +1,209 @@
+package server
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
+)
+
+// deskFlags are the settings of the operators' pages. None is stored.
+type deskFlags struct {
+	on      string
+	from    []string
+	confirm term.Duration
+}
+
+const (
+	deskConfirmDefault = 15 * time.Minute
+	deskConfirmMin     = time.Minute
+	deskConfirmMax     = 12 * time.Hour
+)
+
+func (f *deskFlags) add(flags *pflag.FlagSet) {
+	f.confirm = term.Duration(deskConfirmDefault)
+	flags.StringVar(&f.on, "desk", "on", "pages for operators at /desk: on or off; everybody else gets 404 there")
+	flags.StringArrayVar(&f.from, "desk-from", nil, "`networks` from which operators can open the desk, separated by commas, or loopback (default everywhere)")
+	flags.Var(&f.confirm, "desk-confirm", "how long after a sign-in or a change an operator is not asked for the password")
+}
+
+// parse returns nil if the desk is off. confirmMin is what dev relaxes.
+func (f *deskFlags) parse(confirmMin time.Duration) (*handlers.Desk, error) {
+	d := handlers.Desk{Confirm: time.Duration(f.confirm)}
+	if f.on != "on" && f.on != "off" {
+		return nil, term.Usage("give on or off", "--desk %q is not valid", f.on)
+	}
+	if d.Confirm < confirmMin || d.Confirm > deskConfirmMax {
+		least := term.Duration(confirmMin)
+		return nil, term.Usage("give "+least.String()+" to 12h", "--desk-confirm %s is out of range", &f.confirm)
+	}
+	for _, text := range term.SplitLists(f.from) {
+		if text == "loopback" {
+			d.From = append(d.From, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
+			continue
+		}
+		network, err := parseNetwork(text)
+		if err != nil {
+			return nil, term.Usage("give networks such as 10.0.0.0/8, or loopback", "--desk-from %q is not a network", text)
+		}
+		d.From = append(d.From, network)
+	}
+	if len(f.from) > 0 && len(d.From) == 0 {
+		return nil, term.Usage("give networks such as 10.0.0.0/8, or loopback", "--desk-from has no network")
+	}
+	if f.on == "off" {
+		return nil, nil
+	}
+	return &d, nil
+}
+
+// parseNetwork parses a network, or one address.
+func parseNetwork(text string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return addr.Unmap().Prefix(addr.Unmap().BitLen())
+	}
+	network, err := netip.ParsePrefix(text)
+	return network.Masked(), err
+}
+
+// desk returns the operators' pages of this server, or nil.
+func (r *running) desk() *handlers.Desk {
+	if r.config.desk == nil {
+		return nil
+	}
+	d := *r.config.desk
+	d.Check = r.searchNow
+	if r.backups != nil {
+		d.Backups = r.backups
+	}
+	return &d
+}
+
+// searchNow makes the search for damage begin, unless one is running.
+func (r *running) searchNow() {
+	select {
+	case r.search <- struct{}{}:
+	default:
+	}
+}
+
+// deskWork is what operators have asked of the scheduled backups.
+type deskWork struct {
+	asked chan func(context.Context)
+
+	mu      sync.Mutex
+	state   handlers.BackupState
+	checked map[string]checkedBackup // by name, since the start
+}
+
+type checkedBackup struct {
+	at      time.Time
+	problem string
+}
+
+func newDeskWork() deskWork {
+	return deskWork{asked: make(chan func(context.Context), 1), checked: map[string]checkedBackup{}}
+}
+
+// begin hands work to the schedule's goroutine, unless it has some.
+func (d *deskWork) begin(doing string, work func(context.Context) error) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.state.Doing != "" {
+		return false
+	}
+	d.state = handlers.BackupState{Doing: doing}
+	d.asked <- func(ctx context.Context) { // empty: nothing was being done
+		failed := ""
+		if err := work(ctx); err != nil {
+			failed = err.Error()
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.state = handlers.BackupState{Failed: failed}
+	}
+	return true
+}
+
+// List returns the backups of this server, newest first.
+func (s *backupSchedule) List() ([]handlers.BackupFile, error) {
+	own, err := s.own()
+	if err != nil {
+		return nil, err
+	}
+	s.desk.mu.Lock()
+	defer s.desk.mu.Unlock()
+	var files []handlers.BackupFile
+	for _, b := range slices.Backward(own) {
+		name := filepath.Base(b.path)
+		checked := s.desk.checked[name]
+		files = append(files, handlers.BackupFile{Name: name, Dir: s.dir, Made: b.made, Bytes: b.size, Checked: checked.at, Problem: checked.problem})
+	}
+	return files, nil
+}
+
+// Make begins a backup, like one that is due.
+func (s *backupSchedule) Make() bool {
+	return s.desk.begin("A backup is being made.", func(ctx context.Context) error {
+		err := s.make(ctx, s.now())
+		if err != nil && ctx.Err() == nil {
+			s.failed()
+			s.log.Warn("backup failed", "err", err)
+		}
+		return err
+	})
+}
+
+// Verify begins to check a backup.
+func (s *backupSchedule) Verify(name string) (bool, error) {
+	own, err := s.own()
+	if err != nil {
+		return false, err
+	}
+	i := slices.IndexFunc(own, func(b ownBackup) bool { return filepath.Base(b.path) == name })
+	if i < 0 {
+		return false, handlers.ErrNoBackup
+	}
+	return s.desk.begin("The backup "+name+" is being checked.", func(ctx context.Context) error {
+		found := checkedBackup{at: s.now()}
+		if err := verifyBackup(ctx, own[i].path); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			found.problem = err.Error()
+		}
+		s.desk.mu.Lock()
+		defer s.desk.mu.Unlock()
+		s.desk.checked[name] = found
+		return nil
+	}), nil
+}
+
+// State says what is being done.
+func (s *backupSchedule) State() handlers.BackupState {
+	s.desk.mu.Lock()
+	defer s.desk.mu.Unlock()
+	state := s.desk.state
+	state.Every = s.every
+	return state
+}
+
+// verifyBackup checks a backup slowly, beside the work of the server.
+func verifyBackup(ctx context.Context, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = datadir.ReadBackup(ctx, &datadir.PacedReader{Ctx: ctx, R: f, Rest: datadir.RestAlone}, path)
+	return err
+}
