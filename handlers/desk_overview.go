@@ -44,7 +44,11 @@ func (s *Server) deskOverview(v *visit) error {
 	if plots.Behind > 0 {
 		parts = append(parts, views.DeskFine("Still counting: "+countOf(int(plots.Behind), "event")+" to go."))
 	}
-	parts = append(parts, views.Figures(v.figures(plots)))
+	before, err := s.store.Plots(v.ctx, shown.Before(), account)
+	if err != nil {
+		return err
+	}
+	parts = append(parts, views.Figures(v.figures(plots, totalOf(before, stats.PlotEvents))))
 	var figures []templ.Component
 	for _, plot := range plots.Plots {
 		figures = append(figures, views.Plot(page, drawPlot(plots, plot)))
@@ -59,7 +63,7 @@ func (s *Server) deskOverview(v *visit) error {
 	}
 	parts = append(parts, views.Plots(figures))
 	if account == "" {
-		accounts, err := v.busiestAccounts(shown, name)
+		accounts, err := v.busiestAccounts(shown)
 		if err != nil {
 			return err
 		}
@@ -82,34 +86,20 @@ func (v *visit) rangeLinks(chosen, account string) (links []views.RangeLink) {
 	return links
 }
 
-const (
-	accountsCompared = 100 // of the line that names the busiest ones
-	accountsBusiest  = 5
-)
+const accountsBusiest = 5
 
 // busiestAccounts are the accounts with most events in the range.
-func (v *visit) busiestAccounts(r stats.Range, name string) (links []views.Link, err error) {
-	accounts, err := v.store.ListAccounts(v.ctx, "", accountsCompared)
+func (v *visit) busiestAccounts(r stats.Range) (links []views.Link, err error) {
+	busiest, err := v.store.BusiestAccounts(v.ctx, r, accountsBusiest)
 	if err != nil {
 		return nil, err
 	}
-	type busy struct {
-		link   views.Link
-		events float64
-	}
-	var all []busy
-	for _, a := range accounts {
-		plots, err := v.store.Plots(v.ctx, r, a.ID)
+	for _, a := range busiest {
+		name, err := v.accountName(v.ctx, a.Owner)
 		if err != nil {
 			return nil, err
 		}
-		if total := totalOf(plots, stats.PlotEvents); total > 0 {
-			all = append(all, busy{views.Link{Label: cmp.Or(a.Name, a.ID), Href: "/desk?range=" + name + "&account=" + escaped(a.ID), Note: grouped(total)}, total})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b busy) int { return cmp.Compare(b.events, a.events) })
-	for _, b := range all[:min(len(all), accountsBusiest)] {
-		links = append(links, b.link)
+		links = append(links, views.Link{Label: name, Href: "/desk?range=" + r.Name + "&account=" + escaped(a.Owner), Note: grouped(float64(a.Count))})
 	}
 	return links, nil
 }
@@ -148,7 +138,7 @@ func last(s stats.Series) (float64, bool) {
 }
 
 // figures are the numbers above the plots.
-func (v *visit) figures(plots stats.Plots) []views.Figure {
+func (v *visit) figures(plots stats.Plots, before float64) []views.Figure {
 	total := func(plot string) float64 { return totalOf(plots, plot) }
 	of := func(plot, name string) string {
 		value, known := last(seriesOf(plots, plot, name))
@@ -159,7 +149,7 @@ func (v *visit) figures(plots stats.Plots) []views.Figure {
 	}
 	refused := seriesOf(plots, stats.PlotSignIns, "refused").Total
 	return []views.Figure{
-		{Label: "Events", Value: grouped(total(stats.PlotEvents)), Note: "in " + rangeWords[plots.Range.Name]},
+		{Label: "Events", Value: grouped(total(stats.PlotEvents)), Note: grouped(before) + " in the " + rangeWords[plots.Range.Name] + " before"},
 		{Label: "Sign-ins refused", Value: grouped(refused), Note: "of " + grouped(total(stats.PlotSignIns))},
 		{Label: "Tokens issued", Value: grouped(total(stats.PlotTokens)), Note: grouped(seriesOf(plots, stats.PlotTokens, "refresh_token").Total) + " by refresh"},
 		{Label: "95 % of requests", Value: of(stats.PlotRequests, "p95"), Note: "half within " + of(stats.PlotRequests, "p50")},
@@ -235,7 +225,10 @@ func drawPlot(plots stats.Plots, plot stats.Plot) views.PlotProps {
 	d := &plotDrawing{PlotProps: &p, starts: r.Starts, range_: r.Name, top: plotTop}
 	var bars []stats.Series
 	lines := map[stats.Unit][]stats.Series{}
-	var units []string // blocks of lines, in order
+	var units []string                                                                                      // blocks of lines, in order
+	if _, known := last(seriesOf(plots, stats.PlotStore, "free")); plot.Name == stats.PlotStore && !known { // in memory
+		plot.Series = plot.Series[:1]
+	}
 	for _, s := range plot.Series {
 		d.series = append(d.series, s)
 		switch {
@@ -261,7 +254,7 @@ func drawPlot(plots stats.Plots, plot stats.Plot) views.PlotProps {
 		d.lines(lines[stats.Unit(unit)])
 	}
 	d.labels()
-	d.table(plot)
+	d.table(plots.Account)
 	d.describe(plot.Name, totalOf(plots, plot.Name))
 	return p
 }
@@ -367,6 +360,9 @@ func (d *plotDrawing) lines(series []stats.Series) {
 // value.
 func (d *plotDrawing) scale(most, apart, high float64, show func(float64) string) float64 {
 	unit := math.Max(niceStep(most), apart)
+	if d.Name == stats.PlotStore { // in powers of two
+		unit = math.Pow(2, math.Ceil(math.Log2(math.Max(most, 4)/4)))
+	}
 	top := math.Max(math.Ceil(most/unit), 1) * unit
 	for n := 0.0; n <= top+unit/2; n += unit {
 		tick := views.PlotTick{Y: d.top + high - n/top*high}
@@ -423,9 +419,16 @@ func bucketName(of string, at time.Time) string {
 }
 
 // table adds the same values as numbers.
-func (d *plotDrawing) table(plot stats.Plot) {
+func (d *plotDrawing) table(account string) {
 	for i, start := range d.starts {
 		row := views.PlotRow{At: start.Unix(), Label: bucketName(d.range_, start)}
+		if d.Name == stats.PlotEvents && account != "" {
+			end := d.To
+			if i+1 < len(d.starts) {
+				end = d.starts[i+1].Unix()
+			}
+			row.Href = fmt.Sprintf("%s?account=%s&from=%d&to=%d", deskEventsPath, escaped(account), start.Unix(), end-1)
+		}
 		for _, s := range d.series {
 			row.Cells = append(row.Cells, valueCell(s.Unit, s.Values[i]))
 		}

@@ -8,6 +8,26 @@ var pageMutants = []mutant{
 		in: "./handlers", tests: []string{"TestLoginForgery", "TestConsentForgery"},
 	},
 	{
+		name: "desk_gate", breaks: "only operators reach the desk",
+		file: "handlers/desk.go", old: "if session == nil || !session.User.Operator {", new: "if session == nil {",
+		in: "./handlers", tests: []string{"TestDeskGate"},
+	},
+	{
+		name: "desk_confirm", breaks: "a change at the desk needs a fresh password",
+		file: "handlers/desk.go", old: "if !v.isFresh() {", new: "if false {",
+		in: "./handlers", tests: []string{"TestDeskConfirms"},
+	},
+	{
+		name: "desk_form", breaks: "a form of the desk belongs to its session",
+		file: "handlers/desk.go", old: "if !secret.EqualText(v.form.value(\"form_token\"), v.token()) {", new: "if false {",
+		in: "./handlers", tests: []string{"TestDeskForgery"},
+	},
+	{
+		name: "desk_once", breaks: "a form of the desk makes something once",
+		file: "handlers/desk_kept.go", old: "return entry.onceDone, known && o.now().Sub(entry.at) < onceKeptFor", new: "return entry.onceDone, false",
+		in: "./handlers", tests: []string{"TestDeskSecretsAreShownOnce"},
+	},
+	{
 		name: "csrf_login_form", breaks: "RFC 6749 §10: a sign-in form belongs to its browser",
 		file: "handlers/login.go", old: "if !s.checkFormToken(r, loginForm, p.value(\"form_token\")) {", new: "if false {",
 		in: "./handlers", tests: []string{"TestLoginForgery"},
