@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"strconv"
 	"time"
@@ -25,6 +26,7 @@ const (
 func (p *program) auditCommand() *cobra.Command {
 	var follow bool
 	var after string
+	filters := map[string]*string{}
 	c := &cobra.Command{
 		Use:   "audit",
 		Short: "show sign-ins, refusals, grants, revocations and changes by operators",
@@ -36,38 +38,56 @@ and the log also show. The record holds no secrets.`,
 	}
 	c.Flags().BoolVar(&follow, "follow", false, "print new lines as they arrive, until interrupted; needs a running server")
 	c.Flags().StringVar(&after, "after", "", "start after the line with this `id`")
+	for _, f := range []struct{ name, usage string }{
+		{"what", "show lines of this `kind` only, such as login_refused"},
+		{"user", "show lines about this user only, by `name` or id"},
+		{"client", "show lines about this client only, by `name` or id"},
+		{"operator", "show changes by this operator at the desk only, by `name` or id"},
+		{"source", "show lines from this `address` or network only"},
+		{"since", "show lines from this `time` on: 2026-03-09, 2026-03-09 14:30, 2h or Unix seconds; UTC"},
+		{"until", "show lines up to this `time`; a day includes all of it"},
+	} {
+		filters[f.name] = c.Flags().String(f.name, "", f.usage)
+	}
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
+		wanted := url.Values{}
+		for name, value := range filters {
+			if *value != "" {
+				wanted.Set(name, *value)
+			}
+		}
 		if after != "" {
 			if _, ok := record.ParsePosition(after); !ok {
 				return term.Usage("tollhouse audit --json shows the ids", "--after %q is not the id of a line", after)
 			}
 		}
 		if follow { // without a server no lines are added
-			return p.followAudit(ctx, after)
+			return p.followAudit(ctx, wanted, after)
 		}
-		return p.manage(ctx, "audit", needsData, func(a *admin) error { return p.readAudit(ctx, a, after, false) })
+		return p.manage(ctx, "audit", needsData, func(a *admin) error { return p.readAudit(ctx, a, wanted, after, false) })
 	})
 	return c
 }
 
-func (p *program) followAudit(ctx context.Context, after string) error {
+func (p *program) followAudit(ctx context.Context, wanted url.Values, after string) error {
 	a, err := p.connectRunning(ctx)
 	if err != nil {
 		return err
 	}
-	return errors.Join(p.readAudit(ctx, a, after, true), a.close())
+	return errors.Join(p.readAudit(ctx, a, wanted, after, true), a.close())
 }
 
 // readAudit prints page after page. With follow it polls every second, which is
 // fast enough for people.
-func (p *program) readAudit(ctx context.Context, a *admin, after string, follow bool) error {
+func (p *program) readAudit(ctx context.Context, a *admin, wanted url.Values, after string, follow bool) error {
 	t := p.NewTable("AT", "WHAT", "REASON", "CLIENT", "USER", "ACCOUNT", "SOURCE", "REQUEST")
 	for {
 		var page struct {
 			Data    []json.RawMessage `json:"data"`
 			HasMore bool              `json:"hasMore"`
 		}
-		query := url.Values{"limit": {strconv.Itoa(auditPageSize)}}
+		query := maps.Clone(wanted)
+		query.Set("limit", strconv.Itoa(auditPageSize))
 		if after != "" {
 			query.Set("after", after)
 		}

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -30,7 +31,7 @@ func (s *Server) deskAccess(v *visit) error {
 	var want store.FamilyFilter
 	var nobody bool
 	if userName != "" {
-		u, err := v.userNamed(userName)
+		u, err := v.userNamed(v.ctx, userName)
 		if nobody = errors.Is(err, record.ErrNotFound); err != nil && !nobody {
 			return err
 		}
@@ -39,7 +40,7 @@ func (s *Server) deskAccess(v *visit) error {
 	var clients []string
 	if clientName != "" {
 		var err error
-		if clients, err = v.clientsNamed(clientName); err != nil {
+		if clients, err = v.clientsNamed(v.ctx, clientName); err != nil {
 			return err
 		}
 	}
@@ -93,10 +94,10 @@ func (s *Server) deskAccess(v *visit) error {
 }
 
 // userNamed finds a user by name or id. Errors: record.ErrNotFound.
-func (v *visit) userNamed(name string) (store.User, error) {
-	u, err := v.store.FindUser(v.ctx, name)
+func (s *Server) userNamed(ctx context.Context, name string) (store.User, error) {
+	u, err := s.store.FindUser(ctx, name)
 	if errors.Is(err, record.ErrNotFound) {
-		return v.store.FindUserBySubject(v.ctx, name)
+		return s.store.FindUserBySubject(ctx, name)
 	}
 	return u, err
 }
@@ -104,10 +105,10 @@ func (v *visit) userNamed(name string) (store.User, error) {
 const clientsSearched = 500 // read in one transaction
 
 // clientsNamed returns the ids of the clients with that id or name, in any case.
-func (v *visit) clientsNamed(name string) (ids []string, err error) {
+func (s *Server) clientsNamed(ctx context.Context, name string) (ids []string, err error) {
 	after := ""
 	for {
-		clients, err := v.store.ListClients(v.ctx, after, clientsSearched)
+		clients, err := s.store.ListClients(ctx, after, clientsSearched)
 		if err != nil {
 			return nil, err
 		}

@@ -1,10 +1,10 @@
 package handlers
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"tollhouse/store"
@@ -37,20 +37,32 @@ func auditWord(what store.Audited) string {
 	return string(what)
 }
 
+func isAuditKind(what string) bool {
+	for _, w := range auditWords {
+		if string(w.what) == what {
+			return true
+		}
+	}
+	return false
+}
+
 // nobody matches no line.
 var nobody = []string{"\x00"}
 
-// filter resolves names. An unknown name matches nothing.
-func (v *visit) auditFilter(a auditSearch) (f store.AuditFilter, err error) {
+// auditFilter resolves names. An unknown name matches nothing.
+func (s *Server) auditFilter(ctx context.Context, a auditSearch) (f store.AuditFilter, err error) {
 	f.What = store.Audited(a.what)
-	if f.UserIDs, err = v.auditUser(a.user); err != nil {
+	if a.what != "" && !isAuditKind(a.what) {
+		return f, invalidParameter("what", "must be a kind of audit line, such as login_refused.")
+	}
+	if f.UserIDs, err = s.auditUser(ctx, a.user); err != nil {
 		return f, err
 	}
-	if f.OperatorIDs, err = v.auditUser(a.operator); err != nil {
+	if f.OperatorIDs, err = s.auditUser(ctx, a.operator); err != nil {
 		return f, err
 	}
 	if a.client != "" {
-		if f.ClientIDs, err = v.clientsNamed(a.client); err != nil {
+		if f.ClientIDs, err = s.clientsNamed(ctx, a.client); err != nil {
 			return f, err
 		}
 		f.ClientIDs = append(f.ClientIDs, a.client) // a deleted client's id
@@ -63,12 +75,12 @@ func (v *visit) auditFilter(a auditSearch) (f store.AuditFilter, err error) {
 	}
 	var ok bool
 	if a.from != "" {
-		if f.From, _, ok = peopleTime(a.from, v.now); !ok {
+		if f.From, _, ok = peopleTime(a.from, s.store.Now()); !ok {
 			return f, invalidParameter("from", "is not a time: %s.", deskPeopleTimes)
 		}
 	}
 	if a.to != "" {
-		if _, f.To, ok = peopleTime(a.to, v.now); !ok {
+		if _, f.To, ok = peopleTime(a.to, s.store.Now()); !ok {
 			return f, invalidParameter("to", "is not a time: %s.", deskPeopleTimes)
 		}
 		f.To = f.To.Add(999_999_999) // all of its last second
@@ -77,11 +89,11 @@ func (v *visit) auditFilter(a auditSearch) (f store.AuditFilter, err error) {
 }
 
 // auditUser returns the id of a user, who may be deleted.
-func (v *visit) auditUser(name string) ([]string, error) {
+func (s *Server) auditUser(ctx context.Context, name string) ([]string, error) {
 	if name == "" {
 		return nil, nil
 	}
-	u, err := v.userNamed(name)
+	u, err := s.userNamed(ctx, name)
 	switch {
 	case err == nil:
 		return []string{u.Subject()}, nil
@@ -155,17 +167,9 @@ func (s *Server) deskAudit(v *visit) error {
 func (v *visit) auditTable(a auditSearch, limit int) (views.DeskTable, error) {
 	t := views.DeskTable{Label: "Audit lines", List: "audit", Columns: []string{"When", "What", "Why", "User", "Client", "Operator", "Source", "Request"},
 		Empty: "No lines yet. Each sign-in, token and change makes one."}
-	f, err := v.auditFilter(a)
+	f, err := v.auditFilter(v.ctx, a)
 	if err != nil {
 		return t, err
-	}
-	if a.what != "" && !slices.ContainsFunc(auditWords, func(w struct {
-		what  store.Audited
-		words string
-	}) bool {
-		return string(w.what) == a.what
-	}) {
-		return t, invalidParameter("what", "must be a kind of audit line.")
 	}
 	var before record.Position
 	if a.after != "" {

@@ -21,7 +21,8 @@ type AuditFilter struct {
 	From, To    time.Time // both inclusive
 }
 
-func (f AuditFilter) matches(l AuditLine) bool {
+// Matches reports whether a line is selected.
+func (f AuditFilter) Matches(l AuditLine) bool {
 	if f.What != "" && l.What != f.What || !isOneOf(l.UserID, f.UserIDs) || !isOneOf(l.ClientID, f.ClientIDs) || !isOneOf(l.OperatorID, f.OperatorIDs) {
 		return false
 	}
@@ -68,7 +69,7 @@ func (s *Store) SearchAudit(ctx context.Context, f AuditFilter, before record.Po
 			}
 			read++
 			page.Next = line.Position
-			if f.matches(line) {
+			if f.Matches(line) {
 				page.Lines = append(page.Lines, line)
 			}
 		}

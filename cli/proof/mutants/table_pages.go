@@ -24,7 +24,7 @@ var pageMutants = []mutant{
 	},
 	{
 		name: "desk_once", breaks: "a form of the desk makes something once",
-		file: "handlers/desk_kept.go", old: "return entry.onceDone, known && o.now().Sub(entry.at) < onceKeptFor", new: "return entry.onceDone, false",
+		file: "handlers/desk_kept.go", old: "return entry.onceDone, known && o.now().Sub(entry.at) < onceKeptFor", new: "return entry.onceDone, known && false",
 		in: "./handlers", tests: []string{"TestDeskSecretsAreShownOnce"},
 	},
 	{

@@ -1,0 +1,74 @@
+package handlers_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"testing"
+
+	"tollhouse/handlers"
+	"tollhouse/must"
+)
+
+// TestAuditFilters: the record can be searched by kind, by names in any spelling, by
+// source and by time, in the API and at the desk.
+func TestAuditFilters(t *testing.T) {
+	h, b := deskHouse(t)
+	h.pair(t)
+	h.token(t, with(h.passwordForm(), "password", "wrong"))
+	b.follow(t, b.sent(t, "/desk/clients/"+h.client.ID, "disable"))
+	all := h.auditOf(t, "")
+	if len(all) < 3 {
+		t.Fatalf("the record has %d lines", len(all))
+	}
+	for query, keep := range map[string]func(handlers.AdminAuditLine) bool{
+		"what=login_refused": func(l handlers.AdminAuditLine) bool { return l.What == "login_refused" },
+		"user=MARA":          func(l handlers.AdminAuditLine) bool { return l.Username == "mara" },
+		"user=nobody":        func(handlers.AdminAuditLine) bool { return false },
+		"client=" + url.QueryEscape(h.client.Name): func(l handlers.AdminAuditLine) bool { return l.ClientName == h.client.Name },
+		"client=" + h.client.ID:                    func(l handlers.AdminAuditLine) bool { return l.ClientID == h.client.ID },
+		"operator=Olga":                            func(l handlers.AdminAuditLine) bool { return l.Operator == "olga" },
+		"source=192.0.2.0/24":                      func(l handlers.AdminAuditLine) bool { return l.Source != "" },
+		"source=198.51.100.7":                      func(handlers.AdminAuditLine) bool { return false },
+		"user=mara&what=login_refused":             func(l handlers.AdminAuditLine) bool { return l.Username == "mara" && l.What == "login_refused" },
+	} {
+		var want []string
+		for _, l := range all {
+			if keep(l) {
+				want = append(want, l.ID)
+			}
+		}
+		var got []string
+		for _, l := range h.auditOf(t, query) {
+			got = append(got, l.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the API has %v for %s, want %v", got, query, want)
+		}
+		slices.Reverse(want)
+		if shown := rows(t, b.get(t, "/desk/audit?"+query), "data-audit"); !slices.Equal(shown, want) {
+			t.Errorf("the desk shows %v for %s, want %v", shown, query, want)
+		}
+	}
+	if len(h.auditOf(t, "since=1h")) != len(all) || len(h.auditOf(t, "until=2020-01-01")) != 0 {
+		t.Error("the filters of time select other lines")
+	}
+	for _, query := range []string{"what=nonsense", "source=x", "from=never", "after=x"} {
+		wantStatus(t, b.get(t, "/desk/audit?"+query), http.StatusBadRequest)
+	}
+}
+
+// auditOf returns the lines that the admin API lists.
+func (h *house) auditOf(t testing.TB, query string) []handlers.AdminAuditLine {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.server.Admin().ServeHTTP(w, httptest.NewRequest("GET", "/admin/audit?limit=500&"+query, nil))
+	var page struct{ Data []handlers.AdminAuditLine }
+	must.Do(t, json.Unmarshal(w.Body.Bytes(), &page))
+	if w.Code != http.StatusOK {
+		t.Fatalf("%s: %d %s", query, w.Code, w.Body)
+	}
+	return page.Data
+}
