@@ -10,7 +10,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // TestBackupKilled kills a server in the middle of its backup, some times: what has

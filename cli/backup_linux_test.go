@@ -12,7 +12,7 @@ import (
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // mountSmall mounts a filesystem of so many MiB for a test.

@@ -15,8 +15,8 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/must"
 	"tollhouse/store/backup"
+	"tollhouse/store/storetest/must"
 )
 
 // recordEvents records events over the admin socket, one after another, until

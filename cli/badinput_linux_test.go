@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 const peakOfEnv = "TOLLHOUSE_TEST_PEAK_OF"

@@ -22,9 +22,9 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/must"
 	"tollhouse/store/backup"
 	"tollhouse/store/kv"
+	"tollhouse/store/storetest/must"
 )
 
 // Bad input is told clearly, with the right exit code, and changes nothing: the

@@ -9,12 +9,12 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/kv/badgerkv"
 	"tollhouse/store/secret"
 	"tollhouse/store/snapshot"
+	"tollhouse/store/storetest/must"
 )
 
 // A store whose events lie in the future, although it was written just now, is

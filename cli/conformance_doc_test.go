@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 const conformanceSizeMax = 40 << 10 // bytes; a page that a person still reads

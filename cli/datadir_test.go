@@ -15,7 +15,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // TestDataDirectory: one data directory has one owner, and is closed to others.

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // demand skips a test whose surroundings lack something, and fails it in CI, which

@@ -18,7 +18,7 @@ import (
 	"testing"
 
 	"tollhouse/cli/term"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // devClient asks a dev instance what a test asks, and writes down what it gets.

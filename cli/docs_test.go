@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 	"unicode/utf8"
 )
 

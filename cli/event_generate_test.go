@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"tollhouse/cli/term"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // TestGenerateLive: a live history goes on until it is interrupted, and what it

@@ -10,7 +10,7 @@ import (
 
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // TestSumUp: an import is whole only when both ends counted the same.

@@ -17,7 +17,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // A stream is taken apart as a browser would, and what was cut off is no frame.

@@ -11,9 +11,9 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/must"
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/badgerkv"
+	"tollhouse/store/storetest/must"
 )
 
 // TestStoreOfAnotherFormat: every command that opens the store refuses it, and the

@@ -12,7 +12,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // generationsIn are the names of the generations in a data directory, those that

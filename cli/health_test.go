@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"tollhouse/cli/term"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // TestHealthByURL: health asks a server without an admin socket over HTTP.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // TestNamesOfAServer: both modes carry the operator's name and logo.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"tollhouse/cli/term"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 func TestNotify(t *testing.T) {

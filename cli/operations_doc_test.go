@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 
 	"github.com/spf13/pflag"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tollhouse/cli/term"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // printedFiles are the files that print writes, by their names.

@@ -20,7 +20,7 @@ import (
 
 	"tollhouse/cli/server/certtest"
 	"tollhouse/cli/term"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // TestMain lets this test binary be tollhouse when it is called so: scripts and

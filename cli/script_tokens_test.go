@@ -17,7 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"tollhouse/handlers"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // withServer does something with the server of the script's data directory: the

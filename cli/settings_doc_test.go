@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tollhouse/cli/term"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files and docs/settings.md anew")

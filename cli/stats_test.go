@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // TestStatsSurviveRestarts: what a server has counted is shown while it runs, after

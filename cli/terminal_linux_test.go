@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tollhouse/cli/term"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // openTerminal makes a pseudo-terminal of that many columns: our end, and a

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"tollhouse/cli/term"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 func through(h http.HandlerFunc) (*http.Client, *inProcess) {

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // TestAccountForgery: the page's forms work only in the browser that it was shown in.

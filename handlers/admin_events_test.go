@@ -17,8 +17,8 @@ import (
 	"sync"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store"
+	"tollhouse/store/storetest/must"
 )
 
 // line is a line of an import with the fields that tests use.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
+	"tollhouse/store/storetest/must"
 )
 
 func (a *api) purge(body string) answer {

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // api is the whole server over a store in memory, for tests of its API.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // TestAuditFilters: the record can be searched by kind, by names in any spelling, by

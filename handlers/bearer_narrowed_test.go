@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store"
+	"tollhouse/store/storetest/must"
 )
 
 // TestBearerOfANarrowedClient: a token permits what its client may do now, not what it

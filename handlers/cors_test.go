@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store"
+	"tollhouse/store/storetest/must"
 )
 
 // preflight sends a browser's request before one that is not simple.

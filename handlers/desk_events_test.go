@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/snapshot"
+	"tollhouse/store/storetest/must"
 )
 
 // recordMix records events of several types and resources, a minute apart.

@@ -11,10 +11,10 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // withDesk adds the operators' pages.

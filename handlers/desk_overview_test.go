@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/net/html"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // TestDeskOverview: each plot stands there as a drawing and as a table of the same

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/secret"
 	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // deskLive is a server on a listener, with an operator's session.

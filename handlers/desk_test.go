@@ -12,10 +12,10 @@ import (
 	"golang.org/x/net/html"
 
 	"tollhouse/handlers"
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // deskHouse is a house with the desk, and an operator's browser.

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
-	"tollhouse/must"
 	"tollhouse/store/record"
+	"tollhouse/store/storetest/must"
 )
 
 // fault is a wrong request of an application, and the page about it.

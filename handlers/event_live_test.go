@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
+	"tollhouse/store/storetest/must"
 )
 
 const livePatience = 20 * time.Second // far longer than any step here takes

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
+	"tollhouse/store/storetest/must"
 )
 
 type eventTypesPage struct {

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store"
+	"tollhouse/store/storetest/must"
 )
 
 // The server waits a bounded time for a body that does not come, both before its answer

@@ -14,10 +14,10 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // The benchmarks of the events API over loopback, against two floors of the same server: a

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store"
+	"tollhouse/store/storetest/must"
 )
 
 func TestNegotiate(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
+	"tollhouse/store/storetest/must"
 )
 
 // lineOf is an event of that age as a line of an import.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store"
+	"tollhouse/store/storetest/must"
 )
 
 // The golden examples of the events API: an account with four events.

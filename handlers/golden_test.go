@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files of testdata anew")

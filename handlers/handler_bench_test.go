@@ -9,10 +9,10 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // BenchmarkHandler measures the whole public handler without a connection, including the

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/net/html"
 
 	"tollhouse/handlers"
-	"tollhouse/must"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // nodesOn returns the elements of a page that have the attribute.

@@ -16,10 +16,10 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // house is a tollhouse under test: the real router over a store in memory with the test's

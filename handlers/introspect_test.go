@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/secret"
+	"tollhouse/store/storetest/must"
 )
 
 func (h *house) introspect(t testing.TB, token string) answer {

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"tollhouse/handlers"
-	"tollhouse/must"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // withMemory limits the memory of requests in flight.

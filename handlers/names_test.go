@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // A displayed name always has something visible.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // Described is the API description as a judge of answers. The document leaves

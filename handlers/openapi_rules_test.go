@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // TestOpenAPIRules holds the description to what generators of clients need. The

@@ -14,10 +14,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/snapshot"
+	"tollhouse/store/storetest/must"
 )
 
 // registered are the public routes as routes.go has them, but for HEAD, which

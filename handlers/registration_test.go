@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // TestRegistrationRefuses creates and changes clients as the command line does.

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
+	"tollhouse/store/storetest/must"
 )
 
 // lastEvent is the newest event of the account.

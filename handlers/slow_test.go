@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"tollhouse/handlers"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // hurried is the factor by which these tests shorten the limits: five seconds become a

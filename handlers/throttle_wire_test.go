@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"tollhouse/handlers"
-	"tollhouse/must"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // houseOverTCP is a house whose requests cross a connection, behind a trusted proxy that

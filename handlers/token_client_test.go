@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store"
+	"tollhouse/store/storetest/must"
 )
 
 func basic(id, secret string) func(*http.Request) {

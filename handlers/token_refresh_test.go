@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store/record"
+	"tollhouse/store/storetest/must"
 )
 
 func TestTokenRefresh(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 func TestTokenAnswer(t *testing.T) {

@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/net/html"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // browser keeps cookies, reads forms off pages and sends them. It does not follow redirects

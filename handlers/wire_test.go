@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"tollhouse/handlers"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // listen serves the house with the limits of a deployment and returns its address.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/static"
+	"tollhouse/store/storetest/must"
 )
 
 var names = []string{"style.css", "icon.svg", "desk.js"}

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/kv"
@@ -14,6 +13,7 @@ import (
 	"tollhouse/store/record"
 	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // scanned is an engine that remembers where scans began.

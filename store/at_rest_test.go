@@ -5,10 +5,10 @@ import (
 	"context"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store/kv"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // TestAtRest reads every record, as a thief of the disk can, and looks for usable

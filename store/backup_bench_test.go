@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // benchBackupEvents is how many events the stores of these benchmarks hold, on disk.

@@ -17,13 +17,13 @@ import (
 
 	"pgregory.net/rapid"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/backup"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // furnished returns a store with a record of every kind.

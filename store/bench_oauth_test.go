@@ -6,11 +6,11 @@ import (
 	"sync"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/kv"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // The benchmarks of tokens and clients, each alternating with its floor. Only the

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // issueOne returns a store on disk with one client and one family.

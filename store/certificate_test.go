@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 const canaryKey = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIKcanary\n-----END EC PRIVATE KEY-----\n"

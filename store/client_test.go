@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 func TestCreateClient(t *testing.T) {

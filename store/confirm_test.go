@@ -9,10 +9,10 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/storetest/must"
 )
 
 // TestFlushEndsWhenUsesAreWritten: a backup or a saved state has the uses before it, also

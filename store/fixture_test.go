@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/kv/memkv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 func withFixtures(o *store.Options) { o.Fixtures, o.Hasher = true, secret.NewQuickHasher() }

@@ -13,13 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/backup"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/kv"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 var makeFixture = flag.Bool("make-format1", false, "write the fixture of format 1 in testdata anew")

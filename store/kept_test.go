@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // pieceSize is the longest piece of a secret that may be stored: 16 characters of a

@@ -13,11 +13,11 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 const (

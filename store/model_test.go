@@ -8,11 +8,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // The model of codes and tokens: the table of docs/decisions.md in as few words as

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/storetest/must"
 )
 
 // walked reads a list to the end in pages of that size.

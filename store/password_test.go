@@ -5,11 +5,11 @@ import (
 	"errors"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 const newPassword = "another long phrase"

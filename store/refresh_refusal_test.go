@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/storetest/must"
 )
 
 // states brings a grant into each state of a refresh token. The token is that of the

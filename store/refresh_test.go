@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
+	"tollhouse/store/storetest/must"
 )
 
 // TestRotateRefresh follows the table of docs/decisions.md row by row.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store/record"
+	"tollhouse/store/storetest/must"
 )
 
 // TestEveryKindIsChecked: every new kind of record needs a check; otherwise no backup

@@ -12,8 +12,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"tollhouse/must"
 	"tollhouse/static"
+	"tollhouse/store/storetest/must"
 	"tollhouse/views"
 )
 

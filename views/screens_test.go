@@ -10,7 +10,7 @@ import (
 
 	"github.com/a-h/templ"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 	"tollhouse/views"
 )
 

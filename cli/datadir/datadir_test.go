@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"tollhouse/cli/term"
-	"tollhouse/must"
 	"tollhouse/store/kv/memkv"
+	"tollhouse/store/storetest/must"
 )
 
 // TestNotAllowed: a reason that is no missing permission names no owner.

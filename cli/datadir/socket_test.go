@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"tollhouse/cli/term"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 var quiet = slog.New(slog.DiscardHandler)

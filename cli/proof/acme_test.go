@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 
 	"golang.org/x/net/dns/dnsmessage"
 )

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 var updateGuide = flag.Bool("update-guide", false, "write the answers of docs/api.md and docs/testing.md anew")

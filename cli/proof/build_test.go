@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // The build that print dockerfile describes, and that a release is made by.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 const (

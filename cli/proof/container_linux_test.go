@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // devEndMax is well above the 2 seconds in which dev ends, and well below the 15 that

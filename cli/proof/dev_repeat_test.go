@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // TestEqualRunsGiveEqualBytes sends the same requests to two runs at the same address,

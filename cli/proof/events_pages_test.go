@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // protocolOverTheWire asks in the ways that HTTP has for it.

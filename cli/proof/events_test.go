@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // The account of the golden examples, whose history and answers lie with the

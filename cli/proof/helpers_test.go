@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // helper is a printed test helper in a project of its own.

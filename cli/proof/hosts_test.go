@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // TestDevHosts: a browser and a container know one instance by two names, and each

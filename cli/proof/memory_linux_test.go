@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // What strangers can make a server hold, while honest visitors use it:

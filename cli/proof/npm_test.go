@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // npmDir has what the tests take from npm: package.json and its lock, which

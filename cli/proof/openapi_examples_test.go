@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 var updateExamples = flag.Bool("update-examples", false, "write the examples of the API description anew")

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // generatedDir is a module of its own: go.mod pins the generator for Go, and

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // TestOpenAPI holds the description that the binary serves and prints to a

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // A newcomer goes through docs/operations.md from its first line to its last: what

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // releaseCommand is the build of print dockerfile and TestRelease.

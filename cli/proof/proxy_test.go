@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // The proxies of docs/operations.md, each before the built binary: what stands in

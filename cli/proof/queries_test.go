@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // TestQueries sends the queries that programs for Node write, by the libraries

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // The README's two commands. They are not run from within a test: the first is

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 
 	"github.com/chromedp/chromedp"
 )

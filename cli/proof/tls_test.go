@@ -23,7 +23,7 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 
 	"golang.org/x/oauth2"
 )

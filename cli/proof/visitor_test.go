@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // visitor is a person's browser, as far as plain HTTP goes: it keeps cookies,

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 
 	"golang.org/x/oauth2"
 )

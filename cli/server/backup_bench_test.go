@@ -10,9 +10,9 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/must"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // BenchmarkWritesBesideScheduledBackup records events from 32 writers, in turns with and

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"tollhouse/cli/datadir"
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // scheduled is a schedule over a store in memory, by the fake clock of synctest.

@@ -14,9 +14,9 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/handlers"
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/kv"
+	"tollhouse/store/storetest/must"
 )
 
 // TestDoctorFindings covers findings that a test cannot produce with a real server.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"tollhouse/cli/datadir"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // limited is a listener with a connection limit.

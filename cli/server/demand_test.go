@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 const startMax = 20 * time.Second // for what takes hundredths of one

@@ -18,9 +18,9 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/handlers"
-	"tollhouse/must"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/snapshot"
+	"tollhouse/store/storetest/must"
 )
 
 // testInstance is an instance of dev that answers over TCP.

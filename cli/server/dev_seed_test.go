@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"tollhouse/cli/datadir"
-	"tollhouse/must"
 	"tollhouse/store/secret"
+	"tollhouse/store/storetest/must"
 )
 
 // BenchmarkSeedUsers creates the 50 users of a seed file, as a start of dev does.

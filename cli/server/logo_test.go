@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"tollhouse/cli/term"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 func pngOf(t testing.TB, width, height int) []byte {

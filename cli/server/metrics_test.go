@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"tollhouse/handlers"
-	"tollhouse/must"
 	"tollhouse/store/record"
+	"tollhouse/store/storetest/must"
 )
 
 // scrape reads /metrics.

@@ -12,10 +12,10 @@ import (
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
-	"tollhouse/must"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/storetest/must"
 )
 
 // inMemory returns a server that is built but does not serve yet.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"tollhouse/cli/datadir"
-	"tollhouse/must"
 	"tollhouse/store/secret"
+	"tollhouse/store/storetest/must"
 )
 
 func TestWatchdog(t *testing.T) {

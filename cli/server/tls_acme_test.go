@@ -18,9 +18,9 @@ import (
 	"golang.org/x/crypto/acme/autocert"
 
 	"tollhouse/handlers"
-	"tollhouse/must"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // newTestACME returns an ACME client without a store, so an order for a certificate

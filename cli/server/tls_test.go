@@ -19,7 +19,7 @@ import (
 	"tollhouse/cli/server/certtest"
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // certified is a certificate signed by its own key, as PEM.

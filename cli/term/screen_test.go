@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 	"unicode"
 )
 

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/kv"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // The benchmarks of events, each alternating with its floor: the engine's own scan of

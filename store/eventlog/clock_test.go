@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 func TestCheckClock(t *testing.T) {

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/memkv"
 	"tollhouse/store/record"
 	"tollhouse/store/snapshot"
+	"tollhouse/store/storetest/must"
 )
 
 // eventRecords has one record of each kind of events and resources, with a function that

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // A line exactly at the head's position can be recorded after a purge removed the event

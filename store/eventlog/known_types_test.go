@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // TestListEventsOfTypesThatComeAndGo lists by type while new types, imported history and

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // TestAnAccountWithTooManyTypes lists types and wildcards in an account with more types

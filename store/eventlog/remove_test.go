@@ -5,10 +5,10 @@ import (
 	"errors"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/snapshot"
+	"tollhouse/store/storetest/must"
 )
 
 func TestNamesOf(t *testing.T) {

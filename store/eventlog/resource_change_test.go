@@ -10,10 +10,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"tollhouse/must"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/snapshot"
+	"tollhouse/store/storetest/must"
 )
 
 // meddler changes something before each of the first updates, as another caller might

@@ -12,11 +12,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // keptEvent is an event in the model of retention.

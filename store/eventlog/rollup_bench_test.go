@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // uncounted returns a store over the same engine without a rollup.

@@ -14,11 +14,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // countedStore is a store whose log is changed at random, and killed.

@@ -15,10 +15,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"tollhouse/must"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/snapshot"
+	"tollhouse/store/storetest/must"
 )
 
 // segmentEvents is how many events a segment has in these tests, so that few

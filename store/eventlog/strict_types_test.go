@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
 	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 func withStrictTypes(o *store.Options) { o.StrictTypes = true }

@@ -17,11 +17,11 @@ import (
 	"testing/iotest"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/history"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files of testdata anew")

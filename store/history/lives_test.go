@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store/snapshot"
+	"tollhouse/store/storetest/must"
 )
 
 // before is the model of the lives: which event may directly follow which, for one

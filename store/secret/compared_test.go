@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // judgements are the functions that compare something secret with the expected value,

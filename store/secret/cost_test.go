@@ -5,8 +5,8 @@ import (
 	"runtime"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store/secret"
+	"tollhouse/store/storetest/must"
 )
 
 // TestUnknownUserCostsAHash is not parallel: it measures what the process allocates.

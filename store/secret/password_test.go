@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store/secret"
+	"tollhouse/store/storetest/must"
 )
 
 func TestHasher(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store/secret"
+	"tollhouse/store/storetest/must"
 )
 
 func TestToken(t *testing.T) {

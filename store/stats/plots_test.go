@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store/stats"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // importEvents imports n events of a kind at a time before now.

@@ -8,12 +8,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/stats"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // served is a store whose ring counts, beside a model of it.

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/history"
 	"tollhouse/store/snapshot"
+	"tollhouse/store/storetest/must"
 )
 
 // Fill records a generated history of that many events over the 90 days up to an hour

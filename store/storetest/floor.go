@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/memkv"
+	"tollhouse/store/storetest/must"
 )
 
 // Record is one written key.

@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store"
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/badgerkv"
 	"tollhouse/store/kv/memkv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/storetest/must"
 )
 
 // Clock is a clock that only moves when a test advances it.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store/kv"
+	"tollhouse/store/storetest/must"
 )
 
 // ledger is a model of a store with several writers. The store numbers the updates, and

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // TestLogsThatWereOnlyBegun: a process killed just after creating a log leaves an empty

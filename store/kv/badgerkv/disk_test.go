@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store/kv"
+	"tollhouse/store/storetest/must"
 )
 
 func TestReopen(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"go.uber.org/goleak"
 
-	"tollhouse/must"
 	"tollhouse/store/kv"
+	"tollhouse/store/storetest/must"
 )
 
 // TestMain fails on goroutines that outlive the tests, except the two that Badger 4.9.6

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/memkv"
+	"tollhouse/store/storetest/must"
 )
 
 // BenchmarkInMemory compares the two engines that dev can run on: one key got, set or

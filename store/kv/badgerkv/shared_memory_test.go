@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store/kv"
+	"tollhouse/store/storetest/must"
 )
 
 // TestWritersShareNoBytes has many concurrent writers whose updates end in every possible

@@ -4,8 +4,8 @@ import (
 	"iter"
 	"testing"
 
-	"tollhouse/must"
 	"tollhouse/store/kv"
+	"tollhouse/store/storetest/must"
 )
 
 func TestSnapshotsKeepTheOldestReader(t *testing.T) {

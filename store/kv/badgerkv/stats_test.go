@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/must"
 	"tollhouse/store/kv"
+	"tollhouse/store/storetest/must"
 )
 
 // TestReady: the store reports that it would refuse work before a request meets that.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
-	"tollhouse/must"
 	"tollhouse/store/kv"
+	"tollhouse/store/storetest/must"
 )
 
 // TestScanOverTables is the contract for ranges over a store of many tables, on several

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"testing"
 
-	"tollhouse/must"
+	"tollhouse/store/storetest/must"
 )
 
 // ended is a test that records how it ends.
