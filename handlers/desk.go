@@ -148,7 +148,6 @@ type visit struct {
 	ctx     context.Context
 	session *browserSession
 	form    params // of a POST
-	notice  string
 	now     time.Time
 }
 
