@@ -17,7 +17,6 @@ import (
 
 const (
 	eventsHomeMax  = 10
-	apiReference   = "/openapi.json"
 	firstUserAdded = "tollhouse user create NAME --operator"
 )
 
@@ -27,7 +26,7 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	props := views.HomeProps{Page: s.page(r), SignInURL: "/login", SignOutURL: "/logout", Links: []views.Link{
-		{Label: "API reference", Href: apiReference, Note: "every endpoint, in OpenAPI"},
+		{Label: "API reference", Href: docsPath, Note: "every endpoint, with examples"},
 	}}
 	if session != nil {
 		err = s.homeOfUser(r, session, &props)

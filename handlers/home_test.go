@@ -47,7 +47,7 @@ func TestStartPage(t *testing.T) {
 				t.Errorf("the page says %q, want no %q in it", text, never)
 			}
 		}
-		if href := linkOn(t, page, "API reference"); href != "/openapi.json" {
+		if href := linkOn(t, page, "API reference"); href != "/docs" {
 			t.Errorf("the API reference is at %q", href)
 		}
 		if href := linkOn(t, page, "Service status"); href != "/readyz" {

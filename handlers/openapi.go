@@ -44,6 +44,7 @@ func OpenAPI(issuer, version string) []byte {
 	if issuer != "" {
 		d = withMember(d, snapshot.ArrayOf(withText(snapshot.ObjectOf(), issuer, "url")), "servers")
 	}
+	d = withText(d, issuer+docsPath, "externalDocs", "url")
 	flows := []string{"components", "securitySchemes", "oauth2", "flows"}
 	d = withText(d, issuer+"/oauth/v2/auth", append(flows, "authorizationCode", "authorizationUrl")...)
 	for _, flow := range []string{"authorizationCode", "password"} {
@@ -144,12 +145,14 @@ type description struct {
 	issuer   string
 	document []byte
 	tag      string
+	// reference is read when somebody looks at /docs first.
+	reference func() *reference
 }
 
 func describe(issuer, version string) *description {
 	document := OpenAPI(issuer, version)
 	sum := sha256.Sum256(document)
-	return &description{issuer, document, entityTag(hex.EncodeToString(sum[:12]))}
+	return &description{issuer, document, entityTag(hex.EncodeToString(sum[:12])), sync.OnceValue(func() *reference { return readReference(document) })}
 }
 
 // descriptions keeps the description that was asked for last: a server has one issuer,

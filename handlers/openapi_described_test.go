@@ -302,3 +302,14 @@ type faults struct {
 }
 
 func (f *faults) Errorf(string, ...any) { f.failed = true }
+
+// Names returns the operations, each as "GET /api/events".
+func (d *Described) Names() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for o := range d.operations() {
+			if !yield(o.method + " " + o.template) {
+				return
+			}
+		}
+	}
+}

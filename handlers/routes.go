@@ -30,6 +30,10 @@ func (s *Server) publicRoutes() http.Handler {
 	r.page("POST", "/account/revoke", s.revokeClient)
 	r.page("POST", "/account/sign-out-others", s.signOutOthers)
 	r.page("POST", "/account/password", s.changePassword)
+	r.page("GET", "/docs", s.docs)
+	r.page("HEAD", "/docs", s.docs)
+	r.page("GET", "/docs/:tag", s.docsOfTag)
+	r.page("HEAD", "/docs/:tag", s.docsOfTag)
 	r.page("GET", "/", s.home)
 	r.page("HEAD", "/", s.home)
 

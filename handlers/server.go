@@ -105,6 +105,7 @@ type Server struct {
 	publicIDs, devIDs, adminIDs secret.Source // of ids of requests
 
 	described descriptions
+	docsToken docsToken
 
 	instance string
 	logo     logo
@@ -232,7 +233,10 @@ func (r *router) postFromClients(path string, h handler) {
 
 func (r *router) on(method, path string, h handler) {
 	r.routes = append(r.routes, route{method: method, template: path})
-	handled := r.s.handle(path, h)
+	r.serve(method, path, r.s.handle(path, h))
+}
+
+func (r *router) serve(method, path string, handled http.Handler) {
 	// Handler would put the parameters into a context of their own.
 	r.Handle(method, path, func(w http.ResponseWriter, rq *http.Request, params httprouter.Params) {
 		factsFrom(rq.Context()).params = params
@@ -243,5 +247,5 @@ func (r *router) on(method, path string, h handler) {
 // page registers a page: its errors are pages, and forms from other sites are refused.
 func (r *router) page(method, path string, h handler) {
 	r.routes = append(r.routes, route{method: method, template: path, isPage: true})
-	r.Handler(method, path, r.s.handlePage(path, h))
+	r.serve(method, path, r.s.handlePage(path, h))
 }

@@ -1,0 +1,52 @@
+package proof
+
+import (
+	"html"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestDocsExamples runs the examples of the API reference as they stand on its pages,
+// in their order, against the instance that shows them.
+func TestDocsExamples(t *testing.T) {
+	t.Parallel()
+	needTool(t, "curl")
+	s := startDev(t)
+	section := regexp.MustCompile(`(?s)<section id="(\w+)" data-operation="([^"]+)">.*?<pre data-curl><code>(.*?)</code>`)
+	run := 0
+	for _, tag := range []string{"oauth", "events", "resources", "service", "pages"} {
+		page := string(fetchDocument(t, s.ready.URL+"/docs/"+tag))
+		for _, found := range section.FindAllStringSubmatch(page, -1) {
+			run++
+			name, line := found[2], html.UnescapeString(found[3])
+			isForm := strings.Contains(line, " -i -X POST ") // refused without the token of its page
+			cmd := exec.CommandContext(t.Context(), "sh", "-c", line+` -o /dev/null -w '%{http_code}'`)
+			out, err := cmd.Output()
+			lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+			status, _ := strconv.Atoi(lines[len(lines)-1])
+			if isRight := status >= 200 && status < 400; err != nil || !isRight && !isForm || status >= 500 {
+				t.Errorf("%s: %s\nanswers %d, %v", name, line, status, err)
+			}
+			if isForm && !strings.Contains(page, `data-status="`+strconv.Itoa(status)+`"`) {
+				t.Errorf("%s: %s\nanswers %d, which the page does not have", name, line, status)
+			}
+		}
+	}
+	if run < 20 {
+		t.Errorf("only %d examples were found", run)
+	}
+	start := string(fetchDocument(t, s.ready.URL+"/docs"))
+	steps := regexp.MustCompile(`(?s)<pre><code>(curl .*?)</code>`).FindAllStringSubmatch(start, -1)
+	if len(steps) != 3 {
+		t.Fatalf("the start has %d steps", len(steps))
+	}
+	for _, step := range steps {
+		line := html.UnescapeString(step[1])
+		if out, err := exec.CommandContext(t.Context(), "sh", "-c", line+" --fail-with-body").Output(); err != nil || strings.Contains(string(out), `"active":false`) {
+			t.Errorf("%s\nanswers %s, %v", line, out, err)
+		}
+	}
+}

@@ -1,0 +1,437 @@
+package handlers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"tollhouse/static"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/record"
+	"tollhouse/store/secret"
+	"tollhouse/store/snapshot"
+	"tollhouse/views"
+)
+
+const (
+	docsPath       = "/docs"
+	sampleItemsMax = 2 // of each list
+
+	docsPageSizeMax = 1 << 20 // bytes of the page that an id is taken from
+)
+
+// reference is the API description, read for the pages at /docs.
+type reference struct {
+	tags []referenceTag
+}
+
+type referenceTag struct {
+	slug       string
+	shown      views.DocsTag
+	operations []referenceOperation
+}
+
+type referenceOperation struct {
+	shown         views.DocsOperation
+	method, path  string
+	needsToken    bool
+	form, request snapshot.Value // example of a form, or of a JSON body
+	requestType   string         // media type of request
+}
+
+// readReference reads one of our own documents.
+func readReference(document []byte) *reference {
+	d := docsDocument{parsed(document)}
+	ref := &reference{}
+	tags, _ := d.root.Member("tags")
+	for _, t := range tags.Elements() {
+		name := textAt(t, "name")
+		tag := referenceTag{slug: strings.ToLower(name)}
+		tag.shown = views.DocsTag{Name: name, Href: docsPath + "/" + tag.slug, Words: textAt(t, "description")}
+		for _, section := range []string{"paths", "x-tollhouse-pages"} {
+			for _, item := range memberAt(d.root, section).Members() {
+				for _, method := range item.Value.Members() {
+					if tagged, _ := method.Value.Member("tags"); len(tagged.Elements()) > 0 && tagged.Elements()[0].Text() == name {
+						tag.operations = append(tag.operations, d.operation(tag.shown.Href, item, method))
+					}
+				}
+			}
+		}
+		ref.tags = append(ref.tags, tag)
+	}
+	return ref
+}
+
+// docsDocument is the description, with its references.
+type docsDocument struct{ root snapshot.Value }
+
+// resolved follows a reference.
+func (d docsDocument) resolved(v snapshot.Value) snapshot.Value {
+	if ref := textAt(v, "$ref"); ref != "" {
+		return d.resolved(memberAt(d.root, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...))
+	}
+	return v
+}
+
+func textAt(v snapshot.Value, path ...string) string { return memberAt(v, path...).Text() }
+
+func (d docsDocument) operation(page string, item, method snapshot.Member) referenceOperation {
+	o := referenceOperation{method: strings.ToUpper(method.Name), path: item.Name}
+	id := textAt(method.Value, "operationId")
+	o.shown = views.DocsOperation{
+		ID: id, Name: o.method + " " + o.path, Href: page + "#" + id,
+		Summary: textAt(method.Value, "summary"), Words: textAt(method.Value, "description"),
+	}
+	for _, of := range []snapshot.Value{item.Value, method.Value} {
+		for _, p := range memberAt(of, "parameters").Elements() {
+			p = d.resolved(p)
+			schema, _ := p.Member("schema")
+			o.shown.Parameters = append(o.shown.Parameters, views.DocsMember{
+				Name: textAt(p, "name"), Where: textAt(p, "in"), Form: d.form(schema), Needed: textAt(p, "required") == "true", Words: textAt(p, "description"),
+			})
+		}
+	}
+	o.needsToken = strings.Contains(memberAt(method.Value, "security").String(), `"bearer"`)
+	for i, media := range memberAt(d.resolved(memberAt(method.Value, "requestBody")), "content").Members() {
+		if i == 0 {
+			o.shown.Body = d.members(memberAt(media.Value, "schema"), "", 2)
+		}
+		example, _ := media.Value.Member("example")
+		switch {
+		case media.Name == "application/x-www-form-urlencoded":
+			o.form, o.request = example, snapshot.Value{}
+		case i == 0:
+			o.request, o.requestType = example, media.Name
+		}
+	}
+	for _, answer := range memberAt(method.Value, "responses").Members() {
+		response := d.resolved(answer.Value)
+		media := memberAt(response, "content", asJSON)
+		schema := memberAt(media, "schema")
+		status := views.DocsStatus{Status: answer.Name, Words: textAt(response, "description"), Next: statusNext[answer.Name]}
+		if answer.Name < "300" && len(o.shown.Answer) == 0 {
+			o.shown.Answer = d.members(schema, "", 2)
+			if example, ok := media.Member("example"); ok {
+				o.shown.Sample = sampleOf(example)
+			}
+		}
+		if answer.Name >= "400" {
+			status.Codes = d.errorCodes(schema)
+		}
+		o.shown.Statuses = append(o.shown.Statuses, status)
+	}
+	return o
+}
+
+// statusNext says what a caller does about a status.
+var statusNext = map[string]string{
+	"304": "Use the copy you have.",
+	"400": "Correct the request; repeating it does not help.",
+	"401": "Authenticate again, then repeat the request.",
+	"403": "Ask for the missing permission, or open the form again.",
+	"404": "Check the address and the account.",
+	"406": "Ask for an available type, or for */*.",
+	"409": "Correct the body or the path.",
+	"410": "Continue from the oldest event that is left.",
+	"412": "Read the resource again, then decide.",
+	"413": "Send less.",
+	"414": "Shorten the query.",
+	"415": "Send an accepted type, uncompressed.",
+	"421": "Use the base address.",
+	"429": "Wait as Retry-After says.",
+	"500": "Try again; if it stays, give the operator the request id.",
+	"503": "Wait as Retry-After says, then repeat.",
+}
+
+// errorCodes lists the values of the member error.
+func (d docsDocument) errorCodes(schema snapshot.Value) string {
+	var codes []string
+	schema = d.resolved(schema)
+	for _, part := range append([]snapshot.Value{schema}, memberAt(schema, "allOf").Elements()...) {
+		for _, code := range memberAt(d.resolved(part), "properties", "error", "enum").Elements() {
+			codes = append(codes, "`"+code.Text()+"`")
+		}
+	}
+	if codes == nil {
+		return ""
+	}
+	return strings.Join(codes, ", ") + "."
+}
+
+// members lists the members of an object, and down to depth those of its members.
+func (d docsDocument) members(schema snapshot.Value, prefix string, depth int) (list []views.DocsMember) {
+	schema = d.resolved(schema)
+	needed, _ := schema.Member("required")
+	for _, property := range memberAt(schema, "properties").Members() {
+		name := prefix + property.Name
+		of := d.resolved(property.Value)
+		words := textAt(property.Value, "description")
+		if words == "" {
+			words = textAt(of, "description")
+		}
+		isNeeded := slices.ContainsFunc(needed.Elements(), func(v snapshot.Value) bool { return v.Text() == property.Name })
+		list = append(list, views.DocsMember{Name: name, Form: d.form(of), Words: words, Needed: isNeeded})
+		if depth == 1 {
+			continue
+		}
+		if items, isList := of.Member("items"); isList {
+			of, name = items, name+"[]"
+		}
+		list = append(list, d.members(of, name+".", depth-1)...)
+	}
+	return list
+}
+
+// form says what values a schema allows, such as "integer, 1 to 1000, default 50".
+func (d docsDocument) form(schema snapshot.Value) string {
+	schema = d.resolved(schema)
+	if values, ok := schema.Member("enum"); ok {
+		var all []string
+		for _, v := range values.Elements() {
+			all = append(all, v.Text())
+		}
+		return withDefault(strings.Join(all, " or "), schema)
+	}
+	form := textAt(schema, "type")
+	if items, ok := schema.Member("items"); ok {
+		return "list of " + d.form(items)
+	}
+	low, high := textAt(schema, "minimum"), textAt(schema, "maximum")
+	if low != "" && high != "" {
+		form += ", " + low + " to " + high
+	}
+	return withDefault(form, schema)
+}
+
+func withDefault(form string, schema snapshot.Value) string {
+	if usual := textAt(schema, "default"); usual != "" {
+		return form + ", default " + usual
+	}
+	return form
+}
+
+// sampleOf returns an example to read, with short lists.
+func sampleOf(example snapshot.Value) string {
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, shortened(example).Append(nil), "", "  "); err != nil {
+		panic("handlers: " + err.Error())
+	}
+	return indented.String()
+}
+
+func shortened(v snapshot.Value) snapshot.Value {
+	switch v.Kind() {
+	case snapshot.Array:
+		var items []snapshot.Value
+		for _, item := range v.Elements()[:min(len(v.Elements()), sampleItemsMax)] {
+			items = append(items, shortened(item))
+		}
+		return snapshot.ArrayOf(items...)
+	case snapshot.Object:
+		var members []snapshot.Member
+		for _, m := range v.Members() {
+			members = append(members, snapshot.Member{Name: m.Name, Value: shortened(m.Value)})
+		}
+		return snapshot.ObjectOf(members...)
+	}
+	return v
+}
+
+// docsFacts are what the examples are filled in with.
+type docsFacts struct {
+	base     string
+	values   map[string]string // by the name of a form's field
+	token    string
+	event    string
+	resource string
+}
+
+// docsFacts returns variables of a shell, and in dev what works there.
+func (s *Server) docsFacts(r *http.Request) (docsFacts, error) {
+	f := docsFacts{base: s.issuerOf(r), token: "$TOKEN", values: map[string]string{
+		"client_id": "$CLIENT_ID", "client_secret": "$CLIENT_SECRET", "username": "$USERNAME", "password": "$PASSWORD", "token": "$TOKEN",
+	}, event: "evt_01ksme0y6g000gytsbprejgt7r", resource: "cus_88k2af01nm98"}
+	if s.demo == nil || s.dev == nil {
+		return f, nil
+	}
+	f.base = s.programsURL(r)
+	for name, value := range map[string]string{"client_id": s.demo.ClientID, "client_secret": s.demo.ClientSecret, "username": s.demo.Username, "password": s.demo.Password} {
+		if value != "" {
+			f.values[name] = value
+		}
+	}
+	token, err := s.docsToken.of(r.Context(), s)
+	if err != nil {
+		return f, err
+	}
+	if token != "" {
+		f.token, f.values["token"] = token, token
+	}
+	ctx := r.Context()
+	events, err := s.store.ListEvents(ctx, s.demo.Account, eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1}, nil)
+	if err != nil {
+		return f, err
+	}
+	f.event = firstID(events.Data, f.event)
+	customers, err := s.store.ListResources(ctx, s.demo.Account, "customer", "", 1, docsPageSizeMax, nil)
+	if err != nil {
+		return f, err
+	}
+	f.resource = firstID(customers.Data, f.resource)
+	return f, nil
+}
+
+// firstID returns the id of the first item of a page, or usual.
+func firstID(page []byte, usual string) string {
+	var first struct {
+		ID string `json:"id"`
+	}
+	if err := json.NewDecoder(bytes.NewReader(page)).Decode(&first); err != nil || first.ID == "" {
+		return usual
+	}
+	return first.ID
+}
+
+// docsToken is dev's token of the demo user for the examples.
+type docsToken struct {
+	mu   sync.Mutex
+	text string
+}
+
+// of returns a live token, a new one if the last is not. It is a fixture: tokens of grants
+// stay the same whoever reads the reference. Without a demo user it returns "".
+func (t *docsToken) of(ctx context.Context, s *Server) (string, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if token, ok := s.store.ParseToken(secret.AccessToken, t.text); ok {
+		_, err := s.store.FindPrincipal(ctx, token)
+		if err == nil {
+			return t.text, nil
+		}
+		if !errors.Is(err, record.ErrNotFound) {
+			return "", err
+		}
+	}
+	issued, err := DevToken{}.issue(ctx, s.store, s.demo, by(ctx))
+	if _, refused := errors.AsType[*problem](err); refused { // a seed without a demo user or client, or disabled
+		return "", nil
+	}
+	t.text = answerOf(issued).AccessToken
+	return t.text, err
+}
+
+// curl returns the operation as a command.
+func (o referenceOperation) curl(f docsFacts) (line, note string) {
+	path, query := o.path, ""
+	for name, value := range map[string]string{"{kind}": "customer", "{name}": strings.TrimPrefix(static.Path("style.css"), static.Prefix)} {
+		path = strings.ReplaceAll(path, name, value)
+	}
+	id := f.resource
+	switch {
+	case strings.HasPrefix(path, "/api/events/"):
+		id = f.event
+	case o.method != http.MethodGet:
+		id = "cus_larkspur"
+	}
+	path = strings.ReplaceAll(path, "{id}", id)
+	path = strings.ReplaceAll(path, "{tag}", "events")
+	switch o.shown.ID {
+	case "listEvents", "listResources":
+		query = "?limit=2"
+	case "authorize":
+		return "curl -sS -i -G " + quoted(f.base+path) + " -d response_type=code --data-urlencode " + quoted("client_id="+f.values["client_id"]) +
+			" --data-urlencode redirect_uri=" + "'http://127.0.0.1/callback'", "Open the address in a browser. An unregistered redirect_uri is refused."
+	}
+	line = "curl -sS"
+	switch {
+	case o.method == http.MethodPost && o.form.Kind() != snapshot.Object:
+		return line + " -i -X POST " + quoted(f.base+path), "A browser sends this form with the form token of its page. Without it the server refuses, and changes nothing."
+	case o.method != http.MethodGet && o.method != http.MethodPost:
+		line += " -X " + o.method
+	}
+	line += " " + quoted(f.base+path+query)
+	if o.needsToken {
+		line += " \\\n  -H " + quoted("Authorization: Bearer "+f.token)
+	}
+	if o.request.Kind() == snapshot.Object {
+		line += " \\\n  -H 'Content-Type: " + o.requestType + "' \\\n  -d " + quoted(string(o.request.Append(nil)))
+	}
+	if o.form.Kind() == snapshot.Object {
+		for _, field := range o.form.Members() {
+			value, isOurs := f.values[field.Name]
+			if !isOurs || o.shown.ID == "revokeToken" && field.Name == "token" {
+				value = field.Value.Text() // the token of the other examples stays alive
+			}
+			line += " \\\n  --data-urlencode " + quoted(field.Name+"="+value)
+		}
+	}
+	return line, ""
+}
+
+// quoted quotes a word for a shell; a variable stays one.
+func quoted(word string) string {
+	if strings.Contains(word, "$") && !strings.ContainsAny(word, "\"`\\'!") {
+		return `"` + word + `"`
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+func (s *Server) docsProps(r *http.Request) (views.DocsProps, *reference, docsFacts, error) {
+	f, err := s.docsFacts(r)
+	ref := s.described.of(s.issuerOf(r), s.version).reference()
+	return views.DocsProps{Page: s.page(r), Title: "API reference", BaseURL: f.base, DocumentURL: openAPIPath}, ref, f, err
+}
+
+// docs is GET /docs.
+func (s *Server) docs(w http.ResponseWriter, r *http.Request) error {
+	props, ref, f, err := s.docsProps(r)
+	if err != nil {
+		return err
+	}
+	var lines = map[string]string{}
+	for _, tag := range ref.tags {
+		shown := tag.shown
+		for _, o := range tag.operations {
+			shown.Operations = append(shown.Operations, o.shown)
+			lines[o.shown.ID], _ = o.curl(f)
+		}
+		props.Tags = append(props.Tags, shown)
+	}
+	props.Steps = []views.Step{
+		{Title: "Get an access token and a refresh token", Command: lines["issueToken"]},
+		{Title: "Send the access token with each request", Command: lines["listEvents"]},
+		{Title: "Ask what a token may do, and until when", Command: lines["introspectToken"]},
+	}
+	pageHeaders(w, false, "")
+	s.render(w, r, http.StatusOK, views.Docs(props))
+	return nil
+}
+
+// docsOfTag is GET /docs/:tag.
+func (s *Server) docsOfTag(w http.ResponseWriter, r *http.Request) error {
+	props, ref, f, err := s.docsProps(r)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(ref.tags, func(t referenceTag) bool { return t.slug == pathParam(r, "tag") })
+	if i < 0 {
+		return s.notFound(w, r)
+	}
+	tag := ref.tags[i]
+	props.Title, props.Words, props.StartURL = "API reference: "+tag.shown.Name, tag.shown.Words, docsPath
+	shown := tag.shown
+	for _, o := range tag.operations {
+		drawn := o.shown
+		drawn.Curl, drawn.CurlNote = o.curl(f)
+		shown.Operations = append(shown.Operations, drawn)
+	}
+	props.Tags = []views.DocsTag{shown}
+	pageHeaders(w, false, "")
+	s.render(w, r, http.StatusOK, views.DocsOfTag(props))
+	return nil
+}
