@@ -34,19 +34,34 @@ func (e *EngineName) Set(text string) error {
 	return errors.New("give memory or badger")
 }
 
-// Engine is what a server and the doctor need of the store's engine. [badgerkv.DB]
-// documents the methods.
+// Engine is what a server and the doctor need of every engine.
 type Engine interface {
 	kv.DB
 	kv.Snapshotter
 	kv.Loader
+	// Ready returns why a request would be refused now, or nil.
 	Ready() error
+	// Check reads everything that is stored and verifies its checksums.
 	Check(ctx context.Context) error
+}
+
+// DiskEngine is what an engine on a disk of this machine has besides. [badgerkv.DB]
+// documents the methods.
+type DiskEngine interface {
 	CheckClock() (lastWrite time.Time, err error)
 	DamagedKeys() [][2][]byte
 	Stats() badgerkv.Stats
 	Space() (s badgerkv.Space, ok bool, err error)
 	SpaceMin() uint64
+}
+
+// SpaceOf returns the disk space of an engine. ok is false for one without a disk.
+func SpaceOf(db Engine) (s badgerkv.Space, ok bool, err error) {
+	disk, ok := db.(DiskEngine)
+	if !ok {
+		return badgerkv.Space{}, false, nil
+	}
+	return disk.Space()
 }
 
 func openEngine(ctx context.Context, o Options) (Engine, error) {
@@ -114,9 +129,5 @@ func (e memoryEngine) Ready() error {
 	return e.View(context.Background(), func(kv.Reader) error { return nil })
 }
 
-func (memoryEngine) Check(ctx context.Context) error             { return ctx.Err() }
-func (memoryEngine) CheckClock() (time.Time, error)              { return time.Time{}, nil }
-func (memoryEngine) DamagedKeys() [][2][]byte                    { return nil }
-func (memoryEngine) Stats() badgerkv.Stats                       { return badgerkv.Stats{} }
-func (memoryEngine) Space() (s badgerkv.Space, ok bool, e error) { return badgerkv.Space{}, false, nil }
-func (memoryEngine) SpaceMin() uint64                            { return 0 }
+// Check finds nothing: memory has no checksums.
+func (memoryEngine) Check(ctx context.Context) error { return ctx.Err() }

@@ -113,7 +113,7 @@ func TestEnginesInMemory(t *testing.T) {
 			if err := errors.Join(k.DB.Ready(), k.DB.Check(t.Context())); err != nil {
 				t.Errorf("Ready() and Check() = %v, want nil", err)
 			}
-			if _, onDisk, err := k.DB.Space(); onDisk || err != nil {
+			if _, onDisk, err := SpaceOf(k.DB); onDisk || err != nil {
 				t.Errorf("Space() = %t, %v, want none", onDisk, err)
 			}
 			var file bytes.Buffer

@@ -107,10 +107,14 @@ func (f *backupFlags) begin(dataDir string, r *running, key secret.Key) (*backup
 	if err := prepareBackupDir(dir); err != nil {
 		return nil, err
 	}
+	disk, ok := r.data().DB.(datadir.DiskEngine)
+	if !ok {
+		panic("server: scheduled backups need a data directory")
+	}
 	return &backupSchedule{
 		desk: newDeskWork(), dir: dir, every: time.Duration(f.every), keep: f.keep, store: r.data().Store, notes: store.BackupNotes{Version: r.version, Key: key.Fingerprint()},
 		instance: r.data().Store.InstanceID(), now: r.data().Store.Now, log: r.log,
-		free: badgerkv.FreeSpace, freeMin: func() uint64 { return backupSpaceShare * r.data().DB.SpaceMin() }, failed: r.metrics.backupFailures.Inc,
+		free: badgerkv.FreeSpace, freeMin: func() uint64 { return backupSpaceShare * disk.SpaceMin() }, failed: r.metrics.backupFailures.Inc,
 	}, nil
 }
 

@@ -65,7 +65,7 @@ func (u checkup) store(ctx context.Context) handlers.Finding {
 
 func (u checkup) disk() handlers.Finding {
 	const check = "disk"
-	space, onDisk, err := u.data.DB.Space()
+	space, onDisk, err := datadir.SpaceOf(u.data.DB)
 	switch {
 	case err != nil:
 		return problemFrom(check, "check the disk and the system log", err)
@@ -89,7 +89,11 @@ const diskSpare = 288 << 20
 // clock compares the machine's clock with the last write, and the store's clock with the
 // last event.
 func (u checkup) clock(ctx context.Context) handlers.Finding {
-	last, err := u.data.DB.CheckClock()
+	var last time.Time
+	var err error
+	if disk, ok := u.data.DB.(datadir.DiskEngine); ok {
+		last, err = disk.CheckClock()
+	}
 	if err == nil {
 		err = u.data.Store.CheckClock(ctx)
 	}
@@ -106,7 +110,7 @@ func (u checkup) clock(ctx context.Context) handlers.Finding {
 // backup checks the age of the last backup by the rule of docs/alerts.yml.
 func (u checkup) backup(ctx context.Context) handlers.Finding {
 	const check, next = "backup", "tollhouse backup FILE, or serve with --backup-every 24h"
-	if _, onDisk, err := u.data.DB.Space(); err == nil && !onDisk {
+	if _, onDisk, err := datadir.SpaceOf(u.data.DB); err == nil && !onDisk {
 		return allRight(check, "not needed: the store is in memory")
 	}
 	every := 24 * time.Hour
@@ -198,7 +202,11 @@ func (u checkup) deep(ctx context.Context) {
 func (u checkup) hidden() string {
 	var names []string
 	seen := map[string]bool{}
-	for _, keys := range u.data.DB.DamagedKeys() {
+	disk, ok := u.data.DB.(datadir.DiskEngine)
+	if !ok {
+		return ""
+	}
+	for _, keys := range disk.DamagedKeys() {
 		for _, name := range record.NameKeys(keys[0], keys[1]) {
 			if !seen[name] {
 				seen[name], names = true, append(names, name)

@@ -16,7 +16,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"tollhouse/cli/datadir"
 	"tollhouse/handlers"
+	"tollhouse/store/kv/badgerkv"
 	"tollhouse/store/record"
 )
 
@@ -269,7 +271,10 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	send(gauge, "events_live_readers", float64(counts.LiveReaders))
 	send(counter, "audit_lines_lost_total", float64(counts.AuditLost))
 
-	stats := g.r.data().DB.Stats()
+	var stats badgerkv.Stats // zero in memory
+	if disk, ok := g.r.data().DB.(datadir.DiskEngine); ok {
+		stats = disk.Stats()
+	}
 	send(gauge, "store_queue_updates", float64(stats.Queue))
 	send(gauge, "store_queue_limit_updates", float64(stats.QueueMax))
 	send(gauge, "store_transactions", float64(stats.Transactions))
@@ -301,7 +306,7 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 		send(gauge, "tls_certificate_expiry_timestamp_seconds", float64(c.Expires))
 	}
 	// A store in memory has no disk, and a disk that cannot be read is not reported as full.
-	if space, ok, err := g.r.data().DB.Space(); ok && err == nil {
+	if space, ok, err := datadir.SpaceOf(g.r.data().DB); ok && err == nil {
 		send(gauge, "store_size_bytes", float64(space.Used))
 		send(gauge, "store_free_bytes", float64(space.Free))
 		send(gauge, "store_free_limit_bytes", float64(space.FreeMin))

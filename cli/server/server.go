@@ -321,7 +321,7 @@ func diskOf(db datadir.Engine) stats.Disk {
 	if m, inMemory := db.(interface{ Size() int }); inMemory {
 		return stats.Disk{Used: uint64(m.Size())}
 	}
-	space, _, _ := db.Space()
+	space, _, _ := datadir.SpaceOf(db)
 	return stats.Disk{Used: space.Used, Free: space.Free}
 }
 

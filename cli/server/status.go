@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
 )
@@ -21,7 +22,7 @@ func (r *running) status(ctx context.Context) handlers.ServerStatus {
 	if err != nil {
 		s.Status, s.Reason = handlers.StateNotReady, err.Error()
 	}
-	if space, ok, err := r.data().DB.Space(); ok && err == nil {
+	if space, ok, err := datadir.SpaceOf(r.data().DB); ok && err == nil {
 		s.Store = &handlers.StoreStatus{Used: space.Used, Free: space.Free, FreeMin: space.FreeMin}
 	}
 	if c := r.checked.Load(); c != nil {
