@@ -57,6 +57,16 @@ func Open(ctx context.Context, o Options) (*Opened, error) {
 	if o.Dir != "" && (o.Random != nil || o.Now != nil || o.State != nil || o.Dev != nil) {
 		panic("datadir: a store on disk must be neither predictable nor a test fixture; what is dev's is for memory only")
 	}
+	db, err := openEngine(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return OpenOver(ctx, db, o)
+}
+
+// OpenOver opens the store over an engine, and closes that if it cannot. The options that
+// concern the engine have no effect.
+func OpenOver(ctx context.Context, db Engine, o Options) (*Opened, error) {
 	settings := store.Options{Hasher: secret.NewHasher()}
 	if o.Dev != nil {
 		settings.Hasher, settings.Fixtures, settings.StrictTypes = secret.NewQuickHasher(), true, o.Dev.StrictTypes
@@ -66,10 +76,6 @@ func Open(ctx context.Context, o Options) (*Opened, error) {
 	}
 	hasher := settings.Hasher
 	hasher.OnHash = o.OnHash
-	db, err := openEngine(ctx, o)
-	if err != nil {
-		return nil, err
-	}
 	now := o.Now
 	if now == nil {
 		now = time.Now

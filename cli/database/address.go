@@ -1,0 +1,91 @@
+// Package database is the place of data that lies in PostgreSQL, as package datadir is
+// that of data in a directory: how an operator names the database, who else runs on it,
+// and what all servers on it must agree on.
+//
+// A server or a command gets the address from [Settings.Address]. [Open] opens the store;
+// a server also joins the others with [Join], which refuses another server key and other
+// settings than theirs.
+package database
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/store/kv/pgkv"
+)
+
+// Settings say which database has the data.
+type Settings struct {
+	URL        string // of --store, or ""
+	InFlag     bool   // the URL came from the command line, which other users can read
+	File       string // that contains the URL, or ""
+	Insecure   bool   // connect over a network without a verified certificate
+	Unverified bool   // another database than PostgreSQL
+}
+
+// Given reports whether the data is in a database.
+func (s *Settings) Given() bool { return s.URL != "" || s.File != "" }
+
+// Flag returns the flag that names the database.
+func (s *Settings) Flag() string {
+	if s.URL == "" {
+		return "--store-file"
+	}
+	return "--store"
+}
+
+// urlSizeMax bounds the file with a URL, in bytes.
+const urlSizeMax = 8 << 10
+
+// Address returns the address of the database. It refuses a password on the command line
+// and a connection that others on the network could read.
+func (s *Settings) Address() (*pgkv.Address, error) {
+	text := s.URL
+	switch {
+	case text != "" && s.File != "":
+		return nil, term.Usage("leave one of them out", "--store and --store-file both name a database")
+	case s.File != "":
+		read, err := readURL(s.File)
+		if err != nil {
+			return nil, err
+		}
+		text = read
+	case s.InFlag && pgkv.HasPassword(text):
+		return nil, term.Usage("put it into ~/.pgpass (or PGPASSFILE), or the whole URL into TOLLHOUSE_STORE or a file named by TOLLHOUSE_STORE_FILE",
+			"--store contains a password, which other users of this machine can read")
+	}
+	a, err := pgkv.ParseAddress(text)
+	var wrong *pgkv.AddressError
+	switch {
+	case errors.As(err, &wrong) && wrong.Param != "":
+		return nil, term.Usage("leave "+wrong.Param+" out", "%s %s: %s: %w", s.Flag(), pgkv.Mask(text), wrong.Param, err)
+	case err != nil:
+		return nil, term.Usage("give it as postgres://USER@HOST/DATABASE; escape special characters of a password as in a URL", "%s %s: %w", s.Flag(), pgkv.Mask(text), err)
+	}
+	if host := a.Exposed(); host != "" && !s.Insecure {
+		return nil, term.Fail(term.ExitConfig, "add sslmode=verify-full and sslrootcert=FILE to the URL, or --insecure-store",
+			"passwords and tokens would go to the database on %s over the network, and the URL does not have its certificate verified", host)
+	}
+	return a, nil
+}
+
+func readURL(path string) (string, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", term.Fail(term.ExitConfig, "write the URL of the database into it", "the file %s of --store-file does not exist", path)
+	}
+	if err != nil {
+		return "", datadir.NotAllowedOr(term.ExitConfig, path, err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, urlSizeMax))
+	if err != nil {
+		return "", datadir.NotAllowedOr(term.ExitIO, path, err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}

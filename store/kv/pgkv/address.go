@@ -1,0 +1,240 @@
+package pgkv
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Address says where the database is and how to connect to it. Its String masks the
+// password.
+type Address struct {
+	url    string
+	config *pgx.ConnConfig
+}
+
+// AddressError says what is wrong with the URL of a database. It does not repeat the URL.
+type AddressError struct {
+	Param  string // the parameter at fault, or ""
+	Reason string
+}
+
+func (e *AddressError) Error() string { return e.Reason }
+
+// connectTimeout is for each host. A host that is down must not use up the time of those
+// behind it.
+const connectTimeout = 2 * time.Second
+
+// ParseAddress parses a URL as libpq and pgx do, with their environment variables and
+// files. Errors: *AddressError.
+func ParseAddress(text string) (*Address, error) {
+	if !isDatabaseURL(text) {
+		return nil, &AddressError{Reason: "it does not begin with postgres://"}
+	}
+	query := paramsOf(text)
+	switch attrs := query.Get("target_session_attrs"); {
+	case attrs != "" && attrs != "read-write":
+		// A standby may still show a revoked token as valid.
+		return nil, &AddressError{Param: "target_session_attrs", Reason: "tollhouse reads and writes on the primary only"}
+	case attrs == "":
+		text = addParam(text, "target_session_attrs=read-write")
+	}
+	config, err := pgx.ParseConfig(text)
+	if err != nil {
+		return nil, parseFault(err)
+	}
+	if config.ConnectTimeout == 0 || config.ConnectTimeout > connectTimeout && !query.Has("connect_timeout") {
+		text = addParam(text, "connect_timeout="+strconv.Itoa(int(connectTimeout.Seconds())))
+		if config, err = pgx.ParseConfig(text); err != nil {
+			return nil, parseFault(err)
+		}
+	}
+	return &Address{url: text, config: config}, nil
+}
+
+// parseFault keeps what pgx says after the URL.
+func parseFault(err error) error {
+	reason := err.Error()
+	if i := strings.LastIndex(reason, "`: "); i >= 0 {
+		reason = reason[i+len("`: "):]
+	}
+	return &AddressError{Reason: reason}
+}
+
+func isDatabaseURL(text string) bool {
+	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
+}
+
+// paramsOf returns the parameters of a database URL. The password may contain a question
+// mark, but no unescaped slash.
+func paramsOf(text string) url.Values {
+	_, rest := splitUser(text)
+	_, query, _ := strings.Cut(rest, "?")
+	values, _ := url.ParseQuery(query) // what cannot be parsed pgx refuses
+	return values
+}
+
+func addParam(text, param string) string {
+	_, rest := splitUser(text)
+	if strings.Contains(rest, "?") {
+		return text + "&" + param
+	}
+	return text + "?" + param
+}
+
+// splitUser returns the user part of a database URL, as pgx finds it, and what follows.
+func splitUser(text string) (user, rest string) {
+	_, rest, _ = strings.Cut(text, "://")
+	if i := strings.IndexAny(rest, "@/"); i >= 0 && rest[i] == '@' {
+		return rest[:i], rest[i+1:]
+	}
+	return "", rest
+}
+
+// HasPassword reports whether the URL itself contains a password.
+func HasPassword(text string) bool {
+	if !isDatabaseURL(text) {
+		return false
+	}
+	user, rest := splitUser(text)
+	_, password, _ := strings.Cut(user, ":")
+	params := paramsOf(text)
+	before, _, _ := strings.Cut(rest, "?")
+	return password != "" || params.Has("password") || params.Has("sslpassword") || strings.Contains(before, "@")
+}
+
+const mask = "xxxxx"
+
+// Mask returns the URL of a database without its passwords. It hides any other text.
+func Mask(text string) string {
+	if !isDatabaseURL(text) {
+		return mask
+	}
+	scheme, _, _ := strings.Cut(text, "://")
+	user, rest := splitUser(text)
+	if strings.Contains(rest, "@") {
+		return scheme + "://" + mask // a password with a slash looks like a path
+	}
+	if name, _, has := strings.Cut(user, ":"); has {
+		user = name + ":" + mask
+	}
+	if user != "" {
+		user += "@"
+	}
+	place, query, has := strings.Cut(rest, "?")
+	if has {
+		place += "?" + maskParams(query)
+	}
+	return scheme + "://" + user + place
+}
+
+func maskParams(query string) string {
+	params := strings.Split(query, "&")
+	for i, param := range params {
+		raw, _, _ := strings.Cut(param, "=")
+		name, err := url.QueryUnescape(raw)
+		if err != nil || name == "password" || name == "sslpassword" {
+			params[i] = raw + "=" + mask
+		}
+	}
+	return strings.Join(params, "&")
+}
+
+// String returns the URL without its passwords.
+func (a *Address) String() string { return Mask(a.url) }
+
+// URL returns the whole URL, for Options.
+func (a *Address) URL() string { return a.url }
+
+// Exposed returns the first host to which passwords and tokens would go over the network
+// without a verified certificate, or "".
+func (a *Address) Exposed() string {
+	if isExposed(a.config.Host, a.config.Port, a.config.TLSConfig) {
+		return a.config.Host
+	}
+	for _, f := range a.config.Fallbacks {
+		if isExposed(f.Host, f.Port, f.TLSConfig) {
+			return f.Host
+		}
+	}
+	return ""
+}
+
+func isExposed(host string, port uint16, c *tls.Config) bool {
+	if network, _ := pgconn.NetworkAddress(host, port); network == "unix" {
+		return false
+	}
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return false
+	}
+	switch {
+	case c == nil:
+		return true
+	case !c.InsecureSkipVerify: // verify-full
+		return false
+	}
+	return c.VerifyPeerCertificate == nil || c.RootCAs == nil // unless verify-ca
+}
+
+// Hosts returns the hosts in the order in which they are tried.
+func (a *Address) Hosts() []string {
+	hosts := []string{net.JoinHostPort(a.config.Host, strconv.Itoa(int(a.config.Port)))}
+	for _, f := range a.config.Fallbacks {
+		host := net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port)))
+		if host != hosts[len(hosts)-1] { // one host has a fallback without TLS
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}
+
+// Reason returns why the database refused or did not answer, without the names and
+// addresses that pgx puts into its errors.
+func Reason(err error) string {
+	var refused *pgconn.PgError
+	var dns *net.DNSError
+	var op *net.OpError
+	var timeout net.Error
+	switch {
+	case errors.As(err, &refused):
+		return sqlReason(refused)
+	case errors.As(err, &dns):
+		return "its name does not resolve"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "it did not answer in time"
+	case errors.As(err, &op):
+		return op.Err.Error()
+	}
+	return "the connection broke"
+}
+
+// sqlReason names the errors that an operator can act on. Messages of PostgreSQL can
+// contain names and values.
+func sqlReason(e *pgconn.PgError) string {
+	switch e.Code {
+	case "28P01":
+		return "wrong password (28P01)"
+	case "28000":
+		return "pg_hba.conf does not allow this user or host, or the user is unknown (28000)"
+	case "3D000":
+		return "the database does not exist (3D000)"
+	case "42501":
+		return "the user lacks a privilege (42501)"
+	case "53300":
+		return "it has too many connections (53300)"
+	case "53100":
+		return "its disk is full (53100)"
+	case "57P03":
+		return "it is starting or stopping (57P03)"
+	case "25006":
+		return "it is a standby (25006)"
+	}
+	return "SQLSTATE " + e.Code
+}
