@@ -34,6 +34,7 @@ type house struct {
 	secret  secret.Token
 	user    store.User
 	account string
+	guesses handlers.Guesses // outlive the router
 }
 
 const publicURL = "https://pay.example"
@@ -68,6 +69,10 @@ func (h *house) open(s *store.Store, change ...func(*handlers.Config)) {
 	for _, f := range append([]func(*handlers.Config){at(publicURL)}, change...) {
 		f(&config)
 	}
+	if h.guesses != nil {
+		config.Guesses = h.guesses
+	}
+	h.guesses = config.Guesses
 	h.server = handlers.New(config)
 	h.public, h.issuer = h.server.Public(), h.server.Issuer()
 }

@@ -37,9 +37,12 @@ func (s *Server) authenticateUser(ctx context.Context, a attempt, password strin
 
 // judge makes an attempt behind the throttle, and records a refusal in the audit log with
 // the reason that refused returns. Errors: those of do; a problem with status 429 for an
-// attempt that comes too soon.
+// attempt that comes too soon; record.ErrUnavailable if it cannot be counted.
 func (s *Server) judge(ctx context.Context, a attempt, do func() (store.User, error), refused func(store.User, error) string) (store.User, SignIn, error) {
-	end, wait := s.throttle.begin(a)
+	end, wait, err := s.throttle.begin(ctx, a)
+	if err != nil {
+		return store.User{}, SignInFailed, err
+	}
 	if wait > 0 {
 		served(ctx).Throttled = true
 		who, _ := s.store.FindUser(ctx, a.name)
@@ -47,7 +50,11 @@ func (s *Server) judge(ctx context.Context, a attempt, do func() (store.User, er
 		return store.User{}, SignInThrottled, tooMany(wait)
 	}
 	judged := unjudged
-	defer func() { end(judged) }()
+	defer func() {
+		if judged != wrong {
+			_ = end(judged) // at worst it counts as in progress for a while
+		}
+	}()
 	user, err := do()
 	switch {
 	case err == nil:
@@ -55,6 +62,9 @@ func (s *Server) judge(ctx context.Context, a attempt, do func() (store.User, er
 		return user, SignInRight, nil
 	case errors.Is(err, record.ErrMismatch):
 		judged = wrong
+		if lost := end(wrong); lost != nil {
+			return store.User{}, SignInFailed, lost // a failure that is not counted is not shown
+		}
 		who, reason := s.whyRefused(ctx, a.name, func(u store.User) string { return refused(u, err) })
 		s.store.Audit(store.AuditLine{What: store.AuditLoginRefused, Reason: reason, By: by(ctx), ClientID: a.client, UserID: subjectOf(who)})
 		return user, SignIn(reason), err
@@ -147,12 +157,16 @@ func (s *Server) setDevice(w http.ResponseWriter, r *http.Request, user store.Us
 }
 
 // throttledClient counts a failed client authentication and returns a refusal if the
-// source has failed too often, or nil.
+// source has failed too often or the failure cannot be counted, or nil.
 func (s *Server) throttledClient(ctx context.Context) *problem {
 	source := factsFrom(ctx).source
 	const reason = "unknown_or_disabled_client_or_wrong_secret"
 	served(ctx).Refusal = reason
-	if wait := s.throttle.clientFailed(source); wait > 0 {
+	wait, err := s.throttle.clientFailed(ctx, source)
+	if err != nil {
+		return temporarilyUnavailable(err)
+	}
+	if wait > 0 {
 		served(ctx).Throttled = true
 		s.auditBounded(ctx, store.AuditLine{What: store.AuditThrottle, Reason: reason})
 		return tooMany(wait)

@@ -54,6 +54,9 @@ type Config struct {
 	Random secret.Source
 	// Ready returns why the server is not ready, or nil, for /readyz.
 	Ready func() error
+	// Guesses are the throttle's counts that several processes share; nil keeps them in
+	// the memory of this one.
+	Guesses Guesses
 	// Observe is called after every request, concurrently; it must be quick. It may
 	// be nil.
 	Observe func(Served)
@@ -125,7 +128,7 @@ func New(c Config) *Server {
 		host:     strings.ToLower(c.PublicURL.Hostname()),
 		hosts:    c.Hosts,
 		cookies:  newCookieJar(c.PublicURL),
-		throttle: newThrottle(c.Store.Now),
+		throttle: newThrottle(c.Store.Now, newBuckets(c)),
 		proxies:  &proxies{trusted: c.TrustedProxies, log: c.Log},
 		load:     newLoad(c.Memory),
 		origins:  http.NewCrossOriginProtection(),

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"math"
 	"net/http"
 	"net/netip"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-	"golang.org/x/time/rate"
 
 	"tollhouse/store"
 	"tollhouse/store/secret"
@@ -32,42 +32,40 @@ const (
 	auditLinesMax      = 60  // a minute and source, of what costs the caller nothing
 )
 
-// The memory of the throttle is bounded, to about 11 MiB: the bucket that was unused
-// for longest is dropped. Only failures create buckets, so evicting a user's takes that
-// many failures, at 30 a minute and source.
-const (
-	userBucketsMax   = 1 << 14
-	sourceBucketsMax = 1 << 14
-	deviceBucketsMax = 1 << 10
-	clientBucketsMax = 1 << 10
-	auditBucketsMax  = 1 << 11
-)
+const auditBucketsMax = 1 << 11 // the bucket that was unused for longest is dropped
 
 const sourceBitsIPv6 = 64 // what one subscriber has
 
 // throttle counts failures. It is safe for concurrent use.
 type throttle struct {
-	off     bool // counts no failures
-	now     func() time.Time
-	mu      sync.Mutex
-	pending map[secret.Hash]int // attempts in progress, by bucket
-	users   *lru.Cache[secret.Hash, *guesses]
-	sources *lru.Cache[netip.Prefix, bucket]
-	devices *lru.Cache[netip.Prefix, bucket] // known browsers, by source
-	clients *lru.Cache[string, bucket]
-	audits  *lru.Cache[auditSource, bucket]
+	off  bool // counts no failures
+	now  func() time.Time
+	over buckets
+
+	mu     sync.Mutex // guards audits
+	audits *lru.Cache[auditSource, *bucket]
 }
 
-func newThrottle(now func() time.Time) *throttle {
-	return &throttle{
-		now:     now,
-		pending: make(map[secret.Hash]int),
-		users:   newLRU[secret.Hash, *guesses](userBucketsMax),
-		sources: newLRU[netip.Prefix, bucket](sourceBucketsMax),
-		devices: newLRU[netip.Prefix, bucket](deviceBucketsMax),
-		clients: newLRU[string, bucket](clientBucketsMax),
-		audits:  newLRU[auditSource, bucket](auditBucketsMax),
+// buckets keep the failures: those of this process in its memory, or those of several
+// processes in a table.
+type buckets interface {
+	// change runs step over the buckets of an attempt and keeps what it changes, alone and
+	// atomically. step may run more than once. Errors: record.ErrUnavailable.
+	change(ctx context.Context, k bucketKeys, step func(f *failures, now time.Time)) error
+	// refused returns how long an attempt must wait, as far as that is known without
+	// reading the buckets.
+	refused(k bucketKeys) time.Duration
+}
+
+func newBuckets(c Config) buckets {
+	if c.Guesses != nil {
+		return newTableBuckets(c.Guesses, c.Key, c.Store.Now)
 	}
+	return newMemoryBuckets(c.Store.Now)
+}
+
+func newThrottle(now func() time.Time, over buckets) *throttle {
+	return &throttle{now: now, over: over, audits: newLRU[auditSource, *bucket](auditBucketsMax)}
 }
 
 func newLRU[K comparable, V any](size int) *lru.Cache[K, V] {
@@ -119,55 +117,47 @@ func (a attempt) caller() secret.Caller {
 	return c
 }
 
+// bucketKeys name the buckets of an attempt. A zero one is none.
+type bucketKeys struct {
+	user   secret.Hash // or known browser
+	source string
+	device string // the source again, of known browsers
+	client string
+}
+
+func (a attempt) buckets() bucketKeys {
+	k := bucketKeys{user: a.key(), client: a.client}
+	if a.source.IsValid() {
+		k.source = prefixOf(a.source).String()
+	}
+	if a.device != "" {
+		k.device = prefixOf(a.source).String()
+	}
+	return k
+}
+
 // begin admits an attempt and returns how to end it; or, if it comes too soon, nil and
-// how long to wait. It creates no bucket: unjudged attempts must not evict others.
-func (t *throttle) begin(a attempt) (end func(verdict), wait time.Duration) {
+// how long to wait. It counts no failure: unjudged attempts must not evict others.
+// Errors: record.ErrUnavailable.
+func (t *throttle) begin(ctx context.Context, a attempt) (end func(verdict) error, wait time.Duration, err error) {
 	if t.off {
-		return func(verdict) {}, 0
+		return func(verdict) error { return nil }, 0, nil
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now, key := t.now(), a.key()
-	wait = t.sharedWait(a, now)
-	if g, ok := t.users.Get(key); ok {
-		wait = max(wait, g.wait(now, t.pending[key]))
+	k := a.buckets()
+	if wait = t.over.refused(k); wait > 0 {
+		return nil, wait, nil
 	}
-	if wait > 0 {
-		return nil, wait
+	var begun time.Time
+	err = t.over.change(ctx, k, func(f *failures, now time.Time) {
+		if wait = k.wait(f.waits(now)); wait == 0 {
+			f.begin(now)
+			begun = now
+		}
+	})
+	if err != nil || wait > 0 {
+		return nil, wait, err
 	}
-	t.pending[key]++
-	return func(v verdict) { t.end(a, key, v) }, 0
-}
-
-// sharedWait returns how long the source and the client of an attempt must wait. Our
-// choice: if strangers have used up a source's failures, known browsers still get a
-// few attempts from there.
-func (t *throttle) sharedWait(a attempt, now time.Time) (wait time.Duration) {
-	if a.source.IsValid() {
-		wait = waitOf(t.sources, prefixOf(a.source), now)
-	}
-	if a.device != "" {
-		wait = min(wait, waitOf(t.devices, prefixOf(a.source), now))
-	}
-	if a.client != "" {
-		wait = max(wait, waitOf(t.clients, a.client, now))
-	}
-	return wait
-}
-
-// chargeShared charges a failure to the source and the client. Known browsers are
-// charged too: cookies give a source a few extra attempts once, and not one failure a
-// minute more.
-func (t *throttle) chargeShared(a attempt, now time.Time) {
-	if a.source.IsValid() {
-		bucketOf(t.sources, prefixOf(a.source), sourceFailuresMax).charge(now)
-	}
-	if a.device != "" {
-		bucketOf(t.devices, prefixOf(a.source), deviceFailuresMax).charge(now)
-	}
-	if a.client != "" {
-		bucketOf(t.clients, a.client, clientFailuresMax).charge(now)
-	}
+	return func(v verdict) error { return t.end(ctx, k, begun, v) }, 0, nil
 }
 
 // verdict is the result of an attempt.
@@ -179,30 +169,73 @@ const (
 	wrong
 )
 
-func (t *throttle) end(a attempt, key secret.Hash, v verdict) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.pending[key]--; t.pending[key] == 0 {
-		delete(t.pending, key)
-	}
-	now := t.now()
-	switch v {
-	case right:
-		t.users.Remove(key)
-	case wrong:
-		t.guessed(key, now)
-		t.chargeShared(a, now)
-	}
+// end counts the attempt even if the caller has disconnected.
+func (t *throttle) end(ctx context.Context, k bucketKeys, begun time.Time, v verdict) error {
+	return t.over.change(context.WithoutCancel(ctx), k, func(f *failures, now time.Time) {
+		f.end(begun)
+		switch v {
+		case right:
+			f.user = nil
+		case wrong:
+			f.guessed(k, now)
+		}
+	})
 }
 
-// guessed counts a wrong password.
-func (t *throttle) guessed(key secret.Hash, now time.Time) {
-	g, ok := t.users.Get(key)
-	if !ok {
-		g = &guesses{}
-		t.users.Add(key, g)
+// waits are how long each bucket of an attempt must wait.
+type waits struct{ user, source, device, client time.Duration }
+
+// wait returns how long an attempt must wait. Our choice: if strangers have used up a
+// source's failures, known browsers still get a few attempts from there.
+func (k bucketKeys) wait(w waits) time.Duration {
+	wait := w.source
+	if k.device != "" {
+		wait = min(wait, w.device)
 	}
-	g.failures, g.last = g.failures+1, now
+	return max(wait, w.client, w.user)
+}
+
+// failures are the buckets of one attempt. A nil one has counted none.
+type failures struct {
+	user                   *guesses
+	source, device, client *bucket
+
+	pending      int // attempts of the user in progress
+	begun, ended time.Time
+}
+
+func (f *failures) waits(now time.Time) waits {
+	w := waits{
+		source: f.source.wait(now, sourceFailuresMax),
+		device: f.device.wait(now, deviceFailuresMax),
+		client: f.client.wait(now, clientFailuresMax),
+	}
+	if f.user != nil {
+		w.user = f.user.wait(now, f.pending)
+	}
+	return w
+}
+
+func (f *failures) begin(now time.Time) { f.pending, f.begun = f.pending+1, now }
+
+func (f *failures) end(begun time.Time) { f.pending, f.ended = f.pending-1, begun }
+
+// guessed counts a wrong password. Known browsers are charged as their source is:
+// cookies give a source a few extra attempts once, and not one failure a minute more.
+func (f *failures) guessed(k bucketKeys, now time.Time) {
+	if f.user == nil {
+		f.user = &guesses{}
+	}
+	f.user.failures, f.user.last = f.user.failures+1, now
+	if k.source != "" {
+		f.source = f.source.charged(now, sourceFailuresMax)
+	}
+	if k.device != "" {
+		f.device = f.device.charged(now, deviceFailuresMax)
+	}
+	if k.client != "" {
+		f.client = f.client.charged(now, clientFailuresMax)
+	}
 }
 
 // guesses is the bucket of a user or of a device.
@@ -242,54 +275,51 @@ func (g *guesses) delay() time.Duration {
 	return delay
 }
 
-// bucket limits the failures a minute of a source or a client.
-type bucket struct{ *rate.Limiter }
-
-func bucketOf[K comparable](cache *lru.Cache[K, bucket], key K, perMinute int) bucket {
-	if b, ok := cache.Get(key); ok {
-		return b
-	}
-	b := bucket{Limiter: rate.NewLimiter(rate.Limit(float64(perMinute)/time.Minute.Seconds()), perMinute)}
-	cache.Add(key, b)
-	return b
+// bucket limits the failures a minute of a source or a client: to max at once, and then
+// to as many as are refilled. A nil one is full.
+type bucket struct {
+	free float64 // failures that remained at last; negative is a debt
+	last time.Time
 }
 
-// waitOf returns how long the bucket of key must wait. It has none before its first
-// failure.
-func waitOf[K comparable](cache *lru.Cache[K, bucket], key K, now time.Time) time.Duration {
-	b, ok := cache.Get(key)
-	if !ok {
-		return 0
+// at returns how many failures remain.
+func (b *bucket) at(now time.Time, maxPerMinute int) float64 {
+	if b == nil {
+		return float64(maxPerMinute)
 	}
-	return b.wait(now)
+	refilled := max(now.Sub(b.last), 0).Minutes() * float64(maxPerMinute)
+	return min(b.free+refilled, float64(maxPerMinute))
 }
-
-// charge counts a failure. Excess failures become a debt of later attempts.
-func (b bucket) charge(now time.Time) { b.ReserveN(now, 1) }
 
 // wait returns how long until the bucket admits a failure.
-func (b bucket) wait(now time.Time) time.Duration {
-	missing := 1 - b.TokensAt(now)
-	if missing <= 0 {
-		return 0
-	}
-	return time.Duration(missing / float64(b.Limit()) * float64(time.Second))
+func (b *bucket) wait(now time.Time, maxPerMinute int) time.Duration {
+	missing := max(1-b.at(now, maxPerMinute), 0)
+	return time.Duration(missing / float64(maxPerMinute) * float64(time.Minute))
+}
+
+// charged returns the bucket with one failure more. Excess failures become a debt of
+// later attempts.
+func (b *bucket) charged(now time.Time, maxPerMinute int) *bucket {
+	return &bucket{free: b.at(now, maxPerMinute) - 1, last: now}
 }
 
 // clientFailed counts a failed client authentication of the source and returns how long
 // it must wait. A client with the right secret never waits: secrets cannot be guessed.
-func (t *throttle) clientFailed(source netip.Addr) time.Duration {
+// Errors: record.ErrUnavailable.
+func (t *throttle) clientFailed(ctx context.Context, source netip.Addr) (wait time.Duration, err error) {
 	if t.off {
-		return 0
+		return 0, nil
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now, b := t.now(), bucketOf(t.sources, prefixOf(source), sourceFailuresMax)
-	wait := b.wait(now)
-	if wait == 0 {
-		b.AllowN(now, 1)
+	k := bucketKeys{source: prefixOf(source).String()}
+	if wait = t.over.refused(k); wait > 0 {
+		return wait, nil
 	}
-	return wait
+	err = t.over.change(context.WithoutCancel(ctx), k, func(f *failures, now time.Time) {
+		if wait = k.wait(f.waits(now)); wait == 0 {
+			f.source = f.source.charged(now, sourceFailuresMax)
+		}
+	})
+	return wait, err
 }
 
 type auditSource struct {
@@ -302,7 +332,13 @@ type auditSource struct {
 func (t *throttle) mayRecord(what store.Audited, source netip.Addr) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return bucketOf(t.audits, auditSource{what: what, source: prefixOf(source)}, auditLinesMax).AllowN(t.now(), 1)
+	now, key := t.now(), auditSource{what: what, source: prefixOf(source)}
+	b, _ := t.audits.Get(key)
+	if b.wait(now, auditLinesMax) > 0 {
+		return false
+	}
+	t.audits.Add(key, b.charged(now, auditLinesMax))
+	return true
 }
 
 // prefixOf returns the source of an address.

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"encoding/binary"
 	"net/netip"
 	"os"
@@ -8,17 +9,34 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 func TestThrottlePending(t *testing.T) {
 	t.Parallel()
-	now := time.Unix(1_773_070_200, 0)
-	throttle := newThrottle(func() time.Time { return now })
-	begin := func() (func(verdict), time.Duration) { return throttle.begin(attempt{name: "mara"}) }
+	now := func() time.Time { return time.Unix(1_773_070_200, 0) }
+	for name, over := range map[string]buckets{
+		"in_memory":  newMemoryBuckets(now),
+		"in_a_table": newTableBuckets(storetest.NewGuesses(now), secret.Key{}, now),
+	} {
+		t.Run(name, func(t *testing.T) { testThrottlePending(t, newThrottle(now, over)) })
+	}
+}
+
+func testThrottlePending(t *testing.T, throttle *throttle) {
+	begin := func() (func(verdict) error, time.Duration) {
+		t.Helper()
+		end, wait, err := throttle.begin(t.Context(), attempt{name: "mara"})
+		must.Do(t, err)
+		return end, wait
+	}
 	end, _ := begin()
 	end(wrong)
 	t.Run("what_is_being_judged_counts_once_one_has_failed", func(t *testing.T) {
-		var ends []func(verdict)
+		var ends []func(verdict) error
 		for i := range userFailuresFree - 1 {
 			end, wait := begin()
 			if wait > 0 {
@@ -36,6 +54,20 @@ func TestThrottlePending(t *testing.T) {
 			t.Errorf("the next waits %s, want it admitted", wait)
 		}
 	})
+	t.Run("a_caller_that_disconnects_is_counted", func(t *testing.T) {
+		for range userFailuresFree {
+			ctx, disconnect := context.WithCancel(t.Context())
+			end, wait, err := throttle.begin(ctx, attempt{name: "moira"})
+			if must.Do(t, err); wait > 0 {
+				t.Fatalf("an attempt waits %s, want it admitted", wait)
+			}
+			disconnect()
+			must.Do(t, end(wrong))
+		}
+		if _, wait, _ := throttle.begin(t.Context(), attempt{name: "moira"}); wait != userDelayFirst {
+			t.Errorf("one more waits %s, want %s", wait, userDelayFirst)
+		}
+	})
 }
 
 // TestThrottleMemory is not parallel: it measures the heap.
@@ -50,7 +82,9 @@ func TestThrottleMemory(t *testing.T) {
 	}
 	now := time.Unix(1_773_070_200, 0)
 	before := heapInUse()
-	throttle := newThrottle(func() time.Time { return now })
+	clock := func() time.Time { return now }
+	over := newMemoryBuckets(clock)
+	throttle := newThrottle(clock, over)
 	address := netip.MustParseAddr("2001:db8::1").As16()
 	for i := range names {
 		var source netip.Addr
@@ -58,7 +92,7 @@ func TestThrottleMemory(t *testing.T) {
 			binary.BigEndian.PutUint32(address[4:], uint32(i)) // another /64 each
 			source = netip.AddrFrom16(address)
 		}
-		end, wait := throttle.begin(attempt{name: "user" + strconv.Itoa(i), source: source})
+		end, wait, _ := throttle.begin(t.Context(), attempt{name: "user" + strconv.Itoa(i), source: source})
 		if wait > 0 {
 			t.Fatalf("name %d waits %s, want each judged once", i, wait)
 		}
@@ -72,7 +106,7 @@ func TestThrottleMemory(t *testing.T) {
 			t.Errorf("the heap grew by %d MiB, want at most %d", grown>>20, heapMax>>20)
 		}
 		for what, have := range map[string][2]int{
-			"users": {throttle.users.Len(), userBucketsMax}, "sources": {throttle.sources.Len(), sourceBucketsMax}, "audit": {throttle.audits.Len(), auditBucketsMax},
+			"users": {over.users.Len(), userBucketsMax}, "sources": {over.sources.Len(), sourceBucketsMax}, "audit": {throttle.audits.Len(), auditBucketsMax},
 		} {
 			if have[0] != have[1] {
 				t.Errorf("%s: %d buckets, want %d", what, have[0], have[1])
@@ -87,4 +121,13 @@ func heapInUse() uint64 {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// LeaveAttempt begins an attempt of a user at a client and never ends it.
+func LeaveAttempt(t testing.TB, s *Server, name, client string) {
+	t.Helper()
+	_, wait, err := s.throttle.begin(t.Context(), attempt{name: name, client: client})
+	if must.Do(t, err); wait > 0 {
+		t.Fatalf("the attempt waits %s, want it admitted", wait)
+	}
 }

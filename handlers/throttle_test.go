@@ -66,8 +66,20 @@ func wantThrottled(t testing.TB, a answer, retryAfter string) {
 // address returns the nth address of a kind; each is a source of its own.
 func address(n int) string { return fmt.Sprintf("198.51.%d.%d", n/250, n%250+1) }
 
-func TestThrottleOfAUser(t *testing.T) {
-	h := parallelHouse(t)
+// overEach runs a test with the throttle's buckets in memory and in a shared table. The
+// test passes change to each router that it makes.
+func overEach(t *testing.T, run func(t *testing.T, change func(*handlers.Config))) {
+	t.Helper()
+	t.Run("in_memory", func(t *testing.T) { run(t, func(*handlers.Config) {}) })
+	t.Run("in_a_table", func(t *testing.T) {
+		run(t, func(c *handlers.Config) { c.Guesses = storetest.NewGuesses(c.Store.Now) })
+	})
+}
+
+func TestThrottleOfAUser(t *testing.T) { overEach(t, testThrottleOfAUser) }
+
+func testThrottleOfAUser(t *testing.T, change func(*handlers.Config)) {
+	h := parallelHouse(t, change)
 	h.User(t, "b\u00f3b", h.account)
 	spellings := []string{"b\u00f3b", "B\u00d3B", " b\u00f3b", "bo\u0301b", "b\u00f3b\t"}
 	s := h.stranger(t)
@@ -130,11 +142,16 @@ func TestThrottleOfAUser(t *testing.T) {
 			wantJudged(t, try(t, 71))
 		}
 	})
-	t.Run("a_restart_gives_ten_tries_more", func(t *testing.T) {
+	t.Run("a_restart_gives_ten_tries_more_at_most", func(t *testing.T) {
 		for _, try := range doors {
 			wantThrottled(t, try(t, 72), "2")
 		}
-		h.restart(t)
+		if h.restart(t); h.guesses != nil {
+			for _, try := range doors {
+				wantThrottled(t, try(t, 73), "2")
+			}
+			return
+		}
 		for _, try := range doors {
 			for i := range 10 {
 				wantJudged(t, try(t, 73+i))
@@ -144,8 +161,10 @@ func TestThrottleOfAUser(t *testing.T) {
 	})
 }
 
-func TestThrottleAnswersAlike(t *testing.T) {
-	h := parallelHouse(t)
+func TestThrottleAnswersAlike(t *testing.T) { overEach(t, testThrottleAnswersAlike) }
+
+func testThrottleAnswersAlike(t *testing.T, change func(*handlers.Config)) {
+	h := parallelHouse(t, change)
 	s := h.stranger(t)
 	for i := range 10 {
 		for _, name := range []string{"mara", "nils"} { // one of them is a user
@@ -187,7 +206,9 @@ func TestThrottleAnswersAlike(t *testing.T) {
 	})
 }
 
-func TestThrottleOfASource(t *testing.T) {
+func TestThrottleOfASource(t *testing.T) { overEach(t, testThrottleOfASource) }
+
+func testThrottleOfASource(t *testing.T, change func(*handlers.Config)) {
 	t.Parallel()
 	proxy := func(c *handlers.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }
 	// exhaust fails under 30 names, from the source that from returns.
@@ -201,7 +222,7 @@ func TestThrottleOfASource(t *testing.T) {
 		return func(int) []func(*http.Request) { return []func(*http.Request){from(a)} }
 	}
 	t.Run("many_names_from_one_address", func(t *testing.T) {
-		h := parallelHouse(t)
+		h := parallelHouse(t, change)
 		s := h.stranger(t)
 		exhaust(t, s, at("192.0.2.1"))
 		wantThrottled(t, s.signIn(t, "mara", storetest.Password, from("192.0.2.1")), "2")
@@ -211,7 +232,7 @@ func TestThrottleOfASource(t *testing.T) {
 		wantThrottled(t, s.signIn(t, "mara", tooLong, from("192.0.2.1")), "2")
 	})
 	t.Run("an_IPv6_subscriber_is_one_source", func(t *testing.T) {
-		s := parallelHouse(t).stranger(t)
+		s := parallelHouse(t, change).stranger(t)
 		exhaust(t, s, func(i int) []func(*http.Request) {
 			return []func(*http.Request){from(fmt.Sprintf("2001:db8:1:2:%x::%x", i, i+1))}
 		})
@@ -219,14 +240,14 @@ func TestThrottleOfASource(t *testing.T) {
 		wantJudged(t, s.signIn(t, "mara", tooLong, from("2001:db8:1:3::1")))
 	})
 	t.Run("what_an_untrusted_peer_says_is_ignored", func(t *testing.T) {
-		s := parallelHouse(t).stranger(t)
+		s := parallelHouse(t, change).stranger(t)
 		exhaust(t, s, func(i int) []func(*http.Request) {
 			return []func(*http.Request){from("192.0.2.1"), header("X-Forwarded-For", address(i)), header("Forwarded", "for="+address(i)), header("X-Real-IP", address(i))}
 		})
 		wantThrottled(t, s.signIn(t, "mara", tooLong, from("192.0.2.1"), header("X-Forwarded-For", "203.0.113.1")), "2")
 	})
 	t.Run("a_trusted_proxy_is_believed", func(t *testing.T) {
-		s := parallelHouse(t, proxy).stranger(t)
+		s := parallelHouse(t, proxy, change).stranger(t)
 		through := func(hops string) []func(*http.Request) {
 			return []func(*http.Request){from("10.0.0.1"), header("X-Forwarded-For", hops)}
 		}
@@ -235,7 +256,7 @@ func TestThrottleOfASource(t *testing.T) {
 		wantJudged(t, s.signIn(t, "mara", tooLong, through("203.0.113.10")...))
 	})
 	t.Run("failed_clients_are_charged_to_their_source", func(t *testing.T) {
-		h := parallelHouse(t)
+		h := parallelHouse(t, change)
 		for i := range 30 {
 			form := with(h.credentials(), "client_id", fmt.Sprint("client", i))
 			wantTokenError(t, h.postForm(t, []string{tokenPath, revokePath, introspectPath}[i%3], form), http.StatusUnauthorized, "invalid_client")
@@ -250,7 +271,7 @@ func TestThrottleOfASource(t *testing.T) {
 		wantPair(t, h.token(t, h.passwordForm())) // an authenticated client need not wait
 	})
 	t.Run("invalid_grant_on_a_code_or_refresh_token_is_no_failure", func(t *testing.T) {
-		h := parallelHouse(t)
+		h := parallelHouse(t, change)
 		for range 40 {
 			wantTokenError(t, h.token(t, h.codeForm("x")), http.StatusBadRequest, "invalid_grant")
 			wantTokenError(t, h.token(t, h.refreshForm("x")), http.StatusBadRequest, "invalid_grant")
@@ -259,8 +280,10 @@ func TestThrottleOfASource(t *testing.T) {
 	})
 }
 
-func TestThrottleOfAClient(t *testing.T) {
-	h := parallelHouse(t)
+func TestThrottleOfAClient(t *testing.T) { overEach(t, testThrottleOfAClient) }
+
+func testThrottleOfAClient(t *testing.T, change func(*handlers.Config)) {
+	h := parallelHouse(t, change)
 	other, otherSecret := h.Client(t)
 	for i := range 300 {
 		wantJudged(t, h.grant(t, fmt.Sprint("name", i), tooLong))
@@ -278,8 +301,10 @@ func TestThrottleOfAClient(t *testing.T) {
 
 const deviceCookie = "__Host-tollhouse_device"
 
-func TestThrottleAndTheOwner(t *testing.T) {
-	h := parallelHouse(t)
+func TestThrottleAndTheOwner(t *testing.T) { overEach(t, testThrottleAndTheOwner) }
+
+func testThrottleAndTheOwner(t *testing.T, change func(*handlers.Config)) {
+	h := parallelHouse(t, change)
 	h.User(t, "eve", h.account)
 	owner := h.browser(t)
 	if a := owner.submit(t, owner.get(t, "/login"), rightPassword...); a.StatusCode != http.StatusSeeOther {
@@ -333,8 +358,10 @@ func TestThrottleAndTheOwner(t *testing.T) {
 	})
 }
 
-func TestThrottleInParallel(t *testing.T) {
-	h := parallelHouse(t)
+func TestThrottleInParallel(t *testing.T) { overEach(t, testThrottleInParallel) }
+
+func testThrottleInParallel(t *testing.T, change func(*handlers.Config)) {
+	h := parallelHouse(t, change)
 	t.Run("a_burst_is_bounded_by_the_queue_for_hashing", func(t *testing.T) {
 		const callers = 300
 		judged := 0

@@ -20,9 +20,10 @@ import (
 
 // houseOverTCP is a house whose requests cross a connection, behind a trusted proxy that
 // names each request's source.
-func houseOverTCP(t testing.TB) *house {
+func houseOverTCP(t testing.TB, change ...func(*handlers.Config)) *house {
 	t.Helper()
-	h := newHouse(t, func(c *handlers.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
+	trusting := func(c *handlers.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} }
+	h := newHouse(t, append(change, trusting)...)
 	back := &url.URL{Scheme: "http", Host: h.listen(t)}
 	wire := &http.Transport{MaxIdleConnsPerHost: 128}
 	t.Cleanup(wire.CloseIdleConnections)
@@ -34,9 +35,11 @@ func houseOverTCP(t testing.TB) *house {
 	return h
 }
 
-func TestStrangersLockNoBackendOut(t *testing.T) {
+func TestStrangersLockNoBackendOut(t *testing.T) { overEach(t, testStrangersLockNoBackendOut) }
+
+func testStrangersLockNoBackendOut(t *testing.T, change func(*handlers.Config)) {
 	t.Parallel()
-	h := houseOverTCP(t)
+	h := houseOverTCP(t, change)
 	s := h.stranger(t)
 	lockedOut := func(t *testing.T, name string) {
 		t.Helper()
@@ -71,9 +74,11 @@ func TestStrangersLockNoBackendOut(t *testing.T) {
 	})
 }
 
-func TestOnlyFailuresMakeBuckets(t *testing.T) {
+func TestOnlyFailuresMakeBuckets(t *testing.T) { overEach(t, testOnlyFailuresMakeBuckets) }
+
+func testOnlyFailuresMakeBuckets(t *testing.T, change func(*handlers.Config)) {
 	t.Parallel()
-	h := houseOverTCP(t)
+	h := houseOverTCP(t, change)
 	s := h.stranger(t)
 	for i := range 10 {
 		wantJudged(t, s.signIn(t, "mara", tooLong, from(address(i))))
@@ -123,7 +128,9 @@ func (h *house) hammered(t testing.TB) {
 	wantThrottled(t, s.signIn(t, "mara", storetest.Password, from(address(10))), "1")
 }
 
-func TestDeviceCookies(t *testing.T) {
+func TestDeviceCookies(t *testing.T) { overEach(t, testDeviceCookies) }
+
+func testDeviceCookies(t *testing.T, change func(*handlers.Config)) {
 	t.Parallel()
 	const attacker, home = "192.0.2.7", "203.0.113.2"
 	judgedOf := func(t *testing.T, h *house, cookies []string, source string) (judged int) {
@@ -139,7 +146,7 @@ func TestDeviceCookies(t *testing.T) {
 	}
 	t.Run("buy_no_guess_after_the_operator_reset_the_password", func(t *testing.T) {
 		t.Parallel()
-		h := houseOverTCP(t)
+		h := houseOverTCP(t, change)
 		cookies := h.remembered(t, 5)
 		must.Get(h.SetPassword(t.Context(), "mara", "another long phrase"))(t)
 		h.hammered(t)
@@ -149,7 +156,7 @@ func TestDeviceCookies(t *testing.T) {
 	})
 	t.Run("keep_their_id_when_the_browser_signs_in_again", func(t *testing.T) {
 		t.Parallel()
-		h := houseOverTCP(t)
+		h := houseOverTCP(t, change)
 		b := h.browser(t)
 		var cookies []string
 		for range 5 {
@@ -168,7 +175,7 @@ func TestDeviceCookies(t *testing.T) {
 	})
 	t.Run("are_charged_to_their_source", func(t *testing.T) {
 		t.Parallel()
-		h := houseOverTCP(t)
+		h := houseOverTCP(t, change)
 		cookies := h.remembered(t, 8)
 		if judged := judgedOf(t, h, cookies, attacker); judged != 30 {
 			t.Errorf("%d guesses were judged, want the 30 of a source", judged)
@@ -177,7 +184,7 @@ func TestDeviceCookies(t *testing.T) {
 	})
 	t.Run("bring_a_used_up_source_ten_failures_once", func(t *testing.T) {
 		t.Parallel()
-		h := houseOverTCP(t)
+		h := houseOverTCP(t, change)
 		cookies, s := h.remembered(t, 8), h.stranger(t)
 		for i := range 30 {
 			wantJudged(t, s.signIn(t, fmt.Sprint("name", i), tooLong, from(attacker)))
@@ -201,7 +208,7 @@ func TestDeviceCookies(t *testing.T) {
 	})
 	t.Run("let_the_owner_in_from_a_source_that_strangers_used_up", func(t *testing.T) {
 		t.Parallel()
-		h := houseOverTCP(t)
+		h := houseOverTCP(t, change)
 		cookie := h.remembered(t, 1)[0]
 		s := h.stranger(t)
 		for i := range 30 {
@@ -214,7 +221,7 @@ func TestDeviceCookies(t *testing.T) {
 	})
 	t.Run("of_other_browsers_end_with_everything_else_when_a_person_changes_the_password", func(t *testing.T) {
 		t.Parallel()
-		h := houseOverTCP(t)
+		h := houseOverTCP(t, change)
 		other := h.remembered(t, 1)[0]
 		b := h.signedIn(t, h.user)
 		form := b.passwordForm(t, storetest.Password, freshPassword)

@@ -73,17 +73,17 @@ var wireMutants = []mutant{
 var throttleMutants = []mutant{
 	{
 		name: "throttle", breaks: "RFC 6749 §4.3: failures make the next attempt wait",
-		file: "handlers/throttle.go", old: "\tif wait > 0 {\n\t\treturn nil, wait\n", new: "\tif wait > userForgottenAfter {\n\t\treturn nil, wait\n",
+		file: "handlers/throttle.go", old: "\tif err != nil || wait > 0 {\n", new: "\tif err != nil || wait > userForgottenAfter {\n",
 		in: "./handlers", tests: []string{"TestThrottleOfAUser"},
 	},
 	{
 		name: "throttle_by_user", breaks: "guesses at one name from many addresses are slowed",
-		file: "handlers/throttle.go", old: "wait = max(wait, g.wait(now, t.pending[key]))", new: "g.wait(now, t.pending[key])",
+		file: "handlers/throttle.go", old: "w.user = f.user.wait(now, f.pending)", new: "f.user.wait(now, f.pending)",
 		in: "./handlers", tests: []string{"TestThrottleOfAUser"},
 	},
 	{
 		name: "throttle_by_source", breaks: "guesses at many names from one address are slowed",
-		file: "handlers/throttle.go", old: "wait = waitOf(t.sources,", new: "waitOf(t.sources,",
+		file: "handlers/throttle.go", old: "wait := w.source\n", new: "wait := 0 * w.source\n",
 		in: "./handlers", tests: []string{"TestThrottleOfASource"},
 	},
 	{
@@ -98,8 +98,18 @@ var throttleMutants = []mutant{
 	},
 	{
 		name: "throttle_of_clients", breaks: "RFC 6749 §4.3: a client that guesses at secrets waits too",
-		file: "handlers/password.go", old: "if wait := s.throttle.clientFailed(source); wait > 0 {", new: "if wait := s.throttle.clientFailed(source); wait > deviceLifetime {",
+		file: "handlers/password.go", old: "\tif wait > 0 {\n\t\tserved(ctx).Throttled = true\n\t\ts.auditBounded(", new: "\tif wait > deviceLifetime {\n\t\tserved(ctx).Throttled = true\n\t\ts.auditBounded(",
 		in: "./handlers", tests: []string{"TestThrottleOfASource", "TestThrottleOfAClient"},
+	},
+	{
+		name: "throttle_shared", breaks: "two servers on one database admit no more guesses than one",
+		file: "handlers/throttle.go", old: "if c.Guesses != nil {", new: "if c.Guesses == nil {",
+		in: "./handlers", tests: []string{"TestProcessesShareTheThrottle"},
+	},
+	{
+		name: "throttle_without_the_table", breaks: "no password is judged while its failures cannot be counted",
+		file: "handlers/password.go", old: "if lost := end(wrong); lost != nil {", new: "if lost := end(wrong); lost != nil && wait > 0 {",
+		in: "./handlers", tests: []string{"TestThrottleTable"},
 	},
 	{
 		name: "device_cookie_seal", breaks: "a forged device cookie counts for nothing",
