@@ -24,7 +24,8 @@ func (p *program) backupVerify() *cobra.Command {
 		Short: "check every record of a backup (- for standard input)",
 		Long: `Check that a backup is complete and unchanged, that every record can be read, and that
 every list matches the records it lists. This needs no data directory and no server.
-Exit 65 if the file is not a backup that can be restored.`,
+Exit 65 if the file is not a backup that can be restored. The check of a scheduled
+backup is noted beside it, in FILE.checked, for the desk.`,
 		Args: operands("a file"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			in, closeFile, err := p.openBackup(ctx, args[0])
@@ -33,6 +34,9 @@ Exit 65 if the file is not a backup that can be restored.`,
 			}
 			defer closeFile()
 			checked, err := p.checkFile(ctx, in, args[0])
+			if ctx.Err() == nil {
+				_ = datadir.NoteCheck(args[0], time.Now(), err) // the directory may be read-only
+			}
 			if err != nil {
 				return err
 			}

@@ -102,7 +102,7 @@ func (p *program) userShow() *cobra.Command {
 			if p.JSON {
 				return p.PrintJSON(u)
 			}
-			return p.PrintRows(term.Row{"user id", u.UserID}, term.Row{"username", u.Username}, term.Row{"account", u.Account}, term.Row{"disabled", term.YesNo(u.Disabled)}, term.Row{"operator", term.YesNo(u.Operator)})
+			return p.PrintRows(term.Row{"user id", u.UserID}, term.Row{"username", u.Username}, term.Row{"account", u.Account}, term.Row{"disabled", term.YesNo(u.Disabled)}, term.Row{"operator", term.YesNo(u.Operator)}, term.Row{"last sign-in", term.ShowTimeOrNever(u.LastSignIn)})
 		}),
 	}
 }

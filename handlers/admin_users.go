@@ -3,6 +3,7 @@ package handlers
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"tollhouse/store"
 	"tollhouse/store/record"
@@ -16,10 +17,21 @@ type AdminUser struct {
 	Account  string `json:"account"`
 	Disabled bool   `json:"disabled"`
 	Operator bool   `json:"operator"`
+
+	LastSignIn int64 `json:"last_sign_in,omitempty"` // Unix seconds; only when users are listed or shown
 }
 
 func showUser(u store.User) AdminUser {
 	return AdminUser{UserID: u.Subject(), Username: u.Username, Account: u.Account, Disabled: !u.DisabledAt.IsZero(), Operator: u.Operator}
+}
+
+// showUserSince is showUser with the latest sign-in, if there was one.
+func showUserSince(u store.User, signIn time.Time) AdminUser {
+	shown := showUser(u)
+	if !signIn.IsZero() {
+		shown.LastSignIn = signIn.Unix()
+	}
+	return shown
 }
 
 // NewAdminUser is a user who was just created.
@@ -109,13 +121,35 @@ func (s *Server) adminListUsers(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeAdminList(w, users, limit, func(u store.User) any { return showUser(u) })
+	signIns, err := s.store.LatestSignIns(r.Context(), users...)
+	if err != nil {
+		return err
+	}
+	shown := make([]AdminUser, len(users))
+	for i, u := range users {
+		shown[i] = showUserSince(u, signIns[i])
+	}
+	writeAdminList(w, shown, limit, func(u AdminUser) any { return u })
 	return nil
 }
 
 // adminFindUser is GET /admin/users/:id, where the id is a username.
 func (s *Server) adminFindUser(w http.ResponseWriter, r *http.Request) error {
-	return s.onUser(w, r, func(name string) (store.User, error) { return s.store.FindUser(r.Context(), name) })
+	name, err := nameIn(r)
+	if err != nil {
+		return err
+	}
+	u, err := s.store.FindUser(r.Context(), name)
+	if err != nil {
+		return userProblem(err, name)
+	}
+	signIn, err := s.store.LatestSignIns(r.Context(), u)
+	if err != nil {
+		return err
+	}
+	noteAdmin(r, "user_id", u.Subject())
+	writeJSON(w, http.StatusOK, showUserSince(u, signIn[0]))
+	return nil
 }
 
 // adminSetPassword is POST /admin/users/:id/password. It ends all sessions and tokens

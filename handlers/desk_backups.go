@@ -31,7 +31,7 @@ type BackupFile struct {
 	Name, Dir string
 	Made      time.Time
 	Bytes     int64
-	Checked   time.Time // zero if not since the start
+	Checked   time.Time // zero if only when it was made
 	Problem   string    // found by the check
 }
 

@@ -16,11 +16,10 @@ import (
 )
 
 const (
-	deskPageSize     = 50
-	deskFamiliesMax  = 20 // shown with a client
-	clientsPath      = "/desk/clients"
-	newClientPath    = "/desk/new-client"
-	familiesReadDesk = 1000 // of a client, to find when it was last used
+	deskPageSize    = 50
+	deskFamiliesMax = 20 // shown with a client
+	clientsPath     = "/desk/clients"
+	newClientPath   = "/desk/new-client"
 )
 
 // below is the address of a record. The router splits a path after decoding it, so a
@@ -46,14 +45,18 @@ func (s *Server) deskClients(v *visit) error {
 		clients = clients[:deskPageSize]
 		t.Older = clientsPath + "?after=" + escaped(clients[deskPageSize-1].ID)
 	}
+	var ids []string
 	for _, c := range clients {
-		used, _, err := v.clientUse(c.ID)
-		if err != nil {
-			return err
-		}
+		ids = append(ids, c.ID)
+	}
+	used, err := s.store.LatestUses(v.ctx, ids...)
+	if err != nil {
+		return err
+	}
+	for i, c := range clients {
 		t.Rows = append(t.Rows, views.DeskRow{Hook: "client", ID: c.ID, Cells: []views.DeskCell{
 			{Text: c.Name, Href: below(clientsPath, c.ID)}, {Text: c.ID, Code: true}, {Text: clientKind(c)},
-			{Text: grantWords(c)}, {Text: cmp.Or(strings.Join(c.Scope.Names(), ", "), "not narrowed")}, used, stateCell(!c.DisabledAt.IsZero()),
+			{Text: grantWords(c)}, {Text: cmp.Or(strings.Join(c.Scope.Names(), ", "), "not narrowed")}, v.lastCell(used[i]), stateCell(!c.DisabledAt.IsZero()),
 		}})
 	}
 	v.show(http.StatusOK, views.DeskProps{Name: "clients", Title: "Clients", Links: []views.Link{{Label: "Register an application", Href: newClientPath}}}, views.List(v.page(v.r), t))
@@ -79,24 +82,6 @@ func stateCell(disabled bool) views.DeskCell {
 		return views.DeskCell{Text: "disabled", State: "warning"}
 	}
 	return views.DeskCell{Text: "enabled", State: "ok"}
-}
-
-// clientUse returns when the client's access was last used, and its families.
-func (v *visit) clientUse(id string) (views.DeskCell, []store.Family, error) {
-	families, err := v.store.ListFamilies(v.ctx, store.FamilyFilter{ClientID: id}, "", familiesReadDesk)
-	if err != nil {
-		return views.DeskCell{}, nil, err
-	}
-	var last store.Family
-	for _, f := range families {
-		if f.UsedAt.After(last.UsedAt) {
-			last = f
-		}
-	}
-	if last.UsedAt.IsZero() {
-		return views.DeskCell{Text: "never"}, families, nil
-	}
-	return views.DeskCell{When: moment(last.UsedAt, v.now)}, families, nil
 }
 
 // clientAsked is a form of a client as it was typed.
@@ -283,7 +268,11 @@ func (v *visit) askedOf(c store.Client) clientAsked {
 }
 
 func (v *visit) showClientPage(status int, c store.Client, asked clientAsked, page views.DeskProps, more ...templ.Component) error {
-	used, families, err := v.clientUse(c.ID)
+	used, err := v.store.LatestUses(v.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	families, err := v.store.ListFamilies(v.ctx, store.FamilyFilter{ClientID: c.ID}, "", deskFamiliesMax+1)
 	if err != nil {
 		return err
 	}
@@ -296,7 +285,7 @@ func (v *visit) showClientPage(status int, c store.Client, asked clientAsked, pa
 	p, path := v.page(v.r), below(clientsPath, c.ID)
 	facts := []views.DeskFact{
 		{Label: "Id", DeskCell: views.DeskCell{Text: c.ID, Code: true}}, {Label: "Kind", DeskCell: views.DeskCell{Text: clientKind(c)}},
-		{Label: "State", DeskCell: stateCell(!c.DisabledAt.IsZero())}, {Label: "Last used", DeskCell: used},
+		{Label: "State", DeskCell: stateCell(!c.DisabledAt.IsZero())}, {Label: "Last used", DeskCell: v.lastCell(used[0])},
 		{Label: "Created", DeskCell: views.DeskCell{When: moment(c.CreatedAt, v.now)}},
 	}
 	access := v.familyTable(families[:min(len(families), deskFamiliesMax)], "Live access of this client")

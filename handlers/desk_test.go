@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -365,5 +366,73 @@ func TestDeskRefusesInvalidForms(t *testing.T) {
 	wantStatus(t, refused, http.StatusBadRequest)
 	if _, typed = deskForm(t, refused, "create-user"); typed.Get("username") != "MARA" || typed.Get("operator") != "true" {
 		t.Errorf("the form comes back as %v", typed)
+	}
+}
+
+// TestDeskLastUses: the last sign-in outlives the session, and the last use of a client is
+// found among any number of families.
+func TestDeskLastUses(t *testing.T) {
+	h, b := deskHouse(t)
+	cell := func(page, row string, column int) string {
+		t.Helper()
+		for n := range parsePage(t, b.get(t, page)).Descendants() {
+			if n.Data == "tr" && slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Val == row }) {
+				for d := range n.ChildNodes() {
+					if d.Type != html.ElementNode {
+						continue
+					}
+					if column == 0 {
+						return strings.Join(strings.Fields(textOf(d)), " ")
+					}
+					column--
+				}
+			}
+		}
+		t.Fatalf("%s has no row %s", page, row)
+		return ""
+	}
+	if got := cell("/desk/users", h.user.Subject(), 3); got != "never" {
+		t.Errorf("before a sign-in: %q", got)
+	}
+	if got := cell("/desk/clients", h.client.ID, 5); got != "never" {
+		t.Errorf("before a use: %q", got)
+	}
+	h.signedIn(t, h.user)
+	for range 3 {
+		h.accessLives(t, h.pair(t))
+	}
+	h.FlushLastUsed(t.Context())
+	h.Clock.Advance(3 * time.Hour)
+	must.Get(h.DeleteSessions(t.Context(), h.user))(t)
+	must.Get(h.SetPassword(t.Context(), "mara", "another long phrase"))(t)
+	if got := cell("/desk/users", h.user.Subject(), 3); got != "3 hours ago" {
+		t.Errorf("after the sign-out: %q, want 3 hours ago", got)
+	}
+	if got := cell("/desk/clients", h.client.ID, 5); got != "3 hours ago" {
+		t.Errorf("after the end of the families: %q, want 3 hours ago", got)
+	}
+	for _, page := range []string{"/desk/users/" + h.user.Subject(), "/desk/clients/" + h.client.ID} {
+		if text := words(t, b.get(t, page)); !strings.Contains(text, "Last sign-in 3 hours ago") && !strings.Contains(text, "Last used 3 hours ago") {
+			t.Errorf("%s: %s", page, text)
+		}
+	}
+}
+
+// TestAdminShowsTheLatestSignIn: it is part of a user who is listed or shown, once there
+// was one.
+func TestAdminShowsTheLatestSignIn(t *testing.T) {
+	h := parallelHouse(t)
+	for _, path := range []string{"/admin/users", "/admin/users/mara"} {
+		if a := h.admin(t, "GET", path, ""); strings.Contains(a.body, "last_sign_in") {
+			t.Errorf("%s before a sign-in: %s", path, a.body)
+		}
+	}
+	h.signedIn(t, h.user)
+	want := fmt.Sprintf(`"last_sign_in":%d`, h.Clock.Now().Unix())
+	h.Clock.Advance(time.Hour)
+	for _, path := range []string{"/admin/users", "/admin/users/MARA"} {
+		if a := h.admin(t, "GET", path, ""); strings.Count(a.body, want) != 1 {
+			t.Errorf("%s = %s, want %s", path, a.body, want)
+		}
 	}
 }

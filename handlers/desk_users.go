@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/a-h/templ"
 
@@ -31,13 +32,13 @@ func (s *Server) deskUsers(v *visit) error {
 		users = users[:deskPageSize]
 		t.Older = usersPath + "?after=" + escaped(users[deskPageSize-1].Canonical)
 	}
-	for _, u := range users {
-		signIn, _, err := v.lastSignIn(u)
-		if err != nil {
-			return err
-		}
+	signIns, err := s.store.LatestSignIns(v.ctx, users...)
+	if err != nil {
+		return err
+	}
+	for i, u := range users {
 		t.Rows = append(t.Rows, views.DeskRow{Hook: "user", ID: u.Subject(), Cells: []views.DeskCell{
-			{Text: u.Username, Href: usersPath + "/" + u.Subject()}, {Text: u.Account}, {Text: roleOf(u)}, signIn, stateCell(!u.DisabledAt.IsZero()),
+			{Text: u.Username, Href: usersPath + "/" + u.Subject()}, {Text: u.Account}, {Text: roleOf(u)}, v.lastCell(signIns[i]), stateCell(!u.DisabledAt.IsZero()),
 		}})
 	}
 	v.show(http.StatusOK, views.DeskProps{Name: "users", Title: "Users", Links: []views.Link{{Label: "Create a user", Href: newUserPath}}}, views.List(v.page(v.r), t))
@@ -51,13 +52,12 @@ func roleOf(u store.User) string {
 	return "user"
 }
 
-// lastSignIn returns when the user signed in to a live session, and these.
-func (v *visit) lastSignIn(u store.User) (views.DeskCell, []store.Session, error) {
-	sessions, err := v.store.ListSessions(v.ctx, u)
-	if err != nil || len(sessions) == 0 {
-		return views.DeskCell{Text: "not signed in"}, nil, err
+// lastCell shows a time, or never.
+func (v *visit) lastCell(at time.Time) views.DeskCell {
+	if at.IsZero() {
+		return views.DeskCell{Text: "never"}
 	}
-	return views.DeskCell{When: moment(sessions[0].AuthenticatedAt, v.now)}, sessions, nil
+	return views.DeskCell{When: moment(at, v.now)}
 }
 
 // userAsked is the form of a new user as it was typed.
@@ -151,7 +151,11 @@ func (s *Server) deskUser(v *visit) error {
 	if err != nil {
 		return err
 	}
-	signIn, sessions, err := v.lastSignIn(u)
+	signIn, err := s.store.LatestSignIns(v.ctx, u)
+	if err != nil {
+		return err
+	}
+	sessions, err := s.store.ListSessions(v.ctx, u)
 	if err != nil {
 		return err
 	}
@@ -169,7 +173,7 @@ func (s *Server) deskUser(v *visit) error {
 	parts := []templ.Component{views.Facts(p, "", []views.DeskFact{
 		{Label: "Id", DeskCell: views.DeskCell{Text: u.Subject(), Code: true}}, {Label: "Account", DeskCell: views.DeskCell{Text: u.Account, Href: deskEventsPath + "?account=" + escaped(u.Account)}},
 		{Label: "Role", DeskCell: views.DeskCell{Text: roleOf(u)}}, {Label: "State", DeskCell: stateCell(!u.DisabledAt.IsZero())},
-		{Label: "Last sign-in", DeskCell: signIn}, {Label: "Created", DeskCell: views.DeskCell{When: moment(u.CreatedAt, v.now)}},
+		{Label: "Last sign-in", DeskCell: v.lastCell(signIn[0])}, {Label: "Created", DeskCell: views.DeskCell{When: moment(u.CreatedAt, v.now)}},
 	})}
 	if u.DisabledAt.IsZero() {
 		parts = append(parts, views.Form(p, views.DeskForm{Do: "code", Action: path + "/code", Token: v.token(), Once: v.onceField(), Heading: "New password", Second: true, Button: "Make a code",

@@ -214,7 +214,7 @@ func (s *Store) DeleteClient(ctx context.Context, id string) error {
 		if _, err := readClient(tx, id); err != nil {
 			return err
 		}
-		return tx.Delete(record.ClientKey(id))
+		return record.DeleteKeys(tx, record.ClientKey(id), record.ClientUseKey(id))
 	})
 	s.origins.forget()
 	if err == nil {

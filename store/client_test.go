@@ -166,8 +166,9 @@ func TestDeleteClientLeavesNothing(t *testing.T) {
 	ctx := context.Background()
 	g := parallelGrant(t)
 	g.mustRefresh(t, g.first)
+	g.use(t, g.first)
 	must.Do(t, g.DeleteClient(ctx, g.client.ID))
-	for _, tag := range "cfF" {
+	for _, tag := range "cfFI" {
 		if n := g.Count(t, byte(tag)); n != 0 {
 			t.Errorf("%d records of kind %c are left, want none", n, tag)
 		}

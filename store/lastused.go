@@ -24,7 +24,7 @@ type lastUsed struct {
 
 const (
 	lastUsedMax      = 1 << 16 // uses in memory; further ones are not recorded
-	lastUsedBatchMax = 150     // uses in one Update, three records each
+	lastUsedBatchMax = 150     // uses in one Update, four records each
 )
 
 func (m *lastUsed) init() {
@@ -171,8 +171,8 @@ func (s *Store) writeLastUsed(ctx context.Context, tokens map[secret.Hash]secret
 	})
 }
 
-// recordTokenUse stores the use of a token in its family and, if it is the first, in
-// the refresh token whose rotation made it.
+// recordTokenUse stores the use of a token in its family, for its client and, if it is
+// the first, in the refresh token whose rotation made it.
 func recordTokenUse(tx kv.Txn, token secret.Hash, now time.Time) error {
 	t, err := readAccessToken(tx, token)
 	if record.IsAbsent(err) {
@@ -205,6 +205,9 @@ func recordRefreshUse(tx kv.Txn, token secret.Hash, now time.Time) error {
 func recordFamilyUse(tx kv.Txn, id secret.ID, now time.Time) (family, error) {
 	f, err := readFamily(tx, id)
 	if err != nil {
+		return family{}, err
+	}
+	if err := recordClientUse(tx, f.client, now); err != nil {
 		return family{}, err
 	}
 	f.usedAt = now

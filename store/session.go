@@ -65,9 +65,12 @@ func (s *Store) newSession(u User, token secret.Token, now time.Time) Session {
 		hash: token.Hash(), user: u.ID, generation: u.Generation, createdAt: now}
 }
 
-// createSession stores a new session with its index entry.
+// createSession stores a new session with its index entry, and the user's latest sign-in.
 func createSession(tx kv.Txn, sn Session) error {
 	if err := tx.Set(record.UserSessionsKey(sn.user).Hash(sn.hash), nil, sn.ExpiresAt); err != nil {
+		return err
+	}
+	if err := writeLatest(tx, record.SignInKey(sn.user), sn.AuthenticatedAt); err != nil {
 		return err
 	}
 	return writeSession(tx, sn)

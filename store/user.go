@@ -294,7 +294,7 @@ func (s *Store) DeleteUser(ctx context.Context, username string) error {
 		if _, err := readUser(tx, u.ID); err != nil {
 			return err
 		}
-		return record.DeleteKeys(tx, record.UserKey(u.ID), record.UserNameKey(u.Canonical))
+		return record.DeleteKeys(tx, record.UserKey(u.ID), record.UserNameKey(u.Canonical), record.SignInKey(u.ID))
 	})
 	if err == nil {
 		err = s.deleteIndexed(ctx, record.UserSessionsKey(u.ID), func(rest []byte) [][]byte {

@@ -128,6 +128,8 @@ var recordKinds = map[byte]recordKind{
 	record.TagCounted:     {keyShape{texts: 1}, counts(record.TagCounted)},
 	record.TagDirtyHour:   {keyShape{texts: 1, tail: 4}, counts(record.TagDirtyHour)},
 	record.TagRing:        {keyShape{tail: 5}, decoded(func(_ keyParts, value []byte) error { return stats.CheckRecord(value) })},
+	record.TagSignIn:      {keyShape{tail: idSize}, decoded(checkLatest)},
+	record.TagClientUse:   {keyShape{texts: 1}, decoded(checkLatest)},
 	record.TagCertificate: {keyShape{texts: 1}, decoded(func(_ keyParts, value []byte) error { _, err := decodeCertificate(value); return err })},
 }
 
@@ -263,6 +265,11 @@ func (v *verifier) user(id secret.ID, value []byte) error {
 	}
 	delete(v.names, id)
 	return nil
+}
+
+func checkLatest(_ keyParts, value []byte) error {
+	_, err := decodeLatest(value)
+	return err
 }
 
 func checkDecided(_ keyParts, value []byte) error {

@@ -416,19 +416,20 @@ func (s *backupSchedule) prune(before []ownBackup) (removed int, err error) {
 			err = errors.Join(err, removeErr)
 			continue
 		}
+		_ = os.Remove(b.path + datadir.CheckedSuffix)
 		removed++
 	}
 	return removed, errors.Join(err, datadir.SyncDir(s.dir))
 }
 
-// sweep removes incomplete backups of a killed process. The lock on the data directory
+// sweep removes incomplete backups and notes of a killed process. The lock on the data directory
 // ensures that no other process is writing them.
 func (s *backupSchedule) sweep() {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return // the first backup will report the error
 	}
-	left := regexp.MustCompile(`^\.` + s.prefix() + `[0-9]{8}T[0-9]{6}Z\.backup\.[0-9]+\` + datadir.NewSuffix + `$`)
+	left := regexp.MustCompile(`^\.` + s.prefix() + `[0-9]{8}T[0-9]{6}Z\.backup(\.checked)?\.[0-9]+\` + datadir.NewSuffix + `$`)
 	for _, e := range entries {
 		if !e.Type().IsRegular() || !left.MatchString(e.Name()) {
 			continue

@@ -100,19 +100,11 @@ func (r *running) searchNow() {
 type deskWork struct {
 	asked chan func(context.Context)
 
-	mu      sync.Mutex
-	state   handlers.BackupState
-	checked map[string]checkedBackup // by name, since the start
+	mu    sync.Mutex
+	state handlers.BackupState
 }
 
-type checkedBackup struct {
-	at      time.Time
-	problem string
-}
-
-func newDeskWork() deskWork {
-	return deskWork{asked: make(chan func(context.Context), 1), checked: map[string]checkedBackup{}}
-}
+func newDeskWork() deskWork { return deskWork{asked: make(chan func(context.Context), 1)} }
 
 // begin hands work to the schedule's goroutine, unless it has some.
 func (d *deskWork) begin(doing string, work func(context.Context) error) bool {
@@ -140,13 +132,10 @@ func (s *backupSchedule) List() ([]handlers.BackupFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.desk.mu.Lock()
-	defer s.desk.mu.Unlock()
 	var files []handlers.BackupFile
 	for _, b := range slices.Backward(own) {
-		name := filepath.Base(b.path)
-		checked := s.desk.checked[name]
-		files = append(files, handlers.BackupFile{Name: name, Dir: s.dir, Made: b.made, Bytes: b.size, Checked: checked.at, Problem: checked.problem})
+		checked := datadir.LastCheck(b.path)
+		files = append(files, handlers.BackupFile{Name: filepath.Base(b.path), Dir: s.dir, Made: b.made, Bytes: b.size, Checked: checked.At, Problem: checked.Problem})
 	}
 	return files, nil
 }
@@ -174,17 +163,18 @@ func (s *backupSchedule) Verify(name string) (bool, error) {
 		return false, handlers.ErrNoBackup
 	}
 	return s.desk.begin("The backup "+name+" is being checked.", func(ctx context.Context) error {
-		found := checkedBackup{at: s.now()}
-		if err := verifyBackup(ctx, own[i].path); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			found.problem = err.Error()
+		path := own[i].path
+		found := verifyBackup(ctx, path)
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
-		s.desk.mu.Lock()
-		defer s.desk.mu.Unlock()
-		s.desk.checked[name] = found
-		return nil
+		if err := datadir.NoteCheck(path, s.now(), found); err != nil {
+			return err
+		}
+		if found != nil && term.FailureOf(found).Code == term.ExitBadData {
+			return nil // the list shows it
+		}
+		return found
 	}), nil
 }
 

@@ -18,7 +18,7 @@ var KindWords = map[byte]string{
 	TagLog: "events and their lists", TagEventHead: "heads of event logs", TagKnownType: "known event types", TagEventForeign: "event ids given elsewhere",
 	TagResource: "resources", TagCertificate: "certificates",
 	TagCounts: "counts of events", TagCounted: "positions up to which events are counted", TagDirtyHour: "hours to be counted again",
-	TagRing: "counts of requests",
+	TagRing: "counts of requests", TagSignIn: "latest sign-ins", TagClientUse: "latest uses of clients",
 }
 
 // NameKeys names the kinds of record with keys from first to last. A nil last

@@ -49,6 +49,8 @@ const (
 	TagCounted      = 'Q' // str(owner); "" says that the counts are complete
 	TagDirtyHour    = 'D' // str(owner) hour4
 	TagRing         = 'g' // grain unit4
+	TagSignIn       = 'i' // id16
+	TagClientUse    = 'I' // str(client_id)
 )
 
 // Key is a key under construction; each method appends a component.
@@ -114,4 +116,6 @@ func CountsKey(owner string, grain byte) Key { return append(NewKey(TagCounts).S
 func CountedKey(owner string) Key            { return NewKey(TagCounted).Str(owner) }
 func RingKey(grain byte) Key                 { return append(NewKey(TagRing), grain) }
 func DirtyHoursKey(owner string) Key         { return NewKey(TagDirtyHour).Str(owner) }
+func SignInKey(user secret.ID) Key           { return NewKey(TagSignIn).ID(user) }
+func ClientUseKey(id string) Key             { return NewKey(TagClientUse).Str(id) }
 func ResourceKey(owner, kind, id string) Key { return ResourcesKey(owner, kind).Str(id) }

@@ -142,13 +142,13 @@ func TestKeyTagsDiffer(t *testing.T) {
 	t.Parallel()
 	tags := []byte{TagMeta, TagClient, TagUser, TagUserName, TagAccount, TagSession, TagUserSession, TagDecided, TagCode, TagUserCode, TagFamily, TagClientFamily,
 		TagUserFamily, TagAccessToken, TagRefreshToken, TagAudit, TagEventHead, TagEventForeign, TagKnownType, TagResource, TagCertificate, TagLog,
-		TagCounts, TagCounted, TagDirtyHour, TagRing}
+		TagCounts, TagCounted, TagDirtyHour, TagRing, TagSignIn, TagClientUse}
 	// The letters are on users' disks: this text may grow, never change.
-	if got := string(tags); got != "mcuUasSdkKfFWtrlhxnovEqQDg" {
+	if got := string(tags); got != "mcuUasSdkKfFWtrlhxnovEqQDgiI" {
 		t.Errorf("tags are %q", got)
 	}
 	slices.Sort(tags)
-	if len(slices.Compact(tags)) != len("mcuUasSdkKfFWtrlhxnovEqQDg") {
+	if len(slices.Compact(tags)) != len("mcuUasSdkKfFWtrlhxnovEqQDgiI") {
 		t.Error("two nouns share a tag")
 	}
 }

@@ -1,0 +1,108 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/record"
+	"tollhouse/store/secret"
+)
+
+// The latest sign-in of a user and the latest use of a client have records of their own,
+// which outlive the sessions and families. A store of an older release has none.
+
+const latestRecord = 1
+
+func writeLatest(tx kv.Txn, key record.Key, at time.Time) error {
+	return tx.Set(key, record.NewEncoder(latestRecord).Time(at).B, time.Time{})
+}
+
+func decodeLatest(v []byte) (time.Time, error) {
+	d := record.NewDecoder("latest use", latestRecord, v)
+	at := d.Time()
+	return at, d.Done()
+}
+
+// LatestSignIns returns when each user last signed in with a browser; zero for never.
+func (s *Store) LatestSignIns(ctx context.Context, users ...User) ([]time.Time, error) {
+	keys := make([][]byte, len(users))
+	for i, u := range users {
+		keys[i] = record.SignInKey(u.ID)
+	}
+	at, err := s.readLatest(ctx, keys)
+	if err != nil {
+		return nil, fmt.Errorf("latest sign-ins: %w", err)
+	}
+	return at, nil
+}
+
+// LatestUses returns when a token of each client was last used, exact to a few minutes;
+// zero for never.
+func (s *Store) LatestUses(ctx context.Context, clientIDs ...string) ([]time.Time, error) {
+	keys := make([][]byte, len(clientIDs))
+	for i, id := range clientIDs {
+		keys[i] = record.ClientUseKey(id)
+	}
+	at, err := s.readLatest(ctx, keys)
+	for i, id := range clientIDs {
+		if err == nil && at[i].IsZero() {
+			at[i], err = s.latestFamilyUse(ctx, id)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("latest uses: %w", err)
+	}
+	return at, nil
+}
+
+func (s *Store) readLatest(ctx context.Context, keys [][]byte) (at []time.Time, err error) {
+	err = s.db.View(ctx, func(r kv.Reader) (err error) {
+		at = make([]time.Time, len(keys))
+		for i, v := range r.GetMany(keys) {
+			if at[i], err = decodeLatest(v); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return at, err
+}
+
+// latestFamilyUse finds the latest use of a client that was not used since an older
+// release, which kept it in the families alone.
+func (s *Store) latestFamilyUse(ctx context.Context, clientID string) (at time.Time, err error) {
+	read := 0
+	_, err = s.eachIndexPage(ctx, record.ClientFamiliesKey(clientID), func(ends [][]byte) (more bool, err error) {
+		err = s.db.View(ctx, func(r kv.Reader) error {
+			for _, end := range ends {
+				f, err := readFamily(r, secret.ID(end))
+				if err != nil && !errors.Is(err, record.ErrNotFound) {
+					return err
+				}
+				at = later(at, f.usedAt)
+			}
+			return nil
+		})
+		read += len(ends)
+		return read < familiesReadMax, err
+	})
+	return at, err
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// recordClientUse stores the use of a client, unless it was deleted.
+func recordClientUse(tx kv.Txn, id string, now time.Time) error {
+	if _, err := tx.Get(record.ClientKey(id)); err != nil {
+		return record.GoneIsNil(record.Found(err))
+	}
+	return writeLatest(tx, record.ClientUseKey(id), now)
+}
