@@ -65,11 +65,14 @@ func (s *Server) setNewPassword(w http.ResponseWriter, r *http.Request) error {
 	}
 	try := attempt{name: screen.username, device: s.device(r, screen.username), source: factsFrom(r.Context()).source}
 	code, _ := secret.ParseUserCode(screen.code) // text that is no code counts as a wrong one
-	user, _, err := s.judge(r.Context(), try, func() (store.User, error) {
+	user, outcome, err := s.judge(r.Context(), try, func() (store.User, error) {
 		return s.store.RedeemUserCode(r.Context(), store.UserCodeUse{
 			Username: screen.username, Code: code, Password: p.value("new_password"), By: by(r.Context()), Caller: try.caller(),
 		})
 	}, codeRefused)
+	if outcome != SignInRight { // the sign-in comes next and is counted then
+		served(r.Context()).SignIn = outcome
+	}
 	var refused *problem
 	if errors.As(err, &refused) && refused.status == http.StatusTooManyRequests {
 		noteProblem(r.Context(), refused)

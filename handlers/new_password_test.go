@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/handlers"
 	"tollhouse/store"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
@@ -199,4 +200,34 @@ func linkOn(t testing.TB, page answer, text string) string {
 		}
 	}
 	return ""
+}
+
+// TestCodesCountAsSignIns: a refused code is counted with its reason, as a refused
+// password is. A right one is counted by the sign-in that follows.
+func TestCodesCountAsSignIns(t *testing.T) {
+	var all tally
+	h := parallelHouse(t, func(c *handlers.Config) { c.Observe = all.observe })
+	b := h.browser(t)
+	outcome := func(name, code string) string {
+		t.Helper()
+		page := b.get(t, newPasswordPath)
+		all.seen = nil
+		b.submit(t, page, "username", name, "code", code, "new_password", freshPassword, "repeat_password", freshPassword)
+		return string(all.last(t).SignIn)
+	}
+	other := func() string { return secret.NewUserCode(nil).Reveal() }
+	code := h.codeFor(t, "mara")
+	for _, c := range []struct{ name, code, want string }{
+		{"moira", other(), "unknown_user"}, {"mara", other(), "wrong_code"}, {"mara", "text", "wrong_code"}, {"mara", code, ""}, {"mara", code, "spent_code_or_none"},
+	} {
+		if got := outcome(c.name, c.code); got != c.want {
+			t.Errorf("%s with %q counts as %q, want %q", c.name, c.code, got, c.want)
+		}
+	}
+	for range 40 {
+		outcome("mara", other())
+	}
+	if got := outcome("mara", other()); got != string(handlers.SignInThrottled) {
+		t.Errorf("after many wrong codes one counts as %q, want throttled", got)
+	}
 }

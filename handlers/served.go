@@ -19,11 +19,11 @@ type Served struct {
 	GrantType string
 	Code      string // error code, or ""
 	Refusal   string // why a client, code or token was refused, as in the audit record, or ""
-	SignIn    SignIn // result of a password check, or ""
+	SignIn    SignIn // result of the check of a password or a user's code, or ""
 	Throttled bool   // refused because it came too soon
 }
 
-// SignIn is the result of a password check.
+// SignIn is the result of the check of a password, or of a refused code for a new one.
 type SignIn string
 
 // Other values are the reasons in the audit record.

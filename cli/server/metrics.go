@@ -74,7 +74,7 @@ func newMetrics() *metrics {
 		durations: histograms("http_request_duration_seconds", "Time from the first line of a request to the end of its response, without requests that wait for events.", requestBuckets, route),
 		tokens:    counters("token_requests_total", "Token requests by outcome: issued, or the error code.", grant, "outcome"),
 		refusals:  counters("refusals_total", "Refused clients, codes and tokens, by the reason in the audit record.", grant, reason),
-		signIns:   counters("sign_ins_total", "Password checks by outcome, from the sign-in form and the password grant.", "outcome"),
+		signIns:   counters("sign_ins_total", "Password checks by outcome, and refused codes for a new password.", "outcome"),
 		throttled: counter("throttled_total", "Requests refused because of recent failures."),
 
 		hashTime:    histogram("password_hash_duration_seconds", "Time to hash one password.", hashBuckets),
