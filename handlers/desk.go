@@ -84,7 +84,7 @@ func (s *Server) withDesk(next http.Handler) http.Handler {
 // operatorOf returns the session of an operator who may open the desk from there, or nil.
 // The role is read from the user's record.
 func (s *Server) operatorOf(r *http.Request) *browserSession {
-	if len(r.Header.Values("Authorization")) > 0 || !s.deskAdmits(r) {
+	if !s.deskAdmits(r) {
 		return nil
 	}
 	session, err := s.session(r)
@@ -104,11 +104,11 @@ func (s *Server) isPrivate(r *http.Request) bool {
 	return s.cookies.secure || factsFrom(r.Context()).source.IsLoopback() && !s.isForwardedByStranger(r) && isLoopbackHost(strings.ToLower(hostWithoutPort(r.Host)))
 }
 
-// deskAdmits reports whether an operator may open the desk from there: the request's
-// source is in one of the networks, and a password may travel. A forwarding header from
-// an untrusted peer hides the source, so it is in no network.
+// deskAdmits reports whether an operator may open the desk with such a request: it brings
+// no other credentials, its source is in one of the networks, and a password may travel.
+// A forwarding header from an untrusted peer hides the source, so it is in no network.
 func (s *Server) deskAdmits(r *http.Request) bool {
-	if s.desk == nil || !s.isPrivate(r) {
+	if s.desk == nil || len(r.Header.Values("Authorization")) > 0 || !s.isPrivate(r) {
 		return false
 	}
 	if s.desk.From == nil {
@@ -128,9 +128,11 @@ func (s *Server) deskAdmits(r *http.Request) bool {
 
 // isForwardedByStranger reports whether a proxy that is not trusted passed the request on.
 func (s *Server) isForwardedByStranger(r *http.Request) bool {
-	if s.proxies.isTrusted(peerAddr(r.RemoteAddr)) {
-		return false
-	}
+	return isForwarded(r) && !s.proxies.isTrusted(peerAddr(r.RemoteAddr))
+}
+
+// isForwarded reports whether a proxy passed the request on.
+func isForwarded(r *http.Request) bool {
 	for name := range r.Header {
 		switch {
 		case name == "Forwarded", name == "X-Real-Ip", name == "Via", strings.HasPrefix(name, "X-Forwarded-"):

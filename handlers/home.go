@@ -64,12 +64,7 @@ func (s *Server) homeOfStranger(r *http.Request, props *views.HomeProps) error {
 // isAtTheMachine reports whether a request comes from this machine for a loopback host,
 // through no proxy.
 func isAtTheMachine(r *http.Request) bool {
-	for _, header := range []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"} {
-		if r.Header.Get(header) != "" {
-			return false
-		}
-	}
-	return peerAddr(r.RemoteAddr).IsLoopback() && isLoopbackHost(strings.ToLower(hostWithoutPort(r.Host)))
+	return !isForwarded(r) && peerAddr(r.RemoteAddr).IsLoopback() && isLoopbackHost(strings.ToLower(hostWithoutPort(r.Host)))
 }
 
 func (s *Server) homeOfUser(r *http.Request, session *browserSession, props *views.HomeProps) error {

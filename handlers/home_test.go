@@ -3,6 +3,8 @@ package handlers_test
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,8 @@ import (
 	"golang.org/x/net/html"
 
 	"tollhouse/handlers"
+	"tollhouse/store/secret"
+	"tollhouse/store/stats"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
 )
@@ -231,6 +235,92 @@ func TestStartPageOfAnOperator(t *testing.T) {
 	})
 }
 
+// TestStartPageLeadsWhereTheDeskAnswers: the link stands on the page if, and only if, the
+// desk answers such a request. Over plain http the page says why it does not.
+func TestStartPageLeadsWhereTheDeskAnswers(t *testing.T) {
+	trusted := func(c *handlers.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("203.0.113.1/32")} }
+	for _, c := range []struct {
+		name, public, remote string
+		change               []func(*handlers.Config)
+		header               [2]string
+		operator             bool
+		link, note           bool
+	}{
+		{name: "https", public: "https://pay.example", remote: "203.0.113.9:1", change: []func(*handlers.Config){withDesk()}, operator: true, link: true},
+		{name: "an_ordinary_user", public: "https://pay.example", remote: "203.0.113.9:1", change: []func(*handlers.Config){withDesk()}},
+		{name: "no_desk", public: "https://pay.example", remote: "203.0.113.9:1", operator: true},
+		{name: "other_credentials", public: "https://pay.example", remote: "203.0.113.9:1", change: []func(*handlers.Config){withDesk()}, header: [2]string{"Authorization", "Basic eDp5"}, operator: true},
+		{name: "loopback", public: "http://localhost:8080", remote: "127.0.0.1:1", change: []func(*handlers.Config){withDesk()}, operator: true, link: true},
+		{name: "http", public: "http://pay.example", remote: "203.0.113.9:1", change: []func(*handlers.Config){withDesk()}, operator: true, note: true},
+		{name: "http_for_an_ordinary_user", public: "http://pay.example", remote: "203.0.113.9:1", change: []func(*handlers.Config){withDesk()}},
+		{name: "http_without_a_desk", public: "http://pay.example", remote: "203.0.113.9:1", operator: true},
+		{name: "http_behind_an_unknown_proxy", public: "http://localhost:8080", remote: "127.0.0.1:1", change: []func(*handlers.Config){withDesk()}, header: [2]string{"X-Forwarded-For", "192.0.2.9"}, operator: true, note: true},
+		{name: "inside_the_networks", public: "https://pay.example", remote: "10.1.2.3:1", change: []func(*handlers.Config){withDesk(deskFrom("10.0.0.0/8"))}, operator: true, link: true},
+		{name: "outside_the_networks", public: "https://pay.example", remote: "203.0.113.9:1", change: []func(*handlers.Config){withDesk(deskFrom("10.0.0.0/8"))}, operator: true},
+		{name: "behind_an_unknown_proxy", public: "https://pay.example", remote: "10.1.2.3:1", change: []func(*handlers.Config){withDesk(deskFrom("10.0.0.0/8"))}, header: [2]string{"X-Forwarded-Proto", "https"}, operator: true},
+		{name: "inside_behind_a_trusted_proxy", public: "https://pay.example", remote: "203.0.113.1:1", change: []func(*handlers.Config){withDesk(deskFrom("10.0.0.0/8")), trusted}, header: [2]string{"X-Forwarded-For", "10.1.2.3"}, operator: true, link: true},
+		{name: "outside_behind_a_trusted_proxy", public: "https://pay.example", remote: "203.0.113.1:1", change: []func(*handlers.Config){withDesk(deskFrom("10.0.0.0/8")), trusted}, header: [2]string{"X-Forwarded-For", "192.0.2.9"}, operator: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := parallelHouse(t, append(c.change, at(c.public))...)
+			if c.operator {
+				must.Get(h.PromoteUser(t.Context(), "mara"))(t)
+			}
+			token, _, err := h.CreateSession(t.Context(), must.Get(h.FindUser(t.Context(), "mara"))(t), secret.Token{})
+			must.Do(t, err)
+			cookie := "__Host-tollhouse"
+			if u := must.Get(url.Parse(c.public))(t); u.Scheme == "http" {
+				cookie = strings.TrimSuffix("tollhouse_"+u.Port(), "_")
+			}
+			get := func(path string) answer {
+				return h.get(t, path, func(r *http.Request) {
+					r.RemoteAddr = c.remote
+					r.AddCookie(&http.Cookie{Name: cookie, Value: token.Reveal()})
+					if c.header[0] != "" {
+						r.Header.Set(c.header[0], c.header[1])
+					}
+				})
+			}
+			page := get("/")
+			text := words(t, page)
+			if !strings.Contains(text, "Signed in as mara") {
+				t.Fatalf("the page is of a stranger: %s", text)
+			}
+			if link, answers := linkOn(t, page, "Open the desk") == "/desk", get("/desk").StatusCode == http.StatusOK; link != c.link || answers != c.link {
+				t.Errorf("link: %t, the desk answers: %t; want %t", link, answers, c.link)
+			}
+			if note := strings.Contains(text, "over plain http, a password would be readable on the network"); note != c.note {
+				t.Errorf("the page explains plain http: %t, want %t", note, c.note)
+			}
+		})
+	}
+}
+
+// TestStartPageFigures: an operator first sees what happened in the last 24 hours, in all
+// accounts.
+func TestStartPageFigures(t *testing.T) {
+	h, b := deskHouse(t)
+	h.Store.Ring().Begin(func() stats.Disk { return stats.Disk{} })
+	h.recordMix(t, "acct_other", 7)
+	h.recordMix(t, h.account, 5)
+	h.token(t, with(h.passwordForm(), "password", "not the password"))
+	h.token(t, h.passwordForm())
+	must.Do(t, h.CatchUpCounts(t.Context()))
+	text := words(t, b.get(t, "/"))
+	figures := strings.Index(text, "Events 12 Sign-ins refused 1 Tokens issued 1 Open the desk")
+	if figures < 0 || figures > strings.Index(text, "Signed in as") || figures > strings.Index(text, "Newest events") {
+		t.Errorf("the page says %q, want the figures and the link first", text)
+	}
+	h.Clock.Advance(25 * time.Hour)
+	b = h.signedIn(t, must.Get(h.FindUser(t.Context(), "olga"))(t))
+	if text := words(t, b.get(t, "/")); !strings.Contains(text, "Events 0 Sign-ins refused 0 Tokens issued 0 Open the desk") {
+		t.Errorf("a day later the page says %q", text)
+	}
+	if text := words(t, h.signedIn(t, h.user).get(t, "/")); strings.Contains(text, "Tokens issued") {
+		t.Errorf("the page of an ordinary user has figures: %q", text)
+	}
+}
+
 func TestStartPageOfDev(t *testing.T) {
 	demo := &handlers.Demo{ClientID: "demo", ClientSecret: "tollcs_demo", Username: "mara", Password: storetest.Password}
 	h := parallelHouse(t, func(c *handlers.Config) { c.Demo, c.Version = demo, "9.8.7" })
@@ -243,6 +333,13 @@ func TestStartPageOfDev(t *testing.T) {
 		}
 		if got := strings.Contains(text, "Newest events"); got != (name == "a_user") {
 			t.Errorf("%s: the page has events: %t", name, got)
+		}
+	}
+	h = parallelHouse(t, withDesk(), func(c *handlers.Config) { c.Demo = demo })
+	text := words(t, h.signedIn(t, h.operator(t, "olga")).get(t, "/"))
+	for _, want := range []string{"Open the desk", "Sign-ins refused", "Newest events", "This is a test instance.", "First steps"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page of an operator lacks %q: %s", want, text)
 		}
 	}
 }
