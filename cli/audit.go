@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -92,7 +93,7 @@ func (p *program) readAudit(ctx context.Context, a *admin, wanted url.Values, af
 			query.Set("after", after)
 		}
 		if err := a.call(ctx, "GET", "/admin/audit?"+query.Encode(), nil, &page); err != nil {
-			return err
+			return namingFlag(err)
 		}
 		for _, raw := range page.Data {
 			var l handlers.AdminAuditLine
@@ -119,4 +120,19 @@ func (p *program) readAudit(ctx context.Context, a *admin, wanted url.Values, af
 			return err
 		}
 	}
+}
+
+// namingFlag rewrites the server's refusal of a filter to name the flag. What to give
+// stands after a colon.
+func namingFlag(err error) error {
+	var f *term.Failure
+	if !errors.As(err, &f) || f.Param == "" {
+		return err
+	}
+	reason, begins := strings.CutPrefix(f.Error(), f.Param+" ")
+	if !begins {
+		return err
+	}
+	reason, advice, _ := strings.Cut(reason, ": ")
+	return term.Fail(f.Code, cmp.Or(advice, f.Hint), "--%s %s", f.Param, reason)
 }

@@ -30,7 +30,7 @@ func (p *program) clientCreate() *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use:   "create --name NAME --redirect-uri URI",
-		Short: "create a client; its secret is shown once",
+		Short: "register an application; its secret is shown once",
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
 			if asked.Name == "" {

@@ -93,6 +93,7 @@ func (s *Server) adminListAudit(w http.ResponseWriter, r *http.Request) error {
 
 // auditWanted reads the filters of a request: names in any spelling, or ids.
 func auditWanted(r *http.Request) (a auditSearch, err error) {
+	a.fromName, a.toName = "since", "until"
 	for name, to := range map[string]*string{"what": &a.what, "user": &a.user, "client": &a.client, "operator": &a.operator, "source": &a.source, "since": &a.from, "until": &a.to} {
 		if *to, err = wanted(r, name); err != nil {
 			return a, err

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 
 	"tollhouse/handlers"
@@ -57,6 +58,16 @@ func TestAuditFilters(t *testing.T) {
 	}
 	for _, query := range []string{"what=nonsense", "source=x", "from=never", "after=x"} {
 		wantStatus(t, b.get(t, "/desk/audit?"+query), http.StatusBadRequest)
+	}
+	for _, name := range []string{"since", "until"} {
+		if a := h.admin(t, "GET", "/admin/audit?"+name+"=never", ""); a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, `"`+name+` is not a time: `) {
+			t.Errorf("the API refuses %s with %d %s", name, a.StatusCode, a.body)
+		}
+	}
+	for _, name := range []string{"from", "to"} {
+		if text := words(t, b.get(t, "/desk/audit?"+name+"=never")); !strings.Contains(text, name+" is not a time: ") {
+			t.Errorf("the desk refuses %s with %s", name, text)
+		}
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 type auditSearch struct {
 	what, user, client, operator, source, from, to string
 	after                                          string
+
+	fromName, toName string // the parameters of from and to
 }
 
 var auditWords = []struct {
@@ -76,12 +78,12 @@ func (s *Server) auditFilter(ctx context.Context, a auditSearch) (f store.AuditF
 	var ok bool
 	if a.from != "" {
 		if f.From, _, ok = peopleTime(a.from, s.store.Now()); !ok {
-			return f, invalidParameter("from", "is not a time: %s.", deskPeopleTimes)
+			return f, invalidParameter(a.fromName, "is not a time: %s.", deskPeopleTimes)
 		}
 	}
 	if a.to != "" {
 		if _, f.To, ok = peopleTime(a.to, s.store.Now()); !ok {
-			return f, invalidParameter("to", "is not a time: %s.", deskPeopleTimes)
+			return f, invalidParameter(a.toName, "is not a time: %s.", deskPeopleTimes)
 		}
 		f.To = f.To.Add(999_999_999) // all of its last second
 	}
@@ -137,7 +139,7 @@ func (s *Server) deskAudit(v *visit) error {
 		return refused
 	}
 	get := func(name string) string { return strings.TrimSpace(p.value(name)) }
-	a := auditSearch{what: get("what"), user: get("user"), client: get("client"), operator: get("operator"), source: get("source"), from: get("from"), to: get("to"), after: get("after")}
+	a := auditSearch{what: get("what"), user: get("user"), client: get("client"), operator: get("operator"), source: get("source"), from: get("from"), to: get("to"), after: get("after"), fromName: "from", toName: "to"}
 	kinds := []views.DeskOption{{Label: "Everything"}}
 	for _, w := range auditWords {
 		kinds = append(kinds, views.DeskOption{Value: string(w.what), Label: w.words, Chosen: a.what == string(w.what)})

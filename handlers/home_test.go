@@ -335,7 +335,7 @@ func TestStartPageOfDev(t *testing.T) {
 			t.Errorf("%s: the page has events: %t", name, got)
 		}
 	}
-	h = parallelHouse(t, withDesk(), func(c *handlers.Config) { c.Demo = demo })
+	h = newHouse(t, withDesk(), func(c *handlers.Config) { c.Demo = demo })
 	text := words(t, h.signedIn(t, h.operator(t, "olga")).get(t, "/"))
 	for _, want := range []string{"Open the desk", "Sign-ins refused", "Newest events", "This is a test instance.", "First steps"} {
 		if !strings.Contains(text, want) {

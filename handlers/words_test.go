@@ -1,0 +1,67 @@
+package handlers_test
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"tollhouse/handlers"
+	"tollhouse/store/record"
+	"tollhouse/store/storetest"
+)
+
+// oldWords were replaced on every screen by the terms of the field.
+var oldWords = regexp.MustCompile(`(?i)password (that )?you have now|once more|here to stay|throwaway|person who can sign in|may ask for tokens|` +
+	`then goes to|this is tollhouse|what is here|is it running|can act for you|\bit can\b|walk through|to look around|^here is the code|no code this time|` +
+	`does not fit together|too much is going on`)
+
+// TestWords: the screens use the terms of the field.
+func TestWords(t *testing.T) {
+	const dev = "http://127.0.0.1:8080"
+	h := parallelHouse(t)
+	h.pair(t)
+	user, stranger := h.signedIn(t, h.user), h.browser(t)
+	d := newHouse(t, at(dev), func(c *handlers.Config) {
+		c.Demo = &handlers.Demo{ClientID: "demo", ClientSecret: "tollcs_demo", Username: "mara", Password: storetest.Password, RedirectURI: "http://127.0.0.1/callback"}
+	})
+	onDev := func(path string) answer {
+		return d.get(t, path, func(r *http.Request) { r.Host = "127.0.0.1:8080" })
+	}
+	wrong := user.post(t, accountPassword, with(user.passwordForm(t, "not the password", freshPassword)))
+	busy := func() answer {
+		h.Faults.Break(record.ErrUnavailable)
+		defer h.Faults.Repair()
+		return user.get(t, "/account", header("Accept", "text/html"))
+	}
+	for _, c := range []struct {
+		name string
+		page answer
+		want []string
+	}{
+		{"start_page", stranger.get(t, "/"), []string{"Links", "Service status", "API reference"}},
+		{"start_page_of_dev", onDev("/"), []string{"This is a test instance. Everything is in memory and gone when it stops.", "Try the sign-in"}},
+		{"sign_in", stranger.get(t, h.authURL()), []string{"I was given a code"}},
+		{"sign_in_of_dev", onDev("/login"), []string{"Demo sign-in: mara , password " + storetest.Password}},
+		{"consent", user.get(t, h.authURL()), []string{"Returns you to"}},
+		{"account", user.get(t, "/account"), []string{"Applications with access", "Access", "Current password", "Confirm new password"}},
+		{"a_wrong_password_there", wrong, []string{"That is not your current password."}},
+		{"new_password", stranger.get(t, newPasswordPath), []string{"Confirm new password"}},
+		{"allowed", onDev("/callback?code=x"), []string{"Signed in: here is the code"}},
+		{"denied", onDev("/callback?error=access_denied"), []string{"Not allowed: here is the error"}},
+		{"a_broken_link", stranger.get(t, authPath+"?client_id=%zz", header("Accept", "text/html")), []string{"This sign-in link is not valid"}},
+		{"busy", busy(), []string{"The server is busy"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			text := words(t, c.page)
+			for _, want := range c.want {
+				if !strings.Contains(text, want) {
+					t.Errorf("the page lacks %q: %d %s", want, c.page.StatusCode, text)
+				}
+			}
+			if old := oldWords.FindString(text); old != "" {
+				t.Errorf("the page says %q: %s", old, text)
+			}
+		})
+	}
+}
