@@ -74,7 +74,7 @@ const storeDamaged = "store_damaged"
 // server may not be allowed to read it.
 func (s *Server) keyFingerprint() string {
 	if s.key == (secret.Key{}) {
-		return ""
+		return s.fingerprint
 	}
 	return s.key.Fingerprint()
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"mime"
@@ -237,7 +238,9 @@ func (ir *importRun) counts(kind string) ImportCounts {
 func (ir *importRun) fail(ctx context.Context, err error) {
 	p := asProblem(err)
 	noteProblem(ctx, p)
-	ir.write(map[string]any{"error": p.code, "error_description": p.description})
+	settled := ir.importer.Summary().Settled
+	description := fmt.Sprintf("%s All lines up to line %d are done.", p.description, settled)
+	ir.write(map[string]any{"error": p.code, "error_description": description, "lines_done": settled})
 }
 
 func (ir *importRun) write(line any) {

@@ -107,10 +107,18 @@ func insufficientScope(need store.Scope) *problem {
 		with("WWW-Authenticate", `Bearer realm="tollhouse", error="insufficient_scope", scope="`+need.String()+`"`)
 }
 
-// retryAfterSeconds is for requests that were refused before they changed anything.
-const retryAfterSeconds = 1
+// retryAfterSeconds is for requests that were refused before they changed anything;
+// retryAwaySeconds for those that wait for a database.
+const (
+	retryAfterSeconds = 1
+	retryAwaySeconds  = 2
+)
 
 func temporarilyUnavailable(cause error) *problem {
+	if errors.Is(cause, record.ErrAway) {
+		return newProblem(http.StatusServiceUnavailable, "temporarily_unavailable", "The database does not answer; nothing was changed. Try again shortly.").
+			with("Retry-After", strconv.Itoa(retryAwaySeconds)).because(cause)
+	}
 	return newProblem(http.StatusServiceUnavailable, "temporarily_unavailable", "The server is busy; nothing was changed. Try again shortly.").
 		with("Retry-After", strconv.Itoa(retryAfterSeconds)).because(cause)
 }
@@ -139,6 +147,8 @@ func asProblem(err error) *problem {
 	case errors.Is(err, record.ErrUnavailable), errors.Is(err, record.ErrBusy), errors.Is(err, context.Canceled):
 		// A caller that disconnected was dropped before anything began.
 		return temporarilyUnavailable(err)
+	case errors.Is(err, record.ErrUnknownOutcome):
+		return newProblem(http.StatusInternalServerError, "server_error", "It is not known whether this was done.").because(err)
 	case errors.Is(err, record.ErrNotFound):
 		return newProblem(http.StatusNotFound, "not_found", "Not found.").because(err)
 	case errors.Is(err, record.ErrExists):

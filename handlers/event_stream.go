@@ -147,18 +147,24 @@ func (st *eventStream) findPlace() (record.Position, *eventlog.CursorError, erro
 	return page.Cursor, nil, nil
 }
 
-// run sends events until the reader disconnects, its access ends or the server stops.
+// run sends events until the reader disconnects, its access ends or the server stops. While
+// the database is away the stream stays open: EventSource would take a 503 as final.
 func (st *eventStream) run() error {
 	heartbeat := time.NewTicker(st.s.heartbeatEvery)
 	defer heartbeat.Stop()
 	for {
-		if err := st.alive(); err != nil {
-			if asProblem(err).status >= http.StatusInternalServerError {
-				return err
-			}
+		err := st.alive()
+		if err != nil && asProblem(err).status < http.StatusInternalServerError {
 			return st.end(endTokenExpired)
 		}
-		more, err := st.forward()
+		more := false
+		if err == nil {
+			more, err = st.forward()
+		}
+		var again <-chan time.Time
+		if errors.Is(err, record.ErrAway) {
+			again, err = time.After(streamRetry), nil
+		}
 		if err != nil {
 			return err
 		}
@@ -173,6 +179,7 @@ func (st *eventStream) run() error {
 			err = st.tellBackfill()
 		case <-heartbeat.C:
 			err = st.send([]byte(heartbeatFrame))
+		case <-again:
 		case <-st.s.draining:
 			return st.end(endRestart)
 		case <-st.r.Context().Done():

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"net/http"
 )
 
@@ -14,7 +15,12 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
 // readyz is GET /readyz. It reads the store.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	if err := s.whyNotReady(r.Context()); err != nil {
-		return temporarilyUnavailable(err)
+		p := temporarilyUnavailable(err)
+		var public interface{ Public() string } // a reason for everybody
+		if errors.As(err, &public) {
+			p.description = public.Public()
+		}
+		return p
 	}
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	return nil

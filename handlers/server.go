@@ -50,6 +50,10 @@ type Config struct {
 	InstanceName string
 	// Logo is a PNG in place of the mark and the icon; nil is none.
 	Logo []byte
+	// Shared says that other servers, perhaps of other releases, have the same address.
+	Shared bool
+	// KeyFingerprint identifies the server key if Key is not known; it may be "".
+	KeyFingerprint string
 	// Random is the source of request ids; nil is the system's randomness.
 	Random secret.Source
 	// Ready returns why the server is not ready, or nil, for /readyz.
@@ -110,8 +114,10 @@ type Server struct {
 	described descriptions
 	docsToken docsToken
 
-	instance string
-	logo     logo
+	instance    string
+	logo        logo
+	shared      bool
+	fingerprint string // of the server key, or ""
 
 	draining       chan struct{} // closed to end streams and long polls
 	heartbeatEvery time.Duration // on an idle stream
@@ -135,7 +141,7 @@ func New(c Config) *Server {
 
 		publicIDs: sequenceOf(c.Random, "request"), devIDs: sequenceOf(c.Random, "dev request"), adminIDs: sequenceOf(c.Random, "admin request"),
 
-		instance: c.InstanceName, logo: newLogo(c.Logo),
+		instance: c.InstanceName, logo: newLogo(c.Logo), shared: c.Shared, fingerprint: c.KeyFingerprint,
 
 		draining: make(chan struct{}), heartbeatEvery: heartbeatEvery,
 	}

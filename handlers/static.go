@@ -13,6 +13,13 @@ func (s *Server) static(w http.ResponseWriter, r *http.Request) error {
 	if !ok && s.logo.path != "" && r.URL.Path == s.logo.path {
 		content, contentType, ok = s.logo.content, "image/png", true
 	}
+	if !ok && s.shared {
+		// A page of a server of another release asks for it.
+		if content, contentType, ok = static.OpenOther(r.URL.Path); ok {
+			writeBody(w, http.StatusOK, contentType, content) // which adds no-store
+			return nil
+		}
+	}
 	if !ok {
 		return newProblem(http.StatusNotFound, "not_found", "The file does not exist.")
 	}

@@ -77,6 +77,25 @@ func PathOf(name string, content []byte) string {
 	return Prefix + strings.TrimSuffix(name, ext) + "." + hex.EncodeToString(sum[:])[:hashLength] + ext
 }
 
+// OpenOther returns our own asset for the address that another release gave it. It is for
+// servers of two releases behind one address, and ok only for the names of [Path].
+func OpenOther(address string) (content []byte, contentType string, ok bool) {
+	file, isAsset := strings.CutPrefix(address, Prefix)
+	ext := path.Ext(file)
+	name := strings.TrimSuffix(file, ext)
+	i := strings.LastIndexByte(name, '.')
+	if !isAsset || i < 0 || !isHash(name[i+1:]) {
+		return nil, "", false
+	}
+	paths, assets := hashed()
+	a, ok := assets[paths[name[:i]+ext]]
+	return a.content, a.contentType, ok
+}
+
+func isHash(text string) bool {
+	return len(text) == hashLength && strings.Trim(text, "0123456789abcdef") == ""
+}
+
 // Open returns the asset served at path, an address that [Path] returned,
 // with its Content-Type. The content is shared: the caller must not change
 // it. An address that Path never returned, in any spelling, is not ok.

@@ -26,6 +26,7 @@ type ImportSummary struct {
 	Recorded  int
 	Unchanged int // recorded by an earlier run
 	Errors    int // rejected
+	Settled   int // the line up to which all of them are recorded, unchanged or rejected
 }
 
 // UnknownTypesMax bounds the types that an import reports.

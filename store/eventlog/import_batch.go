@@ -69,10 +69,20 @@ const batchesTogether = 3
 // settled is the outcome of batches.
 type settled struct {
 	recorded, unchanged int
+	last                int // line
 	refused             []LineError
 	stopped             bool
 	err                 error
 	panicked            any
+}
+
+// lastLine returns the number of the batch's last line. A batch that waits has one.
+func (b *importBatch) lastLine() int {
+	last := b.lines[len(b.lines)-1]
+	if last.refused != nil {
+		return last.refused.Line
+	}
+	return last.number
 }
 
 // send queues the batch and starts a commit unless one is running. When too many
@@ -129,6 +139,7 @@ func (im *Importer) settle(wait bool) ([]LineError, error) {
 	im.summary.Recorded += s.recorded
 	im.summary.Unchanged += s.unchanged
 	im.summary.Errors += len(s.refused)
+	im.summary.Settled = max(im.summary.Settled, s.last)
 	im.stopped = s.stopped
 	if s.err != nil {
 		return s.refused, fmt.Errorf("import events: %w", s.err)
@@ -165,6 +176,7 @@ func (im *Importer) record(ctx context.Context, batches []*importBatch) (all set
 		if err == nil && each[i].recorded > 0 {
 			im.log.committed(im.account, each[i].recorded, backfills[i])
 		}
+		all.last = batches[i].lastLine()
 		all.recorded += each[i].recorded
 		all.unchanged += each[i].unchanged
 		all.refused = append(all.refused, each[i].refused...)

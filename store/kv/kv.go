@@ -66,8 +66,10 @@ var (
 	// is full, the disk is nearly full, or it is closing. Nothing was written; the
 	// caller may retry.
 	ErrUnavailable = errors.New("kv: unavailable")
+	// ErrAway is an ErrUnavailable: the database of a remote engine does not answer.
+	ErrAway = fmt.Errorf("%w: the database does not answer", ErrUnavailable)
 	// ErrUnknownOutcome means that a commit began and may or may not survive a
-	// restart. The engine accepts no more work.
+	// restart. An engine on a disk accepts no more work.
 	ErrUnknownOutcome = errors.New("kv: outcome of the commit is unknown")
 )
 

@@ -1,0 +1,73 @@
+package pgkv
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Facts are what an operator wants to know of the database.
+type Facts struct {
+	Version  string // such as 15.18
+	Product  string // the first word of version()
+	Size     int64  // bytes of the records with their indexes
+	Standbys []Standby
+
+	Fsync, Synchronous, Seqscan string // as set for our sessions
+	Connections, Max            int    // open now, of all users; and allowed
+	Longest                     time.Duration
+	Live, Dead                  int64 // rows of the records
+	CanWrite                    bool  // the user has the privileges on our tables
+}
+
+// Standby is a standby of the database.
+type Standby struct {
+	Name, State, Sync string // "" where the user may not see it
+}
+
+// Facts reads them in a few statements. Errors: *[AwayError].
+func (s *Session) Facts(ctx context.Context) (f Facts, err error) {
+	site, err := s.Site(ctx)
+	if err != nil {
+		return f, err
+	}
+	if f.Size, err = s.size(ctx, site); err != nil {
+		return f, err
+	}
+	table := tableOf(site)
+	var longest float64
+	err = s.conn.QueryRow(ctx, `select current_setting('server_version'), split_part(version(), ' ', 1), current_setting('fsync'), current_setting('synchronous_commit'),
+		(select count(*) from pg_stat_activity where backend_type = 'client backend'), current_setting('max_connections')::int,
+		coalesce((select extract(epoch from max(clock_timestamp() - xact_start)) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()), 0)::float8,
+		coalesce((select n_live_tup from pg_stat_user_tables where schemaname = 'tollhouse' and relname = $1), 0),
+		coalesce((select n_dead_tup from pg_stat_user_tables where schemaname = 'tollhouse' and relname = $1), 0),
+		has_table_privilege('tollhouse.' || $1, 'select, insert, update, delete')`, table).Scan(
+		&f.Version, &f.Product, &f.Fsync, &f.Synchronous, &f.Connections, &f.Max, &longest, &f.Live, &f.Dead, &f.CanWrite)
+	if err != nil {
+		return f, away(ctx, err)
+	}
+	f.Longest = time.Duration(longest * float64(time.Second))
+	f.Standbys, err = s.standbys(ctx)
+	return f, err
+}
+
+func (s *Session) standbys(ctx context.Context) ([]Standby, error) {
+	rows, err := s.conn.Query(ctx, "select coalesce(application_name, ''), coalesce(state, ''), coalesce(sync_state, '') from pg_stat_replication order by 1")
+	if err != nil {
+		return nil, away(ctx, err)
+	}
+	standbys, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Standby])
+	if err != nil {
+		return nil, away(ctx, err)
+	}
+	return standbys, nil
+}
+
+func (s *Session) size(ctx context.Context, site map[string]string) (int64, error) {
+	return value[int64](ctx, s, "select coalesce(pg_total_relation_size(to_regclass($1)), 0)", "tollhouse."+tableOf(site))
+}
+
+// tableOf returns the table that the site's generation names.
+func tableOf(site map[string]string) string { return fmt.Sprintf("kv_%04s", site["generation"]) }

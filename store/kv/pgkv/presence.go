@@ -1,0 +1,355 @@
+package pgkv
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"tollhouse/store/kv"
+)
+
+// Server describes a server to the others on its database.
+type Server struct {
+	ID      []byte    `json:"-"`
+	Host    string    `json:"host"`
+	PID     int       `json:"pid"`
+	Listen  []string  `json:"listen"`
+	Version string    `json:"version"`
+	Started time.Time `json:"started"`
+	Jobs    []Job     `json:"jobs"`
+	Backend int       `json:"backend"` // the database's process for its presence
+	Seen    time.Time `json:"-"`
+}
+
+// Found is what a server finds on the database when it joins the others.
+type Found struct {
+	Alone bool // no other server lives
+	First bool // it joins for the first time, and not again after its connection broke
+	Site  map[string]string
+	Clock Clock
+}
+
+// PresenceOptions configure a [Presence].
+type PresenceOptions struct {
+	Address *Address
+	Server  Server
+	Jobs    []Job // that this server can do
+	Log     *slog.Logger
+	// Judge decides whether the server may join, and returns what it sets in the site.
+	// No other server joins meanwhile.
+	Judge func(Found) (set map[string]string, err error)
+	// OnRefused is called when Judge refuses a server that joins again.
+	OnRefused func(error)
+	// Unverified says that the database need not have advisory locks.
+	Unverified bool
+}
+
+// Presence is a server's part among the servers of one database. One connection holds a
+// lock that says that a server lives, and the locks of its jobs. When the connection breaks
+// the jobs are lost, and the server joins again as soon as it can.
+type Presence struct {
+	o    PresenceOptions
+	jobs *jobsHeld
+
+	mu      sync.Mutex
+	session *Session // nil while the connection is broken
+	state   State
+}
+
+// State is what a server knows of the database and the others, as of its last look.
+type State struct {
+	Away    error // nil, or why the database does not answer
+	Clock   Clock
+	Servers []Server // that live, this one too
+	Damage  string   // what the last check of any server found, or ""
+	Size    int64    // bytes of the records with their indexes
+}
+
+const (
+	beatEvery  = 10 * time.Second // between two looks at the others
+	rejoinWait = time.Second
+	rowsKept   = "1 day" // of servers that have ended
+)
+
+// ErrPooled means that statements of one session run on several connections of the
+// database.
+var ErrPooled = errors.New("a connection pooler in transaction mode is in front of the database")
+
+// ErrExclusive means that a command has the database to itself.
+var ErrExclusive = fmt.Errorf("%w: a command such as restore or move has the database to itself", kv.ErrUnavailable)
+
+// Join announces a server. It fails when Judge does, with [ErrPooled], [ErrExclusive] or an
+// *[AwayError]. The caller must Run the presence.
+func Join(ctx context.Context, o PresenceOptions) (*Presence, error) {
+	p := &Presence{o: o, jobs: newJobsHeld()}
+	if err := p.join(ctx, true); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// join connects and takes its place. Whoever finds no other server keeps all out until it
+// has set what they agree on.
+func (p *Presence) join(ctx context.Context, first bool) (err error) {
+	s, err := Dial(ctx, p.o.Address)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	found := Found{First: first}
+	if found.Alone, err = s.tryLock(ctx, lockServer); err != nil {
+		return err
+	}
+	shared, err := value[bool](ctx, s, "select pg_try_advisory_lock_shared("+lockOf(lockServer)+")")
+	for tries := 0; err == nil && !shared && tries < joinTries; tries++ {
+		time.Sleep(joinWait) // another server sets what they agree on
+		shared, err = value[bool](ctx, s, "select pg_try_advisory_lock_shared("+lockOf(lockServer)+")")
+	}
+	switch {
+	case err != nil:
+		return err
+	case !shared:
+		return ErrExclusive
+	}
+	if first && !p.o.Unverified {
+		if err := s.checkPooled(ctx, p.o.Address); err != nil {
+			return err
+		}
+	}
+	if found.Site, err = s.Site(ctx); err != nil {
+		return err
+	}
+	if found.Clock, err = s.Clock(ctx); err != nil {
+		return err
+	}
+	set, err := p.o.Judge(found)
+	if err != nil {
+		return err
+	}
+	if len(set) > 0 {
+		if err := s.SetSite(ctx, set); err != nil {
+			return err
+		}
+	}
+	if p.o.Server.Backend, err = value[int](ctx, s, "select pg_backend_pid()"); err != nil {
+		return err
+	}
+	if err := p.beat(ctx, s); err != nil {
+		return err
+	}
+	if found.Alone {
+		if _, err := value[bool](ctx, s, "select pg_advisory_unlock("+lockOf(lockServer)+")"); err != nil {
+			return err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.session, p.state.Away = s, nil
+	return nil
+}
+
+const (
+	joinTries = 40
+	joinWait  = 50 * time.Millisecond
+)
+
+// checkPooled looks for a lock of this session while another session is in a transaction:
+// a pooler in transaction mode gives that one the connection that has the lock.
+func (s *Session) checkPooled(ctx context.Context, a *Address) error {
+	other, err := Dial(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer other.Close()
+	tx, err := other.conn.Begin(ctx)
+	if err != nil {
+		return away(ctx, err)
+	}
+	defer func() { _ = tx.Rollback(ctx) }()
+	if _, err := tx.Exec(ctx, "select 1"); err != nil {
+		return away(ctx, err)
+	}
+	ours, err := value[bool](ctx, s, "select exists ("+heldLock(lockServer)+" and pid = pg_backend_pid())")
+	if err == nil && !ours {
+		err = ErrPooled
+	}
+	return err
+}
+
+// heldLock selects the sessions of this database that have a lock.
+func heldLock(lock int) string {
+	return fmt.Sprintf("select pid from pg_locks where locktype = 'advisory' and granted and database = (select oid from pg_database where datname = current_database()) and classid = %d and objid = %d", lockClass, lock)
+}
+
+// Run keeps the server's place until ctx is done, and then leaves it.
+func (p *Presence) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := p.stay(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		p.lost(err)
+		for {
+			if sleep(ctx, rejoinWait) != nil {
+				break
+			}
+			err := p.join(ctx, false)
+			if err == nil {
+				p.o.Log.Info("database is back")
+				break
+			}
+			if !errors.Is(err, kv.ErrUnavailable) && ctx.Err() == nil {
+				p.o.OnRefused(err)
+				return
+			}
+		}
+	}
+	p.leave()
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// stay looks at the others at intervals, and returns when the connection breaks.
+func (p *Presence) stay(ctx context.Context) error {
+	for {
+		waiting, cancel := context.WithTimeout(ctx, beatEvery)
+		_, err := p.session.conn.WaitForNotification(waiting)
+		over := waiting.Err() != nil
+		cancel()
+		if err != nil && !over || ctx.Err() != nil {
+			return away(ctx, err)
+		}
+		if !over {
+			continue
+		}
+		if err := p.beat(ctx, p.session); err != nil {
+			return err
+		}
+	}
+}
+
+// lost gives up the jobs, which another server may take from now on.
+func (p *Presence) lost(err error) {
+	p.jobs.loseAll()
+	p.mu.Lock()
+	session := p.session
+	p.session, p.state.Away = nil, err
+	p.mu.Unlock()
+	session.Close()
+	p.o.Log.Warn("database connection lost", "err", err)
+}
+
+// leave removes the server's row. The locks end with the connection.
+func (p *Presence) leave() {
+	p.jobs.loseAll()
+	p.mu.Lock()
+	session := p.session
+	p.session = nil
+	p.mu.Unlock()
+	if session == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	defer cancel()
+	_ = session.exec(ctx, "delete from tollhouse.server where id = $1", p.o.Server.ID)
+	session.Close()
+}
+
+// beat takes free jobs, writes the server's row and looks at the others.
+func (p *Presence) beat(ctx context.Context, s *Session) (err error) {
+	for _, job := range p.o.Jobs {
+		if p.Holds(job) {
+			continue
+		}
+		free, err := s.tryLock(ctx, jobLocks[job])
+		if err != nil {
+			return err
+		}
+		if free {
+			p.jobs.take(job)
+			p.o.Log.Info("job taken", "job", job)
+		}
+	}
+	self := p.o.Server
+	self.Jobs = p.jobs.list()
+	told, err := json.Marshal(self)
+	if err != nil {
+		return err
+	}
+	err = s.exec(ctx, "insert into tollhouse.server (id, told, seen) values ($1, $2, clock_timestamp()) on conflict (id) do update set told = excluded.told, seen = excluded.seen", self.ID, string(told))
+	if err == nil && slices.Contains(self.Jobs, JobSweep) {
+		err = s.exec(ctx, "delete from tollhouse.server where seen < clock_timestamp() - interval '"+rowsKept+"'")
+	}
+	if err != nil {
+		return err
+	}
+	var now State
+	if now.Clock, err = s.Clock(ctx); err != nil {
+		return err
+	}
+	if now.Servers, err = s.Servers(ctx); err != nil {
+		return err
+	}
+	site, err := s.Site(ctx)
+	if err != nil {
+		return err
+	}
+	now.Damage = site[SiteDamage]
+	if now.Size, err = s.size(ctx, site); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.state = now
+	return nil
+}
+
+// State returns what the last look found.
+func (p *Presence) State() State {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state
+}
+
+// Servers returns the servers that live, which the database knows by their locks.
+func (s *Session) Servers(ctx context.Context) ([]Server, error) {
+	rows, err := s.conn.Query(ctx, "select id, told::text, seen from tollhouse.server where (told->>'backend')::int in ("+heldLock(lockServer)+") order by told->>'started', id")
+	if err != nil {
+		return nil, away(ctx, err)
+	}
+	servers := []Server{}
+	var id []byte
+	var told string
+	var seen time.Time
+	_, err = pgx.ForEachRow(rows, []any{&id, &told, &seen}, func() error {
+		var server Server
+		if err := json.Unmarshal([]byte(told), &server); err != nil {
+			return nil // of a later version
+		}
+		server.ID, server.Seen = slices.Clone(id), seen
+		servers = append(servers, server)
+		return nil
+	})
+	if err != nil {
+		return nil, away(ctx, err)
+	}
+	return servers, nil
+}

@@ -1,0 +1,53 @@
+package pgkv
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// The table site has what holds for the whole database. The engine keeps its layout and
+// generation there, and servers what they must agree on.
+const (
+	SiteKey    = "key"    // the fingerprint of the server key
+	SiteDamage = "damage" // what the last check found
+)
+
+// Site returns all values by their names.
+func (s *Session) Site(ctx context.Context) (map[string]string, error) {
+	rows, err := s.conn.Query(ctx, "select name, value from tollhouse.site")
+	if err != nil {
+		return nil, away(ctx, err)
+	}
+	site := map[string]string{}
+	var name, value string
+	_, err = pgx.ForEachRow(rows, []any{&name, &value}, func() error {
+		site[name] = value
+		return nil
+	})
+	if err != nil {
+		return nil, away(ctx, err)
+	}
+	return site, nil
+}
+
+// SetSite sets values, and removes those that are "".
+func (s *Session) SetSite(ctx context.Context, values map[string]string) error {
+	batch := &pgx.Batch{}
+	for name, value := range values {
+		if value == "" {
+			batch.Queue("delete from tollhouse.site where name = $1", name)
+			continue
+		}
+		batch.Queue("insert into tollhouse.site (name, value) values ($1, $2) on conflict (name) do update set value = excluded.value", name, value)
+	}
+	if err := s.conn.SendBatch(ctx, batch).Close(); err != nil {
+		return away(ctx, err)
+	}
+	return nil
+}
+
+// IsMade reports whether the database has tollhouse's tables.
+func (s *Session) IsMade(ctx context.Context) (bool, error) {
+	return value[bool](ctx, s, "select to_regclass('tollhouse.site') is not null")
+}
