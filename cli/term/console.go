@@ -22,6 +22,8 @@ type Console struct {
 	JSON  bool // print JSON
 	Quiet bool // print nothing but results and errors
 	Yes   bool // do not ask before deleting
+
+	lines *gatheredLines // of a server's log, or nil
 }
 
 // PrintJSON prints one value on one line, without escapes for HTML.
@@ -48,21 +50,22 @@ func (c *Console) QuietLog() *slog.Logger {
 	return slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// ServerLog returns the log of a server in the format that --log-format names.
+// ServerLog returns the log of a server in the format that --log-format names. Where
+// no person watches, its lines are written together; [Console.Report] writes the last.
 func (c *Console) ServerLog(format string, level slog.Level) (*slog.Logger, error) {
 	options := &slog.HandlerOptions{Level: level}
-	switch format {
-	case "text":
+	isText := format == "text" || format == "auto" && IsTerminal(c.Err)
+	switch {
+	case format != "auto" && format != "text" && format != "json":
+		return nil, Usage("give auto, text or json", "--log-format %q is not a format", format)
+	case IsTerminal(c.Err) && isText:
 		return slog.New(slog.NewTextHandler(c.Err, options)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(c.Err, options)), nil
-	case "auto":
-		if IsTerminal(c.Err) {
-			return slog.New(slog.NewTextHandler(c.Err, options)), nil
-		}
-		return slog.New(slog.NewJSONHandler(c.Err, options)), nil
 	}
-	return nil, Usage("give auto, text or json", "--log-format %q is not a format", format)
+	c.lines = &gatheredLines{to: c.Err}
+	if isText {
+		return slog.New(gathered{Handler: slog.NewTextHandler(c.lines, options), lines: c.lines}), nil
+	}
+	return slog.New(gathered{Handler: slog.NewJSONHandler(c.lines, options), lines: c.lines}), nil
 }
 
 // Note prints a message that is not the result.
@@ -74,6 +77,9 @@ func (c *Console) Note(format string, args ...any) {
 
 // Report prints err with its next step and returns the exit code of the process.
 func (c *Console) Report(err error) int {
+	if c.lines != nil {
+		c.lines.Flush()
+	}
 	if err == nil {
 		return ExitOK
 	}
