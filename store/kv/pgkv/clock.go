@@ -21,7 +21,7 @@ func (s *Session) Clock(ctx context.Context) (c Clock, err error) {
 	least := time.Duration(-1)
 	for range clockSamples {
 		begun := time.Now()
-		now, err := value[time.Time](ctx, s, "select clock_timestamp()")
+		now, err := one[time.Time](ctx, s, "select clock_timestamp()")
 		if err != nil {
 			return Clock{}, err
 		}
@@ -30,7 +30,7 @@ func (s *Session) Clock(ctx context.Context) (c Clock, err error) {
 			c.Now, c.Offset = now, begun.Add(took/2).Sub(now)
 		}
 	}
-	last, err := value[*time.Time](ctx, s, "select max(at) from tollhouse.mark")
+	last, err := one[*time.Time](ctx, s, "select max(at) from tollhouse.mark")
 	if last != nil {
 		c.LastWrite = *last
 	}

@@ -46,7 +46,7 @@ func (s *Session) Facts(ctx context.Context) (f Facts, err error) {
 		has_table_privilege('tollhouse.' || $1, 'select, insert, update, delete')`, table).Scan(
 		&f.Version, &f.Product, &f.Fsync, &f.Synchronous, &f.Connections, &f.Max, &longest, &f.Live, &f.Dead, &f.CanWrite)
 	if err != nil {
-		return f, away(ctx, err)
+		return f, asAway(ctx, err)
 	}
 	f.Longest = time.Duration(longest * float64(time.Second))
 	f.Standbys, err = s.standbys(ctx)
@@ -56,17 +56,17 @@ func (s *Session) Facts(ctx context.Context) (f Facts, err error) {
 func (s *Session) standbys(ctx context.Context) ([]Standby, error) {
 	rows, err := s.conn.Query(ctx, "select coalesce(application_name, ''), coalesce(state, ''), coalesce(sync_state, '') from pg_stat_replication order by 1")
 	if err != nil {
-		return nil, away(ctx, err)
+		return nil, asAway(ctx, err)
 	}
 	standbys, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Standby])
 	if err != nil {
-		return nil, away(ctx, err)
+		return nil, asAway(ctx, err)
 	}
 	return standbys, nil
 }
 
 func (s *Session) size(ctx context.Context, site map[string]string) (int64, error) {
-	return value[int64](ctx, s, "select coalesce(pg_total_relation_size(to_regclass($1)), 0)", "tollhouse."+tableOf(site))
+	return one[int64](ctx, s, "select coalesce(pg_total_relation_size(to_regclass($1)), 0)", "tollhouse."+tableOf(site))
 }
 
 // tableOf returns the table that the site's generation names.

@@ -111,10 +111,10 @@ func (p *Presence) join(ctx context.Context, first bool) (err error) {
 	if found.Alone, err = s.tryLock(ctx, lockServer); err != nil {
 		return err
 	}
-	shared, err := value[bool](ctx, s, "select pg_try_advisory_lock_shared("+lockOf(lockServer)+")")
+	shared, err := one[bool](ctx, s, "select pg_try_advisory_lock_shared("+lockOf(lockServer)+")")
 	for tries := 0; err == nil && !shared && tries < joinTries; tries++ {
 		time.Sleep(joinWait) // another server sets what they agree on
-		shared, err = value[bool](ctx, s, "select pg_try_advisory_lock_shared("+lockOf(lockServer)+")")
+		shared, err = one[bool](ctx, s, "select pg_try_advisory_lock_shared("+lockOf(lockServer)+")")
 	}
 	switch {
 	case err != nil:
@@ -142,14 +142,14 @@ func (p *Presence) join(ctx context.Context, first bool) (err error) {
 			return err
 		}
 	}
-	if p.o.Server.Backend, err = value[int](ctx, s, "select pg_backend_pid()"); err != nil {
+	if p.o.Server.Backend, err = one[int](ctx, s, "select pg_backend_pid()"); err != nil {
 		return err
 	}
 	if err := p.beat(ctx, s); err != nil {
 		return err
 	}
 	if found.Alone {
-		if _, err := value[bool](ctx, s, "select pg_advisory_unlock("+lockOf(lockServer)+")"); err != nil {
+		if _, err := one[bool](ctx, s, "select pg_advisory_unlock("+lockOf(lockServer)+")"); err != nil {
 			return err
 		}
 	}
@@ -174,13 +174,13 @@ func (s *Session) checkPooled(ctx context.Context, a *Address) error {
 	defer other.Close()
 	tx, err := other.conn.Begin(ctx)
 	if err != nil {
-		return away(ctx, err)
+		return asAway(ctx, err)
 	}
 	defer func() { _ = tx.Rollback(ctx) }()
 	if _, err := tx.Exec(ctx, "select 1"); err != nil {
-		return away(ctx, err)
+		return asAway(ctx, err)
 	}
-	ours, err := value[bool](ctx, s, "select exists ("+heldLock(lockServer)+" and pid = pg_backend_pid())")
+	ours, err := one[bool](ctx, s, "select exists ("+heldLock(lockServer)+" and pid = pg_backend_pid())")
 	if err == nil && !ours {
 		err = ErrPooled
 	}
@@ -201,7 +201,7 @@ func (p *Presence) Run(ctx context.Context) {
 		}
 		p.lost(err)
 		for {
-			if sleep(ctx, rejoinWait) != nil {
+			if pause(ctx, rejoinWait) != nil {
 				break
 			}
 			err := p.join(ctx, false)
@@ -218,7 +218,7 @@ func (p *Presence) Run(ctx context.Context) {
 	p.leave()
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
 		return nil
@@ -235,7 +235,7 @@ func (p *Presence) stay(ctx context.Context) error {
 		over := waiting.Err() != nil
 		cancel()
 		if err != nil && !over || ctx.Err() != nil {
-			return away(ctx, err)
+			return asAway(ctx, err)
 		}
 		if !over {
 			continue
@@ -333,7 +333,7 @@ func (p *Presence) State() State {
 func (s *Session) Servers(ctx context.Context) ([]Server, error) {
 	rows, err := s.conn.Query(ctx, "select id, told::text, seen from tollhouse.server where (told->>'backend')::int in ("+heldLock(lockServer)+") order by told->>'started', id")
 	if err != nil {
-		return nil, away(ctx, err)
+		return nil, asAway(ctx, err)
 	}
 	servers := []Server{}
 	var id []byte
@@ -349,7 +349,7 @@ func (s *Session) Servers(ctx context.Context) ([]Server, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, away(ctx, err)
+		return nil, asAway(ctx, err)
 	}
 	return servers, nil
 }

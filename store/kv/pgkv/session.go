@@ -39,21 +39,21 @@ func Dial(ctx context.Context, a *Address) (*Session, error) {
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec // it also works through a pooler
 	config.RuntimeParams["application_name"] = "tollhouse"
 	config.DialFunc = (&net.Dialer{Timeout: connectTimeout, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}}).DialContext
-	conn, err := connect(ctx, config)
+	conn, err := connectAny(ctx, config)
 	if err != nil {
-		return nil, away(ctx, err)
+		return nil, asAway(ctx, err)
 	}
 	s := &Session{conn: conn}
 	if _, err := conn.Exec(ctx, sessionSetup, pgx.QueryExecModeSimpleProtocol); err != nil {
 		s.Close()
-		return nil, away(ctx, err)
+		return nil, asAway(ctx, err)
 	}
 	return s, nil
 }
 
-// connect tries all hosts. pgx believes the first one that refuses the user, the password
+// connectAny tries all hosts. pgx believes the first one that refuses the user, the password
 // or the database, but a standby may not have replayed their creation.
-func connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
+func connectAny(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	var refused *pgconn.PgError
 	if err == nil || len(config.Fallbacks) == 0 || !errors.As(err, &refused) || !slices.Contains([]string{"28P01", "28000", "3D000", "42501"}, refused.Code) {
@@ -69,9 +69,9 @@ func connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	return nil, err
 }
 
-// away describes a failure of the connection or of the database. What the caller ended is
+// asAway describes a failure of the connection or of the database. What the caller ended is
 // not the database's failure.
-func away(ctx context.Context, err error) error {
+func asAway(ctx context.Context, err error) error {
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -85,17 +85,17 @@ func (s *Session) Close() {
 	_ = s.conn.Close(ctx)
 }
 
-// value reads one value.
-func value[T any](ctx context.Context, s *Session, sql string, args ...any) (v T, err error) {
+// one reads one value.
+func one[T any](ctx context.Context, s *Session, sql string, args ...any) (v T, err error) {
 	if err = s.conn.QueryRow(ctx, sql, args...).Scan(&v); err != nil {
-		return v, away(ctx, err)
+		return v, asAway(ctx, err)
 	}
 	return v, nil
 }
 
 func (s *Session) exec(ctx context.Context, sql string, args ...any) error {
 	if _, err := s.conn.Exec(ctx, sql, args...); err != nil {
-		return away(ctx, err)
+		return asAway(ctx, err)
 	}
 	return nil
 }
@@ -113,5 +113,5 @@ func lockOf(lock int) string { return fmt.Sprintf("%d, %d", lockClass, lock) }
 
 // tryLock takes a lock unless another session holds it.
 func (s *Session) tryLock(ctx context.Context, lock int) (bool, error) {
-	return value[bool](ctx, s, "select pg_try_advisory_lock("+lockOf(lock)+")")
+	return one[bool](ctx, s, "select pg_try_advisory_lock("+lockOf(lock)+")")
 }

@@ -17,7 +17,7 @@ const (
 func (s *Session) Site(ctx context.Context) (map[string]string, error) {
 	rows, err := s.conn.Query(ctx, "select name, value from tollhouse.site")
 	if err != nil {
-		return nil, away(ctx, err)
+		return nil, asAway(ctx, err)
 	}
 	site := map[string]string{}
 	var name, value string
@@ -26,7 +26,7 @@ func (s *Session) Site(ctx context.Context) (map[string]string, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, away(ctx, err)
+		return nil, asAway(ctx, err)
 	}
 	return site, nil
 }
@@ -42,12 +42,12 @@ func (s *Session) SetSite(ctx context.Context, values map[string]string) error {
 		batch.Queue("insert into tollhouse.site (name, value) values ($1, $2) on conflict (name) do update set value = excluded.value", name, value)
 	}
 	if err := s.conn.SendBatch(ctx, batch).Close(); err != nil {
-		return away(ctx, err)
+		return asAway(ctx, err)
 	}
 	return nil
 }
 
 // IsMade reports whether the database has tollhouse's tables.
 func (s *Session) IsMade(ctx context.Context) (bool, error) {
-	return value[bool](ctx, s, "select to_regclass('tollhouse.site') is not null")
+	return one[bool](ctx, s, "select to_regclass('tollhouse.site') is not null")
 }
