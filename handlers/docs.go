@@ -144,7 +144,7 @@ var statusNext = map[string]string{
 	"415": "Send an accepted type, uncompressed.",
 	"421": "Use the base address.",
 	"429": "Wait as Retry-After says.",
-	"500": "Try again; if it stays, give the operator the request id.",
+	"500": "Try again; if it stays, report the request id.",
 	"503": "Wait as Retry-After says, then repeat.",
 }
 
@@ -344,14 +344,13 @@ func (o referenceOperation) curl(f docsFacts) (line, note string) {
 	case "listEvents", "listResources":
 		query = "?limit=2"
 	case "authorize":
-		return "curl -sS -i -G " + quoted(f.base+path) + " -d response_type=code --data-urlencode " + quoted("client_id="+f.values["client_id"]) +
-			" --data-urlencode redirect_uri=" + "'http://127.0.0.1/callback'", "Open the address in a browser. An unregistered redirect_uri is refused."
+		return "curl -sS -i -G " + f.authorization(), "Open the address in a browser. An unregistered redirect_uri is refused."
+	}
+	if posted, ok := pageForms[o.shown.ID]; ok {
+		return posted.curl(f, path), posted.note
 	}
 	line = "curl -sS"
-	switch {
-	case o.method == http.MethodPost && o.form.Kind() != snapshot.Object:
-		return line + " -i -X POST " + quoted(f.base+path), "A browser sends this form with the form token of its page. Without it the server refuses, and changes nothing."
-	case o.method != http.MethodGet && o.method != http.MethodPost:
+	if o.method != http.MethodGet && o.method != http.MethodPost {
 		line += " -X " + o.method
 	}
 	line += " " + quoted(f.base+path+query)
@@ -371,6 +370,53 @@ func (o referenceOperation) curl(f docsFacts) (line, note string) {
 		}
 	}
 	return line, ""
+}
+
+// authorization is a request for authorization of the demo client.
+func (f docsFacts) authorization() string {
+	return quoted(f.base+"/oauth/v2/auth") + " -d response_type=code --data-urlencode " + quoted("client_id="+f.values["client_id"]) +
+		" --data-urlencode redirect_uri='http://127.0.0.1/callback'"
+}
+
+// pageForm is a form of a page, which a browser sends with a hidden value of that page.
+type pageForm struct {
+	page   string // "" for the consent screen
+	hidden string
+	fields []string // name=value; a name of docsFacts.values has its value from there
+	note   string
+}
+
+const (
+	ofThisBrowser = "The file cookies stands for a browser: a form is refused without the hidden value of its page."
+	afterSignIn   = "Run the example of POST /login first: the file cookies stands for the browser that it signed in."
+)
+
+var pageForms = map[string]pageForm{
+	"login":          {"/login", "form_token", []string{"username", "password"}, ofThisBrowser},
+	"setNewPassword": {newPasswordPath, "form_token", []string{"username", "code=$CODE", "new_password=$NEW_PASSWORD", "repeat_password=$NEW_PASSWORD"}, ofThisBrowser + " Set CODE and NEW_PASSWORD; otherwise it answers with the form and the reason."},
+	"decide":         {"", "ticket", []string{"decision=allow"}, afterSignIn},
+	"logout":         {"/", "form_token", nil, afterSignIn},
+	"revokeClient":   {"/account", "form_token", []string{"client_id"}, afterSignIn},
+	"signOutOthers":  {"/account", "form_token", nil, afterSignIn},
+	"changePassword": {"/account", "form_token", []string{"current_password", "new_password=$NEW_PASSWORD", "repeat_password=$NEW_PASSWORD"}, afterSignIn + " Set NEW_PASSWORD; otherwise it answers with the form and the reason."},
+}
+
+// curl opens the page for its hidden value, and posts the form to path.
+func (p pageForm) curl(f docsFacts, path string) string {
+	const jar = "curl -sS -b cookies -c cookies "
+	open := quoted(f.base + p.page)
+	if p.page == "" {
+		open = "-G " + f.authorization()
+	}
+	line := "hidden=$(" + jar + open + " \\\n  | grep -o 'name=\"" + p.hidden + "\" value=\"[^\"]*' | tail -n 1 | cut -d '\"' -f 4)\n" +
+		jar + "-i " + quoted(f.base+path) + " \\\n  -d " + quoted(p.hidden+"=$hidden")
+	for _, field := range p.fields {
+		if name := strings.TrimPrefix(field, "current_"); !strings.Contains(field, "=") {
+			field += "=" + f.values[name]
+		}
+		line += " \\\n  --data-urlencode " + quoted(field)
+	}
+	return line
 }
 
 // quoted quotes a word for a shell; a variable stays one.

@@ -63,7 +63,7 @@ func TestDocs(t *testing.T) {
 			all = append(all, names...)
 			curls := docsCurls(t, page)
 			for name, section := range sections {
-				if attribute(section, "id") == "" || !strings.HasPrefix(curls[name], "curl ") {
+				if attribute(section, "id") == "" || !strings.Contains(curls[name], "curl ") {
 					t.Errorf("%s has the id %q and the example %q", name, attribute(section, "id"), curls[name])
 				}
 			}

@@ -153,7 +153,7 @@ func plainPage(p *problem) *pageText {
 	case p.status == http.StatusServiceUnavailable:
 		return &pageText{title: "The server is busy", message: "The server could not handle the request, and nothing was changed. This is not your fault.", next: "Try again in a moment."}
 	case p.status >= 500:
-		return &pageText{title: "Something went wrong", message: "The server could not complete the request. This is not your fault.", next: "Try again in a moment. If it keeps happening, give the operator the request id below."}
+		return &pageText{title: "Something went wrong", message: "The server could not complete the request. This is not your fault.", next: "Try again in a moment. If it keeps happening, report the request id below."}
 	}
 	return &pageText{title: "The request failed", message: p.description, next: "Go back and try again."}
 }

@@ -65,3 +65,19 @@ func TestWords(t *testing.T) {
 		})
 	}
 }
+
+// TestStrangersReadNothingOfOperators: no public page speaks of operators or their pages.
+func TestStrangersReadNothingOfOperators(t *testing.T) {
+	h, _ := deskHouse(t)
+	said := regexp.MustCompile(`(?i)operator|\bdesk\b|tollhouse (user|client|serve|backup)`)
+	for _, path := range []string{"/", "/login", "/login?to=desk", newPasswordPath, "/desk", "/nothing", "/callback", authPath, h.authURL(), "/docs", "/docs/oauth", "/docs/events", "/docs/resources", "/docs/service", "/docs/pages", "/openapi.json"} {
+		page := h.get(t, path, header("Accept", "text/html,*/*"))
+		text := page.body
+		if isPage(page) {
+			text = words(t, page)
+		}
+		if found := said.FindString(text); found != "" {
+			t.Errorf("%s says %q", path, found)
+		}
+	}
+}
