@@ -203,6 +203,20 @@ func withoutPrompt(query string) string {
 	return strings.Join(kept, "&")
 }
 
+// shellWord quotes text if a shell would not take it for one word.
+func shellWord(text string) string {
+	if isPlainWord(text) {
+		return text
+	}
+	return shellQuote(text)
+}
+
+func isPlainWord(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(c rune) bool {
+		return c != '_' && c != '-' && c != '.' && c != '@' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
+	})
+}
+
 // shellQuote quotes text as one shell word.
 func shellQuote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"

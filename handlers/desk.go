@@ -391,7 +391,7 @@ func (v *visit) confirm() (confirmed bool, err error) {
 // askAgain shows the page that asks for the password. It repeats the form, so that
 // nothing typed is lost.
 func (v *visit) askAgain(status int, alert string) {
-	form := views.ConfirmForm{Action: v.r.URL.Path, Username: v.session.User.Username}
+	form := views.ConfirmForm{Action: v.r.URL.EscapedPath(), Username: v.session.User.Username}
 	for _, name := range slices.Sorted(maps.Keys(v.form.values)) {
 		if name == "password" {
 			continue

@@ -229,7 +229,11 @@ func (s *Server) deskCreateClient(v *visit) error {
 
 // clientCurl is a request that a client can make now.
 func (v *visit) clientCurl(c store.Client, sec string) string {
-	base := "curl " + v.issuerOf(v.r) + "/oauth/v2/token -d client_id=" + c.ID + " -d client_secret=" + sec
+	id := " -d client_id=" + c.ID
+	if !isPlainWord(c.ID) {
+		id = " --data-urlencode " + shellQuote("client_id="+c.ID)
+	}
+	base := "curl " + v.issuerOf(v.r) + "/oauth/v2/token" + id + " -d client_secret=" + sec
 	if c.Allows(store.GrantPassword) {
 		return base + " -d grant_type=password -d username=NAME -d password=PASSWORD"
 	}
@@ -305,7 +309,7 @@ func (v *visit) showClientPage(status int, c store.Client, asked clientAsked, pa
 			views.Folded("curl", v.clientCurl(c, "$SECRET"), true))
 	}
 	parts = append(parts, views.Acts(p, "Use", acts), views.List(p, access), views.List(p, lines),
-		views.Commands("Clients are deleted on the machine:", "tollhouse client delete "+c.ID))
+		views.Commands("Clients are deleted on the machine:", "tollhouse client delete "+shellWord(c.ID)))
 	page.Name, page.Title = "client", c.Name
 	v.show(status, page, parts...)
 	return nil

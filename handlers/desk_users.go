@@ -181,7 +181,7 @@ func (s *Server) deskUser(v *visit) error {
 	}
 	parts = append(parts, views.Acts(p, "Use", v.userActs(u, path, len(sessions) > 0)),
 		views.List(p, v.sessionTable(sessions[:min(len(sessions), deskFamiliesMax)], "Browsers signed in")), views.List(p, v.familyTable(families, "Applications with access")),
-		views.List(p, lines), views.Commands("Users are deleted on the machine:", "tollhouse user delete "+u.Username))
+		views.List(p, lines), views.Commands("Users are deleted on the machine:", "tollhouse user delete "+shellWord(u.Username)))
 	v.show(http.StatusOK, views.DeskProps{Name: "user", Title: u.Username}, parts...)
 	return nil
 }

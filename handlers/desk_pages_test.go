@@ -1,0 +1,492 @@
+package handlers_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"tollhouse/handlers"
+	"tollhouse/store"
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
+)
+
+// oddClientID is allowed, and has every sign that an address gives a meaning to.
+const oddClientID = `a/b?c=%2e#"&;..<d>`
+
+// TestDeskLinks follows every link from the Overview, and sends every form without its
+// token: all lead to pages of the desk, below the path of the public URL too.
+func TestDeskLinks(t *testing.T) {
+	for _, public := range []string{"https://pay.example", "https://pay.example/pay"} {
+		t.Run(strings.ReplaceAll(public, "/", "_"), func(t *testing.T) {
+			f := storetest.New(t, func(o *store.Options) { o.Fixtures = true })
+			h := houseOver(t, f, at(public), withDesk(), func(c *handlers.Config) {
+				c.Desk.Backups = &fakeBackups{files: []handlers.BackupFile{{Name: "x.backup"}}}
+			})
+			must.Get(h.CreateFixedClient(t.Context(), oddClientID, secret.New(nil, secret.ClientSecret), store.ClientSpec{Name: "Odd", RedirectURIs: []string{storetest.CallbackURI}}))(t)
+			h.recordMix(t, h.account, 60)
+			h.recordMix(t, "acct_other", 3)
+			b := h.signedIn(t, h.operator(t, "olga"))
+			base := must.Get(url.Parse(public))(t).Path
+			h.token(t, h.passwordForm())
+			seen, forms := map[string]bool{}, map[string]bool{}
+			next := []string{base + "/desk", base + "/desk/clients/" + url.PathEscape(url.PathEscape(oddClientID))}
+			for len(next) > 0 && len(seen) < 400 {
+				target := next[0]
+				if next = next[1:]; seen[target] {
+					continue
+				}
+				seen[target] = true
+				a := b.get(t, target)
+				if a.StatusCode != http.StatusOK {
+					t.Errorf("%s leads to %d: %.300s", target, a.StatusCode, a.body)
+					continue
+				}
+				if !isPage(a) {
+					continue
+				}
+				for n := range parsePage(t, a).Descendants() {
+					href, action := attribute(n, "href"), attribute(n, "action")
+					if n.Data == "a" && !strings.HasPrefix(href, "#") && !strings.Contains(href, "event-tail") {
+						if !strings.HasPrefix(href, base+"/") {
+							t.Fatalf("%s links to %q, want an address below %s/", target, href, base)
+						}
+						if strings.HasPrefix(href, base+"/desk") && !strings.Contains(href, "EVENT") {
+							next = append(next, href)
+						}
+					}
+					if n.Data == "form" && attribute(n, "method") == "post" && strings.HasPrefix(action, base+"/desk") && !forms[action] {
+						forms[action] = true
+						if refused := b.post(t, action, url.Values{}); refused.StatusCode != http.StatusForbidden {
+							t.Errorf("the form of %s for %s leads to %d: %.200s", target, action, refused.StatusCode, refused.body)
+						}
+					}
+				}
+			}
+			if len(seen) < 60 || len(forms) < 15 {
+				t.Errorf("%d pages and %d forms were found, want more", len(seen), len(forms))
+			}
+		})
+	}
+}
+
+// TestDeskOddIDs: a record with any id can be changed, also after the question for the
+// password.
+func TestDeskOddIDs(t *testing.T) {
+	f := storetest.New(t, func(o *store.Options) { o.Fixtures = true })
+	h := houseOver(t, f, withDesk())
+	must.Get(h.CreateFixedClient(t.Context(), oddClientID, secret.New(nil, secret.ClientSecret), store.ClientSpec{Name: "Odd", RedirectURIs: []string{storetest.CallbackURI}}))(t)
+	b := h.signedIn(t, h.operator(t, "olga"))
+	page := "/desk/clients/" + url.PathEscape(url.PathEscape(oddClientID))
+	h.Clock.Advance(time.Hour)
+	asked := b.sent(t, page, "disable")
+	wantStatus(t, asked, http.StatusForbidden)
+	action, fields := deskForm(t, asked, "confirm")
+	a := b.post(t, action, with(fields, "password", storetest.Password))
+	wantStatus(t, a, http.StatusSeeOther)
+	if text := words(t, b.follow(t, a)); !strings.Contains(text, oddClientID) || !strings.Contains(text, "The client is disabled.") {
+		t.Errorf("the form leads to %s", text)
+	}
+	for page, command := range map[string]string{
+		page: "tollhouse client delete '" + oddClientID + "'",
+		"/desk/users/" + h.User(t, "$(id)", h.account).Subject(): "tollhouse user delete '$(id)'",
+	} {
+		if text := words(t, b.get(t, page)); !strings.Contains(text, command) {
+			t.Errorf("%s lacks %s: %s", page, command, text)
+		}
+	}
+	if c := must.Get(h.FindClient(t.Context(), oddClientID))(t); c.DisabledAt.IsZero() {
+		t.Error("the client is enabled")
+	}
+}
+
+// TestDeskLists: a list of any length is read page by page, each record once.
+func TestDeskLists(t *testing.T) {
+	h, b := deskHouse(t)
+	for i := range 120 {
+		u := h.User(t, fmt.Sprintf("user%03d", i), h.account)
+		c, _ := h.Client(t)
+		must.Get(h.IssueForPassword(t.Context(), store.By{}, c, u, store.ScopeUnstated))(t)
+		h.signedIn(t, u)
+	}
+	for _, c := range []struct {
+		path, hook string
+		want       int
+	}{
+		{"/desk/users", "data-user", 122}, {"/desk/clients", "data-client", 121}, {"/desk/audit", "data-audit", len(h.auditOf(t, ""))},
+		{"/desk/access", "data-family", 120}, {"/desk/access", "data-session", 121},
+	} {
+		t.Run(c.hook, func(t *testing.T) {
+			found := map[string]int{}
+			target, pages := c.path, 0
+			for ; target != "" && pages < 20; pages++ {
+				page := b.get(t, target)
+				wantStatus(t, page, http.StatusOK)
+				ids := rows(t, page, c.hook)
+				if len(ids) > 50 {
+					t.Fatalf("%d rows on a page, want 50 at most", len(ids))
+				}
+				for _, id := range ids {
+					found[id]++
+				}
+				target = nextOf(t, page, c.hook)
+			}
+			for id, times := range found {
+				if times != 1 {
+					t.Errorf("%s is listed %d times", id, times)
+				}
+			}
+			if len(found) != c.want || pages < 3 {
+				t.Errorf("%d records on %d pages, want %d", len(found), pages, c.want)
+			}
+		})
+	}
+}
+
+// nextOf returns where the list with those rows goes on.
+func nextOf(t testing.TB, page answer, hook string) (href string) {
+	t.Helper()
+	for n := range parsePage(t, page).Descendants() {
+		if n.Data != "section" {
+			continue
+		}
+		here := false
+		for d := range n.Descendants() {
+			here = here || d.Data == "tr" && attribute(d, hook) != ""
+			if here && slices.ContainsFunc(d.Attr, func(a html.Attribute) bool { return a.Key == "data-next" }) {
+				return attribute(d, "href")
+			}
+		}
+	}
+	return ""
+}
+
+// TestDeskNeverDoes: the routes are known one by one. None deletes, imports, restores or
+// reads a backup, or takes a password for somebody else; the pages show commands instead.
+func TestDeskNeverDoes(t *testing.T) {
+	h, b := deskHouse(t)
+	var posts []string
+	for _, route := range h.server.DeskRoutes() {
+		switch route[0] {
+		case "POST":
+			posts = append(posts, strings.TrimPrefix(route[1], "/desk/"))
+		case "GET", "HEAD":
+		default:
+			t.Errorf("the desk has %s %s", route[0], route[1])
+		}
+	}
+	slices.Sort(posts)
+	want := "backups backups/:name/verify clients clients/:id clients/:id/disable clients/:id/enable clients/:id/rotate-secret families/:id/revoke health/check sessions/:id/revoke " +
+		"users users/:id/code users/:id/demote users/:id/disable users/:id/enable users/:id/promote users/:id/sign-out"
+	if got := strings.Join(posts, " "); got != want {
+		t.Errorf("the desk changes\n%s\nwant\n%s", got, want)
+	}
+	for page, command := range map[string]string{
+		"/desk/clients/" + h.client.ID: "tollhouse client delete " + h.client.ID, "/desk/users/" + h.user.Subject(): "tollhouse user delete mara", "/desk/backups": "tollhouse backup FILE",
+	} {
+		a := b.get(t, page)
+		if !strings.Contains(words(t, a), command) {
+			t.Errorf("%s lacks the command %q", page, command)
+		}
+		if strings.Contains(a.body, `type="password"`) {
+			t.Errorf("%s asks for a password", page)
+		}
+	}
+	if strings.Contains(b.get(t, "/desk/new-user").body, `type="password"`) {
+		t.Error("a password of somebody else can be typed")
+	}
+	lines := len(h.auditOf(t, ""))
+	for _, path := range []string{"/desk", "/desk/events", "/desk/audit", "/desk/users"} {
+		b.get(t, path)
+	}
+	if n := len(h.auditOf(t, "")); n != lines {
+		t.Errorf("opening the desk left %d audit lines", n-lines)
+	}
+}
+
+// TestDeskRotation: both secrets work until the next rotation; one that leaked ends at
+// once, with all tokens.
+func TestDeskRotation(t *testing.T) {
+	h, b := deskHouse(t)
+	first := h.secret.Reveal()
+	works := func(sec string) bool {
+		t.Helper()
+		return h.token(t, with(h.passwordForm(), "client_secret", sec)).StatusCode == http.StatusOK
+	}
+	rotate := func(fill ...string) string {
+		t.Helper()
+		a := b.sent(t, "/desk/clients/"+h.client.ID, "rotate-secret", fill...)
+		wantStatus(t, a, http.StatusOK)
+		if id := marked(t, a, "data-client-id"); id != h.client.ID {
+			t.Errorf("the answer is about %q", id)
+		}
+		if text := words(t, a); !strings.Contains(text, "Shown once. Store it now.") || !strings.Contains(text, "curl ") {
+			t.Errorf("the answer says %s", text)
+		}
+		return marked(t, a, "data-secret")
+	}
+	second := rotate()
+	if !works(first) || !works(second) {
+		t.Error("after a rotation one of the secrets is refused")
+	}
+	third := rotate()
+	if works(first) || !works(second) || !works(third) {
+		t.Error("after the second rotation the last two secrets should work alone")
+	}
+	p := wantPair(t, h.token(t, with(h.passwordForm(), "client_secret", third)))
+	fourth := rotate("revoke_tokens", "true")
+	if works(third) || !works(fourth) || h.accessLives(t, p) {
+		t.Error("after a leak the old secret or a token works")
+	}
+}
+
+// TestDeskNewClients: boxes that are all ticked narrow nothing, and a public client gets
+// no secret.
+func TestDeskNewClients(t *testing.T) {
+	h, b := deskHouse(t)
+	create := func(grants, scopes []string, fill ...string) store.Client {
+		t.Helper()
+		action, fields := deskForm(t, b.get(t, "/desk/new-client"), "create-client")
+		if fields["grants"] = append([]string(nil), fields["grants"]...); grants != nil {
+			fields["grants"] = grants
+		}
+		if scopes != nil {
+			fields["scopes"] = scopes
+		}
+		a := b.post(t, action, with(fields, append([]string{"name", "Aster", "redirect_uris", storetest.CallbackURI}, fill...)...))
+		wantStatus(t, a, http.StatusOK)
+		c := must.Get(h.FindClient(t.Context(), marked(t, a, "data-client-id")))(t)
+		if (marked(t, a, "data-secret") == "") != c.Public {
+			t.Errorf("public: %t, and the secret is %q", c.Public, marked(t, a, "data-secret"))
+		}
+		return c
+	}
+	if c := create(nil, nil); c.Scope != store.ScopeUnstated || len(c.Grants) != 3 || c.Public || c.Introspect {
+		t.Errorf("with everything ticked: %+v, want no restriction", c)
+	}
+	if c := create([]string{"password"}, []string{"events:read"}, "introspect", "true"); c.Scope != store.ScopeEventsRead || len(c.Grants) != 1 || !c.Introspect {
+		t.Errorf("narrowed: %+v", c)
+	}
+	if c := create(nil, nil, "public", "true"); !c.Public || len(c.Grants) != 2 {
+		t.Errorf("public: %+v, want one without the password grant", c)
+	}
+	page := b.get(t, "/desk/new-client")
+	if _, fields := deskForm(t, page, "create-client"); len(fields["grants"]) != 3 || len(fields["scopes"]) != 3 || fields.Has("public") || fields.Has("introspect") {
+		t.Errorf("the new form has %v, want all grants and scopes ticked", fields)
+	}
+}
+
+// TestDeskAuditShowsWhatWasDeleted as an id that says so.
+func TestDeskAuditShowsWhatWasDeleted(t *testing.T) {
+	h, b := deskHouse(t)
+	h.pair(t)
+	must.Do(t, h.DeleteClient(t.Context(), h.client.ID))
+	must.Do(t, h.DeleteUser(t.Context(), "mara"))
+	text := words(t, b.get(t, "/desk/audit"))
+	for _, want := range []string{h.client.ID + " (deleted)", h.user.Subject() + " (deleted)"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if ids := rows(t, b.get(t, "/desk/audit?user="+h.user.Subject()), "data-audit"); len(ids) == 0 {
+		t.Error("the lines of a deleted user are not found by id")
+	}
+}
+
+// fakeBackups are the backups of a server that makes some.
+type fakeBackups struct {
+	files []handlers.BackupFile
+	state handlers.BackupState
+	made  int
+	found []string // names of those that were to be checked
+}
+
+func (f *fakeBackups) List() ([]handlers.BackupFile, error) { return f.files, nil }
+func (f *fakeBackups) State() handlers.BackupState          { return f.state }
+
+func (f *fakeBackups) Make() bool {
+	if f.state.Doing != "" {
+		return false
+	}
+	f.made++
+	return true
+}
+
+func (f *fakeBackups) Verify(name string) (bool, error) {
+	if !slices.ContainsFunc(f.files, func(b handlers.BackupFile) bool { return b.Name == name }) {
+		return false, handlers.ErrNoBackup
+	}
+	if f.state.Doing != "" {
+		return false, nil
+	}
+	f.found = append(f.found, name)
+	return true, nil
+}
+
+func TestDeskBackups(t *testing.T) {
+	const name, newer = "tollhouse-3f9c2a1b-20260308T030405Z.backup", "tollhouse-3f9c2a1b-20260309T030405Z.backup"
+	house := func(t *testing.T, backups handlers.Backups, change ...func(*handlers.Config)) (*house, *browser) {
+		return deskHouse(t, append([]func(*handlers.Config){func(c *handlers.Config) { c.Desk.Backups = backups }}, change...)...)
+	}
+	t.Run("listed_with_when_they_were_checked", func(t *testing.T) {
+		f := &fakeBackups{state: handlers.BackupState{Every: 24 * time.Hour}}
+		h, b := house(t, f)
+		now := h.Clock.Now()
+		f.files = []handlers.BackupFile{{Name: newer, Dir: "/srv/b", Made: now.Add(-time.Hour), Bytes: 5 << 20}, {Name: name, Dir: "/srv/b", Made: now.Add(-25 * time.Hour), Bytes: 4 << 20, Checked: now.Add(-2 * time.Hour)}}
+		page := b.get(t, "/desk/backups")
+		if got := rows(t, page, "data-backup"); !slices.Equal(got, []string{newer, name}) {
+			t.Errorf("rows = %v", got)
+		}
+		text := words(t, page)
+		for _, want := range []string{"every 1 day", "when it was made", "2 hours ago", "/srv/b", "5.0 MiB", "tollhouse restore FILE"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the page lacks %q: %s", want, text)
+			}
+		}
+		f.files[1].Problem = "damaged before byte 9"
+		if text := words(t, b.get(t, "/desk/backups")); !strings.Contains(text, "damaged before byte 9") {
+			t.Errorf("the page hides the damage: %s", text)
+		}
+	})
+	t.Run("made_and_checked_once_each", func(t *testing.T) {
+		f := &fakeBackups{files: []handlers.BackupFile{{Name: name}}, state: handlers.BackupState{Every: time.Hour}}
+		h, b := house(t, f)
+		action, fields := deskForm(t, b.get(t, "/desk/backups"), "backup")
+		a := b.post(t, action, fields)
+		if page := b.follow(t, a); !strings.Contains(page.body, `role="status"`) || f.made != 1 {
+			t.Errorf("%d backups were begun, and the page says %s", f.made, words(t, page))
+		}
+		wantStatus(t, b.post(t, action, fields), http.StatusConflict)
+		if f.made != 1 {
+			t.Errorf("%d backups were begun by one form", f.made)
+		}
+		wantStatus(t, b.sent(t, "/desk/backups", "verify"), http.StatusSeeOther)
+		_, fields = deskForm(t, b.get(t, "/desk/backups"), "verify")
+		wantStatus(t, b.post(t, "/desk/backups/other.backup/verify", fields), http.StatusNotFound)
+		wantStatus(t, b.post(t, "/desk/backups/"+url.PathEscape("../x.backup")+"/verify", fields), http.StatusNotFound)
+		if !slices.Equal(f.found, []string{name}) {
+			t.Errorf("checked %v", f.found)
+		}
+		f.state.Doing = "A backup is being made."
+		page := b.get(t, "/desk/backups")
+		if !strings.Contains(words(t, page), "A backup is being made.") || linkOn(t, page, "Look again") != "/desk/backups" {
+			t.Errorf("the page does not say what is done: %s", words(t, page))
+		}
+		wantStatus(t, b.sent(t, "/desk/backups", "backup"), http.StatusConflict)
+		wantStatus(t, b.sent(t, "/desk/backups", "verify"), http.StatusConflict)
+		if len(h.audited(t, "backup begun")) != 1 || len(h.audited(t, "backup checked")) != 1 {
+			t.Error("the audit record has not one line for each")
+		}
+		f.state = handlers.BackupState{Failed: "no space left"}
+		if page := b.get(t, "/desk/backups"); !strings.Contains(page.body, `role="alert"`) || !strings.Contains(words(t, page), "no space left") {
+			t.Errorf("the page hides the failure: %s", words(t, page))
+		}
+	})
+	t.Run("none_without_a_schedule", func(t *testing.T) {
+		_, b := house(t, nil)
+		page := b.get(t, "/desk/backups")
+		if text := words(t, page); !strings.Contains(text, "--backup-every 24h") || strings.Contains(page.body, `data-do="backup"`) {
+			t.Errorf("the page says %s", text)
+		}
+		_, fields := deskForm(t, b.get(t, "/desk/new-client"), "create-client")
+		wantStatus(t, b.post(t, "/desk/backups", fields), http.StatusConflict)
+		wantStatus(t, b.post(t, "/desk/backups/x/verify", fields), http.StatusNotFound)
+	})
+	t.Run("none_in_dev", func(t *testing.T) {
+		_, b := house(t, nil, func(c *handlers.Config) { c.Demo = &handlers.Demo{} })
+		if text := words(t, b.get(t, "/desk/backups")); !strings.Contains(text, "Nothing is kept that would need one.") {
+			t.Errorf("the page says %s", text)
+		}
+		if a := b.sent(t, "/desk/backups", "backup"); a.StatusCode != http.StatusConflict || !strings.Contains(words(t, a), "Nothing is kept that would need one.") {
+			t.Errorf("the button answers %d %s", a.StatusCode, words(t, a))
+		}
+	})
+}
+
+func TestDeskHealth(t *testing.T) {
+	findings := []handlers.Finding{
+		{Check: "disk", State: handlers.StateOK, Detail: "20 GiB are free"},
+		{Check: "backup", State: handlers.StateWarning, Detail: "the newest is 3 days old", Next: "tollhouse backup FILE"},
+		{Check: "certificate", State: handlers.StateProblem, Detail: "it expired", Next: "renew it"},
+	}
+	looks, searches := 0, 0
+	h, b := deskHouse(t, func(c *handlers.Config) {
+		c.Doctor = func(_ context.Context, deep bool, report func(handlers.Finding)) {
+			looks++
+			if deep {
+				t.Error("a look at the page searches the whole store")
+			}
+			for _, f := range findings {
+				report(f)
+			}
+		}
+		c.Status = func(context.Context) handlers.ServerStatus { return handlers.ServerStatus{} }
+		c.Desk.Check = func() { searches++ }
+	})
+	page := b.get(t, "/desk/health")
+	if got := rows(t, page, "data-check"); !slices.Equal(got, []string{"certificate", "backup", "disk"}) {
+		t.Errorf("checks = %v, want the worst first", got)
+	}
+	if got := rows(t, page, "data-state"); !slices.Equal(got, []string{"problem", "warning", "ok"}) {
+		t.Errorf("states = %v", got)
+	}
+	for _, path := range []string{"/desk", "/desk/health", "/desk/users"} {
+		b.get(t, path)
+	}
+	if looks != 1 {
+		t.Errorf("the checks ran %d times within 10 s, want once", looks)
+	}
+	text := words(t, b.get(t, "/desk"))
+	for _, want := range []string{"It expired. Next: renew it.", "The newest is 3 days old. Next: tollhouse backup FILE.", "needs attention"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the Overview lacks %q: %s", want, text)
+		}
+	}
+	wantStatus(t, b.sent(t, "/desk/health", "check"), http.StatusSeeOther)
+	if searches != 1 || len(h.audited(t, "search for damage begun")) != 1 {
+		t.Errorf("%d searches were begun", searches)
+	}
+	h.Clock.Advance(10 * time.Second)
+	findings = findings[:1]
+	text = words(t, b.get(t, "/desk"))
+	if looks != 2 || strings.Contains(text, "needs attention") || strings.Contains(text, "Nothing needs your attention") {
+		t.Errorf("after %d looks all is well, and the Overview says %s", looks, text)
+	}
+}
+
+func TestDeskSettings(t *testing.T) {
+	_, b := deskHouse(t, func(c *handlers.Config) {
+		c.Desk.Settings = []handlers.Setting{{Name: "listen", Value: "127.0.0.1:8080", From: "flag", Variable: "TOLLHOUSE_LISTEN"}, {Name: "data", From: "default"}}
+	})
+	page := b.get(t, "/desk/settings")
+	if got := rows(t, page, "data-setting"); !slices.Equal(got, []string{"listen", "data"}) {
+		t.Errorf("rows = %v", got)
+	}
+	if text := words(t, page); !strings.Contains(text, "Settings change with flags and a restart.") || !strings.Contains(text, "listen 127.0.0.1:8080 flag TOLLHOUSE_LISTEN") {
+		t.Errorf("the page says %s", text)
+	}
+}
+
+// TestDeskUnknownRecords: what does not exist is a 404 in the frame of the desk.
+func TestDeskUnknownRecords(t *testing.T) {
+	_, b := deskHouse(t)
+	for _, path := range []string{
+		"/desk/nothing", "/desk/", "/desk/events/evt_00000000000000000000000000", "/desk/events?account=acct_nobody", "/desk/resources?account=acct_nobody", "/desk/resources/customer/cus_nobody",
+		"/desk/clients/tollhouse_nobody", "/desk/users/usr_nobody", "/desk/users/mara", "/desk?account=acct_nobody",
+	} {
+		if a := b.get(t, path); a.StatusCode != http.StatusNotFound || !strings.Contains(a.body, "data-desk=") {
+			t.Errorf("%s = %d, in the frame: %t", path, a.StatusCode, strings.Contains(a.body, "data-desk="))
+		}
+	}
+	if a := b.send(t, "DELETE", "/desk/users", nil); a.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("DELETE = %d", a.StatusCode)
+	}
+}
