@@ -326,16 +326,13 @@ func (v *visit) readDeskForm() (proceed bool, err error) {
 	if done, repeated := v.desk.once.find(operator, once); repeated {
 		return false, v.showRepeated(done)
 	}
-	if !secret.EqualText(v.form.value("form_token"), v.token()) {
-		problem := newProblem(http.StatusForbidden, "stale_form", "The form belongs to another sign-in.")
-		return false, problem.asPage(pageText{
-			title: "This form is out of date", message: "It belongs to another sign-in, so nothing was changed.", next: "Open the page again.",
-		})
-	}
 	for name := range v.form.repeated {
 		if name != "grants" && name != "scopes" {
 			return false, v.form.refuseRepeated(name)
 		}
+	}
+	if !secret.EqualText(v.form.value("form_token"), v.token()) {
+		return false, v.refuseStale()
 	}
 	if !v.isFresh() {
 		if proceed, err = v.confirm(); !proceed || err != nil {
@@ -344,6 +341,20 @@ func (v *visit) readDeskForm() (proceed bool, err error) {
 	}
 	v.desk.changed.set(v.session.token, v.now)
 	return true, nil
+}
+
+// refuseStale refuses a form of another sign-in. One that certainly comes from our own
+// page is repeated with the right token, so that nothing typed is lost.
+func (v *visit) refuseStale() error {
+	problem := newProblem(http.StatusForbidden, "stale_form", "The form belongs to another sign-in.")
+	if v.r.Header.Get("Sec-Fetch-Site") != "same-origin" || asksForJSON(v.r) {
+		return problem.asPage(pageText{
+			title: "This form is out of date", message: "It belongs to another sign-in, so nothing was changed.", next: "Open the page again.",
+		})
+	}
+	noteProblem(v.ctx, problem)
+	v.askAgain(http.StatusForbidden, "This form belongs to another sign-in. Nothing was changed.")
+	return nil
 }
 
 // isFresh reports whether the operator signed in, confirmed or made a change a short
@@ -391,16 +402,20 @@ func (v *visit) confirm() (confirmed bool, err error) {
 // askAgain shows the page that asks for the password. It repeats the form, so that
 // nothing typed is lost.
 func (v *visit) askAgain(status int, alert string) {
-	form := views.ConfirmForm{Action: v.r.URL.EscapedPath(), Username: v.session.User.Username}
+	form, title := views.ConfirmForm{Action: v.r.URL.EscapedPath()}, "This form is out of date"
+	if !v.isFresh() {
+		form.Username, title = v.session.User.Username, "Is it still you?"
+	}
+	form.Fields = append(form.Fields, views.Detail{Label: "form_token", Value: v.token()})
 	for _, name := range slices.Sorted(maps.Keys(v.form.values)) {
-		if name == "password" {
+		if name == "password" || name == "form_token" {
 			continue
 		}
 		for _, value := range append([]string{v.form.value(name)}, v.form.further[name]...) {
 			form.Fields = append(form.Fields, views.Detail{Label: name, Value: value})
 		}
 	}
-	v.show(status, views.DeskProps{Name: "confirm", Title: "Is it still you?", Alert: alert}, views.Confirm(v.page(v.r), form))
+	v.show(status, views.DeskProps{Name: "confirm", Title: title, Alert: alert}, views.Confirm(v.page(v.r), form))
 }
 
 // showRepeated answers a form that was sent before.

@@ -436,3 +436,95 @@ func TestAdminShowsTheLatestSignIn(t *testing.T) {
 		}
 	}
 }
+
+// TestDeskEveryFormAsksForThePassword: late in a session no form does anything, and none
+// loses what was typed.
+func TestDeskEveryFormAsksForThePassword(t *testing.T) {
+	h, b := deskHouse(t)
+	_, fields := deskForm(t, b.get(t, "/desk/new-client"), "create-client")
+	fields = with(fields, "name", "Aster <Reports>", "redirect_uris", "https://a.example/cb\nhttps://b.example/cb", "username", " nils ", "account", "acct_x")
+	b.get(t, "/desk") // begins the counts of events
+	h.Clock.Advance(15 * time.Minute)
+	b.get(t, "/desk")
+	h.FlushLastUsed(t.Context())
+	before := h.kept(t)
+	for _, route := range h.server.DeskRoutes() {
+		if route[0] != "POST" {
+			continue
+		}
+		target := h.deskTarget(route[1], h.user)
+		asked := b.post(t, target, fields)
+		wantStatus(t, asked, http.StatusForbidden)
+		action, repeated := deskForm(t, asked, "confirm")
+		repeated.Del("password")
+		repeated.Del("")
+		if action != target || repeated.Encode() != fields.Encode() {
+			t.Errorf("%s: the page repeats %s %q, want %q", route[1], action, repeated.Encode(), fields.Encode())
+		}
+	}
+	if after := h.kept(t); after != before {
+		t.Errorf("the store has %d records, %d before", after, before)
+	}
+}
+
+// TestDeskStaleFormsLoseNothing: a form that was opened before another sign-in in the same
+// browser changes nothing, and can be sent again as it was typed.
+func TestDeskStaleFormsLoseNothing(t *testing.T) {
+	h, b := deskHouse(t)
+	action, fields := deskForm(t, b.get(t, "/desk/new-client"), "create-client")
+	fields = with(fields, "name", "Aster <Reports>", "redirect_uris", storetest.CallbackURI)
+	fields["scopes"] = []string{"events:read", "resources:read"}
+	again := h.signedIn(t, must.Get(h.FindUser(t.Context(), "olga"))(t))
+	before := len(rows(t, again.get(t, "/desk/clients"), "data-client"))
+	stale := again.post(t, action, fields)
+	wantStatus(t, stale, http.StatusForbidden)
+	if n := len(rows(t, again.get(t, "/desk/clients"), "data-client")); n != before {
+		t.Errorf("%d clients, %d before the stale form", n, before)
+	}
+	to, kept := deskForm(t, stale, "send-again")
+	for name, values := range fields {
+		if name != "form_token" && !slices.Equal(kept[name], values) {
+			t.Errorf("%s comes back as %q, want %q", name, kept[name], values)
+		}
+	}
+	kept.Del("")
+	done := again.post(t, to, kept)
+	wantStatus(t, done, http.StatusOK)
+	if c := must.Get(h.FindClient(t.Context(), marked(t, done, "data-client-id")))(t); c.Name != "Aster <Reports>" || c.Scope.String() != "events:read resources:read" {
+		t.Errorf("the client is %+v", c)
+	}
+	h.Clock.Advance(time.Hour)
+	if late := again.post(t, action, fields); !strings.Contains(late.body, `data-do="confirm"`) {
+		t.Error("a late stale form does not ask for the password")
+	}
+	for name, forge := range map[string]func(*http.Request){
+		"no_header": func(r *http.Request) { r.Header.Del("Sec-Fetch-Site"); r.Header.Del("Origin") },
+		"same_site": header("Sec-Fetch-Site", "same-site"), "another_site": header("Sec-Fetch-Site", "cross-site"),
+	} {
+		if a := again.post(t, action, fields, forge); a.StatusCode != http.StatusForbidden || strings.Contains(a.body, "Aster") {
+			t.Errorf("%s: the form comes back with a token: %d %s", name, a.StatusCode, a.body)
+		}
+	}
+}
+
+// TestDeskRepeatedForms: a form that makes nothing can be sent twice and does the same.
+func TestDeskRepeatedForms(t *testing.T) {
+	h, b := deskHouse(t)
+	h.pair(t)
+	h.signedIn(t, h.user)
+	page := b.get(t, "/desk/access?user=mara")
+	session, family := rows(t, page, "data-session")[0], rows(t, page, "data-family")[0]
+	_, fields := deskForm(t, b.get(t, "/desk/clients/"+h.client.ID), "update-client")
+	client, user := "/desk/clients/"+h.client.ID, "/desk/users/"+h.user.Subject()
+	for _, target := range []string{client, client + "/disable", client + "/enable", user + "/promote", user + "/demote", user + "/disable", user + "/enable", user + "/sign-out",
+		"/desk/sessions/" + session + "/revoke", "/desk/families/" + family + "/revoke"} {
+		first, second := b.post(t, target, fields), b.post(t, target, fields)
+		if first.StatusCode != http.StatusSeeOther && first.StatusCode != http.StatusNotFound || second.StatusCode != first.StatusCode && second.StatusCode != http.StatusNotFound {
+			t.Errorf("%s answers %d and then %d", target, first.StatusCode, second.StatusCode)
+		}
+	}
+	c, u := must.Get(h.FindClient(t.Context(), h.client.ID))(t), must.Get(h.FindUser(t.Context(), "mara"))(t)
+	if c.Name != h.client.Name || c.Scope != h.client.Scope || !c.DisabledAt.IsZero() || u.Operator || !u.DisabledAt.IsZero() {
+		t.Errorf("the client is %+v and the user %+v", c, u)
+	}
+}
