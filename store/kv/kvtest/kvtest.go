@@ -234,8 +234,8 @@ func viewSeesUpdate(t *testing.T, db kv.DB) {
 }
 
 func valuesAreCopied(t *testing.T, db kv.DB) {
-	key, value := []byte("a"), []byte("first")
 	update(t, db, func(tx kv.Txn) error {
+		key, value := []byte("a"), []byte("first")
 		check(tx.Set(key, value, time.Time{}))
 		copy(key, "z")
 		copy(value, "XXXXX")

@@ -1,0 +1,518 @@
+package pgkv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"tollhouse/store/kv"
+)
+
+const (
+	// queueMax updates may wait; further ones are refused at once, so that an overload
+	// does not pile up.
+	queueMax = 1024
+	// A group has at most groupOpsMax updates, and ends before its writes could exceed
+	// the other two.
+	groupOpsMax   = 256
+	groupRowsMax  = 20_000
+	groupBytesMax = 8 << 20
+	// retryPause is between two attempts of a group.
+	retryPause = 50 * time.Millisecond
+)
+
+// op is one Update on its way through the committer.
+type op struct {
+	fn     func(kv.Txn) error
+	asked  [][]byte // keys that it is likely to read
+	after  *op      // must succeed before this one runs, or nil
+	called time.Time
+	state  atomic.Int32
+	ran    end  // of the last attempt; the committer's own
+	failed bool // the committer's own
+
+	answering sync.Once
+	done      chan struct{} // closed when end is final
+	end       end
+}
+
+// end is what fn did.
+type end struct {
+	err      error
+	panicked any
+}
+
+const (
+	opWaiting int32 = iota
+	opRunning
+	opWithdrawn
+)
+
+func newOp(fn func(kv.Txn) error) *op {
+	return &op{fn: fn, called: time.Now(), done: make(chan struct{})}
+}
+
+// withdraw keeps a waiting op from running, and reports whether it was in time.
+func (o *op) withdraw(why error) bool {
+	if !o.state.CompareAndSwap(opWaiting, opWithdrawn) {
+		return false
+	}
+	o.answer(end{err: why})
+	return true
+}
+
+// answer gives the caller an outcome. Only the first counts.
+func (o *op) answer(e end) {
+	o.answering.Do(func() {
+		o.end = e
+		close(o.done)
+	})
+}
+
+// outcome returns or panics with what fn did, as if the caller had run it.
+func (o *op) outcome() error {
+	if o.end.panicked != nil {
+		panic(o.end.panicked)
+	}
+	return o.end.err
+}
+
+// committer is the only writer of this process. All its fields except the queue belong
+// to its goroutine.
+type committer struct {
+	db    *DB
+	queue chan *op
+	ended chan struct{}
+	c     *conn  // nil when there is none
+	seq   uint64 // of the last group that was sent
+
+	group   []*op
+	rest    []*op // of the last group, which did not fit
+	first   time.Time
+	known   map[string][]byte // read under the turn
+	pending *pending
+	broken  error // a read failed: this attempt is void
+}
+
+func newCommitter(db *DB) *committer {
+	return &committer{
+		db:      db,
+		queue:   make(chan *op, queueMax),
+		ended:   make(chan struct{}),
+		known:   map[string][]byte{},
+		pending: newPending(),
+	}
+}
+
+// submit queues an op, and fails when the queue is full.
+func (c *committer) submit(o *op) error {
+	select {
+	case c.queue <- o:
+		return nil
+	default:
+		c.db.counts.queueFull.Add(1)
+		return fmt.Errorf("%w: %d updates are already waiting", kv.ErrUnavailable, queueMax)
+	}
+}
+
+// loop commits group after group until stop is called.
+func (c *committer) loop() {
+	defer close(c.ended)
+	for c.gather() {
+		c.settle()
+	}
+	c.drop()
+}
+
+// stop ends loop once the queue is empty. No op may be submitted after it.
+func (c *committer) stop() {
+	close(c.queue)
+	<-c.ended
+}
+
+// gather waits for an op, and adds those that wait too. When the queue is empty, it
+// yields once to other goroutines: the callers that the last commit answered are about
+// to return. It reports false when the queue is closed and empty.
+func (c *committer) gather() bool {
+	c.group, c.rest = append(c.group[:0], c.rest...), c.rest[:0]
+	keys := 0
+	yielded := false
+	for len(c.group) < groupOpsMax && keys < groupRowsMax {
+		if len(c.group) == 0 {
+			o, ok := <-c.queue
+			if !ok {
+				return false
+			}
+			keys += c.add(o)
+			continue
+		}
+		select {
+		case o, ok := <-c.queue:
+			if !ok {
+				return true
+			}
+			keys += c.add(o)
+			yielded = false
+		default:
+			if yielded {
+				return true
+			}
+			runtime.Gosched()
+			yielded = true
+		}
+	}
+	return true
+}
+
+func (c *committer) add(o *op) (keys int) {
+	if !o.state.CompareAndSwap(opWaiting, opRunning) {
+		o.failed = true
+		return 0
+	}
+	c.group = append(c.group, o)
+	return len(o.asked)
+}
+
+// settle commits the group and answers its callers. What failed before it was committed
+// runs again, for a while.
+func (c *committer) settle() {
+	c.first = c.group[0].called
+	for _, o := range c.group {
+		if o.called.Before(c.first) {
+			c.first = o.called
+		}
+	}
+	for {
+		err := c.db.stopped()
+		if err == nil {
+			err = c.attempt()
+		}
+		if err == nil {
+			c.answer()
+			return
+		}
+		if !isPassing(err) || time.Since(c.first) > c.db.opts.wait(tryMax) {
+			c.refuse(err)
+			return
+		}
+		c.db.counts.retries.Add(1)
+		time.Sleep(retryPause)
+	}
+}
+
+// isPassing reports whether another attempt may succeed. The group is not committed.
+func isPassing(err error) bool {
+	if errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknownOutcome) {
+		return false
+	}
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) {
+		return true // the connection
+	}
+	switch refused.Code {
+	case "25006", "25P03", "40001", "40P01", "53300", "55P03":
+		return true
+	}
+	return refused.Code[:2] == "08" || refused.Code[:3] == "57P"
+}
+
+func (c *committer) answer() {
+	for _, o := range c.group {
+		o.answer(o.ran)
+		o.failed = o.end != end{} // also if the caller was told that it is unknown
+	}
+	clear(c.group)
+}
+
+func (c *committer) refuse(err error) {
+	if !errors.Is(err, kv.ErrUnknownOutcome) {
+		err = c.db.unavailable(err)
+	}
+	for _, o := range append(c.group, c.rest...) {
+		o.failed = true
+		o.answer(end{err: err})
+	}
+	clear(c.group)
+	c.rest = c.rest[:0]
+}
+
+// attempt takes the turn, runs the group and commits it. After an error it is not
+// committed, unless the error matches kv.ErrUnknownOutcome.
+func (c *committer) attempt() error {
+	c.group = append(c.group, c.rest...)
+	c.rest = c.rest[:0]
+	if err := c.takeTurn(); err != nil {
+		c.drop()
+		return err
+	}
+	begun := time.Now()
+	for i, o := range c.group {
+		if !c.fitsAnother() {
+			c.rest = append(c.rest, c.group[i:]...)
+			c.group = c.group[:i]
+			break
+		}
+		if c.run(o); c.broken != nil {
+			c.drop()
+			return c.broken
+		}
+	}
+	if len(c.pending.changes) == 0 {
+		c.c.leave()
+		return nil
+	}
+	if err := c.commit(); err != nil {
+		return err
+	}
+	c.db.opts.OnCommit(len(c.group), time.Since(begun))
+	c.db.counts.commits.Add(1)
+	c.db.memory.learn(c.known, c.pending.changes)
+	return nil
+}
+
+// fitsAnother reports whether the largest Update still fits the group.
+func (c *committer) fitsAnother() bool {
+	return len(c.pending.changes)+kv.UpdateWritesMax <= groupRowsMax && c.pending.size+kv.UpdateBytesMax <= groupBytesMax
+}
+
+var (
+	beginCommit = statement{"begin commit", "begin isolation level read committed read write"}
+	takeTurn    = statement{"turn", "select 1 from tollhouse.turn where id = 1 for update"}
+)
+
+// takeTurn takes the turn and reads what the group asked for. Each statement after the
+// lock sees all that was committed before it.
+func (c *committer) takeTurn() error {
+	c.pending.reset()
+	clear(c.known)
+	c.broken = nil
+	limit := max(time.Until(c.first.Add(c.db.opts.wait(turnMax))), c.db.opts.wait(turnMax-tryMax))
+	if err := c.connect(limit); err != nil {
+		return err
+	}
+	var found site
+	calls := []call{{statement: beginCommit}, {statement: takeTurn}, found.call()}
+	if keys := c.asked(); len(keys) > 0 {
+		calls = append(calls, c.db.getCall(keys, func(key, sealed []byte) { c.known[string(key)] = sealed }))
+	}
+	begun := time.Now()
+	if err := c.c.exchange(limit, calls...); err != nil {
+		return err
+	}
+	c.db.counts.turnWait.Store(int64(time.Since(begun)))
+	return c.db.same(found)
+}
+
+// asked returns the keys of the group, which count as absent until they were read.
+func (c *committer) asked() [][]byte {
+	var keys [][]byte
+	for _, o := range c.group {
+		for _, key := range o.asked {
+			if _, found := c.known[string(key)]; !found {
+				c.known[string(key)] = nil
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+// connect makes a connection if there is none.
+func (c *committer) connect(limit time.Duration) error {
+	if c.c != nil && !c.c.IsClosed() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	var err error
+	c.c, err = c.db.dial(ctx, roleCommitter)
+	return err
+}
+
+// drop gives the connection up, and with it what it has not committed.
+func (c *committer) drop() {
+	if c.c != nil {
+		c.c.discard()
+		c.c = nil
+	}
+}
+
+// run runs one fn on the group's pending writes, and rolls its writes back if it fails.
+func (c *committer) run(o *op) {
+	o.ran = end{}
+	if o.after != nil && (o.after.failed || o.after.ran != end{}) {
+		o.ran.err = kv.ErrSkipped
+		return
+	}
+	t := &txn{reader: reader{source: c, known: c.known, pending: c.pending}}
+	c.pending.mark()
+	returned := false
+	defer func() {
+		t.ended = true
+		if o.ran.err != nil || !returned {
+			c.pending.rollback()
+		}
+		if !returned {
+			if o.ran.panicked = recover(); o.ran.panicked == nil {
+				panic("pgkv: an update ended its goroutine")
+			}
+		}
+	}()
+	o.ran.err = t.outcome(o.fn(t))
+	returned = true
+}
+
+// get reads keys that were not asked for. It makes the committer a source.
+func (c *committer) get(keys [][]byte, row func(key, sealed []byte)) error {
+	return c.readLate(c.db.getCall(keys, row))
+}
+
+func (c *committer) page(rng kv.Range, n int) ([]stored, error) {
+	return readPage(c.db, rng, n, c.readLate)
+}
+
+func (c *committer) readLate(one call) error {
+	if c.broken == nil {
+		c.db.counts.lateReads.Add(1)
+		c.broken = c.c.exchange(c.db.opts.wait(answerMax-turnMax), one)
+	}
+	if c.broken != nil {
+		return kv.ErrUnavailable
+	}
+	return nil
+}
+
+var (
+	deleteRows = statement{"delete", "delete from KV where k = any($1)"}
+	writeRows  = statement{"write", "insert into KV (k, v, x) select * from unnest($1::bytea[], $2::bytea[], $3::bigint[])" +
+		" on conflict (k) do update set v = excluded.v, x = excluded.x"}
+	writeMark = statement{"mark", "insert into tollhouse.mark values ($1, $2, clock_timestamp())" +
+		" on conflict (server) do update set seq = excluded.seq, at = excluded.at"}
+	readMark = statement{"read mark", "select seq from tollhouse.mark where server = $1"}
+	commit   = statement{"commit", "commit"}
+)
+
+// commit writes the group's changes and its mark, and commits. If there is no answer it
+// finds out what happened.
+func (c *committer) commit() error {
+	var deleted, keys, values [][]byte
+	var expiries []int64
+	for key, change := range c.pending.changes {
+		if change.deleted {
+			deleted = append(deleted, []byte(key))
+			continue
+		}
+		keys, values, expiries = append(keys, []byte(key)), append(values, change.sealed), append(expiries, change.x)
+	}
+	var calls []call
+	if len(deleted) > 0 {
+		calls = append(calls, call{statement: c.db.in(deleteRows), params: [][]byte{byteaArray(deleted)}})
+	}
+	if len(keys) > 0 {
+		calls = append(calls, call{statement: c.db.in(writeRows), params: [][]byte{byteaArray(keys), byteaArray(values), int8Array(expiries)}})
+	}
+	c.seq++
+	told := c.answerInTime()
+	defer told.Stop()
+	err := c.send(append(calls, c.mark(), call{statement: commit})...)
+	if err == nil {
+		return nil
+	}
+	answered := answered(c.c, err)
+	c.drop()
+	if answered {
+		return err // and nothing else of it was run
+	}
+	in, unknown := c.resolve()
+	switch {
+	case unknown != nil:
+		return unknown
+	case !in:
+		return err
+	default:
+		return nil
+	}
+}
+
+func (c *committer) mark() call {
+	return call{statement: writeMark, params: [][]byte{c.db.server, int8Param(int64(c.seq))}}
+}
+
+// send commits. A warning may mean that the wait for the standby was cancelled: then the
+// commit is not as safe as it must be, which counts as no answer. There is no time limit:
+// the wait may be long.
+func (c *committer) send(calls ...call) error {
+	c.c.noticed = false
+	if err := c.c.exchange(0, calls...); err != nil {
+		return err
+	}
+	if c.c.noticed {
+		c.drop()
+		return errNoticed
+	}
+	return nil
+}
+
+var errNoticed = errors.New("pgkv: the commit came with a warning")
+
+// answerInTime gives the callers ErrUnknownOutcome if there is no outcome in time. The
+// committer goes on until it knows.
+func (c *committer) answerInTime() *time.Timer {
+	group := append([]*op(nil), c.group...)
+	left := max(time.Until(c.first.Add(c.db.opts.wait(answerMax))), c.db.opts.wait(answerMax-turnMax))
+	return time.AfterFunc(left, func() {
+		c.db.counts.unknown.Add(1)
+		for _, o := range group {
+			o.answer(end{err: fmt.Errorf("%w: the database did not answer", kv.ErrUnknownOutcome)})
+		}
+	})
+}
+
+// resolve finds out whether the last group is committed: its mark is there or not, as
+// soon as the old transaction has ended, which the turn waits for. It writes the mark
+// again, and so waits for a standby as the group would have done. It tries until it
+// knows, or the store is closed.
+func (c *committer) resolve() (in bool, unknown error) {
+	begun := time.Now()
+	for {
+		var err error
+		if in, err = c.look(); err == nil {
+			c.db.counts.resolved.Add(1)
+			return in, nil
+		}
+		c.drop()
+		closing := c.db.life.Err() != nil && time.Since(begun) > c.db.opts.wait(answerMax)
+		if closing || c.db.stopped() != nil {
+			return false, fmt.Errorf("%w: %s", kv.ErrUnknownOutcome, Reason(err))
+		}
+		time.Sleep(retryPause)
+	}
+}
+
+func (c *committer) look() (in bool, err error) {
+	if err := c.connect(c.db.opts.wait(answerMax)); err != nil {
+		return false, err
+	}
+	var found site
+	var seq uint64
+	err = c.c.exchange(c.db.opts.wait(answerMax),
+		call{statement: beginCommit}, call{statement: takeTurn}, found.call(),
+		call{statement: readMark, params: [][]byte{c.db.server}, row: func(v [][]byte) { seq = uint64(int8Value(v[0])) }})
+	if err == nil {
+		err = c.db.same(found)
+	}
+	switch {
+	case err != nil:
+		return false, err
+	case seq != c.seq:
+		c.c.leave()
+		return false, nil
+	}
+	return true, c.send(c.mark(), call{statement: commit})
+}

@@ -1,0 +1,239 @@
+package pgkv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// role is what a connection is used for.
+type role int
+
+const (
+	roleReader    role = iota
+	roleCommitter      // its statements have no time limit: a COMMIT may wait for a standby
+	roleLasting        // may be idle in a transaction, and its statements may be long
+)
+
+// settings are those of every connection. A plan for a small table must not read all of
+// a large one; a process that was stopped or cut off in its turn holds the others up for
+// the committer's idle limit.
+func (r role) settings() string {
+	statement, idle := "5s", "10s"
+	switch r {
+	case roleCommitter:
+		statement, idle = "0", "2s"
+	case roleLasting:
+		statement, idle = "0", "0"
+	}
+	return fmt.Sprintf(`
+		set enable_seqscan = off;
+		set plan_cache_mode = force_generic_plan;
+		set statement_timeout = '%s';
+		set lock_timeout = '3s';
+		set idle_in_transaction_session_timeout = '%s';
+		set tcp_keepalives_idle = 5;
+		set tcp_keepalives_interval = 2;
+		set tcp_keepalives_count = 3`, statement, idle)
+}
+
+// conn is one connection with its prepared statements.
+type conn struct {
+	*pgx.Conn
+	epoch    uint64           // of the pool, when it was made
+	used     bool             // before its present use
+	ending   *pgconn.Pipeline // a rollback whose answer was not read yet, or nil
+	noticed  bool             // the server sent a warning
+	rows     int              // of the last exchange
+	prepared map[string]bool
+}
+
+// statement is a prepared statement by its name.
+type statement struct{ name, sql string }
+
+// call is a statement with its parameters, and what is done with each row. The values
+// are valid until row returns.
+type call struct {
+	statement
+	params [][]byte
+	row    func(values [][]byte)
+}
+
+var binaryFormat = []int16{pgx.BinaryFormatCode}
+
+// exchange sends calls in one round trip and reads their answers. It returns the first
+// error; the calls after it were not run. After limit it gives the connection up; 0 is no
+// limit. It does not follow a caller's context, whose end would cost the connection.
+func (c *conn) exchange(limit time.Duration, calls ...call) error {
+	if err := c.settle(); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	if limit > 0 {
+		limited, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		ctx = limited
+	}
+	p := c.PgConn().StartPipeline(ctx)
+	if err := c.prepareAll(p, calls); err != nil {
+		return firstError(err, p.Close())
+	}
+	for _, call := range calls {
+		p.SendQueryPrepared(call.name, call.params, binaryFormat, binaryFormat)
+	}
+	err := p.Sync()
+	c.rows = 0
+	for i := 0; err == nil && i < len(calls); i++ {
+		err = c.readAnswer(p, calls[i].row)
+	}
+	return firstError(err, p.Close())
+}
+
+// prepareAll prepares the statements of calls that this connection does not know.
+func (c *conn) prepareAll(p *pgconn.Pipeline, calls []call) error {
+	missing := 0
+	for _, call := range calls {
+		if !c.prepared[call.name] {
+			p.SendPrepare(call.name, call.sql, nil)
+			c.prepared[call.name] = true
+			missing++
+		}
+	}
+	if missing == 0 {
+		return nil
+	}
+	if err := p.Sync(); err != nil {
+		return err
+	}
+	for range missing + 1 { // the sync answers too
+		if _, err := p.GetResults(); err != nil {
+			clear(c.prepared) // of the next connection; this one is given up
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *conn) readAnswer(p *pgconn.Pipeline, row func([][]byte)) error {
+	results, err := p.GetResults()
+	if err != nil {
+		return err
+	}
+	reader, ok := results.(*pgconn.ResultReader)
+	if !ok {
+		return errors.New("pgkv: an answer is missing")
+	}
+	for reader.NextRow() {
+		c.rows++
+		if row != nil {
+			row(reader.Values())
+		}
+	}
+	_, err = reader.Close()
+	return err
+}
+
+var rollback = statement{"rollback", "rollback"}
+
+// leave ends the transaction without waiting for the answer.
+func (c *conn) leave() {
+	p := c.PgConn().StartPipeline(context.Background())
+	if !c.prepared[rollback.name] {
+		p.SendPrepare(rollback.name, rollback.sql, nil)
+		c.prepared[rollback.name] = true
+	}
+	p.SendQueryPrepared(rollback.name, nil, nil, nil)
+	_ = p.Sync() // settle finds the error
+	c.ending = p
+}
+
+// settle reads the answer that leave did not wait for.
+func (c *conn) settle() error {
+	if c.ending == nil {
+		return nil
+	}
+	p := c.ending
+	c.ending = nil
+	return p.Close()
+}
+
+// discard closes the connection without waiting for it.
+func (c *conn) discard() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = c.Close(ctx)
+}
+
+// dial connects to the first host that is a primary. Each is asked by itself: pgx would
+// believe the first one that refuses the user or does not know the database.
+func (db *DB) dial(ctx context.Context, r role) (*conn, error) {
+	var failed []error
+	for _, config := range db.address.each() {
+		c, err := connect(ctx, config, r)
+		if err == nil {
+			return c, nil
+		}
+		if failed = append(failed, err); ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, errors.Join(failed...)
+}
+
+func connect(ctx context.Context, config *pgx.ConnConfig, r role) (*conn, error) {
+	c := &conn{prepared: map[string]bool{}}
+	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
+		c.noticed = c.noticed || n.SeverityUnlocalized == "WARNING"
+	}
+	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}}
+	config.DialFunc = dialer.DialContext
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "tollhouse"
+	}
+	var err error
+	if c.Conn, err = pgx.ConnectConfig(ctx, config); err != nil {
+		return nil, err
+	}
+	if _, err := c.PgConn().Exec(ctx, r.settings()).ReadAll(); err != nil {
+		c.discard()
+		return nil, err
+	}
+	return c, nil
+}
+
+// each returns a configuration for each host.
+func (a *Address) each() []*pgx.ConnConfig {
+	var hosts []*pgx.ConnConfig
+	last := ""
+	add := func(f pgconn.FallbackConfig) {
+		host := fmt.Sprint(f.Host, "\x00", f.Port)
+		if host == last { // without TLS
+			one := hosts[len(hosts)-1]
+			one.Fallbacks = append(one.Fallbacks, &f)
+			return
+		}
+		last = host
+		one := a.config.Copy()
+		one.Host, one.Port, one.TLSConfig, one.Fallbacks = f.Host, f.Port, f.TLSConfig, nil
+		hosts = append(hosts, one)
+	}
+	add(pgconn.FallbackConfig{Host: a.config.Host, Port: a.config.Port, TLSConfig: a.config.TLSConfig})
+	for _, f := range a.config.Fallbacks {
+		add(*f)
+	}
+	return hosts
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

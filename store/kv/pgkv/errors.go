@@ -1,0 +1,56 @@
+package pgkv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"tollhouse/store/kv"
+)
+
+// RefusedError means that the database answers and must not be used as it is. Error
+// gives the reason, Hint the next step.
+type RefusedError struct {
+	Reason string
+	Remedy string
+}
+
+func (e *RefusedError) Error() string { return e.Reason }
+
+// Hint returns the next step.
+func (e *RefusedError) Hint() string { return e.Remedy }
+
+func movedFrom(was, found site) error {
+	if was.instance != found.instance {
+		return &RefusedError{
+			Reason: "the database now holds another store",
+			Remedy: "check the address, and start again",
+		}
+	}
+	return &RefusedError{
+		Reason: fmt.Sprintf("the store was restored or upgraded: generation %d instead of %d", found.generation, was.generation),
+		Remedy: "start again",
+	}
+}
+
+// unavailable returns err as callers may see it, without names and addresses, and
+// resets the pool if the server is no primary any more.
+func (db *DB) unavailable(err error) error {
+	if errors.Is(err, kv.ErrUnavailable) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	db.counts.unavailable.Add(1)
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && (refused.Code == "25006" || refused.Code == "57P01") {
+		db.pool.reset()
+	}
+	return fmt.Errorf("%w: the database does not answer: %s", kv.ErrUnavailable, Reason(err))
+}
+
+// answered reports whether err came from the server over a connection that still works.
+func answered(c *conn, err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && !c.IsClosed()
+}

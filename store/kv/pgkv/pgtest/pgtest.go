@@ -1,0 +1,326 @@
+// Package pgtest runs PostgreSQL servers for tests. They sync to disk as in production.
+//
+// A server runs below a shell that waits for the test process: it ends and removes its
+// files however the tests end.
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// versionMin is the oldest version that is supported.
+const versionMin = 15
+
+// Start returns the URL of a fresh, empty database on a server that all tests of the
+// process share. With TOLLHOUSE_TEST_DSN it is on that server. Without PostgreSQL the
+// test is skipped, and fails if CI is set.
+func Start(t testing.TB) (dsn string) {
+	t.Helper()
+	if dsn := os.Getenv("TOLLHOUSE_TEST_DSN"); dsn != "" {
+		return create(t, dsn)
+	}
+	shared.Do(func() { sharedServer, sharedErr = launch() })
+	if sharedErr != nil {
+		missing(t, sharedErr)
+	}
+	return create(t, sharedServer.DSN("postgres"))
+}
+
+var (
+	shared       sync.Once
+	sharedServer *Server
+	sharedErr    error
+	databases    atomic.Int64
+)
+
+// create makes a database on the server of dsn, and drops it after the test.
+func create(t testing.TB, dsn string) string {
+	t.Helper()
+	name := fmt.Sprintf("t%d_%d", os.Getpid(), databases.Add(1))
+	run := func(sql string) error {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		conn, err := pgx.Connect(ctx, dsn)
+		if err != nil {
+			return err
+		}
+		defer conn.Close(ctx)
+		_, err = conn.Exec(ctx, sql)
+		return err
+	}
+	if err := run("create database " + name); err != nil {
+		t.Fatalf("create a database: %v", err)
+	}
+	t.Cleanup(func() { _ = run("drop database if exists " + name + " with (force)") })
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Replace(dsn, "/"+config.Database, "/"+name, 1)
+}
+
+func missing(t testing.TB, err error) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("PostgreSQL: %v", err)
+	}
+	t.Skipf("PostgreSQL: %v", err)
+}
+
+// Server is a PostgreSQL server of a test's own.
+type Server struct {
+	bin, dir string
+	asUser   *syscall.Credential // PostgreSQL refuses root
+	keeper   *exec.Cmd
+	life     *os.File // the server ends when this is closed
+}
+
+// New starts a server, which ends with the test. Its settings are lines of
+// postgresql.conf.
+func New(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	s, err := launch(settings...)
+	if err != nil {
+		missing(t, err)
+	}
+	t.Cleanup(s.close)
+	return s
+}
+
+// DSN returns the URL of a database of this server.
+func (s *Server) DSN(database string) string {
+	return "postgres:///" + database + "?user=postgres&host=" + s.dir + "&port=5432"
+}
+
+// Database makes a database that is dropped after the test, and returns its URL.
+func (s *Server) Database(t testing.TB) string {
+	t.Helper()
+	return create(t, s.DSN("postgres"))
+}
+
+// Socket returns the path of the server's Unix socket.
+func (s *Server) Socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") }
+
+func launch(settings ...string) (*Server, error) {
+	bin, err := find()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{bin: bin}
+	// The path of a socket must be short, and that of t.TempDir is not.
+	if s.dir, err = os.MkdirTemp("", "pgtest"); err != nil {
+		return nil, err
+	}
+	if err := s.chown(); err != nil {
+		return nil, err
+	}
+	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	s.become(initdb)
+	if out, err := initdb.CombinedOutput(); err != nil {
+		os.RemoveAll(s.dir)
+		return nil, fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	lines := append([]string{
+		"listen_addresses = ''",
+		"unix_socket_directories = '" + s.dir + "'",
+		"max_connections = 300",
+		"shared_buffers = '64MB'",
+		"fsync = on",
+		"synchronous_commit = on",
+	}, settings...)
+	file, err := os.OpenFile(filepath.Join(s.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = file.WriteString(strings.Join(lines, "\n") + "\n")
+		err = errors.Join(err, file.Close())
+	}
+	if err == nil {
+		err = s.run()
+	}
+	if err != nil {
+		os.RemoveAll(s.dir)
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// chown gives the directory to a user who may run PostgreSQL.
+func (s *Server) chown() error {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		return err
+	}
+	uid, _ := strconv.Atoi(u.Uid)
+	gid, _ := strconv.Atoi(u.Gid)
+	s.asUser = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return os.Chown(s.dir, uid, gid)
+}
+
+func (s *Server) become(c *exec.Cmd) {
+	c.Dir = s.dir
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: s.asUser, Setpgid: true}
+}
+
+// keep starts the server and waits until nobody holds the other end of its input.
+const keep = `"$1/postgres" -D "$2/data" >"$2/log" 2>&1 </dev/null &
+pid=$!
+cat >/dev/null
+kill -QUIT $pid
+wait $pid
+rm -rf "$2"`
+
+// run starts the server with a keeper, and waits until it answers.
+func (s *Server) run() error {
+	in, life, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	s.keeper = exec.Command("sh", "-c", keep, "sh", s.bin, s.dir)
+	s.become(s.keeper)
+	s.keeper.Stdin = in
+	if err := s.keeper.Start(); err != nil {
+		return err
+	}
+	s.life = life
+	return s.Wait()
+}
+
+// Wait waits until the server answers.
+func (s *Server) Wait() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	for {
+		conn, err := pgx.Connect(ctx, s.DSN("postgres"))
+		if err == nil {
+			return conn.Close(ctx)
+		}
+		if ctx.Err() != nil {
+			log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+			return fmt.Errorf("the server does not answer: %w: %s", err, log)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Kill kills the postmaster, as kill -9 does. Its children end by themselves.
+func (s *Server) Kill(t testing.TB) {
+	t.Helper()
+	s.signal(t, syscall.SIGKILL)
+}
+
+// Stop shuts the server down and disconnects everyone.
+func (s *Server) Stop(t testing.TB) {
+	t.Helper()
+	s.signal(t, syscall.SIGINT)
+}
+
+func (s *Server) signal(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	pid, err := s.pid()
+	if err == nil {
+		err = syscall.Kill(pid, signal)
+	}
+	if err != nil {
+		t.Fatalf("%v the postmaster: %v", signal, err)
+	}
+	for syscall.Kill(pid, 0) == nil {
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (s *Server) pid() (int, error) {
+	text, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
+	if err != nil {
+		return 0, err
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	return strconv.Atoi(first)
+}
+
+// Restart starts the server after Kill or Stop, and waits until it answers.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	start := exec.Command(filepath.Join(s.bin, "pg_ctl"), "-D", s.data(), "-l", filepath.Join(s.dir, "log"), "-W", "start")
+	s.become(start)
+	// Children of the killed one may still hold its shared memory.
+	until := time.Now().Add(time.Minute)
+	for {
+		again := *start
+		out, err := again.CombinedOutput()
+		if err == nil && s.isUp() {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("start the server: %v: %s", err, out)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func (s *Server) isUp() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for ctx.Err() == nil {
+		conn, err := pgx.Connect(ctx, s.DSN("postgres"))
+		if err == nil {
+			return conn.Close(ctx) == nil
+		}
+		if _, err := s.pid(); err != nil {
+			return false // it gave up
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return false
+}
+
+// close ends the server, even one that was restarted.
+func (s *Server) close() {
+	if pid, err := s.pid(); err == nil {
+		_ = syscall.Kill(pid, syscall.SIGQUIT)
+	}
+	_ = s.life.Close()
+	_ = s.keeper.Wait()
+	_ = os.RemoveAll(s.dir)
+}
+
+// find returns the directory of PostgreSQL's programs.
+func find() (string, error) {
+	var dirs []string
+	if path, err := exec.LookPath("postgres"); err == nil {
+		dirs = append(dirs, filepath.Dir(path))
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // Debian
+	dirs = append(dirs, found...)
+	for _, dir := range dirs {
+		out, err := exec.Command(filepath.Join(dir, "postgres"), "--version").Output()
+		fields := strings.Fields(string(out)) // postgres (PostgreSQL) 15.18
+		if err != nil || len(fields) < 3 {
+			continue
+		}
+		major, _, _ := strings.Cut(fields[2], ".")
+		if n, err := strconv.Atoi(major); err == nil && n >= versionMin {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("version %d or newer is not installed", versionMin)
+}

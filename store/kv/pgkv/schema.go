@@ -1,0 +1,205 @@
+package pgkv
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	layout     = 1      // of the tables
+	versionMin = 150000 // PostgreSQL 15
+)
+
+// tables are created by whoever comes first. k and v are bytea and never text, whose
+// order changes with collations. x is the Unix second from which a row may be dropped, 0
+// for never. Whoever holds the lock on the only row of turn may commit.
+const tables = `
+create table tollhouse.turn (id int primary key);
+create table tollhouse.mark (server bytea primary key, seq bigint not null, at timestamptz not null) with (fillfactor = 50);
+create table tollhouse.site (name text primary key, value text not null);
+create table tollhouse.server (id bytea primary key, told jsonb not null, seen timestamptz not null);
+create unlogged table tollhouse.guess (bucket bytea primary key, state bytea not null, until timestamptz not null);
+insert into tollhouse.turn values (1);
+insert into tollhouse.site values ('layout', '1'), ('generation', '1'), ('instance', gen_random_uuid()::text)`
+
+const generationTable = `
+create table KV (k bytea primary key, v bytea not null, x bigint not null default 0)
+	with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02);
+alter table KV alter column v set storage external;
+create index on KV (x) where x > 0`
+
+// tableName returns the name of a generation's table within the schema.
+func tableName(generation int) string { return fmt.Sprintf("kv_%04d", generation) }
+
+// in puts the table of a generation for KV.
+func in(sql string, generation int) string {
+	return strings.ReplaceAll(sql, "KV", "tollhouse."+tableName(generation))
+}
+
+// site is the identity of a store.
+type site struct {
+	generation int
+	instance   string
+}
+
+var readSite = statement{"site", "select name, value from tollhouse.site where name in ('generation', 'instance')"}
+
+// call reads the site into s.
+func (s *site) call() call {
+	return call{statement: readSite, row: func(v [][]byte) {
+		if string(v[0]) == "instance" {
+			s.instance = string(v[1])
+			return
+		}
+		s.generation, _ = strconv.Atoi(string(v[1]))
+	}}
+}
+
+// prepare checks the server, creates and checks the tables, and reads what they are.
+func (db *DB) prepare(ctx context.Context) error {
+	c, err := db.dial(ctx, roleLasting)
+	if err != nil {
+		return db.unavailable(err)
+	}
+	defer c.discard()
+	refusal, err := db.examine(ctx, c)
+	if err != nil {
+		return db.unavailable(err)
+	}
+	if refusal != nil {
+		return refusal
+	}
+	return nil
+}
+
+func (db *DB) examine(ctx context.Context, c *conn) (refusal, err error) {
+	if refusal, err = db.checkServer(ctx, c); refusal != nil || err != nil {
+		return refusal, err
+	}
+	exists := false
+	if err = c.QueryRow(ctx, "select to_regclass('tollhouse.site') is not null").Scan(&exists); err != nil {
+		return nil, err
+	}
+	if !exists {
+		if err = createTables(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	var found string
+	err = c.QueryRow(ctx, "select value, decode(replace(gen_random_uuid()::text, '-', ''), 'hex') from tollhouse.site where name = 'layout'").Scan(&found, &db.server)
+	if err != nil {
+		return nil, err
+	}
+	if found != strconv.Itoa(layout) {
+		return &RefusedError{
+			Reason: fmt.Sprintf("the tables have layout %s, and this version of tollhouse knows %d", found, layout),
+			Remedy: "start the version of tollhouse that the other servers run, or a newer one",
+		}, nil
+	}
+	if err = c.exchange(0, db.site.call()); err != nil {
+		return nil, err
+	}
+	if db.opts.Next {
+		return nil, db.createNext(ctx, c)
+	}
+	return nil, nil
+}
+
+func (db *DB) checkServer(ctx context.Context, c *conn) (refusal, err error) {
+	var product string
+	var version int
+	err = c.QueryRow(ctx, "select version(), current_setting('server_version_num')::int").Scan(&product, &version)
+	switch {
+	case err != nil:
+		return nil, err
+	case !strings.HasPrefix(product, "PostgreSQL ") && !db.opts.Unverified:
+		name, _, _ := strings.Cut(product, " ")
+		return &RefusedError{
+			Reason: "the database is " + name + " and not PostgreSQL, with which tollhouse is tested",
+			Remedy: "use PostgreSQL, or run the tests on this database and start with --store-unverified",
+		}, nil
+	case version < versionMin:
+		return &RefusedError{
+			Reason: fmt.Sprintf("the database is PostgreSQL %d, and tollhouse needs 15 or newer", version/10000),
+			Remedy: "upgrade the database",
+		}, nil
+	}
+	return nil, nil
+}
+
+// schemaLock is the advisory lock under which tables are created.
+const schemaLock = 0x746f6c6c // "toll"
+
+func createTables(ctx context.Context, c *conn) error {
+	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", schemaLock); err != nil {
+			return err
+		}
+		exists := false
+		err := tx.QueryRow(ctx, "select to_regclass('tollhouse.site') is not null").Scan(&exists)
+		if err != nil || exists {
+			return err
+		}
+		// Only the first start needs the right to create a schema.
+		err = tx.QueryRow(ctx, "select exists (select from pg_namespace where nspname = 'tollhouse')").Scan(&exists)
+		if err == nil && !exists {
+			_, err = tx.Exec(ctx, "create schema tollhouse")
+		}
+		if err != nil {
+			return err
+		}
+		_, err = tx.Conn().PgConn().Exec(ctx, tables+";"+in(generationTable, 1)).ReadAll()
+		return err
+	})
+}
+
+// createNext creates the generation after the current one, in place of one that was not
+// finished.
+func (db *DB) createNext(ctx context.Context, c *conn) error {
+	db.site.generation++
+	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", schemaLock); err != nil {
+			return err
+		}
+		_, err := tx.Conn().PgConn().Exec(ctx, in("drop table if exists KV;"+generationTable, db.site.generation)).ReadAll()
+		return err
+	})
+}
+
+// Adopt makes the generation that was opened as Options.Next the current one. Processes
+// that have the old one open stop. The old one is kept until the next after this.
+func (db *DB) Adopt(ctx context.Context) error {
+	c, err := db.dial(ctx, roleLasting)
+	if err != nil {
+		return db.unavailable(err)
+	}
+	defer c.discard()
+	err = pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "select 1 from tollhouse.turn where id = 1 for update"); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "update tollhouse.site set value = $1 where name = 'generation' and value = $2",
+			strconv.Itoa(db.site.generation), strconv.Itoa(db.site.generation-1))
+		if err != nil || db.site.generation < 3 {
+			return err
+		}
+		_, err = tx.Exec(ctx, in("drop table if exists KV", db.site.generation-2))
+		return err
+	})
+	if err != nil {
+		return db.unavailable(err)
+	}
+	db.opts.Next = false
+	return nil
+}
+
+// Instance returns the name that this store got when its tables were created.
+func (db *DB) Instance() string { return db.site.instance }
+
+// serverName returns the name of this handle as messages show it.
+func (db *DB) serverName() string { return hex.EncodeToString(db.server) }
