@@ -46,7 +46,7 @@ func (db *DB) unavailable(err error) error {
 	if errors.As(err, &refused) && (refused.Code == "25006" || refused.Code == "57P01") {
 		db.pool.reset()
 	}
-	return fmt.Errorf("%w: the database does not answer: %s", kv.ErrUnavailable, Reason(err))
+	return &AwayError{Reason: Reason(err)}
 }
 
 // answered reports whether err came from the server over a connection that still works.

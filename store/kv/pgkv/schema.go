@@ -132,12 +132,12 @@ func (db *DB) checkServer(ctx context.Context, c *conn) (refusal, err error) {
 	return nil, nil
 }
 
-// schemaLock is the advisory lock under which tables are created.
-const schemaLock = 0x746f6c6c // "toll"
+// lockTables keeps all others from creating tables until the transaction ends.
+var lockTables = "select pg_advisory_xact_lock(" + lockOf(lockSchema) + ")"
 
 func createTables(ctx context.Context, c *conn) error {
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", schemaLock); err != nil {
+		if _, err := tx.Exec(ctx, lockTables); err != nil {
 			return err
 		}
 		exists := false
@@ -163,7 +163,7 @@ func createTables(ctx context.Context, c *conn) error {
 func (db *DB) createNext(ctx context.Context, c *conn) error {
 	db.site.generation++
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", schemaLock); err != nil {
+		if _, err := tx.Exec(ctx, lockTables); err != nil {
 			return err
 		}
 		_, err := tx.Conn().PgConn().Exec(ctx, in("drop table if exists KV;"+generationTable, db.site.generation)).ReadAll()

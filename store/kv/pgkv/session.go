@@ -106,6 +106,7 @@ const lockClass = 0x746f6c6c // "toll"
 
 const (
 	lockServer = 1 // shared by all servers; alone by who sets what they agree on
+	lockSchema = 2 // by who creates or fills tables
 	lockJobs   = 16
 )
 

@@ -104,7 +104,7 @@ func (db *DB) Load(ctx context.Context, records iter.Seq2[kv.Record, error]) err
 	var source error
 	err = pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		// A second Load waits here, and finds the records of the first.
-		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", schemaLock); err != nil {
+		if _, err := tx.Exec(ctx, lockTables); err != nil {
 			return err
 		}
 		filled := false
