@@ -20,16 +20,41 @@ func (h *house) another(change ...func(*handlers.Config)) *house {
 	return &other
 }
 
-// pairOf returns two houses over one store, whose throttles have one table or each their
-// memory.
-func pairOf(t *testing.T, table bool) [2]*house {
-	t.Helper()
-	h := newHouse(t, func(c *handlers.Config) {
-		if table {
-			c.Guesses = storetest.NewGuesses(c.Store.Now)
+// tables open a table as another process of the test does.
+var tables = map[string]func(*testing.T) func(now func() time.Time) handlers.Guesses{
+	"in_memory": func(*testing.T) func(func() time.Time) handlers.Guesses {
+		var one *storetest.Guesses
+		return func(now func() time.Time) handlers.Guesses {
+			if one == nil {
+				one = storetest.NewGuesses(now)
+			}
+			return one
 		}
-	})
-	return [2]*house{h, h.another(func(c *handlers.Config) { c.Guesses = h.guesses })}
+	},
+	"in_postgresql": func(t *testing.T) func(func() time.Time) handlers.Guesses {
+		open := storetest.GuessesInPostgres(t)
+		return func(now func() time.Time) handlers.Guesses { return open(now) }
+	},
+}
+
+// pairOf returns two processes on one store, whose throttles have one table; or each has
+// its memory, if open is nil.
+func pairOf(t *testing.T, open func(now func() time.Time) handlers.Guesses) [2]*house {
+	t.Helper()
+	sharing := func(c *handlers.Config) {
+		if open != nil {
+			c.Guesses = open(c.Store.Now)
+		}
+	}
+	h := newHouse(t, sharing)
+	return [2]*house{h, h.another(sharing)}
+}
+
+// fakePair is pairOf over a table in memory.
+func fakePair(t *testing.T) ([2]*house, *storetest.Guesses) {
+	t.Helper()
+	houses := pairOf(t, tables["in_memory"](t))
+	return houses, houses[0].guesses.(*storetest.Guesses)
 }
 
 func isJudged(a answer) bool {
@@ -38,6 +63,15 @@ func isJudged(a answer) bool {
 
 func TestProcessesShareTheThrottle(t *testing.T) {
 	t.Parallel()
+	for name, table := range tables {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testSharedThrottle(t, table)
+		})
+	}
+}
+
+func testSharedThrottle(t *testing.T, table func(*testing.T) func(func() time.Time) handlers.Guesses) {
 	// Each of them makes one attempt, at a house and with a number that is its own.
 	kinds := map[string]struct {
 		try   func(t *testing.T, h *house, n int) answer
@@ -70,20 +104,20 @@ func TestProcessesShareTheThrottle(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := judged(t, pairOf(t, true)); got != kind.limit {
+			if got := judged(t, pairOf(t, table(t))); got != kind.limit {
 				t.Errorf("two processes judged %d, want the %d of one", got, kind.limit)
 			}
 		})
 		t.Run(name+"/each_for_itself_would_admit_twice_as_many", func(t *testing.T) {
 			t.Parallel()
-			if got := judged(t, pairOf(t, false)); got != 2*kind.limit {
+			if got := judged(t, pairOf(t, nil)); got != 2*kind.limit {
 				t.Errorf("two memories judged %d, want %d", got, 2*kind.limit)
 			}
 		})
 	}
 	t.Run("of_a_known_browser", func(t *testing.T) {
 		t.Parallel()
-		houses := pairOf(t, true)
+		houses := pairOf(t, table(t))
 		cookie := houses[0].remembered(t, 1)[0]
 		judged := 0
 		for i := range 40 {
@@ -97,7 +131,7 @@ func TestProcessesShareTheThrottle(t *testing.T) {
 	})
 	t.Run("a_right_password_at_one_is_forgiveness_at_all", func(t *testing.T) {
 		t.Parallel()
-		houses := pairOf(t, true)
+		houses := pairOf(t, table(t))
 		for range 9 {
 			wantJudged(t, houses[0].grant(t, "mara", tooLong))
 		}
@@ -108,7 +142,7 @@ func TestProcessesShareTheThrottle(t *testing.T) {
 	})
 	t.Run("bursts_at_both", func(t *testing.T) {
 		t.Parallel()
-		houses := pairOf(t, true)
+		houses := pairOf(t, table(t))
 		for i := range 10 {
 			wantJudged(t, houses[i%2].grant(t, "mara", tooLong))
 		}
@@ -129,10 +163,10 @@ func TestProcessesShareTheThrottle(t *testing.T) {
 
 func TestThrottleTable(t *testing.T) {
 	t.Parallel()
-	table := func(h *house) *storetest.Guesses { return h.guesses.(*storetest.Guesses) }
 	t.Run("a_refusal_is_repeated_without_asking", func(t *testing.T) {
 		t.Parallel()
-		h := pairOf(t, true)[0]
+		houses, table := fakePair(t)
+		h := houses[0]
 		for range 10 {
 			wantJudged(t, h.grant(t, "mara", tooLong))
 		}
@@ -140,13 +174,13 @@ func TestThrottleTable(t *testing.T) {
 		for i := range 30 {
 			wantJudged(t, s.signIn(t, fmt.Sprint("name", i), tooLong))
 		}
-		asked := table(h).Asked()
+		asked := table.Asked()
 		for range 10 {
 			wantThrottled(t, h.grant(t, "mara", tooLong), "1")
 			wantThrottled(t, s.signIn(t, "moira", tooLong), "2")
 			wantThrottled(t, h.token(t, url.Values{"client_id": {"x"}}), "2")
 		}
-		if more := table(h).Asked() - asked; more != 0 {
+		if more := table.Asked() - asked; more != 0 {
 			t.Errorf("the table was asked %d times, want never", more)
 		}
 		h.Clock.Advance(2 * time.Second)
@@ -155,9 +189,10 @@ func TestThrottleTable(t *testing.T) {
 	})
 	t.Run("no_password_is_judged_without_it", func(t *testing.T) {
 		t.Parallel()
-		h := pairOf(t, true)[0]
+		houses, table := fakePair(t)
+		h := houses[0]
 		s := h.stranger(t)
-		table(h).Break(0, errors.New("connection refused"))
+		table.Break(0, errors.New("connection refused"))
 		for _, password := range []string{storetest.Password, tooLong} {
 			for name, a := range map[string]answer{
 				"form": s.signIn(t, "mara", password), "grant": h.grant(t, "mara", password),
@@ -168,16 +203,16 @@ func TestThrottleTable(t *testing.T) {
 				}
 			}
 		}
-		table(h).Break(1, errors.New("connection reset")) // after the attempt began
+		table.Break(1, errors.New("connection reset")) // after the attempt began
 		if a := h.grant(t, "mara", tooLong); a.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("status = %d for a failure that is not counted, want 503", a.StatusCode)
 		}
-		table(h).Break(0, nil)
+		table.Break(0, nil)
 		wantPair(t, h.grant(t, "mara", storetest.Password))
 	})
 	t.Run("an_attempt_of_a_process_that_ended_counts_for_30_seconds", func(t *testing.T) {
 		t.Parallel()
-		houses := pairOf(t, true)
+		houses, _ := fakePair(t)
 		for range 9 {
 			wantJudged(t, houses[0].grant(t, "mara", tooLong))
 		}
@@ -190,10 +225,11 @@ func TestThrottleTable(t *testing.T) {
 	})
 	t.Run("right_passwords_leave_no_rows", func(t *testing.T) {
 		t.Parallel()
-		h := pairOf(t, true)[0]
+		houses, table := fakePair(t)
+		h := houses[0]
 		h.remembered(t, 2)
 		wantPair(t, h.grant(t, "mara", storetest.Password))
-		if rows := table(h).Len(); rows != 0 {
+		if rows := table.Len(); rows != 0 {
 			t.Errorf("the table has %d rows, want none", rows)
 		}
 	})

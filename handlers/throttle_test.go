@@ -66,13 +66,17 @@ func wantThrottled(t testing.TB, a answer, retryAfter string) {
 // address returns the nth address of a kind; each is a source of its own.
 func address(n int) string { return fmt.Sprintf("198.51.%d.%d", n/250, n%250+1) }
 
-// overEach runs a test with the throttle's buckets in memory and in a shared table. The
+// overEach runs a test with the throttle's buckets in memory and in shared tables. The
 // test passes change to each router that it makes.
 func overEach(t *testing.T, run func(t *testing.T, change func(*handlers.Config))) {
 	t.Helper()
 	t.Run("in_memory", func(t *testing.T) { run(t, func(*handlers.Config) {}) })
 	t.Run("in_a_table", func(t *testing.T) {
 		run(t, func(c *handlers.Config) { c.Guesses = storetest.NewGuesses(c.Store.Now) })
+	})
+	t.Run("in_postgresql", func(t *testing.T) {
+		storetest.SkipInShort(t)
+		run(t, func(c *handlers.Config) { c.Guesses = storetest.GuessesInPostgres(t)(c.Store.Now) })
 	})
 }
 

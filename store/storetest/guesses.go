@@ -5,8 +5,25 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"testing"
 	"time"
+
+	"tollhouse/store/kv/pgkv"
+	"tollhouse/store/kv/pgkv/pgtest"
+	"tollhouse/store/storetest/must"
 )
+
+// GuessesInPostgres makes a table in a database of the test's own. Each call of open is
+// another process on it. Without PostgreSQL the test is skipped.
+func GuessesInPostgres(t testing.TB) (open func(now func() time.Time) *pgkv.Guesses) {
+	t.Helper()
+	dsn := pgtest.Start(t)
+	return func(now func() time.Time) *pgkv.Guesses {
+		db := must.Get(pgkv.Open(context.Background(), pgkv.Options{URL: dsn}))(t)
+		t.Cleanup(func() { _ = db.Close() })
+		return db.Guesses(now)
+	}
+}
 
 // Guesses is a table of the throttle's buckets in memory. It runs every change twice, as
 // a database may.

@@ -5,13 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"tollhouse/store/kv"
 )
@@ -30,23 +27,47 @@ const (
 // Guesses is the table of the throttle's buckets. All processes on a database share it.
 // It is unlogged: a crash of the database or a failover empties it.
 type Guesses struct {
-	pool     *pgxpool.Pool
+	db       *DB
 	now      func() time.Time // nil is the clock of the database, which all processes share
 	turns    chan struct{}
 	inserted atomic.Int64
 }
 
-// NewGuesses returns the table over a pool. now is for tests; nil is the clock of the
-// database.
-func NewGuesses(pool *pgxpool.Pool, now func() time.Time) *Guesses {
-	return &Guesses{pool: pool, now: now, turns: make(chan struct{}, guessConnsMax)}
+// Guesses returns the table. now is for tests; nil is the clock of the database.
+func (db *DB) Guesses(now func() time.Time) *Guesses {
+	return &Guesses{db: db, now: now, turns: make(chan struct{}, guessConnsMax)}
 }
 
+var (
+	guessBegin = statement{"guess begin", "begin isolation level read committed read write"}
+	guessAsync = statement{"guess async", "set local synchronous_commit = off"}
+	guessLock  = statement{"guess lock", "select bucket, state from tollhouse.guess where bucket = any($1) order by bucket for update"}
+	guessClock = statement{"guess clock", "select (extract(epoch from clock_timestamp()) * 1000000)::int8"}
+
+	guessDelete = statement{"guess delete", "delete from tollhouse.guess where bucket = any($1)"}
+	guessUpdate = statement{"guess update", "update tollhouse.guess g set state = n.state, until = to_timestamp(n.until::float8 / 1000000) " +
+		"from unnest($1::bytea[], $2::bytea[], $3::int8[]) as n (bucket, state, until) where g.bucket = n.bucket"}
+	// In one order, so that two processes do not deadlock, and without "on conflict": a
+	// row that another process inserted meanwhile ends the transaction, and it runs again.
+	guessInsert = statement{"guess insert", "insert into tollhouse.guess (bucket, state, until) select bucket, state, to_timestamp(until::float8 / 1000000) " +
+		"from unnest($1::bytea[], $2::bytea[], $3::int8[]) as n (bucket, state, until) order by 1"}
+	guessCommit = statement{"guess commit", "commit"}
+
+	guessSweep = statement{"guess sweep", `delete from tollhouse.guess where bucket = any(array(select bucket from tollhouse.guess
+		where until <= coalesce(to_timestamp($1::int8::float8 / 1000000), clock_timestamp()) limit $2 for update skip locked)) returning 1`}
+	guessTrim = statement{"guess trim", `delete from tollhouse.guess where bucket = any(array(select bucket from tollhouse.guess order by until
+		limit (select case when count(*) > $1 then count(*) - $2 else 0 end from tollhouse.guess) for update skip locked))`}
+)
+
 // Change locks the named rows in the order of their names, runs change over their states,
-// and stores those that it replaced, in two round trips. A nil state is no row. change may
-// run more than once. Errors: kv.ErrUnavailable, within 3 s.
+// and stores those that it replaced, in two round trips, or in one if it replaced none. A
+// nil state is no row. change may run more than once. Errors: kv.ErrUnavailable.
 func (g *Guesses) Change(ctx context.Context, names [][]byte, change func(now time.Time, states [][]byte, until []time.Time)) error {
-	ctx, cancel := context.WithTimeout(ctx, guessTimeMax)
+	if err := g.db.enter(ctx); err != nil {
+		return err
+	}
+	defer g.db.inFlight.Done()
+	ctx, cancel := context.WithTimeout(ctx, g.db.opts.wait(guessTimeMax))
 	defer cancel()
 	select {
 	case g.turns <- struct{}{}:
@@ -58,83 +79,72 @@ func (g *Guesses) Change(ctx context.Context, names [][]byte, change func(now ti
 	for range guessTriesMax {
 		inserted, err = g.try(ctx, names, change)
 		var refused *pgconn.PgError
-		if !errors.As(err, &refused) || refused.Code != "23505" { // another process inserted the row
+		if !errors.As(err, &refused) || refused.Code != "23505" {
 			break
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %s", kv.ErrUnavailable, Reason(err))
+		return g.db.unavailable(err)
 	}
 	before := g.inserted.Add(int64(inserted)) - int64(inserted)
 	if before/guessTrimEvery != (before+int64(inserted))/guessTrimEvery {
-		_ = g.trim(ctx) // the change itself is done; a later one tries again
+		_ = g.run(ctx, call{statement: guessTrim, params: [][]byte{int8Param(guessRowsFull), int8Param(guessRowsLeft)}}) // a later change tries again
 	}
 	return nil
 }
 
-// guessRow is a row as it was read.
-type guessRow struct{ name, state []byte }
-
 func (g *Guesses) try(ctx context.Context, names [][]byte, change func(time.Time, [][]byte, []time.Time)) (inserted int, err error) {
-	conn, err := g.pool.Acquire(ctx)
+	c, err := g.db.pool.take(ctx)
 	if err != nil {
 		return 0, err
 	}
-	defer conn.Release() // closes a connection whose transaction is open
-	now, read, err := g.lock(ctx, conn.Conn(), names)
+	defer g.db.pool.put(c)
+	open := true
+	defer func() {
+		if open && !c.IsClosed() {
+			c.leave()
+		}
+	}()
+	now, found := time.Time{}, make([][]byte, len(names))
+	err = c.exchange(timeLeft(ctx), call{statement: guessBegin}, call{statement: guessAsync},
+		call{statement: guessLock, params: [][]byte{byteaArray(names)}, row: func(v [][]byte) {
+			for i, name := range names {
+				if bytes.Equal(name, v[0]) {
+					found[i] = append([]byte{}, v[1]...)
+				}
+			}
+		}},
+		call{statement: guessClock, row: func(v [][]byte) { now = time.UnixMicro(int8Value(v[0])) }})
 	if err != nil {
-		return 0, rolledBack(ctx, conn.Conn(), err)
+		return 0, err
+	}
+	if g.now != nil {
+		now = g.now()
 	}
 	states, until := make([][]byte, len(names)), make([]time.Time, len(names))
-	found := make([][]byte, len(names))
-	for i, name := range names {
-		if at := slices.IndexFunc(read, func(r guessRow) bool { return bytes.Equal(r.name, name) }); at >= 0 {
-			found[i], states[i] = read[at].state, bytes.Clone(read[at].state)
-		}
+	for i, state := range found {
+		states[i] = bytes.Clone(state)
 	}
 	change(now, states, until)
 	var w guessWrites
 	for i, name := range names {
 		w.add(name, found[i], states[i], until[i])
 	}
-	return len(w.inserted.names), rolledBack(ctx, conn.Conn(), w.commit(ctx, conn.Conn()))
-}
-
-// rolledBack ends a transaction that failed, and returns err.
-func rolledBack(ctx context.Context, conn *pgx.Conn, err error) error {
-	if err != nil && !conn.IsClosed() {
-		_, _ = conn.Exec(ctx, "rollback")
+	if len(w.calls()) == 0 {
+		return 0, nil
 	}
-	return err
+	err = c.exchange(timeLeft(ctx), append(w.calls(), call{statement: guessCommit})...)
+	open = err != nil
+	return len(w.inserted.names), err
 }
 
-// lock begins a transaction and reads the rows, in one round trip.
-func (g *Guesses) lock(ctx context.Context, conn *pgx.Conn, names [][]byte) (now time.Time, read []guessRow, err error) {
-	var b pgx.Batch
-	b.Queue("begin isolation level read committed read write")
-	b.Queue("set local synchronous_commit = off")
-	b.Queue("select bucket, state from tollhouse.guess where bucket = any($1) order by bucket for update", names).Query(func(rows pgx.Rows) error {
-		read, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r guessRow, err error) {
-			return r, row.Scan(&r.name, &r.state)
-		})
-		return err
-	})
-	b.Queue("select coalesce($1::timestamptz, clock_timestamp())", g.time()).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
-	return now, read, conn.SendBatch(ctx, &b).Close()
+// timeLeft is at least a moment: no limit at all has another meaning.
+func timeLeft(ctx context.Context) time.Duration {
+	deadline, _ := ctx.Deadline()
+	return max(time.Until(deadline), time.Millisecond)
 }
 
-// time is nil for the clock of the database.
-func (g *Guesses) time() *time.Time {
-	if g.now == nil {
-		return nil
-	}
-	now := g.now()
-	return &now
-}
-
-// guessWrites are the rows that change. Rows that were absent are inserted without "on
-// conflict": a row that another process inserted meanwhile ends the transaction, and it
-// runs again over that row.
+// guessWrites are the rows that change.
 type guessWrites struct {
 	deleted           [][]byte
 	updated, inserted guessColumns
@@ -142,16 +152,20 @@ type guessWrites struct {
 
 type guessColumns struct {
 	names, states [][]byte
-	until         []time.Time
+	until         []int64 // microseconds since 1970
 }
 
 func (c *guessColumns) add(name, state []byte, until time.Time) {
-	c.names, c.states, c.until = append(c.names, name), append(c.states, state), append(c.until, until)
+	c.names, c.states, c.until = append(c.names, name), append(c.states, state), append(c.until, until.UnixMicro())
+}
+
+func (c *guessColumns) params() [][]byte {
+	return [][]byte{byteaArray(c.names), byteaArray(c.states), int8Array(c.until)}
 }
 
 func (w *guessWrites) add(name, before, after []byte, until time.Time) {
 	switch {
-	case before == nil && after == nil, before != nil && bytes.Equal(before, after):
+	case (before == nil) == (after == nil) && bytes.Equal(before, after):
 	case after == nil:
 		w.deleted = append(w.deleted, name)
 	case before == nil:
@@ -161,43 +175,45 @@ func (w *guessWrites) add(name, before, after []byte, until time.Time) {
 	}
 }
 
-// commit writes the rows and ends the transaction, in one round trip.
-func (w *guessWrites) commit(ctx context.Context, conn *pgx.Conn) error {
-	var b pgx.Batch
+func (w *guessWrites) calls() (calls []call) {
 	if len(w.deleted) > 0 {
-		b.Queue("delete from tollhouse.guess where bucket = any($1)", w.deleted)
+		calls = append(calls, call{statement: guessDelete, params: [][]byte{byteaArray(w.deleted)}})
 	}
-	const columns = "unnest($1::bytea[], $2::bytea[], $3::timestamptz[]) as n (bucket, state, until)"
-	if u := w.updated; len(u.names) > 0 {
-		b.Queue("update tollhouse.guess g set state = n.state, until = n.until from "+columns+" where g.bucket = n.bucket", u.names, u.states, u.until)
+	if len(w.updated.names) > 0 {
+		calls = append(calls, call{statement: guessUpdate, params: w.updated.params()})
 	}
-	if i := w.inserted; len(i.names) > 0 { // in one order, so that two processes do not deadlock
-		b.Queue("insert into tollhouse.guess (bucket, state, until) select * from "+columns+" order by 1", i.names, i.states, i.until)
+	if len(w.inserted.names) > 0 {
+		calls = append(calls, call{statement: guessInsert, params: w.inserted.params()})
 	}
-	b.Queue("commit")
-	return conn.SendBatch(ctx, &b).Close()
+	return calls
 }
 
-// trim drops the oldest rows when there are too many. It skips rows that are locked.
-func (g *Guesses) trim(ctx context.Context) error {
-	const drop = `delete from tollhouse.guess where bucket = any(array(
-		select bucket from tollhouse.guess order by until
-		limit (select case when count(*) > $1 then count(*) - $2 else 0 end from tollhouse.guess) for update skip locked))`
-	_, err := g.pool.Exec(ctx, drop, guessRowsFull, guessRowsLeft)
-	return err
+// run runs one statement by itself.
+func (g *Guesses) run(ctx context.Context, statement call) error {
+	c, err := g.db.pool.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer g.db.pool.put(c)
+	return c.exchange(g.db.opts.wait(statementMax), statement)
 }
 
-// Sweep deletes the rows whose time has passed.
+// Sweep deletes the rows whose time has passed. Errors: kv.ErrUnavailable.
 func (g *Guesses) Sweep(ctx context.Context) error {
-	const drop = `delete from tollhouse.guess where bucket = any(array(
-		select bucket from tollhouse.guess where until <= coalesce($1::timestamptz, clock_timestamp()) limit $2 for update skip locked))`
-	for {
-		done, err := g.pool.Exec(ctx, drop, g.time(), guessSweepBatch)
+	if err := g.db.enter(ctx); err != nil {
+		return err
+	}
+	defer g.db.inFlight.Done()
+	var now []byte // NULL is the clock of the database
+	if g.now != nil {
+		now = int8Param(g.now().UnixMicro())
+	}
+	for swept := guessSweepBatch; swept == guessSweepBatch; {
+		swept = 0
+		err := g.run(ctx, call{statement: guessSweep, params: [][]byte{now, int8Param(guessSweepBatch)}, row: func([][]byte) { swept++ }})
 		if err != nil {
-			return fmt.Errorf("%w: %s", kv.ErrUnavailable, Reason(err))
-		}
-		if done.RowsAffected() < guessSweepBatch {
-			return nil
+			return g.db.unavailable(err)
 		}
 	}
+	return nil
 }
