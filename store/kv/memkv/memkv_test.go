@@ -20,6 +20,15 @@ func TestConformanceWhileReclaiming(t *testing.T) {
 	kvtest.Run(t, func(*testing.T) kv.DB { return memkv.New(time.Now) })
 }
 
+// TestConformanceShared runs the cases for two processes with one store as both.
+func TestConformanceShared(t *testing.T) {
+	t.Parallel()
+	kvtest.RunShared(t, func(*testing.T) (a, b kv.DB) {
+		db := memkv.New(nil)
+		return db, db
+	})
+}
+
 func TestExpired(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)

@@ -53,8 +53,8 @@ func (a *asker) exchange(one call) error {
 	return a.err
 }
 
-// read sends one statement outside a transaction.
-func (db *DB) read(ctx context.Context, one call) error {
+// read sends statements in one round trip, outside a transaction of the store.
+func (db *DB) read(ctx context.Context, calls ...call) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -63,7 +63,7 @@ func (db *DB) read(ctx context.Context, one call) error {
 		if err != nil {
 			return err
 		}
-		err = c.exchange(db.opts.wait(statementMax), one)
+		err = c.exchange(db.opts.wait(statementMax), calls...)
 		stale := err != nil && c.used && c.rows == 0 && !answered(c, err)
 		db.pool.put(c)
 		switch {

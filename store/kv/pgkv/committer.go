@@ -29,13 +29,14 @@ const (
 
 // op is one Update on its way through the committer.
 type op struct {
-	fn     func(kv.Txn) error
-	asked  [][]byte // keys that it is likely to read
-	after  *op      // must succeed before this one runs, or nil
-	called time.Time
-	state  atomic.Int32
-	ran    end  // of the last attempt; the committer's own
-	failed bool // the committer's own
+	fn      func(kv.Txn) error
+	asked   [][]byte // keys that it is likely to read
+	expired [][]byte // rows to drop if they are expired
+	after   *op      // must succeed before this one runs, or nil
+	called  time.Time
+	state   atomic.Int32
+	ran     end  // of the last attempt; the committer's own
+	failed  bool // the committer's own
 
 	answering sync.Once
 	done      chan struct{} // closed when end is final
@@ -97,6 +98,7 @@ type committer struct {
 	first   time.Time
 	known   map[string][]byte // read under the turn
 	pending *pending
+	expired [][]byte
 	broken  error // a read failed: this attempt is void
 }
 
@@ -263,7 +265,7 @@ func (c *committer) attempt() error {
 			return c.broken
 		}
 	}
-	if len(c.pending.changes) == 0 {
+	if len(c.pending.changes)+len(c.expired) == 0 {
 		c.c.leave()
 		return nil
 	}
@@ -291,7 +293,7 @@ var (
 func (c *committer) takeTurn() error {
 	c.pending.reset()
 	clear(c.known)
-	c.broken = nil
+	c.expired, c.broken = nil, nil
 	limit := max(time.Until(c.first.Add(c.db.opts.wait(turnMax))), c.db.opts.wait(turnMax-tryMax))
 	if err := c.connect(limit); err != nil {
 		return err
@@ -365,6 +367,7 @@ func (c *committer) run(o *op) {
 		}
 	}()
 	o.ran.err = t.outcome(o.fn(t))
+	c.expired = append(c.expired, o.expired...)
 	returned = true
 }
 
@@ -411,6 +414,9 @@ func (c *committer) commit() error {
 		keys, values, expiries = append(keys, []byte(key)), append(values, change.sealed), append(expiries, change.x)
 	}
 	var calls []call
+	if len(c.expired) > 0 { // before the writes, which may renew a row
+		calls = append(calls, call{statement: c.db.in(dropExpired), params: [][]byte{byteaArray(c.expired)}})
+	}
 	if len(deleted) > 0 {
 		calls = append(calls, call{statement: c.db.in(deleteRows), params: [][]byte{byteaArray(deleted)}})
 	}

@@ -9,9 +9,15 @@ import (
 	"tollhouse/store/kv/pgkv/pgtest"
 )
 
+// open opens a store that waits long for a slow machine.
 func open(t testing.TB, dsn string) *pgkv.DB {
 	t.Helper()
-	db, err := pgkv.Open(t.Context(), pgkv.Options{URL: dsn})
+	return openWith(t, pgkv.Options{URL: dsn}.Patient(20))
+}
+
+func openWith(t testing.TB, o pgkv.Options) *pgkv.DB {
+	t.Helper()
+	db, err := pgkv.Open(t.Context(), o)
 	if err != nil {
 		t.Fatalf("Open() = %v, want nil", err)
 	}
@@ -22,4 +28,12 @@ func open(t testing.TB, dsn string) *pgkv.DB {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	kvtest.Run(t, func(t *testing.T) kv.DB { return open(t, pgtest.Start(t)) })
+}
+
+func TestConformanceOfTwoProcesses(t *testing.T) {
+	t.Parallel()
+	kvtest.RunShared(t, func(t *testing.T) (a, b kv.DB) {
+		dsn := pgtest.Start(t)
+		return open(t, dsn), open(t, dsn)
+	})
 }

@@ -103,6 +103,7 @@ type DB struct {
 	committer *committer
 	memory    *memory
 	plans     *plans
+	notes     *notes
 	counts    counts
 
 	fatal   atomic.Pointer[error] // why the store has stopped, if it has
@@ -124,7 +125,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{opts: opts.withDefaults(), address: address, memory: newMemory(), plans: newPlans()}
+	db := &DB{opts: opts.withDefaults(), address: address, memory: newMemory(), plans: newPlans(), notes: newNotes()}
 	db.life, db.end = context.WithCancel(context.Background())
 	db.pool = newPool(db)
 	if err := db.prepare(ctx); err != nil {
@@ -134,6 +135,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	db.committer = newCommitter(db)
 	go db.committer.loop()
 	db.begin(db.watch)
+	db.begin(db.sendNotes)
 	return db, nil
 }
 

@@ -80,10 +80,11 @@ func (p *pool) pop() (*conn, uint64) {
 	return c, p.epoch
 }
 
-// put gives a connection back. It must not be in a transaction.
+// put gives a connection back, unless it broke or is in a transaction.
 func (p *pool) put(c *conn) {
+	usable := !c.IsClosed() && (c.ending != nil || c.PgConn().TxStatus() == 'I')
 	p.mu.Lock()
-	keep := !p.shut && c.epoch == p.epoch && !c.IsClosed()
+	keep := usable && !p.shut && c.epoch == p.epoch
 	if keep {
 		c.used = true
 		p.idle = append(p.idle, c)
