@@ -301,6 +301,27 @@ func TestDeskAuditShowsWhatWasDeleted(t *testing.T) {
 	}
 }
 
+// TestDeskAuditLooksFurtherBack: a search reads 10,000 lines at most, and goes on where it
+// stopped.
+func TestDeskAuditLooksFurtherBack(t *testing.T) {
+	h, b := deskHouse(t)
+	h.Audit(store.AuditLine{What: store.AuditLoginRefused, Reason: "the oldest"})
+	for range store.AuditSearchedMax / 1000 {
+		for range 1000 {
+			h.Audit(store.AuditLine{What: store.AuditLogin})
+		}
+		h.Flush(t.Context())
+	}
+	page := b.get(t, "/desk/audit?what=login_refused")
+	if ids := rows(t, page, "data-audit"); len(ids) != 0 || !strings.Contains(words(t, page), "Nothing matches.") {
+		t.Fatalf("%d lines on the first page: %s", len(ids), words(t, page))
+	}
+	page = b.get(t, linkOn(t, page, "Look further back"))
+	if ids := rows(t, page, "data-audit"); len(ids) != 1 || !strings.Contains(words(t, page), "the oldest") || linkOn(t, page, "Look further back") != "" {
+		t.Errorf("%d lines further back: %s", len(ids), words(t, page))
+	}
+}
+
 // fakeBackups are the backups of a server that makes some.
 type fakeBackups struct {
 	files []handlers.BackupFile

@@ -14,7 +14,7 @@ var pageMutants = []mutant{
 	},
 	{
 		name: "desk_confirm", breaks: "a change at the desk needs a fresh password",
-		file: "handlers/desk.go", old: "if !v.isFresh() {", new: "if false {",
+		file: "handlers/desk.go", old: "if !v.isFresh() {\n\t\tif proceed", new: "if false {\n\t\tif proceed",
 		in: "./handlers", tests: []string{"TestDeskConfirms"},
 	},
 	{
@@ -26,6 +26,61 @@ var pageMutants = []mutant{
 		name: "desk_once", breaks: "a form of the desk makes something once",
 		file: "handlers/desk_kept.go", old: "return entry.onceDone, known && o.now().Sub(entry.at) < onceKeptFor", new: "return entry.onceDone, known && false",
 		in: "./handlers", tests: []string{"TestDeskSecretsAreShownOnce"},
+	},
+	{
+		name: "desk_gate_of_one_route", breaks: "only operators reach any address of the desk",
+		file: "handlers/desk.go", old: "if session == nil || !session.User.Operator {", new: "if session == nil || !session.User.Operator && r.URL.Path != \"/desk/audit\" {",
+		in: "./handlers", tests: []string{"TestDeskGate"},
+	},
+	{
+		name: "desk_gate_with_credentials", breaks: "a request with other credentials does not reach the desk",
+		file: "handlers/desk.go", old: "len(r.Header.Values(\"Authorization\")) > 0 || ", new: "",
+		in: "./handlers", tests: []string{"TestDeskGate", "TestStartPageLeadsWhereTheDeskAnswers"},
+	},
+	{
+		name: "desk_plain_http", breaks: "over plain http the desk answers on this machine only",
+		file: "handlers/desk.go", old: " || !s.isPrivate(r) {", new: " {",
+		in: "./handlers", tests: []string{"TestDeskNeedsASafeConnection"},
+	},
+	{
+		name: "desk_behind_unknown_proxy", breaks: "a proxy that is not trusted is in no network",
+		file: "handlers/desk.go", old: "	if s.isForwardedByStranger(r) {\n", new: "	if false {\n",
+		in: "./handlers", tests: []string{"TestDeskFrom"},
+	},
+	{
+		name: "desk_secret_again", breaks: "a secret is shown once",
+		file: "handlers/desk_clients.go", old: "return onceDone{\"Open the client\", below(clientsPath, c.ID)}, nil\n\t})\n}\n\n// deskDisableClient", new: "return onceDone{\"Open the client \" + sec.Reveal(), below(clientsPath, c.ID)}, nil\n\t})\n}\n\n// deskDisableClient",
+		in: "./handlers", tests: []string{"TestDeskSecretsAreShownOnce"},
+	},
+	{
+		name: "desk_stale_form_of_anybody", breaks: "a form that another site may have made does not come back with a token",
+		file: "handlers/desk.go", old: "v.r.Header.Get(\"Sec-Fetch-Site\") != \"same-origin\" || ", new: "",
+		in: "./handlers", tests: []string{"TestDeskStaleFormsLoseNothing"},
+	},
+	{
+		name: "desk_oneself", breaks: "nobody demotes or disables themselves at the desk",
+		file: "handlers/desk_users.go", old: "if notSelf && v.isSelf(u) {", new: "if false {",
+		in: "./handlers", tests: []string{"TestDeskOperatorsKeepTheirOwnRole"},
+	},
+	{
+		name: "desk_tail_of_demoted", breaks: "a demotion ends a live tail",
+		file: "handlers/desk_tail.go", old: "if err != nil || !session.User.Operator {", new: "if _ = session; err != nil {",
+		in: "./handlers", tests: []string{"TestDeskTail"},
+	},
+	{
+		name: "code_refusals_uncounted", breaks: "refused codes count as refused sign-ins",
+		file: "handlers/new_password.go", old: "if outcome != SignInRight {", new: "if false && outcome != SignInRight {",
+		in: "./handlers", tests: []string{"TestCodesCountAsSignIns"},
+	},
+	{
+		name: "latest_sign_in", breaks: "the last sign-in outlives the session",
+		file: "store/session.go", old: "if err := writeLatest(tx, record.SignInKey(sn.user), sn.AuthenticatedAt); err != nil {", new: "if err := error(nil); err != nil {",
+		in: "./store", tests: []string{"TestLatestSignIn"},
+	},
+	{
+		name: "latest_use_of_deleted_client", breaks: "nothing of a deleted client is left",
+		file: "store/client.go", old: ", record.ClientUseKey(id))", new: ")",
+		in: "./store", tests: []string{"TestDeleteClientLeavesNothing"},
 	},
 	{
 		name: "csrf_login_form", breaks: "RFC 6749 §10: a sign-in form belongs to its browser",
