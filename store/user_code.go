@@ -96,8 +96,9 @@ func (s *Store) RedeemUserCode(ctx context.Context, use UserCodeUse) (User, erro
 	}
 	now, tail := s.Now(), secret.NewTail(s.random)
 	line := AuditLine{What: AuditPasswordChanged, Reason: reasonSetByCode, By: use.By, UserID: u.Subject(), AccountID: u.Account}
+	id := u.ID
 	err = s.db.Update(ctx, func(tx kv.Txn) (err error) {
-		if u, err = readUser(tx, u.ID); record.IsAbsent(err) {
+		if u, err = readUser(tx, id); record.IsAbsent(err) {
 			return record.ErrMismatch
 		}
 		if err == nil {

@@ -142,8 +142,9 @@ func TestMisplacedSegment(t *testing.T) {
 			t.Parallel()
 			f := storetest.New(t)
 			eventlog.ImportEvery(t, f.Log, storetest.SegmentEvents+1, 10, func(int) string { return "plan.renewed" })
+			count := 0
 			must.Do(t, f.DB.Update(ctx, func(tx kv.Txn) error {
-				count := 0
+				count = 0
 				var records []kv.Record
 				for k, v := range tx.Scan(kv.Range{Lo: []byte("E"), Hi: []byte("F")}) {
 					records = append(records, kv.Record{Key: bytes.Clone(k), Value: bytes.Clone(v)})
@@ -158,11 +159,11 @@ func TestMisplacedSegment(t *testing.T) {
 					}
 					count++
 				}
-				if count != 3 { // the event and its entry in both lists
-					t.Errorf("%d records moved, want 3", count)
-				}
 				return nil
 			}))
+			if count != 3 { // the event and its entry in both lists
+				t.Errorf("%d records moved, want 3", count)
+			}
 			if _, err := f.CheckAll(ctx); !errors.Is(err, record.ErrCorrupt) || !strings.Contains(err.Error(), "in a different segment") {
 				t.Errorf("CheckAll() = %v, want ErrCorrupt that names the segment", err)
 			}

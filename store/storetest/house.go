@@ -147,7 +147,7 @@ func (h *House) reopen(t testing.TB) {
 	var db kv.DB
 	if h.kept != nil {
 		h.kept = memkv.NewFrom(h.kept.State(), nil)
-		db = h.kept
+		db = inMemoryEngine(h.kept)
 	} else {
 		db = openBadger(t, h.dir, h.Clock.Now)
 	}

@@ -61,14 +61,14 @@ type Fixture struct {
 func New(t testing.TB, change ...func(*store.Options)) *Fixture {
 	t.Helper()
 	clock := NewClock()
-	return inMemory(t, memkv.New(clock.Now), clock, change)
+	return inMemory(t, inMemoryEngine(memkv.New(clock.Now)), clock, change)
 }
 
 // NewKeeping returns an empty store in memory that never drops an expired record: the
 // record's own expiry must be enough.
 func NewKeeping(t testing.TB, change ...func(*store.Options)) *Fixture {
 	t.Helper()
-	return inMemory(t, memkv.New(nil), NewClock(), change)
+	return inMemory(t, EmptyInMemory(), NewClock(), change)
 }
 
 func inMemory(t testing.TB, db kv.DB, clock *Clock, change []func(*store.Options)) *Fixture {
@@ -88,15 +88,25 @@ func OnDisk(t testing.TB, change ...func(*store.Options)) *Fixture {
 }
 
 // EnvEngine is the environment variable that puts what tests keep on disk into memory
-// when it is "memory", so that both engines of the product pass the same tests.
+// when it is "memory", so that both engines of the product pass the same tests. When it
+// is "asking", every store is in memory and its engine an [Asking].
 const EnvEngine = "TOLLHOUSE_TEST_ENGINE"
 
-func durableInMemory() bool { return os.Getenv(EnvEngine) == "memory" }
+func durableInMemory() bool { return os.Getenv(EnvEngine) == "memory" || isAsking() }
+
+func isAsking() bool { return os.Getenv(EnvEngine) == "asking" }
+
+func inMemoryEngine(db *memkv.DB) kv.DB {
+	if isAsking() {
+		return NewAsking(db)
+	}
+	return db
+}
 
 func openDurable(t testing.TB, now func() time.Time) kv.DB {
 	t.Helper()
 	if durableInMemory() {
-		return memkv.New(nil) // as on disk, which expires nothing under a test's clock
+		return EmptyInMemory() // as on disk, which expires nothing under a test's clock
 	}
 	return openBadger(t, t.TempDir(), now)
 }
