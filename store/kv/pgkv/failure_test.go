@@ -1,0 +1,293 @@
+package pgkv_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/kv/pgkv"
+	"tollhouse/store/kv/pgkv/pgtest"
+)
+
+// appended is a write whose repetition would show: it counts up n, and creates its key.
+func appended(key string) func(kv.Txn) error {
+	return func(tx kv.Txn) error {
+		n := 0
+		if value, err := tx.Get([]byte("n")); err == nil {
+			n, _ = strconv.Atoi(string(value))
+		}
+		if _, err := tx.Get([]byte(key)); !errors.Is(err, kv.ErrNotFound) {
+			return fmt.Errorf("%s is written twice: %w", key, err)
+		}
+		return errors.Join(tx.Set([]byte("n"), itoa(n+1), time.Time{}), tx.Set([]byte(key), itoa(n), time.Time{}))
+	}
+}
+
+// contents returns all keys but n, and n.
+func contents(t *testing.T, db kv.DB) (keys map[string]bool, n int) {
+	t.Helper()
+	err := db.View(t.Context(), func(r kv.Reader) error {
+		keys, n = map[string]bool{}, 0
+		for key, value := range r.Scan(kv.Range{}) {
+			if string(key) == "n" {
+				n, _ = strconv.Atoi(string(value))
+				continue
+			}
+			keys[string(key)] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("View() = %v, want nil", err)
+	}
+	return keys, n
+}
+
+func TestACommitWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	server := pgtest.New(t)
+	direct := server.Database(t)
+	p, dsn := newProxy(t, server, direct)
+	db := open(t, dsn)
+	for i, c := range []struct {
+		name string
+		at   when
+	}{
+		{"that_is_in_is_acknowledged", afterCommit},
+		{"that_is_not_in_is_made_again", beforeCommit},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			key := strconv.Itoa(i)
+			before := db.Stats().Resolved
+			p.cutAt(c.at)
+			if err := db.Update(t.Context(), appended(key)); err != nil {
+				t.Fatalf("Update() = %v, want nil", err)
+			}
+			keys, n := contents(t, db)
+			if !keys[key] || n != i+1 || len(keys) != n {
+				t.Errorf("the store has %v and counts %d, want %s and %d", keys, n, key, i+1)
+			}
+			if got := db.Stats().Resolved - before; got != 1 {
+				t.Errorf("%d outcomes were looked up, want 1", got)
+			}
+		})
+	}
+}
+
+// cutsMin is how often all connections are cut; TOLLHOUSE_TEST_CUTS sets it.
+const cutsMin = 20
+
+// writers write with a key of their own each time, and keep what they are told.
+type writers struct {
+	mu                      sync.Mutex
+	acknowledged            map[string]bool
+	refused, unknown, other map[string]error
+	count                   atomic.Int64 // of outcomes
+	slowest                 time.Duration
+	wg                      sync.WaitGroup
+}
+
+const writersMax = 16
+
+// startWriters writes until ctx ends.
+func startWriters(ctx context.Context, db kv.DB, name string) *writers {
+	w := &writers{acknowledged: map[string]bool{}, refused: map[string]error{}, unknown: map[string]error{}, other: map[string]error{}}
+	for i := range writersMax {
+		w.wg.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				key := fmt.Sprintf("%s-%02d-%06d", name, i, n)
+				begun := time.Now()
+				err := db.Update(context.Background(), appended(key))
+				w.record(key, err, time.Since(begun))
+			}
+		})
+	}
+	return w
+}
+
+func (w *writers) record(key string, err error, took time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slowest = max(w.slowest, took)
+	switch {
+	case err == nil:
+		w.acknowledged[key] = true
+	case errors.Is(err, kv.ErrUnknownOutcome):
+		w.unknown[key] = err
+	case errors.Is(err, kv.ErrUnavailable):
+		w.refused[key] = err
+	default:
+		w.other[key] = err
+	}
+	w.count.Add(1)
+}
+
+func (w *writers) acks() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.acknowledged)
+}
+
+// until waits for more acknowledged writes.
+func (w *writers) until(t *testing.T, more int) {
+	t.Helper()
+	want := w.acks() + more
+	for begun := time.Now(); w.acks() < want; time.Sleep(time.Millisecond) {
+		if time.Since(begun) > 2*time.Minute {
+			t.Fatalf("%d writes were acknowledged, want %d: %d refused, %d unknown", w.acks(), want, len(w.refused), len(w.unknown))
+		}
+	}
+}
+
+// check compares what the writers were told with what the store has.
+func (w *writers) check(t *testing.T, keys map[string]bool, n int) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	lost, there := 0, 0
+	for key := range w.acknowledged {
+		if !keys[key] {
+			lost++
+		}
+	}
+	for key := range w.refused {
+		if keys[key] {
+			there++
+		}
+	}
+	t.Logf("%d acknowledged, %d refused, %d unknown, slowest %v", len(w.acknowledged), len(w.refused), len(w.unknown), w.slowest)
+	if lost > 0 || there > 0 {
+		t.Errorf("%d acknowledged writes are lost, %d refused ones are there", lost, there)
+	}
+	if n != len(keys) {
+		t.Errorf("%d updates counted, but %d keys exist: one ran twice or in parts", n, len(keys))
+	}
+	for key, err := range w.other {
+		t.Errorf("Update(%s) = %v", key, err)
+	}
+}
+
+func TestEveryOutcomeIsTrueWhileConnectionsAreCut(t *testing.T) {
+	t.Parallel()
+	cuts := cutsMin
+	if text := os.Getenv("TOLLHOUSE_TEST_CUTS"); text != "" {
+		cuts, _ = strconv.Atoi(text)
+	}
+	server := pgtest.New(t)
+	direct := server.Database(t)
+	p, dsn := newProxy(t, server, direct)
+	db, beside := open(t, dsn), open(t, direct)
+	ctx, stop := context.WithCancel(t.Context())
+	w, other := startWriters(ctx, db, "cut"), startWriters(ctx, beside, "beside")
+	for p.cutSoFar() < cuts {
+		w.until(t, writersMax)
+		switch before := p.cutSoFar(); before % 3 {
+		case 0:
+			p.cut()
+		case 1:
+			p.cutAt(afterCommit)
+		case 2:
+			p.cutAt(beforeCommit)
+		}
+	}
+	w.until(t, 2*writersMax)
+	stop()
+	w.wg.Wait()
+	other.wg.Wait()
+	keys, n := contents(t, beside)
+	w.check(t, keys, n)
+	other.check(t, keys, n)
+	stats := db.Stats()
+	t.Logf("%d cuts; %d commits without an answer, %d retries", p.cutSoFar(), stats.Resolved, stats.Retries)
+	if stats.Resolved == 0 {
+		t.Error("no commit was without an answer")
+	}
+}
+
+// answerMax is how late an answer may be; the limit itself is 5 s.
+const answerMax = 6 * time.Second
+
+func TestTheDatabaseIsKilled(t *testing.T) {
+	t.Parallel()
+	server := pgtest.New(t)
+	dsn := server.Database(t)
+	db := openWith(t, pgkv.Options{URL: dsn})
+	ctx, stop := context.WithCancel(t.Context())
+	w := startWriters(ctx, db, "killed")
+	for range 3 {
+		w.until(t, 200)
+		server.Kill(t)
+		before := w.count.Load()
+		for w.count.Load() < before+writersMax { // each writer meets the dead database
+			time.Sleep(time.Millisecond)
+		}
+		if err := db.Ready(t.Context()); !errors.Is(err, kv.ErrAway) {
+			t.Errorf("Ready(killed) = %v, want ErrAway", err)
+		}
+		server.Restart(t)
+	}
+	w.until(t, 200)
+	stop()
+	w.wg.Wait()
+	if err := db.Ready(t.Context()); err != nil {
+		t.Errorf("Ready(restarted) = %v, want nil", err)
+	}
+	keys, n := contents(t, db)
+	w.check(t, keys, n)
+	if w.slowest > answerMax*20 {
+		t.Errorf("the slowest answer took %v, want at most %v", w.slowest, answerMax)
+	}
+}
+
+func TestAnswersComeInTimeWithoutTheDatabase(t *testing.T) {
+	t.Parallel()
+	server := pgtest.New(t)
+	p, dsn := newProxy(t, server, server.Database(t))
+	db := openWith(t, pgkv.Options{URL: dsn})
+	if err := db.Update(t.Context(), appended("a")); err != nil {
+		t.Fatal(err)
+	}
+	p.setAway(true)
+	const inTime = 20 * answerMax
+	for name, call := range map[string]func() error{
+		"View": func() error {
+			return db.View(t.Context(), func(r kv.Reader) error { _, err := r.Get([]byte("a")); return err })
+		},
+		"Update":     func() error { return db.Update(t.Context(), appended("b")) },
+		"UpdateEach": func() error { return kv.UpdateEach(t.Context(), db, []func(kv.Txn) error{appended("c")})[0] },
+		"of memory": func() error {
+			return db.Update(t.Context(), func(tx kv.Txn) error { _, err := tx.Get([]byte("a")); return err })
+		},
+		"Ready":       func() error { return db.Ready(t.Context()) },
+		"of a Scan":   func() error { return db.View(t.Context(), scanAll) },
+		"of Snapshot": func() error { return db.Snapshot(t.Context(), func([]kv.Record) error { return nil }) },
+	} {
+		begun := time.Now()
+		if err := call(); !errors.Is(err, kv.ErrAway) {
+			t.Errorf("%s without the database = %v, want ErrAway", name, err)
+		}
+		if took := time.Since(begun); took > inTime {
+			t.Errorf("%s without the database took %v", name, took)
+		}
+	}
+	p.setAway(false)
+	if err := db.Update(t.Context(), appended("d")); err != nil {
+		t.Errorf("Update(database back) = %v, want nil", err)
+	}
+	if keys, n := contents(t, db); n != 2 || len(keys) != 2 || !keys["d"] {
+		t.Errorf("the store has %v and counts %d, want a and d", keys, n)
+	}
+}
+
+func scanAll(r kv.Reader) error {
+	for range r.Scan(kv.Range{}) {
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package pgkv_test
+
+import (
+	"bytes"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"tollhouse/store/kv/pgkv/pgtest"
+)
+
+// proxy stands between a store and its database, and cuts all connections at once.
+type proxy struct {
+	listener net.Listener
+	server   *pgtest.Server
+
+	mu    sync.Mutex
+	conns map[net.Conn]bool
+	next  when // to cut
+	cuts  int
+	away  bool // takes no connections
+}
+
+// when says which moment of a commit a cut awaits.
+type when int
+
+const (
+	never        when = iota
+	beforeCommit      // the statement does not arrive
+	afterCommit       // its answer does not arrive
+)
+
+// newProxy returns a proxy and the URL of the database through it.
+func newProxy(t *testing.T, s *pgtest.Server, dsn string) (*proxy, string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{listener: listener, server: s, conns: map[net.Conn]bool{}}
+	var serving sync.WaitGroup
+	serving.Go(func() { p.serve(&serving) })
+	t.Cleanup(func() {
+		listener.Close()
+		p.cut()
+		serving.Wait()
+	})
+	host, port, _ := net.SplitHostPort(listener.Addr().String())
+	name := strings.TrimPrefix(dsn, "postgres:///")
+	name, _, _ = strings.Cut(name, "?")
+	return p, "postgres://postgres@" + net.JoinHostPort(host, port) + "/" + name + "?sslmode=disable"
+}
+
+func (p *proxy) serve(serving *sync.WaitGroup) {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("unix", p.server.Socket())
+		if err != nil {
+			client.Close()
+			continue
+		}
+		p.mu.Lock()
+		p.conns[client], p.conns[server] = true, true
+		if p.away {
+			client.Close()
+			server.Close()
+		}
+		p.mu.Unlock()
+		answered := make(chan bool, 1) // gets a value with each answer after a commit that is awaited
+		serving.Go(func() { p.toServer(client, server, answered) })
+		serving.Go(func() { p.toClient(server, client, answered) })
+	}
+}
+
+// commitMark is in the message that runs the statement named commit.
+var commitMark = []byte("\x00commit\x00")
+
+func (p *proxy) toServer(client, server net.Conn, answered chan bool) {
+	defer client.Close()
+	defer server.Close()
+	buffer := make([]byte, 64<<10)
+	var tail []byte
+	for {
+		n, err := client.Read(buffer)
+		if err != nil {
+			return
+		}
+		seen := append(tail, buffer[:n]...)
+		if bytes.Contains(seen, commitMark) {
+			switch p.take() {
+			case beforeCommit:
+				p.cut()
+				return
+			case afterCommit:
+				answered <- true
+			}
+		}
+		tail = bytes.Clone(seen[max(0, len(seen)-len(commitMark)+1):])
+		if _, err := server.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func (p *proxy) toClient(server, client net.Conn, answered chan bool) {
+	defer client.Close()
+	defer server.Close()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := server.Read(buffer)
+		if err != nil {
+			return
+		}
+		select {
+		case <-answered:
+			p.cut() // the server has committed
+			return
+		default:
+		}
+		if _, err := client.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// cutAt cuts at the next commit.
+func (p *proxy) cutAt(w when) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next = w
+}
+
+func (p *proxy) take() when {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.next
+	p.next = never
+	return w
+}
+
+// cut closes all connections.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.Close()
+		delete(p.conns, c)
+	}
+	p.cuts++
+}
+
+func (p *proxy) cutSoFar() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cuts
+}
+
+func (p *proxy) setAway(away bool) {
+	p.mu.Lock()
+	p.away = away
+	p.mu.Unlock()
+	if away {
+		p.cut()
+	}
+}
+
+func itoa(n int) []byte { return []byte(strconv.Itoa(n)) }
