@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"tollhouse/cli/database"
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
@@ -20,8 +21,11 @@ import (
 
 // admin is a client of the admin API, over a socket or in this process.
 type admin struct {
-	http  *http.Client
-	info  handlers.AdminInfo
+	http *http.Client
+	info handlers.AdminInfo
+	// database is what the servers of a database agreed on, or nil.
+	database *database.Opened
+
 	own   bool         // served by this process, without a server's address
 	fatal func() error // returns the write failure that left the store unusable, or nil
 	close func() error

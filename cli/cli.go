@@ -28,6 +28,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tollhouse/cli/database"
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/store/spelling"
@@ -56,6 +57,7 @@ type program struct {
 	dataGiven   bool   // it was named, not assumed
 	adminSocket string // of a server that runs elsewhere, or ""
 	keyFile     string // of the server key, or ""
+	store       database.Settings
 
 	fromVariable map[*pflag.Flag]bool // the flags that a variable set
 }
@@ -71,6 +73,7 @@ func (p *program) rootCommand() *cobra.Command {
 
   tollhouse dev                  start a throwaway instance in memory
   tollhouse serve --data DIR     start a server; the other commands manage it
+  tollhouse serve --store URL    start one of several servers on a PostgreSQL database
 
 Flags can also be set in the environment: --public-url is TOLLHOUSE_PUBLIC_URL.
 A flag overrides its variable. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
@@ -86,6 +89,10 @@ A flag overrides its variable. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
 	flags.StringVar(&p.data, "data", dataDefault, "the data `directory`")
 	flags.StringVar(&p.adminSocket, "admin-socket", "", "`path` of the server's admin socket (default: admin.sock in the data directory)")
 	flags.StringVar(&p.keyFile, "key-file", "", "`file` of the server key (default: secret.key in the data directory)")
+	flags.StringVar(&p.store.URL, "store", "", "postgres:// `URL` of a database that has the data, in place of a data directory; without a password")
+	flags.StringVar(&p.store.File, "store-file", "", "`file` with the URL of the database, which may contain a password")
+	flags.BoolVar(&p.store.Insecure, "insecure-store", false, "allow a connection to the database over the network without a verified certificate")
+	flags.BoolVar(&p.store.Unverified, "store-unverified", false, "allow a database that speaks the protocol of PostgreSQL but is another product")
 	flags.BoolVar(&p.JSON, "json", false, "print JSON: one value, or one per line for lists")
 	flags.BoolVar(&p.Quiet, "quiet", false, "print only results and errors")
 	flags.BoolVar(&p.Yes, "yes", false, "do not ask before deleting")

@@ -10,6 +10,7 @@ import (
 
 	"tollhouse/cli/server"
 	"tollhouse/handlers"
+	"tollhouse/store/kv/pgkv"
 )
 
 // config shows the settings a server would start with. It reads the flags of the
@@ -94,6 +95,9 @@ func (p *program) setting(f *pflag.Flag) handlers.Setting {
 
 // settingText formats a flag's value as its variable would, with passwords masked.
 func settingText(f *pflag.Flag) string {
+	if f.Name == "store" && f.Value.String() != "" {
+		return pgkv.Mask(f.Value.String())
+	}
 	list, ok := f.Value.(pflag.SliceValue)
 	if !ok {
 		return masked(f.Value.String())

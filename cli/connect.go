@@ -56,6 +56,9 @@ func (p *program) connect(ctx context.Context, role string, n need) (*admin, err
 	if p.adminSocket != "" && !p.dataGiven {
 		return p.connectServer(ctx, p.adminSocket)
 	}
+	if p.store.Given() {
+		return p.connectDatabase(ctx, n)
+	}
 	dir, err := filepath.Abs(p.data)
 	if err != nil {
 		return nil, err
@@ -75,7 +78,7 @@ func (p *program) connect(ctx context.Context, role string, n need) (*admin, err
 
 // somethingTo refuses an empty data directory, which is probably a typo in a path.
 func (p *program) somethingTo(do string) error {
-	if p.adminSocket != "" && !p.dataGiven {
+	if p.adminSocket != "" && !p.dataGiven || p.store.Given() {
 		return nil
 	}
 	dir, err := filepath.Abs(p.data)
@@ -85,10 +88,14 @@ func (p *program) somethingTo(do string) error {
 	return err
 }
 
-// connectRunning connects to the running server of the data directory.
+// connectRunning connects to the running server of the data directory. A database needs
+// none.
 func (p *program) connectRunning(ctx context.Context) (*admin, error) {
 	if p.adminSocket != "" {
 		return p.connectServer(ctx, p.adminSocket)
+	}
+	if p.store.Given() {
+		return p.connectDatabase(ctx, needsData)
 	}
 	dir, err := filepath.Abs(p.data)
 	if err != nil {
@@ -197,26 +204,37 @@ func (p *program) openAdmin(ctx context.Context, o datadir.Options, known secret
 	if err != nil {
 		return nil, err
 	}
-	api := handlers.New(handlers.Config{
-		Store: k.Store, Key: known, PublicURL: &url.URL{Scheme: "http", Host: "127.0.0.1"}, Log: o.Log, Version: version(),
-		Doctor: server.StoreCheck(k),
-	})
-	transport := &inProcess{handler: api.Admin()}
-	a := &admin{http: &http.Client{Transport: transport}, own: true}
+	a := newOwnAdmin(handlers.Config{Store: k.Store, Key: known, PublicURL: &url.URL{Scheme: "http", Host: "127.0.0.1"}, Log: o.Log, Doctor: server.StoreCheck(k)})
 	a.fatal = func() error {
 		if err := fatal.Load(); err != nil {
 			return *err
 		}
 		return nil
 	}
+	stop := a.close
 	a.close = func() error {
-		transport.wait()
-		err := k.Close()
+		err := errors.Join(stop(), k.Close())
 		if lock != nil {
 			err = errors.Join(err, lock.Release())
 		}
 		return err
 	}
+	return a.asked(ctx)
+}
+
+// newOwnAdmin serves the admin API in this process. Its close waits for the requests.
+func newOwnAdmin(c handlers.Config) *admin {
+	c.Version = version()
+	transport := &inProcess{handler: handlers.New(c).Admin()}
+	return &admin{
+		http: &http.Client{Transport: transport}, own: true,
+		fatal: func() error { return nil },
+		close: func() error { transport.wait(); return nil },
+	}
+}
+
+// asked returns a once it has answered, and closes it if it does not.
+func (a *admin) asked(ctx context.Context) (*admin, error) {
 	if err := a.ask(ctx); err != nil {
 		return nil, errors.Join(err, a.close())
 	}

@@ -31,7 +31,8 @@ func (p *program) doctorCommand() *cobra.Command {
 the store, the disk, the clock and the last backup. If a server is running, also check
 its public address, the proxies in front of it and its certificate. Each check prints
 ok, warning or problem, with the next step. --deep also reads every block and every
-record of the store, which may take minutes; the server may keep running. doctor changes
+record of the store, which may take minutes; the server may keep running. With --store it
+checks the database and the servers on it instead of files and disk. doctor changes
 nothing, except that --deep counts the events again if the counts for the plots differ
 from the log.
 
@@ -79,7 +80,7 @@ func (p *program) showFinding(f handlers.Finding) error {
 // examine runs every check. Its error is one of ours, or of the output: what is
 // wrong with the server is a finding.
 func (p *program) examine(ctx context.Context, deep bool, show func(handlers.Finding) error) error {
-	if p.adminSocket == "" || p.dataGiven {
+	if !p.store.Given() && (p.adminSocket == "" || p.dataGiven) {
 		dir, err := filepath.Abs(p.data)
 		if err != nil {
 			return err
@@ -92,7 +93,12 @@ func (p *program) examine(ctx context.Context, deep bool, show func(handlers.Fin
 	}
 	var broken error
 	err := p.manage(ctx, "doctor", needsData, func(a *admin) error {
-		if _, alone := a.http.Transport.(*inProcess); !alone {
+		if a.database != nil {
+			if broken = show(server.CheckSharedKey(p.keyFile, a.database.Key, p.QuietLog())); broken != nil {
+				return nil
+			}
+		}
+		if _, alone := a.http.Transport.(*inProcess); !alone || a.database != nil && a.database.Agreed.PublicURL != "" {
 			if broken = show(server.CheckAddress(ctx, a.info.URL)); broken != nil {
 				return nil
 			}

@@ -45,6 +45,9 @@ a container that runs tollhouse dev.`,
 }
 
 func (p *program) healthOnSocket(ctx context.Context) error {
+	if p.store.Given() && p.adminSocket == "" {
+		return term.Fail(term.ExitUnreachable, "name a server with --url or --admin-socket; tollhouse status lists all servers of the database", "no server is named")
+	}
 	a, err := p.connectRunning(ctx)
 	if err != nil {
 		return err

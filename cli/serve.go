@@ -23,6 +23,6 @@ func (p *program) forServer() *server.Program {
 	b := readBuild()
 	return &server.Program{
 		Console: p.Console, Environ: p.environ, Version: b.Version, Revision: b.Revision,
-		Data: p.data, AdminSocket: p.adminSocket, KeyFile: p.keyFile, Settings: p.settings,
+		Data: p.data, Store: p.store, AdminSocket: p.adminSocket, KeyFile: p.keyFile, Settings: p.settings,
 	}
 }

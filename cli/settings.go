@@ -76,6 +76,8 @@ func (p *program) settle(c *cobra.Command, _ []string) error {
 		}
 	})
 	p.dataGiven = c.Flags().Changed("data")
+	store := c.Flags().Lookup("store")
+	p.store.InFlag = store.Changed && !p.fromVariable[store]
 	if p.data == "" && wrong == nil {
 		// A script's variable that nobody has set must not mean the directory in
 		// which it runs.

@@ -18,12 +18,16 @@ func (p *program) statusCommand() *cobra.Command {
 		Long: `Show at a glance how the server and its store are: whether it is ready and why not,
 what the disk holds, and what the last search for damage found. It asks the server
 that runs on the data directory; exit 0 when that is ready, 1 when it is not, 69 when
-there is none.
+there is none. With --store it shows the database and lists all servers on it; exit 0
+if there is one.
 
   tollhouse status --data /var/lib/tollhouse
   tollhouse status --json`,
 		Args: operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
+			if p.store.Given() && p.adminSocket == "" {
+				return p.databaseStatus(ctx)
+			}
 			a, err := p.connectRunning(ctx)
 			if err != nil {
 				return err

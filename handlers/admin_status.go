@@ -16,7 +16,10 @@ type ServerStatus struct {
 	PID     int      `json:"pid"`
 	Started int64    `json:"started"` // Unix seconds
 
-	Store *StoreStatus `json:"store,omitempty"` // nil for a store in memory
+	Store *StoreStatus `json:"store,omitempty"` // nil for a store in memory or in a database
+
+	Database *DatabaseStatus `json:"database,omitempty"`
+
 	Check *CheckStatus `json:"check,omitempty"` // nil until the first check has ended
 
 	Backup  *BackupStatus   `json:"backup,omitempty"`  // the last backup, if any
@@ -40,6 +43,31 @@ type StoreStatus struct {
 	Used    uint64 `json:"used_bytes"`
 	Free    uint64 `json:"free_bytes"`
 	FreeMin uint64 `json:"free_min_bytes"` // below it writes are refused
+}
+
+// DatabaseStatus is a database and the servers that live on it.
+type DatabaseStatus struct {
+	Version  string          `json:"version"`    // of PostgreSQL
+	Size     int64           `json:"size_bytes"` // of the records with their indexes
+	Standbys []StandbyStatus `json:"standbys"`
+	Servers  []PeerStatus    `json:"servers"`
+}
+
+// StandbyStatus is a standby of the database. What the user may not see is "".
+type StandbyStatus struct {
+	Name  string `json:"name"`
+	State string `json:"state"`
+	Sync  string `json:"sync"`
+}
+
+// PeerStatus is one of the servers on a database.
+type PeerStatus struct {
+	Host    string   `json:"host"`
+	PID     int      `json:"pid"`
+	Version string   `json:"version"`
+	Listen  []string `json:"listen"`
+	Started int64    `json:"started"` // Unix seconds
+	Jobs    []string `json:"jobs"`
 }
 
 // CheckStatus is the last search for damage at rest.

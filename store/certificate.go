@@ -71,6 +71,19 @@ func (s *Store) UpdateCertificate(ctx context.Context, name string, data []byte)
 	return nil
 }
 
+// DeleteCertificate removes the data under a name, if any. Errors: ErrNotFound for an
+// invalid name.
+func (s *Store) DeleteCertificate(ctx context.Context, name string) error {
+	err := checkCertificateName(name)
+	if err == nil {
+		err = s.db.Update(ctx, func(tx kv.Txn) error { return tx.Delete(record.CertificateKey(name)) })
+	}
+	if err != nil {
+		return fmt.Errorf("delete certificate: %w", err)
+	}
+	return nil
+}
+
 var errCertificateSize = errors.New("a certificate is larger than 64 KiB")
 
 // checkCertificateName rejects names that cannot be part of a key.

@@ -76,6 +76,26 @@ func nameFiles(found []string) string {
 	return text
 }
 
+// CheckSharedKey compares the server key in keyFile, if that is not "", with the one whose
+// fingerprint the servers of a database agreed on.
+func CheckSharedKey(keyFile, agreed string, log *slog.Logger) handlers.Finding {
+	const check = "key"
+	switch {
+	case agreed == "":
+		return allRight(check, "no server has run on the database yet")
+	case keyFile == "":
+		return allRight(check, "the servers have the fingerprint %s; --key-file compares a file with it", agreed)
+	}
+	key, err := datadir.ReadKey(keyFile, true, log)
+	switch {
+	case err != nil:
+		return problemFrom(check, "", err)
+	case key.Fingerprint() != agreed:
+		return problemOf(check, "copy the servers' key file to this machine", "%s has the fingerprint %s, but the servers have %s", keyFile, key.Fingerprint(), agreed)
+	}
+	return allRight(check, "fingerprint %s, as on all servers", agreed)
+}
+
 // CheckKey checks the server key of dir, or the one in keyFile if that is not "".
 func CheckKey(dir, keyFile string, log *slog.Logger) handlers.Finding {
 	const check = "key"

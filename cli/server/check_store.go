@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"tollhouse/cli/database"
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
@@ -38,8 +39,12 @@ func (u checkup) run(ctx context.Context, deep bool, report func(handlers.Findin
 		}
 	}
 	u.report(u.store(ctx))
-	u.report(u.disk())
-	u.report(u.clock(ctx))
+	if db, ok := u.data.DB.(*database.Engine); ok {
+		u.database(ctx, db.Address)
+	} else {
+		u.report(u.disk())
+		u.report(u.clock(ctx))
+	}
 	u.report(u.backup(ctx))
 	if deep {
 		u.deep(ctx)
@@ -49,8 +54,8 @@ func (u checkup) run(ctx context.Context, deep bool, report func(handlers.Findin
 func (u checkup) store(ctx context.Context) handlers.Finding {
 	err := u.data.Store.Check(ctx)
 	if err == nil && u.server != nil {
-		if damage := u.server.damage.Load(); damage != nil {
-			return problemOf("store", nextDamage, "%v", *damage)
+		if damage := u.server.damaged(); damage != nil {
+			return problemOf("store", nextDamage, "%v", damage)
 		}
 		err = u.server.ready()
 	}
@@ -110,6 +115,9 @@ func (u checkup) clock(ctx context.Context) handlers.Finding {
 // backup checks the age of the last backup by the rule of docs/alerts.yml.
 func (u checkup) backup(ctx context.Context) handlers.Finding {
 	const check, next = "backup", "tollhouse backup FILE, or serve with --backup-every 24h"
+	if _, ok := u.data.DB.(*database.Engine); ok {
+		return u.databaseBackup(ctx)
+	}
 	if _, onDisk, err := datadir.SpaceOf(u.data.DB); err == nil && !onDisk {
 		return allRight(check, "not needed: the store is in memory")
 	}
@@ -172,7 +180,7 @@ func (u checkup) deep(ctx context.Context) {
 	}
 	if err != nil {
 		if u.server != nil {
-			u.server.recordDamage(err)
+			u.server.recordCheck(ctx, err)
 		}
 		u.report(problemOf("blocks", nextDamage, "%v; reads of the affected records fail: %s", err, u.hidden()))
 		return

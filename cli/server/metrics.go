@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"tollhouse/cli/database"
 	"tollhouse/cli/datadir"
 	"tollhouse/handlers"
 	"tollhouse/store/kv/badgerkv"
@@ -171,6 +172,9 @@ func (m *metrics) expose(r *running) http.Handler {
 		m.hashTime, m.hashWait, m.hashRefused, m.commitTime, m.group, m.backupFailures,
 		newGauges(r), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
+	if r.presence != nil {
+		m.registry.MustRegister(&databaseGauges{r, r.data().DB.(*database.Engine)})
+	}
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog:      slog.NewLogLogger(r.log.Handler(), slog.LevelWarn),
 		ErrorHandling: promhttp.ContinueOnError, // one failing metric must not hide the others
@@ -234,9 +238,15 @@ var gaugeHelp = map[string]string{
 	"tls_certificate_expiry_timestamp_seconds":     "Unix time at which the certificate in use expires; 0 while there is none.",
 }
 
+// databaseOwn are those that a store in a database describes itself.
+var databaseOwn = map[string]bool{"store_queue_updates": true, "store_queue_limit_updates": true, "store_queue_refused_total": true, "store_size_bytes": true}
+
 func newGauges(r *running) *gauges {
 	g := &gauges{r: r, descs: map[string]*prometheus.Desc{}}
 	for name, help := range gaugeHelp {
+		if r.presence != nil && databaseOwn[name] {
+			continue
+		}
 		g.descs[name] = prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, nil, nil)
 	}
 	g.descs["build_info"] = prometheus.NewDesc(prometheus.BuildFQName(namespace, "", "build_info"),
@@ -271,18 +281,10 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	send(gauge, "events_live_readers", float64(counts.LiveReaders))
 	send(counter, "audit_lines_lost_total", float64(counts.AuditLost))
 
-	var stats badgerkv.Stats // zero in memory
-	if disk, ok := g.r.data().DB.(datadir.DiskEngine); ok {
-		stats = disk.Stats()
+	if g.r.presence == nil { // a database has gauges of its own
+		g.collectEngine(send)
 	}
-	send(gauge, "store_queue_updates", float64(stats.Queue))
-	send(gauge, "store_queue_limit_updates", float64(stats.QueueMax))
-	send(gauge, "store_transactions", float64(stats.Transactions))
-	send(counter, "store_queue_refused_total", float64(stats.QueueFull))
-	send(counter, "store_disk_refused_total", float64(stats.DiskFull))
-
-	send(gauge, "store_memory_limit_bytes", float64(stats.MemoryMax))
-	send(gauge, "store_damaged", oneIf(g.r.damage.Load() != nil))
+	send(gauge, "store_damaged", oneIf(g.r.damaged() != nil))
 	if c := g.r.checked.Load(); c != nil {
 		send(gauge, "store_last_check_timestamp_seconds", float64(c.ended.UnixMilli())/1000)
 		send(gauge, "store_last_check_duration_seconds", c.took.Seconds())
@@ -305,6 +307,21 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 		send(gauge, "tls_certificate_not_before_timestamp_seconds", float64(c.NotBefore))
 		send(gauge, "tls_certificate_expiry_timestamp_seconds", float64(c.Expires))
 	}
+}
+
+// collectEngine sends the state of an engine on this machine.
+func (g *gauges) collectEngine(send func(prometheus.ValueType, string, float64)) {
+	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
+	var stats badgerkv.Stats // zero in memory
+	if disk, ok := g.r.data().DB.(datadir.DiskEngine); ok {
+		stats = disk.Stats()
+	}
+	send(gauge, "store_queue_updates", float64(stats.Queue))
+	send(gauge, "store_queue_limit_updates", float64(stats.QueueMax))
+	send(gauge, "store_transactions", float64(stats.Transactions))
+	send(counter, "store_queue_refused_total", float64(stats.QueueFull))
+	send(counter, "store_disk_refused_total", float64(stats.DiskFull))
+	send(gauge, "store_memory_limit_bytes", float64(stats.MemoryMax))
 	// A store in memory has no disk, and a disk that cannot be read is not reported as full.
 	if space, ok, err := datadir.SpaceOf(g.r.data().DB); ok && err == nil {
 		send(gauge, "store_size_bytes", float64(space.Used))

@@ -10,6 +10,7 @@ package server
 import (
 	"github.com/spf13/pflag"
 
+	"tollhouse/cli/database"
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
 )
@@ -21,6 +22,7 @@ type Program struct {
 	Version, Revision string
 
 	Data        string // the data directory
+	Store       database.Settings
 	AdminSocket string // "" for the default
 	KeyFile     string // of the server key, or "" for the default
 

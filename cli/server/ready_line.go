@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
+	"tollhouse/store/kv/pgkv"
 )
 
 // readyLine is what a server prints on standard output when it is ready, for scripts.
@@ -17,7 +19,8 @@ type readyLine struct {
 	Ready       int      `json:"ready"` // always 1: the version of this line
 	URL         string   `json:"url"`
 	Listen      []string `json:"listen"`
-	AdminSocket string   `json:"admin_socket,omitempty"` // of dev only where a directory can be written
+	AdminSocket *string  `json:"admin_socket,omitempty"` // of dev only where a directory can be written
+	Store       string   `json:"store,omitempty"`        // postgres, or nothing for a data directory
 	Version     string   `json:"version"`
 	PID         int      `json:"pid"`
 	Metrics     string   `json:"metrics,omitempty"`       // the URL of /metrics, if it has its own listener
@@ -52,7 +55,12 @@ func (p *Program) announce(r *running, demo *handlers.Demo) {
 		Ready: 1, URL: r.server().Issuer(), Listen: addressesOf(r.listeners), Version: r.version, PID: os.Getpid(),
 	}
 	if r.admin != nil {
-		line.AdminSocket = r.admin.Addr().String()
+		socket := r.admin.Addr().String()
+		line.AdminSocket = &socket
+	}
+	if r.presence != nil {
+		line.Store = "postgres"
+		line.AdminSocket = cmp.Or(line.AdminSocket, new(string))
 	}
 	if r.monitor != nil {
 		line.Metrics = baseURL(r.monitor).String() + "/metrics"
@@ -72,7 +80,14 @@ func (p *Program) announce(r *running, demo *handlers.Demo) {
 		fmt.Fprint(p.Out, devWelcome(line))
 		return
 	}
-	fmt.Fprint(p.Out, serveWelcome(line, p.Data))
+	at := "--data " + term.ShellQuote(p.Data)
+	if p.Store.Given() {
+		at = "--store-file " + term.ShellQuote(p.Store.File)
+		if p.Store.File == "" {
+			at = "--store " + term.ShellQuote(pgkv.Mask(p.Store.URL))
+		}
+	}
+	fmt.Fprint(p.Out, serveWelcome(line, at))
 }
 
 func devWelcome(l readyLine) string {
@@ -93,8 +108,8 @@ func devWelcome(l readyLine) string {
 	show("redirect", l.RedirectURI, " (any port)")
 	show("account", l.Account, "")
 	show("controls", l.Dev, "")
-	if l.AdminSocket != "" {
-		show("commands", "tollhouse event list --admin-socket "+term.ShellQuote(l.AdminSocket), "")
+	if l.AdminSocket != nil {
+		show("commands", "tollhouse event list --admin-socket "+term.ShellQuote(*l.AdminSocket), "")
 	}
 	b.WriteString("\n")
 	if l.ClientSecret == "" || l.Username == "" {
@@ -117,13 +132,12 @@ Back to the beginning:
 	return b.String()
 }
 
-func serveWelcome(l readyLine, data string) string {
-	data = term.ShellQuote(data)
+func serveWelcome(l readyLine, at string) string {
 	return fmt.Sprintf(`tollhouse %s is ready at %s, listening on %s (Ctrl-C stops it)
 
-  tollhouse user create NAME --data %s
-  tollhouse client create --name NAME --redirect-uri https://app.example/callback --data %s
+  tollhouse user create NAME %s
+  tollhouse client create --name NAME --redirect-uri https://app.example/callback %s
   curl -s %s/readyz
 
-`, l.Version, l.URL, strings.Join(l.Listen, " and "), data, data, l.URL)
+`, l.Version, l.URL, strings.Join(l.Listen, " and "), at, at, l.URL)
 }

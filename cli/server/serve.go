@@ -20,6 +20,7 @@ import (
 	"tollhouse/handlers"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
+	"tollhouse/store/kv/pgkv"
 )
 
 // serveFlags are serve's own settings.
@@ -32,6 +33,10 @@ type serveFlags struct {
 	monitor      string
 	backups      backupFlags
 	memory       datadir.Memory
+
+	// With a database only.
+	connections int
+	newKey      bool
 }
 
 const listenDefault = "127.0.0.1:8080"
@@ -42,9 +47,10 @@ func ServeCommand(program func() *Program) *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
 		Use:   "serve",
-		Short: "run a server on a data directory",
+		Short: "run a server on a data directory, or one of several on a database",
 		Long: `Run a server on a data directory until SIGTERM or Ctrl-C. The directory is created if it
-does not exist.
+does not exist. With --store, run one of several equal servers on a PostgreSQL database
+instead; see Several machines in docs/operations.md.
 
 Requests carry passwords and tokens, so other machines must connect over TLS. Give the
 https address of the server with --public-url, and choose who terminates TLS: a proxy
@@ -59,6 +65,8 @@ https address of the server with --public-url, and choose who terminates TLS: a 
 	flags.Var(&f.retain, "retain", "how long to keep events, such as 400d; 0 keeps them forever")
 	flags.StringVar(&f.monitor, "metrics-listen", "", "`address` of a separate plain http listener for /metrics, /healthz and /readyz, without authentication")
 	flags.BoolVar(&f.acceptClock, "accept-clock", false, "start even if the clock is far from the last write")
+	flags.IntVar(&f.connections, "store-connections", connectionsDefault, "with --store, the number of connections for reading")
+	flags.BoolVar(&f.newKey, "new-key", false, "with --store, replace the server key that the database knows by that of --key-file, when no other server runs")
 	f.backups.add(flags)
 	f.memory = datadir.MemoryDefault
 	flags.Var(&f.memory, "memory", "memory limit of the server, including caches; a higher limit caches more of a large store")
@@ -103,12 +111,20 @@ func (p *Program) serve(c *cobra.Command, f serveFlags) error {
 	if err != nil {
 		return err
 	}
+	if p.Store.Given() {
+		if err := p.checkDatabaseFlags(c.Flags()); err != nil {
+			return err
+		}
+	}
 	f.memory.Limit(p.Environ)
 	r := &running{search: make(chan struct{}, 1), version: p.Version, revision: p.Revision, log: log, config: config, metrics: newMetrics(), memory: f.memory, notify: newNotifier(p.Environ, os.Getpid()), fatal: make(chan error, 1)}
 	if r.certificates, err = f.tls.open(host, p.Version, log); err != nil {
 		return err
 	}
 	defer r.closeListeners()
+	if p.Store.Given() {
+		return p.serveDatabase(c.Context(), r, f)
+	}
 	if datadir.IsEmpty(dir) {
 		// A port in use must not leave a new directory behind. In an existing
 		// directory the lock comes first: its holder makes the better message.
@@ -237,7 +253,10 @@ func (p *Program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 		r.backups, err = f.backups.begin(dir, r, key)
 	}
 	if err == nil {
-		err = p.serveStore(r, handlers.Config{Key: key}, datadir.SocketPath(p.AdminSocket, dir), lock)
+		err = p.serveStore(r, handlers.Config{Key: key}, datadir.SocketPath(p.AdminSocket, dir), func(socket string) error {
+			lock.Socket, lock.Listen = socket, addressesOf(r.listeners)
+			return lock.Write()
+		})
 	}
 	if term.IsFatal(err) {
 		return err // the state of the disk is unknown, so nothing more is written
@@ -261,18 +280,23 @@ func (f *serveFlags) prepareStore(ctx context.Context, s *store.Store, log *slog
 	return s.SetRetention(ctx, time.Duration(f.retain))
 }
 
-// serveStore opens the admin socket, writes the addresses into LOCK, and serves.
-func (p *Program) serveStore(r *running, c handlers.Config, socket string, lock *datadir.Lock) (err error) {
-	if r.admin, err = datadir.ListenAdmin(socket, r.log); err != nil {
-		return err
+// serveStore opens the admin socket unless its path is "", calls write, which tells others
+// where the server is, and serves.
+func (p *Program) serveStore(r *running, c handlers.Config, socket string, write func(socket string) error) (err error) {
+	if socket != "" {
+		if r.admin, err = datadir.ListenAdmin(socket, r.log); err != nil {
+			return err
+		}
+		defer r.admin.Close()
 	}
-	defer r.admin.Close()
 	if a, ok := r.certificates.(*acmeCertificates); ok {
 		a.useStore(r.data().Store)
+		if r.presence != nil {
+			a.share(func() bool { return r.presence.Holds(pgkv.JobACME) })
+		}
 	}
 	r.build(c)
-	lock.Socket, lock.Listen = socket, addressesOf(r.listeners)
-	if err := lock.Write(); err != nil {
+	if err := write(socket); err != nil {
 		return term.Fail(term.ExitIO, "check the disk", "cannot write %s: %w", datadir.LockName, err)
 	}
 	return r.serve(func() { p.announce(r, nil); r.notifyManager(notifyReady) })

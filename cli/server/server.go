@@ -21,11 +21,14 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"tollhouse/cli/database"
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
+	"tollhouse/store/kv/pgkv"
+	"tollhouse/store/record"
 	"tollhouse/store/stats"
 )
 
@@ -153,6 +156,8 @@ const (
 	checkEvery = 24 * time.Hour         // between two checks of the stored data
 	trimEvery  = 24 * time.Hour         // between two removals of old audit lines
 
+	sweepEvery = time.Minute // between two removals of expired records
+
 	// retainEvery is between two removals of old events. For that long an event past
 	// its retention may still be listed.
 	retainEvery = time.Minute
@@ -180,12 +185,15 @@ type running struct {
 	certificates certificates // nil without TLS
 	plain        net.Listener // plain http that redirects to TLS, or nil
 
+	presence *pgkv.Presence // among the servers of a database, or nil
+
 	admin    net.Listener
 	memory   datadir.Memory // limit; 0 means the default
 	visitors *connLimit
 	closing  atomic.Bool
 	damage   atomic.Pointer[error]     // found in the stored data
 	checked  atomic.Pointer[lastCheck] // the last finished check of the stored data
+	checking sync.Mutex                // held during a check
 	search   chan struct{}             // asks for a check now; nil is never
 	fatal    chan error                // a write with an unknown outcome
 	work     sync.WaitGroup
@@ -306,7 +314,13 @@ func (r *running) newServer(data *datadir.Opened, c handlers.Config) *handlers.S
 	c.Status, c.Doctor = r.status, checkup{data: data, server: r}.run
 	c.Desk = r.desk()
 	c.Observe, c.Metrics = r.metrics.observe, r.exposed
-	data.Store.Ring().Begin(func() stats.Disk { return diskOf(data.DB) })
+	c.Shared = r.presence != nil
+	data.Store.Ring().Begin(func() stats.Disk {
+		if r.presence != nil {
+			return stats.Disk{Used: uint64(r.presence.State().Size)}
+		}
+		return diskOf(data.DB)
+	})
 	if c.PublicURL == nil {
 		c.PublicURL = baseURL(r.listeners[0])
 		if r.certificates != nil {
@@ -330,10 +344,30 @@ func (r *running) ready() error {
 	if r.closing.Load() {
 		return errors.New("the server is stopping")
 	}
+	if damage := r.damaged(); damage != nil {
+		return damage
+	}
+	if r.presence != nil {
+		if err := database.CheckOffset(r.presence.State().Clock); err != nil {
+			return err
+		}
+	}
+	return r.data().DB.Ready()
+}
+
+// damaged returns the damage that the last check found, or nil. Servers of one database
+// share it.
+func (r *running) damaged() error {
+	if r.presence != nil {
+		if damage := r.presence.State().Damage; damage != "" {
+			return errors.New(damage)
+		}
+		return nil
+	}
 	if damage := r.damage.Load(); damage != nil {
 		return *damage
 	}
-	return r.data().DB.Ready()
+	return nil
 }
 
 // serve answers requests until a signal. Then it becomes unready, closes the public
@@ -368,9 +402,15 @@ func (r *running) serve(announce func()) error {
 
 	working, stop := context.WithCancel(context.Background())
 	defer stop()
+	present, leave := context.WithCancel(context.Background())
+	defer leave()
+	if r.presence != nil {
+		r.work.Go(func() { r.presence.Run(present) })
+		r.work.Go(func() { r.onlyHere(working, pgkv.JobSweep, r.sweep) })
+	}
 	r.work.Go(func() { r.watch(working) })
-	r.work.Go(func() { r.trimAudit(working) })
-	r.work.Go(func() { r.trimEvents(working) })
+	r.work.Go(func() { r.onlyHere(working, pgkv.JobSweep, r.trimAudit) })
+	r.work.Go(func() { r.onlyHere(working, pgkv.JobSweep, r.trimEvents) })
 	if r.backups != nil {
 		r.work.Go(func() { r.backups.run(working) })
 	}
@@ -380,8 +420,10 @@ func (r *running) serve(announce func()) error {
 
 	var failed error
 	select {
-	case err := <-r.fatal:
-		return term.Fatal(err)
+	case failed = <-r.fatal:
+		if r.presence == nil {
+			return term.Fatal(failed)
+		}
 	case failed = <-broken:
 		failed = fmt.Errorf("serve: %w", failed)
 	case s := <-signals:
@@ -394,7 +436,11 @@ func (r *running) serve(announce func()) error {
 	r.server().Drain()
 	stop()
 	failed = errors.Join(failed, r.drain(signals, public, plain, monitor, private))
+	leave()
 	r.work.Wait()
+	if r.presence != nil {
+		return failed
+	}
 	if err := r.unknownOutcome(); err != nil { // by one of the requests in flight
 		return err
 	}
@@ -456,29 +502,89 @@ func (r *running) watch(ctx context.Context) {
 		return
 	}
 	debug.FreeOSMemory()
-	for {
-		begun := time.Now()
-		err := r.data().DB.Check(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		r.checked.Store(&lastCheck{ended: time.Now(), took: time.Since(begun)})
-		if err != nil {
-			r.recordDamage(err)
-		}
+	if r.presence == nil {
+		r.checkDaily(ctx, 0)
+		return
+	}
+	r.work.Go(func() {
+		r.presence.Do(ctx, pgkv.JobCheck, func(ctx context.Context) {
+			r.checkDaily(ctx, checkEvery-time.Since(r.presence.State().Checked))
+		})
+	})
+	for { // whoever is asked checks, with the job or without
 		select {
 		case <-ctx.Done():
 			return
 		case <-r.search:
-		case <-time.After(checkEvery):
+			r.check(ctx)
 		}
 	}
 }
 
-// recordDamage makes damage at rest known to /readyz, status and metrics.
-func (r *running) recordDamage(damage error) {
-	r.log.Error("damage found in the store", "err", damage)
-	r.damage.Store(&damage)
+// checkDaily checks the stored data after first, then every day and when asked.
+func (r *running) checkDaily(ctx context.Context, first time.Duration) {
+	for wait := first; ; wait = checkEvery {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.search:
+		case <-time.After(wait):
+		}
+		r.check(ctx)
+	}
+}
+
+func (r *running) check(ctx context.Context) {
+	r.checking.Lock()
+	defer r.checking.Unlock()
+	begun := time.Now()
+	err := r.data().DB.Check(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case r.presence != nil && errors.Is(err, record.ErrUnavailable):
+		r.log.Warn("store not checked", "err", err)
+		return
+	}
+	r.checked.Store(&lastCheck{ended: time.Now(), took: time.Since(begun)})
+	r.recordCheck(ctx, err)
+}
+
+// recordCheck makes damage at rest known to /readyz, status and metrics.
+func (r *running) recordCheck(ctx context.Context, damage error) {
+	if damage != nil {
+		r.log.Error("damage found in the store", "err", damage)
+	}
+	switch {
+	case r.presence != nil:
+		if err := r.presence.RecordCheck(ctx, damage); err != nil {
+			r.log.Warn("result of the check not stored", "err", err)
+		}
+	case damage != nil:
+		r.damage.Store(&damage)
+	}
+}
+
+// onlyHere runs work that one server does for all: this one, or on a database the one that
+// has the job.
+func (r *running) onlyHere(ctx context.Context, job pgkv.Job, work func(context.Context)) {
+	if r.presence == nil {
+		work(ctx)
+		return
+	}
+	r.presence.Do(ctx, job, work)
+}
+
+// sweep removes expired records, which on a disk the engine does by itself.
+func (r *running) sweep(ctx context.Context) {
+	for {
+		if err := r.data().DB.(*database.Engine).Sweep(ctx); err != nil && ctx.Err() == nil {
+			r.log.Warn("expired records not removed", "err", err)
+		}
+		if term.Sleep(ctx, sweepEvery) != nil {
+			return
+		}
+	}
 }
 
 // trimAudit removes old lines of the audit record and old counts of requests, now and

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"tollhouse/cli/database"
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
@@ -25,10 +26,15 @@ func (r *running) status(ctx context.Context) handlers.ServerStatus {
 	if space, ok, err := datadir.SpaceOf(r.data().DB); ok && err == nil {
 		s.Store = &handlers.StoreStatus{Used: space.Used, Free: space.Free, FreeMin: space.FreeMin}
 	}
+	if db, ok := r.data().DB.(*database.Engine); ok {
+		if found, err := DatabaseStatus(ctx, db.Address); err == nil {
+			s.Database = found
+		}
+	}
 	if c := r.checked.Load(); c != nil {
 		s.Check = &handlers.CheckStatus{Ended: c.ended.Unix(), Took: c.took.Seconds()}
-		if damage := r.damage.Load(); damage != nil {
-			s.Check.Damage = (*damage).Error()
+		if damage := r.damaged(); damage != nil {
+			s.Check.Damage = damage.Error()
 		}
 	}
 	if made, err := r.data().Store.LastBackup(ctx); err == nil {
@@ -53,6 +59,9 @@ func StatusRows(s handlers.ServerStatus, now time.Time) []term.Row {
 	}
 	if s.Certificate != nil {
 		rows = append(rows, term.Row{"certificate", describeCertificate(*s.Certificate, now)})
+	}
+	if s.Database != nil {
+		return append(rows, DatabaseRows(*s.Database, now)...)
 	}
 	if s.Store == nil {
 		return append(rows, term.Row{"store", "in memory"})

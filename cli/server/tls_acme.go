@@ -41,6 +41,8 @@ type acmeCertificates struct {
 	host    string
 	log     *slog.Logger
 
+	mayOrder func() bool // whether this server orders the certificate
+
 	first   chan struct{} // closed after the first try
 	has     atomic.Bool   // a certificate exists, and autocert renews it
 	problem atomic.Pointer[error]
@@ -59,6 +61,9 @@ const (
 	// A handshake waits this long for the first try: a stored certificate is ready at
 	// once, a new one usually within seconds.
 	firstWait = 4 * time.Second
+
+	// sharedLook is between two looks for a certificate that another server orders.
+	sharedLook = 5 * time.Second
 
 	// autocert renews when a third of the lifetime is left, and retries every hour.
 	renewedLook = time.Hour
@@ -83,6 +88,7 @@ func newACMECertificates(f tlsFlags, host, version string, log *slog.Logger) (*a
 	}
 	a := &acmeCertificates{
 		cache: &certificateCache{log: log}, reasons: &acmeReasons{next: transport}, host: host, log: log, first: make(chan struct{}),
+		mayOrder: func() bool { return true },
 	}
 	a.manager = &autocert.Manager{
 		Prompt: autocert.AcceptTOS, Cache: a.cache, HostPolicy: a.policy,
@@ -96,6 +102,13 @@ func newACMECertificates(f tlsFlags, host, version string, log *slog.Logger) (*a
 
 // useStore sets the store that keeps the certificate. It must be called before run.
 func (a *acmeCertificates) useStore(s *store.Store) { a.cache.store = s }
+
+// share makes one of several servers order: the one for which mayOrder returns true. The
+// others wait until the certificate is in the store. Challenges are there too, since any
+// server may be asked.
+func (a *acmeCertificates) share(mayOrder func() bool) {
+	a.mayOrder, a.cache.shared = mayOrder, true
+}
 
 func (a *acmeCertificates) config() *tls.Config { return newTLSConfig(a.certificate, acme.ALPNProto) }
 
@@ -149,6 +162,11 @@ func (a *acmeCertificates) hello() *tls.ClientHelloInfo {
 func (a *acmeCertificates) run(ctx context.Context) {
 	var firstTry sync.Once
 	for wait := retryLeast; ; wait = retryMost {
+		for !a.mayOrder() && !a.cache.has(ctx, a.host) {
+			if term.Sleep(ctx, sharedLook) != nil {
+				return
+			}
+		}
 		err := a.fetch(ctx)
 		if err == nil {
 			a.problem.Store(nil)
@@ -227,10 +245,12 @@ func (a *acmeCertificates) status() handlers.CertificateStatus {
 }
 
 // certificateCache is autocert's cache: the account key and the certificate are in the
-// store, challenges in memory, since the process that requested one answers it. A closed
-// store refuses requests that autocert's timers still make.
+// store, challenges in memory, since the process that requested one answers it. Servers
+// that share a store have the challenges there as well. A closed store refuses requests
+// that autocert's timers still make.
 type certificateCache struct {
 	store    *store.Store
+	shared   bool
 	log      *slog.Logger
 	inMemory sync.Map // challenges, and what the store refused, by name
 }
@@ -245,7 +265,7 @@ func (c *certificateCache) Get(ctx context.Context, name string) ([]byte, error)
 	if data, ok := c.inMemory.Load(name); ok {
 		return data.([]byte), nil
 	}
-	if isChallenge(name) {
+	if isChallenge(name) && !c.shared {
 		return nil, autocert.ErrCacheMiss
 	}
 	data, err := c.store.FindCertificate(ctx, name)
@@ -259,7 +279,7 @@ func (c *certificateCache) Get(ctx context.Context, name string) ([]byte, error)
 // kept in memory: autocert would drop the certificate and order new ones until the
 // issuer's rate limit.
 func (c *certificateCache) Put(ctx context.Context, name string, data []byte) error {
-	if isChallenge(name) {
+	if isChallenge(name) && !c.shared {
 		c.inMemory.Store(name, data)
 		return nil
 	}
@@ -273,9 +293,18 @@ func (c *certificateCache) Put(ctx context.Context, name string, data []byte) er
 }
 
 // Delete implements autocert.Cache. Autocert deletes challenges only.
-func (c *certificateCache) Delete(_ context.Context, name string) error {
+func (c *certificateCache) Delete(ctx context.Context, name string) error {
 	c.inMemory.Delete(name)
+	if c.shared && isChallenge(name) {
+		return c.store.DeleteCertificate(ctx, name)
+	}
 	return nil
+}
+
+// has reports whether the cache has the certificate for host.
+func (c *certificateCache) has(ctx context.Context, host string) bool {
+	_, err := c.Get(ctx, host)
+	return err == nil
 }
 
 // acmeReasons collects errors from the directory's responses, because autocert reports

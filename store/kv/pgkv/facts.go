@@ -3,6 +3,7 @@ package pgkv
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -70,4 +71,7 @@ func (s *Session) size(ctx context.Context, site map[string]string) (int64, erro
 }
 
 // tableOf returns the table that the site's generation names.
-func tableOf(site map[string]string) string { return fmt.Sprintf("kv_%04s", site["generation"]) }
+func tableOf(site map[string]string) string {
+	generation, _ := strconv.Atoi(site["generation"])
+	return fmt.Sprintf("kv_%04d", generation)
+}

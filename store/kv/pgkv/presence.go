@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -47,6 +48,8 @@ type PresenceOptions struct {
 	Judge func(Found) (set map[string]string, err error)
 	// OnRefused is called when Judge refuses a server that joins again.
 	OnRefused func(error)
+	// OnLook is called after each look at the database and the others.
+	OnLook func(State)
 	// Unverified says that the database need not have advisory locks.
 	Unverified bool
 }
@@ -67,9 +70,10 @@ type Presence struct {
 type State struct {
 	Away    error // nil, or why the database does not answer
 	Clock   Clock
-	Servers []Server // that live, this one too
-	Damage  string   // what the last check of any server found, or ""
-	Size    int64    // bytes of the records with their indexes
+	Servers []Server  // that live, this one too
+	Damage  string    // what the last check of any server found, or ""
+	Checked time.Time // when it ended; the zero time of Unix before the first
+	Size    int64     // bytes of the records with their indexes
 }
 
 const (
@@ -215,7 +219,7 @@ func (p *Presence) Run(ctx context.Context) {
 			}
 		}
 	}
-	p.leave()
+	p.Leave()
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -257,8 +261,8 @@ func (p *Presence) lost(err error) {
 	p.o.Log.Warn("database connection lost", "err", err)
 }
 
-// leave removes the server's row. The locks end with the connection.
-func (p *Presence) leave() {
+// Leave removes the server's row. The locks end with the connection. Run calls it at its end.
+func (p *Presence) Leave() {
 	p.jobs.loseAll()
 	p.mu.Lock()
 	session := p.session
@@ -312,14 +316,33 @@ func (p *Presence) beat(ctx context.Context, s *Session) (err error) {
 	if err != nil {
 		return err
 	}
-	now.Damage = site[SiteDamage]
+	checked, _ := strconv.ParseInt(site[siteChecked], 10, 64)
+	now.Damage, now.Checked = site[SiteDamage], time.Unix(checked, 0)
 	if now.Size, err = s.size(ctx, site); err != nil {
 		return err
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.state = now
+	p.mu.Unlock()
+	p.o.OnLook(now)
 	return nil
+}
+
+// RecordCheck tells all servers what a check found: damage, or nil.
+func (p *Presence) RecordCheck(ctx context.Context, damage error) error {
+	s, err := Dial(ctx, p.o.Address)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	text, now := "", time.Now()
+	if damage != nil {
+		text = damage.Error()
+	}
+	p.mu.Lock()
+	p.state.Damage, p.state.Checked = text, now
+	p.mu.Unlock()
+	return s.SetSite(ctx, map[string]string{SiteDamage: text, siteChecked: strconv.FormatInt(now.Unix(), 10)})
 }
 
 // State returns what the last look found.

@@ -9,8 +9,9 @@ import (
 // The table site has what holds for the whole database. The engine keeps its layout and
 // generation there, and servers what they must agree on.
 const (
-	SiteKey    = "key"    // the fingerprint of the server key
-	SiteDamage = "damage" // what the last check found
+	SiteKey     = "key"     // the fingerprint of the server key
+	SiteDamage  = "damage"  // what the last check found, or ""
+	siteChecked = "checked" // when it ended, in Unix seconds
 )
 
 // Site returns all values by their names.
@@ -31,14 +32,10 @@ func (s *Session) Site(ctx context.Context) (map[string]string, error) {
 	return site, nil
 }
 
-// SetSite sets values, and removes those that are "".
+// SetSite sets values.
 func (s *Session) SetSite(ctx context.Context, values map[string]string) error {
 	batch := &pgx.Batch{}
 	for name, value := range values {
-		if value == "" {
-			batch.Queue("delete from tollhouse.site where name = $1", name)
-			continue
-		}
 		batch.Queue("insert into tollhouse.site (name, value) values ($1, $2) on conflict (name) do update set value = excluded.value", name, value)
 	}
 	if err := s.conn.SendBatch(ctx, batch).Close(); err != nil {

@@ -1,0 +1,180 @@
+package database
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"tollhouse/cli/term"
+	"tollhouse/store"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/kv/pgkv"
+)
+
+// Agreed are the settings that all servers on one database have in common: a token that
+// one of them issued must be the same to all. Commands take them from the database.
+type Agreed struct {
+	PublicURL           string // "" for servers on loopback
+	Lifetimes           store.Lifetimes
+	Retain, AuditRetain time.Duration
+	CardGuard           eventlog.CardGuard
+}
+
+// agreedSetting is one of them, by the name of its flag, which is its name in the site too.
+type agreedSetting struct {
+	name string
+	text string
+	read func(text string) error
+}
+
+// settings are in the order in which differences are reported.
+func (a *Agreed) settings() []agreedSetting {
+	list := []agreedSetting{{"public-url", a.PublicURL, func(text string) error { a.PublicURL = text; return nil }}}
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+	}{
+		{"access-ttl", &a.Lifetimes.AccessToken}, {"refresh-ttl", &a.Lifetimes.RefreshToken}, {"code-ttl", &a.Lifetimes.Code},
+		{"session-idle", &a.Lifetimes.SessionIdle}, {"refresh-grace", &a.Lifetimes.RefreshGrace}, {"retain", &a.Retain}, {"audit-retain", &a.AuditRetain},
+	} {
+		list = append(list, agreedSetting{d.name, (*term.Duration)(d.value).String(), (*term.Duration)(d.value).Set})
+	}
+	return append(list, agreedSetting{"card-guard", string(cmp.Or(a.CardGuard, eventlog.CardGuardRefuse)), func(text string) (err error) {
+		a.CardGuard, err = eventlog.ParseCardGuard(text)
+		return err
+	}})
+}
+
+// ReadAgreed returns the settings in a site, with the defaults for those that it lacks.
+func ReadAgreed(site map[string]string) (Agreed, error) {
+	a := Agreed{Lifetimes: store.DefaultLifetimes()}
+	for _, s := range a.settings() {
+		if text, has := site[s.name]; has {
+			if err := s.read(text); err != nil {
+				return a, term.Fail(term.ExitConfig, "use the version of tollhouse that the servers have", "cannot read the setting %s in the database: %w", s.name, err)
+			}
+		}
+	}
+	return a, nil
+}
+
+// URL returns the public URL, or one for a command's own requests.
+func (a *Agreed) URL() *url.URL {
+	if u, err := url.Parse(a.PublicURL); err == nil && a.PublicURL != "" {
+		return u
+	}
+	return &url.URL{Scheme: "http", Host: "127.0.0.1"}
+}
+
+// differ returns the failure for the first setting that differs from the others'.
+func (a *Agreed) differ(site map[string]string) error {
+	for _, s := range a.settings() {
+		// A server of an older release may lack a setting.
+		if theirs, has := site[s.name]; has && theirs != s.text {
+			cure := fmt.Sprintf("give --%s %s here", s.name, term.ShellQuote(theirs))
+			if theirs == "" {
+				cure = "leave --" + s.name + " out here"
+			}
+			return term.Fail(term.ExitConfig, cure+"; or to change it, stop all servers and start the first one with the new value",
+				"--%s is %s here, but %s for the servers that run on the database", s.name, cmp.Or(s.text, "not set"), cmp.Or(theirs, "not set"))
+		}
+	}
+	return nil
+}
+
+// Rules are what a server must fulfil to join the others.
+type Rules struct {
+	Key         string // fingerprint of its server key
+	NewKey      bool   // the key replaces the former one
+	AcceptClock bool
+	Agreed      Agreed
+}
+
+// judge decides whether a server may join, and what it sets in the site.
+func (r *Rules) judge(f pgkv.Found) (map[string]string, error) {
+	if f.First && !r.AcceptClock {
+		if err := clockFault(f.Clock); err != nil {
+			return nil, err
+		}
+	}
+	theirs := f.Site[pgkv.SiteKey]
+	switch {
+	case theirs == "" || theirs == r.Key:
+	case !f.Alone && r.NewKey:
+		return nil, term.Fail(term.ExitConfig, "stop all other servers first", "--new-key cannot replace the server key (fingerprint %s) while other servers run with it", theirs)
+	case !r.NewKey:
+		return nil, term.Fail(term.ExitConfig, "copy their key file to this machine; if it is lost, stop all servers and start the first one with --new-key",
+			"the server key has the fingerprint %s, but the servers on this database have %s", r.Key, theirs)
+	}
+	if !f.Alone {
+		return nil, r.Agreed.differ(f.Site)
+	}
+	set := map[string]string{pgkv.SiteKey: r.Key}
+	for _, s := range r.Agreed.settings() {
+		set[s.name] = s.text
+	}
+	return set, nil
+}
+
+// The limits of clocks. Doctor and /readyz report less than what a start refuses.
+const (
+	ClockWarn   = 2 * time.Second
+	clockRefuse = 60 * time.Second
+	clockAhead  = 400 * 24 * time.Hour
+)
+
+// clockFault compares this machine's clock with the database's, and that with the last
+// write.
+func clockFault(c pgkv.Clock) error {
+	const accept = "correct the clocks and start again; if they are right, add --accept-clock"
+	switch behind := c.LastWrite.Sub(c.Now); {
+	case c.Offset.Abs() > clockRefuse:
+		return term.Fail(term.ExitConfig, accept, "the clock of this machine is %s %s the database's", c.Offset.Abs().Round(time.Second), aheadOrBehind(c.Offset))
+	case c.LastWrite.IsZero():
+	case behind > clockRefuse:
+		return term.Fail(term.ExitConfig, accept, "the database's clock says %s, but its last write was %s later", c.Now.UTC().Format(time.RFC3339), behind.Round(time.Second))
+	case -behind > clockAhead:
+		return term.Fail(term.ExitConfig, accept, "the database's clock says %s, %d days after its last write", c.Now.UTC().Format(time.RFC3339), int(-behind/(24*time.Hour)))
+	}
+	return nil
+}
+
+func aheadOrBehind(offset time.Duration) string {
+	if offset < 0 {
+		return "behind"
+	}
+	return "ahead of"
+}
+
+// ClockOffError means that the machine's clock differs from the database's too much to
+// serve.
+type ClockOffError struct{ Offset time.Duration }
+
+func (e *ClockOffError) Error() string {
+	return fmt.Sprintf("the clock of this machine is %s %s the database's", e.Offset.Abs().Round(time.Millisecond), aheadOrBehind(e.Offset))
+}
+
+// Public is the reason for everybody.
+func (e *ClockOffError) Public() string {
+	return "The clock of this server differs from the database's."
+}
+
+// CheckOffset returns a *ClockOffError if the clocks differ by more than [ClockWarn].
+func CheckOffset(c pgkv.Clock) error {
+	if c.Offset.Abs() > ClockWarn {
+		return &ClockOffError{Offset: c.Offset}
+	}
+	return nil
+}
+
+// unreachable is the failure when no host of the database answers.
+func unreachable(a *pgkv.Address, err error) error {
+	reason := err.Error()
+	var away *pgkv.AwayError
+	if errors.As(err, &away) {
+		reason = away.Reason
+	}
+	return term.Fail(term.ExitUnreachable, "check that the database runs, and that this machine and user may connect to it", "cannot use the database on %s: %s", joined(a.Hosts()), reason)
+}

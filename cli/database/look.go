@@ -1,0 +1,35 @@
+package database
+
+import (
+	"context"
+
+	"tollhouse/store/kv/pgkv"
+)
+
+// Found is the state of a database and the servers on it.
+type Found struct {
+	pgkv.Facts
+	Clock   pgkv.Clock
+	Servers []pgkv.Server
+}
+
+// Look asks the database over a connection of its own. An empty database has no servers.
+func Look(ctx context.Context, a *pgkv.Address) (f Found, err error) {
+	defer func() { err = openFault(a, err) }()
+	s, err := pgkv.Dial(ctx, a)
+	if err != nil {
+		return f, err
+	}
+	defer s.Close()
+	if made, err := s.IsMade(ctx); err != nil || !made {
+		return f, err
+	}
+	if f.Facts, err = s.Facts(ctx); err != nil {
+		return f, err
+	}
+	if f.Clock, err = s.Clock(ctx); err != nil {
+		return f, err
+	}
+	f.Servers, err = s.Servers(ctx)
+	return f, err
+}

@@ -1,0 +1,151 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"tollhouse/cli/database"
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
+	"tollhouse/store/kv/pgkv"
+	"tollhouse/store/record"
+)
+
+// DatabaseStatus asks the database for its state and the servers on it.
+func DatabaseStatus(ctx context.Context, a *pgkv.Address) (*handlers.DatabaseStatus, error) {
+	found, err := database.Look(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	s := &handlers.DatabaseStatus{Version: found.Version, Size: found.Size, Standbys: []handlers.StandbyStatus{}, Servers: []handlers.PeerStatus{}}
+	for _, standby := range found.Standbys {
+		s.Standbys = append(s.Standbys, handlers.StandbyStatus(standby))
+	}
+	for _, server := range found.Servers {
+		jobs := make([]string, len(server.Jobs))
+		for i, job := range server.Jobs {
+			jobs[i] = string(job)
+		}
+		s.Servers = append(s.Servers, handlers.PeerStatus{Host: server.Host, PID: server.PID, Version: server.Version, Listen: server.Listen, Started: server.Started.Unix(), Jobs: jobs})
+	}
+	return s, nil
+}
+
+// DatabaseRows returns the table that the status command prints for a database.
+func DatabaseRows(d handlers.DatabaseStatus, now time.Time) []term.Row {
+	rows := []term.Row{{"database", fmt.Sprintf("PostgreSQL %s, %s", d.Version, term.ShowBytes(uint64(d.Size)))}, {"standbys", describeStandbys(d.Standbys)}}
+	for _, s := range d.Servers {
+		text := fmt.Sprintf("%s process %d, %s, on %s, since %s (%s)", s.Host, s.PID, s.Version, strings.Join(s.Listen, " "), term.ShowTime(s.Started), now.Sub(time.Unix(s.Started, 0)).Round(time.Second))
+		if len(s.Jobs) > 0 {
+			text += ", does " + strings.Join(s.Jobs, " ")
+		}
+		rows = append(rows, term.Row{"server", text})
+	}
+	return rows
+}
+
+func describeStandbys(standbys []handlers.StandbyStatus) string {
+	if len(standbys) == 0 {
+		return "none"
+	}
+	var each []string
+	for _, s := range standbys {
+		if s.State == "" {
+			each = append(each, "one whose state the user may not see (grant pg_monitor)")
+			continue
+		}
+		each = append(each, fmt.Sprintf("%s (%s, %s)", s.Name, s.State, s.Sync))
+	}
+	return strings.Join(each, ", ")
+}
+
+const (
+	transactionLong    = time.Hour // an open transaction keeps dead rows in the table
+	connectionsPerHost = 30        // that a server may open
+	deadShareMax       = 0.3
+	deadRowsMin        = 10_000 // fewer are cleared by the next autovacuum
+)
+
+// database reports what concerns a database and the servers on it.
+func (u checkup) database(ctx context.Context, a *pgkv.Address) {
+	found, err := database.Look(ctx, a)
+	if err != nil {
+		u.report(problemFrom("database", "check that it runs", err))
+		return
+	}
+	u.report(databaseFinding(found.Facts))
+	u.report(u.databaseClock(ctx, found.Clock))
+	u.report(serversFinding(found.Servers))
+}
+
+func databaseFinding(f pgkv.Facts) handlers.Finding {
+	const check = "database"
+	text := fmt.Sprintf("%s %s, %s, standbys: %d", f.Product, f.Version, term.ShowBytes(uint64(f.Size)), len(f.Standbys))
+	dead := float64(f.Dead) / float64(max(f.Live+f.Dead, 1))
+	switch {
+	case f.Fsync != "on":
+		return problemOf(check, "set fsync = on in postgresql.conf", "%s: fsync is %s, so a crash of its machine loses or damages data", text, f.Fsync)
+	case f.Synchronous == "off":
+		return problemOf(check, "remove synchronous_commit = off from postgresql.conf and from the user's settings", "%s: synchronous_commit is off, so a crash loses acknowledged writes", text)
+	case !f.CanWrite:
+		return problemOf(check, "make the user the owner of the schema tollhouse", "%s: the user may not read and write the tables", text)
+	case f.Seqscan != "off":
+		return problemOf(check, "connect to PostgreSQL itself or through a pooler in session mode", "%s: the settings of our connections are not in force", text)
+	case f.Max-f.Connections < connectionsPerHost:
+		return warningOf(check, "raise max_connections to 30 for each server and what else connects", "%s: %d of %d connections are in use", text, f.Connections, f.Max)
+	case f.Longest > transactionLong:
+		return warningOf(check, "find it in pg_stat_activity and end it", "%s: a transaction has been open for %s, so old rows cannot be removed", text, f.Longest.Round(time.Minute))
+	case dead > deadShareMax && f.Dead > deadRowsMin:
+		return warningOf(check, "check that autovacuum runs: select * from pg_stat_user_tables where schemaname = 'tollhouse'", "%s: %.0f %% of the rows are dead", text, 100*dead)
+	}
+	return allRight(check, "%s", text)
+}
+
+// databaseClock compares the clocks, and the store's clock with the last event.
+func (u checkup) databaseClock(ctx context.Context, c pgkv.Clock) handlers.Finding {
+	err := database.CheckOffset(c)
+	if err == nil {
+		err = u.data.Store.CheckClock(ctx)
+	}
+	if err != nil {
+		return problemFrom("clock", "correct the clock", err)
+	}
+	return allRight("clock", "%s, %s from the database's", u.data.Store.Now().Format(time.RFC3339), c.Offset.Abs().Round(time.Millisecond))
+}
+
+func serversFinding(servers []pgkv.Server) handlers.Finding {
+	const check = "servers"
+	if len(servers) == 0 {
+		return allRight(check, "none runs")
+	}
+	var each []string
+	swept := false
+	for _, s := range servers {
+		each = append(each, fmt.Sprintf("%s process %d (%s)", s.Host, s.PID, s.Version))
+		for _, job := range s.Jobs {
+			swept = swept || job == pgkv.JobSweep
+		}
+	}
+	text := term.Count(int64(len(servers)), "server", "servers") + ": " + strings.Join(each, ", ")
+	if !swept {
+		return warningOf(check, "look again in a minute; if it stays, see the servers' logs", "%s; none of them removes what has expired", text)
+	}
+	return allRight(check, "%s", text)
+}
+
+// databaseBackup reports the last backup that tollhouse made. It does not know those of
+// the database.
+func (u checkup) databaseBackup(ctx context.Context) handlers.Finding {
+	const check = "backup"
+	made, err := u.data.Store.LastBackup(ctx)
+	switch {
+	case errors.Is(err, record.ErrNotFound):
+		return allRight(check, "none made by tollhouse; it does not see backups of the database itself")
+	case err != nil:
+		return problemFrom(check, nextDamage, err)
+	}
+	return allRight(check, "by tollhouse: %s", showBackup(&handlers.BackupStatus{Created: made.Created.Unix(), File: made.File, Bytes: made.Bytes}))
+}

@@ -1,0 +1,136 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"tollhouse/cli/database"
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
+	"tollhouse/store/kv/pgkv"
+	"tollhouse/store/secret"
+)
+
+const (
+	connectionsDefault = 24
+	connectionsMin     = 4
+	connectionsMax     = 1000
+)
+
+// directoryFlags are the settings of serve that mean nothing for a database.
+var directoryFlags = map[string]string{
+	"data":         "leave it out: everything is in the database",
+	"backup-every": "run tollhouse backup from a timer, or back up the database itself",
+	"backup-keep":  "leave it out: backups are not made by a server",
+	"backup-dir":   "leave it out: backups are not made by a server",
+	"memory":       "leave it out: the database has the caches",
+}
+
+// checkDatabaseFlags refuses what does not go with --store, and settings out of range.
+func (p *Program) checkDatabaseFlags(flags *pflag.FlagSet) error {
+	for _, name := range []string{"data", "backup-every", "backup-keep", "backup-dir", "memory"} {
+		if flags.Changed(name) {
+			return term.Usage(directoryFlags[name], "--%s cannot be given with %s", name, p.Store.Flag())
+		}
+	}
+	if n, _ := flags.GetInt("store-connections"); n < connectionsMin || n > connectionsMax {
+		return term.Usage("give a number from 4 to 1000", "--store-connections %d is out of range", n)
+	}
+	if p.KeyFile == "" {
+		return term.Fail(term.ExitConfig, "create one, copy it to all machines, and name it with --key-file: (umask 077; openssl rand -hex 32 > tollhouse.key)",
+			"%s needs --key-file: all servers of a database have the same server key, and it is not in the database", p.Store.Flag())
+	}
+	return nil
+}
+
+// serveDatabase serves from a database, as one of several equal servers.
+func (p *Program) serveDatabase(ctx context.Context, r *running, f serveFlags) error {
+	address, err := p.Store.Address()
+	if err != nil {
+		return err
+	}
+	key, err := datadir.ReadKey(p.KeyFile, true, r.log)
+	if err != nil {
+		return err
+	}
+	if err := r.listen(f); err != nil {
+		return err
+	}
+	stop := func(err error) {
+		select {
+		case r.fatal <- err:
+		default: // another reason is known already
+		}
+	}
+	watch := clockWatch{log: r.log}
+	data, presence, err := database.Serve(ctx, database.Options{
+		Address: address, Connections: f.connections, Unverified: p.Store.Unverified,
+		Store: datadir.Options{Key: key, Log: r.log, OnFatal: stop, OnHash: r.metrics.hashed, OnCommit: r.metrics.committed},
+	}, pgkv.PresenceOptions{
+		Server: r.describe(), Jobs: f.jobs(), OnRefused: stop, OnLook: watch.look,
+	}, database.Rules{
+		Key: key.Fingerprint(), NewKey: f.newKey, AcceptClock: f.acceptClock, Agreed: f.agreed(r.config),
+	})
+	if err != nil {
+		return err
+	}
+	r.presence = presence
+	r.current.Store(&instance{data: data})
+	if err = f.prepareStore(ctx, data.Store, r.log); err == nil {
+		socket := ""
+		if p.AdminSocket != "" {
+			socket = datadir.SocketPath(p.AdminSocket, "")
+		}
+		err = p.serveStore(r, handlers.Config{Key: key}, socket, func(string) error { return nil })
+	}
+	presence.Leave()
+	return errors.Join(err, data.Close())
+}
+
+// describe returns what the other servers learn of this one.
+func (r *running) describe() pgkv.Server {
+	id := secret.NewID(nil)
+	host, _ := os.Hostname()
+	return pgkv.Server{ID: id[:], Host: host, PID: os.Getpid(), Listen: addressesOf(r.listeners), Version: r.version, Started: time.Now().UTC().Truncate(time.Second)}
+}
+
+// jobs are those that a server with these settings can do for all.
+func (f *serveFlags) jobs() []pgkv.Job {
+	jobs := []pgkv.Job{pgkv.JobSweep, pgkv.JobCheck}
+	if f.tls.mode == tlsAuto {
+		jobs = append(jobs, pgkv.JobACME)
+	}
+	return jobs
+}
+
+func (f *serveFlags) agreed(c serverConfig) database.Agreed {
+	a := database.Agreed{Lifetimes: c.lifetimes, Retain: time.Duration(f.retain), AuditRetain: c.auditRetain, CardGuard: c.cardGuard}
+	if c.publicURL != nil {
+		a.PublicURL = c.publicURL.String()
+	}
+	return a
+}
+
+// clockWatch logs when the clocks begin to differ and when they agree again.
+type clockWatch struct {
+	log *slog.Logger
+	off bool
+}
+
+// look is called by one goroutine at a time.
+func (w *clockWatch) look(s pgkv.State) {
+	err := database.CheckOffset(s.Clock)
+	switch {
+	case err != nil && !w.off:
+		w.log.Warn("clock differs from the database's: not ready until it agrees", "err", err)
+	case err == nil && w.off:
+		w.log.Info("clock agrees with the database's again")
+	}
+	w.off = err != nil
+}
