@@ -241,10 +241,13 @@ func (a *admin) asked(ctx context.Context) (*admin, error) {
 	return a, nil
 }
 
-// knownKey returns the server key of a data directory, or the zero key when it
+// knownKey returns the server key of a data directory (of none if dir is ""), or the zero key when it
 // cannot be read: only a server needs it.
 func (p *program) knownKey(dir string) secret.Key {
 	path := p.keyFile
+	if path == "" && dir == "" {
+		return secret.Key{}
+	}
 	if path == "" {
 		path = filepath.Join(dir, datadir.KeyName)
 	}

@@ -45,7 +45,7 @@ func (p *program) connectDatabase(ctx context.Context, n need) (*admin, error) {
 		return nil, err
 	}
 	a := newOwnAdmin(handlers.Config{
-		Store: opened.Store, KeyFingerprint: opened.Key, PublicURL: opened.Agreed.URL(), Log: log,
+		Store: opened.Store, Key: p.knownKey(""), KeyFingerprint: opened.Key, PublicURL: opened.Agreed.URL(), Log: log,
 		Doctor: server.StoreCheck(opened.Opened),
 	})
 	a.database = opened
@@ -61,6 +61,9 @@ func (p *program) databaseStatus(ctx context.Context) error {
 		return err
 	}
 	found, err := server.DatabaseStatus(ctx, address)
+	if errors.Is(err, database.ErrEmpty) {
+		return term.Fail(term.ExitUnreachable, "start a server: tollhouse serve --store …", "no server runs on the database, which has no data yet")
+	}
 	if err != nil {
 		return err
 	}

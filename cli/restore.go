@@ -84,6 +84,9 @@ func (r *restoration) run(ctx context.Context) (err error) {
 	if r.p.adminSocket != "" && !r.p.dataGiven {
 		return term.Usage("name the data directory with --data; the server may keep running", "restore needs the data directory and cannot work through a socket")
 	}
+	if r.p.store.Given() {
+		return term.Usage("restore into a data directory", "restore cannot use %s", r.p.store.Flag())
+	}
 	in, closeFile, err := r.p.openBackup(ctx, r.file)
 	if err != nil {
 		return err

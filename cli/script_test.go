@@ -20,6 +20,8 @@ import (
 
 	"tollhouse/cli/server/certtest"
 	"tollhouse/cli/term"
+	"tollhouse/store/kv/pgkv/pgtest"
+	"tollhouse/store/secret"
 	"tollhouse/store/storetest/must"
 )
 
@@ -38,34 +40,54 @@ func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata/script", Cmds: scriptCommands, Setup: closedWork})
 }
 
-// TestManage runs every transcript of a command that manages twice: beside a
-// server, and without one. They must not be able to tell.
+// TestManage runs every transcript of a command that manages four times: beside a
+// server and without one, in a data directory and on a database. They must not be able to
+// tell.
 func TestManage(t *testing.T) {
 	t.Parallel()
-	withData := func(env *testscript.Env) string {
+	inDirectory := func(env *testscript.Env) (serve []string, err error) {
 		dir := filepath.Join(env.WorkDir, "data")
 		env.Setenv("TOLLHOUSE_DATA", dir)
-		return dir
+		return []string{"--data", dir}, nil
+	}
+	manage := func(t *testing.T, up bool, place func(*testscript.Env) (serve []string, err error)) {
+		t.Parallel()
+		testscript.Run(t, testscript.Params{Dir: "testdata/manage", Cmds: scriptCommands, Setup: func(env *testscript.Env) error {
+			args, err := place(env)
+			if err == nil && up {
+				var s *process
+				if s, err = startProcess("", nil, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...); err == nil {
+					env.Defer(func() { s.end() })
+				}
+			}
+			return errors.Join(err, closedWork(env))
+		}})
 	}
 	t.Run("server_down", func(t *testing.T) {
+		skipInShort(t)
+		manage(t, false, inDirectory)
+	})
+	t.Run("server_up", func(t *testing.T) { manage(t, true, inDirectory) })
+	t.Run("database", func(t *testing.T) {
 		t.Parallel()
 		skipInShort(t)
-		testscript.Run(t, testscript.Params{Dir: "testdata/manage", Cmds: scriptCommands, Setup: func(env *testscript.Env) error {
-			withData(env)
-			return closedWork(env)
-		}})
+		postgres := pgtest.New(t)
+		onDatabase := func(env *testscript.Env) (serve []string, err error) {
+			store := postgres.Database(t)
+			key, err := newKeyFile(env.WorkDir)
+			env.Setenv("TOLLHOUSE_STORE", store)
+			env.Setenv("TOLLHOUSE_KEY_FILE", key)
+			return []string{"--store", store, "--key-file", key}, err
+		}
+		t.Run("server_down", func(t *testing.T) { manage(t, false, onDatabase) })
+		t.Run("server_up", func(t *testing.T) { manage(t, true, onDatabase) })
 	})
-	t.Run("server_up", func(t *testing.T) {
-		t.Parallel()
-		testscript.Run(t, testscript.Params{Dir: "testdata/manage", Cmds: scriptCommands, Setup: func(env *testscript.Env) error {
-			s, err := startProcess("", nil, "serve", "--data", withData(env), "--listen", "127.0.0.1:0")
-			if err != nil {
-				return err
-			}
-			env.Defer(func() { s.end() })
-			return closedWork(env)
-		}})
-	})
+}
+
+// newKeyFile writes a server key into dir.
+func newKeyFile(dir string) (string, error) {
+	file := filepath.Join(dir, "key-of-the-server")
+	return file, os.WriteFile(file, secret.NewKey(nil).Text(), 0o600)
 }
 
 // closedWork closes the script's directory to others, as a home is: it is made

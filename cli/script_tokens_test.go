@@ -23,6 +23,13 @@ import (
 // withServer does something with the server of the script's data directory: the
 // one that runs, or one for just that long.
 func withServer(ts *testscript.TestScript, do func(url string)) {
+	if store := ts.Getenv("TOLLHOUSE_STORE"); store != "" { // one more server, perhaps
+		s, err := startProcess("", []string{"TOLLHOUSE_STORE=" + store}, "serve", "--key-file", ts.Getenv("TOLLHOUSE_KEY_FILE"), "--listen", "127.0.0.1:0")
+		ts.Check(err)
+		defer s.end()
+		do(s.text("url"))
+		return
+	}
 	data := ts.Getenv("TOLLHOUSE_DATA")
 	told, err := exec.Command("tollhouse", "status", "--json", "--data", data).Output()
 	var running struct{ URL string }

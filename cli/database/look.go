@@ -13,7 +13,7 @@ type Found struct {
 	Servers []pgkv.Server
 }
 
-// Look asks the database over a connection of its own. An empty database has no servers.
+// Look asks the database over a connection of its own. Errors: [ErrEmpty].
 func Look(ctx context.Context, a *pgkv.Address) (f Found, err error) {
 	defer func() { err = openFault(a, err) }()
 	s, err := pgkv.Dial(ctx, a)
@@ -21,8 +21,11 @@ func Look(ctx context.Context, a *pgkv.Address) (f Found, err error) {
 		return f, err
 	}
 	defer s.Close()
-	if made, err := s.IsMade(ctx); err != nil || !made {
+	switch made, err := s.IsMade(ctx); {
+	case err != nil:
 		return f, err
+	case !made:
+		return f, ErrEmpty
 	}
 	if f.Facts, err = s.Facts(ctx); err != nil {
 		return f, err

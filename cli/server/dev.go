@@ -80,6 +80,9 @@ it was asked. GET /_dev lists them.`,
 }
 
 func (p *Program) dev(c *cobra.Command, f devFlags) error {
+	if p.Store.Given() {
+		return term.Usage("leave it out, or use serve", "dev keeps everything in memory and cannot use %s", p.Store.Flag())
+	}
 	config, err := f.parse(c.Flags())
 	if err != nil {
 		return err

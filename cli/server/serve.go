@@ -65,7 +65,7 @@ https address of the server with --public-url, and choose who terminates TLS: a 
 	flags.Var(&f.retain, "retain", "how long to keep events, such as 400d; 0 keeps them forever")
 	flags.StringVar(&f.monitor, "metrics-listen", "", "`address` of a separate plain http listener for /metrics, /healthz and /readyz, without authentication")
 	flags.BoolVar(&f.acceptClock, "accept-clock", false, "start even if the clock is far from the last write")
-	flags.IntVar(&f.connections, "store-connections", connectionsDefault, "with --store, the number of connections for reading")
+	flags.IntVar(&f.connections, "store-connections", storeConnections, "with --store, the number of connections for reading")
 	flags.BoolVar(&f.newKey, "new-key", false, "with --store, replace the server key that the database knows by that of --key-file, when no other server runs")
 	f.backups.add(flags)
 	f.memory = datadir.MemoryDefault
@@ -77,6 +77,11 @@ func (p *Program) serve(c *cobra.Command, f serveFlags) error {
 	config, err := f.parse(c.Flags())
 	if err != nil {
 		return err
+	}
+	if p.Store.Given() {
+		if err := p.checkDatabaseFlags(c.Flags()); err != nil {
+			return err
+		}
 	}
 	if config.desk != nil && p.Settings != nil {
 		config.desk.Settings = p.Settings(c.Flags())
@@ -110,11 +115,6 @@ func (p *Program) serve(c *cobra.Command, f serveFlags) error {
 	dir, err := filepath.Abs(p.Data)
 	if err != nil {
 		return err
-	}
-	if p.Store.Given() {
-		if err := p.checkDatabaseFlags(c.Flags()); err != nil {
-			return err
-		}
 	}
 	f.memory.Limit(p.Environ)
 	r := &running{search: make(chan struct{}, 1), version: p.Version, revision: p.Revision, log: log, config: config, metrics: newMetrics(), memory: f.memory, notify: newNotifier(p.Environ, os.Getpid()), fatal: make(chan error, 1)}

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	connectionsDefault = 24
-	connectionsMin     = 4
-	connectionsMax     = 1000
+	storeConnections    = 24
+	storeConnectionsMin = 4
+	storeConnectionsMax = 1000
 )
 
 // directoryFlags are the settings of serve that mean nothing for a database.
@@ -39,7 +39,7 @@ func (p *Program) checkDatabaseFlags(flags *pflag.FlagSet) error {
 			return term.Usage(directoryFlags[name], "--%s cannot be given with %s", name, p.Store.Flag())
 		}
 	}
-	if n, _ := flags.GetInt("store-connections"); n < connectionsMin || n > connectionsMax {
+	if n, _ := flags.GetInt("store-connections"); n < storeConnectionsMin || n > storeConnectionsMax {
 		return term.Usage("give a number from 4 to 1000", "--store-connections %d is out of range", n)
 	}
 	if p.KeyFile == "" {

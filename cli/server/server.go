@@ -406,7 +406,6 @@ func (r *running) serve(announce func()) error {
 	defer leave()
 	if r.presence != nil {
 		r.work.Go(func() { r.presence.Run(present) })
-		r.work.Go(func() { r.onlyHere(working, pgkv.JobSweep, r.sweep) })
 	}
 	r.work.Go(func() { r.watch(working) })
 	r.work.Go(func() { r.onlyHere(working, pgkv.JobSweep, r.trimAudit) })
@@ -573,18 +572,6 @@ func (r *running) onlyHere(ctx context.Context, job pgkv.Job, work func(context.
 		return
 	}
 	r.presence.Do(ctx, job, work)
-}
-
-// sweep removes expired records, which on a disk the engine does by itself.
-func (r *running) sweep(ctx context.Context) {
-	for {
-		if err := r.data().DB.(*database.Engine).Sweep(ctx); err != nil && ctx.Err() == nil {
-			r.log.Warn("expired records not removed", "err", err)
-		}
-		if term.Sleep(ctx, sweepEvery) != nil {
-			return
-		}
-	}
 }
 
 // trimAudit removes old lines of the audit record and old counts of requests, now and

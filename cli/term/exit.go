@@ -9,6 +9,7 @@ import (
 
 	"tollhouse/store"
 	"tollhouse/store/kv/badgerkv"
+	"tollhouse/store/kv/pgkv"
 	"tollhouse/store/record"
 )
 
@@ -55,6 +56,7 @@ func FailureOf(err error) *Failure {
 	var disk *badgerkv.DiskError
 	var clock *badgerkv.ClockError
 	var behind *badgerkv.BehindError
+	var refused *pgkv.RefusedError
 	var format *store.FormatError
 	var fixtures *store.FixturesError
 	var bad *record.InvalidError
@@ -65,7 +67,7 @@ func FailureOf(err error) *Failure {
 	switch {
 	case errors.As(err, &f):
 		return f
-	case errors.As(err, &clock), errors.As(err, &behind), errors.As(err, &format), errors.As(err, &fixtures):
+	case errors.As(err, &clock), errors.As(err, &behind), errors.As(err, &refused), errors.As(err, &format), errors.As(err, &fixtures):
 		return &Failure{Code: ExitConfig, Err: err, Hint: hint}
 	case errors.As(err, &bad):
 		return &Failure{Code: ExitUsage, Err: errors.New(bad.Reason), Hint: bad.Hint}

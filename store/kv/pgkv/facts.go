@@ -39,13 +39,13 @@ func (s *Session) Facts(ctx context.Context) (f Facts, err error) {
 	}
 	table := tableOf(site)
 	var longest float64
-	err = s.conn.QueryRow(ctx, `select current_setting('server_version'), split_part(version(), ' ', 1), current_setting('fsync'), current_setting('synchronous_commit'),
+	err = s.conn.QueryRow(ctx, `select split_part(current_setting('server_version'), ' ', 1), split_part(version(), ' ', 1), current_setting('fsync'), current_setting('synchronous_commit'), current_setting('enable_seqscan'),
 		(select count(*) from pg_stat_activity where backend_type = 'client backend'), current_setting('max_connections')::int,
 		coalesce((select extract(epoch from max(clock_timestamp() - xact_start)) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()), 0)::float8,
 		coalesce((select n_live_tup from pg_stat_user_tables where schemaname = 'tollhouse' and relname = $1), 0),
 		coalesce((select n_dead_tup from pg_stat_user_tables where schemaname = 'tollhouse' and relname = $1), 0),
 		has_table_privilege('tollhouse.' || $1, 'select, insert, update, delete')`, table).Scan(
-		&f.Version, &f.Product, &f.Fsync, &f.Synchronous, &f.Connections, &f.Max, &longest, &f.Live, &f.Dead, &f.CanWrite)
+		&f.Version, &f.Product, &f.Fsync, &f.Synchronous, &f.Seqscan, &f.Connections, &f.Max, &longest, &f.Live, &f.Dead, &f.CanWrite)
 	if err != nil {
 		return f, asAway(ctx, err)
 	}

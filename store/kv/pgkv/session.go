@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"tollhouse/store/kv"
 )
@@ -28,45 +24,18 @@ func (e *AwayError) Error() string { return "the database does not answer: " + e
 // Unwrap makes it a [kv.ErrAway].
 func (e *AwayError) Unwrap() error { return kv.ErrAway }
 
-// sessionSetup bounds every statement. The keepalives are the database's: it releases the
-// locks of a server that lost its network after 11 seconds, and not after two hours.
-const sessionSetup = `set statement_timeout = 5000; set lock_timeout = 3000; set idle_session_timeout = 0;
-set tcp_keepalives_idle = 5; set tcp_keepalives_interval = 2; set tcp_keepalives_count = 3`
-
 // Dial connects to the primary. Errors: *[AwayError].
 func Dial(ctx context.Context, a *Address) (*Session, error) {
-	config := a.config.Copy()
-	config.DefaultQueryExecMode = pgx.QueryExecModeExec // it also works through a pooler
-	config.RuntimeParams["application_name"] = "tollhouse"
-	config.DialFunc = (&net.Dialer{Timeout: connectTimeout, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}}).DialContext
-	conn, err := connectAny(ctx, config)
-	if err != nil {
-		return nil, asAway(ctx, err)
-	}
-	s := &Session{conn: conn}
-	if _, err := conn.Exec(ctx, sessionSetup, pgx.QueryExecModeSimpleProtocol); err != nil {
-		s.Close()
-		return nil, asAway(ctx, err)
-	}
-	return s, nil
-}
-
-// connectAny tries all hosts. pgx believes the first one that refuses the user, the password
-// or the database, but a standby may not have replayed their creation.
-func connectAny(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
-	conn, err := pgx.ConnectConfig(ctx, config)
-	var refused *pgconn.PgError
-	if err == nil || len(config.Fallbacks) == 0 || !errors.As(err, &refused) || !slices.Contains([]string{"28P01", "28000", "3D000", "42501"}, refused.Code) {
-		return conn, err
-	}
-	for _, f := range config.Fallbacks {
-		one := config.Copy()
-		one.Host, one.Port, one.TLSConfig, one.Fallbacks = f.Host, f.Port, f.TLSConfig, nil
-		if conn, another := pgx.ConnectConfig(ctx, one); another == nil {
-			return conn, nil
+	var failed error
+	for _, config := range a.each() {
+		config.DefaultQueryExecMode = pgx.QueryExecModeExec // it also works through a pooler
+		c, err := connect(ctx, config, roleReader)
+		if err == nil {
+			return &Session{conn: c.Conn}, nil
 		}
+		failed = errors.Join(failed, err)
 	}
-	return nil, err
+	return nil, asAway(ctx, failed)
 }
 
 // asAway describes a failure of the connection or of the database. What the caller ended is
