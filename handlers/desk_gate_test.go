@@ -84,7 +84,10 @@ func TestDeskGate(t *testing.T) {
 		"operator from elsewhere":          func(r *http.Request) { r.RemoteAddr = "198.51.100.7:4711" },
 		"operator behind an unknown proxy": header("X-Forwarded-For", "192.0.2.9"),
 	}
-	templates := map[string]bool{"/desk/nothing": true, "/desk/": true}
+	templates := map[string]bool{
+		"/desk/nothing": true, "/desk/": true, "//desk": true, "/desk//users": true, "/desk/users/": true, "/desk/../desk": true, "/./desk": true, "/%64esk": true, "/desk%2Fusers": true,
+		"/DESK": true, "/desk/%2e%2e/desk": true, "/desk;a=b": true, "/desk?range=24h": true,
+	}
 	for _, route := range h.server.DeskRoutes() {
 		templates[route[1]] = true
 	}
@@ -100,7 +103,8 @@ func TestDeskGate(t *testing.T) {
 						return shape(b.send(t, method, target, strings.NewReader("form_token=x"), set...))
 					}
 					target := h.deskTarget(template, olga)
-					if got, want := ask(target), ask("/no-such-page"); got != want {
+					unknown := strings.NewReplacer("desk", "dosk", "DESK", "DOSK", "%64esk", "%64osk").Replace(target)
+					if got, want := ask(target), ask(unknown); got != want {
 						t.Fatalf("%s: %s %s answers\n%s\nwant the answer of an unknown address\n%s", who, method, target, got, want)
 					}
 				}

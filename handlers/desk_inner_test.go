@@ -7,3 +7,14 @@ func (s *Server) DeskRoutes() (routes [][2]string) {
 	}
 	return routes
 }
+
+// RefusedQueries returns the queries that the list of events refuses. One names an
+// account, which the desk takes.
+func RefusedQueries() (queries []string) {
+	for _, q := range refusedQueries {
+		if q.param != "account" {
+			queries = append(queries, q.query)
+		}
+	}
+	return queries
+}
