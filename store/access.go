@@ -45,8 +45,8 @@ func (p Principal) Allows(need Scope) bool { return p.Scope.Covers(need) && p.na
 const accessTokenRecord = 1
 
 // FindPrincipal returns the principal of a valid access token. It reads the token, its
-// family, its client and its user in one snapshot without a cache, so a revocation
-// holds from the next request on. The use is recorded in the background. Errors:
+// family, its client and its user in one snapshot of the store, so a revocation holds
+// from the next request on. The use is recorded in the background. Errors:
 // ErrNotFound for every reason.
 func (s *Store) FindPrincipal(ctx context.Context, token secret.Token) (Principal, error) {
 	p, used, err := s.findPrincipal(ctx, token)

@@ -122,9 +122,17 @@ func (s *Store) createClient(ctx context.Context, id string, spec ClientSpec, se
 }
 
 // FindClient returns the client with that id. Errors: ErrNotFound.
-func (s *Store) FindClient(ctx context.Context, id string) (c Client, err error) {
+func (s *Store) FindClient(ctx context.Context, id string) (Client, error) {
+	c, err := s.findClient(ctx, id)
+	if err != nil {
+		return Client{}, fmt.Errorf("find client: %w", err)
+	}
+	return c, nil
+}
+
+func (s *Store) findClient(ctx context.Context, id string) (c Client, err error) {
 	if !isClientID(id) {
-		return Client{}, fmt.Errorf("find client: %w", record.ErrNotFound)
+		return Client{}, record.ErrNotFound
 	}
 	err = s.db.View(ctx, func(r kv.Reader) error {
 		if c, err = readClient(r, id); record.IsAbsent(err) {
@@ -132,10 +140,7 @@ func (s *Store) FindClient(ctx context.Context, id string) (c Client, err error)
 		}
 		return err
 	})
-	if err != nil {
-		return Client{}, fmt.Errorf("find client: %w", err)
-	}
-	return c, nil
+	return c, err
 }
 
 // ListClients returns up to limit clients with ids after the given one.

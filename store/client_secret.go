@@ -20,9 +20,9 @@ type clientSecret struct {
 // §2.3). A public client presents no secret. An unknown client, a wrong secret and a
 // disabled client give the same error after the same time. Errors: ErrMismatch.
 func (s *Store) AuthenticateClient(ctx context.Context, id, presented string) (Client, error) {
-	c, err := s.FindClient(ctx, id)
+	c, err := s.findClient(ctx, id)
 	if err != nil && !errors.Is(err, record.ErrNotFound) {
-		return Client{}, err
+		return Client{}, fmt.Errorf("authenticate client: %w", err)
 	}
 	known := err == nil
 	hash := secret.HashOf(presented)

@@ -8,6 +8,7 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/badgerkv"
 	"tollhouse/store/kv/memkv"
+	"tollhouse/store/record"
 )
 
 // EngineName is an engine that keeps everything in memory; "" is EngineMemory.
@@ -73,7 +74,7 @@ func openEngine(ctx context.Context, o Options) (Engine, error) {
 	}
 	db, err := badgerkv.Open(badgerkv.Options{
 		Dir: o.Dir, InMemory: o.Dir == "", Now: o.Now, Log: o.Log, AcceptClock: o.AcceptClock, OnFatal: o.OnFatal,
-		OnCommit: o.OnCommit, Memory: o.Memory,
+		OnCommit: o.OnCommit, Memory: o.Memory, Recent: record.RecentKinds, Whole: record.WholeKinds,
 	})
 	if err != nil || o.State == nil {
 		return db, err

@@ -53,6 +53,14 @@ const (
 	TagClientUse    = 'I' // str(client_id)
 )
 
+// The kinds of record that an engine does well to keep in memory, because almost every
+// request reads them: those last used, and all clients, so that a caller cannot learn
+// from the time of an answer which ids exist.
+var (
+	RecentKinds = string([]byte{TagMeta, TagUser, TagCode, TagFamily, TagAccessToken, TagRefreshToken, TagEventHead})
+	WholeKinds  = string([]byte{TagClient})
+)
+
 // Key is a key under construction; each method appends a component.
 type Key []byte
 

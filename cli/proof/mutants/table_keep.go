@@ -13,6 +13,21 @@ var keepMutants = []mutant{
 		in: "./store/kv/badgerkv", tests: []string{"TestWritersShareNoBytes"},
 	},
 	{
+		name: "cache_replaced", breaks: "a read in memory is what the last acknowledged update left",
+		file: "store/kv/badgerkv/committer.go", old: "\tc.db.cache.replace(c.pending, version)\n", new: "",
+		in: "./store/kv/badgerkv", tests: []string{"TestCachedReadsAreExact"},
+	},
+	{
+		name: "cache_floor", breaks: "a value read before a commit is not cached after it",
+		file: "store/kv/badgerkv/cache.go", old: "young || old || version < s.floor ||", new: "young || old ||",
+		in: "./store/kv/badgerkv", tests: []string{"TestCacheAnswersAsTheEngine"},
+	},
+	{
+		name: "cache_version", breaks: "an open transaction does not see a later commit",
+		file: "store/kv/badgerkv/cache.go", old: "\tif e.since > version {\n\t\treturn nil, false\n\t}\n", new: "",
+		in: "./store/kv/badgerkv", tests: []string{"TestCachedReadsAreExact"},
+	},
+	{
 		name: "state_shared", breaks: "a state stays as it was taken",
 		file: "store/kv/memkv/memkv.go", old: "t.state, t.shared = t.state.copy(), false", new: "t.shared = false",
 		in: "./store/kv/memkv", tests: []string{"TestStateStays"},

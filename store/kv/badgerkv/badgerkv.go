@@ -46,6 +46,7 @@ type DB struct {
 	stamp     *stampFile // nil in memory
 	snapshots *snapshots
 	committer *committer
+	cache     *cache
 	failure   atomic.Pointer[error]          // why the store has stopped, if it has
 	damage    atomic.Pointer[[]damagedTable] // what Check has found
 	lastWrite atomic.Int64                   // the wall clock at the last commit, in Unix nanoseconds; not used in memory
@@ -70,7 +71,7 @@ func Open(opts Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{opts: opts}
+	db := &DB{opts: opts, cache: newCache(opts)}
 	db.engine, err = badger.OpenManaged(opts.engine(engineLogger{log: opts.Log, fatal: db.stopAndTell}))
 	if err != nil {
 		return nil, fmt.Errorf("badgerkv: open %s: %w", opts.name(), err)
@@ -81,6 +82,7 @@ func Open(opts Options) (*DB, error) {
 	}
 	db.snapshots = newSnapshots(version)
 	db.engine.SetDiscardTs(version)
+	db.fillCache(version)
 	db.committer = newCommitter(db, version)
 	go db.committer.loop()
 	return db, nil
@@ -155,10 +157,8 @@ func (db *DB) View(ctx context.Context, fn func(kv.Reader) error) error {
 		return err
 	}
 	defer db.snapshots.release(at)
-	base := db.engine.NewTransactionAt(at.version, false)
-	defer base.Discard()
-
-	r := reader{base: base, damage: db.damage.Load()}
+	r := reader{base: &base{db: db, version: at.version}, damage: db.damage.Load()}
+	defer r.base.discard()
 	defer r.close()
 	err = r.outcome(fn(&r))
 	// A commit that failed in the meantime may have been a failed fsync: nothing read

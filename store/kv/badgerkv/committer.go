@@ -85,9 +85,9 @@ type committer struct {
 	version uint64 // the last committed one
 
 	group    []*op
-	refusal  error       // given to the whole group instead of running it
-	diskFull bool        // is the refusal's reason
-	base     *badger.Txn // what the group reads
+	refusal  error // given to the whole group instead of running it
+	diskFull bool  // is the refusal's reason
+	base     *base // what the group reads
 	pending  *pending
 }
 
@@ -120,7 +120,7 @@ func (c *committer) stop() {
 
 func (c *committer) begin() {
 	c.pending.reset()
-	c.base = c.db.engine.NewTransactionAt(c.version, false)
+	c.base = &base{db: c.db, version: c.version}
 	c.refusal = c.db.stopped()
 	c.diskFull = false
 	if c.refusal == nil {
@@ -204,7 +204,7 @@ func (c *committer) run(o *op) {
 // commit stores the group and answers its callers. Refused updates wait too: the
 // refusal may depend on a write of the same group.
 func (c *committer) commit() {
-	c.base.Discard()
+	c.base.discard()
 	err := c.store()
 	first := err != nil && c.db.stop(err)
 	for _, o := range c.group {
@@ -248,6 +248,7 @@ func (c *committer) store() error {
 		c.db.lastWrite.Store(now.wall.UnixNano())
 	}
 	c.version = version
+	c.db.cache.replace(c.pending, version)
 	c.db.engine.SetDiscardTs(c.db.snapshots.publish(version))
 	return nil
 }

@@ -12,9 +12,30 @@ import (
 // engineUnreadable is the reason if Badger itself fails on damage.
 const engineUnreadable = "the engine cannot read it"
 
+// base is a version of the store. Its transaction begins with the first read that the
+// cache cannot answer.
+type base struct {
+	db      *DB
+	version uint64
+	txn     *badger.Txn
+}
+
+func (b *base) open() *badger.Txn {
+	if b.txn == nil {
+		b.txn = b.db.engine.NewTransactionAt(b.version, false)
+	}
+	return b.txn
+}
+
+func (b *base) discard() {
+	if b.txn != nil {
+		b.txn.Discard()
+	}
+}
+
 // reader reads one version of the store.
 type reader struct {
-	base    *badger.Txn
+	base    *base
 	damage  *[]damagedTable // what is known of it
 	err     error           // the first failure of a GetMany or Scan
 	cursors []*cursor       // of every Scan; one that was pulled may be left open
@@ -88,20 +109,41 @@ func (r *reader) mustBeOpen() {
 	}
 }
 
-// getStored reads one key of base. Badger panics on some kinds of damage.
-func (r *reader) getStored(key []byte) (value []byte, err error) {
+// getStored reads one key of base, from the cache if it knows it.
+func (r *reader) getStored(key []byte) ([]byte, error) {
 	if len(key) == 0 || key[0] == kv.ReservedPrefix {
 		return nil, kv.ErrNotFound
 	}
 	if err := damagedKey(r.damage, key); err != nil {
 		return nil, err
 	}
+	s := r.base.db.cache.shardOf(key)
+	if s == nil {
+		return r.getFromEngine(key)
+	}
+	value, known := s.get(key, r.base.version)
+	if !known {
+		var err error
+		if value, err = r.getFromEngine(key); err != nil && !errors.Is(err, kv.ErrNotFound) {
+			return nil, err
+		}
+		s.add(key, value, r.base.version)
+	}
+	if value == nil {
+		return nil, kv.ErrNotFound
+	}
+	return value, nil
+}
+
+// getFromEngine returns a value that no later read overwrites. Badger panics on some
+// kinds of damage.
+func (r *reader) getFromEngine(key []byte) (value []byte, err error) {
 	defer func() {
 		if recover() != nil {
 			value, err = nil, corrupt(key, engineUnreadable)
 		}
 	}()
-	item, err := r.base.Get(key)
+	item, err := r.base.open().Get(key)
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return nil, kv.ErrNotFound
 	}

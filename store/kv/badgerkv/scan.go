@@ -101,7 +101,7 @@ func (r *reader) cursor(rng kv.Range) *cursor {
 		r.fail(err)
 		return nil
 	}
-	c := openCursor(r.base, rng)
+	c := openCursor(r.base.open(), rng)
 	r.cursors = append(r.cursors, c)
 	return c
 }

@@ -25,11 +25,10 @@ func (db *DB) Stats() Stats {
 	db.snapshots.mu.Lock()
 	open := db.snapshots.inFlight
 	db.snapshots.mu.Unlock()
-	engine := db.engine.Opts()
 	return Stats{
 		Queue: len(db.committer.queue), QueueMax: queueMax, Transactions: open,
 		QueueFull: db.refused.queueFull.Load(), DiskFull: db.refused.diskFull.Load(),
-		MemoryMax: memTables*memTableSize + engine.BlockCacheSize + engine.IndexCacheSize,
+		MemoryMax: db.opts.Memory,
 	}
 }
 
