@@ -46,14 +46,17 @@ const accessTokenRecord = 1
 
 // FindPrincipal returns the principal of a valid access token. It reads the token, its
 // family, its client and its user in one snapshot of the store, so a revocation holds
-// from the next request on. The use is recorded in the background. Errors:
-// ErrNotFound for every reason.
+// from the next request on. The use is recorded in the background, except the first on
+// an engine that several processes share. Errors: ErrNotFound for every reason, the
+// engine's.
 func (s *Store) FindPrincipal(ctx context.Context, token secret.Token) (Principal, error) {
 	p, used, err := s.findPrincipal(ctx, token)
+	if err == nil {
+		err = s.noteUse(ctx, used)
+	}
 	if err != nil {
 		return Principal{}, fmt.Errorf("find principal: %w", err)
 	}
-	s.noteUse(used)
 	return p, nil
 }
 
@@ -64,11 +67,18 @@ type tokenUse struct {
 	familyUsedAt    time.Time
 }
 
-// noteUse records a use: always the first of a pair, then one in seenEvery.
-func (s *Store) noteUse(u tokenUse) {
+// noteUse records a use: always the first of a pair, then one in seenEvery. Other
+// processes do not see what this one has in memory and would replace the pair. So on a
+// shared engine the first use is stored before it is answered; a token that was replaced
+// in the meantime is ErrNotFound.
+func (s *Store) noteUse(ctx context.Context, u tokenUse) error {
+	if s.isShared && !u.confirms.IsZero() {
+		return s.db.Update(ctx, func(tx kv.Txn) error { return record.Found(recordTokenUse(tx, u.token, u.at)) })
+	}
 	if !u.confirms.IsZero() || u.at.Sub(u.familyUsedAt) >= seenEvery {
 		s.lastUsed.tokenUsed(u.token, u.confirms)
 	}
+	return nil
 }
 
 func (s *Store) findPrincipal(ctx context.Context, token secret.Token) (Principal, tokenUse, error) {

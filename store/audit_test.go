@@ -133,17 +133,27 @@ func TestAllowsOrigin(t *testing.T) {
 		allows(t, "https://gone.example", false)
 		allows(t, "https://spa.example", true)
 	})
-	t.Run("the_clients_are_walked_once_in_ten_seconds", func(t *testing.T) {
-		f.Rest()
-		allows(t, "https://spa.example", true)
-		f.Faults.Break(record.ErrUnavailable)
-		defer f.Faults.Repair()
-		f.Clock.Advance(10 * time.Second)
-		allows(t, "https://spa.example", true)
-		allows(t, "https://other.example", false)
-		f.Clock.Advance(time.Second)
-		if _, err := f.AllowsOrigin(context.Background(), "https://spa.example"); err == nil {
-			t.Error("AllowsOrigin() = nil with a broken store after ten seconds, want its error")
+	t.Run("the_clients_are_read_again_only_after_a_change", func(t *testing.T) {
+		rows := storetest.CountRows(storetest.EmptyInMemory())
+		f := storetest.Open(t, rows, storetest.NewClock())
+		c, _ := f.Client(t, public)
+		allows := func(origin string) bool {
+			return must.Get(f.AllowsOrigin(context.Background(), origin))(t)
+		}
+		if !allows("https://spa.example") {
+			t.Error("the origin of a client is not allowed")
+		}
+		before := rows.Read()
+		f.Clock.Advance(time.Hour)
+		if allows("https://other.example") {
+			t.Error("an unknown origin is allowed")
+		}
+		if n := rows.Read() - before; n != 0 {
+			t.Errorf("without a change, %d clients were read again, want none", n)
+		}
+		must.Get(f.DisableClient(context.Background(), c.ID))(t)
+		if allows("https://spa.example") {
+			t.Error("the origin of a disabled client is allowed")
 		}
 	})
 }

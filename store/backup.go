@@ -36,12 +36,25 @@ func (s *Store) Backup(ctx context.Context, w io.Writer, n BackupNotes) (backup.
 	if !ok {
 		return backup.Totals{}, errNoSnapshots
 	}
-	if !s.backingUp.TryLock() {
-		return backup.Totals{}, fmt.Errorf("%w: another backup is running", record.ErrUnavailable)
+	unlock, ok, err := s.lockBackups(ctx)
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: another backup is running", record.ErrUnavailable)
 	}
-	defer s.backingUp.Unlock()
+	if err != nil {
+		return backup.Totals{}, err
+	}
+	defer unlock()
 	s.Flush(ctx) // the backup includes recent uses
 	return backUp(ctx, engine, w, backup.Header{Schema: formatVersion, Instance: s.InstanceID(), Created: s.Now(), Version: n.Version, Key: n.Key})
+}
+
+// lockBackups allows one backup at a time, on an engine with locks by all processes
+// together. It reports false if another is running.
+func (s *Store) lockBackups(ctx context.Context) (unlock func(), ok bool, err error) {
+	if engine, ok := s.db.(kv.Locker); ok {
+		return engine.TryLock(ctx, "backup")
+	}
+	return s.backingUp.Unlock, s.backingUp.TryLock(), nil
 }
 
 // backUp writes the contents of the engine to w.

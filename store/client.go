@@ -117,7 +117,6 @@ func (s *Store) createClient(ctx context.Context, id string, spec ClientSpec, se
 	if err != nil {
 		return Client{}, secret.Token{}, fmt.Errorf("create client: %w", err)
 	}
-	s.origins.forget()
 	return c, sec, nil
 }
 
@@ -205,7 +204,6 @@ func (s *Store) changeClient(ctx context.Context, id string, change func(*Client
 	if err != nil {
 		return Client{}, fmt.Errorf("change client: %w", err)
 	}
-	s.origins.forget()
 	return c, nil
 }
 
@@ -219,9 +217,11 @@ func (s *Store) DeleteClient(ctx context.Context, id string) error {
 		if _, err := readClient(tx, id); err != nil {
 			return err
 		}
+		if err := countClientChange(tx); err != nil {
+			return err
+		}
 		return record.DeleteKeys(tx, record.ClientKey(id), record.ClientUseKey(id))
 	})
-	s.origins.forget()
 	if err == nil {
 		err = s.deleteFamilies(ctx, record.ClientFamiliesKey(id))
 	}
@@ -250,6 +250,9 @@ func readClient(r kv.Reader, id string) (Client, error) {
 }
 
 func writeClient(tx kv.Txn, c Client) error {
+	if err := countClientChange(tx); err != nil {
+		return err
+	}
 	return tx.Set(record.ClientKey(c.ID), encodeClient(c), time.Time{})
 }
 

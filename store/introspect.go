@@ -46,7 +46,9 @@ func (s *Store) introspectAccess(ctx context.Context, c Client, token secret.Tok
 	if p.ClientID != c.ID && !c.Introspect {
 		return Introspection{}, fmt.Errorf("introspect: %w", record.ErrNotFound)
 	}
-	s.noteUse(used)
+	if err := s.noteUse(ctx, used); err != nil {
+		return Introspection{}, fmt.Errorf("introspect: %w", err)
+	}
 	return Introspection{
 		ClientID: p.ClientID, Username: p.Username, Subject: p.UserID, Scope: givesNow(p.Scope, p.narrowed),
 		IssuedAt: p.IssuedAt, ExpiresAt: p.ExpiresAt, Access: true,
@@ -82,10 +84,12 @@ func (s *Store) introspectRefresh(ctx context.Context, c Client, token secret.To
 	if errors.Is(err, record.ErrDisabled) {
 		err = record.ErrNotFound
 	}
+	if err == nil {
+		err = s.noteUse(ctx, used)
+	}
 	if err != nil {
 		return Introspection{}, fmt.Errorf("introspect: %w", err)
 	}
-	s.noteUse(used)
 	return found, nil
 }
 

@@ -158,7 +158,7 @@ func (s *Store) writeLastUsed(ctx context.Context, tokens map[secret.Hash]secret
 	now := s.Now()
 	return s.db.Update(ctx, func(tx kv.Txn) error {
 		for token := range tokens {
-			if err := recordTokenUse(tx, token, now); err != nil {
+			if err := record.GoneIsNil(recordTokenUse(tx, token, now)); err != nil {
 				return err
 			}
 		}
@@ -172,7 +172,8 @@ func (s *Store) writeLastUsed(ctx context.Context, tokens map[secret.Hash]secret
 }
 
 // recordTokenUse stores the use of a token in its family, for its client and, if it is
-// the first, in the refresh token whose rotation made it.
+// the first, in the refresh token whose rotation made it. Errors: one that is absent
+// (record.IsAbsent) if the token has ended; then it has written nothing.
 func recordTokenUse(tx kv.Txn, token secret.Hash, now time.Time) error {
 	t, err := readAccessToken(tx, token)
 	if record.IsAbsent(err) {
@@ -183,7 +184,7 @@ func recordTokenUse(tx kv.Txn, token secret.Hash, now time.Time) error {
 	}
 	f, err := recordFamilyUse(tx, t.family, now)
 	if err != nil {
-		return record.GoneIsNil(err)
+		return err
 	}
 	return confirm(tx, t, f)
 }
@@ -192,12 +193,15 @@ func recordTokenUse(tx kv.Txn, token secret.Hash, now time.Time) error {
 // says nothing about the pair that replaced it.
 func recordRefreshUse(tx kv.Txn, token secret.Hash, now time.Time) error {
 	t, err := readRefreshToken(tx, token)
-	if err != nil || !t.retiredAt.IsZero() {
-		return record.GoneIsNil(err)
+	if err == nil && !t.retiredAt.IsZero() {
+		err = record.ErrNotFound
+	}
+	if err != nil {
+		return err
 	}
 	f, err := recordFamilyUse(tx, t.family, now)
 	if err != nil {
-		return record.GoneIsNil(err)
+		return err
 	}
 	return confirmSpent(tx, t.parent, f)
 }
@@ -210,7 +214,7 @@ func recordFamilyUse(tx kv.Txn, id secret.ID, now time.Time) (family, error) {
 	if err := recordClientUse(tx, f.client, now); err != nil {
 		return family{}, err
 	}
-	f.usedAt = now
+	f.usedAt = later(f.usedAt, now)
 	return f, writeFamily(tx, f)
 }
 
@@ -243,6 +247,6 @@ func recordSessionSeen(tx kv.Txn, session secret.Hash, now time.Time) error {
 	if err != nil {
 		return record.GoneIsNil(err)
 	}
-	sn.SeenAt = now
+	sn.SeenAt = later(sn.SeenAt, now)
 	return writeSession(tx, sn)
 }

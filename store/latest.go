@@ -16,10 +16,6 @@ import (
 
 const latestRecord = 1
 
-func writeLatest(tx kv.Txn, key record.Key, at time.Time) error {
-	return tx.Set(key, record.NewEncoder(latestRecord).Time(at).B, time.Time{})
-}
-
 func decodeLatest(v []byte) (time.Time, error) {
 	d := record.NewDecoder("latest use", latestRecord, v)
 	at := d.Time()
@@ -102,7 +98,22 @@ func later(a, b time.Time) time.Time {
 // recordClientUse stores the use of a client, unless it was deleted.
 func recordClientUse(tx kv.Txn, id string, now time.Time) error {
 	if _, err := tx.Get(record.ClientKey(id)); err != nil {
-		return record.GoneIsNil(record.Found(err))
+		return record.GoneIsNil(err)
 	}
-	return writeLatest(tx, record.ClientUseKey(id), now)
+	return raiseLatest(tx, record.ClientUseKey(id), now)
+}
+
+// raiseLatest stores a latest time, unless a later one is stored: processes write theirs
+// in any order.
+func raiseLatest(tx kv.Txn, key record.Key, at time.Time) error {
+	v, err := tx.Get(key)
+	if err == nil {
+		var stored time.Time
+		stored, err = decodeLatest(v)
+		at = later(at, stored)
+	}
+	if record.GoneIsNil(err) != nil {
+		return err
+	}
+	return tx.Set(key, record.NewEncoder(latestRecord).Time(at).B, time.Time{})
 }

@@ -6,29 +6,53 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/record"
 )
 
 // origins caches the origins from which public clients in browsers may call the token
-// endpoint. Finding them reads all clients. A client changed through this store is
-// seen at once.
+// endpoint. Finding them reads all clients, so they are kept until a client changes: the
+// store counts the changes, whichever process makes them.
 type origins struct {
-	changes atomic.Uint64 // number of client changes
-	mu      sync.Mutex
-	found   map[string]struct{}
-	at      time.Time
-	seen    uint64 // changes when the scan began
+	mu    sync.Mutex
+	found map[string]struct{}
+	seen  uint64 // changes of clients before they were found
 }
 
 const (
 	originsMax  = 1 << 14 // cached; further origins are not allowed
-	originsKept = 10 * time.Second
-	originsPage = 500 // clients read in one transaction
+	originsPage = 500     // clients read in one transaction
 )
 
-// forget makes the next call scan the clients again.
-func (o *origins) forget() { o.changes.Add(1) }
+const (
+	metaClients   = "clients" // name of the count of client changes
+	clientsRecord = 1
+)
+
+// countClientChange counts a change of a client within tx.
+func countClientChange(tx kv.Txn) error {
+	n, err := clientChanges(tx)
+	if err != nil {
+		return err
+	}
+	return tx.Set(record.MetaKey(metaClients), record.NewEncoder(clientsRecord).Uint(n+1).B, time.Time{})
+}
+
+func clientChanges(r kv.Reader) (uint64, error) {
+	v, err := r.Get(record.MetaKey(metaClients))
+	if err != nil {
+		return 0, record.GoneIsNil(err)
+	}
+	return decodeClientChanges(v)
+}
+
+func decodeClientChanges(v []byte) (uint64, error) {
+	d := record.NewDecoder("count of client changes", clientsRecord, v)
+	n := d.Uint()
+	return n, d.Done()
+}
 
 // AllowsOrigin reports whether origin (RFC 6454) is that of a redirect URI of an
 // enabled public client. As in redirect URIs, an http loopback address matches any
@@ -41,16 +65,23 @@ func (s *Store) AllowsOrigin(ctx context.Context, origin string) (bool, error) {
 	if _, path, isLoopback := cutLoopbackPort(origin); !ok || isLoopback && path != "" || !isLoopback && canonical != origin {
 		return false, nil // no browser sends that
 	}
+	var changes uint64
+	err := s.db.View(ctx, func(r kv.Reader) (err error) {
+		changes, err = clientChanges(r)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("allows origin: %w", err)
+	}
 	o := &s.origins
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	changes, now := o.changes.Load(), s.Now()
-	if o.found == nil || o.seen != changes || !near(now, o.at, originsKept) {
+	if o.found == nil || o.seen != changes {
 		found, err := s.walkOrigins(ctx)
 		if err != nil {
 			return false, fmt.Errorf("allows origin: %w", err)
 		}
-		o.found, o.at, o.seen = found, now, changes
+		o.found, o.seen = found, changes
 	}
 	_, allowed := o.found[canonical]
 	return allowed, nil

@@ -22,6 +22,8 @@ const (
 )
 
 // rotations counts recent rotations of families, in memory only; a restart resets it.
+// Each process that shares the engine allows the whole burst and rate: the limit bounds
+// the disk that a client can fill, whatever the factor.
 type rotations struct {
 	mu     sync.Mutex
 	atOnce time.Duration           // burst size, as the time to forget it

@@ -70,7 +70,7 @@ func createSession(tx kv.Txn, sn Session) error {
 	if err := tx.Set(record.UserSessionsKey(sn.user).Hash(sn.hash), nil, sn.ExpiresAt); err != nil {
 		return err
 	}
-	if err := writeLatest(tx, record.SignInKey(sn.user), sn.AuthenticatedAt); err != nil {
+	if err := raiseLatest(tx, record.SignInKey(sn.user), sn.AuthenticatedAt); err != nil {
 		return err
 	}
 	return writeSession(tx, sn)

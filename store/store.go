@@ -91,6 +91,7 @@ type Store struct {
 	*eventlog.Log
 	ring      *stats.Ring
 	db        kv.DB
+	isShared  bool // with other processes
 	now       Now
 	key       secret.Key
 	random    secret.Source
@@ -131,6 +132,7 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{db: db, now: o.Now, key: o.Key, hasher: o.Hasher, lives: o.Lifetimes, log: o.Log, random: o.Random, fixtures: o.Fixtures}
+	_, s.isShared = db.(kv.Caller)
 	s.ring = stats.NewRing(db, s.Now, o.Log)
 	s.lastUsed.init()
 	s.rotations.init(o.Rotations)

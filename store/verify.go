@@ -235,6 +235,9 @@ func (v *verifier) meta(name string, value []byte) (err error) {
 	case metaBackup:
 		_, err := decodeBackup(value)
 		return err
+	case metaClients:
+		_, err := decodeClientChanges(value)
+		return err
 	case metaFixtures:
 		v.fixtures = true
 	}

@@ -3,8 +3,8 @@ package kv
 import "context"
 
 // Caller is an engine that several processes share. It carries notes among them: what
-// one commits, the others should look at soon. The store takes an engine that is no
-// Caller to have one process.
+// one commits, the others should look at soon. The store takes an engine to be shared
+// if and only if it is a Caller.
 type Caller interface {
 	// Call sends a note to every process on the engine's database, which may include
 	// this one. It does not block. The note arrives soon: it may be lost, late, sent
