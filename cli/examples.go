@@ -45,7 +45,9 @@ tollhouse event list --resource cus_3zap9w55mv3n --order asc --json`,
 	"event purge": `tollhouse event purge --account larkspur --kind customer --resource cus_3zap9w55mv3n`,
 	"event tail": `tollhouse event tail --account larkspur --since 10m
 tollhouse event tail --type payment.failed --json`,
-	"health":        `tollhouse health --data /var/lib/tollhouse`,
+	"health": `tollhouse health --data /var/lib/tollhouse`,
+	"move": `tollhouse move --data /var/lib/tollhouse 'postgres://toll@db.example/toll?sslmode=verify-full'
+tollhouse move --store 'postgres://toll@db.example/toll?sslmode=verify-full' /var/lib/tollhouse`,
 	"print grafana": `tollhouse print grafana > /var/lib/grafana/dashboards/tollhouse.json`,
 	"print openapi": `tollhouse print openapi --public-url https://pay.example > openapi.json`,
 	"stats": `tollhouse stats --range 7d --account larkspur

@@ -12,11 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tollhouse/cli/database"
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/store"
 	"tollhouse/store/backup"
 	"tollhouse/store/kv/badgerkv"
+	"tollhouse/store/kv/pgkv"
 	"tollhouse/store/record"
 )
 
@@ -56,6 +58,7 @@ type restoration struct {
 	file        string
 	keepAll     bool
 	acceptClock bool
+	moved       bool // the store itself comes here, not a copy of an earlier state
 
 	dir      string
 	created  bool     // the data directory was made for it
@@ -100,16 +103,68 @@ func (r *restoration) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer b.Close()
-	if err := r.enter(ctx); err != nil {
-		return err
+	if r.p.store.Given() {
+		return r.intoDatabase(ctx, b)
 	}
-	if err = r.build(ctx, b, size); err == nil {
-		err = r.rollBack(r.adopt())
-	}
-	if err = errors.Join(err, r.leave(err)); err != nil {
+	if err := r.install(ctx, b, size); err != nil {
 		return err
 	}
 	return r.report()
+}
+
+// intoDatabase makes the backup the next generation of the database.
+func (r *restoration) intoDatabase(ctx context.Context, b *store.BackupFile) error {
+	p := r.p
+	address, err := p.databaseAddress()
+	if err != nil {
+		return err
+	}
+	if r.keepAll {
+		return term.Usage("leave it out; the data that a restore replaces is kept until the next one", "--keep is for a data directory")
+	}
+	if err := p.Confirm(ctx, "Replace the data in %s with the backup of "+r.header.Created.Format(time.RFC3339)+"?", nameOf(address)); err != nil {
+		return err
+	}
+	replaced, err := database.Replace(ctx, p.databaseOptions(address), func(_, next *pgkv.DB) (err error) {
+		if r.totals, err = b.Load(ctx, next, time.Now()); err != nil {
+			return loadFault(r.file, err)
+		}
+		return store.RecordRestore(ctx, next, r.header, time.Now())
+	})
+	if err != nil {
+		return err
+	}
+	out := r.outcome(database.TableOf(replaced.New), database.TableOf(replaced.Old), replaced.Key)
+	if out.SameKey != nil && !*out.SameKey {
+		p.Note("warning: the backup is from servers with another key (fingerprint %s, here %s): %s", r.header.Key, replaced.Key, lostWithKey)
+	}
+	p.Note("%s is kept until the next restore: to undo this one, stop the servers and run: psql -c \"update tollhouse.site set value = '%d' where name = 'generation'\"", out.Replaced, replaced.Old)
+	return p.Done(out, "restored %s from the backup of %s into %s of %s", term.Count(r.totals.Records, "record", "records"), r.header.Created.Format(time.RFC3339), out.Generation, nameOf(address))
+}
+
+// lostWithKey are what another server key costs.
+const lostWithKey = "open consent screens and refreshes in flight will fail once; nothing else is lost"
+
+// outcome is what was restored. here is the fingerprint of the present server key, or "".
+func (r *restoration) outcome(generation, replaced, here string) restored {
+	out := restored{File: r.file, Generation: generation, Replaced: replaced, Records: r.totals.Records, Instance: r.header.Instance, Created: r.header.Created}
+	if here != "" && r.header.Key != "" {
+		same := here == r.header.Key
+		out.SameKey = &same
+	}
+	return out
+}
+
+// install makes the backup the next generation of the directory.
+func (r *restoration) install(ctx context.Context, b *store.BackupFile, size int64) error {
+	if err := r.enter(ctx); err != nil {
+		return err
+	}
+	err := r.build(ctx, b, size)
+	if err == nil {
+		err = r.rollBack(r.adopt())
+	}
+	return errors.Join(err, r.leave(err))
 }
 
 // examine checks the backup before the directory is touched: a file as a whole, a
@@ -158,7 +213,7 @@ func (r *restoration) enter(ctx context.Context) error {
 	if err := datadir.BecomeOwner(r.dir); err != nil {
 		return err
 	}
-	if !datadir.IsEmpty(r.dir) {
+	if !r.moved && !datadir.IsEmpty(r.dir) {
 		question := "Replace the data in %s with the backup of " + r.header.Created.Format(time.RFC3339) + "?"
 		if err := r.p.Confirm(ctx, question, r.dir); err != nil {
 			return err
@@ -183,11 +238,11 @@ func (r *restoration) enter(ctx context.Context) error {
 		a := newSocketAdmin(r.p.socketOf(r.dir))
 		answered := a.ask(ctx) == nil
 		_ = a.close()
-		if answered {
+		if answered && !r.moved {
 			r.server = h
 			return nil
 		}
-		if time.Now().After(deadline) {
+		if answered || time.Now().After(deadline) {
 			return datadir.HeldError(r.dir, h)
 		}
 		if err := term.Sleep(ctx, datadir.LockWait); err != nil {
@@ -265,7 +320,7 @@ func (r *restoration) load(ctx context.Context, b *store.BackupFile, size int64,
 	if err = checkRoom(db, size); err == nil {
 		if r.totals, err = b.Load(ctx, db, time.Now()); err != nil {
 			err = loadFault(r.file, err)
-		} else {
+		} else if !r.moved {
 			err = store.RecordRestore(ctx, db, r.header, time.Now())
 		}
 	}
@@ -357,20 +412,15 @@ func (r *restoration) leave(failed error) error {
 // report prints the result and what is left to do.
 func (r *restoration) report() error {
 	p := r.p
-	out := restored{File: r.file, Generation: r.name, Replaced: r.replaced, Records: r.totals.Records,
-		Instance: r.header.Instance, Created: r.header.Created, Restart: r.lock == nil}
 	here := datadir.Fingerprint(p.knownKey(r.dir))
-	if here != "" && r.header.Key != "" {
-		same := here == r.header.Key
-		out.SameKey = &same
-	}
-	const lost = "open consent screens and refreshes in flight will fail once; nothing else is lost"
+	out := r.outcome(r.name, r.replaced, here)
+	out.Restart = r.lock == nil
 	switch {
 	case r.header.Key == "":
 	case here == "":
-		p.Note("no server key can be read here: put the secret.key of the server that was backed up (fingerprint %s) into %s before the next start, or %s", r.header.Key, r.dir, lost)
+		p.Note("no server key can be read here: put the secret.key of the server that was backed up (fingerprint %s) into %s before the next start, or %s", r.header.Key, r.dir, lostWithKey)
 	case here != r.header.Key:
-		p.Note("warning: the backup is from a server with another key (fingerprint %s, here %s): %s", r.header.Key, here, lost)
+		p.Note("warning: the backup is from a server with another key (fingerprint %s, here %s): %s", r.header.Key, here, lostWithKey)
 	}
 	if r.lock == nil {
 		p.Note("the server (process %d) keeps using %s until it is restarted; what it records until then stays there", r.server.PID, cmp.Or(r.replaced, "its current data"))

@@ -1,0 +1,98 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"tollhouse/cli/term"
+	"tollhouse/store/kv"
+	"tollhouse/store/kv/pgkv"
+)
+
+// Replaced are the generations before and after a replacement, and the fingerprint of the
+// server key that servers used before, or "".
+type Replaced struct {
+	Old, New int
+	Key      string
+}
+
+// Replace has another generation of the data built while no server runs, and makes it the
+// one in use at once and as a whole. Before that nothing changes; what an interrupted call
+// has built is dropped by the next. The store may keep the old generation.
+func Replace(ctx context.Context, o Options, fill func(old, next *pgkv.DB) error) (r Replaced, err error) {
+	err = alone(ctx, o, func(old *pgkv.DB, key string) error {
+		next, err := pgkv.Open(ctx, pgkv.Options{URL: o.Address.URL(), Connections: commandConnections, Unverified: o.Unverified, Next: true, Log: o.Store.Log})
+		if err != nil {
+			return err
+		}
+		r = Replaced{Old: old.Generation(), New: next.Generation(), Key: key}
+		if err = fill(old, next); err == nil {
+			err = next.Adopt(ctx)
+		}
+		return errors.Join(err, next.Close())
+	})
+	return r, openFault(o.Address, err)
+}
+
+// IsEmpty reports whether a store has no records.
+func IsEmpty(ctx context.Context, db *pgkv.DB) (empty bool, err error) {
+	err = db.View(ctx, func(r kv.Reader) error {
+		empty = true
+		for range r.Scan(kv.Range{KeysOnly: true, Limit: 1}) {
+			empty = false
+		}
+		return nil
+	})
+	return empty, err
+}
+
+// Alone calls fn with the store of a database while no server runs on it. key is the
+// fingerprint of the servers' key, or "". Errors: [ErrEmpty].
+func Alone(ctx context.Context, o Options, fn func(db *pgkv.DB, key string) error) error {
+	made, err := isMade(ctx, o.Address)
+	if err == nil && !made {
+		err = ErrEmpty
+	}
+	if err == nil {
+		err = alone(ctx, o, fn)
+	}
+	return openFault(o.Address, err)
+}
+
+func alone(ctx context.Context, o Options, fn func(db *pgkv.DB, key string) error) error {
+	s, err := pgkv.Dial(ctx, o.Address)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	free, err := s.TakeOver(ctx)
+	if err != nil {
+		return err
+	}
+	if !free {
+		return term.Fail(term.ExitBusy, "stop all servers on it first; tollhouse status lists them", "a server runs on the database %s", o.Address)
+	}
+	db, err := pgkv.Open(ctx, pgkv.Options{URL: o.Address.URL(), Connections: commandConnections, Unverified: o.Unverified, Log: o.Store.Log})
+	if err != nil {
+		return err
+	}
+	site, err := s.Site(ctx)
+	if err == nil {
+		err = fn(db, site[pgkv.SiteKey])
+	}
+	return errors.Join(err, db.Close())
+}
+
+// SetKey records the fingerprint of the server key that belongs to the data.
+func SetKey(ctx context.Context, a *pgkv.Address, fingerprint string) error {
+	s, err := pgkv.Dial(ctx, a)
+	if err == nil {
+		defer s.Close()
+		err = s.SetSite(ctx, map[string]string{pgkv.SiteKey: fingerprint})
+	}
+	return openFault(a, err)
+}
+
+// TableOf returns the name of a generation's table.
+func TableOf(generation int) string { return fmt.Sprintf("kv_%04d", generation) }
