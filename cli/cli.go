@@ -100,7 +100,7 @@ A flag overrides its variable. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
 	root.AddCommand(
 		p.devCommand(), p.serveCommand(), p.clientCommand(), p.userCommand(), p.accountCommand(), p.sessionCommand(),
 		p.tokenCommand(), p.eventCommand(), p.auditCommand(), p.healthCommand(), p.statusCommand(), p.statsCommand(), p.printCommand(),
-		p.configCommand(), p.completionCommand(), p.versionCommand(), p.backupCommand(), p.restoreCommand(), p.doctorCommand(),
+		p.configCommand(), p.completionCommand(), p.versionCommand(), p.backupCommand(), p.restoreCommand(), p.moveCommand(), p.doctorCommand(),
 	)
 	root.SetHelpCommand(helpCommand())
 	asGroup(root)

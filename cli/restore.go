@@ -87,8 +87,8 @@ func (r *restoration) run(ctx context.Context) (err error) {
 	if r.p.adminSocket != "" && !r.p.dataGiven {
 		return term.Usage("name the data directory with --data; the server may keep running", "restore needs the data directory and cannot work through a socket")
 	}
-	if r.p.store.Given() {
-		return term.Usage("restore into a data directory", "restore cannot use %s", r.p.store.Flag())
+	if r.keepAll && r.p.store.Given() {
+		return term.Usage("leave it out; the data that a restore replaces is kept until the next one", "--keep is for a data directory")
 	}
 	in, closeFile, err := r.p.openBackup(ctx, r.file)
 	if err != nil {
@@ -118,9 +118,6 @@ func (r *restoration) intoDatabase(ctx context.Context, b *store.BackupFile) err
 	address, err := p.databaseAddress()
 	if err != nil {
 		return err
-	}
-	if r.keepAll {
-		return term.Usage("leave it out; the data that a restore replaces is kept until the next one", "--keep is for a data directory")
 	}
 	if err := p.Confirm(ctx, "Replace the data in %s with the backup of "+r.header.Created.Format(time.RFC3339)+"?", nameOf(address)); err != nil {
 		return err

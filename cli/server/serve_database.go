@@ -87,7 +87,7 @@ func (p *Program) serveDatabase(ctx context.Context, r *running, f serveFlags) e
 		if p.AdminSocket != "" {
 			socket = datadir.SocketPath(p.AdminSocket, "")
 		}
-		err = p.serveStore(r, handlers.Config{Key: key}, socket, func(string) error { return nil })
+		err = p.serveStore(r, handlers.Config{Key: key, Guesses: data.DB.(*database.Engine).Guesses(nil)}, socket, func(string) error { return nil })
 	}
 	presence.Leave()
 	return errors.Join(err, data.Close())

@@ -112,6 +112,15 @@ func TestGuesses(t *testing.T) {
 			t.Errorf("%d rows are left, want none", n)
 		}
 	})
+	t.Run("and_with_the_sweep_of_the_store", func(t *testing.T) {
+		must.Do(t, one.Change(t.Context(), [][]byte{[]byte("past")}, func(now time.Time, states [][]byte, until []time.Time) {
+			states[0], until[0] = []byte{1}, now.Add(-time.Second)
+		}))
+		must.Get(process.Sweep(t.Context()))(t)
+		if n := rows.count(t); n != 0 {
+			t.Errorf("%d rows are left, want none", n)
+		}
+	})
 	t.Run("of_65536_rows_the_oldest_go", func(t *testing.T) {
 		rows.exec(t, `insert into tollhouse.guess select int4send(i), '\x01', clock_timestamp() + i * interval '1 second'
 			from generate_series(1, 61000) i`)

@@ -28,10 +28,14 @@ var (
 		" and at < (select max(at) from tollhouse.mark)"}
 )
 
-// Sweep drops the rows that expired more than a day ago, a few at a time, and the marks
-// of processes that ended long ago. One process at a time should do it.
+// Sweep drops the rows that expired more than a day ago, a few at a time, the marks of
+// processes that ended long ago, and guesses whose time has passed. One process at a time
+// should do it.
 func (db *DB) Sweep(ctx context.Context) (dropped int, err error) {
 	if err := db.read(ctx, call{statement: dropMarks}); err != nil {
+		return 0, err
+	}
+	if err := db.Guesses(nil).Sweep(ctx); err != nil {
 		return 0, err
 	}
 	for {
