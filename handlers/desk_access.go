@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 func (s *Server) deskAccess(v *visit) error {
 	p, refused := parseOAuthParams(v.r.URL.RawQuery)
 	if refused == nil {
-		refused = p.refuseRepeated("user", "client", "after", "session_after")
+		refused = p.refuseRepeated("user", "client", "after", "at", "session_after")
 	}
 	if refused != nil {
 		return refused
@@ -62,20 +63,23 @@ func (s *Server) deskAccess(v *visit) error {
 	if !nobody && clientName == "" {
 		found, err = s.store.ListFamilies(v.ctx, want, p.value("after"), deskPageSize+1)
 	}
-	for _, id := range clients {
+	after := p.value("after")
+	for _, id := range clients[max(0, slices.Index(clients, p.value("at"))):] {
 		if nobody || len(found) > deskPageSize {
 			break
 		}
 		want.ClientID = id
-		more, listErr := s.store.ListFamilies(v.ctx, want, p.value("after"), deskPageSize+1-len(found))
+		more, listErr := s.store.ListFamilies(v.ctx, want, after, deskPageSize+1-len(found))
 		found, err = append(found, more...), errors.Join(err, listErr)
+		after = "" // a cursor is of the first client
 	}
 	if err != nil {
 		return err
 	}
 	families = v.familyTable(found[:min(len(found), deskPageSize)], "Applications with access")
-	if len(found) > deskPageSize && len(clients) <= 1 {
-		families.Older, families.Next = query+"&after="+found[deskPageSize-1].ID, "Next"
+	if len(found) > deskPageSize {
+		last := found[deskPageSize-1]
+		families.Older, families.Next = query+"&at="+escaped(last.ClientID)+"&after="+last.ID, "Next"
 	}
 	if narrowed {
 		sessions.Empty, sessions.Clear = "Nothing matches.", "/desk/access"

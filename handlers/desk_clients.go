@@ -26,8 +26,11 @@ const (
 // name is encoded twice, as in [nameIn].
 func below(path, name string) string { return path + "/" + url.PathEscape(url.PathEscape(name)) }
 
-// after is the cursor of a list.
-func (v *visit) after() string { return v.r.URL.Query().Get("after") }
+// after is the cursor of a list: a name, which has no NUL.
+func (v *visit) after() string {
+	after, _, _ := strings.Cut(v.r.URL.Query().Get("after"), "\x00")
+	return after
+}
 
 func (v *visit) act(do, action, label, of string) views.DeskAct {
 	return views.DeskAct{Do: do, Action: action, Token: v.token(), Label: label, Of: of}

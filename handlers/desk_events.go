@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"hash/fnv"
@@ -278,10 +279,20 @@ func (v *visit) isEvent(account, id string) bool {
 	return err == nil
 }
 
+// accountAsked is the account of an address that names one record; the operator's own if
+// it names none.
+func (v *visit) accountAsked() (string, error) {
+	account := cmp.Or(v.r.URL.Query().Get("account"), v.session.User.Account)
+	return account, v.knownAccount(account)
+}
+
 // knownAccount refuses an account that does not exist.
 func (v *visit) knownAccount(account string) error {
-	_, err := v.store.FindAccount(v.ctx, account)
-	if errors.Is(err, record.ErrNotFound) {
+	err := record.CheckAccountID(account)
+	if err == nil {
+		_, err = v.store.FindAccount(v.ctx, account)
+	}
+	if isInvalid(err) || errors.Is(err, record.ErrNotFound) {
 		return newProblem(http.StatusNotFound, "not_found", "There is no such account.").because(err)
 	}
 	return err
@@ -290,6 +301,9 @@ func (v *visit) knownAccount(account string) error {
 // refuseSearch shows the form as it was typed, and the API's own sentence.
 func (v *visit) refuseSearch(e eventSearch, refused *problem) error {
 	noteProblem(v.ctx, refused)
+	if v.knownAccount(e.account) != nil {
+		e.account = v.session.User.Account
+	}
 	return v.showEvents(refused.status, e, refused.description, views.DeskTable{})
 }
 
@@ -500,9 +514,8 @@ var errLeft = newProblem(http.StatusUnauthorized, "unauthorized", "The sign-in h
 
 // deskEventOf finds the event in the path.
 func (v *visit) deskEventOf() (account string, e deskEvent, err error) {
-	account = v.r.URL.Query().Get("account")
-	if account == "" {
-		account = v.session.User.Account
+	if account, err = v.accountAsked(); err != nil {
+		return account, e, err
 	}
 	wire, err := v.store.FindEvent(v.ctx, account, pathParam(v.r, "id"), nil)
 	if errors.Is(err, record.ErrNotFound) || errors.Is(err, record.ErrExpired) {

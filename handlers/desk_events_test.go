@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/html"
+
 	"tollhouse/handlers"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
@@ -266,5 +268,70 @@ func TestDeskWeight(t *testing.T) {
 		if size := len(b.get(t, path).body) + assets; size > most {
 			t.Errorf("%s weighs %d bytes, more than %d", path, size, most)
 		}
+	}
+}
+
+// TestExplorerLinks: the page leads to the same rows as the API sends them, with the
+// session, and by a command with a token.
+func TestExplorerLinks(t *testing.T) {
+	h, b := deskHouse(t)
+	h.recordMix(t, h.account, 60)
+	h.recordMix(t, "acct_other", 9)
+	token := h.pair(t).AccessToken
+	from := h.Clock.Now().Add(-25 * time.Minute).Unix()
+	page := b.get(t, fmt.Sprintf("/desk/events?type=customer.*&limit=5&from=%d", from))
+	api := h.get(t, apiPath+fmt.Sprintf("?type=customer.*&limit=5&createdAt[gte]=%d", from), header("Authorization", "Bearer "+token))
+	if raw := b.get(t, linkOn(t, page, "JSON")); raw.body != api.body || raw.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("JSON leads to %d %.300s, want %.300s", raw.StatusCode, raw.body, api.body)
+	}
+	curl := ""
+	for n := range parsePage(t, page).Descendants() {
+		if n.Data == "pre" && slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "data-curl" }) {
+			curl = textOf(n)
+		}
+	}
+	address, _, ends := strings.Cut(strings.TrimPrefix(strings.TrimSpace(curl), "curl '"+h.issuer), "'")
+	if a := h.get(t, address, header("Authorization", "Bearer "+token)); !ends || a.body != api.body || !strings.Contains(curl, "Bearer $TOKEN") {
+		t.Errorf("the command is %q and answers %.200s", curl, a.body)
+	}
+	event := b.get(t, firstEvent(t, page))
+	if got, want := rows(t, event, "data-event"), idsIn(t, api); !slices.Equal(got, want) {
+		t.Errorf("beside the event stand %v, want the list %v", got, want)
+	}
+	other := b.get(t, "/desk/events?account=acct_other")
+	if n := len(rows(t, other, "data-event")); n != 9 {
+		t.Errorf("%d events of the other account, want 9", n)
+	}
+	if event := b.get(t, firstEvent(t, other)); event.StatusCode != http.StatusOK || len(rows(t, event, "data-event")) != 9 {
+		t.Errorf("an event of another account = %d with %d rows beside it", event.StatusCode, len(rows(t, event, "data-event")))
+	}
+}
+
+// firstEvent is the address of the first event of a list.
+func firstEvent(t testing.TB, page answer) string {
+	t.Helper()
+	id := rows(t, page, "data-event")[0]
+	for n := range parsePage(t, page).Descendants() {
+		if href := attribute(n, "href"); strings.HasPrefix(href, "/desk/events/"+id) {
+			return href
+		}
+	}
+	t.Fatalf("the row of %s leads nowhere", id)
+	return ""
+}
+
+// TestDeskDeletedResource: the event of a deletion shows the last snapshot and no changes.
+func TestDeskDeletedResource(t *testing.T) {
+	h, b := deskHouse(t)
+	token := header("Authorization", "Bearer "+h.pair(t).AccessToken)
+	h.do(h.request(t, "PUT", "/api/resources/plan/plan_1", strings.NewReader(`{"name":"Larkspur"}`), token, header("Content-Type", "application/json")))
+	h.do(h.request(t, "DELETE", "/api/resources/plan/plan_1", nil, token))
+	id := rows(t, b.get(t, "/desk/events?type=plan.deleted"), "data-event")[0]
+	page := b.get(t, "/desk/events/"+id)
+	if strings.Contains(page.body, "data-diff") || len(rows(t, page, "data-member")) > 0 || !strings.Contains(words(t, page), "Larkspur") {
+		t.Errorf("the page of a deletion says %s", words(t, page))
+	}
+	if got := rows(t, b.get(t, "/desk/resources?kind=plan"), "data-resource"); len(got) != 0 {
+		t.Errorf("the resources are %v", got)
 	}
 }

@@ -151,6 +151,37 @@ func TestDeskLists(t *testing.T) {
 	}
 }
 
+// TestDeskAccessOfNamesakes: clients of one name are listed together, page by page.
+func TestDeskAccessOfNamesakes(t *testing.T) {
+	h, b := deskHouse(t)
+	for range 3 {
+		c, _ := h.Client(t, func(s *store.ClientSpec) { s.Name = "Aster" })
+		for range 40 {
+			must.Get(h.IssueForPassword(t.Context(), store.By{}, c, h.user, store.ScopeUnstated))(t)
+		}
+	}
+	h.pair(t) // of another client
+	for _, query := range []string{"client=aster", "client=ASTER&user=Mara"} {
+		found := map[string]bool{}
+		for target, pages := "/desk/access?"+query, 0; target != "" && pages < 9; pages++ {
+			page := b.get(t, target)
+			for _, id := range rows(t, page, "data-family") {
+				if found[id] {
+					t.Errorf("%s is listed twice", id)
+				}
+				found[id] = true
+			}
+			target = nextOf(t, page, "data-family")
+		}
+		if len(found) != 120 {
+			t.Errorf("%s: %d families, want 120", query, len(found))
+		}
+	}
+	if n := len(rows(t, b.get(t, "/desk/access?client=nobody"), "data-family")); n != 0 {
+		t.Errorf("an unknown client has %d families", n)
+	}
+}
+
 // nextOf returns where the list with those rows goes on.
 func nextOf(t testing.TB, page answer, hook string) (href string) {
 	t.Helper()
@@ -493,6 +524,35 @@ func TestDeskSettings(t *testing.T) {
 	}
 	if text := words(t, page); !strings.Contains(text, "Settings change with flags and a restart.") || !strings.Contains(text, "listen 127.0.0.1:8080 flag TOLLHOUSE_LISTEN") {
 		t.Errorf("the page says %s", text)
+	}
+}
+
+// TestDeskOddQueries: whatever stands in an address, the answer is a page or a refusal.
+func TestDeskOddQueries(t *testing.T) {
+	h, b := deskHouse(t)
+	h.recordMix(t, h.account, 3)
+	event := h.listed(t, h.pair(t).AccessToken, "limit=1")[0]
+	paths := []string{"/desk/events/" + event, "/desk/events/" + event + "/raw", "/desk/resources/customer/res_1"}
+	for _, route := range h.server.DeskRoutes() {
+		if route[0] == "GET" && route[1] != "/desk/event-tail" && !strings.Contains(route[1], ":") {
+			paths = append(paths, route[1])
+		}
+	}
+	for _, path := range paths {
+		for _, name := range []string{"account", "after", "before", "session_after", "at", "user", "client", "operator", "source", "what", "from", "to", "kind", "type", "resource", "range", "form", "limit", "order"} {
+			for _, value := range []string{"", "%00", "a%00b", "%FF", "%20", "..%2F", "%E2%80%AE", strings.Repeat("x", 600), "1&" + name + "=2", "999999999999999999999"} {
+				if a := b.get(t, path+"?kind=customer&"+name+"="+value); a.StatusCode >= 500 {
+					t.Errorf("%s?%s=%.20s answers %d", path, name, value, a.StatusCode)
+				}
+			}
+		}
+	}
+	for _, path := range []string{"/desk/users/", "/desk/clients/", "/desk/events/", "/desk/resources/customer/", "/desk/resources/x%00/"} {
+		for _, id := range []string{"%00", "%2500", "%FF", "%25FF", "%25", "usr_%00", strings.Repeat("x", 2000)} {
+			if a := b.get(t, path+id); a.StatusCode >= 500 {
+				t.Errorf("%s%.20s answers %d", path, id, a.StatusCode)
+			}
+		}
 	}
 }
 

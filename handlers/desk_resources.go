@@ -129,9 +129,9 @@ func (v *visit) kindsOf(account string) (kinds []string, err error) {
 
 // deskResource is GET /desk/resources/:kind/:id.
 func (s *Server) deskResource(v *visit) error {
-	account := v.r.URL.Query().Get("account")
-	if account == "" {
-		account = v.session.User.Account
+	account, err := v.accountAsked()
+	if err != nil {
+		return err
 	}
 	kind, id := pathParam(v.r, "kind"), pathParam(v.r, "id")
 	resource, err := s.store.FindResource(v.ctx, account, kind, id)
