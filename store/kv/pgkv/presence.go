@@ -111,6 +111,11 @@ func (p *Presence) join(ctx context.Context, first bool) (err error) {
 			s.Close()
 		}
 	}()
+	if first && !p.o.Unverified {
+		if err := s.checkPooled(ctx, p.o.Address); err != nil {
+			return err
+		}
+	}
 	found := Found{First: first}
 	if found.Alone, err = s.tryLock(ctx, lockServer); err != nil {
 		return err
@@ -125,11 +130,6 @@ func (p *Presence) join(ctx context.Context, first bool) (err error) {
 		return err
 	case !shared:
 		return ErrExclusive
-	}
-	if first && !p.o.Unverified {
-		if err := s.checkPooled(ctx, p.o.Address); err != nil {
-			return err
-		}
 	}
 	if found.Site, err = s.Site(ctx); err != nil {
 		return err
@@ -169,8 +169,12 @@ const (
 )
 
 // checkPooled looks for a lock of this session while another session is in a transaction:
-// a pooler in transaction mode gives that one the connection that has the lock.
+// a pooler in transaction mode gives that one the connection that has the lock. The lock
+// means nothing, since the pooler would keep it.
 func (s *Session) checkPooled(ctx context.Context, a *Address) error {
+	if _, err := one[bool](ctx, s, "select pg_try_advisory_lock_shared("+lockOf(lockProbe)+")"); err != nil {
+		return err
+	}
 	other, err := Dial(ctx, a)
 	if err != nil {
 		return err
@@ -184,7 +188,7 @@ func (s *Session) checkPooled(ctx context.Context, a *Address) error {
 	if _, err := tx.Exec(ctx, "select 1"); err != nil {
 		return asAway(ctx, err)
 	}
-	ours, err := one[bool](ctx, s, "select exists ("+heldLock(lockServer)+" and pid = pg_backend_pid())")
+	ours, err := one[bool](ctx, s, "select exists ("+heldLock(lockProbe)+" and pid = pg_backend_pid())")
 	if err == nil && !ours {
 		err = ErrPooled
 	}

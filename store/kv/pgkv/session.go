@@ -76,6 +76,7 @@ const lockClass = 0x746f6c6c // "toll"
 const (
 	lockServer = 1 // shared by all servers; alone by who sets what they agree on
 	lockSchema = 2 // by who creates or fills tables
+	lockProbe  = 3 // shared, to find poolers
 	lockJobs   = 16
 )
 

@@ -1,0 +1,192 @@
+package pgkv_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/kv/pgkv"
+	"tollhouse/store/kv/pgkv/pgtest"
+	"tollhouse/store/storetest/must"
+)
+
+// patience is far longer than any step here takes.
+const patience = 2 * time.Minute
+
+// madeDatabase returns a database that has the tables.
+func madeDatabase(t *testing.T) *pgkv.Address {
+	t.Helper()
+	url := pgtest.Start(t)
+	db := must.Get(pgkv.Open(t.Context(), pgkv.Options{URL: url}))(t)
+	must.Do(t, db.Close())
+	return must.Get(pgkv.ParseAddress(url))(t)
+}
+
+func quiet(a *pgkv.Address, name string) pgkv.PresenceOptions {
+	return pgkv.PresenceOptions{
+		Address: a, Server: pgkv.Server{ID: []byte(name), Host: name, Started: time.Now()}, Log: slog.New(slog.DiscardHandler),
+		Jobs:  []pgkv.Job{pgkv.JobSweep, pgkv.JobCheck},
+		Judge: func(pgkv.Found) (map[string]string, error) { return nil, nil }, OnRefused: func(error) {}, OnLook: func(pgkv.State) {},
+	}
+}
+
+// running joins and runs a presence until the returned function is called.
+func running(t *testing.T, o pgkv.PresenceOptions) (p *pgkv.Presence, end func()) {
+	t.Helper()
+	p = must.Get(pgkv.Join(t.Context(), o))(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.Run(ctx)
+	}()
+	end = func() {
+		cancel()
+		<-ended
+	}
+	t.Cleanup(end)
+	return p, end
+}
+
+func dial(t *testing.T, a *pgkv.Address) *pgkv.Session {
+	t.Helper()
+	s := must.Get(pgkv.Dial(t.Context(), a))(t)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func hostsOf(t *testing.T, s *pgkv.Session) (hosts []string) {
+	t.Helper()
+	for _, server := range must.Get(s.Servers(t.Context()))(t) {
+		hosts = append(hosts, server.Host)
+	}
+	slices.Sort(hosts)
+	return hosts
+}
+
+func TestServersKnowEachOther(t *testing.T) {
+	t.Parallel()
+	a := madeDatabase(t)
+	s := dial(t, a)
+	first, end := running(t, quiet(a, "first"))
+	second, _ := running(t, quiet(a, "second"))
+	if got := hostsOf(t, s); !slices.Equal(got, []string{"first", "second"}) {
+		t.Errorf("Servers() = %v, want both", got)
+	}
+	for _, job := range []pgkv.Job{pgkv.JobSweep, pgkv.JobCheck} {
+		if !first.Holds(job) || second.Holds(job) {
+			t.Errorf("%s is held by first %t, second %t; want the first alone", job, first.Holds(job), second.Holds(job))
+		}
+	}
+	end()
+	if got := hostsOf(t, s); !slices.Equal(got, []string{"second"}) {
+		t.Errorf("Servers() = %v after the first left, want the second", got)
+	}
+	if first.Holds(pgkv.JobSweep) {
+		t.Error("the first holds a job after it left")
+	}
+}
+
+// A holder whose connection broke stops its work at once; then some server has the job
+// again.
+func TestJobEndsWithTheConnection(t *testing.T) {
+	t.Parallel()
+	a := madeDatabase(t)
+	p, _ := running(t, quiet(a, "first"))
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	begun, over := make(chan struct{}), make(chan struct{})
+	var runs atomic.Int64
+	go p.Do(ctx, pgkv.JobSweep, func(ctx context.Context) {
+		if runs.Add(1) > 1 {
+			close(over)
+		} else {
+			close(begun)
+		}
+		<-ctx.Done()
+	})
+	within(t, begun, "the work begins")
+	servers := must.Get(dial(t, a).Servers(t.Context()))(t)
+	must.Do(t, dial(t, a).Terminate(t.Context(), servers[0].Backend))
+	within(t, over, "the work begins again with a new connection")
+}
+
+func within(t *testing.T, done <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Fatalf("waited %s for: %s", patience, what)
+	}
+}
+
+// What servers agree on is set by the one that finds no other, while no other can join.
+func TestJoinJudges(t *testing.T) {
+	t.Parallel()
+	a := madeDatabase(t)
+	o := quiet(a, "first")
+	o.Judge = func(f pgkv.Found) (map[string]string, error) {
+		if !f.Alone || !f.First {
+			t.Errorf("the first server finds %+v, want to be alone", f)
+		}
+		return map[string]string{"access-ttl": "1h", "public-url": ""}, nil
+	}
+	_, end := running(t, o)
+	o = quiet(a, "second")
+	o.Judge = func(f pgkv.Found) (map[string]string, error) {
+		if url, has := f.Site["public-url"]; f.Alone || f.Site["access-ttl"] != "1h" || url != "" || !has {
+			t.Errorf("the second server finds %+v, want what the first has set", f)
+		}
+		return nil, errRefused
+	}
+	if _, err := pgkv.Join(t.Context(), o); !errors.Is(err, errRefused) {
+		t.Errorf("Join() = %v, want the refusal", err)
+	}
+	if got := hostsOf(t, dial(t, a)); !slices.Equal(got, []string{"first"}) {
+		t.Errorf("Servers() = %v after the refusal, want the first", got)
+	}
+	end()
+	o.Judge = func(f pgkv.Found) (map[string]string, error) {
+		if !f.Alone {
+			t.Error("a server that starts alone finds another")
+		}
+		return nil, nil
+	}
+	running(t, o)
+}
+
+var errRefused = errors.New("refused")
+
+func TestClockIsMeasured(t *testing.T) {
+	t.Parallel()
+	a := madeDatabase(t)
+	c := must.Get(dial(t, a).Clock(t.Context()))(t)
+	if c.Offset.Abs() > patience || !c.LastWrite.IsZero() {
+		t.Errorf("Clock() = %+v, want this machine's clock and no write", c)
+	}
+	db := must.Get(pgkv.Open(t.Context(), pgkv.Options{URL: a.URL()}))(t)
+	defer db.Close()
+	must.Do(t, db.Update(t.Context(), func(tx kv.Txn) error { return tx.Set([]byte("k"), []byte("v"), time.Time{}) }))
+	if c = must.Get(dial(t, a).Clock(t.Context()))(t); c.LastWrite.IsZero() || c.Now.Before(c.LastWrite) {
+		t.Errorf("Clock() = %+v after a write, want it before now", c)
+	}
+}
+
+func TestFactsOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	s := dial(t, madeDatabase(t))
+	f := must.Get(s.Facts(t.Context()))(t)
+	if f.Product != "PostgreSQL" || f.Version == "" || f.Fsync != "on" || f.Synchronous != "on" || f.Seqscan != "off" || !f.CanWrite || f.Size == 0 || f.Max < f.Connections || f.Connections == 0 {
+		t.Errorf("Facts() = %+v", f)
+	}
+	site := must.Get(s.Site(t.Context()))(t)
+	if names := slices.Sorted(maps.Keys(site)); !slices.Contains(names, "generation") {
+		t.Errorf("Site() = %v, want the generation", site)
+	}
+}
