@@ -324,3 +324,16 @@ func find() (string, error) {
 	}
 	return "", fmt.Errorf("version %d or newer is not installed", versionMin)
 }
+
+// Exec runs SQL on a database.
+func (s *Server) Exec(t testing.TB, dsn, sql string) {
+	t.Helper()
+	conn, err := pgx.Connect(context.Background(), dsn)
+	if err == nil {
+		_, err = conn.Exec(context.Background(), sql)
+		err = errors.Join(err, conn.Close(context.Background()))
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
