@@ -404,25 +404,11 @@ var (
 // commit writes the group's changes and its mark, and commits. If there is no answer it
 // finds out what happened.
 func (c *committer) commit() error {
-	var deleted, keys, values [][]byte
-	var expiries []int64
-	for key, change := range c.pending.changes {
-		if change.deleted {
-			deleted = append(deleted, []byte(key))
-			continue
-		}
-		keys, values, expiries = append(keys, []byte(key)), append(values, change.sealed), append(expiries, change.x)
-	}
 	var calls []call
 	if len(c.expired) > 0 { // before the writes, which may renew a row
 		calls = append(calls, call{statement: c.db.in(dropExpired), params: [][]byte{byteaArray(c.expired)}})
 	}
-	if len(deleted) > 0 {
-		calls = append(calls, call{statement: c.db.in(deleteRows), params: [][]byte{byteaArray(deleted)}})
-	}
-	if len(keys) > 0 {
-		calls = append(calls, call{statement: c.db.in(writeRows), params: [][]byte{byteaArray(keys), byteaArray(values), int8Array(expiries)}})
-	}
+	calls = append(calls, c.db.writes(c.pending.changes)...)
 	c.seq++
 	told := c.answerInTime()
 	defer told.Stop()
@@ -444,6 +430,26 @@ func (c *committer) commit() error {
 	default:
 		return nil
 	}
+}
+
+// writes returns the statements for changes.
+func (db *DB) writes(changes map[string]change) (calls []call) {
+	var deleted, keys, values [][]byte
+	var expiries []int64
+	for key, change := range changes {
+		if change.deleted {
+			deleted = append(deleted, []byte(key))
+			continue
+		}
+		keys, values, expiries = append(keys, []byte(key)), append(values, change.sealed), append(expiries, change.x)
+	}
+	if len(deleted) > 0 {
+		calls = append(calls, call{statement: db.in(deleteRows), params: [][]byte{byteaArray(deleted)}})
+	}
+	if len(keys) > 0 {
+		calls = append(calls, call{statement: db.in(writeRows), params: [][]byte{byteaArray(keys), byteaArray(values), int8Array(expiries)}})
+	}
+	return calls
 }
 
 func (c *committer) mark() call {

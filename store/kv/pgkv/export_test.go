@@ -1,8 +1,71 @@
 package pgkv
 
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"tollhouse/store/kv"
+)
+
 // Patient returns o with n times the time limits, for tests on slow machines that are
 // not about them.
 func (o Options) Patient(n int) Options {
 	o.patience = n
 	return o
+}
+
+// Serializable is a store whose updates are transactions of their own, SERIALIZABLE and
+// repeated when they conflict: what the committer is compared with.
+type Serializable struct{ *DB }
+
+var beginSerializable = statement{"begin serializable", "begin isolation level serializable"}
+
+// Update runs fn in a transaction of its own.
+func (s Serializable) Update(ctx context.Context, fn func(kv.Txn) error) error {
+	for {
+		err := s.try(ctx, fn)
+		var refused *pgconn.PgError
+		if !errors.As(err, &refused) || !slices.Contains([]string{"40001", "40P01", "55P03", "57014"}, refused.Code) {
+			return err
+		}
+	}
+}
+
+func (s Serializable) try(ctx context.Context, fn func(kv.Txn) error) (err error) {
+	c, err := s.pool.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.pool.put(c)
+	if err := c.exchange(0, call{statement: beginSerializable}); err != nil {
+		return err
+	}
+	source := &serialSource{s.DB, c}
+	t := &txn{reader: reader{source: source, known: map[string][]byte{}, pending: newPending()}}
+	if err := t.outcome(fn(t)); err != nil {
+		c.leave()
+		return err
+	}
+	calls := append(s.writes(t.pending.changes), call{statement: commit})
+	if err := c.exchange(0, calls...); err != nil {
+		c.leave()
+		return err
+	}
+	return nil
+}
+
+type serialSource struct {
+	db *DB
+	c  *conn
+}
+
+func (s *serialSource) get(keys [][]byte, row func(key, sealed []byte)) error {
+	return s.c.exchange(0, s.db.getCall(keys, row))
+}
+
+func (s *serialSource) page(rng kv.Range, n int) ([]stored, error) {
+	return readPage(s.db, rng, n, func(one call) error { return s.c.exchange(0, one) })
 }
