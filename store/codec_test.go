@@ -63,7 +63,11 @@ func records() map[string]struct {
 			v, err := decodeAccessToken(secret.Hash{}, b)
 			return encodeAccessToken(v), err
 		}},
-		"refresh token": {encodeRefreshToken(refreshToken{family: secret.NewID(nil), scope: 1, expiresAt: now, spentAt: now, nonce: secret.NewNonce(nil), confirmed: true, retiredAt: now}), func(b []byte) ([]byte, error) {
+		"refresh token": {encodeRefreshToken(refreshToken{family: secret.NewID(nil), scope: 1, expiresAt: now, spentAt: now, nonce: secret.NewNonce(nil), confirmed: true, successor: secret.HashOf("z"), retiredAt: now}), func(b []byte) ([]byte, error) {
+			v, err := decodeRefreshToken(secret.Hash{}, b)
+			return encodeRefreshToken(v), err
+		}},
+		"refresh token of the first version": {encodeRefreshToken(refreshToken{family: secret.NewID(nil), scope: 1, expiresAt: now, spentAt: now, nonce: secret.NewNonce(nil), confirmed: true, first: true, successorRotated: true, retiredAt: now}), func(b []byte) ([]byte, error) {
 			v, err := decodeRefreshToken(secret.Hash{}, b)
 			return encodeRefreshToken(v), err
 		}},

@@ -25,6 +25,7 @@ type Issued struct {
 // transaction.
 type pair struct {
 	access, refresh secret.Token
+	nonce           secret.Nonce // from which they are derived, if they are
 	family          secret.ID
 	tail            [8]byte // for the audit line
 }
@@ -89,7 +90,7 @@ func (s *Store) storePair(tx kv.Txn, f family, p pair, accessScope Scope, parent
 	}
 	return ends, writeRefreshToken(tx, refreshToken{
 		hash: p.refresh.Hash(), family: f.id, parent: parent, scope: f.scope,
-		expiresAt: earlier(now.Add(s.lives.RefreshToken), f.expiresAt),
+		expiresAt: earlier(now.Add(s.lives.RefreshToken), f.expiresAt), nonce: p.nonce,
 	}, f.expiresAt)
 }
 

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,26 +13,34 @@ import (
 // refreshToken is the stored form of a refresh token. It stays until its family ends,
 // so that a replay is recognized at any age.
 //
-// Once spent, it holds a nonce from which, with the token and the server key, its pair
-// can be derived again. Rotating the successor erases the nonce.
+// It holds the nonce from which, with its parent and the server key, its pair was
+// derived and can be derived again. Spending it erases the nonce.
 type refreshToken struct {
 	hash      secret.Hash
 	family    secret.ID
 	parent    secret.Hash
 	scope     Scope
 	expiresAt time.Time
+	nonce     secret.Nonce
 
-	spentAt          time.Time
-	pairMadeAt       time.Time // later than spentAt if the first pair was lost
-	pairEnds         time.Time // when the pair's access token ends
-	pairScope        Scope     // of the pair's access token
-	nonce            secret.Nonce
-	confirmed        bool // the pair was used
-	successorRotated bool // the pair's refresh token was spent too
-	retiredAt        time.Time
+	spentAt    time.Time
+	pairMadeAt time.Time   // later than spentAt if the first pair was lost
+	pairEnds   time.Time   // when the pair's access token ends
+	pairScope  Scope       // of the pair's access token
+	successor  secret.Hash // the pair's refresh token
+	confirmed  bool        // the pair was used
+	retiredAt  time.Time
+
+	// first means the first version of the record. There nonce is that of the token's
+	// own pair, and successorRotated means that the pair's refresh token was spent.
+	first            bool
+	successorRotated bool
 }
 
-const refreshTokenRecord = 1
+const (
+	refreshTokenRecordFirst = 1
+	refreshTokenRecord      = 2
+)
 
 // Refresh is a client's request to refresh.
 type Refresh struct {
@@ -55,7 +62,7 @@ func (s *Store) RotateRefresh(ctx context.Context, r Refresh) (Issued, error) {
 	next := s.successors(r.Token, nonce)
 	var out rotation
 	err := s.db.Update(ctx, func(tx kv.Txn) error {
-		out = rotation{s: s, tx: tx, now: now, token: r.Token, asked: r.Scope, by: r.By, tail: tail, nonce: nonce, next: next}
+		out = rotation{s: s, tx: tx, now: now, token: r.Token, asked: r.Scope, by: r.By, tail: tail, next: next}
 		return out.run(r)
 	})
 	if err == nil {
@@ -76,6 +83,7 @@ func (s *Store) successors(old secret.Token, nonce secret.Nonce) pair {
 	return pair{
 		access:  s.key.Successor(secret.AccessToken, old, nonce),
 		refresh: s.key.Successor(secret.RefreshToken, old, nonce),
+		nonce:   nonce,
 	}
 }
 
@@ -87,9 +95,8 @@ type rotation struct {
 	token secret.Token
 	asked Scope
 	by    By
-	tail  [8]byte      // for the audit line
-	nonce secret.Nonce // a new nonce
-	next  pair         // the answer: derived from nonce, or the earlier pair
+	tail  [8]byte // for the audit line
+	next  pair    // the answer: a new pair, or the earlier one
 
 	family  family
 	scope   Scope
@@ -122,22 +129,46 @@ func (o *rotation) run(r Refresh) error {
 		return o.rotate(t)
 	case t.spentAt.IsZero():
 		return record.ErrExpired
-	case t.successorRotated:
+	}
+	made, rotated, err := o.readPair(t)
+	switch {
+	case err != nil:
+		return err
+	case rotated:
 		return o.revoke(ReasonRefreshReused)
 	case near(o.now, t.pairMadeAt, o.s.lives.RefreshGrace):
-		return o.repeat(t)
-	case t.confirmed || o.isConfirming(t.nonce):
+		return o.repeat(t, made)
+	case t.confirmed || o.isConfirming(made):
 		return o.revoke(ReasonRefreshReused)
 	case !expired:
-		return o.replacePair(t)
+		return o.replacePair(t, made)
 	}
 	return record.ErrExpired
 }
 
-// isConfirming reports whether a use of the pair derived from nonce is recorded but
-// not yet stored.
-func (o *rotation) isConfirming(nonce secret.Nonce) bool {
-	made := o.s.successors(o.token, nonce)
+// readPair derives the pair of a spent token, and reports whether its refresh token was
+// spent too. With a different server key it derives another pair, whose tokens do not
+// exist.
+func (o *rotation) readPair(t refreshToken) (made pair, rotated bool, err error) {
+	if t.successorRotated {
+		return pair{}, true, nil
+	}
+	nonce, h := t.nonce, t.successor
+	if t.first {
+		h = o.s.successors(o.token, nonce).refresh.Hash()
+	}
+	successor, err := readRefreshToken(o.tx, h)
+	if err != nil || !successor.spentAt.IsZero() {
+		return pair{}, err == nil, err
+	}
+	if !t.first {
+		nonce = successor.nonce
+	}
+	return o.s.successors(o.token, nonce), false, nil
+}
+
+// isConfirming reports whether a use of the pair is recorded but not yet stored.
+func (o *rotation) isConfirming(made pair) bool {
 	return o.s.lastUsed.isConfirming(made.access.Hash()) || o.s.lastUsed.isConfirming(made.refresh.Hash())
 }
 
@@ -159,39 +190,19 @@ func (o *rotation) rotate(t refreshToken) error {
 		}
 		o.scope = o.asked
 	}
-	if err := o.forgetParent(t.parent); err != nil {
-		return err
-	}
 	t.spentAt = o.now
 	return o.makePair(t)
 }
 
-// forgetParent erases the nonce of t's parent: t is being rotated, so a repeat of its
-// parent can only be theft.
-func (o *rotation) forgetParent(parent secret.Hash) error {
-	if parent.IsZero() {
-		return nil
-	}
-	p, err := readRefreshToken(o.tx, parent)
-	if errors.Is(err, record.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	p.successorRotated, p.nonce = true, secret.Nonce{}
-	return writeRefreshToken(o.tx, p, o.family.expiresAt)
-}
-
 // repeat returns the earlier pair. With a different server key it cannot be derived.
-func (o *rotation) repeat(t refreshToken) error {
+func (o *rotation) repeat(t refreshToken, made pair) error {
 	if err := o.sameScope(t); err != nil {
 		return err
 	}
 	if !o.now.Before(t.pairEnds) {
 		return record.ErrExpired // the grace period is at most an access token's lifetime; the family may end sooner
 	}
-	o.next = o.s.successors(o.token, t.nonce)
+	o.next = made
 	if _, err := readRefreshToken(o.tx, o.next.refresh.Hash()); err != nil {
 		return err
 	}
@@ -202,12 +213,11 @@ func (o *rotation) repeat(t refreshToken) error {
 // replacePair makes a new pair for a token whose first pair was never used, because
 // its answer was lost. The unused refresh token is retired and its access token
 // deleted.
-func (o *rotation) replacePair(t refreshToken) error {
+func (o *rotation) replacePair(t refreshToken, lost pair) error {
 	if err := o.sameScope(t); err != nil {
 		return err
 	}
 	o.scope = t.pairScope
-	lost := o.s.successors(o.token, t.nonce)
 	if err := o.tx.Delete(record.AccessTokenKey(lost.access.Hash())); err != nil {
 		return err
 	}
@@ -215,7 +225,7 @@ func (o *rotation) replacePair(t refreshToken) error {
 	if err != nil {
 		return err
 	}
-	unseen.retiredAt = o.now
+	unseen.retiredAt, unseen.nonce = o.now, secret.Nonce{}
 	if err := writeRefreshToken(o.tx, unseen, o.family.expiresAt); err != nil {
 		return err
 	}
@@ -234,7 +244,7 @@ func (o *rotation) sameScope(t refreshToken) error {
 	return nil
 }
 
-// makePair stores the new pair, and in the spent token how to derive it.
+// makePair stores the new pair, and in the spent token where it is.
 func (o *rotation) makePair(t refreshToken) (err error) {
 	if !o.s.rotations.allows(o.family.id, o.now) {
 		return ErrTooOften
@@ -242,7 +252,8 @@ func (o *rotation) makePair(t refreshToken) (err error) {
 	if o.ends, err = o.s.storePair(o.tx, o.family, o.next, o.scope, t.hash, o.now); err != nil {
 		return err
 	}
-	t.nonce, t.pairMadeAt, t.pairEnds, t.pairScope, t.confirmed = o.nonce, o.now, o.ends, o.scope, false
+	t.first, t.nonce, t.successor = false, secret.Nonce{}, o.next.refresh.Hash()
+	t.pairMadeAt, t.pairEnds, t.pairScope, t.confirmed = o.now, o.ends, o.scope, false
 	return writeRefreshToken(o.tx, t, o.family.expiresAt)
 }
 
@@ -269,15 +280,32 @@ func writeRefreshToken(tx kv.Txn, t refreshToken, familyEnds time.Time) error {
 }
 
 func encodeRefreshToken(t refreshToken) []byte {
-	return record.NewEncoder(refreshTokenRecord).ID(t.family).Hash(t.parent).Byte(byte(t.scope)).Time(t.expiresAt).
-		Time(t.spentAt).Time(t.pairMadeAt).Time(t.pairEnds).Byte(byte(t.pairScope)).Nonce(t.nonce).Bool(t.confirmed).
-		Bool(t.successorRotated).Time(t.retiredAt).B
+	version := byte(refreshTokenRecord)
+	if t.first {
+		version = refreshTokenRecordFirst
+	}
+	e := record.NewEncoder(version).ID(t.family).Hash(t.parent).Byte(byte(t.scope)).Time(t.expiresAt).
+		Time(t.spentAt).Time(t.pairMadeAt).Time(t.pairEnds).Byte(byte(t.pairScope)).Nonce(t.nonce).Bool(t.confirmed)
+	if t.first {
+		return e.Bool(t.successorRotated).Time(t.retiredAt).B
+	}
+	return e.Hash(t.successor).Time(t.retiredAt).B
 }
 
 func decodeRefreshToken(h secret.Hash, v []byte) (refreshToken, error) {
-	d := record.NewDecoder("refresh token", refreshTokenRecord, v)
+	version := byte(refreshTokenRecord)
+	if len(v) > 0 && v[0] == refreshTokenRecordFirst {
+		version = refreshTokenRecordFirst
+	}
+	d := record.NewDecoder("refresh token", version, v)
 	t := refreshToken{hash: h, family: d.ID(), parent: d.Hash(), scope: Scope(d.Byte()), expiresAt: d.Time(),
 		spentAt: d.Time(), pairMadeAt: d.Time(), pairEnds: d.Time(), pairScope: Scope(d.Byte()), nonce: d.Nonce(),
-		confirmed: d.Bool(), successorRotated: d.Bool(), retiredAt: d.Time()}
+		confirmed: d.Bool(), first: version == refreshTokenRecordFirst}
+	if t.first {
+		t.successorRotated = d.Bool()
+	} else {
+		t.successor = d.Hash()
+	}
+	t.retiredAt = d.Time()
 	return t, d.Done()
 }

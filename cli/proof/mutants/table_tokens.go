@@ -29,17 +29,27 @@ var refreshMutants = []mutant{
 	},
 	{
 		name: "refresh_successor_rotated", breaks: "a replay after the successor was rotated revokes at any age",
-		file: "store/refresh.go", old: "case t.successorRotated:", new: "case false:",
+		file: "store/refresh.go", old: "case rotated:", new: "case false && rotated:",
 		in: "./store", tests: []string{"TestRotateRefresh"},
 	},
 	{
+		name: "refresh_nonce", breaks: "spending a token erases the nonce that it was derived from",
+		file: "store/refresh.go", old: "t.first, t.nonce, t.successor = false, secret.Nonce{}, ", new: "t.first, t.successor = false, ",
+		in: "./store", tests: []string{"TestSpendingErasesTheNonce"},
+	},
+	{
+		name: "refresh_first_version", breaks: "tokens of the first version of their record are judged like others",
+		file: "store/refresh.go", old: "\tif t.first {\n\t\th = ", new: "\tif false {\n\t\th = ",
+		in: "./store", tests: []string{"TestRefreshTokensOfTheFirstVersion"},
+	},
+	{
 		name: "refresh_confirmation_committed", breaks: "RFC 9700 §4: a repeat of the parent of a used pair is a theft",
-		file: "store/refresh.go", old: "case t.confirmed || o.isConfirming(t.nonce):", new: "case o.isConfirming(t.nonce):",
+		file: "store/refresh.go", old: "case t.confirmed || o.isConfirming(made):", new: "case o.isConfirming(made):",
 		in: "./store", tests: []string{"TestRotateRefresh"},
 	},
 	{
 		name: "refresh_confirmation_under_way", breaks: "RFC 9700 §4: a use counts before it is committed",
-		file: "store/refresh.go", old: "case t.confirmed || o.isConfirming(t.nonce):", new: "case t.confirmed:",
+		file: "store/refresh.go", old: "case t.confirmed || o.isConfirming(made):", new: "case t.confirmed:",
 		in: "./store", tests: []string{"TestRotateRefresh"},
 	},
 	{
