@@ -38,11 +38,6 @@ func (e *Engine) Ready() error {
 	return e.DB.Ready(ctx)
 }
 
-// Check reads every record and verifies its checksum.
-func (e *Engine) Check(ctx context.Context) error {
-	return e.Snapshot(ctx, func([]kv.Record) error { return nil })
-}
-
 // open opens the engine, and creates the tables in an empty database.
 func open(ctx context.Context, o Options) (*Engine, error) {
 	db, err := pgkv.Open(ctx, pgkv.Options{

@@ -158,6 +158,8 @@ const (
 
 	sweepEvery = time.Minute // between two removals of expired records
 
+	sweepEvery = time.Minute    // between two removals of expired records
+
 	// retainEvery is between two removals of old events. For that long an event past
 	// its retention may still be listed.
 	retainEvery = time.Minute
@@ -406,6 +408,7 @@ func (r *running) serve(announce func()) error {
 	defer leave()
 	if r.presence != nil {
 		r.work.Go(func() { r.presence.Run(present) })
+		r.work.Go(func() { r.presence.Do(working, pgkv.JobSweep, r.sweep) })
 	}
 	r.work.Go(func() { r.watch(working) })
 	r.work.Go(func() { r.onlyHere(working, pgkv.JobSweep, r.trimAudit) })
@@ -547,6 +550,20 @@ func (r *running) check(ctx context.Context) {
 	}
 	r.checked.Store(&lastCheck{ended: time.Now(), took: time.Since(begun)})
 	r.recordCheck(ctx, err)
+}
+
+// sweep removes expired records from a database, now and every minute. An engine on a disk
+// does it by itself.
+func (r *running) sweep(ctx context.Context) {
+	db := r.data().DB.(*database.Engine)
+	for {
+		if _, err := db.Sweep(ctx); err != nil && ctx.Err() == nil {
+			r.log.Warn("expired records not removed", "err", err)
+		}
+		if term.Sleep(ctx, sweepEvery) != nil {
+			return
+		}
+	}
 }
 
 // recordCheck makes damage at rest known to /readyz, status and metrics.
