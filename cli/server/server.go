@@ -158,8 +158,6 @@ const (
 
 	sweepEvery = time.Minute // between two removals of expired records
 
-	sweepEvery = time.Minute    // between two removals of expired records
-
 	// retainEvery is between two removals of old events. For that long an event past
 	// its retention may still be listed.
 	retainEvery = time.Minute
