@@ -75,7 +75,7 @@ func (s *Server) deskEventTail(v *visit) error {
 	if err := stayOpen(v.w, v.r); err != nil {
 		return err
 	}
-	watch, err := s.watchEvents(e.account)
+	watch, err := s.watchEvents(v.r.Context(), e.account)
 	if err != nil {
 		return err
 	}

@@ -369,7 +369,7 @@ func (l *live) waitFor(t *testing.T, owner string, n int) {
 	for deadline := time.Now().Add(livePatience); ; time.Sleep(time.Millisecond) {
 		var held []*eventlog.Watch
 		for {
-			w, err := l.WatchEvents(owner)
+			w, err := l.WatchEvents(t.Context(), owner)
 			if err != nil {
 				break
 			}
@@ -489,7 +489,7 @@ func TestLongPoll(t *testing.T) {
 	t.Run("at_most_64_of_an_account_wait", func(t *testing.T) {
 		var held []*eventlog.Watch
 		for range 64 {
-			w := must.Get(l.WatchEvents("acct_a"))(t)
+			w := must.Get(l.WatchEvents(t.Context(), "acct_a"))(t)
 			held = append(held, w)
 		}
 		for _, accept := range []string{"application/json", "text/event-stream"} {

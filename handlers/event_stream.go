@@ -41,7 +41,7 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, owner stri
 	if err := stayOpen(w, r); err != nil {
 		return err
 	}
-	watch, err := s.watchEvents(owner)
+	watch, err := s.watchEvents(r.Context(), owner)
 	if err != nil {
 		return err
 	}

@@ -16,8 +16,8 @@ const (
 )
 
 // watchEvents watches an account's log, within the account's limit.
-func (s *Server) watchEvents(owner string) (*eventlog.Watch, error) {
-	watch, err := s.store.WatchEvents(owner)
+func (s *Server) watchEvents(ctx context.Context, owner string) (*eventlog.Watch, error) {
+	watch, err := s.store.WatchEvents(ctx, owner)
 	if errors.Is(err, eventlog.ErrTooManyWatches) {
 		return nil, newProblem(http.StatusTooManyRequests, "too_many_requests", "Too many requests of this account are waiting for events. Close some of them, or try again in "+liveRetryAfter+" seconds.").
 			with("Retry-After", liveRetryAfter).because(err)
@@ -45,7 +45,7 @@ func (s *Server) waitForEvents(w http.ResponseWriter, r *http.Request, owner str
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(q.wait + writeTimeout))
 	served(r.Context()).Waited = true
-	watch, err := s.watchEvents(owner)
+	watch, err := s.watchEvents(r.Context(), owner)
 	if err != nil {
 		return err
 	}

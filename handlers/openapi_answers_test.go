@@ -110,7 +110,7 @@ func describedLive(d *described, token string) {
 	d.told.Check(d.t, r.Method, path, w.Code, w.Result().Header, w.Body.Bytes())
 
 	for {
-		watch, err := d.WatchEvents(goldenAccount)
+		watch, err := d.WatchEvents(context.Background(), goldenAccount)
 		if errors.Is(err, eventlog.ErrTooManyWatches) {
 			break
 		}

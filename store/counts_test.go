@@ -33,7 +33,7 @@ func TestCounts(t *testing.T) {
 	t.Run("live_readers_come_and_go", func(t *testing.T) {
 		var watches []*eventlog.Watch
 		for _, account := range []string{"acct_a", "acct_b", "acct_a"} {
-			w := must.Get(f.WatchEvents(account))(t)
+			w := must.Get(f.WatchEvents(t.Context(), account))(t)
 			watches = append(watches, w)
 		}
 		if got := f.Counts().LiveReaders; got != len(watches) {

@@ -117,6 +117,7 @@ func (s *Store) Run(ctx context.Context) error {
 	write := context.WithoutCancel(ctx)
 	var counting sync.WaitGroup
 	counting.Go(func() { s.Log.RunCounts(ctx) })
+	counting.Go(func() { s.Log.RunWatches(ctx) })
 	counting.Go(func() { s.ring.Run(ctx) })
 	defer counting.Wait()
 	for {

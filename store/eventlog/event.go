@@ -107,7 +107,7 @@ func (l *Log) RecordEvent(ctx context.Context, e NewEvent) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("record event: %w", err)
 	}
-	l.committed(e.Owner, 1, nil)
+	l.committed(logChange{owner: e.Owner, recorded: 1})
 	return wire, nil
 }
 

@@ -154,7 +154,7 @@ var errDryRun = errors.New("dry run")
 // of the Importer and changes only im.seen.
 func (im *Importer) record(ctx context.Context, batches []*importBatch) (all settled) {
 	each := make([]settled, len(batches))
-	backfills := make([]*Span, len(batches))
+	changes := make([]logChange, len(batches))
 	updates := make([]func(kv.Txn) error, len(batches))
 	for i, b := range batches {
 		again := im.seen.addAll(b.lines, im.options.DryRun)
@@ -164,7 +164,7 @@ func (im *Importer) record(ctx context.Context, batches []*importBatch) (all set
 				each[i].stopped = true
 				return nil
 			}
-			backfills[i], err = im.recordBatch(tx, b, again, &each[i])
+			changes[i], err = im.recordBatch(tx, b, again, &each[i])
 			return err
 		}
 	}
@@ -174,7 +174,7 @@ func (im *Importer) record(ctx context.Context, batches []*importBatch) (all set
 			return all
 		}
 		if err == nil && each[i].recorded > 0 {
-			im.log.committed(im.account, each[i].recorded, backfills[i])
+			im.log.committed(changes[i])
 		}
 		all.last = batches[i].lastLine()
 		all.recorded += each[i].recorded
@@ -199,12 +199,11 @@ func (im *Importer) update(ctx context.Context, updates []func(kv.Txn) error) []
 	return ends
 }
 
-// recordBatch records the lines of a batch within tx and returns the range of those
-// below the head.
-func (im *Importer) recordBatch(tx kv.Txn, b *importBatch, again []repeated, s *settled) (backfill *Span, err error) {
+// recordBatch records the lines of a batch within tx and returns what that changes.
+func (im *Importer) recordBatch(tx kv.Txn, b *importBatch, again []repeated, s *settled) (logChange, error) {
 	w, err := newEventWriter(tx, im.log.segmentEvents, im.account, im.log.horizon(), &im.arena)
 	if err != nil {
-		return nil, err
+		return logChange{}, err
 	}
 	for i := range b.lines {
 		fault, recorded, err := w.add(&b.lines[i])
@@ -213,7 +212,7 @@ func (im *Importer) recordBatch(tx kv.Txn, b *importBatch, again []repeated, s *
 		}
 		switch {
 		case err != nil:
-			return nil, err
+			return logChange{}, err
 		case fault != nil:
 			s.refused = append(s.refused, *fault)
 		case recorded:
@@ -228,14 +227,18 @@ func (im *Importer) recordBatch(tx kv.Txn, b *importBatch, again []repeated, s *
 	}
 	if s.recorded > 0 { // otherwise a typing error in the name would create an account
 		if err := im.log.ensureAccount(tx, im.account); err != nil {
-			return nil, err
+			return logChange{}, err
 		}
 	}
 	if err := w.finish(); err != nil {
-		return nil, err
+		return logChange{}, err
 	}
 	if im.options.DryRun {
-		return nil, errDryRun
+		return logChange{}, errDryRun
 	}
-	return w.backfill, nil
+	c := logChange{owner: im.account, recorded: s.recorded, backfill: w.backfill}
+	if c.backfill != nil {
+		c.raised = w.head.generation
+	}
+	return c, nil
 }

@@ -22,7 +22,7 @@ func TestImportAtTheHeadIsTold(t *testing.T) {
 	storetest.ImportLines(t, f.Store, "acct_a", line)
 	must.Get(f.PurgeEvents(ctx, store.By{}, eventlog.Purge{Account: "acct_a", Kind: "plan", Resource: "p1"}))(t)
 	before := must.Get(f.EventsVersion(ctx, "acct_a"))(t)
-	watch := must.Get(f.WatchEvents("acct_a"))(t)
+	watch := must.Get(f.WatchEvents(t.Context(), "acct_a"))(t)
 	defer watch.Close()
 	storetest.ImportLines(t, f.Store, "acct_a", line)
 	after := must.Get(f.EventsVersion(ctx, "acct_a"))(t)

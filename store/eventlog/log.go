@@ -34,6 +34,7 @@ type Log struct {
 	strictTypes   bool
 	ensureAccount func(tx kv.Txn, id string) error
 	watches       watchLog
+	others        others
 	types         recentTypes
 	retention     retention
 	rollup        rollup
@@ -64,6 +65,7 @@ type Options struct {
 func Open(ctx context.Context, db kv.DB, o Options) (*Log, error) {
 	l := &Log{db: db, now: o.Now, random: o.Random, log: o.Log, cardGuard: o.CardGuard, strictTypes: o.StrictTypes, ensureAccount: o.EnsureAccount, segmentEvents: cmp.Or(o.SegmentEvents, segmentEventsDefault)}
 	l.rollup.init(o.CountsEvery)
+	l.others.init(db)
 	return l, l.recallRetention(ctx)
 }
 
@@ -73,11 +75,11 @@ type Counts struct {
 	Readers  int    // live readers now
 }
 
-// committed wakes live readers and the rollup after n events of an account were
-// recorded.
-func (l *Log) committed(owner string, n int, backfill *Span) {
-	l.watches.notify(owner, n, backfill)
-	l.rollup.changed(owner, n)
+// committed wakes live readers and the rollup after events of an account were recorded.
+func (l *Log) committed(c logChange) {
+	l.watches.recorded.Add(uint64(c.recorded))
+	l.announce(c)
+	l.rollup.changed(c.owner, c.recorded)
 }
 
 // LogCounts returns the current counts. It does not read the store.
@@ -85,8 +87,8 @@ func (l *Log) LogCounts() Counts {
 	c := Counts{Recorded: l.watches.recorded.Load()}
 	l.watches.mu.Lock()
 	defer l.watches.mu.Unlock()
-	for _, readers := range l.watches.readers {
-		c.Readers += len(readers)
+	for _, log := range l.watches.logs {
+		c.Readers += len(log.readers)
 	}
 	return c
 }

@@ -223,7 +223,7 @@ func (l *Log) commitChange(ctx context.Context, c ResourceChange, from, to resou
 	if err != nil {
 		return Changed{}, err
 	}
-	l.committed(c.Owner, 1, nil)
+	l.committed(logChange{owner: c.Owner, recorded: 1})
 	id := position.String()
 	l.log.LogAttrs(ctx, slog.LevelDebug, "resource changed", slog.String("account_id", c.Owner), slog.String("event_id", id))
 	return Changed{

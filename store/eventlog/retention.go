@@ -146,6 +146,7 @@ func (l *Log) trimLog(ctx context.Context, owner string, passed, horizon record.
 // removeEvents removes the remaining events at the positions, at most a batch, and
 // returns their number. With a kind it removes only events of that kind.
 func (l *Log) removeEvents(ctx context.Context, owner, kind string, positions []record.Position, retained bool) (removed int, err error) {
+	var raised uint64
 	err = l.db.Update(ctx, func(tx kv.Txn) error {
 		rm, err := newRemover(tx, owner, kind)
 		if err != nil {
@@ -157,12 +158,15 @@ func (l *Log) removeEvents(ctx context.Context, owner, kind string, positions []
 			}
 		}
 		removed = rm.count
-		return rm.finish(retained)
+		err = rm.finish(retained)
+		raised = rm.head.generation
+		return err
 	})
 	if err != nil {
 		return 0, err
 	}
 	if removed > 0 {
+		l.announce(logChange{owner: owner, raised: raised})
 		l.rollup.changed(owner, removed)
 	}
 	return removed, nil

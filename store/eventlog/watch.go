@@ -1,7 +1,9 @@
 package eventlog
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -26,40 +28,75 @@ type Watch struct {
 	backfill *Span // events recorded below the head since TakeBackfill; guarded by log.mu
 }
 
-// watchLog holds the live readers of every account.
+// watchLog holds the live readers of every account in this process.
 type watchLog struct {
 	recorded atomic.Uint64 // events since the log was opened
 
-	mu      sync.Mutex
-	readers map[string]map[*Watch]struct{}
+	mu   sync.Mutex
+	logs map[string]*watchedLog // by owner
 }
 
+// watchedLog is an account's log that has live readers.
+type watchedLog struct {
+	readers map[*Watch]struct{}
+	polled  polled
+}
+
+// logChange is what a commit changed in an account's log.
+type logChange struct {
+	owner    string
+	recorded int    // events
+	raised   uint64 // the generation of the head after the commit, or 0 if that is as before
+	backfill *Span  // of events recorded below the head
+}
+
+// isRemoval reports whether the commit only removed events, for which no reader waits.
+func (c logChange) isRemoval() bool { return c.raised > 0 && c.backfill == nil }
+
 // WatchEvents starts to watch an account's log. A reader that reads the log after this
-// call misses no change. Call Close at the end. Errors: ErrTooManyWatches.
-func (l *Log) WatchEvents(owner string) (*Watch, error) {
+// call misses no change. Call Close at the end. Errors: ErrTooManyWatches, and the
+// engine's if other processes share it.
+func (l *Log) WatchEvents(ctx context.Context, owner string) (*Watch, error) {
 	w := &Watch{changed: make(chan struct{}, 1), log: &l.watches, owner: owner}
-	w.log.mu.Lock()
-	defer w.log.mu.Unlock()
-	if len(w.log.readers[owner]) >= watchesMax {
+	if !l.watches.add(w) {
 		return nil, ErrTooManyWatches
 	}
-	if w.log.readers == nil {
-		w.log.readers = map[string]map[*Watch]struct{}{}
+	if err := l.beginPolling(ctx, owner); err != nil {
+		w.Close()
+		return nil, fmt.Errorf("watch events: %w", err)
 	}
-	if w.log.readers[owner] == nil {
-		w.log.readers[owner] = map[*Watch]struct{}{}
-	}
-	w.log.readers[owner][w] = struct{}{}
 	return w, nil
+}
+
+// add reports false if the account has too many readers.
+func (l *watchLog) add(w *Watch) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	log := l.logs[w.owner]
+	if log == nil {
+		log = &watchedLog{readers: map[*Watch]struct{}{}, polled: polled{raised: map[uint64]struct{}{}}}
+	}
+	if len(log.readers) >= watchesMax {
+		return false
+	}
+	if l.logs == nil {
+		l.logs = map[string]*watchedLog{}
+	}
+	log.readers[w], l.logs[w.owner] = struct{}{}, log
+	return true
 }
 
 // Close ends the watch.
 func (w *Watch) Close() {
 	w.log.mu.Lock()
 	defer w.log.mu.Unlock()
-	delete(w.log.readers[w.owner], w)
-	if len(w.log.readers[w.owner]) == 0 {
-		delete(w.log.readers, w.owner)
+	log := w.log.logs[w.owner]
+	if log == nil {
+		return
+	}
+	delete(log.readers, w)
+	if len(log.readers) == 0 {
+		delete(w.log.logs, w.owner)
 	}
 }
 
@@ -76,12 +113,22 @@ func (w *Watch) TakeBackfill() *Span {
 	return span
 }
 
-// notify counts what was just committed to an account's log and wakes its live readers.
-func (l *watchLog) notify(owner string, recorded int, backfill *Span) {
-	l.recorded.Add(uint64(recorded))
+// notify wakes the live readers of an account's log after a change.
+func (l *watchLog) notify(c logChange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for w := range l.readers[owner] {
+	log := l.logs[c.owner]
+	if log == nil {
+		return
+	}
+	log.polled.heard(c.raised)
+	if !c.isRemoval() {
+		log.wake(c.backfill)
+	}
+}
+
+func (log *watchedLog) wake(backfill *Span) {
+	for w := range log.readers {
 		w.backfill = w.backfill.join(backfill)
 		select {
 		case w.changed <- struct{}{}:
