@@ -5,8 +5,14 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"testing"
 
+	"tollhouse/store"
 	"tollhouse/store/kv"
+	"tollhouse/store/kv/pgkv"
+	"tollhouse/store/kv/pgkv/pgtest"
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest/must"
 )
 
 // Shared is an engine in memory that several stores share, as several processes share a
@@ -167,4 +173,31 @@ func (h *hearing) take() (notes [][]byte) {
 	defer h.mu.Unlock()
 	notes, h.notes = h.notes, nil
 	return notes
+}
+
+// SharedEngines open engines, each as two processes see it.
+func SharedEngines() map[string]func(testing.TB) (a, b kv.DB) {
+	return map[string]func(testing.TB) (a, b kv.DB){
+		"in_memory": func(testing.TB) (a, b kv.DB) {
+			s := NewShared()
+			return s.Open(), s.Open()
+		},
+		"in_memory_without_notes": func(testing.TB) (a, b kv.DB) {
+			s := NewShared()
+			s.LoseNotes()
+			return s.Open(), s.Open()
+		},
+		"in_postgres": func(t testing.TB) (a, b kv.DB) {
+			options := pgkv.Options{URL: pgtest.Start(t)}
+			return must.Get(pgkv.Open(context.Background(), options))(t), must.Get(pgkv.Open(context.Background(), options))(t)
+		},
+	}
+}
+
+// Two opens a store on each engine, with one clock and key.
+func Two(t testing.TB, a, b kv.DB, change ...func(*store.Options)) (*Fixture, *Fixture) {
+	t.Helper()
+	clock, key := NewClock(), secret.NewKey(nil)
+	change = append(change, func(o *store.Options) { o.Key = key })
+	return Open(t, a, clock, change...), Open(t, b, clock, change...)
 }

@@ -1,0 +1,49 @@
+package pgkv
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+
+	"tollhouse/store/kv"
+)
+
+// lockNamed is the class of the advisory locks with a name. Its other number is the
+// checksum of the name.
+const lockNamed = lockClass + 1
+
+// TryLock is [kv.Locker]. A connection of its own holds the lock: it is free when this
+// process ends.
+func (db *DB) TryLock(ctx context.Context, name string) (unlock func(), ok bool, err error) {
+	if err := db.enter(ctx); err != nil {
+		return nil, false, err
+	}
+	defer db.inFlight.Done()
+	dialing, cancel := context.WithTimeout(ctx, db.opts.wait(connectionWait))
+	defer cancel()
+	c, err := db.dial(dialing, roleLasting)
+	if err == nil {
+		err = c.QueryRow(dialing, "select pg_try_advisory_lock"+namedLock(name)).Scan(&ok)
+	}
+	if err != nil || !ok {
+		if c != nil {
+			c.discard()
+		}
+		if err != nil {
+			err = fmt.Errorf("lock %s: %w", name, asAway(ctx, err))
+		}
+		return nil, false, err
+	}
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), db.opts.wait(connectionWait))
+		defer cancel()
+		_, _ = c.Exec(ctx, "select pg_advisory_unlock"+namedLock(name)) // at once; otherwise it ends with the connection
+		c.discard()
+	}, true, nil
+}
+
+func namedLock(name string) string {
+	return fmt.Sprintf("(%d, %d)", lockNamed, int32(crc32.ChecksumIEEE([]byte(name))))
+}
+
+var _ kv.Locker = (*DB)(nil)
