@@ -1,0 +1,108 @@
+package database
+
+import (
+	"maps"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/cli/term"
+	"tollhouse/store"
+	"tollhouse/store/kv/pgkv"
+)
+
+func someSettings() Agreed {
+	lives := store.DefaultLifetimes()
+	lives.AccessToken, lives.RefreshToken, lives.Code, lives.SessionIdle, lives.RefreshGrace = 31*time.Minute, 15*24*time.Hour, 30*time.Second, 11*time.Hour, 7*time.Second
+	return Agreed{PublicURL: "https://pay.example/base", Lifetimes: lives, Retain: 30 * 24 * time.Hour, AuditRetain: 90 * 24 * time.Hour, CardGuard: "warn"}
+}
+
+// Commands read from the database what servers wrote there.
+func TestAgreedSettingsAreReadBack(t *testing.T) {
+	t.Parallel()
+	rules := Rules{Key: "k1", Agreed: someSettings()}
+	site, err := rules.judge(pgkv.Found{Alone: true})
+	if err != nil {
+		t.Fatalf("judge() = %v, want nil", err)
+	}
+	if got, err := ReadAgreed(site); err != nil || !reflect.DeepEqual(got, rules.Agreed) {
+		t.Errorf("ReadAgreed() = %+v, %v, want %+v", got, err, rules.Agreed)
+	}
+	if got := rules.Agreed.URL().String(); got != "https://pay.example/base" {
+		t.Errorf("URL() = %q", got)
+	}
+	if got, err := ReadAgreed(nil); err != nil || got.Lifetimes != store.DefaultLifetimes() || got.URL().Host != "127.0.0.1" {
+		t.Errorf("ReadAgreed() of an empty site = %+v, %v, want the defaults", got, err)
+	}
+	if _, err := ReadAgreed(map[string]string{"access-ttl": "soon"}); term.FailureOf(err).Code != term.ExitConfig {
+		t.Errorf("ReadAgreed() of an unknown form = %v, want exit code %d", err, term.ExitConfig)
+	}
+}
+
+func TestJoiningServerIsJudged(t *testing.T) {
+	t.Parallel()
+	ours := Rules{Key: "k1", Agreed: someSettings()}
+	site, _ := ours.judge(pgkv.Found{Alone: true})
+	with := func(name, value string) map[string]string {
+		changed := maps.Clone(site)
+		changed[name] = value
+		return changed
+	}
+	older := maps.Clone(site)
+	delete(older, "card-guard")
+	now := time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name  string
+		found pgkv.Found
+		rules func(*Rules)
+		want  []string // in the error
+	}{
+		{name: "the_same_settings", found: pgkv.Found{Site: site}},
+		{name: "a_setting_that_an_older_release_lacks", found: pgkv.Found{Site: older}},
+		{name: "every_lifetime_counts", found: pgkv.Found{Site: with("session-idle", "12h")}, want: []string{"--session-idle is 11h here, but 12h", "give --session-idle 12h here"}},
+		{name: "a_public_url_that_others_lack", found: pgkv.Found{Site: with("public-url", "")}, want: []string{"--public-url", "leave --public-url out here"}},
+		{name: "alone_settings_are_replaced", found: pgkv.Found{Alone: true, Site: with("session-idle", "12h")}},
+		{name: "another_key", found: pgkv.Found{Site: with("key", "k2")}, want: []string{"fingerprint k1, but", "have k2", "copy their key file"}},
+		{name: "another_key_alone", found: pgkv.Found{Alone: true, Site: with("key", "k2")}, want: []string{"--new-key"}},
+		{name: "a_new_key_alone", found: pgkv.Found{Alone: true, Site: with("key", "k2")}, rules: func(r *Rules) { r.NewKey = true }},
+		{name: "a_new_key_beside_others", found: pgkv.Found{Site: with("key", "k2")}, rules: func(r *Rules) { r.NewKey = true }, want: []string{"stop all other servers first"}},
+		{name: "a_clock_within_a_minute", found: pgkv.Found{First: true, Site: site, Clock: pgkv.Clock{Offset: 59 * time.Second, Now: now}}},
+		{name: "a_clock_ahead", found: pgkv.Found{First: true, Site: site, Clock: pgkv.Clock{Offset: 61 * time.Second, Now: now}}, want: []string{"1m1s ahead of the database's", "--accept-clock"}},
+		{name: "a_clock_behind", found: pgkv.Found{First: true, Site: site, Clock: pgkv.Clock{Offset: -61 * time.Second, Now: now}}, want: []string{"1m1s behind the database's"}},
+		{name: "a_clock_that_is_accepted", found: pgkv.Found{First: true, Site: site, Clock: pgkv.Clock{Offset: time.Hour, Now: now}}, rules: func(r *Rules) { r.AcceptClock = true }},
+		{name: "a_clock_that_jumped_meanwhile", found: pgkv.Found{Site: site, Clock: pgkv.Clock{Offset: time.Hour, Now: now}}},
+		{name: "a_database_behind_its_last_write", found: pgkv.Found{First: true, Site: site, Clock: pgkv.Clock{Now: now, LastWrite: now.Add(2 * time.Minute)}}, want: []string{"last write was 2m0s later"}},
+		{name: "a_database_far_ahead", found: pgkv.Found{First: true, Site: site, Clock: pgkv.Clock{Now: now, LastWrite: now.AddDate(-2, 0, 0)}}, want: []string{"730 days after its last write"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			rules := ours
+			if c.rules != nil {
+				c.rules(&rules)
+			}
+			set, err := rules.judge(c.found)
+			if len(c.want) == 0 {
+				if err != nil || c.found.Alone != (len(set) > 0) {
+					t.Errorf("judge() = %v, %v, want nil, and what to set if alone", set, err)
+				}
+				return
+			}
+			f := term.FailureOf(err)
+			for _, want := range c.want {
+				if f == nil || f.Code != term.ExitConfig || !strings.Contains(f.Error()+"; "+f.Hint, want) {
+					t.Errorf("judge() = %v, want exit code %d and %q", err, term.ExitConfig, want)
+				}
+			}
+		})
+	}
+}
+
+func TestClocksThatDifferAreNotReady(t *testing.T) {
+	t.Parallel()
+	for offset, ready := range map[time.Duration]bool{0: true, 2 * time.Second: true, 2100 * time.Millisecond: false, -2100 * time.Millisecond: false} {
+		if err := CheckOffset(pgkv.Clock{Offset: offset}); (err == nil) != ready {
+			t.Errorf("CheckOffset(%s) = %v", offset, err)
+		}
+	}
+}
