@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -301,10 +302,21 @@ func (c *certificateCache) Delete(ctx context.Context, name string) error {
 	return nil
 }
 
-// has reports whether the cache has the certificate for host.
+// has reports whether the cache has a certificate for host that is still valid. Autocert
+// would order another one in place of one that is not.
 func (c *certificateCache) has(ctx context.Context, host string) bool {
-	_, err := c.Get(ctx, host)
-	return err == nil
+	rest, err := c.Get(ctx, host)
+	for err == nil {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if block.Type == "CERTIFICATE" { // the first is the host's
+			leaf, err := x509.ParseCertificate(block.Bytes)
+			return err == nil && time.Now().Before(leaf.NotAfter)
+		}
+	}
+	return false
 }
 
 // acmeReasons collects errors from the directory's responses, because autocert reports
