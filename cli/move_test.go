@@ -15,6 +15,7 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/pgkv"
 	"tollhouse/store/kv/pgkv/pgtest"
+	"tollhouse/store/secret"
 	"tollhouse/store/storetest/must"
 )
 
@@ -182,11 +183,15 @@ func TestRestoreIntoADatabase(t *testing.T) {
 	url, file := pgtest.Start(t), filepath.Join(t.TempDir(), "backup")
 	key := filepath.Join(dir, datadir.KeyName)
 	tollhouse(t, "move", "--data", dir, url)
+	other := filepath.Join(t.TempDir(), "key")
+	must.Do(t, os.WriteFile(other, secret.NewKey(nil).Text(), 0o600))
+	_, stderr, code := run(t, "serve", "--store", url, "--key-file", other, "--listen", "127.0.0.1:0")
+	complaint{term.ExitConfig, "the server key has the fingerprint", "--new-key"}.judge(t, "serve with another key than the one that was moved", stderr, code)
 	s := start(t, "serve", "--store", url, "--key-file", key, "--listen", "127.0.0.1:0")
 	tollhouse(t, "backup", file, "--store", url)
 	tollhouse(t, "backup", "verify", file, "--store", url)
 	tollhouse(t, "account", "delete", "moss", "--yes", "--store", url)
-	_, stderr, code := run(t, "restore", file, "--store", url)
+	_, stderr, code = run(t, "restore", file, "--store", url)
 	complaint{term.ExitBusy, "a server runs on the database", "stop all servers"}.judge(t, "restore beside a server", stderr, code)
 	s.end()
 	out, stderr, code := run(t, "restore", file, "--store", url, "--json")
