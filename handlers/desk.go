@@ -87,26 +87,33 @@ func (s *Server) operatorOf(r *http.Request) *browserSession {
 	if !s.deskAdmits(r) {
 		return nil
 	}
-	session, err := s.session(r)
+	token, ok := s.sessionToken(r)
+	if !ok {
+		return nil
+	}
+	session, err := s.store.PeekSession(r.Context(), token)
 	if err != nil {
-		note(r.Context(), slog.String("err", err.Error()))
+		if !errors.Is(err, record.ErrNotFound) {
+			note(r.Context(), slog.String("err", err.Error()))
+		}
 		return nil
 	}
-	if session == nil || !session.User.Operator {
+	if !session.User.Operator { // who must not see the attempt as a use of the session
 		return nil
 	}
-	return session
+	s.store.SessionSeen(session)
+	return &browserSession{Session: session, token: token}
 }
 
 // isPrivate reports whether a password may travel over the request's connection: the
 // public URL is https, or the request stays on this machine.
 func (s *Server) isPrivate(r *http.Request) bool {
-	return s.cookies.secure || factsFrom(r.Context()).source.IsLoopback() && !s.isForwardedByStranger(r) && isLoopbackHost(strings.ToLower(hostWithoutPort(r.Host)))
+	return s.cookiesOf(r).secure || factsFrom(r.Context()).source.IsLoopback() && !s.hidesSource(r) && isLoopbackHost(strings.ToLower(hostWithoutPort(r.Host)))
 }
 
 // deskAdmits reports whether an operator may open the desk with such a request: it brings
 // no other credentials, its source is in one of the networks, and a password may travel.
-// A forwarding header from an untrusted peer hides the source, so it is in no network.
+// A hidden source is in no network.
 func (s *Server) deskAdmits(r *http.Request) bool {
 	if s.desk == nil || len(r.Header.Values("Authorization")) > 0 || !s.isPrivate(r) {
 		return false
@@ -115,7 +122,7 @@ func (s *Server) deskAdmits(r *http.Request) bool {
 		return true
 	}
 	source := factsFrom(r.Context()).source
-	if s.isForwardedByStranger(r) {
+	if s.hidesSource(r) {
 		return false
 	}
 	for _, network := range s.desk.From {
@@ -126,9 +133,25 @@ func (s *Server) deskAdmits(r *http.Request) bool {
 	return false
 }
 
-// isForwardedByStranger reports whether a proxy that is not trusted passed the request on.
-func (s *Server) isForwardedByStranger(r *http.Request) bool {
-	return isForwarded(r) && !s.proxies.isTrusted(peerAddr(r.RemoteAddr))
+// hidesSource reports whether a proxy passed the request on and its source is unknown:
+// the proxy is not trusted, or it does not name the source by an address.
+func (s *Server) hidesSource(r *http.Request) bool {
+	if !isForwarded(r) {
+		return false
+	}
+	if !s.proxies.isTrusted(peerAddr(r.RemoteAddr)) {
+		return true
+	}
+	for _, hop := range slices.Backward(strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")) {
+		addr, err := parseAddr(strings.TrimSpace(hop))
+		if err != nil {
+			return true
+		}
+		if !s.proxies.isTrusted(addr) {
+			return false
+		}
+	}
+	return false
 }
 
 // isForwarded reports whether a proxy passed the request on.

@@ -275,6 +275,9 @@ func (v *visit) cleanSearch() bool {
 }
 
 func (v *visit) isEvent(account, id string) bool {
+	if v.knownAccount(account) != nil {
+		return false
+	}
 	_, err := v.store.FindEvent(v.ctx, account, id, nil)
 	return err == nil
 }

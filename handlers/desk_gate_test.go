@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"tollhouse/handlers"
 	"tollhouse/store"
@@ -116,6 +117,26 @@ func TestDeskGate(t *testing.T) {
 	}
 }
 
+// TestDeskGateLeavesNoTrace: an ordinary user's attempt is no use of the session, and so no
+// sign of the desk; an operator's look is one.
+func TestDeskGateLeavesNoTrace(t *testing.T) {
+	h, b := deskHouse(t)
+	user := h.signedIn(t, h.user)
+	h.Clock.Advance(time.Hour)
+	for _, path := range []string{"/desk", "/desk/users"} {
+		user.get(t, path, header("Accept", "application/json"))
+		b.get(t, path)
+	}
+	h.Rest()
+	seen := func(name string) time.Duration {
+		u := must.Get(h.FindUser(t.Context(), name))(t)
+		return h.Clock.Now().Sub(must.Get(h.ListSessions(t.Context(), u))(t)[0].SeenAt)
+	}
+	if seen("mara") != time.Hour || seen("olga") != 0 {
+		t.Errorf("the user was seen %v ago and the operator %v ago, want 1h and now", seen("mara"), seen("olga"))
+	}
+}
+
 // TestDeskIsOff: without the setting there is no desk, for operators either.
 func TestDeskIsOff(t *testing.T) {
 	h := parallelHouse(t)
@@ -175,12 +196,20 @@ func TestDeskFrom(t *testing.T) {
 		{"inside_behind_a_trusted_proxy", "203.0.113.1:1", "X-Forwarded-For", "10.1.2.3", 200},
 		{"outside_behind_a_trusted_proxy", "203.0.113.1:1", "X-Forwarded-For", "198.51.100.7", 404},
 		{"forged_by_the_caller_of_a_trusted_proxy", "203.0.113.1:1", "X-Forwarded-For", "10.1.2.3, 198.51.100.7", 404},
+		{"a_trusted_proxy_that_names_itself_alone", "203.0.113.1:1", "X-Forwarded-For", "203.0.113.1", 404},
+		{"a_trusted_proxy_inside_that_names_no_address", "10.9.9.9:1", "X-Forwarded-For", "unknown", 404},
+		{"a_trusted_proxy_inside_that_names_a_port", "10.9.9.9:1", "X-Forwarded-For", "198.51.100.7:4711", 404},
+		{"a_trusted_proxy_inside_that_sends_another_header", "10.9.9.9:1", "Forwarded", "for=198.51.100.7", 404},
+		{"inside_through_a_trusted_proxy_inside", "10.9.9.9:1", "X-Forwarded-For", "10.1.2.3", 200},
+		{"the_machine_of_a_trusted_proxy_inside", "10.9.9.9:1", "X-Forwarded-For", "10.9.9.9", 200},
 		{"an_unknown_proxy_inside", "10.0.0.1:1", "X-Forwarded-For", "198.51.100.7", 404},
 		{"an_unknown_proxy_that_sends_Forwarded", "10.0.0.1:1", "Forwarded", "for=198.51.100.7", 404},
 		{"an_unknown_proxy_that_sends_X-Real-IP", "10.0.0.1:1", "X-Real-Ip", "198.51.100.7", 404},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := parallelHouse(t, withDesk(deskFrom("10.0.0.0/8")), func(c *handlers.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("203.0.113.1/32")} })
+			h := parallelHouse(t, withDesk(deskFrom("10.0.0.0/8")), func(c *handlers.Config) {
+				c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("203.0.113.1/32"), netip.MustParsePrefix("10.9.9.9/32")}
+			})
 			a := h.signedIn(t, h.operator(t, "olga")).get(t, "/desk", func(r *http.Request) {
 				r.RemoteAddr = c.remote
 				if c.header != "" {

@@ -547,6 +547,11 @@ func TestDeskOddQueries(t *testing.T) {
 			}
 		}
 	}
+	for _, query := range []string{"form=1&account=%00&resource=" + event, "form=1&account=acct_nobody&resource=" + event, "resource=" + event + "&account=%00"} {
+		if a := b.get(t, "/desk/events?"+query); a.StatusCode >= 500 {
+			t.Errorf("%s answers %d", query, a.StatusCode)
+		}
+	}
 	for _, path := range []string{"/desk/users/", "/desk/clients/", "/desk/events/", "/desk/resources/customer/", "/desk/resources/x%00/"} {
 		for _, id := range []string{"%00", "%2500", "%FF", "%25FF", "%25", "usr_%00", strings.Repeat("x", 2000)} {
 			if a := b.get(t, path+id); a.StatusCode >= 500 {

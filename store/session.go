@@ -82,10 +82,15 @@ func (s *Store) FindSession(ctx context.Context, token secret.Token) (sn Session
 	if sn, err = s.PeekSession(ctx, token); err != nil {
 		return Session{}, err
 	}
+	s.SessionSeen(sn)
+	return sn, nil
+}
+
+// SessionSeen records that a session was used.
+func (s *Store) SessionSeen(sn Session) {
 	if s.Now().Sub(sn.SeenAt) >= seenEvery {
 		s.lastUsed.sessionSeen(sn.hash)
 	}
-	return sn, nil
 }
 
 // PeekSession is FindSession for a page that looks by itself: it records no use.
