@@ -26,6 +26,10 @@ import (
 //
 // The owner "" stands for all accounts: its hours, and every day, are moved by the
 // difference that an account's hour makes, in the same Update.
+//
+// Several processes may count in one store. Each write of an account's counts raises
+// the number of writes in its position's record, and whoever finds another number than
+// it has read gives up and reads again.
 
 // Grain is the length of time over which events are counted together.
 type Grain byte
@@ -63,7 +67,7 @@ const (
 // countedRecord is the version of the whole rollup: one of another version is made
 // again.
 const (
-	countedRecord = 1
+	countedRecord = 2
 	dirtyRecord   = 1
 )
 
@@ -294,16 +298,17 @@ func readMark(r kv.Reader, k record.Key) (uint64, error) {
 type counted struct {
 	position record.Position // of the last one
 	events   uint64          // number of events in the counts
-	stopped  bool            // the account is being erased
+	stopped  bool            // the account is being erased; for all accounts: the rollup is
+	writes   uint64          // of this record; for all accounts: rollups begun and accounts erased
 }
 
 func encodeCounted(c counted) []byte {
-	return record.NewEncoder(countedRecord).Position(c.position).Uint(c.events).Bool(c.stopped).B
+	return record.NewEncoder(countedRecord).Position(c.position).Uint(c.events).Bool(c.stopped).Uint(c.writes).B
 }
 
 func decodeCounted(v []byte) (counted, error) {
 	d := record.NewDecoder("counted", countedRecord, v)
-	c := counted{position: d.Position(), events: d.Uint(), stopped: d.Bool()}
+	c := counted{position: d.Position(), events: d.Uint(), stopped: d.Bool(), writes: d.Uint()}
 	return c, d.Done()
 }
 
@@ -315,8 +320,39 @@ func readCounted(r kv.Reader, owner string) (counted, error) {
 	return decodeCounted(v)
 }
 
-func writeCounted(tx kv.Txn, owner string, c counted) error {
-	return tx.Set(record.CountedKey(owner), encodeCounted(c), time.Time{})
+// writeCounted stores c with a write more, and returns it.
+func writeCounted(tx kv.Txn, owner string, c counted) (counted, error) {
+	c.writes++
+	return c, tx.Set(record.CountedKey(owner), encodeCounted(c), time.Time{})
+}
+
+// errCountsMoved means that another process has counted in the meantime.
+var errCountsMoved = errors.New("the counts have moved")
+
+// mustBeAt guards an Update against the counts of another process. Errors:
+// errCountsMoved.
+func mustBeAt(tx kv.Txn, owner string, seen counted) error {
+	now, err := readCounted(tx, owner)
+	if err == nil && now != seen {
+		return errCountsMoved
+	}
+	return err
+}
+
+// readRollup reads the record of all accounts. One that is absent, damaged or of
+// another version is that of a rollup to be removed.
+func readRollup(r kv.Reader) (counted, error) {
+	v, err := r.Get(record.CountedKey(allAccounts))
+	if err == nil {
+		var c counted
+		if c, err = decodeCounted(v); err == nil {
+			return c, nil
+		}
+	}
+	if record.IsAbsent(err) || errors.Is(err, kv.ErrCorrupt) {
+		return counted{stopped: true}, nil
+	}
+	return counted{}, err
 }
 
 // CheckCountsRecord decodes a record of the rollup. Errors: ErrCorrupt.
@@ -340,26 +376,19 @@ func (l *Log) beginCounts(ctx context.Context) error {
 	if l.hasRecent() {
 		return nil
 	}
-	whole := false
-	err := l.db.View(ctx, func(r kv.Reader) error {
-		v, err := r.Get(record.CountedKey(allAccounts))
-		if err == nil {
-			_, err = decodeCounted(v)
-		}
-		whole = err == nil
-		if record.IsAbsent(err) || errors.Is(err, kv.ErrCorrupt) {
-			return nil
-		}
+	var whole counted
+	err := l.db.View(ctx, func(r kv.Reader) (err error) {
+		whole, err = readRollup(r)
 		return err
 	})
-	if err == nil && !whole {
+	if err == nil && whole.stopped {
 		err = l.clearCounts(ctx)
 	}
 	if err != nil {
 		return err
 	}
 	recent := l.firstRecent()
-	behind, unknown := map[string]uint64{}, map[string]struct{}{}
+	behind := map[string]uint64{}
 	err = l.eachHead(ctx, func(owner string, v []byte) error {
 		head, err := decodeEventHead(v)
 		if err != nil {
@@ -367,8 +396,7 @@ func (l *Log) beginCounts(ctx context.Context) error {
 		}
 		n, err := l.uncounted(ctx, owner, head)
 		if ByHour.unit(head.last.Millis()) >= recent {
-			unknown[owner] = struct{}{}
-			n = max(n, 1)
+			n = max(n, 1) // for its slots
 		}
 		if n > 0 {
 			behind[owner] = n
@@ -384,7 +412,7 @@ func (l *Log) beginCounts(ctx context.Context) error {
 		behind[owner] = max(behind[owner], n)
 	}
 	ru.behind, ru.begun = behind, true
-	ru.recent.begin(recent, unknown)
+	ru.recent.begin(recent)
 	ru.signal()
 	return nil
 }
@@ -415,24 +443,64 @@ func (l *Log) uncounted(ctx context.Context, owner string, head Head) (n uint64,
 	return n, err
 }
 
-// clearCounts removes the rollup and starts a new one. A rollup that is half removed
-// has no record of completeness.
+// clearCounts removes the rollup and starts a new one. A rollup that is half removed is
+// still stopped. Other processes may remove it too, until one starts the new one.
 func (l *Log) clearCounts(ctx context.Context) error {
-	err := l.db.Update(ctx, func(tx kv.Txn) error { return tx.Delete(record.CountedKey(allAccounts)) })
-	if err == nil {
-		err = record.DeleteAll(ctx, l.db, record.NewKey(record.TagCounts).All(), record.NewKey(record.TagCounted).All(), record.NewKey(record.TagDirtyHour).All())
+	var stopped counted
+	err := l.db.Update(ctx, func(tx kv.Txn) (err error) {
+		if stopped, err = readRollup(tx); err != nil || stopped.writes > 0 {
+			return err
+		}
+		stopped, err = writeCounted(tx, allAccounts, stopped)
+		return err
+	})
+	if err != nil {
+		return err
 	}
+	positions := record.NewKey(record.TagCounted).All()
+	positions.Lo = append(record.CountedKey(allAccounts), 0)
+	clearing := clearingDB{l.db, stopped}
+	err = record.DeleteAll(ctx, clearing, record.NewKey(record.TagCounts).All(), positions, record.NewKey(record.TagDirtyHour).All())
 	if err == nil {
-		err = l.db.Update(ctx, func(tx kv.Txn) error { return writeCounted(tx, allAccounts, counted{}) })
+		err = clearing.Update(ctx, func(tx kv.Txn) error {
+			_, err := writeCounted(tx, allAccounts, counted{writes: stopped.writes})
+			return err
+		})
+	}
+	if errors.Is(err, errCountsMoved) { // another process has started it
+		return nil
 	}
 	return err
+}
+
+// clearingDB refuses Updates once a rollup is no longer the stopped one.
+type clearingDB struct {
+	kv.DB
+	stopped counted
+}
+
+func (db clearingDB) Update(ctx context.Context, fn func(kv.Txn) error) error {
+	return db.DB.Update(ctx, func(tx kv.Txn) error {
+		if err := mustBeAt(tx, allAccounts, db.stopped); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
 }
 
 // remakeCounts throws the rollup away; the next pass begins a new one. The caller holds
 // passing.
 func (l *Log) remakeCounts(ctx context.Context) error {
 	ru := &l.rollup
-	err := l.db.Update(ctx, func(tx kv.Txn) error { return tx.Delete(record.CountedKey(allAccounts)) })
+	err := l.db.Update(ctx, func(tx kv.Txn) error {
+		whole, err := readRollup(tx)
+		if err != nil || whole.stopped {
+			return err
+		}
+		whole.stopped = true
+		_, err = writeCounted(tx, allAccounts, whole)
+		return err
+	})
 	ru.mu.Lock()
 	defer ru.mu.Unlock()
 	ru.begun, ru.remade = false, true

@@ -136,7 +136,8 @@ func (l *Log) StopCounts(ctx context.Context, owner string) error {
 			return err
 		}
 		done.stopped = true
-		return writeCounted(tx, owner, done)
+		_, err = writeCounted(tx, owner, done)
+		return err
 	})
 }
 
@@ -186,5 +187,14 @@ func (l *Log) DropCounts(ctx context.Context, owner string) error {
 	defer ru.mu.Unlock()
 	delete(ru.behind, owner)
 	ru.recent.forgetAll(owner)
-	return l.db.Update(ctx, func(tx kv.Txn) error { return tx.Delete(record.CountedKey(owner)) })
+	return l.db.Update(ctx, func(tx kv.Txn) error {
+		whole, err := readRollup(tx)
+		if err == nil {
+			_, err = writeCounted(tx, allAccounts, whole)
+		}
+		if err != nil {
+			return err
+		}
+		return tx.Delete(record.CountedKey(owner))
+	})
 }

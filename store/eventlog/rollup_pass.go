@@ -43,9 +43,16 @@ func (l *Log) countPass(ctx context.Context) (more bool, err error) {
 	giveWay := kv.Turn(l.db)
 	err = l.db.View(ctx, func(r kv.Reader) error {
 		passes = passes[:0]
+		whole, err := readRollup(r)
+		if err == nil && whole.stopped {
+			err = errCountsMoved
+		}
+		if err != nil {
+			return err
+		}
 		budget := passEventsMax
 		for _, p := range owners {
-			p := &accountPass{owner: p.owner, before: p.before, unknown: p.unknown, recent: recent, budget: budget, hours: map[uint32]*hourCount{}}
+			p := &accountPass{whole: whole, owner: p.owner, before: p.before, seen: p.seen, recent: recent, budget: budget, hours: map[uint32]*hourCount{}}
 			if err := p.read(r); err != nil {
 				return err
 			}
@@ -56,6 +63,12 @@ func (l *Log) countPass(ctx context.Context) (more bool, err error) {
 		}
 		return nil
 	})
+	if errors.Is(err, errCountsMoved) {
+		ru.mu.Lock()
+		ru.begun = false
+		ru.mu.Unlock()
+		return true, nil
+	}
 	if err != nil {
 		return false, err
 	}
@@ -66,9 +79,9 @@ func (l *Log) countPass(ctx context.Context) (more bool, err error) {
 
 // dueCount is an account that has events to count.
 type dueCount struct {
-	owner   string
-	before  uint64 // how many, as far as known
-	unknown bool   // its recent slots are not counted
+	owner  string
+	before uint64 // how many, as far as known
+	seen   slotsSeen
 }
 
 // dueCounts returns accounts to count, in turn, the first recent hour, and how many
@@ -80,8 +93,7 @@ func (l *Log) dueCounts() (owners []dueCount, recent uint32, rest int) {
 	due := slices.Sorted(maps.Keys(ru.behind))
 	next, _ := slices.BinarySearch(due, ru.last+"\x00")
 	for _, owner := range append(due[next:], due[:next]...) {
-		_, unknown := ru.recent.unknown[owner]
-		owners = append(owners, dueCount{owner, ru.behind[owner], unknown})
+		owners = append(owners, dueCount{owner, ru.behind[owner], ru.recent.seen[owner]})
 		if len(owners) == passOwnersMax {
 			break
 		}
@@ -91,13 +103,18 @@ func (l *Log) dueCounts() (owners []dueCount, recent uint32, rest int) {
 
 // accountPass is what a pass finds out about one account.
 type accountPass struct {
-	owner   string
-	before  uint64
-	unknown bool
-	recent  uint32 // hours from here on are counted by slot too
-	budget  int    // events that may still be read
+	whole  counted // the record of all accounts
+	owner  string
+	before uint64
+	seen   slotsSeen
+	recent uint32 // hours from here on are counted by slot too
+	budget int    // events that may still be read
 
 	was      counted
+	changes  uint64           // the head's generation
+	afresh   bool             // the slots known before are wrong
+	missed   map[uint32]Tally // by slot, see followSlots
+	slotsTo  record.Position  // where missed ends
 	reached  record.Position
 	total    uint64 // events in the log
 	complete bool   // nothing is left to count
@@ -154,7 +171,10 @@ func (p *accountPass) read(r kv.Reader) error {
 	if err != nil {
 		return err
 	}
-	p.total = total
+	p.total, p.changes = total, head.generation
+	if p.reached = p.was.position; !p.followSlots(r, head, types) {
+		return nil
+	}
 	p.complete = p.walk(r, head, types)
 	dirty, err := p.dirtyHours(r, passMarksMax)
 	if err != nil {
@@ -174,7 +194,6 @@ func (p *accountPass) read(r kv.Reader) error {
 // walk counts events from the position reached on, in the order of the log, and
 // reports whether it came to the head.
 func (p *accountPass) walk(r kv.Reader, head Head, types []eventType) bool {
-	p.reached = p.was.position
 	from := through(p.was.position)
 	types = slices.DeleteFunc(slices.Clone(types), func(t eventType) bool { return t.last.Compare(p.was.position) <= 0 })
 	size := min(max(p.budget/max(1, len(types)), typeKeysMin), typeKeysMax)
@@ -195,7 +214,7 @@ func (p *accountPass) walk(r kv.Reader, head Head, types []eventType) bool {
 			}
 			h := p.hour(hour)
 			h.added = h.added.with(first.kind, 1)
-			p.countSlot(h, first.position, first.kind)
+			p.countSlot(&h.slots, first.position, first.kind)
 			p.reached = first.position
 			p.spend()
 			m.next()
@@ -203,6 +222,47 @@ func (p *accountPass) walk(r kv.Reader, head Head, types []eventType) bool {
 	}
 	p.reached = head.last
 	return true
+}
+
+// followSlots counts by slot, up to the position reached before the pass, what this
+// process has not counted: after a start, or when another process has counted. If the
+// log was changed below the head meanwhile, it counts all recent slots afresh. It
+// reports whether it came to that position.
+func (p *accountPass) followSlots(r kv.Reader, head Head, types []eventType) bool {
+	end := p.was.position
+	if p.slotsTo = end; p.seen.whole == p.whole && p.seen.was == p.was {
+		return true
+	}
+	lo := p.seen.was.position
+	p.afresh = p.seen.whole != p.whole || p.seen.changes != p.changes || lo.Compare(end) > 0
+	if recent := record.FirstPosition(ByHour.start(p.recent).Unix()); p.afresh || lo.Compare(recent) < 0 {
+		lo = recent.Before()
+	}
+	p.missed = map[uint32]Tally{}
+	for lo.Compare(end) < 0 && p.budget > 0 {
+		hi := record.FirstPosition(BySlot.start(BySlot.unit(lo.Millis()) + 1).Unix())
+		if hi = hi.Before(); hi.Compare(lo) <= 0 { // lo ends its slot
+			hi = record.FirstPosition(BySlot.start(BySlot.unit(lo.Millis()) + 2).Unix()).Before()
+		}
+		if hi.Compare(end) > 0 {
+			hi = end
+		}
+		for _, t := range types {
+			if t.last.Compare(lo) <= 0 {
+				continue
+			}
+			rows := stretch{list: eventsOfType(p.owner, t.name), lo: through(lo), hi: through(hi), keysOnly: true}
+			for at := range rows.rows(r, head.Segments) {
+				p.countSlot(&p.missed, at, kindOf(t.name))
+				p.spend()
+			}
+		}
+		lo = hi
+	}
+	if lo.Compare(end) < 0 {
+		p.slotsTo = lo
+	}
+	return p.slotsTo == end
 }
 
 // typeKeys reads the keys of a type's list in one segment.
@@ -252,17 +312,16 @@ func (p *accountPass) hour(hour uint32) *hourCount {
 	return h
 }
 
-func (p *accountPass) countSlot(h *hourCount, at record.Position, kind string) {
+func (p *accountPass) countSlot(slots *map[uint32]Tally, at record.Position, kind string) {
 	if slot := BySlot.unit(at.Millis()); slot/slotsOfHour >= p.recent {
-		if h.slots == nil {
-			h.slots = map[uint32]Tally{}
+		if *slots == nil {
+			*slots = map[uint32]Tally{}
 		}
-		h.slots[slot] = h.slots[slot].with(kind, 1)
+		(*slots)[slot] = (*slots)[slot].with(kind, 1)
 	}
 }
 
-// dirtyHours returns the hours to count anew with their marks, 0 if only
-// the slots of an hour are unknown. A limit of 0 means all.
+// dirtyHours returns the hours to count anew with their marks. A limit of 0 means all.
 func (p *accountPass) dirtyHours(r kv.Reader, limit int) (map[uint32]uint64, error) {
 	dirty := map[uint32]uint64{}
 	marks := record.DirtyHoursKey(p.owner).All()
@@ -273,11 +332,6 @@ func (p *accountPass) dirtyHours(r kv.Reader, limit int) (map[uint32]uint64, err
 			return nil, err
 		}
 		dirty[unitAt(k)] = raised
-	}
-	if p.unknown && len(dirty) < limit {
-		for hour := p.recent; hour <= ByHour.unit(p.was.position.Millis()); hour++ {
-			dirty[hour] += 0
-		}
 	}
 	return dirty, nil
 }
@@ -299,7 +353,7 @@ func (p *accountPass) countAnew(r kv.Reader, head Head, types []eventType, hour 
 		kind, n := kindOf(t.name), uint64(0)
 		rows := stretch{list: eventsOfType(p.owner, t.name), lo: lo[:], hi: end, keysOnly: true}
 		for at := range rows.rows(r, head.Segments) {
-			p.countSlot(h, at, kind)
+			p.countSlot(&h.slots, at, kind)
 			n++
 			p.spend()
 		}
@@ -328,14 +382,14 @@ func (l *Log) writePasses(ctx context.Context, passes []*accountPass) (more bool
 	for _, failed := range kv.UpdateEach(ctx, l.db, updates) {
 		switch {
 		case failed == nil:
+		case errors.Is(failed, errCountsMoved):
+			return true, nil
 		case errors.Is(failed, kv.ErrTooLarge) && ru.updateMax > 1:
 			ru.updateMax /= 2
-			l.forgetSlots(passes)
 			return true, nil
 		case errors.Is(failed, errCountsDiffer) && !ru.remade:
 			return true, l.remakeCounts(ctx)
 		default:
-			l.forgetSlots(passes)
 			return false, failed
 		}
 	}
@@ -354,23 +408,15 @@ func (l *Log) writePasses(ctx context.Context, passes []*accountPass) (more bool
 	return more, nil
 }
 
-// forgetSlots has recent slots counted anew, because some Updates of a pass may have
-// been committed.
-func (l *Log) forgetSlots(passes []*accountPass) {
-	ru := &l.rollup
-	ru.mu.Lock()
-	defer ru.mu.Unlock()
-	for _, p := range passes {
-		if ru.recent.unknown == nil {
-			ru.recent.unknown = map[string]struct{}{}
-		}
-		ru.recent.unknown[p.owner] = struct{}{}
-	}
-}
-
 // settle takes a committed pass into memory.
 func (ru *rollup) settle(p *accountPass) {
 	left := ru.behind[p.owner] - min(ru.behind[p.owner], p.before)
+	if p.afresh {
+		ru.recent.forgetAll(p.owner)
+	}
+	for slot, t := range p.missed {
+		ru.recent.add(p.owner, slot, t)
+	}
 	for hour, h := range p.hours {
 		if h.anew {
 			ru.recent.forget(p.owner, hour)
@@ -379,9 +425,17 @@ func (ru *rollup) settle(p *accountPass) {
 			ru.recent.add(p.owner, slot, t)
 		}
 	}
-	if p.skipped || p.complete {
-		delete(ru.recent.unknown, p.owner)
-	} else {
+	if !p.skipped {
+		seen := slotsSeen{whole: p.whole, was: p.after(), changes: p.seen.changes}
+		if p.complete || p.afresh {
+			seen.changes = p.changes
+		}
+		if p.slotsTo != p.was.position {
+			seen.was.position = p.slotsTo
+		}
+		ru.recent.seen[p.owner] = seen
+	}
+	if !p.skipped && !p.complete {
 		left += max(1, p.total-min(p.total, p.after().events))
 	}
 	if ru.behind[p.owner] = left; left == 0 {
@@ -404,6 +458,10 @@ func (p *accountPass) write(tx kv.Txn, chunk int) error {
 	if chunk > 0 {
 		done = p.written[chunk-1]
 	}
+	was := done
+	if err := errors.Join(mustBeAt(tx, allAccounts, p.whole), mustBeAt(tx, p.owner, was)); err != nil {
+		return err
+	}
 	moved := tallies{tx: tx, read: map[string]Tally{}}
 	for _, hour := range p.chunks[chunk] {
 		h := p.hours[hour]
@@ -422,11 +480,12 @@ func (p *accountPass) write(tx kv.Txn, chunk int) error {
 	if chunk == len(p.chunks)-1 {
 		done.position = p.reached
 	}
-	p.written[chunk] = done
-	if err := moved.write(); err != nil || done == p.was {
-		return err
+	err := moved.write()
+	if err == nil && (done != was || len(p.chunks[chunk]) > 0) {
+		done, err = writeCounted(tx, p.owner, done)
 	}
-	return writeCounted(tx, p.owner, done)
+	p.written[chunk] = done
+	return err
 }
 
 // unmark takes the mark of an hour away unless it was raised again.

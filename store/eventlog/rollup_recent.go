@@ -7,29 +7,42 @@ import (
 // recentCounts has the events of the newest hours by slot, for the shortest plots.
 // They are made from the log at start, and again whenever an hour is counted anew.
 type recentCounts struct {
-	from    uint32                      // the first hour
-	slots   map[uint32]map[string]Tally // by slot and account
-	size    int                         // tallies
-	lost    map[uint32]struct{}         // slots with too many accounts
-	unknown map[string]struct{}         // accounts whose slots up to their position are not counted
+	from  uint32                      // the first hour
+	slots map[uint32]map[string]Tally // by slot and account
+	size  int                         // tallies
+	lost  map[uint32]struct{}         // slots with too many accounts
+	seen  map[string]slotsSeen        // by account
+}
+
+// slotsSeen says what the slots of an account were made from. They hold while its
+// records are the same.
+type slotsSeen struct {
+	whole   counted // the record of all accounts
+	was     counted
+	changes uint64 // the head's generation
 }
 
 // recentMax bounds the memory of recent counts to some 2 MiB: 91 accounts with events
 // in every slot of three hours. A busier slot is unknown.
 const recentMax = 1 << 13
 
-func (rc *recentCounts) init() { rc.begin(0, nil) }
+func (rc *recentCounts) init() { rc.begin(0) }
 
-// begin drops everything; unknown accounts must be counted anew from the hour from on.
-func (rc *recentCounts) begin(from uint32, unknown map[string]struct{}) {
-	*rc = recentCounts{from: from, slots: map[uint32]map[string]Tally{}, lost: map[uint32]struct{}{}, unknown: unknown}
+// begin drops everything; accounts must be counted anew from the hour from on.
+func (rc *recentCounts) begin(from uint32) {
+	*rc = recentCounts{from: from, slots: map[uint32]map[string]Tally{}, lost: map[uint32]struct{}{}, seen: map[string]slotsSeen{}}
 }
 
 // advance drops the hours before from. It returns false if the clock was stepped back
 // to an hour that has been dropped.
 func (rc *recentCounts) advance(from uint32) bool {
-	if from < rc.from {
-		return false
+	if from <= rc.from {
+		return from == rc.from
+	}
+	for owner, s := range rc.seen {
+		if ByHour.unit(s.was.position.Millis()) < from {
+			delete(rc.seen, owner)
+		}
 	}
 	for slot, accounts := range rc.slots {
 		if slot/slotsOfHour < from {
@@ -87,7 +100,7 @@ func (rc *recentCounts) forgetAll(owner string) {
 			rc.size--
 		}
 	}
-	delete(rc.unknown, owner)
+	delete(rc.seen, owner)
 }
 
 // recentUnits returns the slots from first on and before end that have events.

@@ -11,7 +11,7 @@ func TestRecentCountsAreBounded(t *testing.T) {
 	const slot = 1000 * slotsOfHour
 	var ru rollup
 	ru.init(0)
-	ru.recent.begin(1000, nil)
+	ru.recent.begin(1000)
 	ru.recent.add("acct_early", slot+1, Tally{{"plan", 2}})
 	for i := range recentMax + 5 {
 		ru.recent.add(fmt.Sprint("acct_", i), slot, Tally{{"plan", 1}})
