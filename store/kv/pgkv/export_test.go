@@ -10,6 +10,9 @@ import (
 	"tollhouse/store/kv"
 )
 
+// CheckServer is what Open does with the answers of a server.
+var CheckServer = checkServer
+
 // Patient returns o with n times the time limits, for tests on slow machines that are
 // not about them.
 func (o Options) Patient(n int) Options {

@@ -251,7 +251,7 @@ func TestAnswersComeInTimeWithoutTheDatabase(t *testing.T) {
 	server := pgtest.New(t)
 	p, dsn := newProxy(t, server, server.Database(t))
 	db := openWith(t, pgkv.Options{URL: dsn})
-	if err := db.Update(t.Context(), appended("a")); err != nil {
+	if err := insist(t, db, appended("a")); err != nil {
 		t.Fatal(err)
 	}
 	p.setAway(true)
@@ -278,7 +278,7 @@ func TestAnswersComeInTimeWithoutTheDatabase(t *testing.T) {
 		}
 	}
 	p.setAway(false)
-	if err := db.Update(t.Context(), appended("d")); err != nil {
+	if err := insist(t, db, appended("d")); err != nil {
 		t.Errorf("Update(database back) = %v, want nil", err)
 	}
 	if keys, n := contents(t, db); n != 2 || len(keys) != 2 || !keys["d"] {

@@ -21,6 +21,8 @@ type proxy struct {
 	next  when // to cut
 	cuts  int
 	away  bool // takes no connections
+
+	stalled chan struct{}
 }
 
 // when says which moment of a commit a cut awaits.
@@ -30,6 +32,7 @@ const (
 	never        when = iota
 	beforeCommit      // the statement does not arrive
 	afterCommit       // its answer does not arrive
+	stalled           // nothing is cut: the answer waits until the channel of that name is closed
 )
 
 // newProxy returns a proxy and the URL of the database through it.
@@ -39,7 +42,7 @@ func newProxy(t *testing.T, s *pgtest.Server, dsn string) (*proxy, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{listener: listener, server: s, conns: map[net.Conn]bool{}}
+	p := &proxy{listener: listener, server: s, conns: map[net.Conn]bool{}, stalled: make(chan struct{})}
 	var serving sync.WaitGroup
 	serving.Go(func() { p.serve(&serving) })
 	t.Cleanup(func() {
@@ -71,7 +74,7 @@ func (p *proxy) serve(serving *sync.WaitGroup) {
 			server.Close()
 		}
 		p.mu.Unlock()
-		answered := make(chan bool, 1) // gets a value with each answer after a commit that is awaited
+		answered := make(chan when, 1) // gets what to do with the answer to a commit
 		serving.Go(func() { p.toServer(client, server, answered) })
 		serving.Go(func() { p.toClient(server, client, answered) })
 	}
@@ -80,7 +83,7 @@ func (p *proxy) serve(serving *sync.WaitGroup) {
 // commitMark is in the message that runs the statement named commit.
 var commitMark = []byte("\x00commit\x00")
 
-func (p *proxy) toServer(client, server net.Conn, answered chan bool) {
+func (p *proxy) toServer(client, server net.Conn, answered chan when) {
 	defer client.Close()
 	defer server.Close()
 	buffer := make([]byte, 64<<10)
@@ -92,12 +95,12 @@ func (p *proxy) toServer(client, server net.Conn, answered chan bool) {
 		}
 		seen := append(tail, buffer[:n]...)
 		if bytes.Contains(seen, commitMark) {
-			switch p.take() {
+			switch w := p.take(); w {
 			case beforeCommit:
 				p.cut()
 				return
-			case afterCommit:
-				answered <- true
+			case afterCommit, stalled:
+				answered <- w
 			}
 		}
 		tail = bytes.Clone(seen[max(0, len(seen)-len(commitMark)+1):])
@@ -107,7 +110,7 @@ func (p *proxy) toServer(client, server net.Conn, answered chan bool) {
 	}
 }
 
-func (p *proxy) toClient(server, client net.Conn, answered chan bool) {
+func (p *proxy) toClient(server, client net.Conn, answered chan when) {
 	defer client.Close()
 	defer server.Close()
 	buffer := make([]byte, 64<<10)
@@ -117,9 +120,12 @@ func (p *proxy) toClient(server, client net.Conn, answered chan bool) {
 			return
 		}
 		select {
-		case <-answered:
-			p.cut() // the server has committed
-			return
+		case w := <-answered: // the server has committed
+			if w == afterCommit {
+				p.cut()
+				return
+			}
+			<-p.stalled
 		default:
 		}
 		if _, err := client.Write(buffer[:n]); err != nil {

@@ -82,7 +82,7 @@ func (db *DB) examine(ctx context.Context, c *conn) (refusal, err error) {
 		return refusal, err
 	}
 	exists := false
-	if err = c.QueryRow(ctx, "select to_regclass('tollhouse.site') is not null").Scan(&exists); err != nil {
+	if err = c.QueryRow(ctx, areMade).Scan(&exists); err != nil {
 		return nil, err
 	}
 	if !exists {
@@ -114,26 +114,34 @@ func (db *DB) checkServer(ctx context.Context, c *conn) (refusal, err error) {
 	var product string
 	var version int
 	err = c.QueryRow(ctx, "select version(), current_setting('server_version_num')::int").Scan(&product, &version)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case !strings.HasPrefix(product, "PostgreSQL ") && !db.opts.Unverified:
-		name, _, _ := strings.Cut(product, " ")
+	}
+	return checkServer(product, version, db.opts.Unverified), nil
+}
+
+func checkServer(product string, version int, unverified bool) error {
+	name, _, _ := strings.Cut(product, " ")
+	switch {
+	case name != "PostgreSQL" && !unverified:
 		return &RefusedError{
 			Reason: "the database is " + name + " and not PostgreSQL, with which tollhouse is tested",
 			Remedy: "use PostgreSQL, or run the tests on this database and start with --store-unverified",
-		}, nil
+		}
 	case version < versionMin:
 		return &RefusedError{
 			Reason: fmt.Sprintf("the database is PostgreSQL %d, and tollhouse needs 15 or newer", version/10000),
 			Remedy: "upgrade the database",
-		}, nil
+		}
 	}
-	return nil, nil
+	return nil
 }
 
 // lockTables keeps all others from creating tables until the transaction ends.
 var lockTables = "select pg_advisory_xact_lock(" + lockOf(lockSchema) + ")"
+
+// areMade reads the catalog. to_regclass may remember that a table did not exist.
+const areMade = "select exists (select from pg_tables where schemaname = 'tollhouse' and tablename = 'site')"
 
 func createTables(ctx context.Context, c *conn) error {
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
@@ -141,7 +149,7 @@ func createTables(ctx context.Context, c *conn) error {
 			return err
 		}
 		exists := false
-		err := tx.QueryRow(ctx, "select to_regclass('tollhouse.site') is not null").Scan(&exists)
+		err := tx.QueryRow(ctx, areMade).Scan(&exists)
 		if err != nil || exists {
 			return err
 		}

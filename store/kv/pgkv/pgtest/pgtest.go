@@ -116,6 +116,16 @@ func (s *Server) Database(t testing.TB) string {
 // Socket returns the path of the server's Unix socket.
 func (s *Server) Socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") }
 
+// Log returns what the server has logged.
+func (s *Server) Log(t testing.TB) string {
+	t.Helper()
+	log, err := os.ReadFile(filepath.Join(s.dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(log)
+}
+
 func launch(settings ...string) (*Server, error) {
 	bin, err := find()
 	if err != nil {
