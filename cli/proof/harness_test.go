@@ -160,6 +160,9 @@ type server struct {
 	// base is where it is reached, which need not be its public URL.
 	base string
 
+	where  []string // the flag that leads commands to its store; nil is its admin socket
+	beside *server  // of two on one database, the other
+
 	process *os.Process
 	log     *transcript
 	ended   chan struct{} // closed when the process is gone
@@ -244,9 +247,12 @@ func (s *server) running() bool {
 	}
 }
 
-// stop asks the server to end and holds it to exit code 0.
+// stop asks the server, and the one beside it, to end and holds them to exit code 0.
 func (s *server) stop() {
 	s.t.Helper()
+	if s.beside != nil && s.beside.running() {
+		defer s.beside.stop()
+	}
 	if err := s.process.Signal(syscall.SIGTERM); err != nil {
 		s.t.Errorf("SIGTERM: %v", err)
 	}
@@ -262,7 +268,8 @@ func (s *server) stop() {
 	}
 }
 
-// kill ends the server as a power switch would, as far as a process can tell.
+// kill ends the server as a power switch would, as far as a process can tell. One
+// beside it goes on.
 func (s *server) kill() {
 	_ = s.process.Kill() // it may have ended by itself
 	<-s.ended
@@ -270,6 +277,9 @@ func (s *server) kill() {
 
 // finish ends what the test left running, and searches what was logged.
 func (s *server) finish() {
+	if s.beside != nil {
+		defer s.beside.finish()
+	}
 	if s.running() {
 		s.stop()
 	}
@@ -285,7 +295,11 @@ func (s *server) finish() {
 // run runs a command of the binary against this server and returns its output.
 func (s *server) run(args ...string) []byte {
 	s.t.Helper()
-	return command(s.t, "", append(args, "--admin-socket", s.ready.AdminSocket)...)
+	where := s.where
+	if where == nil {
+		where = []string{"--admin-socket", s.ready.AdminSocket}
+	}
+	return command(s.t, "", append(args, where...)...)
 }
 
 // command runs the binary to its end and returns its standard output; an exit

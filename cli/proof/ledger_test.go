@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -70,6 +69,10 @@ type writer interface {
 func TestKillLedger(t *testing.T) {
 	t.Parallel()
 	skipInShort(t)
+	eachSite(t, ledgerThroughKills)
+}
+
+func ledgerThroughKills(t *testing.T, p site) {
 	cycles := ledgerCycles
 	if os.Getenv("TOLLHOUSE_LONG") != "" {
 		cycles = ledgerCyclesLong
@@ -78,8 +81,7 @@ func TestKillLedger(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 
-	dir := filepath.Join(t.TempDir(), "data")
-	serve := func() *server { return startServe(t, dir, "--public-url", "http://127.0.0.1") }
+	serve := func() *server { return p.serve(t, "--public-url", "http://127.0.0.1") }
 	s := serve()
 	l, writers := newLedger(t, s)
 	var reopened []time.Duration

@@ -145,8 +145,8 @@ func (r *liveReader) connect(ctx context.Context, caller *http.Client, l *liveLo
 }
 
 // run is the reader that is a command of ours.
-func (r *liveReader) run(ctx context.Context, t *testing.T, dir, account string) {
-	cmd := exec.Command(program(t), "event", "tail", "--data", dir, "--account", account, "--since", "0", "--json")
+func (r *liveReader) run(ctx context.Context, t *testing.T, p site, account string) {
+	cmd := exec.Command(program(t), append([]string{"event", "tail", "--account", account, "--since", "0", "--json"}, p.where...)...)
 	cmd.Env = environ()
 	var said strings.Builder
 	cmd.Stderr = &said

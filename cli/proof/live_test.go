@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,6 +36,10 @@ const (
 func TestLiveThroughKills(t *testing.T) {
 	t.Parallel()
 	skipInShort(t)
+	eachSite(t, liveThroughKills)
+}
+
+func liveThroughKills(t *testing.T, p site) {
 	kills := liveKills
 	if os.Getenv("TOLLHOUSE_LONG") != "" {
 		kills = liveKillsLong
@@ -45,8 +48,7 @@ func TestLiveThroughKills(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 
-	dir := filepath.Join(t.TempDir(), "data")
-	serve := func() *server { return startServe(t, dir, "--public-url", "http://127.0.0.1") }
+	serve := func() *server { return p.serve(t, "--public-url", "http://127.0.0.1") }
 	s := serve()
 	l := newLiveLog(t, s, "acct_live")
 	readers := []*liveReader{
@@ -67,7 +69,7 @@ func TestLiveThroughKills(t *testing.T) {
 		own := rand.New(rand.NewPCG(seed, uint64(100+i)))
 		reading.Go(func() { r.follow(following, t, l, own) })
 	}
-	reading.Go(func() { tail.run(following, t, dir, l.account) })
+	reading.Go(func() { tail.run(following, t, p, l.account) })
 
 	for kill := range kills {
 		l.awaitLife(t, readers)
@@ -90,6 +92,9 @@ func TestLiveThroughKills(t *testing.T) {
 	leave()
 	reading.Wait()
 	s.stop()
+	if p.shared {
+		tail.connections = kills // it reads the database, which stays
+	}
 	l.compare(t, log, readers, kills)
 }
 

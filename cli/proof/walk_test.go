@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -40,14 +39,17 @@ type walk struct {
 	snapshot       string   // the customer as last read
 }
 
-// TestWalk is the main job from end to end, on disk, with a real OAuth client:
-// every grant, changes and the events that they cause, and all of it again
-// after a restart on the same directory.
+// TestWalk is the main job from end to end, on disk and on a database, with a real
+// OAuth client: every grant, changes and the events that they cause, and all of it again
+// after a restart.
 func TestWalk(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "data")
+	eachSite(t, walkAt)
+}
+
+func walkAt(t *testing.T, p site) {
 	// The public URL names no port, since the port is another after the restart.
-	serve := func() *server { return startServe(t, dir, "--public-url", "http://127.0.0.1") }
+	serve := func() *server { return p.serve(t, "--public-url", "http://127.0.0.1") }
 
 	w := &walk{s: serve(), visitor: newVisitor(t)}
 	w.creds = w.s.createClient("Larkspur Bookkeeping", callbackURI)
@@ -67,8 +69,8 @@ func TestWalk(t *testing.T) {
 	stage(t, "a_question_stands_open", w, (*walk).askConsent)
 	w.s.stop()
 	stage(t, "commands_work_without_a_server", w, func(_ *walk, t *testing.T) {
-		if users := string(command(t, "", "user", "list", "--data", dir, "--json")); !strings.Contains(users, odile) {
-			t.Errorf("user list --data, with no server = %q, want %s in it", users, odile)
+		if users := string(command(t, "", append([]string{"user", "list", "--json"}, p.where...)...)); !strings.Contains(users, odile) {
+			t.Errorf("user list, with no server = %q, want %s in it", users, odile)
 		}
 	})
 	w.s = serve()
@@ -276,8 +278,10 @@ func (w *walk) searchLog(t *testing.T) {
 	for _, secret := range []string{odilePassword, w.creds.Secret, w.usedCode, w.plainCode, w.verifier} {
 		w.s.log.watchFor(secret)
 	}
-	if w.s.log.size() == 0 {
-		t.Error("the server has logged nothing, so there was nothing to search")
+	for begun := time.Now(); w.s.log.size() == 0; time.Sleep(time.Millisecond) {
+		if time.Since(begun) > requestWait {
+			t.Fatal("the server has logged nothing, so there was nothing to search")
+		}
 	}
 	if found := w.s.log.secrets(); len(found) > 0 {
 		t.Errorf("the log holds %d secrets, the first begins %.12q", len(found), found[0])
