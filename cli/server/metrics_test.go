@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"tollhouse/handlers"
@@ -126,6 +128,20 @@ func ask(t testing.TB, r *running, path string) int {
 
 var metricName = regexp.MustCompile(`\b(?:tollhouse|process|go)_[a-z_]+\b`)
 
+// databaseMetricNames returns the names of the series of a store in a database.
+func databaseMetricNames() map[string]bool {
+	descs := make(chan *prometheus.Desc)
+	go func() {
+		defer close(descs)
+		(&databaseGauges{}).Describe(descs)
+	}()
+	names := map[string]bool{}
+	for d := range descs {
+		names[regexp.MustCompile(`fqName: "(\w+)"`).FindStringSubmatch(d.String())[1]] = true
+	}
+	return names
+}
+
 // metricNames returns the names of the series on a metrics page.
 func metricNames(page string) map[string]bool {
 	names := map[string]bool{}
@@ -148,6 +164,7 @@ func TestDashboard(t *testing.T) {
 	everySeries(t, r)
 	page := scrape(t, r)
 	names := metricNames(page)
+	maps.Copy(names, databaseMetricNames())
 	text := must.Get(os.ReadFile("../printed/grafana.json"))(t)
 	var dashboard struct {
 		UID        string
@@ -202,6 +219,7 @@ func TestMonitoringDocument(t *testing.T) {
 	r := onDisk(t)
 	everySeries(t, r)
 	names := metricNames(scrape(t, r))
+	maps.Copy(names, databaseMetricNames())
 	read := func(path string) string {
 		text := must.Get(os.ReadFile(path))(t)
 		return string(text)
