@@ -38,8 +38,8 @@ const pollEvery = time.Second
 type polled struct {
 	begun bool
 	head  record.Position // the newest event
-	// Notes are missing for a generation that a look has shown and that was not heard
-	// of by the next one.
+	// A note is missing if its generation was shown by one regular look and not heard of
+	// by the next.
 	accounted uint64 // for every generation up to this one
 	shown     uint64
 	raised    map[uint64]struct{} // generations heard of, after accounted
@@ -55,9 +55,13 @@ func (p *polled) heard(generation uint64) {
 	p.raised[generation] = struct{}{}
 }
 
-// saw takes what a look has shown. It reports whether there are new events, and whether
-// events were recorded below the head without a note.
-func (p *polled) saw(v Version) (moved, missed bool) {
+// saw takes what a look has shown. It reports whether there are new events and, at a
+// regular look, whether events were recorded below the head without a note.
+func (p *polled) saw(v Version, regular bool) (moved, missed bool) {
+	moved, p.head = v.Head != p.head, v.Head
+	if !regular {
+		return moved, false
+	}
 	if v.Generation < p.accounted { // the account was deleted and created again
 		p.accounted, p.shown = v.Generation, v.Generation
 		clear(p.raised)
@@ -66,8 +70,7 @@ func (p *polled) saw(v Version) (moved, missed bool) {
 		_, heard := p.raised[g]
 		missed = !heard
 	}
-	moved = v.Head != p.head
-	p.head, p.accounted, p.shown = v.Head, p.shown, v.Generation
+	p.accounted, p.shown = p.shown, v.Generation
 	maps.DeleteFunc(p.raised, func(g uint64, _ struct{}) bool { return g <= p.accounted })
 	return moved, missed
 }
@@ -111,13 +114,15 @@ func (l *Log) RunWatches(ctx context.Context) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
+		regular := false
 		select {
 		case <-tick.C:
+			regular = true
 		case <-l.others.look:
 		case <-ctx.Done():
 			return
 		}
-		_ = l.poll(ctx) // the next one comes soon, and readers meet the same error
+		_ = l.poll(ctx, regular) // the next one comes soon, and readers meet the same error
 	}
 }
 
@@ -162,7 +167,7 @@ func (l *watchLog) isPolled(owner string) bool {
 
 // poll looks at the heads of all watched logs and wakes the readers of those that have
 // changed.
-func (l *Log) poll(ctx context.Context) error {
+func (l *Log) poll(ctx context.Context, regular bool) error {
 	var owners []string
 	var keys [][]byte
 	l.watches.mu.Lock()
@@ -189,7 +194,7 @@ func (l *Log) poll(ctx context.Context) error {
 		return err
 	}
 	for i, owner := range owners {
-		if missed := l.watches.saw(owner, heads[i]); missed {
+		if missed := l.watches.saw(owner, heads[i], regular); missed {
 			l.wakeForAll(ctx, owner)
 		}
 	}
@@ -198,14 +203,14 @@ func (l *Log) poll(ctx context.Context) error {
 
 // saw wakes the readers of a log with new events, and reports whether a backfill was
 // missed.
-func (l *watchLog) saw(owner string, h Head) (missed bool) {
+func (l *watchLog) saw(owner string, h Head, regular bool) (missed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	log := l.logs[owner]
 	if log == nil || !log.polled.begun {
 		return false
 	}
-	moved, missed := log.polled.saw(Version{h.last, h.generation})
+	moved, missed := log.polled.saw(Version{h.last, h.generation}, regular)
 	if moved {
 		log.wake(nil)
 	}
