@@ -82,8 +82,11 @@ func (r *reader) page(t testing.TB, target string) eventPage {
 func TestEventsOverTheWire(t *testing.T) {
 	t.Parallel()
 	skipInShort(t)
-	dir := filepath.Join(t.TempDir(), "data")
-	s := startServe(t, dir, "--public-url", "http://127.0.0.1")
+	eachSite(t, eventsOverTheWire)
+}
+
+func eventsOverTheWire(t *testing.T, p site) {
+	s := p.serve(t, "--public-url", "http://127.0.0.1")
 	creds := s.createClient("Larkspur Ledger", callbackURI)
 	s.run("event", "import", fileOf(t, "history.ndjson"), "--account", goldenAccount, "--quiet")
 	s.run("event", "generate", "--seed", "7", "--events", "1200", "--span", "30d", "--account", "acct_many", "--quiet")
@@ -107,7 +110,7 @@ func TestEventsOverTheWire(t *testing.T) {
 			t.Errorf("the stream ends with %q", got)
 		}
 	})
-	again := startServe(t, dir, "--public-url", "http://127.0.0.1", "--retain", "1d")
+	again := p.serve(t, "--public-url", "http://127.0.0.1", "--retain", "1d")
 	harriet.base, many.base = again.base, again.base
 	t.Run("retained", func(t *testing.T) { retainedOverTheWire(t, harriet) })
 }
