@@ -36,7 +36,8 @@ func BenchmarkRollup(b *testing.B) {
 		b.Run(fmt.Sprintf("events=%d", n), func(b *testing.B) {
 			f, _ := loaded(b, n)
 			b.Run("first", func(b *testing.B) { firstRollup(b, f) })
-			b.Run("beside_appends", func(b *testing.B) { rollupBesideAppends(b, f) })
+			b.Run("beside_half_load", func(b *testing.B) { rollupBesideAppends(b, f, true) })
+			b.Run("beside_full_load", func(b *testing.B) { rollupBesideAppends(b, f, false) })
 		})
 	}
 }
@@ -101,11 +102,12 @@ const (
 )
 
 // rollupBesideAppends compares the slowest hundredth of appends with and without a
-// rollup that is made beside them.
-func rollupBesideAppends(b *testing.B, f *storetest.Fixture) {
+// rollup that is made beside them. At half load each writer rests as long as its append
+// took.
+func rollupBesideAppends(b *testing.B, f *storetest.Fixture, half bool) {
 	ctx := context.Background()
 	var rolled []time.Duration
-	appends := func() time.Duration { return slowest(b, f) }
+	appends := func() time.Duration { return slowest(b, f, half) }
 	beside := func() time.Duration {
 		var stopped atomic.Bool
 		var ended sync.WaitGroup
@@ -119,7 +121,7 @@ func rollupBesideAppends(b *testing.B, f *storetest.Fixture) {
 				}
 			}
 		})
-		p99 := slowest(b, f)
+		p99 := slowest(b, f, half)
 		stopped.Store(true)
 		ended.Wait()
 		return p99
@@ -137,7 +139,7 @@ func rollupBesideAppends(b *testing.B, f *storetest.Fixture) {
 
 // slowest records events from several writers and returns the time that one in a
 // hundred exceeds.
-func slowest(b *testing.B, f *storetest.Fixture) time.Duration {
+func slowest(b *testing.B, f *storetest.Fixture, half bool) time.Duration {
 	var mu sync.Mutex
 	var times []time.Duration
 	var all sync.WaitGroup
@@ -152,6 +154,9 @@ func slowest(b *testing.B, f *storetest.Fixture) time.Duration {
 				mu.Lock()
 				times = append(times, took)
 				mu.Unlock()
+				if half {
+					time.Sleep(took)
+				}
 			}
 		})
 	}
