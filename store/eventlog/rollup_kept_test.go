@@ -86,6 +86,25 @@ func TestRollup(t *testing.T) {
 			t.Errorf("%d commits, want 2", len(tape.Commits))
 		}
 	})
+	t.Run("an_hour_of_an_account_takes_at_most_400_bytes", func(t *testing.T) {
+		t.Parallel()
+		f := storetest.New(t)
+		const days, kinds = 3, 8
+		for _, account := range []string{"acct_larkspur", "acct_demo", "default"} {
+			importHistory(t, f, account, days*24*kinds*2, time.Hour/(kinds*2), func(i int) string { return fmt.Sprint("transaction_", i%kinds) })
+		}
+		must.Do(t, f.CatchUpCounts(ctx))
+		size := 0
+		must.Do(t, f.DB.View(ctx, func(r kv.Reader) error {
+			for k, v := range r.Scan(record.NewKey(record.TagCounts).All()) {
+				size += len(k) + len(v)
+			}
+			return nil
+		}))
+		if each := size / (3 * days * 24); size == 0 || each > 400 {
+			t.Errorf("%d bytes an hour and account, want at most 400", each)
+		}
+	})
 	t.Run("a_deleted_account_leaves_no_count", func(t *testing.T) {
 		t.Parallel()
 		c := newCountedStore(t)

@@ -9,7 +9,7 @@ import (
 type recentCounts struct {
 	from  uint32                      // the first hour
 	slots map[uint32]map[string]Tally // by slot and account
-	size  int                         // tallies
+	size  int                         // see sizeOf
 	lost  map[uint32]struct{}         // slots with too many accounts
 	seen  map[string]slotsSeen        // by account
 }
@@ -22,9 +22,12 @@ type slotsSeen struct {
 	changes uint64 // the head's generation
 }
 
-// recentMax bounds the memory of recent counts to some 2 MiB: 91 accounts with events
-// in every slot of three hours. A busier slot is unknown.
-const recentMax = 1 << 13
+// recentMax bounds the memory of recent counts to some 2 MiB: 40 accounts with events of
+// eight kinds in every slot of three hours. A busier slot is unknown.
+const recentMax = 1 << 15
+
+// sizeOf is what a tally takes of recentMax: one for itself and one for each kind.
+func sizeOf(t Tally) int { return 1 + len(t) }
 
 func (rc *recentCounts) init() { rc.begin(0) }
 
@@ -44,10 +47,9 @@ func (rc *recentCounts) advance(from uint32) bool {
 			delete(rc.seen, owner)
 		}
 	}
-	for slot, accounts := range rc.slots {
+	for slot := range rc.slots {
 		if slot/slotsOfHour < from {
-			rc.size -= len(accounts)
-			delete(rc.slots, slot)
+			rc.drop(slot)
 		}
 	}
 	for slot := range rc.lost {
@@ -69,36 +71,44 @@ func (rc *recentCounts) add(owner string, slot uint32, t Tally) {
 		accounts = map[string]Tally{}
 		rc.slots[slot] = accounts
 	}
-	before, has := accounts[owner]
-	if !has && rc.size >= recentMax {
-		rc.size -= len(accounts)
-		delete(rc.slots, slot)
+	after := rc.take(owner, slot).Add(t)
+	accounts[owner] = after
+	rc.size += sizeOf(after)
+	if rc.size > recentMax {
+		rc.drop(slot)
 		rc.lost[slot] = struct{}{}
-		return
 	}
-	if !has {
-		rc.size++
+}
+
+// take removes an account's events in a slot and returns them.
+func (rc *recentCounts) take(owner string, slot uint32) Tally {
+	t, has := rc.slots[slot][owner]
+	if has {
+		delete(rc.slots[slot], owner)
+		rc.size -= sizeOf(t)
 	}
-	accounts[owner] = before.Add(t)
+	return t
+}
+
+// drop drops a slot.
+func (rc *recentCounts) drop(slot uint32) {
+	for _, t := range rc.slots[slot] {
+		rc.size -= sizeOf(t)
+	}
+	delete(rc.slots, slot)
 }
 
 // forget drops an account's events in an hour.
 func (rc *recentCounts) forget(owner string, hour uint32) {
 	for slot := hour * slotsOfHour; slot < (hour+1)*slotsOfHour; slot++ {
-		if _, has := rc.slots[slot][owner]; has {
-			delete(rc.slots[slot], owner)
-			rc.size--
-		}
+		rc.take(owner, slot)
 	}
 }
 
 // forgetAll drops an account.
 func (rc *recentCounts) forgetAll(owner string) {
 	for slot := range rc.slots {
-		if _, has := rc.slots[slot][owner]; has {
-			delete(rc.slots[slot], owner)
-			rc.size--
-		}
+		rc.take(owner, slot)
 	}
 	delete(rc.seen, owner)
 }
