@@ -152,6 +152,7 @@ func TestMoveIsRefused(t *testing.T) {
 		"into_a_directory_with_data":         {[]string{"--store", full, dir}, complaint{term.ExitConflict, "already has data", "name an empty directory"}},
 		"from_an_empty_directory":            {[]string{"--data", closedDir(t), empty}, complaint{term.ExitNotFound, "has no data to move", "--data"}},
 		"from_an_empty_database":             {[]string{"--store", empty, filepath.Join(closedDir(t), "new")}, complaint{term.ExitNotFound, "has no data to move", "--store"}},
+		"into_a_database_that_does_not_run":  {[]string{"--data", dir, "postgres://toll@127.0.0.1:1/toll"}, complaint{term.ExitUnreachable, "cannot use the database on 127.0.0.1:1", "check that the database runs"}},
 		"between_two_databases":              {[]string{"--store", full, empty}, complaint{term.ExitUsage, "--store names a database too", "--data"}},
 		"between_two_directories":            {[]string{"--data", dir, closedDir(t)}, complaint{term.ExitUsage, "neither the source nor", "--store"}},
 		"with_a_password_on_the_command":     {[]string{"--data", dir, "postgres://toll:hunter2@127.0.0.1/toll"}, complaint{term.ExitUsage, "contains a password", ".pgpass"}},

@@ -123,7 +123,11 @@ func (r *restoration) intoDatabase(ctx context.Context, b *store.BackupFile) err
 		return err
 	}
 	replaced, err := database.Replace(ctx, p.databaseOptions(address), func(_, next *pgkv.DB) (err error) {
-		if r.totals, err = b.Load(ctx, next, time.Now()); err != nil {
+		r.totals, err = b.Load(ctx, next, time.Now())
+		if errors.Is(err, record.ErrUnavailable) {
+			return err // of the database
+		}
+		if err != nil {
 			return loadFault(r.file, err)
 		}
 		return store.RecordRestore(ctx, next, r.header, time.Now())

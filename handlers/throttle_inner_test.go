@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"net/netip"
@@ -66,6 +67,33 @@ func testThrottlePending(t *testing.T, throttle *throttle) {
 		}
 		if _, wait, _ := throttle.begin(t.Context(), attempt{name: "moira"}); wait != userDelayFirst {
 			t.Errorf("one more waits %s, want %s", wait, userDelayFirst)
+		}
+	})
+}
+
+// FuzzThrottleRows: whatever a row contains, an attempt is admitted or waits a bounded time,
+// and a row that was written is read back as it was.
+func FuzzThrottleRows(f *testing.F) {
+	now := time.Unix(1_773_070_200, 0)
+	state, _ := writeGuesses(&guesses{failures: 11, last: now}, []time.Time{now, now})
+	f.Add(state, []byte(nil))
+	state, _ = writeBucket(&bucket{free: -3.5, last: now}, sourceFailuresMax, now)
+	f.Add([]byte("malformed"), state)
+	f.Add([]byte{}, []byte{0x7f, 0xf8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}) // not a number
+	f.Fuzz(func(t *testing.T, user, source []byte) {
+		n := rowNames{user: "u", source: "s"}
+		r := readRows(n, [][]byte{user, source}, now)
+		if w := r.waits(now); w.user < 0 || w.user > userDelayMax || w.source < 0 {
+			t.Fatalf("waits = %+v", w)
+		}
+		states, until := make([][]byte, 2), make([]time.Time, 2)
+		r.write(n, states, until, now)
+		again := make([][]byte, 2)
+		readRows(n, states, now).write(n, again, until, now)
+		for i := range states {
+			if !bytes.Equal(states[i], again[i]) {
+				t.Errorf("row %d is written as %x, read and written as %x", i, states[i], again[i])
+			}
 		}
 	})
 }

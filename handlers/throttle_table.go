@@ -185,6 +185,7 @@ func (r *rows) write(n rowNames, states [][]byte, until []time.Time, now time.Ti
 const (
 	guessesSize = 4 + 8
 	bucketSize  = 8 + 8
+	freeMax     = 1e6 // either way; a debt comes from attempts at once
 )
 
 func readTime(state []byte) time.Time { return time.Unix(0, int64(binary.BigEndian.Uint64(state))) }
@@ -215,7 +216,11 @@ func readBucket(state []byte) *bucket {
 	if len(state) != bucketSize {
 		return nil
 	}
-	return &bucket{free: math.Float64frombits(binary.BigEndian.Uint64(state)), last: readTime(state[8:])}
+	free := math.Float64frombits(binary.BigEndian.Uint64(state))
+	if !(math.Abs(free) <= freeMax) { // not a number either
+		return nil
+	}
+	return &bucket{free: free, last: readTime(state[8:])}
 }
 
 func writeBucket(b *bucket, maxPerMinute int, now time.Time) (state []byte, until time.Time) {

@@ -32,7 +32,7 @@ func Replace(ctx context.Context, o Options, fill func(old, next *pgkv.DB) error
 		}
 		return errors.Join(err, next.Close())
 	})
-	return r, openFault(o.Address, err)
+	return r, fault(o.Address, err)
 }
 
 // IsEmpty reports whether a store has no records.
@@ -57,7 +57,16 @@ func Alone(ctx context.Context, o Options, fn func(db *pgkv.DB, key string) erro
 	if err == nil {
 		err = alone(ctx, o, fn)
 	}
-	return openFault(o.Address, err)
+	return fault(o.Address, err)
+}
+
+// fault is openFault for what the caller of fn has not explained.
+func fault(a *pgkv.Address, err error) error {
+	var explained *term.Failure
+	if errors.As(err, &explained) {
+		return err
+	}
+	return openFault(a, err)
 }
 
 func alone(ctx context.Context, o Options, fn func(db *pgkv.DB, key string) error) error {

@@ -21,7 +21,7 @@ const (
 	guessSweepBatch = 1000 // rows
 	guessTriesMax   = 5
 	guessTimeMax    = 3 * time.Second
-	guessConnsMax   = 8 // so that strangers who guess leave connections to readers
+	guessConnsShare = 3 // of this part of the connections: strangers who guess leave some to readers
 )
 
 // Guesses is the table of the throttle's buckets. All processes on a database share it.
@@ -35,7 +35,7 @@ type Guesses struct {
 
 // Guesses returns the table. now is for tests; nil is the clock of the database.
 func (db *DB) Guesses(now func() time.Time) *Guesses {
-	return &Guesses{db: db, now: now, turns: make(chan struct{}, guessConnsMax)}
+	return &Guesses{db: db, now: now, turns: make(chan struct{}, max(db.opts.Connections/guessConnsShare, 1))}
 }
 
 var (
