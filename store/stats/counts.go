@@ -232,3 +232,7 @@ func readKept(r kv.Reader, g byte, unit uint32) (*kept, error) {
 	k, err := decodeKept(unit, v)
 	return &k, err
 }
+
+func writeKept(tx kv.Txn, g byte, unit uint32, k kept) error {
+	return tx.Set(record.RingKey(g).Uint32(unit), encodeKept(unit, k), time.Time{})
+}

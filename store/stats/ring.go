@@ -2,9 +2,11 @@ package stats
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,30 +16,24 @@ import (
 )
 
 // Ring counts what the server does, by two minutes, hours and days. It counts in
-// memory and writes the running hour once a minute, so a crash loses a minute. A time
-// in which no server ran has no record, and is unknown.
+// memory and once a minute adds that to the records of the hour and the day, so a crash
+// loses a minute, and servers that share an engine count together. A time in which no
+// server ran has no record, and is unknown.
 type Ring struct {
 	db   kv.DB
 	now  func() time.Time
 	log  *slog.Logger
 	wake chan struct{} // the ring has begun
 
-	writing sync.Mutex
+	writing  sync.Mutex // held while counts go to the store, and while both are read
+	stripped uint32     // the hour in which old hours were last stripped; guarded by writing
 
 	mu      sync.Mutex
-	sample  func() Disk // nil until the ring begins
-	loaded  bool
-	changed bool
-	hour    uint32             // the running one
-	slots   map[uint32]*counts // of the running hour and the one before
-	days    map[uint32]*counts // of the ended hours of this day and, until written, of the one before
-	pending pending
-}
-
-// pending is what the next write does besides writing the running hour.
-type pending struct {
-	ended map[uint32]kept // hours to be written for the last time
-	strip []uint32        // hours that lose their slots
+	sample  func() Disk        // nil until the ring begins
+	hour    uint32             // the newest one
+	fresh   map[uint32]*counts // by slot: what is not yet written
+	sampled Disk               // the last sample
+	at      uint32             // its slot
 }
 
 const (
@@ -47,7 +43,7 @@ const (
 
 // NewRing returns a Ring over db. It counts nothing before Begin.
 func NewRing(db kv.DB, now func() time.Time, log *slog.Logger) *Ring {
-	return &Ring{db: db, now: now, log: log, wake: make(chan struct{}, 1), slots: map[uint32]*counts{}, days: map[uint32]*counts{}, pending: pending{ended: map[uint32]kept{}}}
+	return &Ring{db: db, now: now, log: log, wake: make(chan struct{}, 1), fresh: map[uint32]*counts{}}
 }
 
 // Begin starts to count, for a server that serves. sample returns the space of the
@@ -69,8 +65,11 @@ func (r *Ring) Count(rq Request) {
 	if r.sample == nil || !rq.Served && rq.SignIn == NoSignIn && rq.Grant == NoGrant {
 		return
 	}
-	r.slot(r.now()).count(rq)
-	r.changed = true
+	slot := r.slot()
+	if r.fresh[slot] == nil {
+		r.fresh[slot] = &counts{}
+	}
+	r.fresh[slot].count(rq)
 }
 
 // Run writes the counts, once Begin was called, every minute and when ctx is done.
@@ -98,104 +97,103 @@ func (r *Ring) Run(ctx context.Context) {
 	}
 }
 
-// Write samples the space of the store, and writes what has changed since the last
+// Write samples the space of the store, and writes what was counted since the last
 // write.
 func (r *Ring) Write(ctx context.Context) error {
-	r.writing.Lock()
-	defer r.writing.Unlock()
 	r.mu.Lock()
 	sample := r.sample
 	r.mu.Unlock()
 	if sample == nil {
 		return nil
 	}
-	if err := r.load(ctx); err != nil {
-		return err
-	}
 	disk := sample() // may take time
-	records, taken := r.take(disk)
-	if len(records) == 0 {
-		return nil
-	}
-	err := r.db.Update(ctx, func(tx kv.Txn) error {
-		for _, rec := range records {
-			if err := tx.Set(rec.Key, rec.Value, time.Time{}); err != nil {
-				return err
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	taken, running := r.take(disk)
+	for _, hour := range slices.Sorted(maps.Keys(taken)) {
+		err := r.db.Update(ctx, func(tx kv.Txn) error { return addHour(tx, hour, taken[hour], hour+1 >= running) })
+		if err != nil {
+			if !errors.Is(err, kv.ErrUnknownOutcome) { // it may be there: better a minute too few than one twice
+				r.putBack(taken)
 			}
+			return fmt.Errorf("write the counts of requests: %w", err)
 		}
-		return stripSlots(tx, taken.strip)
-	})
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err != nil {
-		r.changed = true
-		maps.Copy(r.pending.ended, taken.ended)
-		r.pending.strip = append(r.pending.strip, taken.strip...)
-		return fmt.Errorf("write the counts of requests: %w", err)
+		delete(taken, hour)
 	}
-	for day := range r.days {
-		if day+1 < r.hour/hoursOfDay {
-			delete(r.days, day)
-		}
+	if err := r.strip(ctx, running); err != nil {
+		return fmt.Errorf("write the counts of requests: %w", err)
 	}
 	return nil
 }
 
-// take returns the records to write and what was pending.
-func (r *Ring) take(disk Disk) (records []kv.Record, taken pending) {
+// take returns what is to be written, by hour and slot, and the running hour.
+func (r *Ring) take(disk Disk) (taken map[uint32]map[uint32]*counts, running uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, had := r.slots[unitOf(eventlog.BySlot, r.now())]
-	if slot := r.slot(r.now()); !had || slot.disk != disk {
-		slot.disk, r.changed = disk, true
+	slot := r.slot()
+	if r.fresh[slot] == nil && (r.at != slot || r.sampled != disk) {
+		r.fresh[slot] = &counts{}
 	}
-	if !r.changed {
-		return nil, pending{}
+	if c := r.fresh[slot]; c != nil {
+		c.disk, r.sampled, r.at = disk, disk, slot
 	}
-	r.changed = false
-	taken, r.pending = r.pending, pending{ended: map[uint32]kept{}}
-	days := map[uint32]struct{}{r.hour / hoursOfDay: {}}
-	add := func(g eventlog.Grain, unit uint32, k kept) {
-		records = append(records, kv.Record{Key: record.RingKey(byte(g)).Uint32(unit), Value: encodeKept(unit, k)})
+	taken = map[uint32]map[uint32]*counts{}
+	for slot, c := range r.fresh {
+		hour := slot / slotsOfHour
+		if taken[hour] == nil {
+			taken[hour] = map[uint32]*counts{}
+		}
+		taken[hour][slot] = c
 	}
-	for hour, k := range taken.ended {
-		add(eventlog.ByHour, hour, k)
-		days[hour/hoursOfDay] = struct{}{}
-	}
-	add(eventlog.ByHour, r.hour, r.keptHour(r.hour))
-	for day := range days {
-		add(eventlog.ByDay, day, kept{sum: *r.keptDay(day)})
-	}
-	return records, taken
+	r.fresh = map[uint32]*counts{}
+	return taken, r.hour
 }
 
-// keptHour returns a recent hour from memory.
-func (r *Ring) keptHour(hour uint32) kept {
-	k := kept{slots: map[uint32]*counts{}}
-	for slot := hour * slotsOfHour; slot < (hour+1)*slotsOfHour; slot++ {
-		if c := r.slots[slot]; c != nil {
-			k.slots[slot] = c
-			k.sum.add(c)
+// putBack returns what could not be written.
+func (r *Ring) putBack(taken map[uint32]map[uint32]*counts) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, slots := range taken {
+		for slot, c := range slots {
+			if later := r.fresh[slot]; later != nil {
+				c = c.plus(later)
+			}
+			r.fresh[slot] = c
 		}
 	}
-	return k
 }
 
-// keptDay returns a recent day from memory, or nil if it was not counted.
-func (r *Ring) keptDay(day uint32) *counts {
-	running := r.keptHour(r.hour)
-	isToday := r.hour/hoursOfDay == day && len(running.slots) > 0
-	if r.days[day] == nil && !isToday {
-		return nil
+// addHour adds slots to the records of their hour and its day. Only a recent hour keeps
+// its slots.
+func addHour(tx kv.Txn, hour uint32, slots map[uint32]*counts, recent bool) error {
+	k, err := readKept(tx, byte(eventlog.ByHour), hour)
+	if err != nil {
+		return err
 	}
-	sum := counts{}
-	if ended := r.days[day]; ended != nil {
-		sum = *ended
+	hasSlots := recent && (k == nil || len(k.slots) > 0)
+	if k == nil {
+		k = &kept{slots: map[uint32]*counts{}}
 	}
-	if isToday {
-		sum.add(&running.sum)
+	var added counts
+	for _, slot := range slices.Sorted(maps.Keys(slots)) {
+		added.add(slots[slot])
+		k.slots[slot] = k.slots[slot].plus(slots[slot])
 	}
-	return &sum
+	k.sum.add(&added)
+	if !hasSlots {
+		k.slots = nil
+	}
+	if err := writeKept(tx, byte(eventlog.ByHour), hour, *k); err != nil {
+		return err
+	}
+	day, err := readKept(tx, byte(eventlog.ByDay), hour/hoursOfDay)
+	if err != nil {
+		return err
+	}
+	if day != nil {
+		added = *day.sum.plus(&added)
+	}
+	return writeKept(tx, byte(eventlog.ByDay), hour/hoursOfDay, kept{sum: added})
 }
 
 const hoursOfDay = 24
@@ -204,52 +202,38 @@ func unitOf(g eventlog.Grain, at time.Time) uint32 {
 	return uint32(at.UnixMilli() / g.Length().Milliseconds())
 }
 
-// slot returns the counts of the running slot. A clock that was stepped back counts in
-// the newest hour.
-func (r *Ring) slot(now time.Time) *counts {
-	hour, slot := unitOf(eventlog.ByHour, now), unitOf(eventlog.BySlot, now)
+// slot returns the running slot. A clock that was stepped back counts in the newest
+// hour.
+func (r *Ring) slot() uint32 {
+	now := r.now()
+	hour := unitOf(eventlog.ByHour, now)
 	if hour < r.hour {
-		hour, slot = r.hour, r.hour*slotsOfHour
-	}
-	if hour > r.hour {
-		r.advance(hour)
-	}
-	c := r.slots[slot]
-	if c == nil {
-		c = &counts{}
-		r.slots[slot] = c
-	}
-	return c
-}
-
-// advance ends the running hour.
-func (r *Ring) advance(hour uint32) {
-	if ended := r.keptHour(r.hour); len(ended.slots) > 0 {
-		r.addToDay(r.hour, &ended.sum)
-		r.pending.ended[r.hour] = ended
-	}
-	for _, old := range []uint32{r.hour - 1, r.hour} {
-		if old+1 < hour && len(r.keptHour(old).slots) > 0 {
-			r.pending.strip = append(r.pending.strip, old)
-		}
-	}
-	for slot := range r.slots {
-		if slot/slotsOfHour+1 < hour {
-			delete(r.slots, slot)
-		}
+		return r.hour * slotsOfHour
 	}
 	r.hour = hour
+	return unitOf(eventlog.BySlot, now)
 }
 
-func (r *Ring) addToDay(hour uint32, sum *counts) {
-	day := hour / hoursOfDay
-	if r.days[day] == nil {
-		r.days[day] = &counts{}
+// strip reduces, once an hour, the records of hours to their sums, but for those of the
+// running hour and the one before.
+func (r *Ring) strip(ctx context.Context, running uint32) error {
+	if r.stripped == running {
+		return nil
 	}
-	r.days[day].add(sum)
+	var hours []uint32
+	err := r.db.View(ctx, func(rd kv.Reader) (err error) {
+		hours, err = unstripped(rd, running-1)
+		return err
+	})
+	if err == nil && len(hours) > 0 {
+		err = r.db.Update(ctx, func(tx kv.Txn) error { return stripSlots(tx, hours) })
+	}
+	if err == nil {
+		r.stripped = running
+	}
+	return err
 }
 
-// stripSlots reduces the records of hours to their sums.
 func stripSlots(tx kv.Txn, hours []uint32) error {
 	for _, hour := range hours {
 		k, err := readKept(tx, byte(eventlog.ByHour), hour)
@@ -259,73 +243,15 @@ func stripSlots(tx kv.Txn, hours []uint32) error {
 		if k == nil {
 			continue
 		}
-		if err := tx.Set(record.RingKey(byte(eventlog.ByHour)).Uint32(hour), encodeKept(hour, kept{sum: k.sum}), time.Time{}); err != nil {
+		if err := writeKept(tx, byte(eventlog.ByHour), hour, kept{sum: k.sum}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// load reads what an earlier process has written of the running day.
-func (r *Ring) load(ctx context.Context) error {
-	r.mu.Lock()
-	loaded := r.loaded
-	r.mu.Unlock()
-	if loaded {
-		return nil
-	}
-	hour := unitOf(eventlog.ByHour, r.now())
-	var slots map[uint32]*counts
-	var today *counts
-	var strip []uint32
-	err := r.db.View(ctx, func(rd kv.Reader) error {
-		slots, today = map[uint32]*counts{}, nil
-		for at := hour - hour%hoursOfDay; at < hour; at++ {
-			k, err := readKept(rd, byte(eventlog.ByHour), at)
-			if err != nil {
-				return err
-			}
-			if k != nil {
-				today = today.plus(&k.sum)
-			}
-		}
-		for _, recent := range []uint32{hour - 1, hour} {
-			k, err := readKept(rd, byte(eventlog.ByHour), recent)
-			if err != nil {
-				return err
-			}
-			if k != nil {
-				maps.Copy(slots, k.slots)
-			}
-		}
-		var err error
-		strip, err = unstripped(rd, hour-1)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("read the counts of requests: %w", err)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.loaded {
-		return nil
-	}
-	for slot, c := range r.slots { // counted before
-		if slots[slot] != nil {
-			slots[slot].add(c)
-			continue
-		}
-		slots[slot] = c
-	}
-	r.loaded, r.hour, r.slots, r.pending.strip = true, max(hour, r.hour), slots, append(r.pending.strip, strip...)
-	if today != nil {
-		r.addToDay(hour, today)
-	}
-	return nil
-}
-
-// unstripped returns the hours before one that have their slots, of those that an
-// earlier process can have left.
+// unstripped returns the hours before one that have their slots: at most two, the recent
+// ones when a server last wrote.
 func unstripped(rd kv.Reader, before uint32) (strip []uint32, err error) {
 	hours := record.RingKey(byte(eventlog.ByHour))
 	newest := kv.Range{Lo: hours, Hi: record.RingKey(byte(eventlog.ByHour)).Uint32(before), Reverse: true, Limit: 2}
@@ -367,56 +293,44 @@ func (r *Ring) Trim(ctx context.Context, before time.Time) error {
 
 // units returns the counts of each unit of a grain in a range that was counted.
 func (r *Ring) units(ctx context.Context, rg Range) (found map[time.Time]*counts, err error) {
-	if err := r.load(ctx); err != nil {
-		return nil, err
-	}
-	found = map[time.Time]*counts{}
 	g := rg.grain
-	at := func(unit uint32) time.Time { return time.UnixMilli(int64(unit) * g.Length().Milliseconds()).UTC() }
-	if g != eventlog.BySlot {
-		stored := kv.Range{Lo: record.RingKey(byte(g)).Uint32(unitOf(g, rg.From())), Hi: record.RingKey(byte(g)).Uint32(unitOf(g, rg.End))}
-		err = r.db.View(ctx, func(rd kv.Reader) error {
-			for k, v := range rd.Scan(stored) {
-				unit := unitAt(k)
-				rec, err := decodeKept(unit, v)
-				if err != nil {
-					return err
-				}
-				found[at(unit)] = &rec.sum
+	stored := g
+	if g == eventlog.BySlot {
+		stored = eventlog.ByHour
+	}
+	rows := kv.Range{Lo: record.RingKey(byte(stored)).Uint32(unitOf(stored, rg.From())), Hi: record.RingKey(byte(stored)).Uint32(unitOf(stored, rg.End) + 1)}
+	units := map[uint32]*counts{}
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	err = r.db.View(ctx, func(rd kv.Reader) error {
+		for k, v := range rd.Scan(rows) {
+			unit := unitAt(k)
+			rec, err := decodeKept(unit, v)
+			if err != nil {
+				return err
 			}
-			return nil
-		})
-		if err != nil {
-			return nil, fmt.Errorf("read the counts of requests: %w", err)
+			if g == eventlog.BySlot {
+				maps.Copy(units, rec.slots)
+				continue
+			}
+			units[unit] = &rec.sum
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the counts of requests: %w", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch g {
-	case eventlog.BySlot:
-		for slot, c := range r.slots {
-			same := *c
-			found[at(slot)] = &same
-		}
-	case eventlog.ByHour:
-		for hour, k := range r.pending.ended {
-			found[at(hour)] = &k.sum
-		}
-		for _, hour := range []uint32{r.hour - 1, r.hour} {
-			if k := r.keptHour(hour); len(k.slots) > 0 {
-				found[at(hour)] = &k.sum
-			}
-		}
-	case eventlog.ByDay:
-		for _, day := range []uint32{r.hour/hoursOfDay - 1, r.hour / hoursOfDay} {
-			if sum := r.keptDay(day); sum != nil {
-				found[at(day)] = sum
-			}
-		}
+	for _, slot := range slices.Sorted(maps.Keys(r.fresh)) {
+		unit := unitOf(g, time.UnixMilli(int64(slot)*eventlog.BySlot.Length().Milliseconds()))
+		units[unit] = units[unit].plus(r.fresh[slot])
 	}
-	for start := range found {
-		if start.Before(rg.From()) || !start.Before(rg.End) {
-			delete(found, start)
+	found = map[time.Time]*counts{}
+	for unit, c := range units {
+		start := time.UnixMilli(int64(unit) * g.Length().Milliseconds()).UTC()
+		if !start.Before(rg.From()) && start.Before(rg.End) {
+			found[start] = c
 		}
 	}
 	return found, nil

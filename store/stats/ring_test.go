@@ -331,3 +331,49 @@ func TestRanges(t *testing.T) {
 		}
 	}
 }
+
+// TestServersCountTogether: what each server counts adds up, whenever it writes.
+func TestServersCountTogether(t *testing.T) {
+	t.Parallel()
+	for name, open := range storetest.SharedEngines() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbA, dbB := open(t)
+			a, b := storetest.Two(t, dbA, dbB)
+			a.Rest()
+			b.Rest() // the test alone writes
+			servers := []*served{servedOver(a), servedOver(b)}
+			total := &served{f: a, ring: a.Ring(), model: map[time.Time]slot{}}
+			count := func(n int) {
+				for i, s := range servers {
+					s.count(n+i, page)
+					at := total.model[s.now()]
+					at.requests += uint64(n + i)
+					total.model[s.now()] = at
+				}
+			}
+			write := func(s *served) {
+				must.Do(t, s.ring.Write(t.Context()))
+				at := total.model[s.now()]
+				at.free = s.free
+				total.model[s.now()] = at
+			}
+			for i := range 40 {
+				count(1 + i%3)
+				servers[i%2].free += uint64(i)
+				write(servers[i%2])
+				if i%4 == 3 { // the other writes late, at times into an hour that is over
+					a.Clock.Advance(time.Duration(i) * 7 * time.Minute)
+				}
+			}
+			for _, s := range servers {
+				write(s)
+			}
+			for _, s := range servers {
+				total.f = s.f
+				total.check(t)
+			}
+			must.Get(a.CheckAll(t.Context()))(t)
+		})
+	}
+}
