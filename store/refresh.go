@@ -80,11 +80,8 @@ func (s *Store) RotateRefresh(ctx context.Context, r Refresh) (Issued, error) {
 
 // successors derives the pair that replaces a refresh token under a nonce.
 func (s *Store) successors(old secret.Token, nonce secret.Nonce) pair {
-	return pair{
-		access:  s.key.Successor(secret.AccessToken, old, nonce),
-		refresh: s.key.Successor(secret.RefreshToken, old, nonce),
-		nonce:   nonce,
-	}
+	access, refresh := s.key.Successors(old, nonce)
+	return pair{access: access, refresh: refresh, nonce: nonce}
 }
 
 // rotation is one run of the transaction with its outcome.

@@ -38,7 +38,7 @@ var judgements = []struct {
 
 // proofs are the calls whose results prove something. A function that uses one of them
 // may not compare its result by ==.
-var proofs = []string{"MAC", "S256", "Reveal", "HashOf", "Hash", "Successor", "logoutToken", "accountToken", "sessionMark"}
+var proofs = []string{"MAC", "S256", "Reveal", "HashOf", "Hash", "Successors", "logoutToken", "accountToken", "sessionMark"}
 
 func TestSecretsAreComparedInConstantTime(t *testing.T) {
 	t.Parallel()

@@ -1,5 +1,7 @@
 package secret
 
+import "slices"
+
 // ID is an identifier of 128 random bits, unique in practice.
 type ID [16]byte
 
@@ -45,6 +47,7 @@ const CrockfordSize = 26
 // do.
 func AppendCrockford(b []byte, id [16]byte) []byte {
 	// 26 characters hold 130 bits; the first two are zero.
+	b = slices.Grow(b, CrockfordSize)
 	var rest uint32
 	var bitCount uint = 2
 	for _, c := range id {

@@ -65,15 +65,19 @@ func (k Key) subKey(label string) []byte {
 	return sub
 }
 
-// Successor derives the token that replaces old. The same arguments always give the
-// same token: a repeated refresh gets the identical answer although only the nonce is
+// Successors derives the tokens that replace old. The same arguments always give the
+// same tokens: a repeated refresh gets the identical answer although only the nonce is
 // stored.
-func (k Key) Successor(kind Kind, old Token, nonce Nonce) Token {
+func (k Key) Successors(old Token, nonce Nonce) (access, refresh Token) {
 	mac := hmac.New(sha256.New, k.bytes[:])
-	mac.Write([]byte(kind))
-	mac.Write([]byte(old.Reveal()))
-	mac.Write(nonce[:])
-	return newToken(kind, [32]byte(mac.Sum(nil)))
+	derive := func(kind Kind) Token {
+		mac.Reset()
+		mac.Write([]byte(kind))
+		mac.Write([]byte(old.Reveal()))
+		mac.Write(nonce[:])
+		return newToken(kind, [32]byte(mac.Sum(nil)))
+	}
+	return derive(AccessToken), derive(RefreshToken)
 }
 
 // MAC authenticates parts under a label. Each part is prefixed with its length, so

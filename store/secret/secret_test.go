@@ -1,6 +1,7 @@
 package secret_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -87,24 +88,37 @@ func TestToken(t *testing.T) {
 	})
 }
 
-func TestSuccessor(t *testing.T) {
+func TestSuccessors(t *testing.T) {
 	t.Parallel()
 	key, old, nonce := secret.NewKey(nil), secret.New(nil, secret.RefreshToken), secret.NewNonce(nil)
-	same := key.Successor(secret.AccessToken, old, nonce)
-	if key.Successor(secret.AccessToken, old, nonce).Reveal() != same.Reveal() {
-		t.Error("Successor gave two tokens for one input")
+	access, refresh := key.Successors(old, nonce)
+	if again, _ := key.Successors(old, nonce); !again.Equal(access) {
+		t.Error("Successors gave two tokens for one input")
 	}
-	if _, ok := secret.Parse(secret.AccessToken, same.Reveal()); !ok {
+	if _, ok := secret.Parse(secret.AccessToken, access.Reveal()); !ok {
 		t.Error("Parse refuses a successor")
 	}
+	first := func(access, _ secret.Token) secret.Token { return access }
 	for name, other := range map[string]secret.Token{
-		"key":   secret.NewKey(nil).Successor(secret.AccessToken, old, nonce),
-		"kind":  key.Successor(secret.RefreshToken, old, nonce),
-		"token": key.Successor(secret.AccessToken, secret.New(nil, secret.RefreshToken), nonce),
-		"nonce": key.Successor(secret.AccessToken, old, secret.NewNonce(nil)),
+		"key":   first(secret.NewKey(nil).Successors(old, nonce)),
+		"kind":  refresh,
+		"token": first(key.Successors(secret.New(nil, secret.RefreshToken), nonce)),
+		"nonce": first(key.Successors(old, secret.NewNonce(nil))),
 	} {
-		if other.Reveal()[7:] == same.Reveal()[7:] {
-			t.Errorf("Successor does not depend on the %s", name)
+		if other.Reveal()[7:] == access.Reveal()[7:] {
+			t.Errorf("Successors does not depend on the %s", name)
+		}
+	}
+	// A retry that comes after an upgrade gets the pair from before it.
+	known := must.Get(secret.ParseKey(bytes.Repeat([]byte("0f"), secret.KeySize)))(t)
+	text, _ := secret.Fixture("old")
+	access, refresh = known.Successors(text, secret.Nonce{1})
+	for want, got := range map[string]secret.Token{
+		"tollat_3bP2YBuv68qNlLgd9ZgwmJYaCr7bPYNlZSSKLdYESlt07gqQt": access,
+		"tollrt_10g7l7UAmuRXxy1Eoc3jzpis1mrnTE7dK8ekXzzKcnu2ezFjb": refresh,
+	} {
+		if got.Reveal() != want {
+			t.Errorf("Successors gives %s, want %s as in earlier releases", got.Reveal(), want)
 		}
 	}
 }
