@@ -46,8 +46,8 @@ func (a answer) refused(status int, code string) bool {
 	return a.status == status && a.errorCode() == code
 }
 
-// errLost says that a connection broke before the whole answer was read: what
-// was asked for may have happened, or not.
+// errLost says that a connection broke before the whole answer was read, or that the
+// server lost its database: what was asked for may have happened, or not.
 var errLost = errors.New("the connection was lost before the answer")
 
 // send sends a request; header is names and values.
@@ -73,7 +73,11 @@ func exchange(client *http.Client, r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, lost(err)
 	}
-	return answer{status: resp.StatusCode, header: resp.Header, body: text, url: resp.Request.URL}, nil
+	a := answer{status: resp.StatusCode, header: resp.Header, body: text, url: resp.Request.URL}
+	if a.isUnknown() {
+		return a, errLost
+	}
+	return a, nil
 }
 
 // lost tells a connection that broke from a server that does not answer.
@@ -203,4 +207,9 @@ func sameJSON(a, b map[string]any) bool { return reflect.DeepEqual(a, b) }
 // asClient returns a caller of this server with credentials.
 func (s *server) asClient(c credentials) *client {
 	return &client{base: s.base, http: &http.Client{Timeout: requestWait}, credentials: c}
+}
+
+// isUnknown reports whether an answer says that nobody knows whether it was done.
+func (a answer) isUnknown() bool {
+	return a.status == http.StatusInternalServerError && strings.Contains(string(a.body), "It is not known whether this was done.")
 }

@@ -1,0 +1,120 @@
+package proof
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"tollhouse/store/kv/pgkv/pgtest"
+)
+
+// gapMax is how long one server may hold the others up when it stops in its turn. The
+// limit itself is 5 s.
+const gapMax = margin * 5 * time.Second
+
+// writeWhile lets all writers write while disturb runs, and returns the longest time
+// without an acknowledged change. What a server does not know counts as lost.
+func (l *ledger) writeWhile(t *testing.T, writers []writer, disturb func()) (gap time.Duration) {
+	t.Helper()
+	l.cutAt = -1
+	var stopped atomic.Bool
+	go func() {
+		defer stopped.Store(true)
+		disturb()
+	}()
+	watched := make(chan time.Duration)
+	go func() {
+		longest, since, acks := time.Duration(0), time.Now(), l.acks.Load()
+		for ; !stopped.Load(); time.Sleep(time.Millisecond) {
+			longest = max(longest, time.Since(since))
+			if now := l.acks.Load(); now != acks {
+				since, acks = time.Now(), now
+			}
+		}
+		watched <- longest
+	}()
+	l.each(t, writers, func(w writer, r *rand.Rand) error {
+		for !stopped.Load() {
+			if err := w.write(t.Context(), l, r); errors.Is(err, errLost) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+		}
+		return nil
+	}, rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)))
+	return <-watched
+}
+
+// awaitAcks returns when so many more changes were acknowledged.
+func (l *ledger) awaitAcks(t *testing.T, more int64) {
+	t.Helper()
+	want := l.acks.Load() + more
+	for begun := time.Now(); l.acks.Load() < want; time.Sleep(time.Millisecond) {
+		if time.Since(begun) > 2*time.Minute {
+			t.Errorf("after 2 minutes %d changes are missing of %d", want-l.acks.Load(), more)
+			return
+		}
+	}
+}
+
+// TestAServerThatIsStoppedHoldsTheOthersUpBriefly stops one of two servers as SIGSTOP
+// does, which may come while it holds the turn to commit. The other goes on, and so does
+// the first once it may.
+func TestAServerThatIsStoppedHoldsTheOthersUpBriefly(t *testing.T) {
+	t.Parallel()
+	skipInShort(t)
+	const stoppedFor = 7 * time.Second
+	p := onDatabase(t, pgtest.Start(t))
+	s := p.serve(t, "--public-url", "http://127.0.0.1")
+	l, writers := newLedger(t, s)
+	l.moveTo(s.beside)
+	gap := l.writeWhile(t, writers, func() {
+		l.awaitAcks(t, 200)
+		_ = s.process.Signal(syscall.SIGSTOP)
+		time.Sleep(stoppedFor)
+		_ = s.process.Signal(syscall.SIGCONT)
+		l.awaitAcks(t, 200)
+	})
+	t.Logf("the longest time without an acknowledged change was %v; %d refused as busy", gap, l.busy.Load())
+	if gap > gapMax {
+		t.Errorf("nothing was acknowledged for %v, want at most %v", gap, gapMax)
+	}
+	l.moveTo(s)
+	l.audit(t, writers)
+	l.closeBooks(t, writers)
+}
+
+// TestTheDatabaseIsKilledUnderTwoServers kills PostgreSQL and starts it again. Both
+// servers live on and lose nothing that they acknowledged.
+func TestTheDatabaseIsKilledUnderTwoServers(t *testing.T) {
+	t.Parallel()
+	skipInShort(t)
+	database := pgtest.New(t)
+	p := onDatabase(t, database.Database(t))
+	s := p.serve(t, "--public-url", "http://127.0.0.1")
+	l, writers := newLedger(t, s)
+	for range 3 {
+		l.writeWhile(t, writers, func() {
+			l.awaitAcks(t, 200)
+			database.Kill(t)
+			for busy := l.busy.Load(); l.busy.Load() < busy+int64(len(writers)); {
+				time.Sleep(time.Millisecond)
+			}
+			database.Restart(t)
+			l.awaitAcks(t, 200)
+		})
+		l.audit(t, writers)
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	if !s.running() || !s.beside.running() {
+		t.Error("a server has ended with its database")
+	}
+	l.closeBooks(t, writers)
+	t.Logf("%d acknowledged changes, %d refused as busy", l.acks.Load(), l.busy.Load())
+}
