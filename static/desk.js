@@ -62,6 +62,7 @@
       const time = row.querySelector("time");
       time.dateTime = new Date(event.createdAt * 1000).toISOString();
       time.title = time.dateTime;
+      addLocalTimes(row);
       body.prepend(row);
       while (body.rows.length > rowsMax) {
         body.lastElementChild.remove();

@@ -171,7 +171,7 @@ func TestBrowserScreens(t *testing.T) {
 			}
 			stop.reach(tb, v)
 			tb.see("main h1")
-			tb.lookAround(stop.name, func(shown string) {
+			tb.lookAround(stop.name, windowWide, func(shown string) {
 				over := ask(tb, chromedp.Evaluate[int64](`document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth`))
 				if over > 0 {
 					t.Errorf("%s: %d pixels stick out", shown, over)
@@ -184,10 +184,10 @@ func TestBrowserScreens(t *testing.T) {
 }
 
 // lookAround shows the screen in both schemes and both widths.
-func (tb *tab) lookAround(name string, look func(shown string)) {
+func (tb *tab) lookAround(name string, wide int64, look func(shown string)) {
 	tb.t.Helper()
 	for _, scheme := range []string{"light", "dark"} {
-		for _, width := range []int64{windowWide, windowSlim} {
+		for _, width := range []int64{wide, windowSlim} {
 			tb.scheme(scheme)
 			tb.size(width, windowHigh)
 			look(fmt.Sprintf("%s-%s-%d", name, scheme, width))
@@ -201,23 +201,18 @@ type violation struct {
 	Nodes            []struct{ HTML, FailureSummary string }
 }
 
-// axeContext is the whole page but for what the selectors choose.
-func axeContext(except []string) string {
-	if len(except) == 0 {
-		return "document"
-	}
-	return `{include: ["html"], exclude: ["` + strings.Join(except, `", "`) + `"]}`
-}
-
 // wantAccessible holds the screen to all rules of axe-core. The protocol
 // evaluates it past the policy of the page, which lets no script run.
-func (tb *tab) wantAccessible(t *testing.T, name string, except ...string) {
+func (tb *tab) wantAccessible(t *testing.T, name string) {
 	source := must.Get(os.ReadFile(filepath.Join(nodeModules(t), "axe-core", "axe.min.js")))(t)
 	tb.do(chromedp.Evaluate[chromedp.Void](string(source)))
-	tb.lookAround(name, func(shown string) {
-		found := ask(tb, chromedp.Evaluate[[]violation](`axe.run(`+axeContext(except)+`, {preload: false}).then(r => {
+	tb.lookAround(name, windowDesk, func(shown string) {
+		found := ask(tb, chromedp.Evaluate[[]violation](`axe.run(document, {preload: false}).then(r => {
 			if (r.passes.length === 0) throw new Error("axe has looked at nothing");
-			return [...r.violations, ...r.incomplete];
+			// axe finds no background behind text in a drawing and leaves its contrast undecided.
+			// static's TestContrast measures the colours of that text.
+			const undecided = r.incomplete.map(v => ({...v, nodes: v.nodes.filter(n => v.id !== "color-contrast" || !n.html.startsWith("<text "))}));
+			return [...r.violations, ...undecided];
 		})`, chromedp.EvalAwaitPromise))
 		for _, v := range found {
 			for _, node := range v.Nodes {

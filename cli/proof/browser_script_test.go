@@ -1,0 +1,153 @@
+package proof
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+)
+
+// TestBrowserDeskScript runs the desk's script against a server, and against frames that
+// no server can be made to send on time.
+func TestBrowserDeskScript(t *testing.T) {
+	t.Parallel()
+	skipInShort(t)
+	needTool(t, "chromium", "chromium-browser")
+	for name, test := range map[string]func(*testing.T, *server){
+		"new_events_appear_on_top_until_the_role_ends": deskTailIsLive,
+		"frames_are_text_bounded_and_announced_rarely": deskTailIsBounded,
+		"copy_copies_and_times_are_local_too":          deskCopies,
+		"without_a_script_its_controls_stay_hidden":    deskWithoutScript,
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, startDev(t)) })
+	}
+}
+
+func (tb *tab) openDesk(s *server, path string) {
+	tb.t.Helper()
+	tb.open(s.base + "/login?to=desk")
+	tb.signIn(s.ready.Username, s.ready.Password)
+	tb.see("main[data-desk=overview]")
+	tb.open(s.base + path)
+}
+
+// until waits for a condition in the page.
+func (tb *tab) until(condition string) {
+	tb.t.Helper()
+	eventually(tb.t, func() bool { return ask(tb, chromedp.Evaluate[bool](condition)) }, "never true: %s", condition)
+}
+
+func deskTailIsLive(t *testing.T, s *server) {
+	client := s.createClient("Larkspur Bookkeeping", larkspurURI)
+	s.createUser(maud, s.ready.Account, maudPassword)
+	access := s.passwordPair(client, maud).Access
+	record := func(id string) {
+		a, err := s.asClient(client).call(t.Context(), access, http.MethodPut, "/api/resources/plan/"+id, `{}`)
+		if err != nil || a.status != http.StatusCreated {
+			t.Fatalf("PUT: %v, %v", a, err)
+		}
+	}
+	tb := newTab(t)
+	tb.size(windowDesk, 300)
+	tb.openDesk(s, "/desk/events")
+	tb.until(`document.querySelector("[data-live]").textContent == "Live"`)
+	const first = `document.querySelector("table[data-list=events] tbody tr code").textContent`
+	record("one")
+	tb.until(first + ` == "one"`)
+	tb.do(chromedp.Evaluate[chromedp.Void](`scrollTo(0, 600)`))
+	tb.until(`document.querySelector("[data-live]").textContent == "Paused"`)
+	record("two")
+	tb.do(chromedp.Evaluate[chromedp.Void](`scrollTo(0, 0)`))
+	tb.until(first + ` == "two"`) // what came meanwhile is not lost
+	tb.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("tr[data-event] a").focus({preventScroll: true})`))
+	tb.until(`document.querySelector("[data-live]").textContent == "Paused"`)
+	tb.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur()`))
+	tb.until(`document.querySelector("[data-live]").textContent.startsWith("Live")`)
+	tb.excuse("status of 404")
+	s.run("user", "demote", s.ready.Username, "--yes")
+	record("three")
+	tb.until(`document.querySelector("[data-live]").textContent == "Paused"`)
+	if top := ask(tb, chromedp.Evaluate[string](first)); top != "two" {
+		t.Errorf("after the demotion the newest row is %q, want two", top)
+	}
+}
+
+// fakeSource stands in for EventSource, and for the clock.
+const fakeSource = `window.EventSource = class {
+	constructor() { window.source = this; setTimeout(() => this.onopen(), 0); }
+	addEventListener() {}
+	close() {}
+};
+window.clock = 1e12;
+Date.now = () => window.clock;
+window.frame = (n, type, source) => window.source.onmessage({lastEventId: "p" + n, data: JSON.stringify({id: "evt_" + n, type, resource: "cus_1", source, createdAt: 1772978400})});`
+
+func deskTailIsBounded(t *testing.T, s *server) {
+	tb := newTab(t)
+	tb.do(call(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: fakeSource}))
+	tb.openDesk(s, "/desk/events")
+	tb.until(`document.querySelector("[data-live]").textContent == "Live"`)
+	const hostile = `<img src=x onerror=document.title='taken'>`
+	tb.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`frame(0, %q, %q)`, hostile, hostile)))
+	if got := ask(tb, chromedp.Evaluate[[]string](`[...document.querySelectorAll("tr[data-event=evt_0] [data-put=type], tr[data-event=evt_0] [data-put=source]")].map(e => e.textContent)`)); len(got) != 2 || got[0] != hostile || got[1] != hostile {
+		t.Errorf("type and source = %q, want them as text", got)
+	}
+	if ask(tb, chromedp.Evaluate[int](`document.querySelectorAll("main img").length`)) != 0 {
+		t.Error("a name in an event made an element")
+	}
+	const status = `document.querySelector("[role=status][data-live]").textContent`
+	if got := ask(tb, chromedp.Evaluate[string](status)); got != "Live – 1 new event" {
+		t.Errorf("status = %q", got)
+	}
+	tb.do(chromedp.Evaluate[chromedp.Void](`for (let n = 1; n <= 300; n++) { frame(n, "customer.updated", "billing") }`))
+	if got := ask(tb, chromedp.Evaluate[string](status)); got != "Live – 1 new event" {
+		t.Errorf("within 10 seconds status = %q, want no second announcement", got)
+	}
+	if rows := ask(tb, chromedp.Evaluate[int](`document.querySelectorAll("tr[data-event]").length`)); rows != 200 {
+		t.Errorf("%d rows after 301 frames, want 200", rows)
+	}
+	tb.do(chromedp.Evaluate[chromedp.Void](`clock += 10001; frame(301, "customer.updated", "billing")`))
+	if got := ask(tb, chromedp.Evaluate[string](status)); got != "Live – 301 new events" {
+		t.Errorf("10 seconds later status = %q, want all that came since", got)
+	}
+	if got := ask(tb, chromedp.Evaluate[string](`document.querySelector("tr[data-event] time").title`)); !strings.Contains(got, " – ") {
+		t.Errorf("the time of a new row has the title %q, want the local time in it", got)
+	}
+}
+
+func deskCopies(t *testing.T, s *server) {
+	tb := newTab(t)
+	tb.do(call(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}))
+	tb.openDesk(s, "/desk/events?type=*.updated")
+	tb.click("tr[data-event] th a")
+	tb.see("[data-copy]")
+	if got := ask(tb, chromedp.Evaluate[string](`document.querySelector("main .facts time").title`)); !strings.Contains(got, " – ") {
+		t.Errorf("title of a time = %q, want the local time after the exact one", got)
+	}
+	// Reading the clipboard needs a permission, so what is written is caught on its way.
+	tb.do(chromedp.Evaluate[chromedp.Void](`{ const write = navigator.clipboard.writeText.bind(navigator.clipboard); navigator.clipboard.writeText = text => { window.copied = text; return write(text); } }`))
+	tb.click("[data-copy]")
+	tb.until(`document.querySelector("[data-copy]").textContent == "Copied"`)
+	if !ask(tb, chromedp.Evaluate[bool](`window.copied == document.querySelector("pre[data-curl]").textContent`)) {
+		t.Error("the button copied something other than the command before it")
+	}
+}
+
+func deskWithoutScript(t *testing.T, s *server) {
+	tb := newTab(t)
+	tb.do(call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
+	tb.openDesk(s, "/desk/events?type=*.updated")
+	for _, step := range []string{"tr[data-event] th a", "pre[data-curl]"} {
+		tb.see(step)
+		if shown := ask(tb, chromedp.Evaluate[int](`[...document.querySelectorAll("[data-live], [data-copy]")].filter(e => e.offsetParent).length`)); shown != 0 {
+			t.Errorf("%d controls of the script are shown without it", shown)
+		}
+		if step == "tr[data-event] th a" {
+			tb.click(step)
+		}
+	}
+}
