@@ -2,6 +2,7 @@ package pgkv
 
 import (
 	"context"
+	"time"
 
 	"tollhouse/store/kv"
 )
@@ -55,6 +56,7 @@ func (a *asker) exchange(one call) error {
 
 // read sends statements in one round trip, outside a transaction of the store.
 func (db *DB) read(ctx context.Context, calls ...call) error {
+	begun := time.Now()
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -63,7 +65,7 @@ func (db *DB) read(ctx context.Context, calls ...call) error {
 		if err != nil {
 			return err
 		}
-		err = c.exchange(db.opts.wait(statementMax), calls...)
+		err = c.exchange(max(db.opts.wait(statementMax)-time.Since(begun), statementMin), calls...)
 		stale := err != nil && c.used && c.rows == 0 && !answered(c, err)
 		db.pool.put(c)
 		switch {

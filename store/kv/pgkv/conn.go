@@ -190,8 +190,19 @@ func connect(ctx context.Context, config *pgx.ConnConfig, r role) (*conn, error)
 	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
 		c.noticed = c.noticed || n.SeverityUnlocalized == "WARNING"
 	}
-	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}}
-	config.DialFunc = dialer.DialContext
+	dialer := net.Dialer{
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3},
+		Control:         limitUnacknowledged,
+	}
+	connected := false
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if connected && r == roleCommitter {
+			// pgx dials again to cancel what runs on a connection that broke. A COMMIT
+			// must not be cancelled while it waits for a standby.
+			return nil, errNoCancel
+		}
+		return dialer.DialContext(ctx, network, address)
+	}
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "tollhouse"
 	}
@@ -199,12 +210,15 @@ func connect(ctx context.Context, config *pgx.ConnConfig, r role) (*conn, error)
 	if c.Conn, err = pgx.ConnectConfig(ctx, config); err != nil {
 		return nil, err
 	}
+	connected = true
 	if _, err := c.PgConn().Exec(ctx, r.settings()).ReadAll(); err != nil {
 		c.discard()
 		return nil, err
 	}
 	return c, nil
 }
+
+var errNoCancel = errors.New("pgkv: a commit is not cancelled")
 
 // each returns a configuration for each host.
 func (a *Address) each() []*pgx.ConnConfig {

@@ -57,15 +57,16 @@ func TestACommitWithoutAnAnswer(t *testing.T) {
 	p, dsn := newProxy(t, server, direct)
 	db := open(t, dsn)
 	for i, c := range []struct {
-		name string
-		at   when
+		name    string
+		at      when
+		retries uint64
 	}{
-		{"that_is_in_is_acknowledged", afterCommit},
-		{"that_is_not_in_is_made_again", beforeCommit},
+		{"that_is_in_is_acknowledged", afterCommit, 0},
+		{"that_is_not_in_is_made_again", beforeCommit, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			key := strconv.Itoa(i)
-			before := db.Stats().Resolved
+			before := db.Stats()
 			p.cutAt(c.at)
 			if err := db.Update(t.Context(), appended(key)); err != nil {
 				t.Fatalf("Update() = %v, want nil", err)
@@ -74,8 +75,12 @@ func TestACommitWithoutAnAnswer(t *testing.T) {
 			if !keys[key] || n != i+1 || len(keys) != n {
 				t.Errorf("the store has %v and counts %d, want %s and %d", keys, n, key, i+1)
 			}
-			if got := db.Stats().Resolved - before; got != 1 {
+			after := db.Stats()
+			if got := after.Resolved - before.Resolved; got != 1 {
 				t.Errorf("%d outcomes were looked up, want 1", got)
+			}
+			if got := after.Retries - before.Retries; got != c.retries {
+				t.Errorf("the group was tried again %d times, want %d", got, c.retries)
 			}
 		})
 	}

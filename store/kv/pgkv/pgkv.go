@@ -43,8 +43,9 @@ const (
 	tryMax         = 3 * time.Second
 	turnMax        = 4 * time.Second
 	answerMax      = 5 * time.Second
-	// statementMax is for one read, and less than answerMax.
+	// statementMax is for one read and the wait for its connection.
 	statementMax = 4800 * time.Millisecond
+	statementMin = 200 * time.Millisecond // of which this is left for the read
 )
 
 // Options says which database to open, and how.
@@ -106,6 +107,7 @@ type DB struct {
 	notes     *notes
 	counts    counts
 
+	isNext  atomic.Bool           // its generation is not the current one
 	fatal   atomic.Pointer[error] // why the store has stopped, if it has
 	life    context.Context       // ends with Close
 	end     context.CancelFunc
@@ -128,6 +130,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	db := &DB{opts: opts.withDefaults(), address: address, memory: newMemory(), plans: newPlans(), notes: newNotes()}
 	db.life, db.end = context.WithCancel(context.Background())
 	db.pool = newPool(db)
+	db.isNext.Store(opts.Next)
 	if err := db.prepare(ctx); err != nil {
 		db.end()
 		return nil, err
@@ -321,7 +324,7 @@ func (db *DB) Ready(ctx context.Context) error {
 
 // same stops the store if found is another site.
 func (db *DB) same(found site) error {
-	if db.opts.Next || found == db.site {
+	if db.isNext.Load() || found == db.site {
 		return nil
 	}
 	db.stop(movedFrom(db.site, found))

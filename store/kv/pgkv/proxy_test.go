@@ -80,8 +80,9 @@ func (p *proxy) serve(serving *sync.WaitGroup) {
 	}
 }
 
-// commitMark is in the message that runs the statement named commit.
-var commitMark = []byte("\x00commit\x00")
+// commitMark is in the message that binds the statement named commit, which has one code
+// for the format of parameters, and not in the one that prepares it.
+var commitMark = []byte("\x00commit\x00\x00\x01")
 
 func (p *proxy) toServer(client, server net.Conn, answered chan when) {
 	defer client.Close()

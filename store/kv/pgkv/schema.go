@@ -202,7 +202,7 @@ func (db *DB) Adopt(ctx context.Context) error {
 	if err != nil {
 		return db.unavailable(err)
 	}
-	db.opts.Next = false
+	db.isNext.Store(false)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"time"
 
 	"tollhouse/store/kv"
 )
@@ -41,12 +42,13 @@ func (v *view) exchange(one call) error {
 		}
 		return nil
 	}
+	begun := time.Now()
 	for {
 		c, err := v.db.pool.take(v.ctx)
 		if err != nil {
 			return err
 		}
-		err = c.exchange(limit, call{statement: beginView}, one)
+		err = c.exchange(max(limit-time.Since(begun), statementMin), call{statement: beginView}, one)
 		if err == nil {
 			v.c = c
 			return nil
