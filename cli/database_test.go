@@ -95,10 +95,10 @@ func (h house) tokenOf(t *testing.T, s *process) string {
 }
 
 // importEvent records an event of acct_a by a command.
-func (h house) importEvent(t *testing.T) {
+func (h house) importEvent(t *testing.T, object ...string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "events")
-	line := fmt.Sprintf(`{"type":"customer.created","resource":"r1","eventData":{"object":{}},"createdAt":%d}`, time.Now().Unix())
+	line := fmt.Sprintf(`{"type":"customer.created","resource":"r1","eventData":{"object":{%s}},"createdAt":%d}`, strings.Join(object, ","), time.Now().Unix())
 	must.Do(t, os.WriteFile(file, []byte(line+"\n"), 0o600))
 	h.must(t, "event", "import", file, "--account", "acct_a", "--quiet")
 }
@@ -164,6 +164,21 @@ func TestServersOnADatabase(t *testing.T) {
 			}
 		}
 	})
+	t.Run("an_admin_socket_is_there_if_asked_for", func(t *testing.T) {
+		socket := filepath.Join(must.Get(os.MkdirTemp("", "th"))(t), "s")
+		t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(socket)) })
+		third := start(t, h.args("--admin-socket", socket)...)
+		if third.text("admin_socket") != socket {
+			t.Errorf("ready line %v, want the socket", third.ready)
+		}
+		if out, stderr, code := h.run(t, "health", "--admin-socket", socket); code != term.ExitOK {
+			t.Errorf("health = exit %d, %s %s", code, out, stderr)
+		}
+		if out, stderr, code := h.run(t, "status", "--admin-socket", socket); code != term.ExitOK || !strings.Contains(out, "PostgreSQL") || strings.Count(out, "process") != 4 {
+			t.Errorf("status = exit %d, %s %s; want that server, the database and three servers", code, out, stderr)
+		}
+		third.end()
+	})
 	t.Run("a_killed_one_leaves_its_jobs_to_the_other", func(t *testing.T) {
 		must.Do(t, first.cmd.Process.Kill())
 		<-first.ended
@@ -190,9 +205,10 @@ func TestServersAgree(t *testing.T) {
 	t.Parallel()
 	skipInShort(t)
 	h := newDatabaseHouse(t)
-	first := start(t, h.args("--access-ttl", "30m", "--retain", "30d")...)
+	first := start(t, h.args("--access-ttl", "30m", "--retain", "30d", "--card-guard", "off")...)
 	other := must.Get(newKeyFile(t.TempDir()))(t)
-	agreed := []string{"--access-ttl", "30m", "--retain", "30d"}
+	agreed := []string{"--access-ttl", "30m", "--retain", "30d", "--card-guard", "off"}
+	t.Run("commands_follow", func(t *testing.T) { h.importEvent(t, `"note":"4111111111111111"`) })
 	for _, c := range []struct {
 		name string
 		args []string
@@ -368,6 +384,10 @@ func TestEventTailWithoutAServer(t *testing.T) {
 	lines := bufio.NewScanner(out)
 	if !lines.Scan() || !strings.Contains(lines.Text(), "customer.created") {
 		t.Errorf("tail prints %q, want the event", lines.Text())
+	}
+	h.importEvent(t)
+	if !lines.Scan() || !strings.Contains(lines.Text(), "customer.created") {
+		t.Error("tail ended before it printed what another process recorded")
 	}
 	_ = cmd.Process.Signal(os.Interrupt)
 	_ = cmd.Wait()

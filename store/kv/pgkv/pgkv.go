@@ -224,7 +224,7 @@ func (db *DB) await(ctx context.Context, o *op) {
 	case <-ctx.Done():
 		o.withdraw(ctx.Err())
 	case <-timer.C:
-		if o.withdraw(fmt.Errorf("%w: too many updates wait for the database", kv.ErrUnavailable)) {
+		if o.withdraw(fmt.Errorf("%w: too many updates wait for it", kv.ErrAway)) {
 			db.counts.unavailable.Add(1)
 		}
 	}

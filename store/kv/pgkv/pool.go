@@ -39,7 +39,7 @@ func (p *pool) take(ctx context.Context) (*conn, error) {
 			return nil, ctx.Err()
 		case <-timer.C:
 			p.db.counts.unavailable.Add(1)
-			return nil, fmt.Errorf("%w: all %d connections to the database are in use", kv.ErrUnavailable, cap(p.slots))
+			return nil, fmt.Errorf("%w: all %d connections to the database are in use", kv.ErrAway, cap(p.slots))
 		}
 	}
 	for {
