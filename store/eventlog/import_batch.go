@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 )
 
 // importBatch is committed in one Update.
@@ -185,6 +186,53 @@ func (im *Importer) record(ctx context.Context, batches []*importBatch) (all set
 	return all
 }
 
+// prefetchNames announces to a remote engine what the lines read wherever they are in
+// the log.
+func (b *importBatch) prefetchNames(tx kv.Txn, account string) {
+	if _, remote := tx.(kv.Prefetcher); !remote {
+		return
+	}
+	keys := [][]byte{record.EventHeadKey(account), record.AccountKey(account)}
+	for typ := range b.types {
+		keys = append(keys, record.KnownTypesKey(account).Str(typ))
+	}
+	for _, l := range b.lines {
+		if l.foreign != "" {
+			keys = append(keys, record.EventForeignKey(account, l.foreign))
+		}
+	}
+	kv.Prefetch(tx, keys)
+}
+
+// prefetchEvents does so for what lines read that are not after the head.
+func (b *importBatch) prefetchEvents(tx kv.Txn, account string, head Head) {
+	if _, remote := tx.(kv.Prefetcher); !remote {
+		return
+	}
+	var keys [][]byte
+	dirty, log := hours{}, eventsOf(account)
+	for _, l := range b.lines {
+		if l.refused != nil {
+			continue
+		}
+		position := l.position
+		if l.foreign != "" {
+			if recorded, err := readForeign(tx, account, l.foreign); err == nil {
+				position = recorded
+			}
+		}
+		if position.Compare(head.last) > 0 {
+			continue
+		}
+		keys = append(keys, log.in(head.Segments.of(position)).Position(position), record.ResourceKey(account, l.kind, l.draft.resource))
+		dirty.add(position)
+	}
+	for hour := range dirty {
+		keys = append(keys, record.DirtyHoursKey(account).Uint32(hour))
+	}
+	kv.Prefetch(tx, keys)
+}
+
 // update runs updates; those of a dry run all fail.
 func (im *Importer) update(ctx context.Context, updates []func(kv.Txn) error) []error {
 	if !im.options.DryRun {
@@ -201,10 +249,12 @@ func (im *Importer) update(ctx context.Context, updates []func(kv.Txn) error) []
 
 // recordBatch records the lines of a batch within tx and returns what that changes.
 func (im *Importer) recordBatch(tx kv.Txn, b *importBatch, again []repeated, s *settled) (logChange, error) {
+	b.prefetchNames(tx, im.account)
 	w, err := newEventWriter(tx, im.log.segmentEvents, im.account, im.log.horizon(), &im.arena)
 	if err != nil {
 		return logChange{}, err
 	}
+	b.prefetchEvents(tx, im.account, w.head)
 	for i := range b.lines {
 		fault, recorded, err := w.add(&b.lines[i])
 		if recorded && im.options.DryRun {
