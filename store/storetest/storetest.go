@@ -73,6 +73,9 @@ func NewKeeping(t testing.TB, change ...func(*store.Options)) *Fixture {
 
 func inMemory(t testing.TB, db kv.DB, clock *Clock, change []func(*store.Options)) *Fixture {
 	t.Helper()
+	if isInTurns() {
+		db = newInTurns(t)
+	}
 	faults := NewFaults(db)
 	f := Open(t, faults, clock, change...)
 	f.Faults = faults
@@ -89,7 +92,8 @@ func OnDisk(t testing.TB, change ...func(*store.Options)) *Fixture {
 
 // EnvEngine is the environment variable that puts what tests keep on disk into memory
 // when it is "memory", so that both engines of the product pass the same tests. When it
-// is "asking", every store is in memory and its engine an [Asking].
+// is "asking", every store is in memory and its engine an [Asking]. With "postgres" every
+// store is a database that two processes use in turns.
 const EnvEngine = "TOLLHOUSE_TEST_ENGINE"
 
 func durableInMemory() bool { return os.Getenv(EnvEngine) == "memory" || isAsking() }
@@ -105,6 +109,9 @@ func inMemoryEngine(db *memkv.DB) kv.DB {
 
 func openDurable(t testing.TB, now func() time.Time) kv.DB {
 	t.Helper()
+	if isInTurns() {
+		return newInTurns(t)
+	}
 	if durableInMemory() {
 		return EmptyInMemory() // as on disk, which expires nothing under a test's clock
 	}

@@ -1,0 +1,54 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync/atomic"
+	"testing"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/kv/pgkv"
+	"tollhouse/store/kv/pgkv/pgtest"
+	"tollhouse/store/storetest/must"
+)
+
+func isInTurns() bool { return os.Getenv(EnvEngine) == "postgres" }
+
+// inTurns is a database that two processes have open. Every transaction goes to the other
+// one than the last, as requests behind a load balancer do.
+type inTurns struct {
+	*pgkv.DB
+	other *pgkv.DB
+	turns atomic.Int64
+}
+
+func newInTurns(t testing.TB) kv.DB {
+	t.Helper()
+	options := pgkv.Options{URL: pgtest.Start(t), Connections: 8}
+	return &inTurns{
+		DB:    must.Get(pgkv.Open(context.Background(), options))(t),
+		other: must.Get(pgkv.Open(context.Background(), options))(t),
+	}
+}
+
+func (p *inTurns) next() *pgkv.DB {
+	if p.turns.Add(1)%2 == 0 {
+		return p.DB
+	}
+	return p.other
+}
+
+func (p *inTurns) View(ctx context.Context, fn func(kv.Reader) error) error {
+	return p.next().View(ctx, fn)
+}
+
+func (p *inTurns) Update(ctx context.Context, fn func(kv.Txn) error) error {
+	return p.next().Update(ctx, fn)
+}
+
+func (p *inTurns) UpdateEach(ctx context.Context, fns []func(kv.Txn) error) []error {
+	return p.next().UpdateEach(ctx, fns)
+}
+
+func (p *inTurns) Close() error { return errors.Join(p.DB.Close(), p.other.Close()) }
