@@ -459,6 +459,7 @@ func (p *accountPass) write(tx kv.Txn, chunk int) error {
 		done = p.written[chunk-1]
 	}
 	was := done
+	p.prefetch(tx, p.chunks[chunk])
 	if err := errors.Join(mustBeAt(tx, allAccounts, p.whole), mustBeAt(tx, p.owner, was)); err != nil {
 		return err
 	}
@@ -486,6 +487,18 @@ func (p *accountPass) write(tx kv.Txn, chunk int) error {
 	}
 	p.written[chunk] = done
 	return err
+}
+
+// prefetch announces to a remote engine what write reads.
+func (p *accountPass) prefetch(tx kv.Txn, hours []uint32) {
+	if _, remote := tx.(kv.Prefetcher); !remote {
+		return
+	}
+	keys := [][]byte{record.CountedKey(allAccounts), record.CountedKey(p.owner)}
+	for _, hour := range hours {
+		keys = append(keys, hourKey(p.owner, hour), dayKey(p.owner, hour), hourKey(allAccounts, hour), dayKey(allAccounts, hour), record.DirtyHoursKey(p.owner).Uint32(hour))
+	}
+	kv.Prefetch(tx, keys)
 }
 
 // unmark takes the mark of an hour away unless it was raised again.
