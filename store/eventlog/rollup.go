@@ -111,6 +111,13 @@ func (ru *rollup) changed(owner string, n int) {
 	ru.signal()
 }
 
+// hasSeen reports whether this process has counted up to a position by slot.
+func (ru *rollup) hasSeen(owner string, p record.Position) bool {
+	ru.mu.Lock()
+	defer ru.mu.Unlock()
+	return ru.recent.seen[owner].was.position == p
+}
+
 func (ru *rollup) signal() {
 	select {
 	case ru.wake <- struct{}{}:

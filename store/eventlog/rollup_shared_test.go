@@ -117,3 +117,31 @@ func TestTwoProcessesCountAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestCountsByOneServerOfWhatAnotherRecords: the plots of a server have what another one
+// records, without a start and without an event of its own.
+func TestCountsByOneServerOfWhatAnotherRecords(t *testing.T) {
+	onShared(t, func(t *testing.T, a, b *storetest.Fixture) {
+		ctx := context.Background()
+		counted := func() (n uint64) {
+			must.Do(t, b.CatchUpCounts(ctx))
+			units, _, err := b.EventCounts(ctx, "acct_a", eventlog.BySlot, b.Now().Add(-time.Hour), b.Now().Add(time.Hour))
+			must.Do(t, err)
+			for _, u := range units {
+				n += u.Tally.Total()
+			}
+			return n
+		}
+		for want := range uint64(3) {
+			for begun := time.Now(); counted() != want; time.Sleep(time.Millisecond) {
+				if time.Since(begun) > wokenMax {
+					t.Fatalf("%d events counted, want %d", counted(), want)
+				}
+			}
+			recordOne(t, a, "plan.updated")
+			if want > 0 {
+				must.Do(t, a.CatchUpCounts(ctx)) // the other one then counts by slot only
+			}
+		}
+	})
+}

@@ -31,8 +31,10 @@ func (o *others) init(db kv.DB) {
 	}
 }
 
-// pollEvery is the time between two looks at the heads of watched logs.
-const pollEvery = time.Second
+const (
+	pollEvery  = time.Second     // between two looks at the heads of watched logs
+	countEvery = 5 * time.Second // between two looks at all heads, for the rollup
+)
 
 // polled is what the looks at a log's head have shown.
 type polled struct {
@@ -111,14 +113,19 @@ func (l *Log) RunWatches(ctx context.Context) {
 	var hearing sync.WaitGroup
 	hearing.Go(func() { l.others.engine.Hear(ctx, l.hear) })
 	defer hearing.Wait()
-	tick := time.NewTicker(pollEvery)
+	tick, count := time.NewTicker(pollEvery), time.NewTicker(countEvery)
 	defer tick.Stop()
+	defer count.Stop()
 	for {
 		regular := false
 		select {
 		case <-tick.C:
 			regular = true
+		case <-count.C:
+			_ = l.countOthers(ctx) // and so here
+			continue
 		case <-l.others.look:
+			_ = l.countOthers(ctx)
 		case <-ctx.Done():
 			return
 		}
@@ -138,7 +145,20 @@ func (l *Log) hear(note []byte) {
 	}
 	if from != l.others.self {
 		l.watches.notify(c)
+		l.rollup.changed(c.owner, 1) // at least
 	}
+}
+
+// countOthers has the rollup count what other processes have recorded lately without a
+// note that arrived. Only a process that ended before it counted leaves older events.
+func (l *Log) countOthers(ctx context.Context) error {
+	return l.eachHead(ctx, func(owner string, v []byte) error {
+		head, err := decodeEventHead(v)
+		if err == nil && ByHour.unit(head.last.Millis()) >= l.firstRecent() && !l.rollup.hasSeen(owner, head.last) {
+			l.rollup.changed(owner, 1)
+		}
+		return err
+	})
 }
 
 // beginPolling reads the head of a log that has its first live reader, unless the engine
