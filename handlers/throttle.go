@@ -119,19 +119,18 @@ func (a attempt) caller() secret.Caller {
 
 // bucketKeys name the buckets of an attempt. A zero one is none.
 type bucketKeys struct {
-	user   secret.Hash // or known browser
-	source string
-	device string // the source again, of known browsers
-	client string
+	user           secret.Hash  // or known browser
+	source, device netip.Prefix // both are the source; device is for known browsers
+	client         string
 }
 
 func (a attempt) buckets() bucketKeys {
 	k := bucketKeys{user: a.key(), client: a.client}
 	if a.source.IsValid() {
-		k.source = prefixOf(a.source).String()
+		k.source = prefixOf(a.source)
 	}
 	if a.device != "" {
-		k.device = prefixOf(a.source).String()
+		k.device = prefixOf(a.source)
 	}
 	return k
 }
@@ -189,7 +188,7 @@ type waits struct{ user, source, device, client time.Duration }
 // source's failures, known browsers still get a few attempts from there.
 func (k bucketKeys) wait(w waits) time.Duration {
 	wait := w.source
-	if k.device != "" {
+	if k.device.IsValid() {
 		wait = min(wait, w.device)
 	}
 	return max(wait, w.client, w.user)
@@ -227,10 +226,10 @@ func (f *failures) guessed(k bucketKeys, now time.Time) {
 		f.user = &guesses{}
 	}
 	f.user.failures, f.user.last = f.user.failures+1, now
-	if k.source != "" {
+	if k.source.IsValid() {
 		f.source = f.source.charged(now, sourceFailuresMax)
 	}
-	if k.device != "" {
+	if k.device.IsValid() {
 		f.device = f.device.charged(now, deviceFailuresMax)
 	}
 	if k.client != "" {
@@ -310,7 +309,10 @@ func (t *throttle) clientFailed(ctx context.Context, source netip.Addr) (wait ti
 	if t.off {
 		return 0, nil
 	}
-	k := bucketKeys{source: prefixOf(source).String()}
+	k := bucketKeys{source: prefixOf(source)}
+	if !k.source.IsValid() {
+		k.source = noAddress
+	}
 	if wait = t.over.refused(k); wait > 0 {
 		return wait, nil
 	}
@@ -340,6 +342,9 @@ func (t *throttle) mayRecord(what store.Audited, source netip.Addr) bool {
 	t.audits.Add(key, b.charged(now, auditLinesMax))
 	return true
 }
+
+// noAddress is the source of clients without an address.
+var noAddress = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 
 // prefixOf returns the source of an address.
 func prefixOf(source netip.Addr) netip.Prefix {

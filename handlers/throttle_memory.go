@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -26,8 +27,8 @@ type memoryBuckets struct {
 	mu      sync.Mutex
 	pending map[secret.Hash]int // attempts in progress, by bucket
 	users   *lru.Cache[secret.Hash, *guesses]
-	sources *lru.Cache[string, *bucket]
-	devices *lru.Cache[string, *bucket] // known browsers, by source
+	sources *lru.Cache[netip.Prefix, *bucket]
+	devices *lru.Cache[netip.Prefix, *bucket] // known browsers, by source
 	clients *lru.Cache[string, *bucket]
 }
 
@@ -36,8 +37,8 @@ func newMemoryBuckets(now func() time.Time) *memoryBuckets {
 		now:     now,
 		pending: make(map[secret.Hash]int),
 		users:   newLRU[secret.Hash, *guesses](userBucketsMax),
-		sources: newLRU[string, *bucket](sourceBucketsMax),
-		devices: newLRU[string, *bucket](deviceBucketsMax),
+		sources: newLRU[netip.Prefix, *bucket](sourceBucketsMax),
+		devices: newLRU[netip.Prefix, *bucket](deviceBucketsMax),
 		clients: newLRU[string, *bucket](clientBucketsMax),
 	}
 }

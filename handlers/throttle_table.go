@@ -58,11 +58,11 @@ func (t *tableBuckets) names(k bucketKeys) (n rowNames) {
 	if !k.user.IsZero() {
 		n.user = name("user", string(k.user[:]))
 	}
-	if k.source != "" {
-		n.source = name("source", k.source)
+	if k.source.IsValid() {
+		n.source = name("source", k.source.String())
 	}
-	if k.device != "" {
-		n.device = name("device", k.device)
+	if k.device.IsValid() {
+		n.device = name("device", k.device.String())
 	}
 	if k.client != "" {
 		n.client = name("client", k.client)
