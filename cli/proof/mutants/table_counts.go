@@ -24,7 +24,22 @@ var countMutants = []mutant{
 	},
 	{
 		name: "counts_of_unwritten_hour", breaks: "a failed write of the ring is repeated",
-		file: "store/stats/ring.go", old: "		maps.Copy(r.pending.ended, taken.ended)\n", new: "",
+		file: "store/stats/ring.go", old: "				r.putBack(taken)\n", new: "",
 		in: "./store/stats", tests: []string{"TestRing"},
+	},
+	{
+		name: "counts_of_another_server", breaks: "servers on one database count together",
+		file: "store/stats/ring.go", old: "		k.slots[slot] = k.slots[slot].plus(slots[slot])\n", new: "		k.slots[slot] = slots[slot]\n",
+		in: "./store/stats", tests: []string{"TestServersCountTogether"},
+	},
+	{
+		name: "first_use_in_memory", breaks: "a pair used at one server is not replaced at another",
+		file: "store/access.go", old: "if s.isShared && !u.confirms.IsZero() {", new: "if false && s.isShared {",
+		in: "./store", tests: []string{"TestRefreshAtTwoServers", "TestFirstUseIsStoredBeforeItsAnswer"},
+	},
+	{
+		name: "lost_note", breaks: "a reader wakes although the note of another server is lost",
+		file: "store/eventlog/watch_others.go", old: "		_ = l.poll(ctx, regular)", new: "		_ = regular",
+		in: "./store/eventlog", tests: []string{"TestBackfillOfAnotherServer"},
 	},
 }
