@@ -29,9 +29,9 @@ func (p *program) eventTail() *cobra.Command {
 		Use:   "tail",
 		Short: "print new events as they are recorded, until interrupted",
 		Long: `Print the events of an account as they are recorded, one per line, until interrupted.
-With --since or --after, print earlier events first. This needs a running server. If
-the server goes away, tail waits for it and continues after the last event that it
-printed: it misses no event and prints none twice.`,
+With --since or --after, print earlier events first. This needs a running server, or a
+database named with --store. If the server goes away, tail waits for it and continues
+after the last event that it printed: it misses no event and prints none twice.`,
 		Args: operands(),
 	}
 	flags := c.Flags()

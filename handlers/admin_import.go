@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"tollhouse/store/eventlog"
+	"tollhouse/store/record"
 )
 
 type importQuery struct {
@@ -238,8 +239,11 @@ func (ir *importRun) counts(kind string) ImportCounts {
 func (ir *importRun) fail(ctx context.Context, err error) {
 	p := asProblem(err)
 	noteProblem(ctx, p)
-	settled := ir.importer.Summary().Settled
-	description := fmt.Sprintf("%s All lines up to line %d are done.", p.description, settled)
+	settled, description := ir.importer.Summary().Settled, p.description
+	if errors.Is(err, record.ErrUnavailable) {
+		description = "The store accepts nothing more at present." // but it did before
+	}
+	description = fmt.Sprintf("%s All lines up to line %d are done.", description, settled)
 	ir.write(map[string]any{"error": p.code, "error_description": description, "lines_done": settled})
 }
 

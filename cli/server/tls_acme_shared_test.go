@@ -43,7 +43,11 @@ func TestSharedCertificate(t *testing.T) {
 			return false
 		})
 		go a.run(t.Context())
-		<-asked
+		select {
+		case <-asked:
+		case <-time.After(time.Minute):
+			t.Fatal("a server does not ask whether it may order")
+		}
 		if a.problem.Load() != nil {
 			t.Error("a server without the job ordered a certificate")
 		}
