@@ -25,7 +25,7 @@ type inTurns struct {
 
 func newInTurns(t testing.TB) kv.DB {
 	t.Helper()
-	options := pgkv.Options{URL: pgtest.Start(t), Connections: 8}
+	options := pgkv.Options{URL: pgtest.Start(t), Connections: 4}
 	return &inTurns{
 		DB:    must.Get(pgkv.Open(context.Background(), options))(t),
 		other: must.Get(pgkv.Open(context.Background(), options))(t),

@@ -148,7 +148,7 @@ func launch(settings ...string) (*Server, error) {
 	lines := append([]string{
 		"listen_addresses = ''",
 		"unix_socket_directories = '" + s.dir + "'",
-		"max_connections = 300",
+		"max_connections = 1000",
 		"shared_buffers = '64MB'",
 		"fsync = on",
 		"synchronous_commit = on",
