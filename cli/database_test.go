@@ -364,6 +364,9 @@ func TestDoctorOfADatabase(t *testing.T) {
 		}
 	}
 	s.end()
+	if !strings.Contains(s.stderr.String(), "database loses acknowledged writes in a crash") {
+		t.Errorf("the server did not warn of the missing fsync: %s", s.stderr)
+	}
 	other := must.Get(newKeyFile(t.TempDir()))(t)
 	found, _ := findings(t, "--store", h.store, "--key-file", other)
 	if f := found["key"]; f.State != handlers.StateProblem {

@@ -80,6 +80,7 @@ func (p *Program) serveDatabase(ctx context.Context, r *running, f serveFlags) e
 	if err != nil {
 		return err
 	}
+	warnOfLoss(ctx, address, r.log)
 	r.presence = presence
 	r.current.Store(&instance{data: data})
 	if err = f.prepareStore(ctx, data.Store, r.log); err == nil {
@@ -91,6 +92,17 @@ func (p *Program) serveDatabase(ctx context.Context, r *running, f serveFlags) e
 	}
 	presence.Leave()
 	return errors.Join(err, data.Close())
+}
+
+// warnOfLoss warns of a database that acknowledges writes which a crash can undo.
+func warnOfLoss(ctx context.Context, a *pgkv.Address, log *slog.Logger) {
+	found, err := database.Look(ctx, a)
+	if err != nil {
+		return // the next request reports it
+	}
+	if f := databaseFinding(found.Facts); found.LosesWrites() {
+		log.Warn("database loses acknowledged writes in a crash", "reason", f.Detail, "next", f.Next)
+	}
 }
 
 // describe returns what the other servers learn of this one.

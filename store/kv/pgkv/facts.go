@@ -23,6 +23,9 @@ type Facts struct {
 	CanWrite                    bool  // the user has the privileges on our tables
 }
 
+// LosesWrites reports whether a crash of the database can undo acknowledged writes.
+func (f *Facts) LosesWrites() bool { return f.Fsync != "on" || f.Synchronous == "off" }
+
 // Standby is a standby of the database.
 type Standby struct {
 	Name, State, Sync string // "" where the user may not see it
