@@ -12,6 +12,7 @@ import (
 
 	"github.com/a-h/templ"
 
+	"tollhouse/store"
 	"tollhouse/store/stats"
 	"tollhouse/views"
 )
@@ -48,7 +49,7 @@ func (s *Server) deskOverview(v *visit) error {
 	if err != nil {
 		return err
 	}
-	parts = append(parts, views.Figures(v.figures(plots, totalOf(before, stats.PlotEvents))))
+	parts = append(parts, views.Figures(page, v.figures(plots, totalOf(before, stats.PlotEvents))))
 	var figures []templ.Component
 	for _, plot := range plots.Plots {
 		figures = append(figures, views.Plot(page, drawPlot(plots, plot)))
@@ -150,7 +151,8 @@ func (v *visit) figures(plots stats.Plots, before float64) []views.Figure {
 	refused := seriesOf(plots, stats.PlotSignIns, "refused").Total
 	return []views.Figure{
 		{Label: "Events", Value: grouped(total(stats.PlotEvents)), Note: grouped(before) + " in the " + rangeWords[plots.Range.Name] + " before"},
-		{Label: "Sign-ins refused", Value: grouped(refused), Note: "of " + grouped(total(stats.PlotSignIns))},
+		{Label: "Sign-ins refused", Value: grouped(refused), Note: "of " + grouped(total(stats.PlotSignIns)),
+			Href: fmt.Sprintf("/desk/audit?what=%s&from=%d", store.AuditLoginRefused, plots.Range.From().Unix())},
 		{Label: "Tokens issued", Value: grouped(total(stats.PlotTokens)), Note: grouped(seriesOf(plots, stats.PlotTokens, "refresh_token").Total) + " by refresh"},
 		{Label: "95 % of requests", Value: of(stats.PlotRequests, "p95"), Note: "half within " + of(stats.PlotRequests, "p50")},
 		{Label: "Disk free", Value: of(stats.PlotStore, "free"), Note: "store " + of(stats.PlotStore, "store")},
