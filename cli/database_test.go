@@ -255,7 +255,13 @@ func TestServerWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	skipInShort(t)
 	h := newDatabaseHouse(t)
-	s := start(t, h.args()...)
+	const password = "hunter2" // which this database does not ask for
+	s := must.Get(startProcess("", []string{"TOLLHOUSE_STORE=" + h.store + "&password=" + password}, "serve", "--key-file", h.key, "--listen", "127.0.0.1:0"))(t)
+	t.Cleanup(func() {
+		if s.cmd.ProcessState == nil {
+			s.end()
+		}
+	})
 	token := h.tokenOf(t, s)
 	at := s.text("url")
 
@@ -308,6 +314,9 @@ func TestServerWhileTheDatabaseIsAway(t *testing.T) {
 	})
 	if code := s.end(); code != term.ExitOK {
 		t.Errorf("the server ended with %d: %s", code, s.stderr)
+	}
+	if strings.Contains(s.stderr.String(), password) {
+		t.Errorf("the log shows the password: %s", s.stderr)
 	}
 }
 
