@@ -81,6 +81,14 @@ func (p *Program) serveDatabase(ctx context.Context, r *running, f serveFlags) e
 		return err
 	}
 	warnOfLoss(ctx, address, r.log)
+	// The server leaves the others only after its store is closed: until then a command
+	// that needs the database to itself must wait.
+	present, leave := context.WithCancel(context.Background())
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		presence.Run(present)
+	}()
 	r.presence = presence
 	r.current.Store(&instance{data: data})
 	if err = f.prepareStore(ctx, data.Store, r.log); err == nil {
@@ -90,8 +98,10 @@ func (p *Program) serveDatabase(ctx context.Context, r *running, f serveFlags) e
 		}
 		err = p.serveStore(r, handlers.Config{Key: key, Guesses: data.DB.(*database.Engine).Guesses(nil)}, socket, func(string) error { return nil })
 	}
-	presence.Leave()
-	return errors.Join(err, data.Close())
+	err = errors.Join(err, data.Close())
+	leave()
+	<-left
+	return err
 }
 
 // warnOfLoss warns of a database that acknowledges writes which a crash can undo.

@@ -402,10 +402,7 @@ func (r *running) serve(announce func()) error {
 
 	working, stop := context.WithCancel(context.Background())
 	defer stop()
-	present, leave := context.WithCancel(context.Background())
-	defer leave()
 	if r.presence != nil {
-		r.work.Go(func() { r.presence.Run(present) })
 		r.work.Go(func() { r.presence.Do(working, pgkv.JobSweep, r.sweep) })
 	}
 	r.work.Go(func() { r.watch(working) })
@@ -436,7 +433,6 @@ func (r *running) serve(announce func()) error {
 	r.server().Drain()
 	stop()
 	failed = errors.Join(failed, r.drain(signals, public, plain, monitor, private))
-	leave()
 	r.work.Wait()
 	if r.presence != nil {
 		return failed
