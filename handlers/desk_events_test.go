@@ -212,12 +212,12 @@ const hostileUser = `<script>alert(1)</script>"'&<b>`
 
 // TestDeskHostileNames puts hostile names into every column.
 func TestDeskHostileNames(t *testing.T) {
-	h, b := deskHouse(t)
+	h, _ := deskHouse(t)
 	client, _ := h.Client(t, func(s *store.ClientSpec) { s.Name = hostileName })
 	must.Get(h.CreateAccount(context.Background(), "acct_hostile", hostileName))(t)
 	long := strings.Repeat("ж", 64)
 	h.User(t, long, "acct_hostile")
-	b = h.signedIn(t, h.operator(t, hostileUser))
+	b := h.signedIn(t, h.operator(t, hostileUser))
 	b.sent(t, "/desk/clients/"+client.ID, "disable") // an audit line of theirs
 	b.sent(t, "/desk/clients/"+client.ID, "enable")
 	object := must.Get(snapshot.Parse([]byte(`{"id":"cus_1","name":"`+"<script>\u202ealert(1)</script>"+`"}`), snapshot.DepthMax))(t)

@@ -2,7 +2,6 @@ package pgkv
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -208,6 +207,3 @@ func (db *DB) Adopt(ctx context.Context) error {
 
 // Instance returns the name that this store got when its tables were created.
 func (db *DB) Instance() string { return db.site.instance }
-
-// serverName returns the name of this handle as messages show it.
-func (db *DB) serverName() string { return hex.EncodeToString(db.server) }
