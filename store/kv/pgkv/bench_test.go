@@ -25,8 +25,8 @@ import (
 )
 
 // The benchmarks compare the store on PostgreSQL with what one writes by hand with pgx, a
-// single statement for each operation, and with the store over updates that are
-// SERIALIZABLE transactions of their own. All alternate in one run, since only the ratios
+// single statement for each operation, with two processes that share the writers, and
+// with the store over updates that are SERIALIZABLE transactions of their own. All alternate in one run, since only the ratios
 // mean anything; the median of the rounds counts:
 //
 //	go test ./store/kv/pgkv -run '^$' -bench BesideHand -benchtime 1x
@@ -126,6 +126,14 @@ func stores(b *testing.B) (group, serial *storetest.Fixture) {
 	return over(func(db *pgkv.DB) kv.DB { return db }), over(func(db *pgkv.DB) kv.DB { return pgkv.Serializable{DB: db} })
 }
 
+// twoProcesses returns the stores of two processes on one database.
+func twoProcesses(b *testing.B) []*storetest.Fixture {
+	b.Helper()
+	dsn := pgtest.Start(b)
+	one, two := storetest.Two(b, open(b, dsn), open(b, dsn), func(o *store.Options) { o.Rotations = 1 << 28 })
+	return []*storetest.Fixture{one, two}
+}
+
 // hand returns connections for writers, as the store has them, and the tables.
 func hand(b *testing.B, tables string) (conns chan *pgx.Conn) {
 	b.Helper()
@@ -161,10 +169,10 @@ func appends(b *testing.B, writers, logs int) []scheme {
 	object := snapshot.ObjectOf(members...)
 	body := fmt.Sprintf(`{"notes": %q, "more": %q, "all": [%q, %q, %q, %q, %q]}`, notes, notes, notes, notes, notes, notes, notes)
 	var next atomic.Int64
-	record := func(f *storetest.Fixture) func(int) error {
-		return func(int) error {
+	record := func(processes ...*storetest.Fixture) func(int) error {
+		return func(w int) error {
 			n := next.Add(1)
-			_, err := f.RecordEvent(context.Background(), eventlog.NewEvent{
+			_, err := processes[w%len(processes)].RecordEvent(context.Background(), eventlog.NewEvent{
 				Owner: fmt.Sprintf("acct_%d", int(n)%logs), Type: "customer.updated", Resource: fmt.Sprintf("cus_%d", n%5000),
 				Source: "harriet.voss", Location: "dashboard", Object: object,
 			})
@@ -183,7 +191,7 @@ func appends(b *testing.B, writers, logs int) []scheme {
 			fmt.Sprintf("acct_%d", int(n)%logs), "customer.updated", fmt.Sprintf("cus_%d", n%5000), body)
 		return err
 	}
-	return []scheme{{"group", record(group)}, {"hand", byHand}, {"serializable", record(serial)}}
+	return []scheme{{"group", record(group)}, {"hand", byHand}, {"two", record(twoProcesses(b)...)}, {"serializable", record(serial)}}
 }
 
 func refreshes(b *testing.B, writers int) []scheme {
@@ -193,7 +201,8 @@ func refreshes(b *testing.B, writers int) []scheme {
 		create table refresh (hash bytea primary key, family bigint not null, used timestamptz, next bytea);
 		create table access (hash bytea primary key, family bigint not null, expires timestamptz not null);
 		create table family (id bigint primary key, head bytea not null, at timestamptz not null) with (fillfactor = 50)`)
-	rotate := func(f *storetest.Fixture) func(int) error {
+	rotate := func(processes ...*storetest.Fixture) func(int) error {
+		f := processes[0]
 		client, _ := f.Client(b)
 		user := f.User(b, "harriet.voss", "acct_bench")
 		issued := make([]store.Issued, writers)
@@ -201,7 +210,7 @@ func refreshes(b *testing.B, writers int) []scheme {
 			issued[i] = must.Get(f.IssueForPassword(context.Background(), store.By{}, client, user, store.ScopeUnstated))(b)
 		}
 		return func(w int) error {
-			next, err := f.RotateRefresh(context.Background(), store.Refresh{Client: client, Token: issued[w].RefreshToken})
+			next, err := processes[w%len(processes)].RotateRefresh(context.Background(), store.Refresh{Client: client, Token: issued[w].RefreshToken})
 			issued[w] = next
 			return err
 		}
@@ -233,5 +242,5 @@ func refreshes(b *testing.B, writers int) []scheme {
 		}
 		return err
 	}
-	return []scheme{{"group", rotate(group)}, {"hand", byHand}, {"serializable", rotate(serial)}}
+	return []scheme{{"group", rotate(group)}, {"hand", byHand}, {"two", rotate(twoProcesses(b)...)}, {"serializable", rotate(serial)}}
 }
