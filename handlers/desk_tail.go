@@ -33,6 +33,7 @@ func (l *tailLimit) leave() { l.open.Add(-1) }
 type tailRow struct {
 	ID        string `json:"id"`
 	Type      string `json:"type"`
+	Kind      int    `json:"kind"` // its colour
 	Resource  string `json:"resource"`
 	Source    string `json:"source"`
 	CreatedAt int64  `json:"createdAt"`
@@ -44,6 +45,7 @@ func appendTailRow(dst []byte, p record.Position, wire []byte) []byte {
 	if err := json.Unmarshal(wire, &row); err != nil {
 		panic("handlers: stored event is not JSON: " + err.Error())
 	}
+	row.Kind = kindColour(row.Type)
 	data, err := json.Marshal(row) // escapes <, > and &
 	if err != nil {
 		panic("handlers: tail row cannot be encoded: " + err.Error())

@@ -53,6 +53,7 @@
       const row = template.content.firstElementChild.cloneNode(true);
       const put = (name, text) => { row.querySelector(`[data-put=${name}]`).textContent = text; };
       row.dataset.event = event.id;
+      row.querySelector(".kind").classList.add(`kind-${event.kind}`);
       put("type", event.type);
       put("resource", event.resource);
       put("source", event.source);

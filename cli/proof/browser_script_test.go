@@ -58,6 +58,13 @@ func deskTailIsLive(t *testing.T, s *server) {
 	const first = `document.querySelector("table[data-list=events] tbody tr code").textContent`
 	record("one")
 	tb.until(first + ` == "one"`)
+	const colour = `(() => { const kind = document.querySelector("table[data-list=events] tbody tr .kind"); return kind.className + " " + getComputedStyle(kind).backgroundColor })()`
+	live := ask(tb, chromedp.Evaluate[string](colour))
+	tb.open(s.base + "/desk/events")
+	if drawn := ask(tb, chromedp.Evaluate[string](colour)); live != drawn {
+		t.Errorf("a new row has the colour %q, and the same row of the server's has %q", live, drawn)
+	}
+	tb.until(`document.querySelector("[data-live]").textContent == "Live"`)
 	tb.do(chromedp.Evaluate[chromedp.Void](`scrollTo(0, 600)`))
 	tb.until(`document.querySelector("[data-live]").textContent == "Paused"`)
 	record("two")
