@@ -397,7 +397,7 @@ func TestEventTailWithoutAServer(t *testing.T) {
 	if !lines.Scan() || !strings.Contains(lines.Text(), "customer.created") {
 		t.Errorf("tail prints %q, want the event", lines.Text())
 	}
-	h.importEvent(t)
+	h.importEvent(t, `"note":"another, even in the same second"`)
 	if !lines.Scan() || !strings.Contains(lines.Text(), "customer.created") {
 		t.Error("tail ended before it printed what another process recorded")
 	}

@@ -4,17 +4,29 @@ import (
 	"bytes"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
 // pieces is the end of a log that keeps each write apart.
-type pieces []string
+type pieces struct {
+	mu      sync.Mutex
+	written []string
+}
 
 func (p *pieces) Write(b []byte) (int, error) {
-	*p = append(*p, string(b))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.written = append(p.written, string(b))
 	return len(b), nil
+}
+
+func (p *pieces) all() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.written
 }
 
 func serverLog(t *testing.T, format string) (*Console, *slog.Logger, *pieces) {
@@ -35,19 +47,19 @@ func TestLinesOfAServersLogAreWrittenTogether(t *testing.T) {
 				_, log, written := serverLog(t, format)
 				log.Info("first")
 				log.With("a", 1).WithGroup("g").Info("second")
-				if len(*written) != 0 {
-					t.Errorf("written at once: %q", *written)
+				if len(written.all()) != 0 {
+					t.Errorf("written at once: %q", written.all())
 				}
 				time.Sleep(gatherFor)
 				synctest.Wait()
-				if len(*written) != 1 || strings.Count((*written)[0], "\n") != 2 {
-					t.Errorf("after %v written are %q, want both lines in one", gatherFor, *written)
+				if len(written.all()) != 1 || strings.Count(written.all()[0], "\n") != 2 {
+					t.Errorf("after %v written are %q, want both lines in one", gatherFor, written.all())
 				}
 				log.Info("third")
 				time.Sleep(gatherFor)
 				synctest.Wait()
-				if len(*written) != 2 {
-					t.Errorf("written are %q, want the third line later", *written)
+				if len(written.all()) != 2 {
+					t.Errorf("written are %q, want the third line later", written.all())
 				}
 			})
 		})
@@ -59,8 +71,8 @@ func TestAWarningIsWrittenAtOnceWithTheLinesBeforeIt(t *testing.T) {
 		_, log, written := serverLog(t, "json")
 		log.Info("before")
 		log.With("a", 1).Warn("careful")
-		if text := strings.Join(*written, ""); strings.Count(text, "\n") != 2 || strings.Index(text, "before") > strings.Index(text, "careful") {
-			t.Errorf("written are %q, want both in order", *written)
+		if text := strings.Join(written.all(), ""); strings.Count(text, "\n") != 2 || strings.Index(text, "before") > strings.Index(text, "careful") {
+			t.Errorf("written are %q, want both in order", written.all())
 		}
 	})
 }
@@ -70,8 +82,8 @@ func TestTheLastLinesAreWrittenWhenTheProcessEnds(t *testing.T) {
 		c, log, written := serverLog(t, "json")
 		log.Info("the last")
 		c.Report(nil)
-		if len(*written) != 1 {
-			t.Errorf("written are %q, want the last line", *written)
+		if len(written.all()) != 1 {
+			t.Errorf("written are %q, want the last line", written.all())
 		}
 	})
 }
@@ -80,8 +92,8 @@ func TestALogThatIsFullDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, log, written := serverLog(t, "json")
 		log.Info(strings.Repeat("x", gatherMax))
-		if len(*written) != 1 {
-			t.Errorf("written are %d pieces, want one at once", len(*written))
+		if len(written.all()) != 1 {
+			t.Errorf("written are %d pieces, want one at once", len(written.all()))
 		}
 	})
 }
