@@ -3,7 +3,9 @@ package proof
 import (
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 const windowDesk = 1280
@@ -57,6 +59,31 @@ func TestBrowserDesk(t *testing.T) {
 			tb.lookAtDesk(t, "desk-"+p.name)
 		})
 	}
+	t.Run("the_first_focus_leads_to_the_content", func(t *testing.T) {
+		tb.open(s.base + "/desk")
+		tb.press(kb.Tab)
+		if !ask(tb, chromedp.Evaluate[bool](`document.activeElement.matches(".skip[href='#content']:focus-visible") && getComputedStyle(document.activeElement).outlineStyle == "solid"`)) {
+			t.Error("the first focus is not on a link to the content, with an outline")
+		}
+		tb.press(kb.Enter)
+		tb.until(`location.hash == "#content" && document.querySelector("main#content:target") != null`)
+	})
+	t.Run("paper_has_one_column_of_tables_and_plots", func(t *testing.T) {
+		tb.open(s.base + "/desk")
+		tb.size(700, windowHigh)
+		tb.do(call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"}))
+		for _, want := range []string{
+			`[".menu", ".rail", ".ranges", ".skip"].every(s => getComputedStyle(document.querySelector(s)).display == "none")`,
+			`getComputedStyle(document.querySelector(".plots")).display == "block" && getComputedStyle(document.querySelector(".desk-columns")).display == "block"`,
+			`[...document.querySelectorAll(".plot svg, .plot table")].every(e => e.checkVisibility({contentVisibilityAuto: true}) && e.getBoundingClientRect().height > 0)`,
+			`getComputedStyle(document.querySelector(".plot tr")).display == "table-row"`,
+		} {
+			if !ask(tb, chromedp.Evaluate[bool](want)) {
+				t.Errorf("not so on paper: %s", want)
+			}
+		}
+		tb.scheme("light")
+	})
 	t.Run("event", func(t *testing.T) {
 		tb.open(s.base + "/desk/events?type=*.updated")
 		tb.click("tr[data-event] th a")
