@@ -22,7 +22,7 @@ const (
 
 // settings are those of every connection. A plan for a small table must not read all of
 // a large one; a process that was stopped or cut off in its turn holds the others up for
-// the committer's idle limit.
+// the committer's idle limit. Functions of other roles must not shadow PostgreSQL's own.
 func (r role) settings() string {
 	statement, idle := "5s", "10s"
 	switch r {
@@ -32,6 +32,7 @@ func (r role) settings() string {
 		statement, idle = "0", "0"
 	}
 	return fmt.Sprintf(`
+		set search_path = pg_catalog;
 		set enable_seqscan = off;
 		set plan_cache_mode = force_generic_plan;
 		set statement_timeout = '%s';

@@ -45,6 +45,16 @@ func insist(t *testing.T, db kv.DB, fn func(kv.Txn) error) error {
 	}
 }
 
+func TestFunctionsInPublicDoNotShadowPostgreSQLs(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.Start(t)
+	run(t, sql(t, dsn), `
+		create function public.clock_timestamp() returns timestamptz language plpgsql as 'begin raise exception ''shadowed''; end';
+		do $$ begin execute format('alter database %I set search_path = public, pg_catalog', current_database()); end $$`)
+	db := open(t, dsn)
+	must.Do(t, db.Update(t.Context(), setting("a", "1")))
+}
+
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Start(t)
