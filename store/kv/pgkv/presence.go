@@ -109,6 +109,7 @@ func (p *Presence) join(ctx context.Context, first bool) (err error) {
 	defer func() {
 		if err != nil {
 			s.Close()
+			p.jobs.loseAll() // their locks went with the session
 		}
 	}()
 	if first && !p.o.Unverified {
