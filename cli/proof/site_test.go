@@ -27,13 +27,19 @@ func eachSite(t *testing.T, test func(*testing.T, site)) {
 	t.Helper()
 	t.Run("on_a_directory", func(t *testing.T) {
 		t.Parallel()
-		where := []string{"--data", filepath.Join(t.TempDir(), "data")}
-		test(t, site{where: where, serving: where})
+		test(t, onDirectory(t))
 	})
 	t.Run("on_a_database_of_two_servers", func(t *testing.T) {
 		t.Parallel()
 		test(t, onDatabase(t, pgtest.Start(t)))
 	})
+}
+
+// onDirectory returns the site of a store in a directory of its own.
+func onDirectory(t *testing.T) site {
+	t.Helper()
+	where := []string{"--data", filepath.Join(t.TempDir(), "data")}
+	return site{where: where, serving: where}
 }
 
 // onDatabase returns the site of a store in a database.
