@@ -325,11 +325,11 @@ func TestNotes(t *testing.T) {
 func TestCommitErrors(t *testing.T) {
 	t.Parallel()
 	const raise = `
-		create sequence raised;
-		create function fail() returns trigger language plpgsql as $$ begin
-			if new.k = '%[1]s'::bytea and nextval('raised') <= %[2]d then raise %[3]s using errcode = '%[4]s'; end if;
+		create sequence public.raised;
+		create function public.fail() returns trigger language plpgsql as $$ begin
+			if new.k = '%[1]s'::bytea and nextval('public.raised') <= %[2]d then raise %[3]s using errcode = '%[4]s'; end if;
 			return new; end $$;
-		create constraint trigger fail after insert on tollhouse.kv_0001 deferrable initially %[5]s for each row execute function fail()`
+		create constraint trigger fail after insert on tollhouse.kv_0001 deferrable initially %[5]s for each row execute function public.fail()`
 	for _, c := range []struct {
 		name, code, when, level string
 		times                   int
