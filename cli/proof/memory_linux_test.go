@@ -166,7 +166,8 @@ func (s *server) underAttack(visitors http.RoundTripper, begin func(*attack)) {
 	if peak.Load() > heldMemoryMax {
 		t.Errorf("RssAnon %d MiB, want at most %d", peak.Load()>>20, heldMemoryMax>>20)
 	}
-	if (usual > honestWaitMax || slowest > honestSlowest) && undisturbed < honestWaitMax/honestMargin {
+	const visitsMin = 3 // one slow visit beside the tests of other packages is not the usual one
+	if (len(visits) >= visitsMin && usual > honestWaitMax || slowest > honestSlowest) && undisturbed < honestWaitMax/honestMargin {
 		t.Errorf("honest requests took %v, the slowest %v; want at most %v, and never more than %v", usual, slowest, honestWaitMax, honestSlowest)
 	}
 }
