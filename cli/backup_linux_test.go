@@ -18,10 +18,10 @@ import (
 // mountSmall mounts a filesystem of so many MiB for a test.
 func mountSmall(t *testing.T, mebibytes int) string {
 	t.Helper()
-	demand(t, os.Geteuid() == 0, "only root can mount a filesystem")
+	must.Have(t, os.Geteuid() == 0, "only root can mount a filesystem")
 	dir := t.TempDir()
 	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=700", mebibytes))
-	demand(t, err == nil, fmt.Sprintf("a machine that mounts a tmpfs: %v", err))
+	must.Have(t, err == nil, fmt.Sprintf("a machine that mounts a tmpfs: %v", err))
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, 0); err != nil {
 			t.Errorf("unmount %s: %v", dir, err)
@@ -111,7 +111,7 @@ func TestSmallDisks(t *testing.T) {
 		t.Parallel()
 		small := mountSmall(t, 1)
 		err := syscall.Mount("", small, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "")
-		demand(t, err == nil, fmt.Sprintf("a machine that remounts a tmpfs: %v", err))
+		must.Have(t, err == nil, fmt.Sprintf("a machine that remounts a tmpfs: %v", err))
 		for _, dir := range []string{small, filepath.Join(small, "below")} {
 			_, stderr, code := run(t, "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0", "--backup-every", "24h", "--backup-dir", dir)
 			if code != term.ExitCannotCreate || !strings.Contains(stderr, "read-only file system") || !strings.Contains(stderr, "hint: choose another directory with --backup-dir; under systemd, create it first and add ReadWritePaths="+dir) {

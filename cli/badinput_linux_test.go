@@ -19,7 +19,7 @@ const peakOfEnv = "TOLLHOUSE_TEST_PEAK_OF"
 // test once more, starts each check and tells of it.
 func TestHostileMemory(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	if path := os.Getenv(peakOfEnv); path != "" {
 		cmd := exec.Command("tollhouse", "backup", "verify", path)
 		if err := cmd.Run(); err != nil && cmd.ProcessState == nil {

@@ -131,7 +131,7 @@ func (r complaint) judge(t *testing.T, what, stderr string, code int) {
 
 func TestBadBackups(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	t.Run("bad_input_a_backup_cut_at_every_byte", func(t *testing.T) {
 		t.Parallel()
 		dir, file := liveDirectory(t)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tollhouse/cli/term"
+	"tollhouse/store/storetest/must"
 )
 
 // TestCompletionInBash completes a line as a shell does, with the script that
@@ -15,7 +16,7 @@ import (
 func TestCompletionInBash(t *testing.T) {
 	t.Parallel()
 	bash, err := exec.LookPath("bash")
-	demand(t, err == nil, "bash; there is a transcript of what it would be told")
+	must.Have(t, err == nil, "bash; there is a transcript of what it would be told")
 	const harness = `
 _get_comp_words_by_ref() { words=("${COMP_WORDS[@]}"); cword=$COMP_CWORD; cur=${words[cword]}; prev=${words[cword-1]}; }
 compopt() { :; } # only lives within a real completion

@@ -119,7 +119,7 @@ func (h house) status(t *testing.T) (s databaseStatus, code int) {
 
 func TestServersOnADatabase(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	h := newDatabaseHouse(t)
 	first := start(t, h.args("--metrics-listen", "127.0.0.1:0")...)
 	if first.text("store") != "postgres" || first.ready["admin_socket"] != "" {
@@ -203,7 +203,7 @@ func TestServersOnADatabase(t *testing.T) {
 
 func TestServersAgree(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	h := newDatabaseHouse(t)
 	first := start(t, h.args("--access-ttl", "30m", "--retain", "30d", "--card-guard", "off")...)
 	other := must.Get(newKeyFile(t.TempDir()))(t)
@@ -253,7 +253,7 @@ func TestServersAgree(t *testing.T) {
 
 func TestServerWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	h := newDatabaseHouse(t)
 	const password = "hunter2" // which this database does not ask for
 	s := must.Get(startProcess("", []string{"TOLLHOUSE_STORE=" + h.store + "&password=" + password}, "serve", "--key-file", h.key, "--listen", "127.0.0.1:0"))(t)
@@ -323,7 +323,7 @@ func TestServerWhileTheDatabaseIsAway(t *testing.T) {
 // A server and its database may be started together.
 func TestServerWaitsForItsDatabase(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	h := newDatabaseHouse(t)
 	h.postgres.Stop(t)
 	t.Run("not_for_ever", func(t *testing.T) {
@@ -349,7 +349,7 @@ func TestServerWaitsForItsDatabase(t *testing.T) {
 
 func TestDoctorOfADatabase(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	h := newDatabaseHouse(t, "fsync = off")
 	h.must(t, "account", "create", "acct_a")
 	s := start(t, h.args()...)
@@ -385,7 +385,7 @@ func TestDoctorOfADatabase(t *testing.T) {
 
 func TestEventTailWithoutAServer(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	h := newDatabaseHouse(t)
 	h.importEvent(t)
 	ctx, cancel := context.WithTimeout(t.Context(), databasePatience)

@@ -53,7 +53,7 @@ func begunRestore(t *testing.T, dir, file string) (r *restoration, end func()) {
 // TestGenerations: what was in use is kept, and what never was does not stay.
 func TestGenerations(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	t.Run("what_a_killed_restore_made_whole_goes_with_the_next", func(t *testing.T) {
 		t.Parallel()
 		dir, file := liveDirectory(t)

@@ -164,7 +164,7 @@ func TestMoveIsRefused(t *testing.T) {
 		})
 	}
 	t.Run("while_a_server_lives_on_the_source", func(t *testing.T) {
-		skipInShort(t)
+		must.SkipInShort(t)
 		s := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
 		_, stderr, code := run(t, "move", "--data", dir, empty)
 		complaint{term.ExitBusy, "is held by process", "stop it first"}.judge(t, "from a directory", stderr, code)
@@ -179,7 +179,7 @@ func TestMoveIsRefused(t *testing.T) {
 
 func TestRestoreIntoADatabase(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	dir, same := movable(t)
 	url, file := pgtest.Start(t), filepath.Join(t.TempDir(), "backup")
 	key := filepath.Join(dir, datadir.KeyName)

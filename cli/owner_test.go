@@ -23,7 +23,7 @@ func TestPeer(t *testing.T) {
 	t.Parallel()
 	t.Run("another_user_is_hung_up_on", func(t *testing.T) {
 		t.Parallel()
-		demand(t, os.Geteuid() == 0, "only root can become another user")
+		must.Have(t, os.Geteuid() == 0, "only root can become another user")
 		// The directory is opened after the socket stands, as if its modes had
 		// been loosened: the peer's user is then all that keeps others out.
 		dir := must.Get(os.MkdirTemp("/tmp", "tollhouse-peer-"))(t)
@@ -112,7 +112,7 @@ func TestUnwritable(t *testing.T) {
 // replace them.
 func TestBackupDirectoryOfAnotherUser(t *testing.T) {
 	t.Parallel()
-	demand(t, os.Geteuid() == 0, "only root can make another user's directory and write to it")
+	must.Have(t, os.Geteuid() == 0, "only root can make another user's directory and write to it")
 	theirs := filepath.Join(t.TempDir(), "backups")
 	must.Do(t, errors.Join(os.Mkdir(theirs, 0o755), os.Chown(theirs, 65534, 65534)))
 	serve := []string{"serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0", "--backup-every", "24h", "--backup-dir", theirs}
@@ -132,7 +132,7 @@ func TestBackupDirectoryOfAnotherUser(t *testing.T) {
 // socket, and root works on it as its owner.
 func TestOwner(t *testing.T) {
 	t.Parallel()
-	demand(t, os.Geteuid() == 0, "only root can become another user")
+	must.Have(t, os.Geteuid() == 0, "only root can become another user")
 	top := must.Get(os.MkdirTemp("/tmp", "tollhouse-owner-"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(top) })
 	must.Do(t, os.Chmod(top, 0o755))

@@ -134,7 +134,7 @@ const exposureMax = "15"
 func TestSystemdUnit(t *testing.T) {
 	t.Parallel()
 	_, err := exec.LookPath("systemd-analyze")
-	demand(t, err == nil, "systemd-analyze, of Debian's package systemd")
+	must.Have(t, err == nil, "systemd-analyze, of Debian's package systemd")
 	binary := must.Get(exec.LookPath("tollhouse"))(t)
 	text, _, _ := run(t, "print", "systemd", "--binary", binary)
 	unit := filepath.Join(t.TempDir(), "tollhouse.service")

@@ -27,7 +27,7 @@ import (
 // a server that is just starting all do what they were asked.
 func TestRace(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	const rounds, commands = 3, 8
 	for round := range rounds {
 		t.Run(fmt.Sprintf("commands_race_a_starting_server_%d", round), func(t *testing.T) {

@@ -64,13 +64,13 @@ func TestManage(t *testing.T) {
 		}})
 	}
 	t.Run("server_down", func(t *testing.T) {
-		skipInShort(t)
+		must.SkipInShort(t)
 		manage(t, false, inDirectory)
 	})
 	t.Run("server_up", func(t *testing.T) { manage(t, true, inDirectory) })
 	t.Run("database", func(t *testing.T) {
 		t.Parallel()
-		skipInShort(t)
+		must.SkipInShort(t)
 		postgres := pgtest.New(t)
 		onDatabase := func(env *testscript.Env) (serve []string, err error) {
 			store := postgres.Database(t)

@@ -17,7 +17,7 @@ import (
 // TestServersShareTheThrottle guesses a password at two servers of one database in turns.
 func TestServersShareTheThrottle(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	database, key := pgtest.Start(t), filepath.Join(t.TempDir(), "key")
 	must.Do(t, os.WriteFile(key, secret.NewKey(nil).Text(), 0o600))
 	var client struct {

@@ -14,7 +14,7 @@ import (
 // SIGTERM without a server, and by the next server.
 func TestStatsSurviveRestarts(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	dir := filepath.Join(t.TempDir(), "data")
 	served := func() (requests float64) {
 		t.Helper()

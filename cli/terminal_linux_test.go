@@ -130,7 +130,7 @@ func plantEvents(t *testing.T, dir, at string) {
 // TestProgress: long work shows one line on a terminal, and takes it away.
 func TestProgress(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	const events = "12000" // the server tells of each 10,000
 	data := filepath.Join(t.TempDir(), "data")
 	file, out := filepath.Join(t.TempDir(), "history.ndjson"), filepath.Join(t.TempDir(), "out.ndjson")

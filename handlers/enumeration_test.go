@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // TestEnumeration asks over a connection for unknown and for foreign tokens, clients and
@@ -44,7 +44,7 @@ func TestEnumeration(t *testing.T) {
 // unknown name costs a password hash too. Without one it would be refused some hundred
 // times faster.
 func TestEnumerationByTheClock(t *testing.T) {
-	storetest.SkipInShort(t)
+	must.SkipInShort(t)
 	const tries, margin = 3, 20
 	n := populate(t, parallelHouse(t))
 	for _, like := range n.lookalikes() {

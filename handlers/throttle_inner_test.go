@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"net/netip"
-	"os"
 	"runtime"
 	"strconv"
 	"testing"
@@ -105,9 +104,7 @@ func TestThrottleMemory(t *testing.T) {
 		sources = 100_000
 		heapMax = 16 << 20
 	)
-	if testing.Short() && os.Getenv("CI") == "" {
-		t.Skip("a million names take a few seconds")
-	}
+	must.SkipInShort(t)
 	now := time.Unix(1_773_070_200, 0)
 	before := heapInUse()
 	clock := func() time.Time { return now }

@@ -12,6 +12,7 @@ import (
 
 	"tollhouse/handlers"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // tooLong is wrong for every user and costs no hash, so that a test can fail cheaply.
@@ -75,7 +76,7 @@ func overEach(t *testing.T, run func(t *testing.T, change func(*handlers.Config)
 		run(t, func(c *handlers.Config) { c.Guesses = storetest.NewGuesses(c.Store.Now) })
 	})
 	t.Run("in_postgresql", func(t *testing.T) {
-		storetest.SkipInShort(t)
+		must.SkipInShort(t)
 		run(t, func(c *handlers.Config) { c.Guesses = storetest.GuessesInPostgres(t)(c.Store.Now) })
 	})
 }

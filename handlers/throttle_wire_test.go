@@ -85,7 +85,7 @@ func testOnlyFailuresMakeBuckets(t *testing.T, change func(*handlers.Config)) {
 	}
 	wantThrottled(t, s.signIn(t, "mara", tooLong), "1")
 	t.Run("unjudged_attempts_evict_no_one", func(t *testing.T) {
-		storetest.SkipInShort(t)
+		must.SkipInShort(t)
 		h.Faults.Break(record.ErrUnavailable)
 		defer h.Faults.Repair()
 		names := 1 << 14 // as many buckets as there can be in memory
@@ -241,7 +241,7 @@ func testDeviceCookies(t *testing.T, change func(*handlers.Config)) {
 // TestOneHolderStarvesNoSignIn repeats one user's right password over 75 connections, until
 // the queue for hashing is full. All other users are served.
 func TestOneHolderStarvesNoSignIn(t *testing.T) {
-	storetest.SkipInShort(t)
+	must.SkipInShort(t)
 	const connections, others = 75, 3
 	cases := map[string]func(t *testing.T, h *house) func(i int) answer{
 		"by_the_grant_of_one_client": func(t *testing.T, h *house) func(int) answer {

@@ -39,7 +39,7 @@ const (
 // began.
 func TestParallelHistories(t *testing.T) {
 	t.Parallel()
-	storetest.SkipInShort(t)
+	must.SkipInShort(t)
 	rounds := drillRounds
 	if storetest.Long() {
 		rounds = drillRoundsMax

@@ -42,7 +42,7 @@ var pebbleBuilt struct {
 func pebbleProgram(t testing.TB) string {
 	t.Helper()
 	pebbleBuilt.once.Do(func() { pebbleBuilt.path, pebbleBuilt.absent = buildPebble() })
-	need(t, pebbleBuilt.absent == "", pebbleBuilt.absent)
+	must.Have(t, pebbleBuilt.absent == "", pebbleBuilt.absent)
 	return pebbleBuilt.path
 }
 
@@ -245,7 +245,7 @@ func acmeServer(t *testing.T, i *issuer, dir, listen, redirect string) *server {
 
 func TestACME(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	pebbleProgram(t)
 	t.Run("acme_a_certificate_by_tls_alpn_01_is_kept_in_the_store", func(t *testing.T) {
 		t.Parallel()

@@ -9,6 +9,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"tollhouse/store/storetest/must"
 )
 
 const done = "[role=status]" // what the account page says was done
@@ -16,7 +18,7 @@ const done = "[role=status]" // what the account page says was done
 // TestBrowserAccount is the page on which people take back what they allowed.
 func TestBrowserAccount(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	needTool(t, "chromium", "chromium-browser")
 	s := startDev(t)
 	for _, c := range []struct {
@@ -82,7 +84,9 @@ func browserRevokes(t *testing.T, s *server, username string) {
 	tb := newTab(t)
 	tb.do(call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
 	tb.openAccount(s, username)
-	need(t, s.lives(client, p), "the access token never lived")
+	if !s.lives(client, p) {
+		t.Fatal("the access token never lived")
+	}
 	const stopsMax = 6
 	for stop := 0; ask(tb, chromedp.Evaluate[string](`document.activeElement.textContent.trim()`)) != "Revoke"; stop++ {
 		if stop == stopsMax {
@@ -119,7 +123,9 @@ func browserChangesPassword(t *testing.T, s *server, username string) {
 	if beside := ask(tb, chromedp.Text(chromedp.CSS("#current_password_note"))); !strings.Contains(beside, "not your current password") {
 		t.Errorf("beside the field it says %q", beside)
 	}
-	need(t, s.lives(client, p), "a refused form ended the access token")
+	if !s.lives(client, p) {
+		t.Fatal("a refused form ended the access token")
+	}
 	change(maudPassword)
 	tb.wantDone("Your password was changed.")
 	if s.lives(client, p) {

@@ -6,6 +6,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"tollhouse/store/storetest/must"
 )
 
 const windowDesk = 1280
@@ -39,7 +41,7 @@ var deskPages = []struct{ name, path, expect string }{
 // TestBrowserDesk looks at every page of the desk, narrow and wide, by day and by night.
 func TestBrowserDesk(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	needTool(t, "chromium", "chromium-browser")
 	s := startDev(t)
 	client := s.createClient("Larkspur Bookkeeping", larkspurURI)

@@ -9,13 +9,15 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"tollhouse/store/storetest/must"
 )
 
 // TestBrowserDeskScript runs the desk's script against a server, and against frames that
 // no server can be made to send on time.
 func TestBrowserDeskScript(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	needTool(t, "chromium", "chromium-browser")
 	for name, test := range map[string]func(*testing.T, *server){
 		"new_events_appear_on_top_until_the_role_ends": deskTailIsLive,

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"tollhouse/store/storetest/must"
 )
 
 // clicksMax is how many clicks a task may take: a person who reads each page then needs
@@ -19,7 +21,7 @@ const clicksMax = 5
 // the words on the screen alone. With TOLLHOUSE_PICTURES set it keeps what it sees.
 func TestThreeTasksOnTheDesk(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	needTool(t, "chromium", "chromium-browser")
 	s := startDev(t, "--clock", "2026-03-07T14:00:00Z", "--throttle", "--instance-name", "Larkspur Payments")
 	twoDays(t, s)

@@ -15,6 +15,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"tollhouse/store/storetest/must"
 )
 
 // The people of the browser tests, beside the demo user.
@@ -40,7 +42,7 @@ func (s *server) authorizeURL(clientID, redirectURI, state string) string {
 // content security policy, sends cookies by its own rules, or shows a page.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	needTool(t, "chromium", "chromium-browser")
 	s := startDev(t)
 	s.createUser(maud, s.ready.Account, maudPassword)
@@ -236,7 +238,7 @@ func browserGoesBack(t *testing.T, s *server) {
 	before := entries.Entries[entries.CurrentIndex-1]
 	tb.do(call(page.NavigateToHistoryEntry, page.NavigateToHistoryEntryParams{EntryID: before.ID}))
 	eventually(t, func() bool { return tb.ticket() != "" }, "Back does not lead to the consent screen")
-	need(t, tb.ticket() == ticket, "this browser fetched the page again, and so was asked another question")
+	must.Have(t, tb.ticket() == ticket, "this browser fetched the page again, and so was asked another question")
 	tb.clickRestored(allowButton)
 	tb.see("main h1")
 	if text := tb.text(); !strings.Contains(text, "already answered") {
@@ -281,7 +283,7 @@ func browserUnknownRedirect(t *testing.T, s *server) {
 // redirect after Allow to form-action, so each kind of callback is tried.
 func TestBrowserArrives(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	needTool(t, "chromium", "chromium-browser")
 	s := startDev(t)
 	for _, c := range []struct {
@@ -297,7 +299,7 @@ func TestBrowserArrives(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			if c.listen == "[::1]:0" {
-				need(t, hasIPv6(), "this machine has no ::1")
+				must.Have(t, hasIPv6(), "this machine has no ::1")
 			}
 			back := newCallback(t, c.listen)
 			if strings.HasPrefix(c.listen, "localhost") {

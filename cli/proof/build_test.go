@@ -180,7 +180,7 @@ func install(t *testing.T, binary, path string) {
 // root but the binary and the data, the user may write to the data alone, and
 // health is asked as HEALTHCHECK asks it.
 func serveFromScratch(t *testing.T, binary string) {
-	need(t, os.Geteuid() == 0, "only root can change the root directory")
+	must.Have(t, os.Geteuid() == 0, "only root can change the root directory")
 	root := t.TempDir()
 	install(t, binary, filepath.Join(root, "tollhouse"))
 	data := filepath.Join(root, "data")

@@ -40,7 +40,7 @@ func asFirst(cmd *exec.Cmd) *exec.Cmd {
 func TestDevAsFirstProcess(t *testing.T) {
 	t.Parallel()
 	err := asFirst(exec.Command("/bin/true")).Run()
-	need(t, err == nil, fmt.Sprintf("a process namespace: %v", err))
+	must.Have(t, err == nil, fmt.Sprintf("a process namespace: %v", err))
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
@@ -108,7 +108,7 @@ type scratchRoot string
 func newScratchRoot(t *testing.T) scratchRoot {
 	t.Helper()
 	skipRelease(t)
-	need(t, os.Geteuid() == 0, "only root can change the root directory")
+	must.Have(t, os.Geteuid() == 0, "only root can change the root directory")
 	root := t.TempDir()
 	install(t, releaseBuild(t, filepath.Join("..", ".."), ""), filepath.Join(root, "tollhouse"))
 	// What print dockerfile leaves to its user alone.

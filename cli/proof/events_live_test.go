@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tollhouse/store/storetest/must"
 )
 
 // liveOverTheWire records while others wait, stream and page.
@@ -106,7 +108,7 @@ func idsOf(p eventPage) (ids []string) {
 // pythonOverTheWire lets Python spell the filters, where it is installed.
 func pythonOverTheWire(t *testing.T, many *reader) {
 	python, err := exec.LookPath("python3")
-	need(t, err == nil, "python3; what it writes is among the recorded spellings of the handlers' tests")
+	must.Have(t, err == nil, "python3; what it writes is among the recorded spellings of the handlers' tests")
 	want := idsOf(many.page(t, "/api/events?type=customer.created,invoice.paid&limit=9&createdAt[gte]=1771000000"))
 	if len(want) != 9 {
 		t.Fatalf("the filter chooses %d events, want 9", len(want))

@@ -81,7 +81,7 @@ func (r *reader) page(t testing.TB, target string) eventPage {
 // begins again with less to keep.
 func TestEventsOverTheWire(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	eachSite(t, eventsOverTheWire)
 }
 

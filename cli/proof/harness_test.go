@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tollhouse/store/storetest/must"
 )
 
 // What is waited for, and for how long. A server is ready in well under 100 ms;
@@ -105,20 +107,8 @@ func needTool(t testing.TB, names ...string) string {
 			return path
 		}
 	}
-	need(t, false, "none of "+strings.Join(names, ", ")+" is installed")
+	must.Have(t, false, "none of "+strings.Join(names, ", ")+" is installed")
 	return ""
-}
-
-// need skips a test whose surroundings lack something, and fails it in CI.
-func need(t testing.TB, met bool, reason string) {
-	t.Helper()
-	switch {
-	case met:
-	case os.Getenv("CI") != "":
-		t.Fatalf("needed in CI: %s", reason)
-	default:
-		t.Skipf("skipped: %s", reason)
-	}
 }
 
 // environ is the environment without settings of ours that the person at the
@@ -432,13 +422,4 @@ func (tr *transcript) tail() string {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	return string(tr.text[max(0, len(tr.text)-tailSize):])
-}
-
-// skipInShort skips a test that takes seconds of a processor under -short, where a
-// person waits for the answer, and never in CI.
-func skipInShort(t testing.TB) {
-	t.Helper()
-	if testing.Short() && os.Getenv("CI") == "" {
-		t.Skip("skipped under -short")
-	}
 }

@@ -25,7 +25,7 @@ type helper struct {
 // TestPrintedHelpers runs each printed helper in a fresh project by its own runner.
 // Two files of tests run beside each other.
 func TestPrintedHelpers(t *testing.T) {
-	skipInShort(t)
+	must.SkipInShort(t)
 	t.Run("go", func(t *testing.T) {
 		t.Parallel()
 		helper{
@@ -39,7 +39,7 @@ func TestPrintedHelpers(t *testing.T) {
 	t.Run("pytest", func(t *testing.T) {
 		t.Parallel()
 		const python = "/usr/bin/python3" // Debian's, which has its packages
-		need(t, exec.Command(python, "-c", "import pytest, xdist").Run() == nil, "pytest and pytest-xdist, of Debian's packages python3-pytest and python3-pytest-xdist, are missing")
+		must.Have(t, exec.Command(python, "-c", "import pytest, xdist").Run() == nil, "pytest and pytest-xdist, of Debian's packages python3-pytest and python3-pytest-xdist, are missing")
 		pytest := []string{python, "-m", "pytest", "-q", "-p", "no:cacheprovider"}
 		helper{
 			name: "pytest", file: "conftest.py",

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"tollhouse/store/storetest/must"
 )
 
 // The ledger's measure. The short form is part of every test run.
@@ -68,7 +70,7 @@ type writer interface {
 // spent is taken again.
 func TestKillLedger(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	eachSite(t, ledgerThroughKills)
 }
 

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"tollhouse/store/storetest/must"
 )
 
 // The measure of the proof that those who follow a log miss nothing. The short
@@ -35,7 +37,7 @@ const (
 // event once, in order, byte for byte.
 func TestLiveThroughKills(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	if os.Getenv("TOLLHOUSE_LONG") == "" {
 		liveThroughKills(t, onDirectory(t))
 		return

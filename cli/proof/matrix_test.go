@@ -9,6 +9,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"tollhouse/store/storetest/must"
 )
 
 // TestBrowserMatrix takes the whole way through the pages in the circumstances
@@ -16,7 +18,7 @@ import (
 // meet in every combination.
 func TestBrowserMatrix(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	needTool(t, "chromium", "chromium-browser")
 	s := startDev(t)
 	for i, c := range []circumstances{

@@ -50,10 +50,10 @@ const (
 // TestMemoryUnderAttack runs its parts one after another, and beside no other test:
 // each of them keeps the machine busy, and is judged by the clock.
 func TestMemoryUnderAttack(t *testing.T) {
-	skipInShort(t)
+	must.SkipInShort(t)
 	var files syscall.Rlimit
 	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
-	need(t, files.Cur >= filesNeeded, fmt.Sprintf("a test of %d connections needs %d open files, and may have %d", stalledBodies, filesNeeded, files.Cur))
+	must.Have(t, files.Cur >= filesNeeded, fmt.Sprintf("a test of %d connections needs %d open files, and may have %d", stalledBodies, filesNeeded, files.Cur))
 	pair := newKeyPair(t, false, secureHost)
 	memory := fmt.Sprint(attackedMemory)
 	t.Run("stalled_bodies_over_plain_connections", func(t *testing.T) {

@@ -42,7 +42,7 @@ func nodeModules(t testing.TB) string {
 	if modules.err != nil {
 		t.Fatal(modules.err)
 	}
-	need(t, modules.absent == "", modules.absent)
+	must.Have(t, modules.absent == "", modules.absent)
 	return modules.path
 }
 

@@ -23,7 +23,7 @@ var generatedDir = filepath.Join("testdata", "generated")
 // serves, compiles them strictly, and runs a program made with each.
 func TestGeneratedClients(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	s := startDev(t)
 	served := fetchDocument(t, s.ready.URL+"/openapi.json")
 	t.Run("oapi-codegen", func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestGeneratedClients(t *testing.T) {
 // none switched off.
 func TestRedocly(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	served := fetchDocument(t, startDev(t).ready.URL+"/openapi.json")
 	t.Run("redocly_finds_nothing", func(t *testing.T) {
 		t.Parallel()
@@ -121,7 +121,7 @@ func downloadModules(t *testing.T, dir string) {
 	if err != nil && strings.Contains(string(out), "SECURITY ERROR") {
 		t.Fatalf("go mod download: %v\n%s", err, out)
 	}
-	need(t, err == nil, "the modules cannot be downloaded: "+firstLines(string(out)))
+	must.Have(t, err == nil, "the modules cannot be downloaded: "+firstLines(string(out)))
 }
 
 // wantSilence fails the test unless a command ends well and says nothing.

@@ -14,7 +14,7 @@ import (
 // judge of the format that is not ours.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	s := startDev(t)
 	served := fetchDocument(t, s.ready.URL+"/openapi.json")
 	t.Run("openapi_printed_is_what_is_served", func(t *testing.T) {

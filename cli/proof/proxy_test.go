@@ -524,7 +524,7 @@ func ownLoopback(t testing.TB) string {
 			return address
 		}
 	}
-	need(t, false, "this system has no loopback address but 127.0.0.1")
+	must.Have(t, false, "this system has no loopback address but 127.0.0.1")
 	return ""
 }
 

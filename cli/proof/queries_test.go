@@ -15,7 +15,7 @@ import (
 // list.
 func TestQueries(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	s := startDev(t)
 	c := s.asClient(credentials{ID: s.ready.ClientID, Secret: s.ready.ClientSecret})
 	pair, _, err := c.grant(t.Context(), "password", "username", s.ready.Username, "password", s.ready.Password)

@@ -157,7 +157,7 @@ func reachAccount(tb *tab, v *view) {
 // night. With TOLLHOUSE_PICTURES set it keeps what it sees.
 func TestBrowserScreens(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	needTool(t, "chromium", "chromium-browser")
 	for _, stop := range stops {
 		t.Run(stop.name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tollhouse/store/kv/pgkv/pgtest"
+	"tollhouse/store/storetest/must"
 )
 
 // gapMax is how long one server may hold the others up when it stops in its turn. The
@@ -66,7 +67,7 @@ func (l *ledger) awaitAcks(t *testing.T, more int64) {
 // the first once it may.
 func TestAServerThatIsStoppedHoldsTheOthersUpBriefly(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	const stoppedFor = 7 * time.Second
 	p := onDatabase(t, pgtest.Start(t))
 	s := p.serve(t, "--public-url", "http://127.0.0.1")
@@ -92,7 +93,7 @@ func TestAServerThatIsStoppedHoldsTheOthersUpBriefly(t *testing.T) {
 // servers live on and lose nothing that they acknowledged.
 func TestTheDatabaseIsKilledUnderTwoServers(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	database := pgtest.New(t)
 	p := onDatabase(t, database.Database(t))
 	s := p.serve(t, "--public-url", "http://127.0.0.1")

@@ -122,7 +122,7 @@ func (s *server) shownCertificate(roots *x509.CertPool, name string) (*x509.Cert
 // TestTLS is a server that speaks TLS itself.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	pair := newKeyPair(t, false, secureHost)
 	s := startSecure(t, pair)
 	creds := s.createClient("Larkspur Bookkeeping", callbackURI)
@@ -357,7 +357,7 @@ func TestTLSReload(t *testing.T) {
 // reader who takes his time, while they are imported and while others ask.
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	const account, events = "acct_stream", 6000
 	pair := newKeyPair(t, false, secureHost)
 	s := startSecure(t, pair)

@@ -168,7 +168,7 @@ func TestDoctorFindings(t *testing.T) {
 		if f := CheckFiles(dir); f.State != handlers.StateProblem || !strings.HasSuffix(f.Detail, "2 has mode 0640, and 2 more") {
 			t.Errorf("finding = %+v, want three names and that there are more", f)
 		}
-		demand(t, os.Geteuid() == 0, "only root can give a file to another user")
+		must.Have(t, os.Geteuid() == 0, "only root can give a file to another user")
 		must.Do(t, os.Chown(filepath.Join(dir, "4"), 12345, 12345))
 		if f := CheckFiles(dir); f.State != handlers.StateProblem || !strings.Contains(f.Detail, "4 belongs to uid 12345") || !strings.HasPrefix(f.Next, "chown -R 0 ") {
 			t.Errorf("finding = %+v, want the owner", f)

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
+	"tollhouse/store/storetest/must"
 )
 
 // TestWelcome: the commands that dev prints work when pasted.
 func TestWelcome(t *testing.T) {
 	t.Parallel()
 	_, err := exec.LookPath("curl")
-	demand(t, err == nil, "curl")
+	must.Have(t, err == nil, "curl")
 	i := newTestInstance(t, plain)
 	line := readyLine{URL: i.url, Dev: i.url + handlers.DevPath, demoLine: &demoLine{
 		ClientID: demoClientID, ClientSecret: demoClientSecret, RedirectURI: demoRedirectURI,

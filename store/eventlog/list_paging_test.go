@@ -12,6 +12,7 @@ import (
 	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // The size of the model test of paging.
@@ -33,7 +34,7 @@ const (
 // offset, newest first, and by time, for events later than the last second seen.
 func TestPagingLosesNothing(t *testing.T) {
 	t.Parallel()
-	storetest.SkipInShort(t)
+	must.SkipInShort(t)
 	logs := pagedLogs
 	if storetest.Long() {
 		logs = pagedLogsLong

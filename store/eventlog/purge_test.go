@@ -160,7 +160,7 @@ func TestPurge(t *testing.T) {
 // Readers find an event in all lists or in none while others remove and record.
 func TestRemovalBesideReaders(t *testing.T) {
 	t.Parallel()
-	storetest.SkipInShort(t)
+	must.SkipInShort(t)
 	ctx := context.Background()
 	f := storetest.OnDisk(t)
 	const account, count = "acct_a", 1200

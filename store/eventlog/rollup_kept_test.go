@@ -39,7 +39,7 @@ func TestRollup(t *testing.T) {
 	plan := func(int) string { return "plan" }
 	t.Run("more_hours_than_one_update_and_one_pass_take_are_counted", func(t *testing.T) {
 		t.Parallel()
-		storetest.SkipInShort(t)
+		must.SkipInShort(t)
 		c := newCountedStore(t)
 		importHistory(t, c.f, "acct_a", 4500, time.Hour, func(i int) string { return fmt.Sprint("kind_", i%3) })
 		c.catchUp(t)

@@ -153,7 +153,7 @@ func typeOf(line []byte) string {
 // and three events in ten thousand.
 func TestShares(t *testing.T) {
 	t.Parallel()
-	storetest.SkipInShort(t)
+	must.SkipInShort(t)
 	const events = 100_000
 	counts, kinds := map[string]int{}, map[string]string{}
 	g := history.New(planOf(42, events))
@@ -234,7 +234,7 @@ func TestShares(t *testing.T) {
 // events, at two densities.
 func TestDayShape(t *testing.T) {
 	t.Parallel()
-	storetest.SkipInShort(t)
+	must.SkipInShort(t)
 	byHour, byDay, bySecond := map[int64]int{}, map[string]int{}, map[int64]int{}
 	g := history.New(planOf(42, 30_000))
 	for line, more := g.Next(); more; line, more = g.Next() {

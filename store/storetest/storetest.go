@@ -221,15 +221,6 @@ func (f *Fixture) User(t testing.TB, name, account string) store.User {
 	return u
 }
 
-// SkipInShort skips a test that takes seconds of processor time under -short; CI never
-// uses -short.
-func SkipInShort(t testing.TB) {
-	t.Helper()
-	if testing.Short() && os.Getenv("CI") == "" {
-		t.Skip("skipped under -short")
-	}
-}
-
 // AuditReasons returns the reasons of up to limit audit lines after a position, and
 // the position of the last.
 func (f *Fixture) AuditReasons(t testing.TB, behind record.Position, limit int) (list []string, last record.Position) {

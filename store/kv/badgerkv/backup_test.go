@@ -101,7 +101,7 @@ func (l *ledger) judge(read map[string]string) bool {
 // refuse one whose pages are of different moments.
 func TestSnapshotsUnderLoad(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	const writers, backups = 4, 50
 	now := time.Now() // stands still, so that no snapshot rests
 	db := mustOpen(t, Options{Dir: t.TempDir(), wall: func() time.Time { return now }})

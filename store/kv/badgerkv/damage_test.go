@@ -34,7 +34,7 @@ func TestFlippedByteIsCorruptNotAbsent(t *testing.T) {
 // flip, and reads of keys that it may hide are refused.
 func TestFlipsAreNamed(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	const flips = 24
 	dir := t.TempDir()
 	db := mustOpen(t, Options{Dir: dir})

@@ -68,7 +68,7 @@ func TestDeletedLastIsNotBehind(t *testing.T) {
 // tables and compacted repeatedly, and finds the version of the last commit each time.
 func TestHighestVersionStays(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	opts := Options{Dir: t.TempDir()}
 	random := rand.New(rand.NewPCG(3, 4))
 	soon := time.Now().Add(-48 * time.Hour) // past, with the day of grace

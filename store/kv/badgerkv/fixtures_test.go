@@ -149,12 +149,3 @@ func waitQueued(t testing.TB, db *DB, n int) {
 		runtime.Gosched()
 	}
 }
-
-// skipInShort skips a test that takes seconds of a processor under -short, but never in
-// CI.
-func skipInShort(t testing.TB) {
-	t.Helper()
-	if testing.Short() && os.Getenv("CI") == "" {
-		t.Skip("skipped under -short")
-	}
-}

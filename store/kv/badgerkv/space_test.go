@@ -12,6 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/storetest/must"
 )
 
 // TestMergedNext: the engine may merge the newest tables with the base at once, and
@@ -49,7 +50,7 @@ func TestMergedNext(t *testing.T) {
 // and the refusal says how much.
 func TestSpaceForMerges(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	var free atomic.Uint64
 	free.Store(math.MaxUint64)
 	opts := Options{Dir: t.TempDir(), FreeSpace: func(string) (uint64, error) { return free.Load(), nil }}

@@ -16,7 +16,7 @@ import (
 // levels. Badger skips tables by the prefix that both bounds share.
 func TestScanOverTables(t *testing.T) {
 	t.Parallel()
-	skipInShort(t)
+	must.SkipInShort(t)
 	opts := Options{Dir: t.TempDir()}
 	db := mustOpen(t, opts)
 	var keys []string

@@ -1,7 +1,12 @@
 // Package must ends a test at a step that is not under test and has to succeed, such as
-// creating the user of a scenario. It imports nothing of this module, so the tests of
-// every package can use it.
+// creating the user of a scenario, or before the first step on a machine that cannot run
+// it. It imports nothing of this module, so the tests of every package can use it.
 package must
+
+import (
+	"os"
+	"testing"
+)
 
 // T is the part of a test that ends it: of package testing and of package rapid.
 type T interface {
@@ -29,3 +34,27 @@ func Get[V any](v V, err error) func(T) V {
 		return v
 	}
 }
+
+// Have skips a test whose machine lacks what the test needs. In CI, which has it all, it
+// fails the test.
+func Have(t testing.TB, has bool, need string) {
+	t.Helper()
+	switch {
+	case has:
+	case inCI():
+		t.Fatalf("needed in CI: %s", need)
+	default:
+		t.Skipf("skipped: %s", need)
+	}
+}
+
+// SkipInShort skips a test that takes seconds of processor time under -short, but never
+// in CI.
+func SkipInShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() && !inCI() {
+		t.Skip("skipped under -short")
+	}
+}
+
+func inCI() bool { return os.Getenv("CI") != "" }

@@ -32,3 +32,34 @@ func TestMust(t *testing.T) {
 		}
 	})
 }
+
+// skipped is a test that records whether it is skipped or fails.
+type skipped struct {
+	testing.TB
+	how string
+}
+
+func (s *skipped) Helper()                       {}
+func (s *skipped) Fatalf(how string, why ...any) { s.how = "failed" }
+func (s *skipped) Skipf(how string, why ...any)  { s.how = "skipped" }
+
+func TestHave(t *testing.T) {
+	for _, c := range []struct {
+		name, ci string
+		has      bool
+		want     string
+	}{
+		{"goes_on_where_nothing_is_missing", "1", true, ""},
+		{"skips_at_home", "", false, "skipped"},
+		{"fails_in_CI", "1", false, "failed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("CI", c.ci)
+			s := &skipped{}
+			must.Have(s, c.has, "a tool")
+			if s.how != c.want {
+				t.Errorf("Have(%t) with CI=%q: %q, want %q", c.has, c.ci, s.how, c.want)
+			}
+		})
+	}
+}

@@ -21,18 +21,6 @@ func closedDir(t testing.TB) string {
 	return dir
 }
 
-// demand skips a test that needs something the machine lacks, and fails it in CI.
-func demand(t testing.TB, met bool, reason string) {
-	t.Helper()
-	switch {
-	case met:
-	case os.Getenv("CI") != "":
-		t.Fatalf("needed in CI: %s", reason)
-	default:
-		t.Skipf("skipped: %s", reason)
-	}
-}
-
 // writerFunc is a function as an io.Writer.
 type writerFunc func([]byte) (int, error)
 
