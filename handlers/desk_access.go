@@ -30,10 +30,10 @@ func (s *Server) deskAccess(v *visit) error {
 		{Name: "user", Label: "User", Value: userName}, {Name: "client", Label: "Client, by name or id", Value: clientName},
 	}}
 	var want store.FamilyFilter
-	var nobody bool
+	var unknownUser bool
 	if userName != "" {
 		u, err := v.userNamed(v.ctx, userName)
-		if nobody = errors.Is(err, record.ErrNotFound); err != nil && !nobody {
+		if unknownUser = errors.Is(err, record.ErrNotFound); err != nil && !unknownUser {
 			return err
 		}
 		want.User = &u
@@ -49,7 +49,7 @@ func (s *Server) deskAccess(v *visit) error {
 	narrowed := userName != "" || clientName != ""
 	var list []store.Session
 	var err error
-	if !nobody && clientName == "" {
+	if !unknownUser && clientName == "" {
 		if list, err = s.store.ListLiveSessions(v.ctx, want.User, p.value("session_after"), deskPageSize+1); err != nil {
 			return err
 		}
@@ -60,12 +60,12 @@ func (s *Server) deskAccess(v *visit) error {
 		sessions.Older, sessions.Next = query+"&session_after="+list[deskPageSize-1].Name(), "Next"
 	}
 	var found []store.Family
-	if !nobody && clientName == "" {
+	if !unknownUser && clientName == "" {
 		found, err = s.store.ListFamilies(v.ctx, want, p.value("after"), deskPageSize+1)
 	}
 	after := p.value("after")
 	for _, id := range clients[max(0, slices.Index(clients, p.value("at"))):] {
-		if nobody || len(found) > deskPageSize {
+		if unknownUser || len(found) > deskPageSize {
 			break
 		}
 		want.ClientID = id

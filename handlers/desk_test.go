@@ -327,7 +327,7 @@ func TestDeskRevokes(t *testing.T) {
 	wantStatus(t, b.post(t, "/desk/families/"+families[0]+"/revoke", fields), http.StatusNotFound)
 }
 
-// TestDeskOperatorsKeepTheirOwnRole: nobody demotes or disables themselves there.
+// TestDeskOperatorsKeepTheirOwnRole: operators cannot demote or disable themselves.
 func TestDeskOperatorsKeepTheirOwnRole(t *testing.T) {
 	h, b := deskHouse(t)
 	olga := must.Get(h.FindUser(t.Context(), "olga"))(t)

@@ -1,6 +1,6 @@
-// Package database is the place of data that lies in PostgreSQL, as package datadir is
-// that of data in a directory: how an operator names the database, who else runs on it,
-// and what all servers on it must agree on.
+// Package database opens data in PostgreSQL, as package datadir opens data in a directory.
+// It reads the address that an operator gives, lists the servers on the database, and
+// checks the settings that all of them must share.
 //
 // A server or a command gets the address from [Settings.Address]. [Open] opens the store;
 // a server also joins the others with [Join], which refuses another server key and other

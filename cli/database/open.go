@@ -138,12 +138,12 @@ func Serve(ctx context.Context, o Options, join pgkv.PresenceOptions, rules Rule
 	join.Address, join.Unverified, join.Log, join.Judge = o.Address, o.Unverified, o.Store.Log, rules.judge
 	o.Store.Lifetimes, o.Store.CardGuard = rules.Agreed.Lifetimes, rules.Agreed.CardGuard
 	deadline := time.Now().Add(startWithin)
-	for told := false; ; told = true {
+	for warned := false; ; warned = true {
 		data, p, err = serve(ctx, o, join)
 		if !errors.Is(err, kv.ErrUnavailable) || time.Now().After(deadline) {
 			return data, p, openFault(o.Address, err)
 		}
-		if !told {
+		if !warned {
 			o.Store.Log.Warn("waiting for the database", "err", err)
 		}
 		if err := term.Sleep(ctx, startPause); err != nil {

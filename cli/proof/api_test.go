@@ -209,7 +209,7 @@ func (s *server) asClient(c credentials) *client {
 	return &client{base: s.base, http: &http.Client{Timeout: requestWait}, credentials: c}
 }
 
-// isUnknown reports whether an answer says that nobody knows whether it was done.
+// isUnknown reports whether an answer says that its outcome is unknown.
 func (a answer) isUnknown() bool {
 	return a.status == http.StatusInternalServerError && strings.Contains(string(a.body), "It is not known whether this was done.")
 }

@@ -28,7 +28,7 @@ var (
 	descTurnWait    = describe("store_turn_wait_seconds", "Time that the last group of updates waited for its turn and its reads.")
 	descLateReads   = describe("store_reads_late_total", "Reads of updates that needed a round trip of their own.")
 	descRetries     = describe("store_group_retries_total", "Attempts of a group of updates after its first.")
-	descUnknown     = describe("store_unknown_outcomes_total", "Groups of updates whose callers were told that the outcome is unknown.")
+	descUnknown     = describe("store_unknown_outcomes_total", "Groups of updates whose outcome is unknown.")
 	descUnavailable = describe("store_unavailable_total", "Reads and updates refused because the database did not answer.")
 	descOffset      = describe("store_clock_offset_seconds", "How far this machine's clock is ahead of the database's.")
 	descServers     = describe("store_servers", "Servers on the database, including this one; 0 while it does not answer.")

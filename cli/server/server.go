@@ -507,7 +507,7 @@ func (r *running) watch(ctx context.Context) {
 			r.checkDaily(ctx, checkEvery-time.Since(r.presence.State().Checked))
 		})
 	})
-	for { // whoever is asked checks, with the job or without
+	for { // a check on request needs no job
 		select {
 		case <-ctx.Done():
 			return

@@ -58,7 +58,7 @@ var pageMutants = []mutant{
 		in: "./handlers", tests: []string{"TestDeskStaleFormsLoseNothing"},
 	},
 	{
-		name: "desk_oneself", breaks: "nobody demotes or disables themselves at the desk",
+		name: "desk_oneself", breaks: "operators cannot demote or disable themselves at the desk",
 		file: "handlers/desk_users.go", old: "if notSelf && v.isSelf(u) {", new: "if false {",
 		in: "./handlers", tests: []string{"TestDeskOperatorsKeepTheirOwnRole"},
 	},
