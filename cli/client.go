@@ -27,6 +27,7 @@ func (p *program) clientCreate() *cobra.Command {
 		Scopes       []string `json:"scopes"`
 		Public       bool     `json:"public"`
 		Introspect   bool     `json:"introspect"`
+		Consent      string   `json:"consent"`
 	}
 	c := &cobra.Command{
 		Use:   "create --name NAME --redirect-uri URI",
@@ -56,6 +57,7 @@ func (p *program) clientCreate() *cobra.Command {
 	addGrantFlags(flags, &asked.Grants, &asked.Scopes)
 	flags.BoolVar(&asked.Public, "public", false, "a client that cannot keep a secret: it gets none and must use PKCE")
 	flags.BoolVar(&asked.Introspect, "introspect", false, "allow it to introspect the tokens of every client")
+	addConsentFlag(flags, &asked.Consent, "ask")
 	nameVariables(flags, "CLIENT_")
 	return c
 }
@@ -63,6 +65,10 @@ func (p *program) clientCreate() *cobra.Command {
 func addGrantFlags(flags *pflag.FlagSet, grants, scopes *[]string) {
 	flags.StringArrayVar(grants, "grant", nil, "a `grant` type that the client may use: password, authorization_code or refresh_token (default: all)")
 	flags.StringArrayVar(scopes, "scope", nil, "a `scope` that the client is limited to: events:read, resources:read or resources:write")
+}
+
+func addConsentFlag(flags *pflag.FlagSet, consent *string, otherwise string) {
+	flags.StringVar(consent, "consent", otherwise, "`when` its users see the consent screen: ask (each time) or remember (not while what they allowed stands; never for a public client)")
 }
 
 func (p *program) clientList() *cobra.Command {
@@ -122,13 +128,14 @@ func (p *program) showClient(c handlers.AdminClient) error {
 		rows = append(rows, term.Row{"client secret", c.ClientSecret})
 	}
 	return p.PrintRows(append(rows, term.Row{"name", c.Name}, term.Row{"redirect URIs", term.Listed(c.RedirectURIs, "-")}, term.Row{"grants", term.Listed(c.Grants, "-")},
-		term.Row{"scopes", term.Listed(c.Scopes, "all")}, term.Row{"kind", clientKind(c)}, term.Row{"introspect", term.YesNo(c.Introspect)}, term.Row{"disabled", term.YesNo(c.Disabled)})...)
+		term.Row{"scopes", term.Listed(c.Scopes, "all")}, term.Row{"kind", clientKind(c)}, term.Row{"introspect", term.YesNo(c.Introspect)}, term.Row{"consent", c.Consent}, term.Row{"disabled", term.YesNo(c.Disabled)})...)
 }
 
 func (p *program) clientUpdate() *cobra.Command {
 	var name string
 	var uris, added, removed, grants, scopes []string
 	var introspect bool
+	var consent string
 	c := &cobra.Command{
 		Use:   "update CLIENT_ID",
 		Short: "change the settings of a client",
@@ -141,6 +148,7 @@ func (p *program) clientUpdate() *cobra.Command {
 	flags.StringArrayVar(&removed, "remove-redirect-uri", nil, "a `URI` to remove")
 	addGrantFlags(flags, &grants, &scopes)
 	flags.BoolVar(&introspect, "introspect", false, "allow it to introspect the tokens of every client; --introspect=false withdraws this")
+	addConsentFlag(flags, &consent, "")
 	nameVariables(flags, "")
 	c.RunE = p.doing(func(ctx context.Context, args []string) error {
 		change := map[string]any{}
@@ -151,6 +159,7 @@ func (p *program) clientUpdate() *cobra.Command {
 			"name": {"name", name}, "redirect-uri": {"redirect_uris", uris}, "add-redirect-uri": {"add_redirect_uris", added},
 			"remove-redirect-uri": {"remove_redirect_uris", removed}, "grant": {"grants", term.SplitLists(grants)},
 			"scope": {"scopes", append([]string{}, term.SplitLists(scopes)...)}, "introspect": {"introspect", introspect},
+			"consent": {"consent", consent},
 		} {
 			if flags.Changed(flag) {
 				change[member.name] = member.value

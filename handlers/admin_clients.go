@@ -18,13 +18,14 @@ type AdminClient struct {
 	Scopes       []string `json:"scopes"` // none: not restricted
 	Public       bool     `json:"public"`
 	Introspect   bool     `json:"introspect"`
+	Consent      string   `json:"consent"`
 	Disabled     bool     `json:"disabled"`
 }
 
 func showClient(c store.Client) AdminClient {
 	shown := AdminClient{
 		ClientID: c.ID, Name: c.Name, RedirectURIs: append([]string{}, c.RedirectURIs...), Grants: []string{},
-		Scopes: append([]string{}, c.Scope.Names()...), Public: c.Public, Introspect: c.Introspect, Disabled: !c.DisabledAt.IsZero(),
+		Scopes: append([]string{}, c.Scope.Names()...), Public: c.Public, Introspect: c.Introspect, Consent: c.Consent(), Disabled: !c.DisabledAt.IsZero(),
 	}
 	for _, g := range c.Grants {
 		shown.Grants = append(shown.Grants, string(g))
@@ -41,6 +42,7 @@ func (s *Server) adminCreateClient(w http.ResponseWriter, r *http.Request) error
 		Scopes       []string `json:"scopes"`
 		Public       bool     `json:"public"`
 		Introspect   bool     `json:"introspect"`
+		Consent      string   `json:"consent"`
 	}
 	if err := readAdminBody(w, r, &asked); err != nil {
 		return err
@@ -95,6 +97,7 @@ type clientUpdate struct {
 	Grants             *[]string `json:"grants"`
 	Scopes             *[]string `json:"scopes"`
 	Introspect         *bool     `json:"introspect"`
+	Consent            *string   `json:"consent"`
 }
 
 // adminUpdateClient is PATCH /admin/clients/:id.
@@ -106,7 +109,7 @@ func (s *Server) adminUpdateClient(w http.ResponseWriter, r *http.Request) error
 	return s.onClient(w, r, func(id string) (store.Client, error) {
 		return s.store.UpdateClient(r.Context(), id, store.ClientChange{
 			Name: asked.Name, RedirectURIs: asked.RedirectURIs, AddRedirectURIs: asked.AddRedirectURIs, RemoveRedirectURIs: asked.RemoveRedirectURIs,
-			Grants: asked.Grants, Scopes: asked.Scopes, Introspect: asked.Introspect,
+			Grants: asked.Grants, Scopes: asked.Scopes, Introspect: asked.Introspect, Consent: asked.Consent,
 		})
 	})
 }

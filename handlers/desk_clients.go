@@ -100,8 +100,15 @@ func (v *visit) askedClient() clientAsked {
 	}
 	return clientAsked{spec: store.ClientSpec{
 		Name: strings.TrimSpace(v.form.value("name")), RedirectURIs: uris, Grants: v.form.all("grants"), Scopes: v.form.all("scopes"),
-		Public: v.form.has("public"), Introspect: v.form.has("introspect"),
+		Public: v.form.has("public"), Introspect: v.form.has("introspect"), Consent: consentAsked(v.form.has("remember")),
 	}}
+}
+
+func consentAsked(remember bool) string {
+	if remember {
+		return store.ConsentRemember
+	}
+	return store.ConsentAsk
 }
 
 var (
@@ -139,6 +146,9 @@ func (v *visit) clientForm(a clientAsked, form views.DeskForm, fresh bool) templ
 		views.DeskField{As: "boxes", Name: "scopes", Label: "Scopes", Hint: "All of them: not narrowed.", Options: boxes(scopeNames, a.spec.Scopes), Wrong: wrong["scopes"]},
 		views.DeskField{As: "box", Name: "introspect", Label: "May introspect the tokens of every client", Checked: a.spec.Introspect},
 	)
+	if fresh || !a.spec.Public {
+		form.Fields = append(form.Fields, views.DeskField{As: "box", Name: "remember", Label: "Remembers consent: users who allowed it are not asked again for a year. Never for a public client.", Checked: a.spec.Consent == store.ConsentRemember})
+	}
 	return views.Form(v.page(v.r), form)
 }
 
@@ -271,7 +281,7 @@ func (v *visit) askedOf(c store.Client) clientAsked {
 	if len(scopes) == 0 {
 		scopes = scopeNames
 	}
-	return clientAsked{spec: store.ClientSpec{Name: c.Name, RedirectURIs: c.RedirectURIs, Grants: shown.Grants, Scopes: scopes, Public: c.Public, Introspect: c.Introspect}}
+	return clientAsked{spec: store.ClientSpec{Name: c.Name, RedirectURIs: c.RedirectURIs, Grants: shown.Grants, Scopes: scopes, Public: c.Public, Introspect: c.Introspect, Consent: c.Consent()}}
 }
 
 func (v *visit) showClientPage(status int, c store.Client, asked clientAsked, page views.DeskProps, more ...templ.Component) error {
@@ -334,7 +344,7 @@ func (s *Server) deskUpdateClient(v *visit) error {
 	}
 	if asked.refused == nil {
 		scopes := narrowed(spec.Scopes, scopeNames)
-		_, err = s.store.UpdateClient(v.ctx, c.ID, store.ClientChange{Name: &spec.Name, RedirectURIs: &spec.RedirectURIs, Grants: &spec.Grants, Scopes: &scopes, Introspect: &spec.Introspect})
+		_, err = s.store.UpdateClient(v.ctx, c.ID, store.ClientChange{Name: &spec.Name, RedirectURIs: &spec.RedirectURIs, Grants: &spec.Grants, Scopes: &scopes, Introspect: &spec.Introspect, Consent: &spec.Consent})
 		if isInvalid(err) {
 			asked.refused, err = err, nil
 		}

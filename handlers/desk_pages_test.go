@@ -309,6 +309,25 @@ func TestDeskNewClients(t *testing.T) {
 	if c := create(nil, nil, "public", "true"); !c.Public || len(c.Grants) != 2 {
 		t.Errorf("public: %+v, want one without the password grant", c)
 	}
+	kept := create(nil, nil, "remember", "true")
+	if kept.Consent() != store.ConsentRemember {
+		t.Errorf("with consent remembered: %+v", kept)
+	}
+	action, fields := deskForm(t, b.get(t, "/desk/clients/"+kept.ID), "update-client")
+	wantStatus(t, b.post(t, action, fields), http.StatusSeeOther)
+	if c := must.Get(h.FindClient(t.Context(), kept.ID))(t); c.ConsentEpoch != kept.ConsentEpoch {
+		t.Error("saving the client as it is ended what is remembered")
+	}
+	fields.Del("remember")
+	wantStatus(t, b.post(t, action, fields), http.StatusSeeOther)
+	if c := must.Get(h.FindClient(t.Context(), kept.ID))(t); c.Consent() != store.ConsentAsk {
+		t.Errorf("with the box cleared: %q, want ask", c.Consent())
+	}
+	action, fields = deskForm(t, b.get(t, "/desk/new-client"), "create-client")
+	refused := b.post(t, action, with(fields, "name", "Aster", "redirect_uris", storetest.CallbackURI, "public", "true", "remember", "true"))
+	if wantStatus(t, refused, http.StatusBadRequest); !strings.Contains(words(t, refused), "a public client has no secret") && !strings.Contains(words(t, refused), "A public client has no secret") {
+		t.Errorf("a public client that remembers consent: %s", words(t, refused))
+	}
 	page := b.get(t, "/desk/new-client")
 	if _, fields := deskForm(t, page, "create-client"); len(fields["grants"]) != 3 || len(fields["scopes"]) != 3 || fields.Has("public") || fields.Has("introspect") {
 		t.Errorf("the new form has %v, want all grants and scopes ticked", fields)

@@ -39,12 +39,19 @@ type Client struct {
 	DisabledAt   time.Time
 	CreatedAt    time.Time
 	Generation   uint64 // codes and tokens carry it; raising it ends them all
+	// ConsentEpoch is in what is remembered of users' consents; a new one ends it. It is
+	// zero if users are asked each time.
+	ConsentEpoch secret.ID
 
 	secrets []clientSecret
 }
 
+// A client's record has version 1 as long as it has no member that came later, as a
+// user's.
 const (
-	clientRecord     = 1
+	clientRecord      = 1
+	clientRecordAdded = 2
+
 	clientSecretsMax = 2
 	clientIDPrefix   = "tollhouse_"
 	clientIDSizeMax  = 64 // bytes
@@ -91,7 +98,7 @@ func (s *Store) CreateFixedClient(ctx context.Context, id string, sec secret.Tok
 
 func (s *Store) createClient(ctx context.Context, id string, spec ClientSpec, sec secret.Token, fixture bool) (Client, secret.Token, error) {
 	c := Client{ID: id, CreatedAt: s.Now()}
-	if err := c.apply(spec, fixture); err != nil {
+	if err := c.apply(spec, secret.NewID(nil), fixture); err != nil {
 		return Client{}, secret.Token{}, err
 	}
 	if c.Public {
@@ -152,6 +159,7 @@ func (s *Store) ListClients(ctx context.Context, after string, limit int) ([]Cli
 
 // UpdateClient changes a client. Errors: *InvalidError, ErrNotFound.
 func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange) (Client, error) {
+	epoch := secret.NewID(nil)
 	return s.changeClient(ctx, id, func(c *Client) error {
 		spec := c.spec()
 		set(&spec.Name, change.Name)
@@ -163,7 +171,8 @@ func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange
 		set(&spec.Grants, change.Grants)
 		set(&spec.Scopes, change.Scopes)
 		set(&spec.Introspect, change.Introspect)
-		return c.apply(spec, false)
+		set(&spec.Consent, change.Consent)
+		return c.apply(spec, epoch, false)
 	})
 }
 
@@ -257,7 +266,11 @@ func writeClient(tx kv.Txn, c Client) error {
 }
 
 func encodeClient(c Client) []byte {
-	e := record.NewEncoder(clientRecord)
+	version := byte(clientRecord)
+	if c.hasAdded() {
+		version = clientRecordAdded
+	}
+	e := record.NewEncoder(version)
 	e.Uint(c.Generation)
 	e.Time(c.DisabledAt)
 	e.Byte(byte(c.Scope))
@@ -272,11 +285,17 @@ func encodeClient(c Client) []byte {
 		e.Hash(s.hash)
 		e.Time(s.createdAt)
 	}
+	if c.hasAdded() {
+		e.ID(c.ConsentEpoch)
+	}
 	return e.B
 }
 
+// hasAdded reports whether the client has a member that version 1 lacks.
+func (c Client) hasAdded() bool { return !c.ConsentEpoch.IsZero() }
+
 func decodeClient(id string, v []byte) (Client, error) {
-	d := record.NewDecoder("client", clientRecord, v)
+	d, added := clientDecoder(v)
 	c := decodeClientFields(&d, id)
 	c.RedirectURIs = d.Strs()
 	for _, g := range d.Strs() {
@@ -290,11 +309,23 @@ func decodeClient(id string, v []byte) (Client, error) {
 	for range min(n, clientSecretsMax) {
 		c.secrets = append(c.secrets, clientSecret{hash: d.Hash(), createdAt: d.Time()})
 	}
+	if added {
+		if c.ConsentEpoch = d.ID(); !c.hasAdded() {
+			d.Fail("has the longer version without a member of it")
+		}
+	}
 	return c, d.Done()
 }
 
+func clientDecoder(v []byte) (d record.Decoder, added bool) {
+	if len(v) > 0 && v[0] == clientRecordAdded {
+		return record.NewDecoder("client", clientRecordAdded, v), true
+	}
+	return record.NewDecoder("client", clientRecord, v), false
+}
+
 func decodeClientHead(id string, v []byte) (Client, error) {
-	d := record.NewDecoder("client", clientRecord, v)
+	d, _ := clientDecoder(v)
 	c := decodeClientFields(&d, id)
 	return c, d.Err
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"tollhouse/store/record"
+	"tollhouse/store/secret"
 )
 
 // ClientSpec is an operator's description of a client.
@@ -16,7 +17,14 @@ type ClientSpec struct {
 	Scopes       []string // empty means not narrowed
 	Public       bool
 	Introspect   bool
+	Consent      string // ConsentAsk, which empty means too, or ConsentRemember
 }
+
+// How a client's users are asked for consent.
+const (
+	ConsentAsk      = "ask"      // each time
+	ConsentRemember = "remember" // not while what they allowed stands
+)
 
 // ClientChange changes the fields that are not nil. Redirect URIs are either replaced,
 // or added and removed.
@@ -28,15 +36,23 @@ type ClientChange struct {
 	Grants             *[]string
 	Scopes             *[]string
 	Introspect         *bool
+	Consent            *string
 }
 
 // apply checks a spec and copies it into c. Of a fixture, redirect URIs may be such as
-// only a test uses.
-func (c *Client) apply(spec ClientSpec, fixture bool) error {
+// only a test uses. epoch is for a client that remembers consents and changes what its
+// users allowed.
+func (c *Client) apply(spec ClientSpec, epoch secret.ID, fixture bool) error {
 	grants, grantsErr := checkGrants(spec.Grants, spec.Public)
 	scope, scopeErr := checkScopes(spec.Scopes)
-	if err := errors.Join(checkName("name", spec.Name, false), c.checkRedirectURIs(spec, grants, fixture), grantsErr, scopeErr, checkPublic(spec)); err != nil {
+	if err := errors.Join(checkName("name", spec.Name, false), c.checkRedirectURIs(spec, grants, fixture), grantsErr, scopeErr, checkPublic(spec), checkConsent(spec)); err != nil {
 		return err
+	}
+	switch {
+	case spec.Consent != ConsentRemember:
+		c.ConsentEpoch = secret.ID{}
+	case c.ConsentEpoch.IsZero() || c.Name != spec.Name || !slices.Equal(c.RedirectURIs, spec.RedirectURIs) || !slices.Equal(c.Grants, grants) || c.Scope != scope:
+		c.ConsentEpoch = epoch
 	}
 	c.Name, c.RedirectURIs, c.Grants, c.Scope = spec.Name, slices.Clone(spec.RedirectURIs), grants, scope
 	c.Public, c.Introspect = spec.Public, spec.Introspect
@@ -46,6 +62,18 @@ func (c *Client) apply(spec ClientSpec, fixture bool) error {
 func checkPublic(spec ClientSpec) error {
 	if spec.Public && spec.Introspect {
 		return record.Invalid("introspect", "make the client confidential", "a public client cannot authenticate, so it may not introspect tokens")
+	}
+	return nil
+}
+
+// checkConsent refuses to remember consents to a public client: anybody can be one (RFC
+// 8252 §8.6, RFC 9700 §4.13).
+func checkConsent(spec ClientSpec) error {
+	switch {
+	case spec.Consent != "" && spec.Consent != ConsentAsk && spec.Consent != ConsentRemember:
+		return record.Invalid("consent", "use ask or remember", "%q is not a way to ask for consent", shorten(spec.Consent))
+	case spec.Public && spec.Consent == ConsentRemember:
+		return record.Invalid("consent", "use ask, or make the client confidential", "a public client has no secret, so any program can act as it and its users are asked each time")
 	}
 	return nil
 }
@@ -148,5 +176,13 @@ func (c Client) spec() ClientSpec {
 	for _, g := range c.Grants {
 		grants = append(grants, string(g))
 	}
-	return ClientSpec{Name: c.Name, RedirectURIs: c.RedirectURIs, Grants: grants, Scopes: c.Scope.Names(), Public: c.Public, Introspect: c.Introspect}
+	return ClientSpec{Name: c.Name, RedirectURIs: c.RedirectURIs, Grants: grants, Scopes: c.Scope.Names(), Public: c.Public, Introspect: c.Introspect, Consent: c.Consent()}
+}
+
+// Consent returns how the client's users are asked: ConsentAsk or ConsentRemember.
+func (c Client) Consent() string {
+	if c.ConsentEpoch.IsZero() {
+		return ConsentAsk
+	}
+	return ConsentRemember
 }

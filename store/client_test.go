@@ -61,6 +61,8 @@ func TestCreateClient(t *testing.T) {
 			{"password_grant_of_public_client", store.ClientSpec{Name: "L", RedirectURIs: web, Public: true, Grants: []string{"password"}}, "grants"},
 			{"unknown_scope", store.ClientSpec{Name: "L", RedirectURIs: web, Scopes: []string{"admin"}}, "scopes"},
 			{"public_client_that_introspects", store.ClientSpec{Name: "L", RedirectURIs: web, Public: true, Introspect: true}, "introspect"},
+			{"public_client_that_remembers_consent", store.ClientSpec{Name: "L", RedirectURIs: web, Public: true, Consent: "remember"}, "consent"},
+			{"unknown_consent", store.ClientSpec{Name: "L", RedirectURIs: web, Consent: "never"}, "consent"},
 		}
 		before := f.CountAll(t)
 		for _, c := range cases {
@@ -150,6 +152,12 @@ func TestUpdateClient(t *testing.T) {
 	p := must.Get(g.FindPrincipal(ctx, g.first.AccessToken))(t)
 	if p.Allows(store.ScopeEventsRead) || !p.Allows(store.ScopeResourcesRead) {
 		t.Error("a token outdoes what its client may do now, want it held to that")
+	}
+	if c, err := g.UpdateClient(ctx, g.client.ID, store.ClientChange{Consent: new("remember")}); err != nil || c.Consent() != store.ConsentRemember {
+		t.Errorf("UpdateClient(remember) = %q, %v", c.Consent(), err)
+	}
+	if c, err := g.UpdateClient(ctx, g.client.ID, store.ClientChange{Scopes: &scopes}); err != nil || c.Consent() != store.ConsentRemember {
+		t.Errorf("UpdateClient(something else) = %q, %v, want remember as before", c.Consent(), err)
 	}
 	name := ""
 	var bad *record.InvalidError

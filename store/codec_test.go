@@ -51,6 +51,10 @@ func records() map[string]struct {
 			v, err := decodeClient("", b)
 			return encodeClient(v), err
 		}},
+		"client that remembers consent": {encodeClient(Client{Name: "n", RedirectURIs: []string{"https://a.example/"}, Grants: allGrants, ConsentEpoch: secret.NewID(nil)}), func(b []byte) ([]byte, error) {
+			v, err := decodeClient("", b)
+			return encodeClient(v), err
+		}},
 		"code": {encodeCode(code{lineage: l, redirectURI: "r", scope: 1, challenge: "c", expiresAt: now, usedAt: now, family: secret.NewID(nil)}), func(b []byte) ([]byte, error) {
 			v, err := decodeCode(secret.Hash{}, b)
 			return encodeCode(v), err
@@ -119,6 +123,26 @@ func TestOrdinaryUsersKeepTheirRecord(t *testing.T) {
 	idle[0] = userRecordAdded
 	if _, err := decodeUser(secret.ID{}, idle); !errors.Is(err, record.ErrCorrupt) {
 		t.Errorf("decodeUser(a second spelling) = %v, want ErrCorrupt", err)
+	}
+}
+
+// TestOrdinaryClientsKeepTheirRecord: the records of clients that ask each time are those
+// of format 1, byte for byte.
+func TestOrdinaryClientsKeepTheirRecord(t *testing.T) {
+	t.Parallel()
+	ordinary := encodeClient(Client{Name: "n", RedirectURIs: []string{"r"}, Grants: []Grant{GrantPassword}})
+	old := record.NewEncoder(clientRecord).Uint(0).Time(time.Time{}).Byte(0).Bool(false).Bool(false).Str("n").Strs([]string{"r"}).
+		Strs([]string{"password"}).Time(time.Time{}).Uint(0).B
+	if !bytes.Equal(ordinary, old) {
+		t.Errorf("an ordinary client is written %x, want %x", ordinary, old)
+	}
+	if c, err := decodeClient("", old); err != nil || c.Consent() != ConsentAsk {
+		t.Errorf("decodeClient(without the member) = %s, %v, want ask", c.Consent(), err)
+	}
+	idle := append(bytes.Clone(old), make([]byte, len(secret.ID{}))...) // the longer version, without its member
+	idle[0] = clientRecordAdded
+	if _, err := decodeClient("", idle); !errors.Is(err, record.ErrCorrupt) {
+		t.Errorf("decodeClient(a second spelling) = %v, want ErrCorrupt", err)
 	}
 }
 

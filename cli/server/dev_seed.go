@@ -48,6 +48,7 @@ type (
 		Scopes       []string `json:"scopes"`
 		Public       bool     `json:"public"`
 		Introspect   bool     `json:"introspect"`
+		Consent      string   `json:"consent"`
 		Disabled     bool     `json:"disabled"`
 		line         int
 	}
@@ -459,7 +460,7 @@ func (e seedEvent) refused(bad *eventlog.LineError) error {
 }
 
 func (c seedClient) create(ctx context.Context, to *store.Store, random secret.Source) (id string, sec secret.Token, err error) {
-	spec := store.ClientSpec{Name: c.Name, RedirectURIs: c.RedirectURIs, Grants: c.Grants, Scopes: c.Scopes, Public: c.Public, Introspect: c.Introspect}
+	spec := store.ClientSpec{Name: c.Name, RedirectURIs: c.RedirectURIs, Grants: c.Grants, Scopes: c.Scopes, Public: c.Public, Introspect: c.Introspect, Consent: c.Consent}
 	if spec.Name == "" {
 		spec.Name = c.ClientID // screens always show a name
 	}
