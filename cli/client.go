@@ -68,7 +68,7 @@ func addGrantFlags(flags *pflag.FlagSet, grants, scopes *[]string) {
 }
 
 func addConsentFlag(flags *pflag.FlagSet, consent *string, otherwise string) {
-	flags.StringVar(consent, "consent", otherwise, "`when` its users see the consent screen: ask (each time) or remember (not while what they allowed stands; never for a public client)")
+	flags.StringVar(consent, "consent", otherwise, "`when` users who allowed the client are asked again: ask (each time) or remember (for more, and after a year; not for public clients)")
 }
 
 func (p *program) clientList() *cobra.Command {

@@ -15,7 +15,7 @@ const fixtureLines = `{"token":{"access_token":"mine","expires_in":600}}
 {"resource":{"kind":"customer","id":"cus_1","object":{"displayName":"Larkspur"},"account":"acct_shop","createdAt":1767225600}}
 {"user":{"username":"bob","password":"pw","account":"acct_shop"}}
 {"event":{"type":"customer.updated","resource":"cus_1","owner":"acct_shop","eventData":{"object":{"displayName":"Larkspur Tea"}},"createdAt":1767225601}}
-{"client":{"client_id":"app","client_secret":"s3cret","redirect_uris":["http://app:3000/cb"]}}
+{"client":{"client_id":"app","client_secret":"s3cret","redirect_uris":["http://app:3000/cb"],"consent":"remember"}}
 `
 
 func (c devClient) post(path, mediaType, body string) (status int, answer map[string]any) {
@@ -92,7 +92,7 @@ func TestDevSeedIsMadeAllOrNone(t *testing.T) {
 		if of == nil {
 			t.Errorf("line %d has made %v, want a %s", i, made[i], kind)
 		}
-		if kind == "client" && of["client_secret"] != "s3cret" || kind == "token" && of["access_token"] != "mine" || kind == "event" && of["id"] == nil {
+		if kind == "client" && (of["client_secret"] != "s3cret" || of["consent"] != "remember") || kind == "token" && of["access_token"] != "mine" || kind == "event" && of["id"] == nil {
 			t.Errorf("%s: %v", kind, of)
 		}
 	}
@@ -101,11 +101,12 @@ func TestDevSeedIsMadeAllOrNone(t *testing.T) {
 		status int
 		param  string
 	}{
-		`[{"account":{"account":"acct_new"}},{"user":{"username":"bob","password":"pw"}}]`:                                     {http.StatusConflict, "1.user"},
-		`[{"account":{"account":"acct_new"}},{"token":{"access_token":"mine"}}]`:                                               {http.StatusConflict, "1.token.access_token"},
-		`[{"client":{"client_id":"new","redirect_uris":["http://a/"]}},{"event":{"type":"a.b","resource":"x","createdAt":1}}]`: {http.StatusBadRequest, "1.event.eventData"},
-		`[{"user":{"username":"eve","password":"pw"}},{"resource":{"kind":"customer","id":"c","object":{"colour":"red"}}}]`:    {http.StatusBadRequest, "1.resource.object.colour"},
-		`[{"user":{"username":"eve","password":"pw"}},{"user":{"username":"eve2","pasword":"pw"}}]`:                            {http.StatusBadRequest, "1.user.pasword"},
+		`[{"account":{"account":"acct_new"}},{"user":{"username":"bob","password":"pw"}}]`:                                                   {http.StatusConflict, "1.user"},
+		`[{"account":{"account":"acct_new"}},{"token":{"access_token":"mine"}}]`:                                                             {http.StatusConflict, "1.token.access_token"},
+		`[{"client":{"client_id":"new","redirect_uris":["http://a/"]}},{"event":{"type":"a.b","resource":"x","createdAt":1}}]`:               {http.StatusBadRequest, "1.event.eventData"},
+		`[{"user":{"username":"eve","password":"pw"}},{"resource":{"kind":"customer","id":"c","object":{"colour":"red"}}}]`:                  {http.StatusBadRequest, "1.resource.object.colour"},
+		`[{"user":{"username":"eve","password":"pw"}},{"user":{"username":"eve2","pasword":"pw"}}]`:                                          {http.StatusBadRequest, "1.user.pasword"},
+		`[{"account":{"account":"acct_new"}},{"client":{"client_id":"p","redirect_uris":["http://a/"],"public":true,"consent":"remember"}}]`: {http.StatusBadRequest, "1.client.consent"},
 		`{"clint":{}}`: {http.StatusBadRequest, "0"},
 	} {
 		status, answer := c.post("/_dev/seed", "application/json", body)
