@@ -94,11 +94,16 @@ func (h house) tokenOf(t *testing.T, s *process) string {
 	return access
 }
 
-// importEvent records an event of acct_a by a command.
+// importEvent records an event of acct_a, of this second, by a command.
 func (h house) importEvent(t *testing.T, object ...string) {
 	t.Helper()
+	h.importEventAt(t, time.Now(), object...)
+}
+
+func (h house) importEventAt(t *testing.T, at time.Time, object ...string) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "events")
-	line := fmt.Sprintf(`{"type":"customer.created","resource":"r1","eventData":{"object":{%s}},"createdAt":%d}`, strings.Join(object, ","), time.Now().Unix())
+	line := fmt.Sprintf(`{"type":"customer.created","resource":"r1","eventData":{"object":{%s}},"createdAt":%d}`, strings.Join(object, ","), at.Unix())
 	must.Do(t, os.WriteFile(file, []byte(line+"\n"), 0o600))
 	h.must(t, "event", "import", file, "--account", "acct_a", "--quiet")
 }
@@ -387,7 +392,7 @@ func TestEventTailWithoutAServer(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
 	h := newDatabaseHouse(t)
-	h.importEvent(t)
+	h.importEventAt(t, time.Now().Add(-time.Minute)) // of one second, the second import may be placed before the first
 	ctx, cancel := context.WithTimeout(t.Context(), databasePatience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "tollhouse", "event", "tail", "--store", h.store, "--account", "acct_a", "--since", "1h", "--json")
@@ -397,7 +402,7 @@ func TestEventTailWithoutAServer(t *testing.T) {
 	if !lines.Scan() || !strings.Contains(lines.Text(), "customer.created") {
 		t.Errorf("tail prints %q, want the event", lines.Text())
 	}
-	h.importEvent(t, `"note":"another, even in the same second"`)
+	h.importEvent(t, `"note":"another"`)
 	if !lines.Scan() || !strings.Contains(lines.Text(), "customer.created") {
 		t.Error("tail ended before it printed what another process recorded")
 	}
