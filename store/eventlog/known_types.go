@@ -213,8 +213,7 @@ func (t *recentTypes) find(owner string) *accountTypes {
 	return t.kept[owner]
 }
 
-// Resource checks the record of a resource. keep caches types, and evicts an arbitrary
-// account when the cache is full.
+// keep caches types, and evicts an arbitrary account when the cache is full.
 func (t *recentTypes) keep(owner string, types *accountTypes) {
 	if len(types.names) > recentTypesMax {
 		return

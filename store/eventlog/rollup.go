@@ -77,8 +77,9 @@ type rollup struct {
 
 	passing   sync.Mutex // held to change counts
 	updateMax int        // hours written in one Update
-	remade    bool       // since the log was opened
-	last      string     // the account that was counted last
+	pace      pace
+	remade    bool   // since the log was opened
+	last      string // the account that was counted last
 
 	mu     sync.Mutex
 	begun  bool              // the rollup exists, and behind is complete

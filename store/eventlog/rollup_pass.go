@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"runtime"
 	"slices"
 	"time"
 
@@ -14,8 +13,8 @@ import (
 
 // The bounds of one pass. What is left is counted by the next one.
 const (
-	passEventsMax = 25_000 // events behind the head; an hour counted anew may exceed it
-	passHoursMax  = 4096   // hours of one account
+	passEventsMax = 5_000 // events behind the head; an hour counted anew may exceed it
+	passHoursMax  = 4096  // hours of one account
 	passOwnersMax = 64
 	passMarksMax  = 512 // dirty hours of one account
 	// A pass reads some positions of each type at a time, so that it holds no iterator
@@ -52,7 +51,7 @@ func (l *Log) countPass(ctx context.Context) (more bool, err error) {
 		}
 		budget := passEventsMax
 		for _, p := range owners {
-			p := &accountPass{whole: whole, owner: p.owner, before: p.before, seen: p.seen, recent: recent, budget: budget, hours: map[uint32]*hourCount{}}
+			p := &accountPass{whole: whole, owner: p.owner, before: p.before, seen: p.seen, recent: recent, budget: budget, pace: &ru.pace, hours: map[uint32]*hourCount{}}
 			if err := p.read(r); err != nil {
 				return err
 			}
@@ -109,6 +108,7 @@ type accountPass struct {
 	seen   slotsSeen
 	recent uint32 // hours from here on are counted by slot too
 	budget int    // events that may still be read
+	pace   *pace
 
 	was      counted
 	changes  uint64           // the head's generation
@@ -200,7 +200,7 @@ func (p *accountPass) walk(r kv.Reader, head Head, types []eventType) bool {
 	for sg := range head.Segments.between(from, through(head.last), false) {
 		m := merge{}
 		for _, t := range types {
-			keys := &typeKeys{r: r, in: sg, rest: stretch{list: eventsOfType(p.owner, t.name), lo: from, hi: through(head.last), keysOnly: true, limit: size}}
+			keys := &typeKeys{r: r, pace: p.pace, in: sg, rest: stretch{list: eventsOfType(p.owner, t.name), lo: from, hi: through(head.last), keysOnly: true, limit: size}}
 			if src := (&source{next: keys.next, kind: kindOf(t.name)}); src.step() {
 				m.sources = append(m.sources, src)
 			}
@@ -268,6 +268,7 @@ func (p *accountPass) followSlots(r kv.Reader, head Head, types []eventType) boo
 // typeKeys reads the keys of a type's list in one segment.
 type typeKeys struct {
 	r    kv.Reader
+	pace *pace
 	in   Segment
 	rest stretch
 	read []record.Position
@@ -280,6 +281,7 @@ func (k *typeKeys) next() (key, value []byte, ok bool) {
 		k.read, k.at = k.read[:0], 0
 		for key := range k.r.Scan(k.rest.in(k.in)) {
 			k.read = append(k.read, record.PositionAt(key))
+			k.pace.step()
 		}
 		if k.last = len(k.read) < k.rest.limit; !k.last {
 			k.rest.lo = through(k.read[len(k.read)-1])
@@ -292,14 +294,36 @@ func (k *typeKeys) next() (key, value []byte, ok bool) {
 	return k.read[k.at-1][:], nil, true
 }
 
-// yieldEvery is how many events are counted before goroutines that serve requests may
-// go first. Measured, see docs/performance.md.
-const yieldEvery = 64
-
 // spend takes an event from the budget.
 func (p *accountPass) spend() {
-	if p.budget--; p.budget%yieldEvery == 0 {
-		runtime.Gosched()
+	p.budget--
+	p.pace.step()
+}
+
+// pace makes counting rest for longer than it works, so that requests find a core free.
+// Measured, see docs/performance.md.
+type pace struct {
+	steps int
+	began time.Time // of the present stretch of work
+}
+
+const (
+	paceSteps = 64 // between two looks at the clock
+	paceWork  = 800 * time.Microsecond
+	paceRest  = time.Millisecond
+)
+
+// step is called for each event that is read or counted.
+func (p *pace) step() {
+	if p.steps++; p.steps%paceSteps != 0 {
+		return
+	}
+	switch {
+	case p.began.IsZero():
+		p.began = time.Now()
+	case time.Since(p.began) > paceWork:
+		time.Sleep(paceRest)
+		p.began = time.Now()
 	}
 }
 
