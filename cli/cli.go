@@ -99,7 +99,7 @@ A flag overrides its variable. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
 	root.SetFlagErrorFunc(flagFault)
 	root.AddCommand(
 		p.devCommand(), p.serveCommand(), p.clientCommand(), p.userCommand(), p.accountCommand(), p.sessionCommand(),
-		p.tokenCommand(), p.eventCommand(), p.auditCommand(), p.healthCommand(), p.statusCommand(), p.statsCommand(), p.printCommand(),
+		p.tokenCommand(), p.eventCommand(), p.webhookCommand(), p.auditCommand(), p.healthCommand(), p.statusCommand(), p.statsCommand(), p.printCommand(),
 		p.configCommand(), p.completionCommand(), p.versionCommand(), p.backupCommand(), p.restoreCommand(), p.moveCommand(), p.doctorCommand(),
 	)
 	root.SetHelpCommand(helpCommand())
@@ -208,7 +208,7 @@ func (p *program) doing(run func(ctx context.Context, args []string) error) func
 		defer stop()
 		context.AfterFunc(ctx, stop)
 		err := run(ctx, args)
-		if err != nil && ctx.Err() != nil {
+		if err != nil && ctx.Err() != nil && term.FailureOf(err).Code != term.ExitInterrupted {
 			return term.Fail(term.ExitInterrupted, "", "interrupted")
 		}
 		return err

@@ -28,8 +28,12 @@ func addAccountFlag(c *cobra.Command, account *string) {
 	c.Flags().StringVar(account, "account", "", "the `account` that owns the events (default: default; in dev: acct_demo)")
 }
 
-func addFilterFlags(c *cobra.Command, types, resources *[]string) {
+func addTypeFlag(c *cobra.Command, types *[]string) {
 	c.Flags().StringArrayVar(types, "type", nil, "only events of this `type`, such as customer.updated, 'customer.*', '*.deleted' or '*'; may be given several times")
+}
+
+func addFilterFlags(c *cobra.Command, types, resources *[]string) {
+	addTypeFlag(c, types)
 	c.Flags().StringArrayVar(resources, "resource", nil, "only events about the resource with this `id`; may be given several times")
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -47,7 +48,9 @@ after the last event that it printed: it misses no event and prints none twice.`
 		if after != "" {
 			query.Set("after", after)
 		}
-		t := &tail{p: p, path: "/admin/events?" + query.Encode(), since: since.Moment, silence: tailSilence, retry: tailRetry, table: p.newTail()}
+		t := p.newTail(query, since.Moment)
+		table := p.newTailTable()
+		t.event = func(_ context.Context, wire []byte) error { return p.printEvent(table, wire) }
 		return inFlags(t.run(ctx))
 	})
 	return c
@@ -61,11 +64,17 @@ type tail struct {
 	silence time.Duration // after which a connection is given up
 	retry   time.Duration // between two connections
 
+	ready func(after string) error // a stream is open that begins after this position; nil is none
+	event func(ctx context.Context, wire []byte) error
+
 	begun bool   // a stream was opened
 	away  bool   // the user was told that the server is away
 	place string // where the server began the present stream
 	last  string // the position after which the next stream begins
-	table *term.Table
+}
+
+func (p *program) newTail(query url.Values, since term.Moment) *tail {
+	return &tail{p: p, path: "/admin/events?" + query.Encode(), since: since, silence: tailSilence, retry: tailRetry}
 }
 
 // run follows one stream after another. The first must connect at once.
@@ -119,7 +128,7 @@ func (t *tail) follow(ctx context.Context) error {
 		defer answer.Body.Close()
 		t.connected(answer.Header)
 		watched.r = answer.Body
-		return t.read(newFrameReader(watched))
+		return t.read(ctx, newFrameReader(watched))
 	}()
 	if context.Cause(ctx) == errSilent {
 		return term.Fail(term.ExitUnreachable, "check that the server is running: tollhouse health", "the server sent nothing for %s", t.silence)
@@ -156,8 +165,8 @@ func (t *tail) connected(h http.Header) {
 	t.begun, t.away = true, false
 }
 
-// read prints the events of a stream.
-func (t *tail) read(frames *frameReader) error {
+// read takes the frames of a stream.
+func (t *tail) read(ctx context.Context, frames *frameReader) error {
 	for {
 		f, err := frames.next()
 		if frames.retry > 0 {
@@ -169,14 +178,14 @@ func (t *tail) read(frames *frameReader) error {
 		if err != nil {
 			return term.Fail(term.ExitUnreachable, "check that the server is running: tollhouse health", "the server closed the connection")
 		}
-		if err := t.take(f); err != nil {
+		if err := t.take(ctx, f); err != nil {
 			return err
 		}
 	}
 }
 
 // take handles one frame. It ignores unknown names, which a later server may send.
-func (t *tail) take(f frame) error {
+func (t *tail) take(ctx context.Context, f frame) error {
 	var data struct{ After, OldestAvailable, First, Last, Reason string }
 	if f.name != "" {
 		if err := json.Unmarshal(f.data, &data); err != nil {
@@ -185,14 +194,17 @@ func (t *tail) take(f frame) error {
 	}
 	switch f.name {
 	case "":
-		if err := t.print(f.data); err != nil {
+		if err := t.event(ctx, f.data); err != nil {
 			return err
 		}
-		t.last = f.id // only after printing it
+		t.last = f.id // only after printing or posting it
 	case "ready":
 		t.place = data.After
 		if t.last == "" {
 			t.last = t.place
+		}
+		if t.ready != nil {
+			return t.ready(t.place)
 		}
 	case "gap":
 		t.p.Note("events are missing here: they were removed before they could be shown; the oldest event left is %s", term.Visible(data.OldestAvailable))
@@ -208,26 +220,26 @@ func (t *tail) take(f frame) error {
 	return nil
 }
 
-// newTail returns a table that prints each line at once, so it starts with widths
+// newTailTable returns a table that prints each line at once, so it starts with widths
 // that fit most events.
-func (p *program) newTail() *term.Table {
+func (p *program) newTailTable() *term.Table {
 	t := p.NewTable("CREATED", "TYPE", "RESOURCE", "SOURCE", "ID")
 	t.Widths = []int{20, 26, 16, 18, 30}
 	return t
 }
 
-// print writes an event as one line, at once.
-func (t *tail) print(wire []byte) error {
+// printEvent writes an event as one line, at once.
+func (p *program) printEvent(table *term.Table, wire []byte) error {
 	var err error
-	if t.p.JSON {
-		_, err = t.p.Out.Write(append(wire, '\n'))
+	if p.JSON {
+		_, err = p.Out.Write(append(wire, '\n'))
 	} else {
 		var e eventShown
 		if err := json.Unmarshal(wire, &e); err != nil {
 			return fmt.Errorf("read an event: %w", err)
 		}
-		t.table.Add(term.ShowTime(e.CreatedAt), e.Type, e.Resource, e.Source, e.ID)
-		err = t.table.Flush()
+		table.Add(term.ShowTime(e.CreatedAt), e.Type, e.Resource, e.Source, e.ID)
+		err = table.Flush()
 	}
 	if err != nil {
 		return term.Fail(term.ExitIO, "", "cannot print the event: %w", err)

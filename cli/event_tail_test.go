@@ -102,7 +102,8 @@ func (pl *played) run(t *testing.T, streams ...string) error {
 	go func() { defer close(ended); _ = server.Serve(l) }()
 	defer func() { _ = server.Close(); <-ended }()
 	pl.p = &program{adminSocket: path, Console: term.Console{JSON: true, Out: &pl.stdout, Err: &pl.stderr}}
-	follower := &tail{p: pl.p, path: "/admin/events", silence: time.Second, retry: time.Millisecond, table: pl.p.newTail()}
+	follower := &tail{p: pl.p, path: "/admin/events", silence: time.Second, retry: time.Millisecond}
+	follower.event = func(_ context.Context, wire []byte) error { return pl.p.printEvent(nil, wire) }
 	ctx, cancel := context.WithTimeout(t.Context(), startMax)
 	defer cancel()
 	return follower.run(ctx)
@@ -176,8 +177,9 @@ func TestEventTail(t *testing.T) {
 	t.Run("an_event_that_cannot_be_printed_ends_it", func(t *testing.T) {
 		t.Parallel()
 		full := errors.New("no space left")
-		follower := &tail{p: &program{Console: term.Console{JSON: true, Out: writerFunc(func([]byte) (int, error) { return 0, full })}}, last: "e1"}
-		err := follower.take(frame{id: "e2", data: []byte("{}")})
+		p := &program{Console: term.Console{JSON: true, Out: writerFunc(func([]byte) (int, error) { return 0, full })}}
+		follower := &tail{p: p, last: "e1", event: func(_ context.Context, wire []byte) error { return p.printEvent(nil, wire) }}
+		err := follower.take(t.Context(), frame{id: "e2", data: []byte("{}")})
 		if f := term.FailureOf(err); f.Code != term.ExitIO || !errors.Is(err, full) || follower.last != "e1" {
 			t.Errorf("%d, %v, and it goes on behind %s; want %d behind e1", f.Code, err, follower.last, term.ExitIO)
 		}
@@ -186,10 +188,10 @@ func TestEventTail(t *testing.T) {
 		t.Parallel()
 		var out strings.Builder
 		p := &program{Console: term.Console{Out: &out}}
-		follower := &tail{p: p, table: p.newTail()}
+		table := p.newTailTable()
 		long := strings.Repeat("ä", 25)
 		for _, source := range []string{"a", long, "b"} {
-			if err := follower.print(fmt.Appendf(nil, `{"id":"ID","type":"a.b","resource":"r","source":%q,"createdAt":0}`, source)); err != nil {
+			if err := p.printEvent(table, fmt.Appendf(nil, `{"id":"ID","type":"a.b","resource":"r","source":%q,"createdAt":0}`, source)); err != nil {
 				t.Fatal(err)
 			}
 		}

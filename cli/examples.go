@@ -80,6 +80,8 @@ tollhouse user create harriet --password-file /run/secrets/harriet`,
 	"user promote": `tollhouse user promote harriet`,
 	"user show":    `tollhouse user show harriet`,
 	"version":      `tollhouse version --json`,
+	"webhook listen": `tollhouse webhook listen --forward-to http://127.0.0.1:3000/hook
+tollhouse webhook listen --forward-to http://127.0.0.1:3000/hook --type 'customer.*' --since 1h`,
 }
 
 // addExamples adds the examples to the help of their commands.
