@@ -64,7 +64,7 @@ func (p *program) clientCreate() *cobra.Command {
 
 func addGrantFlags(flags *pflag.FlagSet, grants, scopes *[]string) {
 	flags.StringArrayVar(grants, "grant", nil, "a `grant` type that the client may use: password, authorization_code or refresh_token (default: all)")
-	flags.StringArrayVar(scopes, "scope", nil, "a `scope` that the client is limited to: events:read, resources:read or resources:write")
+	flags.StringArrayVar(scopes, "scope", nil, "a `scope` that the client is limited to: events:read, resources:read, resources:write, webhooks:read or webhooks:write")
 }
 
 func addConsentFlag(flags *pflag.FlagSet, consent *string, otherwise string) {

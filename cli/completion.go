@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tollhouse/store"
 	"tollhouse/store/secret"
 )
 
@@ -85,7 +86,7 @@ var valuesOf = map[string][]string{
 	"log-format": {"auto", "text", "json"},
 	"tls":        {"off", "auto", "files"},
 	"grant":      {"password", "authorization_code", "refresh_token"},
-	"scope":      {"events:read", "resources:read", "resources:write"},
+	"scope":      store.ScopeNames(),
 }
 
 // addCompletion registers completions on every command, but only when a shell asks

@@ -113,7 +113,7 @@ func consentAsked(remember bool) string {
 
 var (
 	grantNames = []string{string(store.GrantPassword), string(store.GrantAuthorizationCode), string(store.GrantRefreshToken)}
-	scopeNames = []string{"events:read", "resources:read", "resources:write"}
+	scopeNames = store.ScopeNames()
 )
 
 // narrowed returns the list of boxes without those that mean "not narrowed": all of them.

@@ -50,7 +50,7 @@ func wantMembers(t testing.TB, got, want map[string]any) {
 func TestIntrospect(t *testing.T) {
 	h := parallelHouse(t)
 	now := float64(h.Clock.Now().Unix())
-	const all = "events:read resources:read resources:write"
+	const all = "events:read resources:read resources:write webhooks:read webhooks:write"
 	t.Run("live_access_token_of_no_stated_scope", func(t *testing.T) {
 		wantMembers(t, wantActive(t, h.introspect(t, h.pair(t).AccessToken)), map[string]any{
 			"scope": all, "client_id": h.client.ID, "username": "mara", "sub": h.user.Subject(), "token_type": "bearer",

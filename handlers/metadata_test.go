@@ -51,7 +51,7 @@ func TestMetadata(t *testing.T) {
 			"revocation_endpoint_auth_methods_supported":    {"client_secret_basic", "client_secret_post", "none"},
 			"introspection_endpoint_auth_methods_supported": {"client_secret_basic", "client_secret_post"},
 			"code_challenge_methods_supported":              {"S256"},
-			"scopes_supported":                              {"events:read", "resources:read", "resources:write"},
+			"scopes_supported":                              {"events:read", "resources:read", "resources:write", "webhooks:read", "webhooks:write"},
 		} {
 			if got, _ := m[name].([]any); !slices.Equal(got, want) {
 				t.Errorf("%s = %v, want %v", name, m[name], want)

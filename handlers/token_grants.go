@@ -135,5 +135,5 @@ func grantScope(client store.Client, text string) (store.Scope, error) {
 }
 
 func unknownScope() *problem {
-	return invalidScope("The scopes are events:read, resources:read and resources:write, separated by single spaces.")
+	return invalidScope("The scopes are events:read, resources:read, resources:write, webhooks:read and webhooks:write, separated by single spaces.")
 }

@@ -186,7 +186,7 @@ func TestDeleteClientLeavesNothing(t *testing.T) {
 
 func TestScope(t *testing.T) {
 	t.Parallel()
-	all := store.ScopeEventsRead | store.ScopeResourcesRead | store.ScopeResourcesWrite
+	all := store.ScopeEventsRead | store.ScopeResourcesRead | store.ScopeResourcesWrite | store.ScopeWebhooksRead | store.ScopeWebhooksWrite
 	cases := []struct {
 		name, text string
 		want       store.Scope
@@ -194,7 +194,7 @@ func TestScope(t *testing.T) {
 	}{
 		{"none", "", store.ScopeUnstated, true},
 		{"one", "events:read", store.ScopeEventsRead, true},
-		{"order_does_not_matter", "resources:write events:read resources:read", all, true},
+		{"order_does_not_matter", "resources:write webhooks:write events:read webhooks:read resources:read", all, true},
 		{"nor_do_duplicates", "events:read events:read", store.ScopeEventsRead, true},
 		{"double_space", "events:read  resources:read", 0, false},
 		{"space_in_front", " events:read", 0, false},
@@ -208,7 +208,7 @@ func TestScope(t *testing.T) {
 			t.Errorf("%s: ParseScope(%q) = %v, %t, want %v, %t", c.name, c.text, got, ok, c.want, c.wantOK)
 		}
 	}
-	if got := all.String(); got != "events:read resources:read resources:write" {
+	if got := all.String(); got != "events:read resources:read resources:write webhooks:read webhooks:write" {
 		t.Errorf("String() = %q, want the names in one order", got)
 	}
 	if !store.ScopeUnstated.Covers(all) || store.ScopeEventsRead.Covers(store.ScopeUnstated) {

@@ -11,13 +11,15 @@ const (
 	ScopeEventsRead Scope = 1 << iota
 	ScopeResourcesRead
 	ScopeResourcesWrite
+	ScopeWebhooksRead
+	ScopeWebhooksWrite
 	scopeEnd
 
 	ScopeUnstated Scope = 0
 	scopeAll            = scopeEnd - 1
 )
 
-var scopeNames = [...]string{"events:read", "resources:read", "resources:write"}
+var scopeNames = [...]string{"events:read", "resources:read", "resources:write", "webhooks:read", "webhooks:write"}
 
 // ScopeNames lists the names of all permissions, in their order.
 func ScopeNames() []string { return append([]string(nil), scopeNames[:]...) }

@@ -355,6 +355,8 @@ func TestScopeWords(t *testing.T) {
 		{"events:read", "Read the events of your account"},
 		{"resources:read", "Read customers, transactions, payment accounts and invoices"},
 		{"resources:write", "Create, change and delete customers, transactions, payment accounts and invoices"},
+		{"webhooks:read", "See where events of your account are sent"},
+		{"webhooks:write", "Choose where events of your account are sent"},
 		{"new:scope", "new:scope"},
 	} {
 		if got := views.ScopeWords(test.scope); got != test.want {

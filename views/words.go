@@ -5,6 +5,8 @@ var scopeWords = map[string]string{
 	"events:read":     "Read the events of your account",
 	"resources:read":  "Read customers, transactions, payment accounts and invoices",
 	"resources:write": "Create, change and delete customers, transactions, payment accounts and invoices",
+	"webhooks:read":   "See where events of your account are sent",
+	"webhooks:write":  "Choose where events of your account are sent",
 }
 
 // ScopeWords describes a scope in a sentence without its full stop. An unknown scope is

@@ -42,7 +42,7 @@ func exampleRequests(s *server, parameters map[string]string, pair func() tokens
 		}
 		return body
 	}
-	token := with("grant_type", "password", "username", s.ready.Username, "password", s.ready.Password, "scope", "events:read resources:read resources:write")
+	token := with("grant_type", "password", "username", s.ready.Username, "password", s.ready.Password, "scope", "events:read resources:read resources:write webhooks:read webhooks:write")
 	larkspur := map[string]any{"displayName": "Larkspur Bookkeeping", "city": "Dunmere"}
 	customer := "/api/resources/customer/" + parameters["resourceID"]
 	return []example{
