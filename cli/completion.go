@@ -85,6 +85,8 @@ var valuesOf = map[string][]string{
 	"engine":     {"memory", "badger"},
 	"log-format": {"auto", "text", "json"},
 	"tls":        {"off", "auto", "files"},
+	"webhooks":   {"on", "off"},
+	"order":      {"strict", "none"},
 	"grant":      {"password", "authorization_code", "refresh_token"},
 	"scope":      store.ScopeNames(),
 }

@@ -64,6 +64,7 @@ it was asked. GET /_dev lists them.`,
 	}
 	flags := c.Flags()
 	f.add(flags, "127.0.0.1:0")
+	f.webhooks.add(flags, true)
 	f.engine = datadir.EngineMemory
 	flags.Var(&f.engine, "engine", "storage engine for the data in memory: memory (fast) or badger (the one that serve uses)")
 	flags.Lookup("listen").Usage += "; on a terminal the default is " + demoAddress + " if that port is free"

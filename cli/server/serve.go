@@ -60,6 +60,7 @@ https address of the server with --public-url, and choose who terminates TLS: a 
 	}
 	flags := c.Flags()
 	f.add(flags, listenDefault)
+	f.webhooks.add(flags, false)
 	f.tls.add(flags)
 	flags.BoolVar(&f.insecureHTTP, "insecure-http", false, "allow plain http from other machines, which exposes passwords and tokens on the network")
 	flags.Var(&f.retain, "retain", "how long to keep events, such as 400d; 0 keeps them forever")

@@ -46,6 +46,7 @@ type serverFlags struct {
 
 	auditRetain term.Duration
 	desk        deskFlags
+	webhooks    webhookFlags
 }
 
 func (f *serverFlags) add(flags *pflag.FlagSet, listen string) {
@@ -79,6 +80,7 @@ type serverConfig struct {
 	desk      *handlers.Desk // nil without the operators' pages
 
 	auditRetain time.Duration
+	webhooks    webhookConfig
 
 	instanceName string
 	logo         []byte // a PNG, or nil
@@ -120,11 +122,15 @@ func (f *serverFlags) parse(flags *pflag.FlagSet) (c serverConfig, err error) {
 	if c.logo, err = readLogo(f.logo); err != nil {
 		return c, err
 	}
+	dev := flags.Lookup("rand-seed") != nil
 	confirmMin := deskConfirmMin
-	if flags.Lookup("rand-seed") != nil { // dev
+	if dev {
 		confirmMin = time.Second
 	}
 	if c.desk, err = f.desk.parse(confirmMin); err != nil {
+		return c, err
+	}
+	if c.webhooks, err = f.webhooks.parse(dev); err != nil {
 		return c, err
 	}
 	c.lifetimes = store.DefaultLifetimes()
