@@ -15,6 +15,11 @@ import (
 	"tollhouse/store/snapshot"
 )
 
+const (
+	webhooksPath = "/api/webhook-endpoints"
+	webhookKind  = "webhook_endpoint" // of the events about them
+)
+
 const mergePatchType = "application/merge-patch+json" // RFC 7396 §4
 
 // putResource is PUT /api/resources/:kind/:id.
@@ -186,6 +191,9 @@ func parseResourceChange(r *http.Request) (eventlog.ResourceChange, error) {
 	}
 	if !eventlog.IsKind(c.Kind) {
 		return c, invalidParameter("kind", eventlog.KindRule+".")
+	}
+	if c.Kind == webhookKind {
+		return c, newProblem(http.StatusBadRequest, "reserved_kind", "Webhook endpoints are changed at %s.", webhooksPath).on("kind")
 	}
 	if !eventlog.IsID(c.ID) {
 		return c, invalidParameter("id", "must have 1 to 64 characters of A-Z, a-z, 0-9, _ and -.")

@@ -195,6 +195,9 @@ func TestResourceRefusals(t *testing.T) {
 		{"duplicate_members", func() answer { return a.put("/api/resources/plan/p1", token, `{"a":1,"a":2}`) }, 400, "invalid_json", ""},
 		{"trailing_data", func() answer { return a.put("/api/resources/plan/p1", token, `{}{}`) }, 400, "invalid_json", ""},
 		{"no_utf8", func() answer { return a.put("/api/resources/plan/p1", token, "{\"a\":\"\xff\"}") }, 400, "invalid_json", ""},
+		{"a_put_of_a_webhook_endpoint", func() answer { return a.put("/api/resources/webhook_endpoint/wep_1", token, `{}`) }, 400, "reserved_kind", "kind"},
+		{"a_patch_of_a_webhook_endpoint", func() answer { return a.patch("/api/resources/webhook_endpoint/wep_1", token, `{}`) }, 400, "reserved_kind", "kind"},
+		{"a_delete_of_a_webhook_endpoint", func() answer { return a.request("DELETE", "/api/resources/webhook_endpoint/wep_1", token, nil) }, 400, "reserved_kind", "kind"},
 		{"patch_as_plain_json", func() answer {
 			return a.request("PATCH", customer, token, strings.NewReader(`{}`), "Content-Type", "application/json")
 		}, 415, "unsupported_media_type", ""},
