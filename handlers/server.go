@@ -22,6 +22,7 @@ import (
 
 	"tollhouse/store"
 	"tollhouse/store/secret"
+	"tollhouse/store/webhook/target"
 )
 
 // Config configures a Server.
@@ -66,6 +67,10 @@ type Config struct {
 	Observe func(Served)
 	// Metrics serves /metrics, never on the public handler. It may be nil.
 	Metrics http.Handler
+	// Webhooks is the sender of webhooks; nil if this process has none.
+	Webhooks Webhooks
+	// WebhookRules judge the URLs of webhook endpoints; nil allows only public addresses.
+	WebhookRules *target.Rules
 	// Status answers /admin/status; nil leaves it out. A command's own process has
 	// none.
 	Status func(context.Context) ServerStatus

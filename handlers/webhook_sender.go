@@ -1,0 +1,28 @@
+package handlers
+
+import "context"
+
+// Webhooks is what the handlers ask of the sender of webhooks. cli/server sets it where a
+// sender runs; a command that opens the store in its own process has none. Its methods
+// may be called concurrently.
+type Webhooks interface {
+	// Test sends one event of the type system.test to an endpoint now, whatever its
+	// state, and reports what came of it. The event is in no log, its resource is the
+	// endpoint's id, and no cursor moves. An attempt that failed is no error. Errors:
+	// record.ErrNotFound.
+	Test(ctx context.Context, id string) (WebhookTest, error)
+	// Changed says that an endpoint was changed or deleted, or, with "", that the
+	// instance was held or resumed. The sender reads the endpoint anew: it ends a request
+	// in flight to one that may no longer be sent to, and begins with what is due.
+	// It does not wait for requests.
+	Changed(id string)
+}
+
+// WebhookTest is what came of a test.
+type WebhookTest struct {
+	Delivered bool    `json:"delivered"`
+	Status    *int    `json:"status"` // null if there was no answer
+	Error     *string `json:"error"`  // null if it was delivered
+	MS        int64   `json:"ms"`
+	WebhookID string  `json:"webhookId"`
+}
