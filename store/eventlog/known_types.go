@@ -259,7 +259,7 @@ func (l *query) accountTypes(asked []string, named bool) (*accountTypes, error) 
 		types.names = append(types.names, name)
 		types.known = append(types.known, known)
 	}
-	l.recent.keep(l.owner, types)
+	l.fresh = types
 	return types, nil
 }
 

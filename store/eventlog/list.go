@@ -117,6 +117,7 @@ const PageSizeMax = 1 << 20
 // Errors: *CursorError.
 func (l *Log) ListEvents(ctx context.Context, owner string, f Filter, dst []byte) (Page, error) {
 	var page Page
+	var fresh *accountTypes
 	err := l.db.View(ctx, func(r kv.Reader) error {
 		list := query{r: r, owner: owner, filter: f, recent: &l.types}
 		if err := list.find(); err != nil {
@@ -124,10 +125,14 @@ func (l *Log) ListEvents(ctx context.Context, owner string, f Filter, dst []byte
 		}
 		var err error
 		page, err = list.read(dst)
+		fresh = list.fresh
 		return err
 	})
 	if err != nil {
 		return Page{Data: dst}, fmt.Errorf("list events: %w", err)
+	}
+	if fresh != nil { // not before, since a scan that fails ends early and looks complete
+		l.types.keep(owner, fresh)
 	}
 	return page, nil
 }
@@ -138,6 +143,7 @@ type query struct {
 	owner  string
 	filter Filter
 	recent *recentTypes
+	fresh  *accountTypes // read from the log, to be kept
 
 	head     Head
 	cursor   *record.Position // the filter's cursor, if any
