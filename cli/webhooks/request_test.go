@@ -1,0 +1,88 @@
+package webhooks_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"tollhouse/cli/webhooks"
+	"tollhouse/store/storetest/must"
+)
+
+var (
+	newerSecret = []byte("0123456789abcdef0123456789abcdef")
+	olderSecret = []byte("fedcba9876543210fedcba9876543210")
+)
+
+func message(url string) *webhooks.Message {
+	return &webhooks.Message{
+		URL: url, ID: "evt_01", Body: []byte(`{"id":"evt_01"}`), Time: time.Now(), Secrets: [][]byte{newerSecret, olderSecret},
+		Endpoint: "wep_01", Attempt: 3, Version: "1.2.3",
+	}
+}
+
+func TestRequest(t *testing.T) {
+	t.Parallel()
+	t.Run("headers", func(t *testing.T) {
+		t.Parallel()
+		m := message("https://Example.com:8443/a%2Fb?q")
+		m.Time, m.Gap = time.Unix(1_700_000_000, 999_999_999), "evt_a..evt_b"
+		r := must.Get(m.Request(t.Context()))(t)
+		sign := func(key []byte) string {
+			mac := hmac.New(sha256.New, key)
+			mac.Write([]byte(`evt_01.1700000000.{"id":"evt_01"}`))
+			return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+		}
+		for name, want := range map[string]string{
+			"Content-Type": "application/json", "User-Agent": "tollhouse-webhooks/1.2.3",
+			"webhook-id": "evt_01", "webhook-timestamp": "1700000000", "webhook-signature": sign(newerSecret) + " " + sign(olderSecret),
+			"tollhouse-endpoint": "wep_01", "tollhouse-attempt": "3", "tollhouse-gap": "evt_a..evt_b",
+		} {
+			if got := strings.Join(r.Header[name], "|"); got != want {
+				t.Errorf("header %s = %q, want %q", name, got, want)
+			}
+		}
+		if len(r.Header) != 9 || r.Header["Idempotency-Key"] == nil || len(r.Header["Idempotency-Key"]) > 0 {
+			t.Errorf("headers = %v, want eight that are sent", r.Header)
+		}
+		if r.Method != http.MethodPost || r.ContentLength != int64(len(m.Body)) || r.Host != "Example.com:8443" || r.URL.RequestURI() != "/a%2Fb?q" {
+			t.Errorf("request = %s %s %s with %d bytes", r.Method, r.Host, r.URL.RequestURI(), r.ContentLength)
+		}
+	})
+	t.Run("without_endpoint_and_gap", func(t *testing.T) {
+		t.Parallel()
+		m := message("https://example.com")
+		m.Endpoint = ""
+		r := must.Get(m.Request(t.Context()))(t)
+		for _, name := range []string{"tollhouse-endpoint", "tollhouse-gap"} {
+			if _, found := r.Header[name]; found {
+				t.Errorf("header %s = %q, want none", name, r.Header[name])
+			}
+		}
+	})
+	t.Run("the_library_of_standard_webhooks_accepts_each_live_secret", func(t *testing.T) {
+		t.Parallel()
+		m := message("https://example.com")
+		r := must.Get(m.Request(t.Context()))(t)
+		headers := http.Header{} // as a receiver gets them
+		for name, values := range r.Header {
+			headers[http.CanonicalHeaderKey(name)] = values
+		}
+		for _, secret := range m.Secrets {
+			wh := must.Get(standardwebhooks.NewWebhookRaw(secret))(t)
+			if err := wh.Verify(m.Body, headers); err != nil {
+				t.Errorf("Verify = %v, want nil", err)
+			}
+			if err := wh.Verify(append(slices.Clone(m.Body), ' '), headers); err == nil {
+				t.Error("Verify of another body = nil, want an error")
+			}
+		}
+	})
+}
