@@ -3,21 +3,20 @@ package webhooks
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"net/http"
 	"strconv"
 	"time"
+
+	"tollhouse/store/secret"
 )
 
 // Message is one attempt to deliver an event.
 type Message struct {
 	URL     string
-	ID      string    // of the event, the same at every attempt
-	Body    []byte    // as GET /api/events/:id answers it
-	Time    time.Time // of this attempt, by the clock of the machine
-	Secrets [][]byte  // those that sign, newest first
+	ID      string         // of the event, the same at every attempt
+	Body    []byte         // as GET /api/events/:id answers it
+	Time    time.Time      // of this attempt, by the clock of the machine
+	Secrets []secret.Token // those that sign, newest first
 
 	Endpoint string
 	Attempt  int    // from 1
@@ -31,13 +30,12 @@ func (m *Message) Request(ctx context.Context) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	timestamp := strconv.FormatInt(m.Time.Unix(), 10)
 	r.Header = http.Header{
 		"Content-Type":       {"application/json"},
 		"User-Agent":         {"tollhouse-webhooks/" + m.Version},
 		"webhook-id":         {m.ID},
-		"webhook-timestamp":  {timestamp},
-		"webhook-signature":  {signatures(m.Secrets, m.ID, timestamp, m.Body)},
+		"webhook-timestamp":  {strconv.FormatInt(m.Time.Unix(), 10)},
+		"webhook-signature":  {secret.SignWebhook(m.Secrets, m.ID, m.Time, m.Body)},
 		"tollhouse-endpoint": {m.Endpoint},
 		"tollhouse-attempt":  {strconv.Itoa(m.Attempt)},
 		// An empty list is not sent. It says that the transport may send the request again
@@ -51,20 +49,4 @@ func (m *Message) Request(ctx context.Context) (*http.Request, error) {
 		delete(r.Header, "tollhouse-endpoint")
 	}
 	return r, nil
-}
-
-// signatures returns one signature for each secret, separated by spaces.
-func signatures(secrets [][]byte, id, timestamp string, body []byte) string {
-	var b []byte
-	for i, key := range secrets {
-		if i > 0 {
-			b = append(b, ' ')
-		}
-		mac := hmac.New(sha256.New, key)
-		_, _ = mac.Write([]byte(id + "." + timestamp + "."))
-		_, _ = mac.Write(body)
-		b = append(b, "v1,"...)
-		b = base64.StdEncoding.AppendEncode(b, mac.Sum(nil))
-	}
-	return string(b)
 }

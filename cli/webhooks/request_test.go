@@ -13,6 +13,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"tollhouse/cli/webhooks"
+	"tollhouse/store/secret"
 	"tollhouse/store/storetest/must"
 )
 
@@ -21,9 +22,17 @@ var (
 	olderSecret = []byte("fedcba9876543210fedcba9876543210")
 )
 
+func tokenOf(key []byte) secret.Token {
+	token, ok := secret.ParseWebhookSecret("whsec_" + base64.StdEncoding.EncodeToString(key))
+	if !ok {
+		panic("not a webhook secret")
+	}
+	return token
+}
+
 func message(url string) *webhooks.Message {
 	return &webhooks.Message{
-		URL: url, ID: "evt_01", Body: []byte(`{"id":"evt_01"}`), Time: time.Now(), Secrets: [][]byte{newerSecret, olderSecret},
+		URL: url, ID: "evt_01", Body: []byte(`{"id":"evt_01"}`), Time: time.Now(), Secrets: []secret.Token{tokenOf(newerSecret), tokenOf(olderSecret)},
 		Endpoint: "wep_01", Attempt: 3, Version: "1.2.3",
 	}
 }
@@ -75,8 +84,8 @@ func TestRequest(t *testing.T) {
 		for name, values := range r.Header {
 			headers[http.CanonicalHeaderKey(name)] = values
 		}
-		for _, secret := range m.Secrets {
-			wh := must.Get(standardwebhooks.NewWebhookRaw(secret))(t)
+		for _, token := range m.Secrets {
+			wh := must.Get(standardwebhooks.NewWebhook(token.Reveal()))(t)
 			if err := wh.Verify(m.Body, headers); err != nil {
 				t.Errorf("Verify = %v, want nil", err)
 			}
