@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -20,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tollhouse/cli/term"
+	"tollhouse/cli/webhooks"
 	"tollhouse/store/secret"
 )
 
@@ -220,17 +220,11 @@ func (l *listener) forward(ctx context.Context, wire []byte) error {
 
 // post makes one attempt.
 func (l *listener) post(ctx context.Context, id string, attempt int, body []byte) (status int, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.to, bytes.NewReader(body))
+	m := webhooks.Message{URL: l.to, ID: id, Body: body, Time: time.Now(), Secrets: []secret.Token{l.key}, Attempt: attempt, Version: version()}
+	r, err := m.Request(ctx)
 	if err != nil {
 		return 0, err
 	}
-	now := time.Now()
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("User-Agent", "tollhouse-webhooks/"+version())
-	r.Header.Set("Webhook-Id", id)
-	r.Header.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
-	r.Header.Set("Webhook-Signature", secret.SignWebhook([]secret.Token{l.key}, id, now, body))
-	r.Header.Set("Tollhouse-Attempt", strconv.Itoa(attempt))
 	answer, err := l.client.Do(r)
 	if err != nil {
 		return 0, err
