@@ -159,6 +159,16 @@ func (v *visit) familyTable(families []store.Family, heading string) views.DeskT
 	return t
 }
 
+// without returns a table without the column that would repeat the page's own record.
+func without(t views.DeskTable, column string) views.DeskTable {
+	i := slices.Index(t.Columns, column)
+	t.Columns = slices.Delete(t.Columns, i, i+1)
+	for r := range t.Rows {
+		t.Rows[r].Cells = slices.Delete(t.Rows[r].Cells, i, i+1)
+	}
+	return t
+}
+
 // deskRevokeSession is POST /desk/sessions/:id/revoke.
 func (s *Server) deskRevokeSession(v *visit) error {
 	ended, err := s.store.DeleteSessionNamed(v.ctx, pathParam(v.r, "id"))

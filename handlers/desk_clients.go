@@ -321,7 +321,7 @@ func (v *visit) showClientPage(status int, c store.Client, asked clientAsked, pa
 			Fields: []views.DeskField{{As: "box", Name: "revoke_tokens", Label: "The old secret leaked: end it and all tokens now"}}, Button: "Rotate the secret"}),
 			views.Folded("curl", v.clientCurl(c, "$SECRET"), true))
 	}
-	parts = append(parts, views.Acts(p, "Use", acts), views.List(p, access), views.List(p, lines),
+	parts = append(parts, views.Acts(p, "Use", acts), views.List(p, without(access, "Client")), views.List(p, without(lines, "Client")),
 		views.Commands("Clients are deleted on the machine:", "tollhouse client delete "+shellWord(c.ID)))
 	page.Name, page.Title = "client", c.Name
 	v.show(status, page, parts...)

@@ -202,6 +202,18 @@ func TestDeskEvent(t *testing.T) {
 	if got := rows(t, b.get(t, "/desk/resources?kind=plan"), "data-resource"); !slices.Equal(got, []string{"plan_1"}) {
 		t.Errorf("the resources are %v", got)
 	}
+	for _, kind := range []string{"", "plan", "customer"} {
+		a := b.get(t, "/desk/resources?account="+h.account+"&kind="+kind+"&resource=+plan_1")
+		if to := a.Header.Get("Location"); to != "/desk/resources/plan/plan_1?account="+h.account {
+			t.Errorf("the id of the plan, searched among kind %q, leads to %d %q", kind, a.StatusCode, to)
+		}
+	}
+	for _, id := range []string{"plan_2", ids[0], "plan 1"} {
+		none := b.get(t, "/desk/resources?kind=plan&resource="+url.QueryEscape(id))
+		if text := words(t, none); none.StatusCode != http.StatusOK || !strings.Contains(text, "Nothing matches.") || len(rows(t, none, "data-resource")) != 0 {
+			t.Errorf("a search for %s answers %d %s", id, none.StatusCode, text)
+		}
+	}
 }
 
 // hostileName is allowed in names and must not reach a page as markup or as it is read.

@@ -328,6 +328,9 @@ func (d *plotDrawing) bars(series []stats.Series) {
 	d.top += plotHigh + plotGap
 }
 
+// dot is a single value: a line without length, and a circle around it.
+const dot = "h0.1m-2.1 0a2 2 0 1 0 4 0a2 2 0 1 0-4 0"
+
 // lines draws series of one scale. A bucket that is not known is a gap.
 func (d *plotDrawing) lines(series []stats.Series) {
 	most := 0.0
@@ -346,10 +349,13 @@ func (d *plotDrawing) lines(series []stats.Series) {
 				continue
 			}
 			x, y := plotLeft+(float64(i)+0.5)*d.step(), d.top+linesHigh-value.Number/scale*linesHigh
-			if drawing {
+			switch {
+			case drawing:
 				fmt.Fprintf(&path, "L%.1f %.1f", x, y)
-			} else {
-				fmt.Fprintf(&path, "M%.1f %.1fh0.1", x, y)
+			case i+1 < len(s.Values) && s.Values[i+1].Known:
+				fmt.Fprintf(&path, "M%.1f %.1f", x, y)
+			default:
+				fmt.Fprintf(&path, "M%.1f %.1f%s", x, y, dot)
 			}
 			drawing = true
 		}

@@ -24,12 +24,12 @@ var displayMembers = []string{"displayName", "name", "title", "businessName", "e
 func (s *Server) deskResources(v *visit) error {
 	p, refused := parseOAuthParams(v.r.URL.RawQuery)
 	if refused == nil {
-		refused = p.refuseRepeated("account", "kind", "after")
+		refused = p.refuseRepeated("account", "kind", "resource", "after")
 	}
 	if refused != nil {
 		return refused
 	}
-	account, kind := p.value("account"), strings.TrimSpace(p.value("kind"))
+	account, kind, id := p.value("account"), strings.TrimSpace(p.value("kind")), strings.TrimSpace(p.value("resource"))
 	if account == "" {
 		account = v.session.User.Account
 	}
@@ -43,6 +43,16 @@ func (s *Server) deskResources(v *visit) error {
 	if kind == "" && len(kinds) > 0 {
 		kind = kinds[0]
 	}
+	if id != "" {
+		of, err := v.kindOfResource(account, kind, id)
+		if err != nil {
+			return err
+		}
+		if of != "" {
+			v.redirectHere(v.w, v.resourceAddress(account, of, id))
+			return nil
+		}
+	}
 	accounts, err := v.accountOptions(account)
 	if err != nil {
 		return err
@@ -51,6 +61,7 @@ func (s *Server) deskResources(v *visit) error {
 	form := views.Form(page, views.DeskForm{Action: resourcesPath, Button: "Show resources", Fields: []views.DeskField{
 		{As: "select", Name: "account", Label: "Account", Options: accounts},
 		{Name: "kind", Label: "Kind", Value: kind, Suggestions: kinds},
+		{Name: "resource", Label: "Resource", Value: id},
 	}})
 	if kind != "" && !eventlog.IsKind(kind) {
 		v.show(http.StatusBadRequest, views.DeskProps{Name: "resources", Title: "Resources", Alert: "kind " + eventlog.KindRule + "."}, form)
@@ -58,13 +69,40 @@ func (s *Server) deskResources(v *visit) error {
 	}
 	t := views.DeskTable{Label: "Resources", List: "resources", Columns: []string{"Id", "Name", "Last change"}, Next: "Next",
 		Empty: "No resources of this kind yet. A write to the API or an import makes some."}
-	if kind != "" {
+	switch {
+	case id != "":
+		t.Empty, t.Clear = "Nothing matches.", resourcesPath+"?account="+escaped(account)+"&kind="+kind
+	case kind != "":
 		if err := v.fillResources(&t, account, kind, p.value("after")); err != nil {
 			return err
 		}
 	}
 	v.show(http.StatusOK, views.DeskProps{Name: "resources", Title: "Resources", Lead: kind}, form, views.List(page, t))
 	return nil
+}
+
+// kindOfResource returns the kind of the resource with an id: the given one if it has
+// such a resource, or else that of the id's newest event. "" stands for no resource.
+func (v *visit) kindOfResource(account, kind, id string) (string, error) {
+	if !eventlog.IsID(id) {
+		return "", nil
+	}
+	newest, _, err := v.listShown(account, eventlog.Filter{Resources: []string{id}, To: eventlog.CreatedAtMax, Limit: 1})
+	if err != nil {
+		return "", err
+	}
+	kinds := []string{kind}
+	for _, e := range newest {
+		of, _, _ := strings.Cut(e.Type, ".")
+		kinds = append(kinds, of)
+	}
+	for _, of := range kinds {
+		_, err := v.store.FindResource(v.ctx, account, of, id)
+		if !errors.Is(err, record.ErrNotFound) {
+			return of, err
+		}
+	}
+	return "", nil
 }
 
 // fillResources reads a page of resources.

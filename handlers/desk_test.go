@@ -418,6 +418,27 @@ func TestDeskLastUses(t *testing.T) {
 	}
 }
 
+// TestDeskTablesOfARecord: the page of a client or user has no column that repeats it in
+// every row.
+func TestDeskTablesOfARecord(t *testing.T) {
+	h, b := deskHouse(t)
+	h.pair(t)
+	for path, without := range map[string]string{"/desk/clients/" + h.client.ID: "Client", "/desk/users/" + h.user.Subject(): "User"} {
+		page := b.get(t, path)
+		if len(rows(t, page, "data-family")) == 0 || len(rows(t, page, "data-audit")) == 0 {
+			t.Fatalf("%s shows no access or no audit line", path)
+		}
+		for _, list := range []string{"families", "audit"} {
+			_, table, _ := strings.Cut(page.body, `data-list="`+list+`"`)
+			table, _, _ = strings.Cut(table, "</table>")
+			columns, cells := strings.Count(table, `scope="col"`), strings.Count(table, `role="cell"`)+strings.Count(table, `role="rowheader"`)
+			if strings.Contains(table, ">"+without+"</th>") || cells != columns*(strings.Count(table, "<tr")-1) {
+				t.Errorf("%s: %s has %d columns and %d cells: %s", path, list, columns, cells, table)
+			}
+		}
+	}
+}
+
 // TestAdminShowsTheLatestSignIn: it is part of a user who is listed or shown, once there
 // was one.
 func TestAdminShowsTheLatestSignIn(t *testing.T) {

@@ -180,13 +180,13 @@ func (s *Server) deskUser(v *visit) error {
 			Text: "With a code the user sets a new password. The present one works until then."}))
 	}
 	parts = append(parts, views.Acts(p, "Use", v.userActs(u, path, len(sessions) > 0)),
-		views.List(p, v.sessionTable(sessions[:min(len(sessions), deskFamiliesMax)], "Browsers signed in")), views.List(p, v.familyTable(families, "Applications with access")),
-		views.List(p, lines), views.Commands("Users are deleted on the machine:", "tollhouse user delete "+shellWord(u.Username)))
+		views.List(p, v.sessionTable(sessions[:min(len(sessions), deskFamiliesMax)], "Browsers signed in")), views.List(p, without(v.familyTable(families, "Applications with access"), "User")),
+		views.List(p, without(lines, "User")), views.Commands("Users are deleted on the machine:", "tollhouse user delete "+shellWord(u.Username)))
 	v.show(http.StatusOK, views.DeskProps{Name: "user", Title: u.Username}, parts...)
 	return nil
 }
 
-// userActs are the changes that the operator may make. Nobody disables or demotes
+// userActs are the changes that the operator may make. Operators cannot disable or demote
 // themselves.
 func (v *visit) userActs(u store.User, path string, signedIn bool) (acts []views.DeskAct) {
 	if signedIn {
