@@ -138,9 +138,18 @@ func deskCopies(t *testing.T, s *server) {
 		t.Errorf("title of a time = %q, want the local time after the exact one", got)
 	}
 	// Reading the clipboard needs a permission, so what is written is caught on its way.
-	tb.do(chromedp.Evaluate[chromedp.Void](`{ const write = navigator.clipboard.writeText.bind(navigator.clipboard); navigator.clipboard.writeText = text => { window.copied = text; return write(text); } }`))
+	tb.do(chromedp.Evaluate[chromedp.Void](`{ const write = navigator.clipboard.writeText.bind(navigator.clipboard); navigator.clipboard.writeText = text => { window.copied = text; return write(text); } }
+		window.setTimeout = (reset, after) => { window.reset = reset; window.after = after; };`))
 	tb.click("[data-copy]")
 	tb.until(`document.querySelector("[data-copy]").textContent == "Copied"`)
+	if !ask(tb, chromedp.Evaluate[bool](`after == 2000 && (reset(), document.querySelector("[data-copy]").textContent == "Copy")`)) {
+		t.Error("the button does not go back to Copy after 2 s")
+	}
+	tb.scheme("light") // with reduced motion, where no timer runs
+	tb.click("[data-copy]")
+	tb.until(`document.querySelector("[data-copy]").textContent == "Copied"`)
+	tb.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur()`))
+	tb.until(`document.querySelector("[data-copy]").textContent == "Copy"`)
 	if !ask(tb, chromedp.Evaluate[bool](`window.copied == document.querySelector("pre[data-curl]").textContent`)) {
 		t.Error("the button copied something other than the command before it")
 	}
