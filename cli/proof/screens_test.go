@@ -195,6 +195,15 @@ func (tb *tab) lookAround(name string, wide int64, look func(shown string)) {
 	}
 }
 
+// smallTargets lists what is narrower than 24 px, or lower than 44 px outside of tables.
+// The target of a box is its label. WCAG 2.2 SC 2.5.8 exempts links within a sentence.
+const smallTargets = `[...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary")]
+	.filter(e => e.checkVisibility({visibilityProperty: true}) && !e.matches(".skip:not(:focus)"))
+	.filter(e => !(e.matches("a") && [...e.parentElement.childNodes].some(n => n.nodeType == Node.TEXT_NODE && /\w/.test(n.data))))
+	.map(e => [e, (e.closest("label") ?? e).getBoundingClientRect(), e.closest("table") ? 24 : 44])
+	.filter(([e, box, least]) => box.width < 23.5 || box.height < least - 0.5)
+	.map(([e, box]) => Math.round(box.width) + " x " + Math.round(box.height) + ": " + e.outerHTML.slice(0, 200))`
+
 // violation is a rule of axe's that a screen breaks, and where.
 type violation struct {
 	ID, Impact, Help string
@@ -207,7 +216,10 @@ func (tb *tab) wantAccessible(t *testing.T, name string) {
 	source := must.Get(os.ReadFile(filepath.Join(nodeModules(t), "axe-core", "axe.min.js")))(t)
 	tb.do(chromedp.Evaluate[chromedp.Void](string(source)))
 	tb.lookAround(name, windowDesk, func(shown string) {
-		found := ask(tb, chromedp.Evaluate[[]violation](`axe.run(document, {preload: false}).then(r => {
+		for _, small := range ask(tb, chromedp.Evaluate[[]string](smallTargets)) {
+			t.Errorf("%s: the target is too small: %s", shown, small)
+		}
+		found := ask(tb, chromedp.Evaluate[[]violation](`axe.run(document, {preload: false, rules: {"target-size": {enabled: true}}}).then(r => {
 			if (r.passes.length === 0) throw new Error("axe has looked at nothing");
 			// axe finds no background behind text in a drawing and leaves its contrast undecided.
 			// static's TestContrast measures the colours of that text.
