@@ -84,6 +84,15 @@ func TestBrowserDesk(t *testing.T) {
 				t.Errorf("not so on paper: %s", want)
 			}
 		}
+		tb.open(s.base + "/docs/events")
+		tb.see("tr[data-status]")
+		if !ask(tb, chromedp.Evaluate[bool](`[...document.querySelectorAll("tr[data-status] th")].every(th => {
+			const text = document.createRange();
+			text.selectNodeContents(th);
+			return text.getClientRects().length == 1;
+		})`)) {
+			t.Error("a status of the reference is broken into several lines on paper")
+		}
 		tb.scheme("light")
 	})
 	t.Run("event", func(t *testing.T) {
