@@ -84,7 +84,10 @@ func (s *Server) shownClients(r *http.Request, session *browserSession) (shown [
 	}
 	now := s.store.Now()
 	for _, g := range granted {
-		c := views.GrantedClient{ID: g.ClientID, Name: g.Name, Since: moment(g.Since, now)}
+		c := views.GrantedClient{ID: g.ClientID, Name: g.Name, Since: moment(g.Since, now), NoAccess: !g.IsLive}
+		if !g.Remembered.IsZero() {
+			c.UnaskedUntil = g.Remembered.Format("2 January 2006")
+		}
 		if !g.UsedAt.IsZero() {
 			c.Used = moment(g.UsedAt, now)
 		}

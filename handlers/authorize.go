@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"tollhouse/store"
 	"tollhouse/store/record"
@@ -20,8 +23,9 @@ type authRequest struct {
 	state       string
 	scope       store.Scope
 	challenge   string // RFC 7636, S256; "" without one
-	prompt      string
-	query       string // as it came
+	prompts     []string
+	maxAge      time.Duration // since the sign-in; negative without a limit
+	query       string        // as it came
 }
 
 const (
@@ -31,19 +35,18 @@ const (
 
 // authParams are the parameters of the authorization endpoint; the first repeated
 // one is reported.
-var authParams = []string{"client_id", "redirect_uri", "response_type", "scope", "state", "code_challenge", "code_challenge_method", "prompt"}
+var authParams = []string{"client_id", "redirect_uri", "response_type", "scope", "state", "code_challenge", "code_challenge_method", "prompt", "max_age"}
 
 // authorize is GET /oauth/v2/auth. It shows the sign-in screen, or the consent
-// screen if the browser is signed in. It stores nothing: the state travels in the
-// forms.
+// screen if the browser is signed in. Unless consent is remembered it stores nothing: the
+// state travels in the forms.
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) error {
 	a, refusal, err := s.parseAuthRequest(r.Context(), r.URL.RawQuery)
 	if err != nil {
 		return err
 	}
 	if refusal != nil {
-		noteProblem(r.Context(), refusal)
-		s.redirectError(w, r, a, refusal.code, refusal.description)
+		s.refuse(w, r, a, refusal)
 		return nil
 	}
 	session, err := s.session(r)
@@ -53,14 +56,40 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if session == nil || a.prompt == "login" {
+	unseen := a.hasPrompt("none")
+	if s.mustSignIn(a, session) {
+		if unseen {
+			s.refuse(w, r, a, newProblem(http.StatusBadRequest, "login_required", "The user must sign in."))
+			return nil
+		}
 		return s.showLogin(w, r, loginScreen{request: &a, query: a.query})
 	}
 	if s.demo != nil && s.demo.AutoConsent && r.Method == http.MethodGet {
 		return s.allowUnasked(w, r, a, session)
 	}
+	if done, err := s.allowRemembered(w, r, a, session); err != nil || done {
+		return err
+	}
+	if unseen {
+		s.refuse(w, r, a, newProblem(http.StatusBadRequest, "consent_required", "The user must be asked for consent."))
+		return nil
+	}
 	return s.showConsent(w, r, a, session)
 }
+
+// refuse tells the client by redirect.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, a authRequest, refusal *problem) {
+	noteProblem(r.Context(), refusal)
+	s.redirectError(w, r, a, refusal.code, refusal.description)
+}
+
+// mustSignIn reports whether the sign-in is missing or too old for the request (RFC 9470
+// §4: max_age).
+func (s *Server) mustSignIn(a authRequest, session *browserSession) bool {
+	return session == nil || a.hasPrompt("login") || a.maxAge >= 0 && s.store.Now().Sub(session.AuthenticatedAt) >= a.maxAge
+}
+
+func (a authRequest) hasPrompt(value string) bool { return slices.Contains(a.prompts, value) }
 
 // parseAuthRequest parses and checks a query. An error is shown to the person at
 // the browser, who must not be redirected to an unchecked address. A refusal goes
@@ -81,7 +110,7 @@ func (s *Server) parseAuthRequest(ctx context.Context, query string) (authReques
 	if err != nil {
 		return authRequest{}, nil, err
 	}
-	a := authRequest{client: client, redirectURI: redirectURI, state: p.value("state"), prompt: p.value("prompt"), query: query}
+	a := authRequest{client: client, redirectURI: redirectURI, state: p.value("state"), prompts: strings.Fields(p.value("prompt")), maxAge: -1, query: query}
 	return a, a.judge(p), nil
 }
 
@@ -164,6 +193,23 @@ func (a *authRequest) judge(p params) *problem {
 		return asProblem(err)
 	}
 	a.scope = scope
+	return a.judgePrompt(p)
+}
+
+// judgePrompt reads prompt and max_age as OpenID Connect Core §3.1.2.1 defines them. Other
+// values of prompt are ignored.
+func (a *authRequest) judgePrompt(p params) *problem {
+	if a.hasPrompt("none") && len(a.prompts) > 1 {
+		return invalidRequest("prompt=none cannot be combined with other values.")
+	}
+	if !p.has("max_age") {
+		return nil
+	}
+	seconds, err := strconv.ParseUint(p.value("max_age"), 10, 32)
+	if err != nil {
+		return invalidRequest("The parameter max_age must be a number of seconds.")
+	}
+	a.maxAge = time.Duration(seconds) * time.Second
 	return nil
 }
 
@@ -191,14 +237,26 @@ func isNotBase64URL(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_')
 }
 
-// withoutPrompt removes prompt from a query, to continue after signing in.
-func withoutPrompt(query string) string {
+// toSignIn is the query of the request with a sign-in first.
+func (a authRequest) toSignIn() string { return a.withPrompts(append(a.promptsLeft(), "login")) }
+
+// afterSignIn is the query of the request without what a sign-in fulfils.
+func (a authRequest) afterSignIn() string { return a.withPrompts(a.promptsLeft()) }
+
+func (a authRequest) promptsLeft() []string {
+	return slices.DeleteFunc(slices.Clone(a.prompts), func(p string) bool { return p == "login" || p == "select_account" })
+}
+
+func (a authRequest) withPrompts(prompts []string) string {
 	var kept []string
-	for pair := range strings.SplitSeq(query, "&") {
+	for pair := range strings.SplitSeq(a.query, "&") {
 		name, _, _ := strings.Cut(pair, "=")
-		if decoded, err := url.QueryUnescape(name); err != nil || decoded != "prompt" {
+		if decoded, err := url.QueryUnescape(name); err != nil || decoded != "prompt" && decoded != "max_age" {
 			kept = append(kept, pair)
 		}
+	}
+	if len(prompts) > 0 {
+		kept = append(kept, "prompt="+url.QueryEscape(strings.Join(prompts, " ")))
 	}
 	return strings.Join(kept, "&")
 }

@@ -16,7 +16,7 @@ import (
 // --auto-login if it has none or the request wants a new one. If that user no
 // longer exists, the sign-in form is shown.
 func (s *Server) signInUnasked(w http.ResponseWriter, r *http.Request, a *authRequest, session *browserSession) (*browserSession, error) {
-	if s.demo.AutoLogin == "" || r.Method != http.MethodGet || session != nil && a.prompt != "login" {
+	if s.demo.AutoLogin == "" || r.Method != http.MethodGet || !s.mustSignIn(*a, session) {
 		return session, nil
 	}
 	user, err := s.store.FindUser(r.Context(), s.demo.AutoLogin)
@@ -29,7 +29,7 @@ func (s *Server) signInUnasked(w http.ResponseWriter, r *http.Request, a *authRe
 	case err != nil:
 		return nil, err
 	}
-	a.prompt = ""
+	a.prompts, a.maxAge = a.promptsLeft(), -1
 	return session, nil
 }
 

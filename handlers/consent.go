@@ -14,7 +14,7 @@ import (
 	"tollhouse/views"
 )
 
-// showConsent asks the user. Our choice: it asks every time (RFC 8252 §8.6).
+// showConsent asks the user.
 func (s *Server) showConsent(w http.ResponseWriter, r *http.Request, a authRequest, session *browserSession) error {
 	var permissions []string
 	for _, name := range (a.scope.Effective()).Names() {
@@ -27,7 +27,7 @@ func (s *Server) showConsent(w http.ResponseWriter, r *http.Request, a authReque
 	pageHeaders(w, true, a.redirectURI)
 	s.render(w, r, http.StatusOK, views.Consent(views.ConsentProps{
 		Page: s.signedInPage(r), ClientName: a.client.Name, Username: session.User.Username,
-		NotYouURL:   "/oauth/v2/auth?" + withoutPrompt(a.query) + "&prompt=login",
+		NotYouURL:   "/oauth/v2/auth?" + a.toSignIn(),
 		Permissions: permissions, Account: account, GoesTo: goesTo(a.redirectURI),
 		Action: "/consent", Ticket: s.sealTicket(a, session), AccountURL: "/account",
 	}))
@@ -98,10 +98,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, a authRequest, t 
 	if !t.Scope.Covers(a.scope) {
 		return startAgain(http.StatusBadRequest, "The application now has more permissions than this page listed.")
 	}
-	code, err := s.store.Allow(r.Context(), store.Consent{
-		Client: a.client, User: session.User, RedirectURI: a.redirectURI, Scope: a.scope, Challenge: a.challenge,
-		Ticket: secret.HashOf(t.ID), TicketEnds: t.ends(s.store.Lifetimes()),
-	})
+	code, err := s.store.Allow(r.Context(), s.consentTo(a, t, session))
 	switch {
 	case errors.Is(err, record.ErrReplayed):
 		return alreadyDecided().because(err)
@@ -115,8 +112,16 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, a authRequest, t 
 	return nil
 }
 
+// consentTo is what a decision on t is about.
+func (s *Server) consentTo(a authRequest, t ticket, session *browserSession) store.Consent {
+	return store.Consent{
+		Client: a.client, User: session.User, RedirectURI: a.redirectURI, Scope: a.scope, Challenge: a.challenge,
+		Ticket: secret.HashOf(t.ID), TicketEnds: t.ends(s.store.Lifetimes()), Epoch: t.Epoch,
+	}
+}
+
 func (s *Server) deny(w http.ResponseWriter, r *http.Request, a authRequest, t ticket, session *browserSession) error {
-	err := s.store.Deny(r.Context(), secret.HashOf(t.ID), t.ends(s.store.Lifetimes()))
+	err := s.store.Deny(r.Context(), s.consentTo(a, t, session))
 	if errors.Is(err, record.ErrReplayed) {
 		return alreadyDecided().because(err)
 	}

@@ -134,7 +134,7 @@ func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, user store
 		s.redirectHere(w, s.pageBehind(r, screen.to, user))
 		return nil
 	}
-	s.redirectHere(w, "/oauth/v2/auth?"+withoutPrompt(screen.query))
+	s.redirectHere(w, "/oauth/v2/auth?"+screen.request.afterSignIn())
 	return nil
 }
 

@@ -19,6 +19,7 @@ type ticket struct {
 	// Scope is what was shown. If the query has none, it is the client's, which may
 	// grow in the meantime.
 	Scope  store.Scope `json:"scope"`
+	Epoch  secret.ID   `json:"epoch"` // the client's ConsentEpoch
 	Millis int64       `json:"at"`
 }
 
@@ -27,7 +28,7 @@ const ticketLabel = "consent ticket"
 func (s *Server) sealTicket(a authRequest, session *browserSession) string {
 	plain, err := json.Marshal(ticket{
 		ID: secret.Text(nil), Session: s.sessionMark(session.token), User: session.User.Subject(),
-		Query: a.query, Scope: a.scope, Millis: s.store.Now().UnixMilli(),
+		Query: a.query, Scope: a.scope, Epoch: a.client.ConsentEpoch, Millis: s.store.Now().UnixMilli(),
 	})
 	if err != nil {
 		panic("handlers: ticket cannot be encoded: " + err.Error())

@@ -22,11 +22,13 @@ type code struct {
 	expiresAt   time.Time
 	usedAt      time.Time
 	family      secret.ID // of the tokens issued for it
+	remembered  bool      // given without asking the user
 }
 
 const (
-	codeRecord    = 1
-	decidedRecord = 1
+	codeRecord           = 1
+	codeRecordRemembered = 2 // of a code that was given without asking
+	decidedRecord        = 1
 
 	// codeKept is how long a code is kept, used or not.
 	codeKept = 24 * time.Hour
@@ -48,32 +50,28 @@ type Consent struct {
 	Challenge   string
 	Ticket      secret.Hash // of the consent screen
 	TicketEnds  time.Time
+	Epoch       secret.ID // the client's ConsentEpoch on the screen; zero: not to be remembered
 }
 
 // Allow stores an authorization code and, in the same transaction, that the ticket is
-// decided, so that a ticket gives at most one code. Errors: ErrReplayed if the ticket
+// decided, so that a ticket gives at most one code. If the client remembers consent, so
+// does the transaction. Errors: ErrReplayed if the ticket
 // was decided before, ErrDisabled if the client or user was disabled or their tokens
 // ended since.
 func (s *Store) Allow(ctx context.Context, c Consent) (secret.Token, error) {
-	token, now := secret.New(s.random, secret.Code), s.Now()
-	record := code{
-		hash:        token.Hash(),
-		lineage:     lineageOf(c.Client, c.User),
-		redirectURI: c.RedirectURI, scope: c.Scope, challenge: c.Challenge,
-		expiresAt: now.Add(s.lives.Code),
-	}
+	now := s.Now()
+	code, token := s.newCode(c, now)
 	err := s.db.Update(ctx, func(tx kv.Txn) error {
-		if _, err := readParties(tx, record.lineage); err != nil {
+		if _, err := readParties(tx, code.lineage); err != nil {
 			return err
 		}
 		if err := decide(tx, c.Ticket, now, c.TicketEnds); err != nil {
 			return err
 		}
-		if err := writeCode(tx, record, now); err != nil {
+		if err := remember(tx, c, code.lineage, now); err != nil {
 			return err
 		}
-		// A code has no family yet, so its user can revoke it only through this index.
-		return tx.Set(record.indexKey(), nil, now.Add(codeKept))
+		return createCode(tx, code, now)
 	})
 	if err != nil {
 		return secret.Token{}, fmt.Errorf("allow: %w", err)
@@ -81,10 +79,35 @@ func (s *Store) Allow(ctx context.Context, c Consent) (secret.Token, error) {
 	return token, nil
 }
 
-// Deny stores that the ticket is decided. Errors: ErrReplayed.
-func (s *Store) Deny(ctx context.Context, ticket secret.Hash, ends time.Time) error {
+func (s *Store) newCode(c Consent, now time.Time) (code, secret.Token) {
+	token := secret.New(s.random, secret.Code)
+	return code{
+		hash:        token.Hash(),
+		lineage:     lineageOf(c.Client, c.User),
+		redirectURI: c.RedirectURI, scope: c.Scope, challenge: c.Challenge,
+		expiresAt: now.Add(s.lives.Code),
+	}, token
+}
+
+func createCode(tx kv.Txn, c code, now time.Time) error {
+	if err := writeCode(tx, c, now); err != nil {
+		return err
+	}
+	// A code has no family yet, so its user can revoke it only through this index.
+	return tx.Set(c.indexKey(), nil, now.Add(codeKept))
+}
+
+// Deny stores that the ticket is decided, and ends what the user allowed the client
+// before. Errors: ErrReplayed.
+func (s *Store) Deny(ctx context.Context, c Consent) error {
 	now := s.Now()
-	err := s.db.Update(ctx, func(tx kv.Txn) error { return decide(tx, ticket, now, ends) })
+	err := s.db.Update(ctx, func(tx kv.Txn) error {
+		if err := decide(tx, c.Ticket, now, c.TicketEnds); err != nil {
+			return err
+		}
+		_, err := forget(tx, c.User.ID, c.Client.ID, now)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("deny: %w", err)
 	}
@@ -151,7 +174,7 @@ func (s *Store) RedeemCode(ctx context.Context, r Redemption) (Issued, error) {
 		if err := tx.Delete(c.indexKey()); err != nil {
 			return err
 		}
-		return appendAudit(tx, f.auditLine(AuditGrant, string(GrantAuthorizationCode), r.By), now, pair.tail)
+		return appendAudit(tx, f.auditLine(AuditGrant, c.grantReason(), r.By), now, pair.tail)
 	})
 	if err == nil {
 		err = refusal
@@ -160,6 +183,16 @@ func (s *Store) RedeemCode(ctx context.Context, r Redemption) (Issued, error) {
 		return Issued{}, fmt.Errorf("redeem code: %w", err)
 	}
 	return issued, nil
+}
+
+// ReasonRemembered is the reason of the audit line for a grant without a consent screen.
+const ReasonRemembered = string(GrantAuthorizationCode) + ", remembered"
+
+func (c code) grantReason() string {
+	if c.remembered {
+		return ReasonRemembered
+	}
+	return string(GrantAuthorizationCode)
 }
 
 // replayed handles a second use. It revokes the first use's family and records that
@@ -272,13 +305,30 @@ func writeCode(tx kv.Txn, c code, now time.Time) error {
 }
 
 func encodeCode(c code) []byte {
-	return encodeLineage(record.NewEncoder(codeRecord), c.lineage).Str(c.redirectURI).Byte(byte(c.scope)).Str(c.challenge).
-		Time(c.expiresAt).Time(c.usedAt).ID(c.family).B
+	version := byte(codeRecord)
+	if c.remembered {
+		version = codeRecordRemembered
+	}
+	e := encodeLineage(record.NewEncoder(version), c.lineage).Str(c.redirectURI).Byte(byte(c.scope)).Str(c.challenge).
+		Time(c.expiresAt).Time(c.usedAt).ID(c.family)
+	if c.remembered {
+		e.Bool(true)
+	}
+	return e.B
 }
 
 func decodeCode(h secret.Hash, v []byte) (code, error) {
-	d := record.NewDecoder("authorization code", codeRecord, v)
+	version := byte(codeRecord)
+	if len(v) > 0 && v[0] == codeRecordRemembered {
+		version = codeRecordRemembered
+	}
+	d := record.NewDecoder("authorization code", version, v)
 	c := code{hash: h, lineage: decodeLineage(&d), redirectURI: d.Str(), scope: Scope(d.Byte()), challenge: d.Str(),
 		expiresAt: d.Time(), usedAt: d.Time(), family: d.ID()}
+	if version == codeRecordRemembered {
+		if c.remembered = d.Bool(); !c.remembered {
+			d.Fail("has the longer version without a member of it")
+		}
+	}
 	return c, d.Done()
 }

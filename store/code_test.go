@@ -24,7 +24,7 @@ func TestAllow(t *testing.T) {
 		g.unchanged(t, func() {
 			_, err := g.Allow(ctx, c)
 			refused(t, "Allow(decided ticket)", err, record.ErrReplayed)
-			refused(t, "Deny(decided ticket)", g.Deny(ctx, c.Ticket, c.TicketEnds), record.ErrReplayed)
+			refused(t, "Deny(decided ticket)", g.Deny(ctx, c), record.ErrReplayed)
 		})
 		if n := g.Count(t, 'k'); n != 1 {
 			t.Errorf("%d codes are kept, want 1", n)
@@ -33,7 +33,7 @@ func TestAllow(t *testing.T) {
 	t.Run("deny_keeps_no_code_and_decides", func(t *testing.T) {
 		g := parallelGrant(t)
 		c := g.consent("")
-		must.Do(t, g.Deny(ctx, c.Ticket, c.TicketEnds))
+		must.Do(t, g.Deny(ctx, c))
 		_, err := g.Allow(ctx, c)
 		refused(t, "Allow(denied ticket)", err, record.ErrReplayed)
 		if n := g.Count(t, 'k'); n != 0 {

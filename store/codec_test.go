@@ -59,6 +59,14 @@ func records() map[string]struct {
 			v, err := decodeCode(secret.Hash{}, b)
 			return encodeCode(v), err
 		}},
+		"code given without asking": {encodeCode(code{lineage: l, redirectURI: "r", scope: 1, expiresAt: now, remembered: true}), func(b []byte) ([]byte, error) {
+			v, err := decodeCode(secret.Hash{}, b)
+			return encodeCode(v), err
+		}},
+		"remembered consent": {encodeRemembered(remembered{lineage: l, epoch: secret.NewID(nil), allowed: []allowed{{secret.HashOf("r"), 1, now}, {secret.HashOf("s"), 7, now}}}), func(b []byte) ([]byte, error) {
+			v, err := decodeRemembered("c", b)
+			return encodeRemembered(v), err
+		}},
 		"family": {encodeFamily(family{lineage: l, scope: 2, createdAt: now, expiresAt: now, revokedAt: now, reason: ReasonRefreshReused}), func(b []byte) ([]byte, error) {
 			v, err := decodeFamily(secret.ID{}, b)
 			return encodeFamily(v), err

@@ -161,7 +161,8 @@ func familyOf(r kv.Reader, kind secret.Kind, h secret.Hash) (secret.ID, error) {
 	return c.family, err
 }
 
-// revokeFound revokes the family that find returns and writes an audit line.
+// revokeFound revokes the family that find returns and writes an audit line. It also ends
+// what the user allowed the client, or the client could have access again without asking.
 func (s *Store) revokeFound(ctx context.Context, by By, find func(kv.Txn) (family, error)) (shown Family, err error) {
 	now, tail := s.Now(), secret.NewTail(s.random)
 	err = s.db.Update(ctx, func(tx kv.Txn) error {
@@ -177,6 +178,9 @@ func (s *Store) revokeFound(ctx context.Context, by By, find func(kv.Txn) (famil
 			return err
 		}
 		shown = f.shown(p)
+		if _, err := forget(tx, f.user, f.client, now); err != nil {
+			return err
+		}
 		if err := revokeFamily(tx, f, now, ReasonRevokedByOperator); err != nil {
 			return err
 		}

@@ -14,13 +14,16 @@ import (
 	"tollhouse/store/secret"
 )
 
-// Granted is a client that can act for a user now.
+// Granted is a client that can act for a user now, or can have access without asking.
 type Granted struct {
 	ClientID    string
 	Name        string
 	Permissions []string  // names of the current permissions of all its live authorizations
-	Since       time.Time // start of the oldest live authorization
+	Since       time.Time // start of the oldest live authorization, or of what is remembered
 	UsedAt      time.Time // exact to a few minutes; zero if never used
+	IsLive      bool      // it can act now; if not, it is only let through without asking
+	// Remembered is until when the client is let through without asking; zero if not.
+	Remembered time.Time
 }
 
 const (
@@ -29,7 +32,8 @@ const (
 	revokeBatchMax  = 200    // families or codes in one Update, two writes and an audit line each
 )
 
-// ListGranted returns the clients that can act for the user, by name. whole is false
+// ListGranted returns the clients that can act for the user or are let through without
+// asking, by name. whole is false
 // if the user has more authorizations than were read.
 func (s *Store) ListGranted(ctx context.Context, u User) (list []Granted, whole bool, err error) {
 	byClient, read := map[string]*Granted{}, 0
@@ -39,7 +43,7 @@ func (s *Store) ListGranted(ctx context.Context, u User) (list []Granted, whole 
 		for _, f := range live {
 			g, known := byClient[f.client]
 			if !known {
-				g = &Granted{ClientID: f.client, Name: f.clientNow.Name, Since: f.createdAt}
+				g = &Granted{ClientID: f.client, Name: f.clientNow.Name, Since: f.createdAt, IsLive: true}
 				byClient[f.client] = g
 			}
 			g.Since = earlier(g.Since, f.createdAt)
@@ -54,6 +58,23 @@ func (s *Store) ListGranted(ctx context.Context, u User) (list []Granted, whole 
 	if err != nil {
 		return nil, false, fmt.Errorf("list granted: %w", err)
 	}
+	consents, clients, err := s.listRemembered(ctx, u)
+	if err != nil {
+		return nil, false, fmt.Errorf("list granted: remembered: %w", err)
+	}
+	for i, r := range consents {
+		g, known := byClient[r.client]
+		if !known {
+			g = &Granted{ClientID: r.client, Name: clients[i].Name, Since: r.allowed[0].at}
+			byClient[r.client] = g
+		}
+		for _, a := range r.allowed {
+			g.Remembered = a.ends() // the latest
+			if !g.IsLive {
+				scopes[r.client] |= a.scope & clients[i].Scope.Effective()
+			}
+		}
+	}
 	for id, g := range byClient {
 		g.Permissions = scopes[id].Names()
 		list = append(list, *g)
@@ -64,13 +85,17 @@ func (s *Store) ListGranted(ctx context.Context, u User) (list []Granted, whole 
 	return list, whole, nil
 }
 
-// RevokeGranted revokes everything a user gave to a client: every token and every
-// unredeemed code, from the next request on. It is idempotent.
+// RevokeGranted revokes everything a user gave to a client: every token, every
+// unredeemed code and what is remembered, from the next request on. It is idempotent.
 func (s *Store) RevokeGranted(ctx context.Context, by By, u User, clientID string) error {
 	if !isClientID(clientID) {
 		return nil
 	}
-	// Codes first: a code redeemed before this has a family by then, and the families
+	// What is remembered first: no code is given without asking after it.
+	if err := s.revokeRemembered(ctx, by, u, clientID); err != nil {
+		return fmt.Errorf("revoke granted: remembered: %w", err)
+	}
+	// Then codes: a code redeemed before this has a family by then, and the families
 	// are read afterwards.
 	_, err := s.eachIndexPage(ctx, record.UserCodesKey(u.ID, clientID), func(ends [][]byte) (more bool, err error) {
 		for batch := range slices.Chunk(ends, revokeBatchMax) {

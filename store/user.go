@@ -297,6 +297,9 @@ func (s *Store) DeleteUser(ctx context.Context, username string) error {
 		return record.DeleteKeys(tx, record.UserKey(u.ID), record.UserNameKey(u.Canonical), record.SignInKey(u.ID))
 	})
 	if err == nil {
+		err = record.DeleteAll(ctx, s.db, record.UserConsentsKey(u.ID).All())
+	}
+	if err == nil {
 		err = s.deleteIndexed(ctx, record.UserSessionsKey(u.ID), func(rest []byte) [][]byte {
 			return [][]byte{append(record.NewKey(record.TagSession), rest...)}
 		})

@@ -103,6 +103,7 @@ var recordKinds = map[byte]recordKind{
 	record.TagUserCode:     {keyShape{front: idSize, texts: 1, tail: hashSize}, noted},
 	record.TagClientFamily: {keyShape{texts: 1, tail: idSize}, noted},
 	record.TagUserFamily:   {keyShape{tail: 2 * idSize}, noted},
+	record.TagConsent:      {keyShape{front: idSize, texts: 1}, decoded(checkRemembered)},
 
 	record.TagAccessToken: {keyShape{tail: hashSize}, decoded(func(p keyParts, value []byte) error {
 		_, err := decodeAccessToken(secret.Hash(p.tail), value)
@@ -280,6 +281,14 @@ func checkDecided(_ keyParts, value []byte) error {
 	d.Time()
 	d.Time()
 	return d.Done()
+}
+
+func checkRemembered(p keyParts, value []byte) error {
+	r, err := decodeRemembered(p.texts[0], value)
+	if err == nil && (r.user != secret.ID(p.front) || r.client != p.texts[0]) {
+		return record.Damaged("a remembered consent is another user's or client's")
+	}
+	return err
 }
 
 func (v *verifier) session(p keyParts, value []byte) error {

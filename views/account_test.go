@@ -15,7 +15,7 @@ func accountProps() views.AccountProps {
 		RevokeURL: "/account/revoke", SignOutOthersURL: "/account/sign-out-others", PasswordURL: "/account/password",
 		Clients: []views.GrantedClient{
 			{ID: "c1", Name: "Aster Reports", Since: since, Permissions: []string{views.ScopeWords("events:read")}},
-			{ID: "c2", Name: "Larkspur Bookkeeping", Since: since, Used: since, Permissions: []string{views.ScopeWords("events:read"), views.ScopeWords("resources:read")}},
+			{ID: "c2", Name: "Larkspur Bookkeeping", Since: since, Used: since, UnaskedUntil: "9 March 2027", Permissions: []string{views.ScopeWords("events:read"), views.ScopeWords("resources:read")}},
 		},
 		SignIns:  []views.SignIn{{Here: true, Since: since, Seen: since}, {Since: since, Seen: since}},
 		Password: views.PasswordForm{EndAll: true, NewHint: "At least 12 characters."},
@@ -44,6 +44,13 @@ func TestAccount(t *testing.T) {
 		}
 		if !slices.Equal(clients, []string{"c1", "c2"}) {
 			t.Errorf("the forms send %q", clients)
+		}
+	})
+	t.Run("each_client_that_is_let_through_without_asking_says_so", func(t *testing.T) {
+		t.Parallel()
+		const says = "Let through without asking until 9 March 2027"
+		if n := strings.Count(render(t, views.Account(accountProps())), says); n != 1 {
+			t.Errorf("the page says %d times %q, want once, of the client that is", n, says)
 		}
 	})
 	t.Run("every_form_carries_its_token", func(t *testing.T) {

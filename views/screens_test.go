@@ -39,8 +39,8 @@ func screens(p views.Page, s string) map[string]templ.Component {
 	full := account
 	full.Notice, full.ClientsNote, full.SignInsNote = s, s, s
 	full.Clients = []views.GrantedClient{
-		{ID: s, Name: s, Since: when, Used: when, Permissions: []string{s, s}},
-		{ID: s, Name: s, Since: when, Permissions: []string{s}},
+		{ID: s, Name: s, Since: when, Used: when, UnaskedUntil: s, Permissions: []string{s, s}},
+		{ID: s, Name: s, Since: when, NoAccess: true, Permissions: []string{s}},
 	}
 	full.SignIns = append(full.SignIns, views.SignIn{Since: when, Seen: when})
 	full.Password = views.PasswordForm{Error: s, CurrentError: s, NewError: s, RepeatError: s, NewHint: s}

@@ -12,7 +12,7 @@ import (
 var KindWords = map[byte]string{
 	TagMeta: "notes of the store itself", TagClient: "clients", TagUser: "users", TagUserName: "names of users", TagAccount: "accounts",
 	TagSession: "sessions", TagUserSession: "lists of sessions", TagDecided: "decided consent screens",
-	TagCode: "authorization codes", TagUserCode: "lists of authorization codes",
+	TagCode: "authorization codes", TagUserCode: "lists of authorization codes", TagConsent: "remembered consents",
 	TagFamily: "token families", TagClientFamily: "lists of token families by client", TagUserFamily: "lists of token families by user",
 	TagAccessToken: "access tokens", TagRefreshToken: "refresh tokens", TagAudit: "audit lines",
 	TagLog: "events and their lists", TagEventHead: "heads of event logs", TagKnownType: "known event types", TagEventForeign: "event ids given elsewhere",

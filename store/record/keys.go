@@ -33,6 +33,7 @@ const (
 	TagDecided      = 'd' // h32
 	TagCode         = 'k' // h32
 	TagUserCode     = 'K' // id16 str(client_id) h32
+	TagConsent      = 'R' // id16 str(client_id)
 	TagFamily       = 'f' // id16
 	TagClientFamily = 'F' // str(client_id) id16
 	TagUserFamily   = 'W' // id16 id16
@@ -111,6 +112,8 @@ func UserSessionsKey(user secret.ID) Key     { return NewKey(TagUserSession).ID(
 func DecidedKey(h secret.Hash) Key           { return NewKey(TagDecided).Hash(h) }
 func CodeKey(h secret.Hash) Key              { return NewKey(TagCode).Hash(h) }
 func UserCodesKey(u secret.ID, c string) Key { return NewKey(TagUserCode).ID(u).Str(c) }
+func UserConsentsKey(user secret.ID) Key     { return NewKey(TagConsent).ID(user) }
+func ConsentKey(u secret.ID, c string) Key   { return UserConsentsKey(u).Str(c) }
 func FamilyKey(id secret.ID) Key             { return NewKey(TagFamily).ID(id) }
 func ClientFamiliesKey(client string) Key    { return NewKey(TagClientFamily).Str(client) }
 func UserFamiliesKey(user secret.ID) Key     { return NewKey(TagUserFamily).ID(user) }
