@@ -107,15 +107,11 @@ func (r remembered) covers(redirectURI string, scope Scope, now time.Time) bool 
 	})
 }
 
-// remember stores within tx what the user has just allowed, if the client remembers
-// consent and is as the user was shown it.
+// remember stores within tx what the user has just allowed a client that remembers
+// consent. If the client is not as the user was shown it any more, it never stands.
 func remember(tx kv.Txn, c Consent, l lineage, now time.Time) error {
 	if c.Epoch.IsZero() {
 		return nil
-	}
-	client, err := readClient(tx, c.Client.ID)
-	if err != nil || client.ConsentEpoch != c.Epoch {
-		return err
 	}
 	r, err := readRemembered(tx, l.user, l.client)
 	if err != nil && !errors.Is(err, record.ErrNotFound) {

@@ -138,7 +138,7 @@ var codeMutants = []mutant{
 	},
 	{
 		name: "ticket_decided_once", breaks: "a consent screen is decided once",
-		file: "store/code.go", old: "decide(tx, c.Ticket, now, c.TicketEnds)", new: "error(nil)",
+		file: "store/code.go", old: "decide(tx, c.Ticket, now, c.TicketEnds); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tif err := remember", new: "error(nil); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tif err := remember",
 		in: "./store", tests: []string{"TestAllow"},
 	},
 }
