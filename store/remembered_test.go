@@ -152,6 +152,9 @@ func TestRememberedConsent(t *testing.T) {
 		g.remembers(t, store.ScopeUnstated)
 		g.Clock.Advance(time.Hour)
 		g.remembers(t, store.ScopeEventsRead)
+		if g.isAsked(t, g.shown(store.ScopeUnstated)) {
+			t.Error("a smaller decision ended the larger one")
+		}
 		g.Clock.Advance(365*24*time.Hour - time.Hour)
 		if g.isAsked(t, g.shown(store.ScopeEventsRead)) || !g.isAsked(t, g.shown(store.ScopeUnstated)) {
 			t.Error("want the later, smaller decision alone to stand")

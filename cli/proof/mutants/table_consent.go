@@ -104,7 +104,7 @@ var consentMutants = []mutant{
 	},
 	{
 		name: "remembered_prefetch", breaks: "a guess of the browser is not let through",
-		file: "handlers/remembered.go", old: `r.Header.Get(guess) != ""`, new: "false",
+		file: "handlers/remembered.go", old: `r.Header.Get(guess) != ""`, new: `guess == ""`,
 		in: "./handlers", tests: []string{"TestSilentRequests"},
 	},
 	{
