@@ -56,7 +56,7 @@ func (a *asker) exchange(one call) error {
 
 // read sends statements in one round trip, outside a transaction of the store.
 func (db *DB) read(ctx context.Context, calls ...call) error {
-	begun := time.Now()
+	begun, limit := time.Now(), db.opts.wait(statementMax)
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -65,8 +65,8 @@ func (db *DB) read(ctx context.Context, calls ...call) error {
 		if err != nil {
 			return err
 		}
-		err = c.exchange(max(db.opts.wait(statementMax)-time.Since(begun), statementMin), calls...)
-		stale := err != nil && c.used && c.rows == 0 && !answered(c, err)
+		err = c.exchange(max(limit-time.Since(begun), statementMin), calls...)
+		stale := isStale(c, err) && time.Since(begun) < limit
 		db.pool.put(c)
 		switch {
 		case err == nil:

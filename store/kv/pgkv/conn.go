@@ -71,7 +71,7 @@ var binaryFormat = []int16{pgx.BinaryFormatCode}
 // error; the calls after it were not run. After limit it gives the connection up; 0 is no
 // limit. It does not follow a caller's context, whose end would cost the connection.
 func (c *conn) exchange(limit time.Duration, calls ...call) error {
-	if err := c.settle(); err != nil {
+	if err := c.settle(connectionWait); err != nil {
 		return err
 	}
 	ctx := context.Background()
@@ -154,12 +154,15 @@ func (c *conn) leave() {
 }
 
 // settle reads the answer that leave did not wait for.
-func (c *conn) settle() error {
+func (c *conn) settle(limit time.Duration) error {
 	if c.ending == nil {
 		return nil
 	}
 	p := c.ending
 	c.ending = nil
+	network := c.PgConn().Conn()
+	_ = network.SetReadDeadline(time.Now().Add(limit))
+	defer func() { _ = network.SetReadDeadline(time.Time{}) }()
 	return p.Close()
 }
 

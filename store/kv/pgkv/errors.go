@@ -54,3 +54,8 @@ func answered(c *conn, err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && !c.IsClosed()
 }
+
+// isStale reports whether a connection broke while it was idle, so that another may do.
+func isStale(c *conn, err error) bool {
+	return err != nil && c.used && c.rows == 0 && !answered(c, err)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -71,4 +72,13 @@ func (s *serialSource) get(keys [][]byte, row func(key, sealed []byte)) error {
 
 func (s *serialSource) page(rng kv.Range, n int) ([]stored, error) {
 	return readPage(s.db, rng, n, func(one call) error { return s.c.exchange(0, one) })
+}
+
+// Settle reads what idle connections have not read yet.
+func Settle(db *DB) {
+	db.pool.mu.Lock()
+	defer db.pool.mu.Unlock()
+	for _, c := range db.pool.idle {
+		_ = c.settle(time.Minute)
+	}
 }

@@ -219,6 +219,9 @@ func TestEveryOutcomeIsTrueWhileConnectionsAreCut(t *testing.T) {
 // answerMax is how late an answer may be; the limit itself is 5 s.
 const answerMax = 6 * time.Second
 
+// inTime is how late it may be on a slow machine.
+const inTime = 20 * answerMax
+
 func TestTheDatabaseIsKilled(t *testing.T) {
 	t.Parallel()
 	server := pgtest.New(t)
@@ -260,7 +263,6 @@ func TestAnswersComeInTimeWithoutTheDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.setAway(true)
-	const inTime = 20 * answerMax
 	for name, call := range map[string]func() error{
 		"View": func() error {
 			return db.View(t.Context(), func(r kv.Reader) error { _, err := r.Get([]byte("a")); return err })
@@ -288,6 +290,41 @@ func TestAnswersComeInTimeWithoutTheDatabase(t *testing.T) {
 	}
 	if keys, n := contents(t, db); n != 2 || len(keys) != 2 || !keys["d"] {
 		t.Errorf("the store has %v and counts %d, want a and d", keys, n)
+	}
+}
+
+// TestStoppedDatabase: a database that takes statements and answers none of them holds
+// up no caller, whether or not the end of the last transaction was answered.
+func TestStoppedDatabase(t *testing.T) {
+	t.Parallel()
+	server := pgtest.New(t)
+	p, dsn := newProxy(t, server, server.Database(t))
+	db := openWith(t, pgkv.Options{URL: dsn})
+	read := func() error {
+		return db.View(t.Context(), func(r kv.Reader) error { _, err := r.Get([]byte("true")); return err })
+	}
+	for _, settled := range []bool{true, false} {
+		if err := insist(t, db, appended(fmt.Sprint(settled))); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(read(), db.Ready(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if settled {
+			pgkv.Settle(db)
+		}
+		p.frozen.Store(true)
+		for name, call := range map[string]func() error{"View": read, "Update": func() error { return db.Update(t.Context(), appended("b")) }} {
+			begun := time.Now()
+			if err := call(); !errors.Is(err, kv.ErrAway) {
+				t.Errorf("%s() = %v, want ErrAway", name, err)
+			}
+			if took := time.Since(begun); took > inTime {
+				t.Errorf("%s took %v, last transaction settled: %t", name, took, settled)
+			}
+		}
+		p.frozen.Store(false)
+		p.cut() // answers were lost
 	}
 }
 

@@ -2,7 +2,9 @@ package pgkv
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -25,16 +27,14 @@ func newPool(db *DB) *pool { return &pool{db: db, slots: make(chan struct{}, db.
 // take returns a connection, which the caller puts back. Errors: [kv.ErrUnavailable], or
 // that of ctx.
 func (p *pool) take(ctx context.Context) (*conn, error) {
-	wait := p.db.opts.wait(connectionWait)
+	begun, wait := time.Now(), p.db.opts.wait(connectionWait)
 	select {
 	case p.slots <- struct{}{}:
 	default:
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
-		begun := time.Now()
 		select {
 		case p.slots <- struct{}{}:
-			wait -= time.Since(begun)
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-timer.C:
@@ -44,13 +44,18 @@ func (p *pool) take(ctx context.Context) (*conn, error) {
 	}
 	for {
 		c, epoch := p.pop()
+		left := max(wait-time.Since(begun), time.Second)
 		if c == nil {
-			return p.fresh(ctx, max(wait, time.Second), epoch)
+			return p.fresh(ctx, left, epoch)
 		}
-		if c.settle() == nil && !c.IsClosed() {
+		err := c.settle(left)
+		if err == nil && !c.IsClosed() {
 			return c, nil
 		}
 		c.discard()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			p.reset() // the others would not be answered either
+		}
 	}
 }
 

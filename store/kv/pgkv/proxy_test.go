@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"tollhouse/store/kv/pgkv/pgtest"
@@ -21,8 +22,10 @@ type proxy struct {
 	next  when // to cut
 	cuts  int
 	away  bool // takes no connections
+	taken int  // connections
 
 	stalled chan struct{}
+	frozen  atomic.Bool // nothing is answered, as by a stopped server
 }
 
 // when says which moment of a commit a cut awaits.
@@ -69,6 +72,7 @@ func (p *proxy) serve(serving *sync.WaitGroup) {
 		}
 		p.mu.Lock()
 		p.conns[client], p.conns[server] = true, true
+		p.taken++
 		if p.away {
 			client.Close()
 			server.Close()
@@ -129,6 +133,9 @@ func (p *proxy) toClient(server, client net.Conn, answered chan when) {
 			<-p.stalled
 		default:
 		}
+		if p.frozen.Load() {
+			continue
+		}
 		if _, err := client.Write(buffer[:n]); err != nil {
 			return
 		}
@@ -165,6 +172,12 @@ func (p *proxy) cutSoFar() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cuts
+}
+
+func (p *proxy) takenSoFar() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken
 }
 
 func (p *proxy) setAway(away bool) {

@@ -53,7 +53,7 @@ func (v *view) exchange(one call) error {
 			v.c = c
 			return nil
 		}
-		stale := c.used && c.rows == 0 && !answered(c, err)
+		stale := isStale(c, err) && time.Since(begun) < limit
 		c.discard()
 		v.db.pool.put(c)
 		if !stale {
