@@ -52,7 +52,7 @@ func parseDeskEvent(wire []byte) (e deskEvent, err error) {
 // listShown reads a page of events.
 func (v *visit) listShown(account string, f eventlog.Filter) (events []deskEvent, page eventlog.Page, err error) {
 	d := &factsFrom(v.ctx).demand
-	f.SizeMax = d.pageSize()
+	f.Fits = d.fits
 	var broken error
 	f.Row = func(dst []byte, _ record.Position, wire []byte) []byte {
 		e, err := parseDeskEvent(slices.Clone(wire))

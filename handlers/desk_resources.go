@@ -108,7 +108,7 @@ func (v *visit) kindOfResource(account, kind, id string) (string, error) {
 // fillResources reads a page of resources.
 func (v *visit) fillResources(t *views.DeskTable, account, kind, after string) error {
 	d := &factsFrom(v.ctx).demand
-	found, err := v.store.ListResources(v.ctx, account, kind, after, deskPageSize, d.pageSize(), []byte("["))
+	found, err := v.store.ListResources(v.ctx, account, kind, after, deskPageSize, d.fits, []byte("["))
 	if err != nil {
 		return err
 	}

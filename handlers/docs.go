@@ -278,7 +278,7 @@ func (s *Server) docsFacts(r *http.Request) (docsFacts, error) {
 		return f, err
 	}
 	f.event = firstID(events.Data, f.event)
-	customers, err := s.store.ListResources(ctx, s.demo.Account, "customer", "", 1, docsPageSizeMax, nil)
+	customers, err := s.store.ListResources(ctx, s.demo.Account, "customer", "", 1, eventlog.UpTo(docsPageSizeMax), nil)
 	if err != nil {
 		return f, err
 	}

@@ -210,8 +210,8 @@ func (st *eventStream) forward() (more bool, err error) {
 	defer d.keep(answerBudget, 0)
 	var ends []int
 	filter := st.filter
-	if filter.SizeMax = answerSizeFree; d.try(answerBudget, streamSizeMax) {
-		filter.SizeMax = streamSizeMax
+	if filter.Fits = eventlog.UpTo(answerSizeFree); d.try(answerBudget, streamSizeMax) {
+		filter.Fits = eventlog.UpTo(streamSizeMax)
 	}
 	filter.Row = func(dst []byte, p record.Position, wire []byte) []byte {
 		dst = st.appendFrame(dst, p, wire)

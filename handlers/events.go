@@ -97,7 +97,7 @@ func (s *Server) writePage(w http.ResponseWriter, r *http.Request, owner, path, 
 	buffer := takeBuffer()
 	defer func() { buffer.release() }()
 	d := &factsFrom(r.Context()).demand
-	q.SizeMax = d.pageSize()
+	q.Fits = d.fits
 	if as == asNDJSON {
 		q.Row = appendLine
 	} else {
@@ -113,8 +113,8 @@ func (s *Server) writePage(w http.ResponseWriter, r *http.Request, owner, path, 
 	}
 	next, previous := page.Next.String(), page.Previous.String()
 	h := w.Header()
-	if short := q.SizeMax < eventlog.PageSizeMax && page.More && page.Count < q.Limit; !short {
-		h.Set("ETag", listTag(page.Version, asked)) // a page that is not full may grow
+	if !d.refused {
+		h.Set("ETag", listTag(page.Version, asked)) // a page that was cut may grow
 	}
 	addNotices(h, page)
 	if links := q.links(path, page, next, previous); links != "" {

@@ -8,8 +8,6 @@ import (
 	"net/netip"
 	"sync"
 	"time"
-
-	"tollhouse/store/eventlog"
 )
 
 // The memory of requests in flight is bounded: docs/decisions.md, "Memory under
@@ -38,6 +36,7 @@ const (
 
 	bodySizeFree   = 4 << 10  // free bytes of a body; a token request is under 2 KiB
 	answerSizeFree = 16 << 10 // free bytes of a response
+	envelopeSize   = 256      // at least what a page has around its rows
 
 	budgetWaitMax = time.Second // for room in a budget
 	budgetWaiters = 64          // requests that may wait for it at once
@@ -93,6 +92,7 @@ type demand struct {
 	account    string
 	unshared   bool // the source stands for many callers
 	held       [budgetCount]int64
+	refused    bool // a page had to end early
 
 	peer    http.ResponseWriter // while the request waits for it, otherwise nil
 	reading bool                // waits for the body, otherwise for the response to be taken
@@ -161,13 +161,19 @@ func (d *demand) keep(b budget, n int64) {
 	d.load.give(d, b, max(d.held[b]-n, 0))
 }
 
-// pageSize charges the request for the largest page and returns its size; if that does
-// not fit, it returns the size of a free page.
-func (d *demand) pageSize() int {
-	if d.try(answerBudget, eventlog.PageSizeMax) {
-		return eventlog.PageSizeMax
+// fits charges the request for a page of size bytes, and for up to as many again, so
+// that few rows ask. A page beyond the free part ends early when there is no room for it.
+func (d *demand) fits(size int) bool {
+	held, need := d.held[answerBudget], int64(size+envelopeSize)
+	room := max(held, answerSizeFree)
+	if need <= room {
+		return true
 	}
-	return answerSizeFree
+	for room < need {
+		room *= 2
+	}
+	d.refused = !d.try(answerBudget, room-held)
+	return !d.refused
 }
 
 // settle charges the request for exactly this size of response. It may wait, as take

@@ -228,6 +228,22 @@ func TestSlowReaders(t *testing.T) {
 	}
 }
 
+// TestPageIsChargedAsItGrows: a page is whole although a page of the greatest size would not
+// fit into the budget.
+func TestPageIsChargedAsItGrows(t *testing.T) {
+	const share = 256 << 10 // of one account
+	h := parallelHouse(t, withMemory(share*32))
+	for n := range 20 { // 140 KiB
+		must.Get(h.RecordEvent(t.Context(), eventlog.NewEvent{Owner: h.account, Resource: fmt.Sprint("r", n), Type: "a.b",
+			Object: snapshot.ObjectOf(snapshot.Member{Name: "n", Value: snapshot.Text(strings.Repeat("x", 7<<10))})}))(t)
+	}
+	conn := beganFrom(t, "127.0.0.1", h.listen(t), "GET /api/events HTTP/1.1\r\nHost: pay.example\r\nAuthorization: Bearer "+h.accessOf(t, "mara")+"\r\n\r\n")
+	a := wantAnswer(t, "a page", conn, http.StatusOK)
+	if strings.Contains(a.body, `"hasMore":true`) || a.Header.Get("ETag") == "" {
+		t.Errorf("a page of 140 KiB in a budget of 256 is cut: %d bytes, ETag %q", len(a.body), a.Header.Get("ETag"))
+	}
+}
+
 // idOfEvent reads the id of an event on the wire.
 func idOfEvent(t *testing.T, wire []byte) string {
 	t.Helper()

@@ -132,7 +132,7 @@ func (s *Server) listResources(w http.ResponseWriter, r *http.Request) error {
 	buffer := takeBuffer()
 	defer func() { buffer.release() }()
 	d := &factsFrom(r.Context()).demand
-	page, err := s.store.ListResources(r.Context(), principalFrom(r.Context()).Account, kind, after, limit, d.pageSize(), append(buffer.b, listOpening...))
+	page, err := s.store.ListResources(r.Context(), principalFrom(r.Context()).Account, kind, after, limit, d.fits, append(buffer.b, listOpening...))
 	buffer.b = page.Data
 	if err != nil {
 		return err

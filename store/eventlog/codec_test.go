@@ -305,11 +305,11 @@ func TestListResourcesPassesOverRemoved(t *testing.T) {
 			return nil
 		}))
 	}
-	page, err := s.ListResources(ctx, "a", "plan", "", 10, PageSizeMax, nil)
+	page, err := s.ListResources(ctx, "a", "plan", "", 10, nil, nil)
 	if err != nil || page.Count != 0 || !page.More || page.Last != number(resourcesScanned-1) {
 		t.Fatalf("first page = %d, more %v, last %q, %v", page.Count, page.More, page.Last, err)
 	}
-	page, err = s.ListResources(ctx, "a", "plan", page.Last, 1, PageSizeMax, nil)
+	page, err = s.ListResources(ctx, "a", "plan", page.Last, 1, nil, nil)
 	if err != nil || page.Count != 1 || !page.More || page.First != number(removed) {
 		t.Errorf("second page = %d, more %v, first %q, %v", page.Count, page.More, page.First, err)
 	}

@@ -2,7 +2,6 @@ package eventlog
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 
@@ -49,7 +48,7 @@ type Filter struct {
 	After, Before Cursor   // at most one of them
 	Ascending     bool     // oldest first; otherwise newest first
 	Limit         int      // at least 1
-	SizeMax       int      // bytes at which the page ends early; 0 means PageSizeMax
+	Fits          Fits     // whether the page may grow; nil means up to PageSizeMax
 	// Row appends a row to a page. If nil, rows are the events' JSON, separated by
 	// commas.
 	Row func(dst []byte, p record.Position, wire []byte) []byte
@@ -112,6 +111,15 @@ func (e *CursorError) Error() string {
 // events of usual size take less than 1 MiB. A slow client holds its page in memory
 // until the server's write timeout.
 const PageSizeMax = 1 << 20
+
+// Fits reports whether a page may have so many bytes; otherwise it ends early. Every page
+// has at least one row.
+type Fits func(size int) bool
+
+// UpTo allows pages of at most sizeMax bytes.
+func UpTo(sizeMax int) Fits { return func(size int) bool { return size <= sizeMax } }
+
+func (f Fits) allow(size int) bool { return size <= PageSizeMax && (f == nil || f(size)) }
 
 // ListEvents appends one page of an account's events, read from one snapshot, to dst.
 // Errors: *CursorError.
@@ -242,7 +250,7 @@ func (l *query) read(dst []byte) (Page, error) {
 		}
 		if page.Count == 0 {
 			first = p
-		} else if len(page.Data)-start+len(wire) > cmp.Or(l.filter.SizeMax, PageSizeMax) {
+		} else if !l.filter.Fits.allow(len(page.Data) - start + len(wire)) {
 			page.More = true
 			break
 		}

@@ -68,9 +68,9 @@ type ResourcePage struct {
 const resourcesScanned = 10_000
 
 // ListResources appends the owner's resources of a kind to dst, by id, starting after
-// the given one ("" for the first). A page may end before limit, with More set: at
-// sizeMax bytes, or when it skipped very many removed resources.
-func (l *Log) ListResources(ctx context.Context, owner, kind, after string, limit, sizeMax int, dst []byte) (ResourcePage, error) {
+// the given one ("" for the first). A page may end before limit, with More set: where it
+// does not fit, or when it skipped very many removed resources.
+func (l *Log) ListResources(ctx context.Context, owner, kind, after string, limit int, fits Fits, dst []byte) (ResourcePage, error) {
 	page := ResourcePage{Data: dst}
 	prefix := record.ResourcesKey(owner, kind)
 	r := prefix.All()
@@ -97,7 +97,7 @@ func (l *Log) ListResources(ctx context.Context, owner, kind, after string, limi
 			if rec.removed {
 				continue
 			}
-			if page.Count == limit || page.Count > 0 && len(page.Data)-len(dst)+len(rec.json) > sizeMax {
+			if page.Count == limit || page.Count > 0 && !fits.allow(len(page.Data)-len(dst)+len(rec.json)) {
 				page.More = true
 				return nil
 			}
