@@ -34,6 +34,7 @@ type watchLog struct {
 
 	mu   sync.Mutex
 	logs map[string]*watchedLog // by owner
+	all  map[*WatchAll]struct{}
 }
 
 // watchedLog is an account's log that has live readers.
@@ -117,6 +118,9 @@ func (w *Watch) TakeBackfill() *Span {
 func (l *watchLog) notify(c logChange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !c.isRemoval() {
+		l.recordedBy(c.owner)
+	}
 	log := l.logs[c.owner]
 	if log == nil {
 		return

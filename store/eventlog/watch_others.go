@@ -156,6 +156,7 @@ func (l *Log) countOthers(ctx context.Context) error {
 		head, err := decodeEventHead(v)
 		if err == nil && ByHour.unit(head.last.Millis()) >= l.firstRecent() && !l.rollup.hasSeen(owner, head.last) {
 			l.rollup.changed(owner, 1)
+			l.watches.recordedElsewhere(owner)
 		}
 		return err
 	})
