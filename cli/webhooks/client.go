@@ -142,6 +142,7 @@ func (c *Client) Send(ctx context.Context, over *http.Transport, m *Message) (a 
 	if _, err := c.o.Rules.ParseURL(m.URL); err != nil {
 		return Answer{Outcome: AddressNotAllowed}, nil
 	}
+	m.Version = c.o.Version
 	attempt, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
 	var p progress

@@ -1,0 +1,462 @@
+package webhooks
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"tollhouse/store/eventlog"
+	"tollhouse/store/record"
+)
+
+// Options configure a [Sender].
+type Options struct {
+	Store  Store
+	Watch  func() *eventlog.WatchAll
+	Client *Client
+	Log    *slog.Logger
+
+	Schedule     []time.Duration
+	ParkAfter    time.Duration
+	DisableAfter time.Duration // 0 is never
+	Parallel     int
+
+	// Shared says that other processes change endpoints in the store too.
+	Shared bool
+	// Grace is the time for requests in flight when the sender stops.
+	Grace   func() time.Duration
+	Observe func(Outcome, time.Duration) // of each attempt; may be nil
+
+	// Send replaces Client in tests of the loops.
+	Send func(ctx context.Context, m *Message) (Answer, error)
+}
+
+// Sender delivers events to the endpoints of a store.
+//
+// An endpoint without work is a small record in memory: it has no goroutine and no timer.
+// A commit in its account's log, a change, or the end of a pause starts a goroutine that
+// delivers what there is and ends. An endpoint has at most two: one for the events behind
+// its cursor, and one for those that were set aside.
+type Sender struct {
+	o     Options
+	slots slots
+	work  sync.WaitGroup
+
+	mu        sync.Mutex
+	ctx       context.Context // ends when no new request may begin; nil if the sender does not run
+	inFlight  context.Context // ends when requests are cut
+	endpoints map[string]*endpoint
+	accounts  map[string]map[*endpoint]struct{}
+	pauses    pauses
+	sooner    chan struct{} // the first pause is another
+}
+
+// endpoint is what the sender remembers of an endpoint. The mutex of the sender guards it.
+type endpoint struct {
+	id, account string
+	live, aside task
+
+	proven   bool      // its last attempt was accepted
+	parallel int       // requests in flight of one without order
+	accepted int       // since parallel last rose
+	mark     time.Time // of the last failed attempt
+	headDue  time.Time // by the monotonic clock; zero after a start
+	silent   time.Time // the receiver asked for no request before
+
+	connections *http.Transport
+	used        time.Time
+}
+
+// task is one of an endpoint's goroutines, or waits to be one.
+type task struct {
+	of    *endpoint
+	do    func(*Sender, *run) time.Time
+	run   *run // nil if it does not run
+	due   time.Time
+	index int // in the pauses, or -1
+}
+
+// run is a goroutine that works for an endpoint.
+type run struct {
+	s        *Sender
+	e        *endpoint
+	stop     context.Context // ends when no new request may begin
+	inFlight context.Context // ends when a request must be cut
+	cut      context.CancelFunc
+	wake     chan struct{}
+}
+
+// New returns a Sender.
+func New(o Options) *Sender {
+	if o.Grace == nil {
+		o.Grace = func() time.Duration { return 0 }
+	}
+	if o.Observe == nil {
+		o.Observe = func(Outcome, time.Duration) {}
+	}
+	return &Sender{o: o, slots: newSlots(o.Parallel), sooner: make(chan struct{}, 1)}
+}
+
+const (
+	lookEvery   = time.Second // at the changes of other processes
+	sweepEvery  = idleMax     // between two looks at unused connections
+	storeRetry  = time.Second // after the store failed
+	longestWait = 24 * time.Hour
+)
+
+// Run sends until ctx is done. Then it begins no request, leaves those in flight the grace,
+// and writes what was accepted.
+func (s *Sender) Run(ctx context.Context) {
+	inFlight, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	watch := s.o.Watch()
+	defer watch.Close()
+	s.mu.Lock()
+	s.ctx, s.inFlight = ctx, inFlight
+	s.endpoints, s.accounts, s.pauses = map[string]*endpoint{}, map[string]map[*endpoint]struct{}{}, nil
+	s.mu.Unlock()
+
+	s.wait(ctx, watch)
+	grace := time.AfterFunc(s.o.Grace(), cut)
+	defer grace.Stop()
+	s.work.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ctx = nil
+	for _, e := range s.endpoints {
+		e.close()
+	}
+	s.endpoints = nil
+}
+
+// wait starts what is due until ctx is done.
+func (s *Sender) wait(ctx context.Context, watch *eventlog.WatchAll) {
+	changes, known := uint64(0), false
+	pause, look := time.NewTimer(0), time.NewTimer(0)
+	defer pause.Stop()
+	defer look.Stop()
+	sweep := time.NewTimer(sweepEvery)
+	defer sweep.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-watch.Changed():
+			for _, account := range watch.Take() {
+				s.wakeAccount(account)
+			}
+		case <-look.C:
+			now, err := s.o.Store.Changes(ctx)
+			if err == nil && (!known || now != changes) {
+				if err = s.readAll(ctx); err == nil {
+					changes, known = now, true
+				}
+			}
+			if s.o.Shared || err != nil {
+				look.Reset(lookEvery)
+			}
+		case <-s.sooner:
+			pause.Reset(s.nextPause())
+		case <-pause.C:
+			s.startDue()
+			pause.Reset(s.nextPause())
+		case <-sweep.C:
+			s.closeUnused()
+			sweep.Reset(sweepEvery)
+		}
+	}
+}
+
+// readAll learns which endpoints there are, and looks at each.
+func (s *Sender) readAll(ctx context.Context) error {
+	all, err := s.o.Store.Endpoints(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, account := range all {
+		s.changed(s.add(id, account))
+	}
+	for id, e := range s.endpoints {
+		if _, found := all[id]; !found {
+			s.changed(e)
+		}
+	}
+	return nil
+}
+
+// Changed says that an endpoint was changed or deleted, or with "" that all may have been.
+// A request in flight to an endpoint that may no longer be sent to is cut.
+func (s *Sender) Changed(id string) {
+	s.mu.Lock()
+	ctx := s.ctx
+	s.mu.Unlock()
+	if ctx == nil || ctx.Err() != nil {
+		return
+	}
+	s.work.Go(func() {
+		if id == "" {
+			_ = s.readAll(ctx)
+			return
+		}
+		ep, err := s.o.Store.Load(ctx, id)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		switch {
+		case s.endpoints == nil:
+		case err == nil:
+			s.changed(s.add(id, ep.Account))
+		default:
+			if e := s.endpoints[id]; e != nil {
+				s.changed(e)
+			}
+		}
+	})
+}
+
+// add remembers an endpoint. The caller holds mu.
+func (s *Sender) add(id, account string) *endpoint {
+	if e := s.endpoints[id]; e != nil {
+		return e
+	}
+	e := &endpoint{id: id, account: account, parallel: 1, mark: time.Now()}
+	e.live = task{of: e, do: (*Sender).deliver, index: -1}
+	e.aside = task{of: e, do: (*Sender).retry, index: -1}
+	s.endpoints[id] = e
+	if s.accounts[account] == nil {
+		s.accounts[account] = map[*endpoint]struct{}{}
+	}
+	s.accounts[account][e] = struct{}{}
+	return e
+}
+
+// forget drops an endpoint that is gone.
+func (s *Sender) forget(e *endpoint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pauses.drop(&e.live)
+	s.pauses.drop(&e.aside)
+	delete(s.endpoints, e.id)
+	delete(s.accounts[e.account], e)
+	if len(s.accounts[e.account]) == 0 {
+		delete(s.accounts, e.account)
+	}
+	e.close()
+}
+
+// changed looks at an endpoint anew. The caller holds mu.
+func (s *Sender) changed(e *endpoint) {
+	for _, t := range []*task{&e.live, &e.aside} {
+		if r := t.run; r != nil {
+			s.work.Go(func() { s.cutIfEnded(r) })
+		}
+		s.wake(t)
+	}
+}
+
+// cutIfEnded cuts the request in flight if the endpoint may no longer be sent to.
+func (s *Sender) cutIfEnded(r *run) {
+	ep, err := s.o.Store.Load(r.stop, r.e.id)
+	if errors.Is(err, record.ErrNotFound) || err == nil && !ep.Sendable {
+		r.cut()
+	}
+}
+
+func (s *Sender) wakeAccount(account string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for e := range s.accounts[account] {
+		if e.live.index < 0 { // or it waits for the end of a pause
+			s.wake(&e.live)
+		}
+	}
+}
+
+// wake has a task look for work. The caller holds mu.
+func (s *Sender) wake(t *task) {
+	if t.run != nil {
+		select {
+		case t.run.wake <- struct{}{}:
+		default: // it will look anyway
+		}
+		return
+	}
+	s.start(t)
+}
+
+// start runs a task in a goroutine. The caller holds mu.
+func (s *Sender) start(t *task) {
+	s.pauses.drop(t)
+	if s.ctx == nil || s.ctx.Err() != nil {
+		return
+	}
+	r := &run{s: s, e: t.of, stop: s.ctx, wake: make(chan struct{}, 1)}
+	r.inFlight, r.cut = context.WithCancel(s.inFlight)
+	t.run = r
+	s.work.Go(func() {
+		due := t.do(s, r)
+		r.cut()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		t.run = nil
+		if s.endpoints[t.of.id] != t.of {
+			return
+		}
+		select {
+		case <-r.wake: // since it last looked
+			s.start(t)
+			return
+		default:
+		}
+		if !due.IsZero() {
+			s.pause(t, due)
+		}
+	})
+}
+
+// pause has a task start again at a time. The caller holds mu.
+func (s *Sender) pause(t *task, due time.Time) {
+	t.due = due
+	heap.Push(&s.pauses, t)
+	if t.index == 0 {
+		select {
+		case s.sooner <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (s *Sender) nextPause() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.pauses) == 0 {
+		return longestWait
+	}
+	return time.Until(s.pauses[0].due)
+}
+
+func (s *Sender) startDue() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.pauses) > 0 && time.Until(s.pauses[0].due) <= 0 {
+		s.start(s.pauses[0])
+	}
+}
+
+// connectionsOf returns the kept connections of an endpoint.
+func (s *Sender) connectionsOf(e *endpoint) *http.Transport {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.connections == nil {
+		e.connections = s.o.Client.NewConnections()
+	}
+	e.used = time.Now()
+	return e.connections
+}
+
+// close ends the kept connections. The caller holds mu.
+func (e *endpoint) close() {
+	if e.connections != nil {
+		e.connections.CloseIdleConnections()
+		e.connections = nil
+	}
+}
+
+// closeUnused gives back the memory of connections that have not been used for long.
+func (s *Sender) closeUnused() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.endpoints {
+		if e.live.run == nil && e.aside.run == nil && time.Since(e.used) > idleMax {
+			e.close()
+		}
+	}
+}
+
+// pauseOf returns a pause with 80 to 120 % of d, by chance.
+func pauseOf(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
+}
+
+// pauses are the tasks that wait, the first due first.
+type pauses []*task
+
+func (p pauses) Len() int           { return len(p) }
+func (p pauses) Less(i, j int) bool { return p[i].due.Before(p[j].due) }
+func (p pauses) Swap(i, j int) {
+	p[i], p[j] = p[j], p[i]
+	p[i].index, p[j].index = i, j
+}
+func (p *pauses) Push(t any) {
+	t.(*task).index = len(*p)
+	*p = append(*p, t.(*task))
+}
+func (p *pauses) Pop() any {
+	last := (*p)[len(*p)-1]
+	*p, last.index = (*p)[:len(*p)-1], -1
+	return last
+}
+
+// drop removes a task that waits.
+func (p *pauses) drop(t *task) {
+	if t.index >= 0 {
+		heap.Remove(p, t.index)
+	}
+}
+
+// slots bound the requests in flight. Endpoints whose last attempt was not accepted, or
+// that have had none, share half of them: receivers that hang do not stop the others.
+type slots struct{ all, unproven chan struct{} }
+
+func newSlots(n int) slots {
+	n = max(n, 1)
+	return slots{all: make(chan struct{}, n), unproven: make(chan struct{}, max(n/2, 1))}
+}
+
+// tryTake takes a slot if one is free. give returns it.
+func (s *slots) tryTake(proven bool) (give func(), found bool) {
+	ended, end := context.WithCancel(context.Background())
+	end()
+	give, err := s.take(ended, proven)
+	return give, err == nil
+}
+
+// take waits for a slot. give returns it.
+func (s *slots) take(ctx context.Context, proven bool) (give func(), err error) {
+	if !proven {
+		if err := put(ctx, s.unproven); err != nil {
+			return nil, err
+		}
+	}
+	give = func() {
+		if !proven {
+			<-s.unproven
+		}
+	}
+	if err := put(ctx, s.all); err != nil {
+		give()
+		return nil, err
+	}
+	return func() { <-s.all; give() }, nil
+}
+
+// put waits for a place in a channel. It takes a free one even if ctx is done.
+func put(ctx context.Context, places chan struct{}) error {
+	select {
+	case places <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case places <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,142 @@
+package webhooks
+
+import (
+	"net/http"
+	"time"
+)
+
+// answered is an event with what came of its first attempt.
+type answered struct {
+	index int
+	a     Answer
+	err   error
+}
+
+// atOnce sends the events of a page of an endpoint without order, several at a time. An
+// event that fails is parked at once. The page is settled as far as all is answered.
+func (d *delivery) atOnce(page Page) (more bool, due time.Time, err error) {
+	results := make(chan answered)
+	done := make([]bool, len(page.Events))
+	sent, settled, inFlight := 0, 0, 0
+	extra := 0 // slots beside the turn's own
+	gone := false
+	begun := time.Now()
+	for settled < len(page.Events) {
+		for err == nil && !gone && due.IsZero() && d.stop.Err() == nil && sent < len(page.Events) && inFlight < d.parallel() &&
+			(inFlight == 0 || inFlight <= extra || d.takeExtra(&extra)) && (sent == 0 || time.Since(begun) <= turnMax) && d.ep.SetAside+inFlight < setAsideMax {
+			i, m := sent, d.message(page.Events[sent], 1)
+			sent, inFlight = sent+1, inFlight+1
+			d.s.work.Go(func() {
+				a, err := d.attempt(m)
+				results <- answered{i, a, err}
+			})
+		}
+		if inFlight == 0 {
+			break
+		}
+		r := <-results
+		inFlight--
+		if r.err != nil {
+			err = r.err
+			continue
+		}
+		ev := page.Events[r.index]
+		done[r.index] = true
+		switch {
+		case r.a.Outcome == Accepted:
+			d.raise()
+			d.recover()
+			d.line(d.earlier(ev).after(r.a, Delivered))
+		case r.a.Status == http.StatusGone:
+			gone, done[r.index] = true, false
+			continue
+		default:
+			d.failed(r.a)
+			d.lower(r.a)
+			d.park(d.earlier(ev).after(r.a, Parked), 0, r.a.RetryAfter)
+			if r.a.RetryAfter > 0 {
+				due = d.keepSilent(r.a.RetryAfter)
+			}
+		}
+		for settled < len(done) && done[settled] {
+			d.pass(page.Events[settled].Position)
+			settled++
+		}
+		if settled > 0 {
+			d.passedGap()
+		}
+		if d.parked {
+			err = firstOf(err, d.settle())
+		} else {
+			err = firstOf(err, d.settleIfDue())
+		}
+	}
+	for range extra {
+		<-d.s.slots.all
+	}
+	switch {
+	case err != nil:
+		return false, due, err
+	case gone:
+		return false, due, d.disable("gone")
+	case d.isBeyondHope():
+		return false, due, d.disable("failing")
+	case settled == len(page.Events):
+		d.pass(page.Passed)
+		return false, due, nil
+	case d.stop.Err() != nil:
+		return false, due, d.stop.Err()
+	}
+	return true, due, nil
+}
+
+func firstOf(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+func (d *delivery) takeExtra(extra *int) bool {
+	if !d.isProven() {
+		return false
+	}
+	_, found := d.s.slots.tryTake(true)
+	if found {
+		*extra++
+	}
+	return found
+}
+
+func (d *delivery) parallel() int {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	return d.e.parallel
+}
+
+// raise allows one more request in flight for each 100 accepted.
+func (d *delivery) raise() {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	if d.e.accepted++; d.e.accepted%acceptedToRaise == 0 {
+		d.e.parallel = min(d.e.parallel+1, parallelPerOne)
+	}
+}
+
+// lower halves the requests in flight when the receiver has too many.
+func (d *delivery) lower(a Answer) {
+	switch a.Status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		d.s.mu.Lock()
+		defer d.s.mu.Unlock()
+		d.e.parallel, d.e.accepted = max(d.e.parallel/2, 1), 0
+	}
+}
+
+// keepSilent has the endpoint wait as long as the receiver asks.
+func (d *delivery) keepSilent(pause time.Duration) time.Time {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	d.e.silent = time.Now().Add(pause)
+	return d.e.silent
+}
