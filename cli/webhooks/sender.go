@@ -10,14 +10,13 @@ import (
 	"sync"
 	"time"
 
-	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
 )
 
 // Options configure a [Sender].
 type Options struct {
 	Store  Store
-	Watch  func() *eventlog.WatchAll
+	Watch  func() Watch
 	Client *Client
 	Log    *slog.Logger
 
@@ -34,6 +33,13 @@ type Options struct {
 
 	// Send replaces Client in tests of the loops.
 	Send func(ctx context.Context, m *Message) (Answer, error)
+}
+
+// Watch says in which accounts' logs events were recorded, as eventlog.WatchAll does.
+type Watch interface {
+	Changed() <-chan struct{}
+	Take() (accounts []string)
+	Close()
 }
 
 // Sender delivers events to the endpoints of a store.
@@ -135,7 +141,7 @@ func (s *Sender) Run(ctx context.Context) {
 }
 
 // wait starts what is due until ctx is done.
-func (s *Sender) wait(ctx context.Context, watch *eventlog.WatchAll) {
+func (s *Sender) wait(ctx context.Context, watch Watch) {
 	changes, known := uint64(0), false
 	pause, look := time.NewTimer(0), time.NewTimer(0)
 	defer pause.Stop()
@@ -434,16 +440,16 @@ func (s *slots) take(ctx context.Context, proven bool) (give func(), err error) 
 			return nil, err
 		}
 	}
-	give = func() {
+	rest := func() {
 		if !proven {
 			<-s.unproven
 		}
 	}
 	if err := put(ctx, s.all); err != nil {
-		give()
+		rest()
 		return nil, err
 	}
-	return func() { <-s.all; give() }, nil
+	return func() { <-s.all; rest() }, nil
 }
 
 // put waits for a place in a channel. It takes a free one even if ctx is done.

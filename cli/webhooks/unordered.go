@@ -15,6 +15,11 @@ type answered struct {
 // atOnce sends the events of a page of an endpoint without order, several at a time. An
 // event that fails is parked at once. The page is settled as far as all is answered.
 func (d *delivery) atOnce(page Page) (more bool, due time.Time, err error) {
+	if len(d.lines)+len(page.Events) > unsettledMax {
+		if err := d.settle(); err != nil {
+			return false, due, err
+		}
+	}
 	results := make(chan answered)
 	done := make([]bool, len(page.Events))
 	sent, settled, inFlight := 0, 0, 0

@@ -1,0 +1,781 @@
+package webhooks_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tollhouse/cli/webhooks"
+	"tollhouse/store/record"
+)
+
+// desk is a store of endpoints of one account, and the receiver of them all. Its methods
+// that write fail while broken is set.
+type desk struct {
+	mu        sync.Mutex
+	events    []webhooks.Event
+	endpoints map[string]*kept
+	broken    error
+	changes   uint64
+	changed   chan struct{}
+	receive   func(ctx context.Context, m *webhooks.Message) webhooks.Answer
+
+	arrived []arrival // of each attempt that was answered
+}
+
+type kept struct {
+	webhooks.Endpoint
+	lines, set map[record.Position]webhooks.Delivery
+	disabled   string
+	settled    int // writes
+	gap        *webhooks.Gap
+}
+
+type arrival struct {
+	endpoint, event string
+	attempt         int
+	at              time.Time
+	accepted        bool
+	gap             string
+}
+
+func newDesk(receive func(ctx context.Context, m *webhooks.Message) webhooks.Answer) *desk {
+	return &desk{endpoints: map[string]*kept{}, changed: make(chan struct{}, 1), receive: receive}
+}
+
+func (d *desk) add(strict bool, ids ...string) {
+	for _, id := range ids {
+		d.endpoints[id] = &kept{
+			Endpoint: webhooks.Endpoint{ID: id, Account: "acct_a", URL: "https://example.com", Strict: strict, Sendable: true},
+			lines:    map[record.Position]webhooks.Delivery{}, set: map[record.Position]webhooks.Delivery{},
+		}
+	}
+}
+
+// record adds events with the ids e1, e2 and so on.
+func (d *desk) record(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for range n {
+		i := len(d.events) + 1
+		d.events = append(d.events, webhooks.Event{Position: positionOf(i), ID: fmt.Sprintf("e%d", i), Type: "customer.updated", Wire: []byte("{}")})
+	}
+	select {
+	case d.changed <- struct{}{}:
+	default:
+	}
+}
+
+func positionOf(i int) (p record.Position) {
+	binary.BigEndian.PutUint64(p[:8], uint64(i))
+	return p
+}
+
+func (d *desk) Changed() <-chan struct{} { return d.changed }
+func (d *desk) Take() []string           { return []string{"acct_a"} }
+func (d *desk) Close()                   {}
+
+func (d *desk) Endpoints(context.Context) (map[string]string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := map[string]string{}
+	for id := range d.endpoints {
+		all[id] = "acct_a"
+	}
+	return all, nil
+}
+
+func (d *desk) Changes(context.Context) (uint64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.changes, nil
+}
+
+func (d *desk) Load(_ context.Context, id string) (*webhooks.Endpoint, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k := d.endpoints[id]
+	if k == nil {
+		return nil, record.ErrNotFound
+	}
+	ep := k.Endpoint
+	if ep.Head != nil {
+		head := *ep.Head
+		ep.Head = &head
+	}
+	ep.SetAside = len(k.set)
+	return &ep, nil
+}
+
+func (d *desk) Next(_ context.Context, ep *webhooks.Endpoint, after record.Position) (p webhooks.Page, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if gap := d.endpoints[ep.ID].gap; gap != nil {
+		return webhooks.Page{Gap: gap}, nil
+	}
+	p.Passed = after
+	for _, ev := range d.events {
+		if ev.Position.Compare(after) > 0 {
+			if len(p.Events) == 100 {
+				p.More = true
+				break
+			}
+			p.Events, p.Passed = append(p.Events, ev), ev.Position
+		}
+	}
+	return p, nil
+}
+
+func (d *desk) PassGap(_ context.Context, ep *webhooks.Endpoint, g webhooks.Gap) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k := d.endpoints[ep.ID]
+	k.gap, k.Gap = nil, "a..b"
+	k.Cursor = g.After
+	return nil
+}
+
+func (d *desk) Due(_ context.Context, ep *webhooks.Endpoint, now time.Time) (due []webhooks.SetAside, next time.Time, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	set := d.endpoints[ep.ID].set
+	for _, p := range slices.SortedFunc(maps.Keys(set), record.Position.Compare) {
+		x := set[p]
+		switch {
+		case x.State == webhooks.Dead:
+		case !x.NextAt.After(now):
+			i := binary.BigEndian.Uint64(p[:8])
+			due = append(due, webhooks.SetAside{Event: d.events[i-1], Delivery: x})
+		case next.IsZero() || x.NextAt.Before(next):
+			next = x.NextAt
+		}
+	}
+	return due, next, nil
+}
+
+func (d *desk) Settle(_ context.Context, ep *webhooks.Endpoint, p webhooks.Progress) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k := d.endpoints[ep.ID]
+	switch {
+	case d.broken != nil:
+		return d.broken
+	case k == nil:
+		return record.ErrNotFound
+	case !k.Sendable:
+		return record.ErrConflict
+	}
+	k.settled++
+	k.Cursor = record.LaterOf(k.Cursor, p.Cursor)
+	for _, x := range p.Lines {
+		k.lines[x.Position] = x
+		delete(k.set, x.Position)
+		if x.State == webhooks.Parked || x.State == webhooks.Dead {
+			k.set[x.Position] = x
+		}
+	}
+	if p.Head != nil {
+		k.Head = *p.Head
+	}
+	if p.Trouble != nil {
+		k.Trouble = *p.Trouble
+	}
+	if p.GapSent {
+		k.Gap = ""
+	}
+	return nil
+}
+
+func (d *desk) Disable(_ context.Context, ep *webhooks.Endpoint, reason string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k := d.endpoints[ep.ID]
+	k.Sendable, k.disabled = false, reason
+	return nil
+}
+
+// send is the receiver.
+func (d *desk) send(ctx context.Context, m *webhooks.Message) (webhooks.Answer, error) {
+	a := d.receive(ctx, m)
+	if ctx.Err() != nil {
+		return a, ctx.Err()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.arrived = append(d.arrived, arrival{m.Endpoint, m.ID, m.Attempt, time.Now(), a.Outcome == webhooks.Accepted, m.Gap})
+	return a, nil
+}
+
+// of returns the attempts that an endpoint answered.
+func (d *desk) of(endpoint string) (list []arrival) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range d.arrived {
+		if a.endpoint == endpoint {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+func (d *desk) get(id string) kept {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return *d.endpoints[id]
+}
+
+var standard = []time.Duration{
+	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
+}
+
+// run sends until stop is called.
+func (d *desk) run(t testing.TB, change ...func(*webhooks.Options)) (s *webhooks.Sender, stop func()) {
+	o := webhooks.Options{
+		Store: d, Watch: func() webhooks.Watch { return d }, Client: webhooks.NewClient(webhooks.ClientOptions{Rules: rules(t)}), Log: slog.New(slog.DiscardHandler),
+		Schedule: standard, ParkAfter: time.Hour, DisableAfter: 5 * 24 * time.Hour, Parallel: 64, Send: d.send,
+		Grace: func() time.Duration { return 5 * time.Second },
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	s = webhooks.New(o)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { s.Run(ctx) })
+	return s, func() { cancel(); running.Wait() }
+}
+
+var (
+	accepted = webhooks.Answer{Outcome: webhooks.Accepted, Status: 204}
+	silent   = webhooks.Answer{Outcome: webhooks.Timeout}
+)
+
+func status(code int) webhooks.Answer {
+	return webhooks.Answer{Outcome: webhooks.Refused, Status: code}
+}
+
+// firstAccepted returns the events in the order in which they were accepted first.
+func firstAccepted(list []arrival) (events []string) {
+	for _, a := range list {
+		if a.accepted && !slices.Contains(events, a.event) {
+			events = append(events, a.event)
+		}
+	}
+	return events
+}
+
+func idsTo(n int) (ids []string) {
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("e%d", i+1))
+	}
+	return ids
+}
+
+func answerAlways(a webhooks.Answer) func(context.Context, *webhooks.Message) webhooks.Answer {
+	return func(context.Context, *webhooks.Message) webhooks.Answer { return a }
+}
+
+func TestStrictOrder(t *testing.T) {
+	t.Parallel()
+	t.Run("events_arrive_in_order_whatever_fails", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(1, 2))
+			all := []webhooks.Answer{accepted, accepted, accepted, silent, status(503), status(500), {Outcome: webhooks.Reset}}
+			d := newDesk(func(context.Context, *webhooks.Message) webhooks.Answer { return all[random.IntN(len(all))] })
+			d.add(true, "wep_1")
+			_, stop := d.run(t)
+			for range 10 {
+				d.record(50)
+				time.Sleep(time.Hour)
+			}
+			time.Sleep(48 * time.Hour)
+			stop()
+			if got := firstAccepted(d.of("wep_1")); !slices.Equal(got, idsTo(500)) {
+				t.Errorf("accepted %d events, want 500 in the order of the log", len(got))
+			}
+			if k := d.get("wep_1"); k.Cursor != positionOf(500) || len(k.set) > 0 {
+				t.Errorf("cursor = %x with %d set aside, want the last event and none", k.Cursor, len(k.set))
+			}
+		})
+	})
+	t.Run("a_failing_head_is_retried_by_the_schedule_up_to_five_minutes", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(answerAlways(silent))
+			d.add(true, "wep_1")
+			_, stop := d.run(t)
+			d.record(5)
+			time.Sleep(5 * time.Hour)
+			stop()
+			list := d.of("wep_1")
+			if len(list) < 55 || len(list) > 77 {
+				t.Errorf("%d attempts in five hours, want one in about five minutes", len(list))
+			}
+			for i, a := range list {
+				pause := standard[min(max(i-1, 0), 1)]
+				if a.event != "e1" || a.attempt != i+1 {
+					t.Errorf("attempt %d is %+v, want one of the head", i+1, a)
+				}
+				if i == 0 {
+					continue
+				}
+				if waited := a.at.Sub(list[i-1].at); waited < pause*8/10 || waited > min(pause*12/10, 5*time.Minute) {
+					t.Errorf("pause %d = %s, want 80 to 120 %% of %s", i, waited, pause)
+				}
+			}
+			if k := d.get("wep_1"); k.Head == nil || k.Head.Event != "e1" || k.Trouble.Attempts != len(list) || k.disabled != "" {
+				t.Errorf("endpoint = %+v, want e1 as its head", k.Endpoint)
+			}
+		})
+	})
+	t.Run("retry_after_is_waited_for", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(answerAlways(webhooks.Answer{Outcome: webhooks.Refused, Status: 429, RetryAfter: 2 * time.Hour}))
+			d.add(true, "wep_1")
+			_, stop := d.run(t)
+			d.record(1)
+			time.Sleep(5 * time.Hour)
+			stop()
+			if list := d.of("wep_1"); len(list) != 3 || list[1].at.Sub(list[0].at) != 2*time.Hour {
+				t.Errorf("attempts = %+v, want one in two hours", list)
+			}
+		})
+	})
+	t.Run("after_a_start_a_head_is_due_within_a_pause_whatever_the_clock_says", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(answerAlways(accepted))
+			d.add(true, "wep_1")
+			d.record(1)
+			d.endpoints["wep_1"].Head = &webhooks.Delivery{Position: positionOf(1), Event: "e1", Attempts: 2, NextAt: time.Now().Add(1000 * time.Hour)}
+			_, stop := d.run(t)
+			time.Sleep(5*time.Minute + time.Second)
+			stop()
+			if list := d.of("wep_1"); len(list) != 1 || list[0].attempt != 3 {
+				t.Errorf("attempts = %+v, want the third after five minutes", list)
+			}
+		})
+	})
+}
+
+func TestPoison(t *testing.T) {
+	t.Parallel()
+	t.Run("a_refused_event_is_parked_when_its_neighbour_is_accepted_and_dies_with_the_schedule", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(func(_ context.Context, m *webhooks.Message) webhooks.Answer {
+				if m.ID == "e2" {
+					return status(400)
+				}
+				return accepted
+			})
+			d.add(true, "wep_1")
+			_, stop := d.run(t)
+			defer stop()
+			begun := time.Now()
+			d.record(4)
+			time.Sleep(55 * time.Minute)
+			if got := firstAccepted(d.of("wep_1")); !slices.Equal(got, []string{"e1"}) {
+				t.Fatalf("accepted %v before an hour is over, want e1", got)
+			}
+			time.Sleep(20 * time.Minute)
+			k := d.get("wep_1")
+			if got := firstAccepted(d.of("wep_1")); !slices.Equal(got, []string{"e1", "e3", "e4"}) || k.set[positionOf(2)].State != webhooks.Parked || k.Head != nil {
+				t.Fatalf("accepted %v with %+v set aside, want all but e2, which is parked", got, k.set)
+			}
+			if next := k.set[positionOf(2)].NextAt.Sub(begun); next < time.Hour+96*time.Minute || next > 75*time.Minute+144*time.Minute {
+				t.Errorf("next attempt after %s, want the pause of two hours behind the hour that it blocked", next)
+			}
+			blocked := len(d.of("wep_1"))
+			time.Sleep(100 * time.Hour)
+			if x := d.get("wep_1").set[positionOf(2)]; x.State != webhooks.Dead || len(d.of("wep_1"))-blocked != 6 {
+				t.Errorf("e2 is %s after %d more attempts, want dead after six", x.State, len(d.of("wep_1"))-blocked)
+			}
+		})
+	})
+	t.Run("a_receiver_that_refuses_everything_loses_no_order", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			down := true
+			d := newDesk(func(context.Context, *webhooks.Message) webhooks.Answer {
+				if down {
+					return status(500)
+				}
+				return accepted
+			})
+			d.add(true, "wep_1")
+			_, stop := d.run(t)
+			d.record(20)
+			time.Sleep(10 * time.Hour)
+			probes := 0
+			for _, a := range d.of("wep_1") {
+				if a.event == "e2" {
+					probes++
+				}
+			}
+			if k := d.get("wep_1"); len(k.set) > 0 || probes < 8 || probes > 10 {
+				t.Errorf("%d set aside after %d offers of e2, want none after about nine in ten hours", len(k.set), probes)
+			}
+			down = false
+			time.Sleep(10 * time.Minute)
+			stop()
+			if got := firstAccepted(d.of("wep_1")); !slices.Equal(got, idsTo(20)) {
+				t.Errorf("accepted %v, want all in order", got)
+			}
+		})
+	})
+	t.Run("silence_parks_nothing", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(func(_ context.Context, m *webhooks.Message) webhooks.Answer {
+				if m.ID == "e1" {
+					return silent
+				}
+				return accepted
+			})
+			d.add(true, "wep_1")
+			_, stop := d.run(t)
+			d.record(2)
+			time.Sleep(24 * time.Hour)
+			stop()
+			if k := d.get("wep_1"); len(k.set) > 0 || len(firstAccepted(d.of("wep_1"))) > 0 {
+				t.Errorf("%d set aside, want none: the receiver is at fault", len(k.set))
+			}
+		})
+	})
+}
+
+func TestDisabling(t *testing.T) {
+	t.Parallel()
+	t.Run("five_days_without_an_accepted_event", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(answerAlways(silent))
+			d.add(true, "wep_1")
+			_, stop := d.run(t)
+			defer stop()
+			time.Sleep(10 * 24 * time.Hour) // idle: nothing fails
+			d.record(1)
+			time.Sleep(5*24*time.Hour - 10*time.Minute)
+			if k := d.get("wep_1"); k.disabled != "" {
+				t.Fatalf("disabled as %s before five days of failing", k.disabled)
+			}
+			time.Sleep(20 * time.Minute)
+			if k := d.get("wep_1"); k.disabled != "failing" || k.Cursor == positionOf(1) {
+				t.Errorf("disabled = %q, want failing, with the event not settled", k.disabled)
+			}
+		})
+	})
+	t.Run("gone", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			for _, strict := range []bool{true, false} {
+				d := newDesk(func(_ context.Context, m *webhooks.Message) webhooks.Answer {
+					if m.ID == "e3" {
+						return status(410)
+					}
+					return accepted
+				})
+				d.add(strict, "wep_1")
+				_, stop := d.run(t)
+				d.record(9)
+				time.Sleep(time.Minute)
+				stop()
+				if k := d.get("wep_1"); k.disabled != "gone" || k.Cursor != positionOf(2) {
+					t.Errorf("strict %t: disabled = %q with the cursor %x, want gone behind e2", strict, k.disabled, k.Cursor)
+				}
+			}
+		})
+	})
+	t.Run("cuts_the_request_in_flight", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			cut := false
+			d := newDesk(func(ctx context.Context, _ *webhooks.Message) webhooks.Answer {
+				<-ctx.Done()
+				cut = true
+				return accepted
+			})
+			d.add(true, "wep_1")
+			s, stop := d.run(t)
+			defer stop()
+			d.record(1)
+			synctest.Wait()
+			d.mu.Lock()
+			d.endpoints["wep_1"].Sendable = false
+			d.mu.Unlock()
+			s.Changed("wep_1")
+			synctest.Wait()
+			if k := d.get("wep_1"); !cut || k.Cursor != positionOf(0) {
+				t.Errorf("cut = %t with the cursor %x, want the event cut and not settled", cut, k.Cursor)
+			}
+		})
+	})
+}
+
+func TestWithoutOrder(t *testing.T) {
+	t.Parallel()
+	t.Run("what_fails_is_parked_and_the_rest_goes_on", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(3, 4))
+			var mu sync.Mutex
+			d := newDesk(func(context.Context, *webhooks.Message) webhooks.Answer {
+				mu.Lock()
+				takes, fails := time.Duration(random.IntN(100))*time.Millisecond, random.IntN(5) == 0
+				mu.Unlock()
+				if time.Sleep(takes); fails {
+					return status(500)
+				}
+				return accepted
+			})
+			d.add(false, "wep_1")
+			_, stop := d.run(t)
+			d.record(1000)
+			time.Sleep(100 * time.Hour)
+			stop()
+			k := d.get("wep_1")
+			if got := firstAccepted(d.of("wep_1")); len(got)+len(k.set) != 1000 || len(got) < 990 || k.Cursor != positionOf(1000) {
+				t.Errorf("%d accepted and %d set aside, want 1000 and nearly all accepted", len(got), len(k.set))
+			}
+		})
+	})
+	t.Run("requests_in_flight_rise_and_are_halved", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex
+			now, most, limit := 0, 0, 100
+			d := newDesk(func(context.Context, *webhooks.Message) webhooks.Answer {
+				mu.Lock()
+				now++
+				most = max(most, now)
+				over := now > limit
+				mu.Unlock()
+				time.Sleep(time.Second)
+				mu.Lock()
+				defer mu.Unlock()
+				now--
+				if over {
+					return status(429)
+				}
+				return accepted
+			})
+			d.add(false, "wep_1")
+			_, stop := d.run(t)
+			defer stop()
+			d.record(50)
+			time.Sleep(51 * time.Second)
+			if most != 1 {
+				t.Errorf("%d in flight at first, want 1", most)
+			}
+			d.record(3000)
+			time.Sleep(time.Hour)
+			if most != 8 {
+				t.Errorf("%d in flight after 3,000 accepted, want 8", most)
+			}
+			mu.Lock()
+			limit, most = 2, 0
+			mu.Unlock()
+			d.record(400)
+			time.Sleep(5 * time.Minute)
+			mu.Lock()
+			most = 0
+			mu.Unlock()
+			d.record(20)
+			time.Sleep(time.Minute)
+			if most > 4 {
+				t.Errorf("%d in flight after 429, want at most 4", most)
+			}
+		})
+	})
+}
+
+func TestOneEndpointDoesNotStopAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(func(ctx context.Context, m *webhooks.Message) webhooks.Answer {
+			if m.Endpoint == "wep_ok" {
+				return accepted
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(15 * time.Second):
+			}
+			return silent
+		})
+		for i := range 100 {
+			d.add(true, fmt.Sprintf("wep_%d", i))
+		}
+		d.add(true, "wep_ok")
+		_, stop := d.run(t, func(o *webhooks.Options) { o.Parallel = 4 })
+		d.record(1)
+		time.Sleep(time.Hour)
+		for range 50 {
+			d.record(1)
+			begun := time.Now()
+			time.Sleep(time.Second)
+			list := d.of("wep_ok")
+			if last := list[len(list)-1]; last.at.Sub(begun) > 0 {
+				t.Errorf("%s waited for %s", last.event, last.at.Sub(begun))
+			}
+		}
+		stop()
+		if got := firstAccepted(d.of("wep_ok")); !slices.Equal(got, idsTo(51)) {
+			t.Errorf("accepted %v, want all", got)
+		}
+	})
+}
+
+func TestStopping(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		takes time.Duration
+		want  int // events settled
+	}{{"what_is_accepted_within_the_grace_is_settled", 3 * time.Second, 1}, {"what_takes_longer_is_cut", 7 * time.Second, 0}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk(func(ctx context.Context, _ *webhooks.Message) webhooks.Answer {
+					select {
+					case <-ctx.Done():
+					case <-time.After(c.takes):
+					}
+					return accepted
+				})
+				d.add(true, "wep_1")
+				_, stop := d.run(t)
+				d.record(5)
+				synctest.Wait()
+				begun := time.Now()
+				stop()
+				if k := d.get("wep_1"); k.Cursor != positionOf(c.want) || len(d.of("wep_1")) != c.want {
+					t.Errorf("cursor = %x after %d answers, want %d", k.Cursor, len(d.of("wep_1")), c.want)
+				}
+				if took, want := time.Since(begun), min(c.takes, 5*time.Second); took != want {
+					t.Errorf("stopping took %s, want %s", took, want)
+				}
+			})
+		})
+	}
+}
+
+func TestWritesOfTheCursor(t *testing.T) {
+	t.Parallel()
+	t.Run("at_the_latest_after_100_events_or_a_second", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(nil)
+			d.add(true, "wep_1", "wep_2")
+			d.endpoints["wep_2"].Strict = false
+			d.receive = func(_ context.Context, m *webhooks.Message) webhooks.Answer {
+				time.Sleep(20 * time.Millisecond)
+				k := d.get(m.Endpoint)
+				written := int(binary.BigEndian.Uint64(k.Cursor[:8]))
+				if unwritten := len(d.of(m.Endpoint)) - written; unwritten > 100 {
+					t.Errorf("%d accepted events of %s are not written", unwritten, m.Endpoint)
+				}
+				return accepted
+			}
+			_, stop := d.run(t)
+			d.record(1000)
+			time.Sleep(time.Minute)
+			for _, id := range []string{"wep_1", "wep_2"} {
+				if k := d.get(id); k.Cursor != positionOf(1000) || k.settled > 30 {
+					t.Errorf("%s has the cursor %x after %d writes, want the last event and at most 30", id, k.Cursor, k.settled)
+				}
+			}
+			for range 100 { // one by one
+				d.record(1)
+				time.Sleep(20 * time.Millisecond)
+			}
+			time.Sleep(2 * time.Second)
+			if k := d.get("wep_1"); k.Cursor != positionOf(1100) || k.settled > 25 {
+				t.Errorf("the cursor %x after %d writes, want the last event and few more", k.Cursor, k.settled)
+			}
+			stop()
+		})
+	})
+	t.Run("a_store_that_refuses_writes_stops_deliveries", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			for _, strict := range []bool{true, false} {
+				d := newDesk(answerAlways(accepted))
+				d.add(strict, "wep_1")
+				d.broken = errors.New("disk full")
+				_, stop := d.run(t)
+				d.record(1000)
+				time.Sleep(time.Hour)
+				if n := len(d.of("wep_1")); n > 100 {
+					t.Errorf("strict %t: %d events sent that could not be settled, want at most 100", strict, n)
+				}
+				d.mu.Lock()
+				d.broken = nil
+				d.mu.Unlock()
+				time.Sleep(time.Minute)
+				stop()
+				if list := d.of("wep_1"); len(list) != 1000 || len(firstAccepted(list)) != 1000 {
+					t.Errorf("strict %t: %d attempts, want 1000 events once", strict, len(list))
+				}
+			}
+		})
+	})
+	t.Run("the_first_delivery_behind_a_gap_says_so", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			tries := 0
+			d := newDesk(func(context.Context, *webhooks.Message) webhooks.Answer {
+				if tries++; tries < 3 {
+					return silent
+				}
+				return accepted
+			})
+			d.add(true, "wep_1")
+			d.endpoints["wep_1"].gap = &webhooks.Gap{After: positionOf(3), Oldest: positionOf(4)}
+			d.record(6)
+			_, stop := d.run(t)
+			time.Sleep(time.Hour)
+			stop()
+			var got []string
+			for _, a := range d.of("wep_1") {
+				got = append(got, a.event+" "+a.gap)
+			}
+			if want := []string{"e4 a..b", "e4 a..b", "e4 a..b", "e5 ", "e6 "}; !slices.Equal(got, want) {
+				t.Errorf("attempts = %q, want %q", got, want)
+			}
+		})
+	})
+}
+
+func TestIdleEndpointsHaveNoGoroutine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(answerAlways(accepted))
+		for i := range 500 {
+			d.add(true, fmt.Sprintf("wep_%d", i))
+		}
+		before := runtime.NumGoroutine()
+		_, stop := d.run(t)
+		d.record(3)
+		time.Sleep(10 * time.Second)
+		if n := runtime.NumGoroutine() - before; n > 250 { // other tests run beside
+			t.Errorf("%d goroutines for 500 idle endpoints, want none for each", n)
+		}
+		stop()
+		if n := len(d.arrived); n != 1500 {
+			t.Errorf("%d deliveries, want 1500", n)
+		}
+	})
+}
