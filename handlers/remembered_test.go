@@ -215,6 +215,7 @@ var silent = map[string][]func(*http.Request){
 	"nested frame":            {header("Sec-Fetch-Mode", "nested-navigate"), header("Sec-Fetch-Dest", "nested-document")},
 	"fetch":                   {header("Sec-Fetch-Mode", "cors"), header("Sec-Fetch-Dest", "empty"), header("Origin", "https://shop.pay.example")},
 	"fetch without CORS":      {header("Sec-Fetch-Mode", "no-cors"), header("Sec-Fetch-Dest", "empty")},
+	"fetch of Chrome 79":      {header("Sec-Fetch-Mode", "no-cors")}, // without Sec-Fetch-Dest
 	"image":                   {header("Sec-Fetch-Mode", "no-cors"), header("Sec-Fetch-Dest", "image")},
 	"script":                  {header("Sec-Fetch-Mode", "no-cors"), header("Sec-Fetch-Dest", "script")},
 	"worker":                  {header("Sec-Fetch-Mode", "same-origin"), header("Sec-Fetch-Dest", "worker")},

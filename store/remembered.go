@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"tollhouse/store/kv"
@@ -108,9 +109,12 @@ func (r remembered) covers(redirectURI string, scope Scope, now time.Time) bool 
 }
 
 // remember stores within tx what the user has just allowed a client that remembers
-// consent. If the client is not as the user was shown it any more, it never stands.
+// consent. If the client is not as the user was shown it any more, it never stands. A
+// private-use scheme is not remembered: any app on the device can claim it (RFC 8252
+// §8.6).
 func remember(tx kv.Txn, c Consent, l lineage, now time.Time) error {
-	if c.Epoch.IsZero() {
+	web := strings.HasPrefix(c.RedirectURI, "https://") || strings.HasPrefix(c.RedirectURI, "http://")
+	if c.Epoch.IsZero() || !web {
 		return nil
 	}
 	r, err := readRemembered(tx, l.user, l.client)

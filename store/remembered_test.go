@@ -177,6 +177,17 @@ func TestRememberedConsent(t *testing.T) {
 			t.Error("the user allowed another name and is let through")
 		}
 	})
+	t.Run("a_private_use_scheme_is_not_remembered", func(t *testing.T) {
+		t.Parallel()
+		g := rememberingGrant(t)
+		must.Do(t, g.changed(store.ClientChange{AddRedirectURIs: []string{"com.example.app:/cb"}}))
+		g = g.now(t)
+		c := g.shown(store.ScopeUnstated)
+		c.RedirectURI = "com.example.app:/cb"
+		if must.Get(g.Allow(ctx, c))(t); !g.isAsked(t, c) || g.Count(t, 'R') != 0 {
+			t.Error("let through to an app that anybody can write")
+		}
+	})
 	t.Run("the_latest_16_decisions_are_kept", func(t *testing.T) {
 		t.Parallel()
 		g := rememberingGrant(t)

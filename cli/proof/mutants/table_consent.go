@@ -43,6 +43,11 @@ var consentMutants = []mutant{
 		in: "./handlers", tests: []string{"TestSilentGrantAttacks"},
 	},
 	{
+		name: "remembered_private_scheme", breaks: "RFC 8252 §8.6: a scheme that any app can claim is not remembered",
+		file: "store/remembered.go", old: "c.Epoch.IsZero() || !web", new: "_ = web; c.Epoch.IsZero()",
+		in: "./store", tests: []string{"TestRememberedConsent"},
+	},
+	{
 		name: "remembered_bound", breaks: "the record of a user and client has a bound",
 		file: "store/remembered.go", old: "r.allowed = r.allowed[max(0, len(r.allowed)-rememberedMax):]", new: "",
 		in: "./store", tests: []string{"TestRememberedConsent"},
