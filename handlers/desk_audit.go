@@ -28,6 +28,7 @@ var auditWords = []struct {
 	{store.AuditLogin, "Sign-in"}, {store.AuditLoginRefused, "Sign-in refused"}, {store.AuditGrant, "Tokens issued"}, {store.AuditDenied, "Access denied by the user"},
 	{store.AuditRefused, "Client, code or token refused"}, {store.AuditRevoke, "Access ended"}, {store.AuditRefreshReuse, "Refresh token used again"},
 	{store.AuditCodeReplay, "Code used again"}, {store.AuditThrottle, "Slowed down"}, {store.AuditAdmin, "Change by an operator"},
+	{store.AuditWebhook, "Webhook endpoint"},
 }
 
 func auditWord(what store.Audited) string {

@@ -116,7 +116,7 @@ func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 	if err != nil {
 		return fmt.Errorf("delete account: %w", err)
 	}
-	err = s.Log.StopCounts(ctx, id)
+	err = errors.Join(s.Webhooks.EndAccount(ctx, id), s.Log.StopCounts(ctx, id))
 	var owned []kv.Range
 	if err == nil {
 		owned, err = s.owned(ctx, id)

@@ -29,6 +29,7 @@ const (
 	AuditRevoke       Audited = "revoke"
 	AuditThrottle     Audited = "throttle"
 	AuditAdmin        Audited = "admin"
+	AuditWebhook      Audited = "webhook" // what became of a webhook endpoint
 )
 
 // By says where a request came from, for the audit log.

@@ -10,6 +10,7 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/webhook"
 )
 
 // Grant is one of the three grant types.
@@ -179,13 +180,17 @@ func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange
 // DisableClient disables a client and ends its codes and tokens. It is idempotent.
 // Errors: ErrNotFound.
 func (s *Store) DisableClient(ctx context.Context, id string) (Client, error) {
-	return s.changeClient(ctx, id, func(c *Client) error {
+	c, err := s.changeClient(ctx, id, func(c *Client) error {
 		if c.DisabledAt.IsZero() {
 			c.DisabledAt = s.Now()
 			c.Generation++
 		}
 		return nil
 	})
+	if err == nil {
+		err = s.Webhooks.EndBonds(ctx, id, "", webhook.ClientEnded)
+	}
+	return c, err
 }
 
 // EnableClient enables a client again, without its old codes and tokens. Errors:
@@ -231,6 +236,9 @@ func (s *Store) DeleteClient(ctx context.Context, id string) error {
 		}
 		return record.DeleteKeys(tx, record.ClientKey(id), record.ClientUseKey(id))
 	})
+	if err == nil {
+		err = s.Webhooks.EndBonds(ctx, id, "", webhook.ClientEnded)
+	}
 	if err == nil {
 		err = s.deleteFamilies(ctx, record.ClientFamiliesKey(id))
 	}

@@ -12,6 +12,7 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/webhook"
 )
 
 // Granted is a client that can act for a user now, or can have access without asking.
@@ -121,6 +122,9 @@ func (s *Store) RevokeGranted(ctx context.Context, by By, u User, clientID strin
 		}
 		return true, nil
 	})
+	if err == nil {
+		err = s.Webhooks.EndBonds(ctx, clientID, u.Subject(), webhook.ClientEnded)
+	}
 	if err != nil {
 		return fmt.Errorf("revoke granted: %w", err)
 	}

@@ -14,7 +14,7 @@ import (
 // does not exist, and those of [Log.Purge].
 func (s *Store) PurgeEvents(ctx context.Context, by By, p eventlog.Purge) (eventlog.Purged, error) {
 	now, tail := s.Now(), secret.NewTail(s.random)
-	return s.Log.Purge(ctx, p, func(tx kv.Txn) error {
+	purged, err := s.Log.Purge(ctx, p, func(tx kv.Txn) error {
 		if record.CheckAccountID(p.Account) != nil {
 			return record.ErrNotFound
 		}
@@ -23,6 +23,10 @@ func (s *Store) PurgeEvents(ctx context.Context, by By, p eventlog.Purge) (event
 		}
 		return appendAudit(tx, purgeLine(by, p), now, tail)
 	})
+	if err == nil {
+		err = s.Webhooks.Sweep(ctx, p.Account)
+	}
+	return purged, err
 }
 
 // purgeLine is the audit line of a purge.

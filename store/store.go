@@ -27,6 +27,7 @@ import (
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/stats"
+	"tollhouse/store/webhook"
 )
 
 // Now returns the time. It is injected for tests and `dev --clock`.
@@ -89,6 +90,7 @@ type Options struct {
 // Store is safe for concurrent use.
 type Store struct {
 	*eventlog.Log
+	Webhooks  *webhook.Webhooks
 	ring      *stats.Ring
 	db        kv.DB
 	isShared  bool // with other processes
@@ -164,6 +166,7 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
+	s.Webhooks = s.openWebhooks(db, o)
 	return s, nil
 }
 

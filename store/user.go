@@ -13,6 +13,7 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/webhook"
 )
 
 // User is a person who signs in and acts for one account.
@@ -30,9 +31,11 @@ type User struct {
 	code     userCode
 }
 
+const subjectPrefix = "usr_"
+
 // Subject is the user's id in API responses.
 func (u User) Subject() string {
-	return string(secret.AppendCrockford([]byte("usr_"), u.ID))
+	return string(secret.AppendCrockford([]byte(subjectPrefix), u.ID))
 }
 
 // A user's record has version 1 as long as it has no member that came later, so that
@@ -156,7 +159,7 @@ func (s *Store) FindUser(ctx context.Context, username string) (u User, err erro
 
 // FindUserBySubject returns the user with that Subject. Errors: ErrNotFound.
 func (s *Store) FindUserBySubject(ctx context.Context, subject string) (u User, err error) {
-	text, ours := strings.CutPrefix(subject, "usr_")
+	text, ours := strings.CutPrefix(subject, subjectPrefix)
 	id, ok := secret.ParseCrockford(text)
 	if !ours || !ok {
 		return User{}, fmt.Errorf("find user by subject: %w", record.ErrNotFound)
@@ -228,13 +231,17 @@ func (s *Store) AuthenticateUser(ctx context.Context, c secret.Caller, username,
 // new password. It is
 // idempotent. Errors: ErrNotFound.
 func (s *Store) DisableUser(ctx context.Context, username string) (User, error) {
-	return s.changeUser(ctx, username, func(u *User) error {
+	u, err := s.changeUser(ctx, username, func(u *User) error {
 		if u.DisabledAt.IsZero() {
 			u.DisabledAt, u.code = s.Now(), userCode{}
 			u.Generation++
 		}
 		return nil
 	})
+	if err == nil {
+		err = s.Webhooks.EndBonds(ctx, "", u.Subject(), webhook.UserEnded)
+	}
+	return u, err
 }
 
 // EnableUser lets a user sign in again, without their old sessions and tokens. Errors:
@@ -296,6 +303,9 @@ func (s *Store) DeleteUser(ctx context.Context, username string) error {
 		}
 		return record.DeleteKeys(tx, record.UserKey(u.ID), record.UserNameKey(u.Canonical), record.SignInKey(u.ID))
 	})
+	if err == nil {
+		err = s.Webhooks.EndBonds(ctx, "", u.Subject(), webhook.UserEnded)
+	}
 	if err == nil {
 		err = record.DeleteAll(ctx, s.db, record.UserConsentsKey(u.ID).All())
 	}

@@ -12,6 +12,7 @@ import (
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/stats"
+	"tollhouse/store/webhook"
 )
 
 // CheckAll reads the whole store in one snapshot, decodes every record, checks every
@@ -56,12 +57,13 @@ type verifier struct {
 	names    map[secret.ID]string
 	index    map[byte]*keySet
 	log      *eventlog.Verifier
+	webhooks *webhook.Verifier
 	audit    record.Position // of the last line
 }
 
 func newVerifier() *verifier {
 	return &verifier{
-		seed: maphash.MakeSeed(), log: eventlog.NewVerifier(),
+		seed: maphash.MakeSeed(), log: eventlog.NewVerifier(), webhooks: webhook.NewVerifier(),
 		names: map[secret.ID]string{}, index: map[byte]*keySet{},
 	}
 }
@@ -131,6 +133,16 @@ var recordKinds = map[byte]recordKind{
 	record.TagRing:        {keyShape{tail: 5}, decoded(func(_ keyParts, value []byte) error { return stats.CheckRecord(value) })},
 	record.TagSignIn:      {keyShape{tail: idSize}, decoded(checkLatest)},
 	record.TagClientUse:   {keyShape{texts: 1}, decoded(checkLatest)},
+	record.TagWebhookLine: {keyShape{texts: 1, tail: idSize + 4}, func(v *verifier, _ []byte, _ keyParts, value []byte) error { return v.webhooks.Line(value) }},
+	record.TagWebhookSet: {keyShape{texts: 1, tail: idSize + record.PositionSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error {
+		return v.webhooks.Aside(secret.ID(p.tail[:idSize]), record.Position(p.tail[idSize:]), value)
+	}},
+	record.TagWebhookID: {keyShape{tail: idSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error {
+		return v.webhooks.Listed(secret.ID(p.tail), value)
+	}},
+	record.TagWebhook: {keyShape{texts: 1, tail: idSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error {
+		return v.webhooks.Endpoint(p.texts[0], secret.ID(p.tail), value)
+	}},
 	record.TagCertificate: {keyShape{texts: 1}, decoded(func(_ keyParts, value []byte) error { _, err := decodeCertificate(value); return err })},
 }
 
@@ -138,6 +150,7 @@ var recordKinds = map[byte]recordKind{
 var kindNames = map[byte]string{
 	record.TagClient: "clients", record.TagUser: "users", record.TagAccount: "accounts", record.TagSession: "sessions", record.TagFamily: "families",
 	record.TagLog: "events", record.TagResource: "resources", record.TagAudit: "audit lines",
+	record.TagWebhook: "webhook endpoints",
 }
 
 // NameKinds takes record counts by tag and returns those to show to people, by name,
@@ -202,6 +215,9 @@ func (v *verifier) finish() error {
 	for range v.names {
 		return record.Damaged("%d usernames have no user", len(v.names))
 	}
+	if err := v.webhooks.Finish(); err != nil {
+		return err
+	}
 	return v.log.Finish()
 }
 
@@ -239,6 +255,8 @@ func (v *verifier) meta(name string, value []byte) (err error) {
 	case metaClients:
 		_, err := decodeClientChanges(value)
 		return err
+	case webhook.MetaName:
+		return webhook.CheckInstance(value)
 	case metaFixtures:
 		v.fixtures = true
 	}

@@ -111,6 +111,7 @@ var catalogue = sortedByName([]Type{
 	{"webhook_endpoint.disabled", "Delivery to a webhook endpoint was disabled."},
 	{"webhook_endpoint.enabled", "Delivery to a webhook endpoint was enabled."},
 	{"webhook_endpoint.secret_rotated", "A webhook endpoint was given a new secret."},
+	{"webhook_endpoint.gap", "Events were removed before a webhook endpoint could be sent them."},
 
 	{"system.test", "A test of event delivery."},
 })

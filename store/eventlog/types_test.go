@@ -26,7 +26,7 @@ func TestCatalogue(t *testing.T) {
 		{"token", "created deleted"},
 		{"user", "created updated deleted locked"},
 		{"client", "authorized deauthorized secret_rotated"},
-		{"webhook_endpoint", "created updated deleted disabled enabled secret_rotated"},
+		{"webhook_endpoint", "created updated deleted disabled enabled secret_rotated gap"},
 		{"system", "test"},
 	}
 	described := map[string][]eventlog.Type{}

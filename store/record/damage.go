@@ -19,6 +19,7 @@ var KindWords = map[byte]string{
 	TagResource: "resources", TagCertificate: "certificates",
 	TagCounts: "counts of events", TagCounted: "positions up to which events are counted", TagDirtyHour: "hours to be counted again",
 	TagRing: "counts of requests", TagSignIn: "latest sign-ins", TagClientUse: "latest uses of clients",
+	TagWebhook: "webhook endpoints", TagWebhookID: "list of webhook endpoints", TagWebhookSet: "webhook events set aside", TagWebhookLine: "webhook deliveries",
 }
 
 // NameKeys names the kinds of record with keys from first to last. A nil last

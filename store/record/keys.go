@@ -52,6 +52,10 @@ const (
 	TagRing         = 'g' // grain unit4
 	TagSignIn       = 'i' // id16
 	TagClientUse    = 'I' // str(client_id)
+	TagWebhook      = 'w' // str(account) id16
+	TagWebhookID    = 'b' // id16 → account
+	TagWebhookSet   = 'P' // str(account) id16 pos16
+	TagWebhookLine  = 'L' // str(account) id16 slot4
 )
 
 // The kinds of record that an engine does well to keep in memory, because almost every
@@ -130,3 +134,5 @@ func DirtyHoursKey(owner string) Key         { return NewKey(TagDirtyHour).Str(o
 func SignInKey(user secret.ID) Key           { return NewKey(TagSignIn).ID(user) }
 func ClientUseKey(id string) Key             { return NewKey(TagClientUse).Str(id) }
 func ResourceKey(owner, kind, id string) Key { return ResourcesKey(owner, kind).Str(id) }
+func WebhookIDKey(id secret.ID) Key          { return NewKey(TagWebhookID).ID(id) }
+func WebhooksKey(tag byte, owner string) Key { return NewKey(tag).Str(owner) } // of any of the tags that an account leads

@@ -142,13 +142,14 @@ func TestKeyTagsDiffer(t *testing.T) {
 	t.Parallel()
 	tags := []byte{TagMeta, TagClient, TagUser, TagUserName, TagAccount, TagSession, TagUserSession, TagDecided, TagCode, TagUserCode, TagFamily, TagClientFamily,
 		TagUserFamily, TagAccessToken, TagRefreshToken, TagAudit, TagEventHead, TagEventForeign, TagKnownType, TagResource, TagCertificate, TagLog,
-		TagCounts, TagCounted, TagDirtyHour, TagRing, TagSignIn, TagClientUse}
+		TagCounts, TagCounted, TagDirtyHour, TagRing, TagSignIn, TagClientUse,
+		TagWebhook, TagWebhookID, TagWebhookSet, TagWebhookLine}
 	// The letters are on users' disks: this text may grow, never change.
-	if got := string(tags); got != "mcuUasSdkKfFWtrlhxnovEqQDgiI" {
+	if got := string(tags); got != "mcuUasSdkKfFWtrlhxnovEqQDgiIwbPL" {
 		t.Errorf("tags are %q", got)
 	}
 	slices.Sort(tags)
-	if len(slices.Compact(tags)) != len("mcuUasSdkKfFWtrlhxnovEqQDgiI") {
+	if len(slices.Compact(tags)) != len("mcuUasSdkKfFWtrlhxnovEqQDgiIwbPL") {
 		t.Error("two nouns share a tag")
 	}
 }

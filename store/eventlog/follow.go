@@ -1,0 +1,201 @@
+package eventlog
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/record"
+)
+
+// Followed is an event for a reader that goes through a log in order.
+type Followed struct {
+	Position record.Position
+	ID       string // a foreign one differs from the position
+	Type     string
+	Wire     []byte // the JSON that callers get
+}
+
+// Stretch is what one call of [Log.Follow] has read.
+type Stretch struct {
+	Events []Followed
+	Passed record.Position // the reader continues here
+	More   bool            // the log goes on behind Passed
+}
+
+// The bounds of one call of Follow.
+const (
+	followedRowsMax  = 10_000
+	followedBytesMax = 1 << 20 // of the events returned
+)
+
+// Follow returns up to limit events behind a position whose type matches one of the
+// patterns, oldest first. It reads the log row by row: unlike a page of ListEvents, its
+// work does not depend on how many types there are. Errors: *CursorError if retention
+// has removed events behind the position.
+func (l *Log) Follow(ctx context.Context, owner string, types []string, after record.Position, limit int) (s Stretch, err error) {
+	err = l.db.View(ctx, func(r kv.Reader) error {
+		s, err = follow(r, owner, types, after, record.LastPosition, limit)
+		return err
+	})
+	if err != nil {
+		return Stretch{}, fmt.Errorf("follow events: %w", err)
+	}
+	return s, nil
+}
+
+// FollowUntil is Follow up to a last position.
+func (l *Log) FollowUntil(ctx context.Context, owner string, types []string, after, last record.Position, limit int) (s Stretch, err error) {
+	err = l.db.View(ctx, func(r kv.Reader) error {
+		s, err = follow(r, owner, types, after, last, limit)
+		return err
+	})
+	if err != nil {
+		return Stretch{}, fmt.Errorf("follow events: %w", err)
+	}
+	return s, nil
+}
+
+func follow(r kv.Reader, owner string, types []string, after, last record.Position, limit int) (s Stretch, err error) {
+	head, err := ReadHead(r, owner)
+	if err != nil {
+		return s, err
+	}
+	if after.Compare(head.removed) < 0 {
+		return s, &CursorError{Param: "after", Oldest: oldestEvent(r, owner, head), Resume: head.removed}
+	}
+	if last.Compare(head.last) > 0 {
+		last = head.last
+	}
+	s.Passed = after
+	rest := stretch{list: eventsOf(owner), lo: through(after), hi: through(last), limit: followedRowsMax}
+	rows, size := 0, 0
+	for p, v := range rest.rows(r, head.Segments) {
+		rows++
+		typ, err := typeOf(v)
+		if err != nil {
+			return s, err
+		}
+		if MatchesTypes(types, string(typ)) {
+			if size += len(v); len(s.Events) == limit || len(s.Events) > 0 && size > followedBytesMax {
+				s.More = true
+				return s, nil
+			}
+			e, err := followed(p, v)
+			if err != nil {
+				return s, err
+			}
+			s.Events = append(s.Events, e)
+		}
+		s.Passed = p
+	}
+	s.More = rows == followedRowsMax
+	if !s.More {
+		s.Passed = record.LaterOf(after, last)
+	}
+	return s, nil
+}
+
+// MatchesTypes reports whether an event type matches one of the patterns.
+func MatchesTypes(patterns []string, typ string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return matchesType(pattern, typ) })
+}
+
+func followed(p record.Position, v []byte) (Followed, error) {
+	wire, err := wireOf(v)
+	if err != nil {
+		return Followed{}, err
+	}
+	names, err := namesOf(wire)
+	if err != nil {
+		return Followed{}, err
+	}
+	return Followed{Position: p, ID: names.id, Type: names.typ, Wire: bytes.Clone(wire)}, nil
+}
+
+// EventsAt returns the owner's events at the positions that still exist, in their order.
+func (l *Log) EventsAt(ctx context.Context, owner string, positions []record.Position) (events []Followed, err error) {
+	err = l.db.View(ctx, func(r kv.Reader) error {
+		events = events[:0]
+		head, err := ReadHead(r, owner)
+		if err != nil {
+			return err
+		}
+		keys := make([][]byte, len(positions))
+		for i, p := range positions {
+			keys[i] = eventsOf(owner).in(head.Segments.of(p)).Position(p)
+		}
+		for i, v := range r.GetMany(keys) {
+			e, err := followed(positions[i], v)
+			if err != nil {
+				return err
+			}
+			events = append(events, e)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find events: %w", err)
+	}
+	return events, nil
+}
+
+// PositionOf returns the position of an event id of the owner. A native id is one
+// whether or not it has an event. Errors: ErrNotFound.
+func PositionOf(r kv.Reader, owner, id string) (record.Position, error) {
+	if p, native := record.ParsePosition(id); native {
+		return p, nil
+	}
+	if !IsID(id) {
+		return record.Position{}, record.ErrNotFound
+	}
+	p, err := readForeign(r, owner, id)
+	return p, record.Found(err)
+}
+
+// Extent says how far a log reaches.
+type Extent struct {
+	Last    record.Position // of the newest event
+	Removed record.Position // up to here retention has removed events, or zero
+	Oldest  record.Position // of the oldest event left, or Last
+}
+
+// ReadExtent returns how far the owner's log reaches.
+func ReadExtent(r kv.Reader, owner string) (Extent, error) {
+	head, err := ReadHead(r, owner)
+	if err != nil {
+		return Extent{}, err
+	}
+	return Extent{Last: head.last, Removed: head.removed, Oldest: oldestEvent(r, owner, head)}, nil
+}
+
+// AppendEvent records an event within tx. Its resource gets no snapshot: the caller
+// keeps it in a record of its own. Call Recorded after the commit. tail was drawn before
+// the transaction.
+func (l *Log) AppendEvent(tx kv.Txn, e NewEvent, tail [8]byte) (record.Position, error) {
+	if err := l.ensureAccount(tx, e.Owner); err != nil {
+		return record.Position{}, err
+	}
+	object, err := encodeSnapshot(e.Object)
+	if err != nil {
+		return record.Position{}, err
+	}
+	d, err := newDraft(&e, object)
+	if err != nil {
+		return record.Position{}, err
+	}
+	return l.appendEvent(tx, d, l.now(), tail)
+}
+
+// Recorded wakes live readers after AppendEvent has recorded an event of an account.
+func (l *Log) Recorded(owner string) { l.committed(logChange{owner: owner, recorded: 1}) }
+
+// HasEvents reports whether Follow would find an event behind a position, other than the
+// one at except. Where it would have to read on, it says yes.
+func (l *Log) HasEvents(r kv.Reader, owner string, types []string, after, except record.Position) bool {
+	s, err := follow(r, owner, types, after, record.LastPosition, 2)
+	s.Events = slices.DeleteFunc(s.Events, func(e Followed) bool { return e.Position == except })
+	return err != nil || s.More || len(s.Events) > 0
+}

@@ -1,0 +1,125 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/record"
+	"tollhouse/store/secret"
+)
+
+func isEnded(err error) bool {
+	return errors.Is(err, record.ErrDisabled) || errors.Is(err, record.ErrNotFound)
+}
+
+// EndBonds disables the endpoints that were made with a token of a client, of a user, or
+// with both given of that client for that user: otherwise a leaked token would outlive
+// its end as a push. Call it after the end was committed; Start does it for those that a
+// killed command has left.
+func (w *Webhooks) EndBonds(ctx context.Context, client, user string, reason Reason) error {
+	err := w.Each(ctx, func(e Endpoint) error {
+		if !e.Enabled() || client != "" && e.Client != client || user != "" && e.User != user {
+			return nil
+		}
+		_, err := w.disable(ctx, System, e.ID, BySystem, reason)
+		return record.GoneIsNil(err)
+	})
+	if err != nil {
+		return fmt.Errorf("end the webhook endpoints of a client or user: %w", err)
+	}
+	return nil
+}
+
+// EndAccount removes the endpoints of an account that is being erased, without events.
+func (w *Webhooks) EndAccount(ctx context.Context, account string) error {
+	for {
+		var list []Endpoint
+		err := w.db.Update(ctx, func(tx kv.Txn) (err error) {
+			if list, err = page(tx, account, secret.ID{}, true, AccountMax); err != nil {
+				return err
+			}
+			for _, e := range list {
+				if err := remove(tx, e); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("end the webhook endpoints of an account: %w", err)
+		}
+		for _, e := range list {
+			w.changed(e.ID)
+		}
+		if len(list) < AccountMax {
+			break
+		}
+	}
+	return record.DeleteAll(ctx, w.db, record.WebhooksKey(record.TagWebhookLine, account).All(), record.WebhooksKey(record.TagWebhookSet, account).All())
+}
+
+// Sweep drops the events set aside that a purge or retention has removed from the log:
+// those of an account, or with "" of all.
+func (w *Webhooks) Sweep(ctx context.Context, account string) error {
+	err := w.Each(ctx, func(e Endpoint) error {
+		if account != "" && e.Account != account {
+			return nil
+		}
+		return w.sweep(ctx, &e)
+	})
+	if err != nil {
+		return fmt.Errorf("drop removed events: %w", err)
+	}
+	return nil
+}
+
+func (w *Webhooks) sweep(ctx context.Context, e *Endpoint) error {
+	if e.Head != nil {
+		if _, gone, err := w.exist(ctx, e, []Delivery{*e.Head}); err != nil || gone == 0 {
+			if err != nil {
+				return err
+			}
+		} else if err := w.dropHead(ctx, e); err != nil {
+			return err
+		}
+	}
+	if e.Parked+e.Dead == 0 {
+		return nil
+	}
+	return w.eachSetPage(ctx, e.set().All(), func(list []Delivery) error {
+		left, gone, err := w.exist(ctx, e, list)
+		if err != nil || gone == 0 {
+			return err
+		}
+		return w.editSet(ctx, e.ID, list, func(x Delivery) bool { return !left[x.Position] })
+	})
+}
+
+// exist returns which of the events are still in the log, and how many are not.
+func (w *Webhooks) exist(ctx context.Context, e *Endpoint, list []Delivery) (left map[record.Position]bool, gone int, err error) {
+	positions := make([]record.Position, len(list))
+	for i, x := range list {
+		positions[i] = x.Position
+	}
+	events, err := w.Log.EventsAt(ctx, e.Account, positions)
+	left = map[record.Position]bool{}
+	for _, event := range events {
+		left[event.Position] = true
+	}
+	return left, len(list) - len(events), err
+}
+
+// dropHead forgets the event that blocks the endpoint, if it is still the one in was.
+func (w *Webhooks) dropHead(ctx context.Context, was *Endpoint) error {
+	_, err := w.edit(ctx, System, was.ID, func(_ kv.Txn, e *Endpoint) (bool, error) {
+		if e.Head == nil || e.Head.Position != was.Head.Position {
+			return false, nil
+		}
+		e.Head = nil
+		e.turn++
+		return true, nil
+	})
+	return record.GoneIsNil(err)
+}

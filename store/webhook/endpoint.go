@@ -1,0 +1,226 @@
+package webhook
+
+import (
+	"time"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/record"
+	"tollhouse/store/secret"
+)
+
+// Order says whether an endpoint gets its events in the order of the log.
+type Order string
+
+const (
+	Strict Order = "strict" // one request in flight, nothing before its predecessor
+	None   Order = "none"   // several in flight; an event that fails is set aside
+)
+
+// Cause says who disabled an endpoint.
+type Cause string
+
+const (
+	ByAPI      Cause = "api"
+	ByOperator Cause = "operator"
+	ByReceiver Cause = "receiver"
+	BySystem   Cause = "system"
+)
+
+// Reason says why an endpoint was disabled.
+type Reason string
+
+const (
+	Asked       Reason = "asked"
+	Gone        Reason = "gone"
+	Failing     Reason = "failing"
+	ClientEnded Reason = "client_ended"
+	UserEnded   Reason = "user_ended"
+	SecretLost  Reason = "secret_lost"
+)
+
+// Disabled says that an endpoint is disabled. The zero Disabled is that of an enabled
+// one.
+type Disabled struct {
+	By     Cause
+	Reason Reason
+	At     time.Time
+}
+
+// Secret is a signing secret of an endpoint. The text is sealed; see [Webhooks.Open].
+type Secret struct {
+	CreatedAt time.Time
+	ExpiresAt time.Time // zero for the newest
+	sealed    string
+}
+
+// Gap is a stretch of the log that retention removed before the endpoint was sent it.
+type Gap struct {
+	After, Oldest record.Position
+	At            time.Time
+	// Pending is set until the first delivery behind the gap is settled. Until then each
+	// attempt carries the header tollhouse-gap.
+	Pending bool
+}
+
+// IsZero reports whether there was no gap.
+func (g Gap) IsZero() bool { return g.At.IsZero() }
+
+// String returns the value of the header tollhouse-gap.
+func (g Gap) String() string { return g.After.String() + ".." + g.Oldest.String() }
+
+// Trouble is what has failed since an event was last accepted. The zero Trouble is that
+// of an endpoint that works.
+type Trouble struct {
+	Since    time.Time     // of the first failed attempt
+	For      time.Duration // of the server's running time
+	Attempts int           // that failed
+}
+
+// Attempt is the last attempt of an endpoint.
+type Attempt struct {
+	At     time.Time
+	Status int    // 0 if there was no answer
+	Error  string // "" if it was accepted
+}
+
+// Endpoint is a receiver of an account's events, with what the sender knows about it.
+type Endpoint struct {
+	ID          string
+	Account     string
+	URL         string // as target.ParseURL returned it
+	Description string
+	Types       []string // patterns
+	Order       Order
+	Disabled    Disabled
+	Cursor      record.Position // everything up to here is settled
+	Secrets     []Secret        // newest first
+	Client      string          // the bond; "" if an operator made it
+	User        string
+	Revision    uint64
+	CreatedAt   time.Time
+
+	Head         *Delivery // the event that blocks a strict endpoint, or nil
+	Trouble      Trouble
+	Last         Attempt
+	Gap          Gap // the last one
+	Parked, Dead int // events set aside; skipped ones count as dead
+
+	// Not in the record.
+	Held   bool // the instance sends nothing
+	Behind bool // events wait behind the cursor
+
+	key   secret.ID
+	born  record.Position // of its own created event, which it is not sent
+	turn  uint64          // rises when the cursor or the state is changed by hand
+	lines uint64          // deliveries written so far
+}
+
+// Enabled reports whether events may be sent to the endpoint, unless the instance is
+// held.
+func (e *Endpoint) Enabled() bool { return e.Disabled.At.IsZero() }
+
+// Turn rises whenever a caller changed what the sender relies on: the cursor, the state,
+// or the events set aside. Settle with an older one fails.
+func (e *Endpoint) Turn() uint64 { return e.turn }
+
+// Health is the state of an endpoint in one word.
+type Health string
+
+const (
+	Idle           Health = "idle"
+	OK             Health = "ok"
+	HealthFailing  Health = "failing"
+	HealthHeld     Health = "held"
+	HealthDisabled Health = "disabled"
+)
+
+// Health returns the state of the endpoint in one word.
+func (e *Endpoint) Health() Health {
+	switch {
+	case !e.Enabled():
+		return HealthDisabled
+	case e.Held:
+		return HealthHeld
+	case e.Trouble.Attempts > 0, e.IsFull():
+		return HealthFailing
+	case e.Last.At.IsZero():
+		return Idle
+	}
+	return OK
+}
+
+// IsFull reports whether nothing more can be set aside.
+func (e *Endpoint) IsFull() bool { return e.Parked+e.Dead >= SetMax }
+
+const endpointRecord = 1
+
+func endpointKey(account string, id secret.ID) record.Key {
+	return record.WebhooksKey(record.TagWebhook, account).ID(id)
+}
+
+func read(r kv.Reader, account string, id secret.ID) (Endpoint, error) {
+	return record.Read(r, endpointKey(account, id), id, func(id secret.ID, v []byte) (Endpoint, error) { return decodeEndpoint(account, id, v) })
+}
+
+func write(tx kv.Txn, e Endpoint) error {
+	return tx.Set(endpointKey(e.Account, e.key), encodeEndpoint(e), time.Time{})
+}
+
+func encodeEndpoint(x Endpoint) []byte {
+	e := record.NewEncoder(endpointRecord).Str(x.URL).Str(x.Description).Strs(x.Types).Bool(x.Order == None)
+	e.Time(x.Disabled.At)
+	if !x.Enabled() {
+		e.Str(string(x.Disabled.By)).Str(string(x.Disabled.Reason))
+	}
+	e.Position(x.Cursor).Position(x.born).Uint(uint64(len(x.Secrets)))
+	for _, s := range x.Secrets {
+		e.Str(s.sealed).Time(s.CreatedAt).Time(s.ExpiresAt)
+	}
+	e.Str(x.Client).Str(x.User).Uint(x.Revision).Time(x.CreatedAt).Uint(x.turn).Uint(x.lines).Uint(uint64(x.Parked)).Uint(uint64(x.Dead))
+	e.Time(x.Trouble.Since).Uint(millis(x.Trouble.For)).Uint(uint64(x.Trouble.Attempts))
+	e.Time(x.Last.At).Uint(uint64(x.Last.Status)).Str(x.Last.Error)
+	e.Bool(x.Head != nil)
+	if x.Head != nil {
+		encodeDelivery(e, *x.Head)
+	}
+	e.Time(x.Gap.At)
+	if !x.Gap.IsZero() {
+		e.Position(x.Gap.After).Position(x.Gap.Oldest).Bool(x.Gap.Pending)
+	}
+	return e.B
+}
+
+func decodeEndpoint(account string, id secret.ID, v []byte) (Endpoint, error) {
+	d := record.NewDecoder("webhook endpoint", endpointRecord, v)
+	x := Endpoint{ID: formatID(id), key: id, Account: account, URL: d.Str(), Description: d.Str(), Types: d.Strs(), Order: Strict}
+	if d.Bool() {
+		x.Order = None
+	}
+	if x.Disabled.At = d.Time(); !x.Enabled() {
+		x.Disabled.By, x.Disabled.Reason = Cause(d.Str()), Reason(d.Str())
+	}
+	x.Cursor, x.born = d.Position(), d.Position()
+	secrets := d.Uint()
+	if secrets > SecretsMax {
+		d.Fail("has too many secrets")
+	}
+	for range min(secrets, SecretsMax) {
+		x.Secrets = append(x.Secrets, Secret{sealed: d.Str(), CreatedAt: d.Time(), ExpiresAt: d.Time()})
+	}
+	x.Client, x.User, x.Revision, x.CreatedAt = d.Str(), d.Str(), d.Uint(), d.Time()
+	x.turn, x.lines, x.Parked, x.Dead = d.Uint(), d.Uint(), int(d.Uint()), int(d.Uint())
+	x.Trouble = Trouble{Since: d.Time(), For: duration(d.Uint()), Attempts: int(d.Uint())}
+	x.Last = Attempt{At: d.Time(), Status: int(d.Uint()), Error: d.Str()}
+	if d.Bool() {
+		head := decodeDelivery(&d)
+		x.Head = &head
+	}
+	if x.Gap.At = d.Time(); !x.Gap.IsZero() {
+		x.Gap.After, x.Gap.Oldest, x.Gap.Pending = d.Position(), d.Position(), d.Bool()
+	}
+	return x, d.Done()
+}
+
+func millis(d time.Duration) uint64 { return uint64(max(d.Milliseconds(), 0)) }
+
+func duration(millis uint64) time.Duration { return time.Duration(millis) * time.Millisecond }

@@ -1,0 +1,259 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"tollhouse/store/eventlog"
+	"tollhouse/store/kv"
+	"tollhouse/store/record"
+	"tollhouse/store/secret"
+)
+
+// Start makes this process the sender: what another one settles from now on fails with
+// record.ErrConflict. It also disables endpoints whose secrets are lost, or whose client
+// or user ended without their endpoints, as when a command was killed.
+func (w *Webhooks) Start(ctx context.Context) error {
+	err := w.db.Update(ctx, func(tx kv.Txn) error {
+		in, err := readInstance(tx)
+		if err != nil {
+			return err
+		}
+		in.fence++
+		w.fence.Store(in.fence)
+		return writeInstance(tx, in)
+	})
+	if err != nil {
+		return fmt.Errorf("start webhooks: %w", err)
+	}
+	return w.Each(ctx, func(e Endpoint) error {
+		if !e.Enabled() {
+			return nil
+		}
+		reason, err := w.ended(ctx, &e)
+		if err != nil || reason == "" {
+			return err
+		}
+		_, err = w.disable(ctx, System, e.ID, BySystem, reason)
+		return record.GoneIsNil(err)
+	})
+}
+
+// ended returns why an endpoint may no longer be sent to, or "".
+func (w *Webhooks) ended(ctx context.Context, e *Endpoint) (reason Reason, err error) {
+	if _, ok := w.Open(e); !ok {
+		return SecretLost, nil
+	}
+	err = w.db.View(ctx, func(r kv.Reader) error {
+		reason = ""
+		for why, err := range map[Reason]error{ClientEnded: w.Bound(r, e.Client, ""), UserEnded: w.Bound(r, "", e.User)} {
+			if isEnded(err) {
+				reason = why
+			} else if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return reason, err
+}
+
+// Each visits all endpoints by id, outside a transaction, with their records alone: Held
+// and Behind are not set.
+func (w *Webhooks) Each(ctx context.Context, visit func(Endpoint) error) error {
+	var after secret.ID
+	for first := true; ; first = false {
+		var list []Endpoint
+		err := w.db.View(ctx, func(r kv.Reader) (err error) {
+			list, err = page(r, "", after, first, setPage)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("list webhook endpoints: %w", err)
+		}
+		for _, e := range list {
+			if err := visit(e); err != nil {
+				return err
+			}
+			after = e.key
+		}
+		if len(list) < setPage {
+			return nil
+		}
+	}
+}
+
+// Load returns an endpoint with its record alone and Held: Behind is not set. Errors:
+// record.ErrNotFound.
+func (w *Webhooks) Load(ctx context.Context, id string) (e Endpoint, err error) {
+	err = w.db.View(ctx, func(r kv.Reader) error {
+		if e, err = find(r, System, id); err != nil {
+			return err
+		}
+		in, err := readInstance(r)
+		e.Held = in.Held
+		return err
+	})
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("load webhook endpoint: %w", err)
+	}
+	return e, nil
+}
+
+// Next returns the next events for an endpoint behind a position, at most limit, and how
+// far it has read; see [eventlog.Log.Follow]. Errors: *eventlog.CursorError if retention
+// has removed events behind the position; then call PassGap.
+func (w *Webhooks) Next(ctx context.Context, e *Endpoint, after record.Position, limit int) (eventlog.Stretch, error) {
+	s, err := w.Log.Follow(ctx, e.Account, e.Types, after, limit)
+	s.Events = slices.DeleteFunc(s.Events, func(event eventlog.Followed) bool { return event.Position == e.born })
+	return s, err
+}
+
+// Due returns the events set aside whose next attempt is due, oldest first, at most
+// limit, and when the next of the others is due, or zero.
+func (w *Webhooks) Due(ctx context.Context, e *Endpoint, now time.Time, limit int) (due []Delivery, next time.Time, err error) {
+	err = w.eachSetPage(ctx, e.set().All(), func(page []Delivery) error {
+		for _, x := range page {
+			switch {
+			case x.State.isDead():
+			case !x.NextAt.After(now) && len(due) < limit:
+				due = append(due, x)
+			case next.IsZero() || x.NextAt.Before(next):
+				next = x.NextAt
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("read the events set aside: %w", err)
+	}
+	return due, next, nil
+}
+
+// Progress is what the sender has found out about an endpoint since its last write.
+type Progress struct {
+	Cursor  record.Position   // everything up to here is settled; zero leaves it
+	Done    []Delivery        // what came of events, by State; at most ProgressMax
+	Gone    []record.Position // of events set aside that no longer exist
+	Head    *Delivery         // the event that blocks a strict endpoint from now on, or nil
+	Trouble Trouble
+	Last    Attempt
+	Disable Reason // Gone, Failing or SecretLost, or ""
+}
+
+// ProgressMax bounds the events of one Progress.
+const ProgressMax = 200
+
+// Settle stores a Progress in one write, if the endpoint is still as it was read: enabled,
+// with its turn, and of this sender. It returns the endpoint as it is now. Errors:
+// record.ErrNotFound; record.ErrConflict, after which nothing of p counts and the
+// endpoint must be read anew; ErrFull.
+func (w *Webhooks) Settle(ctx context.Context, e *Endpoint, p Progress) (Endpoint, error) {
+	random := w.draw()
+	now, err := w.settle(ctx, e, func(tx kv.Txn, e *Endpoint) (string, error) {
+		e.Cursor = record.LaterOf(e.Cursor, p.Cursor)
+		for _, at := range p.Gone {
+			if err := e.drop(tx, at); err != nil {
+				return "", err
+			}
+		}
+		for _, x := range p.Done {
+			if err := e.put(tx, x); err != nil {
+				return "", err
+			}
+		}
+		if len(p.Done) > 0 {
+			e.Gap.Pending = false
+		}
+		e.Head, e.Trouble, e.Last = p.Head, p.Trouble, p.Last
+		if e.Head != nil {
+			e.Head.State = Retrying
+		}
+		if p.Disable == "" {
+			return "", nil
+		}
+		cause := BySystem
+		if p.Disable == Gone {
+			cause = ByReceiver
+		}
+		e.disable(cause, p.Disable, w.Now())
+		return "disabled", nil
+	}, random)
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("settle webhook deliveries: %w", err)
+	}
+	return now, nil
+}
+
+// PassGap moves the cursor past events that retention has removed, and records the gap.
+// Without a gap it changes nothing. Errors: as Settle.
+func (w *Webhooks) PassGap(ctx context.Context, e *Endpoint) (Endpoint, error) {
+	random := w.draw()
+	now, err := w.settle(ctx, e, func(tx kv.Txn, e *Endpoint) (string, error) {
+		extent, err := eventlog.ReadExtent(tx, e.Account)
+		if err != nil || e.Cursor.Compare(extent.Removed) >= 0 {
+			return "", err
+		}
+		if !e.Gap.Pending {
+			e.Gap.After = e.Cursor
+		}
+		e.Gap.Oldest, e.Gap.At, e.Gap.Pending = extent.Oldest, w.Now(), true
+		e.Cursor, e.Head = extent.Removed, nil
+		return "gap", nil
+	}, random)
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("pass a gap: %w", err)
+	}
+	return now, nil
+}
+
+// settle changes an endpoint for the sender. fn returns the action of the change's event,
+// or "" for none, and may run again.
+func (w *Webhooks) settle(ctx context.Context, was *Endpoint, fn func(tx kv.Txn, e *Endpoint) (action string, err error), random drawn) (e Endpoint, err error) {
+	var action string
+	err = w.db.Update(ctx, func(tx kv.Txn) error {
+		in, err := readInstance(tx)
+		if err != nil {
+			return err
+		}
+		if e, err = read(tx, was.Account, was.key); err != nil {
+			return err
+		}
+		if in.fence != w.fence.Load() || e.turn != was.turn || !e.Enabled() {
+			return record.ErrConflict
+		}
+		before := e
+		e.Held = in.Held
+		if action, err = fn(tx, &e); err != nil {
+			return err
+		}
+		if action != "" {
+			e.Revision++
+			if err := w.recordChange(tx, System, before, e, action, random); err != nil {
+				return err
+			}
+		}
+		return write(tx, e)
+	})
+	if err == nil && action != "" {
+		w.Log.Recorded(e.Account)
+	}
+	return e, err
+}
+
+// drop takes an event out of the set.
+func (e *Endpoint) drop(tx kv.Txn, p record.Position) error {
+	k := e.setKey(p)
+	v, err := tx.Get(k)
+	if err != nil {
+		return record.GoneIsNil(err)
+	}
+	x, err := decodeLine(v)
+	if err != nil {
+		return err
+	}
+	e.count(x.State, -1)
+	return tx.Delete(k)
+}

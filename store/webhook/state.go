@@ -1,0 +1,257 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/record"
+)
+
+// Waiting says what waits behind the cursor of an endpoint.
+type Waiting struct {
+	Events int    `json:"events"` // at most waitingMax
+	More   bool   `json:"more"`
+	Oldest *int64 `json:"oldest"` // when the first of them was created
+}
+
+const (
+	waitingMax      = 10_000
+	waitingRowsMost = 50 // calls of Follow
+)
+
+// Enable lets events be sent to an endpoint again. It goes on at the cursor, so nothing
+// is lost, unless a place is given: that moves the cursor, also of an enabled endpoint,
+// and forgets the events set aside behind it. Errors: record.ErrNotFound,
+// record.ErrDisabled if the client or user that it is bound to has ended, ErrSecretLost,
+// *record.InvalidError, *eventlog.CursorError.
+func (w *Webhooks) Enable(ctx context.Context, by By, id string, from From) (Endpoint, Waiting, error) {
+	e, err := w.change(ctx, by, id, func(tx kv.Txn, e *Endpoint) (string, error) {
+		if e.Enabled() && from.IsZero() {
+			return "", nil
+		}
+		if err := w.Bound(tx, e.Client, e.User); err != nil {
+			return "", err
+		}
+		if _, ok := w.Open(e); !ok {
+			return "", ErrSecretLost
+		}
+		if !from.IsZero() {
+			p, err := from.resolve(tx, e.Account, w.Now())
+			if err != nil {
+				return "", err
+			}
+			e.Cursor, e.Head, e.Gap.Pending = p, nil, false
+		}
+		action := "updated"
+		if !e.Enabled() {
+			action = "enabled"
+		}
+		e.Disabled, e.Trouble = Disabled{}, Trouble{}
+		if e.Head != nil {
+			e.Head.NextAt, e.Head.Refused, e.Head.Blocked, e.Head.Probed = time.Time{}, 0, 0, 0
+		}
+		e.turn++
+		return action, nil
+	})
+	if err == nil && !from.IsZero() {
+		e, err = w.forget(ctx, e)
+	}
+	if err != nil {
+		return Endpoint{}, Waiting{}, err
+	}
+	waiting, err := w.waiting(ctx, &e)
+	return e, waiting, err
+}
+
+// forget drops the events that were set aside behind the cursor before it was moved
+// there, because they are sent anew. Those that the sender sets aside in the meantime
+// have the new turn.
+func (w *Webhooks) forget(ctx context.Context, e Endpoint) (Endpoint, error) {
+	r := e.set().From(append(e.setKey(e.Cursor), 0))
+	err := w.eachSetPage(ctx, r, func(page []Delivery) error {
+		return w.editSet(ctx, e.ID, page, func(x Delivery) bool { return x.turn < e.turn && x.Position.Compare(e.Cursor) > 0 })
+	})
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("forget the events set aside: %w", err)
+	}
+	return w.Find(ctx, System, e.ID)
+}
+
+const setPage = 300 // events of a set read or written at once
+
+// eachSetPage reads events that are set aside, page by page.
+func (w *Webhooks) eachSetPage(ctx context.Context, r kv.Range, visit func(page []Delivery) error) error {
+	r.Limit = setPage
+	for {
+		var list []Delivery
+		err := w.db.View(ctx, func(rd kv.Reader) error {
+			list = list[:0]
+			for k, v := range rd.Scan(r) {
+				x, err := decodeLine(v)
+				if err != nil {
+					return err
+				}
+				list = append(list, x)
+				r.Lo = append(append([]byte(nil), k...), 0)
+			}
+			return nil
+		})
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		if err := visit(list); err != nil {
+			return err
+		}
+	}
+}
+
+// editSet removes those of the events set aside for which drop still says yes.
+func (w *Webhooks) editSet(ctx context.Context, id string, page []Delivery, drop func(Delivery) bool) error {
+	_, err := w.edit(ctx, System, id, func(tx kv.Txn, e *Endpoint) (changed bool, err error) {
+		keys := make([][]byte, len(page))
+		for i, x := range page {
+			keys[i] = e.setKey(x.Position)
+		}
+		for i, v := range tx.GetMany(keys) {
+			x, err := decodeLine(v)
+			if err != nil {
+				return false, err
+			}
+			if drop(x) {
+				changed = true
+				e.count(x.State, -1)
+				if err := tx.Delete(keys[i]); err != nil {
+					return false, err
+				}
+			}
+		}
+		return changed, nil
+	})
+	return record.GoneIsNil(err)
+}
+
+// count adds n events of a state to those set aside.
+func (e *Endpoint) count(s State, n int) {
+	switch {
+	case s == Delivered:
+	case s.isDead():
+		e.Dead += n
+	default:
+		e.Parked += n
+	}
+}
+
+// waiting counts the events that wait behind the cursor.
+func (w *Webhooks) waiting(ctx context.Context, e *Endpoint) (n Waiting, err error) {
+	after := e.Cursor
+	for range waitingRowsMost {
+		s, err := w.Next(ctx, e, after, 1000)
+		if err != nil {
+			return Waiting{}, err
+		}
+		if n.Events == 0 && len(s.Events) > 0 {
+			n.Oldest = seconds(s.Events[0].Position.Time())
+		}
+		n.Events += len(s.Events)
+		if n.More = s.More; !n.More || n.Events >= waitingMax {
+			n.More = n.More || n.Events > waitingMax
+			n.Events = min(n.Events, waitingMax)
+			return n, nil
+		}
+		after = s.Passed
+	}
+	return n, nil
+}
+
+// Disable stops sending to an endpoint until it is enabled. It is idempotent. Errors:
+// record.ErrNotFound.
+func (w *Webhooks) Disable(ctx context.Context, by By, id string) (Endpoint, error) {
+	cause := ByOperator
+	if by.Client != "" || by.User != "" {
+		cause = ByAPI
+	}
+	return w.disable(ctx, by, id, cause, Asked)
+}
+
+func (w *Webhooks) disable(ctx context.Context, by By, id string, cause Cause, reason Reason) (Endpoint, error) {
+	return w.change(ctx, by, id, func(_ kv.Txn, e *Endpoint) (string, error) {
+		if !e.Enabled() {
+			return "", nil
+		}
+		e.disable(cause, reason, w.Now())
+		return "disabled", nil
+	})
+}
+
+func (e *Endpoint) disable(cause Cause, reason Reason, at time.Time) {
+	e.Disabled = Disabled{By: cause, Reason: reason, At: at}
+	e.turn++
+}
+
+// Skip settles the event that blocks a strict endpoint: it is set aside as skipped, and
+// delivery goes on behind it. Errors: record.ErrNotFound, ErrNoHead, ErrFull.
+func (w *Webhooks) Skip(ctx context.Context, by By, id string) (Endpoint, error) {
+	random := w.draw()
+	_, err := w.edit(ctx, by, id, func(tx kv.Txn, e *Endpoint) (bool, error) {
+		if e.Head == nil {
+			return false, ErrNoHead
+		}
+		skipped := *e.Head
+		skipped.State, skipped.NextAt = Skipped, time.Time{}
+		if err := e.put(tx, skipped); err != nil {
+			return false, err
+		}
+		e.Cursor, e.Head = record.LaterOf(e.Cursor, skipped.Position), nil
+		e.turn++
+		return true, w.audit(tx, by, *e, "skipped "+skipped.Event, random)
+	})
+	if err != nil {
+		return Endpoint{}, err
+	}
+	return w.Find(ctx, by, id)
+}
+
+// put stores what came of an event, and takes it out of the set if it was delivered.
+func (e *Endpoint) put(tx kv.Txn, x Delivery) error {
+	k := e.setKey(x.Position)
+	v, err := tx.Get(k)
+	if err != nil && !record.IsAbsent(err) {
+		return err
+	}
+	if err == nil {
+		old, err := decodeLine(v)
+		if err != nil {
+			return err
+		}
+		e.count(old.State, -1)
+	}
+	if x.State == Delivered {
+		e.lines++
+		if err == nil {
+			if err := tx.Delete(k); err != nil {
+				return err
+			}
+		}
+		return tx.Set(e.lineKey(e.lines-1), encodeLine(x), time.Time{})
+	}
+	if e.IsFull() {
+		return ErrFull
+	}
+	e.count(x.State, 1)
+	x.turn = e.turn
+	return tx.Set(k, encodeLine(x), time.Time{})
+}
+
+// Tested writes the audit line of a test. Errors: record.ErrNotFound.
+func (w *Webhooks) Tested(ctx context.Context, by By, id string) error {
+	random := w.draw()
+	return w.db.Update(ctx, func(tx kv.Txn) error {
+		e, err := find(tx, by, id)
+		if err != nil {
+			return err
+		}
+		return w.audit(tx, by, e, "tested", random)
+	})
+}
