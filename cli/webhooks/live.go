@@ -6,7 +6,10 @@ import (
 	"net/http"
 	"time"
 
+	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
+	"tollhouse/store/secret"
+	"tollhouse/store/webhook"
 )
 
 const (
@@ -18,11 +21,10 @@ const (
 	// turnMax is how long an endpoint keeps a slot while others wait for one.
 	turnMax = 250 * time.Millisecond
 
-	setAsideMax     = 10_000
 	headPauseMax    = 5 * time.Minute
 	refusedLeast    = 3  // answers before an event is parked
 	failedLeast     = 10 // attempts before an endpoint is disabled
-	parallelPerOne  = 8  // requests in flight of an endpoint without order
+	parallelMax     = 8  // requests in flight of an endpoint without order
 	acceptedToRaise = 100
 	fullPause       = 5 * time.Minute // of an endpoint that cannot set aside more
 )
@@ -33,35 +35,47 @@ var errAgain = errors.New("load again")
 // delivery is the work on one loaded state of an endpoint.
 type delivery struct {
 	*run
-	ep      *Endpoint
+	ep      *webhook.Endpoint
+	secrets []secret.Token
 	at      record.Position // everything up to it is settled, in memory
-	lines   []Delivery
+	done    []webhook.Delivery
 	since   time.Time // of the first that is not written
-	gapSent bool
 	parked  bool
+	last    webhook.Attempt
+}
+
+// load reads an endpoint. It returns nil if nothing may be sent to it, and then when to
+// come again, or zero.
+func (r *run) load() (d *delivery, due time.Time) {
+	ep, err := r.s.o.Store.Load(r.stop, r.e.id)
+	switch {
+	case errors.Is(err, record.ErrNotFound):
+		r.s.forget(r.e)
+		return nil, due
+	case err != nil:
+		return nil, time.Now().Add(storeRetry)
+	case !isSendable(&ep):
+		return nil, due
+	}
+	secrets, ok := r.s.o.Store.Open(&ep)
+	if !ok {
+		return nil, due // Start disables it
+	}
+	return &delivery{run: r, ep: &ep, secrets: secrets, at: ep.Cursor, last: ep.Last}, due
 }
 
 // deliver sends what lies behind the cursor. It returns when to come again, or zero.
 func (s *Sender) deliver(r *run) time.Time {
-	for r.stop.Err() == nil && r.inFlight.Err() == nil {
-		ep, err := s.o.Store.Load(r.stop, r.e.id)
-		switch {
-		case errors.Is(err, record.ErrNotFound):
-			s.forget(r.e)
-			return time.Time{}
-		case err != nil:
-			return time.Now().Add(storeRetry)
-		case !ep.Sendable:
-			return time.Time{}
+	for r.goesOn() {
+		d, due := r.load()
+		if d == nil {
+			return due
 		}
-		d := &delivery{run: r, ep: ep, at: ep.Cursor}
 		due, err := d.deliverAll()
-		switch {
-		case errors.Is(err, errAgain), errors.Is(err, record.ErrConflict):
+		if r.mustLoad(err) {
 			continue
-		case errors.Is(err, record.ErrNotFound):
-			continue
-		case err != nil && r.stop.Err() == nil && r.inFlight.Err() == nil:
+		}
+		if err != nil {
 			return time.Now().Add(storeRetry)
 		}
 		return due
@@ -69,10 +83,17 @@ func (s *Sender) deliver(r *run) time.Time {
 	return time.Time{}
 }
 
+func (r *run) goesOn() bool { return r.stop.Err() == nil && r.inFlight.Err() == nil }
+
+// mustLoad reports whether the endpoint is to be loaded again because it has changed.
+func (r *run) mustLoad(err error) bool {
+	return errors.Is(err, errAgain) || errors.Is(err, record.ErrConflict) || errors.Is(err, record.ErrNotFound)
+}
+
 // deliverAll delivers until nothing is left or an event fails.
 func (d *delivery) deliverAll() (due time.Time, err error) {
 	defer func() {
-		if written := d.settle(); err == nil {
+		if written := d.settle(""); err == nil {
 			err = written
 		}
 	}()
@@ -80,17 +101,15 @@ func (d *delivery) deliverAll() (due time.Time, err error) {
 		return wait, nil
 	}
 	for {
-		if !d.ep.Strict && d.ep.SetAside >= setAsideMax {
+		if d.ep.Order == webhook.None && d.ep.IsFull() {
 			return time.Now().Add(fullPause), nil
 		}
 		more, due, err := d.turn()
 		if err != nil || !due.IsZero() {
 			return due, err
 		}
-		if d.unsettled() && (len(d.lines) >= unsettledMax || time.Since(d.since) >= unsettledFor) {
-			if err := d.settle(); err != nil {
-				return due, err
-			}
+		if err := d.settleIfDue(); err != nil {
+			return due, err
 		}
 		if more {
 			continue
@@ -113,20 +132,27 @@ func (d *delivery) linger() error {
 	case <-d.wake:
 		return nil
 	case <-rest.C:
-		return d.settle()
+		return d.settle("")
 	case <-d.stop.Done():
 	case <-d.inFlight.Done():
 	}
 	return context.Canceled
 }
 
-func (d *delivery) unsettled() bool { return d.at != d.ep.Cursor || len(d.lines) > 0 }
+func (d *delivery) unsettled() bool { return d.at != d.ep.Cursor || len(d.done) > 0 }
+
+func (d *delivery) settleIfDue() error {
+	if d.unsettled() && (len(d.done) >= unsettledMax || time.Since(d.since) >= unsettledFor) {
+		return d.settle("")
+	}
+	return nil
+}
 
 // turn takes a slot, reads a page and delivers what it can.
 func (d *delivery) turn() (more bool, due time.Time, err error) {
 	give, found := d.s.slots.tryTake(d.isProven())
 	if !found { // waiting may take long
-		if err := d.settle(); err != nil {
+		if err := d.settle(""); err != nil {
 			return false, due, err
 		}
 		if give, err = d.s.slots.take(d.stop, d.isProven()); err != nil {
@@ -134,20 +160,15 @@ func (d *delivery) turn() (more bool, due time.Time, err error) {
 		}
 	}
 	defer give()
-	page, err := d.s.o.Store.Next(d.stop, d.ep, d.at)
+	page, err := d.s.o.Store.Next(d.stop, d.ep, d.at, unsettledMax)
+	var gap *eventlog.CursorError
 	switch {
+	case errors.As(err, &gap):
+		return false, due, d.passGap()
 	case err != nil:
 		return false, due, err
-	case page.Gap != nil:
-		if err := d.settle(); err != nil {
-			return false, due, err
-		}
-		if err := d.s.o.Store.PassGap(d.stop, d.ep, *page.Gap); err != nil {
-			return false, due, err
-		}
-		return false, due, errAgain
 	}
-	if d.ep.Strict {
+	if d.ep.Order == webhook.Strict {
 		more, due, err = d.inOrder(page)
 	} else {
 		more, due, err = d.atOnce(page)
@@ -155,22 +176,36 @@ func (d *delivery) turn() (more bool, due time.Time, err error) {
 	return more || page.More, due, err
 }
 
+// passGap moves the cursor over what retention has removed.
+func (d *delivery) passGap() error {
+	if err := d.settle(""); err != nil {
+		return err
+	}
+	d.e.writing.Lock()
+	defer d.e.writing.Unlock()
+	if _, err := d.s.o.Store.PassGap(d.stop, d.ep); err != nil {
+		return err
+	}
+	return errAgain
+}
+
 // pass notes that everything up to p is settled.
 func (d *delivery) pass(p record.Position) {
-	if p.Compare(d.at) > 0 {
-		d.at = p
-		if d.since.IsZero() {
-			d.since = time.Now()
-		}
+	if p.Compare(d.at) <= 0 {
+		return
+	}
+	d.at = p
+	if d.since.IsZero() {
+		d.since = time.Now()
 	}
 }
 
 // inOrder sends the events of a page one after another.
-func (d *delivery) inOrder(page Page) (more bool, due time.Time, err error) {
+func (d *delivery) inOrder(page eventlog.Stretch) (more bool, due time.Time, err error) {
 	begun := time.Now()
 	for i, ev := range page.Events {
-		if d.stop.Err() != nil {
-			return false, due, d.stop.Err()
+		if !d.goesOn() {
+			return false, due, context.Canceled
 		}
 		if i > 0 && time.Since(begun) > turnMax {
 			return true, due, nil
@@ -192,44 +227,34 @@ func (d *delivery) inOrder(page Page) (more bool, due time.Time, err error) {
 	return false, due, nil
 }
 
-func (d *delivery) settleIfDue() error {
-	if len(d.lines) >= unsettledMax || time.Since(d.since) >= unsettledFor {
-		return d.settle()
-	}
-	return nil
-}
-
 // earlier returns what came of an event before: of the head, or nothing.
-func (d *delivery) earlier(ev Event) Delivery {
+func (d *delivery) earlier(ev eventlog.Followed) webhook.Delivery {
 	if d.ep.Head != nil && d.ep.Head.Position == ev.Position {
 		return *d.ep.Head
 	}
-	return Delivery{Position: ev.Position, Event: ev.ID, Type: ev.Type}
+	return webhook.Delivery{Position: ev.Position, Event: ev.ID, Type: ev.Type}
 }
 
 // after returns what came of an event after one more attempt.
-func (x Delivery) after(a Answer, state State) Delivery {
+func after(x webhook.Delivery, a Answer, state webhook.State) webhook.Delivery {
 	x.State, x.Attempts, x.NextAt = state, x.Attempts+1, time.Time{}
-	x.Status, x.Error, x.Body, x.Took, x.LastAt = a.Status, a.Error(), a.Body, a.Took, time.Now()
+	x.Status, x.Error, x.Body, x.Took, x.LastAt = a.Status, a.Error(), a.Body, a.Took, wall(time.Now())
 	if a.Outcome != Accepted && !a.Silent() {
 		x.Refused++
 	}
 	return x
 }
 
+// wall is a time without its monotonic part, as the store keeps it.
+func wall(t time.Time) time.Time { return t.Round(0).UTC().Truncate(time.Millisecond) }
+
 // accepted notes that the first event behind the cursor was accepted.
-func (d *delivery) accepted(ev Event, a Answer) {
-	line := d.earlier(ev).after(a, Delivered)
+func (d *delivery) accepted(ev eventlog.Followed, a Answer) {
+	x := after(d.earlier(ev), a, webhook.Delivered)
 	d.ep.Head = nil
 	d.recover()
 	d.pass(ev.Position)
-	d.passedGap()
-	d.line(line)
-}
-
-func (d *delivery) passedGap() {
-	d.gapSent = d.gapSent || d.ep.Gap != ""
-	d.ep.Gap = ""
+	d.note(x)
 }
 
 // recover notes that the receiver accepts.
@@ -237,14 +262,16 @@ func (d *delivery) recover() {
 	if d.ep.Trouble.Attempts > 0 {
 		d.s.o.Log.Info("webhook endpoint recovered", "endpoint", d.ep.ID, "account_id", d.ep.Account, "attempts", d.ep.Trouble.Attempts)
 	}
-	d.ep.Trouble = Trouble{}
+	d.ep.Trouble = webhook.Trouble{}
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	d.e.proven, d.e.headDue = true, time.Time{}
 }
 
-func (d *delivery) line(x Delivery) {
-	d.lines = append(d.lines, x)
+// note keeps what came of an event until it is written.
+func (d *delivery) note(x webhook.Delivery) {
+	d.done = append(d.done, x)
+	d.ep.Gap.Pending = false
 	if d.since.IsZero() {
 		d.since = time.Now()
 	}
@@ -252,35 +279,34 @@ func (d *delivery) line(x Delivery) {
 
 // fail notes that the head of a strict endpoint failed, offers the event behind it if it is
 // time to, and returns when the head is due again.
-func (d *delivery) fail(ev Event, a Answer, behind []Event) (due time.Time, err error) {
+func (d *delivery) fail(ev eventlog.Followed, a Answer, behind []eventlog.Followed) (due time.Time, err error) {
 	head := d.earlier(ev)
 	if elapsed := d.failed(a); head.Attempts > 0 {
 		head.Blocked += elapsed
 	}
 	first := head.Refused == 0
-	if head = head.after(a, Retrying); first {
+	if head = after(head, a, webhook.Retrying); first {
 		head.Probed = head.Blocked
 	}
 	d.ep.Head = &head
 	if a.Status == http.StatusGone {
-		return due, d.disable("gone")
+		return due, d.disable(webhook.Gone)
 	}
-	if !a.Silent() && head.Refused >= refusedLeast && head.Blocked-head.Probed >= d.s.o.ParkAfter && d.ep.SetAside < setAsideMax {
+	if !a.Silent() && head.Refused >= refusedLeast && head.Blocked-head.Probed >= d.s.o.ParkAfter && !d.ep.IsFull() {
 		head.Probed = head.Blocked
-		if again, err := d.probe(ev, behind); err != nil || again {
+		if parked, err := d.probe(ev, behind); err != nil || parked {
 			return due, err
 		}
 	}
 	if d.isBeyondHope() {
-		return due, d.disable("failing")
+		return due, d.disable(webhook.Failing)
 	}
 	due = time.Now().Add(max(d.s.headPause(head.Attempts, true), a.RetryAfter))
-	head.NextAt = due.Round(0)
+	head.NextAt = wall(due)
 	d.s.mu.Lock()
 	d.e.headDue = due
 	d.s.mu.Unlock()
-	d.line(head)
-	return due, d.settle()
+	return due, d.write("")
 }
 
 // headPause is the pause behind so many attempts of an event that blocks its endpoint.
@@ -300,7 +326,7 @@ func (d *delivery) failed(a Answer) (elapsed time.Duration) {
 	d.s.mu.Unlock()
 	t := &d.ep.Trouble
 	if t.Attempts == 0 {
-		t.Since = time.Now()
+		t.Since = wall(time.Now())
 		d.s.o.Log.Warn("webhook endpoint began to fail", "endpoint", d.ep.ID, "account_id", d.ep.Account, "outcome", string(a.Outcome), "status", a.Status)
 	} else {
 		t.For += elapsed
@@ -316,26 +342,20 @@ func (d *delivery) isBeyondHope() bool {
 
 // disable writes what was done, and disables the endpoint. The event that failed last is
 // not settled.
-func (d *delivery) disable(reason string) error {
-	if d.ep.Head != nil {
-		d.line(*d.ep.Head)
-	}
-	if err := d.settle(); err != nil {
+func (d *delivery) disable(reason webhook.Reason) error {
+	if err := d.write(reason); err != nil {
 		return err
 	}
-	d.s.o.Log.Warn("webhook endpoint disabled", "endpoint", d.ep.ID, "account_id", d.ep.Account, "reason", reason)
-	if err := d.s.o.Store.Disable(context.WithoutCancel(d.stop), d.ep, reason); err != nil {
-		return err
-	}
+	d.s.o.Log.Warn("webhook endpoint disabled", "endpoint", d.ep.ID, "account_id", d.ep.Account, "reason", string(reason))
 	return errAgain
 }
 
 // probe offers the event behind a head that is refused again and again. If it is accepted,
 // the fault is the head's, which is parked. Otherwise the receiver refuses everything, and
 // the head stays.
-func (d *delivery) probe(head Event, behind []Event) (parked bool, err error) {
+func (d *delivery) probe(head eventlog.Followed, behind []eventlog.Followed) (parked bool, err error) {
 	if len(behind) == 0 {
-		page, err := d.s.o.Store.Next(d.stop, d.ep, head.Position)
+		page, err := d.s.o.Store.Next(d.stop, d.ep, head.Position, 1)
 		if err != nil || len(page.Events) == 0 {
 			return false, err
 		}
@@ -348,13 +368,13 @@ func (d *delivery) probe(head Event, behind []Event) (parked bool, err error) {
 	if a.Outcome != Accepted {
 		d.failed(a)
 		if a.Status == http.StatusGone {
-			return false, d.disable("gone")
+			return false, d.disable(webhook.Gone)
 		}
 		return false, nil
 	}
 	d.park(*d.ep.Head, d.stepAfter(d.ep.Head.Blocked), 0)
 	d.accepted(behind[0], a)
-	return true, d.settle()
+	return true, d.settle("")
 }
 
 // stepAfter is the first step of the schedule whose pause is longer than the event has
@@ -370,53 +390,80 @@ func (d *delivery) stepAfter(blocked time.Duration) int {
 
 // park sets an event aside until the pause of a step is over. Behind the last step it is
 // dead.
-func (d *delivery) park(x Delivery, step int, atLeast time.Duration) {
-	x.State, x.Step = Dead, step
+func (d *delivery) park(x webhook.Delivery, step int, atLeast time.Duration) {
+	x.State, x.Step = webhook.Dead, step
 	if step < len(d.s.o.Schedule) {
-		x.State, x.NextAt = Parked, time.Now().Add(max(pauseOf(d.s.o.Schedule[step]), atLeast)).Round(0)
+		x.State, x.NextAt = webhook.Parked, wall(time.Now().Add(max(pauseOf(d.s.o.Schedule[step]), atLeast)))
 	}
-	d.line(x)
+	d.note(x)
 	d.parked = true
-	d.ep.SetAside++
+	d.ep.Parked++ // until the store returns the number
 }
 
-// settle writes what was done. When the store refuses, it tries until it can: nothing more
-// is sent that could not be settled.
-func (d *delivery) settle() error {
-	if !d.unsettled() {
+// settle writes what was done, if anything, and disables the endpoint if there is a reason.
+func (d *delivery) settle(disable webhook.Reason) error {
+	if !d.unsettled() && disable == "" {
 		return nil
 	}
-	p := Progress{Cursor: d.at, Lines: d.lines, Head: &d.ep.Head, Trouble: &d.ep.Trouble, GapSent: d.gapSent}
-	err := d.s.write(d.run, d.ep, p)
+	return d.write(disable)
+}
+
+// write settles what was done. When the store refuses, it tries until it can: nothing more
+// is sent that could not be settled.
+func (d *delivery) write(disable webhook.Reason) error {
+	d.e.writing.Lock()
+	defer d.e.writing.Unlock()
+	p := webhook.Progress{Cursor: d.at, Done: d.done, Head: d.ep.Head, Trouble: d.ep.Trouble, Last: d.last, Disable: disable}
+	now, err := d.commit(d.ep, p)
 	parked := d.parked
-	d.lines, d.since, d.gapSent, d.parked = nil, time.Time{}, false, false
-	if err != nil { // another process changed the endpoint, or the sender stops
+	d.done, d.since, d.parked = nil, time.Time{}, false
+	if err != nil { // the endpoint was changed, or the sender stops
 		d.at = d.ep.Cursor
 		return err
 	}
-	d.ep.Cursor = d.at
+	d.ep, d.at = &now, now.Cursor
 	if parked {
 		d.s.mu.Lock()
 		defer d.s.mu.Unlock()
 		d.s.wake(&d.e.aside)
 	}
+	if now.Held {
+		return errAgain
+	}
 	return nil
 }
 
-// write settles progress. It goes on while the store refuses, until the sender stops.
-func (s *Sender) write(r *run, ep *Endpoint, p Progress) error {
+// commit goes on while the store refuses, until the sender stops.
+func (r *run) commit(ep *webhook.Endpoint, p webhook.Progress) (webhook.Endpoint, error) {
 	for {
-		err := s.o.Store.Settle(context.WithoutCancel(r.stop), ep, p)
-		if err == nil || errors.Is(err, record.ErrConflict) || errors.Is(err, record.ErrNotFound) {
-			return err
+		now, err := r.s.o.Store.Settle(context.WithoutCancel(r.stop), ep, p)
+		switch {
+		case err == nil, errors.Is(err, record.ErrNotFound), errors.Is(err, webhook.ErrFull):
+			return now, err
+		case errors.Is(err, record.ErrConflict):
+			r.checkLost(ep)
+			return now, err
 		}
-		s.o.Log.Warn("deliveries of webhooks not written", "endpoint", ep.ID, "err", err)
+		r.s.o.Log.Warn("deliveries of webhooks not written", "endpoint", ep.ID, "err", err)
 		select {
 		case <-r.stop.Done():
-			return err
+			return now, err
 		case <-time.After(storeRetry):
 		}
 	}
+}
+
+// checkLost ends the sender if an endpoint that nobody changed could not be settled:
+// another process has become the sender.
+func (r *run) checkLost(ep *webhook.Endpoint) {
+	now, err := r.s.o.Store.Load(context.WithoutCancel(r.stop), ep.ID)
+	if err != nil || now.Turn() != ep.Turn() || !now.Enabled() {
+		return
+	}
+	r.s.o.Log.Warn("another process sends the webhooks")
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	r.s.lost()
 }
 
 // headDue returns when the head may be tried: what this process decided, by the monotonic
@@ -441,15 +488,25 @@ func (d *delivery) isProven() bool {
 }
 
 // message is the next attempt of an event.
-func (d *delivery) message(ev Event, attempt int) *Message {
-	return &Message{
-		URL: d.ep.URL, ID: ev.ID, Body: ev.Wire, Time: time.Now(), Secrets: d.ep.Secrets,
-		Endpoint: d.ep.ID, Attempt: attempt, Gap: d.ep.Gap,
+func (d *delivery) message(ev eventlog.Followed, attempt int) *Message {
+	m := &Message{URL: d.ep.URL, ID: ev.ID, Body: ev.Wire, Time: time.Now(), Secrets: d.secrets, Endpoint: d.ep.ID, Attempt: attempt}
+	if d.ep.Gap.Pending {
+		m.Gap = d.ep.Gap.String()
 	}
+	return m
 }
 
-func (d *delivery) send(ev Event, attempt int) (Answer, error) {
-	return d.attempt(d.message(ev, attempt))
+// send makes one attempt. It returns an error when the attempt was cut.
+func (d *delivery) send(ev eventlog.Followed, attempt int) (Answer, error) {
+	a, err := d.attempt(d.message(ev, attempt))
+	if err == nil {
+		d.last = lastOf(a)
+	}
+	return a, err
+}
+
+func lastOf(a Answer) webhook.Attempt {
+	return webhook.Attempt{At: wall(time.Now()), Status: a.Status, Error: a.Error()}
 }
 
 // attempt makes one attempt. It returns an error when the attempt was cut.

@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"tollhouse/store/record"
+	"tollhouse/store/webhook"
 )
 
 // Options configure a [Sender].
 type Options struct {
 	Store  Store
-	Watch  func() Watch
+	Events Events
 	Client *Client
 	Log    *slog.Logger
 
@@ -35,13 +36,6 @@ type Options struct {
 	Send func(ctx context.Context, m *Message) (Answer, error)
 }
 
-// Watch says in which accounts' logs events were recorded, as eventlog.WatchAll does.
-type Watch interface {
-	Changed() <-chan struct{}
-	Take() (accounts []string)
-	Close()
-}
-
 // Sender delivers events to the endpoints of a store.
 //
 // An endpoint without work is a small record in memory: it has no goroutine and no timer.
@@ -56,6 +50,7 @@ type Sender struct {
 	mu        sync.Mutex
 	ctx       context.Context // ends when no new request may begin; nil if the sender does not run
 	inFlight  context.Context // ends when requests are cut
+	lost      func()          // ends both, because another process sends
 	endpoints map[string]*endpoint
 	accounts  map[string]map[*endpoint]struct{}
 	pauses    pauses
@@ -76,6 +71,8 @@ type endpoint struct {
 
 	connections *http.Transport
 	used        time.Time
+
+	writing sync.Mutex // held while progress is written; taken before that of the sender
 }
 
 // task is one of an endpoint's goroutines, or waits to be one.
@@ -120,14 +117,19 @@ const (
 func (s *Sender) Run(ctx context.Context) {
 	inFlight, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
-	watch := s.o.Watch()
+	ctx, lose := context.WithCancel(ctx)
+	defer lose()
+	watch := s.o.Events.Watch()
 	defer watch.Close()
 	s.mu.Lock()
 	s.ctx, s.inFlight = ctx, inFlight
+	s.lost = func() { lose(); cut() }
 	s.endpoints, s.accounts, s.pauses = map[string]*endpoint{}, map[string]map[*endpoint]struct{}{}, nil
 	s.mu.Unlock()
 
-	s.wait(ctx, watch)
+	if s.begin(ctx) {
+		s.wait(ctx, watch)
+	}
 	grace := time.AfterFunc(s.o.Grace(), cut)
 	defer grace.Stop()
 	s.work.Wait()
@@ -138,6 +140,22 @@ func (s *Sender) Run(ctx context.Context) {
 		e.close()
 	}
 	s.endpoints = nil
+}
+
+// begin makes this process the sender of the store, as soon as the store can write.
+func (s *Sender) begin(ctx context.Context) bool {
+	for {
+		err := s.o.Store.Start(ctx)
+		if err == nil {
+			return true
+		}
+		s.o.Log.Warn("webhooks not started", "err", err)
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(storeRetry):
+		}
+	}
 }
 
 // wait starts what is due until ctx is done.
@@ -157,10 +175,10 @@ func (s *Sender) wait(ctx context.Context, watch Watch) {
 				s.wakeAccount(account)
 			}
 		case <-look.C:
-			now, err := s.o.Store.Changes(ctx)
-			if err == nil && (!known || now != changes) {
+			in, err := s.o.Store.Instance(ctx)
+			if err == nil && (!known || in.Changes != changes) {
 				if err = s.readAll(ctx); err == nil {
-					changes, known = now, true
+					changes, known = in.Changes, true
 				}
 			}
 			if s.o.Shared || err != nil {
@@ -180,7 +198,11 @@ func (s *Sender) wait(ctx context.Context, watch Watch) {
 
 // readAll learns which endpoints there are, and looks at each.
 func (s *Sender) readAll(ctx context.Context) error {
-	all, err := s.o.Store.Endpoints(ctx)
+	all := map[string]string{}
+	err := s.o.Store.Each(ctx, func(e webhook.Endpoint) error {
+		all[e.ID] = e.Account
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -269,10 +291,12 @@ func (s *Sender) changed(e *endpoint) {
 // cutIfEnded cuts the request in flight if the endpoint may no longer be sent to.
 func (s *Sender) cutIfEnded(r *run) {
 	ep, err := s.o.Store.Load(r.stop, r.e.id)
-	if errors.Is(err, record.ErrNotFound) || err == nil && !ep.Sendable {
+	if errors.Is(err, record.ErrNotFound) || err == nil && !isSendable(&ep) {
 		r.cut()
 	}
 }
+
+func isSendable(ep *webhook.Endpoint) bool { return ep.Enabled() && !ep.Held }
 
 func (s *Sender) wakeAccount(account string) {
 	s.mu.Lock()

@@ -16,17 +16,19 @@ import (
 	"time"
 
 	"tollhouse/cli/webhooks"
+	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
+	"tollhouse/store/secret"
+	"tollhouse/store/webhook"
 )
 
-// desk is a store of endpoints of one account, and the receiver of them all. Its methods
-// that write fail while broken is set.
+// desk is a store of endpoints of one account, and the receiver of them all. Settle fails
+// while broken is set.
 type desk struct {
 	mu        sync.Mutex
-	events    []webhooks.Event
+	events    []eventlog.Followed
 	endpoints map[string]*kept
 	broken    error
-	changes   uint64
 	changed   chan struct{}
 	receive   func(ctx context.Context, m *webhooks.Message) webhooks.Answer
 
@@ -34,11 +36,10 @@ type desk struct {
 }
 
 type kept struct {
-	webhooks.Endpoint
-	lines, set map[record.Position]webhooks.Delivery
-	disabled   string
-	settled    int // writes
-	gap        *webhooks.Gap
+	webhook.Endpoint
+	set     map[record.Position]webhook.Delivery
+	settled int // writes
+	removed int // events that retention has removed
 }
 
 type arrival struct {
@@ -53,11 +54,11 @@ func newDesk(receive func(ctx context.Context, m *webhooks.Message) webhooks.Ans
 	return &desk{endpoints: map[string]*kept{}, changed: make(chan struct{}, 1), receive: receive}
 }
 
-func (d *desk) add(strict bool, ids ...string) {
+func (d *desk) add(order webhook.Order, ids ...string) {
 	for _, id := range ids {
 		d.endpoints[id] = &kept{
-			Endpoint: webhooks.Endpoint{ID: id, Account: "acct_a", URL: "https://example.com", Strict: strict, Sendable: true},
-			lines:    map[record.Position]webhooks.Delivery{}, set: map[record.Position]webhooks.Delivery{},
+			Endpoint: webhook.Endpoint{ID: id, Account: "acct_a", URL: "https://example.com", Order: order},
+			set:      map[record.Position]webhook.Delivery{},
 		}
 	}
 }
@@ -68,7 +69,7 @@ func (d *desk) record(n int) {
 	defer d.mu.Unlock()
 	for range n {
 		i := len(d.events) + 1
-		d.events = append(d.events, webhooks.Event{Position: positionOf(i), ID: fmt.Sprintf("e%d", i), Type: "customer.updated", Wire: []byte("{}")})
+		d.events = append(d.events, eventlog.Followed{Position: positionOf(i), ID: fmt.Sprintf("e%d", i), Type: "customer.updated", Wire: []byte("{}")})
 	}
 	select {
 	case d.changed <- struct{}{}:
@@ -81,81 +82,74 @@ func positionOf(i int) (p record.Position) {
 	return p
 }
 
+func numberOf(p record.Position) int { return int(binary.BigEndian.Uint64(p[:8])) }
+
+func (d *desk) Watch() webhooks.Watch    { return d }
 func (d *desk) Changed() <-chan struct{} { return d.changed }
 func (d *desk) Take() []string           { return []string{"acct_a"} }
 func (d *desk) Close()                   {}
 
-func (d *desk) Endpoints(context.Context) (map[string]string, error) {
+func (d *desk) Start(context.Context) error { return nil }
+
+func (d *desk) Open(*webhook.Endpoint) ([]secret.Token, bool) { return nil, true }
+
+func (d *desk) Instance(context.Context) (webhook.Instance, error) { return webhook.Instance{}, nil }
+
+func (d *desk) Each(_ context.Context, visit func(webhook.Endpoint) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	all := map[string]string{}
-	for id := range d.endpoints {
-		all[id] = "acct_a"
+	for _, k := range d.endpoints {
+		_ = visit(k.Endpoint)
 	}
-	return all, nil
+	return nil
 }
 
-func (d *desk) Changes(context.Context) (uint64, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.changes, nil
-}
-
-func (d *desk) Load(_ context.Context, id string) (*webhooks.Endpoint, error) {
+func (d *desk) Load(_ context.Context, id string) (webhook.Endpoint, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	k := d.endpoints[id]
 	if k == nil {
-		return nil, record.ErrNotFound
+		return webhook.Endpoint{}, record.ErrNotFound
 	}
-	ep := k.Endpoint
-	if ep.Head != nil {
-		head := *ep.Head
-		ep.Head = &head
-	}
-	ep.SetAside = len(k.set)
-	return &ep, nil
+	return k.Endpoint, nil
 }
 
-func (d *desk) Next(_ context.Context, ep *webhooks.Endpoint, after record.Position) (p webhooks.Page, err error) {
+func (d *desk) Next(_ context.Context, ep *webhook.Endpoint, after record.Position, limit int) (p eventlog.Stretch, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if gap := d.endpoints[ep.ID].gap; gap != nil {
-		return webhooks.Page{Gap: gap}, nil
+	if numberOf(after) < d.endpoints[ep.ID].removed {
+		return p, &eventlog.CursorError{}
 	}
 	p.Passed = after
-	for _, ev := range d.events {
-		if ev.Position.Compare(after) > 0 {
-			if len(p.Events) == 100 {
-				p.More = true
-				break
-			}
-			p.Events, p.Passed = append(p.Events, ev), ev.Position
+	for _, ev := range d.events[numberOf(after):] {
+		if len(p.Events) == limit {
+			p.More = true
+			break
 		}
+		p.Events, p.Passed = append(p.Events, ev), ev.Position
 	}
 	return p, nil
 }
 
-func (d *desk) PassGap(_ context.Context, ep *webhooks.Endpoint, g webhooks.Gap) error {
+func (d *desk) PassGap(_ context.Context, ep *webhook.Endpoint) (webhook.Endpoint, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	k := d.endpoints[ep.ID]
-	k.gap, k.Gap = nil, "a..b"
-	k.Cursor = g.After
-	return nil
+	k.Gap = webhook.Gap{After: k.Cursor, Oldest: positionOf(k.removed + 1), At: time.Now(), Pending: true}
+	k.Cursor = positionOf(k.removed)
+	return k.Endpoint, nil
 }
 
-func (d *desk) Due(_ context.Context, ep *webhooks.Endpoint, now time.Time) (due []webhooks.SetAside, next time.Time, err error) {
+func (d *desk) Due(_ context.Context, ep *webhook.Endpoint, now time.Time, limit int) (due []webhook.Delivery, next time.Time, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	set := d.endpoints[ep.ID].set
 	for _, p := range slices.SortedFunc(maps.Keys(set), record.Position.Compare) {
 		x := set[p]
 		switch {
-		case x.State == webhooks.Dead:
-		case !x.NextAt.After(now):
-			i := binary.BigEndian.Uint64(p[:8])
-			due = append(due, webhooks.SetAside{Event: d.events[i-1], Delivery: x})
+		case x.State == webhook.Dead:
+		case !x.NextAt.After(now) && len(due) < limit:
+			due = append(due, x)
 		case next.IsZero() || x.NextAt.Before(next):
 			next = x.NextAt
 		}
@@ -163,45 +157,39 @@ func (d *desk) Due(_ context.Context, ep *webhooks.Endpoint, now time.Time) (due
 	return due, next, nil
 }
 
-func (d *desk) Settle(_ context.Context, ep *webhooks.Endpoint, p webhooks.Progress) error {
+func (d *desk) EventsAt(_ context.Context, _ string, positions []record.Position) (list []eventlog.Followed, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range positions {
+		list = append(list, d.events[numberOf(p)-1])
+	}
+	return list, nil
+}
+
+func (d *desk) Settle(_ context.Context, ep *webhook.Endpoint, p webhook.Progress) (webhook.Endpoint, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	k := d.endpoints[ep.ID]
 	switch {
 	case d.broken != nil:
-		return d.broken
-	case k == nil:
-		return record.ErrNotFound
-	case !k.Sendable:
-		return record.ErrConflict
+		return webhook.Endpoint{}, d.broken
+	case !k.Enabled():
+		return webhook.Endpoint{}, record.ErrConflict
 	}
 	k.settled++
 	k.Cursor = record.LaterOf(k.Cursor, p.Cursor)
-	for _, x := range p.Lines {
-		k.lines[x.Position] = x
+	for _, x := range p.Done {
+		k.Gap.Pending = false
 		delete(k.set, x.Position)
-		if x.State == webhooks.Parked || x.State == webhooks.Dead {
+		if x.State != webhook.Delivered {
 			k.set[x.Position] = x
 		}
 	}
-	if p.Head != nil {
-		k.Head = *p.Head
+	k.Head, k.Trouble, k.Last, k.Parked = p.Head, p.Trouble, p.Last, len(k.set)
+	if p.Disable != "" {
+		k.Disabled = webhook.Disabled{Reason: p.Disable, At: time.Now()}
 	}
-	if p.Trouble != nil {
-		k.Trouble = *p.Trouble
-	}
-	if p.GapSent {
-		k.Gap = ""
-	}
-	return nil
-}
-
-func (d *desk) Disable(_ context.Context, ep *webhooks.Endpoint, reason string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	k := d.endpoints[ep.ID]
-	k.Sendable, k.disabled = false, reason
-	return nil
+	return k.Endpoint, nil
 }
 
 // send is the receiver.
@@ -241,7 +229,7 @@ var standard = []time.Duration{
 // run sends until stop is called.
 func (d *desk) run(t testing.TB, change ...func(*webhooks.Options)) (s *webhooks.Sender, stop func()) {
 	o := webhooks.Options{
-		Store: d, Watch: func() webhooks.Watch { return d }, Client: webhooks.NewClient(webhooks.ClientOptions{Rules: rules(t)}), Log: slog.New(slog.DiscardHandler),
+		Store: d, Events: d, Client: webhooks.NewClient(webhooks.ClientOptions{Rules: rules(t)}), Log: slog.New(slog.DiscardHandler),
 		Schedule: standard, ParkAfter: time.Hour, DisableAfter: 5 * 24 * time.Hour, Parallel: 64, Send: d.send,
 		Grace: func() time.Duration { return 5 * time.Second },
 	}
@@ -293,7 +281,7 @@ func TestStrictOrder(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))
 			all := []webhooks.Answer{accepted, accepted, accepted, silent, status(503), status(500), {Outcome: webhooks.Reset}}
 			d := newDesk(func(context.Context, *webhooks.Message) webhooks.Answer { return all[random.IntN(len(all))] })
-			d.add(true, "wep_1")
+			d.add(webhook.Strict, "wep_1")
 			_, stop := d.run(t)
 			for range 10 {
 				d.record(50)
@@ -313,7 +301,7 @@ func TestStrictOrder(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			d := newDesk(answerAlways(silent))
-			d.add(true, "wep_1")
+			d.add(webhook.Strict, "wep_1")
 			_, stop := d.run(t)
 			d.record(5)
 			time.Sleep(5 * time.Hour)
@@ -334,7 +322,7 @@ func TestStrictOrder(t *testing.T) {
 					t.Errorf("pause %d = %s, want 80 to 120 %% of %s", i, waited, pause)
 				}
 			}
-			if k := d.get("wep_1"); k.Head == nil || k.Head.Event != "e1" || k.Trouble.Attempts != len(list) || k.disabled != "" {
+			if k := d.get("wep_1"); k.Head == nil || k.Head.Event != "e1" || k.Trouble.Attempts != len(list) || k.Disabled.Reason != "" {
 				t.Errorf("endpoint = %+v, want e1 as its head", k.Endpoint)
 			}
 		})
@@ -343,7 +331,7 @@ func TestStrictOrder(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			d := newDesk(answerAlways(webhooks.Answer{Outcome: webhooks.Refused, Status: 429, RetryAfter: 2 * time.Hour}))
-			d.add(true, "wep_1")
+			d.add(webhook.Strict, "wep_1")
 			_, stop := d.run(t)
 			d.record(1)
 			time.Sleep(5 * time.Hour)
@@ -357,9 +345,9 @@ func TestStrictOrder(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			d := newDesk(answerAlways(accepted))
-			d.add(true, "wep_1")
+			d.add(webhook.Strict, "wep_1")
 			d.record(1)
-			d.endpoints["wep_1"].Head = &webhooks.Delivery{Position: positionOf(1), Event: "e1", Attempts: 2, NextAt: time.Now().Add(1000 * time.Hour)}
+			d.endpoints["wep_1"].Head = &webhook.Delivery{Position: positionOf(1), Event: "e1", Attempts: 2, NextAt: time.Now().Add(1000 * time.Hour)}
 			_, stop := d.run(t)
 			time.Sleep(5*time.Minute + time.Second)
 			stop()
@@ -381,7 +369,7 @@ func TestPoison(t *testing.T) {
 				}
 				return accepted
 			})
-			d.add(true, "wep_1")
+			d.add(webhook.Strict, "wep_1")
 			_, stop := d.run(t)
 			defer stop()
 			begun := time.Now()
@@ -392,7 +380,7 @@ func TestPoison(t *testing.T) {
 			}
 			time.Sleep(20 * time.Minute)
 			k := d.get("wep_1")
-			if got := firstAccepted(d.of("wep_1")); !slices.Equal(got, []string{"e1", "e3", "e4"}) || k.set[positionOf(2)].State != webhooks.Parked || k.Head != nil {
+			if got := firstAccepted(d.of("wep_1")); !slices.Equal(got, []string{"e1", "e3", "e4"}) || k.set[positionOf(2)].State != webhook.Parked || k.Head != nil {
 				t.Fatalf("accepted %v with %+v set aside, want all but e2, which is parked", got, k.set)
 			}
 			if next := k.set[positionOf(2)].NextAt.Sub(begun); next < time.Hour+96*time.Minute || next > 75*time.Minute+144*time.Minute {
@@ -400,7 +388,7 @@ func TestPoison(t *testing.T) {
 			}
 			blocked := len(d.of("wep_1"))
 			time.Sleep(100 * time.Hour)
-			if x := d.get("wep_1").set[positionOf(2)]; x.State != webhooks.Dead || len(d.of("wep_1"))-blocked != 6 {
+			if x := d.get("wep_1").set[positionOf(2)]; x.State != webhook.Dead || len(d.of("wep_1"))-blocked != 6 {
 				t.Errorf("e2 is %s after %d more attempts, want dead after six", x.State, len(d.of("wep_1"))-blocked)
 			}
 		})
@@ -415,7 +403,7 @@ func TestPoison(t *testing.T) {
 				}
 				return accepted
 			})
-			d.add(true, "wep_1")
+			d.add(webhook.Strict, "wep_1")
 			_, stop := d.run(t)
 			d.record(20)
 			time.Sleep(10 * time.Hour)
@@ -445,7 +433,7 @@ func TestPoison(t *testing.T) {
 				}
 				return accepted
 			})
-			d.add(true, "wep_1")
+			d.add(webhook.Strict, "wep_1")
 			_, stop := d.run(t)
 			d.record(2)
 			time.Sleep(24 * time.Hour)
@@ -463,38 +451,38 @@ func TestDisabling(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			d := newDesk(answerAlways(silent))
-			d.add(true, "wep_1")
+			d.add(webhook.Strict, "wep_1")
 			_, stop := d.run(t)
 			defer stop()
 			time.Sleep(10 * 24 * time.Hour) // idle: nothing fails
 			d.record(1)
 			time.Sleep(5*24*time.Hour - 10*time.Minute)
-			if k := d.get("wep_1"); k.disabled != "" {
-				t.Fatalf("disabled as %s before five days of failing", k.disabled)
+			if k := d.get("wep_1"); k.Disabled.Reason != "" {
+				t.Fatalf("disabled as %s before five days of failing", k.Disabled.Reason)
 			}
 			time.Sleep(20 * time.Minute)
-			if k := d.get("wep_1"); k.disabled != "failing" || k.Cursor == positionOf(1) {
-				t.Errorf("disabled = %q, want failing, with the event not settled", k.disabled)
+			if k := d.get("wep_1"); k.Disabled.Reason != webhook.Failing || k.Cursor == positionOf(1) {
+				t.Errorf("disabled = %q, want failing, with the event not settled", k.Disabled.Reason)
 			}
 		})
 	})
 	t.Run("gone", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			for _, strict := range []bool{true, false} {
+			for _, order := range []webhook.Order{webhook.Strict, webhook.None} {
 				d := newDesk(func(_ context.Context, m *webhooks.Message) webhooks.Answer {
 					if m.ID == "e3" {
 						return status(410)
 					}
 					return accepted
 				})
-				d.add(strict, "wep_1")
+				d.add(order, "wep_1")
 				_, stop := d.run(t)
 				d.record(9)
 				time.Sleep(time.Minute)
 				stop()
-				if k := d.get("wep_1"); k.disabled != "gone" || k.Cursor != positionOf(2) {
-					t.Errorf("strict %t: disabled = %q with the cursor %x, want gone behind e2", strict, k.disabled, k.Cursor)
+				if k := d.get("wep_1"); k.Disabled.Reason != webhook.Gone || k.Cursor != positionOf(2) {
+					t.Errorf("%s: disabled = %q with the cursor %x, want gone behind e2", order, k.Disabled.Reason, k.Cursor)
 				}
 			}
 		})
@@ -508,13 +496,13 @@ func TestDisabling(t *testing.T) {
 				cut = true
 				return accepted
 			})
-			d.add(true, "wep_1")
+			d.add(webhook.Strict, "wep_1")
 			s, stop := d.run(t)
 			defer stop()
 			d.record(1)
 			synctest.Wait()
 			d.mu.Lock()
-			d.endpoints["wep_1"].Sendable = false
+			d.endpoints["wep_1"].Disabled.At = time.Now()
 			d.mu.Unlock()
 			s.Changed("wep_1")
 			synctest.Wait()
@@ -541,7 +529,7 @@ func TestWithoutOrder(t *testing.T) {
 				}
 				return accepted
 			})
-			d.add(false, "wep_1")
+			d.add(webhook.None, "wep_1")
 			_, stop := d.run(t)
 			d.record(1000)
 			time.Sleep(100 * time.Hour)
@@ -556,7 +544,7 @@ func TestWithoutOrder(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			var mu sync.Mutex
-			now, most, limit := 0, 0, 100
+			now, most, limit := 0, 0, 0
 			d := newDesk(func(context.Context, *webhooks.Message) webhooks.Answer {
 				mu.Lock()
 				now++
@@ -572,31 +560,28 @@ func TestWithoutOrder(t *testing.T) {
 				}
 				return accepted
 			})
-			d.add(false, "wep_1")
+			d.add(webhook.None, "wep_1")
 			_, stop := d.run(t)
 			defer stop()
-			d.record(50)
-			time.Sleep(51 * time.Second)
-			if most != 1 {
-				t.Errorf("%d in flight at first, want 1", most)
+			mostOf := func(events, newLimit int, wait time.Duration) int {
+				mu.Lock()
+				limit, most = newLimit, 0
+				mu.Unlock()
+				d.record(events)
+				time.Sleep(wait)
+				mu.Lock()
+				defer mu.Unlock()
+				return most
 			}
-			d.record(3000)
-			time.Sleep(time.Hour)
-			if most != 8 {
-				t.Errorf("%d in flight after 3,000 accepted, want 8", most)
+			if n := mostOf(50, 100, 51*time.Second); n != 1 {
+				t.Errorf("%d in flight at first, want 1", n)
 			}
-			mu.Lock()
-			limit, most = 2, 0
-			mu.Unlock()
-			d.record(400)
-			time.Sleep(5 * time.Minute)
-			mu.Lock()
-			most = 0
-			mu.Unlock()
-			d.record(20)
-			time.Sleep(time.Minute)
-			if most > 4 {
-				t.Errorf("%d in flight after 429, want at most 4", most)
+			if n := mostOf(3000, 100, time.Hour); n != 8 {
+				t.Errorf("%d in flight after 3,000 accepted, want 8", n)
+			}
+			mostOf(400, 2, 5*time.Minute)
+			if n := mostOf(20, 2, time.Minute); n > 4 {
+				t.Errorf("%d in flight after 429, want at most 4", n)
 			}
 		})
 	})
@@ -616,9 +601,9 @@ func TestOneEndpointDoesNotStopAnother(t *testing.T) {
 			return silent
 		})
 		for i := range 100 {
-			d.add(true, fmt.Sprintf("wep_%d", i))
+			d.add(webhook.Strict, fmt.Sprintf("wep_%d", i))
 		}
-		d.add(true, "wep_ok")
+		d.add(webhook.Strict, "wep_ok")
 		_, stop := d.run(t, func(o *webhooks.Options) { o.Parallel = 4 })
 		d.record(1)
 		time.Sleep(time.Hour)
@@ -655,7 +640,7 @@ func TestStopping(t *testing.T) {
 					}
 					return accepted
 				})
-				d.add(true, "wep_1")
+				d.add(webhook.Strict, "wep_1")
 				_, stop := d.run(t)
 				d.record(5)
 				synctest.Wait()
@@ -678,12 +663,12 @@ func TestWritesOfTheCursor(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			d := newDesk(nil)
-			d.add(true, "wep_1", "wep_2")
-			d.endpoints["wep_2"].Strict = false
+			d.add(webhook.Strict, "wep_1", "wep_2")
+			d.endpoints["wep_2"].Order = webhook.None
 			d.receive = func(_ context.Context, m *webhooks.Message) webhooks.Answer {
 				time.Sleep(20 * time.Millisecond)
 				k := d.get(m.Endpoint)
-				written := int(binary.BigEndian.Uint64(k.Cursor[:8]))
+				written := numberOf(k.Cursor)
 				if unwritten := len(d.of(m.Endpoint)) - written; unwritten > 100 {
 					t.Errorf("%d accepted events of %s are not written", unwritten, m.Endpoint)
 				}
@@ -711,15 +696,15 @@ func TestWritesOfTheCursor(t *testing.T) {
 	t.Run("a_store_that_refuses_writes_stops_deliveries", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			for _, strict := range []bool{true, false} {
+			for _, order := range []webhook.Order{webhook.Strict, webhook.None} {
 				d := newDesk(answerAlways(accepted))
-				d.add(strict, "wep_1")
+				d.add(order, "wep_1")
 				d.broken = errors.New("disk full")
 				_, stop := d.run(t)
 				d.record(1000)
 				time.Sleep(time.Hour)
 				if n := len(d.of("wep_1")); n > 100 {
-					t.Errorf("strict %t: %d events sent that could not be settled, want at most 100", strict, n)
+					t.Errorf("%s: %d events sent that could not be settled, want at most 100", order, n)
 				}
 				d.mu.Lock()
 				d.broken = nil
@@ -727,7 +712,7 @@ func TestWritesOfTheCursor(t *testing.T) {
 				time.Sleep(time.Minute)
 				stop()
 				if list := d.of("wep_1"); len(list) != 1000 || len(firstAccepted(list)) != 1000 {
-					t.Errorf("strict %t: %d attempts, want 1000 events once", strict, len(list))
+					t.Errorf("%s: %d attempts, want 1000 events once", order, len(list))
 				}
 			}
 		})
@@ -742,8 +727,8 @@ func TestWritesOfTheCursor(t *testing.T) {
 				}
 				return accepted
 			})
-			d.add(true, "wep_1")
-			d.endpoints["wep_1"].gap = &webhooks.Gap{After: positionOf(3), Oldest: positionOf(4)}
+			d.add(webhook.Strict, "wep_1")
+			d.endpoints["wep_1"].removed = 3
 			d.record(6)
 			_, stop := d.run(t)
 			time.Sleep(time.Hour)
@@ -752,7 +737,8 @@ func TestWritesOfTheCursor(t *testing.T) {
 			for _, a := range d.of("wep_1") {
 				got = append(got, a.event+" "+a.gap)
 			}
-			if want := []string{"e4 a..b", "e4 a..b", "e4 a..b", "e5 ", "e6 "}; !slices.Equal(got, want) {
+			gap := positionOf(0).String() + ".." + positionOf(4).String()
+			if want := []string{"e4 " + gap, "e4 " + gap, "e4 " + gap, "e5 ", "e6 "}; !slices.Equal(got, want) {
 				t.Errorf("attempts = %q, want %q", got, want)
 			}
 		})
@@ -764,7 +750,7 @@ func TestIdleEndpointsHaveNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(answerAlways(accepted))
 		for i := range 500 {
-			d.add(true, fmt.Sprintf("wep_%d", i))
+			d.add(webhook.Strict, fmt.Sprintf("wep_%d", i))
 		}
 		before := runtime.NumGoroutine()
 		_, stop := d.run(t)

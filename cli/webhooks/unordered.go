@@ -1,8 +1,12 @@
 package webhooks
 
 import (
+	"context"
 	"net/http"
 	"time"
+
+	"tollhouse/store/eventlog"
+	"tollhouse/store/webhook"
 )
 
 // answered is an event with what came of its first attempt.
@@ -14,9 +18,9 @@ type answered struct {
 
 // atOnce sends the events of a page of an endpoint without order, several at a time. An
 // event that fails is parked at once. The page is settled as far as all is answered.
-func (d *delivery) atOnce(page Page) (more bool, due time.Time, err error) {
-	if len(d.lines)+len(page.Events) > unsettledMax {
-		if err := d.settle(); err != nil {
+func (d *delivery) atOnce(page eventlog.Stretch) (more bool, due time.Time, err error) {
+	if len(d.done)+len(page.Events) > unsettledMax {
+		if err := d.settle(""); err != nil {
 			return false, due, err
 		}
 	}
@@ -27,8 +31,8 @@ func (d *delivery) atOnce(page Page) (more bool, due time.Time, err error) {
 	gone := false
 	begun := time.Now()
 	for settled < len(page.Events) {
-		for err == nil && !gone && due.IsZero() && d.stop.Err() == nil && sent < len(page.Events) && inFlight < d.parallel() &&
-			(inFlight == 0 || inFlight <= extra || d.takeExtra(&extra)) && (sent == 0 || time.Since(begun) <= turnMax) && d.ep.SetAside+inFlight < setAsideMax {
+		for err == nil && !gone && due.IsZero() && d.goesOn() && sent < len(page.Events) && inFlight < d.parallel() &&
+			(inFlight == 0 || inFlight <= extra || d.takeExtra(&extra)) && (sent == 0 || time.Since(begun) <= turnMax) && d.ep.Parked+d.ep.Dead+inFlight < webhook.SetMax {
 			i, m := sent, d.message(page.Events[sent], 1)
 			sent, inFlight = sent+1, inFlight+1
 			d.s.work.Go(func() {
@@ -46,19 +50,19 @@ func (d *delivery) atOnce(page Page) (more bool, due time.Time, err error) {
 			continue
 		}
 		ev := page.Events[r.index]
-		done[r.index] = true
+		done[r.index], d.last = true, lastOf(r.a)
 		switch {
 		case r.a.Outcome == Accepted:
 			d.raise()
 			d.recover()
-			d.line(d.earlier(ev).after(r.a, Delivered))
+			d.note(after(d.earlier(ev), r.a, webhook.Delivered))
 		case r.a.Status == http.StatusGone:
 			gone, done[r.index] = true, false
 			continue
 		default:
 			d.failed(r.a)
 			d.lower(r.a)
-			d.park(d.earlier(ev).after(r.a, Parked), 0, r.a.RetryAfter)
+			d.park(after(d.earlier(ev), r.a, webhook.Parked), 0, r.a.RetryAfter)
 			if r.a.RetryAfter > 0 {
 				due = d.keepSilent(r.a.RetryAfter)
 			}
@@ -67,11 +71,8 @@ func (d *delivery) atOnce(page Page) (more bool, due time.Time, err error) {
 			d.pass(page.Events[settled].Position)
 			settled++
 		}
-		if settled > 0 {
-			d.passedGap()
-		}
 		if d.parked {
-			err = firstOf(err, d.settle())
+			err = firstOf(err, d.settle(""))
 		} else {
 			err = firstOf(err, d.settleIfDue())
 		}
@@ -83,14 +84,14 @@ func (d *delivery) atOnce(page Page) (more bool, due time.Time, err error) {
 	case err != nil:
 		return false, due, err
 	case gone:
-		return false, due, d.disable("gone")
+		return false, due, d.disable(webhook.Gone)
 	case d.isBeyondHope():
-		return false, due, d.disable("failing")
+		return false, due, d.disable(webhook.Failing)
 	case settled == len(page.Events):
 		d.pass(page.Passed)
 		return false, due, nil
-	case d.stop.Err() != nil:
-		return false, due, d.stop.Err()
+	case !d.goesOn():
+		return false, due, context.Canceled
 	}
 	return true, due, nil
 }
@@ -124,7 +125,7 @@ func (d *delivery) raise() {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	if d.e.accepted++; d.e.accepted%acceptedToRaise == 0 {
-		d.e.parallel = min(d.e.parallel+1, parallelPerOne)
+		d.e.parallel = min(d.e.parallel+1, parallelMax)
 	}
 }
 
