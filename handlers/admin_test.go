@@ -42,7 +42,7 @@ func (w answer) text(t testing.TB, member string) string {
 	return text
 }
 
-const clientMembers = "client_id disabled grants introspect name public redirect_uris scopes"
+const clientMembers = "client_id consent disabled grants introspect name public redirect_uris scopes"
 
 func TestAdminClients(t *testing.T) {
 	t.Parallel()
