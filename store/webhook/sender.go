@@ -16,18 +16,18 @@ import (
 // record.ErrConflict. It also disables endpoints whose secrets are lost, or whose client
 // or user ended without their endpoints, as when a command was killed.
 func (w *Webhooks) Start(ctx context.Context) error {
-	err := w.db.Update(ctx, func(tx kv.Txn) error {
-		in, err := readInstance(tx)
-		if err != nil {
+	var in Instance
+	err := w.db.Update(ctx, func(tx kv.Txn) (err error) {
+		if in, err = readInstance(tx); err != nil {
 			return err
 		}
 		in.fence++
-		w.fence.Store(in.fence)
 		return writeInstance(tx, in)
 	})
 	if err != nil {
 		return fmt.Errorf("start webhooks: %w", err)
 	}
+	w.fence.Store(in.fence)
 	return w.Each(ctx, func(e Endpoint) error {
 		if !e.Enabled() {
 			return nil

@@ -1,0 +1,630 @@
+package webhook_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/kv"
+	"tollhouse/store/record"
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
+	"tollhouse/store/webhook"
+)
+
+// settle stores a Progress for the endpoint as it is.
+func settle(t *testing.T, m made, p webhook.Progress) {
+	t.Helper()
+	e := m.now(t)
+	must.Get(m.Webhooks.Settle(t.Context(), &e, p))(t)
+}
+
+// park sets an event aside and moves the cursor to it.
+func park(t *testing.T, m made, p record.Position) {
+	t.Helper()
+	settle(t, m, webhook.Progress{Cursor: p, Done: []webhook.Delivery{outcome(p, webhook.Parked)}})
+}
+
+func outcome(p record.Position, s webhook.State) webhook.Delivery {
+	return webhook.Delivery{Position: p, Event: p.String(), Type: "customer.created", State: s, Attempts: 1, Status: 200, LastAt: p.Time()}
+}
+
+// deliveries returns the deliveries as "event state" lines, newest first.
+func deliveries(t *testing.T, m made, f webhook.Filter) (list []string) {
+	t.Helper()
+	f.Limit = 2000
+	found, _, err := m.Webhooks.Deliveries(t.Context(), webhook.System, m.id, f)
+	must.Do(t, err)
+	for _, d := range found {
+		list = append(list, d.Event+" "+string(d.State))
+	}
+	return list
+}
+
+func TestSkip(t *testing.T) {
+	t.Parallel()
+	m := makeEndpoint(t)
+	if _, err := m.Webhooks.Skip(t.Context(), webhook.System, m.id); !errors.Is(err, webhook.ErrNoHead) {
+		t.Errorf("without a failing event: %v", err)
+	}
+	first, second := event(t, m.Fixture, "customer.created"), event(t, m.Fixture, "customer.updated")
+	head := outcome(first, webhook.Retrying)
+	settle(t, m, webhook.Progress{Head: &head, Trouble: webhook.Trouble{Since: m.Now(), Attempts: 1}, Last: webhook.Attempt{At: m.Now(), Status: 500, Error: "response"}})
+	e := m.now(t)
+	if o := e.Object().Status; o.Health != webhook.HealthFailing || *o.BlockedOn != first.String() || *o.LastStatus != 500 {
+		t.Errorf("the status of a failing endpoint is %+v", o)
+	}
+	now := must.Get(m.Webhooks.Skip(t.Context(), webhook.System, m.id))(t)
+	if now.Cursor != first || now.Head != nil || now.Dead != 1 {
+		t.Errorf("after Skip the cursor is %s, the head %v, and %d are dead", now.Cursor, now.Head, now.Dead)
+	}
+	if next := must.Get(m.Webhooks.Next(t.Context(), &now, now.Cursor, 1))(t).Events; len(next) != 1 || next[0].Position != second {
+		t.Errorf("the next event is %v, want the one behind", next)
+	}
+	if got := deliveries(t, m, webhook.Filter{}); !slices.Equal(got, []string{first.String() + " skipped"}) {
+		t.Errorf("the deliveries are %v", got)
+	}
+	if _, err := m.Webhooks.Settle(t.Context(), &e, webhook.Progress{Cursor: second}); !errors.Is(err, record.ErrConflict) {
+		t.Errorf("what the sender began before it was skipped is settled: %v", err)
+	}
+}
+
+func TestEnable(t *testing.T) {
+	t.Parallel()
+
+	t.Run("goes_on_at_the_cursor_and_says_what_waits", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t, func(s *webhook.Settings) { s.Types = []string{"customer.*"} })
+		before := m.now(t)
+		must.Get(m.Webhooks.Disable(t.Context(), webhook.System, m.id))(t)
+		first := event(t, m.Fixture, "customer.created")
+		event(t, m.Fixture, "invoice.created")
+		event(t, m.Fixture, "customer.updated")
+		e, waiting, err := m.Webhooks.Enable(t.Context(), webhook.System, m.id, webhook.From{})
+		must.Do(t, err)
+		if e.Cursor != before.Cursor || waiting.Events != 2 || waiting.More || *waiting.Oldest != first.Millis()/1000 {
+			t.Errorf("the cursor went from %s to %s, and %+v wait", before.Cursor, e.Cursor, waiting)
+		}
+	})
+
+	t.Run("from_now_leaves_nothing_waiting", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t, func(s *webhook.Settings) { s.Types = []string{"customer.*"} })
+		event(t, m.Fixture, "customer.created")
+		e, waiting, err := m.Webhooks.Enable(t.Context(), webhook.System, m.id, webhook.FromNow())
+		must.Do(t, err)
+		if waiting.Events != 0 || waiting.Oldest != nil || e.Revision != 2 {
+			t.Errorf("an enabled endpoint has revision %d, and %+v wait", e.Revision, waiting)
+		}
+	})
+
+	t.Run("from_an_event_forgets_what_was_set_aside_behind_it", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t)
+		var all []record.Position
+		for range 3 {
+			p := event(t, m.Fixture, "customer.created")
+			park(t, m, p)
+			all = append(all, p)
+		}
+		e, waiting, err := m.Webhooks.Enable(t.Context(), webhook.System, m.id, webhook.FromEvent(all[0].String()))
+		must.Do(t, err)
+		if e.Cursor != all[0] || e.Parked != 1 || waiting.Events < 2 {
+			t.Errorf("the cursor is %s, %d are parked, and %+v wait", e.Cursor, e.Parked, waiting)
+		}
+		must.Get(m.CheckAll(t.Context()))(t)
+	})
+
+	t.Run("from_removed_events_names_the_oldest", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t)
+		old := event(t, m.Fixture, "customer.created")
+		oldest := trim(t, m)
+		_, _, err := m.Webhooks.Enable(t.Context(), webhook.System, m.id, webhook.FromEvent(old.Before().String()))
+		if gone, ok := errors.AsType[*eventlog.CursorError](err); !ok || gone.Oldest != oldest || gone.Param != "from" {
+			t.Errorf("enabled from a removed event: %v", err)
+		}
+		_, _, err = m.Webhooks.Create(t.Context(), webhook.System, account, webhook.Settings{URL: hook + "2", From: webhook.FromTime(old.Millis() / 1000)})
+		if _, ok := errors.AsType[*eventlog.CursorError](err); !ok {
+			t.Errorf("created from a removed event: %v", err)
+		}
+		e, _, err := m.Webhooks.Enable(t.Context(), webhook.System, m.id, webhook.FromStart())
+		must.Do(t, err)
+		if next := must.Get(m.Webhooks.Next(t.Context(), &e, e.Cursor, 1))(t).Events; len(next) != 1 || next[0].Position != oldest {
+			t.Errorf("from the start it is sent %v, want the oldest", next)
+		}
+	})
+}
+
+// trim has retention remove all events so far, and returns the oldest one left.
+func trim(t *testing.T, m made) record.Position {
+	t.Helper()
+	must.Do(t, m.SetRetention(t.Context(), 24*time.Hour))
+	m.Clock.Advance(25 * time.Hour)
+	oldest := event(t, m.Fixture, "customer.updated")
+	must.Get(m.TrimEvents(t.Context()))(t)
+	return oldest
+}
+
+func TestDisable(t *testing.T) {
+	t.Parallel()
+
+	t.Run("what_was_in_flight_is_not_settled", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t)
+		p := event(t, m.Fixture, "customer.created")
+		e := m.now(t)
+		must.Get(m.Webhooks.Disable(t.Context(), webhook.By{Client: clientOf(t, m.Fixture)}, m.id))(t)
+		if _, err := m.Webhooks.Settle(t.Context(), &e, webhook.Progress{Cursor: p, Done: []webhook.Delivery{outcome(p, webhook.Delivered)}}); !errors.Is(err, record.ErrConflict) {
+			t.Errorf("Settle: %v", err)
+		}
+		now := m.now(t)
+		if now.Cursor != e.Cursor || now.Disabled.By != webhook.ByAPI || now.Disabled.Reason != webhook.Asked || len(deliveries(t, m, webhook.Filter{})) > 0 {
+			t.Errorf("it became %+v", now)
+		}
+	})
+
+	t.Run("by_the_receiver_is_one_write_with_its_event", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t)
+		settle(t, m, webhook.Progress{Disable: webhook.Gone, Last: webhook.Attempt{At: m.Now(), Status: 410, Error: "response"}})
+		if d := m.now(t).Disabled; d.By != webhook.ByReceiver || d.Reason != webhook.Gone {
+			t.Errorf("it is disabled by %s, %s", d.By, d.Reason)
+		}
+		last := eventsAbout(t, m.Fixture)[1]
+		if object := fmt.Sprint(last.EventData.Object["disabled"]); last.Type != "webhook_endpoint.disabled" || !strings.Contains(object, "receiver") {
+			t.Errorf("the event is %+v", last)
+		}
+	})
+}
+
+func TestSettle(t *testing.T) {
+	t.Parallel()
+
+	t.Run("lists_one_line_an_event_and_1000_delivered", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t)
+		at := m.Now().UnixMilli()
+		place := func(i int) record.Position { return record.NewPosition(at+int64(i), 0, [8]byte{}) }
+		for batch := range 11 {
+			var done []webhook.Delivery
+			for i := range 100 {
+				done = append(done, outcome(place(100*batch+i), webhook.Delivered))
+			}
+			settle(t, m, webhook.Progress{Done: done, Cursor: done[99].Position})
+		}
+		again := outcome(place(1050), webhook.Delivered)
+		again.LastAt = again.LastAt.Add(time.Hour)
+		again.Attempts = 7
+		settle(t, m, webhook.Progress{Done: []webhook.Delivery{again}})
+		list, more, err := m.Webhooks.Deliveries(t.Context(), webhook.System, m.id, webhook.Filter{Limit: 2000})
+		must.Do(t, err)
+		if len(list) != 998+1 || more || list[0].Position != place(1099) || list[998].Position != place(101) || list[49].Attempts != 7 {
+			t.Errorf("%d deliveries are listed, from %s to %s", len(list), list[0].Event, list[len(list)-1].Event)
+		}
+		page, more, err := m.Webhooks.Deliveries(t.Context(), webhook.System, m.id, webhook.Filter{Limit: 2, After: place(1099).String()})
+		must.Do(t, err)
+		if len(page) != 2 || !more || page[0].Position != place(1098) {
+			t.Errorf("a page behind the newest has %v, more %v", page, more)
+		}
+		must.Get(m.CheckAll(t.Context()))(t)
+	})
+
+	t.Run("of_a_sender_that_was_replaced_counts_for_nothing", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t)
+		p := event(t, m.Fixture, "customer.created")
+		must.Do(t, m.Webhooks.Start(t.Context()))
+		other := m.Reopened(t)
+		e := m.now(t)
+		must.Do(t, other.Webhooks.Start(t.Context()))
+		if _, err := m.Webhooks.Settle(t.Context(), &e, webhook.Progress{Cursor: p}); !errors.Is(err, record.ErrConflict) {
+			t.Errorf("the first sender settles: %v", err)
+		}
+		must.Get(other.Webhooks.Settle(t.Context(), &e, webhook.Progress{Cursor: p}))(t)
+	})
+
+	t.Run("sets_aside_at_most_10000", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t)
+		at := m.Now().UnixMilli()
+		for batch := range webhook.SetMax / 200 {
+			var done []webhook.Delivery
+			for i := range 200 {
+				done = append(done, outcome(record.NewPosition(at+int64(200*batch+i), 0, [8]byte{}), webhook.Parked))
+			}
+			settle(t, m, webhook.Progress{Done: done})
+		}
+		e := m.now(t)
+		one := outcome(record.NewPosition(at+webhook.SetMax, 0, [8]byte{}), webhook.Parked)
+		if _, err := m.Webhooks.Settle(t.Context(), &e, webhook.Progress{Done: []webhook.Delivery{one}}); !errors.Is(err, webhook.ErrFull) || e.Health() != webhook.HealthFailing {
+			t.Errorf("one more is set aside: %v, and the health is %s", err, e.Health())
+		}
+		first := outcome(record.NewPosition(at, 0, [8]byte{}), webhook.Dead)
+		if e := must.Get(m.Webhooks.Settle(t.Context(), &e, webhook.Progress{Done: []webhook.Delivery{first}}))(t); e.Parked != webhook.SetMax-1 || e.Dead != 1 {
+			t.Errorf("one of them died: %d parked, %d dead", e.Parked, e.Dead)
+		}
+	})
+
+	t.Run("of_an_accepted_event_takes_it_out_of_the_set", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t)
+		p := event(t, m.Fixture, "customer.created")
+		park(t, m, p)
+		settle(t, m, webhook.Progress{Done: []webhook.Delivery{outcome(p, webhook.Delivered)}})
+		if e := m.now(t); e.Parked != 0 || !slices.Equal(deliveries(t, m, webhook.Filter{}), []string{p.String() + " delivered"}) {
+			t.Errorf("%d are parked, the deliveries are %v", e.Parked, deliveries(t, m, webhook.Filter{}))
+		}
+	})
+}
+
+func TestDue(t *testing.T) {
+	t.Parallel()
+	m := makeEndpoint(t)
+	var all []record.Position
+	for i, state := range []webhook.State{webhook.Parked, webhook.Parked, webhook.Dead, webhook.Parked} {
+		p := event(t, m.Fixture, "customer.created")
+		x := outcome(p, state)
+		x.NextAt = m.Now().Add(time.Duration(i-1) * time.Minute)
+		settle(t, m, webhook.Progress{Cursor: p, Done: []webhook.Delivery{x}})
+		all = append(all, p)
+	}
+	e := m.now(t)
+	due, next, err := m.Webhooks.Due(t.Context(), &e, m.Now(), 10)
+	must.Do(t, err)
+	if len(due) != 2 || due[0].Position != all[0] || due[1].Position != all[1] || !next.Equal(m.Now().Add(2*time.Minute)) {
+		t.Errorf("due are %v, the next is at %v", due, next)
+	}
+}
+
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	prepare := func(t *testing.T) (made, []record.Position) {
+		m := makeEndpoint(t, func(s *webhook.Settings) { s.Types = []string{"customer.*"} })
+		var all []record.Position
+		for _, state := range []webhook.State{webhook.Parked, webhook.Dead, webhook.Delivered} {
+			p := event(t, m.Fixture, "customer.created")
+			settle(t, m, webhook.Progress{Cursor: p, Done: []webhook.Delivery{outcome(p, state)}})
+			all = append(all, p)
+		}
+		invoice := event(t, m.Fixture, "invoice.created")
+		settle(t, m, webhook.Progress{Cursor: invoice})
+		return m, append(all, invoice)
+	}
+	for name, tt := range map[string]struct {
+		what func(all []record.Position) webhook.Retry
+		want []int // which of the events are due
+	}{
+		"parked_events": {func([]record.Position) webhook.Retry { return webhook.Retry{State: webhook.Parked} }, []int{0}},
+		"dead_events":   {func([]record.Position) webhook.Retry { return webhook.Retry{State: webhook.Dead} }, []int{1}},
+		"events_by_id": {func(all []record.Position) webhook.Retry {
+			return webhook.Retry{Events: []string{all[2].String(), all[1].String(), all[1].String()}}
+		}, []int{1, 2}},
+		"a_stretch": {func(all []record.Position) webhook.Retry {
+			return webhook.Retry{From: webhook.FromEvent(all[1].String()), To: webhook.FromEvent(all[2].String())}
+		}, []int{1, 2}},
+		"a_stretch_in_time": {func(all []record.Position) webhook.Retry {
+			return webhook.Retry{From: webhook.FromTime(all[0].Millis() / 1000), To: webhook.FromTime(all[0].Millis() / 1000)}
+		}, []int{0, 1, 2}},
+		"a_stretch_of_types": {func(all []record.Position) webhook.Retry {
+			return webhook.Retry{From: webhook.FromStart(), Types: []string{"invoice.*"}}
+		}, []int{3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, all := prepare(t)
+			queued := must.Get(m.Webhooks.Retry(t.Context(), webhook.System, m.id, tt.what(all)))(t)
+			var want, got []record.Position
+			for _, i := range tt.want {
+				want = append(want, all[i])
+			}
+			e := m.now(t)
+			due, _, err := m.Webhooks.Due(t.Context(), &e, m.Now(), 10)
+			must.Do(t, err)
+			for _, x := range due {
+				if x.State == webhook.Retrying {
+					got = append(got, x.Position)
+				}
+			}
+			if queued != len(want) || !slices.Equal(got, want) {
+				t.Errorf("%d are queued, due are %v, want %v", queued, got, want)
+			}
+			must.Get(m.CheckAll(t.Context()))(t)
+		})
+	}
+
+	t.Run("of_an_unknown_event_queues_nothing", func(t *testing.T) {
+		t.Parallel()
+		m, all := prepare(t)
+		for _, id := range []string{"nope", "evt_00000000000000000000000000"} {
+			if _, err := m.Webhooks.Retry(t.Context(), webhook.System, m.id, webhook.Retry{Events: []string{all[2].String(), id}}); !errors.Is(err, record.ErrNotFound) {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+		if e := m.now(t); e.Parked != 1 {
+			t.Errorf("%d are parked", e.Parked)
+		}
+	})
+
+	t.Run("of_the_failing_event_makes_it_due", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t)
+		p := event(t, m.Fixture, "customer.created")
+		head := outcome(p, webhook.Retrying)
+		head.NextAt = m.Now().Add(time.Hour)
+		settle(t, m, webhook.Progress{Head: &head})
+		must.Get(m.Webhooks.Retry(t.Context(), webhook.System, m.id, webhook.Retry{Events: []string{p.String()}}))(t)
+		if e := m.now(t); e.Parked != 0 || !e.Head.NextAt.Equal(m.Now()) {
+			t.Errorf("%d are parked, and the head is due at %v", e.Parked, e.Head.NextAt)
+		}
+	})
+}
+
+func TestSecrets(t *testing.T) {
+	t.Parallel()
+
+	t.Run("are_stored_sealed", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t)
+		body := strings.TrimPrefix(m.token.Reveal(), "whsec_")
+		must.Do(t, m.DB.View(t.Context(), func(r kv.Reader) error {
+			for k, v := range r.Scan(kv.Range{}) {
+				if bytes.Contains(v, []byte(body)) {
+					t.Errorf("the record %q has the text of a secret", k)
+				}
+			}
+			return nil
+		}))
+		e := m.now(t)
+		if tokens, ok := m.Webhooks.Open(&e); !ok || len(tokens) != 1 || !tokens[0].Equal(m.token) {
+			t.Errorf("Open = %d secrets, %v", len(tokens), ok)
+		}
+	})
+
+	t.Run("of_the_caller_are_taken", func(t *testing.T) {
+		t.Parallel()
+		own := secret.NewWebhookSecret(nil)
+		if m := makeEndpoint(t, func(s *webhook.Settings) { s.Secret = own }); !m.token.Equal(own) {
+			t.Error("another secret was made")
+		}
+	})
+
+	t.Run("go_on_for_the_overlap_and_at_most_three_at_once", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t)
+		rotate := func(overlap time.Duration) (secret.Token, error) {
+			_, token, err := m.Webhooks.RotateSecret(t.Context(), webhook.System, m.id, overlap, secret.Token{})
+			return token, err
+		}
+		live := func() int {
+			e := m.now(t)
+			tokens, _ := m.Webhooks.Open(&e)
+			return len(tokens)
+		}
+		second := must.Get(rotate(time.Hour))(t)
+		must.Get(rotate(2 * time.Hour))(t)
+		_, err := rotate(time.Hour)
+		if full, ok := errors.AsType[*webhook.SecretsError](err); !ok || !full.Ends.Equal(m.Now().Add(time.Hour)) {
+			t.Errorf("a fourth secret: %v", err)
+		}
+		m.Clock.Advance(time.Hour)
+		if n := live(); n != 2 {
+			t.Errorf("after the first overlap %d are live", n)
+		}
+		e := m.now(t)
+		if tokens, _ := m.Webhooks.Open(&e); !tokens[1].Equal(second) || len(e.Secrets) != 2 || e.Secrets[1].ExpiresAt.IsZero() {
+			t.Errorf("they are %+v", e.Secrets)
+		}
+		last := must.Get(rotate(0))(t)
+		e = m.now(t)
+		if tokens, _ := m.Webhooks.Open(&e); len(tokens) != 1 || !tokens[0].Equal(last) {
+			t.Errorf("an overlap of 0 leaves %d", len(tokens))
+		}
+		if _, err := rotate(8 * 24 * time.Hour); err == nil {
+			t.Error("an overlap of 8 days is taken")
+		}
+	})
+
+	t.Run("sealed_with_another_key_disable_the_endpoint_until_one_is_rotated", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t)
+		other := storetest.Open(t, m.DB, m.Clock, func(o *store.Options) { o.Key = secret.NewKey(nil) })
+		must.Do(t, other.Webhooks.Start(t.Context()))
+		e := must.Get(other.Webhooks.Find(t.Context(), webhook.System, m.id))(t)
+		if e.Disabled.By != webhook.BySystem || e.Disabled.Reason != webhook.SecretLost {
+			t.Fatalf("it is disabled by %q, %q", e.Disabled.By, e.Disabled.Reason)
+		}
+		if _, _, err := other.Webhooks.Enable(t.Context(), webhook.System, m.id, webhook.From{}); !errors.Is(err, webhook.ErrSecretLost) {
+			t.Errorf("it is enabled without a secret: %v", err)
+		}
+		_, _, err := other.Webhooks.RotateSecret(t.Context(), webhook.System, m.id, time.Hour, secret.Token{})
+		must.Do(t, err)
+		e, _, err = other.Webhooks.Enable(t.Context(), webhook.System, m.id, webhook.From{})
+		if err != nil || !e.Enabled() || len(e.Secrets) != 1 {
+			t.Errorf("after a rotation it is enabled: %v, with %d secrets", err, len(e.Secrets))
+		}
+	})
+}
+
+func TestStartEndsBondsThatAKilledCommandLeft(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	client := clientOf(t, s)
+	m := addEndpoint(t, s, webhook.By{Account: account, Client: client})
+	s.CutAt(1, false) // the client is disabled, and then the process ends
+	_, _ = s.DisableClient(t.Context(), client)
+	s.Faults.Repair()
+	if !m.isEnabled(t) {
+		t.Fatal("the endpoint is disabled already")
+	}
+	must.Do(t, s.Webhooks.Start(t.Context()))
+	if d := m.now(t).Disabled; d.Reason != webhook.ClientEnded {
+		t.Errorf("after a start it is disabled for %q", d.Reason)
+	}
+}
+
+func TestGap(t *testing.T) {
+	t.Parallel()
+	m := makeEndpoint(t)
+	event(t, m.Fixture, "customer.created")
+	e := m.now(t)
+	after := e.Cursor
+	oldest := trim(t, m)
+	_, err := m.Webhooks.Next(t.Context(), &e, e.Cursor, 10)
+	if _, ok := errors.AsType[*eventlog.CursorError](err); !ok {
+		t.Fatalf("Next behind removed events: %v", err)
+	}
+	for range 2 {
+		e = must.Get(m.Webhooks.PassGap(t.Context(), &e))(t)
+	}
+	if e.Gap.String() != after.String()+".."+oldest.String() || !e.Gap.Pending {
+		t.Errorf("the gap is %s, pending %v", e.Gap, e.Gap.Pending)
+	}
+	if next := must.Get(m.Webhooks.Next(t.Context(), &e, e.Cursor, 1))(t).Events; len(next) != 1 || next[0].Position != oldest {
+		t.Errorf("behind it follows %v, want the oldest event", next)
+	}
+	events := eventsAbout(t, m.Fixture)
+	if got := typesOf(events); !slices.Equal(got, []string{"gap"}) {
+		t.Fatalf("the events are %v", got)
+	}
+	if gap := fmt.Sprint(events[0].EventData.Object["gap"]); !strings.Contains(gap, after.String()) || !strings.Contains(gap, oldest.String()) {
+		t.Errorf("its event says %s", gap)
+	}
+	settle(t, m, webhook.Progress{Cursor: oldest, Done: []webhook.Delivery{outcome(oldest, webhook.Delivered)}})
+	now := m.now(t)
+	if now.Gap.Pending || now.Object().Status.Gap == nil {
+		t.Errorf("after a delivery the gap is pending: %v, shown: %v", now.Gap.Pending, now.Object().Status.Gap)
+	}
+}
+
+func TestPurgedEventsVanish(t *testing.T) {
+	t.Parallel()
+	m := makeEndpoint(t)
+	first := event(t, m.Fixture, "customer.created")
+	park(t, m, first)
+	second := event(t, m.Fixture, "customer.updated")
+	head := outcome(second, webhook.Retrying)
+	settle(t, m, webhook.Progress{Head: &head})
+	event(t, m.Fixture, "customer.deleted")
+	must.Get(m.PurgeEvents(t.Context(), store.By{}, eventlog.Purge{Account: account, Kind: "customer", Resource: "cus_1"}))(t)
+	e := m.now(t)
+	if e.Parked != 0 || e.Head != nil || !e.Gap.IsZero() {
+		t.Errorf("%d are parked, the head is %v, the gap %v", e.Parked, e.Head, e.Gap)
+	}
+	if next := must.Get(m.Webhooks.Next(t.Context(), &e, e.Cursor, 10))(t).Events; len(next) != 0 {
+		t.Errorf("purged events are sent: %v", next)
+	}
+	must.Get(m.CheckAll(t.Context()))(t)
+}
+
+func TestAnErasedAccountHasNoEndpoint(t *testing.T) {
+	t.Parallel()
+	m := makeEndpoint(t)
+	park(t, m, event(t, m.Fixture, "customer.created"))
+	settle(t, m, webhook.Progress{Done: []webhook.Delivery{outcome(event(t, m.Fixture, "customer.updated"), webhook.Delivered)}})
+	var changed []string
+	m.Webhooks.OnChange(func(id string) { changed = append(changed, id) })
+	must.Do(t, m.DeleteAccount(t.Context(), account))
+	if n := countKeys(t, m.Fixture); n != 0 || !slices.Equal(changed, []string{m.id}) {
+		t.Errorf("%d records are left, and the sender heard of %v", n, changed)
+	}
+	if in := must.Get(m.Webhooks.Instance(t.Context()))(t); in.Endpoints != 0 {
+		t.Errorf("%d endpoints are counted", in.Endpoints)
+	}
+	must.Get(m.CheckAll(t.Context()))(t)
+}
+
+// restore returns a new engine with a backup of the store.
+func restore(t *testing.T, s *storetest.Fixture) kv.DB {
+	t.Helper()
+	var file bytes.Buffer
+	must.Get(s.Backup(t.Context(), &file, store.BackupNotes{}))(t)
+	b := must.Get(store.OpenBackup(&file))(t)
+	defer b.Close()
+	db := storetest.EmptyInMemory()
+	must.Get(b.Load(t.Context(), db, s.Now()))(t)
+	return db
+}
+
+func TestHold(t *testing.T) {
+	t.Parallel()
+
+	t.Run("is_kept_until_resumed", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t)
+		for range 2 {
+			in := must.Get(m.Webhooks.Hold(t.Context(), webhook.System))(t)
+			if !in.Held || in.Reason != webhook.HeldAsked || !in.Since.Equal(m.Now()) {
+				t.Errorf("Hold = %+v", in)
+			}
+		}
+		again := m.Reopened(t)
+		if e := must.Get(again.Webhooks.Find(t.Context(), webhook.System, m.id))(t); e.Health() != webhook.HealthHeld {
+			t.Errorf("after a restart the health is %s", e.Health())
+		}
+		in := must.Get(again.Webhooks.Resume(t.Context(), webhook.System))(t)
+		if e := m.now(t); in.Held || e.Health() != webhook.Idle {
+			t.Errorf("after Resume it is held: %v, and the health is %s", in.Held, e.Health())
+		}
+		reasons, _ := m.AuditReasons(t, record.Position{}, 10)
+		if !slices.Equal(reasons[1:], []string{"webhooks held", "webhooks resumed"}) {
+			t.Errorf("the audit log has %v", reasons)
+		}
+	})
+
+	t.Run("begins_when_a_store_with_endpoints_is_restored", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t)
+		p := event(t, m.Fixture, "customer.created")
+		park(t, m, p)
+		settle(t, m, webhook.Progress{Done: []webhook.Delivery{outcome(event(t, m.Fixture, "customer.updated"), webhook.Delivered)}})
+		db := restore(t, m.Fixture)
+		if !must.Get(webhook.HoldRestored(t.Context(), db, m.Now()))(t) {
+			t.Error("it is not held")
+		}
+		copied := storetest.Open(t, db, m.Clock, func(o *store.Options) { o.Key = m.Key })
+		in := must.Get(copied.Webhooks.Instance(t.Context()))(t)
+		e := must.Get(copied.Webhooks.Find(t.Context(), webhook.System, m.id))(t)
+		if !in.Held || in.Reason != webhook.HeldRestored || e.Health() != webhook.HealthHeld || e.Parked != 1 {
+			t.Errorf("the copy is %+v, its endpoint %+v", in, e)
+		}
+		was := m.now(t)
+		if tokens, ok := copied.Webhooks.Open(&e); !ok || !tokens[0].Equal(m.token) || e.Cursor != was.Cursor {
+			t.Error("the copy has another secret or cursor")
+		}
+		if got, want := len(deliveries(t, made{copied, m.id, m.token}, webhook.Filter{})), 2; got != want {
+			t.Errorf("the copy lists %d deliveries, want %d", got, want)
+		}
+	})
+
+	t.Run("is_not_for_a_store_without_endpoints", func(t *testing.T) {
+		t.Parallel()
+		s := storetest.New(t)
+		event(t, s, "customer.created")
+		if must.Get(webhook.HoldRestored(t.Context(), restore(t, s), s.Now()))(t) {
+			t.Error("it is held")
+		}
+	})
+}
+
+func TestDeliveryObject(t *testing.T) {
+	t.Parallel()
+	p, _ := record.ParsePosition("evt_01kk9kgbjj00023m5qehe9m3gk")
+	d := webhook.Delivery{
+		Position: p, Event: p.String(), Type: "customer.created", State: webhook.Parked, Attempts: 3, Status: 500, Error: "response", Body: "oops",
+		Took: 12 * time.Millisecond, LastAt: time.Unix(1773070200, 0), NextAt: time.Unix(1773070300, 0),
+	}
+	const want = `{"event":"evt_01kk9kgbjj00023m5qehe9m3gk","type":"customer.created","state":"parked","attempts":3,"lastStatus":500,"lastError":"response",` +
+		`"lastBody":"oops","ms":12,"lastAttemptAt":1773070200,"nextAttemptAt":1773070300}`
+	if got := string(must.Get(json.Marshal(d.Object()))(t)); got != want {
+		t.Errorf("the object is\n%s\nwant\n%s", got, want)
+	}
+}
