@@ -154,6 +154,15 @@ func TestOrdinaryClientsKeepTheirRecord(t *testing.T) {
 	}
 }
 
+// TestADecisionHasAScope: a damaged one would otherwise allow everything.
+func TestADecisionHasAScope(t *testing.T) {
+	t.Parallel()
+	unstated := encodeRemembered(remembered{epoch: secret.NewID(nil), allowed: []allowed{{redirectURI: secret.HashOf("r")}}})
+	if _, err := decodeRemembered("c", unstated); !errors.Is(err, record.ErrCorrupt) {
+		t.Errorf("decodeRemembered(no scope) = %v, want ErrCorrupt", err)
+	}
+}
+
 // FuzzRecords passes arbitrary bytes to each reader: it refuses them, or its writer
 // produces the same bytes.
 func FuzzRecords(f *testing.F) {

@@ -79,7 +79,7 @@ func (r remembered) stands(rd kv.Reader, now time.Time) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return !client.Public && client.ConsentEpoch == r.epoch && user.Account == r.account && len(r.current(now)) > 0, nil
+	return client.ConsentEpoch == r.epoch && user.Account == r.account && len(r.current(now)) > 0, nil
 }
 
 func disabledIsNil(err error) error {
@@ -223,7 +223,11 @@ func decodeRemembered(_ string, v []byte) (remembered, error) {
 		d.Fail("has more decisions than are kept")
 	}
 	for range min(n, rememberedMax) {
-		r.allowed = append(r.allowed, allowed{redirectURI: d.Hash(), scope: Scope(d.Byte()), at: d.Time()})
+		a := allowed{redirectURI: d.Hash(), scope: Scope(d.Byte()), at: d.Time()}
+		if a.scope == ScopeUnstated { // which would be everything
+			d.Fail("has a decision without a scope")
+		}
+		r.allowed = append(r.allowed, a)
 	}
 	return r, d.Done()
 }

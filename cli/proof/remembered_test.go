@@ -194,6 +194,14 @@ func TestBrowserSilentGrant(t *testing.T) {
 	tb.click(allowButton)
 	back.wait()
 	tb.see("#arrived")
+	// The policy of the sign-in form lets the browser go on to the client.
+	tb.open(address + "&prompt=login")
+	tb.signIn(s.ready.Username, s.ready.Password)
+	if q := back.wait(); q.Get("code") == "" {
+		t.Errorf("after prompt=login the browser arrived with %v, want a code", q)
+	}
+	tb.see("#arrived")
+
 	sameSite := hostile.URL
 	otherSite := strings.Replace(hostile.URL, "127.0.0.1", "localhost", 1)
 	for _, from := range []string{sameSite, otherSite} {
