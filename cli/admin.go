@@ -26,9 +26,10 @@ type admin struct {
 	// database is what the servers of a database agreed on, or nil.
 	database *database.Opened
 
-	own   bool         // served by this process, without a server's address
-	fatal func() error // returns the write failure that left the store unusable, or nil
-	close func() error
+	own     bool         // served by this process, without a server's address
+	keyless bool         // in this process without the server key, so it cannot seal secrets
+	fatal   func() error // returns the write failure that left the store unusable, or nil
+	close   func() error
 }
 
 const answerSizeMax = 64 << 20 // bytes of an answer that is read whole: a page of 500 clients at their largest
@@ -41,6 +42,14 @@ func newSocketAdmin(path string) *admin {
 		fatal: func() error { return nil },
 		close: func() error { transport.CloseIdleConnections(); return nil },
 	}
+}
+
+// requireKey refuses to seal or open secrets with another key than the server's.
+func (a *admin) requireKey() error {
+	if a.keyless {
+		return term.Fail(term.ExitConfig, "name the server key with --key-file, or run it while the server runs", "this needs the server key, which cannot be read")
+	}
+	return nil
 }
 
 // ask fetches adminInfo. It fails if no server answers.

@@ -59,6 +59,8 @@ type program struct {
 	keyFile     string // of the server key, or ""
 	store       database.Settings
 
+	webhookAllow []string // for a command that has no server
+
 	fromVariable map[*pflag.Flag]bool // the flags that a variable set
 }
 

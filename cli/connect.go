@@ -191,10 +191,14 @@ func (p *program) openDataDir(ctx context.Context, dir string, lock *datadir.Loc
 	return a, nil
 }
 
-// openAdmin serves the admin API in this process. It does not need the server key;
-// known is zero if the key cannot be read.
+// openAdmin serves the admin API in this process. Only what seals a secret needs the server
+// key; known is zero if the key cannot be read.
 func (p *program) openAdmin(ctx context.Context, o datadir.Options, known secret.Key, lock *datadir.Lock) (*admin, error) {
-	o.Key = secret.NewKey(nil)
+	rules, err := server.ParseWebhookAllow(p.webhookAllow)
+	if err != nil {
+		return nil, err
+	}
+	o.Key = keyOrAny(known)
 	if o.Dir != "" {
 		datadir.MemoryDefault.Limit(p.environ) // imports and deep checks would otherwise use all memory
 	}
@@ -204,7 +208,10 @@ func (p *program) openAdmin(ctx context.Context, o datadir.Options, known secret
 	if err != nil {
 		return nil, err
 	}
-	a := newOwnAdmin(handlers.Config{Store: k.Store, Key: known, PublicURL: &url.URL{Scheme: "http", Host: "127.0.0.1"}, Log: o.Log, Doctor: server.StoreCheck(k)})
+	a := newOwnAdmin(handlers.Config{
+		Store: k.Store, Key: known, PublicURL: &url.URL{Scheme: "http", Host: "127.0.0.1"}, Log: o.Log, Doctor: server.StoreCheck(k), WebhookRules: rules,
+	})
+	a.keyless = o.Dir != "" && known == (secret.Key{})
 	a.fatal = func() error {
 		if err := fatal.Load(); err != nil {
 			return *err
@@ -239,6 +246,14 @@ func (a *admin) asked(ctx context.Context) (*admin, error) {
 		return nil, errors.Join(err, a.close())
 	}
 	return a, nil
+}
+
+// keyOrAny returns the server key, or a new one if it is not known.
+func keyOrAny(known secret.Key) secret.Key {
+	if known == (secret.Key{}) {
+		return secret.NewKey(nil)
+	}
+	return known
 }
 
 // knownKey returns the server key of a data directory (of none if dir is ""), or the zero key when it

@@ -33,9 +33,13 @@ func (p *program) connectDatabase(ctx context.Context, n need) (*admin, error) {
 		return nil, err
 	}
 	datadir.MemoryDefault.Limit(p.environ)
-	log := p.QuietLog()
+	rules, err := server.ParseWebhookAllow(p.webhookAllow)
+	if err != nil {
+		return nil, err
+	}
+	log, known := p.QuietLog(), p.knownKey("")
 	opened, err := database.Open(ctx, database.Options{
-		Address: address, Unverified: p.store.Unverified, Store: datadir.Options{Key: secret.NewKey(nil), Log: log},
+		Address: address, Unverified: p.store.Unverified, Store: datadir.Options{Key: keyOrAny(known), Log: log},
 	}, bool(n))
 	if errors.Is(err, database.ErrEmpty) {
 		p.Note("the database has no data yet")
@@ -45,10 +49,11 @@ func (p *program) connectDatabase(ctx context.Context, n need) (*admin, error) {
 		return nil, err
 	}
 	a := newOwnAdmin(handlers.Config{
-		Store: opened.Store, Key: p.knownKey(""), KeyFingerprint: opened.Key, PublicURL: opened.Agreed.URL(), Log: log,
-		Doctor: server.StoreCheck(opened.Opened),
+		Store: opened.Store, Key: known, KeyFingerprint: opened.Key, PublicURL: opened.Agreed.URL(), Log: log,
+		Doctor: server.StoreCheck(opened.Opened), WebhookRules: rules,
 	})
 	a.database = opened
+	a.keyless = known == (secret.Key{}) || opened.Key != "" && opened.Key != known.Fingerprint()
 	stop := a.close
 	a.close = func() error { return errors.Join(stop(), opened.Close()) }
 	return a.asked(ctx)

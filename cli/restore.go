@@ -17,9 +17,11 @@ import (
 	"tollhouse/cli/term"
 	"tollhouse/store"
 	"tollhouse/store/backup"
+	"tollhouse/store/kv"
 	"tollhouse/store/kv/badgerkv"
 	"tollhouse/store/kv/pgkv"
 	"tollhouse/store/record"
+	"tollhouse/store/webhook"
 )
 
 // A restore builds a new generation beside the one in use, checks it, and then makes
@@ -38,7 +40,10 @@ records until then stays there.
 
 The generation in use is kept, so that you can undo a restore. Older generations are
 removed, unless --keep is given or a server is running. A restore brings everything
-back as it was, including tokens that were revoked and users that were disabled since.`,
+back as it was, including tokens that were revoked and users that were disabled since.
+
+Restored data sends no webhooks until you run tollhouse webhook resume: a copy for a trial
+must not send to the receivers of the real server. --resume-webhooks does not hold them.`,
 		Args: operands("a file"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			r.p, r.file = p, args[0]
@@ -48,6 +53,7 @@ back as it was, including tokens that were revoked and users that were disabled 
 	}
 	c.Flags().BoolVar(&r.keepAll, "keep", false, "keep all generations, not only the last one in use")
 	c.Flags().BoolVar(&r.acceptClock, "accept-clock", false, "restore even if the clock is earlier than the backup")
+	c.Flags().BoolVar(&r.resume, "resume-webhooks", false, "send webhooks from the restored data at once, because it replaces the real server")
 	nameVariables(c.Flags(), "") // what replaces everything is said on the command line
 	return c
 }
@@ -58,6 +64,7 @@ type restoration struct {
 	file        string
 	keepAll     bool
 	acceptClock bool
+	resume      bool // webhooks are not held
 	moved       bool // the store itself comes here, not a copy of an earlier state
 
 	dir      string
@@ -69,6 +76,7 @@ type restoration struct {
 	name     string         // of the new one
 	header   backup.Header
 	totals   backup.Totals
+	held     bool // webhooks are not sent until they are resumed
 }
 
 // restored is the outcome as --json shows it.
@@ -80,6 +88,7 @@ type restored struct {
 	Instance   string    `json:"instance"`
 	Created    time.Time `json:"created"`
 	Restart    bool      `json:"restart_needed"` // a server goes on with the old generation
+	Held       bool      `json:"webhooks_held"`
 	SameKey    *bool     `json:"same_key,omitempty"`
 }
 
@@ -130,7 +139,7 @@ func (r *restoration) intoDatabase(ctx context.Context, b *store.BackupFile) err
 		if err != nil {
 			return loadFault(r.file, err)
 		}
-		return store.RecordRestore(ctx, next, r.header, time.Now())
+		return r.record(ctx, next)
 	})
 	if err != nil {
 		return err
@@ -139,16 +148,33 @@ func (r *restoration) intoDatabase(ctx context.Context, b *store.BackupFile) err
 	if out.SameKey != nil && !*out.SameKey {
 		p.Note("warning: the backup is from servers with another key (fingerprint %s, here %s): %s", r.header.Key, replaced.Key, lostWithKey)
 	}
+	r.noteHeld()
 	p.Note("%s is kept until the next restore: to undo this one, stop the servers and run: psql -c \"update tollhouse.site set value = '%d' where name = 'generation'\"", out.Replaced, replaced.Old)
 	return p.Done(out, "restored %s from the backup of %s into %s of %s", term.Count(r.totals.Records, "record", "records"), r.header.Created.Format(time.RFC3339), out.Generation, nameOf(address))
 }
 
+// record writes the audit line of the restore, and holds the webhooks.
+func (r *restoration) record(ctx context.Context, db kv.DB) (err error) {
+	if err := store.RecordRestore(ctx, db, r.header, time.Now()); err != nil || r.resume {
+		return err
+	}
+	r.held, err = webhook.HoldRestored(ctx, db, time.Now())
+	return err
+}
+
+// noteHeld says that webhooks are held.
+func (r *restoration) noteHeld() {
+	if r.held {
+		r.p.Note("webhooks are held, because this may be a copy: if it replaces the real server, run tollhouse webhook resume")
+	}
+}
+
 // lostWithKey are what another server key costs.
-const lostWithKey = "open consent screens and refreshes in flight will fail once; nothing else is lost"
+const lostWithKey = "open consent screens and refreshes in flight will fail once, and each webhook endpoint needs a new secret; nothing else is lost"
 
 // outcome is what was restored. here is the fingerprint of the present server key, or "".
 func (r *restoration) outcome(generation, replaced, here string) restored {
-	out := restored{File: r.file, Generation: generation, Replaced: replaced, Records: r.totals.Records, Instance: r.header.Instance, Created: r.header.Created}
+	out := restored{File: r.file, Generation: generation, Replaced: replaced, Records: r.totals.Records, Instance: r.header.Instance, Created: r.header.Created, Held: r.held}
 	if here != "" && r.header.Key != "" {
 		same := here == r.header.Key
 		out.SameKey = &same
@@ -322,7 +348,7 @@ func (r *restoration) load(ctx context.Context, b *store.BackupFile, size int64,
 		if r.totals, err = b.Load(ctx, db, time.Now()); err != nil {
 			err = loadFault(r.file, err)
 		} else if !r.moved {
-			err = store.RecordRestore(ctx, db, r.header, time.Now())
+			err = r.record(ctx, db)
 		}
 	}
 	return errors.Join(err, db.Close())
@@ -426,6 +452,7 @@ func (r *restoration) report() error {
 	if r.lock == nil {
 		p.Note("the server (process %d) keeps using %s until it is restarted; what it records until then stays there", r.server.PID, cmp.Or(r.replaced, "its current data"))
 	}
+	r.noteHeld()
 	if r.replaced != "" {
 		p.Note("%s is kept: to undo the restore, stop the server and run: echo %s > %s", r.replaced, r.replaced, term.ShellQuote(filepath.Join(r.dir, datadir.CurrentName)))
 	}

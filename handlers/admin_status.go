@@ -26,6 +26,8 @@ type ServerStatus struct {
 	Backups *ScheduleStatus `json:"backups,omitempty"` // nil without scheduled backups
 
 	Certificate *CertificateStatus `json:"certificate,omitempty"` // nil without TLS
+
+	Webhooks *WebhooksStatus `json:"webhooks,omitempty"` // nil if it cannot be read
 }
 
 // The states of a server, and of one finding.
@@ -68,6 +70,18 @@ type PeerStatus struct {
 	Listen  []string `json:"listen"`
 	Started int64    `json:"started"` // Unix seconds
 	Jobs    []string `json:"jobs"`
+}
+
+// WebhooksStatus are the webhook endpoints of all accounts.
+type WebhooksStatus struct {
+	Endpoints int  `json:"endpoints"`
+	Failing   int  `json:"failing"`
+	Disabled  int  `json:"disabled"`
+	Parked    int  `json:"parked"` // events set aside, which are tried again
+	Dead      int  `json:"dead"`   // events set aside, which are not
+	Held      bool `json:"held"`
+	// OldestUndelivered is the age of the oldest event that waits for an enabled endpoint.
+	OldestUndelivered int64 `json:"oldestUndeliveredSeconds"`
 }
 
 // CheckStatus is the last search for damage at rest.

@@ -82,6 +82,7 @@ type Config struct {
 type Demo struct {
 	ClientID, ClientSecret, RedirectURI string
 	Username, Password, Account         string
+	WebhookEndpoint, WebhookSecret      string // of the endpoint of --webhook-to or the seed file, or ""
 	// AutoLogin is the user that browsers are signed in as automatically, or "".
 	AutoLogin string
 	// AutoConsent grants every consent without asking.

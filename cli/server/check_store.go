@@ -46,6 +46,7 @@ func (u checkup) run(ctx context.Context, deep bool, report func(handlers.Findin
 		u.report(u.clock(ctx))
 	}
 	u.report(u.backup(ctx))
+	u.report(u.webhooks(ctx))
 	if deep {
 		u.deep(ctx)
 	}

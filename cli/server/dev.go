@@ -30,6 +30,7 @@ type devFlags struct {
 	strictTypes    bool
 	engine         datadir.EngineName
 	hosts          []string
+	webhookTo      string
 }
 
 // DevCommand returns the command that serves a throwaway instance in memory. It
@@ -49,8 +50,12 @@ Without --public-url the issuer is the address of each request, so browsers and 
 can use different names for the server.
 
 --seed-file replaces the demo data with your own, one JSON object per line: {"client":{…}},
-{"user":{…}}, {"account":{…}}, {"event":{…}}, {"resource":{…}} or {"token":{…}}. Secrets,
-passwords, redirect URIs and tokens may be as simple as your tests have them.
+{"user":{…}}, {"account":{…}}, {"event":{…}}, {"resource":{…}}, {"webhook":{…}} or
+{"token":{…}}. Secrets, passwords, redirect URIs and tokens may be as simple as your tests
+have them.
+
+--webhook-to sends the events of the demo account to a URL, such as a program on this
+machine. The ready line has the secret that signs the requests.
 With --rand-seed the same requests get the same tokens and codes, so anyone who knows the
 number can predict them. With --clock as well, the clock stands still and event ids are
 the same too.
@@ -77,6 +82,7 @@ it was asked. GET /_dev lists them.`,
 	flags.BoolVar(&f.strictTypes, "strict-types", false, "refuse unknown event types that are close to a known one")
 	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends")
 	flags.StringArrayVar(&f.hosts, "host", nil, "another host `name` to accept, or .name for all its subdomains; may be given several times")
+	flags.StringVar(&f.webhookTo, "webhook-to", "", "a `URL` to send the events of the demo account to, such as http://127.0.0.1:3000/hook")
 	return c
 }
 
@@ -202,7 +208,7 @@ func (r *running) begin(ctx context.Context, f devFlags, seed *seed) (*handlers.
 		return nil, err
 	}
 	r.current.Store(first)
-	shown, err := seedStore(ctx, first.data.Store, f, seed, r.control.random.source())
+	shown, err := seedStore(ctx, first.data.Store, f, seed, r.control.random.source(), r.config.webhooks.Rules)
 	if err == nil {
 		err = r.control.begin(ctx, shown)
 	}

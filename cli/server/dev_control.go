@@ -213,7 +213,7 @@ func (c *control) seed(ctx context.Context, to *datadir.Opened, random secret.So
 	if err != nil {
 		return nil, err
 	}
-	w := seeder{seed: parsed, to: rehearsal.Store, demo: *c.demo, byTest: true}
+	w := seeder{seed: parsed, to: rehearsal.Store, rules: c.running.config.webhooks.Rules, demo: *c.demo, byTest: true}
 	if err := errors.Join(w.run(ctx), rehearsal.Close()); err != nil {
 		return nil, ofSeed(err)
 	}

@@ -11,16 +11,20 @@ import (
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/webhook/target"
 )
 
 // seedStore creates the initial data of dev and returns what the ready line shows: the
 // seed file, or else the demo. The demo's history ends at --clock, so that the same
 // clock gives the same events.
-func seedStore(ctx context.Context, s *store.Store, f devFlags, from *seed, random secret.Source) (shown *handlers.Demo, err error) {
+func seedStore(ctx context.Context, s *store.Store, f devFlags, from *seed, random secret.Source, rules *target.Rules) (shown *handlers.Demo, err error) {
 	if from != nil {
-		shown, err = from.apply(ctx, s, random)
+		shown, err = from.apply(ctx, s, random, rules)
 	} else {
 		shown, err = demo(), seedDemo(ctx, s, cmp.Or(f.clock.Time, s.Now()))
+	}
+	if err == nil {
+		err = f.sendTo(ctx, s, rules, shown)
 	}
 	if err != nil {
 		return nil, err

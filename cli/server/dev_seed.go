@@ -22,16 +22,18 @@ import (
 	"tollhouse/store/secret"
 	"tollhouse/store/snapshot"
 	"tollhouse/store/spelling"
+	"tollhouse/store/webhook/target"
 )
 
 // seed is a parsed seed file. Its lines may come in any order: accounts are created
-// first, then clients, users, resources and events in their order, and tokens.
+// first, then clients, users, resources and events in their order, webhooks and tokens.
 type seed struct {
 	file     string
 	accounts []seedAccount
 	clients  []seedClient
 	users    []seedUser
 	events   []seedEvent
+	webhooks []seedWebhook
 	tokens   []seedToken
 	made     map[int]any // what each line has created, with its kind
 }
@@ -95,7 +97,7 @@ const (
 )
 
 // seedKinds are the kinds of lines.
-var seedKinds = []string{"client", "user", "account", "event", "resource", "token"}
+var seedKinds = []string{"client", "user", "account", "event", "resource", "webhook", "token"}
 
 // readSeed reads --seed-file, or returns nil if there is none.
 func (p *Program) readSeed(name string) (*seed, error) {
@@ -163,7 +165,7 @@ func (s *seed) inFile(err error) error {
 
 // parseLine parses one line.
 func (s *seed) parseLine(line int, text []byte) error {
-	const form = `each line is {"client":{…}}, {"user":{…}}, {"account":{…}}, {"event":{…}}, {"resource":{…}} or {"token":{…}}`
+	const form = `each line is {"client":{…}}, {"user":{…}}, {"account":{…}}, {"event":{…}}, {"resource":{…}}, {"webhook":{…}} or {"token":{…}}`
 	v, err := snapshot.Parse(text, seedDepthMax)
 	if err != nil {
 		return lineError(line, "", form, "%w", err)
@@ -203,6 +205,10 @@ func (s *seed) parseLine(line int, text []byte) error {
 		if err = s.decode(line, kind, inside, &r); err == nil {
 			err = s.addResource(line, r)
 		}
+	case "webhook":
+		h := seedWebhook{line: line}
+		err = s.decode(line, kind, inside, &h)
+		s.webhooks = append(s.webhooks, h)
 	case "token":
 		t := seedToken{line: line}
 		err = s.decode(line, kind, inside, &t.DevToken)
@@ -313,6 +319,8 @@ func (s *seed) account() string {
 		return s.users[0].accountID()
 	case len(s.events) > 0 && s.events[0].owner != "":
 		return s.events[0].owner
+	case len(s.webhooks) > 0 && s.webhooks[0].Account != "":
+		return s.webhooks[0].Account
 	}
 	return demoAccount
 }
@@ -329,18 +337,19 @@ type seeder struct {
 	*seed
 	to     *store.Store
 	random secret.Source
+	rules  *target.Rules
 	demo   handlers.Demo // the first client, user and account, for lines that name none
 	byTest bool          // made at a test's request, so that each event is one more
 }
 
 // apply creates everything in the file and returns what the ready line shows.
-func (s *seed) apply(ctx context.Context, to *store.Store, random secret.Source) (*handlers.Demo, error) {
-	w := seeder{seed: s, to: to, random: random, demo: handlers.Demo{Account: s.account()}}
+func (s *seed) apply(ctx context.Context, to *store.Store, random secret.Source, rules *target.Rules) (*handlers.Demo, error) {
+	w := seeder{seed: s, to: to, random: random, rules: rules, demo: handlers.Demo{Account: s.account()}}
 	if err := w.run(ctx); err != nil {
 		return nil, s.inFile(err)
 	}
 	shown := w.demo
-	if len(s.users)+len(s.accounts)+len(s.events) == 0 {
+	if len(s.users)+len(s.accounts)+len(s.events)+len(s.webhooks) == 0 {
 		shown.Account = ""
 	} else if len(s.users) > 0 {
 		shown.Account = s.users[0].accountID()
@@ -392,6 +401,9 @@ func (w *seeder) run(ctx context.Context) error {
 		record = w.recordEvents
 	}
 	if err := record(ctx); err != nil {
+		return err
+	}
+	if err := w.createWebhooks(ctx); err != nil {
 		return err
 	}
 	for _, t := range w.tokens {

@@ -21,7 +21,7 @@ func BenchmarkSeedUsers(b *testing.B) {
 		data := must.Get(datadir.Open(b.Context(), datadir.Options{Engine: datadir.EngineMemory, Key: secret.NewKey(nil), Log: slog.New(slog.DiscardHandler), Dev: &datadir.DevOptions{}}))(b)
 		b.StartTimer()
 		parsed := must.Get(parseSeed(lines))(b)
-		must.Get(parsed.apply(b.Context(), data.Store, nil))(b)
+		must.Get(parsed.apply(b.Context(), data.Store, nil, nil))(b)
 		b.StopTimer()
 		must.Do(b, data.Close())
 		b.StartTimer()

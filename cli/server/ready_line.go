@@ -38,6 +38,9 @@ type demoLine struct {
 	Username     string `json:"username,omitempty"`
 	Password     string `json:"password,omitempty"`
 	Account      string `json:"account,omitempty"`
+
+	WebhookEndpoint string `json:"webhook_endpoint,omitempty"`
+	WebhookSecret   string `json:"webhook_secret,omitempty"`
 }
 
 func addressesOf(listeners []net.Listener) []string {
@@ -70,7 +73,7 @@ func (p *Program) announce(r *running, demo *handlers.Demo) {
 	}
 	if demo != nil {
 		line.Dev = line.URL + handlers.DevPath
-		line.demoLine = &demoLine{demo.ClientID, demo.ClientSecret, demo.RedirectURI, demo.Username, demo.Password, demo.Account}
+		line.demoLine = &demoLine{demo.ClientID, demo.ClientSecret, demo.RedirectURI, demo.Username, demo.Password, demo.Account, demo.WebhookEndpoint, demo.WebhookSecret}
 	}
 	if p.JSON || !term.IsTerminal(p.Out) {
 		_ = p.PrintJSON(line) // a closed standard output does not stop the server
@@ -107,6 +110,7 @@ func devWelcome(l readyLine) string {
 	show("client", l.ClientID, secret)
 	show("redirect", l.RedirectURI, " (any port)")
 	show("account", l.Account, "")
+	show("webhook", l.WebhookEndpoint, " / "+l.WebhookSecret)
 	show("controls", l.Dev, "")
 	if l.AdminSocket != nil {
 		show("commands", "tollhouse event list --admin-socket "+term.ShellQuote(*l.AdminSocket), "")

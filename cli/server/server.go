@@ -320,6 +320,7 @@ func (r *running) newServer(data *datadir.Opened, c handlers.Config) *handlers.S
 	c.Status, c.Doctor = r.status, checkup{data: data, server: r}.run
 	c.Desk = r.desk()
 	c.Observe, c.Metrics = r.metrics.observe, r.exposed
+	c.WebhookRules = r.config.webhooks.Rules
 	c.Shared = r.presence != nil
 	data.Store.Ring().Begin(func() stats.Disk {
 		if r.presence != nil {

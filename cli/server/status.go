@@ -47,6 +47,9 @@ func (r *running) status(ctx context.Context) handlers.ServerStatus {
 		c := r.certificates.status()
 		s.Certificate = &c
 	}
+	if c, err := countWebhooks(ctx, r.data().Store); err == nil {
+		s.Webhooks = &c.WebhooksStatus
+	}
 	return s
 }
 
@@ -59,6 +62,9 @@ func StatusRows(s handlers.ServerStatus, now time.Time) []term.Row {
 	}
 	if s.Certificate != nil {
 		rows = append(rows, term.Row{"certificate", describeCertificate(*s.Certificate, now)})
+	}
+	if s.Webhooks != nil && s.Webhooks.Endpoints > 0 {
+		rows = append(rows, webhooksRow(*s.Webhooks))
 	}
 	if s.Database != nil {
 		return append(rows, DatabaseRows(*s.Database, now)...)
