@@ -70,7 +70,7 @@ func (c *control) open(ctx context.Context, s state, clock *testers.Clock) (*ins
 		return nil, err
 	}
 	c.data, c.random, c.clock = data, random, clock
-	return &instance{data: data}, nil
+	return newInstance(data), nil
 }
 
 // config is what the handlers of the instance opened last are built with.
@@ -120,7 +120,7 @@ func (c *control) goTo(ctx context.Context, s state) error {
 	if err != nil {
 		return err
 	}
-	i.server = c.running.newServer(i.data, c.config())
+	i.server = c.running.newServer(i, c.config())
 	c.running.replace(i)
 	c.mu.Lock()
 	defer c.mu.Unlock()

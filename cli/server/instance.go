@@ -1,10 +1,12 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"sync"
 
 	"tollhouse/cli/datadir"
+	"tollhouse/cli/webhooks"
 	"tollhouse/handlers"
 )
 
@@ -14,10 +16,20 @@ import (
 type instance struct {
 	data   *datadir.Opened
 	server *handlers.Server
+	sender *webhooks.Sender
+
+	present context.Context // ends when another instance takes its place
+	end     context.CancelFunc
 
 	mu       sync.Mutex // guards the rest, of dev alone
 	inFlight int        // requests
 	replaced bool
+}
+
+func newInstance(data *datadir.Opened) *instance {
+	i := &instance{data: data}
+	i.present, i.end = context.WithCancel(context.Background())
+	return i
 }
 
 // data is the store of the present instance.
@@ -66,6 +78,7 @@ func (i *instance) leave() {
 // long polls, and closes after its last request.
 func (r *running) replace(with *instance) {
 	old := r.current.Swap(with)
+	old.end()
 	old.mu.Lock()
 	old.replaced = true
 	last := old.inFlight == 0

@@ -72,7 +72,7 @@ func (g *databaseGauges) Collect(to chan<- prometheus.Metric) {
 		servers = len(state.Servers)
 	}
 	gauge(descServers, float64(servers))
-	for _, job := range []pgkv.Job{pgkv.JobSweep, pgkv.JobCheck, pgkv.JobACME} {
+	for _, job := range []pgkv.Job{pgkv.JobSweep, pgkv.JobCheck, pgkv.JobACME, pgkv.JobWebhooks} {
 		gauge(descJob, oneIf(g.r.presence.Holds(job)), string(job))
 	}
 }

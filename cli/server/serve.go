@@ -249,7 +249,7 @@ func (p *Program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 	if err != nil {
 		return err
 	}
-	r.current.Store(&instance{data: data})
+	r.current.Store(newInstance(data))
 	if err = f.prepareStore(ctx, data.Store, r.log); err == nil {
 		r.backups, err = f.backups.begin(dir, r, key)
 	}

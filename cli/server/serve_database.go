@@ -90,7 +90,7 @@ func (p *Program) serveDatabase(ctx context.Context, r *running, f serveFlags) e
 		presence.Run(present)
 	}()
 	r.presence = presence
-	r.current.Store(&instance{data: data})
+	r.current.Store(newInstance(data))
 	if err = f.prepareStore(ctx, data.Store, r.log); err == nil {
 		socket := ""
 		if p.AdminSocket != "" {
@@ -125,6 +125,9 @@ func (r *running) describe() pgkv.Server {
 // jobs are those that a server with these settings can do for all.
 func (f *serveFlags) jobs() []pgkv.Job {
 	jobs := []pgkv.Job{pgkv.JobSweep, pgkv.JobCheck}
+	if f.webhooks.on == "on" {
+		jobs = append(jobs, pgkv.JobWebhooks)
+	}
 	if f.tls.mode == tlsAuto {
 		jobs = append(jobs, pgkv.JobACME)
 	}

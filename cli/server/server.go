@@ -302,12 +302,15 @@ func baseURL(l net.Listener) *url.URL {
 // what dev adds.
 func (r *running) build(c handlers.Config) {
 	i := r.current.Load()
-	i.server = r.newServer(i.data, c)
+	i.server = r.newServer(i, c)
 	r.visitors = newConnLimit(connectionsAllowed(filesMax(), r.memory), i.server.TrustsProxy, r.log)
 }
 
 // newServer makes the handlers over an open store.
-func (r *running) newServer(data *datadir.Opened, c handlers.Config) *handlers.Server {
+func (r *running) newServer(i *instance, c handlers.Config) *handlers.Server {
+	data := i.data
+	i.sender = r.newSender(data)
+	c.Webhooks, c.WebhookRules = webhookSender{i.sender}, r.config.webhooks.Rules
 	if r.exposed == nil {
 		r.exposed = r.metrics.handler(r)
 	}
@@ -415,6 +418,9 @@ func (r *running) serve(announce func()) error {
 	r.work.Go(func() { r.watch(working) })
 	r.work.Go(func() { r.onlyHere(working, pgkv.JobSweep, r.trimAudit) })
 	r.work.Go(func() { r.onlyHere(working, pgkv.JobSweep, r.trimEvents) })
+	if !r.config.webhooks.Off {
+		r.work.Go(func() { r.sendWebhooks(working) })
+	}
 	if r.backups != nil {
 		r.work.Go(func() { r.backups.run(working) })
 	}

@@ -46,7 +46,7 @@ func built(t testing.TB, dir string) *running {
 	listeners := must.Get(listenAll([]string{"127.0.0.1:0"}))(t)
 	t.Cleanup(func() { closeAll(listeners) })
 	r := &running{log: quiet, listeners: listeners, metrics: m, fatal: make(chan error, 1)}
-	r.current.Store(&instance{data: k})
+	r.current.Store(newInstance(k))
 	if r.admin, err = datadir.ListenAdmin(filepath.Join(closedDir(t), datadir.SocketName), quiet); err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func TestWatchdog(t *testing.T) {
 		}
 		must.Do(t, k.Close())
 		r := &running{log: log, notify: notifier{socket: socket, watchdog: time.Millisecond}}
-		r.current.Store(&instance{data: k})
+		r.current.Store(newInstance(k))
 		stop := r.feedWatchdog()
 		<-said
 		stop()

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tollhouse/cli/term"
+	"tollhouse/cli/webhooks"
 	"tollhouse/store/webhook/target"
 )
 
@@ -89,6 +90,7 @@ func (f *webhookFlags) parse(dev bool) (c webhookConfig, err error) {
 	if c.Rules, err = ParseWebhookAllow(allow); err != nil {
 		return c, err
 	}
+	c.Rules.Own = webhooks.OwnAddresses
 	if t := time.Duration(f.timeout); t < webhookTimeMin || t > webhookTimeMax {
 		return c, term.Usage("give 100ms to 1m", "--webhook-timeout %s is out of range", &f.timeout)
 	}

@@ -130,12 +130,14 @@ func (s *Sender) Run(ctx context.Context) {
 	if s.begin(ctx) {
 		s.wait(ctx, watch)
 	}
+	s.mu.Lock()
+	s.ctx = nil // nothing starts from now on
+	s.mu.Unlock()
 	grace := time.AfterFunc(s.o.Grace(), cut)
 	defer grace.Stop()
 	s.work.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ctx = nil
 	for _, e := range s.endpoints {
 		e.close()
 	}
@@ -223,8 +225,8 @@ func (s *Sender) readAll(ctx context.Context) error {
 // A request in flight to an endpoint that may no longer be sent to is cut.
 func (s *Sender) Changed(id string) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	ctx := s.ctx
-	s.mu.Unlock()
 	if ctx == nil || ctx.Err() != nil {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,6 +89,10 @@ func (d *desk) Watch() webhooks.Watch    { return d }
 func (d *desk) Changed() <-chan struct{} { return d.changed }
 func (d *desk) Take() []string           { return []string{"acct_a"} }
 func (d *desk) Close()                   {}
+
+func (d *desk) Unrecorded(eventlog.NewEvent) (record.Position, []byte, error) {
+	return positionOf(1), []byte("{}"), nil
+}
 
 func (d *desk) Start(context.Context) error { return nil }
 
@@ -219,7 +224,9 @@ func (d *desk) of(endpoint string) (list []arrival) {
 func (d *desk) get(id string) kept {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return *d.endpoints[id]
+	k := *d.endpoints[id]
+	k.set = maps.Clone(k.set)
+	return k
 }
 
 var standard = []time.Duration{
@@ -396,9 +403,9 @@ func TestPoison(t *testing.T) {
 	t.Run("a_receiver_that_refuses_everything_loses_no_order", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			down := true
+			var up atomic.Bool
 			d := newDesk(func(context.Context, *webhooks.Message) webhooks.Answer {
-				if down {
+				if !up.Load() {
 					return status(500)
 				}
 				return accepted
@@ -416,7 +423,7 @@ func TestPoison(t *testing.T) {
 			if k := d.get("wep_1"); len(k.set) > 0 || probes < 8 || probes > 10 {
 				t.Errorf("%d set aside after %d offers of e2, want none after about nine in ten hours", len(k.set), probes)
 			}
-			down = false
+			up.Store(true)
 			time.Sleep(10 * time.Minute)
 			stop()
 			if got := firstAccepted(d.of("wep_1")); !slices.Equal(got, idsTo(20)) {
@@ -490,10 +497,10 @@ func TestDisabling(t *testing.T) {
 	t.Run("cuts_the_request_in_flight", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			cut := false
+			var cut atomic.Bool
 			d := newDesk(func(ctx context.Context, _ *webhooks.Message) webhooks.Answer {
 				<-ctx.Done()
-				cut = true
+				cut.Store(true)
 				return accepted
 			})
 			d.add(webhook.Strict, "wep_1")
@@ -506,8 +513,8 @@ func TestDisabling(t *testing.T) {
 			d.mu.Unlock()
 			s.Changed("wep_1")
 			synctest.Wait()
-			if k := d.get("wep_1"); !cut || k.Cursor != positionOf(0) {
-				t.Errorf("cut = %t with the cursor %x, want the event cut and not settled", cut, k.Cursor)
+			if k := d.get("wep_1"); !cut.Load() || k.Cursor != positionOf(0) {
+				t.Errorf("cut = %t with the cursor %x, want the event cut and not settled", cut.Load(), k.Cursor)
 			}
 		})
 	})

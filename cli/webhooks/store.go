@@ -26,6 +26,8 @@ type Store interface {
 // Events is what the sender asks of the log, beside what lies behind a cursor.
 type Events interface {
 	EventsAt(ctx context.Context, account string, positions []record.Position) ([]eventlog.Followed, error)
+	// Unrecorded returns an event that is in no log.
+	Unrecorded(e eventlog.NewEvent) (record.Position, []byte, error)
 	Watch() Watch
 }
 

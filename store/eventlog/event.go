@@ -111,6 +111,20 @@ func (l *Log) RecordEvent(ctx context.Context, e NewEvent) ([]byte, error) {
 	return wire, nil
 }
 
+// Unrecorded returns an event of now that is in no log, as JSON.
+func (l *Log) Unrecorded(e NewEvent) (p record.Position, wire []byte, err error) {
+	object, err := encodeSnapshot(e.Object)
+	if err != nil {
+		return p, nil, err
+	}
+	d, err := newDraft(&e, object)
+	if err != nil {
+		return p, nil, err
+	}
+	p = record.NewPosition(l.now().UnixMilli(), 0, secret.NewTail(l.random))
+	return p, d.appendWire(nil, p.String(), p.Millis()/1000), nil
+}
+
 // labelSizeMax bounds source and location in bytes; 80 characters of any script fit.
 const labelSizeMax = 320
 

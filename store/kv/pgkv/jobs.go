@@ -17,9 +17,11 @@ const (
 	JobSweep Job = "sweep" // removes what is past its time
 	JobCheck Job = "check" // reads everything once a day
 	JobACME  Job = "acme"  // orders the certificate
+
+	JobWebhooks Job = "webhooks" // sends events to webhook endpoints
 )
 
-var jobLocks = map[Job]int{JobSweep: lockJobs, JobCheck: lockJobs + 1, JobACME: lockJobs + 2}
+var jobLocks = map[Job]int{JobSweep: lockJobs, JobCheck: lockJobs + 1, JobACME: lockJobs + 2, JobWebhooks: lockJobs + 3}
 
 // jobsHeld are the jobs of this server.
 type jobsHeld struct {

@@ -1,0 +1,67 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/webhooks"
+	"tollhouse/handlers"
+	"tollhouse/store/kv/pgkv"
+)
+
+const webhookGrace = 5 * time.Second // for webhook requests in flight when the server stops
+
+// newSender makes the sender of webhooks over an open store.
+func (r *running) newSender(data *datadir.Opened) *webhooks.Sender {
+	c := r.config.webhooks
+	s := webhooks.New(webhooks.Options{
+		Store: data.Store.Webhooks, Events: webhooks.EventsOf(data.Store.Log), Log: r.log,
+		Client: webhooks.NewClient(webhooks.ClientOptions{
+			Rules: c.Rules, Timeout: c.Timeout, Proxy: c.Proxy, Roots: c.Roots, Version: r.version,
+			ShowAllowed: r.control != nil, // the receivers of dev are its user's own
+		}),
+		Schedule: c.Schedule, ParkAfter: c.ParkAfter, DisableAfter: c.DisableAfter, Parallel: c.Parallel,
+		Shared: r.presence != nil,
+		Grace: func() time.Duration {
+			if !r.closing.Load() {
+				return 0 // another server sends now, or dev was reset
+			}
+			return cmp.Or(r.drainFor, webhookGrace)
+		},
+	})
+	data.Store.Webhooks.OnChange(s.Changed)
+	return s
+}
+
+// sendWebhooks sends from the present instance until ctx is done.
+func (r *running) sendWebhooks(ctx context.Context) {
+	for ctx.Err() == nil {
+		i := r.current.Load()
+		present, end := context.WithCancel(ctx)
+		unhook := context.AfterFunc(i.present, end)
+		r.onlyHere(present, pgkv.JobWebhooks, i.sender.Run)
+		unhook()
+		end()
+	}
+}
+
+// webhookSender is what the handlers ask of the sender.
+type webhookSender struct{ *webhooks.Sender }
+
+// Test implements handlers.Webhooks.
+func (s webhookSender) Test(ctx context.Context, id string) (handlers.WebhookTest, error) {
+	event, a, err := s.Sender.Test(ctx, id)
+	if err != nil {
+		return handlers.WebhookTest{}, err
+	}
+	test := handlers.WebhookTest{Delivered: a.Outcome == webhooks.Accepted, MS: a.Took.Milliseconds(), WebhookID: event}
+	if a.Status != 0 {
+		test.Status = &a.Status
+	}
+	if text := a.Error(); text != "" {
+		test.Error = &text
+	}
+	return test, nil
+}
