@@ -33,7 +33,7 @@ func fillSearched(t *testing.T, l *live) (_ *live, token string) {
 	token = l.token(t, "bob", "acct_a", store.ScopeUnstated)
 	var lines strings.Builder
 	for i := range searchedEvents {
-		typ := fmt.Sprintf("kind_%d.updated", i%(2*eventlog.KnownTypesMax))
+		typ := fmt.Sprintf("kind_%d.updated", i%(eventlog.KnownTypesMax+100))
 		if i == searchedEvents-1 {
 			typ = "plan.created"
 		}

@@ -242,7 +242,7 @@ func testDeviceCookies(t *testing.T, change func(*handlers.Config)) {
 // the queue for hashing is full. All other users are served.
 func TestOneHolderStarvesNoSignIn(t *testing.T) {
 	must.SkipInShort(t)
-	const connections, others = 75, 3
+	const connections, others = 75, 1
 	cases := map[string]func(t *testing.T, h *house) func(i int) answer{
 		"by_the_grant_of_one_client": func(t *testing.T, h *house) func(int) answer {
 			return func(int) answer { return h.grant(t, "mara", storetest.Password) }
