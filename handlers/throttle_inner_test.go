@@ -105,6 +105,7 @@ func TestThrottleMemory(t *testing.T) {
 		heapMax = 16 << 20
 	)
 	must.SkipInShort(t)
+	must.SkipUnderRace(t)
 	now := time.Unix(1_773_070_200, 0)
 	before := heapInUse()
 	clock := func() time.Time { return now }

@@ -57,4 +57,13 @@ func SkipInShort(t testing.TB) {
 	}
 }
 
+// SkipUnderRace skips a test of one goroutine, in which there is no race to find, under
+// the race detector, which makes it ten times slower. CI runs it without the detector.
+func SkipUnderRace(t testing.TB) {
+	t.Helper()
+	if raced {
+		t.Skip("one goroutine, and slow under the race detector")
+	}
+}
+
 func inCI() bool { return os.Getenv("CI") != "" }

@@ -1,0 +1,5 @@
+//go:build !race
+
+package must
+
+const raced = false
