@@ -253,18 +253,18 @@ func (s *Server) logRequest(r *http.Request, w *recorder, facts *requestFacts, t
 	if !log.Enabled(r.Context(), level) {
 		return
 	}
-	attrs := append([]slog.Attr{
+	if facts.source.IsValid() {
+		facts.attrs = append(facts.attrs, slog.String("source", facts.source.String()))
+	}
+	// LogAttrs looks up its caller for every line.
+	line := slog.NewRecord(facts.began.Add(took), level, "request served", 0)
+	line.AddAttrs(
 		slog.String("request_id", facts.id),
 		slog.String("method", methodName(r.Method)),
 		slog.Int("status", w.status),
 		slog.Float64("duration_ms", float64(took.Microseconds())/1000),
-	}, facts.attrs...)
-	if facts.source.IsValid() {
-		attrs = append(attrs, slog.String("source", facts.source.String()))
-	}
-	// LogAttrs looks up its caller for every line.
-	line := slog.NewRecord(facts.began.Add(took), level, "request served", 0)
-	line.AddAttrs(attrs...)
+	)
+	line.AddAttrs(facts.attrs...)
 	_ = log.Handle(r.Context(), line) // as slog does
 }
 
