@@ -25,6 +25,7 @@ type requestFacts struct {
 	params    httprouter.Params
 	principal *store.Principal
 	attrs     []slog.Attr // of the log line
+	room      [6]slog.Attr
 	served    Served
 	change    store.AuditLine // the object of an administrative request
 	demand    demand
@@ -32,7 +33,9 @@ type requestFacts struct {
 }
 
 func newFacts(began time.Time, source netip.Addr, ids secret.Source) *requestFacts {
-	return &requestFacts{id: "req_" + strings.ToLower(secret.Text(ids)), began: began, source: source}
+	f := &requestFacts{id: "req_" + strings.ToLower(secret.Text(ids)), began: began, source: source}
+	f.attrs = f.room[:0]
+	return f
 }
 
 type contextKey int

@@ -200,10 +200,10 @@ func writeJSON(w http.ResponseWriter, status int, value any) {
 
 func writeBody(w http.ResponseWriter, status int, contentType string, body []byte) {
 	h := w.Header()
-	h.Set("Content-Type", contentType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	if h.Get("Cache-Control") == "" {
-		h.Set("Cache-Control", "no-store")
+	h["Content-Type"] = []string{contentType}
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	if len(h["Cache-Control"]) == 0 {
+		h["Cache-Control"] = headerNoStore
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // the caller may be gone

@@ -118,6 +118,7 @@ const (
 var (
 	headerNosniff    = []string{"nosniff"}
 	headerNoReferrer = []string{"no-referrer"}
+	headerNoStore    = []string{"no-store"}
 	headerPrivate    = []string{"private, no-cache"}
 	headerVary       = []string{"Authorization, Accept, Accept-Encoding"}
 	headerAnyOrigin  = []string{corsAnyOrigin}

@@ -94,17 +94,18 @@ type grantFunc func(ctx context.Context, client store.Client, p params) (store.I
 
 // grantOf returns the requested grant if the client may use it.
 func (s *Server) grantOf(client store.Client, p params) (grantFunc, error) {
-	grants := map[store.Grant]grantFunc{
-		store.GrantPassword:          s.passwordGrant,
-		store.GrantAuthorizationCode: s.codeGrant,
-		store.GrantRefreshToken:      s.refreshGrant,
-	}
 	name := store.Grant(p.value("grant_type"))
-	if name == "" {
+	var grant grantFunc
+	switch name {
+	case store.GrantPassword:
+		grant = s.passwordGrant
+	case store.GrantAuthorizationCode:
+		grant = s.codeGrant
+	case store.GrantRefreshToken:
+		grant = s.refreshGrant
+	case "":
 		return nil, invalidRequest("The parameter grant_type is missing.")
-	}
-	grant, known := grants[name]
-	if !known {
+	default:
 		return nil, newProblem(http.StatusBadRequest, "unsupported_grant_type", "grant_type must be password, authorization_code or refresh_token.")
 	}
 	if !client.Allows(name) {
