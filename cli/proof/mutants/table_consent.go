@@ -14,7 +14,7 @@ var consentMutants = []mutant{
 	},
 	{
 		name: "remembered_epoch", breaks: "a change of the client ends what is remembered",
-		file: "store/remembered.go", old: " && client.ConsentEpoch == r.epoch", new: "",
+		file: "store/remembered.go", old: "client.ConsentEpoch == r.epoch", new: `client.ID != ""`,
 		in: "./store", tests: []string{"TestWhatEndsRememberedConsent"},
 	},
 	{
