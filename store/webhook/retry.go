@@ -127,13 +127,8 @@ func (w *Webhooks) Retry(ctx context.Context, by By, id string, what Retry) (que
 	audited := false
 	for batch := range slices.Chunk(list, setPage) {
 		_, err := w.edit(ctx, by, id, func(tx kv.Txn, e *Endpoint) (bool, error) {
-			for _, x := range batch {
-				if err := e.queue(tx, x, w.Now()); err != nil {
-					return false, err
-				}
-			}
-			if audited {
-				return true, nil
+			if err := e.queue(tx, batch, w.Now()); err != nil || audited {
+				return err == nil, err
 			}
 			return true, w.audit(tx, by, *e, fmt.Sprintf("%d events retried", len(list)), random)
 		})
@@ -252,22 +247,26 @@ func deliveryOf(event eventlog.Followed) Delivery {
 	return Delivery{Position: event.Position, Event: event.ID, Type: event.Type}
 }
 
-// queue makes an event due now. What is known of earlier attempts stays.
-func (e *Endpoint) queue(tx kv.Txn, x Delivery, now time.Time) error {
-	if e.Head != nil && e.Head.Position == x.Position {
-		e.Head.NextAt = now
-		return nil
-	}
-	if x.Position.Compare(e.Cursor) > 0 {
-		return nil // it is sent anyway
-	}
-	v, err := tx.Get(e.setKey(x.Position))
-	if err == nil {
-		x, err = decodeLine(v)
-	}
-	if err != nil && !record.IsAbsent(err) {
+// queue makes events due now. What is known of earlier attempts stays.
+func (e *Endpoint) queue(tx kv.Txn, list []Delivery, now time.Time) error {
+	aside, err := e.aside(tx, list)
+	if err != nil {
 		return err
 	}
-	x.State, x.NextAt, x.Step = Retrying, now, 0
-	return e.put(tx, x)
+	var due []Delivery
+	for _, x := range list {
+		if e.Head != nil && e.Head.Position == x.Position {
+			e.Head.NextAt = now
+			continue
+		}
+		if x.Position.Compare(e.Cursor) > 0 {
+			continue // it is sent anyway
+		}
+		if known, has := aside[x.Position]; has {
+			x = known
+		}
+		x.State, x.NextAt, x.Step = Retrying, now, 0
+		due = append(due, x)
+	}
+	return e.put(tx, due...)
 }

@@ -154,15 +154,11 @@ func (w *Webhooks) Settle(ctx context.Context, e *Endpoint, p Progress) (Endpoin
 	random := w.draw()
 	now, err := w.settle(ctx, e, func(tx kv.Txn, e *Endpoint) (string, error) {
 		e.Cursor = record.LaterOf(e.Cursor, p.Cursor)
-		for _, at := range p.Gone {
-			if err := e.drop(tx, at); err != nil {
-				return "", err
-			}
+		if err := e.drop(tx, p.Gone); err != nil {
+			return "", err
 		}
-		for _, x := range p.Done {
-			if err := e.put(tx, x); err != nil {
-				return "", err
-			}
+		if err := e.put(tx, p.Done...); err != nil {
+			return "", err
 		}
 		if len(p.Done) > 0 {
 			e.Gap.Pending = false
@@ -243,17 +239,21 @@ func (w *Webhooks) settle(ctx context.Context, was *Endpoint, fn func(tx kv.Txn,
 	return e, err
 }
 
-// drop takes an event out of the set.
-func (e *Endpoint) drop(tx kv.Txn, p record.Position) error {
-	k := e.setKey(p)
-	v, err := tx.Get(k)
-	if err != nil {
-		return record.GoneIsNil(err)
+// drop takes events out of the set.
+func (e *Endpoint) drop(tx kv.Txn, gone []record.Position) error {
+	list := make([]Delivery, len(gone))
+	for i, p := range gone {
+		list[i].Position = p
 	}
-	x, err := decodeLine(v)
+	aside, err := e.aside(tx, list)
 	if err != nil {
 		return err
 	}
-	e.count(x.State, -1)
-	return tx.Delete(k)
+	for p, x := range aside {
+		e.count(x.State, -1)
+		if err := tx.Delete(e.setKey(p)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

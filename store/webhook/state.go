@@ -110,21 +110,18 @@ func (w *Webhooks) eachSetPage(ctx context.Context, r kv.Range, visit func(page 
 // editSet removes those of the events set aside for which drop still says yes.
 func (w *Webhooks) editSet(ctx context.Context, id string, page []Delivery, drop func(Delivery) bool) error {
 	_, err := w.edit(ctx, System, id, func(tx kv.Txn, e *Endpoint) (changed bool, err error) {
-		keys := make([][]byte, len(page))
-		for i, x := range page {
-			keys[i] = e.setKey(x.Position)
+		aside, err := e.aside(tx, page)
+		if err != nil {
+			return false, err
 		}
-		for i, v := range tx.GetMany(keys) {
-			x, err := decodeLine(v)
-			if err != nil {
-				return false, err
+		for p, x := range aside {
+			if !drop(x) {
+				continue
 			}
-			if drop(x) {
-				changed = true
-				e.count(x.State, -1)
-				if err := tx.Delete(keys[i]); err != nil {
-					return false, err
-				}
+			changed = true
+			e.count(x.State, -1)
+			if err := tx.Delete(e.setKey(p)); err != nil {
+				return false, err
 			}
 		}
 		return changed, nil
@@ -213,35 +210,58 @@ func (w *Webhooks) Skip(ctx context.Context, by By, id string) (Endpoint, error)
 	return w.Find(ctx, by, id)
 }
 
-// put stores what came of an event, and takes it out of the set if it was delivered.
-func (e *Endpoint) put(tx kv.Txn, x Delivery) error {
-	k := e.setKey(x.Position)
-	v, err := tx.Get(k)
-	if err != nil && !record.IsAbsent(err) {
+// aside returns those of the events that are set aside.
+func (e *Endpoint) aside(r kv.Reader, list []Delivery) (found map[record.Position]Delivery, err error) {
+	found = map[record.Position]Delivery{}
+	keys := make([][]byte, len(list))
+	for i, x := range list {
+		keys[i] = e.setKey(x.Position)
+	}
+	for _, v := range r.GetMany(keys) {
+		x, err := decodeLine(v)
+		if err != nil {
+			return nil, err
+		}
+		found[x.Position] = x
+	}
+	return found, nil
+}
+
+// put stores what came of events, and takes those out of the set that were delivered.
+func (e *Endpoint) put(tx kv.Txn, list ...Delivery) error {
+	aside, err := e.aside(tx, list)
+	if err != nil {
 		return err
 	}
-	if err == nil {
-		old, err := decodeLine(v)
-		if err != nil {
-			return err
+	for _, x := range list {
+		old, was := aside[x.Position]
+		if was {
+			e.count(old.State, -1)
 		}
-		e.count(old.State, -1)
-	}
-	if x.State == Delivered {
-		e.lines++
-		if err == nil {
-			if err := tx.Delete(k); err != nil {
+		if x.State == Delivered {
+			if was {
+				delete(aside, x.Position)
+				if err := tx.Delete(e.setKey(x.Position)); err != nil {
+					return err
+				}
+			}
+			if err := tx.Set(e.lineKey(e.lines), encodeLine(x), time.Time{}); err != nil {
 				return err
 			}
+			e.lines++
+			continue
 		}
-		return tx.Set(e.lineKey(e.lines-1), encodeLine(x), time.Time{})
+		if e.IsFull() {
+			return ErrFull
+		}
+		e.count(x.State, 1)
+		x.turn = e.turn
+		aside[x.Position] = x
+		if err := tx.Set(e.setKey(x.Position), encodeLine(x), time.Time{}); err != nil {
+			return err
+		}
 	}
-	if e.IsFull() {
-		return ErrFull
-	}
-	e.count(x.State, 1)
-	x.turn = e.turn
-	return tx.Set(k, encodeLine(x), time.Time{})
+	return nil
 }
 
 // Tested writes the audit line of a test. Errors: record.ErrNotFound.
