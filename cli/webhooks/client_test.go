@@ -2,6 +2,7 @@ package webhooks_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -78,7 +79,8 @@ func newReceiver(t testing.TB, h http.HandlerFunc, prepare ...func(*httptest.Ser
 	r := &receiver{}
 	r.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		r.requests.Add(1)
-		_, _ = io.Copy(io.Discard, q.Body) // or the server does not notice that the sender has gone
+		body, _ := io.ReadAll(q.Body) // or the server does not notice that the sender has gone
+		q.Body = io.NopCloser(bytes.NewReader(body))
 		h(w, q)
 	}))
 	r.Config.ConnState = func(_ net.Conn, s http.ConnState) {
