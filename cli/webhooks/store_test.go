@@ -99,6 +99,18 @@ func recordMany(t testing.TB, s *storetest.Fixture, typ string, n int) (ids []st
 	return ids
 }
 
+// awaitCursor waits until the cursor is written up to an event.
+func awaitCursor(t testing.TB, s *storetest.Fixture, endpoint, event string) {
+	t.Helper()
+	for {
+		e := must.Get(s.Webhooks.Find(t.Context(), webhook.System, endpoint))(t)
+		if e.Cursor.String() >= event {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // runStored sends the events of a store until the test ends or stop is called.
 func runStored(t testing.TB, s *storetest.Fixture) (sender *webhooks.Sender, stop func()) {
 	sender = webhooks.New(webhooks.Options{
@@ -154,6 +166,7 @@ func TestStoredEndpoints(t *testing.T) {
 		runStored(t, s)
 		first := recordMany(t, s, "customer.updated", 1)
 		in.wait(1)
+		awaitCursor(t, s, e.ID, first[0])
 		must.Get(s.Webhooks.Disable(t.Context(), webhook.System, e.ID))(t)
 		second := recordMany(t, s, "customer.updated", 1)
 		_, _, err := s.Webhooks.Enable(t.Context(), webhook.System, e.ID, webhook.From{})
@@ -190,6 +203,7 @@ func TestStoredEndpoints(t *testing.T) {
 		runStored(t, s)
 		ids := recordMany(t, s, "customer.updated", 3)
 		in.wait(3)
+		awaitCursor(t, s, e.ID, ids[2])
 		must.Get(s.Webhooks.Retry(t.Context(), webhook.System, e.ID, webhook.Retry{Events: ids[:1]}))(t)
 		if got := in.wait(4); got[3] != ids[0] {
 			t.Errorf("arrived %q, want the first again", got)
