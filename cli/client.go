@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -28,6 +29,7 @@ func (p *program) clientCreate() *cobra.Command {
 		Public       bool     `json:"public"`
 		Introspect   bool     `json:"introspect"`
 		Consent      string   `json:"consent"`
+		Account      string   `json:"account"`
 	}
 	c := &cobra.Command{
 		Use:   "create --name NAME --redirect-uri URI",
@@ -58,17 +60,22 @@ func (p *program) clientCreate() *cobra.Command {
 	flags.BoolVar(&asked.Public, "public", false, "a client that cannot keep a secret: it gets none and must use PKCE")
 	flags.BoolVar(&asked.Introspect, "introspect", false, "allow it to introspect the tokens of every client")
 	addConsentFlag(flags, &asked.Consent, "ask")
+	addActsFlag(flags, &asked.Account)
 	nameVariables(flags, "CLIENT_")
 	return c
 }
 
 func addGrantFlags(flags *pflag.FlagSet, grants, scopes *[]string) {
-	flags.StringArrayVar(grants, "grant", nil, "a `grant` type that the client may use: password, authorization_code or refresh_token (default: all)")
+	flags.StringArrayVar(grants, "grant", nil, "a `grant` type that the client may use: password, authorization_code, refresh_token or client_credentials (default: the first three)")
 	flags.StringArrayVar(scopes, "scope", nil, "a `scope` that the client is limited to: events:read, resources:read, resources:write, webhooks:read or webhooks:write")
 }
 
 func addConsentFlag(flags *pflag.FlagSet, consent *string, otherwise string) {
 	flags.StringVar(consent, "consent", otherwise, "`when` users who allowed the client are asked again: ask (each time) or remember (for more, and after a year; not for public clients)")
+}
+
+func addActsFlag(flags *pflag.FlagSet, account *string) {
+	flags.StringVar(account, "account", "", "the `account` for which it acts without a user, by the grant client_credentials; created if needed")
 }
 
 func (p *program) clientList() *cobra.Command {
@@ -128,14 +135,14 @@ func (p *program) showClient(c handlers.AdminClient) error {
 		rows = append(rows, term.Row{"client secret", c.ClientSecret})
 	}
 	return p.PrintRows(append(rows, term.Row{"name", c.Name}, term.Row{"redirect URIs", term.Listed(c.RedirectURIs, "-")}, term.Row{"grants", term.Listed(c.Grants, "-")},
-		term.Row{"scopes", term.Listed(c.Scopes, "all")}, term.Row{"kind", clientKind(c)}, term.Row{"introspect", term.YesNo(c.Introspect)}, term.Row{"consent", c.Consent}, term.Row{"disabled", term.YesNo(c.Disabled)})...)
+		term.Row{"scopes", term.Listed(c.Scopes, "all")}, term.Row{"kind", clientKind(c)}, term.Row{"introspect", term.YesNo(c.Introspect)}, term.Row{"consent", c.Consent}, term.Row{"account", cmp.Or(c.Account, "-")}, term.Row{"disabled", term.YesNo(c.Disabled)})...)
 }
 
 func (p *program) clientUpdate() *cobra.Command {
 	var name string
 	var uris, added, removed, grants, scopes []string
 	var introspect bool
-	var consent string
+	var consent, account string
 	c := &cobra.Command{
 		Use:   "update CLIENT_ID",
 		Short: "change the settings of a client",
@@ -149,6 +156,7 @@ func (p *program) clientUpdate() *cobra.Command {
 	addGrantFlags(flags, &grants, &scopes)
 	flags.BoolVar(&introspect, "introspect", false, "allow it to introspect the tokens of every client; --introspect=false withdraws this")
 	addConsentFlag(flags, &consent, "")
+	addActsFlag(flags, &account)
 	nameVariables(flags, "")
 	c.RunE = p.doing(func(ctx context.Context, args []string) error {
 		change := map[string]any{}
@@ -159,7 +167,7 @@ func (p *program) clientUpdate() *cobra.Command {
 			"name": {"name", name}, "redirect-uri": {"redirect_uris", uris}, "add-redirect-uri": {"add_redirect_uris", added},
 			"remove-redirect-uri": {"remove_redirect_uris", removed}, "grant": {"grants", term.SplitLists(grants)},
 			"scope": {"scopes", append([]string{}, term.SplitLists(scopes)...)}, "introspect": {"introspect", introspect},
-			"consent": {"consent", consent},
+			"consent": {"consent", consent}, "account": {"account", account},
 		} {
 			if flags.Changed(flag) {
 				change[member.name] = member.value

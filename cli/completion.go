@@ -87,7 +87,7 @@ var valuesOf = map[string][]string{
 	"tls":        {"off", "auto", "files"},
 	"webhooks":   {"on", "off"},
 	"order":      {"strict", "none"},
-	"grant":      {"password", "authorization_code", "refresh_token"},
+	"grant":      {"password", "authorization_code", "refresh_token", "client_credentials"},
 	"scope":      store.ScopeNames(),
 }
 

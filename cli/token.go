@@ -52,7 +52,7 @@ active when its last access token expires.`,
 		})
 		t := p.NewTable("USER", "CLIENT", "ACCOUNT", "SCOPES", "SINCE", "LAST USED", "EXPIRES", "FAMILY ID")
 		for _, f := range found {
-			t.Add(f.Username, f.ClientName, f.Account, term.Listed(f.Scopes, "-"), term.ShowTime(f.CreatedAt), term.ShowTimeOrNever(f.UsedAt), term.ShowTime(f.ExpiresAt), f.FamilyID)
+			t.Add(cmp.Or(f.Username, "-"), f.ClientName, f.Account, term.Listed(f.Scopes, "-"), term.ShowTime(f.CreatedAt), term.ShowTimeOrNever(f.UsedAt), term.ShowTime(f.ExpiresAt), f.FamilyID)
 		}
 		return t.Flush()
 	})
@@ -141,6 +141,7 @@ var endings = map[string]string{
 	"client_disabled":      "its client is disabled",
 	"client_tokens_ended":  "the tokens of its client were revoked since",
 	"user_deleted":         "the user was deleted",
+	"account_deleted":      "the account was deleted",
 	"user_disabled":        "the user is disabled",
 	"user_tokens_ended":    "the user was disabled or given another password since",
 	"code_replayed":        "revoked: its authorization code was used twice",
@@ -163,7 +164,7 @@ func inspectionRows(i handlers.TokenInspection) []term.Row {
 	} else {
 		rows = append(rows, term.Row{"family id", cmp.Or(i.FamilyID, "-")}, term.Row{"client id", i.ClientID}, term.Row{"client", cmp.Or(i.ClientName, "-")})
 	}
-	rows = append(rows, term.Row{"user id", i.UserID}, term.Row{"user", cmp.Or(i.Username, "-")}, term.Row{"account", cmp.Or(i.Account, "-")})
+	rows = append(rows, term.Row{"user id", cmp.Or(i.UserID, "-")}, term.Row{"user", cmp.Or(i.Username, "-")}, term.Row{"account", cmp.Or(i.Account, "-")})
 	if len(i.Scopes) > 0 {
 		rows = append(rows, term.Row{"scopes", term.Listed(i.Scopes, "-")})
 	}
@@ -208,7 +209,7 @@ after it has expired. The client can ask the user for a new authorization.`,
 		if err != nil {
 			return err
 		}
-		return p.Done(ended, "revoked the family %s: %s can no longer act for %s", ended.FamilyID, ended.ClientName, ended.Username)
+		return p.Done(ended, "revoked the family %s: %s can no longer act for %s", ended.FamilyID, ended.ClientName, cmp.Or(ended.Username, ended.Account))
 	})
 	return c
 }

@@ -19,13 +19,14 @@ type AdminClient struct {
 	Public       bool     `json:"public"`
 	Introspect   bool     `json:"introspect"`
 	Consent      string   `json:"consent"`
+	Account      string   `json:"account,omitempty"`
 	Disabled     bool     `json:"disabled"`
 }
 
 func showClient(c store.Client) AdminClient {
 	shown := AdminClient{
 		ClientID: c.ID, Name: c.Name, RedirectURIs: append([]string{}, c.RedirectURIs...), Grants: []string{},
-		Scopes: append([]string{}, c.Scope.Names()...), Public: c.Public, Introspect: c.Introspect, Consent: c.Consent(), Disabled: !c.DisabledAt.IsZero(),
+		Scopes: append([]string{}, c.Scope.Names()...), Public: c.Public, Introspect: c.Introspect, Consent: c.Consent(), Account: c.Account, Disabled: !c.DisabledAt.IsZero(),
 	}
 	for _, g := range c.Grants {
 		shown.Grants = append(shown.Grants, string(g))
@@ -43,6 +44,7 @@ func (s *Server) adminCreateClient(w http.ResponseWriter, r *http.Request) error
 		Public       bool     `json:"public"`
 		Introspect   bool     `json:"introspect"`
 		Consent      string   `json:"consent"`
+		Account      string   `json:"account"`
 	}
 	if err := readAdminBody(w, r, &asked); err != nil {
 		return err
@@ -98,6 +100,7 @@ type clientUpdate struct {
 	Scopes             *[]string `json:"scopes"`
 	Introspect         *bool     `json:"introspect"`
 	Consent            *string   `json:"consent"`
+	Account            *string   `json:"account"`
 }
 
 // adminUpdateClient is PATCH /admin/clients/:id.
@@ -109,7 +112,7 @@ func (s *Server) adminUpdateClient(w http.ResponseWriter, r *http.Request) error
 	return s.onClient(w, r, func(id string) (store.Client, error) {
 		return s.store.UpdateClient(r.Context(), id, store.ClientChange{
 			Name: asked.Name, RedirectURIs: asked.RedirectURIs, AddRedirectURIs: asked.AddRedirectURIs, RemoveRedirectURIs: asked.RemoveRedirectURIs,
-			Grants: asked.Grants, Scopes: asked.Scopes, Introspect: asked.Introspect, Consent: asked.Consent,
+			Grants: asked.Grants, Scopes: asked.Scopes, Introspect: asked.Introspect, Consent: asked.Consent, Account: asked.Account,
 		})
 	})
 }

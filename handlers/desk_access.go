@@ -150,10 +150,14 @@ func (v *visit) familyTable(families []store.Family, heading string) views.DeskT
 		if !f.UsedAt.IsZero() {
 			used = views.DeskCell{When: moment(f.UsedAt, v.now)}
 		}
+		who, of := views.DeskCell{Text: f.Username, Href: usersPath + "/" + f.UserID}, f.ClientName+" for "+f.Username
+		if f.UserID == "" {
+			who, of = views.DeskCell{Text: "no user, for " + f.Account}, f.ClientName+" for "+f.Account
+		}
 		t.Rows = append(t.Rows, views.DeskRow{Hook: "family", ID: f.ID, Cells: []views.DeskCell{
-			{Text: f.ClientName, Href: below(clientsPath, f.ClientID)}, {Text: f.Username, Href: usersPath + "/" + f.UserID},
+			{Text: f.ClientName, Href: below(clientsPath, f.ClientID)}, who,
 			{Text: strings.Join(f.Permissions, ", ")}, {When: moment(f.CreatedAt, v.now)}, used,
-			{Act: &views.DeskAct{Do: "revoke", Action: "/desk/families/" + f.ID + "/revoke", Token: v.token(), Label: "Revoke", Of: f.ClientName + " for " + f.Username}},
+			{Act: &views.DeskAct{Do: "revoke", Action: "/desk/families/" + f.ID + "/revoke", Token: v.token(), Label: "Revoke", Of: of}},
 		}})
 	}
 	return t

@@ -67,10 +67,11 @@ func (s *Server) deskClients(v *visit) error {
 }
 
 func grantWords(c store.Client) string {
-	if len(c.Grants) == len(grantNames) {
-		return "all"
+	grants := showClient(c).Grants
+	if slices.Equal(grants, userGrants) {
+		return "default"
 	}
-	return strings.Join(showClient(c).Grants, ", ")
+	return strings.Join(grants, ", ")
 }
 
 func clientKind(c store.Client) string {
@@ -100,7 +101,7 @@ func (v *visit) askedClient() clientAsked {
 	}
 	return clientAsked{spec: store.ClientSpec{
 		Name: strings.TrimSpace(v.form.value("name")), RedirectURIs: uris, Grants: v.form.all("grants"), Scopes: v.form.all("scopes"),
-		Public: v.form.has("public"), Introspect: v.form.has("introspect"), Consent: consentAsked(v.form.has("remember")),
+		Public: v.form.has("public"), Introspect: v.form.has("introspect"), Consent: consentAsked(v.form.has("remember")), Account: strings.TrimSpace(v.form.value("account")),
 	}}
 }
 
@@ -112,7 +113,8 @@ func consentAsked(remember bool) string {
 }
 
 var (
-	grantNames = []string{string(store.GrantPassword), string(store.GrantAuthorizationCode), string(store.GrantRefreshToken)}
+	userGrants = []string{string(store.GrantPassword), string(store.GrantAuthorizationCode), string(store.GrantRefreshToken)}
+	grantNames = append(userGrants[:3:3], string(store.GrantClientCredentials))
 	scopeNames = store.ScopeNames()
 )
 
@@ -147,6 +149,7 @@ func (v *visit) clientForm(a clientAsked, form views.DeskForm, fresh bool) templ
 		views.DeskField{As: "box", Name: "introspect", Label: "May introspect the tokens of every client", Checked: a.spec.Introspect},
 	)
 	if fresh || !a.spec.Public {
+		form.Fields = append(form.Fields, views.DeskField{Name: "account", Label: "Account", Hint: "For client_credentials alone: the account for which it acts without a user.", Value: a.spec.Account, Wrong: wrong["account"]})
 		form.Fields = append(form.Fields, views.DeskField{As: "box", Name: "remember", Label: "Remembers consent: users who allowed it are not asked again for a year. Never for a public client.", Checked: a.spec.Consent == store.ConsentRemember})
 	}
 	return views.Form(v.page(v.r), form)
@@ -176,7 +179,7 @@ func isInvalid(err error) bool {
 
 // deskNewClient is GET /desk/new-client.
 func (s *Server) deskNewClient(v *visit) error {
-	v.showNewClient(http.StatusOK, clientAsked{spec: store.ClientSpec{Grants: grantNames, Scopes: scopeNames}}, v.onceField())
+	v.showNewClient(http.StatusOK, clientAsked{spec: store.ClientSpec{Grants: userGrants, Scopes: scopeNames}}, v.onceField())
 	return nil
 }
 
@@ -203,15 +206,13 @@ func (s *Server) deskCreateClient(v *visit) error {
 	return v.makeOnce(func() (done onceDone, err error) {
 		asked := v.askedClient()
 		spec := asked.spec
-		all := grantNames
-		if spec.Public {
-			all = grantNames[1:]
-			spec.Grants = slices.DeleteFunc(slices.Clone(spec.Grants), func(g string) bool { return g == grantNames[0] && len(spec.Grants) == len(grantNames) })
+		if spec.Public && slices.Equal(spec.Grants, userGrants) { // what the form proposes
+			spec.Grants = userGrants[1:]
 		}
 		if len(spec.Grants) == 0 {
 			asked.refused = record.Invalid("grants", "choose the grants that the application uses", "a client needs one grant at least")
 		}
-		spec.Grants, spec.Scopes = narrowed(spec.Grants, all), narrowed(spec.Scopes, scopeNames)
+		spec.Scopes = narrowed(spec.Scopes, scopeNames)
 		if asked.refused == nil && len(asked.spec.Scopes) == 0 {
 			asked.refused = record.Invalid("scopes", "choose what the application may do", "a client needs one scope at least")
 		}
@@ -250,6 +251,9 @@ func (v *visit) clientCurl(c store.Client, sec string) string {
 	if c.Allows(store.GrantPassword) {
 		return base + " -d grant_type=password -d username=NAME -d password=PASSWORD"
 	}
+	if c.Account != "" {
+		return base + " -d grant_type=client_credentials"
+	}
 	return base + " -d grant_type=authorization_code -d code=CODE --data-urlencode redirect_uri=URI"
 }
 
@@ -281,7 +285,7 @@ func (v *visit) askedOf(c store.Client) clientAsked {
 	if len(scopes) == 0 {
 		scopes = scopeNames
 	}
-	return clientAsked{spec: store.ClientSpec{Name: c.Name, RedirectURIs: c.RedirectURIs, Grants: shown.Grants, Scopes: scopes, Public: c.Public, Introspect: c.Introspect, Consent: c.Consent()}}
+	return clientAsked{spec: store.ClientSpec{Name: c.Name, RedirectURIs: c.RedirectURIs, Grants: shown.Grants, Scopes: scopes, Public: c.Public, Introspect: c.Introspect, Consent: c.Consent(), Account: c.Account}}
 }
 
 func (v *visit) showClientPage(status int, c store.Client, asked clientAsked, page views.DeskProps, more ...templ.Component) error {
@@ -344,7 +348,7 @@ func (s *Server) deskUpdateClient(v *visit) error {
 	}
 	if asked.refused == nil {
 		scopes := narrowed(spec.Scopes, scopeNames)
-		_, err = s.store.UpdateClient(v.ctx, c.ID, store.ClientChange{Name: &spec.Name, RedirectURIs: &spec.RedirectURIs, Grants: &spec.Grants, Scopes: &scopes, Introspect: &spec.Introspect, Consent: &spec.Consent})
+		_, err = s.store.UpdateClient(v.ctx, c.ID, store.ClientChange{Name: &spec.Name, RedirectURIs: &spec.RedirectURIs, Grants: &spec.Grants, Scopes: &scopes, Introspect: &spec.Introspect, Consent: &spec.Consent, Account: &spec.Account})
 		if isInvalid(err) {
 			asked.refused, err = err, nil
 		}

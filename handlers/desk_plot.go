@@ -20,7 +20,8 @@ var seriesWords = map[string]struct {
 }{
 	"right": {"Right", 1}, "throttled": {"Slowed down", 5}, "refused": {"Refused", 3},
 	"refresh_token": {"Refresh", 1}, "authorization_code": {"Authorization code", 2}, "password": {"Password", 3},
-	"2xx": {"Answered", 1}, "4xx": {"Refused (4xx)", 3}, "5xx": {"Failed (5xx)", 5}, "p50": {"Half within", 1}, "p95": {"95 % within", 3},
+	"client_credentials": {"Client credentials", 4},
+	"2xx":                {"Answered", 1}, "4xx": {"Refused (4xx)", 3}, "5xx": {"Failed (5xx)", 5}, "p50": {"Half within", 1}, "p95": {"95 % within", 3},
 	"store": {"Store", 1}, "free": {"Free on the disk", 4},
 }
 

@@ -12,7 +12,7 @@ type introspection struct {
 	Active    bool   `json:"active"`
 	Scope     string `json:"scope"`
 	ClientID  string `json:"client_id"`
-	Username  string `json:"username"`
+	Username  string `json:"username,omitempty"` // not of a client that acts for itself
 	Subject   string `json:"sub"`
 	TokenType string `json:"token_type,omitempty"`
 	ExpiresAt int64  `json:"exp"`

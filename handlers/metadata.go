@@ -42,7 +42,7 @@ func (s *Server) metadata(w http.ResponseWriter, r *http.Request) error {
 		IntrospectionEndpoint: programs + "/oauth/v2/introspect",
 		ResponseTypes:         []string{"code"},
 		ResponseModes:         []string{"query"},
-		GrantTypes:            []string{"password", "authorization_code", "refresh_token"},
+		GrantTypes:            []string{"password", "authorization_code", "refresh_token", "client_credentials"},
 		TokenAuthMethods:      append(confidential[:2:2], "none"),
 		RevocationAuthMethods: append(confidential[:2:2], "none"),
 		IntrospectAuthMethods: confidential,

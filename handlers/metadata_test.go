@@ -46,7 +46,7 @@ func TestMetadata(t *testing.T) {
 	})
 	t.Run("members", func(t *testing.T) {
 		for name, want := range map[string][]any{
-			"response_types_supported": {"code"}, "grant_types_supported": {"password", "authorization_code", "refresh_token"},
+			"response_types_supported": {"code"}, "grant_types_supported": {"password", "authorization_code", "refresh_token", "client_credentials"},
 			"token_endpoint_auth_methods_supported":         {"client_secret_basic", "client_secret_post", "none"},
 			"revocation_endpoint_auth_methods_supported":    {"client_secret_basic", "client_secret_post", "none"},
 			"introspection_endpoint_auth_methods_supported": {"client_secret_basic", "client_secret_post"},

@@ -51,6 +51,7 @@ func OpenAPI(issuer, version string) []byte {
 		d = withText(d, issuer+"/oauth/v2/token", append(flows, flow, "tokenUrl")...)
 		d = withText(d, issuer+"/oauth/v2/token", append(flows, flow, "refreshUrl")...)
 	}
+	d = withText(d, issuer+"/oauth/v2/token", append(flows, "clientCredentials", "tokenUrl")...)
 	examples := openAPIExamples
 	if issuer != "" {
 		examples = bytes.ReplaceAll(examples, []byte(exampleIssuer), []byte(issuer))

@@ -41,7 +41,7 @@ func TestRegistrationRefuses(t *testing.T) {
 		})
 	}
 	t.Run("a_misspelt_grant_and_the_list_of_them", func(t *testing.T) {
-		for grants, want := range map[string]string{`["refresh_tokens"]`: "authorization_code", `["implicit"]`: "refresh_token", `["client_credentials"]`: "password"} {
+		for grants, want := range map[string]string{`["refresh_tokens"]`: "authorization_code", `["implicit"]`: "refresh_token", `["device_code"]`: "password"} {
 			a := h.admin(t, "POST", "/admin/clients", `{"name":"Larkspur","redirect_uris":["https://app.example/cb"],"grants":`+grants+`}`)
 			wantHint(t, a, want)
 		}

@@ -33,6 +33,8 @@ func (s *Served) counted() stats.Request {
 			r.Grant = stats.GrantCode
 		case "password":
 			r.Grant = stats.GrantPassword
+		case "client_credentials":
+			r.Grant = stats.GrantClient
 		}
 	}
 	return r

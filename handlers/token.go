@@ -103,10 +103,12 @@ func (s *Server) grantOf(client store.Client, p params) (grantFunc, error) {
 		grant = s.codeGrant
 	case store.GrantRefreshToken:
 		grant = s.refreshGrant
+	case store.GrantClientCredentials:
+		grant = s.clientGrant
 	case "":
 		return nil, invalidRequest("The parameter grant_type is missing.")
 	default:
-		return nil, newProblem(http.StatusBadRequest, "unsupported_grant_type", "grant_type must be password, authorization_code or refresh_token.")
+		return nil, newProblem(http.StatusBadRequest, "unsupported_grant_type", "grant_type must be password, authorization_code, refresh_token or client_credentials.")
 	}
 	if !client.Allows(name) {
 		return nil, unauthorizedClient("The client may not use this grant.")
@@ -117,18 +119,20 @@ func (s *Server) grantOf(client store.Client, p params) (grantFunc, error) {
 // tokenAnswer is the body of RFC 6749 §5.1, with the specification's null scope.
 type tokenAnswer struct {
 	AccessToken  string  `json:"access_token"`
-	ExpiresIn    int64   `json:"expires_in"` // seconds
-	RefreshToken string  `json:"refresh_token"`
+	ExpiresIn    int64   `json:"expires_in"`              // seconds
+	RefreshToken string  `json:"refresh_token,omitempty"` // left out by the client_credentials grant (RFC 6749 §4.4.3)
 	Scope        *string `json:"scope"`
 	TokenType    string  `json:"token_type"`
 }
 
 func answerOf(issued store.Issued) tokenAnswer {
 	answer := tokenAnswer{
-		AccessToken:  issued.AccessToken.Reveal(),
-		ExpiresIn:    int64(issued.ExpiresIn.Seconds()),
-		RefreshToken: issued.RefreshToken.Reveal(),
-		TokenType:    "bearer",
+		AccessToken: issued.AccessToken.Reveal(),
+		ExpiresIn:   int64(issued.ExpiresIn.Seconds()),
+		TokenType:   "bearer",
+	}
+	if !issued.RefreshToken.IsZero() {
+		answer.RefreshToken = issued.RefreshToken.Reveal()
 	}
 	if issued.Scope != store.ScopeUnstated {
 		scope := issued.Scope.String()

@@ -90,6 +90,20 @@ func (s *Server) refreshGrant(ctx context.Context, client store.Client, p params
 	return issued, err
 }
 
+// clientGrant is RFC 6749 §4.4: the client acts for its account without a user.
+func (s *Server) clientGrant(ctx context.Context, client store.Client, p params) (store.Issued, error) {
+	scope, err := grantScope(client, p.value("scope"))
+	if err != nil {
+		return store.Issued{}, err
+	}
+	issued, err := s.store.IssueForClient(ctx, by(ctx), client, scope)
+	if isRefusal(err) {
+		s.auditRefusal(ctx, client, err)
+		return store.Issued{}, unauthorizedClient("The client acts for no account; the operator names one with tollhouse client update --account.").because(err)
+	}
+	return issued, err
+}
+
 // auditRefusal records the reason of a refusal. Revoked families have their own,
 // unbounded lines.
 func (s *Server) auditRefusal(ctx context.Context, client store.Client, err error) {

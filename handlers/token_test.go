@@ -107,7 +107,7 @@ func TestTokenParameters(t *testing.T) {
 		{"no_grant_type", h.credentials().Encode(), "invalid_request", "grant_type"},
 		{"empty_grant_type", "grant_type=&" + h.credentials().Encode(), "invalid_request", "grant_type"},
 		{"unknown_grant_type", "grant_type=foo&" + h.credentials().Encode(), "unsupported_grant_type", ""},
-		{"client_credentials", "grant_type=client_credentials&" + h.credentials().Encode(), "unsupported_grant_type", ""},
+		{"device_code", "grant_type=device_code&" + h.credentials().Encode(), "unsupported_grant_type", ""},
 		{"implicit", "grant_type=implicit&" + h.credentials().Encode(), "unsupported_grant_type", ""},
 		{"other_case", "grant_type=Password&" + h.credentials().Encode(), "unsupported_grant_type", ""},
 		{"broken_percent", form + "&x=%zz", "invalid_request", ""},

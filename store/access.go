@@ -24,7 +24,8 @@ type accessToken struct {
 	confirms secret.Hash
 }
 
-// Principal is the client and user that an access token represents.
+// Principal is the client and user that an access token represents. Without a user, the
+// client acts for itself.
 type Principal struct {
 	Account    string
 	UserID     string // the user's Subject

@@ -63,6 +63,14 @@ func (s *Store) ensureAccount(tx kv.Txn, id string) error {
 	return err
 }
 
+// ensureAccountOf creates the account for which a client acts within tx if needed.
+func (s *Store) ensureAccountOf(tx kv.Txn, c Client) error {
+	if c.Account == "" {
+		return nil
+	}
+	return s.ensureAccount(tx, c.Account)
+}
+
 // openAccount checks that events may be recorded into the account. Errors:
 // ErrNotFound, and ErrConflict if it is being erased.
 func openAccount(tx kv.Txn, id string) error {
@@ -100,6 +108,7 @@ func (s *Store) ListAccounts(ctx context.Context, after string, limit int) ([]Ac
 }
 
 // DeleteAccount erases an account: its resources, its events, and finally its record.
+// The tokens of clients that act for it end first.
 // It returns ErrConflict while the account has users, because they would go on
 // recording; afterwards nothing can be recorded into it. Erasing runs in batches; call
 // it again after an interruption. Errors: ErrNotFound, ErrConflict.
@@ -116,7 +125,7 @@ func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 	if err != nil {
 		return fmt.Errorf("delete account: %w", err)
 	}
-	err = errors.Join(s.Webhooks.EndAccount(ctx, id), s.Log.StopCounts(ctx, id))
+	err = errors.Join(s.Webhooks.EndAccount(ctx, id), s.releaseClients(ctx, id), s.Log.StopCounts(ctx, id))
 	var owned []kv.Range
 	if err == nil {
 		owned, err = s.owned(ctx, id)
@@ -174,7 +183,10 @@ func (s *Store) setErasing(ctx context.Context, id string, since time.Time) erro
 	})
 }
 
-const usersPageMax = 500 // users read in one View
+const (
+	usersPageMax   = 500 // users read in one View
+	clientsPageMax = 500
+)
 
 func (s *Store) accountIsUsed(ctx context.Context, id string) (bool, error) {
 	after := ""
@@ -189,6 +201,32 @@ func (s *Store) accountIsUsed(ctx context.Context, id string) (bool, error) {
 			}
 		}
 		after = users[len(users)-1].Canonical
+	}
+}
+
+// releaseClients takes the account from the clients that act for it and ends their
+// tokens. They get it back from UpdateClient alone.
+func (s *Store) releaseClients(ctx context.Context, account string) error {
+	for after := ""; ; {
+		clients, err := s.ListClients(ctx, after, clientsPageMax)
+		if err != nil || len(clients) == 0 {
+			return err
+		}
+		for _, c := range clients {
+			if after = c.ID; c.Account != account {
+				continue
+			}
+			_, err := s.changeClient(ctx, c.ID, func(_ kv.Txn, c *Client) error {
+				if c.Account == account {
+					c.Account = ""
+					c.Generation++
+				}
+				return nil
+			})
+			if err != nil && !errors.Is(err, record.ErrNotFound) {
+				return err
+			}
+		}
 	}
 }
 

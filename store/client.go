@@ -13,18 +13,21 @@ import (
 	"tollhouse/store/webhook"
 )
 
-// Grant is one of the three grant types.
+// Grant is one of the grant types.
 type Grant string
 
-// The specification's grant types.
+// The specification's grant types, and that of a client that acts for itself (RFC 6749
+// §4.4).
 const (
 	GrantPassword          Grant = "password"
 	GrantAuthorizationCode Grant = "authorization_code"
 	GrantRefreshToken      Grant = "refresh_token"
+	GrantClientCredentials Grant = "client_credentials"
 )
 
 var (
-	allGrants    = []Grant{GrantPassword, GrantAuthorizationCode, GrantRefreshToken}
+	userGrants   = []Grant{GrantPassword, GrantAuthorizationCode, GrantRefreshToken} // of a client by default
+	allGrants    = append(slices.Clone(userGrants), GrantClientCredentials)
 	publicGrants = []Grant{GrantAuthorizationCode, GrantRefreshToken}
 )
 
@@ -40,6 +43,7 @@ type Client struct {
 	DisabledAt   time.Time
 	CreatedAt    time.Time
 	Generation   uint64 // codes and tokens carry it; raising it ends them all
+	Account      string // for which it acts by the client_credentials grant; "" without it
 	// ConsentEpoch is in what is remembered of users' consents; a new one ends it. It is
 	// zero if users are asked each time.
 	ConsentEpoch secret.ID
@@ -120,6 +124,9 @@ func (s *Store) createClient(ctx context.Context, id string, spec ClientSpec, se
 				return err
 			}
 		}
+		if err := s.ensureAccountOf(tx, c); err != nil {
+			return err
+		}
 		return writeClient(tx, c)
 	})
 	if err != nil {
@@ -161,8 +168,8 @@ func (s *Store) ListClients(ctx context.Context, after string, limit int) ([]Cli
 // UpdateClient changes a client. Errors: *InvalidError, ErrNotFound.
 func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange) (Client, error) {
 	epoch := secret.NewID(nil)
-	return s.changeClient(ctx, id, func(c *Client) error {
-		spec := c.spec()
+	return s.changeClient(ctx, id, func(tx kv.Txn, c *Client) error {
+		spec, account := c.spec(), c.Account
 		set(&spec.Name, change.Name)
 		uris, err := change.redirectURIs(spec.RedirectURIs)
 		if err != nil {
@@ -173,14 +180,24 @@ func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange
 		set(&spec.Scopes, change.Scopes)
 		set(&spec.Introspect, change.Introspect)
 		set(&spec.Consent, change.Consent)
-		return c.apply(spec, epoch, false)
+		set(&spec.Account, change.Account)
+		if change.Account == nil && !slices.Contains(spec.Grants, string(GrantClientCredentials)) {
+			spec.Account = ""
+		}
+		if err := c.apply(spec, epoch, false); err != nil {
+			return err
+		}
+		if account != "" && account != c.Account {
+			c.Generation++ // its tokens act for the account of before
+		}
+		return s.ensureAccountOf(tx, *c)
 	})
 }
 
 // DisableClient disables a client and ends its codes and tokens. It is idempotent.
 // Errors: ErrNotFound.
 func (s *Store) DisableClient(ctx context.Context, id string) (Client, error) {
-	c, err := s.changeClient(ctx, id, func(c *Client) error {
+	c, err := s.changeClient(ctx, id, func(_ kv.Txn, c *Client) error {
 		if c.DisabledAt.IsZero() {
 			c.DisabledAt = s.Now()
 			c.Generation++
@@ -196,13 +213,13 @@ func (s *Store) DisableClient(ctx context.Context, id string) (Client, error) {
 // EnableClient enables a client again, without its old codes and tokens. Errors:
 // ErrNotFound.
 func (s *Store) EnableClient(ctx context.Context, id string) (Client, error) {
-	return s.changeClient(ctx, id, func(c *Client) error {
+	return s.changeClient(ctx, id, func(_ kv.Txn, c *Client) error {
 		c.DisabledAt = time.Time{}
 		return nil
 	})
 }
 
-func (s *Store) changeClient(ctx context.Context, id string, change func(*Client) error) (c Client, err error) {
+func (s *Store) changeClient(ctx context.Context, id string, change func(kv.Txn, *Client) error) (c Client, err error) {
 	if !isClientID(id) {
 		return Client{}, fmt.Errorf("change client: %w", record.ErrNotFound)
 	}
@@ -210,7 +227,7 @@ func (s *Store) changeClient(ctx context.Context, id string, change func(*Client
 		if c, err = readClient(tx, id); err != nil {
 			return err
 		}
-		if err := change(&c); err != nil {
+		if err := change(tx, &c); err != nil {
 			return err
 		}
 		return writeClient(tx, c)
@@ -294,13 +311,13 @@ func encodeClient(c Client) []byte {
 		e.Time(s.createdAt)
 	}
 	if c.hasAdded() {
-		e.ID(c.ConsentEpoch)
+		e.ID(c.ConsentEpoch).Str(c.Account)
 	}
 	return e.B
 }
 
 // hasAdded reports whether the client has a member that version 1 lacks.
-func (c Client) hasAdded() bool { return !c.ConsentEpoch.IsZero() }
+func (c Client) hasAdded() bool { return !c.ConsentEpoch.IsZero() || c.Account != "" }
 
 func decodeClient(id string, v []byte) (Client, error) {
 	d, added := clientDecoder(v)
@@ -318,7 +335,7 @@ func decodeClient(id string, v []byte) (Client, error) {
 		c.secrets = append(c.secrets, clientSecret{hash: d.Hash(), createdAt: d.Time()})
 	}
 	if added {
-		if c.ConsentEpoch = d.ID(); !c.hasAdded() {
+		if c.ConsentEpoch, c.Account = d.ID(), d.Str(); !c.hasAdded() {
 			d.Fail("has the longer version without a member of it")
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
@@ -51,7 +52,7 @@ func (s *Store) AuthenticateClient(ctx context.Context, id, presented string) (C
 // once. Errors: ErrNotFound, *InvalidError for a public client.
 func (s *Store) RotateClientSecret(ctx context.Context, id string, revoke bool) (Client, secret.Token, error) {
 	sec := secret.New(s.random, secret.ClientSecret)
-	c, err := s.changeClient(ctx, id, func(c *Client) error {
+	c, err := s.changeClient(ctx, id, func(_ kv.Txn, c *Client) error {
 		if c.Public {
 			return record.Invalid("client_id", "a public client uses PKCE instead", "the client is public and has no secret")
 		}

@@ -18,6 +18,7 @@ type ClientSpec struct {
 	Public       bool
 	Introspect   bool
 	Consent      string // ConsentAsk, which empty means too, or ConsentRemember
+	Account      string // for which it acts by the client_credentials grant
 }
 
 // How a client's users are asked for consent.
@@ -37,6 +38,7 @@ type ClientChange struct {
 	Scopes             *[]string
 	Introspect         *bool
 	Consent            *string
+	Account            *string
 }
 
 // apply checks a spec and copies it into c. Of a fixture, redirect URIs may be such as
@@ -45,7 +47,7 @@ type ClientChange struct {
 func (c *Client) apply(spec ClientSpec, epoch secret.ID, fixture bool) error {
 	grants, grantsErr := checkGrants(spec.Grants, spec.Public)
 	scope, scopeErr := checkScopes(spec.Scopes)
-	if err := errors.Join(checkName("name", spec.Name, false), c.checkRedirectURIs(spec, grants, fixture), grantsErr, scopeErr, checkPublic(spec), checkConsent(spec)); err != nil {
+	if err := errors.Join(checkName("name", spec.Name, false), c.checkRedirectURIs(spec, grants, fixture), grantsErr, scopeErr, checkPublic(spec), checkConsent(spec), checkClientAccount(spec, grants)); err != nil {
 		return err
 	}
 	switch {
@@ -55,7 +57,7 @@ func (c *Client) apply(spec ClientSpec, epoch secret.ID, fixture bool) error {
 		c.ConsentEpoch = epoch
 	}
 	c.Name, c.RedirectURIs, c.Grants, c.Scope = spec.Name, slices.Clone(spec.RedirectURIs), grants, scope
-	c.Public, c.Introspect = spec.Public, spec.Introspect
+	c.Public, c.Introspect, c.Account = spec.Public, spec.Introspect, spec.Account
 	return nil
 }
 
@@ -78,13 +80,28 @@ func checkConsent(spec ClientSpec) error {
 	return nil
 }
 
+// checkClientAccount checks that a client has an account if it may act for one without a
+// user, and only then.
+func checkClientAccount(spec ClientSpec, grants []Grant) error {
+	acts := slices.Contains(grants, GrantClientCredentials)
+	switch {
+	case acts && spec.Account == "":
+		return record.Invalid("account", "name the account", "a client with the client_credentials grant acts for one account")
+	case spec.Account == "":
+		return nil
+	case !acts && grants != nil:
+		return record.Invalid("account", "leave it out, or add the client_credentials grant", "only a client with the client_credentials grant acts for an account without a user")
+	}
+	return record.CheckAccountID(spec.Account)
+}
+
 func checkGrants(names []string, public bool) ([]Grant, error) {
-	allowed := allGrants
+	allowed, usual := allGrants, userGrants
 	if public {
-		allowed = publicGrants
+		allowed, usual = publicGrants, publicGrants
 	}
 	if len(names) == 0 {
-		return slices.Clone(allowed), nil
+		return slices.Clone(usual), nil
 	}
 	var grants []Grant
 	for _, g := range allowed { // stored in a fixed order without duplicates
@@ -176,7 +193,7 @@ func (c Client) spec() ClientSpec {
 	for _, g := range c.Grants {
 		grants = append(grants, string(g))
 	}
-	return ClientSpec{Name: c.Name, RedirectURIs: c.RedirectURIs, Grants: grants, Scopes: c.Scope.Names(), Public: c.Public, Introspect: c.Introspect, Consent: c.Consent()}
+	return ClientSpec{Name: c.Name, RedirectURIs: c.RedirectURIs, Grants: grants, Scopes: c.Scope.Names(), Public: c.Public, Introspect: c.Introspect, Consent: c.Consent(), Account: c.Account}
 }
 
 // Consent returns how the client's users are asked: ConsentAsk or ConsentRemember.

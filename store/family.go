@@ -23,8 +23,8 @@ const (
 )
 
 // lineage says for whom tokens were issued: the account, and the client and user with
-// their generations at the time of the authorization. Codes, families and access
-// tokens carry it. Generations are counters because a clock may step back.
+// their generations at the time of the authorization. The user is zero if the client
+// acts for itself. Codes, families and access tokens carry it. Generations are counters because a clock may step back.
 type lineage struct {
 	client           string
 	clientGeneration uint64
@@ -48,7 +48,7 @@ type family struct {
 const familyRecord = 1
 
 // parties are the current client and user of a lineage, from the heads of their
-// records.
+// records. Without a user, user is zero.
 type parties struct {
 	client Client
 	user   User
@@ -61,14 +61,23 @@ func readParties(r kv.Reader, l lineage) (p parties, err error) {
 	if err != nil && !record.IsAbsent(err) {
 		return parties{}, err
 	}
-	user, userErr := r.Get(record.UserKey(l.user)) // read even if the client is missing, for constant time
+	other := record.UserKey(l.user)
+	if l.user.IsZero() {
+		other = record.AccountKey(l.account)
+	}
+	user, userErr := r.Get(other) // read even if the client is missing, for constant time
 	if err = cmp.Or(err, userErr); err != nil {
 		return parties{}, goneIsDisabled(err)
 	}
 	if p.client, err = decodeClientHead(l.client, client); err != nil {
 		return parties{}, err
 	}
-	if p.user, err = decodeUserHead(l.user, user); err != nil {
+	if l.user.IsZero() {
+		err = mustStand(l.account, user)
+	} else {
+		p.user, err = decodeUserHead(l.user, user)
+	}
+	if err != nil {
 		return parties{}, err
 	}
 	if !p.client.DisabledAt.IsZero() || p.client.Generation != l.clientGeneration ||
@@ -78,6 +87,15 @@ func readParties(r kv.Reader, l lineage) (p parties, err error) {
 	return p, nil
 }
 
+// mustStand refuses an account that is being erased.
+func mustStand(id string, account []byte) error {
+	a, err := decodeAccount(id, account)
+	if err == nil && !a.erasedSince.IsZero() {
+		err = record.ErrDisabled
+	}
+	return err
+}
+
 func goneIsDisabled(err error) error {
 	if record.IsAbsent(err) {
 		return record.ErrDisabled
@@ -85,13 +103,15 @@ func goneIsDisabled(err error) error {
 	return err
 }
 
-// createFamily stores a new family with its two index entries.
+// createFamily stores a new family with its index entries.
 func createFamily(tx kv.Txn, f family) error {
 	if err := tx.Set(record.ClientFamiliesKey(f.client).ID(f.id), nil, f.expiresAt); err != nil {
 		return err
 	}
-	if err := tx.Set(record.UserFamiliesKey(f.user).ID(f.id), nil, f.expiresAt); err != nil {
-		return err
+	if !f.user.IsZero() {
+		if err := tx.Set(record.UserFamiliesKey(f.user).ID(f.id), nil, f.expiresAt); err != nil {
+			return err
+		}
 	}
 	return writeFamily(tx, f)
 }

@@ -34,6 +34,7 @@ const (
 	EndedUserDeleted       = "user_deleted"
 	EndedUserDisabled      = "user_disabled"
 	EndedUserTokensEnded   = "user_tokens_ended" // re-enabled since, or password changed
+	EndedAccountDeleted    = "account_deleted"   // of a client that acts for itself
 )
 
 // Inspect shows the operator what a secret is and whether it is valid. Unlike
@@ -188,12 +189,8 @@ func inspectParties(r kv.Reader, l lineage) (p parties, ended string, err error)
 	if err != nil && !clientGone {
 		return parties{}, "", err
 	}
-	v, err = r.Get(record.UserKey(l.user))
-	userGone := record.IsAbsent(err)
-	if err == nil {
-		p.user, err = decodeUserHead(l.user, v)
-	}
-	if err != nil && !userGone {
+	otherEnded, err := p.readOther(r, l)
+	if err != nil {
 		return parties{}, "", err
 	}
 	switch {
@@ -204,9 +201,30 @@ func inspectParties(r kv.Reader, l lineage) (p parties, ended string, err error)
 	case p.client.Generation != l.clientGeneration:
 		ended = EndedClientTokensEnded
 	default:
-		ended = userEnded(p.user, userGone, l.userGeneration)
+		ended = otherEnded
 	}
 	return p, ended, nil
+}
+
+// readOther reads the user of a lineage, or without one the account, and returns why it
+// has ended.
+func (p *parties) readOther(r kv.Reader, l lineage) (ended string, err error) {
+	if l.user.IsZero() {
+		a, err := readAccount(r, l.account)
+		if record.IsAbsent(err) || err == nil && !a.erasedSince.IsZero() {
+			return EndedAccountDeleted, nil
+		}
+		return "", err
+	}
+	v, err := r.Get(record.UserKey(l.user))
+	gone := record.IsAbsent(err)
+	if err == nil {
+		p.user, err = decodeUserHead(l.user, v)
+	}
+	if err != nil && !gone {
+		return "", err
+	}
+	return userEnded(p.user, gone, l.userGeneration), nil
 }
 
 // userEnded returns why tokens of that generation of a user have ended.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 type Introspection struct {
 	ClientID  string
 	Username  string
-	Subject   string
+	Subject   string    // the user, or a client that acts for itself
 	Scope     Scope     // current permissions, all stated; empty if the client was narrowed to others
 	IssuedAt  time.Time // zero for a refresh token
 	ExpiresAt time.Time
@@ -50,7 +51,7 @@ func (s *Store) introspectAccess(ctx context.Context, c Client, token secret.Tok
 		return Introspection{}, fmt.Errorf("introspect: %w", err)
 	}
 	return Introspection{
-		ClientID: p.ClientID, Username: p.Username, Subject: p.UserID, Scope: givesNow(p.Scope, p.narrowed),
+		ClientID: p.ClientID, Username: p.Username, Subject: cmp.Or(p.UserID, p.ClientID), Scope: givesNow(p.Scope, p.narrowed),
 		IssuedAt: p.IssuedAt, ExpiresAt: p.ExpiresAt, Access: true,
 	}, nil
 }

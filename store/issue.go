@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
 // Issued is the result of a grant.
 type Issued struct {
 	AccessToken  secret.Token
-	RefreshToken secret.Token
+	RefreshToken secret.Token  // zero if the client acts for itself
 	ExpiresIn    time.Duration // lifetime of the access token
 	Scope        Scope         // of the access token
 	FamilyID     string
@@ -60,6 +61,35 @@ func (s *Store) IssueForPassword(ctx context.Context, by By, c Client, u User, s
 		return Issued{}, fmt.Errorf("issue for password: %w", err)
 	}
 	return issued, nil
+}
+
+// IssueForClient issues an access token, and no other, to an authenticated client that acts
+// for its account without a user (RFC 6749 §4.4). Errors: ErrMismatch if it may not;
+// ErrDisabled if the client or the account has ended in the meantime.
+func (s *Store) IssueForClient(ctx context.Context, by By, c Client, scope Scope) (Issued, error) {
+	if c.Public || c.Account == "" || !c.Allows(GrantClientCredentials) {
+		return Issued{}, fmt.Errorf("issue for client: %w", record.ErrMismatch)
+	}
+	now, pair := s.Now(), s.newPair()
+	f := s.newFamily(lineage{client: c.ID, clientGeneration: c.Generation, account: c.Account}, scope, now, pair.family)
+	f.expiresAt = now.Add(s.lives.AccessToken)
+	err := s.db.Update(ctx, func(tx kv.Txn) error {
+		if _, err := readParties(tx, f.lineage); err != nil {
+			return err
+		}
+		if err := createFamily(tx, f); err != nil {
+			return err
+		}
+		err := writeAccessToken(tx, accessToken{lineage: f.lineage, hash: pair.access.Hash(), family: f.id, scope: scope, issuedAt: now, expiresAt: f.expiresAt})
+		if err != nil {
+			return err
+		}
+		return appendAudit(tx, f.auditLine(AuditGrant, string(GrantClientCredentials), by), now, pair.tail)
+	})
+	if err != nil {
+		return Issued{}, fmt.Errorf("issue for client: %w", err)
+	}
+	return f.issued(pair.access, secret.Token{}, scope, s.lives.AccessToken), nil
 }
 
 func (s *Store) newFamily(l lineage, scope Scope, now time.Time, id secret.ID) family {

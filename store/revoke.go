@@ -78,5 +78,10 @@ func revokeAccess(tx kv.Txn, by By, c Client, h secret.Hash, now time.Time, tail
 	if err := tx.Delete(record.AccessTokenKey(h)); err != nil {
 		return err
 	}
+	if f.user.IsZero() { // it has no other token
+		if err := revokeFamily(tx, f, now, ReasonRevokedByClient); err != nil {
+			return err
+		}
+	}
 	return appendAudit(tx, f.auditLine(AuditRevoke, ReasonRevokedByClient, by), now, tail)
 }

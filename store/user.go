@@ -35,6 +35,9 @@ const subjectPrefix = "usr_"
 
 // Subject is the user's id in API responses.
 func (u User) Subject() string {
+	if u.ID.IsZero() {
+		return ""
+	}
 	return string(secret.AppendCrockford([]byte(subjectPrefix), u.ID))
 }
 

@@ -51,6 +51,7 @@ type (
 		Public       bool     `json:"public"`
 		Introspect   bool     `json:"introspect"`
 		Consent      string   `json:"consent"`
+		Account      string   `json:"account"`
 		Disabled     bool     `json:"disabled"`
 		line         int
 	}
@@ -472,7 +473,7 @@ func (e seedEvent) refused(bad *eventlog.LineError) error {
 }
 
 func (c seedClient) create(ctx context.Context, to *store.Store, random secret.Source) (id string, sec secret.Token, err error) {
-	spec := store.ClientSpec{Name: c.Name, RedirectURIs: c.RedirectURIs, Grants: c.Grants, Scopes: c.Scopes, Public: c.Public, Introspect: c.Introspect, Consent: c.Consent}
+	spec := store.ClientSpec{Name: c.Name, RedirectURIs: c.RedirectURIs, Grants: c.Grants, Scopes: c.Scopes, Public: c.Public, Introspect: c.Introspect, Consent: c.Consent, Account: c.Account}
 	if spec.Name == "" {
 		spec.Name = c.ClientID // screens always show a name
 	}

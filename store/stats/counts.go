@@ -39,6 +39,7 @@ const (
 	GrantRefresh Grant = iota
 	GrantCode
 	GrantPassword
+	GrantClient
 	grants
 	NoGrant Grant = -1
 )

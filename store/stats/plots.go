@@ -193,6 +193,7 @@ func tokensPlot(buckets []*counts) Plot {
 	of := func(g Grant) func(*counts) uint64 { return func(c *counts) uint64 { return c.grants[g] } }
 	return Plot{PlotTokens, []Series{
 		counted("refresh_token", buckets, of(GrantRefresh)), counted("authorization_code", buckets, of(GrantCode)), counted("password", buckets, of(GrantPassword)),
+		counted("client_credentials", buckets, of(GrantClient)),
 	}}
 }
 
