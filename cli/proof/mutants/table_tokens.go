@@ -133,8 +133,23 @@ var tokenMutants = []mutant{
 	},
 	{
 		name: "revoke_takes_the_family", breaks: "RFC 7009: a revoked refresh token revokes its family",
-		file: "store/revoke.go", old: "revokeFamily(tx, f, now, ReasonRevokedByClient)", new: "error(nil)",
+		file: "store/revoke.go", old: "return nil\n\t}\n\tif err := revokeFamily(tx, f, now, ReasonRevokedByClient)", new: "return nil\n\t}\n\tif err := error(nil)",
 		in: "./handlers", tests: []string{"TestRevoke"},
+	},
+	{
+		name: "client_tokens_follow_to_another_account", breaks: "a change of the account for which a client acts ends its tokens",
+		file: "store/client.go", old: "c.Generation++ // its tokens act for the account of before", new: "",
+		in: "./handlers", tests: []string{"TestClientCredentialsEnds"},
+	},
+	{
+		name: "released_client_keeps_tokens", breaks: "the end of an account ends the tokens of clients that act for it",
+		file: "store/account.go", old: "c.Account = \"\"\n\t\t\t\t\tc.Generation++", new: "c.Account = \"\"",
+		in: "./handlers", tests: []string{"TestClientCredentialsEnds"},
+	},
+	{
+		name: "client_credentials_without_an_account", breaks: "a client without an account is refused when it asks for tokens of its own",
+		file: "store/issue.go", old: `c.Public || c.Account == "" || !c.Allows(GrantClientCredentials)`, new: "c.Public || !c.Allows(GrantClientCredentials)",
+		in: "./handlers", tests: []string{"TestClientCredentialsRefused"},
 	},
 	{
 		name: "introspect_others_access", breaks: "RFC 7662: a client learns only of its own access tokens",
