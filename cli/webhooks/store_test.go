@@ -116,7 +116,7 @@ func runStored(t testing.TB, s *storetest.Fixture) (sender *webhooks.Sender, sto
 	sender = webhooks.New(webhooks.Options{
 		Store: s.Webhooks, Events: webhooks.EventsOf(s.Log), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Client:   webhooks.NewClient(webhooks.ClientOptions{Rules: rules(t, "127.0.0.1"), Timeout: longEnough, Version: "1.2.3"}),
-		Schedule: []time.Duration{50 * time.Millisecond}, ParkAfter: time.Hour, Parallel: 8,
+		Schedule: []time.Duration{50 * time.Millisecond}, ParkAfter: time.Hour, Parallel: 8, Grace: func() time.Duration { return longEnough },
 	})
 	s.Webhooks.OnChange(sender.Changed)
 	ctx, cancel := context.WithCancel(context.Background())
