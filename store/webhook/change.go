@@ -272,7 +272,11 @@ func (w *Webhooks) change(ctx context.Context, by By, id string, fn func(tx kv.T
 			return false, err
 		}
 		e.Revision++
-		return true, w.recordChange(tx, by, before, *e, action, random)
+		p, err := w.recordChange(tx, by, before, *e, action, random)
+		if e.atNow {
+			e.Cursor = p
+		}
+		return true, err
 	})
 	if err != nil {
 		return Endpoint{}, err
@@ -283,18 +287,17 @@ func (w *Webhooks) change(ctx context.Context, by By, id string, fn func(tx kv.T
 	return w.Find(ctx, by, e.ID)
 }
 
-func (w *Webhooks) recordChange(tx kv.Txn, by By, before, after Endpoint, action string, random drawn) error {
+func (w *Webhooks) recordChange(tx kv.Txn, by By, before, after Endpoint, action string, random drawn) (p record.Position, err error) {
 	old, err := before.snapshot(false)
 	if err != nil {
-		return err
+		return p, err
 	}
 	now, err := after.snapshot(false)
 	if err != nil {
-		return err
+		return p, err
 	}
 	previous, _ := snapshot.Previous(old, now)
-	_, err = w.record(tx, by, after, action, previous, random)
-	return err
+	return w.record(tx, by, after, action, previous, random)
 }
 
 // Update changes the settings of an endpoint. Types hold from the cursor on. Errors:

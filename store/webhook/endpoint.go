@@ -113,6 +113,7 @@ type Endpoint struct {
 	born  record.Position // of its own created event, which it is not sent
 	turn  uint64          // rises when the cursor or the state is changed by hand
 	lines uint64          // deliveries written so far
+	atNow bool            // the cursor moves to the event of this change; not in the record
 }
 
 // Enabled reports whether events may be sent to the endpoint, unless the instance is

@@ -12,6 +12,7 @@ import (
 
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
+	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/snapshot"
@@ -196,6 +197,17 @@ func TestEndpoints(t *testing.T) {
 		}
 		if in := must.Get(s.Webhooks.Instance(t.Context()))(t); in.Endpoints != 50 {
 			t.Errorf("%d are counted", in.Endpoints)
+		}
+	})
+
+	t.Run("are_at_most_10000_in_all", func(t *testing.T) {
+		t.Parallel()
+		s := storetest.New(t)
+		full := webhook.EncodeInstance(webhook.Instance{Endpoints: webhook.InstanceMax})
+		must.Do(t, s.DB.Update(t.Context(), func(tx kv.Txn) error { return tx.Set(record.MetaKey(webhook.MetaName), full, time.Time{}) }))
+		_, _, err := s.Webhooks.Create(t.Context(), webhook.System, account, webhook.Settings{URL: hook})
+		if limit, ok := errors.AsType[*webhook.LimitError](err); !ok || !limit.Instance || limit.Max != 10_000 {
+			t.Errorf("one more: %v", err)
 		}
 	})
 

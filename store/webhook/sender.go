@@ -227,7 +227,7 @@ func (w *Webhooks) settle(ctx context.Context, was *Endpoint, fn func(tx kv.Txn,
 		}
 		if action != "" {
 			e.Revision++
-			if err := w.recordChange(tx, System, before, e, action, random); err != nil {
+			if _, err := w.recordChange(tx, System, before, e, action, random); err != nil {
 				return err
 			}
 		}

@@ -97,7 +97,7 @@ func TestEnable(t *testing.T) {
 
 	t.Run("from_now_leaves_nothing_waiting", func(t *testing.T) {
 		t.Parallel()
-		m := makeEndpoint(t, func(s *webhook.Settings) { s.Types = []string{"customer.*"} })
+		m := makeEndpoint(t)
 		event(t, m.Fixture, "customer.created")
 		e, waiting, err := m.Webhooks.Enable(t.Context(), webhook.System, m.id, webhook.FromNow())
 		must.Do(t, err)
@@ -121,6 +121,19 @@ func TestEnable(t *testing.T) {
 			t.Errorf("the cursor is %s, %d are parked, and %+v wait", e.Cursor, e.Parked, waiting)
 		}
 		must.Get(m.CheckAll(t.Context()))(t)
+	})
+
+	t.Run("behind_a_gap_counts_what_is_left", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t)
+		must.Get(m.Webhooks.Disable(t.Context(), webhook.System, m.id))(t)
+		event(t, m.Fixture, "customer.created")
+		oldest := trim(t, m)
+		_, waiting, err := m.Webhooks.Enable(t.Context(), webhook.System, m.id, webhook.From{})
+		must.Do(t, err)
+		if waiting.Events != 2 || *waiting.Oldest != oldest.Millis()/1000 { // and that of enabling
+			t.Errorf("%+v wait", waiting)
+		}
 	})
 
 	t.Run("from_removed_events_names_the_oldest", func(t *testing.T) {

@@ -2,9 +2,11 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"tollhouse/store/eventlog"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 )
@@ -17,8 +19,8 @@ type Waiting struct {
 }
 
 const (
-	waitingMax      = 10_000
-	waitingRowsMost = 50 // calls of Follow
+	waitingMax   = 10_000
+	waitingReads = 50 // stretches of the log that are read to count
 )
 
 // Enable lets events be sent to an endpoint again. It goes on at the cursor, so nothing
@@ -42,7 +44,7 @@ func (w *Webhooks) Enable(ctx context.Context, by By, id string, from From) (End
 			if err != nil {
 				return "", err
 			}
-			e.Cursor, e.Head, e.Gap.Pending = p, nil, false
+			e.Cursor, e.Head, e.Gap.Pending, e.atNow = p, nil, false, from.now
 		}
 		action := "updated"
 		if !e.Enabled() {
@@ -143,21 +145,25 @@ func (e *Endpoint) count(s State, n int) {
 // waiting counts the events that wait behind the cursor.
 func (w *Webhooks) waiting(ctx context.Context, e *Endpoint) (n Waiting, err error) {
 	after := e.Cursor
-	for range waitingRowsMost {
+	for range waitingReads {
 		s, err := w.Next(ctx, e, after, 1000)
+		if gone, ok := errors.AsType[*eventlog.CursorError](err); ok {
+			after = gone.Resume
+			continue
+		}
 		if err != nil {
 			return Waiting{}, err
 		}
 		if n.Events == 0 && len(s.Events) > 0 {
 			n.Oldest = seconds(s.Events[0].Position.Time())
 		}
-		n.Events += len(s.Events)
-		if n.More = s.More; !n.More || n.Events >= waitingMax {
-			n.More = n.More || n.Events > waitingMax
-			n.Events = min(n.Events, waitingMax)
-			return n, nil
+		n.Events, n.More, after = n.Events+len(s.Events), s.More, s.Passed
+		if n.Events > waitingMax {
+			n.Events, n.More = waitingMax, true
 		}
-		after = s.Passed
+		if !s.More || n.Events == waitingMax {
+			break
+		}
 	}
 	return n, nil
 }
