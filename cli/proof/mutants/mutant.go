@@ -24,7 +24,7 @@ type mutant struct {
 // table lists all mutants.
 func table() []mutant {
 	return slices.Concat(secretMutants, codeMutants, refreshMutants, tokenMutants, clientMutants, keyMutants,
-		pageMutants, redirectMutants, browserMutants, wireMutants, throttleMutants, keepMutants, countMutants, databaseMutants, consentMutants)
+		pageMutants, redirectMutants, browserMutants, wireMutants, throttleMutants, keepMutants, countMutants, databaseMutants, consentMutants, webhookMutants)
 }
 
 // weaken returns the mutant's file without the rule.
