@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,7 +182,8 @@ func (w *Webhooks) Create(ctx context.Context, by By, account string, s Settings
 	}
 	w.Log.Recorded(account)
 	w.changed(made.ID)
-	return made, token, nil
+	made, err = w.Find(ctx, by, made.ID)
+	return made, token, err
 }
 
 // checkPlace checks that the account has room for an endpoint with that URL. The
@@ -212,10 +214,7 @@ func (w *Webhooks) record(tx kv.Txn, by By, e Endpoint, action string, previous 
 	}
 	source, location := "system", "system"
 	if by.Client != "" || by.User != "" {
-		location = "api"
-		if source = by.User; source == "" {
-			source = by.Client
-		}
+		source, location = cmp.Or(by.Name, by.User, by.Client), "api"
 	}
 	p, err := w.Log.AppendEvent(tx, eventlog.NewEvent{
 		Owner: e.Account, Resource: e.ID, Source: source, Location: location, Type: objectKind + "." + action, Object: object, Previous: previous,

@@ -91,6 +91,7 @@ type By struct {
 	// an operator, who finds all.
 	Account      string
 	Client, User string // of the token; they are the bond of an endpoint made with it
+	Name         string // of the user or the client, the source of events
 
 	RequestID, Address, OperatorID string // for the audit log
 }
