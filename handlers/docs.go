@@ -52,12 +52,13 @@ func readReference(document []byte) *reference {
 	for _, t := range tags.Elements() {
 		name := textAt(t, "name")
 		tag := referenceTag{slug: strings.ToLower(name)}
+		answers := map[string]views.Link{}
 		tag.shown = views.DocsTag{Name: name, Href: docsPath + "/" + tag.slug, Words: textAt(t, "description")}
 		for _, section := range []string{"paths", "x-tollhouse-pages"} {
 			for _, item := range memberAt(d.root, section).Members() {
 				for _, method := range item.Value.Members() {
 					if tagged, _ := method.Value.Member("tags"); len(tagged.Elements()) > 0 && tagged.Elements()[0].Text() == name {
-						tag.operations = append(tag.operations, d.operation(tag.shown.Href, item, method))
+						tag.operations = append(tag.operations, d.operation(tag.shown.Href, item, method, answers))
 					}
 				}
 			}
@@ -80,7 +81,8 @@ func (d docsDocument) resolved(v snapshot.Value) snapshot.Value {
 
 func textAt(v snapshot.Value, path ...string) string { return memberAt(v, path...).Text() }
 
-func (d docsDocument) operation(page string, item, method snapshot.Member) referenceOperation {
+// operation reads an operation. An answer that the page has shown before is a link to it.
+func (d docsDocument) operation(page string, item, method snapshot.Member, answers map[string]views.Link) referenceOperation {
 	o := referenceOperation{method: strings.ToUpper(method.Name), path: item.Name}
 	id := textAt(method.Value, "operationId")
 	o.shown = views.DocsOperation{
@@ -114,8 +116,14 @@ func (d docsDocument) operation(page string, item, method snapshot.Member) refer
 		media := memberAt(response, "content", asJSON)
 		schema := memberAt(media, "schema")
 		status := views.DocsStatus{Status: answer.Name, Words: textAt(response, "description"), Next: statusNext[answer.Name]}
-		if answer.Name < "300" && len(o.shown.Answer) == 0 {
+		name := textAt(schema, "$ref")
+		if before, known := answers[name]; known && answer.Name < "300" && before.Href != "#"+id {
+			o.shown.AnswerLike = before
+		} else if answer.Name < "300" && len(o.shown.Answer) == 0 {
 			o.shown.Answer = d.members(schema, "", 2)
+			if name != "" {
+				answers[name] = views.Link{Label: o.shown.Name, Href: "#" + id}
+			}
 			if example, ok := media.Member("example"); ok {
 				o.shown.Sample = sampleOf(example)
 			}
