@@ -65,6 +65,12 @@ const (
 	doneBackupBegun     = "backup-begun"
 	doneBackupVerifying = "backup-verifying"
 	doneCheckBegun      = "check-begun"
+	doneWebhookEnabled  = "webhook-enabled"
+	doneWebhookDisabled = "webhook-disabled"
+	doneWebhookSkipped  = "webhook-skipped"
+	doneWebhookRetried  = "webhook-retried"
+	doneWebhooksHeld    = "webhooks-held"
+	doneWebhooksResumed = "webhooks-resumed"
 
 	doneLifetime = time.Minute
 )
@@ -89,6 +95,12 @@ var doneWords = map[string]string{
 	doneBackupBegun:     "A backup has begun.",
 	doneBackupVerifying: "The backup is being checked.",
 	doneCheckBegun:      "The search for damage has begun.",
+	doneWebhookEnabled:  "The endpoint is enabled.",
+	doneWebhookDisabled: "The endpoint is disabled. Its cursor stays where it is, so nothing is lost.",
+	doneWebhookSkipped:  "The event was skipped. It stays listed and can be retried.",
+	doneWebhookRetried:  "The events are due now.",
+	doneWebhooksHeld:    "All deliveries are held.",
+	doneWebhooksResumed: "All deliveries go on.",
 }
 
 // done redirects to the account page, which shows the outcome.

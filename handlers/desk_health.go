@@ -59,8 +59,11 @@ func worstFirst(list []Finding) []Finding {
 
 // pageOfFinding names the page that a finding belongs to.
 func pageOfFinding(f Finding) string {
-	if f.Check == "backup" {
+	switch f.Check {
+	case "backup":
 		return "backups"
+	case "webhooks":
+		return "webhooks"
 	}
 	return "health"
 }
@@ -75,8 +78,11 @@ func (v *visit) attention() (shown []views.DeskFinding) {
 		if f.Next != "" {
 			d.Next = "Next: " + f.Next + "."
 		}
-		if pageOfFinding(f) == "backups" {
+		switch pageOfFinding(f) {
+		case "backups":
 			d.Label, d.Href = "Backups", "/desk/backups"
+		case "webhooks":
+			d.Label, d.Href = "Webhooks", deskWebhooksPath
 		}
 		shown = append(shown, d)
 	}

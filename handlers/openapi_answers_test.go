@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
+	"tollhouse/store/webhook"
 )
 
 // described is an api whose every answer is held to the API description.
@@ -46,6 +48,8 @@ func TestAPIAnswersAreDescribed(t *testing.T) {
 	}
 	describedEvents(d, token, stranger)
 	describedResources(d, token)
+	describedWebhooks(d, token, append(powerless, "", "x"))
+	describedRetry(d, stranger)
 	for _, target := range []string{"/api/events", "/api/events/" + goldenFirst, "/api/event-types", "/api/resources/customer", "/api/resources/customer/cus_4tn8k2w1"} {
 		for _, token := range append(powerless, "", "x") {
 			d.read(target, token)
@@ -149,6 +153,10 @@ func describedExpiry(d *described) {
 	}
 	d.read("/api/events?order=asc&after="+goldenFirst, token)
 	d.read("/api/events/"+goldenFirst, token)
+	const url = `{"url":"https://hooks.larkspurtea.example/late`
+	e := endpointIn(d.t, d.ask(http.MethodPost, webhooksPath, token, url+`"}`, "Content-Type", "application/json"), http.StatusCreated)
+	d.ask(http.MethodPost, webhooksPath, token, url+`2","from":"`+goldenFirst+`"}`, "Content-Type", "application/json")
+	d.ask(http.MethodPost, webhooksPath+"/"+e.ID+"/enable", token, `{"from":"`+goldenFirst+`"}`, "Content-Type", "application/json")
 }
 
 // describedEvents are the golden examples, and the other ways to ask for events.
@@ -233,4 +241,96 @@ func describedResources(d *described, token string) {
 	}
 	tag := d.read("/api/resources/customer/c1", token).Header().Get("ETag")
 	d.read("/api/resources/customer/c1", token, "If-None-Match", tag)
+}
+
+// describedRetry asks for more events than a retry may have.
+func describedRetry(d *described, token string) {
+	d.t.Helper()
+	var lines strings.Builder
+	for i := range webhook.RetriedMax + 1 {
+		fmt.Fprintf(&lines, `{"type":"plan.created","resource":"p%d","createdAt":%d,"eventData":{"object":{"id":"p%d","object":"plan"}}}`+"\n", i, 1_773_000_000+i, i)
+	}
+	d.importLines(d.t, "acct_other", lines.String())
+	e := endpointIn(d.t, d.ask(http.MethodPost, webhooksPath, token, `{"url":"https://hooks.larkspurtea.example/x"}`, "Content-Type", "application/json"), http.StatusCreated)
+	w := d.ask(http.MethodPost, webhooksPath+"/"+e.ID+"/retry", token, fmt.Sprintf(`{"from":"0","to":"%d"}`, d.Now().Unix()), "Content-Type", "application/json")
+	if description, _ := w.fault(d.t, http.StatusConflict, "conflict", "")["error_description"].(string); !strings.Contains(description, "enable with from") {
+		d.t.Errorf("the refusal does not name enable with from: %s", description)
+	}
+}
+
+// describedWebhooks is the life of a webhook endpoint, and what is refused in it.
+func describedWebhooks(d *described, token string, powerless []string) {
+	d.t.Helper()
+	d.server.webhooks = &recordingSender{}
+	const plain = "application/json"
+	ask := func(method, path, body string, headers ...string) answer {
+		d.t.Helper()
+		if body != "" && len(headers) == 0 {
+			headers = []string{"Content-Type", plain}
+		}
+		return d.ask(method, webhooksPath+path, token, body, headers...)
+	}
+	const valid = `{"url":"https://hooks.larkspurtea.example/tollhouse","types":["plan.*"],"order":"strict","description":"x","from":"start"}`
+	e := endpointIn(d.t, ask("POST", "", valid), http.StatusCreated)
+	never := "wep_" + strings.Repeat("0", 26)
+	ask("POST", "", valid)
+	ask("POST", "", `{}`)
+	ask("POST", "", valid, "Content-Type", "text/plain")
+	ask("POST", "", strings.Repeat(" ", 65<<10))
+	ask("GET", "", "")
+	ask("GET", "", "", "Accept", "application/xml")
+	ask("GET", "?limit=0", "")
+	ask("PATCH", "/"+e.ID, `{"url":"https://hooks.larkspurtea.example/2"}`)
+	ask("PATCH", "/"+e.ID, `{}`, "Content-Type", mergePatchType, "If-Match", `"99"`)
+	ask("PATCH", "/"+e.ID, `{"ordre":1}`)
+	ask("POST", "", valid)
+	ask("PATCH", "/"+e.ID, `{"url":"https://hooks.larkspurtea.example/tollhouse"}`) // another's
+	for range 3 {
+		ask("POST", "/"+e.ID+"/rotate-secret", "")
+	}
+	for range webhookTestsMax + 1 {
+		ask("POST", "/"+e.ID+"/test", "")
+	}
+	ask("POST", "/"+e.ID+"/retry", `{"state":"dead"}`)
+	ask("POST", "/"+e.ID+"/retry", fmt.Sprintf(`{"from":"0","to":"%d","types":["*"]}`, d.Now().Unix()))
+	ask("POST", "/"+e.ID+"/skip", "")
+	blockWebhook(d.t, d.api, e.ID)
+	ask("GET", "/"+e.ID, "")
+	ask("GET", "/"+e.ID+"/deliveries", "")
+	ask("POST", "/"+e.ID+"/skip", "")
+	ask("GET", "/"+e.ID+"/deliveries?state=skipped", "")
+	ask("GET", "/"+e.ID+"/deliveries", "", "Accept", "application/xml")
+	for _, path := range []string{"/enable", "/disable", "/skip", "/rotate-secret", "/test", "/retry"} {
+		ask("POST", "/"+e.ID+path, `{"nonsense":1}`)
+		ask("POST", "/"+e.ID+path, `{}`, "Content-Type", "text/plain")
+		ask("POST", "/"+e.ID+path, strings.Repeat(" ", 65<<10))
+		ask("POST", "/"+never+path, `{"state":"dead"}`)
+		ask("POST", "/"+never+path, "")
+		for _, t := range powerless {
+			d.ask("POST", webhooksPath+"/"+e.ID+path, t, "")
+		}
+	}
+	ask("PATCH", "/"+e.ID, strings.Repeat(" ", 65<<10))
+	ask("PATCH", "/"+e.ID, `{}`, "Content-Type", "text/plain")
+	ask("PATCH", "/"+never, `{}`)
+	ask("DELETE", "/"+e.ID+"?x=1", "")
+	for _, t := range powerless {
+		d.ask("POST", webhooksPath, t, valid, "Content-Type", plain)
+		d.ask("PATCH", webhooksPath+"/"+e.ID, t, `{}`, "Content-Type", plain)
+		d.ask("DELETE", webhooksPath+"/"+e.ID, t, "")
+		for _, path := range []string{"", "/" + e.ID, "/" + e.ID + "/deliveries"} {
+			d.read(webhooksPath+path, t)
+		}
+	}
+	for _, path := range []string{"/" + e.ID, "/" + e.ID + "/deliveries"} {
+		ask("GET", path+"?nonsense=1", "")
+		ask("GET", path, "", "Accept", "application/xml")
+	}
+	ask("GET", "/"+never, "")
+	ask("GET", "/"+never+"/deliveries", "")
+	ask("POST", "/"+e.ID+"/disable", "")
+	ask("GET", "/"+e.ID, "")
+	ask("POST", "/"+e.ID+"/enable", "")
+	ask("DELETE", "/"+e.ID, "")
+	ask("DELETE", "/"+e.ID, "")
 }

@@ -101,6 +101,11 @@ type Server struct {
 	ready   func() error
 	observe func(Served)
 	metrics http.Handler
+
+	webhooks     Webhooks
+	webhookRules *target.Rules
+	webhookTests *webhookTests
+
 	status  func(context.Context) ServerStatus
 	doctor  func(ctx context.Context, deep bool, tell func(Finding))
 	started time.Time
@@ -149,7 +154,12 @@ func New(c Config) *Server {
 
 		instance: c.InstanceName, logo: newLogo(c.Logo), shared: c.Shared, fingerprint: c.KeyFingerprint,
 
+		webhooks: c.Webhooks, webhookRules: c.WebhookRules, webhookTests: newWebhookTests(c.Store.Now),
+
 		draining: make(chan struct{}), heartbeatEvery: heartbeatEvery,
+	}
+	if s.webhookRules == nil {
+		s.webhookRules = &target.Rules{}
 	}
 	if c.Desk != nil {
 		s.desk = newDesk(*c.Desk, c.Store.Now)

@@ -8,8 +8,11 @@ import (
 	"strconv"
 	"strings"
 
+	"tollhouse/store/eventlog"
+	"tollhouse/store/secret"
 	"tollhouse/store/snapshot"
 	"tollhouse/store/spelling"
+	"tollhouse/store/webhook"
 )
 
 // webhookMembersMeant maps the names in other APIs, in lower case, to our members.
@@ -145,4 +148,42 @@ func (m *members) seconds(name string, other, most int64) int64 {
 		m.refuse(name, "must be a whole number of seconds from 0 to %d.", most)
 	}
 	return n
+}
+
+// secret returns a secret of the caller's own, or the zero Token.
+func (m *members) secret() secret.Token {
+	if !m.given("secret") {
+		return secret.Token{}
+	}
+	token, ok := secret.ParseWebhookSecret(m.text("secret"))
+	if !ok {
+		m.refuse("secret", "must be whsec_ and the standard base64 of 24 to 64 bytes.")
+	}
+	return token
+}
+
+// from returns where deliveries begin: now, start, the id of an event, or a time in
+// seconds, as digits or as a number.
+func (m *members) from(name string) webhook.From {
+	v, _ := m.Member(name)
+	text := v.Text()
+	if v.Kind() == snapshot.Number {
+		text = v.String()
+	} else if text = m.text(name); text == "" && !m.given(name) {
+		return webhook.From{}
+	}
+	switch text {
+	case "now":
+		return webhook.FromNow()
+	case "start":
+		return webhook.FromStart()
+	}
+	if eventlog.IsID(text) && !isDigits(text) {
+		return webhook.FromEvent(text)
+	}
+	at, refused := parseTimestamp(name, text)
+	if refused != nil && m.refused == nil {
+		m.refused = refused
+	}
+	return webhook.FromTime(at)
 }

@@ -3,19 +3,14 @@ package handlers
 import "context"
 
 // Webhooks is what the handlers ask of the sender of webhooks. cli/server sets it where a
-// sender runs; a command that opens the store in its own process has none. Its methods
-// may be called concurrently.
+// sender runs; a command that opens the store in its own process has none. Of changes the
+// sender hears from the store itself.
 type Webhooks interface {
 	// Test sends one event of the type system.test to an endpoint now, whatever its
 	// state, and reports what came of it. The event is in no log, its resource is the
-	// endpoint's id, and no cursor moves. An attempt that failed is no error. Errors:
-	// record.ErrNotFound.
+	// endpoint's id, and no cursor moves. An attempt that failed is no error. It may be
+	// called concurrently. Errors: record.ErrNotFound.
 	Test(ctx context.Context, id string) (WebhookTest, error)
-	// Changed says that an endpoint was changed or deleted, or, with "", that the
-	// instance was held or resumed. The sender reads the endpoint anew: it ends a request
-	// in flight to one that may no longer be sent to, and begins with what is due.
-	// It does not wait for requests.
-	Changed(id string)
 }
 
 // WebhookTest is what came of a test.

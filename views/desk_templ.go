@@ -33,11 +33,11 @@ type deskPlace struct{ name, label, href string }
 var deskPlaces = [][]deskPlace{
 	{{"overview", "Overview", "/desk"}, {"events", "Events", "/desk/events"}, {"resources", "Resources", "/desk/resources"}},
 	{{"clients", "Clients", "/desk/clients"}, {"users", "Users", "/desk/users"}, {"access", "Access", "/desk/access"}, {"audit", "Audit", "/desk/audit"}},
-	{{"backups", "Backups", "/desk/backups"}, {"health", "Health", "/desk/health"}, {"settings", "Settings", "/desk/settings"}},
+	{{"webhooks", "Webhooks", "/desk/webhooks"}, {"backups", "Backups", "/desk/backups"}, {"health", "Health", "/desk/health"}, {"settings", "Settings", "/desk/settings"}},
 }
 
 // within names the navigation's place of pages that have none of their own.
-var within = map[string]string{"event": "events", "resource": "resources", "client": "clients", "new-client": "clients", "user": "users", "new-user": "users"}
+var within = map[string]string{"event": "events", "resource": "resources", "client": "clients", "new-client": "clients", "user": "users", "new-user": "users", "webhook": "webhooks"}
 
 func (d DeskProps) isAt(place string) bool { return d.Name == place || within[d.Name] == place }
 

@@ -26,6 +26,7 @@ var deskPages = []struct{ name, path, expect string }{
 	{"new-user", "/desk/new-user", ""},
 	{"access", "/desk/access", ""},
 	{"audit", "/desk/audit", ""},
+	{"webhooks", "/desk/webhooks", ""},
 	{"backups", "/desk/backups", ""},
 	{"health", "/desk/health", ""},
 	{"settings", "/desk/settings", ""},
@@ -34,6 +35,8 @@ var deskPages = []struct{ name, path, expect string }{
 	{"docs-oauth", "/docs/oauth", ""},
 	{"docs-events", "/docs/events", ""},
 	{"docs-resources", "/docs/resources", ""},
+	{"docs-webhooks", "/docs/webhooks", ""},
+	{"docs-deliveries", "/docs/deliveries", ""},
 	{"docs-service", "/docs/service", ""},
 	{"docs-pages", "/docs/pages", ""},
 }

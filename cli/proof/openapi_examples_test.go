@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -45,6 +46,7 @@ func exampleRequests(s *server, parameters map[string]string, pair func() tokens
 	token := with("grant_type", "password", "username", s.ready.Username, "password", s.ready.Password, "scope", "events:read resources:read resources:write webhooks:read webhooks:write")
 	larkspur := map[string]any{"displayName": "Larkspur Bookkeeping", "city": "Dunmere"}
 	customer := "/api/resources/customer/" + parameters["resourceID"]
+	endpoint := "/api/webhook-endpoints/" + parameters["webhookEndpointID"]
 	return []example{
 		{"issueToken", http.MethodPost, "/oauth/v2/token", token, 200},
 		{"introspectToken", http.MethodPost, "/oauth/v2/introspect", func() any { return with("token", pair().Access) }, 200},
@@ -56,6 +58,14 @@ func exampleRequests(s *server, parameters map[string]string, pair func() tokens
 		{"putResource", http.MethodPut, "/api/resources/customer/cus_larkspur", larkspur, 201},
 		{"putResource", http.MethodPut, "/api/resources/customer/cus_larkspur", larkspur, 200},
 		{"patchResource", http.MethodPatch, customer, map[string]any{"city": "Dunmere"}, 200},
+		{"createWebhookEndpoint", http.MethodPost, "/api/webhook-endpoints", map[string]any{"url": "https://hooks.larkspurtea.example/tollhouse", "types": []string{"customer.*"}, "description": "Larkspur Tea Room"}, 201},
+		{"listWebhookEndpoints", http.MethodGet, "/api/webhook-endpoints?limit=2", nil, 200},
+		{"updateWebhookEndpoint", http.MethodPatch, endpoint, map[string]any{"types": []string{"customer.*", "invoice.paid"}}, 200},
+		{"disableWebhookEndpoint", http.MethodPost, endpoint + "/disable", nil, 200},
+		{"findWebhookEndpoint", http.MethodGet, endpoint, nil, 200},
+		{"enableWebhookEndpoint", http.MethodPost, endpoint + "/enable", map[string]any{"from": "now"}, 200},
+		{"rotateWebhookSecret", http.MethodPost, endpoint + "/rotate-secret", map[string]any{"overlap": 3600}, 200},
+		{"retryWebhookEvents", http.MethodPost, endpoint + "/retry", map[string]any{"events": []string{parameters["eventID"]}}, 202},
 		{"revokeToken", http.MethodPost, "/oauth/v2/revoke", func() any { return with("token", pair().Access) }, 200},
 		{"findMetadata", http.MethodGet, "/.well-known/oauth-authorization-server", nil, 200},
 		{"isAlive", http.MethodGet, "/healthz", nil, 200},
@@ -63,11 +73,15 @@ func exampleRequests(s *server, parameters map[string]string, pair func() tokens
 	}
 }
 
+// exampleByHand have examples in the description itself: an excerpt, and answers that
+// need a receiver.
+var exampleByHand = []string{"findDescription", "skipWebhookEvent", "testWebhookEndpoint", "listWebhookDeliveries"}
+
 // TestOpenAPIExamples asks a demo that can be foretold for what the description
 // shows: its examples are what a reader gets.
 func TestOpenAPIExamples(t *testing.T) {
 	t.Parallel()
-	s := startDev(t, "--rand-seed", "1", "--clock", "2026-06-01T12:00:00Z")
+	s := startDev(t, "--rand-seed", "1", "--clock", "2026-06-01T12:00:00Z", "--webhooks", "off")
 	served := fetchDocument(t, s.ready.URL+"/openapi.json")
 	var document map[string]any
 	decode(t, served, &document)
@@ -125,7 +139,7 @@ func TestOpenAPIExamples(t *testing.T) {
 	}
 	t.Run("openapi_examples_of_all_operations_are_compared", func(t *testing.T) {
 		for name, examples := range shown {
-			if taken[name] == nil && name != "findDescription" && len(examples) > 0 {
+			if taken[name] == nil && !slices.Contains(exampleByHand, name) && len(examples) > 0 {
 				t.Errorf("%s shows %s, and no answer was compared with it", name, jsonOf(examples))
 			}
 		}
