@@ -78,7 +78,7 @@ func (u checkup) database(ctx context.Context, a *pgkv.Address) {
 	}
 	u.report(databaseFinding(found.Facts))
 	u.report(u.databaseClock(ctx, found.Clock))
-	u.report(serversFinding(found.Servers))
+	u.report(serversFinding(found.Servers, found.Facts.Copied))
 }
 
 func databaseFinding(f pgkv.Facts) handlers.Finding {
@@ -116,8 +116,11 @@ func (u checkup) databaseClock(ctx context.Context, c pgkv.Clock) handlers.Findi
 	return allRight("clock", "%s, %s from the database's", u.data.Store.Now().Format(time.RFC3339), c.Offset.Abs().Round(time.Millisecond))
 }
 
-func serversFinding(servers []pgkv.Server) handlers.Finding {
+func serversFinding(servers []pgkv.Server, copied bool) handlers.Finding {
 	const check = "servers"
+	if copied {
+		return problemOf(check, "end the servers on the copy: tokens of one are valid at the other, and what one revokes stays valid at the other", "a server runs on another database of this PostgreSQL with a copy of this store")
+	}
 	if len(servers) == 0 {
 		return allRight(check, "none runs")
 	}

@@ -21,6 +21,7 @@ type Facts struct {
 	Longest                     time.Duration
 	Live, Dead                  int64 // rows of the records
 	CanWrite                    bool  // the user has the privileges on our tables
+	Copied                      bool  // a server lives on another database with the same store
 }
 
 // LosesWrites reports whether a crash of the database can undo acknowledged writes.
@@ -47,8 +48,10 @@ func (s *Session) Facts(ctx context.Context) (f Facts, err error) {
 		coalesce((select extract(epoch from max(clock_timestamp() - xact_start)) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()), 0)::float8,
 		coalesce((select n_live_tup from pg_stat_user_tables where schemaname = 'tollhouse' and relname = $1), 0),
 		coalesce((select n_dead_tup from pg_stat_user_tables where schemaname = 'tollhouse' and relname = $1), 0),
-		has_table_privilege('tollhouse.' || $1, 'select, insert, update, delete')`, table).Scan(
-		&f.Version, &f.Product, &f.Fsync, &f.Synchronous, &f.Seqscan, &f.Connections, &f.Max, &longest, &f.Live, &f.Dead, &f.CanWrite)
+		has_table_privilege('tollhouse.' || $1, 'select, insert, update, delete'),
+		exists (select from pg_locks where locktype = 'advisory' and granted and classid = $2::int8::oid and objid = $3::int8::oid and database <> (select oid from pg_database where datname = current_database()))`,
+		table, lockInstance, instanceNumber(site)).Scan(
+		&f.Version, &f.Product, &f.Fsync, &f.Synchronous, &f.Seqscan, &f.Connections, &f.Max, &longest, &f.Live, &f.Dead, &f.CanWrite, &f.Copied)
 	if err != nil {
 		return f, asAway(ctx, err)
 	}

@@ -46,4 +46,16 @@ func namedLock(name string) string {
 	return fmt.Sprintf("(%d, %d)", lockNamed, int32(crc32.ChecksumIEEE([]byte(name))))
 }
 
+// lockInstance is the class of the lock that each server shares for its store's instance. It
+// is seen from the other databases of the same PostgreSQL.
+const lockInstance = lockClass + 2
+
+func instanceNumber(site map[string]string) int64 {
+	return int64(crc32.ChecksumIEEE([]byte(site["instance"])))
+}
+
+func instanceLock(site map[string]string) string {
+	return fmt.Sprintf("(%d, %d)", lockInstance, int32(instanceNumber(site)))
+}
+
 var _ kv.Locker = (*DB)(nil)

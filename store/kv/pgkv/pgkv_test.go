@@ -169,6 +169,9 @@ func TestNextGeneration(t *testing.T) {
 		}
 		must.Do(t, old.Update(t.Context(), setting("old", "2")))
 		must.Do(t, next.Adopt(t.Context()))
+		if err := next.Adopt(t.Context()); !errors.Is(err, kv.ErrUnavailable) {
+			t.Errorf("Adopt(what is current) = %v, want ErrUnavailable", err)
+		}
 		must.Do(t, next.Update(t.Context(), setting("adopted", "1")))
 		if err := old.Update(t.Context(), setting("old", "3")); !errors.Is(err, kv.ErrUnavailable) {
 			t.Errorf("Update(old generation) = %v, want ErrUnavailable", err)

@@ -150,6 +150,9 @@ func (p *Presence) join(ctx context.Context, first bool) (err error) {
 	if p.o.Server.Backend, err = one[int](ctx, s, "select pg_backend_pid()"); err != nil {
 		return err
 	}
+	if _, err = one[bool](ctx, s, "select pg_try_advisory_lock_shared"+instanceLock(found.Site)); err != nil {
+		return err
+	}
 	if err := p.beat(ctx, s); err != nil {
 		return err
 	}

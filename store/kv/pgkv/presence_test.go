@@ -190,3 +190,23 @@ func TestFactsOfTheDatabase(t *testing.T) {
 		t.Errorf("Site() = %v, want the generation", site)
 	}
 }
+
+// TestCopiedDatabase: two databases on one server with the same store are told apart only
+// by the servers on them. Each sees that the other has one.
+func TestCopiedDatabase(t *testing.T) {
+	t.Parallel()
+	first, copied := madeDatabase(t), madeDatabase(t)
+	instance := must.Get(dial(t, first).Site(t.Context()))(t)["instance"]
+	must.Do(t, dial(t, copied).SetSite(t.Context(), map[string]string{"instance": instance}))
+	alone := madeDatabase(t)
+	isCopied := func(a *pgkv.Address) bool { return must.Get(dial(t, a).Facts(t.Context()))(t).Copied }
+	running(t, quiet(alone, "alone"))
+	_, end := running(t, quiet(copied, "on the copy"))
+	if !isCopied(first) || isCopied(copied) || isCopied(alone) {
+		t.Errorf("copied = %t, %t and %t, want that the first alone sees a server elsewhere", isCopied(first), isCopied(copied), isCopied(alone))
+	}
+	end()
+	if isCopied(first) {
+		t.Error("a server that has ended is still seen elsewhere")
+	}
+}

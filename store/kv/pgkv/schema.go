@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"tollhouse/store/kv"
 )
 
 const (
@@ -178,6 +180,8 @@ func (db *DB) createNext(ctx context.Context, c *conn) error {
 	})
 }
 
+var errAdopted = fmt.Errorf("%w: another command has replaced the data meanwhile", kv.ErrUnavailable)
+
 // Adopt makes the generation that was opened as Options.Next the current one. Processes
 // that have the old one open stop. The old one is kept until the next after this.
 func (db *DB) Adopt(ctx context.Context) error {
@@ -190,10 +194,15 @@ func (db *DB) Adopt(ctx context.Context) error {
 		if _, err := tx.Exec(ctx, "select 1 from tollhouse.turn where id = 1 for update"); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "update tollhouse.site set value = $1 where name = 'generation' and value = $2",
+		moved, err := tx.Exec(ctx, "update tollhouse.site set value = $1 where name = 'generation' and value = $2",
 			strconv.Itoa(db.site.generation), strconv.Itoa(db.site.generation-1))
-		if err != nil || db.site.generation < 3 {
+		switch {
+		case err != nil:
 			return err
+		case moved.RowsAffected() != 1:
+			return errAdopted
+		case db.site.generation < 3:
+			return nil
 		}
 		_, err = tx.Exec(ctx, in("drop table if exists KV", db.site.generation-2))
 		return err

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/user"
@@ -69,11 +70,12 @@ func create(t testing.TB, dsn string) string {
 		t.Fatalf("create a database: %v", err)
 	}
 	t.Cleanup(func() { _ = run("drop database if exists " + name + " with (force)") })
-	config, err := pgx.ParseConfig(dsn)
+	u, err := url.Parse(dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Replace(dsn, "/"+config.Database, "/"+name, 1)
+	u.Path = "/" + name
+	return u.String()
 }
 
 func missing(t testing.TB, err error) {
