@@ -113,10 +113,15 @@ func awaitCursor(t testing.TB, s *storetest.Fixture, endpoint, event string) {
 
 // runStored sends the events of a store until the test ends or stop is called.
 func runStored(t testing.TB, s *storetest.Fixture) (sender *webhooks.Sender, stop func()) {
+	return runWith(t, s, 8, longEnough)
+}
+
+// runWith is runStored with other bounds.
+func runWith(t testing.TB, s *storetest.Fixture, parallel int, timeout time.Duration) (sender *webhooks.Sender, stop func()) {
 	sender = webhooks.New(webhooks.Options{
-		Store: s.Webhooks, Events: webhooks.EventsOf(s.Log), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Client:   webhooks.NewClient(webhooks.ClientOptions{Rules: rules(t, "127.0.0.1"), Timeout: longEnough, Version: "1.2.3"}),
-		Schedule: []time.Duration{50 * time.Millisecond}, ParkAfter: time.Hour, Parallel: 8, Grace: func() time.Duration { return longEnough },
+		Store: s.Webhooks, Events: webhooks.EventsOf(s.Log), Log: slog.New(slog.DiscardHandler),
+		Client:   webhooks.NewClient(webhooks.ClientOptions{Rules: rules(t, "127.0.0.1"), Timeout: timeout, Version: "1.2.3"}),
+		Schedule: []time.Duration{50 * time.Millisecond}, ParkAfter: time.Hour, Parallel: parallel, Grace: func() time.Duration { return timeout },
 	})
 	s.Webhooks.OnChange(sender.Changed)
 	ctx, cancel := context.WithCancel(context.Background())
