@@ -511,6 +511,7 @@ func lastOf(a Answer) webhook.Attempt {
 
 // attempt makes one attempt. It returns an error when the attempt was cut.
 func (r *run) attempt(m *Message) (a Answer, err error) {
+	r.s.pace.wait(r.inFlight)
 	if r.s.o.Send != nil {
 		a, err = r.s.o.Send(r.inFlight, m)
 	} else {

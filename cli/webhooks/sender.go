@@ -45,6 +45,7 @@ type Options struct {
 type Sender struct {
 	o     Options
 	slots slots
+	pace  pace
 	work  sync.WaitGroup
 
 	mu        sync.Mutex
@@ -173,6 +174,7 @@ func (s *Sender) wait(ctx context.Context, watch Watch) {
 		case <-ctx.Done():
 			return
 		case <-watch.Changed():
+			s.pace.saw(s.o.Events.Recorded())
 			for _, account := range watch.Take() {
 				s.wakeAccount(account)
 			}

@@ -89,6 +89,11 @@ func (d *desk) Watch() webhooks.Watch    { return d }
 func (d *desk) Changed() <-chan struct{} { return d.changed }
 func (d *desk) Take() []string           { return []string{"acct_a"} }
 func (d *desk) Close()                   {}
+func (d *desk) Recorded() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return uint64(len(d.events))
+}
 
 func (d *desk) Unrecorded(eventlog.NewEvent) (record.Position, []byte, error) {
 	return positionOf(1), []byte("{}"), nil
@@ -749,6 +754,29 @@ func TestWritesOfTheCursor(t *testing.T) {
 				t.Errorf("attempts = %q, want %q", got, want)
 			}
 		})
+	})
+}
+
+func TestManyWritesSlowDeliveriesDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(answerAlways(accepted))
+		d.add(webhook.Strict, "wep_1")
+		_, stop := d.run(t)
+		defer stop()
+		perSecond := 1_100 * runtime.GOMAXPROCS(0)
+		const seconds = 3
+		for range 10 * seconds {
+			d.record(perSecond / 5) // twice as many as may be delivered
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := len(d.of("wep_1")); n < perSecond*seconds/2 || n > perSecond*(seconds+1) {
+			t.Errorf("%d deliveries in %d seconds of many writes, want about %d", n, seconds, perSecond*seconds)
+		}
+		time.Sleep(10 * time.Second)
+		if n := len(d.of("wep_1")); n != len(d.events) {
+			t.Errorf("%d deliveries after the writes, want %d", n, len(d.events))
+		}
 	})
 }
 

@@ -28,6 +28,8 @@ type Events interface {
 	EventsAt(ctx context.Context, account string, positions []record.Position) ([]eventlog.Followed, error)
 	// Unrecorded returns an event that is in no log.
 	Unrecorded(e eventlog.NewEvent) (record.Position, []byte, error)
+	// Recorded returns how many events were recorded in all logs since the start.
+	Recorded() uint64
 	Watch() Watch
 }
 
@@ -44,3 +46,5 @@ func EventsOf(log *eventlog.Log) Events { return events{log} }
 type events struct{ *eventlog.Log }
 
 func (e events) Watch() Watch { return e.WatchAll() }
+
+func (e events) Recorded() uint64 { return e.LogCounts().Recorded }
