@@ -100,6 +100,9 @@ func (l *Log) RecordEvent(ctx context.Context, e NewEvent) ([]byte, error) {
 			return err
 		}
 		wire = d.appendWire(nil, p.String(), p.Millis()/1000)
+		if hasNoSnapshot(kind) {
+			return nil
+		}
 		state := state
 		state.last = p
 		return writeResource(tx, e.Owner, kind, e.Resource, state)

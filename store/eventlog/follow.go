@@ -171,6 +171,10 @@ func ReadExtent(r kv.Reader, owner string) (Extent, error) {
 	return Extent{Last: head.last, Removed: head.removed, Oldest: oldestEvent(r, owner, head)}, nil
 }
 
+// hasNoSnapshot reports whether the resources of a kind are kept elsewhere: package webhook
+// keeps the endpoints. What others record about them is history and makes none.
+func hasNoSnapshot(kind string) bool { return kind == "webhook_endpoint" }
+
 // AppendEvent records an event within tx. Its resource gets no snapshot: the caller
 // keeps it in a record of its own. Call Recorded after the commit. tail was drawn before
 // the transaction.

@@ -154,6 +154,9 @@ func (w *eventWriter) count(typ string, p record.Position) error {
 // setResource sets the resource to the event's snapshot, unless a later event about it
 // exists. In the store none can if the event is after the old head.
 func (w *eventWriter) setResource(l *importLine) error {
+	if hasNoSnapshot(l.kind) {
+		return nil
+	}
 	name := [2]string{l.kind, l.draft.resource}
 	rec := w.resources[name]
 	if rec == nil {

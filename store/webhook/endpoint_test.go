@@ -487,3 +487,20 @@ func (m made) isEnabled(t *testing.T) bool {
 	e := m.now(t)
 	return e.Enabled()
 }
+
+func TestWhatOthersRecordAboutEndpointsIsHistory(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	event(t, s, "webhook_endpoint.created")
+	const line = `{"id":"evt_old","resource":"wep_1","type":"webhook_endpoint.created","createdAt":1773070000,"source":"x","location":"y","eventData":{"object":{}}}`
+	storetest.ImportLines(t, s.Store, account, line)
+	if events := eventsAbout(t, s); len(events) != 2 {
+		t.Fatalf("%d events are recorded, want 2", len(events))
+	}
+	if list := must.Get(s.Webhooks.List(t.Context(), webhook.System, "", "", 10))(t); len(list) != 0 {
+		t.Errorf("there are %d endpoints", len(list))
+	}
+	if n := s.Count(t, record.TagResource); n != 0 {
+		t.Errorf("there are %d snapshots", n)
+	}
+}
