@@ -8,7 +8,8 @@
 //	go run . -pages 10000,1000000,10000000 -stores DIR
 //
 // The second measures pages of events alone, of stores of these sizes, and says
-// what it took to load them. Only the ratios within one run mean anything.
+// what it took to load them. With -peers it measures beside other servers: in memory, and
+// over SQL. Only the ratios within one run mean anything.
 package main
 
 import (
@@ -57,16 +58,25 @@ func main() {
 	flag.IntVar(&s.ingest, "ingest", 0, "measure the import of so many events a round instead")
 	flag.IntVar(&s.ready, "ready", 0, "measure so many starts of dev, and of serve on a fresh directory, instead")
 	flag.StringVar(&s.pocketbase, "pocketbase", "", "with -ready: a binary of PocketBase to start beside serve")
+	beside := flag.Bool("peers", false, "measure refreshes and events beside other servers instead")
+	peerName := flag.String("serve-peer", "", "serve a peer (bench starts itself so)")
+	peerDir := flag.String("peer-dir", "", "where that peer has its data")
 	serveFloor := flag.Bool("serve-floor", false, "serve the floors (bench starts itself so)")
 	flag.Parse()
 	if *serveFloor {
 		exit(runFloor())
+	}
+	if *peerName != "" {
+		exit(servePeer(*peerName, *peerDir))
 	}
 	s.rounds, s.clients, s.events = min(s.rounds, roundsMax), min(s.clients, clientsMax), min(s.events, eventsMax)
 	s.ingest = min(s.ingest, eventsMax)
 	s.length = time.Duration(min(seconds, secondsMax) * float64(time.Second))
 	if *pages != "" {
 		exit(runPages(s, *pages))
+	}
+	if *beside {
+		exit(runPeers(s))
 	}
 	if s.ingest > 0 {
 		exit(runIngest(s))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,7 +20,7 @@ type server struct {
 	took  time.Duration // until it was ready
 }
 
-const readyWaitMax = 20 * time.Second
+const readyWaitMax = 5 * time.Minute // a peer first loads its events
 
 // start runs a command that prints one JSON line once it answers.
 func start(name string, args ...string) (*server, error) {
@@ -73,9 +74,22 @@ func (s *server) stop() {
 
 const clockTicksPerSecond = 100 // USER_HZ, the same on every Linux
 
-// cpu returns the processor time that the process has used (proc(5), stat).
-func (s *server) cpu() (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+// cpu returns the processor time that the process and its children have used.
+func (s *server) cpu() (time.Duration, error) { return cpuOf(s.cmd.Process.Pid) }
+
+// cpuOf reads proc(5), stat and children.
+func cpuOf(pid int) (total time.Duration, err error) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists { // each thread has its own
+		children, _ := os.ReadFile(list)
+		for child := range strings.FieldsSeq(string(children)) {
+			if id, err := strconv.Atoi(child); err == nil {
+				used, _ := cpuOf(id) // it may have ended
+				total += used
+			}
+		}
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
@@ -93,5 +107,5 @@ func (s *server) cpu() (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	return time.Duration(user+system) * time.Second / clockTicksPerSecond, nil
+	return total + time.Duration(user+system)*time.Second/clockTicksPerSecond, nil
 }

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// peer is another way to serve the same requests. It is served by a process of its own,
+// which bench starts with its own binary.
+type peer struct {
+	name, durability string
+	serve            func(ctx context.Context, dir string) (http.Handler, error)
+	pages            bool // serves events, otherwise only tokens
+	tokens           bool
+}
+
+// peers are the ones that can run here.
+var peers = map[string]peer{
+	"go-oauth2": {name: "go-oauth2 4.5.4", durability: "none, in memory", serve: serveGoOAuth2, tokens: true},
+	"fosite":    {name: "fosite 0.49 behind a lock", durability: "none, in memory", serve: serveFosite, tokens: true},
+	"postgres":  {name: "pgx and PostgreSQL", durability: "synced before the answer", serve: servePostgres, tokens: true, pages: true},
+	"sqlite":    {name: "modernc SQLite", durability: "read", serve: serveSQLite, pages: true},
+}
+
+// The client and the user of every peer.
+const (
+	peerClient = "tollhouse_0000000000000000000000000"
+	peerSecret = "tollcs_0000000000000000000000000000000000000000000000000"
+)
+
+// errAbsent is why a peer cannot run here.
+var errAbsent = errors.New("not found")
+
+// behindPeer are the processes that a peer has started and that end with it.
+var behindPeer sync.WaitGroup
+
+// servePeer serves a peer until it is stopped. Its first line says its address, or why it
+// is absent.
+func servePeer(name, dir string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer behindPeer.Wait()
+	defer stop()
+	h, err := peers[name].serve(ctx, dir)
+	if errors.Is(err, errAbsent) {
+		return json.NewEncoder(os.Stdout).Encode(map[string]string{"absent": err.Error()})
+	}
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	srv := &http.Server{Handler: h}
+	go func() { <-ctx.Done(); _ = srv.Close() }()
+	if err := json.NewEncoder(os.Stdout).Encode(map[string]string{"url": "http://" + listener.Addr().String()}); err != nil {
+		return err
+	}
+	if err := srv.Serve(listener); err != http.ErrServerClosed {
+		return err
+	}
+	return nil
+}
+
+// runPeers measures refreshes and pages of tollhouse beside the peers. All have the same
+// events, and their answers are compared before they are timed.
+func runPeers(s settings) error {
+	dir, err := os.MkdirTemp("", "tollhouse-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL may run as another user
+		return err
+	}
+	floor, err := startFloor()
+	if err != nil {
+		return err
+	}
+	defer floor.stop()
+	ours, err := startTollhouse(s, dir)
+	if err != nil {
+		return err
+	}
+	defer ours.stop()
+	access, _, err := ours.passwordGrant(http.DefaultClient)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(dir, "events.ndjson")
+	if err := ours.saveEvents(file, access); err != nil {
+		return err
+	}
+	before := func() string {
+		query := url.Values{"type": {benchType}, "limit": {strconv.Itoa(benchPage)}, "createdAt[lte]": {strconv.Itoa(firstSecond + s.events/eventsASecond - rand.IntN(s.events/eventsASecond/3))}}
+		return "/api/events?" + query.Encode()
+	}
+	newest := "/api/events?type=" + benchType + "&limit=" + strconv.Itoa(benchPage)
+	id, size, err := checkPage(ours.text("url")+newest, access)
+	if err != nil {
+		return err
+	}
+	page := &scenario{name: "floor: constant 92 KB page", server: floor, durability: "none", client: get(floor.text("url")+"/page", "", constantPageSize)}
+	empty := &scenario{name: "floor: empty answer", server: floor, durability: "none", client: get(floor.text("url")+"/empty", "", 0)}
+	form := &scenario{name: "floor: parsed form", server: floor, durability: "none", clients: 64, client: postForm(floor.text("url") + "/form")}
+	scenarios := []*scenario{empty, page, form}
+	groups := map[string][]*scenario{} // ours first
+	reads := func(name, durability string, from *server, bearer string) {
+		address := from.text("url")
+		groups["page anywhere"] = append(groups["page anywhere"], &scenario{name: "page by type and range, " + name, server: from, durability: durability, floor: page,
+			client: getEach(func() string { return address + before() }, bearer, size/2)})
+		groups["newest page"] = append(groups["newest page"], &scenario{name: "newest page by type, " + name, server: from, durability: durability, floor: page, client: get(address+newest, bearer, size/2)})
+		groups["by id"] = append(groups["by id"], &scenario{name: "event by id, " + name, server: from, durability: durability, floor: empty, client: get(address+"/api/events/"+id, bearer, 1)})
+	}
+	rotates := func(name, durability string, from *server, client func(*http.Client) (func() error, error)) {
+		groups["refresh"] = append(groups["refresh"], &scenario{name: "refresh, 64 clients, " + name, server: from, durability: durability, floor: form, clients: 64, client: client})
+	}
+	reads("tollhouse", "read", ours.server, access)
+	rotates("tollhouse", "synced before the answer", ours.server, ours.rotate)
+	for _, key := range []string{"go-oauth2", "fosite", "postgres", "sqlite"} {
+		p := peers[key]
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		served, err := start(self, "-serve-peer", key, "-peer-dir", dir)
+		if err != nil {
+			return err
+		}
+		defer served.stop()
+		if why := served.text("absent"); why != "" {
+			fmt.Printf("left out: %s: %s\n", p.name, why)
+			continue
+		}
+		if p.pages {
+			for _, path := range []string{newest, before(), before(), "/api/events/" + id} {
+				if err := sameEvents(ours.text("url")+path, served.text("url")+path, access, peerSecret); err != nil {
+					return fmt.Errorf("%s: %w", p.name, err)
+				}
+			}
+			reads(p.name, "read", served, peerSecret)
+		}
+		if p.tokens {
+			rotates(p.name, p.durability, served, rotateAt(served.text("url")))
+		}
+	}
+	order := []string{"refresh", "page anywhere", "newest page", "by id"}
+	for _, group := range order {
+		scenarios = append(scenarios, groups[group]...)
+	}
+	for round := range s.rounds {
+		for _, sc := range scenarios {
+			if ctx.Err() != nil {
+				return fmt.Errorf("interrupted in round %d", round+1)
+			}
+			if err := sc.measure(s); err != nil {
+				return fmt.Errorf("%s: %w", sc.name, err)
+			}
+		}
+	}
+	fmt.Printf("%d clients, %d events, %d rounds of %s each\n\n", s.clients, s.events, s.rounds, s.length)
+	printTable(os.Stdout, scenarios)
+	fmt.Println()
+	for _, group := range order {
+		us := groups[group][0]
+		for _, other := range groups[group][1:] {
+			ratios := pairs(&scenario{rounds: us.rounds, floor: other}, func(a, b measured) float64 { return a.perSecond / b.perSecond })
+			fmt.Printf("%s: %.2f × the requests/s (%.2f–%.2f)\n", other.name, median(ratios, same), slices.Min(ratios), slices.Max(ratios))
+		}
+	}
+	return nil
+}
+
+// saveEvents writes all events as the API has them, the oldest first.
+func (t *instance) saveEvents(path, access string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	query := url.Values{"order": {"asc"}, "limit": {"1000"}}
+	for {
+		body, err := t.ask(http.DefaultClient, access, "GET", t.text("url")+"/api/events?"+query.Encode(), "")
+		if err != nil {
+			return err
+		}
+		var page struct {
+			Data       []json.RawMessage
+			HasMore    bool
+			NextCursor string
+		}
+		if err := json.Unmarshal(body, &page); err != nil {
+			return err
+		}
+		for _, event := range page.Data {
+			if _, err := file.Write(append(event, '\n')); err != nil {
+				return err
+			}
+		}
+		if !page.HasMore {
+			return file.Close()
+		}
+		query.Set("after", page.NextCursor)
+	}
+}
+
+// sameEvents reports answers whose events differ.
+func sameEvents(ours, theirs, access, secret string) error {
+	read := func(address, bearer string) (string, error) {
+		r, err := http.NewRequest("GET", address, nil)
+		if err != nil {
+			return "", err
+		}
+		r.Header.Set("Authorization", "Bearer "+bearer)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return "", err
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		events, _, _ := strings.Cut(string(body), `],"hasMore"`)
+		if answer.StatusCode != http.StatusOK {
+			err = fmt.Errorf("%s: %s: %.200s", address, answer.Status, body)
+		}
+		return events, err
+	}
+	a, err := read(ours, access)
+	if err != nil {
+		return err
+	}
+	b, err := read(theirs, secret)
+	if err == nil && a != b {
+		err = fmt.Errorf("%s has other events: %.200s, want %.200s", theirs, b, a)
+	}
+	return err
+}
+
+// rotateAt is a client that refreshes a token of its own at a peer, over and over.
+func rotateAt(address string) func(*http.Client) (func() error, error) {
+	return func(hc *http.Client) (func() error, error) {
+		ask := func(form url.Values) (refresh string, err error) {
+			form.Set("client_id", peerClient)
+			form.Set("client_secret", peerSecret)
+			r, err := hc.PostForm(address+"/oauth/v2/token", form)
+			if err != nil {
+				return "", err
+			}
+			defer r.Body.Close()
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				return "", err
+			}
+			var answer struct {
+				RefreshToken string `json:"refresh_token"`
+			}
+			if r.StatusCode != http.StatusOK || json.Unmarshal(body, &answer) != nil || answer.RefreshToken == "" {
+				return "", fmt.Errorf("%s: %s: %.200s", address, r.Status, body)
+			}
+			return answer.RefreshToken, nil
+		}
+		refresh, err := ask(url.Values{"grant_type": {"password"}, "username": {username}, "password": {password}})
+		if err != nil {
+			return nil, err
+		}
+		return func() (err error) {
+			old := refresh
+			refresh, err = ask(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {old}})
+			if err == nil && refresh == old {
+				err = errors.New("the refresh token is not rotated")
+			}
+			return err
+		}, nil
+	}
+}
