@@ -29,13 +29,16 @@ func (c devClient) post(path, mediaType, body string) (status int, answer map[st
 	return a.StatusCode, answer
 }
 
+const jobLine = `{"client":{"client_id":"job","client_secret":"n1ght","grants":["client_credentials"],"account":"acct_shop"}}
+`
+
 // TestDevFixtures: what a test's fixtures say works as it stands, and goes no further
 // than dev.
 func TestDevFixtures(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "fixtures.ndjson")
-	if err := os.WriteFile(file, []byte(fixtureLines), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(fixtureLines+jobLine), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c := devClient{t, start(t, "dev", "--seed-file", file)}
@@ -53,6 +56,16 @@ func TestDevFixtures(t *testing.T) {
 	}
 	if member(t, c.password(), "access_token") == "" {
 		t.Error("the password grant has no token")
+	}
+	r := c.request("POST", "/oauth/v2/token", "grant_type=client_credentials&client_id=job&client_secret=n1ght")
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	_, text := c.do(r)
+	var job struct {
+		Token string `json:"access_token"`
+	}
+	_ = json.Unmarshal([]byte(text), &job)
+	if status, events := list(job.Token); status != http.StatusOK || len(events) != 2 {
+		t.Errorf("the client that acts for an account: %d, %v, %s; want its two events", status, events, text)
 	}
 	status, events := list("mine")
 	if status != http.StatusOK || len(events) != 2 {

@@ -310,11 +310,23 @@ func TestDeskNewClients(t *testing.T) {
 	if c := create(nil, nil, "public", "true"); !c.Public || len(c.Grants) != 2 {
 		t.Errorf("public: %+v, want one without the password grant", c)
 	}
+	acting := create([]string{"client_credentials"}, nil, "redirect_uris", "", "account", "acct_job")
+	if acting.Account != "acct_job" || !acting.Allows(store.GrantClientCredentials) || len(acting.Grants) != 1 {
+		t.Errorf("acting for an account: %+v", acting)
+	}
+	action, fields := deskForm(t, b.get(t, "/desk/clients/"+acting.ID), "update-client")
+	if fields.Get("account") != "acct_job" {
+		t.Errorf("the form of a client that acts for an account has %v", fields)
+	}
+	wantStatus(t, b.post(t, action, with(fields, "account", "acct_other")), http.StatusSeeOther)
+	if c := must.Get(h.FindClient(t.Context(), acting.ID))(t); c.Account != "acct_other" || c.Generation == acting.Generation {
+		t.Errorf("acting for another account: %+v", c)
+	}
 	kept := create(nil, nil, "remember", "true")
 	if kept.Consent() != store.ConsentRemember {
 		t.Errorf("with consent remembered: %+v", kept)
 	}
-	action, fields := deskForm(t, b.get(t, "/desk/clients/"+kept.ID), "update-client")
+	action, fields = deskForm(t, b.get(t, "/desk/clients/"+kept.ID), "update-client")
 	wantStatus(t, b.post(t, action, fields), http.StatusSeeOther)
 	if c := must.Get(h.FindClient(t.Context(), kept.ID))(t); c.ConsentEpoch != kept.ConsentEpoch {
 		t.Error("saving the client as it is ended what is remembered")
