@@ -41,6 +41,7 @@ type metrics struct {
 	hashRefused        prometheus.Counter
 	commitTime, group  prometheus.Histogram
 	backupFailures     prometheus.Counter
+	webhooks           webhookMetrics
 
 	// The series of requests so far: one lookup in a map instead of hashing the labels
 	// twice. The map is replaced, never changed, and bounded by the routes.
@@ -85,6 +86,7 @@ func newMetrics() *metrics {
 		group:       histogram("store_commit_updates", "Updates per commit.", groupBuckets),
 
 		backupFailures: counter("backup_failures_total", "Scheduled backups that failed; each is retried."),
+		webhooks:       newWebhookMetrics(),
 	}
 	m.series.Store(&map[seriesKey]series{})
 	return m
@@ -169,7 +171,7 @@ func (m *metrics) handler(r *running) http.Handler {
 func (m *metrics) expose(r *running) http.Handler {
 	m.registry.MustRegister(
 		m.requests, m.durations, m.tokens, m.refusals, m.signIns, m.throttled,
-		m.hashTime, m.hashWait, m.hashRefused, m.commitTime, m.group, m.backupFailures,
+		m.hashTime, m.hashWait, m.hashRefused, m.commitTime, m.group, m.backupFailures, m.webhooks.attempts, m.webhooks.time, webhookGauges{r},
 		newGauges(r), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	if r.presence != nil {

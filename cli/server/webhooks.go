@@ -23,7 +23,7 @@ func (r *running) newSender(data *datadir.Opened) *webhooks.Sender {
 			ShowAllowed: r.control != nil, // the receivers of dev are its user's own
 		}),
 		Schedule: c.Schedule, ParkAfter: c.ParkAfter, DisableAfter: c.DisableAfter, Parallel: c.Parallel,
-		Shared: r.presence != nil,
+		Shared: r.presence != nil, Observe: r.metrics.webhooks.observe,
 		Grace: func() time.Duration {
 			if !r.closing.Load() {
 				return 0 // another server sends now, or dev was reset

@@ -25,6 +25,9 @@ import (
 // Outcome says how an attempt ended.
 type Outcome string
 
+// Outcomes are all of them.
+var Outcomes = []Outcome{Accepted, Refused, DNS, Connect, TLS, Timeout, AddressNotAllowed, Response, Reset}
+
 // The outcomes. All but the first two mean that no answer came.
 const (
 	Accepted Outcome = "accepted" // a status from 200 to 299

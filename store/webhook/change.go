@@ -262,12 +262,11 @@ func (w *Webhooks) edit(ctx context.Context, by By, id string, fn func(tx kv.Txn
 // change is edit with an event and an audit line. fn returns the action of the event;
 // "" means that nothing changed.
 func (w *Webhooks) change(ctx context.Context, by By, id string, fn func(tx kv.Txn, e *Endpoint) (action string, err error)) (Endpoint, error) {
-	random, recorded := w.draw(), false
+	random, done := w.draw(), ""
 	e, err := w.edit(ctx, by, id, func(tx kv.Txn, e *Endpoint) (bool, error) {
 		before := *e
 		action, err := fn(tx, e)
-		recorded = err == nil && action != ""
-		if !recorded {
+		if done = action; err != nil || action == "" {
 			return false, err
 		}
 		e.Revision++
@@ -280,8 +279,8 @@ func (w *Webhooks) change(ctx context.Context, by By, id string, fn func(tx kv.T
 	if err != nil {
 		return Endpoint{}, err
 	}
-	if recorded {
-		w.Log.Recorded(e.Account)
+	if done != "" {
+		w.committed(&e, done)
 	}
 	return w.Find(ctx, by, e.ID)
 }

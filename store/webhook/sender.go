@@ -234,7 +234,7 @@ func (w *Webhooks) settle(ctx context.Context, was *Endpoint, fn func(tx kv.Txn,
 		return write(tx, e)
 	})
 	if err == nil && action != "" {
-		w.Log.Recorded(e.Account)
+		w.committed(&e, action)
 	}
 	return e, err
 }

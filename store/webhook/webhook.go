@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -121,10 +122,40 @@ type Webhooks struct {
 
 	mu       sync.Mutex
 	onChange func(id string)
+	disabled map[Cause]uint64
+	gaps     uint64
 }
 
 // New returns the Webhooks in db.
-func New(db kv.DB, o Options) *Webhooks { return &Webhooks{Options: o, db: db} }
+func New(db kv.DB, o Options) *Webhooks {
+	return &Webhooks{Options: o, db: db, disabled: map[Cause]uint64{}}
+}
+
+// Counts is what has happened to endpoints since the store was opened, by this process.
+type Counts struct {
+	Disabled map[Cause]uint64
+	Gaps     uint64
+}
+
+// Counts returns what has happened to endpoints.
+func (w *Webhooks) Counts() Counts {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return Counts{Disabled: maps.Clone(w.disabled), Gaps: w.gaps}
+}
+
+// committed follows a change whose event was recorded.
+func (w *Webhooks) committed(e *Endpoint, action string) {
+	w.Log.Recorded(e.Account)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch action {
+	case "disabled":
+		w.disabled[e.Disabled.By]++
+	case "gap":
+		w.gaps++
+	}
+}
 
 // OnChange has fn called after every change of an endpoint by this process, except by
 // Settle and PassGap: with its id, or with "" when the instance was held or resumed. It is
