@@ -71,6 +71,9 @@ func follow(r kv.Reader, owner string, types []string, after, last record.Positi
 	}
 	s.Passed = after
 	rest := stretch{list: eventsOf(owner), lo: through(after), hi: through(last), limit: followedRowsMax}
+	if slices.Contains(types, anyType) {
+		rest.limit = min(rest.limit, limit+1)
+	}
 	rows, size := 0, 0
 	for p, v := range rest.rows(r, head.Segments) {
 		rows++
@@ -91,7 +94,7 @@ func follow(r kv.Reader, owner string, types []string, after, last record.Positi
 		}
 		s.Passed = p
 	}
-	s.More = rows == followedRowsMax
+	s.More = rows == rest.limit
 	if !s.More {
 		s.Passed = record.LaterOf(after, last)
 	}
