@@ -435,6 +435,10 @@ func TestBonds(t *testing.T) {
 		"the_user_revokes_the_client": {func(ctx context.Context, s *storetest.Fixture, client string, u store.User) error {
 			return s.RevokeGranted(ctx, store.By{}, u, client)
 		}, webhook.ClientEnded},
+		"a_new_password": {func(ctx context.Context, s *storetest.Fixture, _ string, u store.User) error {
+			_, err := s.SetPassword(ctx, u.Username, "another correct horse battery")
+			return err
+		}, ""},
 		"the_user_revokes_another_client": {func(ctx context.Context, s *storetest.Fixture, _ string, u store.User) error {
 			return s.RevokeGranted(ctx, store.By{}, u, "another")
 		}, ""},

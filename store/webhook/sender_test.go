@@ -279,6 +279,42 @@ func TestSettle(t *testing.T) {
 	})
 }
 
+func TestDeliveriesAreFiltered(t *testing.T) {
+	t.Parallel()
+	m := makeEndpoint(t)
+	var all []string
+	for _, state := range []webhook.State{webhook.Delivered, webhook.Parked, webhook.Dead, webhook.Delivered} {
+		p := event(t, m.Fixture, "customer.created")
+		settle(t, m, webhook.Progress{Cursor: p, Done: []webhook.Delivery{outcome(p, state)}})
+		all = append(all, p.String()+" "+string(state))
+	}
+	blocking := event(t, m.Fixture, "customer.created")
+	head := outcome(blocking, webhook.Retrying)
+	settle(t, m, webhook.Progress{Head: &head})
+	event := strings.Fields(all[1])[0]
+	for name, tt := range map[string]struct {
+		filter webhook.Filter
+		want   []string
+	}{
+		"all":       {webhook.Filter{}, []string{blocking.String() + " retrying", all[3], all[2], all[1], all[0]}},
+		"a_state":   {webhook.Filter{State: webhook.Delivered}, []string{all[3], all[0]}},
+		"retrying":  {webhook.Filter{State: webhook.Retrying}, []string{blocking.String() + " retrying"}},
+		"an_event":  {webhook.Filter{Event: event}, []string{all[1]}},
+		"older":     {webhook.Filter{After: event}, []string{all[0]}},
+		"no_result": {webhook.Filter{Event: event, State: webhook.Dead}, nil},
+	} {
+		if got := deliveries(t, m, tt.filter); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: the deliveries are %v, want %v", name, got, tt.want)
+		}
+	}
+	for field, f := range map[string]webhook.Filter{"state": {State: "lost"}, "after": {After: "nope"}} {
+		_, _, err := m.Webhooks.Deliveries(t.Context(), webhook.System, m.id, f)
+		if invalid, ok := errors.AsType[*record.InvalidError](err); !ok || invalid.Field != field {
+			t.Errorf("%+v: %v", f, err)
+		}
+	}
+}
+
 func TestDue(t *testing.T) {
 	t.Parallel()
 	m := makeEndpoint(t)
