@@ -56,11 +56,11 @@ func (l *life) send(ctx context.Context, m *webhooks.Message) (webhooks.Answer, 
 // throughKills records events while the sender is killed again and again, and returns what
 // arrived at a strict endpoint and at one without order.
 func throughKills(t *testing.T, kills int, early bool) (events int, strict, unordered []string) {
-	random := rand.New(rand.NewPCG(5, 6))
+	random, ofReceiver := rand.New(rand.NewPCG(5, 6)), rand.New(rand.NewPCG(7, 8))
 	var mu sync.Mutex
 	d := newDesk(func(context.Context, *webhooks.Message) webhooks.Answer {
 		mu.Lock()
-		takes, fails := time.Duration(random.IntN(10))*time.Millisecond, random.IntN(10) == 0
+		takes, fails := time.Duration(ofReceiver.IntN(10))*time.Millisecond, ofReceiver.IntN(10) == 0
 		mu.Unlock()
 		if time.Sleep(takes); fails {
 			return status(503)
