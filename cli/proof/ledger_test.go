@@ -117,18 +117,7 @@ func ledgerThroughKills(t *testing.T, p site) {
 // newLedger makes a client, a user and the writers.
 func newLedger(t *testing.T, s *server) (*ledger, []writer) {
 	t.Helper()
-	l := &ledger{username: "ledger", password: "written down in good order", account: "acct_ledger"}
-	creds := s.createClient("Ledger", callbackURI)
-	s.createUser(l.username, l.account, l.password)
-	l.client = &client{credentials: creds}
-	l.moveTo(s)
-	l.events.init()
-
-	p, a, err := l.grant(t.Context(), "password", "username", l.username, "password", l.password)
-	if err != nil || p.Access == "" {
-		t.Fatalf("password grant: %s, %v", a, err)
-	}
-	l.reader = p.Access
+	l := openLedger(t, s)
 	var writers []writer
 	for range familyWriters {
 		writers = append(writers, &familyWriter{})
@@ -145,6 +134,24 @@ func newLedger(t *testing.T, s *server) (*ledger, []writer) {
 		}
 	}
 	return l, writers
+}
+
+// openLedger makes a client and a user.
+func openLedger(t *testing.T, s *server) *ledger {
+	t.Helper()
+	l := &ledger{username: "ledger", password: "written down in good order", account: "acct_ledger"}
+	creds := s.createClient("Ledger", callbackURI)
+	s.createUser(l.username, l.account, l.password)
+	l.client = &client{credentials: creds}
+	l.moveTo(s)
+	l.events.init()
+
+	p, a, err := l.grant(t.Context(), "password", "username", l.username, "password", l.password)
+	if err != nil || p.Access == "" {
+		t.Fatalf("password grant: %s, %v", a, err)
+	}
+	l.reader = p.Access
+	return l
 }
 
 // moveTo goes on at the next life of the server.

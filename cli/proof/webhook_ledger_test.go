@@ -1,0 +1,194 @@
+package proof
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"tollhouse/store/storetest/must"
+)
+
+// The measure of the webhook ledger. The short form is part of every test run.
+const (
+	hookKills     = 6
+	hookKillsLong = 40
+	hookWriters   = 4
+	hookWait      = 90 * time.Second // until the last event has arrived
+	repeatsMax    = 100              // after a kill, and the request in flight
+)
+
+// sink is a receiver that fails at random and keeps what it accepted.
+type sink struct {
+	*httptest.Server
+	t      testing.TB
+	verify *standardwebhooks.Webhook
+
+	mu     sync.Mutex
+	random *rand.Rand
+	order  []string          // ids of accepted events as they arrived
+	bodies map[string]string // by id
+}
+
+func newSink(t testing.TB) *sink {
+	s := &sink{t: t, random: rand.New(rand.NewPCG(7, 8)), bodies: map[string]string{}}
+	s.Server = httptest.NewServer(http.HandlerFunc(s.take))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *sink) take(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the sender was killed meanwhile
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.verify == nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	if err := s.verify.Verify(body, r.Header); err != nil {
+		s.t.Errorf("the library of Standard Webhooks refuses what arrived: %v", err)
+	}
+	switch s.random.IntN(20) {
+	case 0:
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	case 1:
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	id := r.Header.Get("webhook-id")
+	if before, seen := s.bodies[id]; seen && before != string(body) {
+		s.t.Errorf("%s arrived with other bytes:\n%s\n%s", id, before, body)
+	}
+	s.order, s.bodies[id] = append(s.order, id), string(body)
+}
+
+// missing returns which of the events have not arrived.
+func (s *sink) missing(ids []string) (missing []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		if _, seen := s.bodies[id]; !seen {
+			missing = append(missing, id)
+		}
+	}
+	return missing
+}
+
+// listen makes an endpoint of the client's account that sends to the sink.
+func (s *sink) listen(ctx context.Context, c *client, access string) error {
+	a, err := c.call(ctx, access, http.MethodPost, "/api/webhook-endpoints", fmt.Sprintf(`{"url":%q,"types":["customer.*"]}`, s.URL+"/hook"))
+	if err != nil {
+		return err
+	}
+	var made struct{ Secret string }
+	if err := json.Unmarshal(a.body, &made); err != nil || made.Secret == "" {
+		return fmt.Errorf("create an endpoint: %s", a)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.verify, err = standardwebhooks.NewWebhook(made.Secret)
+	return err
+}
+
+// TestWebhookLedger kills the binary under writers and a receiver that fails at random,
+// again and again. Every acknowledged event arrives, signed, with the same bytes each
+// time; what is repeated after a kill begins at one place and goes on in order.
+func TestWebhookLedger(t *testing.T) {
+	t.Parallel()
+	must.SkipInShort(t)
+	eachSite(t, webhooksThroughKills)
+}
+
+func webhooksThroughKills(t *testing.T, p site) {
+	kills := hookKills
+	if os.Getenv("TOLLHOUSE_LONG") != "" {
+		kills = hookKillsLong
+	}
+	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+	serve := func() *server {
+		return p.serve(t, "--public-url", "http://127.0.0.1", "--webhook-allow", "127.0.0.1", "--webhook-schedule", "50ms")
+	}
+	s := serve()
+	to := newSink(t)
+	l := openLedger(t, s)
+	if err := to.listen(t.Context(), l.client, l.reader); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var acknowledged []string
+	for life := range kills {
+		ctx, cancel := context.WithCancel(t.Context())
+		var writers sync.WaitGroup
+		for w := range hookWriters {
+			writers.Go(func() {
+				for n := 0; ctx.Err() == nil; n++ {
+					a, err := l.call(ctx, l.reader, http.MethodPut, fmt.Sprintf("/api/resources/customer/cus_%d", w), fmt.Sprintf(`{"notes":"%d %d"}`, life, n))
+					if err != nil {
+						return // the server is dead
+					}
+					if id := a.header.Get("Tollhouse-Event"); a.status/100 == 2 && id != "" {
+						mu.Lock()
+						acknowledged = append(acknowledged, id)
+						mu.Unlock()
+					}
+				}
+			})
+		}
+		time.Sleep(time.Duration(200+random.IntN(800)) * time.Millisecond)
+		s.kill()
+		cancel()
+		writers.Wait()
+		s.finish()
+		s = serve()
+		l.moveTo(s)
+	}
+	end := time.Now().Add(hookWait)
+	for len(to.missing(acknowledged)) > 0 && time.Now().Before(end) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	s.stop()
+	if lost := to.missing(acknowledged); len(lost) > 0 || len(acknowledged) < kills {
+		t.Fatalf("%d of %d acknowledged events have not arrived after %d kills, such as %q", len(lost), len(acknowledged), kills, lost[:min(len(lost), 3)])
+	}
+	to.audit(t, kills)
+}
+
+// audit checks the order in which the events were accepted. An event's id is its position
+// in the log.
+func (s *sink) audit(t *testing.T, kills int) {
+	t.Helper()
+	log := slices.Sorted(maps.Keys(s.bodies))
+	place := make(map[string]int, len(log))
+	for i, id := range log {
+		place[id] = i
+	}
+	back, most, before := 0, 0, -1
+	for _, id := range s.order {
+		switch at := place[id]; {
+		case at > before+1:
+			t.Errorf("%s was accepted before %s, which lies before it", id, log[before+1])
+		case at <= before:
+			back, most = back+1, max(most, before-at+1)
+		}
+		before = place[id]
+	}
+	t.Logf("%d kills, %d events, %d repeated in %d stretches, the longest of %d", kills, len(log), len(s.order)-len(log), back, most)
+	if back > kills || most > repeatsMax+1 {
+		t.Errorf("the order went back %d times in %d kills, and at most by %d events, want at most %d", back, kills, most, repeatsMax)
+	}
+}
