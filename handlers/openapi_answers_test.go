@@ -294,7 +294,7 @@ func describedWebhooks(d *described, token string, powerless []string) {
 	ask("POST", "/"+e.ID+"/retry", `{"state":"dead"}`)
 	ask("POST", "/"+e.ID+"/retry", fmt.Sprintf(`{"from":"0","to":"%d","types":["*"]}`, d.Now().Unix()))
 	ask("POST", "/"+e.ID+"/skip", "")
-	blockWebhook(d.t, d.api, e.ID)
+	BlockWebhook(d.t, d.Store, e.ID)
 	ask("GET", "/"+e.ID, "")
 	ask("GET", "/"+e.ID+"/deliveries", "")
 	ask("POST", "/"+e.ID+"/skip", "")

@@ -604,9 +604,9 @@ func TestAdminWebhooks(t *testing.T) {
 	})
 }
 
-// blockWebhook does what a sender does when the next event of an endpoint was accepted
+// BlockWebhook does what a sender does when the next event of an endpoint was accepted
 // and the one after it was refused. It returns the ids of both.
-func blockWebhook(t testing.TB, a *api, id string) (delivered, blocked string) {
+func BlockWebhook(t testing.TB, a *store.Store, id string) (delivered, blocked string) {
 	t.Helper()
 	ctx := context.Background()
 	must.Do(t, a.Webhooks.Start(ctx))
@@ -637,7 +637,7 @@ func TestWebhookDeliveries(t *testing.T) {
 	for i := range 3 {
 		h.put(fmt.Sprintf("/api/resources/plan/p%d", i), h.token, `{}`)
 	}
-	delivered, blocked := blockWebhook(t, h.api, e.ID)
+	delivered, blocked := BlockWebhook(t, h.Store, e.ID)
 	list := func(query string) (shown []webhook.ObjectDelivery, page WebhookList[webhook.ObjectDelivery]) {
 		t.Helper()
 		w := h.get(webhooksPath+"/"+e.ID+"/deliveries"+query, h.token)

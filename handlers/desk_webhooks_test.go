@@ -1,0 +1,150 @@
+package handlers_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"tollhouse/handlers"
+	"tollhouse/store/record"
+	"tollhouse/store/storetest/must"
+	"tollhouse/store/webhook"
+)
+
+// answeringSender answers every test with a status.
+type answeringSender struct{ status int }
+
+func (s answeringSender) Test(context.Context, string) (handlers.WebhookTest, error) {
+	return handlers.WebhookTest{Delivered: s.status < 300, Status: &s.status, MS: 4, WebhookID: "evt_01kk9kgbjj00023m5qehe9m3gk"}, nil
+}
+
+// endpoint creates a webhook endpoint of the house's account.
+func (h *house) endpoint(t testing.TB, url string) webhook.Endpoint {
+	t.Helper()
+	e, _, err := h.Webhooks.Create(t.Context(), webhook.System, h.account, webhook.Settings{URL: url, Types: []string{"*.created", "*.updated"}, Description: "Larkspur <b>"})
+	must.Do(t, err)
+	return e
+}
+
+func TestDeskWebhooks(t *testing.T) {
+	h, b := deskHouse(t, func(c *handlers.Config) { c.Webhooks = answeringSender{http.StatusNoContent} })
+	e := h.endpoint(t, "https://hooks.larkspurtea.example/secret-path")
+	h.recordMix(t, h.account, 10)
+	page := "/desk/webhooks/" + e.ID
+	now := func() webhook.Endpoint { return must.Get(h.Webhooks.Find(t.Context(), webhook.System, e.ID))(t) }
+	press := func(do, wantNotice string, fill ...string) string {
+		t.Helper()
+		a := b.sent(t, page, do, fill...)
+		wantStatus(t, a, http.StatusSeeOther)
+		text := words(t, b.follow(t, a))
+		if !strings.Contains(text, wantNotice) {
+			t.Errorf("after %s the page lacks %q: %s", do, wantNotice, text)
+		}
+		return text
+	}
+	t.Run("the_list_has_health_and_lag_and_not_the_path", func(t *testing.T) {
+		a := b.get(t, "/desk/webhooks")
+		text := words(t, a)
+		if ids := rows(t, a, "data-webhook"); len(ids) != 1 || ids[0] != e.ID {
+			t.Errorf("rows = %v", ids)
+		}
+		for _, want := range []string{"https://hooks.larkspurtea.example", h.account, "idle", "10 minutes ago"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the list lacks %q: %s", want, text)
+			}
+		}
+		if strings.Contains(a.body, "secret-path") {
+			t.Error("the list shows the path")
+		}
+	})
+	delivered, blocked := handlers.BlockWebhook(t, h.Store, e.ID)
+	t.Run("the_page_has_the_deliveries_and_what_blocks", func(t *testing.T) {
+		a := b.get(t, page)
+		if ids := rows(t, a, "data-delivery"); len(ids) != 2 || ids[0] != blocked || ids[1] != delivered {
+			t.Errorf("deliveries = %v", ids)
+		}
+		for _, want := range []string{"failing", blocked, "no such order", "500", "https://hooks.larkspurtea.example/secret-path", "tollhouse webhook delete " + e.ID} {
+			if !strings.Contains(words(t, a), want) {
+				t.Errorf("the page lacks %q", want)
+			}
+		}
+	})
+	t.Run("skip_and_retry", func(t *testing.T) {
+		press("skip", "The event was skipped.")
+		if got := now(); got.Head != nil || got.Dead != 1 {
+			t.Errorf("after the skip: %+v", got)
+		}
+		press("retry-dead", "The events are due now.")
+		if got := now(); got.Dead != 0 || got.Parked != 1 {
+			t.Errorf("after the retry: %d dead, %d parked", got.Dead, got.Parked)
+		}
+		press("retry-parked", "The events are due now.")
+	})
+	t.Run("disable_and_enable", func(t *testing.T) {
+		if text := press("disable", "The endpoint is disabled."); !strings.Contains(text, "disabled: on request") {
+			t.Errorf("the page does not say why: %s", text)
+		}
+		if got := now(); got.Enabled() || got.Disabled.By != webhook.ByOperator {
+			t.Errorf("disabled = %+v", got.Disabled)
+		}
+		cursor := now().Cursor
+		press("enable", "The endpoint is enabled.")
+		if got := now(); !got.Enabled() || got.Cursor != cursor {
+			t.Errorf("enabled: %t, cursor %v, want %v", got.Enabled(), got.Cursor, cursor)
+		}
+		press("disable", "The endpoint is disabled.")
+		press("enable", "The endpoint is enabled.", "now", "true")
+		if got := now(); got.Behind {
+			t.Error("what waited is sent")
+		}
+	})
+	t.Run("a_test_says_what_came_of_it", func(t *testing.T) {
+		a := b.sent(t, page, "test")
+		wantStatus(t, a, http.StatusOK)
+		if text := words(t, a); !strings.Contains(text, "The test was delivered: an answer of status 204 in 4 ms.") {
+			t.Errorf("the page says %s", text)
+		}
+	})
+	t.Run("a_new_secret_is_shown_once", func(t *testing.T) {
+		a := b.sent(t, page, "rotate-secret", "leaked", "true")
+		wantStatus(t, a, http.StatusOK)
+		if sec := marked(t, a, "data-secret"); !strings.HasPrefix(sec, "whsec_") || len(now().Secrets) != 1 {
+			t.Errorf("secret = %q of %d", sec, len(now().Secrets))
+		}
+		if strings.Contains(b.get(t, page).body, "whsec_") {
+			t.Error("the page shows a secret")
+		}
+	})
+	t.Run("a_hold_is_said_and_ended", func(t *testing.T) {
+		wantStatus(t, b.sent(t, "/desk/webhooks", "hold"), http.StatusSeeOther)
+		if in := must.Get(h.Webhooks.Instance(t.Context()))(t); !in.Held {
+			t.Error("nothing is held")
+		}
+		if text := words(t, b.get(t, "/desk/webhooks")); !strings.Contains(text, "All deliveries are held.") || !strings.Contains(text, "Resume") {
+			t.Errorf("the list says %s", text)
+		}
+		wantStatus(t, b.sent(t, "/desk/webhooks", "resume"), http.StatusSeeOther)
+		if in := must.Get(h.Webhooks.Instance(t.Context()))(t); in.Held {
+			t.Error("still held")
+		}
+	})
+	t.Run("every_change_names_the_operator", func(t *testing.T) {
+		olga := must.Get(h.FindUser(t.Context(), "olga"))(t)
+		lines := 0
+		for _, l := range must.Get(h.ListAudit(t.Context(), record.Position{}, 500))(t) {
+			if l.OperatorID == olga.Subject() && strings.Contains(l.Reason, "webhook") {
+				lines++
+			}
+			if strings.Contains(l.Reason, "secret-path") || strings.Contains(l.Reason, "whsec_") {
+				t.Errorf("a line has the path or the secret: %s", l.Reason)
+			}
+		}
+		if lines != 11 {
+			t.Errorf("%d lines name the operator, want 11", lines)
+		}
+	})
+	t.Run("an_unknown_endpoint_is_not_found", func(t *testing.T) {
+		wantStatus(t, b.get(t, "/desk/webhooks/wep_00000000000000000000000000"), http.StatusNotFound)
+	})
+}
