@@ -104,6 +104,9 @@ func runPeers(s settings) error {
 	if err != nil {
 		return err
 	}
+	if err := ours.untilChecked(ctx); err != nil {
+		return err
+	}
 	file := filepath.Join(dir, "events.ndjson")
 	if err := ours.saveEvents(file, access); err != nil {
 		return err
