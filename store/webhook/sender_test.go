@@ -615,6 +615,11 @@ func TestHold(t *testing.T) {
 				t.Errorf("Hold = %+v", in)
 			}
 		}
+		second, _, err := m.Webhooks.Create(t.Context(), webhook.System, account, webhook.Settings{URL: hook + "2", From: webhook.FromStart()})
+		must.Do(t, err)
+		if second.Health() != webhook.HealthHeld || !second.Behind {
+			t.Errorf("an endpoint made meanwhile has the health %s, behind %v", second.Health(), second.Behind)
+		}
 		again := m.Reopened(t)
 		if e := must.Get(again.Webhooks.Find(t.Context(), webhook.System, m.id))(t); e.Health() != webhook.HealthHeld {
 			t.Errorf("after a restart the health is %s", e.Health())
@@ -624,7 +629,7 @@ func TestHold(t *testing.T) {
 			t.Errorf("after Resume it is held: %v, and the health is %s", in.Held, e.Health())
 		}
 		reasons, _ := m.AuditReasons(t, record.Position{}, 10)
-		if !slices.Equal(reasons[1:], []string{"webhooks held", "webhooks resumed"}) {
+		if !slices.Equal(slices.Delete(reasons, 2, 3)[1:], []string{"webhooks held", "webhooks resumed"}) {
 			t.Errorf("the audit log has %v", reasons)
 		}
 	})
