@@ -22,7 +22,6 @@ type proxy struct {
 	next  when // to cut
 	cuts  int
 	away  bool // takes no connections
-	taken int  // connections
 
 	stalled chan struct{}
 	frozen  atomic.Bool // nothing is answered, as by a stopped server
@@ -72,7 +71,6 @@ func (p *proxy) serve(serving *sync.WaitGroup) {
 		}
 		p.mu.Lock()
 		p.conns[client], p.conns[server] = true, true
-		p.taken++
 		if p.away {
 			client.Close()
 			server.Close()
@@ -172,12 +170,6 @@ func (p *proxy) cutSoFar() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cuts
-}
-
-func (p *proxy) takenSoFar() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.taken
 }
 
 func (p *proxy) setAway(away bool) {
