@@ -50,6 +50,8 @@ var importRules = []importRule{
 		but: []string{"tollhouse/store/kv", "tollhouse/store/secret"}},
 	{name: "eventlog_knows_no_accounts", from: []string{"store/eventlog"}, never: []string{"tollhouse/"},
 		but: []string{"tollhouse/store/record", "tollhouse/store/kv", "tollhouse/store/secret", "tollhouse/store/snapshot", "tollhouse/store/spelling"}},
+	{name: "webhook_knows_the_log_and_the_seam", from: []string{"store/webhook"}, never: []string{"tollhouse/"},
+		but: []string{"tollhouse/store/eventlog", "tollhouse/store/record", "tollhouse/store/kv", "tollhouse/store/secret", "tollhouse/store/snapshot"}},
 	{name: "target_knows_no_network", from: []string{"store/webhook/target"}, never: []string{"tollhouse/", "net"}, but: []string{"net/netip", "net/url"}},
 	{name: "stats_know_the_log_and_the_seam", from: []string{"store/stats"}, never: []string{"tollhouse/"},
 		but: []string{"tollhouse/store/eventlog", "tollhouse/store/record", "tollhouse/store/kv", "tollhouse/store/stats"}},
