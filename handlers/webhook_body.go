@@ -166,11 +166,14 @@ func (m *members) secret() secret.Token {
 // seconds, as digits or as a number.
 func (m *members) from(name string) webhook.From {
 	v, _ := m.Member(name)
-	text := v.Text()
-	if v.Kind() == snapshot.Number {
+	var text string
+	switch {
+	case v.Kind() == snapshot.Number:
 		text = v.String()
-	} else if text = m.text(name); text == "" && !m.given(name) {
+	case !m.given(name):
 		return webhook.From{}
+	default:
+		text = m.text(name)
 	}
 	switch text {
 	case "now":
