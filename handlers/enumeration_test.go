@@ -45,8 +45,9 @@ func TestEnumeration(t *testing.T) {
 // times faster.
 func TestEnumerationByTheClock(t *testing.T) {
 	must.SkipInShort(t)
+	t.Parallel()
 	const tries, margin = 3, 20
-	n := populate(t, parallelHouse(t))
+	n := populate(t, slowHouse(t))
 	for _, like := range n.lookalikes() {
 		if !like.hashes {
 			continue

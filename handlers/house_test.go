@@ -39,7 +39,14 @@ type house struct {
 
 const publicURL = "https://pay.example"
 
+// newHouse opens a house with cheap password hashes; see slowHouse.
 func newHouse(t testing.TB, change ...func(*handlers.Config)) *house {
+	t.Helper()
+	return houseOver(t, storetest.New(t, storetest.QuickHashes), change...)
+}
+
+// slowHouse is newHouse with the product's password hashes, for tests of their cost.
+func slowHouse(t testing.TB, change ...func(*handlers.Config)) *house {
 	t.Helper()
 	return houseOver(t, storetest.New(t), change...)
 }

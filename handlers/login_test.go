@@ -264,7 +264,7 @@ func TestLogout(t *testing.T) {
 }
 
 func TestLoginsInParallel(t *testing.T) { // alone: it measures memory
-	h := newHouse(t)
+	h := slowHouse(t)
 	b := h.browser(t)
 	page := b.get(t, "/login")
 	f := formOn(t, page)

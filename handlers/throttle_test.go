@@ -366,7 +366,8 @@ func testThrottleAndTheOwner(t *testing.T, change func(*handlers.Config)) {
 func TestThrottleInParallel(t *testing.T) { overEach(t, testThrottleInParallel) }
 
 func testThrottleInParallel(t *testing.T, change func(*handlers.Config)) {
-	h := parallelHouse(t, change)
+	t.Parallel()
+	h := slowHouse(t, change)
 	t.Run("a_burst_is_bounded_by_the_queue_for_hashing", func(t *testing.T) {
 		const callers = 300
 		judged := 0

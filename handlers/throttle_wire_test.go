@@ -23,7 +23,7 @@ import (
 func houseOverTCP(t testing.TB, change ...func(*handlers.Config)) *house {
 	t.Helper()
 	trusting := func(c *handlers.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} }
-	h := newHouse(t, append(change, trusting)...)
+	h := slowHouse(t, append(change, trusting)...)
 	back := &url.URL{Scheme: "http", Host: h.listen(t)}
 	wire := &http.Transport{MaxIdleConnsPerHost: 128}
 	t.Cleanup(wire.CloseIdleConnections)

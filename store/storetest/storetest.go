@@ -208,15 +208,29 @@ func (f *Fixture) Client(t testing.TB, change ...func(*store.ClientSpec)) (store
 	return c, sec
 }
 
-// passwordHash is computed once, because it is slower than most tests.
-var passwordHash = sync.OnceValues(func() (string, error) {
-	return secret.NewHasher().Hash(context.Background(), secret.Caller{}, Password)
-})
+// The hash of [Password] is computed once, because it is slower than most tests.
+var (
+	quickHasher  = secret.NewQuickHasher()
+	passwordHash = hashedOnce(secret.NewHasher())
+	quickHash    = hashedOnce(quickHasher)
+)
+
+func hashedOnce(h *secret.Hasher) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		return h.Hash(context.Background(), secret.Caller{}, Password)
+	})
+}
+
+// QuickHashes makes sign-ins cheap where hashing is not what a test is about.
+func QuickHashes(o *store.Options) { o.Hasher = quickHasher }
 
 // User creates a user of the account.
 func (f *Fixture) User(t testing.TB, name, account string) store.User {
 	t.Helper()
 	hash := must.Get(passwordHash())(t)
+	if f.options.Hasher == quickHasher {
+		hash = must.Get(quickHash())(t)
+	}
 	u := must.Get(f.CreateFixedUser(context.Background(), name, account, hash))(t)
 	return u
 }
