@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,12 +12,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"tollhouse/store/kv/pgkv/pgtest"
 	"tollhouse/store/storetest/must"
 )
 
@@ -166,6 +169,87 @@ func webhooksThroughKills(t *testing.T, p site) {
 		t.Fatalf("%d of %d acknowledged events have not arrived after %d kills, such as %q", len(lost), len(acknowledged), kills, lost[:min(len(lost), 3)])
 	}
 	to.audit(t, kills)
+}
+
+// TestWebhookIsVerifiedInNode has the npm library of Standard Webhooks verify what arrives.
+func TestWebhookIsVerifiedInNode(t *testing.T) {
+	t.Parallel()
+	nodeModules(t)
+	s := startDev(t)
+	arrived := make(chan map[string]any, 1)
+	to := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		headers := map[string]string{}
+		for name := range r.Header {
+			headers[strings.ToLower(name)] = r.Header.Get(name)
+		}
+		select {
+		case arrived <- map[string]any{"headers": headers, "body": string(body)}:
+		default:
+		}
+	}))
+	t.Cleanup(to.Close)
+	l := openLedger(t, s)
+	a, err := l.call(t.Context(), l.reader, http.MethodPost, "/api/webhook-endpoints", fmt.Sprintf(`{"url":%q}`, to.URL))
+	must.Do(t, err)
+	var made struct{ Secret string }
+	decode(t, a.body, &made)
+	a, err = l.call(t.Context(), l.reader, http.MethodPut, "/api/resources/customer/cus_1", `{"notes":"ä \u2028 <b>"}`)
+	must.Do(t, err)
+	got := <-arrived
+	got["secret"] = made.Secret
+	node := nodeProgram(t, "webhook.mjs")
+	node.Stdin = bytes.NewReader(must.Get(json.Marshal(got))(t))
+	out, err := node.Output()
+	var event struct{ ID string }
+	if err != nil || json.Unmarshal(out, &event) != nil || event.ID != a.header.Get("Tollhouse-Event") {
+		t.Errorf("webhook.mjs = %v, want the event %s\n%s", err, a.header.Get("Tollhouse-Event"), out)
+	}
+}
+
+// TestWebhooksGoOnWhenTheServerThatSendsThemIsKilled has two servers on one database, of
+// which one sends. When it is killed the other goes on.
+func TestWebhooksGoOnWhenTheServerThatSendsThemIsKilled(t *testing.T) {
+	t.Parallel()
+	must.SkipInShort(t)
+	p := onDatabase(t, pgtest.Start(t))
+	s := p.serve(t, "--public-url", "http://127.0.0.1", "--webhook-allow", "127.0.0.1", "--webhook-schedule", "50ms")
+	to := newSink(t)
+	l := openLedger(t, s)
+	must.Do(t, to.listen(t.Context(), l.client, l.reader))
+	change := func(n int) (ids []string) {
+		for i := range n {
+			a, err := l.call(t.Context(), l.reader, http.MethodPut, "/api/resources/customer/cus_1", fmt.Sprintf(`{"notes":"%d %d"}`, n, i))
+			must.Do(t, err)
+			ids = append(ids, a.header.Get("Tollhouse-Event"))
+		}
+		return ids
+	}
+	arrive := func(ids []string) {
+		t.Helper()
+		for end := time.Now().Add(hookWait); len(to.missing(ids)) > 0; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%d of %d events have not arrived", len(to.missing(ids)), len(ids))
+			}
+		}
+	}
+	ids := change(50)
+	arrive(ids)
+	to.mu.Lock()
+	if !slices.Equal(to.order, ids) {
+		t.Errorf("two servers delivered %d events %d times, want each once and in order", len(ids), len(to.order))
+	}
+	to.mu.Unlock()
+	sends, other := s, s.beside // the first to start has the jobs
+	sends.kill()
+	l.base = other.base
+	begun := time.Now()
+	arrive(change(60))
+	t.Logf("the other server delivered after %v", time.Since(begun).Round(100*time.Millisecond))
+	other.stop()
 }
 
 // audit checks the order in which the events were accepted. An event's id is its position
