@@ -171,6 +171,8 @@ func TestBearerScope(t *testing.T) {
 		{"PUT", "/api/resources/customer/c1", "resources:write"},
 		{"PATCH", "/api/resources/customer/c1", "resources:write"},
 		{"DELETE", "/api/resources/customer/c1", "resources:write"},
+		{"GET", "/api/webhook-endpoints", "webhooks:read"},
+		{"POST", "/api/webhook-endpoints", "webhooks:write with events:read"}, // neither alone
 	}
 	for _, scope := range store.ScopeNames() {
 		token := h.pair(t, "scope", scope).AccessToken

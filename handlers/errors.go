@@ -103,7 +103,11 @@ func invalidToken() *problem {
 }
 
 func insufficientScope(need store.Scope) *problem {
-	return newProblem(http.StatusForbidden, "insufficient_scope", "The access token does not carry the scope %s.", need).
+	what := "the scope " + need.String()
+	if names := need.Names(); len(names) > 1 {
+		what = "the scopes " + strings.Join(names, " and ")
+	}
+	return newProblem(http.StatusForbidden, "insufficient_scope", "The access token does not carry %s.", what).
 		with("WWW-Authenticate", `Bearer realm="tollhouse", error="insufficient_scope", scope="`+need.String()+`"`)
 }
 

@@ -3,6 +3,7 @@ package handlers
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -19,6 +20,8 @@ import (
 const (
 	webhookOverlapDefault = 24 * 60 * 60 // seconds
 	webhookOverlapMax     = 7 * webhookOverlapDefault
+
+	webhookTestMax = 90 * time.Second // more than --webhook-timeout may be
 )
 
 // webhookCall is a request about webhook endpoints: of a token, or of the operator, who
@@ -77,9 +80,21 @@ func (c *webhookCall) answer(status int, shown WebhookEndpoint) error {
 	return c.send(status, shown)
 }
 
-// send is writeJSON within the budget of the caller's account.
 func (c *webhookCall) send(status int, shown any) error {
 	writeJSON(c.w, status, shown)
+	return nil
+}
+
+// sendList sends a page within the budget of the caller's account.
+func (c *webhookCall) sendList(page any) error {
+	body, err := json.Marshal(page)
+	if err != nil {
+		return err
+	}
+	if err := factsFrom(c.r.Context()).demand.settle(c.r.Context(), len(body)); err != nil {
+		return err
+	}
+	writeBody(c.w, http.StatusOK, "application/json", append(body, '\n'))
 	return nil
 }
 
@@ -145,7 +160,7 @@ func listWebhooks(c *webhookCall) error {
 	if n := len(page.Data); n > 0 {
 		page.Next, page.Previous = page.Data[n-1].ID, page.Data[0].ID
 	}
-	return c.send(http.StatusOK, page)
+	return c.sendList(page)
 }
 
 // findWebhook is GET /api/webhook-endpoints/:id. Its status changes without a new
@@ -296,7 +311,7 @@ func testWebhook(c *webhookCall) error {
 	if err != nil {
 		return c.problem(err)
 	}
-	result, err := c.sendTest(c.r.Context(), c.by, e.ID)
+	result, err := c.sendTest(c.w, c.r, c.by, e.ID)
 	if err != nil {
 		return c.problem(err)
 	}
@@ -304,7 +319,7 @@ func testWebhook(c *webhookCall) error {
 }
 
 // sendTest sends a test, unless there were too many.
-func (s *Server) sendTest(ctx context.Context, by webhook.By, id string) (WebhookTest, error) {
+func (s *Server) sendTest(w http.ResponseWriter, r *http.Request, by webhook.By, id string) (WebhookTest, error) {
 	if s.webhooks == nil {
 		return WebhookTest{}, newProblem(http.StatusServiceUnavailable, "temporarily_unavailable", "No server is running that could send a test.")
 	}
@@ -312,10 +327,12 @@ func (s *Server) sendTest(ctx context.Context, by webhook.By, id string) (Webhoo
 		seconds := strconv.Itoa(int((wait + time.Second - 1) / time.Second))
 		return WebhookTest{}, newProblem(http.StatusTooManyRequests, "too_many_requests", "At most %d tests of an endpoint are sent in a minute. %s", webhookTestsMax, tryAgainIn(seconds)).with("Retry-After", seconds)
 	}
-	if err := s.store.Webhooks.Tested(ctx, by, id); err != nil {
+	if err := s.store.Webhooks.Tested(r.Context(), by, id); err != nil {
 		return WebhookTest{}, err
 	}
-	return s.webhooks.Test(ctx, id)
+	// The receiver may take longer than answers have.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(webhookTestMax))
+	return s.webhooks.Test(r.Context(), id)
 }
 
 // retryWebhook is POST /api/webhook-endpoints/:id/retry.
@@ -385,7 +402,7 @@ func listDeliveries(c *webhookCall) error {
 	if n := len(page.Data); n > 0 {
 		page.Next, page.Previous = page.Data[n-1].Event, page.Data[0].Event
 	}
-	return c.send(http.StatusOK, page)
+	return c.sendList(page)
 }
 
 // single returns the parameters of a query, each given once and known.
