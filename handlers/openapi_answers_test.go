@@ -261,7 +261,8 @@ func describedRetry(d *described, token string) {
 // describedWebhooks is the life of a webhook endpoint, and what is refused in it.
 func describedWebhooks(d *described, token string, powerless []string) {
 	d.t.Helper()
-	d.server.webhooks = &recordingSender{}
+	sender := &recordingSender{err: webhook.ErrSecretLost}
+	d.server.webhooks = sender
 	const plain = "application/json"
 	ask := func(method, path, body string, headers ...string) answer {
 		d.t.Helper()
@@ -288,7 +289,9 @@ func describedWebhooks(d *described, token string, powerless []string) {
 	for range 3 {
 		ask("POST", "/"+e.ID+"/rotate-secret", "")
 	}
-	for range webhookTestsMax + 1 {
+	ask("POST", "/"+e.ID+"/test", "").fault(d.t, http.StatusConflict, "conflict", "")
+	sender.err = nil
+	for range webhookTestsMax {
 		ask("POST", "/"+e.ID+"/test", "")
 	}
 	ask("POST", "/"+e.ID+"/retry", `{"state":"dead"}`)

@@ -9,7 +9,7 @@ type Webhooks interface {
 	// Test sends one event of the type system.test to an endpoint now, whatever its
 	// state, and reports what came of it. The event is in no log, its resource is the
 	// endpoint's id, and no cursor moves. An attempt that failed is no error. It may be
-	// called concurrently. Errors: record.ErrNotFound.
+	// called concurrently. Errors: record.ErrNotFound, webhook.ErrSecretLost.
 	Test(ctx context.Context, id string) (WebhookTest, error)
 }
 

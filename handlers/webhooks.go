@@ -321,7 +321,7 @@ func testWebhook(c *webhookCall) error {
 // sendTest sends a test, unless there were too many.
 func (s *Server) sendTest(w http.ResponseWriter, r *http.Request, by webhook.By, id string) (WebhookTest, error) {
 	if s.webhooks == nil {
-		return WebhookTest{}, newProblem(http.StatusServiceUnavailable, "temporarily_unavailable", "No server is running that could send a test.")
+		return WebhookTest{}, newProblem(http.StatusServiceUnavailable, "temporarily_unavailable", "This process sends no webhooks, so it cannot send a test.")
 	}
 	if wait := s.webhookTests.take(id); wait > 0 {
 		seconds := strconv.Itoa(int((wait + time.Second - 1) / time.Second))

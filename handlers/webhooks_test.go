@@ -24,6 +24,7 @@ const hookURL = "https://hooks.larkspurtea.example/tollhouse"
 type recordingSender struct {
 	mu     sync.Mutex
 	tested []string
+	err    error // of each test
 }
 
 func (s *recordingSender) Test(_ context.Context, id string) (WebhookTest, error) {
@@ -31,7 +32,7 @@ func (s *recordingSender) Test(_ context.Context, id string) (WebhookTest, error
 	defer s.mu.Unlock()
 	s.tested = append(s.tested, id)
 	status := http.StatusOK
-	return WebhookTest{Delivered: true, Status: &status, MS: 3, WebhookID: "evt_01kk9kgbjj00023m5qehe9m3gk"}, nil
+	return WebhookTest{Delivered: true, Status: &status, MS: 3, WebhookID: "evt_01kk9kgbjj00023m5qehe9m3gk"}, s.err
 }
 
 // hooked is an API with a sender.

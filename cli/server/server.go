@@ -310,7 +310,9 @@ func (r *running) build(c handlers.Config) {
 func (r *running) newServer(i *instance, c handlers.Config) *handlers.Server {
 	data := i.data
 	i.sender = r.newSender(data)
-	c.Webhooks, c.WebhookRules = webhookSender{i.sender}, r.config.webhooks.Rules
+	if !r.config.webhooks.Off {
+		c.Webhooks = webhookSender{i.sender}
+	}
 	if r.exposed == nil {
 		r.exposed = r.metrics.handler(r)
 	}

@@ -3,12 +3,14 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/webhooks"
 	"tollhouse/handlers"
 	"tollhouse/store/kv/pgkv"
+	"tollhouse/store/webhook"
 )
 
 const webhookGrace = 5 * time.Second // for webhook requests in flight when the server stops
@@ -53,6 +55,9 @@ type webhookSender struct{ *webhooks.Sender }
 // Test implements handlers.Webhooks.
 func (s webhookSender) Test(ctx context.Context, id string) (handlers.WebhookTest, error) {
 	event, a, err := s.Sender.Test(ctx, id)
+	if errors.Is(err, webhooks.ErrNoSecret) {
+		err = webhook.ErrSecretLost
+	}
 	if err != nil {
 		return handlers.WebhookTest{}, err
 	}
