@@ -77,4 +77,24 @@ var webhookMutants = []mutant{
 		file: "store/webhook/change.go", old: "len(others) == AccountMax", new: "false",
 		in: "./store/webhook", tests: []string{"TestEndpoints"},
 	},
+	{
+		name: "webhook_any_address", breaks: "no request goes to a name of which one address is refused",
+		file: "cli/webhooks/dial.go", old: "if err := g.rules.CheckAddress(host, a); err != nil {", new: "if err := g.rules.CheckAddress(host, a); err != nil && false {",
+		in: "./cli/webhooks", tests: []string{"TestAddressesThatAreNotAllowed"},
+	},
+	{
+		name: "webhook_proxy", breaks: "no proxy is taken from the environment",
+		file: "cli/webhooks/client.go", old: "Proxy:                  nil,", new: "Proxy:                  http.ProxyFromEnvironment,",
+		in: "./cli/webhooks", tests: []string{"TestAddressesThatAreNotAllowed"},
+	},
+	{
+		name: "webhook_answer", breaks: "the answer of a host that the operator let in is not shown",
+		file: "cli/webhooks/client.go", old: "\tif shown {", new: "\tif true {",
+		in: "./cli/webhooks", tests: []string{"TestAnswers"},
+	},
+	{
+		name: "webhook_step", breaks: "a parked event begins with the pause behind the time that it blocked",
+		file: "cli/webhooks/live.go", old: "d.stepAfter(d.ep.Head.Blocked)", new: "0",
+		in: "./cli/webhooks", tests: []string{"TestPoison"},
+	},
 }
