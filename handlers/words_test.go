@@ -70,7 +70,7 @@ func TestWords(t *testing.T) {
 func TestStrangersReadNothingOfOperators(t *testing.T) {
 	h, _ := deskHouse(t)
 	said := regexp.MustCompile(`(?i)operator|\bdesk\b|tollhouse (user|client|serve|backup)`)
-	for _, path := range []string{"/", "/login", "/login?to=desk", newPasswordPath, "/desk", "/nothing", "/callback", authPath, h.authURL(), "/docs", "/docs/oauth", "/docs/events", "/docs/resources", "/docs/service", "/docs/pages", "/openapi.json"} {
+	for _, path := range []string{"/", "/login", "/login?to=desk", newPasswordPath, "/desk", "/nothing", "/callback", authPath, h.authURL(), "/docs", "/docs/oauth", "/docs/events", "/docs/resources", "/docs/webhooks", "/docs/deliveries", "/docs/service", "/docs/pages", "/openapi.json"} {
 		page := h.get(t, path, header("Accept", "text/html,*/*"))
 		text := page.body
 		if isPage(page) {
