@@ -64,6 +64,7 @@ var thingsOf = map[string]namedThings{
 	"user":    {list: "/admin/users", id: "username", about: "account"},
 	"account": {list: "/admin/accounts", id: "account", about: "name"},
 	"session": {list: "/admin/sessions", id: "session_id", about: "username", prefix: "ses_"},
+	"webhook": {list: "/admin/webhook-endpoints", id: "id", about: "url", prefix: "wep_"},
 	"token":   {list: "/admin/families", id: "family_id", about: "username", prefix: "fam_"},
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 // deletion is a command that removes one thing for good.
 type deletion struct {
 	what     string // client, user or account
+	path     string // of the list in the admin API; what and an s if empty
 	operand  string // in the usage line
 	needs    string // in the message when it is missing
 	member   string // that names the thing in the JSON answer
@@ -31,7 +33,7 @@ does not ask.`,
 				return err
 			}
 			err := p.manage(ctx, d.what+" delete", needsData, func(a *admin) error {
-				return p.Wait("deleting", func() error { return a.call(ctx, "DELETE", pathOf(d.what+"s", args[0]), nil, nil) })
+				return p.Wait("deleting", func() error { return a.call(ctx, "DELETE", pathOf(cmp.Or(d.path, d.what+"s"), args[0]), nil, nil) })
 			})
 			if err != nil {
 				return err

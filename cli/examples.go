@@ -80,6 +80,26 @@ tollhouse user create harriet --password-file /run/secrets/harriet`,
 	"user promote": `tollhouse user promote harriet`,
 	"user show":    `tollhouse user show harriet`,
 	"version":      `tollhouse version --json`,
+	"webhook create": `tollhouse webhook create --url https://books.example/hook --account larkspur --type 'customer.*'
+tollhouse webhook create --url http://10.0.0.5:3000/hook --account larkspur --order none --json`,
+	"webhook delete": `tollhouse webhook delete ENDPOINT_ID`,
+	"webhook deliveries": `tollhouse webhook deliveries ENDPOINT_ID --state parked
+tollhouse webhook deliveries ENDPOINT_ID --json --limit 20`,
+	"webhook disable": `tollhouse webhook disable ENDPOINT_ID`,
+	"webhook enable": `tollhouse webhook enable ENDPOINT_ID
+tollhouse webhook enable ENDPOINT_ID --from now`,
+	"webhook hold":   `tollhouse webhook hold`,
+	"webhook list":   `tollhouse webhook list --state failing`,
+	"webhook resume": `tollhouse webhook resume`,
+	"webhook retry": `tollhouse webhook retry ENDPOINT_ID EVENT_ID
+tollhouse webhook retry ENDPOINT_ID --state dead
+tollhouse webhook retry ENDPOINT_ID --from 2026-03-09T15:00:00Z --to 2026-03-09T16:00:00Z`,
+	"webhook rotate-secret": `tollhouse webhook rotate-secret ENDPOINT_ID
+tollhouse webhook rotate-secret ENDPOINT_ID --overlap 0s`,
+	"webhook send-test": `tollhouse webhook send-test ENDPOINT_ID`,
+	"webhook show":      `tollhouse webhook show ENDPOINT_ID`,
+	"webhook skip":      `tollhouse webhook skip ENDPOINT_ID`,
+	"webhook update":    `tollhouse webhook update ENDPOINT_ID --url https://books.example/events --order none`,
 	"webhook listen": `tollhouse webhook listen --forward-to http://127.0.0.1:3000/hook
 tollhouse webhook listen --forward-to http://127.0.0.1:3000/hook --type 'customer.*' --since 1h`,
 }

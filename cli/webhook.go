@@ -1,9 +1,323 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tollhouse/cli/term"
+	"tollhouse/handlers"
+	"tollhouse/store/webhook"
+)
+
+const webhooksAdmin = "/admin/webhook-endpoints"
 
 func (p *program) webhookCommand() *cobra.Command {
 	c := asGroup(&cobra.Command{Use: "webhook", Short: "deliver events to the URLs of other programs"})
-	c.AddCommand(p.webhookListen())
+	c.AddCommand(p.webhookCreate(), p.webhookList(), p.webhookShow(), p.webhookUpdate(), p.webhookDelete(),
+		p.webhookEnable(), p.webhookCall("disable", "stop delivering to an endpoint; it keeps its place in the log"),
+		p.webhookCall("skip", "give up on the event that blocks an endpoint; it stays listed as dead"),
+		p.webhookRotateSecret(), p.webhookDeliveries(), p.webhookRetry(), p.webhookSendTest(),
+		p.webhookHold("hold", "stop all deliveries until webhook resume"),
+		p.webhookHold("resume", "continue all deliveries, as after a restore"), p.webhookListen())
 	return c
+}
+
+func (p *program) webhookCreate() *cobra.Command {
+	var account, secretFile string
+	var asked struct {
+		URL         string   `json:"url"`
+		Types       []string `json:"types,omitempty"`
+		Description string   `json:"description,omitempty"`
+		Order       string   `json:"order,omitempty"`
+		From        string   `json:"from,omitempty"`
+		Secret      string   `json:"secret,omitempty"`
+	}
+	c := &cobra.Command{
+		Use:   "create --url URL",
+		Short: "deliver an account's events to a URL; the secret is shown once",
+		Args:  operands(),
+	}
+	flags := c.Flags()
+	flags.StringVar(&asked.URL, "url", "", "the `URL` that events are posted to")
+	addAccountFlag(c, &account)
+	addTypeFlag(c, &asked.Types)
+	flags.StringVar(&asked.Description, "description", "", "a `text` for people")
+	flags.StringVar(&asked.Order, "order", "", "`strict` delivers in the order of the log, none as fast as it can (default strict)")
+	flags.StringVar(&asked.From, "from", "", "begin `at` now, start, after the event with this id, or at a time (default now)")
+	flags.StringVar(&secretFile, "secret-file", "", "`file` with a secret of your own, - for standard input; without it the endpoint gets a new one")
+	nameVariables(flags, "")
+	p.addAllowFlag(c)
+	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
+		if asked.URL == "" {
+			return term.Usage("give it as https://books.example/hook", "webhook create needs --url")
+		}
+		var err error
+		if asked.Secret, err = p.ownWebhookSecret(secretFile); err != nil {
+			return err
+		}
+		asked.Types = term.SplitLists(asked.Types)
+		return p.showWebhook(ctx, "webhook create", makesData, true, "POST", only(webhooksAdmin, map[string]string{"account": account}), asked)
+	})
+	return c
+}
+
+// addAllowFlag is for judging a URL without a server, which has its own rules.
+func (p *program) addAllowFlag(c *cobra.Command) {
+	c.Flags().StringArrayVar(&p.webhookAllow, "webhook-allow", nil, "without a server: a `host`, address or network that is allowed although it is not public, as for serve; may be given several times")
+}
+
+// ownWebhookSecret reads a secret of the caller's own; "" if no file is named.
+func (p *program) ownWebhookSecret(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	sec, err := p.readWebhookSecret(file)
+	if err != nil {
+		return "", err
+	}
+	return sec.Reveal(), nil
+}
+
+// showWebhook makes one call about an endpoint and shows the endpoint. A call that seals or
+// opens a secret needs the server key.
+func (p *program) showWebhook(ctx context.Context, role string, n need, seals bool, method, path string, in any) error {
+	var e handlers.WebhookEndpoint
+	err := p.manage(ctx, role, n, func(a *admin) error {
+		if seals {
+			if err := a.requireKey(); err != nil {
+				return err
+			}
+		}
+		return a.call(ctx, method, path, in, &e)
+	})
+	if err != nil {
+		return inFlags(err)
+	}
+	if p.JSON {
+		return p.PrintJSON(e)
+	}
+	rows := []term.Row{{"id", e.ID}}
+	if e.Secret != "" {
+		p.Note("this is the only time the secret is shown: store it now")
+		rows = append(rows, term.Row{"secret", e.Secret})
+	}
+	if err := p.PrintRows(append(rows, webhookRows(e.Object)...)...); err != nil {
+		return err
+	}
+	if w := e.Waiting; w != nil && w.Events > 0 {
+		count := term.Count(int64(w.Events), "event", "events")
+		if w.More {
+			count = "more than " + count
+		}
+		p.Note("%s wait since %s; to leave them out: tollhouse webhook enable %s --from now", count, term.ShowTime(*w.Oldest), e.ID)
+	}
+	return nil
+}
+
+func webhookRows(e webhook.Object) []term.Row {
+	rows := []term.Row{{"account", e.Account}, {"url", e.URL}, {"description", orDash(e.Description)}, {"types", strings.Join(e.Types, ", ")}, {"order", string(e.Order)},
+		{"state", webhookState(e)}, {"health", string(e.Status.Health)}, {"cursor", e.Cursor}, {"created", term.ShowTime(e.CreatedAt)}}
+	if e.CreatedBy.Client != nil {
+		rows = append(rows, term.Row{"created by client", *e.CreatedBy.Client})
+	}
+	if e.CreatedBy.User != nil {
+		rows = append(rows, term.Row{"created by user", *e.CreatedBy.User})
+	}
+	for _, s := range e.Secrets {
+		ends := "does not end"
+		if s.ExpiresAt != nil {
+			ends = "until " + term.ShowTime(*s.ExpiresAt)
+		}
+		rows = append(rows, term.Row{"secret of", term.ShowTime(s.CreatedAt) + ", " + ends})
+	}
+	if of := e.Status.BlockedOn; of != nil {
+		rows = append(rows, term.Row{"blocked on", *of + ", " + term.Count(int64(e.Status.Attempts), "attempt", "attempts")})
+	}
+	if at := e.Status.NextAttemptAt; at != nil {
+		rows = append(rows, term.Row{"next attempt", term.ShowTime(*at)})
+	}
+	if at := e.Status.FailingSince; at != nil {
+		rows = append(rows, term.Row{"failing since", term.ShowTime(*at)})
+	}
+	if at := e.Status.LastAttemptAt; at != nil {
+		rows = append(rows, term.Row{"last attempt", term.ShowTime(*at) + ", " + webhookOutcome(e.Status.LastStatus, e.Status.LastError)})
+	}
+	rows = append(rows, term.Row{"parked", strconv.Itoa(e.Status.Parked)}, term.Row{"dead", strconv.Itoa(e.Status.Dead)})
+	if g := e.Status.Gap; g != nil {
+		rows = append(rows, term.Row{"gap", "after " + g.After + ", the oldest event left is " + g.OldestAvailable})
+	}
+	return rows
+}
+
+func webhookState(e webhook.Object) string {
+	if e.Disabled == nil {
+		return e.State
+	}
+	return e.State + " by " + string(e.Disabled.By) + " (" + string(e.Disabled.Reason) + ") at " + term.ShowTime(e.Disabled.At)
+}
+
+// webhookOutcome is how an attempt ended.
+func webhookOutcome(status *int, failed *string) string {
+	switch {
+	case status != nil:
+		return strconv.Itoa(*status)
+	case failed != nil:
+		return *failed
+	}
+	return "-"
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func (p *program) webhookList() *cobra.Command {
+	var account, state string
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "list the webhook endpoints",
+		Args:  operands(),
+	}
+	c.Flags().StringVar(&account, "account", "", "only those of the `account`")
+	c.Flags().StringVar(&state, "state", "", "only those that are `enabled`, disabled or failing")
+	nameVariables(c.Flags(), "")
+	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
+		switch state {
+		case "", "enabled", "disabled", "failing":
+		default:
+			return term.Usage("use enabled, disabled or failing", "--state %q is not a state of an endpoint", state)
+		}
+		t := p.NewTable("ID", "ACCOUNT", "STATE", "HEALTH", "PARKED", "DEAD", "URL")
+		err := p.manage(ctx, "webhook list", needsData, func(a *admin) error {
+			return each(ctx, a, only(webhooksAdmin, map[string]string{"account": account}), func(e webhook.Object) string { return e.ID }, func(e webhook.Object) error {
+				switch {
+				case state != "" && state != e.State && (state != "failing" || e.Status.Health != webhook.HealthFailing):
+				case p.JSON:
+					return p.PrintJSON(e)
+				default:
+					t.Add(e.ID, e.Account, e.State, string(e.Status.Health), strconv.Itoa(e.Status.Parked), strconv.Itoa(e.Status.Dead), e.URL)
+				}
+				return nil
+			})
+		})
+		if err != nil || p.JSON {
+			return err
+		}
+		return t.Flush()
+	})
+	return c
+}
+
+func (p *program) webhookShow() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show ENDPOINT_ID",
+		Short: "show a webhook endpoint and how it does",
+		Args:  operands("the id of an endpoint"),
+		RunE: p.doing(func(ctx context.Context, args []string) error {
+			return p.showWebhook(ctx, "webhook show", needsData, false, "GET", pathOf("webhook-endpoints", args[0]), nil)
+		}),
+	}
+}
+
+func (p *program) webhookUpdate() *cobra.Command {
+	var url, description, order string
+	var types []string
+	c := &cobra.Command{
+		Use:   "update ENDPOINT_ID",
+		Short: "change the URL, types, description or order of an endpoint",
+		Args:  operands("the id of an endpoint"),
+	}
+	flags := c.Flags()
+	flags.StringVar(&url, "url", "", "a new `URL`")
+	addTypeFlag(c, &types)
+	flags.StringVar(&description, "description", "", "a new `text` for people")
+	flags.StringVar(&order, "order", "", "`strict` or none")
+	nameVariables(flags, "")
+	p.addAllowFlag(c)
+	c.RunE = p.doing(func(ctx context.Context, args []string) error {
+		change := map[string]any{}
+		for flag, member := range map[string]struct {
+			name  string
+			value any
+		}{"url": {"url", url}, "type": {"types", term.SplitLists(types)}, "description": {"description", description}, "order": {"order", order}} {
+			if flags.Changed(flag) {
+				change[member.name] = member.value
+			}
+		}
+		if len(change) == 0 {
+			return term.Usage(c.CommandPath()+" --help lists the flags", "webhook update needs at least one change")
+		}
+		return p.showWebhook(ctx, "webhook update", needsData, false, "PATCH", pathOf("webhook-endpoints", args[0]), change)
+	})
+	return c
+}
+
+func (p *program) webhookDelete() *cobra.Command {
+	return p.deleteCommand(deletion{
+		what: "webhook", path: "webhook-endpoints", operand: "ENDPOINT_ID", needs: "the id of an endpoint", member: "id",
+		short:    "delete a webhook endpoint with its secrets and deliveries",
+		question: "Delete the webhook endpoint %s? What waits for it is not delivered.",
+	})
+}
+
+func (p *program) webhookEnable() *cobra.Command {
+	var from string
+	c := &cobra.Command{
+		Use:   "enable ENDPOINT_ID",
+		Short: "deliver to an endpoint again, or from another place in the log",
+		Long: `Deliver to an endpoint again, from its cursor on: what was recorded meanwhile is
+delivered too. --from moves the cursor, also of an endpoint that is enabled, and forgets
+what was parked behind the new place.`,
+		Args: operands("the id of an endpoint"),
+	}
+	c.Flags().StringVar(&from, "from", "", "continue `at` now, start, after the event with this id, or at a time")
+	nameVariables(c.Flags(), "")
+	c.RunE = p.doing(func(ctx context.Context, args []string) error {
+		in := map[string]string{}
+		if from != "" {
+			in["from"] = from
+		}
+		return p.showWebhook(ctx, "webhook enable", needsData, true, "POST", pathOf("webhook-endpoints", args[0], "enable"), in)
+	})
+	return c
+}
+
+// webhookCall is disable or skip.
+func (p *program) webhookCall(verb, short string) *cobra.Command {
+	return &cobra.Command{
+		Use:   verb + " ENDPOINT_ID",
+		Short: short,
+		Args:  operands("the id of an endpoint"),
+		RunE: p.doing(func(ctx context.Context, args []string) error {
+			return p.showWebhook(ctx, "webhook "+verb, needsData, false, "POST", pathOf("webhook-endpoints", args[0], verb), struct{}{})
+		}),
+	}
+}
+
+// webhookHold is hold or resume, of the whole instance.
+func (p *program) webhookHold(verb, short string) *cobra.Command {
+	return &cobra.Command{
+		Use:   verb,
+		Short: short,
+		Args:  operands(),
+		RunE: p.doing(func(ctx context.Context, _ []string) error {
+			var h handlers.WebhookHold
+			err := p.manage(ctx, "webhook "+verb, needsData, func(a *admin) error {
+				return a.call(ctx, "POST", "/admin/webhook-"+verb, struct{}{}, &h)
+			})
+			if err != nil {
+				return err
+			}
+			if h.Held {
+				return p.Done(h, "deliveries are held (%s); to continue: tollhouse webhook resume", h.Reason)
+			}
+			return p.Done(h, "deliveries are not held")
+		}),
+	}
 }
