@@ -184,7 +184,7 @@ func TestDoctorFindings(t *testing.T) {
 				t.Errorf("finding = %+v", f)
 			}
 		})
-		if got, want := strings.Join(names, " "), "proxy store disk clock backup blocks counts records"; got != want {
+		if got, want := strings.Join(names, " "), "proxy store disk clock backup webhooks blocks counts records"; got != want {
 			t.Errorf("checks = %s, want %s", got, want)
 		}
 	})

@@ -51,7 +51,7 @@ func countWebhooks(ctx context.Context, s *store.Store) (c webhookCounts, err er
 				c.failingDay++
 			}
 		}
-		waits, err := s.Webhooks.Next(ctx, &e, e.Cursor, 1)
+		waits, err := s.Webhooks.Next(ctx, &e, e.Cursor, 2) // one may be its own creation, which is not sent
 		var gap *eventlog.CursorError
 		if errors.As(err, &gap) || err == nil && len(waits.Events) == 0 {
 			return nil
