@@ -17,11 +17,21 @@ import (
 // sentences.
 var documentedCommand = regexp.MustCompile("(?m)(?:^|`|&& |exec (?:-T )?tollhouse /)tollhouse( [a-z][^|>`\\n]*)")
 
-// TestOperationsDocument takes each command of docs/operations.md through the tree
-// of commands: there is one of that name, with these flags and as many operands.
+// TestOperationsDocument and TestWebhooksDocument take each command of a document through
+// the tree of commands: there is one of that name, with these flags and as many operands.
 func TestOperationsDocument(t *testing.T) {
 	t.Parallel()
-	text := must.Get(os.ReadFile(filepath.Join("..", "docs", "operations.md")))(t)
+	tryDocumented(t, "operations.md", 40)
+}
+
+func TestWebhooksDocument(t *testing.T) {
+	t.Parallel()
+	tryDocumented(t, "webhooks.md", 12)
+}
+
+func tryDocumented(t *testing.T, page string, least int) {
+	t.Helper()
+	text := must.Get(os.ReadFile(filepath.Join("..", "docs", page)))(t)
 	tried := map[string]bool{}
 	for _, found := range documentedCommand.FindAllStringSubmatch(string(text), -1) {
 		line, _, _ := strings.Cut(found[1], " && ")
@@ -46,7 +56,7 @@ func TestOperationsDocument(t *testing.T) {
 			}
 		}
 	}
-	if len(tried) < 40 {
-		t.Errorf("%d commands were found, want 40 or more: %v", len(tried), tried)
+	if len(tried) < least {
+		t.Errorf("%d commands were found, want %d or more: %v", len(tried), least, tried)
 	}
 }
