@@ -383,7 +383,11 @@ func testThrottleInParallel(t *testing.T, change func(*handlers.Config)) {
 				t.Errorf("status = %d", a.StatusCode)
 			}
 		}
-		if most := runtime.GOMAXPROCS(0) + 64 + 10; judged > most {
+		most := runtime.GOMAXPROCS(0) + 64 + 10
+		if strings.Contains(t.Name(), "in_postgresql") {
+			most += 64 // the queue fills again before the database has the first failure
+		}
+		if judged > most {
 			t.Errorf("%d passwords were tried at once, want at most %d", judged, most)
 		}
 	})
