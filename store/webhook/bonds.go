@@ -14,8 +14,16 @@ func isEnded(err error) bool {
 	return errors.Is(err, record.ErrDisabled) || errors.Is(err, record.ErrNotFound)
 }
 
-// EndBonds disables the endpoints that were made with a token of a client, of a user, or
-// with both given of that client for that user: otherwise a leaked token would outlive
+// bind binds an endpoint to the caller's client and user: a token that directs a push
+// would otherwise outlive its end as that push. An operator leaves the bond.
+func (e *Endpoint) bind(by By) {
+	if by.hasToken() {
+		e.Client, e.User = by.Client, by.User
+	}
+}
+
+// EndBonds disables the endpoints that are bound to a client, to a user, or with both
+// given to that client for that user: otherwise a leaked token would outlive
 // its end as a push. Call it after the end was committed; Start does it for those that a
 // killed command has left.
 func (w *Webhooks) EndBonds(ctx context.Context, client, user string, reason Reason) error {

@@ -213,7 +213,7 @@ func (w *Webhooks) record(tx kv.Txn, by By, e Endpoint, action string, previous 
 		return record.Position{}, err
 	}
 	source, location := "system", "system"
-	if by.Client != "" || by.User != "" {
+	if by.hasToken() {
 		source, location = cmp.Or(by.Name, by.User, by.Client), "api"
 	}
 	p, err := w.Log.AppendEvent(tx, eventlog.NewEvent{
@@ -298,8 +298,10 @@ func (w *Webhooks) recordChange(tx kv.Txn, by By, before, after Endpoint, action
 	return w.record(tx, by, after, action, previous, random)
 }
 
-// Update changes the settings of an endpoint. Types hold from the cursor on. Errors:
-// record.ErrNotFound, *record.InvalidError, *ExistsError, eventlog.ErrPrecondition.
+// Update changes the settings of an endpoint. Types hold from the cursor on. A token that
+// changes the URL binds the endpoint to its client and user. Errors: record.ErrNotFound,
+// *record.InvalidError, *ExistsError, eventlog.ErrPrecondition, and record.ErrDisabled
+// when the client or the user has ended in the meantime.
 func (w *Webhooks) Update(ctx context.Context, by By, id string, c Change) (Endpoint, error) {
 	var err error
 	if c.Types != nil {
@@ -336,6 +338,12 @@ func (w *Webhooks) Update(ctx context.Context, by By, id string, c Change) (Endp
 		}
 		if e.Order == None {
 			e.Head = nil // it is tried again as any other
+		}
+		if e.URL != before.URL {
+			e.bind(by)
+			if err := w.Bound(tx, by.Client, by.User); err != nil {
+				return "", err
+			}
 		}
 		return "updated", checkPlace(tx, *e)
 	})

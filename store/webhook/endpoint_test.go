@@ -474,6 +474,39 @@ func TestBonds(t *testing.T) {
 		}
 	})
 
+	for name, direct := range map[string]func(m made, by webhook.By, n int) error{
+		"a_new_url": func(m made, by webhook.By, n int) error {
+			url := fmt.Sprint(hook, n)
+			_, err := m.Webhooks.Update(t.Context(), by, m.id, webhook.Change{URL: &url})
+			return err
+		},
+		"a_new_place": func(m made, by webhook.By, _ int) error {
+			_, _, err := m.Webhooks.Enable(t.Context(), by, m.id, webhook.FromStart())
+			return err
+		},
+	} {
+		for _, maker := range []string{"an_operator", "a_user"} {
+			t.Run(name+"_binds_the_endpoint_of_"+maker+"_to_the_token", func(t *testing.T) {
+				t.Parallel()
+				s := storetest.New(t)
+				by, token := webhook.System, webhook.By{Account: account, Client: clientOf(t, s)}
+				if maker == "a_user" {
+					by = webhook.By{Account: account, User: s.User(t, "mara", account).Subject()}
+				}
+				m := addEndpoint(t, s, by)
+				must.Do(t, direct(m, token, 1))
+				must.Do(t, direct(m, webhook.System, 2)) // leaves the bond
+				must.Get(s.DisableClient(t.Context(), token.Client))(t)
+				if m.isEnabled(t) {
+					t.Error("it outlives the token")
+				}
+				if err := direct(m, token, 3); !errors.Is(err, record.ErrDisabled) {
+					t.Errorf("with the ended token again: %v", err)
+				}
+			})
+		}
+	}
+
 	t.Run("an_ended_client_makes_no_endpoint", func(t *testing.T) {
 		t.Parallel()
 		s := storetest.New(t)

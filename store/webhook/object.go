@@ -40,7 +40,8 @@ type ObjectSecret struct {
 	ExpiresAt *int64 `json:"expiresAt"`
 }
 
-// ObjectCreator is the client and the user of the token that made an endpoint.
+// ObjectCreator is the client and the user of the token that made an endpoint, or that
+// last chose its URL or its place.
 type ObjectCreator struct {
 	Client *string `json:"client"`
 	User   *string `json:"user"`

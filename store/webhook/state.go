@@ -25,13 +25,17 @@ const (
 
 // Enable lets events be sent to an endpoint again. It goes on at the cursor, so nothing
 // is lost, unless a place is given: that moves the cursor, also of an enabled endpoint,
-// and forgets the events set aside behind it. Errors: record.ErrNotFound,
-// record.ErrDisabled if the client or user that it is bound to has ended, ErrSecretLost,
+// and forgets the events set aside behind it. A token that gives a place binds the
+// endpoint to its client and user. Errors: record.ErrNotFound, record.ErrDisabled
+// if the client or user that it is bound to has ended, ErrSecretLost,
 // *record.InvalidError, *eventlog.CursorError.
 func (w *Webhooks) Enable(ctx context.Context, by By, id string, from From) (Endpoint, Waiting, error) {
 	e, err := w.change(ctx, by, id, func(tx kv.Txn, e *Endpoint) (string, error) {
 		if e.Enabled() && from.IsZero() {
 			return "", nil
+		}
+		if !from.IsZero() {
+			e.bind(by)
 		}
 		if err := w.Bound(tx, e.Client, e.User); err != nil {
 			return "", err
@@ -172,7 +176,7 @@ func (w *Webhooks) waiting(ctx context.Context, e *Endpoint) (n Waiting, err err
 // record.ErrNotFound.
 func (w *Webhooks) Disable(ctx context.Context, by By, id string) (Endpoint, error) {
 	cause := ByOperator
-	if by.Client != "" || by.User != "" {
+	if by.hasToken() {
 		cause = ByAPI
 	}
 	return w.disable(ctx, by, id, cause, Asked)

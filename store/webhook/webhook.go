@@ -91,11 +91,13 @@ type By struct {
 	// Account is the account of the token, the only one whose endpoints are found. "" is
 	// an operator, who finds all.
 	Account      string
-	Client, User string // of the token; they are the bond of an endpoint made with it
+	Client, User string // of the token; they are the bond of an endpoint that it directs
 	Name         string // of the user or the client, the source of events
 
 	RequestID, Address, OperatorID string // for the audit log
 }
+
+func (by By) hasToken() bool { return by.Client != "" || by.User != "" }
 
 // System is the caller of what the server does by itself.
 var System = By{}
