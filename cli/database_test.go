@@ -153,7 +153,7 @@ func TestServersOnADatabase(t *testing.T) {
 		for _, server := range s.Database.Servers {
 			pids, jobs = append(pids, server.PID), append(jobs, server.Jobs...)
 		}
-		if slices.Sort(jobs); !slices.Contains(pids, first.cmd.Process.Pid) || !slices.Contains(pids, second.cmd.Process.Pid) || strings.Join(jobs, " ") != "check sweep" {
+		if slices.Sort(jobs); !slices.Contains(pids, first.cmd.Process.Pid) || !slices.Contains(pids, second.cmd.Process.Pid) || strings.Join(jobs, " ") != "check sweep webhooks" {
 			t.Errorf("status = %+v, want both processes, and each job once", s)
 		}
 	})
@@ -189,8 +189,8 @@ func TestServersOnADatabase(t *testing.T) {
 		<-first.ended
 		eventually(t, func() (bool, string) {
 			s, _ := h.status(t)
-			ok := len(s.Database.Servers) == 1 && len(s.Database.Servers[0].Jobs) == 2
-			return ok, fmt.Sprintf("status = %+v, want one server with both jobs", s)
+			ok := len(s.Database.Servers) == 1 && len(s.Database.Servers[0].Jobs) == 3
+			return ok, fmt.Sprintf("status = %+v, want one server with all jobs", s)
 		})
 	})
 	t.Run("a_generation_of_another_store_ends_the_server", func(t *testing.T) {
@@ -314,7 +314,7 @@ func TestServerWhileTheDatabaseIsAway(t *testing.T) {
 	}
 	eventually(t, func() (bool, string) {
 		found, _ := h.status(t)
-		ok := len(found.Database.Servers) == 1 && len(found.Database.Servers[0].Jobs) == 2
+		ok := len(found.Database.Servers) == 1 && len(found.Database.Servers[0].Jobs) == 3
 		return ok, fmt.Sprintf("status = %+v, want the server with its jobs", found)
 	})
 	if code := s.end(); code != term.ExitOK {
