@@ -9,6 +9,7 @@ import (
 	"tollhouse/store/eventlog"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
+	"tollhouse/store/webhook"
 )
 
 // Account owns resources and events; every user acts for one.
@@ -205,7 +206,7 @@ func (s *Store) accountIsUsed(ctx context.Context, id string) (bool, error) {
 }
 
 // releaseClients takes the account from the clients that act for it and ends their
-// tokens. They get it back from UpdateClient alone.
+// tokens and webhook endpoints. They get it back from UpdateClient alone.
 func (s *Store) releaseClients(ctx context.Context, account string) error {
 	for after := ""; ; {
 		clients, err := s.ListClients(ctx, after, clientsPageMax)
@@ -223,6 +224,9 @@ func (s *Store) releaseClients(ctx context.Context, account string) error {
 				}
 				return nil
 			})
+			if err == nil {
+				err = s.Webhooks.EndBonds(ctx, c.ID, "", webhook.ClientEnded)
+			}
 			if err != nil && !errors.Is(err, record.ErrNotFound) {
 				return err
 			}

@@ -165,10 +165,11 @@ func (s *Store) ListClients(ctx context.Context, after string, limit int) ([]Cli
 	})
 }
 
-// UpdateClient changes a client. Errors: *InvalidError, ErrNotFound.
+// UpdateClient changes a client. Its webhook endpoints end if it acts for the account no
+// more, or may no longer make endpoints. Errors: *InvalidError, ErrNotFound.
 func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange) (Client, error) {
-	epoch := secret.NewID(nil)
-	return s.changeClient(ctx, id, func(tx kv.Txn, c *Client) error {
+	epoch, ended := secret.NewID(nil), false
+	c, err := s.changeClient(ctx, id, func(tx kv.Txn, c *Client) error {
 		spec, account := c.spec(), c.Account
 		set(&spec.Name, change.Name)
 		uris, err := change.redirectURIs(spec.RedirectURIs)
@@ -187,11 +188,17 @@ func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange
 		if err := c.apply(spec, epoch, false); err != nil {
 			return err
 		}
-		if account != "" && account != c.Account {
+		moved := account != "" && account != c.Account
+		if moved {
 			c.Generation++ // its tokens act for the account of before
 		}
+		ended = moved || !c.Scope.Covers(ScopeEventsRead|ScopeWebhooksWrite)
 		return s.ensureAccountOf(tx, *c)
 	})
+	if err == nil && ended {
+		err = s.Webhooks.EndBonds(ctx, id, "", webhook.ClientEnded)
+	}
+	return c, err
 }
 
 // DisableClient disables a client and ends its codes and tokens. It is idempotent.

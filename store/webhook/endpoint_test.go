@@ -435,6 +435,28 @@ func TestBonds(t *testing.T) {
 		"the_user_revokes_the_client": {func(ctx context.Context, s *storetest.Fixture, client string, u store.User) error {
 			return s.RevokeGranted(ctx, store.By{}, u, client)
 		}, webhook.ClientEnded},
+		"a_client_gets_another_account": {func(ctx context.Context, s *storetest.Fixture, client string, _ store.User) error {
+			other := "acct_2"
+			return errors.Join(actsFor(ctx, s, client, account), update(ctx, s, client, store.ClientChange{Account: &other}))
+		}, webhook.ClientEnded},
+		"a_client_loses_the_grant_to_act_for_an_account": {func(ctx context.Context, s *storetest.Fixture, client string, _ store.User) error {
+			return errors.Join(actsFor(ctx, s, client, account), update(ctx, s, client, store.ClientChange{Grants: &[]string{"authorization_code"}}))
+		}, webhook.ClientEnded},
+		"a_client_loses_its_account": {func(ctx context.Context, s *storetest.Fixture, client string, _ store.User) error {
+			return errors.Join(actsFor(ctx, s, client, "acct_2"), s.DeleteAccount(ctx, "acct_2"))
+		}, webhook.ClientEnded},
+		"a_client_may_no_longer_read_events": {func(ctx context.Context, s *storetest.Fixture, client string, _ store.User) error {
+			return update(ctx, s, client, store.ClientChange{Scopes: &[]string{"webhooks:write"}})
+		}, webhook.ClientEnded},
+		"a_client_may_no_longer_write_endpoints": {func(ctx context.Context, s *storetest.Fixture, client string, _ store.User) error {
+			return update(ctx, s, client, store.ClientChange{Scopes: &[]string{"events:read", "webhooks:read"}})
+		}, webhook.ClientEnded},
+		"a_client_keeps_both_scopes": {func(ctx context.Context, s *storetest.Fixture, client string, _ store.User) error {
+			return update(ctx, s, client, store.ClientChange{Scopes: &[]string{"events:read", "webhooks:write"}})
+		}, ""},
+		"a_client_gets_an_account": {func(ctx context.Context, s *storetest.Fixture, client string, _ store.User) error {
+			return actsFor(ctx, s, client, account)
+		}, ""},
 		"a_new_password": {func(ctx context.Context, s *storetest.Fixture, _ string, u store.User) error {
 			_, err := s.SetPassword(ctx, u.Username, "another correct horse battery")
 			return err
@@ -517,6 +539,16 @@ func TestBonds(t *testing.T) {
 			t.Errorf("Create: %v", err)
 		}
 	})
+}
+
+func update(ctx context.Context, s *storetest.Fixture, client string, change store.ClientChange) error {
+	_, err := s.UpdateClient(ctx, client, change)
+	return err
+}
+
+// actsFor lets a client act for an account by itself.
+func actsFor(ctx context.Context, s *storetest.Fixture, client, account string) error {
+	return update(ctx, s, client, store.ClientChange{Account: &account, Grants: &[]string{"authorization_code", "client_credentials"}})
 }
 
 func (m made) isEnabled(t *testing.T) bool {
