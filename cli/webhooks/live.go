@@ -271,7 +271,7 @@ func (d *delivery) recover() {
 // note keeps what came of an event until it is written.
 func (d *delivery) note(x webhook.Delivery) {
 	d.done = append(d.done, x)
-	d.ep.Gap.Pending = false
+	d.ep.Gap.Settle(x)
 	if d.since.IsZero() {
 		d.since = time.Now()
 	}

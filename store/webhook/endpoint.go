@@ -57,13 +57,20 @@ type Secret struct {
 type Gap struct {
 	After, Oldest record.Position
 	At            time.Time
-	// Pending is set until the first delivery behind the gap is settled. Until then each
-	// attempt carries the header tollhouse-gap.
+	// Pending is set until an event behind the gap is accepted. Until then each attempt
+	// carries the header tollhouse-gap.
 	Pending bool
 }
 
 // IsZero reports whether there was no gap.
 func (g Gap) IsZero() bool { return g.At.IsZero() }
+
+// Settle ends a pending gap if x was accepted behind it.
+func (g *Gap) Settle(x Delivery) {
+	if x.State == Delivered && x.Position.Compare(g.Oldest) >= 0 {
+		g.Pending = false
+	}
+}
 
 // String returns the value of the header tollhouse-gap.
 func (g Gap) String() string { return g.After.String() + ".." + g.Oldest.String() }

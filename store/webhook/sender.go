@@ -160,8 +160,8 @@ func (w *Webhooks) Settle(ctx context.Context, e *Endpoint, p Progress) (Endpoin
 		if err := e.put(tx, p.Done...); err != nil {
 			return "", err
 		}
-		if len(p.Done) > 0 {
-			e.Gap.Pending = false
+		for _, x := range p.Done {
+			e.Gap.Settle(x)
 		}
 		e.Head, e.Trouble, e.Last = p.Head, p.Trouble, p.Last
 		if e.Head != nil {
@@ -184,7 +184,8 @@ func (w *Webhooks) Settle(ctx context.Context, e *Endpoint, p Progress) (Endpoin
 }
 
 // PassGap moves the cursor past events that retention has removed, and records the gap.
-// Without a gap it changes nothing. Errors: as Settle.
+// A gap that grows while it is pending is not recorded again. Without a gap it changes
+// nothing. Errors: as Settle.
 func (w *Webhooks) PassGap(ctx context.Context, e *Endpoint) (Endpoint, error) {
 	random := w.draw()
 	now, err := w.settle(ctx, e, func(tx kv.Txn, e *Endpoint) (string, error) {
@@ -192,11 +193,13 @@ func (w *Webhooks) PassGap(ctx context.Context, e *Endpoint) (Endpoint, error) {
 		if err != nil || e.Cursor.Compare(extent.Removed) >= 0 {
 			return "", err
 		}
-		if !e.Gap.Pending {
-			e.Gap.After = e.Cursor
-		}
-		e.Gap.Oldest, e.Gap.At, e.Gap.Pending = extent.Oldest, w.Now(), true
+		cursor := e.Cursor
 		e.Cursor, e.Head = extent.Removed, nil
+		if e.Gap.Pending {
+			e.Gap.Oldest = extent.Oldest
+			return "", nil
+		}
+		e.Gap = Gap{After: cursor, Oldest: extent.Oldest, At: w.Now(), Pending: true}
 		return "gap", nil
 	}, random)
 	if err != nil {

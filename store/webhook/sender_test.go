@@ -547,6 +547,20 @@ func TestGap(t *testing.T) {
 	if gap := fmt.Sprint(events[0].EventData.Object["gap"]); !strings.Contains(gap, after.String()) || !strings.Contains(gap, oldest.String()) {
 		t.Errorf("its event says %s", gap)
 	}
+	settle(t, m, webhook.Progress{Done: []webhook.Delivery{outcome(after, webhook.Delivered)}}) // retried by hand
+	settle(t, m, webhook.Progress{Cursor: oldest, Done: []webhook.Delivery{outcome(oldest, webhook.Parked)}})
+	if !m.now(t).Gap.Pending {
+		t.Error("the gap is not pending, though nothing behind it was accepted")
+	}
+	oldest = trim(t, m)
+	e = m.now(t)
+	e = must.Get(m.Webhooks.PassGap(t.Context(), &e))(t)
+	if e.Gap.String() != after.String()+".."+oldest.String() || !e.Gap.Pending || e.Revision != 2 {
+		t.Errorf("the gap grew to %s, pending %v, at revision %d", e.Gap, e.Gap.Pending, e.Revision)
+	}
+	if n := m.Webhooks.Counts().Gaps; n != 1 {
+		t.Errorf("%d gaps are counted", n)
+	}
 	settle(t, m, webhook.Progress{Cursor: oldest, Done: []webhook.Delivery{outcome(oldest, webhook.Delivered)}})
 	now := m.now(t)
 	if now.Gap.Pending || now.Object().Status.Gap == nil {
