@@ -46,7 +46,8 @@ func notAllowed(format string, args ...any) error {
 // Rules are the default rules and what the operator allows beyond them. The zero value
 // allows nothing more. Rules do not change, so goroutines may share them.
 type Rules struct {
-	// Own returns the addresses of this machine, which are refused like private ones.
+	// Own returns the addresses of this machine, which are refused like private ones, also
+	// within a network that the operator allowed.
 	// nil means that they are not known: for the commands that run without a server.
 	Own func() ([]netip.Addr, error)
 
@@ -155,13 +156,14 @@ func (r *Rules) CheckAddress(host string, a netip.Addr) error {
 	if inner, found := embedded4(a); anyContains(neverAllowed, a) || found && anyContains(neverAllowed, inner) {
 		return notAllowed("the address %s is never allowed", a)
 	}
-	if r.LetsIn(host, a) {
+	switch {
+	case r.allowsOwn(host, a):
 		return nil
-	}
-	if !isPublic(a) {
+	case !isPublic(a) && !r.LetsIn(host, a):
 		return notAllowed("the address %s is not public", a)
-	}
-	if r.Own == nil {
+	case a.IsLoopback():
+		return notAllowed("the address %s belongs to this machine", a)
+	case r.Own == nil:
 		return nil
 	}
 	own, err := r.Own()
@@ -177,6 +179,15 @@ func (r *Rules) CheckAddress(host string, a netip.Addr) error {
 // LetsIn reports whether the operator allowed that host by name or an address of it.
 func (r *Rules) LetsIn(host string, a netip.Addr) bool {
 	return r.allowsName(host) || anyContains(r.networks, a.Unmap())
+}
+
+// allowsOwn reports whether the operator allowed the address although it may be one of
+// this machine: by name, as a single address, or by a network that has no others. A wider
+// network is one of other machines.
+func (r *Rules) allowsOwn(host string, a netip.Addr) bool {
+	return r.allowsName(host) || slices.ContainsFunc(r.networks, func(p netip.Prefix) bool {
+		return p.Contains(a) && (p.IsSingleIP() || p.Addr().IsLoopback())
+	})
 }
 
 func (r *Rules) allowsName(host string) bool {

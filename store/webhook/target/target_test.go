@@ -121,6 +121,49 @@ func TestAllow(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a_network_lets_no_address_of_this_machine_in", func(t *testing.T) {
+		t.Parallel()
+		own := []string{"10.1.0.5", "10.1.0.6", "10.1.0.7", "fd12::5", "127.0.0.1", "::1"}
+		for _, c := range []struct {
+			allow string
+			host  string
+			in    []string // of own
+		}{
+			{"10.1.0.0/16", "example.com", nil},
+			{"10.1.0.4/30", "example.com", nil},
+			{"0.0.0.0/0", "example.com", nil},
+			{"fd12::/16", "example.com", nil},
+			{"::/0", "example.com", nil},
+			{"10.1.0.6", "example.com", []string{"10.1.0.6"}},
+			{"10.1.0.6/32", "example.com", []string{"10.1.0.6"}},
+			{"fd12::5/128", "example.com", []string{"fd12::5"}},
+			{"127.0.0.0/8", "example.com", []string{"127.0.0.1"}},
+			{"hooks.internal", "hooks.internal", own},
+		} {
+			rules := must.Get(target.NewRules([]string{c.allow}))(t)
+			rules.Own = func() (list []netip.Addr, err error) {
+				for _, text := range own {
+					list = append(list, netip.MustParseAddr(text))
+				}
+				return list, nil
+			}
+			var in []string
+			for _, text := range own {
+				if rules.CheckAddress(c.host, netip.MustParseAddr(text)) == nil {
+					in = append(in, text)
+				}
+			}
+			if !slices.Equal(in, c.in) {
+				t.Errorf("%s lets in %v of this machine, want %v", c.allow, in, c.in)
+			}
+		}
+		both := must.Get(target.NewRules([]string{"10.1.0.0/16", "127.0.0.0/7"}))(t)
+		for text, want := range map[string]target.Code{"10.1.0.5": "", "127.0.0.2": target.AddressNotAllowed, "126.0.0.1": ""} {
+			if got := codeOf(both.CheckAddress("example.com", netip.MustParseAddr(text))); got != want {
+				t.Errorf("CheckAddress(%s) without known own addresses = %q, want %q", text, got, want)
+			}
+		}
+	})
 	t.Run("metadata_and_multicast_are_never_let_in", func(t *testing.T) {
 		t.Parallel()
 		all := must.Get(target.NewRules([]string{"0.0.0.0/0", "::/0", "hooks.internal"}))(t)
