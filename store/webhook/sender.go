@@ -164,9 +164,7 @@ func (w *Webhooks) Settle(ctx context.Context, e *Endpoint, p Progress) (Endpoin
 			e.Gap.Settle(x)
 		}
 		e.Head, e.Trouble, e.Last = p.Head, p.Trouble, p.Last
-		if e.Head != nil {
-			e.Head.State = Retrying
-		}
+		e.checkHead()
 		if p.Disable == "" {
 			return "", nil
 		}
@@ -181,6 +179,20 @@ func (w *Webhooks) Settle(ctx context.Context, e *Endpoint, p Progress) (Endpoin
 		return Endpoint{}, fmt.Errorf("settle webhook deliveries: %w", err)
 	}
 	return now, nil
+}
+
+// checkHead drops a head that blocks no more, because the endpoint lost its order or the
+// head's type while it was tried.
+func (e *Endpoint) checkHead() {
+	switch {
+	case e.Head == nil:
+	case e.Order == None:
+		e.Head = nil
+	case e.Cursor.Compare(e.Head.Position) >= 0:
+		e.Head, e.Trouble = nil, Trouble{}
+	default:
+		e.Head.State = Retrying
+	}
 }
 
 // PassGap moves the cursor past events that retention has removed, and records the gap.

@@ -520,6 +520,39 @@ func TestStartEndsBondsThatAKilledCommandLeft(t *testing.T) {
 	}
 }
 
+func TestHeadThatBlocksNoMoreIsDropped(t *testing.T) {
+	t.Parallel()
+	prepare := func(t *testing.T, change webhook.Change) (m made, was webhook.Endpoint, failed webhook.Progress) {
+		m = makeEndpoint(t)
+		head := outcome(event(t, m.Fixture, "customer.created"), webhook.Retrying)
+		was = m.now(t)
+		must.Get(m.Webhooks.Update(t.Context(), webhook.System, m.id, change))(t) // while it is tried
+		return m, was, webhook.Progress{Head: &head, Trouble: webhook.Trouble{Since: m.Now(), Attempts: 1}, Last: webhook.Attempt{At: m.Now(), Status: 500, Error: "response"}}
+	}
+
+	t.Run("without_order", func(t *testing.T) {
+		t.Parallel()
+		order := webhook.None
+		m, was, failed := prepare(t, webhook.Change{Order: &order})
+		must.Get(m.Webhooks.Settle(t.Context(), &was, failed))(t)
+		if e := m.now(t); e.Head != nil || e.Cursor != was.Cursor || e.Trouble.Attempts != 1 {
+			t.Errorf("the head is %v, the cursor went from %s to %s, %d attempts failed", e.Head, was.Cursor, e.Cursor, e.Trouble.Attempts)
+		}
+	})
+
+	t.Run("behind_the_cursor", func(t *testing.T) {
+		t.Parallel()
+		m, was, failed := prepare(t, webhook.Change{Types: []string{"invoice.*"}})
+		must.Get(m.Webhooks.Settle(t.Context(), &was, failed))(t)
+		e := m.now(t)
+		failed.Cursor = must.Get(m.Webhooks.Next(t.Context(), &e, e.Cursor, 10))(t).Passed
+		must.Get(m.Webhooks.Settle(t.Context(), &e, failed))(t)
+		if e := m.now(t); e.Head != nil || e.Trouble != (webhook.Trouble{}) || e.Health() != webhook.OK {
+			t.Errorf("the head is %v, the trouble %+v, the health %s", e.Head, e.Trouble, e.Health())
+		}
+	})
+}
+
 func TestGap(t *testing.T) {
 	t.Parallel()
 	m := makeEndpoint(t)
