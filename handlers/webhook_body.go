@@ -35,15 +35,18 @@ type members struct {
 // readMembers reads the body of a call, an object of known members. Unknown ones are
 // refused, because a misspelt filter would send more than was meant. A body that may be
 // left out counts as an empty object.
-func readMembers(w http.ResponseWriter, r *http.Request, mayBeAbsent bool, known ...string) (*members, error) {
-	text, err := readBody(w, r)
+func (c *webhookCall) readMembers(mayBeAbsent bool, known ...string) (*members, error) {
+	text, err := readBody(c.w, c.r)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.alive(); err != nil {
 		return nil, err
 	}
 	if mayBeAbsent && len(bytes.TrimSpace(text)) == 0 {
 		return &members{Value: snapshot.ObjectOf()}, nil
 	}
-	if err := requireWebhookType(r); err != nil {
+	if err := requireWebhookType(c.r); err != nil {
 		return nil, err
 	}
 	body, err := snapshot.Parse(text, webhookDepthMax)

@@ -31,28 +31,31 @@ type webhookCall struct {
 	w  http.ResponseWriter
 	r  *http.Request
 	by webhook.By
+	// alive judges the token again, because a body may arrive long after its header.
+	alive func() error
 }
 
 type webhookHandler func(c *webhookCall) error
 
 // readsWebhooks admits tokens that may read webhook endpoints.
 func (s *Server) readsWebhooks(h webhookHandler) handler {
-	return s.bearer(store.ScopeWebhooksRead, s.ofTenant(h))
+	return s.ofTenant(store.ScopeWebhooksRead, h)
 }
 
 // writesWebhooks admits tokens that may change webhook endpoints. They must be able to
 // read events, or a push would show what a read does not.
 func (s *Server) writesWebhooks(h webhookHandler) handler {
-	return s.bearer(store.ScopeWebhooksWrite|store.ScopeEventsRead, s.ofTenant(h))
+	return s.ofTenant(store.ScopeWebhooksWrite|store.ScopeEventsRead, h)
 }
 
-func (s *Server) ofTenant(h webhookHandler) handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) ofTenant(need store.Scope, h webhookHandler) handler {
+	return s.bearer(need, func(w http.ResponseWriter, r *http.Request) error {
 		p := principalFrom(r.Context())
 		c := s.operatorCall(w, r)
+		c.alive = s.aliveToken(r, need)
 		c.by.Account, c.by.Client, c.by.User, c.by.Name = p.Account, p.ClientID, p.UserID, actor(p)
 		return h(c)
-	}
+	})
 }
 
 // ofOperator is for the admin API, where the id of an endpoint is enough.
@@ -63,7 +66,7 @@ func (s *Server) ofOperator(h webhookHandler) handler {
 }
 
 func (s *Server) operatorCall(w http.ResponseWriter, r *http.Request) *webhookCall {
-	return &webhookCall{Server: s, w: w, r: r, by: webhooksBy(r.Context())}
+	return &webhookCall{Server: s, w: w, r: r, by: webhooksBy(r.Context()), alive: aliveAlways}
 }
 
 // webhooksBy is the operator as the maker of a change.
@@ -113,7 +116,7 @@ func createWebhook(c *webhookCall) error {
 	} else if refused := refuseQuery(c.r); refused != nil {
 		return refused
 	}
-	m, err := readMembers(c.w, c.r, false, "url", "types", "description", "order", "from", "secret")
+	m, err := c.readMembers(false, "url", "types", "description", "order", "from", "secret")
 	if err != nil {
 		return err
 	}
@@ -189,7 +192,7 @@ func updateWebhook(c *webhookCall) error {
 	if refused := parseCondition(c.r, &condition); refused != nil {
 		return refused
 	}
-	m, err := readMembers(c.w, c.r, false, "url", "types", "description", "order")
+	m, err := c.readMembers(false, "url", "types", "description", "order")
 	if err != nil {
 		return err
 	}
@@ -263,7 +266,7 @@ func (c *webhookCall) members(known ...string) (*members, error) {
 	if refused := refuseQuery(c.r); refused != nil {
 		return nil, refused
 	}
-	return readMembers(c.w, c.r, true, known...)
+	return c.readMembers(true, known...)
 }
 
 // disableWebhook is POST /api/webhook-endpoints/:id/disable.
@@ -340,7 +343,7 @@ func retryWebhook(c *webhookCall) error {
 	if refused := refuseQuery(c.r); refused != nil {
 		return refused
 	}
-	m, err := readMembers(c.w, c.r, false, "events", "state", "from", "to", "types")
+	m, err := c.readMembers(false, "events", "state", "from", "to", "types")
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -294,6 +295,43 @@ func TestWebhookScopes(t *testing.T) {
 		if !strings.Contains(description, scope) || !strings.Contains(challenge, scope) {
 			t.Errorf("the refusal does not name %s: %s, %s", scope, description, challenge)
 		}
+	}
+}
+
+// bodyAfter is a body before which something happens.
+type bodyAfter struct {
+	io.Reader
+	happens func()
+}
+
+func (b bodyAfter) Read(p []byte) (int, error) {
+	b.happens()
+	return b.Reader.Read(p)
+}
+
+func TestWebhookTokenRevokedBeforeTheBodyArrives(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]struct{ method, path, body string }{
+		"create": {"POST", "", `{"url":"` + hookURL + `/2"}`}, "update": {"PATCH", "/", `{"url":"` + hookURL + `/2"}`},
+		"enable": {"POST", "//enable", `{"from":"start"}`}, "rotate": {"POST", "//rotate-secret", `{"overlap":0}`}, "disable": {"POST", "//disable", ``},
+		"retry": {"POST", "//retry", `{"state":"dead"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHooked(t)
+			e := h.created(t, `{"url":"`+hookURL+`"}`)
+			other := h.api.token(t, "other", "acct_a", store.ScopeUnstated)
+			list := h.get(webhooksPath, other).Body.String()
+			path := webhooksPath + strings.Replace(call.path, "/", "/"+e.ID, 1)
+			body := bodyAfter{strings.NewReader(call.body), func() { must.Do(t, h.RevokeToken(context.Background(), store.By{}, h.client, h.token)) }}
+			w := h.request(call.method, path, h.token, body, "Content-Type", "application/json")
+			if w.Code != http.StatusUnauthorized || !strings.Contains(w.Header().Get("WWW-Authenticate"), "invalid_token") {
+				t.Errorf("answer = %d %s", w.Code, w.Body)
+			}
+			if now := h.get(webhooksPath, other).Body.String(); now != list {
+				t.Errorf("the endpoints became %s, were %s", now, list)
+			}
+		})
 	}
 }
 
