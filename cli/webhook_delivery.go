@@ -25,6 +25,9 @@ func (p *program) webhookRotateSecret() *cobra.Command {
 	c.Flags().StringVar(&secretFile, "secret-file", "", "`file` with a secret of your own, - for standard input; without it the endpoint gets a new one")
 	nameVariables(c.Flags(), "")
 	c.RunE = p.doing(func(ctx context.Context, args []string) error {
+		if overlap%time.Second != 0 {
+			return term.Usage("give whole seconds, such as 1h or 30s", "--overlap %s is not a whole number of seconds", overlap)
+		}
 		in := map[string]any{"overlap": int64(overlap / time.Second)}
 		own, err := p.ownWebhookSecret(secretFile)
 		if err != nil {

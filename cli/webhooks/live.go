@@ -27,6 +27,7 @@ const (
 	parallelMax     = 8  // requests in flight of an endpoint without order
 	acceptedToRaise = 100
 	fullPause       = 5 * time.Minute // of an endpoint that cannot set aside more
+	provenWithin    = time.Second
 )
 
 // errAgain says that the endpoint must be loaded again.
@@ -252,20 +253,21 @@ func wall(t time.Time) time.Time { return t.Round(0).UTC().Truncate(time.Millise
 func (d *delivery) accepted(ev eventlog.Followed, a Answer) {
 	x := after(d.earlier(ev), a, webhook.Delivered)
 	d.ep.Head = nil
-	d.recover()
+	d.recover(a)
 	d.pass(ev.Position)
 	d.note(x)
 }
 
-// recover notes that the receiver accepts.
-func (d *delivery) recover() {
+// recover notes that the receiver accepts. One that is slow shares the slots of those that
+// fail, or a few could take all.
+func (d *delivery) recover(a Answer) {
 	if d.ep.Trouble.Attempts > 0 {
 		d.s.o.Log.Info("webhook endpoint recovered", "endpoint", d.ep.ID, "account_id", d.ep.Account, "attempts", d.ep.Trouble.Attempts)
 	}
 	d.ep.Trouble = webhook.Trouble{}
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
-	d.e.proven, d.e.headDue = true, time.Time{}
+	d.e.proven, d.e.headDue = a.Took < provenWithin, time.Time{}
 }
 
 // note keeps what came of an event until it is written.
@@ -304,7 +306,7 @@ func (d *delivery) fail(ev eventlog.Followed, a Answer, behind []eventlog.Follow
 	due = time.Now().Add(max(d.s.headPause(head.Attempts, true), a.RetryAfter))
 	head.NextAt = wall(due)
 	d.s.mu.Lock()
-	d.e.headDue = due
+	d.e.headDue, d.e.headNext = due, head.NextAt
 	d.s.mu.Unlock()
 	return due, d.write("")
 }
@@ -422,6 +424,10 @@ func (d *delivery) write(disable webhook.Reason) error {
 		return err
 	}
 	d.ep, d.at = &now, now.Cursor
+	var open bool
+	if d.secrets, open = d.s.o.Store.Open(d.ep); !open { // one may have ended
+		return errAgain
+	}
 	if parked {
 		d.s.mu.Lock()
 		defer d.s.mu.Unlock()
@@ -467,7 +473,8 @@ func (r *run) checkLost(ep *webhook.Endpoint) {
 }
 
 // headDue returns when the head may be tried: what this process decided, by the monotonic
-// clock. After a start it is the stored time or one pause from now, whichever is sooner.
+// clock. After a start, and when somebody else has set the time, it is the stored time or
+// one pause from now, whichever is sooner.
 func (d *delivery) headDue() time.Time {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
@@ -475,7 +482,8 @@ func (d *delivery) headDue() time.Time {
 		d.e.headDue = time.Time{}
 		return d.e.silent
 	}
-	if d.e.headDue.IsZero() {
+	if d.e.headDue.IsZero() || !d.e.headNext.Equal(d.ep.Head.NextAt) {
+		d.e.headNext = d.ep.Head.NextAt
 		d.e.headDue = time.Now().Add(min(time.Until(d.ep.Head.NextAt), d.s.headPause(d.ep.Head.Attempts, false)))
 	}
 	return d.e.headDue

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"time"
 
-	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
 	"tollhouse/store/webhook"
 )
@@ -37,43 +36,43 @@ func (d *delivery) retryDue() (next time.Time, err error) {
 	if err != nil || len(due) == 0 {
 		return next, err
 	}
-	positions := make([]record.Position, len(due))
-	for i, x := range due {
-		positions[i] = x.Position
-	}
-	events, err := d.s.o.Events.EventsAt(d.stop, d.ep.Account, positions)
-	if err != nil {
-		return next, err
-	}
 	for _, x := range due {
-		if len(events) == 0 || events[0].Position != x.Position { // it was purged
-			err = d.writeAside(webhook.Progress{Gone: []record.Position{x.Position}, Last: d.last}, false)
-		} else {
-			err = d.again(x, events[0])
-			events = events[1:]
-		}
-		if err != nil {
+		if err := d.again(x); err != nil {
 			return next, err
 		}
 	}
 	return next, errAgain
 }
 
-// again tries an event that was set aside.
-func (d *delivery) again(x webhook.Delivery, ev eventlog.Followed) error {
+// again tries an event that was set aside. It reads the endpoint and the event when it may
+// send: while it waited for others the URL and the secrets may have changed, and the event
+// may have been purged.
+func (d *delivery) again(x webhook.Delivery) error {
 	give, err := d.s.slots.take(d.stop, d.isProven())
 	if err != nil {
 		return err
 	}
 	defer give()
-	a, err := d.send(ev, x.Attempts+1)
+	now, _ := d.load()
+	if now == nil || now.ep.Turn() != d.ep.Turn() {
+		return errAgain
+	}
+	d.ep, d.secrets = now.ep, now.secrets
+	events, err := d.s.o.Events.EventsAt(d.stop, d.ep.Account, []record.Position{x.Position})
+	if err != nil {
+		return err
+	}
+	if len(events) == 0 { // it was purged
+		return d.writeAside(webhook.Progress{Gone: []record.Position{x.Position}, Last: d.last}, false)
+	}
+	a, err := d.send(events[0], x.Attempts+1)
 	if err != nil {
 		return err
 	}
 	p := webhook.Progress{Last: d.last}
 	switch {
 	case a.Outcome == Accepted:
-		d.recover()
+		d.recover(a)
 		d.note(after(x, a, webhook.Delivered))
 	case a.Status == http.StatusGone:
 		p.Disable = webhook.Gone

@@ -68,6 +68,7 @@ type endpoint struct {
 	accepted int       // since parallel last rose
 	mark     time.Time // of the last failed attempt
 	headDue  time.Time // by the monotonic clock; zero after a start
+	headNext time.Time // what the store has for it
 	silent   time.Time // the receiver asked for no request before
 
 	connections *http.Transport

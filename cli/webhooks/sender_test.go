@@ -30,6 +30,8 @@ type desk struct {
 	events    []eventlog.Followed
 	endpoints map[string]*kept
 	broken    error
+	refuse    func(p webhook.Progress) error // of Settle; may be nil
+	purged    map[record.Position]bool
 	changed   chan struct{}
 	receive   func(ctx context.Context, m *webhooks.Message) webhooks.Answer
 
@@ -101,7 +103,9 @@ func (d *desk) Unrecorded(eventlog.NewEvent) (record.Position, []byte, error) {
 
 func (d *desk) Start(context.Context) error { return nil }
 
-func (d *desk) Open(*webhook.Endpoint) ([]secret.Token, bool) { return nil, true }
+func (d *desk) Open(ep *webhook.Endpoint) ([]secret.Token, bool) {
+	return make([]secret.Token, len(ep.Secrets)), true
+}
 
 func (d *desk) Instance(context.Context) (webhook.Instance, error) { return webhook.Instance{}, nil }
 
@@ -171,7 +175,9 @@ func (d *desk) EventsAt(_ context.Context, _ string, positions []record.Position
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, p := range positions {
-		list = append(list, d.events[numberOf(p)-1])
+		if !d.purged[p] {
+			list = append(list, d.events[numberOf(p)-1])
+		}
 	}
 	return list, nil
 }
@@ -185,9 +191,14 @@ func (d *desk) Settle(_ context.Context, ep *webhook.Endpoint, p webhook.Progres
 		return webhook.Endpoint{}, d.broken
 	case !k.Enabled():
 		return webhook.Endpoint{}, record.ErrConflict
+	case d.refuse != nil && d.refuse(p) != nil:
+		return webhook.Endpoint{}, d.refuse(p)
 	}
 	k.settled++
 	k.Cursor = record.LaterOf(k.Cursor, p.Cursor)
+	for _, gone := range p.Gone {
+		delete(k.set, gone)
+	}
 	for _, x := range p.Done {
 		k.Gap.Pending = false
 		delete(k.set, x.Position)
@@ -797,6 +808,129 @@ func TestIdleEndpointsHaveNoGoroutine(t *testing.T) {
 		stop()
 		if n := len(d.arrived); n != 1500 {
 			t.Errorf("%d deliveries, want 1500", n)
+		}
+	})
+}
+
+// TestWhatCannotBeWrittenIsNotPassed: an event that cannot be set aside is neither lost nor
+// passed by the cursor.
+func TestWhatCannotBeWrittenIsNotPassed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(func(_ context.Context, m *webhooks.Message) webhooks.Answer {
+			if m.ID == "e205" {
+				return status(500)
+			}
+			return accepted
+		})
+		d.refuse = func(p webhook.Progress) error {
+			for _, x := range p.Done {
+				if x.State != webhook.Delivered {
+					return webhook.ErrFull
+				}
+			}
+			return nil
+		}
+		d.add(webhook.None, "wep_1")
+		_, stop := d.run(t)
+		d.record(230)
+		time.Sleep(time.Hour)
+		stop()
+		if k := d.get("wep_1"); numberOf(k.Cursor) >= 205 {
+			t.Errorf("the cursor is at %d with %d set aside, want it before the event that nobody accepted", numberOf(k.Cursor), len(k.set))
+		}
+	})
+}
+
+// TestEndedSecretsSignNothing: a backlog that drains for long is signed with the secrets of
+// the moment.
+func TestEndedSecretsSignNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var ended atomic.Bool
+		var late atomic.Int64
+		d := newDesk(nil)
+		d.receive = func(_ context.Context, m *webhooks.Message) webhooks.Answer {
+			time.Sleep(5 * time.Millisecond)
+			if ended.Load() && len(m.Secrets) > 1 {
+				late.Add(1)
+			}
+			return accepted
+		}
+		d.add(webhook.Strict, "wep_1")
+		d.endpoints["wep_1"].Secrets = make([]webhook.Secret, 2)
+		_, stop := d.run(t)
+		d.record(2000)
+		time.Sleep(time.Second)
+		d.mu.Lock()
+		d.endpoints["wep_1"].Secrets = make([]webhook.Secret, 1)
+		d.mu.Unlock()
+		time.Sleep(2 * time.Second)
+		ended.Store(true)
+		time.Sleep(time.Minute)
+		stop()
+		if late.Load() > 0 || len(d.of("wep_1")) < 2000 {
+			t.Errorf("%d of %d requests were signed with a secret that had ended", late.Load(), len(d.of("wep_1")))
+		}
+	})
+}
+
+// TestWhatIsSetAsideIsReadWhenItIsSent: between its turn and its attempt an event may be
+// purged, and the endpoint may have another URL.
+func TestWhatIsSetAsideIsReadWhenItIsSent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var changed atomic.Bool
+		var old atomic.Int64
+		d := newDesk(nil)
+		d.receive = func(_ context.Context, m *webhooks.Message) webhooks.Answer {
+			if changed.Load() && (m.URL == "https://example.com" || m.ID != "e1" && m.Attempt > 1) {
+				old.Add(1)
+			}
+			if m.Attempt > 1 {
+				time.Sleep(time.Second)
+			}
+			return status(500)
+		}
+		d.add(webhook.None, "wep_1")
+		_, stop := d.run(t)
+		d.record(40)
+		time.Sleep(7500 * time.Millisecond) // the second attempts have begun
+		d.mu.Lock()
+		d.endpoints["wep_1"].URL, d.purged = "https://example.org", map[record.Position]bool{}
+		for i := range 39 {
+			d.purged[positionOf(i+2)] = true
+		}
+		d.mu.Unlock()
+		time.Sleep(1100 * time.Millisecond) // the attempt that was in flight
+		changed.Store(true)
+		time.Sleep(time.Hour)
+		stop()
+		if k := d.get("wep_1"); old.Load() > 0 || len(k.set) > 1 {
+			t.Errorf("%d requests with what was purged or to the URL of before; %d are left set aside", old.Load(), len(k.set))
+		}
+	})
+}
+
+// TestHeadIsDueWhenSomebodySaysSo: a retry by hand does not wait for the pause.
+func TestHeadIsDueWhenSomebodySaysSo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(answerAlways(status(500)))
+		d.add(webhook.Strict, "wep_1")
+		s, stop := d.run(t, func(o *webhooks.Options) { o.Schedule = []time.Duration{time.Hour} })
+		d.record(1)
+		time.Sleep(time.Second)
+		d.mu.Lock()
+		head := *d.endpoints["wep_1"].Head
+		head.NextAt = time.Now()
+		d.endpoints["wep_1"].Head = &head
+		d.mu.Unlock()
+		s.Changed("wep_1")
+		time.Sleep(time.Second)
+		stop()
+		if n := len(d.of("wep_1")); n != 2 {
+			t.Errorf("%d attempts, want one more at once", n)
 		}
 	})
 }

@@ -27,8 +27,8 @@ func (d *delivery) atOnce(page eventlog.Stretch) (more bool, due time.Time, err 
 	results := make(chan answered)
 	done := make([]bool, len(page.Events))
 	sent, settled, inFlight := 0, 0, 0
-	extra := 0 // slots beside the turn's own
-	gone := false
+	extra := 0                    // slots beside the turn's own
+	gone, refused := false, false // refused: what was done could not be written
 	begun := time.Now()
 	for settled < len(page.Events) {
 		for err == nil && !gone && due.IsZero() && d.goesOn() && sent < len(page.Events) && inFlight < d.parallel() &&
@@ -45,8 +45,8 @@ func (d *delivery) atOnce(page eventlog.Stretch) (more bool, due time.Time, err 
 		}
 		r := <-results
 		inFlight--
-		if r.err != nil {
-			err = r.err
+		if r.err != nil || refused { // what is not written is sent again
+			err = firstOf(err, r.err)
 			continue
 		}
 		ev := page.Events[r.index]
@@ -54,7 +54,7 @@ func (d *delivery) atOnce(page eventlog.Stretch) (more bool, due time.Time, err 
 		switch {
 		case r.a.Outcome == Accepted:
 			d.raise()
-			d.recover()
+			d.recover(r.a)
 			d.note(after(d.earlier(ev), r.a, webhook.Delivered))
 		case r.a.Status == http.StatusGone:
 			gone, done[r.index] = true, false
@@ -71,10 +71,12 @@ func (d *delivery) atOnce(page eventlog.Stretch) (more bool, due time.Time, err 
 			d.pass(page.Events[settled].Position)
 			settled++
 		}
+		settle := d.settleIfDue
 		if d.parked {
-			err = firstOf(err, d.settle(""))
-		} else {
-			err = firstOf(err, d.settleIfDue())
+			settle = func() error { return d.settle("") }
+		}
+		if written := settle(); written != nil {
+			err, refused = firstOf(err, written), true
 		}
 	}
 	for range extra {
