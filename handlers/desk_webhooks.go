@@ -259,7 +259,7 @@ func (s *Server) deskTestWebhook(v *visit) error {
 	}
 	result, err := s.sendTest(v.w, v.r, v.webhooksBy(), e.ID)
 	if err != nil {
-		return err
+		return webhookProblem(err)
 	}
 	answer := "no answer"
 	if result.Status != nil {

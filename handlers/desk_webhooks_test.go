@@ -19,6 +19,22 @@ func (s answeringSender) Test(context.Context, string) (handlers.WebhookTest, er
 	return handlers.WebhookTest{Delivered: s.status < 300, Status: &s.status, MS: 4, WebhookID: "evt_01kk9kgbjj00023m5qehe9m3gk"}, nil
 }
 
+// failingSender fails every test.
+type failingSender struct{ err error }
+
+func (s failingSender) Test(context.Context, string) (handlers.WebhookTest, error) {
+	return handlers.WebhookTest{}, s.err
+}
+
+func TestDeskWebhookTestSaysThatTheSecretIsLost(t *testing.T) {
+	h, b := deskHouse(t, func(c *handlers.Config) { c.Webhooks = failingSender{webhook.ErrSecretLost} })
+	a := b.sent(t, "/desk/webhooks/"+h.endpoint(t, "https://hooks.larkspurtea.example/x").ID, "test")
+	wantStatus(t, a, http.StatusConflict)
+	if text := words(t, a); !strings.Contains(text, "rotate it first") {
+		t.Errorf("the page says %s", text)
+	}
+}
+
 // endpoint creates a webhook endpoint of the house's account.
 func (h *house) endpoint(t testing.TB, url string) webhook.Endpoint {
 	t.Helper()
