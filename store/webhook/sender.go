@@ -111,17 +111,25 @@ func (w *Webhooks) Next(ctx context.Context, e *Endpoint, after record.Position,
 	return s, err
 }
 
+// pauseMax is more than an attempt waits. What is due later was set aside before the clock
+// stepped back.
+const pauseMax = 29 * time.Hour
+
 // Due returns the events set aside whose next attempt is due, oldest first, at most
 // limit, and when the next of the others is due, or zero.
 func (w *Webhooks) Due(ctx context.Context, e *Endpoint, now time.Time, limit int) (due []Delivery, next time.Time, err error) {
 	err = w.eachSetPage(ctx, e.set().All(), func(page []Delivery) error {
 		for _, x := range page {
+			at := x.NextAt
+			if at.After(now.Add(pauseMax)) {
+				at = now
+			}
 			switch {
 			case x.State.isDead():
-			case !x.NextAt.After(now) && len(due) < limit:
+			case !at.After(now) && len(due) < limit:
 				due = append(due, x)
-			case next.IsZero() || x.NextAt.Before(next):
-				next = x.NextAt
+			case next.IsZero() || at.Before(next):
+				next = at
 			}
 		}
 		return nil

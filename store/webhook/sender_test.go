@@ -332,6 +332,14 @@ func TestDue(t *testing.T) {
 	if len(due) != 2 || due[0].Position != all[0] || due[1].Position != all[1] || !next.Equal(m.Now().Add(2*time.Minute)) {
 		t.Errorf("due are %v, the next is at %v", due, next)
 	}
+	early := m.Now().Add(-28 * time.Hour)
+	if due, next, err := m.Webhooks.Due(t.Context(), &e, early, 10); err != nil || len(due) > 0 || !next.Equal(m.Now().Add(-time.Minute)) {
+		t.Errorf("28 hours before, due are %v, the next is at %v (%v)", due, next, err)
+	}
+	early = m.Now().Add(-30 * time.Hour)
+	if due, next, err := m.Webhooks.Due(t.Context(), &e, early, 2); err != nil || len(due) != 2 || !next.Equal(early) {
+		t.Errorf("when the clock stepped back, due are %v, the next is at %v (%v)", due, next, err)
+	}
 }
 
 func TestRetry(t *testing.T) {
