@@ -141,6 +141,8 @@ func (w *Webhooks) Retry(ctx context.Context, by By, id string, what Retry) (que
 	return queued, nil
 }
 
+const retriedAtOnce = 100 // events in memory with their texts
+
 // retriedEvents finds events by their ids.
 func (w *Webhooks) retriedEvents(ctx context.Context, e *Endpoint, ids []string) (list []Delivery, err error) {
 	if len(ids) > RetriedMax {
@@ -163,14 +165,19 @@ func (w *Webhooks) retriedEvents(ctx context.Context, e *Endpoint, ids []string)
 	}
 	slices.SortFunc(positions, record.Position.Compare)
 	positions = slices.Compact(positions)
-	events, err := w.Log.EventsAt(ctx, e.Account, positions)
-	if err == nil && len(events) < len(positions) {
-		err = record.ErrNotFound
+	for some := range slices.Chunk(positions, retriedAtOnce) {
+		events, err := w.Log.EventsAt(ctx, e.Account, some)
+		if err == nil && len(events) < len(some) {
+			err = record.ErrNotFound
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, event := range events {
+			list = append(list, deliveryOf(event))
+		}
 	}
-	for _, event := range events {
-		list = append(list, deliveryOf(event))
-	}
-	return list, err
+	return list, nil
 }
 
 // retriedState finds the events set aside with a state.
