@@ -2,9 +2,11 @@ package webhook_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -339,6 +341,44 @@ func TestDue(t *testing.T) {
 	early = m.Now().Add(-30 * time.Hour)
 	if due, next, err := m.Webhooks.Due(t.Context(), &e, early, 2); err != nil || len(due) != 2 || !next.Equal(early) {
 		t.Errorf("when the clock stepped back, due are %v, the next is at %v (%v)", due, next, err)
+	}
+}
+
+// readsAtOnce notes the most keys of one read outside a write.
+type readsAtOnce struct {
+	kv.DB
+	most *int
+}
+
+func (d readsAtOnce) View(ctx context.Context, fn func(kv.Reader) error) error {
+	return d.DB.View(ctx, func(r kv.Reader) error { return fn(readerAtOnce{r, d.most}) })
+}
+
+type readerAtOnce struct {
+	kv.Reader
+	most *int
+}
+
+func (r readerAtOnce) GetMany(keys [][]byte) iter.Seq2[int, []byte] {
+	*r.most = max(*r.most, len(keys))
+	return r.Reader.GetMany(keys)
+}
+
+func TestRetryByIDReadsFewEventsAtOnce(t *testing.T) {
+	t.Parallel()
+	m, most := makeEndpoint(t), 0
+	var ids []string
+	for range 250 {
+		ids = append(ids, event(t, m.Fixture, "customer.created").String())
+	}
+	_, _, err := m.Webhooks.Enable(t.Context(), webhook.System, m.id, webhook.FromNow())
+	must.Do(t, err)
+	s := storetest.Open(t, readsAtOnce{m.DB, &most}, m.Clock)
+	if queued := must.Get(s.Webhooks.Retry(t.Context(), webhook.System, m.id, webhook.Retry{Events: ids}))(t); queued != 250 || most != 100 {
+		t.Errorf("%d are queued, and %d events were read at once", queued, most)
+	}
+	if e := m.now(t); e.Parked != 250 {
+		t.Errorf("%d are set aside", e.Parked)
 	}
 }
 
