@@ -84,9 +84,9 @@ func (p *program) clientList() *cobra.Command {
 		Short: "list the clients",
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
-			t := p.NewTable("CLIENT ID", "NAME", "GRANTS", "SCOPES", "KIND", "DISABLED")
+			t := p.NewTable("CLIENT ID", "NAME", "GRANTS", "SCOPES", "KIND", "ACCOUNT", "DISABLED")
 			err := list(ctx, p, "client list", "/admin/clients", func(c handlers.AdminClient) string { return c.ClientID }, func(c handlers.AdminClient) {
-				t.Add(c.ClientID, c.Name, term.Listed(c.Grants, "-"), term.Listed(c.Scopes, "all"), clientKind(c), term.YesNo(c.Disabled))
+				t.Add(c.ClientID, c.Name, term.Listed(c.Grants, "-"), term.Listed(c.Scopes, "all"), clientKind(c), cmp.Or(c.Account, "-"), term.YesNo(c.Disabled))
 			})
 			if err != nil {
 				return err

@@ -39,6 +39,7 @@ func TestStatsCountRequests(t *testing.T) {
 	p := wantPair(t, h.token(t, h.codeForm(code)))
 	wantPair(t, h.token(t, h.refreshForm(p.RefreshToken)))
 	wantPair(t, h.token(t, h.passwordForm()))
+	newJob(t, h).access(t)
 	h.token(t, with(h.passwordForm(), "password", "not the password"))
 	h.token(t, with(h.passwordForm(), "username", "moira"))
 	h.get(t, "/unknown")
@@ -50,9 +51,9 @@ func TestStatsCountRequests(t *testing.T) {
 	h.Faults.Repair()
 	after := h.stats(t, "range=1h")
 	for series, want := range map[string]float64{
-		"tokens authorization_code": 1, "tokens refresh_token": 1, "tokens password": 1,
+		"tokens authorization_code": 1, "tokens refresh_token": 1, "tokens password": 1, "tokens client_credentials": 1,
 		"sign-ins right": 1, "sign-ins refused": 2, "sign-ins throttled": 0,
-		"requests 2xx": 3, "requests 4xx": 3, "requests 5xx": 1,
+		"requests 2xx": 4, "requests 4xx": 3, "requests 5xx": 1,
 	} {
 		if got := after[series] - before[series]; got != want {
 			t.Errorf("%s: %v more, want %v", series, got, want)

@@ -51,6 +51,10 @@ func records() map[string]struct {
 			v, err := decodeClient("", b)
 			return encodeClient(v), err
 		}},
+		"client that acts for an account": {encodeClient(Client{Name: "n", Grants: allGrants, Account: "acct_a"}), func(b []byte) ([]byte, error) {
+			v, err := decodeClient("", b)
+			return encodeClient(v), err
+		}},
 		"client that remembers consent": {encodeClient(Client{Name: "n", RedirectURIs: []string{"https://a.example/"}, Grants: allGrants, ConsentEpoch: secret.NewID(nil)}), func(b []byte) ([]byte, error) {
 			v, err := decodeClient("", b)
 			return encodeClient(v), err
