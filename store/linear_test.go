@@ -128,17 +128,21 @@ func (d *drill) round(t *testing.T, round int) {
 	d.retire(round)
 	d.enableUsers(t)
 	d.calls.Store(drillRoundOps)
-	half, gone := make(chan struct{}), make(chan struct{})
+	half, gone := make(chan (<-chan struct{}), 1), make(chan struct{})
 	var callers sync.WaitGroup
 	for n := range callersMax {
 		callers.Go(func() { d.caller(t, rand.New(rand.NewPCG(uint64(round), uint64(n))), round, half) })
 	}
 	go func() { callers.Wait(); close(gone) }()
-	<-half
+	unanswered := <-half
 	d.house.Clock.Advance(clockStep(rng))
 	call := d.ticks.Add(1)
-	if round%2 == 0 {
-		d.house.Crash(t, drillKilled, gone)
+	if crashes(round) {
+		select {
+		case <-unanswered:
+		case <-gone:
+		}
+		d.house.Crash(t)
 	} else {
 		d.house.Restart(t)
 	}
@@ -146,6 +150,8 @@ func (d *drill) round(t *testing.T, round int) {
 	<-gone
 	d.house.Clock.Advance(clockStep(rng))
 }
+
+func crashes(round int) bool { return round%2 == 0 }
 
 // clockStep is how far a clock goes at once; now and then it is set back.
 func clockStep(rng *rand.Rand) time.Duration {
@@ -172,16 +178,20 @@ func (d *drill) enableUsers(t *testing.T) {
 	})
 }
 
-// caller makes calls until the round has had its number, and signals when half of them
-// are done.
-func (d *drill) caller(t *testing.T, rng *rand.Rand, round int, half chan<- struct{}) {
+// caller makes calls until the round has had its number. Who makes the middle one takes
+// the answers of the next Updates away before a crash, lest the others be done by then.
+func (d *drill) caller(t *testing.T, rng *rand.Rand, round int, half chan<- <-chan struct{}) {
 	for {
 		left := d.calls.Add(-1)
 		if left < 0 {
 			return
 		}
 		if left == drillRoundOps/2 {
-			close(half)
+			var unanswered <-chan struct{}
+			if crashes(round) {
+				unanswered = d.house.LoseAnswers(drillKilled)
+			}
+			half <- unanswered
 		}
 		if a := d.pick(rng); a != nil {
 			d.act(t, rng, a)

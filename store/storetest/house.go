@@ -60,31 +60,31 @@ func (h *House) Restart(t testing.TB) {
 	h.reopen(t)
 }
 
-// Crash kills the store. Up to unanswered Updates, or until gone is closed, end in
-// kv.ErrUnknownOutcome: every other one was committed, the rest never began. Then a
-// copy of the files is opened, as another process would; uses not yet written are
-// lost.
-func (h *House) Crash(t testing.TB, unanswered int64, gone <-chan struct{}) {
-	t.Helper()
+// LoseAnswers lets the next n Updates end in kv.ErrUnknownOutcome: every other one is
+// committed, the rest never begin. The channel is closed when the last of them began.
+func (h *House) LoseAnswers(n int64) <-chan struct{} {
 	var updates atomic.Int64
-	enough := make(chan struct{})
+	all := make(chan struct{})
 	h.open.Faults.OnUpdate(func(run func() error) error {
-		n := updates.Add(1)
-		if n == unanswered {
-			close(enough)
+		at := updates.Add(1)
+		if at == n {
+			close(all)
 		}
-		if n > unanswered {
+		if at > n {
 			return run()
 		}
-		if n%2 == 0 {
+		if at%2 == 0 {
 			_ = run() // the caller does not learn the outcome
 		}
 		return kv.ErrUnknownOutcome
 	})
-	select {
-	case <-enough:
-	case <-gone:
-	}
+	return all
+}
+
+// Crash kills the store and opens a copy of its files, as another process would. Uses
+// not yet written are lost.
+func (h *House) Crash(t testing.TB) {
+	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.open.Faults.Break(kv.ErrUnavailable)
