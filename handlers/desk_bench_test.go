@@ -21,7 +21,7 @@ func BenchmarkDeskOverview(b *testing.B) {
 	h := newHouse(b, withDesk())
 	const hours = 365 * 24
 	perHour := 2
-	if storetest.Long() {
+	if must.Long() {
 		perHour = 38
 	}
 	kinds := []string{"customer", "account", "transaction", "invoice", "recurring", "batch", "deposit", "token"}

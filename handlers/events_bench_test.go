@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"testing"
 	"time"
 
@@ -27,7 +26,7 @@ import (
 //	go test -run xxx -bench Events ./handlers
 func BenchmarkEvents(b *testing.B) {
 	sizes := []int{10_000}
-	if os.Getenv("TOLLHOUSE_LONG") != "" {
+	if must.Long() {
 		sizes = append(sizes, 1_000_000)
 	}
 	for _, n := range sizes {

@@ -40,17 +40,15 @@ const (
 func TestParallelHistories(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
-	rounds := drillRounds
-	if storetest.Long() {
-		rounds = drillRoundsMax
-	}
 	d := newDrill(t)
-	for round := range rounds {
+	round := 0
+	for ; must.More(round, drillRounds, drillRoundsMax); round++ {
 		d.round(t, round)
 		if d.check(t); t.Failed() {
 			return
 		}
 	}
+	must.Figure(t, "operations", round*drillRoundOps)
 	d.finish(t)
 	d.covered(t)
 }

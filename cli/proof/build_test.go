@@ -95,7 +95,7 @@ func TestRelease(t *testing.T) {
 
 func skipRelease(t *testing.T) {
 	t.Helper()
-	if os.Getenv("CI") == "" && os.Getenv("TOLLHOUSE_LONG") == "" {
+	if os.Getenv("CI") == "" && !must.Long() {
 		t.Skip("compiles everything anew; set TOLLHOUSE_LONG=1")
 	}
 }

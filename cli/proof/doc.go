@@ -21,7 +21,7 @@
 //	TOLLHOUSE_BINARY=FILE   prove this binary rather than the tree's own: a
 //	                        release, or a weakened build that has to fail
 //	                        (with -count=1: go test cannot see it change)
-//	TOLLHOUSE_LONG=1        the long form of the tests that have one
+//	TOLLHOUSE_LONG=1        the long form of the tests that have one; 30m: that long of it
 //	TOLLHOUSE_PICTURES=DIR  write pictures of the screens to this directory
 //	CI=true                 a missing tool fails a test instead of skipping it
 package proof

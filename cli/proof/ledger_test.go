@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -76,7 +75,7 @@ func TestKillLedger(t *testing.T) {
 
 func ledgerThroughKills(t *testing.T, p site) {
 	cycles := ledgerCycles
-	if os.Getenv("TOLLHOUSE_LONG") != "" {
+	if must.Long() {
 		cycles = ledgerCyclesLong
 	}
 	seed := uint64(time.Now().UnixNano())

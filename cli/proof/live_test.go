@@ -7,7 +7,6 @@ import (
 	"hash/maphash"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,7 +37,7 @@ const (
 func TestLiveThroughKills(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
-	if os.Getenv("TOLLHOUSE_LONG") == "" {
+	if !must.Long() {
 		liveThroughKills(t, onDirectory(t))
 		return
 	}
@@ -47,7 +46,7 @@ func TestLiveThroughKills(t *testing.T) {
 
 func liveThroughKills(t *testing.T, p site) {
 	kills := liveKills
-	if os.Getenv("TOLLHOUSE_LONG") != "" {
+	if must.Long() {
 		kills = liveKillsLong
 	}
 	seed := uint64(time.Now().UnixNano())

@@ -74,7 +74,7 @@ func TestOperations(t *testing.T) {
 
 var (
 	proofCommand = regexp.MustCompile("(?m)`((?:TOLLHOUSE_LONG=1 )?)go test ([^`]*)`")
-	asksForLong  = regexp.MustCompile(`TOLLHOUSE_LONG|\blong\(\)`)
+	asksForLong  = regexp.MustCompile(`TOLLHOUSE_LONG|\bmust\.(Long|More)\(`)
 )
 
 // findProofs finds each test of the table in its package, and that the long form

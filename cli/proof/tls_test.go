@@ -399,7 +399,7 @@ func TestHTTP2(t *testing.T) {
 				t.Fatalf("frame %d = %.200s, want an event", n, frame)
 			}
 		}
-		if os.Getenv("TOLLHOUSE_LONG") != "" {
+		if must.Long() {
 			time.Sleep(40 * time.Second) // longer than every deadline of a request
 		}
 		recorded := lee.recordOne(t, "last")

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -119,7 +118,7 @@ func TestWebhookLedger(t *testing.T) {
 
 func webhooksThroughKills(t *testing.T, p site) {
 	kills := hookKills
-	if os.Getenv("TOLLHOUSE_LONG") != "" {
+	if must.Long() {
 		kills = hookKillsLong
 	}
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))

@@ -78,7 +78,7 @@ func loaded(b *testing.B, n int) (*storetest.Fixture, time.Duration) {
 
 func benchSizes() []int {
 	sizes := []int{10_000}
-	if !storetest.Long() {
+	if !must.Long() {
 		return sizes
 	}
 	sizes = append(sizes, 1_000_000)

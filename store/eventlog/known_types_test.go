@@ -30,7 +30,7 @@ func TestListEventsOfTypesThatComeAndGo(t *testing.T) {
 		return kinds[random.IntN(len(kinds))] + "." + actions[random.IntN(len(actions))]
 	}
 	steps := 400
-	if storetest.Long() {
+	if must.Long() {
 		steps = 20_000
 	}
 	for step := range steps {

@@ -36,7 +36,7 @@ func TestPagingLosesNothing(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
 	logs := pagedLogs
-	if storetest.Long() {
+	if must.Long() {
 		logs = pagedLogsLong
 	}
 	seed := uint64(time.Now().UnixNano())

@@ -243,7 +243,7 @@ func idsIn(data []byte) []string {
 func TestListEventsKeepsOwnersApart(t *testing.T) {
 	t.Parallel()
 	owners, events, queries := 50, 10_000, 2_000
-	if storetest.Long() {
+	if must.Long() {
 		events, queries = 100_000, 20_000
 	}
 	f := storetest.OnDisk(t)

@@ -161,7 +161,7 @@ func replay(t *rapid.T, wires []string) map[string]string {
 func TestReplayRebuildsEveryResource(t *testing.T) {
 	t.Parallel()
 	histories, changesMax := 1, 25
-	if storetest.Long() {
+	if must.Long() {
 		histories, changesMax = 20, 100
 	}
 	source, fresh := storetest.New(t), storetest.New(t)

@@ -1,10 +1,11 @@
 package snapshot
 
 import (
-	"os"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"tollhouse/store/storetest/must"
 )
 
 // The examples of RFC 7396, appendix A.
@@ -77,7 +78,7 @@ const (
 func TestMergeUndoesAChange(t *testing.T) {
 	t.Parallel()
 	pairs := pairsPerCheck
-	if os.Getenv("TOLLHOUSE_LONG") != "" {
+	if must.Long() {
 		pairs = pairsPerCheckLong
 	}
 	t.Run("mergePatch_of_previousAttributes_is_the_snapshot_before", func(t *testing.T) {

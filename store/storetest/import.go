@@ -2,14 +2,10 @@ package storetest
 
 import (
 	"context"
-	"os"
 
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 )
-
-// Long reports whether the long tests are enabled.
-func Long() bool { return os.Getenv("TOLLHOUSE_LONG") != "" }
 
 // ImportLines imports lines and fails on a rejected one.
 func ImportLines(t interface {
