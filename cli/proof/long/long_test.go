@@ -1,0 +1,147 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/store/storetest/must"
+)
+
+// TestThePageShowsTheRuns: docs/reliability.md is what the kept runs give.
+func TestThePageShowsTheRuns(t *testing.T) {
+	t.Parallel()
+	runs := must.Get(readRuns("runs.jsonl"))(t)
+	got := string(must.Get(os.ReadFile("../../../docs/reliability.md"))(t))
+	if want := page(rows, runs); got != want {
+		t.Error("docs/reliability.md differs from what runs.jsonl and rows.go give: write it with go run ./cli/proof/long --list")
+	}
+}
+
+// TestEveryPartNamesATest: a part whose test was renamed would pass without a run.
+func TestEveryPartNamesATest(t *testing.T) {
+	t.Parallel()
+	names := map[string]bool{}
+	for _, r := range rows {
+		for _, p := range r.parts {
+			if names[p.name] {
+				t.Errorf("two parts are named %q", p.name)
+			}
+			names[p.name] = true
+			if len(p.figures) == 0 {
+				t.Errorf("%s has no figure", p.name)
+			}
+			for _, f := range p.figures {
+				f.goal.met(0) // panics when it has no number
+			}
+			if p.test != nil {
+				wantTest(t, p)
+			}
+		}
+	}
+}
+
+func wantTest(t *testing.T, p part) {
+	t.Helper()
+	dir, pattern := "", ""
+	for i, arg := range p.test {
+		switch {
+		case strings.HasPrefix(arg, "./"):
+			dir = arg
+		case arg == "-run":
+			pattern, _, _ = strings.Cut(p.test[i+1], "/")
+		}
+	}
+	paths := must.Get(filepath.Glob(filepath.Join("../../..", dir, "*_test.go")))(t)
+	for name := range strings.SplitSeq(strings.Trim(pattern, "^()$"), "|") {
+		found := false
+		for _, path := range paths {
+			found = found || regexp.MustCompile(`(?m)^func `+name).Match(must.Get(os.ReadFile(path))(t))
+		}
+		if !found {
+			t.Errorf("%s: %s has no test %q", p.name, dir, name)
+		}
+	}
+}
+
+func TestFiguresAddUp(t *testing.T) {
+	t.Parallel()
+	p := part{name: "kills", figures: []figure{
+		{"kills", "kills", sum, "≥ 30"}, {"slowest_ms", "slowest", most, "≤ 9"}, {"clients", "clients", least, "≥ 4"}, {"size", "size", latest, ""},
+	}}
+	runs := []run{
+		{Part: "kills", Figures: map[string]float64{"kills": 10, "slowest_ms": 7, "clients": 4, "size": 3}},
+		{Part: "other", Figures: map[string]float64{"kills": 1000}},
+		{Part: "kills", Figures: map[string]float64{"kills": 1000}, Failed: "it failed"},
+		{Part: "kills", Figures: map[string]float64{"kills": 20, "slowest_ms": 5, "clients": 5, "size": 2}},
+	}
+	want := map[string]float64{"kills": 30, "slowest_ms": 7, "clients": 4, "size": 2}
+	if got := p.total(runs); !maps.Equal(got, want) {
+		t.Errorf("total = %v, want %v", got, want)
+	}
+	if !p.reached(runs) || p.reached(runs[:3]) || p.reached(nil) {
+		t.Errorf("reached = %t, %t, %t, want it with all runs only", p.reached(runs), p.reached(runs[:3]), p.reached(nil))
+	}
+	text := page([]row{{id: "R1", promise: "nothing is lost", parts: []part{p}}}, runs)
+	for _, line := range []string{"| kills | 30 | ≥ 30 | met |", "**1 failed**", "it failed", "| slowest | 7 | ≤ 9 | met |"} {
+		if !strings.Contains(text, line) {
+			t.Errorf("the page lacks %q:\n%s", line, text)
+		}
+	}
+	if text := page([]row{{parts: []part{p}}}, runs[:1]); !strings.Contains(text, "| kills | 10 | ≥ 30 | not yet |") {
+		t.Errorf("a figure that came part of the way:\n%s", text)
+	}
+}
+
+func TestFiguresAreReadFromOutput(t *testing.T) {
+	t.Parallel()
+	const out = "=== RUN   TestX\n    x_test.go:12: figure kills 12\n    x_test.go:13: figure slowest_ms 1.5\n    x_test.go:13: figure slowest_ms 1.25\n    x_test.go:14: no figure kills 9 here\nok\n"
+	p := part{test: []string{"./x"}, figures: []figure{{"slowest_ms", "", most, ""}}}
+	got := map[string]float64{}
+	p.read(out, got)
+	if want := map[string]float64{"kills": 12, "slowest_ms": 1.5}; !maps.Equal(got, want) {
+		t.Errorf("read = %v, want %v", got, want)
+	}
+	fuzz, got := part{fuzz: true}, map[string]float64{}
+	for range 2 {
+		fuzz.read("fuzz: elapsed: 3s, execs: 70 (23/sec)\nfuzz: elapsed: 6s, execs: 150 (26/sec)\nPASS\n", got)
+	}
+	if want := map[string]float64{"executions": 300, "targets": 2}; !maps.Equal(got, want) {
+		t.Errorf("read of two fuzz targets = %v, want %v", got, want)
+	}
+}
+
+// TestAFailedRunIsKept: its figures do not count, and the end of what it printed stays.
+func TestAFailedRunIsKept(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	good := must.Get(part{name: "good", argv: []string{"go", "version"}}.run(ctx, time.Second))(t)
+	if good.Failed != "" || good.Figures["runs"] != 1 || good.Machine == "" || good.Command != "go version" {
+		t.Errorf("run of go version = %+v", good)
+	}
+	bad := must.Get(part{name: "bad", argv: []string{"go", "nosuchcommand"}}.run(ctx, time.Second))(t)
+	if !strings.Contains(bad.Failed, "unknown command") {
+		t.Errorf("run of an unknown command = %+v, want what it printed", bad)
+	}
+	path := filepath.Join(t.TempDir(), "runs.jsonl")
+	must.Do(t, os.WriteFile(path, nil, 0o600))
+	must.Do(t, appendRun(path, good))
+	must.Do(t, appendRun(path, bad))
+	kept := must.Get(readRuns(path))(t)
+	if len(kept) != 2 || kept[1].Failed != bad.Failed || !kept[0].Date.Equal(good.Date) {
+		t.Errorf("kept %+v", kept)
+	}
+}
+
+func TestNumbersAreWrittenForPeople(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[float64]string{0: "0", 1: "1", 0.25: "0.25", 12.3456: "12.346", 999: "999", 1234.5: "1,234", 5000000: "5,000,000", -1.5: "-1.5", -1234: "-1,234"} {
+		if got := number(value); got != want {
+			t.Errorf("number(%v) = %q, want %q", value, got, want)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+// Command long runs the proofs that take hours: kills, power cuts, full disks, overload,
+// simulation, fuzzing. It keeps what each run has measured in runs.jsonl, and writes
+// docs/reliability.md from it. Run it in the directory of the sources.
+//
+//	go run ./cli/proof/long --list                     what there is, and how far it came
+//	go run ./cli/proof/long --only R1,R10 --for 30m    half an hour of each of their parts
+//	go run ./cli/proof/long                            every part, until it reaches its goals
+//
+// A part runs in slices, and each slice is kept when it ends: what is interrupted goes on
+// at the next call.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	runsFile = "cli/proof/long/runs.jsonl"
+	pageFile = "docs/reliability.md"
+
+	sliceTime = 10 * time.Minute // what an interruption can lose
+	wholeTime = 2 * time.Hour    // of a part that is one run
+	noEnd     = 1000 * time.Hour
+)
+
+func main() {
+	only := flag.String("only", "", "rows to run, such as R1,R10; all when not given")
+	length := flag.Duration("for", noEnd, "how long each part of a row may run, such as 30m")
+	again := flag.Bool("again", false, "run also what has reached its goals")
+	list := flag.Bool("list", false, "print what there is and how far it came, write the page anew, and run nothing")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := long(ctx, *only, *length, *again, *list); err != nil {
+		fmt.Fprintln(os.Stderr, "long:", err)
+		os.Exit(1)
+	}
+}
+
+func long(ctx context.Context, only string, length time.Duration, again, list bool) error {
+	runs, err := readRuns(runsFile)
+	if err != nil {
+		return fmt.Errorf("%w; start it in the directory of the sources", err)
+	}
+	chosen, err := choose(only)
+	if err != nil {
+		return err
+	}
+	if list {
+		fmt.Print(overview(chosen, runs))
+		return os.WriteFile(pageFile, []byte(page(rows, runs)), 0o644)
+	}
+	failed := 0
+	for _, r := range chosen {
+		for _, p := range r.parts {
+			runs, err = runPart(ctx, r, p, runs, length, again)
+			if err != nil {
+				return err
+			}
+			if last := ofPart(runs, p.name); len(last) > 0 && last[len(last)-1].Failed != "" {
+				failed++
+			}
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d parts failed at their last run; %s has what they printed", failed, pageFile)
+	}
+	return nil
+}
+
+// runPart runs a part slice by slice until it reaches its goals, fails, or its time is over.
+func runPart(ctx context.Context, r row, p part, runs []run, length time.Duration, again bool) ([]run, error) {
+	end := time.Now().Add(length)
+	for first := true; ; first = false {
+		left := time.Until(end).Round(time.Second)
+		if left <= 0 || (p.reached(runs) && (!again || !first)) {
+			return runs, nil
+		}
+		slice := min(left, sliceTime)
+		if p.whole {
+			slice = min(left, wholeTime)
+		}
+		fmt.Printf("%s, %s, for %v\n", r.id, p.name, slice)
+		done, err := p.run(ctx, slice)
+		if err != nil {
+			return runs, err
+		}
+		fmt.Print(done.summary())
+		if err := appendRun(runsFile, done); err != nil {
+			return runs, err
+		}
+		runs = append(runs, done)
+		if err := os.WriteFile(pageFile, []byte(page(rows, runs)), 0o644); err != nil {
+			return runs, err
+		}
+		if done.Failed != "" || done.Skipped != "" || p.whole {
+			return runs, nil
+		}
+	}
+}
+
+func choose(only string) ([]row, error) {
+	if only == "" {
+		return rows, nil
+	}
+	var chosen []row
+	for id := range strings.SplitSeq(only, ",") {
+		at := slices.IndexFunc(rows, func(r row) bool { return strings.EqualFold(r.id, strings.TrimSpace(id)) })
+		if at < 0 {
+			return nil, fmt.Errorf("--only: there is no row %q; they are R1 to R%d", id, len(rows))
+		}
+		chosen = append(chosen, rows[at])
+	}
+	return chosen, nil
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+	"time"
+)
+
+//go:embed page.md
+var pageHead string
+
+// page is docs/reliability.md.
+func page(rows []row, runs []run) string {
+	var text strings.Builder
+	text.WriteString(pageHead)
+	for _, r := range rows {
+		fmt.Fprintf(&text, "\n## %s: %s\n", r.id, r.promise)
+		if r.note != "" {
+			fmt.Fprintf(&text, "\n%s\n", r.note)
+		}
+		for _, p := range r.parts {
+			p.describe(&text, runs)
+		}
+	}
+	text.WriteString("\n## Every run\n\nA plus sign says that files differed from the commit.\n\n| date (UTC) | commit | part | time | result |\n|---|---|---|---|---|\n")
+	for _, r := range runs {
+		fmt.Fprintf(&text, "| %s | `%s` | %s | %s | %s |\n", r.Date.Format(time.DateTime), r.Commit, r.Part, span(r.Seconds), r.result())
+	}
+	text.WriteString(failures(runs))
+	return text.String()
+}
+
+// describe writes the table of a part.
+func (p part) describe(text *strings.Builder, runs []run) {
+	own, figures := ofPart(runs, p.name), p.total(runs)
+	fmt.Fprintf(text, "\n**%s**: %s\n\n`%s`\n\n| figure | measured | goal | |\n|---|---|---|---|\n", p.name, sources(own), p.shown())
+	for _, f := range p.figures {
+		value, has := figures[f.name]
+		measured, verdict := "–", "not run"
+		if has {
+			measured, verdict = number(value), f.verdict(value)
+		}
+		fmt.Fprintf(text, "| %s | %s | %s | %s |\n", f.label, measured, f.goal, verdict)
+	}
+}
+
+func (f figure) verdict(value float64) string {
+	switch {
+	case f.goal == "":
+		return ""
+	case f.goal.met(value):
+		return "met"
+	case f.over == sum && strings.HasPrefix(string(f.goal), "≥"):
+		return "not yet"
+	}
+	return "**missed**"
+}
+
+// sources says how often, how long and on which commits the runs were made.
+func sources(runs []run) string {
+	if len(runs) == 0 {
+		return "not run"
+	}
+	seconds, failed, rest := 0, 0, ""
+	var commits []string
+	for _, r := range runs {
+		seconds += r.Seconds
+		if r.Skipped != "" {
+			rest = "; skipped here: " + r.Skipped
+		}
+		if r.Failed != "" {
+			failed++
+		}
+		if name := "`" + r.Commit + "`"; len(commits) == 0 || commits[len(commits)-1] != name {
+			commits = append(commits, name)
+		}
+	}
+	if failed > 0 {
+		rest += fmt.Sprintf("; **%d failed**, see the end", failed)
+	}
+	return fmt.Sprintf("%s in %s, %s to %s, %s, %s%s", count(len(runs), "run"), span(seconds), runs[0].Date.Format(time.DateOnly), runs[len(runs)-1].Date.Format(time.DateOnly),
+		strings.Join(commits, " "), runs[len(runs)-1].Machine, rest)
+}
+
+func (r run) result() string {
+	switch {
+	case r.Failed != "":
+		return "**failed**"
+	case r.Skipped != "":
+		return "skipped"
+	}
+	return "passed"
+}
+
+// failures shows what failed runs printed.
+func failures(runs []run) string {
+	var text strings.Builder
+	for _, r := range runs {
+		if r.Failed != "" {
+			fmt.Fprintf(&text, "\n%s, %s on `%s`:\n\n```\n%s\n```\n", r.Part, r.Date.Format(time.DateTime), r.Commit, strings.TrimSpace(r.Failed))
+		}
+	}
+	if text.Len() == 0 {
+		return ""
+	}
+	return "\n## What failed\n" + text.String()
+}
+
+// overview is what --list prints.
+func overview(rows []row, runs []run) string {
+	var text strings.Builder
+	for _, r := range rows {
+		fmt.Fprintf(&text, "%-4s %s\n", r.id, r.promise)
+		for _, p := range r.parts {
+			figures := p.total(runs)
+			fmt.Fprintf(&text, "     %s\n", p.name)
+			for _, f := range p.figures {
+				if value, has := figures[f.name]; has {
+					fmt.Fprintf(&text, "       %-45s %12s  %-10s %s\n", f.label, number(value), f.goal, strings.Trim(f.verdict(value), "*"))
+				} else {
+					fmt.Fprintf(&text, "       %-45s %12s  %-10s not run\n", f.label, "–", f.goal)
+				}
+			}
+		}
+	}
+	return text.String()
+}
+
+func span(seconds int) string {
+	switch {
+	case seconds < 120:
+		return fmt.Sprintf("%d s", seconds)
+	case seconds < 120*60:
+		return fmt.Sprintf("%d min", (seconds+30)/60)
+	}
+	return fmt.Sprintf("%.1f h", float64(seconds)/3600)
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
