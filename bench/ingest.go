@@ -144,7 +144,7 @@ func (t *instance) imported(file string, events int) (taken, error) {
 		return taken{}, err
 	}
 	started := time.Now()
-	cmd := exec.Command(t.binary, "event", "import", file, "--account", account, "--data", t.data, "--json")
+	cmd := exec.Command(t.binary, slices.Concat([]string{"event", "import", file, "--account", account, "--json"}, t.where)...)
 	out, err := cmd.Output()
 	wall := time.Since(started)
 	if err != nil {

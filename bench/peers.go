@@ -18,6 +18,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // peer is another way to serve the same requests. It is served by a process of its own,
@@ -163,6 +165,22 @@ func runPeers(s settings) error {
 		if p.tokens {
 			rotates(p.name, p.durability, served, rotateAt(served.text("url")))
 		}
+		if key == "postgres" {
+			onPostgres, err := startTollhouseBeside(ctx, ours.binary, dir, file)
+			if err != nil {
+				return err
+			}
+			defer onPostgres.stop()
+			bearer, _, err := onPostgres.passwordGrant(http.DefaultClient)
+			if err != nil {
+				return err
+			}
+			if err := sameEvents(ours.text("url")+newest, onPostgres.text("url")+newest, access, bearer); err != nil {
+				return err
+			}
+			reads(oursOnPostgres, "read", onPostgres.server, bearer)
+			rotates(oursOnPostgres, p.durability, onPostgres.server, onPostgres.rotate)
+		}
 	}
 	order := []string{"refresh", "page anywhere", "newest page", "by id"}
 	for _, group := range order {
@@ -182,13 +200,40 @@ func runPeers(s settings) error {
 	printTable(os.Stdout, scenarios)
 	fmt.Println()
 	for _, group := range order {
-		us := groups[group][0]
-		for _, other := range groups[group][1:] {
-			ratios := pairs(&scenario{rounds: us.rounds, floor: other}, func(a, b measured) float64 { return a.perSecond / b.perSecond })
-			fmt.Printf("%s: %.2f × the requests/s (%.2f–%.2f)\n", other.name, median(ratios, same), slices.Min(ratios), slices.Max(ratios))
+		all := groups[group]
+		for _, other := range all[1:] {
+			printRatio(all[0], other)
+		}
+		byHand, ours := slices.IndexFunc(all, named(peers["postgres"].name)), slices.IndexFunc(all, named(oursOnPostgres))
+		if byHand >= 0 && ours >= 0 {
+			printRatio(all[ours], all[byHand])
 		}
 	}
 	return nil
+}
+
+// oursOnPostgres is tollhouse on the database server of the peer that is written by hand.
+const oursOnPostgres = "tollhouse on PostgreSQL"
+
+func startTollhouseBeside(ctx context.Context, binary, dir, events string) (*instance, error) {
+	db, err := pgx.Connect(ctx, "host="+filepath.Join(dir, "pg")+" user=postgres dbname=postgres")
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close(ctx)
+	if _, err := db.Exec(ctx, "create database tollhouse"); err != nil {
+		return nil, err
+	}
+	return startTollhouseOn(binary, "postgres://postgres@/tollhouse?host="+url.QueryEscape(filepath.Join(dir, "pg")), events, dir)
+}
+
+func named(server string) func(*scenario) bool {
+	return func(sc *scenario) bool { return strings.HasSuffix(sc.name, ", "+server) }
+}
+
+func printRatio(a, b *scenario) {
+	ratios := pairs(&scenario{rounds: a.rounds, floor: b}, func(a, b measured) float64 { return a.perSecond / b.perSecond })
+	fmt.Printf("%s: %.2f × the requests/s of %s (%.2f–%.2f)\n", a.name, median(ratios, same), b.name[strings.LastIndex(b.name, ", ")+2:], slices.Min(ratios), slices.Max(ratios))
 }
 
 // saveEvents writes all events as the API has them, the oldest first.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -35,15 +36,16 @@ var benchTypes = []string{benchType, "customer.created", "customer.deleted", "ac
 // instance is tollhouse, durable, with a client, a user and events.
 type instance struct {
 	*server
-	binary, data string
-	client       struct {
+	binary string
+	where  []string // --data DIR, or --store with the address of a database
+	client struct {
 		ID     string `json:"client_id"`
 		Secret string `json:"client_secret"`
 	}
 }
 
 func startTollhouse(s settings, dir string) (*instance, error) {
-	t := &instance{binary: s.binary, data: filepath.Join(dir, "data")}
+	t := &instance{binary: s.binary, where: []string{"--data", filepath.Join(dir, "data")}}
 	if t.binary == "" {
 		t.binary = filepath.Join(dir, "tollhouse")
 		build := exec.Command("go", "build", "-trimpath", "-o", t.binary, ".")
@@ -65,13 +67,30 @@ func startTollhouse(s settings, dir string) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.server, err = start(t.binary, "serve", "--data", t.data, "--listen", "127.0.0.1:0")
+	t.server, err = start(t.binary, append([]string{"serve", "--listen", "127.0.0.1:0"}, t.where...)...)
 	return t, err
 }
 
-// seed fills the store before the server starts, by the commands that an
-// operator would use.
-func (t *instance) seed(events int, types []string, dir string) error {
+// startTollhouseOn starts tollhouse on a database, with the events of file.
+func startTollhouseOn(binary, address, file, dir string) (*instance, error) {
+	t := &instance{binary: binary, where: []string{"--store", address}}
+	if err := t.seedPeople(dir); err != nil {
+		return nil, err
+	}
+	if _, err := t.command("event", "import", file, "--account", account, "--quiet"); err != nil {
+		return nil, err
+	}
+	key := filepath.Join(dir, "key")
+	if err := os.WriteFile(key, []byte(strings.Repeat("5f1c", 16)+"\n"), 0o600); err != nil {
+		return nil, err
+	}
+	var err error
+	t.server, err = start(t.binary, append([]string{"serve", "--listen", "127.0.0.1:0", "--key-file", key}, t.where...)...)
+	return t, err
+}
+
+// seedPeople makes a user and a client.
+func (t *instance) seedPeople(dir string) error {
 	passwordFile := filepath.Join(dir, "password")
 	if err := os.WriteFile(passwordFile, []byte(password), 0o600); err != nil {
 		return err
@@ -83,7 +102,13 @@ func (t *instance) seed(events int, types []string, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(out, &t.client); err != nil {
+	return json.Unmarshal(out, &t.client)
+}
+
+// seed fills the store before the server starts, by the commands that an
+// operator would use.
+func (t *instance) seed(events int, types []string, dir string) error {
+	if err := t.seedPeople(dir); err != nil {
 		return err
 	}
 	if types == nil {
@@ -103,7 +128,8 @@ const importedTogether = 1_000_000
 // importEvents sends events as they are made.
 func (t *instance) importEvents(types []string, from, count int) error {
 	begun := time.Now()
-	cmd := exec.Command(t.binary, "event", "import", "-", "--account", account, "--quiet", "--data", t.data)
+	cmd := exec.Command(t.binary, "event", "import", "-", "--account", account, "--quiet")
+	cmd.Args = append(cmd.Args, t.where...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	in, err := cmd.StdinPipe()
@@ -124,7 +150,7 @@ func (t *instance) importEvents(types []string, from, count int) error {
 }
 
 func (t *instance) command(args ...string) ([]byte, error) {
-	cmd := exec.Command(t.binary, append(args, "--data", t.data)...)
+	cmd := exec.Command(t.binary, slices.Concat(args, t.where)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
