@@ -14,6 +14,7 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/pgkv"
 	"tollhouse/store/kv/pgkv/pgtest"
+	"tollhouse/store/storetest/must"
 )
 
 // appended is a write whose repetition would show: it counts up n, and creates its key.
@@ -151,8 +152,9 @@ func (w *writers) until(t *testing.T, more int) {
 	}
 }
 
-// check compares what the writers were told with what the store has.
-func (w *writers) check(t *testing.T, keys map[string]bool, n int) {
+// check compares what the writers were told with what the store has, and returns how many
+// acknowledged writes are missing.
+func (w *writers) check(t *testing.T, keys map[string]bool, n int) int {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -177,6 +179,7 @@ func (w *writers) check(t *testing.T, keys map[string]bool, n int) {
 	for key, err := range w.other {
 		t.Errorf("Update(%s) = %v", key, err)
 	}
+	return lost
 }
 
 func TestEveryOutcomeIsTrueWhileConnectionsAreCut(t *testing.T) {
@@ -229,7 +232,8 @@ func TestTheDatabaseIsKilled(t *testing.T) {
 	db := openWith(t, pgkv.Options{URL: dsn})
 	ctx, stop := context.WithCancel(t.Context())
 	w := startWriters(ctx, db, "killed")
-	for range 3 {
+	kills := 0
+	for ; must.More(kills, 3, 500); kills++ {
 		w.until(t, 200)
 		server.Kill(t)
 		before := w.count.Load()
@@ -248,7 +252,10 @@ func TestTheDatabaseIsKilled(t *testing.T) {
 		t.Errorf("Ready(restarted) = %v, want nil", err)
 	}
 	keys, n := contents(t, db)
-	w.check(t, keys, n)
+	must.Figure(t, "postmaster_kills", kills)
+	must.Figure(t, "acknowledged", w.acks())
+	must.Figure(t, "lost", w.check(t, keys, n))
+	must.Figure(t, "slowest_answer_ms", w.slowest.Milliseconds())
 	if w.slowest > answerMax*20 {
 		t.Errorf("the slowest answer took %v, want at most %v", w.slowest, answerMax)
 	}
