@@ -12,13 +12,14 @@ import (
 	"tollhouse/store"
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/memkv"
+	"tollhouse/store/kv/pgkv/pgtest"
 	"tollhouse/store/secret"
 )
 
 // House is a store over Badger on disk, every commit synced, that is closed or killed
 // under continuous load and opened again from the files. Clock, key and records
 // survive; what was only in memory is lost. With [EnvEngine] the store is in memory, and
-// its state stands for the files.
+// its state stands for the files, or in a database, which stays.
 type House struct {
 	Clock *Clock
 
@@ -27,6 +28,7 @@ type House struct {
 	mu   sync.RWMutex // read by callers; written while no store is open
 	dir  string
 	kept *memkv.DB // in place of dir, or nil
+	dsn  string    // in place of dir, or empty
 	open *Fixture
 }
 
@@ -34,7 +36,10 @@ type House struct {
 func NewHouse(t testing.TB) *House {
 	t.Helper()
 	h := &House{Clock: NewClock(), key: secret.NewKey(nil), dir: t.TempDir()}
-	if durableInMemory() {
+	switch {
+	case isInTurns():
+		h.dsn = pgtest.Start(t)
+	case durableInMemory():
 		h.kept = memkv.New(nil)
 	}
 	h.reopen(t)
@@ -145,10 +150,13 @@ func (h *House) close(t testing.TB) {
 func (h *House) reopen(t testing.TB) {
 	t.Helper()
 	var db kv.DB
-	if h.kept != nil {
+	switch {
+	case h.dsn != "":
+		db = inTurnsOn(t, h.dsn)
+	case h.kept != nil:
 		h.kept = memkv.NewFrom(h.kept.State(), nil)
 		db = inMemoryEngine(h.kept)
-	} else {
+	default:
 		db = openBadger(t, h.dir, h.Clock.Now)
 	}
 	faults := NewFaults(db)

@@ -25,7 +25,12 @@ type inTurns struct {
 
 func newInTurns(t testing.TB) kv.DB {
 	t.Helper()
-	options := pgkv.Options{URL: pgtest.Start(t), Connections: 4}
+	return inTurnsOn(t, pgtest.Start(t))
+}
+
+func inTurnsOn(t testing.TB, dsn string) kv.DB {
+	t.Helper()
+	options := pgkv.Options{URL: dsn, Connections: 4}
 	return &inTurns{
 		DB:    must.Get(pgkv.Open(context.Background(), options))(t),
 		other: must.Get(pgkv.Open(context.Background(), options))(t),
