@@ -113,7 +113,7 @@ func findProofs(t *testing.T, chapter string) {
 			t.Errorf("nothing in %s has a long form", dir)
 		}
 	}
-	for _, dir := range []string{"./cli/proof", "./store", "./store/snapshot", "./handlers"} {
+	for _, dir := range []string{"./cli/proof", "./store/eventlog", "./store/snapshot", "./handlers"} {
 		if !named[dir] {
 			t.Errorf("the long forms of %s are not in the table", dir)
 		}

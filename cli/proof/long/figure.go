@@ -18,6 +18,7 @@ type part struct {
 	test    []string // arguments of go test
 	argv    []string // another command, in dir
 	dir     string
+	env     []string
 	fuzz    bool // every fuzz target in turn
 	whole   bool // one long run in place of many slices
 	figures []figure
