@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"context"
+	"hash/crc32"
 	"net/http"
 	"net/url"
 	"strings"
@@ -195,6 +196,7 @@ func (n *neighbourhood) aboutClients() []lookalike {
 		return []ask{
 			{"an_unknown_client", n.unknownClient, send(n.unknownClient, n.secret.Reveal())},
 			{"a_wrong_secret", n.client.ID, send(n.client.ID, n.disabledSecret.Reveal())},
+			{"a_secret_that_is_nearly_right", n.client.ID, send(n.client.ID, nearly(n.secret))},
 			{"a_disabled_client", n.disabledClient, send(n.disabledClient, n.disabledSecret.Reveal())},
 			{"a_deleted_client", n.deletedClient, send(n.deletedClient, n.deletedSecret.Reveal())},
 		}
@@ -210,7 +212,7 @@ func (n *neighbourhood) aboutClients() []lookalike {
 	}
 	page := func(id, _ string) func(testing.TB) *http.Request { return n.gets(n.authURL("client_id", id)) }
 	atDoor := asks(page)
-	atDoor = append(atDoor[:1], atDoor[2:]...) // a known one is shown its sign-in
+	atDoor = append(atDoor[:1], atDoor[3:]...) // a known one is shown its sign-in
 	return []lookalike{
 		{"the_token_endpoint", 401, true, false, asks(inBody(tokenPath))},
 		{"the_token_endpoint_by_Basic", 401, true, false, asks(byBasic)},
@@ -218,6 +220,24 @@ func (n *neighbourhood) aboutClients() []lookalike {
 		{"introspection", 401, true, false, asks(inBody(introspectPath))},
 		{"the_authorization_endpoint", 400, false, false, atDoor},
 	}
+}
+
+// nearly returns a well-formed secret that begins as this one does: it has another last
+// character before the checksum.
+func nearly(right secret.Token) string {
+	const checksumSize, digits = 6, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	b := []byte(right.Reveal())
+	last := len(b) - checksumSize - 1
+	b[last] = digits[(strings.IndexByte(digits, b[last])+1)%len(digits)]
+	sum := crc32.ChecksumIEEE(b[:last+1])
+	for i := len(b) - 1; i > last; i-- {
+		b[i] = digits[sum%62]
+		sum /= 62
+	}
+	if _, ok := secret.Parse(secret.ClientSecret, string(b)); !ok {
+		panic("the secret has a wrong checksum")
+	}
+	return string(b)
 }
 
 // aboutTokens asks which tokens and codes exist or existed.

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -74,11 +75,40 @@ func (p *Pairs) Report(b *testing.B, nameA, nameB string) {
 	b.ReportMetric(slices.Max(ratios), "ratio-max")
 }
 
+// Differ returns by how many percent the medians of the two kinds of work differ, and
+// Welch's t of their means. The slowest twentieth of all times is left out of both kinds:
+// it is the work of others.
+func (p *Pairs) Differ() (percent, t float64) {
+	slowest := at(slices.Concat(p.A, p.B), 1-twentieth)
+	isSlow := func(d time.Duration) bool { return d > slowest }
+	a, b := slices.DeleteFunc(slices.Clone(p.A), isSlow), slices.DeleteFunc(slices.Clone(p.B), isSlow)
+	return 100 * math.Abs(ratio(b, a)-1), math.Abs(welch(a, b))
+}
+
+// welch returns Welch's t of two samples.
+func welch(a, b []time.Duration) float64 {
+	meanA, errorA := mean(a)
+	meanB, errorB := mean(b)
+	return (meanA - meanB) / math.Sqrt(errorA+errorB)
+}
+
+// mean returns the mean of times and the square of its standard error.
+func mean(times []time.Duration) (m, squaredError float64) {
+	n := float64(len(times))
+	for _, d := range times {
+		m += float64(d) / n
+	}
+	for _, d := range times {
+		squaredError += (float64(d) - m) * (float64(d) - m) / (n - 1) / n
+	}
+	return m, squaredError
+}
+
 func ratio(a, b []time.Duration) float64 { return float64(middle(a)) / float64(middle(b)) }
 
 func middle(times []time.Duration) time.Duration { return at(times, half) }
 
-const tenth, half = 0.1, 0.5
+const twentieth, tenth, half = 0.05, 0.1, 0.5
 
 // at returns the quantile of times at share.
 func at(times []time.Duration, share float64) time.Duration {
