@@ -1,0 +1,254 @@
+package proof
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// What offers load shares the processors with the server. So its clients write requests
+// that were made beforehand, and read from an answer no more than they need.
+
+// wire is a client's connection.
+type wire struct {
+	dialer  *net.Dialer
+	address string
+	conn    *net.TCPConn
+	answers *bufio.Reader
+	body    bytes.Buffer // of the last answer
+}
+
+// ask sends a request and reads the answer to its end. ctx ends it early.
+func (w *wire) ask(ctx context.Context, request []byte) (status int, header http.Header, err error) {
+	if w.conn == nil {
+		conn, err := w.dialer.DialContext(ctx, "tcp", w.address)
+		if err != nil {
+			return 0, nil, err
+		}
+		w.conn, w.answers = conn.(*net.TCPConn), bufio.NewReader(conn)
+		_ = w.conn.SetLinger(0) // closing leaves no port behind that waits
+	}
+	conn := w.conn
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	defer func() {
+		if err != nil {
+			w.leave()
+		}
+	}()
+	if err := conn.SetDeadline(time.Now().Add(requestWait)); err != nil {
+		return 0, nil, err
+	}
+	if _, err := conn.Write(request); err != nil {
+		return 0, nil, err
+	}
+	answer, err := http.ReadResponse(w.answers, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	w.body.Reset()
+	if _, err := w.body.ReadFrom(answer.Body); err != nil {
+		return 0, nil, err
+	}
+	if answer.Close {
+		w.leave()
+	}
+	return answer.StatusCode, answer.Header, nil
+}
+
+func (w *wire) leave() {
+	if w.conn != nil {
+		_ = w.conn.Close()
+		w.conn = nil
+	}
+}
+
+// offering is what all clients of a load share.
+type offering struct {
+	host, basic, access string
+	page, byID          []byte // requests
+	families            []string
+}
+
+const offeredPage = 100 // events
+
+// offer makes a client that remembers consent, an account with events, and a refresh
+// token for each of count families, without a password for each.
+func (s *server) offer(count int) *offering {
+	s.t.Helper()
+	creds := s.remembers("Larkspur Bookkeeping", callbackURI)
+	s.createUser(odile, odileAccount, odilePassword)
+	s.run("event", "generate", "--account", odileAccount, "--events", "1000", "--quiet")
+	address := s.authorizeURL(creds.ID, callbackURI, "s")
+	v := newVisitor(s.t)
+	v.allow(v.signIn(address, odile, odilePassword))
+	c := s.asClient(creds)
+	o := &offering{host: s.ready.Listen[0], basic: base64.StdEncoding.EncodeToString([]byte(creds.ID + ":" + creds.Secret))}
+	for range count {
+		p, a, err := c.grant(s.t.Context(), "authorization_code", "code", v.letThrough(address), "redirect_uri", callbackURI)
+		if err != nil || p.Refresh == "" {
+			s.t.Fatalf("the code: %s, %v", a, err)
+		}
+		o.families, o.access = append(o.families, p.Refresh), p.Access
+	}
+	o.page = o.get(fmt.Sprintf("/api/events?limit=%d", offeredPage))
+	w := &wire{dialer: &net.Dialer{}, address: o.host}
+	defer w.leave()
+	status, _, err := w.ask(s.t.Context(), o.page)
+	var page struct{ Data []struct{ ID string } }
+	if err := errors.Join(err, json.Unmarshal(w.body.Bytes(), &page)); err != nil || len(page.Data) != offeredPage {
+		s.t.Fatalf("a page: %d with %d events, %v", status, len(page.Data), err)
+	}
+	o.byID = o.get("/api/events/" + page.Data[0].ID)
+	return o
+}
+
+func (o *offering) get(path string) []byte {
+	return fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", path, o.host, o.access)
+}
+
+// offerer is one client of a load. It refreshes its tokens, reads a page and an event,
+// and records an event, over and over.
+type offerer struct {
+	*offering
+	wire
+	refresh string // none: it does not refresh
+	leaves  bool   // makes a connection for each request
+	number  int
+	count   int
+	request []byte
+}
+
+// client returns the client of a number, which comes from an address of its own.
+func (o *offering) client(number int) *offerer {
+	c := &offerer{offering: o, wire: wire{dialer: attackerDialer(number), address: o.host}, number: number, leaves: number%4 == 3}
+	if number < len(o.families) {
+		c.refresh = o.families[number]
+	}
+	return c
+}
+
+// next returns the request whose turn it is.
+func (c *offerer) next() []byte {
+	c.count++
+	c.request = c.request[:0]
+	switch c.count % 4 {
+	case 0:
+		if c.refresh == "" {
+			return c.page
+		}
+		form := "grant_type=refresh_token&refresh_token=" + c.refresh
+		c.request = fmt.Appendf(c.request, "POST /oauth/v2/token HTTP/1.1\r\nHost: %s\r\nAuthorization: Basic %s\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n\r\n%s",
+			c.host, c.basic, len(form), form)
+	case 1:
+		return c.page
+	case 2:
+		return c.byID
+	default:
+		body := fmt.Sprintf(`{"displayName":"Customer %d","notes":"%d"}`, c.number, c.count)
+		c.request = fmt.Appendf(c.request, "PUT /api/resources/customer/cus_%d HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+			c.number, c.host, c.access, len(body), body)
+	}
+	return c.request
+}
+
+// step makes the next request and returns its status. A refused refresh, and one whose
+// answer was lost, is sent again.
+func (c *offerer) step(ctx context.Context) (status int, header http.Header, err error) {
+	request := c.next()
+	status, header, err = c.ask(ctx, request)
+	if c.leaves {
+		c.leave()
+	}
+	if err != nil || c.count%4 != 0 || c.refresh == "" || status != http.StatusOK {
+		return status, header, err
+	}
+	var pair tokens
+	if err := json.Unmarshal(c.body.Bytes(), &pair); err != nil {
+		return status, header, err
+	}
+	c.refresh = pair.Refresh
+	c.families[c.number] = pair.Refresh
+	return status, header, nil
+}
+
+// tally counts the answers to a load.
+type tally struct {
+	took    []time.Duration // of the accepted
+	refused int             // by 429 and 503
+	cut     int             // connections that broke
+	wrong   []string        // answers that no load explains
+}
+
+func (t *tally) add(other tally) {
+	t.took = append(t.took, other.took...)
+	t.refused += other.refused
+	t.cut += other.cut
+	t.wrong = append(t.wrong, other.wrong...)
+}
+
+// quantile of the accepted, which are sorted.
+func (t *tally) quantile(share float64) time.Duration {
+	if len(t.took) == 0 {
+		return 0
+	}
+	return t.took[int(share*float64(len(t.took)-1))]
+}
+
+// crowd runs clients for as long as lasts, and counts the answers after the first rampUp.
+// Whoever waits for an answer at the end hangs up.
+func (o *offering) crowd(ctx context.Context, clients int, rampUp, lasts time.Duration) tally {
+	from := time.Now().Add(rampUp)
+	ctx, cancel := context.WithDeadline(ctx, from.Add(lasts))
+	defer cancel()
+	var all tally
+	var mu sync.Mutex
+	var working sync.WaitGroup
+	for number := range clients {
+		working.Go(func() {
+			own := o.client(number).run(ctx, from)
+			mu.Lock()
+			defer mu.Unlock()
+			all.add(own)
+		})
+	}
+	working.Wait()
+	slices.Sort(all.took)
+	return all
+}
+
+const cutPause = 10 * time.Millisecond // before the next connection
+
+func (c *offerer) run(ctx context.Context, from time.Time) (own tally) {
+	defer c.leave()
+	for ctx.Err() == nil {
+		begun := time.Now()
+		status, header, err := c.step(ctx)
+		counts := begun.After(from)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			own.cut++
+			pause(ctx, cutPause)
+		case err != nil:
+		case status/100 == 2:
+			if counts {
+				own.took = append(own.took, time.Since(begun))
+			}
+		case (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) && header.Get("Retry-After") != "":
+			if counts {
+				own.refused++
+			}
+		case len(own.wrong) < 3:
+			own.wrong = append(own.wrong, fmt.Sprintf("%d, Retry-After %q: %.300s", status, header.Get("Retry-After"), &c.body))
+		}
+	}
+	return own
+}

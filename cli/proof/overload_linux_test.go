@@ -1,0 +1,183 @@
+package proof
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"tollhouse/store/storetest/must"
+)
+
+const (
+	// peakClients keep two processors busy; overloadClients want ten times as much at once.
+	peakClients     = 32
+	overloadClients = 10 * peakClients
+	// crushClients are more than the server has connections, or room in any queue.
+	crushClients = 2500
+
+	overloadRounds, overloadRoundsLong = 1, 3
+	goodputMin                         = 0.3 // of the peak; the figure should be 0.9
+	overloadMemory                     = 256 << 20
+	overloadHeldMax                    = overloadMemory / 2 * 3
+	overloadRecovery                   = 2 * time.Second
+	aloneLasts                         = 300 * time.Millisecond
+	aloneSlower                        = 5 // times the usual, as one client on a busy machine may find
+)
+
+// TestOverload offers ten times as many clients as keep the server busy, and then more
+// than it has connections for. It serves nearly as many requests as at its best and
+// refuses the others in the protocol's words. Its memory stays bounded, and it answers as
+// before when the load is over.
+//
+// The clients run on the same processors. generator_cpu_percent is their share of the
+// time that clients and server used.
+func TestOverload(t *testing.T) {
+	must.SkipInShort(t)
+	var files syscall.Rlimit
+	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
+	must.Have(t, files.Cur >= filesNeeded, fmt.Sprintf("a test of %d connections needs %d open files, and may have %d", crushClients, filesNeeded, files.Cur))
+	rampUp, peakLasts, lasts, crushLasts := 100*time.Millisecond, 500*time.Millisecond, time.Second, 2*time.Second
+	if must.Long() {
+		rampUp, peakLasts, lasts, crushLasts = 2*time.Second, 20*time.Second, time.Minute, 20*time.Second
+	}
+	s := startServe(t, filepath.Join(t.TempDir(), "data"), "--memory", fmt.Sprint(overloadMemory), "--public-url", "http://127.0.0.1")
+	o := s.offer(overloadClients)
+	o.crowd(t.Context(), peakClients, 0, rampUp) // fills the caches
+	var goodput = 100.0
+	var peakPerSecond, slower, generator, held, recovered float64
+	var refused, cut, wrong int
+	for round := 0; round == 0 || must.More(round, overloadRounds, overloadRoundsLong); round++ {
+		usual := o.alone(t, aloneLasts)
+		peak := o.crowd(t.Context(), peakClients, rampUp, peakLasts)
+		stop := s.watchMemory(t)
+		server, clients := cpuOf(t, s.process.Pid), cpuOf(t, os.Getpid())
+		over := o.crowd(t.Context(), overloadClients, rampUp, lasts)
+		server, clients = cpuOf(t, s.process.Pid)-server, cpuOf(t, os.Getpid())-clients
+		back := o.recovery(t, usual)
+		crush := o.crowd(t.Context(), crushClients, rampUp, crushLasts)
+		back = max(back, o.recovery(t, usual))
+		most := stop()
+
+		share := 100 * float64(len(over.took)) / lasts.Seconds() / (float64(len(peak.took)) / peakLasts.Seconds())
+		t.Logf("peak %.0f/s, p99 %v; overload %.0f %% of it, p99 %v, %d refused; beyond every limit %.0f/s, p99 %v, %d refused, %d connections cut",
+			float64(len(peak.took))/peakLasts.Seconds(), peak.quantile(0.99), share, over.quantile(0.99), over.refused,
+			float64(len(crush.took))/crushLasts.Seconds(), crush.quantile(0.99), crush.refused, crush.cut)
+		for what, got := range map[string]tally{"peak": peak, "overload": over, "beyond every limit": crush} {
+			if len(got.wrong) > 0 {
+				t.Errorf("%s: %d answers other than success, 429 and 503 with Retry-After, such as %s", what, len(got.wrong), got.wrong[0])
+			}
+			wrong += len(got.wrong)
+		}
+		if n := peak.cut + over.cut; n > 0 {
+			t.Errorf("%d connections broke below the limit of connections", n)
+		}
+		if share < 100*goodputMin {
+			t.Errorf("goodput %.0f %% of the peak, want %.0f at least", share, 100*goodputMin)
+		}
+		if most > overloadHeldMax {
+			t.Errorf("RssAnon %d MiB, want at most %d", most>>20, overloadHeldMax>>20)
+		}
+		goodput, peakPerSecond = min(goodput, share), max(peakPerSecond, float64(len(peak.took))/peakLasts.Seconds())
+		slower = max(slower, float64(over.quantile(0.99))/float64(peak.quantile(0.99)))
+		generator = max(generator, 100*clients.Seconds()/(clients+server).Seconds())
+		held, recovered = max(held, float64(most>>20)), max(recovered, float64(back.Milliseconds()))
+		refused, cut = refused+over.refused+crush.refused, cut+crush.cut
+	}
+	must.Figure(t, "peak_per_second", peakPerSecond)
+	must.Figure(t, "goodput_percent", goodput)
+	must.Figure(t, "p99_times_peak", slower)
+	must.Figure(t, "refused", refused)
+	must.Figure(t, "cut_beyond_limits", cut)
+	must.Figure(t, "wrong_answers", wrong)
+	must.Figure(t, "rss_anon_mib", held)
+	must.Figure(t, "recovered_ms", recovered)
+	must.Figure(t, "generator_cpu_percent", generator)
+}
+
+// alone returns the median time of a round of requests of one client.
+func (o *offering) alone(t *testing.T, lasts time.Duration) time.Duration {
+	t.Helper()
+	c := o.client(0)
+	defer c.leave()
+	var took []time.Duration
+	for end := time.Now().Add(lasts); len(took) == 0 || time.Now().Before(end); {
+		one, refused := c.cycle(t)
+		if refused {
+			t.Fatal("a client that is alone is refused")
+		}
+		took = append(took, one)
+	}
+	slices.Sort(took)
+	return took[len(took)/2]
+}
+
+// recovery returns the time until one client is answered as usual.
+func (o *offering) recovery(t *testing.T, usual time.Duration) time.Duration {
+	t.Helper()
+	c := o.client(0)
+	defer c.leave()
+	for begun := time.Now(); ; {
+		took, refused := c.cycle(t)
+		if since := time.Since(begun); !refused && took <= aloneSlower*usual {
+			return since
+		} else if since > margin*overloadRecovery {
+			t.Fatalf("%v after the load a round of requests takes %v, and %v before it", since, took, usual)
+		}
+	}
+}
+
+// cycle makes one request of each kind.
+func (c *offerer) cycle(t *testing.T) (took time.Duration, refused bool) {
+	t.Helper()
+	begun := time.Now()
+	for range 4 {
+		status, _, err := c.step(t.Context())
+		must.Do(t, err)
+		refused = refused || status/100 != 2
+	}
+	return time.Since(begun), refused
+}
+
+// watchMemory samples RssAnon until stop is called, which returns the highest.
+func (s *server) watchMemory(t *testing.T) (stop func() int64) {
+	t.Helper()
+	var most atomic.Int64
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			if now, err := anonymousOf(s.process.Pid); err == nil {
+				most.Store(max(most.Load(), now))
+			}
+			select {
+			case <-over:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}()
+	return func() int64 {
+		close(over)
+		<-ended
+		return most.Load()
+	}
+}
+
+// cpuOf returns the processor time that a process has used, of proc_pid_stat(5).
+func cpuOf(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	const tick = 10 * time.Millisecond
+	text := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))(t)
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest) // from the third on
+	user := must.Get(strconv.ParseInt(fields[11], 10, 64))(t)
+	system := must.Get(strconv.ParseInt(fields[12], 10, 64))(t)
+	return time.Duration(user+system) * tick
+}

@@ -1,0 +1,241 @@
+package proof
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"tollhouse/store/storetest/must"
+)
+
+const (
+	slowHandshakes = 200
+	slowHeaders    = 400
+	slowBodies     = 400
+	slowPages      = 200
+	slowStreams    = 40
+
+	slowAccounts   = 4 // whose pages are read
+	slowTick       = 500 * time.Millisecond
+	slowRounds     = 1
+	slowRoundsLong = 10
+	slowLate       = 3  // times its deadline a connection may last on a busy machine
+	spareFiles     = 64 // that the server may open meanwhile
+)
+
+// slowPeer is one way to be slow. It sends a byte each slowTick, until the server hangs
+// up.
+type slowPeer struct {
+	name     string
+	count    int
+	deadline time.Duration // of the server
+	secure   bool          // finishes the handshake
+	request  func(n int) string
+	reads    bool // a little each time
+}
+
+// slowCrowd is everybody who is slow.
+type slowCrowd struct {
+	s       *server
+	pair    keyPair
+	stuck   atomic.Int64 // have the beginning of an answer
+	mu      sync.Mutex
+	longest map[string]time.Duration // that the server has held a connection
+	ended   int                      // by the server
+}
+
+// TestSlowClientsServer: handshakes, headers and bodies that come by the byte, and readers
+// that hardly read, neither delay others nor keep a transaction of the store open while
+// an answer is written. Each connection is closed by its deadline.
+func TestSlowClientsServer(t *testing.T) {
+	must.SkipInShort(t)
+	var files syscall.Rlimit
+	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
+	must.Have(t, files.Cur >= filesNeeded, fmt.Sprintf("this test needs %d open files, and may have %d", filesNeeded, files.Cur))
+	stands, probed := 1500*time.Millisecond, 600*time.Millisecond
+	if must.Long() {
+		stands, probed = 5*time.Second, 40*time.Second // longer than every deadline
+	}
+	pair := newKeyPair(t, false, secureHost)
+	s := startSecure(t, pair, "--memory", fmt.Sprint(attackedMemory))
+	creds := s.createClient("Larkspur Bookkeeping", callbackURI)
+	transport := s.transport(pair.roots, false)
+	honest := &client{base: s.base, credentials: creds, http: &http.Client{Transport: transport, Timeout: requestWait}}
+	tokenOf := func(name, account string, events int) string {
+		s.createUser(name, account, odilePassword)
+		s.importLarge(account, events)
+		pair, refused, err := honest.grant(t.Context(), "password", "username", name, "password", odilePassword)
+		if err != nil || pair.Access == "" {
+			t.Fatalf("token of %s: %v %v", name, refused, err)
+		}
+		return pair.Access
+	}
+	access := tokenOf("ines", "acct_honest", 5)
+	var others []string
+	for n := range slowAccounts {
+		others = append(others, tokenOf(fmt.Sprintf("mallory%d", n), fmt.Sprintf("acct_slow%d", n), 220))
+	}
+	head := "Host: " + secureHost + "\r\n"
+	read := func(path, accept string) func(int) string {
+		return func(n int) string {
+			return "GET " + path + " HTTP/1.1\r\n" + head + "Accept: " + accept + "\r\nAuthorization: Bearer " + others[n%slowAccounts] + "\r\n\r\n"
+		}
+	}
+	peers := []slowPeer{
+		{name: "handshake", count: slowHandshakes, deadline: 5 * time.Second, request: func(int) string { return "\x16\x03\x01\x02\x00" }},
+		{name: "header", count: slowHeaders, deadline: 5 * time.Second, secure: true, request: func(int) string { return "GET /login HTTP/1.1\r\n" + head + "X-Slow: " }},
+		{name: "body", count: slowBodies, deadline: 15 * time.Second, secure: true, request: func(int) string {
+			return "POST /oauth/v2/token HTTP/1.1\r\n" + head + "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n\r\n"
+		}},
+		{name: "page", count: slowPages, deadline: 30 * time.Second, secure: true, request: read("/api/events?limit=1000", "*/*"), reads: true},
+		{name: "stream", count: slowStreams, deadline: 30 * time.Second, secure: true, request: read("/api/events?createdAt[gte]=0", "text/event-stream")},
+	}
+	probe(t, honest, access, probed/2) // fills the caches
+	var stuck, opened, open, late float64
+	var before, during []time.Duration
+	for round := 0; round == 0 || must.More(round, slowRounds, slowRoundsLong); round++ {
+		filesBefore := s.descriptors(t)
+		undisturbed := probe(t, honest, access, probed/2)
+		ctx, cancel := context.WithCancel(t.Context())
+		crowd := &slowCrowd{s: s, pair: pair, longest: map[string]time.Duration{}}
+		wait := crowd.come(ctx, peers, stands/2)
+		pause(ctx, stands)
+		disturbed := probe(t, honest, access, probed)
+		holding := crowd.stuck.Load()
+		// Nobody asks for anything now: what is open is open for those who do not read.
+		least := 1e9
+		eventually(t, func() bool {
+			least = min(least, s.metrics(t)["tollhouse_store_transactions"])
+			return least == 0
+		}, "%d readers are slow, and %v transactions stay open", holding, least)
+		filesNow := s.descriptors(t)
+		cancel()
+		wait()
+		if holding == 0 {
+			t.Error("nobody reads slowly")
+		}
+		if most := filesBefore + slowHandshakes + slowHeaders + slowBodies + slowPages + slowStreams + spareFiles; filesNow > most {
+			t.Errorf("%d open files, want at most %d", filesNow, most)
+		}
+		eventually(t, func() bool { return s.descriptors(t) <= filesBefore+spareFiles }, "open files after the attack stay above %d", filesBefore+spareFiles)
+		for _, p := range peers {
+			if held := crowd.longest[p.name]; held > p.deadline {
+				late = max(late, float64((held - p.deadline).Milliseconds()))
+				if held > slowLate*p.deadline {
+					t.Errorf("a slow %s is held for %v, want %v", p.name, held, p.deadline)
+				}
+			}
+		}
+		t.Logf("%d slow readers, %d open files, %d connections ended by the server, the longest after %v; probes p99 %v, and %v before",
+			holding, filesNow, crowd.ended, crowd.longest, p99(disturbed), p99(undisturbed))
+		stuck, opened, open = max(stuck, float64(holding)), max(opened, float64(filesNow)), max(open, least)
+		before, during = append(before, undisturbed...), append(during, disturbed...)
+	}
+	if was, is := p99(before), p99(during); is > honestSlowest && was < honestWaitMax/honestMargin {
+		t.Errorf("p99 of the probes %v beside slow clients, and %v without; want at most %v", is, was, honestSlowest)
+	}
+	must.Figure(t, "slow_readers", stuck)
+	must.Figure(t, "open_files", opened)
+	must.Figure(t, "open_transactions", open)
+	must.Figure(t, "late_ms", late)
+	must.Figure(t, "probe_p99_ms", float64(p99(during).Microseconds())/1000)
+	must.Figure(t, "probe_p99_times_before", float64(p99(during))/float64(p99(before)))
+}
+
+func p99(times []time.Duration) time.Duration {
+	sorted := slices.Sorted(slices.Values(times))
+	return sorted[(len(sorted)-1)*99/100]
+}
+
+// probe is an honest client, who reads a page and looks at the login page in turns.
+func probe(t *testing.T, c *client, access string, lasts time.Duration) (took []time.Duration) {
+	t.Helper()
+	for end := time.Now().Add(lasts); len(took) == 0 || time.Now().Before(end); {
+		begun := time.Now()
+		a, err := c.call(t.Context(), access, http.MethodGet, []string{"/api/events?limit=2", "/login"}[len(took)%2], "")
+		took = append(took, time.Since(begun))
+		if err != nil || a.status != http.StatusOK {
+			t.Fatalf("an honest request after %v: %.200s, %v", took[len(took)-1], a, err)
+		}
+	}
+	return took
+}
+
+// come lets everybody come within a time. Who is hung up on comes back. wait returns when
+// all have left after the end of ctx.
+func (c *slowCrowd) come(ctx context.Context, peers []slowPeer, within time.Duration) (wait func()) {
+	var working sync.WaitGroup
+	number := 0
+	for _, p := range peers {
+		for range p.count {
+			n := number
+			number++
+			working.Go(func() {
+				pause(ctx, rand.N(within))
+				for ctx.Err() == nil {
+					c.visit(ctx, p, n)
+					pause(ctx, rand.N(slowTick))
+				}
+			})
+		}
+	}
+	return working.Wait
+}
+
+// visit is slow until the server hangs up.
+func (c *slowCrowd) visit(ctx context.Context, p slowPeer, n int) {
+	d := attackerDialer(n)
+	d.Control = func(_, _ string, raw syscall.RawConn) error {
+		return raw.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10) })
+	}
+	begun := time.Now()
+	conn, err := d.DialContext(ctx, "tcp", c.s.ready.Listen[0])
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	_ = conn.(*net.TCPConn).SetLinger(0)
+	if p.secure {
+		secure := tls.Client(conn, &tls.Config{RootCAs: c.pair.roots, ServerName: secureHost})
+		if secure.Handshake() != nil {
+			return // it may have given way to a new one
+		}
+		conn = secure
+		begun = time.Now()
+	}
+	if _, err := io.WriteString(conn, p.request(n)); err != nil {
+		return
+	}
+	if strings.HasPrefix(p.request(n), "GET /api") {
+		if _, err := conn.Read(make([]byte, 1)); err != nil {
+			return
+		}
+		c.stuck.Add(1)
+		defer c.stuck.Add(-1)
+	}
+	for err == nil {
+		if pause(ctx, slowTick); p.reads {
+			_, _ = conn.Read(make([]byte, 64))
+		}
+		_, err = io.WriteString(conn, "x")
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.longest[p.name] = max(c.longest[p.name], time.Since(begun))
+	c.ended++
+}
