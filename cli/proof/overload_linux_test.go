@@ -1,7 +1,9 @@
 package proof
 
 import (
+	"context"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +20,7 @@ import (
 const (
 	// peakClients keep two processors busy; overloadClients want ten times as much at once.
 	peakClients     = 32
+	peakClientsMax  = 128 // which share more commits
 	overloadClients = 10 * peakClients
 	// crushClients are more than the server has connections, or room in any queue.
 	crushClients = 2500
@@ -50,12 +53,12 @@ func TestOverload(t *testing.T) {
 	s := startServe(t, filepath.Join(t.TempDir(), "data"), "--memory", fmt.Sprint(overloadMemory), "--public-url", "http://127.0.0.1")
 	o := s.offer(overloadClients)
 	o.crowd(t.Context(), peakClients, 0, rampUp) // fills the caches
-	var goodput = 100.0
+	goodput := math.Inf(1)
 	var peakPerSecond, slower, generator, held, recovered float64
 	var refused, cut, wrong int
 	for round := 0; round == 0 || must.More(round, overloadRounds, overloadRoundsLong); round++ {
 		usual := o.alone(t, aloneLasts)
-		peak := o.crowd(t.Context(), peakClients, rampUp, peakLasts)
+		peak := o.peak(t.Context(), rampUp, peakLasts)
 		stop := s.watchMemory(t)
 		server, clients := cpuOf(t, s.process.Pid), cpuOf(t, os.Getpid())
 		over := o.crowd(t.Context(), overloadClients, rampUp, lasts)
@@ -99,6 +102,17 @@ func TestOverload(t *testing.T) {
 	must.Figure(t, "rss_anon_mib", held)
 	must.Figure(t, "recovered_ms", recovered)
 	must.Figure(t, "generator_cpu_percent", generator)
+}
+
+// peak returns the best of a few loads. The short form takes the first.
+func (o *offering) peak(ctx context.Context, rampUp, lasts time.Duration) tally {
+	best := o.crowd(ctx, peakClients, rampUp, lasts)
+	for clients := 2 * peakClients; must.Long() && clients <= peakClientsMax; clients *= 2 {
+		if more := o.crowd(ctx, clients, rampUp, lasts); len(more.took) > len(best.took) {
+			best = more
+		}
+	}
+	return best
 }
 
 // alone returns the median time of a round of requests of one client.
