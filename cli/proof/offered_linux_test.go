@@ -73,12 +73,11 @@ func (w *wire) leave() {
 
 // offering is what all clients of a load share.
 type offering struct {
-	host, basic, access string
-	page, byID          []byte // requests
-	families            []string
+	host, basic, access, event string
+	families                   []tokens
 }
 
-const offeredPage = 100 // events
+const offeredPage = "/api/events?limit=100"
 
 // offer makes a client that remembers consent, an account with events, and a refresh
 // token for each of count families, without a password for each.
@@ -86,7 +85,7 @@ func (s *server) offer(count int) *offering {
 	s.t.Helper()
 	creds := s.remembers("Larkspur Bookkeeping", callbackURI)
 	s.createUser(odile, odileAccount, odilePassword)
-	s.run("event", "generate", "--account", odileAccount, "--events", "1000", "--quiet")
+	s.run("event", "generate", "--account", odileAccount, "--events", "1000", "--span", "1h", "--until", time.Now().UTC().Format(time.RFC3339), "--quiet")
 	address := s.authorizeURL(creds.ID, callbackURI, "s")
 	v := newVisitor(s.t)
 	v.allow(v.signIn(address, odile, odilePassword))
@@ -97,22 +96,15 @@ func (s *server) offer(count int) *offering {
 		if err != nil || p.Refresh == "" {
 			s.t.Fatalf("the code: %s, %v", a, err)
 		}
-		o.families, o.access = append(o.families, p.Refresh), p.Access
+		o.families, o.access = append(o.families, p), p.Access
 	}
-	o.page = o.get(fmt.Sprintf("/api/events?limit=%d", offeredPage))
-	w := &wire{dialer: &net.Dialer{}, address: o.host}
-	defer w.leave()
-	status, _, err := w.ask(s.t.Context(), o.page)
+	a, err := c.call(s.t.Context(), o.access, http.MethodGet, offeredPage, "")
 	var page struct{ Data []struct{ ID string } }
-	if err := errors.Join(err, json.Unmarshal(w.body.Bytes(), &page)); err != nil || len(page.Data) != offeredPage {
-		s.t.Fatalf("a page: %d with %d events, %v", status, len(page.Data), err)
+	if err := errors.Join(err, json.Unmarshal(a.body, &page)); err != nil || len(page.Data) != 100 {
+		s.t.Fatalf("a page has %d events, %v: %.300s", len(page.Data), err, a)
 	}
-	o.byID = o.get("/api/events/" + page.Data[0].ID)
+	o.event = page.Data[0].ID
 	return o
-}
-
-func (o *offering) get(path string) []byte {
-	return fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", path, o.host, o.access)
 }
 
 // offerer is one client of a load. It refreshes its tokens, reads a page and an event,
@@ -120,7 +112,7 @@ func (o *offering) get(path string) []byte {
 type offerer struct {
 	*offering
 	wire
-	refresh string // none: it does not refresh
+	pair    tokens // without a refresh token it does not refresh
 	leaves  bool   // makes a connection for each request
 	number  int
 	count   int
@@ -129,35 +121,36 @@ type offerer struct {
 
 // client returns the client of a number, which comes from an address of its own.
 func (o *offering) client(number int) *offerer {
-	c := &offerer{offering: o, wire: wire{dialer: attackerDialer(number), address: o.host}, number: number, leaves: number%4 == 3}
+	c := &offerer{offering: o, wire: wire{dialer: attackerDialer(number), address: o.host}, pair: tokens{Access: o.access}, number: number, leaves: number%4 == 3}
 	if number < len(o.families) {
-		c.refresh = o.families[number]
+		c.pair = o.families[number]
 	}
 	return c
 }
 
-// next returns the request whose turn it is.
+// next returns the next request. A client begins with a change.
 func (c *offerer) next() []byte {
 	c.count++
 	c.request = c.request[:0]
-	switch c.count % 4 {
-	case 0:
-		if c.refresh == "" {
-			return c.page
-		}
-		form := "grant_type=refresh_token&refresh_token=" + c.refresh
+	switch turn := c.count % 4; {
+	case turn == 0 && c.pair.Refresh != "":
+		form := "grant_type=refresh_token&refresh_token=" + c.pair.Refresh
 		c.request = fmt.Appendf(c.request, "POST /oauth/v2/token HTTP/1.1\r\nHost: %s\r\nAuthorization: Basic %s\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n\r\n%s",
 			c.host, c.basic, len(form), form)
-	case 1:
-		return c.page
-	case 2:
-		return c.byID
-	default:
+	case turn == 1:
 		body := fmt.Sprintf(`{"displayName":"Customer %d","notes":"%d"}`, c.number, c.count)
 		c.request = fmt.Appendf(c.request, "PUT /api/resources/customer/cus_%d HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-			c.number, c.host, c.access, len(body), body)
+			c.number, c.host, c.pair.Access, len(body), body)
+	case turn == 2:
+		c.get("/api/events/" + c.event)
+	default:
+		c.get(offeredPage)
 	}
 	return c.request
+}
+
+func (c *offerer) get(path string) {
+	c.request = fmt.Appendf(c.request, "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", path, c.host, c.pair.Access)
 }
 
 // step makes the next request and returns its status. A refused refresh, and one whose
@@ -168,15 +161,14 @@ func (c *offerer) step(ctx context.Context) (status int, header http.Header, err
 	if c.leaves {
 		c.leave()
 	}
-	if err != nil || c.count%4 != 0 || c.refresh == "" || status != http.StatusOK {
+	if err != nil || c.count%4 != 0 || c.pair.Refresh == "" || status != http.StatusOK {
 		return status, header, err
 	}
 	var pair tokens
 	if err := json.Unmarshal(c.body.Bytes(), &pair); err != nil {
 		return status, header, err
 	}
-	c.refresh = pair.Refresh
-	c.families[c.number] = pair.Refresh
+	c.pair, c.families[c.number] = pair, pair
 	return status, header, nil
 }
 
