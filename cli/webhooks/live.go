@@ -55,7 +55,8 @@ func (r *run) load() (d *delivery, due time.Time) {
 		return nil, due
 	case err != nil:
 		return nil, time.Now().Add(storeRetry)
-	case !isSendable(&ep):
+	}
+	if r.rests(!isSendable(&ep)) {
 		return nil, due
 	}
 	secrets, ok := r.s.o.Store.Open(&ep)
@@ -63,6 +64,17 @@ func (r *run) load() (d *delivery, due time.Time) {
 		return nil, due // Start disables it
 	}
 	return &delivery{run: r, ep: &ep, secrets: secrets, at: ep.Cursor, last: ep.Last}, due
+}
+
+// rests notes whether an endpoint is disabled or held. That time is none in which it fails.
+func (r *run) rests(now bool) bool {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	if r.e.resting && !now {
+		r.e.mark = time.Now()
+	}
+	r.e.resting = now
+	return now
 }
 
 // deliver sends what lies behind the cursor. It returns when to come again, or zero.

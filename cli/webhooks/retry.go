@@ -8,7 +8,10 @@ import (
 	"tollhouse/store/webhook"
 )
 
-const dueMax = 100 // events set aside that are read at once
+const (
+	dueMax    = 100       // events set aside that are read at once
+	retryLook = time.Hour // the clock may step while the next one is waited for
+)
 
 // retry tries the events that were set aside and are due, one after another, beside the
 // live ones. It returns when the next one is due, or zero.
@@ -25,7 +28,10 @@ func (s *Sender) retry(r *run) time.Time {
 		if err != nil {
 			return time.Now().Add(storeRetry)
 		}
-		return next
+		if next.IsZero() {
+			return next
+		}
+		return time.Now().Add(min(time.Until(next), retryLook)) // by the monotonic clock
 	}
 	return time.Time{}
 }
@@ -95,14 +101,11 @@ func (d *delivery) writeAside(p webhook.Progress, accepted bool) error {
 	if err != nil {
 		return err
 	}
-	if now.Turn() != d.ep.Turn() || !isSendable(&now) {
-		return errAgain
-	}
 	wasFull := now.IsFull()
 	if p.Head = now.Head; !accepted {
 		p.Trouble = now.Trouble
 	}
-	if now, err = d.commit(&now, p); err != nil {
+	if now, err = d.commit(d.ep, p); err != nil {
 		return err
 	}
 	if wasFull && !now.IsFull() {

@@ -56,6 +56,7 @@ type Sender struct {
 	accounts  map[string]map[*endpoint]struct{}
 	pauses    pauses
 	sooner    chan struct{} // the first pause is another
+	missed    chan struct{} // a change could not be read
 }
 
 // endpoint is what the sender remembers of an endpoint. The mutex of the sender guards it.
@@ -66,7 +67,8 @@ type endpoint struct {
 	proven   bool      // its last attempt was accepted
 	parallel int       // requests in flight of one without order
 	accepted int       // since parallel last rose
-	mark     time.Time // of the last failed attempt
+	mark     time.Time // of the last failed attempt, or of the end of a pause by hand
+	resting  bool      // it was disabled or held when it was last loaded
 	headDue  time.Time // by the monotonic clock; zero after a start
 	headNext time.Time // what the store has for it
 	silent   time.Time // the receiver asked for no request before
@@ -104,7 +106,7 @@ func New(o Options) *Sender {
 	if o.Observe == nil {
 		o.Observe = func(Outcome, time.Duration) {}
 	}
-	return &Sender{o: o, slots: newSlots(o.Parallel), sooner: make(chan struct{}, 1)}
+	return &Sender{o: o, slots: newSlots(o.Parallel), sooner: make(chan struct{}, 1), missed: make(chan struct{}, 1)}
 }
 
 const (
@@ -189,6 +191,9 @@ func (s *Sender) wait(ctx context.Context, watch Watch) {
 			if s.o.Shared || err != nil {
 				look.Reset(lookEvery)
 			}
+		case <-s.missed:
+			known = false
+			look.Reset(storeRetry)
 		case <-s.sooner:
 			pause.Reset(s.nextPause())
 		case <-pause.C:
@@ -235,7 +240,9 @@ func (s *Sender) Changed(id string) {
 	}
 	s.work.Go(func() {
 		if id == "" {
-			_ = s.readAll(ctx)
+			if s.readAll(ctx) != nil {
+				signal(s.missed)
+			}
 			return
 		}
 		ep, err := s.o.Store.Load(ctx, id)
@@ -245,10 +252,10 @@ func (s *Sender) Changed(id string) {
 		case s.endpoints == nil:
 		case err == nil:
 			s.changed(s.add(id, ep.Account))
-		default:
-			if e := s.endpoints[id]; e != nil {
-				s.changed(e)
-			}
+		case s.endpoints[id] != nil:
+			s.changed(s.endpoints[id])
+		case !errors.Is(err, record.ErrNotFound):
+			signal(s.missed)
 		}
 	})
 }
@@ -316,10 +323,7 @@ func (s *Sender) wakeAccount(account string) {
 // wake has a task look for work. The caller holds mu.
 func (s *Sender) wake(t *task) {
 	if t.run != nil {
-		select {
-		case t.run.wake <- struct{}{}:
-		default: // it will look anyway
-		}
+		signal(t.run.wake)
 		return
 	}
 	s.start(t)
@@ -336,6 +340,7 @@ func (s *Sender) start(t *task) {
 	t.run = r
 	s.work.Go(func() {
 		due := t.do(s, r)
+		wasCut := r.inFlight.Err() != nil // maybe late, when the endpoint may be sent to again
 		r.cut()
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -345,14 +350,24 @@ func (s *Sender) start(t *task) {
 		}
 		select {
 		case <-r.wake: // since it last looked
-			s.start(t)
-			return
+			wasCut = true
 		default:
 		}
-		if !due.IsZero() {
+		switch {
+		case wasCut:
+			s.start(t)
+		case !due.IsZero():
 			s.pause(t, due)
 		}
 	})
+}
+
+// signal wakes who waits for a channel with room for one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // it is awake anyway
+	}
 }
 
 // pause has a task start again at a time. The caller holds mu.
@@ -360,10 +375,7 @@ func (s *Sender) pause(t *task, due time.Time) {
 	t.due = due
 	heap.Push(&s.pauses, t)
 	if t.index == 0 {
-		select {
-		case s.sooner <- struct{}{}:
-		default:
-		}
+		signal(s.sooner)
 	}
 }
 

@@ -30,10 +30,13 @@ type desk struct {
 	events    []eventlog.Followed
 	endpoints map[string]*kept
 	broken    error
-	refuse    func(p webhook.Progress) error // of Settle; may be nil
-	purged    map[record.Position]bool
-	changed   chan struct{}
-	receive   func(ctx context.Context, m *webhooks.Message) webhooks.Answer
+	refuse    func(p webhook.Progress) error  // of Settle; may be nil
+	onLoad    func(ep webhook.Endpoint) error // behind Load; may be nil
+	// unreadable is the error of Load and Each.
+	unreadable error
+	purged     map[record.Position]bool
+	changed    chan struct{}
+	receive    func(ctx context.Context, m *webhooks.Message) webhooks.Answer
 
 	arrived []arrival // of each attempt that was answered
 }
@@ -112,6 +115,9 @@ func (d *desk) Instance(context.Context) (webhook.Instance, error) { return webh
 func (d *desk) Each(_ context.Context, visit func(webhook.Endpoint) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.unreadable != nil {
+		return d.unreadable
+	}
 	for _, k := range d.endpoints {
 		_ = visit(k.Endpoint)
 	}
@@ -119,14 +125,33 @@ func (d *desk) Each(_ context.Context, visit func(webhook.Endpoint) error) error
 }
 
 func (d *desk) Load(_ context.Context, id string) (webhook.Endpoint, error) {
+	ep, err := d.load(id)
+	if err == nil && d.onLoad != nil {
+		err = d.onLoad(ep)
+	}
+	return ep, err
+}
+
+func (d *desk) load(id string) (webhook.Endpoint, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	k := d.endpoints[id]
 	if k == nil {
 		return webhook.Endpoint{}, record.ErrNotFound
 	}
-	return k.Endpoint, nil
+	return k.Endpoint, d.unreadable
 }
+
+// change changes an endpoint, and says so.
+func (d *desk) change(s *webhooks.Sender, id string, fn func(*kept)) {
+	d.mu.Lock()
+	fn(d.endpoints[id])
+	d.mu.Unlock()
+	s.Changed(id)
+}
+
+func disabled(k *kept) { k.Disabled.At = time.Now() }
+func enabled(k *kept)  { k.Disabled = webhook.Disabled{} }
 
 func (d *desk) Next(_ context.Context, ep *webhook.Endpoint, after record.Position, limit int) (p eventlog.Stretch, err error) {
 	d.mu.Lock()
@@ -189,8 +214,6 @@ func (d *desk) Settle(_ context.Context, ep *webhook.Endpoint, p webhook.Progres
 	switch {
 	case d.broken != nil:
 		return webhook.Endpoint{}, d.broken
-	case !k.Enabled():
-		return webhook.Endpoint{}, record.ErrConflict
 	case d.refuse != nil && d.refuse(p) != nil:
 		return webhook.Endpoint{}, d.refuse(p)
 	}
@@ -200,13 +223,16 @@ func (d *desk) Settle(_ context.Context, ep *webhook.Endpoint, p webhook.Progres
 		delete(k.set, gone)
 	}
 	for _, x := range p.Done {
-		k.Gap.Pending = false
+		k.Gap.Settle(x)
 		delete(k.set, x.Position)
 		if x.State != webhook.Delivered {
 			k.set[x.Position] = x
 		}
 	}
-	k.Head, k.Trouble, k.Last, k.Parked = p.Head, p.Trouble, p.Last, len(k.set)
+	if k.Parked = len(k.set); !k.Enabled() {
+		return webhook.Endpoint{}, record.ErrConflict
+	}
+	k.Head, k.Trouble, k.Last = p.Head, p.Trouble, p.Last
 	if p.Disable != "" {
 		k.Disabled = webhook.Disabled{Reason: p.Disable, At: time.Now()}
 	}
@@ -533,6 +559,161 @@ func TestDisabling(t *testing.T) {
 				t.Errorf("cut = %t with the cursor %x, want the event cut and not settled", cut.Load(), k.Cursor)
 			}
 		})
+	})
+}
+
+// TestWhatWasAcceptedIsNotRepeated: of an endpoint that is disabled and enabled while it
+// works, only the event in flight is sent again.
+func TestWhatWasAcceptedIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(func(ctx context.Context, _ *webhooks.Message) webhooks.Answer {
+			select {
+			case <-time.After(10 * time.Millisecond):
+			case <-ctx.Done():
+			}
+			return accepted
+		})
+		d.add(webhook.Strict, "wep_1")
+		s, stop := d.run(t)
+		defer stop()
+		d.record(60)
+		time.Sleep(305 * time.Millisecond)
+		d.change(s, "wep_1", disabled)
+		time.Sleep(time.Second)
+		d.change(s, "wep_1", enabled)
+		time.Sleep(10 * time.Second)
+		if got := d.of("wep_1"); len(got) != 60 || len(firstAccepted(got)) != 60 {
+			t.Errorf("%d attempts were answered, %d events accepted, want each of 60 once", len(got), len(firstAccepted(got)))
+		}
+	})
+}
+
+// TestTimeOfAHoldIsNotOneOfFailing: neither is the time in which the endpoint is disabled.
+func TestTimeOfAHoldIsNotOneOfFailing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(answerAlways(silent))
+		d.add(webhook.Strict, "wep_1")
+		s, stop := d.run(t)
+		defer stop()
+		d.record(1)
+		time.Sleep(2 * 24 * time.Hour)
+		d.change(s, "wep_1", func(k *kept) { k.Held = true })
+		time.Sleep(10 * 24 * time.Hour)
+		d.change(s, "wep_1", func(k *kept) { k.Held = false })
+		time.Sleep(2 * 24 * time.Hour)
+		k := d.get("wep_1")
+		if failing := k.Trouble.For; k.Disabled.Reason != "" || failing < 4*24*time.Hour-time.Hour || failing > 4*24*time.Hour {
+			t.Errorf("after two days, a hold of ten and two days more it has failed for %v, disabled %q", failing, k.Disabled.Reason)
+		}
+	})
+}
+
+// TestChangeThatCannotBeReadIsReadLater: a store that fails for a moment hides no endpoint.
+func TestChangeThatCannotBeReadIsReadLater(t *testing.T) {
+	t.Parallel()
+	for name, id := range map[string]string{"of_one": "wep_1", "of_all": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk(answerAlways(accepted))
+				s, stop := d.run(t)
+				defer stop()
+				d.record(1)
+				time.Sleep(time.Second)
+				d.mu.Lock()
+				d.add(webhook.Strict, "wep_1")
+				d.unreadable = errors.New("the store is away")
+				d.mu.Unlock()
+				s.Changed(id)
+				time.Sleep(time.Second)
+				d.mu.Lock()
+				d.unreadable = nil
+				d.mu.Unlock()
+				time.Sleep(time.Minute)
+				if got := d.of("wep_1"); len(got) != 1 {
+					t.Errorf("%d attempts, want one once the endpoint can be read", len(got))
+				}
+			})
+		})
+	}
+}
+
+// TestLateCutIsMadeGoodAtOnce: a look at an endpoint that was disabled for a moment cuts the
+// request of later, which is sent again at once.
+func TestLateCutIsMadeGoodAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(func(ctx context.Context, m *webhooks.Message) webhooks.Answer {
+			if m.ID == "e2" {
+				select {
+				case <-time.After(time.Second):
+				case <-ctx.Done():
+				}
+			}
+			return accepted
+		})
+		d.onLoad = func(ep webhook.Endpoint) error {
+			if !ep.Enabled() {
+				time.Sleep(500 * time.Millisecond)
+			}
+			return nil
+		}
+		d.add(webhook.Strict, "wep_1")
+		s, stop := d.run(t)
+		defer stop()
+		d.record(1)
+		time.Sleep(100 * time.Millisecond)
+		d.change(s, "wep_1", disabled)
+		time.Sleep(600 * time.Millisecond)
+		d.change(s, "wep_1", enabled)
+		time.Sleep(100 * time.Millisecond)
+		d.record(1)
+		time.Sleep(1500 * time.Millisecond)
+		if got := firstAccepted(d.of("wep_1")); !slices.Equal(got, idsTo(2)) {
+			t.Errorf("accepted %v, want both events", got)
+		}
+	})
+}
+
+// TestSlowReceiversDoNotTakeAllSlots: those that accept late share the slots of those that
+// fail.
+func TestSlowReceiversDoNotTakeAllSlots(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(func(ctx context.Context, m *webhooks.Message) webhooks.Answer {
+			if m.Endpoint == "wep_fast" {
+				return accepted
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(5 * time.Second):
+			}
+			late := accepted
+			late.Took = 5 * time.Second
+			return late
+		})
+		for i := range 20 {
+			d.add(webhook.Strict, fmt.Sprintf("wep_slow%02d", i))
+		}
+		d.add(webhook.Strict, "wep_fast")
+		_, stop := d.run(t, func(o *webhooks.Options) { o.Parallel = 4 })
+		defer stop()
+		d.record(1)
+		time.Sleep(time.Hour)
+		for range 50 {
+			d.record(1)
+			begun := time.Now()
+			time.Sleep(time.Second)
+			list := d.of("wep_fast")
+			if last := list[len(list)-1]; last.at.Sub(begun) > 0 {
+				t.Errorf("%s waited for %s", last.event, last.at.Sub(begun))
+			}
+		}
+		if got := firstAccepted(d.of("wep_fast")); !slices.Equal(got, idsTo(51)) {
+			t.Errorf("accepted %v, want all", got)
+		}
 	})
 }
 

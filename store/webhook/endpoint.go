@@ -118,17 +118,20 @@ type Endpoint struct {
 
 	key   secret.ID
 	born  record.Position // of its own created event, which it is not sent
-	turn  uint64          // rises when the cursor or the state is changed by hand
+	turn  uint64          // rises when the state is changed by hand, and by aMove when the cursor is
 	lines uint64          // deliveries written so far
 	atNow bool            // the cursor moves to the event of this change; not in the record
 }
+
+// aMove is more than a turn rises while nobody moves the cursor.
+const aMove = 1 << 32
 
 // Enabled reports whether events may be sent to the endpoint, unless the instance is
 // held.
 func (e *Endpoint) Enabled() bool { return e.Disabled.At.IsZero() }
 
 // Turn rises whenever a caller changed what the sender relies on: the cursor, the state,
-// or the events set aside. Settle with an older one fails.
+// or the events set aside. Settle with an older one settles only what was accepted.
 func (e *Endpoint) Turn() uint64 { return e.turn }
 
 // Health is the state of an endpoint in one word.

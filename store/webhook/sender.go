@@ -156,11 +156,17 @@ const ProgressMax = 200
 
 // Settle stores a Progress in one write, if the endpoint is still as it was read: enabled,
 // with its turn, and of this sender. It returns the endpoint as it is now. Errors:
-// record.ErrNotFound; record.ErrConflict, after which nothing of p counts and the
-// endpoint must be read anew; ErrFull.
+// record.ErrNotFound; record.ErrConflict, after which the endpoint must be read anew; ErrFull.
+// When an endpoint was disabled, enabled or its head skipped in the meantime, what was
+// accepted before still counts, so that it is not repeated; nothing else does, and nothing
+// at all once the cursor was moved by hand.
 func (w *Webhooks) Settle(ctx context.Context, e *Endpoint, p Progress) (Endpoint, error) {
-	random := w.draw()
+	random, was, isStale := w.draw(), e, false
 	now, err := w.settle(ctx, e, func(tx kv.Txn, e *Endpoint) (string, error) {
+		if e.turn/aMove != was.turn/aMove {
+			return "", record.ErrConflict
+		}
+		isStale = e.turn != was.turn || !e.Enabled()
 		e.Cursor = record.LaterOf(e.Cursor, p.Cursor)
 		if err := e.drop(tx, p.Gone); err != nil {
 			return "", err
@@ -170,6 +176,10 @@ func (w *Webhooks) Settle(ctx context.Context, e *Endpoint, p Progress) (Endpoin
 		}
 		for _, x := range p.Done {
 			e.Gap.Settle(x)
+		}
+		if isStale {
+			e.checkHead()
+			return "", nil
 		}
 		e.Head, e.Trouble, e.Last = p.Head, p.Trouble, p.Last
 		e.checkHead()
@@ -183,6 +193,9 @@ func (w *Webhooks) Settle(ctx context.Context, e *Endpoint, p Progress) (Endpoin
 		e.disable(cause, p.Disable, w.Now())
 		return "disabled", nil
 	}, random)
+	if err == nil && isStale {
+		err = record.ErrConflict
+	}
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("settle webhook deliveries: %w", err)
 	}
@@ -207,11 +220,14 @@ func (e *Endpoint) checkHead() {
 // A gap that grows while it is pending is not recorded again. Without a gap it changes
 // nothing. Errors: as Settle.
 func (w *Webhooks) PassGap(ctx context.Context, e *Endpoint) (Endpoint, error) {
-	random := w.draw()
+	random, was := w.draw(), e
 	now, err := w.settle(ctx, e, func(tx kv.Txn, e *Endpoint) (string, error) {
 		extent, err := eventlog.ReadExtent(tx, e.Account)
 		if err != nil || e.Cursor.Compare(extent.Removed) >= 0 {
 			return "", err
+		}
+		if e.turn != was.turn || !e.Enabled() {
+			return "", record.ErrConflict
 		}
 		cursor := e.Cursor
 		e.Cursor, e.Head = extent.Removed, nil
@@ -240,7 +256,7 @@ func (w *Webhooks) settle(ctx context.Context, was *Endpoint, fn func(tx kv.Txn,
 		if e, err = read(tx, was.Account, was.key); err != nil {
 			return err
 		}
-		if in.fence != w.fence.Load() || e.turn != was.turn || !e.Enabled() {
+		if in.fence != w.fence.Load() {
 			return record.ErrConflict
 		}
 		before := e

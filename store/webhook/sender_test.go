@@ -172,18 +172,37 @@ func trim(t *testing.T, m made) record.Position {
 func TestDisable(t *testing.T) {
 	t.Parallel()
 
-	t.Run("what_was_in_flight_is_not_settled", func(t *testing.T) {
+	t.Run("keeps_what_was_accepted_before", func(t *testing.T) {
 		t.Parallel()
 		m := makeEndpoint(t)
 		p := event(t, m.Fixture, "customer.created")
 		e := m.now(t)
 		must.Get(m.Webhooks.Disable(t.Context(), webhook.By{Client: clientOf(t, m.Fixture)}, m.id))(t)
-		if _, err := m.Webhooks.Settle(t.Context(), &e, webhook.Progress{Cursor: p, Done: []webhook.Delivery{outcome(p, webhook.Delivered)}}); !errors.Is(err, record.ErrConflict) {
-			t.Errorf("Settle: %v", err)
+		progress := webhook.Progress{Cursor: p, Done: []webhook.Delivery{outcome(p, webhook.Delivered)}, Trouble: webhook.Trouble{Attempts: 3}, Disable: webhook.Failing}
+		if _, err := m.Webhooks.Settle(t.Context(), &e, progress); !errors.Is(err, record.ErrConflict) {
+			t.Errorf("Settle: %v, want a conflict, since it is disabled now", err)
 		}
 		now := m.now(t)
-		if now.Cursor != e.Cursor || now.Disabled.By != webhook.ByAPI || now.Disabled.Reason != webhook.Asked || len(deliveries(t, m, webhook.Filter{})) > 0 {
-			t.Errorf("it became %+v", now)
+		if now.Cursor != p || now.Trouble.Attempts != 0 || len(deliveries(t, m, webhook.Filter{})) != 1 {
+			t.Errorf("it became %+v, want the cursor behind what was accepted", now)
+		}
+		if now.Disabled.By != webhook.ByAPI || now.Disabled.Reason != webhook.Asked {
+			t.Errorf("it is disabled by %s, %s, want as it was asked for", now.Disabled.By, now.Disabled.Reason)
+		}
+	})
+
+	t.Run("a_cursor_that_was_moved_stays_there", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t)
+		p := event(t, m.Fixture, "customer.created")
+		e := m.now(t)
+		moved, _, err := m.Webhooks.Enable(t.Context(), webhook.System, m.id, webhook.FromStart())
+		must.Do(t, err)
+		if _, err := m.Webhooks.Settle(t.Context(), &e, webhook.Progress{Cursor: p, Done: []webhook.Delivery{outcome(p, webhook.Delivered)}}); !errors.Is(err, record.ErrConflict) {
+			t.Errorf("Settle: %v, want a conflict", err)
+		}
+		if now := m.now(t); now.Cursor != moved.Cursor || len(deliveries(t, m, webhook.Filter{})) > 0 {
+			t.Errorf("the cursor went from %s to %s", moved.Cursor, now.Cursor)
 		}
 	})
 

@@ -48,6 +48,7 @@ func (w *Webhooks) Enable(ctx context.Context, by By, id string, from From) (End
 			if err != nil {
 				return "", err
 			}
+			e.turn += aMove
 			e.Cursor, e.Head, e.Gap.Pending, e.atNow = p, nil, false, from.now
 		}
 		action := "updated"
