@@ -1,0 +1,340 @@
+package proof
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"tollhouse/store/storetest/must"
+)
+
+const (
+	soakOfferers    = 4
+	soakSamples     = 25
+	soakSamplesLong = 1440 // two hours
+	soakEach        = 100 * time.Millisecond
+	soakEachLong    = 5 * time.Second
+	soakStay        = time.Second // of a stream and a long poll
+	soakSettled     = 5           // goroutines and files more than before a load
+	soakImported    = 200         // events at a time
+	soakWarm        = 8           // the first of so many parts of the samples does not count
+)
+
+// soak is a steady load of everything that the server does.
+type soak struct {
+	t        *testing.T
+	s        *server
+	o        *offering
+	access   atomic.Pointer[string] // the latest access token
+	desk     *visitor
+	user     *visitor
+	dir      string
+	accepted atomic.Int64 // webhooks
+	imports  atomic.Int64
+	done     atomic.Int64 // steps of all
+}
+
+// soakWorker does one thing again and again. It rests as long as it worked, so that all
+// together load the server about by half, and at least so long as rest.
+type soakWorker struct {
+	name  string
+	count int
+	rest  time.Duration
+	do    func(k *soak, ctx context.Context, n int) error
+}
+
+var soakWorkers = []soakWorker{
+	{"stream", 2, 100 * time.Millisecond, (*soak).follow},
+	{"long poll", 2, 100 * time.Millisecond, (*soak).poll},
+	{"sign-in pages", 1, 50 * time.Millisecond, (*soak).pages},
+	{"sign-in", 1, 2 * time.Second, (*soak).signIn},
+	{"desk", 1, 50 * time.Millisecond, (*soak).operate},
+	{"import", 1, 2 * time.Second, (*soak).load},
+	{"backup", 1, 5 * time.Second, (*soak).backUp},
+}
+
+// TestSoak keeps a server half busy with everything that it does. Goroutines and open
+// files return to what they were before the load. By the figures of the long form memory
+// does not grow either, and the disk holds at most twice the live data, of which tokens
+// and old events expire all the time.
+func TestSoak(t *testing.T) {
+	must.SkipInShort(t)
+	each := soakEach
+	if must.Long() {
+		each = soakEachLong
+	}
+	k := newSoak(t)
+	k.during(5*each, func() {})
+	before := k.atRest(t, nil)
+	var samples []soakSample
+	server, begun := cpuOf(t, k.s.process.Pid), time.Now()
+	k.during(0, func() {
+		for n := 0; n == 0 || must.More(n, soakSamples, soakSamplesLong); n++ {
+			pause(t.Context(), each)
+			samples = append(samples, k.sample(t))
+		}
+	})
+	share := 100 * (cpuOf(t, k.s.process.Pid) - server).Seconds() / time.Since(begun).Seconds() / 2
+	after := k.atRest(t, &before)
+	if k.accepted.Load() == 0 || k.imports.Load() == 0 {
+		t.Errorf("%d webhooks and %d imports are no load", k.accepted.Load(), k.imports.Load())
+	}
+	file := filepath.Join(k.dir, "last.backup")
+	k.s.run("backup", file, "--quiet", "--yes")
+	live := must.Get(os.Stat(file))(t).Size()
+
+	counted := samples[len(samples)/soakWarm:]
+	must.Figure(t, "requests", k.done.Load())
+	must.Figure(t, "expiries", strings.Count(k.s.log.all(), "old events removed"))
+	must.Figure(t, "server_cpu_percent_of_two", share)
+	must.Figure(t, "goroutines_more", after.goroutines-before.goroutines)
+	must.Figure(t, "descriptors_more", after.descriptors-before.descriptors)
+	must.Figure(t, "goroutines_drift", drift(counted, func(s soakSample) float64 { return s.goroutines }))
+	must.Figure(t, "descriptors_drift", drift(counted, func(s soakSample) float64 { return s.descriptors }))
+	must.Figure(t, "heap_mib_per_hour", heapSlope(counted))
+	must.Figure(t, "rss_anon_mib", slices.MaxFunc(samples, func(a, b soakSample) int { return int(a.anonymous - b.anonymous) }).anonymous>>20)
+	must.Figure(t, "disk_times_live", after.disk/float64(live))
+}
+
+func newSoak(t *testing.T) *soak {
+	t.Helper()
+	k := &soak{t: t, dir: t.TempDir()}
+	k.s = startServe(t, filepath.Join(t.TempDir(), "data"), "--public-url", "http://127.0.0.1", "--webhook-allow", "127.0.0.1",
+		"--retain", "1d", "--access-ttl", "2m", "--refresh-ttl", "5m")
+	k.o = k.s.offer(soakOfferers)
+	k.access.Store(&k.o.access)
+	hooks := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		k.accepted.Add(1)
+	}))
+	t.Cleanup(hooks.Close)
+	a, err := k.client().call(t.Context(), k.o.access, http.MethodPost, "/api/webhook-endpoints", fmt.Sprintf(`{"url":%q}`, hooks.URL))
+	if err != nil || a.status != http.StatusCreated {
+		t.Fatalf("create an endpoint: %s, %v", a, err)
+	}
+	k.s.createUser(maud, odileAccount, maudPassword)
+	k.s.run("user", "promote", maud)
+	k.desk, k.user = newVisitor(t), newVisitor(t)
+	k.desk.submit(k.desk.open(k.s.base+"/login"), "username", maud, "password", maudPassword)
+	return k
+}
+
+func (k *soak) client() *client {
+	return &client{base: k.s.base, http: &http.Client{Timeout: requestWait, Transport: &http.Transport{DisableKeepAlives: true}}}
+}
+
+// during runs every worker while do runs, and for lasts.
+func (k *soak) during(lasts time.Duration, do func()) {
+	ctx, cancel := context.WithCancel(k.t.Context())
+	var working sync.WaitGroup
+	for n := range soakOfferers {
+		c := k.o.client(n)
+		working.Go(func() {
+			defer c.leave()
+			k.repeat(ctx, soakWorker{name: "client"}, func() error {
+				status, _, err := c.step(ctx)
+				if err == nil && status/100 != 2 {
+					err = fmt.Errorf("%d %.300s", status, &c.body)
+				}
+				k.access.Store(&c.pair.Access)
+				return err
+			})
+		})
+	}
+	for _, w := range soakWorkers {
+		for n := range w.count {
+			working.Go(func() { k.repeat(ctx, w, func() error { return w.do(k, ctx, n) }) })
+		}
+	}
+	do()
+	pause(ctx, lasts)
+	cancel()
+	working.Wait()
+	k.user.http.CloseIdleConnections()
+	k.desk.http.CloseIdleConnections()
+}
+
+func (k *soak) repeat(ctx context.Context, w soakWorker, do func() error) {
+	for ctx.Err() == nil {
+		begun := time.Now()
+		if err := do(); err != nil && ctx.Err() == nil {
+			k.t.Errorf("%s: %v", w.name, err)
+			return
+		}
+		k.done.Add(1)
+		pause(ctx, max(w.rest, time.Since(begun)))
+	}
+}
+
+// follow reads a stream for a while.
+func (k *soak) follow(ctx context.Context, _ int) error {
+	ctx, leave := context.WithTimeout(ctx, soakStay)
+	defer leave()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, k.s.base+"/api/events", nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer "+*k.access.Load())
+	r.Header.Set("Accept", "text/event-stream")
+	answer, err := k.client().http.Do(r)
+	if ctx.Err() != nil {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(nil, 1<<20)
+	for answer.StatusCode == http.StatusOK && lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "event: gap") {
+			return errors.New("a stream from now on has a gap")
+		}
+	}
+	if ctx.Err() == nil {
+		return fmt.Errorf("%s, ended early: %w", answer.Status, lines.Err())
+	}
+	return nil
+}
+
+func (k *soak) poll(ctx context.Context, _ int) error {
+	return k.expect(k.client().call(ctx, *k.access.Load(), http.MethodGet, "/api/events?order=asc&after=latest&wait=1", ""))
+}
+
+func (k *soak) expect(a answer, err error) error {
+	if err == nil && a.status != http.StatusOK {
+		err = fmt.Errorf("%.300s", a)
+	}
+	return err
+}
+
+// pages are those of a person who signs in, without the password.
+func (k *soak) pages(ctx context.Context, _ int) error {
+	return k.expect(k.client().send(ctx, http.MethodGet, "/login", ""))
+}
+
+// signIn signs a person in anew.
+func (k *soak) signIn(ctx context.Context, _ int) error {
+	seen, err := openPage(ctx, k.user.http, k.s.base+"/login")
+	if err != nil {
+		return err
+	}
+	if seen, err = submitPage(ctx, k.user.http, seen, "username", odile, "password", odilePassword); err == nil && seen.status/100 > 3 {
+		err = fmt.Errorf("%d %.300s", seen.status, seen.body)
+	}
+	return err
+}
+
+var soakDesk = []string{"", "/events", "/resources", "/clients", "/users", "/access", "/audit", "/webhooks", "/health"}
+
+// operate looks at a page of the desk.
+func (k *soak) operate(ctx context.Context, _ int) error {
+	path := "/desk" + soakDesk[rand.IntN(len(soakDesk))]
+	seen, err := openPage(ctx, k.desk.http, k.s.base+path)
+	if err == nil && (seen.status != http.StatusOK || seen.url.Path != path) {
+		err = fmt.Errorf("%s: %d at %s", path, seen.status, seen.url)
+	}
+	return err
+}
+
+// load imports events that retention soon removes.
+func (k *soak) load(ctx context.Context, _ int) error {
+	var lines strings.Builder
+	number, at := k.imports.Add(1), time.Now().Add(time.Minute-24*time.Hour)
+	for n := range soakImported {
+		fmt.Fprintf(&lines, `{"id":"evt_soak_%d_%d","resource":"doc_%d","source":"test","type":"document.updated","createdAt":%d,"eventData":{"object":{"text":"%s"}}}`+"\n",
+			number, n, n, at.Unix(), strings.Repeat("x", 300))
+	}
+	return k.command(ctx, lines.String(), "event", "import", "-", "--account", odileAccount, "--quiet")
+}
+
+func (k *soak) backUp(ctx context.Context, _ int) error {
+	return k.command(ctx, "", "backup", filepath.Join(k.dir, "soak.backup"), "--quiet", "--yes")
+}
+
+func (k *soak) command(ctx context.Context, stdin string, args ...string) error {
+	cmd := exec.CommandContext(ctx, program(k.t), append(args, "--admin-socket", k.s.ready.AdminSocket)...)
+	cmd.Env, cmd.Dir, cmd.Stdin = environ(), k.dir, strings.NewReader(stdin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// soakSample is the state of the server at a moment.
+type soakSample struct {
+	at                            time.Time
+	goroutines, descriptors, heap float64
+	disk                          float64
+	anonymous                     int64
+}
+
+func (k *soak) sample(t *testing.T) soakSample {
+	t.Helper()
+	m := k.s.metrics(t)
+	return soakSample{
+		at: time.Now(), goroutines: m["go_goroutines"], descriptors: float64(k.s.descriptors(t)),
+		heap: m["go_memstats_heap_alloc_bytes"], disk: m["tollhouse_store_size_bytes"], anonymous: anonymousMemory(t, k.s),
+	}
+}
+
+// atRest samples the server once nobody uses it, and has settled as it was before.
+func (k *soak) atRest(t *testing.T, before *soakSample) (now soakSample) {
+	t.Helper()
+	eventually(t, func() bool {
+		last := now
+		now = k.sample(t)
+		if before == nil {
+			return now.goroutines == last.goroutines && now.descriptors == last.descriptors
+		}
+		return now.goroutines <= before.goroutines+soakSettled && now.descriptors <= before.descriptors+soakSettled
+	}, "the server does not settle after the load: %+v before it", before)
+	return now
+}
+
+// drift returns how much more a value is in the last quarter than in the first, by their
+// medians.
+func drift(samples []soakSample, of func(soakSample) float64) float64 {
+	var values []float64
+	for _, s := range samples {
+		values = append(values, of(s))
+	}
+	quarter := max(len(values)/4, 1)
+	first, last := slices.Sorted(slices.Values(values[:quarter])), slices.Sorted(slices.Values(values[len(values)-quarter:]))
+	return last[quarter/2] - first[quarter/2]
+}
+
+// heapSlope returns the slope of a line through the heap's low points, which a garbage
+// collection has just left, in MiB an hour.
+func heapSlope(samples []soakSample) float64 {
+	const window = 10 // samples
+	var x, y []float64
+	for part := range slices.Chunk(samples, window) {
+		low := slices.MinFunc(part, func(a, b soakSample) int { return int(a.heap - b.heap) })
+		x, y = append(x, low.at.Sub(samples[0].at).Hours()), append(y, low.heap/(1<<20))
+	}
+	if len(x) < 2 {
+		return 0
+	}
+	var meanX, meanY, xy, xx float64
+	for i := range x {
+		meanX, meanY = meanX+x[i]/float64(len(x)), meanY+y[i]/float64(len(y))
+	}
+	for i := range x {
+		xy, xx = xy+(x[i]-meanX)*(y[i]-meanY), xx+(x[i]-meanX)*(x[i]-meanX)
+	}
+	return xy / xx
+}
