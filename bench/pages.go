@@ -168,8 +168,8 @@ func (t *instance) pageScenarios(events int, constant, empty *scenario) (scenari
 	}
 	last := firstSecond + events/eventsASecond
 	for _, where := range []string{"newest", "random"} {
-		before := func() int { return last }
-		if where == "random" { // in the newest third, so that each type has a page before
+		before := func() int { return last + rand.IntN(1<<20) } // another question each time, as a page that repeats is kept
+		if where == "random" {                                  // in the newest third, so that each type has a page before
 			before = func() int { return last - rand.IntN(events/eventsASecond/3) }
 		}
 		for _, of := range []struct {

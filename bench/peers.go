@@ -138,6 +138,10 @@ func runPeers(s settings) error {
 		groups["refresh"] = append(groups["refresh"], &scenario{name: "refresh, 64 clients, " + name, server: from, durability: durability, floor: form, clients: 64, client: client})
 	}
 	reads("tollhouse", "read", ours.server, access)
+	scenarios = append(scenarios, &scenario{name: "newest page by type, another question each time, tollhouse", server: ours.server, durability: "read", floor: page,
+		client: getEach(func() string {
+			return ours.text("url") + newest + "&" + url.Values{"createdAt[lte]": {strconv.Itoa(firstSecond + s.events + rand.IntN(1<<20))}}.Encode()
+		}, access, size/2)})
 	rotates("tollhouse", "synced before the answer", ours.server, ours.rotate)
 	for _, key := range []string{"go-oauth2", "fosite", "postgres", "sqlite"} {
 		p := peers[key]

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -94,6 +95,10 @@ func (s *Server) checkTypes(ctx context.Context, owner string, pairs []queryPair
 }
 
 func (s *Server) writePage(w http.ResponseWriter, r *http.Request, owner, path, as string, q *eventQuery, asked uint32) error {
+	question := q.question(owner, path, as)
+	if done, err := s.writeKept(w, r, owner, as, question); done || err != nil {
+		return err
+	}
 	buffer := takeBuffer()
 	defer func() { buffer.release() }()
 	d := &factsFrom(r.Context()).demand
@@ -112,22 +117,48 @@ func (s *Server) writePage(w http.ResponseWriter, r *http.Request, owner, path, 
 		return err
 	}
 	next, previous := page.Next.String(), page.Previous.String()
-	h := w.Header()
+	h := http.Header{}
 	if !d.refused {
-		h.Set("ETag", listTag(page.Version, asked)) // a page that was cut may grow
+		h["Etag"] = []string{listTag(page.Version, asked)} // a page that was cut may grow
 	}
 	addNotices(h, page)
 	if links := q.links(path, page, next, previous); links != "" {
-		h.Set("Link", links)
+		h["Link"] = []string{links}
 	}
 	if as == asNDJSON {
-		h.Set("Tollhouse-Next-Cursor", next)
+		h["Tollhouse-Next-Cursor"] = []string{next}
 	} else {
 		buffer.b = appendListEnd(buffer.b, page.More, next, previous)
 	}
 	buffer = buffer.fit()
+	if s.dev == nil && !d.refused { // dev replaces the whole store, and with it the versions
+		s.kept.keep(question, keptPage{page.Version, h, buffer.b})
+	}
+	maps.Copy(w.Header(), h)
 	writeBody(w, http.StatusOK, as, buffer.b)
 	return nil
+}
+
+// writeKept responds with the kept page if the log has not changed since.
+func (s *Server) writeKept(w http.ResponseWriter, r *http.Request, owner, as, question string) (done bool, err error) {
+	kept := s.kept.find(question)
+	if kept == nil {
+		return false, nil
+	}
+	version, err := s.store.EventsVersion(r.Context(), owner)
+	if err != nil {
+		return false, err
+	}
+	d := &factsFrom(r.Context()).demand
+	if version != kept.version || !d.fits(len(kept.body)) {
+		return false, nil
+	}
+	if err := d.settle(r.Context(), len(kept.body)); err != nil {
+		return false, err
+	}
+	maps.Copy(w.Header(), kept.header)
+	writeBody(w, http.StatusOK, as, kept.body)
+	return true, nil
 }
 
 func appendLine(dst []byte, _ record.Position, wire []byte) []byte {

@@ -118,6 +118,7 @@ type Server struct {
 	throttle *throttle
 	proxies  *proxies
 	load     *load
+	kept     *keptPages
 	origins  *http.CrossOriginProtection
 
 	publicIDs, devIDs, adminIDs secret.Source // of ids of requests
@@ -148,6 +149,7 @@ func New(c Config) *Server {
 		throttle: newThrottle(c.Store.Now, newBuckets(c)),
 		proxies:  &proxies{trusted: c.TrustedProxies, log: c.Log},
 		load:     newLoad(c.Memory),
+		kept:     newKeptPages(),
 		origins:  http.NewCrossOriginProtection(),
 
 		publicIDs: sequenceOf(c.Random, "request"), devIDs: sequenceOf(c.Random, "dev request"), adminIDs: sequenceOf(c.Random, "admin request"),

@@ -1,0 +1,135 @@
+package handlers
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/storetest/must"
+)
+
+// serverBeside returns a server of the same store that has kept no pages.
+func (a *api) serverBeside(t *testing.T) *api {
+	t.Helper()
+	address := must.Get(url.Parse("http://127.0.0.1:8080"))(t)
+	return &api{Fixture: a.Fixture, client: a.client, server: New(Config{
+		Store: a.Store, Key: a.Key, PublicURL: address, Log: slog.New(slog.DiscardHandler), Version: "test",
+	})}
+}
+
+func TestAKeptPageEqualsTheOneThatTheLogHasNow(t *testing.T) {
+	a := parallelAPI(t)
+	a.Clock.Advance(40 * day)
+	mine, theirs := a.token(t, "ann", "acct_a", store.ScopeUnstated), a.token(t, "bob", "acct_b", store.ScopeUnstated)
+	changes := []func(n int){
+		func(n int) {
+			a.put(fmt.Sprintf("/api/resources/plan/p%d", n%5), mine, fmt.Sprintf(`{"price":"%d"}`, n))
+		},
+		func(n int) {
+			a.put(fmt.Sprintf("/api/resources/card/c%d", n%5), theirs, fmt.Sprintf(`{"digits":"%d"}`, n))
+		},
+		func(n int) { a.importLines(t, "acct_a", a.lineOf(fmt.Sprint("old-", n), "plan.updated", "p1", 10*day)) },
+		func(n int) {
+			a.purge(fmt.Sprintf(`{"account":"acct_a","kind":"plan","resource":"p%d"}`, n%5))
+		},
+		func(n int) {
+			must.Do(t, a.SetRetention(t.Context(), time.Duration(30-n%20)*day))
+			must.Get(a.TrimEvents(t.Context()))(t)
+		},
+		func(int) {},
+	}
+	questions := []string{
+		"", "?type=plan.updated", "?type=plan.updated&limit=1", "?type=plan.created,card.created&order=asc", "?resource=p1",
+		"?limit=2&after=latest", "?limit=1&before=" + zeroPosition, "?createdAt[lte]=99999999999", "?type=never.seen",
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	hits := 0
+	for n := range 40 {
+		changes[random.IntN(len(changes))](n)
+		fresh := a.serverBeside(t)
+		for _, question := range questions {
+			for _, token := range []string{mine, theirs} {
+				for _, accept := range []string{asJSON, asNDJSON} {
+					want := shown(fresh.get("/api/events"+question, token, "Accept", accept))
+					for range 3 {
+						before := len(a.server.kept.pages)
+						if got := shown(a.get("/api/events"+question, token, "Accept", accept)); got != want {
+							t.Fatalf("after %d changes, GET /api/events%s as %s:\n%s\nwant\n%s", n+1, question, accept, got, want)
+						}
+						if len(a.server.kept.pages) > before {
+							hits++
+						}
+					}
+				}
+			}
+		}
+	}
+	if hits < len(questions) {
+		t.Errorf("%d pages were kept, want at least %d", hits, len(questions))
+	}
+}
+
+func TestAPageIsKeptWhenItIsRequestedAgainUnchanged(t *testing.T) {
+	a := parallelAPI(t)
+	token := a.token(t, "ann", "acct_a", store.ScopeUnstated)
+	for n, want := range []int{0, 1, 1} {
+		if a.get("/api/events?type=plan.created", token); len(a.server.kept.pages) != want {
+			t.Errorf("after %d requests %d pages are kept, want %d", n+1, len(a.server.kept.pages), want)
+		}
+	}
+	for n := range 3 {
+		a.put("/api/resources/plan/p1", token, fmt.Sprintf(`{"price":"%d"}`, n))
+		if a.get("/api/events?type=plan.created", token); len(a.server.kept.pages) != 0 {
+			t.Error("a page of a log that changes between all requests is kept")
+		}
+	}
+}
+
+func TestDevKeepsNoPages(t *testing.T) {
+	a := parallelAPI(t)
+	a.server.dev = &Dev{}
+	q := eventQuery{Filter: eventlog.Filter{Limit: 1}}
+	for range 3 {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/events", nil)
+		must.Do(t, a.server.writePage(w, r, "acct_a", "/api/events", asJSON, &q, 0))
+		if w.Code != http.StatusOK || len(a.server.kept.pages) != 0 {
+			t.Errorf("dev answers %d and keeps %d pages, want 200 and none", w.Code, len(a.server.kept.pages))
+		}
+	}
+}
+
+func TestKeptPagesAreBounded(t *testing.T) {
+	t.Parallel()
+	k := newKeptPages()
+	page := keptPage{version: eventlog.Version{Generation: 1}, body: make([]byte, 90<<10)}
+	for n := range 200 {
+		question := fmt.Sprint("question ", n)
+		k.keep(question, page)
+		k.keep(question, page)
+		if k.find(question) == nil {
+			t.Fatalf("%s is not kept", question)
+		}
+	}
+	size := 0
+	for _, p := range k.pages {
+		size += cap(p.body)
+	}
+	if size != k.size || size > keptSizeMax || size < keptSizeMax/2 {
+		t.Errorf("%d bytes are kept and %d counted, want at most %d", size, k.size, keptSizeMax)
+	}
+	large := page
+	large.body = make([]byte, keptPageSizeMax+1)
+	k.keep("large", large)
+	k.keep("large", large)
+	if k.find("large") != nil {
+		t.Error("a page beyond the bound is kept")
+	}
+}
