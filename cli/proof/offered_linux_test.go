@@ -3,6 +3,7 @@ package proof
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -177,6 +178,7 @@ type tally struct {
 	took    []time.Duration // of the accepted
 	refused int             // by 429 and 503
 	cut     int             // connections that broke
+	how     error           // one of them did
 	wrong   []string        // answers that no load explains
 }
 
@@ -184,6 +186,7 @@ func (t *tally) add(other tally) {
 	t.took = append(t.took, other.took...)
 	t.refused += other.refused
 	t.cut += other.cut
+	t.how = cmp.Or(t.how, other.how)
 	t.wrong = append(t.wrong, other.wrong...)
 }
 
@@ -199,8 +202,8 @@ func (t *tally) quantile(share float64) time.Duration {
 // Whoever waits for an answer at the end hangs up.
 func (o *offering) crowd(ctx context.Context, clients int, rampUp, lasts time.Duration) tally {
 	from := time.Now().Add(rampUp)
-	ctx, cancel := context.WithDeadline(ctx, from.Add(lasts))
-	defer cancel()
+	ctx, cancel := context.WithCancel(ctx) // whose end is no deadline of a dialer
+	defer time.AfterFunc(rampUp+lasts, cancel).Stop()
 	var all tally
 	var mu sync.Mutex
 	var working sync.WaitGroup
@@ -227,7 +230,7 @@ func (c *offerer) run(ctx context.Context, from time.Time) (own tally) {
 		counts := begun.After(from)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			own.cut++
+			own.cut, own.how = own.cut+1, err
 			pause(ctx, cutPause)
 		case err != nil:
 		case status/100 == 2:

@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -79,7 +80,7 @@ func TestOverload(t *testing.T) {
 			wrong += len(got.wrong)
 		}
 		if n := peak.cut + over.cut; n > 0 {
-			t.Errorf("%d connections broke below the limit of connections", n)
+			t.Errorf("%d connections broke below the limit of connections: %v", n, cmp.Or(peak.how, over.how))
 		}
 		if share < 100*goodputMin {
 			t.Errorf("goodput %.0f %% of the peak, want %.0f at least", share, 100*goodputMin)

@@ -28,10 +28,10 @@ const (
 	soakSamplesLong = 1440 // two hours
 	soakEach        = 100 * time.Millisecond
 	soakEachLong    = 5 * time.Second
-	soakStay        = time.Second // of a stream and a long poll
-	soakSettled     = 5           // goroutines and files more than before a load
-	soakImported    = 200         // events at a time
-	soakWarm        = 8           // the first of so many parts of the samples does not count
+	soakStay        = 200 * time.Millisecond // of a stream
+	soakSettled     = 5                      // goroutines and files more than before a load
+	soakImported    = 200                    // events at a time
+	soakWarm        = 8                      // the first of so many parts of the samples does not count
 )
 
 // soak is a steady load of everything that the server does.
