@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -78,7 +79,10 @@ type offering struct {
 	families                   []tokens
 }
 
-const offeredPage = "/api/events?limit=100"
+const (
+	offeredPage   = "/api/events?limit=100"
+	offeredAtOnce = 16 // families that are made
+)
 
 // offer makes a client that remembers consent, an account with events, and a refresh
 // token for each of count families, without a password for each.
@@ -92,13 +96,27 @@ func (s *server) offer(count int) *offering {
 	v.allow(v.signIn(address, odile, odilePassword))
 	c := s.asClient(creds)
 	o := &offering{host: s.ready.Listen[0], basic: base64.StdEncoding.EncodeToString([]byte(creds.ID + ":" + creds.Secret))}
-	for range count {
-		p, a, err := c.grant(s.t.Context(), "authorization_code", "code", v.letThrough(address), "redirect_uri", callbackURI)
-		if err != nil || p.Refresh == "" {
-			s.t.Fatalf("the code: %s, %v", a, err)
-		}
-		o.families, o.access = append(o.families, p), p.Access
+	o.families = make([]tokens, count)
+	var working sync.WaitGroup
+	for own := range slices.Chunk(o.families, (count+offeredAtOnce-1)/offeredAtOnce) {
+		working.Go(func() {
+			for i := range own {
+				seen, err := openPage(s.t.Context(), v.http, address)
+				to, _ := url.Parse(seen.location)
+				if err == nil {
+					own[i], _, err = c.grant(s.t.Context(), "authorization_code", "code", to.Query().Get("code"), "redirect_uri", callbackURI)
+				}
+				if err != nil || own[i].Refresh == "" {
+					s.t.Errorf("a code: status %d to %q, %v", seen.status, seen.location, err)
+					return
+				}
+			}
+		})
 	}
+	if working.Wait(); s.t.Failed() {
+		s.t.FailNow()
+	}
+	o.access = o.families[0].Access
 	a, err := c.call(s.t.Context(), o.access, http.MethodGet, offeredPage, "")
 	var page struct{ Data []struct{ ID string } }
 	if err := errors.Join(err, json.Unmarshal(a.body, &page)); err != nil || len(page.Data) != 100 {
