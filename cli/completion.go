@@ -20,10 +20,9 @@ import (
 // the names that a running server knows. If the server is missing, slow or another
 // user's, nothing is proposed or printed, because the user is typing a line.
 
-const (
-	completionWait = 500 * time.Millisecond // for the server; longer feels stuck
-	completionMax  = 500                    // names proposed: the largest page of the admin API
-)
+const completionMax = 500 // names proposed: the largest page of the admin API
+
+var completionWait = 500 * time.Millisecond // for the server; longer feels stuck
 
 func (p *program) completionCommand() *cobra.Command {
 	c := asGroup(&cobra.Command{

@@ -74,13 +74,16 @@ type played struct {
 	from           []string
 }
 
-const stayOpen = "stay open"
+const (
+	stayOpen  = "stay open"
+	silentFor = 3 * time.Second // long beside what an answer takes
+)
 
 func (pl *played) run(t *testing.T, streams ...string) error {
 	t.Helper()
 	path := filepath.Join(closedDir(t), datadir.SocketName)
 	l := must.Get(datadir.ListenAdmin(path, quiet))(t)
-	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := &http.Server{ReadHeaderTimeout: startMax, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/admin/info" {
 			_, _ = io.WriteString(w, `{"mode":"serve"}`)
 			return
@@ -102,7 +105,10 @@ func (pl *played) run(t *testing.T, streams ...string) error {
 	go func() { defer close(ended); _ = server.Serve(l) }()
 	defer func() { _ = server.Close(); <-ended }()
 	pl.p = &program{adminSocket: path, Console: term.Console{JSON: true, Out: &pl.stdout, Err: &pl.stderr}}
-	follower := &tail{p: pl.p, path: "/admin/events", silence: time.Second, retry: time.Millisecond}
+	follower := &tail{p: pl.p, path: "/admin/events", silence: startMax, retry: time.Millisecond}
+	if slices.ContainsFunc(streams, func(s string) bool { return strings.HasSuffix(s, stayOpen) }) {
+		follower.silence = silentFor
+	}
 	follower.event = func(_ context.Context, wire []byte) error { return pl.p.printEvent(nil, wire) }
 	ctx, cancel := context.WithTimeout(t.Context(), startMax)
 	defer cancel()
@@ -138,7 +144,7 @@ func TestEventTail(t *testing.T) {
 		},
 		"silence_is_an_end": {
 			[]string{event("e1") + stayOpen}, []string{"", "e1"}, `{"id":"e1"}` + "\n",
-			"tollhouse: the server sent nothing for 1s; waiting for it to come back\n",
+			"tollhouse: the server sent nothing for 3s; waiting for it to come back\n",
 		},
 		"gap_is_told_once": {
 			[]string{event("e1"), "event: gap\ndata: {\"oldestAvailable\":\"e7\"}\n\n"}, []string{"", "e1", "e0"}, `{"id":"e1"}` + "\n",

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -28,7 +27,7 @@ func TestHealthByURL(t *testing.T) {
 	}
 	ready, busy, lost := answers(http.StatusOK), answers(http.StatusServiceUnavailable), answers(http.StatusNotFound)
 	port := ready[strings.LastIndexByte(ready, ':'):]
-	nobody := "http://" + freeAddressOf(t)
+	nobody := "http://" + must.FreeAddress(t)
 	noSocket := filepath.Join(t.TempDir(), "data")
 	for name, test := range map[string]struct {
 		listen   string
@@ -66,12 +65,4 @@ func TestHealthByURL(t *testing.T) {
 			}
 		})
 	}
-}
-
-// freeAddressOf returns an address where nobody listens.
-func freeAddressOf(t *testing.T) string {
-	t.Helper()
-	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer l.Close()
-	return l.Addr().String()
 }

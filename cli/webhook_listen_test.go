@@ -119,7 +119,7 @@ func (r *receiver) start(t *testing.T, crash int) {
 	l := must.Get(net.Listen("tcp", r.addr))(t)
 	server := &http.Server{Handler: r, ReadHeaderTimeout: startMax}
 	r.mu.Lock()
-	r.addr, r.server, r.crash, r.ended = l.Addr().String(), server, crash, make(chan struct{})
+	r.server, r.crash, r.ended = server, crash, make(chan struct{})
 	r.mu.Unlock()
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
@@ -155,7 +155,7 @@ func TestWebhookListenProcess(t *testing.T) {
 	key := secret.NewWebhookSecret(nil)
 	keyFile := filepath.Join(t.TempDir(), "secret")
 	must.Do(t, os.WriteFile(keyFile, []byte(key.Reveal()), 0o600))
-	r := &receiver{addr: "127.0.0.1:0", key: key}
+	r := &receiver{addr: must.FreeAddress(t), key: key}
 	r.start(t, 5)
 	server := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
 	listen := startFollower(t, "webhook", "listen", "--forward-to", "http://"+r.addr, "--data", dir, "--account", "acct_a", "--since", "0", "--secret-file", keyFile, "--json")

@@ -96,7 +96,7 @@ func startIssuer(t *testing.T, tlsPort, httpPort, seconds int) *issuer {
 	path := pebbleProgram(t)
 	own := newKeyPair(t, false)
 	i := &issuer{t: t, ca: own.cert, said: &transcript{}, ended: make(chan struct{})}
-	address, management := freeAddress(t), freeAddress(t)
+	address, management := must.FreeAddress(t), must.FreeAddress(t)
 	config := map[string]any{"pebble": map[string]any{
 		"listenAddress": address, "managementListenAddress": management, "certificate": own.cert, "privateKey": own.key,
 		"tlsPort": tlsPort, "httpPort": httpPort, "keyAlgorithm": "ecdsa", "retryAfter": map[string]int{"authz": 1, "order": 1},
@@ -138,15 +138,6 @@ func (i *issuer) stop() {
 
 // count returns how often pebble said something.
 func (i *issuer) count(what string) int { return strings.Count(i.said.all(), what) }
-
-// freeAddress is an address that nobody listens at. Pebble can be told of none
-// that is free by itself, nor can it be told later where our server listens.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer l.Close()
-	return l.Addr().String()
-}
 
 func portOf(t testing.TB, address string) int {
 	t.Helper()
@@ -249,8 +240,8 @@ func TestACME(t *testing.T) {
 	pebbleProgram(t)
 	t.Run("acme_a_certificate_by_tls_alpn_01_is_kept_in_the_store", func(t *testing.T) {
 		t.Parallel()
-		listen, redirect, dir := freeAddress(t), freeAddress(t), filepath.Join(t.TempDir(), "data")
-		i := startIssuer(t, portOf(t, listen), portOf(t, freeAddress(t)), acmeDays)
+		listen, redirect, dir := must.FreeAddress(t), must.FreeAddress(t), filepath.Join(t.TempDir(), "data")
+		i := startIssuer(t, portOf(t, listen), portOf(t, must.FreeAddress(t)), acmeDays)
 		s := acmeServer(t, i, dir, listen, redirect)
 		first := s.awaitCertificate(i, anyCertificate)
 		if got := s.certificate(); got.Source != "acme" || got.Expires != first.NotAfter.Unix() || len(got.Names) != 1 || got.Names[0] != secureHost || got.Problem != "" {
@@ -308,8 +299,8 @@ func TestACME(t *testing.T) {
 	t.Run("acme_http_01_and_renewal", func(t *testing.T) {
 		t.Parallel()
 		const seconds = 12 // renewed when a third is left
-		listen, redirect := freeAddress(t), freeAddress(t)
-		i := startIssuer(t, portOf(t, freeAddress(t)), portOf(t, redirect), seconds)
+		listen, redirect := must.FreeAddress(t), must.FreeAddress(t)
+		i := startIssuer(t, portOf(t, must.FreeAddress(t)), portOf(t, redirect), seconds)
 		s := acmeServer(t, i, filepath.Join(t.TempDir(), "data"), listen, redirect)
 		first := s.awaitCertificate(i, anyCertificate)
 		caller := &http.Client{Transport: s.transport(i.roots, false), Timeout: requestWait, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -327,9 +318,9 @@ func TestACME(t *testing.T) {
 	})
 	t.Run("acme_a_refusal_is_told_in_the_issuers_words", func(t *testing.T) {
 		t.Parallel()
-		nobody := portOf(t, freeAddress(t))
+		nobody := portOf(t, must.FreeAddress(t))
 		i := startIssuer(t, nobody, nobody, acmeDays)
-		s := acmeServer(t, i, filepath.Join(t.TempDir(), "data"), freeAddress(t), freeAddress(t))
+		s := acmeServer(t, i, filepath.Join(t.TempDir(), "data"), must.FreeAddress(t), must.FreeAddress(t))
 		for begun := time.Now(); s.certificate().Problem == ""; time.Sleep(50 * time.Millisecond) {
 			if time.Since(begun) > acmeWait {
 				t.Fatal("status does not say why there is no certificate")

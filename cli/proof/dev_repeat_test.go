@@ -22,7 +22,7 @@ import (
 // and again after a reset.
 func TestEqualRunsGiveEqualBytes(t *testing.T) {
 	t.Parallel()
-	address := freeAddress(t)
+	address := must.FreeAddress(t)
 	run := func() (first, again []string) {
 		s := startDev(t, "--listen", address, "--rand-seed", "7", "--clock", "2026-06-01T12:00:00Z", "--auto-login", "demo", "--auto-consent", "--strict-types")
 		defer s.stop()

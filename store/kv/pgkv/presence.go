@@ -269,7 +269,7 @@ func (p *Presence) lost(err error) {
 	p.o.Log.Warn("database connection lost", "err", err)
 }
 
-// Leave removes the server's row. The locks end with the connection. Run calls it at its end.
+// Leave removes the server's row and gives up its locks. Run calls it at its end.
 func (p *Presence) Leave() {
 	p.jobs.loseAll()
 	p.mu.Lock()
@@ -282,6 +282,7 @@ func (p *Presence) Leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 	defer cancel()
 	_ = session.exec(ctx, "delete from tollhouse.server where id = $1", p.o.Server.ID)
+	_ = session.exec(ctx, "select pg_advisory_unlock_all()") // now; otherwise soon after the connection ends
 	session.Close()
 }
 

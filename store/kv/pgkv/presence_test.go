@@ -91,6 +91,11 @@ func TestServersKnowEachOther(t *testing.T) {
 	if first.Holds(pgkv.JobSweep) {
 		t.Error("the first holds a job after it left")
 	}
+	var locks int
+	must.Do(t, sql(t, a.URL()).QueryRow(t.Context(), "select count(distinct pid) from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())").Scan(&locks))
+	if locks != 1 {
+		t.Errorf("%d servers have locks after the first left, want the second", locks)
+	}
 }
 
 // A holder whose connection broke stops its work at once; then some server has the job

@@ -2,6 +2,7 @@ package must_test
 
 import (
 	"errors"
+	"net"
 	"strconv"
 	"testing"
 
@@ -61,5 +62,18 @@ func TestHave(t *testing.T) {
 				t.Errorf("Have(%t) with CI=%q: %q, want %q", c.has, c.ci, s.how, c.want)
 			}
 		})
+	}
+}
+
+func TestFreeAddressIsGivenOnce(t *testing.T) {
+	t.Parallel()
+	given := map[string]bool{}
+	for range 100 {
+		address := must.FreeAddress(t)
+		if given[address] {
+			t.Errorf("%s is given twice", address)
+		}
+		given[address] = true
+		must.Do(t, must.Get(net.Listen("tcp", address))(t).Close())
 	}
 }

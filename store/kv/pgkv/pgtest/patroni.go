@@ -3,7 +3,6 @@ package pgtest
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +14,8 @@ import (
 	"testing"
 	"text/template"
 	"time"
+
+	"tollhouse/store/storetest/must"
 )
 
 // PatroniTTL is how long a lost leader keeps its lock, as docs/operations.md advises.
@@ -40,7 +41,7 @@ type patroniNode struct {
 // and another standby. It ends with the test.
 func StartPatroni(t testing.TB) *Patroni {
 	t.Helper()
-	p := &Patroni{etcd: freeAddr(t)}
+	p := &Patroni{etcd: must.FreeAddress(t)}
 	if err := p.prepare(); err != nil {
 		missing(t, err)
 	}
@@ -48,7 +49,7 @@ func StartPatroni(t testing.TB) *Patroni {
 	p.startEtcd(t)
 	for i := range p.nodes {
 		name := "node" + strconv.Itoa(i)
-		p.nodes[i] = patroniNode{name: name, rest: freeAddr(t), addr: freeAddr(t), data: filepath.Join(p.home.dir, name)}
+		p.nodes[i] = patroniNode{name: name, rest: must.FreeAddress(t), addr: must.FreeAddress(t), data: filepath.Join(p.home.dir, name)}
 		p.startAgent(t, &p.nodes[i])
 	}
 	p.await(t, func(members []member) bool {
@@ -124,7 +125,7 @@ func (p *Patroni) AwaitLeader(t testing.TB, before string) {
 
 func (p *Patroni) startEtcd(t testing.TB) {
 	t.Helper()
-	client, peer := "http://"+p.etcd, "http://"+freeAddr(t)
+	client, peer := "http://"+p.etcd, "http://"+must.FreeAddress(t)
 	p.start(t, "etcd", "etcd", "--name", "e", "--data-dir", filepath.Join(p.home.dir, "etcd"),
 		"--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "e="+peer)
@@ -254,16 +255,6 @@ func signalServer(data string, signal syscall.Signal) {
 	if pid, err := strconv.Atoi(first); err == nil && pid > 1 {
 		_ = syscall.Kill(pid, signal)
 	}
-}
-
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 var patroniConfig = template.Must(template.New("").Parse(`
