@@ -39,7 +39,7 @@ func TestReadersAtAnotherServer(t *testing.T) {
 
 			answered := make(chan answer, 1)
 			go func() { answered <- b.get("/api/events?order=asc&wait=55&after="+last, token) }()
-			b.waitFor(t, "acct_a", 2)
+			b.waitFor(t, 2)
 			a.put("/api/resources/plan/p4", token, `{}`)
 			if page := (<-answered).page(t); len(page.Data) != 1 {
 				t.Errorf("the long poll has %d events, want the one recorded meanwhile", len(page.Data))
