@@ -23,10 +23,10 @@ import (
 // What is waited for, and for how long. A server is ready in well under 100 ms;
 // the bound only has to tell slow from stuck on a busy machine.
 const (
-	readyWait   = 30 * time.Second
-	stopWait    = 30 * time.Second // the server may drain for 20 s
-	commandWait = 30 * time.Second
-	requestWait = 30 * time.Second
+	readyWait   = time.Minute
+	stopWait    = time.Minute // the server may drain for 20 s
+	commandWait = time.Minute
+	requestWait = time.Minute
 )
 
 func TestMain(m *testing.M) {

@@ -26,8 +26,8 @@ const (
 	liveStayMax     = 100 // events that a reader takes from one connection
 	liveRetry       = 5 * time.Millisecond
 	liveKillSpread  = 20 * time.Millisecond
-	livePatience    = 60 * time.Second // for what takes a few seconds on an idle machine
-	liveNoteSizeMax = 2000             // bytes, so that events are of all sizes
+	livePatience    = 3 * time.Minute // for what takes a few seconds on an idle machine
+	liveNoteSizeMax = 2000            // bytes, so that events are of all sizes
 )
 
 // TestLiveThroughKills lets readers follow an account's log while writers fill

@@ -22,9 +22,10 @@ const (
 	idleWait      = 30 * time.Second // for the work behind a start; a second is usual
 	lookEvery     = 100 * time.Millisecond
 
-	// startsTaken are measured; and startMax bounds the first answer's median. It
-	// is 30 times what a start takes on the machines that we measured: it finds a
-	// start that waits for a disk, a timer or a password, not one that is slower.
+	// startsTaken are measured; and startMax bounds the quickest first answer, since
+	// other tests make starts slower and nothing makes them quicker. It is 30 times
+	// what a start takes on the machines that we measured: it finds a start that waits
+	// for a disk, a timer or a password, not one that is slower.
 	startsTaken = 5
 	startMax    = 500 * time.Millisecond
 )
@@ -68,8 +69,8 @@ func TestReady(t *testing.T) {
 	}
 	slices.Sort(taken)
 	t.Logf("first answers after %v", taken)
-	if taken[startsTaken/2] > startMax {
-		t.Errorf("the median of the first answers came after %v, want at most %v", taken[startsTaken/2], startMax)
+	if taken[0] > startMax {
+		t.Errorf("the quickest first answer came after %v, want at most %v", taken[0], startMax)
 	}
 }
 
