@@ -4,14 +4,12 @@ import (
 	"context"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"tollhouse/store"
 	"tollhouse/store/secret"
 )
 
 // probe checks the four promises after the history, without the model.
-func (h *history) probe(t *rapid.T) {
+func (h *history) probe(t judge) {
 	h.probeStranger(t)
 	h.probeLost(t)
 	h.f.Clock.Advance(h.latest().Sub(h.f.Now()) + lives.RefreshGrace + tick)
@@ -33,7 +31,7 @@ func (h *history) latest() time.Time {
 
 // probeStranger has another client try every existing token and code. The later probes
 // show whether that harmed a family.
-func (h *history) probeStranger(t *rapid.T) {
+func (h *history) probeStranger(t judge) {
 	for _, r := range h.refresh {
 		h.stepRefresh(t, r, 1-r.family.client)
 		h.stepRevoke(t, r, 1-r.family.client)
@@ -49,7 +47,7 @@ func (h *history) probeStranger(t *rapid.T) {
 
 // probeLost refreshes again for every pair not yet used, which its client may never have
 // received. It gets one as long as its own token is live.
-func (h *history) probeLost(t *rapid.T) {
+func (h *history) probeLost(t judge) {
 	for _, r := range h.refresh {
 		if r.pair == nil || r.retired || r.pair.used || r.pair.next.pair != nil || r.family.revoked || r.family.dead || !h.f.Now().Before(r.expires) {
 			continue
@@ -63,7 +61,7 @@ func (h *history) probeLost(t *rapid.T) {
 
 // probeFamily tries all tokens of a family: at most one refresh token gives a pair at
 // any one time, and what is revoked stays revoked.
-func (h *history) probeFamily(t *rapid.T, fam *modelFamily) {
+func (h *history) probeFamily(t judge, fam *modelFamily) {
 	ctx := context.Background()
 	revoked := fam.revoked || fam.dead
 	pairs := map[secret.Hash]bool{}

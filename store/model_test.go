@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tollhouse/store"
+	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
@@ -17,7 +18,14 @@ import (
 
 // The model of codes and tokens: the table of docs/decisions.md in as few words as
 // possible, without keys, records, nonces or transactions. Random histories run against
-// the model and the store, and must have the same outcome.
+// the model and the store, and must have the same outcome. TestSimulation drives it too,
+// and loses answers.
+
+// judge is what a step needs of a test: of package testing and of package rapid.
+type judge interface {
+	must.T
+	Fatalf(format string, args ...any)
+}
 
 type modelFamily struct {
 	client  int
@@ -42,6 +50,7 @@ type modelPair struct {
 	access *modelAccess
 	next   *modelRefresh
 	used   bool
+	stored bool // that it was used survives a crash
 }
 
 type modelAccess struct {
@@ -71,11 +80,16 @@ type history struct {
 	refresh  []*modelRefresh
 	access   []*modelAccess
 	codes    []*modelCode
+	given    map[int]time.Time // when the user last allowed a client that remembers it
+	random   secret.Source     // of tickets
+
+	losesAnswers bool // an Update may end without an outcome
+	committed    bool // the last one that did was committed
 }
 
 const modelUser = "mara"
 
-func (h *history) user(t *rapid.T) store.User {
+func (h *history) user(t judge) store.User {
 	u := must.Get(h.f.FindUser(context.Background(), modelUser))(t)
 	return u
 }
@@ -90,18 +104,47 @@ func (h *history) begin(client int, issued store.Issued) *modelFamily {
 }
 
 func (h *history) addRefresh(fam *modelFamily, token secret.Token) *modelRefresh {
-	r := &modelRefresh{token: token, family: fam, expires: h.f.Now().Add(lives.RefreshToken)}
-	fam.refresh, h.refresh = append(fam.refresh, r), append(h.refresh, r)
+	r := &modelRefresh{family: fam, expires: earlier(h.f.Now().Add(lives.RefreshToken), fam.ends)}
+	fam.refresh = append(fam.refresh, r)
+	h.learn(r, token)
 	return r
 }
 
 func (h *history) addAccess(fam *modelFamily, made *modelPair, token secret.Token) *modelAccess {
-	a := &modelAccess{token: token, family: fam, expires: h.f.Now().Add(lives.AccessToken), made: made}
-	fam.access, h.access = append(fam.access, a), append(h.access, a)
+	a := &modelAccess{family: fam, expires: earlier(h.f.Now().Add(lives.AccessToken), fam.ends), made: made}
+	fam.access = append(fam.access, a)
+	h.learnAccess(a, token)
 	return a
 }
 
-// predict judges a refresh by the table, and applies it.
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// learn adds a token to those that callers know. They never see a lost one.
+func (h *history) learn(r *modelRefresh, token secret.Token) {
+	if r.token = token; !token.IsZero() {
+		h.refresh = append(h.refresh, r)
+	}
+}
+
+func (h *history) learnAccess(a *modelAccess, token secret.Token) {
+	if a.token = token; !token.IsZero() {
+		h.access = append(h.access, a)
+	}
+}
+
+// lost reports whether the caller learned no outcome, and if so, whether the Update was
+// committed.
+func (h *history) lost(err error) (lost, committed bool) {
+	lost = h.losesAnswers && (errors.Is(err, kv.ErrUnknownOutcome) || errors.Is(err, kv.ErrUnavailable))
+	return lost, lost && h.committed
+}
+
+// predict judges a refresh by the table.
 func (h *history) predict(r *modelRefresh, client int) (identical *modelPair, want error) {
 	now, fam := h.f.Now(), r.family
 	expired := !now.Before(r.expires)
@@ -113,19 +156,18 @@ func (h *history) predict(r *modelRefresh, client int) (identical *modelPair, wa
 	case fam.dead:
 		return nil, record.ErrDisabled
 	case r.retired:
-		fam.revoked = true
 		return nil, record.ErrReplayed
 	case r.pair == nil && expired:
 		return nil, record.ErrExpired
 	case r.pair == nil:
 		return nil, nil
 	case r.pair.next.pair != nil:
-		fam.revoked = true
 		return nil, record.ErrReplayed
+	case now.Sub(r.pair.made).Abs() <= lives.RefreshGrace && !now.Before(r.pair.access.expires):
+		return nil, record.ErrExpired
 	case now.Sub(r.pair.made).Abs() <= lives.RefreshGrace:
 		return r.pair, nil
 	case r.pair.used:
-		fam.revoked = true
 		return nil, record.ErrReplayed
 	case expired:
 		return nil, record.ErrExpired
@@ -134,22 +176,32 @@ func (h *history) predict(r *modelRefresh, client int) (identical *modelPair, wa
 }
 
 // step is the refresh of a token by a client.
-func (h *history) stepRefresh(t *rapid.T, r *modelRefresh, client int) {
+func (h *history) stepRefresh(t judge, r *modelRefresh, client int) {
 	identical, want := h.predict(r, client)
 	issued, err := h.f.RotateRefresh(context.Background(), store.Refresh{Client: h.clients[client], Token: r.token})
-	if !errors.Is(err, want) {
+	lost, committed := h.lost(err)
+	switch {
+	case lost && !committed:
+		return
+	case !lost && !errors.Is(err, want):
 		t.Fatalf("RotateRefresh() = %v, want %v", err, want)
 	}
 	switch {
-	case err != nil:
-	case identical != nil && !same(issued, identical.issued):
-		t.Fatal("RotateRefresh() gave another pair, want the identical one")
+	case want != nil:
+		r.family.revoked = r.family.revoked || errors.Is(want, record.ErrReplayed)
 	case identical == nil:
 		h.replace(t, r, issued)
+	case lost:
+	case identical.issued.RefreshToken.IsZero():
+		identical.issued = issued
+		h.learn(identical.next, issued.RefreshToken)
+		h.learnAccess(identical.access, issued.AccessToken)
+	case !same(issued, identical.issued):
+		t.Fatal("RotateRefresh() gave another pair, want the identical one")
 	}
 }
 
-func (h *history) replace(t *rapid.T, r *modelRefresh, issued store.Issued) {
+func (h *history) replace(t judge, r *modelRefresh, issued store.Issued) {
 	for _, known := range h.refresh {
 		if known.token.Equal(issued.RefreshToken) {
 			t.Fatal("RotateRefresh() gave a refresh token that was given before, want a fresh one")
@@ -164,11 +216,40 @@ func (h *history) replace(t *rapid.T, r *modelRefresh, issued store.Issued) {
 	r.pair = pair
 }
 
+func (h *history) stepPassword(t judge) {
+	issued, err := h.f.IssueForPassword(context.Background(), store.By{}, h.clients[0], h.user(t), store.ScopeUnstated)
+	if lost, committed := h.lost(err); !lost {
+		must.Do(t, err)
+	} else if !committed {
+		return
+	}
+	h.begin(0, issued)
+}
+
+func (h *history) stepAllow(t judge, client int, pkce bool) {
+	c := &modelCode{client: client, pkce: pkce, expires: h.f.Now().Add(lives.Code)}
+	consent := store.Consent{Client: h.clients[client], User: h.user(t), RedirectURI: storetest.CallbackURI, Epoch: h.clients[client].ConsentEpoch,
+		Ticket: secret.HashOf(secret.Text(h.random)), TicketEnds: h.f.Now().Add(lives.Ticket)}
+	if pkce {
+		consent.Challenge = challenge
+	}
+	var err error
+	c.token, err = h.f.Allow(context.Background(), consent)
+	lost, committed := h.lost(err)
+	if !lost {
+		must.Do(t, err)
+		h.codes = append(h.codes, c)
+	}
+	if h.given != nil && (!lost || committed) {
+		h.given[client] = h.f.Now()
+	}
+}
+
 func (a *modelAccess) lives(now time.Time) bool {
 	return !a.deleted && !a.family.revoked && !a.family.dead && now.Before(a.expires)
 }
 
-func (h *history) stepUse(t *rapid.T, a *modelAccess) {
+func (h *history) stepUse(t judge, a *modelAccess) {
 	lives := a.lives(h.f.Now())
 	_, err := h.f.FindPrincipal(context.Background(), a.token)
 	if lives != (err == nil) || err != nil && !errors.Is(err, record.ErrNotFound) {
@@ -179,7 +260,7 @@ func (h *history) stepUse(t *rapid.T, a *modelAccess) {
 	}
 }
 
-func (h *history) stepRedeem(t *rapid.T, c *modelCode, client int, proved bool) {
+func (h *history) stepRedeem(t judge, c *modelCode, client int, proved bool) {
 	now := h.f.Now()
 	r := store.Redemption{Client: h.clients[client], Code: c.token, RedirectURI: storetest.CallbackURI}
 	if c.pkce == proved && c.pkce {
@@ -193,26 +274,27 @@ func (h *history) stepRedeem(t *rapid.T, c *modelCode, client int, proved bool) 
 		want = record.ErrMismatch
 	case !c.used.IsZero():
 		want = record.ErrReplayed
-		if !c.pkce || now.Sub(c.used).Abs() > 10*time.Second {
-			c.family.revoked = true
-		}
 	case c.dead:
 		want = record.ErrDisabled
 	case !now.Before(c.expires):
 		want = record.ErrExpired
 	}
 	issued, err := h.f.RedeemCode(context.Background(), r)
-	if !errors.Is(err, want) {
+	lost, committed := h.lost(err)
+	switch {
+	case lost && !committed:
+	case !lost && !errors.Is(err, want):
 		t.Fatalf("RedeemCode() = %v, want %v", err, want)
-	}
-	if err == nil {
+	case want == nil:
 		c.used, c.family = now, h.begin(client, issued)
+	case errors.Is(want, record.ErrReplayed) && (!c.pkce || now.Sub(c.used).Abs() > 10*time.Second):
+		c.family.revoked = true
 	}
 }
 
 // stepInspect is an introspection of an access token. By its own client it counts as a
 // use.
-func (h *history) stepInspect(t *rapid.T, a *modelAccess, client int) {
+func (h *history) stepInspect(t judge, a *modelAccess, client int) {
 	want := a.lives(h.f.Now()) && client == a.family.client
 	_, err := h.f.Introspect(context.Background(), h.clients[client], a.token.Reveal())
 	if want != (err == nil) || err != nil && !errors.Is(err, record.ErrNotFound) {
@@ -224,33 +306,47 @@ func (h *history) stepInspect(t *rapid.T, a *modelAccess, client int) {
 }
 
 // stepRevoke is a revocation by a refresh token.
-func (h *history) stepRevoke(t *rapid.T, r *modelRefresh, client int) {
-	h.revoke(t, r.token, client)
-	if client == r.family.client {
+func (h *history) stepRevoke(t judge, r *modelRefresh, client int) {
+	if h.revoke(t, r.token, client) && client == r.family.client {
 		r.family.revoked = true
 	}
 }
 
 // stepRevokeAccess revokes by an access token, which ends alone. A caller who revokes it
 // has received the pair.
-func (h *history) stepRevokeAccess(t *rapid.T, a *modelAccess, client int) {
-	h.revoke(t, a.token, client)
-	if client != a.family.client || a.deleted || a.family.revoked || !h.f.Now().Before(a.expires) {
+func (h *history) stepRevokeAccess(t judge, a *modelAccess, client int) {
+	if !h.revoke(t, a.token, client) || client != a.family.client || a.deleted || a.family.revoked || !h.f.Now().Before(a.expires) {
 		return
 	}
 	a.deleted = true
 	if a.made != nil {
-		a.made.used = true
+		a.made.used, a.made.stored = true, true
 	}
 }
 
-func (h *history) revoke(t *rapid.T, token secret.Token, client int) {
-	must.Do(t, h.f.RevokeToken(context.Background(), store.By{}, h.clients[client], token.Reveal()))
+func (h *history) revoke(t judge, token secret.Token, client int) (committed bool) {
+	err := h.f.RevokeToken(context.Background(), store.By{}, h.clients[client], token.Reveal())
+	if lost, committed := h.lost(err); lost {
+		return committed
+	}
+	must.Do(t, err)
+	return true
+}
+
+// insist calls an idempotent operation until it is answered.
+func (h *history) insist(t judge, call func() error) {
+	err := call()
+	if lost, _ := h.lost(err); lost {
+		err = call()
+	}
+	must.Do(t, err)
 }
 
 // stepRevokeGranted revokes what the user granted to a client.
-func (h *history) stepRevokeGranted(t *rapid.T, client int) {
-	must.Do(t, h.f.RevokeGranted(context.Background(), store.By{}, h.user(t), h.clients[client].ID))
+func (h *history) stepRevokeGranted(t judge, client int) {
+	u := h.user(t)
+	h.insist(t, func() error { return h.f.RevokeGranted(context.Background(), store.By{}, u, h.clients[client].ID) })
+	delete(h.given, client)
 	for _, fam := range h.families {
 		fam.revoked = fam.revoked || fam.client == client && !fam.dead
 	}
@@ -261,13 +357,16 @@ func (h *history) stepRevokeGranted(t *rapid.T, client int) {
 
 // stepEnd ends all tokens of the user, as after a stolen laptop, and enables the user
 // again.
-func (h *history) stepEnd(t *rapid.T) {
+func (h *history) stepEnd(t judge) {
 	ctx := context.Background()
-	_, err := h.f.DisableUser(ctx, modelUser)
-	if err == nil {
-		_, err = h.f.EnableUser(ctx, modelUser)
-	}
-	must.Do(t, err)
+	h.insist(t, func() error {
+		_, err := h.f.DisableUser(ctx, modelUser)
+		if err == nil {
+			_, err = h.f.EnableUser(ctx, modelUser)
+		}
+		return err
+	})
+	clear(h.given)
 	for _, fam := range h.families {
 		fam.dead = true
 	}
@@ -290,26 +389,10 @@ func TestTokensAgainstModel(t *testing.T) {
 }
 
 func (h *history) actions() map[string]func(*rapid.T) {
-	ctx := context.Background()
 	client := rapid.SampledFrom([]int{0, 0, 0, 1})
 	return map[string]func(*rapid.T){
-		"password": func(t *rapid.T) {
-			issued := must.Get(h.f.IssueForPassword(ctx, store.By{}, h.clients[0], h.user(t), store.ScopeUnstated))(t)
-			h.begin(0, issued)
-		},
-		"allow": func(t *rapid.T) {
-			c := &modelCode{client: client.Draw(t, "client"), pkce: rapid.Bool().Draw(t, "pkce"), expires: h.f.Now().Add(lives.Code)}
-			consent := store.Consent{Client: h.clients[c.client], User: h.user(t), RedirectURI: storetest.CallbackURI,
-				Ticket: secret.HashOf(secret.Text(nil)), TicketEnds: h.f.Now().Add(lives.Ticket)}
-			if c.pkce {
-				consent.Challenge = challenge
-			}
-			var err error
-			if c.token, err = h.f.Allow(ctx, consent); err != nil {
-				t.Fatal(err)
-			}
-			h.codes = append(h.codes, c)
-		},
+		"password": func(t *rapid.T) { h.stepPassword(t) },
+		"allow":    func(t *rapid.T) { h.stepAllow(t, client.Draw(t, "client"), rapid.Bool().Draw(t, "pkce")) },
 		"redeem": func(t *rapid.T) {
 			if len(h.codes) == 0 {
 				t.Skip("no code yet")

@@ -30,17 +30,35 @@ type House struct {
 	kept *memkv.DB // in place of dir, or nil
 	dsn  string    // in place of dir, or empty
 	open *Fixture
+
+	site Site
+}
+
+// Site says how a House differs from the usual one.
+type Site struct {
+	InMemory bool                  // a state in memory stands for the files
+	Engine   func(*memkv.DB) kv.DB // around the engine in memory, or nil
+	Options  func(*store.Options)  // or nil
+	Quiet    bool                  // every Update comes from the test, which calls Flush
 }
 
 // NewHouse returns a House with an empty store.
 func NewHouse(t testing.TB) *House {
 	t.Helper()
-	h := &House{Clock: NewClock(), key: secret.NewKey(nil), dir: t.TempDir()}
+	return NewHouseAt(t, Site{})
+}
+
+// NewHouseAt returns a House with an empty store at the site.
+func NewHouseAt(t testing.TB, site Site) *House {
+	t.Helper()
+	h := &House{Clock: NewClock(), key: secret.NewKey(nil), site: site}
 	switch {
+	case site.InMemory || durableInMemory():
+		h.kept = memkv.New(nil)
 	case isInTurns():
 		h.dsn = pgtest.Start(t)
-	case durableInMemory():
-		h.kept = memkv.New(nil)
+	default:
+		h.dir = t.TempDir()
 	}
 	h.reopen(t)
 	return h
@@ -109,6 +127,9 @@ const copiesMax = 50
 // between files; then the copy is inconsistent and is made again.
 func (h *House) copy(t testing.TB) string {
 	t.Helper()
+	if h.dir == "" {
+		return ""
+	}
 	for range copiesMax {
 		before := h.files(t)
 		left := t.TempDir()
@@ -156,10 +177,20 @@ func (h *House) reopen(t testing.TB) {
 	case h.kept != nil:
 		h.kept = memkv.NewFrom(h.kept.State(), nil)
 		db = inMemoryEngine(h.kept)
+		if h.site.Engine != nil {
+			db = h.site.Engine(h.kept)
+		}
 	default:
 		db = openBadger(t, h.dir, h.Clock.Now)
 	}
 	faults := NewFaults(db)
-	h.open = Open(t, faults, h.Clock, func(o *store.Options) { o.Key = h.key })
+	h.open = Open(t, faults, h.Clock, func(o *store.Options) {
+		if o.Key = h.key; h.site.Options != nil {
+			h.site.Options(o)
+		}
+	})
 	h.open.Faults = faults
+	if h.site.Quiet {
+		h.open.Rest()
+	}
 }
