@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -42,7 +41,8 @@ type slowPeer struct {
 	deadline time.Duration // of the server
 	secure   bool          // finishes the handshake
 	request  func(n int) string
-	reads    bool // a little each time
+	answered bool // waits for an answer
+	reads    bool // a little of it each time
 }
 
 // slowCrowd is everybody who is slow.
@@ -98,8 +98,8 @@ func TestSlowClientsServer(t *testing.T) {
 		{name: "body", count: slowBodies, deadline: 15 * time.Second, secure: true, request: func(int) string {
 			return "POST /oauth/v2/token HTTP/1.1\r\n" + head + "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n\r\n"
 		}},
-		{name: "page", count: slowPages, deadline: 30 * time.Second, secure: true, request: read("/api/events?limit=1000", "*/*"), reads: true},
-		{name: "stream", count: slowStreams, deadline: 30 * time.Second, secure: true, request: read("/api/events?createdAt[gte]=0", "text/event-stream")},
+		{name: "page", count: slowPages, deadline: 30 * time.Second, secure: true, request: read("/api/events?limit=1000", "*/*"), answered: true, reads: true},
+		{name: "stream", count: slowStreams, deadline: 30 * time.Second, secure: true, request: read("/api/events?createdAt[gte]=0", "text/event-stream"), answered: true},
 	}
 	probe(t, honest, access, probed/2) // fills the caches
 	var stuck, opened, open, late float64
@@ -218,15 +218,27 @@ func (c *slowCrowd) visit(ctx context.Context, p slowPeer, n int) {
 	if _, err := io.WriteString(conn, p.request(n)); err != nil {
 		return
 	}
-	if strings.HasPrefix(p.request(n), "GET /api") {
+	hungUp := make(chan struct{})
+	if p.answered {
 		if _, err := conn.Read(make([]byte, 1)); err != nil {
 			return
 		}
 		c.stuck.Add(1)
 		defer c.stuck.Add(-1)
+	} else {
+		go func() {
+			_, _ = io.Copy(io.Discard, conn)
+			close(hungUp)
+		}()
 	}
 	for err == nil {
-		if pause(ctx, slowTick); p.reads {
+		select {
+		case <-hungUp:
+			err = net.ErrClosed
+			continue
+		case <-time.After(slowTick):
+		}
+		if p.reads {
 			_, _ = conn.Read(make([]byte, 64))
 		}
 		_, err = io.WriteString(conn, "x")
