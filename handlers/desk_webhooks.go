@@ -257,7 +257,7 @@ func (s *Server) deskTestWebhook(v *visit) error {
 	if err != nil {
 		return err
 	}
-	result, err := s.sendTest(v.w, v.r, v.webhooksBy(), e.ID)
+	result, err := s.sendTest(v.w, v.r, v.webhooksBy(), e)
 	if err != nil {
 		return webhookProblem(err)
 	}

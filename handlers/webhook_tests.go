@@ -11,6 +11,7 @@ const (
 	webhookTestsMax    = 10 // a minute and endpoint
 	webhookTestsWindow = time.Minute
 	webhookTestersMax  = 1 << 12 // endpoints
+	webhookTestsAtOnce = 2       // of an account
 )
 
 // webhookTests bounds the tests of each endpoint, since a test is a request that its
@@ -18,12 +19,31 @@ const (
 type webhookTests struct {
 	now func() time.Time
 
-	mu   sync.Mutex
-	last *lru.Cache[string, []time.Time] // by id, the latest tests
+	mu      sync.Mutex
+	last    *lru.Cache[string, []time.Time] // by id, the latest tests
+	sending map[string]int                  // by account
 }
 
 func newWebhookTests(now func() time.Time) *webhookTests {
-	return &webhookTests{now: now, last: newLRU[string, []time.Time](webhookTestersMax)}
+	return &webhookTests{now: now, last: newLRU[string, []time.Time](webhookTestersMax), sending: map[string]int{}}
+}
+
+// begin admits a test of an account until end is called, or reports that enough are being
+// sent: a test waits for its receiver, and holds a slot of the sender meanwhile.
+func (t *webhookTests) begin(account string) (end func(), ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sending[account] == webhookTestsAtOnce {
+		return nil, false
+	}
+	t.sending[account]++
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.sending[account]--; t.sending[account] == 0 {
+			delete(t.sending, account)
+		}
+	}, true
 }
 
 // take admits a test, or returns how long to wait. A clock that was set back admits it.

@@ -314,7 +314,7 @@ func testWebhook(c *webhookCall) error {
 	if err != nil {
 		return c.problem(err)
 	}
-	result, err := c.sendTest(c.w, c.r, c.by, e.ID)
+	result, err := c.sendTest(c.w, c.r, c.by, e)
 	if err != nil {
 		return c.problem(err)
 	}
@@ -322,20 +322,25 @@ func testWebhook(c *webhookCall) error {
 }
 
 // sendTest sends a test, unless there were too many.
-func (s *Server) sendTest(w http.ResponseWriter, r *http.Request, by webhook.By, id string) (WebhookTest, error) {
+func (s *Server) sendTest(w http.ResponseWriter, r *http.Request, by webhook.By, e webhook.Endpoint) (WebhookTest, error) {
 	if s.webhooks == nil {
 		return WebhookTest{}, newProblem(http.StatusServiceUnavailable, "temporarily_unavailable", "This process sends no webhooks, so it cannot send a test.")
 	}
-	if wait := s.webhookTests.take(id); wait > 0 {
+	end, ok := s.webhookTests.begin(e.Account)
+	if !ok {
+		return WebhookTest{}, newProblem(http.StatusTooManyRequests, "too_many_requests", "%d tests of the account are being sent. %s", webhookTestsAtOnce, tryAgainIn("5")).with("Retry-After", "5")
+	}
+	defer end()
+	if wait := s.webhookTests.take(e.ID); wait > 0 {
 		seconds := strconv.Itoa(int((wait + time.Second - 1) / time.Second))
 		return WebhookTest{}, newProblem(http.StatusTooManyRequests, "too_many_requests", "At most %d tests of an endpoint are sent in a minute. %s", webhookTestsMax, tryAgainIn(seconds)).with("Retry-After", seconds)
 	}
-	if err := s.store.Webhooks.Tested(r.Context(), by, id); err != nil {
+	if err := s.store.Webhooks.Tested(r.Context(), by, e.ID); err != nil {
 		return WebhookTest{}, err
 	}
 	// The receiver may take longer than answers have.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(webhookTestMax))
-	return s.webhooks.Test(r.Context(), id)
+	return s.webhooks.Test(r.Context(), e.ID)
 }
 
 // retryWebhook is POST /api/webhook-endpoints/:id/retry.

@@ -26,12 +26,18 @@ type recordingSender struct {
 	mu     sync.Mutex
 	tested []string
 	err    error // of each test
+	begun  chan struct{} // of each test, if there is one
+	end    chan struct{}
 }
 
 func (s *recordingSender) Test(_ context.Context, id string) (WebhookTest, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.tested = append(s.tested, id)
+	s.mu.Unlock()
+	if s.begun != nil {
+		s.begun <- struct{}{}
+		<-s.end
+	}
 	status := http.StatusOK
 	return WebhookTest{Delivered: true, Status: &status, MS: 3, WebhookID: "evt_01kk9kgbjj00023m5qehe9m3gk"}, s.err
 }
@@ -762,4 +768,32 @@ func TestWebhookDeliveries(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestOneAccountSendsTwoTestsAtOnce: a receiver that hangs holds a slot of the sender.
+func TestOneAccountSendsTwoTestsAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newHooked(t)
+	e := h.created(t, `{"url":"`+hookURL+`"}`)
+	h.sender.begun, h.sender.end = make(chan struct{}), make(chan struct{})
+	var sent sync.WaitGroup
+	for range webhookTestsAtOnce {
+		sent.Go(func() {
+			if w := h.post("/"+e.ID+"/test", h.token, ""); w.Code != http.StatusOK {
+				t.Errorf("test: %d %s", w.Code, w.Body)
+			}
+		})
+		<-h.sender.begun
+	}
+	w := h.post("/"+e.ID+"/test", h.token, "")
+	w.fault(t, http.StatusTooManyRequests, "too_many_requests", "")
+	if w.Header().Get("Retry-After") != "5" || len(h.sender.tested) != webhookTestsAtOnce {
+		t.Errorf("Retry-After %q after %d tests", w.Header().Get("Retry-After"), len(h.sender.tested))
+	}
+	close(h.sender.end)
+	sent.Wait()
+	h.sender.begun = nil
+	if w := h.post("/"+e.ID+"/test", h.token, ""); w.Code != http.StatusOK {
+		t.Errorf("a test behind them: %d %s", w.Code, w.Body)
+	}
 }

@@ -1115,3 +1115,25 @@ func TestHeadIsDueWhenSomebodySaysSo(t *testing.T) {
 		}
 	})
 }
+
+// TestATestTakesASlot: tests to receivers that hang are among the requests that
+// --webhook-parallel bounds.
+func TestATestTakesASlot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(func(ctx context.Context, _ *webhooks.Message) webhooks.Answer {
+			<-ctx.Done()
+			return silent
+		})
+		d.add(webhook.Strict, "wep_1")
+		s, stop := d.run(t, func(o *webhooks.Options) { o.Parallel, o.Grace = 1, nil })
+		defer stop()
+		d.record(1)
+		synctest.Wait()
+		ctx, end := context.WithTimeout(t.Context(), time.Minute)
+		defer end()
+		if _, _, err := s.Test(ctx, "wep_1"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a test beside the one request that may be in flight: %v, want it to wait", err)
+		}
+	})
+}

@@ -13,7 +13,7 @@ import (
 var ErrNoSecret = errors.New("the secrets of the endpoint cannot be opened")
 
 // Test sends one event of the type system.test, which is in no log, whatever the state of
-// the endpoint. It returns the event's id. Errors: record.ErrNotFound, ErrNoSecret.
+// the endpoint. It waits for a slot, as a delivery does. It returns the event's id. Errors: record.ErrNotFound, ErrNoSecret.
 func (s *Sender) Test(ctx context.Context, id string) (event string, a Answer, err error) {
 	ep, err := s.o.Store.Load(ctx, id)
 	if err != nil {
@@ -32,6 +32,11 @@ func (s *Sender) Test(ctx context.Context, id string) (event string, a Answer, e
 	if err != nil {
 		return "", a, err
 	}
+	give, err := s.slots.take(ctx, false)
+	if err != nil {
+		return "", a, err
+	}
+	defer give()
 	over := s.o.Client.NewConnections()
 	defer over.CloseIdleConnections()
 	m := &Message{URL: ep.URL, ID: p.String(), Body: wire, Time: time.Now(), Secrets: secrets, Endpoint: ep.ID, Attempt: 1}
