@@ -25,7 +25,7 @@ const hookURL = "https://hooks.larkspurtea.example/tollhouse"
 type recordingSender struct {
 	mu     sync.Mutex
 	tested []string
-	err    error // of each test
+	err    error         // of each test
 	begun  chan struct{} // of each test, if there is one
 	end    chan struct{}
 }
