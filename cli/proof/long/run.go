@@ -51,7 +51,8 @@ func (p part) run(ctx context.Context, slice time.Duration) (run, error) {
 		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 		cmd.Dir = p.dir
 		cmd.Env = slices.Concat(os.Environ(), p.env, []string{"CI=", "TOLLHOUSE_LONG=" + slice.String()})
-		cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, progress{}), &out
+		both := io.MultiWriter(&out, progress{})
+		cmd.Stdout, cmd.Stderr = both, both
 		err := cmd.Run()
 		if ctx.Err() != nil {
 			return done, errors.New("interrupted; what this slice measured is lost, and the slices before it are kept")
