@@ -19,7 +19,7 @@ func GuessesInPostgres(t testing.TB) (open func(now func() time.Time) *pgkv.Gues
 	t.Helper()
 	dsn := pgtest.Start(t)
 	return func(now func() time.Time) *pgkv.Guesses {
-		db := must.Get(pgkv.Open(context.Background(), pgkv.Options{URL: dsn}))(t)
+		db := must.Get(pgkv.Open(context.Background(), pgkv.Options{URL: dsn}.Patient(patience)))(t)
 		t.Cleanup(func() { _ = db.Close() })
 		return db.Guesses(now)
 	}

@@ -188,7 +188,7 @@ func SharedEngines() map[string]func(testing.TB) (a, b kv.DB) {
 			return s.Open(), s.Open()
 		},
 		"in_postgres": func(t testing.TB) (a, b kv.DB) {
-			options := pgkv.Options{URL: pgtest.Start(t)}
+			options := pgkv.Options{URL: pgtest.Start(t)}.Patient(patience)
 			return must.Get(pgkv.Open(context.Background(), options))(t), must.Get(pgkv.Open(context.Background(), options))(t)
 		},
 	}

@@ -28,9 +28,12 @@ func newInTurns(t testing.TB) kv.DB {
 	return inTurnsOn(t, pgtest.Start(t))
 }
 
+// patience multiplies the time limits of databases, which no test here is about.
+const patience = 20
+
 func inTurnsOn(t testing.TB, dsn string) kv.DB {
 	t.Helper()
-	options := pgkv.Options{URL: dsn, Connections: 4}
+	options := pgkv.Options{URL: dsn, Connections: 4}.Patient(patience)
 	return &inTurns{
 		DB:    must.Get(pgkv.Open(context.Background(), options))(t),
 		other: must.Get(pgkv.Open(context.Background(), options))(t),

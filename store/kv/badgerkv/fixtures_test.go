@@ -142,7 +142,7 @@ func (g *gate) commitAt(tx *badger.Txn, version uint64) error {
 // waitQueued returns when n updates wait behind the commit in flight.
 func waitQueued(t testing.TB, db *DB, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); len(db.committer.queue) != n; {
+	for deadline := time.Now().Add(time.Minute); len(db.committer.queue) != n; {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d updates wait, want %d", len(db.committer.queue), n)
 		}

@@ -14,13 +14,6 @@ import (
 // CheckServer is what Open does with the answers of a server.
 var CheckServer = checkServer
 
-// Patient returns o with n times the time limits, for tests on slow machines that are
-// not about them.
-func (o Options) Patient(n int) Options {
-	o.patience = n
-	return o
-}
-
 // Serializable is a store whose updates are transactions of their own, SERIALIZABLE and
 // repeated when they conflict: what the committer is compared with.
 type Serializable struct{ *DB }

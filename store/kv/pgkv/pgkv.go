@@ -71,7 +71,14 @@ type Options struct {
 	// the time it took. It runs in the committer, so it must be quick.
 	OnCommit func(updates int, took time.Duration)
 
-	patience int // multiplies all waits, for tests on slow machines
+	patience int // multiplies all waits
+}
+
+// Patient returns o with n times the time limits, for tests on slow machines that are
+// not about them.
+func (o Options) Patient(n int) Options {
+	o.patience = n
+	return o
 }
 
 func (o Options) withDefaults() Options {

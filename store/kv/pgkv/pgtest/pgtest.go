@@ -103,9 +103,10 @@ func New(t testing.TB, settings ...string) *Server {
 	return s
 }
 
-// DSN returns the URL of a database of this server.
+// DSN returns the URL of a database of this server. A busy machine may take long to
+// connect.
 func (s *Server) DSN(database string) string {
-	return "postgres:///" + database + "?user=postgres&host=" + s.dir + "&port=5432"
+	return "postgres:///" + database + "?user=postgres&host=" + s.dir + "&port=5432&connect_timeout=60"
 }
 
 // Database makes a database that is dropped after the test, and returns its URL.
