@@ -207,7 +207,7 @@ func (p *program) clientRotateSecret() *cobra.Command {
 			return p.PrintRows(term.Row{"client id", made.ClientID}, term.Row{"client secret", made.ClientSecret})
 		}),
 	}
-	c.Flags().BoolVar(&asked.RevokeTokens, "revoke-tokens", false, "after a leak: revoke the old secret and all tokens of the client at once")
+	c.Flags().BoolVar(&asked.RevokeTokens, "revoke-tokens", false, "after a leak: end the old secret, all tokens of the client and the webhook endpoints made with them, at once")
 	nameVariables(c.Flags(), "")
 	return c
 }

@@ -379,7 +379,7 @@ func (s *Server) deskRotateSecret(v *visit) error {
 		v.audit("client secret rotated", store.AuditLine{ClientID: c.ID})
 		notice := "The client has a new secret. The previous one works until the next rotation."
 		if revoke {
-			notice = "The client has a new secret. The old one and all tokens have ended."
+			notice = "The client has a new secret. The old one and all tokens have ended, and webhook endpoints made with them are disabled."
 		}
 		v.show(http.StatusOK, views.DeskProps{Name: "client", Title: c.Name, Notice: notice, Links: []views.Link{{Label: "Open the client", Href: below(clientsPath, c.ID)}}},
 			views.Secret(views.DeskSecret{Label: "New secret", IDHook: "client-id", ID: c.ID, Hook: "secret", Value: sec.Reveal(), Text: "Shown once. Store it now.", Command: v.clientCurl(c, sec.Reveal())}))

@@ -192,7 +192,7 @@ func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange
 		if moved {
 			c.Generation++ // its tokens act for the account of before
 		}
-		ended = moved || !c.Scope.Covers(ScopeEventsRead|ScopeWebhooksWrite)
+		ended = moved || !c.Scope.Covers(scopePush)
 		return s.ensureAccountOf(tx, *c)
 	})
 	if err == nil && ended {

@@ -9,6 +9,7 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/webhook"
 )
 
 // clientSecret is one valid secret. During a rotation a client has two.
@@ -48,8 +49,8 @@ func (s *Store) AuthenticateClient(ctx context.Context, id, presented string) (C
 
 // RotateClientSecret gives a client a new secret, which cannot be read again. The
 // previous secret stays valid, so that deployments can move one by one; an older one
-// ends. With revoke, the previous secret and all codes and tokens of the client end at
-// once. Errors: ErrNotFound, *InvalidError for a public client.
+// ends. With revoke, the previous secret and all codes, tokens and webhook endpoints of
+// the client end at once. Errors: ErrNotFound, *InvalidError for a public client.
 func (s *Store) RotateClientSecret(ctx context.Context, id string, revoke bool) (Client, secret.Token, error) {
 	sec := secret.New(s.random, secret.ClientSecret)
 	c, err := s.changeClient(ctx, id, func(_ kv.Txn, c *Client) error {
@@ -65,5 +66,8 @@ func (s *Store) RotateClientSecret(ctx context.Context, id string, revoke bool) 
 		c.secrets = c.secrets[:min(len(c.secrets), clientSecretsMax)]
 		return nil
 	})
+	if err == nil && revoke {
+		err = s.Webhooks.EndBonds(ctx, id, "", webhook.ClientEnded)
+	}
 	return c, sec, err
 }

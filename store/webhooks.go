@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"tollhouse/store/kv"
@@ -24,21 +23,34 @@ func (s *Store) openWebhooks(db kv.DB, o Options) *webhook.Webhooks {
 	})
 }
 
-// boundTo returns ErrDisabled if a client or a user, each unless "", has ended.
-func boundTo(r kv.Reader, client, user string) error {
-	var c Client
-	var u User
-	var err error
+// boundTo is [webhook.Options.Bound].
+func boundTo(r kv.Reader, account, client, user string) (webhook.Reason, error) {
 	if client != "" {
-		c, err = readClient(r, client)
+		c, err := readClient(r, client)
+		if errors.Is(err, record.ErrNotFound) || err == nil && !c.mayPush(account, user != "") {
+			return webhook.ClientEnded, nil
+		}
+		if err != nil {
+			return "", err
+		}
 	}
-	if id, ours := secret.ParseCrockford(strings.TrimPrefix(user, subjectPrefix)); err == nil && ours {
-		u, err = readUser(r, id)
+	if id, ours := secret.ParseCrockford(strings.TrimPrefix(user, subjectPrefix)); ours {
+		u, err := readUser(r, id)
+		if errors.Is(err, record.ErrNotFound) || err == nil && !u.DisabledAt.IsZero() {
+			return webhook.UserEnded, nil
+		}
+		return "", err
 	}
-	if errors.Is(err, record.ErrNotFound) || err == nil && !(c.DisabledAt.IsZero() && u.DisabledAt.IsZero()) {
-		return fmt.Errorf("its client or user has ended: %w", record.ErrDisabled)
-	}
-	return err
+	return "", nil
+}
+
+// scopePush is what a client needs to have an account's events pushed.
+const scopePush = ScopeEventsRead | ScopeWebhooksWrite
+
+// mayPush reports whether the client may have the account's events pushed. For a user it
+// acts in the user's account, otherwise in its own.
+func (c Client) mayPush(account string, forUser bool) bool {
+	return c.DisabledAt.IsZero() && c.Scope.Covers(scopePush) && (forUser || c.Account == account)
 }
 
 // PurgeEvents and TrimEvents remove events, and with them what webhook endpoints had set

@@ -43,8 +43,8 @@ type sink struct {
 	bodies map[string]string // by id
 }
 
-func newSink(t testing.TB) *sink {
-	s := &sink{t: t, random: rand.New(rand.NewPCG(7, 8)), bodies: map[string]string{}}
+func newSink(t testing.TB, seed uint64) *sink {
+	s := &sink{t: t, random: rand.New(rand.NewPCG(seed, 1)), bodies: map[string]string{}}
 	s.Server = httptest.NewServer(http.HandlerFunc(s.take))
 	t.Cleanup(s.Close)
 	return s
@@ -117,29 +117,28 @@ func TestWebhookLedger(t *testing.T) {
 }
 
 func webhooksThroughKills(t *testing.T, p site) {
-	kills := hookKills
-	if must.Long() {
-		kills = hookKillsLong
-	}
-	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
 	serve := func() *server {
 		return p.serve(t, "--public-url", "http://127.0.0.1", "--webhook-allow", "127.0.0.1", "--webhook-schedule", "50ms")
 	}
 	s := serve()
-	to := newSink(t)
+	to := newSink(t, seed)
 	l := openLedger(t, s)
 	if err := to.listen(t.Context(), l.client, l.reader); err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
 	var acknowledged []string
-	for life := range kills {
+	kills := 0
+	for ; must.More(kills, hookKills, hookKillsLong); kills++ {
 		ctx, cancel := context.WithCancel(t.Context())
 		var writers sync.WaitGroup
 		for w := range hookWriters {
 			writers.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {
-					a, err := l.call(ctx, l.reader, http.MethodPut, fmt.Sprintf("/api/resources/customer/cus_%d", w), fmt.Sprintf(`{"notes":"%d %d"}`, life, n))
+					a, err := l.call(ctx, l.reader, http.MethodPut, fmt.Sprintf("/api/resources/customer/cus_%d", w), fmt.Sprintf(`{"notes":"%d %d"}`, kills, n))
 					if err != nil {
 						return // the server is dead
 					}
@@ -164,7 +163,12 @@ func webhooksThroughKills(t *testing.T, p site) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	s.stop()
-	if lost := to.missing(acknowledged); len(lost) > 0 || len(acknowledged) < kills {
+	lost := to.missing(acknowledged)
+	must.Figure(t, "kills", kills)
+	must.Figure(t, "acknowledged", len(acknowledged))
+	must.Figure(t, "sent", len(to.order))
+	must.Figure(t, "lost", len(lost))
+	if len(lost) > 0 || len(acknowledged) < kills {
 		t.Fatalf("%d of %d acknowledged events have not arrived after %d kills, such as %q", len(lost), len(acknowledged), kills, lost[:min(len(lost), 3)])
 	}
 	to.audit(t, kills)
@@ -216,7 +220,7 @@ func TestWebhooksGoOnWhenTheServerThatSendsThemIsKilled(t *testing.T) {
 	must.SkipInShort(t)
 	p := onDatabase(t, pgtest.Start(t))
 	s := p.serve(t, "--public-url", "http://127.0.0.1", "--webhook-allow", "127.0.0.1", "--webhook-schedule", "50ms")
-	to := newSink(t)
+	to := newSink(t, 1)
 	l := openLedger(t, s)
 	must.Do(t, to.listen(t.Context(), l.client, l.reader))
 	change := func(n int) (ids []string) {
@@ -270,6 +274,7 @@ func (s *sink) audit(t *testing.T, kills int) {
 		}
 		before = place[id]
 	}
+	must.Figure(t, "repeated_most", most)
 	t.Logf("%d kills, %d events, %d repeated in %d stretches, the longest of %d", kills, len(log), len(s.order)-len(log), back, most)
 	if back > kills || most > repeatsMax+1 {
 		t.Errorf("the order went back %d times in %d kills, and at most by %d events, want at most %d", back, kills, most, repeatsMax)

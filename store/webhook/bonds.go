@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"tollhouse/store/kv"
@@ -10,8 +9,13 @@ import (
 	"tollhouse/store/secret"
 )
 
-func isEnded(err error) bool {
-	return errors.Is(err, record.ErrDisabled) || errors.Is(err, record.ErrNotFound)
+// checkBond returns record.ErrDisabled if the client or the user has ended.
+func (w *Webhooks) checkBond(r kv.Reader, account, client, user string) error {
+	reason, err := w.Bound(r, account, client, user)
+	if err == nil && reason != "" {
+		return fmt.Errorf("its client or user has ended: %w", record.ErrDisabled)
+	}
+	return err
 }
 
 // bind binds an endpoint to the caller's client and user: a token that directs a push

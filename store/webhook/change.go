@@ -157,7 +157,7 @@ func (w *Webhooks) Create(ctx context.Context, by By, account string, s Settings
 	made, random := e, w.draw()
 	err = w.db.Update(ctx, func(tx kv.Txn) error {
 		made = e
-		if err := errors.Join(w.Bound(tx, by.Client, by.User), changeInstance(tx, 1)); err != nil {
+		if err := errors.Join(w.checkBond(tx, account, by.Client, by.User), changeInstance(tx, 1)); err != nil {
 			return err
 		}
 		if err := checkPlace(tx, made); err != nil {
@@ -341,7 +341,7 @@ func (w *Webhooks) Update(ctx context.Context, by By, id string, c Change) (Endp
 		}
 		if e.URL != before.URL {
 			e.bind(by)
-			if err := w.Bound(tx, by.Client, by.User); err != nil {
+			if err := w.checkBond(tx, e.Account, by.Client, by.User); err != nil {
 				return "", err
 			}
 		}

@@ -276,9 +276,11 @@ func countKeys(t *testing.T, s *storetest.Fixture) (n int) {
 	return n
 }
 
+// clientOf returns a client that acts for the account by itself.
 func clientOf(t *testing.T, s *storetest.Fixture) string {
 	t.Helper()
 	c, _ := s.Client(t)
+	must.Do(t, actsFor(t.Context(), s, c.ID, account))
 	return c.ID
 }
 
@@ -437,10 +439,10 @@ func TestBonds(t *testing.T) {
 		}, webhook.ClientEnded},
 		"a_client_gets_another_account": {func(ctx context.Context, s *storetest.Fixture, client string, _ store.User) error {
 			other := "acct_2"
-			return errors.Join(actsFor(ctx, s, client, account), update(ctx, s, client, store.ClientChange{Account: &other}))
+			return update(ctx, s, client, store.ClientChange{Account: &other})
 		}, webhook.ClientEnded},
 		"a_client_loses_the_grant_to_act_for_an_account": {func(ctx context.Context, s *storetest.Fixture, client string, _ store.User) error {
-			return errors.Join(actsFor(ctx, s, client, account), update(ctx, s, client, store.ClientChange{Grants: &[]string{"authorization_code"}}))
+			return update(ctx, s, client, store.ClientChange{Grants: &[]string{"authorization_code"}})
 		}, webhook.ClientEnded},
 		"a_client_loses_its_account": {func(ctx context.Context, s *storetest.Fixture, client string, _ store.User) error {
 			return errors.Join(actsFor(ctx, s, client, "acct_2"), s.DeleteAccount(ctx, "acct_2"))
@@ -454,8 +456,13 @@ func TestBonds(t *testing.T) {
 		"a_client_keeps_both_scopes": {func(ctx context.Context, s *storetest.Fixture, client string, _ store.User) error {
 			return update(ctx, s, client, store.ClientChange{Scopes: &[]string{"events:read", "webhooks:write"}})
 		}, ""},
-		"a_client_gets_an_account": {func(ctx context.Context, s *storetest.Fixture, client string, _ store.User) error {
-			return actsFor(ctx, s, client, account)
+		"a_client_gets_a_secret_and_its_tokens_are_revoked": {func(ctx context.Context, s *storetest.Fixture, client string, _ store.User) error {
+			_, _, err := s.RotateClientSecret(ctx, client, true)
+			return err
+		}, webhook.ClientEnded},
+		"a_client_gets_a_secret": {func(ctx context.Context, s *storetest.Fixture, client string, _ store.User) error {
+			_, _, err := s.RotateClientSecret(ctx, client, false)
+			return err
 		}, ""},
 		"a_new_password": {func(ctx context.Context, s *storetest.Fixture, _ string, u store.User) error {
 			_, err := s.SetPassword(ctx, u.Username, "another correct horse battery")
@@ -495,6 +502,45 @@ func TestBonds(t *testing.T) {
 			t.Error("it is enabled with its client")
 		}
 	})
+
+	other := "acct_2"
+	for name, change := range map[string]store.ClientChange{
+		"acts_for_another_account":      {Account: &other},
+		"may_no_longer_act_for_itself":  {Grants: &[]string{"authorization_code"}},
+		"may_no_longer_read_events":     {Scopes: &[]string{"webhooks:write"}},
+		"may_no_longer_write_endpoints": {Scopes: &[]string{"events:read"}},
+	} {
+		t.Run("the_endpoint_of_a_client_that_"+name+"_is_not_enabled_again", func(t *testing.T) {
+			t.Parallel()
+			s := storetest.New(t)
+			client := clientOf(t, s)
+			m := addEndpoint(t, s, webhook.By{Account: account, Client: client})
+			must.Do(t, update(t.Context(), s, client, change))
+			if _, _, err := s.Webhooks.Enable(t.Context(), webhook.System, m.id, webhook.From{}); !errors.Is(err, record.ErrDisabled) || m.isEnabled(t) {
+				t.Errorf("Enable: %v, want that its client has ended", err)
+			}
+			if _, _, err := s.Webhooks.Create(t.Context(), webhook.By{Account: account, Client: client}, account, webhook.Settings{URL: hook + "2"}); !errors.Is(err, record.ErrDisabled) {
+				t.Errorf("Create with its token: %v", err)
+			}
+		})
+
+		t.Run("a_start_ends_the_endpoint_of_a_client_that_"+name, func(t *testing.T) {
+			t.Parallel()
+			s := storetest.New(t)
+			client := clientOf(t, s)
+			m := addEndpoint(t, s, webhook.By{Account: account, Client: client})
+			s.CutAt(1, false) // the client is changed, and then the process ends
+			_, _ = s.UpdateClient(t.Context(), client, change)
+			s.Faults.Repair()
+			if !m.isEnabled(t) {
+				t.Fatal("the endpoint is disabled already")
+			}
+			must.Do(t, s.Webhooks.Start(t.Context()))
+			if d := m.now(t).Disabled; d.Reason != webhook.ClientEnded {
+				t.Errorf("after a start it is disabled for %q", d.Reason)
+			}
+		})
+	}
 
 	for name, direct := range map[string]func(m made, by webhook.By, n int) error{
 		"a_new_url": func(m made, by webhook.By, n int) error {

@@ -47,15 +47,8 @@ func (w *Webhooks) ended(ctx context.Context, e *Endpoint) (reason Reason, err e
 		return SecretLost, nil
 	}
 	err = w.db.View(ctx, func(r kv.Reader) error {
-		reason = ""
-		for why, err := range map[Reason]error{ClientEnded: w.Bound(r, e.Client, ""), UserEnded: w.Bound(r, "", e.User)} {
-			if isEnded(err) {
-				reason = why
-			} else if err != nil {
-				return err
-			}
-		}
-		return nil
+		reason, err = w.Bound(r, e.Account, e.Client, e.User)
+		return err
 	})
 	return reason, err
 }

@@ -37,7 +37,7 @@ func (w *Webhooks) Enable(ctx context.Context, by By, id string, from From) (End
 		if !from.IsZero() {
 			e.bind(by)
 		}
-		if err := w.Bound(tx, e.Client, e.User); err != nil {
+		if err := w.checkBond(tx, e.Account, e.Client, e.User); err != nil {
 			return "", err
 		}
 		if _, ok := w.Open(e); !ok {

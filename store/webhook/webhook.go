@@ -111,9 +111,9 @@ type Options struct {
 	// Audit appends a line to the audit log within tx. tail was drawn before the
 	// transaction.
 	Audit func(tx kv.Txn, by By, account, reason string, tail [8]byte) error
-	// Bound returns record.ErrDisabled if a client or a user, each unless "", does not
-	// exist or is disabled.
-	Bound func(r kv.Reader, client, user string) error
+	// Bound returns why a token of a client and a user, each unless "", may no longer
+	// direct what an account's endpoints get, or "" if it may.
+	Bound func(r kv.Reader, account, client, user string) (Reason, error)
 }
 
 // Webhooks holds the endpoints of all accounts. It is safe for concurrent use.
