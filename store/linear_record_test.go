@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 
@@ -168,7 +169,11 @@ func (d *drill) judge(t *testing.T, a *authorization) {
 		}
 	}
 	history = withUses(history)
-	if result := porcupine.CheckOperationsTimeout(authorizations(), history, drillCheckTime); result != porcupine.Ok {
+	began := time.Now()
+	result := porcupine.CheckOperationsTimeout(authorizations(), history, drillCheckTime)
+	d.slowestCheck = max(d.slowestCheck, time.Since(began))
+	if d.judged++; result != porcupine.Ok {
+		d.notLinearizable++
 		t.Errorf("the history of an authorization is %s, want linearizable:\n%s", result, describe(history))
 	}
 }

@@ -48,13 +48,18 @@ func TestParallelHistories(t *testing.T) {
 			return
 		}
 	}
-	must.Figure(t, "operations", round*drillRoundOps)
 	d.finish(t)
+	must.Figure(t, "operations", round*drillRoundOps)
+	must.Figure(t, "callers", callersMax)
+	must.Figure(t, "authorizations", d.judged)
+	must.Figure(t, "not_linearizable", d.notLinearizable)
+	must.Figure(t, "slowest_check_ms", d.slowestCheck.Milliseconds())
 	d.covered(t)
 }
 
 // drill is the run: the store, and the authorizations that the callers know.
 type drill struct {
+	seed     uint64 // the calls are drawn from it; their order is the scheduler's
 	house    *storetest.House
 	clients  [2]store.Client
 	users    []string
@@ -68,6 +73,10 @@ type drill struct {
 	opening  int
 	wide     []wideCall // calls that reach more than one authorization
 	outcomes map[string]int
+
+	// Of the checks, which one goroutine makes.
+	judged, notLinearizable int
+	slowestCheck            time.Duration
 }
 
 // authorization is a code and its family, as the callers share it.
@@ -107,6 +116,10 @@ func (w wideCall) reaches(a *authorization) bool {
 func newDrill(t *testing.T) *drill {
 	t.Helper()
 	d := &drill{house: storetest.NewHouse(t), outcomes: map[string]int{}}
+	if must.Long() {
+		d.seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("seed %d", d.seed)
 	d.house.Enter(func(f *storetest.Fixture) {
 		for i := range d.clients {
 			d.clients[i], _ = f.Client(t)
@@ -122,14 +135,14 @@ func newDrill(t *testing.T) *drill {
 // between calls, the clock steps again.
 func (d *drill) round(t *testing.T, round int) {
 	t.Helper()
-	rng := rand.New(rand.NewPCG(uint64(round), 64))
+	rng := d.drawn(round, callersMax)
 	d.retire(round)
 	d.enableUsers(t)
 	d.calls.Store(drillRoundOps)
 	half, gone := make(chan (<-chan struct{}), 1), make(chan struct{})
 	var callers sync.WaitGroup
 	for n := range callersMax {
-		callers.Go(func() { d.caller(t, rand.New(rand.NewPCG(uint64(round), uint64(n))), round, half) })
+		callers.Go(func() { d.caller(t, d.drawn(round, n), round, half) })
 	}
 	go func() { callers.Wait(); close(gone) }()
 	unanswered := <-half
@@ -147,6 +160,11 @@ func (d *drill) round(t *testing.T, round int) {
 	d.widely(-1, -1, asked{verb: verbRestart}, answer{}, call)
 	<-gone
 	d.house.Clock.Advance(clockStep(rng))
+}
+
+// drawn is what one caller draws in a round.
+func (d *drill) drawn(round, caller int) *rand.Rand {
+	return rand.New(rand.NewPCG(d.seed+uint64(round), uint64(caller)))
 }
 
 func crashes(round int) bool { return round%2 == 0 }

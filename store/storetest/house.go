@@ -30,8 +30,25 @@ type House struct {
 	kept *memkv.DB // in place of dir, or nil
 	dsn  string    // in place of dir, or empty
 	open *Fixture
+	stay *stay
 
 	site Site
+}
+
+// stay is the test of one store of a House, whose cleanups do not wait for the end of the
+// test: they hold all that the store has in memory.
+type stay struct {
+	testing.TB
+	cleanups []func()
+}
+
+func (s *stay) Cleanup(fn func()) { s.cleanups = append(s.cleanups, fn) }
+
+func (s *stay) end() {
+	for i := range s.cleanups {
+		s.cleanups[len(s.cleanups)-1-i]()
+	}
+	s.cleanups = nil
 }
 
 // Site says how a House differs from the usual one.
@@ -61,6 +78,7 @@ func NewHouseAt(t testing.TB, site Site) *House {
 		h.dir = t.TempDir()
 	}
 	h.reopen(t)
+	t.Cleanup(func() { h.stay.end() })
 	return h
 }
 
@@ -77,7 +95,7 @@ func (h *House) Enter(fn func(*Fixture)) {
 func (h *House) Restart(t testing.TB) {
 	t.Helper()
 	h.open.Rest()
-	h.close(t)
+	h.stay.end()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.reopen(t)
@@ -113,7 +131,7 @@ func (h *House) Crash(t testing.TB) {
 	h.open.Faults.Break(kv.ErrUnavailable)
 	h.open.Rest()
 	left := h.copy(t)
-	h.close(t)
+	h.stay.end()
 	if err := os.RemoveAll(h.dir); err != nil {
 		t.Fatalf("storetest: remove %s: %v", h.dir, err)
 	}
@@ -161,13 +179,6 @@ func (h *House) files(t testing.TB) map[string]int64 {
 	return sizes
 }
 
-func (h *House) close(t testing.TB) {
-	t.Helper()
-	if err := h.open.DB.Close(); err != nil {
-		t.Fatalf("storetest: close %s: %v", h.dir, err)
-	}
-}
-
 func (h *House) reopen(t testing.TB) {
 	t.Helper()
 	var db kv.DB
@@ -184,7 +195,8 @@ func (h *House) reopen(t testing.TB) {
 		db = openBadger(t, h.dir, h.Clock.Now)
 	}
 	faults := NewFaults(db)
-	h.open = Open(t, faults, h.Clock, func(o *store.Options) {
+	h.stay = &stay{TB: t}
+	h.open = Open(h.stay, faults, h.Clock, func(o *store.Options) {
 		if o.Key = h.key; h.site.Options != nil {
 			h.site.Options(o)
 		}
