@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 )
 
@@ -75,6 +76,8 @@ func (w *wire) leave() {
 
 // offering is what all clients of a load share.
 type offering struct {
+	t                          testing.TB
+	pid                        int
 	host, basic, access, event string
 	families                   []tokens
 }
@@ -95,7 +98,7 @@ func (s *server) offer(count int) *offering {
 	v := newVisitor(s.t)
 	v.allow(v.signIn(address, odile, odilePassword))
 	c := s.asClient(creds)
-	o := &offering{host: s.ready.Listen[0], basic: base64.StdEncoding.EncodeToString([]byte(creds.ID + ":" + creds.Secret))}
+	o := &offering{t: s.t, pid: s.process.Pid, host: s.ready.Listen[0], basic: base64.StdEncoding.EncodeToString([]byte(creds.ID + ":" + creds.Secret))}
 	o.families = make([]tokens, count)
 	var working sync.WaitGroup
 	for own := range slices.Chunk(o.families, (count+offeredAtOnce-1)/offeredAtOnce) {
@@ -194,6 +197,8 @@ func (c *offerer) step(ctx context.Context) (status int, header http.Header, err
 // tally counts the answers to a load.
 type tally struct {
 	took    []time.Duration // of the accepted
+	served  int             // accepted, also before they count
+	cpu     time.Duration   // of the server meanwhile
 	refused int             // by 429 and 503
 	cut     int             // connections that broke
 	how     error           // one of them did
@@ -202,11 +207,15 @@ type tally struct {
 
 func (t *tally) add(other tally) {
 	t.took = append(t.took, other.took...)
+	t.served += other.served
 	t.refused += other.refused
 	t.cut += other.cut
 	t.how = cmp.Or(t.how, other.how)
 	t.wrong = append(t.wrong, other.wrong...)
 }
+
+// perCPU is how many requests were served in a second of the server's processor time.
+func (t *tally) perCPU() float64 { return float64(t.served) / max(t.cpu, time.Millisecond).Seconds() }
 
 // quantile of the accepted, which are sorted.
 func (t *tally) quantile(share float64) time.Duration {
@@ -219,7 +228,7 @@ func (t *tally) quantile(share float64) time.Duration {
 // crowd runs clients for as long as lasts, and counts the answers after the first rampUp.
 // Whoever waits for an answer at the end hangs up.
 func (o *offering) crowd(ctx context.Context, clients int, rampUp, lasts time.Duration) tally {
-	from := time.Now().Add(rampUp)
+	before, from := cpuOf(o.t, o.pid), time.Now().Add(rampUp)
 	ctx, cancel := context.WithCancel(ctx) // whose end is no deadline of a dialer
 	defer time.AfterFunc(rampUp+lasts, cancel).Stop()
 	var all tally
@@ -234,6 +243,7 @@ func (o *offering) crowd(ctx context.Context, clients int, rampUp, lasts time.Du
 		})
 	}
 	working.Wait()
+	all.cpu = cpuOf(o.t, o.pid) - before
 	slices.Sort(all.took)
 	return all
 }
@@ -252,6 +262,7 @@ func (c *offerer) run(ctx context.Context, from time.Time) (own tally) {
 			pause(ctx, cutPause)
 		case err != nil:
 		case status/100 == 2:
+			own.served++
 			if counts {
 				own.took = append(own.took, time.Since(begun))
 			}
