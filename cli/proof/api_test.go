@@ -150,34 +150,44 @@ type eventPage struct {
 
 const (
 	pageLimit   = 1000 // the largest that the API gives
-	eventsMax   = 2_000_000
 	noSuchEvent = "evt_00000000000000000000000000"
 )
 
-// eventsAfter lists what came after a cursor, oldest first, page by page; ""
-// begins at the beginning. query may narrow the list, and ends in &.
-func (c *client) eventsAfter(ctx context.Context, access, cursor, query string) ([]event, error) {
-	var events []event
-	for len(events) < eventsMax {
+// eventsAfter lists what came after a cursor, oldest first; "" begins at the beginning.
+func (c *client) eventsAfter(ctx context.Context, access, cursor string) (events []event, err error) {
+	err = c.eachEvent(ctx, access, cursor, "", func(e event) error {
+		events = append(events, e)
+		return nil
+	})
+	return events, err
+}
+
+// eachEvent calls fn for what came after a cursor, page by page, until fn fails. query
+// may narrow the list, and ends in &.
+func (c *client) eachEvent(ctx context.Context, access, cursor, query string, fn func(event) error) error {
+	for {
 		path := fmt.Sprintf("/api/events?%sorder=asc&limit=%d", query, pageLimit)
 		if cursor != "" {
 			path += "&after=" + url.QueryEscape(cursor)
 		}
 		a, err := c.call(ctx, access, http.MethodGet, path, "")
 		if err != nil {
-			return nil, err
+			return err
 		}
 		var p eventPage
 		if err := json.Unmarshal(a.body, &p); err != nil || a.status != http.StatusOK {
-			return nil, fmt.Errorf("list events: %s", a)
+			return fmt.Errorf("list events: %s", a)
 		}
-		events = append(events, p.Data...)
+		for _, e := range p.Data {
+			if err := fn(e); err != nil {
+				return err
+			}
+		}
 		if !p.HasMore {
-			return events, nil
+			return nil
 		}
 		cursor = p.Next
 	}
-	return nil, fmt.Errorf("list events: more than %d", eventsMax)
 }
 
 // mergePatch is RFC 7396: what target becomes under patch. It changes neither.

@@ -4,9 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
+	"math/bits"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 )
@@ -81,20 +82,20 @@ func (w *resourceWriter) check(ctx context.Context, l *ledger) error {
 		}
 		if !there {
 			if a.status != http.StatusNotFound {
-				return fmt.Errorf("%s has no event, or was deleted by its last: %s, want 404", name, a)
+				return l.missing("%s has no event, or was deleted by its last: %s, want 404", name, a)
 			}
 			continue
 		}
 		var is map[string]any
 		if err := json.Unmarshal(a.body, &is); err != nil || a.status != http.StatusOK || !sameJSON(is, want) {
-			return fmt.Errorf("%s is %s, want as its last event says %v", name, a, want)
+			return l.missing("%s is %s, want as its last event says %v", name, a, want)
 		}
 	}
 	return nil
 }
 
 // replay has nothing to try: a change may be made twice.
-func (w *resourceWriter) replay(context.Context, *ledger) (int, error) { return 0, nil }
+func (w *resourceWriter) replay(context.Context, *ledger) error { return nil }
 
 // history is what the event log has to tell: every acknowledged change once,
 // in order, each made of the one before it.
@@ -103,7 +104,19 @@ type history struct {
 	expect  map[string][]change // by resource, acknowledged since the last reading
 	pending map[string]change   // by resource, lost since the last reading
 	objects map[string]map[string]any
-	ids     []string // all that was read, oldest first
+	seen    sequence // all that was read, oldest first
+}
+
+// sequence is a list of events of which only the end and a hash are kept.
+type sequence struct {
+	count  int
+	newest string
+	sum    uint64
+}
+
+func (s *sequence) add(id string) {
+	s.count, s.newest = s.count+1, id
+	s.sum = maphash.String(liveSeed, id) ^ bits.RotateLeft64(s.sum, 1)
 }
 
 func (h *history) init() {
@@ -133,26 +146,19 @@ func (h *history) snapshot(resource string) (map[string]any, bool) {
 func (h *history) read(ctx context.Context, l *ledger) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	cursor := ""
-	if len(h.ids) > 0 {
-		cursor = h.ids[len(h.ids)-1]
-	}
-	events, err := l.eventsAfter(ctx, l.reader, cursor, "")
+	err := l.eachEvent(ctx, l.reader, h.seen.newest, "", func(e event) error {
+		if e.ID <= h.seen.newest {
+			return fmt.Errorf("event %s comes after %s in the list", e.ID, h.seen.newest)
+		}
+		h.seen.add(e.ID)
+		return h.take(e, l)
+	})
 	if err != nil {
 		return err
 	}
-	for _, e := range events {
-		if e.ID <= cursor {
-			return fmt.Errorf("event %s comes after %s in the list", e.ID, cursor)
-		}
-		cursor = e.ID
-		if err := h.take(e); err != nil {
-			return err
-		}
-		h.ids = append(h.ids, e.ID)
-	}
 	for resource, missing := range h.expect {
 		if len(missing) > 0 {
+			l.lost.Add(int64(len(missing)))
 			return fmt.Errorf("%d acknowledged events about %s are lost, the first is %s", len(missing), resource, missing[0].eventID)
 		}
 	}
@@ -162,7 +168,7 @@ func (h *history) read(ctx context.Context, l *ledger) error {
 
 // take matches an event with the next change of its resource that was
 // acknowledged, or, when all of these are there, with the one that was lost.
-func (h *history) take(e event) error {
+func (h *history) take(e event, l *ledger) error {
 	c, known := h.pending[e.Resource]
 	if expected := h.expect[e.Resource]; len(expected) > 0 {
 		c, known = expected[0], true
@@ -172,7 +178,7 @@ func (h *history) take(e event) error {
 	}
 	mark, _ := e.Data.Object["notes"].(string)
 	if !known || e.Type != c.eventType || c.eventID != "" && c.eventID != e.ID || c.mark != "" && c.mark != mark {
-		return fmt.Errorf("event %s %s about %s, marked %q: nobody wrote it there; next was to be %+v", e.ID, e.Type, e.Resource, mark, c)
+		return l.missing("event %s %s about %s, marked %q: nobody wrote it there; next was to be %+v", e.ID, e.Type, e.Resource, mark, c)
 	}
 	return h.chain(e)
 }
@@ -202,16 +208,16 @@ func (h *history) readAll(ctx context.Context, l *ledger) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, query := range []string{"", "type[]=customer.created&type[]=customer.updated&type[]=customer.deleted&"} {
-		events, err := l.eventsAfter(ctx, l.reader, "", query)
+		var listed sequence
+		err := l.eachEvent(ctx, l.reader, "", query, func(e event) error {
+			listed.add(e.ID)
+			return nil
+		})
 		if err != nil {
 			return err
 		}
-		var ids []string
-		for _, e := range events {
-			ids = append(ids, e.ID)
-		}
-		if !slices.Equal(ids, h.ids) {
-			return fmt.Errorf("the list by %q has %d events; want the %d that were read after each kill, in their order", query, len(ids), len(h.ids))
+		if listed != h.seen {
+			return l.missing("the list by %q has %d events; want the %d that were read after each kill, in their order", query, listed.count, h.seen.count)
 		}
 	}
 	return nil

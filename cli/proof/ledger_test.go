@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -19,17 +20,34 @@ import (
 const (
 	ledgerCycles     = 20
 	ledgerCyclesLong = 1000
-	familyWriters    = 8 // rotate refresh tokens
-	resourceWriters  = 5 // change resources, and cause events
-	codeWriters      = 3 // walk through consent, and redeem codes
 
-	killAfterMin = 40 // acknowledged changes
-	killAfterMax = 800
-	killSpread   = 3 * time.Millisecond // some commits long, so that death comes anywhere in one
-	writeWait    = 5 * time.Second      // on a machine that is too slow for that
-	recoverWait  = time.Second          // to open again
-	margin       = 20                   // between a figure and the bound that a test holds it to
+	killAfterMin     = 40 // acknowledged changes
+	killAfterMax     = 800
+	killAfterMaxLong = 10_000
+	killSpread       = 3 * time.Millisecond // some commits long, so that death comes anywhere in one
+	writeWait        = 5 * time.Second      // on a machine that is too slow for that
+	writeWaitLong    = 30 * time.Second
+	recoverWait      = time.Second      // to open again
+	readerLifetime   = 20 * time.Minute // of an access token that reads; it may have an hour
+	margin           = 20               // between a figure and the bound that a test holds it to
 )
+
+// crew is how many writers of each kind write to a ledger.
+type crew struct {
+	families    int // rotate refresh tokens
+	resources   int // change resources, and cause events
+	codes       int // walk through consent, and redeem codes
+	revocations int // revoke what they were issued
+	imports     int // import files of events
+}
+
+// fullCrew is sixteen, and thirty-two in the long form.
+func fullCrew() crew {
+	if must.Long() {
+		return crew{families: 12, resources: 9, codes: 6, revocations: 3, imports: 2}
+	}
+	return crew{families: 7, resources: 4, codes: 3, revocations: 1, imports: 1}
+}
 
 // A ledger is one site's memory of what a server has acknowledged, through all
 // of that server's deaths.
@@ -38,16 +56,20 @@ type ledger struct {
 
 	username, password, account string
 	reader                      string // an access token that does nothing but read
+	readerSince                 time.Time
+	operator                    *http.Client // at the admin socket
 
-	acks atomic.Int64 // every acknowledged change
-	busy atomic.Int64 // refusals before a commit: nothing happened
+	acks     atomic.Int64 // every acknowledged change
+	busy     atomic.Int64 // refusals before a commit: nothing happened
+	replayed atomic.Int64 // codes and tokens that were spent, tried again
+	lost     atomic.Int64 // acknowledged, and not there
+	twice    atomic.Int64 // spent or revoked, and accepted
 
 	// The power is cut by cut, once that many changes were acknowledged.
 	cutAt int64
 	cut   func()
 
-	events   history
-	replayed int // codes and refresh tokens that were spent, tried again
+	events history
 }
 
 // A writer makes changes and remembers those that were acknowledged.
@@ -59,14 +81,14 @@ type writer interface {
 	write(ctx context.Context, l *ledger, r *rand.Rand) error
 	// check holds the reopened server to what was acknowledged.
 	check(ctx context.Context, l *ledger) error
-	// replay tries what was spent once more, and returns how often.
-	replay(ctx context.Context, l *ledger) (int, error)
+	// replay tries what was spent once more.
+	replay(ctx context.Context, l *ledger) error
 }
 
 // TestKillLedger kills the binary: kill -9 at a random moment under
 // sixteen writers, again and again, and after each death every acknowledged
-// token, rotation, code, resource and event is there, and nothing that was
-// spent is taken again.
+// token, rotation, code, revocation, resource and event is there, and nothing that was
+// spent or revoked is taken again.
 func TestKillLedger(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
@@ -74,10 +96,6 @@ func TestKillLedger(t *testing.T) {
 }
 
 func ledgerThroughKills(t *testing.T, p site) {
-	cycles := ledgerCycles
-	if must.Long() {
-		cycles = ledgerCyclesLong
-	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -86,7 +104,8 @@ func ledgerThroughKills(t *testing.T, p site) {
 	s := serve()
 	l, writers := newLedger(t, s)
 	var reopened []time.Duration
-	for cycle := range cycles {
+	kills := 0
+	for ; must.More(kills, ledgerCycles, ledgerCyclesLong); kills++ {
 		before := l.acks.Load()
 		l.writeUntilKilled(t, s, writers, random)
 		s.finish()
@@ -95,37 +114,67 @@ func ledgerThroughKills(t *testing.T, p site) {
 		l.moveTo(s)
 		l.audit(t, writers)
 		if t.Failed() {
-			t.Fatalf("cycle %d of %d, after %d acknowledged changes", cycle+1, cycles, l.acks.Load()-before)
+			t.Errorf("kill %d, after %d acknowledged changes", kills+1, l.acks.Load()-before)
+			break
 		}
 	}
-	l.closeBooks(t, writers)
+	if !t.Failed() {
+		l.closeBooks(t, writers)
+	}
 	s.stop()
 
 	slices.Sort(reopened)
 	slowest := reopened[len(reopened)-1]
-	t.Logf("%d kills, %d acknowledged changes, %d events; %d spent codes and tokens tried again; %d refused as busy; reopened in %v (median), %v (slowest)",
-		cycles, l.acks.Load(), len(l.events.ids), l.replayed, l.busy.Load(), reopened[len(reopened)/2].Round(time.Millisecond), slowest.Round(time.Millisecond))
+	must.Figure(t, "kills", kills)
+	must.Figure(t, "clients", len(writers))
+	must.Figure(t, "events", l.events.seen.count)
+	must.Figure(t, "refused_as_busy", l.busy.Load())
+	must.Figure(t, "reopened_median_ms", reopened[len(reopened)/2].Milliseconds())
+	must.Figure(t, "reopened_worst_ms", slowest.Milliseconds())
+	l.report(t)
 	if slowest > margin*recoverWait {
 		t.Errorf("it took %v to open again, want at most %v", slowest, margin*recoverWait)
 	}
-	if l.acks.Load() < int64(cycles)*(familyWriters+resourceWriters+codeWriters) || l.replayed < cycles {
-		t.Errorf("%d changes and %d spent codes and tokens in %d cycles are no load", l.acks.Load(), l.replayed, cycles)
+	if l.acks.Load() < int64(kills*len(writers)) || l.replayed.Load() < int64(kills) {
+		t.Errorf("%d changes and %d spent codes and tokens in %d cycles are no load", l.acks.Load(), l.replayed.Load(), kills)
 	}
 }
 
+// report gives the figures of every ledger.
+func (l *ledger) report(t testing.TB) {
+	t.Helper()
+	must.Figure(t, "acknowledged", l.acks.Load())
+	must.Figure(t, "lost", l.lost.Load())
+	must.Figure(t, "double_accepted", l.twice.Load())
+	must.Figure(t, "replayed", l.replayed.Load())
+}
+
 // newLedger makes a client, a user and the writers.
-func newLedger(t *testing.T, s *server) (*ledger, []writer) {
+func newLedger(t testing.TB, s *server) (*ledger, []writer) {
+	t.Helper()
+	return newLedgerOf(t, s, fullCrew())
+}
+
+func newLedgerOf(t testing.TB, s *server, c crew) (*ledger, []writer) {
 	t.Helper()
 	l := openLedger(t, s)
 	var writers []writer
-	for range familyWriters {
+	for range c.families {
 		writers = append(writers, &familyWriter{})
 	}
-	for i := range resourceWriters {
+	for i := range c.resources {
 		writers = append(writers, newResourceWriter(&l.events, i))
 	}
-	for range codeWriters {
+	for range c.codes {
 		writers = append(writers, &codeWriter{})
+	}
+	for range c.revocations {
+		writers = append(writers, &revoker{})
+	}
+	for i := range c.imports {
+		w := &importer{name: fmt.Sprintf("importer_%d", i)}
+		s.createUser(w.name, w.account(), l.password)
+		writers = append(writers, w)
 	}
 	for _, w := range writers { // one after another, as each password costs a hash
 		if err := w.prepare(t.Context(), l); err != nil {
@@ -136,7 +185,7 @@ func newLedger(t *testing.T, s *server) (*ledger, []writer) {
 }
 
 // openLedger makes a client and a user.
-func openLedger(t *testing.T, s *server) *ledger {
+func openLedger(t testing.TB, s *server) *ledger {
 	t.Helper()
 	l := &ledger{username: "ledger", password: "written down in good order", account: "acct_ledger"}
 	creds := s.createClient("Ledger", callbackURI)
@@ -145,27 +194,48 @@ func openLedger(t *testing.T, s *server) *ledger {
 	l.moveTo(s)
 	l.events.init()
 
-	p, a, err := l.grant(t.Context(), "password", "username", l.username, "password", l.password)
-	if err != nil || p.Access == "" {
-		t.Fatalf("password grant: %s, %v", a, err)
+	if err := l.renewReader(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	l.reader = p.Access
 	return l
+}
+
+// renewReader signs in again before the reader's token expires.
+func (l *ledger) renewReader(ctx context.Context) error {
+	if time.Since(l.readerSince) < readerLifetime {
+		return nil
+	}
+	p, a, err := l.grant(ctx, "password", "username", l.username, "password", l.password)
+	if err != nil || p.Access == "" {
+		return fmt.Errorf("password grant: %s, %w", a, err)
+	}
+	l.reader, l.readerSince = p.Access, time.Now()
+	return nil
 }
 
 // moveTo goes on at the next life of the server.
 func (l *ledger) moveTo(s *server) {
 	l.base = s.base
-	l.http = &http.Client{Timeout: requestWait, Transport: &http.Transport{MaxIdleConnsPerHost: 2 * (familyWriters + resourceWriters + codeWriters)}}
+	l.http = &http.Client{Timeout: requestWait, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	socket := s.ready.AdminSocket
+	l.operator = &http.Client{Timeout: requestWait, Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+	}}
 }
 
 // writeUntilKilled lets all writers write and kills the server meanwhile.
-func (l *ledger) writeUntilKilled(t *testing.T, s *server, writers []writer, random *rand.Rand) {
+func (l *ledger) writeUntilKilled(t testing.TB, s *server, writers []writer, random *rand.Rand) {
 	t.Helper()
 	delay := time.Duration(random.Int64N(int64(killSpread)))
-	l.cutAt = l.acks.Load() + killAfterMin + random.Int64N(killAfterMax-killAfterMin)
+	acksMax, wait := int64(killAfterMax), writeWait
+	if must.Long() {
+		acksMax, wait = killAfterMaxLong, writeWaitLong
+	}
+	l.cutAt = l.acks.Load() + killAfterMin + random.Int64N(acksMax-killAfterMin)
 	l.cut = func() { time.AfterFunc(delay, s.kill) }
-	slow := time.AfterFunc(writeWait, s.kill)
+	slow := time.AfterFunc(wait, s.kill)
 	defer slow.Stop()
 	l.each(t, writers, func(w writer, r *rand.Rand) error {
 		for {
@@ -178,11 +248,15 @@ func (l *ledger) writeUntilKilled(t *testing.T, s *server, writers []writer, ran
 	}, random)
 	<-s.ended
 	l.http.CloseIdleConnections()
+	l.operator.CloseIdleConnections()
 }
 
 // audit compares what is there with what was acknowledged.
-func (l *ledger) audit(t *testing.T, writers []writer) {
+func (l *ledger) audit(t testing.TB, writers []writer) {
 	t.Helper()
+	if err := l.renewReader(t.Context()); err != nil {
+		t.Error(err)
+	}
 	if err := l.events.read(t.Context(), l); err != nil {
 		t.Error(err)
 	}
@@ -190,7 +264,7 @@ func (l *ledger) audit(t *testing.T, writers []writer) {
 }
 
 // each runs fn for every writer at once, with a source of chance of its own.
-func (l *ledger) each(t *testing.T, writers []writer, fn func(writer, *rand.Rand) error, random *rand.Rand) {
+func (l *ledger) each(t testing.TB, writers []writer, fn func(writer, *rand.Rand) error, random *rand.Rand) {
 	t.Helper()
 	var all sync.WaitGroup
 	for i, w := range writers {
@@ -204,20 +278,26 @@ func (l *ledger) each(t *testing.T, writers []writer, fn func(writer, *rand.Rand
 	all.Wait()
 }
 
-// closeBooks reads the whole log once more from the beginning, and tries all
-// that was ever spent.
-func (l *ledger) closeBooks(t *testing.T, writers []writer) {
+// closeBooks reads the whole log once more from the beginning, and tries what was
+// spent.
+func (l *ledger) closeBooks(t testing.TB, writers []writer) {
 	t.Helper()
 	if err := l.events.readAll(t.Context(), l); err != nil {
 		t.Error(err)
 	}
-	var replayed atomic.Int64
-	l.each(t, writers, func(w writer, _ *rand.Rand) error {
-		n, err := w.replay(t.Context(), l)
-		replayed.Add(int64(n))
-		return err
-	}, rand.New(rand.NewPCG(0, 0)))
-	l.replayed = int(replayed.Load())
+	l.each(t, writers, func(w writer, _ *rand.Rand) error { return w.replay(t.Context(), l) }, rand.New(rand.NewPCG(0, 0)))
+}
+
+// missing is the error of what was acknowledged and is not there.
+func (l *ledger) missing(format string, args ...any) error {
+	l.lost.Add(1)
+	return fmt.Errorf(format, args...)
+}
+
+// accepted is the error of what was spent or revoked, and is taken again.
+func (l *ledger) accepted(format string, args ...any) error {
+	l.twice.Add(1)
+	return fmt.Errorf(format, args...)
 }
 
 // acknowledge counts a change that was answered with success.

@@ -13,6 +13,11 @@ import (
 
 const (
 	familiesPerWriter = 3
+	// A refresh token that was spent can be tried only once, as it ends its family: each
+	// eighth check of a writer tries one of a family, and begins another.
+	checksPerReplay = 8
+	spentMax        = 64 // spent refresh tokens of a family that are kept, by chance
+	burntMax        = 64 // and codes of a writer, each tried once before
 	// graceSafe is within the 30 s in which a spent refresh token gives the
 	// same pair again, with room for a slow machine.
 	graceSafe = 15 * time.Second
@@ -31,7 +36,10 @@ type family struct {
 }
 
 // familyWriter rotates the refresh tokens of a few families.
-type familyWriter struct{ families []*family }
+type familyWriter struct {
+	families []*family
+	checks   int
+}
 
 func (w *familyWriter) write(ctx context.Context, l *ledger, r *rand.Rand) error {
 	f := w.families[r.IntN(len(w.families))]
@@ -54,22 +62,39 @@ func (w *familyWriter) write(ctx context.Context, l *ledger, r *rand.Rand) error
 // rotations, so it is done before the clock of the first kill runs.
 func (w *familyWriter) prepare(ctx context.Context, l *ledger) error {
 	for range familiesPerWriter {
-		p, a, err := l.grant(ctx, "password", "username", l.username, "password", l.password)
-		if err != nil || p.Access == "" {
-			return fmt.Errorf("password grant: %s, %w", a, err)
+		f, err := newFamily(ctx, l)
+		if err != nil {
+			return err
 		}
-		l.acknowledge()
-		w.families = append(w.families, &family{current: p, unproven: []string{p.Access}})
+		w.families = append(w.families, f)
 	}
 	return nil
 }
 
+func newFamily(ctx context.Context, l *ledger) (*family, error) {
+	p, a, err := l.grant(ctx, "password", "username", l.username, "password", l.password)
+	if err != nil || p.Access == "" {
+		return nil, fmt.Errorf("password grant: %s, %w", a, err)
+	}
+	l.acknowledge()
+	return &family{current: p, unproven: []string{p.Access}}, nil
+}
+
 func (f *family) rotate(p tokens) {
 	if f.previous != "" {
-		f.spent = append(f.spent, f.previous)
+		f.spent = keep(f.spent, f.previous, spentMax)
 	}
 	f.previous, f.current, f.rotatedAt, f.pending = f.current.Refresh, p, time.Now(), false
 	f.unproven = append(f.unproven, p.Access)
+}
+
+// keep adds to a list that has at most so many, in place of any of them.
+func keep[T any](list []T, one T, most int) []T {
+	if len(list) < most {
+		return append(list, one)
+	}
+	list[rand.IntN(most)] = one
+	return list
 }
 
 func (w *familyWriter) check(ctx context.Context, l *ledger) error {
@@ -78,7 +103,17 @@ func (w *familyWriter) check(ctx context.Context, l *ledger) error {
 			return err
 		}
 	}
-	return nil
+	w.checks++
+	if w.checks%checksPerReplay != 0 {
+		return nil
+	}
+	at := w.checks / checksPerReplay % len(w.families)
+	if err := w.families[at].replay(ctx, l); err != nil {
+		return err
+	}
+	var err error
+	w.families[at], err = newFamily(ctx, l)
+	return err
 }
 
 func (f *family) check(ctx context.Context, l *ledger) error {
@@ -88,7 +123,7 @@ func (f *family) check(ctx context.Context, l *ledger) error {
 			return err
 		}
 		if !live {
-			return fmt.Errorf("an acknowledged access token is dead")
+			return l.missing("an acknowledged access token is dead")
 		}
 	}
 	f.unproven = nil
@@ -109,7 +144,7 @@ func (f *family) settle(ctx context.Context, l *ledger) error {
 		return err
 	}
 	if p.Access == "" {
-		return fmt.Errorf("a rotation whose answer was lost, sent again: %s", a)
+		return l.missing("a rotation whose answer was lost, sent again: %s", a)
 	}
 	f.rotate(p)
 	return f.expectPair(ctx, l, f.previous, p)
@@ -121,32 +156,39 @@ func (f *family) expectPair(ctx context.Context, l *ledger, refresh string, want
 		return err
 	}
 	if !p.same(want) {
-		return fmt.Errorf("an acknowledged rotation, asked for again within the grace, does not give the pair that was acknowledged: status %d %s", a.status, a.errorCode())
+		return l.missing("an acknowledged rotation, asked for again within the grace, does not give the pair that was acknowledged: status %d %s", a.status, a.errorCode())
 	}
 	return nil
 }
 
-// replay tries, in each family, a refresh token that was spent before the last
-// one was: it gives nothing, and ends the family.
-func (w *familyWriter) replay(ctx context.Context, l *ledger) (int, error) {
-	replayed := 0
+// replay tries a spent refresh token of each family.
+func (w *familyWriter) replay(ctx context.Context, l *ledger) error {
 	for _, f := range w.families {
-		if len(f.spent) == 0 {
-			continue
+		if err := f.replay(ctx, l); err != nil {
+			return err
 		}
-		_, a, err := l.grant(ctx, "refresh_token", "refresh_token", f.spent[len(f.spent)/2])
-		if err != nil {
-			return replayed, err
-		}
-		if !a.refused(http.StatusBadRequest, "invalid_grant") {
-			return replayed, fmt.Errorf("a refresh token that was spent long ago: status %d, want 400 invalid_grant", a.status)
-		}
-		if live, err := l.lives(ctx, f.current.Access); err != nil || live {
-			return replayed, fmt.Errorf("after the replay of a refresh token its family lives on (%v)", err)
-		}
-		replayed++
 	}
-	return replayed, nil
+	return nil
+}
+
+// replay tries a refresh token that was spent before the last one was: it gives
+// nothing, and ends the family.
+func (f *family) replay(ctx context.Context, l *ledger) error {
+	if len(f.spent) == 0 {
+		return nil
+	}
+	_, a, err := l.grant(ctx, "refresh_token", "refresh_token", f.spent[len(f.spent)/2])
+	if err != nil {
+		return err
+	}
+	l.replayed.Add(1)
+	if !a.refused(http.StatusBadRequest, "invalid_grant") {
+		return l.accepted("a refresh token that was spent long ago: status %d, want 400 invalid_grant", a.status)
+	}
+	if live, err := l.lives(ctx, f.current.Access); err != nil || live {
+		return l.accepted("after the replay of a refresh token its family lives on (%v)", err)
+	}
+	return nil
 }
 
 // code is an authorization code that was acknowledged: the browser was sent on
@@ -164,7 +206,7 @@ type codeWriter struct {
 	open    []code // not redeemed
 	unknown []code // sent, and the answer was lost
 	fresh   []code // redeemed since the last check
-	burnt   []code
+	burnt   []code // some of those that were redeemed before
 }
 
 func (w *codeWriter) write(ctx context.Context, l *ledger, r *rand.Rand) error {
@@ -265,7 +307,7 @@ func (w *codeWriter) check(ctx context.Context, l *ledger) error {
 			return err
 		}
 		if p.Access == "" {
-			return fmt.Errorf("an acknowledged code that was never redeemed: %s", a)
+			return l.missing("an acknowledged code that was never redeemed: %s", a)
 		}
 		c.access = p.Access
 		w.fresh = append(w.fresh, c)
@@ -279,7 +321,6 @@ func (w *codeWriter) check(ctx context.Context, l *ledger) error {
 		if p.Access == "" && !a.refused(http.StatusBadRequest, "invalid_grant") {
 			return fmt.Errorf("a redemption whose answer was lost, sent again: %s", a)
 		}
-		w.burnt = append(w.burnt, c)
 	}
 	for _, c := range w.fresh {
 		live, err := l.lives(ctx, c.access)
@@ -287,10 +328,15 @@ func (w *codeWriter) check(ctx context.Context, l *ledger) error {
 			return err
 		}
 		if !live {
-			return fmt.Errorf("the access token of an acknowledged redemption is dead")
+			return l.missing("the access token of an acknowledged redemption is dead")
 		}
 	}
-	w.burnt = append(w.burnt, w.fresh...)
+	for _, c := range append(w.unknown, w.fresh...) {
+		if err := w.burn(ctx, l, c); err != nil {
+			return err
+		}
+		w.burnt = keep(w.burnt, c, burntMax)
+	}
 	w.open, w.unknown, w.fresh = nil, nil, nil
 	return w.stillSignedIn(ctx, l)
 }
@@ -303,27 +349,36 @@ func (w *codeWriter) stillSignedIn(ctx context.Context, l *ledger) error {
 		return err
 	}
 	if seen.field("ticket") == "" {
-		return fmt.Errorf("the session of a sign-in is gone: status %d and no consent screen", seen.status)
+		return l.missing("the session of a sign-in is gone: status %d and no consent screen", seen.status)
 	}
 	return nil
 }
 
-// replay tries every burnt code. One without PKCE takes its tokens with it.
-func (w *codeWriter) replay(ctx context.Context, l *ledger) (int, error) {
-	for i, c := range w.burnt {
-		_, a, err := w.redeem(ctx, l, c)
-		if err != nil {
-			return i, err
-		}
-		if !a.refused(http.StatusBadRequest, "invalid_grant") {
-			return i, fmt.Errorf("a burnt code: status %d, want 400 invalid_grant", a.status)
-		}
-		if c.verifier != "" || c.access == "" {
-			continue
-		}
-		if live, err := l.lives(ctx, c.access); err != nil || live {
-			return i, fmt.Errorf("after the replay of a code its tokens live on (%v)", err)
+// replay tries burnt codes of all lives once more.
+func (w *codeWriter) replay(ctx context.Context, l *ledger) error {
+	for _, c := range w.burnt {
+		if err := w.burn(ctx, l, c); err != nil {
+			return err
 		}
 	}
-	return len(w.burnt), nil
+	return nil
+}
+
+// burn tries a code that was redeemed. One without PKCE takes its tokens with it.
+func (w *codeWriter) burn(ctx context.Context, l *ledger, c code) error {
+	_, a, err := w.redeem(ctx, l, c)
+	if err != nil {
+		return err
+	}
+	l.replayed.Add(1)
+	if !a.refused(http.StatusBadRequest, "invalid_grant") {
+		return l.accepted("a burnt code: status %d, want 400 invalid_grant", a.status)
+	}
+	if c.verifier != "" || c.access == "" {
+		return nil
+	}
+	if live, err := l.lives(ctx, c.access); err != nil || live {
+		return l.accepted("after the replay of a code its tokens live on (%v)", err)
+	}
+	return nil
 }

@@ -20,7 +20,7 @@ import (
 // form is part of every test run.
 const (
 	liveKills       = 3
-	liveKillsLong   = 100
+	liveKillsLong   = 500
 	liveWriters     = 8
 	liveEventsMin   = 500 // of each life of the server
 	liveStayMax     = 100 // events that a reader takes from one connection
@@ -45,10 +45,6 @@ func TestLiveThroughKills(t *testing.T) {
 }
 
 func liveThroughKills(t *testing.T, p site) {
-	kills := liveKills
-	if must.Long() {
-		kills = liveKillsLong
-	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -76,7 +72,8 @@ func liveThroughKills(t *testing.T, p site) {
 	}
 	reading.Go(func() { tail.run(following, t, p, l.account) })
 
-	for kill := range kills {
+	kills := 0
+	for ; must.More(kills, liveKills, liveKillsLong); kills++ {
 		l.awaitLife(t, readers)
 		time.Sleep(time.Duration(random.Int64N(int64(liveKillSpread)))) // so that death comes anywhere
 		s.kill()
@@ -84,7 +81,7 @@ func liveThroughKills(t *testing.T, p site) {
 		s = serve()
 		l.moveTo(s)
 		if t.Failed() {
-			t.Fatalf("after kill %d of %d", kill+1, kills)
+			t.Fatalf("after kill %d", kills+1)
 		}
 	}
 	l.awaitLife(t, readers)
@@ -256,19 +253,28 @@ func (l *liveLog) compare(t *testing.T, log []logged, readers []*liveReader, kil
 	for _, e := range log {
 		inLog[e.id] = true
 	}
+	lost := 0
 	for id := range l.acked {
 		if !inLog[id] {
+			lost++
 			t.Errorf("%s was acknowledged and is not in the log", id)
 		}
 	}
+	sightings, missedAll, repeatedAll := 0, 0, 0
 	for _, r := range readers {
 		t.Run("live_through_kills_nothing_missed_nothing_repeated_"+strings.ReplaceAll(r.name, " ", "_"), func(t *testing.T) {
 			missed, repeated := r.judge(r.of(log))
 			t.Logf("%d events over %d connections", len(r.seen), r.connections)
+			sightings, missedAll, repeatedAll = sightings+len(r.seen), missedAll+missed, repeatedAll+repeated
 			if missed > 0 || repeated > 0 || len(r.seen) < kills || r.connections < kills {
 				t.Errorf("%d events missed, %d repeated, changed or out of order, of %d, over %d connections", missed, repeated, len(r.of(log)), r.connections)
 			}
 		})
 	}
-	t.Logf("%d events in the log, %d acknowledged, %d kills", len(log), len(l.acked), kills)
+	must.Figure(t, "kills", kills)
+	must.Figure(t, "acknowledged", len(l.acked))
+	must.Figure(t, "lost", lost)
+	must.Figure(t, "sightings", sightings)
+	must.Figure(t, "missed", missedAll)
+	must.Figure(t, "repeated", repeatedAll)
 }

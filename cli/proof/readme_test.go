@@ -181,7 +181,7 @@ func (s *server) countEvents() int {
 	if err != nil || p.Access == "" {
 		s.t.Fatalf("password grant: %s, %v", a, err)
 	}
-	events, err := c.eventsAfter(s.t.Context(), p.Access, "", "")
+	events, err := c.eventsAfter(s.t.Context(), p.Access, "")
 	if err != nil {
 		s.t.Fatal(err)
 	}

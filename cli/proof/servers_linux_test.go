@@ -98,7 +98,8 @@ func TestTheDatabaseIsKilledUnderTwoServers(t *testing.T) {
 	p := onDatabase(t, database.Database(t))
 	s := p.serve(t, "--public-url", "http://127.0.0.1")
 	l, writers := newLedger(t, s)
-	for range 3 {
+	kills := 0
+	for ; must.More(kills, 3, 1000); kills++ {
 		l.writeWhile(t, writers, func() {
 			l.awaitAcks(t, 200)
 			database.Kill(t)
@@ -117,5 +118,7 @@ func TestTheDatabaseIsKilledUnderTwoServers(t *testing.T) {
 		t.Error("a server has ended with its database")
 	}
 	l.closeBooks(t, writers)
-	t.Logf("%d acknowledged changes, %d refused as busy", l.acks.Load(), l.busy.Load())
+	must.Figure(t, "kills", kills)
+	must.Figure(t, "refused_as_busy", l.busy.Load())
+	l.report(t)
 }

@@ -6,6 +6,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,7 @@ type site struct {
 	where   []string // the flag for commands
 	serving []string // and for servers
 	shared  bool
+	binary  string // in place of the program under test
 }
 
 // eachSite runs a test on a data directory, and on a database with two servers that
@@ -58,15 +60,25 @@ func onDatabase(t *testing.T, dsn string) site {
 func (p site) serve(t testing.TB, args ...string) *server {
 	t.Helper()
 	args = append(append([]string{"serve", "--listen", "127.0.0.1:0"}, p.serving...), args...)
-	s := start(t, args...)
 	if !p.shared {
-		return s
+		return p.start(t, args)
 	}
-	s.where = p.where
-	s.beside = start(t, args...)
-	s.beside.where = p.where
+	dir := t.TempDir()
+	s := p.start(t, append(args, "--admin-socket", filepath.Join(dir, "one")))
+	s.beside = p.start(t, append(args, "--admin-socket", filepath.Join(dir, "other")))
+	s.where, s.beside.where = p.where, p.where
 	s.base = inTurns(t, s, s.beside)
 	return s
+}
+
+func (p site) start(t testing.TB, args []string) *server {
+	t.Helper()
+	if p.binary == "" {
+		return start(t, args...)
+	}
+	cmd := exec.Command(p.binary, args...)
+	cmd.Env = environ()
+	return startCommand(t, cmd, p.binary)
 }
 
 // inTurns returns the address of a balancer that passes each request to the next
