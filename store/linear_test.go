@@ -27,6 +27,7 @@ const (
 	drillBored     = 10                        // refusals of the owner, after which another does too
 	drillRoundOps  = 1000                      // calls in a round
 	drillKilled    = 24                        // updates with an unknown outcome, at each crash
+	drillFresh     = 12                        // codes that nobody has used then, so that some of these updates redeem one
 	drillRounds    = 16_000 / drillRoundOps    // and in the long form
 	drillRoundsMax = 1_000_000 / drillRoundOps // a million calls
 	drillCheckTime = time.Minute               // for one authorization; a few milliseconds are usual
@@ -71,7 +72,8 @@ type drill struct {
 	all      []*authorization // to be checked
 	active   []*authorization
 	opening  int
-	wide     []wideCall // calls that reach more than one authorization
+	fresh    []*authorization // to be in use from the middle call on
+	wide     []wideCall       // calls that reach more than one authorization
 	outcomes map[string]int
 
 	// Of the checks, which one goroutine makes.
@@ -138,6 +140,9 @@ func (d *drill) round(t *testing.T, round int) {
 	rng := d.drawn(round, callersMax)
 	d.retire(round)
 	d.enableUsers(t)
+	for range drillFresh {
+		d.fresh = append(d.fresh, d.allow(t, rng, round)...)
+	}
 	d.calls.Store(drillRoundOps)
 	half, gone := make(chan (<-chan struct{}), 1), make(chan struct{})
 	var callers sync.WaitGroup
@@ -204,6 +209,8 @@ func (d *drill) caller(t *testing.T, rng *rand.Rand, round int, half chan<- <-ch
 		}
 		if left == drillRoundOps/2 {
 			var unanswered <-chan struct{}
+			d.admit(d.fresh)
+			d.fresh = nil
 			if crashes(round) {
 				unanswered = d.house.LoseAnswers(drillKilled)
 			}
@@ -213,7 +220,10 @@ func (d *drill) caller(t *testing.T, rng *rand.Rand, round int, half chan<- <-ch
 			d.act(t, rng, a)
 			continue
 		}
-		d.allow(t, rng, round)
+		d.admit(d.allow(t, rng, round))
+		d.mu.Lock()
+		d.opening--
+		d.mu.Unlock()
 	}
 }
 
@@ -233,7 +243,15 @@ func (d *drill) pick(rng *rand.Rand) *authorization {
 	return a
 }
 
-func (d *drill) allow(t *testing.T, rng *rand.Rand, round int) {
+// admit takes authorizations into use.
+func (d *drill) admit(list []*authorization) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.active, d.all = append(d.active, list...), append(d.all, list...)
+}
+
+// allow creates an authorization, or none: a code that no client received belongs to none.
+func (d *drill) allow(t *testing.T, rng *rand.Rand, round int) []*authorization {
 	a := &authorization{user: rng.IntN(drillUsers), client: rng.IntN(len(d.clients)), since: round, pkce: rng.IntN(2) == 0,
 		numbers: map[secret.Hash]int{}, spent: map[int]bool{}}
 	d.call(t, a, asked{verb: verbAllow}, func(f *storetest.Fixture) (out answer, err error) {
@@ -249,13 +267,10 @@ func (d *drill) allow(t *testing.T, rng *rand.Rand, round int) {
 		a.code, err = f.Allow(context.Background(), consent)
 		return answer{pkce: a.pkce}, err
 	})
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.opening--
-	// A code that no client received belongs to none.
-	if len(a.history) == 1 && a.history[0].Output == (answer{pkce: a.pkce}) {
-		d.active, d.all = append(d.active, a), append(d.all, a)
+	if len(a.history) != 1 || a.history[0].Output != (answer{pkce: a.pkce}) {
+		return nil
 	}
+	return []*authorization{a}
 }
 
 // act makes one call about an authorization: mostly what its client would do, and
