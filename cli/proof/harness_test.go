@@ -153,6 +153,7 @@ type server struct {
 	where  []string // the flag that leads commands to its store; nil is its admin socket
 	beside *server  // of two on one database, the other
 
+	power   func() // is cut before a kill; may be nil
 	process *os.Process
 	log     *transcript
 	ended   chan struct{} // closed when the process is gone
@@ -261,6 +262,9 @@ func (s *server) stop() {
 // kill ends the server as a power switch would, as far as a process can tell. One
 // beside it goes on.
 func (s *server) kill() {
+	if s.power != nil {
+		s.power()
+	}
 	_ = s.process.Kill() // it may have ended by itself
 	<-s.ended
 }

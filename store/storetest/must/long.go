@@ -17,13 +17,13 @@ var began = time.Now()
 func Long() bool { return os.Getenv(EnvLong) != "" }
 
 // More reports whether a test that has run done rounds runs another: up to short, or up
-// to long in the long form, until the time of [EnvLong] is over.
+// to long in the long form, until the time of [EnvLong] is over, but at least one.
 func More(done, short, long int) bool {
 	if !Long() {
 		return done < short
 	}
 	most, err := time.ParseDuration(os.Getenv(EnvLong))
-	return done < long && (err != nil || time.Since(began) < most)
+	return done < long && (done == 0 || err != nil || time.Since(began) < most)
 }
 
 // Figure logs what a run has measured, for the command that runs the long forms
