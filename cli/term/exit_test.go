@@ -20,6 +20,7 @@ func TestExitCodes(t *testing.T) {
 		"exit_74_disk":            {&badgerkv.DiskError{Dir: "d", Reason: "full", Remedy: "free some"}, ExitIO, true},
 		"exit_74_unknown_outcome": {record.ErrUnknownOutcome, ExitIO, false},
 		"exit_74_corrupt":         {record.ErrCorrupt, ExitIO, false},
+		"exit_74_damaged_table":   {&badgerkv.DamageError{Dir: "d", Tables: "000001.sst"}, ExitIO, true},
 		"exit_75_unavailable":     {record.ErrUnavailable, ExitBusy, true},
 		"exit_78_clock":           {&badgerkv.ClockError{Dir: "d"}, ExitConfig, true},
 		"exit_78_behind":          {&badgerkv.BehindError{Dir: "d", Found: 1, Stamped: 2}, ExitConfig, true},

@@ -64,7 +64,7 @@ type DB struct {
 // Open opens the store in opts.Dir, or an empty one in memory. Before it lets
 // Badger touch the directory it checks the free space and the wall clock; after
 // Badger has replayed its log it compares the store with its stamp. Errors:
-// [*DiskError], [*ClockError], [*BehindError], or Badger's own.
+// [*DiskError], [*ClockError], [*DamageError], [*BehindError], or Badger's own.
 func Open(opts Options) (*DB, error) {
 	opts = opts.withDefaults()
 	stamped, err := examine(opts)
@@ -72,7 +72,13 @@ func Open(opts Options) (*DB, error) {
 		return nil, err
 	}
 	db := &DB{opts: opts, cache: newCache(opts)}
-	db.engine, err = badger.OpenManaged(opts.engine(engineLogger{log: opts.Log, fatal: db.stopAndTell}))
+	engine := opts.engine(engineLogger{log: opts.Log, fatal: db.stopAndTell})
+	if !opts.InMemory {
+		err = checkIndexes(opts.Dir, engine)
+	}
+	if err == nil {
+		db.engine, err = badger.OpenManaged(engine)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("badgerkv: open %s: %w", opts.name(), err)
 	}

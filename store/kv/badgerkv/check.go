@@ -68,7 +68,9 @@ func (db *DB) Check(ctx context.Context) error {
 // examineTable checks a table that was in use, and returns any damage.
 func (db *DB) examineTable(info badger.TableInfo) (d damagedTable, is bool) {
 	name := table.IDToFilename(info.ID)
-	last, reason := db.checkTable(filepath.Join(db.opts.Dir, name), info.KeyCount)
+	last, reason := readMapped(filepath.Join(db.opts.Dir, name), func(data []byte) ([]byte, string) {
+		return readTable(data, info.KeyCount, db.engine.Opts())
+	})
 	if reason == "" || db.isGone(info.ID) {
 		return damagedTable{}, false
 	}
@@ -114,9 +116,43 @@ func nameDamage(found []damagedTable) string {
 	return strings.Join(named, ", ")
 }
 
-// checkTable returns the last key of the table at path, if known, and what is wrong
-// with the table, or "". It maps the file itself, to bypass Badger's caches.
-func (db *DB) checkTable(path string, keys uint32) (last []byte, reason string) {
+// checkIndexes reads of every table what Badger reads when it opens. Badger does so in
+// goroutines of its own and panics on some kinds of damage, which would end the process.
+func checkIndexes(dir string, engine badger.Options) (err error) {
+	manifest, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer manifest.Close()
+	tables, _, err := badger.ReplayManifestFile(manifest, 0, engine)
+	if err != nil {
+		return err
+	}
+	var found []damagedTable
+	for id, info := range tables.Tables {
+		name := table.IDToFilename(id)
+		_, reason := readMapped(filepath.Join(dir, name), func(data []byte) ([]byte, string) {
+			engine.Compression = info.Compression
+			_, reason := openTable(data, engine, engine.ChecksumVerificationMode)
+			return nil, reason
+		})
+		if reason != "" {
+			found = append(found, damagedTable{name: name, reason: reason})
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return &DamageError{Dir: dir, Tables: nameDamage(found)}
+}
+
+// readMapped returns what read does of the file at path: the last key of a table, if
+// known, and what is wrong with it, or "". It maps the file itself, to bypass Badger's
+// caches.
+func readMapped(path string, read func(data []byte) ([]byte, string)) (last []byte, reason string) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, "its file is missing" // if it was not compacted away meanwhile
@@ -145,7 +181,7 @@ func (db *DB) checkTable(path string, keys uint32) (last []byte, reason string) 
 			last, reason = nil, "it cannot be read"
 		}
 	}()
-	return readTable(data, keys, db.engine.Opts())
+	return read(data)
 }
 
 // isGone reports whether a compaction removed a table while it was being read. Badger
@@ -161,17 +197,9 @@ func (db *DB) isGone(id uint64) bool {
 
 // readTable reads all blocks of the table in data.
 func readTable(data []byte, keys uint32, engine badger.Options) (last []byte, reason string) {
-	if !footerFits(data) {
-		return nil, "its footer is damaged"
-	}
-	t, err := table.OpenInMemoryTable(data, 0, &table.Options{
-		ReadOnly:    true,
-		BlockSize:   engine.BlockSize,
-		Compression: engine.Compression,
-		ChkMode:     options.OnBlockRead,
-	})
-	if err != nil {
-		return nil, "its index or its last block is damaged"
+	t, reason := openTable(data, engine, options.OnBlockRead)
+	if reason != "" {
+		return nil, reason
 	}
 	last = bytes.Clone(y.ParseKey(t.Biggest()))
 	it := t.NewIterator(table.NOCACHE)
@@ -185,6 +213,22 @@ func readTable(data []byte, keys uint32, engine badger.Options) (last []byte, re
 		return last, fmt.Sprintf("a block is damaged behind key %d of %d", count, keys)
 	}
 	return last, ""
+}
+
+func openTable(data []byte, engine badger.Options, checks options.ChecksumVerificationMode) (t *table.Table, reason string) {
+	if !footerFits(data) {
+		return nil, "its footer is damaged"
+	}
+	t, err := table.OpenInMemoryTable(data, 0, &table.Options{
+		ReadOnly:    true,
+		BlockSize:   engine.BlockSize,
+		Compression: engine.Compression,
+		ChkMode:     checks,
+	})
+	if err != nil {
+		return nil, "its index or its last block is damaged"
+	}
+	return t, ""
 }
 
 // footerFits reports whether the lengths at the end of a table are within it. If not,

@@ -70,6 +70,43 @@ func TestFlipsAreNamed(t *testing.T) {
 	}
 }
 
+// TestFlippedIndexesAreNamedAtOpen flips bits all over a small table, which is mostly its
+// index and the lengths and checksum of that. At some of them Badger would panic in a
+// goroutine of its own.
+func TestFlippedIndexesAreNamedAtOpen(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	db := mustOpen(t, Options{Dir: dir})
+	put(t, db, "ka", "whole", "kb", "whole")
+	mustClose(t, db)
+	paths := must.Get(filepath.Glob(filepath.Join(dir, "*.sst")))(t)
+	whole := must.Get(os.ReadFile(paths[0]))(t)
+	engine := Options{Dir: dir}.withDefaults().engine(engineLogger{})
+	must.Do(t, checkIndexes(dir, engine))
+	named := 0
+	for bit := 0; bit < 8*len(whole); bit += 3 {
+		flipped := bytes.Clone(whole)
+		flipped[bit/8] ^= 1 << (bit % 8)
+		must.Do(t, os.WriteFile(paths[0], flipped, 0o600))
+		var damage *DamageError
+		err := checkIndexes(dir, engine)
+		if err == nil {
+			continue // Check names it
+		}
+		if named++; !errors.As(err, &damage) || !errors.Is(err, kv.ErrCorrupt) || !strings.Contains(damage.Tables, filepath.Base(paths[0])) {
+			t.Fatalf("bit %d of %d flipped: %v, want a DamageError that names the table", bit, 8*len(whole), err)
+		}
+		if bit >= 8*(len(whole)-4) { // the length of the checksum
+			if _, err := Open(Options{Dir: dir}); !errors.As(err, &damage) {
+				t.Errorf("bit %d of %d flipped: Open() = %v, want a DamageError", bit, 8*len(whole), err)
+			}
+		}
+	}
+	if named < 8*len(whole)/6 {
+		t.Errorf("%d of %d flips were named", named, 8*len(whole)/3)
+	}
+}
+
 // wantRefused: no key of the damaged table reads as absent, and no key after it is
 // refused, if the table's end is known.
 func wantRefused(t *testing.T, db *DB, endKnown bool) {

@@ -3,6 +3,8 @@ package badgerkv
 import (
 	"fmt"
 	"time"
+
+	"tollhouse/store/kv"
 )
 
 // Errors of Open that an operator must act on. Error gives the problem, Hint the next
@@ -52,6 +54,21 @@ func (e *ClockError) Error() string {
 func (e *ClockError) Hint() string {
 	return "set the clock right and start again; if it is right, start once with --accept-clock"
 }
+
+// DamageError means that tables cannot be opened.
+type DamageError struct {
+	Dir    string
+	Tables string // their names, and what is wrong with them
+}
+
+func (e *DamageError) Error() string {
+	return fmt.Sprintf("%s: %v: %s", e.Dir, kv.ErrCorrupt, e.Tables)
+}
+
+// Hint returns the next step.
+func (e *DamageError) Hint() string { return "restore the last complete backup" }
+
+func (e *DamageError) Unwrap() error { return kv.ErrCorrupt }
 
 // BehindError means that the store lacks acknowledged writes: part of its write-ahead
 // log is missing, or its stamp is damaged.
