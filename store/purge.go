@@ -24,7 +24,7 @@ func (s *Store) PurgeEvents(ctx context.Context, by By, p eventlog.Purge) (event
 		return appendAudit(tx, purgeLine(by, p), now, tail)
 	})
 	if err == nil {
-		err = s.Webhooks.Sweep(ctx, p.Account)
+		err = s.Webhooks.SweepPurged(ctx, p.Account)
 	}
 	return purged, err
 }

@@ -60,7 +60,7 @@ func (c Client) mayPush(account string, forUser bool) bool {
 func (s *Store) TrimEvents(ctx context.Context) (removed int, err error) {
 	removed, err = s.Log.TrimEvents(ctx)
 	if removed > 0 {
-		err = errors.Join(err, s.Webhooks.Sweep(ctx, ""))
+		err = errors.Join(err, s.Webhooks.SweepRemoved(ctx))
 	}
 	return removed, err
 }

@@ -72,7 +72,7 @@ func (g webhookGauges) Collect(to chan<- prometheus.Metric) {
 	send(counter, descGaps, float64(happened.Gaps))
 	ctx, cancel := context.WithTimeout(context.Background(), metricsTimeout)
 	defer cancel()
-	c, err := countWebhooks(ctx, s)
+	c, err := countWebhooks(ctx, s, &g.r.waiting)
 	if err != nil {
 		to <- prometheus.NewInvalidMetric(descEndpoints, err)
 		return

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
+	"tollhouse/store/record"
 	"tollhouse/store/webhook"
 )
 
@@ -25,9 +27,69 @@ type webhookCounts struct {
 // failingLong is how long an endpoint fails until doctor warns.
 const failingLong = 24 * time.Hour
 
+// waitingEvents remembers for each endpoint the first event that waits, and how far the log
+// was read to find it. So a count reads what is new since the one before, and a backlog
+// costs the same however long it is. An event that an import brings into what was read
+// is missed.
+type waitingEvents struct {
+	mu   sync.Mutex
+	seen map[string]waitingEvent // by the endpoint's id
+	left int                     // stretches without an event that this count may still read
+}
+
+// unmatchedMax bounds the stretches without an event that one count reads, each of 10,000
+// events. The next count reads on.
+const unmatchedMax = 10
+
+type waitingEvent struct {
+	revision uint64 // of the endpoint; another has other types, or another place
+	passed   record.Position
+	first    record.Position // the event that waits, or zero
+}
+
+// of returns the first event that waits for an endpoint, or zero.
+func (w *waitingEvents) of(ctx context.Context, s *store.Store, e *webhook.Endpoint) (seen waitingEvent, err error) {
+	if e.Head != nil {
+		return waitingEvent{first: e.Head.Position}, nil
+	}
+	if seen = w.seen[e.ID]; seen.revision != e.Revision {
+		seen = waitingEvent{revision: e.Revision}
+	}
+	if seen.first.Compare(e.Cursor) > 0 {
+		still, err := s.Log.EventsAt(ctx, e.Account, []record.Position{seen.first})
+		if err != nil || len(still) > 0 {
+			return seen, err
+		}
+	}
+	seen.first, seen.passed = record.Position{}, record.LaterOf(seen.passed, e.Cursor)
+	if w.left == 0 {
+		return seen, nil
+	}
+	next, err := s.Webhooks.Next(ctx, e, seen.passed, 2) // one may be its own creation, which is not sent
+	if _, gap := errors.AsType[*eventlog.CursorError](err); gap {
+		return seen, nil
+	}
+	if err != nil {
+		return seen, err
+	}
+	if len(next.Events) > 0 {
+		seen.first = next.Events[0].Position
+		seen.passed = seen.first.Before()
+		return seen, nil
+	}
+	if seen.passed = next.Passed; next.More {
+		w.left--
+	}
+	return seen, nil
+}
+
 // countWebhooks reads every endpoint, and of those that are enabled the first event that
 // waits.
-func countWebhooks(ctx context.Context, s *store.Store) (c webhookCounts, err error) {
+func countWebhooks(ctx context.Context, s *store.Store, waits *waitingEvents) (c webhookCounts, err error) {
+	waits.mu.Lock()
+	defer waits.mu.Unlock()
+	waits.left = unmatchedMax
+	seen := map[string]waitingEvent{}
 	in, err := s.Webhooks.Instance(ctx)
 	if err != nil {
 		return c, err
@@ -51,20 +113,19 @@ func countWebhooks(ctx context.Context, s *store.Store) (c webhookCounts, err er
 				c.failingDay++
 			}
 		}
-		waits, err := s.Webhooks.Next(ctx, &e, e.Cursor, 2) // one may be its own creation, which is not sent
-		var gap *eventlog.CursorError
-		if errors.As(err, &gap) || err == nil && len(waits.Events) == 0 {
-			return nil
+		found, err := waits.of(ctx, s, &e)
+		if err != nil {
+			return err
 		}
-		if err == nil {
-			age := int64(now.Sub(waits.Events[0].Position.Time()).Seconds())
-			c.OldestUndelivered = max(c.OldestUndelivered, age)
+		if seen[e.ID] = found; !found.first.IsZero() {
+			c.OldestUndelivered = max(c.OldestUndelivered, int64(now.Sub(found.first.Time()).Seconds()))
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return c, fmt.Errorf("count webhook endpoints: %w", err)
 	}
+	waits.seen = seen
 	return c, nil
 }
 
@@ -94,7 +155,7 @@ func webhooksRow(w handlers.WebhooksStatus) term.Row {
 // webhooks checks how deliveries go.
 func (u checkup) webhooks(ctx context.Context) handlers.Finding {
 	const check, list = "webhooks", "tollhouse webhook list"
-	c, err := countWebhooks(ctx, u.data.Store)
+	c, err := countWebhooks(ctx, u.data.Store, &waitingEvents{})
 	if err != nil {
 		return problemFrom(check, nextDamage, err)
 	}

@@ -44,7 +44,7 @@ func TestWebhookFindings(t *testing.T) {
 	second := create("https://b.example/") // of whose creation the first is told
 	must.Do(t, w.Start(ctx))
 	now = now.Add(time.Hour)
-	if c := must.Get(countWebhooks(ctx, data.Store))(t); c.OldestUndelivered != 3600 || c.Endpoints != 2 {
+	if c := must.Get(countWebhooks(ctx, data.Store, &waitingEvents{}))(t); c.OldestUndelivered != 3600 || c.Endpoints != 2 {
 		t.Errorf("counts = %+v, want an event that waits for an hour", c)
 	}
 	dead := must.Get(w.Next(ctx, first, first.Cursor, 2))(t).Events[0]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"tollhouse/store/eventlog"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
@@ -72,14 +73,44 @@ func (w *Webhooks) EndAccount(ctx context.Context, account string) error {
 	return record.DeleteAll(ctx, w.db, record.WebhooksKey(record.TagWebhookLine, account).All(), record.WebhooksKey(record.TagWebhookSet, account).All())
 }
 
-// Sweep drops the events set aside that a purge or retention has removed from the log:
-// those of an account, or with "" of all.
-func (w *Webhooks) Sweep(ctx context.Context, account string) error {
+// SweepPurged drops what an account's endpoints have set aside of events that a purge has
+// removed.
+func (w *Webhooks) SweepPurged(ctx context.Context, account string) error {
 	err := w.Each(ctx, func(e Endpoint) error {
-		if account != "" && e.Account != account {
+		if e.Account != account {
 			return nil
 		}
 		return w.sweep(ctx, &e)
+	})
+	if err != nil {
+		return fmt.Errorf("drop purged events: %w", err)
+	}
+	return nil
+}
+
+// SweepRemoved drops what endpoints have set aside of events that retention has removed.
+// It reads what it drops and no event, so it costs the same however much is set aside.
+func (w *Webhooks) SweepRemoved(ctx context.Context) error {
+	err := w.Each(ctx, func(e Endpoint) error {
+		if e.Head == nil && e.Parked+e.Dead == 0 {
+			return nil
+		}
+		var removed record.Position
+		err := w.db.View(ctx, func(r kv.Reader) error {
+			extent, err := eventlog.ReadExtent(r, e.Account)
+			removed = extent.Removed
+			return err
+		})
+		if err == nil && e.Head != nil && e.Head.Position.Compare(removed) <= 0 {
+			err = w.dropHead(ctx, &e)
+		}
+		if err != nil {
+			return err
+		}
+		upTo := kv.Range{Lo: e.set(), Hi: append(e.setKey(removed), 0)}
+		return w.eachSetPage(ctx, upTo, func(list []Delivery) error {
+			return w.editSet(ctx, e.ID, list, func(Delivery) bool { return true })
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("drop removed events: %w", err)

@@ -688,6 +688,79 @@ func TestPurgedEventsVanish(t *testing.T) {
 	must.Get(m.CheckAll(t.Context()))(t)
 }
 
+// keysRead counts the keys that are read outside a write.
+type keysRead struct {
+	kv.DB
+	n *int
+}
+
+func (d keysRead) View(ctx context.Context, fn func(kv.Reader) error) error {
+	return d.DB.View(ctx, func(r kv.Reader) error { return fn(keyReader{r, d.n}) })
+}
+
+type keyReader struct {
+	kv.Reader
+	n *int
+}
+
+func (r keyReader) Get(key []byte) ([]byte, error) {
+	*r.n++
+	return r.Reader.Get(key)
+}
+
+func (r keyReader) GetMany(keys [][]byte) iter.Seq2[int, []byte] {
+	*r.n += len(keys)
+	return r.Reader.GetMany(keys)
+}
+
+func (r keyReader) Scan(at kv.Range) iter.Seq2[[]byte, []byte] {
+	return func(yield func(k, v []byte) bool) {
+		for k, v := range r.Reader.Scan(at) {
+			if *r.n++; !yield(k, v) {
+				return
+			}
+		}
+	}
+}
+
+func TestRetentionReadsNothingOfWhatStaysSetAside(t *testing.T) {
+	t.Parallel()
+	counted := func(kept int) (reads int) {
+		m := makeEndpoint(t)
+		old := event(t, m.Fixture, "customer.created")
+		park(t, m, old)
+		trim(t, m)
+		for range kept {
+			park(t, m, event(t, m.Fixture, "customer.updated"))
+		}
+		head := outcome(event(t, m.Fixture, "customer.updated"), webhook.Retrying)
+		settle(t, m, webhook.Progress{Head: &head})
+		s := storetest.Open(t, keysRead{m.DB, &reads}, m.Clock)
+		reads = 0
+		must.Do(t, s.Webhooks.SweepRemoved(t.Context()))
+		if e := m.now(t); e.Parked != kept || e.Head == nil {
+			t.Errorf("%d of %d are set aside, the head is %v", e.Parked, kept, e.Head)
+		}
+		return reads
+	}
+	if few, many := counted(1), counted(50); many != few {
+		t.Errorf("with 1 event set aside it reads %d keys, with 50 it reads %d", few, many)
+	}
+}
+
+func TestRetentionDropsWhatItRemovedAndIsSetAside(t *testing.T) {
+	t.Parallel()
+	m := makeEndpoint(t)
+	park(t, m, event(t, m.Fixture, "customer.created"))
+	head := outcome(event(t, m.Fixture, "customer.updated"), webhook.Retrying)
+	settle(t, m, webhook.Progress{Head: &head})
+	trim(t, m)
+	if e := m.now(t); e.Parked != 0 || e.Head != nil {
+		t.Errorf("%d removed events are set aside, the head is %v", e.Parked, e.Head)
+	}
+	must.Get(m.CheckAll(t.Context()))(t)
+}
+
 func TestAnErasedAccountHasNoEndpoint(t *testing.T) {
 	t.Parallel()
 	m := makeEndpoint(t)

@@ -69,7 +69,7 @@ var webhookMutants = []mutant{
 	},
 	{
 		name: "webhook_purged", breaks: "what was purged is not kept for a retry",
-		file: "store/purge.go", old: "err = s.Webhooks.Sweep(ctx, p.Account)", new: "err = nil",
+		file: "store/purge.go", old: "err = s.Webhooks.SweepPurged(ctx, p.Account)", new: "err = nil",
 		in: "./store/webhook", tests: []string{"TestPurgedEventsVanish"},
 	},
 	{
