@@ -14,6 +14,7 @@ import (
 
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
+	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest/must"
 	"tollhouse/store/webhook"
@@ -477,6 +478,18 @@ func TestWebhookLimits(t *testing.T) {
 		h.post("", h.token, `{"url":"`+hookURL+`/51"}`).fault(t, http.StatusConflict, "limit_reached", "")
 		h.request("DELETE", webhooksPath+"/"+last.ID, h.token, nil)
 		last = h.created(t, `{"url":"`+hookURL+`/51"}`)
+	})
+	t.Run("a_server_has_10000_endpoints", func(t *testing.T) {
+		h := newHooked(t)
+		e := h.created(t, `{"url":"`+hookURL+`"}`)
+		full := record.NewEncoder(1).Time(time.Time{}).Str("").Uint(webhook.InstanceMax).Uint(1).Uint(0).B
+		must.Do(t, h.DB.Update(t.Context(), func(tx kv.Txn) error { return tx.Set(record.MetaKey(webhook.MetaName), full, time.Time{}) }))
+		answer := h.post("", h.token, `{"url":"`+hookURL+`/2"}`).fault(t, http.StatusConflict, "limit_reached", "")
+		if text, _ := answer["error_description"].(string); !strings.Contains(text, "10000") && !strings.Contains(text, "10,000") {
+			t.Errorf("the refusal does not name the limit: %s", text)
+		}
+		h.request("DELETE", webhooksPath+"/"+e.ID, h.token, nil)
+		h.created(t, `{"url":"`+hookURL+`/2"}`)
 	})
 	t.Run("an_endpoint_is_tested_10_times_a_minute", func(t *testing.T) {
 		test := func() answer { return h.post("/"+last.ID+"/test", h.token, "") }

@@ -17,6 +17,7 @@ type instance struct {
 	data   *datadir.Opened
 	server *handlers.Server
 	sender *webhooks.Sender
+	waits  waitingEvents
 
 	present context.Context // ends when another instance takes its place
 	end     context.CancelFunc

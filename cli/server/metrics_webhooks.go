@@ -64,7 +64,8 @@ func (g webhookGauges) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(d, kind, value, labels...)
 	}
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
-	s := g.r.data().Store
+	present := g.r.current.Load()
+	s := present.data.Store
 	happened := s.Webhooks.Counts()
 	for _, by := range []webhook.Cause{webhook.ByAPI, webhook.ByOperator, webhook.ByReceiver, webhook.BySystem} {
 		send(counter, descDisabled, float64(happened.Disabled[by]), string(by))
@@ -72,7 +73,7 @@ func (g webhookGauges) Collect(to chan<- prometheus.Metric) {
 	send(counter, descGaps, float64(happened.Gaps))
 	ctx, cancel := context.WithTimeout(context.Background(), metricsTimeout)
 	defer cancel()
-	c, err := countWebhooks(ctx, s, &g.r.waiting)
+	c, err := countWebhooks(ctx, s, &present.waits)
 	if err != nil {
 		to <- prometheus.NewInvalidMetric(descEndpoints, err)
 		return

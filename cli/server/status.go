@@ -47,7 +47,7 @@ func (r *running) status(ctx context.Context) handlers.ServerStatus {
 		c := r.certificates.status()
 		s.Certificate = &c
 	}
-	if c, err := countWebhooks(ctx, r.data().Store, &r.waiting); err == nil {
+	if c, err := countWebhooks(ctx, r.data().Store, &r.current.Load().waits); err == nil {
 		s.Webhooks = &c.WebhooksStatus
 	}
 	return s

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+	"iter"
 	"log/slog"
 	"strings"
 	"testing"
@@ -8,7 +10,12 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/handlers"
+	"tollhouse/store"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/kv"
 	"tollhouse/store/secret"
+	"tollhouse/store/snapshot"
+	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
 	"tollhouse/store/webhook"
 )
@@ -62,4 +69,90 @@ func TestWebhookFindings(t *testing.T) {
 	must.Get(w.Resume(ctx, webhook.System))(t)
 	must.Get(webhook.HoldRestored(ctx, data.DB, now))(t)
 	want(handlers.StateWarning, "held since a restore at 2026-", "if this is the real server and not a copy")
+}
+
+// keysRead counts the keys that are read outside a write.
+type keysRead struct {
+	kv.DB
+	n int
+}
+
+func (d *keysRead) View(ctx context.Context, fn func(kv.Reader) error) error {
+	return d.DB.View(ctx, func(r kv.Reader) error { return fn(keyReader{r, &d.n}) })
+}
+
+type keyReader struct {
+	kv.Reader
+	n *int
+}
+
+func (r keyReader) Get(key []byte) ([]byte, error) {
+	*r.n++
+	return r.Reader.Get(key)
+}
+
+func (r keyReader) GetMany(keys [][]byte) iter.Seq2[int, []byte] {
+	*r.n += len(keys)
+	return r.Reader.GetMany(keys)
+}
+
+func (r keyReader) Scan(at kv.Range) iter.Seq2[[]byte, []byte] {
+	return func(yield func(k, v []byte) bool) {
+		for k, v := range r.Reader.Scan(at) {
+			if *r.n++; !yield(k, v) {
+				return
+			}
+		}
+	}
+}
+
+// TestAScrapeDoesNotReadTheBacklogOfAnEndpointAgain has an endpoint wait for an event behind
+// many that do not match, while nothing is sent.
+func TestAScrapeDoesNotReadTheBacklogOfAnEndpointAgain(t *testing.T) {
+	t.Parallel()
+	engine := &keysRead{DB: storetest.EmptyInMemory()}
+	s := storetest.Open(t, engine, storetest.NewClock())
+	event := func(n int, typ string) {
+		t.Helper()
+		for range n {
+			must.Get(s.RecordEvent(t.Context(), eventlog.NewEvent{Owner: "acct_a", Resource: "cus_1", Type: typ, Object: snapshot.ObjectOf()}))(t)
+		}
+	}
+	e, _, err := s.Webhooks.Create(t.Context(), webhook.System, "acct_a", webhook.Settings{URL: "https://a.example/", Types: []string{"invoice.paid"}})
+	must.Do(t, err)
+	waits := &waitingEvents{}
+	count := func() (age int64, reads int) {
+		t.Helper()
+		before := engine.n
+		c := must.Get(countWebhooks(t.Context(), s.Store, waits))(t)
+		return c.OldestUndelivered, engine.n - before
+	}
+	_, idle := count()
+	event(500, "customer.updated")
+	if _, first := count(); first < 500 {
+		t.Errorf("the first count reads %d keys, want the whole backlog", first)
+	}
+	const few = 10 // of the instance, the endpoint, its log and one event
+	if age, again := count(); age != 0 || again > idle+few {
+		t.Errorf("the next count reads %d keys and finds an event that waits for %d s; without a backlog it reads %d", again, age, idle)
+	}
+	event(1, "invoice.paid")
+	event(500, "customer.updated")
+	s.Clock.Advance(time.Hour)
+	count()
+	if age, again := count(); age != 3600 || again > idle+few {
+		t.Errorf("behind an event that waits a count reads %d keys, and the event waits for %d s; want 3600", again, age)
+	}
+	must.Get(s.PurgeEvents(t.Context(), store.By{}, eventlog.Purge{Account: "acct_a", Kind: "invoice", Resource: "cus_1"}))(t)
+	if age, _ := count(); age != 0 {
+		t.Errorf("a purged event waits for %d s", age)
+	}
+	event(1, "customer.created")
+	_, _, err = s.Webhooks.Enable(t.Context(), webhook.System, e.ID, webhook.FromNow())
+	must.Do(t, err)
+	must.Get(s.Webhooks.Update(t.Context(), webhook.System, e.ID, webhook.Change{Types: []string{"webhook_endpoint.updated"}}))(t)
+	s.Clock.Advance(time.Minute)
+	if age, _ := count(); age != 60 {
+		t.Errorf("after a change of types an event waits for %d s, want 60", age)
+	}
 }
