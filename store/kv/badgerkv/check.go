@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -127,9 +128,16 @@ func checkIndexes(dir string, engine badger.Options) (err error) {
 		return err
 	}
 	defer manifest.Close()
-	tables, _, err := badger.ReplayManifestFile(manifest, 0, engine)
+	tables, end, err := badger.ReplayManifestFile(manifest, 0, engine)
 	if err != nil {
 		return err
+	}
+	content, err := os.ReadFile(manifest.Name())
+	if err != nil {
+		return err
+	}
+	if isWhole(content[min(end, int64(len(content))):]) {
+		return &DamageError{Dir: dir, Tables: badger.ManifestFilename + " (the length of a change is damaged)"}
 	}
 	var found []damagedTable
 	for id, info := range tables.Tables {
@@ -147,6 +155,23 @@ func checkIndexes(dir string, engine badger.Options) (err error) {
 		return nil
 	}
 	return &DamageError{Dir: dir, Tables: nameDamage(found)}
+}
+
+// isWhole reports whether the end of a manifest, which Badger would cut off as a change
+// that a crash interrupted, begins with a whole change whose length is wrong. Without it
+// Badger would remove the tables that the change added.
+func isWhole(tail []byte) bool {
+	const headerSize = 8 // the length of the change and its checksum
+	if len(tail) <= headerSize {
+		return false
+	}
+	want, sum := binary.BigEndian.Uint32(tail[4:]), uint32(0)
+	for i := headerSize; i < len(tail); i++ {
+		if sum = crc32.Update(sum, y.CastagnoliCrcTable, tail[i:i+1]); sum == want {
+			return true
+		}
+	}
+	return false
 }
 
 // readMapped returns what read does of the file at path: the last key of a table, if

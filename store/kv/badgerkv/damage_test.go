@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,6 +106,47 @@ func TestFlippedIndexesAreNamedAtOpen(t *testing.T) {
 	}
 	if named < 8*len(whole)/6 {
 		t.Errorf("%d of %d flips were named", named, 8*len(whole)/3)
+	}
+}
+
+// TestFlippedManifestsLoseNoTable flips every bit of a manifest: it is refused, or names
+// the same tables. Cut at any byte, as a crash may leave it, it is not refused.
+func TestFlippedManifestsLoseNoTable(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for range 3 {
+		db := mustOpen(t, Options{Dir: dir})
+		put(t, db, "ka", "whole")
+		mustClose(t, db)
+	}
+	engine := Options{Dir: dir}.withDefaults().engine(engineLogger{})
+	path := filepath.Join(dir, badger.ManifestFilename)
+	whole := must.Get(os.ReadFile(path))(t)
+	tables := func(content []byte) (ids []uint64, err error) {
+		must.Do(t, os.WriteFile(path, content, 0o600))
+		if err := checkIndexes(dir, engine); err != nil {
+			return nil, err
+		}
+		file := must.Get(os.Open(path))(t)
+		defer file.Close()
+		manifest, _, err := badger.ReplayManifestFile(file, 0, engine)
+		return slices.Sorted(maps.Keys(manifest.Tables)), err
+	}
+	want := must.Get(tables(whole))(t)
+	if len(want) < 2 {
+		t.Fatalf("the manifest has the tables %v, want several", want)
+	}
+	for bit := range 8 * len(whole) {
+		flipped := bytes.Clone(whole)
+		flipped[bit/8] ^= 1 << (bit % 8)
+		if got, err := tables(flipped); err == nil && !slices.Equal(got, want) {
+			t.Errorf("bit %d of byte %d flipped: the tables are %v, want %v or an error", bit%8, bit/8, got, want)
+		}
+	}
+	for n := 8; n < len(whole); n++ { // Badger refuses a shorter one
+		if _, err := tables(whole[:n]); err != nil {
+			t.Errorf("cut at byte %d of %d: %v, want nil", n, len(whole), err)
+		}
 	}
 }
 
