@@ -1,0 +1,88 @@
+package proof
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/store/storetest/must"
+)
+
+// controlCycles are run however long the build takes.
+const controlCycles = 3
+
+// quiet is a test that what it runs cannot fail.
+type quiet struct{ *testing.T }
+
+func (quiet) Errorf(string, ...any) {}
+func (quiet) Error(...any)          {}
+
+// TestKillLedgerNoticesALoss is the control of TestKillLedger: a server that answers
+// before it commits, on a slow disk, loses what it acknowledged, and the ledger finds it.
+func TestKillLedgerNoticesALoss(t *testing.T) {
+	t.Parallel()
+	if !must.Long() {
+		t.Skip("builds the program anew; set TOLLHOUSE_LONG=1")
+	}
+	binary := weakened(t, filepath.Join("store", "kv", "badgerkv", "committer.go"), "	err := c.store()\n", `
+	if c.version > 100 { // once everything is prepared
+		for _, o := range c.group {
+			close(o.done)
+		}
+		c.group = c.group[:0]
+		time.Sleep(5 * time.Millisecond)
+	}
+	err := c.store()
+`)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	cycles, noticed := 0, 0
+	for ; cycles < controlCycles || must.More(cycles, 0, 20); cycles++ {
+		p := onDirectory(t)
+		p.binary = binary
+		s := p.serve(t, "--public-url", "http://127.0.0.1")
+		l, writers := newLedgerOf(t, s, crew{families: 4, resources: 8})
+		l.writeUntilKilled(quiet{t}, s, writers, random)
+		s.finish()
+		s = p.serve(t, "--public-url", "http://127.0.0.1")
+		l.moveTo(s)
+		l.audit(quiet{t}, writers)
+		s.stop()
+		if l.lost.Load() > 0 {
+			noticed++
+		}
+	}
+	must.Figure(t, "control_cycles", cycles)
+	must.Figure(t, "control_lost", noticed)
+	if noticed == 0 {
+		t.Errorf("in %d kills of a server that answers before it commits nothing was found to be lost", cycles)
+	}
+}
+
+// weakened builds the program with a text of one of its files in place of another.
+func weakened(t *testing.T, file, text, in string) (binary string) {
+	t.Helper()
+	root := must.Get(filepath.Abs(filepath.Join("..", "..")))(t)
+	path := filepath.Join(root, file)
+	source := string(must.Get(os.ReadFile(path))(t))
+	if strings.Count(source, text) != 1 {
+		t.Fatalf("%s does not have %q once", file, text)
+	}
+	dir := t.TempDir()
+	instead, overlay := filepath.Join(dir, "instead.go"), filepath.Join(dir, "overlay.json")
+	must.Do(t, os.WriteFile(instead, []byte(strings.Replace(source, text, in, 1)), 0o600))
+	must.Do(t, os.WriteFile(overlay, must.Get(json.Marshal(map[string]any{"Replace": map[string]string{path: instead}}))(t), 0o600))
+	binary = filepath.Join(dir, "tollhouse")
+	cmd := exec.Command("go", "build", "-overlay", overlay, "-o", binary, ".")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return binary
+}
