@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"tollhouse/store/storetest/must"
 )
 
 // importRule says that the packages under from may not import what lies under
@@ -172,6 +174,51 @@ func isPackageDir(module fs.FS, dir string) bool {
 	}
 	_, err := fs.Stat(module, path.Join(dir, "go.mod"))
 	return err != nil
+}
+
+// directModules are all modules that the sources name. Another has to remove more than it
+// adds, and its commit to say so.
+var directModules = []string{
+	"github.com/a-h/templ",
+	"github.com/dgraph-io/badger/v4", "github.com/dgraph-io/ristretto/v2",
+	"github.com/hashicorp/golang-lru/v2",
+	"github.com/jackc/pgx/v5",
+	"github.com/julienschmidt/httprouter",
+	"github.com/klauspost/compress",
+	"github.com/prometheus/client_golang",
+	"github.com/spf13/cobra", "github.com/spf13/pflag",
+	"github.com/tidwall/btree",
+	"golang.org/x/crypto", "golang.org/x/net", "golang.org/x/sys", "golang.org/x/term", "golang.org/x/text",
+	// Of tests alone.
+	"github.com/anishathalye/porcupine",
+	"github.com/chromedp/cdproto", "github.com/chromedp/chromedp",
+	"github.com/rogpeppe/go-internal",
+	"github.com/santhosh-tekuri/jsonschema/v6",
+	"github.com/standard-webhooks/standard-webhooks/libraries",
+	"go.uber.org/goleak",
+	"golang.org/x/oauth2",
+	"pgregory.net/rapid",
+}
+
+func TestDirectModules(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile(filepath.Join("..", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named []string
+	for line := range strings.Lines(string(file)) {
+		words := strings.Fields(line)
+		if strings.HasPrefix(line, "\t") && len(words) == 2 && strings.HasPrefix(words[1], "v") {
+			named = append(named, words[0])
+		}
+	}
+	slices.Sort(named)
+	want := slices.Sorted(slices.Values(directModules))
+	must.Figure(t, "direct_modules", len(named))
+	if !slices.Equal(named, want) {
+		t.Errorf("go.mod names %v, want %v", named, want)
+	}
 }
 
 // devFile is the only file in which dev makes its controls: serve has no way to get them.

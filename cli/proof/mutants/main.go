@@ -13,6 +13,7 @@
 //
 //	go run .                 every mutant; each is a compile and its tests
 //	go run . -only throttle  those whose name matches
+//	go run . -part 2/8       each eighth, from the second on
 //	go run . -whole          against all tests but those of the built binary
 //	go test .                whether the table still matches the sources
 //
@@ -64,6 +65,7 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("mutants", flag.ExitOnError)
 	only := flags.String("only", "", "run the mutants whose name matches this regular expression")
 	var o options
+	part := flags.String("part", "1/1", "run the Nth of so many equal `parts`, such as 2/8")
 	flags.BoolVar(&o.whole, "whole", false, "run all tests of the packages against each mutant, not only those of its rule")
 	flags.IntVar(&o.jobs, "jobs", 2, "try so many mutants at once")
 	_ = flags.Parse(args) // exits by itself
@@ -80,6 +82,9 @@ func run(ctx context.Context, args []string) error {
 			chosen = append(chosen, m)
 		}
 	}
+	if chosen, err = partOf(chosen, *part); err != nil {
+		return err
+	}
 	if len(chosen) == 0 {
 		return fmt.Errorf("no mutant has a name that matches %q", *only)
 	}
@@ -89,6 +94,18 @@ func run(ctx context.Context, args []string) error {
 	}
 	defer l.close()
 	return l.experiment(ctx, chosen, o)
+}
+
+// partOf returns each of-th mutant, from the nth on, for a part written n/of.
+func partOf(mutants []mutant, part string) (chosen []mutant, err error) {
+	var n, of int
+	if _, err := fmt.Sscanf(part, "%d/%d", &n, &of); err != nil || n < 1 || n > of {
+		return nil, fmt.Errorf("-part %q is not such as 2/8", part)
+	}
+	for i := n - 1; i < len(mutants); i += of {
+		chosen = append(chosen, mutants[i])
+	}
+	return chosen, nil
 }
 
 // options say how the mutants are tried.
@@ -143,6 +160,8 @@ func (l *lab) experiment(ctx context.Context, chosen []mutant, o options) error 
 		}
 	}
 	fmt.Printf("\n%d mutants, %d killed, %d survived, in %.0f s\n", len(chosen), len(chosen)-len(lived), len(lived), time.Since(began).Seconds())
+	// cli/proof/long reads these.
+	fmt.Printf("figure mutants %d\nfigure killed %d\nfigure survived %d\n", len(chosen), len(chosen)-len(lived), len(lived))
 	if len(lived) > 0 {
 		return lived
 	}

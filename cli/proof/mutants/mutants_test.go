@@ -172,6 +172,30 @@ func TestExperiment(t *testing.T) {
 	}
 }
 
+func TestPartsAreTheWholeTable(t *testing.T) {
+	t.Parallel()
+	all, seen := table(), map[string]int{}
+	for _, part := range []string{"1/3", "2/3", "3/3"} {
+		chosen, err := partOf(all, part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range chosen {
+			seen[m.name]++
+		}
+	}
+	for _, m := range all {
+		if seen[m.name] != 1 {
+			t.Errorf("%s is in %d of three parts, want 1", m.name, seen[m.name])
+		}
+	}
+	for _, part := range []string{"", "0/3", "4/3", "one"} {
+		if _, err := partOf(all, part); err == nil {
+			t.Errorf("part %q is taken", part)
+		}
+	}
+}
+
 func TestTable(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
