@@ -9,7 +9,7 @@ var webhookMutants = []mutant{
 	},
 	{
 		name: "webhook_turn", breaks: "what was in flight when an endpoint was disabled or skipped is not settled",
-		file: "store/webhook/sender.go", old: " || e.turn != was.turn || !e.Enabled()", new: "",
+		file: "store/webhook/sender.go", old: "isStale = e.turn != was.turn || !e.Enabled()", new: "_ = was",
 		in: "./store/webhook", tests: []string{"TestDisable", "TestSkip"},
 	},
 	{
