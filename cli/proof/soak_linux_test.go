@@ -30,8 +30,9 @@ const (
 	soakEachLong    = 5 * time.Second
 	soakStay        = 200 * time.Millisecond // of a stream
 	soakSettled     = 5                      // goroutines and files more than before a load
-	soakImported    = 200                    // events at a time
-	soakWarm        = 8                      // the first of so many parts of the samples does not count
+	soakSettles     = time.Minute
+	soakImported    = 200 // events at a time
+	soakWarm        = 8   // the first of so many parts of the samples does not count
 )
 
 // soak is a steady load of everything that the server does.
@@ -294,15 +295,21 @@ func (k *soak) sample(t *testing.T) soakSample {
 // atRest samples the server once nobody uses it, and has settled as it was before.
 func (k *soak) atRest(t *testing.T, before *soakSample) (now soakSample) {
 	t.Helper()
-	eventually(t, func() bool {
+	for begun := time.Now(); ; pause(t.Context(), soakEach) {
 		last := now
 		now = k.sample(t)
-		if before == nil {
-			return now.goroutines == last.goroutines && now.descriptors == last.descriptors
+		settled := now.goroutines == last.goroutines && now.descriptors == last.descriptors
+		if before != nil {
+			settled = now.goroutines <= before.goroutines+soakSettled && now.descriptors <= before.descriptors+soakSettled
 		}
-		return now.goroutines <= before.goroutines+soakSettled && now.descriptors <= before.descriptors+soakSettled
-	}, "the server does not settle after the load: %+v before it", before)
-	return now
+		if settled {
+			return now
+		}
+		if time.Since(begun) > soakSettles {
+			t.Errorf("the server does not settle after the load: %+v, and %+v before it", now, before)
+			return now
+		}
+	}
 }
 
 // drift returns how much more a value is in the last quarter than in the first, by their
