@@ -6,16 +6,11 @@ import (
 )
 
 // Connection is a request's connection. The listener may close one that waits for
-// its peer, but not one that the server works for. Work and Rest may be called
+// its peer, but not one that the server works for. Its methods may be called
 // concurrently: HTTP/2 has several requests on one connection.
 type Connection interface {
 	Work() // a request came, or its peer has sent or taken data
 	Rest() // the request is done, or waits for its peer
-
-	// Hold keeps the next small write until the one after it, and Release sends what is
-	// still kept. They are not for HTTP/2.
-	Hold()
-	Release()
 }
 
 // WithConnection adds the connection to a context, for http.Server.ConnContext.
@@ -26,10 +21,8 @@ func WithConnection(ctx context.Context, c Connection) context.Context {
 // noConnection is for listeners that do not count.
 type noConnection struct{}
 
-func (noConnection) Work()    {}
-func (noConnection) Rest()    {}
-func (noConnection) Hold()    {}
-func (noConnection) Release() {}
+func (noConnection) Work() {}
+func (noConnection) Rest() {}
 
 func connectionFrom(ctx context.Context) Connection {
 	if c, ok := ctx.Value(connectionKey).(Connection); ok {

@@ -70,15 +70,11 @@ func (s *Server) checkOrigin(r *http.Request) error {
 	return nil
 }
 
-// holdSizeMin is the size of net/http's buffer: larger responses take two writes.
-const holdSizeMin = 4 << 10 // bytes
-
 // recorder remembers the status, and reports while the response waits for its reader.
 type recorder struct {
 	http.ResponseWriter
 	status int
 	demand *demand
-	alone  bool // no other request shares the connection
 }
 
 func (w *recorder) WriteHeader(status int) {
@@ -94,10 +90,6 @@ func (w *recorder) Write(b []byte) (int, error) {
 	}
 	w.demand.waitFor(w.ResponseWriter, false)
 	defer w.demand.goOn()
-	if w.alone && len(b) > holdSizeMin {
-		w.demand.connection.Hold()
-		defer w.demand.connection.Release()
-	}
 	return w.ResponseWriter.Write(b)
 }
 
@@ -144,7 +136,7 @@ func (s *Server) withRequest(on listener, next http.Handler) http.Handler {
 		if s.dev != nil && on == publicListener {
 			rw = s.watch(rw, r, facts)
 		}
-		w := &recorder{ResponseWriter: rw, demand: &facts.demand, alone: r.ProtoMajor == 1}
+		w := &recorder{ResponseWriter: rw, demand: &facts.demand}
 		h := w.Header()
 		h.Set("X-Request-Id", facts.id)
 		h["X-Content-Type-Options"] = headerNosniff

@@ -192,11 +192,6 @@ type limitedConn struct {
 	source netip.Prefix // invalid: exempt
 	header atomic.Int64 // bytes of the header being read; inRequest or more if none is
 
-	// Of the goroutine that writes.
-	holds bool               // the next write is kept
-	held  []byte             // what is kept, in room
-	room  *[heldSizeMax]byte // from heldRooms
-
 	// With limit.mu.
 	busy    int             // requests that the server is working on
 	idle    *linked.Element // in limit.idle
