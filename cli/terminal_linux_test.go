@@ -236,7 +236,12 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 	if out, stderr, code := run(t, "event", "import", file, "--data", dir, "--account", "acct_a"); code != term.ExitOK {
 		t.Fatalf("import: exit %d, %s%s", code, out, stderr)
 	}
-	start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0", "--retain", "0") // for event tail
+	made, stderr, code := run(t, "webhook", "create", "--data", dir, "--account", "acct_a", "--url", "https://hooks.example/a\u202e\u2066\u200f", "--json")
+	var endpoint struct{ ID string }
+	if err := json.Unmarshal([]byte(made), &endpoint); err != nil || code != term.ExitOK {
+		t.Fatalf("webhook create: exit %d, %s%s", code, made, stderr)
+	}
+	start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0", "--retain", "0", "--webhooks", "off") // for event tail
 	shows := func(t *testing.T, want string, args ...string) string {
 		t.Helper()
 		shown := shownUntil(t, want, args...)
@@ -262,6 +267,26 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 		t.Run(name+"_shows_escapes", func(t *testing.T) {
 			t.Parallel()
 			shows(t, `a\u009b31m\u202e\u2066\u200f\u200b\u007f`, append(args, "--data", dir)...)
+		})
+	}
+	for name, args := range map[string][]string{
+		"webhook_list":        {"webhook", "list"},
+		"webhook_list_json":   {"webhook", "list", "--json"},
+		"webhook_show":        {"webhook", "show", endpoint.ID},
+		"webhook_show_json":   {"webhook", "show", endpoint.ID, "--json"},
+		"webhook_update":      {"webhook", "update", endpoint.ID, "--description", "x"},
+		"webhook_update_json": {"webhook", "update", endpoint.ID, "--description", "x", "--json"},
+		"webhook_twice":       {"webhook", "create", "--account", "acct_a", "--url", "https://hooks.example/a\u202e\u2066\u200f"},
+		"webhook_refused":     {"webhook", "create", "--account", "acct_a", "--url", "https://" + poison},
+		"webhook_forward_to":  {"webhook", "listen", "--account", "acct_a", "--forward-to", "http://127.0.0.1:1/" + poison},
+	} {
+		t.Run(name+"_shows_no_mark_of_direction", func(t *testing.T) {
+			t.Parallel()
+			want := ""
+			if strings.HasPrefix(name, "webhook_list") || strings.HasPrefix(name, "webhook_show") {
+				want = `a\u202e\u2066\u200f`
+			}
+			shows(t, want, append(args, "--data", dir)...)
 		})
 	}
 	for name, args := range map[string][]string{
