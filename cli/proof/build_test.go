@@ -59,7 +59,7 @@ func TestRelease(t *testing.T) {
 	t.Run("two_clones_and_caches_give_one_binary", func(t *testing.T) {
 		t.Parallel()
 		elsewhere := filepath.Join(t.TempDir(), "a", "tollhouse-elsewhere")
-		runGit(t, root, "clone", "--quiet", root, elsewhere)
+		runGit(t, root, "clone", "--quiet", clone, elsewhere) // the same commit, if another follows meanwhile
 		again := releaseBuild(t, elsewhere, t.TempDir())
 		first, second := sumOf(t, cloned), sumOf(t, again)
 		t.Logf("SHA-256 %s", first)

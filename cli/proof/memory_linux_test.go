@@ -3,6 +3,7 @@ package proof
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -161,6 +162,11 @@ func (s *server) underAttack(visitors http.RoundTripper, begin func(*attack)) {
 	usual, slowest := visits[(len(visits)-1)/2], visits[len(visits)-1]
 	cancel()
 	a.working.Wait()
+	after := honest.visit(t)
+	for range 2 {
+		after = min(after, honest.visit(t))
+	}
+	undisturbed = max(undisturbed, after) // other tests may have begun meanwhile
 	t.Logf("RssAnon at most %d MiB; %d honest visits, the slowest request took %v, and %v without an attack",
 		peak.Load()>>20, len(visits), slowest.Round(time.Millisecond), undisturbed.Round(time.Millisecond))
 	if peak.Load() > heldMemoryMax {
@@ -213,14 +219,17 @@ func TestFewConnectionsLeaveRoom(t *testing.T) {
 }
 
 // visit is an honest visitor, who gets a token by password, reads a page, and looks
-// at the login page. It returns how long the slowest of these took.
+// at the login page. It returns how long the slowest of these took. Whoever is hung up on,
+// as a machine that is slow enough does by its deadlines, has waited in vain.
 func (c *client) visit(t *testing.T) (slowest time.Duration) {
 	t.Helper()
 	timed := func(what string, ask func() (answer, error)) {
 		begun := time.Now()
 		a, err := ask()
 		slowest = max(slowest, time.Since(begun))
-		if err != nil || a.status != http.StatusOK {
+		if errors.Is(err, errLost) {
+			slowest = max(slowest, 2*honestSlowest)
+		} else if err != nil || a.status != http.StatusOK {
 			t.Errorf("%s of an honest visitor after %v: %.300s, %v", what, time.Since(begun), a, err)
 		}
 	}
@@ -229,6 +238,9 @@ func (c *client) visit(t *testing.T) (slowest time.Duration) {
 		pair, a, err = c.grant(t.Context(), "password", "username", "ines", "password", odilePassword)
 		return a, err
 	})
+	if pair.Access == "" {
+		return slowest
+	}
 	timed("page", func() (answer, error) {
 		return c.call(t.Context(), pair.Access, http.MethodGet, "/api/events?limit=100", "")
 	})
