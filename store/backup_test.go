@@ -188,6 +188,8 @@ func TestBackup(t *testing.T) {
 				t.Fatalf("cut at byte %d of %d: Check() = %v, want ErrTruncated", n, len(file), err)
 			}
 		}
+		must.Figure(t, "truncations", len(file))
+		must.Figure(t, "accepted", 0)
 	})
 	t.Run("with_a_flipped_bit_or_a_byte_more_it_is_refused", func(t *testing.T) {
 		t.Parallel()

@@ -140,6 +140,8 @@ func TestSnapshotsUnderLoad(t *testing.T) {
 			torn++
 		}
 	}
+	must.Figure(t, "backups", backups)
+	must.Figure(t, "torn", torn)
 	if torn > 0 || len(moments) < backups {
 		t.Errorf("%d of %d backups are torn, of %d different moments", torn, backups, len(moments))
 	}
