@@ -1,12 +1,7 @@
 package proof
 
 import (
-	"encoding/json"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -29,7 +24,7 @@ func TestKillLedgerNoticesALoss(t *testing.T) {
 	if !must.Long() {
 		t.Skip("builds the program anew; set TOLLHOUSE_LONG=1")
 	}
-	binary := weakened(t, filepath.Join("store", "kv", "badgerkv", "committer.go"), "	err := c.store()\n", `
+	binary := buildWith(t, "store/kv/badgerkv/committer.go", "	err := c.store()\n", `
 	if c.version > 100 { // once everything is prepared
 		for _, o := range c.group {
 			close(o.done)
@@ -63,26 +58,4 @@ func TestKillLedgerNoticesALoss(t *testing.T) {
 	if noticed == 0 {
 		t.Errorf("in %d kills of a server that answers before it commits nothing was found to be lost", cycles)
 	}
-}
-
-// weakened builds the program with a text of one of its files in place of another.
-func weakened(t *testing.T, file, text, in string) (binary string) {
-	t.Helper()
-	root := must.Get(filepath.Abs(filepath.Join("..", "..")))(t)
-	path := filepath.Join(root, file)
-	source := string(must.Get(os.ReadFile(path))(t))
-	if strings.Count(source, text) != 1 {
-		t.Fatalf("%s does not have %q once", file, text)
-	}
-	dir := t.TempDir()
-	instead, overlay := filepath.Join(dir, "instead.go"), filepath.Join(dir, "overlay.json")
-	must.Do(t, os.WriteFile(instead, []byte(strings.Replace(source, text, in, 1)), 0o600))
-	must.Do(t, os.WriteFile(overlay, must.Get(json.Marshal(map[string]any{"Replace": map[string]string{path: instead}}))(t), 0o600))
-	binary = filepath.Join(dir, "tollhouse")
-	cmd := exec.Command("go", "build", "-overlay", overlay, "-o", binary, ".")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return binary
 }
