@@ -55,7 +55,12 @@ was spent is refused, the log has no hole, and resources equal their events.`,
 		parts: []part{
 			{
 				name: "histories on a directory", test: []string{"-run", "TestParallelHistories$", "./store"},
-				figures: []figure{{"operations", "operations", sum, "≥ 1000000"}},
+				figures: []figure{
+					{"operations", "operations", sum, "≥ 1000000"},
+					{"callers", "callers at once", least, "≥ 64"},
+					{"not_linearizable", "authorizations that are not linearizable", sum, "= 0"},
+					{"slowest_check_ms", "slowest check, ms", most, "≤ 5000"},
+				},
 			},
 			{
 				name: "histories on PostgreSQL, in two processes", test: []string{"-run", "TestParallelHistories$", "./store"}, env: []string{"TOLLHOUSE_TEST_ENGINE=postgres"},
@@ -64,12 +69,41 @@ was spent is refused, the log has no hole, and resources equal their events.`,
 		},
 	},
 	{
+		id: "R7", promise: "a flipped bit is refused, named or harmless",
+		note: "One bit at a time of every kind of file of a killed server's directory, and of a backup. A flip is harmless when every record is as it was. doctor --deep exits with 1 for all others.",
+		parts: []part{{
+			name: "flips", test: []string{"-run", "TestFlippedBits$", "./cli"},
+			figures: []figure{
+				{"flips", "flips", sum, "≥ 1000"},
+				{"refused", "refused at open", sum, ""},
+				{"named", "named when read", sum, ""},
+				{"harmless", "harmless", sum, ""},
+				{"silent", "silent", sum, "= 0"},
+			},
+		}},
+	},
+	{
 		id: "R9", promise: "no input crashes a parser",
 		parts: []part{{
 			name: "fuzzing", fuzz: true,
 			figures: []figure{
 				{"targets", "targets, a run each", latest, "≥ 10"},
 				{"executions", "executions", sum, "≥ 100000000"},
+			},
+		}},
+	},
+	{
+		id: "R10", promise: "a simulated store does what its model does",
+		note: "A seed decides 500 operations, tokens and ids, failed commits, lost answers, crashes and steps of the clock. Each outcome must be the model's, and at intervals everything in the store.",
+		parts: []part{{
+			name: "simulation", test: []string{"-run", "TestSimulation$", "./store"},
+			figures: []figure{
+				{"seeds", "seeds", sum, "≥ 10000"},
+				{"operations", "operations", sum, ""},
+				{"injected", "commits that failed or whose answer was lost", sum, ""},
+				{"crashes", "crashes", sum, ""},
+				{"clock_steps", "steps of the clock", sum, ""},
+				{"diverged", "outcomes that were not the model's", sum, "= 0"},
 			},
 		}},
 	},
