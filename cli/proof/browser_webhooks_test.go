@@ -71,7 +71,7 @@ func TestBrowserWebhooks(t *testing.T) {
 		tb.open(s.base + "/desk/webhooks/" + works)
 		tb.do(chromedp.Focus(chromedp.CSS("form[data-do=test] button")))
 		tb.press(kb.Enter)
-		tb.until(`document.body.innerText.includes("The test was delivered")`)
+		tb.until(`(document.querySelector("main")?.innerText ?? "").includes("The test was delivered")`)
 		tb.lookAtDesk(t, "desk-webhooks-tested")
 	})
 	t.Run("a_new_secret_is_shown", func(t *testing.T) {
