@@ -44,8 +44,8 @@ func TestNotify(t *testing.T) {
 			}
 			// It stays alive until what is in flight has ended.
 			go func() { _, _ = io.Copy(io.Discard, manager) }()
-			if code := s.end(); code != term.ExitOK {
-				t.Errorf("exit code %d, want %d", code, term.ExitOK)
+			if <-s.ended; s.cmd.ProcessState.ExitCode() != term.ExitOK {
+				t.Errorf("exit code %d, want %d: %s", s.cmd.ProcessState.ExitCode(), term.ExitOK, s.stderr)
 			}
 		})
 	}

@@ -137,15 +137,15 @@ func TestDevFromScratch(t *testing.T) {
 		return root.command(containerUser+1, []string{"TOLLHOUSE_LISTEN=" + listen}, args...)
 	}
 	s := startCommand(t, inside("127.0.0.1:0", "dev"), "dev")
-	if s.ready.AdminSocket != "" || strings.Count(s.log.all(), "no admin socket") != 1 {
-		t.Errorf("admin_socket %q, want none and one warning; stderr:\n%s", s.ready.AdminSocket, s.log.tail())
-	}
 	_, port, _ := net.SplitHostPort(s.ready.Listen[0])
 	if out, err := inside("0.0.0.0:"+port, "health").CombinedOutput(); err != nil {
 		t.Errorf("health: %v\n%s", err, out)
 	}
 	s.keepBusy()
 	s.stop()
+	if s.ready.AdminSocket != "" || strings.Count(s.log.all(), "no admin socket") != 1 {
+		t.Errorf("admin_socket %q, want none and one warning; stderr:\n%s", s.ready.AdminSocket, s.log.tail())
+	}
 	if out, err := inside("0.0.0.0:"+port, "health").CombinedOutput(); exitCode(err) == 0 {
 		t.Errorf("health after the end: exit code 0, %s", out)
 	}

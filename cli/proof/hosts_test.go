@@ -131,10 +131,10 @@ func TestDevAdminSocket(t *testing.T) {
 		temporary := private(t)
 		for _, runtime := range []string{missing, "", "relative"} {
 			s := startIn(t, under(runtime, temporary), "dev")
+			s.stop() // then all that it logged is here
 			if !strings.HasPrefix(s.ready.AdminSocket, temporary+"/") || strings.Contains(s.log.all(), warning) {
 				t.Errorf("XDG_RUNTIME_DIR=%q: admin_socket %q, want it in %s; stderr:\n%s", runtime, s.ready.AdminSocket, temporary, s.log.tail())
 			}
-			s.stop()
 		}
 	})
 	t.Run("none_where_nothing_can_be_written", func(t *testing.T) {
@@ -143,15 +143,15 @@ func TestDevAdminSocket(t *testing.T) {
 		if s.ready.AdminSocket != "" {
 			t.Errorf("admin_socket %q, want none", s.ready.AdminSocket)
 		}
-		if n := strings.Count(s.log.all(), warning); n != 1 {
-			t.Errorf("%d warnings, want 1; stderr:\n%s", n, s.log.tail())
-		}
 		health := exec.Command(program(t), "health", "--data", missing)
 		health.Env = append(environ(), "TOLLHOUSE_LISTEN="+strings.Replace(s.ready.Listen[0], "127.0.0.1", "0.0.0.0", 1))
 		if out, err := health.CombinedOutput(); err != nil {
 			t.Errorf("health: %v\n%s", err, out)
 		}
 		s.stop()
+		if n := strings.Count(s.log.all(), warning); n != 1 {
+			t.Errorf("%d warnings, want 1; stderr:\n%s", n, s.log.tail())
+		}
 	})
 	t.Run("one_that_was_asked_for_must_be", func(t *testing.T) {
 		t.Parallel()

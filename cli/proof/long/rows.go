@@ -143,6 +143,21 @@ was spent is refused, the log has no hole, and resources equal their events.`,
 		},
 	},
 	{
+		id: "R5", promise: "a failed sync of the disk ends the server, and loses nothing",
+		note: "One call that syncs a file fails, the first, the second and so on; after it the kernel may have dropped what it was to write, so to try again would prove nothing. The server acknowledges nothing more, ends with 74, and starts again.",
+		parts: []part{{
+			name: "failed syncs", test: []string{"-run", "TestFailedSync$", "./cli/proof"},
+			figures: []figure{
+				{"failed_syncs", "syncs made to fail", sum, "≥ 200"},
+				{"at_the_start", "of them while it started", sum, ""},
+				{"not_reached", "of them that it never made", sum, ""},
+				{"acknowledged", "acknowledged changes", sum, ""},
+				{"lost", "lost", sum, "= 0"},
+				{"ended_worst_ms", "from the first refusal to the end, slowest, ms", most, "≤ 1000"},
+			},
+		}},
+	},
+	{
 		id: "R7", promise: "no damaged byte is served as true",
 		note: "One bit at a time of every kind of file of a killed server's directory, and of a backup. A flip is harmless when every record is as it was. `doctor --deep` exits with 1 for all others.",
 		parts: []part{{

@@ -80,7 +80,7 @@ func Open(opts Options) (*DB, error) {
 		db.engine, err = badger.OpenManaged(engine)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("badgerkv: open %s: %w", opts.name(), err)
+		return nil, openError(opts, err)
 	}
 	version, err := db.adopt(stamped)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -265,6 +266,14 @@ func TestOpenRefusals(t *testing.T) {
 		var disk *DiskError
 		if _, err := Open(Options{Dir: path}); !errors.As(err, &disk) {
 			t.Errorf("Open(a file) = %v, want a DiskError", err)
+		}
+	})
+	t.Run("disk_that_fails", func(t *testing.T) {
+		t.Parallel()
+		failed := fmt.Errorf("while opening memtables: %v", &os.PathError{Op: "sync", Path: "00001.mem", Err: syscall.EIO})
+		var disk *DiskError
+		if err := openError(Options{Dir: "data"}, failed); !errors.As(err, &disk) || disk.Hint() == "" || !strings.Contains(err.Error(), "00001.mem") {
+			t.Errorf("error = %v, want a DiskError that names the file and the next step", err)
 		}
 	})
 	t.Run("open_already", func(t *testing.T) {

@@ -2,6 +2,8 @@ package badgerkv
 
 import (
 	"fmt"
+	"strings"
+	"syscall"
 	"time"
 
 	"tollhouse/store/kv"
@@ -30,6 +32,17 @@ func (e *DiskError) Error() string {
 func (e *DiskError) Hint() string { return e.Remedy }
 
 func (e *DiskError) Unwrap() error { return e.Err }
+
+// openError returns the error of Open for an error of the engine, which keeps only the
+// text of what the system said.
+func openError(opts Options, err error) error {
+	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
+		if strings.Contains(err.Error(), errno.Error()) {
+			return &DiskError{Dir: opts.Dir, Reason: "the store cannot be opened", Remedy: "check the disk and the system's log, then start again: acknowledged writes are kept", Err: err}
+		}
+	}
+	return fmt.Errorf("badgerkv: open %s: %w", opts.name(), err)
+}
 
 // ClockError means that the wall clock is far from the time of the last write. If it
 // is behind, expired tokens would be valid again; if it is far ahead, Badger would
