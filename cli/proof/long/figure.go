@@ -19,8 +19,9 @@ type part struct {
 	argv    []string // another command, in dir
 	dir     string
 	env     []string
-	fuzz    bool // every fuzz target in turn
-	whole   bool // one long run in place of many slices
+	fuzz    bool   // every fuzz target in turn
+	section string // of docs/conformance.md, whose tests are run
+	whole   bool   // one long run in place of many slices
 	figures []figure
 }
 

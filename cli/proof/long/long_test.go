@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +113,23 @@ func TestFiguresAreReadFromOutput(t *testing.T) {
 	}
 	if want := map[string]float64{"executions": 300, "targets": 2}; !maps.Equal(got, want) {
 		t.Errorf("read of two fuzz targets = %v, want %v", got, want)
+	}
+	counted, got := part{figures: []figure{{"passed", "tests", sum, ""}}}, map[string]float64{}
+	counted.read("=== RUN   TestX\n--- PASS: TestX (0.00s)\n    --- PASS: TestX/a (0.00s)\nPASS\n", got)
+	if got["passed"] != 2 {
+		t.Errorf("read of two tests that passed = %v", got)
+	}
+}
+
+func TestSectionsOfTheConformancePage(t *testing.T) {
+	t.Chdir(filepath.Join("..", "..", ".."))
+	commands, err := conformanceCommands("Attacks, each tried")
+	if err != nil || len(commands) < 5 {
+		t.Fatalf("%d commands, %v; want one for each package", len(commands), err)
+	}
+	last := commands[len(commands)-1]
+	if want := []string{"^(TestHostileWords)$", "./views"}; !slices.Equal(last[len(last)-2:], want) {
+		t.Errorf("the last command is %q, want %q at its end", last, want)
 	}
 }
 

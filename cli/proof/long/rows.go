@@ -158,6 +158,30 @@ was spent is refused, the log has no hole, and resources equal their events.`,
 		}},
 	},
 	{
+		id: "R6", promise: "a full disk costs a clear refusal, and nothing else",
+		note: "A small tmpfs is filled under the same writers and importers, and under backups to it; every other time the server is killed then. Reads go on, changes get 503 with Retry-After, and a start is refused by name until there is room.",
+		parts: []part{
+			{
+				name: "a full disk under the server", test: []string{"-run", "TestFullDisk$", "./cli/proof"},
+				figures: []figure{
+					{"times_full", "times that the disk was full", sum, "≥ 20"},
+					{"kills", "kills of them", sum, ""},
+					{"refused", "changes refused", sum, ""},
+					{"wrong_answers", "answers other than 503 with Retry-After", sum, "= 0"},
+					{"read_p99_times_before", "p99 of reads, against before", most, "≤ 2"},
+					{"read_p99_ms", "p99 of reads, ms", most, ""},
+					{"recovered_ms", "from room to the next change, ms", most, "≤ 2000"},
+					{"acknowledged", "acknowledged changes", sum, ""},
+					{"lost", "lost", sum, "= 0"},
+				},
+			},
+			{
+				name: "a full disk under merges and backups", test: []string{"-run", "TestFullDiskWhileMerging$|TestFullDisk$|TestBackupDisks$|TestSmallDisks$", "./store/kv/badgerkv", "./cli"}, whole: true,
+				figures: []figure{{"passed", "tests that passed", latest, "≥ 1"}},
+			},
+		},
+	},
+	{
 		id: "R7", promise: "no damaged byte is served as true",
 		note: "One bit at a time of every kind of file of a killed server's directory, and of a backup. A flip is harmless when every record is as it was. `doctor --deep` exits with 1 for all others.",
 		parts: []part{{
@@ -169,6 +193,13 @@ was spent is refused, the log has no hole, and resources equal their events.`,
 				{"harmless", "harmless: everything reads as before", sum, ""},
 				{"silent", "served as true, or lost without a word", sum, "= 0"},
 			},
+		}},
+	},
+	{
+		id: "R8", promise: "the clock decides every lifetime, and no test waits for it",
+		parts: []part{{
+			name: "lifetimes under a clock that is set", test: []string{"-run", "TestRedeemCode$|TestRotateRefresh|TestSession$|TestTokenCodeOverTime$|TestBearerExpiry$|TestDevClockDecidesLifetimes$|TestThrottle", "./store", "./handlers"}, whole: true,
+			figures: []figure{{"passed", "tests that passed", latest, "≥ 1"}},
 		}},
 	},
 	{
@@ -257,6 +288,21 @@ was spent is refused, the log has no hole, and resources equal their events.`,
 				figures: []figure{{"truncations", "files cut at every byte", sum, ""}, {"accepted", "accepted", sum, "= 0"}},
 			},
 		},
+	},
+	{
+		id: "R15", promise: "a store of an earlier format opens, and one of a later is refused",
+		parts: []part{{
+			name: "formats", test: []string{"-run", "TestFormat1$|TestAnotherFormat$", "./store"}, whole: true,
+			figures: []figure{{"passed", "tests that passed", latest, "≥ 1"}},
+		}},
+	},
+	{
+		id: "R16", promise: "every attack of the catalogue fails",
+		note: "[docs/conformance.md](conformance.md#attacks-each-tried) lists the attacks and the tests that try them.",
+		parts: []part{{
+			name: "attacks", section: "Attacks, each tried", whole: true,
+			figures: []figure{{"passed", "tests that passed, subtests included", latest, "≥ 97"}},
+		}},
 	},
 	{
 		id: "R17", promise: "the time of an answer does not say whether something exists",

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -78,6 +79,9 @@ func (p part) commands(slice time.Duration) ([][]string, error) {
 	if p.fuzz {
 		return fuzzCommands(slice)
 	}
+	if p.section != "" {
+		return conformanceCommands(p.section)
+	}
 	return [][]string{append([]string{"go", "test", "-count=1", "-v", "-timeout", (slice + graceTime).String()}, p.test...)}, nil
 }
 
@@ -90,6 +94,8 @@ func (p part) shown() string {
 		return strings.Join(p.argv, " ")
 	case p.fuzz:
 		return "go test -run '^$' -fuzz NAME -fuzztime 10m PACKAGE"
+	case p.section != "":
+		return "go test -count=1 -v -run NAMES PACKAGE, for what the section " + p.section + " of docs/conformance.md names"
 	}
 	return strings.Join(slices.Concat(p.env, []string{"TOLLHOUSE_LONG=1 go test -count=1 -v -timeout 24h"}, p.test), " ")
 }
@@ -111,6 +117,28 @@ func fuzzCommands(slice time.Duration) ([][]string, error) {
 	})
 	for _, args := range commands {
 		args[6] = "-fuzztime=" + max(slice/time.Duration(len(commands)), 5*time.Second).Round(time.Second).String()
+	}
+	return commands, err
+}
+
+var conformanceTests = regexp.MustCompile(`([a-z/]+) (Test\w+(?:, Test\w+)*)`)
+
+// conformanceCommands runs the tests that a section of docs/conformance.md names, by package.
+func conformanceCommands(section string) (commands [][]string, err error) {
+	page, err := os.ReadFile("docs/conformance.md")
+	_, text, _ := strings.Cut(string(page), "\n## "+section+"\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	names := map[string][]string{} // by package
+	for line := range strings.Lines(text) {
+		_, tests, _ := strings.Cut(strings.TrimPrefix(line, "|"), " | ")
+		for _, found := range conformanceTests.FindAllStringSubmatch(tests, -1) {
+			names[found[1]] = append(names[found[1]], strings.Split(found[2], ", ")...)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		slices.Sort(names[name])
+		pattern := "^(" + strings.Join(slices.Compact(names[name]), "|") + ")$"
+		commands = append(commands, []string{"go", "test", "-count=1", "-v", "-timeout", graceTime.String(), "-run", pattern, "./" + name})
 	}
 	return commands, err
 }
@@ -146,6 +174,9 @@ func (p part) read(out string, figures map[string]float64) {
 			add("executions", value)
 			add("targets", 1)
 		}
+	}
+	if p.figure("passed").label != "" {
+		add("passed", float64(strings.Count(out, "--- PASS")))
 	}
 	if p.argv != nil && len(figures) == 0 {
 		add("runs", 1)
