@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -116,7 +115,7 @@ type receiver struct {
 
 func (r *receiver) start(t *testing.T, crash int) {
 	t.Helper()
-	l := must.Get(net.Listen("tcp", r.addr))(t)
+	l := must.Listen(t, r.addr)
 	server := &http.Server{Handler: r, ReadHeaderTimeout: startMax}
 	r.mu.Lock()
 	r.server, r.crash, r.ended = server, crash, make(chan struct{})

@@ -518,7 +518,7 @@ func ownLoopback(t testing.TB) string {
 	t.Helper()
 	for range 5 {
 		address := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
-		l, err := net.Listen("tcp", address+":8443")
+		l, err := net.Listen("tcp", address+":0")
 		if err == nil {
 			l.Close()
 			return address

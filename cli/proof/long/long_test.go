@@ -48,23 +48,24 @@ func TestEveryPartNamesATest(t *testing.T) {
 
 func wantTest(t *testing.T, p part) {
 	t.Helper()
-	dir, pattern := "", ""
+	pattern := ""
+	var paths []string
 	for i, arg := range p.test {
 		switch {
 		case strings.HasPrefix(arg, "./"):
-			dir = arg
+			paths = append(paths, must.Get(filepath.Glob(filepath.Join("../../..", arg, "*_test.go")))(t)...)
 		case arg == "-run":
 			pattern, _, _ = strings.Cut(p.test[i+1], "/")
 		}
 	}
-	paths := must.Get(filepath.Glob(filepath.Join("../../..", dir, "*_test.go")))(t)
-	for name := range strings.SplitSeq(strings.Trim(pattern, "^()$"), "|") {
+	for name := range strings.SplitSeq(pattern, "|") {
+		name = strings.TrimSuffix(name, "$")
 		found := false
 		for _, path := range paths {
 			found = found || regexp.MustCompile(`(?m)^func `+name).Match(must.Get(os.ReadFile(path))(t))
 		}
 		if !found {
-			t.Errorf("%s: %s has no test %q", p.name, dir, name)
+			t.Errorf("%s: there is no test %q", p.name, name)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"strconv"
 	"testing"
+	"time"
 
 	"tollhouse/store/storetest/must"
 )
@@ -76,4 +77,11 @@ func TestFreeAddressIsGivenOnce(t *testing.T) {
 		given[address] = true
 		must.Do(t, must.Get(net.Listen("tcp", address))(t).Close())
 	}
+}
+
+func TestListenWaitsForWhoLeaves(t *testing.T) {
+	t.Parallel()
+	before := must.Listen(t, must.FreeAddress(t))
+	time.AfterFunc(50*time.Millisecond, func() { _ = before.Close() })
+	must.Do(t, must.Listen(t, before.Addr().String()).Close())
 }
