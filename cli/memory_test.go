@@ -24,9 +24,9 @@ func TestMemory(t *testing.T) {
 		environ                []string
 		limit, engine, garbage int64
 	}{
-		{"memory_default_is_for_a_small_machine", nil, nil, 256 << 20, 80 << 20, 40},
-		{"memory_scales_caches_and_collector", []string{"--memory", "1GiB"}, nil, 1 << 30, 320 << 20, 40},
-		{"memory_least", []string{"--memory", "128MiB"}, nil, 128 << 20, 40 << 20, 40},
+		{"memory_default_is_for_a_small_machine", nil, nil, 320 << 20, 80 << 20, 40},
+		{"memory_scales_caches_and_collector", []string{"--memory", "1GiB"}, nil, 1280 << 20, 320 << 20, 40},
+		{"memory_least", []string{"--memory", "128MiB"}, nil, 160 << 20, 40 << 20, 40},
 		{"memory_leaves_a_limit_of_the_operators_own", []string{"--memory", "1GiB"}, []string{"GOMEMLIMIT=300MiB", "GOGC=77"}, 300 << 20, 320 << 20, 77},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestMemoryOfCommands(t *testing.T) {
 		percent int
 	}{
 		{"one whose operator has set both", []string{"GOMEMLIMIT=off", "GOGC=100"}, math.MaxInt64, 100},
-		{"one that looks at a store", nil, int64(datadir.MemoryDefault), 40},
+		{"one that looks at a store", nil, datadir.MemoryDefault.Collector(), 40},
 	} {
 		p := &program{data: filepath.Join(t.TempDir(), "data"), environ: c.environ, Console: term.Console{Out: io.Discard, Err: io.Discard}}
 		if err := p.manage(t.Context(), "test", makesData, func(*admin) error { return nil }); err != nil {
@@ -74,7 +74,7 @@ func TestMemoryOfCommands(t *testing.T) {
 	if stderr, code := runHere([]byte("no backup"), "restore", "-", "--data", filepath.Join(t.TempDir(), "data")); code != term.ExitBadData {
 		t.Errorf("restore of what is no backup: exit %d, %s", code, stderr)
 	}
-	wantSet("a restore", int64(datadir.MemoryDefault), datadir.Garbage)
+	wantSet("a restore", datadir.MemoryDefault.Collector(), datadir.Garbage)
 }
 
 // metricsOf reads the metrics of a server.
