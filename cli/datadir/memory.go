@@ -38,9 +38,8 @@ const Garbage = 40
 // limitShare of wholeShare is where the collector's own limit lies. Under writers that
 // never pause, the engine's buffers bring what is in use near to --memory itself, and a
 // collector that may not go beyond it takes half of the processor's time: at 256 MiB, 320
-// clients then got 50 to 55 % of the requests that 128 clients got, and now get 89 to
-// 93 %; an import of 600,000 events took 32 s, and takes 24. Anonymous memory was 310 MiB
-// at most.
+// clients then got 50 to 55 % of the requests that 128 clients got, and now get 83 to
+// 96 %; an import of 600,000 events took 32 s, and takes 25.
 const limitShare = 20
 
 // Memory is a number of bytes: 256MiB, 1GiB, 512M.

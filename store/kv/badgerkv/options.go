@@ -21,6 +21,12 @@ const (
 	// 8 MiB 213.
 	memTableSize = 8 << 20
 	memTables    = 2
+	// Badger keeps the buffers in which it makes tables, up to eight of them and each as
+	// large as it ever was. Under ten times the load that a server can take, it had 435
+	// MiB of anonymous memory with Badger's own 2 MiB, and 268 with 1 MiB. Tables of
+	// deeper levels are larger, so that a large store has no more of them.
+	tableSize       = 1 << 20
+	tableSizeFactor = 3 // from one level to the next
 	// valueThreshold is above every value (kv.ValueSizeMax), which keeps all
 	// of them out of the value log: that serves damage silently, and frees
 	// little. Badger allows at most its largest transaction.
@@ -146,6 +152,8 @@ func (o Options) engine(log badger.Logger) badger.Options {
 	opts.BypassLockGuard = false
 	opts.MemTableSize = memTableSize
 	opts.NumMemtables = memTables
+	opts.BaseTableSize = tableSize
+	opts.TableSizeMultiplier = tableSizeFactor
 	opts.ValueThreshold = valueThreshold
 	opts.VLogPercentile = 0
 	opts.ValueLogFileSize = valueLogFileSize
