@@ -63,9 +63,12 @@ func TestRelease(t *testing.T) {
 		again := releaseBuild(t, elsewhere, t.TempDir())
 		first, second := sumOf(t, cloned), sumOf(t, again)
 		t.Logf("SHA-256 %s", first)
+		differing := 0
 		if first != second {
+			differing = 1
 			t.Errorf("built in %s it has SHA-256 %s, in %s %s", clone, first, elsewhere, second)
 		}
+		must.Figure(t, "differing_builds", differing)
 	})
 	t.Run("version_tells_commit_and_date_of_a_clone", func(t *testing.T) {
 		t.Parallel()

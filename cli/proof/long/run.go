@@ -144,10 +144,9 @@ func conformanceCommands(section string) (commands [][]string, err error) {
 }
 
 var (
-	figureLine   = regexp.MustCompile(`(?m)figure (\w+) (-?[0-9.]+)\s*$`)
-	execsLine    = regexp.MustCompile(`execs: (\d+)`)
-	coverageLine = regexp.MustCompile(`coverage: ([0-9.]+)% of statements`)
-	skipped      = regexp.MustCompile(`(?s)--- SKIP.*?\.go:\d+: ([^\n]+)`)
+	figureLine = regexp.MustCompile(`(?m)figure (\w+) (-?[0-9.]+)\s*$`)
+	execsLine  = regexp.MustCompile(`execs: (\d+)`)
+	skipped    = regexp.MustCompile(`(?s)--- SKIP.*?\.go:\d+: ([^\n]+)`)
 )
 
 // read adds the figures of what a command printed.
@@ -160,12 +159,6 @@ func (p part) read(out string, figures map[string]float64) {
 		value, err := strconv.ParseFloat(found[2], 64)
 		if err == nil {
 			add(found[1], value)
-		}
-	}
-	for _, found := range coverageLine.FindAllStringSubmatch(out, -1) {
-		value, err := strconv.ParseFloat(found[1], 64)
-		if err == nil {
-			add("coverage_percent", value)
 		}
 	}
 	if execs := execsLine.FindAllStringSubmatch(out, -1); p.fuzz && execs != nil {
