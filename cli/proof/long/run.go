@@ -246,11 +246,21 @@ func outOfTime(out string) bool {
 	return strings.Contains(out, "context deadline exceeded") && !strings.Contains(out, "Failing input")
 }
 
-// ending is the last of what was printed, from the first failure on if that fits.
+var testMessage = regexp.MustCompile(`(?m)^ +\w+_test\.go:\d+: .*$`)
+
+// ending is what the tests said, figures apart, and the last of what was printed, from the
+// first failure on if that fits.
 func ending(out string) string {
+	said := testMessage.FindAllString(out, -1)
+	said = slices.DeleteFunc(said, figureLine.MatchString)
 	if at := strings.Index(out, "--- FAIL"); at > 0 {
 		out = out[at:]
 	}
+	return shortened(strings.Join(said, "\n")) + "\n" + shortened(out)
+}
+
+// shortened keeps the beginning and the end.
+func shortened(out string) string {
 	if len(out) <= failureEnds {
 		return out
 	}
