@@ -132,7 +132,7 @@ func (f *fullDiskSite) fill(t *testing.T, l *ledger, random *rand.Rand) {
 	before := probe(t, l.client, l.reader, lasts)
 	f.leave(t, left)
 	eventually(t, func() bool {
-		a, err := l.call(t.Context(), f.access, http.MethodPut, "/api/resources/customer/cus_1", `{"notes":"one more"}`)
+		a, err := l.call(t.Context(), f.access, http.MethodPut, "/api/resources/customer/cus_1", fmt.Sprintf(`{"notes":"%d"}`, time.Now().UnixNano()))
 		if err != nil || a.status/100 != 2 && (a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "") {
 			f.wrong++
 			t.Errorf("a change on a full disk: %s, %v; want 503 with Retry-After", a, err)
