@@ -108,7 +108,7 @@ func TestFiguresAreReadFromOutput(t *testing.T) {
 	if want := map[string]float64{"kills": 12, "slowest_ms": 1.5}; !maps.Equal(got, want) {
 		t.Errorf("read = %v, want %v", got, want)
 	}
-	fuzz, got := part{fuzz: true}, map[string]float64{}
+	fuzz, got := part{fuzz: true, figures: []figure{{"targets", "targets", latest, ""}}}, map[string]float64{}
 	for range 2 {
 		fuzz.read("fuzz: elapsed: 3s, execs: 70 (23/sec)\nfuzz: elapsed: 6s, execs: 150 (26/sec)\nPASS\n", got)
 	}

@@ -165,7 +165,7 @@ func (p part) read(out string, figures map[string]float64) {
 		value, err := strconv.ParseFloat(execs[len(execs)-1][1], 64)
 		if err == nil {
 			add("executions", value)
-			add("targets", 1)
+			figures["targets"]++
 		}
 	}
 	if p.figure("passed").label != "" {
