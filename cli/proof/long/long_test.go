@@ -115,10 +115,11 @@ func TestFiguresAreReadFromOutput(t *testing.T) {
 	if want := map[string]float64{"executions": 300, "targets": 2}; !maps.Equal(got, want) {
 		t.Errorf("read of two fuzz targets = %v, want %v", got, want)
 	}
-	counted, got := part{figures: []figure{{"passed", "tests", sum, ""}}}, map[string]float64{}
+	counted, got := part{figures: []figure{{"passed", "tests", latest, ""}}}, map[string]float64{}
+	counted.read("--- PASS: TestY (0.00s)\nPASS\n", got)
 	counted.read("=== RUN   TestX\n--- PASS: TestX (0.00s)\n    --- PASS: TestX/a (0.00s)\nPASS\n", got)
-	if got["passed"] != 2 {
-		t.Errorf("read of two tests that passed = %v", got)
+	if got["passed"] != 3 {
+		t.Errorf("read of three tests that passed = %v", got)
 	}
 }
 

@@ -169,7 +169,7 @@ func (p part) read(out string, figures map[string]float64) {
 		}
 	}
 	if p.figure("passed").label != "" {
-		add("passed", float64(strings.Count(out, "--- PASS")))
+		figures["passed"] += float64(strings.Count(out, "--- PASS"))
 	}
 	if p.argv != nil && len(figures) == 0 {
 		add("runs", 1)
