@@ -26,6 +26,7 @@ const (
 	userDelayFirst     = time.Second
 	userDelayMax       = time.Minute
 	userForgottenAfter = 15 * time.Minute
+	pendingMax         = 64  // attempts of a user in progress: as many as wait for a hash
 	sourceFailuresMax  = 30  // a minute and source
 	deviceFailuresMax  = 10  // a minute and source, when the source has no more left: of known browsers
 	clientFailuresMax  = 300 // a minute and client
@@ -209,8 +210,11 @@ func (f *failures) waits(now time.Time) waits {
 		device: f.device.wait(now, deviceFailuresMax),
 		client: f.client.wait(now, clientFailuresMax),
 	}
-	if f.user != nil {
+	switch {
+	case f.user != nil:
 		w.user = f.user.wait(now, f.pending)
+	case f.pending >= pendingMax:
+		w.user = userDelayFirst
 	}
 	return w
 }
@@ -244,8 +248,8 @@ type guesses struct {
 }
 
 // wait returns how long the bucket must wait before its next attempt. After the first
-// failure, attempts in progress count as failed. Before it they do not, since a backend
-// may send many at once for one user; the queue for hashing bounds them.
+// failure, attempts in progress count as failed. Before it up to pendingMax do not, since
+// a backend may send many at once for one user.
 func (g *guesses) wait(now time.Time, pending int) time.Duration {
 	switch since := now.Sub(g.last); {
 	case since >= userForgottenAfter:
@@ -253,7 +257,7 @@ func (g *guesses) wait(now time.Time, pending int) time.Duration {
 	case since < 0: // the clock was set back
 		g.last = now
 	}
-	if g.failures == 0 || g.failures+pending < userFailuresFree {
+	if g.failures == 0 && pending < pendingMax || g.failures+pending < userFailuresFree {
 		return 0
 	}
 	delay := g.delay()

@@ -25,7 +25,6 @@ type Guesses interface {
 }
 
 const (
-	pendingMax       = 64               // of one bucket: as many as wait for a hash
 	pendingEndsAfter = 30 * time.Second // of a process that ended first
 	refusalsMax      = 1 << 14
 )
@@ -166,7 +165,7 @@ func (r *rows) write(n rowNames, states [][]byte, until []time.Time, now time.Ti
 			r.began = slices.Delete(r.began, at, at+1)
 		}
 	}
-	if !r.begun.IsZero() && len(r.began) < pendingMax {
+	if !r.begun.IsZero() {
 		r.began = append(r.began, r.begun)
 	}
 	state, end := writeGuesses(r.user, r.began)
