@@ -65,10 +65,10 @@ type endpoint struct {
 	live, aside task
 
 	proven   bool      // its last attempt was accepted
+	resting  bool      // it was disabled or held when it was last loaded
 	parallel int       // requests in flight of one without order
 	accepted int       // since parallel last rose
 	mark     time.Time // of the last failed attempt, or of the end of a pause by hand
-	resting  bool      // it was disabled or held when it was last loaded
 	headDue  time.Time // by the monotonic clock; zero after a start
 	headNext time.Time // what the store has for it
 	silent   time.Time // the receiver asked for no request before
@@ -82,7 +82,6 @@ type endpoint struct {
 // task is one of an endpoint's goroutines, or waits to be one.
 type task struct {
 	of    *endpoint
-	do    func(*Sender, *run) time.Time
 	run   *run // nil if it does not run
 	due   time.Time
 	index int // in the pauses, or -1
@@ -208,9 +207,13 @@ func (s *Sender) wait(ctx context.Context, watch Watch) {
 
 // readAll learns which endpoints there are, and looks at each.
 func (s *Sender) readAll(ctx context.Context) error {
-	all := map[string]string{}
+	type found struct {
+		account string
+		aside   bool
+	}
+	all := map[string]found{}
 	err := s.o.Store.Each(ctx, func(e webhook.Endpoint) error {
-		all[e.ID] = e.Account
+		all[e.ID] = found{e.Account, e.Parked > 0}
 		return nil
 	})
 	if err != nil {
@@ -218,12 +221,12 @@ func (s *Sender) readAll(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, account := range all {
-		s.changed(s.add(id, account))
+	for id, f := range all {
+		s.changed(s.add(id, f.account), f.aside)
 	}
 	for id, e := range s.endpoints {
 		if _, found := all[id]; !found {
-			s.changed(e)
+			s.changed(e, false)
 		}
 	}
 	return nil
@@ -251,9 +254,9 @@ func (s *Sender) Changed(id string) {
 		switch {
 		case s.endpoints == nil:
 		case err == nil:
-			s.changed(s.add(id, ep.Account))
+			s.changed(s.add(id, ep.Account), ep.Parked > 0)
 		case s.endpoints[id] != nil:
-			s.changed(s.endpoints[id])
+			s.changed(s.endpoints[id], false)
 		case !errors.Is(err, record.ErrNotFound):
 			signal(s.missed)
 		}
@@ -266,8 +269,7 @@ func (s *Sender) add(id, account string) *endpoint {
 		return e
 	}
 	e := &endpoint{id: id, account: account, parallel: 1, mark: time.Now()}
-	e.live = task{of: e, do: (*Sender).deliver, index: -1}
-	e.aside = task{of: e, do: (*Sender).retry, index: -1}
+	e.live, e.aside = task{of: e, index: -1}, task{of: e, index: -1}
 	s.endpoints[id] = e
 	if s.accounts[account] == nil {
 		s.accounts[account] = map[*endpoint]struct{}{}
@@ -290,13 +292,16 @@ func (s *Sender) forget(e *endpoint) {
 	e.close()
 }
 
-// changed looks at an endpoint anew. The caller holds mu.
-func (s *Sender) changed(e *endpoint) {
+// changed looks at an endpoint anew, and at what it has set aside if there is anything: a
+// goroutine for each of thousands leaves memory behind. The caller holds mu.
+func (s *Sender) changed(e *endpoint, aside bool) {
 	for _, t := range []*task{&e.live, &e.aside} {
 		if r := t.run; r != nil {
 			s.work.Go(func() { s.cutIfEnded(r) })
 		}
-		s.wake(t)
+		if t == &e.live || t.run != nil || aside {
+			s.wake(t)
+		}
 	}
 }
 
@@ -339,7 +344,11 @@ func (s *Sender) start(t *task) {
 	r.inFlight, r.cut = context.WithCancel(s.inFlight)
 	t.run = r
 	s.work.Go(func() {
-		due := t.do(s, r)
+		do := s.deliver
+		if t == &t.of.aside {
+			do = s.retry
+		}
+		due := do(r)
 		wasCut := r.inFlight.Err() != nil // maybe late, when the endpoint may be sent to again
 		r.cut()
 		s.mu.Lock()

@@ -1094,6 +1094,24 @@ func TestWhatIsSetAsideIsReadWhenItIsSent(t *testing.T) {
 }
 
 // TestHeadIsDueWhenSomebodySaysSo: a retry by hand does not wait for the pause.
+func TestWhatIsSetAsideIsSentAfterARestart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(answerAlways(accepted))
+		d.add(webhook.Strict, "wep_1")
+		d.record(1)
+		k := d.endpoints["wep_1"]
+		k.Cursor, k.Parked = positionOf(1), 1
+		k.set[positionOf(1)] = webhook.Delivery{Position: positionOf(1), Event: "e1", State: webhook.Parked, Attempts: 4, NextAt: time.Now().Add(time.Hour)}
+		_, stop := d.run(t)
+		time.Sleep(2 * time.Hour)
+		stop()
+		if list := d.of("wep_1"); len(list) != 1 || list[0].attempt != 5 {
+			t.Errorf("attempts = %+v, want the fifth", list)
+		}
+	})
+}
+
 func TestHeadIsDueWhenSomebodySaysSo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
