@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,6 +129,10 @@ func (im *Importer) Add(ctx context.Context, line []byte, offset int64) ([]LineE
 	}
 	l := importLine{number: im.summary.Lines, offset: offset}
 	if err := im.parse(ctx, line, &l); err != nil {
+		if !isLineFault(err) {
+			more, unsettled := im.settle(true)
+			return append(refused, more...), cmp.Or(unsettled, fmt.Errorf("import events: %w", err))
+		}
 		more, err := im.refuse(ctx, lineError(&l, err))
 		return append(refused, more...), err
 	}
@@ -176,6 +181,13 @@ func (im *Importer) Flush(ctx context.Context) ([]LineError, error) {
 	im.begin(ctx)
 	last, err := im.settle(true)
 	return append(refused, last...), err
+}
+
+// isLineFault reports whether a line is wrong, and not the store that it was checked with.
+func isLineFault(err error) bool {
+	var bad *record.InvalidError
+	var doc *snapshot.Error
+	return errors.As(err, &bad) || errors.As(err, &doc)
 }
 
 // lineError gives a rejection its code.

@@ -95,6 +95,9 @@ func (w *eventWriter) add(l *importLine) (fault *LineError, recorded bool, err e
 		if bytes.Equal(found, l.draft.record(id, l.createdAt)) {
 			return nil, false, nil
 		}
+		if _, err := wireOf(found); err != nil {
+			return nil, false, err
+		}
 		return lineError(l, &conflictError{id}), false, nil
 	}
 	if !record.IsAbsent(err) {
