@@ -92,7 +92,13 @@ func (s *Store) RevokeGranted(ctx context.Context, by By, u User, clientID strin
 	if !isClientID(clientID) {
 		return nil
 	}
-	// What is remembered first: no code is given without asking after it.
+	// The webhook endpoints first and last. An end of the process in between leaves what can
+	// be revoked again, and not a push alone, which nothing shows any more.
+	endBonds := func() error { return s.Webhooks.EndBonds(ctx, clientID, u.Subject(), webhook.ClientEnded) }
+	if err := endBonds(); err != nil {
+		return fmt.Errorf("revoke granted: %w", err)
+	}
+	// What is remembered then: no code is given without asking after it.
 	if err := s.revokeRemembered(ctx, by, u, clientID); err != nil {
 		return fmt.Errorf("revoke granted: remembered: %w", err)
 	}
@@ -123,7 +129,7 @@ func (s *Store) RevokeGranted(ctx context.Context, by By, u User, clientID strin
 		return true, nil
 	})
 	if err == nil {
-		err = s.Webhooks.EndBonds(ctx, clientID, u.Subject(), webhook.ClientEnded)
+		err = endBonds()
 	}
 	if err != nil {
 		return fmt.Errorf("revoke granted: %w", err)

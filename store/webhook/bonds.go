@@ -29,9 +29,10 @@ func (e *Endpoint) bind(by By) {
 
 // EndBonds disables the endpoints that are bound to a client, to a user, or with both
 // given to that client for that user: otherwise a leaked token would outlive
-// its end as a push. Call it after the end was committed; Start does it for those that a
-// killed command has left.
+// its end as a push. Call it after the end was committed; a caller who goes away meanwhile
+// does not stop it. What a killed command has left is found by Start, Load and Settle.
 func (w *Webhooks) EndBonds(ctx context.Context, client, user string, reason Reason) error {
+	ctx = context.WithoutCancel(ctx)
 	err := w.Each(ctx, func(e Endpoint) error {
 		if !e.Enabled() || client != "" && e.Client != client || user != "" && e.User != user {
 			return nil

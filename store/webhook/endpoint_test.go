@@ -575,6 +575,37 @@ func TestBonds(t *testing.T) {
 		}
 	}
 
+	t.Run("end_although_the_caller_goes_away", func(t *testing.T) {
+		t.Parallel()
+		s := storetest.New(t)
+		client := clientOf(t, s)
+		m := addEndpoint(t, s, webhook.By{Account: account, Client: client})
+		ctx, leave := context.WithCancel(t.Context())
+		s.Faults.OnUpdate(func(run func() error) error { defer leave(); return run() })
+		must.Get(s.DisableClient(ctx, client))(t)
+		s.Faults.Repair()
+		if m.isEnabled(t) {
+			t.Error("the endpoint goes on")
+		}
+	})
+
+	t.Run("a_revocation_that_is_killed_leaves_no_push_alone", func(t *testing.T) {
+		t.Parallel()
+		s := storetest.New(t)
+		client, u := clientOf(t, s), s.User(t, "mara", account)
+		c := must.Get(s.FindClient(t.Context(), client))(t)
+		must.Get(s.IssueForPassword(t.Context(), store.By{}, c, u, store.ScopeUnstated))(t)
+		m := addEndpoint(t, s, webhook.By{Account: account, Client: client, User: u.Subject()})
+		s.CutAt(1, false)
+		if err := s.RevokeGranted(t.Context(), store.By{}, u, client); err == nil {
+			t.Error("the revocation was not cut")
+		}
+		s.Faults.Repair()
+		if m.isEnabled(t) {
+			t.Error("the endpoint goes on")
+		}
+	})
+
 	t.Run("an_ended_client_makes_no_endpoint", func(t *testing.T) {
 		t.Parallel()
 		s := storetest.New(t)

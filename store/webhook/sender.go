@@ -78,17 +78,23 @@ func (w *Webhooks) Each(ctx context.Context, visit func(Endpoint) error) error {
 	}
 }
 
-// Load returns an endpoint with its record alone and Held: Behind is not set. Errors:
-// record.ErrNotFound.
+// Load returns an endpoint with its record alone and Held: Behind is not set. It disables
+// an endpoint whose client or user has ended. Errors: record.ErrNotFound.
 func (w *Webhooks) Load(ctx context.Context, id string) (e Endpoint, err error) {
+	var ended Reason
 	err = w.db.View(ctx, func(r kv.Reader) error {
 		if e, err = find(r, System, id); err != nil {
 			return err
 		}
 		in, err := readInstance(r)
-		e.Held = in.Held
+		if e.Held = in.Held; err == nil && e.Enabled() {
+			ended, err = w.Bound(r, e.Account, e.Client, e.User)
+		}
 		return err
 	})
+	if err == nil && ended != "" {
+		e, err = w.disable(ctx, System, e.ID, BySystem, ended)
+	}
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("load webhook endpoint: %w", err)
 	}
@@ -148,7 +154,8 @@ type Progress struct {
 const ProgressMax = 200
 
 // Settle stores a Progress in one write, if the endpoint is still as it was read: enabled,
-// with its turn, and of this sender. It returns the endpoint as it is now. Errors:
+// with its turn, and of this sender. It disables the endpoint if p says so or its client or
+// user has ended. It returns the endpoint as it is now. Errors:
 // record.ErrNotFound; record.ErrConflict, after which the endpoint must be read anew; ErrFull.
 // When an endpoint was disabled, enabled or its head skipped in the meantime, what was
 // accepted before still counts, so that it is not repeated; nothing else does, and nothing
@@ -176,14 +183,18 @@ func (w *Webhooks) Settle(ctx context.Context, e *Endpoint, p Progress) (Endpoin
 		}
 		e.Head, e.Trouble, e.Last = p.Head, p.Trouble, p.Last
 		e.checkHead()
-		if p.Disable == "" {
-			return "", nil
-		}
-		cause := BySystem
-		if p.Disable == Gone {
+		cause, reason := BySystem, p.Disable
+		switch reason {
+		case Gone:
 			cause = ByReceiver
+		case "":
+			ended, err := w.Bound(tx, e.Account, e.Client, e.User)
+			if err != nil || ended == "" {
+				return "", err
+			}
+			reason = ended
 		}
-		e.disable(cause, p.Disable, w.Now())
+		e.disable(cause, reason, w.Now())
 		return "disabled", nil
 	}, random)
 	if err == nil && isStale {

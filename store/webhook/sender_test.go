@@ -587,6 +587,48 @@ func TestStartEndsBondsThatAKilledCommandLeft(t *testing.T) {
 	}
 }
 
+// TestARunningSenderEndsBondsThatAKilledCommandLeft: on a database the sender does not
+// start again when a command or another server is killed.
+func TestARunningSenderEndsBondsThatAKilledCommandLeft(t *testing.T) {
+	t.Parallel()
+	// left is an endpoint whose client was disabled by a process that ended then.
+	left := func(t *testing.T) (m made, was webhook.Endpoint) {
+		s := storetest.New(t)
+		client := clientOf(t, s)
+		m = addEndpoint(t, s, webhook.By{Account: account, Client: client})
+		must.Do(t, s.Webhooks.Start(t.Context()))
+		was = must.Get(s.Webhooks.Load(t.Context(), m.id))(t)
+		s.CutAt(1, false)
+		_, _ = s.DisableClient(t.Context(), client)
+		s.Faults.Repair()
+		if !m.isEnabled(t) {
+			t.Fatal("the endpoint is disabled already")
+		}
+		return m, was
+	}
+
+	t.Run("when_it_loads_the_endpoint", func(t *testing.T) {
+		t.Parallel()
+		m, _ := left(t)
+		if e := must.Get(m.Webhooks.Load(t.Context(), m.id))(t); e.Enabled() || e.Disabled.By != webhook.BySystem || e.Disabled.Reason != webhook.ClientEnded {
+			t.Errorf("it is disabled by %q (%q)", e.Disabled.By, e.Disabled.Reason)
+		}
+	})
+
+	t.Run("when_it_settles_what_was_accepted", func(t *testing.T) {
+		t.Parallel()
+		m, was := left(t)
+		p := event(t, m.Fixture, "customer.created")
+		e := must.Get(m.Webhooks.Settle(t.Context(), &was, webhook.Progress{Cursor: p, Done: []webhook.Delivery{outcome(p, webhook.Delivered)}}))(t)
+		if e.Disabled.Reason != webhook.ClientEnded || e.Cursor != p {
+			t.Errorf("it is disabled for %q with the cursor %s", e.Disabled.Reason, e.Cursor)
+		}
+		if got := typesOf(eventsAbout(t, m.Fixture)); !slices.Equal(got, []string{"created", "disabled"}) {
+			t.Errorf("the events are %v", got)
+		}
+	})
+}
+
 func TestHeadThatBlocksNoMoreIsDropped(t *testing.T) {
 	t.Parallel()
 	prepare := func(t *testing.T, change webhook.Change) (m made, was webhook.Endpoint, failed webhook.Progress) {
