@@ -56,7 +56,7 @@ func (r *run) load() (d *delivery, due time.Time) {
 	case err != nil:
 		return nil, time.Now().Add(storeRetry)
 	}
-	if r.rests(!isSendable(&ep)) {
+	if r.rests(&ep) {
 		return nil, due
 	}
 	secrets, ok := r.s.o.Store.Open(&ep)
@@ -66,15 +66,25 @@ func (r *run) load() (d *delivery, due time.Time) {
 	return &delivery{run: r, ep: &ep, secrets: secrets, at: ep.Cursor, last: ep.Last}, due
 }
 
-// rests notes whether an endpoint is disabled or held. That time is none in which it fails.
-func (r *run) rests(now bool) bool {
+// rests notes whether an endpoint is disabled or held. That time is none in which it fails,
+// and then it begins slowly. It also notes whether the endpoint can set aside more.
+func (r *run) rests(ep *webhook.Endpoint) bool {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	if r.e.resting && !now {
-		r.e.mark = time.Now()
+	was := r.e.resting
+	if r.e.resting = !isSendable(ep); r.e.resting {
+		return true
 	}
-	r.e.resting = now
-	return now
+	if was {
+		r.e.mark, r.e.silent = time.Now(), time.Time{}
+		r.e.parallel, r.e.accepted = 1, 0
+	}
+	if full := ep.IsFull(); full != r.e.full {
+		if r.e.full = full; full {
+			r.s.o.Log.Warn("webhook endpoint can set aside no more events", "endpoint", ep.ID, "account_id", ep.Account, "parked", ep.Parked, "dead", ep.Dead)
+		}
+	}
+	return false
 }
 
 // deliver sends what lies behind the cursor. It returns when to come again, or zero.
@@ -445,7 +455,7 @@ func (d *delivery) write(disable webhook.Reason) error {
 		defer d.s.mu.Unlock()
 		d.s.wake(&d.e.aside)
 	}
-	if now.Held {
+	if now.Held || disable == "" && !now.Enabled() {
 		return errAgain
 	}
 	return nil
@@ -532,6 +542,9 @@ func lastOf(a Answer) webhook.Attempt {
 // attempt makes one attempt. It returns an error when the attempt was cut.
 func (r *run) attempt(m *Message) (a Answer, err error) {
 	r.s.pace.wait(r.inFlight)
+	if err := r.stop.Err(); err != nil {
+		return a, err
+	}
 	if r.s.o.Send != nil {
 		a, err = r.s.o.Send(r.inFlight, m)
 	} else {

@@ -104,6 +104,9 @@ func (d *delivery) writeAside(p webhook.Progress, accepted bool) error {
 	wasFull := now.IsFull()
 	if p.Head = now.Head; !accepted {
 		p.Trouble = now.Trouble
+		if p.Trouble.Attempts > 0 && len(p.Done) > 0 {
+			p.Trouble.Attempts++
+		}
 	}
 	if now, err = d.commit(d.ep, p); err != nil {
 		return err

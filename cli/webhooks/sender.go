@@ -66,6 +66,7 @@ type endpoint struct {
 
 	proven   bool      // its last attempt was accepted
 	resting  bool      // it was disabled or held when it was last loaded
+	full     bool      // it could set aside no more when it was last loaded
 	parallel int       // requests in flight of one without order
 	accepted int       // since parallel last rose
 	mark     time.Time // of the last failed attempt, or of the end of a pause by hand
@@ -165,7 +166,7 @@ func (s *Sender) begin(ctx context.Context) bool {
 
 // wait starts what is due until ctx is done.
 func (s *Sender) wait(ctx context.Context, watch Watch) {
-	changes, known := uint64(0), false
+	changes, known, held := uint64(0), false, false
 	pause, look := time.NewTimer(0), time.NewTimer(0)
 	defer pause.Stop()
 	defer look.Stop()
@@ -182,6 +183,11 @@ func (s *Sender) wait(ctx context.Context, watch Watch) {
 			}
 		case <-look.C:
 			in, err := s.o.Store.Instance(ctx)
+			if err == nil && in.Held != held {
+				if held = in.Held; held {
+					s.o.Log.Warn("webhooks are held", "reason", in.Reason, "since", in.Since, "next", "tollhouse webhook resume")
+				}
+			}
 			if err == nil && (!known || in.Changes != changes) {
 				if err = s.readAll(ctx); err == nil {
 					changes, known = in.Changes, true

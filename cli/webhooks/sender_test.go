@@ -34,6 +34,8 @@ type desk struct {
 	onLoad    func(ep webhook.Endpoint) error // behind Load; may be nil
 	// unreadable is the error of Load and Each.
 	unreadable error
+	unstarted  int // calls of Start that fail
+	held       bool
 	purged     map[record.Position]bool
 	changed    chan struct{}
 	receive    func(ctx context.Context, m *webhooks.Message) webhooks.Answer
@@ -44,8 +46,9 @@ type desk struct {
 type kept struct {
 	webhook.Endpoint
 	set     map[record.Position]webhook.Delivery
-	settled int // writes
-	removed int // events that retention has removed
+	settled int  // writes
+	removed int  // events that retention has removed
+	ended   bool // its client has
 }
 
 type arrival struct {
@@ -104,13 +107,22 @@ func (d *desk) Unrecorded(eventlog.NewEvent) (record.Position, []byte, error) {
 	return positionOf(1), []byte("{}"), nil
 }
 
-func (d *desk) Start(context.Context) error { return nil }
+func (d *desk) Start(context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.unstarted--; d.unstarted >= 0 {
+		return errors.New("disk full")
+	}
+	return nil
+}
 
 func (d *desk) Open(ep *webhook.Endpoint) ([]secret.Token, bool) {
 	return make([]secret.Token, len(ep.Secrets)), true
 }
 
-func (d *desk) Instance(context.Context) (webhook.Instance, error) { return webhook.Instance{}, nil }
+func (d *desk) Instance(context.Context) (webhook.Instance, error) {
+	return webhook.Instance{Held: d.held, Reason: webhook.HeldRestored}, nil
+}
 
 func (d *desk) Each(_ context.Context, visit func(webhook.Endpoint) error) error {
 	d.mu.Lock()
@@ -152,6 +164,24 @@ func (d *desk) change(s *webhooks.Sender, id string, fn func(*kept)) {
 
 func disabled(k *kept) { k.Disabled.At = time.Now() }
 func enabled(k *kept)  { k.Disabled = webhook.Disabled{} }
+func held(k *kept)     { k.Held = true }
+func resumed(k *kept)  { k.Held = false }
+
+// fill sets dead events aside until there are n.
+func (k *kept) fill(n int) {
+	for i := len(k.set); i < n; i++ {
+		k.set[positionOf(1_000_000+i)] = webhook.Delivery{Position: positionOf(1_000_000 + i), State: webhook.Dead}
+	}
+	k.Parked, k.Dead = len(k.set), 0
+}
+
+// delete removes an endpoint, and says so.
+func (d *desk) delete(s *webhooks.Sender, id string) {
+	d.mu.Lock()
+	delete(d.endpoints, id)
+	d.mu.Unlock()
+	s.Changed(id)
+}
 
 func (d *desk) Next(_ context.Context, ep *webhook.Endpoint, after record.Position, limit int) (p eventlog.Stretch, err error) {
 	d.mu.Lock()
@@ -212,6 +242,8 @@ func (d *desk) Settle(_ context.Context, ep *webhook.Endpoint, p webhook.Progres
 	defer d.mu.Unlock()
 	k := d.endpoints[ep.ID]
 	switch {
+	case k == nil:
+		return webhook.Endpoint{}, record.ErrNotFound
 	case d.broken != nil:
 		return webhook.Endpoint{}, d.broken
 	case d.refuse != nil && d.refuse(p) != nil:
@@ -233,6 +265,9 @@ func (d *desk) Settle(_ context.Context, ep *webhook.Endpoint, p webhook.Progres
 		return webhook.Endpoint{}, record.ErrConflict
 	}
 	k.Head, k.Trouble, k.Last = p.Head, p.Trouble, p.Last
+	if k.ended {
+		p.Disable = webhook.ClientEnded
+	}
 	if p.Disable != "" {
 		k.Disabled = webhook.Disabled{Reason: p.Disable, At: time.Now()}
 	}
@@ -390,6 +425,29 @@ func TestStrictOrder(t *testing.T) {
 			}
 		})
 	})
+	t.Run("a_shorter_retry_after_does_not_shorten_the_pause", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(answerAlways(webhooks.Answer{Outcome: webhooks.Refused, Status: 503, RetryAfter: time.Second}))
+			d.add(webhook.Strict, "wep_strict")
+			d.add(webhook.None, "wep_none")
+			_, stop := d.run(t, func(o *webhooks.Options) { o.Schedule = []time.Duration{time.Minute} })
+			d.record(1)
+			time.Sleep(47 * time.Second)
+			for _, id := range []string{"wep_strict", "wep_none"} {
+				if n := len(d.of(id)); n != 1 {
+					t.Errorf("%s: %d attempts in 47 seconds, want one: the pause is a minute", id, n)
+				}
+			}
+			time.Sleep(30 * time.Second)
+			stop()
+			for _, id := range []string{"wep_strict", "wep_none"} {
+				if n := len(d.of(id)); n != 2 {
+					t.Errorf("%s: %d attempts behind the pause, want two", id, n)
+				}
+			}
+		})
+	})
 	t.Run("after_a_start_a_head_is_due_within_a_pause_whatever_the_clock_says", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
@@ -473,6 +531,121 @@ func TestPoison(t *testing.T) {
 			}
 		})
 	})
+	// answering runs an endpoint whose first event gets what answer says, and whose others
+	// are accepted.
+	answering := func(t *testing.T, answer func(ran time.Duration) webhooks.Answer, change ...func(*webhooks.Options)) (d *desk, s *webhooks.Sender) {
+		begun := time.Now()
+		d = newDesk(func(_ context.Context, m *webhooks.Message) webhooks.Answer {
+			if m.ID == "e1" {
+				return answer(time.Since(begun))
+			}
+			return accepted
+		})
+		d.add(webhook.Strict, "wep_1")
+		s, stop := d.run(t, change...)
+		t.Cleanup(stop)
+		d.record(2)
+		return d, s
+	}
+	offered := func(d *desk) bool { return slices.Equal(firstAccepted(d.of("wep_1")), []string{"e2"}) }
+	t.Run("needs_three_refusals", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d, _ := answering(t, func(time.Duration) webhooks.Answer { return status(400) }, func(o *webhooks.Options) {
+				o.Schedule, o.ParkAfter = []time.Duration{4 * time.Minute, 4 * time.Minute, 24 * time.Hour}, time.Second
+			})
+			time.Sleep(6 * time.Minute)
+			if n := len(d.of("wep_1")); n != 2 {
+				t.Errorf("%d attempts after two refusals, want no offer of the event behind", n)
+			}
+			time.Sleep(4 * time.Minute)
+			if !offered(d) || d.get("wep_1").set[positionOf(1)].State != webhook.Parked {
+				t.Errorf("after three refusals %+v is set aside, want e1", d.get("wep_1").set)
+			}
+		})
+	})
+	t.Run("needs_a_refusal_as_the_last_answer", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d, _ := answering(t, func(ran time.Duration) webhooks.Answer {
+				if ran < 50*time.Minute || ran > 5*time.Hour {
+					return status(400)
+				}
+				return status(503)
+			})
+			time.Sleep(5 * time.Hour)
+			if offered(d) {
+				t.Error("the event behind was offered while the receiver was away")
+			}
+			time.Sleep(6 * time.Minute)
+			if !offered(d) {
+				t.Error("the event behind was not offered when the head was refused again")
+			}
+		})
+	})
+	t.Run("time_before_the_first_refusal_does_not_count", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d, _ := answering(t, func(ran time.Duration) webhooks.Answer {
+				if ran < 2*time.Hour {
+					return silent
+				}
+				return status(400)
+			})
+			time.Sleep(2*time.Hour + 55*time.Minute)
+			if offered(d) {
+				t.Error("the event behind was offered within an hour of refusals")
+			}
+			time.Sleep(20 * time.Minute)
+			if !offered(d) {
+				t.Error("the event behind was not offered after an hour of refusals")
+			}
+		})
+	})
+	t.Run("a_neighbour_answered_410_disables", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(func(_ context.Context, m *webhooks.Message) webhooks.Answer {
+				if m.ID == "e1" {
+					return status(400)
+				}
+				return status(410)
+			})
+			d.add(webhook.Strict, "wep_1")
+			_, stop := d.run(t)
+			defer stop()
+			d.record(2)
+			time.Sleep(2 * time.Hour)
+			if k := d.get("wep_1"); k.Disabled.Reason != webhook.Gone || k.Cursor != positionOf(0) || len(k.set) > 0 {
+				t.Errorf("disabled = %q with the cursor %x and %d set aside, want gone and nothing settled", k.Disabled.Reason, k.Cursor, len(k.set))
+			}
+		})
+	})
+	t.Run("nothing_is_parked_beyond_10000", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(func(_ context.Context, m *webhooks.Message) webhooks.Answer {
+				if m.ID == "e1" {
+					return status(400)
+				}
+				return accepted
+			})
+			d.add(webhook.Strict, "wep_1")
+			d.endpoints["wep_1"].fill(webhook.SetMax)
+			s, stop := d.run(t)
+			defer stop()
+			d.record(2)
+			time.Sleep(3 * time.Hour)
+			if k := d.get("wep_1"); offered(d) || k.Head == nil || k.Health() != webhook.HealthFailing {
+				t.Errorf("the head is %v, the health %s, want e1 and failing", k.Head, k.Health())
+			}
+			d.change(s, "wep_1", func(k *kept) { delete(k.set, positionOf(1_000_000)); k.Parked-- })
+			time.Sleep(10 * time.Minute)
+			if k := d.get("wep_1"); !offered(d) || k.set[positionOf(1)].State != webhook.Parked {
+				t.Error("e1 is not parked when there is a place")
+			}
+		})
+	})
 	t.Run("silence_parks_nothing", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
@@ -536,27 +709,184 @@ func TestDisabling(t *testing.T) {
 			}
 		})
 	})
-	t.Run("cuts_the_request_in_flight", func(t *testing.T) {
+	for name, c := range map[string]struct{ end, again func(*kept) }{"disabling": {disabled, enabled}, "a_hold": {held, resumed}} {
+		t.Run(name+"_cuts_the_request_in_flight_and_lets_none_begin", func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var requests, cut atomic.Int32
+				var up atomic.Bool
+				d := newDesk(func(ctx context.Context, _ *webhooks.Message) webhooks.Answer {
+					if requests.Add(1); !up.Load() {
+						<-ctx.Done()
+						cut.Add(1)
+					}
+					return accepted
+				})
+				d.add(webhook.Strict, "wep_1")
+				d.add(webhook.None, "wep_2")
+				s, stop := d.run(t)
+				defer stop()
+				d.record(1)
+				synctest.Wait()
+				d.change(s, "wep_1", c.end)
+				d.change(s, "wep_2", c.end)
+				synctest.Wait()
+				if k := d.get("wep_1"); cut.Load() != 2 || k.Cursor != positionOf(0) {
+					t.Errorf("%d requests were cut with the cursor %x, want two that are not settled", cut.Load(), k.Cursor)
+				}
+				d.record(2)
+				time.Sleep(30 * time.Hour)
+				if n := requests.Load(); n != 2 {
+					t.Errorf("%d requests, want none after the two that were cut", n)
+				}
+				up.Store(true)
+				d.change(s, "wep_1", c.again)
+				d.change(s, "wep_2", c.again)
+				time.Sleep(time.Minute)
+				for _, id := range []string{"wep_1", "wep_2"} {
+					if got := firstAccepted(d.of(id)); len(got) != 3 {
+						t.Errorf("%s accepted %v afterwards, want all", id, got)
+					}
+				}
+			})
+		})
+	}
+	t.Run("a_deletion_cuts_the_request_in_flight", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			var cut atomic.Bool
+			var requests, cut atomic.Int32
 			d := newDesk(func(ctx context.Context, _ *webhooks.Message) webhooks.Answer {
+				requests.Add(1)
 				<-ctx.Done()
-				cut.Store(true)
+				cut.Add(1)
 				return accepted
 			})
 			d.add(webhook.Strict, "wep_1")
 			s, stop := d.run(t)
 			defer stop()
+			d.record(2)
+			synctest.Wait()
+			d.delete(s, "wep_1")
+			synctest.Wait()
 			d.record(1)
-			synctest.Wait()
-			d.mu.Lock()
-			d.endpoints["wep_1"].Disabled.At = time.Now()
-			d.mu.Unlock()
-			s.Changed("wep_1")
-			synctest.Wait()
-			if k := d.get("wep_1"); !cut.Load() || k.Cursor != positionOf(0) {
-				t.Errorf("cut = %t with the cursor %x, want the event cut and not settled", cut.Load(), k.Cursor)
+			time.Sleep(time.Hour)
+			if requests.Load() != 1 || cut.Load() != 1 {
+				t.Errorf("%d requests, %d cut, want one", requests.Load(), cut.Load())
+			}
+		})
+	})
+	t.Run("ten_failed_attempts_at_the_least", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(answerAlways(silent))
+			d.add(webhook.Strict, "wep_1")
+			_, stop := d.run(t, func(o *webhooks.Options) { o.Schedule, o.DisableAfter = []time.Duration{time.Minute}, time.Second })
+			defer stop()
+			d.record(1)
+			time.Sleep(time.Hour)
+			if k := d.get("wep_1"); k.Disabled.Reason != webhook.Failing || len(d.of("wep_1")) != 10 {
+				t.Errorf("disabled = %q after %d attempts, want failing after ten", k.Disabled.Reason, len(d.of("wep_1")))
+			}
+		})
+	})
+	t.Run("zero_is_never", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(answerAlways(silent))
+			d.add(webhook.Strict, "wep_1")
+			_, stop := d.run(t, func(o *webhooks.Options) { o.DisableAfter = 0 })
+			defer stop()
+			d.record(1)
+			time.Sleep(10 * 24 * time.Hour)
+			if k := d.get("wep_1"); !k.Enabled() {
+				t.Errorf("disabled = %q", k.Disabled.Reason)
+			}
+		})
+	})
+	t.Run("an_accepted_event_begins_the_time_anew", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			var up atomic.Bool
+			d := newDesk(func(context.Context, *webhooks.Message) webhooks.Answer {
+				if up.CompareAndSwap(true, false) {
+					return accepted
+				}
+				return silent
+			})
+			d.add(webhook.Strict, "wep_1")
+			_, stop := d.run(t)
+			defer stop()
+			d.record(3)
+			time.Sleep(4 * 24 * time.Hour)
+			up.Store(true)
+			time.Sleep(4 * 24 * time.Hour)
+			if k := d.get("wep_1"); !k.Enabled() || k.Cursor != positionOf(1) {
+				t.Fatalf("disabled = %q with the cursor %x, four days after an event was accepted", k.Disabled.Reason, k.Cursor)
+			}
+			time.Sleep(25 * time.Hour)
+			if k := d.get("wep_1"); k.Disabled.Reason != webhook.Failing {
+				t.Errorf("disabled = %q after five days more", k.Disabled.Reason)
+			}
+		})
+	})
+	t.Run("time_without_a_server_does_not_count", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(answerAlways(silent))
+			d.add(webhook.Strict, "wep_1")
+			d.record(1)
+			for range 2 {
+				_, stop := d.run(t)
+				time.Sleep(2 * 24 * time.Hour)
+				stop()
+				time.Sleep(10 * 24 * time.Hour)
+			}
+			if k := d.get("wep_1"); !k.Enabled() || k.Trouble.For < 4*24*time.Hour-time.Hour || k.Trouble.For > 4*24*time.Hour {
+				t.Errorf("disabled = %q after it failed for %s, want four days", k.Disabled.Reason, k.Trouble.For)
+			}
+		})
+	})
+	t.Run("retries_of_what_was_set_aside_are_attempts", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(answerAlways(status(500)))
+			d.add(webhook.None, "wep_1")
+			_, stop := d.run(t)
+			defer stop()
+			for day := range 6 {
+				if k := d.get("wep_1"); !k.Enabled() {
+					t.Errorf("disabled = %q on day %d", k.Disabled.Reason, day)
+				}
+				d.record(1)
+				time.Sleep(24 * time.Hour)
+			}
+			if k := d.get("wep_1"); k.Disabled.Reason != webhook.Failing {
+				t.Errorf("disabled = %q after an event a day for five days, want failing: %+v", k.Disabled.Reason, k.Trouble)
+			}
+		})
+	})
+	t.Run("an_ended_client_stops_an_endpoint_that_works", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			for _, order := range []webhook.Order{webhook.Strict, webhook.None} {
+				d := newDesk(nil)
+				d.receive = func(context.Context, *webhooks.Message) webhooks.Answer {
+					time.Sleep(5 * time.Millisecond)
+					return accepted
+				}
+				d.add(order, "wep_1")
+				_, stop := d.run(t)
+				d.record(1000)
+				time.Sleep(1200 * time.Millisecond)
+				d.mu.Lock()
+				d.endpoints["wep_1"].ended = true
+				before := len(d.arrived)
+				d.mu.Unlock()
+				time.Sleep(time.Minute)
+				stop()
+				if k := d.get("wep_1"); k.Enabled() || len(d.of("wep_1")) > before+108 || order == webhook.Strict && k.Cursor != positionOf(len(d.of("wep_1"))) {
+					t.Errorf("%s: %d events were sent, %d of them before its client ended, the cursor is %x", order, len(d.of("wep_1")), before, k.Cursor)
+				}
 			}
 		})
 	})
