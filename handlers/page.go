@@ -2,12 +2,14 @@ package handlers
 
 import (
 	"bytes"
+	"errors"
 	"mime"
 	"net/http"
 	"strings"
 
 	"github.com/a-h/templ"
 
+	"tollhouse/store/record"
 	"tollhouse/views"
 )
 
@@ -152,6 +154,8 @@ func plainPage(p *problem) *pageText {
 		return &pageText{title: "Page not found", message: "This address does not exist on this server.", next: "Check it for typing errors, or go to the start page.", toStart: true, toSignIn: true}
 	case p.status == http.StatusServiceUnavailable:
 		return &pageText{title: "The server is busy", message: "The server could not handle the request, and nothing was changed. This is not your fault.", next: "Try again in a moment."}
+	case errors.Is(p, record.ErrUnknownOutcome):
+		return &pageText{title: "Something went wrong", message: p.description, next: "Look whether it was done before you try again. If it keeps happening, report the request id below."}
 	case p.status >= 500:
 		return &pageText{title: "Something went wrong", message: "The server could not complete the request. This is not your fault.", next: "Try again in a moment. If it keeps happening, report the request id below."}
 	}

@@ -316,6 +316,17 @@ func (l *ledger) refusedBusy(a answer) bool {
 	return true
 }
 
+// whileBusy asks until the answer is another than that nothing was done for now.
+func (l *ledger) whileBusy(ask func() (status int, err error)) error {
+	for {
+		status, err := ask()
+		if err != nil || !l.refusedBusy(answer{status: status}) {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
 // lives reports whether an access token is live: an event that does not exist is
 // 404 to a live token and 401 to a dead one.
 func (l *ledger) lives(ctx context.Context, access string) (bool, error) {

@@ -72,7 +72,12 @@ func (w *familyWriter) prepare(ctx context.Context, l *ledger) error {
 }
 
 func newFamily(ctx context.Context, l *ledger) (*family, error) {
-	p, a, err := l.grant(ctx, "password", "username", l.username, "password", l.password)
+	var p tokens
+	var a answer
+	err := l.whileBusy(func() (status int, err error) {
+		p, a, err = l.grant(ctx, "password", "username", l.username, "password", l.password)
+		return a.status, err
+	})
 	if err != nil || p.Access == "" {
 		return nil, fmt.Errorf("password grant: %s, %w", a, err)
 	}
@@ -257,7 +262,11 @@ func (w *codeWriter) prepare(ctx context.Context, l *ledger) error {
 	if err != nil {
 		return err
 	}
-	seen, err = submitPage(ctx, w.browser, seen, "username", l.username, "password", l.password)
+	signIn := seen
+	err = l.whileBusy(func() (status int, err error) {
+		seen, err = submitPage(ctx, w.browser, signIn, "username", l.username, "password", l.password)
+		return seen.status, err
+	})
 	if err == nil && seen.field("ticket") == "" {
 		err = fmt.Errorf("a sign-in leads to status %d and no consent screen", seen.status)
 	}
