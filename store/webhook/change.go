@@ -182,8 +182,18 @@ func (w *Webhooks) Create(ctx context.Context, by By, account string, s Settings
 	}
 	w.Log.Recorded(account)
 	w.changed(made.ID)
-	made, err = w.Find(ctx, by, made.ID)
-	return made, token, err
+	return w.answer(ctx, by, made), token, nil
+}
+
+// answer returns an endpoint as callers get it, after a change was committed. If it cannot
+// be read, this is what was written: an error would deny the change, and hide a secret that
+// is shown once.
+func (w *Webhooks) answer(ctx context.Context, by By, e Endpoint) Endpoint {
+	if now, err := w.Find(ctx, by, e.ID); err == nil {
+		return now
+	}
+	e.Secrets, e.Behind = live(e.Secrets, w.Now()), true
+	return e
 }
 
 // checkPlace checks that the account has room for an endpoint with that URL. The
@@ -282,7 +292,7 @@ func (w *Webhooks) change(ctx context.Context, by By, id string, fn func(tx kv.T
 	if done != "" {
 		w.committed(&e, done)
 	}
-	return w.Find(ctx, by, e.ID)
+	return w.answer(ctx, by, e), nil
 }
 
 func (w *Webhooks) recordChange(tx kv.Txn, by By, before, after Endpoint, action string, random drawn) (p record.Position, err error) {

@@ -135,6 +135,11 @@ func TestEndpoints(t *testing.T) {
 		if !errors.Is(err, record.ErrNotFound) || !errors.Is(deleted, record.ErrNotFound) {
 			t.Errorf("another account disables it: %v, deletes it: %v", err, deleted)
 		}
+		_, listed := m.Webhooks.List(t.Context(), other, account, "", 10)
+		_, _, created := m.Webhooks.Create(t.Context(), other, account, webhook.Settings{URL: hook + "2"})
+		if !errors.Is(listed, record.ErrNotFound) || !errors.Is(created, record.ErrNotFound) || countKeys(t, m.Fixture) != 2 {
+			t.Errorf("another account lists those of the account: %v, adds one to it: %v", listed, created)
+		}
 		if own := must.Get(m.Webhooks.Find(t.Context(), webhook.By{Account: account}, m.id))(t); own.ID != m.id {
 			t.Errorf("its account finds %q", own.ID)
 		}
@@ -226,6 +231,14 @@ func TestEndpoints(t *testing.T) {
 				if invalid, ok := errors.AsType[*record.InvalidError](err); !ok || invalid.Field != field {
 					t.Errorf("%+v: %v, want that %s is invalid", x, err, field)
 				}
+			}
+		}
+		m := addEndpoint(t, s, webhook.System)
+		long, order := strings.Repeat("é", 257), webhook.Order("sorted")
+		for field, change := range map[string]webhook.Change{"types": {Types: []string{"customer"}}, "description": {Description: &long}, "order": {Order: &order}} {
+			_, err := s.Webhooks.Update(t.Context(), webhook.System, m.id, change)
+			if invalid, ok := errors.AsType[*record.InvalidError](err); !ok || invalid.Field != field || m.now(t).Revision != 1 {
+				t.Errorf("a change of %s: %v, want that it is invalid", field, err)
 			}
 		}
 	})

@@ -17,6 +17,7 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
 	"tollhouse/store/webhook"
@@ -123,6 +124,19 @@ func TestEnable(t *testing.T) {
 			t.Errorf("the cursor is %s, %d are parked, and %+v wait", e.Cursor, e.Parked, waiting)
 		}
 		must.Get(m.CheckAll(t.Context()))(t)
+	})
+
+	t.Run("tries_the_failing_event_at_once", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t)
+		head := outcome(event(t, m.Fixture, "customer.created"), webhook.Retrying)
+		head.Refused, head.Blocked, head.NextAt = 3, time.Hour, m.Now().Add(time.Hour)
+		settle(t, m, webhook.Progress{Head: &head, Disable: webhook.Failing})
+		e, _, err := m.Webhooks.Enable(t.Context(), webhook.System, m.id, webhook.From{})
+		must.Do(t, err)
+		if e.Head == nil || e.Head.Refused != 0 || e.Head.Blocked != 0 || !e.Head.NextAt.IsZero() {
+			t.Errorf("the head is %+v, want one that is due and has not failed since", e.Head)
+		}
 	})
 
 	t.Run("behind_a_gap_counts_what_is_left", func(t *testing.T) {
@@ -470,6 +484,36 @@ func TestRetry(t *testing.T) {
 		}
 	})
 
+	t.Run("of_what_is_not_in_the_log_is_refused", func(t *testing.T) {
+		t.Parallel()
+		m, _ := prepare(t)
+		for field, what := range map[string]webhook.Retry{
+			"state": {State: webhook.Delivered},
+			"types": {From: webhook.FromStart(), Types: []string{"customer"}},
+			"from":  {From: webhook.FromEvent("nope")},
+			"to":    {From: webhook.FromStart(), To: webhook.FromEvent("nope")},
+		} {
+			_, err := m.Webhooks.Retry(t.Context(), webhook.System, m.id, what)
+			if invalid, ok := errors.AsType[*record.InvalidError](err); !ok || invalid.Field != field {
+				t.Errorf("%+v: %v, want that %s is invalid", what, err, field)
+			}
+		}
+		_, err := m.Webhooks.Retry(t.Context(), webhook.System, m.id, webhook.Retry{Events: make([]string, webhook.RetriedMax+1)})
+		if !errors.Is(err, webhook.ErrTooMany) {
+			t.Errorf("too many events: %v", err)
+		}
+	})
+
+	t.Run("sets_nothing_aside_that_is_still_to_be_sent", func(t *testing.T) {
+		t.Parallel()
+		m, all := prepare(t)
+		waiting := event(t, m.Fixture, "customer.created")
+		must.Get(m.Webhooks.Retry(t.Context(), webhook.System, m.id, webhook.Retry{Events: []string{all[2].String(), waiting.String()}}))(t)
+		if e := m.now(t); e.Parked != 2 {
+			t.Errorf("%d are parked, want the first and the delivered one", e.Parked)
+		}
+	})
+
 	t.Run("of_the_failing_event_makes_it_due", func(t *testing.T) {
 		t.Parallel()
 		m := makeEndpoint(t)
@@ -708,6 +752,37 @@ func TestGap(t *testing.T) {
 	if now.Gap.Pending || now.Object().Status.Gap == nil {
 		t.Errorf("after a delivery the gap is pending: %v, shown: %v", now.Gap.Pending, now.Object().Status.Gap)
 	}
+}
+
+func TestGapOfAChangedEndpointIsLeft(t *testing.T) {
+	t.Parallel()
+	m := makeEndpoint(t)
+	event(t, m.Fixture, "customer.created")
+	was := m.now(t)
+	trim(t, m)
+	must.Get(m.Webhooks.Disable(t.Context(), webhook.System, m.id))(t)
+	if _, err := m.Webhooks.PassGap(t.Context(), &was); !errors.Is(err, record.ErrConflict) || m.now(t).Cursor != was.Cursor {
+		t.Errorf("the gap of an endpoint that was disabled since: %v, want a conflict", err)
+	}
+}
+
+func TestPurgeKeepsWhatItDoesNotRemove(t *testing.T) {
+	t.Parallel()
+	m := makeEndpoint(t)
+	other, _, err := m.Webhooks.Create(t.Context(), webhook.System, "acct_2", webhook.Settings{URL: hook})
+	must.Do(t, err)
+	kept := must.Get(positionOf(must.Get(m.RecordEvent(t.Context(), eventlog.NewEvent{Owner: account, Resource: "cus_2", Type: "customer.created", Object: snapshot.ObjectOf()}))(t)))(t)
+	theirs := must.Get(positionOf(must.Get(m.RecordEvent(t.Context(), eventlog.NewEvent{Owner: "acct_2", Resource: "cus_1", Type: "customer.created", Object: snapshot.ObjectOf()}))(t)))(t)
+	removed := event(t, m.Fixture, "customer.created")
+	settle(t, m, webhook.Progress{Done: []webhook.Delivery{outcome(kept, webhook.Parked), outcome(removed, webhook.Parked)}})
+	settle(t, made{m.Fixture, other.ID, m.token}, webhook.Progress{Done: []webhook.Delivery{outcome(theirs, webhook.Parked)}})
+	must.Get(m.PurgeEvents(t.Context(), store.By{}, eventlog.Purge{Account: account, Kind: "customer", Resource: "cus_1"}))(t)
+	for id, want := range map[string]record.Position{m.id: kept, other.ID: theirs} {
+		if got := deliveries(t, made{m.Fixture, id, m.token}, webhook.Filter{}); !slices.Equal(got, []string{want.String() + " parked"}) {
+			t.Errorf("of %s stays %v, want %s", id, got, want)
+		}
+	}
+	must.Get(m.CheckAll(t.Context()))(t)
 }
 
 func TestPurgedEventsVanish(t *testing.T) {

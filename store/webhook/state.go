@@ -202,7 +202,7 @@ func (e *Endpoint) disable(cause Cause, reason Reason, at time.Time) {
 // delivery goes on behind it. Errors: record.ErrNotFound, ErrNoHead, ErrFull.
 func (w *Webhooks) Skip(ctx context.Context, by By, id string) (Endpoint, error) {
 	random := w.draw()
-	_, err := w.edit(ctx, by, id, func(tx kv.Txn, e *Endpoint) (bool, error) {
+	e, err := w.edit(ctx, by, id, func(tx kv.Txn, e *Endpoint) (bool, error) {
 		if e.Head == nil {
 			return false, ErrNoHead
 		}
@@ -218,7 +218,7 @@ func (w *Webhooks) Skip(ctx context.Context, by By, id string) (Endpoint, error)
 	if err != nil {
 		return Endpoint{}, err
 	}
-	return w.Find(ctx, by, id)
+	return w.answer(ctx, by, e), nil
 }
 
 // aside returns those of the events that are set aside.
