@@ -44,7 +44,7 @@ func (s *Server) deskWebhooks(v *visit) error {
 	}
 	for _, e := range list {
 		t.Rows = append(t.Rows, views.DeskRow{Hook: "webhook", ID: e.ID, State: string(e.Health()), Cells: []views.DeskCell{
-			{Text: target.Origin(e.URL), Href: below(deskWebhooksPath, e.ID), Note: e.Description}, {Text: e.Account}, healthCell(e), v.lagCell(e),
+			{Text: target.Origin(e.URL), Href: below(deskWebhooksPath, e.ID), Note: cmp.Or(e.Description, e.ID)}, {Text: e.Account}, healthCell(e), v.lagCell(e),
 			{Text: strconv.Itoa(e.Parked)}, {Text: strconv.Itoa(e.Dead)},
 		}})
 	}
@@ -98,6 +98,20 @@ func (v *visit) whenCell(t time.Time) views.DeskCell {
 	return views.DeskCell{When: moment(t, v.now)}
 }
 
+// soonCell is a time to come.
+func (v *visit) soonCell(t time.Time) views.DeskCell {
+	c := views.DeskCell{When: moment(t, v.now)}
+	switch wait := t.Sub(v.now); {
+	case wait <= 0:
+		c.When.Phrase = "now"
+	case wait < time.Minute:
+		c.When.Phrase = "in less than a minute"
+	default:
+		c.When.Phrase = "in " + strings.TrimSuffix(ago(wait), " ago")
+	}
+	return c
+}
+
 func (v *visit) webhooksBy() webhook.By { return webhooksBy(v.ctx) }
 
 // webhookOf returns the endpoint in the path.
@@ -137,7 +151,7 @@ func (v *visit) showWebhookPage(status int, e webhook.Endpoint, page views.DeskP
 	}
 	if e.Head != nil {
 		facts = append(facts, views.DeskFact{Label: "Blocked on", DeskCell: views.DeskCell{Text: e.Head.Event, Code: true, Note: strconv.Itoa(e.Head.Attempts) + " failed"}},
-			views.DeskFact{Label: "Next attempt", DeskCell: v.whenCell(e.Head.NextAt)})
+			views.DeskFact{Label: "Next attempt", DeskCell: v.soonCell(e.Head.NextAt)})
 	}
 	if !e.Gap.IsZero() {
 		facts = append(facts, views.DeskFact{Label: "Gap", DeskCell: views.DeskCell{Text: "Events after " + e.Gap.After.String() + " were removed before they could be sent."}})
