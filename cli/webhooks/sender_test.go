@@ -1121,13 +1121,338 @@ func TestWithoutOrder(t *testing.T) {
 	})
 }
 
+// unordered is an endpoint without order whose requests take a second. Nothing that it sets
+// aside is tried again within a day.
+type unordered struct {
+	*desk
+	sender    *webhooks.Sender
+	now, most atomic.Int32
+	answer    atomic.Pointer[webhooks.Answer]
+}
+
+func runUnordered(t *testing.T) *unordered {
+	u := &unordered{}
+	u.desk = newDesk(func(context.Context, *webhooks.Message) webhooks.Answer {
+		u.most.Store(max(u.most.Load(), u.now.Add(1)))
+		time.Sleep(time.Second)
+		u.now.Add(-1)
+		return *u.answer.Load()
+	})
+	u.add(webhook.None, "wep_1")
+	var stop func()
+	u.sender, stop = u.run(t, func(o *webhooks.Options) { o.Schedule = []time.Duration{24 * time.Hour} })
+	t.Cleanup(stop)
+	return u
+}
+
+// sent records events, and returns the most that were in flight at once.
+func (u *unordered) sent(events int, a webhooks.Answer) int {
+	u.answer.Store(&a)
+	u.most.Store(0)
+	u.record(events)
+	time.Sleep(time.Duration(events+2) * time.Second)
+	return int(u.most.Load())
+}
+
+func TestRequestsInFlightWithoutOrder(t *testing.T) {
+	t.Parallel()
+	t.Run("rise_by_one_with_each_100_accepted_up_to_8", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			u := runUnordered(t)
+			for i, want := range []int{1, 2, 3, 4, 5, 6, 7, 8, 8} {
+				if n := u.sent(100, accepted); n != want {
+					t.Errorf("%d in flight after %d were accepted, want %d", n, 100*i, want)
+				}
+			}
+		})
+	})
+	t.Run("are_halved_when_the_receiver_has_too_many", func(t *testing.T) {
+		t.Parallel()
+		for answer, want := range map[webhooks.Answer]int{
+			status(429): 4, status(502): 4, status(503): 4, status(504): 4,
+			status(400): 8, status(408): 8, status(500): 8, silent: 8,
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				u := runUnordered(t)
+				u.sent(800, accepted)
+				u.sent(1, answer)
+				if n := u.sent(20, accepted); n != want {
+					t.Errorf("%d in flight after an answer %+v, want %d", n, answer, want)
+				}
+			})
+		}
+	})
+	t.Run("are_never_below_one", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			u := runUnordered(t)
+			u.sent(800, accepted)
+			for range 5 {
+				u.sent(1, status(429))
+			}
+			if n := u.sent(20, accepted); n != 1 || len(firstAccepted(u.of("wep_1"))) != 820 {
+				t.Errorf("%d in flight after five answers 429, %d accepted", n, len(firstAccepted(u.of("wep_1"))))
+			}
+		})
+	})
+	t.Run("begin_at_one_after_enabling", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			u := runUnordered(t)
+			u.sent(800, accepted)
+			u.change(u.sender, "wep_1", disabled)
+			time.Sleep(time.Second)
+			u.change(u.sender, "wep_1", enabled)
+			if n := u.sent(20, accepted); n != 1 {
+				t.Errorf("%d in flight after enabling, want 1", n)
+			}
+		})
+	})
+	t.Run("none_begins_before_the_end_of_retry_after_or_enabling", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			u := runUnordered(t)
+			busy := status(429)
+			busy.RetryAfter = 2 * time.Hour
+			u.sent(1, busy)
+			time.Sleep(time.Hour)
+			if n := u.sent(2, accepted); n != 0 {
+				t.Errorf("%d requests within the two hours of Retry-After", n)
+			}
+			time.Sleep(time.Hour)
+			if got := firstAccepted(u.of("wep_1")); !slices.Equal(got, []string{"e2", "e3"}) {
+				t.Errorf("accepted %v after the two hours, want e2 and e3", got)
+			}
+			u.sent(1, busy)
+			u.change(u.sender, "wep_1", disabled)
+			time.Sleep(time.Second)
+			u.change(u.sender, "wep_1", enabled)
+			if n := u.sent(1, accepted); n != 1 {
+				t.Errorf("%d requests after enabling, want one", n)
+			}
+		})
+	})
+}
+
+func TestWhatIsSetAside(t *testing.T) {
+	t.Parallel()
+	t.Run("is_tried_by_the_whole_schedule_and_then_dead", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(answerAlways(status(500)))
+			d.add(webhook.None, "wep_1")
+			_, stop := d.run(t)
+			defer stop()
+			d.record(1)
+			time.Sleep(100 * time.Hour)
+			list := d.of("wep_1")
+			if x := d.get("wep_1").set[positionOf(1)]; len(list) != 10 || x.State != webhook.Dead || x.Attempts != 10 {
+				t.Fatalf("%d attempts, then it is %+v, want ten and dead", len(list), x)
+			}
+			for i, pause := range standard {
+				if waited := list[i+1].at.Sub(list[i].at); waited < pause*8/10 || waited > pause*12/10+time.Second {
+					t.Errorf("pause %d = %s, want 80 to 120 %% of %s", i+1, waited, pause)
+				}
+			}
+		})
+	})
+	t.Run("is_tried_oldest_first_beside_the_live_ones", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(answerAlways(accepted))
+			d.add(webhook.Strict, "wep_1")
+			d.record(6)
+			k := d.endpoints["wep_1"]
+			for i := range 4 {
+				p := positionOf(4 - i)
+				k.set[p] = webhook.Delivery{Position: p, State: webhook.Parked, Attempts: 1, NextAt: time.Now().Add(time.Duration(i) * time.Second)}
+			}
+			k.Cursor, k.Parked, k.Held = positionOf(4), 4, true
+			s, stop := d.run(t)
+			defer stop()
+			time.Sleep(time.Minute)
+			d.change(s, "wep_1", resumed)
+			time.Sleep(time.Minute)
+			var aside, live []string
+			for _, a := range d.of("wep_1") {
+				if a.attempt == 1 {
+					live = append(live, a.event)
+				} else {
+					aside = append(aside, a.event)
+				}
+			}
+			if !slices.Equal(aside, idsTo(4)) || !slices.Equal(live, []string{"e5", "e6"}) {
+				t.Errorf("tried %v, and %v beside them", aside, live)
+			}
+		})
+	})
+	t.Run("is_written_before_the_next_request", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(nil)
+			d.receive = func(_ context.Context, m *webhooks.Message) webhooks.Answer {
+				if m.ID == "e1" {
+					return status(500)
+				}
+				if k := d.get("wep_1"); m.ID == "e2" && k.set[positionOf(1)].State != webhook.Parked {
+					t.Error("e2 was sent before it was written that e1 is parked")
+				}
+				return accepted
+			}
+			d.add(webhook.None, "wep_1")
+			_, stop := d.run(t)
+			defer stop()
+			d.record(2)
+			time.Sleep(time.Second)
+			if got := firstAccepted(d.of("wep_1")); !slices.Equal(got, []string{"e2"}) {
+				t.Errorf("accepted %v, want e2", got)
+			}
+		})
+	})
+	t.Run("disables_the_endpoint_when_it_is_answered_410_and_stays", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(func(_ context.Context, m *webhooks.Message) webhooks.Answer {
+				if m.Attempt > 1 {
+					return status(410)
+				}
+				return status(500)
+			})
+			d.add(webhook.None, "wep_1")
+			_, stop := d.run(t)
+			defer stop()
+			d.record(1)
+			time.Sleep(time.Hour)
+			if k := d.get("wep_1"); k.Disabled.Reason != webhook.Gone || k.set[positionOf(1)].State != webhook.Parked || len(d.of("wep_1")) != 2 {
+				t.Errorf("disabled = %q with %+v set aside after %d attempts", k.Disabled.Reason, k.set, len(d.of("wep_1")))
+			}
+		})
+	})
+	t.Run("is_at_most_10000_and_then_nothing_new_is_sent", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(answerAlways(status(500)))
+			d.add(webhook.None, "wep_1")
+			d.endpoints["wep_1"].fill(webhook.SetMax - 1)
+			s, stop := d.run(t, func(o *webhooks.Options) { o.Schedule = []time.Duration{24 * time.Hour} })
+			defer stop()
+			d.record(3)
+			time.Sleep(time.Hour)
+			if k := d.get("wep_1"); len(d.of("wep_1")) != 1 || k.Parked != webhook.SetMax || k.Health() != webhook.HealthFailing {
+				t.Errorf("%d requests with %d set aside, the health is %s", len(d.of("wep_1")), k.Parked, k.Health())
+			}
+			d.change(s, "wep_1", func(k *kept) { delete(k.set, positionOf(1_000_000)); k.Parked-- })
+			time.Sleep(time.Minute)
+			if n := len(d.of("wep_1")); n != 2 {
+				t.Errorf("%d requests when there is a place, want one more", n)
+			}
+		})
+	})
+}
+
+// spoken are the messages of a log with their endpoints.
+type spoken struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (s *spoken) Enabled(context.Context, slog.Level) bool { return true }
+func (s *spoken) WithAttrs([]slog.Attr) slog.Handler       { return s }
+func (s *spoken) WithGroup(string) slog.Handler            { return s }
+func (s *spoken) Handle(_ context.Context, r slog.Record) error {
+	line := r.Level.String() + " " + r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		if slices.Contains([]string{"endpoint", "reason", "next"}, a.Key) {
+			line += " " + a.Value.String()
+		}
+		return true
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, line)
+	return nil
+}
+
+func TestLog(t *testing.T) {
+	t.Parallel()
+	run := func(t *testing.T, d *desk, change ...func(*webhooks.Options)) (s *webhooks.Sender, lines func() []string) {
+		log := &spoken{}
+		s, stop := d.run(t, append(change, func(o *webhooks.Options) { o.Log = slog.New(log) })...)
+		t.Cleanup(stop)
+		return s, func() []string {
+			log.mu.Lock()
+			defer log.mu.Unlock()
+			return slices.Clone(log.lines)
+		}
+	}
+	t.Run("has_a_line_when_an_endpoint_begins_to_fail_recovers_and_is_disabled", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			n := 0
+			d := newDesk(func(context.Context, *webhooks.Message) webhooks.Answer {
+				switch n++; {
+				case n <= 5:
+					return silent
+				case n <= 8:
+					return accepted
+				}
+				return status(500)
+			})
+			d.add(webhook.Strict, "wep_1")
+			_, lines := run(t, d, func(o *webhooks.Options) { o.DisableAfter = time.Hour })
+			d.record(4)
+			time.Sleep(3 * time.Hour)
+			want := []string{
+				"WARN webhook endpoint began to fail wep_1", "INFO webhook endpoint recovered wep_1",
+				"WARN webhook endpoint began to fail wep_1", "WARN webhook endpoint disabled wep_1 failing",
+			}
+			if got := lines(); !slices.Equal(got, want) {
+				t.Errorf("after %d attempts the log has %q, want %q", n, got, want)
+			}
+		})
+	})
+	t.Run("has_a_line_when_nothing_more_can_be_set_aside", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(answerAlways(status(500)))
+			d.add(webhook.None, "wep_1")
+			d.endpoints["wep_1"].fill(webhook.SetMax - 1)
+			_, lines := run(t, d, func(o *webhooks.Options) { o.Schedule = []time.Duration{24 * time.Hour} })
+			d.record(3)
+			time.Sleep(time.Hour)
+			want := []string{"WARN webhook endpoint began to fail wep_1", "WARN webhook endpoint can set aside no more events wep_1"}
+			if got := lines(); !slices.Equal(got, want) {
+				t.Errorf("the log has %q, want %q", got, want)
+			}
+		})
+	})
+	t.Run("says_at_the_start_that_webhooks_are_held", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(answerAlways(accepted))
+			d.held = true
+			_, lines := run(t, d, func(o *webhooks.Options) { o.Shared = true })
+			time.Sleep(time.Minute)
+			if got, want := lines(), []string{"WARN webhooks are held restored tollhouse webhook resume"}; !slices.Equal(got, want) {
+				t.Errorf("the log has %q, want %q", got, want)
+			}
+		})
+	})
+}
+
 func TestOneEndpointDoesNotStopAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		var hanging atomic.Int32
 		d := newDesk(func(ctx context.Context, m *webhooks.Message) webhooks.Answer {
 			if m.Endpoint == "wep_ok" {
 				return accepted
 			}
+			if n := hanging.Add(1); n > 2 {
+				t.Errorf("%d requests to endpoints that fail, want at most half of four", n)
+			}
+			defer hanging.Add(-1)
 			select {
 			case <-ctx.Done():
 			case <-time.After(15 * time.Second):
@@ -1157,8 +1482,73 @@ func TestOneEndpointDoesNotStopAnother(t *testing.T) {
 	})
 }
 
+// TestParallelBoundsAllRequests: those to endpoints that work, one with order and one without.
+func TestParallelBoundsAllRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var now, most atomic.Int32
+		d := newDesk(func(context.Context, *webhooks.Message) webhooks.Answer {
+			most.Store(max(most.Load(), now.Add(1)))
+			defer now.Add(-1)
+			time.Sleep(10 * time.Millisecond)
+			return accepted
+		})
+		d.add(webhook.Strict, "wep_1", "wep_2", "wep_3")
+		d.add(webhook.None, "wep_4", "wep_5", "wep_6")
+		_, stop := d.run(t, func(o *webhooks.Options) { o.Parallel = 5 })
+		d.record(2000)
+		time.Sleep(time.Hour)
+		stop()
+		if most.Load() != 5 || len(d.arrived) != 6*2000 {
+			t.Errorf("%d in flight at most, %d delivered, want five and all", most.Load(), len(d.arrived))
+		}
+	})
+}
+
 func TestStopping(t *testing.T) {
 	t.Parallel()
+	t.Run("writes_what_was_accepted", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			for _, order := range []webhook.Order{webhook.Strict, webhook.None} {
+				d := newDesk(answerAlways(accepted))
+				d.add(order, "wep_1")
+				_, stop := d.run(t)
+				d.record(5)
+				synctest.Wait()
+				if k := d.get("wep_1"); k.settled > 0 || len(d.of("wep_1")) != 5 {
+					t.Errorf("%s: %d writes after %d deliveries, want none yet", order, k.settled, len(d.of("wep_1")))
+				}
+				stop()
+				if k := d.get("wep_1"); k.Cursor != positionOf(5) {
+					t.Errorf("%s: the cursor is %x, want it behind the five that were accepted", order, k.Cursor)
+				}
+			}
+		})
+	})
+	t.Run("begins_no_request", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			for _, order := range []webhook.Order{webhook.Strict, webhook.None} {
+				requests, third := 0, make(chan struct{})
+				d := newDesk(func(context.Context, *webhooks.Message) webhooks.Answer {
+					if requests++; requests == 3 {
+						close(third)
+					}
+					time.Sleep(2 * time.Second)
+					return status(400)
+				})
+				d.add(order, "wep_1")
+				_, stop := d.run(t, func(o *webhooks.Options) { o.Schedule, o.ParkAfter = []time.Duration{time.Minute}, time.Second })
+				d.record(5)
+				<-third
+				stop()
+				if requests != 3 || len(d.of("wep_1")) != 3 {
+					t.Errorf("%s: %d requests, %d of them answered, want the three that had begun", order, requests, len(d.of("wep_1")))
+				}
+			}
+		})
+	})
 	for _, c := range []struct {
 		name  string
 		takes time.Duration
@@ -1248,6 +1638,25 @@ func TestWritesOfTheCursor(t *testing.T) {
 				if list := d.of("wep_1"); len(list) != 1000 || len(firstAccepted(list)) != 1000 {
 					t.Errorf("%s: %d attempts, want 1000 events once", order, len(list))
 				}
+			}
+		})
+	})
+	t.Run("a_store_that_refuses_the_start_is_tried_until_it_can", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(answerAlways(accepted))
+			d.add(webhook.Strict, "wep_1")
+			d.unstarted = 5
+			_, stop := d.run(t)
+			defer stop()
+			d.record(3)
+			time.Sleep(4 * time.Second)
+			if n := len(d.of("wep_1")); n > 0 {
+				t.Errorf("%d deliveries that cannot be settled", n)
+			}
+			time.Sleep(4 * time.Second)
+			if got := firstAccepted(d.of("wep_1")); !slices.Equal(got, idsTo(3)) {
+				t.Errorf("accepted %v, want all", got)
 			}
 		})
 	})
