@@ -245,26 +245,21 @@ func (s *Store) changeClient(ctx context.Context, id string, change func(kv.Txn,
 	return c, nil
 }
 
-// DeleteClient deletes a client. Its codes and tokens end with it at once; their
-// records are removed afterwards. Errors: ErrNotFound.
+// DeleteClient deletes a client. It is disabled first, which ends its codes and tokens at
+// once, and its record goes last, so that a deletion that failed can be repeated. Errors:
+// ErrNotFound.
 func (s *Store) DeleteClient(ctx context.Context, id string) error {
-	if !isClientID(id) {
-		return fmt.Errorf("delete client: %w", record.ErrNotFound)
-	}
-	err := s.db.Update(ctx, func(tx kv.Txn) error {
-		if _, err := readClient(tx, id); err != nil {
-			return err
-		}
-		if err := countClientChange(tx); err != nil {
-			return err
-		}
-		return record.DeleteKeys(tx, record.ClientKey(id), record.ClientUseKey(id))
-	})
-	if err == nil {
-		err = s.Webhooks.EndBonds(ctx, id, "", webhook.ClientEnded)
-	}
+	_, err := s.DisableClient(ctx, id)
 	if err == nil {
 		err = s.deleteFamilies(ctx, record.ClientFamiliesKey(id))
+	}
+	if err == nil {
+		err = s.db.Update(ctx, func(tx kv.Txn) error {
+			if err := countClientChange(tx); err != nil {
+				return err
+			}
+			return record.DeleteKeys(tx, record.ClientKey(id), record.ClientUseKey(id))
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("delete client: %w", err)

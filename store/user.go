@@ -293,22 +293,11 @@ func (s *Store) changeUser(ctx context.Context, username string, change func(*Us
 	return u, nil
 }
 
-// DeleteUser deletes a user. Their tokens, codes and sessions end at once; the records
-// are removed afterwards. Errors: ErrNotFound.
+// DeleteUser deletes a user, who is disabled first, which ends their tokens, codes and
+// sessions at once. The user's record goes last, so that a deletion that failed can be
+// repeated. Errors: ErrNotFound.
 func (s *Store) DeleteUser(ctx context.Context, username string) error {
-	u, err := s.FindUser(ctx, username)
-	if err != nil {
-		return fmt.Errorf("delete user: %w", err)
-	}
-	err = s.db.Update(ctx, func(tx kv.Txn) error {
-		if _, err := readUser(tx, u.ID); err != nil {
-			return err
-		}
-		return record.DeleteKeys(tx, record.UserKey(u.ID), record.UserNameKey(u.Canonical), record.SignInKey(u.ID))
-	})
-	if err == nil {
-		err = s.Webhooks.EndBonds(ctx, "", u.Subject(), webhook.UserEnded)
-	}
+	u, err := s.DisableUser(ctx, username)
 	if err == nil {
 		err = record.DeleteAll(ctx, s.db, record.UserConsentsKey(u.ID).All())
 	}
@@ -319,6 +308,14 @@ func (s *Store) DeleteUser(ctx context.Context, username string) error {
 	}
 	if err == nil {
 		err = s.deleteFamilies(ctx, record.UserFamiliesKey(u.ID))
+	}
+	if err == nil {
+		err = s.db.Update(ctx, func(tx kv.Txn) error {
+			if _, err := readUser(tx, u.ID); err != nil {
+				return err
+			}
+			return record.DeleteKeys(tx, record.UserKey(u.ID), record.UserNameKey(u.Canonical), record.SignInKey(u.ID))
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("delete user: %w", err)

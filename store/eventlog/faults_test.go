@@ -128,12 +128,12 @@ func logCalls(t *testing.T, f *storetest.Fixture) []storetest.Call {
 		{Name: "Import", InSteps: true, Run: lines(eventlog.ImportOptions{}, imported, importedLine("late-1", now.Add(-30*time.Hour)))},
 		{Name: "Import_skipping_errors", InSteps: true, Run: lines(eventlog.ImportOptions{SkipErrors: true}, imported)},
 		{Name: "Import_dry_run", Run: lines(eventlog.ImportOptions{DryRun: true}, imported, imported)},
-		{Name: "RecordFixtures", InSteps: true, Run: func(ctx ctxt, s st) (any, error) {
+		{Name: "RecordFixtures", InSteps: true, Leaves: true, Run: func(ctx ctxt, s st) (any, error) {
 			recorded, refused, err := s.RecordFixtures(ctx, []eventlog.Fixture{fixture})
 			return []any{recorded, refused}, err
 		}},
-		{Name: "PurgeEvents", InSteps: true, Run: purge(eventlog.Purge{Account: "acct_a"})},
-		{Name: "PurgeEvents_of_a_resource", InSteps: true, Run: purge(eventlog.Purge{Account: "acct_a", Kind: "plan", Resource: "r2"})},
+		{Name: "PurgeEvents", InSteps: true, Leaves: true, Run: purge(eventlog.Purge{Account: "acct_a"})},
+		{Name: "PurgeEvents_of_a_resource", InSteps: true, Leaves: true, Run: purge(eventlog.Purge{Account: "acct_a", Kind: "plan", Resource: "r2"})},
 		{Name: "TrimEvents", InSteps: true, Run: func(ctx ctxt, s st) (any, error) {
 			if err := s.SetRetention(ctx, 47*time.Hour); err != nil {
 				return nil, err

@@ -30,6 +30,9 @@ type Call struct {
 	Run func(context.Context, *store.Store) (any, error)
 	// InSteps are the calls of several Updates: those before the fault stay.
 	InSteps bool
+	// Leaves are the calls in steps of which each try leaves records: a line, an event, or
+	// what is read no more.
+	Leaves bool
 	// Seals are the calls that write no bytes twice, because they seal with a new nonce.
 	Seals bool
 	// Remakes are the calls in steps about the counts of events, which are derived: damaged
@@ -159,6 +162,9 @@ func (f *Fixture) compare(t *testing.T, at int, c Call, whole, r faultRun) {
 		}
 		if whole.kept && !c.Remakes {
 			same("with the engine in order again", r)
+		}
+		if got, want := len(recordsOf(t, r.db)), len(recordsOf(t, memkv.NewFrom(whole.left, nil))); got != want && !c.Leaves && !c.Remakes {
+			t.Errorf("step %d: when the call is made again there are %d records, want %d", at, got, want)
 		}
 	}
 	if whole.kept && r.db.State() == whole.left {

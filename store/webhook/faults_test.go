@@ -90,9 +90,9 @@ func (b busy) calls(t *testing.T) []storetest.Call {
 			e, token, err := s.Webhooks.RotateSecret(ctx, by, b.id, 0, b.token)
 			return []any{e.Revision, len(e.Secrets), e.Behind, token.Reveal()}, err
 		}},
-		{Name: "Delete", InSteps: true, Run: func(ctx ctxt, s st) (any, error) { return nil, record.GoneIsNil(s.Webhooks.Delete(ctx, by, b.id)) }},
+		{Name: "Delete", InSteps: true, Leaves: true, Run: func(ctx ctxt, s st) (any, error) { return nil, record.GoneIsNil(s.Webhooks.Delete(ctx, by, b.id)) }},
 		{Name: "Enable", InSteps: true, Run: enable(b.asleep, webhook.From{})},
-		{Name: "Enable_from_an_event", InSteps: true, Run: enable(b.id, webhook.FromEvent(b.events[0].String()))},
+		{Name: "Enable_from_an_event", InSteps: true, Leaves: true, Run: enable(b.id, webhook.FromEvent(b.events[0].String()))},
 		{Name: "Disable", Run: func(ctx ctxt, s st) (any, error) { return s.Webhooks.Disable(ctx, by, b.id) }},
 		{Name: "Skip", Run: func(ctx ctxt, s st) (any, error) { return s.Webhooks.Skip(ctx, by, b.id) }},
 		{Name: "Tested", Run: func(ctx ctxt, s st) (any, error) { return nil, s.Webhooks.Tested(ctx, by, b.id) }},
@@ -112,7 +112,7 @@ func (b busy) calls(t *testing.T) []storetest.Call {
 			return nil, s.Webhooks.EndBonds(ctx, b.client, "", webhook.ClientEnded)
 		}},
 		{Name: "EndAccount", InSteps: true, Run: func(ctx ctxt, s st) (any, error) { return nil, s.Webhooks.EndAccount(ctx, account) }},
-		{Name: "SweepPurged", InSteps: true, Run: func(ctx ctxt, s st) (any, error) {
+		{Name: "SweepPurged", InSteps: true, Leaves: true, Run: func(ctx ctxt, s st) (any, error) {
 			return s.PurgeEvents(ctx, store.By{}, eventlog.Purge{Account: account, Kind: "customer", Resource: "cus_1"})
 		}},
 		{Name: "SweepRemoved", InSteps: true, Run: func(ctx ctxt, s st) (any, error) { return nil, s.Webhooks.SweepRemoved(ctx) }},
