@@ -150,7 +150,7 @@ func (v *visit) showWebhookPage(status int, e webhook.Endpoint, page views.DeskP
 		facts = append(facts, views.DeskFact{Label: "Last error", DeskCell: views.DeskCell{Text: e.Last.Error}})
 	}
 	if e.Head != nil {
-		facts = append(facts, views.DeskFact{Label: "Blocked on", DeskCell: views.DeskCell{Text: e.Head.Event, Code: true, Note: strconv.Itoa(e.Head.Attempts) + " failed"}},
+		facts = append(facts, views.DeskFact{Label: "Blocked on", DeskCell: views.DeskCell{Text: e.Head.Event, Code: true, Note: "failed attempts: " + strconv.Itoa(e.Head.Attempts)}},
 			views.DeskFact{Label: "Next attempt", DeskCell: v.soonCell(e.Head.NextAt)})
 	}
 	if !e.Gap.IsZero() {

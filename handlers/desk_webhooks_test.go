@@ -65,13 +65,20 @@ func TestDeskWebhooks(t *testing.T) {
 		if ids := rows(t, a, "data-webhook"); len(ids) != 1 || ids[0] != e.ID {
 			t.Errorf("rows = %v", ids)
 		}
-		for _, want := range []string{"https://hooks.larkspurtea.example", e.ID, h.account, "idle", "10 minutes ago"} {
+		for _, want := range []string{"https://hooks.larkspurtea.example", "Larkspur <b>", h.account, "idle", "10 minutes ago"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the list lacks %q: %s", want, text)
 			}
 		}
 		if strings.Contains(a.body, "secret-path") {
 			t.Error("the list shows the path")
+		}
+	})
+	t.Run("without_a_description_the_list_has_the_id", func(t *testing.T) {
+		none := ""
+		must.Get(h.Webhooks.Update(t.Context(), webhook.System, e.ID, webhook.Change{Description: &none}))(t)
+		if text := words(t, b.get(t, "/desk/webhooks")); !strings.Contains(text, e.ID) {
+			t.Errorf("the list lacks the id: %s", text)
 		}
 	})
 	delivered, blocked := handlers.BlockWebhook(t, h.Store, e.ID)
