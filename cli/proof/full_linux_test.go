@@ -131,6 +131,7 @@ func (f *fullDiskSite) fill(t *testing.T, l *ledger, random *rand.Rand) {
 	}
 	before := probe(t, l.client, l.reader, lasts)
 	f.leave(t, left)
+	t.Logf("%d MiB are left", left>>20)
 	eventually(t, func() bool {
 		a, err := l.call(t.Context(), f.access, http.MethodPut, "/api/resources/customer/cus_1", fmt.Sprintf(`{"notes":"%d"}`, time.Now().UnixNano()))
 		if err != nil || a.status/100 != 2 && (a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "") {

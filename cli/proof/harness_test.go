@@ -422,8 +422,16 @@ func (tr *transcript) all() string {
 	return string(tr.text)
 }
 
+// crash is where Go begins to say why a process ends.
+var crash = regexp.MustCompile(`(?m)^(fatal error|panic|unexpected fault address|SIGBUS)`)
+
+// tail returns the end of the log, from the beginning of a crash on.
 func (tr *transcript) tail() string {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
+	if at := crash.FindIndex(tr.text); at != nil {
+		from := max(0, at[0]-tailSize/4)
+		return string(tr.text[from:min(len(tr.text), from+tailSize)])
+	}
 	return string(tr.text[max(0, len(tr.text)-tailSize):])
 }
