@@ -294,6 +294,58 @@ func refusalIsNil(err error) error {
 	return err
 }
 
+// A store is opened whole or not at all.
+func TestOpenOverAFailingEngine(t *testing.T) {
+	t.Parallel()
+	h := keepHouse(t)
+	must.Do(t, h.SetRetention(t.Context(), 48*time.Hour))
+	open := []storetest.Call{{Name: "Open"}}
+	h.EachFault(t, open)
+	h.EachDamage(t, open)
+}
+
+// fixtureCalls are the methods of dev's store that others do not take.
+func fixtureCalls(sec secret.Token) []storetest.Call {
+	type (
+		ctxt = context.Context
+		st   = *store.Store
+	)
+	chosen := store.TokenSpec{AccessToken: "access-of-mine", RefreshToken: "refresh-of-mine"}
+	return []storetest.Call{
+		{Name: "Open"},
+		{Name: "CreateFixedClient", Run: func(ctx ctxt, s st) (any, error) {
+			return s.CreateFixedClient(ctx, "mine", sec, store.ClientSpec{Name: "Mine", RedirectURIs: []string{"http://app.example/cb"}})
+		}},
+		{Name: "CreateFixtureUser", Seals: true, Run: func(ctx ctxt, s st) (any, error) {
+			u, err := s.CreateFixtureUser(ctx, "mine", "acct_mine", "pw")
+			return u.ID, err
+		}},
+		{Name: "IssueFixture", Run: func(ctx ctxt, s st) (any, error) {
+			spec := chosen
+			var err error
+			if spec.Client, err = s.FindClient(ctx, "first"); err == nil {
+				spec.User, err = s.FindUser(ctx, "mara")
+			}
+			if err != nil {
+				return nil, err
+			}
+			return s.IssueFixture(ctx, spec)
+		}},
+		{Name: "Inspect", Run: func(ctx ctxt, s st) (any, error) { return s.Inspect(ctx, "first-refresh") }},
+	}
+}
+
+func TestEngineFaultsUnderFixtures(t *testing.T) {
+	t.Parallel()
+	f := storetest.NewKeeping(t, storetest.QuickHashes, func(o *store.Options) { o.Fixtures = true })
+	sec := must.Get(store.FixtureToken("client_secret", "pw"))(t)
+	c := must.Get(f.CreateFixedClient(t.Context(), "first", sec, store.ClientSpec{Name: "First", RedirectURIs: []string{storetest.CallbackURI}}))(t)
+	u := f.User(t, "mara", "acct_larkspur")
+	must.Get(f.IssueFixture(t.Context(), store.TokenSpec{Client: c, User: u, RefreshToken: "first-refresh"}))(t)
+	f.EachFault(t, fixtureCalls(sec))
+	f.EachDamage(t, fixtureCalls(sec))
+}
+
 // Whatever fails below a store, the caller learns of it, no change is half made, and the
 // same call succeeds once the engine works again.
 func TestEngineFaults(t *testing.T) {
@@ -307,4 +359,11 @@ func TestDamagedRecords(t *testing.T) {
 	t.Parallel()
 	h := keepHouse(t)
 	h.EachDamage(t, h.calls(t))
+}
+
+// A call whose caller has gone says so and changes nothing.
+func TestCallersThatHaveGone(t *testing.T) {
+	t.Parallel()
+	h := keepHouse(t)
+	h.EachCancelled(t, h.calls(t))
 }

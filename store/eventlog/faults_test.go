@@ -166,3 +166,10 @@ func TestDamagedRecords(t *testing.T) {
 	f := histories(t)
 	f.EachDamage(t, logCalls(t, f))
 }
+
+// A call whose caller has gone says so and changes nothing.
+func TestCallersThatHaveGone(t *testing.T) {
+	t.Parallel()
+	f := histories(t)
+	f.EachCancelled(t, logCalls(t, f))
+}

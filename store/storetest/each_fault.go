@@ -26,7 +26,7 @@ import (
 // Call is a use of a store, by which tests see what a fault of the engine does.
 type Call struct {
 	Name string
-	// Run returns what the caller gets.
+	// Run returns what the caller gets. Nil opens the store.
 	Run func(context.Context, *store.Store) (any, error)
 	// InSteps are the calls of several Updates: those before the fault stay.
 	InSteps bool
@@ -54,6 +54,23 @@ func (f *Fixture) EachFault(t *testing.T, calls []Call) {
 func (f *Fixture) EachDamage(t *testing.T, calls []Call) {
 	t.Helper()
 	f.each(t, calls, fault{fails: kv.ErrCorrupt, damages: true})
+}
+
+// EachCancelled runs every call with a context that is done. Each must return its error
+// and change nothing. Those in steps may go on, for what must end without its caller.
+func (f *Fixture) EachCancelled(t *testing.T, calls []Call) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	given := f.copied(t)
+	for _, c := range calls {
+		db := memkv.NewFrom(given, nil)
+		s := must.Get(store.Open(t.Context(), db, f.options))(t)
+		_, err := c.Run(ctx, s)
+		if goesOn := c.InSteps && (err == nil || errors.Is(err, context.Canceled)); !goesOn && (!errors.Is(err, context.Canceled) || db.State() != given) {
+			t.Errorf("%s of a caller that has gone: %v; it left changes: %t", c.Name, err, db.State() != given)
+		}
+	}
 }
 
 func (f *Fixture) each(t *testing.T, calls []Call, which fault) {
@@ -99,6 +116,7 @@ func recordsOf(t testing.TB, db kv.Snapshotter) (records []kv.Record) {
 // faultRun is what a call did over an engine with a fault.
 type faultRun struct {
 	store *store.Store
+	call  func(context.Context, *store.Store) (any, error)
 	db    *faulty
 	got   any
 	err   error
@@ -113,9 +131,16 @@ func (f *Fixture) run(t *testing.T, given *memkv.State, c Call, which fault, at 
 	r.db = &faulty{DB: memkv.NewFrom(given, nil), fault: which, at: -1}
 	options := f.options
 	options.Random = repeated()
-	r.store = must.Get(store.Open(t.Context(), r.db, options))(t)
+	open := func(ctx context.Context, _ *store.Store) (any, error) {
+		_, err := store.Open(ctx, r.db, options)
+		return nil, err
+	}
+	r.store, r.call = must.Get(store.Open(t.Context(), r.db, options))(t), c.Run
+	if r.call == nil {
+		r.call = open
+	}
 	r.db.at, r.db.steps = at, 0
-	r.got, r.err = c.Run(t.Context(), r.store)
+	r.got, r.err = r.call(t.Context(), r.store)
 	r.steps, r.left = r.db.end(), r.db.State()
 	r.kept = r.left == given
 	return r
@@ -157,7 +182,7 @@ func (f *Fixture) compare(t *testing.T, at int, c Call, whole, r faultRun) {
 		}
 	}
 	if r.err != nil || whole.kept {
-		if r.got, r.err = c.Run(t.Context(), r.store); r.err != nil {
+		if r.got, r.err = r.call(t.Context(), r.store); r.err != nil {
 			t.Errorf("step %d: with the engine in order again: %v", at, r.err)
 		}
 		if whole.kept && !c.Remakes {
@@ -224,10 +249,14 @@ func (db *faulty) step() error {
 	return db.fails
 }
 
-// value returns a value as it is read. Those of some indexes have no form.
+// value returns a value as it is read. That of a list of endpoints is a text, which has
+// no form.
 func (db *faulty) value(k, v []byte) []byte {
-	if !db.damages || len(v) == 0 || k[0] == record.TagWebhookID || k[0] == record.TagUserName || !db.isNow() {
+	if !db.damages || len(v) == 0 || k[0] == record.TagWebhookID || !db.isNow() {
 		return v
+	}
+	if k[0] == record.TagUserName { // an id
+		return v[1:]
 	}
 	v = slices.Clone(v)
 	v[0] ^= 0xff

@@ -133,3 +133,10 @@ func TestDamagedRecords(t *testing.T) {
 	b := makeBusy(t)
 	b.EachDamage(t, b.calls(t))
 }
+
+// A call whose caller has gone says so and changes nothing.
+func TestCallersThatHaveGone(t *testing.T) {
+	t.Parallel()
+	b := makeBusy(t)
+	b.EachCancelled(t, b.calls(t))
+}
