@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"reflect"
 	"strings"
+	"time"
 )
 
 // client is a caller of the token endpoint and of the API at one address.
@@ -18,6 +19,7 @@ type client struct {
 	base string
 	http *http.Client
 	credentials
+	patient bool // asks again while the server is busy
 }
 
 // answer is a response, read to its end.
@@ -52,15 +54,23 @@ var errLost = errors.New("the connection was lost before the answer")
 
 // send sends a request; header is names and values.
 func (c *client) send(ctx context.Context, method, path, body string, header ...string) (answer, error) {
-	r, err := http.NewRequestWithContext(ctx, method, c.base+path, strings.NewReader(body))
-	if err != nil {
-		return answer{}, err
+	for end := time.Now().Add(busyMax); ; time.Sleep(100 * time.Millisecond) {
+		r, err := http.NewRequestWithContext(ctx, method, c.base+path, strings.NewReader(body))
+		if err != nil {
+			return answer{}, err
+		}
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		a, err := exchange(c.http, r)
+		if err != nil || a.status != http.StatusServiceUnavailable || !c.patient || time.Now().After(end) {
+			return a, err
+		}
 	}
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	return exchange(c.http, r)
 }
+
+// busyMax is how long a patient client asks again.
+const busyMax = 20 * time.Second
 
 // exchange sends a request and reads the answer to its end.
 func exchange(client *http.Client, r *http.Request) (answer, error) {
