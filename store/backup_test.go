@@ -236,6 +236,13 @@ func TestBackupRefusals(t *testing.T) {
 	if !errors.Is(err, full) {
 		t.Errorf("Backup(to a full disk) = %v, want what the writer said", err)
 	}
+	var other bytes.Buffer
+	b := must.Get(backup.NewWriter(&other, backup.Header{Schema: 1, Instance: strings.Repeat("0", 32), Created: f.Now()}))(t)
+	must.Do(t, f.DB.(kv.Snapshotter).Snapshot(context.Background(), func(page []kv.Record) error { return b.Add(page) }))
+	must.Get(b.Close())(t)
+	if _, err := check(&other); !errors.Is(err, backup.ErrDamaged) || !strings.Contains(err.Error(), "instance") {
+		t.Errorf("Check(a header of another store) = %v, want that it is damaged", err)
+	}
 	f.Faults.Break(record.ErrUnavailable)
 	if _, err := f.Backup(context.Background(), io.Discard, store.BackupNotes{}); !errors.Is(err, record.ErrUnavailable) {
 		t.Errorf("Backup(broken) = %v, want ErrUnavailable", err)
@@ -343,6 +350,14 @@ func TestCheckAll(t *testing.T) {
 		{"unknown_kind", func(_ *testing.T, _ *storetest.Fixture, tx kv.Txn) error {
 			return tx.Set([]byte("Z1"), nil, time.Time{})
 		}, "unknown kind of record 'Z'"},
+		{"list_entry_with_a_value", change('S', func(v []byte) []byte { return append(v, 1) }), "an index entry has a value"},
+		{"webhook_endpoint_that_is_listed_only", func(_ *testing.T, _ *storetest.Fixture, tx kv.Txn) error {
+			return tx.Set([]byte("b0123456789abcdef"), []byte("acct_larkspur"), time.Time{})
+		}, "is in the list only"},
+		{"name_of_no_user's_form", change('U', func(v []byte) []byte { return v[1:] }), "user name record: 15 bytes long"},
+		{"key_without_an_end", func(_ *testing.T, _ *storetest.Fixture, tx kv.Txn) error {
+			return tx.Set([]byte("cabc"), nil, time.Time{})
+		}, "malformed key"},
 		{"key_that_is_too_short", func(_ *testing.T, _ *storetest.Fixture, tx kv.Txn) error {
 			return tx.Set([]byte("f1"), nil, time.Time{})
 		}, "malformed key"},

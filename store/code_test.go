@@ -158,6 +158,41 @@ func redeemOfExpired(t *testing.T) {
 	}
 }
 
+// A code whose family went with its user was used all the same.
+func TestRedeemedCodeOfADeletedUserIsReplayed(t *testing.T) {
+	g := parallelGrant(t)
+	code := g.allow(t, "")
+	must.Get(g.redeem(code, ""))(t)
+	must.Do(t, g.DeleteUser(t.Context(), "mara"))
+	g.unchanged(t, func() {
+		_, err := g.redeem(code, "")
+		refused(t, "RedeemCode() of a deleted user", err, record.ErrReplayed)
+	})
+}
+
+func TestLifetimesHaveBounds(t *testing.T) {
+	t.Parallel()
+	f := storetest.New(t)
+	for name, change := range map[string]func(*store.Lifetimes){
+		"codes_for_longer_than_10m":      func(l *store.Lifetimes) { l.Code = 10*time.Minute + 1 },
+		"a_grace_beyond_an_access_token": func(l *store.Lifetimes) { l.RefreshGrace = l.AccessToken + 1 },
+		"access_tokens_of_no_time":       func(l *store.Lifetimes) { l.AccessToken, l.RefreshGrace = time.Second-1, 0 },
+		"refresh_tokens_of_no_time":      func(l *store.Lifetimes) { l.RefreshToken = 0 },
+		"families_of_no_time":            func(l *store.Lifetimes) { l.Family = -time.Hour },
+		"codes_of_no_time":               func(l *store.Lifetimes) { l.Code = 0 },
+		"sessions_of_no_time":            func(l *store.Lifetimes) { l.Session = 0 },
+		"idle_sessions_of_no_time":       func(l *store.Lifetimes) { l.SessionIdle = 0 },
+		"consent_screens_of_no_time":     func(l *store.Lifetimes) { l.Ticket = 0 },
+	} {
+		l := store.DefaultLifetimes()
+		change(&l)
+		_, err := store.Open(t.Context(), f.DB, store.Options{Now: f.Clock.Now, Key: f.Key, Lifetimes: l})
+		if invalid, is := errors.AsType[*record.InvalidError](err); !is || invalid.Hint == "" {
+			t.Errorf("%s: Open() = %v, want a refusal with the next step", name, err)
+		}
+	}
+}
+
 func longCodes() store.Lifetimes {
 	l := store.DefaultLifetimes()
 	l.Code = 11 * time.Minute

@@ -63,4 +63,16 @@ func TestCounts(t *testing.T) {
 			t.Errorf("a line that was lost counts as %d", got)
 		}
 	})
+	t.Run("audit_lines_that_nobody_writes_are_bounded", func(t *testing.T) {
+		f := storetest.New(t)
+		f.Rest()
+		const waiting = 1 << 12
+		for range waiting + 3 {
+			f.Audit(store.AuditLine{What: store.AuditAdmin, Reason: "waits"})
+		}
+		lines := must.Get(f.ListAudit(ctx, record.Position{}, 2*waiting))(t)
+		if got := f.Counts().AuditLost; len(lines) != waiting || got != 3 {
+			t.Errorf("%d lines are written and %d lost, want %d and 3", len(lines), got, waiting)
+		}
+	})
 }

@@ -188,9 +188,6 @@ func (s *Store) revokeFamilies(ctx context.Context, by By, families []liveFamily
 			if err != nil {
 				return err
 			}
-			if !f.revokedAt.IsZero() {
-				continue
-			}
 			if err := revokeFamily(tx, f, now, ReasonRevokedByUser); err != nil {
 				return err
 			}

@@ -272,6 +272,14 @@ func TestInspect(t *testing.T) {
 		{"a_live_refresh_token", refresh, func(grant) error { return nil }, secret.RefreshToken, ""},
 		{"access_expired", access, func(g grant) error { g.Clock.Advance(lives.AccessToken); return nil }, secret.AccessToken, store.EndedExpired},
 		{"refresh_expired", refresh, func(g grant) error { g.Clock.Advance(lives.RefreshToken); return nil }, secret.RefreshToken, store.EndedExpired},
+		{"retired", func(g grant) secret.Token {
+			answer, err := g.refresh(g.first) // which is lost
+			if err != nil {
+				return secret.Token{}
+			}
+			g.Clock.Advance(lives.RefreshGrace + time.Second)
+			return answer.RefreshToken
+		}, func(g grant) error { _, err := g.refresh(g.first); return err }, secret.RefreshToken, store.EndedRetired},
 		{"spent", refresh, func(g grant) error { _, err := g.refresh(g.first); return err }, secret.RefreshToken, store.EndedSpent},
 		{"revoked_by_its_client", refresh, func(g grant) error { return g.RevokeToken(ctx, store.By{}, g.client, g.first.RefreshToken.Reveal()) }, secret.RefreshToken, store.ReasonRevokedByClient},
 		{"revoked_by_the_operator", access, func(g grant) error { _, err := g.RevokeFamily(ctx, store.By{}, g.first.FamilyID); return err }, secret.AccessToken, store.ReasonRevokedByOperator},
@@ -315,6 +323,37 @@ func TestInspect(t *testing.T) {
 		must.Get(g.DisableUser(ctx, "mara"))(t)
 		if i, err := g.Inspect(ctx, token.Reveal()); err != nil || i.Ended != store.EndedUserDisabled {
 			t.Errorf("Inspect(session of a disabled user) = ended %q, %v", i.Ended, err)
+		}
+	})
+	for name, c := range map[string]struct {
+		end  func(g grant) error
+		want string
+	}{
+		"a_code_past_its_time":             {func(g grant) error { g.Clock.Advance(lives.Code); return nil }, store.EndedExpired},
+		"a_code_of_a_client_that_is_gone":  {func(g grant) error { return g.DeleteClient(ctx, g.client.ID) }, store.EndedClientDeleted},
+		"a_code_of_a_user_who_is_disabled": {func(g grant) error { _, err := g.DisableUser(ctx, "mara"); return err }, store.EndedUserDisabled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := parallelGrant(t)
+			code := g.allow(t, "")
+			must.Do(t, c.end(g))
+			if i, err := g.Inspect(ctx, code.Reveal()); err != nil || i.Ended != c.want || len(i.Permissions) > 0 {
+				t.Errorf("Inspect(code) = ended %q with %v, %v; want %s", i.Ended, i.Permissions, err, c.want)
+			}
+		})
+	}
+	t.Run("a_client's_own_token_ends_with_its_account", func(t *testing.T) {
+		g := parallelGrant(t)
+		acts, _ := g.Client(t, func(c *store.ClientSpec) { c.Account, c.Grants = "acct_own", []string{"client_credentials"} })
+		issued := must.Get(g.IssueForClient(ctx, store.By{}, acts, store.ScopeUnstated))(t)
+		g.CutAt(0, true) // the erasing has begun, and the process ends
+		_ = g.DeleteAccount(ctx, "acct_own")
+		g.Faults.Repair()
+		if i, err := g.Inspect(ctx, issued.AccessToken.Reveal()); err != nil || i.Ended != store.EndedAccountDeleted {
+			t.Errorf("Inspect() = ended %q, %v; want %s", i.Ended, err, store.EndedAccountDeleted)
+		}
+		if g.accessLives(t, issued) {
+			t.Error("the token of an account that is being erased lives")
 		}
 	})
 	t.Run("a_code_before_and_after_it_is_redeemed", func(t *testing.T) {

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"tollhouse/store"
@@ -19,6 +20,45 @@ func (g grant) changing(t testing.TB, session secret.Token, endAll bool) store.P
 	t.Helper()
 	u := must.Get(g.AuthenticateUser(context.Background(), secret.Caller{}, "mara", storetest.Password))(t)
 	return store.PasswordChange{User: u, Session: session, New: newPassword, EndAll: endAll, By: store.By{RequestID: "req_1"}}
+}
+
+// A password whose hash has older parameters gets a new hash when it is next proved right,
+// and the sign-in does not depend on it.
+func TestOldPasswordHashIsRenewed(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	old := must.Get(secret.NewQuickHasher().Hash(ctx, secret.Caller{}, storetest.Password))(t)
+	f := storetest.New(t)
+	must.Get(f.CreateFixedUser(ctx, "mara", "acct_larkspur", old))(t)
+	stored := func() string {
+		for key, value := range contents(t, f.DB) {
+			if key[0] == record.TagUser {
+				return value
+			}
+		}
+		return ""
+	}
+	signIn := func(password string) (store.User, error) {
+		return f.AuthenticateUser(ctx, secret.Caller{}, "mara", password)
+	}
+	if _, err := signIn("wrong"); !errors.Is(err, record.ErrMismatch) || !strings.Contains(stored(), old) {
+		t.Errorf("a wrong password: %v, and the hash was changed: %t", err, !strings.Contains(stored(), old))
+	}
+	f.CutAt(0, false)
+	if u, err := signIn(storetest.Password); err != nil || u.Username != "mara" || !strings.Contains(stored(), old) {
+		t.Errorf("where the hash cannot be stored: %v, want a sign-in", err)
+	}
+	f.Faults.Repair()
+	u, err := signIn(storetest.Password)
+	if err != nil || strings.Contains(stored(), old) {
+		t.Errorf("the old hash is still stored after %v", err)
+	}
+	session, _, err := f.CreateSession(ctx, u, secret.Token{})
+	must.Do(t, err)
+	if _, _, err = f.ChangePassword(ctx, store.PasswordChange{User: u, Session: session, New: newPassword}); err != nil {
+		t.Errorf("the user that the sign-in returned cannot change the password: %v", err)
+	}
+	must.Get(signIn(newPassword))(t)
 }
 
 func TestChangePassword(t *testing.T) {

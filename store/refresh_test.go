@@ -9,6 +9,7 @@ import (
 	"tollhouse/store"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
+	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
 )
 
@@ -312,6 +313,18 @@ func rotateOfExpired(t *testing.T) {
 		})
 		g.Clock.Advance(-tick)
 		g.mustRefresh(t, g.first)
+	})
+	t.Run("repeated_after_its_family_ended_within_the_grace_period", func(t *testing.T) {
+		t.Parallel()
+		f := storetest.NewKeeping(t, func(o *store.Options) { o.Lifetimes.Family = time.Minute })
+		client, _ := f.Client(t)
+		g := grant{Fixture: f, client: client, user: f.User(t, "mara", "acct_larkspur")}
+		g.first = g.issue(t, store.ScopeUnstated)
+		g.Clock.Advance(50 * time.Second)
+		g.mustRefresh(t, g.first)
+		g.Clock.Advance(lives.RefreshGrace / 2)
+		_, err := g.refresh(g.first)
+		refused(t, "RotateRefresh() after the family's end", err, record.ErrExpired)
 	})
 	t.Run("spent_and_its_pair_unseen", func(t *testing.T) {
 		g := parallelGrant(t)

@@ -2,10 +2,13 @@ package store_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest/must"
@@ -173,5 +176,36 @@ func TestDeleteOtherSessions(t *testing.T) {
 	}
 	if n := g.Count(t, 's') + g.Count(t, 'S'); n != 4 {
 		t.Errorf("%d records of sessions are kept, want 4", n)
+	}
+}
+
+// A sign-in that the engine dropped before its entry in the list, or beside it, is passed
+// over wherever the list is read.
+func TestListsPassOverWhatIsGone(t *testing.T) {
+	ctx := context.Background()
+	g := parallelGrant(t)
+	kept, gone := g.signIn(t, secret.Token{}), g.signIn(t, secret.Token{})
+	another := g.issue(t, store.ScopeUnstated)
+	g.Rest()
+	family := must.Get(g.ListFamilies(ctx, store.FamilyFilter{}, "", 9))(t)
+	must.Do(t, g.DB.Update(ctx, func(tx kv.Txn) error {
+		id, _ := secret.ParseCrockford(strings.TrimPrefix(another.FamilyID, "fam_"))
+		return errors.Join(tx.Delete(record.SessionKey(gone.Hash())), tx.Delete(record.FamilyKey(id)))
+	}))
+	own, err := g.ListSessions(ctx, g.user)
+	if err != nil || len(own) != 1 || !own[0].Is(kept) {
+		t.Errorf("ListSessions() = %d, %v, want the one that is left", len(own), err)
+	}
+	if live, err := g.ListLiveSessions(ctx, &g.user, "", 9); err != nil || len(live) != 1 {
+		t.Errorf("ListLiveSessions() = %d, %v, want the one that is left", len(live), err)
+	}
+	if left, err := g.ListFamilies(ctx, store.FamilyFilter{User: &g.user}, "", 9); err != nil || len(left) != len(family)-1 {
+		t.Errorf("ListFamilies() = %d of %d, %v, want one less", len(left), len(family), err)
+	}
+	if _, err := g.LatestUses(ctx, g.client.ID); err != nil {
+		t.Errorf("LatestUses() = %v", err)
+	}
+	if ended, err := g.DeleteSessions(ctx, g.user); err != nil || ended != 1 || g.Count(t, record.TagUserSession) != 0 {
+		t.Errorf("DeleteSessions() = %d, %v, and %d entries are left", ended, err, g.Count(t, record.TagUserSession))
 	}
 }

@@ -39,6 +39,13 @@ func (g grant) userCode(t testing.TB) secret.Token {
 func TestUserCode(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
+	t.Run("is_not_made_for_a_name_that_is_taken", func(t *testing.T) {
+		g := parallelGrant(t)
+		g.unchanged(t, func() {
+			_, _, err := g.CreateUserWithCode(ctx, "MARA", "acct_other")
+			refused(t, "CreateUserWithCode()", err, record.ErrExists)
+		})
+	})
 	t.Run("sets_the_password_once_and_ends_everything", func(t *testing.T) {
 		g := parallelGrant(t)
 		session, code := g.signIn(t, secret.Token{}), g.userCode(t)

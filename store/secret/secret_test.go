@@ -63,7 +63,7 @@ func TestToken(t *testing.T) {
 		asJSON := must.Get(json.Marshal(map[string]any{"token": token}))(t)
 		within := struct{ inner secret.Token }{token}
 		shown := fmt.Sprintf("%v %+v %#v %s %q %x", token, token, token, token, token, token) + log.String() + string(asJSON) +
-			fmt.Sprintf("%v %+v %#v", within, within, within)
+			fmt.Sprintf("%v %+v %#v", within, within, within) + token.String() + token.GoString()
 		if strings.Contains(shown, token.Reveal()[7:]) || strings.Contains(shown, fmt.Sprintf("%x", token.Reveal())) {
 			t.Errorf("a token shows in %q", shown)
 		}
