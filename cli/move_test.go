@@ -39,6 +39,7 @@ func movable(t *testing.T) (dir, same string) {
 		{"user", "create", "mara", "--account", "larkspur", "--code"},
 		{"client", "create", "--name", "Books", "--redirect-uri", "https://books.example/callback"},
 		{"event", "generate", "--account", "larkspur", "--events", "500", "--seed", "1"},
+		{"webhook", "create", "--account", "moss", "--url", "https://hooks.example/in"},
 	} {
 		tollhouse(t, append(args, "--data", dir)...)
 	}

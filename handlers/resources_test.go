@@ -236,6 +236,9 @@ func TestResourceRefusals(t *testing.T) {
 			if tt.name == "patch_as_plain_json" && (w.Header().Get("Accept-Patch") != mergePatchType || !strings.Contains(w.Body.String(), mergePatchType)) {
 				t.Errorf("the refusal does not name the right type: %v %s", w.Header(), w.Body)
 			}
+			if tt.code == "reserved_kind" && !strings.Contains(w.Body.String(), webhooksPath) {
+				t.Errorf("the refusal does not name %s: %s", webhooksPath, w.Body)
+			}
 		})
 	}
 	t.Cleanup(func() { // after the parallel rows

@@ -185,8 +185,14 @@ func TestWebhookEndpoints(t *testing.T) {
 		if got.ID != e.ID || !strings.HasPrefix(got.Secret, "whsec_") || got.Secret == e.Secret || len(got.Secrets) != 2 || got.Secrets[0].ExpiresAt != nil || got.Secrets[1].ExpiresAt == nil || *got.Secrets[1].ExpiresAt != now+60 {
 			t.Errorf("rotated = %+v", got)
 		}
-		h.post("/"+e.ID+"/rotate-secret", h.token, "")
-		h.post("/"+e.ID+"/rotate-secret", h.token, "").fault(t, http.StatusConflict, "conflict", "")
+		must.Do(t, json.Unmarshal(h.post("/"+e.ID+"/rotate-secret", h.token, "").Body.Bytes(), &got))
+		if len(got.Secrets) != 3 || *got.Secrets[1].ExpiresAt != now+24*60*60 {
+			t.Errorf("rotated without an overlap = %+v, want a day", got)
+		}
+		refused := h.post("/"+e.ID+"/rotate-secret", h.token, "").fault(t, http.StatusConflict, "conflict", "")
+		if text, _ := refused["error_description"].(string); !strings.Contains(text, time.Unix(now+60, 0).UTC().Format(time.RFC3339)) {
+			t.Errorf("the refusal does not say when the next one ends: %s", text)
+		}
 		must.Do(t, json.Unmarshal(h.post("/"+e.ID+"/rotate-secret", h.token, `{"overlap":0}`).Body.Bytes(), &got))
 		if len(got.Secrets) != 1 {
 			t.Errorf("overlap 0 leaves %d secrets", len(got.Secrets))
@@ -569,6 +575,11 @@ func TestWebhookStart(t *testing.T) {
 		w := h.post("", token, `{"url":"`+hookURL+`","from":"`+first.ID+`"}`)
 		if oldest := w.fault(t, http.StatusGone, "cursor_expired", "from")["oldestAvailable"]; oldest == nil {
 			t.Errorf("answer = %s", w.Body)
+		}
+		e := endpointIn(t, h.post("", token, `{"url":"`+hookURL+`"}`), http.StatusCreated)
+		w = h.post("/"+e.ID+"/enable", token, `{"from":"`+first.ID+`"}`)
+		if oldest := w.fault(t, http.StatusGone, "cursor_expired", "from")["oldestAvailable"]; oldest == nil {
+			t.Errorf("enable = %s", w.Body)
 		}
 	})
 }

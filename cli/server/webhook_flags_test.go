@@ -1,6 +1,11 @@
 package server
 
 import (
+	"crypto/x509"
+	"encoding/pem"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -8,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tollhouse/cli/term"
+	"tollhouse/store/storetest/must"
 )
 
 func TestWebhookFlags(t *testing.T) {
@@ -34,6 +40,35 @@ func TestWebhookFlags(t *testing.T) {
 		}
 		if want := 75*time.Hour + 35*time.Minute + 5*time.Second; total != want || len(c.Schedule) != 9 {
 			t.Errorf("%d pauses take %s, want 9 that take %s", len(c.Schedule), total, want)
+		}
+	})
+	t.Run("dev_tries_again_within_seconds", func(t *testing.T) {
+		t.Parallel()
+		c, err := parse(true)
+		if want := []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second}; err != nil || !slices.Equal(c.Schedule, want) {
+			t.Errorf("parse() has the schedule %v, %v, want %v", c.Schedule, err, want)
+		}
+	})
+	t.Run("a_file_of_CAs_replaces_those_of_the_system", func(t *testing.T) {
+		t.Parallel()
+		file := filepath.Join(t.TempDir(), "ca.pem")
+		s := httptest.NewTLSServer(nil)
+		t.Cleanup(s.Close)
+		must.Do(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600))
+		want := x509.NewCertPool()
+		want.AddCert(s.Certificate())
+		if c, err := parse(false, "--webhook-ca", file); err != nil || !c.Roots.Equal(want) {
+			t.Errorf("parse() = %+v, %v, want the CA of the file alone", c, err)
+		}
+		must.Do(t, os.WriteFile(file, []byte("no certificate"), 0o600))
+		if _, err := parse(false, "--webhook-ca", file); term.FailureOf(err).Code != term.ExitConfig {
+			t.Errorf("a file without a certificate: %v", err)
+		}
+	})
+	t.Run("off", func(t *testing.T) {
+		t.Parallel()
+		if c, err := parse(false, "--webhooks", "off"); err != nil || !c.Off {
+			t.Errorf("parse() = %+v, %v, want off", c, err)
 		}
 	})
 	t.Run("only_dev_allows_this_machine_by_itself", func(t *testing.T) {

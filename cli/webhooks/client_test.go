@@ -400,10 +400,26 @@ func TestAnswers(t *testing.T) {
 			w.WriteHeader(http.StatusFound)
 			_, _ = io.WriteString(w, "secret")
 		})
-		for _, c := range []struct{ allow, host string }{{"127.0.0.1", "127.0.0.1"}, {"hook.test", "hook.test"}} {
-			o := webhooks.ClientOptions{Rules: rules(t, c.allow), Resolver: &names{answers: [][]string{{"127.0.0.1"}}}}
-			if a := send(t, o, r.named(c.host)); a.Status != 302 || a.Body != "" || a.Redirect != "redirects; update the URL" {
-				t.Errorf("Send = %+v, want no byte of the answer", a)
+		secure := newReceiver(t, r.Config.Handler.ServeHTTP, startTLS)
+		roots := x509.NewCertPool()
+		roots.AddCert(secure.Certificate())
+		for _, c := range []struct {
+			allow, host string
+			to          *receiver
+		}{{"127.0.0.1", "127.0.0.1", r}, {"hook.test", "hook.test", r}, {"127.0.0.0/8", "example.com", secure}} {
+			o := webhooks.ClientOptions{Rules: rules(t, c.allow), Roots: roots, Resolver: &names{answers: [][]string{{"127.0.0.1"}}}}
+			if a := send(t, o, c.to.named(c.host)); a.Status != 302 || a.Body != "" || a.Redirect != "redirects; update the URL" {
+				t.Errorf("Send to %s = %+v, want no byte of the answer", c.host, a)
+			}
+		}
+	})
+	t.Run("at_most_64_KiB_of_a_body_are_read", func(t *testing.T) {
+		t.Parallel()
+		for _, shown := range []*strings.Builder{nil, {}} {
+			b := &endlessBody{}
+			webhooks.ReadBody(&http.Response{Body: b}, func() {}, shown)
+			if b.read > 64<<10 || b.read < 60<<10 || !b.closed {
+				t.Errorf("%d bytes were read, closed %t, want 64 KiB and closed", b.read, b.closed)
 			}
 		}
 	})
@@ -443,6 +459,15 @@ func TestAnswers(t *testing.T) {
 		}
 	})
 }
+
+// endlessBody counts what is read of it.
+type endlessBody struct {
+	read   int
+	closed bool
+}
+
+func (b *endlessBody) Read(p []byte) (int, error) { b.read += len(p); return len(p), nil }
+func (b *endlessBody) Close() error               { b.closed = true; return nil }
 
 func TestConnections(t *testing.T) {
 	t.Parallel()

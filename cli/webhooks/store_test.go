@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -163,6 +164,9 @@ func TestStoredEndpoints(t *testing.T) {
 		if last := ids[len(ids)-1]; e.Cursor.String() < last || e.Behind {
 			t.Errorf("cursor = %s, want it at %s or behind", e.Cursor, last)
 		}
+		if n := in.connections.Load(); n > 3 {
+			t.Errorf("%d connections, want one that is kept", n)
+		}
 	})
 	t.Run("what_happens_to_an_endpoint_is_heard_at_once", func(t *testing.T) {
 		t.Parallel()
@@ -200,6 +204,12 @@ func TestStoredEndpoints(t *testing.T) {
 		}
 		if _, err := s.FindEvent(t.Context(), "acct_a", id, nil); err == nil {
 			t.Error("the test is in the log, want it in none")
+		}
+		if body := in.all[id]; !strings.Contains(body, `"type":"system.test"`) || !strings.Contains(body, `"resource":"`+e.ID+`"`) {
+			t.Errorf("the test is %s", body)
+		}
+		if now := must.Get(s.Webhooks.Load(t.Context(), e.ID))(t); now.Cursor != e.Cursor || now.Enabled() || !now.Last.At.IsZero() {
+			t.Errorf("the test changed the endpoint to %+v", now)
 		}
 	})
 	t.Run("a_retried_event_arrives_beside_the_live_ones", func(t *testing.T) {

@@ -57,6 +57,22 @@ func TestRecordsComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
+// TestSealedSecretOpensForItsEndpointOnly: who can write the store cannot have an endpoint
+// sign with the secret of another.
+func TestSealedSecretOpensForItsEndpointOnly(t *testing.T) {
+	t.Parallel()
+	w := New(nil, Options{Now: time.Now, Key: secret.NewKey(nil)})
+	own, other := Endpoint{ID: formatID(secret.ID{1})}, Endpoint{ID: formatID(secret.ID{2})}
+	own.Secrets = []Secret{w.seal(own.ID, secret.NewWebhookSecret(nil))}
+	other.Secrets = own.Secrets
+	if _, ok := w.Open(&own); !ok {
+		t.Error("it does not open for its endpoint")
+	}
+	if _, ok := w.Open(&other); ok {
+		t.Error("it opens for another endpoint")
+	}
+}
+
 func TestVerifierFindsWhatDoesNotAgree(t *testing.T) {
 	t.Parallel()
 	e, d := full()

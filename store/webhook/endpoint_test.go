@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -342,6 +343,14 @@ func TestEndpointEvents(t *testing.T) {
 			t.Errorf("the event of disabling says that before it were %v", was)
 		}
 		lines := must.Get(m.ListAudit(ctx, record.Position{}, 100))(t)
+		var said []string
+		for _, l := range lines {
+			_, what, _ := strings.Cut(l.Reason, "at hooks.example.com:8443: ")
+			said = append(said, what)
+		}
+		if want := []string{"created", "updated", "disabled by operator (asked)", "enabled", "secret_rotated", "deleted"}; !slices.Equal(said, want) {
+			t.Errorf("the audit log says %q, want %q", said, want)
+		}
 		if len(lines) != 6 || !strings.Contains(lines[0].Reason, m.id) || strings.Contains(lines[0].Reason, "token=") || lines[0].AccountID != account {
 			t.Errorf("the audit log has %+v", lines)
 		}
@@ -351,8 +360,9 @@ func TestEndpointEvents(t *testing.T) {
 		t.Parallel()
 		m := makeEndpoint(t)
 		object := eventsAbout(t, m.Fixture)[0].EventData.Object
-		if object["url"] != "https://hooks.example.com:8443" || object["secrets"] != nil || object["secret"] != nil {
-			t.Errorf("the event has %v", object)
+		want := []string{"description", "disabled", "id", "object", "order", "revision", "state", "types", "url"}
+		if got := slices.Sorted(maps.Keys(object)); object["url"] != "https://hooks.example.com:8443" || !slices.Equal(got, want) {
+			t.Errorf("the event has %v, want the members %v", object, want)
 		}
 	})
 
@@ -423,6 +433,13 @@ func TestEndpointsBegin(t *testing.T) {
 		}
 		if e.Behind != (len(tt.want) > 0) {
 			t.Errorf("%s: behind is %v", name, e.Behind)
+		}
+		if tt.want != nil {
+			continue
+		}
+		wire := string(must.Get(s.FindEvent(t.Context(), account, e.Cursor.String(), nil))(t))
+		if !strings.Contains(wire, `"type":"webhook_endpoint.created"`) || !strings.Contains(wire, `"resource":"`+m.id+`"`) {
+			t.Errorf("%s: the cursor is at %s, want at its own created event", name, wire)
 		}
 	}
 }

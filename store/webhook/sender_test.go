@@ -75,13 +75,46 @@ func TestSkip(t *testing.T) {
 	if got := deliveries(t, m, webhook.Filter{}); !slices.Equal(got, []string{first.String() + " skipped"}) {
 		t.Errorf("the deliveries are %v", got)
 	}
+	wantAudited(t, m, "skipped "+first.String())
 	if _, err := m.Webhooks.Settle(t.Context(), &e, webhook.Progress{Cursor: second}); !errors.Is(err, record.ErrConflict) {
 		t.Errorf("what the sender began before it was skipped is settled: %v", err)
 	}
 }
 
+// wantAudited checks the last line of the audit log.
+func wantAudited(t *testing.T, m made, what string) {
+	t.Helper()
+	lines := must.Get(m.ListAudit(t.Context(), record.Position{}, 100))(t)
+	want := "webhook endpoint " + m.id + " at hooks.example.com:8443: " + what
+	if last := lines[len(lines)-1]; last.Reason != want || last.AccountID != account {
+		t.Errorf("the audit log ends with %q of %s, want %q", last.Reason, last.AccountID, want)
+	}
+}
+
 func TestEnable(t *testing.T) {
 	t.Parallel()
+
+	t.Run("counts_what_waits_up_to_10000", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t, func(s *webhook.Settings) { s.Types = []string{"plan.*"} })
+		lines := make([]string, 10_001)
+		for i := range lines {
+			lines[i] = fmt.Sprintf(`{"type":"plan.created","resource":"p","createdAt":%d,"eventData":{"object":{}}}`, 1_773_000_000+i)
+		}
+		storetest.ImportLines(t, m.Store, account, lines[1:]...)
+		waiting := func() webhook.Waiting {
+			_, waiting, err := m.Webhooks.Enable(t.Context(), webhook.System, m.id, webhook.FromStart())
+			must.Do(t, err)
+			return waiting
+		}
+		if w := waiting(); w.Events != 10_000 || w.More || *w.Oldest != 1_773_000_001 {
+			t.Errorf("%+v wait, want 10,000 and no more", w)
+		}
+		storetest.ImportLines(t, m.Store, account, lines[0])
+		if w := waiting(); w.Events != 10_000 || !w.More || *w.Oldest != 1_773_000_000 {
+			t.Errorf("%+v wait, want 10,000 and more", w)
+		}
+	})
 
 	t.Run("goes_on_at_the_cursor_and_says_what_waits", func(t *testing.T) {
 		t.Parallel()
@@ -226,6 +259,10 @@ func TestDisable(t *testing.T) {
 		settle(t, m, webhook.Progress{Disable: webhook.Gone, Last: webhook.Attempt{At: m.Now(), Status: 410, Error: "response"}})
 		if d := m.now(t).Disabled; d.By != webhook.ByReceiver || d.Reason != webhook.Gone {
 			t.Errorf("it is disabled by %s, %s", d.By, d.Reason)
+		}
+		wantAudited(t, m, "disabled by receiver (gone)")
+		if n := m.Webhooks.Counts().Disabled[webhook.ByReceiver]; n != 1 {
+			t.Errorf("%d are counted", n)
 		}
 		last := eventsAbout(t, m.Fixture)[1]
 		if object := fmt.Sprint(last.EventData.Object["disabled"]); last.Type != "webhook_endpoint.disabled" || !strings.Contains(object, "receiver") {
@@ -471,6 +508,30 @@ func TestRetry(t *testing.T) {
 		})
 	}
 
+	t.Run("is_audited", func(t *testing.T) {
+		t.Parallel()
+		m, _ := prepare(t)
+		must.Get(m.Webhooks.Retry(t.Context(), webhook.System, m.id, webhook.Retry{From: webhook.FromStart()}))(t)
+		wantAudited(t, m, "3 events retried")
+	})
+
+	t.Run("sends_imported_history_which_is_not_sent_by_itself", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t)
+		const line = `{"id":"in_old","resource":"cus_1","type":"customer.created","createdAt":1773070000,"eventData":{"object":{}}}`
+		storetest.ImportLines(t, m.Store, account, line)
+		e := m.now(t)
+		if next := must.Get(m.Webhooks.Next(t.Context(), &e, e.Cursor, 10))(t).Events; len(next) > 0 || e.Behind {
+			t.Errorf("imported history is sent: %v", next)
+		}
+		what := webhook.Retry{From: webhook.FromTime(1773070000), To: webhook.FromTime(1773070000)}
+		queued := must.Get(m.Webhooks.Retry(t.Context(), webhook.System, m.id, what))(t)
+		due, _, err := m.Webhooks.Due(t.Context(), &e, m.Now(), 10)
+		if must.Do(t, err); queued != 1 || len(due) != 1 || due[0].Event != "in_old" {
+			t.Errorf("%d are queued, due are %+v", queued, due)
+		}
+	})
+
 	t.Run("of_an_unknown_event_queues_nothing", func(t *testing.T) {
 		t.Parallel()
 		m, all := prepare(t)
@@ -588,9 +649,10 @@ func TestSecrets(t *testing.T) {
 		if tokens, _ := m.Webhooks.Open(&e); len(tokens) != 1 || !tokens[0].Equal(last) {
 			t.Errorf("an overlap of 0 leaves %d", len(tokens))
 		}
-		if _, err := rotate(8 * 24 * time.Hour); err == nil {
-			t.Error("an overlap of 8 days is taken")
+		if _, err := rotate(7*24*time.Hour + 1); err == nil {
+			t.Error("an overlap of more than 7 days is taken")
 		}
+		must.Get(rotate(7 * 24 * time.Hour))(t)
 	})
 
 	t.Run("sealed_with_another_key_disable_the_endpoint_until_one_is_rotated", func(t *testing.T) {
@@ -730,6 +792,7 @@ func TestGap(t *testing.T) {
 	if got := typesOf(events); !slices.Equal(got, []string{"gap"}) {
 		t.Fatalf("the events are %v", got)
 	}
+	wantAudited(t, m, "gap")
 	if gap := fmt.Sprint(events[0].EventData.Object["gap"]); !strings.Contains(gap, after.String()) || !strings.Contains(gap, oldest.String()) {
 		t.Errorf("its event says %s", gap)
 	}
@@ -790,14 +853,16 @@ func TestPurgedEventsVanish(t *testing.T) {
 	m := makeEndpoint(t)
 	first := event(t, m.Fixture, "customer.created")
 	park(t, m, first)
+	dead := event(t, m.Fixture, "customer.created")
+	settle(t, m, webhook.Progress{Cursor: dead, Done: []webhook.Delivery{outcome(dead, webhook.Dead)}})
 	second := event(t, m.Fixture, "customer.updated")
 	head := outcome(second, webhook.Retrying)
 	settle(t, m, webhook.Progress{Head: &head})
 	event(t, m.Fixture, "customer.deleted")
 	must.Get(m.PurgeEvents(t.Context(), store.By{}, eventlog.Purge{Account: account, Kind: "customer", Resource: "cus_1"}))(t)
 	e := m.now(t)
-	if e.Parked != 0 || e.Head != nil || !e.Gap.IsZero() {
-		t.Errorf("%d are parked, the head is %v, the gap %v", e.Parked, e.Head, e.Gap)
+	if e.Parked+e.Dead != 0 || e.Head != nil || !e.Gap.IsZero() {
+		t.Errorf("%d are parked, %d dead, the head is %v, the gap %v", e.Parked, e.Dead, e.Head, e.Gap)
 	}
 	if next := must.Get(m.Webhooks.Next(t.Context(), &e, e.Cursor, 10))(t).Events; len(next) != 0 {
 		t.Errorf("purged events are sent: %v", next)

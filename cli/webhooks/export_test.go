@@ -1,0 +1,4 @@
+package webhooks
+
+// ReadBody reads the body of an answer.
+var ReadBody = readBody
