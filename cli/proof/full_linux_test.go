@@ -22,7 +22,7 @@ const (
 	fullLeftMin    = 64 << 20  // less than a write needs
 	fullLeftMax    = 160 << 20 // more: then the writers themselves fill the disk
 	fullRounds     = 2
-	fullRoundsLong = 100
+	fullRoundsLong = 8 // what is written meanwhile still has room
 )
 
 // TestFullDisk fills the disk under the writers of a ledger, who import and cause merges
