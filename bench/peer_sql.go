@@ -271,7 +271,7 @@ func startPostgres(ctx context.Context, dir string) (address string, err error) 
 		found = append(found, path)
 	}
 	if len(found) == 0 {
-		return "", fmt.Errorf("initdb: %w", errAbsent)
+		return "", absent("initdb is not installed")
 	}
 	slices.Sort(found)
 	bin := filepath.Dir(found[len(found)-1])
@@ -282,7 +282,7 @@ func startPostgres(ctx context.Context, dir string) (address string, err error) 
 	if os.Getuid() == 0 { // PostgreSQL refuses root
 		u, err := user.Lookup("postgres")
 		if err != nil {
-			return "", fmt.Errorf("a user postgres to run it: %w", errAbsent)
+			return "", absent("PostgreSQL needs a user postgres to run it")
 		}
 		uid, _ := strconv.Atoi(u.Uid)
 		gid, _ := strconv.Atoi(u.Gid)

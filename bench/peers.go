@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -18,6 +20,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -27,16 +30,18 @@ import (
 type peer struct {
 	name, durability string
 	serve            func(ctx context.Context, dir string) (http.Handler, error)
-	pages            bool // serves events, otherwise only tokens
+	run              func(ctx context.Context, dir string) (*server, error) // in place of serve: starts a server of another make
+	pages            bool                                                   // serves events, otherwise only tokens
 	tokens           bool
 }
 
 // peers are the ones that can run here.
 var peers = map[string]peer{
-	"go-oauth2": {name: "go-oauth2 4.5.4", durability: "none, in memory", serve: serveGoOAuth2, tokens: true},
-	"fosite":    {name: "fosite 0.49 behind a lock", durability: "none, in memory", serve: serveFosite, tokens: true},
-	"postgres":  {name: "pgx and PostgreSQL", durability: "synced before the answer", serve: servePostgres, tokens: true, pages: true},
-	"sqlite":    {name: "modernc SQLite", durability: "read", serve: serveSQLite, pages: true},
+	"go-oauth2":     {name: "go-oauth2 4.5.4", durability: "none, in memory", serve: serveGoOAuth2, tokens: true},
+	"fosite":        {name: "fosite 0.49 behind a lock", durability: "none, in memory", serve: serveFosite, tokens: true},
+	"oidc-provider": {name: "oidc-provider " + oidcProviderVersion + " on Node", durability: "none, in memory", run: runOIDCProvider, tokens: true},
+	"postgres":      {name: "pgx and PostgreSQL", durability: "synced before the answer", serve: servePostgres, tokens: true, pages: true},
+	"sqlite":        {name: "modernc SQLite", durability: "read", serve: serveSQLite, pages: true},
 }
 
 // The client and the user of every peer.
@@ -45,22 +50,50 @@ const (
 	peerSecret = "tollcs_0000000000000000000000000000000000000000000000000"
 )
 
-// errAbsent is why a peer cannot run here.
-var errAbsent = errors.New("not found")
+// absent is why a peer cannot run here.
+type absent string
+
+func (a absent) Error() string { return string(a) }
+
+// setUpMax bounds a download or a build that a peer needs.
+const setUpMax = 8 * time.Minute
+
+// setUp runs a command that a peer needs, in dir. A peer without it is absent.
+func setUp(ctx context.Context, dir, name string, args ...string) error {
+	ctx, stop := context.WithTimeout(ctx, setUpMax)
+	defer stop()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // with the processes that it started
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return absent(fmt.Sprintf("%s: %v: %.300s", cmd, cmp.Or(ctx.Err(), err), out))
+	}
+	return nil
+}
 
 // behindPeer are the processes that a peer has started and that end with it.
 var behindPeer sync.WaitGroup
 
-// servePeer serves a peer until it is stopped. Its first line says its address, or why it
-// is absent.
+// servePeer serves a peer until it is stopped. Its first line has its URL, or why it is
+// absent.
 func servePeer(name, dir string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer behindPeer.Wait()
 	defer stop()
-	h, err := peers[name].serve(ctx, dir)
-	if errors.Is(err, errAbsent) {
-		return json.NewEncoder(os.Stdout).Encode(map[string]string{"absent": err.Error()})
+	p, serve := peers[name], serveHandler
+	if p.run != nil {
+		serve = serveBehind
 	}
+	err := serve(ctx, p, dir)
+	if why, ok := errors.AsType[absent](err); ok {
+		return json.NewEncoder(os.Stdout).Encode(map[string]string{"absent": string(why)})
+	}
+	return err
+}
+
+func serveHandler(ctx context.Context, p peer, dir string) error {
+	h, err := p.serve(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -76,6 +109,20 @@ func servePeer(name, dir string) error {
 	if err := srv.Serve(listener); err != http.ErrServerClosed {
 		return err
 	}
+	return nil
+}
+
+// serveBehind leaves the answers to a child process.
+func serveBehind(ctx context.Context, p peer, dir string) error {
+	behind, err := p.run(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer behind.stop()
+	if err := json.NewEncoder(os.Stdout).Encode(behind.ready); err != nil {
+		return err
+	}
+	<-ctx.Done()
 	return nil
 }
 
@@ -143,7 +190,7 @@ func runPeers(s settings) error {
 			return ours.text("url") + newest + "&" + url.Values{"createdAt[lte]": {strconv.Itoa(firstSecond + s.events + rand.IntN(1<<20))}}.Encode()
 		}, access, size/2)})
 	rotates("tollhouse", "synced before the answer", ours.server, ours.rotate)
-	for _, key := range []string{"go-oauth2", "fosite", "postgres", "sqlite"} {
+	for _, key := range []string{"go-oauth2", "fosite", "oidc-provider", "postgres", "sqlite"} {
 		p := peers[key]
 		self, err := os.Executable()
 		if err != nil {

@@ -26,6 +26,7 @@ const readyWaitMax = 5 * time.Minute // a peer first loads its events
 func start(name string, args ...string) (*server, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Stderr = nil
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} // it ends with bench
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
