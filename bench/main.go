@@ -32,8 +32,6 @@ type settings struct {
 	ingest  int
 	ready   int
 	stores  string // a directory in which stores are kept; "" for none
-
-	pocketbase string // its binary, to start beside ours; "" for none
 }
 
 // The bounds of a run: it ends by itself, whatever it is asked.
@@ -57,7 +55,6 @@ func main() {
 	flag.StringVar(&s.stores, "stores", "", "with -pages: keep the stores in this directory, and measure those that are there already")
 	flag.IntVar(&s.ingest, "ingest", 0, "measure the import of so many events a round instead")
 	flag.IntVar(&s.ready, "ready", 0, "measure so many starts of dev, and of serve on a fresh directory, instead")
-	flag.StringVar(&s.pocketbase, "pocketbase", "", "with -ready: a binary of PocketBase to start beside serve")
 	beside := flag.Bool("peers", false, "measure refreshes and events beside other servers instead")
 	peerName := flag.String("serve-peer", "", "serve a peer (bench starts itself so)")
 	peerDir := flag.String("peer-dir", "", "where that peer has its data")

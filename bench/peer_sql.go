@@ -150,20 +150,10 @@ func serveSQLite(ctx context.Context, dir string) (http.Handler, error) {
 	if _, err := db.ExecContext(ctx, sqlSchema); err != nil {
 		return nil, err
 	}
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
+	if err := insertEvents(ctx, db, dir, `insert into events values ($1, $2, $3, $4)`); err != nil {
 		return nil, err
 	}
-	if err := savedEvents(dir, func(e sqlEvent) error {
-		_, err := tx.ExecContext(ctx, `insert into events values ($1, $2, $3, $4)`, e.id, e.typ, e.createdAt, e.body)
-		return err
-	}); err != nil {
-		return nil, err
-	}
-	if _, err := tx.ExecContext(ctx, sqlAccess, hashed(peerSecret), "bench", time.Now().Add(24*time.Hour).Unix()); err != nil {
-		return nil, err
-	}
-	if err := tx.Commit(); err != nil {
+	if _, err := db.ExecContext(ctx, sqlAccess, hashed(peerSecret), "bench", time.Now().Add(24*time.Hour).Unix()); err != nil {
 		return nil, err
 	}
 	if _, err := db.ExecContext(ctx, sqlIndex+`; analyze`); err != nil {
@@ -178,6 +168,27 @@ func serveSQLite(ctx context.Context, dir string) (http.Handler, error) {
 	mux := http.NewServeMux()
 	eventRoutes(mux, s)
 	return mux, nil
+}
+
+// insertEvents inserts what saveEvents wrote, in one transaction.
+func insertEvents(ctx context.Context, db *sql.DB, dir, insert string) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	statement, err := tx.PrepareContext(ctx, insert)
+	if err != nil {
+		return err
+	}
+	defer statement.Close()
+	if err := savedEvents(dir, func(e sqlEvent) error {
+		_, err := statement.ExecContext(ctx, e.id, e.typ, e.createdAt, e.body)
+		return err
+	}); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 func (s sqlite) authorized(ctx context.Context, hash []byte) (bool, error) {

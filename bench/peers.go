@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,7 +33,35 @@ type peer struct {
 	serve            func(ctx context.Context, dir string) (http.Handler, error)
 	run              func(ctx context.Context, dir string) (*server, error) // in place of serve: starts a server of another make
 	pages            bool                                                   // serves events, otherwise only tokens
+	paths            *paths                                                 // of its events, ours when nil
 	tokens           bool
+}
+
+// paths are where a server has events, and how its answers are read.
+type paths struct {
+	page   func(before int) string // of one type, at or before a second; the newest for 0
+	event  func(id string) string
+	events func(answer []byte) ([]any, error) // of a page, or the one
+}
+
+var ourPaths = paths{
+	page: func(before int) string {
+		query := url.Values{"type": {benchType}, "limit": {strconv.Itoa(benchPage)}}
+		if before > 0 {
+			query.Set("createdAt[lte]", strconv.Itoa(before))
+		}
+		return "/api/events?" + query.Encode()
+	},
+	event: func(id string) string { return "/api/events/" + id },
+	events: func(answer []byte) ([]any, error) {
+		var page struct{ Data []any }
+		if err := json.Unmarshal(answer, &page); err != nil || page.Data != nil {
+			return page.Data, err
+		}
+		var one any
+		err := json.Unmarshal(answer, &one)
+		return []any{one}, err
+	},
 }
 
 // peers are the ones that can run here.
@@ -42,6 +71,7 @@ var peers = map[string]peer{
 	"oidc-provider": {name: "oidc-provider " + oidcProviderVersion + " on Node", durability: "none, in memory", run: runOIDCProvider, tokens: true},
 	"postgres":      {name: "pgx and PostgreSQL", durability: "synced before the answer", serve: servePostgres, tokens: true, pages: true},
 	"sqlite":        {name: "modernc SQLite", durability: "read", serve: serveSQLite, pages: true},
+	"pocketbase":    {name: "PocketBase " + pocketBaseVersion, durability: "read", run: runPocketBase, pages: true, paths: &pocketBasePaths},
 }
 
 // The client and the user of every peer.
@@ -63,7 +93,7 @@ func setUp(ctx context.Context, dir, name string, args ...string) error {
 	ctx, stop := context.WithTimeout(ctx, setUpMax)
 	defer stop()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // with the processes that it started
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -160,12 +190,8 @@ func runPeers(s settings) error {
 	if err := ours.saveEvents(file, access); err != nil {
 		return err
 	}
-	before := func() string {
-		query := url.Values{"type": {benchType}, "limit": {strconv.Itoa(benchPage)}, "createdAt[lte]": {strconv.Itoa(firstSecond + s.events/eventsASecond - rand.IntN(s.events/eventsASecond/3))}}
-		return "/api/events?" + query.Encode()
-	}
-	newest := "/api/events?type=" + benchType + "&limit=" + strconv.Itoa(benchPage)
-	id, size, err := checkPage(ours.text("url")+newest, access)
+	before := func() int { return firstSecond + s.events/eventsASecond - rand.IntN(s.events/eventsASecond/3) }
+	id, size, err := checkPage(ours.text("url")+ourPaths.page(0), access)
 	if err != nil {
 		return err
 	}
@@ -174,23 +200,24 @@ func runPeers(s settings) error {
 	form := &scenario{name: "floor: parsed form", server: floor, durability: "none", clients: 64, client: postForm(floor.text("url") + "/form")}
 	scenarios := []*scenario{empty, page, form}
 	groups := map[string][]*scenario{} // ours first
-	reads := func(name, durability string, from *server, bearer string) {
+	reads := func(name string, from eventServer) {
 		address := from.text("url")
-		groups["page anywhere"] = append(groups["page anywhere"], &scenario{name: "page by type and range, " + name, server: from, durability: durability, floor: page,
-			client: getEach(func() string { return address + before() }, bearer, size/2)})
-		groups["newest page"] = append(groups["newest page"], &scenario{name: "newest page by type, " + name, server: from, durability: durability, floor: page, client: get(address+newest, bearer, size/2)})
-		groups["by id"] = append(groups["by id"], &scenario{name: "event by id, " + name, server: from, durability: durability, floor: empty, client: get(address+"/api/events/"+id, bearer, 1)})
+		groups["page anywhere"] = append(groups["page anywhere"], &scenario{name: "page by type and range, " + name, server: from.server, durability: "read", floor: page,
+			client: getEach(func() string { return address + from.page(before()) }, from.bearer, size/2)})
+		groups["newest page"] = append(groups["newest page"], &scenario{name: "newest page by type, " + name, server: from.server, durability: "read", floor: page, client: get(address+from.page(0), from.bearer, size/2)})
+		groups["by id"] = append(groups["by id"], &scenario{name: "event by id, " + name, server: from.server, durability: "read", floor: empty, client: get(address+from.event(id), from.bearer, 1)})
 	}
 	rotates := func(name, durability string, from *server, client func(*http.Client) (func() error, error)) {
 		groups["refresh"] = append(groups["refresh"], &scenario{name: "refresh, 64 clients, " + name, server: from, durability: durability, floor: form, clients: 64, client: client})
 	}
-	reads("tollhouse", "read", ours.server, access)
+	all := eventServer{ours.server, access, &ourPaths}
+	reads("tollhouse", all)
 	scenarios = append(scenarios, &scenario{name: "newest page by type, another question each time, tollhouse", server: ours.server, durability: "read", floor: page,
 		client: getEach(func() string {
-			return ours.text("url") + newest + "&" + url.Values{"createdAt[lte]": {strconv.Itoa(firstSecond + s.events + rand.IntN(1<<20))}}.Encode()
+			return ours.text("url") + ourPaths.page(firstSecond+s.events+rand.IntN(1<<20))
 		}, access, size/2)})
 	rotates("tollhouse", "synced before the answer", ours.server, ours.rotate)
-	for _, key := range []string{"go-oauth2", "fosite", "oidc-provider", "postgres", "sqlite"} {
+	for _, key := range []string{"go-oauth2", "fosite", "oidc-provider", "postgres", "sqlite", "pocketbase"} {
 		p := peers[key]
 		self, err := os.Executable()
 		if err != nil {
@@ -206,12 +233,11 @@ func runPeers(s settings) error {
 			continue
 		}
 		if p.pages {
-			for _, path := range []string{newest, before(), before(), "/api/events/" + id} {
-				if err := sameEvents(ours.text("url")+path, served.text("url")+path, access, peerSecret); err != nil {
-					return fmt.Errorf("%s: %w", p.name, err)
-				}
+			theirs := eventServer{served, cmp.Or(served.text("bearer"), peerSecret), cmp.Or(p.paths, &ourPaths)}
+			if err := sameEvents(all, theirs, id, 0, before(), before()); err != nil {
+				return fmt.Errorf("%s: %w", p.name, err)
 			}
-			reads(p.name, "read", served, peerSecret)
+			reads(p.name, theirs)
 		}
 		if p.tokens {
 			rotates(p.name, p.durability, served, rotateAt(served.text("url")))
@@ -226,10 +252,11 @@ func runPeers(s settings) error {
 			if err != nil {
 				return err
 			}
-			if err := sameEvents(ours.text("url")+newest, onPostgres.text("url")+newest, access, bearer); err != nil {
+			theirs := eventServer{onPostgres.server, bearer, &ourPaths}
+			if err := sameEvents(all, theirs, id, 0); err != nil {
 				return err
 			}
-			reads(oursOnPostgres, "read", onPostgres.server, bearer)
+			reads(oursOnPostgres, theirs)
 			rotates(oursOnPostgres, p.durability, onPostgres.server, onPostgres.rotate)
 		}
 	}
@@ -296,7 +323,7 @@ func (t *instance) saveEvents(path, access string) error {
 	defer file.Close()
 	query := url.Values{"order": {"asc"}, "limit": {"1000"}}
 	for {
-		body, err := t.ask(http.DefaultClient, access, "GET", t.text("url")+"/api/events?"+query.Encode(), "")
+		body, err := ask(http.DefaultClient, access, "GET", t.text("url")+"/api/events?"+query.Encode(), "")
 		if err != nil {
 			return err
 		}
@@ -320,35 +347,41 @@ func (t *instance) saveEvents(path, access string) error {
 	}
 }
 
-// sameEvents reports answers whose events differ.
-func sameEvents(ours, theirs, access, secret string) error {
-	read := func(address, bearer string) (string, error) {
-		r, err := http.NewRequest("GET", address, nil)
-		if err != nil {
-			return "", err
-		}
-		r.Header.Set("Authorization", "Bearer "+bearer)
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			return "", err
-		}
-		defer answer.Body.Close()
-		body, err := io.ReadAll(answer.Body)
-		events, _, _ := strings.Cut(string(body), `],"hasMore"`)
-		if answer.StatusCode != http.StatusOK {
-			err = fmt.Errorf("%s: %s: %.200s", address, answer.Status, body)
-		}
-		return events, err
-	}
-	a, err := read(ours, access)
+// eventServer is a server that is asked for events.
+type eventServer struct {
+	*server
+	bearer string
+	*paths
+}
+
+// asked returns the events of an answer.
+func (e eventServer) asked(path string) ([]any, error) {
+	answer, err := ask(http.DefaultClient, e.bearer, "GET", e.text("url")+path, "")
 	if err != nil {
+		return nil, err
+	}
+	return e.events(answer)
+}
+
+// sameEvents reports pages before some seconds, or an event, that differ.
+func sameEvents(ours, theirs eventServer, id string, before ...int) error {
+	same := func(ourPath, theirPath string) error {
+		a, err := ours.asked(ourPath)
+		if err != nil {
+			return err
+		}
+		b, err := theirs.asked(theirPath)
+		if err == nil && !reflect.DeepEqual(a, b) {
+			err = fmt.Errorf("%s has other events: %.200v, want %.200v", theirPath, b, a)
+		}
 		return err
 	}
-	b, err := read(theirs, secret)
-	if err == nil && a != b {
-		err = fmt.Errorf("%s has other events: %.200s, want %.200s", theirs, b, a)
+	for _, second := range before {
+		if err := same(ours.page(second), theirs.page(second)); err != nil {
+			return err
+		}
 	}
-	return err
+	return same(ours.event(id), theirs.event(id))
 }
 
 // rotateAt is a client that refreshes a token of its own at a peer, over and over.

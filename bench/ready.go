@@ -45,15 +45,10 @@ const (
 
 // runReady measures how soon a throwaway instance answers, beside the floor that
 // answers nothing, and how soon one does on a fresh directory, beside PocketBase
-// if its binary was named. All are processes of their own, started in turn, so
+// if it can be built here. All are processes of their own, started in turn, so
 // that whatever else the machine does falls on all alike. Only the throwaway ones
 // and the floor tell when they are ready; the other two are started at the same
-// kind of address and asked in the same way until they answer. PocketBase is made
-// in a module of its own, and named by -pocketbase:
-//
-//	go mod init peer
-//	go get github.com/pocketbase/pocketbase/examples/base@v0.36.8
-//	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o pocketbase github.com/pocketbase/pocketbase/examples/base
+// kind of address and asked in the same way until they answer.
 func runReady(s settings) error {
 	dir, err := os.MkdirTemp("", "tollhouse-bench-")
 	if err != nil {
@@ -78,11 +73,13 @@ func runReady(s settings) error {
 				return []string{binary, "serve", "--data", dir, "--listen", address}
 			}},
 	}
-	if s.pocketbase != "" {
+	if pocketBase, err := builtPocketBase(context.Background(), dir); err == nil {
 		starters = append(starters, &starter{name: "PocketBase serve, fresh directory", path: "/api/health",
 			command: func(address, dir string) []string {
-				return []string{s.pocketbase, "serve", "--dir", dir, "--http", address}
+				return []string{pocketBase, "serve", "--dir", dir, "--http", address}
 			}})
+	} else {
+		fmt.Printf("left out: PocketBase %s: %s\n", pocketBaseVersion, err)
 	}
 	for round := range s.ready {
 		for i := range starters {
@@ -147,11 +144,8 @@ func (st *starter) once(dir string, rest time.Duration) (o startedOnce, idle int
 			return o, 0, err
 		}
 		o.line, url = time.Since(begun), s.text("url")
-	} else {
-		s = &server{cmd: exec.Command(command[0], command[1:]...)}
-		if err = s.cmd.Start(); err != nil {
-			return o, 0, err
-		}
+	} else if s, err = begin(command[0], command[1:]...); err != nil {
+		return o, 0, err
 	}
 	defer s.stop()
 	if st.tells {

@@ -22,6 +22,13 @@ type server struct {
 
 const readyWaitMax = 5 * time.Minute // a peer first loads its events
 
+// begin starts a process that ends with bench.
+func begin(name string, args ...string) (*server, error) {
+	s := &server{cmd: exec.Command(name, args...)}
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	return s, s.cmd.Start()
+}
+
 // start runs a command that prints one JSON line once it answers.
 func start(name string, args ...string) (*server, error) {
 	cmd := exec.Command(name, args...)

@@ -35,7 +35,7 @@ func (t *instance) behind(cursor, wait string) string {
 func (t *instance) follow(hc *http.Client, access string) (func() error, error) {
 	cursor := "latest"
 	next := func(wait string) (string, error) {
-		body, err := t.ask(hc, access, "GET", t.behind(cursor, wait), "")
+		body, err := ask(hc, access, "GET", t.behind(cursor, wait), "")
 		var page struct {
 			Data       []json.RawMessage
 			NextCursor string
@@ -58,7 +58,7 @@ func (t *instance) follow(hc *http.Client, access string) (func() error, error) 
 		recorded := make(chan error, 1)
 		go func() {
 			turn++
-			_, err := t.ask(hc, access, "PUT", resource, fmt.Sprintf(`{"turn":%d}`, turn))
+			_, err := ask(hc, access, "PUT", resource, fmt.Sprintf(`{"turn":%d}`, turn))
 			recorded <- err
 		}()
 		came, err := next("25")
@@ -70,7 +70,7 @@ func (t *instance) follow(hc *http.Client, access string) (func() error, error) 
 	}, nil
 }
 
-func (t *instance) ask(hc *http.Client, access, method, address, body string) ([]byte, error) {
+func ask(hc *http.Client, access, method, address, body string) ([]byte, error) {
 	r, err := http.NewRequest(method, address, strings.NewReader(body))
 	if err != nil {
 		return nil, err
