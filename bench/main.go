@@ -8,8 +8,8 @@
 //	go run . -pages 10000,1000000,10000000 -stores DIR
 //
 // The second measures pages of events alone, of stores of these sizes, and says
-// what it took to load them. With -peers it measures beside other servers: in memory, and
-// over SQL. Only the ratios within one run mean anything.
+// what it took to load them. With -peers it measures beside other servers, and
+// installs or builds some of them. Only the ratios within one run mean anything.
 package main
 
 import (

@@ -13,9 +13,8 @@ const oidcProviderVersion = "9.13.3"
 //go:embed node/server.mjs
 var nodeServer []byte
 
-// runOIDCProvider starts oidc-provider with its own store in memory. That store is for
-// development: it forgets the oldest of more than a thousand entries, and each refresh
-// walks all tokens of its grant.
+// runOIDCProvider starts oidc-provider with a map as its store. Its own store in memory
+// is for development: it keeps about a thousand entries.
 func runOIDCProvider(ctx context.Context, dir string) (*server, error) {
 	for _, tool := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(tool); err != nil {

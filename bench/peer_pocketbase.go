@@ -105,7 +105,8 @@ func fillPocketBase(ctx context.Context, address, dir, database string) (token s
 	return signedIn.Token, err
 }
 
-// pocketBasePaths ask for the bodies alone, as ours are, and do not have the pages counted.
+// pocketBasePaths ask for whole records, as a choice of fields takes it more time, and do not
+// have the pages counted.
 var pocketBasePaths = paths{
 	page: func(before int) string {
 		filter := "type='" + benchType + "'"
@@ -113,9 +114,9 @@ var pocketBasePaths = paths{
 			filter += " && createdAt<=" + strconv.Itoa(before)
 		}
 		return "/api/collections/events/records?" + url.Values{"filter": {filter}, "sort": {"-createdAt,-id"},
-			"perPage": {strconv.Itoa(benchPage)}, "skipTotal": {"1"}, "fields": {"body"}}.Encode()
+			"perPage": {strconv.Itoa(benchPage)}, "skipTotal": {"1"}}.Encode()
 	},
-	event: func(id string) string { return "/api/collections/events/records/" + id + "?fields=body" },
+	event: func(id string) string { return "/api/collections/events/records/" + id },
 	events: func(answer []byte) (list []any, err error) {
 		type record struct{ Body any }
 		var page struct {

@@ -20,7 +20,7 @@ type server struct {
 	took  time.Duration // until it was ready
 }
 
-const readyWaitMax = 5 * time.Minute // a peer first loads its events
+const readyWaitMax = 20 * time.Minute // a peer may first be built, and loads its events
 
 // begin starts a process that ends with bench.
 func begin(name string, args ...string) (*server, error) {

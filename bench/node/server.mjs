@@ -4,7 +4,23 @@ import Provider, { errors } from 'oidc-provider';
 const [clientId, secret, username, password] = process.argv.slice(2);
 console.info = () => {}; // notices go to standard output
 
+// The provider's own store forgets the oldest of a thousand entries, so that clients lose
+// their tokens under load, and each refresh walks all tokens of its grant.
+const stored = new Map();
+class Adapter {
+  constructor(model) { this.model = model; }
+  key(id) { return `${this.model}:${id}`; }
+  async upsert(id, payload) { stored.set(this.key(id), payload); }
+  async find(id) { return stored.get(this.key(id)); }
+  async consume(id) { stored.get(this.key(id)).consumed = Math.floor(Date.now() / 1000); }
+  async destroy(id) { stored.delete(this.key(id)); }
+  async revokeByGrantId(grantId) {
+    for (const [key, payload] of stored) if (payload.grantId === grantId) stored.delete(key);
+  }
+}
+
 const provider = new Provider('http://127.0.0.1', {
+  adapter: Adapter,
   clients: [{
     client_id: clientId, client_secret: secret, token_endpoint_auth_method: 'client_secret_post',
     grant_types: ['password', 'refresh_token'], response_types: [], redirect_uris: [],
