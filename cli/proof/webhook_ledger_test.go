@@ -10,6 +10,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -254,6 +256,81 @@ func TestWebhooksGoOnWhenTheServerThatSendsThemIsKilled(t *testing.T) {
 	arrive(change(60))
 	t.Logf("the other server delivered after %v", time.Since(begun).Round(100*time.Millisecond))
 	other.stop()
+}
+
+// TestWebhooksOverRestarts takes an endpoint through servers that send nothing, that send
+// and are stopped, and that begin with what was asked for in between.
+func TestWebhooksOverRestarts(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	arrived := make(chan string, 100)
+	to := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { arrived <- r.Header.Get("webhook-id") }))
+	t.Cleanup(to.Close)
+	arrivals := func(n int) (ids []string) {
+		t.Helper()
+		for range n {
+			select {
+			case id := <-arrived:
+				ids = append(ids, id)
+			case <-time.After(hookWait):
+				t.Fatalf("%q arrived, want %d events", ids, n)
+			}
+		}
+		return ids
+	}
+	on := func(args ...string) []byte { return command(t, "", append(args, "--data", dir)...) }
+	refused := func(args ...string) (code int, said string) {
+		cmd := exec.Command(program(t), append(args, "--data", dir)...)
+		cmd.Env, cmd.Dir = environ(), t.TempDir()
+		out, _ := cmd.CombinedOutput()
+		return cmd.ProcessState.ExitCode(), string(out)
+	}
+	on("event", "generate", "--account", "acct_a", "--seed", "1", "--events", "3", "--until", "2026-03-01T00:00:00Z", "--span", "12h", "--quiet")
+	create := []string{"webhook", "create", "--account", "acct_a", "--url", to.URL, "--from", "start", "--json"}
+	if code, said := refused(create...); code != 2 || !strings.Contains(said, "--webhook-allow") {
+		t.Errorf("without a server, for a URL that is not allowed: exit %d, %s", code, said)
+	}
+	var e struct {
+		ID, Cursor string
+		Status     struct{ Behind bool }
+	}
+	decode(t, on(append(create, "--webhook-allow", "127.0.0.1")...), &e)
+	show := func() { decode(t, on("webhook", "show", e.ID, "--json"), &e) }
+
+	off := startServe(t, dir, "--webhook-allow", "127.0.0.1", "--webhooks", "off")
+	if code, said := refused("webhook", "send-test", e.ID); code != 75 || !strings.Contains(said, "sends no webhooks") {
+		t.Errorf("a test by a server that sends nothing: exit %d, %s", code, said)
+	}
+	off.stop()
+	if show(); !e.Status.Behind || len(arrived) > 0 {
+		t.Errorf("a server that sends nothing sent %d events and left %+v", len(arrived), e)
+	}
+
+	sends := startServe(t, dir, "--webhook-allow", "127.0.0.1")
+	ids := arrivals(3)
+	sends.stop()
+	if show(); e.Status.Behind || e.Cursor < ids[2] || !slices.IsSorted(ids) {
+		t.Errorf("%q arrived, and a server that was stopped left %+v", ids, e)
+	}
+	if lines := on("webhook", "deliveries", e.ID, "--limit", "2", "--json"); bytes.Count(lines, []byte("\n")) != 2 || bytes.Index(lines, []byte(ids[2])) > bytes.Index(lines, []byte(ids[1])) {
+		t.Errorf("the newest two deliveries are %s", lines)
+	}
+	for want, what := range map[string][]string{`{"queued":1}`: ids[:1], `{"queued":2}`: {"--from", ids[1], "--to", ids[2]}} {
+		if got := on(append([]string{"webhook", "retry", e.ID, "--json"}, what...)...); string(got) != want+"\n" {
+			t.Errorf("retry %q = %s, want %s", what, got, want)
+		}
+	}
+
+	startServe(t, dir, "--webhook-allow", "127.0.0.1")
+	if again := arrivals(3); !slices.Equal(again, ids) {
+		t.Errorf("at the next start %q arrived, want what was retried: %q", again, ids)
+	}
+	if said := on("webhook", "send-test", e.ID); !strings.HasPrefix(string(said), "delivered in ") {
+		t.Errorf("an accepted test says %s", said)
+	}
+	if test := arrivals(1); slices.Contains(ids, test[0]) {
+		t.Errorf("%s arrived in place of the test", test)
+	}
 }
 
 // audit checks the order in which the events were accepted. An event's id is its position
