@@ -75,7 +75,7 @@ const benchFirst = 1_770_000_000
 
 // benchEvents records n events, cycling through four types, and returns a token that can
 // read them.
-func (a *api) benchEvents(b *testing.B, n int) (token string) {
+func (a *api) benchEvents(b testing.TB, n int) (token string) {
 	b.Helper()
 	im := must.Get(a.NewImporter("acct_bench", eventlog.ImportOptions{}))(b)
 	ctx := context.Background()
@@ -91,7 +91,7 @@ func (a *api) benchEvents(b *testing.B, n int) (token string) {
 	return a.token(b, "harriet.voss", "acct_bench", store.ScopeUnstated)
 }
 
-func benchServer(b *testing.B, h http.Handler) *httptest.Server {
+func benchServer(b testing.TB, h http.Handler) *httptest.Server {
 	b.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	server.Config = NewHTTPServer(h, slog.New(slog.DiscardHandler))
@@ -100,7 +100,7 @@ func benchServer(b *testing.B, h http.Handler) *httptest.Server {
 	return server
 }
 
-func fetch(b *testing.B, server *httptest.Server, target, token string) []byte {
+func fetch(b testing.TB, server *httptest.Server, target, token string) []byte {
 	b.Helper()
 	r := must.Get(http.NewRequestWithContext(context.Background(), http.MethodGet, server.URL+target, nil))(b)
 	r.Header.Set("Authorization", "Bearer "+token)
@@ -128,7 +128,7 @@ func timed(b *testing.B, server *httptest.Server, target string) time.Duration {
 	return took
 }
 
-func decodePage(b *testing.B, body []byte) eventPage {
+func decodePage(b testing.TB, body []byte) eventPage {
 	b.Helper()
 	w := httptest.NewRecorder()
 	_, _ = w.Write(body)

@@ -66,7 +66,7 @@ func (p *Pairs) Report(b *testing.B, nameA, nameB string) {
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(float64(middle(p.A))/microsecond, nameA+"-µs")
 	b.ReportMetric(float64(middle(p.B))/microsecond, nameB+"-µs")
-	b.ReportMetric(ratio(p.A, p.B), "ratio")
+	b.ReportMetric(p.Ratio(), "ratio")
 	b.ReportMetric(float64(at(p.A, tenth))/float64(at(p.B, tenth)), "ratio-p10")
 	if p.cpuB > 0 {
 		b.ReportMetric(float64(p.cpuA)/float64(p.cpuB), "ratio-cpu")
@@ -74,6 +74,9 @@ func (p *Pairs) Report(b *testing.B, nameA, nameB string) {
 	b.ReportMetric(slices.Min(ratios), "ratio-min")
 	b.ReportMetric(slices.Max(ratios), "ratio-max")
 }
+
+// Ratio returns how many times the median of the second kind of work the first takes.
+func (p *Pairs) Ratio() float64 { return ratio(p.A, p.B) }
 
 // Differ returns by how many percent the medians of the two kinds of work differ, and
 // Welch's t of their means. The slowest twentieth of all times is left out of both kinds:
