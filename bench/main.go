@@ -9,7 +9,8 @@
 //
 // The second measures pages of events alone, of stores of these sizes, and says
 // what it took to load them. With -peers it measures beside other servers, and
-// installs or builds some of them. Only the ratios within one run mean anything.
+// installs or builds some of them; with -grow, over more connections and among more
+// accounts. Only the ratios within one run mean anything.
 package main
 
 import (
@@ -56,6 +57,7 @@ func main() {
 	flag.IntVar(&s.ingest, "ingest", 0, "measure the import of so many events a round instead")
 	flag.IntVar(&s.ready, "ready", 0, "measure so many starts of dev, and of serve on a fresh directory, instead")
 	beside := flag.Bool("peers", false, "measure refreshes and events beside other servers instead")
+	grow := flag.Bool("grow", false, "measure requests over 1 to 256 connections, and events that 1 to 1,000 accounts share, instead")
 	peerName := flag.String("serve-peer", "", "serve a peer (bench starts itself so)")
 	peerDir := flag.String("peer-dir", "", "where that peer has its data")
 	serveFloor := flag.Bool("serve-floor", false, "serve the floors (bench starts itself so)")
@@ -74,6 +76,9 @@ func main() {
 	}
 	if *beside {
 		exit(runPeers(s))
+	}
+	if *grow {
+		exit(runGrow(s))
 	}
 	if s.ingest > 0 {
 		exit(runIngest(s))

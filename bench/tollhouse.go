@@ -67,8 +67,12 @@ func startTollhouse(s settings, dir string) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.server, err = start(t.binary, append([]string{"serve", "--listen", "127.0.0.1:0"}, t.where...)...)
-	return t, err
+	return t, t.serve()
+}
+
+func (t *instance) serve(flags ...string) (err error) {
+	t.server, err = start(t.binary, slices.Concat([]string{"serve", "--listen", "127.0.0.1:0"}, flags, t.where)...)
+	return err
 }
 
 // startTollhouseOn starts tollhouse on a database, with the events of file.
@@ -84,9 +88,7 @@ func startTollhouseOn(binary, address, file, dir string) (*instance, error) {
 	if err := os.WriteFile(key, []byte(strings.Repeat("5f1c", 16)+"\n"), 0o600); err != nil {
 		return nil, err
 	}
-	var err error
-	t.server, err = start(t.binary, append([]string{"serve", "--listen", "127.0.0.1:0", "--key-file", key}, t.where...)...)
-	return t, err
+	return t, t.serve("--key-file", key)
 }
 
 // seedPeople makes a user and a client.
@@ -115,7 +117,7 @@ func (t *instance) seed(events int, types []string, dir string) error {
 		types = benchTypes
 	}
 	for from := 0; from < events; from += importedTogether {
-		if err := t.importEvents(types, from, min(importedTogether, events-from)); err != nil {
+		if err := t.importEvents(account, types, from, min(importedTogether, events-from), 1); err != nil {
 			return err
 		}
 	}
@@ -125,10 +127,11 @@ func (t *instance) seed(events int, types []string, dir string) error {
 // importedTogether is how many events one import records; what it took is said.
 const importedTogether = 1_000_000
 
-// importEvents sends events as they are made.
-func (t *instance) importEvents(types []string, from, count int) error {
+// importEvents sends events of an account, one of several that share the time, as they are
+// made.
+func (t *instance) importEvents(owner string, types []string, from, count, accounts int) error {
 	begun := time.Now()
-	cmd := exec.Command(t.binary, "event", "import", "-", "--account", account, "--quiet")
+	cmd := exec.Command(t.binary, "event", "import", "-", "--account", owner, "--quiet")
 	cmd.Args = append(cmd.Args, t.where...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -139,10 +142,13 @@ func (t *instance) importEvents(types []string, from, count int) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	err = writeEventsTo(in, types, from, count)
+	err = writeEventsTo(in, types, from, count, accounts)
 	_ = in.Close()
 	if ended := cmd.Wait(); ended != nil {
 		return fmt.Errorf("tollhouse event import: %w: %s", ended, stderr.String())
+	}
+	if accounts > 1 {
+		return err
 	}
 	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	fmt.Printf("imported %d events behind %d: %s each, %s of processor time\n", count, from, time.Since(begun)/time.Duration(count), used/time.Duration(count))
@@ -166,22 +172,22 @@ func writeEventsFrom(path string, from, count int) error {
 		return err
 	}
 	defer file.Close()
-	if err := writeEventsTo(file, benchTypes, from, count); err != nil {
+	if err := writeEventsTo(file, benchTypes, from, count, 1); err != nil {
 		return err
 	}
 	return file.Close()
 }
 
 // writeEventsTo writes events of about 790 bytes, as many of each type, several
-// in every second.
-func writeEventsTo(w io.Writer, types []string, from, count int) error {
+// in every second, of all the accounts that share the time together.
+func writeEventsTo(w io.Writer, types []string, from, count, accounts int) error {
 	b := bufio.NewWriter(w)
 	notes := strings.Repeat("lorem ipsum ", 42)
 	for i := from; i < from+count; i++ {
 		typ, resource := types[i%len(types)], i/len(types)%5000
 		kind, _, _ := strings.Cut(typ, ".")
 		_, err := fmt.Fprintf(b, `{"resource":"res_%d","source":"bench","location":"import","type":%q,"eventData":{"object":{"id":"res_%d","object":%q,"notes":%q},"previousAttributes":{"notes":"before"}},"createdAt":%d}`+"\n",
-			resource, typ, resource, kind, notes, firstSecond+i/eventsASecond)
+			resource, typ, resource, kind, notes, firstSecond+i*accounts/eventsASecond)
 		if err != nil {
 			return err
 		}
