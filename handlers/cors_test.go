@@ -126,7 +126,7 @@ func TestCORSElsewhere(t *testing.T) {
 			wantCORS(t, h.get(t, path), "*") // a cache may give it to a page later
 		})
 	}
-	for _, path := range []string{"/oauth/v2/auth", introspectPath, "/login", "/consent", "/logout", "/", "/api/resources/customers", "/api/eventsx", "/healthz", "/nothing"} {
+	for _, path := range []string{"/oauth/v2/auth", introspectPath, "/login", "/consent", "/logout", "/", "/api/resources/customers", "/api/webhook-endpoints", "/api/eventsx", "/healthz", "/nothing"} {
 		t.Run("none_"+path, func(t *testing.T) {
 			wantNoCORS(t, h.preflight(t, path, origin, "POST"))
 			wantNoCORS(t, h.get(t, path, header("Origin", origin)))

@@ -4,7 +4,9 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -63,6 +65,35 @@ func TestRequest(t *testing.T) {
 		}
 		if r.Method != http.MethodPost || r.ContentLength != int64(len(m.Body)) || r.Host != "Example.com:8443" || r.URL.RequestURI() != "/a%2Fb?q" {
 			t.Errorf("request = %s %s %s with %d bytes", r.Method, r.Host, r.URL.RequestURI(), r.ContentLength)
+		}
+	})
+	t.Run("openapi_describes_the_headers", func(t *testing.T) {
+		t.Parallel()
+		var api struct {
+			Webhooks struct {
+				Event struct {
+					Post struct {
+						Parameters []struct {
+							Name     string
+							Required bool
+						}
+					}
+				}
+			}
+		}
+		must.Do(t, json.Unmarshal(must.Get(os.ReadFile("../../handlers/openapi.json"))(t), &api))
+		m := message("https://example.com")
+		always := must.Get(m.Request(t.Context()))(t)
+		m.Gap = "evt_a..evt_b"
+		sent := must.Get(m.Request(t.Context()))(t).Header
+		described := api.Webhooks.Event.Post.Parameters
+		for _, p := range described {
+			if _, found := always.Header[p.Name]; found != p.Required || sent[p.Name] == nil {
+				t.Errorf("the header %s is sent always: %t, with a gap: %q, described as required: %t", p.Name, found, sent[p.Name], p.Required)
+			}
+		}
+		if n := len(sent) - len([]string{"Content-Type", "User-Agent", "Idempotency-Key"}); len(described) != n {
+			t.Errorf("%d headers are described, %d are sent", len(described), n)
 		}
 	})
 	t.Run("without_endpoint_and_gap", func(t *testing.T) {

@@ -1490,14 +1490,21 @@ func TestOneEndpointDoesNotStopAnother(t *testing.T) {
 	})
 }
 
-// TestParallelBoundsAllRequests: those to endpoints that work, one with order and one without.
+// TestParallelBoundsAllRequests: those to endpoints that work, of which one with order has
+// one request in flight.
 func TestParallelBoundsAllRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var now, most atomic.Int32
-		d := newDesk(func(context.Context, *webhooks.Message) webhooks.Answer {
+		var each [7]atomic.Int32
+		d := newDesk(func(_ context.Context, m *webhooks.Message) webhooks.Answer {
 			most.Store(max(most.Load(), now.Add(1)))
 			defer now.Add(-1)
+			of := &each[m.Endpoint[len(m.Endpoint)-1]-'0']
+			defer of.Add(-1)
+			if of.Add(1) > 1 && m.Endpoint <= "wep_3" {
+				t.Errorf("%s has two requests in flight", m.Endpoint)
+			}
 			time.Sleep(10 * time.Millisecond)
 			return accepted
 		})
@@ -1840,7 +1847,6 @@ func TestWhatIsSetAsideIsReadWhenItIsSent(t *testing.T) {
 	})
 }
 
-// TestHeadIsDueWhenSomebodySaysSo: a retry by hand does not wait for the pause.
 func TestWhatIsSetAsideIsSentAfterARestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -1859,6 +1865,7 @@ func TestWhatIsSetAsideIsSentAfterARestart(t *testing.T) {
 	})
 }
 
+// TestHeadIsDueWhenSomebodySaysSo: a retry by hand does not wait for the pause.
 func TestHeadIsDueWhenSomebodySaysSo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -113,6 +114,9 @@ func TestEndpoints(t *testing.T) {
 		t.Parallel()
 		m := makeEndpoint(t, func(s *webhook.Settings) { s.Description = "orders" })
 		e := m.now(t)
+		if !regexp.MustCompile("^wep_[0-9a-hjkmnp-tv-z]{26}$").MatchString(e.ID) {
+			t.Errorf("the id is %s", e.ID)
+		}
 		want := fmt.Sprintf(`{"id":%q,"object":"webhook_endpoint","account":"acct_1","url":%q,"description":"orders","types":["*"],"order":"strict",`+
 			`"state":"enabled","disabled":null,"cursor":%q,"secrets":[{"createdAt":1773070200,"expiresAt":null}],"createdBy":{"client":null,"user":null},`+
 			`"revision":1,"createdAt":1773070200,"status":{"health":"idle","behind":false,"blockedOn":null,"attempts":0,"failingSince":null,`+

@@ -28,6 +28,16 @@ var webhookMutants = []mutant{
 		in: "./store/webhook", tests: []string{"TestStartEndsBondsThatAKilledCommandLeft"},
 	},
 	{
+		name: "webhook_bond_load", breaks: "a running sender ends a push that a killed command left",
+		file: "store/webhook/sender.go", old: "ended, err = w.Bound(r, ", new: "_, err = w.Bound(r, ",
+		in: "./store/webhook", tests: []string{"TestARunningSenderEndsBondsThatAKilledCommandLeft"},
+	},
+	{
+		name: "webhook_held", breaks: "nothing is sent while webhooks are held",
+		file: "cli/webhooks/sender.go", old: "return ep.Enabled() && !ep.Held", new: "return ep.Enabled()",
+		in: "./cli/webhooks", tests: []string{"TestDisabling"},
+	},
+	{
 		name: "webhook_secret_sealed", breaks: "a stolen store has no webhook secret",
 		file: "store/webhook/secrets.go", old: "sealed: w.Key.Seal(sealLabel(id), []byte(token.Reveal()))}", new: "sealed: token.Reveal()}",
 		in: "./store/webhook", tests: []string{"TestSecrets"},
