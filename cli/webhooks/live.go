@@ -171,8 +171,12 @@ func (d *delivery) settleIfDue() error {
 	return nil
 }
 
-// turn takes a slot, reads a page and delivers what it can.
+// turn takes a slot, reads a page and delivers what it can. An endpoint that was changed is
+// loaded first: a secret that leaked signs nothing more.
 func (d *delivery) turn() (more bool, due time.Time, err error) {
+	if d.changed.Swap(false) {
+		return false, due, errAgain
+	}
 	give, found := d.s.slots.tryTake(d.isProven())
 	if !found { // waiting may take long
 		if err := d.settle(""); err != nil {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tollhouse/store/record"
@@ -96,6 +97,7 @@ type run struct {
 	inFlight context.Context // ends when a request must be cut
 	cut      context.CancelFunc
 	wake     chan struct{}
+	changed  atomic.Bool // the endpoint, since it was loaded
 }
 
 // New returns a Sender.
@@ -303,6 +305,7 @@ func (s *Sender) forget(e *endpoint) {
 func (s *Sender) changed(e *endpoint, aside bool) {
 	for _, t := range []*task{&e.live, &e.aside} {
 		if r := t.run; r != nil {
+			r.changed.Store(true)
 			s.work.Go(func() { s.cutIfEnded(r) })
 		}
 		if t == &e.live || t.run != nil || aside {

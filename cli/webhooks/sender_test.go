@@ -1810,6 +1810,36 @@ func TestEndedSecretsSignNothing(t *testing.T) {
 	})
 }
 
+// TestChangeHoldsAtOnce: what an endpoint that works is sent goes to the URL of the moment,
+// and is signed with the secrets of the moment.
+func TestChangeHoldsAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		var late atomic.Int64
+		d := newDesk(func(_ context.Context, m *webhooks.Message) webhooks.Answer {
+			if time.Since(begun) > 1250*time.Millisecond && (m.URL == "https://example.com" || len(m.Secrets) != 1) {
+				late.Add(1)
+			}
+			time.Sleep(9 * time.Millisecond)
+			return accepted
+		})
+		d.add(webhook.Strict, "wep_1")
+		d.add(webhook.None, "wep_2")
+		s, stop := d.run(t)
+		d.record(1000)
+		time.Sleep(950 * time.Millisecond) // the cursor was just written
+		for _, id := range []string{"wep_1", "wep_2"} {
+			d.change(s, id, func(k *kept) { k.URL, k.Secrets = "https://example.org", make([]webhook.Secret, 1) })
+		}
+		time.Sleep(time.Minute)
+		stop()
+		if late.Load() > 0 || len(d.arrived) != 2000 {
+			t.Errorf("%d of %d requests had the URL or the secrets of before", late.Load(), len(d.arrived))
+		}
+	})
+}
+
 // TestWhatIsSetAsideIsReadWhenItIsSent: between its turn and its attempt an event may be
 // purged, and the endpoint may have another URL.
 func TestWhatIsSetAsideIsReadWhenItIsSent(t *testing.T) {
