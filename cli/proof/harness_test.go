@@ -359,6 +359,7 @@ type transcript struct {
 	mu       sync.Mutex
 	text     []byte
 	canaries []string
+	most     int // bytes of text; a crash is kept in any case
 }
 
 const (
@@ -369,7 +370,13 @@ const (
 func (tr *transcript) Write(p []byte) (int, error) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	if len(tr.text) < transcriptSizeMax {
+	if tr.most == 0 {
+		tr.most = transcriptSizeMax
+	}
+	if crash.Match(p) {
+		tr.most = max(tr.most, len(tr.text)+tailSize)
+	}
+	if len(tr.text) < tr.most {
 		tr.text = append(tr.text, p...)
 	}
 	return len(p), nil
