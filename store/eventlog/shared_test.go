@@ -2,6 +2,7 @@ package eventlog_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,6 +71,34 @@ func backfilled(t testing.TB, w *eventlog.Watch) *eventlog.Span {
 		if span := w.TakeBackfill(); span != nil {
 			return span
 		}
+	}
+}
+
+// A live reader that could not learn where the log ends is not among the readers.
+func TestWatchOfAFailingDatabase(t *testing.T) {
+	t.Parallel()
+	engine := storetest.NewShared().Open()
+	f := storetest.Open(t, engine, storetest.NewClock())
+	recordOne(t, f, "plan.created")
+	f.Rest()
+	for range 100 { // more than may read at once
+		engine.Break(record.ErrAway)
+		if _, err := f.WatchEvents(t.Context(), "acct_a"); !errors.Is(err, record.ErrAway) {
+			t.Fatalf("WatchEvents() = %v, want ErrAway", err)
+		}
+	}
+	engine.Repair()
+	w := must.Get(f.WatchEvents(t.Context(), "acct_a"))(t)
+	if n := f.Counts().LiveReaders; n != 1 {
+		t.Errorf("%d readers are counted, want 1", n)
+	}
+	recordOne(t, f, "plan.updated")
+	woken(t, w)
+	for range 2 { // once is enough, and more does no harm
+		w.Close()
+	}
+	if n := f.Counts().LiveReaders; n != 0 {
+		t.Errorf("%d readers are counted after the end, want none", n)
 	}
 }
 

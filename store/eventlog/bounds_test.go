@@ -1,0 +1,299 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/store/kv"
+	"tollhouse/store/record"
+	"tollhouse/store/snapshot"
+	"tollhouse/store/storetest/must"
+)
+
+// updatesDB fails one Update.
+type updatesDB struct {
+	kv.DB
+	left int // updates before it
+	err  error
+}
+
+func (db *updatesDB) Update(ctx context.Context, fn func(kv.Txn) error) error {
+	if db.left--; db.left == -1 {
+		return db.err
+	}
+	return db.DB.Update(ctx, fn)
+}
+
+// wantCounted fails the test unless the counts are those of the log.
+func wantCounted(t *testing.T, l *Log, owner string, events uint64) {
+	t.Helper()
+	units, behind, err := l.EventCounts(t.Context(), owner, ByDay, time.Unix(0, 0), l.now().Add(time.Hour))
+	must.Do(t, err)
+	var found uint64
+	for _, u := range units {
+		found += u.Tally.Total()
+	}
+	if differs, err := l.RepairCounts(t.Context()); found != events || behind != 0 || differs || err != nil {
+		t.Errorf("%q: %d events are counted and %d are behind, want %d; the counts differ from the log: %t, %v", owner, found, behind, events, differs, err)
+	}
+}
+
+func TestPassesThatMeetABoundGoOn(t *testing.T) {
+	t.Parallel()
+	plan := func(int) string { return "plan.created" }
+	t.Run("more_accounts_than_one_pass_takes", func(t *testing.T) {
+		t.Parallel()
+		l := openTest(t)
+		const accounts = passOwnersMax + 6
+		for i := range accounts {
+			must.Get(l.RecordEvent(t.Context(), NewEvent{Owner: fmt.Sprint("acct_", i), Type: "plan.created", Resource: "p1", Object: snapshot.ObjectOf()}))(t)
+		}
+		must.Do(t, l.CatchUpCounts(t.Context()))
+		wantCounted(t, l, allAccounts, accounts)
+	})
+	t.Run("more_changed_hours_than_one_pass_reads_again", func(t *testing.T) {
+		t.Parallel()
+		l := openTest(t)
+		const hour = passEventsMax / 2
+		ImportEvery(t, l, 3*hour, 2, plan)
+		must.Do(t, l.CatchUpCounts(t.Context()))
+		im := must.Get(l.NewImporter("a", ImportOptions{}))(t)
+		for ago := time.Duration(0); ago < 5*time.Hour; ago += time.Hour {
+			line := fmt.Sprintf(`{"id":"late-%d","type":"plan.created","resource":"r1","eventData":{"object":{}},"createdAt":%d}`, ago, l.now().Add(-ago-30*time.Minute).Unix())
+			must.Get(im.Add(t.Context(), []byte(line), 0))(t)
+		}
+		must.Get(im.Flush(t.Context()))(t)
+		must.Do(t, l.CatchUpCounts(t.Context()))
+		wantCounted(t, l, "a", 3*hour+5)
+	})
+	t.Run("more_recent_events_than_one_pass_reads_after_a_start", func(t *testing.T) {
+		t.Parallel()
+		l := openTest(t)
+		const events = passEventsMax + 1000
+		ImportEvery(t, l, events, 1, plan)
+		must.Do(t, l.CatchUpCounts(t.Context()))
+		again := must.Get(Open(t.Context(), l.db, Options{Now: l.now, Log: l.log, EnsureAccount: l.ensureAccount, SegmentEvents: l.segmentEvents}))(t)
+		must.Do(t, again.CatchUpCounts(t.Context()))
+		units, _, err := again.EventCounts(t.Context(), "a", BySlot, l.now().Add(-2*time.Hour), l.now())
+		must.Do(t, err)
+		var found uint64
+		for _, u := range units {
+			found += u.Tally.Total()
+		}
+		if found != events {
+			t.Errorf("%d events are counted by slot, want %d", found, events)
+		}
+	})
+	t.Run("what_does_not_fit_an_update_takes_more_of_them", func(t *testing.T) {
+		t.Parallel()
+		l := openTest(t)
+		ImportEvery(t, l, 300, 3600, plan)
+		must.Do(t, l.CatchUpCounts(t.Context()))
+		ImportEvery(t, l, 299, 3600, func(int) string { return "plan.updated" })
+		l.db = &updatesDB{DB: l.db, err: kv.ErrTooLarge}
+		must.Do(t, l.CatchUpCounts(t.Context()))
+		if l.rollup.updateMax != updateHoursMax/2 {
+			t.Errorf("an update has up to %d hours, want half of %d", l.rollup.updateMax, updateHoursMax)
+		}
+		wantCounted(t, l, "a", 599)
+	})
+	t.Run("counts_that_would_fall_below_zero_are_made_again", func(t *testing.T) {
+		t.Parallel()
+		l := openTest(t)
+		ImportEvery(t, l, 20, 60, plan)
+		must.Do(t, l.CatchUpCounts(t.Context()))
+		must.Do(t, l.db.Update(t.Context(), func(tx kv.Txn) error {
+			for k := range tx.Scan(record.CountsKey(allAccounts, byte(ByHour)).All()) {
+				if err := tx.Set(slices.Clone(k), encodeTally(Tally{{Kind: "plan", Count: 1}}), time.Time{}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		must.Get(l.Purge(t.Context(), Purge{Account: "a"}, func(kv.Txn) error { return nil }))(t)
+		must.Do(t, l.CatchUpCounts(t.Context()))
+		wantCounted(t, l, allAccounts, 0)
+	})
+}
+
+// A page of types that come in clusters is whole, although it begins by reading the log
+// and finds others there.
+func TestPageOfTypesInClusters(t *testing.T) {
+	t.Parallel()
+	const wanted, others = 300, 700
+	for name, c := range map[string]struct {
+		ascending bool
+		isWanted  func(i int) bool
+	}{
+		"newest_first": {false, func(i int) bool { return i < wanted }},
+		"oldest_first": {true, func(i int) bool { return i >= others }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := openTest(t)
+			ImportEvery(t, l, wanted+others, 1, func(i int) string {
+				if c.isWanted(i) {
+					return fmt.Sprint("customer.action_", i%5)
+				}
+				return "plan.updated"
+			})
+			seen := map[string]bool{}
+			filter := Filter{Types: []string{"customer.*"}, To: CreatedAtMax, Limit: 40, Ascending: c.ascending, Row: func(dst []byte, p record.Position, wire []byte) []byte {
+				if seen[p.String()] || !strings.Contains(string(wire), `"type":"customer.`) {
+					t.Errorf("%s is listed twice, or is of another type", p)
+				}
+				seen[p.String()] = true
+				return dst
+			}}
+			for {
+				page := must.Get(l.ListEvents(t.Context(), "a", filter, nil))(t)
+				filter.After = CursorAt(page.Next)
+				if !page.More {
+					break
+				}
+			}
+			if len(seen) != wanted {
+				t.Errorf("%d events are listed, want %d", len(seen), wanted)
+			}
+		})
+	}
+}
+
+// The types that are kept in memory are those of a bounded number of accounts.
+func TestKeptTypesAreBounded(t *testing.T) {
+	t.Parallel()
+	l := openTest(t)
+	filter := Filter{Types: []string{"plan.*"}, To: CreatedAtMax, Limit: 5}
+	for i := range recentAccountsMax + 5 {
+		owner := fmt.Sprint("acct_", i)
+		must.Get(l.RecordEvent(t.Context(), NewEvent{Owner: owner, Type: "plan.created", Resource: "p1", Object: snapshot.ObjectOf()}))(t)
+		if page := must.Get(l.ListEvents(t.Context(), owner, filter, nil))(t); page.Count != 1 {
+			t.Errorf("%s: %d events are listed, want its own", owner, page.Count)
+		}
+	}
+	if n := len(l.types.kept); n != recentAccountsMax {
+		t.Errorf("the types of %d accounts are kept, want %d", n, recentAccountsMax)
+	}
+}
+
+// gatedDB holds its first Update until the gate opens.
+type gatedDB struct {
+	kv.DB
+	gate <-chan struct{}
+}
+
+func (db gatedDB) Update(ctx context.Context, fn func(kv.Txn) error) error {
+	<-db.gate
+	return db.DB.Update(ctx, fn)
+}
+
+// An import that stops at a line records nothing behind it, not even of full batches that
+// wait for the same commit.
+func TestImportStopsBehindARefusedLine(t *testing.T) {
+	t.Parallel()
+	l := openTest(t)
+	line := func(i int, typ string) []byte {
+		return fmt.Appendf(nil, `{"id":"e-%d","type":%q,"resource":"r%d","eventData":{"object":{}},"createdAt":%d}`, i, typ, i, l.now().Unix()-5000+int64(i))
+	}
+	const (
+		lines = 1000
+		taken = 250 // in the second batch
+		full  = 650 // lines fill three batches
+	)
+	first := must.Get(l.NewImporter("a", ImportOptions{}))(t)
+	must.Get(first.Add(t.Context(), line(taken, "plan.created"), 0))(t)
+	must.Get(first.Flush(t.Context()))(t)
+	gate, db := make(chan struct{}), l.db
+	l.db = gatedDB{db, gate}
+	im := must.Get(l.NewImporter("a", ImportOptions{}))(t)
+	var refused []LineError
+	for i := range lines {
+		refused = append(refused, must.Get(im.Add(t.Context(), line(i, "plan.updated"), 0))(t)...)
+		if i == full {
+			close(gate)
+		}
+	}
+	refused = append(refused, must.Get(im.Flush(t.Context()))(t)...)
+	if len(refused) != 1 || refused[0].Line != taken+1 || refused[0].Code != "id_conflict" || !im.Stopped() {
+		t.Errorf("refused are %+v, and the import has stopped: %t; want line %d alone", refused, im.Stopped(), taken+1)
+	}
+	if found := must.Get(l.CheckEvents(t.Context(), "a"))(t); found != taken+1 || im.Summary().Recorded != taken {
+		t.Errorf("the log has %d events and the import says %+v, want the %d before the refused one", found, im.Summary(), taken)
+	}
+	if more := must.Get(im.Refuse(t.Context(), 0))(t); more != nil {
+		t.Errorf("an import that has stopped judges further lines: %+v", more)
+	}
+}
+
+// Records that the engine holds to be sound, and that no release writes, are damage to
+// every reader.
+func TestSoundRecordsOfNoEvent(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	change := ResourceChange{Owner: "a", Kind: "plan", ID: "p1", Source: "test", Location: "api"}
+	list := func(types, resources []string) func(*Log) error {
+		return func(l *Log) error {
+			_, err := l.ListEvents(ctx, "a", Filter{Types: types, Resources: resources, To: CreatedAtMax, Limit: 9}, nil)
+			return err
+		}
+	}
+	readers := map[string]func(*Log) error{
+		"ListEvents_of_a_resource": list([]string{"plan.created"}, []string{"p1"}),
+		"Follow":                   func(l *Log) error { _, err := l.Follow(ctx, "a", []string{"plan.*"}, record.Position{}, 9); return err },
+		"Follow_of_all":            func(l *Log) error { _, err := l.Follow(ctx, "a", []string{"*"}, record.Position{}, 9); return err },
+	}
+	for name, damage := range map[string]func(tx kv.Txn, key, value []byte) error{
+		"an_event_without_a_type": func(tx kv.Txn, key, value []byte) error {
+			return tx.Set(key, []byte(strings.Replace(string(value), `,"type":"plan.created"`, "", 1)), time.Time{})
+		},
+		"an_event_whose_texts_have_no_end": func(tx kv.Txn, key, _ []byte) error {
+			return tx.Set(key, append([]byte{eventRecord}, `{"id":"x},"createdAt":1}`...), time.Time{})
+		},
+	} {
+		for reader, read := range readers {
+			l := openTest(t)
+			must.Get(l.PutResource(ctx, change, document(t, `{"n":1}`)))(t)
+			must.Do(t, l.db.Update(ctx, func(tx kv.Txn) error {
+				for k, v := range tx.Scan(eventsOf("a").in(0).All()) {
+					return damage(tx, slices.Clone(k), v)
+				}
+				return errors.New("no event")
+			}))
+			if err := read(l); !errors.Is(err, kv.ErrCorrupt) {
+				t.Errorf("%s of %s = %v, want ErrCorrupt", reader, name, err)
+			}
+		}
+	}
+	l := openTest(t)
+	must.Get(l.PutResource(ctx, change, document(t, `{"n":1}`)))(t)
+	must.Do(t, l.db.Update(ctx, func(tx kv.Txn) error {
+		r := must.Get(readResource(tx, "a", "plan", "p1"))(t)
+		r.json = []byte(`{"n"}`)
+		for k := range tx.Scan(eventsOf("a").in(0).All()) {
+			return errors.Join(writeResource(tx, "a", "plan", "p1", r), tx.Delete(slices.Clone(k)))
+		}
+		return errors.New("no event")
+	}))
+	if _, err := l.PatchResource(ctx, change, document(t, `{"n":2}`)); !errors.Is(err, kv.ErrCorrupt) {
+		t.Errorf("PatchResource() over a damaged resource = %v, want ErrCorrupt", err)
+	}
+	if err := list(nil, []string{"p1"})(l); !errors.Is(err, kv.ErrCorrupt) {
+		t.Errorf("ListEvents() of a resource whose event is missing = %v, want ErrCorrupt", err)
+	}
+}
+
+func TestCardGuardModes(t *testing.T) {
+	t.Parallel()
+	for text, valid := range map[string]bool{"refuse": true, "warn": true, "off": true, "": false, "REFUSE": false, "on": false} {
+		mode, err := ParseCardGuard(text)
+		invalid, is := errors.AsType[*record.InvalidError](err)
+		if is == valid || valid && string(mode) != text || is && (mode != "" || invalid.Hint == "") {
+			t.Errorf("ParseCardGuard(%q) = %q, %v", text, mode, err)
+		}
+	}
+}
