@@ -58,9 +58,6 @@ type parties struct {
 // generations; otherwise ErrDisabled.
 func readParties(r kv.Reader, l lineage) (p parties, err error) {
 	client, err := r.Get(record.ClientKey(l.client))
-	if err != nil && !record.IsAbsent(err) {
-		return parties{}, err
-	}
 	other := record.UserKey(l.user)
 	if l.user.IsZero() {
 		other = record.AccountKey(l.account)

@@ -175,7 +175,7 @@ func (f *Fixture) compare(t *testing.T, at int, c Call, whole, r faultRun) {
 		}
 	case r.err != nil:
 		t.Errorf("step %d: the call ends with %v, want %v", at, r.err, r.db.fails)
-	case !c.Remakes:
+	case !c.Remakes || !r.db.damages:
 		same("in spite of the fault", r)
 		if !c.Seals && !reflect.DeepEqual(recordsOf(t, r.db), recordsOf(t, memkv.NewFrom(whole.left, nil))) {
 			t.Errorf("step %d: the fault changed what the call writes", at)
