@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"tollhouse/store/record"
@@ -39,6 +40,9 @@ func (s *Sender) retry(r *run) time.Time {
 // retryDue tries what is due. It returns errAgain if it found anything.
 func (d *delivery) retryDue() (next time.Time, err error) {
 	due, next, err := d.s.o.Store.Due(d.stop, d.ep, time.Now(), dueMax)
+	if silent := d.silentUntil(); time.Until(silent) > 0 { // but for what was asked for by hand
+		due, next = slices.DeleteFunc(due, func(x webhook.Delivery) bool { return x.State != webhook.Retrying }), silent
+	}
 	if err != nil || len(due) == 0 {
 		return next, err
 	}
@@ -89,7 +93,11 @@ func (d *delivery) again(x webhook.Delivery) error {
 		d.park(after(x, a, webhook.Parked), x.Step+1, a.RetryAfter)
 	}
 	p.Done, d.done = d.done, nil
-	return d.writeAside(p, a.Outcome == Accepted)
+	if err := d.writeAside(p, a.Outcome == Accepted); err != nil || !a.Silent() || a.RetryAfter == 0 {
+		return err
+	}
+	d.keepSilent(a.RetryAfter)
+	return errAgain
 }
 
 // writeAside settles what came of an event that was set aside. The head and the trouble are

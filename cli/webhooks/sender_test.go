@@ -1287,6 +1287,47 @@ func TestWhatIsSetAside(t *testing.T) {
 			}
 		})
 	})
+	t.Run("waits_for_the_end_of_retry_after_unless_it_is_asked_for_by_hand", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			busy := status(429)
+			busy.RetryAfter = time.Hour
+			d := newDesk(func(_ context.Context, m *webhooks.Message) webhooks.Answer {
+				switch {
+				case m.ID == "e1" && m.Attempt == 2:
+					return busy
+				case m.Attempt == 1 && m.ID != "e3":
+					return status(500)
+				}
+				return accepted
+			})
+			d.add(webhook.None, "wep_1")
+			s, stop := d.run(t, func(o *webhooks.Options) { o.Schedule = []time.Duration{time.Minute, time.Minute} })
+			defer stop()
+			d.record(1)
+			time.Sleep(30 * time.Second)
+			d.record(1)
+			time.Sleep(2 * time.Minute)
+			d.record(1)
+			time.Sleep(30 * time.Minute)
+			if list := d.of("wep_1"); len(list) != 3 {
+				t.Errorf("requests = %+v, want none after e1 was answered 429", list)
+			}
+			d.change(s, "wep_1", func(k *kept) {
+				x := k.set[positionOf(1)]
+				x.State, x.NextAt = webhook.Retrying, time.Now()
+				k.set[x.Position] = x
+			})
+			time.Sleep(time.Minute)
+			if got := firstAccepted(d.of("wep_1")); !slices.Equal(got, []string{"e1"}) {
+				t.Errorf("accepted %v, want e1, which was asked for by hand", got)
+			}
+			time.Sleep(time.Hour)
+			if got := firstAccepted(d.of("wep_1")); len(got) != 3 {
+				t.Errorf("accepted %v after the hour, want all", got)
+			}
+		})
+	})
 	t.Run("is_written_before_the_next_request", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {

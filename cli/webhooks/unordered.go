@@ -148,3 +148,10 @@ func (d *delivery) keepSilent(pause time.Duration) time.Time {
 	d.e.silent = time.Now().Add(pause)
 	return d.e.silent
 }
+
+// silentUntil returns until when the receiver asked for no request.
+func (d *delivery) silentUntil() time.Time {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	return d.e.silent
+}
