@@ -97,7 +97,7 @@ func setUp(ctx context.Context, dir, name string, args ...string) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // with the processes that it started
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return absent(fmt.Sprintf("%s: %v: %.300s", cmd, cmp.Or(ctx.Err(), err), out))
+		return absent(fmt.Sprintf("%s: %v: %.300s", cmd, cmp.Or(ctx.Err(), err), strings.Join(strings.Fields(string(out)), " ")))
 	}
 	return nil
 }
