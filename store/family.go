@@ -113,11 +113,8 @@ func createFamily(tx kv.Txn, f family) error {
 	return writeFamily(tx, f)
 }
 
-// revokeFamily revokes a family within tx. A family revoked before keeps its reason.
+// revokeFamily revokes within tx a family that was not revoked before.
 func revokeFamily(tx kv.Txn, f family, now time.Time, reason string) error {
-	if !f.revokedAt.IsZero() {
-		return nil
-	}
 	f.revokedAt, f.reason = now, reason
 	return writeFamily(tx, f)
 }

@@ -1,7 +1,8 @@
 // Package storetest gives tests a real store: the product's own code on an in-memory
 // engine, with a clock that the test controls. [New] opens one; [Fixture] creates
-// clients and users in it. [Faults] breaks the engine on purpose, [House] restarts and
-// kills a store on disk, and [Pairs], [Floor] and [Tape] measure.
+// clients and users in it. [Faults] breaks the engine on purpose, [Fixture.EachFault] at
+// each step of a call, [House] restarts and kills a store on disk, and [Pairs], [Floor]
+// and [Tape] measure.
 package storetest
 
 import (
