@@ -333,6 +333,12 @@ func TestSettle(t *testing.T) {
 		if _, err := m.Webhooks.Settle(t.Context(), &e, webhook.Progress{Done: []webhook.Delivery{one}}); !errors.Is(err, webhook.ErrFull) || e.Health() != webhook.HealthFailing {
 			t.Errorf("one more is set aside: %v, and the health is %s", err, e.Health())
 		}
+		more := event(t, m.Fixture, "customer.created")
+		settle(t, m, webhook.Progress{Cursor: more})
+		if n, err := m.Webhooks.Retry(t.Context(), webhook.System, m.id, webhook.Retry{Events: []string{more.String()}}); n != 0 || !errors.Is(err, webhook.ErrFull) {
+			t.Errorf("a retry queues %d: %v", n, err)
+		}
+		e = m.now(t)
 		first := outcome(record.NewPosition(at, 0, [8]byte{}), webhook.Dead)
 		if e := must.Get(m.Webhooks.Settle(t.Context(), &e, webhook.Progress{Done: []webhook.Delivery{first}}))(t); e.Parked != webhook.SetMax-1 || e.Dead != 1 {
 			t.Errorf("one of them died: %d parked, %d dead", e.Parked, e.Dead)
