@@ -154,8 +154,8 @@ func (s *Sender) Run(ctx context.Context) {
 func (s *Sender) begin(ctx context.Context) bool {
 	for {
 		err := s.o.Store.Start(ctx)
-		if err == nil {
-			return true
+		if err == nil || ctx.Err() != nil {
+			return err == nil
 		}
 		s.o.Log.Warn("webhooks not started", "err", err)
 		select {
