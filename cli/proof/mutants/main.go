@@ -14,6 +14,7 @@
 //	go run .                 every mutant; each is a compile and its tests
 //	go run . -only throttle  those whose name matches
 //	go run . -part 2/8       each eighth, from the second on
+//	go run . -part any/8     an eighth by chance
 //	go run . -whole          against all tests but those of the built binary
 //	go test .                whether the table still matches the sources
 //
@@ -33,10 +34,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -96,9 +99,16 @@ func run(ctx context.Context, args []string) error {
 	return l.experiment(ctx, chosen, o)
 }
 
-// partOf returns each of-th mutant, from the nth on, for a part written n/of.
+// partOf returns each of-th mutant, from the nth on, for a part written n/of. Any for n is
+// one by chance.
 func partOf(mutants []mutant, part string) (chosen []mutant, err error) {
 	var n, of int
+	if size, found := strings.CutPrefix(part, "any/"); found {
+		if of, err = strconv.Atoi(size); err != nil || of < 1 {
+			return nil, fmt.Errorf("-part %q is not such as any/8", part)
+		}
+		part = fmt.Sprintf("%d/%d", rand.N(of)+1, of)
+	}
 	if _, err := fmt.Sscanf(part, "%d/%d", &n, &of); err != nil || n < 1 || n > of {
 		return nil, fmt.Errorf("-part %q is not such as 2/8", part)
 	}
