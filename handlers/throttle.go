@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"net/http"
 	"net/netip"
@@ -13,6 +14,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
@@ -138,7 +140,7 @@ func (a attempt) buckets() bucketKeys {
 
 // begin admits an attempt and returns how to end it; or, if it comes too soon, nil and
 // how long to wait. It counts no failure: unjudged attempts must not evict others.
-// Errors: record.ErrUnavailable.
+// Errors: record.ErrUnavailable, record.ErrBusy.
 func (t *throttle) begin(ctx context.Context, a attempt) (end func(verdict) error, wait time.Duration, err error) {
 	if t.off {
 		return func(verdict) error { return nil }, 0, nil
@@ -149,11 +151,15 @@ func (t *throttle) begin(ctx context.Context, a attempt) (end func(verdict) erro
 	}
 	var begun time.Time
 	err = t.over.change(ctx, k, func(f *failures, now time.Time) {
-		if wait = k.wait(f.waits(now)); wait == 0 {
+		begun = time.Time{}
+		if wait = k.wait(f.waits(now)); wait == 0 && f.pending < pendingMax {
 			f.begin(now)
 			begun = now
 		}
 	})
+	if err == nil && wait == 0 && begun.IsZero() {
+		err = fmt.Errorf("throttle: %d attempts of a user are in progress: %w", pendingMax, record.ErrBusy)
+	}
 	if err != nil || wait > 0 {
 		return nil, wait, err
 	}
@@ -210,11 +216,8 @@ func (f *failures) waits(now time.Time) waits {
 		device: f.device.wait(now, deviceFailuresMax),
 		client: f.client.wait(now, clientFailuresMax),
 	}
-	switch {
-	case f.user != nil:
+	if f.user != nil {
 		w.user = f.user.wait(now, f.pending)
-	case f.pending >= pendingMax:
-		w.user = userDelayFirst
 	}
 	return w
 }
@@ -248,8 +251,8 @@ type guesses struct {
 }
 
 // wait returns how long the bucket must wait before its next attempt. After the first
-// failure, attempts in progress count as failed. Before it up to pendingMax do not, since
-// a backend may send many at once for one user.
+// failure, attempts in progress count as failed. Before it they do not, since a backend may
+// send many at once for one user: begin bounds them.
 func (g *guesses) wait(now time.Time, pending int) time.Duration {
 	switch since := now.Sub(g.last); {
 	case since >= userForgottenAfter:
@@ -257,7 +260,7 @@ func (g *guesses) wait(now time.Time, pending int) time.Duration {
 	case since < 0: // the clock was set back
 		g.last = now
 	}
-	if g.failures == 0 && pending < pendingMax || g.failures+pending < userFailuresFree {
+	if g.failures == 0 || g.failures+pending < userFailuresFree {
 		return 0
 	}
 	delay := g.delay()
