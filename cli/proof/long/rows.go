@@ -307,7 +307,7 @@ was spent is refused, the log has no hole, and resources equal their events.`,
 	{
 		id: "R17", promise: "the time of an answer does not say whether something exists",
 		parts: []part{{
-			name: "lookalikes over a connection", test: []string{"-run", "TestTimesOverAConnection$", "./handlers"}, whole: true,
+			name: "lookalikes over a connection", test: []string{"-run", "TestTimesOverAConnection$", "./handlers"},
 			figures: []figure{
 				{"samples_of_each", "samples of each", most, "≥ 2000"},
 				{"median_difference_percent", "largest difference of two medians, %", most, "≤ 5"},
