@@ -2,6 +2,7 @@
 # Prints the share of statements that the tests of the store and of the HTTP server reach
 # together, for each package that decides on tokens, events and webhooks.
 set -e
+unset TOLLHOUSE_LONG # the short forms
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 go test -count=1 -coverprofile="$dir/profile" \
