@@ -55,7 +55,7 @@ var secretMutants = []mutant{
 	{
 		name: "password_of_unknown_user", breaks: "a check of an unknown user costs a hash too",
 		file: "store/user.go", old: "\tmatch, renew, err := s.hasher.Verify(",
-		new: "\tif err != nil {\n\t\treturn User{}, fmt.Errorf(\"authenticate user: %w\", ErrMismatch)\n\t}\n\tmatch, renew, err := s.hasher.Verify(",
+		new: "\tif err != nil {\n\t\treturn User{}, fmt.Errorf(\"authenticate user: %w\", record.ErrMismatch)\n\t}\n\tmatch, renew, err := s.hasher.Verify(",
 		in:  "./store", tests: []string{"TestAuthenticateUserCostsAHashForEveryName"},
 	},
 	{
