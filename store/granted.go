@@ -92,8 +92,8 @@ func (s *Store) RevokeGranted(ctx context.Context, by By, u User, clientID strin
 	if !isClientID(clientID) {
 		return nil
 	}
-	// The webhook endpoints first and last. An end of the process in between leaves what can
-	// be revoked again, and not a push alone, which nothing shows any more.
+	// Webhook endpoints end first, because a process that is killed in between must not leave
+	// a push that no page shows. They end again last, for one made meanwhile.
 	endBonds := func() error { return s.Webhooks.EndBonds(ctx, clientID, u.Subject(), webhook.ClientEnded) }
 	if err := endBonds(); err != nil {
 		return fmt.Errorf("revoke granted: %w", err)

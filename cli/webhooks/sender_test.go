@@ -1531,8 +1531,8 @@ func TestOneEndpointDoesNotStopAnother(t *testing.T) {
 	})
 }
 
-// TestParallelBoundsAllRequests: those to endpoints that work, of which one with order has
-// one request in flight.
+// TestParallelBoundsAllRequests: healthy endpoints share all slots, and a strict one has one
+// request in flight.
 func TestParallelBoundsAllRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"tollhouse/store/record"
 )
 
-// What no Encoder writes is damage: two texts of one record would be two values of it, and a
-// reader would believe one that nobody wrote.
+// Bytes that no Encoder writes are damage. A reader that accepted them would return a record
+// that was never written.
 func TestDecoderRefusesWhatNoEncoderWrites(t *testing.T) {
 	t.Parallel()
 	const version = 1

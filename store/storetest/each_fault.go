@@ -28,15 +28,15 @@ type Call struct {
 	Name string
 	// Run returns what the caller gets. Nil opens the store.
 	Run func(context.Context, *store.Store) (any, error)
-	// InSteps are the calls of several Updates: those before the fault stay.
+	// InSteps marks a call of several Updates. Those before the fault are kept.
 	InSteps bool
-	// Leaves are the calls in steps of which each try leaves records: a line, an event, or
-	// what is read no more.
+	// Leaves marks a call in steps that adds records at each attempt, such as an audit line
+	// or an event, or leaves records that are never read.
 	Leaves bool
-	// Seals are the calls that write no bytes twice, because they seal with a new nonce.
+	// Seals marks a call that seals with a new nonce, so it never writes the same bytes twice.
 	Seals bool
-	// Remakes are the calls in steps about the counts of events, which are derived: damaged
-	// ones are made anew.
+	// Remakes marks a call in steps on the counts of events. They are derived, so damaged
+	// ones are computed again.
 	Remakes bool
 }
 

@@ -249,7 +249,7 @@ was spent is refused, the log has no hole, and resources equal their events.`,
 		parts: []part{{
 			name: "slow headers, bodies, readers and streams", test: []string{"-run", "TestSlowClientsServer$", "./cli/proof"}, whole: true,
 			figures: []figure{
-				{"slow_readers", "responses that nobody reads", latest, ""},
+				{"slow_readers", "responses that are not read", latest, ""},
 				{"open_transactions", "transactions of the store that they keep open", most, "= 0"},
 				{"probe_p99_times_before", "p99 of honest requests, against before", most, "≤ 2"},
 				{"probe_p99_ms", "p99 of honest requests, ms", most, ""},
