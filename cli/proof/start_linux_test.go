@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,12 +41,7 @@ func TestIdle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := begin(t)
-			for end := time.Now().Add(idleWait); !s.isAtRest(); {
-				if time.Now().After(end) {
-					t.Fatalf("not at rest after %v", idleWait)
-				}
-				time.Sleep(lookEvery)
-			}
+			s.untilAtRest()
 			held := anonymousMemory(t, s)
 			t.Logf("%d KiB of anonymous memory at rest", held>>10)
 			if held > idleMemoryMax {
@@ -54,6 +50,25 @@ func TestIdle(t *testing.T) {
 		})
 	}
 }
+
+// TestNothingIsCollectedBeforeTheStoreIsOpen: on memory that was in use before, Go clears
+// the memtable of a fresh store, which then holds 11 MiB that are otherwise untouched.
+func TestNothingIsCollectedBeforeTheStoreIsOpen(t *testing.T) {
+	t.Parallel()
+	const memtable = 8 // MiB
+	s := startIn(t, append(environ(), "GODEBUG=gctrace=1"), "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0")
+	s.untilAtRest()
+	first := firstCollection.FindStringSubmatch(s.log.all())
+	if first == nil {
+		t.Fatal("no collection was traced")
+	}
+	if used := must.Get(strconv.Atoi(first[1]))(t); used < memtable {
+		t.Errorf("the first collection found %d MiB in use, so it came before the memtable of %d", used, memtable)
+	}
+}
+
+// firstCollection is a line of GODEBUG=gctrace=1, with the heap in use at its start in MiB.
+var firstCollection = regexp.MustCompile(`(?m)^gc 1 .* (\d+)->\d+->\d+ MB`)
 
 // TestReady: dev answers at once.
 func TestReady(t *testing.T) {
@@ -71,6 +86,16 @@ func TestReady(t *testing.T) {
 	t.Logf("first answers after %v", taken)
 	if taken[0] > startMax {
 		t.Errorf("the quickest first answer came after %v, want at most %v", taken[0], startMax)
+	}
+}
+
+func (s *server) untilAtRest() {
+	s.t.Helper()
+	for end := time.Now().Add(idleWait); !s.isAtRest(); {
+		if time.Now().After(end) {
+			s.t.Fatalf("not at rest after %v", idleWait)
+		}
+		time.Sleep(lookEvery)
 	}
 }
 
