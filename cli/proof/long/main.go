@@ -31,7 +31,7 @@ const (
 )
 
 func main() {
-	only := flag.String("only", "", "rows to run, such as R1,R10; all when not given")
+	only := flag.String("only", "", "rows to run, such as R1,R10, or parts by name; all when not given")
 	length := flag.Duration("for", noEnd, "how long each part of a row may run, such as 30m")
 	again := flag.Bool("again", false, "run also what has reached its goals")
 	list := flag.Bool("list", false, "print what there is and how far it came, write the page anew, and run nothing")
@@ -111,12 +111,27 @@ func choose(only string) ([]row, error) {
 		return rows, nil
 	}
 	var chosen []row
-	for id := range strings.SplitSeq(only, ",") {
-		at := slices.IndexFunc(rows, func(r row) bool { return strings.EqualFold(r.id, strings.TrimSpace(id)) })
-		if at < 0 {
-			return nil, fmt.Errorf("--only: there is no row %q; they are R1 to R%d", id, len(rows))
+	for name := range strings.SplitSeq(only, ",") {
+		name = strings.TrimSpace(name)
+		found := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !strings.EqualFold(r.id, name) })
+		if len(found) == 0 {
+			found = partsOf(name)
 		}
-		chosen = append(chosen, rows[at])
+		if len(found) == 0 {
+			return nil, fmt.Errorf("--only: there is no row and no part %q; --list shows them", name)
+		}
+		chosen = append(chosen, found...)
 	}
 	return chosen, nil
+}
+
+// partsOf returns the rows with no parts but those of that name.
+func partsOf(name string) (found []row) {
+	for _, r := range rows {
+		r.parts = slices.DeleteFunc(slices.Clone(r.parts), func(p part) bool { return p.name != name })
+		if len(r.parts) > 0 {
+			found = append(found, r)
+		}
+	}
+	return found
 }
