@@ -18,7 +18,7 @@
 // records the last acknowledged version and the wall clock, so that Open detects a
 // truncated write-ahead log or a wrong clock ([BehindError], [ClockError]). And nothing
 // is written while the disk is nearly full, because Badger crashes on a full disk
-// ([DiskError] at open, [kv.ErrUnavailable] later).
+// ([DiskError] at open, [kv.ErrUnavailable] later); a file holds the space of its merges.
 //
 // After a failed commit the state on disk is unknown. Its callers get
 // [kv.ErrUnknownOutcome], every later transaction is refused, and Options.OnFatal is
@@ -53,12 +53,15 @@ type DB struct {
 	refused   refusals
 	merge     struct { // what the engine may write at once, as it was last looked at
 		sync.Mutex
-		bytes  uint64
-		looked time.Time
-		levels []badger.LevelInfo
+		bytes     uint64
+		looked    time.Time
+		levels    []badger.LevelInfo
+		reserved  uint64 // bytes of the disk that the reserve holds
+		noReserve bool   // on this file system
 	}
-	closing  sync.Once
-	closeErr error
+	closing         sync.Once
+	closeErr        error
+	closed, watched chan struct{} // closed when the engine is, and when watchSpace ends; nil in memory
 }
 
 // Open opens the store in opts.Dir, or an empty one in memory. Before it lets
@@ -91,6 +94,10 @@ func Open(opts Options) (*DB, error) {
 	db.fillCache(version)
 	db.committer = newCommitter(db, version)
 	go db.committer.loop()
+	if !opts.InMemory {
+		db.closed, db.watched = make(chan struct{}), make(chan struct{})
+		go db.watchSpace()
+	}
 	return db, nil
 }
 
@@ -103,6 +110,7 @@ func examine(opts Options) (*stamp, error) {
 	if err := makeDir(opts.Dir); err != nil {
 		return nil, err
 	}
+	_ = os.Remove(filepath.Join(opts.Dir, reserveName)) // of a process that was killed
 	if err := checkSpace(opts); err != nil {
 		return nil, err
 	}
@@ -256,6 +264,10 @@ func (db *DB) close() error {
 		stampErr = firstError(stampErr, db.stamp.close())
 	}
 	err := firstError(db.engine.Close(), stampErr)
+	if db.closed != nil {
+		close(db.closed)
+		<-db.watched
+	}
 	if err != nil {
 		return fmt.Errorf("badgerkv: close %s: %w", db.opts.name(), err)
 	}

@@ -2,8 +2,10 @@ package badgerkv
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -51,21 +53,24 @@ func (db *DB) spaceRefusal() error {
 	if db.opts.InMemory {
 		return nil
 	}
-	free, err := db.opts.FreeSpace(db.opts.Dir)
+	free, need, err := db.room()
 	if err != nil {
 		return fmt.Errorf("%w: the free space cannot be found out: %w", kv.ErrUnavailable, err)
 	}
-	if need := db.SpaceMin(); free < need {
+	if free < need {
 		return fmt.Errorf("%w: only %d MiB are free on the disk, writing needs %d", kv.ErrUnavailable, free>>20, need>>20)
 	}
 	return nil
 }
 
-// SpaceMin returns how many bytes must be free for a write: freeSpaceMin, and what the
-// engine may write when it merges tables before it removes the old ones.
-func (db *DB) SpaceMin() uint64 {
+// room returns how many bytes are free on the disk, the reserve among them, and how many
+// must be for a write: freeSpaceMin, and what the engine may write when it merges tables
+// before it removes the old ones. It resizes the reserve.
+func (db *DB) room() (free, need uint64, err error) {
 	db.merge.Lock()
 	defer db.merge.Unlock()
+	free, err = db.opts.FreeSpace(db.opts.Dir)
+	held := db.merge.reserved
 	if now := time.Now(); now.Sub(db.merge.looked) >= mergedEvery && db.snapshots.enter() == nil {
 		db.merge.looked = now
 		// Tables reads all tables, up to a thousand.
@@ -73,9 +78,21 @@ func (db *DB) SpaceMin() uint64 {
 			base := slices.IndexFunc(levels, func(l badger.LevelInfo) bool { return l.IsBaseLevel })
 			db.merge.levels, db.merge.bytes = levels, mergedNext(db.engine.Tables(), base)
 		}
+		if want := reserveFor(db.merge.bytes); free+held >= freeSpaceMin+want {
+			db.reserve(want)
+		}
 		db.snapshots.leave()
 	}
-	return freeSpaceMin + db.merge.bytes
+	if free < freeSpaceMin {
+		db.reserve(0)
+	}
+	return free + held, freeSpaceMin + db.merge.bytes, err
+}
+
+// SpaceMin returns how many bytes must be free for a write.
+func (db *DB) SpaceMin() uint64 {
+	_, need, _ := db.room()
+	return need
 }
 
 // sameTables reports whether a level appears to have the same tables.
@@ -119,6 +136,55 @@ func sizeOf(tables []badger.TableInfo) (sum uint64) {
 		sum += uint64(t.OnDiskSize)
 	}
 	return sum
+}
+
+// reserveName is the file that holds the space of the next merges, so that no other program
+// takes it: to a merge under way a full disk is SIGBUS, and a server that starts again is
+// refused until someone makes room. Once less than freeSpaceMin is free beside it, it is
+// removed, and the merge has its space.
+const (
+	reserveName = "reserve"
+	reserveStep = 2 * memTableSize // it is not resized for less
+)
+
+// reserveFor returns the size of the reserve, in bytes.
+func reserveFor(merged uint64) uint64 { return (merged + reserveStep - 1) / reserveStep * reserveStep }
+
+// reserve resizes the reserve. Some file systems cannot hold space for a file; they have none.
+func (db *DB) reserve(size uint64) {
+	if size == db.merge.reserved || db.merge.noReserve {
+		return
+	}
+	path := filepath.Join(db.opts.Dir, reserveName)
+	db.merge.reserved = 0
+	if size > 0 {
+		err := allocate(path, int64(size))
+		if err == nil {
+			db.merge.reserved = size
+			return
+		}
+		db.merge.noReserve = errors.Is(err, errors.ErrUnsupported)
+	}
+	_ = os.Remove(path)
+}
+
+// watchSpace looks at the disk while no write does, since the last write may have begun a
+// merge. It ends when the store is closed, and removes the reserve.
+func (db *DB) watchSpace() {
+	defer close(db.watched)
+	tick := time.NewTicker(mergedEvery / 2)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			_, _, _ = db.room()
+		case <-db.closed:
+			db.merge.Lock()
+			defer db.merge.Unlock()
+			db.reserve(0)
+			return
+		}
+	}
 }
 
 // syncDir makes a rename in dir durable.

@@ -3,7 +3,9 @@ package badgerkv
 import (
 	"errors"
 	"fmt"
-	"math"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -14,6 +16,19 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/storetest/must"
 )
+
+const plentyFree = 1 << 40 // bytes
+
+// beside is the free space of a disk that has so much without the reserve.
+func beside(free *atomic.Uint64) func(string) (uint64, error) {
+	return func(dir string) (uint64, error) {
+		left := free.Load()
+		if reserve, err := os.Stat(filepath.Join(dir, reserveName)); err == nil {
+			left -= min(left, uint64(reserve.Size()))
+		}
+		return left, nil
+	}
+}
 
 // TestMergedNext: the engine may merge the newest tables with the base at once, and
 // beside that the table of a level that overlaps most with the next.
@@ -52,8 +67,8 @@ func TestSpaceForMerges(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
 	var free atomic.Uint64
-	free.Store(math.MaxUint64)
-	opts := Options{Dir: t.TempDir(), FreeSpace: func(string) (uint64, error) { return free.Load(), nil }}
+	free.Store(plentyFree)
+	opts := Options{Dir: t.TempDir(), FreeSpace: beside(&free)}
 	db := mustOpen(t, opts)
 	for _, key := range []string{"a", "b", "c", "d"} {
 		put(t, db, key, noise(key, 60<<10))
@@ -71,7 +86,7 @@ func TestSpaceForMerges(t *testing.T) {
 	}
 	free.Store(space.FreeMin)
 	put(t, db, "e", "1")
-	free.Store(math.MaxUint64)
+	free.Store(plentyFree)
 	for i := 0; db.engine.Levels()[0].NumTables < 2; i++ { // until memory has been flushed to another table
 		key := fmt.Sprint("more", i)
 		put(t, db, key, noise(key, 60<<10))
@@ -82,4 +97,58 @@ func TestSpaceForMerges(t *testing.T) {
 			t.Fatalf("SpaceMin() = %d with another table, want at least %d", db.SpaceMin(), least)
 		}
 	}
+}
+
+// TestReserve: the space of the next merges is held while there is enough, given up while
+// less than freeSpaceMin is free beside it, without a write too, and no part of what the
+// store uses. It leaves with the store, and what a killed process has left is removed.
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	must.SkipInShort(t)
+	var free atomic.Uint64
+	free.Store(plentyFree)
+	opts := Options{Dir: t.TempDir(), FreeSpace: beside(&free)}
+	path := filepath.Join(opts.Dir, reserveName)
+	must.Have(t, !errors.Is(allocate(path, 1), errors.ErrUnsupported), "a system that allocates space for a file")
+	db := mustOpen(t, opts)
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the reserve of a process that was killed: %v, want that it is removed", err)
+	}
+	put(t, db, "a", noise("a", 60<<10))
+	mustClose(t, db) // flushes memory to a table
+	db = mustOpen(t, opts)
+	eventually := func(what string, want int64) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			got := int64(0)
+			if info, err := os.Stat(path); err == nil {
+				got = allocated(info)
+			}
+			if got == want {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: the reserve holds %d bytes, want %d", what, got, want)
+			}
+		}
+	}
+	eventually("with enough free", reserveStep)
+	space, _, err := db.Space()
+	if err != nil || space.Free != plentyFree || space.Used > reserveStep {
+		t.Errorf("Space() = %+v, %v; want the reserve free, and not used", space, err)
+	}
+	free.Store(freeSpaceMin + reserveStep - 1)
+	eventually("when another program takes the disk", 0)
+	put(t, db, "b", "1") // there is room for this, and for the merge
+	free.Store(freeSpaceMin + reserveStep)
+	eventually("with enough again", reserveStep)
+	free.Store(freeSpaceMin)
+	if err := db.Ready(); !errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("Ready() without room for a merge = %v, want ErrUnavailable", err)
+	}
+	eventually("without room for a write", 0)
+	free.Store(plentyFree)
+	eventually("at the end", reserveStep)
+	mustClose(t, db)
+	eventually("of a closed store", 0)
 }

@@ -35,7 +35,7 @@ func (db *DB) Stats() Stats {
 // Space is the store's use of the disk, in bytes.
 type Space struct {
 	Used    uint64
-	Free    uint64 // that this user may write to the filesystem
+	Free    uint64 // that the store may write to the filesystem
 	FreeMin uint64 // below it writes are refused
 }
 
@@ -57,8 +57,7 @@ func (db *DB) Space() (s Space, ok bool, err error) {
 	if db.opts.InMemory {
 		return Space{}, false, nil
 	}
-	s.FreeMin = db.SpaceMin()
-	if s.Free, err = db.opts.FreeSpace(db.opts.Dir); err != nil {
+	if s.Free, s.FreeMin, err = db.room(); err != nil {
 		return Space{}, false, fmt.Errorf("badgerkv: free space of %s: %w", db.opts.Dir, err)
 	}
 	files, err := os.ReadDir(db.opts.Dir)
@@ -67,8 +66,8 @@ func (db *DB) Space() (s Space, ok bool, err error) {
 	}
 	for _, file := range files {
 		info, err := file.Info()
-		if err != nil {
-			continue // removed by a compaction
+		if err != nil || file.Name() == reserveName { // removed by a compaction, or counted as free
+			continue
 		}
 		s.Used += uint64(allocated(info))
 	}
