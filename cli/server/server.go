@@ -8,168 +8,26 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"tollhouse/cli/database"
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
-	"tollhouse/store"
-	"tollhouse/store/eventlog"
 	"tollhouse/store/kv/pgkv"
-	"tollhouse/store/record"
 	"tollhouse/store/stats"
 )
 
-// serverFlags are the settings that dev and serve have in common.
-type serverFlags struct {
-	listen         []string
-	publicURL      string
-	trustedProxies []string
-	logFormat      string
-	cardGuard      string
-	instanceName   string
-	logo           string
-
-	accessTTL, refreshTTL, codeTTL, sessionIdle, refreshGrace term.Duration
-
-	auditRetain term.Duration
-	desk        deskFlags
-	webhooks    webhookFlags
-}
-
-func (f *serverFlags) add(flags *pflag.FlagSet, listen string) {
-	d := store.DefaultLifetimes()
-	f.accessTTL, f.refreshTTL, f.codeTTL = term.Duration(d.AccessToken), term.Duration(d.RefreshToken), term.Duration(d.Code)
-	f.sessionIdle, f.refreshGrace = term.Duration(d.SessionIdle), term.Duration(d.RefreshGrace)
-	flags.StringArrayVar(&f.listen, "listen", []string{listen}, "`address` to listen on; may be given several times")
-	flags.StringVar(&f.publicURL, "public-url", "", "`URL` by which clients and users reach the server: the issuer and the base of all links")
-	flags.StringArrayVar(&f.trustedProxies, "trusted-proxies", nil, "`networks` of proxies whose X-Forwarded-For is trusted, separated by commas")
-	flags.StringVar(&f.instanceName, "instance-name", instanceNameDefault, "the `name` of the server in its pages and their titles, at most 60 characters")
-	flags.StringVar(&f.logo, "logo", "", "PNG `file` in place of the mark and the icon, at most 64 KiB and 1,024 pixels")
-	flags.Var(&f.accessTTL, "access-ttl", "lifetime of an access token")
-	flags.Var(&f.refreshTTL, "refresh-ttl", "lifetime of a refresh token")
-	flags.Var(&f.codeTTL, "code-ttl", "lifetime of an authorization code, at most 10m")
-	flags.Var(&f.sessionIdle, "session-idle", "how long a sign-in lasts after its last use")
-	flags.Var(&f.refreshGrace, "refresh-grace", "how long a repeated refresh returns the identical tokens")
-	f.auditRetain = term.Duration(auditRetainDefault)
-	flags.Var(&f.auditRetain, "audit-retain", "how long to keep lines of the audit record")
-	flags.StringVar(&f.logFormat, "log-format", "auto", "format of the log: text, json, or auto (text on a terminal, json elsewhere)")
-	f.desk.add(flags)
-	flags.StringVar(&f.cardGuard, "card-guard", "refuse", "card numbers and secrets in events: refuse, warn, or off to allow them")
-}
-
-// serverConfig holds the parsed and checked flags.
-type serverConfig struct {
-	listen    []string
-	publicURL *url.URL // nil: the first listener
-	proxies   []netip.Prefix
-	lifetimes store.Lifetimes
-	cardGuard eventlog.CardGuard
-	desk      *handlers.Desk // nil without the operators' pages
-
-	auditRetain time.Duration
-	webhooks    webhookConfig
-
-	instanceName string
-	logo         []byte // a PNG, or nil
-}
-
-func (f *serverFlags) parse(flags *pflag.FlagSet) (c serverConfig, err error) {
-	c.listen = term.SplitLists(f.listen)
-	if len(c.listen) == 0 {
-		return c, term.Usage("give an address such as 127.0.0.1:8080", "--listen has no address")
-	}
-	for _, addr := range c.listen {
-		if err := checkAddress("listen", addr); err != nil {
-			return c, err
-		}
-	}
-	if f.publicURL != "" {
-		if c.publicURL, err = ParsePublicURL(f.publicURL); err != nil {
-			return c, err
-		}
-	}
-	if c.proxies, err = parseProxies(f.trustedProxies); err != nil {
-		return c, err
-	}
-	if c.cardGuard, err = eventlog.ParseCardGuard(f.cardGuard); err != nil {
-		return c, term.Usage("give refuse, warn or off", "--card-guard %q is not valid", f.cardGuard)
-	}
-	for _, name := range []string{"access-ttl", "refresh-ttl", "code-ttl", "session-idle"} {
-		if ttl := flags.Lookup(name).Value.(*term.Duration); time.Duration(*ttl) < time.Second {
-			return c, term.Usage("give one second or more", "--%s %s is too short", name, ttl)
-		}
-	}
-	if c.auditRetain = time.Duration(f.auditRetain); c.auditRetain < auditRetainMin {
-		return c, term.Usage("give 1d or more", "--audit-retain %s is too short", &f.auditRetain)
-	}
-	if err := store.CheckInstanceName(f.instanceName); err != nil {
-		return c, instanceNameError(err)
-	}
-	c.instanceName = f.instanceName
-	if c.logo, err = readLogo(f.logo); err != nil {
-		return c, err
-	}
-	dev := flags.Lookup("rand-seed") != nil
-	confirmMin := deskConfirmMin
-	if dev {
-		confirmMin = time.Second
-	}
-	if c.desk, err = f.desk.parse(confirmMin); err != nil {
-		return c, err
-	}
-	if c.webhooks, err = f.webhooks.parse(dev); err != nil {
-		return c, err
-	}
-	c.lifetimes = store.DefaultLifetimes()
-	c.lifetimes.AccessToken, c.lifetimes.RefreshToken = time.Duration(f.accessTTL), time.Duration(f.refreshTTL)
-	c.lifetimes.Code, c.lifetimes.SessionIdle = time.Duration(f.codeTTL), time.Duration(f.sessionIdle)
-	c.lifetimes.RefreshGrace = time.Duration(f.refreshGrace)
-	if !flags.Changed("refresh-grace") {
-		// The default grace never exceeds the lifetime of an access token.
-		c.lifetimes.RefreshGrace = min(c.lifetimes.RefreshGrace, c.lifetimes.AccessToken)
-	}
-	return c, nil
-}
-
-// DeriveDefaults sets the flags whose defaults depend on other flags.
-func DeriveDefaults(flags *pflag.FlagSet) {
-	if grace := flags.Lookup("refresh-grace"); !grace.Changed {
-		ttl := grace.Value.(*term.Duration)
-		*ttl = min(*ttl, *flags.Lookup("access-ttl").Value.(*term.Duration))
-	}
-	if flags.Lookup("tls") != nil { // dev has none
-		inferMode(flags)
-	}
-}
-
 const (
-	drainMax   = 20 * time.Second       // for requests in flight after SIGTERM
-	drainDev   = 200 * time.Millisecond // the same of dev: streams can send their last frame
-	watchAfter = time.Second            // delay of background work after the start
-	checkEvery = 24 * time.Hour         // between two checks of the stored data
-	trimEvery  = 24 * time.Hour         // between two removals of old audit lines
-
-	sweepEvery = time.Minute // between two removals of expired records
-
-	// retainEvery is between two removals of old events. For that long an event past
-	// its retention may still be listed.
-	retainEvery = time.Minute
-
-	auditRetainDefault = 400 * 24 * time.Hour // a year, and some time to investigate
-	auditRetainMin     = 24 * time.Hour
+	drainMax = 20 * time.Second       // for requests in flight after SIGTERM
+	drainDev = 200 * time.Millisecond // the same of dev: streams can send their last frame
 )
 
 // running is a server between its first listener and its last goroutine.
@@ -206,12 +64,6 @@ type running struct {
 
 	drainFor time.Duration   // for requests in flight when it stops; 0 is drainMax
 	orphaned <-chan struct{} // closed when the parent process ends; nil if that does not matter
-}
-
-// lastCheck is a finished check of the stored data.
-type lastCheck struct {
-	ended time.Time
-	took  time.Duration
 }
 
 // listenAll opens all listeners or none. The error for a port in use suggests a free one.
@@ -504,134 +356,4 @@ func (r *running) drain(signals <-chan os.Signal, servers ...*http.Server) error
 		return term.Fail(term.ExitInterrupted, "", "stopped at the second signal, with requests still in flight")
 	}
 	return nil
-}
-
-// watch returns the memory that opening the store needed, and checks the stored data
-// for damage soon after the start and then every day.
-func (r *running) watch(ctx context.Context) {
-	if term.Sleep(ctx, watchAfter) != nil {
-		return
-	}
-	debug.FreeOSMemory()
-	if r.presence == nil {
-		r.checkDaily(ctx, 0)
-		return
-	}
-	r.work.Go(func() {
-		r.presence.Do(ctx, pgkv.JobCheck, func(ctx context.Context) {
-			r.checkDaily(ctx, checkEvery-time.Since(r.presence.State().Checked))
-		})
-	})
-	for { // a check on request needs no job
-		select {
-		case <-ctx.Done():
-			return
-		case <-r.search:
-			r.check(ctx)
-		}
-	}
-}
-
-// checkDaily checks the stored data after first, then every day and when asked.
-func (r *running) checkDaily(ctx context.Context, first time.Duration) {
-	for wait := first; ; wait = checkEvery {
-		select {
-		case <-ctx.Done():
-			return
-		case <-r.search:
-		case <-time.After(wait):
-		}
-		r.check(ctx)
-	}
-}
-
-func (r *running) check(ctx context.Context) {
-	r.checking.Lock()
-	defer r.checking.Unlock()
-	begun := time.Now()
-	err := r.data().DB.Check(ctx)
-	switch {
-	case ctx.Err() != nil:
-		return
-	case r.presence != nil && errors.Is(err, record.ErrUnavailable):
-		r.log.Warn("store not checked", "err", err)
-		return
-	}
-	r.checked.Store(&lastCheck{ended: time.Now(), took: time.Since(begun)})
-	r.recordCheck(ctx, err)
-}
-
-// sweep removes expired records from a database, now and every minute. An engine on a disk
-// does it by itself.
-func (r *running) sweep(ctx context.Context) {
-	db := r.data().DB.(*database.Engine)
-	for {
-		if _, err := db.Sweep(ctx); err != nil && ctx.Err() == nil {
-			r.log.Warn("expired records not removed", "err", err)
-		}
-		if term.Sleep(ctx, sweepEvery) != nil {
-			return
-		}
-	}
-}
-
-// recordCheck makes damage at rest known to /readyz, status and metrics.
-func (r *running) recordCheck(ctx context.Context, damage error) {
-	if damage != nil {
-		r.log.Error("damage found in the store", "err", damage)
-	}
-	switch {
-	case r.presence != nil:
-		if err := r.presence.RecordCheck(ctx, damage); err != nil {
-			r.log.Warn("result of the check not stored", "err", err)
-		}
-	case damage != nil:
-		r.damage.Store(&damage)
-	}
-}
-
-// onlyHere runs work that one server does for all: this one, or on a database the one that
-// has the job.
-func (r *running) onlyHere(ctx context.Context, job pgkv.Job, work func(context.Context)) {
-	if r.presence == nil {
-		work(ctx)
-		return
-	}
-	r.presence.Do(ctx, job, work)
-}
-
-// trimAudit removes old lines of the audit record and old counts of requests, now and
-// every day.
-func (r *running) trimAudit(ctx context.Context) {
-	for {
-		before := r.data().Store.Now().Add(-r.config.auditRetain)
-		if err := r.data().Store.TrimAudit(ctx, before); err != nil && ctx.Err() == nil {
-			r.log.Warn("old audit lines not removed", "err", err)
-		}
-		if err := r.data().Store.Ring().Trim(ctx, before); err != nil && ctx.Err() == nil {
-			r.log.Warn("old counts of requests not removed", "err", err)
-		}
-		if term.Sleep(ctx, trimEvery) != nil {
-			return
-		}
-	}
-}
-
-// trimEvents removes events past their retention, now and every minute.
-func (r *running) trimEvents(ctx context.Context) {
-	if r.data().Store.Retention() == 0 {
-		return
-	}
-	for {
-		removed, err := r.data().Store.TrimEvents(ctx)
-		if removed > 0 {
-			r.log.Info("old events removed", "count", removed)
-		}
-		if err != nil && ctx.Err() == nil {
-			r.log.Warn("old events not removed", "err", err)
-		}
-		if term.Sleep(ctx, retainEvery) != nil {
-			return
-		}
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -441,87 +440,5 @@ func (s *Sender) closeUnused() {
 		if e.live.run == nil && e.aside.run == nil && time.Since(e.used) > idleMax {
 			e.close()
 		}
-	}
-}
-
-// pauseOf returns a pause with 80 to 120 % of d, by chance.
-func pauseOf(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
-}
-
-// pauses are the tasks that wait, the first due first.
-type pauses []*task
-
-func (p pauses) Len() int           { return len(p) }
-func (p pauses) Less(i, j int) bool { return p[i].due.Before(p[j].due) }
-func (p pauses) Swap(i, j int) {
-	p[i], p[j] = p[j], p[i]
-	p[i].index, p[j].index = i, j
-}
-func (p *pauses) Push(t any) {
-	t.(*task).index = len(*p)
-	*p = append(*p, t.(*task))
-}
-func (p *pauses) Pop() any {
-	last := (*p)[len(*p)-1]
-	*p, last.index = (*p)[:len(*p)-1], -1
-	return last
-}
-
-// drop removes a task that waits.
-func (p *pauses) drop(t *task) {
-	if t.index >= 0 {
-		heap.Remove(p, t.index)
-	}
-}
-
-// slots bound the requests in flight. Endpoints whose last attempt was not accepted, or
-// that have had none, share half of them: receivers that hang do not stop the others.
-type slots struct{ all, unproven chan struct{} }
-
-func newSlots(n int) slots {
-	n = max(n, 1)
-	return slots{all: make(chan struct{}, n), unproven: make(chan struct{}, max(n/2, 1))}
-}
-
-// tryTake takes a slot if one is free. give returns it.
-func (s *slots) tryTake(proven bool) (give func(), found bool) {
-	ended, end := context.WithCancel(context.Background())
-	end()
-	give, err := s.take(ended, proven)
-	return give, err == nil
-}
-
-// take waits for a slot. give returns it.
-func (s *slots) take(ctx context.Context, proven bool) (give func(), err error) {
-	if !proven {
-		if err := put(ctx, s.unproven); err != nil {
-			return nil, err
-		}
-	}
-	rest := func() {
-		if !proven {
-			<-s.unproven
-		}
-	}
-	if err := put(ctx, s.all); err != nil {
-		rest()
-		return nil, err
-	}
-	return func() { <-s.all; rest() }, nil
-}
-
-// put waits for a place in a channel. It takes a free one even if ctx is done.
-func put(ctx context.Context, places chan struct{}) error {
-	select {
-	case places <- struct{}{}:
-		return nil
-	default:
-	}
-	select {
-	case places <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

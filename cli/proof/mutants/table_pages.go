@@ -14,12 +14,12 @@ var pageMutants = []mutant{
 	},
 	{
 		name: "desk_confirm", breaks: "a change at the desk needs a fresh password",
-		file: "handlers/desk.go", old: "if !v.isFresh() {\n\t\tif proceed", new: "if false {\n\t\tif proceed",
+		file: "handlers/desk_form.go", old: "if !v.isFresh() {\n\t\tif proceed", new: "if false {\n\t\tif proceed",
 		in: "./handlers", tests: []string{"TestDeskConfirms"},
 	},
 	{
 		name: "desk_form", breaks: "a form of the desk belongs to its session",
-		file: "handlers/desk.go", old: "if !secret.EqualText(v.form.value(\"form_token\"), v.token()) {", new: "if false {",
+		file: "handlers/desk_form.go", old: "if !secret.EqualText(v.form.value(\"form_token\"), v.token()) {", new: "if false {",
 		in: "./handlers", tests: []string{"TestDeskForgery"},
 	},
 	{
@@ -54,7 +54,7 @@ var pageMutants = []mutant{
 	},
 	{
 		name: "desk_stale_form_of_anybody", breaks: "a form that another site may have made does not come back with a token",
-		file: "handlers/desk.go", old: "v.r.Header.Get(\"Sec-Fetch-Site\") != \"same-origin\" || ", new: "",
+		file: "handlers/desk_form.go", old: "v.r.Header.Get(\"Sec-Fetch-Site\") != \"same-origin\" || ", new: "",
 		in: "./handlers", tests: []string{"TestDeskStaleFormsLoseNothing"},
 	},
 	{

@@ -104,7 +104,7 @@ var webhookMutants = []mutant{
 	},
 	{
 		name: "webhook_step", breaks: "a parked event begins with the pause behind the time that it blocked",
-		file: "cli/webhooks/live.go", old: "d.stepAfter(d.ep.Head.Blocked)", new: "0",
+		file: "cli/webhooks/live_failed.go", old: "d.stepAfter(d.ep.Head.Blocked)", new: "0",
 		in: "./cli/webhooks", tests: []string{"TestPoison"},
 	},
 }
