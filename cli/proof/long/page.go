@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -14,6 +16,7 @@ var pageHead string
 func page(rows []row, runs []run) string {
 	var text strings.Builder
 	text.WriteString(pageHead)
+	text.WriteString(glance(rows, runs))
 	for _, r := range rows {
 		fmt.Fprintf(&text, "\n## %s: %s\n", r.id, r.promise)
 		if r.note != "" {
@@ -28,6 +31,28 @@ func page(rows []row, runs []run) string {
 		fmt.Fprintf(&text, "| %s | `%s` | %s | %s | %s |\n", r.Date.Format(time.DateTime), r.Commit, r.Part, span(r.Seconds), r.result())
 	}
 	text.WriteString(failures(runs))
+	return text.String()
+}
+
+// glance is a table of the rows, with how many goals each has met.
+func glance(rows []row, runs []run) string {
+	var text strings.Builder
+	text.WriteString("\n| | promise | goals met | not yet | missed |\n|---|---|---|---|---|\n")
+	for _, r := range rows {
+		of := map[string]int{}
+		for _, p := range r.parts {
+			figures := p.total(runs)
+			for _, f := range p.figures {
+				value, has := figures[f.name]
+				if f.goal != "" && !has {
+					of["not yet"]++
+				} else {
+					of[f.verdict(value)]++
+				}
+			}
+		}
+		fmt.Fprintf(&text, "| %s | %s | %d | %d | %d |\n", r.id, r.promise, of["met"], of["not yet"], of["**missed**"])
+	}
 	return text.String()
 }
 
@@ -93,19 +118,24 @@ func (r run) result() string {
 	return "passed"
 }
 
-// failures shows what failed runs printed.
+// failures shows what failed runs printed, and what came of it.
 func failures(runs []run) string {
 	var text strings.Builder
 	for _, r := range runs {
-		if r.Failed != "" {
-			fmt.Fprintf(&text, "\n%s, %s on `%s`:\n\n```\n%s\n```\n", r.Part, r.Date.Format(time.DateTime), r.Commit, strings.TrimSpace(r.Failed))
+		if r.Failed == "" {
+			continue
 		}
+		fmt.Fprintf(&text, "\n**%s**, %s on `%s`. %s\n\n```\n%s\n```\n", r.Part, r.Date.Format(time.DateTime), r.Commit,
+			cmp.Or(r.Because, "Not explained yet."), strings.TrimSpace(emptyHeading.ReplaceAllString(r.Failed, "")))
 	}
 	if text.Len() == 0 {
 		return ""
 	}
 	return "\n## What failed\n" + text.String()
 }
+
+// emptyHeading is a heading of the logs of a test's servers, with nothing below it.
+var emptyHeading = regexp.MustCompile(`(?m)^ *harness_test\.go:\d+: the server's last words:\n`)
 
 // overview is what --list prints.
 func overview(rows []row, runs []run) string {

@@ -31,6 +31,7 @@ type run struct {
 	Seconds int                `json:"seconds"`
 	Figures map[string]float64 `json:"figures,omitempty"`
 	Failed  string             `json:"failed,omitempty"`  // the end of what it printed
+	Because string             `json:"because,omitempty"` // what was wrong and what changed, written by hand
 	Skipped string             `json:"skipped,omitempty"` // why this machine cannot run it
 }
 
