@@ -215,10 +215,11 @@ func (t *instance) anEvent(access string) func(*http.Client) (func() error, erro
 	}
 }
 
-// diskOf returns the bytes of the blocks that the files of a folder have.
+// diskOf returns the bytes of the blocks that the files of a folder have, without the
+// reserve, which is space for merges.
 func diskOf(dir string) (sum int64, err error) {
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
+		if err != nil || entry.Name() == "reserve" {
 			return err
 		}
 		info, err := entry.Info()
