@@ -19,10 +19,11 @@ import (
 
 const (
 	fullDisk       = 512 << 20
+	fullDiskLong   = 1 << 30   // room for what its rounds write
 	fullLeftMin    = 64 << 20  // less than a write needs
 	fullLeftMax    = 160 << 20 // more: then the writers themselves fill the disk
 	fullRounds     = 2
-	fullRoundsLong = 8 // what is written meanwhile still has room
+	fullRoundsLong = 8
 )
 
 // TestFullDisk fills the disk under the writers of a ledger, who import and cause merges
@@ -87,8 +88,11 @@ type fullDiskSite struct {
 
 func newFullDisk(t *testing.T) *fullDiskSite {
 	t.Helper()
-	dir := t.TempDir()
-	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=700", fullDisk))
+	dir, size := t.TempDir(), fullDisk
+	if must.Long() {
+		size = fullDiskLong
+	}
+	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=700", size))
 	must.Have(t, err == nil, fmt.Sprintf("a machine that mounts a tmpfs: %v", err))
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, 0); err != nil {
@@ -152,12 +156,17 @@ func (f *fullDiskSite) fill(t *testing.T, l *ledger, random *rand.Rand) {
 // leave makes the filler so large that only so much is free.
 func (f *fullDiskSite) leave(t *testing.T, bytes uint64) {
 	t.Helper()
-	var disk syscall.Statfs_t
-	must.Do(t, syscall.Statfs(filepath.Dir(f.filler), &disk))
+	const step = 32 << 20 // the server writes meanwhile
 	file := must.Get(os.OpenFile(f.filler, os.O_CREATE|os.O_WRONLY, 0o600))(t)
-	has := must.Get(file.Stat())(t).Size()
-	if free := disk.Bavail * uint64(disk.Bsize); free > bytes {
-		must.Do(t, syscall.Fallocate(int(file.Fd()), 0, has, int64(free-bytes)))
+	for {
+		var disk syscall.Statfs_t
+		must.Do(t, syscall.Statfs(filepath.Dir(f.filler), &disk))
+		free := disk.Bavail * uint64(disk.Bsize)
+		if free <= bytes {
+			break
+		}
+		has := must.Get(file.Stat())(t).Size()
+		must.Do(t, syscall.Fallocate(int(file.Fd()), 0, has, int64(min(free-bytes, step))))
 	}
 	must.Do(t, file.Close())
 }

@@ -245,6 +245,10 @@ func TestFullDisk(t *testing.T) {
 		if !errors.Is(err, kv.ErrUnavailable) || ran {
 			t.Errorf("Update(full disk) = %v, ran %t; want ErrUnavailable, not run", err, ran)
 		}
+		var disk *DiskError
+		if !errors.As(err, &disk) || !strings.Contains(disk.Hint(), "96 MiB") {
+			t.Errorf("Update(full disk) = %v, want a DiskError that names the need", err)
+		}
 		wantValue(t, db, "a", "1")
 		free.Store(freeSpaceMin)
 		put(t, db, "a", "2")

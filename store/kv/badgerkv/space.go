@@ -48,7 +48,8 @@ func checkSpace(opts Options) error {
 	return nil
 }
 
-// spaceRefusal returns the error for a write on a nearly full disk, or nil.
+// spaceRefusal returns the error for a write on a nearly full disk, or nil. It is
+// [kv.ErrUnavailable].
 func (db *DB) spaceRefusal() error {
 	if db.opts.InMemory {
 		return nil
@@ -58,7 +59,12 @@ func (db *DB) spaceRefusal() error {
 		return fmt.Errorf("%w: the free space cannot be found out: %w", kv.ErrUnavailable, err)
 	}
 	if free < need {
-		return fmt.Errorf("%w: only %d MiB are free on the disk, writing needs %d", kv.ErrUnavailable, free>>20, need>>20)
+		return &DiskError{
+			Dir:    db.opts.Dir,
+			Reason: fmt.Sprintf("only %d MiB are free on its filesystem, writing needs %d", free>>20, need>>20),
+			Remedy: fmt.Sprintf("free at least %d MiB there", need>>20),
+			Err:    kv.ErrUnavailable,
+		}
 	}
 	return nil
 }
@@ -78,9 +84,8 @@ func (db *DB) room() (free, need uint64, err error) {
 			base := slices.IndexFunc(levels, func(l badger.LevelInfo) bool { return l.IsBaseLevel })
 			db.merge.levels, db.merge.bytes = levels, mergedNext(db.engine.Tables(), base)
 		}
-		if want := reserveFor(db.merge.bytes); free+held >= freeSpaceMin+want {
-			db.reserve(want)
-		}
+		beside := free + held - min(freeSpaceMin, free+held)
+		db.reserve(min(upToStep(db.merge.bytes), beside/reserveStep*reserveStep))
 		db.snapshots.leave()
 	}
 	if free < freeSpaceMin {
@@ -147,8 +152,7 @@ const (
 	reserveStep = 2 * memTableSize // it is not resized for less
 )
 
-// reserveFor returns the size of the reserve, in bytes.
-func reserveFor(merged uint64) uint64 { return (merged + reserveStep - 1) / reserveStep * reserveStep }
+func upToStep(n uint64) uint64 { return (n + reserveStep - 1) / reserveStep * reserveStep }
 
 // reserve resizes the reserve. Some file systems cannot hold space for a file; they have none.
 func (db *DB) reserve(size uint64) {
