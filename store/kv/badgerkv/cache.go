@@ -195,7 +195,8 @@ func (s *shard) put(key string, e entry) {
 		s.turnOff()
 		return
 	}
-	s.old, s.young, s.size, s.floor = s.young, nil, 0, s.newest
+	// Not lower than it was: a deletion raises the floor and leaves no entry.
+	s.old, s.young, s.size, s.floor = s.young, nil, 0, max(s.floor, s.newest)
 }
 
 func (s *shard) remove(key string) {

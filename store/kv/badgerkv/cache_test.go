@@ -116,6 +116,24 @@ func TestCacheAnswersAsTheEngine(t *testing.T) {
 	}
 }
 
+// TestADeletedRecordStaysAbsent: what was read before a deletion and arrives after it is
+// not taken, also when the shard has dropped entries in between.
+func TestADeletedRecordStaysAbsent(t *testing.T) {
+	t.Parallel()
+	s := &shard{sizeMax: 2 * (entryOverhead + 2)}
+	s.add([]byte("a"), nil, 1)
+	s.replace("t", entry{[]byte("1"), 1})
+	s.add([]byte("b"), nil, 1) // one too many: all three are old
+	s.add([]byte("c"), nil, 1)
+	s.add([]byte("d"), nil, 1)
+	s.replace("t", entry{since: 2})
+	s.get([]byte("a"), 2) // young again, and one too many
+	s.add([]byte("t"), []byte("1"), 1)
+	if value, known := s.get([]byte("t"), 2); known {
+		t.Errorf("a deleted record is %q", value)
+	}
+}
+
 // TestCachedReadsAreExact has readers and writers share a few records, with a cache that
 // drops most of them. A View must see the sum that every update keeps, and what was
 // acknowledged before it began.
