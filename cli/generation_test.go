@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -162,6 +163,18 @@ func TestAdopt(t *testing.T) {
 		complaint{term.ExitIO, "cannot write " + filepath.Join(dir, datadir.CurrentName) + ": ", "free some space there, or check the disk, and try again; nothing was changed"}.judge(t, "restore", stderr, code)
 		sameGenerations(t, "after the refusal", dir, datadir.GenerationOne, datadir.GenerationOne)
 		stillThere(t, dir)
+	})
+	t.Run("the_replaced_generation_of_a_killed_server_holds_no_disk_space_in_reserve", func(t *testing.T) {
+		t.Parallel()
+		dir, file := liveDirectory(t)
+		reserve := filepath.Join(dir, datadir.GenerationOne, "reserve")
+		must.Do(t, os.WriteFile(reserve, []byte("space"), 0o600))
+		if _, stderr, code := run(t, "restore", file, "--yes", "--data", dir); code != term.ExitOK {
+			t.Fatalf("restore: exit %d, %s", code, stderr)
+		}
+		if _, err := os.Stat(reserve); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the reserve after the restore: %v, want that it is removed", err)
+		}
 	})
 	t.Run("a_failure_after_the_pointer_was_changed_removes_nothing", func(t *testing.T) {
 		t.Parallel()

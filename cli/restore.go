@@ -299,6 +299,9 @@ func (r *restoration) build(ctx context.Context, b *store.BackupFile, size int64
 	if err := r.findReplaced(); err != nil {
 		return err
 	}
+	if r.lock != nil && r.replaced != "" { // a server that was killed has left it
+		badgerkv.RemoveReserve(filepath.Join(r.dir, r.replaced))
+	}
 	if r.name, err = datadir.NextGeneration(r.dir); err != nil {
 		return err
 	}

@@ -54,6 +54,7 @@ type DiskEngine interface {
 	Stats() badgerkv.Stats
 	Space() (s badgerkv.Space, ok bool, err error)
 	SpaceMin() uint64
+	Reserved() uint64
 }
 
 // SpaceOf returns the disk space of an engine. ok is false for one without a disk.

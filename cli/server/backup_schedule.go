@@ -114,8 +114,14 @@ func (f *backupFlags) begin(dataDir string, r *running, key secret.Key) (*backup
 	return &backupSchedule{
 		desk: newDeskWork(), dir: dir, every: time.Duration(f.every), keep: f.keep, store: r.data().Store, notes: store.BackupNotes{Version: r.version, Key: key.Fingerprint()},
 		instance: r.data().Store.InstanceID(), now: r.data().Store.Now, log: r.log,
-		free: badgerkv.FreeSpace, freeMin: func() uint64 { return backupSpaceShare * disk.SpaceMin() }, failed: r.metrics.backupFailures.Inc,
+		free: badgerkv.FreeSpace, freeMin: func() uint64 { return backupSpaceMin(disk) }, failed: r.metrics.backupFailures.Inc,
 	}, nil
+}
+
+// backupSpaceMin is what must stay free beside the store's reserve.
+func backupSpaceMin(disk datadir.DiskEngine) uint64 {
+	need, reserved := backupSpaceShare*disk.SpaceMin(), disk.Reserved()
+	return need - min(need, reserved)
 }
 
 // prepareBackupDir creates the directory, or checks that only this user can write to it.

@@ -273,3 +273,20 @@ func TestBackupSchedule(t *testing.T) {
 		sameNames(t, s.files(t), s.named(now), s.named(now.Add(time.Second)), s.named(now.Add(2*time.Second)))
 	})
 }
+
+type reservingDisk struct {
+	datadir.DiskEngine
+	need, reserved uint64
+}
+
+func (d reservingDisk) SpaceMin() uint64 { return d.need }
+func (d reservingDisk) Reserved() uint64 { return d.reserved }
+
+// TestBackupNeedsNoSpaceTwice: what the store already holds on the disk need not be free
+// beside it.
+func TestBackupNeedsNoSpaceTwice(t *testing.T) {
+	t.Parallel()
+	if got, want := backupSpaceMin(reservingDisk{need: 500, reserved: 300}), uint64(backupSpaceShare*500-300); got != want {
+		t.Errorf("backupSpaceMin() = %d, want %d", got, want)
+	}
+}

@@ -110,7 +110,7 @@ func examine(opts Options) (*stamp, error) {
 	if err := makeDir(opts.Dir); err != nil {
 		return nil, err
 	}
-	_ = os.Remove(filepath.Join(opts.Dir, reserveName)) // of a process that was killed
+	RemoveReserve(opts.Dir)
 	if err := checkSpace(opts); err != nil {
 		return nil, err
 	}

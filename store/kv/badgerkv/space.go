@@ -76,7 +76,7 @@ func (db *DB) room() (free, need uint64, err error) {
 	db.merge.Lock()
 	defer db.merge.Unlock()
 	free, err = db.opts.FreeSpace(db.opts.Dir)
-	held := db.merge.reserved
+	held := db.held()
 	if now := time.Now(); now.Sub(db.merge.looked) >= mergedEvery && db.snapshots.enter() == nil {
 		db.merge.looked = now
 		// Tables reads all tables, up to a thousand.
@@ -94,10 +94,17 @@ func (db *DB) room() (free, need uint64, err error) {
 	return free + held, freeSpaceMin + db.merge.bytes, err
 }
 
-// SpaceMin returns how many bytes must be free for a write.
+// SpaceMin returns how many bytes must be free for a write, the reserve among them.
 func (db *DB) SpaceMin() uint64 {
 	_, need, _ := db.room()
 	return need
+}
+
+// Reserved returns how many bytes the reserve holds, which [FreeSpace] does not count.
+func (db *DB) Reserved() uint64 {
+	db.merge.Lock()
+	defer db.merge.Unlock()
+	return db.held()
 }
 
 // sameTables reports whether a level appears to have the same tables.
@@ -153,6 +160,20 @@ const (
 )
 
 func upToStep(n uint64) uint64 { return (n + reserveStep - 1) / reserveStep * reserveStep }
+
+// held returns how many bytes the reserve holds. Someone who needs space may remove it.
+func (db *DB) held() uint64 {
+	if db.merge.reserved > 0 {
+		info, err := os.Lstat(filepath.Join(db.opts.Dir, reserveName))
+		if err != nil || uint64(info.Size()) != db.merge.reserved {
+			db.merge.reserved = 0
+		}
+	}
+	return db.merge.reserved
+}
+
+// RemoveReserve removes the reserve of a process that was killed. No other may use dir.
+func RemoveReserve(dir string) { _ = os.Remove(filepath.Join(dir, reserveName)) }
 
 // reserve resizes the reserve. Some file systems cannot hold space for a file; they have none.
 func (db *DB) reserve(size uint64) {

@@ -137,6 +137,11 @@ func TestReserve(t *testing.T) {
 	if err != nil || space.Free != plentyFree || space.Used > reserveStep {
 		t.Errorf("Space() = %+v, %v; want the reserve free, and not used", space, err)
 	}
+	must.Do(t, os.Remove(path))
+	if space, _, err = db.Space(); err != nil || space.Free != plentyFree {
+		t.Errorf("Space() = %+v, %v; want nothing free beside the disk's own when someone has removed the reserve", space, err)
+	}
+	eventually("when someone has removed it", reserveStep)
 	free.Store(freeSpaceMin + reserveStep - 1)
 	eventually("when another program takes the disk", 0)
 	put(t, db, "b", "1") // there is room for this, and for the merge
