@@ -121,7 +121,8 @@ func openDurable(t testing.TB, now func() time.Time) kv.DB {
 
 func openBadger(t testing.TB, dir string, now func() time.Time) kv.DB {
 	t.Helper()
-	return must.Get(badgerkv.Open(badgerkv.Options{Dir: dir, Now: now, Recent: record.RecentKinds, Whole: record.WholeKinds}))(t)
+	const recent = 32 << 10 // some 150 records: the cache drops many even in small tests
+	return must.Get(badgerkv.Open(badgerkv.Options{Dir: dir, Now: now, Recent: record.RecentKinds, RecentMax: recent, Whole: record.WholeKinds}))(t)
 }
 
 // SegmentEvents is the size of a segment in tests, so that few events cross segments.

@@ -74,7 +74,7 @@ func newCache(o Options) *cache {
 		c.kinds[o.Whole[i]] = cacheWhole
 	}
 	for i := range c.recent {
-		c.recent[i].sizeMax = int(o.Memory) / recentShare / recentShards / 2 // young and old
+		c.recent[i].sizeMax = int(o.RecentMax) / recentShards / 2 // young and old
 	}
 	c.whole.sizeMax, c.whole.complete = int(o.Memory)/wholeShare, true
 	return c

@@ -75,6 +75,8 @@ type Options struct {
 	// Recent are the kinds of record, by the first byte of their keys, of which those
 	// last read or written are kept in memory.
 	Recent string
+	// RecentMax bounds them, in bytes; 0 means a sixteenth of Memory.
+	RecentMax int64
 	// Whole are the kinds of which all records are kept in memory as long as they fit,
 	// so that a missing one is found missing as fast as another is found. They must not
 	// expire.
@@ -103,6 +105,9 @@ func (o Options) withDefaults() Options {
 		o.Memory = MemoryDefault
 	}
 	o.Memory = max(o.Memory, MemoryMin)
+	if o.RecentMax == 0 {
+		o.RecentMax = o.Memory / recentShare
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -139,7 +144,7 @@ func (o Options) engine(log badger.Logger) badger.Options {
 	if o.InMemory {
 		dir = ""
 	}
-	caches := o.Memory - memTables*memTableSize - o.Memory/recentShare - o.Memory/wholeShare
+	caches := o.Memory - memTables*memTableSize - o.RecentMax - o.Memory/wholeShare
 	opts := badger.DefaultOptions(dir)
 	opts.InMemory = o.InMemory
 	opts.Logger = log
