@@ -119,7 +119,7 @@ func TestReserve(t *testing.T) {
 	db = mustOpen(t, opts)
 	eventually := func(what string, want int64) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
 			got := int64(0)
 			if info, err := os.Stat(path); err == nil {
 				got = allocated(info)
