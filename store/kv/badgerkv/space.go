@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -76,22 +77,25 @@ func (db *DB) room() (free, need uint64, err error) {
 	db.merge.Lock()
 	defer db.merge.Unlock()
 	free, err = db.opts.FreeSpace(db.opts.Dir)
-	held := db.held()
-	if now := time.Now(); now.Sub(db.merge.looked) >= mergedEvery && db.snapshots.enter() == nil {
-		db.merge.looked = now
+	free += db.held()
+	look := time.Since(db.merge.looked) >= mergedEvery && db.snapshots.enter() == nil
+	if look {
+		db.merge.looked = time.Now()
 		// Tables reads all tables, up to a thousand.
 		if levels := db.engine.Levels(); !slices.EqualFunc(levels, db.merge.levels, sameTables) {
 			base := slices.IndexFunc(levels, func(l badger.LevelInfo) bool { return l.IsBaseLevel })
 			db.merge.levels, db.merge.bytes = levels, mergedNext(db.engine.Tables(), base)
 		}
-		beside := free + held - min(freeSpaceMin, free+held)
-		db.reserve(min(upToStep(db.merge.bytes), beside/reserveStep*reserveStep))
 		db.snapshots.leave()
 	}
-	if free < freeSpaceMin {
-		db.reserve(0)
+	need, reserved := freeSpaceMin+db.merge.bytes, uint64(0)
+	if free >= need { // otherwise nothing is written, and merges under way have all that is left
+		reserved = min(db.merge.bytes+reserveStep-1, free-freeSpaceMin) / reserveStep * reserveStep
 	}
-	return free + held, freeSpaceMin + db.merge.bytes, err
+	if look || reserved == 0 {
+		db.reserve(reserved)
+	}
+	return free, need, err
 }
 
 // SpaceMin returns how many bytes must be free for a write, the reserve among them.
@@ -152,14 +156,12 @@ func sizeOf(tables []badger.TableInfo) (sum uint64) {
 
 // reserveName is the file that holds the space of the next merges, so that no other program
 // takes it: to a merge under way a full disk is SIGBUS, and a server that starts again is
-// refused until someone makes room. Once less than freeSpaceMin is free beside it, it is
-// removed, and the merge has its space.
+// refused until someone makes room. When less is left than a write needs, it is removed, and
+// the merges have its space.
 const (
 	reserveName = "reserve"
 	reserveStep = 2 * memTableSize // it is not resized for less
 )
-
-func upToStep(n uint64) uint64 { return (n + reserveStep - 1) / reserveStep * reserveStep }
 
 // held returns how many bytes the reserve holds. Someone who needs space may remove it.
 func (db *DB) held() uint64 {
@@ -188,7 +190,7 @@ func (db *DB) reserve(size uint64) {
 			db.merge.reserved = size
 			return
 		}
-		db.merge.noReserve = errors.Is(err, errors.ErrUnsupported)
+		db.merge.noReserve = !errors.Is(err, syscall.ENOSPC) // a quota, or no such system call
 	}
 	_ = os.Remove(path)
 }

@@ -147,13 +147,20 @@ func TestReserve(t *testing.T) {
 	put(t, db, "b", "1") // there is room for this, and for the merge
 	free.Store(freeSpaceMin + reserveStep)
 	eventually("with enough again", reserveStep)
-	free.Store(freeSpaceMin)
+	db.merge.Lock()
+	db.merge.bytes = 2*reserveStep + 1 // of larger tables
+	db.merge.Unlock()
+	free.Store(plentyFree)
+	eventually("for a larger merge", 3*reserveStep)
+	free.Store(freeSpaceMin + 2*reserveStep + 1)
+	eventually("with just enough for a write", 2*reserveStep)
+	free.Store(freeSpaceMin + 2*reserveStep)
 	if err := db.Ready(); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("Ready() without room for a merge = %v, want ErrUnavailable", err)
 	}
 	eventually("without room for a write", 0)
 	free.Store(plentyFree)
-	eventually("at the end", reserveStep)
+	eventually("at the end", 3*reserveStep)
 	mustClose(t, db)
 	eventually("of a closed store", 0)
 }
