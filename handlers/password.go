@@ -51,6 +51,9 @@ func (s *Server) judge(ctx context.Context, a attempt, do func() (store.User, er
 	}
 	judged := unjudged
 	defer func() {
+		if judged == unjudged && ctx.Err() != nil {
+			judged = abandoned
+		}
 		if judged != wrong {
 			_ = end(judged) // at worst it counts as in progress for a while
 		}

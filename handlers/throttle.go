@@ -170,16 +170,22 @@ func (t *throttle) begin(ctx context.Context, a attempt) (end func(verdict) erro
 type verdict int
 
 const (
-	unjudged verdict = iota // the server was busy
+	unjudged  verdict = iota // the server was busy
+	abandoned                // the caller left before it was judged
 	right
 	wrong
 )
 
-// end counts the attempt even if the caller has disconnected.
+// end counts the attempt even if the caller has disconnected. An abandoned one is charged
+// to its source: whoever leaves and comes again must not keep a user's places for nothing.
 func (t *throttle) end(ctx context.Context, k bucketKeys, begun time.Time, v verdict) error {
 	return t.over.change(context.WithoutCancel(ctx), k, func(f *failures, now time.Time) {
 		f.end(begun)
 		switch v {
+		case abandoned:
+			if k.source.IsValid() {
+				f.source = f.source.charged(now, sourceFailuresMax)
+			}
 		case right:
 			f.user = nil
 		case wrong:

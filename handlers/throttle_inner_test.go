@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"net/netip"
 	"runtime"
 	"strconv"
 	"testing"
 	"time"
 
+	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
@@ -54,6 +57,23 @@ func testThrottlePending(t *testing.T, throttle *throttle) {
 			t.Errorf("the next waits %s, want it admitted", wait)
 		}
 	})
+	t.Run("an_abandoned_attempt_is_charged_to_its_source", func(t *testing.T) {
+		a := attempt{name: "minna", source: netip.MustParseAddr("192.0.2.7")}
+		for i := range sourceFailuresMax {
+			end, wait, err := throttle.begin(t.Context(), a)
+			if must.Do(t, err); wait > 0 {
+				t.Fatalf("attempt %d waits %s, want it admitted", i, wait)
+			}
+			must.Do(t, end(abandoned))
+		}
+		if _, wait, _ := throttle.begin(t.Context(), a); wait == 0 {
+			t.Error("one more is admitted, want that it waits")
+		}
+		a.source = netip.MustParseAddr("192.0.2.8")
+		if _, wait, _ := throttle.begin(t.Context(), a); wait > 0 {
+			t.Errorf("another source waits %s, want it admitted", wait)
+		}
+	})
 	t.Run("a_caller_that_disconnects_is_counted", func(t *testing.T) {
 		for range userFailuresFree {
 			ctx, disconnect := context.WithCancel(t.Context())
@@ -68,6 +88,36 @@ func testThrottlePending(t *testing.T, throttle *throttle) {
 			t.Errorf("one more waits %s, want %s", wait, userDelayFirst)
 		}
 	})
+}
+
+// TestCallersThatLeaveAreCharged: a caller that leaves while its password waits for a hash
+// is charged. One that the busy server refuses is not.
+func TestCallersThatLeaveAreCharged(t *testing.T) {
+	t.Parallel()
+	s := &Server{throttle: newThrottle(time.Now, newMemoryBuckets(time.Now))}
+	for name, leaves := range map[string]bool{"leaves": true, "is_refused": false} {
+		t.Run(name, func(t *testing.T) {
+			a := attempt{name: "mara", source: netip.MustParseAddr("2001:db8::1")}
+			if leaves {
+				a.source = netip.MustParseAddr("192.0.2.1")
+			}
+			for range sourceFailuresMax {
+				ctx, leave := context.WithCancel(t.Context())
+				_, _, err := s.judge(ctx, a, func() (store.User, error) {
+					if leaves {
+						leave()
+					}
+					return store.User{}, record.ErrBusy
+				}, nil)
+				if leave(); !errors.Is(err, record.ErrBusy) {
+					t.Fatalf("judge() = %v, want the outcome of the attempt", err)
+				}
+			}
+			if _, wait, _ := s.throttle.begin(t.Context(), a); (wait > 0) != leaves {
+				t.Errorf("the next attempt waits %s", wait)
+			}
+		})
+	}
 }
 
 // FuzzThrottleRows: whatever a row contains, an attempt is admitted or waits a bounded time,
