@@ -157,6 +157,14 @@ func TestAFailedRunIsKept(t *testing.T) {
 	}
 }
 
+// TestACrashIsKept: of what a server printed as it crashed, the beginning says why.
+func TestACrashIsKept(t *testing.T) {
+	long := strings.Repeat("        goroutine 7 [running]\n", 1000)
+	if kept := ending("        fatal error: fault\n        [signal SIGBUS]\n" + long + "--- FAIL: TestFullDisk\n"); !strings.Contains(kept, "signal SIGBUS") || !strings.Contains(kept, "--- FAIL") {
+		t.Errorf("kept %.300q", kept)
+	}
+}
+
 func TestNumbersAreWrittenForPeople(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[float64]string{0: "0", 1: "1", 0.25: "0.25", 12.3456: "12.346", 999: "999", 1234.5: "1,234", 5000000: "5,000,000", -1.5: "-1.5", -1234: "-1,234"} {

@@ -249,15 +249,22 @@ func outOfTime(out string) bool {
 
 var testMessage = regexp.MustCompile(`(?m)^ +\w+_test\.go:\d+: .*$`)
 
-// ending is what the tests said, figures apart, and the last of what was printed, from the
-// first failure on if that fits.
+// crashed is where a Go program begins to say why it ends.
+var crashed = regexp.MustCompile(`(?m)^ *(fatal error|panic|unexpected fault address|SIGBUS)`)
+
+// ending is what the tests said, figures apart, the beginning of a crash, and the last of
+// what was printed, from the first failure on if that fits.
 func ending(out string) string {
 	said := testMessage.FindAllString(out, -1)
 	said = slices.DeleteFunc(said, figureLine.MatchString)
+	crash := ""
+	if at := crashed.FindStringIndex(out); at != nil {
+		crash = out[at[0]:min(at[0]+failureEnds, len(out))] + "\n"
+	}
 	if at := strings.Index(out, "--- FAIL"); at > 0 {
 		out = out[at:]
 	}
-	return shortened(strings.Join(said, "\n")) + "\n" + shortened(out)
+	return shortened(strings.Join(said, "\n")) + "\n" + crash + shortened(out)
 }
 
 // shortened keeps the beginning and the end.
