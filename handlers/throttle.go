@@ -177,7 +177,8 @@ const (
 )
 
 // end counts the attempt even if the caller has disconnected. An abandoned one is charged
-// to its source: whoever leaves and comes again must not keep a user's places for nothing.
+// to its source. Otherwise requests that are cancelled again and again could take up all of
+// a user's attempts in progress, at no cost.
 func (t *throttle) end(ctx context.Context, k bucketKeys, begun time.Time, v verdict) error {
 	return t.over.change(context.WithoutCancel(ctx), k, func(f *failures, now time.Time) {
 		f.end(begun)

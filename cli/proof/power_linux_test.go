@@ -161,11 +161,11 @@ type disk struct {
 	isCut           atomic.Bool
 }
 
-// newDisk makes and mounts one. A kernel without loop devices skips the test, in CI too:
-// nothing can be installed against that.
+// newDisk makes and mounts one. A kernel without loop devices skips the test, in CI too,
+// as no package adds them.
 func newDisk(t *testing.T, kind string) *disk {
 	t.Helper()
-	must.Have(t, os.Getuid() == 0, "root, who alone mounts file systems")
+	must.Have(t, os.Getuid() == 0, "root, to mount a file system")
 	dir := t.TempDir()
 	d := &disk{kind: kind, image: filepath.Join(dir, "image"), at: filepath.Join(dir, "disk")}
 	must.Do(t, os.Mkdir(d.at, 0o700))

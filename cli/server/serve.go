@@ -283,8 +283,9 @@ func (f *serveFlags) prepareStore(ctx context.Context, s *store.Store, log *slog
 // serveStore opens the admin socket unless its path is "", calls write, which tells others
 // where the server is, and serves.
 func (p *Program) serveStore(r *running, c handlers.Config, socket string, write func(socket string) error) (err error) {
-	// Only now that the store is open: a collection before it leaves memory on which Go
-	// would clear the whole memtable, and 11 MiB be held that are otherwise untouched.
+	// Only now that the store is open. If the collector runs before that, the memtable may
+	// get memory that was in use, and Go clears all of it: 11 MiB that otherwise stay
+	// untouched.
 	r.memory.Limit(p.Environ)
 	if socket != "" {
 		if r.admin, err = datadir.ListenAdmin(socket, r.log); err != nil {

@@ -157,7 +157,18 @@ func TestAFailedRunIsKept(t *testing.T) {
 	}
 }
 
-// TestACrashIsKept: of what a server printed as it crashed, the beginning says why.
+func TestRowsAndPartsAreChosenByName(t *testing.T) {
+	const name = "power cuts on xfs"
+	chosen := must.Get(choose("r1, " + name))(t)
+	if len(chosen) != 2 || chosen[0].id != "R1" || len(chosen[0].parts) < 2 || len(chosen[1].parts) != 1 || chosen[1].parts[0].name != name {
+		t.Errorf("chosen %+v, want all of R1 and one part", chosen)
+	}
+	if _, err := choose("R1,R99"); err == nil {
+		t.Error("a row that does not exist is chosen")
+	}
+}
+
+// TestACrashIsKept: a failed run keeps the beginning of a crash, which says why.
 func TestACrashIsKept(t *testing.T) {
 	long := strings.Repeat("        goroutine 7 [running]\n", 1000)
 	if kept := ending("        fatal error: fault\n        [signal SIGBUS]\n" + long + "--- FAIL: TestFullDisk\n"); !strings.Contains(kept, "signal SIGBUS") || !strings.Contains(kept, "--- FAIL") {

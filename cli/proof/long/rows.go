@@ -245,7 +245,7 @@ was spent is refused, the log has no hole, and resources equal their events.`,
 		}},
 	},
 	{
-		id: "R12", promise: "slow clients hold nobody up",
+		id: "R12", promise: "slow clients do not delay others",
 		parts: []part{{
 			name: "slow headers, bodies, readers and streams", test: []string{"-run", "TestSlowClientsServer$", "./cli/proof"}, whole: true,
 			figures: []figure{

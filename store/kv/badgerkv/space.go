@@ -174,10 +174,10 @@ func (db *DB) held() uint64 {
 	return db.merge.reserved
 }
 
-// RemoveReserve removes the reserve of a process that was killed. No other may use dir.
+// RemoveReserve removes the reserve of a process that was killed. No other process may use dir.
 func RemoveReserve(dir string) { _ = os.Remove(filepath.Join(dir, reserveName)) }
 
-// reserve resizes the reserve. Some file systems cannot hold space for a file; they have none.
+// reserve resizes the reserve. A file system without fallocate has none.
 func (db *DB) reserve(size uint64) {
 	if size == db.merge.reserved || db.merge.noReserve {
 		return
