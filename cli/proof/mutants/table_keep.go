@@ -29,7 +29,7 @@ var keepMutants = []mutant{
 	},
 	{
 		name: "reserve_kept", breaks: "the space of merges is given up when another program fills the disk",
-		file: "store/kv/badgerkv/space.go", old: "if free >= need { // otherwise", new: "if free >= freeSpaceMin { // otherwise",
+		file: "store/kv/badgerkv/space.go", old: "	case free >= need:\n", new: "	case true:\n",
 		in: "./store/kv/badgerkv", tests: []string{"TestReserve"},
 	},
 	{

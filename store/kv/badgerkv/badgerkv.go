@@ -32,7 +32,6 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -54,10 +53,10 @@ type DB struct {
 	merge     struct { // what the engine may write at once, as it was last looked at
 		sync.Mutex
 		bytes     uint64
-		looked    time.Time
-		levels    []badger.LevelInfo
-		reserved  uint64 // bytes of the disk that the reserve holds
-		noReserve bool   // on this file system
+		levels    []badger.LevelInfo // of watchSpace alone
+		reserved  uint64             // bytes of the disk that the reserve holds at least
+		resizing  bool
+		noReserve bool // on this file system
 	}
 	closing         sync.Once
 	closeErr        error
@@ -79,6 +78,9 @@ func Open(opts Options) (*DB, error) {
 	if !opts.InMemory {
 		err = checkIndexes(opts.Dir, engine)
 	}
+	if err == nil && !opts.InMemory {
+		err = checkMerges(opts, engine)
+	}
 	if err == nil {
 		db.engine, err = badger.OpenManaged(engine)
 	}
@@ -95,6 +97,7 @@ func Open(opts Options) (*DB, error) {
 	db.committer = newCommitter(db, version)
 	go db.committer.loop()
 	if !opts.InMemory {
+		db.lookAtTables()
 		db.closed, db.watched = make(chan struct{}), make(chan struct{})
 		go db.watchSpace()
 	}

@@ -4,9 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"tollhouse/store/kv"
 	"tollhouse/store/storetest/must"
@@ -23,15 +28,7 @@ func TestFullDiskWhileMerging(t *testing.T) {
 		value = 60 << 10
 		rest  = 50 * time.Millisecond
 	)
-	dir := t.TempDir()
-	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=700", disk))
-	must.Have(t, err == nil, fmt.Sprintf("a machine that mounts a tmpfs: %v", err))
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	db := mustOpen(t, Options{Dir: dir})
+	db := mustOpen(t, Options{Dir: smallDisk(t, disk)})
 	random := rand.New(rand.NewPCG(1, 2))
 	written := 0
 	for refused := 0; refused < 40; {
@@ -64,5 +61,71 @@ func TestFullDiskWhileMerging(t *testing.T) {
 	space, _, err := db.Space()
 	if err != nil || space.FreeMin <= freeSpaceMin {
 		t.Errorf("Space() = %+v, %v; want that more than %d must be free", space, err, freeSpaceMin)
+	}
+}
+
+// TestTheReserveStaysWhenItCannotGrow: a program that takes the disk while the reserve is
+// enlarged does not get what was reserved before.
+func TestTheReserveStaysWhenItCannotGrow(t *testing.T) {
+	t.Parallel()
+	dir := smallDisk(t, 3*reserveStep>>20)
+	db := &DB{opts: Options{Dir: dir}}
+	db.reserve(2 * reserveStep)
+	db.reserve(4 * reserveStep)
+	info := must.Get(os.Stat(filepath.Join(dir, reserveName)))(t)
+	if held := db.held(); held != 2*reserveStep || info.Size() != 2*reserveStep || allocated(info) != 2*reserveStep {
+		t.Errorf("the reserve holds %d bytes by its own count, %d by its size and %d on the disk, want %d", held, info.Size(), allocated(info), 2*reserveStep)
+	}
+	db.reserve(3 * reserveStep)
+	if held := db.held(); held != 3*reserveStep {
+		t.Errorf("the reserve holds %d bytes when there is room again, want %d", held, 3*reserveStep)
+	}
+}
+
+// smallDisk mounts a disk of so many MiB.
+func smallDisk(t *testing.T, size int) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=700", size))
+	must.Have(t, err == nil, fmt.Sprintf("a machine that mounts a tmpfs: %v", err))
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// TestTheReserveGrowsOnXFS, where a file that is allocated once more in whole needs the
+// free space for it.
+func TestTheReserveGrowsOnXFS(t *testing.T) {
+	t.Parallel()
+	must.SkipInShort(t)
+	must.Have(t, os.Getuid() == 0, "root, to mount a file system")
+	dir := t.TempDir()
+	image, at := filepath.Join(dir, "image"), filepath.Join(dir, "disk")
+	must.Do(t, os.Mkdir(at, 0o700))
+	must.Do(t, os.WriteFile(image, nil, 0o600))
+	must.Do(t, os.Truncate(image, 320<<20))
+	out, err := exec.Command("mkfs.xfs", "-q", "-f", image).CombinedOutput()
+	must.Have(t, err == nil, fmt.Sprintf("mkfs.xfs: %v %s", err, out))
+	if out, err := exec.Command("mount", "-t", "xfs", "-o", "loop,nosuid,nodev", image, at).CombinedOutput(); err != nil {
+		t.Skipf("skipped: a loop device with xfs: %v %s", err, out)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(at, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	db := &DB{opts: Options{Dir: at}}
+	db.reserve(4 * reserveStep)
+	other := must.Get(os.Create(filepath.Join(at, "other")))(t)
+	defer other.Close()
+	free := must.Get(freeSpace(at))(t)
+	must.Do(t, unix.Fallocate(int(other.Fd()), 0, 0, int64(free)-2*reserveStep))
+	db.reserve(5 * reserveStep)
+	info := must.Get(os.Stat(filepath.Join(at, reserveName)))(t)
+	if held := db.held(); held != 5*reserveStep || allocated(info) != 5*reserveStep {
+		t.Errorf("the reserve holds %d bytes by its own count and %d on the disk, want %d", held, allocated(info), 5*reserveStep)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,6 +50,41 @@ func checkSpace(opts Options) error {
 	return nil
 }
 
+// checkMerges refuses to open a store where the merges that begin at once may fill the disk,
+// which would end the process, and the next one too. Where there is less room than for all
+// tables, it opens the engine without merges, to see what the next ones need.
+func checkMerges(opts Options, engine badger.Options) error {
+	entries, err := os.ReadDir(opts.Dir)
+	all := uint64(0)
+	for _, e := range entries {
+		if info, statErr := e.Info(); statErr == nil && filepath.Ext(e.Name()) == ".sst" {
+			all += uint64(info.Size())
+		}
+	}
+	free, freeErr := opts.FreeSpace(opts.Dir)
+	if err = firstError(err, freeErr); err != nil || free >= freeSpaceMin+all {
+		return err
+	}
+	engine.NumCompactors, engine.NumLevelZeroTablesStall = 0, math.MaxInt
+	db, err := badger.OpenManaged(engine)
+	if err != nil {
+		return err
+	}
+	need := freeSpaceMin + mergedNext(db.Tables(), baseOf(db.Levels()))
+	if err := db.Close(); err != nil || free >= need {
+		return err
+	}
+	return &DiskError{
+		Dir:    opts.Dir,
+		Reason: fmt.Sprintf("only %d MiB are free on its filesystem, its merges need %d", free>>20, need>>20),
+		Remedy: fmt.Sprintf("free at least %d MiB there and start again; nothing is lost", need>>20),
+	}
+}
+
+func baseOf(levels []badger.LevelInfo) int {
+	return slices.IndexFunc(levels, func(l badger.LevelInfo) bool { return l.IsBaseLevel })
+}
+
 // spaceRefusal returns the error for a write on a nearly full disk, or nil. It is
 // [kv.ErrUnavailable].
 func (db *DB) spaceRefusal() error {
@@ -72,30 +108,40 @@ func (db *DB) spaceRefusal() error {
 
 // room returns how many bytes are free on the disk, the reserve among them, and how many
 // must be for a write: freeSpaceMin, and what the engine may write when it merges tables
-// before it removes the old ones. It resizes the reserve.
+// before it removes the old ones.
 func (db *DB) room() (free, need uint64, err error) {
 	db.merge.Lock()
 	defer db.merge.Unlock()
 	free, err = db.opts.FreeSpace(db.opts.Dir)
-	free += db.held()
-	look := time.Since(db.merge.looked) >= mergedEvery && db.snapshots.enter() == nil
-	if look {
-		db.merge.looked = time.Now()
-		// Tables reads all tables, up to a thousand.
-		if levels := db.engine.Levels(); !slices.EqualFunc(levels, db.merge.levels, sameTables) {
-			base := slices.IndexFunc(levels, func(l badger.LevelInfo) bool { return l.IsBaseLevel })
-			db.merge.levels, db.merge.bytes = levels, mergedNext(db.engine.Tables(), base)
-		}
-		db.snapshots.leave()
+	return free + db.held(), freeSpaceMin + db.merge.bytes, err
+}
+
+// look finds out what the next merges need, and resizes the reserve. No write waits for
+// that: beside merges it takes a disk up to 80 ms.
+func (db *DB) look() {
+	if db.snapshots.enter() != nil {
+		return
 	}
-	need, reserved := freeSpaceMin+db.merge.bytes, uint64(0)
-	if free >= need { // otherwise nothing is written, and merges under way have all that is left
-		reserved = min(db.merge.bytes+reserveStep-1, free-freeSpaceMin) / reserveStep * reserveStep
+	db.lookAtTables()
+	db.snapshots.leave()
+	free, need, err := db.room()
+	switch {
+	case err != nil:
+	case free >= need:
+		db.reserve(min(need-freeSpaceMin+reserveStep-1, free-freeSpaceMin) / reserveStep * reserveStep)
+	default: // nothing is written, and merges under way need space
+		db.reserve(min(db.Reserved(), max(free, reserveBeside)-reserveBeside) / reserveStep * reserveStep)
 	}
-	if look || reserved == 0 {
-		db.reserve(reserved)
+}
+
+func (db *DB) lookAtTables() {
+	// Tables reads all tables, up to a thousand.
+	if levels := db.engine.Levels(); !slices.EqualFunc(levels, db.merge.levels, sameTables) {
+		next := mergedNext(db.engine.Tables(), baseOf(levels))
+		db.merge.Lock()
+		defer db.merge.Unlock()
+		db.merge.levels, db.merge.bytes = levels, next
 	}
-	return free, need, err
 }
 
 // SpaceMin returns how many bytes must be free for a write, the reserve among them.
@@ -156,18 +202,21 @@ func sizeOf(tables []badger.TableInfo) (sum uint64) {
 
 // reserveName is the file that holds the space of the next merges, so that no other program
 // takes it: to a merge under way a full disk is SIGBUS, and a server that starts again is
-// refused until someone makes room. When less is left than a write needs, it is removed, and
-// the merges have its space.
+// refused until someone makes room. While less is left than a write needs, it shrinks so that
+// reserveBeside is free beside it: more than merges write until the next look. It does not
+// go all at once, because a program that fills the disk takes what it finds.
 const (
-	reserveName = "reserve"
-	reserveStep = 2 * memTableSize // it is not resized for less
+	reserveName   = "reserve"
+	reserveStep   = 2 * memTableSize // it is not resized for less
+	reserveBeside = 3 * reserveStep
 )
 
 // held returns how many bytes the reserve holds. Someone who needs space may remove it.
+// db.merge is locked.
 func (db *DB) held() uint64 {
-	if db.merge.reserved > 0 {
+	if db.merge.reserved > 0 && !db.merge.resizing {
 		info, err := os.Lstat(filepath.Join(db.opts.Dir, reserveName))
-		if err != nil || uint64(info.Size()) != db.merge.reserved {
+		if err != nil || uint64(info.Size()) != db.merge.reserved || uint64(allocated(info)) < db.merge.reserved {
 			db.merge.reserved = 0
 		}
 	}
@@ -179,35 +228,47 @@ func RemoveReserve(dir string) { _ = os.Remove(filepath.Join(dir, reserveName)) 
 
 // reserve resizes the reserve. A file system without fallocate has none.
 func (db *DB) reserve(size uint64) {
-	if size == db.merge.reserved || db.merge.noReserve {
+	db.merge.Lock()
+	had := db.merge.reserved
+	if size == had || db.merge.noReserve {
+		db.merge.Unlock()
 		return
 	}
+	db.merge.reserved, db.merge.resizing = min(had, size), true
+	db.merge.Unlock()
+
 	path := filepath.Join(db.opts.Dir, reserveName)
-	db.merge.reserved = 0
+	var err error
 	if size > 0 {
-		err := allocate(path, int64(size))
-		if err == nil {
-			db.merge.reserved = size
-			return
-		}
-		db.merge.noReserve = !errors.Is(err, syscall.ENOSPC) // a quota, or no such system call
+		err = allocate(path, int64(had), int64(size))
 	}
-	_ = os.Remove(path)
+	switch {
+	case size > 0 && err == nil:
+	case err != nil && had > 0: // it held before: another program was faster, or a quota is full
+		size = min(had, size)
+		_ = os.Truncate(path, int64(size))
+	default:
+		size = 0
+		_ = os.Remove(path)
+	}
+
+	db.merge.Lock()
+	defer db.merge.Unlock()
+	db.merge.reserved, db.merge.resizing = size, false
+	db.merge.noReserve = err != nil && had == 0 && !errors.Is(err, syscall.ENOSPC) // a quota, or no such system call
 }
 
 // watchSpace looks at the disk while no write does, since the last write may have begun a
 // merge. It ends when the store is closed, and removes the reserve.
 func (db *DB) watchSpace() {
 	defer close(db.watched)
-	tick := time.NewTicker(mergedEvery / 2)
+	tick := time.NewTicker(mergedEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			_, _, _ = db.room()
+			db.look()
 		case <-db.closed:
-			db.merge.Lock()
-			defer db.merge.Unlock()
 			db.reserve(0)
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -99,9 +100,40 @@ func TestSpaceForMerges(t *testing.T) {
 	}
 }
 
-// TestReserve: the space of the next merges is held while there is enough, given up while
-// less than freeSpaceMin is free beside it, without a write too, and no part of what the
-// store uses. It leaves with the store, and what a killed process has left is removed.
+// TestAStartNeedsRoomForMerges: a store is not opened where its next merges would fill the
+// disk, and stays as it is.
+func TestAStartNeedsRoomForMerges(t *testing.T) {
+	t.Parallel()
+	must.SkipInShort(t)
+	var free atomic.Uint64
+	free.Store(plentyFree)
+	opts := Options{Dir: t.TempDir(), FreeSpace: beside(&free)}
+	for _, key := range []string{"a", "b"} { // a table each
+		db := mustOpen(t, opts)
+		put(t, db, key, noise(key, 60<<10))
+		mustClose(t, db)
+	}
+	tables := must.Get(filepath.Glob(filepath.Join(opts.Dir, "*.sst")))(t)
+	var refused *DiskError
+	free.Store(freeSpaceMin + 100<<10)
+	if db, err := Open(opts); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "merges") {
+		if err == nil {
+			mustClose(t, db)
+		}
+		t.Errorf("Open() without room for merges = %v, want a *DiskError that says so", err)
+	}
+	if now := must.Get(filepath.Glob(filepath.Join(opts.Dir, "*.sst")))(t); len(now) != len(tables) || len(tables) < 2 {
+		t.Errorf("%d tables after the refusal, want the %d as before", len(now), len(tables))
+	}
+	free.Store(freeSpaceMin + 130<<10)
+	db := mustOpen(t, opts)
+	wantValue(t, db, "b", noise("b", 60<<10))
+	mustClose(t, db)
+}
+
+// TestReserve: the space of the next merges is held while there is enough, given back bit
+// by bit while there is no room for a write, and no part of what the store uses. It leaves
+// with the store, and what a killed process has left is removed.
 func TestReserve(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
@@ -109,7 +141,7 @@ func TestReserve(t *testing.T) {
 	free.Store(plentyFree)
 	opts := Options{Dir: t.TempDir(), FreeSpace: beside(&free)}
 	path := filepath.Join(opts.Dir, reserveName)
-	must.Have(t, !errors.Is(allocate(path, 1), errors.ErrUnsupported), "a system that allocates space for a file")
+	must.Have(t, !errors.Is(allocate(path, 0, 1), errors.ErrUnsupported), "a system that allocates space for a file")
 	db := mustOpen(t, opts)
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the reserve of a process that was killed: %v, want that it is removed", err)
@@ -158,7 +190,14 @@ func TestReserve(t *testing.T) {
 	if err := db.Ready(); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("Ready() without room for a merge = %v, want ErrUnavailable", err)
 	}
-	eventually("without room for a write", 0)
+	eventually("without room for a write", 2*reserveStep)
+	free.Store(reserveBeside + 2*reserveStep - 1)
+	eventually("while merges write", reserveStep)
+	free.Store(reserveBeside + reserveStep - 1)
+	eventually("while merges write more", 0)
+	free.Store(freeSpaceMin + 2*reserveStep)
+	time.Sleep(2 * mergedEvery)
+	eventually("without room for a write, as before", 0)
 	free.Store(plentyFree)
 	eventually("at the end", 3*reserveStep)
 	mustClose(t, db)

@@ -9,12 +9,16 @@ import (
 // fdatasync syncs the content of f; its size never changes.
 func fdatasync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 
-// allocate gives the file at path a size whose space on the disk is its own.
-func allocate(path string, size int64) error {
+// allocate gives the file at path, of which has bytes are allocated, a size whose space on
+// the disk is its own. To xfs, allocated bytes need as much free space once more.
+func allocate(path string, has, size int64) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	err = firstError(f.Truncate(size), unix.Fallocate(int(f.Fd()), 0, 0, size))
+	err = f.Truncate(size)
+	for again := err == nil && size > has; again; again = err == unix.EINTR { // a signal, as Go's scheduler sends them
+		err = unix.Fallocate(int(f.Fd()), 0, has, size-has)
+	}
 	return firstError(err, f.Close())
 }

@@ -11,4 +11,4 @@ import (
 func fdatasync(f *os.File) error { return f.Sync() }
 
 // allocate is not implemented: a store has no reserve on these systems.
-func allocate(string, int64) error { return errors.ErrUnsupported }
+func allocate(string, int64, int64) error { return errors.ErrUnsupported }
