@@ -24,9 +24,9 @@ func TestMemory(t *testing.T) {
 		environ                []string
 		limit, engine, garbage int64
 	}{
-		{"memory_default_is_for_a_small_machine", nil, nil, 320 << 20, 80 << 20, 40},
-		{"memory_scales_caches_and_collector", []string{"--memory", "1GiB"}, nil, 1280 << 20, 320 << 20, 40},
-		{"memory_least", []string{"--memory", "128MiB"}, nil, 160 << 20, 40 << 20, 40},
+		{"memory_default_is_for_a_small_machine", nil, nil, 352 << 20, 80 << 20, 40},
+		{"memory_scales_caches_and_collector", []string{"--memory", "1GiB"}, nil, 1408 << 20, 320 << 20, 40},
+		{"memory_least", []string{"--memory", "128MiB"}, nil, 176 << 20, 40 << 20, 40},
 		{"memory_leaves_a_limit_of_the_operators_own", []string{"--memory", "1GiB"}, []string{"GOMEMLIMIT=300MiB", "GOGC=77"}, 300 << 20, 320 << 20, 77},
 	} {
 		t.Run(c.name, func(t *testing.T) {
