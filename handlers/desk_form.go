@@ -82,26 +82,28 @@ func (v *visit) confirm() (confirmed bool, err error) {
 	name := v.session.User.Username
 	try := attempt{name: name, device: v.device(v.r, name), source: factsFrom(v.ctx).source, atDesk: true}
 	user, err := v.authenticateUser(v.ctx, try, v.form.value("password"))
-	var refused *problem
+	var session *browserSession
+	if err == nil {
+		session, err = v.signIn(v.w, v.r, user, reasonAtDesk)
+	}
 	switch {
-	case errors.As(err, &refused) && refused.status == http.StatusTooManyRequests:
-		noteProblem(v.ctx, refused)
-		v.w.Header().Set("Retry-After", refused.header.Get("Retry-After"))
-		v.askAgain(refused.status, "Too many failed attempts. "+tryAgainIn(refused.header.Get("Retry-After")))
-		return false, nil
+	case err == nil:
+		v.session = session
+		return true, nil
 	case errors.Is(err, record.ErrMismatch):
 		note(v.ctx, slog.String("error", "password_refused"))
 		v.askAgain(http.StatusForbidden, "That is not your password. Nothing was changed.")
 		return false, nil
-	case err != nil:
+	}
+	refused := asProblem(err)
+	wait := refused.header.Get("Retry-After")
+	if wait == "" {
 		return false, err
 	}
-	session, err := v.signIn(v.w, v.r, user, reasonAtDesk)
-	if err != nil {
-		return false, err
-	}
-	v.session = session
-	return true, nil
+	noteProblem(v.ctx, refused)
+	v.w.Header().Set("Retry-After", wait)
+	v.askAgain(refused.status, refused.description)
+	return false, nil
 }
 
 // askAgain shows the page that asks for the password. It repeats the form, so that

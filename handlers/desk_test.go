@@ -222,6 +222,30 @@ func TestDeskConfirmationIsThrottled(t *testing.T) {
 	}
 }
 
+// TestDeskConfirmationOfABusyServer: what was typed is there for another try.
+func TestDeskConfirmationOfABusyServer(t *testing.T) {
+	h, b := deskHouse(t)
+	_, fields := deskForm(t, b.get(t, "/desk/new-client"), "create-client")
+	fields = with(fields, "name", "Aster Reports", "redirect_uris", "https://a.example/cb")
+	h.Clock.Advance(time.Hour)
+	asked := b.post(t, "/desk/clients", fields)
+	action, repeated := deskForm(t, asked, "confirm")
+	repeated = with(repeated, "password", storetest.Password)
+	h.Faults.OnUpdate(func(func() error) error { return record.ErrBusy })
+	refused := b.post(t, action, repeated)
+	h.Faults.Repair()
+	wantStatus(t, refused, http.StatusServiceUnavailable)
+	if alert := words(t, refused); refused.Header.Get("Retry-After") == "" || !strings.Contains(alert, "The server is busy; nothing was changed.") {
+		t.Errorf("a busy server answers %q, Retry-After %q", alert, refused.Header.Get("Retry-After"))
+	}
+	action, repeated = deskForm(t, refused, "confirm")
+	done := b.post(t, action, with(repeated, "password", storetest.Password))
+	wantStatus(t, done, http.StatusOK)
+	if c := must.Get(h.FindClient(t.Context(), marked(t, done, "data-client-id")))(t); c.Name != "Aster Reports" {
+		t.Errorf("the client is named %q, want what was typed", c.Name)
+	}
+}
+
 // TestDeskSecretsAreShownOnce: sending the form again, or any later page, shows no secret.
 func TestDeskSecretsAreShownOnce(t *testing.T) {
 	h, b := deskHouse(t)
