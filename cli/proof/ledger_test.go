@@ -25,7 +25,8 @@ const (
 	killAfterMax     = 800
 	killAfterMaxLong = 10_000
 	killSpread       = 3 * time.Millisecond // some commits long, so that death comes anywhere in one
-	writeWait        = 5 * time.Second      // on a machine that is too slow for that
+	busyPause        = 100 * time.Millisecond
+	writeWait        = 5 * time.Second // on a machine that is too slow for that
 	writeWaitLong    = 30 * time.Second
 	recoverWait      = time.Second      // to open again
 	readerLifetime   = 20 * time.Minute // of an access token that reads; it may have an hour
@@ -66,8 +67,9 @@ type ledger struct {
 	twice    atomic.Int64 // spent or revoked, and accepted
 
 	// The power is cut by cut, once that many changes were acknowledged.
-	cutAt int64
-	cut   func()
+	cutAt    int64
+	cut      func()
+	longLife bool // thousands of changes, where they are quick
 
 	events history
 }
@@ -103,6 +105,7 @@ func ledgerThroughKills(t *testing.T, p site) {
 	serve := func() *server { return p.serve(t, "--public-url", "http://127.0.0.1") }
 	s := serve()
 	l, writers := newLedger(t, s)
+	l.longLife = must.Long() && !p.shared
 	var reopened []time.Duration
 	kills := 0
 	for ; must.More(kills, ledgerCycles, ledgerCyclesLong); kills++ {
@@ -230,7 +233,7 @@ func (l *ledger) writeUntilKilled(t testing.TB, s *server, writers []writer, ran
 	t.Helper()
 	delay := time.Duration(random.Int64N(int64(killSpread)))
 	acksMax, wait := int64(killAfterMax), writeWait
-	if must.Long() {
+	if l.longLife {
 		acksMax, wait = killAfterMaxLong, writeWaitLong
 	}
 	l.cutAt = l.acks.Load() + killAfterMin + random.Int64N(acksMax-killAfterMin)
@@ -328,7 +331,7 @@ func (l *ledger) whileBusy(ask func() (status int, err error)) error {
 		if err != nil || !l.refusedBusy(answer{status: status}) {
 			return err
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(busyPause)
 	}
 }
 

@@ -1,13 +1,19 @@
 package proof
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -45,14 +51,99 @@ type slowPeer struct {
 	reads    bool // a little of it each time
 }
 
-// slowCrowd is everybody who is slow.
+// slowPeers are all ways. The tokens are of accounts with pages to read.
+func slowPeers(tokens []string) []slowPeer {
+	head := "Host: " + secureHost + "\r\n"
+	read := func(path, accept string) func(int) string {
+		return func(n int) string {
+			return "GET " + path + " HTTP/1.1\r\n" + head + "Accept: " + accept + "\r\nAuthorization: Bearer " + tokens[n%len(tokens)] + "\r\n\r\n"
+		}
+	}
+	return []slowPeer{
+		{name: "handshake", count: slowHandshakes, deadline: 5 * time.Second, request: func(int) string { return "\x16\x03\x01\x02\x00" }},
+		{name: "header", count: slowHeaders, deadline: 5 * time.Second, secure: true, request: func(int) string { return "GET /login HTTP/1.1\r\n" + head + "X-Slow: " }},
+		{name: "body", count: slowBodies, deadline: 15 * time.Second, secure: true, request: func(int) string {
+			return "POST /oauth/v2/token HTTP/1.1\r\n" + head + "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n\r\n"
+		}},
+		{name: "page", count: slowPages, deadline: 30 * time.Second, secure: true, request: read("/api/events?limit=1000", "*/*"), answered: true, reads: true},
+		{name: "stream", count: slowStreams, deadline: 30 * time.Second, secure: true, request: read("/api/events?createdAt[gte]=0", "text/event-stream"), answered: true},
+	}
+}
+
+// slowCrowd is everybody who is slow, in a process of its own, so that its work does not
+// delay the honest client that is measured.
 type slowCrowd struct {
-	s       *server
-	pair    keyPair
-	stuck   atomic.Int64 // have the beginning of an answer
-	mu      sync.Mutex
-	longest map[string]time.Duration // that the server has held a connection
-	ended   int                      // by the server
+	Address string
+	Cert    string // the server's, in PEM
+	Tokens  []string
+	Within  time.Duration // in which all come
+
+	roots *x509.CertPool
+	stuck atomic.Int64 // have the beginning of an answer
+	mu    sync.Mutex
+	slowResult
+}
+
+// slowResult is what the crowd has seen.
+type slowResult struct {
+	Stuck   int64                    // when it left
+	Longest map[string]time.Duration // that the server has held a connection
+	Ended   int                      // by the server
+}
+
+const envSlowCrowd = "TOLLHOUSE_PROOF_SLOW_CROWD"
+
+func init() {
+	if text := os.Getenv(envSlowCrowd); text != "" {
+		if err := beSlow(text); err != nil {
+			fmt.Fprintln(os.Stderr, "slow clients:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+}
+
+// beSlow is the crowd's process. It ends when its standard input does.
+func beSlow(text string) error {
+	c := &slowCrowd{roots: x509.NewCertPool()}
+	if err := json.Unmarshal([]byte(text), c); err != nil {
+		return err
+	}
+	c.roots.AppendCertsFromPEM([]byte(c.Cert))
+	c.Longest = map[string]time.Duration{}
+	ctx, cancel := context.WithCancel(context.Background())
+	wait := c.come(ctx, slowPeers(c.Tokens), c.Within)
+	for c.stuck.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	fmt.Println("come")
+	_, err := io.Copy(io.Discard, os.Stdin)
+	c.Stuck = c.stuck.Load()
+	cancel()
+	wait()
+	return errors.Join(err, json.NewEncoder(os.Stdout).Encode(c.slowResult))
+}
+
+// start starts the crowd's process, and waits until it is at work. leave ends it.
+func (c *slowCrowd) start(t *testing.T) (leave func() slowResult) {
+	t.Helper()
+	cmd := exec.Command(must.Get(os.Executable())(t))
+	cmd.Env = append(os.Environ(), envSlowCrowd+"="+string(must.Get(json.Marshal(c))(t)))
+	cmd.Stderr = os.Stderr
+	stdin, stdout := must.Get(cmd.StdinPipe())(t), must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
+	t.Cleanup(func() { _ = stdin.Close() })
+	lines := bufio.NewReader(stdout)
+	if line, err := lines.ReadString('\n'); err != nil {
+		t.Fatalf("the slow clients say %q, %v", line, err)
+	}
+	return func() (seen slowResult) {
+		t.Helper()
+		must.Do(t, stdin.Close())
+		must.Do(t, json.NewDecoder(lines).Decode(&seen))
+		must.Do(t, cmd.Wait())
+		return seen
+	}
 }
 
 // TestSlowClientsServer: handshakes, headers and bodies that come by the byte, and readers
@@ -86,51 +177,33 @@ func TestSlowClientsServer(t *testing.T) {
 	for n := range slowAccounts {
 		others = append(others, tokenOf(fmt.Sprintf("mallory%d", n), fmt.Sprintf("acct_slow%d", n), 220))
 	}
-	head := "Host: " + secureHost + "\r\n"
-	read := func(path, accept string) func(int) string {
-		return func(n int) string {
-			return "GET " + path + " HTTP/1.1\r\n" + head + "Accept: " + accept + "\r\nAuthorization: Bearer " + others[n%slowAccounts] + "\r\n\r\n"
-		}
-	}
-	peers := []slowPeer{
-		{name: "handshake", count: slowHandshakes, deadline: 5 * time.Second, request: func(int) string { return "\x16\x03\x01\x02\x00" }},
-		{name: "header", count: slowHeaders, deadline: 5 * time.Second, secure: true, request: func(int) string { return "GET /login HTTP/1.1\r\n" + head + "X-Slow: " }},
-		{name: "body", count: slowBodies, deadline: 15 * time.Second, secure: true, request: func(int) string {
-			return "POST /oauth/v2/token HTTP/1.1\r\n" + head + "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n\r\n"
-		}},
-		{name: "page", count: slowPages, deadline: 30 * time.Second, secure: true, request: read("/api/events?limit=1000", "*/*"), answered: true, reads: true},
-		{name: "stream", count: slowStreams, deadline: 30 * time.Second, secure: true, request: read("/api/events?createdAt[gte]=0", "text/event-stream"), answered: true},
-	}
+	crowd := &slowCrowd{Address: s.ready.Listen[0], Cert: string(must.Get(os.ReadFile(pair.cert))(t)), Tokens: others, Within: stands / 2}
 	probe(t, honest, access, probed/2) // fills the caches
 	var stuck, opened, open, late float64
 	var before, during []time.Duration
 	for round := 0; round == 0 || must.More(round, slowRounds, slowRoundsLong); round++ {
 		filesBefore := s.descriptors(t)
 		undisturbed := probe(t, honest, access, probed/2)
-		ctx, cancel := context.WithCancel(t.Context())
-		crowd := &slowCrowd{s: s, pair: pair, longest: map[string]time.Duration{}}
-		wait := crowd.come(ctx, peers, stands/2)
-		pause(ctx, stands)
+		leave := crowd.start(t)
+		pause(t.Context(), stands)
 		disturbed := probe(t, honest, access, probed)
-		holding := crowd.stuck.Load()
 		// Nobody asks for anything now: what is open is open for those who do not read.
 		var least float64
 		eventually(t, func() bool {
 			least = s.metrics(t)["tollhouse_store_transactions"]
 			return least == 0
-		}, "%d readers are slow, and transactions stay open", holding)
+		}, "nobody asks for anything, and transactions stay open")
 		filesNow := s.descriptors(t)
-		cancel()
-		wait()
-		if holding == 0 {
+		seen := leave()
+		if seen.Stuck == 0 {
 			t.Error("nobody reads slowly")
 		}
 		if most := filesBefore + slowHandshakes + slowHeaders + slowBodies + slowPages + slowStreams + spareFiles; filesNow > most {
 			t.Errorf("%d open files, want at most %d", filesNow, most)
 		}
 		eventually(t, func() bool { return s.descriptors(t) <= filesBefore+spareFiles }, "open files after the attack stay above %d", filesBefore+spareFiles)
-		for _, p := range peers {
-			if held := crowd.longest[p.name]; held > p.deadline {
+		for _, p := range slowPeers(others) {
+			if held := seen.Longest[p.name]; held > p.deadline {
 				late = max(late, float64((held - p.deadline).Milliseconds()))
 				if held > slowLate*p.deadline {
 					t.Errorf("a slow %s is held for %v, want %v", p.name, held, p.deadline)
@@ -138,8 +211,8 @@ func TestSlowClientsServer(t *testing.T) {
 			}
 		}
 		t.Logf("%d slow readers, %d open files, %d connections ended by the server, the longest after %v; probes p99 %v, and %v before",
-			holding, filesNow, crowd.ended, crowd.longest, p99(disturbed), p99(undisturbed))
-		stuck, opened, open = max(stuck, float64(holding)), max(opened, float64(filesNow)), max(open, least)
+			seen.Stuck, filesNow, seen.Ended, seen.Longest, p99(disturbed), p99(undisturbed))
+		stuck, opened, open = max(stuck, float64(seen.Stuck)), max(opened, float64(filesNow)), max(open, least)
 		before, during = append(before, undisturbed...), append(during, disturbed...)
 	}
 	if was, is := p99(before), p99(during); is > honestSlowest && was < honestWaitMax/honestMargin {
@@ -200,7 +273,7 @@ func (c *slowCrowd) visit(ctx context.Context, p slowPeer, n int) {
 		return raw.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10) })
 	}
 	begun := time.Now()
-	conn, err := d.DialContext(ctx, "tcp", c.s.ready.Listen[0])
+	conn, err := d.DialContext(ctx, "tcp", c.Address)
 	if err != nil {
 		return
 	}
@@ -208,7 +281,7 @@ func (c *slowCrowd) visit(ctx context.Context, p slowPeer, n int) {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	_ = conn.(*net.TCPConn).SetLinger(0)
 	if p.secure {
-		secure := tls.Client(conn, &tls.Config{RootCAs: c.pair.roots, ServerName: secureHost})
+		secure := tls.Client(conn, &tls.Config{RootCAs: c.roots, ServerName: secureHost})
 		if secure.Handshake() != nil {
 			return // it may have given way to a new one
 		}
@@ -248,6 +321,6 @@ func (c *slowCrowd) visit(ctx context.Context, p slowPeer, n int) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.longest[p.name] = max(c.longest[p.name], time.Since(begun))
-	c.ended++
+	c.Longest[p.name] = max(c.Longest[p.name], time.Since(begun))
+	c.Ended++
 }

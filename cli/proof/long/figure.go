@@ -87,8 +87,8 @@ func (p part) figure(name string) figure {
 	return figure{name: name}
 }
 
-// total returns the figures of all runs together. Runs that failed or were skipped are told
-// apart and not counted.
+// total returns the figures of all runs together. Runs that failed or were skipped are not
+// counted, and of those that led to a change only the sums.
 func (p part) total(runs []run) map[string]float64 {
 	figures := map[string]float64{}
 	for _, r := range ofPart(runs, p.name) {
@@ -96,8 +96,10 @@ func (p part) total(runs []run) map[string]float64 {
 			continue
 		}
 		for name, value := range r.Figures {
-			before, has := figures[name]
-			figures[name] = p.figure(name).join(before, value, has)
+			f := p.figure(name)
+			if before, has := figures[name]; r.Mended == "" || f.over == sum {
+				figures[name] = f.join(before, value, has)
+			}
 		}
 	}
 	return figures

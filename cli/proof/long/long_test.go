@@ -99,6 +99,22 @@ func TestFiguresAddUp(t *testing.T) {
 	}
 }
 
+// TestFiguresThatLedToAChange stay on the page, and only their sums count.
+func TestFiguresThatLedToAChange(t *testing.T) {
+	t.Parallel()
+	p := part{name: "load", figures: []figure{{"kills", "kills", sum, ""}, {"slowest_ms", "slowest", most, "≤ 9"}}}
+	runs := []run{
+		{Part: "load", Figures: map[string]float64{"kills": 10, "slowest_ms": 70}, Mended: "The queue is shorter."},
+		{Part: "load", Figures: map[string]float64{"kills": 20, "slowest_ms": 5}},
+	}
+	text := page([]row{{id: "R1", promise: "it is quick", parts: []part{p}}}, runs)
+	for _, line := range []string{"| kills | 30 |", "| slowest | 5 | ≤ 9 | met |", "The queue is shorter.", "- slowest: 70\n", "passed; mended since"} {
+		if !strings.Contains(text, line) {
+			t.Errorf("the page lacks %q:\n%s", line, text)
+		}
+	}
+}
+
 func TestFiguresAreReadFromOutput(t *testing.T) {
 	t.Parallel()
 	const out = "=== RUN   TestX\n    x_test.go:12: figure kills 12\n    x_test.go:13: figure slowest_ms 1.5\n    x_test.go:13: figure slowest_ms 1.25\n    x_test.go:14: no figure kills 9 here\nok\n"

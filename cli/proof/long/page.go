@@ -31,6 +31,7 @@ func page(rows []row, runs []run) string {
 		fmt.Fprintf(&text, "| %s | `%s` | %s | %s | %s |\n", r.Date.Format(time.DateTime), r.Commit, r.Part, span(r.Seconds), r.result())
 	}
 	text.WriteString(failures(runs))
+	text.WriteString(mended(rows, runs))
 	return text.String()
 }
 
@@ -114,6 +115,8 @@ func (r run) result() string {
 		return "**failed**"
 	case r.Skipped != "":
 		return "skipped"
+	case r.Mended != "":
+		return "passed; mended since"
 	}
 	return "passed"
 }
@@ -132,6 +135,30 @@ func failures(runs []run) string {
 		return ""
 	}
 	return "\n## What failed\n" + text.String()
+}
+
+// mended shows the figures of runs that led to a change.
+func mended(rows []row, runs []run) string {
+	var text strings.Builder
+	for _, r := range rows {
+		for _, p := range r.parts {
+			for _, done := range ofPart(runs, p.name) {
+				if done.Mended == "" {
+					continue
+				}
+				fmt.Fprintf(&text, "\n**%s**, %s on `%s`. %s\n\n", p.name, done.Date.Format(time.DateTime), done.Commit, done.Mended)
+				for _, f := range p.figures {
+					if value, has := done.Figures[f.name]; has {
+						fmt.Fprintf(&text, "- %s: %s\n", f.label, number(value))
+					}
+				}
+			}
+		}
+	}
+	if text.Len() == 0 {
+		return ""
+	}
+	return "\n## What was mended since\n\nTimes and sizes of these runs count no more in the tables above; a later run does.\n" + text.String()
 }
 
 // emptyHeading is a heading of the logs of a test's servers, with nothing below it.

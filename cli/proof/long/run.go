@@ -33,6 +33,7 @@ type run struct {
 	Failed  string             `json:"failed,omitempty"`  // the end of what it printed
 	Because string             `json:"because,omitempty"` // what was wrong and what changed, written by hand
 	Skipped string             `json:"skipped,omitempty"` // why this machine cannot run it
+	Mended  string             `json:"mended,omitempty"`  // what was changed after its times and sizes, written by hand
 }
 
 const (
