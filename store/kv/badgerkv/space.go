@@ -19,12 +19,15 @@ import (
 // freeSpaceMin must be free to open a store, and for a write. Badger writes through
 // memory maps of sparse files: on a full disk that is SIGBUS, and SIGBUS again at
 // reopening. Memtables, their logs and the tables they are flushed into take up to
-// six times a memtable; as much again is for what is written during mergedEvery.
+// six times a memtable; as much again is for what is written until the next look.
 const freeSpaceMin = 12 * memTableSize
 
-// mergedEvery is how often the space for the next merges is computed; less than
-// freeSpaceMin is written in between.
-const mergedEvery = 100 * time.Millisecond
+// Between two looks at the disk less than freeSpaceMin is written: two merges write up to
+// 600 MiB/s where a disk is memory. On a full disk a late look must not end the process.
+const (
+	lookEvery = 100 * time.Millisecond
+	lookOften = 10 * time.Millisecond // while less than twice freeSpaceMin is free
+)
 
 // makeDir creates the directory of a store with mode 0700.
 func makeDir(dir string) error {
@@ -116,22 +119,25 @@ func (db *DB) room() (free, need uint64, err error) {
 	return free + db.held(), freeSpaceMin + db.merge.bytes, err
 }
 
-// look finds out what the next merges need, and resizes the reserve. No write waits for
-// that: beside merges it takes a disk up to 80 ms.
-func (db *DB) look() {
+// look finds out what the next merges need, resizes the reserve, and returns when to look
+// again. No write waits for that: beside merges it takes a disk up to 80 ms.
+func (db *DB) look() time.Duration {
 	if db.snapshots.enter() != nil {
-		return
+		return lookEvery
 	}
 	db.lookAtTables()
 	db.snapshots.leave()
 	free, need, err := db.room()
-	switch {
-	case err != nil:
-	case free >= need:
-		db.reserve(min(need-freeSpaceMin+reserveStep-1, free-freeSpaceMin) / reserveStep * reserveStep)
-	default: // nothing is written, and merges under way need space
-		db.reserve(min(db.Reserved(), max(free, reserveBeside)-reserveBeside) / reserveStep * reserveStep)
+	if err != nil {
+		return lookEvery
 	}
+	// Beside it stays what is written until the next look. A program that fills the disk
+	// takes what it finds, so the reserve shrinks no faster, even if no write is accepted.
+	db.reserve(min(need-freeSpaceMin+reserveStep-1, max(free, freeSpaceMin)-freeSpaceMin) / reserveStep * reserveStep)
+	if free-min(free, db.Reserved()) < 2*freeSpaceMin {
+		return lookOften
+	}
+	return lookEvery
 }
 
 func (db *DB) lookAtTables() {
@@ -202,13 +208,10 @@ func sizeOf(tables []badger.TableInfo) (sum uint64) {
 
 // reserveName is the file that holds the space of the next merges, so that no other program
 // takes it: to a merge under way a full disk is SIGBUS, and a server that starts again is
-// refused until someone makes room. While less is left than a write needs, it shrinks so that
-// reserveBeside is free beside it: more than merges write until the next look. It does not
-// go all at once, because a program that fills the disk takes what it finds.
+// refused until someone makes room. It shrinks while less than freeSpaceMin is free beside it.
 const (
-	reserveName   = "reserve"
-	reserveStep   = 2 * memTableSize // it is not resized for less
-	reserveBeside = 3 * reserveStep
+	reserveName = "reserve"
+	reserveStep = 2 * memTableSize // it is not resized for less
 )
 
 // held returns how many bytes the reserve holds. Someone who needs space may remove it.
@@ -262,12 +265,11 @@ func (db *DB) reserve(size uint64) {
 // merge. It ends when the store is closed, and removes the reserve.
 func (db *DB) watchSpace() {
 	defer close(db.watched)
-	tick := time.NewTicker(mergedEvery)
-	defer tick.Stop()
+	next := lookEvery
 	for {
 		select {
-		case <-tick.C:
-			db.look()
+		case <-time.After(next):
+			next = db.look()
 		case <-db.closed:
 			db.reserve(0)
 			return
