@@ -252,10 +252,19 @@ func (p *Presence) stay(ctx context.Context) error {
 		if !over {
 			continue
 		}
-		if err := p.beat(ctx, p.session); err != nil {
+		if err := p.beatToTheEnd(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// beatToTheEnd does not break off a statement when ctx is done: that closes the connection
+// at once, and the database finds out later, so that the locks outlive the server.
+func (p *Presence) beatToTheEnd(ctx context.Context) error {
+	beating, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(connectTimeout, cancel) })()
+	return p.beat(beating, p.session)
 }
 
 // lost gives up the jobs, which another server may take from now on.

@@ -7,3 +7,9 @@ func (s *Session) Terminate(ctx context.Context, backend int) error {
 	_, err := one[bool](ctx, s, "select pg_terminate_backend($1)", backend)
 	return err
 }
+
+// ServerAlone reports whether no server has its lock.
+func (s *Session) ServerAlone(ctx context.Context) (bool, error) { return s.tryLock(ctx, lockServer) }
+
+// BeatToTheEnd looks at the others as Run does.
+func (p *Presence) BeatToTheEnd(ctx context.Context) error { return p.beatToTheEnd(ctx) }
