@@ -165,7 +165,9 @@ func (v *visit) showWebhookPage(status int, e webhook.Endpoint, page views.DeskP
 		acts = append(acts, v.act("disable", path+"/disable", "Disable", ""))
 	}
 	if e.Head != nil {
-		acts = append(acts, v.act("skip", path+"/skip", "Skip the event that blocks", ""))
+		skip := v.act("skip", path+"/skip", "Skip the event that blocks", "")
+		skip.Event = e.Head.Event
+		acts = append(acts, skip)
 	}
 	if e.Parked > 0 {
 		acts = append(acts, v.act("retry-parked", path+"/retry-parked", "Retry the parked", ""))
@@ -244,10 +246,14 @@ func (s *Server) deskDisableWebhook(v *visit) error {
 	})
 }
 
-// deskSkipWebhook is POST /desk/webhooks/:id/skip.
+// deskSkipWebhook is POST /desk/webhooks/:id/skip. It skips the event that the page showed.
 func (s *Server) deskSkipWebhook(v *visit) error {
 	return v.changeWebhook(doneWebhookSkipped, func(id string) error {
-		_, err := s.store.Webhooks.Skip(v.ctx, v.webhooksBy(), id)
+		event := v.form.value("event")
+		_, err := s.store.Webhooks.Skip(v.ctx, v.webhooksBy(), id, event)
+		if errors.Is(err, webhook.ErrNoHead) && event != "" {
+			return newProblem(http.StatusConflict, "conflict", "That event does not block the endpoint any more. Nothing was skipped.")
+		}
 		return err
 	})
 }

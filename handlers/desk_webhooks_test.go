@@ -94,6 +94,11 @@ func TestDeskWebhooks(t *testing.T) {
 		}
 	})
 	t.Run("skip_and_retry", func(t *testing.T) {
+		a := b.sent(t, page, "skip", "event", delivered)
+		wantStatus(t, a, http.StatusConflict)
+		if text := words(t, a); !strings.Contains(text, "does not block the endpoint any more. Nothing was skipped.") || now().Head == nil {
+			t.Errorf("the skip of an event that blocks no more: %s; head %v", text, now().Head)
+		}
 		press("skip", "The event was skipped.")
 		if got := now(); got.Head != nil || got.Dead != 1 {
 			t.Errorf("after the skip: %+v", got)

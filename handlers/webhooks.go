@@ -273,7 +273,11 @@ func (c *webhookCall) members(known ...string) (*members, error) {
 func disableWebhook(c *webhookCall) error { return c.apply(c.store.Webhooks.Disable) }
 
 // skipWebhook is POST /api/webhook-endpoints/:id/skip.
-func skipWebhook(c *webhookCall) error { return c.apply(c.store.Webhooks.Skip) }
+func skipWebhook(c *webhookCall) error {
+	return c.apply(func(ctx context.Context, by webhook.By, id string) (webhook.Endpoint, error) {
+		return c.store.Webhooks.Skip(ctx, by, id, "")
+	})
+}
 
 // apply makes a change that has no members.
 func (c *webhookCall) apply(do func(ctx context.Context, by webhook.By, id string) (webhook.Endpoint, error)) error {

@@ -94,7 +94,7 @@ func (b busy) calls(t *testing.T) []storetest.Call {
 		{Name: "Enable", InSteps: true, Run: enable(b.asleep, webhook.From{})},
 		{Name: "Enable_from_an_event", InSteps: true, Leaves: true, Run: enable(b.id, webhook.FromEvent(b.events[0].String()))},
 		{Name: "Disable", Run: func(ctx ctxt, s st) (any, error) { return s.Webhooks.Disable(ctx, by, b.id) }},
-		{Name: "Skip", Run: func(ctx ctxt, s st) (any, error) { return s.Webhooks.Skip(ctx, by, b.id) }},
+		{Name: "Skip", Run: func(ctx ctxt, s st) (any, error) { return s.Webhooks.Skip(ctx, by, b.id, "") }},
 		{Name: "Tested", Run: func(ctx ctxt, s st) (any, error) { return nil, s.Webhooks.Tested(ctx, by, b.id) }},
 		{Name: "Retry_events", Run: retry(webhook.Retry{Events: []string{b.events[0].String(), b.events[1].String()}})},
 		{Name: "Retry_a_state", Run: retry(webhook.Retry{State: webhook.Dead})},

@@ -55,7 +55,7 @@ func deliveries(t *testing.T, m made, f webhook.Filter) (list []string) {
 func TestSkip(t *testing.T) {
 	t.Parallel()
 	m := makeEndpoint(t)
-	if _, err := m.Webhooks.Skip(t.Context(), webhook.System, m.id); !errors.Is(err, webhook.ErrNoHead) {
+	if _, err := m.Webhooks.Skip(t.Context(), webhook.System, m.id, ""); !errors.Is(err, webhook.ErrNoHead) {
 		t.Errorf("without a failing event: %v", err)
 	}
 	first, second := event(t, m.Fixture, "customer.created"), event(t, m.Fixture, "customer.updated")
@@ -65,7 +65,10 @@ func TestSkip(t *testing.T) {
 	if o := e.Object().Status; o.Health != webhook.HealthFailing || *o.BlockedOn != first.String() || *o.LastStatus != 500 {
 		t.Errorf("the status of a failing endpoint is %+v", o)
 	}
-	now := must.Get(m.Webhooks.Skip(t.Context(), webhook.System, m.id))(t)
+	if _, err := m.Webhooks.Skip(t.Context(), webhook.System, m.id, second.String()); !errors.Is(err, webhook.ErrNoHead) || m.now(t).Head == nil {
+		t.Errorf("an event that does not block the endpoint: %v, head %v; want that nothing is skipped", err, m.now(t).Head)
+	}
+	now := must.Get(m.Webhooks.Skip(t.Context(), webhook.System, m.id, first.String()))(t)
 	if now.Cursor != first || now.Head != nil || now.Dead != 1 {
 		t.Errorf("after Skip the cursor is %s, the head %v, and %d are dead", now.Cursor, now.Head, now.Dead)
 	}

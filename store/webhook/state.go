@@ -199,11 +199,12 @@ func (e *Endpoint) disable(cause Cause, reason Reason, at time.Time) {
 }
 
 // Skip settles the event that blocks a strict endpoint: it is set aside as skipped, and
-// delivery goes on behind it. Errors: record.ErrNotFound, ErrNoHead, ErrFull.
-func (w *Webhooks) Skip(ctx context.Context, by By, id string) (Endpoint, error) {
+// delivery goes on behind it. With an event, it settles that one or none. Errors:
+// record.ErrNotFound, ErrNoHead, ErrFull.
+func (w *Webhooks) Skip(ctx context.Context, by By, id, event string) (Endpoint, error) {
 	random := w.draw()
 	e, err := w.edit(ctx, by, id, func(tx kv.Txn, e *Endpoint) (bool, error) {
-		if e.Head == nil {
+		if e.Head == nil || event != "" && e.Head.Event != event {
 			return false, ErrNoHead
 		}
 		skipped := *e.Head

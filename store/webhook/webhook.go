@@ -49,8 +49,8 @@ var (
 	ErrFull = errors.New("too many events are set aside")
 	// ErrSecretLost means that the secrets were sealed with another server key.
 	ErrSecretLost = errors.New("its secrets were sealed with another server key")
-	// ErrNoHead means that no event blocks the endpoint.
-	ErrNoHead = errors.New("no event is failing")
+	// ErrNoHead means that no event blocks the endpoint, or not the one that was named.
+	ErrNoHead = errors.New("no event is failing, or another one")
 	// ErrTooMany means that a retry is of more than RetriedMax events.
 	ErrTooMany = errors.New("too many events to retry")
 )
