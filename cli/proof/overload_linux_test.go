@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/store/kv/pgkv/pgtest"
 	"tollhouse/store/storetest/must"
 )
 
@@ -45,18 +46,31 @@ const (
 // goodput_per_cpu_percent: the requests served in a second of the server's processor time.
 func TestOverload(t *testing.T) {
 	must.SkipInShort(t)
-	overload(t, overloadMemory)
+	overload(t, onDirectory(t), overloadMemory)
 }
 
 // TestOverloadWithMoreMemory: with twice the memory the collector has no part in it.
 func TestOverloadWithMoreMemory(t *testing.T) {
+	skipUnlessLong(t)
+	overload(t, onDirectory(t), 2*overloadMemory)
+}
+
+// TestOverloadOnADatabase has one server. PostgreSQL works on the same processors too.
+func TestOverloadOnADatabase(t *testing.T) {
+	skipUnlessLong(t)
+	p := onDatabase(t, pgtest.Start(t))
+	p.shared, p.serving = false, append(p.serving, "--admin-socket", filepath.Join(t.TempDir(), "admin"))
+	overload(t, p, overloadMemory)
+}
+
+func skipUnlessLong(t *testing.T) {
+	t.Helper()
 	if !must.Long() {
 		t.Skip("repeats TestOverload; set TOLLHOUSE_LONG=1")
 	}
-	overload(t, 2*overloadMemory)
 }
 
-func overload(t *testing.T, memory int64) {
+func overload(t *testing.T, p site, memory int64) {
 	var files syscall.Rlimit
 	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
 	must.Have(t, files.Cur >= filesNeeded, fmt.Sprintf("a test of %d connections needs %d open files, and may have %d", crushClients, filesNeeded, files.Cur))
@@ -64,7 +78,11 @@ func overload(t *testing.T, memory int64) {
 	if must.Long() {
 		rampUp, peakLasts, lasts, crushLasts = 2*time.Second, 20*time.Second, time.Minute, 20*time.Second
 	}
-	s := startServe(t, filepath.Join(t.TempDir(), "data"), "--memory", fmt.Sprint(memory), "--public-url", "http://127.0.0.1")
+	args := []string{"--public-url", "http://127.0.0.1"}
+	if memory != overloadMemory { // the default, and with a database the only one
+		args = append(args, "--memory", fmt.Sprint(memory))
+	}
+	s := p.serve(t, args...)
 	o := s.offer(overloadClients)
 	o.crowd(t.Context(), peakClients, 0, rampUp) // fills the caches
 	goodput, perCPU := math.Inf(1), math.Inf(1)

@@ -239,6 +239,10 @@ was spent is refused, the log has no hole, and resources equal their events.`,
 				name: "ten times saturation with more memory", test: []string{"-run", "TestOverloadWithMoreMemory$", "./cli/proof"}, whole: true,
 				figures: overloadFigures("anonymous memory at `--memory 512MiB`, MiB", "≤ 768"),
 			},
+			{
+				name: "ten times saturation on PostgreSQL", test: []string{"-run", "TestOverloadOnADatabase$", "./cli/proof"}, whole: true,
+				figures: overloadFigures("anonymous memory of the server, MiB", "≤ 384"),
+			},
 		},
 	},
 	{
