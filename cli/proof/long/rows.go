@@ -229,7 +229,7 @@ was spent is refused, the log has no hole, and resources equal their events.`,
 	},
 	{
 		id: "R11", promise: "overload costs a clear refusal, and only while it lasts",
-		note: "The clients run on the same cores as the server: their share of the CPU time is given.",
+		note: "The clients run on the same cores as the server, and so does PostgreSQL: the share of the clients in the CPU time is given.",
 		parts: []part{
 			{
 				name: "ten times saturation", test: []string{"-run", "TestOverload$", "./cli/proof"}, whole: true,
