@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
@@ -70,11 +71,12 @@ func (f *Faults) Update(ctx context.Context, fn func(kv.Txn) error) error {
 	return run()
 }
 
-// CutAt breaks the store at the update with that number, before or after its commit.
+// CutAt breaks the store at the update with that number, before or after its commit. What
+// the store writes in the background counts too.
 func (f *Fixture) CutAt(number int, applied bool) {
-	n := -1
+	var updates atomic.Int64
 	f.Faults.OnUpdate(func(run func() error) error {
-		if n++; n != number {
+		if updates.Add(1)-1 != int64(number) {
 			return run()
 		}
 		if applied {
