@@ -33,6 +33,9 @@ func TestEveryPartNamesATest(t *testing.T) {
 				t.Errorf("two parts are named %q", p.name)
 			}
 			names[p.name] = true
+			if chosen, err := choose(p.name); err != nil || len(chosen) != 1 || len(chosen[0].parts) != 1 {
+				t.Errorf("--only %q: %d rows, %v, want its part", p.name, len(chosen), err)
+			}
 			if len(p.figures) == 0 {
 				t.Errorf("%s has no figure", p.name)
 			}

@@ -110,6 +110,9 @@ func choose(only string) ([]row, error) {
 	if only == "" {
 		return rows, nil
 	}
+	if chosen := partsOf(only); len(chosen) > 0 { // some names have commas
+		return chosen, nil
+	}
 	var chosen []row
 	for name := range strings.SplitSeq(only, ",") {
 		name = strings.TrimSpace(name)
