@@ -53,9 +53,10 @@ const (
 	firstTablesHalt = 20 // writes wait
 
 	// MemoryDefault is divided into the memtables, the cache of records (7.5 MiB) and,
-	// two to one, the block cache (38 MiB) and the index cache (19 MiB).
+	// two to one, the block cache (38 MiB) and the buffers in which tables are made
+	// (19 MiB, which few writers need, and writers who never pause exceed).
 	MemoryDefault = 80 << 20
-	// MemoryMin leaves the caches of blocks and indexes 20 MiB.
+	// MemoryMin leaves the block cache 13 MiB.
 	MemoryMin = 40 << 20
 )
 
@@ -164,12 +165,12 @@ func (o Options) engine(log badger.Logger) badger.Options {
 	opts.ValueLogFileSize = valueLogFileSize
 	opts.BlockSize = blockSize
 	opts.BlockCacheSize = caches * 2 / 3
-	opts.IndexCacheSize = caches / 3
+	opts.IndexCacheSize = 0 // only encrypted tables use it; the others' indexes are in their files
 	opts.Compression = options.Snappy
 	if o.InMemory {
 		// The tables are in memory anyway: a cache would hold them twice, and its
 		// creation takes as long as the rest of Open.
-		opts.Compression, opts.BlockCacheSize, opts.IndexCacheSize = options.None, 0, 0
+		opts.Compression, opts.BlockCacheSize = options.None, 0
 	}
 	opts.NumCompactors = compactors
 	opts.BaseLevelSize = baseLevelSize
