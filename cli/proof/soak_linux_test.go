@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -24,15 +23,17 @@ import (
 
 const (
 	soakOfferers    = 4
+	soakWarms       = 5 // samples
+	soakWarmsLong   = 180
 	soakSamples     = 25
-	soakSamplesLong = 1440 // two hours
+	soakSamplesLong = 1260 // two hours, less a quarter to warm up
 	soakEach        = 100 * time.Millisecond
 	soakEachLong    = 5 * time.Second
+	soakRestsLong   = 130 * time.Second      // Go collects garbage every two minutes at least
 	soakStay        = 200 * time.Millisecond // of a stream
 	soakSettled     = 5                      // goroutines and files more than before a load
 	soakSettles     = time.Minute
 	soakImported    = 200 // events at a time
-	soakWarm        = 8   // the first of so many parts of the samples does not count
 )
 
 // soak is a steady load of everything that the server does.
@@ -65,51 +66,37 @@ var soakWorkers = []soakWorker{
 	{"sign-in pages", 1, 50 * time.Millisecond, (*soak).pages},
 	{"sign-in", 1, 2 * time.Second, (*soak).signIn},
 	{"desk", 1, 50 * time.Millisecond, (*soak).operate},
-	{"import", 1, 2 * time.Second, (*soak).load},
+	{"import", 1, 2 * time.Second, (*soak).importOld},
 	{"backup", 1, 5 * time.Second, (*soak).backUp},
 }
 
 // TestSoak keeps a server half busy with everything that it does. Goroutines and open
 // files return to what they were before the load. By the figures of the long form memory
-// does not grow either, and the disk holds at most twice the live data, of which tokens
-// and old events expire all the time.
+// does not grow either, and the disk holds at most twice what a restored copy takes, while
+// tokens and old events expire all the time.
 func TestSoak(t *testing.T) {
 	must.SkipInShort(t)
-	each := soakEach
-	if must.Long() {
-		each = soakEachLong
-	}
 	k := newSoak(t)
-	k.during(5*each, func() {})
+	k.load(soakWarms, soakWarmsLong)
 	before := k.atRest(t, nil)
-	var samples []soakSample
 	server, begun := cpuOf(t, k.s.process.Pid), time.Now()
-	k.during(0, func() {
-		for n := 0; n == 0 || must.More(n, soakSamples, soakSamplesLong); n++ {
-			pause(t.Context(), each)
-			samples = append(samples, k.sample(t))
-		}
-	})
+	samples := k.load(soakSamples, soakSamplesLong)
 	share := 100 * (cpuOf(t, k.s.process.Pid) - server).Seconds() / time.Since(begun).Seconds() / 2
 	after := k.atRest(t, &before)
 	if k.accepted.Load() == 0 || k.imports.Load() == 0 {
 		t.Errorf("%d webhooks and %d imports are no load", k.accepted.Load(), k.imports.Load())
 	}
-	file := filepath.Join(k.dir, "last.backup")
-	k.s.run("backup", file, "--quiet", "--yes")
-	live := must.Get(os.Stat(file))(t).Size()
-
-	counted := samples[len(samples)/soakWarm:]
 	must.Figure(t, "requests", k.done.Load())
 	must.Figure(t, "expiries", len(k.expiries))
 	must.Figure(t, "server_cpu_percent_of_two", share)
 	must.Figure(t, "goroutines_more", after.goroutines-before.goroutines)
 	must.Figure(t, "descriptors_more", after.descriptors-before.descriptors)
-	must.Figure(t, "goroutines_drift", drift(counted, func(s soakSample) float64 { return s.goroutines }))
-	must.Figure(t, "descriptors_drift", drift(counted, func(s soakSample) float64 { return s.descriptors }))
-	must.Figure(t, "heap_mib_per_hour", heapSlope(counted))
+	must.Figure(t, "goroutines_drift", drift(samples, func(s soakSample) float64 { return s.goroutines }))
+	must.Figure(t, "descriptors_drift", drift(samples, func(s soakSample) float64 { return s.descriptors }))
+	must.Figure(t, "heap_at_rest_mib_per_hour", (after.heap-before.heap)/(1<<20)/after.at.Sub(before.at).Hours())
+	must.Figure(t, "heap_mib_per_hour", heapSlope(samples))
 	must.Figure(t, "rss_anon_mib", slices.MaxFunc(samples, func(a, b soakSample) int { return int(a.anonymous - b.anonymous) }).anonymous>>20)
-	must.Figure(t, "disk_times_live", after.disk/float64(live))
+	must.Figure(t, "disk_times_restored", after.disk/k.restored())
 }
 
 func newSoak(t *testing.T) *soak {
@@ -139,8 +126,23 @@ func (k *soak) client() *client {
 	return &client{base: k.s.base, http: &http.Client{Timeout: requestWait, Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
-// during runs every worker while do runs, and for lasts.
-func (k *soak) during(lasts time.Duration, do func()) {
+// load samples the server while every worker runs.
+func (k *soak) load(short, long int) (samples []soakSample) {
+	each := soakEach
+	if must.Long() {
+		each = soakEachLong
+	}
+	k.during(func() {
+		for n := 0; n == 0 || must.More(n, short, long); n++ {
+			pause(k.t.Context(), each)
+			samples = append(samples, k.sample(k.t))
+		}
+	})
+	return samples
+}
+
+// during runs every worker while do runs.
+func (k *soak) during(do func()) {
 	ctx, cancel := context.WithCancel(k.t.Context())
 	var working sync.WaitGroup
 	for n := range soakOfferers {
@@ -164,7 +166,6 @@ func (k *soak) during(lasts time.Duration, do func()) {
 		}
 	}
 	do()
-	pause(ctx, lasts)
 	cancel()
 	working.Wait()
 	k.user.http.CloseIdleConnections()
@@ -253,8 +254,8 @@ func (k *soak) operate(ctx context.Context, _ int) error {
 	return err
 }
 
-// load imports events that retention soon removes.
-func (k *soak) load(ctx context.Context, _ int) error {
+// importOld imports events that retention soon removes.
+func (k *soak) importOld(ctx context.Context, _ int) error {
 	var lines strings.Builder
 	number, at := k.imports.Add(1), time.Now().Add(time.Minute-24*time.Hour)
 	for n := range soakImported {
@@ -266,6 +267,14 @@ func (k *soak) load(ctx context.Context, _ int) error {
 
 func (k *soak) backUp(ctx context.Context, _ int) error {
 	return k.command(ctx, "", "backup", filepath.Join(k.dir, "soak.backup"), "--quiet", "--yes")
+}
+
+// restored returns the disk that a copy takes, restored from a backup.
+func (k *soak) restored() float64 {
+	file, dir := filepath.Join(k.dir, "last.backup"), filepath.Join(k.t.TempDir(), "data")
+	k.s.run("backup", file, "--quiet", "--yes")
+	command(k.t, "", "restore", file, "--data", dir, "--quiet")
+	return startServe(k.t, dir).metrics(k.t)["tollhouse_store_size_bytes"]
 }
 
 func (k *soak) command(ctx context.Context, stdin string, args ...string) error {
@@ -302,6 +311,9 @@ func (k *soak) sample(t *testing.T) soakSample {
 // atRest samples the server once nobody uses it, and has settled as it was before.
 func (k *soak) atRest(t *testing.T, before *soakSample) (now soakSample) {
 	t.Helper()
+	if must.Long() {
+		pause(t.Context(), soakRestsLong)
+	}
 	for begun := time.Now(); ; pause(t.Context(), soakEach) {
 		last := now
 		now = k.sample(t)
