@@ -54,7 +54,7 @@ type DB struct {
 		sync.Mutex
 		bytes     uint64
 		levels    []badger.LevelInfo // of watchSpace alone
-		reserved  uint64             // bytes of the disk that the reserve holds at least
+		reserved  uint64             // bytes of the disk that the reserve holds, or more
 		resizing  bool
 		noReserve bool // on this file system
 	}
@@ -69,12 +69,12 @@ type DB struct {
 // [*DiskError], [*ClockError], [*DamageError], [*BehindError], or Badger's own.
 func Open(opts Options) (*DB, error) {
 	opts = opts.withDefaults()
-	stamped, err := examine(opts)
+	db := &DB{opts: opts, cache: newCache(opts)}
+	engine := opts.engine(engineLogger{log: opts.Log, fatal: db.stopAndTell})
+	stamped, err := examine(opts, engine)
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{opts: opts, cache: newCache(opts)}
-	engine := opts.engine(engineLogger{log: opts.Log, fatal: db.stopAndTell})
 	if !opts.InMemory {
 		err = checkIndexes(opts.Dir, engine)
 	}
@@ -106,7 +106,7 @@ func Open(opts Options) (*DB, error) {
 
 // examine makes the checks that must precede Badger's own opening. It returns the
 // stamp, or nil.
-func examine(opts Options) (*stamp, error) {
+func examine(opts Options, engine badger.Options) (*stamp, error) {
 	if opts.InMemory {
 		return nil, nil
 	}
@@ -114,6 +114,9 @@ func examine(opts Options) (*stamp, error) {
 		return nil, err
 	}
 	RemoveReserve(opts.Dir)
+	if err := removeUnfinished(opts.Dir, engine); err != nil {
+		return nil, &DiskError{Dir: opts.Dir, Reason: "a table that no merge has finished cannot be removed", Remedy: "check the disk and its permissions", Err: err}
+	}
 	if err := checkSpace(opts); err != nil {
 		return nil, err
 	}

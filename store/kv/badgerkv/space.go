@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/table"
 
 	"tollhouse/store/kv"
 )
@@ -23,7 +24,7 @@ import (
 const freeSpaceMin = 12 * memTableSize
 
 // Between two looks at the disk less than freeSpaceMin is written: two merges write up to
-// 600 MiB/s where a disk is memory. On a full disk a late look must not end the process.
+// 600 MiB/s where a disk is memory. A look that comes late on a full disk is a SIGBUS.
 const (
 	lookEvery = 100 * time.Millisecond
 	lookOften = 10 * time.Millisecond // while less than twice freeSpaceMin is free
@@ -53,15 +54,43 @@ func checkSpace(opts Options) error {
 	return nil
 }
 
-// checkMerges refuses to open a store where the merges that begin at once may fill the disk,
-// which would end the process, and the next one too. Where there is less room than for all
-// tables, it opens the engine without merges, to see what the next ones need.
+// removeUnfinished removes the tables that the manifest does not name: a merge was writing
+// them when the process was killed. The engine does so too, once there is room to open it.
+func removeUnfinished(dir string, engine badger.Options) error {
+	manifest, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
+	if err != nil {
+		return nil // an empty store
+	}
+	defer manifest.Close()
+	named, end, err := badger.ReplayManifestFile(manifest, 0, engine)
+	if info, statErr := manifest.Stat(); err != nil || statErr != nil || end != info.Size() {
+		return nil // checkIndexes says what is wrong
+	}
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if id, isTable := table.ParseFileID(e.Name()); isTable {
+			if _, has := named.Tables[id]; !has {
+				err = firstError(err, os.Remove(filepath.Join(dir, e.Name())))
+			}
+		}
+	}
+	return err
+}
+
+// checkMerges refuses to open a store whose merges begin at once and may fill the disk. That
+// would end this process, and every later one. Where there is less room than for all tables,
+// it opens the engine without merges, to see what the next ones need.
 func checkMerges(opts Options, engine badger.Options) error {
 	entries, err := os.ReadDir(opts.Dir)
-	all := uint64(0)
+	all, memtables := uint64(0), 0
 	for _, e := range entries {
-		if info, statErr := e.Info(); statErr == nil && filepath.Ext(e.Name()) == ".sst" {
-			all += uint64(info.Size())
+		switch info, statErr := e.Info(); filepath.Ext(e.Name()) {
+		case ".mem":
+			memtables++
+		case ".sst":
+			if statErr == nil {
+				all += uint64(info.Size())
+			}
 		}
 	}
 	free, freeErr := opts.FreeSpace(opts.Dir)
@@ -73,8 +102,9 @@ func checkMerges(opts Options, engine badger.Options) error {
 	if err != nil {
 		return err
 	}
-	need := freeSpaceMin + mergedNext(db.Tables(), baseOf(db.Levels()))
-	if err := db.Close(); err != nil || free >= need {
+	levels := db.Levels()
+	need := freeSpaceMin + mergedNext(db.Tables(), baseOf(levels))
+	if err := db.Close(); err != nil || free >= need || !mergesDue(levels, memtables) {
 		return err
 	}
 	return &DiskError{
@@ -82,6 +112,11 @@ func checkMerges(opts Options, engine badger.Options) error {
 		Reason: fmt.Sprintf("only %d MiB are free on its filesystem, its merges need %d", free>>20, need>>20),
 		Remedy: fmt.Sprintf("free at least %d MiB there and start again; nothing is lost", need>>20),
 	}
+}
+
+// mergesDue reports whether the engine begins a merge once so many memtables are tables too.
+func mergesDue(levels []badger.LevelInfo, memtables int) bool {
+	return levels[0].NumTables+memtables >= firstTables || slices.ContainsFunc(levels, func(l badger.LevelInfo) bool { return l.Score >= 1 })
 }
 
 func baseOf(levels []badger.LevelInfo) int {
@@ -120,21 +155,23 @@ func (db *DB) room() (free, need uint64, err error) {
 }
 
 // look finds out what the next merges need, resizes the reserve, and returns when to look
-// again. No write waits for that: beside merges it takes a disk up to 80 ms.
+// again. No write waits for that: a disk that merges are using takes up to 80 ms for it. A
+// merge goes on while the store closes, so the reserve shrinks then too.
 func (db *DB) look() time.Duration {
-	if db.snapshots.enter() != nil {
-		return lookEvery
+	if db.snapshots.enter() == nil {
+		db.lookAtTables()
+		db.snapshots.leave()
 	}
-	db.lookAtTables()
-	db.snapshots.leave()
 	free, need, err := db.room()
 	if err != nil {
 		return lookEvery
 	}
-	// Beside it stays what is written until the next look. A program that fills the disk
-	// takes what it finds, so the reserve shrinks no faster, even if no write is accepted.
-	db.reserve(min(need-freeSpaceMin+reserveStep-1, max(free, freeSpaceMin)-freeSpaceMin) / reserveStep * reserveStep)
-	if free-min(free, db.Reserved()) < 2*freeSpaceMin {
+	// freeSpaceMin stays free beside it, for what is written until the next look. It shrinks
+	// no further, even while writes are refused: another program would take the space.
+	had, size := db.Reserved(), min(need-freeSpaceMin+reserveStep-1, max(free, freeSpaceMin)-freeSpaceMin)/reserveStep*reserveStep
+	db.reserve(min(size, had+reserveStep))
+	has := db.Reserved()
+	if free-min(free, has) < 2*freeSpaceMin || had < has && has < size {
 		return lookOften
 	}
 	return lookEvery
@@ -245,6 +282,9 @@ func (db *DB) reserve(size uint64) {
 	if size > 0 {
 		err = allocate(path, int64(had), int64(size))
 	}
+	if info, statErr := os.Lstat(path); err == nil && statErr == nil && allocated(info) < int64(size) {
+		err = errors.ErrUnsupported // ZFS says that it has allocated, and has not
+	}
 	switch {
 	case size > 0 && err == nil:
 	case err != nil && had > 0: // it held before: another program was faster, or a quota is full
@@ -258,7 +298,7 @@ func (db *DB) reserve(size uint64) {
 	db.merge.Lock()
 	defer db.merge.Unlock()
 	db.merge.reserved, db.merge.resizing = size, false
-	db.merge.noReserve = err != nil && had == 0 && !errors.Is(err, syscall.ENOSPC) // a quota, or no such system call
+	db.merge.noReserve = errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EDQUOT)
 }
 
 // watchSpace looks at the disk while no write does, since the last write may have begun a

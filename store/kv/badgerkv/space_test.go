@@ -100,20 +100,33 @@ func TestSpaceForMerges(t *testing.T) {
 	}
 }
 
-// TestAStartNeedsRoomForMerges: a store is not opened where its next merges would fill the
-// disk, and stays as it is.
+// TestAStartNeedsRoomForMerges: a store whose merges begin at once is not opened where they
+// would fill the disk, and stays as it is. Where none begins it opens, and refuses to write.
 func TestAStartNeedsRoomForMerges(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
 	var free atomic.Uint64
 	free.Store(plentyFree)
 	opts := Options{Dir: t.TempDir(), FreeSpace: beside(&free)}
-	for _, key := range []string{"a", "b"} { // a table each
+	tables := func() []string { return must.Get(filepath.Glob(filepath.Join(opts.Dir, "*.sst")))(t) }
+	var key string
+	for n := range firstTables { // a table each
+		if n == firstTables-1 {
+			free.Store(freeSpaceMin + 100<<10)
+			db := mustOpen(t, opts)
+			wantValue(t, db, key, noise(key, 60<<10))
+			if err := db.Update(t.Context(), func(tx kv.Txn) error { return setAll(tx, "e", "1") }); !errors.Is(err, kv.ErrUnavailable) {
+				t.Errorf("Update() without room for merges = %v, want ErrUnavailable", err)
+			}
+			mustClose(t, db)
+			free.Store(plentyFree)
+		}
 		db := mustOpen(t, opts)
+		key = fmt.Sprint("key", n)
 		put(t, db, key, noise(key, 60<<10))
 		mustClose(t, db)
 	}
-	tables := must.Get(filepath.Glob(filepath.Join(opts.Dir, "*.sst")))(t)
+	before := tables()
 	var refused *DiskError
 	free.Store(freeSpaceMin + 100<<10)
 	if db, err := Open(opts); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "merges") {
@@ -122,13 +135,133 @@ func TestAStartNeedsRoomForMerges(t *testing.T) {
 		}
 		t.Errorf("Open() without room for merges = %v, want a *DiskError that says so", err)
 	}
-	if now := must.Get(filepath.Glob(filepath.Join(opts.Dir, "*.sst")))(t); len(now) != len(tables) || len(tables) < 2 {
-		t.Errorf("%d tables after the refusal, want the %d as before", len(now), len(tables))
+	if now := tables(); len(now) != len(before) || len(before) < firstTables {
+		t.Errorf("%d tables after the refusal, want the %d as before", len(now), len(before))
 	}
-	free.Store(freeSpaceMin + 130<<10)
+	free.Store(freeSpaceMin + firstTables<<16)
 	db := mustOpen(t, opts)
-	wantValue(t, db, "b", noise("b", 60<<10))
+	wantValue(t, db, key, noise(key, 60<<10))
 	mustClose(t, db)
+}
+
+// TestMergesDue: the newest tables are merged by their number, those of other levels by their
+// size; memtables of a killed process become tables first.
+func TestMergesDue(t *testing.T) {
+	t.Parallel()
+	level := func(tables int, score float64) []badger.LevelInfo {
+		return []badger.LevelInfo{{NumTables: tables}, {Level: 1, Score: score}}
+	}
+	for _, c := range []struct {
+		levels    []badger.LevelInfo
+		memtables int
+		want      bool
+	}{
+		{level(0, 0), 0, false}, {level(firstTables-1, 0), 0, false}, {level(firstTables-1, 0), 1, true}, {level(firstTables, 0), 0, true}, {level(0, 1), 0, true},
+	} {
+		if got := mergesDue(c.levels, c.memtables); got != c.want {
+			t.Errorf("mergesDue(%+v, %d) = %t", c.levels, c.memtables, got)
+		}
+	}
+}
+
+// TestAnUnfinishedMergeTakesNoRoomFromAStart: a merge that a kill interrupted has left a table
+// that belongs to no store. It is removed before the free space is looked at.
+func TestAnUnfinishedMergeTakesNoRoomFromAStart(t *testing.T) {
+	t.Parallel()
+	must.SkipInShort(t)
+	opts := Options{Dir: t.TempDir()}
+	left := filepath.Join(opts.Dir, "000999.sst")
+	opts.FreeSpace = func(string) (uint64, error) {
+		if _, err := os.Stat(left); err == nil {
+			return freeSpaceMin - 1, nil
+		}
+		return plentyFree, nil
+	}
+	db := mustOpen(t, opts)
+	put(t, db, "a", "1")
+	mustClose(t, db) // flushes memory to a table, which stays
+	must.Do(t, os.WriteFile(left, []byte("the beginning of a table"), 0o600))
+	db = mustOpen(t, opts)
+	wantValue(t, db, "a", "1")
+	mustClose(t, db)
+}
+
+// TestTheReserveShrinksWhileTheStoreCloses: a merge under way is ended then, and needs it.
+func TestTheReserveShrinksWhileTheStoreCloses(t *testing.T) {
+	t.Parallel()
+	must.SkipInShort(t)
+	var free atomic.Uint64
+	free.Store(plentyFree)
+	opts := Options{Dir: t.TempDir(), FreeSpace: beside(&free)}
+	db := withReserve(t, opts)
+	reading, closed := make(chan struct{}), make(chan error, 1)
+	err := db.View(t.Context(), func(kv.Reader) error {
+		go func() { closed <- db.Close() }()
+		go func() {
+			defer close(reading)
+			for db.snapshots.enter() == nil { // until it closes
+				db.snapshots.leave()
+				time.Sleep(time.Millisecond)
+			}
+			free.Store(freeSpaceMin)
+			wantReserve(t, opts.Dir, "while the store closes", 0)
+		}()
+		<-reading
+		return nil
+	})
+	must.Do(t, errors.Join(err, <-closed))
+}
+
+// TestAPassingErrorDoesNotEndTheReserve: it is made once the error is over.
+func TestAPassingErrorDoesNotEndTheReserve(t *testing.T) {
+	t.Parallel()
+	must.SkipInShort(t)
+	var free atomic.Uint64
+	free.Store(plentyFree)
+	opts := Options{Dir: t.TempDir(), FreeSpace: beside(&free)}
+	inTheWay := filepath.Join(opts.Dir, reserveName, "in the way")
+	must.Do(t, os.MkdirAll(inTheWay, 0o700))
+	db := withReserveLater(t, opts)
+	time.Sleep(3 * lookEvery)
+	must.Do(t, os.RemoveAll(filepath.Dir(inTheWay)))
+	wantReserve(t, opts.Dir, "once it can be made", reserveStep)
+	mustClose(t, db)
+}
+
+// withReserveLater opens a store that has a table, whose merge needs a reserve.
+func withReserveLater(t *testing.T, opts Options) *DB {
+	t.Helper()
+	elsewhere := filepath.Join(t.TempDir(), reserveName)
+	must.Have(t, !errors.Is(allocate(elsewhere, 0, 1), errors.ErrUnsupported), "a system that allocates space for a file")
+	db := mustOpen(t, opts)
+	put(t, db, "a", noise("a", 60<<10))
+	mustClose(t, db) // flushes memory to a table
+	return mustOpen(t, opts)
+}
+
+func withReserve(t *testing.T, opts Options) *DB {
+	t.Helper()
+	db := withReserveLater(t, opts)
+	wantReserve(t, opts.Dir, "with enough free", reserveStep)
+	return db
+}
+
+// wantReserve waits until the reserve holds so many bytes.
+func wantReserve(t *testing.T, dir, what string, want int64) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		got := int64(0)
+		if info, err := os.Stat(filepath.Join(dir, reserveName)); err == nil {
+			got = allocated(info)
+		}
+		if got == want {
+			return
+		}
+		if time.Now().After(end) {
+			t.Errorf("%s: the reserve holds %d bytes, want %d", what, got, want)
+			return
+		}
+	}
 }
 
 // TestReserve: the space of the next merges is held while there is enough, given back bit
@@ -141,30 +274,17 @@ func TestReserve(t *testing.T) {
 	free.Store(plentyFree)
 	opts := Options{Dir: t.TempDir(), FreeSpace: beside(&free)}
 	path := filepath.Join(opts.Dir, reserveName)
-	must.Have(t, !errors.Is(allocate(path, 0, 1), errors.ErrUnsupported), "a system that allocates space for a file")
+	must.Do(t, os.WriteFile(path, []byte("of a process that was killed"), 0o600))
 	db := mustOpen(t, opts)
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the reserve of a process that was killed: %v, want that it is removed", err)
 	}
-	put(t, db, "a", noise("a", 60<<10))
-	mustClose(t, db) // flushes memory to a table
-	db = mustOpen(t, opts)
+	mustClose(t, db)
+	db = withReserve(t, opts)
 	eventually := func(what string, want int64) {
 		t.Helper()
-		for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-			got := int64(0)
-			if info, err := os.Stat(path); err == nil {
-				got = allocated(info)
-			}
-			if got == want {
-				return
-			}
-			if time.Now().After(end) {
-				t.Fatalf("%s: the reserve holds %d bytes, want %d", what, got, want)
-			}
-		}
+		wantReserve(t, opts.Dir, what, want)
 	}
-	eventually("with enough free", reserveStep)
 	space, _, err := db.Space()
 	if err != nil || space.Free != plentyFree || space.Used > reserveStep {
 		t.Errorf("Space() = %+v, %v; want the reserve free, and not used", space, err)

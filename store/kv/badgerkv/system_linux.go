@@ -10,9 +10,10 @@ import (
 func fdatasync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 
 // allocate gives the file at path, of which has bytes are allocated, a size whose space on
-// the disk is its own. To xfs, allocated bytes need as much free space once more.
+// the disk is its own. It asks for new bytes only: xfs wants free space for bytes that are
+// allocated already, too. A link or a pipe of that name is refused.
 func allocate(path string, has, size int64) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return err
 	}
