@@ -226,14 +226,18 @@ func (v *visit) changeWebhook(done string, change func(id string) error) error {
 	return v.finish(done, below(deskWebhooksPath, e.ID))
 }
 
-// deskEnableWebhook is POST /desk/webhooks/:id/enable.
+// deskEnableWebhook is POST /desk/webhooks/:id/enable. Of an endpoint that another operator
+// has enabled meanwhile it leaves out nothing.
 func (s *Server) deskEnableWebhook(v *visit) error {
 	var from webhook.From
 	if v.form.has("now") {
-		from = webhook.FromNow()
+		from = webhook.FromNow().IfDisabled()
 	}
 	return v.changeWebhook(doneWebhookEnabled, func(id string) error {
 		_, _, err := s.store.Webhooks.Enable(v.ctx, v.webhooksBy(), id, from)
+		if errors.Is(err, webhook.ErrEnabled) {
+			return newProblem(http.StatusConflict, "conflict", "The endpoint is enabled already. Nothing was left out.")
+		}
 		return err
 	})
 }

@@ -122,9 +122,17 @@ func TestDeskWebhooks(t *testing.T) {
 			t.Errorf("enabled: %t, cursor %v, want %v", got.Enabled(), got.Cursor, cursor)
 		}
 		press("disable", "The endpoint is disabled.")
+		action, shown := deskForm(t, b.get(t, page), "enable")
 		press("enable", "The endpoint is enabled.", "now", "true")
 		if got := now(); got.Behind {
 			t.Error("what waited is sent")
+		}
+		h.recordMix(t, h.account, 2)
+		cursor = now().Cursor
+		a := b.post(t, action, with(shown, "now", "true"))
+		wantStatus(t, a, http.StatusConflict)
+		if text := words(t, a); !strings.Contains(text, "The endpoint is enabled already. Nothing was left out.") || now().Cursor != cursor {
+			t.Errorf("enabled by another operator meanwhile: %s; cursor %v, want %v", text, now().Cursor, cursor)
 		}
 	})
 	t.Run("a_test_says_what_came_of_it", func(t *testing.T) {

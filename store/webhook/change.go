@@ -43,6 +43,7 @@ type From struct {
 	now, start bool
 	event      string
 	time       *int64
+	ifDisabled bool // ErrEnabled otherwise
 }
 
 func FromNow() From               { return From{now: true} }
@@ -50,6 +51,12 @@ func FromStart() From             { return From{start: true} }    // the oldest 
 func FromEvent(id string) From    { return From{event: id} }      // the event after it
 func FromTime(seconds int64) From { return From{time: &seconds} } // the first event in or after the second
 func (f From) IsZero() bool       { return f == From{} }
+
+// IfDisabled is the same place, from which an endpoint that is enabled already does not begin.
+func (f From) IfDisabled() From {
+	f.ifDisabled = true
+	return f
+}
 
 // resolve returns the cursor for a place. Errors: *record.InvalidError,
 // *eventlog.CursorError.

@@ -27,10 +27,13 @@ const (
 // is lost, unless a place is given: that moves the cursor, also of an enabled endpoint,
 // and forgets the events set aside behind it. A token that gives a place binds the
 // endpoint to its client and user. Errors: record.ErrNotFound, record.ErrDisabled
-// if the client or user that it is bound to has ended, ErrSecretLost,
-// *record.InvalidError, *eventlog.CursorError.
+// if the client or user that it is bound to has ended, ErrSecretLost, ErrEnabled for
+// From.IfDisabled, *record.InvalidError, *eventlog.CursorError.
 func (w *Webhooks) Enable(ctx context.Context, by By, id string, from From) (Endpoint, Waiting, error) {
 	e, err := w.change(ctx, by, id, func(tx kv.Txn, e *Endpoint) (string, error) {
+		if e.Enabled() && from.ifDisabled {
+			return "", ErrEnabled
+		}
 		if e.Enabled() && from.IsZero() {
 			return "", nil
 		}

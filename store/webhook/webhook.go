@@ -51,6 +51,8 @@ var (
 	ErrSecretLost = errors.New("its secrets were sealed with another server key")
 	// ErrNoHead means that no event blocks the endpoint, or not the one that was named.
 	ErrNoHead = errors.New("no event is failing, or another one")
+	// ErrEnabled means that an endpoint is enabled already.
+	ErrEnabled = errors.New("the endpoint is enabled already")
 	// ErrTooMany means that a retry is of more than RetriedMax events.
 	ErrTooMany = errors.New("too many events to retry")
 )
