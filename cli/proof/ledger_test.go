@@ -315,9 +315,10 @@ func (l *ledger) acknowledge() {
 	}
 }
 
-// refusedBusy reports whether an answer says that nothing was done for now.
+// refusedBusy reports whether an answer says that nothing was done for now, and when to try
+// again.
 func (l *ledger) refusedBusy(a answer) bool {
-	if a.status != http.StatusServiceUnavailable {
+	if a.status != http.StatusServiceUnavailable || a.header != nil && a.header.Get("Retry-After") == "" {
 		return false
 	}
 	l.busy.Add(1)
