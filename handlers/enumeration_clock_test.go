@@ -37,12 +37,14 @@ func TestTimesOverAConnection(t *testing.T) {
 	}
 	var todo [][2]int // a kind of request and one of its ways
 	var worstPercent, worstT float64
-	for round := 0; round == 0 || must.More(round, clockedRounds, clockedLong); round++ {
+	all, round := 0, 0
+	for ; round == 0 || must.More(round, clockedRounds, clockedLong); round++ {
 		t.Run("round", func(t *testing.T) {
 			n := populate(t, houseOnDisk(t)) // with a clock and revocations of its own
 			likes := n.lookalikes()
 			if len(todo) == 0 {
 				todo = comparisons(likes)
+				all = len(todo)
 				random.Shuffle(len(todo), func(i, j int) { todo[i], todo[j] = todo[j], todo[i] })
 			}
 			like, known := likes[todo[0][0]], likes[todo[0][0]].asks[todo[0][1]]
@@ -52,6 +54,8 @@ func TestTimesOverAConnection(t *testing.T) {
 			worstPercent, worstT = max(worstPercent, percent), max(worstT, welch)
 		})
 	}
+	must.Figure(t, "comparisons", min(round, all))
+	must.Figure(t, "not_compared", max(0, all-round))
 	must.Figure(t, "samples_of_each", pairs)
 	must.Figure(t, "median_difference_percent", worstPercent)
 	must.Figure(t, "welch_t", worstT)

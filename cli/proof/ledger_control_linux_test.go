@@ -25,12 +25,12 @@ func TestKillLedgerNoticesALoss(t *testing.T) {
 		t.Skip("builds the program anew; set TOLLHOUSE_LONG=1")
 	}
 	binary := buildWith(t, "store/kv/badgerkv/committer.go", "	err := c.store()\n", `
-	if c.version > 100 { // once everything is prepared
+	if len(c.group) > 1 { // not while everything is prepared, one after the other
 		for _, o := range c.group {
 			close(o.done)
 		}
 		c.group = c.group[:0]
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
 	}
 	err := c.store()
 `)
@@ -55,7 +55,7 @@ func TestKillLedgerNoticesALoss(t *testing.T) {
 	}
 	must.Figure(t, "control_cycles", cycles)
 	must.Figure(t, "control_lost", noticed)
-	if noticed == 0 {
-		t.Errorf("in %d kills of a server that answers before it commits nothing was found to be lost", cycles)
+	if noticed < cycles {
+		t.Errorf("of %d kills of a server that answers before it commits %d were found out", cycles, noticed)
 	}
 }

@@ -88,7 +88,7 @@ func (p part) figure(name string) figure {
 }
 
 // total returns the figures of all runs together. Runs that failed or were skipped are not
-// counted, and of those that led to a change only the sums.
+// counted, and of those whose times do not count only the sums.
 func (p part) total(runs []run) map[string]float64 {
 	figures := map[string]float64{}
 	for _, r := range ofPart(runs, p.name) {
@@ -105,16 +105,29 @@ func (p part) total(runs []run) map[string]float64 {
 	return figures
 }
 
-// reached reports whether the runs have given every figure, and as the goals want it.
-func (p part) reached(runs []run) bool {
-	figures := p.total(runs)
+// wants reports whether another run is worth its time: the last one failed, a figure is
+// missing, or a count has not come to its goal. What was missed stays missed.
+func (p part) wants(runs []run) bool {
+	own, figures := ofPart(runs, p.name), p.total(runs)
+	if len(own) == 0 || own[len(own)-1].Failed != "" {
+		return true
+	}
 	for _, f := range p.figures {
-		value, has := figures[f.name]
-		if !has || !f.goal.met(value) {
-			return false
+		if value, has := figures[f.name]; !has || f.verdict(value) == notYet {
+			return true
 		}
 	}
-	return true
+	return false
+}
+
+// lacks names the first figure that a run did not give.
+func (p part) lacks(figures map[string]float64) string {
+	for _, f := range p.figures {
+		if _, has := figures[f.name]; !has {
+			return f.name
+		}
+	}
+	return ""
 }
 
 // number writes a figure as people read it: 1,234,567 or 0.93.

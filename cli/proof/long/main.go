@@ -33,7 +33,7 @@ const (
 func main() {
 	only := flag.String("only", "", "rows to run, such as R1,R10, or parts by name; all when not given")
 	length := flag.Duration("for", noEnd, "how long each part of a row may run, such as 30m")
-	again := flag.Bool("again", false, "run also what has reached its goals")
+	again := flag.Bool("again", false, "run also what has reached its goals: once, or for as long as --for says")
 	list := flag.Bool("list", false, "print what there is and how far it came, write the page anew, and run nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -47,7 +47,7 @@ func main() {
 func long(ctx context.Context, only string, length time.Duration, again, list bool) error {
 	runs, err := readRuns(runsFile)
 	if err != nil {
-		return fmt.Errorf("%w; start it in the directory of the sources", err)
+		return err
 	}
 	chosen, err := choose(only)
 	if err != nil {
@@ -75,12 +75,19 @@ func long(ctx context.Context, only string, length time.Duration, again, list bo
 	return nil
 }
 
-// runPart runs a part slice by slice until it reaches its goals, fails, or its time is over.
+// runPart runs a part slice by slice until more runs cannot bring it nearer to its goals, it
+// fails, or its time is over.
 func runPart(ctx context.Context, r row, p part, runs []run, length time.Duration, again bool) ([]run, error) {
 	end := time.Now().Add(length)
 	for first := true; ; first = false {
+		if !p.wants(runs) && (!again || !first && length == noEnd) {
+			if first {
+				fmt.Printf("%s, %s: nothing is left to run; --again runs it all the same\n", r.id, p.name)
+			}
+			return runs, nil
+		}
 		left := time.Until(end).Round(time.Second)
-		if left <= 0 || (p.reached(runs) && (!again || !first)) {
+		if left <= 0 {
 			return runs, nil
 		}
 		slice := min(left, sliceTime)

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -30,7 +31,7 @@ func page(rows []row, runs []run) string {
 	for _, r := range runs {
 		fmt.Fprintf(&text, "| %s | `%s` | %s | %s | %s |\n", r.Date.Format(time.DateTime), r.Commit, r.Part, span(r.Seconds), r.result())
 	}
-	text.WriteString(failures(runs))
+	text.WriteString(failures(rows, runs))
 	text.WriteString(mended(rows, runs))
 	return text.String()
 }
@@ -38,21 +39,26 @@ func page(rows []row, runs []run) string {
 // glance is a table of the rows, with how many goals each has met.
 func glance(rows []row, runs []run) string {
 	var text strings.Builder
-	text.WriteString("\n| | promise | goals met | not yet | missed |\n|---|---|---|---|---|\n")
+	text.WriteString("\n| | promise | goals met | not yet | missed | runs | of them failed |\n|---|---|---|---|---|---|---|\n")
 	for _, r := range rows {
-		of := map[string]int{}
+		of, all, failed := map[string]int{}, 0, 0
 		for _, p := range r.parts {
 			figures := p.total(runs)
 			for _, f := range p.figures {
 				value, has := figures[f.name]
 				if f.goal != "" && !has {
-					of["not yet"]++
+					of[notYet]++
 				} else {
 					of[f.verdict(value)]++
 				}
 			}
+			for _, done := range ofPart(runs, p.name) {
+				if all++; done.Failed != "" {
+					failed++
+				}
+			}
 		}
-		fmt.Fprintf(&text, "| %s | %s | %d | %d | %d |\n", r.id, r.promise, of["met"], of["not yet"], of["**missed**"])
+		fmt.Fprintf(&text, "| %s | %s | %d | %d | %d | %d | %d |\n", r.id, r.promise, of[met], of[notYet], of[missed], all, failed)
 	}
 	return text.String()
 }
@@ -71,16 +77,22 @@ func (p part) describe(text *strings.Builder, runs []run) {
 	}
 }
 
+const (
+	met    = "met"
+	notYet = "not yet" // more runs add to it
+	missed = "**missed**"
+)
+
 func (f figure) verdict(value float64) string {
 	switch {
 	case f.goal == "":
 		return ""
 	case f.goal.met(value):
-		return "met"
+		return met
 	case f.over == sum && strings.HasPrefix(string(f.goal), "≥"):
-		return "not yet"
+		return notYet
 	}
-	return "**missed**"
+	return missed
 }
 
 // sources says how often, how long and on which commits the runs were made.
@@ -89,7 +101,7 @@ func sources(runs []run) string {
 		return "not run"
 	}
 	seconds, failed, rest := 0, 0, ""
-	var commits []string
+	var commits, machines []string
 	for _, r := range runs {
 		seconds += r.Seconds
 		if r.Skipped != "" {
@@ -101,12 +113,15 @@ func sources(runs []run) string {
 		if name := "`" + r.Commit + "`"; len(commits) == 0 || commits[len(commits)-1] != name {
 			commits = append(commits, name)
 		}
+		if !slices.Contains(machines, r.Machine) {
+			machines = append(machines, r.Machine)
+		}
 	}
 	if failed > 0 {
 		rest += fmt.Sprintf("; **%d failed**, see the end", failed)
 	}
 	return fmt.Sprintf("%s in %s, %s to %s, %s, %s%s", count(len(runs), "run"), span(seconds), runs[0].Date.Format(time.DateOnly), runs[len(runs)-1].Date.Format(time.DateOnly),
-		strings.Join(commits, " "), runs[len(runs)-1].Machine, rest)
+		strings.Join(commits, " "), strings.Join(machines, " and "), rest)
 }
 
 func (r run) result() string {
@@ -116,13 +131,13 @@ func (r run) result() string {
 	case r.Skipped != "":
 		return "skipped"
 	case r.Mended != "":
-		return "passed; mended since"
+		return "passed; its times do not count"
 	}
 	return "passed"
 }
 
-// failures shows what failed runs printed, and what came of it.
-func failures(runs []run) string {
+// failures shows what failed runs printed, what they missed, and what came of it.
+func failures(rows []row, runs []run) string {
 	var text strings.Builder
 	for _, r := range runs {
 		if r.Failed == "" {
@@ -130,6 +145,11 @@ func failures(runs []run) string {
 		}
 		fmt.Fprintf(&text, "\n**%s**, %s on `%s`. %s\n\n```\n%s\n```\n", r.Part, r.Date.Format(time.DateTime), r.Commit,
 			cmp.Or(r.Because, "Not explained yet."), strings.TrimSpace(emptyHeading.ReplaceAllString(r.Failed, "")))
+		for _, f := range figuresOf(rows, r.Part) {
+			if value, has := r.Figures[f.name]; has && f.verdict(value) == missed {
+				fmt.Fprintf(&text, "\nIt measured %s: %s, goal %s.\n", f.label, number(value), f.goal)
+			}
+		}
 	}
 	if text.Len() == 0 {
 		return ""
@@ -137,7 +157,18 @@ func failures(runs []run) string {
 	return "\n## What failed\n" + text.String()
 }
 
-// mended shows the figures of runs that led to a change.
+func figuresOf(rows []row, part string) []figure {
+	for _, r := range rows {
+		for _, p := range r.parts {
+			if p.name == part {
+				return p.figures
+			}
+		}
+	}
+	return nil
+}
+
+// mended shows the figures of runs whose times do not count.
 func mended(rows []row, runs []run) string {
 	var text strings.Builder
 	for _, r := range rows {
@@ -158,7 +189,7 @@ func mended(rows []row, runs []run) string {
 	if text.Len() == 0 {
 		return ""
 	}
-	return "\n## What was mended since\n\nTimes and sizes of these runs count no more in the tables above; a later run does.\n" + text.String()
+	return "\n## Times that do not count\n\nThe counts of these runs are in the tables above, their times and sizes are not: what they showed was mended, or the machine had other work.\n" + text.String()
 }
 
 // emptyHeading is a heading of the logs of a test's servers, with nothing below it.

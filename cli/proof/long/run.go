@@ -33,7 +33,7 @@ type run struct {
 	Failed  string             `json:"failed,omitempty"`  // the end of what it printed
 	Because string             `json:"because,omitempty"` // what was wrong and what changed, written by hand
 	Skipped string             `json:"skipped,omitempty"` // why this machine cannot run it
-	Mended  string             `json:"mended,omitempty"`  // what was changed after its times and sizes, written by hand
+	Mended  string             `json:"mended,omitempty"`  // why its times and sizes do not count: what was changed after it, or what else the machine did; written by hand
 }
 
 const (
@@ -69,6 +69,9 @@ func (p part) run(ctx context.Context, slice time.Duration) (run, error) {
 			done.Skipped = strings.TrimSpace(skip[1])
 		}
 	}
+	if name := p.lacks(done.Figures); name != "" && done.Failed == "" && done.Skipped == "" {
+		done.Failed = fmt.Sprintf("no test printed the figure %s", name)
+	}
 	done.Seconds = int(math.Round(time.Since(began).Seconds()))
 	return done, nil
 }
@@ -91,15 +94,26 @@ func (p part) commands(slice time.Duration) ([][]string, error) {
 func (p part) shown() string {
 	switch {
 	case p.argv != nil && p.dir != "":
-		return "cd " + p.dir + " && " + strings.Join(p.argv, " ")
+		return "cd " + p.dir + " && " + quoted(p.argv)
 	case p.argv != nil:
-		return strings.Join(p.argv, " ")
+		return quoted(p.argv)
 	case p.fuzz:
 		return "go test -run '^$' -fuzz NAME -fuzztime 10m PACKAGE"
 	case p.section != "":
 		return "go test -count=1 -v -run NAMES PACKAGE, for what the section " + p.section + " of docs/conformance.md names"
 	}
-	return strings.Join(slices.Concat(p.env, []string{"TOLLHOUSE_LONG=1 go test -count=1 -v -timeout 24h"}, p.test), " ")
+	return quoted(slices.Concat(p.env, strings.Fields("TOLLHOUSE_LONG=1 go test -count=1 -v -timeout 24h"), p.test))
+}
+
+// quoted joins arguments as a shell reads them.
+func quoted(args []string) string {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		if strings.ContainsAny(arg, "|$^()") {
+			args[i] = "'" + arg + "'"
+		}
+	}
+	return strings.Join(args, " ")
 }
 
 var fuzzTarget = regexp.MustCompile(`(?m)^func (Fuzz\w+)`)
@@ -170,8 +184,8 @@ func (p part) read(out string, figures map[string]float64) {
 			figures["targets"]++
 		}
 	}
-	if p.figure("passed").label != "" {
-		figures["passed"] += float64(strings.Count(out, "--- PASS"))
+	if n := strings.Count(out, "--- PASS"); n > 0 && p.figure("passed").label != "" {
+		figures["passed"] += float64(n)
 	}
 	if p.argv != nil && len(figures) == 0 {
 		add("runs", 1)
@@ -210,8 +224,11 @@ func (r run) summary() string {
 }
 
 func readRuns(path string) ([]run, error) {
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return nil, fmt.Errorf("%w; start it in the directory of the sources", err)
+	}
 	content, err := os.ReadFile(path)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	var runs []run
@@ -230,7 +247,7 @@ func appendRun(path string, r run) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
