@@ -106,14 +106,15 @@ func (p part) total(runs []run) map[string]float64 {
 }
 
 // wants reports whether another run is worth its time: the last one failed, a figure is
-// missing, or a count has not come to its goal. What was missed stays missed.
+// missing, or another run may change it. The worst of all runs stays what it is.
 func (p part) wants(runs []run) bool {
 	own, figures := ofPart(runs, p.name), p.total(runs)
 	if len(own) == 0 || own[len(own)-1].Failed != "" {
 		return true
 	}
 	for _, f := range p.figures {
-		if value, has := figures[f.name]; !has || f.verdict(value) == notYet {
+		value, has := figures[f.name]
+		if verdict := f.verdict(value); !has || verdict == notYet || verdict == missed && f.over == latest {
 			return true
 		}
 	}

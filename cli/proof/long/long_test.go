@@ -91,6 +91,17 @@ func TestFiguresAddUp(t *testing.T) {
 	if p.wants(runs) || !p.wants(runs[:3]) || !p.wants(nil) {
 		t.Errorf("wants = %t, %t, %t, want another run until all are there", p.wants(runs), p.wants(runs[:3]), p.wants(nil))
 	}
+	if slow := slices.Concat(runs, []run{{Part: "kills", Figures: map[string]float64{"slowest_ms": 70}}}); p.wants(slow) {
+		t.Error("another run is wanted for a time that stays the slowest")
+	}
+	if failed := slices.Concat(runs, []run{{Part: "kills", Failed: "it failed"}}); !p.wants(failed) {
+		t.Error("no other run is wanted after one that failed")
+	}
+	p.figures[3].goal = "≤ 1"
+	if !p.wants(runs) {
+		t.Error("no other run is wanted for a goal that the next may meet")
+	}
+	p.figures[3].goal = ""
 	text := page([]row{{id: "R1", promise: "nothing is lost", parts: []part{p}}}, runs)
 	for _, line := range []string{"| kills | 30 | ≥ 30 | met |", "**1 failed**", "it failed", "| slowest | 7 | ≤ 9 | met |"} {
 		if !strings.Contains(text, line) {
@@ -137,6 +148,10 @@ func TestFiguresAreReadFromOutput(t *testing.T) {
 	counted, got := part{figures: []figure{{"passed", "tests", latest, ""}}}, map[string]float64{}
 	counted.read("--- PASS: TestY (0.00s)\nPASS\n", got)
 	counted.read("=== RUN   TestX\n--- PASS: TestX (0.00s)\n    --- PASS: TestX/a (0.00s)\nPASS\n", got)
+	none := map[string]float64{}
+	if counted.read("--- SKIP: TestX (0.00s)\n", none); len(none) != 0 {
+		t.Errorf("read of a test that was skipped = %v", none)
+	}
 	if got["passed"] != 3 {
 		t.Errorf("read of three tests that passed = %v", got)
 	}
@@ -166,8 +181,17 @@ func TestAFailedRunIsKept(t *testing.T) {
 	if !strings.Contains(bad.Failed, "unknown command") {
 		t.Errorf("run of an unknown command = %+v, want what it printed", bad)
 	}
+	silent := must.Get(part{name: "silent", argv: []string{"go", "version"}, figures: []figure{{"kills", "kills", sum, ""}}}.run(ctx, time.Second))(t)
+	if !strings.Contains(silent.Failed, "figure kills") {
+		t.Errorf("run without its figure = %+v, want it failed", silent)
+	}
 	path := filepath.Join(t.TempDir(), "runs.jsonl")
-	must.Do(t, os.WriteFile(path, nil, 0o600))
+	if kept, err := readRuns(path); err != nil || len(kept) != 0 {
+		t.Errorf("before the first run: %+v, %v", kept, err)
+	}
+	if _, err := readRuns("nowhere/runs.jsonl"); err == nil || !strings.Contains(err.Error(), "directory of the sources") {
+		t.Errorf("elsewhere: %v", err)
+	}
 	must.Do(t, appendRun(path, good))
 	must.Do(t, appendRun(path, bad))
 	kept := must.Get(readRuns(path))(t)
@@ -192,6 +216,14 @@ func TestACrashIsKept(t *testing.T) {
 	long := strings.Repeat("        goroutine 7 [running]\n", 1000)
 	if kept := ending("        fatal error: fault\n        [signal SIGBUS]\n" + long + "--- FAIL: TestFullDisk\n"); !strings.Contains(kept, "signal SIGBUS") || !strings.Contains(kept, "--- FAIL") {
 		t.Errorf("kept %.300q", kept)
+	}
+}
+
+func TestCommandsCanBePasted(t *testing.T) {
+	t.Parallel()
+	shown := part{test: []string{"-run", "TestA$|TestB$", "./a"}}.shown()
+	if want := "-run 'TestA$|TestB$' ./a"; !strings.HasSuffix(shown, want) {
+		t.Errorf("shown = %q, want %q at its end", shown, want)
 	}
 }
 
