@@ -14,7 +14,7 @@ import (
 )
 
 // One knob says how much memory a server may take: the engine's tables and caches get
-// their share of it, and Go's collector works harder when three eighths more are reached.
+// their share of it, and Go's collector works harder once the process holds three eighths more.
 // The default is the profile for a small machine, and what every command keeps
 // to that opens a store itself.
 const (

@@ -202,7 +202,7 @@ func (e *Endpoint) disable(cause Cause, reason Reason, at time.Time) {
 }
 
 // Skip settles the event that blocks a strict endpoint: it is set aside as skipped, and
-// delivery goes on behind it. With an event, it settles that one or none. Errors:
+// delivery goes on behind it. If event is given, that one is settled or none. Errors:
 // record.ErrNotFound, ErrNoHead, ErrFull.
 func (w *Webhooks) Skip(ctx context.Context, by By, id, event string) (Endpoint, error) {
 	random := w.draw()

@@ -288,6 +288,7 @@ requests in at most five times its usual time. The clients run on the same cores
 	},
 	{
 		id: "R14", promise: "a backup is one state of the store, or refused",
+		note: "A restored record expires in the same second (`TestLoadKeepsExpiry`). What a backup costs the writers beside it is in [performance.md](performance.md#store).",
 		parts: []part{
 			{
 				name: "backups under writers", test: []string{"-run", "TestSnapshotsUnderLoad$", "./store/kv/badgerkv"},

@@ -54,7 +54,7 @@ type DB struct {
 		sync.Mutex
 		bytes     uint64
 		levels    []badger.LevelInfo // of watchSpace alone
-		reserved  uint64             // bytes of the disk that the reserve holds, or more
+		reserved  uint64             // the reserve holds at least so many bytes of the disk
 		resizing  bool
 		noReserve bool // on this file system
 	}
