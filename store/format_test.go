@@ -177,3 +177,19 @@ func TestAnotherFormat(t *testing.T) {
 		})
 	}
 }
+
+// TestAStoreWithoutItsOwnRecord is damaged, and not new: it gets no other identity.
+func TestAStoreWithoutItsOwnRecord(t *testing.T) {
+	t.Parallel()
+	f := storetest.New(t)
+	f.User(t, "mara", "acct_larkspur")
+	must.Do(t, f.DB.Update(t.Context(), func(tx kv.Txn) error { return tx.Delete([]byte("mstore\x00")) }))
+	before := recordsOf(t, f.DB)
+	_, err := store.Open(t.Context(), f.DB, store.Options{Now: f.Clock.Now, Lifetimes: store.DefaultLifetimes()})
+	if !errors.Is(err, kv.ErrCorrupt) {
+		t.Errorf("Open() = %v, want ErrCorrupt", err)
+	}
+	if !equal(recordsOf(t, f.DB), before) {
+		t.Error("Open() has changed a store that it refused")
+	}
+}

@@ -126,9 +126,9 @@ func (e *FormatError) Error() string {
 // Hint returns the next step.
 func (e *FormatError) Hint() string { return "use the tollhouse that wrote it" }
 
-// Open returns a Store on db. A new store gets a format and an instance id. Errors:
+// Open returns a Store on db. An empty db gets a format and an instance id. Errors:
 // *FormatError, which leaves the store unchanged, *InvalidError for a lifetime, the
-// engine's.
+// engine's, kv.ErrCorrupt also when the format is missing of a db that is not empty.
 func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	if err := o.Lifetimes.check(); err != nil {
 		return nil, err
@@ -152,6 +152,9 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 		}
 		if !errors.Is(err, kv.ErrNotFound) {
 			return err
+		}
+		for range tx.Scan(kv.Range{KeysOnly: true, Limit: 1}) {
+			return &kv.CorruptError{Kind: record.TagMeta, Reason: "it is missing, and other records are there"}
 		}
 		s.instance = fresh()
 		return tx.Set(record.MetaKey(metaStore), encodeMeta(formatVersion, s.instance), time.Time{})

@@ -188,7 +188,7 @@ was spent is refused, the log has no hole, and resources equal their events.`,
 	},
 	{
 		id: "R7", promise: "no damaged byte is served as true",
-		note: "One bit at a time of every kind of file of a killed server's directory, and of a backup. A flip is harmless when every record is as it was. `doctor --deep` exits with 1 for all others.",
+		note: "One bit at a time of every kind of file of a killed server's directory, and of a backup. Every record is asked for before anything is verified. A flip is harmless when every record is as it was. `doctor --deep` exits with 1 for all others.",
 		parts: []part{{
 			name: "flips", test: []string{"-run", "TestFlippedBits$", "./cli"},
 			figures: []figure{
