@@ -54,6 +54,11 @@ func (a *admin) requireKey() error {
 
 // ask fetches adminInfo. It fails if no server answers.
 func (a *admin) ask(ctx context.Context) error {
+	if !a.own { // a stopped process accepts connections, and says nothing
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, datadir.LockTries)
+		defer cancel()
+	}
 	return a.call(ctx, "GET", "/admin/info", nil, &a.info)
 }
 

@@ -143,7 +143,7 @@ func (p *program) connectDataDir(ctx context.Context, dir, role string) (*admin,
 			return a, nil
 		case errors.Is(err, fs.ErrPermission):
 			return nil, socketNotAllowed(socket, err)
-		case datadir.NoListener(err) && time.Now().After(deadline):
+		case (datadir.NoListener(err) || errors.Is(err, context.DeadlineExceeded)) && time.Now().After(deadline):
 			return nil, datadir.HeldError(dir, datadir.ReadHolder(dir))
 		case isHungUp(err) && time.Now().After(deadline):
 			return nil, socketNotAllowed(socket, err)

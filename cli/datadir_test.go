@@ -4,6 +4,7 @@ package cli
 
 import (
 	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -29,6 +30,7 @@ func TestDataDirectory(t *testing.T) {
 	t.Run("a_stale_socket_stays_while_another_holds_the_lock", keepStaleSocket)
 	t.Run("a_command_waits_for_the_one_that_holds_the_lock", waitForHolder)
 	t.Run("a_holder_that_answers_nobody_is_named_after_5_seconds", nameSilentHolder)
+	t.Run("a_holder_that_is_stopped_is_named_too", nameStoppedHolder)
 	t.Run("permission_denied_never_opens_the_store", refuseDeniedSocket)
 }
 
@@ -255,6 +257,23 @@ func nameSilentHolder(t *testing.T) {
 		t.Errorf("it has changed %v", changed)
 	}
 	must.Do(t, lock.Release())
+}
+
+// nameStoppedHolder: the system accepts connections for a server that is stopped, and it
+// never answers.
+func nameStoppedHolder(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	if _, stderr, code := run(t, "account", "create", "a", "--data", dir); code != term.ExitOK {
+		t.Fatal(stderr)
+	}
+	lock := must.Get(datadir.TryLock(dir, "serve"))(t)
+	socket := must.Get(datadir.ListenAdmin(filepath.Join(dir, datadir.SocketName), slog.New(slog.DiscardHandler)))(t)
+	for _, args := range [][]string{{"account", "list"}, {"serve", "--listen", "127.0.0.1:0"}} {
+		_, stderr, code := run(t, append(args, "--data", dir)...)
+		complaint{term.ExitBusy, "is held by process", "stop it first"}.judge(t, args[0], stderr, code)
+	}
+	must.Do(t, errors.Join(socket.Close(), lock.Release()))
 }
 
 // asOthers returns a directory for a user whom modes stop, and how that user runs

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
@@ -52,6 +53,23 @@ func filledDir(t *testing.T) (dir, tablePath string, table []byte) {
 		}
 	}
 	return dir, tablePath, table
+}
+
+// TestDoctorAfterACheckOfABackup: the note beside it, which others may read, is no problem.
+func TestDoctorAfterACheckOfABackup(t *testing.T) {
+	t.Parallel()
+	dir, _, _ := filledDir(t)
+	backups := filepath.Join(dir, "backups")
+	must.Do(t, os.Mkdir(backups, 0o700))
+	note := filepath.Join(backups, "tollhouse-abcd1234-20261124T100000Z.backup")
+	must.Do(t, datadir.NoteCheck(note, time.Now(), nil))
+	if found, _ := findings(t, "--data", dir); found["files"].State != handlers.StateOK {
+		t.Errorf("files: %+v", found["files"])
+	}
+	must.Do(t, os.Chmod(note+datadir.CheckedSuffix, 0o666))
+	if found, _ := findings(t, "--data", dir); found["files"].State != handlers.StateProblem {
+		t.Errorf("a note that others may change: %+v, want a problem", found["files"])
+	}
 }
 
 // TestDoctorDamage flips bits all over a table of a closed store: each is found,

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -329,8 +328,10 @@ func (r *restoration) findReplaced() error {
 	if err != nil {
 		return err
 	}
-	if info, err := os.Lstat(filepath.Join(r.dir, name)); err == nil && info.IsDir() && datadir.GenerationForm.MatchString(name) {
+	if datadir.IsGeneration(r.dir, name) {
 		r.replaced = name
+		// Restored and never started: what was in use is older.
+		r.keepAll = r.keepAll || datadir.IsUnused(filepath.Join(r.dir, name))
 		return nil
 	}
 	r.keepAll = true
@@ -389,7 +390,8 @@ func buildFault(path string, err error) error {
 }
 
 // adopt has the next start use the new generation, and removes those that are
-// older than the one which it replaces. A server may still be using any of them.
+// older than the one which it replaces. A server may still be using any of them. The next
+// start takes the mark from the new one.
 func (r *restoration) adopt() error {
 	current := filepath.Join(r.dir, datadir.CurrentName)
 	switch err := datadir.WriteFile(current, []byte(r.name+"\n")); {
@@ -399,15 +401,13 @@ func (r *restoration) adopt() error {
 	case err != nil:
 		return buildFault(current, err)
 	}
-	_ = datadir.Claim(filepath.Join(r.dir, r.name)) // else the next start does it
 	if r.lock == nil || r.keepAll {
 		return nil
 	}
 	entries, err := os.ReadDir(r.dir)
 	for _, e := range entries {
-		generation := strings.TrimSuffix(e.Name(), datadir.NewSuffix)
-		if datadir.GenerationForm.MatchString(generation) && e.Name() != r.name && e.Name() != r.replaced {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(r.dir, e.Name())))
+		if datadir.GenerationForm.MatchString(e.Name()) && e.Name() != r.name && e.Name() != r.replaced {
+			err = errors.Join(err, datadir.RemoveGeneration(filepath.Join(r.dir, e.Name())))
 		}
 	}
 	if err != nil {

@@ -13,10 +13,9 @@ import (
 	"tollhouse/cli/term"
 )
 
-// A restore builds a generation as db-0002.new. When it is whole it gets its name,
-// and then CURRENT names it. One whose restore ended before that would look like one
-// that was in use and is kept, so it bears a mark until CURRENT names it: what has
-// the mark was never in use, and the next restore removes it.
+// A restore builds a generation as db-0002.new. When it is whole it gets its name, and then
+// CURRENT names it. It bears a mark until a process opens it: what has the mark was never in
+// use, and the next restore removes it, unless CURRENT names it.
 
 const (
 	generationsMax = 9999     // what four digits number
@@ -48,12 +47,11 @@ func CurrentStore(dir string) (path string, fresh bool, err error) {
 		return "", false, term.Fail(term.ExitConfig, "put it back, or restore a backup into another directory",
 			"%s names %s, but that directory does not exist", current, path)
 	}
-	return path, false, Claim(path)
+	return path, false, claim(path)
 }
 
-// Claim takes the mark from a generation that CURRENT names, for good: a restore
-// that came too late for that was killed.
-func Claim(path string) error {
+// claim takes the mark from a generation that CURRENT names, for good.
+func claim(path string) error {
 	mark := filepath.Join(path, UnusedName)
 	err := os.Remove(mark)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -68,6 +66,12 @@ func Claim(path string) error {
 	return nil
 }
 
+// IsGeneration reports whether dir has a generation of that name.
+func IsGeneration(dir, name string) bool {
+	info, err := os.Lstat(filepath.Join(dir, name))
+	return err == nil && info.IsDir() && GenerationForm.MatchString(name)
+}
+
 // IsUnused reports whether a generation bears the mark.
 func IsUnused(path string) bool {
 	_, err := os.Lstat(filepath.Join(path, UnusedName))
@@ -75,34 +79,44 @@ func IsUnused(path string) bool {
 }
 
 // RemoveUnused removes the generations that were begun, or made whole, and never in
-// use. The caller keeps other restores away.
+// use. One that is whole stays if CURRENT is spoilt, and may have named it. The caller
+// keeps other restores away.
 func RemoveUnused(dir string) error {
 	current, err := CurrentGeneration(dir)
 	if err != nil {
 		return err
 	}
+	_, missing := os.Lstat(filepath.Join(dir, CurrentName))
+	spoilt := missing == nil && !IsGeneration(dir, current)
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		path, begun := strings.CutSuffix(filepath.Join(dir, e.Name()), NewSuffix)
 		switch name := filepath.Base(path); {
-		case !GenerationForm.MatchString(name):
-			continue
-		case name == current:
-			err = errors.Join(err, Claim(path))
-			continue
-		case !begun:
-			if !IsUnused(path) {
-				continue
-			}
-			// If this is killed too, what is left still tells that it is of no use.
-			err = errors.Join(err, os.Rename(path, path+NewSuffix))
+		case !GenerationForm.MatchString(name), name == current:
+		case begun:
+			err = errors.Join(err, os.RemoveAll(path+NewSuffix))
+		case !spoilt && IsUnused(path):
+			err = errors.Join(err, RemoveGeneration(path))
 		}
-		err = errors.Join(err, os.RemoveAll(path+NewSuffix))
 	}
 	if err != nil {
 		return NotAllowedOr(term.ExitIO, dir, err)
 	}
 	return nil
+}
+
+// RemoveGeneration removes a whole generation. If it is killed, what is left does not look
+// whole.
+func RemoveGeneration(path string) error {
+	begun := path + NewSuffix
+	err := os.RemoveAll(begun)
+	if err == nil {
+		err = os.Rename(path, begun)
+	}
+	if err == nil {
+		err = os.RemoveAll(begun)
+	}
+	return err
 }
 
 // beginStore creates the first generation. It neither uses nor removes one that an

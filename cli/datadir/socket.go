@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 
 	"tollhouse/cli/term"
@@ -109,9 +110,10 @@ func NoListener(err error) bool {
 // the socket says the same, but not every system asks it.
 type adminListener struct {
 	*net.UnixListener
-	path string
-	done func()
-	log  *slog.Logger
+	path   string
+	done   func()
+	log    *slog.Logger
+	closed sync.Once
 }
 
 func (l *adminListener) Accept() (net.Conn, error) {
@@ -144,14 +146,17 @@ func peerUID(conn *net.UnixConn) (uid int, err error) {
 // mayAdminister reports whether the user peer may administer a server of ours.
 func mayAdminister(peer, server int) bool { return peer == server || peer == 0 }
 
-// Close removes the socket and then stops listening.
-func (l *adminListener) Close() error {
-	defer l.done()
-	err := os.Remove(l.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return errors.Join(err, l.UnixListener.Close())
+// Close removes the socket and then stops listening. A second call does nothing: the
+// socket may be that of the next server.
+func (l *adminListener) Close() (err error) {
+	l.closed.Do(func() {
+		defer l.done()
+		if err = os.Remove(l.path); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		err = errors.Join(err, l.UnixListener.Close())
+	})
+	return err
 }
 
 // Addr returns the full path.
@@ -182,8 +187,10 @@ func SocketTransport(path string) *http.Transport {
 	}
 }
 
-// Answers reports whether a server answers on the socket at path.
+// Answers reports whether a server answers on the socket at path within LockTries.
 func Answers(ctx context.Context, path string) bool {
+	ctx, cancel := context.WithTimeout(ctx, LockTries)
+	defer cancel()
 	transport := SocketTransport(path)
 	defer transport.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://tollhouse/admin/info", nil)

@@ -43,6 +43,17 @@ func answering(t *testing.T, path string) net.Listener {
 
 func TestListenAdmin(t *testing.T) {
 	t.Parallel()
+	t.Run("closed_twice_it_leaves_the_next_server_its_socket", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(closedDir(t), SocketName)
+		first := must.Get(ListenAdmin(path, quiet))(t)
+		must.Do(t, first.Close())
+		answering(t, path)
+		must.Do(t, first.Close())
+		if _, err := os.Lstat(path); err != nil {
+			t.Errorf("the next server's socket: %v", err)
+		}
+	})
 	t.Run("mode_0600", func(t *testing.T) {
 		t.Parallel()
 		path := filepath.Join(closedDir(t), SocketName)

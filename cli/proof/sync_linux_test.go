@@ -109,6 +109,10 @@ func (f *syncFailure) failAt(t *testing.T, n int) {
 	err := cmd.Wait()
 	f.slowest = max(f.slowest, time.Since(refused))
 	f.wantExit(t, err, stderr.String())
+	// The process that ended had the store open, so the lock was not given up before.
+	if held := must.Get(os.ReadFile(filepath.Join(f.dir, "LOCK")))(t); len(held) == 0 {
+		t.Errorf("sync %d failed, and the lock was released while the store was open", n)
+	}
 }
 
 func (f *syncFailure) wantExit(t *testing.T, err error, stderr string) {

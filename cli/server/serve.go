@@ -139,7 +139,11 @@ func (p *Program) serve(c *cobra.Command, f serveFlags) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(p.serveLocked(c.Context(), r, f, dir, lock), lock.Release())
+	err = p.serveLocked(c.Context(), r, f, dir, lock)
+	if term.IsFatal(err) { // the store is still open: the lock ends with the process
+		return err
+	}
+	return errors.Join(err, lock.Release())
 }
 
 // checkExposure refuses to send secrets over the network in plain text, and to serve
