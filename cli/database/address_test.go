@@ -35,6 +35,7 @@ func TestAddressOfADatabase(t *testing.T) {
 		{name: "any_session_is_refused", url: "postgres://toll@127.0.0.1/db?target_session_attrs=any", wantCode: term.ExitUsage, want: "target_session_attrs"},
 		{name: "another_scheme_is_refused", url: "mysql://toll:hunter2@127.0.0.1/db", wantCode: term.ExitUsage, want: "does not begin with postgres://"},
 		{name: "an_invalid_port_is_refused", url: "postgres://toll:hunter2@127.0.0.1:x/db", wantCode: term.ExitUsage, want: "invalid port"},
+		{name: "a_password_that_looks_like_a_port_is_not_repeated", url: "postgres://toll:hunter2%te/x@127.0.0.1/db", wantCode: term.ExitUsage, want: "failed to parse as URL"},
 		{name: "plain_text_over_the_network_is_refused", url: "postgres://toll@db.example/db?sslmode=disable", wantCode: term.ExitConfig, want: "db.example"},
 		{name: "the_default_mode_does_not_verify", url: "postgres://toll@db.example/db", wantCode: term.ExitConfig, want: "db.example"},
 		{name: "require_does_not_verify", url: "postgres://toll@127.0.0.1,db.example/db?sslmode=require", wantCode: term.ExitConfig, want: "db.example"},

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,8 +17,9 @@ import (
 // Address says where the database is and how to connect to it. Its String masks the
 // password.
 type Address struct {
-	url    string
-	config *pgx.ConnConfig
+	url     string
+	config  *pgx.ConnConfig
+	primary atomic.Int64 // the host that was it last
 }
 
 // AddressError says what is wrong with the URL of a database. It does not repeat the URL.
@@ -59,12 +61,14 @@ func ParseAddress(text string) (*Address, error) {
 	return &Address{url: text, config: config}, nil
 }
 
-// parseFault keeps what pgx says after the URL.
+// parseFault keeps what pgx says after the URL, without what it quotes: part of a password
+// that is not escaped may look like a port.
 func parseFault(err error) error {
 	reason := err.Error()
 	if i := strings.LastIndex(reason, "`: "); i >= 0 {
 		reason = reason[i+len("`: "):]
 	}
+	reason, _, _ = strings.Cut(reason, " (")
 	return &AddressError{Reason: reason}
 }
 

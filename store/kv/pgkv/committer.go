@@ -294,8 +294,10 @@ func (c *committer) takeTurn() error {
 	c.pending.reset()
 	clear(c.known)
 	c.expired, c.broken = nil, nil
-	limit := max(time.Until(c.first.Add(c.db.opts.wait(turnMax))), c.db.opts.wait(turnMax-tryMax))
-	if err := c.connect(limit); err != nil {
+	left := func() time.Duration {
+		return max(time.Until(c.first.Add(c.db.opts.wait(turnMax))), c.db.opts.wait(turnMax-tryMax))
+	}
+	if err := c.connect(left()); err != nil {
 		return err
 	}
 	var found site
@@ -304,7 +306,7 @@ func (c *committer) takeTurn() error {
 		calls = append(calls, c.db.getCall(keys, func(key, sealed []byte) { c.known[string(key)] = sealed }))
 	}
 	begun := time.Now()
-	if err := c.c.exchange(limit, calls...); err != nil {
+	if err := c.c.exchange(left(), calls...); err != nil {
 		return err
 	}
 	c.db.counts.turnWait.Store(int64(time.Since(begun)))

@@ -173,13 +173,28 @@ func (c *conn) discard() {
 	_ = c.Close(ctx)
 }
 
-// dial connects to the first host that is a primary. Each is asked by itself: pgx would
-// believe the first one that refuses the user or does not know the database.
+// dial connects to the primary.
 func (db *DB) dial(ctx context.Context, r role) (*conn, error) {
+	return db.address.dial(ctx, r, func(*pgx.ConnConfig) {})
+}
+
+// dial connects to the first host that is a primary, and begins with the last one that was.
+// Each is asked by itself: pgx would believe the first one that refuses the user or does not
+// know the database. Each has its share of the time, since one without power says nothing.
+func (a *Address) dial(ctx context.Context, r role, change func(*pgx.ConnConfig)) (*conn, error) {
 	var failed []error
-	for _, config := range db.address.each() {
-		c, err := connect(ctx, config, r)
+	hosts, first := a.each(), int(a.primary.Load())
+	for i := range hosts {
+		at := (first + i) % len(hosts)
+		change(hosts[at])
+		asking, cancel := ctx, context.CancelFunc(func() {})
+		if end, has := ctx.Deadline(); has {
+			asking, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(len(hosts)-i))
+		}
+		c, err := connect(asking, hosts[at], r)
+		cancel()
 		if err == nil {
+			a.primary.Store(int64(at))
 			return c, nil
 		}
 		if failed = append(failed, err); ctx.Err() != nil {

@@ -26,16 +26,13 @@ func (e *AwayError) Unwrap() error { return kv.ErrAway }
 
 // Dial connects to the primary. Errors: *[AwayError].
 func Dial(ctx context.Context, a *Address) (*Session, error) {
-	var failed error
-	for _, config := range a.each() {
+	c, err := a.dial(ctx, roleReader, func(config *pgx.ConnConfig) {
 		config.DefaultQueryExecMode = pgx.QueryExecModeExec // it also works through a pooler
-		c, err := connect(ctx, config, roleReader)
-		if err == nil {
-			return &Session{conn: c.Conn}, nil
-		}
-		failed = errors.Join(failed, err)
+	})
+	if err != nil {
+		return nil, asAway(ctx, err)
 	}
-	return nil, asAway(ctx, failed)
+	return &Session{conn: c.Conn}, nil
 }
 
 // asAway describes a failure of the connection or of the database. What the caller ended is

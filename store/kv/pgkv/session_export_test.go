@@ -13,3 +13,6 @@ func (s *Session) ServerAlone(ctx context.Context) (bool, error) { return s.tryL
 
 // BeatToTheEnd looks at the others as Run does.
 func (p *Presence) BeatToTheEnd(ctx context.Context) error { return p.beatToTheEnd(ctx) }
+
+// ForgetPrimary makes the first host the one that is asked first, as before a fail-over.
+func (db *DB) ForgetPrimary() { db.address.primary.Store(0) }
