@@ -21,13 +21,16 @@ type Replaced struct {
 // one in use at once and as a whole. Before that nothing changes; what an interrupted call
 // has built is dropped by the next. The store may keep the old generation.
 func Replace(ctx context.Context, o Options, fill func(old, next *pgkv.DB) error) (r Replaced, err error) {
-	err = alone(ctx, o, func(old *pgkv.DB, key string) error {
+	err = alone(ctx, o, func(old *pgkv.DB, key string, still func() error) error {
 		next, err := pgkv.Open(ctx, pgkv.Options{URL: o.Address.URL(), Connections: commandConnections, Unverified: o.Unverified, Next: true, Log: o.Store.Log})
 		if err != nil {
 			return err
 		}
 		r = Replaced{Old: old.Generation(), New: next.Generation(), Key: key}
 		if err = fill(old, next); err == nil {
+			err = still()
+		}
+		if err == nil {
 			err = next.Adopt(ctx)
 		}
 		return errors.Join(err, next.Close())
@@ -55,7 +58,12 @@ func Alone(ctx context.Context, o Options, fn func(db *pgkv.DB, key string) erro
 		err = ErrEmpty
 	}
 	if err == nil {
-		err = alone(ctx, o, fn)
+		err = alone(ctx, o, func(db *pgkv.DB, key string, still func() error) error {
+			if err := fn(db, key); err != nil {
+				return err
+			}
+			return still()
+		})
 	}
 	return fault(o.Address, err)
 }
@@ -69,7 +77,9 @@ func fault(a *pgkv.Address, err error) error {
 	return openFault(a, err)
 }
 
-func alone(ctx context.Context, o Options, fn func(db *pgkv.DB, key string) error) error {
+// alone calls fn while no server runs. still fails if that was not so all the time: whoever
+// ended the session with the lock let servers in, whose writes the copy may lack.
+func alone(ctx context.Context, o Options, fn func(db *pgkv.DB, key string, still func() error) error) error {
 	s, err := pgkv.Dial(ctx, o.Address)
 	if err != nil {
 		return err
@@ -88,7 +98,13 @@ func alone(ctx context.Context, o Options, fn func(db *pgkv.DB, key string) erro
 	}
 	site, err := s.Site(ctx)
 	if err == nil {
-		err = fn(db, site[pgkv.SiteKey])
+		err = fn(db, site[pgkv.SiteKey], func() error {
+			if has, err := s.HasTakenOver(ctx); err != nil || !has {
+				return term.Fail(term.ExitBusy, "stop all servers, look why the database ended the session, and do it again",
+					"the lock on the database %s was lost meanwhile, so a server may have written to it", o.Address)
+			}
+			return nil
+		})
 	}
 	return errors.Join(err, db.Close())
 }

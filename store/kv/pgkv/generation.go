@@ -4,7 +4,18 @@ import "context"
 
 // TakeOver keeps servers off the database until the session ends. It reports false if one
 // runs.
-func (s *Session) TakeOver(ctx context.Context) (bool, error) { return s.tryLock(ctx, lockServer) }
+func (s *Session) TakeOver(ctx context.Context) (bool, error) {
+	// What it is for may take hours, and the session says nothing meanwhile.
+	if err := s.exec(ctx, "select set_config(name, '0', false) from pg_settings where name = 'idle_session_timeout'"); err != nil {
+		return false, err
+	}
+	return s.tryLock(ctx, lockServer)
+}
+
+// HasTakenOver reports whether the session still keeps servers off.
+func (s *Session) HasTakenOver(ctx context.Context) (bool, error) {
+	return one[bool](ctx, s, "select exists ("+heldLock(lockServer)+" and pid = pg_backend_pid() and mode = 'ExclusiveLock')")
+}
 
 // Generation returns the number of the generation that is open.
 func (db *DB) Generation() int { return db.site.generation }
