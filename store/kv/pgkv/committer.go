@@ -459,10 +459,14 @@ func (c *committer) mark() call {
 }
 
 // send commits. A warning may mean that the wait for the standby was cancelled: then the
-// commit is not as safe as it must be, which counts as no answer. There is no time limit:
-// the wait may be long.
+// commit is not as safe as it must be, which counts as no answer. There is no time limit
+// before the store closes: the wait may be long.
 func (c *committer) send(calls ...call) error {
 	c.c.noticed = false
+	network := c.c.PgConn().Conn()
+	defer context.AfterFunc(c.db.life, func() {
+		time.AfterFunc(c.db.opts.wait(answerMax), func() { _ = network.Close() })
+	})()
 	if err := c.c.exchange(0, calls...); err != nil {
 		return err
 	}

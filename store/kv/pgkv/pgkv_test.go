@@ -390,6 +390,29 @@ func TestUnknownOutcome(t *testing.T) {
 	}
 }
 
+// TestCloseDoesNotWaitForAStandby: a COMMIT whose answer never comes holds no stop up.
+func TestCloseDoesNotWaitForAStandby(t *testing.T) {
+	t.Parallel()
+	must.SkipInShort(t)
+	server := pgtest.New(t)
+	p, dsn := newProxy(t, server, server.Database(t))
+	db := openWith(t, pgkv.Options{URL: dsn})
+	must.Do(t, insist(t, db, appended("first")))
+	p.cutAt(stalled)
+	if err := insist(t, db, appended("second")); !errors.Is(err, kv.ErrUnknownOutcome) {
+		t.Errorf("Update(no answer) = %v, want ErrUnknownOutcome", err)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- db.Close() }()
+	select {
+	case err := <-closed:
+		must.Do(t, err)
+	case <-time.After(time.Minute):
+		t.Error("Close() waits for an answer that never comes")
+	}
+	close(p.stalled)
+}
+
 // TestATurnThatIsHeld has another process take the turn and do nothing.
 func TestATurnThatIsHeld(t *testing.T) {
 	t.Parallel()
