@@ -55,6 +55,7 @@ type program struct {
 
 	data        string // the data directory
 	dataGiven   bool   // it was named, not assumed
+	dataMeant   bool   // it is in the arguments, and adminSocket is not: that may be another server's
 	adminSocket string // of a server that runs elsewhere, or ""
 	keyFile     string // of the server key, or ""
 	store       database.Settings

@@ -91,7 +91,7 @@ func (p *program) somethingTo(do string) error {
 // connectRunning connects to the running server of the data directory. A database needs
 // none.
 func (p *program) connectRunning(ctx context.Context) (*admin, error) {
-	if p.adminSocket != "" {
+	if p.adminSocket != "" && !p.dataMeant {
 		return p.connectServer(ctx, p.adminSocket)
 	}
 	if p.store.Given() {
@@ -158,7 +158,7 @@ func (p *program) connectDataDir(ctx context.Context, dir, role string) (*admin,
 
 // socketOf returns the socket of the server that holds dir.
 func (p *program) socketOf(dir string) string {
-	if p.adminSocket != "" {
+	if p.adminSocket != "" && !p.dataMeant {
 		return p.adminSocket
 	}
 	return datadir.HolderSocket(dir)

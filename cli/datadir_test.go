@@ -31,6 +31,7 @@ func TestDataDirectory(t *testing.T) {
 	t.Run("a_command_waits_for_the_one_that_holds_the_lock", waitForHolder)
 	t.Run("a_holder_that_answers_nobody_is_named_after_5_seconds", nameSilentHolder)
 	t.Run("a_holder_that_is_stopped_is_named_too", nameStoppedHolder)
+	t.Run("a_directory_in_the_arguments_is_not_the_server_of_a_variable", meanTheDirectory)
 	t.Run("permission_denied_never_opens_the_store", refuseDeniedSocket)
 }
 
@@ -180,6 +181,22 @@ func refuseSecondServer(t *testing.T) {
 	}
 	if out, stderr, code := run(t, "health", "--data", dir); code != term.ExitOK {
 		t.Errorf("health of the first afterwards: exit %d, %s, %s", code, out, stderr)
+	}
+}
+
+func meanTheDirectory(t *testing.T) {
+	t.Parallel()
+	named, meant := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "data")
+	start(t, "serve", "--data", named, "--listen", "127.0.0.1:0")
+	start(t, "serve", "--data", meant, "--listen", "127.0.0.1:0")
+	environ := []string{"TOLLHOUSE_ADMIN_SOCKET=" + filepath.Join(named, datadir.SocketName)}
+	if stderr, code := runWith(t, environ, "account", "create", "larkspur", "--data", meant); code != term.ExitOK {
+		t.Fatal(stderr)
+	}
+	for dir, want := range map[string]bool{named: false, meant: true} {
+		if out, stderr, code := run(t, "account", "list", "--data", dir, "--json"); code != term.ExitOK || strings.Contains(out, "larkspur") != want {
+			t.Errorf("accounts: exit %d, %s%s; want the new one there: %t", code, out, stderr, want)
+		}
 	}
 }
 

@@ -75,7 +75,9 @@ func (p *program) settle(c *cobra.Command, _ []string) error {
 			wrong = term.Fail(term.ExitConfig, "correct the variable or remove it from the environment", "%s=%q: %s", name, value, valueWanted(f, err))
 		}
 	})
-	p.dataGiven = c.Flags().Changed("data")
+	data, socket := c.Flags().Lookup("data"), c.Flags().Lookup("admin-socket")
+	p.dataGiven = data.Changed
+	p.dataMeant = data.Changed && !p.fromVariable[data] && p.fromVariable[socket]
 	store := c.Flags().Lookup("store")
 	p.store.InFlag = store.Changed && !p.fromVariable[store]
 	if p.data == "" && wrong == nil {
