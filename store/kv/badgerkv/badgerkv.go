@@ -32,6 +32,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -49,6 +50,7 @@ type DB struct {
 	failure   atomic.Pointer[error]          // why the store has stopped, if it has
 	damage    atomic.Pointer[[]damagedTable] // what Check has found
 	lastWrite atomic.Int64                   // the wall clock at the last commit, in Unix nanoseconds; not used in memory
+	writing   atomic.Pointer[time.Time]      // when the commit under way began, or nil
 	refused   refusals
 	merge     struct { // what the engine may write at once, as it was last looked at
 		sync.Mutex

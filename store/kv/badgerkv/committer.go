@@ -232,7 +232,9 @@ func (c *committer) store() error {
 	if err := c.write(tx); err != nil {
 		return fmt.Errorf("prepare version %d: %w", version, err)
 	}
-	begun := time.Now() // measures the commit and decides nothing
+	begun := time.Now() // measures the commit, for the figures and Ready
+	c.db.writing.Store(&begun)
+	defer c.db.writing.Store(nil)
 	if err := c.db.opts.commitAt(tx, version); err != nil {
 		return fmt.Errorf("commit version %d: %w", version, err)
 	}

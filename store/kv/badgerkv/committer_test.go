@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -153,6 +154,30 @@ func TestViewNeverWaits(t *testing.T) {
 	g.pass <- nil
 	wg.Wait()
 	wantValue(t, db, "a", "new")
+}
+
+// TestADiskThatHangs reports no error, and the store is not ready until its write ends.
+func TestADiskThatHangs(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	db := mustOpen(t, Options{InMemory: true, commitAt: g.commitAt})
+	var wg sync.WaitGroup
+	wg.Go(func() { put(t, db, "a", "1") })
+	<-g.began
+	if err := db.Ready(); err != nil {
+		t.Errorf("Ready() during a commit = %v, want nil", err)
+	}
+	longAgo := db.writing.Load().Add(-writeSlow)
+	db.writing.Store(&longAgo)
+	if err := db.Ready(); !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "has not ended a write for 10s") {
+		t.Errorf("Ready() while a commit does not end = %v, want ErrUnavailable", err)
+	}
+	g.pass <- nil
+	wg.Wait()
+	if err := db.Ready(); err != nil {
+		t.Errorf("Ready() after the commit = %v, want nil", err)
+	}
+	mustClose(t, db)
 }
 
 func TestUnknownOutcome(t *testing.T) {

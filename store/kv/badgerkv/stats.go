@@ -5,6 +5,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"tollhouse/store/kv"
 )
 
 // refusals counts the updates that were refused before they ran.
@@ -74,12 +76,19 @@ func (db *DB) Space() (s Space, ok bool, err error) {
 	return s, true, nil
 }
 
-// Ready returns why an update would be refused now, or nil: a failed write
-// ([kv.ErrUnavailable]), a nearly full disk, or a wall clock too far from the last
-// write ([*ClockError]).
+// writeSlow is how long a commit may last before the store counts as not ready: a disk that
+// hangs reports no error.
+const writeSlow = 10 * time.Second
+
+// Ready returns why an update would be refused now, or nil: a failed write or one that
+// does not end ([kv.ErrUnavailable]), a nearly full disk, or a wall clock too far from the
+// last write ([*ClockError]).
 func (db *DB) Ready() error {
 	if err := db.stopped(); err != nil {
 		return err
+	}
+	if begun := db.writing.Load(); begun != nil && time.Since(*begun) > writeSlow {
+		return fmt.Errorf("%w: the disk has not ended a write for %s", kv.ErrUnavailable, time.Since(*begun).Round(time.Second))
 	}
 	if db.opts.InMemory {
 		return nil
