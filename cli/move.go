@@ -97,15 +97,16 @@ func (p *program) moveToDatabase(ctx context.Context, url string) error {
 		case !empty:
 			return term.Fail(term.ExitConflict, "name an empty database", "the database %s already has data", nameOf(address))
 		}
-		return p.stream(ctx, db, key, func(b *store.BackupFile) error {
+		err := p.stream(ctx, db, key, func(b *store.BackupFile) error {
 			totals, err := b.Load(ctx, next, time.Now())
 			out.Records, out.Instance, out.Key = totals.Records, b.Instance, b.Key
 			return err
 		})
+		if err == nil && key != "" { // before the data is in use: no server may come with another key
+			err = database.SetKey(ctx, address, key)
+		}
+		return err
 	})
-	if err == nil && key != "" {
-		err = database.SetKey(ctx, address, key)
-	}
 	if err != nil {
 		return err
 	}
