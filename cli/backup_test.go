@@ -188,3 +188,23 @@ func generatedInto(t *testing.T, root string) []string {
 	must.Do(t, os.WriteFile(lines, []byte(out), 0o600))
 	return []string{"event", "import", lines, "--account", "acct_a"}
 }
+
+// TestARestoredCopyLeavesTheBackupsAlone: a copy has the identity of the first server, whose
+// backups it would take for its own, and remove.
+func TestARestoredCopyLeavesTheBackupsAlone(t *testing.T) {
+	t.Parallel()
+	must.SkipInShort(t)
+	dir, copied := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "copy")
+	backups, file := closedDir(t), filepath.Join(t.TempDir(), "file.backup")
+	scheduled := []string{"--listen", "127.0.0.1:0", "--backup-every", "24h", "--backup-dir", backups}
+	first := start(t, append([]string{"serve", "--data", dir}, scheduled...)...)
+	for _, args := range [][]string{{"backup", file, "--data", dir}, {"restore", file, "--data", copied}} {
+		if _, stderr, code := run(t, args...); code != term.ExitOK {
+			t.Fatalf("%s: exit %d, %s", args[0], code, stderr)
+		}
+	}
+	_, stderr, code := run(t, append([]string{"serve", "--data", copied}, scheduled...)...)
+	complaint{term.ExitBusy, "another server with the same data backs up to " + backups, "--backup-dir"}.judge(t, "serve of the copy", stderr, code)
+	first.end()
+	start(t, append([]string{"serve", "--data", copied}, scheduled...)...)
+}

@@ -111,11 +111,36 @@ func (f *backupFlags) begin(dataDir string, r *running, key secret.Key) (*backup
 	if !ok {
 		panic("server: scheduled backups need a data directory")
 	}
+	only, err := lockBackups(dir, r.data().Store.InstanceID())
+	if err != nil {
+		return nil, err
+	}
 	return &backupSchedule{
-		desk: newDeskWork(), dir: dir, every: time.Duration(f.every), keep: f.keep, store: r.data().Store, notes: store.BackupNotes{Version: r.version, Key: key.Fingerprint()},
+		only: only, desk: newDeskWork(), dir: dir, every: time.Duration(f.every), keep: f.keep, store: r.data().Store, notes: store.BackupNotes{Version: r.version, Key: key.Fingerprint()},
 		instance: r.data().Store.InstanceID(), now: r.data().Store.Now, log: r.log,
 		free: badgerkv.FreeSpace, freeMin: func() uint64 { return backupSpaceMin(disk) }, failed: r.metrics.backupFailures.Inc,
 	}, nil
+}
+
+// lockBackups keeps another server with the same data, such as a restored copy, out of the
+// directory: each would take the other's backups for its own, and remove them.
+func lockBackups(dir, instance string) (*os.File, error) {
+	path := filepath.Join(dir, ".tollhouse-"+instance[:instanceInName]+".lock")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, datadir.NotAllowedOr(term.ExitIO, path, err)
+	}
+	if err := datadir.LockFile(f); errors.Is(err, datadir.ErrLocked) {
+		return nil, errors.Join(term.Fail(term.ExitBusy, "give this server a directory of its own with --backup-dir", "another server with the same data backs up to %s", dir), f.Close())
+	}
+	return f, nil // also where the file system has no locks
+}
+
+// release lets another server with the same data use the directory. s may be nil.
+func (s *backupSchedule) release() {
+	if s != nil {
+		_ = s.only.Close()
+	}
 }
 
 // backupSpaceMin is what must stay free beside the store's reserve.
@@ -166,6 +191,7 @@ func backupDirError(dir, path string, err error) error {
 
 // backupSchedule makes backups by the store's clock.
 type backupSchedule struct {
+	only     *os.File // the lock on dir
 	dir      string
 	every    time.Duration
 	keep     int
@@ -428,8 +454,8 @@ func (s *backupSchedule) prune(before []ownBackup) (removed int, err error) {
 	return removed, errors.Join(err, datadir.SyncDir(s.dir))
 }
 
-// sweep removes incomplete backups and notes of a killed process. The lock on the data directory
-// ensures that no other process is writing them.
+// sweep removes incomplete backups and notes of a killed process. The lock of
+// the directory ensures that no other server is writing them.
 func (s *backupSchedule) sweep() {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {

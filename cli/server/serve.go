@@ -255,6 +255,7 @@ func (p *Program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 	r.current.Store(newInstance(data))
 	if err = f.prepareStore(ctx, data.Store, r.log); err == nil {
 		r.backups, err = f.backups.begin(dir, r, key)
+		defer r.backups.release()
 	}
 	if err == nil {
 		err = p.serveStore(r, handlers.Config{Key: key}, datadir.SocketPath(p.AdminSocket, dir), func(socket string) error {
