@@ -3,8 +3,6 @@ package database
 import (
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"tollhouse/cli/term"
 	"tollhouse/store/kv/pgkv"
 	"tollhouse/store/kv/pgkv/pgtest"
@@ -24,12 +22,7 @@ func TestReplaceNoticesThatItIsNotAlone(t *testing.T) {
 		return db.Generation()
 	}
 	before := generation()
-	_, err := Replace(ctx, o, func(_, _ *pgkv.DB) error {
-		conn := must.Get(pgx.Connect(ctx, dsn))(t)
-		defer conn.Close(ctx)
-		_, err := conn.Exec(ctx, "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())")
-		return err
-	})
+	_, err := Replace(ctx, o, func(_, _ *pgkv.DB) error { return pgtest.EndLocks(dsn) })
 	if err == nil || term.FailureOf(err).Code != term.ExitBusy {
 		t.Errorf("Replace() = %v, want exit code %d", err, term.ExitBusy)
 	}

@@ -55,17 +55,7 @@ var (
 func create(t testing.TB, dsn string) string {
 	t.Helper()
 	name := fmt.Sprintf("t%d_%d", os.Getpid(), databases.Add(1))
-	run := func(sql string) error {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		conn, err := pgx.Connect(ctx, dsn)
-		if err != nil {
-			return err
-		}
-		defer conn.Close(ctx)
-		_, err = conn.Exec(ctx, sql)
-		return err
-	}
+	run := func(sql string) error { return run(dsn, sql) }
 	if err := run("create database " + name); err != nil {
 		t.Fatalf("create a database: %v", err)
 	}
@@ -76,6 +66,23 @@ func create(t testing.TB, dsn string) string {
 	}
 	u.Path = "/" + name
 	return u.String()
+}
+
+func run(dsn, sql string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, sql)
+	return err
+}
+
+// EndLocks ends the sessions of a database that have an advisory lock.
+func EndLocks(dsn string) error {
+	return run(dsn, "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())")
 }
 
 func missing(t testing.TB, err error) {
