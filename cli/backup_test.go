@@ -197,12 +197,12 @@ func TestARestoredCopyLeavesTheBackupsAlone(t *testing.T) {
 	dir, copied := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "copy")
 	backups, file := closedDir(t), filepath.Join(t.TempDir(), "file.backup")
 	scheduled := []string{"--listen", "127.0.0.1:0", "--backup-every", "24h", "--backup-dir", backups}
-	first := start(t, append([]string{"serve", "--data", dir}, scheduled...)...)
-	for _, args := range [][]string{{"backup", file, "--data", dir}, {"restore", file, "--data", copied}} {
+	for _, args := range [][]string{{"account", "create", "a", "--data", dir}, {"backup", file, "--data", dir}, {"restore", file, "--data", copied}} {
 		if _, stderr, code := run(t, args...); code != term.ExitOK {
 			t.Fatalf("%s: exit %d, %s", args[0], code, stderr)
 		}
 	}
+	first := start(t, append([]string{"serve", "--data", dir}, scheduled...)...)
 	_, stderr, code := run(t, append([]string{"serve", "--data", copied}, scheduled...)...)
 	complaint{term.ExitBusy, "another server with the same data backs up to " + backups, "--backup-dir"}.judge(t, "serve of the copy", stderr, code)
 	first.end()

@@ -206,7 +206,8 @@ func (p *program) moveToDirectory(ctx context.Context, dir string) error {
 	case name != "":
 		return term.Fail(term.ExitConflict, "name an empty directory, or one that does not exist", "%s already has data", r.dir)
 	}
-	err = database.Alone(ctx, p.databaseOptions(address), func(db *pgkv.DB, key string) error {
+	err = database.Alone(ctx, p.databaseOptions(address), func(db *pgkv.DB, key string, still func() error) error {
+		r.still = still
 		if empty, err := database.IsEmpty(ctx, db); empty || err != nil {
 			return cmp.Or(err, database.ErrEmpty)
 		}

@@ -62,6 +62,7 @@ type restoration struct {
 	p           *program
 	file        string
 	keepAll     bool
+	still       func() error // fails if the data may lack something after all, or nil
 	acceptClock bool
 	resume      bool // webhooks are not held
 	moved       bool // the store itself comes here, not a copy of an earlier state
@@ -188,7 +189,13 @@ func (r *restoration) install(ctx context.Context, b *store.BackupFile, size int
 	}
 	err := r.build(ctx, b, size)
 	if err == nil {
-		err = r.rollBack(r.adopt())
+		if r.still != nil {
+			err = r.still()
+		}
+		if err == nil {
+			err = r.adopt()
+		}
+		err = r.rollBack(err)
 	}
 	return errors.Join(err, r.leave(err))
 }

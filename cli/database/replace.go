@@ -51,19 +51,15 @@ func IsEmpty(ctx context.Context, db *pgkv.DB) (empty bool, err error) {
 }
 
 // Alone calls fn with the store of a database while no server runs on it. key is the
-// fingerprint of the servers' key, or "". Errors: [ErrEmpty].
-func Alone(ctx context.Context, o Options, fn func(db *pgkv.DB, key string) error) error {
+// fingerprint of the servers' key, or "". fn calls still before what it made is used.
+// Errors: [ErrEmpty].
+func Alone(ctx context.Context, o Options, fn func(db *pgkv.DB, key string, still func() error) error) error {
 	made, err := isMade(ctx, o.Address)
 	if err == nil && !made {
 		err = ErrEmpty
 	}
 	if err == nil {
-		err = alone(ctx, o, func(db *pgkv.DB, key string, still func() error) error {
-			if err := fn(db, key); err != nil {
-				return err
-			}
-			return still()
-		})
+		err = alone(ctx, o, fn)
 	}
 	return fault(o.Address, err)
 }
@@ -99,6 +95,9 @@ func alone(ctx context.Context, o Options, fn func(db *pgkv.DB, key string, stil
 	site, err := s.Site(ctx)
 	if err == nil {
 		err = fn(db, site[pgkv.SiteKey], func() error {
+			if o.Unverified {
+				return nil // it need not have such locks
+			}
 			if has, err := s.HasTakenOver(ctx); err != nil || !has {
 				return term.Fail(term.ExitBusy, "stop all servers, look why the database ended the session, and do it again",
 					"the lock on the database %s was lost meanwhile, so a server may have written to it", o.Address)

@@ -282,12 +282,14 @@ func (db *DB) reserve(size uint64) {
 	if size > 0 {
 		err = allocate(path, int64(had), int64(size))
 	}
-	if info, statErr := os.Lstat(path); err == nil && statErr == nil && allocated(info) < int64(size) {
+	if info, statErr := os.Lstat(path); err == nil && had == 0 && statErr == nil && uint64(allocated(info)) < size {
 		err = errors.ErrUnsupported // ZFS says that it has allocated, and has not
 	}
+	// Under a quota that the free space does not show, a reserve takes what the store needs.
+	useless := errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EDQUOT)
 	switch {
 	case size > 0 && err == nil:
-	case err != nil && had > 0: // it held before: another program was faster, or a quota is full
+	case err != nil && had > 0 && !useless: // another program was faster
 		size = min(had, size)
 		_ = os.Truncate(path, int64(size))
 	default:
@@ -298,7 +300,7 @@ func (db *DB) reserve(size uint64) {
 	db.merge.Lock()
 	defer db.merge.Unlock()
 	db.merge.reserved, db.merge.resizing = size, false
-	db.merge.noReserve = errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EDQUOT)
+	db.merge.noReserve = useless
 }
 
 // watchSpace looks at the disk while no write does, since the last write may have begun a

@@ -184,11 +184,16 @@ func (db *DB) dial(ctx context.Context, r role) (*conn, error) {
 func (a *Address) dial(ctx context.Context, r role, change func(*pgx.ConnConfig)) (*conn, error) {
 	var failed []error
 	hosts, first := a.each(), int(a.primary.Load())
-	for i := range hosts {
+	end, ends := ctx.Deadline()
+	tries := len(hosts)
+	if ends && tries > 1 {
+		tries++ // when the others refuse at once, the last primary may only be slow
+	}
+	for i := range tries {
 		at := (first + i) % len(hosts)
 		change(hosts[at])
 		asking, cancel := ctx, context.CancelFunc(func() {})
-		if end, has := ctx.Deadline(); has {
+		if ends && i < len(hosts) {
 			asking, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(len(hosts)-i))
 		}
 		c, err := connect(asking, hosts[at], r)
@@ -197,7 +202,10 @@ func (a *Address) dial(ctx context.Context, r role, change func(*pgx.ConnConfig)
 			a.primary.Store(int64(at))
 			return c, nil
 		}
-		if failed = append(failed, err); ctx.Err() != nil {
+		if i < len(hosts) {
+			failed = append(failed, err)
+		}
+		if ctx.Err() != nil {
 			break
 		}
 	}
