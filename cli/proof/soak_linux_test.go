@@ -103,7 +103,7 @@ func newSoak(t *testing.T) *soak {
 	t.Helper()
 	k := &soak{t: t, dir: t.TempDir(), expiries: map[string]bool{}}
 	k.s = startServe(t, filepath.Join(t.TempDir(), "data"), "--public-url", "http://127.0.0.1", "--webhook-allow", "127.0.0.1",
-		"--retain", "1d", "--access-ttl", "2m", "--refresh-ttl", "5m")
+		"--retain", "1d", "--access-ttl", "5m", "--refresh-ttl", "10m") // both outlast a rest
 	k.o = k.s.offer(soakOfferers)
 	k.access.Store(&k.o.access)
 	hooks := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
