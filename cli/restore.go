@@ -62,7 +62,7 @@ type restoration struct {
 	p           *program
 	file        string
 	keepAll     bool
-	still       func() error // fails if the data may lack something after all, or nil
+	still       func() error // fails if the copy may be incomplete; nil for a backup
 	acceptClock bool
 	resume      bool // webhooks are not held
 	moved       bool // the store itself comes here, not a copy of an earlier state

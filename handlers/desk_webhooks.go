@@ -226,8 +226,8 @@ func (v *visit) changeWebhook(done string, change func(id string) error) error {
 	return v.finish(done, below(deskWebhooksPath, e.ID))
 }
 
-// deskEnableWebhook is POST /desk/webhooks/:id/enable. Of an endpoint that another operator
-// has enabled meanwhile it leaves out nothing.
+// deskEnableWebhook is POST /desk/webhooks/:id/enable. It skips no events of an endpoint that
+// another operator has enabled meanwhile.
 func (s *Server) deskEnableWebhook(v *visit) error {
 	var from webhook.From
 	if v.form.has("now") {
@@ -236,7 +236,7 @@ func (s *Server) deskEnableWebhook(v *visit) error {
 	return v.changeWebhook(doneWebhookEnabled, func(id string) error {
 		_, _, err := s.store.Webhooks.Enable(v.ctx, v.webhooksBy(), id, from)
 		if errors.Is(err, webhook.ErrEnabled) {
-			return newProblem(http.StatusConflict, "conflict", "The endpoint is enabled already. Nothing was left out.")
+			return newProblem(http.StatusConflict, "conflict", "The endpoint is already enabled. No events were skipped.")
 		}
 		return err
 	})

@@ -131,7 +131,7 @@ func TestDeskWebhooks(t *testing.T) {
 		cursor = now().Cursor
 		a := b.post(t, action, with(shown, "now", "true"))
 		wantStatus(t, a, http.StatusConflict)
-		if text := words(t, a); !strings.Contains(text, "The endpoint is enabled already. Nothing was left out.") || now().Cursor != cursor {
+		if text := words(t, a); !strings.Contains(text, "The endpoint is already enabled. No events were skipped.") || now().Cursor != cursor {
 			t.Errorf("enabled by another operator meanwhile: %s; cursor %v, want %v", text, now().Cursor, cursor)
 		}
 	})

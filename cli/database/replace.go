@@ -73,8 +73,8 @@ func fault(a *pgkv.Address, err error) error {
 	return openFault(a, err)
 }
 
-// alone calls fn while no server runs. still fails if that was not so all the time: whoever
-// ended the session with the lock let servers in, whose writes the copy may lack.
+// alone calls fn while no server runs. still fails if the lock was lost meanwhile: a server
+// may have started then, and the copy may lack its writes.
 func alone(ctx context.Context, o Options, fn func(db *pgkv.DB, key string, still func() error) error) error {
 	s, err := pgkv.Dial(ctx, o.Address)
 	if err != nil {

@@ -79,7 +79,7 @@ func IsUnused(path string) bool {
 }
 
 // RemoveUnused removes the generations that were begun, or made whole, and never in
-// use. One that is whole stays if CURRENT is spoilt, and may have named it. The caller
+// use. If CURRENT is unreadable, it may have named any whole one, so those stay. The caller
 // keeps other restores away.
 func RemoveUnused(dir string) error {
 	current, err := CurrentGeneration(dir)
@@ -87,7 +87,7 @@ func RemoveUnused(dir string) error {
 		return err
 	}
 	_, missing := os.Lstat(filepath.Join(dir, CurrentName))
-	spoilt := missing == nil && !IsGeneration(dir, current)
+	unreadable := missing == nil && !IsGeneration(dir, current)
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		path, begun := strings.CutSuffix(filepath.Join(dir, e.Name()), NewSuffix)
@@ -95,7 +95,7 @@ func RemoveUnused(dir string) error {
 		case !GenerationForm.MatchString(name), name == current:
 		case begun:
 			err = errors.Join(err, os.RemoveAll(path+NewSuffix))
-		case !spoilt && IsUnused(path):
+		case !unreadable && IsUnused(path):
 			err = errors.Join(err, RemoveGeneration(path))
 		}
 	}

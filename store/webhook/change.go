@@ -52,7 +52,7 @@ func FromEvent(id string) From    { return From{event: id} }      // the event a
 func FromTime(seconds int64) From { return From{time: &seconds} } // the first event in or after the second
 func (f From) IsZero() bool       { return f == From{} }
 
-// IfDisabled is the same place, from which an endpoint that is enabled already does not begin.
+// IfDisabled is the same place, for a disabled endpoint only: Enable returns ErrEnabled otherwise.
 func (f From) IfDisabled() From {
 	f.ifDisabled = true
 	return f

@@ -131,7 +131,7 @@ func (r run) result() string {
 	case r.Skipped != "":
 		return "skipped"
 	case r.Mended != "":
-		return "passed; its times do not count"
+		return "passed; times left out"
 	}
 	return "passed"
 }
@@ -168,7 +168,7 @@ func figuresOf(rows []row, part string) []figure {
 	return nil
 }
 
-// mended shows the figures of runs whose times do not count.
+// mended shows the figures of runs whose times and sizes are not in the tables.
 func mended(rows []row, runs []run) string {
 	var text strings.Builder
 	for _, r := range rows {
@@ -189,7 +189,7 @@ func mended(rows []row, runs []run) string {
 	if text.Len() == 0 {
 		return ""
 	}
-	return "\n## Times that do not count\n\nThe counts of these runs are in the tables above, their times and sizes are not: what they showed was mended, or the machine had other work.\n" + text.String()
+	return "\n## Times left out\n\nThe counts of these runs are in the tables above, their times and sizes are not: what slowed them has been fixed since, or the machine had other work.\n" + text.String()
 }
 
 // emptyHeading is a heading of the logs of a test's servers, with nothing below it.

@@ -33,7 +33,7 @@ type run struct {
 	Failed  string             `json:"failed,omitempty"`  // the end of what it printed
 	Because string             `json:"because,omitempty"` // what was wrong and what changed, written by hand
 	Skipped string             `json:"skipped,omitempty"` // why this machine cannot run it
-	Mended  string             `json:"mended,omitempty"`  // why its times and sizes do not count: what was changed after it, or what else the machine did; written by hand
+	Mended  string             `json:"mended,omitempty"`  // why its times and sizes are left out: what was fixed since, or what else the machine did; written by hand
 }
 
 const (

@@ -24,7 +24,7 @@ import (
 const freeSpaceMin = 12 * memTableSize
 
 // Between two looks at the disk less than freeSpaceMin is written: two merges write up to
-// 600 MiB/s where a disk is memory. A look that comes late on a full disk is a SIGBUS.
+// 600 MiB/s where a disk is memory. If a look comes too late, a full disk ends the process by SIGBUS.
 const (
 	lookEvery = 100 * time.Millisecond
 	lookOften = 10 * time.Millisecond // while less than twice freeSpaceMin is free
