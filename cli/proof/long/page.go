@@ -4,53 +4,40 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 )
 
 //go:embed page.md
-var pageHead string
+var pageText string
 
 // page is docs/reliability.md.
 func page(rows []row, runs []run) string {
-	var text strings.Builder
-	text.WriteString(pageHead)
-	text.WriteString(glance(rows, runs))
+	var described strings.Builder
 	for _, r := range rows {
-		fmt.Fprintf(&text, "\n## %s: %s\n", r.id, r.promise)
-		if r.note != "" {
-			fmt.Fprintf(&text, "\n%s\n", r.note)
-		}
-		for _, p := range r.parts {
-			p.describe(&text, runs)
-		}
+		r.describe(&described, runs)
 	}
-	text.WriteString("\n## Every run\n\nA plus sign says that files differed from the commit.\n\n| date (UTC) | commit | part | time | result |\n|---|---|---|---|---|\n")
-	for _, r := range runs {
-		fmt.Fprintf(&text, "| %s | `%s` | %s | %s | %s |\n", r.Date.Format(time.DateTime), r.Commit, r.Part, span(r.Seconds), r.result())
-	}
-	text.WriteString(failures(rows, runs))
-	text.WriteString(mended(rows, runs))
-	return text.String()
+	return strings.NewReplacer(
+		"{{overview}}", glance(rows, runs),
+		"{{machines}}", machines(runs),
+		"{{missed}}", missedGoals(rows, runs),
+		"{{unexplained}}", unexplained(runs),
+		"{{rows}}\n", described.String(),
+		"{{failed}}", failures(runs),
+		"{{left out}}\n", timesLeftOut(rows, runs),
+	).Replace(pageText)
 }
 
 // glance is a table of the rows, with how many goals each has met.
 func glance(rows []row, runs []run) string {
-	var text strings.Builder
-	text.WriteString("\n| | promise | goals met | not yet | missed | runs | of them failed |\n|---|---|---|---|---|---|---|\n")
+	text := newTable("", "promise", "goals met", "not yet", "missed", "runs", "failed runs")
 	for _, r := range rows {
 		of, all, failed := map[string]int{}, 0, 0
 		for _, p := range r.parts {
 			figures := p.total(runs)
 			for _, f := range p.figures {
-				value, has := figures[f.name]
-				if f.goal != "" && !has {
-					of[notYet]++
-				} else {
-					of[f.verdict(value)]++
-				}
+				of[f.verdict(figures)]++
 			}
 			for _, done := range ofPart(runs, p.name) {
 				if all++; done.Failed != "" {
@@ -58,35 +45,107 @@ func glance(rows []row, runs []run) string {
 				}
 			}
 		}
-		fmt.Fprintf(&text, "| %s | %s | %d | %d | %d | %d | %d |\n", r.id, r.promise, of[met], of[notYet], of[missed], all, failed)
+		text.row(r.id, r.promise, fmt.Sprint(of[met]), fmt.Sprint(of[notYet]+of[notRun]), bold(of[missed]), fmt.Sprint(all), fmt.Sprint(failed))
 	}
 	return text.String()
 }
 
-// describe writes the table of a part.
-func (p part) describe(text *strings.Builder, runs []run) {
-	own, figures := ofPart(runs, p.name), p.total(runs)
-	fmt.Fprintf(text, "\n**%s**: %s\n\n`%s`\n\n| figure | measured | goal | |\n|---|---|---|---|\n", p.name, sources(own), p.shown())
-	for _, f := range p.figures {
-		value, has := figures[f.name]
-		measured, verdict := "–", "not run"
-		if has {
-			measured, verdict = number(value), f.verdict(value)
+// machines says where all runs were made.
+func machines(runs []run) string {
+	var all []string
+	for _, r := range runs {
+		if !slices.Contains(all, r.Machine) {
+			all = append(all, r.Machine)
 		}
-		fmt.Fprintf(text, "| %s | %s | %s | %s |\n", f.label, measured, f.goal, verdict)
 	}
+	return "Machine: " + strings.Join(all, " and ") + "."
+}
+
+// missedGoals lists them with the reasons that the rows give.
+func missedGoals(rows []row, runs []run) string {
+	text := newTable("", "figure", "measured", "goal", "why")
+	for _, r := range rows {
+		for _, p := range r.parts {
+			figures := p.total(runs)
+			for _, f := range p.figures {
+				if f.verdict(figures) == missed {
+					text.row(r.id, p.name+": "+f.label, number(figures[f.name]), string(f.goal), cmp.Or(p.why[f.name], "Not known yet."))
+				}
+			}
+		}
+	}
+	return text.or("None.\n")
+}
+
+// unexplained lists the failed runs whose cause is not known.
+func unexplained(runs []run) string {
+	var text strings.Builder
+	for _, r := range runs {
+		if r.Failed != "" && !r.explained() {
+			fmt.Fprintf(&text, "- %s, %s on `%s`. %s\n", r.Part, r.Date.Format(time.DateTime), r.Commit, cmp.Or(r.Because, "Nothing was found yet."))
+		}
+	}
+	return cmp.Or(text.String(), "Nothing.\n")
+}
+
+func (r row) describe(text *strings.Builder, runs []run) {
+	fmt.Fprintf(text, "## %s: %s\n", r.id, r.promise)
+	if r.note != "" {
+		fmt.Fprintf(text, "\n%s\n", r.note)
+	}
+	for _, p := range r.parts {
+		own, figures := ofPart(runs, p.name), p.total(runs)
+		fmt.Fprintf(text, "\n**%s**: %s\n\n`%s`\n\n", p.name, sources(own), p.shown())
+		table := newTable("figure", "measured", "goal", "")
+		for _, f := range p.figures {
+			measured := "–"
+			if value, has := figures[f.name]; has {
+				measured = number(value) + p.besides(f, own)
+			}
+			table.row(f.label+f.lastOf(own), measured, string(f.goal), f.verdict(figures))
+		}
+		text.WriteString(table.String())
+	}
+	text.WriteString("\n")
+}
+
+// besides names what failed runs measured beyond a goal, which the total leaves out.
+func (p part) besides(f figure, own []run) string {
+	var values []string
+	for _, r := range own {
+		if value, has := r.Figures[f.name]; has && r.Failed != "" && f.verdict(r.Figures) == missed {
+			values = append(values, number(value))
+		}
+	}
+	if len(values) == 0 {
+		return ""
+	}
+	return "; in failed runs " + strings.Join(values, ", ")
+}
+
+// lastOf marks a figure that is not of all runs.
+func (f figure) lastOf(own []run) string {
+	if f.over == latest && len(own) > 1 {
+		return " (last run)"
+	}
+	return ""
 }
 
 const (
 	met    = "met"
 	notYet = "not yet" // more runs add to it
+	notRun = "not run"
 	missed = "**missed**"
 )
 
-func (f figure) verdict(value float64) string {
+// verdict says whether the goal is met, or nothing if there is no goal.
+func (f figure) verdict(figures map[string]float64) string {
+	value, has := figures[f.name]
 	switch {
 	case f.goal == "":
 		return ""
+	case !has:
+		return notRun
 	case f.goal.met(value):
 		return met
 	case f.over == sum && strings.HasPrefix(string(f.goal), "≥"):
@@ -101,7 +160,7 @@ func sources(runs []run) string {
 		return "not run"
 	}
 	seconds, failed, rest := 0, 0, ""
-	var commits, machines []string
+	var commits []string
 	for _, r := range runs {
 		seconds += r.Seconds
 		if r.Skipped != "" {
@@ -113,87 +172,49 @@ func sources(runs []run) string {
 		if name := "`" + r.Commit + "`"; len(commits) == 0 || commits[len(commits)-1] != name {
 			commits = append(commits, name)
 		}
-		if !slices.Contains(machines, r.Machine) {
-			machines = append(machines, r.Machine)
-		}
 	}
 	if failed > 0 {
-		rest += fmt.Sprintf("; **%d failed**, see the end", failed)
+		rest += fmt.Sprintf("; **%d failed**", failed)
 	}
-	return fmt.Sprintf("%s in %s, %s to %s, %s, %s%s", count(len(runs), "run"), span(seconds), runs[0].Date.Format(time.DateOnly), runs[len(runs)-1].Date.Format(time.DateOnly),
-		strings.Join(commits, " "), strings.Join(machines, " and "), rest)
+	dates := runs[0].Date.Format(time.DateOnly)
+	if last := runs[len(runs)-1].Date.Format(time.DateOnly); last != dates {
+		dates += " to " + last
+	}
+	return fmt.Sprintf("%s in %s, %s, %s%s", count(len(runs), "run"), span(seconds), dates, strings.Join(commits, " "), rest)
 }
 
-func (r run) result() string {
-	switch {
-	case r.Failed != "":
-		return "**failed**"
-	case r.Skipped != "":
-		return "skipped"
-	case r.Mended != "":
-		return "passed; times left out"
-	}
-	return "passed"
-}
-
-// failures shows what failed runs printed, what they missed, and what came of it.
-func failures(rows []row, runs []run) string {
-	var text strings.Builder
+// failures lists what was wrong when a run failed, and what changed.
+func failures(runs []run) string {
+	text := newTable("date (UTC)", "commit", "part", "at fault", "what was wrong, and what changed")
 	for _, r := range runs {
-		if r.Failed == "" {
-			continue
-		}
-		fmt.Fprintf(&text, "\n**%s**, %s on `%s`. %s\n\n```\n%s\n```\n", r.Part, r.Date.Format(time.DateTime), r.Commit,
-			cmp.Or(r.Because, "Not explained yet."), strings.TrimSpace(emptyHeading.ReplaceAllString(r.Failed, "")))
-		for _, f := range figuresOf(rows, r.Part) {
-			if value, has := r.Figures[f.name]; has && f.verdict(value) == missed {
-				fmt.Fprintf(&text, "\nIt measured %s: %s, goal %s.\n", f.label, number(value), f.goal)
-			}
+		if r.Failed != "" {
+			text.row(r.Date.Format(time.DateTime), "`"+r.Commit+"`", r.Part, cmp.Or(r.Fault, "not known"), cmp.Or(r.Because, "Nothing was found yet."))
 		}
 	}
-	if text.Len() == 0 {
-		return ""
-	}
-	return "\n## What failed\n" + text.String()
+	return text.or("None.\n")
 }
 
-func figuresOf(rows []row, part string) []figure {
-	for _, r := range rows {
-		for _, p := range r.parts {
-			if p.name == part {
-				return p.figures
-			}
-		}
-	}
-	return nil
-}
-
-// mended shows the figures of runs whose times and sizes are not in the tables.
-func mended(rows []row, runs []run) string {
-	var text strings.Builder
+// timesLeftOut shows the figures of runs whose times and sizes are not in the tables.
+func timesLeftOut(rows []row, runs []run) string {
+	text := newTable("date (UTC)", "commit", "part", "why", "measured")
 	for _, r := range rows {
 		for _, p := range r.parts {
 			for _, done := range ofPart(runs, p.name) {
 				if done.Mended == "" {
 					continue
 				}
-				fmt.Fprintf(&text, "\n**%s**, %s on `%s`. %s\n\n", p.name, done.Date.Format(time.DateTime), done.Commit, done.Mended)
+				var measured []string
 				for _, f := range p.figures {
-					if value, has := done.Figures[f.name]; has {
-						fmt.Fprintf(&text, "- %s: %s\n", f.label, number(value))
+					if value, has := done.Figures[f.name]; has && f.over != sum {
+						measured = append(measured, f.label+" "+number(value))
 					}
 				}
+				text.row(done.Date.Format(time.DateTime), "`"+done.Commit+"`", p.name, done.Mended, strings.Join(measured, "; "))
 			}
 		}
 	}
-	if text.Len() == 0 {
-		return ""
-	}
-	return "\n## Times left out\n\nThe counts of these runs are in the tables above, their times and sizes are not: what slowed them has been fixed since, or the machine had other work.\n" + text.String()
+	return text.or("None.\n")
 }
-
-// emptyHeading is a heading of the logs of a test's servers, with nothing below it.
-var emptyHeading = regexp.MustCompile(`(?m)^ *harness_test\.go:\d+: the server's last words:\n`)
 
 // overview is what --list prints.
 func overview(rows []row, runs []run) string {
@@ -204,15 +225,48 @@ func overview(rows []row, runs []run) string {
 			figures := p.total(runs)
 			fmt.Fprintf(&text, "     %s\n", p.name)
 			for _, f := range p.figures {
+				measured := "–"
 				if value, has := figures[f.name]; has {
-					fmt.Fprintf(&text, "       %-45s %12s  %-10s %s\n", f.label, number(value), f.goal, strings.Trim(f.verdict(value), "*"))
-				} else {
-					fmt.Fprintf(&text, "       %-45s %12s  %-10s not run\n", f.label, "–", f.goal)
+					measured = number(value)
 				}
+				fmt.Fprintf(&text, "       %-45s %12s  %-10s %s\n", f.label, measured, f.goal, strings.Trim(f.verdict(figures), "*"))
 			}
 		}
 	}
 	return text.String()
+}
+
+// mdTable is a table in Markdown.
+type mdTable struct {
+	strings.Builder
+	rows int
+}
+
+func newTable(heads ...string) *mdTable {
+	t := &mdTable{rows: -2}
+	t.row(heads...)
+	t.row(slices.Repeat([]string{"---"}, len(heads))...)
+	return t
+}
+
+func (t *mdTable) row(cells ...string) {
+	t.rows++
+	t.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+}
+
+// or returns the table, or none when it has no rows.
+func (t *mdTable) or(none string) string {
+	if t.rows == 0 {
+		return none
+	}
+	return t.String()
+}
+
+func bold(n int) string {
+	if n == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("**%d**", n)
 }
 
 func span(seconds int) string {

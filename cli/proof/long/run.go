@@ -31,10 +31,14 @@ type run struct {
 	Seconds int                `json:"seconds"`
 	Figures map[string]float64 `json:"figures,omitempty"`
 	Failed  string             `json:"failed,omitempty"`  // the end of what it printed
+	Fault   string             `json:"fault,omitempty"`   // what a failed run found to be wrong, "test" or "server", written by hand
 	Because string             `json:"because,omitempty"` // what was wrong and what changed, written by hand
 	Skipped string             `json:"skipped,omitempty"` // why this machine cannot run it
 	Mended  string             `json:"mended,omitempty"`  // why its times and sizes are left out: what was fixed since, or what else the machine did; written by hand
 }
+
+// explained reports whether it is known why the run failed.
+func (r run) explained() bool { return r.Fault == "test" || r.Fault == "server" }
 
 const (
 	graceTime   = 20 * time.Minute // for the last round of a slice, and to build
@@ -69,6 +73,15 @@ func (p part) run(ctx context.Context, slice time.Duration) (run, error) {
 			done.Skipped = strings.TrimSpace(skip[1])
 		}
 	}
+	if p.section != "" && done.Failed == "" {
+		promises, err := promisesOf(p.section)
+		if err != nil {
+			return done, err
+		}
+		for _, one := range promises {
+			done.Figures["attacks"] += float64(one.says)
+		}
+	}
 	if name := p.lacks(done.Figures); name != "" && done.Failed == "" && done.Skipped == "" {
 		done.Failed = fmt.Sprintf("no test printed the figure %s", name)
 	}
@@ -98,7 +111,7 @@ func (p part) shown() string {
 	case p.argv != nil:
 		return quoted(p.argv)
 	case p.fuzz:
-		return "go test -run '^$' -fuzz NAME -fuzztime 10m PACKAGE"
+		return "go test -run '^$' -fuzz NAME -fuzztime TIME PACKAGE"
 	case p.section != "":
 		return "go test -count=1 -v -run NAMES PACKAGE, for what the section " + p.section + " of docs/conformance.md names"
 	}
@@ -139,16 +152,36 @@ func fuzzCommands(slice time.Duration) ([][]string, error) {
 
 var conformanceTests = regexp.MustCompile(`([a-z/]+) (Test\w+(?:, Test\w+)*)`)
 
-// conformanceCommands runs the tests that a section of docs/conformance.md names, by package.
-func conformanceCommands(section string) (commands [][]string, err error) {
+// promise is one line of a section of docs/conformance.md.
+type promise struct {
+	says  int                 // how many things, with semicolons between them
+	tests map[string][]string // by package
+}
+
+func promisesOf(section string) (all []promise, err error) {
 	page, err := os.ReadFile("docs/conformance.md")
 	_, text, _ := strings.Cut(string(page), "\n## "+section+"\n")
 	text, _, _ = strings.Cut(text, "\n## ")
-	names := map[string][]string{} // by package
 	for line := range strings.Lines(text) {
-		_, tests, _ := strings.Cut(strings.TrimPrefix(line, "|"), " | ")
+		said, tests, _ := strings.Cut(strings.TrimPrefix(line, "|"), " | ")
+		p := promise{strings.Count(said, ";") + 1, map[string][]string{}}
 		for _, found := range conformanceTests.FindAllStringSubmatch(tests, -1) {
-			names[found[1]] = append(names[found[1]], strings.Split(found[2], ", ")...)
+			p.tests[found[1]] = append(p.tests[found[1]], strings.Split(found[2], ", ")...)
+		}
+		if len(p.tests) > 0 {
+			all = append(all, p)
+		}
+	}
+	return all, err
+}
+
+// conformanceCommands runs the tests that a section of docs/conformance.md names, by package.
+func conformanceCommands(section string) (commands [][]string, err error) {
+	promises, err := promisesOf(section)
+	names := map[string][]string{} // by package
+	for _, p := range promises {
+		for name, tests := range p.tests {
+			names[name] = append(names[name], tests...)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
@@ -162,6 +195,7 @@ func conformanceCommands(section string) (commands [][]string, err error) {
 var (
 	figureLine = regexp.MustCompile(`(?m)figure (\w+) (-?[0-9.]+)\s*$`)
 	execsLine  = regexp.MustCompile(`execs: (\d+)`)
+	testPassed = regexp.MustCompile(`(?m)^--- PASS`) // not a subtest
 	skipped    = regexp.MustCompile(`(?s)--- SKIP.*?\.go:\d+: ([^\n]+)`)
 )
 
@@ -186,6 +220,9 @@ func (p part) read(out string, figures map[string]float64) {
 	}
 	if n := strings.Count(out, "--- PASS"); n > 0 && p.figure("passed").label != "" {
 		figures["passed"] += float64(n)
+	}
+	if n := len(testPassed.FindAllString(out, -1)); n > 0 && p.figure("tests").label != "" {
+		figures["tests"] += float64(n)
 	}
 	if p.argv != nil && len(figures) == 0 {
 		add("runs", 1)
