@@ -183,13 +183,16 @@ func TestBackup(t *testing.T) {
 		if len(file) < 32<<10 || len(file) > 128<<10 {
 			t.Errorf("the backup has %d bytes, want about 64 KiB", len(file))
 		}
+		accepted := 0
 		for n := range file {
 			if _, err := check(bytes.NewReader(file[:n])); !errors.Is(err, backup.ErrTruncated) {
-				t.Fatalf("cut at byte %d of %d: Check() = %v, want ErrTruncated", n, len(file), err)
+				if accepted++; accepted == 1 {
+					t.Errorf("cut at byte %d of %d: Check() = %v, want ErrTruncated", n, len(file), err)
+				}
 			}
 		}
 		must.Figure(t, "truncations", len(file))
-		must.Figure(t, "accepted", 0)
+		must.Figure(t, "accepted", accepted)
 	})
 	t.Run("with_a_flipped_bit_or_a_byte_more_it_is_refused", func(t *testing.T) {
 		t.Parallel()
