@@ -44,6 +44,8 @@ const (
 // The clients run on the same processors. generator_cpu_percent is their share of the
 // time that clients and server used. On a machine that has other work to do too, compare
 // goodput_per_cpu_percent: the requests served in a second of the server's processor time.
+// control_percent is what as many clients as at the peak get in a load that lasts as long
+// as the overload: a peak is the best of short loads.
 func TestOverload(t *testing.T) {
 	must.SkipInShort(t)
 	overload(t, onDirectory(t), overloadMemory)
@@ -85,13 +87,13 @@ func overload(t *testing.T, p site, memory int64) {
 	s := p.serve(t, args...)
 	o := s.offer(overloadClients)
 	o.crowd(t.Context(), peakClients, 0, rampUp) // fills the caches
-	goodput, perCPU := math.Inf(1), math.Inf(1)
+	goodput, control, perCPU := math.Inf(1), math.Inf(1), math.Inf(1)
 	var peakPerSecond, slower, generator, held, recovered float64
 	var refused, cut, wrong int
 	best := 0.0 // of a few rounds, beside the tests of other packages
 	for round := 0; round == 0 || must.More(round, overloadRounds, overloadRoundsLong) || best < goodputMin && round < overloadTries; round++ {
 		usual := o.alone(t, aloneLasts)
-		peak := o.peak(t.Context(), rampUp, peakLasts)
+		peak, peakOf := o.peak(t.Context(), rampUp, peakLasts)
 		stop := s.watchMemory(t)
 		clients := cpuOf(t, os.Getpid())
 		over := o.crowd(t.Context(), overloadClients, rampUp, lasts)
@@ -101,18 +103,23 @@ func overload(t *testing.T, p site, memory int64) {
 		back = max(back, o.recovery(t, usual))
 		most := stop()
 
-		share := 100 * float64(len(over.took)) / lasts.Seconds() / (float64(len(peak.took)) / peakLasts.Seconds())
-		t.Logf("peak %.0f/s, p99 %v; overload %.0f %% of it, p99 %v, %d refused; beyond every limit %.0f/s, p99 %v, %d refused, %d connections cut",
-			float64(len(peak.took))/peakLasts.Seconds(), peak.quantile(0.99), share, over.quantile(0.99), over.refused,
+		percent := func(load tally) float64 {
+			return 100 * float64(len(load.took)) / lasts.Seconds() / (float64(len(peak.took)) / peakLasts.Seconds())
+		}
+		share := percent(over)
+		again := o.crowd(t.Context(), peakOf, rampUp, lasts)
+		control = min(control, percent(again))
+		t.Logf("peak %.0f/s with %d clients, p99 %v; overload %.0f %% of it, p99 %v, %d refused; as many clients as at the peak %.0f %%; beyond every limit %.0f/s, p99 %v, %d refused, %d connections cut",
+			float64(len(peak.took))/peakLasts.Seconds(), peakOf, peak.quantile(0.99), share, over.quantile(0.99), over.refused, percent(again),
 			float64(len(crush.took))/crushLasts.Seconds(), crush.quantile(0.99), crush.refused, crush.cut)
-		for what, got := range map[string]tally{"peak": peak, "overload": over, "beyond every limit": crush} {
+		for what, got := range map[string]tally{"peak": peak, "overload": over, "beyond every limit": crush, "as many clients as at the peak": again} {
 			if len(got.wrong) > 0 {
 				t.Errorf("%s: %d answers other than success, 429 and 503 with Retry-After, such as %s", what, len(got.wrong), got.wrong[0])
 			}
 			wrong += len(got.wrong)
 		}
-		if n := peak.cut + over.cut; n > 0 {
-			t.Errorf("%d connections broke below the limit of connections: %v", n, cmp.Or(peak.how, over.how))
+		if n := peak.cut + over.cut + again.cut; n > 0 {
+			t.Errorf("%d connections broke below the limit of connections: %v", n, cmp.Or(peak.how, over.how, again.how))
 		}
 		if most > memory/2*3 {
 			t.Errorf("RssAnon %d MiB, want at most %d", most>>20, memory/2*3>>20)
@@ -131,6 +138,7 @@ func overload(t *testing.T, p site, memory int64) {
 	must.Figure(t, "peak_per_second", peakPerSecond)
 	must.Figure(t, "goodput_percent", goodput)
 	must.Figure(t, "goodput_per_cpu_percent", perCPU)
+	must.Figure(t, "control_percent", control)
 	must.Figure(t, "p99_times_peak", slower)
 	must.Figure(t, "refused", refused)
 	must.Figure(t, "cut_beyond_limits", cut)
@@ -140,15 +148,16 @@ func overload(t *testing.T, p site, memory int64) {
 	must.Figure(t, "generator_cpu_percent", generator)
 }
 
-// peak returns the best of a few loads. The short form takes the first.
-func (o *offering) peak(ctx context.Context, rampUp, lasts time.Duration) tally {
-	best := o.crowd(ctx, peakClients, rampUp, lasts)
+// peak returns the best of a few loads, and how many clients it had. The short form takes
+// the first.
+func (o *offering) peak(ctx context.Context, rampUp, lasts time.Duration) (best tally, of int) {
+	best, of = o.crowd(ctx, peakClients, rampUp, lasts), peakClients
 	for clients := 2 * peakClients; must.Long() && clients <= peakClientsMax; clients *= 2 {
 		if more := o.crowd(ctx, clients, rampUp, lasts); len(more.took) > len(best.took) {
-			best = more
+			best, of = more, clients
 		}
 	}
-	return best
+	return best, of
 }
 
 // alone returns the median time of a round of requests of one client.

@@ -374,6 +374,7 @@ clients. A change is refused only when 1,024 wait, so latency grows with the num
 func overloadFigures(memory string, bound goal) []figure {
 	return []figure{
 		{"goodput_percent", "goodput, of the peak, %", least, "≥ 90"},
+		{"control_percent", "a minute with the clients of the peak, of the peak, %", least, ""},
 		{"goodput_per_cpu_percent", "goodput by the server's CPU time, of the peak, %", least, ""},
 		{"refused", "refused with 429 or 503", sum, ""},
 		{"cut_beyond_limits", "connections cut while there were 2,500 clients", sum, ""},
