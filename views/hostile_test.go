@@ -57,6 +57,21 @@ func TestHostileWords(t *testing.T) {
 	}
 }
 
+// FuzzWords: no words change the structure of a page.
+func FuzzWords(f *testing.F) {
+	for _, words := range hostile {
+		f.Add(words)
+	}
+	words := views.ErrorProps{Title: "words", Message: "words", Command: "words"}
+	plain := skeleton(elements(f, render(f, views.Error(words))))
+	f.Fuzz(func(t *testing.T, words string) {
+		page := render(t, views.Error(views.ErrorProps{Title: "x" + words, Message: "x" + words, Command: "x" + words}))
+		if got := skeleton(elements(t, page)); got != plain {
+			t.Errorf("structure changed by %q\n got %s\nwant %s", words, got, plain)
+		}
+	})
+}
+
 func TestDisguisesAreNamed(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, words, want string }{

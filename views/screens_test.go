@@ -93,7 +93,7 @@ func screens(p views.Page, s string) map[string]templ.Component {
 	}
 }
 
-func render(t *testing.T, c templ.Component) string {
+func render(t testing.TB, c templ.Component) string {
 	t.Helper()
 	var b strings.Builder
 	must.Do(t, c.Render(t.Context(), &b))
@@ -115,7 +115,7 @@ func (e element) has(attr string) bool {
 
 // elements lists the start tags of page in order. It fails on a page whose
 // tags do not close each other.
-func elements(t *testing.T, page string) []element {
+func elements(t testing.TB, page string) []element {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(page))
 	d.Strict = false

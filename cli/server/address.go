@@ -43,6 +43,8 @@ func ParsePublicURL(text string) (*url.URL, error) {
 	switch {
 	case err != nil || u.Host == "" || u.Opaque != "" || u.Hostname() == "":
 		return wrong("is not a complete URL")
+	case !isHost(u.Hostname()) || strings.HasSuffix(u.Host, ":"):
+		return wrong("must have a host name or an address; write an international name in its ASCII form, xn--…")
 	case u.Scheme != "https" && u.Scheme != "http":
 		return wrong("must begin with https:// or http://")
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
@@ -53,6 +55,12 @@ func ParsePublicURL(text string) (*url.URL, error) {
 	u.Host = strings.ToLower(u.Host)
 	u.Path = strings.TrimSuffix(u.Path, "/")
 	return u, nil
+}
+
+// isHost reports whether clients can send it as the host of a request.
+func isHost(text string) bool {
+	addr, err := netip.ParseAddr(text)
+	return handlers.IsHostName(text) || err == nil && addr.Zone() == ""
 }
 
 // parseHosts reads --host: names, or names after a dot for all below them.

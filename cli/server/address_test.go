@@ -1,6 +1,9 @@
 package server
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestAddresses(t *testing.T) {
 	t.Parallel()
@@ -12,6 +15,7 @@ func TestAddresses(t *testing.T) {
 			"": "", "pay.example": "", "https://": "", "https://pay.example/?a": "", "https://pay.example/#a": "",
 			"https://me@pay.example": "", "https://pay.example//a": "", "https://pay.example/a/../b": "",
 			"https://pay.example/a%2fb": "", "mailto:me@pay.example": "", "https://:8080": "", "https://pay.example/%zz": "",
+			"https://[::1]:8080": "https://[::1]:8080", "https://pay\".example": "", "https://b\u00fccher.example": "", "https://pay.example:": "", "https://[fe80::1%25eth0]": "",
 		} {
 			got, err := ParsePublicURL(text)
 			if (err != nil) != (want == "") || err == nil && got.String() != want {
@@ -28,6 +32,27 @@ func TestAddresses(t *testing.T) {
 			if got := isLoopbackAddress(addr); got != want {
 				t.Errorf("isLoopbackAddress(%q) = %v, want %v", addr, got, want)
 			}
+		}
+	})
+}
+
+// FuzzParsePublicURL: an accepted issuer is an origin with a path, and is accepted again
+// as it is shown.
+func FuzzParsePublicURL(f *testing.F) {
+	for _, seed := range []string{"https://pay.example", "HTTP://[::1]:8080/till/", "https://pay.example/a%2fb", "https://me@pay.example?#", "https://pay.example/\u00e4 b/", "//pay.example", "https://pay.example:/", "http://0a\"000000000"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		u, err := ParsePublicURL(text)
+		if err != nil {
+			return
+		}
+		shown := u.String()
+		if again, err := ParsePublicURL(shown); err != nil || again.String() != shown {
+			t.Errorf("ParsePublicURL(%q) = %q, and of that %v, %v", text, shown, again, err)
+		}
+		if scheme, rest, _ := strings.Cut(shown, "://"); scheme != "http" && scheme != "https" || rest == "" || strings.ContainsAny(shown, "@?# \t\r\n\"<>") {
+			t.Errorf("ParsePublicURL(%q) = %q, which is no issuer", text, shown)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -37,4 +38,28 @@ func TestDevOptionsNeedMemory(t *testing.T) {
 		}
 	}()
 	_, _ = datadir.Open(t.Context(), datadir.Options{Dir: t.TempDir(), Dev: &datadir.DevOptions{}})
+}
+
+// FuzzSeedLine: a line of a seed file becomes one thing, or an error that names the line
+// and the next step.
+func FuzzSeedLine(f *testing.F) {
+	for _, seed := range []string{
+		`{"user":{"username":"ines","password":"pw"}}`, `{"client":{"name":"Larkspur","redirect_uris":["https://a.example/"]}}`, `{"account":{"id":"acct_a"}}`,
+		`{"event":{"type":"customer.created","resource":"cus_1","eventData":{"object":{}}}}`, `{"resource":{"kind":"customer","id":"cus_1","object":{}}}`,
+		`{"webhook":{"url":"https://a.example/"}}`, `{"token":{"client":"a","username":"ines"}}`, `{"usr":{}}`, `{"user":[]}`, `[`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		s, err := parseSeed([][]byte{[]byte(line)})
+		var of *seedError
+		switch {
+		case err == nil:
+			if n := len(s.clients) + len(s.users) + len(s.accounts) + len(s.events) + len(s.webhooks) + len(s.tokens); n != 1 {
+				t.Errorf("%q is %d things, want 1", line, n)
+			}
+		case !errors.As(err, &of) || of.line != 1 || of.hint == "":
+			t.Errorf("%q: %v, want an error of line 1 with a hint", line, err)
+		}
+	})
 }

@@ -42,3 +42,19 @@ func TestValues(t *testing.T) {
 		}
 	})
 }
+
+// FuzzDuration: a duration is accepted again as it is shown, and is the same.
+func FuzzDuration(f *testing.F) {
+	for _, seed := range []string{"90s", "15m", "12h", "14d", "0", "1.5h", "65535d", "65536d", "-1s", "1h0m0s", "2562047h47m16s", "1d12h"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var is, again Duration
+		if is.Set(text) != nil {
+			return
+		}
+		if err := again.Set(is.String()); err != nil || again != is || is < 0 {
+			t.Errorf("%q is %v, shown as %q, which is %v, %v", text, int64(is), is.String(), int64(again), err)
+		}
+	})
+}
