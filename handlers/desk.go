@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -49,6 +50,7 @@ type desk struct {
 	findings quickFindings
 	tails    tailLimit
 	routes   []route
+	unknown  http.Handler // answers who is no operator
 }
 
 const (
@@ -67,6 +69,7 @@ func (s *Server) withDesk(next http.Handler) http.Handler {
 		return next
 	}
 	pages := s.deskRoutes()
+	s.desk.unknown = next
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if path := r.URL.Path; path == deskPath || strings.HasPrefix(path, deskPath+"/") {
 			if session := s.operatorOf(r); session != nil {
@@ -276,10 +279,17 @@ func (s *Server) handleDesk(route string, h deskPage) http.Handler {
 		noteRoute(r, route)
 		session, _ := r.Context().Value(sessionKey).(*browserSession)
 		v := &visit{Server: s, w: w, r: r, ctx: r.Context(), session: session, now: s.store.Now()}
+		plain := w.Header().Clone()
 		deskHeaders(w)
 		err := s.checkOrigin(r)
 		if err == nil {
 			err = h(v)
+		}
+		if errors.Is(err, errNoOperator) {
+			clear(w.Header())
+			maps.Copy(w.Header(), plain)
+			s.desk.unknown.ServeHTTP(w, r)
+			return
 		}
 		if err != nil {
 			p := asProblem(err)

@@ -18,12 +18,19 @@ func (v *visit) token() string { return v.key.MAC(deskForm, v.session.token.Reve
 // onceField is the hidden field once of a form that makes something.
 func (v *visit) onceField() string { return secret.Text(nil) }
 
+// errNoOperator is the end of a form whose sender has lost the role, or was signed out.
+var errNoOperator = errors.New("no operator any more")
+
 // readDeskForm reads and checks a form: it belongs to this session, it was not sent
 // before, and the operator has proved to be there lately. Otherwise it answers, and
 // proceed is false.
 func (v *visit) readDeskForm() (proceed bool, err error) {
 	if v.form, err = parseBody(v.w, v.r); err != nil {
 		return false, err
+	}
+	// A body may arrive long after its header, and a password takes its time too.
+	if v.aliveUnseen() != nil {
+		return false, errNoOperator
 	}
 	operator := v.session.User
 	noteOperator(v.ctx, operator)
@@ -42,6 +49,9 @@ func (v *visit) readDeskForm() (proceed bool, err error) {
 	if !v.isFresh() {
 		if proceed, err = v.confirm(); !proceed || err != nil {
 			return false, err
+		}
+		if v.aliveUnseen() != nil {
+			return false, errNoOperator
 		}
 	}
 	v.desk.changed.set(v.session.token, v.now)

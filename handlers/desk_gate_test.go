@@ -2,7 +2,9 @@ package handlers_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -135,6 +137,72 @@ func TestDeskGateLeavesNoTrace(t *testing.T) {
 	if seen("mara") != time.Hour || seen("olga") != 0 {
 		t.Errorf("the user was seen %v ago and the operator %v ago, want 1h and now", seen("mara"), seen("olga"))
 	}
+}
+
+// TestDeskFormsOfFormerOperators: a form whose body arrives after its sender has lost the
+// role changes nothing, and is answered like an unknown address.
+func TestDeskFormsOfFormerOperators(t *testing.T) {
+	for _, c := range []struct {
+		name, path string // for the id of mallory or olga
+		of         string
+		fields     []string
+		ends       func(h *house) error
+	}{
+		{"promote_after_a_demotion", "/desk/users/:id/promote", "mallory", nil, func(h *house) error { _, err := h.DemoteUser(context.Background(), "mallory"); return err }},
+		{"enable_after_being_disabled", "/desk/users/:id/enable", "mallory", nil, func(h *house) error { _, err := h.DisableUser(context.Background(), "mallory"); return err }},
+		{"a_code_for_another_operator", "/desk/users/:id/code", "olga", nil, func(h *house) error { _, err := h.DisableUser(context.Background(), "mallory"); return err }},
+		{"a_new_operator", "/desk/users", "olga", []string{"username", "ghost", "account", "acct_x", "operator", "1"}, func(h *house) error { return h.DeleteUser(context.Background(), "mallory") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h, _ := deskHouse(t)
+			b := h.signedIn(t, h.operator(t, "mallory"))
+			_, fields := deskForm(t, b.get(t, "/desk/new-user"), "create-user")
+			form := with(fields, c.fields...).Encode()
+			path := strings.Replace(c.path, ":id", must.Get(h.FindUser(t.Context(), c.of))(t).Subject(), 1)
+			users := func() string { return fmt.Sprint(must.Get(h.ListUsers(t.Context(), "", 10))(t)) }
+			var left string
+			ask := func(path string, body io.Reader) string {
+				return shape(b.send(t, "POST", path, body, header("Content-Type", formType), header("Accept", "text/html")))
+			}
+			got := ask(path, &once{strings.NewReader(form), func() { must.Do(t, c.ends(h)); left = users() }})
+			if want := ask(strings.Replace(path, "desk", "dosk", 1), strings.NewReader(form)); got != want {
+				t.Errorf("answer\n%s\nwant that of an unknown address\n%s", got, want)
+			}
+			if now := users(); now != left {
+				t.Errorf("users became %s, were %s", now, left)
+			}
+		})
+	}
+	t.Run("while_the_password_is_checked", func(t *testing.T) {
+		h, _ := deskHouse(t)
+		mallory := h.operator(t, "mallory")
+		b := h.signedIn(t, mallory)
+		_, fields := deskForm(t, b.get(t, "/desk/new-user"), "create-user")
+		h.Clock.Advance(15 * time.Minute)
+		h.Faults.OnUpdate(func(run func() error) error { // of the session that the password gives
+			h.Faults.Repair()
+			_, err := h.DemoteUser(context.Background(), "mallory")
+			return errors.Join(err, run())
+		})
+		a := b.post(t, "/desk/users/"+mallory.Subject()+"/promote", with(fields, "password", storetest.Password))
+		if a.StatusCode != http.StatusNotFound || must.Get(h.FindUser(t.Context(), "mallory"))(t).Operator {
+			t.Errorf("answer = %d, and mallory is an operator again", a.StatusCode)
+		}
+	})
+}
+
+// once is a body before which something happens once.
+type once struct {
+	io.Reader
+	happens func()
+}
+
+func (b *once) Read(p []byte) (int, error) {
+	if b.happens != nil {
+		b.happens()
+		b.happens = nil
+	}
+	return b.Reader.Read(p)
 }
 
 // TestDeskIsOff: without the setting there is no desk, for operators either.
