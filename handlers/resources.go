@@ -44,6 +44,10 @@ func (s *Server) changeResource(w http.ResponseWriter, r *http.Request, mediaTyp
 	if err != nil {
 		return err
 	}
+	// The body may have arrived long after its header.
+	if err := s.aliveToken(r, store.ScopeResourcesWrite)(); err != nil {
+		return err
+	}
 	body, err := snapshot.Parse(text, snapshot.DepthMax)
 	if err != nil {
 		return resourceProblem(err)

@@ -1,6 +1,8 @@
 package handlers
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -389,5 +391,35 @@ func TestCardGuardOverTheWire(t *testing.T) {
 				t.Errorf("the answer repeats the number: %s", body)
 			}
 		})
+	}
+}
+
+// TestResourceChangeAfterTheTokenEnded: a body that arrives after its token has ended
+// changes nothing, and brings no erased account back.
+func TestResourceChangeAfterTheTokenEnded(t *testing.T) {
+	ctx := context.Background()
+	for name, end := range map[string]func(a *api) error{
+		"user_disabled":  func(a *api) error { _, err := a.DisableUser(ctx, "ann"); return err },
+		"account_erased": func(a *api) error { return errors.Join(a.DeleteUser(ctx, "ann"), a.DeleteAccount(ctx, "acct_a")) },
+	} {
+		for method, mediaType := range map[string]string{"PUT": "application/json", "PATCH": mergePatchType} {
+			t.Run(name+"/"+method, func(t *testing.T) {
+				a := parallelAPI(t)
+				token := a.token(t, "ann", "acct_a", store.ScopeUnstated)
+				a.request("PUT", "/api/resources/plan/p1", token, strings.NewReader(`{"n":"1"}`), "Content-Type", "application/json")
+				var left int
+				body := bodyAfter{strings.NewReader(`{"n":"2"}`), sync.OnceFunc(func() { must.Do(t, end(a)); left = a.Count(t, 'E') })}
+				w := a.request(method, "/api/resources/plan/p1", token, body, "Content-Type", mediaType)
+				if w.Code != http.StatusUnauthorized || !strings.Contains(w.Header().Get("WWW-Authenticate"), "invalid_token") {
+					t.Errorf("answer = %d %s, want 401", w.Code, w.Body)
+				}
+				if now := a.Count(t, 'E'); now != left {
+					t.Errorf("%d records of events, were %d", now, left)
+				}
+				if _, err := a.FindAccount(ctx, "acct_a"); name == "account_erased" && err == nil {
+					t.Error("the erased account exists again")
+				}
+			})
+		}
 	}
 }
