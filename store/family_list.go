@@ -11,6 +11,7 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/webhook"
 )
 
 // Family is an operator's view of a family. Its id is not a secret.
@@ -107,37 +108,34 @@ func numberNamed(prefix, name string) (n [16]byte, ok bool) {
 	return secret.ParseCrockford(text)
 }
 
-// RevokeFamily revokes a live family by id, for the operator, and returns it. Errors:
-// ErrNotFound, also for a family that has ended.
-func (s *Store) RevokeFamily(ctx context.Context, by By, id string) (Family, error) {
-	f, err := s.revokeFound(ctx, by, func(tx kv.Txn) (family, error) {
-		id, ok := familyNamed(id)
-		if !ok {
-			return family{}, record.ErrNotFound
-		}
-		return readFamily(tx, id)
-	})
+// RevokeFamily revokes a live family by id, for the operator, and returns it. Webhook
+// endpoints that its client made for its user end too. Errors: ErrNotFound, also for a
+// family that has ended.
+func (s *Store) RevokeFamily(ctx context.Context, by By, id string) (f Family, err error) {
+	number, ok := familyNamed(id)
+	if err = record.ErrNotFound; ok {
+		f, err = s.revokeForOperator(ctx, by, number)
+	}
 	if err != nil {
 		return Family{}, fmt.Errorf("revoke family: %w", err)
 	}
 	return f, nil
 }
 
-// RevokeFamilyOf revokes the live family of a token, for the operator, and returns it.
-// A spent refresh token or an expired access token identifies its family too. Errors:
+// RevokeFamilyOf is RevokeFamily by a token of the family. A spent refresh token or an expired access token identifies its family too. Errors:
 // ErrNotFound.
-func (s *Store) RevokeFamilyOf(ctx context.Context, by By, text string) (Family, error) {
+func (s *Store) RevokeFamilyOf(ctx context.Context, by By, text string) (f Family, err error) {
 	kind, token, err := s.kindOf(ctx, text, secret.AccessToken, secret.RefreshToken, secret.Code)
-	if err != nil {
-		return Family{}, fmt.Errorf("revoke family of a token: %w", err)
+	var id secret.ID
+	if err == nil {
+		err = s.db.View(ctx, func(r kv.Reader) error {
+			id, err = familyOf(r, kind, token.Hash())
+			return err
+		})
 	}
-	f, err := s.revokeFound(ctx, by, func(tx kv.Txn) (family, error) {
-		id, err := familyOf(tx, kind, token.Hash())
-		if err != nil {
-			return family{}, err
-		}
-		return readFamily(tx, id)
-	})
+	if err == nil {
+		f, err = s.revokeForOperator(ctx, by, id)
+	}
 	if err != nil {
 		return Family{}, fmt.Errorf("revoke family of a token: %w", err)
 	}
@@ -161,23 +159,41 @@ func familyOf(r kv.Reader, kind secret.Kind, h secret.Hash) (secret.ID, error) {
 	return c.family, err
 }
 
-// revokeFound revokes the family that find returns and writes an audit line. It also ends
-// what the user allowed the client, or the client could have access again without asking.
-func (s *Store) revokeFound(ctx context.Context, by By, find func(kv.Txn) (family, error)) (shown Family, err error) {
+// revokeForOperator revokes a live family and writes an audit line. It also ends what the
+// user allowed the client, or the client could have access again without asking, and the
+// webhook endpoints that the client made for the user, or a leaked token would outlive its
+// end as a push.
+func (s *Store) revokeForOperator(ctx context.Context, by By, id secret.ID) (shown Family, err error) {
 	now, tail := s.Now(), secret.NewTail(s.random)
-	err = s.db.Update(ctx, func(tx kv.Txn) error {
-		f, err := find(tx)
+	live := func(r kv.Reader) (family, error) {
+		f, err := readFamily(r, id)
 		if err != nil {
-			return err
+			return f, err
 		}
-		p, err := readParties(tx, f.lineage)
+		p, err := readParties(r, f.lineage)
 		if errors.Is(err, record.ErrDisabled) || !f.revokedAt.IsZero() || !now.Before(f.expiresAt) {
-			return record.ErrNotFound
-		}
-		if err != nil {
-			return err
+			err = record.ErrNotFound
 		}
 		shown = f.shown(p)
+		return f, err
+	}
+	err = s.db.View(ctx, func(r kv.Reader) error {
+		_, err := live(r)
+		return err
+	})
+	if err != nil {
+		return Family{}, err
+	}
+	endBonds := func() error { return s.Webhooks.EndBonds(ctx, shown.ClientID, shown.UserID, webhook.ClientEnded) }
+	// First, because who is killed in between must be able to revoke again.
+	if err := endBonds(); err != nil {
+		return Family{}, err
+	}
+	err = s.db.Update(ctx, func(tx kv.Txn) error {
+		f, err := live(tx)
+		if err != nil {
+			return err
+		}
 		if _, err := forget(tx, f.user, f.client, now); err != nil {
 			return err
 		}
@@ -186,5 +202,11 @@ func (s *Store) revokeFound(ctx context.Context, by By, find func(kv.Txn) (famil
 		}
 		return appendAudit(tx, f.auditLine(AuditRevoke, ReasonRevokedByOperator, by), now, tail)
 	})
-	return shown, err
+	if err != nil {
+		return Family{}, err
+	}
+	if err := endBonds(); err != nil { // one made meanwhile
+		s.log.Warn("webhook endpoints of revoked tokens not ended", "client_id", shown.ClientID, "user_id", shown.UserID, "err", err)
+	}
+	return shown, nil
 }

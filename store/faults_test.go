@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -79,6 +80,9 @@ func (w *warnings) WithAttrs([]slog.Attr) slog.Handler       { return w }
 func (w *warnings) WithGroup(string) slog.Handler            { return w }
 
 func (w *warnings) Handle(_ context.Context, line slog.Record) error {
+	if !strings.HasSuffix(line.Message, "not written") { // other calls, at the same time
+		return nil
+	}
 	line.Attrs(func(a slog.Attr) bool {
 		if err, ok := a.Value.Any().(error); ok {
 			w.mu.Lock()
@@ -259,8 +263,8 @@ func (h household) calls(t *testing.T) []storetest.Call {
 			return nil, s.RevokeToken(ctx, by, h.own, h.ownToken.AccessToken.Reveal())
 		}},
 		{Name: "ListFamilies", Run: func(ctx ctxt, s st) (any, error) { return s.ListFamilies(ctx, store.FamilyFilter{}, "", 9) }},
-		{Name: "RevokeFamily", Run: func(ctx ctxt, s st) (any, error) { return s.RevokeFamily(ctx, by, families[0].ID) }},
-		{Name: "RevokeFamilyOf", Run: func(ctx ctxt, s st) (any, error) { return s.RevokeFamilyOf(ctx, by, h.first.RefreshToken.Reveal()) }},
+		{Name: "RevokeFamily", InSteps: true, Run: func(ctx ctxt, s st) (any, error) { return s.RevokeFamily(ctx, by, families[0].ID) }},
+		{Name: "RevokeFamilyOf", InSteps: true, Run: func(ctx ctxt, s st) (any, error) { return s.RevokeFamilyOf(ctx, by, h.first.RefreshToken.Reveal()) }},
 		{Name: "ListGranted", Run: func(ctx ctxt, s st) (any, error) {
 			list, _, err := s.ListGranted(ctx, h.user)
 			return list, err

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest/must"
+	"tollhouse/store/webhook"
 )
 
 // walked reads a list to the end in pages of that size.
@@ -134,6 +136,16 @@ func TestRevokeFamily(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := parallelGrant(t)
 			other := g.issue(t, store.ScopeUnstated)
+			pushes := map[bool]webhook.By{ // those that end, and those that stay
+				true:  {Account: "acct_larkspur", Client: g.client.ID, User: g.user.Subject()},
+				false: {Account: "acct_larkspur"},
+			}
+			made := map[bool]webhook.Endpoint{}
+			for ends, by := range pushes {
+				e, _, err := g.Webhooks.Create(ctx, by, "acct_larkspur", webhook.Settings{URL: fmt.Sprintf("https://hooks.example/%t", ends)})
+				must.Do(t, err)
+				made[ends] = e
+			}
 			f, err := end(g)
 			if err != nil || f.ID != g.first.FamilyID || f.Username != "mara" {
 				t.Fatalf("revoke = %+v, %v; want the family %s", f, err, g.first.FamilyID)
@@ -146,6 +158,11 @@ func TestRevokeFamily(t *testing.T) {
 			}
 			if _, err := g.refresh(other); err != nil {
 				t.Errorf("another family's refresh = %v, want a pair", err)
+			}
+			for ends, e := range made {
+				if now := must.Get(g.Webhooks.Load(ctx, e.ID))(t); now.Enabled() == ends {
+					t.Errorf("an endpoint that a token made: %t; it is enabled: %t", ends, now.Enabled())
+				}
 			}
 			lines := auditOf(t, g.Fixture, store.AuditRevoke)
 			if len(lines) != 1 || lines[0].Reason != store.ReasonRevokedByOperator || lines[0].FamilyID != g.first.FamilyID || lines[0].By != by {
