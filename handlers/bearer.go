@@ -54,9 +54,9 @@ func parseBearer(r *http.Request) (string, error) {
 	headers := r.Header.Values("Authorization")
 	switch {
 	case len(headers) > 1:
-		return "", invalidRequest("The request has more than one Authorization header.")
+		return "", bearerInvalid("The request has more than one Authorization header.")
 	case len(headers) == 1 && inQuery:
-		return "", invalidRequest("The access token is in both the header and the query; send only the header.").on("access_token")
+		return "", bearerInvalid("The access token is in both the header and the query; send only the header.").on("access_token")
 	case inQuery:
 		return "", bearerChallenge("Tokens in the query are not accepted; send the header Authorization: Bearer TOKEN.")
 	case len(headers) == 0:
@@ -68,7 +68,7 @@ func parseBearer(r *http.Request) (string, error) {
 	}
 	token = strings.Trim(token, " ")
 	if token == "" {
-		return "", invalidRequest("The Authorization header has no token after Bearer.")
+		return "", bearerInvalid("The Authorization header has no token after Bearer.")
 	}
 	return token, nil
 }

@@ -10,7 +10,10 @@ import (
 	"tollhouse/store"
 )
 
-const bareChallenge = `Bearer realm="tollhouse"`
+const (
+	bareChallenge    = `Bearer realm="tollhouse"`
+	invalidChallenge = bareChallenge + `, error="invalid_request"`
+)
 
 func TestBearer(t *testing.T) {
 	h := parallelHouse(t)
@@ -34,13 +37,13 @@ func TestBearer(t *testing.T) {
 		{"no_credentials", apiPath, nil, 401, "unauthorized", bareChallenge, "Authorization"},
 		{"kube_probe", apiPath + "?health", []string{""}, 401, "unauthorized", bareChallenge, ""},
 		{"basic", apiPath, []string{"Basic " + base64.StdEncoding.EncodeToString([]byte("a:b"))}, 401, "unauthorized", bareChallenge, "Bearer"},
-		{"no_token", apiPath, []string{"Bearer"}, 400, "invalid_request", "", "token"},
-		{"blank_token", apiPath, []string{"Bearer   "}, 400, "invalid_request", "", "token"},
-		{"two_headers", apiPath, []string{"Bearer " + p.AccessToken, "Bearer " + p.AccessToken}, 400, "invalid_request", "", "more than one"},
+		{"no_token", apiPath, []string{"Bearer"}, 400, "invalid_request", invalidChallenge, "token"},
+		{"blank_token", apiPath, []string{"Bearer   "}, 400, "invalid_request", invalidChallenge, "token"},
+		{"two_headers", apiPath, []string{"Bearer " + p.AccessToken, "Bearer " + p.AccessToken}, 400, "invalid_request", invalidChallenge, "more than one"},
 		{"query_alone", apiPath + "?access_token=" + p.AccessToken, nil, 401, "unauthorized", bareChallenge, "header"},
 		{"query_by_escape", apiPath + "?access%5Ftoken=" + p.AccessToken, nil, 401, "unauthorized", bareChallenge, "header"},
 		{"query_malformed", apiPath + "?%&access_token=" + p.AccessToken, nil, 401, "unauthorized", bareChallenge, "header"},
-		{"header_and_query", apiPath + "?access_token=" + p.AccessToken, []string{"Bearer " + p.AccessToken}, 400, "invalid_request", "", "both the header and the query"},
+		{"header_and_query", apiPath + "?access_token=" + p.AccessToken, []string{"Bearer " + p.AccessToken}, 400, "invalid_request", invalidChallenge, "both the header and the query"},
 	}
 	for _, c := range refused {
 		t.Run(c.name, func(t *testing.T) {

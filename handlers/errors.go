@@ -96,6 +96,12 @@ func bearerChallenge(description string) *problem {
 		with("WWW-Authenticate", `Bearer realm="tollhouse"`)
 }
 
+// bearerInvalid is RFC 6750 §3: every answer to a request without a usable token has a
+// challenge.
+func bearerInvalid(description string) *problem {
+	return invalidRequest("%s", description).with("WWW-Authenticate", `Bearer realm="tollhouse", error="invalid_request"`)
+}
+
 func invalidToken() *problem {
 	const description = "The access token is unknown, expired or revoked."
 	return newProblem(http.StatusUnauthorized, "invalid_token", description).
