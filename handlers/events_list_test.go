@@ -1,6 +1,8 @@
 package handlers
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"tollhouse/store"
+	"tollhouse/store/storetest/must"
 )
 
 func TestListEvents(t *testing.T) {
@@ -410,5 +413,33 @@ func TestListEventsWhileOthersRecord(t *testing.T) {
 	}
 	if len(walked) != 20 || !slices.IsSortedFunc(walked, func(a, b string) int { return strings.Compare(b, a) }) {
 		t.Errorf("the walk has %d events in the order %q, want the first 20", len(walked), walked)
+	}
+}
+
+// TestEventsOfAnErasedAccountStayErased: an account that is erased and filled again with
+// the same last line has other pages, entity tags and types than before.
+func TestEventsOfAnErasedAccountStayErased(t *testing.T) {
+	a := parallelAPI(t)
+	ctx := context.Background()
+	fill := func(first string) string {
+		t.Helper()
+		token := a.token(t, "ann", "acct_a", store.ScopeUnstated)
+		a.importLines(t, "acct_a", first+a.lineOf("ev_last", "plan.created", "r1", time.Hour))
+		return token
+	}
+	const page, types = "/api/events?limit=50", "/api/events?type=customer.*,coupon.*"
+	token := fill(a.lineOf("ev_1", "customer.created", "r1", 3*time.Hour))
+	tag := ""
+	for range 3 { // a page is kept from its second request on
+		tag = a.get(page, token).Header().Get("ETag")
+		a.get(types, token)
+	}
+	must.Do(t, errors.Join(a.DeleteUser(ctx, "ann"), a.DeleteAccount(ctx, "acct_a")))
+	token = fill(a.lineOf("ev_2", "coupon.created", "r1", 2*time.Hour))
+	if w := a.get(page, token, "If-None-Match", tag); w.Code != http.StatusOK || strings.Contains(w.Body.String(), "ev_1") || !strings.Contains(w.Body.String(), "ev_2") {
+		t.Errorf("answer = %d %s, want the new events", w.Code, w.Body)
+	}
+	if w := a.get(types, token); !strings.Contains(w.Body.String(), "ev_2") {
+		t.Errorf("by types: %s, want the new event", w.Body)
 	}
 }

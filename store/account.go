@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"tollhouse/store/eventlog"
@@ -114,19 +115,10 @@ func (s *Store) ListAccounts(ctx context.Context, after string, limit int) ([]Ac
 // recording; afterwards nothing can be recorded into it. Erasing runs in batches; call
 // it again after an interruption. Errors: ErrNotFound, ErrConflict.
 func (s *Store) DeleteAccount(ctx context.Context, id string) error {
-	// erasedSince is set before the users are checked: a user created later is
-	// refused, and one created earlier is seen.
-	if err := s.setErasing(ctx, id, s.Now()); err != nil {
+	if err := s.beginErasing(ctx, id); err != nil {
 		return fmt.Errorf("delete account: %w", err)
 	}
-	used, err := s.accountIsUsed(ctx, id)
-	if err == nil && used {
-		err = errors.Join(record.ErrConflict, s.setErasing(ctx, id, time.Time{}))
-	}
-	if err != nil {
-		return fmt.Errorf("delete account: %w", err)
-	}
-	err = errors.Join(s.Webhooks.EndAccount(ctx, id), s.releaseClients(ctx, id), s.Log.StopCounts(ctx, id))
+	err := errors.Join(s.Webhooks.EndAccount(ctx, id), s.releaseClients(ctx, id), s.Log.StopCounts(ctx, id))
 	var owned []kv.Range
 	if err == nil {
 		owned, err = s.owned(ctx, id)
@@ -140,10 +132,30 @@ func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 	if err != nil {
 		return fmt.Errorf("delete account: %w", err)
 	}
-	if err := s.db.Update(ctx, func(tx kv.Txn) error { return tx.Delete(record.AccountKey(id)) }); err != nil {
+	err = s.db.Update(ctx, func(tx kv.Txn) error {
+		return errors.Join(eventlog.CountErased(tx), tx.Delete(record.AccountKey(id)))
+	})
+	if err != nil {
 		return fmt.Errorf("delete account: %w", err)
 	}
 	return nil
+}
+
+// beginErasing closes an account without users to writes. It looks for users before, so
+// that an account in use stays open, and again after: a user created since is seen, and
+// one created later is refused.
+func (s *Store) beginErasing(ctx context.Context, id string) error {
+	err := s.mustBeUnused(ctx, id)
+	if err == nil {
+		if err = s.setErasing(ctx, id, s.Now()); err == nil {
+			err = s.mustBeUnused(ctx, id)
+		}
+	}
+	if errors.Is(err, record.ErrConflict) {
+		// Also what a killed attempt has left.
+		err = errors.Join(err, s.setErasing(context.WithoutCancel(ctx), id, time.Time{}))
+	}
+	return err
 }
 
 // owned returns the key ranges of an account in the order of removal. Events go after
@@ -176,7 +188,7 @@ func (s *Store) setErasing(ctx context.Context, id string, since time.Time) erro
 	}
 	return s.db.Update(ctx, func(tx kv.Txn) error {
 		a, err := readAccount(tx, id)
-		if err != nil {
+		if err != nil || since.IsZero() && a.erasedSince.IsZero() {
 			return err
 		}
 		a.erasedSince = since
@@ -189,17 +201,16 @@ const (
 	clientsPageMax = 500
 )
 
-func (s *Store) accountIsUsed(ctx context.Context, id string) (bool, error) {
+// mustBeUnused returns ErrConflict if the account has users.
+func (s *Store) mustBeUnused(ctx context.Context, id string) error {
 	after := ""
 	for {
 		users, err := s.ListUsers(ctx, after, usersPageMax)
 		if err != nil || len(users) == 0 {
-			return false, err
+			return err
 		}
-		for _, u := range users {
-			if u.Account == id {
-				return true, nil
-			}
+		if slices.ContainsFunc(users, func(u User) bool { return u.Account == id }) {
+			return record.ErrConflict
 		}
 		after = users[len(users)-1].Canonical
 	}

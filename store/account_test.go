@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"iter"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -73,6 +74,8 @@ func TestErasingNeverBeginsAnewFromTheFirstKey(t *testing.T) {
 				t.Errorf("%d keys under %q are left", n, tag)
 			}
 		}
+		// Users are listed before and after the account is closed.
+		db.lows = slices.DeleteFunc(db.lows, func(lo []byte) bool { return lo[0] == 'U' })
 		if lo := db.twice(); lo != nil {
 			t.Errorf("two scans began at %q", lo)
 		}
@@ -104,6 +107,13 @@ func TestDeleteAccountAgainstWhoComesMeanwhile(t *testing.T) {
 	refused(t, "DeleteAccount(with a user)", f.DeleteAccount(ctx, "acct_a"), record.ErrConflict)
 	if _, err := f.CreateUser(ctx, "carol", "acct_a", storetest.Password); err != nil {
 		t.Fatalf("CreateUser() after a refused erasure = %v", err)
+	}
+	// No update is made, so none can fail and leave the account closed.
+	f.CutAt(0, false)
+	refused(t, "DeleteAccount(with a user, while nothing can be written)", f.DeleteAccount(ctx, "acct_a"), record.ErrConflict)
+	f.Faults.Repair()
+	if _, err := f.PutResource(ctx, eventlog.ResourceChange{Owner: "acct_a", Kind: "customer", ID: "cus_0"}, snapshot.ObjectOf()); err != nil {
+		t.Errorf("a change after a refused erasure = %v", err)
 	}
 	for _, name := range []string{"bob", "carol"} {
 		must.Do(t, f.DeleteUser(ctx, name))

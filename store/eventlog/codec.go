@@ -154,11 +154,53 @@ type Head struct {
 	// that has read up to it has missed nothing.
 	removed record.Position
 	// generation counts the changes below the head that last does not show: imported
-	// history, and events removed by retention or a purge.
+	// history, and events removed by retention or a purge. See headToExtend for the first.
 	generation uint64
 	// recorded counts the events in the newest segment.
 	recorded uint64
 	Segments Segments
+}
+
+const (
+	metaRecord     = 1
+	erasedAccounts = "erased" // the record that counts the accounts that were erased
+	erasedShift    = 32       // far more changes than a log has
+)
+
+// CountErased notes within tx that an account was erased.
+func CountErased(tx kv.Txn) error {
+	n, err := readErased(tx)
+	if err != nil {
+		return err
+	}
+	return tx.Set(record.MetaKey(erasedAccounts), record.NewEncoder(metaRecord).Uint(n+1).B, time.Time{})
+}
+
+func readErased(r kv.Reader) (uint64, error) {
+	v, err := r.Get(record.MetaKey(erasedAccounts))
+	if record.IsAbsent(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	d := record.NewDecoder("count of erased accounts", metaRecord, v)
+	n := d.Uint()
+	return n, d.Done()
+}
+
+// headToExtend is [ReadHead] for a transaction that records. Positions of an import come
+// from its lines, so the log of an account that was erased and filled again could have a
+// version that the erased one had, for which a cache still holds the erased events.
+// Therefore the generations of a new log begin above those of all logs before it.
+func headToExtend(tx kv.Txn, owner string) (Head, error) {
+	h, err := ReadHead(tx, owner)
+	if err != nil || h.last != (record.Position{}) {
+		return h, err
+	}
+	erased, err := readErased(tx)
+	h.generation = erased << erasedShift
+	return h, err
 }
 
 func ReadHead(r kv.Reader, owner string) (Head, error) {

@@ -42,7 +42,7 @@ func IsID(text string) bool { return record.IsTag(text, idSizeMax) }
 // position. Positions only grow: max(now, the last one + 1), decided under the
 // account's head, so that no event appears before a position that a reader has passed.
 func (l *Log) appendEvent(tx kv.Txn, d *draft, now time.Time, tail [8]byte) (record.Position, error) {
-	h, err := ReadHead(tx, d.owner)
+	h, err := headToExtend(tx, d.owner)
 	if err != nil {
 		return record.Position{}, err
 	}

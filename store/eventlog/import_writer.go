@@ -44,7 +44,7 @@ func newEventWriter(tx kv.Txn, segmentEvents uint64, owner string, horizon recor
 	clear(arena.types)
 	clear(arena.resources)
 	clear(arena.dirty)
-	head, err := ReadHead(tx, owner)
+	head, err := headToExtend(tx, owner)
 	return &eventWriter{tx: tx, segmentEvents: segmentEvents, owner: owner, head: head, horizon: horizon, before: head.last, writerArena: arena}, err
 }
 
