@@ -34,7 +34,7 @@ const seenEvery = 5 * time.Minute
 
 // CreateSession starts a session for a user who has just authenticated, and ends the
 // browser's previous one, if any: a session id never survives a sign-in. Errors:
-// ErrDisabled if the user was disabled or changed their password in the meantime,
+// ErrDisabled if the user was disabled in the meantime, or their sign-ins were ended,
 // ErrNotFound.
 func (s *Store) CreateSession(ctx context.Context, u User, old secret.Token) (secret.Token, Session, error) {
 	token := secret.New(s.random, secret.SessionToken)

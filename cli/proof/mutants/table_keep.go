@@ -3,6 +3,16 @@ package main
 // What keeps the data directory and its backups whole.
 var keepMutants = []mutant{
 	{
+		name: "erased_version", breaks: "a new log never has the version of an erased one",
+		file: "store/eventlog/codec.go", old: "h.generation = erased << erasedShift", new: "h.generation = 0 * erased",
+		in: "./handlers", tests: []string{"TestEventsOfAnErasedAccountStayErased"},
+	},
+	{
+		name: "refused_erasure", breaks: "a refused deletion of an account leaves it open",
+		file: "store/account.go", old: "err := s.mustBeUnused(ctx, id)\n\tif err == nil {\n\t\tif err", new: "var err error\n\tif err == nil {\n\t\tif err",
+		in: "./store", tests: []string{"TestDeleteAccountAgainstWhoComesMeanwhile"},
+	},
+	{
 		name: "another_format_is_refused", breaks: "appliance: a store of another format is refused",
 		file: "store/store.go", old: "if format != formatVersion {", new: "if false {",
 		in: "./cli", tests: []string{"TestStoreOfAnotherFormat"},

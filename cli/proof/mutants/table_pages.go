@@ -23,6 +23,16 @@ var pageMutants = []mutant{
 		in: "./handlers", tests: []string{"TestDeskForgery"},
 	},
 	{
+		name: "desk_former_operator", breaks: "a form of a former operator changes nothing, however late its body",
+		file: "handlers/desk_form.go", old: "too.\n\tif v.aliveUnseen() != nil {", new: "too.\n\tif false {",
+		in: "./handlers", tests: []string{"TestDeskFormsOfFormerOperators"},
+	},
+	{
+		name: "desk_former_operator_confirms", breaks: "a password that is right makes nobody an operator again",
+		file: "handlers/desk_form.go", old: "\t\tif v.aliveUnseen() != nil {", new: "\t\tif false {",
+		in: "./handlers", tests: []string{"TestDeskFormsOfFormerOperators"},
+	},
+	{
 		name: "desk_once", breaks: "a form of the desk makes something once",
 		file: "handlers/desk_kept.go", old: "return entry.onceDone, known && o.now().Sub(entry.at) < onceKeptFor", new: "return entry.onceDone, known && false",
 		in: "./handlers", tests: []string{"TestDeskSecretsAreShownOnce"},

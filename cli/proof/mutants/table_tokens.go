@@ -157,6 +157,16 @@ var tokenMutants = []mutant{
 		in: "./handlers", tests: []string{"TestIntrospectWhose"},
 	},
 	{
+		name: "resource_after_the_token", breaks: "a change needs a token that lives when its body has arrived",
+		file: "handlers/resources.go", old: "s.aliveToken(r, store.ScopeResourcesWrite)()", new: "aliveAlways()",
+		in: "./handlers", tests: []string{"TestResourceChangeAfterTheTokenEnded"},
+	},
+	{
+		name: "revoked_push", breaks: "a leaked token does not outlive its revocation as a push",
+		file: "store/family_list.go", old: "EndBonds(ctx, shown.ClientID, ", new: "EndBonds(ctx, \"none\", ",
+		in: "./store", tests: []string{"TestRevokeFamily"},
+	},
+	{
 		name: "introspect_others_refresh", breaks: "RFC 7662: a client learns only of its own refresh tokens",
 		file: "store/introspect.go", old: "!alive || f.client != c.ID && !c.Introspect", new: "!alive",
 		in: "./handlers", tests: []string{"TestIntrospectWhose"},
