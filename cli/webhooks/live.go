@@ -176,12 +176,12 @@ func (d *delivery) turn() (more bool, due time.Time, err error) {
 	if d.changed.Swap(false) {
 		return false, due, errAgain
 	}
-	give, found := d.s.slots.tryTake(d.isProven())
+	give, found := d.s.tryTake(d.ep.Account, d.isProven())
 	if !found { // waiting may take long
 		if err := d.settle(""); err != nil {
 			return false, due, err
 		}
-		if give, err = d.s.slots.take(d.stop, d.isProven()); err != nil {
+		if give, err = d.s.take(d.stop, d.ep.Account, d.isProven()); err != nil {
 			return false, due, err
 		}
 	}

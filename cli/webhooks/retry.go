@@ -58,7 +58,7 @@ func (d *delivery) retryDue() (next time.Time, err error) {
 // send: while it waited for others the URL and the secrets may have changed, and the event
 // may have been purged.
 func (d *delivery) again(x webhook.Delivery) error {
-	give, err := d.s.slots.take(d.stop, d.isProven())
+	give, err := d.s.take(d.stop, d.ep.Account, d.isProven())
 	if err != nil {
 		return err
 	}

@@ -54,6 +54,7 @@ type Sender struct {
 	lost      func()          // ends both, because another process sends
 	endpoints map[string]*endpoint
 	accounts  map[string]map[*endpoint]struct{}
+	shares    map[string]slots // of the accounts
 	pauses    pauses
 	sooner    chan struct{} // the first pause is another
 	missed    chan struct{} // a change could not be read
@@ -129,7 +130,8 @@ func (s *Sender) Run(ctx context.Context) {
 	s.mu.Lock()
 	s.ctx, s.inFlight = ctx, inFlight
 	s.lost = func() { lose(); cut() }
-	s.endpoints, s.accounts, s.pauses = map[string]*endpoint{}, map[string]map[*endpoint]struct{}{}, nil
+	s.endpoints, s.pauses = map[string]*endpoint{}, nil
+	s.accounts, s.shares = map[string]map[*endpoint]struct{}{}, map[string]slots{}
 	s.mu.Unlock()
 
 	if s.begin(ctx) {
@@ -280,6 +282,7 @@ func (s *Sender) add(id, account string) *endpoint {
 	s.endpoints[id] = e
 	if s.accounts[account] == nil {
 		s.accounts[account] = map[*endpoint]struct{}{}
+		s.shares[account] = s.slots.share()
 	}
 	s.accounts[account][e] = struct{}{}
 	return e
@@ -295,6 +298,7 @@ func (s *Sender) forget(e *endpoint) {
 	delete(s.accounts[e.account], e)
 	if len(s.accounts[e.account]) == 0 {
 		delete(s.accounts, e.account)
+		delete(s.shares, e.account)
 	}
 	e.close()
 }

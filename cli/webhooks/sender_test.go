@@ -23,8 +23,8 @@ import (
 	"tollhouse/store/webhook"
 )
 
-// desk is a store of endpoints of one account, and the receiver of them all. Settle fails
-// while broken is set.
+// desk is a store of endpoints of one account, or of two with the same events, and the
+// receiver of them all. Settle fails while broken is set.
 type desk struct {
 	mu        sync.Mutex
 	events    []eventlog.Followed
@@ -95,7 +95,7 @@ func numberOf(p record.Position) int { return int(binary.BigEndian.Uint64(p[:8])
 
 func (d *desk) Watch() webhooks.Watch    { return d }
 func (d *desk) Changed() <-chan struct{} { return d.changed }
-func (d *desk) Take() []string           { return []string{"acct_a"} }
+func (d *desk) Take() []string           { return []string{"acct_a", "acct_b"} }
 func (d *desk) Close()                   {}
 func (d *desk) Recorded() uint64 {
 	d.mu.Lock()
@@ -1492,10 +1492,26 @@ func TestLog(t *testing.T) {
 
 func TestOneEndpointDoesNotStopAnother(t *testing.T) {
 	t.Parallel()
+	t.Run("in_the_only_account", func(t *testing.T) {
+		t.Parallel()
+		besideHanging(t, 4, func(*desk) {})
+	})
+	t.Run("in_one_of_two_accounts", func(t *testing.T) {
+		t.Parallel()
+		besideHanging(t, 8, func(d *desk) { // of which the account has four
+			d.add(webhook.Strict, "wep_other")
+			d.endpoints["wep_other"].Account = "acct_b"
+		})
+	})
+}
+
+// besideHanging runs an endpoint whose account has room for four requests beside 100 that hang.
+func besideHanging(t *testing.T, parallel int, change func(d *desk)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var hanging atomic.Int32
 		d := newDesk(func(ctx context.Context, m *webhooks.Message) webhooks.Answer {
-			if m.Endpoint == "wep_ok" {
+			if m.Endpoint == "wep_ok" || m.Endpoint == "wep_other" {
 				return accepted
 			}
 			if n := hanging.Add(1); n > 2 {
@@ -1512,7 +1528,8 @@ func TestOneEndpointDoesNotStopAnother(t *testing.T) {
 			d.add(webhook.Strict, fmt.Sprintf("wep_%d", i))
 		}
 		d.add(webhook.Strict, "wep_ok")
-		_, stop := d.run(t, func(o *webhooks.Options) { o.Parallel = 4 })
+		change(d)
+		_, stop := d.run(t, func(o *webhooks.Options) { o.Parallel = parallel })
 		d.record(1)
 		time.Sleep(time.Hour)
 		for range 50 {
@@ -1529,6 +1546,55 @@ func TestOneEndpointDoesNotStopAnother(t *testing.T) {
 			t.Errorf("accepted %v, want all", got)
 		}
 	})
+}
+
+// TestAccountDoesNotStopAnother: endpoints that were fast and hang all at once leave slots
+// for other accounts.
+func TestAccountDoesNotStopAnother(t *testing.T) {
+	t.Parallel()
+	for _, order := range []webhook.Order{webhook.Strict, webhook.None} {
+		t.Run(string(order), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var hang atomic.Bool
+				d := newDesk(func(ctx context.Context, m *webhooks.Message) webhooks.Answer {
+					if m.Endpoint == "wep_other" || !hang.Load() {
+						return accepted
+					}
+					late := accepted
+					late.Took = 14 * time.Second
+					select {
+					case <-ctx.Done():
+					case <-time.After(late.Took):
+					}
+					return late
+				})
+				for i := range 10 {
+					d.add(order, fmt.Sprintf("wep_%d", i))
+				}
+				d.add(webhook.Strict, "wep_other")
+				d.endpoints["wep_other"].Account = "acct_b"
+				_, stop := d.run(t, func(o *webhooks.Options) { o.Parallel = 8 })
+				defer stop()
+				for range 5 {
+					d.record(200) // they are fast, and more requests may be in flight
+					time.Sleep(time.Minute)
+					hang.Store(true)
+					d.record(2)
+					time.Sleep(time.Second)
+					d.record(1)
+					begun := time.Now()
+					time.Sleep(time.Second)
+					list := d.of("wep_other")
+					if last := list[len(list)-1]; last.event != fmt.Sprintf("e%d", d.Recorded()) || last.at.Sub(begun) > 0 {
+						t.Errorf("%s was the last to arrive, %s after the newest was recorded, want that one at once", last.event, last.at.Sub(begun))
+					}
+					hang.Store(false)
+					time.Sleep(time.Minute)
+				}
+			})
+		})
+	}
 }
 
 // TestParallelBoundsAllRequests: healthy endpoints share all slots, and a strict one has one

@@ -32,7 +32,7 @@ func (s *Sender) Test(ctx context.Context, id string) (event string, a Answer, e
 	if err != nil {
 		return "", a, err
 	}
-	give, err := s.slots.take(ctx, false)
+	give, err := s.take(ctx, ep.Account, false)
 	if err != nil {
 		return "", a, err
 	}

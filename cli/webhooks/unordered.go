@@ -27,12 +27,12 @@ func (d *delivery) atOnce(page eventlog.Stretch) (more bool, due time.Time, err 
 	results := make(chan answered)
 	done := make([]bool, len(page.Events))
 	sent, settled, inFlight := 0, 0, 0
-	extra := 0                    // slots beside the turn's own
+	var extra []func()            // return the slots beside the turn's own
 	gone, refused := false, false // refused: what was done could not be written
 	begun := time.Now()
 	for settled < len(page.Events) {
 		for err == nil && !gone && due.IsZero() && d.goesOn() && sent < len(page.Events) && inFlight < d.parallel() &&
-			(inFlight == 0 || inFlight <= extra || d.takeExtra(&extra)) && (sent == 0 || time.Since(begun) <= turnMax) && d.ep.Parked+d.ep.Dead+inFlight < webhook.SetMax {
+			(inFlight == 0 || inFlight <= len(extra) || d.takeExtra(&extra)) && (sent == 0 || time.Since(begun) <= turnMax) && d.ep.Parked+d.ep.Dead+inFlight < webhook.SetMax {
 			i, m := sent, d.message(page.Events[sent], 1)
 			sent, inFlight = sent+1, inFlight+1
 			d.s.work.Go(func() {
@@ -79,8 +79,8 @@ func (d *delivery) atOnce(page eventlog.Stretch) (more bool, due time.Time, err 
 			err, refused = firstOf(err, written), true
 		}
 	}
-	for range extra {
-		<-d.s.slots.all
+	for _, give := range extra {
+		give()
 	}
 	switch {
 	case err != nil:
@@ -105,13 +105,13 @@ func firstOf(a, b error) error {
 	return b
 }
 
-func (d *delivery) takeExtra(extra *int) bool {
+func (d *delivery) takeExtra(extra *[]func()) bool {
 	if !d.isProven() {
 		return false
 	}
-	_, found := d.s.slots.tryTake(true)
+	give, found := d.s.tryTake(d.ep.Account, true)
 	if found {
-		*extra++
+		*extra = append(*extra, give)
 	}
 	return found
 }
