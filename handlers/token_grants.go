@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"tollhouse/store"
 	"tollhouse/store/record"
@@ -80,9 +81,7 @@ func (s *Server) refreshGrant(ctx context.Context, client store.Client, p params
 		s.auditRefusal(ctx, client, err)
 		return store.Issued{}, invalidScope("The scope exceeds the granted scope.").because(err)
 	case errors.Is(err, store.ErrTooOften):
-		seconds := strconv.Itoa(int(store.RotationEvery.Seconds()))
-		return store.Issued{}, newProblem(http.StatusTooManyRequests, "too_many_requests", "These tokens are refreshed too often; use the access token until it expires. %s", tryAgainIn(seconds)).
-			with("Retry-After", seconds).because(err)
+		return store.Issued{}, tooOften("These tokens are refreshed too often", store.RotationEvery).because(err)
 	case isRefusal(err):
 		s.auditRefusal(ctx, client, err)
 		return store.Issued{}, wrong.because(err)
@@ -97,11 +96,20 @@ func (s *Server) clientGrant(ctx context.Context, client store.Client, p params)
 		return store.Issued{}, err
 	}
 	issued, err := s.store.IssueForClient(ctx, by(ctx), client, scope)
-	if isRefusal(err) {
+	switch {
+	case errors.Is(err, store.ErrTooOften):
+		return store.Issued{}, tooOften("The client requests tokens too often", store.ClientGrantEvery).because(err)
+	case isRefusal(err):
 		s.auditRefusal(ctx, client, err)
 		return store.Issued{}, unauthorizedClient("The client acts for no account; the operator names one with tollhouse client update --account.").because(err)
 	}
 	return issued, err
+}
+
+func tooOften(what string, every time.Duration) *problem {
+	seconds := strconv.Itoa(int(every.Seconds()))
+	return newProblem(http.StatusTooManyRequests, "too_many_requests", "%s; use the access token until it expires. %s", what, tryAgainIn(seconds)).
+		with("Retry-After", seconds)
 }
 
 // auditRefusal records the reason of a refusal. Revoked families have their own,

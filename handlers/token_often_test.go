@@ -74,3 +74,50 @@ func TestRefreshTooOften(t *testing.T) {
 		h.familyLives(t, h.pair(t))
 	})
 }
+
+// A client that requests tokens for itself too often is slowed down before it fills the disk.
+func TestClientGrantsTooOften(t *testing.T) {
+	t.Parallel()
+	const atOnce = 5
+	begin := func(t *testing.T) *job {
+		t.Helper()
+		j := newJob(t, houseOver(t, storetest.New(t, func(o *store.Options) { o.ClientGrants = atOnce })).overTCP(t))
+		for range atOnce {
+			j.access(t)
+		}
+		return j
+	}
+	tooSoon := func(t *testing.T, j *job) {
+		t.Helper()
+		a := j.token(t, j.form)
+		wantTokenError(t, a, http.StatusTooManyRequests, "too_many_requests")
+		if got := a.Header.Get("Retry-After"); got != "1" {
+			t.Errorf("Retry-After = %q, want 1", got)
+		}
+	}
+	t.Run("it_waits_and_changes_nothing", func(t *testing.T) {
+		t.Parallel()
+		j := begin(t)
+		before := j.CountAll(t)
+		for range 3 {
+			tooSoon(t, j)
+		}
+		if after := j.CountAll(t); after != before {
+			t.Errorf("refused requests left %d records, want none", after-before)
+		}
+		j.Clock.Advance(time.Second)
+		wantStatus(t, j.api(t, j.access(t)), http.StatusOK)
+		tooSoon(t, j)
+		j.Clock.Advance(atOnce * time.Second)
+		for range atOnce {
+			j.access(t)
+		}
+	})
+	t.Run("another_client_and_users_are_not_slowed_down", func(t *testing.T) {
+		t.Parallel()
+		j := begin(t)
+		tooSoon(t, j)
+		newJob(t, j.house).access(t)
+		j.familyLives(t, j.pair(t))
+	})
+}

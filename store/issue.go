@@ -65,7 +65,7 @@ func (s *Store) IssueForPassword(ctx context.Context, by By, c Client, u User, s
 
 // IssueForClient issues an access token, and no other, to an authenticated client that acts
 // for its account without a user (RFC 6749 §4.4). Errors: ErrMismatch if it may not;
-// ErrDisabled if the client or the account has ended in the meantime.
+// ErrDisabled if the client or the account has ended in the meantime; ErrTooOften.
 func (s *Store) IssueForClient(ctx context.Context, by By, c Client, scope Scope) (Issued, error) {
 	if c.Public || c.Account == "" || !c.Allows(GrantClientCredentials) {
 		return Issued{}, fmt.Errorf("issue for client: %w", record.ErrMismatch)
@@ -76,6 +76,9 @@ func (s *Store) IssueForClient(ctx context.Context, by By, c Client, scope Scope
 	err := s.db.Update(ctx, func(tx kv.Txn) error {
 		if _, err := readParties(tx, f.lineage); err != nil {
 			return err
+		}
+		if !s.grants.allows(c.ID, now) {
+			return ErrTooOften
 		}
 		if err := createFamily(tx, f); err != nil {
 			return err
@@ -89,6 +92,7 @@ func (s *Store) IssueForClient(ctx context.Context, by By, c Client, scope Scope
 	if err != nil {
 		return Issued{}, fmt.Errorf("issue for client: %w", err)
 	}
+	s.grants.note(c.ID, now)
 	return f.issued(pair.access, secret.Token{}, scope, s.lives.AccessToken), nil
 }
 

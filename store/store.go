@@ -80,6 +80,8 @@ type Options struct {
 	StrictTypes bool
 	// Rotations is the burst of refreshes allowed per family; 0 means 100,000.
 	Rotations int
+	// ClientGrants is the burst of tokens allowed to a client for itself; 0 means 100,000.
+	ClientGrants int
 	// SegmentEvents is the number of events in a segment of a log; 0 means 200,000.
 	SegmentEvents uint64
 	// CountsEvery is the time between two passes of the rollup of events; 0 means one
@@ -103,7 +105,8 @@ type Store struct {
 	log       *slog.Logger
 	instance  secret.ID
 	lastUsed  lastUsed
-	rotations rotations
+	rotations allowance[secret.ID]
+	grants    allowance[string] // to clients that act for themselves
 	audits    auditQueue
 	origins   origins
 	backingUp sync.Mutex
@@ -137,7 +140,8 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	_, s.isShared = db.(kv.Caller)
 	s.ring = stats.NewRing(db, s.Now, o.Log)
 	s.lastUsed.init()
-	s.rotations.init(o.Rotations)
+	s.rotations.init(o.Rotations, RotationEvery)
+	s.grants.init(o.ClientGrants, ClientGrantEvery)
 	// Drawn for a new store only: one that is opened again draws what it drew before.
 	fresh := sync.OnceValue(func() secret.ID { return secret.NewID(s.random) })
 	var format uint64

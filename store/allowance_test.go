@@ -13,21 +13,21 @@ func TestRotationsAreRememberedInBounds(t *testing.T) {
 	now := time.Unix(1_773_070_200, 0)
 	t.Run("more_families_than_are_remembered", func(t *testing.T) {
 		t.Parallel()
-		var o rotations
-		o.init(2)
-		for i := range uint64(3 * rotatingMax) {
+		var o allowance[secret.ID]
+		o.init(2, RotationEvery)
+		for i := range uint64(3 * allowancesMax) {
 			var family secret.ID
 			binary.BigEndian.PutUint64(family[:], i)
 			o.note(family, now)
 		}
-		if len(o.owes) > rotatingMax {
-			t.Errorf("%d families are remembered, want %d at most", len(o.owes), rotatingMax)
+		if len(o.owes) > allowancesMax {
+			t.Errorf("%d families are remembered, want %d at most", len(o.owes), allowancesMax)
 		}
 	})
 	t.Run("a_clock_that_steps_back_forgives", func(t *testing.T) {
 		t.Parallel()
-		var o rotations
-		o.init(2)
+		var o allowance[secret.ID]
+		o.init(2, RotationEvery)
 		family := secret.ID{1}
 		o.note(family, now)
 		o.note(family, now)
