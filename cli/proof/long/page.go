@@ -194,7 +194,8 @@ func failures(runs []run) string {
 	return text.or("None.\n")
 }
 
-// timesLeftOut shows the figures of runs whose times and sizes are not in the tables.
+// timesLeftOut shows the figures with goals of runs whose times and sizes are not in the
+// tables.
 func timesLeftOut(rows []row, runs []run) string {
 	text := newTable("date (UTC)", "commit", "part", "why", "measured")
 	for _, r := range rows {
@@ -205,7 +206,7 @@ func timesLeftOut(rows []row, runs []run) string {
 				}
 				var measured []string
 				for _, f := range p.figures {
-					if value, has := done.Figures[f.name]; has && f.over != sum {
+					if value, has := done.Figures[f.name]; has && f.over != sum && f.goal != "" {
 						measured = append(measured, f.label+" "+number(value))
 					}
 				}
