@@ -468,3 +468,57 @@ func TestLoadComparesWhatWasStored(t *testing.T) {
 		})
 	}
 }
+
+// A sweep that stops half-way must not leave a record without its index entries, so they
+// expire in one second, however often the record was written since.
+func TestIndexEntriesExpireWithTheirRecord(t *testing.T) {
+	g := parallelGrant(t)
+	ctx := t.Context()
+	session := g.signIn(t, secret.Token{})
+	code := g.allow(t, challenge)
+	g.Clock.Advance(10*time.Minute + tick)
+	g.see(t, session)
+	g.use(t, g.first)
+	pair := g.mustRefresh(t, g.first)
+	g.allow(t, challenge)
+	_, err := g.redeem(code, verifier)
+	refused(t, "RedeemCode()", err, record.ErrExpired)
+	must.Get(g.redeem(g.allow(t, challenge), verifier))(t)
+	g.Clock.Advance(lives.RefreshGrace + tick)
+	g.use(t, pair)
+	_, err = g.refresh(g.first) // revokes the family
+	refused(t, "RotateRefresh()", err, record.ErrReplayed)
+	g.Rest()
+
+	ends := map[string]int64{}
+	must.Do(t, g.Faults.Snapshot(ctx, func(page []kv.Record) error {
+		for _, r := range page {
+			ends[string(r.Key)] = r.ExpiresAt
+		}
+		return nil
+	}))
+	found := map[byte]int{}
+	for key, end := range ends {
+		of, size := "", len(secret.Hash{})
+		switch key[0] {
+		case record.TagUserSession:
+			of = string(record.TagSession)
+		case record.TagUserCode:
+			of = string(record.TagCode)
+		case record.TagClientFamily, record.TagUserFamily:
+			of, size = string(record.TagFamily), len(secret.ID{})
+		default:
+			continue
+		}
+		found[key[0]]++
+		if want := ends[of+key[len(key)-size:]]; end != want || want == 0 {
+			t.Errorf("an index entry of the kind %q expires at %d, and its record at %d", key[0], end, want)
+		}
+		if key > of {
+			t.Errorf("the kind %q sorts after %q, that of its record", key[0], of)
+		}
+	}
+	if len(found) != 4 {
+		t.Errorf("index entries of %v were found, want those of 4 kinds", found)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -271,6 +272,48 @@ func TestSweep(t *testing.T) {
 	}
 	if len(keys) != 4 {
 		t.Errorf("%d keys are left, want 4", len(keys))
+	}
+}
+
+// A record goes before its index entries: without them it would count as damage.
+func TestAHalfDoneSweepLeavesRecordsWithTheirIndexEntries(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var sweeping atomic.Bool
+	db := must.Get(pgkv.Open(t.Context(), pgkv.Options{
+		URL: pgtest.Start(t),
+		OnCommit: func(int, time.Duration) {
+			if sweeping.Load() {
+				cancel() // after the first batch
+			}
+		},
+	}))(t)
+	defer db.Close()
+	const pairs = 800 // more than a batch
+	expired := time.Now().Add(-25 * time.Hour)
+	for first := 0; first < pairs; first += pairs / 4 {
+		must.Do(t, db.Update(t.Context(), func(tx kv.Txn) error {
+			for i := first; i < first+pairs/4; i++ {
+				for _, tag := range "Ss" {
+					if err := tx.Set(fmt.Appendf(nil, "%c%03d", tag, i), nil, expired); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}))
+	}
+	sweeping.Store(true)
+	_, _ = db.Sweep(ctx)
+	keys, _ := contents(t, db)
+	if len(keys) == 0 || len(keys) == 2*pairs {
+		t.Fatalf("%d of %d rows are left, want some", len(keys), 2*pairs)
+	}
+	for key := range keys {
+		if key[0] == 's' && !keys["S"+key[1:]] {
+			t.Fatalf("of %d rows that are left, the record %q has no index entry", len(keys), key)
+		}
 	}
 }
 

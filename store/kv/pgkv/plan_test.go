@@ -52,7 +52,8 @@ func TestPlansUseIndexes(t *testing.T) {
 		exec(fmt.Sprintf("explain execute %s (%s)", name(i), s.values))
 	}
 	exec(in(`insert into KV select sha256(int8send(i)), repeat('v', 200)::bytea, i % 2 * i from generate_series(1, 20000) i; analyze KV`, 1))
-	bad := regexp.MustCompile(`Seq Scan|Sort`)
+	// An incremental sort reads in the order of an index and sorts what is equal in it.
+	bad := regexp.MustCompile(`(?m)Seq Scan|^\W*Sort\s+\(`)
 	for i, s := range statements {
 		plan := explain(t, c, fmt.Sprintf("explain execute %s (%s)", name(i), s.values))
 		if bad.MatchString(plan) {

@@ -21,15 +21,19 @@ const (
 )
 
 var (
-	// Expiry is judged by the database's clock.
-	findExpired = statement{"find expired", "select k from KV where x > 0 and x <= extract(epoch from clock_timestamp())::bigint limit $1"}
+	// Expiry is judged by the database's clock. statement_timestamp is constant in a
+	// statement, so that the index on x finds what has expired. A sweep may end between two
+	// batches: then what is left must have all its index entries. They expire in the same
+	// second as their record, and their tags sort before its tag.
+	findExpired = statement{"find expired", "select k from KV where x > 0 and x <= extract(epoch from statement_timestamp())::bigint" +
+		" order by x, k desc limit $1"}
 	dropExpired = statement{"drop expired", "delete from KV where k = any($1) and x > 0 and x <= extract(epoch from clock_timestamp())::bigint"}
 	dropMarks   = statement{"drop marks", "delete from tollhouse.mark where at < clock_timestamp() - interval '30 days'" +
 		" and at < (select max(at) from tollhouse.mark)"}
 )
 
-// Sweep drops the rows that expired more than a day ago, a few at a time, the marks of
-// processes that ended long ago, and guesses whose time has passed. One process at a time
+// Sweep drops the rows that expired more than a day ago, a few at a time, those of one
+// second in descending order of their keys, the marks of processes that ended long ago, and guesses whose time has passed. One process at a time
 // should do it.
 func (db *DB) Sweep(ctx context.Context) (dropped int, err error) {
 	if err := db.read(ctx, call{statement: dropMarks}); err != nil {
