@@ -28,7 +28,8 @@ type Purged struct {
 // calls begin, which writes the audit line. Then the events are removed in atomic
 // batches: a reader may still find some events, each in all of its lists. After an
 // interruption, call Purge again. Events recorded after it began stay, with their
-// snapshot.
+// snapshot. Older events that an import adds meanwhile stay or are removed, and then
+// their snapshot is too.
 //
 // Errors: *InvalidError, and those of begin. Purged counts what was removed before an
 // error.
@@ -39,10 +40,13 @@ func (l *Log) Purge(ctx context.Context, p Purge, begin func(kv.Txn) error) (Pur
 	var removed Purged
 	end, err := l.beginPurge(ctx, p, begin, &removed)
 	if err == nil && p.Resource == "" {
-		err = l.purgeResources(ctx, p.Account, end, &removed)
+		err = l.purgeResources(ctx, p, end, false, &removed)
 	}
 	if err == nil {
 		err = l.purgeLog(ctx, p, end, &removed)
+	}
+	if err == nil { // an import may have set snapshots meanwhile
+		err = l.purgeResources(ctx, p, end, true, &removed)
 	}
 	if err != nil {
 		return removed, fmt.Errorf("purge events: %w", err)
@@ -66,6 +70,14 @@ func (p Purge) check() error {
 	return nil
 }
 
+// resources returns the keys of the resources to purge.
+func (p Purge) resources() kv.Range {
+	if p.Resource == "" {
+		return record.NewKey(record.TagResource).Str(p.Account).All()
+	}
+	return record.ResourceKey(p.Account, p.Kind, p.Resource).All()
+}
+
 // beginPurge returns the last position to purge.
 func (l *Log) beginPurge(ctx context.Context, p Purge, begin func(kv.Txn) error, removed *Purged) (end record.Position, err error) {
 	snapshots := 0
@@ -80,7 +92,7 @@ func (l *Log) beginPurge(ctx context.Context, p Purge, begin func(kv.Txn) error,
 		}
 		end = head.last
 		if p.Resource != "" {
-			if snapshots, err = removeSnapshot(tx, record.ResourceKey(p.Account, p.Kind, p.Resource), end); err != nil {
+			if snapshots, err = removeSnapshot(tx, p.Account, record.ResourceKey(p.Account, p.Kind, p.Resource), end, false); err != nil {
 				return err
 			}
 		}
@@ -91,8 +103,9 @@ func (l *Log) beginPurge(ctx context.Context, p Purge, begin func(kv.Txn) error,
 }
 
 // removeSnapshot removes a resource whose last event is at or before end, even the
-// record of a removed one, and returns how many snapshots were removed.
-func removeSnapshot(tx kv.Txn, k record.Key, end record.Position) (int, error) {
+// record of a removed one, and returns how many snapshots were removed. With orphans it
+// leaves a resource whose last event exists.
+func removeSnapshot(tx kv.Txn, account string, k record.Key, end record.Position, orphans bool) (int, error) {
 	v, err := tx.Get(k)
 	if err != nil {
 		return 0, record.GoneIsNil(err)
@@ -104,15 +117,30 @@ func removeSnapshot(tx kv.Txn, k record.Key, end record.Position) (int, error) {
 	if rec.last.Compare(end) > 0 {
 		return 0, nil
 	}
+	if orphans {
+		if exists, err := hasEvent(tx, account, rec.last); exists || err != nil {
+			return 0, err
+		}
+	}
 	if err := tx.Delete(k); err != nil || !rec.exists() {
 		return 0, err
 	}
 	return 1, nil
 }
 
-// purgeResources removes all resources whose last event is at or before end.
-func (l *Log) purgeResources(ctx context.Context, account string, end record.Position, removed *Purged) error {
-	r := record.NewKey(record.TagResource).Str(account).All()
+func hasEvent(r kv.Reader, account string, p record.Position) (bool, error) {
+	head, err := ReadHead(r, account)
+	if err != nil {
+		return false, err
+	}
+	_, err = r.Get(eventsOf(account).in(head.Segments.of(p)).Position(p))
+	return err == nil, record.GoneIsNil(err)
+}
+
+// purgeResources removes the resources whose last event is at or before end; with
+// orphans, those of them whose last event was removed.
+func (l *Log) purgeResources(ctx context.Context, p Purge, end record.Position, orphans bool, removed *Purged) error {
+	r := p.resources()
 	r.KeysOnly, r.Limit = true, record.DeleteBatchMax
 	for {
 		var keys [][]byte
@@ -129,7 +157,7 @@ func (l *Log) purgeResources(ctx context.Context, account string, end record.Pos
 		err = l.db.Update(ctx, func(tx kv.Txn) error {
 			snapshots = 0
 			for _, k := range keys {
-				n, err := removeSnapshot(tx, k, end)
+				n, err := removeSnapshot(tx, p.Account, k, end, orphans)
 				if err != nil {
 					return err
 				}

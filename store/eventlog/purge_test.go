@@ -124,6 +124,44 @@ func TestPurge(t *testing.T) {
 			}
 		}
 	})
+	t.Run("of_history_imported_while_a_purge_runs_both_event_and_snapshot_stay_or_none", func(t *testing.T) {
+		t.Parallel()
+		for _, p := range []eventlog.Purge{{}, {Kind: "plan", Resource: "r2"}} {
+			stayed := map[bool]int{}
+			for _, at := range []int{5, 95} { // among the first events and the last ones
+				for after, imported := 0, true; imported; after++ {
+					f := storetest.New(t)
+					p.Account = "acct_a"
+					manyEvents(t, f, p.Account, 100)
+					line := fmt.Sprintf(`{"id":"late","type":"plan.updated","resource":"r2","eventData":{"object":{}},"createdAt":%d}`, f.Now().Add(-48*time.Hour).Unix()+int64(at))
+					updates := 0
+					imported = false
+					f.Faults.OnUpdate(func(run func() error) error {
+						err := run()
+						if updates++; updates == after+1 {
+							imported = true
+							storetest.ImportLines(t, f.Store, p.Account, line)
+						}
+						return err
+					})
+					must.Get(f.PurgeEvents(ctx, store.By{}, p))(t)
+					f.Faults.Repair()
+					_, eventErr := f.FindEvent(ctx, p.Account, "late", nil)
+					_, snapshotErr := f.FindResource(ctx, p.Account, "plan", "r2")
+					if (eventErr == nil) != (snapshotErr == nil) {
+						t.Errorf("%+v, imported after update %d: the event: %v, its snapshot: %v", p, after, eventErr, snapshotErr)
+					}
+					left(t, f, p.Account)
+					if imported {
+						stayed[eventErr == nil]++
+					}
+				}
+			}
+			if stayed[true] == 0 || stayed[false] == 0 {
+				t.Errorf("%+v: imported events stayed %d times and were removed %d times, want both", p, stayed[true], stayed[false])
+			}
+		}
+	})
 	t.Run("a_purge_counts_what_it_removed", func(t *testing.T) {
 		t.Parallel()
 		f := storetest.New(t)
