@@ -58,6 +58,31 @@ func TestSession(t *testing.T) {
 			t.Error("a session idle for 12 hours lives, want it dead")
 		}
 	})
+	t.Run("in_steady_use_lives_however_short_the_idle_time_is", func(t *testing.T) {
+		t.Parallel()
+		for _, idle := range []time.Duration{time.Minute, 2 * time.Minute, 6 * time.Minute, time.Hour} {
+			g := newGrant(t, func(o *store.Options) { o.Lifetimes.SessionIdle = idle })
+			token := g.signIn(t, secret.Token{})
+			g.Rest() // the test alone writes uses
+			writes := 0
+			g.Faults.OnUpdate(func(run func() error) error { writes++; return run() })
+			use := func() bool {
+				defer g.Flush(ctx)
+				return g.sessionLives(token)
+			}
+			for range 24 {
+				if g.Clock.Advance(idle / 12); !use() {
+					t.Fatalf("a session in steady use is dead with an idle time of %s, want it alive", idle)
+				}
+			}
+			if most := 2 * int(idle/min(idle/4, 5*time.Minute)); writes > most {
+				t.Errorf("%d uses were written in twice the idle time of %s, want %d at most", writes, idle, most)
+			}
+			if g.Clock.Advance(idle*3/4 - tick); !use() {
+				t.Errorf("a session is dead after three quarters of the idle time of %s, want it alive", idle)
+			}
+		}
+	})
 	t.Run("lives_seven_days_at_most", func(t *testing.T) {
 		g := parallelGrant(t)
 		token := g.signIn(t, secret.Token{})
