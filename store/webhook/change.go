@@ -366,8 +366,9 @@ func (w *Webhooks) Update(ctx context.Context, by By, id string, c Change) (Endp
 	})
 }
 
-// Delete removes an endpoint at once, and then its secrets, deliveries and events set
-// aside. Errors: record.ErrNotFound.
+// Delete removes an endpoint with its secrets at once, and then its deliveries and events
+// set aside; a caller who goes away meanwhile does not stop it. What a killed process has
+// left is removed by Start. Errors: record.ErrNotFound.
 func (w *Webhooks) Delete(ctx context.Context, by By, id string) error {
 	random := w.draw()
 	var e Endpoint
@@ -383,7 +384,7 @@ func (w *Webhooks) Delete(ctx context.Context, by By, id string) error {
 	if err == nil {
 		w.Log.Recorded(e.Account)
 		w.changed(e.ID)
-		err = record.DeleteAll(ctx, w.db, e.lineKeys().All(), e.set().All())
+		err = record.DeleteAll(context.WithoutCancel(ctx), w.db, e.lineKeys().All(), e.set().All())
 	}
 	if err != nil {
 		return fmt.Errorf("delete webhook endpoint: %w", err)

@@ -283,6 +283,22 @@ func TestEndpoints(t *testing.T) {
 		}
 		must.Get(m.CheckAll(t.Context()))(t)
 	})
+
+	t.Run("leave_nothing_when_deleted_by_a_caller_who_goes_away", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t)
+		park(t, m, event(t, m.Fixture, "customer.created"))
+		ctx, cancel := context.WithCancel(t.Context())
+		m.Faults.OnUpdate(func(run func() error) error {
+			defer cancel()
+			return run()
+		})
+		err := m.Webhooks.Delete(ctx, webhook.System, m.id)
+		m.Faults.Repair()
+		if n := countKeys(t, m.Fixture); err != nil || n != 0 {
+			t.Errorf("Delete() = %v, and %d records are left", err, n)
+		}
+	})
 }
 
 // countKeys counts the records of endpoints.

@@ -14,7 +14,8 @@ import (
 
 // Start makes this process the sender: what another one settles from now on fails with
 // record.ErrConflict. It also disables endpoints whose secrets are lost, or whose client
-// or user ended without their endpoints, as when a command was killed.
+// or user ended without their endpoints, as when a command was killed, and removes what
+// such a command has left of deleted endpoints.
 func (w *Webhooks) Start(ctx context.Context) error {
 	var in Instance
 	err := w.db.Update(ctx, func(tx kv.Txn) (err error) {
@@ -28,7 +29,7 @@ func (w *Webhooks) Start(ctx context.Context) error {
 		return fmt.Errorf("start webhooks: %w", err)
 	}
 	w.fence.Store(in.fence)
-	return w.Each(ctx, func(e Endpoint) error {
+	err = w.Each(ctx, func(e Endpoint) error {
 		if !e.Enabled() {
 			return nil
 		}
@@ -39,6 +40,44 @@ func (w *Webhooks) Start(ctx context.Context) error {
 		_, err = w.disable(ctx, System, e.ID, BySystem, reason)
 		return record.GoneIsNil(err)
 	})
+	if err == nil {
+		err = w.removeLeft(ctx, record.TagWebhookLine)
+	}
+	if err == nil {
+		err = w.removeLeft(ctx, record.TagWebhookSet)
+	}
+	return err
+}
+
+// removeLeft removes the keys of a tag that belong to an endpoint that does not exist. It
+// reads one key of each other endpoint.
+func (w *Webhooks) removeLeft(ctx context.Context, tag byte) error {
+	rest := record.NewKey(tag).All()
+	rest.KeysOnly, rest.Limit = true, 1
+	for {
+		var all record.Key // of the next endpoint, or nil
+		exists := false
+		err := w.db.View(ctx, func(r kv.Reader) error {
+			for k := range r.Scan(rest) {
+				account, tail := record.CutString(k[1:])
+				id := secret.ID(tail[:len(secret.ID{})])
+				_, err := r.Get(endpointKey(account, id))
+				all, exists = record.WebhooksKey(tag, account).ID(id), err == nil
+				return record.GoneIsNil(err)
+			}
+			return nil
+		})
+		if err == nil && all != nil && !exists {
+			err = record.DeleteAll(ctx, w.db, all.All())
+		}
+		if err != nil {
+			return fmt.Errorf("remove what is left of deleted webhook endpoints: %w", err)
+		}
+		if all == nil {
+			return nil
+		}
+		rest.Lo = record.After(all)
+	}
 }
 
 // ended returns why an endpoint may no longer be sent to, or "".

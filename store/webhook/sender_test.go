@@ -702,6 +702,26 @@ func TestStartEndsBondsThatAKilledCommandLeft(t *testing.T) {
 	}
 }
 
+func TestStartRemovesWhatAKilledDeletionLeft(t *testing.T) {
+	t.Parallel()
+	b := makeBusy(t)
+	settle(t, made{b.Fixture, b.unordered, secret.Token{}}, webhook.Progress{
+		Done: []webhook.Delivery{outcome(b.events[0], webhook.Delivered), outcome(b.events[1], webhook.Parked)},
+	})
+	before := countKeys(t, b.Fixture)
+	b.CutAt(1, false) // the endpoint is removed, and then the process ends
+	_ = b.Webhooks.Delete(t.Context(), webhook.System, b.id)
+	b.Faults.Repair()
+	if n := countKeys(t, b.Fixture); n != before-2 {
+		t.Fatalf("the deletion removed %d records, want the endpoint's 2", before-n)
+	}
+	must.Do(t, b.Webhooks.Start(t.Context()))
+	if n := countKeys(t, b.Fixture); n != 2*2+2 {
+		t.Errorf("%d records are left, want those of two endpoints, a delivery and an event set aside", n)
+	}
+	must.Get(b.CheckAll(t.Context()))(t)
+}
+
 // TestARunningSenderEndsBondsThatAKilledCommandLeft: on a database the sender does not
 // start again when a command or another server is killed.
 func TestARunningSenderEndsBondsThatAKilledCommandLeft(t *testing.T) {
