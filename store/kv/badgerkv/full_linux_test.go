@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -61,6 +62,35 @@ func TestFullDiskWhileMerging(t *testing.T) {
 	space, _, err := db.Space()
 	if err != nil || space.FreeMin <= freeSpaceMin {
 		t.Errorf("Space() = %+v, %v; want that more than %d must be free", space, err, freeSpaceMin)
+	}
+}
+
+// TestNoMoreFiles: where no more files fit, writes are refused, reads go on, and a start
+// is refused by name: the engine would try for ever.
+func TestNoMoreFiles(t *testing.T) {
+	t.Parallel()
+	dir := smallDisk(t, 256)
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT, "nr_inodes=300"); err != nil {
+		t.Fatal(err)
+	}
+	set := func(tx kv.Txn) error { return setAll(tx, "a", "1") }
+	db := must.Get(Open(Options{Dir: filepath.Join(dir, "store")}))(t)
+	err := db.Update(t.Context(), set)
+	for n := 0; err == nil && n < 300; n++ {
+		must.Do(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(n)), nil, 0o600))
+		err = db.Update(t.Context(), set)
+	}
+	if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "more files fit") {
+		t.Errorf("Update = %v, want it refused for want of files", err)
+	}
+	wantValue(t, db, "a", "1")
+	must.Do(t, db.Close())
+	for n := range 20 { // more than a store has open
+		must.Do(t, os.WriteFile(filepath.Join(dir, fmt.Sprint("more", n)), nil, 0o600))
+	}
+	_, err = Open(Options{Dir: filepath.Join(dir, "store")})
+	if full, is := errors.AsType[*DiskError](err); !is || !strings.Contains(full.Reason, "more files fit") || !strings.Contains(full.Remedy, "df -i") {
+		t.Errorf("Open = %v, want it refused for want of files", err)
 	}
 }
 

@@ -41,6 +41,10 @@ func makeDir(dir string) error {
 // checkSpace refuses to open a store on a nearly full disk.
 func checkSpace(opts Options) error {
 	free, err := opts.FreeSpace(opts.Dir)
+	if full, is := errors.AsType[*DiskError](err); is {
+		full.Err = nil // a start is refused, not a write
+		return full
+	}
 	if err != nil {
 		return &DiskError{Dir: opts.Dir, Reason: "the free space cannot be found out", Remedy: "check the disk", Err: err}
 	}
@@ -130,6 +134,9 @@ func (db *DB) spaceRefusal() error {
 		return nil
 	}
 	free, need, err := db.room()
+	if full, is := errors.AsType[*DiskError](err); is {
+		return full
+	}
 	if err != nil {
 		return fmt.Errorf("%w: the free space cannot be found out: %w", kv.ErrUnavailable, err)
 	}

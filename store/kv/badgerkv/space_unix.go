@@ -3,17 +3,32 @@
 package badgerkv
 
 import (
+	"fmt"
 	"io/fs"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"tollhouse/store/kv"
 )
 
-// freeSpace returns the bytes that this user may still write to dir's filesystem.
+// filesFreeMin more files must fit on the disk, far more than merges make at a time. The
+// engine tries for ever to create a file that does not fit.
+const filesFreeMin = 256
+
+// freeSpace returns the bytes that this user may still write to dir's filesystem. It
+// returns a DiskError if no more files fit there.
 func freeSpace(dir string) (uint64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, err
+	}
+	if st.Files > 0 && st.Ffree < filesFreeMin { // some filesystems do not count files
+		return 0, &DiskError{
+			Dir: dir, Err: kv.ErrUnavailable,
+			Reason: fmt.Sprintf("only %d more files fit on its filesystem", st.Ffree),
+			Remedy: fmt.Sprintf("remove files there, until df -i shows at least %d free", filesFreeMin),
+		}
 	}
 	return uint64(st.Bavail) * uint64(st.Bsize), nil
 }
