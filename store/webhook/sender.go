@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -60,6 +61,10 @@ func (w *Webhooks) removeLeft(ctx context.Context, tag byte) error {
 		err := w.db.View(ctx, func(r kv.Reader) error {
 			for k := range r.Scan(rest) {
 				account, tail := record.CutString(k[1:])
+				if len(tail) < len(secret.ID{}) { // damaged, which the check of the tables finds
+					all, exists = bytes.Clone(k), true
+					continue
+				}
 				id := secret.ID(tail[:len(secret.ID{})])
 				_, err := r.Get(endpointKey(account, id))
 				all, exists = record.WebhooksKey(tag, account).ID(id), err == nil

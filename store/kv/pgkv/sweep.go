@@ -32,8 +32,8 @@ var (
 		" and at < (select max(at) from tollhouse.mark)"}
 )
 
-// Sweep drops the rows that expired more than a day ago, a few at a time, those of one
-// second in descending order of their keys, the marks of processes that ended long ago, and guesses whose time has passed. One process at a time
+// Sweep drops the rows that expired more than a day ago, a few at a time, the marks of
+// processes that ended long ago, and guesses whose time has passed. One process at a time
 // should do it.
 func (db *DB) Sweep(ctx context.Context) (dropped int, err error) {
 	if err := db.read(ctx, call{statement: dropMarks}); err != nil {
