@@ -197,6 +197,7 @@ func (c *offerer) step(ctx context.Context) (status int, header http.Header, err
 // tally counts the answers to a load.
 type tally struct {
 	took    []time.Duration // of the accepted
+	lasted  time.Duration   // in which they were
 	served  int             // accepted, also before they count
 	cpu     time.Duration   // of the server meanwhile
 	refused int             // by 429 and 503
@@ -216,6 +217,8 @@ func (t *tally) add(other tally) {
 
 // perCPU is how many requests were served in a second of the server's processor time.
 func (t *tally) perCPU() float64 { return float64(t.served) / max(t.cpu, time.Millisecond).Seconds() }
+
+func (t *tally) perSecond() float64 { return float64(len(t.took)) / t.lasted.Seconds() }
 
 // quantile of the accepted, which are sorted.
 func (t *tally) quantile(share float64) time.Duration {
@@ -243,7 +246,7 @@ func (o *offering) crowd(ctx context.Context, clients int, rampUp, lasts time.Du
 		})
 	}
 	working.Wait()
-	all.cpu = cpuOf(o.t, o.pid) - before
+	all.cpu, all.lasted = cpuOf(o.t, o.pid)-before, lasts
 	slices.Sort(all.took)
 	return all
 }

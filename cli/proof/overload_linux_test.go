@@ -76,9 +76,9 @@ func overload(t *testing.T, p site, memory int64) {
 	var files syscall.Rlimit
 	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
 	must.Have(t, files.Cur >= filesNeeded, fmt.Sprintf("a test of %d connections needs %d open files, and may have %d", crushClients, filesNeeded, files.Cur))
-	rampUp, peakLasts, lasts, crushLasts := 100*time.Millisecond, 500*time.Millisecond, time.Second, 2*time.Second
+	lasts := overloadTimes{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second}
 	if must.Long() {
-		rampUp, peakLasts, lasts, crushLasts = 2*time.Second, 20*time.Second, time.Minute, 20*time.Second
+		lasts = overloadTimes{2 * time.Second, 20 * time.Second, time.Minute, 20 * time.Second}
 	}
 	args := []string{"--public-url", "http://127.0.0.1"}
 	if memory != overloadMemory { // the default, and with a database the only one
@@ -86,51 +86,22 @@ func overload(t *testing.T, p site, memory int64) {
 	}
 	s := p.serve(t, args...)
 	o := s.offer(overloadClients)
-	o.crowd(t.Context(), peakClients, 0, rampUp) // fills the caches
+	o.crowd(t.Context(), peakClients, 0, lasts.rampUp) // fills the caches
 	goodput, control, perCPU := math.Inf(1), math.Inf(1), math.Inf(1)
 	var peakPerSecond, slower, generator, held, recovered float64
 	var refused, cut, wrong int
 	best := 0.0 // of a few rounds, beside the tests of other packages
 	for round := 0; round == 0 || must.More(round, overloadRounds, overloadRoundsLong) || best < goodputMin && round < overloadTries; round++ {
-		usual := o.alone(t, aloneLasts)
-		peak, peakOf := o.peak(t.Context(), rampUp, peakLasts)
-		stop := s.watchMemory(t)
-		clients := cpuOf(t, os.Getpid())
-		over := o.crowd(t.Context(), overloadClients, rampUp, lasts)
-		clients = cpuOf(t, os.Getpid()) - clients
-		back := o.recovery(t, usual)
-		crush := o.crowd(t.Context(), crushClients, rampUp, crushLasts)
-		back = max(back, o.recovery(t, usual))
-		most := stop()
-
-		percent := func(load tally) float64 {
-			return 100 * float64(len(load.took)) / lasts.Seconds() / (float64(len(peak.took)) / peakLasts.Seconds())
-		}
-		share := percent(over)
-		again := o.crowd(t.Context(), peakOf, rampUp, lasts)
-		control = min(control, percent(again))
-		t.Logf("peak %.0f/s with %d clients, p99 %v; overload %.0f %% of it, p99 %v, %d refused; as many clients as at the peak %.0f %%; beyond every limit %.0f/s, p99 %v, %d refused, %d connections cut",
-			float64(len(peak.took))/peakLasts.Seconds(), peakOf, peak.quantile(0.99), share, over.quantile(0.99), over.refused, percent(again),
-			float64(len(crush.took))/crushLasts.Seconds(), crush.quantile(0.99), crush.refused, crush.cut)
-		for what, got := range map[string]tally{"peak": peak, "overload": over, "beyond every limit": crush, "as many clients as at the peak": again} {
-			if len(got.wrong) > 0 {
-				t.Errorf("%s: %d answers other than success, 429 and 503 with Retry-After, such as %s", what, len(got.wrong), got.wrong[0])
-			}
-			wrong += len(got.wrong)
-		}
-		if n := peak.cut + over.cut + again.cut; n > 0 {
-			t.Errorf("%d connections broke below the limit of connections: %v", n, cmp.Or(peak.how, over.how, again.how))
-		}
-		if most > memory/2*3 {
-			t.Errorf("RssAnon %d MiB, want at most %d", most>>20, memory/2*3>>20)
-		}
-		best = max(best, share)
-		goodput, peakPerSecond = min(goodput, share), max(peakPerSecond, float64(len(peak.took))/peakLasts.Seconds())
-		slower = max(slower, float64(over.quantile(0.99))/float64(peak.quantile(0.99)))
-		generator = max(generator, 100*clients.Seconds()/(clients+over.cpu).Seconds())
-		perCPU = min(perCPU, 100*over.perCPU()/peak.perCPU())
-		held, recovered = max(held, float64(most>>20)), max(recovered, float64(back.Milliseconds()))
-		refused, cut = refused+over.refused+crush.refused, cut+crush.cut
+		r := s.overloadRound(t, o, lasts)
+		wrong += r.judge(t, memory)
+		best = max(best, r.percent(r.over))
+		goodput, control = min(goodput, r.percent(r.over)), min(control, r.percent(r.again))
+		peakPerSecond = max(peakPerSecond, r.peak.perSecond())
+		slower = max(slower, float64(r.over.quantile(0.99))/float64(r.peak.quantile(0.99)))
+		generator = max(generator, 100*r.clients.Seconds()/(r.clients+r.over.cpu).Seconds())
+		perCPU = min(perCPU, 100*r.over.perCPU()/r.peak.perCPU())
+		held, recovered = max(held, float64(r.held>>20)), max(recovered, float64(r.back.Milliseconds()))
+		refused, cut = refused+r.over.refused+r.crush.refused, cut+r.crush.cut
 	}
 	if best < goodputMin {
 		t.Errorf("goodput %.0f %% of the peak, want %d at least", best, goodputMin)
@@ -146,6 +117,59 @@ func overload(t *testing.T, p site, memory int64) {
 	must.Figure(t, "rss_anon_mib", held)
 	must.Figure(t, "recovered_ms", recovered)
 	must.Figure(t, "generator_cpu_percent", generator)
+}
+
+// overloadTimes say how long each load lasts.
+type overloadTimes struct{ rampUp, peak, over, crush time.Duration }
+
+// overloaded is what a round has measured.
+type overloaded struct {
+	peak, over, crush tally
+	again             tally         // as many clients as at the peak, for as long as the overload
+	peakOf            int           // clients
+	clients           time.Duration // their CPU time in the overload
+	back              time.Duration // until one client is answered as usual
+	held              int64         // anonymous memory
+}
+
+func (s *server) overloadRound(t *testing.T, o *offering, lasts overloadTimes) (r overloaded) {
+	t.Helper()
+	usual := o.alone(t, aloneLasts)
+	r.peak, r.peakOf = o.peak(t.Context(), lasts.rampUp, lasts.peak)
+	stop := s.watchMemory(t)
+	before := cpuOf(t, os.Getpid())
+	r.over = o.crowd(t.Context(), overloadClients, lasts.rampUp, lasts.over)
+	r.clients = cpuOf(t, os.Getpid()) - before
+	r.back = o.recovery(t, usual)
+	r.crush = o.crowd(t.Context(), crushClients, lasts.rampUp, lasts.crush)
+	r.back = max(r.back, o.recovery(t, usual))
+	r.held = stop()
+	r.again = o.crowd(t.Context(), r.peakOf, lasts.rampUp, lasts.over)
+	t.Logf("peak %.0f/s with %d clients, p99 %v; overload %.0f %% of it, p99 %v, %d refused; as many clients as at the peak %.0f %%; beyond every limit %.0f/s, p99 %v, %d refused, %d connections cut",
+		r.peak.perSecond(), r.peakOf, r.peak.quantile(0.99), r.percent(r.over), r.over.quantile(0.99), r.over.refused, r.percent(r.again),
+		r.crush.perSecond(), r.crush.quantile(0.99), r.crush.refused, r.crush.cut)
+	return r
+}
+
+// percent is what a load served of the peak.
+func (r overloaded) percent(load tally) float64 { return 100 * load.perSecond() / r.peak.perSecond() }
+
+// judge returns how many answers no load explains.
+func (r overloaded) judge(t *testing.T, memory int64) (wrong int) {
+	t.Helper()
+	for what, got := range map[string]tally{"peak": r.peak, "overload": r.over, "beyond every limit": r.crush, "as many clients as at the peak": r.again} {
+		if len(got.wrong) > 0 {
+			t.Errorf("%s: %d answers other than success, 429 and 503 with Retry-After, such as %s", what, len(got.wrong), got.wrong[0])
+		}
+		wrong += len(got.wrong)
+	}
+	if n := r.peak.cut + r.over.cut + r.again.cut; n > 0 {
+		t.Errorf("%d connections broke below the limit of connections: %v", n, cmp.Or(r.peak.how, r.over.how, r.again.how))
+	}
+	if r.held > memory/2*3 {
+		t.Errorf("RssAnon %d MiB, want at most %d", r.held>>20, memory/2*3>>20)
+	}
+	return wrong
 }
 
 // peak returns the best of a few loads, and how many clients it had. The short form takes
