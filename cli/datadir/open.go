@@ -46,11 +46,11 @@ type Options struct {
 // cheaply as possible, and keeps nothing.
 type DevOptions struct {
 	StrictTypes bool
-	Throttle    bool // refreshes too
+	Throttle    bool // refreshes and tokens of clients too
 }
 
-// rotationsUnlimited is a burst that no test reaches.
-const rotationsUnlimited = 1 << 28
+// burstUnlimited is a burst that no test reaches.
+const burstUnlimited = 1 << 28
 
 // Open opens the engine and the store over it. The caller must Close it.
 func Open(ctx context.Context, o Options) (*Opened, error) {
@@ -71,7 +71,7 @@ func OpenOver(ctx context.Context, db Engine, o Options) (*Opened, error) {
 	if o.Dev != nil {
 		settings.Hasher, settings.Fixtures, settings.StrictTypes = secret.NewQuickHasher(), true, o.Dev.StrictTypes
 		if !o.Dev.Throttle {
-			settings.Rotations = rotationsUnlimited
+			settings.Rotations, settings.ClientGrants = burstUnlimited, burstUnlimited
 		}
 	}
 	hasher := settings.Hasher
