@@ -359,7 +359,8 @@ type transcript struct {
 	mu       sync.Mutex
 	text     []byte
 	canaries []string
-	most     int // bytes of text; a crash is kept in any case
+	most     int            // bytes of text; a crash is kept in any case
+	counted  map[string]int // how often a text stood in all that was logged
 }
 
 const (
@@ -373,6 +374,9 @@ func (tr *transcript) Write(p []byte) (int, error) {
 	if tr.most == 0 {
 		tr.most = transcriptSizeMax
 	}
+	for text := range tr.counted {
+		tr.counted[text] += bytes.Count(p, []byte(text))
+	}
 	if crash.Match(p) {
 		tr.most = max(tr.most, len(tr.text)+tailSize)
 	}
@@ -380,6 +384,21 @@ func (tr *transcript) Write(p []byte) (int, error) {
 		tr.text = append(tr.text, p...)
 	}
 	return len(p), nil
+}
+
+// count counts a text from now on.
+func (tr *transcript) count(text string) (sofar func() int) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if tr.counted == nil {
+		tr.counted = map[string]int{}
+	}
+	tr.counted[text] = 0
+	return func() int {
+		tr.mu.Lock()
+		defer tr.mu.Unlock()
+		return tr.counted[text]
+	}
 }
 
 // watchFor adds a secret that no pattern finds.

@@ -80,6 +80,7 @@ type offering struct {
 	pid                        int
 	host, basic, access, event string
 	families                   []tokens
+	authorize                  func(context.Context) (tokens, error) // makes another
 }
 
 const (
@@ -99,18 +100,25 @@ func (s *server) offer(count int) *offering {
 	v.allow(v.signIn(address, odile, odilePassword))
 	c := s.asClient(creds)
 	o := &offering{t: s.t, pid: s.process.Pid, host: s.ready.Listen[0], basic: base64.StdEncoding.EncodeToString([]byte(creds.ID + ":" + creds.Secret))}
+	o.authorize = func(ctx context.Context) (made tokens, err error) {
+		seen, err := openPage(ctx, v.http, address)
+		to, _ := url.Parse(seen.location)
+		if err == nil {
+			made, _, err = c.grant(ctx, "authorization_code", "code", to.Query().Get("code"), "redirect_uri", callbackURI)
+		}
+		if err != nil || made.Refresh == "" {
+			err = fmt.Errorf("a code: status %d to %q, %w", seen.status, seen.location, err)
+		}
+		return made, err
+	}
 	o.families = make([]tokens, count)
 	var working sync.WaitGroup
 	for own := range slices.Chunk(o.families, (count+offeredAtOnce-1)/offeredAtOnce) {
 		working.Go(func() {
 			for i := range own {
-				seen, err := openPage(s.t.Context(), v.http, address)
-				to, _ := url.Parse(seen.location)
-				if err == nil {
-					own[i], _, err = c.grant(s.t.Context(), "authorization_code", "code", to.Query().Get("code"), "redirect_uri", callbackURI)
-				}
-				if err != nil || own[i].Refresh == "" {
-					s.t.Errorf("a code: status %d to %q, %v", seen.status, seen.location, err)
+				var err error
+				if own[i], err = o.authorize(s.t.Context()); err != nil {
+					s.t.Error(err)
 					return
 				}
 			}
