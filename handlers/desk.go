@@ -50,7 +50,7 @@ type desk struct {
 	findings quickFindings
 	tails    tailLimit
 	routes   []route
-	unknown  http.Handler // answers who is no operator
+	unknown  http.Handler // answers everyone but operators
 }
 
 const (

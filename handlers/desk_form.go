@@ -18,8 +18,8 @@ func (v *visit) token() string { return v.key.MAC(deskForm, v.session.token.Reve
 // onceField is the hidden field once of a form that makes something.
 func (v *visit) onceField() string { return secret.Text(nil) }
 
-// errNoOperator is the end of a form whose sender has lost the role, or was signed out.
-var errNoOperator = errors.New("no operator any more")
+// errNoOperator ends a form whose sender has lost the role, or was signed out.
+var errNoOperator = errors.New("no longer an operator")
 
 // readDeskForm reads and checks a form: it belongs to this session, it was not sent
 // before, and the operator has proved to be there lately. Otherwise it answers, and

@@ -100,9 +100,9 @@ func (r row) describe(text *strings.Builder, runs []run) {
 		for _, f := range p.figures {
 			measured := "–"
 			if value, has := figures[f.name]; has {
-				measured = number(value) + p.besides(f, own)
+				measured = number(value)
 			}
-			table.row(f.label+f.lastOf(own), measured, string(f.goal), f.verdict(figures))
+			table.row(f.label+f.lastOf(own), measured+p.besides(f, own), string(f.goal), f.verdict(figures))
 		}
 		text.WriteString(table.String())
 	}

@@ -28,7 +28,7 @@ var pageMutants = []mutant{
 		in: "./handlers", tests: []string{"TestDeskFormsOfFormerOperators"},
 	},
 	{
-		name: "desk_former_operator_confirms", breaks: "a password that is right makes nobody an operator again",
+		name: "desk_former_operator_confirms", breaks: "the right password does not bring the role back",
 		file: "handlers/desk_form.go", old: "\t\tif v.aliveUnseen() != nil {", new: "\t\tif false {",
 		in: "./handlers", tests: []string{"TestDeskFormsOfFormerOperators"},
 	},
