@@ -339,6 +339,9 @@ clients. A change is refused only when 1,024 wait, so latency grows with the num
 				{"median_difference_percent", "largest difference of the medians, %", most, "≤ 5"},
 				{"welch_t", "largest t of Welch", most, "≤ 4.5"},
 			},
+			why: map[string]string{
+				"median_difference_percent": "The largest of some 180 comparisons of a run. By Welch's t none of them tells one request from the other.",
+			},
 		}},
 	},
 	{
