@@ -203,6 +203,7 @@ func headToExtend(tx kv.Txn, owner string) (Head, error) {
 	return h, err
 }
 
+// ReadHead returns the head of an account's log, or the zero Head if nothing was recorded.
 func ReadHead(r kv.Reader, owner string) (Head, error) {
 	v, err := r.Get(record.EventHeadKey(owner))
 	if record.IsAbsent(err) {

@@ -381,7 +381,7 @@ clients. A change is refused only when 1,024 wait, so latency grows with the num
 }
 
 var overloadWhy = map[string]string{
-	"goodput_percent": "The peak is the best of three short loads. A minute with as many clients as at the peak got 84 % of it, too, where that was measured.",
+	"goodput_percent": "The peak is the best of three short loads. A minute with as many clients as at the peak got 84 % of it, where that was measured.",
 	"p99_times_peak":  "Nothing is refused before 1,024 changes wait, so ten times as many clients wait up to ten times as long.",
 }
 
