@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ const (
 	clockedPairsLong = 2000
 	clockedRounds    = 1
 	clockedLong      = 1000 // every comparison, several times
+	clockedPercent   = 5    // a comparison that differs by more is made twice more
 )
 
 // TestTimesOverAConnection times the requests of [TestEnumeration] over a connection: for
@@ -36,7 +38,7 @@ func TestTimesOverAConnection(t *testing.T) {
 		pairs = clockedPairsLong
 	}
 	var todo [][2]int // a kind of request and one of its ways
-	var worstPercent, worstT float64
+	var worstPercent, worstT, worstAgain float64
 	all, round := 0, 0
 	for ; round == 0 || must.More(round, clockedRounds, clockedLong); round++ {
 		t.Run("round", func(t *testing.T) {
@@ -52,12 +54,20 @@ func TestTimesOverAConnection(t *testing.T) {
 			percent, welch := n.clocked(t, like, known, pairs)
 			t.Logf("%s, %s: the medians differ by %.2f %%, t %.2f", like.name, known.about, percent, welch)
 			worstPercent, worstT = max(worstPercent, percent), max(worstT, welch)
+			if percent > clockedPercent && must.Long() {
+				second, secondT := n.clocked(t, like, known, pairs)
+				third, thirdT := n.clocked(t, like, known, pairs)
+				t.Logf("again: %.2f %%, t %.2f, and %.2f %%, t %.2f", second, secondT, third, thirdT)
+				worstAgain = max(worstAgain, slices.Sorted(slices.Values([]float64{percent, second, third}))[1])
+				worstT = max(worstT, secondT, thirdT)
+			}
 		})
 	}
 	must.Figure(t, "comparisons", min(round, all))
 	must.Figure(t, "not_compared", max(0, all-round))
 	must.Figure(t, "samples_of_each", pairs)
 	must.Figure(t, "median_difference_percent", worstPercent)
+	must.Figure(t, "again_percent", worstAgain)
 	must.Figure(t, "welch_t", worstT)
 }
 
