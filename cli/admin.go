@@ -156,7 +156,7 @@ func refusal(answer *http.Response) error {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		f.Code = term.ExitBusy
 	}
-	if refused.Code == "store_damaged" {
+	if refused.Code == handlers.StoreDamaged || refused.Code == handlers.DiskFull {
 		f.Code = term.ExitIO
 	}
 	if f.Hint == "" && f.Code == term.ExitFailed {

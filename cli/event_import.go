@@ -198,7 +198,11 @@ func importEnded(last importAnswer) error {
 	if last.Description == "" {
 		return term.Fail(term.ExitUnreachable, "events recorded so far stay; run it again", "the server ended the import early")
 	}
-	return term.Fail(term.ExitFailed, "events recorded so far stay; run it again", "the import stopped early: %s", asClause(last.Description))
+	code := term.ExitFailed
+	if last.Error == handlers.DiskFull {
+		code = term.ExitIO
+	}
+	return term.Fail(code, "events recorded so far stay; run it again", "the import stopped early: %s", asClause(last.Description))
 }
 
 // refusedLine prints which line was refused and why.

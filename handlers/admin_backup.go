@@ -28,7 +28,7 @@ func (s *Server) adminBackup(w http.ResponseWriter, r *http.Request) error {
 		note(r.Context(), slog.String("err", err.Error()))
 		panic(http.ErrAbortHandler) // the only way to signal that the backup is incomplete
 	case errors.Is(err, record.ErrCorrupt):
-		p := newProblem(http.StatusInternalServerError, storeDamaged, "The store is damaged, so a backup would be incomplete: %v.", err)
+		p := newProblem(http.StatusInternalServerError, StoreDamaged, "The store is damaged, so a backup would be incomplete: %v.", err)
 		p.extra = map[string]any{"hint": "restore the last backup that is whole"}
 		return p.because(err)
 	case err != nil:
@@ -67,8 +67,11 @@ func (s *Server) adminBackedUp(w http.ResponseWriter, r *http.Request) error {
 // backupNameSizeMax is the longest path of Linux.
 const backupNameSizeMax = 4096 // bytes
 
-// storeDamaged is the error code of a store that cannot be read completely.
-const storeDamaged = "store_damaged"
+// Error codes of the admin API alone.
+const (
+	StoreDamaged = "store_damaged" // it cannot be read completely
+	DiskFull     = "disk_full"     // nearly, so no change is accepted
+)
 
 // keyFingerprint identifies the server key, if known: a command that answers for a
 // server may not be allowed to read it.

@@ -237,10 +237,10 @@ func (ir *importRun) counts(kind string) ImportCounts {
 
 // fail reports why there will be no summary.
 func (ir *importRun) fail(ctx context.Context, err error) {
-	p := asProblem(err)
+	p := asOperatorProblem(err)
 	noteProblem(ctx, p)
 	settled, description := ir.importer.Summary().Settled, p.description
-	if errors.Is(err, record.ErrUnavailable) {
+	if errors.Is(err, record.ErrUnavailable) && p.code != DiskFull {
 		description = "The store accepts nothing more at present." // but it did before
 	}
 	description = fmt.Sprintf("%s All lines up to line %d are done.", description, settled)

@@ -292,7 +292,7 @@ func (s *Server) handleDesk(route string, h deskPage) http.Handler {
 			return
 		}
 		if err != nil {
-			p := asProblem(err)
+			p := asOperatorProblem(err)
 			noteProblem(r.Context(), p)
 			v.showProblem(p)
 		}

@@ -105,7 +105,7 @@ func (v *visit) confirm() (confirmed bool, err error) {
 		v.askAgain(http.StatusForbidden, "That is not your password. Nothing was changed.")
 		return false, nil
 	}
-	refused := asProblem(err)
+	refused := asOperatorProblem(err)
 	wait := refused.header.Get("Retry-After")
 	if wait == "" {
 		return false, err

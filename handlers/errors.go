@@ -129,7 +129,11 @@ func temporarilyUnavailable(cause error) *problem {
 		return newProblem(http.StatusServiceUnavailable, "temporarily_unavailable", "The database does not answer; nothing was changed. Try again shortly.").
 			with("Retry-After", strconv.Itoa(retryAwaySeconds)).because(cause)
 	}
-	return newProblem(http.StatusServiceUnavailable, "temporarily_unavailable", "The server is busy; nothing was changed. Try again shortly.").
+	description := "The server is busy; nothing was changed. Try again shortly."
+	if errors.Is(cause, record.ErrFull) {
+		description = "The server cannot accept changes now; nothing was changed. Try again later."
+	}
+	return newProblem(http.StatusServiceUnavailable, "temporarily_unavailable", "%s", description).
 		with("Retry-After", strconv.Itoa(retryAfterSeconds)).because(cause)
 }
 
@@ -167,6 +171,31 @@ func asProblem(err error) *problem {
 		return newProblem(http.StatusConflict, "conflict", "It was changed by another request, or it is in use.").because(err)
 	}
 	return serverError(err)
+}
+
+// asOperatorProblem is asProblem for operators: it says how full the disk is.
+func asOperatorProblem(err error) *problem {
+	p := asProblem(err)
+	var full interface {
+		error
+		Hint() string
+	}
+	if errors.Is(err, record.ErrFull) && errors.As(err, &full) {
+		p.code, p.description = DiskFull, fmt.Sprintf("No change is accepted: %v.", full)
+		p.extra = map[string]any{"hint": full.Hint()}
+		p.page = &pageText{title: "The disk is nearly full", message: p.description}
+	}
+	return p
+}
+
+// forOperator explains the errors of a handler as asOperatorProblem does.
+func forOperator(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := h(w, r); err != nil {
+			return asOperatorProblem(err)
+		}
+		return nil
+	}
 }
 
 // invalidValue explains a value that the store refused. The store's text may quote

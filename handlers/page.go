@@ -152,6 +152,8 @@ func plainPage(p *problem) *pageText {
 	switch {
 	case p.status == http.StatusNotFound:
 		return &pageText{title: "Page not found", message: "This address does not exist on this server.", next: "Check it for typing errors, or go to the start page.", toStart: true, toSignIn: true}
+	case errors.Is(p, record.ErrFull):
+		return &pageText{title: "No changes now", message: "The server cannot accept changes now, and nothing was changed. This is not your fault.", next: "Try again later."}
 	case p.status == http.StatusServiceUnavailable:
 		return &pageText{title: "The server is busy", message: "The server could not handle the request, and nothing was changed. This is not your fault.", next: "Try again in a moment."}
 	case errors.Is(p, record.ErrUnknownOutcome):

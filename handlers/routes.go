@@ -75,6 +75,7 @@ func (s *Server) publicRoutes() http.Handler {
 // adminRoutes need no credentials: only the operator can reach their listener.
 func (s *Server) adminRoutes() http.Handler {
 	r := s.newRouter()
+	r.toOperators = true
 	s.addMonitoring(r, s.adminReadyz)
 	r.get("/admin/info", s.adminInfo)
 

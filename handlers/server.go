@@ -223,7 +223,8 @@ type router struct {
 	s    *Server
 	cors *httprouter.Router // sets the CORS headers of a path; GET stands for all methods
 
-	routes []route
+	routes      []route
+	toOperators bool // only they reach it
 }
 
 func (s *Server) newRouter() *router {
@@ -260,6 +261,9 @@ func (r *router) postFromClients(path string, h handler) {
 
 func (r *router) on(method, path string, h handler) {
 	r.routes = append(r.routes, route{method: method, template: path})
+	if r.toOperators {
+		h = forOperator(h)
+	}
 	r.serve(method, path, r.s.handle(path, h))
 }
 

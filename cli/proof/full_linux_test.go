@@ -150,7 +150,17 @@ func (f *fullDiskSite) fill(t *testing.T, l *ledger, random *rand.Rand) {
 		t.Errorf("/healthz on a full disk: %s, %v", a, err)
 	}
 	f.slowest, f.slower = max(f.slowest, p99(during)), max(f.slower, float64(p99(during))/float64(p99(before)))
+	f.askForRoom(t)
 	f.backUp(t)
+}
+
+// askForRoom wants an operator's command refused with the space that is missing.
+func (f *fullDiskSite) askForRoom(t *testing.T) {
+	t.Helper()
+	out, err := exec.Command(program(t), append([]string{"account", "create", "acct_new"}, f.where...)...).CombinedOutput()
+	if exitCode(err) != exitIOError || !strings.Contains(string(out), "MiB are free") || !strings.Contains(string(out), "hint: free space there until") {
+		t.Errorf("a command on a full disk: %v, want exit code %d, what is free and what to do\n%s", err, exitIOError, out)
+	}
 }
 
 // leave makes the filler so large that only so much is free.

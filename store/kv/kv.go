@@ -66,6 +66,8 @@ var (
 	// is full, the disk is nearly full, or it is closing. Nothing was written; the
 	// caller may retry.
 	ErrUnavailable = errors.New("kv: unavailable")
+	// ErrFull is an ErrUnavailable: the disk is nearly full.
+	ErrFull = fmt.Errorf("%w: the disk is nearly full", ErrUnavailable)
 	// ErrAway is an ErrUnavailable: the database of a remote engine does not answer.
 	ErrAway = fmt.Errorf("%w: the database does not answer", ErrUnavailable)
 	// ErrUnknownOutcome means that a commit began and may or may not survive a

@@ -27,6 +27,8 @@ var (
 var (
 	// ErrUnavailable means that nothing was written and a retry may succeed.
 	ErrUnavailable = kv.ErrUnavailable
+	// ErrFull is an ErrUnavailable: the disk is nearly full.
+	ErrFull = kv.ErrFull
 	// ErrAway is an ErrUnavailable: the database of the engine does not answer.
 	ErrAway = kv.ErrAway
 	// ErrUnknownOutcome means that the write may or may not be durable.

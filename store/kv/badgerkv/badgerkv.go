@@ -18,7 +18,7 @@
 // records the last acknowledged version and the wall clock, so that Open detects a
 // truncated write-ahead log or a wrong clock ([BehindError], [ClockError]). And nothing
 // is written while the disk is nearly full, because Badger crashes on a full disk
-// ([DiskError] at open, [kv.ErrUnavailable] later); a file holds the space of its merges.
+// ([DiskError] at open, [kv.ErrFull] later); a file holds the space of its merges.
 //
 // After a failed commit the state on disk is unknown. Its callers get
 // [kv.ErrUnknownOutcome], every later transaction is refused, and Options.OnFatal is

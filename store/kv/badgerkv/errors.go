@@ -18,11 +18,11 @@ type DiskError struct {
 	Dir    string
 	Reason string
 	Remedy string
-	Err    error // what the system said, or nil
+	Err    error // what the system said, kv.ErrFull of a refused write, or nil
 }
 
 func (e *DiskError) Error() string {
-	if e.Err != nil {
+	if e.Err != nil && e.Err != kv.ErrFull {
 		return fmt.Sprintf("%s: %s: %v", e.Dir, e.Reason, e.Err)
 	}
 	return fmt.Sprintf("%s: %s", e.Dir, e.Reason)

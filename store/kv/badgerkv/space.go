@@ -52,7 +52,7 @@ func checkSpace(opts Options) error {
 		return &DiskError{
 			Dir:    opts.Dir,
 			Reason: fmt.Sprintf("only %d MiB are free on its filesystem", free>>20),
-			Remedy: fmt.Sprintf("free at least %d MiB there and start again; the store is untouched", freeSpaceMin>>20),
+			Remedy: fmt.Sprintf("free space there until %d MiB are free, and start again; the store is untouched", freeSpaceMin>>20),
 		}
 	}
 	return nil
@@ -114,7 +114,7 @@ func checkMerges(opts Options, engine badger.Options) error {
 	return &DiskError{
 		Dir:    opts.Dir,
 		Reason: fmt.Sprintf("only %d MiB are free on its filesystem, its merges need %d", free>>20, need>>20),
-		Remedy: fmt.Sprintf("free at least %d MiB there and start again; nothing is lost", need>>20),
+		Remedy: fmt.Sprintf("free space there until %d MiB are free, and start again; nothing is lost", need>>20),
 	}
 }
 
@@ -128,7 +128,7 @@ func baseOf(levels []badger.LevelInfo) int {
 }
 
 // spaceRefusal returns the error for a write on a nearly full disk, or nil. It is
-// [kv.ErrUnavailable].
+// [kv.ErrFull], or [kv.ErrUnavailable] if the disk cannot be asked.
 func (db *DB) spaceRefusal() error {
 	if db.opts.InMemory {
 		return nil
@@ -144,8 +144,8 @@ func (db *DB) spaceRefusal() error {
 		return &DiskError{
 			Dir:    db.opts.Dir,
 			Reason: fmt.Sprintf("only %d MiB are free on its filesystem, writing needs %d", free>>20, need>>20),
-			Remedy: fmt.Sprintf("free at least %d MiB there", need>>20),
-			Err:    kv.ErrUnavailable,
+			Remedy: fmt.Sprintf("free space there until %d MiB are free", need>>20),
+			Err:    kv.ErrFull,
 		}
 	}
 	return nil

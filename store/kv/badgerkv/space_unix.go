@@ -25,7 +25,7 @@ func freeSpace(dir string) (uint64, error) {
 	}
 	if st.Files > 0 && st.Ffree < filesFreeMin { // some filesystems do not count files
 		return 0, &DiskError{
-			Dir: dir, Err: kv.ErrUnavailable,
+			Dir: dir, Err: kv.ErrFull,
 			Reason: fmt.Sprintf("only %d more files fit on its filesystem", st.Ffree),
 			Remedy: fmt.Sprintf("remove files there, until df -i shows at least %d free", filesFreeMin),
 		}
