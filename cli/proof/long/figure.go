@@ -98,7 +98,7 @@ func (p part) total(runs []run) map[string]float64 {
 		}
 		for name, value := range r.Figures {
 			f := p.figure(name)
-			if before, has := figures[name]; r.Mended == "" || f.over == sum {
+			if before, has := figures[name]; r.LeftOut == "" || f.over == sum {
 				figures[name] = f.join(before, value, has)
 			}
 		}

@@ -125,7 +125,7 @@ func TestTimesThatDoNotCount(t *testing.T) {
 	t.Parallel()
 	p := part{name: "load", figures: []figure{{"kills", "kills", sum, ""}, {"slowest_ms", "slowest", most, "≤ 9"}}}
 	runs := []run{
-		{Part: "load", Figures: map[string]float64{"kills": 10, "slowest_ms": 70}, Mended: "The queue is shorter."},
+		{Part: "load", Figures: map[string]float64{"kills": 10, "slowest_ms": 70}, LeftOut: "The queue is shorter."},
 		{Part: "load", Figures: map[string]float64{"kills": 20, "slowest_ms": 5}},
 	}
 	text := page([]row{{id: "R1", promise: "it is quick", parts: []part{p}}}, runs)
@@ -247,5 +247,17 @@ func TestNumbersAreWrittenForPeople(t *testing.T) {
 		if got := number(value); got != want {
 			t.Errorf("number(%v) = %q, want %q", value, got, want)
 		}
+	}
+}
+
+// TestAnAttackCountsOnlyIfItsTestsRan: a test that was skipped is none that passed.
+func TestAnAttackCountsOnlyIfItsTestsRan(t *testing.T) {
+	t.Parallel()
+	p := promise{1, map[string][]string{"handlers": {"TestToken"}, "cli/proof": {"TestPages", "TestSite"}}}
+	if passed := map[string]bool{"TestToken": true, "TestPages": true}; p.holds(passed) {
+		t.Error("an attack counts although one of its tests did not pass")
+	}
+	if passed := map[string]bool{"TestToken": true, "TestPages": true, "TestSite": true}; !p.holds(passed) {
+		t.Error("an attack does not count although its tests passed")
 	}
 }

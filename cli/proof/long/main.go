@@ -55,6 +55,7 @@ func long(ctx context.Context, only string, length time.Duration, again, list bo
 	}
 	if list {
 		fmt.Print(overview(chosen, runs))
+		fmt.Println("written anew:", pageFile)
 		return os.WriteFile(pageFile, []byte(page(rows, runs)), 0o644)
 	}
 	failed := 0

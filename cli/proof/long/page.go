@@ -201,7 +201,7 @@ func timesLeftOut(rows []row, runs []run) string {
 	for _, r := range rows {
 		for _, p := range r.parts {
 			for _, done := range ofPart(runs, p.name) {
-				if done.Mended == "" {
+				if done.LeftOut == "" {
 					continue
 				}
 				var measured []string
@@ -210,7 +210,7 @@ func timesLeftOut(rows []row, runs []run) string {
 						measured = append(measured, f.label+" "+number(value))
 					}
 				}
-				text.row(done.Date.Format(time.DateTime), "`"+done.Commit+"`", p.name, done.Mended, strings.Join(measured, "; "))
+				text.row(done.Date.Format(time.DateTime), "`"+done.Commit+"`", p.name, done.LeftOut, strings.Join(measured, "; "))
 			}
 		}
 	}
