@@ -84,7 +84,8 @@ func ledgerThroughPowerCuts(t *testing.T, d *disk) {
 }
 
 // TestPowerCutCanLose is the negative control: the same cuts take acknowledged commits from
-// a build that answers before its sync, and it refuses to start on what is left.
+// a build that answers before its sync, and it refuses to start on what is left. Without
+// the stamp it starts, and those who look for what was acknowledged find that it is lost.
 func TestPowerCutCanLose(t *testing.T) {
 	t.Parallel()
 	if !must.Long() {
@@ -92,7 +93,7 @@ func TestPowerCutCanLose(t *testing.T) {
 	}
 	weak := buildWith(t, "store/kv/badgerkv/options.go", "opts.SyncWrites = true", "opts.SyncWrites = false")
 	d := newDisk(t, "ext4")
-	cuts, lost := 0, 0
+	cuts, lost, missing := 0, 0, 0
 	for ; cuts < 20 && lost == 0; cuts++ {
 		data := filepath.Join(d.at, fmt.Sprint("data", cuts))
 		cmd := exec.Command(weak, "serve", "--data", data, "--listen", "127.0.0.1:0")
@@ -100,41 +101,74 @@ func TestPowerCutCanLose(t *testing.T) {
 		s := startCommand(t, cmd, "serve")
 		s.power = func() { d.cut(t) }
 		l := openLedger(t, s)
-		recordUntilCut(t, l, s)
+		acknowledged := recordUntilCut(t, l, s)
 		d.replug(t)
 		out, err := exec.Command(weak, "user", "list", "--data", data).CombinedOutput()
 		if found := lostCommits.FindSubmatch(out); found != nil {
 			lost = must.Get(strconv.Atoi(string(found[1])))(t)
+			missing = l.missingWithoutStamp(t, weak, data, acknowledged)
 		} else if err != nil {
 			t.Fatalf("user list: %v\n%s", err, out)
 		}
 	}
 	must.Figure(t, "control_cuts", cuts)
 	must.Figure(t, "control_lost", lost)
-	if lost == 0 {
-		t.Errorf("%d cuts took nothing from a build without syncs: the cuts are none", cuts)
+	must.Figure(t, "control_missing", missing)
+	if lost == 0 || missing == 0 {
+		t.Errorf("%d cuts took %d commits from a build without syncs, and %d resources were missed: the cuts are none", cuts, lost, missing)
 	}
+}
+
+// missingWithoutStamp starts what a cut has left as if nobody knew what it lacks, and
+// counts the acknowledged resources that nobody can read.
+func (l *ledger) missingWithoutStamp(t *testing.T, binary, data string, acknowledged []string) (missing int) {
+	t.Helper()
+	stamps := must.Get(filepath.Glob(filepath.Join(data, "db-*", "STAMP")))(t)
+	if len(stamps) != 1 {
+		t.Fatalf("stamps: %q, want one", stamps)
+	}
+	must.Do(t, os.Remove(stamps[0]))
+	cmd := exec.Command(binary, "serve", "--data", data, "--listen", "127.0.0.1:0")
+	cmd.Env = environ()
+	s := startCommand(t, cmd, "serve")
+	defer s.kill()
+	l.moveTo(s)
+	for _, path := range acknowledged {
+		if a, err := l.call(t.Context(), l.reader, http.MethodGet, path, ""); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		} else if a.status != http.StatusOK { // or the reader's token is lost too
+			missing++
+		}
+	}
+	return missing
 }
 
 var lostCommits = regexp.MustCompile(`the last (\d+) commits are lost`)
 
-// recordUntilCut records resources until the power is cut.
-func recordUntilCut(t *testing.T, l *ledger, s *server) {
+// recordUntilCut records resources until the power is cut, and returns those that were
+// acknowledged.
+func recordUntilCut(t *testing.T, l *ledger, s *server) (acknowledged []string) {
 	t.Helper()
 	var all sync.WaitGroup
+	var mu sync.Mutex
 	for i := range 8 {
 		all.Go(func() {
 			for n := 0; ; n++ {
-				a, err := l.call(t.Context(), l.reader, http.MethodPut, fmt.Sprintf("/api/resources/customer/cus_%d_%d", i, n), `{"notes":"written down"}`)
+				path := fmt.Sprintf("/api/resources/customer/cus_%d_%d", i, n)
+				a, err := l.call(t.Context(), l.reader, http.MethodPut, path, `{"notes":"written down"}`)
 				if err != nil || a.status/100 != 2 {
 					return
 				}
+				mu.Lock()
+				acknowledged = append(acknowledged, path)
+				mu.Unlock()
 			}
 		})
 	}
 	time.AfterFunc(300*time.Millisecond, s.kill)
 	all.Wait()
 	<-s.ended
+	return acknowledged
 }
 
 // powerless takes a 500 of a server without power for no answer: it says that the outcome

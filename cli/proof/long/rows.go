@@ -103,7 +103,7 @@ var rows = []row{
 	},
 	{
 		id: "R3", promise: "the proofs can fail",
-		note: "The ledger of R1 must find what a build loses that answers 50 ms before it commits; while that was 5 ms it noticed 10 of 21 kills. The build that does not sync refuses to open after a power cut, because its commit stamp is newer than its data. The checkers of R4, R7, R10 and R14 must reject faulty input.",
+		note: "The ledger of R1 must find what a build loses that answers 50 ms before it commits; while that was 5 ms it noticed 10 of 21 kills. The build that does not sync refuses to open after a power cut, because its commit stamp is newer than its data; without the stamp it opens, and what it acknowledged is missed. The checkers of R4, R7, R10 and R14 must reject faulty input.",
 		parts: []part{
 			{
 				name: "kills of a build that answers before it commits", test: []string{"-run", "TestKillLedgerNoticesALoss", "./cli/proof"}, whole: true,
@@ -122,6 +122,7 @@ var rows = []row{
 				figures: []figure{
 					{"control_cuts", "power cuts", sum, "≥ 1"},
 					{"control_lost", "commits that the stamp showed to be lost", sum, "≥ 1"},
+					{"control_missing", "acknowledged resources that nobody could read, without the stamp", sum, "≥ 1"},
 				},
 			},
 		},
