@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
@@ -87,24 +88,8 @@ func (p *Program) serve(c *cobra.Command, f serveFlags) error {
 	if config.desk != nil && p.Settings != nil {
 		config.desk.Settings = p.Settings(c.Flags())
 	}
-	f.tls.mode = inferMode(c.Flags())
-	host, err := f.tls.check(c.Flags(), config)
+	host, err := f.check(c.Flags(), config)
 	if err != nil {
-		return err
-	}
-	if err := checkExposure(config, f.tls.on(), f.insecureHTTP); err != nil {
-		return err
-	}
-	if f.retain != 0 && time.Duration(f.retain) < eventlog.RetentionMin {
-		return term.Usage("give 1d or more, or leave it out to keep all events", "--retain %s is too short", &f.retain)
-	}
-	if err := f.checkMonitor(config); err != nil {
-		return err
-	}
-	if err := f.backups.check(c.Flags()); err != nil {
-		return err
-	}
-	if err := f.memory.Check(); err != nil {
 		return err
 	}
 	log, err := p.ServerLog(f.logFormat, slog.LevelInfo)
@@ -144,6 +129,28 @@ func (p *Program) serve(c *cobra.Command, f serveFlags) error {
 		return err
 	}
 	return errors.Join(err, lock.Release())
+}
+
+// check refuses values that contradict each other or are out of bounds. It returns the host
+// that the certificate must be valid for, or "" if any will do.
+func (f *serveFlags) check(flags *pflag.FlagSet, config serverConfig) (host string, err error) {
+	f.tls.mode = inferMode(flags)
+	if host, err = f.tls.check(flags, config); err != nil {
+		return "", err
+	}
+	if err := checkExposure(config, f.tls.on(), f.insecureHTTP); err != nil {
+		return "", err
+	}
+	if f.retain != 0 && time.Duration(f.retain) < eventlog.RetentionMin {
+		return "", term.Usage("give 1d or more, or leave it out to keep all events", "--retain %s is too short", &f.retain)
+	}
+	if err := f.checkMonitor(config); err != nil {
+		return "", err
+	}
+	if err := f.backups.check(flags); err != nil {
+		return "", err
+	}
+	return host, f.memory.Check()
 }
 
 // checkExposure refuses to send secrets over the network in plain text, and to serve

@@ -266,22 +266,7 @@ func (r *running) serve(announce func()) error {
 
 	working, stop := context.WithCancel(context.Background())
 	defer stop()
-	if r.presence != nil {
-		r.work.Go(func() { r.presence.Do(working, pgkv.JobSweep, r.sweep) })
-	}
-	r.work.Go(func() { r.watch(working) })
-	r.work.Go(func() { r.onlyHere(working, pgkv.JobSweep, r.trimAudit) })
-	r.work.Go(func() { r.onlyHere(working, pgkv.JobSweep, r.trimEvents) })
-	if !r.config.webhooks.Off {
-		r.work.Go(func() { r.sendWebhooks(working) })
-	}
-	if r.backups != nil {
-		r.work.Go(func() { r.backups.run(working) })
-	}
-	if r.certificates != nil {
-		r.work.Go(func() { r.certificates.run(working) })
-	}
-
+	r.beginWork(working)
 	var failed error
 	select {
 	case failed = <-r.fatal:
@@ -308,6 +293,25 @@ func (r *running) serve(announce func()) error {
 		return err
 	}
 	return failed
+}
+
+// beginWork starts what the server does beside answering requests.
+func (r *running) beginWork(ctx context.Context) {
+	if r.presence != nil {
+		r.work.Go(func() { r.presence.Do(ctx, pgkv.JobSweep, r.sweep) })
+	}
+	r.work.Go(func() { r.watch(ctx) })
+	r.work.Go(func() { r.onlyHere(ctx, pgkv.JobSweep, r.trimAudit) })
+	r.work.Go(func() { r.onlyHere(ctx, pgkv.JobSweep, r.trimEvents) })
+	if !r.config.webhooks.Off {
+		r.work.Go(func() { r.sendWebhooks(ctx) })
+	}
+	if r.backups != nil {
+		r.work.Go(func() { r.backups.run(ctx) })
+	}
+	if r.certificates != nil {
+		r.work.Go(func() { r.certificates.run(ctx) })
+	}
 }
 
 // unknownOutcome returns the error of a write with an unknown outcome, or nil.
