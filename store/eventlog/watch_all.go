@@ -1,16 +1,21 @@
 package eventlog
 
+import "tollhouse/store/record"
+
 // WatchAll signals one reader that events were recorded in logs, and in which ones. A
 // reader of many logs that are mostly idle needs no goroutine for each.
 type WatchAll struct {
 	changed chan struct{}
 	log     *watchLog
 	owners  map[string]struct{} // since Take; guarded by log.mu
+	// heads are the newest events that looks at a shared engine have shown, of every log:
+	// about 100 bytes each; guarded by log.mu
+	heads map[string]record.Position
 }
 
 // WatchAll starts to watch all logs. Call Close at the end.
 func (l *Log) WatchAll() *WatchAll {
-	w := &WatchAll{changed: make(chan struct{}, 1), log: &l.watches, owners: map[string]struct{}{}}
+	w := &WatchAll{changed: make(chan struct{}, 1), log: &l.watches, owners: map[string]struct{}{}, heads: map[string]record.Position{}}
 	l.watches.mu.Lock()
 	defer l.watches.mu.Unlock()
 	if l.watches.all == nil {
@@ -45,17 +50,28 @@ func (w *WatchAll) Take() []string {
 // recordedBy wakes the readers of all logs. The caller holds mu.
 func (l *watchLog) recordedBy(owner string) {
 	for w := range l.all {
-		w.owners[owner] = struct{}{}
-		select {
-		case w.changed <- struct{}{}:
-		default: // a signal is already pending
+		w.wake(owner)
+	}
+}
+
+// sawHead wakes the readers of all logs that have not seen this newest event of a log. It
+// may be old, and still be the first that they hear of it.
+func (l *watchLog) sawHead(owner string, newest record.Position) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for w := range l.all {
+		if w.heads[owner] != newest {
+			w.heads[owner] = newest
+			w.wake(owner)
 		}
 	}
 }
 
-// recordedElsewhere is recordedBy for events of another process that sent no note.
-func (l *watchLog) recordedElsewhere(owner string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.recordedBy(owner)
+// wake notes that events were recorded in a log. The caller holds log.mu.
+func (w *WatchAll) wake(owner string) {
+	w.owners[owner] = struct{}{}
+	select {
+	case w.changed <- struct{}{}:
+	default: // a signal is already pending
+	}
 }

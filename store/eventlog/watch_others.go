@@ -149,16 +149,20 @@ func (l *Log) hear(note []byte) {
 	}
 }
 
-// countOthers has the rollup count what other processes have recorded lately without a
-// note that arrived. Only a process that ended before it counted leaves older events.
+// countOthers wakes the readers of all logs whose heads have changed, and has the rollup
+// count what other processes have recorded lately: their notes may not have arrived. Only a
+// process that ended before it counted leaves older events.
 func (l *Log) countOthers(ctx context.Context) error {
 	return l.eachHead(ctx, func(owner string, v []byte) error {
 		head, err := decodeEventHead(v)
-		if err == nil && ByHour.unit(head.last.Millis()) >= l.firstRecent() && !l.rollup.hasSeen(owner, head.last) {
-			l.rollup.changed(owner, 1)
-			l.watches.recordedElsewhere(owner)
+		if err != nil {
+			return err
 		}
-		return err
+		l.watches.sawHead(owner, head.last)
+		if ByHour.unit(head.last.Millis()) >= l.firstRecent() && !l.rollup.hasSeen(owner, head.last) {
+			l.rollup.changed(owner, 1)
+		}
+		return nil
 	})
 }
 

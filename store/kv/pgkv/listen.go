@@ -47,13 +47,14 @@ func (db *DB) Call(note []byte) {
 	}
 }
 
-// take returns what is to be sent.
-func (n *notes) take() (payload string) {
+// take returns what is to be sent, if anything.
+func (n *notes) take() (payload string, found bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	found = n.all || len(n.joined) > 0
 	payload = base64.StdEncoding.EncodeToString(n.joined)
 	n.joined, n.all = n.joined[:0], false
-	return payload
+	return payload, found
 }
 
 var (
@@ -63,24 +64,36 @@ var (
 	commitNote = statement{"commit note", "commit"}
 )
 
-// sendNotes sends what Call was given, until ctx ends. A note is not part of the commit
-// that it tells of: PostgreSQL commits those with notes one after another.
+// sendNotes sends what Call was given, until ctx ends and the last of it is sent: a command
+// ends right behind its commits. A note is not part of the commit that it tells of:
+// PostgreSQL commits those with notes one after another.
 func (db *DB) sendNotes(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
+			db.sendJoined(ctx)
 			return
 		case <-db.notes.wake:
 		}
 		begun := time.Now()
 		sleep(ctx, notesJoin)
-		payload := db.notes.take()
-		err := db.read(ctx, call{statement: beginNote}, call{statement: quickNote},
-			call{statement: notify, params: [][]byte{[]byte(payload)}}, call{statement: commitNote})
-		if err == nil {
-			db.counts.notes.Add(1)
-		}
+		db.sendJoined(ctx)
 		sleep(ctx, noteEvery-time.Since(begun))
+	}
+}
+
+// sendJoined sends what is joined, if anything, also when ctx has ended.
+func (db *DB) sendJoined(ctx context.Context) {
+	payload, found := db.notes.take()
+	if !found {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), db.opts.wait(connectionWait))
+	defer cancel()
+	err := db.read(ctx, call{statement: beginNote}, call{statement: quickNote},
+		call{statement: notify, params: [][]byte{[]byte(payload)}}, call{statement: commitNote})
+	if err == nil {
+		db.counts.notes.Add(1)
 	}
 }
 

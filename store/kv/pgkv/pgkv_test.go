@@ -367,6 +367,35 @@ func TestNotes(t *testing.T) {
 	<-ended
 }
 
+// A command ends right behind its last commit.
+func TestNotesAreSentBeforeTheStoreIsClosed(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.New(t).Database(t)
+	to := open(t, dsn)
+	ctx, cancel := context.WithCancel(t.Context())
+	heard, ended := make(chan string, 100), make(chan struct{})
+	go func() {
+		defer close(ended)
+		to.Hear(ctx, func(note []byte) { heard <- string(note) })
+	}()
+	<-heard // it listens
+	for i := range 20 {
+		from := must.Get(pgkv.Open(t.Context(), pgkv.Options{URL: dsn}.Patient(20)))(t)
+		from.Call(fmt.Appendf(nil, "note %d", i))
+		must.Do(t, from.Close())
+		select {
+		case note := <-heard:
+			if want := fmt.Sprint("note ", i); note != want {
+				t.Fatalf("heard %q, want %q", note, want)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("note %d was not sent", i)
+		}
+	}
+	cancel()
+	<-ended
+}
+
 // TestCommitErrors raises errors where PostgreSQL would in a group's statements.
 func TestCommitErrors(t *testing.T) {
 	t.Parallel()
