@@ -186,7 +186,7 @@ func (d *delivery) turn() (more bool, due time.Time, err error) {
 		}
 	}
 	defer give()
-	page, err := d.s.o.Store.Next(d.stop, d.ep, d.at, unsettledMax)
+	page, err := d.next(d.at, unsettledMax)
 	var gap *eventlog.CursorError
 	switch {
 	case errors.As(err, &gap):
@@ -200,6 +200,21 @@ func (d *delivery) turn() (more bool, due time.Time, err error) {
 		more, due, err = d.atOnce(page)
 	}
 	return more || page.More, due, err
+}
+
+// next reads events behind a position. An event that was recorded after a change of the
+// endpoint was answered goes by the change, whichever server made it, so this looks for
+// changes behind the events.
+func (d *delivery) next(after record.Position, limit int) (eventlog.Stretch, error) {
+	page, err := d.s.o.Store.Next(d.stop, d.ep, after, limit)
+	if err != nil || len(page.Events) == 0 {
+		return page, err
+	}
+	in, err := d.s.o.Store.Instance(d.stop)
+	if err == nil && in.Changes != d.ep.Changes {
+		err = errAgain
+	}
+	return page, err
 }
 
 // passGap moves the cursor over what retention has removed.

@@ -86,7 +86,7 @@ func (d *delivery) disable(reason webhook.Reason) error {
 // the head stays.
 func (d *delivery) probe(head eventlog.Followed, behind []eventlog.Followed) (parked bool, err error) {
 	if len(behind) == 0 {
-		page, err := d.s.o.Store.Next(d.stop, d.ep, head.Position, 1)
+		page, err := d.next(head.Position, 1)
 		if err != nil || len(page.Events) == 0 {
 			return false, err
 		}

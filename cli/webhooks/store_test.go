@@ -16,6 +16,8 @@ import (
 
 	"tollhouse/cli/webhooks"
 	"tollhouse/store/eventlog"
+	"tollhouse/store/kv"
+	"tollhouse/store/secret"
 	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
@@ -43,7 +45,10 @@ func newInbox(t testing.TB) *inbox {
 
 func (in *inbox) take(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	if err := in.verify.Verify(body, r.Header); err != nil {
+	in.mu.Lock()
+	verify := in.verify
+	in.mu.Unlock()
+	if err := verify.Verify(body, r.Header); err != nil {
 		in.t.Errorf("the library of Standard Webhooks refuses what arrived: %v", err)
 	}
 	id := r.Header.Get("Webhook-Id")
@@ -83,8 +88,17 @@ func (in *inbox) endpoint(s *storetest.Fixture, set webhook.Settings) webhook.En
 	set.URL = in.URL + "/hook"
 	e, token, err := s.Webhooks.Create(in.t.Context(), webhook.System, "acct_a", set)
 	must.Do(in.t, err)
-	in.verify = must.Get(standardwebhooks.NewWebhook(token.Reveal()))(in.t)
+	in.expect(token)
 	return e
+}
+
+// expect has the inbox verify what arrives with another secret.
+func (in *inbox) expect(token secret.Token) {
+	in.t.Helper()
+	verify := must.Get(standardwebhooks.NewWebhook(token.Reveal()))(in.t)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.verify = verify
 }
 
 func recordMany(t testing.TB, s *storetest.Fixture, typ string, n int) (ids []string) {
@@ -119,10 +133,12 @@ func runStored(t testing.TB, s *storetest.Fixture) (sender *webhooks.Sender, sto
 
 // runWith is runStored with other bounds.
 func runWith(t testing.TB, s *storetest.Fixture, parallel int, timeout time.Duration) (sender *webhooks.Sender, stop func()) {
+	_, shared := s.DB.(kv.Caller)
 	sender = webhooks.New(webhooks.Options{
 		Store: s.Webhooks, Events: webhooks.EventsOf(s.Log), Log: slog.New(slog.DiscardHandler),
 		Client:   webhooks.NewClient(webhooks.ClientOptions{Rules: rules(t, "127.0.0.1"), Timeout: timeout, Version: "1.2.3"}),
 		Schedule: []time.Duration{50 * time.Millisecond}, ParkAfter: time.Hour, Parallel: parallel, Grace: func() time.Duration { return timeout },
+		Shared: shared,
 	})
 	s.Webhooks.OnChange(sender.Changed)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -131,6 +147,74 @@ func runWith(t testing.TB, s *storetest.Fixture, parallel int, timeout time.Dura
 	stop = sync.OnceFunc(func() { cancel(); running.Wait() })
 	t.Cleanup(stop)
 	return sender, stop
+}
+
+// The sender learns of a change later than its caller: by a signal that is under way, or by
+// a look if another server made the change.
+func TestAnEventRecordedAfterAChangeGoesByTheChange(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(t *testing.T, s *storetest.Fixture, id string, in *inbox) (to *inbox, typ string){
+		"types": func(t *testing.T, s *storetest.Fixture, id string, in *inbox) (*inbox, string) {
+			must.Get(s.Webhooks.Update(t.Context(), webhook.System, id, webhook.Change{Types: []string{"invoice.*"}}))(t)
+			return in, "invoice.paid"
+		},
+		"url": func(t *testing.T, s *storetest.Fixture, id string, in *inbox) (*inbox, string) {
+			other := newInbox(t)
+			other.verify = in.verify
+			must.Get(s.Webhooks.Update(t.Context(), webhook.System, id, webhook.Change{URL: &other.URL}))(t)
+			return other, "customer.updated"
+		},
+		"secret": func(t *testing.T, s *storetest.Fixture, id string, in *inbox) (*inbox, string) {
+			_, token, err := s.Webhooks.RotateSecret(t.Context(), webhook.System, id, 0, secret.Token{})
+			must.Do(t, err)
+			in.expect(token)
+			return in, "customer.updated"
+		},
+	} {
+		for _, servers := range []int{1, 2} {
+			t.Run(fmt.Sprintf("%s_with_%d_servers", name, servers), func(t *testing.T) {
+				t.Parallel()
+				for range 5 {
+					shared := storetest.NewShared()
+					a, b := storetest.Two(t, shared.Open(), shared.Open())
+					changes := []*storetest.Fixture{a, b}[servers-1]
+					in := newInbox(t)
+					e := in.endpoint(a, webhook.Settings{Types: []string{"customer.*"}})
+					_, stop := runStored(t, a)
+					want := recordMany(t, a, "customer.updated", 1)
+					in.wait(1) // the sender waits for more now, a second at most
+
+					to, typ := change(t, changes, e.ID, in)
+					if to != in {
+						want = nil
+					}
+					want = append(want, recordMany(t, changes, typ, 1)...)
+					if got := to.wait(len(want)); !slices.Equal(got, want) || to != in && len(in.wait(1)) > 1 {
+						t.Fatalf("arrived %q, and %q where the first one did, want %q", got, in.wait(1), want)
+					}
+					stop()
+				}
+			})
+		}
+	}
+}
+
+func TestAnEventBehindOneInFlightGoesByTheTypesGivenMeanwhile(t *testing.T) {
+	t.Parallel()
+	s, in := storetest.New(t), newInbox(t)
+	arrived, release := make(chan struct{}), make(chan struct{})
+	hold := sync.OnceFunc(func() { close(arrived); <-release })
+	in.answer = func(string) int { hold(); return 200 }
+	e := in.endpoint(s, webhook.Settings{Types: []string{"customer.*"}})
+	want := append(recordMany(t, s, "customer.updated", 1), recordMany(t, s, "invoice.paid", 1)...)
+	runStored(t, s)
+	<-arrived
+	must.Get(s.Webhooks.Update(t.Context(), webhook.System, e.ID, webhook.Change{Types: []string{"customer.*", "invoice.*"}}))(t)
+	close(release)
+	want = append(want, recordMany(t, s, "invoice.paid", 1)...)
+	if got := in.wait(len(want)); !slices.Equal(got, want) {
+		t.Errorf("arrived %q, want %q", got, want)
+	}
 }
 
 func TestStoredEndpoints(t *testing.T) {

@@ -58,6 +58,11 @@ func (l *Log) FollowUntil(ctx context.Context, owner string, types []string, aft
 	return s, nil
 }
 
+// FollowIn is FollowUntil within a transaction.
+func FollowIn(r kv.Reader, owner string, types []string, after, last record.Position, limit int) (Stretch, error) {
+	return follow(r, owner, types, after, last, limit)
+}
+
 func follow(r kv.Reader, owner string, types []string, after, last record.Position, limit int) (s Stretch, err error) {
 	head, err := ReadHead(r, owner)
 	if err != nil {

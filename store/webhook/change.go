@@ -356,6 +356,9 @@ func (w *Webhooks) Update(ctx context.Context, by By, id string, c Change) (Endp
 		if e.Order == None {
 			e.Head = nil // it is tried again as any other
 		}
+		if e.URL != before.URL || !slices.Equal(e.Types, before.Types) {
+			e.turn++
+		}
 		if e.URL != before.URL {
 			e.bind(by)
 			if err := w.checkBond(tx, e.Account, by.Client, by.User); err != nil {

@@ -113,8 +113,9 @@ type Endpoint struct {
 	Parked, Dead int // events set aside; skipped ones count as dead
 
 	// Not in the record.
-	Held   bool // the instance sends nothing
-	Behind bool // events wait behind the cursor
+	Held    bool   // the instance sends nothing
+	Behind  bool   // events wait behind the cursor
+	Changes uint64 // those of the [Instance] when Load or Settle returned this
 
 	key   secret.ID
 	born  record.Position // of its own created event, which it is not sent
@@ -131,7 +132,7 @@ const aMove = 1 << 32
 func (e *Endpoint) Enabled() bool { return e.Disabled.At.IsZero() }
 
 // Turn rises whenever a caller changed what the sender relies on: the cursor, the state,
-// or the events set aside. Settle with an older one settles only what was accepted.
+// the URL, the types, or the events set aside. Settle with an older one settles only what was accepted.
 func (e *Endpoint) Turn() uint64 { return e.turn }
 
 // Health is the state of an endpoint in one word.

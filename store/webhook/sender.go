@@ -3,6 +3,7 @@ package webhook
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -122,7 +123,7 @@ func (w *Webhooks) Each(ctx context.Context, visit func(Endpoint) error) error {
 	}
 }
 
-// Load returns an endpoint with its record alone and Held: Behind is not set. It disables
+// Load returns an endpoint with its record alone, Held and Changes: Behind is not set. It disables
 // an endpoint whose client or user has ended. Errors: record.ErrNotFound.
 func (w *Webhooks) Load(ctx context.Context, id string) (e Endpoint, err error) {
 	var ended Reason
@@ -131,7 +132,7 @@ func (w *Webhooks) Load(ctx context.Context, id string) (e Endpoint, err error) 
 			return err
 		}
 		in, err := readInstance(r)
-		if e.Held = in.Held; err == nil && e.Enabled() {
+		if e.Held, e.Changes = in.Held, in.Changes; err == nil && e.Enabled() {
 			ended, err = w.Bound(r, e.Account, e.Client, e.User)
 		}
 		return err
@@ -201,9 +202,10 @@ const ProgressMax = 200
 // with its turn, and of this sender. It disables the endpoint if p says so or its client or
 // user has ended. It returns the endpoint as it is now. Errors:
 // record.ErrNotFound; record.ErrConflict, after which the endpoint must be read anew; ErrFull.
-// When an endpoint was disabled, enabled or its head skipped in the meantime, what was
-// accepted before still counts, so that it is not repeated; nothing else does, and nothing
-// at all once the cursor was moved by hand.
+// When an endpoint was disabled, enabled, its head skipped or its URL or types changed in the
+// meantime, what was accepted before still counts, so that it is not repeated; nothing else
+// does, and nothing at all once the cursor was moved by hand. The cursor passes no event
+// that matches types given since.
 func (w *Webhooks) Settle(ctx context.Context, e *Endpoint, p Progress) (Endpoint, error) {
 	random, was, isStale := w.draw(), e, false
 	now, err := w.settle(ctx, e, func(tx kv.Txn, e *Endpoint) (string, error) {
@@ -211,7 +213,11 @@ func (w *Webhooks) Settle(ctx context.Context, e *Endpoint, p Progress) (Endpoin
 			return "", record.ErrConflict
 		}
 		isStale = e.turn != was.turn || !e.Enabled()
-		e.Cursor = record.LaterOf(e.Cursor, p.Cursor)
+		passed, err := settledTo(tx, e, was.Types, p)
+		if err != nil {
+			return "", err
+		}
+		e.Cursor = record.LaterOf(e.Cursor, passed)
 		if err := e.drop(tx, p.Gone); err != nil {
 			return "", err
 		}
@@ -248,6 +254,26 @@ func (w *Webhooks) Settle(ctx context.Context, e *Endpoint, p Progress) (Endpoin
 		return Endpoint{}, fmt.Errorf("settle webhook deliveries: %w", err)
 	}
 	return now, nil
+}
+
+// settledTo returns how far everything is settled that matches the types of an endpoint. A
+// Progress says it for the types that the endpoint had when its events were read.
+func settledTo(tx kv.Txn, e *Endpoint, was []string, p Progress) (record.Position, error) {
+	if p.Cursor.Compare(e.Cursor) <= 0 || slices.Equal(e.Types, was) {
+		return p.Cursor, nil
+	}
+	s, err := eventlog.FollowIn(tx, e.Account, e.Types, e.Cursor, p.Cursor, ProgressMax)
+	if _, gone := errors.AsType[*eventlog.CursorError](err); gone {
+		return e.Cursor, nil
+	}
+	at := e.Cursor
+	for _, event := range s.Events {
+		if !slices.ContainsFunc(p.Done, func(x Delivery) bool { return x.Position == event.Position }) {
+			return at, err
+		}
+		at = event.Position
+	}
+	return s.Passed, err
 }
 
 // checkHead drops a head that blocks no more, because the endpoint lost its order or the
@@ -308,7 +334,7 @@ func (w *Webhooks) settle(ctx context.Context, was *Endpoint, fn func(tx kv.Txn,
 			return record.ErrConflict
 		}
 		before := e
-		e.Held = in.Held
+		e.Held, e.Changes = in.Held, in.Changes
 		if action, err = fn(tx, &e); err != nil {
 			return err
 		}

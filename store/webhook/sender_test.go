@@ -320,6 +320,45 @@ func TestSettle(t *testing.T) {
 		must.Get(other.Webhooks.Settle(t.Context(), &e, webhook.Progress{Cursor: p}))(t)
 	})
 
+	t.Run("passes_no_event_that_matches_types_given_since", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t, func(s *webhook.Settings) { s.Types = []string{"customer.*"} })
+		first := event(t, m.Fixture, "customer.created")
+		between := event(t, m.Fixture, "plan.created")
+		third := event(t, m.Fixture, "customer.updated")
+		e := m.now(t)
+		must.Get(m.Webhooks.Update(t.Context(), webhook.System, m.id, webhook.Change{Types: []string{"customer.*", "plan.*"}}))(t)
+		_, err := m.Webhooks.Settle(t.Context(), &e, webhook.Progress{
+			Cursor: third, Done: []webhook.Delivery{outcome(first, webhook.Delivered), outcome(third, webhook.Delivered)}, Disable: webhook.Gone,
+		})
+		if !errors.Is(err, record.ErrConflict) {
+			t.Errorf("Settle: %v, want a conflict, since the types are others now", err)
+		}
+		now := m.now(t)
+		if now.Cursor != first || !now.Enabled() {
+			t.Errorf("the cursor is %s, enabled %v, want %s before %s, and enabled", now.Cursor, now.Enabled(), first, between)
+		}
+		e = now
+		must.Get(m.Webhooks.Update(t.Context(), webhook.System, m.id, webhook.Change{Types: []string{"plan.*"}}))(t)
+		if _, err := m.Webhooks.Settle(t.Context(), &e, webhook.Progress{Cursor: third, Done: []webhook.Delivery{outcome(between, webhook.Parked), outcome(third, webhook.Delivered)}}); !errors.Is(err, record.ErrConflict) {
+			t.Errorf("Settle: %v, want a conflict", err)
+		}
+		if now := m.now(t); now.Cursor != third {
+			t.Errorf("the cursor is %s, want %s, since nothing before matches that is not settled", now.Cursor, third)
+		}
+	})
+
+	t.Run("of_another_URL_disables_nothing", func(t *testing.T) {
+		t.Parallel()
+		m := makeEndpoint(t)
+		e, url := m.now(t), "https://hooks.example.com/other"
+		must.Get(m.Webhooks.Update(t.Context(), webhook.System, m.id, webhook.Change{URL: &url}))(t)
+		_, err := m.Webhooks.Settle(t.Context(), &e, webhook.Progress{Disable: webhook.Gone})
+		if now := m.now(t); !errors.Is(err, record.ErrConflict) || !now.Enabled() {
+			t.Errorf("Settle: %v, enabled %v, want a conflict and nothing disabled", err, now.Enabled())
+		}
+	})
+
 	t.Run("sets_aside_at_most_10000", func(t *testing.T) {
 		t.Parallel()
 		m := makeEndpoint(t)
@@ -786,8 +825,9 @@ func TestHeadThatBlocksNoMoreIsDropped(t *testing.T) {
 
 	t.Run("behind_the_cursor", func(t *testing.T) {
 		t.Parallel()
-		m, was, failed := prepare(t, webhook.Change{Types: []string{"invoice.*"}})
+		m, was, failed := prepare(t, webhook.Change{})
 		must.Get(m.Webhooks.Settle(t.Context(), &was, failed))(t)
+		must.Get(m.Webhooks.Update(t.Context(), webhook.System, m.id, webhook.Change{Types: []string{"invoice.*"}}))(t)
 		e := m.now(t)
 		failed.Cursor = must.Get(m.Webhooks.Next(t.Context(), &e, e.Cursor, 10))(t).Passed
 		must.Get(m.Webhooks.Settle(t.Context(), &e, failed))(t)
