@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
 	"tollhouse/cli/webhooks"
 	"tollhouse/handlers"
 	"tollhouse/store/kv/pgkv"
@@ -37,6 +38,10 @@ func (r *running) newSender(data *datadir.Opened) *webhooks.Sender {
 	return s
 }
 
+// webhookPause is before a sender starts again that has ended by itself: what it repeats
+// must not be a storm.
+const webhookPause = time.Second
+
 // sendWebhooks sends from the present instance until ctx is done.
 func (r *running) sendWebhooks(ctx context.Context) {
 	for ctx.Err() == nil {
@@ -44,6 +49,7 @@ func (r *running) sendWebhooks(ctx context.Context) {
 		present, end := context.WithCancel(ctx)
 		unhook := context.AfterFunc(i.present, end)
 		r.onlyHere(present, pgkv.JobWebhooks, i.sender.Run)
+		_ = term.Sleep(present, webhookPause)
 		unhook()
 		end()
 	}

@@ -1029,6 +1029,70 @@ func TestAnErasedAccountHasNoEndpoint(t *testing.T) {
 	must.Get(m.CheckAll(t.Context()))(t)
 }
 
+// cutFromSecond fails every update of do but the first.
+func cutFromSecond(t *testing.T, m made, do func() error) {
+	t.Helper()
+	updates := 0
+	m.Faults.OnUpdate(func(run func() error) error {
+		if updates++; updates > 1 {
+			return record.ErrUnavailable
+		}
+		return run()
+	})
+	defer m.Faults.Repair()
+	if err := do(); !errors.Is(err, record.ErrUnavailable) {
+		t.Fatalf("cut behind its first commit it returns %v", err)
+	}
+}
+
+// An account takes no event while it is being erased, also after a deletion that stopped
+// behind its first commit. Its endpoints end all the same.
+func TestAnAccountWhoseDeletionStoppedStopsNoSender(t *testing.T) {
+	t.Parallel()
+	stopped := func(t *testing.T) (m made, client string, was webhook.Endpoint) {
+		s := storetest.New(t)
+		client = clientOf(t, s)
+		m = addEndpoint(t, s, webhook.By{Account: account, Client: client})
+		event(t, s, "customer.created")
+		must.Do(t, s.Webhooks.Start(t.Context()))
+		was = must.Get(s.Webhooks.Load(t.Context(), m.id))(t)
+		trim(t, m)
+		s.Rest()
+		cutFromSecond(t, m, func() error { return s.DeleteAccount(t.Context(), account) })
+		return m, client, was
+	}
+
+	t.Run("that_starts", func(t *testing.T) {
+		t.Parallel()
+		m, client, _ := stopped(t)
+		cutFromSecond(t, m, func() error { _, err := m.DisableClient(t.Context(), client); return err })
+		if err := m.Webhooks.Start(t.Context()); err != nil || m.isEnabled(t) {
+			t.Errorf("Start = %v, enabled %v, want the endpoint of a disabled client disabled", err, m.isEnabled(t))
+		}
+	})
+
+	t.Run("whose_receiver_is_gone", func(t *testing.T) {
+		t.Parallel()
+		m, _, was := stopped(t)
+		e, err := m.Webhooks.Settle(t.Context(), &was, webhook.Progress{Disable: webhook.Gone})
+		if err != nil || e.Disabled.Reason != webhook.Gone {
+			t.Errorf("Settle = %v, disabled for %q", err, e.Disabled.Reason)
+		}
+		wantAudited(t, m, "disabled by receiver (gone)")
+	})
+
+	t.Run("that_passes_a_gap", func(t *testing.T) {
+		t.Parallel()
+		m, _, was := stopped(t)
+		e, err := m.Webhooks.PassGap(t.Context(), &was)
+		if err != nil || !e.Gap.Pending || e.Cursor == was.Cursor {
+			t.Errorf("PassGap = %v, the gap %+v", err, e.Gap)
+		}
+		must.Do(t, m.DeleteAccount(t.Context(), account))
+		must.Get(m.CheckAll(t.Context()))(t)
+	})
+}
+
 // restore returns a new engine with a backup of the store.
 func restore(t *testing.T, s *storetest.Fixture) kv.DB {
 	t.Helper()
