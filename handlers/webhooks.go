@@ -53,7 +53,7 @@ func (s *Server) ofTenant(need store.Scope, h webhookHandler) handler {
 		p := principalFrom(r.Context())
 		c := s.operatorCall(w, r)
 		c.alive = s.aliveToken(r, need)
-		c.by.Account, c.by.Client, c.by.User, c.by.Name = p.Account, p.ClientID, p.UserID, actor(p)
+		c.by.Account, c.by.Client, c.by.User, c.by.Name, c.by.Live = p.Account, p.ClientID, p.UserID, actor(p), s.store.LiveIn(p)
 		return h(c)
 	})
 }
@@ -536,6 +536,8 @@ func webhookProblem(err error) error {
 		return newProblem(http.StatusConflict, "limit_reached", "The %s has %d webhook endpoints, the most it may have.", of, limit.Max).because(err)
 	case errors.As(err, &secrets):
 		return conflict("%d secrets sign already; the next one ends at %s. With overlap 0 the others end at once.", webhook.SecretsMax, secrets.Ends.UTC().Format(time.RFC3339))
+	case errors.Is(err, record.ErrRevoked):
+		return invalidToken().because(err)
 	case errors.Is(err, webhook.ErrNoHead):
 		return conflict("No event is failing, so there is nothing to skip.")
 	case errors.Is(err, webhook.ErrTooMany):

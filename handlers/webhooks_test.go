@@ -348,6 +348,37 @@ func TestWebhookTokenRevokedBeforeTheBodyArrives(t *testing.T) {
 	}
 }
 
+// A change waits for its turn behind other commits. It must not be left behind as a push
+// when its token ends meanwhile.
+func TestWebhookTokenRevokedBeforeTheChangeIsCommitted(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]struct{ method, path, body string }{
+		"create": {"POST", "", `{"url":"` + hookURL + `/2"}`}, "update": {"PATCH", "/", `{"types":["plan.*"]}`}, "delete": {"DELETE", "/", ""},
+		"enable": {"POST", "//enable", `{"from":"start"}`}, "rotate": {"POST", "//rotate-secret", `{"overlap":0}`}, "disable": {"POST", "//disable", ``},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHooked(t)
+			e := h.created(t, `{"url":"`+hookURL+`"}`)
+			other := h.api.token(t, "other", "acct_a", store.ScopeUnstated)
+			list := h.get(webhooksPath, other).Body.String()
+			h.Rest()
+			h.Faults.OnUpdate(func(run func() error) error {
+				h.Faults.Repair()
+				must.Do(t, h.RevokeToken(context.Background(), store.By{}, h.client, h.token))
+				return run()
+			})
+			w := h.request(call.method, webhooksPath+strings.Replace(call.path, "/", "/"+e.ID, 1), h.token, strings.NewReader(call.body), "Content-Type", "application/json")
+			if w.Code != http.StatusUnauthorized || !strings.Contains(w.Header().Get("WWW-Authenticate"), "invalid_token") {
+				t.Errorf("answer = %d %s", w.Code, w.Body)
+			}
+			if now := h.get(webhooksPath, other).Body.String(); now != list {
+				t.Errorf("the endpoints became %s, were %s", now, list)
+			}
+		})
+	}
+}
+
 func TestWebhookRefusals(t *testing.T) {
 	t.Parallel()
 	h := newHooked(t)

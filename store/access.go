@@ -37,6 +37,7 @@ type Principal struct {
 	ExpiresAt  time.Time
 
 	narrowed Scope // the client's current scope
+	token    secret.Hash
 }
 
 // Allows reports whether the token gives every permission in need. It also checks the
@@ -82,39 +83,53 @@ func (s *Store) noteUse(ctx context.Context, u tokenUse) error {
 	return nil
 }
 
-func (s *Store) findPrincipal(ctx context.Context, token secret.Token) (Principal, tokenUse, error) {
+func (s *Store) findPrincipal(ctx context.Context, token secret.Token) (p Principal, used tokenUse, err error) {
 	now, hash := s.Now(), token.Hash()
-	var principal Principal
-	var used tokenUse
-	err := s.db.View(ctx, func(r kv.Reader) error {
-		t, err := readAccessToken(r, hash)
-		if record.IsAbsent(err) {
-			return refuseAbsent(r, standInAccessToken, standInFamily, standInClientHead, standInUserHead)
-		}
-		if err != nil {
-			return err
-		}
-		f, err := readFamilyOf(r, t.family)
-		if err != nil {
-			return err
-		}
-		// Checked only after all reads, so that every refusal takes the same time.
-		p, err := readParties(r, t.lineage)
-		if !now.Before(t.expiresAt) || !f.revokedAt.IsZero() || !now.Before(f.expiresAt) {
-			return record.ErrNotFound
-		}
-		principal = Principal{
-			Account: t.account, UserID: p.user.Subject(), Username: p.user.Username,
-			ClientID: p.client.ID, ClientName: p.client.Name,
-			Scope: t.scope, IssuedAt: t.issuedAt, ExpiresAt: t.expiresAt, narrowed: p.client.Scope,
-		}
-		used = tokenUse{at: now, token: t.hash, confirms: t.confirms, familyUsedAt: f.usedAt}
+	err = s.db.View(ctx, func(r kv.Reader) error {
+		p, used, err = readPrincipal(r, hash, now)
 		return err
 	})
 	if err != nil {
 		return Principal{}, tokenUse{}, goneIsNotFound(err)
 	}
-	return principal, used, nil
+	return p, used, nil
+}
+
+func readPrincipal(r kv.Reader, hash secret.Hash, now time.Time) (Principal, tokenUse, error) {
+	t, err := readAccessToken(r, hash)
+	if record.IsAbsent(err) {
+		return Principal{}, tokenUse{}, refuseAbsent(r, standInAccessToken, standInFamily, standInClientHead, standInUserHead)
+	}
+	if err != nil {
+		return Principal{}, tokenUse{}, err
+	}
+	f, err := readFamilyOf(r, t.family)
+	if err != nil {
+		return Principal{}, tokenUse{}, err
+	}
+	// Checked only after all reads, so that every refusal takes the same time.
+	p, err := readParties(r, t.lineage)
+	if !now.Before(t.expiresAt) || !f.revokedAt.IsZero() || !now.Before(f.expiresAt) {
+		return Principal{}, tokenUse{}, record.ErrNotFound
+	}
+	principal := Principal{
+		Account: t.account, UserID: p.user.Subject(), Username: p.user.Username,
+		ClientID: p.client.ID, ClientName: p.client.Name,
+		Scope: t.scope, IssuedAt: t.issuedAt, ExpiresAt: t.expiresAt, narrowed: p.client.Scope, token: t.hash,
+	}
+	return principal, tokenUse{at: now, token: t.hash, confirms: t.confirms, familyUsedAt: f.usedAt}, err
+}
+
+// LiveIn judges the token of a principal again within a transaction: it may end while the
+// transaction waits for its turn. It returns ErrRevoked if the token has ended.
+func (s *Store) LiveIn(p Principal) func(r kv.Reader) error {
+	return func(r kv.Reader) error {
+		_, _, err := readPrincipal(r, p.token, s.Now())
+		if err = goneIsNotFound(err); errors.Is(err, record.ErrNotFound) {
+			return record.ErrRevoked
+		}
+		return err
+	}
 }
 
 // familyName is a family's id as the logs show it.

@@ -137,7 +137,8 @@ func checkOrder(o Order) error {
 // cursor stands at its own created event, unless s.From says otherwise. A caller with a
 // client or a user binds the endpoint to them. Errors: *record.InvalidError,
 // *ExistsError, *LimitError, *eventlog.CursorError, and record.ErrDisabled when the
-// client or the user has ended in the meantime.
+// client or the user has ended in the meantime, or record.ErrRevoked when the token has,
+// as for every change.
 func (w *Webhooks) Create(ctx context.Context, by By, account string, s Settings) (Endpoint, secret.Token, error) {
 	e := Endpoint{Account: account, URL: s.URL, Description: s.Description, Order: s.Order, Client: by.Client, User: by.User, Revision: 1, CreatedAt: w.Now()}
 	if e.Order == "" {
@@ -164,6 +165,9 @@ func (w *Webhooks) Create(ctx context.Context, by By, account string, s Settings
 	made, random := e, w.draw()
 	err = w.db.Update(ctx, func(tx kv.Txn) error {
 		made = e
+		if err := by.mustLive(tx); err != nil {
+			return err
+		}
 		if err := errors.Join(w.checkBond(tx, account, by.Client, by.User), changeInstance(tx, 1)); err != nil {
 			return err
 		}
@@ -261,6 +265,9 @@ func (w *Webhooks) audit(tx kv.Txn, by By, e Endpoint, what string, random drawn
 func (w *Webhooks) edit(ctx context.Context, by By, id string, fn func(tx kv.Txn, e *Endpoint) (changed bool, err error)) (e Endpoint, err error) {
 	var changed bool
 	err = w.db.Update(ctx, func(tx kv.Txn) error {
+		if err := by.mustLive(tx); err != nil {
+			return err
+		}
 		if e, err = find(tx, by, id); err != nil {
 			return err
 		}
@@ -381,6 +388,9 @@ func (w *Webhooks) Delete(ctx context.Context, by By, id string) error {
 	random := w.draw()
 	var e Endpoint
 	err := w.db.Update(ctx, func(tx kv.Txn) (err error) {
+		if err := by.mustLive(tx); err != nil {
+			return err
+		}
 		if e, err = find(tx, by, id); err != nil {
 			return err
 		}

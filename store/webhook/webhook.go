@@ -95,11 +95,22 @@ type By struct {
 	Account      string
 	Client, User string // of the token; they are the bond of an endpoint that it directs
 	Name         string // of the user or the client, the source of events
+	// Live returns record.ErrRevoked if the token has ended; nil if there is none. It is
+	// called within each change, which could otherwise wait for its turn while the token
+	// ends, and stay behind as a push.
+	Live func(r kv.Reader) error
 
 	RequestID, Address, OperatorID string // for the audit log
 }
 
 func (by By) hasToken() bool { return by.Client != "" || by.User != "" }
+
+func (by By) mustLive(r kv.Reader) error {
+	if by.Live == nil {
+		return nil
+	}
+	return by.Live(r)
+}
 
 // System is the caller of what the server does by itself.
 var System = By{}
