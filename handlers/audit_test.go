@@ -264,6 +264,7 @@ func TestAuditIsBounded(t *testing.T) {
 		"garbage_by_a_public_client": func() { h.token(t, as(h.codeForm("x"), public, none)) },
 		"throttled_names":            func() { h.stranger(t).signIn(t, "mara", tooLong) },
 		"throttled_clients":          func() { h.token(t, url.Values{"client_id": {"x"}}) },
+		"pages_of_other_sites":       func() { h.token(t, url.Values{"client_id": {"x"}}, header("Origin", "https://evil.example")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h.Clock.Advance(2 * time.Minute) // the steps come from one source, and a minute's lines are its share

@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"context"
 	"encoding/base64"
 	"errors"
 	"log/slog"
@@ -68,10 +67,11 @@ func parseBasic(header string) (clientCredentials, bool) {
 	return clientCredentials{id: id, secret: secret, basic: true}, true
 }
 
-func (s *Server) authenticateClient(ctx context.Context, c clientCredentials) (store.Client, error) {
+func (s *Server) authenticateClient(r *http.Request, c clientCredentials) (store.Client, error) {
+	ctx := r.Context()
 	client, err := s.store.AuthenticateClient(ctx, c.id, c.secret)
 	if errors.Is(err, record.ErrMismatch) {
-		if tooSoon := s.throttledClient(ctx); tooSoon != nil {
+		if tooSoon := s.throttledClient(r); tooSoon != nil {
 			return store.Client{}, tooSoon.because(err)
 		}
 		return store.Client{}, invalidClient(c.basic).because(err)

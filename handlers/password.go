@@ -161,10 +161,15 @@ func (s *Server) setDevice(w http.ResponseWriter, r *http.Request, user store.Us
 
 // throttledClient counts a failed client authentication and returns a refusal if the
 // source has failed too often or the failure cannot be counted, or nil.
-func (s *Server) throttledClient(ctx context.Context) *problem {
+func (s *Server) throttledClient(r *http.Request) *problem {
+	ctx := r.Context()
 	source := factsFrom(ctx).source
 	const reason = "unknown_or_disabled_client_or_wrong_secret"
 	served(ctx).Refusal = reason
+	if s.isForeignPage(r) {
+		s.auditBounded(ctx, store.AuditLine{What: store.AuditRefused, Reason: reason})
+		return nil
+	}
 	wait, err := s.throttle.clientFailed(ctx, source)
 	if err != nil {
 		return temporarilyUnavailable(err)
@@ -176,4 +181,12 @@ func (s *Server) throttledClient(ctx context.Context) *problem {
 	}
 	s.store.Audit(store.AuditLine{What: store.AuditRefused, Reason: reason, By: by(ctx)})
 	return nil
+}
+
+// isForeignPage reports whether a page of another site sent the request, and not one of a
+// public client. Any page can do that in its visitor's browser, also without CORS, so its
+// failures are not the visitor's: they would be kept from signing in. A program that sends
+// such an Origin gains nothing, since the right secret never waits.
+func (s *Server) isForeignPage(r *http.Request) bool {
+	return s.origins.Check(r) != nil && !s.isPublicClient(r)
 }

@@ -12,7 +12,7 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	client, err := s.authenticateClient(r.Context(), request.credentials)
+	client, err := s.authenticateClient(r, request.credentials)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -273,6 +274,33 @@ func testThrottleOfASource(t *testing.T, change func(*handlers.Config)) {
 		}
 		wantThrottled(t, h.stranger(t).signIn(t, "mara", tooLong), "2")
 		wantPair(t, h.token(t, h.passwordForm())) // an authenticated client need not wait
+	})
+	t.Run("pages_of_other_sites_do_not_use_up_their_visitors_failures", func(t *testing.T) {
+		h := parallelHouse(t, change)
+		modern := []func(*http.Request){header("Origin", "https://evil.example"), header("Sec-Fetch-Site", "cross-site"), header("Sec-Fetch-Mode", "no-cors")}
+		for name, page := range map[string][]func(*http.Request){
+			"without_cors":       modern,
+			"without_a_referrer": append(modern[1:], header("Origin", "null")),
+			"on_plain_http":      {header("Origin", "http://evil.example")}, // no Sec-Fetch there
+			"hidden_on_http":     {header("Origin", "null")},
+		} {
+			for i := range 40 {
+				a := h.postForm(t, []string{tokenPath, revokePath, introspectPath}[i%3], url.Values{"grant_type": {"password"}, "client_id": {"x"}, "client_secret": {"y"}}, page...)
+				if wantTokenError(t, a, http.StatusUnauthorized, "invalid_client"); t.Failed() {
+					t.Fatalf("request %d of a page %s", i, name)
+				}
+			}
+		}
+		wantJudged(t, h.stranger(t).signIn(t, "mara", tooLong))
+	})
+	t.Run("pages_of_public_clients_are_charged", func(t *testing.T) {
+		h := parallelHouse(t, change)
+		h.Client(t, publicClient)
+		page := []func(*http.Request){header("Origin", "https://app.example"), header("Sec-Fetch-Site", "cross-site")}
+		for range 30 {
+			wantTokenError(t, h.token(t, url.Values{"client_id": {"x"}}, page...), http.StatusUnauthorized, "invalid_client")
+		}
+		wantThrottled(t, h.token(t, url.Values{"client_id": {"x"}}, page...), "2")
 	})
 	t.Run("invalid_grant_on_a_code_or_refresh_token_is_no_failure", func(t *testing.T) {
 		h := parallelHouse(t, change)

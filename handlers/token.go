@@ -33,7 +33,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	// Client first: an unknown caller learns nothing else.
-	client, err := s.authenticateClient(r.Context(), request.credentials)
+	client, err := s.authenticateClient(r, request.credentials)
 	if err != nil {
 		return err
 	}
