@@ -190,12 +190,13 @@ func (s *Store) ListSessions(ctx context.Context, u User) ([]Session, error) {
 // Is reports whether sn is the session of that token.
 func (sn Session) Is(token secret.Token) bool { return sn.hash.Equal(token.Hash()) }
 
-// DeleteOtherSessions ends the user's sessions except that of the token.
-func (s *Store) DeleteOtherSessions(ctx context.Context, u User, keep secret.Token) error {
-	if _, err := s.deleteSessions(ctx, u, keep.Hash()); err != nil {
-		return fmt.Errorf("delete other sessions: %w", err)
+// DeleteOtherSessions ends the user's sessions except that of the token, and returns how
+// many were live.
+func (s *Store) DeleteOtherSessions(ctx context.Context, u User, keep secret.Token) (ended int, err error) {
+	if ended, err = s.deleteSessions(ctx, u, keep.Hash()); err != nil {
+		return 0, fmt.Errorf("delete other sessions: %w", err)
 	}
-	return nil
+	return ended, nil
 }
 
 // DeleteSessions ends all sessions of the user and returns how many were live.

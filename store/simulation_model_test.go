@@ -292,7 +292,10 @@ func (s *simulation) signOut() string {
 	others := s.rng.IntN(3) == 0
 	call := func() error { return s.f.DeleteSession(context.Background(), sn.token) }
 	if u := s.user(s); others {
-		call = func() error { return s.f.DeleteOtherSessions(context.Background(), u, sn.token) }
+		call = func() error {
+			_, err := s.f.DeleteOtherSessions(context.Background(), u, sn.token)
+			return err
+		}
 	}
 	s.insist(s, call)
 	for _, other := range s.sessions {
