@@ -71,7 +71,7 @@ func TestDeskTail(t *testing.T) {
 		t.Errorf("the frame holds markup: %s", f.data)
 	}
 	must.Get(l.DemoteUser(t.Context(), "olga"))(t)
-	l.recordFor(t, "system")
+	l.importLines(t, "acct_a", `{"type":"plan.created","resource":"q","eventData":{"object":{}},"createdAt":1000000000}`)
 	l.wantEnd(t, s, endTokenExpired)
 }
 

@@ -317,6 +317,17 @@ func TestEventStreamEnds(t *testing.T) {
 		l.put("/api/resources/plan/p", other, `{"for":"those who may read"}`)
 		l.wantEnd(t, s, "token_expired")
 	})
+	t.Run("a_revoked_token_hears_of_no_import", func(t *testing.T) {
+		t.Parallel()
+		l := newLive(t)
+		token := l.token(t, "bob", "acct_a", store.ScopeUnstated)
+		l.put("/api/resources/plan/p", token, `{}`)
+		s := l.open(t, "", token)
+		s.ready(t)
+		must.Get(l.DisableUser(t.Context(), "bob"))(t)
+		l.importLines(t, "acct_a", `{"type":"plan.created","resource":"q","eventData":{"object":{}},"createdAt":1000000000}`)
+		l.wantEnd(t, s, "token_expired")
+	})
 	t.Run("restart", func(t *testing.T) {
 		t.Parallel()
 		l := newLive(t)

@@ -152,10 +152,17 @@ func (st *eventStream) findPlace() (record.Position, *eventlog.CursorError, erro
 func (st *eventStream) run() error {
 	heartbeat := time.NewTicker(st.s.heartbeatEvery)
 	defer heartbeat.Stop()
+	var backfill *eventlog.Span
 	for {
+		if backfill == nil { // taken before the check, or one after the access ended might be sent
+			backfill = st.watch.TakeBackfill()
+		}
 		err := st.alive()
 		if err != nil && asProblem(err).status < http.StatusInternalServerError {
 			return st.end(endTokenExpired)
+		}
+		if err == nil {
+			err, backfill = st.tellBackfill(backfill), nil
 		}
 		more := false
 		if err == nil {
@@ -176,7 +183,6 @@ func (st *eventStream) run() error {
 		}
 		select {
 		case <-st.watch.Changed():
-			err = st.tellBackfill()
 		case <-heartbeat.C:
 			err = st.send([]byte(heartbeatFrame))
 		case <-again:
@@ -265,8 +271,7 @@ func appendGap(b []byte, gap *eventlog.CursorError) []byte {
 
 // tellBackfill reports events that were recorded before the stream's position, so
 // that readers with a copy can read that range again.
-func (st *eventStream) tellBackfill() error {
-	span := st.watch.TakeBackfill()
+func (st *eventStream) tellBackfill(span *eventlog.Span) error {
 	if span == nil {
 		return nil
 	}
