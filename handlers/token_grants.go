@@ -79,7 +79,7 @@ func (s *Server) refreshGrant(ctx context.Context, client store.Client, p params
 	switch {
 	case errors.Is(err, record.ErrScope):
 		s.auditRefusal(ctx, client, err)
-		return store.Issued{}, invalidScope("The scope exceeds the granted scope.").because(err)
+		return store.Issued{}, invalidScope("The scope exceeds what was granted, or what the client may have now.").because(err)
 	case errors.Is(err, store.ErrTooOften):
 		return store.Issued{}, tooOften("These tokens are refreshed too often", store.RotationEvery).because(err)
 	case isRefusal(err):

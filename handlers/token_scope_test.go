@@ -4,6 +4,9 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/storetest/must"
 )
 
 // TestRefreshTokenKeepsItsScope follows one family: however an access token was narrowed,
@@ -45,6 +48,21 @@ func TestRefreshTokenKeepsItsScope(t *testing.T) {
 		again := refreshed(t, first, "scope", "events:read")
 		if got := scope(t, refreshed(t, again)); got != granted {
 			t.Errorf("scope = %q, want %q", got, granted)
+		}
+	})
+	t.Run("but_not_what_its_client_lost", func(t *testing.T) {
+		h := parallelHouse(t)
+		for name, p := range map[string]pair{"stated": h.pair(t, "scope", granted), "unstated": h.pair(t)} {
+			first := wantPair(t, h.token(t, with(h.refreshForm(p.RefreshToken), "scope", "resources:read")))
+			narrowed, all := []string{"events:read"}, []string{}
+			must.Get(h.UpdateClient(t.Context(), h.client.ID, store.ClientChange{Scopes: &narrowed}))(t)
+			for _, token := range []string{p.RefreshToken, first.RefreshToken} { // a repeat, and a first use
+				wantTokenError(t, h.token(t, with(h.refreshForm(token), "scope", "resources:read")), http.StatusBadRequest, "invalid_scope")
+			}
+			if got := scope(t, wantPair(t, h.token(t, with(h.refreshForm(first.RefreshToken), "scope", "events:read")))); got != "events:read" {
+				t.Errorf("%s: scope = %q, want events:read, which the client still may have", name, got)
+			}
+			must.Get(h.UpdateClient(t.Context(), h.client.ID, store.ClientChange{Scopes: &all}))(t)
 		}
 	})
 	t.Run("and_never_grows_beyond_it", func(t *testing.T) {

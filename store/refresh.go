@@ -96,6 +96,7 @@ type rotation struct {
 	next  pair    // the answer: a new pair, or the earlier one
 
 	family  family
+	client  Client // as it is now
 	scope   Scope
 	ends    time.Time
 	again   bool  // the answer is the earlier pair
@@ -109,7 +110,8 @@ func (o *rotation) run(r Refresh) error {
 		return err
 	}
 	o.family = f
-	_, partiesErr := readParties(o.tx, o.family.lineage) // before all refusals, for constant time
+	both, partiesErr := readParties(o.tx, o.family.lineage) // before all refusals, for constant time
+	o.client = both.client
 	switch {
 	case o.family.client != r.Client.ID:
 		return errOtherClient
@@ -181,8 +183,9 @@ func (o *rotation) revoke(reason string) error {
 func (o *rotation) rotate(t refreshToken) error {
 	o.scope = t.scope
 	if o.asked != ScopeUnstated {
-		// RFC 6749 §6: not more than the original grant.
-		if !t.scope.Covers(o.asked) {
+		// RFC 6749 §6: not more than the original grant. Nor more than the client may have
+		// now, or the answer would name what the token does not permit.
+		if !t.scope.Covers(o.asked) || !o.client.Scope.Covers(o.asked) {
 			return record.ErrScope
 		}
 		o.scope = o.asked
@@ -229,11 +232,14 @@ func (o *rotation) replacePair(t refreshToken, lost pair) error {
 	return o.makePair(t)
 }
 
-// sameScope refuses a repeat that requests a different scope.
+// sameScope refuses a repeat that requests a different scope, or one that the client may
+// not have any more.
 func (o *rotation) sameScope(t refreshToken) error {
 	asked := o.asked
 	if asked == ScopeUnstated {
 		asked = t.scope
+	} else if !o.client.Scope.Covers(asked) {
+		return record.ErrScope
 	}
 	if asked != t.pairScope {
 		return record.ErrScope
