@@ -137,7 +137,7 @@ func (s *Server) clientOf(ctx context.Context, p params) (store.Client, error) {
 		title:        "Unknown application",
 		message:      "The application that sent you is not registered with this server, or it has been disabled. You did nothing wrong.",
 		next:         "Go back to the application and show its developers the details below.",
-		details:      []detail{{"client_id", p.value("client_id")}},
+		details:      []detail{{"client_id", shownWord(p.value("client_id"), store.ClientIDSizeMax)}},
 		forDeveloper: "Use the client_id that was printed when the client was created, on the server that created it.",
 		command:      "tollhouse client list",
 	})
@@ -157,7 +157,7 @@ func (s *Server) redirectURIOf(client store.Client, p params) (string, error) {
 		title:        "Unregistered redirect address",
 		message:      client.Name + " tried to send you to an address that it has not registered, so you were not sent there. You did nothing wrong.",
 		next:         "Go back to the application and show its developers the details below.",
-		details:      []detail{{"redirect_uri", uri}},
+		details:      []detail{{"redirect_uri", shownWord(uri, store.RedirectURISizeMax)}},
 		forDeveloper: "The redirect_uri must match a registered one byte for byte; only the port of an http loopback address may differ. If this one is yours, register it.",
 		command:      fmt.Sprintf("tollhouse client update %s --add-redirect-uri %s", client.ID, shellQuote(uri)),
 	})

@@ -84,6 +84,30 @@ func TestErrorPageForPeople(t *testing.T) {
 	}
 }
 
+// TestErrorPageShowsNoSentenceOfALink: anybody can write a link to our page, and its words
+// would look like ours.
+func TestErrorPageShowsNoSentenceOfALink(t *testing.T) {
+	h := parallelHouse(t)
+	for name, text := range map[string]string{
+		"spaces":       "Your account was locked. Call +1 555 0100",
+		"other_spaces": "Your\u00a0account\u2003was\u3000locked",
+		"too_long":     strings.Repeat("Locked.Call", 200),
+	} {
+		for _, param := range []string{"client_id", "redirect_uri"} {
+			a := h.get(t, h.authURL(param, text), header("Accept", "text/html"))
+			wantPage400(t, a)
+			if strings.Contains(words(t, a), text[:len(text)/2]) || !strings.Contains(words(t, a), "not shown, because it is longer than") {
+				t.Errorf("%s in %s: the page says\n%.500s", name, param, words(t, a))
+			}
+		}
+	}
+	for param, text := range map[string]string{"client_id": "larkspur", "redirect_uri": "https://elsewhere.example/it's?a=b"} {
+		if a := h.get(t, h.authURL(param, text), header("Accept", "text/html")); !strings.Contains(words(t, a), text) {
+			t.Errorf("%s %s is not shown to its developer", param, text)
+		}
+	}
+}
+
 // TestErrorPageCommand: the page shows the command that fixes an application's fault.
 func TestErrorPageCommand(t *testing.T) {
 	t.Parallel()

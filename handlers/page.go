@@ -3,6 +3,7 @@ package handlers
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"mime"
 	"net/http"
 	"strings"
@@ -40,6 +41,15 @@ func badRequestPage(message string) pageText {
 		next:         "Go back to the application and try again. If it happens again, show its developers the details below.",
 		forDeveloper: "Build the address with a URL library. Send client_id, redirect_uri and response_type=code, each once and percent-encoded.",
 	}
+}
+
+// shownWord returns what a page may show of a parameter: one word of at most so many
+// bytes, as every valid one is. A sentence from a link would look like ours.
+func shownWord(text string, sizeMax int) string {
+	if len(text) > sizeMax || strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
+		return fmt.Sprintf("not shown, because it is longer than %d characters or has others than visible ASCII", sizeMax)
+	}
+	return text
 }
 
 // page returns what every screen needs.

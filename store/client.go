@@ -59,7 +59,8 @@ const (
 
 	clientSecretsMax = 2
 	clientIDPrefix   = "tollhouse_"
-	clientIDSizeMax  = 64 // bytes
+	// ClientIDSizeMax limits a client id, in bytes.
+	ClientIDSizeMax = 64
 )
 
 // Allows reports whether the client may use the grant.
@@ -95,7 +96,7 @@ func (s *Store) CreateFixedClient(ctx context.Context, id string, sec secret.Tok
 		id = s.newClientID()
 	}
 	if !isClientID(id) {
-		return Client{}, record.Invalid("client_id", "use letters, digits and signs, without spaces", "a client id has 1 to %d visible ASCII characters", clientIDSizeMax)
+		return Client{}, record.Invalid("client_id", "use letters, digits and signs, without spaces", "a client id has 1 to %d visible ASCII characters", ClientIDSizeMax)
 	}
 	c, _, err := s.createClient(ctx, id, spec, sec, s.fixtures)
 	return c, err
@@ -270,7 +271,7 @@ func (s *Store) DeleteClient(ctx context.Context, id string) error {
 // isClientID reports whether id has the form of a client id. Others are refused before
 // the store is read.
 func isClientID(id string) bool {
-	if id == "" || len(id) > clientIDSizeMax {
+	if id == "" || len(id) > ClientIDSizeMax {
 		return false
 	}
 	for i := range len(id) {

@@ -58,7 +58,7 @@ func decodeClientChanges(v []byte) (uint64, error) {
 // enabled public client. As in redirect URIs, an http loopback address matches any
 // port.
 func (s *Store) AllowsOrigin(ctx context.Context, origin string) (bool, error) {
-	if len(origin) > redirectURISizeMax {
+	if len(origin) > RedirectURISizeMax {
 		return false, nil
 	}
 	canonical, ok := originOf(origin)

@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	redirectURISizeMax  = 2048 // bytes
-	redirectURICountMax = 32   // per client
+	// RedirectURISizeMax limits a redirect URI, in bytes.
+	RedirectURISizeMax  = 2048
+	redirectURICountMax = 32 // per client
 )
 
 // A private-use scheme is a reversed domain name and so contains a dot (RFC 8252
@@ -34,7 +35,7 @@ func checkRedirectURI(uri string, fixture bool) error {
 	refuse := func(hint, reason string) error {
 		return record.Invalid("redirect_uris", hint, "redirect URI %q %s", shorten(uri), reason)
 	}
-	if uri == "" || len(uri) > redirectURISizeMax {
+	if uri == "" || len(uri) > RedirectURISizeMax {
 		return refuse("give a complete URI such as https://app.example/callback", "is empty or longer than 2048 bytes")
 	}
 	for i := range len(uri) {
@@ -101,7 +102,7 @@ func MatchRedirectURI(registered, asked string) bool {
 	if registered == asked {
 		return true
 	}
-	if len(asked) > redirectURISizeMax {
+	if len(asked) > RedirectURISizeMax {
 		return false
 	}
 	head, tail, ok := cutLoopbackPort(registered)
