@@ -97,13 +97,13 @@ func (s *Server) deskAccess(v *visit) error {
 	return nil
 }
 
-// userNamed finds a user by name or id. Errors: record.ErrNotFound.
+// userNamed finds a user by name or id. A text of an id's form is an id, or a user with
+// such a name would hide another. Errors: record.ErrNotFound.
 func (s *Server) userNamed(ctx context.Context, name string) (store.User, error) {
-	u, err := s.store.FindUser(ctx, name)
-	if errors.Is(err, record.ErrNotFound) {
+	if store.IsSubject(name) {
 		return s.store.FindUserBySubject(ctx, name)
 	}
-	return u, err
+	return s.store.FindUser(ctx, name)
 }
 
 const clientsSearched = 500 // read in one transaction

@@ -14,6 +14,8 @@ import (
 
 	"tollhouse/handlers"
 	"tollhouse/store"
+	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
@@ -361,6 +363,27 @@ func TestDeskAuditShowsWhatWasDeleted(t *testing.T) {
 	}
 	if ids := rows(t, b.get(t, "/desk/audit?user="+h.user.Subject()), "data-audit"); len(ids) == 0 {
 		t.Error("the lines of a deleted user are not found by id")
+	}
+}
+
+// TestDeskAuditOfAnIDIsNotThatOfAName: a user who has another's id as a name, from a time
+// when that was allowed, hides none of the other's lines.
+func TestDeskAuditOfAnIDIsNotThatOfAName(t *testing.T) {
+	h, b := deskHouse(t)
+	id, nils := h.user.Subject(), h.User(t, "nils", h.account)
+	must.Do(t, h.DB.Update(t.Context(), func(tx kv.Txn) error {
+		return tx.Set(record.UserNameKey(id), nils.ID[:], time.Time{})
+	}))
+	h.pair(t)
+	for _, when := range []string{"while the user exists", "when the user was deleted"} {
+		for _, page := range []string{"/desk/audit?user=" + id, "/desk/users/" + id} {
+			if a := b.get(t, page); a.StatusCode == http.StatusOK && len(rows(t, a, "data-audit")) == 0 {
+				t.Errorf("%s shows no line %s, want the grant", page, when)
+			}
+		}
+		if when == "while the user exists" {
+			must.Do(t, h.DeleteUser(t.Context(), "mara"))
+		}
 	}
 }
 

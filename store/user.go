@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/text/secure/precis"
@@ -114,6 +113,9 @@ func (s *Store) createUser(ctx context.Context, u User, fixture bool) (User, err
 	if !hasVisible(u.Username) {
 		return User{}, record.Invalid("username", usernameHint, "the username has no visible character")
 	}
+	if IsSubject(u.Canonical) {
+		return User{}, record.Invalid("username", "give a name, not an id", "the username has the form of a user's id")
+	}
 	u.ID, u.CreatedAt = secret.NewID(s.random), s.Now()
 	err := s.db.Update(ctx, func(tx kv.Txn) error {
 		_, err := tx.Get(record.UserNameKey(u.Canonical))
@@ -160,11 +162,16 @@ func (s *Store) FindUser(ctx context.Context, username string) (u User, err erro
 	return u, nil
 }
 
+// IsSubject reports whether text has the form of a Subject. No new user has such a name.
+func IsSubject(text string) bool {
+	_, ok := numberNamed(subjectPrefix, text)
+	return ok
+}
+
 // FindUserBySubject returns the user with that Subject. Errors: ErrNotFound.
 func (s *Store) FindUserBySubject(ctx context.Context, subject string) (u User, err error) {
-	text, ours := strings.CutPrefix(subject, subjectPrefix)
-	id, ok := secret.ParseCrockford(text)
-	if !ours || !ok {
+	id, ok := numberNamed(subjectPrefix, subject)
+	if !ok {
 		return User{}, fmt.Errorf("find user by subject: %w", record.ErrNotFound)
 	}
 	err = s.db.View(ctx, func(r kv.Reader) error {

@@ -49,6 +49,8 @@ func TestCreateUser(t *testing.T) {
 			{"name_with_space", "bob smith", "acct", storetest.Password, "username"},
 			{"name_with_nul", "bob\x00", "acct", storetest.Password, "username"},
 			{"name_too_long", strings.Repeat("a", 129), "acct", storetest.Password, "username"},
+			{"name_like_an_id", "usr_" + strings.Repeat("0", 26), "acct", storetest.Password, "username"},
+			{"name_like_an_id_in_capitals", "USR_" + strings.Repeat("0", 25) + "A", "acct", storetest.Password, "username"},
 			{"account_in_upper_case", "carol", "Acct", storetest.Password, "account"},
 			{"account_with_nul", "carol", "a\x00b", storetest.Password, "account"},
 			{"password_of_eleven", "carol", "acct", strings.Repeat("p", 11), "password"},
