@@ -45,7 +45,7 @@ and the log also show. The record holds no secrets.`,
 		{"client", "show lines about this client only, by `name` or id"},
 		{"operator", "show changes by this operator at the desk only, by `name` or id"},
 		{"source", "show lines from this `address` or network only"},
-		{"since", "show lines from this `time` on: 2026-03-09, 2026-03-09 14:30, 2h or Unix seconds; UTC"},
+		{"since", "show lines from this `time` on: 2026-03-09, 2026-03-09 14:30, 2h, RFC 3339 or Unix seconds; UTC"},
 		{"until", "show lines up to this `time`; a day includes all of it"},
 	} {
 		filters[f.name] = c.Flags().String(f.name, "", f.usage)
@@ -93,7 +93,7 @@ func (p *program) readAudit(ctx context.Context, a *admin, wanted url.Values, af
 			query.Set("after", after)
 		}
 		if err := a.call(ctx, "GET", "/admin/audit?"+query.Encode(), nil, &page); err != nil {
-			return namingFlag(err)
+			return namingFlag(err, wanted)
 		}
 		for _, raw := range page.Data {
 			var l handlers.AdminAuditLine
@@ -122,9 +122,9 @@ func (p *program) readAudit(ctx context.Context, a *admin, wanted url.Values, af
 	}
 }
 
-// namingFlag rewrites the server's refusal of a filter to name the flag. What to give
-// stands after a colon.
-func namingFlag(err error) error {
+// namingFlag rewrites the server's refusal of a filter to name the flag and its value. What
+// to give stands after a colon.
+func namingFlag(err error, wanted url.Values) error {
 	var f *term.Failure
 	if !errors.As(err, &f) || f.Param == "" {
 		return err
@@ -134,5 +134,5 @@ func namingFlag(err error) error {
 		return err
 	}
 	reason, advice, _ := strings.Cut(reason, ": ")
-	return term.Fail(f.Code, cmp.Or(advice, f.Hint), "--%s %s", f.Param, reason)
+	return term.Fail(f.Code, cmp.Or(advice, f.Hint), "--%s %q %s", f.Param, wanted.Get(f.Param), reason)
 }

@@ -2,14 +2,20 @@ package handlers_test
 
 import (
 	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"tollhouse/handlers"
+	"tollhouse/store"
 	"tollhouse/store/storetest/must"
 )
 
@@ -69,6 +75,46 @@ func TestAuditFilters(t *testing.T) {
 			t.Errorf("the desk refuses %s with %s", name, text)
 		}
 	}
+}
+
+// TestAuditFindsEveryKind: whatever the store records can be searched for, in the API and at
+// the desk.
+func TestAuditFindsEveryKind(t *testing.T) {
+	h, b := deskHouse(t)
+	kinds := auditedConstants(t)
+	if len(kinds) < 12 {
+		t.Fatalf("the store has the kinds %q, want all", kinds)
+	}
+	page := b.get(t, "/desk/audit").body
+	for _, kind := range kinds {
+		h.Audit(store.AuditLine{What: store.Audited(kind), Reason: "found"})
+		if lines := h.auditOf(t, "what="+kind); len(lines) == 0 || lines[0].What != kind {
+			t.Errorf("the API finds %v for what=%s", lines, kind)
+		}
+		if !strings.Contains(page, `value="`+kind+`"`) {
+			t.Errorf("the desk does not offer %s", kind)
+		}
+	}
+}
+
+// auditedConstants returns the values of the store's constants of type Audited.
+func auditedConstants(t testing.TB) (values []string) {
+	t.Helper()
+	for _, name := range must.Get(filepath.Glob("../store/*.go"))(t) {
+		file := must.Get(parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution))(t)
+		for n := range ast.Preorder(file) {
+			spec, is := n.(*ast.ValueSpec)
+			if !is {
+				continue
+			}
+			if of, is := spec.Type.(*ast.Ident); is && of.Name == "Audited" {
+				for _, v := range spec.Values {
+					values = append(values, must.Get(strconv.Unquote(v.(*ast.BasicLit).Value))(t))
+				}
+			}
+		}
+	}
+	return values
 }
 
 // auditOf returns the lines that the admin API lists.

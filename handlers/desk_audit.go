@@ -25,7 +25,7 @@ var auditWords = []struct {
 	what  store.Audited
 	words string
 }{
-	{store.AuditLogin, "Sign-in"}, {store.AuditLoginRefused, "Sign-in refused"}, {store.AuditGrant, "Tokens issued"}, {store.AuditDenied, "Access denied by the user"},
+	{store.AuditLogin, "Sign-in"}, {store.AuditLoginRefused, "Sign-in refused"}, {store.AuditPasswordChanged, "Password changed"}, {store.AuditGrant, "Tokens issued"}, {store.AuditDenied, "Access denied by the user"},
 	{store.AuditRefused, "Client, code or token refused"}, {store.AuditRevoke, "Access ended"}, {store.AuditRefreshReuse, "Refresh token used again"},
 	{store.AuditCodeReplay, "Code used again"}, {store.AuditThrottle, "Slowed down"}, {store.AuditAdmin, "Change by an operator"},
 	{store.AuditWebhook, "Webhook endpoint"},
@@ -49,6 +49,16 @@ func isAuditKind(what string) bool {
 	return false
 }
 
+// auditKinds lists the kinds as a sentence does.
+func auditKinds() string {
+	var kinds []string
+	for _, w := range auditWords {
+		kinds = append(kinds, string(w.what))
+	}
+	last := len(kinds) - 1
+	return strings.Join(kinds[:last], ", ") + " or " + kinds[last]
+}
+
 // nobody matches no line.
 var nobody = []string{"\x00"}
 
@@ -56,7 +66,7 @@ var nobody = []string{"\x00"}
 func (s *Server) auditFilter(ctx context.Context, a auditSearch) (f store.AuditFilter, err error) {
 	f.What = store.Audited(a.what)
 	if a.what != "" && !isAuditKind(a.what) {
-		return f, invalidParameter("what", "must be a kind of audit line, such as login_refused.")
+		return f, invalidParameter("what", "is not a kind of audit line: give %s.", auditKinds())
 	}
 	if f.UserIDs, err = s.auditUser(ctx, a.user); err != nil {
 		return f, err
@@ -73,7 +83,7 @@ func (s *Server) auditFilter(ctx context.Context, a auditSearch) (f store.AuditF
 	if a.source != "" {
 		var ok bool
 		if f.Source, ok = parseSource(a.source); !ok {
-			return f, invalidParameter("source", "must be an address such as 198.51.100.7, or a network such as 198.51.100.0/24.")
+			return f, invalidParameter("source", "is not an address: give one such as 198.51.100.7, or a network such as 198.51.100.0/24.")
 		}
 	}
 	var ok bool

@@ -27,7 +27,7 @@ const (
 	accountsShown   = 500 // in the selection
 	typesSuggested  = 300
 	resourceEvents  = 20
-	deskPeopleTimes = "give a day such as 2026-03-09, a time such as 2026-03-09 14:30, an age such as 2h, or Unix seconds"
+	deskPeopleTimes = "give a day such as 2026-03-09, a time such as 2026-03-09 14:30 or 2026-03-09T14:30:00+01:00, an age such as 2h, or Unix seconds"
 )
 
 // deskEvent is an event as the pages show it.
