@@ -67,7 +67,8 @@ func (p *program) sessionRevoke() *cobra.Command {
 		Short: "sign out one browser, or all browsers of a user",
 		Long: `Sign out one browser, by the id that list shows, or all browsers of a user. Tokens of
 clients stay valid: tollhouse token revoke revokes those, and tollhouse user disable
-revokes sign-ins and tokens.`,
+revokes sign-ins and tokens. With --user, authorization codes of the user that are not
+redeemed yet end too.`,
 	}
 	addUserFlag(c.Flags(), &user, "all sign-ins of the user with this `name`")
 	c.Args = func(c *cobra.Command, args []string) error {

@@ -184,7 +184,8 @@ func (p *program) tokenRevoke() *cobra.Command {
 		Short: "revoke a token family at once",
 		Long: `Revoke a token family, by the id that list shows or by any of its tokens. All its
 tokens are refused from the next request on. A leaked token identifies its family even
-after it has expired. The client can ask the user for a new authorization.`,
+after it has expired. Codes that its client has not redeemed for its user end too. The
+client can ask the user for a new authorization.`,
 	}
 	addTokenFlag(c, &file, "`file` with a token of the family, or - for standard input")
 	c.Args = func(c *cobra.Command, args []string) error {

@@ -99,7 +99,7 @@ func (s *Server) adminRevokeSessions(w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return userProblem(err, name)
 	}
-	ended, err := s.store.DeleteSessions(r.Context(), u)
+	ended, err := s.store.DeleteSessions(r.Context(), by(r.Context()), u)
 	if err != nil {
 		return err
 	}

@@ -427,7 +427,7 @@ func TestDeskLastUses(t *testing.T) {
 	}
 	h.FlushLastUsed(t.Context())
 	h.Clock.Advance(3 * time.Hour)
-	must.Get(h.DeleteSessions(t.Context(), h.user))(t)
+	must.Get(h.DeleteSessions(t.Context(), store.By{}, h.user))(t)
 	must.Get(h.SetPassword(t.Context(), "mara", "another long phrase"))(t)
 	if got := cell("/desk/users", h.user.Subject(), 3); got != "3 hours ago" {
 		t.Errorf("after the sign-out: %q, want 3 hours ago", got)

@@ -265,7 +265,7 @@ func (s *Server) deskSignOutUser(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.store.DeleteSessions(v.ctx, u); err != nil {
+	if _, err := s.store.DeleteSessions(v.ctx, by(v.ctx), u); err != nil {
 		return err
 	}
 	s.auditSignedOut(v.r, u, "signed out everywhere by the operator")

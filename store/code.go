@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"tollhouse/store/kv"
@@ -257,16 +258,29 @@ func isVerifier(v string) bool {
 	return true
 }
 
-// revokeCodes deletes unredeemed codes, with an audit line for each that could still
-// have been redeemed.
-func (s *Store) revokeCodes(ctx context.Context, by By, hashes [][]byte) error {
-	now, tails := s.Now(), make([][8]byte, len(hashes))
+// revokeCodes deletes the unredeemed codes of an index, with an audit line for each that
+// could still have been redeemed.
+func (s *Store) revokeCodes(ctx context.Context, by By, index record.Key, reason string) error {
+	_, err := s.eachIndexPage(ctx, index, func(ends [][]byte) (more bool, err error) {
+		for batch := range slices.Chunk(ends, revokeBatchMax) {
+			if err := s.revokeCodesOf(ctx, by, batch, reason); err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+	return err
+}
+
+// revokeCodesOf is revokeCodes for index keys, which end in the codes' hashes.
+func (s *Store) revokeCodesOf(ctx context.Context, by By, ends [][]byte, reason string) error {
+	now, tails := s.Now(), make([][8]byte, len(ends))
 	for i := range tails {
 		tails[i] = secret.NewTail(s.random)
 	}
 	return s.db.Update(ctx, func(tx kv.Txn) error {
-		for i, h := range hashes {
-			c, err := readCode(tx, secret.Hash(h))
+		for i, end := range ends {
+			c, err := readCode(tx, secret.Hash(end[len(end)-len(secret.Hash{}):]))
 			if errors.Is(err, record.ErrNotFound) || err == nil && !c.usedAt.IsZero() {
 				continue // expired or redeemed in the meantime
 			}
@@ -279,7 +293,7 @@ func (s *Store) revokeCodes(ctx context.Context, by By, hashes [][]byte) error {
 			if !now.Before(c.expiresAt) {
 				continue
 			}
-			if err := appendAudit(tx, c.auditLine(AuditRevoke, ReasonRevokedByUser, by), now, tails[i]); err != nil {
+			if err := appendAudit(tx, c.auditLine(AuditRevoke, reason, by), now, tails[i]); err != nil {
 				return err
 			}
 		}

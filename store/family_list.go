@@ -108,9 +108,9 @@ func numberNamed(prefix, name string) (n [16]byte, ok bool) {
 	return secret.ParseCrockford(text)
 }
 
-// RevokeFamily revokes a live family by id, for the operator, and returns it. Webhook
-// endpoints that its client made for its user end too. Errors: ErrNotFound, also for a
-// family that has ended.
+// RevokeFamily revokes a live family by id, for the operator, and returns it. Codes that its
+// client has not redeemed for its user, and webhook endpoints that it made for the user, end
+// too. Errors: ErrNotFound, also for a family that has ended.
 func (s *Store) RevokeFamily(ctx context.Context, by By, id string) (f Family, err error) {
 	number, ok := familyNamed(id)
 	if err = record.ErrNotFound; ok {
@@ -160,9 +160,9 @@ func familyOf(r kv.Reader, kind secret.Kind, h secret.Hash) (secret.ID, error) {
 }
 
 // revokeForOperator revokes a live family and writes an audit line. It also ends what the
-// user allowed the client, or the client could have access again without asking, and the
-// webhook endpoints that the client made for the user, or a leaked token would outlive its
-// end as a push.
+// user allowed the client, and codes that the client has not redeemed, or it could have
+// access again without asking, and the webhook endpoints that the client made for the user,
+// or a leaked token would outlive its end as a push.
 func (s *Store) revokeForOperator(ctx context.Context, by By, id secret.ID) (shown Family, err error) {
 	now, tail := s.Now(), secret.NewTail(s.random)
 	live := func(r kv.Reader) (family, error) {
@@ -177,16 +177,22 @@ func (s *Store) revokeForOperator(ctx context.Context, by By, id secret.ID) (sho
 		shown = f.shown(p)
 		return f, err
 	}
-	err = s.db.View(ctx, func(r kv.Reader) error {
-		_, err := live(r)
+	var f family
+	err = s.db.View(ctx, func(r kv.Reader) (err error) {
+		f, err = live(r)
 		return err
 	})
 	if err != nil {
 		return Family{}, err
 	}
-	endBonds := func() error { return s.Webhooks.EndBonds(ctx, shown.ClientID, shown.UserID, webhook.ClientEnded) }
+	endRest := func() error {
+		if err := s.revokeCodes(ctx, by, record.UserCodesKey(f.user, f.client), ReasonRevokedByOperator); err != nil {
+			return err
+		}
+		return s.Webhooks.EndBonds(ctx, shown.ClientID, shown.UserID, webhook.ClientEnded)
+	}
 	// First, because who is killed in between must be able to revoke again.
-	if err := endBonds(); err != nil {
+	if err := endRest(); err != nil {
 		return Family{}, err
 	}
 	err = s.db.Update(ctx, func(tx kv.Txn) error {
@@ -205,8 +211,8 @@ func (s *Store) revokeForOperator(ctx context.Context, by By, id secret.ID) (sho
 	if err != nil {
 		return Family{}, err
 	}
-	if err := endBonds(); err != nil { // one made meanwhile
-		s.log.Warn("webhook endpoints of revoked tokens not ended", "client_id", shown.ClientID, "user_id", shown.UserID, "err", err)
+	if err := endRest(); err != nil { // what was made meanwhile
+		s.log.Warn("codes and webhook endpoints of revoked tokens not ended", "client_id", shown.ClientID, "user_id", shown.UserID, "err", err)
 	}
 	return shown, nil
 }

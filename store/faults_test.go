@@ -205,7 +205,7 @@ func (h household) calls(t *testing.T) []storetest.Call {
 		{Name: "DeleteSession", Run: func(ctx ctxt, s st) (any, error) { return nil, s.DeleteSession(ctx, h.session) }},
 		{Name: "DeleteSessionNamed", Run: func(ctx ctxt, s st) (any, error) { return s.DeleteSessionNamed(ctx, sessions[0].Name()) }},
 		{Name: "DeleteOtherSessions", InSteps: true, Run: func(ctx ctxt, s st) (any, error) { return s.DeleteOtherSessions(ctx, h.user, h.session) }},
-		{Name: "DeleteSessions", InSteps: true, Run: func(ctx ctxt, s st) (any, error) { return s.DeleteSessions(ctx, h.user) }},
+		{Name: "DeleteSessions", InSteps: true, Run: func(ctx ctxt, s st) (any, error) { return s.DeleteSessions(ctx, store.By{}, h.user) }},
 
 		{Name: "Allow", Run: func(ctx ctxt, s st) (any, error) { return s.Allow(ctx, consent) }},
 		{Name: "AllowRemembered", Run: func(ctx ctxt, s st) (any, error) { return s.AllowRemembered(ctx, remembered) }},

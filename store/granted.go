@@ -104,18 +104,10 @@ func (s *Store) RevokeGranted(ctx context.Context, by By, u User, clientID strin
 	}
 	// Then codes: a code redeemed before this has a family by then, and the families
 	// are read afterwards.
-	_, err := s.eachIndexPage(ctx, record.UserCodesKey(u.ID, clientID), func(ends [][]byte) (more bool, err error) {
-		for batch := range slices.Chunk(ends, revokeBatchMax) {
-			if err := s.revokeCodes(ctx, by, batch); err != nil {
-				return false, err
-			}
-		}
-		return true, nil
-	})
-	if err != nil {
+	if err := s.revokeCodes(ctx, by, record.UserCodesKey(u.ID, clientID), ReasonRevokedByUser); err != nil {
 		return fmt.Errorf("revoke granted: codes: %w", err)
 	}
-	_, err = s.eachIndexPage(ctx, record.UserFamiliesKey(u.ID), func(ends [][]byte) (more bool, err error) {
+	_, err := s.eachIndexPage(ctx, record.UserFamiliesKey(u.ID), func(ends [][]byte) (more bool, err error) {
 		live, err := s.liveFamilies(ctx, ends)
 		if err != nil {
 			return false, err

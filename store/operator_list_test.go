@@ -175,6 +175,20 @@ func TestRevokeFamily(t *testing.T) {
 			})
 		})
 	}
+	t.Run("ends_the_codes_not_redeemed_yet", func(t *testing.T) {
+		g := parallelGrant(t)
+		otherClient := g
+		otherClient.client, _ = g.Client(t)
+		mine, others := g.allow(t, ""), otherClient.allow(t, "")
+		must.Get(g.RevokeFamily(ctx, by, g.first.FamilyID))(t)
+		_, err := g.redeem(mine, "")
+		refused(t, "RedeemCode(revoked)", err, record.ErrNotFound)
+		must.Get(otherClient.redeem(others, ""))(t)
+		lines := auditOf(t, g.Fixture, store.AuditRevoke)
+		if len(lines) != 2 || lines[0].Reason != store.ReasonRevokedByOperator || lines[0].FamilyID != "" || lines[0].By != by {
+			t.Errorf("the record has %+v, want the code and then the family", lines)
+		}
+	})
 	t.Run("finds_nothing_by_what_is_no_family", func(t *testing.T) {
 		g := parallelGrant(t)
 		g.unchanged(t, func() {
@@ -264,10 +278,16 @@ func TestListLiveSessions(t *testing.T) {
 		if g.sessionLives(old) {
 			t.Fatal("the old sign-in lives")
 		}
-		if ended, err := g.DeleteSessions(ctx, g.user); err != nil || ended != 2 {
+		otherUser := g
+		otherUser.user = odile
+		code, herCode := g.allow(t, ""), otherUser.allow(t, "")
+		if ended, err := g.DeleteSessions(ctx, store.By{}, g.user); err != nil || ended != 2 {
 			t.Errorf("DeleteSessions() = %d, %v; want 2", ended, err)
 		}
 		wantSet(t, "what is left", g.sessions(t, 5, nil), name(g, hers))
+		_, err = g.redeem(code, "")
+		refused(t, "RedeemCode(of an ended sign-in)", err, record.ErrNotFound)
+		must.Get(otherUser.redeem(herCode, ""))(t)
 	})
 }
 

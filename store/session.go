@@ -199,9 +199,13 @@ func (s *Store) DeleteOtherSessions(ctx context.Context, u User, keep secret.Tok
 	return ended, nil
 }
 
-// DeleteSessions ends all sessions of the user and returns how many were live.
-func (s *Store) DeleteSessions(ctx context.Context, u User) (ended int, err error) {
-	if ended, err = s.deleteSessions(ctx, u, secret.Hash{}); err != nil {
+// DeleteSessions ends all sessions of the user, for the operator, and returns how many were
+// live. Codes that were got in them and are not redeemed end too.
+func (s *Store) DeleteSessions(ctx context.Context, by By, u User) (ended int, err error) {
+	if ended, err = s.deleteSessions(ctx, u, secret.Hash{}); err == nil {
+		err = s.revokeCodes(ctx, by, record.AllUserCodesKey(u.ID), ReasonRevokedByOperator)
+	}
+	if err != nil {
 		return 0, fmt.Errorf("delete sessions: %w", err)
 	}
 	return ended, nil

@@ -234,7 +234,7 @@ func TestListsPassOverWhatIsGone(t *testing.T) {
 	if _, err := g.LatestUses(ctx, g.client.ID); err != nil {
 		t.Errorf("LatestUses() = %v", err)
 	}
-	if ended, err := g.DeleteSessions(ctx, g.user); err != nil || ended != 1 || g.Count(t, record.TagUserSession) != 0 {
+	if ended, err := g.DeleteSessions(ctx, store.By{}, g.user); err != nil || ended != 1 || g.Count(t, record.TagUserSession) != 0 {
 		t.Errorf("DeleteSessions() = %d, %v, and %d entries are left", ended, err, g.Count(t, record.TagUserSession))
 	}
 }

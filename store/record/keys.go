@@ -115,7 +115,8 @@ func SessionKey(h secret.Hash) Key           { return NewKey(TagSession).Hash(h)
 func UserSessionsKey(user secret.ID) Key     { return NewKey(TagUserSession).ID(user) }
 func DecidedKey(h secret.Hash) Key           { return NewKey(TagDecided).Hash(h) }
 func CodeKey(h secret.Hash) Key              { return NewKey(TagCode).Hash(h) }
-func UserCodesKey(u secret.ID, c string) Key { return NewKey(TagUserCode).ID(u).Str(c) }
+func AllUserCodesKey(user secret.ID) Key     { return NewKey(TagUserCode).ID(user) }
+func UserCodesKey(u secret.ID, c string) Key { return AllUserCodesKey(u).Str(c) }
 func UserConsentsKey(user secret.ID) Key     { return NewKey(TagConsent).ID(user) }
 func ConsentKey(u secret.ID, c string) Key   { return UserConsentsKey(u).Str(c) }
 func FamilyKey(id secret.ID) Key             { return NewKey(TagFamily).ID(id) }
