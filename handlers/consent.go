@@ -104,6 +104,8 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, a authRequest, t 
 		return alreadyDecided().because(err)
 	case errors.Is(err, record.ErrDisabled):
 		return startAgain(http.StatusForbidden, "The user or the application has been disabled in the meantime.").because(err)
+	case errors.Is(err, store.ErrTooOften):
+		return allowedTooOften().because(err)
 	case err != nil:
 		return err
 	}
@@ -135,6 +137,14 @@ func (s *Server) deny(w http.ResponseWriter, r *http.Request, a authRequest, t t
 	})
 	s.redirectDenied(w, r, a)
 	return nil
+}
+
+// allowedTooOften is for an application that sends its user around without end.
+func allowedTooOften() *problem {
+	return tooOften("The client requests codes for this user too often", store.ClientGrantEvery).asPage(pageText{
+		title: "Too many requests", message: "The application asks for access in your name too often. Nothing was allowed.",
+		next: "Wait a moment, then start again from the application.",
+	})
 }
 
 func startAgain(status int, message string) *problem {

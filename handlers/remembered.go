@@ -21,6 +21,9 @@ func (s *Server) allowRemembered(w http.ResponseWriter, r *http.Request, a authR
 	if errors.Is(err, record.ErrNotFound) {
 		return false, nil
 	}
+	if errors.Is(err, store.ErrTooOften) {
+		return false, allowedTooOften().because(err)
+	}
 	if err != nil {
 		return false, err
 	}

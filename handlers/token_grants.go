@@ -33,7 +33,10 @@ func (s *Server) passwordGrant(ctx context.Context, client store.Client, p param
 		return store.Issued{}, err
 	}
 	issued, err := s.store.IssueForPassword(ctx, by(ctx), client, user, scope)
-	if errors.Is(err, record.ErrDisabled) {
+	switch {
+	case errors.Is(err, store.ErrTooOften):
+		return store.Issued{}, tooOften("The client requests tokens for this user too often", store.ClientGrantEvery).because(err)
+	case errors.Is(err, record.ErrDisabled):
 		return store.Issued{}, wrong.because(err)
 	}
 	return issued, err

@@ -7,6 +7,7 @@ import (
 
 	"tollhouse/store"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 // A client that refreshes too often is slowed down before it fills the disk, and its spent
@@ -120,4 +121,61 @@ func TestClientGrantsTooOften(t *testing.T) {
 		newJob(t, j.house).access(t)
 		j.familyLives(t, j.pair(t))
 	})
+}
+
+// A client is granted tokens of one user often enough for any test suite, and then slowly
+// enough not to fill the disk.
+func TestGrantsOfAUserTooOften(t *testing.T) {
+	t.Parallel()
+	const atOnce = 5
+	begin := func(t *testing.T) *house {
+		t.Helper()
+		return houseOver(t, storetest.New(t, storetest.QuickHashes, func(o *store.Options) { o.ClientGrants = atOnce })).overTCP(t)
+	}
+	tooSoon := func(t *testing.T, a answer) {
+		t.Helper()
+		if got := a.Header.Get("Retry-After"); a.StatusCode != http.StatusTooManyRequests || got != "1" {
+			t.Errorf("status = %d %.200s with Retry-After %q, want 429 with 1", a.StatusCode, a.body, got)
+		}
+	}
+	// each way to a family, and what it answers when it succeeds
+	ways := map[string]func(t *testing.T, h *house, b *browser) answer{
+		"password": func(t *testing.T, h *house, _ *browser) answer { return h.token(t, h.passwordForm()) },
+		"consent": func(t *testing.T, h *house, b *browser) answer {
+			return b.submit(t, b.get(t, h.authURL()), "decision", "allow")
+		},
+		"remembered": func(t *testing.T, h *house, b *browser) answer { return b.get(t, h.authURL()) },
+	}
+	for name, ask := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := begin(t)
+			b := h.signedIn(t, h.user)
+			wanted := http.StatusOK
+			if name != "password" {
+				wanted = http.StatusSeeOther
+			}
+			first := 0
+			if name == "remembered" {
+				must.Get(h.UpdateClient(t.Context(), h.client.ID, store.ClientChange{Consent: new("remember")}))(t)
+				wantStatus(t, ways["consent"](t, h, b), wanted)
+				first = 1
+			}
+			for range atOnce - first {
+				wantStatus(t, ask(t, h, b), wanted)
+			}
+			before := h.kept(t)
+			for range 3 {
+				tooSoon(t, ask(t, h, b))
+			}
+			if after := h.kept(t); after != before {
+				t.Errorf("refused grants left %d records, want none", after-before)
+			}
+			h.User(t, "nils", h.account)
+			wantPair(t, h.token(t, with(h.passwordForm(), "username", "nils"))) // another user is not slowed down
+			h.Clock.Advance(time.Second)
+			wantStatus(t, ask(t, h, b), wanted)
+			tooSoon(t, ask(t, h, b))
+		})
+	}
 }

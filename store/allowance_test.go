@@ -24,6 +24,22 @@ func TestRotationsAreRememberedInBounds(t *testing.T) {
 			t.Errorf("%d families are remembered, want %d at most", len(o.owes), allowancesMax)
 		}
 	})
+	t.Run("who_used_up_an_allowance_is_not_forgotten", func(t *testing.T) {
+		t.Parallel()
+		var o allowance[secret.ID]
+		o.init(5, RotationEvery)
+		full := secret.ID{15: 1}
+		for range 5 {
+			o.note(full, now)
+		}
+		for i := range uint64(3 * allowancesMax) {
+			var family secret.ID
+			binary.BigEndian.PutUint64(family[:], i)
+			if o.note(family, now); o.allows(full, now) {
+				t.Fatalf("after %d other families a full one is allowed", i+1)
+			}
+		}
+	})
 	t.Run("a_clock_that_steps_back_forgives", func(t *testing.T) {
 		t.Parallel()
 		var o allowance[secret.ID]

@@ -58,7 +58,7 @@ type Consent struct {
 // decided, so that a ticket gives at most one code. If the client remembers consent, so
 // does the transaction. Errors: ErrReplayed if the ticket
 // was decided before, ErrDisabled if the client or user was disabled or their tokens
-// ended since.
+// ended since; ErrTooOften.
 func (s *Store) Allow(ctx context.Context, c Consent) (secret.Token, error) {
 	now := s.Now()
 	code, token := s.newCode(c, now)
@@ -72,11 +72,12 @@ func (s *Store) Allow(ctx context.Context, c Consent) (secret.Token, error) {
 		if err := remember(tx, c, code.lineage, now); err != nil {
 			return err
 		}
-		return createCode(tx, code, now)
+		return s.createCode(tx, code, now)
 	})
 	if err != nil {
 		return secret.Token{}, fmt.Errorf("allow: %w", err)
 	}
+	s.grants.note(code.granted(), now)
 	return token, nil
 }
 
@@ -90,7 +91,11 @@ func (s *Store) newCode(c Consent, now time.Time) (code, secret.Token) {
 	}, token
 }
 
-func createCode(tx kv.Txn, c code, now time.Time) error {
+// createCode counts as the grant: a code gives one family at most, and it is stored too.
+func (s *Store) createCode(tx kv.Txn, c code, now time.Time) error {
+	if !s.grants.allows(c.granted(), now) {
+		return ErrTooOften
+	}
 	if err := writeCode(tx, c, now); err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func lineageOf(c Client, u User) lineage {
 
 // IssueForPassword issues the first tokens of a new family to an authenticated client
 // for an authenticated user (RFC 6749 §4.3). Errors: ErrDisabled if one of them was
-// disabled in the meantime.
+// disabled in the meantime; ErrTooOften.
 func (s *Store) IssueForPassword(ctx context.Context, by By, c Client, u User, scope Scope) (Issued, error) {
 	now, pair := s.Now(), s.newPair()
 	f := s.newFamily(lineageOf(c, u), scope, now, pair.family)
@@ -51,6 +51,9 @@ func (s *Store) IssueForPassword(ctx context.Context, by By, c Client, u User, s
 	err := s.db.Update(ctx, func(tx kv.Txn) (err error) {
 		if _, err = readParties(tx, f.lineage); err != nil {
 			return err
+		}
+		if !s.grants.allows(f.granted(), now) {
+			return ErrTooOften
 		}
 		if issued, err = s.issueFirst(tx, f, pair, now); err != nil {
 			return err
@@ -60,6 +63,7 @@ func (s *Store) IssueForPassword(ctx context.Context, by By, c Client, u User, s
 	if err != nil {
 		return Issued{}, fmt.Errorf("issue for password: %w", err)
 	}
+	s.grants.note(f.granted(), now)
 	return issued, nil
 }
 
@@ -77,7 +81,7 @@ func (s *Store) IssueForClient(ctx context.Context, by By, c Client, scope Scope
 		if _, err := readParties(tx, f.lineage); err != nil {
 			return err
 		}
-		if !s.grants.allows(c.ID, now) {
+		if !s.grants.allows(granted{client: c.ID}, now) {
 			return ErrTooOften
 		}
 		if err := createFamily(tx, f); err != nil {
@@ -92,7 +96,7 @@ func (s *Store) IssueForClient(ctx context.Context, by By, c Client, scope Scope
 	if err != nil {
 		return Issued{}, fmt.Errorf("issue for client: %w", err)
 	}
-	s.grants.note(c.ID, now)
+	s.grants.note(granted{client: c.ID}, now)
 	return f.issued(pair.access, secret.Token{}, scope, s.lives.AccessToken), nil
 }
 

@@ -41,7 +41,7 @@ const (
 // AllowRemembered is [Store.Allow] without asking: it stores an authorization code if the
 // user has allowed all of c before and that still stands. The transaction that stores the
 // code reads all that it stands on. Ticket and Epoch are not used. Errors: ErrNotFound if
-// the user must be asked.
+// the user must be asked; ErrTooOften.
 func (s *Store) AllowRemembered(ctx context.Context, c Consent) (secret.Token, error) {
 	now := s.Now()
 	code, token := s.newCode(c, now)
@@ -58,11 +58,12 @@ func (s *Store) AllowRemembered(ctx context.Context, c Consent) (secret.Token, e
 		if !stands || r.lineage != code.lineage || !r.covers(c.RedirectURI, c.Scope, now) {
 			return record.ErrNotFound
 		}
-		return createCode(tx, code, now)
+		return s.createCode(tx, code, now)
 	})
 	if err != nil {
 		return secret.Token{}, fmt.Errorf("allow remembered: %w", err)
 	}
+	s.grants.note(code.granted(), now)
 	return token, nil
 }
 

@@ -80,7 +80,8 @@ type Options struct {
 	StrictTypes bool
 	// Rotations is the burst of refreshes allowed per family; 0 means 100,000.
 	Rotations int
-	// ClientGrants is the burst of tokens allowed to a client for itself; 0 means 100,000.
+	// ClientGrants is the burst of grants allowed to a client for itself, and for each user;
+	// 0 means 100,000.
 	ClientGrants int
 	// SegmentEvents is the number of events in a segment of a log; 0 means 200,000.
 	SegmentEvents uint64
@@ -106,7 +107,7 @@ type Store struct {
 	instance  secret.ID
 	lastUsed  lastUsed
 	rotations allowance[secret.ID]
-	grants    allowance[string] // to clients that act for themselves
+	grants    allowance[granted]
 	audits    auditQueue
 	origins   origins
 	backingUp sync.Mutex
