@@ -99,6 +99,9 @@ func (s *Server) adminImportEvents(w http.ResponseWriter, r *http.Request) error
 	}
 	total := importer.Summary()
 	note(r.Context(), slog.Int("recorded", total.Recorded), slog.Int("refused", total.Errors))
+	if total.Recorded > 0 && !q.options.DryRun {
+		s.auditChange(r, "events imported")
+	}
 	return nil
 }
 

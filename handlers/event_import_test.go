@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
 // What an interrupted import has committed stays, and the same file continues after it.
@@ -30,6 +31,26 @@ func TestImportGoesOnWhereItBroke(t *testing.T) {
 	for i, e := range a.events(t) {
 		if e.Source != fmt.Sprint(i) {
 			t.Fatalf("event %d is line %s", i, e.Source)
+		}
+	}
+}
+
+// An import leaves an audit line only if it recorded something.
+func TestImportIsAuditedIfItRecords(t *testing.T) {
+	a := parallelAPI(t)
+	for _, c := range []struct {
+		name, body, query string
+		want              int
+	}{
+		{"every_line_refused", "{}\n", "&on-error=skip", 0},
+		{"dry_run", line("") + "\n", "&dry-run=true", 0},
+		{"recorded", "{}\n" + line(`,"id":"first"`) + "\n", "&on-error=skip", 1},
+		{"known_already", line(`,"id":"first"`) + "\n", "", 1},
+	} {
+		a.importFrom(strings.NewReader(c.body), c.query)
+		lines, err := a.ListAudit(t.Context(), record.Position{}, 10)
+		if err != nil || len(lines) != c.want || c.want > 0 && lines[0].Reason != "events imported" {
+			t.Errorf("%s: audit = %+v, %v, want %d lines", c.name, lines, err, c.want)
 		}
 	}
 }
