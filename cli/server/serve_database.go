@@ -32,7 +32,8 @@ var directoryFlags = map[string]string{
 	"memory":       "leave it out: the database has the caches",
 }
 
-// checkDatabaseFlags refuses what does not go with --store, and settings out of range.
+// checkDatabaseFlags refuses a wrong address, what does not go with --store, and settings
+// out of range.
 func (p *Program) checkDatabaseFlags(flags *pflag.FlagSet) error {
 	for _, name := range []string{"data", "backup-every", "backup-keep", "backup-dir", "memory"} {
 		if flags.Changed(name) {
@@ -41,6 +42,9 @@ func (p *Program) checkDatabaseFlags(flags *pflag.FlagSet) error {
 	}
 	if n, _ := flags.GetInt("store-connections"); n < storeConnectionsMin || n > storeConnectionsMax {
 		return term.Usage("give a number from 4 to 1000", "--store-connections %d is out of range", n)
+	}
+	if _, err := p.Store.Address(); err != nil {
+		return err
 	}
 	if p.KeyFile == "" {
 		return term.Fail(term.ExitConfig, "create one, copy it to all machines, and name it with --key-file: (umask 077; openssl rand -hex 32 > tollhouse.key)",
