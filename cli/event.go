@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -138,14 +139,17 @@ func (p *program) eventList() *cobra.Command {
 				query.Set(name, strconv.FormatInt(m.Unix(), 10))
 			}
 		}
-		return inFlags(p.manage(ctx, "event list", needsData, func(a *admin) error { return p.listEvents(ctx, a, query) }))
+		return inFlags(listFlags, p.manage(ctx, "event list", needsData, func(a *admin) error { return p.listEvents(ctx, a, query) }))
 	})
 	return c
 }
 
-// listFlags maps the parameters of a list of events to flags, each with the hint
-// for when it is refused.
-var listFlags = map[string]struct{ flag, hint string }{
+// flagName is the flag for a parameter of the API, and the hint for when its value is
+// refused; "" for the server's own hint.
+type flagName struct{ flag, hint string }
+
+// listFlags maps the parameters of a list of events to flags.
+var listFlags = map[string]flagName{
 	"type[]":     {"--type", "use a type that event list shows, for example --type customer.updated"},
 	"resource[]": {"--resource", "use a resource that event list shows, for example --resource cus_4tn8k2w1"},
 	"limit":      {"--limit", "for more, use --after with the last id of the previous page"},
@@ -156,19 +160,19 @@ var listFlags = map[string]struct{ flag, hint string }{
 
 // inFlags rewrites the server's refusal of a parameter to name the flag instead.
 // The server's message starts with the parameter and has advice after a semicolon.
-func inFlags(err error) error {
+func inFlags(flags map[string]flagName, err error) error {
 	var f *term.Failure
 	if !errors.As(err, &f) {
 		return err
 	}
-	named, ok := listFlags[f.Param]
+	named, ok := flags[f.Param]
 	reason, begins := strings.CutPrefix(f.Error(), f.Param+" ")
 	if !ok || !begins {
 		return err
 	}
 	reason, advice, _ := strings.Cut(reason, "; ")
 	if advice == "" || strings.Contains(advice, f.Param) {
-		advice = named.hint
+		advice = cmp.Or(named.hint, f.Hint)
 	}
 	return term.Fail(f.Code, advice, "%s %s", named.flag, reason)
 }

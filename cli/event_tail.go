@@ -51,7 +51,7 @@ after the last event that it printed: it misses no event and prints none twice.`
 		t := p.newTail(query, since.Moment)
 		table := p.newTailTable()
 		t.event = func(_ context.Context, wire []byte) error { return p.printEvent(table, wire) }
-		return inFlags(t.run(ctx))
+		return inFlags(listFlags, t.run(ctx))
 	})
 	return c
 }

@@ -9,6 +9,7 @@ import (
 
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
+	"tollhouse/store/eventlog"
 	"tollhouse/store/webhook"
 )
 
@@ -58,10 +59,36 @@ func (p *program) webhookCreate() *cobra.Command {
 		if asked.Secret, err = p.ownWebhookSecret(secretFile); err != nil {
 			return err
 		}
+		if asked.From, err = logPosition("--from", asked.From); err != nil {
+			return err
+		}
 		asked.Types = term.SplitLists(asked.Types)
 		return p.showWebhook(ctx, "webhook create", makesData, true, "POST", only(webhooksAdmin, map[string]string{"account": account}), asked)
 	})
 	return c
+}
+
+// webhookFlags maps the members of a call about webhook endpoints to flags.
+var webhookFlags = map[string]flagName{
+	"types":       {"--type", ""},
+	"description": {"--description", ""},
+	"order":       {"--order", ""},
+	"from":        {"--from", ""},
+	"to":          {"--to", ""},
+	"state":       {"--state", ""},
+	"overlap":     {"--overlap", "give 0s to 168h"},
+}
+
+// logPosition returns a position in the log as the API takes it, with a time in seconds.
+func logPosition(flag, text string) (string, error) {
+	var at term.Ago
+	switch {
+	case at.Set(text) == nil:
+		return strconv.FormatInt(at.Unix(), 10), nil
+	case text == "", eventlog.IsID(text): // now and start are spelt like ids
+		return text, nil
+	}
+	return "", term.Usage("use now, start, the id of an event, or a time such as 2h or 2026-03-09T15:30:00Z", "%s %q is not a position in the log", flag, text)
 }
 
 // addAllowFlag is for judging a URL without a server, which has its own rules.
@@ -94,7 +121,7 @@ func (p *program) showWebhook(ctx context.Context, role string, n need, seals bo
 		return a.call(ctx, method, path, in, &e)
 	})
 	if err != nil {
-		return inFlags(err)
+		return inFlags(webhookFlags, err)
 	}
 	if p.JSON {
 		return p.PrintJSON(e)
@@ -279,9 +306,13 @@ what was parked behind the new place.`,
 	c.Flags().StringVar(&from, "from", "", "continue `at` now, start, after the event with this id, or at a time")
 	nameVariables(c.Flags(), "")
 	c.RunE = p.doing(func(ctx context.Context, args []string) error {
+		at, err := logPosition("--from", from)
+		if err != nil {
+			return err
+		}
 		in := map[string]string{}
-		if from != "" {
-			in["from"] = from
+		if at != "" {
+			in["from"] = at
 		}
 		return p.showWebhook(ctx, "webhook enable", needsData, true, "POST", pathOf("webhook-endpoints", args[0], "enable"), in)
 	})

@@ -44,7 +44,7 @@ func (p *program) webhookRotateSecret() *cobra.Command {
 			return a.call(ctx, "POST", pathOf("webhook-endpoints", args[0], "rotate-secret"), in, &made)
 		})
 		if err != nil {
-			return inFlags(err)
+			return inFlags(webhookFlags, err)
 		}
 		if p.JSON {
 			return p.PrintJSON(made)
@@ -83,7 +83,7 @@ func (p *program) webhookDeliveries() *cobra.Command {
 			})
 		})
 		if err != nil || p.JSON {
-			return inFlags(err)
+			return inFlags(webhookFlags, err)
 		}
 		return t.Flush()
 	})
@@ -116,20 +116,40 @@ or dead (--state), or a stretch of the log (--from and --to).`,
 		if len(args) == 0 {
 			return term.Usage(c.CommandPath()+" --help shows how", "%s needs the id of an endpoint", c.CommandPath())
 		}
-		in := map[string]any{}
-		for name, value := range map[string]string{"state": state, "from": from, "to": to} {
-			if value != "" {
-				in[name] = value
+		ways := 0
+		for _, given := range []bool{len(args) > 1, state != "", from != "" || to != ""} {
+			if given {
+				ways++
 			}
+		}
+		switch {
+		case ways == 0:
+			return term.Usage("name events, or give --state, or --from and --to", "webhook retry needs to know which events")
+		case ways > 1:
+			return term.Usage("leave the others out", "webhook retry takes only one of event ids, --state, and --from with --to")
+		case (from == "") != (to == ""):
+			return term.Usage("give both, for example --from 2h --to 1h", "--from and --to go together")
+		case len(types) > 0 && from == "":
+			return term.Usage("leave it out, or give --from and --to", "--type selects events between --from and --to only")
+		}
+		in := map[string]any{}
+		for name, value := range map[string]string{"from": from, "to": to} {
+			at, err := logPosition("--"+name, value)
+			if err != nil {
+				return err
+			}
+			if at != "" {
+				in[name] = at
+			}
+		}
+		if state != "" {
+			in["state"] = state
 		}
 		if len(args) > 1 {
 			in["events"] = args[1:]
 		}
 		if len(types) > 0 {
 			in["types"] = term.SplitLists(types)
-		}
-		if len(in) == 0 {
-			return term.Usage("name events, or give --state, or --from and --to", "webhook retry needs to know which events")
 		}
 		var made struct {
 			Queued int `json:"queued"`
@@ -138,7 +158,7 @@ or dead (--state), or a stretch of the log (--from and --to).`,
 			return a.call(ctx, "POST", pathOf("webhook-endpoints", args[0], "retry"), in, &made)
 		})
 		if err != nil {
-			return inFlags(err)
+			return inFlags(webhookFlags, err)
 		}
 		return p.Done(made, "queued %s", term.Count(int64(made.Queued), "event", "events"))
 	})

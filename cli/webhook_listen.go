@@ -73,7 +73,7 @@ tried again every second. An answer other than 2xx is printed, and the next even
 		l := &listener{p: p, to: forwardTo, key: key, client: newListenClient(), retry: listenRetry}
 		t := p.newTail(query, since.Moment)
 		t.ready, t.event = l.ready, l.forward
-		err = inFlags(t.run(ctx))
+		err = inFlags(listFlags, t.run(ctx))
 		if ctx.Err() != nil {
 			return t.resumable(err)
 		}

@@ -358,16 +358,22 @@ func retryWebhook(c *webhookCall) error {
 	}
 	asked := webhook.Retry{Events: m.texts("events"), State: webhook.State(m.text("state")), Types: m.texts("types"), From: m.from("from"), To: m.from("to")}
 	ways := 0
-	for _, name := range []string{"events", "state", "from"} {
-		if m.given(name) {
+	for _, given := range []bool{m.given("events"), m.given("state"), m.given("from") || m.given("to")} {
+		if given {
 			ways++
 		}
 	}
 	switch {
-	case ways != 1 || m.given("from") != m.given("to") || m.given("types") && !m.given("from"):
-		return invalidRequest("The body must have either events, or state, or from and to; types belongs to from and to.")
+	case ways == 0:
+		return invalidRequest("The body names no events; send events, or state, or from and to.")
+	case ways > 1:
+		return invalidRequest("Send only one of events, state, and from with to.")
+	case m.given("from") != m.given("to"):
+		return invalidRequest("Send both from and to.")
+	case m.given("types") && !m.given("from"):
+		return invalidRequest("types selects events between from and to only; leave it out, or send from and to.").on("types")
 	case m.given("state") && asked.State != webhook.Parked && asked.State != webhook.Dead:
-		m.refuse("state", "must be parked or dead.")
+		m.refuse("state", "must be parked or dead, not %.64q.", asked.State)
 	case m.given("events") && len(asked.Events) == 0:
 		m.refuse("events", "must have at least one id of an event.")
 	}
@@ -525,8 +531,8 @@ func webhookProblem(err error) error {
 	case errors.As(err, &cursor):
 		return eventListProblem(err)
 	case errors.As(err, &exists):
-		p := conflict("Another endpoint of the account has this URL; its id is in id. For a second stream to one receiver, add a query to the URL.")
-		p.extra = map[string]any{"id": exists.ID}
+		p := conflict("The endpoint %s of the account has this URL.", exists.ID)
+		p.extra = map[string]any{"id": exists.ID, "hint": "to send a second stream to the same receiver, add a query to the URL"}
 		return p
 	case errors.As(err, &limit):
 		of := "account"

@@ -38,7 +38,7 @@ type Change struct {
 	If func(revision uint64) bool
 }
 
-// From is a place in the log. The zero From is none.
+// From is a position in the log. The zero From is none.
 type From struct {
 	now, start bool
 	event      string
@@ -52,13 +52,13 @@ func FromEvent(id string) From    { return From{event: id} }      // the event a
 func FromTime(seconds int64) From { return From{time: &seconds} } // the first event in or after the second
 func (f From) IsZero() bool       { return f == From{} }
 
-// IfDisabled is the same place, for a disabled endpoint only: Enable returns ErrEnabled otherwise.
+// IfDisabled is the same position, for a disabled endpoint only: Enable returns ErrEnabled otherwise.
 func (f From) IfDisabled() From {
 	f.ifDisabled = true
 	return f
 }
 
-// resolve returns the cursor for a place. Errors: *record.InvalidError,
+// resolve returns the cursor for a position. Errors: *record.InvalidError,
 // *eventlog.CursorError.
 func (f From) resolve(r kv.Reader, account string, now time.Time) (p record.Position, err error) {
 	extent, err := eventlog.ReadExtent(r, account)
@@ -71,7 +71,7 @@ func (f From) resolve(r kv.Reader, account string, now time.Time) (p record.Posi
 	case f.event != "":
 		p, err = eventlog.PositionOf(r, account, f.event)
 		if errors.Is(err, record.ErrNotFound) || err == nil && p.Compare(extent.Last) > 0 {
-			return p, record.Invalid("from", "use the id of an event of the account, or now", "no event has the id in from")
+			return p, record.Invalid("from", positionHint, "from %q is not the id of an event of the account", f.event)
 		}
 		if err != nil {
 			return p, err
@@ -100,14 +100,17 @@ func minOf(p, q record.Position) record.Position {
 	return q
 }
 
-const typesHint = "use types such as customer.updated, or patterns such as customer.*, *.created and *"
+const (
+	positionHint = "use now, start, a time, or the id of an event of the account"
+	typesHint    = "use types such as customer.updated, or patterns such as customer.*, *.created and *"
+)
 
 // checkTypes returns the types without duplicates. Errors: *record.InvalidError.
 func checkTypes(types []string) ([]string, error) {
 	var merged []string
 	for _, t := range types {
 		if !eventlog.IsEventType(t) && !eventlog.IsTypePattern(t) {
-			return nil, record.Invalid("types", typesHint, "types has a text that is no event type or pattern")
+			return nil, record.Invalid("types", typesHint, "types has %.64q, which is not an event type or pattern", t)
 		}
 		if !slices.Contains(merged, t) {
 			merged = append(merged, t)
@@ -128,7 +131,7 @@ func checkDescription(text string) error {
 
 func checkOrder(o Order) error {
 	if o != Strict && o != None {
-		return record.Invalid("order", "use strict or none", "order must be strict or none")
+		return record.Invalid("order", "use strict or none", "order must be strict or none, not %.64q", o)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ type Filter struct {
 // the one that blocks it. Errors: record.ErrNotFound, *record.InvalidError.
 func (w *Webhooks) Deliveries(ctx context.Context, by By, id string, f Filter) (list []Delivery, more bool, err error) {
 	if f.State != "" && !slices.Contains(states, f.State) {
-		return nil, false, record.Invalid("state", "use delivered, retrying, parked, dead or skipped", "state is not one of a delivery")
+		return nil, false, record.Invalid("state", "use delivered, retrying, parked, dead or skipped", "state %.64q is not the state of a delivery", f.State)
 	}
 	err = w.db.View(ctx, func(r kv.Reader) error {
 		list, more = nil, false
@@ -183,7 +183,7 @@ func (w *Webhooks) retriedEvents(ctx context.Context, e *Endpoint, ids []string)
 // retriedState finds the events set aside with a state.
 func (w *Webhooks) retriedState(ctx context.Context, e *Endpoint, s State) (list []Delivery, err error) {
 	if s != Parked && s != Dead {
-		return nil, record.Invalid("state", "use parked or dead", "state must be parked or dead")
+		return nil, record.Invalid("state", "use parked or dead", "state must be parked or dead, not %.64q", s)
 	}
 	err = w.eachSetPage(ctx, e.set().All(), func(page []Delivery) error {
 		for _, x := range page {
@@ -241,7 +241,7 @@ func (f From) end(r kv.Reader, account string) (record.Position, error) {
 	case f.event != "":
 		p, err := eventlog.PositionOf(r, account, f.event)
 		if errors.Is(err, record.ErrNotFound) {
-			return p, record.Invalid("to", "use the id of an event of the account, or a time", "no event has the id in to")
+			return p, record.Invalid("to", positionHint, "to %q is not the id of an event of the account", f.event)
 		}
 		return p, err
 	case f.time != nil:
