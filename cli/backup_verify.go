@@ -91,5 +91,5 @@ func (p *program) showBackup(b datadir.CheckedBackup) error {
 	for _, kind := range slices.Sorted(maps.Keys(b.Kinds)) {
 		rows = append(rows, term.Row{"  " + kind, strconv.FormatInt(b.Kinds[kind], 10)})
 	}
-	return p.PrintRows(append(rows, term.Row{"whole", "yes"})...)
+	return p.PrintRows(append(rows, term.Row{"complete", "yes"})...)
 }

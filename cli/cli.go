@@ -98,7 +98,7 @@ A flag overrides its variable. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
 	flags.BoolVar(&p.store.Unverified, "store-unverified", false, "allow a database that speaks the protocol of PostgreSQL but is another product")
 	flags.BoolVar(&p.JSON, "json", false, "print JSON: one value, or one per line for lists")
 	flags.BoolVar(&p.Quiet, "quiet", false, "print only results and errors")
-	flags.BoolVar(&p.Yes, "yes", false, "do not ask before deleting")
+	flags.BoolVar(&p.Yes, "yes", false, "do not ask before deleting or replacing")
 	root.SetFlagErrorFunc(flagFault)
 	root.AddCommand(
 		p.devCommand(), p.serveCommand(), p.clientCommand(), p.userCommand(), p.accountCommand(), p.sessionCommand(),

@@ -71,7 +71,7 @@ func addGrantFlags(flags *pflag.FlagSet, grants, scopes *[]string) {
 }
 
 func addConsentFlag(flags *pflag.FlagSet, consent *string, otherwise string) {
-	flags.StringVar(consent, "consent", otherwise, "`when` users who allowed the client are asked again: ask (each time) or remember (for more, and after a year; not for public clients)")
+	flags.StringVar(consent, "consent", otherwise, "`mode` for users who allowed the client before: ask (each time) or remember (ask for more scopes, and after a year; not for public clients)")
 }
 
 func addActsFlag(flags *pflag.FlagSet, account *string) {

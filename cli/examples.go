@@ -81,7 +81,7 @@ tollhouse user create harriet --password-file /run/secrets/harriet`,
 	"user show":    `tollhouse user show harriet`,
 	"version":      `tollhouse version --json`,
 	"webhook create": `tollhouse webhook create --url https://books.example/hook --account larkspur --type 'customer.*'
-tollhouse webhook create --url http://10.0.0.5:3000/hook --account larkspur --order none --json`,
+tollhouse webhook create --url https://ledger.example/hook --account larkspur --order none --json`,
 	"webhook delete": `tollhouse webhook delete ENDPOINT_ID`,
 	"webhook deliveries": `tollhouse webhook deliveries ENDPOINT_ID --state parked
 tollhouse webhook deliveries ENDPOINT_ID --json --limit 20`,

@@ -18,8 +18,8 @@ const webhooksAdmin = "/admin/webhook-endpoints"
 func (p *program) webhookCommand() *cobra.Command {
 	c := asGroup(&cobra.Command{Use: "webhook", Short: "deliver events to the URLs of other programs"})
 	c.AddCommand(p.webhookCreate(), p.webhookList(), p.webhookShow(), p.webhookUpdate(), p.webhookDelete(),
-		p.webhookEnable(), p.webhookCall("disable", "stop delivering to an endpoint; it keeps its place in the log"),
-		p.webhookCall("skip", "give up on the event that blocks an endpoint; it stays listed as dead"),
+		p.webhookEnable(), p.webhookCall("disable", "stop delivering to an endpoint; it keeps its position in the log"),
+		p.webhookCall("skip", "give up on the event that blocks an endpoint; it stays in the list as dead"),
 		p.webhookRotateSecret(), p.webhookDeliveries(), p.webhookRetry(), p.webhookSendTest(),
 		p.webhookHold("hold", "stop all deliveries until webhook resume"),
 		p.webhookHold("resume", "continue all deliveries, as after a restore"), p.webhookListen())
@@ -46,8 +46,8 @@ func (p *program) webhookCreate() *cobra.Command {
 	addAccountFlag(c, &account)
 	addTypeFlag(c, &asked.Types)
 	flags.StringVar(&asked.Description, "description", "", "a `text` for people")
-	flags.StringVar(&asked.Order, "order", "", "`strict` delivers in the order of the log, none as fast as it can (default strict)")
-	flags.StringVar(&asked.From, "from", "", "begin `at` now, start, after the event with this id, or at a time (default now)")
+	flags.StringVar(&asked.Order, "order", "", "the delivery `order`: strict is that of the log, none is as fast as possible (default strict)")
+	flags.StringVar(&asked.From, "from", "", "begin at a `position` in the log: now, start, after the event with this id, or at a time (default now)")
 	flags.StringVar(&secretFile, "secret-file", "", "`file` with a secret of your own, - for standard input; without it the endpoint gets a new one")
 	nameVariables(flags, "")
 	p.addAllowFlag(c)
@@ -154,11 +154,11 @@ func webhookRows(e webhook.Object) []term.Row {
 		rows = append(rows, term.Row{"created by user", *e.CreatedBy.User})
 	}
 	for _, s := range e.Secrets {
-		ends := "does not end"
+		ends := "does not expire"
 		if s.ExpiresAt != nil {
-			ends = "until " + term.ShowTime(*s.ExpiresAt)
+			ends = "expires " + term.ShowTime(*s.ExpiresAt)
 		}
-		rows = append(rows, term.Row{"secret of", term.ShowTime(s.CreatedAt) + ", " + ends})
+		rows = append(rows, term.Row{"secret created", term.ShowTime(s.CreatedAt) + ", " + ends})
 	}
 	if of := e.Status.BlockedOn; of != nil {
 		rows = append(rows, term.Row{"blocked on", *of + ", " + term.Count(int64(e.Status.Attempts), "attempt", "attempts")})
@@ -212,7 +212,7 @@ func (p *program) webhookList() *cobra.Command {
 		Args:  operands(),
 	}
 	c.Flags().StringVar(&account, "account", "", "only those of the `account`")
-	c.Flags().StringVar(&state, "state", "", "only those that are `enabled`, disabled or failing")
+	c.Flags().StringVar(&state, "state", "", "only those in this `state`: enabled, disabled or failing")
 	nameVariables(c.Flags(), "")
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
 		switch state {
@@ -244,7 +244,7 @@ func (p *program) webhookList() *cobra.Command {
 func (p *program) webhookShow() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show ENDPOINT_ID",
-		Short: "show a webhook endpoint and how it does",
+		Short: "show a webhook endpoint and its state",
 		Args:  operands("the id of an endpoint"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			return p.showWebhook(ctx, "webhook show", needsData, false, "GET", pathOf("webhook-endpoints", args[0]), nil)
@@ -264,7 +264,7 @@ func (p *program) webhookUpdate() *cobra.Command {
 	flags.StringVar(&url, "url", "", "a new `URL`")
 	addTypeFlag(c, &types)
 	flags.StringVar(&description, "description", "", "a new `text` for people")
-	flags.StringVar(&order, "order", "", "`strict` or none")
+	flags.StringVar(&order, "order", "", "a new `order`: strict or none")
 	nameVariables(flags, "")
 	p.addAllowFlag(c)
 	c.RunE = p.doing(func(ctx context.Context, args []string) error {
@@ -297,13 +297,13 @@ func (p *program) webhookEnable() *cobra.Command {
 	var from string
 	c := &cobra.Command{
 		Use:   "enable ENDPOINT_ID",
-		Short: "deliver to an endpoint again, or from another place in the log",
+		Short: "deliver to an endpoint again, or from another position in the log",
 		Long: `Deliver to an endpoint again, from its cursor on: what was recorded meanwhile is
 delivered too. --from moves the cursor, also of an endpoint that is enabled, and forgets
-what was parked behind the new place.`,
+what was parked after the new position, because it is sent again.`,
 		Args: operands("the id of an endpoint"),
 	}
-	c.Flags().StringVar(&from, "from", "", "continue `at` now, start, after the event with this id, or at a time")
+	c.Flags().StringVar(&from, "from", "", "continue at a `position` in the log: now, start, after the event with this id, or at a time")
 	nameVariables(c.Flags(), "")
 	c.RunE = p.doing(func(ctx context.Context, args []string) error {
 		at, err := logPosition("--from", from)
@@ -346,9 +346,17 @@ func (p *program) webhookHold(verb, short string) *cobra.Command {
 				return err
 			}
 			if h.Held {
-				return p.Done(h, "deliveries are held (%s); to continue: tollhouse webhook resume", h.Reason)
+				return p.Done(h, "deliveries are held (%s); to continue: tollhouse webhook resume", heldBecause(h.Reason))
 			}
 			return p.Done(h, "deliveries are not held")
 		}),
 	}
+}
+
+// heldBecause says why deliveries are held.
+func heldBecause(reason string) string {
+	if reason == webhook.HeldRestored {
+		return "after a restore"
+	}
+	return "by an operator"
 }

@@ -18,10 +18,10 @@ func (p *program) webhookRotateSecret() *cobra.Command {
 	var overlap time.Duration
 	c := &cobra.Command{
 		Use:   "rotate-secret ENDPOINT_ID",
-		Short: "give an endpoint a new secret; the old ones sign for a while",
+		Short: "give an endpoint a new secret; the older ones still sign for a while",
 		Args:  operands("the id of an endpoint"),
 	}
-	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how `long` the older secrets sign too; 0 after a leak, at most 168h")
+	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "`duration` for which the older secrets sign too: at most 168h, 0s after a leak")
 	c.Flags().StringVar(&secretFile, "secret-file", "", "`file` with a secret of your own, - for standard input; without it the endpoint gets a new one")
 	nameVariables(c.Flags(), "")
 	c.RunE = p.doing(func(ctx context.Context, args []string) error {
@@ -63,7 +63,7 @@ func (p *program) webhookDeliveries() *cobra.Command {
 		Short: "list an endpoint's deliveries, newest first",
 		Args:  operands("the id of an endpoint"),
 	}
-	c.Flags().StringVar(&state, "state", "", "only those that are `delivered`, retrying, parked, dead or skipped")
+	c.Flags().StringVar(&state, "state", "", "only those in this `state`: delivered, retrying, parked, dead or skipped")
 	c.Flags().StringVar(&event, "event", "", "only those of the event with this `id`")
 	c.Flags().IntVar(&limit, "limit", 0, "at most this `number` of deliveries (default all that are kept)")
 	nameVariables(c.Flags(), "")
@@ -102,14 +102,14 @@ func (p *program) webhookRetry() *cobra.Command {
 	var types []string
 	c := &cobra.Command{
 		Use:   "retry ENDPOINT_ID [EVENT_ID…]",
-		Short: "deliver events again, beside the live ones",
-		Long: `Deliver events again, in order, beside the live ones: those named, all that are parked
-or dead (--state), or a stretch of the log (--from and --to).`,
+		Short: "deliver events again, alongside new ones",
+		Long: `Deliver events again, in order, alongside new ones: those named, all that are parked
+or dead (--state), or a range of the log (--from and --to).`,
 		Args: cobra.ArbitraryArgs,
 	}
-	c.Flags().StringVar(&state, "state", "", "all that are `parked` or dead")
-	c.Flags().StringVar(&from, "from", "", "the first `event` or time of a stretch")
-	c.Flags().StringVar(&to, "to", "", "the last `event` or time of a stretch")
+	c.Flags().StringVar(&state, "state", "", "all in this `state`: parked or dead")
+	c.Flags().StringVar(&from, "from", "", "first `position` of a range of the log: the id of an event, or a time")
+	c.Flags().StringVar(&to, "to", "", "last `position` of a range of the log: the id of an event, or a time")
 	addTypeFlag(c, &types)
 	nameVariables(c.Flags(), "")
 	c.RunE = p.doing(func(ctx context.Context, args []string) error {

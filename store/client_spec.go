@@ -142,7 +142,7 @@ func checkScopes(names []string) (Scope, error) {
 func (c *Client) checkRedirectURIs(spec ClientSpec, grants []Grant, fixture bool) error {
 	if len(spec.RedirectURIs) == 0 && slices.Contains(grants, GrantAuthorizationCode) {
 		return record.Invalid("redirect_uris", "give --redirect-uri, or --grant password --grant refresh_token for a client without a browser",
-			"a client with the authorization_code grant needs one redirect URI at least")
+			"a client with the authorization_code grant needs at least one redirect URI")
 	}
 	if len(spec.RedirectURIs) > redirectURICountMax {
 		return record.Invalid("redirect_uris", "remove those not in use", "a client has at most %d redirect URIs", redirectURICountMax)

@@ -70,7 +70,7 @@ func notInspected(text string) error {
 		return record.Invalid("token", "tollhouse client rotate-secret CLIENT_ID --revoke-tokens ends a secret that leaked", "this is a client secret, not a token")
 	}
 	return record.Invalid("token", "check that it is complete: a token has a prefix such as tollat_, 43 characters and a checksum of 6",
-		"this is no token of tollhouse, or not the whole of one")
+		"this is not a complete tollhouse token")
 }
 
 func (s *Store) inspectAccess(r kv.Reader, h secret.Hash) (Inspection, error) {

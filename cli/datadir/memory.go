@@ -78,7 +78,7 @@ func (m Memory) Check() error {
 	least, most := MemoryMin, MemoryMax
 	switch {
 	case m < MemoryMin:
-		return term.Usage(fmt.Sprintf("give %s or more", &least), "--memory %s is too little: the store's tables alone take an eighth of %s", &m, &least)
+		return term.Usage(fmt.Sprintf("give %s or more", &least), "--memory %s is below the minimum of %s", &m, &least)
 	case m > MemoryMax:
 		return term.Usage(fmt.Sprintf("give %s or less", &most), "--memory %s is more than the store's caches can use", &m)
 	}

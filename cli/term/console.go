@@ -21,7 +21,7 @@ type Console struct {
 
 	JSON  bool // print JSON
 	Quiet bool // print nothing but results and errors
-	Yes   bool // do not ask before deleting
+	Yes   bool // do not ask before deleting or replacing
 
 	lines *gatheredLines // of a server's log, or nil
 }

@@ -41,7 +41,7 @@ type ObjectSecret struct {
 }
 
 // ObjectCreator is the client and the user of the token that made an endpoint, or that
-// last chose its URL or its place.
+// last chose its URL or its position.
 type ObjectCreator struct {
 	Client *string `json:"client"`
 	User   *string `json:"user"`

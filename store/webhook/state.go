@@ -24,8 +24,8 @@ const (
 )
 
 // Enable lets events be sent to an endpoint again. It goes on at the cursor, so nothing
-// is lost, unless a place is given: that moves the cursor, also of an enabled endpoint,
-// and forgets the events set aside behind it. A token that gives a place binds the
+// is lost, unless a position is given: that moves the cursor, also of an enabled endpoint,
+// and forgets the events set aside after it. A token that gives a position binds the
 // endpoint to its client and user. Errors: record.ErrNotFound, record.ErrDisabled
 // if the client or user that it is bound to has ended, ErrSecretLost, ErrEnabled for
 // From.IfDisabled, *record.InvalidError, *eventlog.CursorError.
@@ -75,8 +75,8 @@ func (w *Webhooks) Enable(ctx context.Context, by By, id string, from From) (End
 	return e, waiting, err
 }
 
-// forget drops the events that were set aside behind the cursor before it was moved
-// there, because they are sent anew. Those that the sender sets aside in the meantime
+// forget drops the events that were set aside after the cursor's new position before it was
+// moved there, because they are sent again. Those that the sender sets aside in the meantime
 // have the new turn.
 func (w *Webhooks) forget(ctx context.Context, e Endpoint) (Endpoint, error) {
 	r := e.set().From(append(e.setKey(e.Cursor), 0))
