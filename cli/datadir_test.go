@@ -336,7 +336,7 @@ func TestUnreadable(t *testing.T) {
 			{[]string{"serve", "--listen", "127.0.0.1:0", "--key-file", file}, term.ExitNotAllowed, "no permission to use " + file + ": " + file + " belongs to ", "chmod 600 " + file},
 			{[]string{"user", "create", "odile", "--password-file", file}, term.ExitUsage, "--password-file " + file + ": permission denied", "name a file that holds the password"},
 			{[]string{"restore", file, "--yes"}, term.ExitNotAllowed, "permission denied", ""},
-			{[]string{"event", "import", file, "--account", "acct_a"}, term.ExitUsage, file + ": permission denied", "name a file of events"},
+			{[]string{"event", "import", file, "--account", "acct_a"}, term.ExitNotAllowed, "no permission to use " + file, "chmod 600 " + file},
 		} {
 			cmd := command(append(c.args, "--data", dir)...)
 			out, err := cmd.CombinedOutput()

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
 )
@@ -67,8 +69,14 @@ func (p *program) openLines(name string) (*lineCounter, func(), error) {
 	counter := &lineCounter{}
 	if name != "-" {
 		f, err := term.OpenInput(name)
-		if err != nil {
-			return nil, nil, term.Usage("name a file of events, or - for standard input", "%s: %w", name, term.PathReason(err))
+		const hint = "name a file of events, or - for standard input"
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, nil, term.Fail(term.ExitNotFound, hint, "%s does not exist", name)
+		case errors.Is(err, fs.ErrPermission):
+			return nil, nil, datadir.NotAllowedOr(term.ExitUsage, name, err)
+		case err != nil:
+			return nil, nil, term.Usage(hint, "%s: %w", name, term.PathReason(err))
 		}
 		in, closeFile = f, func() { _ = f.Close() }
 	}
