@@ -2,9 +2,11 @@
 // simulation, fuzzing. It keeps what each run has measured in runs.jsonl, and writes
 // docs/reliability.md from it. Run it in the directory of the sources.
 //
-//	go run ./cli/proof/long --list                     what there is, and how far it came
-//	go run ./cli/proof/long --only R1,R10 --for 30m    half an hour of each of their parts
-//	go run ./cli/proof/long                            every part, until it reaches its goals
+//	go run ./cli/proof/long --list                             the parts and their progress
+//	go run ./cli/proof/long --only R1,R10 --again --for 30m    half an hour of each of their parts
+//	go run ./cli/proof/long                                    every part, until it meets its goals
+//
+// --only also takes the name of a part. A part that has met its goals runs only with --again.
 //
 // A part runs in slices, and each slice is kept when it ends: what is interrupted goes on
 // at the next call.
