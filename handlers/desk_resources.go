@@ -68,7 +68,7 @@ func (s *Server) deskResources(v *visit) error {
 		return nil
 	}
 	t := views.DeskTable{Label: "Resources", List: "resources", Columns: []string{"Id", "Name", "Last change"}, Next: "Next",
-		Empty: "No resources of this kind yet. A write to the API or an import makes some."}
+		Empty: "No resources of this kind yet. A write to the API or an import creates them."}
 	switch {
 	case id != "":
 		t.Empty, t.Clear = "Nothing matches.", resourcesPath+"?account="+escaped(account)+"&kind="+kind

@@ -95,7 +95,7 @@ func (v *visit) showNewUser(status int, a userAsked, once string) error {
 		Text: "You type no password. The user sets one with a code that is shown next.",
 		Fields: []views.DeskField{
 			{Name: "username", Label: "Username", Value: a.username, Wrong: wrong["username"]},
-			{Name: "account", Label: "Account", Value: a.account, Hint: "A new name makes a new account.", Wrong: wrong["account"], Suggestions: names},
+			{Name: "account", Label: "Account", Value: a.account, Hint: "A new name creates an account.", Wrong: wrong["account"], Suggestions: names},
 			{As: "box", Name: "operator", Label: "Operator: may use the desk", Checked: a.operator},
 		},
 	}))

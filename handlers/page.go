@@ -167,7 +167,7 @@ func plainPage(p *problem) *pageText {
 	case p.status == http.StatusServiceUnavailable:
 		return &pageText{title: "The server is busy", message: "The server could not handle the request, and nothing was changed. This is not your fault.", next: "Try again in a moment."}
 	case errors.Is(p, record.ErrUnknownOutcome):
-		return &pageText{title: "Something went wrong", message: p.description, next: "Look whether it was done before you try again. If it keeps happening, report the request id below."}
+		return &pageText{title: "Something went wrong", message: p.description, next: "Check whether it was done before you try again. If it keeps happening, report the request id below."}
 	case p.status >= 500:
 		return &pageText{title: "Something went wrong", message: "The server could not complete the request. This is not your fault.", next: "Try again in a moment. If it keeps happening, report the request id below."}
 	}
