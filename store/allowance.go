@@ -28,8 +28,8 @@ var ErrTooOften = errors.New("too often")
 // second is not slowed down for three hours.
 const (
 	allowedAtOnce    = 100_000
-	RotationEvery    = 10 * time.Second
-	ClientGrantEvery = time.Second
+	RotationEvery    = 10 * time.Second // per family, after its burst
+	ClientGrantEvery = time.Second      // per client, or user of a client, after its burst
 )
 
 // granted is whom a client acts for: a user, or, with a zero id, itself.

@@ -78,10 +78,11 @@ type Options struct {
 	Fixtures bool
 	// StrictTypes refuses event types that look misspelled.
 	StrictTypes bool
-	// Rotations is the burst of refreshes allowed per family; 0 means 100,000.
+	// Rotations is the burst of refreshes allowed per family, after which one is allowed
+	// every [RotationEvery]; 0 means 100,000.
 	Rotations int
-	// ClientGrants is the burst of grants allowed to a client for itself, and for each user;
-	// 0 means 100,000.
+	// ClientGrants is the burst of grants allowed to a client for itself, and for each user,
+	// after which one is allowed every [ClientGrantEvery]; 0 means 100,000.
 	ClientGrants int
 	// SegmentEvents is the number of events in a segment of a log; 0 means 200,000.
 	SegmentEvents uint64

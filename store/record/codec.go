@@ -15,11 +15,15 @@ import (
 // records and must stay well under a microsecond. The decoder refuses any bytes that
 // the encoder would not have written.
 
+// Encoder appends the fields of a record to B. Its methods return it, for chains of calls.
 type Encoder struct{ B []byte }
 
+// NewEncoder returns an Encoder of a record that begins with a version byte.
 func NewEncoder(version byte) *Encoder {
 	return &Encoder{B: append(make([]byte, 0, 160), version)}
 }
+
+// Fields of fixed size, and Uint, a varint.
 
 func (e *Encoder) Uint(n uint64) *Encoder        { e.B = binary.AppendUvarint(e.B, n); return e }
 func (e *Encoder) Byte(c byte) *Encoder          { e.B = append(e.B, c); return e }
@@ -28,6 +32,7 @@ func (e *Encoder) Hash(h secret.Hash) *Encoder   { e.B = append(e.B, h[:]...); r
 func (e *Encoder) Nonce(n secret.Nonce) *Encoder { e.B = append(e.B, n[:]...); return e }
 func (e *Encoder) Position(p Position) *Encoder  { e.B = append(e.B, p[:]...); return e }
 
+// Bool writes one byte, 1 or 0.
 func (e *Encoder) Bool(v bool) *Encoder {
 	if v {
 		return e.Byte(1)
@@ -35,12 +40,14 @@ func (e *Encoder) Bool(v bool) *Encoder {
 	return e.Byte(0)
 }
 
+// Str writes the length in bytes, then the text.
 func (e *Encoder) Str(text string) *Encoder {
 	e.Uint(uint64(len(text)))
 	e.B = append(e.B, text...)
 	return e
 }
 
+// Strs writes the number of texts, then each of them.
 func (e *Encoder) Strs(texts []string) *Encoder {
 	e.Uint(uint64(len(texts)))
 	for _, text := range texts {
@@ -74,6 +81,8 @@ func NewDecoder(kind string, version byte, b []byte) Decoder {
 	return d
 }
 
+// Fail makes an [ErrCorrupt] with the reason the first failure, unless there is one, and ends
+// the reading. It is for callers whose own checks a field does not pass.
 func (d *Decoder) Fail(reason string) {
 	if d.Err == nil {
 		d.Err = fmt.Errorf("%w: %s record: %s", kv.ErrCorrupt, d.kind, reason)
@@ -81,6 +90,8 @@ func (d *Decoder) Fail(reason string) {
 	d.B = nil
 }
 
+// Take returns the next n bytes, which share the memory of the record, or nil and a failure if
+// fewer are left.
 func (d *Decoder) Take(n uint64) []byte {
 	if d.Err != nil || n > uint64(len(d.B)) {
 		d.Fail("ends too early")
@@ -91,6 +102,7 @@ func (d *Decoder) Take(n uint64) []byte {
 	return taken
 }
 
+// Byte reads what Encoder.Byte wrote.
 func (d *Decoder) Byte() byte {
 	if b := d.Take(1); b != nil {
 		return b[0]
@@ -98,10 +110,11 @@ func (d *Decoder) Byte() byte {
 	return 0
 }
 
+// Uint reads a varint, and refuses any form but the shortest.
 func (d *Decoder) Uint() uint64 {
 	n, size := binary.Uvarint(d.B)
 	if size <= 0 {
-		d.Fail("holds no number where one belongs")
+		d.Fail("has no number where one belongs")
 		return 0
 	}
 	if size > 1 && d.B[size-1] == 0 {
@@ -112,6 +125,7 @@ func (d *Decoder) Uint() uint64 {
 	return n
 }
 
+// Bool reads one byte, and refuses any but 1 and 0.
 func (d *Decoder) Bool() bool {
 	switch d.Byte() {
 	case 0:
@@ -119,12 +133,14 @@ func (d *Decoder) Bool() bool {
 	case 1:
 		return true
 	}
-	d.Fail("holds neither yes nor no where one belongs")
+	d.Fail("holds a byte that is no boolean")
 	return false
 }
 
+// Str reads a text and returns a copy.
 func (d *Decoder) Str() string { return string(d.Take(d.Uint())) }
 
+// Strs reads a list of texts; nil if it is empty.
 func (d *Decoder) Strs() []string {
 	n := d.Uint()
 	if n > uint64(len(d.B)) { // each takes at least one byte
@@ -138,17 +154,20 @@ func (d *Decoder) Strs() []string {
 	return texts
 }
 
+// Time reads a time in UTC, to the millisecond, or the zero Time.
 func (d *Decoder) Time() time.Time {
 	n := d.Uint()
 	if n == 0 {
 		return time.Time{}
 	}
 	if n > math.MaxInt64/2 {
-		d.Fail("holds a time past all times")
+		d.Fail("holds a time out of range")
 		return time.Time{}
 	}
 	return time.UnixMilli(int64(n - 1)).UTC()
 }
+
+// Fields of fixed size.
 
 func (d *Decoder) ID() (id secret.ID)      { copy(id[:], d.Take(uint64(len(id)))); return id }
 func (d *Decoder) Hash() (h secret.Hash)   { copy(h[:], d.Take(uint64(len(h)))); return h }

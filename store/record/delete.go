@@ -39,6 +39,8 @@ func DeleteAll(ctx context.Context, db kv.DB, ranges ...kv.Range) error {
 	return nil
 }
 
+// DeleteKeys deletes keys in one transaction, which bounds them to 1,000 (package kv). A key
+// that does not exist is no error.
 func DeleteKeys(tx kv.Txn, keys ...[]byte) error {
 	for _, k := range keys {
 		if err := tx.Delete(k); err != nil {

@@ -47,8 +47,11 @@ type InvalidError struct {
 	Hint   string // the next step, or ""
 }
 
+// Error returns the field and the reason, without the hint.
 func (e *InvalidError) Error() string { return fmt.Sprintf("%s: %s", e.Field, e.Reason) }
 
+// Invalid returns an [*InvalidError]. format and args are those of [fmt.Sprintf]. The reason
+// and the hint may reach anybody, so they must not contain secrets.
 func Invalid(field, hint, format string, args ...any) error {
 	return &InvalidError{Field: field, Reason: fmt.Sprintf(format, args...), Hint: hint}
 }
@@ -64,6 +67,7 @@ func Found(err error) error {
 // IsAbsent reports whether err means that a record does not exist.
 func IsAbsent(err error) bool { return errors.Is(err, kv.ErrNotFound) || errors.Is(err, ErrNotFound) }
 
+// GoneIsNil returns nil if [IsAbsent] holds for err, otherwise err.
 func GoneIsNil(err error) error {
 	if IsAbsent(err) {
 		return nil
@@ -71,8 +75,10 @@ func GoneIsNil(err error) error {
 	return err
 }
 
+// Damaged returns an [ErrCorrupt] that says what is wrong with a stored record.
 func Damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", kv.ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
+// ErrKeyShape is the [ErrCorrupt] for a stored key that does not have the form of its kind.
 var ErrKeyShape = Damaged("malformed key")

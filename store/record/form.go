@@ -45,6 +45,8 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 const accountSizeMax = 64
 
+// CheckAccountID returns nil, or an [*InvalidError] if id is not the id of an account: 1 to 64
+// bytes of a-z, 0-9, _ and -, the first a letter or a digit. It does not look for the account.
 func CheckAccountID(id string) error {
 	if IsTag(id, accountSizeMax) && !hasUpper(id) && id[0] != '_' && id[0] != '-' {
 		return nil

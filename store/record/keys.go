@@ -69,6 +69,7 @@ var (
 // Key is a key under construction; each method appends a component.
 type Key []byte
 
+// NewKey begins a key with the tag of its kind of record.
 func NewKey(tag byte) Key { return append(make(Key, 0, 96), tag) }
 
 // Str appends a text and a NUL. NUL sorts before every other byte, so "ab" sorts
@@ -81,13 +82,23 @@ func (k Key) Str(text string) Key {
 	return append(append(k, text...), 0)
 }
 
+// Components of fixed size follow without a separator. Uint32 is big-endian, so that keys sort
+// by it.
+
 func (k Key) ID(id secret.ID) Key     { return append(k, id[:]...) }
 func (k Key) Hash(h secret.Hash) Key  { return append(k, h[:]...) }
 func (k Key) Position(p Position) Key { return append(k, p[:]...) }
 func (k Key) Uint32(n uint32) Key     { return binary.BigEndian.AppendUint32(k, n) }
-func (k Key) All() kv.Range           { return kv.Range{Lo: k, Hi: After(k)} }
-func (k Key) From(lo Key) kv.Range    { return kv.Range{Lo: lo, Hi: After(k)} }
-func CutString(k []byte) (string, []byte) { // the reverse of Str
+
+// All is the range of all keys that begin with k.
+func (k Key) All() kv.Range { return kv.Range{Lo: k, Hi: After(k)} }
+
+// From is the range of the keys that begin with k and are not below lo.
+func (k Key) From(lo Key) kv.Range { return kv.Range{Lo: lo, Hi: After(k)} }
+
+// CutString is the reverse of Str: it returns the text that k begins with, and a copy of the
+// rest.
+func CutString(k []byte) (string, []byte) {
 	text, rest, _ := strings.Cut(string(k), "\x00")
 	return text, []byte(rest)
 }
@@ -104,6 +115,8 @@ func After(prefix []byte) []byte {
 	}
 	return nil
 }
+
+// The keys of records, and prefixes of them: one for each noun of docs/architecture.md, Keys.
 
 func MetaKey(name string) Key                { return NewKey(TagMeta).Str(name) }
 func ClientKey(id string) Key                { return NewKey(TagClient).Str(id) }

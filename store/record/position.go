@@ -98,6 +98,7 @@ func FirstPosition(unixSeconds int64) Position {
 	return NewPosition(max(millis, 0), 0, [8]byte{})
 }
 
+// LastPosition sorts after every position of an event.
 var LastPosition = Position{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
 // PositionAt returns the position that ends a key.
@@ -106,6 +107,7 @@ func PositionAt(k []byte) (p Position) {
 	return p
 }
 
+// LaterOf returns the later of two positions.
 func LaterOf(p, q Position) Position {
 	if p.Compare(q) > 0 {
 		return p
