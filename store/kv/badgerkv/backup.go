@@ -157,7 +157,7 @@ func (db *DB) store(ctx context.Context, records []kv.Record) error {
 			if err := t.budget.Spend(r.Key, r.Value); err != nil {
 				return err
 			}
-			t.pending.write(r.Key, change{kind: changeSet, sealed: seal(r.Key, r.Value), expiresAt: uint64(r.ExpiresAt)})
+			t.pending.write(r.Key, change{kind: changeSet, sealed: kv.Seal(r.Key, r.Value), expiresAt: uint64(r.ExpiresAt)})
 		}
 		return nil
 	})

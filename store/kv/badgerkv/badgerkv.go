@@ -26,6 +26,7 @@
 package badgerkv
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -144,7 +145,7 @@ func removeEmptyLogs(dir string) error {
 		if statErr == nil && info.Mode().IsRegular() && info.Size() == 0 {
 			statErr = os.Remove(filepath.Join(dir, e.Name()))
 		}
-		err = firstError(err, statErr)
+		err = cmp.Or(err, statErr)
 	}
 	if err != nil {
 		return &DiskError{Dir: dir, Reason: "its files cannot be looked at", Remedy: "check the disk and its permissions", Err: err}
@@ -269,9 +270,9 @@ func (db *DB) close() error {
 		if db.stopped() == nil {
 			stampErr = db.stamp.sync(stamp{version: db.committer.version, wall: db.opts.wall()})
 		}
-		stampErr = firstError(stampErr, db.stamp.close())
+		stampErr = cmp.Or(stampErr, db.stamp.close())
 	}
-	err := firstError(db.engine.Close(), stampErr)
+	err := cmp.Or(db.engine.Close(), stampErr)
 	if db.closed != nil {
 		close(db.closed)
 		<-db.watched
@@ -303,15 +304,6 @@ func (db *DB) stopAndTell(cause error) {
 func (db *DB) stopped() error {
 	if cause := db.failure.Load(); cause != nil {
 		return fmt.Errorf("%w: the store has stopped, because a write failed: %w", kv.ErrUnavailable, *cause)
-	}
-	return nil
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -282,7 +282,7 @@ func damagedKey(damage *[]damagedTable, key []byte) error {
 	}
 	for _, d := range *damage {
 		if bytes.Compare(d.first, key) <= 0 && d.reaches(key) {
-			return corrupt(key, d.refusal())
+			return kv.Corrupt(key, d.refusal())
 		}
 	}
 	return nil
@@ -295,7 +295,7 @@ func damagedRange(damage *[]damagedTable, rng kv.Range) error {
 	}
 	for _, d := range *damage {
 		if (rng.Hi == nil || bytes.Compare(d.first, rng.Hi) < 0) && d.reaches(rng.Lo) {
-			return corrupt(rng.Lo, d.refusal())
+			return kv.Corrupt(rng.Lo, d.refusal())
 		}
 	}
 	return nil

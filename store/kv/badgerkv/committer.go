@@ -157,7 +157,7 @@ func (c *committer) fill() {
 func (c *committer) fitsAnother() bool {
 	const extra = 2
 	count := c.pending.count + kv.UpdateWritesMax + extra
-	size := c.pending.size + kv.UpdateBytesMax + (kv.UpdateWritesMax+extra)*(writeOverhead+checksumSize)
+	size := c.pending.size + kv.UpdateBytesMax + (kv.UpdateWritesMax+extra)*(writeOverhead+kv.ChecksumSize)
 	return int64(count) < c.db.engine.MaxBatchCount() && int64(size) < c.db.engine.MaxBatchSize()
 }
 
@@ -272,5 +272,5 @@ func (c *committer) write(tx *badger.Txn) error {
 	if err != nil || stays {
 		return err
 	}
-	return tx.SetEntry(&badger.Entry{Key: anchorKey, Value: seal(anchorKey, nil)})
+	return tx.SetEntry(&badger.Entry{Key: anchorKey, Value: kv.Seal(anchorKey, nil)})
 }

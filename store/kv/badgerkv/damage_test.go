@@ -206,7 +206,7 @@ func TestRawDamage(t *testing.T) {
 		{"nothing_at_all", nil},
 		{"shorter_than_a_checksum", []byte("abc")},
 		{"wrong_checksum", []byte("value\x00\x00\x00\x00")},
-		{"the_value_of_another_key", seal([]byte("ka"), []byte("whole"))},
+		{"the_value_of_another_key", kv.Seal([]byte("ka"), []byte("whole"))},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -166,7 +166,7 @@ func (p *pending) within(rng kv.Range) []pendingWrite {
 
 // value returns what was set, without its checksum.
 func (c change) value() []byte {
-	n := len(c.sealed) - checksumSize
+	n := len(c.sealed) - kv.ChecksumSize
 	return c.sealed[:n:n]
 }
 

@@ -140,7 +140,7 @@ func (r *reader) getStored(key []byte) ([]byte, error) {
 func (r *reader) getFromEngine(key []byte) (value []byte, err error) {
 	defer func() {
 		if recover() != nil {
-			value, err = nil, corrupt(key, engineUnreadable)
+			value, err = nil, kv.Corrupt(key, engineUnreadable)
 		}
 	}()
 	item, err := r.base.open().Get(key)
@@ -148,7 +148,7 @@ func (r *reader) getFromEngine(key []byte) (value []byte, err error) {
 		return nil, kv.ErrNotFound
 	}
 	if err != nil {
-		return nil, corrupt(key, engineUnreadable)
+		return nil, kv.Corrupt(key, engineUnreadable)
 	}
 	return itemValue(key, item)
 }
@@ -161,7 +161,7 @@ func itemValue(key []byte, item *badger.Item) ([]byte, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, corrupt(key, engineUnreadable)
+		return nil, kv.Corrupt(key, engineUnreadable)
 	}
-	return unseal(key, sealed)
+	return kv.Unseal(key, sealed)
 }

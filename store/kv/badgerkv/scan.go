@@ -210,7 +210,7 @@ func (c *cursor) skipReserved() {
 // cursor's error.
 func (c *cursor) recoverDamage() {
 	if recover() != nil {
-		c.err = corrupt(c.Lo, engineUnreadable)
+		c.err = kv.Corrupt(c.Lo, engineUnreadable)
 	}
 }
 

@@ -195,7 +195,7 @@ func TestPendingRollback_gives_back_its_memory(t *testing.T) {
 	t.Parallel()
 	p := newPending()
 	write := func(key string, value []byte) {
-		p.write([]byte(key), change{kind: changeSet, sealed: seal([]byte(key), value)})
+		p.write([]byte(key), change{kind: changeSet, sealed: kv.Seal([]byte(key), value)})
 	}
 	write("stays", []byte("what it was"))
 	for range 100 {
@@ -212,7 +212,7 @@ func TestPendingRollback_gives_back_its_memory(t *testing.T) {
 	for _, u := range p.undo[:cap(p.undo)] {
 		held += len(u.was.sealed)
 	}
-	if want := len("what it was") + checksumSize; held != want {
+	if want := len("what it was") + kv.ChecksumSize; held != want {
 		t.Errorf("%d bytes of values are held after the rollbacks, want the %d that stay", held, want)
 	}
 	if got := p.get([]byte("stays")).value(); string(got) != "what it was" {

@@ -2,6 +2,7 @@ package badgerkv
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -74,7 +75,7 @@ func removeUnfinished(dir string, engine badger.Options) error {
 	for _, e := range entries {
 		if id, isTable := table.ParseFileID(e.Name()); isTable {
 			if _, has := named.Tables[id]; !has {
-				err = firstError(err, os.Remove(filepath.Join(dir, e.Name())))
+				err = cmp.Or(err, os.Remove(filepath.Join(dir, e.Name())))
 			}
 		}
 	}
@@ -98,7 +99,7 @@ func checkMerges(opts Options, engine badger.Options) error {
 		}
 	}
 	free, freeErr := opts.FreeSpace(opts.Dir)
-	if err = firstError(err, freeErr); err != nil || free >= freeSpaceMin+all {
+	if err = cmp.Or(err, freeErr); err != nil || free >= freeSpaceMin+all {
 		return err
 	}
 	engine.NumCompactors, engine.NumLevelZeroTablesStall = 0, math.MaxInt
@@ -332,5 +333,5 @@ func syncDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	return firstError(d.Sync(), d.Close())
+	return cmp.Or(d.Sync(), d.Close())
 }

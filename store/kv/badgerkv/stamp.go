@@ -1,6 +1,7 @@
 package badgerkv
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
@@ -9,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 )
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 const (
 	stampName  = "STAMP"
@@ -102,9 +105,9 @@ func createStamp(dir string, s stamp) (*stampFile, error) {
 		return nil, failed(err)
 	}
 	f := &stampFile{file: file}
-	err = firstError(f.sync(s), os.Rename(path+".new", path), syncDir(dir))
+	err = cmp.Or(f.sync(s), os.Rename(path+".new", path), syncDir(dir))
 	if err != nil {
-		return nil, failed(firstError(err, file.Close()))
+		return nil, failed(cmp.Or(err, file.Close()))
 	}
 	return f, nil
 }

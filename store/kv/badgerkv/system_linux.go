@@ -1,6 +1,7 @@
 package badgerkv
 
 import (
+	"cmp"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -21,5 +22,5 @@ func allocate(path string, has, size int64) error {
 	for again := err == nil && size > has; again; again = err == unix.EINTR { // a signal, as Go's scheduler sends them
 		err = unix.Fallocate(int(f.Fd()), 0, has, size-has)
 	}
-	return firstError(err, f.Close())
+	return cmp.Or(err, f.Close())
 }

@@ -51,7 +51,7 @@ func (t *txn) Set(key, value []byte, expiresAt time.Time) error {
 	}
 	t.pending.write(key, change{
 		kind:      changeSet,
-		sealed:    seal(key, value),
+		sealed:    kv.Seal(key, value),
 		expiresAt: engineExpiry(expiresAt, t.wallClock),
 	})
 	return nil

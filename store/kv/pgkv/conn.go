@@ -1,6 +1,7 @@
 package pgkv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,7 +83,7 @@ func (c *conn) exchange(limit time.Duration, calls ...call) error {
 	}
 	p := c.PgConn().StartPipeline(ctx)
 	if err := c.prepareAll(p, calls); err != nil {
-		return firstError(err, p.Close())
+		return cmp.Or(err, p.Close())
 	}
 	for _, call := range calls {
 		p.SendQueryPrepared(call.name, call.params, binaryFormat, binaryFormat)
@@ -92,7 +93,7 @@ func (c *conn) exchange(limit time.Duration, calls ...call) error {
 	for i := 0; err == nil && i < len(calls); i++ {
 		err = c.readAnswer(p, calls[i].row)
 	}
-	return firstError(err, p.Close())
+	return cmp.Or(err, p.Close())
 }
 
 // prepareAll prepares the statements of calls that this connection does not know.
@@ -268,13 +269,4 @@ func (a *Address) each() []*pgx.ConnConfig {
 		add(*f)
 	}
 	return hosts
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

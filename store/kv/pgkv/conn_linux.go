@@ -1,6 +1,7 @@
 package pgkv
 
 import (
+	"cmp"
 	"strings"
 	"syscall"
 
@@ -20,5 +21,5 @@ func limitUnacknowledged(network, _ string, c syscall.RawConn) error {
 	err := c.Control(func(fd uintptr) {
 		failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, unacknowledgedMax)
 	})
-	return firstError(err, failed)
+	return cmp.Or(err, failed)
 }

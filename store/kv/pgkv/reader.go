@@ -39,7 +39,7 @@ func (r *reader) Get(key []byte) ([]byte, error) {
 	if sealed == nil {
 		return nil, kv.ErrNotFound
 	}
-	return unseal(key, sealed)
+	return kv.Unseal(key, sealed)
 }
 
 // look returns the sealed value of key, or nil if it is absent.

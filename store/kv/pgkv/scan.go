@@ -116,7 +116,7 @@ func (c *cursor) next() (key, value []byte, ok bool) {
 		if c.rest.KeysOnly {
 			return row.key, nil, true
 		}
-		value, err := unseal(row.key, row.sealed)
+		value, err := kv.Unseal(row.key, row.sealed)
 		if err != nil {
 			c.r.fail(err)
 			break

@@ -1,6 +1,7 @@
 package pgkv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,8 +64,8 @@ func (db *DB) pages(ctx context.Context, c *conn, fn func([]kv.Record) error) er
 				sealed := cloneValue(v[1])
 				r := kv.Record{Key: cloneValue(v[0]), ExpiresAt: int8Value(v[2])}
 				var err error
-				if r.Value, err = unseal(r.Key, sealed); err != nil {
-					damaged = firstError(damaged, err)
+				if r.Value, err = kv.Unseal(r.Key, sealed); err != nil {
+					damaged = cmp.Or(damaged, err)
 				}
 				size += len(r.Key) + len(sealed)
 				page = append(page, r)
@@ -126,7 +127,7 @@ func (db *DB) Load(ctx context.Context, records iter.Seq2[kv.Record, error]) err
 				if !ok || err != nil {
 					return nil, err
 				}
-				return []any{r.Key, seal(r.Key, r.Value), r.ExpiresAt}, nil
+				return []any{r.Key, kv.Seal(r.Key, r.Value), r.ExpiresAt}, nil
 			}))
 		return err
 	})

@@ -1,6 +1,7 @@
 package pgkv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,9 +91,9 @@ func (db *DB) Check(ctx context.Context) error {
 			return err
 		}
 		for _, r := range page {
-			if _, err := unseal(r.key, r.sealed); err != nil {
+			if _, err := kv.Unseal(r.key, r.sealed); err != nil {
 				damaged++
-				first = firstError(first, err)
+				first = cmp.Or(first, err)
 			}
 		}
 		rows += len(page)

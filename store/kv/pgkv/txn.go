@@ -17,7 +17,7 @@ func (t *txn) Set(key, value []byte, expiresAt time.Time) error {
 	if err := t.budget.Spend(key, value); err != nil {
 		return err
 	}
-	t.pending.write(key, change{sealed: seal(key, value), x: expiry(expiresAt)})
+	t.pending.write(key, change{sealed: kv.Seal(key, value), x: expiry(expiresAt)})
 	return nil
 }
 
