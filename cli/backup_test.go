@@ -195,7 +195,7 @@ func TestARestoredCopyLeavesTheBackupsAlone(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
 	dir, copied := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "copy")
-	backups, file := closedDir(t), filepath.Join(t.TempDir(), "file.backup")
+	backups, file := must.ClosedDir(t), filepath.Join(t.TempDir(), "file.backup")
 	scheduled := []string{"--listen", "127.0.0.1:0", "--backup-every", "24h", "--backup-dir", backups}
 	for _, args := range [][]string{{"account", "create", "a", "--data", dir}, {"backup", file, "--data", dir}, {"restore", file, "--data", copied}} {
 		if _, stderr, code := run(t, args...); code != term.ExitOK {

@@ -505,7 +505,7 @@ func refuseForeignDirectory(t *testing.T) {
 		"postgres": {"PG_VERSION", "postgresql.conf", "base/1/112"}, "git": {".git/HEAD", "README.md"}, "sqlite": {"data.db", "data.db-wal"},
 		"badger": {"MANIFEST", "KEYREGISTRY", "000001.vlog"}, "a_home": {".profile", "LOCK", "notes.txt"},
 	} {
-		dir := closedDir(t, name)
+		dir := must.ClosedDir(t, name)
 		for _, f := range files {
 			path := filepath.Join(dir, f)
 			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("theirs\n"), 0o600)); err != nil {

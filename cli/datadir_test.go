@@ -100,7 +100,7 @@ func startUnder(t *testing.T, line string) (*process, error) {
 func closeEmptyDirectory(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{"serve": {"serve", "--listen", "127.0.0.1:0"}, "account create": {"account", "create", "a"}} {
-		dir := closedDir(t, "volume")
+		dir := must.ClosedDir(t, "volume")
 		must.Do(t, errors.Join(os.Mkdir(filepath.Join(dir, "lost+found"), 0o700), os.Chmod(dir, 0o755)))
 		args = append(args, "--data", dir)
 		if args[0] == "serve" {

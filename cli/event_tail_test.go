@@ -81,7 +81,7 @@ const (
 
 func (pl *played) run(t *testing.T, streams ...string) error {
 	t.Helper()
-	path := filepath.Join(closedDir(t), datadir.SocketName)
+	path := filepath.Join(must.ClosedDir(t), datadir.SocketName)
 	l := must.Get(datadir.ListenAdmin(path, quiet))(t)
 	server := &http.Server{ReadHeaderTimeout: startMax, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/admin/info" {

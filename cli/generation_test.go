@@ -136,7 +136,7 @@ func TestGenerations(t *testing.T) {
 	t.Run("the_first_restore_was_killed_and_the_next_goes_on", func(t *testing.T) {
 		t.Parallel()
 		_, file := liveDirectory(t)
-		dir := closedDir(t)
+		dir := must.ClosedDir(t)
 		_, end := begunRestore(t, dir, file)
 		end()
 		for _, args := range [][]string{{"account", "list"}, {"serve", "--listen", "127.0.0.1:0"}} {

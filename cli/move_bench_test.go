@@ -29,7 +29,7 @@ func BenchmarkMove(b *testing.B) {
 	if n, err := strconv.Atoi(os.Getenv("TOLLHOUSE_LONG")); err == nil {
 		events = max(n, 1000)
 	}
-	root := closedDir(b)
+	root := must.ClosedDir(b)
 	dir, file := filepath.Join(root, "data"), filepath.Join(root, "backup")
 	must.Do(b, datadir.Prepare(dir, term.ExitNotAllowed))
 	path, _, err := datadir.CurrentStore(dir)

@@ -32,7 +32,7 @@ func tollhouse(t *testing.T, args ...string) (stdout string) {
 // movable returns a data directory with something of everything, with a copy of it.
 func movable(t *testing.T) (dir, same string) {
 	t.Helper()
-	root := closedDir(t)
+	root := must.ClosedDir(t)
 	dir, same = filepath.Join(root, "data"), filepath.Join(root, "same")
 	for _, args := range [][]string{
 		{"account", "create", "larkspur", "--name", "Larkspur Bookkeeping"}, {"account", "create", "moss"},
@@ -84,7 +84,7 @@ func TestMove(t *testing.T) {
 	t.Run("there_and_back_everything_is_the_same", func(t *testing.T) {
 		t.Parallel()
 		dir, same := movable(t)
-		url, back := pgtest.Start(t), filepath.Join(closedDir(t), "data")
+		url, back := pgtest.Start(t), filepath.Join(must.ClosedDir(t), "data")
 		there := tollhouse(t, "move", "--data", dir, url)
 		if lines := strings.Split(strings.TrimSpace(there), "\n"); !strings.Contains(lines[len(lines)-1], "the same key file") || !strings.Contains(there, filepath.Join(dir, datadir.KeyName)) {
 			t.Errorf("move says %q, want the same key file in its last line", there)
@@ -122,7 +122,7 @@ func TestMove(t *testing.T) {
 	t.Run("what_an_interrupted_move_left_is_dropped", func(t *testing.T) {
 		t.Parallel()
 		dir, same := movable(t)
-		url, back := pgtest.Start(t), closedDir(t)
+		url, back := pgtest.Start(t), must.ClosedDir(t)
 		half := must.Get(pgkv.Open(context.Background(), pgkv.Options{URL: url, Next: true}))(t)
 		must.Do(t, half.Load(context.Background(), func(yield func(kv.Record, error) bool) {
 			yield(kv.Record{Key: []byte("half"), Value: []byte("built")}, nil)
@@ -151,11 +151,11 @@ func TestMoveIsRefused(t *testing.T) {
 	}{
 		"into_a_database_with_data":          {[]string{"--data", dir, full}, complaint{term.ExitConflict, "already has data", "name an empty database"}},
 		"into_a_directory_with_data":         {[]string{"--store", full, dir}, complaint{term.ExitConflict, "already has data", "name an empty directory"}},
-		"from_an_empty_directory":            {[]string{"--data", closedDir(t), empty}, complaint{term.ExitNotFound, "has no data to move", "--data"}},
-		"from_an_empty_database":             {[]string{"--store", empty, filepath.Join(closedDir(t), "new")}, complaint{term.ExitNotFound, "has no data to move", "--store"}},
+		"from_an_empty_directory":            {[]string{"--data", must.ClosedDir(t), empty}, complaint{term.ExitNotFound, "has no data to move", "--data"}},
+		"from_an_empty_database":             {[]string{"--store", empty, filepath.Join(must.ClosedDir(t), "new")}, complaint{term.ExitNotFound, "has no data to move", "--store"}},
 		"into_a_database_that_does_not_run":  {[]string{"--data", dir, "postgres://toll@127.0.0.1:1/toll"}, complaint{term.ExitUnreachable, "cannot use the database on 127.0.0.1:1", "check that the database runs"}},
 		"between_two_databases":              {[]string{"--store", full, empty}, complaint{term.ExitUsage, "--store names a database too", "--data"}},
-		"between_two_directories":            {[]string{"--data", dir, closedDir(t)}, complaint{term.ExitUsage, "neither the source nor", "--store"}},
+		"between_two_directories":            {[]string{"--data", dir, must.ClosedDir(t)}, complaint{term.ExitUsage, "neither the source nor", "--store"}},
 		"with_a_password_on_the_command":     {[]string{"--data", dir, "postgres://toll:hunter2@127.0.0.1/toll"}, complaint{term.ExitUsage, "contains a password", ".pgpass"}},
 		"over_a_network_without_certificate": {[]string{"--data", dir, "postgres://toll@db.example/toll"}, complaint{term.ExitConfig, "db.example", "sslmode=verify-full"}},
 	} {
@@ -171,10 +171,10 @@ func TestMoveIsRefused(t *testing.T) {
 		complaint{term.ExitBusy, "is held by process", "stop it first"}.judge(t, "from a directory", stderr, code)
 		s.end()
 		s = start(t, "serve", "--store", full, "--key-file", key, "--listen", "127.0.0.1:0")
-		_, stderr, code = run(t, "move", "--store", full, closedDir(t))
+		_, stderr, code = run(t, "move", "--store", full, must.ClosedDir(t))
 		complaint{term.ExitBusy, "a server runs on the database", "stop all servers"}.judge(t, "from a database", stderr, code)
 		s.end()
-		tollhouse(t, "move", "--store", full, filepath.Join(closedDir(t), "new"))
+		tollhouse(t, "move", "--store", full, filepath.Join(must.ClosedDir(t), "new"))
 	})
 }
 

@@ -28,7 +28,7 @@ func TestNotify(t *testing.T) {
 		t.Run("manager_is_told_of_start_life_and_stop/"+name, func(t *testing.T) {
 			t.Parallel()
 			socket := place(t)
-			manager := listenNotify(t, socket)
+			manager := must.ListenNotify(t, socket)
 			s, err := startProcess("", []string{"NOTIFY_SOCKET=" + socket, "WATCHDOG_USEC=20000"}, "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0")
 			must.Do(t, err)
 			for i, want := range []string{"READY=1", alive, alive} {
@@ -57,14 +57,6 @@ func TestNotify(t *testing.T) {
 			t.Errorf("exit code %d, want %d", code, term.ExitOK)
 		}
 	})
-}
-
-// listenNotify is the manager's end.
-func listenNotify(t *testing.T, socket string) *net.UnixConn {
-	t.Helper()
-	c := must.Get(net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: socket}))(t)
-	t.Cleanup(func() { _ = c.Close() })
-	return c
 }
 
 func heard(t *testing.T, manager *net.UnixConn) string {

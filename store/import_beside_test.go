@@ -33,13 +33,13 @@ func TestImportKeepsNoLines(t *testing.T) {
 			must.Do(t, err)
 			const lines, size = 900, 60 << 10 // fewer than a batch of refused ones
 			space := strings.Repeat(" ", size)
-			before := heap()
+			before := storetest.Heap()
 			for i := range lines {
 				if refused, err := im.Add(ctx, fmt.Appendf(nil, form, i, space), 0); err != nil || len(refused) > 0 {
 					t.Fatal(refused, err)
 				}
 			}
-			waiting := heap() - before
+			waiting := storetest.Heap() - before
 			refused, err := im.Flush(ctx)
 			if err != nil || len(refused)+im.Summary().Recorded != lines {
 				t.Fatalf("Flush() = %d refused, %v, and %d recorded, want %d together", len(refused), err, im.Summary().Recorded, lines)
@@ -49,20 +49,12 @@ func TestImportKeepsNoLines(t *testing.T) {
 					t.Errorf("line %d is refused as %+v, want its own member", i+1, fault)
 				}
 			}
-			if held := heap() - before; waiting > lines*size/8 || held > lines*size/8 {
+			if held := storetest.Heap() - before; waiting > lines*size/8 || held > lines*size/8 {
 				t.Errorf("of %d bytes of lines %d are held while they wait, and %d in the end", lines*size, waiting, held)
 			}
 			runtime.KeepAlive(im)
 		})
 	}
-}
-
-// heap returns the bytes that are in use.
-func heap() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // TestImportsShareNoBytes runs several imports at once, which read lines into reused

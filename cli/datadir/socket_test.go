@@ -19,15 +19,6 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// closedDir is a directory as a data directory is.
-func closedDir(t testing.TB, name ...string) string {
-	t.Helper()
-	dir := filepath.Join(append([]string{t.TempDir()}, name...)...)
-	must.Do(t, os.MkdirAll(dir, 0o700))
-	must.Do(t, os.Chmod(dir, 0o700))
-	return dir
-}
-
 // answering serves "hello" on a socket until the test ends.
 func answering(t *testing.T, path string) net.Listener {
 	t.Helper()
@@ -45,7 +36,7 @@ func TestListenAdmin(t *testing.T) {
 	t.Parallel()
 	t.Run("closed_twice_it_leaves_the_next_server_its_socket", func(t *testing.T) {
 		t.Parallel()
-		path := filepath.Join(closedDir(t), SocketName)
+		path := filepath.Join(must.ClosedDir(t), SocketName)
 		first := must.Get(ListenAdmin(path, quiet))(t)
 		must.Do(t, first.Close())
 		answering(t, path)
@@ -56,7 +47,7 @@ func TestListenAdmin(t *testing.T) {
 	})
 	t.Run("mode_0600", func(t *testing.T) {
 		t.Parallel()
-		path := filepath.Join(closedDir(t), SocketName)
+		path := filepath.Join(must.ClosedDir(t), SocketName)
 		answering(t, path)
 		info, err := os.Lstat(path)
 		if err != nil || info.Mode().Perm() != 0o600 {
@@ -68,7 +59,7 @@ func TestListenAdmin(t *testing.T) {
 		if runtime.GOOS != "linux" {
 			t.Skip("only Linux has a shorter name for it")
 		}
-		path := filepath.Join(closedDir(t, strings.Repeat("d", 100), strings.Repeat("e", 100)), SocketName)
+		path := filepath.Join(must.ClosedDir(t, strings.Repeat("d", 100), strings.Repeat("e", 100)), SocketName)
 		l := answering(t, path)
 		answer := must.Get((&http.Client{Transport: SocketTransport(path)}).Get("http://tollhouse/"))(t)
 		if said, err := io.ReadAll(answer.Body); err != nil || string(said) != "hello" {
@@ -86,14 +77,14 @@ func TestListenAdmin(t *testing.T) {
 	})
 	t.Run("name_longer_than_an_address_holds_is_refused", func(t *testing.T) {
 		t.Parallel()
-		_, err := ListenAdmin(filepath.Join(closedDir(t), strings.Repeat("s", 200)), quiet)
+		_, err := ListenAdmin(filepath.Join(must.ClosedDir(t), strings.Repeat("s", 200)), quiet)
 		if err == nil || term.FailureOf(err).Code != term.ExitCannotCreate || term.FailureOf(err).Hint == "" {
 			t.Errorf("listenAdmin = %v, want a fault with a hint", err)
 		}
 	})
 	t.Run("stale_socket_is_taken_away", func(t *testing.T) {
 		t.Parallel()
-		path := filepath.Join(closedDir(t), SocketName)
+		path := filepath.Join(must.ClosedDir(t), SocketName)
 		stale := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: path}))(t)
 		stale.SetUnlinkOnClose(false)
 		must.Do(t, errors.Join(os.Chmod(path, 0o600), stale.Close()))
@@ -102,7 +93,7 @@ func TestListenAdmin(t *testing.T) {
 	refused := func(name string, code int, place func(t *testing.T, dir string) string) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := place(t, closedDir(t))
+			path := place(t, must.ClosedDir(t))
 			l, err := ListenAdmin(path, quiet)
 			if err == nil {
 				_ = l.Close()

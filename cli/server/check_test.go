@@ -160,7 +160,7 @@ func TestDoctorFindings(t *testing.T) {
 	})
 	t.Run("owners_and_many_files", func(t *testing.T) {
 		t.Parallel()
-		dir := closedDir(t)
+		dir := must.ClosedDir(t)
 		for i := range 5 {
 			must.Do(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600))
 			must.Do(t, os.Chmod(filepath.Join(dir, fmt.Sprint(i)), 0o640))

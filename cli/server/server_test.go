@@ -47,7 +47,7 @@ func built(t testing.TB, dir string) *running {
 	t.Cleanup(func() { closeAll(listeners) })
 	r := &running{log: quiet, listeners: listeners, metrics: m, fatal: make(chan error, 1)}
 	r.current.Store(newInstance(k))
-	if r.admin, err = datadir.ListenAdmin(filepath.Join(closedDir(t), datadir.SocketName), quiet); err != nil {
+	if r.admin, err = datadir.ListenAdmin(filepath.Join(must.ClosedDir(t), datadir.SocketName), quiet); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.admin.Close() })

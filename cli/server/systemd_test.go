@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,7 +20,7 @@ func TestWatchdog(t *testing.T) {
 	t.Run("a_server_whose_store_cannot_be_read_is_not_alive", func(t *testing.T) {
 		t.Parallel()
 		socket := filepath.Join(t.TempDir(), "notify")
-		manager := listenNotify(t, socket)
+		manager := must.ListenNotify(t, socket)
 		said := make(chan string, 16)
 		log := slog.New(slog.NewTextHandler(lineWriter(said), nil))
 		k, err := datadir.Open(t.Context(), datadir.Options{Key: secret.NewKey(nil), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), OnFatal: func(error) {}})
@@ -65,14 +64,6 @@ func TestNewNotifier(t *testing.T) {
 			}
 		})
 	}
-}
-
-// listenNotify opens the manager's socket.
-func listenNotify(t *testing.T, socket string) *net.UnixConn {
-	t.Helper()
-	c := must.Get(net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: socket}))(t)
-	t.Cleanup(func() { _ = c.Close() })
-	return c
 }
 
 // lineWriter sends each line to a channel and drops it if the channel is full.

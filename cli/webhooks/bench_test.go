@@ -205,7 +205,7 @@ func BenchmarkIdle(b *testing.B) {
 		for i := range endpoints {
 			d.add(webhook.Strict, fmt.Sprintf("wep_%026d", i))
 		}
-		before := heap()
+		before := storetest.Heap()
 		goroutines := runtime.NumGoroutine()
 		_, stop := d.run(b)
 		d.record(1)
@@ -213,7 +213,7 @@ func BenchmarkIdle(b *testing.B) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		time.Sleep(3 * time.Second) // until the cursors are written
-		b.ReportMetric((heap()-before)/endpoints, "B/endpoint")
+		b.ReportMetric(float64(storetest.Heap()-before)/endpoints, "B/endpoint")
 		b.ReportMetric(float64(runtime.NumGoroutine()-goroutines), "goroutines")
 		stop()
 	}
@@ -223,12 +223,4 @@ func (d *desk) answered() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.arrived)
-}
-
-func heap() float64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return float64(m.HeapAlloc)
 }

@@ -196,7 +196,7 @@ func (l *Log) EventCounts(ctx context.Context, owner string, g Grain, from, to t
 			if err != nil {
 				return err
 			}
-			units = append(units, CountedUnit{Start: g.start(unitAt(k)), Tally: t})
+			units = append(units, CountedUnit{Start: g.start(record.Uint32At(k)), Tally: t})
 		}
 		return nil
 	})
@@ -245,15 +245,6 @@ func (l *Log) firstRecent() uint32 { return ByHour.unit(l.now().UnixMilli()) - 2
 
 // allAccounts is the owner of the counts of all accounts.
 const allAccounts = ""
-
-// unitAt returns the unit that ends a key.
-func unitAt(k []byte) uint32 {
-	var n uint32
-	for _, b := range k[len(k)-4:] {
-		n = n<<8 | uint32(b)
-	}
-	return n
-}
 
 func hourKey(owner string, hour uint32) record.Key {
 	return record.CountsKey(owner, byte(ByHour)).Uint32(hour)

@@ -3,7 +3,6 @@ package eventlog_test
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -55,7 +54,7 @@ func firstRollup(b *testing.B, f *storetest.Fixture) {
 	weighed := &weighedDB{DB: f.DB}
 	f.DB = weighed
 	s := uncounted(b, f)
-	weighed.before = heap()
+	weighed.before = storetest.Heap()
 	must.Do(b, s.CatchUpCounts(ctx))
 	f.DB = weighed.DB
 	hours, size := 0, 0
@@ -85,15 +84,7 @@ type weighedDB struct {
 }
 
 func (db *weighedDB) Turn() (giveWay func(context.Context)) {
-	return func(context.Context) { db.held = append(db.held, heap()-db.before) }
-}
-
-// heap returns the size of what is in use.
-func heap() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
+	return func(context.Context) { db.held = append(db.held, storetest.Heap()-db.before) }
 }
 
 const (

@@ -97,7 +97,7 @@ func readStoredCounts(r kv.Reader, owner string) (s storedCounts, err error) {
 		for k, v := range r.Scan(record.CountsKey(owner, byte(g)).All()) {
 			t, failed := decodeTally(v)
 			err = errors.Join(err, failed)
-			found[unitAt(k)] = t
+			found[record.Uint32At(k)] = t
 		}
 		return found
 	}
@@ -169,7 +169,7 @@ func (l *Log) DropCounts(ctx context.Context, owner string) error {
 		err = l.db.Update(ctx, func(tx kv.Txn) error {
 			m := tallies{tx: tx, read: map[string]Tally{}}
 			for _, k := range keys {
-				if _, _, err := m.setHour(owner, unitAt(k), &hourCount{anew: true}); err != nil {
+				if _, _, err := m.setHour(owner, record.Uint32At(k), &hourCount{anew: true}); err != nil {
 					return err
 				}
 			}

@@ -355,7 +355,7 @@ func (p *accountPass) dirtyHours(r kv.Reader, limit int) (map[uint32]uint64, err
 		if err != nil {
 			return nil, err
 		}
-		dirty[unitAt(k)] = raised
+		dirty[record.Uint32At(k)] = raised
 	}
 	return dirty, nil
 }

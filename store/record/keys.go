@@ -96,6 +96,9 @@ func (k Key) All() kv.Range { return kv.Range{Lo: k, Hi: After(k)} }
 // From is the range of the keys that begin with k and are not below lo.
 func (k Key) From(lo Key) kv.Range { return kv.Range{Lo: lo, Hi: After(k)} }
 
+// Uint32At returns the number that ends a key.
+func Uint32At(k []byte) uint32 { return binary.BigEndian.Uint32(k[len(k)-4:]) }
+
 // CutString is the reverse of Str: it returns the text that k begins with, and a copy of the
 // rest.
 func CutString(k []byte) (string, []byte) {

@@ -256,7 +256,7 @@ func unstripped(rd kv.Reader, before uint32) (strip []uint32, err error) {
 	hours := record.RingKey(byte(eventlog.ByHour))
 	newest := kv.Range{Lo: hours, Hi: record.RingKey(byte(eventlog.ByHour)).Uint32(before), Reverse: true, Limit: 2}
 	for k, v := range rd.Scan(newest) {
-		hour := unitAt(k)
+		hour := record.Uint32At(k)
 		rec, err := decodeKept(hour, v)
 		if err != nil {
 			return nil, err
@@ -266,15 +266,6 @@ func unstripped(rd kv.Reader, before uint32) (strip []uint32, err error) {
 		}
 	}
 	return strip, nil
-}
-
-// unitAt returns the unit that ends a key.
-func unitAt(k []byte) uint32 {
-	var n uint32
-	for _, b := range k[len(k)-4:] {
-		n = n<<8 | uint32(b)
-	}
-	return n
 }
 
 // Trim removes the counts of hours and days that ended before a time.
@@ -304,7 +295,7 @@ func (r *Ring) units(ctx context.Context, rg Range) (found map[time.Time]*counts
 	defer r.writing.Unlock()
 	err = r.db.View(ctx, func(rd kv.Reader) error {
 		for k, v := range rd.Scan(rows) {
-			unit := unitAt(k)
+			unit := record.Uint32At(k)
 			rec, err := decodeKept(unit, v)
 			if err != nil {
 				return err

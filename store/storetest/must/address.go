@@ -60,3 +60,12 @@ func Listen(t testing.TB, address string) net.Listener {
 		}
 	}
 }
+
+// ListenNotify listens at a socket for what a service tells its manager (sd_notify), until
+// the test ends.
+func ListenNotify(t testing.TB, socket string) *net.UnixConn {
+	t.Helper()
+	c := Get(net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: socket}))(t)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
