@@ -24,8 +24,9 @@ func (p *program) backupCommand() *cobra.Command {
 was acknowledged before it began, and the server may keep running. Every record is
 checked before the file gets its name. The default name contains the time.
 
-The server key is not included. Keep a copy of secret.key elsewhere: a restore without
-it loses open consent screens and refreshes in flight, but nothing else.`,
+The server key is not included. Keep a copy of secret.key elsewhere. Without it a restore
+loses open consent screens, refreshes in flight and the secrets of webhook endpoints, but
+nothing else.`,
 		Args: atMostOne("a file"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			name := "tollhouse-" + time.Now().UTC().Format("20060102T150405Z") + ".backup"

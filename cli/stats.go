@@ -21,7 +21,7 @@ func (p *program) statsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "stats",
 		Short: "show events, sign-ins, tokens, requests and disk space over time",
-		Long: `Show what happened in a range of time: events by kind, sign-ins, tokens by grant,
+		Long: `Show what happened in a time range: events by kind, sign-ins, tokens by grant,
 requests with their median and 95th percentile, and the space of the store. Works with
 the server running or stopped. A value is - when it is not known, for example because
 no server ran. Times are UTC.

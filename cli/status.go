@@ -14,12 +14,11 @@ import (
 func (p *program) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "show at a glance how the server and its store are",
-		Long: `Show at a glance how the server and its store are: whether it is ready and why not,
-what the disk holds, and what the last search for damage found. It asks the server
-that runs on the data directory; exit 0 when that is ready, 1 when it is not, 69 when
-there is none. With --store it shows the database and lists all servers on it; exit 0
-if there is one.
+		Short: "show the state of the server and its store",
+		Long: `Show the state of the server and its store: whether it is ready and why not, what the
+disk holds, and what the last search for damage found. It asks the server that runs on the
+data directory; exit 0 when that is ready, 1 when it is not, 69 when there is none. With
+--store it shows the database and lists all servers on it; exit 0 if there is one.
 
   tollhouse status --data /var/lib/tollhouse
   tollhouse status --json`,

@@ -99,7 +99,7 @@ func readAdminBody(w http.ResponseWriter, r *http.Request, to any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(to); err != nil {
-		return invalidRequest("The body does not fit this request: %v.", err)
+		return invalidRequest("The body is not valid for this request: %v.", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return invalidRequest("Unexpected data follows the JSON object.")

@@ -29,7 +29,7 @@ func (s *Server) adminBackup(w http.ResponseWriter, r *http.Request) error {
 		panic(http.ErrAbortHandler) // the only way to signal that the backup is incomplete
 	case errors.Is(err, record.ErrCorrupt):
 		p := newProblem(http.StatusInternalServerError, StoreDamaged, "The store is damaged, so a backup would be incomplete: %v.", err)
-		p.extra = map[string]any{"hint": "restore the last backup that is whole"}
+		p.extra = map[string]any{"hint": "restore the last complete backup"}
 		return p.because(err)
 	case err != nil:
 		return err

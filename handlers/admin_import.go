@@ -244,7 +244,7 @@ func (ir *importRun) fail(ctx context.Context, err error) {
 	noteProblem(ctx, p)
 	settled, description := ir.importer.Summary().Settled, p.description
 	if errors.Is(err, record.ErrUnavailable) && p.code != DiskFull {
-		description = "The store accepts nothing more at present." // but it did before
+		description = "The store accepts no more events at the moment." // but it did before
 	}
 	description = fmt.Sprintf("%s All lines up to line %d are done.", description, settled)
 	ir.write(map[string]any{"error": p.code, "error_description": description, "lines_done": settled})

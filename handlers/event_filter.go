@@ -153,7 +153,7 @@ func checkListed(param, value, name, noun, example, list string) *problem {
 	case value == "":
 		return invalidParameter(param, "is empty; leave it out, or name %s.", example)
 	case name == "":
-		return invalidParameter(param, "has an empty item beside a comma.")
+		return invalidParameter(param, "has an empty item before or after a comma.")
 	case strings.HasPrefix(value, "['") || strings.HasPrefix(value, `["`):
 		return invalidParameter(param, "is a stringified list; repeat the parameter, as in %s.", list)
 	case value == "[object Object]":

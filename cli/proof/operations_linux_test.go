@@ -88,7 +88,7 @@ var blockWants = []struct{ block, want string }{
 	{"doctor --deep", "ok       records"},
 	{"curl -s http://127.0.0.1:9464", "tollhouse_ready 1"},
 	{"ls -l /var/backups", "tollhouse-"},
-	{"backup verify", "whole "},
+	{"backup verify", "complete "},
 	{"monday.backup --data /var/lib", "ed "},
 	{"cat /var/lib/tollhouse/CURRENT", "db-0002"},
 	{"tollhouse/tried\n", "restored "},
