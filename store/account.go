@@ -113,26 +113,30 @@ func (s *Store) ListAccounts(ctx context.Context, after string, limit int) ([]Ac
 // The tokens of clients that act for it end first.
 // It returns ErrConflict while the account has users, because they would go on
 // recording; afterwards nothing can be recorded into it. Erasing runs in batches; call
-// it again after an interruption. Errors: ErrNotFound, ErrConflict.
+// it again after an interruption, or beside another call, which it joins. Errors:
+// ErrNotFound, also when another call has erased the account first; ErrConflict.
 func (s *Store) DeleteAccount(ctx context.Context, id string) error {
-	if err := s.beginErasing(ctx, id); err != nil {
+	since, err := s.beginErasing(ctx, id)
+	if err != nil {
 		return fmt.Errorf("delete account: %w", err)
 	}
-	err := errors.Join(s.Webhooks.EndAccount(ctx, id), s.releaseClients(ctx, id), s.Log.StopCounts(ctx, id))
+	still := func(r kv.Reader) error { return stillErasing(r, id, since) }
+	db := record.GuardedDB{DB: s.db, Check: still}
+	err = errors.Join(s.Webhooks.EndAccount(ctx, id, still), s.releaseClients(ctx, id, still), s.Log.StopCounts(ctx, id, still))
 	var owned []kv.Range
 	if err == nil {
 		owned, err = s.owned(ctx, id)
 	}
 	if err == nil {
-		err = record.DeleteAll(ctx, s.db, owned...)
+		err = record.DeleteAll(ctx, db, owned...)
 	}
 	if err == nil {
-		err = s.Log.DropCounts(ctx, id)
+		err = s.Log.DropCounts(ctx, id, still)
 	}
 	if err != nil {
 		return fmt.Errorf("delete account: %w", err)
 	}
-	err = s.db.Update(ctx, func(tx kv.Txn) error {
+	err = db.Update(ctx, func(tx kv.Txn) error {
 		return errors.Join(eventlog.CountErased(tx), tx.Delete(record.AccountKey(id)))
 	})
 	if err != nil {
@@ -141,21 +145,32 @@ func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 	return nil
 }
 
-// beginErasing closes an account without users to writes. It looks for users before, so
-// that an account in use stays open, and again after: a user created since is seen, and
-// one created later is refused.
-func (s *Store) beginErasing(ctx context.Context, id string) error {
-	err := s.mustBeUnused(ctx, id)
+// stillErasing returns ErrNotFound once the account is no longer the one being erased:
+// another deletion may have ended, and a new account may have that id.
+func stillErasing(r kv.Reader, id string, since time.Time) error {
+	a, err := readAccount(r, id)
+	if err == nil && !a.erasedSince.Equal(since) {
+		err = fmt.Errorf("another deletion erased it: %w", record.ErrNotFound)
+	}
+	return err
+}
+
+// beginErasing closes an account without users to writes and returns since when it is
+// closed. It looks for users before, so that an account in use stays open, and again
+// after: a user created since is seen, and one created later is refused.
+func (s *Store) beginErasing(ctx context.Context, id string) (since time.Time, err error) {
+	err = s.mustBeUnused(ctx, id)
 	if err == nil {
-		if err = s.setErasing(ctx, id, s.Now()); err == nil {
+		if since, err = s.setErasing(ctx, id, s.Now()); err == nil {
 			err = s.mustBeUnused(ctx, id)
 		}
 	}
 	if errors.Is(err, record.ErrConflict) {
 		// Also what a killed attempt has left.
-		err = errors.Join(err, s.setErasing(context.WithoutCancel(ctx), id, time.Time{}))
+		_, openErr := s.setErasing(context.WithoutCancel(ctx), id, time.Time{})
+		err = errors.Join(err, openErr)
 	}
-	return err
+	return since, err
 }
 
 // owned returns the key ranges of an account in the order of removal. Events go after
@@ -181,19 +196,22 @@ func (s *Store) owned(ctx context.Context, id string) (owned []kv.Range, err err
 	return owned, err
 }
 
-// setErasing sets since when the account is being erased; the zero time cancels.
-func (s *Store) setErasing(ctx context.Context, id string, since time.Time) error {
+// setErasing sets since when the account is being erased, and returns it. One that is
+// being erased keeps its time; the zero time cancels.
+func (s *Store) setErasing(ctx context.Context, id string, since time.Time) (time.Time, error) {
 	if record.CheckAccountID(id) != nil {
-		return record.ErrNotFound
+		return time.Time{}, record.ErrNotFound
 	}
-	return s.db.Update(ctx, func(tx kv.Txn) error {
-		a, err := readAccount(tx, id)
-		if err != nil || since.IsZero() && a.erasedSince.IsZero() {
+	var a Account
+	err := s.db.Update(ctx, func(tx kv.Txn) (err error) {
+		a, err = readAccount(tx, id)
+		if err != nil || since.IsZero() == a.erasedSince.IsZero() {
 			return err
 		}
 		a.erasedSince = since
 		return writeAccount(tx, a)
 	})
+	return a.erasedSince, err
 }
 
 const (
@@ -218,7 +236,7 @@ func (s *Store) mustBeUnused(ctx context.Context, id string) error {
 
 // releaseClients takes the account from the clients that act for it and ends their
 // tokens and webhook endpoints. They get it back from UpdateClient alone.
-func (s *Store) releaseClients(ctx context.Context, account string) error {
+func (s *Store) releaseClients(ctx context.Context, account string, still func(kv.Reader) error) error {
 	for after := ""; ; {
 		clients, err := s.ListClients(ctx, after, clientsPageMax)
 		if err != nil || len(clients) == 0 {
@@ -228,12 +246,12 @@ func (s *Store) releaseClients(ctx context.Context, account string) error {
 			if after = c.ID; c.Account != account {
 				continue
 			}
-			_, err := s.changeClient(ctx, c.ID, func(_ kv.Txn, c *Client) error {
+			_, err := s.changeClient(ctx, c.ID, func(tx kv.Txn, c *Client) error {
 				if c.Account == account {
 					c.Account = ""
 					c.Generation++
 				}
-				return nil
+				return still(tx)
 			})
 			if err == nil {
 				err = s.Webhooks.EndBonds(ctx, c.ID, "", webhook.ClientEnded)

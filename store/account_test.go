@@ -3,9 +3,11 @@ package store_test
 import (
 	"context"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
@@ -15,6 +17,7 @@ import (
 	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
+	"tollhouse/store/webhook"
 )
 
 // scanned is an engine that remembers where scans began.
@@ -140,4 +143,96 @@ func TestDeleteAccountAgainstWhoComesMeanwhile(t *testing.T) {
 			t.Errorf("%d keys under %q are left", n, tag)
 		}
 	}
+}
+
+// Of two deletions at once, the slower may be at any step when the faster has ended and an
+// account of that id is made again.
+func TestADeletionLeavesTheNextAccountOfThatIDAlone(t *testing.T) {
+	t.Parallel()
+	for step := 2; ; step++ { // behind the first, which begins it
+		if !overtakenDeletion(t, step) {
+			if step < 8 {
+				t.Errorf("a deletion has only %d steps", step-1)
+			}
+			return
+		}
+	}
+}
+
+// overtakenDeletion has another process delete an account and fill it again before a step
+// of a deletion, and returns false if there is no such step.
+func overtakenDeletion(t *testing.T, step int) (overtaken bool) {
+	ctx := context.Background()
+	f := storetest.New(t)
+	f.Rest()
+	client, _ := f.Client(t, func(c *store.ClientSpec) { c.Account, c.Grants = "acct_a", []string{"client_credentials"} })
+	fill := func(s *store.Store, resource string) {
+		must.Get(s.PutResource(ctx, eventlog.ResourceChange{Owner: "acct_a", Kind: "plan", ID: resource}, snapshot.ObjectOf()))(t)
+		account := "acct_a"
+		must.Get(s.UpdateClient(ctx, client.ID, store.ClientChange{Account: &account}))(t)
+		_, _, err := s.Webhooks.Create(ctx, webhook.By{Account: account, Client: client.ID}, account, webhook.Settings{URL: "https://hooks.example/a"})
+		must.Do(t, err)
+		must.Do(t, s.CatchUpCounts(ctx))
+	}
+	fill(f.Store, "old")
+	other := f.Reopened(t)
+	f.Clock.Advance(time.Second)
+	var want map[string]string
+	steps := 0
+	f.Faults.OnUpdate(func(run func() error) error {
+		if steps++; steps < step {
+			return run()
+		}
+		f.Faults.Repair()
+		must.Do(t, other.DeleteAccount(ctx, "acct_a"))
+		fill(other, "new")
+		want = everything(t, f.DB)
+		return run()
+	})
+	err := f.DeleteAccount(ctx, "acct_a")
+	if steps < step {
+		must.Do(t, err)
+		return false
+	}
+	refused(t, "DeleteAccount(erased by another)", err, record.ErrNotFound)
+	if got := everything(t, f.DB); !maps.Equal(got, want) {
+		t.Errorf("a deletion that was overtaken before its step %d has changed the next account: %d records, want %d", step, len(got), len(want))
+	}
+	return true
+}
+
+// A repeated call, perhaps by another process, does not stop the one that it repeats.
+func TestADeletionGoesOnBesideAnother(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	f := storetest.New(t)
+	f.Rest()
+	must.Get(f.CreateAccount(ctx, "acct_a", ""))(t)
+	other, steps := f.Reopened(t), 0
+	f.Faults.OnUpdate(func(run func() error) error {
+		if steps++; steps < 2 {
+			return run()
+		}
+		f.Clock.Advance(time.Second)
+		f.CutAt(1, false)
+		refused(t, "DeleteAccount(killed)", other.DeleteAccount(ctx, "acct_a"), record.ErrUnavailable)
+		f.Faults.Repair()
+		return run()
+	})
+	must.Do(t, f.DeleteAccount(ctx, "acct_a"))
+	if steps < 2 {
+		t.Error("no other call was made")
+	}
+}
+
+func everything(t *testing.T, db kv.DB) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	must.Do(t, db.View(t.Context(), func(r kv.Reader) error {
+		for k, v := range r.Scan(kv.Range{}) {
+			all[string(k)] = string(v)
+		}
+		return nil
+	}))
+	return all
 }

@@ -330,8 +330,8 @@ var errCountsMoved = errors.New("the counts have moved")
 
 // mustBeAt guards an Update against the counts of another process. Errors:
 // errCountsMoved.
-func mustBeAt(tx kv.Txn, owner string, seen counted) error {
-	now, err := readCounted(tx, owner)
+func mustBeAt(r kv.Reader, owner string, seen counted) error {
+	now, err := readCounted(r, owner)
 	if err == nil && now != seen {
 		return errCountsMoved
 	}
@@ -458,7 +458,7 @@ func (l *Log) clearCounts(ctx context.Context) error {
 	}
 	positions := record.NewKey(record.TagCounted).All()
 	positions.Lo = append(record.CountedKey(allAccounts), 0)
-	clearing := clearingDB{l.db, stopped}
+	clearing := record.GuardedDB{DB: l.db, Check: func(r kv.Reader) error { return mustBeAt(r, allAccounts, stopped) }}
 	err = record.DeleteAll(ctx, clearing, record.NewKey(record.TagCounts).All(), positions, record.NewKey(record.TagDirtyHour).All())
 	if err == nil {
 		err = clearing.Update(ctx, func(tx kv.Txn) error {
@@ -470,21 +470,6 @@ func (l *Log) clearCounts(ctx context.Context) error {
 		return nil
 	}
 	return err
-}
-
-// clearingDB refuses Updates once a rollup is no longer the stopped one.
-type clearingDB struct {
-	kv.DB
-	stopped counted
-}
-
-func (db clearingDB) Update(ctx context.Context, fn func(kv.Txn) error) error {
-	return db.DB.Update(ctx, func(tx kv.Txn) error {
-		if err := mustBeAt(tx, allAccounts, db.stopped); err != nil {
-			return err
-		}
-		return fn(tx)
-	})
 }
 
 // remakeCounts throws the rollup away; the next pass begins a new one. The caller holds

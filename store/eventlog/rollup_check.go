@@ -126,11 +126,12 @@ func (s storedCounts) check(fresh map[uint32]Tally, dirty map[uint32]uint64) err
 	return nil
 }
 
-// StopCounts stops counting the events of an account that is being erased.
-func (l *Log) StopCounts(ctx context.Context, owner string) error {
+// StopCounts stops counting the events of an account that is being erased. still is
+// checked by every Update.
+func (l *Log) StopCounts(ctx context.Context, owner string, still func(kv.Reader) error) error {
 	l.rollup.passing.Lock()
 	defer l.rollup.passing.Unlock()
-	return l.db.Update(ctx, func(tx kv.Txn) error {
+	return record.GuardedDB{DB: l.db, Check: still}.Update(ctx, func(tx kv.Txn) error {
 		done, err := readCounted(tx, owner)
 		if err != nil {
 			return err
@@ -144,8 +145,9 @@ func (l *Log) StopCounts(ctx context.Context, owner string) error {
 const dropHoursMax = 100 // hours removed in one Update
 
 // DropCounts removes the counts of an account whose log is gone, also from those of
-// all accounts.
-func (l *Log) DropCounts(ctx context.Context, owner string) error {
+// all accounts. still is checked by every Update.
+func (l *Log) DropCounts(ctx context.Context, owner string, still func(kv.Reader) error) error {
+	db := record.GuardedDB{DB: l.db, Check: still}
 	ru := &l.rollup
 	ru.passing.Lock()
 	defer ru.passing.Unlock()
@@ -166,7 +168,7 @@ func (l *Log) DropCounts(ctx context.Context, owner string) error {
 		if len(keys) == 0 {
 			break
 		}
-		err = l.db.Update(ctx, func(tx kv.Txn) error {
+		err = db.Update(ctx, func(tx kv.Txn) error {
 			m := tallies{tx: tx, read: map[string]Tally{}}
 			for _, k := range keys {
 				if _, _, err := m.setHour(owner, record.Uint32At(k), &hourCount{anew: true}); err != nil {
@@ -176,7 +178,7 @@ func (l *Log) DropCounts(ctx context.Context, owner string) error {
 			return m.write()
 		})
 		if errors.Is(err, errCountsDiffer) || errors.Is(err, kv.ErrCorrupt) {
-			err = errors.Join(l.remakeCounts(ctx), record.DeleteAll(ctx, l.db, record.NewKey(record.TagCounts).Str(owner).All()))
+			err = errors.Join(l.remakeCounts(ctx), record.DeleteAll(ctx, db, record.NewKey(record.TagCounts).Str(owner).All()))
 		}
 		if err != nil {
 			return err
@@ -185,9 +187,7 @@ func (l *Log) DropCounts(ctx context.Context, owner string) error {
 	}
 	ru.mu.Lock()
 	defer ru.mu.Unlock()
-	delete(ru.behind, owner)
-	ru.recent.forgetAll(owner)
-	return l.db.Update(ctx, func(tx kv.Txn) error {
+	err := db.Update(ctx, func(tx kv.Txn) error {
 		whole, err := readRollup(tx)
 		if err == nil {
 			_, err = writeCounted(tx, allAccounts, whole)
@@ -197,4 +197,9 @@ func (l *Log) DropCounts(ctx context.Context, owner string) error {
 		}
 		return tx.Delete(record.CountedKey(owner))
 	})
+	if err == nil {
+		delete(ru.behind, owner)
+		ru.recent.forgetAll(owner)
+	}
+	return err
 }

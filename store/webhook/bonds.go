@@ -47,10 +47,12 @@ func (w *Webhooks) EndBonds(ctx context.Context, client, user string, reason Rea
 }
 
 // EndAccount removes the endpoints of an account that is being erased, without events.
-func (w *Webhooks) EndAccount(ctx context.Context, account string) error {
+// still is checked by every Update.
+func (w *Webhooks) EndAccount(ctx context.Context, account string, still func(kv.Reader) error) error {
+	db := record.GuardedDB{DB: w.db, Check: still}
 	for {
 		var list []Endpoint
-		err := w.db.Update(ctx, func(tx kv.Txn) (err error) {
+		err := db.Update(ctx, func(tx kv.Txn) (err error) {
 			if list, err = page(tx, account, secret.ID{}, true, AccountMax); err != nil {
 				return err
 			}
@@ -71,7 +73,7 @@ func (w *Webhooks) EndAccount(ctx context.Context, account string) error {
 			break
 		}
 	}
-	return record.DeleteAll(ctx, w.db, record.WebhooksKey(record.TagWebhookLine, account).All(), record.WebhooksKey(record.TagWebhookSet, account).All())
+	return record.DeleteAll(ctx, db, record.WebhooksKey(record.TagWebhookLine, account).All(), record.WebhooksKey(record.TagWebhookSet, account).All())
 }
 
 // SweepPurged drops what an account's endpoints have set aside of events that a purge has

@@ -19,7 +19,7 @@ var countMutants = []mutant{
 	},
 	{
 		name: "counts_of_deleted_account", breaks: "the counts of an account are removed with it, also from those of all",
-		file: "store/account.go", old: "		err = s.Log.DropCounts(ctx, id)\n", new: "",
+		file: "store/account.go", old: "		err = s.Log.DropCounts(ctx, id, still)\n", new: "",
 		in: "./store/eventlog", tests: []string{"TestCountsEqualTheLog", "TestRollup"},
 	},
 	{

@@ -9,7 +9,7 @@ var keepMutants = []mutant{
 	},
 	{
 		name: "refused_erasure", breaks: "a refused deletion of an account leaves it open",
-		file: "store/account.go", old: "err := s.mustBeUnused(ctx, id)\n\tif err == nil {\n\t\tif err", new: "var err error\n\tif err == nil {\n\t\tif err",
+		file: "store/account.go", old: "err = s.mustBeUnused(ctx, id)\n\tif err == nil {\n\t\tif since", new: "if err == nil {\n\t\tif since",
 		in: "./store", tests: []string{"TestDeleteAccountAgainstWhoComesMeanwhile"},
 	},
 	{
