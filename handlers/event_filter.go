@@ -54,6 +54,9 @@ type eventQuery struct {
 	cursorSent bool
 	wait       time.Duration // how long to wait for the first event
 	cursor     string        // the parameter and its value
+	// moved means that waiting has moved the cursor. The page is then not the one that
+	// was asked for: history may have been imported behind it.
+	moved bool
 }
 
 func parseEventQuery(pairs []queryPair) (eventQuery, *problem) {

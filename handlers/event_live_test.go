@@ -461,6 +461,18 @@ func TestLongPoll(t *testing.T) {
 		if page := w.page(t); len(page.Data) != 0 || page.Next != head || page.HasMore || time.Since(started) < time.Second {
 			t.Errorf("page = %+v after %v", page, time.Since(started))
 		}
+		if w.Header().Get("ETag") == "" {
+			t.Error("a page of the cursor that was asked for has no ETag")
+		}
+	})
+	// An import during the wait may add events between the cursor asked for and the one
+	// that the wait has moved to. The page lacks them, so it is not that of the question.
+	t.Run("a_page_past_the_cursor_asked_for_has_no_tag", func(t *testing.T) {
+		question := "type=plan.never&after=" + zeroPosition
+		tag := (<-poll(question)).Header().Get("ETag")
+		if w := <-poll("wait=1&" + question); w.Code != http.StatusOK || tag == "" || w.Header().Get("ETag") != "" {
+			t.Errorf("answer = %d with ETag %s, want none; that of the cursor asked for is %s", w.Code, w.Header().Get("ETag"), tag)
+		}
 	})
 	t.Run("example_10_a_tag_does_not_end_a_wait", func(t *testing.T) {
 		target := "/api/events?order=asc&wait=55&after=latest"

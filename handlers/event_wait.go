@@ -63,7 +63,9 @@ func (s *Server) waitForEvents(w http.ResponseWriter, r *http.Request, owner str
 		if page.Count > 0 {
 			return nil
 		}
-		q.After = eventlog.CursorAt(page.Next) // nothing up to there matches
+		if !q.After.IsAt(page.Next) { // nothing up to there matches
+			q.After, q.moved = eventlog.CursorAt(page.Next), true
+		}
 		if page.More {
 			continue
 		}

@@ -96,8 +96,10 @@ func (s *Server) checkTypes(ctx context.Context, owner string, pairs []queryPair
 
 func (s *Server) writePage(w http.ResponseWriter, r *http.Request, owner, path, as string, q *eventQuery, asked uint32) error {
 	question := q.question(owner, path, as)
-	if done, err := s.writeKept(w, r, owner, as, question); done || err != nil {
-		return err
+	if !q.moved {
+		if done, err := s.writeKept(w, r, owner, as, question); done || err != nil {
+			return err
+		}
 	}
 	buffer := takeBuffer()
 	defer func() { buffer.release() }()
@@ -118,8 +120,9 @@ func (s *Server) writePage(w http.ResponseWriter, r *http.Request, owner, path, 
 	}
 	next, previous := page.Next.String(), page.Previous.String()
 	h := http.Header{}
-	if !d.refused {
-		h["Etag"] = []string{listTag(page.Version, asked)} // a page that was cut may grow
+	stands := !d.refused && !q.moved // a page that was cut may grow
+	if stands {
+		h["Etag"] = []string{listTag(page.Version, asked)}
 	}
 	addNotices(h, page)
 	if links := q.links(path, page, next, previous); links != "" {
@@ -131,7 +134,7 @@ func (s *Server) writePage(w http.ResponseWriter, r *http.Request, owner, path, 
 		buffer.b = appendListEnd(buffer.b, page.More, next, previous)
 	}
 	buffer = buffer.fit()
-	if s.dev == nil && !d.refused { // dev replaces the whole store, and with it the versions
+	if s.dev == nil && stands { // dev replaces the whole store, and with it the versions
 		s.kept.keep(question, keptPage{page.Version, h, buffer.b})
 	}
 	maps.Copy(w.Header(), h)

@@ -38,6 +38,9 @@ func CursorAt(p record.Position) Cursor { return Cursor{position: &p} }
 // IsZero reports whether c names no position.
 func (c Cursor) IsZero() bool { return c == Cursor{} }
 
+// IsAt reports whether c is that position.
+func (c Cursor) IsAt(p record.Position) bool { return c.position != nil && *c.position == p }
+
 // Filter selects events of an account and a page of them.
 type Filter struct {
 	// Types are event types or patterns such as customer.*, *.created and *. Empty
