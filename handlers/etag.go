@@ -13,9 +13,17 @@ import (
 // change of a resource has a new event.
 func entityTag(id string) string { return `"` + id + `"` }
 
+// versionHere distinguishes a counted version from that of another copy of the data.
+func (s *Server) versionHere(version string) string {
+	if epoch := s.store.Epoch(); epoch != "" {
+		return version + "." + epoch
+	}
+	return version
+}
+
 // listTag is a weak tag, which changes whenever the requested page may have changed.
-func listTag(v eventlog.Version, asked uint32) string {
-	return fmt.Sprintf(`W/"%s.%d.%08x"`, v.Head, v.Generation, asked)
+func (s *Server) listTag(v eventlog.Version, asked uint32) string {
+	return `W/"` + s.versionHere(fmt.Sprintf("%s.%d.%08x", v.Head, v.Generation, asked)) + `"`
 }
 
 // gzipSuffix marks the tag of a compressed response, which is another representation

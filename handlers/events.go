@@ -66,7 +66,7 @@ func (s *Server) writeEvents(w http.ResponseWriter, r *http.Request, owner, path
 		if err != nil {
 			return err
 		}
-		if notModified(w, r, listTag(version, asked)) {
+		if notModified(w, r, s.listTag(version, asked)) {
 			return nil
 		}
 	}
@@ -122,7 +122,7 @@ func (s *Server) writePage(w http.ResponseWriter, r *http.Request, owner, path, 
 	h := http.Header{}
 	stands := !d.refused && !q.moved // a page that was cut may grow
 	if stands {
-		h["Etag"] = []string{listTag(page.Version, asked)}
+		h["Etag"] = []string{s.listTag(page.Version, asked)}
 	}
 	addNotices(h, page)
 	if links := q.links(path, page, next, previous); links != "" {

@@ -69,11 +69,17 @@ func (s *Store) LastBackup(ctx context.Context) (made BackupMade, err error) {
 }
 
 // RecordRestore writes an audit line about the restore into a store that Load has
-// filled from the backup with that header.
+// filled from the backup with that header, and begins an epoch; see [Store.Epoch].
 func RecordRestore(ctx context.Context, db kv.DB, from backup.Header, now time.Time) error {
 	line := AuditLine{What: AuditAdmin, Reason: auditRestore + " of " + from.Created.UTC().Format(time.RFC3339)}
-	now, tail := now.UTC().Truncate(time.Millisecond), secret.NewTail(nil)
-	if err := db.Update(ctx, func(tx kv.Txn) error { return appendAudit(tx, line, now, tail) }); err != nil {
+	now, tail, epoch := now.UTC().Truncate(time.Millisecond), secret.NewTail(nil), newEpoch()
+	err := db.Update(ctx, func(tx kv.Txn) error {
+		if err := writeEpoch(tx, epoch); err != nil {
+			return err
+		}
+		return appendAudit(tx, line, now, tail)
+	})
+	if err != nil {
 		return fmt.Errorf("record restore: %w", err)
 	}
 	return nil

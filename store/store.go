@@ -106,6 +106,7 @@ type Store struct {
 	lives     Lifetimes
 	log       *slog.Logger
 	instance  secret.ID
+	epoch     string
 	lastUsed  lastUsed
 	rotations allowance[secret.ID]
 	grants    allowance[granted]
@@ -148,10 +149,13 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	fresh := sync.OnceValue(func() secret.ID { return secret.NewID(s.random) })
 	var format uint64
 	err := db.Update(ctx, func(tx kv.Txn) error {
-		format, s.instance = formatVersion, secret.ID{}
+		format, s.instance, s.epoch = formatVersion, secret.ID{}, ""
 		value, err := tx.Get(record.MetaKey(metaStore))
 		if err == nil {
 			if format, s.instance, err = decodeMeta(value); err != nil || format != formatVersion {
+				return err
+			}
+			if s.epoch, err = readEpoch(tx); err != nil {
 				return err
 			}
 			return s.refuseFixtures(tx)

@@ -252,6 +252,9 @@ func (v *verifier) meta(name string, value []byte) (err error) {
 	case metaBackup:
 		_, err := decodeBackup(value)
 		return err
+	case metaEpoch:
+		_, err := decodeEpoch(value)
+		return err
 	case metaClients:
 		_, err := decodeClientChanges(value)
 		return err
