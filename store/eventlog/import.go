@@ -80,7 +80,8 @@ type importLine struct {
 	draft     *draft
 	kind      string
 	position  record.Position
-	foreign   string // its id if that is not native
+	given     string // its id in the line, or ""
+	foreign   string // that id if it is not native
 	createdAt int64
 	removes   bool
 	snapshot  []byte
