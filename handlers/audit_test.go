@@ -364,3 +364,18 @@ func (h *house) auditText(t testing.TB) string {
 	}
 	return b.String()
 }
+
+// TestDeniesFillNoAuditRecord: to deny costs a user nothing.
+func TestDeniesFillNoAuditRecord(t *testing.T) {
+	h := parallelHouse(t)
+	b := h.signedIn(t, h.user)
+	const times, most = 70, 60 // a minute, of a source
+	lines := h.recorded(t, func() {
+		for range times {
+			b.submit(t, b.get(t, h.authURL()), "decision", "deny")
+		}
+	})
+	if len(lines) != most || lines[0].What != store.AuditDenied {
+		t.Errorf("%d denials left %d lines, want %d", times, len(lines), most)
+	}
+}

@@ -47,7 +47,7 @@ func (s *Server) deskBackups(v *visit) error {
 	p := v.page(v.r)
 	page := views.DeskProps{Name: "backups", Title: "Backups"}
 	if s.demo != nil {
-		v.show(http.StatusOK, page, views.List(p, views.DeskTable{Label: "Backups", List: "backups", Empty: "dev keeps nothing on disk, so it makes no backups."}), v.backupForm())
+		v.show(http.StatusOK, page, views.List(p, views.DeskTable{Label: "Backups", List: "backups", Empty: "Nothing is kept that would need one."}), v.backupForm())
 		return nil
 	}
 	t := views.DeskTable{Label: "Backups", List: "backups", Columns: []string{"Made", "Name", "Size", "Checked", ""},
@@ -110,7 +110,7 @@ func (v *visit) backupForm() templ.Component {
 // deskMakeBackup is POST /desk/backups.
 func (s *Server) deskMakeBackup(v *visit) error {
 	if s.demo != nil {
-		return newProblem(http.StatusConflict, "conflict", "dev keeps nothing on disk, so it makes no backups.")
+		return newProblem(http.StatusConflict, "conflict", "Nothing is kept that would need one.")
 	}
 	if s.desk.Backups == nil {
 		return newProblem(http.StatusConflict, "conflict", "No backups are scheduled; start the server with --backup-every 24h.")

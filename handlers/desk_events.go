@@ -254,7 +254,7 @@ func (v *visit) accountOptions(chosen string) (options []views.DeskOption, err e
 // eventTable draws a page of the search.
 func (v *visit) eventTable(e eventSearch, current string) (views.DeskTable, error) {
 	t := views.DeskTable{List: "events", Label: "Events", Columns: []string{"Event", "Resource", "Source", "When"},
-		Empty: "No events yet. A change to a resource or an import creates them."}
+		Empty: "No events yet. A change to a resource or an import makes some."}
 	events, page, err := v.listShown(e.account, e.query.Filter)
 	if err != nil {
 		return t, err

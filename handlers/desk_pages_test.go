@@ -509,10 +509,10 @@ func TestDeskBackups(t *testing.T) {
 	})
 	t.Run("none_in_dev", func(t *testing.T) {
 		_, b := house(t, nil, func(c *handlers.Config) { c.Demo = &handlers.Demo{} })
-		if text := words(t, b.get(t, "/desk/backups")); !strings.Contains(text, "dev keeps nothing on disk, so it makes no backups.") {
+		if text := words(t, b.get(t, "/desk/backups")); !strings.Contains(text, "Nothing is kept that would need one.") {
 			t.Errorf("the page says %s", text)
 		}
-		if a := b.sent(t, "/desk/backups", "backup"); a.StatusCode != http.StatusConflict || !strings.Contains(words(t, a), "dev keeps nothing on disk, so it makes no backups.") {
+		if a := b.sent(t, "/desk/backups", "backup"); a.StatusCode != http.StatusConflict || !strings.Contains(words(t, a), "Nothing is kept that would need one.") {
 			t.Errorf("the button answers %d %s", a.StatusCode, words(t, a))
 		}
 	})

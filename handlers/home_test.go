@@ -96,7 +96,7 @@ func TestStartPage(t *testing.T) {
 	t.Run("a_user_sees_the_newest_ten_events_and_what_they_changed", func(t *testing.T) {
 		h := parallelHouse(t)
 		b := h.signedIn(t, h.user)
-		if text := words(t, b.get(t, "/")); !strings.Contains(text, "No events yet. A change to a resource or an import creates them.") {
+		if text := words(t, b.get(t, "/")); !strings.Contains(text, "No events yet. A change to a resource or an import makes some.") {
 			t.Errorf("without events the page says %q", text)
 		}
 		token := header("Authorization", "Bearer "+h.pair(t).AccessToken)
