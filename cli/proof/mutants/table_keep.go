@@ -8,6 +8,11 @@ var keepMutants = []mutant{
 		in: "./handlers", tests: []string{"TestEventsOfAnErasedAccountStayErased"},
 	},
 	{
+		name: "erased_account_is_its_own", breaks: "a deletion erases no account made since",
+		file: "store/account.go", old: "!a.erasedSince.Equal(since)", new: "!a.erasedSince.Equal(a.erasedSince)",
+		in: "./store", tests: []string{"TestADeletionLeavesTheNextAccountOfThatIDAlone"},
+	},
+	{
 		name: "refused_erasure", breaks: "a refused deletion of an account leaves it open",
 		file: "store/account.go", old: "err = s.mustBeUnused(ctx, id)\n\tif err == nil {\n\t\tif since", new: "if err == nil {\n\t\tif since",
 		in: "./store", tests: []string{"TestDeleteAccountAgainstWhoComesMeanwhile"},

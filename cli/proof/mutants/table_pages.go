@@ -318,4 +318,19 @@ var browserMutants = []mutant{
 		new:  "Value: value, Path: \"/\", HttpOnly: true, Secure: j.secure, SameSite: http.SameSiteNoneMode})",
 		in:   "./handlers", tests: []string{"TestSessionCookie"},
 	},
+	{
+		name: "foreign_page_uncharged", breaks: "pages of other sites use up none of their visitors' failures",
+		file: "handlers/password.go", old: "if s.isForeignPage(r) {", new: "if false {",
+		in: "./handlers", tests: []string{"TestThrottleOfASource"},
+	},
+	{
+		name: "link_sentence", breaks: "an error page shows no sentence of a link",
+		file: "handlers/authorize.go", old: "shownWord(p.value(\"client_id\"), store.ClientIDSizeMax)", new: "p.value(\"client_id\")",
+		in: "./handlers", tests: []string{"TestErrorPageShowsNoSentenceOfALink"},
+	},
+	{
+		name: "restored_versions", breaks: "a version from before a restore is none after it",
+		file: "handlers/etag.go", old: "epoch != \"\"", new: "epoch != \"\" && false",
+		in: "./handlers", tests: []string{"TestAVersionFromBeforeARestoreIsNoneAfterIt"},
+	},
 }

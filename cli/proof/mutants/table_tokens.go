@@ -69,8 +69,23 @@ var refreshMutants = []mutant{
 	},
 	{
 		name: "refresh_scope_widened", breaks: "RFC 6749 §6: a refresh never widens the scope",
-		file: "store/refresh.go", old: "if !t.scope.Covers(o.asked) {", new: "if false {",
+		file: "store/refresh.go", old: "if !t.scope.Covers(o.asked) || ", new: "if ",
 		in: "./store", tests: []string{"TestRotateRefreshScope"},
+	},
+	{
+		name: "refresh_scope_lost", breaks: "a refresh names no scope that its client has lost",
+		file: "store/refresh.go", old: "!t.scope.Covers(o.asked) || !o.client.Scope.Covers(o.asked) {", new: "!t.scope.Covers(o.asked) {",
+		in: "./handlers", tests: []string{"TestRefreshTokenKeepsItsScope"},
+	},
+	{
+		name: "codes_after_operator", breaks: "an operator's revocation ends the codes that are not redeemed",
+		file: "store/family_list.go", old: "record.UserCodesKey(f.user, f.client)", new: "record.UserCodesKey(f.user, \"x\")",
+		in: "./store", tests: []string{"TestRevokeFamily"},
+	},
+	{
+		name: "codes_bounded", breaks: "codes of one user for one client are bounded",
+		file: "store/code.go", old: "if !s.grants.allows(c.granted(), now) {", new: "if false {",
+		in: "./handlers", tests: []string{"TestGrantsOfAUserTooOften"},
 	},
 	{
 		name: "refresh_scope_kept", breaks: "RFC 6749 §6: a new refresh token has the scope of the old one",
@@ -198,7 +213,7 @@ var clientMutants = []mutant{
 	{
 		name: "client_scope", breaks: "a client asks for no more than it may",
 		file: "store/client.go", old: "return asked, c.Scope.Covers(asked)", new: "return asked, true",
-		in: "./handlers", tests: []string{"TestTokenScope"},
+		in: "./handlers", tests: []string{"TestRefreshTokenKeepsItsScope"},
 	},
 	{
 		name: "client_grants", breaks: "RFC 6749 §5.2: a grant that is switched off is refused",

@@ -107,4 +107,9 @@ var webhookMutants = []mutant{
 		file: "cli/webhooks/live_failed.go", old: "d.stepAfter(d.ep.Head.Blocked)", new: "0",
 		in: "./cli/webhooks", tests: []string{"TestPoison"},
 	},
+	{
+		name: "webhook_live_token", breaks: "a token that ends before its change is committed changes nothing",
+		file: "store/webhook/webhook.go", old: "\treturn by.Live(r)", new: "\treturn nil",
+		in: "./handlers", tests: []string{"TestWebhookTokenRevokedBeforeTheChangeIsCommitted"},
+	},
 }
