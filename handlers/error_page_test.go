@@ -96,7 +96,7 @@ func TestErrorPageShowsNoSentenceOfALink(t *testing.T) {
 		for _, param := range []string{"client_id", "redirect_uri"} {
 			a := h.get(t, h.authURL(param, text), header("Accept", "text/html"))
 			wantPage400(t, a)
-			if strings.Contains(words(t, a), text[:len(text)/2]) || !strings.Contains(words(t, a), "not shown, because it is longer than") {
+			if strings.Contains(words(t, a), text[:len(text)/2]) || !strings.Contains(words(t, a), "not shown: it is longer than") {
 				t.Errorf("%s in %s: the page says\n%.500s", name, param, words(t, a))
 			}
 		}

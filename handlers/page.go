@@ -47,7 +47,7 @@ func badRequestPage(message string) pageText {
 // bytes, as every valid one is. A sentence from a link would look like ours.
 func shownWord(text string, sizeMax int) string {
 	if len(text) > sizeMax || strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
-		return fmt.Sprintf("not shown, because it is longer than %d characters or has others than visible ASCII", sizeMax)
+		return fmt.Sprintf("not shown: it is longer than %d characters, or has characters other than visible ASCII", sizeMax)
 	}
 	return text
 }
