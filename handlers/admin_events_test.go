@@ -258,11 +258,8 @@ func TestImport(t *testing.T) {
 {"type":"plan.created","resource":"kept","eventData":{"object":{"n":1}},"createdAt":1773000001}`)
 		a.get("/api/resources/plan/gone", token).fault(t, http.StatusNotFound, "not_found", "")
 		w := a.get("/api/resources/plan/kept", token)
-		if w.Body.String() != `{"id":"kept","object":"plan","n":2}` || !strings.HasPrefix(w.Header().Get("ETag"), `"ev9.`) {
+		if w.Body.String() != `{"id":"kept","object":"plan","n":2}` || w.Header().Get("ETag") != `"ev9"` {
 			t.Errorf("resource = %s %s", w.Header().Get("ETag"), w.Body)
-		}
-		if same := a.patch("/api/resources/plan/kept", token, `{}`, "If-Match", w.Header().Get("ETag")); same.Code != http.StatusOK || same.Header().Get("ETag") != w.Header().Get("ETag") {
-			t.Errorf("an empty patch = %d with ETag %s, want 200 with %s", same.Code, same.Header().Get("ETag"), w.Header().Get("ETag"))
 		}
 		if w := a.patch("/api/resources/plan/kept", token, `{"n":3}`, "If-Match", `"ev9"`); w.Code != http.StatusOK {
 			t.Errorf("patch on the imported version = %d %s", w.Code, w.Body)

@@ -124,39 +124,3 @@ func TestPurgeRefusals(t *testing.T) {
 		}
 	})
 }
-
-// An import may give the id of an event that was purged to a corrected one. What a caller
-// has of the first must not be confirmed.
-func TestAnIDImportedAgainHasAnotherETag(t *testing.T) {
-	a := parallelAPI(t)
-	token := a.token(t, "ann", "acct_a", store.ScopeUnstated)
-	line := func(id, note string) string {
-		return fmt.Sprintf(`{"id":%q,"type":"customer.updated","resource":"cus_1","eventData":{"object":{"note":%q}},"createdAt":%d}`+"\n", id, note, a.Now().Add(-2*time.Hour).Unix())
-	}
-	for name, id := range map[string]string{"foreign": "ev-1", "native": a.idOf(2*time.Hour, 7)} {
-		event, resource := "/api/events/"+id, "/api/resources/customer/cus_1"
-		a.importLines(t, "acct_a", line(id, "of a person"))
-		tags := map[string]string{event: a.get(event, token).Header().Get("ETag"), resource: a.get(resource, token).Header().Get("ETag")}
-		for target, tag := range tags {
-			if w := a.get(target, token, "If-None-Match", tag); w.Code != http.StatusNotModified {
-				t.Errorf("%s: %s with its ETag %s = %d, want 304", name, target, tag, w.Code)
-			}
-		}
-		if w := a.purge(`{"account":"acct_a"}`); w.Code != http.StatusOK {
-			t.Fatalf("purge = %d %s", w.Code, w.Body)
-		}
-		a.importLines(t, "acct_a", line(id, "corrected"))
-		for target, tag := range tags {
-			if w := a.get(target, token, "If-None-Match", tag); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "corrected") {
-				t.Errorf("%s: %s with the ETag %s of what was purged = %d, want 200", name, target, tag, w.Code)
-			}
-		}
-		if w := a.put(resource, token, `{"displayName":"x"}`, "If-Match", tags[resource]); w.Code != http.StatusPreconditionFailed {
-			t.Errorf("%s: a change with the ETag %s of what was purged = %d, want 412", name, tags[resource], w.Code)
-		}
-		if w := a.put(resource, token, `{"displayName":"x"}`, "If-Match", a.get(resource, token).Header().Get("ETag")); w.Code != http.StatusOK {
-			t.Errorf("%s: a change with the ETag of now = %d, want 200", name, w.Code)
-		}
-		a.purge(`{"account":"acct_a"}`)
-	}
-}

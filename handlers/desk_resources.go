@@ -184,7 +184,7 @@ func (s *Server) deskResource(v *visit) error {
 		return err
 	}
 	p := v.page(v.r)
-	members := []views.DeskFact{{Label: "ETag", DeskCell: views.DeskCell{Text: entityTag(resource.Version), Code: true}}}
+	members := []views.DeskFact{{Label: "ETag", DeskCell: views.DeskCell{Text: entityTag(resource.Event), Code: true}}}
 	for _, m := range document.Members() {
 		members = append(members, views.DeskFact{Label: m.Name, DeskCell: views.DeskCell{Text: plainValue(m.Value)}})
 	}

@@ -10,8 +10,7 @@ import (
 )
 
 // entityTag is a strong tag (RFC 9110 §8.8.3): an event never changes, and every
-// change of a resource has a new event. Where an import may have given an id again, the
-// version has a checksum.
+// change of a resource has a new event.
 func entityTag(id string) string { return `"` + id + `"` }
 
 // versionHere distinguishes a counted version from that of another copy of the data.

@@ -227,9 +227,8 @@ func (s *Server) writeEvent(w http.ResponseWriter, r *http.Request, owner string
 	id := pathParam(r, "id")
 	buffer := takeBuffer()
 	defer func() { buffer.release() }()
-	var version string
 	var err error
-	buffer.b, version, err = s.store.FindEventVersion(r.Context(), owner, id, buffer.b)
+	buffer.b, err = s.store.FindEvent(r.Context(), owner, id, buffer.b)
 	if errors.Is(err, record.ErrNotFound) {
 		return newProblem(http.StatusNotFound, "not_found", "The event does not exist.").because(err)
 	}
@@ -239,7 +238,7 @@ func (s *Server) writeEvent(w http.ResponseWriter, r *http.Request, owner string
 	if err != nil {
 		return err
 	}
-	if tag := entityTag(version); notModified(w, r, tag) {
+	if tag := entityTag(id); notModified(w, r, tag) {
 		return nil
 	}
 	if err := factsFrom(r.Context()).demand.settle(r.Context(), len(buffer.b)); err != nil {

@@ -319,7 +319,7 @@ func TestFindEvent(t *testing.T) {
 	t.Run("foreign_id_is_kept", func(t *testing.T) {
 		t.Parallel()
 		w := a.get("/api/events/ev-foreign_7", token)
-		if e := decodeObject(t, w.Body.Bytes()); e["id"] != "ev-foreign_7" || !strings.HasPrefix(w.Header().Get("ETag"), `"ev-foreign_7.`) {
+		if e := decodeObject(t, w.Body.Bytes()); e["id"] != "ev-foreign_7" || w.Header().Get("ETag") != `"ev-foreign_7"` {
 			t.Errorf("answer = %d %s %s", w.Code, w.Header().Get("ETag"), w.Body)
 		}
 	})
@@ -343,12 +343,8 @@ func TestFindEvent(t *testing.T) {
 	})
 	t.Run("ETag_304", func(t *testing.T) {
 		t.Parallel()
-		tag := a.get("/api/events/"+goldenFirst, token).Header().Get("ETag")
-		if tag[0] != '"' {
-			t.Errorf("ETag = %s, want a strong one", tag)
-		}
 		for given, want := range map[string]int{
-			tag: 304, "W/" + tag: 304, `"x", ` + tag: 304, "*": 304,
+			`"` + goldenFirst + `"`: 304, `W/"` + goldenFirst + `"`: 304, `"x", "` + goldenFirst + `"`: 304, "*": 304,
 			`"` + goldenSecond + `"`: 200, goldenFirst: 200, "": 200,
 		} {
 			w := a.get("/api/events/"+goldenFirst, token, "If-None-Match", given)

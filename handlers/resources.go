@@ -89,7 +89,7 @@ func (s *Server) deleteResource(w http.ResponseWriter, r *http.Request) error {
 
 // writeChanged sends the resource's version and the recorded event, if any.
 func writeChanged(w http.ResponseWriter, r *http.Request, changed eventlog.Changed) {
-	w.Header().Set("ETag", entityTag(changed.Version))
+	w.Header().Set("ETag", entityTag(changed.Event))
 	event := changed.Recorded
 	if event == "" {
 		event = "none"
@@ -110,7 +110,7 @@ func (s *Server) findResource(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return resourceProblem(err)
 	}
-	if notModified(w, r, entityTag(resource.Version)) {
+	if notModified(w, r, entityTag(resource.Event)) {
 		return nil
 	}
 	if err := factsFrom(r.Context()).demand.settle(r.Context(), len(resource.JSON)); err != nil {

@@ -29,7 +29,6 @@ func TestAVersionFromBeforeARestoreIsNoneAfterIt(t *testing.T) {
 	t.Parallel()
 	h := newHooked(t)
 	endpoint := webhooksPath + "/" + h.created(t, `{"url":"https://hooks.example/a"}`).ID
-	other := h.api.token(t, "bob", "acct_b", store.ScopeUnstated)
 	h.Flush(t.Context())
 	var file bytes.Buffer
 	must.Get(h.Backup(t.Context(), &file, store.BackupNotes{Version: "test", Key: h.Key.Fingerprint()}))(t)
@@ -57,18 +56,6 @@ func TestAVersionFromBeforeARestoreIsNoneAfterIt(t *testing.T) {
 			}
 		}
 		lists, endpoints = append(lists, page.Header().Get("ETag")), append(endpoints, patched.Header().Get("ETag"))
-	}
-	// An event imported under the id that another had before the restore.
-	event := "/api/events/ev-1"
-	var events []string
-	for i, a := range stores {
-		a.importLines(t, "acct_b", fmt.Sprintf(`{"id":"ev-1","type":"plan.updated","resource":"p2","eventData":{"object":{"note":"%d"}},"createdAt":%d}`+"\n", i, a.Now().Unix()))
-		for n, tag := range events {
-			if w := a.get(event, other, "If-None-Match", tag); w.Code != http.StatusOK {
-				t.Errorf("the event of store %d with the ETag %s of store %d = %d, want 200", i, tag, n, w.Code)
-			}
-		}
-		events = append(events, a.get(event, other).Header().Get("ETag"))
 	}
 	for i, a := range stores {
 		if w := a.get(list, h.token, "If-None-Match", a.get(list, h.token).Header().Get("ETag")); w.Code != http.StatusNotModified {

@@ -175,7 +175,7 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	if format != formatVersion {
 		return nil, &FormatError{Found: format}
 	}
-	s.Log, err = eventlog.Open(ctx, db, eventlog.Options{Now: s.Now, Random: o.Random, Log: o.Log, CardGuard: o.CardGuard, StrictTypes: o.StrictTypes, EnsureAccount: s.ensureAccount, SegmentEvents: o.SegmentEvents, CountsEvery: o.CountsEvery, Restored: s.epoch != ""})
+	s.Log, err = eventlog.Open(ctx, db, eventlog.Options{Now: s.Now, Random: o.Random, Log: o.Log, CardGuard: o.CardGuard, StrictTypes: o.StrictTypes, EnsureAccount: s.ensureAccount, SegmentEvents: o.SegmentEvents, CountsEvery: o.CountsEvery})
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}

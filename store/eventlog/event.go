@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"strings"
 	"time"
 
@@ -239,22 +238,15 @@ func underEventData(err error, member string) error {
 // for every native id older than the retention period, whether or not it ever existed;
 // ErrNotFound for every other id that is not the owner's, for whatever reason.
 func (l *Log) FindEvent(ctx context.Context, owner, id string, dst []byte) ([]byte, error) {
-	dst, _, err := l.FindEventVersion(ctx, owner, id, dst)
-	return dst, err
-}
-
-// FindEventVersion is [Log.FindEvent] with the version of the event: its id, with a
-// checksum if another event may have had that id.
-func (l *Log) FindEventVersion(ctx context.Context, owner, id string, dst []byte) (_ []byte, version string, err error) {
 	if !IsID(id) {
-		return dst, "", fmt.Errorf("find event: %w", record.ErrNotFound)
+		return dst, fmt.Errorf("find event: %w", record.ErrNotFound)
 	}
 	p, native := record.ParsePosition(id)
 	horizon := l.horizon()
 	if native && p.Compare(horizon) < 0 {
-		return dst, "", fmt.Errorf("find event: %w", record.ErrExpired)
+		return dst, fmt.Errorf("find event: %w", record.ErrExpired)
 	}
-	err = l.db.View(ctx, func(r kv.Reader) (err error) {
+	err := l.db.View(ctx, func(r kv.Reader) (err error) {
 		if !native {
 			if p, err = readForeign(r, owner, id); err != nil {
 				return err
@@ -280,23 +272,12 @@ func (l *Log) FindEventVersion(ctx context.Context, owner, id string, dst []byte
 			return record.ErrNotFound
 		}
 		dst = append(dst, wire...)
-		if version = id; l.restored || head.generation > 0 { // only then can it be gone and imported again
-			version = withChecksum(id, wire)
-		}
 		return err
 	})
 	if err != nil {
-		return dst, "", fmt.Errorf("find event: %w", record.Found(err))
+		return dst, fmt.Errorf("find event: %w", record.Found(err))
 	}
-	return dst, version, nil
-}
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// withChecksum is the version of what has an id that it may not have had alone: an import
-// may give the id of an event that was purged to another one. No id has a point.
-func withChecksum(id string, content []byte) string {
-	return fmt.Sprintf("%s.%08x", id, crc32.Checksum(content, castagnoli))
+	return dst, nil
 }
 
 // hasID reports whether an event's JSON has that id.

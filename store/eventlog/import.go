@@ -80,8 +80,7 @@ type importLine struct {
 	draft     *draft
 	kind      string
 	position  record.Position
-	given     string // its id in the line, or ""
-	foreign   string // that id if it is not native
+	foreign   string // its id if that is not native
 	createdAt int64
 	removes   bool
 	snapshot  []byte

@@ -283,7 +283,6 @@ func (im *Importer) locate(e *eventLine, l *importLine) (err error) {
 	if !IsID(e.ID) {
 		return record.Invalid("id", "leave it out to get one", "id must have 1 to 64 characters of A-Z, a-z, 0-9, _ and -")
 	}
-	l.given = e.ID
 	if p, native := record.ParsePosition(e.ID); native {
 		if p.Millis()/1000 != e.CreatedAt {
 			return record.Invalid("id", "make them agree, or leave the id out", "the id contains the time %d, but createdAt is %d", p.Millis()/1000, e.CreatedAt)

@@ -174,7 +174,7 @@ func (w *eventWriter) setResource(l *importLine) error {
 		w.resources[name] = rec
 	}
 	if l.position.Compare(rec.last) > 0 {
-		rec.resourceRecord = resourceRecord{last: l.position, event: l.given, removed: l.removes, json: l.snapshot}
+		rec.resourceRecord = resourceRecord{last: l.position, event: l.foreign, removed: l.removes, json: l.snapshot}
 		rec.changed = true
 	}
 	return nil

@@ -39,7 +39,6 @@ type Log struct {
 	retention     retention
 	rollup        rollup
 	segmentEvents uint64
-	restored      bool
 }
 
 // Options configure a Log.
@@ -60,14 +59,11 @@ type Options struct {
 	// CountsEvery is the time between two passes of the rollup; 0 means one second. If
 	// it is negative, only CatchUpCounts makes passes.
 	CountsEvery time.Duration
-	// Restored means that the log was restored from a backup: an event may have an id that
-	// another one had before.
-	Restored bool
 }
 
 // Open returns the Log in db, with the stored retention.
 func Open(ctx context.Context, db kv.DB, o Options) (*Log, error) {
-	l := &Log{db: db, now: o.Now, random: o.Random, log: o.Log, cardGuard: o.CardGuard, strictTypes: o.StrictTypes, ensureAccount: o.EnsureAccount, segmentEvents: cmp.Or(o.SegmentEvents, segmentEventsDefault), restored: o.Restored}
+	l := &Log{db: db, now: o.Now, random: o.Random, log: o.Log, cardGuard: o.CardGuard, strictTypes: o.StrictTypes, ensureAccount: o.EnsureAccount, segmentEvents: cmp.Or(o.SegmentEvents, segmentEventsDefault)}
 	l.rollup.init(o.CountsEvery)
 	l.others.init(db)
 	return l, l.recallRetention(ctx)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"tollhouse/store/kv"
@@ -15,7 +14,7 @@ import (
 // transaction, an invoice, or any other kind.
 type Resource struct {
 	Kind, ID string
-	Version  string // id of its last event, with a checksum if that was imported with its id
+	Event    string // id of its last event, which is its version
 	JSON     []byte // the snapshot as on the wire
 }
 
@@ -23,7 +22,7 @@ type Resource struct {
 // so that history imported later cannot restore it.
 type resourceRecord struct {
 	last    record.Position // of its last event
-	event   string          // that event's id if it was imported with one, or ""
+	event   string          // that event's id if it is not native, or ""
 	removed bool
 	json    []byte
 }
@@ -33,18 +32,12 @@ const resourceRecordVersion = 1
 // exists reports whether the resource exists now.
 func (rr resourceRecord) exists() bool { return !rr.last.IsZero() && !rr.removed }
 
-// version returns the version of the resource; see [Resource].
-func (rr resourceRecord) version() string {
+// eventID returns the id of the resource's last event.
+func (rr resourceRecord) eventID() string {
 	if rr.event != "" {
-		return withChecksum(rr.event, rr.json)
+		return rr.event
 	}
 	return rr.last.String()
-}
-
-// isOneOf reports whether the resource has one of the versions. The id of its last event is
-// one too, for callers who have it from the event.
-func (rr resourceRecord) isOneOf(versions []string) bool {
-	return slices.Contains(versions, rr.version()) || rr.event != "" && slices.Contains(versions, rr.event)
 }
 
 // FindResource returns the owner's resource with that kind and id. Errors:
@@ -60,7 +53,7 @@ func (l *Log) FindResource(ctx context.Context, owner, kind, id string) (Resourc
 	if !rec.exists() {
 		return Resource{}, fmt.Errorf("find resource: %w", record.ErrNotFound)
 	}
-	return Resource{Kind: kind, ID: id, Version: rec.version(), JSON: rec.json}, nil
+	return Resource{Kind: kind, ID: id, Event: rec.eventID(), JSON: rec.json}, nil
 }
 
 // ResourcePage is one page of a list of resources.

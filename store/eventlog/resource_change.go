@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"tollhouse/store/kv"
@@ -32,8 +33,8 @@ type ResourceChange struct {
 type Condition struct {
 	Exists bool     // it must exist
 	Absent bool     // it must not exist
-	OneOf  []string // its version must be one of these, unless nil
-	NoneOf []string // its version must be none of these
+	OneOf  []string // its last event must be one of these, unless nil
+	NoneOf []string // its last event must be none of these
 }
 
 // holds reports whether rec meets the condition.
@@ -42,9 +43,9 @@ func (c Condition) holds(rec resourceRecord) bool {
 	switch {
 	case c.Exists && !exists, c.Absent && exists:
 		return false
-	case c.OneOf != nil && (!exists || !rec.isOneOf(c.OneOf)):
+	case c.OneOf != nil && (!exists || !slices.Contains(c.OneOf, rec.eventID())):
 		return false
-	case exists && rec.isOneOf(c.NoneOf):
+	case exists && slices.Contains(c.NoneOf, rec.eventID()):
 		return false
 	}
 	return true
@@ -160,7 +161,7 @@ func (l *Log) tryChange(ctx context.Context, c ResourceChange, next func(before 
 	}
 	e, differs := c.event(before, rec.exists(), st)
 	if !differs && c.Action == "" {
-		return Changed{Resource: Resource{Kind: c.Kind, ID: c.ID, Version: rec.version(), JSON: rec.json}}, nil
+		return Changed{Resource: Resource{Kind: c.Kind, ID: c.ID, Event: rec.eventID(), JSON: rec.json}}, nil
 	}
 	to := resourceRecord{removed: st.remove, json: rec.json}
 	if !st.remove {
@@ -226,7 +227,7 @@ func (l *Log) commitChange(ctx context.Context, c ResourceChange, from, to resou
 	id := position.String()
 	l.log.LogAttrs(ctx, slog.LevelDebug, "resource changed", slog.String("account_id", c.Owner), slog.String("event_id", id))
 	return Changed{
-		Resource: Resource{Kind: c.Kind, ID: c.ID, Version: id, JSON: to.json},
+		Resource: Resource{Kind: c.Kind, ID: c.ID, Event: id, JSON: to.json},
 		Recorded: id, Created: !from.exists(),
 	}, nil
 }
