@@ -13,17 +13,14 @@ import (
 // change of a resource has a new event.
 func entityTag(id string) string { return `"` + id + `"` }
 
-// versionHere distinguishes a counted version from that of another copy of the data.
-func (s *Server) versionHere(version string) string {
-	if epoch := s.store.Epoch(); epoch != "" {
-		return version + "." + epoch
-	}
-	return version
-}
-
-// listTag is a weak tag, which changes whenever the requested page may have changed.
+// listTag is a weak tag, which changes whenever the requested page may have changed. In a
+// restored store it has the epoch: what followed the backup may happen again, otherwise.
 func (s *Server) listTag(v eventlog.Version, asked uint32) string {
-	return `W/"` + s.versionHere(fmt.Sprintf("%s.%d.%08x", v.Head, v.Generation, asked)) + `"`
+	tag := fmt.Sprintf("%s.%d.%08x", v.Head, v.Generation, asked)
+	if epoch := s.store.Epoch(); epoch != "" {
+		tag += "." + epoch
+	}
+	return `W/"` + tag + `"`
 }
 
 // gzipSuffix marks the tag of a compressed response, which is another representation

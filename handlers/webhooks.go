@@ -79,7 +79,7 @@ func (c *webhookCall) id() string { return pathParam(c.r, "id") }
 
 // answer sends an endpoint with its version.
 func (c *webhookCall) answer(status int, shown WebhookEndpoint) error {
-	c.w.Header().Set("ETag", entityTag(c.versionHere(strconv.FormatUint(shown.Revision, 10))))
+	c.w.Header().Set("ETag", entityTag(strconv.FormatUint(shown.Revision, 10)))
 	return c.send(status, shown)
 }
 
@@ -197,7 +197,7 @@ func updateWebhook(c *webhookCall) error {
 		return err
 	}
 	change := webhook.Change{If: func(revision uint64) bool {
-		version := c.versionHere(strconv.FormatUint(revision, 10))
+		version := strconv.FormatUint(revision, 10)
 		return !condition.Absent && (condition.OneOf == nil || slices.Contains(condition.OneOf, version)) && !slices.Contains(condition.NoneOf, version)
 	}}
 	if m.given("types") {

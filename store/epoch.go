@@ -10,9 +10,9 @@ import (
 )
 
 // A restored backup goes on with versions that the data may have had before the restore,
-// for other content: the positions of an import come from its lines, and revisions are
-// counted. So every restore begins an epoch, which is part of such a version as callers see
-// it. A restore that is undone leaves the epoch before it.
+// for other content: the positions of an import come from its lines. So every restore
+// begins an epoch, which is part of the ETags of lists. A restore that is undone leaves the
+// epoch before it.
 
 const (
 	metaEpoch   = "epoch" // name of the record of the epoch; a store that was never restored has none

@@ -329,8 +329,8 @@ var browserMutants = []mutant{
 		in: "./handlers", tests: []string{"TestErrorPageShowsNoSentenceOfALink"},
 	},
 	{
-		name: "restored_versions", breaks: "a version from before a restore is none after it",
+		name: "restored_versions", breaks: "a list from before a restore is none after it",
 		file: "handlers/etag.go", old: "epoch != \"\"", new: "epoch != \"\" && false",
-		in: "./handlers", tests: []string{"TestAVersionFromBeforeARestoreIsNoneAfterIt"},
+		in: "./handlers", tests: []string{"TestAListFromBeforeARestoreIsNoneAfterIt"},
 	},
 }
