@@ -161,15 +161,6 @@ func (d *delivery) linger() error {
 	return context.Canceled
 }
 
-func (d *delivery) unsettled() bool { return d.at != d.ep.Cursor || len(d.done) > 0 }
-
-func (d *delivery) settleIfDue() error {
-	if d.unsettled() && (len(d.done) >= unsettledMax || time.Since(d.since) >= unsettledFor) {
-		return d.settle("")
-	}
-	return nil
-}
-
 // turn takes a slot, reads a page and delivers what it can. An endpoint that was changed is
 // loaded first: a secret that leaked signs nothing more.
 func (d *delivery) turn() (more bool, due time.Time, err error) {
@@ -308,85 +299,6 @@ func (d *delivery) recover(a Answer) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	d.e.proven, d.e.headDue = a.Took < provenWithin, time.Time{}
-}
-
-// note keeps what came of an event until it is written.
-func (d *delivery) note(x webhook.Delivery) {
-	d.done = append(d.done, x)
-	d.ep.Gap.Settle(x)
-	if d.since.IsZero() {
-		d.since = time.Now()
-	}
-}
-
-// settle writes what was done, if anything, and disables the endpoint if there is a reason.
-func (d *delivery) settle(disable webhook.Reason) error {
-	if !d.unsettled() && disable == "" {
-		return nil
-	}
-	return d.write(disable)
-}
-
-// write settles what was done. When the store refuses, it tries until it can: nothing more
-// is sent that could not be settled.
-func (d *delivery) write(disable webhook.Reason) error {
-	d.e.writing.Lock()
-	defer d.e.writing.Unlock()
-	p := webhook.Progress{Cursor: d.at, Done: d.done, Head: d.ep.Head, Trouble: d.ep.Trouble, Last: d.last, Disable: disable}
-	now, err := d.commit(d.ep, p)
-	parked := d.parked
-	d.done, d.since, d.parked = nil, time.Time{}, false
-	if err != nil { // the endpoint was changed, or the sender stops
-		d.at = d.ep.Cursor
-		return err
-	}
-	d.ep, d.at = &now, now.Cursor
-	var open bool
-	if d.secrets, open = d.s.o.Store.Open(d.ep); !open { // one may have ended
-		return errAgain
-	}
-	if parked {
-		d.s.mu.Lock()
-		defer d.s.mu.Unlock()
-		d.s.wake(&d.e.aside)
-	}
-	if now.Held || disable == "" && !now.Enabled() {
-		return errAgain
-	}
-	return nil
-}
-
-// commit goes on while the store refuses, until the sender stops.
-func (r *run) commit(ep *webhook.Endpoint, p webhook.Progress) (webhook.Endpoint, error) {
-	for {
-		now, err := r.s.o.Store.Settle(context.WithoutCancel(r.stop), ep, p)
-		switch {
-		case err == nil, errors.Is(err, record.ErrNotFound), errors.Is(err, webhook.ErrFull):
-			return now, err
-		case errors.Is(err, record.ErrConflict):
-			r.checkLost(ep)
-			return now, err
-		}
-		r.s.o.Log.Warn("deliveries of webhooks not written", "endpoint", ep.ID, "err", err)
-		select {
-		case <-r.stop.Done():
-			return now, err
-		case <-time.After(storeRetry):
-		}
-	}
-}
-
-// checkLost ends the sender if an endpoint that nobody changed could not be settled:
-// another process has become the sender.
-func (r *run) checkLost(ep *webhook.Endpoint) {
-	now, err := r.s.o.Store.Load(context.WithoutCancel(r.stop), ep.ID)
-	if err != nil || now.Turn() != ep.Turn() || !now.Enabled() {
-		return
-	}
-	r.s.o.Log.Warn("another process sends the webhooks")
-	r.s.mu.Lock()
-	defer r.s.mu.Unlock()
-	r.s.lost()
 }
 
 // headDue returns when the head may be tried: what this process decided, by the monotonic
