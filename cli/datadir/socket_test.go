@@ -56,9 +56,7 @@ func TestListenAdmin(t *testing.T) {
 	})
 	t.Run("path_longer_than_an_address_holds", func(t *testing.T) {
 		t.Parallel()
-		if runtime.GOOS != "linux" {
-			t.Skip("only Linux has a shorter name for it")
-		}
+		must.Have(t, runtime.GOOS == "linux", "Linux, which has a shorter name for the path")
 		path := filepath.Join(must.ClosedDir(t, strings.Repeat("d", 100), strings.Repeat("e", 100)), SocketName)
 		l := answering(t, path)
 		answer := must.Get((&http.Client{Transport: SocketTransport(path)}).Get("http://tollhouse/"))(t)

@@ -35,7 +35,7 @@ const (
 // is made of twice, so it is done in CI, and at home when it is asked for.
 func TestRelease(t *testing.T) {
 	t.Parallel()
-	skipRelease(t)
+	must.OnlyInCI(t, "compiles everything anew")
 	root := must.Get(filepath.Abs(filepath.Join("..", "..")))(t)
 	binary := releaseBuild(t, root, "")
 	t.Run("print_dockerfile_builds_it_so", func(t *testing.T) {
@@ -94,13 +94,6 @@ func TestRelease(t *testing.T) {
 		t.Parallel()
 		serveFromScratch(t, binary)
 	})
-}
-
-func skipRelease(t *testing.T) {
-	t.Helper()
-	if os.Getenv("CI") == "" && !must.Long() {
-		t.Skip("compiles everything anew; set TOLLHOUSE_LONG=1")
-	}
 }
 
 // releaseBuild builds the sources of dir, with a cache of its own if one is

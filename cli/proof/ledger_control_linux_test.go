@@ -21,9 +21,7 @@ func (quiet) Error(...any)          {}
 // before it commits, on a slow disk, loses what it acknowledged, and the ledger finds it.
 func TestKillLedgerNoticesALoss(t *testing.T) {
 	t.Parallel()
-	if !must.Long() {
-		t.Skip("builds the program anew; set TOLLHOUSE_LONG=1")
-	}
+	must.OnlyLong(t, "builds a weakened program and kills it many times")
 	binary := buildWith(t, "store/kv/badgerkv/committer.go", "	err := c.store()\n", `
 	if len(c.group) > 1 { // not while everything is prepared, one after the other
 		for _, o := range c.group {

@@ -53,23 +53,16 @@ func TestOverload(t *testing.T) {
 
 // TestOverloadWithMoreMemory: with twice the memory the collector has no part in it.
 func TestOverloadWithMoreMemory(t *testing.T) {
-	skipUnlessLong(t)
+	must.OnlyLong(t, "repeats TestOverload")
 	overload(t, onDirectory(t), 2*overloadMemory)
 }
 
 // TestOverloadOnADatabase has one server. PostgreSQL works on the same processors too.
 func TestOverloadOnADatabase(t *testing.T) {
-	skipUnlessLong(t)
+	must.OnlyLong(t, "repeats TestOverload")
 	p := onDatabase(t, pgtest.Start(t))
 	p.shared, p.serving = false, append(p.serving, "--admin-socket", filepath.Join(t.TempDir(), "admin"))
 	overload(t, p, overloadMemory)
-}
-
-func skipUnlessLong(t *testing.T) {
-	t.Helper()
-	if !must.Long() {
-		t.Skip("repeats TestOverload; set TOLLHOUSE_LONG=1")
-	}
 }
 
 func overload(t *testing.T, p site, memory int64) {

@@ -85,12 +85,10 @@ func ledgerThroughPowerCuts(t *testing.T, d *disk) {
 
 // TestPowerCutCanLose is the negative control: the same cuts take acknowledged commits from
 // a build that answers before its sync, and it refuses to start on what is left. Without
-// the stamp it starts, and those who look for what was acknowledged find that it is lost.
+// the stamp it starts, and acknowledged resources are missing.
 func TestPowerCutCanLose(t *testing.T) {
 	t.Parallel()
-	if !must.Long() {
-		t.Skip("builds a weakened program; set TOLLHOUSE_LONG=1")
-	}
+	must.OnlyLong(t, "builds a weakened program, and the cuts of other tests on the same disk hide its losses")
 	weak := buildWith(t, "store/kv/badgerkv/options.go", "opts.SyncWrites = true", "opts.SyncWrites = false")
 	d := newDisk(t, "ext4")
 	cuts, lost, missing := 0, 0, 0
@@ -119,8 +117,8 @@ func TestPowerCutCanLose(t *testing.T) {
 	}
 }
 
-// missingWithoutStamp starts what a cut has left as if nobody knew what it lacks, and
-// counts the acknowledged resources that nobody can read.
+// missingWithoutStamp removes the stamp, so that the store opens after a cut, and counts the
+// acknowledged resources that cannot be read.
 func (l *ledger) missingWithoutStamp(t *testing.T, binary, data string, acknowledged []string) (missing int) {
 	t.Helper()
 	stamps := must.Get(filepath.Glob(filepath.Join(data, "db-*", "STAMP")))(t)
@@ -195,8 +193,7 @@ type disk struct {
 	isCut           atomic.Bool
 }
 
-// newDisk makes and mounts one. A kernel without loop devices skips the test, in CI too,
-// as no package adds them.
+// newDisk makes and mounts one.
 func newDisk(t *testing.T, kind string) *disk {
 	t.Helper()
 	must.Have(t, os.Getuid() == 0, "root, to mount a file system")
@@ -211,9 +208,8 @@ func newDisk(t *testing.T, kind string) *disk {
 	}
 	out, err := exec.Command("mkfs."+kind, "-q", force, d.image).CombinedOutput()
 	must.Have(t, err == nil, fmt.Sprintf("mkfs.%s: %v %s", kind, err, out))
-	if out, err := d.mount(); err != nil {
-		t.Skipf("skipped: a loop device with %s: %v %s", kind, err, out)
-	}
+	out, err = d.mount()
+	must.Have(t, err == nil, fmt.Sprintf("a kernel that mounts %s from a loop device: %v %s", kind, err, out))
 	t.Cleanup(func() { d.unmount(t) })
 	return d
 }

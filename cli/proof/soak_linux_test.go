@@ -315,8 +315,8 @@ func (k *soak) sample(t *testing.T) soakSample {
 	}
 }
 
-// atRest samples the server once nobody uses it, and has settled as it was before. The heap
-// is the least of the rest: between two collections it grows by up to 40 %.
+// atRest samples the idle server once its goroutines and descriptors have settled. The heap
+// is the lowest of the samples: between two collections it grows by up to 40 %.
 func (k *soak) atRest(t *testing.T, before *soakSample) (now soakSample) {
 	t.Helper()
 	least := math.Inf(1)

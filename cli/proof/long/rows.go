@@ -103,7 +103,7 @@ var rows = []row{
 	},
 	{
 		id: "R3", promise: "the proofs can fail",
-		note: "The ledger of R1 must find what a build loses that answers 50 ms before it commits; while that was 5 ms it noticed 10 of 21 kills. The build that does not sync refuses to open after a power cut, because its commit stamp is newer than its data; without the stamp it opens, and what it acknowledged is missed. The checkers of R4, R7, R10 and R14 must reject faulty input.",
+		note: "The ledger of R1 must find what a build loses that answers 50 ms before it commits; while that was 5 ms it noticed 10 of 21 kills. The build that does not sync refuses to open after a power cut, because its commit stamp is newer than its data; without the stamp it opens, and acknowledged resources are missing. The checkers of R4, R7, R10 and R14 must reject faulty input.",
 		parts: []part{
 			{
 				name: "kills of a build that answers before it commits", test: []string{"-run", "TestKillLedgerNoticesALoss", "./cli/proof"}, whole: true,
@@ -122,7 +122,7 @@ var rows = []row{
 				figures: []figure{
 					{"control_cuts", "power cuts", sum, "≥ 1"},
 					{"control_lost", "commits that the stamp showed to be lost", sum, "≥ 1"},
-					{"control_missing", "acknowledged resources that nobody could read, without the stamp", sum, "≥ 1"},
+					{"control_missing", "acknowledged resources missing when the stamp is removed", sum, "≥ 1"},
 				},
 			},
 		},
@@ -286,7 +286,7 @@ clients. A change is refused only when 1,024 wait, so latency grows with the num
 	},
 	{
 		id: "R13", promise: "a long run leaks nothing",
-		note: "Tokens, events, imports, pages, streams, long polls, webhooks, screens and backups, by clients that pause as long as they work. The data grows by some 300 MB an hour. At rest means without a client for some four minutes. A merge into the last level holds up to some 250 MiB for half a minute. In the runs up to 2026-11-24 the limit on refreshes of a family refused a quarter of the requests after half an hour.",
+		note: "Tokens, events, imports, pages, streams, long polls, webhooks, screens and backups, by clients that pause as long as they work. The data grows by some 300 MB an hour. The heap at rest was sampled once, 130 seconds after the last request; later runs take the lowest sample of 260 seconds. In the last run, merges into the last level raised the heap to over 300 MiB for half a minute at a time. In the runs up to 2026-11-24 the limit on refreshes of a family refused a quarter of the requests after half an hour.",
 		parts: []part{{
 			name: "soak", test: []string{"-run", "TestSoak$", "./cli/proof"}, whole: true,
 			figures: []figure{
@@ -303,7 +303,7 @@ clients. A change is refused only when 1,024 wait, so latency grows with the num
 				{"disk_times_restored", "disk, times that of a restored copy", most, "≤ 2"},
 			},
 			why: map[string]string{
-				"heap_at_rest_mib_per_hour": "One sample before and one after, at any point between two collections, up to 40 % apart: three runs gave -6, 1.5 and 9.6. Tables hold some 2 MiB an hour. Later runs take the least of four minutes.",
+				"heap_at_rest_mib_per_hour": "The heap was sampled once before and once after. Between two collections it grows by up to 40 %, so three runs measured -6, 1.5 and 9.6. Some 2 MiB an hour are the metadata of new tables.",
 			},
 		}},
 	},
@@ -363,11 +363,11 @@ clients. A change is refused only when 1,024 wait, so latency grows with the num
 		}},
 	},
 	{
-		id: "R18", promise: "of rules removed by chance, each makes a test fail",
-		note: "Each mutant is the program without one rule, such as the comparison of a secret or the revocation after a replay. `cli/proof/mutants` has some 250, of which a run draws an eighth by chance; many were tried one by one when they were written.",
+		id: "R18", promise: "a test fails for each of a random selection of removed rules",
+		note: "Each mutant is the program without one rule, such as the comparison of a secret or the revocation after a replay. `cli/proof/mutants` has some 250; a run draws an eighth of them at random. Many others were run when they were written, without a record here.",
 		parts: []part{{
 			name: "mutants", argv: []string{"go", "run", ".", "-part", "any/8"}, dir: "cli/proof/mutants", whole: true,
-			figures: []figure{{"mutants", "mutants tried, in all runs, some of them twice", sum, "≥ 12"}, {"survived", "survived", sum, "= 0"}},
+			figures: []figure{{"mutants", "mutants run; runs may repeat some", sum, "≥ 12"}, {"survived", "survived", sum, "= 0"}},
 		}},
 	},
 	{
@@ -399,7 +399,7 @@ clients. A change is refused only when 1,024 wait, so latency grows with the num
 }
 
 var overloadWhy = map[string]string{
-	"goodput_percent": "The peak is the best of three short loads. A minute with as many clients as at the peak got 84 % of it, where that was measured.",
+	"goodput_percent": "Not known. The peak is the best of three loads of 20 s. In the one run that measured it, a minute with the clients of the peak got 84 % of it, and the overload 101 %.",
 	"p99_times_peak":  "Nothing is refused before 1,024 changes wait, so ten times as many clients wait up to ten times as long.",
 }
 

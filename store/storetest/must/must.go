@@ -57,6 +57,23 @@ func SkipInShort(t testing.TB) {
 	}
 }
 
+// OnlyLong skips what only the long form has, in CI too: it takes minutes, or the machine
+// to itself. cli/proof/long runs it.
+func OnlyLong(t testing.TB, why string) {
+	t.Helper()
+	if !Long() {
+		t.Skipf("%s; set %s=1", why, EnvLong)
+	}
+}
+
+// OnlyInCI skips what takes too long at home, unless the long form is asked for.
+func OnlyInCI(t testing.TB, why string) {
+	t.Helper()
+	if !inCI() {
+		OnlyLong(t, why)
+	}
+}
+
 // SkipUnderRace skips a test of one goroutine, in which there is no race to find, under
 // the race detector, which makes it ten times slower. CI runs it without the detector.
 func SkipUnderRace(t testing.TB) {
