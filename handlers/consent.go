@@ -140,7 +140,7 @@ func (s *Server) deny(w http.ResponseWriter, r *http.Request, a authRequest, t t
 	return nil
 }
 
-// allowedTooOften is for an application that sends its user around without end.
+// allowedTooOften refuses a client that keeps requesting codes for a user.
 func allowedTooOften() *problem {
 	return tooOften("The client requests codes for this user too often", store.ClientGrantEvery).asPage(pageText{
 		title: "Too many requests", message: "The application asks for access in your name too often. Nothing was allowed.",

@@ -97,8 +97,8 @@ func (s *Server) deskAccess(v *visit) error {
 	return nil
 }
 
-// userNamed finds a user by name or id. A text of an id's form is an id, or a user with
-// such a name would hide another. Errors: record.ErrNotFound.
+// userNamed finds a user by name or id. A text in the form of an id is an id:
+// otherwise a user with such a name would hide another. Errors: record.ErrNotFound.
 func (s *Server) userNamed(ctx context.Context, name string) (store.User, error) {
 	if store.IsSubject(name) {
 		return s.store.FindUserBySubject(ctx, name)

@@ -14,7 +14,7 @@ import (
 func entityTag(id string) string { return `"` + id + `"` }
 
 // listTag is a weak tag, which changes whenever the requested page may have changed. In a
-// restored store it has the epoch: what followed the backup may happen again, otherwise.
+// restored store it has the epoch, because another history may follow the backup.
 func (s *Server) listTag(v eventlog.Version, asked uint32) string {
 	tag := fmt.Sprintf("%s.%d.%08x", v.Head, v.Generation, asked)
 	if epoch := s.store.Epoch(); epoch != "" {

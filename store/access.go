@@ -95,6 +95,7 @@ func (s *Store) findPrincipal(ctx context.Context, token secret.Token) (p Princi
 	return p, used, nil
 }
 
+// readPrincipal returns who a token acts for, and the use to record. Errors: ErrNotFound.
 func readPrincipal(r kv.Reader, hash secret.Hash, now time.Time) (Principal, tokenUse, error) {
 	t, err := readAccessToken(r, hash)
 	if record.IsAbsent(err) {

@@ -80,8 +80,8 @@ func (o *allowance[K]) note(of K, now time.Time) {
 	o.owes[of] = owes.Add(o.every)
 }
 
-// forget makes room: it drops the half that owes least, so that who has used up an
-// allowance stays bounded.
+// forget makes room: it drops the half that owes least, so that those who have used up
+// their allowance stay bounded.
 func (o *allowance[K]) forget() {
 	byOwed := slices.SortedFunc(maps.Values(o.owes), time.Time.Compare)
 	kept := byOwed[len(byOwed)-allowancesMax/2]

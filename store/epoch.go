@@ -11,8 +11,8 @@ import (
 
 // A restored backup goes on with versions that the data may have had before the restore,
 // for other content: the positions of an import come from its lines. So every restore
-// begins an epoch, which is part of the ETags of lists. A restore that is undone leaves the
-// epoch before it.
+// begins an epoch, which is part of the ETags of lists. Undoing a restore brings back
+// the epoch before it.
 
 const (
 	metaEpoch   = "epoch" // name of the record of the epoch; a store that was never restored has none

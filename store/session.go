@@ -200,7 +200,7 @@ func (s *Store) DeleteOtherSessions(ctx context.Context, u User, keep secret.Tok
 }
 
 // DeleteSessions ends all sessions of the user, for the operator, and returns how many were
-// live. Codes that were got in them and are not redeemed end too.
+// live. The user's unredeemed codes end too.
 func (s *Store) DeleteSessions(ctx context.Context, by By, u User) (ended int, err error) {
 	if ended, err = s.deleteSessions(ctx, u, secret.Hash{}); err == nil {
 		err = s.revokeCodes(ctx, by, record.AllUserCodesKey(u.ID), ReasonRevokedByOperator)

@@ -38,8 +38,8 @@ func (r *running) newSender(data *datadir.Opened) *webhooks.Sender {
 	return s
 }
 
-// webhookPause is before a sender starts again that has ended by itself: what it repeats
-// must not be a storm.
+// webhookPause is the pause before a sender that ended by itself starts again, so that a
+// fault that lasts causes no storm of requests.
 const webhookPause = time.Second
 
 // sendWebhooks sends from the present instance until ctx is done.

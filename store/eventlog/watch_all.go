@@ -54,8 +54,8 @@ func (l *watchLog) recordedBy(owner string) {
 	}
 }
 
-// sawHead wakes the readers of all logs that have not seen this newest event of a log. It
-// may be old, and still be the first that they hear of it.
+// sawHead wakes the readers of all logs that have not seen this newest event of a log. The
+// event may be old and still be news to them.
 func (l *watchLog) sawHead(owner string, newest record.Position) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

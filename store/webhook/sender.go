@@ -256,8 +256,8 @@ func (w *Webhooks) Settle(ctx context.Context, e *Endpoint, p Progress) (Endpoin
 	return now, nil
 }
 
-// settledTo returns how far everything is settled that matches the types of an endpoint. A
-// Progress says it for the types that the endpoint had when its events were read.
+// settledTo returns the position up to which every event that matches the endpoint's types
+// is settled. The cursor of a Progress holds for the types under which its events were read.
 func settledTo(tx kv.Txn, e *Endpoint, was []string, p Progress) (record.Position, error) {
 	if p.Cursor.Compare(e.Cursor) <= 0 || slices.Equal(e.Types, was) {
 		return p.Cursor, nil

@@ -57,8 +57,8 @@ func SkipInShort(t testing.TB) {
 	}
 }
 
-// OnlyLong skips what only the long form has, in CI too: it takes minutes, or the machine
-// to itself. cli/proof/long runs it.
+// OnlyLong skips, in CI too, a test that takes minutes or needs the machine to itself.
+// cli/proof/long runs it.
 func OnlyLong(t testing.TB, why string) {
 	t.Helper()
 	if !Long() {
@@ -66,7 +66,7 @@ func OnlyLong(t testing.TB, why string) {
 	}
 }
 
-// OnlyInCI skips what takes too long at home, unless the long form is asked for.
+// OnlyInCI skips a test that takes too long at home, unless the long form is enabled.
 func OnlyInCI(t testing.TB, why string) {
 	t.Helper()
 	if !inCI() {
