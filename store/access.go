@@ -95,7 +95,8 @@ func (s *Store) findPrincipal(ctx context.Context, token secret.Token) (p Princi
 	return p, used, nil
 }
 
-// readPrincipal returns who a token acts for, and the use to record. Errors: ErrNotFound.
+// readPrincipal returns whom a token acts for, and the use to record. goneIsNotFound maps its
+// errors.
 func readPrincipal(r kv.Reader, hash secret.Hash, now time.Time) (Principal, tokenUse, error) {
 	t, err := readAccessToken(r, hash)
 	if record.IsAbsent(err) {
