@@ -42,7 +42,7 @@ type growScenario struct {
 }
 
 // runGrow measures what requests cost over more connections, and among more accounts that
-// share as many events. Each size has a server of its own. All are open at once and take
+// share as many events. Each size has a server of its own. All are open and take
 // turns.
 func runGrow(s settings) error {
 	dir, err := os.MkdirTemp("", "tollhouse-bench-")

@@ -20,7 +20,7 @@ import (
 )
 
 // runIngest measures the import of events over the admin socket, all of them
-// synced, beside the fastest that the engine itself takes in the same bytes: its
+// synced, next to the fastest that the engine itself takes in the same bytes: its
 // own WriteBatch of each event and of its covering copy, and nothing else. Both
 // stores grow from round to round, and lie on the same disk.
 func runIngest(s settings) error {
@@ -130,7 +130,7 @@ func pairsOf(path string) ([]pair, error) {
 	return pairs, nil
 }
 
-// fieldOf returns what stands behind a mark up to an end.
+// fieldOf returns the text between a mark and an end.
 func fieldOf(line []byte, mark, end string) string {
 	_, rest, _ := strings.Cut(string(line), mark)
 	text, _, _ := strings.Cut(rest, end)

@@ -1,4 +1,4 @@
-// Command bench measures tollhouse beside the floors that no server over
+// Command bench measures tollhouse next to the floors that no server over
 // net/http can go below, in one run on one machine: it starts each server as a
 // process of its own on loopback, checks that their answers are what they
 // should be, and then runs them in turn, round after round, so that whatever
@@ -8,7 +8,7 @@
 //	go run . -pages 10000,1000000,10000000 -stores DIR
 //
 // The second measures pages of events alone, of stores of these sizes, and says
-// what it took to load them. With -peers it measures beside other servers, and
+// what it took to load them. With -peers it measures next to other servers, and
 // installs or builds some of them; with -grow, over more connections and among more
 // accounts. Only the ratios within one run mean anything.
 package main
@@ -56,7 +56,7 @@ func main() {
 	flag.StringVar(&s.stores, "stores", "", "with -pages: keep the stores in this directory, and measure those that are there already")
 	flag.IntVar(&s.ingest, "ingest", 0, "measure the import of so many events a round instead")
 	flag.IntVar(&s.ready, "ready", 0, "measure so many starts of dev, and of serve on a fresh directory, instead")
-	beside := flag.Bool("peers", false, "measure refreshes and events beside other servers instead")
+	beside := flag.Bool("peers", false, "measure refreshes and events next to other servers instead")
 	grow := flag.Bool("grow", false, "measure requests over 1 to 256 connections, and events that 1 to 1,000 accounts share, instead")
 	peerName := flag.String("serve-peer", "", "serve a peer (bench starts itself so)")
 	peerDir := flag.String("peer-dir", "", "where that peer has its data")

@@ -55,8 +55,8 @@ type pageScenario struct {
 
 // runPages measures pages of events by time and by one, three and twenty types
 // of 48, the newest and from anywhere, of stores of several sizes, one event by
-// its id, and what a tail asks, beside a constant page and an empty answer. All
-// stores are open at once and take turns, so that what a page costs more in a
+// its id, and what a tail asks, next to a constant page and an empty answer. All
+// stores are open and take turns, so that what a page costs more in a
 // larger one is of one run too.
 func runPages(s settings, list string) error {
 	sizes, err := parseSizes(list)

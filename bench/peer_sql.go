@@ -30,7 +30,7 @@ import (
 )
 
 // The peers over SQL are what one would write by hand: tokens by their SHA-256, events as
-// their JSON beside what is searched, an index for each list, prepared statements, and a
+// their JSON next to what is searched, an index for each list, prepared statements, and a
 // transaction for each rotation.
 
 // sqlEvent is a row of events.

@@ -156,7 +156,7 @@ func serveBehind(ctx context.Context, p peer, dir string) error {
 	return nil
 }
 
-// runPeers measures refreshes and pages of tollhouse beside the peers. All have the same
+// runPeers measures refreshes and pages of tollhouse next to the peers. All have the same
 // events, and their answers are compared before they are timed.
 func runPeers(s settings) error {
 	dir, err := os.MkdirTemp("", "tollhouse-bench-")

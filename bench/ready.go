@@ -43,8 +43,8 @@ const (
 	answerWaitMax = 20 * time.Second
 )
 
-// runReady measures how soon a throwaway instance answers, beside the floor that
-// answers nothing, and how soon one does on a fresh directory, beside PocketBase
+// runReady measures how soon a throwaway instance answers, next to the floor that
+// answers nothing, and how soon one does on a fresh directory, next to PocketBase
 // if it can be built here. All are processes of their own, started in turn, so
 // that whatever else the machine does falls on all alike. Only the throwaway ones
 // and the floor tell when they are ready; the other two are started at the same
@@ -197,7 +197,7 @@ func (st *starter) byScript(dir string) (took time.Duration, err error) {
 	}
 	_, err = bufio.NewReader(out).ReadString('\n')
 	took = time.Since(begun)
-	_ = cmd.Wait() // it ends as the server does that it killed
+	_ = cmd.Wait() // its status is that of the server that it kills
 	return took, err
 }
 

@@ -9,7 +9,7 @@ import (
 	"net/url"
 )
 
-// scenariosOf lists what is measured, each of ours beside its floor.
+// scenariosOf lists what is measured, each of ours next to its floor.
 func scenariosOf(s settings, floor *server, ours *instance) ([]*scenario, error) {
 	access, _, err := ours.passwordGrant(http.DefaultClient)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // tailScenarios returns what it takes to follow the log of a store: to ask when
-// nothing is new, and to have an event that is recorded meanwhile.
+// nothing is new, and to have an event that is recorded while it waits.
 func (t *instance) tailScenarios(events int, empty *scenario, access string) []*pageScenario {
 	nothing := t.behind("latest", "")
 	live := func(hc *http.Client) (func() error, error) { return t.follow(hc, access) }

@@ -71,7 +71,7 @@ func startTollhouse(s settings, dir string) (*instance, error) {
 }
 
 func (t *instance) serve(flags ...string) (err error) {
-	t.server, err = start(t.binary, slices.Concat([]string{"serve", "--listen", "127.0.0.1:0"}, flags, t.where)...)
+	t.server, err = start(t.binary, slices.Concat([]string{"serve", "--listen", "127.0.0.1:0", "--account-writes", "0"}, flags, t.where)...)
 	return err
 }
 

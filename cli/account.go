@@ -7,11 +7,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 )
 
 func (p *program) accountCommand() *cobra.Command {
-	c := asGroup(&cobra.Command{Use: "account", Short: "manage the accounts that own resources and events"})
+	c := asGroup(&cobra.Command{
+		Use:   "account",
+		Short: "manage the accounts that own resources and events",
+		Long: `Manage the accounts that own resources and events.
+
+A user belongs to one account, and the user's tokens reach what that account owns. The
+account called default is for users and events that name no other; in dev it is acct_demo.`,
+	})
 	c.AddCommand(p.accountCreate(), p.accountList(), p.accountShow(), p.accountDelete())
 	return c
 }
@@ -38,7 +45,7 @@ func (p *program) accountList() *cobra.Command {
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
 			t := p.NewTable("ACCOUNT", "NAME", "CREATED")
-			err := list(ctx, p, "account list", "/admin/accounts", func(a handlers.AdminAccount) string { return a.Account }, func(a handlers.AdminAccount) {
+			err := list(ctx, p, "account list", "/admin/accounts", func(a admin.AdminAccount) string { return a.Account }, func(a admin.AdminAccount) {
 				t.Add(a.Account, cmp.Or(a.Name, "-"), term.ShowTime(a.CreatedAt))
 			})
 			if err != nil {
@@ -62,8 +69,8 @@ func (p *program) accountShow() *cobra.Command {
 
 // withAccount makes one call about an account and shows it.
 func (p *program) withAccount(ctx context.Context, role string, n need, method, path string, in any) error {
-	var shown handlers.AdminAccount
-	err := p.manage(ctx, role, n, func(a *admin) error { return a.call(ctx, method, path, in, &shown) })
+	var shown admin.AdminAccount
+	err := p.manage(ctx, role, n, func(a *adminClient) error { return a.call(ctx, method, path, in, &shown) })
 	if err != nil {
 		return err
 	}

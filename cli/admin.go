@@ -16,28 +16,34 @@ import (
 	"tollhouse/cli/database"
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
+	"tollhouse/handlers/web"
 )
 
 // admin is a client of the admin API, over a socket or in this process.
-type admin struct {
+type adminClient struct {
 	http *http.Client
-	info handlers.AdminInfo
+	info admin.AdminInfo
 	// database is what the servers of a database agreed on, or nil.
 	database *database.Opened
 
-	own     bool         // served by this process, without a server's address
-	keyless bool         // in this process without the server key, so it cannot seal secrets
-	fatal   func() error // returns the write failure that left the store unusable, or nil
-	close   func() error
+	own       bool         // served by this process, without a server's address
+	keyless   bool         // in this process without the server key, so it cannot seal secrets
+	wanted    string       // the fingerprint of the key that the data wants, or ""
+	created   string       // the data directory or database in which a store was created, or ""
+	discard   func() error // removes that store; nil if it is kept
+	failed    bool         // the command failed, so close discards a store without facts
+	discarded bool
+	fatal     func() error // returns the write failure that left the store unusable, or nil
+	close     func() error
 }
 
 const answerSizeMax = 64 << 20 // bytes of an answer that is read whole: a page of 500 clients at their largest
 
 // newSocketAdmin returns a client of the server on the socket at path.
-func newSocketAdmin(path string) *admin {
+func newSocketAdmin(path string) *adminClient {
 	transport := datadir.SocketTransport(path)
-	return &admin{
+	return &adminClient{
 		http:  &http.Client{Transport: transport},
 		fatal: func() error { return nil },
 		close: func() error { transport.CloseIdleConnections(); return nil },
@@ -45,7 +51,10 @@ func newSocketAdmin(path string) *admin {
 }
 
 // requireKey refuses to seal or open secrets with another key than the server's.
-func (a *admin) requireKey() error {
+func (a *adminClient) requireKey() error {
+	if a.keyless && a.wanted != "" {
+		return term.Fail(term.ExitConfig, "name the server key with --key-file, or run it while the server runs", "this needs the server key with the fingerprint %s, which is not the one that is here", a.wanted)
+	}
 	if a.keyless {
 		return term.Fail(term.ExitConfig, "name the server key with --key-file, or run it while the server runs", "this needs the server key, which cannot be read")
 	}
@@ -53,8 +62,8 @@ func (a *admin) requireKey() error {
 }
 
 // ask fetches adminInfo. It fails if no server answers.
-func (a *admin) ask(ctx context.Context) error {
-	if !a.own { // a stopped process accepts connections, and says nothing
+func (a *adminClient) ask(ctx context.Context) error {
+	if !a.own { // a stopped process accepts connections but never answers
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, datadir.LockTries)
 		defer cancel()
@@ -64,7 +73,7 @@ func (a *admin) ask(ctx context.Context) error {
 
 // call sends in as JSON, when it is not nil, and reads the answer into out,
 // when that is not nil. A refusal becomes a term.Failure with its exit code.
-func (a *admin) call(ctx context.Context, method, path string, in, out any) error {
+func (a *adminClient) call(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
 		text, err := json.Marshal(in)
@@ -93,7 +102,7 @@ func (a *admin) call(ctx context.Context, method, path string, in, out any) erro
 
 // send makes one request and returns a successful answer. The caller closes its
 // body.
-func (a *admin) send(ctx context.Context, method, path, contentType string, body io.Reader) (*http.Response, error) {
+func (a *adminClient) send(ctx context.Context, method, path, contentType string, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, adminURL(path), body)
 	if err != nil {
 		return nil, fmt.Errorf("compose the request: %w", err)
@@ -107,7 +116,7 @@ func (a *admin) send(ctx context.Context, method, path, contentType string, body
 func adminURL(path string) string { return "http://tollhouse" + path }
 
 // do is send for a prepared request.
-func (a *admin) do(req *http.Request) (*http.Response, error) {
+func (a *adminClient) do(req *http.Request) (*http.Response, error) {
 	answer, err := a.http.Do(req)
 	if err != nil {
 		return nil, brokenAnswer(err)
@@ -156,7 +165,7 @@ func refusal(answer *http.Response) error {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		f.Code = term.ExitBusy
 	}
-	if refused.Code == handlers.StoreDamaged || refused.Code == handlers.DiskFull {
+	if refused.Code == admin.StoreDamaged || refused.Code == web.DiskFull {
 		f.Code = term.ExitIO
 	}
 	if f.Hint == "" && f.Code == term.ExitFailed {
@@ -180,7 +189,7 @@ func pathOf(parts ...string) string {
 // list walks a list of the admin API for a command. With --json it prints each
 // item; otherwise it passes the item to row. path and next are those of each.
 func list[T any](ctx context.Context, p *program, command, path string, next func(T) string, row func(T)) error {
-	return p.manage(ctx, command, needsData, func(a *admin) error {
+	return p.manage(ctx, command, needsData, func(a *adminClient) error {
 		return each(ctx, a, path, next, func(item T) error {
 			if p.JSON {
 				return p.PrintJSON(item)
@@ -207,7 +216,7 @@ func only(path string, properties map[string]string) string {
 
 // each walks a list of the admin API to its end, a page at a time. next names
 // the item after which the following page begins. path may have a query.
-func each[T any](ctx context.Context, a *admin, path string, next func(T) string, visit func(T) error) error {
+func each[T any](ctx context.Context, a *adminClient, path string, next func(T) string, visit func(T) error) error {
 	after := ""
 	for {
 		var page struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 	"tollhouse/store/record"
 )
 
@@ -34,7 +34,11 @@ func (p *program) auditCommand() *cobra.Command {
 		Long: `Print the audit record, oldest first: successful and refused sign-ins, grants, refused
 clients, replayed codes and refresh tokens, revocations, throttling, and changes by
 operators. Each line has the real reason and the request id, which the caller's answer
-and the log also show. The record holds no secrets.`,
+and the log also show. Clients, users and operators have their names, or their ids once
+deleted; --json has both. The record holds no secrets.
+
+Many refusals within a minute are one line with their number, which appears within a
+minute and has the source, client and user that all of them have in common.`,
 		Args: operands(),
 	}
 	c.Flags().BoolVar(&follow, "follow", false, "print new lines as they arrive, until interrupted; needs a running server")
@@ -65,7 +69,7 @@ and the log also show. The record holds no secrets.`,
 		if follow { // without a server no lines are added
 			return p.followAudit(ctx, wanted, after)
 		}
-		return p.manage(ctx, "audit", needsData, func(a *admin) error { return p.readAudit(ctx, a, wanted, after, false) })
+		return p.manage(ctx, "audit", needsData, func(a *adminClient) error { return p.readAudit(ctx, a, wanted, after, false) })
 	})
 	return c
 }
@@ -80,8 +84,8 @@ func (p *program) followAudit(ctx context.Context, wanted url.Values, after stri
 
 // readAudit prints page after page. With follow it polls every second, which is
 // fast enough for people.
-func (p *program) readAudit(ctx context.Context, a *admin, wanted url.Values, after string, follow bool) error {
-	t := p.NewTable("AT", "WHAT", "REASON", "CLIENT", "USER", "ACCOUNT", "SOURCE", "REQUEST")
+func (p *program) readAudit(ctx context.Context, a *adminClient, wanted url.Values, after string, follow bool) error {
+	t := p.NewTable("AT", "WHAT", "REASON", "CLIENT", "USER", "ACCOUNT", "OPERATOR", "SOURCE", "REQUEST")
 	for {
 		var page struct {
 			Data    []json.RawMessage `json:"data"`
@@ -96,7 +100,7 @@ func (p *program) readAudit(ctx context.Context, a *admin, wanted url.Values, af
 			return namingFlag(err, wanted)
 		}
 		for _, raw := range page.Data {
-			var l handlers.AdminAuditLine
+			var l admin.AdminAuditLine
 			if err := json.Unmarshal(raw, &l); err != nil {
 				return fmt.Errorf("read an audit line: %w", err)
 			}
@@ -105,7 +109,7 @@ func (p *program) readAudit(ctx context.Context, a *admin, wanted url.Values, af
 				fmt.Fprintf(p.Out, "%s\n", raw)
 				continue
 			}
-			t.Add(l.At, l.What, cmp.Or(l.Reason, "-"), cmp.Or(l.ClientID, "-"), cmp.Or(l.UserID, "-"), cmp.Or(l.Account, "-"), cmp.Or(l.Source, "-"), cmp.Or(l.RequestID, "-"))
+			t.Add(l.At, l.What, cmp.Or(l.Why(), "-"), cmp.Or(l.ClientName, l.ClientID, "-"), cmp.Or(l.Username, l.UserID, "-"), cmp.Or(l.Account, "-"), cmp.Or(l.Operator, l.OperatorID, "-"), cmp.Or(l.Source, "-"), cmp.Or(l.RequestID, "-"))
 		}
 		if err := t.Flush(); err != nil {
 			return err
@@ -123,7 +127,7 @@ func (p *program) readAudit(ctx context.Context, a *admin, wanted url.Values, af
 }
 
 // namingFlag rewrites the server's refusal of a filter to name the flag and its value. What
-// to give stands after a colon.
+// to give follows a colon.
 func namingFlag(err error, wanted url.Values) error {
 	var f *term.Failure
 	if !errors.As(err, &f) || f.Param == "" {

@@ -12,6 +12,7 @@ import (
 
 // A follower of the audit record shows each line once, also those of later polls.
 func TestAuditFollow(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	password := filepath.Join(t.TempDir(), "password")

@@ -13,7 +13,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 )
 
 func (p *program) backupCommand() *cobra.Command {
@@ -51,7 +51,7 @@ func (p *program) backUpToOutput(ctx context.Context) error {
 	if term.IsTerminal(p.Out) {
 		return term.Usage("name a file, or pipe it: tollhouse backup - | ssh …", "a backup cannot be written to a terminal")
 	}
-	return p.manage(ctx, "backup", needsData, func(a *admin) error {
+	return p.manage(ctx, "backup", needsData, func(a *adminClient) error {
 		body, err := a.backup(ctx)
 		if err != nil {
 			return err
@@ -64,7 +64,7 @@ func (p *program) backUpToOutput(ctx context.Context) error {
 		if err != nil {
 			return datadir.BrokenBackup(err)
 		}
-		p.warnUnnoted(a.backedUp(ctx, handlers.AdminBackup{File: "-", Created: checked.Created, Bytes: uint64(sent.n), Records: uint64(checked.Records)}))
+		p.warnUnnoted(a.backedUp(ctx, admin.AdminBackup{File: "-", Created: checked.Created, Bytes: uint64(sent.n), Records: uint64(checked.Records)}))
 		return nil
 	})
 }
@@ -82,12 +82,12 @@ func (c *counted) Write(b []byte) (int, error) {
 }
 
 // backedUp records a backup in the store.
-func (a *admin) backedUp(ctx context.Context, made handlers.AdminBackup) error {
+func (a *adminClient) backedUp(ctx context.Context, made admin.AdminBackup) error {
 	return a.call(ctx, "POST", "/admin/backup", made, nil)
 }
 
 // warnUnnoted warns that the store could not record a backup. The backup is still
-// good: a full disk stops the record, and then a backup elsewhere is needed most.
+// good: a full disk prevents the record, and that is when a backup elsewhere is needed most.
 func (p *program) warnUnnoted(err error) {
 	if err != nil {
 		p.Note("warning: the backup is complete, but the server could not record it: %v", err)
@@ -95,7 +95,7 @@ func (p *program) warnUnnoted(err error) {
 }
 
 // backup begins a backup and returns the rest of the answer.
-func (a *admin) backup(ctx context.Context) (io.ReadCloser, error) {
+func (a *adminClient) backup(ctx context.Context) (io.ReadCloser, error) {
 	answer, err := a.send(ctx, "GET", "/admin/backup", "", nil)
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (a *admin) backup(ctx context.Context) (io.ReadCloser, error) {
 	return answer.Body, nil
 }
 
-// backUpToFile writes a temporary file beside name, and renames it after reading
+// backUpToFile writes a temporary file next to name, and renames it after reading
 // it back and checking it.
 func (p *program) backUpToFile(ctx context.Context, name string) error {
 	if err := p.mayOverwrite(ctx, name); err != nil {
@@ -111,7 +111,7 @@ func (p *program) backUpToFile(ctx context.Context, name string) error {
 	}
 	var f *datadir.BackupFile
 	var in io.Reader
-	err := p.manage(ctx, "backup", needsData, func(a *admin) (err error) {
+	err := p.manage(ctx, "backup", needsData, func(a *adminClient) (err error) {
 		if f, err = datadir.NewBackupFile(name); err != nil {
 			return err
 		}
@@ -149,12 +149,12 @@ func (p *program) backUpToFile(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	made := handlers.AdminBackup{File: path, Created: checked.Created, Bytes: uint64(size), Records: uint64(checked.Records)}
+	made := admin.AdminBackup{File: path, Created: checked.Created, Bytes: uint64(size), Records: uint64(checked.Records)}
 	if err := f.Publish(); err != nil {
 		return err
 	}
 	// The store was closed for the check, so that a server need not wait for it.
-	p.warnUnnoted(p.manage(ctx, "backup", needsData, func(a *admin) error { return a.backedUp(ctx, made) }))
+	p.warnUnnoted(p.manage(ctx, "backup", needsData, func(a *adminClient) error { return a.backedUp(ctx, made) }))
 	if p.JSON {
 		return p.PrintJSON(checked)
 	}

@@ -45,22 +45,34 @@ backup is noted beside it, in FILE.checked, for the desk.`,
 	}
 }
 
-// openBackup opens a backup that is named on the command line.
+// openBackup opens a backup that is named on the command line. A pipe, such as /dev/stdin or
+// <(…) of a shell, is read once, as standard input is: only a file can seek.
 func (p *program) openBackup(ctx context.Context, name string) (io.Reader, func(), error) {
 	if name == "-" {
-		if term.IsTerminal(p.In) {
-			return nil, nil, term.Usage("name a file, or pipe one in: … | tollhouse restore -", "a backup cannot be read from a terminal")
-		}
-		return term.Interruptible(ctx, p.In), func() {}, nil
+		in, err := onlyOnce(ctx, p.In)
+		return in, func() {}, err
 	}
 	f, err := term.OpenInput(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, term.Fail(term.ExitNotFound, "name a file that tollhouse backup wrote, or - for standard input", "%s does not exist", name)
+		return nil, nil, term.Fail(term.ExitNotFound, "name a backup file of tollhouse, or - for standard input", "%s %s", name, term.Missing(name))
 	case err != nil:
 		return nil, nil, datadir.NotAllowedOr(term.ExitIO, name, err)
 	}
-	return f, func() { _ = f.Close() }, nil
+	closeFile := func() { _ = f.Close() }
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		return f, closeFile, nil
+	}
+	in, err := onlyOnce(ctx, f)
+	return in, closeFile, err
+}
+
+// onlyOnce returns a reader of an input that cannot seek, and refuses a terminal.
+func onlyOnce(ctx context.Context, in io.Reader) (io.Reader, error) {
+	if term.IsTerminal(in) {
+		return nil, term.Usage("name a file, or pipe one in: … | tollhouse restore -", "a backup cannot be read from a terminal")
+	}
+	return term.Interruptible(ctx, in), nil
 }
 
 // checkFile checks a backup that is read from its beginning.

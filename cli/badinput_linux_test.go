@@ -17,6 +17,10 @@ const peakOfEnv = "TOLLHOUSE_TEST_PEAK_OF"
 // TestHostileMemory: no file makes its check take much more than a sound one does.
 // A process inherits the peak of the one that started it, so that a small one, this
 // test once more, starts each check and tells of it.
+//
+// Promise (Attacks on operations): a malicious backup; a backup directory of another user
+// Promise (Backup): restore refuses a cut, changed or newer backup and leaves the live directory
+// alone
 func TestHostileMemory(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)

@@ -10,8 +10,8 @@
 // or a terminal, never from the command line, which other users can read.
 //
 // Only this package and those below it name a storage engine and choose the clock that
-// decides. Elsewhere the machine's clock serves deadlines of connections and figures in
-// the log only.
+// decides. Elsewhere the machine's clock is used only for connection deadlines and for
+// figures in the log.
 package cli
 
 import (
@@ -24,6 +24,7 @@ import (
 	"os/signal"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -38,7 +39,7 @@ import (
 // the process's umask: nothing that tollhouse writes is for others.
 func Main(args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	datadir.CloseToOthers()
-	p := &program{environ: environ, Console: term.Console{In: stdin, Out: term.Escaped(stdout), Err: term.Escaped(stderr)}}
+	p := &program{environ: environ, Console: term.Console{In: stdin, Out: term.Escaped(stdout), Err: term.Escaped(term.CrashApart(stderr))}}
 	root := p.rootCommand()
 	p.addCompletion(root, args)
 	root.SetArgs(args)
@@ -81,8 +82,8 @@ func (p *program) rootCommand() *cobra.Command {
 Flags can also be set in the environment: --public-url is TOLLHOUSE_PUBLIC_URL.
 A flag overrides its variable. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
 4 exists or conflict, 5 not allowed, 65 bad file contents, 69 server unreachable,
-73 cannot create the data directory or the admin socket, 74 I/O, 75 busy,
-78 bad configuration, 130 interrupted.`,
+73 cannot create the data directory or the admin socket, 74 I/O, 75 busy or too
+early: try again, 78 bad configuration, 130 interrupted.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
@@ -92,23 +93,59 @@ A flag overrides its variable. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
 	flags.StringVar(&p.data, "data", dataDefault, "the data `directory`")
 	flags.StringVar(&p.adminSocket, "admin-socket", "", "`path` of the server's admin socket (default: admin.sock in the data directory)")
 	flags.StringVar(&p.keyFile, "key-file", "", "`file` of the server key (default: secret.key in the data directory)")
-	flags.StringVar(&p.store.URL, "store", "", "postgres:// `URL` of a database that has the data, in place of a data directory; without a password")
+	flags.StringVar(&p.store.URL, "store", "", "use the PostgreSQL database of this postgres:// `URL` instead of a data directory (no password in the URL)")
 	flags.StringVar(&p.store.File, "store-file", "", "`file` with the URL of the database, which may contain a password")
 	flags.BoolVar(&p.store.Insecure, "insecure-store", false, "allow a connection to the database over the network without a verified certificate")
-	flags.BoolVar(&p.store.Unverified, "store-unverified", false, "allow a database that speaks the protocol of PostgreSQL but is another product")
+	flags.BoolVar(&p.store.Unverified, "store-unverified", false, "allow PostgreSQL-compatible databases")
 	flags.BoolVar(&p.JSON, "json", false, "print JSON: one value, or one per line for lists")
 	flags.BoolVar(&p.Quiet, "quiet", false, "print only results and errors")
 	flags.BoolVar(&p.Yes, "yes", false, "do not ask before deleting or replacing")
 	root.SetFlagErrorFunc(flagFault)
-	root.AddCommand(
-		p.devCommand(), p.serveCommand(), p.clientCommand(), p.userCommand(), p.accountCommand(), p.sessionCommand(),
-		p.tokenCommand(), p.eventCommand(), p.webhookCommand(), p.auditCommand(), p.healthCommand(), p.statusCommand(), p.statsCommand(), p.printCommand(),
-		p.configCommand(), p.completionCommand(), p.versionCommand(), p.backupCommand(), p.restoreCommand(), p.moveCommand(), p.doctorCommand(),
-	)
-	root.SetHelpCommand(helpCommand())
+	help := helpCommand()
+	for _, group := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Run a server:", []*cobra.Command{p.devCommand(), p.serveCommand(), p.configCommand()}},
+		{"Clients, users and their access:", []*cobra.Command{p.clientCommand(), p.userCommand(), p.accountCommand(), p.sessionCommand(), p.tokenCommand()}},
+		{"Events:", []*cobra.Command{p.eventCommand(), p.webhookCommand()}},
+		{"Watch a server:", []*cobra.Command{p.auditCommand(), p.healthCommand(), p.statusCommand(), p.statsCommand(), p.doctorCommand()}},
+		{"Back up and move data:", []*cobra.Command{p.backupCommand(), p.restoreCommand(), p.moveCommand()}},
+		{"Other:", []*cobra.Command{p.printCommand(), p.completionCommand(), p.versionCommand(), help}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, c := range group.commands {
+			c.GroupID = group.title
+			root.AddCommand(c)
+		}
+	}
+	root.SetHelpCommand(help)
+	root.SetUsageFunc(usage)
 	asGroup(root)
+	root.RunE = p.withoutCommand(root)
 	addExamples(root)
 	return root
+}
+
+// withoutCommand returns what the program does when no command is named: it prints its
+// version if asked, or else its help. That is an error, because a script whose variable is
+// empty must not succeed.
+func (p *program) withoutCommand(root *cobra.Command) func(*cobra.Command, []string) error {
+	otherwise := root.RunE
+	version := root.Flags().Bool("version", false, "print the version")
+	nameVariables(root.Flags(), "")
+	return func(c *cobra.Command, args []string) error {
+		if *version && len(args) == 0 {
+			return p.showVersion()
+		}
+		if len(args) == 0 {
+			c.SetOut(p.Err)
+			if err := showHelp(c, nil); err != nil {
+				return err
+			}
+		}
+		return otherwise(c, args)
+	}
 }
 
 // asGroup makes a command that only groups subcommands refuse anything else.
@@ -148,6 +185,10 @@ func commandNames(c *cobra.Command) iter.Seq[string] {
 	}
 }
 
+// boundFlags maps other words for the bounds of a time to our flags, which include both
+// ends. --after and --before take an id, and are not among them.
+var boundFlags = map[string]string{"from": "since", "start": "since", "begin": "since", "since": "from", "to": "until", "end": "until", "till": "until", "until": "to"}
+
 // flagFault explains a wrong flag and suggests the nearest.
 func flagFault(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
@@ -166,7 +207,11 @@ func flagFault(c *cobra.Command, err error) error {
 	if unknown.GetSpecifiedShortnames() != "" {
 		return term.Usage(hint, "unknown flag -%s", name)
 	}
-	if near, ok := spelling.Nearest(name, flagNames(c)); ok {
+	near := boundFlags[name]
+	if near == "" || c.Flags().Lookup(near) == nil {
+		near, _ = spelling.Nearest(name, flagNames(c))
+	}
+	if near != "" {
 		hint = "did you mean --" + near + "?"
 	}
 	return term.Usage(hint, "%s has no flag --%s", c.CommandPath(), name)
@@ -203,13 +248,24 @@ func atMostOne(name string) cobra.PositionalArgs {
 	}
 }
 
-// doing returns the body of a command. The first interrupt cancels it; a second one
-// kills the process.
+// doing returns the body of a command. The first interrupt cancels it, and so does losing
+// its terminal unless nohup runs it; a second one kills the process.
 func (p *program) doing(run func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
-		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		context.AfterFunc(ctx, stop)
+		interrupts := []os.Signal{os.Interrupt, syscall.SIGTERM}
+		if !signal.Ignored(syscall.SIGHUP) {
+			interrupts = append(interrupts, syscall.SIGHUP)
+		}
+		ctx, stop := signal.NotifyContext(c.Context(), interrupts...)
+		context.AfterFunc(ctx, func() {
+			time.Sleep(term.SameSignal)
+			stop()
+		})
+		defer func() {
+			if ctx.Err() == nil {
+				stop()
+			}
+		}()
 		err := run(ctx, args)
 		if err != nil && ctx.Err() != nil && term.FailureOf(err).Code != term.ExitInterrupted {
 			return term.Fail(term.ExitInterrupted, "", "interrupted")

@@ -9,11 +9,18 @@ import (
 	"github.com/spf13/pflag"
 
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 )
 
 func (p *program) clientCommand() *cobra.Command {
-	c := asGroup(&cobra.Command{Use: "client", Short: "manage the clients that may request tokens"})
+	c := asGroup(&cobra.Command{
+		Use:   "client",
+		Short: "manage the clients that may request tokens",
+		Long: `Manage the clients that may request tokens.
+
+Without --grant a client has the default grants: password, authorization_code and
+refresh_token. A public client has the last two. Without --scope it may have every scope.`,
+	})
 	c.AddCommand(p.clientCreate(), p.clientList(), p.clientShow(), p.clientUpdate(), p.clientRotateSecret(),
 		p.clientAbility("disable", "disable a client and revoke its tokens"),
 		p.clientAbility("enable", "enable a client again; its old tokens stay revoked"), p.clientDelete())
@@ -40,8 +47,8 @@ func (p *program) clientCreate() *cobra.Command {
 				return term.Usage("give --name; users see it when they are asked to allow the client", "client create needs a name")
 			}
 			asked.Grants, asked.Scopes = term.SplitLists(asked.Grants), term.SplitLists(asked.Scopes)
-			var made handlers.AdminClient
-			err := p.manage(ctx, "client create", makesData, func(a *admin) error {
+			var made admin.AdminClient
+			err := p.manage(ctx, "client create", makesData, func(a *adminClient) error {
 				return a.call(ctx, "POST", "/admin/clients", asked, &made)
 			})
 			if err != nil {
@@ -85,7 +92,7 @@ func (p *program) clientList() *cobra.Command {
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
 			t := p.NewTable("CLIENT ID", "NAME", "GRANTS", "SCOPES", "KIND", "ACCOUNT", "DISABLED")
-			err := list(ctx, p, "client list", "/admin/clients", func(c handlers.AdminClient) string { return c.ClientID }, func(c handlers.AdminClient) {
+			err := list(ctx, p, "client list", "/admin/clients", func(c admin.AdminClient) string { return c.ClientID }, func(c admin.AdminClient) {
 				t.Add(c.ClientID, c.Name, term.Listed(c.Grants, "-"), term.Listed(c.Scopes, "all"), clientKind(c), cmp.Or(c.Account, "-"), term.YesNo(c.Disabled))
 			})
 			if err != nil {
@@ -96,7 +103,7 @@ func (p *program) clientList() *cobra.Command {
 	}
 }
 
-func clientKind(c handlers.AdminClient) string {
+func clientKind(c admin.AdminClient) string {
 	if c.Public {
 		return "public"
 	}
@@ -116,8 +123,8 @@ func (p *program) clientShow() *cobra.Command {
 
 // changeClient makes one call about a client and shows the result.
 func (p *program) changeClient(ctx context.Context, role, method string, in any, path ...string) error {
-	var c handlers.AdminClient
-	err := p.manage(ctx, role, needsData, func(a *admin) error {
+	var c admin.AdminClient
+	err := p.manage(ctx, role, needsData, func(a *adminClient) error {
 		return a.call(ctx, method, pathOf(slices.Concat([]string{"clients"}, path)...), in, &c)
 	})
 	if err != nil {
@@ -126,7 +133,7 @@ func (p *program) changeClient(ctx context.Context, role, method string, in any,
 	return p.showClient(c)
 }
 
-func (p *program) showClient(c handlers.AdminClient) error {
+func (p *program) showClient(c admin.AdminClient) error {
 	if p.JSON {
 		return p.PrintJSON(c)
 	}
@@ -158,6 +165,7 @@ func (p *program) clientUpdate() *cobra.Command {
 	addConsentFlag(flags, &consent, "")
 	addActsFlag(flags, &account)
 	nameVariables(flags, "")
+	mayBeEmpty(flags, "scope", "account")
 	c.RunE = p.doing(func(ctx context.Context, args []string) error {
 		change := map[string]any{}
 		for flag, member := range map[string]struct {
@@ -194,7 +202,7 @@ func (p *program) clientRotateSecret() *cobra.Command {
 				ClientID     string `json:"client_id"`
 				ClientSecret string `json:"client_secret"`
 			}
-			err := p.manage(ctx, "client rotate-secret", needsData, func(a *admin) error {
+			err := p.manage(ctx, "client rotate-secret", needsData, func(a *adminClient) error {
 				return a.call(ctx, "POST", pathOf("clients", args[0], "rotate-secret"), asked, &made)
 			})
 			if err != nil {

@@ -97,6 +97,9 @@ func (p *program) addCompletion(root *cobra.Command, args []string) {
 	if len(args) == 0 || !strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		return
 	}
+	if c, _, err := root.Find(args[1:]); err == nil {
+		root.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = !matters(c, f.Name) })
+	}
 	eachCommand(root, func(c *cobra.Command) {
 		things, named := thingsOf[c.Parent().Name()]
 		switch operand := strings.TrimPrefix(c.Use, c.Name()); {

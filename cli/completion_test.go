@@ -13,6 +13,10 @@ import (
 // TestCompletionInBash completes a line as a shell does, with the script that
 // the binary writes. What it takes from the shell and from the package
 // bash-completion is given to it: ours has no words with = or : to join.
+//
+// Promise (Commands and settings): config shows each value of the running server, or of the next,
+// and its origin, secrets masked; docs/settings.md agrees; the binary prints its unit, Dockerfile
+// and more
 func TestCompletionInBash(t *testing.T) {
 	t.Parallel()
 	bash, err := exec.LookPath("bash")

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"net/url"
 	"strings"
 
@@ -9,22 +11,24 @@ import (
 	"github.com/spf13/pflag"
 
 	"tollhouse/cli/server"
-	"tollhouse/handlers"
+	"tollhouse/cli/term"
+	"tollhouse/handlers/admin"
 	"tollhouse/store/kv/pgkv"
 )
 
-// config shows the settings a server would start with. It reads the flags of the
-// server's own command: help, variables, config and docs/settings.md all come from
-// the flags.
+// config shows the settings of the server that runs, or those that one would start with.
+// It reads the flags of the server's own command: help, variables, config and
+// docs/settings.md all come from the flags.
 
 func (p *program) configCommand() *cobra.Command {
 	c := p.configOf(p.serveCommand(), "config")
 	c.Short = "show the settings of a server and where each comes from"
-	c.Long = `Show the settings that serve would start with in this directory and environment, and
-where each comes from: a flag, a variable or its default. It takes the flags of serve,
-or of dev with config dev, and starts nothing. Passwords in URLs are masked.
+	c.Long = `Show the settings of the server that runs on the data directory, and where each comes
+from: a flag, a variable or its default. If none runs, or with config serve, config dev or
+any of their flags, show the settings that a server would start with in this directory and
+environment. It starts nothing. Passwords in URLs are masked.
 
-  tollhouse config
+  tollhouse config --data /var/lib/tollhouse
   tollhouse config serve --public-url https://pay.example
   tollhouse config dev --json`
 	c.Args = func(c *cobra.Command, args []string) error {
@@ -33,24 +37,56 @@ or of dev with config dev, and starts nothing. Passwords in URLs are masked.
 		}
 		return nil
 	}
+	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
+		list, err := p.settingsOfServer(ctx, c)
+		if err != nil {
+			return err
+		}
+		if list == nil {
+			server.DeriveDefaults(c.Flags())
+			list = p.settings(c.Flags())
+		}
+		return p.showSettings(list)
+	})
 	c.AddCommand(p.configOf(p.serveCommand(), "serve"), p.configOf(p.devCommand(), "dev"))
 	return c
 }
 
-// configOf makes of a command that serves one that shows its settings.
+// settingsOfServer returns the settings of the running server, or nil if there is none or
+// the flags of c ask for others.
+func (p *program) settingsOfServer(ctx context.Context, c *cobra.Command) (list []admin.Setting, err error) {
+	asksForOthers := false
+	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { asksForOthers = asksForOthers || f.Changed && !p.fromVariable[f] })
+	if asksForOthers || p.store.Given() && p.adminSocket == "" {
+		return nil, nil
+	}
+	a, err := p.connectRunning(ctx)
+	if f := (*term.Failure)(nil); p.adminSocket == "" && errors.As(err, &f) && f.Code == term.ExitUnreachable {
+		p.Note("no server runs on %s: these are the settings that serve would start with", p.data)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.Note("these are the settings of the server at %s", a.info.URL)
+	err = a.call(ctx, "GET", "/admin/settings", nil, &list)
+	return list, errors.Join(err, a.close())
+}
+
+// configOf turns a command that serves into one that shows its settings.
 func (p *program) configOf(c *cobra.Command, name string) *cobra.Command {
 	c.Use, c.Short, c.Long = name, "show the settings of "+name, ""
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		server.DeriveDefaults(c.Flags())
-		return p.showSettings(c.Flags())
+		return p.showSettings(p.settings(c.Flags()))
 	}
 	return c
 }
 
-func (p *program) showSettings(flags *pflag.FlagSet) error {
+func (p *program) showSettings(list []admin.Setting) error {
 	t := p.NewTable("NAME", "VALUE", "FROM")
 	t.Breaks = 2
-	for _, s := range p.settings(flags) {
+	for _, s := range list {
 		if p.JSON {
 			if err := p.PrintJSON(s); err != nil {
 				return err
@@ -67,7 +103,7 @@ func (p *program) showSettings(flags *pflag.FlagSet) error {
 }
 
 // settings are those of a server's flags.
-func (p *program) settings(flags *pflag.FlagSet) (list []handlers.Setting) {
+func (p *program) settings(flags *pflag.FlagSet) (list []admin.Setting) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Name != "help" {
 			list = append(list, p.setting(f))
@@ -82,8 +118,8 @@ const (
 	fromDefault  = "default"
 )
 
-func (p *program) setting(f *pflag.Flag) handlers.Setting {
-	s := handlers.Setting{Name: f.Name, Value: settingText(f), From: fromDefault, Variable: variableOf(f)}
+func (p *program) setting(f *pflag.Flag) admin.Setting {
+	s := admin.Setting{Name: f.Name, Value: settingText(f), From: fromDefault, Variable: variableOf(f)}
 	switch {
 	case p.fromVariable[f]:
 		s.From = fromVariable
@@ -100,21 +136,25 @@ func settingText(f *pflag.Flag) string {
 	}
 	list, ok := f.Value.(pflag.SliceValue)
 	if !ok {
-		return masked(f.Value.String())
+		return masked(f, f.Value.String())
 	}
 	var shown []string
 	for _, text := range list.GetSlice() {
-		shown = append(shown, masked(text))
+		shown = append(shown, masked(f, text))
 	}
 	return strings.Join(shown, " ")
 }
 
 // masked hides a password in a URL. Other secrets come from files only.
-func masked(text string) string {
+func masked(f *pflag.Flag, text string) string {
 	if u, err := url.Parse(text); err == nil && u.User != nil {
 		if _, has := u.User.Password(); has {
 			return u.Redacted()
 		}
+		return text
+	}
+	if takesURL(f) {
+		return term.MaskedURL(text)
 	}
 	return text
 }

@@ -10,12 +10,13 @@ import (
 	"tollhouse/cli/server"
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 	"tollhouse/store/kv/pgkv"
 	"tollhouse/store/secret"
 )
 
-// With --store a command opens the database and answers for itself, whether servers run
-// on it or not: they share the store.
+// With --store a command opens the database and serves its own requests, whether servers
+// run on it or not: they share the store.
 
 // databaseAddress returns the address of the database that --store names.
 func (p *program) databaseAddress() (*pgkv.Address, error) {
@@ -27,7 +28,7 @@ func (p *program) databaseAddress() (*pgkv.Address, error) {
 
 // connectDatabase serves the admin API over the database in this process, with the settings
 // that the servers agreed on.
-func (p *program) connectDatabase(ctx context.Context, n need) (*admin, error) {
+func (p *program) connectDatabase(ctx context.Context, n need) (*adminClient, error) {
 	address, err := p.databaseAddress()
 	if err != nil {
 		return nil, err
@@ -39,11 +40,14 @@ func (p *program) connectDatabase(ctx context.Context, n need) (*admin, error) {
 	}
 	log, known := p.QuietLog(), p.knownKey("")
 	opened, err := database.Open(ctx, database.Options{
-		Address: address, Unverified: p.store.Unverified, Store: datadir.Options{Key: keyOrAny(known), Log: log},
-	}, bool(n))
-	if errors.Is(err, database.ErrEmpty) {
+		Address: address, Unverified: p.store.Unverified, Mute: known == (secret.Key{}), Store: datadir.Options{Key: keyOrAny(known), Log: log},
+	}, n == makesData)
+	if errors.Is(err, database.ErrEmpty) && n == triesData {
 		p.Note("the database has no data yet")
-		return p.openAdmin(ctx, datadir.Options{Log: log}, secret.Key{}, nil)
+		return p.openAdmin(ctx, datadir.Options{Log: log}, secret.Key{}, "", nil)
+	}
+	if errors.Is(err, database.ErrEmpty) {
+		return nil, term.Fail(term.ExitNotFound, "name the database with "+p.store.Flag(), "the database %s has no data", nameOf(address))
 	}
 	if err != nil {
 		return nil, err
@@ -53,7 +57,11 @@ func (p *program) connectDatabase(ctx context.Context, n need) (*admin, error) {
 		Doctor: server.StoreCheck(opened.Opened), WebhookRules: rules,
 	})
 	a.database = opened
+	if opened.Created {
+		a.created = nameOf(address)
+	}
 	a.keyless = known == (secret.Key{}) || opened.Key != "" && opened.Key != known.Fingerprint()
+	a.wanted = opened.Key
 	stop := a.close
 	a.close = func() error { return errors.Join(stop(), opened.Close()) }
 	return a.asked(ctx)
@@ -72,14 +80,14 @@ func (p *program) databaseStatus(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	state := handlers.StateReady
+	state := admin.StateReady
 	if len(found.Servers) == 0 {
 		state = "stopped"
 	}
 	if p.JSON {
 		err = p.PrintJSON(struct {
-			Status   string                   `json:"status"`
-			Database *handlers.DatabaseStatus `json:"database"`
+			Status   string                `json:"status"`
+			Database *admin.DatabaseStatus `json:"database"`
 		}{state, found})
 	} else {
 		err = p.PrintRows(server.DatabaseRows(*found, time.Now())...)

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 	"tollhouse/store/kv/pgkv/pgtest"
 	"tollhouse/store/storetest/must"
 )
@@ -87,7 +87,7 @@ func (h house) tokenOf(t *testing.T, s *process) string {
 	file := filepath.Join(t.TempDir(), "password")
 	must.Do(t, os.WriteFile(file, []byte("correct horse battery"), 0o600))
 	h.must(t, "user", "create", "harriet", "--account", "acct_a", "--password-file", file, "--quiet")
-	var client handlers.AdminClient
+	var client admin.AdminClient
 	must.Do(t, json.Unmarshal([]byte(h.must(t, "client", "create", "--name", "Till", "--redirect-uri", "https://app.example/cb", "--json")), &client))
 	access, _, err := grantAt(s.text("url"), client.ClientID, client.ClientSecret, "harriet", "correct horse battery")
 	must.Do(t, err)
@@ -105,12 +105,12 @@ func (h house) importEventAt(t *testing.T, at time.Time, object ...string) {
 	file := filepath.Join(t.TempDir(), "events")
 	line := fmt.Sprintf(`{"type":"customer.created","resource":"r1","eventData":{"object":{%s}},"createdAt":%d}`, strings.Join(object, ","), at.Unix())
 	must.Do(t, os.WriteFile(file, []byte(line+"\n"), 0o600))
-	h.must(t, "event", "import", file, "--account", "acct_a", "--quiet")
+	h.must(t, "event", "import", file, "--account", "acct_a", "--key-file", h.key, "--quiet")
 }
 
 type databaseStatus struct {
-	Status   string                  `json:"status"`
-	Database handlers.DatabaseStatus `json:"database"`
+	Status   string               `json:"status"`
+	Database admin.DatabaseStatus `json:"database"`
 }
 
 func (h house) status(t *testing.T) (s databaseStatus, code int) {
@@ -160,7 +160,7 @@ func TestServersOnADatabase(t *testing.T) {
 	t.Run("metrics_tell_of_them", func(t *testing.T) {
 		_, _, page := get(t, first.text("metrics"), "")
 		for _, want := range []string{
-			`tollhouse_store_connections{state="limit"} 24`, `tollhouse_store_job{job="sweep"} 1`, `tollhouse_store_job{job="acme"} 0`, "tollhouse_store_servers ",
+			`tollhouse_store_connections{state="limit"} 24`, `tollhouse_store_job{task="sweep"} 1`, `tollhouse_store_job{task="acme"} 0`, "tollhouse_store_servers ",
 			"tollhouse_store_turn_wait_seconds ", "tollhouse_store_reads_late_total ", "tollhouse_store_group_retries_total ", "tollhouse_store_unknown_outcomes_total 0",
 			"tollhouse_store_unavailable_total ", "tollhouse_store_clock_offset_seconds ", "tollhouse_store_notes_total ", "tollhouse_store_size_bytes ", "tollhouse_ready 1",
 		} {
@@ -200,8 +200,8 @@ func TestServersOnADatabase(t *testing.T) {
 		case <-time.After(databasePatience):
 			t.Fatal("the server goes on")
 		}
-		if code := second.cmd.ProcessState.ExitCode(); code != term.ExitConfig || !strings.Contains(second.stderr.String(), "restored or upgraded") {
-			t.Errorf("the server ended with %d, want %d and the reason: %s", code, term.ExitConfig, second.stderr)
+		if code := second.cmd.ProcessState.ExitCode(); code != term.ExitBusy || !strings.Contains(second.stderr.String(), "restored or upgraded") {
+			t.Errorf("the server ended with %d, want %d and the reason: %s", code, term.ExitBusy, second.stderr)
 		}
 	})
 }
@@ -360,11 +360,11 @@ func TestDoctorOfADatabase(t *testing.T) {
 	s := start(t, h.args()...)
 	for deep, args := range [][]string{{}, {"--deep"}} {
 		found, code := findings(t, append(args, "--store", h.store, "--key-file", h.key)...)
-		if f := found["database"]; code != term.ExitFailed || f.State != handlers.StateProblem || !strings.Contains(f.Detail, "fsync is off") {
+		if f := found["database"]; code != term.ExitFailed || f.State != admin.StateProblem || !strings.Contains(f.Detail, "fsync is off") {
 			t.Errorf("database = %+v, exit %d; want the missing fsync", f, code)
 		}
 		for _, check := range []string{"store", "clock", "key", "servers", "backup"} {
-			if f := found[check]; f.State != handlers.StateOK {
+			if f := found[check]; f.State != admin.StateOK {
 				t.Errorf("%s = %+v, want ok", check, f)
 			}
 		}
@@ -373,7 +373,7 @@ func TestDoctorOfADatabase(t *testing.T) {
 				t.Errorf("%s = %+v, but it says nothing of a database", check, f)
 			}
 		}
-		if f, has := found["records"]; has != (deep == 1) || has && f.State != handlers.StateOK {
+		if f, has := found["records"]; has != (deep == 1) || has && f.State != admin.StateOK {
 			t.Errorf("%v: records = %+v, %t", args, f, has)
 		}
 	}
@@ -383,7 +383,7 @@ func TestDoctorOfADatabase(t *testing.T) {
 	}
 	other := must.Get(newKeyFile(t.TempDir()))(t)
 	found, _ := findings(t, "--store", h.store, "--key-file", other)
-	if f := found["key"]; f.State != handlers.StateProblem {
+	if f := found["key"]; f.State != admin.StateProblem {
 		t.Errorf("key = %+v with another key file, want a problem", f)
 	}
 }

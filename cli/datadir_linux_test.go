@@ -7,10 +7,14 @@ import (
 	"testing"
 
 	"tollhouse/cli/term"
+	"tollhouse/store/storetest/must"
 )
 
 // TestReadOnly: on a filesystem that cannot be written to, everything says so and
 // how to go on, and works again when it can.
+//
+// Promise (One data directory, one owner): 8 commands racing a starting server all succeed; a
+// read-only filesystem is reported with the fix
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	t.Run("a_read_only_filesystem_is_told_with_the_cure", func(t *testing.T) {
@@ -48,7 +52,7 @@ func TestReadOnly(t *testing.T) {
 			}
 		}
 		remount(0)
-		if changed := unlike(before, contentOf(t, dir)); len(changed) > 0 {
+		if changed := must.Unlike(before, contentOf(t, dir)); len(changed) > 0 {
 			t.Errorf("what was refused has changed %v", changed)
 		}
 		if out, stderr, code := run(t, "account", "list", "--data", dir, "--json"); code != term.ExitOK || !strings.Contains(out, "acct_a") {

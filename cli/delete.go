@@ -32,7 +32,7 @@ does not ask.`,
 			if err := p.Confirm(ctx, d.question, args[0]); err != nil {
 				return err
 			}
-			err := p.manage(ctx, d.what+" delete", needsData, func(a *admin) error {
+			err := p.manage(ctx, d.what+" delete", needsData, func(a *adminClient) error {
 				return p.Wait("deleting", func() error { return a.call(ctx, "DELETE", pathOf(cmp.Or(d.path, d.what+"s"), args[0]), nil, nil) })
 			})
 			if err != nil {

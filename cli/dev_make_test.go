@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -120,6 +121,7 @@ func TestDevSeedIsMadeAllOrNone(t *testing.T) {
 		`[{"user":{"username":"eve","password":"pw"}},{"resource":{"kind":"customer","id":"c","object":{"colour":"red"}}}]`:                  {http.StatusBadRequest, "1.resource.object.colour"},
 		`[{"user":{"username":"eve","password":"pw"}},{"user":{"username":"eve2","pasword":"pw"}}]`:                                          {http.StatusBadRequest, "1.user.pasword"},
 		`[{"account":{"account":"acct_new"}},{"client":{"client_id":"p","redirect_uris":["http://a/"],"public":true,"consent":"remember"}}]`: {http.StatusBadRequest, "1.client.consent"},
+		`{"webhook":{"url":"https://hooks.example/","description":"4111 1111 1111 1111"}}`:                                                   {http.StatusBadRequest, "0.webhook.description"},
 		`{"clint":{}}`: {http.StatusBadRequest, "0"},
 	} {
 		status, answer := c.post("/_dev/seed", "application/json", body)
@@ -129,6 +131,10 @@ func TestDevSeedIsMadeAllOrNone(t *testing.T) {
 	}
 	if after := c.state(); after != before {
 		t.Errorf("state %s, want %s as before", after, before)
+	}
+	_, answer = c.post("/_dev/seed", "application/json", `{"webhook":{"url":"https://hooks.example/typo","types":["customer.update"]}}`)
+	if text := fmt.Sprint(answer); !strings.Contains(text, `notices:[no event has type "customer.update"; nearest: customer.updated]`) {
+		t.Errorf("a webhook of a type that looks misspelled is answered %s, want a notice", text)
 	}
 	// An event that is made again is another event.
 	for range 2 {

@@ -99,6 +99,8 @@ func codeIn(t *testing.T, answer *http.Response) string {
 
 // TestDevPredictable: with --rand-seed and --clock two runs that are asked the same
 // give the same, to the letter; without, they do not.
+//
+// Promise (Testers, bad input): dev has predictable ids and a fixed clock on request
 func TestDevPredictable(t *testing.T) {
 	t.Parallel()
 	// told is all that a run gives away, of what a test may want to compare.
@@ -158,6 +160,7 @@ func TestDevPredictable(t *testing.T) {
 	})
 }
 
+// Promise (Testers, bad input): dev signs in and allows without pages on request
 func TestDevAuto(t *testing.T) {
 	t.Parallel()
 	t.Run("dev_auto_login_and_consent_one_request_to_the_code", func(t *testing.T) {
@@ -231,6 +234,8 @@ func TestDevAuto(t *testing.T) {
 }
 
 // TestDevParent: an instance that a test forgot does not outlive the test.
+//
+// Promise (Testers, bad input): dev ends with its parent on request
 func TestDevParent(t *testing.T) {
 	t.Parallel()
 	type readyLine struct {
@@ -306,6 +311,9 @@ func TestDevEngine(t *testing.T) {
 }
 
 // TestDevDisk: dev keeps nothing on disk but its socket, and not that for long.
+//
+// Promise (Testers, bad input): dev runs in memory, on a free loopback port, ready by one line of
+// JSON that has the desk, with a seed file; serve has none of the options of dev
 func TestDevDisk(t *testing.T) {
 	t.Parallel()
 	t.Run("dev_keeps_nothing_on_disk", func(t *testing.T) {
@@ -373,4 +381,32 @@ func filesOpenIn(t *testing.T, pid int) (names []string) {
 		}
 	}
 	return names
+}
+
+// TestDevShowsSecretsInItsJournalUnlessMasked: they are what a tester looks for. A reset keeps
+// the choice.
+//
+// Promise (Testers, bad input): dev's journal shows secrets as they came; with `--mask-journal`,
+// nowhere
+func TestDevShowsSecretsInItsJournalUnlessMasked(t *testing.T) {
+	t.Parallel()
+	for _, flags := range [][]string{nil, {"--mask-journal"}} {
+		isMasked := flags != nil
+		s := start(t, append([]string{"dev"}, flags...)...)
+		c := devClient{t, s}
+		c.do(c.request("POST", "/_dev/reset", ""))
+		token := member(t, c.password(), "access_token")
+		r := c.request("GET", "/api/events", "")
+		r.Header.Set("Authorization", "Bearer "+token)
+		c.do(r)
+		_, journal := c.do(c.request("GET", "/_dev/requests", ""))
+		for name, secret := range map[string]string{"password": s.text("password"), "client secret": s.text("client_secret"), "access token": "Bearer " + token} {
+			if strings.Contains(journal, secret) == isMasked {
+				t.Errorf("dev %v: that the journal shows the %s is %v: %s", flags, name, !isMasked, journal)
+			}
+		}
+		if strings.Contains(journal, "[masked:") != isMasked {
+			t.Errorf("dev %v: the journal has masks: %v: %s", flags, !isMasked, journal)
+		}
+	}
 }

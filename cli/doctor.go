@@ -12,12 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tollhouse/cli/datadir"
 	"tollhouse/cli/server"
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 )
 
-// doctor looks at everything that a server rests on. What concerns the store is
+// doctor checks everything that a server depends on. What concerns the store is
 // checked by the process that has it open: the server, over the admin socket, or this
 // one, by the same code of package server. The files and the public address are always
 // checked from here.
@@ -26,7 +27,7 @@ func (p *program) doctorCommand() *cobra.Command {
 	var deep bool
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "check the store, disk, clock, TLS, proxy and files for problems",
+		Short: "check this installation for problems",
 		Long: `Check everything that a server depends on: its files and their modes, the server key,
 the store, the disk, the clock and the last backup. If a server is running, also check
 its public address, the proxies in front of it and its certificate. Each check prints
@@ -49,10 +50,15 @@ func (p *program) doctor(ctx context.Context, deep bool) error {
 	if err := p.somethingTo("check"); err != nil {
 		return err
 	}
+	if !p.store.Given() && (p.adminSocket == "" || p.dataGiven) {
+		if err := datadir.CheckOurs(datadir.Locate(p.data)); err != nil { // before all its files are looked at
+			return err
+		}
+	}
 	looked, problems := 0, 0
-	show := func(f handlers.Finding) error {
+	show := func(f admin.Finding) error {
 		looked++
-		if f.State == handlers.StateProblem {
+		if f.State == admin.StateProblem {
 			problems++
 		}
 		return p.showFinding(f)
@@ -66,7 +72,8 @@ func (p *program) doctor(ctx context.Context, deep bool) error {
 	return nil
 }
 
-func (p *program) showFinding(f handlers.Finding) error {
+func (p *program) showFinding(f admin.Finding) error {
+	f.Next = p.Complete(f.Next)
 	if p.JSON {
 		return p.PrintJSON(f)
 	}
@@ -79,20 +86,20 @@ func (p *program) showFinding(f handlers.Finding) error {
 
 // examine runs every check. Its error is one of ours, or of the output: what is
 // wrong with the server is a finding.
-func (p *program) examine(ctx context.Context, deep bool, show func(handlers.Finding) error) error {
+func (p *program) examine(ctx context.Context, deep bool, show func(admin.Finding) error) error {
 	if !p.store.Given() && (p.adminSocket == "" || p.dataGiven) {
-		dir, err := filepath.Abs(p.data)
+		dir, err := filepath.Abs(datadir.Locate(p.data))
 		if err != nil {
 			return err
 		}
-		for _, f := range []handlers.Finding{server.CheckFiles(dir), server.CheckKey(dir, p.keyFile, p.QuietLog())} {
+		for _, f := range []admin.Finding{server.CheckFiles(dir), server.CheckKey(dir, p.keyFile, p.QuietLog())} {
 			if err := show(f); err != nil {
 				return err
 			}
 		}
 	}
 	var broken error
-	err := p.manage(ctx, "doctor", needsData, func(a *admin) error {
+	err := p.manage(ctx, "doctor", needsData, func(a *adminClient) error {
 		if a.database != nil {
 			if broken = show(server.CheckSharedKey(p.keyFile, a.database.Key, p.QuietLog())); broken != nil {
 				return nil
@@ -113,13 +120,13 @@ func (p *program) examine(ctx context.Context, deep bool, show func(handlers.Fin
 		return broken
 	case err != nil:
 		f := term.FailureOf(err)
-		return show(handlers.Finding{Check: "store", State: handlers.StateProblem, Next: cmp.Or(f.Hint, "see the log of the last start"), Detail: f.Err.Error()})
+		return show(admin.Finding{Check: "store", State: admin.StateProblem, Next: cmp.Or(f.Hint, "see the log of the last start"), Detail: f.Err.Error()})
 	}
 	return nil
 }
 
-// examineStore has what concerns the store looked at by who has it open.
-func (a *admin) examineStore(ctx context.Context, deep bool, show func(handlers.Finding) error) error {
+// examineStore has the store checked by the process that has it open.
+func (a *adminClient) examineStore(ctx context.Context, deep bool, show func(admin.Finding) error) error {
 	path := "/admin/doctor"
 	if deep {
 		path += "?deep=true"
@@ -130,7 +137,7 @@ func (a *admin) examineStore(ctx context.Context, deep bool, show func(handlers.
 	}
 	defer answer.Body.Close()
 	for d := json.NewDecoder(answer.Body); ; {
-		var f handlers.Finding
+		var f admin.Finding
 		err := d.Decode(&f)
 		if errors.Is(err, io.EOF) {
 			return nil

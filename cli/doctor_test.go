@@ -11,22 +11,22 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 	"tollhouse/store/storetest/must"
 )
 
 // findings runs doctor and reads what it says, by check.
-func findings(t *testing.T, args ...string) (found map[string]handlers.Finding, code int) {
+func findings(t *testing.T, args ...string) (found map[string]admin.Finding, code int) {
 	t.Helper()
 	out, stderr, code := run(t, append([]string{"doctor", "--json"}, args...)...)
-	found = map[string]handlers.Finding{}
+	found = map[string]admin.Finding{}
 	for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
-		var f handlers.Finding
+		var f admin.Finding
 		if err := d.Decode(&f); err != nil {
 			t.Fatalf("doctor printed %q, %s: %v", out, stderr, err)
 		}
 		found[f.Check] = f
-		if (f.State == handlers.StateOK) != (f.Next == "") {
+		if (f.State == admin.StateOK) != (f.Next == "") {
 			t.Errorf("%+v: a next step belongs to what is not ok, and to nothing else", f)
 		}
 	}
@@ -63,22 +63,26 @@ func TestDoctorAfterACheckOfABackup(t *testing.T) {
 	must.Do(t, os.Mkdir(backups, 0o700))
 	note := filepath.Join(backups, "tollhouse-abcd1234-20261124T100000Z.backup")
 	must.Do(t, datadir.NoteCheck(note, time.Now(), nil))
-	if found, _ := findings(t, "--data", dir); found["files"].State != handlers.StateOK {
+	if found, _ := findings(t, "--data", dir); found["files"].State != admin.StateOK {
 		t.Errorf("files: %+v", found["files"])
 	}
 	must.Do(t, os.Chmod(note+datadir.CheckedSuffix, 0o666))
-	if found, _ := findings(t, "--data", dir); found["files"].State != handlers.StateProblem {
+	if found, _ := findings(t, "--data", dir); found["files"].State != admin.StateProblem {
 		t.Errorf("a note that others may change: %+v, want a problem", found["files"])
 	}
 }
 
 // TestDoctorDamage flips bits all over a table of a closed store: each is found,
 // and it is told what they may have hidden.
+//
+// Promise (Commands and settings): doctor finds present and coming problems with the next step, and
+// exits 1 for any; one setting scales memory
 func TestDoctorDamage(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	const flips = 16
 	dir, path, whole := filledDir(t)
-	if found, code := findings(t, "--deep", "--data", dir); code != term.ExitOK || found["blocks"].State != handlers.StateOK || found["records"].State != handlers.StateOK {
+	if found, code := findings(t, "--deep", "--data", dir); code != term.ExitOK || found["blocks"].State != admin.StateOK || found["records"].State != admin.StateOK {
 		t.Fatalf("a store that is whole: exit %d, %v", code, found)
 	}
 	opened := 0
@@ -94,13 +98,13 @@ func TestDoctorDamage(t *testing.T) {
 		}
 		damage, isBlock := found["blocks"]
 		if !isBlock {
-			if found["store"].State != handlers.StateProblem {
+			if found["store"].State != admin.StateProblem {
 				t.Errorf("byte_%d_of_%d_flipped: %v, want a problem with the store or its blocks", at, len(whole), found)
 			}
 			continue
 		}
 		opened++
-		if damage.State != handlers.StateProblem || !strings.Contains(damage.Detail, filepath.Base(path)) || !strings.Contains(damage.Detail, "events") || !strings.Contains(damage.Next, "restore the last complete backup") {
+		if damage.State != admin.StateProblem || !strings.Contains(damage.Detail, filepath.Base(path)) || !strings.Contains(damage.Detail, "events") || !strings.Contains(damage.Next, "restore the last complete backup") {
 			t.Errorf("byte_%d_of_%d_flipped: %+v, want the table, and that it may hold events", at, len(whole), damage)
 		}
 	}
@@ -118,10 +122,10 @@ func TestDoctorDamage(t *testing.T) {
 		_, err = f.WriteAt([]byte{^whole[len(whole)/3]}, int64(len(whole)/3))
 		must.Do(t, f.Close())
 		must.Do(t, err)
-		if found, code := findings(t, "--deep", "--data", dir); code != term.ExitFailed || found["blocks"].State != handlers.StateProblem {
+		if found, code := findings(t, "--deep", "--data", dir); code != term.ExitFailed || found["blocks"].State != admin.StateProblem {
 			t.Errorf("exit %d, %v; want a problem with the blocks", code, found)
 		}
-		if found, code := findings(t, "--data", dir); code != term.ExitFailed || found["store"].State != handlers.StateProblem {
+		if found, code := findings(t, "--data", dir); code != term.ExitFailed || found["store"].State != admin.StateProblem {
 			t.Errorf("afterwards: exit %d, %v; want that the store is known to be damaged", code, found)
 		}
 		if _, stderr, code := run(t, "health", "--data", dir); code != term.ExitFailed {

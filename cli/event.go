@@ -68,7 +68,7 @@ func (p *program) eventExport() *cobra.Command {
 		Short: "print all events of an account as JSON lines, oldest first",
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
-			return p.manage(ctx, "event export", needsData, func(a *admin) error {
+			return p.manage(ctx, "event export", needsData, func(a *adminClient) error {
 				answer, err := a.send(ctx, "GET", "/admin/event-export?"+accountQuery(account).Encode(), "", nil)
 				if err != nil {
 					return err
@@ -113,8 +113,8 @@ func (p *program) eventList() *cobra.Command {
 	flags := c.Flags()
 	addAccountFlag(c, &account)
 	addFilterFlags(c, &types, &resources)
-	flags.Var(&since, "since", "only events at or after this `time`: RFC 3339, Unix seconds, or an age such as 2h")
-	flags.Var(&until, "until", "only events at or before this `time`")
+	flags.Var(&since, "since", "only events at or after this `time`: 2026-03-09, RFC 3339, Unix seconds, or an age such as 2h")
+	flags.Var(&until, "until", "only events at or before this `time`; a day includes all of it")
 	flags.IntVar(&limit, "limit", 50, "how many events to list, at most 1000")
 	flags.StringVar(&order, "order", "desc", "desc (newest first) or asc")
 	flags.StringVar(&after, "after", "", "start after the event with this `id`")
@@ -123,7 +123,7 @@ func (p *program) eventList() *cobra.Command {
 		if after != "" && before != "" {
 			return term.Usage("leave one of them out", "--after and --before cannot be combined")
 		}
-		if !since.IsZero() && !until.IsZero() && since.After(until.Time) {
+		if !since.IsZero() && !until.IsZero() && since.After(until.Last()) {
 			return term.Usage("swap them, or leave one out", "--since %s is later than --until %s", &since, &until)
 		}
 		query := filterQuery(account, types, resources)
@@ -134,12 +134,13 @@ func (p *program) eventList() *cobra.Command {
 				query.Set(name, value)
 			}
 		}
-		for name, m := range map[string]term.Ago{"createdAt[gte]": since, "createdAt[lte]": until} {
-			if !m.IsZero() {
-				query.Set(name, strconv.FormatInt(m.Unix(), 10))
-			}
+		if !since.IsZero() {
+			query.Set("createdAt[gte]", strconv.FormatInt(since.Unix(), 10))
 		}
-		return inFlags(listFlags, p.manage(ctx, "event list", needsData, func(a *admin) error { return p.listEvents(ctx, a, query) }))
+		if !until.IsZero() {
+			query.Set("createdAt[lte]", strconv.FormatInt(until.Last().Unix(), 10))
+		}
+		return inFlags(listFlags, p.manage(ctx, "event list", needsData, func(a *adminClient) error { return p.listEvents(ctx, a, query) }))
 	})
 	return c
 }
@@ -177,7 +178,7 @@ func inFlags(flags map[string]flagName, err error) error {
 	return term.Fail(f.Code, advice, "%s %s", named.flag, reason)
 }
 
-func (p *program) listEvents(ctx context.Context, a *admin, query url.Values) error {
+func (p *program) listEvents(ctx context.Context, a *adminClient, query url.Values) error {
 	var page struct {
 		Data       []json.RawMessage `json:"data"`
 		HasMore    bool              `json:"hasMore"`
@@ -191,9 +192,7 @@ func (p *program) listEvents(ctx context.Context, a *admin, query url.Values) er
 	if err := json.NewDecoder(answer.Body).Decode(&page); err != nil {
 		return brokenAnswer(err)
 	}
-	for _, notice := range answer.Header.Values("Tollhouse-Notice") {
-		p.Note("%s", term.Visible(notice))
-	}
+	p.noteAll(answer.Header.Values("Tollhouse-Notice"))
 	t := p.NewTable("CREATED", "TYPE", "RESOURCE", "SOURCE", "ID")
 	for _, raw := range page.Data {
 		if p.JSON {
@@ -223,7 +222,7 @@ func (p *program) eventGet() *cobra.Command {
 		Args:  operands("an event id"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			var raw json.RawMessage
-			err := p.manage(ctx, "event get", needsData, func(a *admin) error {
+			err := p.manage(ctx, "event get", needsData, func(a *adminClient) error {
 				return a.call(ctx, "GET", pathOf("events", args[0])+"?"+accountQuery(account).Encode(), nil, &raw)
 			})
 			if err != nil {

@@ -20,7 +20,7 @@ var errFrameTooLong = fmt.Errorf("more than %d bytes in one event", frameSizeMax
 type frame struct {
 	name string // of a control frame; "" for an event
 	id   string
-	data []byte // valid until the next one is read
+	data []byte // valid until the next one is read; empty if the frame only moves the position
 }
 
 // frameReader parses server-sent events (HTML §9.2.6). It holds one frame.
@@ -36,7 +36,7 @@ func newFrameReader(r io.Reader) *frameReader {
 	return f
 }
 
-// next returns the next frame with data. A frame at the end of a stream without its
+// next returns the next frame with data or an id. A frame at the end of a stream without its
 // empty line was cut off and is ignored.
 func (r *frameReader) next() (frame, error) {
 	f := frame{}
@@ -44,7 +44,7 @@ func (r *frameReader) next() (frame, error) {
 	for r.lines.Scan() {
 		line := r.lines.Bytes()
 		if len(line) == 0 {
-			if len(r.data) > 0 {
+			if len(r.data) > 0 || f.id != "" {
 				f.data = bytes.TrimSuffix(r.data, []byte("\n"))
 				return f, nil
 			}

@@ -16,8 +16,9 @@ import (
 	"tollhouse/store/history"
 )
 
-// generateUntil is the default end of a history. Our choice: a fixed time, so that
-// the same command line gives the same bytes on any day.
+// generateUntil is the default end of a printed history. Our choice: a fixed time, so that
+// the same command line gives the same bytes on any day. A history recorded in an account
+// ends now, so that the plots of the last hours and days show it.
 var generateUntil = term.Moment{Time: time.Unix(1773066600, 0).UTC()}
 
 // generateSettings holds the flags of event generate.
@@ -27,8 +28,10 @@ type generateSettings struct {
 	span    term.Duration
 	until   term.Moment
 	account string
-	live    bool
-	rate    rate
+
+	untilNow bool // when recorded in an account, instead of until
+	live     bool
+	rate     rate
 }
 
 func (p *program) eventGenerate() *cobra.Command {
@@ -38,8 +41,8 @@ func (p *program) eventGenerate() *cobra.Command {
 		Short: "generate events of invented customers and payments, for testing",
 		Long: `Generate a history of invented customers with their cards, bank accounts, payments,
 invoices and schedules. Print it as JSON lines for event import or, with --account,
-record it in that account. The same flags always give the same bytes, so running it
-again records nothing twice.
+record it in that account, up to now. The same flags always print the same bytes. With
+--until too, running it again records nothing twice.
 
 With --live, record new events at a steady rate until interrupted, or until --events of
 them are recorded. A delay of one day then takes a minute.
@@ -52,7 +55,7 @@ are 555-01xx, and cards and bank accounts have only tokens and last digits.`,
 	flags.Uint64Var(&s.seed, "seed", 1, "a `number` that selects the history")
 	flags.Int64Var(&s.events, "events", 1000, "how many events (with --live: no limit)")
 	flags.Var(&s.span, "span", "time from the first event to the last")
-	flags.Var(&s.until, "until", "`time` of the last event: RFC 3339 or Unix seconds")
+	flags.Var(&s.until, "until", "`time` of the last event: 2026-03-09 (its last second), RFC 3339 or Unix seconds (with --account: now)")
 	flags.StringVar(&s.account, "account", "", "record them in this `account` instead of printing them")
 	flags.BoolVar(&s.live, "live", false, "record new events now, at --rate; needs --account")
 	flags.Var(&s.rate, "rate", "events of --live per second, minute or hour, such as 5/s")
@@ -66,6 +69,7 @@ are 555-01xx, and cards and bank accounts have only tokens and last digits.`,
 		case !s.live && changed("rate"):
 			return term.Usage("add --live, or leave --rate out", "--rate is only for --live")
 		}
+		s.untilNow = !changed("until")
 		if err := s.check(); err != nil {
 			return err
 		}
@@ -74,7 +78,7 @@ are 555-01xx, and cards and bank accounts have only tokens and last digits.`,
 			if !changed("events") {
 				s.events = 0
 			}
-			return p.manage(ctx, "event generate", makesData, func(a *admin) error { return p.generateLive(ctx, a, s) })
+			return p.manage(ctx, "event generate", makesData, func(a *adminClient) error { return p.generateLive(ctx, a, s) })
 		case s.account == "":
 			return p.printHistory(ctx, s)
 		}
@@ -98,7 +102,7 @@ func (s *generateSettings) check() error {
 }
 
 func (s *generateSettings) plan() history.Plan {
-	return history.Plan{Seed: s.seed, Events: int(s.events), Span: time.Duration(s.span), Until: s.until.Time}
+	return history.Plan{Seed: s.seed, Events: int(s.events), Span: time.Duration(s.span), Until: s.until.Last()}
 }
 
 // printHistory writes a history to standard output.
@@ -113,7 +117,7 @@ func (p *program) printHistory(ctx context.Context, s generateSettings) error {
 	return nil
 }
 
-// heeding ends a stream when its context does.
+// heeding ends a stream when its context is done.
 type heeding struct {
 	ctx context.Context
 	r   io.Reader
@@ -130,7 +134,13 @@ func (h heeding) Read(b []byte) (int, error) {
 func (p *program) importHistory(ctx context.Context, s generateSettings) error {
 	query := accountQuery(s.account)
 	query.Set("on-error", "stop")
-	return p.manage(ctx, "event generate", makesData, func(a *admin) error {
+	return p.manage(ctx, "event generate", makesData, func(a *adminClient) error {
+		if s.untilNow { // by the clock of the server: that of dev may be another
+			s.until = term.Moment{Time: time.Unix(a.info.Now, 0)}
+			if err := s.check(); err != nil {
+				return err
+			}
+		}
 		share := func(summary importAnswer) float64 { return float64(summary.Lines) / float64(s.events) }
 		return p.importLines(ctx, a, query, &lineCounter{r: history.New(s.plan()), share: share})
 	})
@@ -138,7 +148,7 @@ func (p *program) importHistory(ctx context.Context, s generateSettings) error {
 
 // generateLive records events one by one, each when it is due. After an interrupt,
 // its usual end, it prints the summary.
-func (p *program) generateLive(ctx context.Context, a *admin, s generateSettings) error {
+func (p *program) generateLive(ctx context.Context, a *adminClient, s generateSettings) error {
 	path := "/admin/events?" + accountQuery(s.account).Encode()
 	started := time.Now()
 	g := history.NewLive(s.seed, started, s.rate.interval())
@@ -167,7 +177,7 @@ func (p *program) generateLive(ctx context.Context, a *admin, s generateSettings
 
 // recordNow records one event. An interrupt waits for it, so that its outcome is
 // known.
-func (p *program) recordNow(ctx context.Context, a *admin, path string, line []byte) error {
+func (p *program) recordNow(ctx context.Context, a *adminClient, path string, line []byte) error {
 	answer, err := a.send(context.WithoutCancel(ctx), "POST", path, "application/json", bytes.NewReader(line))
 	if err != nil {
 		return err

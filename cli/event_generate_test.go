@@ -15,6 +15,8 @@ import (
 
 // TestGenerateLive: a live history goes on until it is interrupted, and what it
 // says it has recorded is there.
+//
+// Promise (§3.4, §3.5): --live records at a rate
 func TestGenerateLive(t *testing.T) {
 	t.Parallel()
 	t.Run("live_goes_on_until_interrupted_and_counts_what_it_recorded", func(t *testing.T) {

@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,7 +19,9 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
+	"tollhouse/handlers/web"
+	"tollhouse/store/eventlog"
 )
 
 func (p *program) eventImport() *cobra.Command {
@@ -31,9 +32,10 @@ func (p *program) eventImport() *cobra.Command {
 		Short: "record events from a file of JSON lines (- for standard input, gzip accepted)",
 		Long: `Record events from a file with one event per line, as event export writes them.
 
-Recorded events stay, and importing the same file again records nothing twice. The
-import stops at the first refused line, unless --on-error skip is given. If any line
-is refused, it exits with 65.
+Recorded events stay, and importing the same file again records nothing twice. Files
+of one history may overlap; import the oldest first. The import stops at the first
+refused line, unless --on-error skip is given; --dry-run lists every line that would
+be refused. If any line is refused, it exits with 65.
 
 Event types are open, so a misspelled one is recorded, with a note that names the
 nearest known type. --strict-types refuses its lines instead.`,
@@ -56,7 +58,11 @@ nearest known type. --strict-types refuses its lines instead.`,
 		query.Set("on-error", onError)
 		query.Set("dry-run", strconv.FormatBool(dryRun))
 		query.Set("strict-types", strconv.FormatBool(strictTypes))
-		return p.manage(ctx, "event import", makesData, func(a *admin) error {
+		need := makesData
+		if dryRun {
+			need = triesData
+		}
+		return p.manage(ctx, "event import", need, func(a *adminClient) error {
 			return p.importLines(ctx, a, query, in)
 		})
 	})
@@ -72,7 +78,7 @@ func (p *program) openLines(name string) (*lineCounter, func(), error) {
 		const hint = "name a file of events, or - for standard input"
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, nil, term.Fail(term.ExitNotFound, hint, "%s does not exist", name)
+			return nil, nil, term.Fail(term.ExitNotFound, hint, "%s %s", name, term.Missing(name))
 		case errors.Is(err, fs.ErrPermission):
 			return nil, nil, datadir.NotAllowedOr(term.ExitUsage, name, err)
 		case err != nil:
@@ -83,15 +89,13 @@ func (p *program) openLines(name string) (*lineCounter, func(), error) {
 	counter.share = shareRead(&in)
 	buffered := bufio.NewReaderSize(in, 64<<10)
 	if magic, _ := buffered.Peek(2); !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		_ = term.SkipByteOrderMark(buffered) // the reader of the lines reports UTF-16, as it does other formats
 		counter.r = buffered
 		return counter, closeFile, nil
 	}
-	unpacked, err := gzip.NewReader(buffered)
-	if err != nil {
-		closeFile()
-		return nil, nil, term.Fail(term.ExitBadData, "compress it again with gzip", "%s is not a complete gzip file: %w", name, err)
-	}
-	counter.r = unpacked
+	unpacked, err := admin.NewGzipReader(buffered)
+	counter.unpacked = &wholeLines{r: unpacked, err: err}
+	counter.r = counter.unpacked
 	return counter, closeFile, nil
 }
 
@@ -116,11 +120,13 @@ func shareRead(in *io.Reader) func(importAnswer) float64 {
 type lineCounter struct {
 	r     io.Reader
 	bytes atomic.Int64
-	ends  atomic.Int64               // line ends
-	open  atomic.Bool                // there is something after the last line end
-	whole atomic.Bool                // the end was reached
-	err   atomic.Pointer[error]      // why it was not
-	share func(importAnswer) float64 // how much of it the server has, of 1; nil when not known
+	ends  atomic.Int64          // line ends
+	open  atomic.Bool           // there is something after the last line end
+	whole atomic.Bool           // the end was reached
+	err   atomic.Pointer[error] // why it was not
+
+	unpacked *wholeLines                // what a gzip file holds, or nil
+	share    func(importAnswer) float64 // how much of it the server has, of 1; nil when not known
 }
 
 func (c *lineCounter) Read(b []byte) (int, error) {
@@ -139,6 +145,52 @@ func (c *lineCounter) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// wholeLines passes on the lines of a gzip file up to where it is cut off or damaged, so
+// that the import ends like that of a shorter file.
+type wholeLines struct {
+	r      io.Reader
+	ready  []byte // whole lines
+	rest   []byte // the line after them, as far as it was read
+	err    error  // the end
+	broken atomic.Bool
+}
+
+func (w *wholeLines) Read(b []byte) (int, error) {
+	for len(w.ready) == 0 {
+		if errors.Is(w.err, admin.ErrBrokenGzip) {
+			w.broken.Store(true)
+			return 0, io.EOF
+		}
+		if w.err != nil && len(w.rest) == 0 {
+			return 0, w.err
+		}
+		if w.err != nil {
+			w.ready, w.rest = w.rest, nil
+			break
+		}
+		w.more()
+	}
+	n := copy(b, w.ready)
+	w.ready = w.ready[n:]
+	return n, nil
+}
+
+// more continues reading. A line that is too long is passed on in parts.
+func (w *wholeLines) more() {
+	chunk := make([]byte, 64<<10)
+	n, err := w.r.Read(chunk)
+	w.err = err
+	all := append(w.rest, chunk[:n]...)
+	end := bytes.LastIndexByte(all, '\n') + 1
+	if end == 0 && len(all) > eventlog.ImportLineSizeMax {
+		end = len(all)
+	}
+	w.ready, w.rest = all[:end], all[end:]
+}
+
+// isBroken reports whether a gzip file was read up to where it is cut off or damaged.
+func (c *lineCounter) isBroken() bool { return c.unpacked != nil && c.unpacked.broken.Load() }
+
 func (c *lineCounter) lines() int64 {
 	lines := c.ends.Load()
 	if c.open.Load() {
@@ -149,13 +201,13 @@ func (c *lineCounter) lines() int64 {
 
 // importAnswer is any line of the answer to an import.
 type importAnswer struct {
-	handlers.ImportCounts
-	handlers.ImportRefusal
+	admin.ImportCounts
+	admin.ImportRefusal
 }
 
 // importLines sends lines and follows the answer, which begins before the last
 // of them is sent.
-func (p *program) importLines(ctx context.Context, a *admin, query url.Values, in *lineCounter) error {
+func (p *program) importLines(ctx context.Context, a *adminClient, query url.Values, in *lineCounter) error {
 	answer, err := a.send(ctx, "POST", "/admin/events/import?"+query.Encode(), "application/x-ndjson", term.Interruptible(ctx, in))
 	if err != nil {
 		return importBroke(in, err)
@@ -191,6 +243,12 @@ func (p *program) importLines(ctx context.Context, a *admin, query url.Values, i
 		return importBroke(in, importEnded(last))
 	}
 	progress.Clear()
+	if in.isBroken() && (last.Errors == 0 || query.Get("on-error") == "skip" || query.Get("dry-run") == "true") {
+		if err := p.refusedLine(importAnswer{ImportRefusal: admin.ImportRefusal{Line: last.Lines + 1, Offset: last.Bytes, Error: admin.IncompleteUpload, Description: admin.BrokenGzip}}); err != nil {
+			return err
+		}
+		last.Lines, last.Errors = last.Lines+1, last.Errors+1
+	}
 	return p.sumUp(last, query.Get("on-error") == "stop", query.Get("dry-run") == "true", in)
 }
 
@@ -207,7 +265,7 @@ func importEnded(last importAnswer) error {
 		return term.Fail(term.ExitUnreachable, "events recorded so far stay; run it again", "the server ended the import early")
 	}
 	code := term.ExitFailed
-	if last.Error == handlers.DiskFull {
+	if last.Error == web.DiskFull {
 		code = term.ExitIO
 	}
 	return term.Fail(code, "events recorded so far stay; run it again", "the import stopped early: %s", asClause(last.Description))
@@ -228,7 +286,7 @@ func (p *program) refusedLine(l importAnswer) error {
 	if l.Param != "" && !strings.HasPrefix(l.Description, l.Param+" ") {
 		param = l.Param + ": "
 	}
-	fmt.Fprintf(p.Err, "tollhouse: line %d: %s: %s%s\n", l.Line, l.Error, param, asClause(l.Description))
+	fmt.Fprintf(p.Err, "tollhouse: line %d: %s: %s%s\n", l.Line, term.Visible(l.Error), term.Visible(param), term.Visible(asClause(l.Description)))
 	return nil
 }
 
@@ -247,7 +305,7 @@ func (p *program) sumUp(s importAnswer, stops, dryRun bool, in *lineCounter) err
 		Unchanged int64 `json:"unchanged"`
 		Errors    int64 `json:"errors"`
 
-		UnknownTypes []handlers.UnknownType `json:"unknown_types,omitempty"`
+		UnknownTypes []admin.UnknownType `json:"unknown_types,omitempty"`
 	}{true, s.Lines, s.Bytes, s.Recorded, s.Unchanged, s.Errors, s.UnknownTypes}
 	for _, u := range s.UnknownTypes {
 		p.Note("note: %s of type %q, which is unknown; nearest: %s", term.Count(u.Count, "event", "events"), u.Type, u.Nearest)
@@ -258,7 +316,12 @@ func (p *program) sumUp(s importAnswer, stops, dryRun bool, in *lineCounter) err
 	}
 	if s.Errors > 0 {
 		hint := "fix the lines and run the file again: recorded events stay and are not recorded twice"
-		if stops {
+		switch {
+		case in.isBroken():
+			hint = "compress the file again and import it: recorded events stay and are not recorded twice"
+		case dryRun:
+			hint = "fix the lines; nothing was recorded"
+		case stops:
 			hint = "fix the line and run the file again: it continues from there; --on-error skip skips refused lines"
 		}
 		return term.Fail(term.ExitBadData, hint, "%s refused", term.Count(s.Errors, "line was", "lines were"))

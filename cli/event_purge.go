@@ -31,30 +31,30 @@ read, keep the events.
 On a terminal it asks for confirmation, unless --yes is given. Without a terminal it
 does not ask.`,
 		Args: operands(),
-		RunE: p.doing(func(ctx context.Context, _ []string) error {
-			whose, err := purgeOf(account, kind, resource)
-			if err != nil {
-				return err
-			}
-			if err := p.Confirm(ctx, "Permanently remove all events of %s? This cannot be undone.", whose); err != nil {
-				return err
-			}
-			asked := map[string]string{"account": account, "kind": kind, "resource": resource}
-			var removed purged
-			err = p.manage(ctx, "event purge", needsData, func(a *admin) error {
-				return p.Wait("removing events", func() error { return a.call(ctx, "POST", "/admin/event-purge", asked, &removed) })
-			})
-			if err != nil {
-				return err
-			}
-			return p.Done(removed, "removed %s and %s of %s", term.Count(removed.Events, "event", "events"), term.Count(removed.Resources, "resource", "resources"), whose)
-		}),
 	}
 	flags := c.Flags()
 	flags.StringVar(&account, "account", "", "the `account` that owns the events")
 	flags.StringVar(&kind, "kind", "", "remove only one resource: its `kind`, such as customer")
 	flags.StringVar(&resource, "resource", "", "remove only one resource: its `id`")
 	nameVariables(flags, "") // what is removed for good is named on the command line
+	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
+		whose, err := purgeOf(account, kind, resource)
+		if err != nil {
+			return err
+		}
+		if err := p.Confirm(ctx, "Permanently remove all events of %s? This cannot be undone.", whose); err != nil {
+			return err
+		}
+		asked := map[string]string{"account": account, "kind": kind, "resource": resource}
+		var removed purged
+		err = p.manage(ctx, "event purge", needsData, func(a *adminClient) error {
+			return p.Wait("removing events", func() error { return a.call(ctx, "POST", "/admin/event-purge", asked, &removed) })
+		})
+		if err != nil {
+			return err
+		}
+		return p.Done(removed, "removed %s and %s of %s", term.Count(removed.Events, "event", "events"), term.Count(removed.Resources, "resource", "resources"), whose)
+	})
 	return c
 }
 

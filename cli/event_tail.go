@@ -38,7 +38,7 @@ after the last event that it printed: it misses no event and prints none twice.`
 	flags := c.Flags()
 	addAccountFlag(c, &account)
 	addFilterFlags(c, &types, &resources)
-	flags.Var(&since, "since", "start with events at or after this `time`: RFC 3339, Unix seconds, or an age such as 2h")
+	flags.Var(&since, "since", "start with events at or after this `time`: 2026-03-09, RFC 3339, Unix seconds, or an age such as 2h")
 	flags.StringVar(&after, "after", "", "start after the event with this `id`")
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
 		query := filterQuery(account, types, resources)
@@ -56,20 +56,19 @@ after the last event that it printed: it misses no event and prints none twice.`
 	return c
 }
 
-// tail follows an account's log through the ends of connections and servers.
+// tail follows an account's log across lost connections and server restarts.
 type tail struct {
 	p       *program
-	path    string // of the stream, with what it is to hold
+	path    string // of the stream, with its filters
 	since   term.Moment
 	silence time.Duration // after which a connection is given up
 	retry   time.Duration // between two connections
 
-	ready func(after string) error // a stream is open that begins after this position; nil is none
+	ready func(after string) error // called when a stream that begins after this position is open, or nil
 	event func(ctx context.Context, wire []byte) error
 
 	begun bool   // a stream was opened
 	away  bool   // the user was told that the server is away
-	place string // where the server began the present stream
 	last  string // the position after which the next stream begins
 }
 
@@ -77,7 +76,7 @@ func (p *program) newTail(query url.Values, since term.Moment) *tail {
 	return &tail{p: p, path: "/admin/events?" + query.Encode(), since: since, silence: tailSilence, retry: tailRetry}
 }
 
-// run follows one stream after another. The first must connect at once.
+// run follows one stream after another. The first must connect immediately.
 func (t *tail) run(ctx context.Context) error {
 	for {
 		err := t.follow(ctx)
@@ -116,7 +115,7 @@ func (t *tail) follow(ctx context.Context) error {
 	watched := &watchedReader{silence: t.silence, timer: time.AfterFunc(t.silence, func() { giveUp(errSilent) })}
 	defer watched.timer.Stop()
 	err := func() error {
-		a, err := t.p.connectRunning(ctx) // anew each time: the socket may have moved
+		a, err := t.p.connectRunning(ctx) // again each time: the socket may have moved
 		if err != nil {
 			return err
 		}
@@ -136,8 +135,8 @@ func (t *tail) follow(ctx context.Context) error {
 	return err
 }
 
-func (t *tail) request(ctx context.Context, a *admin) (*http.Response, error) {
-	// Our choice: dev may live at another time (--clock), so its future is not ours.
+func (t *tail) request(ctx context.Context, a *adminClient) (*http.Response, error) {
+	// Our choice: dev's clock may differ from ours (--clock), so its future is not ours.
 	if !t.begun && a.info.Mode != "dev" && t.since.After(time.Now()) {
 		return nil, term.Usage("leave it out to start now", "--since %s is in the future", &t.since)
 	}
@@ -147,7 +146,7 @@ func (t *tail) request(ctx context.Context, a *admin) (*http.Response, error) {
 	}
 	r.Header.Set("Accept", "text/event-stream")
 	if t.last != "" {
-		r.Header.Set("Last-Event-ID", t.last) // which the server heeds before after
+		r.Header.Set("Last-Event-ID", t.last) // which takes precedence over after
 	}
 	return a.do(r)
 }
@@ -155,9 +154,7 @@ func (t *tail) request(ctx context.Context, a *admin) (*http.Response, error) {
 // connected records that a stream is open and prints the server's notices.
 func (t *tail) connected(h http.Header) {
 	if !t.begun {
-		for _, notice := range h.Values("Tollhouse-Notice") {
-			t.p.Note("%s", term.Visible(notice))
-		}
+		t.p.noteAll(h.Values("Tollhouse-Notice"))
 	}
 	if t.away {
 		t.p.Note("the server is back")
@@ -184,8 +181,22 @@ func (t *tail) read(ctx context.Context, frames *frameReader) error {
 	}
 }
 
-// take handles one frame. It ignores unknown names, which a later server may send.
+// take handles one frame and then moves to its position: what was not printed or posted
+// must be sent again.
 func (t *tail) take(ctx context.Context, f frame) error {
+	if len(f.data) > 0 {
+		if err := t.handle(ctx, f); err != nil {
+			return err
+		}
+	}
+	if f.id != "" {
+		t.last = f.id
+	}
+	return nil
+}
+
+// handle ignores unknown names, which a later server may send.
+func (t *tail) handle(ctx context.Context, f frame) error {
 	var data struct{ After, OldestAvailable, First, Last, Reason string }
 	if f.name != "" {
 		if err := json.Unmarshal(f.data, &data); err != nil {
@@ -194,21 +205,13 @@ func (t *tail) take(ctx context.Context, f frame) error {
 	}
 	switch f.name {
 	case "":
-		if err := t.event(ctx, f.data); err != nil {
-			return err
-		}
-		t.last = f.id // only after printing or posting it
+		return t.event(ctx, f.data)
 	case "ready":
-		t.place = data.After
-		if t.last == "" {
-			t.last = t.place
-		}
 		if t.ready != nil {
-			return t.ready(t.place)
+			return t.ready(data.After)
 		}
 	case "gap":
 		t.p.Note("events are missing here: they were removed before they could be shown; the oldest event left is %s", term.Visible(data.OldestAvailable))
-		t.last = t.place // so that the gap is reported once
 	case "backfill":
 		t.p.Note("events were recorded at earlier positions than those shown, from %s to %s; tollhouse event list shows them", term.Visible(data.First), term.Visible(data.Last))
 	case "end":
@@ -220,7 +223,7 @@ func (t *tail) take(ctx context.Context, f frame) error {
 	return nil
 }
 
-// newTailTable returns a table that prints each line at once, so it starts with widths
+// newTailTable returns a table that prints each line immediately, so it starts with widths
 // that fit most events.
 func (p *program) newTailTable() *term.Table {
 	t := p.NewTable("CREATED", "TYPE", "RESOURCE", "SOURCE", "ID")
@@ -228,7 +231,7 @@ func (p *program) newTailTable() *term.Table {
 	return t
 }
 
-// printEvent writes an event as one line, at once.
+// printEvent writes an event as one line, immediately.
 func (p *program) printEvent(table *term.Table, wire []byte) error {
 	var err error
 	if p.JSON {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ import (
 )
 
 // A stream is taken apart as a browser would, and what was cut off is no frame.
+//
+// Promise (§4.1, §4.2): event tail follows, filters and resumes
 func TestFrameReader(t *testing.T) {
 	t.Parallel()
 	read := func(text string) (frames []string, r *frameReader, err error) {
@@ -33,8 +36,8 @@ func TestFrameReader(t *testing.T) {
 			frames = append(frames, fmt.Sprintf("%s|%s|%s", f.name, f.id, f.data))
 		}
 	}
-	const stream = "retry: 1500\n\nevent: ready\ndata: {\"after\":\"e0\"}\n\n: \n\nid: e1\ndata: one\n\nid:e2\r\ndata:two\r\n\r\nid: e3\ndata: a\ndata: b\nlater: x\n\n"
-	whole := []string{`ready||{"after":"e0"}`, "|e1|one", "|e2|two", "|e3|a\nb"}
+	const stream = "retry: 1500\n\nevent: ready\ndata: {\"after\":\"e0\"}\n\n: \n\nid: e0\n\nid: e1\ndata: one\n\nid:e2\r\ndata:two\r\n\r\nid: e3\ndata: a\ndata: b\nlater: x\n\n"
+	whole := []string{`ready||{"after":"e0"}`, "|e0|", "|e1|one", "|e2|two", "|e3|a\nb"}
 	t.Run("frames", func(t *testing.T) {
 		t.Parallel()
 		frames, r, err := read(stream)
@@ -95,7 +98,7 @@ func (pl *played) run(t *testing.T, streams ...string) error {
 			return
 		}
 		text, open := strings.CutSuffix(streams[len(pl.from)-1], stayOpen)
-		_, _ = io.WriteString(w, "retry: 1\n\nevent: ready\ndata: {\"after\":\"e0\"}\n\n"+text)
+		_, _ = io.WriteString(w, "retry: 1\n\nid: "+cmp.Or(pl.from[len(pl.from)-1], "e0")+"\nevent: ready\ndata: {\"after\":\"e0\"}\n\n"+text)
 		if open {
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
@@ -122,6 +125,7 @@ const (
 	backNote = "tollhouse: the server is back\n"
 )
 
+// Promise (§4.1, §4.2): event tail follows, filters and resumes
 func TestEventTail(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -133,7 +137,8 @@ func TestEventTail(t *testing.T) {
 			[]string{event("e1") + "id: e2\ndata: {\"id\":\"e2\"}\n", event("e2") + event("e3")}, []string{"", "e1", "e3"},
 			`{"id":"e1"}` + "\n" + `{"id":"e2"}` + "\n" + `{"id":"e3"}` + "\n", goneNote + backNote + goneNote,
 		},
-		"a_stream_without_events_goes_on_where_it_began": {[]string{""}, []string{"", "e0"}, "", goneNote},
+		"a_stream_without_events_goes_on_where_it_began":         {[]string{""}, []string{"", "e0"}, "", goneNote},
+		"a_filtered_stream_goes_on_where_its_heartbeats_came_to": {[]string{": \n\nid: e5\n\n", ": \n\nid: e6\n\n: \n\nid: e7\n"}, []string{"", "e5", "e6"}, "", goneNote + backNote + goneNote},
 		"restart_is_told": {
 			[]string{"event: end\ndata: {\"reason\":\"restart\"}\n\n"}, []string{"", "e0"}, "",
 			"tollhouse: the server is stopping; waiting for it to come back\n",
@@ -147,7 +152,7 @@ func TestEventTail(t *testing.T) {
 			"tollhouse: the server sent nothing for 3s; waiting for it to come back\n",
 		},
 		"gap_is_told_once": {
-			[]string{event("e1"), "event: gap\ndata: {\"oldestAvailable\":\"e7\"}\n\n"}, []string{"", "e1", "e0"}, `{"id":"e1"}` + "\n",
+			[]string{event("e1"), "event: gap\ndata: {\"oldestAvailable\":\"e7\"}\n\nid: e6\n\n"}, []string{"", "e1", "e6"}, `{"id":"e1"}` + "\n",
 			goneNote + backNote + "tollhouse: events are missing here: they were removed before they could be shown; the oldest event left is e7\n" + goneNote,
 		},
 		"backfill_is_told": {
@@ -213,16 +218,22 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
+// generateTen records the events of a seed, which is a day too.
+func generateTen(t *testing.T, dir, seed string) {
+	t.Helper()
+	if _, stderr, code := run(t, "event", "generate", "--data", dir, "--account", "acct_a", "--seed", seed, "--events", "10", "--until", "2026-03-0"+seed+"T00:00:00Z", "--span", "12h"); code != term.ExitOK {
+		t.Fatalf("event generate: exit %d, %s", code, stderr)
+	}
+}
+
 // TestEventTailProcess follows a real server through a stop and a kill.
+//
+// Promise (§4.1, §4.2): event tail follows, filters and resumes
 func TestEventTailProcess(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	record := func(seed string) {
-		t.Helper()
-		if _, stderr, code := run(t, "event", "generate", "--data", dir, "--account", "acct_a", "--seed", seed, "--events", "10", "--until", "2026-03-0"+seed+"T00:00:00Z", "--span", "12h"); code != term.ExitOK {
-			t.Fatalf("event generate: exit %d, %s", code, stderr)
-		}
-	}
+	record := func(seed string) { t.Helper(); generateTen(t, dir, seed) }
 	record("1")
 	server := start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
 	follower := startFollower(t, "event", "tail", "--data", dir, "--account", "acct_a", "--since", "0", "--json")

@@ -14,6 +14,8 @@ import (
 
 // TestExamples takes the lines that help shows through the tree of commands:
 // there is one for every command, and none that would be refused.
+//
+// Promise (Commands and settings): every command has an example, a transcript and --json
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	shown := map[string]bool{}
@@ -74,6 +76,8 @@ func splitAsShell(line string) []string {
 
 // TestTranscripts: every command is in a transcript that runs it, and each list
 // is run with --json too.
+//
+// Promise (Commands and settings): every command has an example, a transcript and --json
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder

@@ -77,7 +77,7 @@ func TestFlippedBits(t *testing.T) {
 		}
 		must.Figure(t, outcome, n)
 	}
-	for _, kind := range []string{".sst", ".mem", "backup", datadir.KeyName, datadir.CurrentName} {
+	for _, kind := range []string{".sst", ".mem", "backup", "KEY", datadir.KeyName, datadir.CurrentName} {
 		if outcomes[kind]["refused"]+outcomes[kind]["named"]+outcomes[kind]["late"] == 0 {
 			t.Errorf("no flip of %s was noticed: %v", kind, outcomes[kind])
 		}
@@ -117,10 +117,7 @@ func killedDir(t *testing.T) (dir, backup string) {
 }
 
 func openFlipped(dir string) (*datadir.Opened, error) {
-	key, err := datadir.ReadKey(filepath.Join(dir, datadir.KeyName), false, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return nil, err
-	}
+	log := slog.New(slog.DiscardHandler)
 	path, fresh, err := datadir.CurrentStore(dir)
 	if err == nil && fresh {
 		err = errors.New("an empty store would begin")
@@ -128,7 +125,11 @@ func openFlipped(dir string) (*datadir.Opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	return datadir.Open(context.Background(), datadir.Options{Dir: path, Key: key, Log: slog.New(slog.DiscardHandler)})
+	key, err := datadir.ServerKey(datadir.KeyOptions{Dir: dir, Generation: path, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	return datadir.Open(context.Background(), datadir.Options{Dir: path, Key: key, Log: log})
 }
 
 // readFlipped opens a data directory, asks for the records that it should have, verifies it
@@ -200,7 +201,7 @@ func flippable(t *testing.T, dir string) map[string][]string {
 		files[kind] = append(files[kind], path)
 		return nil
 	}))
-	for _, kind := range []string{".sst", ".mem", ".vlog", "MANIFEST", "KEYREGISTRY", "DISCARD", "STAMP", datadir.KeyName, datadir.CurrentName} {
+	for _, kind := range []string{".sst", ".mem", ".vlog", "MANIFEST", "KEYREGISTRY", "DISCARD", "STAMP", "KEY", datadir.KeyName, datadir.CurrentName} {
 		if len(files[kind]) == 0 {
 			t.Fatalf("the data directory has no file of the kind %s: %v", kind, files)
 		}

@@ -83,7 +83,7 @@ func (p *program) healthOf(ctx context.Context, address string) error {
 	address = strings.TrimSuffix(address, "/")
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return term.Usage("give it as http://127.0.0.1:8080", "--url %q is not the URL of a server", address)
+		return term.Usage("give it as http://127.0.0.1:8080", "--url %q is not the URL of a server", term.MaskedURL(address))
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthWait)
 	defer cancel()

@@ -16,6 +16,9 @@ import (
 )
 
 // TestMemory: the knob reaches the engine and Go's collector.
+//
+// Promise (Commands and settings): doctor finds present and coming problems with the next step, and
+// exits 1 for any; one setting scales memory
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -66,7 +69,7 @@ func TestMemoryOfCommands(t *testing.T) {
 		{"one that looks at a store", nil, datadir.MemoryDefault.Collector(), 40},
 	} {
 		p := &program{data: filepath.Join(t.TempDir(), "data"), environ: c.environ, Console: term.Console{Out: io.Discard, Err: io.Discard}}
-		if err := p.manage(t.Context(), "test", makesData, func(*admin) error { return nil }); err != nil {
+		if err := p.manage(t.Context(), "test", makesData, func(*adminClient) error { return nil }); err != nil {
 			t.Error(err)
 		}
 		wantSet(c.what, c.limit, c.percent)

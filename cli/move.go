@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -21,8 +22,8 @@ import (
 	"tollhouse/store/secret"
 )
 
-// A move is a backup of one place and a restore into the other at once, without a file
-// between them. The destination is used only when it is whole.
+// A move is a backup of one place and a restore into the other at the same time, without a
+// file between them. The destination is used only when it is complete.
 
 func (p *program) moveCommand() *cobra.Command {
 	return &cobra.Command{
@@ -34,14 +35,23 @@ the destination is used only when it is complete. The source stays as it is: do 
 both. If a move is interrupted, run it again.
 
   tollhouse move --data DIR postgres://USER@HOST/DATABASE
+  tollhouse move --data DIR FILE_WITH_THE_URL
   tollhouse move --store postgres://USER@HOST/DATABASE DIR
 
 The server key is not copied. Use the same key file with the destination.`,
-		Args: operands("a database or a directory"),
+		Args: operands("a database, a file with its URL, or a directory"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			datadir.MemoryDefault.Limit(p.environ)
-			if isDatabase(args[0]) {
-				return p.moveToDatabase(ctx, args[0])
+			to := p.store
+			switch info, err := os.Stat(args[0]); {
+			case isDatabase(args[0]):
+				to.URL, to.InFlag = args[0], true
+				return p.moveToDatabase(ctx, to, "--store "+term.ShellQuote(args[0]))
+			case err == nil && info.Mode().IsRegular(): // a file as --store-file takes it
+				if to.URL, err = database.ReadURL("the file", "database", args[0]); err != nil {
+					return err
+				}
+				return p.moveToDatabase(ctx, to, "--store-file "+term.ShellQuote(args[0]))
 			}
 			return p.moveToDirectory(ctx, args[0])
 		}),
@@ -68,17 +78,17 @@ type moved struct {
 	Key        string `json:"key,omitempty"` // fingerprint of the server key, if known
 }
 
-func (p *program) moveToDatabase(ctx context.Context, url string) error {
+// moveToDatabase moves the data directory into a database. naming is the flag that names it
+// to servers.
+func (p *program) moveToDatabase(ctx context.Context, to database.Settings, naming string) error {
 	if p.store.Given() {
 		return term.Usage("name the source with --data, or a directory as the destination", "move copies between a directory and a database, but %s names a database too", p.store.Flag())
 	}
-	to := p.store
-	to.URL, to.InFlag = url, true
 	address, err := to.Address()
 	if err != nil {
 		return err
 	}
-	dir, err := filepath.Abs(p.data)
+	dir, err := filepath.Abs(datadir.Locate(p.data))
 	if err != nil {
 		return err
 	}
@@ -88,7 +98,10 @@ func (p *program) moveToDatabase(ctx context.Context, url string) error {
 	}
 	defer lock.Release()
 	defer db.Close()
-	key := datadir.Fingerprint(p.knownKey(dir))
+	key, err := p.keyOf(dir)
+	if err != nil {
+		return err
+	}
 	out := moved{From: dir, To: nameOf(address)}
 	replaced, err := database.Replace(ctx, p.databaseOptions(address), func(old, next *pgkv.DB) error {
 		switch empty, err := database.IsEmpty(ctx, old); {
@@ -102,7 +115,7 @@ func (p *program) moveToDatabase(ctx context.Context, url string) error {
 			out.Records, out.Instance, out.Key = totals.Records, b.Instance, b.Key
 			return err
 		})
-		if err == nil && key != "" { // before the data is in use: no server may come with another key
+		if err == nil && key != "" { // before the data is in use: no server may join with another key
 			err = database.SetKey(ctx, address, key)
 		}
 		return err
@@ -115,8 +128,19 @@ func (p *program) moveToDatabase(ctx context.Context, url string) error {
 	if keyFile == "" {
 		keyFile = filepath.Join(dir, datadir.KeyName)
 	}
-	return p.Done(out, "moved %s from %s into %s\nstart each server with the same key file: tollhouse serve --store %s --key-file %s",
-		term.Count(out.Records, "record", "records"), dir, out.To, term.ShellQuote(url), term.ShellQuote(keyFile))
+	return p.Done(out, "moved %s from %s into %s\nstart each server with the same key file: tollhouse serve %s --key-file %s",
+		term.Count(out.Records, "record", "records"), dir, out.To, naming, term.ShellQuote(keyFile))
+}
+
+// keyOf returns the fingerprint of the server key that the data in dir wants, or else of the
+// one that is there, or "".
+func (p *program) keyOf(dir string) (string, error) {
+	generation, err := datadir.CurrentGeneration(dir)
+	if err != nil {
+		return "", err
+	}
+	wanted, err := datadir.WantedKey(filepath.Join(dir, generation))
+	return cmp.Or(wanted, datadir.Fingerprint(p.knownKey(dir))), err
 }
 
 func (p *program) databaseOptions(a *pgkv.Address) database.Options {
@@ -131,7 +155,7 @@ func (p *program) openAlone(dir string) (*badgerkv.DB, *datadir.Lock, error) {
 	if err := datadir.BecomeOwner(dir); err != nil {
 		return nil, nil, err
 	}
-	if err := datadir.Prepare(dir, term.ExitNotAllowed); err != nil {
+	if _, err := datadir.Prepare(dir, term.ExitNotAllowed, p.QuietLog()); err != nil {
 		return nil, nil, err
 	}
 	switch name, err := datadir.CurrentGeneration(dir); {
@@ -150,18 +174,18 @@ func (p *program) openAlone(dir string) (*badgerkv.DB, *datadir.Lock, error) {
 	path, _, err := datadir.CurrentStore(dir)
 	if err == nil {
 		var db *badgerkv.DB
-		if db, err = badgerkv.Open(badgerkv.Options{Dir: path, Log: p.QuietLog()}); err == nil {
+		if db, err = badgerkv.Open(badgerkv.Options{Dir: path, Moved: lock.Moved, Log: p.QuietLog()}); err == nil {
 			return db, lock, nil
 		}
 	}
 	return nil, nil, errors.Join(err, lock.Release())
 }
 
-// stream backs db up and has read read the backup meanwhile. key is the fingerprint of
-// the server key.
+// stream backs db up while read reads the backup. key is the fingerprint of the server
+// key.
 func (p *program) stream(ctx context.Context, db kv.DB, key string, read func(*store.BackupFile) error) error {
-	// Nothing of the store runs beside the backup, so the source does not change.
-	s, err := store.Open(ctx, db, store.Options{Now: time.Now, Hasher: secret.NewHasher(), Lifetimes: store.DefaultLifetimes(), Log: p.QuietLog(), CountsEvery: -1})
+	// Nothing else of the store runs during the backup, so the source does not change.
+	s, err := store.Open(ctx, db, store.Options{Now: time.Now, Hasher: secret.NewHasher(), Lifetimes: store.DefaultLifetimes(), Log: p.QuietLog()})
 	if err != nil {
 		return err
 	}
@@ -190,7 +214,11 @@ func (p *program) stream(ctx context.Context, db kv.DB, key string, read func(*s
 
 func (p *program) moveToDirectory(ctx context.Context, dir string) error {
 	if !p.store.Given() {
-		return term.Usage("give postgres://… as the destination, or name the source with --store", "move copies between a directory and a database, but neither the source nor %s is a database", dir)
+		shown := dir
+		if strings.Contains(dir, ":") { // it was meant as a URL
+			shown = term.MaskedURL(dir)
+		}
+		return term.Usage("give postgres://… or a file with that URL as the destination, or name the source with --store", "move copies between a directory and a database, but neither the source nor %s is a database", shown)
 	}
 	address, err := p.databaseAddress()
 	if err != nil {

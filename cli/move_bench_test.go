@@ -31,7 +31,7 @@ func BenchmarkMove(b *testing.B) {
 	}
 	root := must.ClosedDir(b)
 	dir, file := filepath.Join(root, "data"), filepath.Join(root, "backup")
-	must.Do(b, datadir.Prepare(dir, term.ExitNotAllowed))
+	must.Get(datadir.Prepare(dir, term.ExitNotAllowed, quiet))(b)
 	path, _, err := datadir.CurrentStore(dir)
 	must.Do(b, err)
 	opened := must.Get(datadir.Open(context.Background(), datadir.Options{Dir: path, Key: secret.NewKey(nil), Log: slog.New(slog.DiscardHandler)}))(b)

@@ -79,8 +79,25 @@ func sameRecords(t *testing.T, what string, got, want []string) {
 	}
 }
 
+// Promise (Commands and settings): a history in an account ends now, a printed one never changes; a
+// key file for a group makes no warning; move takes a store file; a password prompt asks again
 func TestMove(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
+	t.Run("a_move_takes_the_file_that_store_file_takes", func(t *testing.T) {
+		t.Parallel()
+		dir, same := movable(t)
+		file := filepath.Join(t.TempDir(), "store")
+		must.Do(t, os.WriteFile(file, []byte(pgtest.Start(t)+"\n"), 0o640))
+		if out := tollhouse(t, "move", "--data", dir, file); !strings.Contains(out, "tollhouse serve --store-file "+file+" --key-file "+filepath.Join(dir, datadir.KeyName)) {
+			t.Errorf("move says %q, want the command of the server with that file", out)
+		}
+		sameRecords(t, "the database", recordsOf(t, "--store-file", file), recordsOf(t, "--data", same))
+		must.Do(t, os.WriteFile(file, []byte("no URL\n"), 0o640))
+		if _, stderr, code := run(t, "move", "--data", dir, file); code != term.ExitUsage || !strings.Contains(stderr, "postgres://USER@HOST/DATABASE") {
+			t.Errorf("a file without a URL: exit %d, %s", code, stderr)
+		}
+	})
 	t.Run("there_and_back_everything_is_the_same", func(t *testing.T) {
 		t.Parallel()
 		dir, same := movable(t)

@@ -15,6 +15,8 @@ import (
 )
 
 // TestNamesOfAServer: both modes carry the operator's name and logo.
+//
+// Promise (Browsers): operators, codes for a new password, start page, name and logo
 func TestNamesOfAServer(t *testing.T) {
 	t.Parallel()
 	var logo bytes.Buffer

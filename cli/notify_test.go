@@ -15,6 +15,8 @@ import (
 	"tollhouse/store/storetest/must"
 )
 
+// Promise (Monitoring): systemd is notified of start, stop and, after a read from the store,
+// liveness
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	const alive, stopping = "WATCHDOG=1", "STOPPING=1"

@@ -19,6 +19,8 @@ import (
 )
 
 // TestPeer: a real other user connects to the admin socket.
+//
+// Promise (Attacks on operations): the admin socket; a data directory open to others
 func TestPeer(t *testing.T) {
 	t.Parallel()
 	t.Run("another_user_is_hung_up_on", func(t *testing.T) {
@@ -61,6 +63,9 @@ func copyForOthers(t *testing.T, dir string) string {
 
 // TestUnwritable: who may not use a directory is told its owner, its mode, who
 // they are, and the cure.
+//
+// Promise (Commands and settings): an unusable path names owner, mode, our user and the fix;
+// quotes, `~`, `$` and white space around it are refused; a byte order mark is skipped
 func TestUnwritable(t *testing.T) {
 	t.Parallel()
 	top := must.Get(os.MkdirTemp("/tmp", "tollhouse-unwritable-"))(t)
@@ -85,9 +90,9 @@ func TestUnwritable(t *testing.T) {
 		want, hint string
 	}{
 		"unwritable_names_owner_mode_uid_and_cure": {"ours", "", 0o500, term.ExitNotAllowed,
-			"no permission to use DIR/LOCK: DIR belongs to " + ours + " with mode 0500, but this process runs as " + ours + ": permission denied", "chmod 700 DIR"},
+			"no permission to use DIR/LOCK: DIR belongs to " + ours + " with mode 0500, but this process runs as " + ours + ": permission denied", "chmod u+rwx DIR"},
 		"unreadable_names_owner_mode_uid_and_cure": {"blind", "", 0, term.ExitNotAllowed,
-			"no permission to use DIR: DIR belongs to " + ours + " with mode 0000, but this process runs as " + ours + ": permission denied", "chmod 700 DIR"},
+			"no permission to use DIR: DIR belongs to " + ours + " with mode 0000, but this process runs as " + ours + ": permission denied", "chmod u+rwx DIR"},
 		"exit_73_names_owner_mode_uid_and_cure": {"above", "data", 0o500, term.ExitCannotCreate,
 			"cannot create the data directory DIR/data: DIR belongs to " + ours + " with mode 0500, but this process runs as " + ours + ": permission denied", "chmod u+wx DIR"},
 	} {
@@ -110,6 +115,8 @@ func TestUnwritable(t *testing.T) {
 
 // TestBackupDirectoryOfAnotherUser: a server puts no backups where another user could
 // replace them.
+//
+// Promise (Attacks on operations): a malicious backup; a backup directory of another user
 func TestBackupDirectoryOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	must.Have(t, os.Geteuid() == 0, "only root can make another user's directory and write to it")
@@ -130,6 +137,9 @@ func TestBackupDirectoryOfAnotherUser(t *testing.T) {
 
 // TestOwner: another user's directory is never opened by going round the
 // socket, and root works on it as its owner.
+//
+// Promise (One data directory, one owner): the directory belongs to the serving user; root acts as
+// its owner or says how
 func TestOwner(t *testing.T) {
 	t.Parallel()
 	must.Have(t, os.Geteuid() == 0, "only root can become another user")

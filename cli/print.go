@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tollhouse/cli/server"
-	"tollhouse/handlers"
+	"tollhouse/handlers/api"
 )
 
 // printCommand groups the documents that tollhouse can write about itself. They
@@ -35,7 +35,7 @@ at /openapi.json.`,
 				}
 				issuer = u.String()
 			}
-			_, err := p.Out.Write(handlers.OpenAPI(issuer, version()))
+			_, err := p.Out.Write(api.OpenAPI(issuer, version()))
 			return err
 		}),
 	}

@@ -20,7 +20,7 @@ var printedHelpers embed.FS
 // helperNames are the operands of print helper.
 var helperNames = []string{"go", "pytest", "vitest", "compose"}
 
-// helperVariables are variables that the helpers read, behind TOLLHOUSE_.
+// helperVariables are variables that the helpers read, without the prefix TOLLHOUSE_.
 var helperVariables = []string{"BIN", "FLAGS"}
 
 func (p *program) printHelperCommand() *cobra.Command {

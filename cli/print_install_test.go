@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,9 @@ import (
 // printedFiles are the files that print writes, by their names.
 var printedFiles = []string{"systemd", "dockerfile", "compose", "helper go", "helper pytest", "helper vitest", "helper compose"}
 
+// Promise (Commands and settings): config shows each value of the running server, or of the next,
+// and its origin, secrets masked; docs/settings.md agrees; the binary prints its unit, Dockerfile
+// and more
 func TestPrinted(t *testing.T) {
 	t.Parallel()
 	for _, name := range printedFiles {
@@ -80,6 +84,21 @@ func TestPrinted(t *testing.T) {
 	})
 }
 
+// TestTheUnitStartsAServerAgainAfterWhatTimeCures: the exit codes that end it are those of
+// faults that only a person can correct, and it waits for the clock.
+//
+// Promise (Commands and settings): each error has the exit code in the help; after what time can
+// cure the unit starts again
+func TestTheUnitStartsAServerAgainAfterWhatTimeCures(t *testing.T) {
+	t.Parallel()
+	unit, final := printed(t, "systemd"), fmt.Sprint("RestartPreventExitStatus=", term.ExitUsage, " ", term.ExitNotAllowed, " ", term.ExitBadData, " ", term.ExitCannotCreate, " ", term.ExitConfig)
+	for _, line := range []string{"Restart=on-failure", final, "After=network-online.target time-sync.target", "ExecReload=kill -HUP $MAINPID"} {
+		if !strings.Contains(unit, "\n"+line+"\n") {
+			t.Errorf("the unit lacks the line %s", line)
+		}
+	}
+}
+
 func printed(t *testing.T, name string) string {
 	t.Helper()
 	text := must.Get(os.ReadFile(filepath.Join("printed", strings.ReplaceAll(name, " ", "-"))))(t)
@@ -131,6 +150,9 @@ func checkVariables(t *testing.T, text string) {
 const exposureMax = "15"
 
 // TestSystemdUnit asks systemd itself about the unit.
+//
+// Promise (Monitoring): the unit verifies and is closed in; the image is FROM scratch,
+// unprivileged; two directories build one binary
 func TestSystemdUnit(t *testing.T) {
 	t.Parallel()
 	_, err := exec.LookPath("systemd-analyze")

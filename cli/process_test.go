@@ -19,12 +19,15 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 	"tollhouse/store/storetest/must"
 )
 
 // TestRace is the promise of lock and socket: commands that race each other and
 // a server that is just starting all do what they were asked.
+//
+// Promise (One data directory, one owner): 8 commands racing a starting server all succeed; a
+// read-only filesystem is reported with the fix
 func TestRace(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
@@ -86,6 +89,8 @@ func untilRefused(t *testing.T, s *process) {
 	t.Fatal("the server still accepts connections")
 }
 
+// Promise (Monitoring): SIGTERM: not ready, no new connections, requests in flight finish; a second
+// signal forces the stop, two within a moment count as one; no stop lasts forever
 func TestStop(t *testing.T) {
 	t.Parallel()
 	t.Run("sigterm_drains_what_is_in_flight", func(t *testing.T) {
@@ -121,6 +126,7 @@ func TestStop(t *testing.T) {
 		for range 2 {
 			must.Do(t, s.cmd.Process.Signal(syscall.SIGTERM))
 			untilRefused(t, s)
+			<-time.After(2 * term.SameSignal) // or it would be the same one
 		}
 		if <-s.ended; s.cmd.ProcessState.ExitCode() != term.ExitInterrupted {
 			t.Errorf("exit %d, want %d: %s", s.cmd.ProcessState.ExitCode(), term.ExitInterrupted, s.stderr)
@@ -159,6 +165,9 @@ func TestStop(t *testing.T) {
 
 // TestReadyLine holds the line to its form, and to its time with the margin that
 // STYLE allows for figures.
+//
+// Promise (Testers, bad input): dev runs in memory, on a free loopback port, ready by one line of
+// JSON that has the desk, with a seed file; serve has none of the options of dev
 func TestReadyLine(t *testing.T) {
 	t.Parallel()
 	members := func(line string) (names []string) {
@@ -195,7 +204,7 @@ func TestReadyLine(t *testing.T) {
 	t.Run("dev", func(t *testing.T) {
 		t.Parallel()
 		line := readyOf(t, "dev")
-		if got, want := strings.Join(members(line), " "), common+" dev client_id client_secret redirect_uri username password account"; got != want {
+		if got, want := strings.Join(members(line), " "), common+" dev client_id client_secret redirect_uri username password account desk"; got != want {
 			t.Errorf("members %s, want %s", got, want)
 		}
 	})
@@ -203,6 +212,8 @@ func TestReadyLine(t *testing.T) {
 
 // TestDevAnswers: what the ready line promises works with it, the first sign-in
 // waits for the demo user, and a short access token life needs no second flag.
+//
+// Promise (Testers, bad input): the demo's user can sign in as soon as the ready line is out
 func TestDevAnswers(t *testing.T) {
 	t.Parallel()
 	s := start(t, "dev", "--access-ttl", "5s")
@@ -234,6 +245,8 @@ func TestDevAnswers(t *testing.T) {
 }
 
 // TestSecretsStayOut: no secret of a run is in what its server logged.
+//
+// Promise (Monitoring): logs have no secret and no query, and the route for the path
 func TestSecretsStayOut(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -248,7 +261,7 @@ func TestSecretsStayOut(t *testing.T) {
 	if code != term.ExitOK {
 		t.Fatalf("client create: exit %d, %s", code, stderr)
 	}
-	var made handlers.AdminClient
+	var made admin.AdminClient
 	must.Do(t, json.Unmarshal([]byte(out), &made))
 	s.end()
 	for _, canary := range []string{password, made.ClientSecret, "odile"} {

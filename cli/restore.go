@@ -22,7 +22,7 @@ import (
 	"tollhouse/store/webhook"
 )
 
-// A restore builds a new generation beside the one in use, checks it, and then makes
+// A restore builds a new generation next to the one in use, checks it, and then makes
 // CURRENT name it. Until then nothing existing changes, so a refusal leaves the
 // directory as it was. A running server keeps its generation until it is restarted.
 
@@ -31,17 +31,17 @@ func (p *program) restoreCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "restore the data from a backup (- for standard input)",
-		Long: `Restore the data from a backup into a new generation beside the one in use. The next
+		Long: `Restore the data from a backup into a new generation next to the one in use. The next
 start uses the new one. An incomplete backup is refused, and nothing is changed. A
 server may keep running: it uses the old generation until it is restarted, and what it
-records until then stays there.
+records until then stays in the old one.
 
 The generation in use is kept, so that you can undo a restore. Older generations are
-removed, unless --keep is given or a server is running. A restore brings everything
-back as it was, including tokens that were revoked and users that were disabled since.
+removed, unless --keep is given or a server is running. A restore undoes later
+revocations too: tokens revoked and users disabled since then become active again.
 
-Restored data sends no webhooks until you run tollhouse webhook resume: a copy for a trial
-must not send to the receivers of the real server. --resume-webhooks does not hold them.`,
+Restored data sends no webhooks until you run tollhouse webhook resume, so that a test
+copy does not call production receivers. With --resume-webhooks it sends them.`,
 		Args: operands("a file"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			r.p, r.file = p, args[0]
@@ -51,8 +51,8 @@ must not send to the receivers of the real server. --resume-webhooks does not ho
 	}
 	c.Flags().BoolVar(&r.keepAll, "keep", false, "keep all generations, not only the last one in use")
 	c.Flags().BoolVar(&r.acceptClock, "accept-clock", false, "restore even if the clock is earlier than the backup")
-	c.Flags().BoolVar(&r.resume, "resume-webhooks", false, "send webhooks from the restored data at once, because it replaces the real server")
-	nameVariables(c.Flags(), "") // what replaces everything is said on the command line
+	c.Flags().BoolVar(&r.resume, "resume-webhooks", false, "send webhooks from the restored data immediately, because it replaces the real server")
+	nameVariables(c.Flags(), "") // what replaces everything is given on the command line
 	return c
 }
 
@@ -64,13 +64,14 @@ type restoration struct {
 	still       func() error // fails if the copy may be incomplete; nil for a backup
 	acceptClock bool
 	resume      bool // webhooks are not held
-	moved       bool // the store itself comes here, not a copy of an earlier state
+	moved       bool // the store itself is moved here, not a copy of an earlier state
 
 	dir      string
 	created  bool     // the data directory was made for it
+	fresh    bool     // it had no data
 	alone    *os.File // the data directory, locked against other restores
 	lock     *datadir.Lock
-	server   datadir.Holder // that goes on meanwhile, when there is no lock
+	server   datadir.Holder // that keeps running, when there is no lock
 	replaced string         // the generation in use up to now, or ""
 	name     string         // of the new one
 	header   backup.Header
@@ -86,7 +87,7 @@ type restored struct {
 	Records    int64     `json:"records"`
 	Instance   string    `json:"instance"`
 	Created    time.Time `json:"created"`
-	Restart    bool      `json:"restart_needed"` // a server goes on with the old generation
+	Restart    bool      `json:"restart_needed"` // a server still uses the old generation
 	Held       bool      `json:"webhooks_held"`
 	SameKey    *bool     `json:"same_key,omitempty"`
 }
@@ -98,12 +99,17 @@ func (r *restoration) run(ctx context.Context) (err error) {
 	if r.keepAll && r.p.store.Given() {
 		return term.Usage("leave it out; the data that a restore replaces is kept until the next one", "--keep is for a data directory")
 	}
+	if !r.p.store.Given() {
+		if err := datadir.CanKeepData(); err != nil {
+			return err
+		}
+	}
 	in, closeFile, err := r.p.openBackup(ctx, r.file)
 	if err != nil {
 		return err
 	}
 	defer closeFile()
-	if r.dir, err = filepath.Abs(r.p.data); err != nil {
+	if r.dir, err = filepath.Abs(datadir.Locate(r.p.data)); err != nil {
 		return err
 	}
 	b, size, err := r.examine(ctx, in)
@@ -145,10 +151,10 @@ func (r *restoration) intoDatabase(ctx context.Context, b *store.BackupFile) err
 	}
 	out := r.outcome(database.TableOf(replaced.New), database.TableOf(replaced.Old), replaced.Key)
 	if out.SameKey != nil && !*out.SameKey {
-		p.Note("warning: the backup is from servers with another key (fingerprint %s, here %s): %s", r.header.Key, replaced.Key, lostWithKey)
+		p.Note("warning: the backup is from servers with another key (fingerprint %s, here %s): %s", r.header.Key, replaced.Key, datadir.LostWithKey)
 	}
 	r.noteHeld()
-	p.Note("%s is kept until the next restore: to undo this one, stop the servers and run: psql -c \"update tollhouse.site set value = '%d' where name = 'generation'\"", out.Replaced, replaced.Old)
+	p.Note("%s is kept until the next restore: to undo this one, stop the servers and run: psql %s -c \"update tollhouse.site set value = '%d' where name = 'generation'\"", out.Replaced, term.ShellQuote(address.String()), replaced.Old)
 	return p.Done(out, "restored %s from the backup of %s into %s of %s", term.Count(r.totals.Records, "record", "records"), r.header.Created.Format(time.RFC3339), out.Generation, nameOf(address))
 }
 
@@ -168,9 +174,6 @@ func (r *restoration) noteHeld() {
 	}
 }
 
-// lostWithKey are what another server key costs.
-const lostWithKey = "open consent screens and refreshes in flight will fail once, and each webhook endpoint needs a new secret; nothing else is lost"
-
 // outcome is what was restored. here is the fingerprint of the present server key, or "".
 func (r *restoration) outcome(generation, replaced, here string) restored {
 	out := restored{File: r.file, Generation: generation, Replaced: replaced, Records: r.totals.Records, Instance: r.header.Instance, Created: r.header.Created, Held: r.held}
@@ -185,7 +188,7 @@ func (r *restoration) outcome(generation, replaced, here string) restored {
 // stream by its header. It returns the backup at its beginning, and its size in
 // bytes if known.
 func (r *restoration) examine(ctx context.Context, in io.Reader) (b *store.BackupFile, size int64, err error) {
-	if f, ok := in.(io.Seeker); ok && r.file != "-" {
+	if f, ok := in.(io.Seeker); ok {
 		checked, err := r.p.checkFile(ctx, in, r.file)
 		if err != nil {
 			return nil, 0, err
@@ -218,7 +221,7 @@ func (r *restoration) checkClock(now time.Time) error {
 	if !now.Add(clockSlack).Before(r.header.Created) || r.acceptClock {
 		return nil
 	}
-	return term.Fail(term.ExitConfig, "correct the clock and try again; if it is right, add --accept-clock",
+	return term.Fail(term.ExitBusy, "correct the clock and try again; if it is right, add --accept-clock",
 		"the clock says %s, but the backup was made later, at %s", now.UTC().Format(time.RFC3339), r.header.Created.Format(time.RFC3339))
 }
 
@@ -234,10 +237,12 @@ func (r *restoration) enter(ctx context.Context) error {
 		}
 	}
 	_, err := os.Lstat(r.dir)
-	r.created = err != nil
-	if err := datadir.Prepare(r.dir, term.ExitNotAllowed); err != nil {
+	r.created, r.fresh = err != nil, datadir.IsEmpty(r.dir)
+	dir, err := datadir.Prepare(r.dir, term.ExitNotAllowed, r.p.QuietLog())
+	if err != nil {
 		return err
 	}
+	r.dir = dir
 	if err := r.lockOut(); err != nil {
 		return err
 	}
@@ -266,7 +271,7 @@ func (r *restoration) enter(ctx context.Context) error {
 }
 
 // lockOut excludes other restores, even while a server holds LOCK. The system
-// releases the lock when the process ends.
+// releases the lock when the process exits.
 func (r *restoration) lockOut() (err error) {
 	if r.alone, err = os.Open(r.dir); err != nil {
 		return datadir.NotAllowedOr(term.ExitIO, r.dir, err)
@@ -287,9 +292,9 @@ func (r *restoration) report() error {
 	switch {
 	case r.header.Key == "":
 	case here == "":
-		p.Note("no server key can be read here: put the secret.key of the server that was backed up (fingerprint %s) into %s before the next start, or %s", r.header.Key, r.dir, lostWithKey)
+		p.Note("no server key can be read here: put the secret.key of the server that was backed up (fingerprint %s) into %s before the next start, or %s", r.header.Key, r.dir, datadir.LostWithKey)
 	case here != r.header.Key:
-		p.Note("warning: the backup is from a server with another key (fingerprint %s, here %s): %s", r.header.Key, here, lostWithKey)
+		p.Note("warning: the data wants the server key with the fingerprint %s, but here it has %s: put that key here before the next start, or start once with --new-key: %s", r.header.Key, here, datadir.LostWithKey)
 	}
 	if r.lock == nil {
 		p.Note("the server (process %d) keeps using %s until it is restarted; what it records until then stays there", r.server.PID, cmp.Or(r.replaced, "its current data"))

@@ -26,11 +26,29 @@ func (r *restoration) install(ctx context.Context, b *store.BackupFile, size int
 			err = r.still()
 		}
 		if err == nil {
+			err = r.isMoved()
+		}
+		if err == nil {
 			err = r.adopt()
 		}
 		err = r.rollBack(err)
 	}
+	if err == nil && r.fresh {
+		r.p.Note("notice: created a new store in %s", r.dir)
+	}
 	return errors.Join(err, r.leave(err))
+}
+
+// isMoved returns a *badgerkv.MovedError if the data directory is no longer the one that was
+// entered. Nothing may be removed then: the paths lead into another.
+func (r *restoration) isMoved() error { return badgerkv.CheckMoved(r.alone, r.dir) }
+
+// remove removes what the restore has made.
+func (r *restoration) remove(path string) error {
+	if r.isMoved() != nil {
+		return nil
+	}
+	return os.RemoveAll(path)
 }
 
 // build makes the new generation under a name that no start uses.
@@ -52,14 +70,19 @@ func (r *restoration) build(ctx context.Context, b *store.BackupFile, size int64
 		return datadir.NotAllowedOr(term.ExitCannotCreate, path+datadir.NewSuffix, err)
 	}
 	if err := r.load(ctx, b, size, path+datadir.NewSuffix); err != nil {
-		return errors.Join(err, os.RemoveAll(path+datadir.NewSuffix))
+		return errors.Join(err, r.remove(path+datadir.NewSuffix))
+	}
+	if r.header.Key != "" {
+		if err := datadir.WantKey(path+datadir.NewSuffix, r.header.Key); err != nil {
+			return errors.Join(err, r.remove(path+datadir.NewSuffix))
+		}
 	}
 	if err := datadir.WriteFile(filepath.Join(path+datadir.NewSuffix, datadir.UnusedName), nil); err != nil {
-		return errors.Join(buildFault(path, err), os.RemoveAll(path+datadir.NewSuffix))
+		return errors.Join(buildFault(path, err), r.remove(path+datadir.NewSuffix))
 	}
 	err = errors.Join(datadir.SyncDir(path+datadir.NewSuffix), os.Rename(path+datadir.NewSuffix, path), datadir.SyncDir(r.dir))
 	if err != nil {
-		return errors.Join(buildFault(path, err), os.RemoveAll(path+datadir.NewSuffix), os.RemoveAll(path))
+		return errors.Join(buildFault(path, err), r.remove(path+datadir.NewSuffix), r.remove(path))
 	}
 	return nil
 }
@@ -87,7 +110,7 @@ func (r *restoration) findReplaced() error {
 
 // load fills the store in dir with the backup, and closes it.
 func (r *restoration) load(ctx context.Context, b *store.BackupFile, size int64, dir string) error {
-	db, err := badgerkv.Open(badgerkv.Options{Dir: dir, Log: r.p.QuietLog()})
+	db, err := badgerkv.Open(badgerkv.Options{Dir: dir, Moved: r.isMoved, Log: r.p.QuietLog()})
 	if err != nil {
 		return err
 	}
@@ -121,6 +144,9 @@ func loadFault(file string, err error) error {
 	if errors.Is(err, backup.ErrTruncated) || errors.Is(err, backup.ErrDamaged) || errors.As(err, &fixtures) {
 		return datadir.BadBackup(file, err)
 	}
+	if term.IsFatal(err) {
+		return term.Fatal(err)
+	}
 	if errors.Is(err, record.ErrUnavailable) {
 		return term.Fail(term.ExitIO, "free some disk space and try again; nothing was changed", "the backup could not be stored: %w", err)
 	}
@@ -134,7 +160,7 @@ func buildFault(path string, err error) error {
 
 // adopt has the next start use the new generation, and removes those that are
 // older than the one which it replaces. A server may still be using any of them. The next
-// start takes the mark from the new one.
+// start removes the mark of the new one.
 func (r *restoration) adopt() error {
 	current := filepath.Join(r.dir, datadir.CurrentName)
 	switch err := datadir.WriteFile(current, []byte(r.name+"\n")); {
@@ -165,7 +191,7 @@ func (r *restoration) rollBack(failed error) error {
 	if failed == nil || r.adopted() {
 		return failed
 	}
-	return errors.Join(failed, os.RemoveAll(filepath.Join(r.dir, r.name)))
+	return errors.Join(failed, r.remove(filepath.Join(r.dir, r.name)))
 }
 
 // leave releases the lock. After a failure it removes a directory it created.
@@ -174,7 +200,7 @@ func (r *restoration) leave(failed error) error {
 	if r.lock == nil {
 		return nil
 	}
-	if failed != nil && r.created {
+	if failed != nil && r.created && r.isMoved() == nil {
 		// Under the lock, so that no other process uses it.
 		_ = os.Remove(filepath.Join(r.dir, datadir.LockName))
 		_ = os.Remove(r.dir)
@@ -182,8 +208,8 @@ func (r *restoration) leave(failed error) error {
 	return r.lock.Release()
 }
 
-// adopted reports whether the next start uses the new generation, which a failed
-// adopt does not tell: the pointer may have been changed before it failed.
+// adopted reports whether the next start uses the new generation. It may do so even
+// after adopt failed: the pointer may have been changed before that.
 func (r *restoration) adopted() bool {
 	name, err := datadir.CurrentGeneration(r.dir)
 	return err != nil || name == r.name

@@ -28,6 +28,7 @@ import (
 // TestMain lets this test binary be tollhouse when it is called so: scripts and
 // tests then run real processes without another build.
 func TestMain(m *testing.M) {
+	must.ManyAtATime()
 	testscript.Main(m, map[string]func(){
 		"tollhouse": func() {
 			completionWait = startMax // a busy machine proposes late, but the same
@@ -38,6 +39,35 @@ func TestMain(m *testing.M) {
 
 // TestScript runs the transcripts that say what a command prints, where, and
 // with which exit code. Each begins with the reason for it.
+//
+// Promise (RFC 9700): plain http off loopback is refused without a proxy or consent
+// Promise (Attacks on operations): volumes of Kubernetes (fsGroup, emptyDir, an arbitrary uid):
+// opened modes are closed, another's mount gets a directory of ours; the page's files parse
+// Promise (Commands and settings): a flag overrides its variable, a variable the default; an
+// unknown flag or command is refused with the nearest name; an unknown variable only warns
+// Promise (Commands and settings): passwords and keys come from a file, standard input or a
+// terminal without echo; health is 0 when ready, 69 without a server
+// Promise (Commands and settings): audit lists actions and refusals with names; a busy port
+// suggests a free one; a held directory names its holder; off loopback no secret goes over plain
+// http by default
+// Promise (Commands and settings): config shows each value of the running server, or of the next,
+// and its origin, secrets masked; docs/settings.md agrees; the binary prints its unit, Dockerfile
+// and more
+// Promise (Commands and settings): each error has the exit code in the help; after what time can
+// cure the unit starts again
+// Promise (Commands and settings): a history in an account ends now, a printed one never changes; a
+// key file for a group makes no warning; move takes a store file; a password prompt asks again
+// Promise (Commands and settings): doctor finds present and coming problems with the next step, and
+// exits 1 for any; one setting scales memory
+// Promise (One data directory, one owner): LOCK describes its holder and decides nothing; CURRENT
+// names a generation, a mounted volume is never renamed
+// Promise (One data directory, one owner): a lost server key is recreated; another, or one open to
+// others, is refused; a socket's path may be long
+// Promise (Backup): restore to a new generation, in place, elsewhere, while serving, from a pipe
+// Promise (Backup): scheduled backups survive restarts; the oldest goes when the newest is
+// complete; status, metrics and audit show the last
+// Promise (Testers, bad input): dev runs in memory, on a free loopback port, ready by one line of
+// JSON that has the desk, with a seed file; serve has none of the options of dev
 func TestScript(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{Dir: "testdata/script", Cmds: scriptCommands, Setup: closedWork})
@@ -46,6 +76,18 @@ func TestScript(t *testing.T) {
 // TestManage runs every transcript of a command that manages four times: beside a
 // server and without one, in a data directory and on a database. They must not be able to
 // tell.
+//
+// Promise (§3.3): the command compares sent and seen, and exits 65 for a refused line; export,
+// import and export is byte-identical
+// Promise (§3.4, §3.5): the same arguments give the same bytes; --account imports; a repeat changes
+// nothing
+// Promise (Commands and settings): audit lists actions and refusals with names; a busy port
+// suggests a free one; a held directory names its holder; off loopback no secret goes over plain
+// http by default
+// Promise (Commands and settings): management commands do the same with the server up and down;
+// session and token list and end live access without secrets
+// Promise (Commands and settings): a history in an account ends now, a printed one never changes; a
+// key file for a group makes no warning; move takes a store file; a password prompt asks again
 func TestManage(t *testing.T) {
 	t.Parallel()
 	inDirectory := func(env *testscript.Env) (serve []string, err error) {
@@ -57,11 +99,16 @@ func TestManage(t *testing.T) {
 		t.Parallel()
 		testscript.Run(t, testscript.Params{Dir: "testdata/manage", Cmds: scriptCommands, Setup: func(env *testscript.Env) error {
 			args, err := place(env)
-			if err == nil && up {
-				var s *process
-				if s, err = startProcess("", nil, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...); err == nil {
-					env.Defer(func() { s.end() })
-				}
+			var s *process
+			if err == nil {
+				s, err = startProcess("", nil, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+			}
+			switch {
+			case err != nil:
+			case up:
+				env.Defer(func() { s.end() })
+			default:
+				s.end() // it has made the store
 			}
 			return errors.Join(err, closedWork(env))
 		}})
@@ -196,6 +243,7 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"mode":    scriptMode,
 	"certify": scriptCertify,
 	"grant":   scriptGrant,
+	"push":    scriptPush,
 	"signin":  scriptSignIn,
 }
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 	"tollhouse/store/storetest/must"
 )
 
@@ -58,6 +58,28 @@ func scriptGrant(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
+// scriptPush is "push VARIABLE URL": the token in the file access creates a webhook endpoint,
+// whose id the variable then holds.
+func scriptPush(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: push VARIABLE URL")
+	}
+	withServer(ts, func(at string) {
+		r, err := http.NewRequest(http.MethodPost, at+"/api/webhook-endpoints", strings.NewReader(fmt.Sprintf(`{"url":%q}`, args[1])))
+		ts.Check(err)
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile("access")))
+		answer, err := http.DefaultClient.Do(r)
+		ts.Check(err)
+		defer answer.Body.Close()
+		var made struct{ ID string }
+		if err := json.NewDecoder(answer.Body).Decode(&made); err != nil || made.ID == "" {
+			ts.Fatalf("no endpoint: status %d, %v", answer.StatusCode, err)
+		}
+		ts.Setenv(args[0], made.ID)
+	})
+}
+
 // grantAt gets tokens of the server at that address.
 func grantAt(at, client, clientSecret, user, password string) (access, refresh string, err error) {
 	answer, err := http.PostForm(at+"/oauth/v2/token", url.Values{"grant_type": {"password"}, "client_id": {client}, "client_secret": {clientSecret},
@@ -77,7 +99,7 @@ func grantAt(at, client, clientSecret, user, password string) (access, refresh s
 }
 
 // grantable reads what client create printed.
-func grantable(t *testing.T, printed string) (c handlers.AdminClient) {
+func grantable(t *testing.T, printed string) (c admin.AdminClient) {
 	t.Helper()
 	must.Do(t, json.Unmarshal([]byte(printed), &c))
 	return c

@@ -22,7 +22,7 @@ func (p *program) devCommand() *cobra.Command {
 func (p *program) forServer() *server.Program {
 	b := readBuild()
 	return &server.Program{
-		Console: p.Console, Environ: p.environ, Version: b.Version, Revision: b.Revision,
+		DataGiven: p.dataGiven, Console: &p.Console, Environ: p.environ, Version: b.Version, Revision: b.Revision,
 		Data: p.data, Store: p.store, AdminSocket: p.adminSocket, KeyFile: p.keyFile, Settings: p.settings,
 	}
 }

@@ -14,8 +14,12 @@ import (
 	"tollhouse/store/storetest/must"
 )
 
-// TestServersShareTheThrottle guesses a password at two servers of one database in turns.
-func TestServersShareTheThrottle(t *testing.T) {
+// TestEachServerCountsFailures guesses a password at two servers of one database in turns.
+// No sign-in waits for the database to count it.
+//
+// Promise (Credentials, memory, connections): guessing one account by many spellings or from many
+// addresses, many from one; a restart; two servers
+func TestEachServerCountsFailures(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
 	database, key := pgtest.Start(t), filepath.Join(t.TempDir(), "key")
@@ -45,8 +49,7 @@ func TestServersShareTheThrottle(t *testing.T) {
 			t.Fatalf("guess %d: status %d, want 400 or 429", i, answer.StatusCode)
 		}
 	}
-	// On a slow machine the delays of a few more end meanwhile. Two throttles judge 20.
-	if judged < 10 || judged >= 20 {
-		t.Errorf("two servers judged %d of 24 guesses, want about the 10 of one", judged)
+	if judged < 20 { // a slow machine lets a few more through, whose delays have ended
+		t.Errorf("two servers judged %d of 24 guesses, want the 10 of each", judged)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 )
 
 func (p *program) sessionCommand() *cobra.Command {
@@ -40,15 +40,15 @@ server the default of that flag applies.`,
 	}
 	addUserFlag(c.Flags(), &user, "only sign-ins of the user with this `name`")
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
-		var found []handlers.AdminSession // a table is sorted, and so read whole
+		var found []admin.AdminSession // a table is sorted, and so read whole
 		path := only("/admin/sessions", map[string]string{"user": user})
-		err := list(ctx, p, "session list", path, func(s handlers.AdminSession) string { return s.SessionID }, func(s handlers.AdminSession) {
+		err := list(ctx, p, "session list", path, func(s admin.AdminSession) string { return s.SessionID }, func(s admin.AdminSession) {
 			found = append(found, s)
 		})
 		if err != nil {
 			return err
 		}
-		slices.SortFunc(found, func(a, b handlers.AdminSession) int {
+		slices.SortFunc(found, func(a, b admin.AdminSession) int {
 			return cmp.Or(strings.Compare(a.Username, b.Username), cmp.Compare(b.CreatedAt, a.CreatedAt), strings.Compare(a.SessionID, b.SessionID))
 		})
 		t := p.NewTable("USER", "ACCOUNT", "SINCE", "LAST SEEN", "EXPIRES", "SESSION ID")
@@ -81,8 +81,8 @@ redeemed yet end too.`,
 		if user != "" {
 			return p.revokeSessionsOf(ctx, user)
 		}
-		var ended handlers.AdminSession
-		err := p.manage(ctx, "session revoke", needsData, func(a *admin) error {
+		var ended admin.AdminSession
+		err := p.manage(ctx, "session revoke", needsData, func(a *adminClient) error {
 			return a.call(ctx, "POST", pathOf("sessions", args[0], "revoke"), nil, &ended)
 		})
 		if err != nil {
@@ -99,7 +99,7 @@ func (p *program) revokeSessionsOf(ctx context.Context, user string) error {
 		Username string `json:"username"`
 		Sessions int64  `json:"sessions"`
 	}
-	err := p.manage(ctx, "session revoke", needsData, func(a *admin) error {
+	err := p.manage(ctx, "session revoke", needsData, func(a *adminClient) error {
 		return a.call(ctx, "POST", pathOf("users", user, "revoke-sessions"), nil, &ended)
 	})
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tollhouse/cli/server"
 	"tollhouse/cli/term"
 	"tollhouse/store/spelling"
 )
@@ -54,6 +57,52 @@ func nameVariables(flags *pflag.FlagSet, infix string) {
 	})
 }
 
+// emptyKey annotates a flag whose empty value means something.
+const emptyKey = "tollhouse_empty"
+
+// mayBeEmpty marks flags of an update, which an empty value clears.
+func mayBeEmpty(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		f := flags.Lookup(name)
+		if f.Annotations == nil {
+			f.Annotations = map[string][]string{}
+		}
+		f.Annotations[emptyKey] = nil
+	}
+}
+
+// emptyFlag refuses flags that were given an empty value, mostly by a variable of a shell
+// that is not set: a command does more without the flag, so it must not count as absent. An
+// empty variable of ours does: environment files have lines without a value.
+func (p *program) emptyFlag(flags *pflag.FlagSet) (wrong error) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if _, may := f.Annotations[emptyKey]; may || !f.Changed || p.fromVariable[f] || wrong != nil {
+			return
+		}
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		isEmpty := func(value string) bool { return strings.Trim(value, ", \t") == "" }
+		if f.Value.Type() != "bool" && slices.ContainsFunc(values, isEmpty) {
+			wrong = term.Usage("give "+aValueOf(f)+", or leave --"+f.Name+" out", "--%s is empty", f.Name)
+		}
+	})
+	return wrong
+}
+
+// aValueOf names what a flag takes, such as "an account".
+func aValueOf(f *pflag.Flag) string {
+	name, _ := pflag.UnquoteUsage(f)
+	switch {
+	case name == "" || name == "string" || name == "strings" || name == "stringArray":
+		return "a value"
+	case strings.ContainsRune("aeio", rune(name[0])):
+		return "an " + name
+	}
+	return "a " + name
+}
+
 // settle sets flags that were not given from their variables, before every command.
 func (p *program) settle(c *cobra.Command, _ []string) error {
 	p.fromVariable = map[*pflag.Flag]bool{}
@@ -63,7 +112,7 @@ func (p *program) settle(c *cobra.Command, _ []string) error {
 			set[name] = value
 		}
 	}
-	var wrong error
+	wrong := p.markedVariable()
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		name := variableOf(f)
 		value := set[name]
@@ -75,18 +124,127 @@ func (p *program) settle(c *cobra.Command, _ []string) error {
 			wrong = term.Fail(term.ExitConfig, "correct the variable or remove it from the environment", "%s=%q: %s", name, value, valueWanted(f, err))
 		}
 	})
+	if wrong == nil {
+		wrong = p.unexpandedPath(c.Flags())
+	}
 	data, socket := c.Flags().Lookup("data"), c.Flags().Lookup("admin-socket")
 	p.dataGiven = data.Changed
 	p.dataMeant = data.Changed && !p.fromVariable[data] && p.fromVariable[socket]
 	store := c.Flags().Lookup("store")
 	p.store.InFlag = store.Changed && !p.fromVariable[store]
-	if p.data == "" && wrong == nil {
-		// A script's variable that nobody has set must not mean the directory in
-		// which it runs.
-		wrong = term.Usage("name a directory, or leave --data out", "--data is empty")
+	if wrong == nil {
+		wrong = p.emptyFlag(c.Flags())
+	}
+	if wrong == nil && !strings.HasPrefix(c.CommandPath()+" ", "tollhouse config ") { // which masks them
+		wrong = p.secretInFlags(c.Flags())
 	}
 	p.warnOfUnknown(set)
+	if c.Name() != "dev" { // whose socket no other command has yet
+		p.Complete = func(text string) string { return server.CompleteCommands(text, p.forServer().At()) }
+	}
 	return wrong
+}
+
+// markedVariable refuses a variable of ours after a byte order mark at the start of an
+// environment file: the setting would be ignored.
+func (p *program) markedVariable() error {
+	for _, pair := range p.environ {
+		name, _, _ := strings.Cut(pair, "=")
+		if strings.HasPrefix(name, term.ByteOrderMark+variablePrefix) {
+			return term.Fail(term.ExitConfig, "save the environment file as UTF-8 without a byte order mark", "the name of the variable %s begins with a byte order mark (U+FEFF)", strings.TrimPrefix(name, term.ByteOrderMark))
+		}
+	}
+	return nil
+}
+
+// unexpandedPath refuses a path whose first character was meant for a shell: a directory
+// of that name would be made in the working directory. Environment files keep quotes, and
+// bash expands no ~ after --data=. Around a value they also keep blanks, and the CR of a
+// file from Windows.
+func (p *program) unexpandedPath(flags *pflag.FlagSet) (wrong error) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		value := f.Value.String()
+		if wrong != nil || !f.Changed || !isPath(f) || value == "" {
+			return
+		}
+		reason := ""
+		switch value[0] {
+		case '"', '\'':
+			reason = "the quote would be part of the path"
+		case '~':
+			reason = "only a shell expands ~"
+		case '$':
+			reason = "only a shell expands variables"
+		default:
+			if p.fromVariable[f] && strings.TrimSpace(value) != value {
+				wrong = term.Fail(term.ExitConfig, fmt.Sprintf("remove it; a path that has it can be given with --%s", f.Name),
+					"%s=%q: the white space around it would be part of the path", variableOf(f), value)
+			}
+			return
+		}
+		hint := "write the whole path, without quotes; ./ in front allows such a name"
+		if p.fromVariable[f] {
+			wrong = term.Fail(term.ExitConfig, hint, "%s=%s: %s", variableOf(f), value, reason)
+			return
+		}
+		wrong = term.Usage(hint, "--%s %s: %s", f.Name, value, reason)
+	})
+	return wrong
+}
+
+// isPath reports whether a flag takes the path of a file or a directory.
+func isPath(f *pflag.Flag) bool {
+	name, _ := pflag.UnquoteUsage(f)
+	return name == "file" || name == "directory" || name == "path"
+}
+
+// secretInFlags refuses a flag whose value is a URL with a password: other users of this
+// machine can read command lines. The store has its own check, of parameters too.
+func (p *program) secretInFlags(flags *pflag.FlagSet) (wrong error) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Changed || p.fromVariable[f] || f.Name == "store" || wrong != nil {
+			return
+		}
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, value := range values {
+			if !hasCredentials(value) && !(takesURL(f) && term.MaskedURL(value) != value) {
+				continue
+			}
+			next := "leave it out"
+			if name := variableOf(f); name != "" {
+				next = "put it into " + name
+			}
+			if flags.Lookup(f.Name+"-file") != nil {
+				next += ", or into a file named by --" + f.Name + "-file"
+			}
+			wrong = term.Usage(next, "--%s contains a user or a password, which other users of this machine can read", f.Name)
+		}
+	})
+	return wrong
+}
+
+// takesURL reports whether a flag takes a URL, so that what precedes an @ is a user and a
+// password even without a scheme, or with a wrong one.
+func takesURL(f *pflag.Flag) bool {
+	name, _ := pflag.UnquoteUsage(f)
+	return name == "URL" || name == "URI"
+}
+
+// hasCredentials reports whether a text is a web URL with a user or a password. In one that
+// cannot be parsed, a password may have a slash.
+func hasCredentials(text string) bool {
+	scheme, rest, found := strings.Cut(text, "://")
+	if scheme = strings.ToLower(scheme); !found || scheme != "http" && scheme != "https" {
+		return false
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return strings.Contains(rest, "@")
+	}
+	return u.User != nil
 }
 
 // setFlag sets a flag as if it had been given. A list in a variable is
@@ -127,14 +285,14 @@ func (p *program) warnOfUnknown(set map[string]string) {
 		return // building all commands takes time
 	}
 	known := map[string]bool{}
-	whole := (&program{}).rootCommand() // another one: to define a flag sets it
+	whole := (&program{}).rootCommand() // another one: defining a flag sets it
 	everyFlag(whole, func(f *pflag.Flag) { known[strings.TrimPrefix(variableOf(f), variablePrefix)] = true })
 	for _, name := range helperVariables {
 		known[name] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		rest := strings.TrimPrefix(name, variablePrefix)
-		if known[rest] {
+		if known[rest] || isServiceLink(rest, set[name]) {
 			continue
 		}
 		near := ""
@@ -143,6 +301,16 @@ func (p *program) warnOfUnknown(set map[string]string) {
 		}
 		p.Note("warning: the variable %s is not a setting%s", name, near)
 	}
+}
+
+// serviceLink is the form of variables that Kubernetes and Docker set in each container for a
+// service named tollhouse, or tollhouse-metrics, and for its ports.
+var serviceLink = regexp.MustCompile(`^(?:[A-Z0-9_]+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)$`)
+
+// isServiceLink reports whether a variable is of a service. PORT is one only with a URL, such
+// as tcp://10.0.0.1:80.
+func isServiceLink(name, value string) bool {
+	return serviceLink.MatchString(name) || strings.HasSuffix("_"+name, "_PORT") && strings.Contains(value, "://")
 }
 
 func everyFlag(c *cobra.Command, visit func(*pflag.Flag)) {

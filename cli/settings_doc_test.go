@@ -19,6 +19,10 @@ import (
 var update = flag.Bool("update", false, "write the golden files and docs/settings.md anew")
 
 // TestSettingsDocument holds docs/settings.md to the flags: it is made from them.
+//
+// Promise (Commands and settings): config shows each value of the running server, or of the next,
+// and its origin, secrets masked; docs/settings.md agrees; the binary prints its unit, Dockerfile
+// and more
 func TestSettingsDocument(t *testing.T) {
 	t.Parallel()
 	checkGolden(t, filepath.Join("..", "docs", "settings.md"), settingsDocument())
@@ -51,13 +55,18 @@ func settingsDocument() string {
 Generated from the flags by ` + "`go test ./cli -run TestSettingsDocument -update`" + `; a test fails when it differs.
 
 A setting comes from its flag, else from its environment variable, else from its default. The values of a list in a variable are separated
-by white space. An empty variable counts as unset. An unknown flag is an error and an unknown ` + "`TOLLHOUSE_`" + ` variable a warning; both
-suggest the nearest name. ` + "`tollhouse config`" + ` shows the settings in effect and where each comes from.
+by white space. An empty variable counts as unset; an empty value of a flag is refused, unless it clears a setting. An unknown flag is an error and an unknown ` + "`TOLLHOUSE_`" + ` variable a warning; both
+suggest the nearest name. A path that begins with a quote, ` + "`~` or `$`" + ` is refused: only a shell expands those. So is a variable with white space around its path. ` + "`tollhouse config`" + ` shows the settings in effect and where each comes from.
 
 ## Every command
 
 `)
-	settingsTable(b, root.PersistentFlags())
+	for _, group := range globalFlags {
+		b.WriteString(group.title + "\n\n")
+		settingsTable(b, globalFlagsOf(root, group.names))
+		b.WriteString("\n")
+	}
+	b.WriteString("All commands take these. The help of a command shows those that mean something for it.\n")
 	eachCommand(root, func(c *cobra.Command) {
 		// What config takes is what the command that it shows takes.
 		if c.LocalNonPersistentFlags().HasAvailableFlags() && !strings.HasPrefix(c.CommandPath(), "tollhouse config") {

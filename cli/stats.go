@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 	"tollhouse/store/stats"
 )
 
@@ -38,15 +38,12 @@ no server ran. Times are UTC.
 		if !slices.Contains(stats.RangeNames, shown) {
 			return term.Usage("give one of "+strings.Join(stats.RangeNames, ", "), "--range %q is not valid", shown)
 		}
-		var found handlers.AdminStats
-		err := p.manage(ctx, "stats", needsData, func(a *admin) error {
+		var found admin.AdminStats
+		err := p.manage(ctx, "stats", needsData, func(a *adminClient) error {
 			return a.call(ctx, "GET", only("/admin/stats", map[string]string{"range": shown, "account": account}), nil, &found)
 		})
 		if err != nil {
 			return err
-		}
-		if found.Behind > 0 {
-			p.Note("%s not counted yet", term.Count(int64(found.Behind), "event is", "events are"))
 		}
 		for _, plot := range found.Plots {
 			if err := p.showPlot(found, plot); err != nil {
@@ -64,11 +61,10 @@ type statsLine struct {
 	Account string              `json:"account,omitempty"`
 	Plot    string              `json:"plot"`
 	At      int64               `json:"at"` // when the bucket begins, in Unix seconds
-	Behind  uint64              `json:"behind"`
 	Values  map[string]*float64 `json:"values"`
 }
 
-func (p *program) showPlot(s handlers.AdminStats, plot handlers.AdminPlot) error {
+func (p *program) showPlot(s admin.AdminStats, plot admin.AdminPlot) error {
 	head, total := []string{strings.ToUpper(plot.Plot)}, []string{"total"}
 	for _, series := range plot.Series {
 		head = append(head, series.Name)
@@ -76,7 +72,7 @@ func (p *program) showPlot(s handlers.AdminStats, plot handlers.AdminPlot) error
 	}
 	t := p.NewTable(head...)
 	for i, at := range s.At {
-		line := statsLine{Range: s.Range, Account: s.Account, Plot: plot.Plot, At: at, Behind: s.Behind, Values: map[string]*float64{}}
+		line := statsLine{Range: s.Range, Account: s.Account, Plot: plot.Plot, At: at, Values: map[string]*float64{}}
 		row := []string{term.ShowTime(at)}
 		for _, series := range plot.Series {
 			line.Values[series.Name] = series.Values[i]
@@ -116,7 +112,7 @@ func showStat(unit string, v *float64) string {
 	return strconv.FormatFloat(*v, 'f', -1, 64)
 }
 
-func showStatTotal(s handlers.AdminSeries) string {
+func showStatTotal(s admin.AdminSeries) string {
 	if s.Total == nil {
 		return ""
 	}

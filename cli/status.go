@@ -8,7 +8,7 @@ import (
 
 	"tollhouse/cli/server"
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 )
 
 func (p *program) statusCommand() *cobra.Command {
@@ -16,9 +16,9 @@ func (p *program) statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "show the state of the server and its store",
 		Long: `Show the state of the server and its store: whether it is ready and why not, what the
-disk holds, and what the last search for damage found. It asks the server that runs on the
-data directory; exit 0 when that is ready, 1 when it is not, 69 when there is none. With
---store it shows the database and lists all servers on it; exit 0 if there is one.
+disk holds, and what the last search for damage found. Requires a running server; exit 0
+if it is ready, 1 if it is not, 69 if none is running. With --store it shows the database
+and lists all servers on it; exit 0 if there is one.
 
   tollhouse status --data /var/lib/tollhouse
   tollhouse status --json`,
@@ -32,7 +32,7 @@ data directory; exit 0 when that is ready, 1 when it is not, 69 when there is no
 				return err
 			}
 			defer a.close()
-			var s handlers.ServerStatus
+			var s admin.ServerStatus
 			if err := a.call(ctx, "GET", "/admin/status", nil, &s); err != nil {
 				return err
 			}
@@ -41,7 +41,7 @@ data directory; exit 0 when that is ready, 1 when it is not, 69 when there is no
 			} else {
 				err = p.PrintRows(server.StatusRows(s, time.Now())...)
 			}
-			if err == nil && s.Status != handlers.StateReady {
+			if err == nil && s.Status != admin.StateReady {
 				return term.Fail(term.ExitFailed, "its log says more", "the server is not ready: %s", s.Reason)
 			}
 			return err

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,6 +76,9 @@ func sortedLetters(text string) string {
 
 // TestTablesFitTheTerminal looks at every list on a narrow terminal: no line is
 // wider, and nothing is lost of what a script gets.
+//
+// Promise (Commands and settings): long work shows one progress line, on a terminal only; tables
+// fit it without loss
 func TestTablesFitTheTerminal(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -128,6 +133,9 @@ func plantEvents(t *testing.T, dir, at string) {
 }
 
 // TestProgress: long work shows one line on a terminal, and takes it away.
+//
+// Promise (Commands and settings): long work shows one progress line, on a terminal only; tables
+// fit it without loss
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
@@ -145,14 +153,15 @@ func TestProgress(t *testing.T) {
 		{"event_import", "", []string{"event", "import", file, "--data", data, "--account", "acct_a"},
 			[]string{"importing: ", " MiB, ", " lines/s, ", " left"}, "12000 lines (6529330 bytes): 12000 recorded, 0 unchanged, 0 refused\n", false},
 		{"event_export", out, []string{"event", "export", "--data", data, "--account", "acct_a"}, []string{"exporting: ", " MiB, ", " MiB/s"}, "", false},
-		{"event_generate_into_an_account", "", []string{"event", "generate", "--data", data, "--account", "acct_b", "--events", events},
+		{"event_generate_into_an_account", "", []string{"event", "generate", "--data", data, "--account", "acct_b", "--events", events, "--until", "2026-03-09T14:30:00Z"},
 			[]string{"importing: ", " lines, ", " left"}, "12000 lines (6529330 bytes): 12000 recorded, 0 unchanged, 0 refused\n", false},
 		{"event_generate_live", "", []string{"event", "generate", "--data", data, "--account", "acct_b", "--live", "--rate", "20/s", "--events", "4"},
-			[]string{"recording: ", " events, ", "/s, ", " left"}, "4 lines (", false},
+			[]string{"recording: ", " event", "/s, ", " left"}, "4 lines (", false},
 		{"quiet", "", []string{"event", "import", file, "--data", data, "--account", "acct_a", "--quiet"}, nil, "", true},
 		{"no_line_into_what_is_on_the_terminal", "", []string{"event", "export", "--data", data, "--account", "acct_a"}, nil, "", true},
 	}
-	for _, step := range steps { // each needs what the one before made
+	tollhouse(t, "account", "create", "acct_a", "--data", data) // a new store is announced, below the last line of progress
+	for _, step := range steps {                                // each needs what the one before made
 		shown := shownBy(t, 100, step.into, step.args...)
 		t.Run(step.name, func(t *testing.T) {
 			for _, want := range step.want {
@@ -222,6 +231,9 @@ func readUntil(ours *os.File, want string) error {
 // TestNothingSteersTheTerminal shows what a tenant recorded and what a caller typed,
 // by every command that prints either: no control and no mark of direction reaches
 // the terminal, JSON means the same there, and a pipe gets the bytes that were kept.
+//
+// Promise (Attacks on operations): terminal controls in events, names and arguments; JSON to a pipe
+// stays byte for byte
 func TestNothingSteersTheTerminal(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -387,4 +399,73 @@ func TestAnInterruptEndsAQuestion(t *testing.T) {
 	if _, stderr, code := run(t, "account", "show", "acct_a", "--data", data); code != term.ExitOK {
 		t.Errorf("the account is gone: %s", stderr)
 	}
+}
+
+// TestCtrlSFreezesOnlyTheTerminal: a person who stops the output to read it does not stop
+// the server.
+//
+// Promise (Monitoring): unread output freezes nothing, not even a crash; dropped lines are counted
+// and reported
+func TestCtrlSFreezesOnlyTheTerminal(t *testing.T) {
+	t.Parallel()
+	ours, theirs := openTerminal(t, 200)
+	s := &process{cmd: exec.Command("tollhouse", "dev", "--json"), ended: make(chan error, 1)}
+	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = theirs, theirs, theirs
+	must.Do(t, s.cmd.Start())
+	t.Cleanup(func() { _ = s.cmd.Process.Kill() })
+	go func() { s.ended <- s.cmd.Wait() }()
+	must.Do(t, json.Unmarshal([]byte(must.Get(bufio.NewReader(ours).ReadString('\n'))(t)), &s.ready))
+	must.Get(ours.Write([]byte{'S' & 0x1f}))(t)
+	for i := range 20 {
+		if got := ask(t, "GET", s.text("url")+"/api/events", ""); got != http.StatusUnauthorized {
+			t.Fatalf("request %d gets %d, want 401", i, got)
+		}
+	}
+	stopsSoon(t, s)
+}
+
+// TestTheEndOfTheTerminalStopsAServerAsSIGTERMDoes: a request in flight is finished, and
+// nohup keeps the server.
+//
+// Promise (Monitoring): SIGHUP reloads the certificate; on a terminal, and for dev and commands, it
+// is SIGTERM
+func TestTheEndOfTheTerminalStopsAServerAsSIGTERMDoes(t *testing.T) {
+	t.Parallel()
+	on := func(t *testing.T, shell string) (s *process, terminal *os.File) {
+		hearHangups()
+		ours, theirs := openTerminal(t, 80)
+		cmd := exec.Command("sh", "-c", shell+`exec "$@"`, "sh", "tollhouse", "serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0")
+		cmd.Stdin = theirs
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+		s = must.Get(startCommand(cmd))(t)
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
+		must.Do(t, theirs.Close())
+		return s, ours
+	}
+	t.Run("drains", func(t *testing.T) {
+		t.Parallel()
+		s, terminal := on(t, "")
+		conn, answers := slowRequest(t, s)
+		must.Do(t, terminal.Close())
+		untilRefused(t, s)
+		fmt.Fprint(conn, "grant_type=password")
+		if answer, err := http.ReadResponse(answers, nil); err != nil || answer.StatusCode != http.StatusUnauthorized {
+			t.Errorf("the request in flight got %v, %v; want its answer, 401", answer, err)
+		}
+		if <-s.ended; s.cmd.ProcessState.ExitCode() != term.ExitOK {
+			t.Errorf("the server ended with %v, want 0: %s", s.cmd.ProcessState, s.stderr)
+		}
+	})
+	t.Run("nohup", func(t *testing.T) {
+		t.Parallel()
+		s, terminal := on(t, "trap '' HUP; ")
+		must.Do(t, terminal.Close())
+		must.Do(t, s.cmd.Process.Signal(syscall.SIGHUP))
+		if got := ask(t, "GET", s.text("url")+"/readyz", ""); got != http.StatusOK {
+			t.Errorf("/readyz is %d, want 200", got)
+		}
+		if code := s.end(); code != term.ExitOK {
+			t.Errorf("the server ended with %d, want 0: %s", code, s.stderr)
+		}
+	})
 }

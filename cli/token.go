@@ -3,13 +3,14 @@ package cli
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 )
 
 func (p *program) tokenCommand() *cobra.Command {
@@ -39,15 +40,15 @@ active when its last access token expires.`,
 	flags.StringVar(&client, "client", "", "only families of the client with this `id`")
 	addUserFlag(flags, &user, "only families of the user with this `name`")
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
-		var found []handlers.AdminFamily // a table is sorted, and so read whole
+		var found []admin.AdminFamily // a table is sorted, and so read whole
 		path := only("/admin/families", map[string]string{"user": user, "client": client})
-		err := list(ctx, p, "token list", path, func(f handlers.AdminFamily) string { return f.FamilyID }, func(f handlers.AdminFamily) {
+		err := list(ctx, p, "token list", path, func(f admin.AdminFamily) string { return f.FamilyID }, func(f admin.AdminFamily) {
 			found = append(found, f)
 		})
 		if err != nil {
 			return err
 		}
-		slices.SortFunc(found, func(a, b handlers.AdminFamily) int {
+		slices.SortFunc(found, func(a, b admin.AdminFamily) int {
 			return cmp.Or(strings.Compare(a.Username, b.Username), cmp.Compare(b.CreatedAt, a.CreatedAt), strings.Compare(a.FamilyID, b.FamilyID))
 		})
 		t := p.NewTable("USER", "CLIENT", "ACCOUNT", "SCOPES", "SINCE", "LAST USED", "EXPIRES", "FAMILY ID")
@@ -99,8 +100,8 @@ Exit 0 if the token is known, active or not, and 3 if it is unknown.`,
 			if err != nil {
 				return err
 			}
-			var i handlers.TokenInspection
-			err = p.manage(ctx, "token inspect", needsData, func(a *admin) error {
+			var i admin.TokenInspection
+			err = p.manage(ctx, "token inspect", needsData, func(a *adminClient) error {
 				return a.call(ctx, "POST", "/admin/token-inspect", map[string]string{"token": token}, &i)
 			})
 			if err != nil {
@@ -118,7 +119,7 @@ Exit 0 if the token is known, active or not, and 3 if it is unknown.`,
 
 func addTokenFlag(c *cobra.Command, file *string, about string) {
 	c.Flags().StringVar(file, strings.TrimPrefix(tokenFileFlag, "--"), "", about)
-	nameVariables(c.Flags(), "") // which token is meant is said on the command line
+	nameVariables(c.Flags(), "") // the token is named on the command line
 }
 
 // noSecretOperand refuses operands without repeating them: one may be the token.
@@ -152,7 +153,7 @@ var endings = map[string]string{
 	"revoked_by_operator":  "revoked by the operator",
 }
 
-func inspectionRows(i handlers.TokenInspection) []term.Row {
+func inspectionRows(i admin.TokenInspection) []term.Row {
 	rows := []term.Row{{"kind", strings.ReplaceAll(i.Kind, "_", " ")}}
 	if i.Active {
 		rows = append(rows, term.Row{"active", "yes"})
@@ -184,7 +185,8 @@ func (p *program) tokenRevoke() *cobra.Command {
 		Short: "revoke a token family at once",
 		Long: `Revoke a token family, by the id that list shows or by any of its tokens. All its
 tokens are refused from the next request on. A leaked token identifies its family even
-after it has expired. Codes that its client has not redeemed for its user end too. The
+after it has expired. Codes that its client has not redeemed for its user end too, and
+webhook endpoints that the family created are disabled, even if it had ended before. The
 client can ask the user for a new authorization.`,
 	}
 	addTokenFlag(c, &file, "`file` with a token of the family, or - for standard input")
@@ -205,12 +207,20 @@ client can ask the user for a new authorization.`,
 			}
 			in = map[string]string{"token": token}
 		}
-		var ended handlers.AdminFamily
-		err := p.manage(ctx, "token revoke", needsData, func(a *admin) error { return a.call(ctx, "POST", path, in, &ended) })
+		var ended admin.AdminRevocation
+		err := p.manage(ctx, "token revoke", needsData, func(a *adminClient) error { return a.call(ctx, "POST", path, in, &ended) })
 		if err != nil {
 			return err
 		}
-		return p.Done(ended, "revoked the family %s: %s can no longer act for %s", ended.FamilyID, ended.ClientName, cmp.Or(ended.Username, ended.Account))
+		endpoints := term.Count(int64(ended.WebhooksDisabled), "webhook endpoint", "webhook endpoints")
+		if ended.HadEnded {
+			return p.Done(ended, "the family %s had already ended: disabled %s that it created", ended.FamilyID, endpoints)
+		}
+		did := fmt.Sprintf("revoked the family %s: %s can no longer act for %s", ended.FamilyID, ended.ClientName, cmp.Or(ended.Username, ended.Account))
+		if ended.WebhooksDisabled > 0 {
+			did += "; disabled " + endpoints + " that it created"
+		}
+		return p.Done(ended, "%s", did)
 	})
 	return c
 }

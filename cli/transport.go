@@ -41,8 +41,8 @@ func (t *inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 			_ = body.CloseWithError(err)
 			return nil, err
 		}
-		// The handler has ended, before anybody waited for it, and cancelled: its
-		// answer stands, and its body ends as it ended it.
+		// The handler returned, and cancelled, before anybody waited for it: its
+		// answer is valid, and its body ends as the handler ended it.
 		<-w.begun
 	}
 	return &http.Response{
@@ -51,7 +51,7 @@ func (t *inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// wait returns when every handler has ended.
+// wait returns when every handler has returned.
 func (t *inProcess) wait() { t.running.Wait() }
 
 // answerBody cancels the handler when it is closed.
@@ -112,7 +112,7 @@ func (w *responder) Write(b []byte) (int, error) {
 }
 
 // What http.ResponseController asks for. There is no connection here, so there
-// are no deadlines on one, and nothing that could stand in a buffer.
+// are no deadlines on one, and nothing is buffered.
 
 func (w *responder) FlushError() error {
 	if w.status == 0 {

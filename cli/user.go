@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 	"tollhouse/store"
 	"tollhouse/store/secret"
 )
@@ -41,9 +41,9 @@ func (p *program) userCreate() *cobra.Command {
 				}
 				asked["password"] = password
 			}
-			var made handlers.NewAdminUser
+			var made admin.NewAdminUser
 			var address string
-			err := p.manage(ctx, "user create", makesData, func(a *admin) error {
+			err := p.manage(ctx, "user create", makesData, func(a *adminClient) error {
 				address = codeAddress(a)
 				return a.call(ctx, "POST", "/admin/users", asked, &made)
 			})
@@ -75,7 +75,7 @@ func (p *program) userList() *cobra.Command {
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
 			t := p.NewTable("USERNAME", "ACCOUNT", "USER ID", "DISABLED", "OPERATOR")
-			err := list(ctx, p, "user list", "/admin/users", func(u handlers.AdminUser) string { return u.Username }, func(u handlers.AdminUser) {
+			err := list(ctx, p, "user list", "/admin/users", func(u admin.AdminUser) string { return u.Username }, func(u admin.AdminUser) {
 				t.Add(u.Username, u.Account, u.UserID, term.YesNo(u.Disabled), term.YesNo(u.Operator))
 			})
 			if err != nil {
@@ -92,8 +92,8 @@ func (p *program) userShow() *cobra.Command {
 		Short: "show a user",
 		Args:  operands("a name"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
-			var u handlers.AdminUser
-			err := p.manage(ctx, "user show", needsData, func(a *admin) error {
+			var u admin.AdminUser
+			err := p.manage(ctx, "user show", needsData, func(a *adminClient) error {
 				return a.call(ctx, "GET", pathOf("users", args[0]), nil, &u)
 			})
 			if err != nil {
@@ -134,9 +134,9 @@ for 24 hours, and replaces an earlier code. The old password stays good until th
 password, or disabling the user, ends the code.`,
 		Args: operands("a name"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
-			var made handlers.AdminUserCode
+			var made admin.AdminUserCode
 			var address string
-			err := p.manage(ctx, "user code", needsData, func(a *admin) error {
+			err := p.manage(ctx, "user code", needsData, func(a *adminClient) error {
 				address = codeAddress(a)
 				return a.call(ctx, "POST", pathOf("users", args[0], "code"), nil, &made)
 			})
@@ -152,7 +152,7 @@ password, or disabling the user, ends the code.`,
 }
 
 // codeAddress returns the address of the page for codes.
-func codeAddress(a *admin) string {
+func codeAddress(a *adminClient) string {
 	if a.own {
 		return "/new-password on the server"
 	}
@@ -181,8 +181,8 @@ func pastOf(verb string) string { return strings.TrimSuffix(verb, "e") + "ed" }
 
 // changeUser makes one call about a user and says what was done.
 func (p *program) changeUser(ctx context.Context, role, did string, in any, name, verb string) error {
-	var u handlers.AdminUser
-	err := p.manage(ctx, role, needsData, func(a *admin) error {
+	var u admin.AdminUser
+	err := p.manage(ctx, role, needsData, func(a *adminClient) error {
 		return a.call(ctx, "POST", pathOf("users", name, verb), in, &u)
 	})
 	if err != nil {
@@ -206,7 +206,7 @@ func addPasswordFlag(c *cobra.Command, file *string) {
 // readPassword reads a password from a file, standard input or a terminal.
 func (p *program) readPassword(ctx context.Context, file string) (string, error) {
 	if file == "" {
-		return p.AskPassword(ctx)
+		return p.AskPassword(ctx, secret.PasswordSizeMin, func(password string) bool { return len(secret.PreparePassword(password)) < secret.PasswordSizeMin })
 	}
 	return p.ReadSecret("password", "--password-file", file, secret.PasswordSizeMax)
 }

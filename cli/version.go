@@ -74,20 +74,22 @@ func (p *program) versionCommand() *cobra.Command {
 		Use:   "version",
 		Short: "print the version",
 		Args:  operands(),
-		RunE: p.doing(func(context.Context, []string) error {
-			b := readBuild()
-			if p.JSON {
-				return p.PrintJSON(b)
-			}
-			revision := ""
-			if b.Revision != "" {
-				revision = ", revision " + b.Revision + " of " + b.Date
-			}
-			if b.Modified {
-				revision += " with changes"
-			}
-			_, err := fmt.Fprintf(p.Out, "tollhouse %s%s (%s, %s)\n", b.Version, revision, b.Go, b.Platform)
-			return err
-		}),
+		RunE:  p.doing(func(context.Context, []string) error { return p.showVersion() }),
 	}
+}
+
+func (p *program) showVersion() error {
+	b := readBuild()
+	if p.JSON {
+		return p.PrintJSON(b)
+	}
+	revision := ""
+	if b.Revision != "" {
+		revision = ", revision " + b.Revision + " of " + b.Date
+	}
+	if b.Modified {
+		revision += " with changes"
+	}
+	_, err := fmt.Fprintf(p.Out, "tollhouse %s%s (%s, %s)\n", b.Version, revision, b.Go, b.Platform)
+	return err
 }

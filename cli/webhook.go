@@ -4,11 +4,12 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/api"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/webhook"
 )
@@ -16,10 +17,18 @@ import (
 const webhooksAdmin = "/admin/webhook-endpoints"
 
 func (p *program) webhookCommand() *cobra.Command {
-	c := asGroup(&cobra.Command{Use: "webhook", Short: "deliver events to the URLs of other programs"})
+	c := asGroup(&cobra.Command{
+		Use:   "webhook",
+		Short: "deliver events to the URLs of other programs",
+		Long: `Deliver events to the URLs of other programs.
+
+An event that the receiver keeps refusing while it accepts the next one is parked: it is
+retried alongside the others for about three days. After that, or when it is skipped, it
+is dead: it stays listed and is sent again only by webhook retry.`,
+	})
 	c.AddCommand(p.webhookCreate(), p.webhookList(), p.webhookShow(), p.webhookUpdate(), p.webhookDelete(),
 		p.webhookEnable(), p.webhookCall("disable", "stop delivering to an endpoint; it keeps its position in the log"),
-		p.webhookCall("skip", "give up on the event that blocks an endpoint; it stays in the list as dead"),
+		p.webhookCall("skip", "skip the blocking event and mark it dead"),
 		p.webhookRotateSecret(), p.webhookDeliveries(), p.webhookRetry(), p.webhookSendTest(),
 		p.webhookHold("hold", "stop all deliveries until webhook resume"),
 		p.webhookHold("resume", "continue all deliveries, as after a restore"), p.webhookListen())
@@ -47,7 +56,7 @@ func (p *program) webhookCreate() *cobra.Command {
 	addTypeFlag(c, &asked.Types)
 	flags.StringVar(&asked.Description, "description", "", "a `text` for people")
 	flags.StringVar(&asked.Order, "order", "", "the delivery `order`: strict is that of the log, none is as fast as possible (default strict)")
-	flags.StringVar(&asked.From, "from", "", "begin at a `position` in the log: now, start, after the event with this id, or at a time (default now)")
+	flags.StringVar(&asked.From, "from", "", "begin at a `position` in the log: now, start, after the event with this id, or at a time such as 2h or 2026-03-09 (default now)")
 	flags.StringVar(&secretFile, "secret-file", "", "`file` with a secret of your own, - for standard input; without it the endpoint gets a new one")
 	nameVariables(flags, "")
 	p.addAllowFlag(c)
@@ -55,7 +64,10 @@ func (p *program) webhookCreate() *cobra.Command {
 		if asked.URL == "" {
 			return term.Usage("give it as https://books.example/hook", "webhook create needs --url")
 		}
-		var err error
+		err := checkText("--url", asked.URL)
+		if err != nil {
+			return err
+		}
 		if asked.Secret, err = p.ownWebhookSecret(secretFile); err != nil {
 			return err
 		}
@@ -63,7 +75,7 @@ func (p *program) webhookCreate() *cobra.Command {
 			return err
 		}
 		asked.Types = term.SplitLists(asked.Types)
-		return p.showWebhook(ctx, "webhook create", makesData, true, "POST", only(webhooksAdmin, map[string]string{"account": account}), asked)
+		return p.showWebhook(ctx, "webhook create", true, "POST", only(webhooksAdmin, map[string]string{"account": account}), asked)
 	})
 	return c
 }
@@ -79,19 +91,30 @@ var webhookFlags = map[string]flagName{
 	"overlap":     {"--overlap", "give 0s to 168h"},
 }
 
-// logPosition returns a position in the log as the API takes it, with a time in seconds.
+// logPosition returns a position in the log as the API takes it, with a time in seconds. A
+// day means its first second, or with --to its last.
 func logPosition(flag, text string) (string, error) {
 	var at term.Ago
 	switch {
+	case at.Set(text) == nil && flag == "--to":
+		return strconv.FormatInt(at.Last().Unix(), 10), nil
 	case at.Set(text) == nil:
 		return strconv.FormatInt(at.Unix(), 10), nil
 	case text == "", eventlog.IsID(text): // now and start are spelt like ids
 		return text, nil
 	}
-	return "", term.Usage("use now, start, the id of an event, or a time such as 2h or 2026-03-09T15:30:00Z", "%s %q is not a position in the log", flag, text)
+	return "", term.Usage("use now, start, the id of an event, or a time such as 2h, 2026-03-09 or 2026-03-09T15:30:00Z", "%s %q is not a position in the log", flag, text)
 }
 
-// addAllowFlag is for judging a URL without a server, which has its own rules.
+// checkText refuses what JSON would change silently.
+func checkText(flag, text string) error {
+	if utf8.ValidString(text) {
+		return nil
+	}
+	return term.Usage("percent-encode it", "%s is not valid UTF-8", flag)
+}
+
+// addAllowFlag is for checking a URL without a server, which has its own rules.
 func (p *program) addAllowFlag(c *cobra.Command) {
 	c.Flags().StringArrayVar(&p.webhookAllow, "webhook-allow", nil, "without a server: a `host`, address or network that is allowed although it is not public, as for serve; may be given several times")
 }
@@ -110,9 +133,9 @@ func (p *program) ownWebhookSecret(file string) (string, error) {
 
 // showWebhook makes one call about an endpoint and shows the endpoint. A call that seals or
 // opens a secret needs the server key.
-func (p *program) showWebhook(ctx context.Context, role string, n need, seals bool, method, path string, in any) error {
-	var e handlers.WebhookEndpoint
-	err := p.manage(ctx, role, n, func(a *admin) error {
+func (p *program) showWebhook(ctx context.Context, role string, seals bool, method, path string, in any) error {
+	var e api.WebhookEndpoint
+	err := p.manage(ctx, role, needsData, func(a *adminClient) error {
 		if seals {
 			if err := a.requireKey(); err != nil {
 				return err
@@ -123,6 +146,7 @@ func (p *program) showWebhook(ctx context.Context, role string, n need, seals bo
 	if err != nil {
 		return inFlags(webhookFlags, err)
 	}
+	p.noteAll(e.Notices)
 	if p.JSON {
 		return p.PrintJSON(e)
 	}
@@ -142,6 +166,13 @@ func (p *program) showWebhook(ctx context.Context, role string, n need, seals bo
 		p.Note("%s wait since %s; to leave them out: tollhouse webhook enable %s --from now", count, term.ShowTime(*w.Oldest), e.ID)
 	}
 	return nil
+}
+
+// noteAll prints notices of the server.
+func (p *program) noteAll(notices []string) {
+	for _, text := range notices {
+		p.Note("%s", term.Visible(text))
+	}
 }
 
 func webhookRows(e webhook.Object) []term.Row {
@@ -221,7 +252,7 @@ func (p *program) webhookList() *cobra.Command {
 			return term.Usage("use enabled, disabled or failing", "--state %q is not a state of an endpoint", state)
 		}
 		t := p.NewTable("ID", "ACCOUNT", "STATE", "HEALTH", "PARKED", "DEAD", "URL")
-		err := p.manage(ctx, "webhook list", needsData, func(a *admin) error {
+		err := p.manage(ctx, "webhook list", needsData, func(a *adminClient) error {
 			return each(ctx, a, only(webhooksAdmin, map[string]string{"account": account}), func(e webhook.Object) string { return e.ID }, func(e webhook.Object) error {
 				switch {
 				case state != "" && state != e.State && (state != "failing" || e.Status.Health != webhook.HealthFailing):
@@ -247,7 +278,7 @@ func (p *program) webhookShow() *cobra.Command {
 		Short: "show a webhook endpoint and its state",
 		Args:  operands("the id of an endpoint"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
-			return p.showWebhook(ctx, "webhook show", needsData, false, "GET", pathOf("webhook-endpoints", args[0]), nil)
+			return p.showWebhook(ctx, "webhook show", false, "GET", pathOf("webhook-endpoints", args[0]), nil)
 		}),
 	}
 }
@@ -266,6 +297,7 @@ func (p *program) webhookUpdate() *cobra.Command {
 	flags.StringVar(&description, "description", "", "a new `text` for people")
 	flags.StringVar(&order, "order", "", "a new `order`: strict or none")
 	nameVariables(flags, "")
+	mayBeEmpty(flags, "type", "description")
 	p.addAllowFlag(c)
 	c.RunE = p.doing(func(ctx context.Context, args []string) error {
 		change := map[string]any{}
@@ -277,10 +309,13 @@ func (p *program) webhookUpdate() *cobra.Command {
 				change[member.name] = member.value
 			}
 		}
+		if err := checkText("--url", url); err != nil {
+			return err
+		}
 		if len(change) == 0 {
 			return term.Usage(c.CommandPath()+" --help lists the flags", "webhook update needs at least one change")
 		}
-		return p.showWebhook(ctx, "webhook update", needsData, false, "PATCH", pathOf("webhook-endpoints", args[0]), change)
+		return p.showWebhook(ctx, "webhook update", false, "PATCH", pathOf("webhook-endpoints", args[0]), change)
 	})
 	return c
 }
@@ -298,12 +333,14 @@ func (p *program) webhookEnable() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "enable ENDPOINT_ID",
 		Short: "deliver to an endpoint again, or from another position in the log",
-		Long: `Deliver to an endpoint again, from its cursor on: what was recorded meanwhile is
+		Long: `Deliver to an endpoint again, from its cursor on: what was recorded in the meantime is
 delivered too. --from moves the cursor, also of an endpoint that is enabled, and forgets
-what was parked after the new position, because it is sent again.`,
+what was parked after the new position, because it is sent again.
+
+The endpoint is then bound to no client and no user: revoking tokens does not disable it.`,
 		Args: operands("the id of an endpoint"),
 	}
-	c.Flags().StringVar(&from, "from", "", "continue at a `position` in the log: now, start, after the event with this id, or at a time")
+	c.Flags().StringVar(&from, "from", "", "continue at a `position` in the log: now, start, after the event with this id, or at a time such as 2h or 2026-03-09")
 	nameVariables(c.Flags(), "")
 	c.RunE = p.doing(func(ctx context.Context, args []string) error {
 		at, err := logPosition("--from", from)
@@ -314,7 +351,7 @@ what was parked after the new position, because it is sent again.`,
 		if at != "" {
 			in["from"] = at
 		}
-		return p.showWebhook(ctx, "webhook enable", needsData, true, "POST", pathOf("webhook-endpoints", args[0], "enable"), in)
+		return p.showWebhook(ctx, "webhook enable", true, "POST", pathOf("webhook-endpoints", args[0], "enable"), in)
 	})
 	return c
 }
@@ -326,7 +363,7 @@ func (p *program) webhookCall(verb, short string) *cobra.Command {
 		Short: short,
 		Args:  operands("the id of an endpoint"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
-			return p.showWebhook(ctx, "webhook "+verb, needsData, false, "POST", pathOf("webhook-endpoints", args[0], verb), struct{}{})
+			return p.showWebhook(ctx, "webhook "+verb, false, "POST", pathOf("webhook-endpoints", args[0], verb), struct{}{})
 		}),
 	}
 }
@@ -338,15 +375,15 @@ func (p *program) webhookHold(verb, short string) *cobra.Command {
 		Short: short,
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
-			var h handlers.WebhookHold
-			err := p.manage(ctx, "webhook "+verb, needsData, func(a *admin) error {
+			var h api.WebhookHold
+			err := p.manage(ctx, "webhook "+verb, needsData, func(a *adminClient) error {
 				return a.call(ctx, "POST", "/admin/webhook-"+verb, struct{}{}, &h)
 			})
 			if err != nil {
 				return err
 			}
 			if h.Held {
-				return p.Done(h, "deliveries are held (%s); to continue: tollhouse webhook resume", heldBecause(h.Reason))
+				return p.Done(h, "deliveries are held (%s); to continue: %s", heldBecause(h.Reason), p.Complete("tollhouse webhook resume"))
 			}
 			return p.Done(h, "deliveries are not held")
 		}),

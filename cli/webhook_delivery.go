@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/api"
 	"tollhouse/store/webhook"
 )
 
@@ -36,8 +36,8 @@ func (p *program) webhookRotateSecret() *cobra.Command {
 		if own != "" {
 			in["secret"] = own
 		}
-		var made handlers.WebhookRotated
-		err = p.manage(ctx, "webhook rotate-secret", needsData, func(a *admin) error {
+		var made api.WebhookRotated
+		err = p.manage(ctx, "webhook rotate-secret", needsData, func(a *adminClient) error {
 			if err := a.requireKey(); err != nil {
 				return err
 			}
@@ -70,7 +70,7 @@ func (p *program) webhookDeliveries() *cobra.Command {
 	c.RunE = p.doing(func(ctx context.Context, args []string) error {
 		t, left := p.NewTable("EVENT", "TYPE", "STATE", "ATTEMPTS", "LAST", "MS", "LAST ATTEMPT", "NEXT ATTEMPT"), limit
 		path := only(pathOf("webhook-endpoints", args[0], "deliveries"), map[string]string{"state": state, "event": event})
-		err := p.manage(ctx, "webhook deliveries", needsData, func(a *admin) error {
+		err := p.manage(ctx, "webhook deliveries", needsData, func(a *adminClient) error {
 			return each(ctx, a, path, func(d webhook.ObjectDelivery) string { return d.Event }, func(d webhook.ObjectDelivery) error {
 				if left--; limit > 0 && left < 0 {
 					return nil
@@ -108,8 +108,8 @@ or dead (--state), or a range of the log (--from and --to).`,
 		Args: cobra.ArbitraryArgs,
 	}
 	c.Flags().StringVar(&state, "state", "", "all in this `state`: parked or dead")
-	c.Flags().StringVar(&from, "from", "", "first `position` of a range of the log: the id of an event, or a time")
-	c.Flags().StringVar(&to, "to", "", "last `position` of a range of the log: the id of an event, or a time")
+	c.Flags().StringVar(&from, "from", "", "first `position` of a range of the log: the id of an event, or a time such as 2h or 2026-03-09")
+	c.Flags().StringVar(&to, "to", "", "last `position` of a range of the log: the id of an event, or a time; a day includes all of it")
 	addTypeFlag(c, &types)
 	nameVariables(c.Flags(), "")
 	c.RunE = p.doing(func(ctx context.Context, args []string) error {
@@ -151,15 +151,14 @@ or dead (--state), or a range of the log (--from and --to).`,
 		if len(types) > 0 {
 			in["types"] = term.SplitLists(types)
 		}
-		var made struct {
-			Queued int `json:"queued"`
-		}
-		err := p.manage(ctx, "webhook retry", needsData, func(a *admin) error {
+		var made api.WebhookRetried
+		err := p.manage(ctx, "webhook retry", needsData, func(a *adminClient) error {
 			return a.call(ctx, "POST", pathOf("webhook-endpoints", args[0], "retry"), in, &made)
 		})
 		if err != nil {
 			return inFlags(webhookFlags, err)
 		}
+		p.noteAll(made.Notices)
 		return p.Done(made, "queued %s", term.Count(int64(made.Queued), "event", "events"))
 	})
 	return c
@@ -178,7 +177,7 @@ its state. This needs a running server. It exits with 1 if the test was not acce
 				return err
 			}
 			defer a.close()
-			var tested handlers.WebhookTest
+			var tested api.WebhookTest
 			if err := a.call(ctx, "POST", "/admin/webhook-endpoints/"+url.PathEscape(args[0])+"/test", struct{}{}, &tested); err != nil {
 				return err
 			}

@@ -52,7 +52,7 @@ tried again every second. An answer other than 2xx is printed, and the next even
 	flags.StringVar(&forwardTo, "forward-to", "", "the `URL` to post to, such as http://127.0.0.1:3000/hook")
 	addAccountFlag(c, &account)
 	addTypeFlag(c, &types)
-	flags.Var(&since, "since", "start with events at or after this `time`: RFC 3339, Unix seconds, or an age such as 2h")
+	flags.Var(&since, "since", "start with events at or after this `time`: 2026-03-09, RFC 3339, Unix seconds, or an age such as 2h")
 	flags.StringVar(&after, "after", "", "start after the event with this `id`")
 	flags.StringVar(&secretFile, "secret-file", "", "`file` with the secret to sign with, created if it does not exist; without it each run has a new secret")
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
@@ -89,7 +89,7 @@ func checkForwardTo(to string) error {
 	}
 	u, err := url.Parse(to)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return term.Usage(example, "--forward-to %q is not the URL of a program", to)
+		return term.Usage(example, "--forward-to %q is not the URL of a program", term.MaskedURL(to))
 	}
 	return nil
 }
@@ -187,14 +187,14 @@ func (l *listener) ready(after string) error {
 	return l.p.PrintRows(term.Row{"signing secret", l.key.Reveal()}, term.Row{"forward to", l.to})
 }
 
-// forward posts an event until a program has got it.
+// forward posts an event until a program has received it.
 func (l *listener) forward(ctx context.Context, wire []byte) error {
 	var e eventShown
 	if err := json.Unmarshal(wire, &e); err != nil {
 		return fmt.Errorf("read an event: %w", err)
 	}
 	if !l.p.JSON {
-		fmt.Fprintf(l.p.Out, "--> %s %s\n", e.Type, e.ID)
+		fmt.Fprintf(l.p.Out, "--> %s %s\n", term.Visible(e.Type), term.Visible(e.ID))
 	}
 	for attempt := 1; ; attempt++ {
 		start := time.Now()
@@ -242,17 +242,17 @@ func (l *listener) report(e eventShown, status int, err error, took time.Duratio
 	case l.p.JSON:
 		return l.p.PrintJSON(line)
 	case away:
-		_, err = fmt.Fprintf(l.p.Out, "<-- %s: the event waits until %s answers\n", line.Error, l.to)
+		_, err = fmt.Fprintf(l.p.Out, "<-- %s: the event waits until %s answers\n", term.Visible(line.Error), term.Visible(l.to))
 	case err != nil:
-		_, err = fmt.Fprintf(l.p.Out, "<-- %s after %d ms\n", line.Error, line.MS)
+		_, err = fmt.Fprintf(l.p.Out, "<-- %s after %d ms\n", term.Visible(line.Error), line.MS)
 	default:
 		_, err = fmt.Fprintf(l.p.Out, "<-- %d in %d ms\n", status, line.MS)
 	}
 	return err
 }
 
-// isAway reports whether no program took the request: it is not running, or it ended
-// before it answered. Our choice: one that is silent for too long has got the event.
+// isAway reports whether no program took the request: it is not running, or it exited
+// before it answered. Our choice: one that is silent for too long has received the event.
 func isAway(err error) bool {
 	var op *net.OpError
 	var certificate *tls.CertificateVerificationError

@@ -19,6 +19,7 @@ import (
 	"tollhouse/store/storetest/must"
 )
 
+// Promise (Webhooks): webhook listen loses nothing while its program is away
 func TestWebhookListen(t *testing.T) {
 	t.Parallel()
 	const wire = `{"id":"e1","type":"plan.created"}`
@@ -142,14 +143,10 @@ func (r *receiver) ServeHTTP(_ http.ResponseWriter, request *http.Request) {
 }
 
 func TestWebhookListenProcess(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	record := func(seed string) {
-		t.Helper()
-		if _, stderr, code := run(t, "event", "generate", "--data", dir, "--account", "acct_a", "--seed", seed, "--events", "10", "--until", "2026-03-0"+seed+"T00:00:00Z", "--span", "12h"); code != term.ExitOK {
-			t.Fatalf("event generate: exit %d, %s", code, stderr)
-		}
-	}
+	record := func(seed string) { t.Helper(); generateTen(t, dir, seed) }
 	record("1")
 	key := secret.NewWebhookSecret(nil)
 	keyFile := filepath.Join(t.TempDir(), "secret")

@@ -6,12 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/store"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
 )
 
 // TestAccountForgery: the page's forms work only in the browser that it was shown in.
+//
+// Promise (RFC 6749 §10): a form without its own token, or cross-site, is refused and issues
+// nothing
 func TestAccountForgery(t *testing.T) {
 	h := parallelHouse(t)
 	p := h.pair(t)
@@ -70,7 +74,7 @@ func TestAccountAfterASignInEnds(t *testing.T) {
 	p := h.pair(t)
 	b := h.signedIn(t, h.user)
 	left := with(b.accountForms(t)[h.client.ID])
-	token, _, err := h.CreateSession(context.Background(), h.user, secret.Token{})
+	token, _, err := h.CreateSession(context.Background(), store.By{}, h.user, secret.Token{}, "")
 	must.Do(t, err)
 	b.setCookie(sessionCookie, token.Reveal())
 	wantErrorPage(t, b.post(t, accountRevoke, left), http.StatusForbidden)

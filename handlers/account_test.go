@@ -72,6 +72,7 @@ func (b *browser) passwordForm(t testing.TB, current, fresh string) url.Values {
 	return with(b.accountForms(t)[accountPassword], "current_password", current, "new_password", fresh, "repeat_password", fresh, "end_all", "yes")
 }
 
+// Promise (RFC 9700 §4.4, §4.7, §4.12, §4.16): text from a link shown on our pages
 func TestAccount(t *testing.T) {
 	t.Parallel()
 	t.Run("says_who_is_signed_in_and_who_can_act", func(t *testing.T) {
@@ -161,6 +162,9 @@ func TestAccount(t *testing.T) {
 	})
 }
 
+// Promise (RFC 9700): every state of a refresh token is answered as rotation demands; refresh
+// tokens expire after 14 idle days, families after a year; a password reset, disabled user, deleted
+// client or revoked consent ends both
 func TestAccountRevoke(t *testing.T) {
 	t.Parallel()
 	t.Run("ends_refresh_and_access_at_once", func(t *testing.T) {
@@ -227,6 +231,8 @@ func TestAccountSignOutOthers(t *testing.T) {
 	h.wantAudited(t, store.AuditRevoke, "signed out everywhere else", 1) // that of what ended something
 }
 
+// Promise (RFC 9700): a password change ends grants unless the box is cleared; the sign-in and
+// consent pages have no form-action, so that a callback may redirect anywhere
 func TestAccountPassword(t *testing.T) {
 	t.Parallel()
 	t.Run("ends_everything_else", func(t *testing.T) {
@@ -385,4 +391,26 @@ func (h *house) wantAudited(t testing.TB, what store.Audited, reason string, wan
 	if n != want {
 		t.Errorf("%d audit lines %s %q, want %d", n, what, reason, want)
 	}
+}
+
+// TestAPasswordIsNotChangedWithoutEnd: what a password change writes has room when changes
+// are refused, and one user must not use it up.
+//
+// Promise (Credentials, memory, connections): a user changes the password 20 times at once, then
+// once a minute, so that nobody uses up the room for what ends things
+func TestAPasswordIsNotChangedWithoutEnd(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	b := h.signedIn(t, h.user)
+	now, next := storetest.Password, freshPassword
+	for range 20 {
+		wantStatus(t, b.post(t, accountPassword, b.passwordForm(t, now, next)), http.StatusSeeOther)
+		now, next = next, now
+	}
+	a := b.post(t, accountPassword, b.passwordForm(t, now, next))
+	if wantStatus(t, a, http.StatusTooManyRequests); a.Header.Get("Retry-After") != "60" || !strings.Contains(words(t, a), "Your password was not changed") {
+		t.Errorf("Retry-After = %q, the page says %q", a.Header.Get("Retry-After"), words(t, a))
+	}
+	h.Clock.Advance(time.Minute)
+	wantStatus(t, b.post(t, accountPassword, b.passwordForm(t, now, next)), http.StatusSeeOther)
 }

@@ -9,6 +9,8 @@ import (
 	"tollhouse/store"
 )
 
+// Promise (Backup): scheduled backups survive restarts; the oldest goes when the newest is
+// complete; status, metrics and audit show the last
 func TestBackedUp(t *testing.T) {
 	a := parallelAPI(t)
 	report := func(body string) answer {

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"testing"
 
+	"tollhouse/handlers/api"
+	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/storetest/must"
 )
@@ -36,10 +38,15 @@ func (w answer) answerLines(t testing.TB) []map[string]any {
 	return lines
 }
 
-func (a *api) importFrom(body io.Reader, query string, headers ...string) answer {
+func (a *apiHouse) importFrom(body io.Reader, query string, headers ...string) answer {
 	return a.admin(http.MethodPost, "/admin/events/import?account=acct_a"+query, body, append(headers, "Content-Type", "application/x-ndjson")...)
 }
 
+// Promise (§2.4): an id is a position in the log; an imported foreign one is kept and has no dot; a
+// snapshot has at most 24 KiB, as its sender sees it, and 16 levels; an event is a frame of a
+// stream below 64 KiB
+// Promise (§3.3): a native id is its own position and must agree with createdAt; a foreign one
+// keeps its spelling; POST /admin/events records one
 func TestImportRefusesLines(t *testing.T) {
 	t.Parallel()
 	now := int64(1_773_070_200) // by the fixture's clock
@@ -54,9 +61,9 @@ func TestImportRefusesLines(t *testing.T) {
 		{"createdAt_missing", `{"type":"a.b","resource":"p1","eventData":{"object":{}}}`, "invalid_event", "createdAt", "missing"},
 		{"type_form", `{"type":"A.b","resource":"p1","eventData":{"object":{}},"createdAt":1}`, "invalid_event", "type", "resource_kind"},
 		{"type_no_string", `{"type":1,"resource":"p1","eventData":{"object":{}},"createdAt":1}`, "invalid_event", "type", "string"},
-		{"type_with_nul", `{"type":"a.b\u0000","resource":"p1","eventData":{"object":{}},"createdAt":1}`, "invalid_event", "type", ""},
+		{"type_with_nul", `{"type":"a.b\u0000","resource":"p1","eventData":{"object":{}},"createdAt":1}`, "invalid_json", "type", "U+0000"},
 		{"resource_form", `{"type":"a.b","resource":"p 1","eventData":{"object":{}},"createdAt":1}`, "invalid_event", "resource", ""},
-		{"resource_with_nul", `{"type":"a.b","resource":"p\u0000","eventData":{"object":{}},"createdAt":1}`, "invalid_event", "resource", ""},
+		{"resource_with_nul", `{"type":"a.b","resource":"p\u0000","eventData":{"object":{}},"createdAt":1}`, "invalid_json", "resource", "U+0000"},
 		{"eventData_no_object", `{"type":"a.b","resource":"p1","eventData":[],"createdAt":1}`, "invalid_event", "eventData", ""},
 		{"snapshot_missing", `{"type":"a.b","resource":"p1","eventData":{},"createdAt":1}`, "invalid_event", "eventData.object", ""},
 		{"snapshot_of_another_id", `{"type":"a.b","resource":"p1","eventData":{"object":{"id":"p2"}},"createdAt":1}`, "invalid_event", "eventData.object.id", "p1"},
@@ -74,7 +81,7 @@ func TestImportRefusesLines(t *testing.T) {
 		{"createdAt_more_than_5_s_ahead", fmt.Sprintf(`{"type":"a.b","resource":"p1","eventData":{"object":{}},"createdAt":%d}`, now+6), "invalid_event", "createdAt", "future"},
 		{"id_form", line(`,"id":"a.b"`), "invalid_event", "id", ""},
 		{"id_empty", line(`,"id":""`), "invalid_event", "id", ""},
-		{"id_with_nul", line(`,"id":"a\u0000"`), "invalid_event", "id", ""},
+		{"id_with_nul", line(`,"id":"a\u0000"`), "invalid_json", "id", "U+0000"},
 		{"id_of_65_characters", line(`,"id":"` + strings.Repeat("a", 65) + `"`), "invalid_event", "id", ""},
 		{"id_that_disagrees_with_createdAt", line(`,"id":"` + goldenFirst + `"`), "invalid_event", "id", "1773066600"},
 		{"source_too_long", line(`,"source":"` + strings.Repeat("a", 321) + `"`), "invalid_event", "source", ""},
@@ -108,6 +115,14 @@ func TestImportRefusesLines(t *testing.T) {
 	}
 }
 
+// Promise (§3.3): import by admin API and command, plain or gzip, with a server and without; a line
+// is one event as specified, at most 64 KiB; owner, source, location and id are optional
+// Promise (§3.3): an import stops at the first bad line, or skips bad lines if every line has an
+// id; the same file again records nothing; resources match their newest event; the same id with
+// other content is a conflict
+// Promise (§3.3): an import reports progress, the first 100 refused lines with numbers and offsets,
+// then a summary; an import without its end counts as interrupted; a dry run lists every refused
+// line and records nothing
 func TestImport(t *testing.T) {
 	t.Parallel()
 	three := line(`,"id":"one"`) + "\n" + line(`,"id":"two","source":"x","location":"y"`) + "\n" + line("") + "\n"
@@ -197,12 +212,12 @@ func TestImport(t *testing.T) {
 			t.Errorf("summary = %v", s)
 		}
 	})
-	t.Run("gzip_that_breaks_off_has_no_summary", func(t *testing.T) {
+	t.Run("gzip_that_breaks_off_ends_with_the_summary", func(t *testing.T) {
 		a := parallelAPI(t)
 		packed := zipped(t, strings.Repeat(line(`,"id":"one"`)+"\n", 50))
-		last := a.importFrom(bytes.NewReader(packed[:len(packed)-9]), "", "Content-Encoding", "gzip").lastLine(t)
-		if last["error"] != "incomplete_upload" || last["summary"] != nil {
-			t.Errorf("last line = %v", last)
+		lines := a.importFrom(bytes.NewReader(packed[:len(packed)-9]), "", "Content-Encoding", "gzip").answerLines(t)
+		if broken, last := lines[len(lines)-2], lines[len(lines)-1]; broken["error"] != "incomplete_upload" || last["summary"] != true || last["errors"] != 1.0 {
+			t.Errorf("the last lines are %v and %v", broken, last)
 		}
 	})
 	t.Run("a_body_that_is_no_gzip", func(t *testing.T) {
@@ -292,7 +307,7 @@ func TestImport(t *testing.T) {
 }
 
 // events are all events of acct_a, oldest first.
-func (a *api) events(t testing.TB) []eventJSON {
+func (a *apiHouse) events(t testing.TB) []eventJSON {
 	t.Helper()
 	return a.admin(http.MethodGet, "/admin/events?account=acct_a&order=asc&limit=1000", nil).page(t).Data
 }
@@ -315,7 +330,7 @@ func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 func TestImportReadsToTheEndWhileItAnswers(t *testing.T) {
 	a := parallelAPI(t)
 	server := httptest.NewUnstartedServer(nil)
-	server.Config = NewHTTPServer(a.server.Admin(), slog.New(slog.DiscardHandler))
+	server.Config = web.NewHTTPServer(a.server.Admin(), slog.New(slog.DiscardHandler))
 	server.Start()
 	defer server.Close()
 	var file strings.Builder
@@ -334,10 +349,12 @@ func TestImportReadsToTheEndWhileItAnswers(t *testing.T) {
 }
 
 // The answer is sent during the upload.
+//
+// Promise (§3.3): the answer streams during the upload, which is never cut off
 func TestImportAnswersWhileItReads(t *testing.T) {
 	a := parallelAPI(t)
 	server := httptest.NewUnstartedServer(nil)
-	server.Config = NewHTTPServer(a.server.Admin(), slog.New(slog.DiscardHandler))
+	server.Config = web.NewHTTPServer(a.server.Admin(), slog.New(slog.DiscardHandler))
 	server.Start()
 	defer server.Close()
 	upload, writer := io.Pipe()
@@ -381,10 +398,12 @@ func TestImportAnswersWhileItReads(t *testing.T) {
 
 // A client that reads only after sending everything finds the summary of an import that
 // stopped at the first line.
+//
+// Promise (§3.3): the answer streams during the upload, which is never cut off
 func TestImportThatStopsIsStillAnswered(t *testing.T) {
 	a := parallelAPI(t)
 	server := httptest.NewUnstartedServer(nil)
-	server.Config = NewHTTPServer(a.server.Admin(), slog.New(slog.DiscardHandler))
+	server.Config = web.NewHTTPServer(a.server.Admin(), slog.New(slog.DiscardHandler))
 	server.Start()
 	defer server.Close()
 	conn := must.Get(net.Dial("tcp", server.Listener.Addr().String()))(t)
@@ -402,6 +421,8 @@ func TestImportThatStopsIsStillAnswered(t *testing.T) {
 	}
 }
 
+// Promise (§3.3): the command compares sent and seen, and exits 65 for a refused line; export,
+// import and export is byte-identical
 func TestExport(t *testing.T) {
 	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
@@ -447,6 +468,35 @@ func TestExport(t *testing.T) {
 	})
 }
 
+// TestExportedEventsOfWebhookEndpointsStayAsTheyAre: they contain nulls, and a description
+// that an import would refuse is refused when it is given.
+//
+// Promise (§3.3): the command compares sent and seen, and exits 65 for a refused line; export,
+// import and export is byte-identical
+func TestExportedEventsOfWebhookEndpointsStayAsTheyAre(t *testing.T) {
+	h := newHooked(t)
+	h.post("", h.token, `{"url":"`+hookURL+`","description":"card 4111 1111 1111 1111"}`).fault(t, http.StatusBadRequest, "sensitive_data", "description")
+	e := h.created(t, `{"url":"`+hookURL+`/4111111111111111","description":"<till> & \u2028"}`)
+	h.patch(api.WebhooksPath+"/"+e.ID, h.token, `{"description":"4111 1111 1111 1111"}`).fault(t, http.StatusBadRequest, "sensitive_data", "description")
+	for _, call := range []string{"/disable", "/enable", "/rotate-secret"} {
+		if w := h.post("/"+e.ID+call, h.token, ""); w.Code != http.StatusOK {
+			t.Fatalf("%s = %d %s", call, w.Code, w.Body)
+		}
+	}
+	export := h.admin(http.MethodGet, "/admin/event-export?account=acct_a", nil).Body.String()
+	if !strings.Contains(export, "webhook_endpoint.secret_rotated") || !strings.Contains(export, `"disabled":null`) {
+		t.Fatalf("export = %s, want the events of the endpoint, with a null", export)
+	}
+	for name, to := range map[string]*apiHouse{"over_itself": h.apiHouse, "elsewhere": newAPI(t)} {
+		to.importLines(t, "acct_a", export)
+		if again := to.admin(http.MethodGet, "/admin/event-export?account=acct_a", nil); again.Body.String() != export {
+			t.Errorf("imported %s, the events are\n%s\nwant\n%s", name, again.Body, export)
+		}
+	}
+}
+
+// Promise (§3.3): a native id is its own position and must agree with createdAt; a foreign one
+// keeps its spelling; POST /admin/events records one
 func TestAdminEvents(t *testing.T) {
 	a := parallelAPI(t)
 	a.importLines(t, "acct_a", line(`,"id":"one"`))

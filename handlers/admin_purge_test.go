@@ -14,10 +14,11 @@ import (
 	"tollhouse/store/storetest/must"
 )
 
-func (a *api) purge(body string) answer {
+func (a *apiHouse) purge(body string) answer {
 	return a.admin(http.MethodPost, "/admin/event-purge", strings.NewReader(body), "Content-Type", "application/json")
 }
 
+// Promise (§2.4): events do not change; an audited purge removes them and their snapshots, then 404
 func TestPurge(t *testing.T) {
 	a := parallelAPI(t)
 	token := a.token(t, "ann", "acct_a", store.ScopeUnstated)

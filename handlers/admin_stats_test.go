@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"testing"
 
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 	"tollhouse/store/record"
 	"tollhouse/store/stats"
 )
@@ -14,7 +14,7 @@ import (
 func (h *house) stats(t testing.TB, query string) map[string]float64 {
 	t.Helper()
 	w := h.admin(t, http.MethodGet, "/admin/stats?"+query, "")
-	var found handlers.AdminStats
+	var found admin.AdminStats
 	if err := json.Unmarshal([]byte(w.body), &found); err != nil || w.StatusCode != http.StatusOK {
 		t.Fatalf("GET /admin/stats?%s = %d %s, %v", query, w.StatusCode, w.body, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 	"tollhouse/store/storetest"
 )
 
@@ -22,18 +23,20 @@ func TestOperatorsAnswersAreRoutes(t *testing.T) {
 		return w
 	}
 	server := handlers.Config{
-		Status: func(context.Context) handlers.ServerStatus {
-			return handlers.ServerStatus{Status: handlers.StateReady, PID: 7}
+		Settings: []admin.Setting{{Name: "listen", Value: "127.0.0.1:8080", From: "flag", Variable: "TOLLHOUSE_LISTEN"}},
+		Status: func(context.Context) admin.ServerStatus {
+			return admin.ServerStatus{Status: admin.StateReady, PID: 7}
 		},
-		Doctor: func(_ context.Context, deep bool, report func(handlers.Finding)) {
-			report(handlers.Finding{Check: "disk", State: handlers.StateOK, Detail: "all"})
+		Doctor: func(_ context.Context, deep bool, report func(admin.Finding)) {
+			report(admin.Finding{Check: "disk", State: admin.StateOK, Detail: "all"})
 			if deep {
-				report(handlers.Finding{Check: "blocks", State: handlers.StateOK, Detail: "read"})
+				report(admin.Finding{Check: "blocks", State: admin.StateOK, Detail: "read"})
 			}
 		},
 	}
 	const disk = `{"check":"disk","state":"ok","detail":"all"}` + "\n"
 	for path, want := range map[string]string{
+		"/admin/settings":         `[{"name":"listen","value":"127.0.0.1:8080","from":"flag","variable":"TOLLHOUSE_LISTEN"}]` + "\n",
 		"/admin/status":           `{"status":"ready","url":"","listen":null,"version":"","pid":7,"started":0}` + "\n",
 		"/admin/doctor":           disk,
 		"/admin/doctor?deep=true": disk + `{"check":"blocks","state":"ok","detail":"read"}` + "\n",

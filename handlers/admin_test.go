@@ -9,11 +9,13 @@ import (
 	"sync"
 	"testing"
 
+	"tollhouse/handlers/admin"
+	"tollhouse/handlers/web"
 	"tollhouse/store/storetest"
 )
 
 // send is a request of the admin API with a JSON body.
-func (a *api) send(method, target, body string) answer {
+func (a *apiHouse) send(method, target, body string) answer {
 	return a.admin(method, target, strings.NewReader(body), "Content-Type", "application/json")
 }
 
@@ -44,6 +46,7 @@ func (w answer) text(t testing.TB, member string) string {
 
 const clientMembers = "client_id consent disabled grants introspect name public redirect_uris scopes"
 
+// Promise (RFC 9700): a public client has no secret and never the password grant
 func TestAdminClients(t *testing.T) {
 	t.Parallel()
 	t.Run("members_and_a_secret_shown_once", func(t *testing.T) {
@@ -121,7 +124,7 @@ func TestAdminClients(t *testing.T) {
 		} {
 			a.send("PATCH", id, body).fault(t, http.StatusBadRequest, "invalid_request", param)
 		}
-		a.send("POST", "/admin/clients", `{"name":"`+strings.Repeat("x", formSizeMax)+`"}`).fault(t, http.StatusRequestEntityTooLarge, "too_large", "")
+		a.send("POST", "/admin/clients", `{"name":"`+strings.Repeat("x", web.FormSizeMax)+`"}`).fault(t, http.StatusRequestEntityTooLarge, "too_large", "")
 		if after := a.send("GET", "/admin/clients", "").Body.String(); after != before {
 			t.Errorf("clients before %s\nafter %s", before, after)
 		}
@@ -151,8 +154,8 @@ func TestAdminClients(t *testing.T) {
 		after := ""
 		for range 3 {
 			var page struct {
-				Data    []AdminClient `json:"data"`
-				HasMore bool          `json:"hasMore"`
+				Data    []admin.AdminClient `json:"data"`
+				HasMore bool                `json:"hasMore"`
 			}
 			w := a.send("GET", "/admin/clients?limit=2&after="+after, "")
 			if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || page.HasMore != (len(seen) < 3) {

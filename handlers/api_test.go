@@ -18,36 +18,36 @@ import (
 )
 
 // api is the whole server over a store in memory, for tests of its API.
-type api struct {
+type apiHouse struct {
 	*storetest.Fixture
 	server *Server
 	client store.Client
 }
 
-func newAPI(t testing.TB, change ...func(*store.Options)) *api {
+func newAPI(t testing.TB, change ...func(*store.Options)) *apiHouse {
 	t.Helper()
 	return serveAPI(t, storetest.New(t, change...))
 }
 
 // parallelAPI is newAPI for a test that runs beside others.
-func parallelAPI(t *testing.T, change ...func(*store.Options)) *api {
+func parallelAPI(t *testing.T, change ...func(*store.Options)) *apiHouse {
 	t.Helper()
 	t.Parallel()
 	return newAPI(t, change...)
 }
 
-func serveAPI(t testing.TB, f *storetest.Fixture) *api {
+func serveAPI(t testing.TB, f *storetest.Fixture) *apiHouse {
 	t.Helper()
 	address := must.Get(url.Parse("http://127.0.0.1:8080"))(t)
 	client, _ := f.Client(t)
-	return &api{
+	return &apiHouse{
 		Fixture: f, client: client,
 		server: New(Config{Store: f.Store, Key: f.Key, PublicURL: address, Log: slog.New(slog.DiscardHandler), Version: "test"}),
 	}
 }
 
 // token returns an access token of a new user of the account.
-func (a *api) token(t testing.TB, name, account string, scope store.Scope) string {
+func (a *apiHouse) token(t testing.TB, name, account string, scope store.Scope) string {
 	t.Helper()
 	issued, err := a.IssueForPassword(context.Background(), store.By{}, a.client, a.User(t, name, account), scope)
 	must.Do(t, err)
@@ -60,7 +60,7 @@ type answer struct {
 }
 
 // request is a request to the public handler, with pairs of header and value.
-func (a *api) request(method, target, token string, body io.Reader, headers ...string) answer {
+func (a *apiHouse) request(method, target, token string, body io.Reader, headers ...string) answer {
 	r := httptest.NewRequest(method, target, body)
 	r.Host = "127.0.0.1:8080"
 	if token != "" {
@@ -74,22 +74,22 @@ func (a *api) request(method, target, token string, body io.Reader, headers ...s
 	return answer{w}
 }
 
-func (a *api) get(target, token string, headers ...string) answer {
+func (a *apiHouse) get(target, token string, headers ...string) answer {
 	return a.request(http.MethodGet, target, token, nil, headers...)
 }
 
 // put sends a snapshot.
-func (a *api) put(target, token, body string, headers ...string) answer {
+func (a *apiHouse) put(target, token, body string, headers ...string) answer {
 	return a.request(http.MethodPut, target, token, strings.NewReader(body), append(headers, "Content-Type", "application/json")...)
 }
 
 // patch sends a merge patch.
-func (a *api) patch(target, token, body string, headers ...string) answer {
+func (a *apiHouse) patch(target, token, body string, headers ...string) answer {
 	return a.request(http.MethodPatch, target, token, strings.NewReader(body), append(headers, "Content-Type", "application/merge-patch+json")...)
 }
 
 // admin is a request to the admin handler.
-func (a *api) admin(method, target string, body io.Reader, headers ...string) answer {
+func (a *apiHouse) admin(method, target string, body io.Reader, headers ...string) answer {
 	r := httptest.NewRequest(method, target, body)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Add(headers[i], headers[i+1])
@@ -100,7 +100,7 @@ func (a *api) admin(method, target string, body io.Reader, headers ...string) an
 }
 
 // importLines records lines through the admin API and fails on a refused one.
-func (a *api) importLines(t testing.TB, account, lines string) {
+func (a *apiHouse) importLines(t testing.TB, account, lines string) {
 	t.Helper()
 	w := a.admin(http.MethodPost, "/admin/events/import?account="+account, strings.NewReader(lines), "Content-Type", "application/x-ndjson")
 	summary := w.lastLine(t)
@@ -166,6 +166,9 @@ func (w answer) fault(t testing.TB, status int, code, param string) map[string]a
 	got, _ := body["param"].(string)
 	if w.Code != status || body["error"] != code || param != "" && got != param {
 		t.Fatalf("answer = %d %s, want %d %s on %q", w.Code, w.Body, status, code, param)
+	}
+	if status == http.StatusUnauthorized && w.Header().Get("WWW-Authenticate") == "" { // RFC 9110 §15.5.2
+		t.Error("a 401 has no WWW-Authenticate")
 	}
 	description, _ := body["error_description"].(string)
 	if description == "" || !strings.HasSuffix(description, ".") && !strings.HasSuffix(description, "?") {

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 	"tollhouse/store"
 	"tollhouse/store/storetest/must"
 )
@@ -30,16 +30,16 @@ func TestAuditFilters(t *testing.T) {
 	if len(all) < 3 {
 		t.Fatalf("the record has %d lines", len(all))
 	}
-	for query, keep := range map[string]func(handlers.AdminAuditLine) bool{
-		"what=login_refused": func(l handlers.AdminAuditLine) bool { return l.What == "login_refused" },
-		"user=MARA":          func(l handlers.AdminAuditLine) bool { return l.Username == "mara" },
-		"user=nobody":        func(handlers.AdminAuditLine) bool { return false },
-		"client=" + url.QueryEscape(h.client.Name): func(l handlers.AdminAuditLine) bool { return l.ClientName == h.client.Name },
-		"client=" + h.client.ID:                    func(l handlers.AdminAuditLine) bool { return l.ClientID == h.client.ID },
-		"operator=Olga":                            func(l handlers.AdminAuditLine) bool { return l.Operator == "olga" },
-		"source=192.0.2.0/24":                      func(l handlers.AdminAuditLine) bool { return l.Source != "" },
-		"source=198.51.100.7":                      func(handlers.AdminAuditLine) bool { return false },
-		"user=mara&what=login_refused":             func(l handlers.AdminAuditLine) bool { return l.Username == "mara" && l.What == "login_refused" },
+	for query, keep := range map[string]func(admin.AdminAuditLine) bool{
+		"what=login_refused": func(l admin.AdminAuditLine) bool { return l.What == "login_refused" },
+		"user=MARA":          func(l admin.AdminAuditLine) bool { return l.Username == "mara" },
+		"user=nobody":        func(admin.AdminAuditLine) bool { return false },
+		"client=" + url.QueryEscape(h.client.Name): func(l admin.AdminAuditLine) bool { return l.ClientName == h.client.Name },
+		"client=" + h.client.ID:                    func(l admin.AdminAuditLine) bool { return l.ClientID == h.client.ID },
+		"operator=Olga":                            func(l admin.AdminAuditLine) bool { return l.Operator == "olga" },
+		"source=192.0.2.0/24":                      func(l admin.AdminAuditLine) bool { return l.Source != "" },
+		"source=198.51.100.7":                      func(admin.AdminAuditLine) bool { return false },
+		"user=mara&what=login_refused":             func(l admin.AdminAuditLine) bool { return l.Username == "mara" && l.What == "login_refused" },
 	} {
 		var want []string
 		for _, l := range all {
@@ -118,11 +118,11 @@ func auditedConstants(t testing.TB) (values []string) {
 }
 
 // auditOf returns the lines that the admin API lists.
-func (h *house) auditOf(t testing.TB, query string) []handlers.AdminAuditLine {
+func (h *house) auditOf(t testing.TB, query string) []admin.AdminAuditLine {
 	t.Helper()
 	w := httptest.NewRecorder()
 	h.server.Admin().ServeHTTP(w, httptest.NewRequest("GET", "/admin/audit?limit=500&"+query, nil))
-	var page struct{ Data []handlers.AdminAuditLine }
+	var page struct{ Data []admin.AdminAuditLine }
 	must.Do(t, json.Unmarshal(w.Body.Bytes(), &page))
 	if w.Code != http.StatusOK {
 		t.Fatalf("%s: %d %s", query, w.Code, w.Body)

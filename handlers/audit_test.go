@@ -58,6 +58,7 @@ func (h *house) wantOneLine(t *testing.T, cases []auditCase) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			var a answer
+			h.Clock.Advance(time.Minute) // the first refusal of a kind in a minute has a line of its own
 			lines := h.recorded(t, func() { a = c.step(t) })
 			lines = slices.DeleteFunc(lines, func(l store.AuditLine) bool { return l.RequestID != a.Header.Get("X-Request-Id") })
 			if len(lines) != 1 {
@@ -77,6 +78,8 @@ func (h *house) wantOneLine(t *testing.T, cases []auditCase) {
 	}
 }
 
+// Promise (RFC 6749 §4): Allow sends one code to the redirect URI; Deny is 303 with access_denied,
+// a description, state and iss, and stores no code
 func TestAuditOfPeople(t *testing.T) {
 	h := parallelHouse(t)
 	s := h.stranger(t)
@@ -89,7 +92,7 @@ func TestAuditOfPeople(t *testing.T) {
 		{"unknown_user", func(t *testing.T) answer { return s.signIn(t, "nils", tooLong) }, store.AuditLoginRefused, "unknown_user", false, false},
 		{"grant_wrong_password", func(t *testing.T) answer { return h.grant(t, "mara", tooLong) }, store.AuditLoginRefused, "wrong_password", true, true},
 		{"throttle", func(t *testing.T) (a answer) {
-			for range 11 {
+			for range 10 { // the last one is throttled, after one failure above
 				a = s.signIn(t, "mara", tooLong, from("203.0.113.7"))
 			}
 			return a
@@ -108,6 +111,8 @@ func TestAuditOfPeople(t *testing.T) {
 	})
 }
 
+// Promise (RFC 6749 §5): the response has exactly five members; expires_in is 3600 seconds; the
+// response is uncacheable JSON; scope is null when none was requested; token_type is bearer
 func TestAuditOfTokens(t *testing.T) {
 	h := parallelHouse(t)
 	other, otherSecret := h.Client(t)
@@ -133,11 +138,13 @@ func TestAuditOfTokens(t *testing.T) {
 		{"replayed_code", func(t *testing.T) answer {
 			form := h.codeForm(h.code(t))
 			wantPair(t, h.token(t, form))
+			h.Clock.Advance(11 * time.Second)
 			return h.token(t, form)
 		}, store.AuditCodeReplay, "code_replayed", true, true},
 		{"code_replayed_again", func(t *testing.T) answer {
 			form := h.codeForm(h.code(t))
 			wantPair(t, h.token(t, form))
+			h.Clock.Advance(11 * time.Second)
 			h.token(t, form)
 			return h.token(t, form)
 		}, refused, "used_before", true, false},
@@ -256,8 +263,35 @@ func TestAuditOfOperators(t *testing.T) {
 	})
 }
 
-// TestAuditIsBounded: a stranger cannot fill the disk with audit lines.
+// about returns how many refusals or changes the lines are about.
+func about(lines []store.AuditLine) (n int) {
+	for _, l := range lines {
+		n += max(l.Count, 1)
+	}
+	return n
+}
+
+// aMinuteLater returns the lines that a step adds at once, and the numbers that follow.
+func (h *house) aMinuteLater(t testing.TB, step func()) (written, counts []store.AuditLine) {
+	t.Helper()
+	h.Clock.Advance(2 * time.Minute) // what was counted before is written
+	h.audit(t)
+	written = h.recorded(t, step)
+	counts = h.recorded(t, func() { h.Clock.Advance(time.Minute) })
+	for _, l := range counts {
+		if l.Count == 0 || l.RequestID != "" {
+			t.Errorf("line %+v a minute later, want a number of many requests", l)
+		}
+	}
+	return written, counts
+}
+
+// TestAuditIsBounded: what costs a stranger little leaves a line and a number.
+//
+// Promise (Credentials, memory, connections): filling the audit record by refused codes and tokens
+// of confidential clients, throttled attempts and denials
 func TestAuditIsBounded(t *testing.T) {
+	const requests = 200
 	h := parallelHouse(t)
 	public, none := h.Client(t, publicClient)
 	for name, step := range map[string]func(){
@@ -267,14 +301,17 @@ func TestAuditIsBounded(t *testing.T) {
 		"pages_of_other_sites":       func() { h.token(t, url.Values{"client_id": {"x"}}, header("Origin", "https://evil.example")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h.Clock.Advance(2 * time.Minute) // the steps come from one source, and a minute's lines are its share
-			lines := h.recorded(t, func() {
-				for range 200 {
+			written, counts := h.aMinuteLater(t, func() {
+				for range requests {
 					step()
 				}
 			})
-			if len(lines) == 0 || len(lines) > 60+30 {
-				t.Errorf("200 requests leave %d lines, want some and at most 90", len(lines))
+			// Ten wrong passwords of a known user are written one by one.
+			if len(written) == 0 || len(written) > 12 || len(counts) == 0 || len(counts) > 2 {
+				t.Errorf("%d requests leave %d lines and %d numbers, want a few", requests, len(written), len(counts))
+			}
+			if n := about(written) + about(counts); n != requests {
+				t.Errorf("the lines are about %d requests, want %d", n, requests)
 			}
 		})
 	}
@@ -282,25 +319,39 @@ func TestAuditIsBounded(t *testing.T) {
 
 // TestAuditOfRefusedTokensIsBounded: a confidential client that sends garbage cannot fill
 // the disk, and a revocation of a family is recorded after any amount of it.
+//
+// Promise (Credentials, memory, connections): filling the audit record by refused codes and tokens
+// of confidential clients, throttled attempts and denials
 func TestAuditOfRefusedTokensIsBounded(t *testing.T) {
-	const requests, linesMax = 200, 60
+	const requests = 200
 	h := parallelHouse(t).overTCP(t)
+	var pair pair
 	for name, form := range map[string]func() url.Values{
-		"codes":          func() url.Values { return h.codeForm(secret.New(nil, secret.Code).Reveal()) },
-		"refresh_tokens": func() url.Values { return h.refreshForm(secret.New(nil, secret.RefreshToken).Reveal()) },
-		"garbage":        func() url.Values { return h.refreshForm("x") },
+		"unknown_codes":          func() url.Values { return h.codeForm(secret.New(nil, secret.Code).Reveal()) },
+		"unknown_refresh_tokens": func() url.Values { return h.refreshForm(secret.New(nil, secret.RefreshToken).Reveal()) },
+		"garbage":                func() url.Values { return h.refreshForm("x") },
+		"a_stolen_token_again": func() url.Values {
+			if pair.RefreshToken == "" {
+				pair = wantPair(t, h.token(t, h.passwordForm()))
+				h.revoke(t, pair.RefreshToken)
+			}
+			return h.refreshForm(pair.RefreshToken)
+		},
 	} {
-		t.Run("unknown_"+name+"_of_a_confidential_client", func(t *testing.T) {
-			h.Clock.Advance(2 * time.Minute) // the requests come from one source, and a minute's lines are its share
-			lines := h.recorded(t, func() {
+		t.Run(name, func(t *testing.T) {
+			form() // its own lines are not of the refusals
+			written, counts := h.aMinuteLater(t, func() {
 				for range requests {
 					if a := h.token(t, form()); a.StatusCode != http.StatusBadRequest {
 						t.Fatalf("token = %d %s, want 400", a.StatusCode, a.body)
 					}
 				}
 			})
-			if len(lines) == 0 || len(lines) > linesMax {
-				t.Errorf("%d requests leave %d lines, want some and at most %d", requests, len(lines), linesMax)
+			if len(written) != 1 || len(counts) != 1 || about(counts) != requests-1 {
+				t.Fatalf("%d requests leave %+v and %+v, want a line and a number of the others", requests, written, counts)
+			}
+			if c := counts[0]; c.ClientID != h.client.ID || c.Reason != written[0].Reason || c.What != store.AuditRefused || c.Source != written[0].Source {
+				t.Errorf("the number is %+v, want the client, reason and source of all", c)
 			}
 		})
 	}
@@ -316,6 +367,60 @@ func TestAuditOfRefusedTokensIsBounded(t *testing.T) {
 			t.Errorf("lines = %+v, want the replay", lines)
 		}
 	})
+}
+
+// TestRefusedSignInsOfAUserAreCounted: of a known user they are written one by one up to
+// 200 a minute, and then a line has the user and the number. Readers of all kinds see it.
+//
+// Promise (Credentials, memory, connections): refused sign-ins of a user beyond 200 a minute are a
+// number, which the API, the desk and the filters show; numbers appear at a stop, in a backup, and
+// under a clock that stands still
+func TestRefusedSignInsOfAUserAreCounted(t *testing.T) {
+	const refused, most, ofClient = 230, 200, 10 // attempts that a client has for a name
+	h, b := deskHouse(t)
+	h.overTCP(t)
+	var forms []url.Values
+	for range refused / ofClient {
+		c, sec := h.Client(t)
+		forms = append(forms, with(as(h.passwordForm(), c, sec), "password", tooLong))
+	}
+	written, counts := h.aMinuteLater(t, func() {
+		for i := range refused {
+			wantTokenError(t, h.token(t, forms[i/ofClient]), http.StatusBadRequest, "invalid_grant")
+		}
+	})
+	if len(written) != most || len(counts) != 1 {
+		t.Fatalf("%d refused sign-ins leave %d lines and %+v, want %d and a number", refused, len(written), counts, most)
+	}
+	want := store.AuditLine{What: store.AuditLoginRefused, Reason: "wrong_password", By: store.By{Source: written[0].Source}, UserID: h.user.Subject(), Count: refused - most}
+	if c := counts[0]; c.At.Sub(written[0].At) != time.Minute || c.ClientID != "" && c.ClientID == written[0].ClientID {
+		t.Errorf("the number is %+v, want it a minute after %s and of no single client", c, written[0].At)
+	} else if c.What != want.What || c.Reason != want.Reason || c.By != want.By || c.UserID != want.UserID || c.Count != want.Count {
+		t.Errorf("the number is %+v, want %+v", c, want)
+	}
+	shown := h.auditOf(t, "user=mara&what=login_refused&source="+want.Source)
+	if last := shown[len(shown)-1]; last.Count != want.Count || last.Username != "mara" || last.RequestID != "" || last.Why() != "wrong_password (30 times)" {
+		t.Errorf("the API ends with %+v, want the number", last)
+	}
+	if page := b.get(t, "/desk/audit?user=mara&what=login_refused"); !strings.Contains(page.body, "wrong_password (30 times)") {
+		t.Errorf("the desk does not show the number:\n%.3000s", page.body)
+	}
+}
+
+// TestASignInIsRecordedWithItsSession: a sign-in that is not recorded is none.
+//
+// Promise (Credentials, memory, connections): a crash loses no accepted sign-in and no operator's
+// change from the audit record; a store that is away loses no line, and refusals displace none
+func TestASignInIsRecordedWithItsSession(t *testing.T) {
+	h := parallelHouse(t)
+	h.Rest() // nothing but the requests writes from now on
+	b := h.browser(t)
+	a := b.submit(t, b.get(t, "/login"), rightPassword...)
+	h.admin(t, "POST", "/admin/users/mara/enable", "")
+	lines := must.Get(h.Reopened(t).ListAudit(t.Context(), record.Position{}, 10))(t) // as after a crash
+	if len(lines) != 2 || lines[0].What != store.AuditLogin || lines[0].RequestID != a.Header.Get("X-Request-Id") || lines[1].Reason != "user enabled" {
+		t.Errorf("after a crash the record has %+v, want the sign-in and the operator's change", lines)
+	}
 }
 
 func TestAdminListAudit(t *testing.T) {
@@ -366,16 +471,22 @@ func (h *house) auditText(t testing.TB) string {
 }
 
 // TestDeniesFillNoAuditRecord: to deny costs a user nothing.
+//
+// Promise (Credentials, memory, connections): filling the audit record by refused codes and tokens
+// of confidential clients, throttled attempts and denials
 func TestDeniesFillNoAuditRecord(t *testing.T) {
 	h := parallelHouse(t)
 	b := h.signedIn(t, h.user)
-	const times, most = 70, 60 // a minute, of a source
-	lines := h.recorded(t, func() {
+	const times = 70
+	written, counts := h.aMinuteLater(t, func() {
 		for range times {
 			b.submit(t, b.get(t, h.authURL()), "decision", "deny")
 		}
 	})
-	if len(lines) != most || lines[0].What != store.AuditDenied {
-		t.Errorf("%d denials left %d lines, want %d", times, len(lines), most)
+	if len(written) != 1 || written[0].What != store.AuditDenied || len(counts) != 1 || about(counts) != times-1 {
+		t.Fatalf("%d denials left %+v and %+v, want a line and a number of the others", times, written, counts)
+	}
+	if c := counts[0]; c.UserID != h.user.Subject() || c.ClientID != h.client.ID || c.AccountID != h.account {
+		t.Errorf("the number is %+v, want the user, the client and the account", c)
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 // TestBearerOfANarrowedClient: a token permits what its client may do now, not what it
 // could do when the token was issued.
+//
+// Promise (RFC 6750): a token without the scope is 403 naming the scope needed
 func TestBearerOfANarrowedClient(t *testing.T) {
 	h := parallelHouse(t)
 	narrow := func(t *testing.T, scopes ...string) {

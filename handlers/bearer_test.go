@@ -15,6 +15,15 @@ const (
 	invalidChallenge = bareChallenge + `, error="invalid_request"`
 )
 
+// Promise (RFC 6750): only the header is read, its scheme in any case; no credentials: 401 and a
+// bare challenge; another scheme, no token and two headers have distinct errors
+// Promise (RFC 6750): a token in the query alone is refused with advice; a token in header and
+// query is refused; answers are private and vary by Authorization; a challenge echoes nothing
+// Promise (RFC 9110, RFC 9112): header names with underscores, duplicate headers; a health probe's
+// name on a protected route; line breaks in headers
+// Promise (Credentials, memory, connections): filling the throttle's memory; tokens outside the
+// header
+// Promise (§2.2): a token in the query is not used, echoed or logged
 func TestBearer(t *testing.T) {
 	h := parallelHouse(t)
 	p := h.pair(t)
@@ -92,6 +101,8 @@ func TestBearer(t *testing.T) {
 	})
 }
 
+// Promise (RFC 6750): unknown, expired, revoked and wrong-kind tokens are one invalid_token; one
+// clock; a token is invalid from the second it expires
 func TestBearerDeadTokens(t *testing.T) {
 	h := parallelHouse(t)
 	expired, revoked := h.pair(t), h.pair(t)
@@ -153,6 +164,7 @@ func edits(token string) []string {
 	return all
 }
 
+// Promise (RFC 6750): a token without the scope is 403 naming the scope needed
 func TestBearerScope(t *testing.T) {
 	h := parallelHouse(t)
 	p := h.pair(t, "scope", "resources:read")
@@ -195,6 +207,9 @@ func TestBearerScope(t *testing.T) {
 	})
 }
 
+// Promise (RFC 6750): unknown, expired, revoked and wrong-kind tokens are one invalid_token; one
+// clock; a token is invalid from the second it expires
+// Promise (Attacks on operations): a changed system clock
 func TestBearerExpiry(t *testing.T) {
 	t.Parallel()
 	t.Run("dead_at_its_very_end", func(t *testing.T) {

@@ -18,18 +18,18 @@ const (
 	pairsMin     = 4000
 )
 
-// BenchmarkEnumeration times the requests of [TestEnumeration] through the whole router
-// over a store on disk: for something unknown and for something foreign, alternating. The
-// ratio of their medians must be within 5 % of one.
+// BenchmarkEnumeration times the requests of [TestEnumeration], but for those about tokens,
+// through the whole router over a store on disk: for something unknown and for something
+// foreign, alternating. The ratio of their medians must be within 5 % of one.
 //
 //	go test ./handlers -run '^$' -bench Enumeration -benchtime 1x
 func BenchmarkEnumeration(b *testing.B) {
-	for i, like := range populate(b, houseOnDisk(b)).lookalikes() {
+	for i, like := range populate(b, houseOnDisk(b)).timed() {
 		b.Run(like.name, func(b *testing.B) {
 			for j, ask := range like.asks[1:] {
 				b.Run(ask.about, func(b *testing.B) {
 					n := populate(b, houseOnDisk(b)) // with a clock and revocations of its own
-					like := n.lookalikes()[i]
+					like := n.timed()[i]
 					n.compare(b, like, like.asks[j+1])
 				})
 			}

@@ -142,7 +142,7 @@ func (h *house) allowed(t testing.TB, c store.Client) string {
 	t.Helper()
 	code := must.Get(h.Allow(context.Background(), store.Consent{
 		Client: c, User: h.user, RedirectURI: storetest.CallbackURI, Scope: store.ScopeUnstated,
-		Ticket: secret.HashOf(secret.Text(nil)), TicketEnds: h.Now().Add(time.Minute),
+		Ticket: secret.Text(nil), TicketEnds: h.Now().Add(time.Minute),
 	}))(t)
 	return code.Reveal()
 }

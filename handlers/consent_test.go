@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,10 @@ import (
 	"tollhouse/store/storetest/must"
 )
 
+// Promise (RFC 6749 §10): a form is answered with 303, a redirect on GET with 302; GET issues only
+// what is remembered
+// Promise (RFC 7662, RFC 8252 §8.6): the consent page names client, user, scopes and destination;
+// consent is asked each time, or remembered
 func TestConsent(t *testing.T) {
 	h := parallelHouse(t)
 	t.Run("says_who_asks_for_what_and_where_it_leads", func(t *testing.T) {
@@ -91,6 +96,7 @@ func TestConsent(t *testing.T) {
 	})
 }
 
+// Promise (Browsers): a consent ticket is useless in another browser
 func TestConsentForgery(t *testing.T) {
 	h := parallelHouse(t)
 	nils := h.User(t, "nils", h.account)
@@ -148,10 +154,71 @@ func bend(sealed string) string {
 	return sealed[:i] + string(c) + sealed[i+1:]
 }
 
+// Promise (Browsers): a decision counts once: the same one again leads to the same place with the
+// same code, at any server, while the code lives; then a page says what was decided; a user
+// disabled in between allows nothing
+// Promise (RFC 9700 §4.4, §4.7, §4.12, §4.16): forged consent; going back in the browser and
+// resubmitting; a double click that reaches Allow (not in dev)
 func TestConsentIsDecidedOnce(t *testing.T) {
 	h := parallelHouse(t)
 	b := h.signedIn(t, h.user)
-	for _, order := range [][2]string{{"allow", "allow"}, {"deny", "allow"}, {"allow", "deny"}} {
+	for _, decision := range []string{"allow", "deny"} {
+		t.Run(decision+"_again_leads_to_the_same_place", func(t *testing.T) {
+			page := b.get(t, h.authURL("state", "s"))
+			first := b.submit(t, page, "decision", decision).Header.Get("Location")
+			before := h.kept(t)
+			var lines []store.AuditLine
+			for range 2 {
+				lines = append(lines, h.recorded(t, func() {
+					if again := callback(t, b.submit(t, page, "decision", decision), http.StatusSeeOther).String(); again != first {
+						t.Errorf("Location = %q, want %q again", again, first)
+					}
+				})...)
+			}
+			if n := h.kept(t) - before; n != 0 || len(lines) != 0 {
+				t.Errorf("the repeats wrote %d records and %d audit lines, want none", n, len(lines))
+			}
+		})
+	}
+	t.Run("allow_again_after_the_code_is_redeemed_says_so_and_leads_back", func(t *testing.T) {
+		for uri, link := range map[string]string{
+			"https://app.example/cb": "https://app.example", "http://127.0.0.1:5000/cb": "http://127.0.0.1:5000", "com.example.app:/cb": "",
+		} {
+			client, sec := h.Client(t, redirectingTo("https://app.example/cb", "http://127.0.0.1/cb", "com.example.app:/cb"))
+			page := b.get(t, h.authURL("client_id", client.ID, "redirect_uri", uri))
+			code := callback(t, b.submit(t, page, "decision", "allow"), http.StatusSeeOther).Query().Get("code")
+			wantPair(t, h.token(t, with(as(h.codeForm(code), client, sec), "redirect_uri", uri)))
+			for _, decision := range []string{"allow", "deny"} {
+				a := b.submit(t, page, "decision", decision)
+				var links []string
+				for n := range parsePage(t, a).Descendants() {
+					if href := attribute(n, "href"); n.Data == "a" {
+						links = append(links, href)
+					}
+				}
+				if want := slices.DeleteFunc([]string{link}, func(l string) bool { return l == "" }); !slices.Equal(links, want) {
+					t.Errorf("%s to %s: links %q, want %q", decision, uri, links, want)
+				}
+				if decision == "deny" {
+					wantPage400(t, a)
+				} else if wantErrorPage(t, a, http.StatusOK); !strings.Contains(words(t, a), "You have allowed Larkspur Bookkeeping to use your account.") || strings.Contains(a.body, code) {
+					t.Errorf("the page says %q, want that access was allowed", words(t, a))
+				}
+			}
+		}
+	})
+	t.Run("allow_again_after_a_restart_and_at_a_new_sign_in", func(t *testing.T) {
+		h := parallelHouse(t)
+		b := h.signedIn(t, h.user)
+		page := b.get(t, h.authURL())
+		first := b.submit(t, page, "decision", "allow").Header.Get("Location")
+		h.restart(t)
+		if again := b.submit(t, page, "decision", "allow").Header.Get("Location"); again != first {
+			t.Errorf("after a restart Location = %q, want %q", again, first)
+		}
+		wantErrorPage(t, h.signedIn(t, h.user).submit(t, page, "decision", "allow"), http.StatusForbidden)
+	})
+	for _, order := range [][2]string{{"deny", "allow"}, {"allow", "deny"}} {
 		t.Run(order[0]+"_back_"+order[1], func(t *testing.T) {
 			page := b.get(t, h.authURL())
 			callback(t, b.submit(t, page, "decision", order[0]), http.StatusSeeOther)
@@ -166,6 +233,7 @@ func TestConsentIsDecidedOnce(t *testing.T) {
 	t.Run("in_parallel_one_code", func(t *testing.T) {
 		form := formOn(t, b.get(t, h.authURL())).fields
 		before, sent := h.Count(t, 'k'), 0
+		places := map[string]bool{}
 		answers := h.together(t, 16, func() answer {
 			r := h.request(t, "POST", "/consent", strings.NewReader(with(form, "decision", "allow").Encode()), header("Content-Type", formType))
 			r.AddCookie(&http.Cookie{Name: sessionCookie, Value: b.cookie(sessionCookie)})
@@ -174,14 +242,17 @@ func TestConsentIsDecidedOnce(t *testing.T) {
 		for _, a := range answers {
 			if a.StatusCode == http.StatusSeeOther {
 				sent++
+				places[a.Header.Get("Location")] = true
 			}
 		}
-		if n := h.Count(t, 'k') - before; n != 1 || sent != 1 {
-			t.Errorf("%d codes were made and %d sent, want one", n, sent)
+		if n := h.Count(t, 'k') - before; n != 1 || sent != 16 || len(places) != 1 {
+			t.Errorf("%d codes were made, %d callers sent to %d places, want one code for all 16", n, sent, len(places))
 		}
 	})
 }
 
+// Promise (RFC 9700 §4.4, §4.7, §4.12, §4.16): swapping the request between steps; extra fields
+// beside the ticket
 func TestConsentHoldsWhatItShowed(t *testing.T) {
 	h := parallelHouse(t)
 	other, _ := h.Client(t, redirectingTo("https://evil.example/cb"))
@@ -230,6 +301,9 @@ func TestConsentHoldsWhatItShowed(t *testing.T) {
 	})
 }
 
+// Promise (Browsers): a decision counts once: the same one again leads to the same place with the
+// same code, at any server, while the code lives; then a page says what was decided; a user
+// disabled in between allows nothing
 func TestConsentOverTime(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -276,7 +350,7 @@ func TestConsentOverTime(t *testing.T) {
 		page := b.get(t, h.authURL())
 		callback(t, b.submit(t, page, "decision", "allow"), http.StatusSeeOther)
 		h.Clock.Advance(30*time.Minute - time.Millisecond)
-		wantPage400(t, b.submit(t, page, "decision", "allow"))
+		wantErrorPage(t, b.submit(t, page, "decision", "allow"), http.StatusOK) // "You have allowed"
 		h.Clock.Advance(time.Millisecond)
 		wantPage400(t, b.submit(t, page, "decision", "allow"))
 		if n := h.Count(t, 'k'); n != 1 {

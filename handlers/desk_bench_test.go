@@ -46,7 +46,6 @@ func BenchmarkDeskOverview(b *testing.B) {
 		must.Do(b, ring.Write(b.Context()))
 		h.Clock.Advance(time.Hour)
 	}
-	must.Do(b, h.CatchUpCounts(b.Context()))
 	browser := h.signedIn(b, h.operator(b, "olga"))
 	for _, of := range []string{"", "&account=acct_a"} {
 		for _, name := range stats.RangeNames {

@@ -1,17 +1,11 @@
 package handlers
 
-import (
-	"strings"
-	"testing"
-	"time"
-
-	"tollhouse/store/stats"
-)
+import "time"
 
 // DeskRoutes returns the methods and templates of the desk's routes.
 func (s *Server) DeskRoutes() (routes [][2]string) {
-	for _, r := range s.desk.routes {
-		routes = append(routes, [2]string{r.method, r.template})
+	for _, r := range s.desk.Routes {
+		routes = append(routes, [2]string{r.Method, r.Template})
 	}
 	return routes
 }
@@ -27,31 +21,5 @@ func RefusedQueries() (queries []string) {
 	return queries
 }
 
-func TestDrawPlotOfLines(t *testing.T) {
-	t.Parallel()
-	known, gap := stats.Value{Known: true, Number: 1 << 30}, stats.Value{}
-	for _, c := range []struct {
-		name        string
-		values      []stats.Value
-		lines, dots int
-	}{
-		{"a_single_value_is_a_dot", []stats.Value{gap, known, gap, gap}, 0, 1},
-		{"a_last_value_alone_is_a_dot", []stats.Value{gap, gap, gap, known}, 0, 1},
-		{"values_beside_one_another_are_a_line", []stats.Value{gap, known, known, known}, 2, 0},
-		{"a_gap_parts_a_line_from_a_dot", []stats.Value{known, known, gap, known}, 1, 1},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			starts := make([]time.Time, len(c.values))
-			for i := range starts {
-				starts[i] = time.Unix(int64(i)*3600, 0)
-			}
-			drawn := drawPlot(stats.Plots{Range: stats.Range{Name: "24h", Starts: starts, End: time.Unix(4*3600, 0)}},
-				stats.Plot{Name: stats.PlotStore, Series: []stats.Series{{Name: "store", Unit: stats.UnitBytes, Values: c.values}}})
-			d := drawn.Paths[0].D
-			if lines, dots := strings.Count(d, "L"), strings.Count(d, dot); lines != c.lines || dots != c.dots {
-				t.Errorf("%s has %d lines and %d dots, want %d and %d", d, lines, dots, c.lines, c.dots)
-			}
-		})
-	}
-}
+// SearchFor changes how long a request searches for the first row of its page.
+func (s *Server) SearchFor(d time.Duration) { s.API.SearchFor = d }

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"golang.org/x/net/html"
-
-	"tollhouse/store/storetest/must"
 )
 
 // TestDeskOverview: each plot stands there as a drawing and as a table of the same
@@ -16,7 +14,6 @@ func TestDeskOverview(t *testing.T) {
 	h, b := deskHouse(t)
 	h.recordMix(t, h.account, 90)
 	h.pair(t)
-	must.Do(t, h.CatchUpCounts(t.Context()))
 	for name, buckets := range map[string]int{"1h": 30, "24h": 24, "7d": 28, "30d": 30, "1y": 13} {
 		page := b.get(t, "/desk?range="+name)
 		wantStatus(t, page, http.StatusOK)

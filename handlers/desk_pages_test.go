@@ -2,9 +2,11 @@ package handlers_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +15,9 @@ import (
 	"golang.org/x/net/html"
 
 	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
+	"tollhouse/handlers/desk"
+	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
@@ -31,7 +36,7 @@ func TestDeskLinks(t *testing.T) {
 		t.Run(strings.ReplaceAll(public, "/", "_"), func(t *testing.T) {
 			f := storetest.New(t, func(o *store.Options) { o.Fixtures = true })
 			h := houseOver(t, f, at(public), withDesk(), func(c *handlers.Config) {
-				c.Desk.Backups = &fakeBackups{files: []handlers.BackupFile{{Name: "x.backup"}}}
+				c.Desk.Backups = &fakeBackups{files: []desk.BackupFile{{Name: "x.backup"}}}
 			})
 			must.Get(h.CreateFixedClient(t.Context(), oddClientID, secret.New(nil, secret.ClientSecret), store.ClientSpec{Name: "Odd", RedirectURIs: []string{storetest.CallbackURI}}))(t)
 			h.recordMix(t, h.account, 60)
@@ -163,7 +168,8 @@ func TestDeskAccessOfNamesakes(t *testing.T) {
 		}
 	}
 	h.pair(t) // of another client
-	for _, query := range []string{"client=aster", "client=ASTER&user=Mara"} {
+	// With a user the families are listed one by one, otherwise they are counted.
+	for query, want := range map[string]int{"client=aster": 3, "client=ASTER&user=Mara": 120} {
 		found := map[string]bool{}
 		for target, pages := "/desk/access?"+query, 0; target != "" && pages < 9; pages++ {
 			page := b.get(t, target)
@@ -175,8 +181,8 @@ func TestDeskAccessOfNamesakes(t *testing.T) {
 			}
 			target = nextOf(t, page, "data-family")
 		}
-		if len(found) != 120 {
-			t.Errorf("%s: %d families, want 120", query, len(found))
+		if len(found) != want {
+			t.Errorf("%s: %d rows, want %d", query, len(found), want)
 		}
 	}
 	if n := len(rows(t, b.get(t, "/desk/access?client=nobody"), "data-family")); n != 0 {
@@ -243,6 +249,27 @@ func TestDeskNeverDoes(t *testing.T) {
 	}
 	if n := len(h.auditOf(t, "")); n != lines {
 		t.Errorf("opening the desk left %d audit lines", n-lines)
+	}
+}
+
+// TestDeskCommandsNameTheStore: they are pasted on the machine, in any directory.
+func TestDeskCommandsNameTheStore(t *testing.T) {
+	h, b := deskHouse(t, func(c *handlers.Config) {
+		c.Command = func(text string) string { return text + " --data /srv/data" }
+	})
+	for _, page := range []string{"/desk/clients/" + h.client.ID, "/desk/users/" + h.user.Subject(), "/desk/backups", "/desk/webhooks"} {
+		text := words(t, b.get(t, page))
+		for _, before := range strings.SplitAfter(text, "--data /srv/data") {
+			if strings.HasSuffix(before, "--data /srv/data") {
+				before = before[:strings.LastIndex(before, "tollhouse ")]
+			}
+			if regexp.MustCompile(`tollhouse (backup|restore|client|user|doctor|webhook) `).MatchString(before) {
+				t.Errorf("%s shows a command without the store: %s", page, before)
+			}
+		}
+		if !strings.Contains(text, "--data /srv/data") {
+			t.Errorf("%s shows no command: %s", page, text)
+		}
 	}
 }
 
@@ -320,7 +347,7 @@ func TestDeskNewClients(t *testing.T) {
 	if fields.Get("account") != "acct_job" {
 		t.Errorf("the form of a client that acts for an account has %v", fields)
 	}
-	wantStatus(t, b.post(t, action, with(fields, "account", "acct_other")), http.StatusSeeOther)
+	wantStatus(t, b.post(t, action, with(fields, "account", "acct_other", "sure", "true")), http.StatusSeeOther)
 	if c := must.Get(h.FindClient(t.Context(), acting.ID))(t); c.Account != "acct_other" || c.Generation == acting.Generation {
 		t.Errorf("acting for another account: %+v", c)
 	}
@@ -334,7 +361,7 @@ func TestDeskNewClients(t *testing.T) {
 		t.Error("saving the client as it is ended what is remembered")
 	}
 	fields.Del("remember")
-	wantStatus(t, b.post(t, action, fields), http.StatusSeeOther)
+	wantStatus(t, b.post(t, action, with(fields, "sure", "true")), http.StatusSeeOther)
 	if c := must.Get(h.FindClient(t.Context(), kept.ID))(t); c.Consent() != store.ConsentAsk {
 		t.Errorf("with the box cleared: %q, want ask", c.Consent())
 	}
@@ -388,7 +415,7 @@ func TestDeskAuditOfAnIDIsNotThatOfAName(t *testing.T) {
 }
 
 // TestDeskAuditLooksFurtherBack: a search reads 10,000 lines at most, and goes on where it
-// stopped.
+// stopped; of itself, while it has time.
 func TestDeskAuditLooksFurtherBack(t *testing.T) {
 	h, b := deskHouse(t)
 	h.Audit(store.AuditLine{What: store.AuditLoginRefused, Reason: "the oldest"})
@@ -398,29 +425,36 @@ func TestDeskAuditLooksFurtherBack(t *testing.T) {
 		}
 		h.Flush(t.Context())
 	}
+	h.server.SearchFor(time.Hour)
 	page := b.get(t, "/desk/audit?what=login_refused")
+	if ids := rows(t, page, "data-audit"); len(ids) != 1 || linkOn(t, page, "Search older entries") != "" {
+		t.Errorf("%d lines on a page that has time", len(ids))
+	}
+	h.server.SearchFor(0)
+	page = b.get(t, "/desk/audit?what=login_refused")
 	if ids := rows(t, page, "data-audit"); len(ids) != 0 || !strings.Contains(words(t, page), "Nothing matches.") {
 		t.Fatalf("%d lines on the first page: %s", len(ids), words(t, page))
 	}
-	page = b.get(t, linkOn(t, page, "Look further back"))
-	if ids := rows(t, page, "data-audit"); len(ids) != 1 || !strings.Contains(words(t, page), "the oldest") || linkOn(t, page, "Look further back") != "" {
+	page = b.get(t, linkOn(t, page, "Search older entries"))
+	if ids := rows(t, page, "data-audit"); len(ids) != 1 || !strings.Contains(words(t, page), "the oldest") || linkOn(t, page, "Search older entries") != "" {
 		t.Errorf("%d lines further back: %s", len(ids), words(t, page))
 	}
 }
 
 // fakeBackups are the backups of a server that makes some.
 type fakeBackups struct {
-	files []handlers.BackupFile
-	state handlers.BackupState
+	files []desk.BackupFile
+	state desk.BackupState
 	made  int
 	found []string // names of those that were to be checked
+	gone  error    // of the directory
 }
 
-func (f *fakeBackups) List() ([]handlers.BackupFile, error) { return f.files, nil }
-func (f *fakeBackups) State() handlers.BackupState          { return f.state }
+func (f *fakeBackups) List() ([]desk.BackupFile, error) { return f.files, f.gone }
+func (f *fakeBackups) State() desk.BackupState          { return f.state }
 
 func (f *fakeBackups) Make() bool {
-	if f.state.Doing != "" {
+	if f.state.IsBusy() {
 		return false
 	}
 	f.made++
@@ -428,10 +462,13 @@ func (f *fakeBackups) Make() bool {
 }
 
 func (f *fakeBackups) Verify(name string) (bool, error) {
-	if !slices.ContainsFunc(f.files, func(b handlers.BackupFile) bool { return b.Name == name }) {
-		return false, handlers.ErrNoBackup
+	if f.gone != nil {
+		return false, f.gone
 	}
-	if f.state.Doing != "" {
+	if !slices.ContainsFunc(f.files, func(b desk.BackupFile) bool { return b.Name == name }) {
+		return false, desk.ErrNoBackup
+	}
+	if f.state.IsBusy() {
 		return false, nil
 	}
 	f.found = append(f.found, name)
@@ -440,14 +477,14 @@ func (f *fakeBackups) Verify(name string) (bool, error) {
 
 func TestDeskBackups(t *testing.T) {
 	const name, newer = "tollhouse-3f9c2a1b-20260308T030405Z.backup", "tollhouse-3f9c2a1b-20260309T030405Z.backup"
-	house := func(t *testing.T, backups handlers.Backups, change ...func(*handlers.Config)) (*house, *browser) {
+	house := func(t *testing.T, backups desk.Backups, change ...func(*handlers.Config)) (*house, *browser) {
 		return deskHouse(t, append([]func(*handlers.Config){func(c *handlers.Config) { c.Desk.Backups = backups }}, change...)...)
 	}
 	t.Run("listed_with_when_they_were_checked", func(t *testing.T) {
-		f := &fakeBackups{state: handlers.BackupState{Every: 24 * time.Hour}}
+		f := &fakeBackups{state: desk.BackupState{Every: 24 * time.Hour}}
 		h, b := house(t, f)
 		now := h.Clock.Now()
-		f.files = []handlers.BackupFile{{Name: newer, Dir: "/srv/b", Made: now.Add(-time.Hour), Bytes: 5 << 20}, {Name: name, Dir: "/srv/b", Made: now.Add(-25 * time.Hour), Bytes: 4 << 20, Checked: now.Add(-2 * time.Hour)}}
+		f.files = []desk.BackupFile{{Name: newer, Dir: "/srv/b", Made: now.Add(-time.Hour), Bytes: 5 << 20}, {Name: name, Dir: "/srv/b", Made: now.Add(-25 * time.Hour), Bytes: 4 << 20, Checked: now.Add(-2 * time.Hour)}}
 		page := b.get(t, "/desk/backups")
 		if got := rows(t, page, "data-backup"); !slices.Equal(got, []string{newer, name}) {
 			t.Errorf("rows = %v", got)
@@ -463,8 +500,23 @@ func TestDeskBackups(t *testing.T) {
 			t.Errorf("the page hides the damage: %s", text)
 		}
 	})
+	t.Run("a_directory_that_vanished_is_a_finding", func(t *testing.T) {
+		f := &fakeBackups{files: []desk.BackupFile{{Name: name}}, state: desk.BackupState{Every: time.Hour}}
+		missing := admin.Finding{Check: "backup", State: admin.StateProblem, Detail: "the backup directory /srv/b does not exist", Next: "mount its disk"}
+		_, b := house(t, f, func(c *handlers.Config) {
+			c.Doctor = func(_ context.Context, _ bool, report func(admin.Finding)) { report(missing) }
+		})
+		_, fields := deskForm(t, b.get(t, "/desk/backups"), "verify")
+		f.files, f.gone = nil, errors.New("it is gone")
+		page := b.get(t, "/desk/backups")
+		wantStatus(t, page, http.StatusOK)
+		if text := words(t, page); !strings.Contains(text, missing.Detail) || !strings.Contains(text, missing.Next) || !strings.Contains(text, "The backups cannot be listed.") {
+			t.Errorf("the page lacks the finding: %s", text)
+		}
+		wantStatus(t, b.post(t, "/desk/backups/"+name+"/verify", fields), http.StatusConflict)
+	})
 	t.Run("made_and_checked_once_each", func(t *testing.T) {
-		f := &fakeBackups{files: []handlers.BackupFile{{Name: name}}, state: handlers.BackupState{Every: time.Hour}}
+		f := &fakeBackups{files: []desk.BackupFile{{Name: name}}, state: desk.BackupState{Every: time.Hour}}
 		h, b := house(t, f)
 		action, fields := deskForm(t, b.get(t, "/desk/backups"), "backup")
 		a := b.post(t, action, fields)
@@ -482,9 +534,9 @@ func TestDeskBackups(t *testing.T) {
 		if !slices.Equal(f.found, []string{name}) {
 			t.Errorf("checked %v", f.found)
 		}
-		f.state.Doing = "A backup is being made."
+		f.state.Making = true
 		page := b.get(t, "/desk/backups")
-		if !strings.Contains(words(t, page), "A backup is being made.") || linkOn(t, page, "Look again") != "/desk/backups" {
+		if !strings.Contains(words(t, page), "A backup is being made.") || linkOn(t, page, "Refresh") != "/desk/backups" {
 			t.Errorf("the page does not say what is done: %s", words(t, page))
 		}
 		wantStatus(t, b.sent(t, "/desk/backups", "backup"), http.StatusConflict)
@@ -492,7 +544,7 @@ func TestDeskBackups(t *testing.T) {
 		if len(h.audited(t, "backup begun")) != 1 || len(h.audited(t, "backup checked")) != 1 {
 			t.Error("the audit record has not one line for each")
 		}
-		f.state = handlers.BackupState{Failed: "no space left"}
+		f.state = desk.BackupState{Failed: "no space left"}
 		if page := b.get(t, "/desk/backups"); !strings.Contains(page.body, `role="alert"`) || !strings.Contains(words(t, page), "no space left") {
 			t.Errorf("the page hides the failure: %s", words(t, page))
 		}
@@ -508,25 +560,25 @@ func TestDeskBackups(t *testing.T) {
 		wantStatus(t, b.post(t, "/desk/backups/x/verify", fields), http.StatusNotFound)
 	})
 	t.Run("none_in_dev", func(t *testing.T) {
-		_, b := house(t, nil, func(c *handlers.Config) { c.Demo = &handlers.Demo{} })
-		if text := words(t, b.get(t, "/desk/backups")); !strings.Contains(text, "Nothing is kept that would need one.") {
+		_, b := house(t, nil, func(c *handlers.Config) { c.Demo = &web.Demo{} })
+		if text := words(t, b.get(t, "/desk/backups")); !strings.Contains(text, "Data is in memory; there is nothing to back up.") {
 			t.Errorf("the page says %s", text)
 		}
-		if a := b.sent(t, "/desk/backups", "backup"); a.StatusCode != http.StatusConflict || !strings.Contains(words(t, a), "Nothing is kept that would need one.") {
+		if a := b.sent(t, "/desk/backups", "backup"); a.StatusCode != http.StatusConflict || !strings.Contains(words(t, a), "Data is in memory; there is nothing to back up.") {
 			t.Errorf("the button answers %d %s", a.StatusCode, words(t, a))
 		}
 	})
 }
 
 func TestDeskHealth(t *testing.T) {
-	findings := []handlers.Finding{
-		{Check: "disk", State: handlers.StateOK, Detail: "20 GiB are free"},
-		{Check: "backup", State: handlers.StateWarning, Detail: "the newest is 3 days old", Next: "tollhouse backup FILE"},
-		{Check: "certificate", State: handlers.StateProblem, Detail: "it expired", Next: "renew it"},
+	findings := []admin.Finding{
+		{Check: "disk", State: admin.StateOK, Detail: "20 GiB are free"},
+		{Check: "backup", State: admin.StateWarning, Detail: "the newest is 3 days old", Next: "tollhouse backup FILE"},
+		{Check: "certificate", State: admin.StateProblem, Detail: "it expired", Next: "renew it"},
 	}
 	looks, searches := 0, 0
 	h, b := deskHouse(t, func(c *handlers.Config) {
-		c.Doctor = func(_ context.Context, deep bool, report func(handlers.Finding)) {
+		c.Doctor = func(_ context.Context, deep bool, report func(admin.Finding)) {
 			looks++
 			if deep {
 				t.Error("a look at the page searches the whole store")
@@ -535,7 +587,7 @@ func TestDeskHealth(t *testing.T) {
 				report(f)
 			}
 		}
-		c.Status = func(context.Context) handlers.ServerStatus { return handlers.ServerStatus{} }
+		c.Status = func(context.Context) admin.ServerStatus { return admin.ServerStatus{} }
 		c.Desk.Check = func() { searches++ }
 	})
 	page := b.get(t, "/desk/health")
@@ -571,7 +623,7 @@ func TestDeskHealth(t *testing.T) {
 
 func TestDeskSettings(t *testing.T) {
 	_, b := deskHouse(t, func(c *handlers.Config) {
-		c.Desk.Settings = []handlers.Setting{{Name: "listen", Value: "127.0.0.1:8080", From: "flag", Variable: "TOLLHOUSE_LISTEN"}, {Name: "data", From: "default"}}
+		c.Settings = []admin.Setting{{Name: "listen", Value: "127.0.0.1:8080", From: "flag", Variable: "TOLLHOUSE_LISTEN"}, {Name: "data", From: "default"}}
 	})
 	page := b.get(t, "/desk/settings")
 	if got := rows(t, page, "data-setting"); !slices.Equal(got, []string{"listen", "data"}) {
@@ -629,5 +681,24 @@ func TestDeskUnknownRecords(t *testing.T) {
 	}
 	if a := b.send(t, "DELETE", "/desk/users", nil); a.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("DELETE = %d", a.StatusCode)
+	}
+}
+
+var auditOption = regexp.MustCompile(`<option value="([a-z_]+)">([^<]+)</option>`)
+
+// TestDeskAuditNamesEveryKind: the filter offers the kinds that a search may name, in words.
+func TestDeskAuditNamesEveryKind(t *testing.T) {
+	_, b := deskHouse(t)
+	refused := words(t, b.get(t, "/desk/audit?what=nothing"))
+	offered := auditOption.FindAllStringSubmatch(b.get(t, "/desk/audit").body, -1)
+	var kinds []string
+	for _, o := range offered {
+		if kinds = append(kinds, o[1]); o[1] == o[2] {
+			t.Errorf("the kind %s has no words", o[1])
+		}
+	}
+	last := len(kinds) - 1
+	if want := "give " + strings.Join(kinds[:last], ", ") + " or " + kinds[last] + "."; !strings.Contains(refused, want) {
+		t.Errorf("the filter offers %s, and a refusal says %s", kinds, refused)
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/handlers/api"
+	"tollhouse/handlers/desk"
+	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/secret"
 	"tollhouse/store/snapshot"
@@ -22,12 +25,12 @@ func deskLive(t *testing.T) (l *live, cookie string) {
 	f := storetest.New(t)
 	client, _ := f.Client(t)
 	address := must.Get(url.Parse("http://127.0.0.1:8080"))(t)
-	l = listenLive(t, &api{Fixture: f, client: client, server: New(Config{
-		Store: f.Store, Key: f.Key, PublicURL: address, Log: slog.New(slog.DiscardHandler), Version: "test", Desk: &Desk{},
+	l = listenLive(t, &apiHouse{Fixture: f, client: client, server: New(Config{
+		Store: f.Store, Key: f.Key, PublicURL: address, Log: slog.New(slog.DiscardHandler), Version: "test", Desk: &desk.Config{},
 	})})
 	f.User(t, "olga", "acct_a")
 	u := must.Get(f.PromoteUser(t.Context(), "olga"))(t)
-	token, _, err := f.CreateSession(t.Context(), u, secret.Token{})
+	token, _, err := f.CreateSession(t.Context(), store.By{}, u, secret.Token{}, "")
 	must.Do(t, err)
 	return l, "tollhouse_8080=" + token.Reveal()
 }
@@ -46,7 +49,7 @@ func (l *live) tail(t *testing.T, query, cookie string) *stream {
 
 func (l *live) recordFor(t *testing.T, source string) {
 	t.Helper()
-	must.Get(l.RecordEvent(t.Context(), eventlog.NewEvent{Owner: "acct_a", Type: "customer.created", Resource: "cus_1", Source: source, Location: "api", Object: snapshot.ObjectOf(snapshot.Member{Name: "id", Value: snapshot.Text("cus_1")})}))(t)
+	must.Get(l.Events.RecordEvent(t.Context(), eventlog.NewEvent{Owner: "acct_a", Type: "customer.created", Resource: "cus_1", Source: source, Location: "api", Object: snapshot.ObjectOf(snapshot.Member{Name: "id", Value: snapshot.Text("cus_1")})}))(t)
 }
 
 // TestDeskTail: the tail sends what the explorer shows of each new event, and ends when
@@ -72,14 +75,14 @@ func TestDeskTail(t *testing.T) {
 	}
 	must.Get(l.DemoteUser(t.Context(), "olga"))(t)
 	l.importLines(t, "acct_a", `{"type":"plan.created","resource":"q","eventData":{"object":{}},"createdAt":1000000000}`)
-	l.wantEnd(t, s, endTokenExpired)
+	l.wantEnd(t, s, api.EndTokenExpired)
 }
 
 // TestDeskTailLimit: a ninth tail is refused until one of the others ends.
 func TestDeskTailLimit(t *testing.T) {
 	t.Parallel()
 	l, cookie := deskLive(t)
-	for range deskTailsMax {
+	for range desk.DeskTailsMax {
 		l.tail(t, "", cookie).ready(t)
 	}
 	if s := l.tail(t, "", cookie); s.StatusCode != http.StatusTooManyRequests {

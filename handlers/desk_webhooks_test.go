@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
+	"tollhouse/handlers/api"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest/must"
 	"tollhouse/store/webhook"
@@ -15,15 +16,42 @@ import (
 // answeringSender answers every test with a status.
 type answeringSender struct{ status int }
 
-func (s answeringSender) Test(context.Context, string) (handlers.WebhookTest, error) {
-	return handlers.WebhookTest{Delivered: s.status < 300, Status: &s.status, MS: 4, WebhookID: "evt_01kk9kgbjj00023m5qehe9m3gk"}, nil
+func (s answeringSender) Test(context.Context, string) (api.WebhookTest, error) {
+	return api.WebhookTest{Delivered: s.status < 300, Status: &s.status, MS: 4, WebhookID: "evt_01kk9kgbjj00023m5qehe9m3gk"}, nil
 }
 
 // failingSender fails every test.
 type failingSender struct{ err error }
 
-func (s failingSender) Test(context.Context, string) (handlers.WebhookTest, error) {
-	return handlers.WebhookTest{}, s.err
+func (s failingSender) Test(context.Context, string) (api.WebhookTest, error) {
+	return api.WebhookTest{}, s.err
+}
+
+// renewingSender does what the sender does with an accepted test.
+type renewingSender struct {
+	answeringSender
+	accepted func() error
+}
+
+func (s *renewingSender) Test(ctx context.Context, id string) (api.WebhookTest, error) {
+	if err := s.accepted(); err != nil {
+		return api.WebhookTest{}, err
+	}
+	return s.answeringSender.Test(ctx, id)
+}
+
+func TestDeskWebhookTestShowsTheEndpointAsItIsAfterwards(t *testing.T) {
+	sender := &renewingSender{answeringSender: answeringSender{http.StatusNoContent}}
+	h, b := deskHouse(t, func(c *handlers.Config) { c.Webhooks = sender })
+	e := h.endpoint(t, "https://hooks.larkspurtea.example/x")
+	h.recordMix(t, h.account, 10)
+	handlers.BlockWebhook(t, h.Store, e.ID)
+	sender.accepted = func() error { return h.Webhooks.TestAccepted(t.Context(), &e) }
+	a := b.sent(t, "/desk/webhooks/"+e.ID, "test")
+	wantStatus(t, a, http.StatusOK)
+	if text := words(t, a); !strings.Contains(text, "failed attempts: 0") || !strings.Contains(text, "Next attempt now") {
+		t.Errorf("the page says %s", text)
+	}
 }
 
 func TestDeskWebhookTestSaysThatTheSecretIsLost(t *testing.T) {
@@ -43,6 +71,7 @@ func (h *house) endpoint(t testing.TB, url string) webhook.Endpoint {
 	return e
 }
 
+// Promise (Webhooks): the desk's page; metrics
 func TestDeskWebhooks(t *testing.T) {
 	h, b := deskHouse(t, func(c *handlers.Config) { c.Webhooks = answeringSender{http.StatusNoContent} })
 	e := h.endpoint(t, "https://hooks.larkspurtea.example/secret-path")
@@ -103,11 +132,11 @@ func TestDeskWebhooks(t *testing.T) {
 		if got := now(); got.Head != nil || got.Dead != 1 {
 			t.Errorf("after the skip: %+v", got)
 		}
-		press("retry-dead", "The events are due now.")
+		press("retry-dead", "The events are being retried.")
 		if got := now(); got.Dead != 0 || got.Parked != 1 {
 			t.Errorf("after the retry: %d dead, %d parked", got.Dead, got.Parked)
 		}
-		press("retry-parked", "The events are due now.")
+		press("retry-parked", "The events are being retried.")
 	})
 	t.Run("disable_and_enable", func(t *testing.T) {
 		if text := press("disable", "The endpoint is disabled."); !strings.Contains(text, "disabled: on request") {
@@ -157,7 +186,7 @@ func TestDeskWebhooks(t *testing.T) {
 		if in := must.Get(h.Webhooks.Instance(t.Context()))(t); !in.Held {
 			t.Error("nothing is held")
 		}
-		if text := words(t, b.get(t, "/desk/webhooks")); !strings.Contains(text, "All deliveries are held.") || !strings.Contains(text, "Resume") {
+		if text := words(t, b.get(t, "/desk/webhooks")); !strings.Contains(text, "Deliveries are paused.") || !strings.Contains(text, "Resume") {
 			t.Errorf("the list says %s", text)
 		}
 		wantStatus(t, b.sent(t, "/desk/webhooks", "resume"), http.StatusSeeOther)

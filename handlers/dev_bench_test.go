@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
-	"tollhouse/handlers/testers"
+	"tollhouse/handlers/dev"
 )
 
 // BenchmarkJournal reads events over HTTP with and without dev's journal. The client's
@@ -17,7 +17,7 @@ func BenchmarkJournal(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			h := newHouse(b, func(c *handlers.Config) {
 				if name == "dev" {
-					c.Dev = &handlers.Dev{Clock: testers.NewClock(testers.ClockState{Own: true}), Faults: testers.NewFaults(), Journal: testers.NewJournal()}
+					c.Dev = &dev.Controls{Clock: dev.NewClock(dev.ClockState{Own: true}), Faults: dev.NewFaults(), Journal: dev.NewJournal()}
 				}
 			})
 			p := wantPair(b, h.token(b, h.passwordForm()))

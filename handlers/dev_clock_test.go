@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/handlers/testers"
+	"tollhouse/handlers/dev"
 )
 
 // moved is the clock after a call.
@@ -52,7 +52,7 @@ func TestDevClockRefuses(t *testing.T) {
 		{"an_endless_number", `{"advance":1e300}`, "advance"},
 		{"no_duration", `{"advance":"soon"}`, "advance"},
 		{"no_time", `{"set":"tomorrow"}`, "set"},
-		{"a_time_past_the_last", `{"set":"` + testers.ClockMax.Add(time.Second).Format(time.RFC3339) + `"}`, "set"},
+		{"a_time_past_the_last", `{"set":"` + dev.ClockMax.Add(time.Second).Format(time.RFC3339) + `"}`, "set"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { wantParam(t, h.ask(t, "POST", "/_dev/clock", tt.body), tt.param) })
@@ -67,7 +67,7 @@ func TestDevClockRefuses(t *testing.T) {
 	if got := h.dev.Clock.State(); got.Shows != devBegins || got.Running {
 		t.Errorf("after refusals the clock is %+v, want it as before", got)
 	}
-	moved(t, h, `{"set":"`+testers.ClockMax.Format(time.RFC3339)+`"}`)
+	moved(t, h, `{"set":"`+dev.ClockMax.Format(time.RFC3339)+`"}`)
 	wantParam(t, h.ask(t, "POST", "/_dev/clock", `{"advance":1,"running":true}`), "advance")
 }
 
@@ -100,7 +100,7 @@ func TestDateIsThatOfTheClock(t *testing.T) {
 	if got := h.ask(t, "POST", "/_dev/clock", `{"advance":"1h"}`).Header.Get("Date"); got != "Mon, 01 Jun 2026 13:00:00 GMT" {
 		t.Errorf("Date after a move = %q, want the new time", got)
 	}
-	own := devHouseAt(t, testers.ClockState{Own: true})
+	own := devHouseAt(t, dev.ClockState{Own: true})
 	if got := own.get(t, "/nowhere").Header["Date"]; got != nil {
 		t.Errorf("Date = %q beside the machine's own clock, want net/http's", got)
 	}

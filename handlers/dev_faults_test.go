@@ -456,7 +456,7 @@ func TestFaultDelayEndsWhenTheServerStops(t *testing.T) {
 	for h.rule(t, id)["hits"] != 1.0 {
 		runtime.Gosched()
 	}
-	h.server.Drain()
+	h.server.API.Drain()
 	if a := <-answered; a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Tollhouse-Fault") != id {
 		t.Errorf("answer = %d, want the fault's", a.StatusCode)
 	}

@@ -10,12 +10,13 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
+	"tollhouse/handlers/web"
 )
 
 // newMakingHouse is a dev house whose first client and user are those of the house.
 func newMakingHouse(t *testing.T) *devHouse {
 	t.Helper()
-	demo := &handlers.Demo{Username: "mara", Account: "acct_larkspur"}
+	demo := &web.Demo{Username: "mara", Account: "acct_larkspur"}
 	h := newDevHouse(t, func(c *handlers.Config) { c.Demo = demo })
 	demo.ClientID, demo.ClientSecret = h.client.ID, h.secret.Reveal()
 	return h
@@ -124,10 +125,10 @@ func TestDevEvents(t *testing.T) {
 		return object(t, h.get(t, apiPath+"?order=asc&limit=1000", header("Authorization", "Bearer "+token)), http.StatusOK)["data"].([]any)
 	}
 	t.Run("are_recorded_as_they_are", func(t *testing.T) {
-		for n, body := range []string{`{` + event + `}`, `[{` + event + `,"createdAt":1767225600,"owner":"acct_larkspur"}]`} {
+		for n, body := range []string{`{` + event + `}`, `[{` + event + `,"createdAt":1767225600,"owner":"acct_larkspur"}]`, `{` + event + `,"createdAt":1767225600,"account":"acct_larkspur"}`} {
 			events := made(t, body)
 			want := float64(devBegins.Unix())
-			if n == 1 {
+			if n > 0 {
 				want = 1767225600
 			}
 			if len(events) != 1 || events[0]["createdAt"] != want || events[0]["owner"] != "acct_larkspur" {
@@ -179,6 +180,8 @@ func TestDevEvents(t *testing.T) {
 			`[{` + event + `},{"type":"invoice.paid","resource":"inv_1"}]`: "1.eventData",
 			`[{` + event + `},{` + event + `,"colour":"red"}]`:             "1.colour",
 			`[{` + event + `},{` + event + `,"owner":"no account"}]`:       "1.owner",
+			`[{` + event + `},{` + event + `,"account":"no account"}]`:     "1.account",
+			`[{` + event + `,"owner":"a","account":"a"}]`:                  "0",
 			`[{` + event + `},7]`:                                                            "1",
 			`{` + event + `,"createdAt":99999999998}`:                                        "createdAt",
 			`{"type":"Invoice","resource":"inv_1","eventData":{"object":{}}}`:                "type",
@@ -198,4 +201,21 @@ func TestDevEvents(t *testing.T) {
 			t.Errorf("%d events, want the %d of before", after, before)
 		}
 	})
+}
+
+// Promise (§2.4): a number beyond binary64 and U+0000 are 400 `invalid_json` with the path of the
+// member, in every body and line; all other numbers stay exact
+func TestDevRefusesWhatReadersCannotHold(t *testing.T) {
+	t.Parallel()
+	h := newMakingHouse(t)
+	for _, value := range []string{`1e400`, `"\u0000"`} {
+		for path, body := range map[string]string{
+			"/_dev/events": `{"type":"plan.x","resource":"p1","eventData":{"object":{"a":` + value + `}}}`,
+			"/_dev/tokens": `{"scope":` + value + `}`,
+		} {
+			if refused := object(t, h.ask(t, "POST", path, body), http.StatusBadRequest); refused["error"] != "invalid_json" || refused["param"] == nil {
+				t.Errorf("%s with %s = %v, want invalid_json on a member", path, value, refused)
+			}
+		}
+	}
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
-	"tollhouse/handlers/testers"
+	"tollhouse/handlers/dev"
 	"tollhouse/store"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
@@ -34,7 +34,7 @@ func counted() secret.Source {
 func predictableHouse(t *testing.T) *devHouse {
 	t.Helper()
 	random := counted()
-	dev := &handlers.Dev{Clock: testers.NewClock(testers.ClockState{Shows: devBegins}), Faults: testers.NewFaults(), Journal: testers.NewJournal(), Control: &controller{snapshots: map[string]bool{}}}
+	dev := &dev.Controls{Clock: dev.NewClock(dev.ClockState{Shows: devBegins}), Faults: dev.NewFaults(), Journal: dev.NewJournal(), Control: &controller{snapshots: map[string]bool{}}}
 	f := storetest.NewKeeping(t, func(o *store.Options) {
 		o.Now, o.Random, o.Key = dev.Clock.Now, random, secret.NewKey(random)
 	})

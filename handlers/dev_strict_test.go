@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
-	"tollhouse/handlers/testers"
+	"tollhouse/handlers/dev"
 	"tollhouse/store"
+	"tollhouse/store/storetest/must"
 )
 
 func TestDevStrictTypes(t *testing.T) {
 	t.Parallel()
-	h := devHouseOver(t, testers.ClockState{Shows: devBegins}, func(o *store.Options) { o.StrictTypes = true })
+	h := devHouseOver(t, dev.ClockState{Shows: devBegins}, func(o *store.Options) { o.StrictTypes = true })
 	bearer := header("Authorization", "Bearer "+wantPair(t, h.token(t, h.passwordForm())).AccessToken)
 	for query, param := range map[string]string{
 		"type=customer.craeted": "type", "type[]=customer.created&type[]=custmer.created": "type[]", "type[3]=invoice.paid,invoice.piad": "type[3]",
@@ -39,8 +40,27 @@ func TestDevStrictTypes(t *testing.T) {
 	}
 }
 
+// TestDevStrictTypesOfWebhooks: --strict-types refuses what is noticed otherwise.
+func TestDevStrictTypesOfWebhooks(t *testing.T) {
+	t.Parallel()
+	h := devHouseOver(t, dev.ClockState{Shows: devBegins}, func(o *store.Options) { o.StrictTypes = true })
+	bearer := header("Authorization", "Bearer "+wantPair(t, h.token(t, h.passwordForm())).AccessToken)
+	create := func(types string) answer {
+		return h.ask(t, "POST", "/api/webhook-endpoints", `{"url":"https://hooks.example.com/in","types":[`+types+`]}`, bearer)
+	}
+	a := create(`"customer.created","custmer.*"`)
+	fault := object(t, a, http.StatusBadRequest)
+	if fault["error"] != "invalid_parameter" || fault["param"] != "types" || fault["error_description"] != "types has custmer.*, which is unknown; did you mean customer.*?" {
+		t.Errorf("create = %v", fault)
+	}
+	if a := create(`"customer.created","gadget.assembled"`); a.StatusCode != http.StatusCreated {
+		t.Errorf("create = %d %s", a.StatusCode, a.body)
+	}
+}
+
 // TestDevThrottlesOnlyWhenAsked: ten wrong passwords are an ordinary test.
 func TestDevThrottlesOnlyWhenAsked(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	for name, throttles := range map[string]bool{"without": false, "with": true} {
 		t.Run(name, func(t *testing.T) {

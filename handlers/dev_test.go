@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"tollhouse/handlers"
-	"tollhouse/handlers/testers"
+	"tollhouse/handlers/dev"
+	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/storetest"
 )
@@ -19,7 +20,7 @@ import (
 // devHouse is a house with the testers' controls, whose clock is theirs.
 type devHouse struct {
 	*house
-	dev     *handlers.Dev
+	dev     *dev.Controls
 	control *controller
 }
 
@@ -28,18 +29,18 @@ var devBegins = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 // newDevHouse opens a house at a standing clock.
 func newDevHouse(t testing.TB, change ...func(*handlers.Config)) *devHouse {
 	t.Helper()
-	return devHouseAt(t, testers.ClockState{Shows: devBegins}, change...)
+	return devHouseAt(t, dev.ClockState{Shows: devBegins}, change...)
 }
 
-func devHouseAt(t testing.TB, clock testers.ClockState, change ...func(*handlers.Config)) *devHouse {
+func devHouseAt(t testing.TB, clock dev.ClockState, change ...func(*handlers.Config)) *devHouse {
 	t.Helper()
 	return devHouseOver(t, clock, func(*store.Options) {}, change...)
 }
 
-func devHouseOver(t testing.TB, clock testers.ClockState, options func(*store.Options), change ...func(*handlers.Config)) *devHouse {
+func devHouseOver(t testing.TB, clock dev.ClockState, options func(*store.Options), change ...func(*handlers.Config)) *devHouse {
 	t.Helper()
 	control := &controller{snapshots: map[string]bool{}}
-	dev := &handlers.Dev{Clock: testers.NewClock(clock), Faults: testers.NewFaults(), Journal: testers.NewJournal(), Control: control}
+	dev := &dev.Controls{Clock: dev.NewClock(clock), Faults: dev.NewFaults(), Journal: dev.NewJournal(), Control: control}
 	f := storetest.NewKeeping(t, func(o *store.Options) { o.Now, o.Fixtures = dev.Clock.Now, true }, options)
 	h := houseOver(t, f, append([]func(*handlers.Config){func(c *handlers.Config) { c.Dev = dev }}, change...)...)
 	return &devHouse{h, dev, control}
@@ -59,22 +60,22 @@ func (c *controller) Reset(context.Context) error {
 	return nil
 }
 
-func (c *controller) Snapshot(_ context.Context, name string) (handlers.SnapshotInfo, bool, error) {
+func (c *controller) Snapshot(_ context.Context, name string) (dev.SnapshotInfo, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	replaced := c.snapshots[name]
-	if !replaced && len(c.snapshots) == handlers.SnapshotsMax {
-		return handlers.SnapshotInfo{}, false, handlers.ErrTooManySnapshots
+	if !replaced && len(c.snapshots) == dev.SnapshotsMax {
+		return dev.SnapshotInfo{}, false, dev.ErrTooManySnapshots
 	}
 	c.snapshots[name] = true
-	return handlers.SnapshotInfo{Clock: testers.ClockState{Shows: devBegins}, Events: 3}, replaced, nil
+	return dev.SnapshotInfo{Clock: dev.ClockState{Shows: devBegins}, Events: 3}, replaced, nil
 }
 
 func (c *controller) Restore(_ context.Context, name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.snapshots[name] {
-		return handlers.ErrNoSnapshot
+		return dev.ErrNoSnapshot
 	}
 	c.resets++
 	return nil
@@ -84,7 +85,7 @@ func (c *controller) Drop(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.snapshots[name] {
-		return handlers.ErrNoSnapshot
+		return dev.ErrNoSnapshot
 	}
 	delete(c.snapshots, name)
 	return nil
@@ -113,8 +114,8 @@ func (c *controller) Resets() int {
 	return c.resets
 }
 
-func (c *controller) Counts(context.Context) (handlers.DevCounts, error) {
-	return handlers.DevCounts{Clients: 1, Users: 2, Accounts: 3, Events: 4, Resources: 5}, nil
+func (c *controller) Counts(context.Context) (dev.DevCounts, error) {
+	return dev.DevCounts{Clients: 1, Users: 2, Accounts: 3, Events: 4, Resources: 5}, nil
 }
 
 // ask sends a request with a JSON body, or without one.
@@ -223,7 +224,7 @@ func TestDevControlsRefuseWhatTheyDoNotKnow(t *testing.T) {
 	t.Run("a_wrong_kind", func(t *testing.T) {
 		t.Parallel()
 		wantParam(t, h.ask(t, "POST", "/_dev/clock", `{"running":"yes"}`), "running")
-		wantParam(t, h.ask(t, "POST", "/_dev/clock", `{"running":null}`), "running")
+		wantParam(t, h.ask(t, "POST", "/_dev/clock", `null`), "")
 		wantParam(t, h.ask(t, "POST", "/_dev/snapshot", `{"name":7}`), "name")
 		wantParam(t, h.ask(t, "POST", "/_dev/snapshot", `["paid"]`), "")
 	})
@@ -294,7 +295,7 @@ func TestDevControlsDrawRequestIDsOfTheirOwn(t *testing.T) {
 func TestDevControlsAreNotCountedAsRequests(t *testing.T) {
 	t.Parallel()
 	counted := 0
-	h := newDevHouse(t, func(c *handlers.Config) { c.Observe = func(handlers.Served) { counted++ } })
+	h := newDevHouse(t, func(c *handlers.Config) { c.Observe = func(web.Served) { counted++ } })
 	h.get(t, "/_dev/clock")
 	h.get(t, "/_dev/nowhere")
 	if h.get(t, "/nowhere"); counted != 1 {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/html"
 
 	"tollhouse/handlers"
-	"tollhouse/handlers/testers"
+	"tollhouse/handlers/dev"
 	"tollhouse/store/storetest/must"
 )
 
@@ -115,7 +115,7 @@ func TestDocs(t *testing.T) {
 			t.Fatalf("the first look shows %q, and the second another", first)
 		}
 		later := h.dev.Clock.Now().Add(48 * time.Hour)
-		_ = must.Get(h.dev.Clock.Move(testers.Move{Set: later}))(t)
+		_ = must.Get(h.dev.Clock.Move(dev.Move{Set: later}))(t)
 		if second := token(); second == "" || second == first {
 			t.Errorf("after two days the page shows %q, before %q", second, first)
 		}

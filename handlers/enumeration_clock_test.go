@@ -23,8 +23,9 @@ const (
 	clockedPercent   = 5    // a comparison that differs by more is made twice more
 )
 
-// TestTimesOverAConnection times the requests of [TestEnumeration] over a connection: for
-// something unknown and for something foreign, alternately, over a store on disk. A round
+// TestTimesOverAConnection times the requests of [TestEnumeration], but for those about
+// tokens, over a connection: for something unknown and for something foreign, alternately, over
+// a store on disk. A round
 // is one comparison. By the figures the medians differ by less than 5 % and Welch's t is
 // below 4.5; the short form only checks that there are figures.
 func TestTimesOverAConnection(t *testing.T) {
@@ -43,7 +44,7 @@ func TestTimesOverAConnection(t *testing.T) {
 	for ; round == 0 || must.More(round, clockedRounds, clockedLong); round++ {
 		t.Run("round", func(t *testing.T) {
 			n := populate(t, houseOnDisk(t)) // with a clock and revocations of its own
-			likes := n.lookalikes()
+			likes := n.timed()
 			if len(todo) == 0 {
 				todo = comparisons(likes)
 				all = len(todo)

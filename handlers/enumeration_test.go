@@ -15,6 +15,11 @@ import (
 // TestEnumeration asks over a connection for unknown and for foreign tokens, clients and
 // events. The answers are the same byte for byte, except the request id and text from the
 // caller.
+//
+// Promise (RFC 6749 §4): wrong password, unknown user and disabled user get one answer
+// Promise (RFC 9700 §4.5, §4.14): distinguishing an unknown client from a wrong secret
+// Promise (Attacks on the events API): another account's events in a list; another account's
+// cursor; erased events
 func TestEnumeration(t *testing.T) {
 	n := populate(t, parallelHouse(t))
 	address := n.listen(t)
@@ -43,6 +48,8 @@ func TestEnumeration(t *testing.T) {
 // TestEnumerationByTheClock checks loosely what [BenchmarkEnumeration] measures: an
 // unknown name costs a password hash too. Without one it would be refused some hundred
 // times faster.
+//
+// Promise (Credentials, memory, connections): distinguishing users by answer or timing
 func TestEnumerationByTheClock(t *testing.T) {
 	must.SkipInShort(t)
 	t.Parallel()

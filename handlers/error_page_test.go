@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
+	"tollhouse/handlers/web"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest/must"
 )
@@ -115,7 +116,7 @@ func TestErrorPageCommand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := parallelHouse(t, func(c *handlers.Config) {
 				if dev {
-					c.Demo = &handlers.Demo{}
+					c.Demo = &web.Demo{}
 				}
 			})
 			a := h.get(t, h.authURL("redirect_uri", "https://elsewhere.example/it's"))
@@ -159,11 +160,11 @@ func TestErrorPageOfOurOwn(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a_question_that_is_past_sends_the_reader_back_and_says_nothing_was_allowed", func(t *testing.T) {
+	t.Run("a_question_that_is_past_sends_the_reader_back_and_says_that_nothing_changed", func(t *testing.T) {
 		h := newHouse(t)
 		a := h.signedIn(t, h.user).post(t, "/consent", url.Values{"ticket": {"x"}, "decision": {"allow"}})
 		wantPage400(t, a)
-		if text := words(t, a); !strings.Contains(text, "Nothing was allowed.") || !strings.Contains(text, "Start again from the application") {
+		if text := words(t, a); !strings.Contains(text, "This answer changed nothing.") || !strings.Contains(text, "Start again from the application") {
 			t.Errorf("the page says\n%s", text)
 		}
 	})

@@ -3,28 +3,33 @@ package handlers
 import (
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"tollhouse/handlers/api"
+	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 )
 
-func mustParseEventQuery(t testing.TB, raw string) eventQuery {
+func mustParseEventQuery(t testing.TB, raw string) api.EventQuery {
 	t.Helper()
-	pairs, refused := parseAPIQuery(raw)
+	pairs, refused := web.ParseAPIQuery(raw)
 	if refused != nil {
 		t.Fatalf("parseAPIQuery(%s): %v", raw, refused)
 	}
-	q, refused := parseEventQuery(pairs)
+	q, refused := api.ParseEventQuery(pairs)
 	if refused != nil {
 		t.Fatalf("parseEventQuery(%s): %v", raw, refused)
 	}
 	return q
 }
 
+// Promise (Attacks on the events API): invalid types, cursors, limits and numbers; thousands of
+// parameters; repeated, unknown and half-open filters; unparsable queries
 func TestParseEventQueryTypes(t *testing.T) {
 	t.Parallel()
 	both := []string{"customer.created", "customer.updated"}
@@ -56,6 +61,8 @@ func TestParseEventQueryTypes(t *testing.T) {
 	}
 }
 
+// Promise (§2.2): an exact createdAt is one second; all operators apply; between includes both
+// ends; an empty window is an empty page
 func TestParseEventQueryCreatedAt(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -207,6 +214,17 @@ var refusedQueries = []struct{ name, query, code, param, hint string }{
 	{"limit_past_every_integer", "limit=99999999999999999999", "invalid_parameter", "limit", "1 to 1000"},
 }
 
+// Promise (Attacks on the events API): invalid types, cursors, limits and numbers; thousands of
+// parameters; repeated, unknown and half-open filters; unparsable queries
+// Promise (§2.2): common client mistakes get advice; types are strict and case-sensitive;
+// customer.*, *.created and * are the only wildcards; an exact createdAt beside an operator, a
+// repeated parameter and contradictory bounds too
+// Promise (§2.2): times are whole seconds of at most 11 digits; milliseconds and createdAt[after]
+// are recognised; an unknown parameter is refused with the nearest name; a query over 8 KiB is 414
+// Promise (§2.3): every refusal has one shape, names the parameter and has its own status
+// Promise (§4.1, §4.2): a poll returns matches at once, else the first new one, else an empty page
+// with a cursor; at most 64 wait per account; more are 429; it needs order=asc and 0 to 55 whole
+// seconds
 func TestListEventsRefusesQuery(t *testing.T) {
 	a := parallelAPI(t)
 	token := a.token(t, "bob", "acct_a", store.ScopeUnstated)
@@ -275,6 +293,8 @@ func TestParseEventQueryResources(t *testing.T) {
 	})
 }
 
+// Promise (§2.2): every spelling of a list of types is one filter: a union without duplicates, at
+// most 50; resource= filters by up to 20 resources
 func TestParseEventQueryTakesFiftyTypes(t *testing.T) {
 	t.Parallel()
 	if got := len(mustParseEventQuery(t, typesQuery(50)).Types); got != 50 {
@@ -293,17 +313,17 @@ func FuzzEventQuery(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		pairs, refused := parseAPIQuery(raw)
+		pairs, refused := web.ParseAPIQuery(raw)
 		if refused != nil {
 			checkRefusal(t, refused)
 			return
 		}
-		q, refused := parseEventQuery(pairs)
+		q, refused := api.ParseEventQuery(pairs)
 		if refused != nil {
 			checkRefusal(t, refused)
 			return
 		}
-		if q.Limit < 1 || q.Limit > eventsLimitMax || len(q.Types) > filterTypesMax || q.From < 0 || q.To > eventlog.CreatedAtMax {
+		if q.Limit < 1 || q.Limit > api.EventsLimitMax || len(q.Types) > api.FilterTypesMax || q.From < 0 || q.To > eventlog.CreatedAtMax {
 			t.Fatalf("parseEventQuery(%q) = %+v, out of bounds", raw, q)
 		}
 		if !q.After.IsZero() && !q.Before.IsZero() {
@@ -315,11 +335,11 @@ func FuzzEventQuery(f *testing.F) {
 			}
 		}
 		for _, resource := range q.Resources {
-			if !eventlog.IsID(resource) || len(q.Resources) > filterResourcesMax {
+			if !eventlog.IsID(resource) || len(q.Resources) > api.FilterResourcesMax {
 				t.Fatalf("parseEventQuery(%q) has the resources %q", raw, q.Resources)
 			}
 		}
-		link := q.link("/api/events", "", "")
+		link := q.Link("/api/events", "", "")
 		if strings.ContainsAny(link[1:len(link)-1], "<> \",[];\x00\n") {
 			t.Fatalf("the link %q holds what would end it", link)
 		}
@@ -334,19 +354,83 @@ func FuzzEventQuery(f *testing.F) {
 	})
 }
 
-func checkRefusal(t *testing.T, p *problem) {
+func checkRefusal(t *testing.T, p *web.Problem) {
 	t.Helper()
-	if p.status != http.StatusBadRequest || p.code == "" || p.description == "" || len(p.description) > 400 {
-		t.Errorf("refusal = %d %s %q", p.status, p.code, p.description)
+	if p.Status != http.StatusBadRequest || p.Code == "" || p.Description == "" || len(p.Description) > 400 {
+		t.Errorf("refusal = %d %s %q", p.Status, p.Code, p.Description)
 	}
 }
 
-func TestDigestOutlivesAnUpgrade(t *testing.T) {
-	t.Parallel()
-	q := eventQuery{cursor: "after=latest before=", Filter: eventlog.Filter{
+// Promise (§2.3): every field of a filter changes the identity of a query, which its entity tag
+// and its kept page share
+func TestEntityTagsOfListsOutliveAnUpgrade(t *testing.T) {
+	a := parallelAPI(t)
+	q := api.EventQuery{Cursor: "after=latest before=", Filter: eventlog.Filter{
 		Types: []string{"b.c", "a.b"}, Resources: []string{"r"}, From: 5, To: 1 << 40, Limit: 100, Ascending: true,
 	}}
-	if got := q.digest("acct_a", "application/json"); got != 0x43854632 {
-		t.Errorf("digest() = %08x, want 43854632, which callers hold in entity tags", got)
+	if tag := a.server.Site.ListTag(eventlog.Version{}, q.Identity("acct_a", "application/json")); !strings.HasSuffix(tag, `.0.43854632"`) {
+		t.Errorf("listTag() = %s, want one with 43854632, which callers hold", tag)
+	}
+}
+
+// Nothing may be added to a filter that two questions could differ in and share a kept page
+// or an entity tag: that would be a 304, or a page, of another question.
+//
+// Promise (§2.3): every field of a filter changes the identity of a query, which its entity tag
+// and its kept page share
+func TestEachFieldOfAFilterChangesTheIdentityOfAQuery(t *testing.T) {
+	a := parallelAPI(t)
+	token := a.token(t, "ann", "acct_a", store.ScopeUnstated)
+	a.put("/api/resources/plan/p1", token, `{"price":"1"}`)
+	first := a.get("/api/events", token).page(t).Data[0].ID
+	queries := map[string]string{
+		"type": "plan.created", "type[]": "plan.updated", "resource": "p1", "resource[]": "p2", "createdAt": "5", "createdAt[between]": "5..6",
+		"createdAt[gt]": "5", "createdAt[gte]": "5", "createdAt[lt]": "5", "createdAt[lte]": "5", "limit": "7", "order": "asc", "after": first, "before": first,
+	}
+	ofServer := []string{"Fits", "Row"} // not part of a question
+	usual := mustParseEventQuery(t, "")
+	changed := map[string]bool{}
+	const page = "/api/events"
+	var tag string
+	for range 3 { // it is kept from the second request on
+		tag = a.get(page, token).Header().Get("ETag")
+	}
+	seen := map[string]string{tag: "nothing"}
+	for _, param := range api.EventParams {
+		if param == "wait" { // changes when a page is sent, not which
+			continue
+		}
+		query := param + "=" + queries[param]
+		q := mustParseEventQuery(t, query)
+		for _, field := range reflect.VisibleFields(reflect.TypeFor[eventlog.Filter]()) {
+			if slices.Contains(ofServer, field.Name) {
+				continue
+			}
+			now, before := reflect.ValueOf(q.Filter).FieldByIndex(field.Index), reflect.ValueOf(usual.Filter).FieldByIndex(field.Index)
+			if !reflect.DeepEqual(now.Interface(), before.Interface()) {
+				changed[field.Name] = true
+			}
+		}
+		w := a.get(page+"?"+query, token, "If-None-Match", tag)
+		own := w.Header().Get("ETag")
+		if w.Code != http.StatusOK || own == "" {
+			t.Errorf("%s with the tag of another question = %d %s, want a page of its own", query, w.Code, own)
+		}
+		if other, ok := seen[own]; ok {
+			t.Errorf("%s has the tag of %s", query, other)
+		}
+		seen[own] = query
+		if got, want := shown(a.get(page+"?"+query, token)), shown(a.serverBeside(t).get(page+"?"+query, token)); got != want {
+			t.Errorf("%s is answered with a kept page\n%s\nwant\n%s", query, got, want)
+		}
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[eventlog.Filter]()) {
+		if !changed[field.Name] && !slices.Contains(ofServer, field.Name) {
+			t.Errorf("no parameter changes the field %s of a filter: the identity of a query lacks it", field.Name)
+		}
+	}
+	is := usual.Identity("acct_a", web.AsJSON)
+	if usual.Identity("acct_b", web.AsJSON) == is || usual.Identity("acct_a", api.AsNDJSON) == is {
+		t.Error("the identity of a query lacks its account or its representation")
 	}
 }

@@ -10,9 +10,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tollhouse/handlers/api"
+	"tollhouse/handlers/web"
 )
 
 // The golden examples that take time, with a clock that shows the examples' seconds.
+//
+// Promise (§6): the golden examples, byte for byte
 func TestGoldenExamplesLive(t *testing.T) {
 	t.Parallel()
 	t.Run("a_quiet_poll_is_304", func(t *testing.T) {
@@ -47,12 +52,12 @@ func TestGoldenExamplesLive(t *testing.T) {
 			r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/events?type=transaction.*,account.*", nil)
 			r.Host = "127.0.0.1:8080"
 			r.Header.Set("Authorization", "Bearer "+token)
-			r.Header.Set("Accept", asEventStream)
-			r.Header.Set(lastEventID, goldenSecond)
+			r.Header.Set("Accept", web.AsEventStream)
+			r.Header.Set(api.LastEventID, goldenSecond)
 			w := httptest.NewRecorder()
 			left := make(chan struct{})
 			go func() { a.server.Public().ServeHTTP(w, r); close(left) }()
-			time.Sleep(heartbeatEvery + time.Second)
+			time.Sleep(api.HeartbeatEvery + time.Second)
 			leave()
 			<-left
 			golden(t, filepath.Join("events", "12_stream.http"), shown(answer{w}))
@@ -62,20 +67,24 @@ func TestGoldenExamplesLive(t *testing.T) {
 
 // A stream has a limit per frame, and none in total: it continues long after the limits of
 // other answers have passed.
+//
+// Promise (§4.1, §4.2): a frame has the position as its id and the event on one line; a stream has
+// retry, a heartbeat with its position each 15 s, no proxy buffering, a limit per frame, none
+// overall
 func TestEventStreamOutlivesTheLimitsOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	a, token := newGoldenAPI(t)
 	const limit, beat = 2 * time.Second, 100 * time.Millisecond
-	a.server.heartbeatEvery = beat
+	a.server.API.HeartbeatEvery = beat
 	server := httptest.NewUnstartedServer(nil)
-	server.Config = NewHTTPServer(a.server.Public(), slog.New(slog.DiscardHandler))
+	server.Config = web.NewHTTPServer(a.server.Public(), slog.New(slog.DiscardHandler))
 	server.Config.ReadTimeout, server.Config.WriteTimeout = limit, limit
 	server.Start()
 	t.Cleanup(server.Close)
 	s := (&live{a, server.URL}).open(t, "", token)
-	s.ready(t)
+	at := s.ready(t)
 	for beats := 1; beats <= 2*int(limit/beat); beats++ {
-		if f := s.next(t); f != (frame{comment: ":"}) {
+		if f, moved := s.next(t), s.next(t); f != (frame{comment: ":"}) || moved != (frame{id: at}) {
 			t.Fatalf("after %d heartbeats comes %+v, want another", beats-1, f)
 		}
 	}

@@ -11,6 +11,9 @@ import (
 )
 
 // What an interrupted import has committed stays, and the same file continues after it.
+//
+// Promise (§3.3): file order is kept; a line more than 5 s ahead or below the horizon is refused;
+// committed lines stay; a second run resumes a broken one
 func TestImportGoesOnWhereItBroke(t *testing.T) {
 	a := parallelAPI(t)
 	const lines = 700 // several batches
@@ -56,6 +59,9 @@ func TestImportIsAuditedIfItRecords(t *testing.T) {
 }
 
 // A mirror that reads a range again receives events imported into it.
+//
+// Promise (§3.3): events above the head are live; those below are backfill, a range in streams and
+// not sent
 func TestBackfillCanBeReadAgain(t *testing.T) {
 	t.Parallel()
 	l := newLive(t)
@@ -77,6 +83,9 @@ func TestBackfillCanBeReadAgain(t *testing.T) {
 }
 
 // An import above the head is new, and streams send it; what it fills in below is not.
+//
+// Promise (§3.3): events above the head are live; those below are backfill, a range in streams and
+// not sent
 func TestImportAboveTheHeadIsLive(t *testing.T) {
 	t.Parallel()
 	l := newLive(t)

@@ -10,23 +10,25 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/handlers/api"
+	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/storetest/must"
 )
 
 // serverBeside returns a server of the same store that has kept no pages.
-func (a *api) serverBeside(t *testing.T) *api {
+func (a *apiHouse) serverBeside(t *testing.T) *apiHouse {
 	t.Helper()
 	address := must.Get(url.Parse("http://127.0.0.1:8080"))(t)
-	return &api{Fixture: a.Fixture, client: a.client, server: New(Config{
+	return &apiHouse{Fixture: a.Fixture, client: a.client, server: New(Config{
 		Store: a.Store, Key: a.Key, PublicURL: address, Log: slog.New(slog.DiscardHandler), Version: "test",
 	})}
 }
 
 func TestAKeptPageEqualsTheOneThatTheLogHasNow(t *testing.T) {
 	a := parallelAPI(t)
-	a.Clock.Advance(40 * day)
+	a.Clock.Advance(40 * web.Day)
 	mine, theirs := a.token(t, "ann", "acct_a", store.ScopeUnstated), a.token(t, "bob", "acct_b", store.ScopeUnstated)
 	changes := []func(n int){
 		func(n int) {
@@ -35,12 +37,14 @@ func TestAKeptPageEqualsTheOneThatTheLogHasNow(t *testing.T) {
 		func(n int) {
 			a.put(fmt.Sprintf("/api/resources/card/c%d", n%5), theirs, fmt.Sprintf(`{"digits":"%d"}`, n))
 		},
-		func(n int) { a.importLines(t, "acct_a", a.lineOf(fmt.Sprint("old-", n), "plan.updated", "p1", 10*day)) },
+		func(n int) {
+			a.importLines(t, "acct_a", a.lineOf(fmt.Sprint("old-", n), "plan.updated", "p1", 10*web.Day))
+		},
 		func(n int) {
 			a.purge(fmt.Sprintf(`{"account":"acct_a","kind":"plan","resource":"p%d"}`, n%5))
 		},
 		func(n int) {
-			must.Do(t, a.SetRetention(t.Context(), time.Duration(30-n%20)*day))
+			must.Do(t, a.Events.SetRetention(t.Context(), time.Duration(30-n%20)*web.Day))
 			must.Get(a.TrimEvents(t.Context()))(t)
 		},
 		func(int) {},
@@ -56,14 +60,14 @@ func TestAKeptPageEqualsTheOneThatTheLogHasNow(t *testing.T) {
 		fresh := a.serverBeside(t)
 		for _, question := range questions {
 			for _, token := range []string{mine, theirs} {
-				for _, accept := range []string{asJSON, asNDJSON} {
+				for _, accept := range []string{web.AsJSON, api.AsNDJSON} {
 					want := shown(fresh.get("/api/events"+question, token, "Accept", accept))
 					for range 3 {
-						before := len(a.server.kept.pages)
+						before := len(a.server.API.Kept.Pages)
 						if got := shown(a.get("/api/events"+question, token, "Accept", accept)); got != want {
 							t.Fatalf("after %d changes, GET /api/events%s as %s:\n%s\nwant\n%s", n+1, question, accept, got, want)
 						}
-						if len(a.server.kept.pages) > before {
+						if len(a.server.API.Kept.Pages) > before {
 							hits++
 						}
 					}
@@ -80,13 +84,13 @@ func TestAPageIsKeptWhenItIsRequestedAgainUnchanged(t *testing.T) {
 	a := parallelAPI(t)
 	token := a.token(t, "ann", "acct_a", store.ScopeUnstated)
 	for n, want := range []int{0, 1, 1} {
-		if a.get("/api/events?type=plan.created", token); len(a.server.kept.pages) != want {
-			t.Errorf("after %d requests %d pages are kept, want %d", n+1, len(a.server.kept.pages), want)
+		if a.get("/api/events?type=plan.created", token); len(a.server.API.Kept.Pages) != want {
+			t.Errorf("after %d requests %d pages are kept, want %d", n+1, len(a.server.API.Kept.Pages), want)
 		}
 	}
 	for n := range 3 {
 		a.put("/api/resources/plan/p1", token, fmt.Sprintf(`{"price":"%d"}`, n))
-		if a.get("/api/events?type=plan.created", token); len(a.server.kept.pages) != 0 {
+		if a.get("/api/events?type=plan.created", token); len(a.server.API.Kept.Pages) != 0 {
 			t.Error("a page of a log that changes between all requests is kept")
 		}
 	}
@@ -94,42 +98,42 @@ func TestAPageIsKeptWhenItIsRequestedAgainUnchanged(t *testing.T) {
 
 func TestDevKeepsNoPages(t *testing.T) {
 	a := parallelAPI(t)
-	a.server.dev = &Dev{}
-	q := eventQuery{Filter: eventlog.Filter{Limit: 1}}
+	a.server.Site.Testers = true
+	q := api.EventQuery{Filter: eventlog.Filter{Limit: 1}}
 	for range 3 {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/events", nil)
-		must.Do(t, a.server.writePage(w, r, "acct_a", "/api/events", asJSON, &q, 0))
-		if w.Code != http.StatusOK || len(a.server.kept.pages) != 0 {
-			t.Errorf("dev answers %d and keeps %d pages, want 200 and none", w.Code, len(a.server.kept.pages))
+		must.Do(t, a.server.API.WritePage(w, r, "acct_a", "/api/events", web.AsJSON, &q, "question"))
+		if w.Code != http.StatusOK || len(a.server.API.Kept.Pages) != 0 {
+			t.Errorf("dev answers %d and keeps %d pages, want 200 and none", w.Code, len(a.server.API.Kept.Pages))
 		}
 	}
 }
 
 func TestKeptPagesAreBounded(t *testing.T) {
 	t.Parallel()
-	k := newKeptPages()
-	page := keptPage{version: eventlog.Version{Generation: 1}, body: make([]byte, 90<<10)}
+	k := api.NewKeptPages()
+	page := api.KeptPage{Page: eventlog.Page{Version: eventlog.Version{Generation: 1}}, Body: make([]byte, 90<<10)}
 	for n := range 200 {
 		question := fmt.Sprint("question ", n)
-		k.keep(question, page)
-		k.keep(question, page)
-		if k.find(question) == nil {
+		k.Keep(question, page)
+		k.Keep(question, page)
+		if k.Find(question) == nil {
 			t.Fatalf("%s is not kept", question)
 		}
 	}
 	size := 0
-	for _, p := range k.pages {
-		size += cap(p.body)
+	for _, p := range k.Pages {
+		size += cap(p.Body)
 	}
-	if size != k.size || size > keptSizeMax || size < keptSizeMax/2 {
-		t.Errorf("%d bytes are kept and %d counted, want at most %d", size, k.size, keptSizeMax)
+	if size != k.Size || size > api.KeptSizeMax || size < api.KeptSizeMax/2 {
+		t.Errorf("%d bytes are kept and %d counted, want at most %d", size, k.Size, api.KeptSizeMax)
 	}
 	large := page
-	large.body = make([]byte, keptPageSizeMax+1)
-	k.keep("large", large)
-	k.keep("large", large)
-	if k.find("large") != nil {
+	large.Body = make([]byte, api.KeptPageSizeMax+1)
+	k.Keep("large", large)
+	k.Keep("large", large)
+	if k.Find("large") != nil {
 		t.Error("a page beyond the bound is kept")
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/handlers/api"
+	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
@@ -24,7 +26,7 @@ const livePatience = time.Minute // far longer than any step here takes
 
 // live is the server on a listener, for long requests.
 type live struct {
-	*api
+	*apiHouse
 	url string
 }
 
@@ -33,14 +35,14 @@ func newLive(t *testing.T, change ...func(*Server)) *live {
 	return listenLive(t, newAPI(t), change...)
 }
 
-func listenLive(t *testing.T, a *api, change ...func(*Server)) *live {
+func listenLive(t *testing.T, a *apiHouse, change ...func(*Server)) *live {
 	t.Helper()
-	a.server.heartbeatEvery = time.Hour // on a busy machine a test may outlast a heartbeat
+	a.server.API.HeartbeatEvery = time.Hour // on a busy machine a test may outlast a heartbeat
 	for _, c := range change {
 		c(a.server)
 	}
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	srv := NewHTTPServer(a.server.Public(), slog.New(slog.DiscardHandler))
+	srv := web.NewHTTPServer(a.server.Public(), slog.New(slog.DiscardHandler))
 	go func() { _ = srv.Serve(l) }()
 	t.Cleanup(func() { _ = srv.Close() })
 	return &live{a, "http://" + l.Addr().String()}
@@ -124,8 +126,8 @@ func (s *stream) ready(t *testing.T) string {
 	}
 	f := s.next(t)
 	var data struct{ After string }
-	if err := json.Unmarshal([]byte(f.data), &data); err != nil || f.event != "ready" || f.id != "" {
-		t.Fatalf("the second frame is %+v, want ready without an id", f)
+	if err := json.Unmarshal([]byte(f.data), &data); err != nil || f.event != "ready" || f.id != data.After || f.id == "" {
+		t.Fatalf("the second frame is %+v, want ready with its position as id", f)
 	}
 	return data.After
 }
@@ -144,6 +146,9 @@ func (s *stream) events(t *testing.T, n int) (types []string, last string) {
 	return types, last
 }
 
+// Promise (§2.2): a well-formed unused type is an empty page with a notice of the nearest
+// Promise (§4.1, §4.2): a stream starts after Last-Event-ID, else after, else createdAt, else now;
+// order, before, limit and wait are refused
 func TestEventStream(t *testing.T) {
 	t.Parallel()
 	l := newLive(t)
@@ -158,7 +163,7 @@ func TestEventStream(t *testing.T) {
 		t.Parallel()
 		s := l.open(t, "", token, "Accept-Encoding", "gzip")
 		want := map[string]string{
-			"Content-Type": "text/event-stream", "Cache-Control": "private, no-cache", "Vary": "Authorization, Accept, Accept-Encoding",
+			"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "private, no-cache", "Vary": "Authorization, Accept, Accept-Encoding",
 			"X-Accel-Buffering": "no", "Content-Encoding": "", "No-Gzip-Compression": "", "ETag": "",
 		}
 		for name, value := range want {
@@ -244,7 +249,7 @@ func TestEventStream(t *testing.T) {
 	t.Run("HEAD_ends", func(t *testing.T) {
 		t.Parallel()
 		w := l.request(http.MethodHead, "/api/events", token, nil, "Accept", "text/event-stream")
-		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/event-stream" {
+		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/event-stream; charset=utf-8" {
 			t.Errorf("HEAD = %d %v", w.Code, w.Header())
 		}
 	})
@@ -287,21 +292,31 @@ func TestEventStream(t *testing.T) {
 	})
 }
 
+// Promise (§4.1, §4.2): a frame has the position as its id and the event on one line; a stream has
+// retry, a heartbeat with its position each 15 s, no proxy buffering, a limit per frame, none
+// overall
 func TestEventStreamHeartbeat(t *testing.T) {
 	t.Parallel()
-	l := newLive(t, func(s *Server) { s.heartbeatEvery = 20 * time.Millisecond })
+	l := newLive(t, func(s *Server) { s.API.HeartbeatEvery = 20 * time.Millisecond })
 	s := l.open(t, "", l.token(t, "bob", "acct_a", store.ScopeUnstated))
-	s.ready(t)
-	if f := s.next(t); f != (frame{comment: ":"}) {
-		t.Errorf("heartbeat: frame = %+v, want a comment", f)
+	at := s.ready(t)
+	for range 2 {
+		if f := s.next(t); f != (frame{comment: ":"}) {
+			t.Errorf("heartbeat: frame = %+v, want a comment", f)
+		}
+		if f := s.next(t); f != (frame{id: at}) {
+			t.Errorf("heartbeat: frame = %+v, want only the id %s", f, at)
+		}
 	}
 }
 
+// Promise (§4.1, §4.2): backfill, gap and end carry no id; an expired or revoked token, or a
+// server's stop, ends a stream with a reason
 func TestEventStreamEnds(t *testing.T) {
 	t.Parallel()
 	t.Run("token_expired", func(t *testing.T) {
 		t.Parallel()
-		l := newLive(t, func(s *Server) { s.heartbeatEvery = 20 * time.Millisecond })
+		l := newLive(t, func(s *Server) { s.API.HeartbeatEvery = 20 * time.Millisecond })
 		s := l.open(t, "", l.token(t, "bob", "acct_a", store.ScopeUnstated))
 		s.ready(t)
 		l.Clock.Advance(2 * time.Hour)
@@ -337,7 +352,7 @@ func TestEventStreamEnds(t *testing.T) {
 		polled := make(chan answer)
 		go func() { polled <- l.get("/api/events?order=asc&wait=50", token) }()
 		l.waitFor(t, 2)
-		l.server.Drain()
+		l.server.API.Drain()
 		l.wantEnd(t, s, "restart")
 		if w := <-polled; w.Code != http.StatusOK {
 			t.Errorf("the long poll = %d, want an empty page at once", w.Code)
@@ -347,14 +362,14 @@ func TestEventStreamEnds(t *testing.T) {
 		t.Parallel()
 		l := newLive(t)
 		var lines strings.Builder
-		for i := range 2*streamRows + 1 {
+		for i := range 2*api.StreamRows + 1 {
 			fmt.Fprintf(&lines, `{"type":"plan.created","resource":"p%d","eventData":{"object":{}},"createdAt":1773066601}`+"\n", i)
 		}
 		l.importLines(t, "acct_a", lines.String())
-		l.server.Drain()
+		l.server.API.Drain()
 		s := l.open(t, "?createdAt[gte]=1", l.token(t, "bob", "acct_a", store.ScopeUnstated))
 		s.ready(t)
-		s.events(t, streamRows) // one page only
+		s.events(t, api.StreamRows) // one page only
 		l.wantEnd(t, s, "restart")
 	})
 }
@@ -362,7 +377,7 @@ func TestEventStreamEnds(t *testing.T) {
 func (l *live) wantEnd(t *testing.T, s *stream, reason string) {
 	t.Helper()
 	f := s.next(t)
-	for f.comment != "" {
+	for f.comment != "" || f == (frame{id: f.id}) && f.id != "" { // heartbeats
 		f = s.next(t)
 	}
 	if f != (frame{event: "end", data: fmt.Sprintf(`{"reason":%q}`, reason)}) {
@@ -383,6 +398,8 @@ func (l *live) waitFor(t *testing.T, n int) {
 	}
 }
 
+// Promise (§4.1, §4.2): backfill, gap and end carry no id; an expired or revoked token, or a
+// server's stop, ends a stream with a reason
 func TestEventStreamBackfill(t *testing.T) {
 	t.Parallel()
 	l := newLive(t)
@@ -403,6 +420,8 @@ func TestEventStreamBackfill(t *testing.T) {
 	}
 }
 
+// Promise (§4.1, §4.2): a position below retention is a gap frame until the reader has passed it; a
+// stream takes no token in its address
 func TestEventStreamGap(t *testing.T) {
 	t.Parallel()
 	l := newLive(t)
@@ -412,18 +431,25 @@ func TestEventStreamGap(t *testing.T) {
 	l.Clock.Advance(48 * time.Hour)
 	token = l.token(t, "bea", "acct_a", store.ScopeUnstated)
 	kept := l.put("/api/resources/plan/p", token, `{"n":"2"}`).Header().Get("Tollhouse-Event")
-	must.Do(t, l.SetRetention(t.Context(), 24*time.Hour))
+	must.Do(t, l.Events.SetRetention(t.Context(), 24*time.Hour))
 	must.Get(l.TrimEvents(t.Context()))(t)
 	s := l.open(t, "", token, "Last-Event-ID", old)
 	s.ready(t)
 	if f, want := s.next(t), (frame{event: "gap", data: fmt.Sprintf(`{"oldestAvailable":%q}`, kept)}); f != want {
 		t.Errorf("gap: frame = %+v, want %+v", f, want)
 	}
+	resume := s.next(t)
+	if resume.id < old || resume.id >= kept || resume != (frame{id: resume.id}) {
+		t.Errorf("the_gap_is_passed: frame = %+v, want only an id before %s", resume, kept)
+	}
 	if f := s.next(t); f.id != kept {
 		t.Errorf("continues_after_a_gap: frame = %+v, want %s", f, kept)
 	}
 }
 
+// Promise (§4.1, §4.2): a poll returns matches at once, else the first new one, else an empty page
+// with a cursor; at most 64 wait per account; more are 429; it needs order=asc and 0 to 55 whole
+// seconds
 func TestLongPoll(t *testing.T) {
 	t.Parallel()
 	l := newLive(t)
@@ -497,7 +523,7 @@ func TestLongPoll(t *testing.T) {
 	t.Run("at_most_64_of_an_account_wait", func(t *testing.T) {
 		var held []*eventlog.Watch
 		for range 64 {
-			w := must.Get(l.WatchEvents(t.Context(), "acct_a"))(t)
+			w := must.Get(l.Events.WatchEvents(t.Context(), "acct_a"))(t)
 			held = append(held, w)
 		}
 		for _, accept := range []string{"application/json", "text/event-stream"} {
@@ -525,6 +551,9 @@ func TestLongPoll(t *testing.T) {
 
 // Eight readers come and go at random, while eight writers record: each reader gets every
 // event once, in order.
+//
+// Promise (§4.1, §4.2): a slow reader loses nothing; readers that reconnect, over restarts and
+// kills, miss nothing and see nothing twice
 func TestEventStreamMissesNothing(t *testing.T) {
 	t.Parallel()
 	l := newLive(t)
@@ -571,6 +600,9 @@ func TestEventStreamMissesNothing(t *testing.T) {
 }
 
 // A reader that does not read delays no other, and gets everything when it does.
+//
+// Promise (§4.1, §4.2): a slow reader loses nothing; readers that reconnect, over restarts and
+// kills, miss nothing and see nothing twice
 func TestEventStreamOfASlowReader(t *testing.T) {
 	t.Parallel()
 	l := newLive(t)

@@ -6,11 +6,17 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/handlers/api"
 	"tollhouse/store"
 )
 
 // The previous snapshot in an event, call by call, on the wire: a null member differs from
 // an absent one.
+//
+// Promise (§3.2): nulls in objects are dropped, those in arrays stay; of nested objects only
+// changed members; an added member is null, a removed one has its value; arrays are whole
+// Promise (§3.2): every event of a change has previousAttributes, named actions too; a snapshot has
+// no null, so null always means absent; previousAttributes have no bookkeeping fields
 func TestPreviousAttributesOnTheWire(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -68,7 +74,7 @@ type rawEventData struct {
 }
 
 // eventData is an event's, byte by byte.
-func (a *api) eventData(t testing.TB, token, id string) rawEventData {
+func (a *apiHouse) eventData(t testing.TB, token, id string) rawEventData {
 	t.Helper()
 	w := a.get("/api/events/"+id, token)
 	var e struct {
@@ -83,6 +89,8 @@ func (a *api) eventData(t testing.TB, token, id string) rawEventData {
 }
 
 // Who acted and from where: every way into the log records it.
+//
+// Promise (§2.4): source is the user, else the client, else system; location says how it arrived
 func TestEventSaysWhoAndWhereFrom(t *testing.T) {
 	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)
@@ -111,7 +119,7 @@ func TestEventSaysWhoAndWhereFrom(t *testing.T) {
 	}{
 		{store.Principal{Username: "harriet.voss", ClientName: "Ledger"}, "harriet.voss"}, {store.Principal{ClientName: "Ledger"}, "Ledger"}, {store.Principal{}, "system"},
 	} {
-		if got := actor(tt.who); got != tt.want {
+		if got := api.Actor(tt.who); got != tt.want {
 			t.Errorf("actor(%+v) = %q, want %q", tt.who, got, tt.want)
 		}
 	}

@@ -5,11 +5,14 @@ import (
 	"slices"
 	"testing"
 
+	"tollhouse/handlers/web"
 	"tollhouse/store/eventlog"
 )
 
 // One filter in many encodings: the output of each language's own function for a list of
 // two types, a time and a limit. cli/proof runs Node's libraries themselves.
+//
+// Promise (§2.2): the spellings of PHP, Go, Node, Python and Ruby are one filter
 func TestParseEventQueryAsProgramsSpellIt(t *testing.T) {
 	t.Parallel()
 	want := []string{"customer.created", "customer.updated"}
@@ -40,15 +43,18 @@ func TestParseEventQueryAsProgramsSpellIt(t *testing.T) {
 
 // A browser's EventSource cannot send a header; a token in the address would be in every
 // log on the way.
+//
+// Promise (§4.1, §4.2): a position below retention is a gap frame until the reader has passed it; a
+// stream takes no token in its address
 func TestEventStreamTakesNoTokenInItsAddress(t *testing.T) {
 	t.Parallel()
 	a, token := newGoldenAPI(t)
 	t.Run("a_stream_with_its_token_in_the_query", func(t *testing.T) {
 		t.Parallel()
-		a.get("/api/events?access_token="+token, "", "Accept", asEventStream).fault(t, http.StatusUnauthorized, "unauthorized", "")
+		a.get("/api/events?access_token="+token, "", "Accept", web.AsEventStream).fault(t, http.StatusUnauthorized, "unauthorized", "")
 	})
 	t.Run("a_stream_with_its_token_in_both_places", func(t *testing.T) {
 		t.Parallel()
-		a.get("/api/events?access_token="+token, token, "Accept", asEventStream).fault(t, http.StatusBadRequest, "invalid_request", "")
+		a.get("/api/events?access_token="+token, token, "Accept", web.AsEventStream).fault(t, http.StatusBadRequest, "invalid_request", "")
 	})
 }

@@ -36,6 +36,10 @@ func (p eventTypesPage) row(name string) map[string]any {
 	return p.Data[i]
 }
 
+// Promise (Attacks on the events API): another account's events in a list; another account's
+// cursor; erased events
+// Promise (§2.3): only the token names the owner; account= is the admin API's; OPTIONS is 204 with
+// Allow, and CORS as for reads
 func TestEventTypes(t *testing.T) {
 	const path = "/api/event-types"
 	a := parallelAPI(t)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/storetest/must"
 )
@@ -19,7 +20,7 @@ func TestLiveReadersBody(t *testing.T) {
 	a := parallelAPI(t)
 	token := a.token(t, "bob", "acct_a", store.ScopeUnstated)
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	srv := NewHTTPServer(a.server.Public(), slog.New(slog.DiscardHandler))
+	srv := web.NewHTTPServer(a.server.Public(), slog.New(slog.DiscardHandler))
 	srv.ReadTimeout = 200 * time.Millisecond
 	go func() { _ = srv.Serve(l) }()
 	t.Cleanup(func() { _ = srv.Close() })

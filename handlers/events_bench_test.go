@@ -13,6 +13,7 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/storetest"
@@ -46,7 +47,7 @@ func benchEvents(b *testing.B, n int) {
 
 	router := httprouter.New()
 	router.HandlerFunc(http.MethodGet, "/page", func(w http.ResponseWriter, _ *http.Request) {
-		writeBody(w, http.StatusOK, "application/json", page)
+		web.WriteBody(w, http.StatusOK, "application/json", page)
 	})
 	router.HandlerFunc(http.MethodGet, "/empty", func(http.ResponseWriter, *http.Request) {})
 	floor := benchServer(b, router)
@@ -75,9 +76,9 @@ const benchFirst = 1_770_000_000
 
 // benchEvents records n events, cycling through four types, and returns a token that can
 // read them.
-func (a *api) benchEvents(b testing.TB, n int) (token string) {
+func (a *apiHouse) benchEvents(b testing.TB, n int) (token string) {
 	b.Helper()
-	im := must.Get(a.NewImporter("acct_bench", eventlog.ImportOptions{}))(b)
+	im := must.Get(a.Events.NewImporter("acct_bench", eventlog.ImportOptions{}))(b)
 	ctx := context.Background()
 	types := []string{"customer.created", "customer.updated", "customer.merged", "customer.activated"}
 	for i := range n {
@@ -94,7 +95,7 @@ func (a *api) benchEvents(b testing.TB, n int) (token string) {
 func benchServer(b testing.TB, h http.Handler) *httptest.Server {
 	b.Helper()
 	server := httptest.NewUnstartedServer(nil)
-	server.Config = NewHTTPServer(h, slog.New(slog.DiscardHandler))
+	server.Config = web.NewHTTPServer(h, slog.New(slog.DiscardHandler))
 	server.Start()
 	b.Cleanup(server.Close)
 	return server

@@ -10,24 +10,27 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/handlers/api"
+	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/storetest/must"
 )
 
+// Promise (§2.3): JSON, NDJSON and event streams by Accept; else 406
 func TestNegotiate(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, accept, want string }{
-		{"nothing", "", asJSON},
-		{"anything", "*/*", asJSON},
-		{"by_name", "application/x-ndjson", asNDJSON},
-		{"by_weight", "application/json;q=0.5, application/x-ndjson", asNDJSON},
-		{"by_weight_of_a_range", "application/x-ndjson;q=0.2, application/*;q=0.9", asJSON},
-		{"the_plainest_range_decides", "*/*, application/json;q=0.1, application/x-ndjson;q=0.2", asNDJSON},
-		{"the_name_before_the_range", "*/*, application/x-ndjson", asNDJSON},
-		{"the_first_of_equals", "application/x-ndjson, application/json", asNDJSON},
-		{"never_at_weight_0", "*/*, application/json;q=0", asNDJSON},
-		{"in_capitals_with_parameters", "Application/X-NDJSON; charset=utf-8; q=1.0", asNDJSON},
-		{"a_weight_that_is_none", "application/x-ndjson;q=much", asNDJSON},
+		{"nothing", "", web.AsJSON},
+		{"anything", "*/*", web.AsJSON},
+		{"by_name", "application/x-ndjson", api.AsNDJSON},
+		{"by_weight", "application/json;q=0.5, application/x-ndjson", api.AsNDJSON},
+		{"by_weight_of_a_range", "application/x-ndjson;q=0.2, application/*;q=0.9", web.AsJSON},
+		{"the_plainest_range_decides", "*/*, application/json;q=0.1, application/x-ndjson;q=0.2", api.AsNDJSON},
+		{"the_name_before_the_range", "*/*, application/x-ndjson", api.AsNDJSON},
+		{"the_first_of_equals", "application/x-ndjson, application/json", api.AsNDJSON},
+		{"never_at_weight_0", "*/*, application/json;q=0", api.AsNDJSON},
+		{"in_capitals_with_parameters", "Application/X-NDJSON; charset=utf-8; q=1.0", api.AsNDJSON},
+		{"a_weight_that_is_none", "application/x-ndjson;q=much", api.AsNDJSON},
 		{"none_of_them", "text/html, image/*", ""},
 	} {
 		t.Run("accept_"+tt.name, func(t *testing.T) {
@@ -36,7 +39,7 @@ func TestNegotiate(t *testing.T) {
 			if tt.accept != "" {
 				r.Header.Set("Accept", tt.accept)
 			}
-			if got := negotiate(r, asJSON, asNDJSON); got != tt.want {
+			if got := web.Negotiate(r, web.AsJSON, api.AsNDJSON); got != tt.want {
 				t.Errorf("negotiate(%s) = %q, want %q", tt.accept, got, tt.want)
 			}
 		})
@@ -44,6 +47,8 @@ func TestNegotiate(t *testing.T) {
 }
 
 // The same page in its other representation.
+//
+// Promise (§2.3): JSON, NDJSON and event streams by Accept; else 406
 func TestListEventsAsNDJSON(t *testing.T) {
 	t.Parallel()
 	a, token := newGoldenAPI(t)
@@ -73,6 +78,8 @@ func TestListEventsAsNDJSON(t *testing.T) {
 	}
 }
 
+// Promise (§2.3): a list's ETag is weak; a quiet poll is 304 before any scan; any write or removal
+// changes it
 func TestListEventsETag(t *testing.T) {
 	t.Parallel()
 	a, token := newGoldenAPI(t)
@@ -120,6 +127,15 @@ func TestListEventsETag(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a_page_has_one_tag_also_when_the_callers_is_stale", func(t *testing.T) {
+		for tag, target := range tags {
+			for _, accept := range []string{web.AsJSON, api.AsNDJSON} {
+				if got := a.get(target, token, "If-None-Match", `W/"stale"`, "Accept", accept).Header().Values("ETag"); len(got) != 1 || accept == web.AsJSON && got[0] != tag {
+					t.Errorf("the tags of %s as %s are %q, want only %s", target, accept, got, tag)
+				}
+			}
+		}
+	})
 	t.Run("parameters_in_another_order_are_the_same_query", func(t *testing.T) {
 		first := a.get("/api/events?type=a.b&type[]=c.d&limit=3", token).Header().Get("ETag")
 		if second := a.get("/api/events?limit=3&type=c.d,a.b", token).Header().Get("ETag"); second != first {
@@ -155,6 +171,7 @@ func gunzip(t *testing.T, w answer) []byte {
 	return b
 }
 
+// Promise (§2.3): gzip from 1 KiB on request, with its own ETag, never on a stream
 func TestCompression(t *testing.T) {
 	t.Parallel()
 	a, token := newGoldenAPI(t)
@@ -197,7 +214,7 @@ func TestCompression(t *testing.T) {
 	t.Run("gzip_only_from_1_KiB_on", func(t *testing.T) {
 		t.Parallel()
 		for _, target := range []string{"/api/events/" + goldenSecond, "/api/events?createdAt=5", "/api/nothing"} {
-			if w := a.get(target, token, "Accept-Encoding", "gzip"); w.Header().Get("Content-Encoding") != "" || w.Body.Len() >= gzipSizeMin {
+			if w := a.get(target, token, "Accept-Encoding", "gzip"); w.Header().Get("Content-Encoding") != "" || w.Body.Len() >= web.GzipSizeMin {
 				t.Errorf("%s = %d bytes, %q", target, w.Body.Len(), w.Header().Get("Content-Encoding"))
 			}
 		}
@@ -212,7 +229,7 @@ func TestCompression(t *testing.T) {
 	})
 	t.Run("attack_pages_and_oauth_are_never_compressed", func(t *testing.T) {
 		t.Parallel()
-		for _, target := range []string{"/", "/login", "/oauth/v2/auth", metadataPath, "/account"} {
+		for _, target := range []string{"/", "/login", "/oauth/v2/auth", web.MetadataPath, "/account"} {
 			if w := a.get(target, "", "Accept-Encoding", "gzip"); w.Header().Get("Content-Encoding") != "" {
 				t.Errorf("%s is compressed", target)
 			}

@@ -24,7 +24,7 @@ const (
 )
 
 // newGoldenAPI returns the server of the examples, and a token of the account.
-func newGoldenAPI(t testing.TB) (*api, string) {
+func newGoldenAPI(t testing.TB) (*apiHouse, string) {
 	t.Helper()
 	a := newAPI(t)
 	lines := must.Get(os.ReadFile(filepath.Join("testdata", "events", "history.ndjson")))(t)
@@ -33,6 +33,7 @@ func newGoldenAPI(t testing.TB) (*api, string) {
 	return a, a.token(t, "harriet.voss", goldenAccount, store.ScopeUnstated)
 }
 
+// Promise (§6): the golden examples, byte for byte
 func TestGoldenExamples(t *testing.T) {
 	t.Parallel()
 	a, token := newGoldenAPI(t)

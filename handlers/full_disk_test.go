@@ -38,7 +38,7 @@ func TestAFullDiskIsExplainedToOperators(t *testing.T) {
 		}
 	}
 	for name, a := range map[string]answer{"by a client": byClient, "at the login": atLogin} {
-		if strings.Contains(a.body, "MiB") || strings.Contains(a.body, "busy") || !strings.Contains(a.body, "cannot accept changes now") {
+		if strings.Contains(a.body, "MiB") || strings.Contains(a.body, "busy") || !strings.Contains(a.body, "read-only right now") {
 			t.Errorf("%s: %.1500s, want that no change is possible", name, a.body)
 		}
 	}

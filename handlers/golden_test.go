@@ -11,6 +11,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of testdata anew")
 
+// Golden is golden, for tests outside.
+func Golden(t *testing.T, name, got string) { t.Helper(); golden(t, name, got) }
+
 // golden compares got with testdata/name, which -update rewrites.
 func golden(t *testing.T, name, got string) {
 	t.Helper()

@@ -22,7 +22,7 @@ import (
 //	go test -run xxx -bench Handler ./handlers
 func BenchmarkHandler(b *testing.B) {
 	a := serveAPI(b, storetest.OnDisk(b))
-	a.server.log = slog.New(slog.NewJSONHandler(io.Discard, nil))
+	a.server.Site.Log = slog.New(slog.NewJSONHandler(io.Discard, nil))
 	const n = 10_000
 	token := a.benchEvents(b, n)
 	filter := eventlog.Filter{Types: []string{"customer.created"}, From: benchFirst + n/12, To: benchFirst + n/4, Limit: 100}
@@ -39,8 +39,8 @@ func BenchmarkHandler(b *testing.B) {
 		name, target string
 		store        func() error
 	}{
-		{"PageByType", list, func() error { _, err := a.ListEvents(ctx, "acct_bench", filter, room); return err }},
-		{"Retrieve", "/api/events/" + one, func() error { _, err := a.FindEvent(ctx, "acct_bench", one, room); return err }},
+		{"PageByType", list, func() error { _, err := a.Events.ListEvents(ctx, "acct_bench", filter, room); return err }},
+		{"Retrieve", "/api/events/" + one, func() error { _, err := a.Events.FindEvent(ctx, "acct_bench", one, room); return err }},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			ours := called(a.server.Public(), bench.target, token)

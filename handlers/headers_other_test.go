@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
+	"tollhouse/handlers/web"
 	"tollhouse/store/record"
 )
 
@@ -66,10 +67,11 @@ func otherAnswers(t testing.TB, h *house) map[string]answer {
 	return all
 }
 
+// Promise (RFC 9700 §4.5, §4.14): every answer of every route has its security headers
 func TestHeadersOfOtherAnswers(t *testing.T) {
 	t.Parallel()
 	answers := otherAnswers(t, newHouse(t))
-	dev := newHouse(t, at("http://127.0.0.1:8080"), func(c *handlers.Config) { c.Demo = &handlers.Demo{} })
+	dev := newHouse(t, at("http://127.0.0.1:8080"), func(c *handlers.Config) { c.Demo = &web.Demo{} })
 	answers["callback"], answers["callback_damaged"] = dev.get(t, "/callback?code=x&state=y"), dev.get(t, "/callback?code=%zz")
 	for name, a := range answers {
 		t.Run(name, func(t *testing.T) {

@@ -4,11 +4,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/net/html"
 
+	"tollhouse/handlers"
+	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/record"
 )
@@ -95,6 +98,8 @@ func (b *browser) submitFresh(t testing.TB, target string, namesAndValues ...str
 
 func isPage(a answer) bool { return strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") }
 
+// Promise (RFC 9700): no page can be framed; no page sends a referrer
+// Promise (RFC 9700 §4.4, §4.7, §4.12, §4.16): framing; scripts and styles in a page
 func TestHeadersOfEveryAnswer(t *testing.T) {
 	h := parallelHouse(t)
 	for name, a := range everyAnswer(t, h) {
@@ -151,6 +156,9 @@ func wantPlainMarkup(t testing.TB, page answer) {
 			case strings.HasPrefix(a.Key, "on"), a.Key == "style":
 				t.Errorf("<%s> has the attribute %s", n.Data, a.Key)
 			case a.Key == "src" || a.Key == "href" || a.Key == "action":
+				if a.Val == "https://app.example" && n.Data == "a" {
+					continue // back to the client's own site
+				}
 				if a.Val != "#content" && !strings.HasPrefix(a.Val, "/") || strings.HasPrefix(a.Val, "//") {
 					t.Errorf("<%s %s=%q> leads to another site", n.Data, a.Key, a.Val)
 				}
@@ -159,43 +167,46 @@ func wantPlainMarkup(t testing.TB, page answer) {
 	}
 }
 
+// TestFormAction: browsers apply form-action to every redirect after a form. Only the pages
+// whose forms lead to clients, which redirect where they like, are without it.
+//
+// Promise (RFC 9700): a password change ends grants unless the box is cleared; the sign-in and
+// consent pages have no form-action, so that a callback may redirect anywhere
 func TestFormAction(t *testing.T) {
 	h := parallelHouse(t)
-	client, _ := h.Client(t, redirectingTo("https://app.example/cb", "http://127.0.0.1/cb", "http://[::1]/cb", "http://localhost/cb", "com.example.app:/cb"))
-	cases := map[string]string{
-		"https://app.example/cb":   "'self' https:",
-		"http://127.0.0.1:5000/cb": "'self' https: http:",
-		"http://[::1]:5000/cb":     "'self' https: http:",
-		"http://localhost:5000/cb": "'self' https: http:",
-		"com.example.app:/cb":      "'self' https: com.example.app:",
+	in, out := h.signedIn(t, h.user), h.browser(t)
+	h.User(t, "nils", h.account)
+	login, consent := out.get(t, h.authURL()), in.get(t, h.authURL())
+	toClients := map[string]answer{
+		"sign-in":                  login,
+		"sign-in refused":          out.submit(t, login, "username", "moira", "password", "x"),
+		"sign-in out of date":      out.submit(t, login, "form_token", "x", "username", "mara", "password", "x"),
+		"sign-in for tollhouse":    out.get(t, "/login"),
+		"code":                     out.get(t, linkOn(t, login, "I was given a code")),
+		"consent":                  consent,
+		"consent of another user":  h.signedIn(t, h.user).submit(t, consent, "decision", "allow"),
+		"consent after a sign-out": out.submit(t, consent, "decision", "allow"),
 	}
-	for uri, want := range cases {
-		t.Run(url.PathEscape(uri), func(t *testing.T) {
-			out := h.browser(t)
-			login := out.get(t, h.authURL("client_id", client.ID, "redirect_uri", uri))
-			pages := map[string]answer{
-				"sign-in":         login,
-				"sign-in refused": out.submit(t, login, "username", "moira", "password", "x"),
-				"consent":         h.signedIn(t, h.user).get(t, h.authURL("client_id", client.ID, "redirect_uri", uri)),
-			}
-			for name, page := range pages {
-				if got := formActionOf(page); got != want {
-					t.Errorf("%s: form-action %s, want %s", name, got, want)
-				}
-			}
-		})
-	}
-}
-
-func formActionOf(page answer) string {
-	for directive := range strings.SplitSeq(page.Header.Get("Content-Security-Policy"), "; ") {
-		if sources, ok := strings.CutPrefix(directive, "form-action "); ok {
-			return sources
+	for name, page := range toClients {
+		policy := directivesOf(page.Header.Get("Content-Security-Policy"))
+		if sources, has := policy["form-action"]; has || policy["script-src"] != "'self'" {
+			t.Errorf("%s: form-action %s, script-src %s; want none and 'self'", name, sources, policy["script-src"])
 		}
 	}
-	return ""
+	for name, page := range map[string]answer{"account": in.get(t, accountPath), "code": out.get(t, newPasswordPath), "start": in.get(t, "/"), "error": out.get(t, h.authURL("client_id", "x"))} {
+		want := "'self'"
+		if name == "error" {
+			want = "'none'"
+		}
+		if policy := directivesOf(page.Header.Get("Content-Security-Policy")); policy["form-action"] != want || policy["script-src"] != "'none'" {
+			t.Errorf("%s: form-action %s, script-src %s; want %s and 'none'", name, policy["form-action"], policy["script-src"], want)
+		}
+	}
 }
 
+// Promise (RFC 9700 §4.4, §4.7, §4.12, §4.16): markup in a name of a client or user, in state; JSON
+// is sent as JSON with nosniff
+// Promise (RFC 9700 §4.4, §4.7, §4.12, §4.16): text from a link shown on our pages
 func TestHostileWords(t *testing.T) {
 	h := parallelHouse(t)
 	hostile := map[string]string{
@@ -227,14 +238,47 @@ func TestHostileWords(t *testing.T) {
 			})
 		}
 	}
-	t.Run("json_holds_no_markup", func(t *testing.T) {
+	t.Run("json_is_never_read_as_a_page", func(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.server.Admin().ServeHTTP(w, httptest.NewRequest("GET", "/admin/clients", nil))
 		if w.Header().Get("Content-Type") != "application/json" && !strings.Contains(w.Header().Get("Content-Type"), "json") || w.Header().Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("headers = %v, want JSON and nosniff", w.Header())
 		}
-		if strings.ContainsAny(w.Body.String(), "<>") || !strings.Contains(w.Body.String(), `\u003cscript\u003e`) {
-			t.Errorf("body = %.300s, want < and > escaped", w.Body)
+		if !strings.Contains(w.Body.String(), "<script>") {
+			t.Errorf("body = %.300s, want the name as it is", w.Body)
 		}
 	})
+}
+
+// Promise (§2.3): every GET answers HEAD too: pages, lists, the desk and the controls of dev
+func TestEveryGetAnswersHEADToo(t *testing.T) {
+	t.Parallel()
+	h := newDevHouse(t, withDesk(), func(c *handlers.Config) { c.Demo = &web.Demo{} })
+	desk := h.server.DeskRoutes()
+	for _, r := range desk {
+		if r[0] == "GET" && !slices.Contains(desk, [2]string{"HEAD", r[1]}) {
+			t.Errorf("%s has no HEAD", r[1])
+		}
+	}
+	paths := []string{"/callback", "/_dev"}
+	for _, address := range []string{"/openapi.json", "/_dev/openapi.json"} {
+		document := object(t, h.get(t, address), http.StatusOK)
+		for _, section := range []string{"paths", "x-tollhouse-pages"} {
+			described, _ := document[section].(map[string]any)
+			for path, item := range described {
+				if item.(map[string]any)["get"] != nil {
+					paths = append(paths, strings.NewReplacer("{", ":", "}", "").Replace(path))
+				}
+			}
+		}
+	}
+	if len(paths) < 30 {
+		t.Errorf("%d paths with GET, want all", len(paths))
+	}
+	for _, path := range paths {
+		allowed := strings.Split(h.ask(t, "OPTIONS", path, "").Header.Get("Allow"), ", ")
+		if !slices.Contains(allowed, "GET") || !slices.Contains(allowed, "HEAD") {
+			t.Errorf("%s allows %q, want GET and HEAD", path, allowed)
+		}
+	}
 }

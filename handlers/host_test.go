@@ -8,6 +8,7 @@ import (
 	"testing"
 )
 
+// Promise (RFC 9110, RFC 9112): another Host; request smuggling
 func TestForeignHost(t *testing.T) {
 	h := parallelHouse(t)
 	for _, host := range []string{"evil.example", "pay.example.evil.example", "evil.example:443", "", "pay.example.", "[::1]", "pay.example@evil.example", "127.0.0.1"} {
@@ -56,7 +57,7 @@ func TestPublicURLWithPath(t *testing.T) {
 	}
 	b := h.browser(t)
 	page := b.get(t, "/pay"+h.authURL())
-	if f := formOn(t, page); f.action != "/pay/login" {
+	if f := formOn(t, page); !strings.HasPrefix(f.action, "/pay/login?") {
 		t.Errorf("the form leads to %s, want /pay/login", f.action)
 	}
 	page = b.follow(t, b.submit(t, page, rightPassword...))
@@ -71,6 +72,7 @@ func TestPublicURLWithPath(t *testing.T) {
 	}
 }
 
+// Promise (RFC 9110, RFC 9112): ambiguous paths; unsupported methods: 405 with Allow, no redirects
 func TestPathConfusion(t *testing.T) {
 	h := parallelHouse(t)
 	token := h.pair(t).AccessToken
@@ -114,6 +116,7 @@ var routes = map[string][]string{
 	"/api/resources/kind/id": {"GET", "HEAD", "PUT", "PATCH", "DELETE"},
 }
 
+// Promise (RFC 9110, RFC 9112): ambiguous paths; unsupported methods: 405 with Allow, no redirects
 func TestMethods(t *testing.T) {
 	h := parallelHouse(t)
 	token := header("Authorization", "Bearer "+h.pair(t).AccessToken)
@@ -148,6 +151,8 @@ func TestMethods(t *testing.T) {
 	}
 }
 
+// Promise (Attacks on the events API): invalid types, cursors, limits and numbers; thousands of
+// parameters; repeated, unknown and half-open filters; unparsable queries
 func TestQueryThatCannotBeRead(t *testing.T) {
 	h := parallelHouse(t)
 	token := h.pair(t).AccessToken
@@ -165,4 +170,75 @@ func TestQueryThatCannotBeRead(t *testing.T) {
 		a := h.get(t, apiPath+"?"+strings.Repeat("a&", 11_000), header("Authorization", "Bearer "+token))
 		wantError(t, a, http.StatusRequestURITooLong, "uri_too_long")
 	})
+}
+
+// TestOriginBehindProxies: a proxy may pass on the Host without the port of the public URL,
+// or with it. The forms of our own pages are ours either way, also in browsers that send no
+// Fetch Metadata, as all do over plain http.
+//
+// Promise (Browsers): behind a proxy on any port our own forms are ours, with a Host that lacks the
+// port too; doctor sees that
+func TestOriginBehindProxies(t *testing.T) {
+	t.Parallel()
+	const other = "https://evil.example"
+	for _, c := range []struct {
+		public, host, origin, site string
+		ours                       bool
+	}{
+		{"http://pay.example:8080", "pay.example:8080", "http://pay.example:8080", "", true},
+		{"http://pay.example:8080", "pay.example", "http://pay.example:8080", "", true},
+		{"http://pay.example:8080", "pay.example", "http://pay.example", "", true},
+		{"http://pay.example:8080", "pay.example:8080", "http://pay.example", "", true},
+		{"https://pay.example:8443", "pay.example", "https://pay.example:8443", "", true},
+		{"https://pay.example:8443", "pay.example", "https://pay.example:8443", "same-origin", true},
+		{"https://pay.example:443", "pay.example:443", "https://pay.example", "", true},
+		{"https://pay.example", "pay.example", "https://pay.example", "", true},
+		{"https://PAY.example:8443", "pay.example", "https://pay.example:8443", "", true},
+		{"https://pay.example:8443", "pay.example", "", "", true}, // no browser that could be misled
+		{"http://pay.example:8080", "pay.example", "http://pay.example:9090", "", false},
+		{"http://pay.example:8080", "pay.example", "https://pay.example:8080", "", false},
+		{"http://pay.example:8080", "pay.example", "http://pay.example:80801", "", false},
+		{"http://pay.example:8080", "pay.example", "null", "", false},
+		{"https://pay.example:8443", "pay.example", other, "", false},
+		{"https://pay.example:8443", "pay.example", "https://shop.pay.example:8443", "", false},
+		{"https://pay.example:8443", "pay.example", "https://pay.example:8443", "cross-site", false},
+		{"https://pay.example:8443", "pay.example", "https://pay.example", "same-site", false}, // another instance
+	} {
+		name := strings.Join([]string{c.public, c.host, c.origin, c.site}, " ")
+		t.Run(url.PathEscape(name), func(t *testing.T) {
+			h := parallelHouse(t, at(c.public))
+			through := func(r *http.Request) {
+				r.Host = c.host
+				for header, value := range map[string]string{"Origin": c.origin, "Sec-Fetch-Site": c.site} {
+					if r.Header.Del(header); value != "" && r.Method == http.MethodPost {
+						r.Header.Set(header, value)
+					}
+				}
+			}
+			b := h.browser(t)
+			b.site.Host = strings.ToLower(b.site.Host)
+			a := b.post(t, "/login", with(formOn(t, b.get(t, "/login", through)).fields, rightPassword...), through)
+			if signedIn := a.StatusCode == http.StatusSeeOther; signedIn != c.ours {
+				t.Errorf("sign-in gives %d %.200s, want it to be let in: %t", a.StatusCode, words(t, a), c.ours)
+			}
+		})
+	}
+}
+
+// Promise (Browsers): behind a proxy on any port our own forms are ours, with a Host that lacks the
+// port too; doctor sees that
+func TestHostsWithoutThePortAreNoted(t *testing.T) {
+	h := parallelHouse(t, at("https://pay.example:8443"))
+	for _, c := range []struct {
+		host  string
+		lacks bool
+	}{{"pay.example:8443", false}, {"pay.example", true}, {"evil.example", true}, {"pay.example:8443", false}} {
+		if h.get(t, "/healthz", func(r *http.Request) { r.Host = c.host }); h.server.Site.LacksPort() != c.lacks {
+			t.Errorf("after Host %s: LacksPort() = %t, want %t", c.host, h.server.Site.LacksPort(), c.lacks)
+		}
+	}
+	plain := newHouse(t)
+	if plain.get(t, "/healthz"); plain.server.Site.LacksPort() {
+		t.Error("LacksPort() = true for a public URL without a port")
+	}
 }

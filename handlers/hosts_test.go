@@ -2,18 +2,20 @@ package handlers_test
 
 import (
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
 
 	"tollhouse/handlers"
+	"tollhouse/handlers/web"
 	"tollhouse/store/storetest"
 )
 
 const metadataPath = "/.well-known/oauth-authorization-server"
 
 // ofDev gives a server the hosts of dev: with no public URL, as it was asked.
-func ofDev(hosts handlers.Hosts) func(*handlers.Config) {
+func ofDev(hosts web.Hosts) func(*handlers.Config) {
 	return func(c *handlers.Config) { c.Hosts = &hosts }
 }
 
@@ -26,8 +28,38 @@ func (h *house) under(address string) *house {
 
 func withHost(host string) func(*http.Request) { return func(r *http.Request) { r.Host = host } }
 
+// TestHostsOfDevOnLoopback: a router, a search domain or a hotel's resolver answers for
+// names without a dot, .test and .internal; so a page under such a name could be anybody's.
+//
+// Promise (RFC 9110, RFC 9112): DNS rebinding: on loopback `dev` answers to no name that a local
+// resolver can answer for
+func TestHostsOfDevOnLoopback(t *testing.T) {
+	h := parallelHouse(t, at("http://pay.example:8080"), ofDev(web.Hosts{Named: []string{"till", "192.0.2.9", ".preview.example"}}))
+	v6 := newHouse(t, at("http://[2001:db8::8]:8080"), ofDev(web.Hosts{}))
+	for host, want := range map[string]int{
+		"127.0.0.1": 200, "127.0.0.1:8080": 200, "127.8.8.8:80": 200, "[::1]:8080": 200, "[::ffff:127.0.0.1]": 200,
+		"localhost": 200, "LOCALHOST:8080": 200, "app.localhost:3000": 200, "a.b.localhost": 200,
+		"pay.example": 200, "Pay.Example:9": 200, "till": 200, "TILL:8080": 200, "192.0.2.9:8080": 200, "a.preview.example": 200,
+
+		"tollhouse": 421, "tollhouse:8080": 421, "router": 421, "wpad:8080": 421, "localhost-": 421, "xlocalhost": 421, "2130706433": 421, "0x7f000001": 421,
+		"pay.test": 421, "a.test:8080": 421, "host.docker.internal": 421, "metadata.google.internal": 421, "internal": 421, "test": 421,
+		"192.168.1.7": 421, "192.0.2.7:80": 421, "10.0.0.1": 421, "169.254.169.254": 421, "0.0.0.0": 421, "0.0.0.0:8080": 421, "127.1": 421, "[::]": 421, "[2001:db8::7]:8080": 421, "[fe80::1]": 421,
+		"evil.example": 421, "localhost.evil.example": 421, "localhost.": 421, "router.local": 421, "router.lan": 421, "router.home.arpa": 421, "": 421,
+	} {
+		if a := h.get(t, metadataPath, withHost(host)); a.StatusCode != want {
+			t.Errorf("Host %q = %d, want %d", host, a.StatusCode, want)
+		}
+	}
+	for host, want := range map[string]int{"[2001:db8::8]": 200, "[2001:DB8::8]:1": 200, "[2001:db8::9]": 421} {
+		if a := v6.get(t, metadataPath, withHost(host)); a.StatusCode != want {
+			t.Errorf("public URL [2001:db8::8], Host %q = %d, want %d", host, a.StatusCode, want)
+		}
+	}
+}
+
+// Promise (RFC 9110, RFC 9112): another Host; request smuggling
 func TestHostsOfDev(t *testing.T) {
-	h := parallelHouse(t, at("http://pay.example:8080"), ofDev(handlers.Hosts{Named: []string{"dev.corp.example", ".preview.example"}}))
+	h := parallelHouse(t, at("http://pay.example:8080"), ofDev(web.Hosts{OnNetwork: true, Named: []string{"dev.corp.example", ".preview.example"}}))
 	long := strings.Repeat("a", 64)
 	for host, want := range map[string]int{
 		"127.0.0.1": 200, "127.0.0.1:8080": 200, "192.0.2.7:80": 200, "[::1]": 200, "[::1]:8080": 200, "[2001:db8::7]:8080": 200,
@@ -67,9 +99,59 @@ func TestHostsOfDev(t *testing.T) {
 	})
 }
 
+// TestDevBehindATLSTunnel: issuer, addresses and cookies are those that the caller sees, if
+// a trusted proxy says so.
+//
+// Promise (RFC 9110, RFC 9112): in dev, issuer, addresses and cookies follow X-Forwarded-Proto from
+// a trusted proxy
+func TestDevBehindATLSTunnel(t *testing.T) {
+	tunnel := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} // httptest's peer
+	hosts := web.Hosts{OnNetwork: true, AsAsked: true, Named: []string{".tunnel.example"}}
+	dev := parallelHouse(t, at("http://127.0.0.1:8655"), ofDev(hosts), func(c *handlers.Config) {
+		c.TrustedProxies, c.Demo = tunnel, &web.Demo{RedirectURI: "http://127.0.0.1/callback"}
+	})
+	const issuer = "https://a.tunnel.example"
+	from := func(r *http.Request) { r.Host = "a.tunnel.example" }
+	overTLS := header("X-Forwarded-Proto", "https")
+	if a := dev.get(t, metadataPath, from, overTLS); !strings.Contains(a.body, `"issuer":"`+issuer+`"`) || !strings.Contains(a.body, `"token_endpoint":"`+issuer+tokenPath+`"`) {
+		t.Errorf("metadata = %s, want %s", a.body, issuer)
+	}
+	if a := dev.get(t, metadataPath, from, header("X-Forwarded-Proto", "HTTPS , http")); !strings.Contains(a.body, `"issuer":"`+issuer+`"`) {
+		t.Errorf("behind two proxies, https to the first: metadata = %s, want %s", a.body, issuer)
+	}
+	if a := dev.get(t, "/openapi.json", from, overTLS); !strings.Contains(a.body, `"url":"`+issuer+`"`) {
+		t.Errorf("/openapi.json does not name %s", issuer)
+	}
+	if to := callback(t, dev.get(t, dev.authURL("response_type", "token"), from, overTLS), http.StatusFound); to.Query().Get("iss") != issuer {
+		t.Errorf("iss = %q, want %q", to.Query().Get("iss"), issuer)
+	}
+	if c := dev.get(t, "/login", from, overTLS).Cookies()[0]; !c.Secure || !strings.HasPrefix(c.Name, "__Host-") {
+		t.Errorf("cookie = %s, want a secure one", c)
+	}
+	for name, change := range map[string]func(*http.Request){
+		"http": header("X-Forwarded-Proto", "http"), "http_then_https_between_proxies": header("X-Forwarded-Proto", "http, https"), "none": func(*http.Request) {}, "other": header("X-Forwarded-Proto", "gopher"),
+		"a_stranger": func(r *http.Request) { overTLS(r); r.RemoteAddr = "198.51.100.7:4000" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if a := dev.get(t, metadataPath, from, change); !strings.Contains(a.body, `"issuer":"http://a.tunnel.example"`) {
+				t.Errorf("metadata = %s, want http", a.body)
+			}
+			if c := dev.get(t, "/login", from, change).Cookies()[0]; c.Secure {
+				t.Errorf("cookie = %s, want one for http", c)
+			}
+		})
+	}
+	t.Run("serve_has_the_issuer_of_its_settings", func(t *testing.T) {
+		serve := newHouse(t, at("http://127.0.0.1:8080"), func(c *handlers.Config) { c.TrustedProxies = tunnel })
+		if a := serve.get(t, metadataPath, overTLS); !strings.Contains(a.body, `"issuer":"http://127.0.0.1:8080"`) {
+			t.Errorf("metadata = %s", a.body)
+		}
+	})
+}
+
 func TestIssuerIsTheAddressThatWasAsked(t *testing.T) {
-	dev := parallelHouse(t, at("http://127.0.0.1:8655"), ofDev(handlers.Hosts{AsAsked: true}), func(c *handlers.Config) {
-		c.Demo = &handlers.Demo{ClientID: "demo", ClientSecret: "s", Username: "u", Password: "p", RedirectURI: "http://127.0.0.1/callback"}
+	dev := parallelHouse(t, at("http://127.0.0.1:8655"), ofDev(web.Hosts{OnNetwork: true, AsAsked: true}), func(c *handlers.Config) {
+		c.Demo = &web.Demo{ClientID: "demo", ClientSecret: "s", Username: "u", Password: "p", RedirectURI: "http://127.0.0.1/callback"}
 	})
 	for _, issuer := range []string{"http://localhost:8080", "http://tollhouse:8080", "http://tollhouse", "http://[::1]:9090", "http://127.0.0.1:8655"} {
 		t.Run(issuer, func(t *testing.T) {
@@ -147,7 +229,7 @@ func TestPublicURLOfDev(t *testing.T) {
 		"other_address_of_version_6": {"http://[::1]:8080", "[2001:db8::1]:8080", "http://[2001:db8::1]:8080"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t, at(test.public), ofDev(handlers.Hosts{}))
+			h := newHouse(t, at(test.public), ofDev(web.Hosts{OnNetwork: true}))
 			base := strings.TrimPrefix(test.public, "https://pay.example")
 			if !strings.HasPrefix(base, "/") {
 				base = ""
@@ -172,7 +254,7 @@ func TestPublicURLOfDev(t *testing.T) {
 // FuzzHostsOfDev: whatever Host is served makes an issuer that is a URL of that host
 // and nothing more.
 func FuzzHostsOfDev(f *testing.F) {
-	h := newHouse(f, at("http://127.0.0.1:8655"), ofDev(handlers.Hosts{Named: []string{".preview.example"}, AsAsked: true}))
+	h := newHouse(f, at("http://127.0.0.1:8655"), ofDev(web.Hosts{OnNetwork: true, Named: []string{".preview.example"}, AsAsked: true}))
 	for _, host := range []string{"localhost:8080", "[::1]:80", "[::1%lo]", "[0:::0", "a.preview.example", "a@localhost", "localhost/x", "localhost?", "localhost#.test", "%2e.test", "é.test", "a:b:c"} {
 		f.Add(host)
 	}

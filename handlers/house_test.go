@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
+	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
@@ -26,15 +27,15 @@ import (
 // clock, a client, a user and a captured log.
 type house struct {
 	*storetest.Fixture
-	server  *handlers.Server
-	public  http.Handler
-	issuer  string
-	log     *journal
-	client  store.Client
-	secret  secret.Token
-	user    store.User
-	account string
-	guesses handlers.Guesses // outlive the router
+	server     *handlers.Server
+	public     http.Handler
+	unforeseen *sync.Map // of what was counted without a series: Served to true
+	issuer     string
+	log        *journal
+	client     store.Client
+	secret     secret.Token
+	user       store.User
+	account    string
 }
 
 const publicURL = "https://pay.example"
@@ -61,6 +62,12 @@ func parallelHouse(t *testing.T, change ...func(*handlers.Config)) *house {
 func houseOver(t testing.TB, f *storetest.Fixture, change ...func(*handlers.Config)) *house {
 	t.Helper()
 	h := &house{Fixture: f, log: &journal{}, account: "acct_larkspur"}
+	if _, is := t.(*testing.T); is { // it costs too much for a benchmark
+		h.unforeseen = &sync.Map{}
+		t.Cleanup(func() {
+			h.unforeseen.Range(func(seen, _ any) bool { t.Errorf("Outcomes has no series for %+v", seen); return true })
+		})
+	}
 	h.open(h.Store, change...)
 	h.client, h.secret = h.Client(t)
 	h.user = h.User(t, "mara", h.account)
@@ -76,12 +83,44 @@ func (h *house) open(s *store.Store, change ...func(*handlers.Config)) {
 	for _, f := range append([]func(*handlers.Config){at(publicURL)}, change...) {
 		f(&config)
 	}
-	if h.guesses != nil {
-		config.Guesses = h.guesses
+	var server *handlers.Server
+	if h.unforeseen != nil {
+		observe := config.Observe
+		config.Observe = func(s web.Served) {
+			h.foresee(server, s)
+			if observe != nil {
+				observe(s)
+			}
+		}
 	}
-	h.guesses = config.Guesses
-	h.server = handlers.New(config)
-	h.public, h.issuer = h.server.Public(), h.server.Issuer()
+	server = handlers.New(config)
+	h.server = server
+	h.public, h.issuer = h.server.Public(), h.server.Site.PublicURL
+}
+
+// foresee notes what is counted and has no series from the start: an alert would miss the
+// first of it. So every test of this package checks that too.
+func (h *house) foresee(server *handlers.Server, s web.Served) {
+	grant := s.GrantType
+	if s.Refusal != "" && grant == "" {
+		grant = "none"
+	}
+	counted := []web.Served{{Route: s.Route, Method: s.Method}}
+	if s.Refusal != "" {
+		counted = append(counted, web.Served{GrantType: grant, Refusal: s.Refusal})
+	}
+	if s.GrantType != "" && s.Code == "" {
+		counted = append(counted, web.Served{GrantType: grant})
+	}
+	if s.SignIn != "" {
+		counted = append(counted, web.Served{SignIn: s.SignIn})
+	}
+	outcomes := server.Site.Outcomes()
+	for _, c := range counted {
+		if !slices.Contains(outcomes, c) {
+			h.unforeseen.Store(c, true)
+		}
+	}
 }
 
 // restart puts a new router over the same engine and key, as a new process does.
@@ -278,6 +317,9 @@ func wantError(t testing.TB, a answer, status int, code string) string {
 	}
 	if !plainSentence.MatchString(description) { // RFC 6749 §5.2
 		t.Errorf("error_description = %q, want a sentence of RFC 6749's characters", description)
+	}
+	if status == http.StatusUnauthorized && a.Header.Get("WWW-Authenticate") == "" { // RFC 9110 §15.5.2
+		t.Error("a 401 has no WWW-Authenticate")
 	}
 	for name := range body {
 		if !slices.Contains([]string{"error", "error_description", "param", "hint"}, name) {

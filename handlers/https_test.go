@@ -11,10 +11,11 @@ func (h *house) plain(t testing.TB, method, target, body string, change ...func(
 	t.Helper()
 	before := h.public
 	defer func() { h.public = before }()
-	h.public = h.server.Plain()
+	h.public = h.server.Site.Plain()
 	return h.do(h.request(t, method, target, strings.NewReader(body), change...))
 }
 
+// Promise (TLS and proxies): plain http redirects to https and takes no secret
 func TestPlain(t *testing.T) {
 	t.Parallel()
 	h, sub := newHouse(t), newHouse(t, at("https://pay.example:8443/till"))
@@ -74,6 +75,8 @@ func TestPlain(t *testing.T) {
 	})
 }
 
+// Promise (TLS and proxies): Strict-Transport-Security when TLS and the name are ours alone;
+// sign-in, stream, long poll and stop work the same over TLS
 func TestStrictTransport(t *testing.T) {
 	t.Parallel()
 	for public, want := range map[string]string{

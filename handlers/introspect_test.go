@@ -47,6 +47,10 @@ func wantMembers(t testing.TB, got, want map[string]any) {
 	}
 }
 
+// Promise (RFC 7662, RFC 8252 §8.6): an active access token is shown with all members; an active
+// refresh token is shown with its expiry
+// Promise (Credentials, memory, connections): an old refresh token after its pair was shown to a
+// resource server; a family refreshed, or a client's own tokens requested, without end
 func TestIntrospect(t *testing.T) {
 	h := parallelHouse(t)
 	now := float64(h.Clock.Now().Unix())
@@ -98,6 +102,8 @@ func TestIntrospect(t *testing.T) {
 	})
 }
 
+// Promise (RFC 7662, RFC 8252 §8.6): the client must authenticate; a public one cannot; an inactive
+// or foreign token is inactive and nothing more
 func TestIntrospectDead(t *testing.T) {
 	h := parallelHouse(t)
 	inactive := func(name string, kill func(t *testing.T, p pair)) {
@@ -128,6 +134,8 @@ func TestIntrospectDead(t *testing.T) {
 	}
 }
 
+// Promise (RFC 7662, RFC 8252 §8.6): the client must authenticate; a public one cannot; an inactive
+// or foreign token is inactive and nothing more
 func TestIntrospectWhose(t *testing.T) {
 	h := parallelHouse(t)
 	p := h.pair(t)

@@ -110,6 +110,9 @@ func wantOneRefused(t *testing.T, what string, answers <-chan said, conns []net.
 const stalledForm = "Content-Type: " + formType + "\r\n"
 
 // TestStalledBodies: unfinished bodies stay within a budget.
+//
+// Promise (Credentials, memory, connections): stalled bodies of one source or one account, and of
+// many
 func TestStalledBodies(t *testing.T) {
 	t.Parallel()
 	const (
@@ -172,6 +175,9 @@ func (h *house) accessOf(t *testing.T, user string) string {
 }
 
 // TestSlowReaders: unread pages stay within a budget.
+//
+// Promise (Credentials, memory, connections): unread answers of one account; unread compressed
+// answers; HTTP/2 requests of one source, and of many
 func TestSlowReaders(t *testing.T) {
 	const (
 		readers = 2 // of an account at once
@@ -184,11 +190,11 @@ func TestSlowReaders(t *testing.T) {
 		return snapshot.ObjectOf(snapshot.Member{Name: "n", Value: snapshot.Text(strings.Repeat("x", size))})
 	}
 	const events = 200 // 1.4 MiB
-	large, err := h.RecordEvent(t.Context(), eventlog.NewEvent{Owner: h.account, Resource: "large", Type: "a.b", Object: object(23 << 10)})
+	large, err := h.Events.RecordEvent(t.Context(), eventlog.NewEvent{Owner: h.account, Resource: "large", Type: "a.b", Object: object(23 << 10)})
 	must.Do(t, err)
 	for _, account := range []string{h.account, "acct_other"} {
 		for n := range events {
-			if _, err := h.RecordEvent(t.Context(), eventlog.NewEvent{Owner: account, Resource: fmt.Sprint("r", n), Type: "a.b", Object: object(7 << 10)}); err != nil {
+			if _, err := h.Events.RecordEvent(t.Context(), eventlog.NewEvent{Owner: account, Resource: fmt.Sprint("r", n), Type: "a.b", Object: object(7 << 10)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -234,7 +240,7 @@ func TestPageIsChargedAsItGrows(t *testing.T) {
 	const share = 256 << 10 // of one account
 	h := parallelHouse(t, withMemory(share*32))
 	for n := range 20 { // 140 KiB
-		must.Get(h.RecordEvent(t.Context(), eventlog.NewEvent{Owner: h.account, Resource: fmt.Sprint("r", n), Type: "a.b",
+		must.Get(h.Events.RecordEvent(t.Context(), eventlog.NewEvent{Owner: h.account, Resource: fmt.Sprint("r", n), Type: "a.b",
 			Object: snapshot.ObjectOf(snapshot.Member{Name: "n", Value: snapshot.Text(strings.Repeat("x", 7<<10))})}))(t)
 	}
 	conn := beganFrom(t, "127.0.0.1", h.listen(t), "GET /api/events HTTP/1.1\r\nHost: pay.example\r\nAuthorization: Bearer "+h.accessOf(t, "mara")+"\r\n\r\n")

@@ -10,21 +10,23 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
-	"tollhouse/handlers/testers"
+	"tollhouse/handlers/dev"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest"
 )
 
-// shownInJournal are texts of callers that the journal of dev shows and a log does not.
+// shownInJournal are texts of callers that a masked journal of dev shows and a log does not.
 var shownInJournal = []string{"state", "username", "query", "header", "path", "host", "method", "agent"}
 
 // TestLogHoldsNoSecret walks every flow, right and wrong, and then searches the log and the
 // audit log for each secret that was used.
+//
+// Promise (Attacks on operations): secrets in logs and audit; files beside the static ones
 func TestLogHoldsNoSecret(t *testing.T) {
 	t.Parallel()
-	requests := testers.NewJournal()
+	requests := dev.NewMaskedJournal()
 	h := newHouse(t, func(c *handlers.Config) {
-		c.Dev = &handlers.Dev{Clock: testers.NewClock(testers.ClockState{Own: true}), Faults: testers.NewFaults(), Journal: requests}
+		c.Dev = &dev.Controls{Clock: dev.NewClock(dev.ClockState{Own: true}), Faults: dev.NewFaults(), Journal: requests}
 	})
 	secrets := map[string]string{
 		"password": storetest.Password, "wrong password": "kanarienvogel-password", "client secret": h.secret.Reveal(),
@@ -90,7 +92,7 @@ func TestLogHoldsNoSecret(t *testing.T) {
 	if lines := strings.Count(record, "\n"); lines < 5 {
 		t.Errorf("the audit record has %d lines, want those of the walk", lines)
 	}
-	found, count, _ := requests.Find(testers.Filter{}, testers.EntriesMax)
+	found, count, _ := requests.Find(dev.Filter{}, dev.EntriesMax)
 	if count < 30 {
 		t.Errorf("the journal has %d requests, want those of the walk", count)
 	}
@@ -109,7 +111,7 @@ func TestLogHoldsNoSecret(t *testing.T) {
 				}
 			}
 			if !slices.Contains(shownInJournal, name) && (strings.Contains(journal, secret) || strings.Contains(journal, url.QueryEscape(secret))) {
-				t.Errorf("the journal holds the %s", name)
+				t.Errorf("the masked journal holds the %s", name)
 			}
 		})
 	}

@@ -18,6 +18,8 @@ func members(t testing.TB, a answer) map[string]any {
 	return m
 }
 
+// Promise (RFC 8414, 9207): the issuer is exactly the public URL; no OpenID configuration; an
+// issuer with a path has its metadata at the RFC's path; every member is non-empty, every URL works
 func TestMetadata(t *testing.T) {
 	const path = "/.well-known/oauth-authorization-server"
 	h := parallelHouse(t)

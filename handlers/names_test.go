@@ -11,6 +11,8 @@ import (
 )
 
 // A displayed name always has something visible.
+//
+// Promise (Credentials, memory, connections): names without a visible character
 func TestNamesThatNobodyCanSee(t *testing.T) {
 	h := parallelHouse(t)
 	admin := httptest.NewServer(h.server.Admin())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"tollhouse/handlers/api"
 	"tollhouse/store/storetest/must"
 )
 
@@ -250,7 +251,7 @@ func (d *Described) Unseen(prefix string) (unseen []string) {
 // The judge must be able to say no.
 func TestDescribedRefuses(t *testing.T) {
 	t.Parallel()
-	d := NewDescribed(t, OpenAPI("https://pay.example", "test"))
+	d := NewDescribed(t, api.OpenAPI("https://pay.example", "test"))
 	sound := http.Header{"X-Request-Id": {"req_x"}, "Content-Type": {"application/json"}}
 	with := func(name, value string) http.Header {
 		h := sound.Clone()

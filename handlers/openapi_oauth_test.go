@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
+	"tollhouse/handlers/api"
 )
 
 // TestOAuthAnswersAreDescribed holds the answers of the OAuth endpoints and of
@@ -14,7 +15,7 @@ import (
 func TestOAuthAnswersAreDescribed(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	told := handlers.NewDescribed(t, handlers.OpenAPI(h.issuer, "test"))
+	told := handlers.NewDescribed(t, api.OpenAPI(h.issuer, "test"))
 	check := func(t *testing.T, a answer) {
 		t.Helper()
 		told.Check(t, a.Request.Method, a.Request.URL.Path, a.StatusCode, a.Header, []byte(a.body))

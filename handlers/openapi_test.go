@@ -2,9 +2,6 @@ package handlers
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"net/http"
 	"regexp"
 	"slices"
@@ -14,68 +11,29 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tollhouse/handlers/api"
+	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest/must"
 )
 
-// registered are the public routes as routes.go has them, but for HEAD, which
-// every GET has: "GET /api/events/{id}".
-func registered(t testing.TB) []string {
+// registered are the public routes of serve, but for HEAD, which every GET has:
+// "GET /api/events/{id}".
+func registered(t testing.TB) (routes []string) {
 	t.Helper()
-	file := must.Get(parser.ParseFile(token.NewFileSet(), "routes.go", nil, 0))(t)
-	var routes []string
-	add := func(method string, path ast.Expr) {
-		if method != http.MethodHead {
-			routes = append(routes, method+" "+asTemplate(textOf(t, path)))
-		}
-	}
-	inspect := func(n ast.Node) bool {
-		call, ok := n.(*ast.CallExpr)
-		if !ok {
-			return true
-		}
-		switch name := calledName(call); {
-		case name == "get" || name == "getFromAnywhere":
-			add(http.MethodGet, call.Args[0])
-		case name == "postFromClients":
-			add(http.MethodPost, call.Args[0])
-		case name == "on" || name == "page":
-			add(textOf(t, call.Args[0]), call.Args[1])
-		}
-		return true
-	}
-	for _, declared := range file.Decls {
-		if f, ok := declared.(*ast.FuncDecl); ok && f.Name.Name == "publicRoutes" {
-			ast.Inspect(f.Body, inspect)
+	server := newAPI(t).server
+	r := server.Site.NewRouter()
+	server.Site.Demo = &web.Demo{} // for the callback
+	server.mountPublic(r)
+	for _, route := range r.Routes {
+		if route.Method != http.MethodHead {
+			routes = append(routes, route.Method+" "+asTemplate(route.Template))
 		}
 	}
 	slices.Sort(routes)
 	return routes
-}
-
-func calledName(call *ast.CallExpr) string {
-	if selector, ok := call.Fun.(*ast.SelectorExpr); ok {
-		return selector.Sel.Name
-	}
-	return ""
-}
-
-// textOf returns the value of a string literal, or of one of our constants.
-func textOf(t testing.TB, e ast.Expr) string {
-	t.Helper()
-	switch e := e.(type) {
-	case *ast.BasicLit:
-		text := must.Get(strconv.Unquote(e.Value))(t)
-		return text
-	case *ast.Ident:
-		if path, ok := map[string]string{"metadataPath": metadataPath, "openAPIPath": openAPIPath}[e.Name]; ok {
-			return path
-		}
-	}
-	t.Fatalf("routes.go names a path in a way that this test cannot read: %v", e)
-	return ""
 }
 
 var pathParameter = regexp.MustCompile(`[:*]([a-z]+)`)
@@ -84,7 +42,7 @@ func asTemplate(path string) string { return pathParameter.ReplaceAllString(path
 
 func TestOpenAPIHasEveryRoute(t *testing.T) {
 	t.Parallel()
-	d := NewDescribed(t, OpenAPI("https://pay.example", "test"))
+	d := NewDescribed(t, api.OpenAPI("https://pay.example", "test"))
 	var documented []string
 	for o := range d.operations() {
 		documented = append(documented, o.method+" "+o.template)
@@ -108,7 +66,7 @@ func TestOpenAPIHasEveryRoute(t *testing.T) {
 
 func TestOpenAPIDocument(t *testing.T) {
 	t.Parallel()
-	document := OpenAPI("https://pay.example/pay", "1.2.3")
+	document := api.OpenAPI("https://pay.example/pay", "1.2.3")
 	d := NewDescribed(t, document)
 	t.Run("openapi_names_the_server", func(t *testing.T) {
 		t.Parallel()
@@ -125,7 +83,7 @@ func TestOpenAPIDocument(t *testing.T) {
 	})
 	t.Run("openapi_without_an_issuer_is_relative", func(t *testing.T) {
 		t.Parallel()
-		relative := NewDescribed(t, OpenAPI("", "1.2.3"))
+		relative := NewDescribed(t, api.OpenAPI("", "1.2.3"))
 		flow := relative.object("components", "securitySchemes", "oauth2", "flows", "password")
 		if url := relative.document["servers"].([]any)[0].(map[string]any)["url"]; url != "/" || flow["tokenUrl"] != "/oauth/v2/token" {
 			t.Errorf("server = %v, flow = %v", url, flow)
@@ -178,15 +136,15 @@ func TestOpenAPIDocument(t *testing.T) {
 				described[p["name"].(string)] = p["description"].(string)
 			}
 		}
-		for _, name := range eventParams {
+		for _, name := range api.EventParams {
 			base, isList := strings.CutSuffix(name, "[]") // described with its base, for generated code has one name for both
 			if described[base] == "" || isList && !strings.Contains(described[base], "`"+name+"`") {
 				t.Errorf("%s is not described", name)
 			}
 		}
 		limit := d.object("components", "parameters", "limit", "schema")
-		if fmt.Sprint(limit["maximum"]) != strconv.Itoa(eventsLimitMax) || fmt.Sprint(limit["default"]) != strconv.Itoa(eventsLimitDefault) {
-			t.Errorf("limit = %v, want at most %d, and %d by default", limit, eventsLimitMax, eventsLimitDefault)
+		if fmt.Sprint(limit["maximum"]) != strconv.Itoa(api.EventsLimitMax) || fmt.Sprint(limit["default"]) != strconv.Itoa(api.EventsLimitDefault) {
+			t.Errorf("limit = %v, want at most %d, and %d by default", limit, api.EventsLimitMax, api.EventsLimitDefault)
 		}
 	})
 	t.Run("openapi_has_the_catalogue", func(t *testing.T) {
@@ -199,7 +157,7 @@ func TestOpenAPIDocument(t *testing.T) {
 			}
 		}
 		for _, kind := range snapshot.Kinds() {
-			if d.object("components", "schemas", schemaName(kind)) == nil {
+			if d.object("components", "schemas", api.SchemaName(kind)) == nil {
 				t.Errorf("there is no schema of %s", kind)
 			}
 		}
@@ -231,7 +189,7 @@ func checkReferences(t *testing.T, d *Described, v any, used map[string]bool) {
 // The forms in the document are those that the product goes by.
 func TestOpenAPIForms(t *testing.T) {
 	t.Parallel()
-	d := NewDescribed(t, OpenAPI("", "test"))
+	d := NewDescribed(t, api.OpenAPI("", "test"))
 	forms := []struct {
 		name string
 		at   []string
@@ -264,10 +222,10 @@ func TestOpenAPIForms(t *testing.T) {
 func TestServeOpenAPI(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	w := a.get(openAPIPath, "")
+	w := a.get(web.OpenAPIPath, "")
 	t.Run("openapi_is_what_print_prints", func(t *testing.T) {
 		t.Parallel()
-		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" || w.Body.String() != string(OpenAPI("http://127.0.0.1:8080", "test")) {
+		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" || w.Body.String() != string(api.OpenAPI("http://127.0.0.1:8080", "test")) {
 			t.Errorf("answer = %d %v %.200s", w.Code, w.Header(), w.Body)
 		}
 	})
@@ -276,24 +234,24 @@ func TestServeOpenAPI(t *testing.T) {
 		if got := w.Header().Get("Cache-Control"); got != "public, max-age=300" {
 			t.Errorf("Cache-Control = %q", got)
 		}
-		if w := a.get(openAPIPath, "", "If-None-Match", w.Header().Get("ETag")); w.Code != http.StatusNotModified || w.Body.Len() > 0 {
+		if w := a.get(web.OpenAPIPath, "", "If-None-Match", w.Header().Get("ETag")); w.Code != http.StatusNotModified || w.Body.Len() > 0 {
 			t.Errorf("with its ETag it is %d", w.Code)
 		}
-		if w := a.get(openAPIPath, "", "If-None-Match", `"another"`); w.Code != http.StatusOK {
+		if w := a.get(web.OpenAPIPath, "", "If-None-Match", `"another"`); w.Code != http.StatusOK {
 			t.Errorf("with another ETag it is %d", w.Code)
 		}
 	})
 	t.Run("openapi_may_be_read_by_any_page", func(t *testing.T) {
 		t.Parallel()
-		if got := a.get(openAPIPath, "", "Origin", "https://anybody.example").Header().Get("Access-Control-Allow-Origin"); got != "*" {
+		if got := a.get(web.OpenAPIPath, "", "Origin", "https://anybody.example").Header().Get("Access-Control-Allow-Origin"); got != "*" {
 			t.Errorf("Access-Control-Allow-Origin = %q, want *", got)
 		}
 	})
 	t.Run("openapi_methods", func(t *testing.T) {
 		t.Parallel()
-		if w := a.request(http.MethodHead, openAPIPath, "", nil); w.Code != http.StatusOK || w.Header().Get("ETag") == "" {
+		if w := a.request(http.MethodHead, web.OpenAPIPath, "", nil); w.Code != http.StatusOK || w.Header().Get("ETag") == "" {
 			t.Errorf("HEAD = %d", w.Code)
 		}
-		a.request(http.MethodPost, openAPIPath, "", nil).fault(t, http.StatusMethodNotAllowed, "invalid_request", "")
+		a.request(http.MethodPost, web.OpenAPIPath, "", nil).fault(t, http.StatusMethodNotAllowed, "invalid_request", "")
 	})
 }

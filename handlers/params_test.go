@@ -4,9 +4,13 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"tollhouse/handlers/oauth"
+	"tollhouse/handlers/web"
 )
 
 // FuzzParsePairs compares with net/url. What net/url reads without an error we read the
@@ -17,7 +21,7 @@ func FuzzParsePairs(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		p, refused := parseOAuthParams(text)
+		p, refused := web.ParseOAuthParams(text)
 		theirs, err := url.ParseQuery(strings.ReplaceAll(text, ";", "%3B"))
 		if refused != nil {
 			if err == nil && fits(theirs) {
@@ -28,19 +32,19 @@ func FuzzParsePairs(f *testing.F) {
 		if err != nil {
 			t.Fatalf("parseOAuthParams(%q) reads what net/url refuses: %v", text, err)
 		}
-		if len(p.values) != len(theirs) {
-			t.Fatalf("parseOAuthParams(%q) = %v, want %v", text, p.values, theirs)
+		if len(p.Values) != len(theirs) {
+			t.Fatalf("parseOAuthParams(%q) = %v, want %v", text, p.Values, theirs)
 		}
 		again := url.Values{}
 		for name, values := range theirs {
-			if p.values[name] != values[0] || p.repeated[name] != (len(values) > 1) {
-				t.Fatalf("parseOAuthParams(%q)[%q] = %q, repeated %t, want %q", text, name, p.values[name], p.repeated[name], values)
+			if p.Values[name] != values[0] || p.Repeated[name] != (len(values) > 1) {
+				t.Fatalf("parseOAuthParams(%q)[%q] = %q, repeated %t, want %q", text, name, p.Values[name], p.Repeated[name], values)
 			}
 			again.Set(name, values[0])
 		}
-		back, refused := parseOAuthParams(again.Encode())
+		back, refused := web.ParseOAuthParams(again.Encode())
 		if refused != nil || !sameValues(back, p) {
-			t.Fatalf("parseOAuthParams(%q) = %v, %v, want %v again", again.Encode(), back.values, refused, p.values)
+			t.Fatalf("parseOAuthParams(%q) = %v, %v, want %v again", again.Encode(), back.Values, refused, p.Values)
 		}
 	})
 }
@@ -49,11 +53,11 @@ func FuzzParsePairs(f *testing.F) {
 func fits(values url.Values) bool {
 	count := 0
 	for name, all := range values {
-		if count += len(all); count > paramCountMax {
+		if count += len(all); count > web.ParamCountMax {
 			return false
 		}
 		for _, value := range all {
-			if !isText(name) || !isText(value) {
+			if !web.IsText(name) || !web.IsText(value) {
 				return false
 			}
 		}
@@ -61,12 +65,12 @@ func fits(values url.Values) bool {
 	return true
 }
 
-func sameValues(a, b params) bool {
-	if len(a.values) != len(b.values) {
+func sameValues(a, b web.Params) bool {
+	if len(a.Values) != len(b.Values) {
 		return false
 	}
-	for name, value := range a.values {
-		if other, ok := b.values[name]; !ok || other != value {
+	for name, value := range a.Values {
+		if other, ok := b.Values[name]; !ok || other != value {
 			return false
 		}
 	}
@@ -82,55 +86,60 @@ func FuzzParseBasic(f *testing.F) {
 	f.Add("", "a:b", "c d+e%f")
 	f.Add("", "", "")
 	f.Fuzz(func(t *testing.T, header, id, secret string) {
-		if c, ok := parseBasic(header); ok {
+		if c, ok := oauth.ParseBasic(header); ok {
 			encoded := strings.TrimLeft(header[len("Basic "):], " ")
 			raw, err := base64.StdEncoding.DecodeString(encoded)
 			if err != nil {
-				t.Fatalf("parseBasic(%q) reads what is no base64: %v", header, err)
+				t.Fatalf("ParseBasic(%q) reads what is no base64: %v", header, err)
 			}
 			parts := strings.SplitN(string(raw), ":", 2)
 			wantID, idErr := url.QueryUnescape(parts[0])
 			wantSecret, secretErr := url.QueryUnescape(parts[1])
-			if idErr != nil || secretErr != nil || c.id != wantID || c.secret != wantSecret || !c.basic {
-				t.Fatalf("parseBasic(%q) = %q, %q, want %q, %q", header, c.id, c.secret, wantID, wantSecret)
+			if idErr != nil || secretErr != nil || c.ID != wantID || c.Secret != wantSecret {
+				t.Fatalf("ParseBasic(%q) = %q, %q, want %q, %q", header, c.ID, c.Secret, wantID, wantSecret)
 			}
-			if !isText(c.id) || !isText(c.secret) {
-				t.Fatalf("parseBasic(%q) let through what is not text", header)
+			if !web.IsText(c.ID) || !web.IsText(c.Secret) {
+				t.Fatalf("ParseBasic(%q) let through what is not text", header)
 			}
 		}
 		sound := "Basic " + base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(id)+":"+url.QueryEscape(secret)))
-		c, ok := parseBasic(sound)
-		if want := isText(id) && isText(secret); ok != want || ok && (c.id != id || c.secret != secret) {
-			t.Fatalf("parseBasic(of %q, %q) = %q, %q, %t, want them back: %t", id, secret, c.id, c.secret, ok, want)
+		c, ok := oauth.ParseBasic(sound)
+		if want := web.IsText(id) && web.IsText(secret); ok != want || ok && (c.ID != id || c.Secret != secret) {
+			t.Fatalf("ParseBasic(of %q, %q) = %q, %q, %t, want them back: %t", id, secret, c.ID, c.Secret, ok, want)
 		}
 	})
 }
 
-// FuzzParseJSONParams compares with encoding/json: we read an object of strings and nothing
-// else, and do not keep the last of two equal names.
+var longNumber = regexp.MustCompile(`[eE][+-]?\d{4,}|[\d.]{100,}`)
+
+// FuzzParseJSONParams compares with encoding/json: we read an object, keep its strings, know
+// its other members by name, and do not keep the last of two equal names.
 func FuzzParseJSONParams(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"a":"b"}`, `{"a":"b","a":"c"}`, `{"a":1}`, `{"a":null}`, `{"a":{"b":"c"}}`, `[]`, `{"a":"b"}{}`, `{"a":"b",}`,
-		`{"a" "b"}`, `{"a":"b"`, ``, ` {"a" : "b"} `, `{"\u0061":"b"}`, `{"a":"\u0000"}`, `{"a":"\ud800"}`, "{\"a\":\"\xff\"}", `null`, `"a"`} {
+		`{"a" "b"}`, `{"a":"b"`, "\ufeff{}", "\ufeff\ufeff{}", `{"a":[{"b":1},null],"c":"d"}`, `{"a":1,"a":"b"}`, ``, ` {"a" : "b"} `, `{"\u0061":"b"}`, `{"a":"\u0000"}`, `{"a":"\ud800"}`, "{\"a\":\"\xff\"}", `null`, `"a"`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		p, refused := parseJSONParams([]byte(body))
-		var theirs map[string]*string
-		err := json.Unmarshal([]byte(body), &theirs)
+		p, refused := web.ParseJSONParams([]byte(body))
+		var theirs map[string]any
+		err := json.Unmarshal([]byte(strings.TrimPrefix(body, "\ufeff")), &theirs)
 		if refused == nil {
-			if err != nil || theirs == nil || len(theirs) != len(p.values) {
-				t.Fatalf("parseJSONParams(%q) = %v, want what encoding/json reads: %v, %v", body, p.values, theirs, err)
+			if err != nil || theirs == nil || len(theirs) != len(p.Values) {
+				t.Fatalf("parseJSONParams(%q) = %v, want what encoding/json reads: %v, %v", body, p.Values, theirs, err)
 			}
 			for name, value := range theirs {
-				if value == nil || !p.repeated[name] && p.values[name] != *value {
-					t.Fatalf("parseJSONParams(%q)[%q] = %q, want %v", body, name, p.values[name], value)
+				text, isString := value.(string)
+				if !p.Repeated[name] && (p.Values[name] != text || p.NoString[name] != (!isString && value != nil)) {
+					t.Fatalf("parseJSONParams(%q)[%q] = %q, no string: %t, want %v", body, name, p.Values[name], p.NoString[name], value)
 				}
 			}
 			return
 		}
-		// A null, a NUL and one member too many may be hidden by a later member of the same name;
+		// A NUL and one member too many may be hidden by a later member of the same name;
 		// anything else that we refuse, encoding/json refuses too.
-		mayHide := strings.Contains(body, "null") || strings.Contains(body, `\u`) || strings.Count(body, ":") > paramCountMax
+		// So may a number or a nesting beyond our bounds.
+		mayHide := strings.Contains(body, `\u`) || strings.Count(body, ":") > web.ParamCountMax || longNumber.MatchString(body) ||
+			strings.Count(body, "[")+strings.Count(body, "{") > web.ParamDepthMax
 		if err == nil && theirs != nil && utf8.ValidString(body) && !mayHide {
 			t.Fatalf("parseJSONParams(%q) = %v, want what encoding/json reads: %v", body, refused, theirs)
 		}

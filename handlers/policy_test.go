@@ -5,8 +5,10 @@ import (
 	"testing"
 )
 
-// TestPagePolicy: a page loads and runs only files from this server. Only forms may lead
-// elsewhere, which TestFormAction checks.
+// TestPagePolicy: a page loads and runs only files from this server. Where forms may lead,
+// TestFormAction checks.
+//
+// Promise (RFC 9700 §4.4, §4.7, §4.12, §4.16): framing; scripts and styles in a page
 func TestPagePolicy(t *testing.T) {
 	for name, a := range everyAnswer(t, parallelHouse(t)) {
 		if !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
@@ -16,16 +18,16 @@ func TestPagePolicy(t *testing.T) {
 			t.Parallel()
 			policy := directivesOf(a.Header.Get("Content-Security-Policy"))
 			for directive, sources := range policy {
-				if directive != "form-action" && sources != "'none'" && sources != "'self'" {
+				if sources != "'none'" && sources != "'self'" {
 					t.Errorf("%s %s, want 'none' or 'self'", directive, sources)
 				}
 			}
-			// Scripts and the rest have no rule of their own and use this one.
+			// What has no rule of its own uses this one.
 			if policy["default-src"] != "'none'" {
 				t.Errorf("default-src %s, want 'none'", policy["default-src"])
 			}
 			// These have no default: omitted, they allow everything (CSP 3 §6.3 and §6.4).
-			for _, directive := range []string{"frame-ancestors", "base-uri", "form-action"} {
+			for _, directive := range []string{"frame-ancestors", "base-uri"} {
 				if policy[directive] == "" {
 					t.Errorf("the policy says nothing of %s: %v", directive, policy)
 				}

@@ -17,6 +17,15 @@ func redirectingTo(uris ...string) func(*store.ClientSpec) {
 }
 
 // TestRedirectURIRefused: an unregistered redirect URI gives an error page and no redirect.
+//
+// Promise (RFC 6749 §3.1, RFC 8252 §7): a missing, unregistered or repeated redirect URI gets a
+// page that shows it as text and says what to register; URIs are compared byte for byte, of a
+// loopback URI all but the port
+// Promise (RFC 9700 §4.1, §4.11): userinfo before the host; fragments; dots and doubled slashes;
+// other case, ports, queries and schemes; path parameters; encoded paths; look-alike hosts, or with
+// a common prefix or suffix
+// Promise (RFC 9700 §4.1, §4.11): a dot after the host; no scheme; blanks, line breaks, NUL,
+// backslashes; other notations of addresses; too long, not UTF-8; repeated parameters
 func TestRedirectURIRefused(t *testing.T) {
 	h := parallelHouse(t) // https://app.example/cb
 	loopback, _ := h.Client(t, redirectingTo("http://127.0.0.1/cb", "http://[::1]:8080/cb"))
@@ -105,6 +114,10 @@ func TestRedirectURIRefused(t *testing.T) {
 	})
 }
 
+// Promise (RFC 6749 §3.1, RFC 8252 §7): any port matches on loopback: 127.0.0.1, [::1], and
+// localhost if registered; the requested port is kept, and the token request must name it
+// Promise (RFC 6749 §3.1, RFC 8252 §7): a private scheme must match exactly; the query of a
+// redirect URI is kept verbatim before ours
 func TestRedirectURIAccepted(t *testing.T) {
 	h := parallelHouse(t)
 	registered := []string{"http://127.0.0.1/cb", "http://[::1]/cb", "http://localhost:8080/cb", "com.example.app:/cb",

@@ -10,6 +10,11 @@ import (
 )
 
 // TestRegistrationRefuses creates and changes clients as the command line does.
+//
+// Promise (RFC 6749 §3.1, RFC 8252 §7): a script, wildcard, fragment, relative or plain-http URI
+// cannot be registered, nor one with port 0 or a query parameter that an answer uses
+// Promise (RFC 9700): grants are checked when a client is created; a refusal lists them; a public
+// client's refresh token always rotates
 func TestRegistrationRefuses(t *testing.T) {
 	h := parallelHouse(t)
 	clients := h.Count(t, 'c')
@@ -24,6 +29,11 @@ func TestRegistrationRefuses(t *testing.T) {
 		"empty_fragment":         "https://app.example/cb#",
 		"plain_http":             "http://app.example/cb",
 		"plain_http_by_number":   "http://192.0.2.1/cb",
+		"port_0":                 "https://app.example:0/cb",
+		"code_in_its_query":      "https://app.example/cb?code=1",
+		"iss_in_its_query":       "https://app.example/cb?a=1&iss=1",
+		"a_space":                "https://app.example/c b",
+		"a_bad_escape":           "https://app.example/%2",
 		"relative":               "/cb",
 		"without_a_scheme":       "app.example/cb",
 		"with_the_scheme_of_any": "//app.example/cb",

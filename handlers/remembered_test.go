@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tollhouse/handlers"
+	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
@@ -55,6 +56,7 @@ func (h *house) isAsked(t testing.TB, what string, a answer) {
 	}
 }
 
+// Promise (RFC 7662, RFC 8252 §8.6): what is remembered, and what ends it; prompt, max_age
 func TestRememberedConsent(t *testing.T) {
 	t.Parallel()
 	t.Run("who_allowed_it_is_sent_on_without_a_screen", func(t *testing.T) {
@@ -68,12 +70,12 @@ func TestRememberedConsent(t *testing.T) {
 		if len(lines) != 1 || lines[0].What != store.AuditGrant || !strings.Contains(lines[0].Reason, "remembered") {
 			t.Errorf("audit lines %+v, want a grant that says remembered", lines)
 		}
-		if text := words(t, b.get(t, "/account")); !strings.Contains(text, "Let through without asking until") {
+		if text := words(t, b.get(t, "/account")); !strings.Contains(text, "Allowed without asking until") {
 			t.Errorf("the account page says %q", text)
 		}
 		b.post(t, "/account/revoke", with(b.accountForms(t)["/account/revoke"], "client_id", h.client.ID))
 		h.isAsked(t, "after Revoke", b.get(t, h.authURL()))
-		if text := words(t, b.get(t, "/account")); strings.Contains(text, "Let through without asking") {
+		if text := words(t, b.get(t, "/account")); strings.Contains(text, "Allowed without asking") {
 			t.Errorf("the account page still says %q", text)
 		}
 	})
@@ -128,7 +130,7 @@ func TestRememberedConsent(t *testing.T) {
 	})
 	t.Run("auto_consent_of_dev_is_not_remembered", func(t *testing.T) {
 		t.Parallel()
-		demo := &handlers.Demo{AutoLogin: "mara", AutoConsent: true}
+		demo := &web.Demo{AutoLogin: "mara", AutoConsent: true}
 		h := newHouse(t, at("http://127.0.0.1:8080"), func(c *handlers.Config) { c.Demo = demo })
 		h.update(t, store.ClientChange{Consent: new("remember")})
 		b := h.browser(t)
@@ -140,6 +142,7 @@ func TestRememberedConsent(t *testing.T) {
 	})
 }
 
+// Promise (RFC 7662, RFC 8252 §8.6): what is remembered, and what ends it; prompt, max_age
 func TestPromptNone(t *testing.T) {
 	h := parallelHouse(t)
 	remembering, who := rememberingHouse(t)
@@ -252,6 +255,9 @@ func TestSilentRequests(t *testing.T) {
 }
 
 // TestSilentGrantAttacks are what a screen each time would make visible.
+//
+// Promise (RFC 9700 §4.4, §4.7, §4.12, §4.16): a grant without a screen: after login CSRF, for a
+// twin client or new redirect URI, by a frame or script, beside a revocation
 func TestSilentGrantAttacks(t *testing.T) {
 	t.Parallel()
 	t.Run("login_CSRF_then_a_silent_grant", func(t *testing.T) {

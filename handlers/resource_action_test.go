@@ -13,22 +13,27 @@ import (
 
 // Named actions, and the calls that a caller may repeat without knowing whether the first
 // arrived.
+//
+// Promise (§2.4): previousAttributes exists only when something changed
+// Promise (§3.1): If-Match and If-None-Match give 412, also with a tag that a proxy weakened; with
+// an action each call records; If-Match guards a retry
+// Promise (§3.4, §3.5): the specification's four are recorded
 func TestResourceActions(t *testing.T) {
 	t.Parallel()
-	newPlan := func(t *testing.T) (a *api, token, path, etag string) {
+	newPlan := func(t *testing.T) (a *apiHouse, token, path, etag string) {
 		a = newAPI(t)
 		token, path = a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated), "/api/resources/plan/p1"
 		etag = a.put(path, token, `{"n":1}`).Header().Get("ETag")
 		a.Clock.Advance(time.Second)
 		return a, token, path, etag
 	}
-	recorded := func(t *testing.T, a *api, token string) (types []string) {
+	recorded := func(t *testing.T, a *apiHouse, token string) (types []string) {
 		for _, e := range a.get("/api/events?order=asc", token).page(t).Data {
 			types = append(types, e.Type)
 		}
 		return types
 	}
-	wantTypes := func(t *testing.T, a *api, token string, want ...string) {
+	wantTypes := func(t *testing.T, a *apiHouse, token string, want ...string) {
 		t.Helper()
 		if got := recorded(t, a, token); !reflect.DeepEqual(got, want) {
 			t.Errorf("events = %v, want %v", got, want)
@@ -111,30 +116,30 @@ func TestResourceActions(t *testing.T) {
 	}
 	conditions := []struct {
 		name string
-		do   func(a *api, token, path, etag string) answer
+		do   func(a *apiHouse, token, path, etag string) answer
 		want int
 	}{
-		{"patch_If-None-Match_current", func(a *api, token, path, etag string) answer {
+		{"patch_If-None-Match_current", func(a *apiHouse, token, path, etag string) answer {
 			return a.patch(path, token, `{"n":2}`, "If-None-Match", etag)
 		}, 412},
-		{"patch_If-None-Match_another", func(a *api, token, path, _ string) answer {
+		{"patch_If-None-Match_another", func(a *apiHouse, token, path, _ string) answer {
 			return a.patch(path, token, `{"n":2}`, "If-None-Match", `"evt_x"`)
 		}, 200},
-		{"delete_If-None-Match_any", func(a *api, token, path, _ string) answer {
+		{"delete_If-None-Match_any", func(a *apiHouse, token, path, _ string) answer {
 			return a.request("DELETE", path, token, nil, "If-None-Match", "*")
 		}, 412},
-		{"delete_If-Match_current", func(a *api, token, path, etag string) answer {
+		{"delete_If-Match_current", func(a *apiHouse, token, path, etag string) answer {
 			return a.request("DELETE", path, token, nil, "If-Match", etag)
 		}, 204},
-		{"put_If-Match_after_a_delete", func(a *api, token, path, etag string) answer {
+		{"put_If-Match_after_a_delete", func(a *apiHouse, token, path, etag string) answer {
 			a.request("DELETE", path, token, nil)
 			return a.put(path, token, `{"n":2}`, "If-Match", etag)
 		}, 412},
-		{"put_If-None-Match_any_after_a_delete", func(a *api, token, path, _ string) answer {
+		{"put_If-None-Match_any_after_a_delete", func(a *apiHouse, token, path, _ string) answer {
 			a.request("DELETE", path, token, nil)
 			return a.put(path, token, `{"n":2}`, "If-None-Match", "*")
 		}, 201},
-		{"head_is_get_without_a_body", func(a *api, token, path, _ string) answer {
+		{"head_is_get_without_a_body", func(a *apiHouse, token, path, _ string) answer {
 			w := a.request("HEAD", path, token, strings.NewReader(""))
 			if w.Header().Get("Content-Length") != a.get(path, token).Header().Get("Content-Length") {
 				w.Code = 0
@@ -155,6 +160,8 @@ func TestResourceActions(t *testing.T) {
 
 // No change without its event, and no event without its change: a failed commit leaves
 // neither.
+//
+// Promise (§2.4): an acknowledged write survives a kill: event, resource and indexes together
 func TestResourceAndEventAreOne(t *testing.T) {
 	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)

@@ -14,7 +14,7 @@ import (
 )
 
 // restored returns a server of a new store that was restored from a backup of a's.
-func (a *api) restored(t *testing.T, file []byte) *api {
+func (a *apiHouse) restored(t *testing.T, file []byte) *apiHouse {
 	t.Helper()
 	db := storetest.EmptyInMemory()
 	b := must.Get(store.OpenBackup(bytes.NewReader(file)))(t)
@@ -34,7 +34,7 @@ func TestAListFromBeforeARestoreIsNoneAfterIt(t *testing.T) {
 
 	const list = "/api/events?limit=50"
 	// Each is unlike the ones before, also the second restore of one backup.
-	stores := []*api{h.api, h.restored(t, file.Bytes()), h.restored(t, file.Bytes())}
+	stores := []*apiHouse{h.apiHouse, h.restored(t, file.Bytes()), h.restored(t, file.Bytes())}
 	var lists []string
 	for i, a := range stores {
 		note := fmt.Sprint("history ", i)

@@ -8,6 +8,9 @@ import (
 
 // TestRevokeWhatHasEnded: a client that cleans up gets no error for a token that has
 // already ended (RFC 7009 §2.2).
+//
+// Promise (RFC 7009): an unknown, expired or malformed token is 200; the client must authenticate,
+// a public one by its id; a wrong hint is ignored
 func TestRevokeWhatHasEnded(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(t *testing.T, h *house, p pair){

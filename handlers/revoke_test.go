@@ -39,6 +39,8 @@ func wantRevoked(t testing.TB, a answer) {
 
 func publicClient(spec *store.ClientSpec) { spec.Public = true }
 
+// Promise (RFC 7009): revoking a refresh token revokes its family; an access token is revoked
+// alone; another client's token is 200 and stays valid; no token is 400, GET is 405
 func TestRevoke(t *testing.T) {
 	h := parallelHouse(t)
 	other, otherSecret := h.Client(t)
@@ -118,6 +120,8 @@ func TestRevoke(t *testing.T) {
 	})
 }
 
+// Promise (RFC 7009): an unknown, expired or malformed token is 200; the client must authenticate,
+// a public one by its id; a wrong hint is ignored
 func TestRevokeByPublicClient(t *testing.T) {
 	h := parallelHouse(t)
 	h.client, h.secret = h.Client(t, publicClient)
@@ -131,6 +135,8 @@ func TestRevokeByPublicClient(t *testing.T) {
 	})
 }
 
+// Promise (RFC 9700 §4.5, §4.14): an old refresh token within one frozen second; a revocation that
+// cannot be written
 func TestRevokeWithABrokenStore(t *testing.T) {
 	h := parallelHouse(t)
 	p := h.pair(t)

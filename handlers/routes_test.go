@@ -8,6 +8,8 @@ import (
 
 // TestAdminIsElsewhere: the API without credentials cannot be reached over TCP. Its handler
 // listens only on the operator's socket.
+//
+// Promise (Attacks on operations): the admin socket; a data directory open to others
 func TestAdminIsElsewhere(t *testing.T) {
 	h := parallelHouse(t)
 	for _, path := range []string{

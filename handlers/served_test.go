@@ -9,16 +9,17 @@ import (
 	"testing"
 
 	"tollhouse/handlers"
+	"tollhouse/handlers/web"
 	"tollhouse/store/record"
 )
 
 // tally keeps the observations of requests.
 type tally struct {
 	mu   sync.Mutex
-	seen []handlers.Served
+	seen []web.Served
 }
 
-func (l *tally) observe(s handlers.Served) {
+func (l *tally) observe(s web.Served) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen = append(l.seen, s)
@@ -26,7 +27,7 @@ func (l *tally) observe(s handlers.Served) {
 
 // last returns the observation of the request just answered, and checks that it was the
 // only one.
-func (l *tally) last(t *testing.T) handlers.Served {
+func (l *tally) last(t *testing.T) web.Served {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,6 +44,8 @@ func (l *tally) last(t *testing.T) handlers.Served {
 }
 
 // TestObserve: observations match what happened, and contain no text of the caller.
+//
+// Promise (Monitoring): metrics follow Prometheus' conventions and count what happened
 func TestObserve(t *testing.T) {
 	all := &tally{}
 	h := parallelHouse(t, func(c *handlers.Config) { c.Observe = all.observe })
@@ -58,36 +61,36 @@ func TestObserve(t *testing.T) {
 	cases := []struct {
 		name string
 		do   func()
-		want handlers.Served
+		want web.Served
 	}{
 		{"metrics_password_grant", func() { h.token(t, h.passwordForm()) },
-			handlers.Served{Route: token, Method: "POST", Status: 200, GrantType: "password", SignIn: handlers.SignInRight}},
+			web.Served{Route: token, Method: "POST", Status: 200, GrantType: "password", SignIn: web.SignInRight}},
 		{"metrics_wrong_password", func() { h.token(t, wrong) },
-			handlers.Served{Route: token, Method: "POST", Status: 400, GrantType: "password", Code: "invalid_grant", SignIn: "wrong_password"}},
+			web.Served{Route: token, Method: "POST", Status: 400, GrantType: "password", Code: "invalid_grant", SignIn: "wrong_password"}},
 		{"metrics_unknown_user", func() { h.token(t, with(h.passwordForm(), "username", "moira")) },
-			handlers.Served{Route: token, Method: "POST", Status: 400, GrantType: "password", Code: "invalid_grant", SignIn: "unknown_user"}},
+			web.Served{Route: token, Method: "POST", Status: 400, GrantType: "password", Code: "invalid_grant", SignIn: "unknown_user"}},
 		{"metrics_wrong_client", func() { h.token(t, stranger) },
-			handlers.Served{Route: token, Method: "POST", Status: 401, GrantType: "none", Code: "invalid_client", Refusal: "unknown_or_disabled_client_or_wrong_secret"}},
+			web.Served{Route: token, Method: "POST", Status: 401, GrantType: "none", Code: "invalid_client", Refusal: "unknown_or_disabled_client_or_wrong_secret"}},
 		{"metrics_unknown_grant", func() { h.token(t, with(h.passwordForm(), "grant_type", "kanarienvogel")) },
-			handlers.Served{Route: token, Method: "POST", Status: 400, GrantType: "none", Code: "unsupported_grant_type"}},
+			web.Served{Route: token, Method: "POST", Status: 400, GrantType: "none", Code: "unsupported_grant_type"}},
 		{"metrics_code_again", func() { h.token(t, with(h.codeForm(code), "redirect_uri", "https://kanarienvogel.example")) },
-			handlers.Served{Route: token, Method: "POST", Status: 400, GrantType: "authorization_code", Code: "invalid_grant", Refusal: "another_redirect_uri"}},
+			web.Served{Route: token, Method: "POST", Status: 400, GrantType: "authorization_code", Code: "invalid_grant", Refusal: "another_redirect_uri"}},
 		{"metrics_refresh_reuse", func() { h.token(t, h.refreshForm(p.RefreshToken)) },
-			handlers.Served{Route: token, Method: "POST", Status: 400, GrantType: "refresh_token", Code: "invalid_grant", Refusal: "used_before"}},
+			web.Served{Route: token, Method: "POST", Status: 400, GrantType: "refresh_token", Code: "invalid_grant", Refusal: "used_before"}},
 		{"no_grant_outside_the_token_endpoint", func() { h.browser(t).post(t, "/oauth/v2/revoke", url.Values{"token": {"x"}}) },
-			handlers.Served{Route: "/oauth/v2/revoke", Method: "POST", Status: 401, Code: "invalid_client", Refusal: "unknown_or_disabled_client_or_wrong_secret"}},
+			web.Served{Route: "/oauth/v2/revoke", Method: "POST", Status: 401, Code: "invalid_client", Refusal: "unknown_or_disabled_client_or_wrong_secret"}},
 		{"dead_token", func() { h.api(t, p.AccessToken) },
-			handlers.Served{Route: events, Method: "GET", Status: 401, Code: "invalid_token"}},
+			web.Served{Route: events, Method: "GET", Status: 401, Code: "invalid_token"}},
 		{"no_route", func() { h.get(t, "/kanarienvogel") },
-			handlers.Served{Route: "(none)", Method: "GET", Status: 404, Code: "not_found"}},
+			web.Served{Route: "(none)", Method: "GET", Status: 404, Code: "not_found"}},
 		{"no_method", func() { h.do(h.request(t, "KANARIENVOGEL", "/", nil)) },
-			handlers.Served{Route: "(none)", Method: "OTHER", Status: 405, Code: "invalid_request"}},
+			web.Served{Route: "(none)", Method: "OTHER", Status: 405, Code: "invalid_request"}},
 		{"foreign_host", func() { h.get(t, "/", func(r *http.Request) { r.Host = "kanarienvogel.example" }) },
-			handlers.Served{Route: "(none)", Method: "GET", Status: 421}},
+			web.Served{Route: "(none)", Method: "GET", Status: 421}},
 		{"long_query", func() { h.get(t, "/?"+strings.Repeat("k", 9<<10)) },
-			handlers.Served{Route: "(none)", Method: "GET", Status: 414}},
+			web.Served{Route: "(none)", Method: "GET", Status: 414}},
 		{"broken_store", func() { h.Faults.Break(record.ErrUnavailable); h.token(t, h.passwordForm()); h.Faults.Repair() },
-			handlers.Served{Route: token, Method: "POST", Status: 503, GrantType: "none", Code: "temporarily_unavailable"}},
+			web.Served{Route: token, Method: "POST", Status: 503, GrantType: "none", Code: "temporarily_unavailable"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -104,7 +107,7 @@ func TestObserve(t *testing.T) {
 		}
 		all.seen = nil
 		h.token(t, h.passwordForm())
-		if got := all.last(t); got.Status != 429 || !got.Throttled || got.SignIn != handlers.SignInThrottled {
+		if got := all.last(t); got.Status != 429 || !got.Throttled || got.SignIn != web.SignInThrottled {
 			t.Errorf("observed %+v for a throttled sign-in", got)
 		}
 		h.token(t, stranger)
@@ -116,6 +119,9 @@ func TestObserve(t *testing.T) {
 
 // TestMonitor: health and metrics have a handler of their own, under any host, and no
 // public path serves metrics.
+//
+// Promise (Monitoring): /healthz answers; /readyz reports store, disk and clock, reasons to
+// operators alone; metrics are not public
 func TestMonitor(t *testing.T) {
 	const page = "tollhouse_ready 1\n"
 	h := parallelHouse(t, at("https://pay.example/tolls"), func(c *handlers.Config) {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/handlers"
+	"tollhouse/handlers/web"
 	"tollhouse/store/storetest/must"
 )
 
@@ -24,7 +24,7 @@ const hurried = 50
 func (h *house) listenHurried(t testing.TB) string {
 	t.Helper()
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	server := handlers.NewHTTPServer(h.public, slog.New(slog.DiscardHandler))
+	server := web.NewHTTPServer(h.public, slog.New(slog.DiscardHandler))
 	for _, limit := range []*time.Duration{&server.ReadHeaderTimeout, &server.ReadTimeout, &server.WriteTimeout, &server.IdleTimeout} {
 		*limit /= hurried
 	}
@@ -56,14 +56,15 @@ func wantHungUp(t testing.TB, conn net.Conn) {
 	}
 }
 
+// Promise (RFC 9110, RFC 9112): idle connections live 120 s, longer than load balancers keep theirs
 func TestSlowPeers(t *testing.T) {
 	h := parallelHouse(t)
 	t.Run("the_limits_of_every_deployment", func(t *testing.T) {
 		t.Parallel()
-		s := handlers.NewHTTPServer(h.public, slog.New(slog.DiscardHandler))
+		s := web.NewHTTPServer(h.public, slog.New(slog.DiscardHandler))
 		for name, c := range map[string][2]time.Duration{
 			"header": {s.ReadHeaderTimeout, 5 * time.Second}, "read": {s.ReadTimeout, 15 * time.Second},
-			"write": {s.WriteTimeout, 30 * time.Second}, "idle": {s.IdleTimeout, time.Minute},
+			"write": {s.WriteTimeout, 30 * time.Second}, "idle": {s.IdleTimeout, 2 * time.Minute}, // above the minute of load balancers
 		} {
 			if c[0] != c[1] {
 				t.Errorf("%s timeout = %s, want %s", name, c[0], c[1])
@@ -103,6 +104,8 @@ func TestSlowPeers(t *testing.T) {
 
 // TestManySlowPeers: slow peers do not keep others from being served. A benchmark measures
 // what they cost.
+//
+// Promise (RFC 9110, RFC 9112): slow headers, bodies and readers; HTTP/2 and TLS on the plain port
 func TestManySlowPeers(t *testing.T) {
 	h := parallelHouse(t)
 	address := h.listen(t) // unhurried: all of them are there while the others ask

@@ -10,6 +10,8 @@ import (
 )
 
 // TestStaticFiles requests files next to the two assets, in many notations of a path.
+//
+// Promise (Attacks on operations): secrets in logs and audit; files beside the static ones
 func TestStaticFiles(t *testing.T) {
 	h := parallelHouse(t)
 	style := static.Path("style.css")

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -35,11 +36,11 @@ func houseOverTCP(t testing.TB, change ...func(*handlers.Config)) *house {
 	return h
 }
 
-func TestStrangersLockNoBackendOut(t *testing.T) { overEach(t, testStrangersLockNoBackendOut) }
-
-func testStrangersLockNoBackendOut(t *testing.T, change func(*handlers.Config)) {
+// Promise (Credentials, memory, connections): locking a backend's users out from the sign-in form;
+// evicting a throttled user by unjudged attempts
+func TestStrangersLockNoBackendOut(t *testing.T) {
 	t.Parallel()
-	h := houseOverTCP(t, change)
+	h := houseOverTCP(t)
 	s := h.stranger(t)
 	lockedOut := func(t *testing.T, name string) {
 		t.Helper()
@@ -51,7 +52,7 @@ func testStrangersLockNoBackendOut(t *testing.T, change func(*handlers.Config)) 
 	t.Run("the_grant_works_while_the_form_refuses", func(t *testing.T) {
 		lockedOut(t, "mara")
 		wantPair(t, h.grant(t, "mara", storetest.Password))
-		wantThrottled(t, s.signIn(t, "mara", storetest.Password, from("192.0.2.8")), "1")
+		wantThrottled(t, s.signIn(t, "mara", storetest.Password, from("192.0.2.7")), "1")
 	})
 	t.Run("an_unknown_name_gets_the_same_answers", func(t *testing.T) {
 		lockedOut(t, "moira")
@@ -74,31 +75,131 @@ func testStrangersLockNoBackendOut(t *testing.T, change func(*handlers.Config)) 
 	})
 }
 
-func TestOnlyFailuresMakeBuckets(t *testing.T) { overEach(t, testOnlyFailuresMakeBuckets) }
-
-func testOnlyFailuresMakeBuckets(t *testing.T, change func(*handlers.Config)) {
+// Promise (Credentials, memory, connections): locking a backend's users out from the sign-in form;
+// evicting a throttled user by unjudged attempts
+func TestOnlyFailuresMakeBuckets(t *testing.T) {
 	t.Parallel()
-	h := houseOverTCP(t, change)
+	h := houseOverTCP(t)
 	s := h.stranger(t)
 	for i := range 10 {
 		wantJudged(t, s.signIn(t, "mara", tooLong, from(address(i))))
 	}
-	wantThrottled(t, s.signIn(t, "mara", tooLong), "1")
+	wantThrottled(t, s.signIn(t, "mara", tooLong, from(address(0))), "1")
 	t.Run("unjudged_attempts_evict_no_one", func(t *testing.T) {
 		must.SkipInShort(t)
 		h.Faults.Break(record.ErrUnavailable)
 		defer h.Faults.Repair()
-		names := 1 << 14 // as many buckets as there can be in memory
-		if _, fake := h.guesses.(*storetest.Guesses); h.guesses != nil && !fake {
-			names = 1 << 8
-		}
-		for i := range names {
+		for i := range 1 << 14 { // as many buckets as there can be
 			if a := s.signIn(t, fmt.Sprint("name", i), "not the password"); a.StatusCode != http.StatusServiceUnavailable {
 				t.Fatalf("status = %d, want 503", a.StatusCode)
 			}
 		}
 	})
-	wantThrottled(t, s.signIn(t, "mara", storetest.Password), "1")
+	wantThrottled(t, s.signIn(t, "mara", storetest.Password, from(address(0))), "1")
+}
+
+// TestStrangersKeepNoUserOut: while strangers fail without end for a name, from one source
+// or from many, the right password gets in from elsewhere within two minutes.
+//
+// Promise (Credentials, memory, connections): huge passwords; locking an owner out, from one source
+// or many
+func TestStrangersKeepNoUserOut(t *testing.T) {
+	must.SkipInShort(t)
+	t.Parallel()
+	const elsewhere = "203.0.113.7"
+	for _, sources := range []int{1, 80, 256} {
+		t.Run(fmt.Sprint(sources), func(t *testing.T) {
+			t.Parallel()
+			h := houseOverTCP(t)
+			s := h.stranger(t)
+			judged := map[string]int{}
+			flood := func() { // each source once a second
+				for i := range sources {
+					for _, name := range []string{"mara", "moira"} { // one of them is a user
+						if isJudged(s.signIn(t, name, tooLong, from(address(i)))) {
+							judged[name]++
+						}
+					}
+				}
+				h.Clock.Advance(time.Second)
+			}
+			for range 20 {
+				flood()
+			}
+			// 10 free ones, 20 turns of sources without failures and as many in a minute, and one of the name's own
+			if judged["mara"] != judged["moira"] || judged["mara"] > 10+20+7+5 {
+				t.Errorf("judged: %v, want as many for each name and 42 at most", judged)
+			}
+			waited := 0
+			for {
+				a := s.signIn(t, "mara", storetest.Password, from(elsewhere))
+				if a.StatusCode == http.StatusSeeOther {
+					break
+				}
+				seconds := must.Get(strconv.Atoi(a.Header.Get("Retry-After")))(t)
+				if waited += seconds; waited > 120 {
+					t.Fatalf("the right password waits %d s", waited)
+				}
+				for range seconds {
+					flood()
+				}
+			}
+			t.Logf("%d guesses judged; the right password waits %d s", judged["mara"], waited)
+		})
+	}
+	t.Run("at_a_client_whose_secret_leaked", func(t *testing.T) {
+		t.Parallel()
+		h := houseOverTCP(t)
+		for range 30 {
+			h.grant(t, "mara", tooLong, from("192.0.2.7"))
+		}
+		wantThrottled(t, h.grant(t, "mara", storetest.Password, from("192.0.2.7")), "1")
+		wantPair(t, h.grant(t, "mara", storetest.Password, from(elsewhere)))
+	})
+	t.Run("a_session_confirms_its_password_beside_them", func(t *testing.T) {
+		t.Parallel()
+		h := houseOverTCP(t)
+		b := h.signedIn(t, h.user)
+		b.setCookie(deviceCookie, "")
+		h.hammered(t)
+		form := b.passwordForm(t, storetest.Password, freshPassword)
+		b.wantDone(t, b.post(t, accountPassword, form, from(address(0))), "Your password was changed.")
+	})
+}
+
+func isJudged(a answer) bool {
+	return a.StatusCode != http.StatusTooManyRequests && a.StatusCode != http.StatusServiceUnavailable
+}
+
+// TestNetworksOfSources: an IPv6 /56 has the failures of 8 sources, and a /48 those of 32.
+//
+// Promise (Credentials, memory, connections): an IPv6 /56 or /48 as many sources: failures, turns,
+// connections, bodies, HTTP/2 requests
+func TestNetworksOfSources(t *testing.T) {
+	t.Parallel()
+	h := houseOverTCP(t)
+	for _, network := range []struct {
+		name                   string
+		sources                string // a format
+		count, tries, failures int
+	}{
+		{"a_64", "2001:db8:1::%x", 2, 20, 30},
+		{"the_rest_of_its_56", "2001:db8:1:%x::1", 20, 15, 8*30 - 30},
+		{"the_rest_of_its_48", "2001:db8:1:%x00::1", 64, 15, 32*30 - 8*30},
+		{"another_48", "2001:db8:2::%x", 1, 40, 30},
+		{"IPv4_addresses", "198.51.100.%d", 3, 40, 90},
+	} {
+		judged := 0
+		for i := range network.count * network.tries {
+			form := url.Values{"client_id": {"unknown"}, "client_secret": {"x"}}
+			if isJudged(h.token(t, form, from(fmt.Sprintf(network.sources, 1+i%network.count)))) {
+				judged++
+			}
+		}
+		if judged != network.failures {
+			t.Errorf("%s: %d failures were judged, want %d", network.name, judged, network.failures)
+		}
+	}
 }
 
 // remembered returns the device cookies of new browsers in which a user signs in.
@@ -129,12 +230,13 @@ func (h *house) hammered(t testing.TB) {
 	for i := range 10 {
 		s.signIn(t, "mara", tooLong, from(address(i)))
 	}
-	wantThrottled(t, s.signIn(t, "mara", storetest.Password, from(address(10))), "1")
+	wantThrottled(t, s.signIn(t, "mara", storetest.Password, from(address(0))), "1")
 }
 
-func TestDeviceCookies(t *testing.T) { overEach(t, testDeviceCookies) }
-
-func testDeviceCookies(t *testing.T, change func(*handlers.Config)) {
+// Promise (Credentials, memory, connections): device cookies after a password reset, several of one
+// browser, several from one source
+func TestDeviceCookies(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	const attacker, home = "192.0.2.7", "203.0.113.2"
 	judgedOf := func(t *testing.T, h *house, cookies []string, source string) (judged int) {
@@ -150,17 +252,17 @@ func testDeviceCookies(t *testing.T, change func(*handlers.Config)) {
 	}
 	t.Run("buy_no_guess_after_the_operator_reset_the_password", func(t *testing.T) {
 		t.Parallel()
-		h := houseOverTCP(t, change)
+		h := houseOverTCP(t)
 		cookies := h.remembered(t, 5)
 		must.Get(h.SetPassword(t.Context(), "mara", "another long phrase"))(t)
 		h.hammered(t)
-		if judged := judgedOf(t, h, cookies, attacker); judged > 0 {
-			t.Errorf("%d guesses were judged, want none", judged)
+		if judged := judgedOf(t, h, cookies, attacker); judged != 1 {
+			t.Errorf("%d guesses were judged, want the one of a source that has not failed", judged)
 		}
 	})
 	t.Run("keep_their_id_when_the_browser_signs_in_again", func(t *testing.T) {
 		t.Parallel()
-		h := houseOverTCP(t, change)
+		h := houseOverTCP(t)
 		b := h.browser(t)
 		var cookies []string
 		for range 5 {
@@ -179,7 +281,7 @@ func testDeviceCookies(t *testing.T, change func(*handlers.Config)) {
 	})
 	t.Run("are_charged_to_their_source", func(t *testing.T) {
 		t.Parallel()
-		h := houseOverTCP(t, change)
+		h := houseOverTCP(t)
 		cookies := h.remembered(t, 8)
 		if judged := judgedOf(t, h, cookies, attacker); judged != 30 {
 			t.Errorf("%d guesses were judged, want the 30 of a source", judged)
@@ -188,7 +290,7 @@ func testDeviceCookies(t *testing.T, change func(*handlers.Config)) {
 	})
 	t.Run("bring_a_used_up_source_ten_failures_once", func(t *testing.T) {
 		t.Parallel()
-		h := houseOverTCP(t, change)
+		h := houseOverTCP(t)
 		cookies, s := h.remembered(t, 8), h.stranger(t)
 		for i := range 30 {
 			wantJudged(t, s.signIn(t, fmt.Sprint("name", i), tooLong, from(attacker)))
@@ -212,7 +314,7 @@ func testDeviceCookies(t *testing.T, change func(*handlers.Config)) {
 	})
 	t.Run("let_the_owner_in_from_a_source_that_strangers_used_up", func(t *testing.T) {
 		t.Parallel()
-		h := houseOverTCP(t, change)
+		h := houseOverTCP(t)
 		cookie := h.remembered(t, 1)[0]
 		s := h.stranger(t)
 		for i := range 30 {
@@ -225,13 +327,13 @@ func testDeviceCookies(t *testing.T, change func(*handlers.Config)) {
 	})
 	t.Run("of_other_browsers_end_with_everything_else_when_a_person_changes_the_password", func(t *testing.T) {
 		t.Parallel()
-		h := houseOverTCP(t, change)
+		h := houseOverTCP(t)
 		other := h.remembered(t, 1)[0]
 		b := h.signedIn(t, h.user)
 		form := b.passwordForm(t, storetest.Password, freshPassword)
 		b.wantDone(t, b.post(t, accountPassword, form), "You are signed out everywhere else")
 		h.hammered(t)
-		wantThrottled(t, h.signInWith(t, other, freshPassword, home), "1")
+		wantThrottled(t, h.signInWith(t, other, freshPassword, address(0)), "1")
 		if a := h.signInWith(t, b.cookie(deviceCookie), freshPassword, home); a.StatusCode != http.StatusSeeOther {
 			t.Errorf("status = %d, want a sign-in in the browser that changed it", a.StatusCode)
 		}
@@ -240,6 +342,9 @@ func testDeviceCookies(t *testing.T, change func(*handlers.Config)) {
 
 // TestOneHolderStarvesNoSignIn repeats one user's right password over 75 connections, until
 // the queue for hashing is full. All other users are served.
+//
+// Promise (Credentials, memory, connections): starving sign-ins by one user's right password, or
+// many usernames from one source
 func TestOneHolderStarvesNoSignIn(t *testing.T) {
 	must.SkipInShort(t)
 	const connections, others = 75, 1

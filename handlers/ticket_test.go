@@ -8,6 +8,9 @@ import (
 
 // TestForgedTicketsSayWhatToDo: a person with an invalid ticket reads where to start again,
 // not that something broke.
+//
+// Promise (Browsers): a ticket expires after 30 minutes and survives a restart; no secret reaches
+// the log; an audit record without secrets says what happened
 func TestForgedTicketsSayWhatToDo(t *testing.T) {
 	h := parallelHouse(t)
 	b := h.signedIn(t, h.user)

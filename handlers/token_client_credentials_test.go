@@ -45,6 +45,9 @@ func (j *job) access(t testing.TB) string {
 
 // TestClientCredentialsAnswer: an access token and no refresh_token member, not even null
 // (RFC 6749 §4.4.3); otherwise the body and headers of the other grants.
+//
+// Promise (RFC 6749 §5): client_credentials (§4.4): no refresh token; it ends with the client and
+// its account; without one, unauthorized_client
 func TestClientCredentialsAnswer(t *testing.T) {
 	j := newJob(t, parallelHouse(t))
 	for scope, want := range map[string]any{"": nil, "events:read": "events:read"} {
@@ -107,6 +110,9 @@ func TestClientCredentialsActsForTheAccount(t *testing.T) {
 }
 
 // TestClientCredentialsEnds: what ends such a token ends it at the next request.
+//
+// Promise (RFC 6749 §5): client_credentials (§4.4): no refresh token; it ends with the client and
+// its account; without one, unauthorized_client
 func TestClientCredentialsEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, j *job, access string) error{
@@ -165,6 +171,9 @@ func TestClientCredentialsEnds(t *testing.T) {
 
 // TestClientCredentialsRefused: public clients, and clients without an account, are
 // refused when they are made and when they ask.
+//
+// Promise (RFC 6749 §5): client_credentials (§4.4): no refresh token; it ends with the client and
+// its account; without one, unauthorized_client
 func TestClientCredentialsRefused(t *testing.T) {
 	h := parallelHouse(t)
 	for name, spec := range map[string]store.ClientSpec{
@@ -200,7 +209,7 @@ func TestClientCredentialsSeen(t *testing.T) {
 		t.Errorf("audit = %+v, want the grant without a user", lines)
 	}
 	page := desk.get(t, "/desk/access").body
-	if !strings.Contains(page, "Night job") || !strings.Contains(page, "no user, for acct_job") || strings.Contains(page, `/desk/users/"`) {
+	if !strings.Contains(page, "Night job") || !strings.Contains(page, "the client itself (account acct_job)") || strings.Contains(page, `/desk/users/"`) {
 		t.Errorf("the desk's Access does not list it: %s", page)
 	}
 	if page := desk.get(t, "/account").body; strings.Contains(page, "Night job") {

@@ -20,6 +20,12 @@ func basic(id, secret string) func(*http.Request) {
 	return header("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(pair)))
 }
 
+// Promise (RFC 6749 §2.3): Basic credentials are form-decoded before they are compared; Basic and a
+// secret in the body together are refused, even when equal
+// Promise (RFC 6749 §2.3): Basic may accompany the same client_id in the body, no other; a
+// confidential client may use either
+// Promise (RFC 6749 §5): a wrong secret is 401, and every 401 has a challenge; an unknown client is
+// answered like it, byte for byte; the client is checked before the grant
 func TestTokenClientAuthentication(t *testing.T) {
 	h := parallelHouse(t)
 	id, sec := h.client.ID, h.secret.Reveal()
@@ -47,17 +53,18 @@ func TestTokenClientAuthentication(t *testing.T) {
 		{"basic_and_body_equal", h.passwordForm(), basic(id, sec), "invalid_request", ""},
 		{"basic_and_body_not_equal", with(h.passwordForm(), "client_secret", "x"), basic(id, sec), "invalid_request", ""},
 		{"bad_secret_in_basic", bare, basic(id, "x"), "invalid_client", challenge},
-		{"bad_secret_in_body", with(h.passwordForm(), "client_secret", "x"), nil, "invalid_client", ""},
-		{"no_secret", without(h.passwordForm(), "client_secret"), nil, "invalid_client", ""},
-		{"no_client", bare, nil, "invalid_client", ""},
+		{"bad_secret_in_body", with(h.passwordForm(), "client_secret", "x"), nil, "invalid_client", challenge},
+		{"no_secret", without(h.passwordForm(), "client_secret"), nil, "invalid_client", challenge},
+		{"no_client", bare, nil, "invalid_client", challenge},
 		{"no_colon", bare, header("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("nocolon"))), "invalid_client", challenge},
 		{"bad_base64", bare, header("Authorization", "Basic !!!"), "invalid_client", challenge},
 		{"bad_percent", bare, header("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("%zz:x"))), "invalid_client", challenge},
-		{"bearer", h.passwordForm(), header("Authorization", "Bearer x"), "invalid_client", challenge},
-		{"client_first", with(h.passwordForm(), "client_secret", "x", "grant_type", "foo", "scope", "bar"), nil, "invalid_client", ""},
-		{"client_before_missing_grant_type", with(h.credentials(), "client_secret", "x"), nil, "invalid_client", ""},
+		{"basic_without_credentials", h.passwordForm(), header("Authorization", "Basic"), "invalid_client", challenge},
+		{"malformed_basic_beside_the_body", h.passwordForm(), header("Authorization", "Basic !!!"), "invalid_client", challenge},
+		{"client_first", with(h.passwordForm(), "client_secret", "x", "grant_type", "foo", "scope", "bar"), nil, "invalid_client", challenge},
+		{"client_before_missing_grant_type", with(h.credentials(), "client_secret", "x"), nil, "invalid_client", challenge},
 		{"two_authorization_headers", bare, func(r *http.Request) { basic(id, sec)(r); r.Header.Add("Authorization", "Basic x") }, "invalid_request", ""},
-		{"header_with_underscore", without(h.passwordForm(), "client_secret"), func(r *http.Request) { r.Header["Client_Secret"] = []string{sec} }, "invalid_client", ""},
+		{"header_with_underscore", without(h.passwordForm(), "client_secret"), func(r *http.Request) { r.Header["Client_Secret"] = []string{sec} }, "invalid_client", challenge},
 	}
 	for _, c := range refused {
 		t.Run(c.name, func(t *testing.T) {
@@ -104,6 +111,9 @@ func wantSame(t testing.TB, a, b answer) {
 	}
 }
 
+// Promise (RFC 6749 §4): wrong password, unknown user and disabled user get one answer
+// Promise (RFC 6749 §5): a disabled grant is unauthorized_client; a store that cannot write is 503
+// with Retry-After; other faults are 500 without detail
 func TestTokenGrants(t *testing.T) {
 	h := parallelHouse(t)
 	t.Run("grant_that_is_switched_off", func(t *testing.T) {
@@ -135,6 +145,9 @@ func TestTokenGrants(t *testing.T) {
 	})
 }
 
+// Promise (RFC 6749 §3.2, §3.3): spaces separate scopes, however many; scopes are returned once
+// each, in one order; the granted scope is returned if one was requested or it differs; null means
+// all
 func TestTokenScope(t *testing.T) {
 	h := parallelHouse(t)
 	narrow, narrowSecret := h.Client(t, func(s *store.ClientSpec) { s.Scopes = []string{"events:read", "resources:read"} })
@@ -147,6 +160,8 @@ func TestTokenScope(t *testing.T) {
 		{"what_was_asked", with(h.passwordForm(), "scope", "events:read"), "events:read"},
 		{"order_is_normalised", with(h.passwordForm(), "scope", "resources:write events:read"), "events:read resources:write"},
 		{"duplicates_are_normalised", with(h.passwordForm(), "scope", "events:read events:read"), "events:read"},
+		{"runs_of_spaces_separate", with(h.passwordForm(), "scope", "events:read   resources:read"), "events:read resources:read"},
+		{"spaces_at_the_ends_are_ignored", with(h.passwordForm(), "scope", "  events:read "), "events:read"},
 		{"narrowed_client_that_asks_for_none", narrowForm, "events:read resources:read"},
 		{"narrowed_client_that_asks_for_less", with(narrowForm, "scope", "resources:read"), "resources:read"},
 	}
@@ -159,7 +174,7 @@ func TestTokenScope(t *testing.T) {
 		})
 	}
 	refused := map[string]url.Values{
-		"double_space":         with(h.passwordForm(), "scope", "events:read  resources:read"),
+		"tab":                  with(h.passwordForm(), "scope", "events:read\tresources:read"),
 		"quote":                with(h.passwordForm(), "scope", `"events:read"`),
 		"backslash":            with(h.passwordForm(), "scope", `events:read\`),
 		"unknown":              with(h.passwordForm(), "scope", "admin"),

@@ -3,6 +3,7 @@ package handlers_test
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +30,13 @@ func (h *house) unspent(t testing.TB, code string, more ...string) {
 	wantPair(t, h.token(t, with(h.codeForm(code), more...)))
 }
 
+// Promise (RFC 7636): a code survives a wrong or missing verifier; a verifier has 43 to 128
+// characters of the alphabet; the example of appendix B passes
+// Promise (RFC 9700 §4.5, §4.14): a garbled, empty, huge or foreign code; a code without its
+// redirect URI; a code with another redirect URI of the same client; a code with a wrong secret, to
+// use it up
+// Promise (RFC 9700 §4.5, §4.14): a PKCE code without its verifier; a verifier for a code without a
+// challenge; weakened, misspelt and malformed PKCE; a code redeemed by another client
 func TestTokenCode(t *testing.T) {
 	h := parallelHouse(t)
 	t.Run("code_gives_tokens", func(t *testing.T) {
@@ -100,6 +108,7 @@ func TestTokenCode(t *testing.T) {
 	})
 }
 
+// Promise (RFC 9700 §4.5, §4.14): an expired code; a used code
 func TestTokenCodeOverTime(t *testing.T) {
 	t.Parallel()
 	t.Run("dies_after_sixty_seconds", func(t *testing.T) {
@@ -118,6 +127,7 @@ func TestTokenCodeOverTime(t *testing.T) {
 		code := h.code(t)
 		first := wantPair(t, h.token(t, h.codeForm(code)))
 		second := h.familyLives(t, first)
+		h.Clock.Advance(10*time.Second + time.Millisecond)
 		wantTokenError(t, h.token(t, h.codeForm(code)), http.StatusBadRequest, "invalid_grant")
 		h.familyIsDead(t, first)
 		h.familyIsDead(t, second)
@@ -130,17 +140,27 @@ func TestTokenCodeOverTime(t *testing.T) {
 		wantTokenError(t, h.token(t, h.codeForm(code)), http.StatusBadRequest, "invalid_grant")
 		h.familyIsDead(t, first)
 	})
-	t.Run("but_not_of_a_page_that_fires_twice_with_pkce", func(t *testing.T) {
-		h := parallelHouse(t)
-		code := h.pkceCode(t, challenge)
-		form := with(h.codeForm(code), "code_verifier", verifier)
-		first := wantPair(t, h.token(t, form))
-		h.Clock.Advance(10 * time.Second)
-		wantTokenError(t, h.token(t, form), http.StatusBadRequest, "invalid_grant")
-		second := h.familyLives(t, first)
-		h.Clock.Advance(time.Millisecond)
-		wantTokenError(t, h.token(t, form), http.StatusBadRequest, "invalid_grant")
-		h.familyIsDead(t, second)
+	t.Run("but_not_of_a_page_that_fires_twice", func(t *testing.T) {
+		t.Parallel()
+		for name, formOf := range map[string]func(h *house) url.Values{
+			"with PKCE": func(h *house) url.Values {
+				return with(h.codeForm(h.pkceCode(t, challenge)), "code_verifier", verifier)
+			},
+			"without PKCE": func(h *house) url.Values { return h.codeForm(h.code(t)) },
+		} {
+			h := newHouse(t)
+			form := formOf(h)
+			first := wantPair(t, h.token(t, form))
+			h.Clock.Advance(10 * time.Second)
+			lines := h.recorded(t, func() { wantTokenError(t, h.token(t, form), http.StatusBadRequest, "invalid_grant") })
+			if len(lines) != 1 || lines[0].What != store.AuditRefused {
+				t.Errorf("%s: audit lines %+v, want a refusal and no replay", name, lines)
+			}
+			second := h.familyLives(t, first)
+			h.Clock.Advance(time.Millisecond)
+			wantTokenError(t, h.token(t, form), http.StatusBadRequest, "invalid_grant")
+			h.familyIsDead(t, second)
+		}
 	})
 	t.Run("a_stranger_with_the_code_alone_revokes_nothing", func(t *testing.T) {
 		h := parallelHouse(t)
@@ -158,6 +178,8 @@ func TestTokenCodeOverTime(t *testing.T) {
 	})
 }
 
+// Promise (RFC 9700): grants are checked when a client is created; a refusal lists them; a public
+// client's refresh token always rotates
 func TestTokenCodeOfPublicClient(t *testing.T) {
 	h := parallelHouse(t)
 	public, none := h.Client(t, func(s *store.ClientSpec) { s.Public = true })
@@ -196,6 +218,7 @@ func (h *house) together(t testing.TB, callers int, send func() answer) []answer
 	return answers
 }
 
+// Promise (RFC 6749 §4): of parallel redemptions exactly one succeeds
 func TestTokenInParallel(t *testing.T) {
 	h := parallelHouse(t)
 	for _, callers := range []int{16, 64} {

@@ -9,9 +9,16 @@ import (
 	"time"
 
 	"tollhouse/store/record"
+	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
 )
 
+// Promise (RFC 6749 §6): a refresh gives a new pair; the old access token stays valid until it
+// expires; failed client authentication uses no refresh token
+// Promise (RFC 6749 §6): another client can neither use nor revoke a refresh token; a narrower
+// scope applies to the access token alone; wider is refused; none means the original
+// Promise (RFC 9700 §4.5, §4.14): another client's refresh token; a refresh that asks for more; one
+// kind of token used as another
 func TestTokenRefresh(t *testing.T) {
 	h := parallelHouse(t)
 	t.Run("gives_two_new_tokens_and_leaves_the_old_access", func(t *testing.T) {
@@ -51,7 +58,7 @@ func TestTokenRefresh(t *testing.T) {
 	})
 	t.Run("superset_spends_nothing", func(t *testing.T) {
 		first := h.pair(t, "scope", "resources:read")
-		for _, wider := range []string{"events:read", "events:read resources:read", "admin", "resources:read  resources:read"} {
+		for _, wider := range []string{"events:read", "events:read resources:read", "admin", "resources:read,resources:read"} {
 			wantTokenError(t, h.token(t, with(h.refreshForm(first.RefreshToken), "scope", wider)), http.StatusBadRequest, "invalid_scope")
 		}
 		wantPair(t, h.token(t, h.refreshForm(first.RefreshToken)))
@@ -83,82 +90,121 @@ func (h *house) neverRefreshed(t testing.TB, p pair) {
 	}
 }
 
-// TestTokenRefreshTable is the table of docs/decisions.md as a client sees it;
-// store.TestRotateRefresh covers its corners.
+// TestTokenRefreshTable brings a family into the states of the table of docs/internals/decisions.md,
+// and wants the answer that the table gives, in its wire form. store.TestRotateRefresh
+// covers the corners.
+//
+// Promise (RFC 9700 §4.5, §4.14): an old refresh token within one frozen second; a revocation that
+// cannot be written
 func TestTokenRefreshTable(t *testing.T) {
 	t.Parallel()
-	refresh := func(t *testing.T, h *house, p pair) answer { return h.token(t, h.refreshForm(p.RefreshToken)) }
 	const grace = 30 * time.Second
-
-	t.Run("within_the_grace_the_identical_tokens_with_the_seconds_left", func(t *testing.T) {
-		h := parallelHouse(t)
-		first := h.pair(t)
-		second := wantPair(t, refresh(t, h, first))
-		h.Clock.Advance(grace)
-		again := wantPair(t, refresh(t, h, first))
-		if again.AccessToken != second.AccessToken || again.RefreshToken != second.RefreshToken || again.ExpiresIn != 3570 {
-			t.Errorf("a retry gave expires_in %d and the same tokens: %t, want 3570 and true", again.ExpiresIn, again.AccessToken == second.AccessToken)
-		}
-	})
+	type state = storetest.RefreshState
+	refresh := func(t *testing.T, h *house, p pair) pair {
+		return wantPair(t, h.token(t, h.refreshForm(p.RefreshToken)))
+	}
+	cases := []struct {
+		name  string
+		state state
+		reach func(t *testing.T, h *house, first pair) (sent, newest pair)
+	}{
+		{"within_the_grace_the_identical_tokens", state{Spent: true, PairAge: grace}, func(t *testing.T, h *house, first pair) (sent, newest pair) {
+			newest = refresh(t, h, first)
+			h.Clock.Advance(grace)
+			return first, newest
+		}},
+		{"after_the_grace_a_lost_pair_is_replaced", state{Spent: true, PairAge: grace + time.Millisecond}, func(t *testing.T, h *house, first pair) (sent, newest pair) {
+			newest = refresh(t, h, first)
+			h.Clock.Advance(grace + time.Millisecond)
+			return first, newest
+		}},
+		{"the_lost_pair_is_retired", state{Retired: true}, func(t *testing.T, h *house, first pair) (sent, newest pair) {
+			lost := refresh(t, h, first)
+			h.Clock.Advance(grace + time.Millisecond)
+			newest = refresh(t, h, first)
+			if h.accessLives(t, lost) || !h.accessLives(t, newest) {
+				t.Error("the lost access token lives or the fresh one does not, want the reverse")
+			}
+			return lost, newest
+		}},
+		{"after_the_grace_a_used_pair_makes_it_a_theft", state{Spent: true, PairUsed: true, PairAge: grace + time.Millisecond}, func(t *testing.T, h *house, first pair) (sent, newest pair) {
+			newest = refresh(t, h, first)
+			if !h.accessLives(t, newest) {
+				t.Fatal("the access token is dead")
+			}
+			h.Clock.Advance(grace + time.Millisecond)
+			return first, newest
+		}},
+		{"chain_within_one_instant_then_the_first_again", state{Spent: true, PairSpent: true}, func(t *testing.T, h *house, first pair) (sent, newest pair) {
+			return first, refresh(t, h, refresh(t, h, first))
+		}},
+		{"used_on_the_fourteenth_day", state{}, func(_ *testing.T, h *house, first pair) (sent, newest pair) {
+			h.Clock.Advance(1_209_600*time.Second - time.Millisecond)
+			return first, first
+		}},
+		{"idle_for_fourteen_days", state{Expired: true}, func(_ *testing.T, h *house, first pair) (sent, newest pair) {
+			h.Clock.Advance(1_209_600 * time.Second)
+			return first, first
+		}},
+		{"a_spent_one_after_fourteen_days", state{Spent: true, PairSpent: true, Expired: true}, func(t *testing.T, h *house, first pair) (sent, newest pair) {
+			second := refresh(t, h, first)
+			h.Clock.Advance(1_209_600*time.Second - time.Millisecond)
+			newest = refresh(t, h, second)
+			h.Clock.Advance(time.Millisecond)
+			return first, newest
+		}},
+		{"a_year_after_the_authorization", state{Expired: true}, func(t *testing.T, h *house, first pair) (sent, newest pair) {
+			for range 36 {
+				h.Clock.Advance(10 * 24 * time.Hour)
+				first = refresh(t, h, first)
+			}
+			h.Clock.Advance(5 * 24 * time.Hour) // the 365th day
+			return first, first
+		}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			h := parallelHouse(t)
+			sent, newest := c.reach(t, h, h.pair(t))
+			a := h.token(t, h.refreshForm(sent.RefreshToken))
+			identical, refusal := c.state.Judge(grace)
+			if refusal != nil {
+				wantTokenError(t, a, http.StatusBadRequest, "invalid_grant")
+				if c.state.Expired && c.state.Spent { // nothing has changed
+					h.familyLives(t, newest)
+					return
+				}
+				h.familyIsDead(t, newest)
+				return
+			}
+			p := wantPair(t, a)
+			if same := p.AccessToken == newest.AccessToken && p.RefreshToken == newest.RefreshToken; same != identical {
+				t.Errorf("the answer has the same tokens: %t, want %t", same, identical)
+			}
+			left := 3600
+			if identical {
+				left -= int(c.state.PairAge / time.Second)
+			}
+			if p.ExpiresIn != left {
+				t.Errorf("expires_in = %d, want the %d seconds that are left", p.ExpiresIn, left)
+			}
+			h.familyLives(t, p)
+		})
+	}
 	t.Run("another_scope_on_a_retry", func(t *testing.T) {
 		h := parallelHouse(t)
 		first := h.pair(t)
-		second := wantPair(t, refresh(t, h, first))
-		wantTokenError(t, h.token(t, with(h.refreshForm(first.RefreshToken), "scope", "events:read")), http.StatusBadRequest, "invalid_scope")
+		second := refresh(t, h, first)
+		text := wantTokenError(t, h.token(t, with(h.refreshForm(first.RefreshToken), "scope", "events:read")), http.StatusBadRequest, "invalid_scope")
+		if text != "This token was refreshed for all scopes; a retry must request the same." {
+			t.Errorf("the refusal says %q", text)
+		}
 		h.familyLives(t, second)
-	})
-	t.Run("after_the_grace_a_lost_pair_is_replaced", func(t *testing.T) {
-		h := parallelHouse(t)
-		first := h.pair(t)
-		lost := wantPair(t, refresh(t, h, first))
-		h.Clock.Advance(grace + time.Millisecond)
-		fresh := wantPair(t, refresh(t, h, first))
-		if h.accessLives(t, lost) || !h.accessLives(t, fresh) {
-			t.Error("the lost access token lives or the fresh one does not, want the reverse")
-		}
-		wantTokenError(t, refresh(t, h, lost), http.StatusBadRequest, "invalid_grant") // retired: revokes
-		h.familyIsDead(t, fresh)
-	})
-	t.Run("after_the_grace_a_used_pair_makes_it_a_theft", func(t *testing.T) {
-		h := parallelHouse(t)
-		first := h.pair(t)
-		second := wantPair(t, refresh(t, h, first))
-		if !h.accessLives(t, second) {
-			t.Fatal("the access token is dead")
-		}
-		h.Clock.Advance(grace + time.Millisecond)
-		wantTokenError(t, refresh(t, h, first), http.StatusBadRequest, "invalid_grant")
-		h.familyIsDead(t, second)
-	})
-	t.Run("chain_within_one_instant_then_the_first_again", func(t *testing.T) {
-		h := parallelHouse(t)
-		first := h.pair(t)
-		second := wantPair(t, refresh(t, h, first))
-		third := wantPair(t, refresh(t, h, second))
-		wantTokenError(t, refresh(t, h, first), http.StatusBadRequest, "invalid_grant")
-		h.familyIsDead(t, second)
-		h.familyIsDead(t, third)
-	})
-	t.Run("idle_for_fourteen_days", func(t *testing.T) {
-		h := parallelHouse(t)
-		first, other := h.pair(t), h.pair(t)
-		h.Clock.Advance(1_209_600*time.Second - time.Millisecond)
-		wantPair(t, refresh(t, h, first))
-		h.Clock.Advance(time.Millisecond)
-		wantTokenError(t, refresh(t, h, other), http.StatusBadRequest, "invalid_grant")
-	})
-	t.Run("a_year_after_the_authorization", func(t *testing.T) {
-		h := parallelHouse(t)
-		p := h.pair(t)
-		for range 36 {
-			h.Clock.Advance(10 * 24 * time.Hour)
-			p = wantPair(t, refresh(t, h, p))
-		}
-		h.Clock.Advance(5 * 24 * time.Hour) // the 365th day
-		wantTokenError(t, refresh(t, h, p), http.StatusBadRequest, "invalid_grant")
 	})
 }
 
+// Promise (Credentials, memory, connections): tokens of deleted or disabled parties; late bodies of
+// former operators and ended tokens
 func TestEndedPartiesLoseTheirTokens(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -218,6 +264,8 @@ func TestEndedPartiesLoseTheirTokens(t *testing.T) {
 	})
 }
 
+// Promise (RFC 6749 §5): a disabled grant is unauthorized_client; a store that cannot write is 503
+// with Retry-After; other faults are 500 without detail
 func TestTokenFaults(t *testing.T) {
 	h := parallelHouse(t)
 	p, code := h.pair(t), h.code(t)
@@ -266,6 +314,7 @@ func TestTokenFaults(t *testing.T) {
 	t.Run("a_replay_that_cannot_be_written_is_503_and_revokes_the_next_time", func(t *testing.T) {
 		code := h.code(t)
 		p := wantPair(t, h.token(t, h.codeForm(code)))
+		h.Clock.Advance(11 * time.Second) // a repeat within ten seconds revokes nothing
 		h.Faults.OnUpdate(func(func() error) error { return record.ErrUnavailable })
 		a := h.token(t, h.codeForm(code))
 		h.Faults.Repair()
@@ -285,6 +334,8 @@ type kvFault string
 
 func (f kvFault) Error() string { return string(f) }
 
+// Promise (RFC 6749 §6): the new refresh token keeps the scope; a client that disconnects finds a
+// rotation complete or not begun
 func TestTokenClientGoesAway(t *testing.T) {
 	t.Parallel()
 	for _, when := range []string{"before_the_commit", "after_the_commit"} {

@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,11 @@ import (
 
 // TestRefreshTokenKeepsItsScope follows one family: however an access token was narrowed,
 // its refresh tokens keep the whole granted scope (RFC 6749 §6).
+//
+// Promise (RFC 6749 §3.2, §3.3): an unknown scope is invalid_scope, reported to the client;
+// invalid_scope names the scope
+// Promise (RFC 6749 §6): the new refresh token keeps the scope; a client that disconnects finds a
+// rotation complete or not begun
 func TestRefreshTokenKeepsItsScope(t *testing.T) {
 	h := parallelHouse(t)
 	const granted = "events:read resources:read"
@@ -67,7 +73,10 @@ func TestRefreshTokenKeepsItsScope(t *testing.T) {
 	})
 	t.Run("and_never_grows_beyond_it", func(t *testing.T) {
 		p := refreshed(t, h.pair(t, "scope", granted), "scope", "events:read")
-		wantTokenError(t, h.token(t, with(h.refreshForm(p.RefreshToken), "scope", granted+" resources:write")), http.StatusBadRequest, "invalid_scope")
+		text := wantTokenError(t, h.token(t, with(h.refreshForm(p.RefreshToken), "scope", granted+" resources:write")), http.StatusBadRequest, "invalid_scope")
+		if !strings.HasPrefix(text, "The scope resources:write exceeds") {
+			t.Errorf("the refusal says %q, want it to name what exceeds the grant, and nothing else", text)
+		}
 		if got := scope(t, refreshed(t, p)); got != granted {
 			t.Errorf("scope = %q, want %q", got, granted)
 		}

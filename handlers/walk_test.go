@@ -89,16 +89,31 @@ func (b *browser) setCookie(name, value string) {
 	b.jar.SetCookies(b.site, []*http.Cookie{{Name: name, Value: value, Path: "/", Secure: b.site.Scheme == "https"}})
 }
 
-const sessionCookie = "__Host-tollhouse"
+const sessionCookie = "__Host-tollhouse" // on https, without a port or a path
+
+// sessionCookie is the name at the browser's site.
+func (b *browser) sessionCookie() string {
+	name := sessionCookie
+	if b.site.Scheme != "https" {
+		name = "tollhouse"
+	}
+	if port := b.site.Port(); port != "" {
+		name += "_" + port
+	}
+	if path := strings.Trim(b.site.Path, "/"); path != "" {
+		name += "." + path
+	}
+	return name
+}
 
 // signedIn returns a browser that signed in as the user earlier, which costs no password
 // hash.
 func (h *house) signedIn(t testing.TB, u store.User) *browser {
 	t.Helper()
-	token, _, err := h.CreateSession(context.Background(), u, secret.Token{})
+	token, _, err := h.CreateSession(context.Background(), store.By{}, u, secret.Token{}, "")
 	must.Do(t, err)
 	b := h.browser(t)
-	b.setCookie(sessionCookie, token.Reveal())
+	b.setCookie(b.sessionCookie(), token.Reveal())
 	return b
 }
 
@@ -154,10 +169,18 @@ type form struct {
 // formOn returns the one form of a page.
 func formOn(t testing.TB, page answer) form {
 	t.Helper()
-	if page.StatusCode != http.StatusOK {
+	if page.StatusCode != http.StatusOK && page.StatusCode != http.StatusForbidden { // shown again
 		t.Fatalf("status = %d %.300s, want a page with a form", page.StatusCode, page.body)
 	}
-	var found []form
+	found := formsOn(t, page)
+	if len(found) != 1 {
+		t.Fatalf("the page has %d forms, want one: %.300s", len(found), page.body)
+	}
+	return found[0]
+}
+
+func formsOn(t testing.TB, page answer) (found []form) {
+	t.Helper()
 	for n := range parsePage(t, page).Descendants() {
 		switch {
 		case n.Type != html.ElementNode:
@@ -167,10 +190,7 @@ func formOn(t testing.TB, page answer) form {
 			found[len(found)-1].fields.Set(attribute(n, "name"), attribute(n, "value"))
 		}
 	}
-	if len(found) != 1 {
-		t.Fatalf("the page has %d forms, want one: %.300s", len(found), page.body)
-	}
-	return found[0]
+	return found
 }
 
 func parsePage(t testing.TB, page answer) *html.Node {

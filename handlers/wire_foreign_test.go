@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"tollhouse/store/storetest/must"
-	"unicode/utf8"
 )
 
 // TestForeignProtocols sends other protocols to the plain port.
+//
+// Promise (RFC 9110, RFC 9112): slow headers, bodies and readers; HTTP/2 and TLS on the plain port
 func TestForeignProtocols(t *testing.T) {
 	h := parallelHouse(t)
 	address := h.listen(t)

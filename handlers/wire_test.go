@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"tollhouse/handlers"
+	"tollhouse/handlers/web"
 	"tollhouse/store/storetest/must"
 )
 
@@ -23,7 +23,7 @@ import (
 func (h *house) listen(t testing.TB, changes ...func(*http.Server)) string {
 	t.Helper()
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	server := handlers.NewHTTPServer(h.public, slog.New(slog.NewJSONHandler(h.log, nil)))
+	server := web.NewHTTPServer(h.public, slog.New(slog.NewJSONHandler(h.log, nil)))
 	for _, change := range changes {
 		change(server)
 	}
@@ -79,6 +79,7 @@ func isReset(err error) bool {
 	return errors.As(err, &op) && !op.Timeout()
 }
 
+// Promise (RFC 9110, RFC 9112): another Host; request smuggling
 func TestWireFraming(t *testing.T) {
 	h := parallelHouse(t)
 	address := h.listen(t)
@@ -134,6 +135,9 @@ func first(answers []answer) int {
 	return answers[0].StatusCode
 }
 
+// Promise (RFC 9110, RFC 9112): endless headers and queries; endless bodies
+// Promise (Credentials, memory, connections): stalled bodies and streams, half-sent headers and
+// slow readers by the thousand, beside honest visitors
 func TestWireBounds(t *testing.T) {
 	h := parallelHouse(t)
 	address := h.listen(t)

@@ -1,13 +1,14 @@
 // Package static holds what the pages need besides their HTML: one style sheet, one
-// icon, and the script of the operators' pages, embedded in the binary.
+// icon, and two scripts, embedded in the binary: one of the operators' pages, one that keeps
+// the sign-in and consent forms from being sent twice.
 //
 // Each asset is served under a name that carries a hash of its bytes, so that
 // a browser may keep it for ever and still never shows the style of another
 // release. The views get an asset's address from [Path], and the handler of that
 // address gets the bytes from [Open]. Other files cannot be requested or listed.
 //
-// The pages work without scripts. Only the content security policy of the operators'
-// pages allows one.
+// The pages work without scripts. The content security policy of the other pages allows
+// none.
 package static
 
 import (
@@ -26,7 +27,7 @@ const Prefix = "/static/"
 // keep the address short enough to read in a log.
 const hashLength = 12
 
-//go:embed style.css icon.svg desk.js
+//go:embed style.css icon.svg desk.js form.js
 var files embed.FS
 
 // contentTypes lists the assets with their media types. Our choice: a table rather than
@@ -35,6 +36,7 @@ var contentTypes = map[string]string{
 	"style.css": "text/css; charset=utf-8",
 	"icon.svg":  "image/svg+xml",
 	"desk.js":   "text/javascript; charset=utf-8",
+	"form.js":   "text/javascript; charset=utf-8",
 }
 
 type asset struct {

@@ -38,6 +38,9 @@ type Principal struct {
 
 	narrowed Scope // the client's current scope
 	token    secret.Hash
+	family   secret.ID
+
+	clientGeneration, userGeneration uint64
 }
 
 // Allows reports whether the token gives every permission in need. It also checks the
@@ -75,7 +78,7 @@ type tokenUse struct {
 // in the meantime is ErrNotFound.
 func (s *Store) noteUse(ctx context.Context, u tokenUse) error {
 	if s.isShared && !u.confirms.IsZero() {
-		return s.db.Update(ctx, func(tx kv.Txn) error { return record.Found(recordTokenUse(tx, u.token, u.at)) })
+		return record.UpdateAs(ctx, s.db, kv.Access, func(tx kv.Txn) error { return record.Found(recordTokenUse(tx, u.token, u.at)) })
 	}
 	if !u.confirms.IsZero() || u.at.Sub(u.familyUsedAt) >= seenEvery {
 		s.lastUsed.tokenUsed(u.token, u.confirms)
@@ -99,31 +102,31 @@ func (s *Store) findPrincipal(ctx context.Context, token secret.Token) (p Princi
 // errors.
 func readPrincipal(r kv.Reader, hash secret.Hash, now time.Time) (Principal, tokenUse, error) {
 	t, err := readAccessToken(r, hash)
-	if record.IsAbsent(err) {
-		return Principal{}, tokenUse{}, refuseAbsent(r, standInAccessToken, standInFamily, standInClientHead, standInUserHead)
-	}
 	if err != nil {
 		return Principal{}, tokenUse{}, err
 	}
-	f, err := readFamilyOf(r, t.family)
+	f, err := readFamily(r, t.family)
 	if err != nil {
 		return Principal{}, tokenUse{}, err
 	}
-	// Checked only after all reads, so that every refusal takes the same time.
-	p, err := readParties(r, t.lineage)
 	if !now.Before(t.expiresAt) || !f.revokedAt.IsZero() || !now.Before(f.expiresAt) {
 		return Principal{}, tokenUse{}, record.ErrNotFound
+	}
+	p, err := readParties(r, t.lineage)
+	if err != nil {
+		return Principal{}, tokenUse{}, err
 	}
 	principal := Principal{
 		Account: t.account, UserID: p.user.Subject(), Username: p.user.Username,
 		ClientID: p.client.ID, ClientName: p.client.Name,
 		Scope: t.scope, IssuedAt: t.issuedAt, ExpiresAt: t.expiresAt, narrowed: p.client.Scope, token: t.hash,
+		family: t.family, clientGeneration: t.clientGeneration, userGeneration: t.userGeneration,
 	}
-	return principal, tokenUse{at: now, token: t.hash, confirms: t.confirms, familyUsedAt: f.usedAt}, err
+	return principal, tokenUse{at: now, token: t.hash, confirms: t.confirms, familyUsedAt: f.usedAt}, nil
 }
 
-// LiveIn judges the token of a principal again within a transaction: it may end while the
-// transaction waits for its turn. It returns ErrRevoked if the token has ended.
+// LiveIn checks the token of a principal again within a transaction: it may become invalid while the
+// transaction waits for its turn. It returns ErrRevoked if the token is no longer valid.
 func (s *Store) LiveIn(p Principal) func(r kv.Reader) error {
 	return func(r kv.Reader) error {
 		_, _, err := readPrincipal(r, p.token, s.Now())

@@ -110,10 +110,10 @@ func (s *Store) ListAccounts(ctx context.Context, after string, limit int) ([]Ac
 }
 
 // DeleteAccount erases an account: its resources, its events, and finally its record.
-// The tokens of clients that act for it end first.
-// It returns ErrConflict while the account has users, because they would go on
+// The tokens of clients that act for it are invalidated first.
+// It returns ErrConflict while the account has users, because they would keep
 // recording; afterwards nothing can be recorded into it. Erasing runs in batches; call
-// it again after an interruption, or beside another call, which it joins. Errors:
+// it again after an interruption, or during another call, which it joins. Errors:
 // ErrNotFound, also when another call has erased the account first; ErrConflict.
 func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 	since, err := s.beginErasing(ctx, id)
@@ -122,7 +122,7 @@ func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 	}
 	still := func(r kv.Reader) error { return stillErasing(r, id, since) }
 	db := record.GuardedDB{DB: s.db, Check: still}
-	err = errors.Join(s.Webhooks.EndAccount(ctx, id, still), s.releaseClients(ctx, id, still), s.Log.StopCounts(ctx, id, still))
+	err = errors.Join(s.Webhooks.EndAccount(ctx, id, still), s.releaseClients(ctx, id, still))
 	var owned []kv.Range
 	if err == nil {
 		owned, err = s.owned(ctx, id)
@@ -131,12 +131,12 @@ func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 		err = record.DeleteAll(ctx, db, owned...)
 	}
 	if err == nil {
-		err = s.Log.DropCounts(ctx, id, still)
+		err = s.Events.DropCounts(ctx, id, still)
 	}
 	if err != nil {
 		return fmt.Errorf("delete account: %w", err)
 	}
-	err = db.Update(ctx, func(tx kv.Txn) error {
+	err = record.UpdateAs(ctx, db, kv.Ruling, func(tx kv.Txn) error {
 		return errors.Join(eventlog.CountErased(tx), tx.Delete(record.AccountKey(id)))
 	})
 	if err != nil {
@@ -145,8 +145,14 @@ func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 	return nil
 }
 
+// isErasing reports whether an account is being erased.
+func isErasing(r kv.Reader, id string) (bool, error) {
+	a, err := readAccount(r, id)
+	return !a.erasedSince.IsZero(), record.GoneIsNil(err)
+}
+
 // stillErasing returns ErrNotFound once the account is no longer the one being erased:
-// another deletion may have ended, and a new account may have that id.
+// another deletion may have finished, and a new account may have that id.
 func stillErasing(r kv.Reader, id string, since time.Time) error {
 	a, err := readAccount(r, id)
 	if err == nil && !a.erasedSince.Equal(since) {
@@ -166,7 +172,7 @@ func (s *Store) beginErasing(ctx context.Context, id string) (since time.Time, e
 		}
 	}
 	if errors.Is(err, record.ErrConflict) {
-		// Also what a killed attempt has left.
+		// Also what a killed attempt left behind.
 		_, openErr := s.setErasing(context.WithoutCancel(ctx), id, time.Time{})
 		err = errors.Join(err, openErr)
 	}
@@ -188,7 +194,7 @@ func (s *Store) owned(ctx context.Context, id string) (owned []kv.Range, err err
 				owned = append(owned, head.Segments.At(index).Append(nil, id, tag).All())
 			}
 		}
-		for _, tag := range []byte{record.TagEventForeign, record.TagKnownType, record.TagResource, record.TagDirtyHour, record.TagEventHead} {
+		for _, tag := range []byte{record.TagEventForeign, record.TagKnownType, record.TagResource, record.TagEventHead} {
 			owned = append(owned, record.NewKey(tag).Str(id).All())
 		}
 		return nil
@@ -203,7 +209,7 @@ func (s *Store) setErasing(ctx context.Context, id string, since time.Time) (tim
 		return time.Time{}, record.ErrNotFound
 	}
 	var a Account
-	err := s.db.Update(ctx, func(tx kv.Txn) (err error) {
+	err := record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) (err error) {
 		a, err = readAccount(tx, id)
 		if err != nil || since.IsZero() == a.erasedSince.IsZero() {
 			return err
@@ -234,8 +240,8 @@ func (s *Store) mustBeUnused(ctx context.Context, id string) error {
 	}
 }
 
-// releaseClients takes the account from the clients that act for it and ends their
-// tokens and webhook endpoints. They get it back from UpdateClient alone.
+// releaseClients takes the account from the clients that act for it, invalidates their
+// tokens and disables their webhook endpoints. Only UpdateClient can restore it.
 func (s *Store) releaseClients(ctx context.Context, account string, still func(kv.Reader) error) error {
 	for after := ""; ; {
 		clients, err := s.ListClients(ctx, after, clientsPageMax)
@@ -246,16 +252,14 @@ func (s *Store) releaseClients(ctx context.Context, account string, still func(k
 			if after = c.ID; c.Account != account {
 				continue
 			}
-			_, err := s.changeClient(ctx, c.ID, func(tx kv.Txn, c *Client) error {
+			_, err := s.endClient(ctx, c.ID, func(tx kv.Txn, c *Client) (ends webhook.Reason, err error) {
 				if c.Account == account {
 					c.Account = ""
 					c.Generation++
+					ends = webhook.AuthorizationEnded
 				}
-				return still(tx)
+				return ends, still(tx)
 			})
-			if err == nil {
-				err = s.Webhooks.EndBonds(ctx, c.ID, "", webhook.ClientEnded)
-			}
 			if err != nil && !errors.Is(err, record.ErrNotFound) {
 				return err
 			}

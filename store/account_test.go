@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -61,7 +62,7 @@ func TestErasingNeverBeginsAnewFromTheFirstKey(t *testing.T) {
 	db := &scanned{DB: memkv.New(clock.Now)}
 	f := storetest.Open(t, db, clock)
 	t.Run("events_of_an_account", func(t *testing.T) {
-		im := must.Get(f.NewImporter("acct_large", eventlog.ImportOptions{}))(t)
+		im := must.Get(f.Events.NewImporter("acct_large", eventlog.ImportOptions{}))(t)
 		at := strconv.FormatInt(clock.Now().Unix(), 10)
 		for i := range 900 { // more than two batches
 			line := `{"type":"widget.updated","resource":"w` + strconv.Itoa(i) + `","createdAt":` + at + `,"eventData":{"object":{"a":"x"}}}`
@@ -115,7 +116,7 @@ func TestDeleteAccountAgainstWhoComesMeanwhile(t *testing.T) {
 	f.CutAt(0, false)
 	refused(t, "DeleteAccount(with a user, while nothing can be written)", f.DeleteAccount(ctx, "acct_a"), record.ErrConflict)
 	f.Faults.Repair()
-	if _, err := f.PutResource(ctx, eventlog.ResourceChange{Owner: "acct_a", Kind: "customer", ID: "cus_0"}, snapshot.ObjectOf()); err != nil {
+	if _, err := f.Events.PutResource(ctx, eventlog.ResourceChange{Owner: "acct_a", Kind: "customer", ID: "cus_0"}, snapshot.ObjectOf()); err != nil {
 		t.Errorf("a change after a refused erasure = %v", err)
 	}
 	for _, name := range []string{"bob", "carol"} {
@@ -127,7 +128,7 @@ func TestDeleteAccountAgainstWhoComesMeanwhile(t *testing.T) {
 		f.Faults.Repair()
 		err := run() // the first step of erasing
 		_, userErr := f.CreateUser(ctx, "dave", "acct_a", storetest.Password)
-		_, changeErr := f.PutResource(ctx, eventlog.ResourceChange{Owner: "acct_a", Kind: "customer", ID: "cus_1"}, snapshot.ObjectOf())
+		_, changeErr := f.Events.PutResource(ctx, eventlog.ResourceChange{Owner: "acct_a", Kind: "customer", ID: "cus_1"}, snapshot.ObjectOf())
 		late = []error{userErr, changeErr}
 		return err
 	})
@@ -167,12 +168,13 @@ func overtakenDeletion(t *testing.T, step int) (overtaken bool) {
 	f.Rest()
 	client, _ := f.Client(t, func(c *store.ClientSpec) { c.Account, c.Grants = "acct_a", []string{"client_credentials"} })
 	fill := func(s *store.Store, resource string) {
-		must.Get(s.PutResource(ctx, eventlog.ResourceChange{Owner: "acct_a", Kind: "plan", ID: resource}, snapshot.ObjectOf()))(t)
+		must.Get(s.Events.PutResource(ctx, eventlog.ResourceChange{Owner: "acct_a", Kind: "plan", ID: resource}, snapshot.ObjectOf()))(t)
 		account := "acct_a"
-		must.Get(s.UpdateClient(ctx, client.ID, store.ClientChange{Account: &account}))(t)
-		_, _, err := s.Webhooks.Create(ctx, webhook.By{Account: account, Client: client.ID}, account, webhook.Settings{URL: "https://hooks.example/a"})
+		c := must.Get(s.UpdateClient(ctx, client.ID, store.ClientChange{Account: &account}))(t)
+		owner := webhook.Owner{Client: c.ID, ClientGeneration: c.Generation}
+		_, _, err := s.Webhooks.Create(ctx, webhook.By{Account: account, Owner: owner}, account, webhook.Settings{URL: "https://hooks.example/a"})
 		must.Do(t, err)
-		must.Do(t, s.CatchUpCounts(ctx))
+		storetest.ImportLines(t, s, "acct_a", fmt.Sprintf(`{"type":"plan.created","resource":"p1","eventData":{"object":{}},"createdAt":%d}`, s.Now().Add(-30*time.Hour).Unix())) // counted by hour
 	}
 	fill(f.Store, "old")
 	other := f.Reopened(t)

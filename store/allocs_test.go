@@ -31,7 +31,7 @@ func TestHotPathsAllocateLittle(t *testing.T) {
 	storetest.ImportLines(t, f.Store, "acct_larkspur", lines...)
 	page := eventlog.Filter{To: eventlog.CreatedAtMax, Types: []string{"plan.created"}, Limit: rows}
 	buffer := make([]byte, 0, 128<<10)
-	first := must.Get(f.ListEvents(ctx, "acct_larkspur", page, buffer))(t)
+	first := must.Get(f.Events.ListEvents(ctx, "acct_larkspur", page, buffer))(t)
 	id := first.Next.String()
 	for _, path := range []struct {
 		name string
@@ -41,9 +41,9 @@ func TestHotPathsAllocateLittle(t *testing.T) {
 		{"bearer_check", 30, func() error { _, err := f.FindPrincipal(ctx, issued.AccessToken); return err }},
 		{"client_authentication", 25, func() error { _, err := f.AuthenticateClient(ctx, client.ID, sec.Reveal()); return err }},
 		{"rotation", 200, func() error { issued = g.mustRefresh(t, issued); return nil }},
-		{"retrieve", 30, func() error { _, err := f.FindEvent(ctx, "acct_larkspur", id, buffer); return err }},
+		{"retrieve", 30, func() error { _, err := f.Events.FindEvent(ctx, "acct_larkspur", id, buffer); return err }},
 		{"page_of_100", 150, func() error {
-			got, err := f.ListEvents(ctx, "acct_larkspur", page, buffer)
+			got, err := f.Events.ListEvents(ctx, "acct_larkspur", page, buffer)
 			if got.Count != rows {
 				t.Errorf("the page has %d rows, want %d", got.Count, rows)
 			}

@@ -2,23 +2,21 @@ package store
 
 import (
 	"errors"
-	"maps"
-	"slices"
-	"sync"
 	"time"
 
 	"tollhouse/store/secret"
 )
 
 // ErrTooOften means that a family has refreshed too often and must wait, at most
-// RotationEvery, or that a client has requested tokens for itself, or been authorized by
-// one user, too often and must wait, at most ClientGrantEvery. Nothing was changed.
+// [Lifetimes.RotationEvery], or that a client has requested tokens for itself, or been
+// authorized by one user, too often and must wait, at most ClientGrantEvery, or that a user
+// has changed the password too often and must wait, at most PasswordEvery. Nothing was changed.
 var ErrTooOften = errors.New("too often")
 
-// Spent refresh tokens are kept until their family ends, so a client that refreshes as
-// fast as it can would fill the disk. A family therefore gets a large burst of
-// rotations and then a slow rate. A normal client refreshes about once per access
-// token lifetime and never reaches the limit.
+// Spent refresh tokens are kept for their own lifetime, so a client that refreshes as fast as
+// it can would fill the disk. A family therefore gets a large burst of rotations and then a
+// rate. A normal client refreshes about once per access token lifetime and never reaches the
+// limit.
 //
 // A grant to a client that acts for itself adds a line to the audit log, so each client gets
 // the same burst. Its rate is higher, because all machines of a client share it.
@@ -26,11 +24,25 @@ var ErrTooOften = errors.New("too often")
 // A password or an authorization code starts a family, which is kept for a year. One user
 // gets as many of them for one client: a test suite that signs the same user in ten times a
 // second is not slowed down for three hours.
+//
+// A password change revokes access, so it is written while changes are refused. A user who
+// keeps changing the password would use up the space reserved for that.
 const (
 	allowedAtOnce    = 100_000
-	RotationEvery    = 10 * time.Second // per family, after its burst
-	ClientGrantEvery = time.Second      // per client, or user of a client, after its burst
+	passwordsAtOnce  = 20
+	ClientGrantEvery = time.Second // per client, or user of a client, after its burst
+	PasswordEvery    = time.Minute // per user, after its burst
 )
+
+// RotationEvery is the time in which a family that has used up its burst may refresh once
+// more: one second per started 14 days of the refresh token's lifetime, at most ten. A
+// family then keeps at most 1.2 million spent tokens beyond its burst, or, where tokens live
+// for more than 140 days, 3.2 million in the year that it lives.
+func (l Lifetimes) RotationEvery() time.Duration {
+	const fortnight = 14 * 24 * time.Hour
+	begun := (l.RefreshToken + fortnight - 1) / fortnight
+	return min(begun, 10) * time.Second
+}
 
 // granted is whom a client acts for: a user, or, with a zero id, itself.
 type granted struct {
@@ -40,57 +52,9 @@ type granted struct {
 
 func (l lineage) granted() granted { return granted{client: l.client, user: l.user} }
 
-// allowance counts recent rotations of families, or grants, in memory only; a
-// restart resets it. Each process that shares the engine allows the whole burst and rate:
-// the limit bounds the disk that a client can fill, whatever the factor.
-type allowance[K comparable] struct {
-	mu     sync.Mutex
-	every  time.Duration
-	atOnce time.Duration   // burst size, as the time to forget it
-	owes   map[K]time.Time // when all that it was allowed is forgotten
-}
-
-const allowancesMax = 16_384 // families or grants in memory, under 2 MiB
-
-func (o *allowance[K]) init(atOnce int, every time.Duration) {
+func orDefault(atOnce int) int64 {
 	if atOnce == 0 {
-		atOnce = allowedAtOnce
+		return allowedAtOnce
 	}
-	o.every, o.atOnce, o.owes = every, time.Duration(atOnce)*every, map[K]time.Time{}
-}
-
-// allows reports whether a family may be rotated, or a grant be given, now.
-func (o *allowance[K]) allows(of K, now time.Time) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	owes := o.owes[of].Sub(now)
-	return owes <= o.atOnce-o.every || owes > o.atOnce // impossible value: the clock stepped back
-}
-
-func (o *allowance[K]) note(of K, now time.Time) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	owes := o.owes[of]
-	if owes.Before(now) || owes.Sub(now) > o.atOnce {
-		owes = now
-	}
-	if len(o.owes) >= allowancesMax {
-		o.forget()
-	}
-	o.owes[of] = owes.Add(o.every)
-}
-
-// forget makes room: it drops the half that owes least, so that those who have used up
-// their allowance stay bounded.
-func (o *allowance[K]) forget() {
-	byOwed := slices.SortedFunc(maps.Values(o.owes), time.Time.Compare)
-	kept := byOwed[len(byOwed)-allowancesMax/2]
-	for of, owes := range o.owes {
-		if len(o.owes) <= allowancesMax/2 {
-			return
-		}
-		if !owes.After(kept) {
-			delete(o.owes, of)
-		}
-	}
+	return int64(atOnce)
 }

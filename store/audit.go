@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
-	"sync/atomic"
+	"math"
 	"time"
 
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
-	"tollhouse/store/secret"
 )
 
 // Audited is the kind of an audit line.
@@ -52,17 +49,12 @@ type AuditLine struct {
 	UserID    string
 	AccountID string
 	FamilyID  string
+	// Count is how many refusals or changes the line represents. It is 0 in a line about
+	// one of them, which names its request.
+	Count int
 }
 
-const (
-	auditRecord         = 1
-	auditRecordOperator = 2 // with the operator's id
-)
-
-const (
-	auditQueueMax = 1 << 12 // lines waiting to be written; further ones are counted and lost
-	auditBatchMax = 300     // lines in one Update
-)
+const auditRecord = 1
 
 // appendAudit appends a line within tx, so that no token is issued without its line.
 // tail was drawn before the transaction.
@@ -94,84 +86,10 @@ func readAuditHead(r kv.Reader) (record.Position, error) {
 	return head, d.Done()
 }
 
-// auditQueue holds lines that are not part of a token's transaction: refusals,
-// sign-ins, throttling, administrative changes. Requests do not wait for them; a crash
-// loses the last ones.
-type auditQueue struct {
-	flushing sync.Mutex    // held while lines move from the queue to the log
-	lostEver atomic.Uint64 // since the store was opened
-
-	mu    sync.Mutex
-	lines []queuedLine
-	lost  int
-}
-
-type queuedLine struct {
-	line AuditLine
-	at   time.Time
-}
-
-// Audit queues a line that is not part of a transaction. It does not block.
-func (s *Store) Audit(line AuditLine) {
-	q := &s.audits
-	q.mu.Lock()
-	if len(q.lines) < auditQueueMax {
-		q.lines = append(q.lines, queuedLine{line: line, at: s.Now()})
-	} else {
-		q.lost++
-		q.lostEver.Add(1)
-	}
-	q.mu.Unlock()
-	s.lastUsed.signal()
-}
-
-// flushAudit writes the queued lines in order. A batch that cannot be written is lost
-// and logged; a cancelled caller does not lose one.
-func (s *Store) flushAudit(ctx context.Context) {
-	ctx = context.WithoutCancel(ctx)
-	s.audits.flushing.Lock()
-	defer s.audits.flushing.Unlock()
-	for {
-		batch, lost := s.audits.take()
-		if lost > 0 {
-			s.log.Warn("audit lines lost: queue full", "count", lost)
-		}
-		if len(batch) == 0 {
-			return
-		}
-		tails := make([][8]byte, len(batch))
-		for i := range tails {
-			tails[i] = secret.NewTail(nil)
-		}
-		err := s.db.Update(ctx, func(tx kv.Txn) error {
-			for i, queued := range batch {
-				if err := appendAudit(tx, queued.line, queued.at, tails[i]); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			s.audits.lostEver.Add(uint64(len(batch)))
-			s.log.Warn("audit lines not written", "count", len(batch), "err", err)
-		}
-	}
-}
-
-func (q *auditQueue) take() (batch []queuedLine, lost int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	n := min(len(q.lines), auditBatchMax)
-	batch = slices.Clone(q.lines[:n])
-	q.lines = slices.Delete(q.lines, 0, n)
-	lost, q.lost = q.lost, 0
-	return batch, lost
-}
-
 // ListAudit returns up to limit lines after a position, oldest first. It writes the
-// queued lines first, so readers see everything.
+// queued lines first; what is still being counted appears within a minute.
 func (s *Store) ListAudit(ctx context.Context, behind record.Position, limit int) (lines []AuditLine, err error) {
-	s.flushAudit(ctx)
+	_ = s.flushAudit(ctx) // logged there; what is written can be read
 	prefix := record.NewKey(record.TagAudit)
 	r := prefix.From(append(append(record.Key(nil), prefix...).Position(behind), 0))
 	r.Limit = limit
@@ -236,7 +154,18 @@ func RefusalReason(err error) (reason string, isRecorded bool) {
 			return known.reason, errors.As(err, &r)
 		}
 	}
-	return "refused", errors.As(err, &r)
+	return otherRefusal, errors.As(err, &r)
+}
+
+const otherRefusal = "refused"
+
+// RefusalReasons returns every reason that RefusalReason returns.
+func RefusalReasons() []string {
+	reasons := []string{otherRefusal}
+	for _, known := range refusalReasons {
+		reasons = append(reasons, known.reason)
+	}
+	return reasons
 }
 
 // recorded wraps a refusal that is already in the audit log.
@@ -245,34 +174,21 @@ type recorded struct{ error }
 func (r recorded) Unwrap() error { return r.error }
 
 func encodeAudit(l AuditLine) []byte {
-	version := byte(auditRecord)
-	if l.OperatorID != "" {
-		version = auditRecordOperator
-	}
-	e := record.NewEncoder(version)
-	e.Time(l.At)
-	for _, text := range []string{string(l.What), l.Reason, l.RequestID, l.Source, l.ClientID, l.UserID, l.AccountID, l.FamilyID} {
+	e := record.NewEncoder(auditRecord).Time(l.At)
+	for _, text := range []string{string(l.What), l.Reason, l.RequestID, l.Source, l.OperatorID, l.ClientID, l.UserID, l.AccountID, l.FamilyID} {
 		e.Str(text)
 	}
-	if l.OperatorID != "" {
-		e.Str(l.OperatorID)
-	}
-	return e.B
+	return e.Uint(uint64(l.Count)).B
 }
 
 func decodeAudit(p record.Position, v []byte) (AuditLine, error) {
-	version := byte(auditRecord)
-	if len(v) > 0 && v[0] == auditRecordOperator {
-		version = auditRecordOperator
-	}
-	d := record.NewDecoder("audit", version, v)
+	d := record.NewDecoder("audit", auditRecord, v)
 	l := AuditLine{Position: p, At: d.Time(), What: Audited(d.Str()), Reason: d.Str()}
-	l.RequestID, l.Source = d.Str(), d.Str()
+	l.RequestID, l.Source, l.OperatorID = d.Str(), d.Str(), d.Str()
 	l.ClientID, l.UserID, l.AccountID, l.FamilyID = d.Str(), d.Str(), d.Str(), d.Str()
-	if version == auditRecordOperator {
-		if l.OperatorID = d.Str(); l.OperatorID == "" {
-			d.Fail("names no operator where one belongs")
-		}
+	n := d.Uint()
+	if l.Count = int(n); n > math.MaxInt32 {
+		d.Fail("counts more than there can be")
 	}
 	return l, d.Done()
 }

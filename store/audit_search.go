@@ -51,9 +51,10 @@ type AuditPage struct {
 }
 
 // SearchAudit returns up to limit lines that match, newest first, before a position; the
-// zero position is the end of the record. It writes the queued lines first.
+// zero position is the end of the log. It writes the queued lines first, as
+// [Store.ListAudit] does.
 func (s *Store) SearchAudit(ctx context.Context, f AuditFilter, before record.Position, limit int) (page AuditPage, err error) {
-	s.flushAudit(ctx)
+	_ = s.flushAudit(ctx) // logged there; what is written can be read
 	r := auditRange(f, before)
 	err = s.db.View(ctx, func(rd kv.Reader) error {
 		page = AuditPage{}
@@ -90,7 +91,7 @@ func auditRange(f AuditFilter, before record.Position) kv.Range {
 		r.Lo = append(slices.Clone(prefix), first[:]...)
 	}
 	if !f.To.IsZero() {
-		// A line that was queued may stand a little later than its time.
+		// A queued line may have a position slightly later than its time.
 		last := record.FirstPosition(f.To.Unix() + 60)
 		r.Hi = append(slices.Clone(prefix), last[:]...)
 	}

@@ -9,7 +9,6 @@ import (
 	"hash"
 	"io"
 	"iter"
-	"slices"
 	"time"
 
 	"tollhouse/store/backup"
@@ -66,7 +65,7 @@ func backUp(ctx context.Context, engine kv.Snapshotter, w io.Writer, h backup.He
 				return err
 			}
 		}
-		return b.Add(slices.DeleteFunc(page, isDerived))
+		return b.Add(page)
 	})
 	if err == nil {
 		totals, err = b.Close()
@@ -77,16 +76,6 @@ func backUp(ctx context.Context, engine kv.Snapshotter, w io.Writer, h backup.He
 	return totals, nil
 }
 
-// isDerived reports whether a record belongs to the rollup of events, which is made
-// from the log.
-func isDerived(r kv.Record) bool {
-	switch r.Key[0] {
-	case record.TagCounts, record.TagCounted, record.TagDirtyHour:
-		return true
-	}
-	return false
-}
-
 // BackupFile is a backup opened for reading.
 type BackupFile struct {
 	backup.Header
@@ -94,7 +83,7 @@ type BackupFile struct {
 	fixtures bool // of what was read so far
 }
 
-// OpenBackup reads the header of a backup. Close it at the end. Errors: those of
+// OpenBackup reads the header of a backup. Close it when done. Errors: those of
 // backup.NewReader, and *FormatError.
 func OpenBackup(r io.Reader) (*BackupFile, error) {
 	b, err := backup.NewReader(r)

@@ -41,7 +41,7 @@ func (s *Store) RecordBackup(ctx context.Context, made BackupMade, by By) error 
 		line.Reason = auditBackupScheduled
 	}
 	now, tail := s.Now(), secret.NewTail(nil)
-	err := s.db.Update(ctx, func(tx kv.Txn) error {
+	err := record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
 		if err := appendAudit(tx, line, now, tail); err != nil {
 			return err
 		}

@@ -14,6 +14,8 @@ import (
 	"tollhouse/store/storetest/must"
 )
 
+// Promise (Backup): scheduled backups survive restarts; the oldest goes when the newest is
+// complete; status, metrics and audit show the last
 func TestRecordBackup(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -63,7 +63,7 @@ func (s *Store) UpdateCertificate(ctx context.Context, name string, data []byte)
 	}
 	if err == nil {
 		value := encodeCertificate(s.key.Seal(certificateLabel(name), data))
-		err = s.db.Update(ctx, func(tx kv.Txn) error { return tx.Set(record.CertificateKey(name), value, time.Time{}) })
+		err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error { return tx.Set(record.CertificateKey(name), value, time.Time{}) })
 	}
 	if err != nil {
 		return fmt.Errorf("update certificate: %w", err)
@@ -76,7 +76,7 @@ func (s *Store) UpdateCertificate(ctx context.Context, name string, data []byte)
 func (s *Store) DeleteCertificate(ctx context.Context, name string) error {
 	err := checkCertificateName(name)
 	if err == nil {
-		err = s.db.Update(ctx, func(tx kv.Txn) error { return tx.Delete(record.CertificateKey(name)) })
+		err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error { return tx.Delete(record.CertificateKey(name)) })
 	}
 	if err != nil {
 		return fmt.Errorf("delete certificate: %w", err)

@@ -17,6 +17,8 @@ import (
 
 const canaryKey = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIKcanary\n-----END EC PRIVATE KEY-----\n"
 
+// Promise (TLS and proxies): ACME by tls-alpn-01 and http-01: fetched and renewed for one name,
+// never on a stranger's handshake
 func TestCertificate(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -42,20 +42,17 @@ type Client struct {
 	Introspect   bool  // may introspect the tokens of every client
 	DisabledAt   time.Time
 	CreatedAt    time.Time
-	Generation   uint64 // codes and tokens carry it; raising it ends them all
+	Generation   uint64 // codes and tokens carry it; raising it invalidates them all
 	Account      string // for which it acts by the client_credentials grant; "" without it
-	// ConsentEpoch is in what is remembered of users' consents; a new one ends it. It is
+	// ConsentEpoch is stored with remembered consents; a new one invalidates them. It is
 	// zero if users are asked each time.
 	ConsentEpoch secret.ID
 
 	secrets []clientSecret
 }
 
-// A client's record has version 1 as long as it has no member that came later, as a
-// user's.
 const (
-	clientRecord      = 1
-	clientRecordAdded = 2
+	clientRecord = 1
 
 	clientSecretsMax = 2
 	clientIDPrefix   = "tollhouse_"
@@ -151,7 +148,7 @@ func (s *Store) findClient(ctx context.Context, id string) (c Client, err error)
 	}
 	err = s.db.View(ctx, func(r kv.Reader) error {
 		if c, err = readClient(r, id); record.IsAbsent(err) {
-			standInClient.take() // the read took as long as a successful one
+			return refuseClient()
 		}
 		return err
 	})
@@ -166,16 +163,16 @@ func (s *Store) ListClients(ctx context.Context, after string, limit int) ([]Cli
 	})
 }
 
-// UpdateClient changes a client. Its webhook endpoints end if it acts for the account no
-// more, or may no longer make endpoints. Errors: *InvalidError, ErrNotFound.
+// UpdateClient changes a client. Its webhook endpoints are disabled if it no longer acts for
+// the account or may no longer create endpoints. Errors: *InvalidError, ErrNotFound.
 func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange) (Client, error) {
-	epoch, ended := secret.NewID(nil), false
-	c, err := s.changeClient(ctx, id, func(tx kv.Txn, c *Client) error {
+	epoch := secret.NewID(nil)
+	return s.endClient(ctx, id, func(tx kv.Txn, c *Client) (ends webhook.Reason, err error) {
 		spec, account := c.spec(), c.Account
 		set(&spec.Name, change.Name)
 		uris, err := change.redirectURIs(spec.RedirectURIs)
 		if err != nil {
-			return err
+			return "", err
 		}
 		spec.RedirectURIs = uris
 		set(&spec.Grants, change.Grants)
@@ -187,35 +184,30 @@ func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange
 			spec.Account = ""
 		}
 		if err := c.apply(spec, epoch, false); err != nil {
-			return err
+			return "", err
 		}
-		moved := account != "" && account != c.Account
-		if moved {
+		if !c.Scope.Covers(scopePush) {
+			ends = webhook.ClientEnded
+		}
+		if account != "" && account != c.Account {
 			c.Generation++ // its tokens act for the account of before
+			ends = webhook.AuthorizationEnded
 		}
-		ended = moved || !c.Scope.Covers(scopePush)
-		return s.ensureAccountOf(tx, *c)
+		return ends, s.ensureAccountOf(tx, *c)
 	})
-	if err == nil && ended {
-		err = s.Webhooks.EndBonds(ctx, id, "", webhook.ClientEnded)
-	}
-	return c, err
 }
 
-// DisableClient disables a client and ends its codes and tokens. It is idempotent.
+// DisableClient disables a client and its webhook endpoints and invalidates its codes and
+// tokens. It is idempotent.
 // Errors: ErrNotFound.
 func (s *Store) DisableClient(ctx context.Context, id string) (Client, error) {
-	c, err := s.changeClient(ctx, id, func(_ kv.Txn, c *Client) error {
+	return s.endClient(ctx, id, func(_ kv.Txn, c *Client) (webhook.Reason, error) {
 		if c.DisabledAt.IsZero() {
 			c.DisabledAt = s.Now()
 			c.Generation++
 		}
-		return nil
+		return webhook.AuthorizationEnded, nil
 	})
-	if err == nil {
-		err = s.Webhooks.EndBonds(ctx, id, "", webhook.ClientEnded)
-	}
-	return c, err
 }
 
 // EnableClient enables a client again, without its old codes and tokens. Errors:
@@ -227,11 +219,12 @@ func (s *Store) EnableClient(ctx context.Context, id string) (Client, error) {
 	})
 }
 
+// changeClient is for operators: it may revoke what the client has, even when the disk is full.
 func (s *Store) changeClient(ctx context.Context, id string, change func(kv.Txn, *Client) error) (c Client, err error) {
 	if !isClientID(id) {
 		return Client{}, fmt.Errorf("change client: %w", record.ErrNotFound)
 	}
-	err = s.db.Update(ctx, func(tx kv.Txn) error {
+	err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
 		if c, err = readClient(tx, id); err != nil {
 			return err
 		}
@@ -246,8 +239,38 @@ func (s *Store) changeClient(ctx context.Context, id string, change func(kv.Txn,
 	return c, nil
 }
 
-// DeleteClient deletes a client. It is disabled first, which ends its codes and tokens at
-// once, and its record goes last, so that a deletion that failed can be repeated. Errors:
+// endClient is changeClient for a change that may invalidate the client's tokens or its right
+// to have events pushed. It then disables the client's webhook endpoints, for the reason that change
+// returns.
+func (s *Store) endClient(ctx context.Context, id string, change func(kv.Txn, *Client) (webhook.Reason, error)) (c Client, err error) {
+	if !isClientID(id) {
+		return Client{}, fmt.Errorf("end client: %w", record.ErrNotFound)
+	}
+	bound, err := s.Webhooks.BoundTo(ctx, id)
+	if err != nil {
+		return Client{}, fmt.Errorf("end client: %w", err)
+	}
+	err = s.revoke(ctx, kv.Ruling, By{}, secret.NewTail(s.random), func(tx kv.Txn, n *webhook.Ending) error {
+		if c, err = readClient(tx, id); err != nil {
+			return err
+		}
+		ends, err := change(tx, &c)
+		if err == nil {
+			err = writeClient(tx, c)
+		}
+		if err != nil || ends == "" {
+			return err
+		}
+		return n.Client(tx, id, bound, ends)
+	})
+	if err != nil {
+		return Client{}, fmt.Errorf("end client: %w", err)
+	}
+	return c, nil
+}
+
+// DeleteClient deletes a client. It is disabled first, which invalidates its codes and tokens
+// immediately, and its record is deleted last, so that a failed deletion can be repeated. Errors:
 // ErrNotFound.
 func (s *Store) DeleteClient(ctx context.Context, id string) error {
 	_, err := s.DisableClient(ctx, id)
@@ -255,7 +278,7 @@ func (s *Store) DeleteClient(ctx context.Context, id string) error {
 		err = s.deleteFamilies(ctx, record.ClientFamiliesKey(id))
 	}
 	if err == nil {
-		err = s.db.Update(ctx, func(tx kv.Txn) error {
+		err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
 			if err := countClientChange(tx); err != nil {
 				return err
 			}
@@ -294,11 +317,7 @@ func writeClient(tx kv.Txn, c Client) error {
 }
 
 func encodeClient(c Client) []byte {
-	version := byte(clientRecord)
-	if c.hasAdded() {
-		version = clientRecordAdded
-	}
-	e := record.NewEncoder(version)
+	e := record.NewEncoder(clientRecord)
 	e.Uint(c.Generation)
 	e.Time(c.DisabledAt)
 	e.Byte(byte(c.Scope))
@@ -313,17 +332,11 @@ func encodeClient(c Client) []byte {
 		e.Hash(s.hash)
 		e.Time(s.createdAt)
 	}
-	if c.hasAdded() {
-		e.ID(c.ConsentEpoch).Str(c.Account)
-	}
-	return e.B
+	return e.ID(c.ConsentEpoch).Str(c.Account).B
 }
 
-// hasAdded reports whether the client has a member that version 1 lacks.
-func (c Client) hasAdded() bool { return !c.ConsentEpoch.IsZero() || c.Account != "" }
-
 func decodeClient(id string, v []byte) (Client, error) {
-	d, added := clientDecoder(v)
+	d := record.NewDecoder("client", clientRecord, v)
 	c := decodeClientFields(&d, id)
 	c.RedirectURIs = d.Strs()
 	for _, g := range d.Strs() {
@@ -337,23 +350,12 @@ func decodeClient(id string, v []byte) (Client, error) {
 	for range min(n, clientSecretsMax) {
 		c.secrets = append(c.secrets, clientSecret{hash: d.Hash(), createdAt: d.Time()})
 	}
-	if added {
-		if c.ConsentEpoch, c.Account = d.ID(), d.Str(); !c.hasAdded() {
-			d.Fail("has the longer version without a member of it")
-		}
-	}
+	c.ConsentEpoch, c.Account = d.ID(), d.Str()
 	return c, d.Done()
 }
 
-func clientDecoder(v []byte) (d record.Decoder, added bool) {
-	if len(v) > 0 && v[0] == clientRecordAdded {
-		return record.NewDecoder("client", clientRecordAdded, v), true
-	}
-	return record.NewDecoder("client", clientRecord, v), false
-}
-
 func decodeClientHead(id string, v []byte) (Client, error) {
-	d, _ := clientDecoder(v)
+	d := record.NewDecoder("client", clientRecord, v)
 	c := decodeClientFields(&d, id)
 	return c, d.Err
 }

@@ -47,27 +47,28 @@ func (s *Store) AuthenticateClient(ctx context.Context, id, presented string) (C
 	return c, nil
 }
 
+// Secrets returns how many secrets of the client are valid.
+func (c Client) Secrets() int { return len(c.secrets) }
+
 // RotateClientSecret gives a client a new secret, which cannot be read again. The
-// previous secret stays valid, so that deployments can move one by one; an older one
-// ends. With revoke, the previous secret and all codes, tokens and webhook endpoints of
-// the client end at once. Errors: ErrNotFound, *InvalidError for a public client.
+// previous secret stays valid, so that deployments can move one by one; an older one is
+// dropped. With revoke, the previous secret and all codes and tokens of the client become
+// invalid immediately, and its webhook endpoints are disabled.
+// Errors: ErrNotFound, *InvalidError for a public client.
 func (s *Store) RotateClientSecret(ctx context.Context, id string, revoke bool) (Client, secret.Token, error) {
 	sec := secret.New(s.random, secret.ClientSecret)
-	c, err := s.changeClient(ctx, id, func(_ kv.Txn, c *Client) error {
+	c, err := s.endClient(ctx, id, func(_ kv.Txn, c *Client) (ends webhook.Reason, err error) {
 		if c.Public {
-			return record.Invalid("client_id", "a public client uses PKCE instead", "the client is public and has no secret")
+			return "", record.Invalid("client_id", "a public client uses PKCE instead", "the client is public and has no secret")
 		}
 		kept := c.secrets
 		if revoke {
-			kept = nil
+			kept, ends = nil, webhook.AuthorizationEnded
 			c.Generation++
 		}
 		c.secrets = append([]clientSecret{{hash: sec.Hash(), createdAt: s.Now()}}, kept...)
 		c.secrets = c.secrets[:min(len(c.secrets), clientSecretsMax)]
-		return nil
+		return ends, nil
 	})
-	if err == nil && revoke {
-		err = s.Webhooks.EndBonds(ctx, id, "", webhook.ClientEnded)
-	}
 	return c, sec, err
 }

@@ -24,7 +24,7 @@ type ClientSpec struct {
 // How a client's users are asked for consent.
 const (
 	ConsentAsk      = "ask"      // each time
-	ConsentRemember = "remember" // not while what they allowed stands
+	ConsentRemember = "remember" // not while what they allowed is valid
 )
 
 // ClientChange changes the fields that are not nil. Redirect URIs are either replaced,
@@ -41,7 +41,7 @@ type ClientChange struct {
 	Account            *string
 }
 
-// apply checks a spec and copies it into c. Of a fixture, redirect URIs may be such as
+// apply checks a spec and copies it into c. A fixture may have redirect URIs that
 // only a test uses. epoch is for a client that remembers consents and changes what its
 // users allowed.
 func (c *Client) apply(spec ClientSpec, epoch secret.ID, fixture bool) error {

@@ -13,6 +13,7 @@ import (
 	"tollhouse/store/storetest/must"
 )
 
+// Promise (RFC 9700): a public client has no secret and never the password grant
 func TestCreateClient(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -106,6 +107,7 @@ func TestAuthenticateClient(t *testing.T) {
 	refused(t, "AuthenticateClient(disabled)", err, record.ErrMismatch)
 }
 
+// Promise (RFC 9700): two secrets of a client are valid at once
 func TestRotateClientSecret(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -196,8 +198,10 @@ func TestScope(t *testing.T) {
 		{"one", "events:read", store.ScopeEventsRead, true},
 		{"order_does_not_matter", "resources:write webhooks:write events:read webhooks:read resources:read", all, true},
 		{"nor_do_duplicates", "events:read events:read", store.ScopeEventsRead, true},
-		{"double_space", "events:read  resources:read", 0, false},
-		{"space_in_front", " events:read", 0, false},
+		{"runs_of_spaces_separate", "events:read   resources:read", store.ScopeEventsRead | store.ScopeResourcesRead, true},
+		{"spaces_at_the_ends_separate_nothing", "  events:read ", store.ScopeEventsRead, true},
+		{"spaces_alone_are_none", "  ", store.ScopeUnstated, true},
+		{"tab", "events:read\tresources:read", 0, false},
 		{"quote", `events:read"`, 0, false},
 		{"backslash", `events\read`, 0, false},
 		{"other_case", "Events:Read", 0, false},

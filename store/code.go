@@ -10,6 +10,7 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/webhook"
 )
 
 // code is the stored form of an authorization code. It stays for codeKept after its
@@ -27,15 +28,12 @@ type code struct {
 }
 
 const (
-	codeRecord           = 1
-	codeRecordRemembered = 2 // of a code that was given without asking
-	decidedRecord        = 1
+	codeRecord = 1
 
 	// codeKept is how long a code is kept, used or not.
 	codeKept = 24 * time.Hour
-	// doubleFire is how long after its first use a code may be presented again with
-	// the right verifier without revoking the family: a page that loads twice sends it
-	// twice, and PKCE proves that both requests have one source. Our choice.
+	// doubleFire is how long after its first use the same authenticated client may present
+	// a code again without revoking the family: browsers load callbacks twice. Our choice.
 	doubleFire = 10 * time.Second
 
 	verifierSizeMin = 43 // RFC 7636 §4.1
@@ -49,25 +47,34 @@ type Consent struct {
 	RedirectURI string
 	Scope       Scope
 	Challenge   string
-	Ticket      secret.Hash // of the consent screen
+	Ticket      string // the consent screen's own id
 	TicketEnds  time.Time
 	Epoch       secret.ID // the client's ConsentEpoch on the screen; zero: not to be remembered
 }
 
 // Allow stores an authorization code and, in the same transaction, that the ticket is
 // decided, so that a ticket gives at most one code. If the client remembers consent, so
-// does the transaction. Errors: ErrReplayed if the ticket
-// was decided before, ErrDisabled if the client or user was disabled or their tokens
-// ended since; ErrTooOften.
+// does the transaction. When repeated, it returns the same code while that can be redeemed.
+// Errors: ErrReplayed if the ticket was denied, ErrExpired if it was allowed and its code
+// was redeemed, revoked or has expired; ErrDisabled if the client or user was disabled or
+// their tokens were invalidated since; ErrTooOften.
 func (s *Store) Allow(ctx context.Context, c Consent) (secret.Token, error) {
 	now := s.Now()
-	code, token := s.newCode(c, now)
-	err := s.db.Update(ctx, func(tx kv.Txn) error {
-		if _, err := readParties(tx, code.lineage); err != nil {
+	allowed := decided{at: now, ends: c.TicketEnds, answer: answerAllow, nonce: secret.NewCodeNonce(s.random)}
+	var token secret.Token
+	var code code
+	var again bool
+	err := s.access(ctx, c.User.Account, func(tx kv.Txn) error {
+		if _, err := readParties(tx, lineageOf(c.Client, c.User)); err != nil {
 			return err
 		}
-		if err := decide(tx, c.Ticket, now, c.TicketEnds); err != nil {
+		answered, repeated, err := decide(tx, c, allowed)
+		if err != nil {
 			return err
+		}
+		again, token = repeated, s.codeOf(c.Ticket, answered.nonce)
+		if code = s.newCode(c, token, now); again {
+			return code.stillLives(tx, now)
 		}
 		if err := remember(tx, c, code.lineage, now); err != nil {
 			return err
@@ -77,23 +84,38 @@ func (s *Store) Allow(ctx context.Context, c Consent) (secret.Token, error) {
 	if err != nil {
 		return secret.Token{}, fmt.Errorf("allow: %w", err)
 	}
-	s.grants.note(code.granted(), now)
+	if !again {
+		s.grants.Note(code.granted(), 1, now)
+	}
 	return token, nil
 }
 
-func (s *Store) newCode(c Consent, now time.Time) (code, secret.Token) {
-	token := secret.New(s.random, secret.Code)
+func (s *Store) newCode(c Consent, token secret.Token, now time.Time) code {
 	return code{
 		hash:        token.Hash(),
 		lineage:     lineageOf(c.Client, c.User),
 		redirectURI: c.RedirectURI, scope: c.Scope, challenge: c.Challenge,
 		expiresAt: now.Add(s.lives.Code),
-	}, token
+	}
+}
+
+// stillLives returns ErrExpired unless c was stored before and can be redeemed.
+func (c code) stillLives(r kv.Reader, now time.Time) error {
+	stored, err := readCode(r, c.hash)
+	switch {
+	case errors.Is(err, record.ErrNotFound): // revoked
+		return record.ErrExpired
+	case err != nil:
+		return err
+	case !stored.usedAt.IsZero() || !now.Before(stored.expiresAt) || stored.lineage != c.lineage:
+		return record.ErrExpired
+	}
+	return nil
 }
 
 // createCode counts as the grant: a code gives one family at most, and it is stored too.
 func (s *Store) createCode(tx kv.Txn, c code, now time.Time) error {
-	if !s.grants.allows(c.granted(), now) {
+	if !s.grants.Allows(c.granted(), now) {
 		return ErrTooOften
 	}
 	if err := writeCode(tx, c, now); err != nil {
@@ -103,33 +125,29 @@ func (s *Store) createCode(tx kv.Txn, c code, now time.Time) error {
 	return tx.Set(c.indexKey(), nil, now.Add(codeKept))
 }
 
-// Deny stores that the ticket is decided, and ends what the user allowed the client
-// before. Errors: ErrReplayed.
-func (s *Store) Deny(ctx context.Context, c Consent) error {
+// Deny stores that the ticket is decided, and revokes what the user allowed the client
+// before. When repeated, it changes nothing. A denial that revokes nothing counts like a grant: a
+// user can deny any number of times. Errors: ErrReplayed if the ticket was allowed, *BudgetError.
+func (s *Store) Deny(ctx context.Context, c Consent) (again bool, err error) {
 	now := s.Now()
-	err := s.db.Update(ctx, func(tx kv.Txn) error {
-		if err := decide(tx, c.Ticket, now, c.TicketEnds); err != nil {
+	denied := decided{at: now, ends: c.TicketEnds, answer: answerDeny}
+	err = s.access(ctx, c.User.Account, func(tx kv.Txn) error {
+		_, err := readRemembered(tx, c.User.ID, c.Client.ID)
+		if err == nil {
+			tx.As(kv.Ending)
+		} else if !errors.Is(err, record.ErrNotFound) {
 			return err
 		}
-		_, err := forget(tx, c.User.ID, c.Client.ID, now)
+		if _, again, err = decide(tx, c, denied); err != nil || again {
+			return err
+		}
+		_, err = forget(tx, c.User.ID, c.Client.ID, now)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("deny: %w", err)
+		return false, fmt.Errorf("deny: %w", err)
 	}
-	return nil
-}
-
-func decide(tx kv.Txn, ticket secret.Hash, now, ends time.Time) error {
-	_, err := tx.Get(record.DecidedKey(ticket))
-	if err == nil {
-		return record.ErrReplayed
-	}
-	if !record.IsAbsent(err) {
-		return err
-	}
-	e := record.NewEncoder(decidedRecord).Time(now).Time(ends)
-	return tx.Set(record.DecidedKey(ticket), e.B, ends)
+	return again, nil
 }
 
 // Redemption is a client's request to redeem a code.
@@ -144,45 +162,49 @@ type Redemption struct {
 // RedeemCode redeems a code and issues the first tokens of a new family. It checks, in
 // this order, ownership, redirect URI and PKCE, earlier use, and expiry. A failed
 // check leaves the code unchanged, except that a replay revokes the family of the
-// first use. Errors: ErrNotFound, ErrMismatch, ErrDisabled, ErrReplayed, ErrExpired.
+// first use. Errors: ErrNotFound, ErrMismatch, ErrDisabled, ErrReplayed, ErrExpired,
+// *BudgetError.
 func (s *Store) RedeemCode(ctx context.Context, r Redemption) (Issued, error) {
 	now := s.Now()
 	pair := s.newPair()
 	var issued Issued
 	var refusal error // an outcome, not an error: a replay must write
-	err := s.db.Update(ctx, func(tx kv.Txn) error {
+	n := s.ending(r.By, pair.tail)
+	err := s.tokens.UpdateOf(ctx, s.db, func(tx kv.Txn) (account string, err error) {
+		n.Begin()
 		issued, refusal = Issued{}, nil
 		c, err := readCode(tx, r.Code.Hash())
 		if err != nil {
-			return err
+			return "", err
 		}
 		if err := c.judge(r); err != nil {
-			return err
+			return "", err
 		}
 		if !c.usedAt.IsZero() {
-			refusal, err = c.replayed(tx, r.By, now, pair.tail)
-			return err
+			refusal, err = c.replayed(tx, n, r.By, now, pair.tail)
+			return c.account, err
 		}
+		tx.As(s.accessClass(c.account))
 		if _, err := readParties(tx, c.lineage); err != nil {
-			return err
+			return "", err
 		}
 		if !now.Before(c.expiresAt) {
-			return record.ErrExpired
+			return "", record.ErrExpired
 		}
 		f := s.newFamily(c.lineage, c.scope, now, pair.family)
 		if issued, err = s.issueFirst(tx, f, pair, now); err != nil {
-			return err
+			return "", err
 		}
 		c.usedAt, c.family = now, f.id
 		if err := writeCode(tx, c, now); err != nil {
-			return err
+			return "", err
 		}
 		if err := tx.Delete(c.indexKey()); err != nil {
-			return err
+			return "", err
 		}
-		return appendAudit(tx, f.auditLine(AuditGrant, c.grantReason(), r.By), now, pair.tail)
+		return c.account, appendAudit(tx, f.auditLine(AuditGrant, c.grantReason(), r.By), now, pair.tail)
 	})
-	if err == nil {
+	if err = n.Commit(ctx, err); err == nil {
 		err = refusal
 	}
 	if err != nil {
@@ -203,10 +225,11 @@ func (c code) grantReason() string {
 
 // replayed handles a second use. It revokes the first use's family and records that
 // once; further replays change nothing.
-func (c code) replayed(tx kv.Txn, by By, now time.Time, tail [8]byte) (refusal, err error) {
-	if c.challenge != "" && near(now, c.usedAt, doubleFire) {
+func (c code) replayed(tx kv.Txn, n *webhook.Ending, by By, now time.Time, tail [8]byte) (refusal, err error) {
+	if near(now, c.usedAt, doubleFire) {
 		return record.ErrReplayed, nil
 	}
+	tx.As(kv.Ending)
 	f, err := readFamily(tx, c.family)
 	if errors.Is(err, record.ErrNotFound) {
 		return record.ErrReplayed, nil // already ended and removed
@@ -214,7 +237,7 @@ func (c code) replayed(tx kv.Txn, by By, now time.Time, tail [8]byte) (refusal, 
 	if err != nil || !f.revokedAt.IsZero() {
 		return record.ErrReplayed, err
 	}
-	if err := revokeFamily(tx, f, now, ReasonCodeReplayed); err != nil {
+	if err := revokeFamily(tx, n, f, now, ReasonCodeReplayed); err != nil {
 		return nil, err
 	}
 	return recorded{record.ErrReplayed}, appendAudit(tx, f.auditLine(AuditCodeReplay, ReasonCodeReplayed, by), now, tail)
@@ -283,7 +306,7 @@ func (s *Store) revokeCodesOf(ctx context.Context, by By, ends [][]byte, reason 
 	for i := range tails {
 		tails[i] = secret.NewTail(s.random)
 	}
-	return s.db.Update(ctx, func(tx kv.Txn) error {
+	return record.UpdateAs(ctx, s.db, by.ending(), func(tx kv.Txn) error {
 		for i, end := range ends {
 			c, err := readCode(tx, secret.Hash(end[len(end)-len(secret.Hash{}):]))
 			if errors.Is(err, record.ErrNotFound) || err == nil && !c.usedAt.IsZero() {
@@ -324,30 +347,13 @@ func writeCode(tx kv.Txn, c code, now time.Time) error {
 }
 
 func encodeCode(c code) []byte {
-	version := byte(codeRecord)
-	if c.remembered {
-		version = codeRecordRemembered
-	}
-	e := encodeLineage(record.NewEncoder(version), c.lineage).Str(c.redirectURI).Byte(byte(c.scope)).Str(c.challenge).
-		Time(c.expiresAt).Time(c.usedAt).ID(c.family)
-	if c.remembered {
-		e.Bool(true)
-	}
-	return e.B
+	return encodeLineage(record.NewEncoder(codeRecord), c.lineage).Str(c.redirectURI).Byte(byte(c.scope)).Str(c.challenge).
+		Time(c.expiresAt).Time(c.usedAt).ID(c.family).Bool(c.remembered).B
 }
 
 func decodeCode(h secret.Hash, v []byte) (code, error) {
-	version := byte(codeRecord)
-	if len(v) > 0 && v[0] == codeRecordRemembered {
-		version = codeRecordRemembered
-	}
-	d := record.NewDecoder("authorization code", version, v)
+	d := record.NewDecoder("authorization code", codeRecord, v)
 	c := code{hash: h, lineage: decodeLineage(&d), redirectURI: d.Str(), scope: Scope(d.Byte()), challenge: d.Str(),
-		expiresAt: d.Time(), usedAt: d.Time(), family: d.ID()}
-	if version == codeRecordRemembered {
-		if c.remembered = d.Bool(); !c.remembered {
-			d.Fail("has the longer version without a member of it")
-		}
-	}
+		expiresAt: d.Time(), usedAt: d.Time(), family: d.ID(), remembered: d.Bool()}
 	return c, d.Done()
 }

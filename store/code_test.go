@@ -14,18 +14,58 @@ import (
 	"tollhouse/store/storetest/must"
 )
 
+// Promise (Browsers): a decision counts once: the same one again leads to the same place with the
+// same code, at any server, while the code lives; then a page says what was decided; a user
+// disabled in between allows nothing
 func TestAllow(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	t.Run("a_ticket_gives_one_code", func(t *testing.T) {
+	t.Run("a_ticket_gives_one_code_and_the_same_answer_again_the_same_one", func(t *testing.T) {
 		g := parallelGrant(t)
 		c := g.consent("")
-		must.Get(g.Allow(ctx, c))(t)
+		code := must.Get(g.Allow(ctx, c))(t)
+		g.Clock.Advance(lives.Code - tick)
 		g.unchanged(t, func() {
-			_, err := g.Allow(ctx, c)
-			refused(t, "Allow(decided ticket)", err, record.ErrReplayed)
-			refused(t, "Deny(decided ticket)", g.Deny(ctx, c), record.ErrReplayed)
+			if again := must.Get(g.Allow(ctx, c))(t); !again.Equal(code) {
+				t.Error("Allow(the same ticket) returned another code")
+			}
+			_, err := g.Deny(ctx, c)
+			refused(t, "Deny(allowed ticket)", err, record.ErrReplayed)
 		})
+		if n := g.Count(t, 'k'); n != 1 {
+			t.Errorf("%d codes are kept, want 1", n)
+		}
+		if other := must.Get(g.Allow(ctx, g.consent("")))(t); other.Equal(code) {
+			t.Error("another ticket gave the same code")
+		}
+		must.Get(g.redeem(code, ""))(t)
+	})
+	t.Run("no_code_comes_back_that_cannot_be_redeemed", func(t *testing.T) {
+		for name, end := range map[string]func(g grant, code secret.Token){
+			"redeemed": func(g grant, code secret.Token) { must.Get(g.redeem(code, ""))(t) },
+			"expired":  func(g grant, _ secret.Token) { g.Clock.Advance(lives.Code) },
+			"revoked":  func(g grant, _ secret.Token) { must.Do(t, g.RevokeGranted(ctx, store.By{}, g.user, g.client.ID)) },
+		} {
+			g := newGrant(t)
+			c := g.consent("")
+			end(g, must.Get(g.Allow(ctx, c))(t))
+			g.unchanged(t, func() {
+				_, err := g.Allow(ctx, c)
+				refused(t, name+": Allow() again", err, record.ErrExpired)
+				_, err = g.Deny(ctx, c)
+				refused(t, name+": Deny() after Allow()", err, record.ErrReplayed)
+			})
+		}
+	})
+	t.Run("of_64_at_once_all_get_one_code", func(t *testing.T) {
+		g := parallelGrant(t)
+		c := g.consent("")
+		codes, errs := together(func() (secret.Token, error) { return g.Allow(ctx, c) })
+		for i, code := range codes {
+			if errs[i] != nil || !code.Equal(codes[0]) {
+				t.Fatalf("Allow() = another code: %t, %v; want one code", !code.Equal(codes[0]), errs[i])
+			}
+		}
 		if n := g.Count(t, 'k'); n != 1 {
 			t.Errorf("%d codes are kept, want 1", n)
 		}
@@ -33,11 +73,24 @@ func TestAllow(t *testing.T) {
 	t.Run("deny_keeps_no_code_and_decides", func(t *testing.T) {
 		g := parallelGrant(t)
 		c := g.consent("")
-		must.Do(t, g.Deny(ctx, c))
+		for _, repeated := range []bool{false, true} {
+			if again := must.Get(g.Deny(ctx, c))(t); again != repeated {
+				t.Errorf("Deny() = repeated: %t, want %t", again, repeated)
+			}
+		}
 		_, err := g.Allow(ctx, c)
 		refused(t, "Allow(denied ticket)", err, record.ErrReplayed)
 		if n := g.Count(t, 'k'); n != 0 {
 			t.Errorf("%d codes are kept, want none", n)
+		}
+	})
+	t.Run("neither_the_store_nor_the_ticket_yields_the_code", func(t *testing.T) {
+		g := parallelGrant(t)
+		c := g.consent("")
+		code := must.Get(g.Allow(ctx, c))(t)
+		other := must.Get(store.Open(ctx, g.DB, store.Options{Now: g.Clock.Now, Key: secret.NewKey(nil), Lifetimes: lives}))(t)
+		if again, err := other.Allow(ctx, c); err == nil || again.Equal(code) {
+			t.Errorf("a server with another key gave the code for the ticket and the store: %v", err)
 		}
 	})
 	t.Run("of_an_ended_client_or_user_is_refused", func(t *testing.T) {
@@ -52,6 +105,12 @@ func TestAllow(t *testing.T) {
 	})
 }
 
+// Promise (RFC 6749 §4): a code gives tokens; a code survives a wrong redirect URI; a code survives
+// another client's attempt; a failed check uses up nothing
+// Promise (RFC 6749 §4): a code expires after 60 seconds; a second use of a code is refused; a
+// second use also revokes the family, except within ten seconds of the first use by the same
+// client, with PKCE or without
+// Promise (RFC 9700 §4.5, §4.14): an expired code; a used code
 func TestRedeemCode(t *testing.T) {
 	t.Parallel()
 	t.Run("gives_the_first_pair_of_a_family", func(t *testing.T) {
@@ -209,7 +268,8 @@ func redeemAgain(t *testing.T) {
 		later     time.Duration
 		revoked   bool
 	}{
-		{"at_once_without_pkce", "", "", 0, true},
+		{"within_ten_seconds_without_pkce", "", "", doubleFire, false},
+		{"after_ten_seconds_without_pkce", "", "", doubleFire + tick, true},
 		{"within_ten_seconds_with_pkce", challenge, verifier, doubleFire, false},
 		{"after_ten_seconds_with_pkce", challenge, verifier, doubleFire + tick, true},
 		{"after_the_code_has_expired", "", "", 2 * lives.Code, true},
@@ -237,7 +297,10 @@ func redeemAgain(t *testing.T) {
 	}
 }
 
+// Promise (RFC 6749 §10): tokens have 256 random bits; tokens are opaque, with a prefix for their
+// kind
 func TestSecretsDiffer(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	t.Run("no_two_in_a_million", func(t *testing.T) {
 		t.Parallel()

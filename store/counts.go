@@ -12,12 +12,13 @@ type Counts struct {
 	EventsRecorded uint64 // in all accounts, including imported ones
 	LiveReaders    int    // live readers now
 	AuditLost      uint64 // audit lines that could not be written
+	BudgetRefused  uint64 // updates refused because their account had written too much
 }
 
 // Counts returns the current counts. It does not read the store.
 func (s *Store) Counts() Counts {
-	l := s.LogCounts()
-	return Counts{EventsRecorded: l.Recorded, LiveReaders: l.Readers, AuditLost: s.audits.lostEver.Load()}
+	l := s.Events.LogCounts()
+	return Counts{EventsRecorded: l.Recorded, LiveReaders: l.Readers, AuditLost: s.audits.lostEver.Load(), BudgetRefused: s.overdrawn.Load()}
 }
 
 // Totals counts the records of a store.
@@ -39,7 +40,7 @@ func (s *Store) Totals(ctx context.Context) (t Totals, err error) {
 		return nil
 	})
 	if err == nil {
-		t.Events, err = s.CountEvents(ctx)
+		t.Events, err = s.Events.CountEvents(ctx)
 	}
 	return t, err
 }

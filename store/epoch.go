@@ -9,8 +9,8 @@ import (
 	"tollhouse/store/secret"
 )
 
-// A restored backup goes on with versions that the data may have had before the restore,
-// for other content: the positions of an import come from its lines. So every restore
+// A restored store may reuse versions that the data had before the restore,
+// for other content: the positions of an import are derived from its lines. So every restore
 // begins an epoch, which is part of the ETags of lists. Undoing a restore brings back
 // the epoch before it.
 

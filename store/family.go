@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/webhook"
 )
 
 // Reasons why a family was revoked, as the logs show them.
@@ -57,25 +57,16 @@ type parties struct {
 // readParties returns both parties if they exist, are enabled, and have the lineage's
 // generations; otherwise ErrDisabled.
 func readParties(r kv.Reader, l lineage) (p parties, err error) {
-	client, err := r.Get(record.ClientKey(l.client))
-	other := record.UserKey(l.user)
-	if l.user.IsZero() {
-		other = record.AccountKey(l.account)
-	}
-	user, userErr := r.Get(other) // read even if the client is missing, for constant time
-	if err = cmp.Or(err, userErr); err != nil {
+	if p.client, err = record.Read(r, record.ClientKey(l.client), l.client, decodeClientHead); err != nil {
 		return parties{}, goneIsDisabled(err)
 	}
-	if p.client, err = decodeClientHead(l.client, client); err != nil {
-		return parties{}, err
-	}
 	if l.user.IsZero() {
-		err = mustStand(l.account, user)
+		err = mustStand(r, l.account)
 	} else {
-		p.user, err = decodeUserHead(l.user, user)
+		p.user, err = record.Read(r, record.UserKey(l.user), l.user, decodeUserHead)
 	}
 	if err != nil {
-		return parties{}, err
+		return parties{}, goneIsDisabled(err)
 	}
 	if !p.client.DisabledAt.IsZero() || p.client.Generation != l.clientGeneration ||
 		!p.user.DisabledAt.IsZero() || p.user.Generation != l.userGeneration {
@@ -85,8 +76,8 @@ func readParties(r kv.Reader, l lineage) (p parties, err error) {
 }
 
 // mustStand refuses an account that is being erased.
-func mustStand(id string, account []byte) error {
-	a, err := decodeAccount(id, account)
+func mustStand(r kv.Reader, id string) error {
+	a, err := readAccount(r, id)
 	if err == nil && !a.erasedSince.IsZero() {
 		err = record.ErrDisabled
 	}
@@ -113,10 +104,23 @@ func createFamily(tx kv.Txn, f family) error {
 	return writeFamily(tx, f)
 }
 
-// revokeFamily revokes within tx a family that was not revoked before.
-func revokeFamily(tx kv.Txn, f family, now time.Time, reason string) error {
+// revokeFamily revokes within tx a family that was not revoked before, with the webhook
+// endpoints that its tokens created.
+func revokeFamily(tx kv.Txn, n *webhook.Ending, f family, now time.Time, reason string) error {
 	f.revokedAt, f.reason = now, reason
-	return writeFamily(tx, f)
+	if err := writeFamily(tx, f); err != nil {
+		return err
+	}
+	return endWebhooks(tx, n, f)
+}
+
+// endWebhooks disables the webhook endpoints that a family's tokens created. Those of a
+// client that acts for itself are bound to the client.
+func endWebhooks(tx kv.Txn, n *webhook.Ending, f family) error {
+	if f.user.IsZero() {
+		return nil
+	}
+	return n.In(tx, f.account, f.owner())
 }
 
 // deleteFamilies deletes an index and the families in it.
@@ -132,16 +136,6 @@ func (s *Store) deleteFamilies(ctx context.Context, index record.Key) error {
 
 func readFamily(r kv.Reader, id secret.ID) (family, error) {
 	return record.Read(r, record.FamilyKey(id), id, decodeFamily)
-}
-
-// readFamilyOf is readFamily of a token that is presented: it takes as long for a
-// family that does not exist.
-func readFamilyOf(r kv.Reader, id secret.ID) (family, error) {
-	f, err := readFamily(r, id)
-	if record.IsAbsent(err) {
-		err = refuseAbsent(r, standInFamily, standInClientHead, standInUserHead)
-	}
-	return f, err
 }
 
 func writeFamily(tx kv.Txn, f family) error {

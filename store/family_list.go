@@ -32,6 +32,11 @@ type Family struct {
 type FamilyFilter struct {
 	ClientID string
 	User     *User
+	Account  string // only families without a user, of this account
+}
+
+func (w FamilyFilter) selects(f family) bool {
+	return (w.ClientID == "" || f.client == w.ClientID) && (w.Account == "" || f.user.IsZero() && f.account == w.Account)
 }
 
 // ListFamilies returns up to limit live families after the given id, in the order of
@@ -45,7 +50,7 @@ func (s *Store) ListFamilies(ctx context.Context, want FamilyFilter, behind stri
 	_, err = s.eachIndexPageFrom(ctx, index, lo, func(ends [][]byte) (more bool, err error) {
 		live, err := s.liveFamilies(ctx, ends)
 		for _, f := range live {
-			if want.ClientID != "" && f.client != want.ClientID {
+			if !want.selects(f.family) {
 				continue
 			}
 			if list = append(list, f.shown()); len(list) == limit {
@@ -108,23 +113,31 @@ func numberNamed(prefix, name string) (n [16]byte, ok bool) {
 	return secret.ParseCrockford(text)
 }
 
-// RevokeFamily revokes a live family by id, for the operator, and returns it. Codes that its
-// client has not redeemed for its user, and webhook endpoints that it made for the user, end
-// too. Errors: ErrNotFound, also for a family that has ended.
-func (s *Store) RevokeFamily(ctx context.Context, by By, id string) (f Family, err error) {
-	number, ok := familyNamed(id)
-	if err = record.ErrNotFound; ok {
-		f, err = s.revokeForOperator(ctx, by, number)
-	}
-	if err != nil {
-		return Family{}, fmt.Errorf("revoke family: %w", err)
-	}
-	return f, nil
+// Revocation is what RevokeFamily and RevokeFamilyOf did.
+type Revocation struct {
+	Family
+	HadEnded bool // the family was not live; only its webhook endpoints were left
+	Webhooks int  // webhook endpoints that were disabled
 }
 
-// RevokeFamilyOf is RevokeFamily by a token of the family. A spent refresh token or an expired access token identifies its family too. Errors:
-// ErrNotFound.
-func (s *Store) RevokeFamilyOf(ctx context.Context, by By, text string) (f Family, err error) {
+// RevokeFamily revokes a live family by id, for the operator, and returns it. Webhook
+// endpoints that its tokens created are disabled too, even if the family is not live, and codes
+// that its client has not redeemed for its user are revoked. Errors: ErrNotFound, also if nothing
+// is left to revoke.
+func (s *Store) RevokeFamily(ctx context.Context, by By, id string) (r Revocation, err error) {
+	number, ok := familyNamed(id)
+	if err = record.ErrNotFound; ok {
+		r, err = s.revokeForOperator(ctx, by, number)
+	}
+	if err != nil {
+		return Revocation{}, fmt.Errorf("revoke family: %w", err)
+	}
+	return r, nil
+}
+
+// RevokeFamilyOf is RevokeFamily by a token of the family. A spent refresh token or an
+// expired access token identifies its family too. Errors: ErrNotFound.
+func (s *Store) RevokeFamilyOf(ctx context.Context, by By, text string) (revoked Revocation, err error) {
 	kind, token, err := s.kindOf(ctx, text, secret.AccessToken, secret.RefreshToken, secret.Code)
 	var id secret.ID
 	if err == nil {
@@ -134,12 +147,12 @@ func (s *Store) RevokeFamilyOf(ctx context.Context, by By, text string) (f Famil
 		})
 	}
 	if err == nil {
-		f, err = s.revokeForOperator(ctx, by, id)
+		revoked, err = s.revokeForOperator(ctx, by, id)
 	}
 	if err != nil {
-		return Family{}, fmt.Errorf("revoke family of a token: %w", err)
+		return Revocation{}, fmt.Errorf("revoke family of a token: %w", err)
 	}
-	return f, nil
+	return revoked, nil
 }
 
 // familyOf returns the family of an access token, a refresh token, or a redeemed code.
@@ -159,60 +172,88 @@ func familyOf(r kv.Reader, kind secret.Kind, h secret.Hash) (secret.ID, error) {
 	return c.family, err
 }
 
-// revokeForOperator revokes a live family and writes an audit line. It also ends what the
-// user allowed the client, and codes that the client has not redeemed, or it could have
-// access again without asking, and the webhook endpoints that the client made for the user,
-// or a leaked token would outlive its end as a push.
-func (s *Store) revokeForOperator(ctx context.Context, by By, id secret.ID) (shown Family, err error) {
+// revokeForOperator revokes a live family and writes an audit line. It also revokes what the
+// user allowed the client and codes that the client has not redeemed, or it could get
+// access again without asking. If the family is not live, it disables the webhook endpoints
+// that are left.
+func (s *Store) revokeForOperator(ctx context.Context, by By, id secret.ID) (revoked Revocation, err error) {
 	now, tail := s.Now(), secret.NewTail(s.random)
-	live := func(r kv.Reader) (family, error) {
-		f, err := readFamily(r, id)
-		if err != nil {
-			return f, err
+	read := func(r kv.Reader) (f family, live bool, err error) {
+		if f, err = readFamily(r, id); err != nil {
+			return f, false, err
 		}
 		p, err := readParties(r, f.lineage)
-		if errors.Is(err, record.ErrDisabled) || !f.revokedAt.IsZero() || !now.Before(f.expiresAt) {
-			err = record.ErrNotFound
+		live = err == nil && f.revokedAt.IsZero() && now.Before(f.expiresAt)
+		revoked = Revocation{Family: f.shown(p), HadEnded: !live}
+		if errors.Is(err, record.ErrDisabled) {
+			err = nil
 		}
-		shown = f.shown(p)
-		return f, err
+		return f, live, err
 	}
 	var f family
+	var live bool
 	err = s.db.View(ctx, func(r kv.Reader) (err error) {
-		f, err = live(r)
+		f, live, err = read(r)
 		return err
 	})
-	if err != nil {
-		return Family{}, err
+	if errors.Is(err, record.ErrNotFound) {
+		return s.endRemoved(ctx, by, id, tail)
 	}
-	endRest := func() error {
-		if err := s.revokeCodes(ctx, by, record.UserCodesKey(f.user, f.client), ReasonRevokedByOperator); err != nil {
+	if err != nil {
+		return Revocation{}, err
+	}
+	endCodes := func() error {
+		if !live {
+			return nil
+		}
+		return s.revokeCodes(ctx, by, record.UserCodesKey(f.user, f.client), ReasonRevokedByOperator)
+	}
+	// First, because a caller killed in between must be able to revoke again.
+	if err := endCodes(); err != nil {
+		return Revocation{}, err
+	}
+	var ending *webhook.Ending
+	err = s.revoke(ctx, kv.Ruling, by, tail, func(tx kv.Txn, n *webhook.Ending) error {
+		if f, live, err = read(tx); err != nil {
 			return err
 		}
-		return s.Webhooks.EndBonds(ctx, shown.ClientID, shown.UserID, webhook.ClientEnded)
-	}
-	// First, because who is killed in between must be able to revoke again.
-	if err := endRest(); err != nil {
-		return Family{}, err
-	}
-	err = s.db.Update(ctx, func(tx kv.Txn) error {
-		f, err := live(tx)
-		if err != nil {
-			return err
+		if ending = n; !live {
+			return endWebhooks(tx, n, f)
 		}
 		if _, err := forget(tx, f.user, f.client, now); err != nil {
 			return err
 		}
-		if err := revokeFamily(tx, f, now, ReasonRevokedByOperator); err != nil {
+		if err := revokeFamily(tx, n, f, now, ReasonRevokedByOperator); err != nil {
 			return err
 		}
 		return appendAudit(tx, f.auditLine(AuditRevoke, ReasonRevokedByOperator, by), now, tail)
 	})
 	if err != nil {
-		return Family{}, err
+		return Revocation{}, err
 	}
-	if err := endRest(); err != nil { // what was made meanwhile
-		s.log.Warn("codes and webhook endpoints of revoked tokens not ended", "client_id", shown.ClientID, "user_id", shown.UserID, "err", err)
+	if revoked.Webhooks = ending.Count(); revoked.HadEnded && revoked.Webhooks == 0 {
+		return Revocation{}, record.ErrNotFound
 	}
-	return shown, nil
+	if err := endCodes(); err != nil { // those made in the meantime
+		s.log.Warn("codes of revoked tokens not ended", "client_id", revoked.ClientID, "user_id", revoked.UserID, "err", err)
+	}
+	return revoked, nil
+}
+
+// endRemoved disables the webhook endpoints of a family that has expired and was removed.
+func (s *Store) endRemoved(ctx context.Context, by By, id secret.ID, tail [8]byte) (revoked Revocation, err error) {
+	account, o, err := s.Webhooks.OfFamily(ctx, id)
+	if err != nil {
+		return Revocation{}, err
+	}
+	var ending *webhook.Ending
+	err = s.revoke(ctx, kv.Ruling, by, tail, func(tx kv.Txn, n *webhook.Ending) error {
+		ending = n
+		return n.In(tx, account, o)
+	})
+	if err != nil {
+		return Revocation{}, err
+	}
+	shown := Family{ID: familyName(id), ClientID: o.Client, UserID: o.User, Account: account}
+	return Revocation{Family: shown, HadEnded: true, Webhooks: ending.Count()}, nil
 }

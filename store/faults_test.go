@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -57,9 +58,12 @@ func keepHouse(t *testing.T) household {
 	_, code, err := f.CreateUserCode(ctx, "nils")
 	must.Do(t, err)
 	h.userCode = code
-	_, _, err = f.Webhooks.Create(ctx, webhook.By{Account: "acct_larkspur", Client: h.client.ID, User: h.user.Subject()}, "acct_larkspur", webhook.Settings{URL: "https://hooks.example/in"})
+	_, _, err = f.Webhooks.Create(ctx, webhook.By{Account: "acct_larkspur", Owner: webhook.Owner{Client: h.client.ID, User: h.user.Subject()}}, "acct_larkspur", webhook.Settings{URL: "https://hooks.example/in"})
 	must.Do(t, err)
 	must.Get(f.CreateAccount(ctx, "acct_left", "Left"))(t)
+	for _, ago := range []time.Duration{0, 30 * time.Hour} { // the older is counted by hour
+		storetest.ImportLines(t, f.Store, "acct_left", fmt.Sprintf(`{"type":"plan.created","resource":"p1","eventData":{"object":{}},"createdAt":%d}`, f.Now().Add(-ago).Unix()))
+	}
 	acts, grants := "acct_left", []string{"client_credentials"}
 	third, _ := f.Client(t)
 	must.Get(f.UpdateClient(ctx, third.ID, store.ClientChange{Account: &acts, Grants: &grants}))(t)
@@ -139,7 +143,7 @@ func (h household) calls(t *testing.T) []storetest.Call {
 		{Name: "CreateAccount", Run: func(ctx ctxt, s st) (any, error) { return s.CreateAccount(ctx, "acct_new", "New") }},
 		{Name: "FindAccount", Run: func(ctx ctxt, s st) (any, error) { return s.FindAccount(ctx, "acct_left") }},
 		{Name: "ListAccounts", Run: func(ctx ctxt, s st) (any, error) { return s.ListAccounts(ctx, "", 9) }},
-		{Name: "DeleteAccount", InSteps: true, Run: func(ctx ctxt, s st) (any, error) { return nil, s.DeleteAccount(ctx, "acct_left") }},
+		{Name: "DeleteAccount", InSteps: true, Remakes: true, Run: func(ctx ctxt, s st) (any, error) { return nil, s.DeleteAccount(ctx, "acct_left") }},
 
 		{Name: "CreateClient", Run: func(ctx ctxt, s st) (any, error) {
 			c, _, err := s.CreateClient(ctx, store.ClientSpec{Name: "New", RedirectURIs: []string{storetest.CallbackURI}, Account: "acct_new", Grants: []string{"authorization_code", "client_credentials"}})
@@ -196,7 +200,7 @@ func (h household) calls(t *testing.T) []storetest.Call {
 		{Name: "LatestSignIns", Run: func(ctx ctxt, s st) (any, error) { return s.LatestSignIns(ctx, h.user) }},
 
 		{Name: "CreateSession", Run: func(ctx ctxt, s st) (any, error) {
-			token, _, err := s.CreateSession(ctx, h.user, h.session)
+			token, _, err := s.CreateSession(ctx, store.By{}, h.user, h.session, "")
 			return token, err
 		}},
 		{Name: "FindSession", Run: func(ctx ctxt, s st) (any, error) { return s.FindSession(ctx, h.session) }},
@@ -209,7 +213,7 @@ func (h household) calls(t *testing.T) []storetest.Call {
 
 		{Name: "Allow", Run: func(ctx ctxt, s st) (any, error) { return s.Allow(ctx, consent) }},
 		{Name: "AllowRemembered", Run: func(ctx ctxt, s st) (any, error) { return s.AllowRemembered(ctx, remembered) }},
-		{Name: "Deny", Run: func(ctx ctxt, s st) (any, error) { return nil, s.Deny(ctx, consent) }},
+		{Name: "Deny", Run: func(ctx ctxt, s st) (any, error) { return s.Deny(ctx, consent) }},
 		{Name: "RedeemCode", Run: redeem(h.code, verifier)},
 		{Name: "RedeemCode_of_a_used_code", Run: redeem(h.used, "")},
 		{Name: "IssueForPassword", Run: func(ctx ctxt, s st) (any, error) {
@@ -302,7 +306,7 @@ func refusalIsNil(err error) error {
 func TestOpenOverAFailingEngine(t *testing.T) {
 	t.Parallel()
 	h := keepHouse(t)
-	must.Do(t, h.SetRetention(t.Context(), 48*time.Hour))
+	must.Do(t, h.Events.SetRetention(t.Context(), 48*time.Hour))
 	open := []storetest.Call{{Name: "Open"}}
 	h.EachFault(t, open)
 	h.EachDamage(t, open)

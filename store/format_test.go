@@ -43,10 +43,10 @@ func makeFormat1(t *testing.T, path string) {
 	client, clientSecret := f.Client(t)
 	g := grant{Fixture: f, client: client, user: f.User(t, "mara", "acct_larkspur")}
 	pair := g.mustRefresh(t, g.issue(t, store.ScopeUnstated))
-	session, _, err := f.CreateSession(ctx, g.user, secret.Token{})
+	session, _, err := f.CreateSession(ctx, store.By{}, g.user, secret.Token{}, "")
 	must.Do(t, err)
 	code := must.Get(f.Allow(ctx, store.Consent{Client: client, User: g.user, RedirectURI: storetest.CallbackURI,
-		Ticket: secret.HashOf("ticket"), TicketEnds: f.Now().Add(time.Hour)}))(t)
+		Ticket: "ticket", TicketEnds: f.Now().Add(time.Hour)}))(t)
 	var lines []string
 	for i := range 9 { // two segments in tests
 		lines = append(lines, fmt.Sprintf(`{"id":"foreign-%d","type":"plan.%s","resource":"p%d","eventData":{"object":{"name":"Plan"}},"createdAt":%d}`,
@@ -66,7 +66,7 @@ func makeFormat1(t *testing.T, path string) {
 // eventsOf returns the events of the fixture's account, oldest first.
 func eventsOf(t *testing.T, s *store.Store) (events []string) {
 	t.Helper()
-	page, err := s.ListEvents(context.Background(), "acct_larkspur", eventlog.Filter{To: eventlog.CreatedAtMax, Ascending: true, Limit: 100}, nil)
+	page, err := s.Events.ListEvents(context.Background(), "acct_larkspur", eventlog.Filter{To: eventlog.CreatedAtMax, Ascending: true, Limit: 100}, nil)
 	var rows []json.RawMessage
 	if err == nil {
 		err = json.Unmarshal([]byte("["+strings.TrimSuffix(string(page.Data), ",")+"]"), &rows)
@@ -139,6 +139,9 @@ func TestFormat1(t *testing.T) {
 
 // TestAnotherFormat: a store of another format is refused and left unchanged, and so
 // is a backup of one.
+//
+// Promise (Backup): a store or a backup of another format is refused, naming both formats, and left
+// as it was
 func TestAnotherFormat(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -149,6 +152,21 @@ func TestAnotherFormat(t *testing.T) {
 			t.Errorf("format %d: %v, want a FormatError that names both", format, err)
 		}
 	}
+	// What was written before format 1 was settled has a record of the store in version 1.
+	t.Run("before_format_1", func(t *testing.T) {
+		t.Parallel()
+		f := storetest.New(t)
+		must.Do(t, f.DB.Update(ctx, func(tx kv.Txn) error {
+			meta := append([]byte{1, 1}, make([]byte, len(secret.ID{}))...)
+			return tx.Set([]byte("mstore\x00"), meta, time.Time{})
+		}))
+		before := recordsOf(t, f.DB)
+		_, err := store.Open(ctx, f.DB, store.Options{Now: f.Clock.Now, Lifetimes: store.DefaultLifetimes()})
+		refused(t, 0, err)
+		if !equal(recordsOf(t, f.DB), before) {
+			t.Error("Open() has changed a store that it refused")
+		}
+	})
 	for _, format := range []uint64{0, 2, 3, 99} {
 		t.Run(fmt.Sprintf("format_%d", format), func(t *testing.T) {
 			t.Parallel()

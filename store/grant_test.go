@@ -26,7 +26,11 @@ type grant struct {
 
 func newGrant(t testing.TB, change ...func(*store.Options)) grant {
 	t.Helper()
-	f := storetest.New(t, change...)
+	return newGrantIn(t, storetest.New(t, change...))
+}
+
+func newGrantIn(t testing.TB, f *storetest.Fixture) grant {
+	t.Helper()
 	client, _ := f.Client(t)
 	g := grant{Fixture: f, client: client, user: f.User(t, "mara", "acct_larkspur")}
 	g.first = g.issue(t, store.ScopeUnstated)
@@ -67,13 +71,18 @@ func (g grant) mustRefresh(t testing.TB, of store.Issued) store.Issued {
 // the use is recorded.
 func (g grant) use(t testing.TB, of store.Issued) {
 	t.Helper()
+	g.untilWritten(func() { must.Get(g.FindPrincipal(context.Background(), of.AccessToken))(t) })
+}
+
+// untilWritten returns once what do causes is committed.
+func (g grant) untilWritten(do func()) {
 	written := make(chan struct{})
 	g.Faults.OnUpdate(func(run func() error) error {
 		defer close(written)
 		return run()
 	})
 	defer g.Faults.Repair()
-	must.Get(g.FindPrincipal(context.Background(), of.AccessToken))(t)
+	do()
 	<-written
 }
 
@@ -148,7 +157,7 @@ const (
 func (g grant) consent(challenge string) store.Consent {
 	return store.Consent{
 		Client: g.client, User: g.user, RedirectURI: storetest.CallbackURI, Challenge: challenge,
-		Ticket: secret.HashOf(secret.Text(nil)), TicketEnds: g.Now().Add(lives.Ticket),
+		Ticket: secret.Text(nil), TicketEnds: g.Now().Add(lives.Ticket),
 	}
 }
 

@@ -30,7 +30,9 @@ type Granted struct {
 const (
 	indexPageMax    = 500    // index keys read in one View
 	familiesReadMax = 20_000 // of one user; a client that asks every minute reaches it in two weeks
-	revokeBatchMax  = 200    // families or codes in one Update, two writes and an audit line each
+	// revokeBatchMax bounds the families or codes in one Update: two writes and an audit line
+	// each, and an account's webhook endpoints.
+	revokeBatchMax = 100
 )
 
 // ListGranted returns the clients that can act for the user or are let through without
@@ -92,11 +94,12 @@ func (s *Store) RevokeGranted(ctx context.Context, by By, u User, clientID strin
 	if !isClientID(clientID) {
 		return nil
 	}
-	// Webhook endpoints end first, because a process that is killed in between must not leave
-	// a push that no page shows. They end again last, for one made meanwhile.
-	endBonds := func() error { return s.Webhooks.EndBonds(ctx, clientID, u.Subject(), webhook.ClientEnded) }
-	if err := endBonds(); err != nil {
-		return fmt.Errorf("revoke granted: %w", err)
+	// First the webhook endpoints, also of authorizations that have expired. One that is
+	// created in the meantime is disabled with the family of its token.
+	owner := webhook.Owner{Client: clientID, User: u.Subject()}
+	err := s.revoke(ctx, by.ending(), by, secret.NewTail(s.random), func(tx kv.Txn, n *webhook.Ending) error { return n.In(tx, u.Account, owner) })
+	if err != nil {
+		return fmt.Errorf("revoke granted: webhook endpoints: %w", err)
 	}
 	// What is remembered then: no code is given without asking after it.
 	if err := s.revokeRemembered(ctx, by, u, clientID); err != nil {
@@ -104,15 +107,24 @@ func (s *Store) RevokeGranted(ctx context.Context, by By, u User, clientID strin
 	}
 	// Then codes: a code redeemed before this has a family by then, and the families
 	// are read afterwards.
-	if err := s.revokeCodes(ctx, by, record.UserCodesKey(u.ID, clientID), ReasonRevokedByUser); err != nil {
+	if err := s.revokeCodes(ctx, by, record.UserCodesKey(u.ID, clientID), by.revoking()); err != nil {
 		return fmt.Errorf("revoke granted: codes: %w", err)
 	}
-	_, err := s.eachIndexPage(ctx, record.UserFamiliesKey(u.ID), func(ends [][]byte) (more bool, err error) {
+	if err := s.revokeLive(ctx, by, record.UserFamiliesKey(u.ID), FamilyFilter{ClientID: clientID}); err != nil {
+		return fmt.Errorf("revoke granted: %w", err)
+	}
+	return nil
+}
+
+// revokeLive revokes the selected live families of an index, which have one client and one
+// user or none.
+func (s *Store) revokeLive(ctx context.Context, by By, index record.Key, want FamilyFilter) error {
+	_, err := s.eachIndexPage(ctx, index, func(ends [][]byte) (more bool, err error) {
 		live, err := s.liveFamilies(ctx, ends)
 		if err != nil {
 			return false, err
 		}
-		of := slices.DeleteFunc(live, func(f liveFamily) bool { return f.client != clientID })
+		of := slices.DeleteFunc(live, func(f liveFamily) bool { return !want.selects(f.family) })
 		for batch := range slices.Chunk(of, revokeBatchMax) {
 			if err := s.revokeFamilies(ctx, by, batch); err != nil {
 				return false, err
@@ -120,13 +132,15 @@ func (s *Store) RevokeGranted(ctx context.Context, by By, u User, clientID strin
 		}
 		return true, nil
 	})
-	if err == nil {
-		err = endBonds()
+	return err
+}
+
+// revoking is the reason of what by revokes.
+func (by By) revoking() string {
+	if by.OperatorID != "" {
+		return ReasonRevokedByOperator
 	}
-	if err != nil {
-		return fmt.Errorf("revoke granted: %w", err)
-	}
-	return nil
+	return ReasonRevokedByUser
 }
 
 // liveFamily is a live family with its current client and user.
@@ -166,28 +180,35 @@ func (s *Store) liveFamilies(ctx context.Context, ids [][]byte) (live []liveFami
 	return live, err
 }
 
+// revokeFamilies revokes families of one client and one user or none, and disables the webhook
+// endpoints that their tokens created.
 func (s *Store) revokeFamilies(ctx context.Context, by By, families []liveFamily) error {
 	now, tails := s.Now(), make([][8]byte, len(families))
 	for i := range tails {
 		tails[i] = secret.NewTail(s.random)
 	}
-	return s.db.Update(ctx, func(tx kv.Txn) error {
+	return s.revoke(ctx, by.ending(), by, secret.NewTail(s.random), func(tx kv.Txn, n *webhook.Ending) error {
 		for i, seen := range families {
 			f, err := readFamily(tx, seen.id)
 			if errors.Is(err, record.ErrNotFound) || err == nil && !f.revokedAt.IsZero() {
-				continue // ended in the meantime
+				continue // no longer live
 			}
 			if err != nil {
 				return err
 			}
-			if err := revokeFamily(tx, f, now, ReasonRevokedByUser); err != nil {
+			f.revokedAt, f.reason = now, by.revoking()
+			if err := writeFamily(tx, f); err != nil {
 				return err
 			}
-			if err := appendAudit(tx, f.auditLine(AuditRevoke, ReasonRevokedByUser, by), now, tails[i]); err != nil {
+			if err := appendAudit(tx, f.auditLine(AuditRevoke, by.revoking(), by), now, tails[i]); err != nil {
 				return err
 			}
 		}
-		return nil
+		of := families[0]
+		if of.user.IsZero() { // its endpoints are bound to the client
+			return nil
+		}
+		return n.In(tx, of.account, webhook.Owner{Client: of.client, User: of.userNow.Subject()})
 	})
 }
 

@@ -88,6 +88,9 @@ func sameGranted(a, b store.Granted) bool {
 		a.Since.Equal(b.Since) && a.UsedAt.Equal(b.UsedAt)
 }
 
+// Promise (RFC 9700): every state of a refresh token is answered as rotation demands; refresh
+// tokens expire after 14 idle days, families after a year; a password reset, disabled user, deleted
+// client or revoked consent ends both
 func TestRevokeGranted(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -29,7 +29,7 @@ func TestImportKeepsNoLines(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
-			im, err := storetest.New(t).NewImporter("acct_a", eventlog.ImportOptions{DryRun: true, SkipErrors: true})
+			im, err := storetest.New(t).Events.NewImporter("acct_a", eventlog.ImportOptions{DryRun: true, SkipErrors: true})
 			must.Do(t, err)
 			const lines, size = 900, 60 << 10 // fewer than a batch of refused ones
 			space := strings.Repeat(" ", size)
@@ -109,7 +109,7 @@ func TestImportsShareNoBytes(t *testing.T) {
 	until(func(n int) error {
 		c := eventlog.ResourceChange{Owner: "acct_live", Kind: "plan", ID: "p1", Source: "s", Location: "l"}
 		note := fmt.Sprintf("live %d %s", n, strings.Repeat("v", n%4000))
-		changed, err := g.PutResource(ctx, c, snapshot.ObjectOf(snapshot.Member{Name: "note", Value: snapshot.Text(note)}))
+		changed, err := g.Events.PutResource(ctx, c, snapshot.ObjectOf(snapshot.Member{Name: "note", Value: snapshot.Text(note)}))
 		if want := `{"id":"p1","object":"plan","note":"` + note + `"}`; err == nil && string(changed.JSON) != want {
 			return fmt.Errorf("the resource is %s, want %s", changed.JSON, want)
 		}
@@ -189,7 +189,7 @@ func newSentFile(account string) *sentFile {
 
 // send imports the file, reading every line into the same memory.
 func (f *sentFile) send(t *testing.T, s *store.Store) {
-	im, err := s.NewImporter(f.account, eventlog.ImportOptions{SkipErrors: true})
+	im, err := s.Events.NewImporter(f.account, eventlog.ImportOptions{SkipErrors: true})
 	if err != nil {
 		t.Error(err)
 		return
@@ -221,7 +221,7 @@ func (f *sentFile) send(t *testing.T, s *store.Store) {
 
 func (f *sentFile) check(t *testing.T, s *store.Store) {
 	var log []byte
-	export := s.NewExport(f.account)
+	export := s.Events.NewExport(f.account)
 	for n := 1; n > 0; {
 		var err error
 		if log, n, err = export.Next(t.Context(), 1000, log); err != nil {
@@ -244,7 +244,7 @@ func (f *sentFile) check(t *testing.T, s *store.Store) {
 		}
 	}
 	for id, want := range f.resources {
-		if got, err := s.FindResource(t.Context(), f.account, "plan", id); err != nil || string(got.JSON) != want {
+		if got, err := s.Events.FindResource(t.Context(), f.account, "plan", id); err != nil || string(got.JSON) != want {
 			t.Errorf("%s: resource %s = %.300s, %v, want %.300s", f.account, id, got.JSON, err, want)
 		}
 	}
@@ -255,7 +255,7 @@ func (f *sentFile) ofType(t *testing.T, s *store.Store, typ string) string {
 	filter := eventlog.Filter{Types: []string{typ}, To: eventlog.CreatedAtMax, Limit: 1000, Ascending: true}
 	var pages []string
 	for {
-		page, err := s.ListEvents(t.Context(), f.account, filter, nil)
+		page, err := s.Events.ListEvents(t.Context(), f.account, filter, nil)
 		if err != nil {
 			t.Error(err)
 			return ""

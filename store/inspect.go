@@ -14,7 +14,7 @@ import (
 // Inspection is everything that the store knows about a secret, for the operator.
 type Inspection struct {
 	Kind        secret.Kind
-	Ended       string   // why it has ended: an Ended constant or its family's revocation reason; "" while valid
+	Ended       string   // why it is no longer valid: an Ended constant or its family's revocation reason; "" while valid
 	Permissions []string // what it gives while valid; empty for a session
 	IssuedAt    time.Time
 	ExpiresAt   time.Time // current expiry; of a session, if it is not used again
@@ -22,7 +22,7 @@ type Inspection struct {
 	Session     string    // a session's name
 }
 
-// Why a token has ended, besides the Reason constants of a revoked family.
+// Why a token is no longer valid, in addition to the Reason constants of a revoked family.
 const (
 	EndedExpired           = "expired"
 	EndedSpent             = "spent"   // a refresh token that was exchanged for a new one
@@ -179,7 +179,7 @@ func (s *Store) inspectSession(r kv.Reader, h secret.Hash) (Inspection, error) {
 	return i, nil
 }
 
-// inspectParties is readParties that also says which party has ended, and why.
+// inspectParties is readParties that also says which party is no longer valid, and why.
 func inspectParties(r kv.Reader, l lineage) (p parties, ended string, err error) {
 	v, err := r.Get(record.ClientKey(l.client))
 	clientGone := record.IsAbsent(err)
@@ -207,7 +207,7 @@ func inspectParties(r kv.Reader, l lineage) (p parties, ended string, err error)
 }
 
 // readOther reads the user of a lineage, or without one the account, and returns why it
-// has ended.
+// is no longer valid.
 func (p *parties) readOther(r kv.Reader, l lineage) (ended string, err error) {
 	if l.user.IsZero() {
 		a, err := readAccount(r, l.account)
@@ -227,7 +227,7 @@ func (p *parties) readOther(r kv.Reader, l lineage) (ended string, err error) {
 	return userEnded(p.user, gone, l.userGeneration), nil
 }
 
-// userEnded returns why tokens of that generation of a user have ended.
+// userEnded returns why tokens of that generation of a user are no longer valid.
 func userEnded(u User, gone bool, generation uint64) string {
 	switch {
 	case gone:

@@ -69,13 +69,13 @@ func (s *Store) introspectRefresh(ctx context.Context, c Client, token secret.To
 		if err != nil {
 			return err
 		}
-		p, err := readParties(r, f.lineage)
-		if err != nil {
-			return err
-		}
 		alive := t.spentAt.IsZero() && t.retiredAt.IsZero() && now.Before(t.expiresAt) && f.revokedAt.IsZero()
 		if !alive || f.client != c.ID && !c.Introspect {
 			return record.ErrNotFound
+		}
+		p, err := readParties(r, f.lineage)
+		if err != nil {
+			return err
 		}
 		found = Introspection{ClientID: f.client, Username: p.user.Username, Subject: p.user.Subject(), Scope: givesNow(t.scope, p.client.Scope), ExpiresAt: t.expiresAt}
 		used = tokenUse{at: now, token: t.hash, familyUsedAt: f.usedAt}

@@ -43,16 +43,16 @@ func lineageOf(c Client, u User) lineage {
 
 // IssueForPassword issues the first tokens of a new family to an authenticated client
 // for an authenticated user (RFC 6749 §4.3). Errors: ErrDisabled if one of them was
-// disabled in the meantime; ErrTooOften.
+// disabled in the meantime; ErrTooOften, *BudgetError.
 func (s *Store) IssueForPassword(ctx context.Context, by By, c Client, u User, scope Scope) (Issued, error) {
 	now, pair := s.Now(), s.newPair()
 	f := s.newFamily(lineageOf(c, u), scope, now, pair.family)
 	var issued Issued
-	err := s.db.Update(ctx, func(tx kv.Txn) (err error) {
+	err := s.access(ctx, f.account, func(tx kv.Txn) (err error) {
 		if _, err = readParties(tx, f.lineage); err != nil {
 			return err
 		}
-		if !s.grants.allows(f.granted(), now) {
+		if !s.grants.Allows(f.granted(), now) {
 			return ErrTooOften
 		}
 		if issued, err = s.issueFirst(tx, f, pair, now); err != nil {
@@ -63,13 +63,13 @@ func (s *Store) IssueForPassword(ctx context.Context, by By, c Client, u User, s
 	if err != nil {
 		return Issued{}, fmt.Errorf("issue for password: %w", err)
 	}
-	s.grants.note(f.granted(), now)
+	s.grants.Note(f.granted(), 1, now)
 	return issued, nil
 }
 
 // IssueForClient issues an access token, and no other, to an authenticated client that acts
 // for its account without a user (RFC 6749 §4.4). Errors: ErrMismatch if it may not;
-// ErrDisabled if the client or the account has ended in the meantime; ErrTooOften.
+// ErrDisabled if the client or the account is no longer usable; ErrTooOften, *BudgetError.
 func (s *Store) IssueForClient(ctx context.Context, by By, c Client, scope Scope) (Issued, error) {
 	if c.Public || c.Account == "" || !c.Allows(GrantClientCredentials) {
 		return Issued{}, fmt.Errorf("issue for client: %w", record.ErrMismatch)
@@ -77,11 +77,11 @@ func (s *Store) IssueForClient(ctx context.Context, by By, c Client, scope Scope
 	now, pair := s.Now(), s.newPair()
 	f := s.newFamily(lineage{client: c.ID, clientGeneration: c.Generation, account: c.Account}, scope, now, pair.family)
 	f.expiresAt = now.Add(s.lives.AccessToken)
-	err := s.db.Update(ctx, func(tx kv.Txn) error {
+	err := s.access(ctx, f.account, func(tx kv.Txn) error {
 		if _, err := readParties(tx, f.lineage); err != nil {
 			return err
 		}
-		if !s.grants.allows(granted{client: c.ID}, now) {
+		if !s.grants.Allows(granted{client: c.ID}, now) {
 			return ErrTooOften
 		}
 		if err := createFamily(tx, f); err != nil {
@@ -96,7 +96,7 @@ func (s *Store) IssueForClient(ctx context.Context, by By, c Client, scope Scope
 	if err != nil {
 		return Issued{}, fmt.Errorf("issue for client: %w", err)
 	}
-	s.grants.note(granted{client: c.ID}, now)
+	s.grants.Note(granted{client: c.ID}, 1, now)
 	return f.issued(pair.access, secret.Token{}, scope, s.lives.AccessToken), nil
 }
 
@@ -116,7 +116,7 @@ func (s *Store) issueFirst(tx kv.Txn, f family, p pair, now time.Time) (Issued, 
 }
 
 // storePair stores an access and a refresh token and returns when the access token
-// ends. parent is the refresh token that they replace, if any.
+// expires. parent is the refresh token that they replace, if any.
 func (s *Store) storePair(tx kv.Txn, f family, p pair, accessScope Scope, parent secret.Hash, now time.Time) (time.Time, error) {
 	ends := earlier(now.Add(s.lives.AccessToken), f.expiresAt)
 	err := writeAccessToken(tx, accessToken{

@@ -19,6 +19,8 @@ const pieceSize = 16
 
 // TestNothingKeptIsASecret reads every key and value that an authorization leaves: none
 // contains even a piece of a secret, in any encoding.
+//
+// Promise (RFC 6749 §10): only hashes are stored, in a private directory
 func TestNothingKeptIsASecret(t *testing.T) {
 	g := parallelGrant(t)
 	client, clientSecret := g.Client(t)
@@ -56,6 +58,10 @@ func wantNowhere(t *testing.T, kept map[string]string, piece string) {
 
 // TestAuthenticateUserCostsAHashForEveryName is not parallel: it measures what the
 // process allocates, and a password hash takes at least 19 MiB.
+//
+// Promise (RFC 6749 §4): a password is one however a keyboard composes it; a hash of what was typed
+// still matches; the cost is the same for every name
+// Promise (Credentials, memory, connections): distinguishing users by answer or timing
 func TestAuthenticateUserCostsAHashForEveryName(t *testing.T) {
 	const hashBytes = 19 << 20
 	g := newGrant(t)
@@ -63,17 +69,23 @@ func TestAuthenticateUserCostsAHashForEveryName(t *testing.T) {
 	must.Get(g.DisableUser(context.Background(), "nils"))(t)
 	_, _, err := g.CreateUserWithCode(context.Background(), "nora", "acct_larkspur")
 	must.Do(t, err)
+	cost := func(t *testing.T, username, password string, want uint64) {
+		t.Helper()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := g.AuthenticateUser(context.Background(), secret.Caller{}, username, password); err == nil {
+			t.Fatal("AuthenticateUser() took a wrong password")
+		}
+		runtime.ReadMemStats(&after)
+		if got := after.TotalAlloc - before.TotalAlloc; got < want*hashBytes || got >= (want+1)*hashBytes {
+			t.Errorf("AuthenticateUser(%q, %q) allocated %d bytes, want those of %d hashes", username, password, got, want)
+		}
+	}
 	for name, username := range map[string]string{"known": "mara", "without_a_password": "nora", "unknown": "moira", "disabled": "nils", "impossible": "no body"} {
 		t.Run(name, func(t *testing.T) {
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			if _, err := g.AuthenticateUser(context.Background(), secret.Caller{}, username, "a wrong password"); err == nil {
-				t.Fatal("AuthenticateUser() took a wrong password")
-			}
-			runtime.ReadMemStats(&after)
-			if got := after.TotalAlloc - before.TotalAlloc; got < hashBytes {
-				t.Errorf("AuthenticateUser(%q) allocated %d bytes, want the %d of a hash", username, got, hashBytes)
-			}
+			cost(t, username, "a wrong password", 1)
+			cost(t, username, "caf\u00e9 caf\u00e9 tea", 1)
+			cost(t, username, "cafe\u0301 cafe\u0301 tea", 2) // for everybody, or the time would tell names apart
 		})
 	}
 }

@@ -110,32 +110,39 @@ func (m *lastUsed) done(tokens map[secret.Hash]secret.Hash) {
 }
 
 // Run writes recorded uses and queued audit lines until ctx is done, and then the
-// remaining ones. Beside this it keeps the rollup of events up
-// to date, and the counts of requests.
+// remaining ones, and what was counted for the audit log. It also keeps the counts of
+// requests up to date.
 func (s *Store) Run(ctx context.Context) error {
 	// A cancelled ctx must not lose a batch that is being written.
 	write := context.WithoutCancel(ctx)
 	var counting sync.WaitGroup
-	counting.Go(func() { s.Log.RunCounts(ctx) })
-	counting.Go(func() { s.Log.RunWatches(ctx) })
+	counting.Go(func() { s.Events.RunWatches(ctx) })
 	counting.Go(func() { s.ring.Run(ctx) })
 	defer counting.Wait()
+	retry := time.NewTicker(auditRetryEvery)
+	defer retry.Stop()
 	for {
 		select {
 		case <-s.lastUsed.wake:
-			s.Flush(write)
+			s.FlushLastUsed(write)
+			_ = s.flushAudit(write) // logged there, and tried again
+		case <-retry.C:
+			if s.audits.tick(s.Now()) {
+				_ = s.flushAudit(write)
+			}
 		case <-ctx.Done():
-			s.Flush(write)
+			s.FlushLastUsed(write)
+			s.endAudit(write)
 			return nil
 		}
 	}
 }
 
-// Flush writes what was recorded in memory: uses, and lines of the audit record. What Run
-// is writing is written, too, when it returns.
+// Flush writes what was recorded in memory: uses, lines of the audit record, and what was
+// counted for it. What Run is writing is written, too, when it returns.
 func (s *Store) Flush(ctx context.Context) {
 	s.FlushLastUsed(ctx)
-	s.flushAudit(ctx)
+	_ = s.flushAll(ctx)
 }
 
 // FlushLastUsed writes the recorded uses. A batch that cannot be written is dropped
@@ -157,7 +164,7 @@ func (s *Store) FlushLastUsed(ctx context.Context) {
 
 func (s *Store) writeLastUsed(ctx context.Context, tokens map[secret.Hash]secret.Hash, sessions []secret.Hash) error {
 	now := s.Now()
-	return s.db.Update(ctx, func(tx kv.Txn) error {
+	return record.UpdateAs(ctx, s.db, kv.Access, func(tx kv.Txn) error {
 		for token := range tokens {
 			if err := record.GoneIsNil(recordTokenUse(tx, token, now)); err != nil {
 				return err
@@ -174,7 +181,7 @@ func (s *Store) writeLastUsed(ctx context.Context, tokens map[secret.Hash]secret
 
 // recordTokenUse stores the use of a token in its family, for its client and, if it is
 // the first, in the refresh token whose rotation made it. Errors: one that is absent
-// (record.IsAbsent) if the token has ended; then it has written nothing.
+// (record.IsAbsent) if the token is no longer valid; then it has written nothing.
 func recordTokenUse(tx kv.Txn, token secret.Hash, now time.Time) error {
 	t, err := readAccessToken(tx, token)
 	if record.IsAbsent(err) {

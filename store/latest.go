@@ -2,17 +2,15 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
-	"tollhouse/store/secret"
 )
 
 // The latest sign-in of a user and the latest use of a client have records of their own,
-// which outlive the sessions and families. A store of an older release has none.
+// which outlive the sessions and families.
 
 const latestRecord = 1
 
@@ -43,11 +41,6 @@ func (s *Store) LatestUses(ctx context.Context, clientIDs ...string) ([]time.Tim
 		keys[i] = record.ClientUseKey(id)
 	}
 	at, err := s.readLatest(ctx, keys)
-	for i, id := range clientIDs {
-		if err == nil && at[i].IsZero() {
-			at[i], err = s.latestFamilyUse(ctx, id)
-		}
-	}
 	if err != nil {
 		return nil, fmt.Errorf("latest uses: %w", err)
 	}
@@ -63,27 +56,6 @@ func (s *Store) readLatest(ctx context.Context, keys [][]byte) (at []time.Time, 
 			}
 		}
 		return nil
-	})
-	return at, err
-}
-
-// latestFamilyUse finds the latest use of a client that was not used since an older
-// release, which kept it in the families alone.
-func (s *Store) latestFamilyUse(ctx context.Context, clientID string) (at time.Time, err error) {
-	read := 0
-	_, err = s.eachIndexPage(ctx, record.ClientFamiliesKey(clientID), func(ends [][]byte) (more bool, err error) {
-		err = s.db.View(ctx, func(r kv.Reader) error {
-			for _, end := range ends {
-				f, err := readFamily(r, secret.ID(end))
-				if err != nil && !errors.Is(err, record.ErrNotFound) {
-					return err
-				}
-				at = later(at, f.usedAt)
-			}
-			return nil
-		})
-		read += len(ends)
-		return read < familiesReadMax, err
 	})
 	return at, err
 }

@@ -64,18 +64,6 @@ func TestLatestUseOfAClient(t *testing.T) {
 			t.Errorf("CheckAll() = %v", err)
 		}
 	})
-	t.Run("a_store_of_an_older_release_has_it_in_the_families", func(t *testing.T) {
-		g := parallelGrant(t)
-		for range 5 {
-			g.issue(t, store.ScopeUnstated)
-		}
-		g.Clock.Advance(time.Minute)
-		g.use(t, g.first)
-		must.Do(t, g.DB.Update(ctx, func(tx kv.Txn) error { return tx.Delete(record.ClientUseKey(g.client.ID)) }))
-		if at := latest(g); !at.Equal(g.Clock.Now()) {
-			t.Errorf("latest use = %v, want %v", at, g.Clock.Now())
-		}
-	})
 	t.Run("a_late_use_of_a_deleted_client_leaves_no_record", func(t *testing.T) {
 		g := parallelGrant(t)
 		written := make(chan error, 1)

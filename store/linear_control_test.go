@@ -34,6 +34,7 @@ func historyOf(calls []played) (history []porcupine.Operation) {
 var (
 	hour    = lives.AccessToken.Milliseconds()
 	later   = 1 + (lives.RefreshGrace + tick).Milliseconds() // than the grace
+	expired = 1 + lives.RefreshToken.Milliseconds()
 	allowed = played{asked: asked{verb: verbAllow, now: 1, until: 1}}
 	first   = played{asked: asked{verb: verbRedeem, now: 1, until: 1}, answer: answer{refresh: 1, access: 2, left: hour}}
 	second  = refreshed(1, 1, answer{refresh: 3, access: 4, left: hour})
@@ -44,7 +45,7 @@ var (
 )
 
 func refreshed(token int, now int64, out answer) played {
-	return played{asked: asked{verb: verbRefresh, token: token, now: now, until: now}, answer: out}
+	return played{asked: asked{verb: verbRefresh, token: token, ends: 1 + lives.RefreshToken.Milliseconds(), now: now, until: now}, answer: out}
 }
 
 func (p played) butMeanwhile() played { p.meanwhile = true; return p }
@@ -60,7 +61,7 @@ func TestParallelHistoriesCanFail(t *testing.T) {
 	t.Parallel()
 	third := answer{refresh: 5, access: 6, left: hour}
 	again := answer{refresh: 3, access: 4, left: hour, again: true}
-	replayed, gone := answer{refusal: record.ErrReplayed}, answer{refusal: record.ErrRevoked}
+	replayed, gone, old := answer{refusal: record.ErrReplayed}, answer{refusal: record.ErrRevoked}, answer{refusal: record.ErrExpired}
 	cases := []struct {
 		name  string
 		calls []played
@@ -93,6 +94,11 @@ func TestParallelHistoriesCanFail(t *testing.T) {
 		{"a_pair_used_while_it_is_replaced_is_replaced", []played{allowed, first, second, used, refreshed(1, later, third).butMeanwhile()}, true},
 		{"a_pair_used_while_it_is_replaced_is_a_theft", []played{allowed, first, second, used, refreshed(1, later, replayed).butMeanwhile()}, true},
 		{"a_replaced_pair_acts", []played{allowed, first, second, refreshed(1, later, third), used}, false},
+
+		{"a_replay_of_a_spent_token_ends_the_family", []played{allowed, first, second, refreshed(3, 1, third), refreshed(1, expired-1, replayed)}, true},
+		{"a_replay_of_an_expired_token_changes_nothing", []played{allowed, first, second, refreshed(3, 1, third), refreshed(1, expired, old)}, true},
+		{"a_replay_of_an_expired_token_ends_the_family", []played{allowed, first, second, refreshed(3, 1, third), refreshed(1, expired, replayed)}, false},
+		{"a_used_pair_makes_no_theft_of_an_expired_token", []played{allowed, first, second, used, refreshed(1, expired, old)}, true},
 
 		{"a_stranger_is_refused", []played{allowed, first, second.byStranger(record.ErrMismatch), second}, true},
 		{"a_stranger_s_refresh_hurts_the_family", []played{allowed, first, second, second.byStranger(record.ErrMismatch), refreshed(3, 1, gone)}, false},

@@ -10,12 +10,13 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"tollhouse/store/record"
+	"tollhouse/store/storetest"
 )
 
-// One authorization as porcupine sees it: a code, and its family. This is the table of
-// docs/decisions.md a second time, independent of model_test.go. There, one caller at a
-// time is judged, and the model knows every token. Here 64 callers run at once, some
-// never learn the outcome, and the model follows every state that is possible.
+// One authorization as porcupine sees it: a code, and its family. The model of
+// model_test.go judges one caller at a time and knows every token. Here 64 callers run at
+// the same time, some never learn the outcome, and the model follows every state that is
+// possible. Both ask storetest.RefreshState what a refresh gives.
 
 // verb is the operation that was called.
 type verb string
@@ -39,7 +40,7 @@ const (
 type asked struct {
 	verb     verb
 	token    int
-	ends     int64 // of an access token
+	ends     int64 // of the token
 	stranger bool  // by another client
 	proved   bool  // with the right verifier
 	now      int64 // the store's clock when the call began
@@ -100,7 +101,7 @@ const (
 
 // authorized is the state of an authorization. Times are in milliseconds. At most two
 // of its refresh tokens matter: the unspent one, and the one it replaced. Use of any
-// other shows a theft.
+// other shows a theft until it ends.
 type authorized struct {
 	code     codeState
 	pkce     bool
@@ -110,11 +111,10 @@ type authorized struct {
 	revoked bool
 	ended   bool // with its user's tokens
 
-	live, parent         int // refresh tokens; live is 0 until a caller has seen it
-	liveEnds, parentEnds int64
-	access               int // made with live
-	made, accessEnds     int64
-	confirmed            bool // the pair is known to have arrived
+	live, parent     int // refresh tokens; live is 0 until a caller has seen it
+	access           int // made with live
+	made, accessEnds int64
+	confirmed        bool // the pair is known to have arrived
 
 	known tokenSet // all tokens that were given
 	dead  tokenSet // access tokens that died alone
@@ -240,7 +240,7 @@ func (s authorized) judge(in asked, out answer, now int64, used bool) (authorize
 	case verbUse, verbInspectToken:
 		return s, verdict{alive: s.accessLives(in, now) && !in.stranger}
 	case verbInspect:
-		return s, verdict{alive: s.acts() && in.token == s.live && now < s.liveEnds && !in.stranger}
+		return s, verdict{alive: s.acts() && in.token == s.live && now < in.ends && !in.stranger}
 	case verbRevoke:
 		s.revoked = s.revoked || !in.stranger
 	case verbRevokeAccess:
@@ -269,7 +269,7 @@ func (s authorized) redeem(in asked, now int64) (authorized, verdict) {
 	case in.stranger || in.proved != s.pkce:
 		return s, verdict{refusal: record.ErrMismatch}
 	case s.code == codeSpent:
-		s.revoked = s.revoked || !s.pkce || !within(now, s.redeemed, 10*time.Second)
+		s.revoked = s.revoked || !within(now, s.redeemed, 10*time.Second)
 		return s, verdict{refusal: record.ErrReplayed}
 	case s.ended:
 		return s, verdict{refusal: record.ErrDisabled}
@@ -280,39 +280,31 @@ func (s authorized) redeem(in asked, now int64) (authorized, verdict) {
 	return s.newPair(now), verdict{fresh: true}
 }
 
-// refresh is the table, row by row.
+// refresh applies the answer of the table. A token that is neither the unspent one nor its
+// parent was retired, or its successor was rotated too.
 func (s authorized) refresh(in asked, now int64, used bool) (authorized, verdict) {
-	switch {
-	case in.stranger:
-		return s, verdict{refusal: record.ErrMismatch}
-	case s.revoked:
-		return s, verdict{refusal: record.ErrRevoked}
-	case s.ended:
-		return s, verdict{refusal: record.ErrDisabled}
-	case in.token == s.live && now >= s.liveEnds:
-		return s, verdict{refusal: record.ErrExpired}
-	case in.token == s.live:
-		s.parent, s.parentEnds = s.live, s.liveEnds
-		return s.newPair(now), verdict{fresh: true}
-	case in.token != s.parent: // retired, or its successor was rotated too
-		s.revoked = true
-		return s, verdict{refusal: record.ErrReplayed}
-	case within(now, s.made, lives.RefreshGrace):
+	live, parent := in.token == s.live, in.token == s.parent
+	state := storetest.RefreshState{Foreign: in.stranger, Revoked: s.revoked, Ended: s.ended,
+		Expired: now >= in.ends, Spent: !live, PairSpent: !parent, PairUsed: used,
+		PairAge: time.Duration(now-s.made) * time.Millisecond, PairExpired: now >= s.accessEnds}
+	switch again, refusal := state.Judge(lives.RefreshGrace); {
+	case refusal != nil:
+		s.revoked = s.revoked || errors.Is(refusal, record.ErrReplayed)
+		return s, verdict{refusal: refusal}
+	case again:
 		return s, verdict{again: true}
-	case used:
-		s.revoked = true
-		return s, verdict{refusal: record.ErrReplayed}
-	case now >= s.parentEnds:
-		return s, verdict{refusal: record.ErrExpired}
+	case live:
+		s.parent = s.live
+	default:
+		s.dead = s.dead.with(s.access)
 	}
-	s.dead = s.dead.with(s.access)
 	return s.newPair(now), verdict{fresh: true}
 }
 
 // newPair replaces the last one. The answer shows who receives it.
 func (s authorized) newPair(now int64) authorized {
 	s.live, s.access, s.confirmed = 0, 0, false
-	s.made, s.accessEnds, s.liveEnds = now, now+lives.AccessToken.Milliseconds(), now+lives.RefreshToken.Milliseconds()
+	s.made, s.accessEnds = now, now+lives.AccessToken.Milliseconds()
 	return s
 }
 

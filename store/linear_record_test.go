@@ -58,7 +58,8 @@ func (d *drill) callForPair(t *testing.T, a *authorization, in asked, act func(*
 	}
 	a.spent[in.token] = true
 	if !slices.ContainsFunc(a.refresh, func(h held) bool { return h.number == out.refresh }) {
-		a.refresh = append(a.refresh, held{issued.RefreshToken, out.refresh, 0})
+		made := in.now + out.left - lives.AccessToken.Milliseconds()
+		a.refresh = append(a.refresh, held{issued.RefreshToken, out.refresh, made + lives.RefreshToken.Milliseconds()})
 		a.access = append(a.access, held{issued.AccessToken, out.access, in.now + out.left})
 	}
 }

@@ -35,7 +35,7 @@ const (
 
 // TestParallelHistories has 64 callers use codes and tokens, honestly or not, over
 // Badger on disk, while the clock steps and the store is closed and killed beneath
-// them. Their answers must be those that the table of docs/decisions.md gives for some
+// them. Their answers must be those that the table of docs/internals/decisions.md gives for some
 // order of the calls, in which no call comes before one that had returned when it
 // began.
 func TestParallelHistories(t *testing.T) {
@@ -258,7 +258,7 @@ func (d *drill) allow(t *testing.T, rng *rand.Rand, round int) []*authorization 
 			return out, err
 		}
 		consent := store.Consent{Client: d.clients[a.client], User: u, RedirectURI: storetest.CallbackURI,
-			Ticket: secret.HashOf(secret.Text(nil)), TicketEnds: f.Now().Add(lives.Ticket)}
+			Ticket: secret.Text(nil), TicketEnds: f.Now().Add(lives.Ticket)}
 		if a.pkce {
 			consent.Challenge = challenge
 		}
@@ -346,7 +346,7 @@ func (d *drill) redeem(t *testing.T, a *authorization, stranger, proved bool) {
 
 func (d *drill) rotate(t *testing.T, a *authorization, of held, stranger bool) {
 	r := store.Refresh{Client: d.clients[a.party(stranger)], Token: of.token}
-	d.callForPair(t, a, asked{verb: verbRefresh, token: of.number, stranger: stranger}, func(f *storetest.Fixture) (store.Issued, error) {
+	d.callForPair(t, a, asked{verb: verbRefresh, token: of.number, ends: of.ends, stranger: stranger}, func(f *storetest.Fixture) (store.Issued, error) {
 		return f.RotateRefresh(context.Background(), r)
 	})
 }

@@ -30,7 +30,7 @@ const TokenLifetimeMax = 100 * 365 * 24 * time.Hour
 // ReasonFixture is the reason in the audit line of tokens issued without a grant.
 const ReasonFixture = "fixture"
 
-// UsedError means that the text that a TokenSpec gives for a token is that of another.
+// UsedError means that the text given in a TokenSpec is already that of another token.
 type UsedError struct{ Field string }
 
 func (e *UsedError) Error() string { return "another token has the text of " + e.Field }

@@ -16,10 +16,9 @@ import (
 	"tollhouse/store/storetest/must"
 )
 
-// The model of codes and tokens: the table of docs/decisions.md in as few words as
-// possible, without keys, records, nonces or transactions. Random histories run against
-// the model and the store, and must have the same outcome. TestSimulation drives it too,
-// and loses answers.
+// The model of codes and tokens, without keys, records, nonces or transactions; refreshes
+// are judged by storetest.RefreshState. Random histories run against the model and the
+// store, and must have the same outcome. TestSimulation drives it too, and loses answers.
 
 // judge is what a step needs of a test: of package testing and of package rapid.
 type judge interface {
@@ -144,35 +143,19 @@ func (h *history) lost(err error) (lost, committed bool) {
 	return lost, lost && h.committed
 }
 
-// predict judges a refresh by the table.
+// predict returns the answer to a refresh by the table.
 func (h *history) predict(r *modelRefresh, client int) (identical *modelPair, want error) {
 	now, fam := h.f.Now(), r.family
-	expired := !now.Before(r.expires)
-	switch {
-	case fam.client != client:
-		return nil, record.ErrMismatch
-	case fam.revoked:
-		return nil, record.ErrRevoked
-	case fam.dead:
-		return nil, record.ErrDisabled
-	case r.retired:
-		return nil, record.ErrReplayed
-	case r.pair == nil && expired:
-		return nil, record.ErrExpired
-	case r.pair == nil:
-		return nil, nil
-	case r.pair.next.pair != nil:
-		return nil, record.ErrReplayed
-	case now.Sub(r.pair.made).Abs() <= lives.RefreshGrace && !now.Before(r.pair.access.expires):
-		return nil, record.ErrExpired
-	case now.Sub(r.pair.made).Abs() <= lives.RefreshGrace:
-		return r.pair, nil
-	case r.pair.used:
-		return nil, record.ErrReplayed
-	case expired:
-		return nil, record.ErrExpired
+	state := storetest.RefreshState{Foreign: fam.client != client, Revoked: fam.revoked, Ended: fam.dead, Retired: r.retired, Expired: !now.Before(r.expires)}
+	if p := r.pair; p != nil {
+		state.Spent, state.PairSpent, state.PairUsed = true, p.next.pair != nil, p.used
+		state.PairAge, state.PairExpired = now.Sub(p.made), !now.Before(p.access.expires)
 	}
-	return nil, nil
+	again, want := state.Judge(lives.RefreshGrace)
+	if again {
+		identical = r.pair
+	}
+	return identical, want
 }
 
 // step is the refresh of a token by a client.
@@ -229,7 +212,7 @@ func (h *history) stepPassword(t judge) {
 func (h *history) stepAllow(t judge, client int, pkce bool) {
 	c := &modelCode{client: client, pkce: pkce, expires: h.f.Now().Add(lives.Code)}
 	consent := store.Consent{Client: h.clients[client], User: h.user(t), RedirectURI: storetest.CallbackURI, Epoch: h.clients[client].ConsentEpoch,
-		Ticket: secret.HashOf(secret.Text(h.random)), TicketEnds: h.f.Now().Add(lives.Ticket)}
+		Ticket: secret.Text(h.random), TicketEnds: h.f.Now().Add(lives.Ticket)}
 	if pkce {
 		consent.Challenge = challenge
 	}
@@ -287,7 +270,7 @@ func (h *history) stepRedeem(t judge, c *modelCode, client int, proved bool) {
 		t.Fatalf("RedeemCode() = %v, want %v", err, want)
 	case want == nil:
 		c.used, c.family = now, h.begin(client, issued)
-	case errors.Is(want, record.ErrReplayed) && (!c.pkce || now.Sub(c.used).Abs() > 10*time.Second):
+	case errors.Is(want, record.ErrReplayed) && now.Sub(c.used).Abs() > 10*time.Second:
 		c.family.revoked = true
 	}
 }

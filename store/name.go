@@ -10,7 +10,7 @@ import (
 
 const (
 	nameRunesMax     = 80 // characters of a display name
-	instanceRunesMax = 60 // beside a logo and in a title
+	instanceRunesMax = 60 // next to a logo and in a title
 )
 
 // CheckInstanceName checks the name of a server. Errors: *InvalidError.

@@ -119,15 +119,19 @@ func TestRevokeFamily(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	by := store.By{RequestID: "req_1"}
-	ends := map[string]func(g grant) (store.Family, error){
-		"by_its_id":            func(g grant) (store.Family, error) { return g.RevokeFamily(ctx, by, g.first.FamilyID) },
-		"by_its_access_token":  func(g grant) (store.Family, error) { return g.RevokeFamilyOf(ctx, by, g.first.AccessToken.Reveal()) },
-		"by_its_refresh_token": func(g grant) (store.Family, error) { return g.RevokeFamilyOf(ctx, by, g.first.RefreshToken.Reveal()) },
-		"by_an_expired_one": func(g grant) (store.Family, error) {
+	ends := map[string]func(g grant) (store.Revocation, error){
+		"by_its_id": func(g grant) (store.Revocation, error) { return g.RevokeFamily(ctx, by, g.first.FamilyID) },
+		"by_its_access_token": func(g grant) (store.Revocation, error) {
+			return g.RevokeFamilyOf(ctx, by, g.first.AccessToken.Reveal())
+		},
+		"by_its_refresh_token": func(g grant) (store.Revocation, error) {
+			return g.RevokeFamilyOf(ctx, by, g.first.RefreshToken.Reveal())
+		},
+		"by_an_expired_one": func(g grant) (store.Revocation, error) {
 			g.Clock.Advance(lives.AccessToken)
 			return g.RevokeFamilyOf(ctx, by, g.first.AccessToken.Reveal())
 		},
-		"by_one_exchanged_already": func(g grant) (store.Family, error) {
+		"by_one_exchanged_already": func(g grant) (store.Revocation, error) {
 			_, _ = g.refresh(g.first)
 			return g.RevokeFamilyOf(ctx, by, g.first.RefreshToken.Reveal())
 		},
@@ -137,8 +141,8 @@ func TestRevokeFamily(t *testing.T) {
 			g := parallelGrant(t)
 			other := g.issue(t, store.ScopeUnstated)
 			pushes := map[bool]webhook.By{ // those that end, and those that stay
-				true:  {Account: "acct_larkspur", Client: g.client.ID, User: g.user.Subject()},
-				false: {Account: "acct_larkspur"},
+				true:  {Account: "acct_larkspur", Owner: must.Get(g.FindPrincipal(ctx, g.first.AccessToken))(t).WebhookOwner()},
+				false: {Account: "acct_larkspur", Owner: must.Get(g.FindPrincipal(ctx, other.AccessToken))(t).WebhookOwner()},
 			}
 			made := map[bool]webhook.Endpoint{}
 			for ends, by := range pushes {
@@ -160,7 +164,7 @@ func TestRevokeFamily(t *testing.T) {
 				t.Errorf("another family's refresh = %v, want a pair", err)
 			}
 			for ends, e := range made {
-				if now := must.Get(g.Webhooks.Load(ctx, e.ID))(t); now.Enabled() == ends {
+				if now := g.endpointNow(t, e); now.Enabled() == ends {
 					t.Errorf("an endpoint that a token made: %t; it is enabled: %t", ends, now.Enabled())
 				}
 			}
@@ -220,7 +224,7 @@ func TestListLiveSessions(t *testing.T) {
 			mine = append(mine, name(g, g.signIn(t, secret.Token{})))
 		}
 		odile := g.User(t, "odile", "acct_aster")
-		token, _, err := g.CreateSession(ctx, odile, secret.Token{})
+		token, _, err := g.CreateSession(ctx, store.By{}, odile, secret.Token{}, "")
 		must.Do(t, err)
 		hers := name(g, token)
 		for size := 1; size <= 6; size++ {
@@ -267,7 +271,7 @@ func TestListLiveSessions(t *testing.T) {
 	t.Run("ends_all_of_a_user_and_counts_the_live_ones", func(t *testing.T) {
 		g := parallelGrant(t)
 		odile := g.User(t, "odile", "acct_aster")
-		hers, _, err := g.CreateSession(ctx, odile, secret.Token{})
+		hers, _, err := g.CreateSession(ctx, store.By{}, odile, secret.Token{}, "")
 		must.Do(t, err)
 		old := g.signIn(t, secret.Token{})
 		g.Clock.Advance(lives.SessionIdle / 2)
@@ -395,7 +399,7 @@ func TestInspect(t *testing.T) {
 	})
 	t.Run("a_code_before_and_after_it_is_redeemed", func(t *testing.T) {
 		g := parallelGrant(t)
-		token, err := g.Allow(ctx, store.Consent{Client: g.client, User: g.user, RedirectURI: "https://app.example/cb", Ticket: secret.HashOf("ticket"), TicketEnds: g.Now().Add(time.Hour)})
+		token, err := g.Allow(ctx, store.Consent{Client: g.client, User: g.user, RedirectURI: "https://app.example/cb", Ticket: "ticket", TicketEnds: g.Now().Add(time.Hour)})
 		must.Do(t, err)
 		if i, err := g.Inspect(ctx, token.Reveal()); err != nil || i.Kind != secret.Code || i.Ended != "" || i.Family.ID != "" || i.Family.Username != "mara" {
 			t.Errorf("Inspect(code) = %+v, %v", i, err)

@@ -8,18 +8,21 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/webhook"
 )
 
-// CheckPassword checks the length of a new password. Errors: *InvalidError.
+// CheckPassword checks the length of a new password, as it is compared: another keyboard
+// may type it in more or fewer bytes. Errors: *InvalidError.
 func CheckPassword(password string) error {
-	if n := len(password); n < secret.PasswordSizeMin || n > secret.PasswordSizeMax {
+	if n := len(secret.PreparePassword(password)); n < secret.PasswordSizeMin || n > secret.PasswordSizeMax {
 		return record.Invalid("password", "choose a longer phrase, and none over the limit", "a password has %d to %d bytes; this one has %d",
 			secret.PasswordSizeMin, secret.PasswordSizeMax, n)
 	}
 	return nil
 }
 
-// SetPassword gives a user a new password and ends all sessions, codes and tokens.
+// SetPassword gives a user a new password, revokes all sessions, codes and tokens, and
+// disables the webhook endpoints that they created.
 // Errors: *InvalidError, ErrNotFound.
 func (s *Store) SetPassword(ctx context.Context, username, password string) (User, error) {
 	if err := CheckPassword(password); err != nil {
@@ -29,10 +32,9 @@ func (s *Store) SetPassword(ctx context.Context, username, password string) (Use
 	if err != nil {
 		return User{}, fmt.Errorf("set password: %w", err)
 	}
-	return s.changeUser(ctx, username, func(u *User) error {
+	return s.endUser(ctx, username, func(u *User) {
 		u.setPassword(hash)
 		u.Generation++
-		return nil
 	})
 }
 
@@ -50,18 +52,21 @@ type PasswordChange struct {
 	User    User         // as [Store.AuthenticateUser] returned it for the old password
 	Session secret.Token // the session that asks
 	New     string
-	EndAll  bool // also end other sessions, codes and tokens
+	EndAll  bool // also end other sessions, codes, tokens and their webhook endpoints
 	By      By
 	Caller  secret.Caller
 }
 
 // ChangePassword gives a user a new password and, in the same transaction, the asking
 // browser a session under a new id. It returns the token of that session and the
-// changed user. Errors: *InvalidError, ErrBusy; ErrDisabled if the session, the user
+// changed user. Errors: *InvalidError, ErrBusy, ErrTooOften; ErrDisabled if the session, the user
 // or the proved password has changed in the meantime, and then nothing is written.
 func (s *Store) ChangePassword(ctx context.Context, c PasswordChange) (secret.Token, User, error) {
 	if err := CheckPassword(c.New); err != nil {
 		return secret.Token{}, User{}, err
+	}
+	if !s.passwords.Allows(c.User.ID, s.Now()) {
+		return secret.Token{}, User{}, fmt.Errorf("change password: %w", ErrTooOften)
 	}
 	hash, err := s.hasher.Hash(ctx, c.Caller, c.New)
 	if err != nil {
@@ -73,7 +78,7 @@ func (s *Store) ChangePassword(ctx context.Context, c PasswordChange) (secret.To
 		line.Reason = reasonAllEnded
 	}
 	var u User
-	err = s.db.Update(ctx, func(tx kv.Txn) (err error) {
+	err = s.revoke(ctx, kv.Ending, c.By, tail, func(tx kv.Txn, n *webhook.Ending) (err error) {
 		if u, err = s.userOfSession(tx, c.Session); err != nil {
 			return err
 		}
@@ -83,6 +88,9 @@ func (s *Store) ChangePassword(ctx context.Context, c PasswordChange) (secret.To
 		u.setPassword(hash)
 		if c.EndAll {
 			u.Generation++
+			if err := u.endWebhooks(tx, n); err != nil {
+				return err
+			}
 		}
 		if err := writeUser(tx, u); err != nil {
 			return err
@@ -98,6 +106,7 @@ func (s *Store) ChangePassword(ctx context.Context, c PasswordChange) (secret.To
 	if err != nil {
 		return secret.Token{}, User{}, fmt.Errorf("change password: %w", err)
 	}
+	s.passwords.Note(u.ID, 1, now)
 	return token, u, nil
 }
 

@@ -53,12 +53,43 @@ func TestOldPasswordHashIsRenewed(t *testing.T) {
 	if err != nil || strings.Contains(stored(), old) {
 		t.Errorf("the old hash is still stored after %v", err)
 	}
-	session, _, err := f.CreateSession(ctx, u, secret.Token{})
+	session, _, err := f.CreateSession(ctx, store.By{}, u, secret.Token{}, "")
 	must.Do(t, err)
 	if _, _, err = f.ChangePassword(ctx, store.PasswordChange{User: u, Session: session, New: newPassword}); err != nil {
 		t.Errorf("the user that the sign-in returned cannot change the password: %v", err)
 	}
 	must.Get(signIn(newPassword))(t)
+}
+
+// TestPasswordTypedAnotherWay: a hash of what was typed is renewed at a sign-in, and then
+// every keyboard's spelling signs in. The bounds are those of the compared form.
+//
+// Promise (RFC 6749 §4): a password is one however a keyboard composes it; a hash of what was typed
+// still matches; the cost is the same for every name
+func TestPasswordTypedAnotherWay(t *testing.T) {
+	ctx := context.Background()
+	g := parallelGrant(t)
+	const typed, composed = "cafe\u0301 cafe\u0301 tea", "caf\u00e9\u00a0caf\u00e9 tea"
+	const ofTyped = "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHRzb21lc2FsdA$TSOuq7RR8lUm6yON8MgKwQAzW9uXqjRJlOQXuIuLLqs"
+	must.Get(g.CreateFixedUser(ctx, "nils", "acct_larkspur", ofTyped))(t)
+	signsIn := func(name, password string) error {
+		_, err := g.AuthenticateUser(ctx, secret.Caller{}, name, password)
+		return err
+	}
+	refused(t, "composed, before", signsIn("nils", composed), record.ErrMismatch)
+	must.Do(t, signsIn("nils", typed))
+	must.Do(t, signsIn("nils", composed))
+	must.Do(t, signsIn("nils", typed))
+	must.Get(g.SetPassword(ctx, "nils", "na\u00efve \u3000 na\u00efve"))(t)
+	must.Do(t, signsIn("nils", "nai\u0308ve   nai\u0308ve"))
+	for n, want := range map[string]bool{strings.Repeat("e\u0301", 5): false, strings.Repeat("e\u0301", 6): true, strings.Repeat("e\u0301", 512): true, strings.Repeat("e\u0301", 513): false, strings.Repeat("\u3000", 11): false} {
+		if err := store.CheckPassword(n); (err == nil) != want {
+			t.Errorf("CheckPassword of %d bytes = %v, want one that is taken: %t", len(n), err, want)
+		}
+	}
+	long := strings.Repeat("\u00e9", 512)
+	must.Get(g.CreateUser(ctx, "long", "acct_larkspur", long))(t)
+	must.Do(t, signsIn("long", strings.Repeat("e\u0301", 512)))
 }
 
 func TestChangePassword(t *testing.T) {
@@ -131,7 +162,7 @@ func TestChangePasswordRefused(t *testing.T) {
 		},
 		"for_another_user_than_the_one_who_is_signed_in": func(t *testing.T, g grant, c *store.PasswordChange) error {
 			nils := g.User(t, "nils", "acct_larkspur")
-			token, _, err := g.CreateSession(ctx, nils, secret.Token{})
+			token, _, err := g.CreateSession(ctx, store.By{}, nils, secret.Token{}, "")
 			c.Session = token
 			return err
 		},

@@ -10,11 +10,11 @@ import (
 )
 
 // PurgeEvents removes the events and snapshots of an account or one of its resources,
-// as [Log.Purge] does, and writes an audit line. Errors: ErrNotFound if the account
-// does not exist, and those of [Log.Purge].
+// as [eventlog.Log.Purge] does, and writes an audit line. Errors: ErrNotFound if the account
+// does not exist, and those of [eventlog.Log.Purge].
 func (s *Store) PurgeEvents(ctx context.Context, by By, p eventlog.Purge) (eventlog.Purged, error) {
 	now, tail := s.Now(), secret.NewTail(s.random)
-	purged, err := s.Log.Purge(ctx, p, func(tx kv.Txn) error {
+	purged, err := s.Events.Purge(ctx, p, func(tx kv.Txn) error {
 		if record.CheckAccountID(p.Account) != nil {
 			return record.ErrNotFound
 		}

@@ -33,15 +33,17 @@ func CheckRedirectURI(uri string) error { return checkRedirectURI(uri, false) }
 // checkRedirectURI also takes, as a fixture, http on any host and any private scheme.
 func checkRedirectURI(uri string, fixture bool) error {
 	refuse := func(hint, reason string) error {
-		return record.Invalid("redirect_uris", hint, "redirect URI %q %s", shorten(uri), reason)
+		shown := shorten(uri)
+		if at := strings.LastIndexByte(uri, '@'); at >= 0 { // before it may be a password
+			shown = "…" + shorten(uri[at:])
+		}
+		return record.Invalid("redirect_uris", hint, "redirect URI %q %s", shown, reason)
 	}
 	if uri == "" || len(uri) > RedirectURISizeMax {
 		return refuse("give a complete URI such as https://app.example/callback", "is empty or longer than 2048 bytes")
 	}
-	for i := range len(uri) {
-		if c := uri[i]; c <= ' ' || c >= 0x7f || strings.IndexByte("\"<>\\^`{|}", c) >= 0 {
-			return refuse("percent-encode it, and write an international host name in its xn-- form", "holds a character that a URI may not hold")
-		}
+	if fault := RedirectURIFault(uri); fault != "" {
+		return refuse("percent-encode it, and write an international host name in its xn-- form", fault)
 	}
 	if strings.Contains(uri, "*") {
 		return refuse("register each URI in full; a port on a loopback address need not be named", "holds a wildcard")
@@ -56,6 +58,12 @@ func checkRedirectURI(uri string, fixture bool) error {
 	if u.Scheme+":" != uri[:len(u.Scheme)+1] {
 		return refuse("write the scheme in lower case", "has a scheme in upper case")
 	}
+	for pair := range strings.SplitSeq(u.RawQuery, "&") {
+		name, _, _ := strings.Cut(pair, "=")
+		if name, _ = url.QueryUnescape(name); slices.Contains(answerNames, name) {
+			return refuse("rename it, because the client could not tell it from ours", "has the query parameter "+name+", which the answer uses")
+		}
+	}
 	switch u.Scheme {
 	case "https", "http":
 		return checkWebRedirect(u, fixture, refuse)
@@ -69,11 +77,35 @@ func checkRedirectURI(uri string, fixture bool) error {
 	return nil
 }
 
+// answerNames are the parameters that a redirect adds (RFC 6749 §4.1.2, RFC 9207 §2).
+var answerNames = []string{"code", "state", "error", "error_description", "iss"}
+
+// RedirectURIFault returns why no URI has that text (RFC 3986 §2), or "".
+func RedirectURIFault(uri string) string {
+	for i := range len(uri) {
+		switch c := uri[i]; {
+		case c == ' ':
+			return "contains a space"
+		case c < ' ' || c >= 0x7f || strings.IndexByte("\"<>\\^`{|}", c) >= 0:
+			return "contains a character that a URI cannot contain"
+		case c == '%' && (i+2 >= len(uri) || !isHex(uri[i+1]) || !isHex(uri[i+2])):
+			return "contains a percent sign without two hexadecimal digits"
+		}
+	}
+	return ""
+}
+
+func isHex(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+}
+
 func checkWebRedirect(u *url.URL, fixture bool, refuse func(hint, reason string) error) error {
 	host := u.Hostname()
 	switch {
 	case u.Opaque != "" || host == "":
 		return refuse("write it as "+u.Scheme+"://host/path", "names no host")
+	case u.Port() != "" && !isPort(u.Port()):
+		return refuse("name the port that the client listens on; a port on a loopback address need not be named", "has the port "+u.Port()+", on which nothing can listen")
 	case u.User != nil:
 		return refuse("leave out what stands before the @", "carries a user name")
 	case host != strings.ToLower(host):

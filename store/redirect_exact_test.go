@@ -8,6 +8,10 @@ import (
 
 // TestMatchRedirectURIByteForByte: a web address must match exactly; what a browser, a
 // proxy or a person would consider the same does not match.
+//
+// Promise (RFC 6749 §3.1, RFC 8252 §7): a missing, unregistered or repeated redirect URI gets a
+// page that shows it as text and says what to register; URIs are compared byte for byte, of a
+// loopback URI all but the port
 func TestMatchRedirectURIByteForByte(t *testing.T) {
 	t.Parallel()
 	const registered = "https://app.example/cb"

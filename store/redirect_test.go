@@ -53,12 +53,45 @@ func TestCheckRedirectURI(t *testing.T) {
 		"file":                       "file:///etc/passwd",
 		"empty":                      "",
 		"broken_percent":             "https://app.example/%zz",
+		"broken_percent_in_a_query":  "https://app.example/cb?a=%2",
+		"percent_at_the_end":         "https://app.example/cb?a=%",
+		"port_0":                     "https://app.example:0/cb",
+		"port_0_on_loopback":         "http://127.0.0.1:0/cb",
+		"port_00":                    "http://[::1]:00/cb",
+		"port_above_65535":           "https://app.example:65536/cb",
+		"code_in_the_query":          "https://app.example/cb?a=1&code=x",
+		"state_in_the_query":         "https://app.example/cb?state",
+		"error_in_the_query":         "https://app.example/cb?error=",
+		"description_in_the_query":   "com.example.app:/cb?error_description=x",
+		"iss_in_the_query":           "http://127.0.0.1/cb?iss=x",
+		"encoded_name_in_the_query":  "https://app.example/cb?%63ode=x",
 	}
 	for name, uri := range refused {
 		err := store.CheckRedirectURI(uri)
 		var bad *record.InvalidError
 		if !errors.As(err, &bad) || bad.Hint == "" {
 			t.Errorf("%s: CheckRedirectURI(%q) = %v, want an InvalidError with the way out", name, uri, err)
+		}
+	}
+}
+
+// TestRedirectURIRefusedForItsOwnReason: the reason is the one that the operator can act on.
+//
+// Promise (RFC 6749 §3.1, RFC 8252 §7): a script, wildcard, fragment, relative or plain-http URI
+// cannot be registered, nor one with port 0 or a query parameter that an answer uses
+func TestRedirectURIRefusedForItsOwnReason(t *testing.T) {
+	t.Parallel()
+	for uri, want := range map[string]string{
+		"https://app.example/a b": "a space", "https://app.example/%zz": "a percent sign", "https://app.example:0/": "the port 0", "http://127.0.0.1:0/cb": "the port 0",
+		"https://app.example/?code=1": "the query parameter code", "https://app.example/?x=1&%69ss": "the query parameter iss", "https://app.example/\u00e9": "a character that a URI cannot contain",
+	} {
+		if err := store.CheckRedirectURI(uri); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("CheckRedirectURI(%q) = %v, want %q", uri, err, want)
+		}
+	}
+	for _, uri := range []string{"https://app.example/cb?codes=1&State=x&my_error=2", "https://app.example:65535/%2F?a=%20"} {
+		if err := store.CheckRedirectURI(uri); err != nil {
+			t.Errorf("CheckRedirectURI(%q) = %v, want nil", uri, err)
 		}
 	}
 }

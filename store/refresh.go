@@ -8,10 +8,11 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/webhook"
 )
 
-// refreshToken is the stored form of a refresh token. It stays until its family ends,
-// so that a replay is recognized at any age.
+// refreshToken is the stored form of a refresh token. A spent one is known for its own
+// lifetime, so that a replay is recognized, and is then expired as any other.
 //
 // It holds the nonce from which, with its parent and the server key, its pair was
 // derived and can be derived again. Spending it erases the nonce.
@@ -25,22 +26,14 @@ type refreshToken struct {
 
 	spentAt    time.Time
 	pairMadeAt time.Time   // later than spentAt if the first pair was lost
-	pairEnds   time.Time   // when the pair's access token ends
+	pairEnds   time.Time   // when the pair's access token expires
 	pairScope  Scope       // of the pair's access token
 	successor  secret.Hash // the pair's refresh token
 	confirmed  bool        // the pair was used
 	retiredAt  time.Time
-
-	// first means the first version of the record. There nonce is that of the token's
-	// own pair, and successorRotated means that the pair's refresh token was spent.
-	first            bool
-	successorRotated bool
 }
 
-const (
-	refreshTokenRecordFirst = 1
-	refreshTokenRecord      = 2
-)
+const refreshTokenRecord = 1
 
 // Refresh is a client's request to refresh.
 type Refresh struct {
@@ -55,17 +48,20 @@ type Refresh struct {
 // the same pair is returned again; a pair that was never used is replaced; if it was
 // used, the token counts as stolen and its family is revoked. Another client's token
 // is refused without any change. Errors: ErrNotFound, ErrMismatch, ErrRevoked,
-// ErrDisabled, ErrReplayed, ErrExpired, ErrScope, ErrTooOften.
+// ErrDisabled, ErrReplayed, ErrExpired, ErrScope, ErrTooOften, *BudgetError.
 func (s *Store) RotateRefresh(ctx context.Context, r Refresh) (Issued, error) {
 	now := s.Now()
 	nonce, tail := secret.NewNonce(s.random), secret.NewTail(s.random)
 	next := s.successors(r.Token, nonce)
 	var out rotation
-	err := s.db.Update(ctx, func(tx kv.Txn) error {
-		out = rotation{s: s, tx: tx, now: now, token: r.Token, asked: r.Scope, by: r.By, tail: tail, next: next}
-		return out.run(r)
+	n := s.ending(r.By, tail)
+	err := s.tokens.UpdateOf(ctx, s.db, func(tx kv.Txn) (account string, err error) {
+		n.Begin()
+		out = rotation{s: s, tx: tx, ending: n, now: now, token: r.Token, asked: r.Scope, by: r.By, tail: tail, next: next}
+		err = out.run(r)
+		return out.family.account, err
 	})
-	if err == nil {
+	if err = n.Commit(ctx, err); err == nil {
 		err = out.refusal
 	}
 	if err != nil {
@@ -73,7 +69,7 @@ func (s *Store) RotateRefresh(ctx context.Context, r Refresh) (Issued, error) {
 	}
 	issued := out.family.issued(out.next.access, out.next.refresh, out.scope, out.ends.Sub(now))
 	if issued.Retried = out.again; !out.again {
-		s.rotations.note(out.family.id, now)
+		s.rotations.Note(out.family.id, 1, now)
 	}
 	return issued, nil
 }
@@ -86,14 +82,15 @@ func (s *Store) successors(old secret.Token, nonce secret.Nonce) pair {
 
 // rotation is one run of the transaction with its outcome.
 type rotation struct {
-	s     *Store
-	tx    kv.Txn
-	now   time.Time
-	token secret.Token
-	asked Scope
-	by    By
-	tail  [8]byte // for the audit line
-	next  pair    // the answer: a new pair, or the earlier one
+	s      *Store
+	tx     kv.Txn
+	ending *webhook.Ending
+	now    time.Time
+	token  secret.Token
+	asked  Scope
+	by     By
+	tail   [8]byte // for the audit line
+	next   pair    // the answer: a new pair, or the earlier one
 
 	family  family
 	client  Client // as it is now
@@ -103,67 +100,60 @@ type rotation struct {
 	refusal error // a refusal that also writes
 }
 
-// run decides in the order of the table in docs/decisions.md.
+// run decides in the order of the table in docs/internals/decisions.md.
 func (o *rotation) run(r Refresh) error {
 	t, f, err := readRefreshWithFamily(o.tx, r.Token.Hash())
 	if err != nil {
 		return err
 	}
 	o.family = f
-	both, partiesErr := readParties(o.tx, o.family.lineage) // before all refusals, for constant time
-	o.client = both.client
+	o.tx.As(o.s.accessClass(f.account))
 	switch {
 	case o.family.client != r.Client.ID:
 		return errOtherClient
 	case !o.family.revokedAt.IsZero():
 		return record.ErrRevoked
-	case partiesErr != nil:
-		return partiesErr
 	}
+	both, err := readParties(o.tx, o.family.lineage)
+	if err != nil {
+		return err
+	}
+	o.client = both.client
 	expired := !o.now.Before(t.expiresAt)
 	switch {
+	case t.spentAt.IsZero() && expired:
+		return record.ErrExpired
 	case !t.retiredAt.IsZero():
 		return o.revoke(ReasonRetiredReplayed)
-	case t.spentAt.IsZero() && !expired:
-		return o.rotate(t)
 	case t.spentAt.IsZero():
-		return record.ErrExpired
+		return o.rotate(t)
 	}
 	made, rotated, err := o.readPair(t)
 	switch {
 	case err != nil:
 		return err
-	case rotated:
-		return o.revoke(ReasonRefreshReused)
-	case near(o.now, t.pairMadeAt, o.s.lives.RefreshGrace):
+	case !rotated && near(o.now, t.pairMadeAt, o.s.lives.RefreshGrace):
 		return o.repeat(t, made)
-	case t.confirmed || o.isConfirming(made):
+	case expired:
+		return record.ErrExpired
+	case rotated || t.confirmed || o.isConfirming(made):
 		return o.revoke(ReasonRefreshReused)
-	case !expired:
-		return o.replacePair(t, made)
 	}
-	return record.ErrExpired
+	return o.replacePair(t, made)
 }
 
 // readPair derives the pair of a spent token, and reports whether its refresh token was
-// spent too. With a different server key it derives another pair, whose tokens do not
-// exist.
+// spent too; one that is gone was spent and has expired first. With a different server key
+// it derives another pair, whose tokens do not exist.
 func (o *rotation) readPair(t refreshToken) (made pair, rotated bool, err error) {
-	if t.successorRotated {
+	successor, err := readRefreshToken(o.tx, t.successor)
+	if record.IsAbsent(err) || err == nil && !successor.spentAt.IsZero() {
 		return pair{}, true, nil
 	}
-	nonce, h := t.nonce, t.successor
-	if t.first {
-		h = o.s.successors(o.token, nonce).refresh.Hash()
+	if err != nil {
+		return pair{}, false, err
 	}
-	successor, err := readRefreshToken(o.tx, h)
-	if err != nil || !successor.spentAt.IsZero() {
-		return pair{}, err == nil, err
-	}
-	if !t.first {
-		nonce = successor.nonce
-	}
-	return o.s.successors(o.token, nonce), false, nil
+	return o.s.successors(o.token, successor.nonce), false, nil
 }
 
 // isConfirming reports whether a use of the pair is recorded but not yet stored.
@@ -173,7 +163,8 @@ func (o *rotation) isConfirming(made pair) bool {
 
 func (o *rotation) revoke(reason string) error {
 	o.refusal = recorded{record.ErrReplayed}
-	if err := revokeFamily(o.tx, o.family, o.now, reason); err != nil {
+	o.tx.As(kv.Ending)
+	if err := revokeFamily(o.tx, o.ending, o.family, o.now, reason); err != nil {
 		return err
 	}
 	return appendAudit(o.tx, o.family.auditLine(AuditRefreshReuse, reason, o.by), o.now, o.tail)
@@ -185,8 +176,8 @@ func (o *rotation) rotate(t refreshToken) error {
 	if o.asked != ScopeUnstated {
 		// RFC 6749 §6: not more than the original grant. Nor more than the client may have
 		// now, or the answer would name what the token does not permit.
-		if !t.scope.Covers(o.asked) || !o.client.Scope.Covers(o.asked) {
-			return record.ErrScope
+		if beyond := o.asked.Beyond(t.scope) | o.asked.Beyond(o.client.Scope); beyond != 0 {
+			return &ScopeError{Beyond: beyond}
 		}
 		o.scope = o.asked
 	}
@@ -200,7 +191,7 @@ func (o *rotation) repeat(t refreshToken, made pair) error {
 		return err
 	}
 	if !o.now.Before(t.pairEnds) {
-		return record.ErrExpired // the grace period is at most an access token's lifetime; the family may end sooner
+		return record.ErrExpired // the grace period is at most an access token's lifetime; the family may expire sooner
 	}
 	o.next = made
 	if _, err := readRefreshToken(o.tx, o.next.refresh.Hash()); err != nil {
@@ -233,29 +224,29 @@ func (o *rotation) replacePair(t refreshToken, lost pair) error {
 }
 
 // sameScope refuses a repeat that requests a different scope, or one that the client may
-// not have any more.
+// no longer have.
 func (o *rotation) sameScope(t refreshToken) error {
 	asked := o.asked
 	if asked == ScopeUnstated {
 		asked = t.scope
-	} else if !o.client.Scope.Covers(asked) {
-		return record.ErrScope
+	} else if beyond := asked.Beyond(o.client.Scope); beyond != 0 {
+		return &ScopeError{Beyond: beyond}
 	}
 	if asked != t.pairScope {
-		return record.ErrScope
+		return &ScopeError{Repeats: t.pairScope}
 	}
 	return nil
 }
 
 // makePair stores the new pair, and in the spent token where it is.
 func (o *rotation) makePair(t refreshToken) (err error) {
-	if !o.s.rotations.allows(o.family.id, o.now) {
+	if !o.s.rotations.Allows(o.family.id, o.now) {
 		return ErrTooOften
 	}
 	if o.ends, err = o.s.storePair(o.tx, o.family, o.next, o.scope, t.hash, o.now); err != nil {
 		return err
 	}
-	t.first, t.nonce, t.successor = false, secret.Nonce{}, o.next.refresh.Hash()
+	t.nonce, t.successor = secret.Nonce{}, o.next.refresh.Hash()
 	t.pairMadeAt, t.pairEnds, t.pairScope, t.confirmed = o.now, o.ends, o.scope, false
 	return writeRefreshToken(o.tx, t, o.family.expiresAt)
 }
@@ -264,51 +255,35 @@ func readRefreshToken(r kv.Reader, h secret.Hash) (refreshToken, error) {
 	return record.Read(r, record.RefreshTokenKey(h), h, decodeRefreshToken)
 }
 
-// readRefreshWithFamily takes as long for a token that does not exist.
 func readRefreshWithFamily(r kv.Reader, h secret.Hash) (refreshToken, family, error) {
 	t, err := readRefreshToken(r, h)
-	if record.IsAbsent(err) {
-		err = refuseAbsent(r, standInRefreshToken, standInFamily, standInClientHead, standInUserHead)
-	}
 	if err != nil {
 		return refreshToken{}, family{}, err
 	}
-	f, err := readFamilyOf(r, t.family)
+	f, err := readFamily(r, t.family)
 	return t, f, err
 }
 
-// writeRefreshToken stores t until its family ends.
+// writeRefreshToken stores t until its family ends or, once it was spent or retired, until it
+// has expired and a repeat no longer gets its pair.
 func writeRefreshToken(tx kv.Txn, t refreshToken, familyEnds time.Time) error {
-	return tx.Set(record.RefreshTokenKey(t.hash), encodeRefreshToken(t), familyEnds)
+	ends := familyEnds
+	if !t.spentAt.IsZero() || !t.retiredAt.IsZero() {
+		ends = later(t.expiresAt, t.pairEnds)
+	}
+	return tx.Set(record.RefreshTokenKey(t.hash), encodeRefreshToken(t), ends)
 }
 
 func encodeRefreshToken(t refreshToken) []byte {
-	version := byte(refreshTokenRecord)
-	if t.first {
-		version = refreshTokenRecordFirst
-	}
-	e := record.NewEncoder(version).ID(t.family).Hash(t.parent).Byte(byte(t.scope)).Time(t.expiresAt).
-		Time(t.spentAt).Time(t.pairMadeAt).Time(t.pairEnds).Byte(byte(t.pairScope)).Nonce(t.nonce).Bool(t.confirmed)
-	if t.first {
-		return e.Bool(t.successorRotated).Time(t.retiredAt).B
-	}
-	return e.Hash(t.successor).Time(t.retiredAt).B
+	return record.NewEncoder(refreshTokenRecord).ID(t.family).Hash(t.parent).Byte(byte(t.scope)).Time(t.expiresAt).
+		Time(t.spentAt).Time(t.pairMadeAt).Time(t.pairEnds).Byte(byte(t.pairScope)).Nonce(t.nonce).Bool(t.confirmed).
+		Hash(t.successor).Time(t.retiredAt).B
 }
 
 func decodeRefreshToken(h secret.Hash, v []byte) (refreshToken, error) {
-	version := byte(refreshTokenRecord)
-	if len(v) > 0 && v[0] == refreshTokenRecordFirst {
-		version = refreshTokenRecordFirst
-	}
-	d := record.NewDecoder("refresh token", version, v)
+	d := record.NewDecoder("refresh token", refreshTokenRecord, v)
 	t := refreshToken{hash: h, family: d.ID(), parent: d.Hash(), scope: Scope(d.Byte()), expiresAt: d.Time(),
 		spentAt: d.Time(), pairMadeAt: d.Time(), pairEnds: d.Time(), pairScope: Scope(d.Byte()), nonce: d.Nonce(),
-		confirmed: d.Bool(), first: version == refreshTokenRecordFirst}
-	if t.first {
-		t.successorRotated = d.Bool()
-	} else {
-		t.successor = d.Hash()
-	}
-	t.retiredAt = d.Time()
+		confirmed: d.Bool(), successor: d.Hash(), retiredAt: d.Time()}
 	return t, d.Done()
 }

@@ -90,61 +90,31 @@ func TestARotationWritesThreeRecords(t *testing.T) {
 	}
 }
 
-// inFirstVersion writes the record of a refresh token as the first version had it: with
-// the nonce of its pair, which is then not in the record of the pair's own token.
-func (g grant) inFirstVersion(t *testing.T, of store.Issued, pairNonce []byte) {
-	t.Helper()
-	v := g.refreshRecord(t, of)
-	body, confirmed := v[1:len(v)-recordTail], v[len(v)-recordTail+nonceSize]
-	first := bytes.Join([][]byte{{1}, body, pairNonce, {confirmed, 0, 0}}, nil)
-	must.Do(t, g.DB.Update(t.Context(), func(tx kv.Txn) error {
-		return tx.Set(record.RefreshTokenKey(of.RefreshToken.Hash()), first, time.Time{})
-	}))
-}
-
-// TestRefreshTokensOfTheFirstVersion: tokens stored by the first version of their record
-// are judged like others.
-func TestRefreshTokensOfTheFirstVersion(t *testing.T) {
+// TestAnHourlyRefreshKeepsTwoWeeksOfSpentTokens: after a year, a family has the tokens that
+// still reveal a replay, and not the 8,760 that it has had.
+//
+// Promise (RFC 9700): spent refresh tokens are kept for their own lifetime: a family that refreshes every
+// hour keeps 336 of them
+func TestAnHourlyRefreshKeepsTwoWeeksOfSpentTokens(t *testing.T) {
 	t.Parallel()
-	start := func(t *testing.T) (grant, store.Issued) {
-		g := parallelGrant(t)
-		second := g.mustRefresh(t, g.first)
-		g.inFirstVersion(t, g.first, g.nonceOf(t, second))
-		g.inFirstVersion(t, second, make([]byte, nonceSize))
-		if _, err := g.CheckAll(t.Context()); err != nil {
-			t.Fatalf("CheckAll() = %v", err)
-		}
-		return g, second
+	const wantBytes = 54 << 10
+	g := newGrant(t)
+	pair := g.first
+	for g.Clock.Now().Before(storetest.NewClock().Now().Add(lives.Family - time.Hour)) {
+		g.Clock.Advance(time.Hour)
+		pair = g.mustRefresh(t, pair)
 	}
-	t.Run("a_repeat_gives_the_identical_pair", func(t *testing.T) {
-		g, second := start(t)
-		if again := g.mustRefresh(t, g.first); !same(again, second) {
-			t.Error("RotateRefresh() gave another pair, want the identical one")
+	records, size := 0, 0
+	for k, v := range contents(t, g.DB) {
+		if k[0] == record.TagRefreshToken {
+			records, size = records+1, size+len(k)+len(v)
 		}
-	})
-	t.Run("a_replay_after_the_next_rotation_revokes", func(t *testing.T) {
-		g, second := start(t)
-		third := g.mustRefresh(t, second)
-		_, err := g.refresh(g.first)
-		refused(t, "RotateRefresh(first)", err, record.ErrReplayed)
-		g.familyIsDead(t, g.first, second, third)
-	})
-	t.Run("a_replay_after_a_use_revokes", func(t *testing.T) {
-		g, second := start(t)
-		g.use(t, second)
-		g.Clock.Advance(lives.RefreshGrace + tick)
-		_, err := g.refresh(g.first)
-		refused(t, "RotateRefresh(first)", err, record.ErrReplayed)
-		g.familyIsDead(t, g.first, second)
-	})
-	t.Run("a_lost_pair_is_replaced", func(t *testing.T) {
-		g, second := start(t)
-		g.Clock.Advance(lives.RefreshGrace + tick)
-		fresh := g.mustRefresh(t, g.first)
-		if g.accessLives(t, second) || !g.accessLives(t, fresh) {
-			t.Error("the lost pair is alive or the fresh one dead")
-		}
-		_, err := g.refresh(second)
-		refused(t, "RotateRefresh(retired)", err, record.ErrReplayed)
-	})
+	}
+	t.Logf("%d refresh tokens, %d bytes", records, size)
+	if want := int(lives.RefreshToken / time.Hour); records != want {
+		t.Errorf("the family keeps %d refresh tokens, want those of its last %d hours", records, want)
+	}
+	if size > wantBytes {
+		t.Errorf("they take %d bytes, want at most %d", size, wantBytes)
+	}
 }

@@ -38,6 +38,8 @@ var states = []struct {
 	{"expired", func(_ *testing.T, g grant) store.Issued { g.Clock.Advance(lives.RefreshToken); return g.first }},
 }
 
+// Promise (RFC 9700 §4.5, §4.14): another client's refresh token; a refresh that asks for more; one
+// kind of token used as another
 func TestRotateRefreshByAnotherClient(t *testing.T) {
 	t.Parallel()
 	for _, s := range states {
@@ -53,6 +55,8 @@ func TestRotateRefreshByAnotherClient(t *testing.T) {
 	}
 }
 
+// Promise (RFC 9700 §4.5, §4.14): another client's refresh token; a refresh that asks for more; one
+// kind of token used as another
 func TestRotateRefreshScope(t *testing.T) {
 	t.Parallel()
 	events, both := store.ScopeEventsRead, store.ScopeEventsRead|store.ScopeResourcesRead

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -13,14 +14,20 @@ import (
 	"tollhouse/store/storetest/must"
 )
 
-// TestRotateRefresh follows the table of docs/decisions.md row by row.
+// TestRotateRefresh follows the table of docs/internals/decisions.md row by row. It is one of two
+// tests of the table that know its answers; the other is storetest.RefreshState, which the
+// models and the tests of the token endpoint ask.
+//
+// Promise (RFC 9700): every state of a refresh token is answered as rotation demands; refresh
+// tokens expire after 14 idle days, families after a year; a password reset, disabled user, deleted
+// client or revoked consent ends both
 func TestRotateRefresh(t *testing.T) {
 	t.Parallel()
 	t.Run("revoked_family_is_refused_and_nothing_changes", rotateOfRevokedFamily)
 	t.Run("ended_client_or_user_is_refused_and_nothing_changes", rotateOfEndedParty)
 	t.Run("retired_token_revokes_the_family", rotateOfRetired)
 	t.Run("unspent_token_gives_a_new_pair", rotateOfUnspent)
-	t.Run("spent_token_whose_successor_was_rotated_revokes_at_any_age", rotateAfterSuccessor)
+	t.Run("spent_token_whose_successor_was_rotated_revokes_until_it_expires", rotateAfterSuccessor)
 	t.Run("spent_token_within_the_grace_gives_the_identical_pair", rotateWithinGrace)
 	t.Run("spent_token_after_the_grace_whose_pair_was_used_revokes", rotateAfterUse)
 	t.Run("spent_token_after_the_grace_whose_pair_was_lost_gives_a_fresh_one", rotateAfterLoss)
@@ -95,7 +102,7 @@ func lose(t *testing.T, g grant) (unseen, fresh store.Issued) {
 
 func rotateOfRetired(t *testing.T) {
 	t.Parallel()
-	for _, later := range []time.Duration{0, lives.RefreshGrace, 24 * time.Hour, lives.RefreshToken} {
+	for _, later := range []time.Duration{0, lives.RefreshGrace, 24 * time.Hour, lives.RefreshToken - lives.RefreshGrace - 2*tick} {
 		t.Run(later.String(), func(t *testing.T) {
 			g := parallelGrant(t)
 			unseen, fresh := lose(t, g)
@@ -129,7 +136,7 @@ func rotateOfUnspent(t *testing.T) {
 
 func rotateAfterSuccessor(t *testing.T) {
 	t.Parallel()
-	for _, later := range []time.Duration{0, lives.RefreshGrace, lives.RefreshGrace + tick, lives.RefreshToken + time.Hour} {
+	for _, later := range []time.Duration{0, lives.RefreshGrace, lives.RefreshGrace + tick, lives.RefreshToken - tick} {
 		t.Run(later.String(), func(t *testing.T) {
 			g := parallelGrant(t)
 			second := g.mustRefresh(t, g.first)
@@ -140,6 +147,22 @@ func rotateAfterSuccessor(t *testing.T) {
 			g.familyIsDead(t, g.first, second, third)
 		})
 	}
+	t.Run("although_the_successor_expired_sooner", func(t *testing.T) {
+		g := parallelGrant(t)
+		short := lives
+		short.RefreshToken = time.Hour
+		g.Store = must.Get(store.Open(t.Context(), g.DB, store.Options{Now: g.Clock.Now, Key: g.Key, Lifetimes: short, Log: slog.New(slog.DiscardHandler)}))(t)
+		second := g.mustRefresh(t, g.first)
+		third := g.mustRefresh(t, second)
+		g.Clock.Advance(short.RefreshToken)
+		g.issue(t, store.ScopeUnstated) // an Update, after which the engine drops what has expired
+		if kept := g.Count(t, record.TagRefreshToken); kept != 3 {
+			t.Fatalf("the engine keeps %d refresh tokens, want all but the second one", kept)
+		}
+		_, err := g.refresh(g.first)
+		refused(t, "RotateRefresh(first)", err, record.ErrReplayed)
+		g.familyIsDead(t, g.first, third)
+	})
 }
 
 func rotateWithinGrace(t *testing.T) {
@@ -316,26 +339,48 @@ func rotateOfExpired(t *testing.T) {
 	})
 	t.Run("repeated_after_its_family_ended_within_the_grace_period", func(t *testing.T) {
 		t.Parallel()
-		f := storetest.NewKeeping(t, func(o *store.Options) { o.Lifetimes.Family = time.Minute })
-		client, _ := f.Client(t)
-		g := grant{Fixture: f, client: client, user: f.User(t, "mara", "acct_larkspur")}
-		g.first = g.issue(t, store.ScopeUnstated)
+		g := newGrantIn(t, storetest.NewKeeping(t, func(o *store.Options) { o.Lifetimes.Family = time.Minute }))
 		g.Clock.Advance(50 * time.Second)
 		g.mustRefresh(t, g.first)
 		g.Clock.Advance(lives.RefreshGrace / 2)
 		_, err := g.refresh(g.first)
 		refused(t, "RotateRefresh() after the family's end", err, record.ErrExpired)
 	})
-	t.Run("spent_and_its_pair_unseen", func(t *testing.T) {
+	for _, s := range states {
+		t.Run(s.name+"_and_nothing_changes", func(t *testing.T) {
+			t.Parallel()
+			begun := storetest.NewClock().Now()
+			for name, f := range map[string]*storetest.Fixture{"kept": storetest.NewKeeping(t), "dropped": storetest.New(t)} {
+				g := newGrantIn(t, f)
+				asked := s.bring(t, g)
+				g.Clock.Advance(begun.Add(lives.RefreshToken).Sub(g.Now()))
+				want := record.ErrExpired
+				if name == "dropped" {
+					g.issue(t, store.ScopeUnstated) // an Update, after which the engine drops what has expired
+				}
+				if name == "dropped" && s.name != "unspent" && s.name != "expired" {
+					want = record.ErrNotFound
+				}
+				g.unchanged(t, func() {
+					_, err := g.refresh(asked)
+					refused(t, "RotateRefresh() of a token whose record is "+name, err, want)
+				})
+			}
+		})
+	}
+	t.Run("and_its_family_lives", func(t *testing.T) {
 		g := parallelGrant(t)
 		second := g.mustRefresh(t, g.first)
-		g.Clock.Advance(lives.RefreshToken)
-		g.unchanged(t, func() {
-			_, err := g.refresh(g.first)
-			refused(t, "RotateRefresh()", err, record.ErrExpired)
-		})
-		g.Clock.Advance(-tick)
-		g.mustRefresh(t, second)
+		g.Clock.Advance(lives.RefreshToken - tick)
+		third := g.mustRefresh(t, second)
+		g.Clock.Advance(tick)
+		if _, err := g.refresh(g.first); err == nil {
+			t.Error("RotateRefresh() of an expired spent token = nil, want a refusal")
+		}
+		if !g.accessLives(t, third) {
+			t.Error("the family was revoked, want it to live")
+		}
+		g.mustRefresh(t, third)
 	})
 	t.Run("with_its_family_a_year_after_the_authorization", func(t *testing.T) {
 		g := parallelGrant(t)
@@ -357,4 +402,19 @@ func rotateOfExpired(t *testing.T) {
 			t.Error("an access token outlives its family, want it dead")
 		}
 	})
+}
+
+// The rate bounds what one family can make the server keep: however long tokens live, not
+// more spent ones than a year of one refresh in ten seconds.
+func TestRotationEvery(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for _, c := range []struct{ lifetime, want time.Duration }{
+		{time.Second, time.Second}, {14 * day, time.Second}, {14*day + time.Second, 2 * time.Second}, {30 * day, 3 * time.Second},
+		{90 * day, 7 * time.Second}, {140 * day, 10 * time.Second}, {365 * day, 10 * time.Second},
+	} {
+		if got := (store.Lifetimes{RefreshToken: c.lifetime}).RotationEvery(); got != c.want {
+			t.Errorf("RotationEvery() for tokens of %s = %s, want %s", c.lifetime, got, c.want)
+		}
+	}
 }

@@ -13,9 +13,9 @@ import (
 	"tollhouse/store/secret"
 )
 
-// remembered is what a user allowed a client that remembers consent. It stands while its
-// lineage and epoch are the current ones: a new password, disabling and a change of the
-// client raise or renew them. All of it is one record, so that one write ends it.
+// remembered is what a user allowed a client that remembers consent. It is valid while its
+// lineage and epoch are current: a new password, disabling and a change of the
+// client raise or renew them. All of it is one record, so that one write revokes it.
 type remembered struct {
 	lineage
 	epoch   secret.ID // the client's ConsentEpoch when the user was asked
@@ -39,14 +39,15 @@ const (
 )
 
 // AllowRemembered is [Store.Allow] without asking: it stores an authorization code if the
-// user has allowed all of c before and that still stands. The transaction that stores the
-// code reads all that it stands on. Ticket and Epoch are not used. Errors: ErrNotFound if
+// user has allowed all of c before and that is still valid. The transaction that stores the
+// code reads all that it depends on. Ticket and Epoch are not used. Errors: ErrNotFound if
 // the user must be asked; ErrTooOften.
 func (s *Store) AllowRemembered(ctx context.Context, c Consent) (secret.Token, error) {
 	now := s.Now()
-	code, token := s.newCode(c, now)
+	token := secret.New(s.random, secret.Code)
+	code := s.newCode(c, token, now)
 	code.remembered = true
-	err := s.db.Update(ctx, func(tx kv.Txn) error {
+	err := s.access(ctx, code.account, func(tx kv.Txn) error {
 		r, err := readRemembered(tx, c.User.ID, c.Client.ID)
 		if err != nil {
 			return err
@@ -63,7 +64,7 @@ func (s *Store) AllowRemembered(ctx context.Context, c Consent) (secret.Token, e
 	if err != nil {
 		return secret.Token{}, fmt.Errorf("allow remembered: %w", err)
 	}
-	s.grants.note(code.granted(), now)
+	s.grants.Note(code.granted(), 1, now)
 	return token, nil
 }
 
@@ -110,7 +111,7 @@ func (r remembered) covers(redirectURI string, scope Scope, now time.Time) bool 
 }
 
 // remember stores within tx what the user has just allowed a client that remembers
-// consent. If the client is not as the user was shown it any more, it never stands. A
+// consent. If the client has changed since the user was shown it, it is never valid. A
 // private-use scheme is not remembered: any app on the device can claim it (RFC 8252
 // §8.6).
 func remember(tx kv.Txn, c Consent, l lineage, now time.Time) error {
@@ -134,7 +135,7 @@ func remember(tx kv.Txn, c Consent, l lineage, now time.Time) error {
 	return tx.Set(record.ConsentKey(l.user, l.client), encodeRemembered(r), next.ends())
 }
 
-// forget ends within tx what is remembered, and reports whether any of it stood.
+// forget revokes within tx what is remembered, and reports whether any of it was valid.
 func forget(tx kv.Txn, user secret.ID, client string, now time.Time) (stood bool, err error) {
 	r, err := readRemembered(tx, user, client)
 	if errors.Is(err, record.ErrNotFound) {
@@ -150,14 +151,14 @@ func forget(tx kv.Txn, user secret.ID, client string, now time.Time) (stood bool
 }
 
 // ReasonForgotten is the reason of the audit line for consent that was remembered and is
-// not any more.
+// no longer.
 const ReasonForgotten = "remembered_consent_revoked_by_user"
 
-// revokeRemembered ends what the user allowed the client, with an audit line.
+// revokeRemembered revokes what the user allowed the client, with an audit line.
 func (s *Store) revokeRemembered(ctx context.Context, by By, u User, clientID string) error {
 	now, tail := s.Now(), secret.NewTail(s.random)
 	line := AuditLine{What: AuditRevoke, Reason: ReasonForgotten, By: by, ClientID: clientID, UserID: u.Subject(), AccountID: u.Account}
-	return s.db.Update(ctx, func(tx kv.Txn) error {
+	return record.UpdateAs(ctx, s.db, by.ending(), func(tx kv.Txn) error {
 		stood, err := forget(tx, u.ID, clientID, now)
 		if err != nil || !stood {
 			return err
@@ -166,7 +167,7 @@ func (s *Store) revokeRemembered(ctx context.Context, by By, u User, clientID st
 	})
 }
 
-// listRemembered returns what stands of a user's remembered consents, with the clients.
+// listRemembered returns a user's remembered consents that are valid, with the clients.
 func (s *Store) listRemembered(ctx context.Context, u User) (list []remembered, clients []Client, err error) {
 	now := s.Now()
 	_, err = s.eachIndexPage(ctx, record.UserConsentsKey(u.ID), func(ends [][]byte) (more bool, err error) {

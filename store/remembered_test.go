@@ -218,7 +218,7 @@ var ends = map[string]struct {
 		_, err := g.RevokeFamilyOf(context.Background(), store.By{}, g.first.AccessToken.Reveal())
 		return err
 	}},
-	"denied on a screen that the client asked for": {does: func(g grant) error { return g.Deny(context.Background(), g.shown(0)) }},
+	"denied on a screen that the client asked for": {does: func(g grant) error { _, err := g.Deny(context.Background(), g.shown(0)); return err }},
 	"new password with the tick":                   {does: func(g grant) error { return g.newPassword(true) }},
 	"new password without the tick":                {does: func(g grant) error { return g.newPassword(false) }, stays: true},
 	"password set by an operator": {does: func(g grant) error {
@@ -290,11 +290,12 @@ func (g grant) changed(changes ...store.ClientChange) error {
 func (g grant) newPassword(endAll bool) error {
 	ctx := context.Background()
 	user, err := g.AuthenticateUser(ctx, secret.Caller{}, "mara", storetest.Password)
-	token, _, started := g.CreateSession(ctx, user, secret.Token{})
+	token, _, started := g.CreateSession(ctx, store.By{}, user, secret.Token{}, "")
 	_, _, changed := g.ChangePassword(ctx, store.PasswordChange{User: user, Session: token, New: "another long phrase", EndAll: endAll})
 	return errors.Join(err, started, changed)
 }
 
+// Promise (RFC 7662, RFC 8252 §8.6): what is remembered, and what ends it; prompt, max_age
 func TestWhatEndsRememberedConsent(t *testing.T) {
 	t.Parallel()
 	for name, end := range ends {

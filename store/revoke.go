@@ -9,12 +9,13 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/webhook"
 )
 
 // RevokeToken revokes a token of an authenticated client (RFC 7009 §2.1). A refresh
-// token ends its family; an access token ends alone. An unknown, expired or foreign
-// token changes nothing and is no error, because the answer must not reveal which it
-// was.
+// token revokes its family; an access token is revoked alone. Either disables the webhook endpoints
+// that the family created, also when the token had expired before. An unknown or foreign
+// token changes nothing and is no error, because the answer must not reveal which it was.
 func (s *Store) RevokeToken(ctx context.Context, by By, c Client, text string) error {
 	now, tail := s.Now(), secret.NewTail(s.random)
 	kind, token, err := s.kindOf(ctx, text, secret.RefreshToken, secret.AccessToken)
@@ -23,7 +24,7 @@ func (s *Store) RevokeToken(ctx context.Context, by By, c Client, text string) e
 		if kind == secret.AccessToken {
 			revoke = revokeAccess
 		}
-		err = s.db.Update(ctx, func(tx kv.Txn) error { return revoke(tx, by, c, token.Hash(), now, tail) })
+		err = s.revoke(ctx, kv.Ending, by, tail, func(tx kv.Txn, n *webhook.Ending) error { return revoke(tx, n, by, c, token.Hash(), now, tail) })
 	}
 	if err != nil && !errors.Is(err, record.ErrNotFound) {
 		return fmt.Errorf("revoke token: %w", err)
@@ -31,11 +32,8 @@ func (s *Store) RevokeToken(ctx context.Context, by By, c Client, text string) e
 	return nil
 }
 
-func revokeByRefresh(tx kv.Txn, by By, c Client, h secret.Hash, now time.Time, tail [8]byte) error {
+func revokeByRefresh(tx kv.Txn, n *webhook.Ending, by By, c Client, h secret.Hash, now time.Time, tail [8]byte) error {
 	t, err := readRefreshToken(tx, h)
-	if record.IsAbsent(err) {
-		return refuseAbsent(tx, standInFamily)
-	}
 	if err != nil {
 		return err
 	}
@@ -46,17 +44,14 @@ func revokeByRefresh(tx kv.Txn, by By, c Client, h secret.Hash, now time.Time, t
 	if f.client != c.ID || !f.revokedAt.IsZero() {
 		return nil
 	}
-	if err := revokeFamily(tx, f, now, ReasonRevokedByClient); err != nil {
+	if err := revokeFamily(tx, n, f, now, ReasonRevokedByClient); err != nil {
 		return err
 	}
 	return appendAudit(tx, f.auditLine(AuditRevoke, ReasonRevokedByClient, by), now, tail)
 }
 
-func revokeAccess(tx kv.Txn, by By, c Client, h secret.Hash, now time.Time, tail [8]byte) error {
+func revokeAccess(tx kv.Txn, n *webhook.Ending, by By, c Client, h secret.Hash, now time.Time, tail [8]byte) error {
 	t, err := readAccessToken(tx, h)
-	if record.IsAbsent(err) {
-		return refuseAbsent(tx, standInFamily)
-	}
 	if err != nil {
 		return err
 	}
@@ -64,7 +59,15 @@ func revokeAccess(tx kv.Txn, by By, c Client, h secret.Hash, now time.Time, tail
 	if err != nil {
 		return err
 	}
-	if t.client != c.ID || !now.Before(t.expiresAt) || !f.revokedAt.IsZero() {
+	if t.client != c.ID {
+		return nil
+	}
+	// Our choice: an endpoint would keep reading for whoever had the token. Which of the
+	// family's tokens created it is not recorded.
+	if err := endWebhooks(tx, n, f); err != nil {
+		return err
+	}
+	if !now.Before(t.expiresAt) || !f.revokedAt.IsZero() {
 		return nil
 	}
 	// Our choice: revoking an access token proves that the client received it,
@@ -79,7 +82,7 @@ func revokeAccess(tx kv.Txn, by By, c Client, h secret.Hash, now time.Time, tail
 		return err
 	}
 	if f.user.IsZero() { // it has no other token
-		if err := revokeFamily(tx, f, now, ReasonRevokedByClient); err != nil {
+		if err := revokeFamily(tx, n, f, now, ReasonRevokedByClient); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,10 @@
 package store
 
-import "strings"
+import (
+	"strings"
+
+	"tollhouse/store/record"
+)
 
 // Scope is a set of permissions. The zero Scope, ScopeUnstated, is that of a grant
 // without a requested scope: null in JSON, and everything that the client may do.
@@ -24,15 +28,15 @@ var scopeNames = [...]string{"events:read", "resources:read", "resources:write",
 // ScopeNames lists the names of all permissions, in their order.
 func ScopeNames() []string { return append([]string(nil), scopeNames[:]...) }
 
-// ParseScope reads a space-separated list (RFC 6749 §3.3), ignoring order and
-// duplicates. It returns false for bad syntax or an unknown name; an empty text is
-// ScopeUnstated.
+// ParseScope reads a space-separated list (RFC 6749 §3.3), ignoring order, duplicates
+// and further spaces, which clients leave when they join names. It returns false for an
+// unknown name; a text without names is ScopeUnstated.
 func ParseScope(text string) (Scope, bool) {
-	if text == "" {
-		return ScopeUnstated, true
-	}
 	var scope Scope
 	for name := range strings.SplitSeq(text, " ") {
+		if name == "" {
+			continue
+		}
 		bit, ok := scopeNamed(name)
 		if !ok {
 			return 0, false
@@ -40,6 +44,16 @@ func ParseScope(text string) (Scope, bool) {
 		scope |= bit
 	}
 	return scope, true
+}
+
+// UnknownScope returns the first name in a list that is no permission, or "".
+func UnknownScope(text string) string {
+	for name := range strings.SplitSeq(text, " ") {
+		if _, ok := scopeNamed(name); !ok && name != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 func scopeNamed(name string) (Scope, bool) {
@@ -73,7 +87,27 @@ func (s Scope) Effective() Scope {
 	return s
 }
 
+// Beyond returns the permissions that s gives and other does not.
+func (s Scope) Beyond(other Scope) Scope { return s.Effective() &^ other.Effective() }
+
 // Covers reports whether s gives every permission that other gives.
 func (s Scope) Covers(other Scope) bool {
-	return other.Effective()&^s.Effective() == 0
+	return other.Beyond(s) == 0
 }
+
+// ScopeError is ErrScope with what it is about.
+type ScopeError struct {
+	// Beyond is what exceeds the grant, or the client's own scope.
+	Beyond Scope
+	// Repeats, if Beyond is empty, is the scope of the refresh that this one repeats.
+	Repeats Scope
+}
+
+func (e *ScopeError) Error() string {
+	if e.Beyond == 0 {
+		return "scope is not that of the first refresh"
+	}
+	return "scope " + e.Beyond.String() + " is not covered by the grant"
+}
+
+func (e *ScopeError) Unwrap() error { return record.ErrScope }

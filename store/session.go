@@ -33,13 +33,16 @@ const sessionRecord = 1
 const seenEvery = 5 * time.Minute
 
 // CreateSession starts a session for a user who has just authenticated, and ends the
-// browser's previous one, if any: a session id never survives a sign-in. Errors:
-// ErrDisabled if the user was disabled in the meantime, or their sign-ins were ended,
-// ErrNotFound.
-func (s *Store) CreateSession(ctx context.Context, u User, old secret.Token) (secret.Token, Session, error) {
+// browser's previous one, if any: a session id never survives a sign-in. The sign-in is
+// recorded in the audit log with the reason, in the same transaction. Errors: ErrDisabled
+// if the user was disabled in the meantime, or their sign-ins were ended, ErrNotFound,
+// *BudgetError.
+func (s *Store) CreateSession(ctx context.Context, by By, u User, old secret.Token, reason string) (secret.Token, Session, error) {
 	token := secret.New(s.random, secret.SessionToken)
-	sn := s.newSession(u, token, s.Now())
-	err := s.db.Update(ctx, func(tx kv.Txn) error {
+	tail, now := secret.NewTail(s.random), s.Now()
+	sn := s.newSession(u, token, now)
+	line := AuditLine{What: AuditLogin, Reason: reason, By: by, UserID: u.Subject(), AccountID: u.Account}
+	signIn := func(tx kv.Txn) error {
 		current, err := readUser(tx, u.ID)
 		if err != nil {
 			return err
@@ -52,8 +55,17 @@ func (s *Store) CreateSession(ctx context.Context, u User, old secret.Token) (se
 				return err
 			}
 		}
-		return createSession(tx, sn)
-	})
+		if err := createSession(tx, sn); err != nil {
+			return err
+		}
+		return appendAudit(tx, line, now, tail)
+	}
+	var err error
+	if u.Operator { // who may be about to stop what fills the disk
+		err = record.UpdateAs(ctx, s.db, kv.Ruling, signIn)
+	} else {
+		err = s.access(ctx, u.Account, signIn)
+	}
 	if err != nil {
 		return secret.Token{}, Session{}, fmt.Errorf("create session: %w", err)
 	}
@@ -87,14 +99,14 @@ func (s *Store) FindSession(ctx context.Context, token secret.Token) (sn Session
 }
 
 // SessionSeen records that a session was used, at most four times in SessionIdle: a
-// session in steady use stays, and another may end by a quarter of that too early.
+// session in steady use stays, and another may expire up to a quarter of that too early.
 func (s *Store) SessionSeen(sn Session) {
 	if s.Now().Sub(sn.SeenAt) >= min(seenEvery, s.lives.SessionIdle/4) {
 		s.lastUsed.sessionSeen(sn.hash)
 	}
 }
 
-// PeekSession is FindSession for a page that looks by itself: it records no use.
+// PeekSession is FindSession for a page that refreshes itself: it records no use.
 func (s *Store) PeekSession(ctx context.Context, token secret.Token) (sn Session, err error) {
 	err = s.db.View(ctx, func(r kv.Reader) error {
 		if sn, err = readSession(r, token.Hash()); err != nil {
@@ -120,7 +132,7 @@ func (s *Store) isLive(sn Session) bool {
 
 // DeleteSession ends a session. An unknown session is no error.
 func (s *Store) DeleteSession(ctx context.Context, token secret.Token) error {
-	err := s.db.Update(ctx, func(tx kv.Txn) error { return deleteSession(tx, token.Hash()) })
+	err := record.UpdateAs(ctx, s.db, kv.Ending, func(tx kv.Txn) error { return deleteSession(tx, token.Hash()) })
 	if err != nil {
 		return fmt.Errorf("delete session: %w", err)
 	}
@@ -193,16 +205,16 @@ func (sn Session) Is(token secret.Token) bool { return sn.hash.Equal(token.Hash(
 // DeleteOtherSessions ends the user's sessions except that of the token, and returns how
 // many were live.
 func (s *Store) DeleteOtherSessions(ctx context.Context, u User, keep secret.Token) (ended int, err error) {
-	if ended, err = s.deleteSessions(ctx, u, keep.Hash()); err != nil {
+	if ended, err = s.deleteSessions(ctx, kv.Ending, u, keep.Hash()); err != nil {
 		return 0, fmt.Errorf("delete other sessions: %w", err)
 	}
 	return ended, nil
 }
 
 // DeleteSessions ends all sessions of the user, for the operator, and returns how many were
-// live. The user's unredeemed codes end too.
+// live. The user's unredeemed codes are revoked too.
 func (s *Store) DeleteSessions(ctx context.Context, by By, u User) (ended int, err error) {
-	if ended, err = s.deleteSessions(ctx, u, secret.Hash{}); err == nil {
+	if ended, err = s.deleteSessions(ctx, kv.Ruling, u, secret.Hash{}); err == nil {
 		err = s.revokeCodes(ctx, by, record.AllUserCodesKey(u.ID), ReasonRevokedByOperator)
 	}
 	if err != nil {
@@ -212,7 +224,7 @@ func (s *Store) DeleteSessions(ctx context.Context, by By, u User) (ended int, e
 }
 
 // deleteSessions ends the user's sessions except kept, if any.
-func (s *Store) deleteSessions(ctx context.Context, u User, kept secret.Hash) (ended int, err error) {
+func (s *Store) deleteSessions(ctx context.Context, class kv.Class, u User, kept secret.Hash) (ended int, err error) {
 	_, err = s.eachIndexPage(ctx, record.UserSessionsKey(u.ID), func(ends [][]byte) (more bool, err error) {
 		ends = slices.DeleteFunc(ends, func(h []byte) bool { return bytes.Equal(h, kept[:]) })
 		live, err := s.liveSessions(ctx, ends)
@@ -221,7 +233,7 @@ func (s *Store) deleteSessions(ctx context.Context, u User, kept secret.Hash) (e
 		}
 		ended += len(live)
 		for batch := range slices.Chunk(ends, record.DeleteBatchMax/4) {
-			err := s.db.Update(ctx, func(tx kv.Txn) error {
+			err := record.UpdateAs(ctx, s.db, class, func(tx kv.Txn) error {
 				for _, h := range batch {
 					if err := record.DeleteKeys(tx, record.SessionKey(secret.Hash(h)), record.UserSessionsKey(u.ID).Hash(secret.Hash(h))); err != nil {
 						return err

@@ -88,12 +88,27 @@ func readSessionWithUser(r kv.Reader, h secret.Hash) (Session, error) {
 	return sn, err
 }
 
-// DeleteSessionNamed ends the live session with that name and returns it. Errors:
-// ErrNotFound.
-func (s *Store) DeleteSessionNamed(ctx context.Context, name string) (ended Session, err error) {
+// FindSessionNamed returns the live session with that name. Errors: ErrNotFound.
+func (s *Store) FindSessionNamed(ctx context.Context, name string) (Session, error) {
+	h, err := s.sessionHash(ctx, name)
+	var live []Session
+	if err == nil {
+		live, err = s.liveSessions(ctx, [][]byte{h[:]})
+	}
+	if err == nil && len(live) == 0 {
+		err = record.ErrNotFound
+	}
+	if err != nil {
+		return Session{}, fmt.Errorf("find session: %w", err)
+	}
+	return live[0], nil
+}
+
+// sessionHash returns the hash that a name is the beginning of. Errors: ErrNotFound.
+func (s *Store) sessionHash(ctx context.Context, name string) (h secret.Hash, err error) {
 	start, ok := sessionNamed(name)
 	if !ok {
-		return Session{}, fmt.Errorf("delete session: %w", record.ErrNotFound)
+		return h, record.ErrNotFound
 	}
 	index := record.NewKey(record.TagSession)
 	var hashes [][]byte
@@ -110,10 +125,19 @@ func (s *Store) DeleteSessionNamed(ctx context.Context, name string) (ended Sess
 		err = record.ErrNotFound
 	}
 	if err != nil {
+		return h, err
+	}
+	return secret.Hash(hashes[0]), nil
+}
+
+// DeleteSessionNamed ends the live session with that name and returns it. Errors:
+// ErrNotFound.
+func (s *Store) DeleteSessionNamed(ctx context.Context, name string) (ended Session, err error) {
+	h, err := s.sessionHash(ctx, name)
+	if err != nil {
 		return Session{}, fmt.Errorf("delete session: %w", err)
 	}
-	h := secret.Hash(hashes[0])
-	err = s.db.Update(ctx, func(tx kv.Txn) error {
+	err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
 		if ended, err = readSessionWithUser(tx, h); err != nil {
 			return err
 		}

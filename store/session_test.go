@@ -18,7 +18,7 @@ import (
 func (g grant) signIn(t testing.TB, old secret.Token) secret.Token {
 	t.Helper()
 	u := must.Get(g.FindUser(context.Background(), "mara"))(t)
-	token, _, err := g.CreateSession(context.Background(), u, old)
+	token, _, err := g.CreateSession(context.Background(), store.By{}, u, old, "")
 	must.Do(t, err)
 	return token
 }
@@ -31,18 +31,14 @@ func (g grant) sessionLives(token secret.Token) bool {
 // see uses a session late enough for that to be recorded, and returns once it is.
 func (g grant) see(t testing.TB, token secret.Token) {
 	t.Helper()
-	written := make(chan struct{})
-	g.Faults.OnUpdate(func(run func() error) error {
-		defer close(written)
-		return run()
+	g.untilWritten(func() {
+		if !g.sessionLives(token) {
+			t.Fatal("FindSession() refused a session that should live")
+		}
 	})
-	defer g.Faults.Repair()
-	if !g.sessionLives(token) {
-		t.Fatal("FindSession() refused a session that should live")
-	}
-	<-written
 }
 
+// Promise (RFC 9700 §4.4, §4.7, §4.12, §4.16): session fixation
 func TestSession(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -137,7 +133,7 @@ func TestSession(t *testing.T) {
 		g := parallelGrant(t)
 		stale := g.user
 		must.Get(g.SetPassword(ctx, "mara", "another long phrase"))(t)
-		_, _, err := g.CreateSession(ctx, stale, secret.Token{})
+		_, _, err := g.CreateSession(ctx, store.By{}, stale, secret.Token{}, "")
 		refused(t, "CreateSession()", err, record.ErrDisabled)
 		_, err = g.IssueForPassword(ctx, store.By{}, g.client, stale, store.ScopeUnstated)
 		refused(t, "IssueForPassword()", err, record.ErrDisabled)
@@ -165,7 +161,7 @@ func TestListSessions(t *testing.T) {
 	g.Clock.Advance(time.Hour) // the old one is idle for too long now
 	second := g.signIn(t, secret.Token{})
 	nils := g.User(t, "nils", "acct_larkspur")
-	if _, _, err := g.CreateSession(ctx, nils, secret.Token{}); err != nil {
+	if _, _, err := g.CreateSession(ctx, store.By{}, nils, secret.Token{}, ""); err != nil {
 		t.Fatal(err)
 	}
 	list, err := g.ListSessions(ctx, g.user)
@@ -183,7 +179,7 @@ func TestDeleteOtherSessions(t *testing.T) {
 	g := parallelGrant(t)
 	ctx := context.Background()
 	nils := g.User(t, "nils", "acct_larkspur")
-	theirs, _, err := g.CreateSession(ctx, nils, secret.Token{})
+	theirs, _, err := g.CreateSession(ctx, store.By{}, nils, secret.Token{}, "")
 	must.Do(t, err)
 	here := g.signIn(t, secret.Token{})
 	var others []secret.Token

@@ -55,41 +55,11 @@ func simulatedOperations() []simulatedKind {
 			}
 			return ifAny(any)
 		}},
-		{"refresh", 60, func(s *simulation) string {
-			r, any := recent(s, s.refresh)
-			if any {
-				s.stepRefresh(s, r, s.clientOf(r.family))
-			}
-			return ifAny(any)
-		}},
-		{"use", 40, func(s *simulation) string {
-			a, any := recent(s, s.access)
-			if any {
-				s.stepUse(s, a)
-			}
-			return ifAny(any)
-		}},
-		{"introspect", 10, func(s *simulation) string {
-			a, any := recent(s, s.access)
-			if any {
-				s.stepInspect(s, a, s.clientOf(a.family))
-			}
-			return ifAny(any)
-		}},
-		{"revoke a refresh token", 3, func(s *simulation) string {
-			r, any := recent(s, s.refresh)
-			if any {
-				s.stepRevoke(s, r, s.clientOf(r.family))
-			}
-			return ifAny(any)
-		}},
-		{"revoke an access token", 6, func(s *simulation) string {
-			a, any := recent(s, s.access)
-			if any {
-				s.stepRevokeAccess(s, a, s.clientOf(a.family))
-			}
-			return ifAny(any)
-		}},
+		{"refresh", 60, onRecentRefresh(func(s *simulation, r *modelRefresh) { s.stepRefresh(s, r, s.clientOf(r.family)) })},
+		{"use", 40, onRecentAccess(func(s *simulation, a *modelAccess) { s.stepUse(s, a) })},
+		{"introspect", 10, onRecentAccess(func(s *simulation, a *modelAccess) { s.stepInspect(s, a, s.clientOf(a.family)) })},
+		{"revoke a refresh token", 3, onRecentRefresh(func(s *simulation, r *modelRefresh) { s.stepRevoke(s, r, s.clientOf(r.family)) })},
+		{"revoke an access token", 6, onRecentAccess(func(s *simulation, a *modelAccess) { s.stepRevokeAccess(s, a, s.clientOf(a.family)) })},
 		{"revoke what was granted", 2, func(s *simulation) string { s.stepRevokeGranted(s, s.client()); return "done" }},
 		{"end a user's tokens", 1, func(s *simulation) string {
 			s.stepEnd(s)
@@ -157,6 +127,22 @@ func recent[T any](s *simulation, list []T) (one T, any bool) {
 	return list[s.rng.IntN(n)], true
 }
 
+func onRecentRefresh(step func(*simulation, *modelRefresh)) func(*simulation) string {
+	return func(s *simulation) string { return onRecent(s, s.refresh, step) }
+}
+
+func onRecentAccess(step func(*simulation, *modelAccess)) func(*simulation) string {
+	return func(s *simulation) string { return onRecent(s, s.access, step) }
+}
+
+func onRecent[T any](s *simulation, list []T, step func(*simulation, T)) string {
+	one, any := recent(s, list)
+	if any {
+		step(s, one)
+	}
+	return ifAny(any)
+}
+
 // client draws one of those that act for a user.
 func (s *simulation) client() int { return min(s.rng.IntN(3), 1) }
 
@@ -192,7 +178,7 @@ func (s *simulation) outage() string {
 	defer s.f.Faults.Repair()
 	ctx := context.Background()
 	_, find := s.f.FindUser(ctx, modelUser)
-	_, list := s.f.ListEvents(ctx, simulatedAccount, eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1}, nil)
+	_, list := s.f.Events.ListEvents(ctx, simulatedAccount, eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1}, nil)
 	errs := []error{find, list}
 	if len(s.access) > 0 {
 		_, err := s.f.FindPrincipal(ctx, s.access[0].token)
@@ -257,7 +243,7 @@ func (s *simulation) signIn() string {
 		old, token = one, one.token
 	}
 	now := s.f.Now()
-	token, _, err := s.f.CreateSession(context.Background(), s.user(s), token)
+	token, _, err := s.f.CreateSession(context.Background(), store.By{}, s.user(s), token, "")
 	lost, committed := s.lost(err)
 	if !lost {
 		must.Do(s, err)
@@ -343,7 +329,7 @@ func (l *modelLog) read(s *simulation) (events []modelEvent) {
 	f := eventlog.Filter{To: eventlog.CreatedAtMax, Ascending: true}
 	for {
 		f.Limit = 1 + s.rng.IntN(200)
-		page := must.Get(s.f.ListEvents(context.Background(), simulatedAccount, f, nil))(s)
+		page := must.Get(s.f.Events.ListEvents(context.Background(), simulatedAccount, f, nil))(s)
 		var rows []struct {
 			ID, Type, Resource string
 			EventData          struct{ Object struct{ N int } }
@@ -400,7 +386,7 @@ func (l *modelLog) check(s *simulation) {
 	for _, e := range l.events {
 		counts[e.Type]++
 	}
-	types, _, err := s.f.ListEventTypes(ctx, simulatedAccount)
+	types, _, err := s.f.Events.ListEventTypes(ctx, simulatedAccount)
 	must.Do(s, err)
 	got := map[string]uint64{}
 	for _, use := range types {
@@ -414,7 +400,7 @@ func (l *modelLog) check(s *simulation) {
 	for _, kind := range simulatedResourceKinds {
 		for _, id := range simulatedResources {
 			n, exists := l.state(kind, id)
-			found, err := s.f.FindResource(ctx, simulatedAccount, kind, id)
+			found, err := s.f.Events.FindResource(ctx, simulatedAccount, kind, id)
 			if exists != (err == nil) || err != nil && !errors.Is(err, record.ErrNotFound) {
 				s.Fatalf("FindResource(%s %s) = %v, want it to exist: %t", kind, id, err, exists)
 			}
@@ -447,7 +433,7 @@ func (s *simulation) parse(text string) snapshot.Value {
 func (s *simulation) recordEvent() string {
 	kind, id, n := s.log.draw(s)
 	e := modelEvent{Type: kind + "." + []string{"created", "updated", "seen", "deleted"}[s.rng.IntN(4)], Resource: id, N: n}
-	wire, err := s.f.RecordEvent(context.Background(), eventlog.NewEvent{Owner: simulatedAccount, Type: e.Type, Resource: id, Source: "test", Location: "api", Object: s.parse(widget(kind, id, n))})
+	wire, err := s.f.Events.RecordEvent(context.Background(), eventlog.NewEvent{Owner: simulatedAccount, Type: e.Type, Resource: id, Source: "test", Location: "api", Object: s.parse(widget(kind, id, n))})
 	switch lost, committed := s.lost(err); {
 	case lost && !committed:
 		return "lost"
@@ -474,17 +460,17 @@ func (s *simulation) changeResource() string {
 		if records = !exists || before != n; !exists {
 			e.Type = kind + ".created"
 		}
-		changed, err = s.f.PutResource(ctx, c, s.parse(widget(kind, id, n)))
+		changed, err = s.f.Events.PutResource(ctx, c, s.parse(widget(kind, id, n)))
 	case 2, 3:
 		if records = before != n; !exists {
 			want = record.ErrNotFound
 		}
-		changed, err = s.f.PatchResource(ctx, c, s.parse(fmt.Sprintf(`{"n":%d}`, n)))
+		changed, err = s.f.Events.PatchResource(ctx, c, s.parse(fmt.Sprintf(`{"n":%d}`, n)))
 	default:
 		if e.Type, e.N = kind+".deleted", before; !exists {
 			want = record.ErrNotFound
 		}
-		changed, err = s.f.DeleteResource(ctx, c)
+		changed, err = s.f.Events.DeleteResource(ctx, c)
 	}
 	lost, committed := s.lost(err)
 	switch {
@@ -522,7 +508,7 @@ func (s *simulation) importEvent() string {
 	tries := 0
 	s.insist(s, func() error {
 		tries++
-		im, err := s.f.NewImporter(simulatedAccount, eventlog.ImportOptions{})
+		im, err := s.f.Events.NewImporter(simulatedAccount, eventlog.ImportOptions{})
 		if err != nil {
 			return err
 		}
@@ -573,7 +559,7 @@ func (s *simulation) findEvent() string {
 	if !any || e.ID == "" {
 		return ""
 	}
-	wire := must.Get(s.f.FindEvent(context.Background(), simulatedAccount, e.ID, nil))(s)
+	wire := must.Get(s.f.Events.FindEvent(context.Background(), simulatedAccount, e.ID, nil))(s)
 	var got modelEvent
 	must.Do(s, json.Unmarshal(wire, &got))
 	if got.ID != e.ID || got.Type != e.Type || got.Resource != e.Resource {

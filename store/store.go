@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tollhouse/store/eventlog"
@@ -45,7 +46,7 @@ type Lifetimes struct {
 	RefreshGrace time.Duration // during which a repeated refresh gets the same pair
 }
 
-// DefaultLifetimes returns the lifetimes in docs/decisions.md.
+// DefaultLifetimes returns the lifetimes in docs/internals/decisions.md.
 func DefaultLifetimes() Lifetimes {
 	return Lifetimes{
 		AccessToken:  time.Hour,
@@ -79,21 +80,21 @@ type Options struct {
 	// StrictTypes refuses event types that look misspelled.
 	StrictTypes bool
 	// Rotations is the burst of refreshes allowed per family, after which one is allowed
-	// every [RotationEvery]; 0 means 100,000.
+	// every [Lifetimes.RotationEvery]; 0 means 100,000.
 	Rotations int
 	// ClientGrants is the burst of grants allowed to a client for itself, and for each user,
 	// after which one is allowed every [ClientGrantEvery]; 0 means 100,000.
 	ClientGrants int
+	// AccountWrites is how many bytes an account may write in an hour, and as many again by
+	// sign-ins and refreshes; 0 means no bound. See [record.WritesDefault].
+	AccountWrites int64
 	// SegmentEvents is the number of events in a segment of a log; 0 means 200,000.
 	SegmentEvents uint64
-	// CountsEvery is the time between two passes of the rollup of events; 0 means one
-	// second, and less than 0 that Run makes none.
-	CountsEvery time.Duration
 }
 
 // Store is safe for concurrent use.
 type Store struct {
-	*eventlog.Log
+	Events    *eventlog.Log
 	Webhooks  *webhook.Webhooks
 	ring      *stats.Ring
 	db        kv.DB
@@ -108,8 +109,12 @@ type Store struct {
 	instance  secret.ID
 	epoch     string
 	lastUsed  lastUsed
-	rotations allowance[secret.ID]
-	grants    allowance[granted]
+	rotations record.Allowance[secret.ID]
+	grants    record.Allowance[granted]
+	passwords record.Allowance[secret.ID]
+	writes    record.Budget // what accounts change
+	tokens    record.Budget // what their sign-ins, grants and refreshes write
+	overdrawn atomic.Uint64 // updates that a budget refused
 	audits    auditQueue
 	origins   origins
 	backingUp sync.Mutex
@@ -119,7 +124,13 @@ type Store struct {
 // another version are rejected.
 const formatVersion = 1
 
-const metaStore = "store" // name of the store's own record; every store has one
+const (
+	metaStore  = "store" // name of the store's own record; every store has one
+	metaRecord = 2
+	// metaRecordBefore was in stores before format 1 was settled. Their other records had
+	// several versions, which nothing reads now: their format is 0.
+	metaRecordBefore = 1
+)
 
 // FormatError means that the store has a format that this version of tollhouse does
 // not read.
@@ -143,8 +154,10 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	_, s.isShared = db.(kv.Caller)
 	s.ring = stats.NewRing(db, s.Now, o.Log)
 	s.lastUsed.init()
-	s.rotations.init(o.Rotations, RotationEvery)
-	s.grants.init(o.ClientGrants, ClientGrantEvery)
+	s.rotations.Init(orDefault(o.Rotations), o.Lifetimes.RotationEvery(), false)
+	s.grants.Init(orDefault(o.ClientGrants), ClientGrantEvery, false)
+	s.passwords.Init(passwordsAtOnce, PasswordEvery, false)
+	s.initBudgets(o.AccountWrites)
 	// Drawn for a new store only: one that is opened again draws what it drew before.
 	fresh := sync.OnceValue(func() secret.ID { return secret.NewID(s.random) })
 	var format uint64
@@ -175,7 +188,7 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	if format != formatVersion {
 		return nil, &FormatError{Found: format}
 	}
-	s.Log, err = eventlog.Open(ctx, db, eventlog.Options{Now: s.Now, Random: o.Random, Log: o.Log, CardGuard: o.CardGuard, StrictTypes: o.StrictTypes, EnsureAccount: s.ensureAccount, SegmentEvents: o.SegmentEvents, CountsEvery: o.CountsEvery})
+	s.Events, err = eventlog.Open(ctx, db, eventlog.Options{Now: s.Now, Random: o.Random, Log: o.Log, CardGuard: o.CardGuard, StrictTypes: o.StrictTypes, EnsureAccount: s.ensureAccount, IsErasing: isErasing, SegmentEvents: o.SegmentEvents, Budget: &s.writes})
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
@@ -184,11 +197,14 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 }
 
 func encodeMeta(format uint64, instance secret.ID) []byte {
-	return record.NewEncoder(1).Uint(format).ID(instance).B
+	return record.NewEncoder(metaRecord).Uint(format).ID(instance).B
 }
 
 func decodeMeta(value []byte) (format uint64, instance secret.ID, err error) {
-	d := record.NewDecoder("meta", 1, value)
+	if len(value) > 0 && value[0] == metaRecordBefore {
+		return 0, secret.ID{}, nil
+	}
+	d := record.NewDecoder("meta", metaRecord, value)
 	format, instance = d.Uint(), d.ID()
 	return format, instance, d.Done()
 }

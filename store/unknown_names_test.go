@@ -32,8 +32,8 @@ func TestNamesThatNothingCanHave(t *testing.T) {
 		"DeleteAccount":     func(name string) error { return f.DeleteAccount(ctx, name) },
 		"RevokeFamily":      func(name string) error { _, err := f.RevokeFamily(ctx, store.By{}, name); return err },
 		"RevokeFamilyOf":    func(name string) error { _, err := f.RevokeFamilyOf(ctx, store.By{}, name); return err },
-		"FindEvent":         func(name string) error { _, err := f.FindEvent(ctx, "acct_a", name, nil); return err },
-		"FindResource":      func(name string) error { _, err := f.FindResource(ctx, "acct_a", "plan", name); return err },
+		"FindEvent":         func(name string) error { _, err := f.Events.FindEvent(ctx, "acct_a", name, nil); return err },
+		"FindResource":      func(name string) error { _, err := f.Events.FindResource(ctx, "acct_a", "plan", name); return err },
 		"FindCertificate":   func(name string) error { _, err := f.FindCertificate(ctx, name); return err },
 	} {
 		for _, name := range []string{"", "a\x00b", "a b", long} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/text/secure/precis"
@@ -23,7 +24,7 @@ type User struct {
 	Account    string
 	DisabledAt time.Time // zero while the user may sign in
 	CreatedAt  time.Time
-	Generation uint64 // sessions, codes and tokens carry it; raising it ends them all
+	Generation uint64 // sessions, codes and tokens carry it; raising it invalidates them all
 	Operator   bool   // may use the desk; gives no scope and reaches no token
 
 	password string // PHC string, or "" before a first code is redeemed
@@ -40,19 +41,17 @@ func (u User) Subject() string {
 	return string(secret.AppendCrockford([]byte(subjectPrefix), u.ID))
 }
 
-// A user's record has version 1 as long as it has no member that came later, so that
-// most users' records can be read by every release.
 const (
 	userRecord      = 1
-	userRecordAdded = 2
 	usernameSizeMax = 128 // bytes, before and after mapping
 	usernameHint    = "use letters, digits and signs such as . - _ @, without spaces"
 )
 
 // CanonicalUsername returns the form of a name for comparison: `BOB`, `bob` and their
-// decomposed spellings are one user (RFC 8265 §3.3).
+// decomposed spellings are one user (RFC 8265 §3.3). White space around a name is
+// ignored: keyboards and copied text add it, and no name can contain it.
 func CanonicalUsername(name string) (string, error) {
-	if name == "" || len(name) > usernameSizeMax {
+	if name = strings.TrimSpace(name); name == "" || len(name) > usernameSizeMax {
 		return "", record.Invalid("username", usernameHint, "a username has 1 to %d bytes", usernameSizeMax)
 	}
 	canonical, err := precis.UsernameCaseMapped.String(name)
@@ -62,7 +61,7 @@ func CanonicalUsername(name string) (string, error) {
 	return canonical, nil
 }
 
-// Role is what a user may do beside acting for an account.
+// Role is what a user may do besides acting for an account.
 type Role byte
 
 // Operator is the role of a user who may use the desk.
@@ -95,7 +94,7 @@ func newUser(username, account string, roles []Role) (User, error) {
 	if err = errors.Join(err, record.CheckAccountID(account)); err != nil {
 		return User{}, err
 	}
-	return User{Username: username, Canonical: canonical, Account: account, Operator: slices.Contains(roles, Operator)}, nil
+	return User{Username: strings.TrimSpace(username), Canonical: canonical, Account: account, Operator: slices.Contains(roles, Operator)}, nil
 }
 
 // CreateFixedUser is CreateUser with a password hash, for the demo of dev, whose
@@ -152,7 +151,7 @@ func (s *Store) FindUser(ctx context.Context, username string) (u User, err erro
 	}
 	err = s.db.View(ctx, func(r kv.Reader) error {
 		if u, err = readUserByName(r, canonical); record.IsAbsent(err) {
-			return refuseAbsent(r, standInUser)
+			return refuseUser(r)
 		}
 		return err
 	})
@@ -217,7 +216,8 @@ func (s *Store) ListUsers(ctx context.Context, after string, limit int) (users [
 // is renewed. Errors: ErrMismatch for an unknown name, a wrong password or a disabled
 // user; ErrBusy.
 func (s *Store) AuthenticateUser(ctx context.Context, c secret.Caller, username, password string) (User, error) {
-	if len(password) > secret.PasswordSizeMax { // no password is that long; refused before hashing for every name
+	// No password is that long. Refused before hashing for every name.
+	if min(len(password), len(secret.PreparePassword(password))) > secret.PasswordSizeMax {
 		return User{}, fmt.Errorf("authenticate user: %w", record.ErrMismatch)
 	}
 	u, err := s.FindUser(ctx, username)
@@ -237,21 +237,16 @@ func (s *Store) AuthenticateUser(ctx context.Context, c secret.Caller, username,
 	return u, nil
 }
 
-// DisableUser disables a user and ends their sessions, codes and tokens, and a code for a
-// new password. It is
-// idempotent. Errors: ErrNotFound.
+// DisableUser disables a user, revokes their sessions, codes and tokens, disables the webhook
+// endpoints that these created, and revokes a code for a new password. It is idempotent. Errors:
+// ErrNotFound.
 func (s *Store) DisableUser(ctx context.Context, username string) (User, error) {
-	u, err := s.changeUser(ctx, username, func(u *User) error {
+	return s.endUser(ctx, username, func(u *User) {
 		if u.DisabledAt.IsZero() {
 			u.DisabledAt, u.code = s.Now(), userCode{}
 			u.Generation++
 		}
-		return nil
 	})
-	if err == nil {
-		err = s.Webhooks.EndBonds(ctx, "", u.Subject(), webhook.UserEnded)
-	}
-	return u, err
 }
 
 // EnableUser lets a user sign in again, without their old sessions and tokens. Errors:
@@ -280,12 +275,13 @@ func (s *Store) setOperator(ctx context.Context, username string, operator bool)
 	})
 }
 
+// changeUser is for operators: it may revoke what the user has, even when the disk is full.
 func (s *Store) changeUser(ctx context.Context, username string, change func(*User) error) (u User, err error) {
 	canonical, err := CanonicalUsername(username)
 	if err != nil {
 		return User{}, fmt.Errorf("change user: %w", record.ErrNotFound)
 	}
-	err = s.db.Update(ctx, func(tx kv.Txn) error {
+	err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
 		if u, err = readUserByName(tx, canonical); err != nil {
 			return err
 		}
@@ -300,8 +296,33 @@ func (s *Store) changeUser(ctx context.Context, username string, change func(*Us
 	return u, nil
 }
 
-// DeleteUser deletes a user, who is disabled first, which ends their tokens, codes and
-// sessions at once. The user's record goes last, so that a deletion that failed can be
+// endUser is changeUser for a change that revokes the user's tokens. It also disables the webhook
+// endpoints that they created.
+func (s *Store) endUser(ctx context.Context, username string, change func(*User)) (u User, err error) {
+	canonical, err := CanonicalUsername(username)
+	if err != nil {
+		return User{}, fmt.Errorf("end user: %w", record.ErrNotFound)
+	}
+	err = s.revoke(ctx, kv.Ruling, By{}, secret.NewTail(s.random), func(tx kv.Txn, n *webhook.Ending) error {
+		if u, err = readUserByName(tx, canonical); err != nil {
+			return err
+		}
+		change(&u)
+		return errors.Join(writeUser(tx, u), u.endWebhooks(tx, n))
+	})
+	if err != nil {
+		return User{}, fmt.Errorf("end user: %w", err)
+	}
+	return u, nil
+}
+
+// endWebhooks disables the webhook endpoints that the user's tokens created.
+func (u User) endWebhooks(tx kv.Txn, n *webhook.Ending) error {
+	return n.In(tx, u.Account, webhook.Owner{User: u.Subject()})
+}
+
+// DeleteUser deletes a user, who is disabled first, which revokes their tokens, codes and
+// sessions immediately. The user's record is deleted last, so that a failed deletion can be
 // repeated. Errors: ErrNotFound.
 func (s *Store) DeleteUser(ctx context.Context, username string) error {
 	u, err := s.DisableUser(ctx, username)
@@ -317,7 +338,7 @@ func (s *Store) DeleteUser(ctx context.Context, username string) error {
 		err = s.deleteFamilies(ctx, record.UserFamiliesKey(u.ID))
 	}
 	if err == nil {
-		err = s.db.Update(ctx, func(tx kv.Txn) error {
+		err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
 			if _, err := readUser(tx, u.ID); err != nil {
 				return err
 			}
@@ -348,7 +369,7 @@ func (s *Store) deleteIndexed(ctx context.Context, prefix record.Key, pointed fu
 		if err != nil || len(batch) == 0 {
 			return err
 		}
-		if err := s.db.Update(ctx, func(tx kv.Txn) error { return record.DeleteKeys(tx, batch...) }); err != nil {
+		if err := record.UpdateAs(ctx, s.db, kv.Ending, func(tx kv.Txn) error { return record.DeleteKeys(tx, batch...) }); err != nil {
 			return err
 		}
 		r.Lo = append(batch[len(batch)-1], 0)
@@ -383,49 +404,27 @@ func writeUser(tx kv.Txn, u User) error {
 }
 
 func encodeUser(u User) []byte {
-	version := byte(userRecord)
-	if u.hasAdded() {
-		version = userRecordAdded
-	}
-	e := record.NewEncoder(version).Uint(u.Generation).Time(u.DisabledAt).Str(u.Username).Str(u.Canonical).
-		Str(u.Account).Str(u.password).Time(u.CreatedAt)
-	if u.hasAdded() {
-		e.Bool(u.Operator).Time(u.code.expiresAt)
-		if !u.code.expiresAt.IsZero() {
-			e.Hash(u.code.hash)
-		}
+	e := record.NewEncoder(userRecord).Uint(u.Generation).Time(u.DisabledAt).Str(u.Username).Str(u.Canonical).
+		Str(u.Account).Str(u.password).Time(u.CreatedAt).Bool(u.Operator).Time(u.code.expiresAt)
+	if !u.code.expiresAt.IsZero() {
+		e.Hash(u.code.hash)
 	}
 	return e.B
 }
 
-// hasAdded reports whether the user has a member that version 1 lacks.
-func (u User) hasAdded() bool { return u.Operator || !u.code.expiresAt.IsZero() }
-
 func decodeUser(id secret.ID, v []byte) (User, error) {
-	d, added := userDecoder(v)
+	d := record.NewDecoder("user", userRecord, v)
 	u := decodeUserFields(&d, id)
 	u.Canonical, u.Account, u.password, u.CreatedAt = d.Str(), d.Str(), d.Str(), d.Time()
-	if added {
-		u.Operator, u.code.expiresAt = d.Bool(), d.Time()
-		if !u.code.expiresAt.IsZero() {
-			u.code.hash = d.Hash()
-		}
-		if !u.hasAdded() {
-			d.Fail("has the longer version without a member of it")
-		}
+	u.Operator, u.code.expiresAt = d.Bool(), d.Time()
+	if !u.code.expiresAt.IsZero() {
+		u.code.hash = d.Hash()
 	}
 	return u, d.Done()
 }
 
-func userDecoder(v []byte) (d record.Decoder, added bool) {
-	if len(v) > 0 && v[0] == userRecordAdded {
-		return record.NewDecoder("user", userRecordAdded, v), true
-	}
-	return record.NewDecoder("user", userRecord, v), false
-}
-
 func decodeUserHead(id secret.ID, v []byte) (User, error) {
-	d, _ := userDecoder(v)
+	d := record.NewDecoder("user", userRecord, v)
 	u := decodeUserFields(&d, id)
 	return u, d.Err
 }

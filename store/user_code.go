@@ -9,6 +9,7 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/webhook"
 )
 
 // An operator who must not know a user's password makes a code, with which the user sets
@@ -27,6 +28,10 @@ type userCode struct {
 	hash      secret.Hash
 	expiresAt time.Time
 }
+
+// CodeEnds returns when the user's latest code expires; zero if it was redeemed or there was
+// none.
+func (u User) CodeEnds() time.Time { return u.code.expiresAt }
 
 // CreateUserWithCode creates a user who has no password before the code is redeemed.
 // Errors: *InvalidError, ErrExists.
@@ -72,8 +77,9 @@ type UserCodeUse struct {
 	Caller   secret.Caller
 }
 
-// RedeemUserCode sets the password of a user by a code, once, and ends all sessions, codes
-// and tokens of the user in the same transaction. Errors: *InvalidError, ErrBusy;
+// RedeemUserCode sets the password of a user by a code, once, and revokes all sessions, codes
+// and tokens of the user and disables the webhook endpoints that they created, in the same
+// transaction. Errors: *InvalidError, ErrBusy;
 // ErrMismatch for an unknown or disabled user and a wrong, spent or expired code (which is
 // ErrExpired too), and then nothing is written.
 func (s *Store) RedeemUserCode(ctx context.Context, use UserCodeUse) (User, error) {
@@ -97,7 +103,7 @@ func (s *Store) RedeemUserCode(ctx context.Context, use UserCodeUse) (User, erro
 	now, tail := s.Now(), secret.NewTail(s.random)
 	line := AuditLine{What: AuditPasswordChanged, Reason: reasonSetByCode, By: use.By, UserID: u.Subject(), AccountID: u.Account}
 	id := u.ID
-	err = s.db.Update(ctx, func(tx kv.Txn) (err error) {
+	err = s.revoke(ctx, kv.Ending, use.By, tail, func(tx kv.Txn, n *webhook.Ending) (err error) {
 		if u, err = readUser(tx, id); record.IsAbsent(err) {
 			return record.ErrMismatch
 		}
@@ -109,7 +115,7 @@ func (s *Store) RedeemUserCode(ctx context.Context, use UserCodeUse) (User, erro
 		}
 		u.setPassword(hash)
 		u.Generation++
-		if err := writeUser(tx, u); err != nil {
+		if err := errors.Join(writeUser(tx, u), u.endWebhooks(tx, n)); err != nil {
 			return err
 		}
 		return appendAudit(tx, line, now, tail)
@@ -137,5 +143,5 @@ func (u User) CodeExpiresAt() time.Time { return u.code.expiresAt }
 // code to be redeemed.
 func (u User) HasPassword() bool { return u.password != "" }
 
-// setPassword replaces the password and ends an unredeemed code.
+// setPassword replaces the password and revokes an unredeemed code.
 func (u *User) setPassword(hash string) { u.password, u.code = hash, userCode{} }

@@ -36,6 +36,7 @@ func (g grant) userCode(t testing.TB) secret.Token {
 	return code
 }
 
+// Promise (Browsers): operators, codes for a new password, start page, name and logo
 func TestUserCode(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -81,7 +82,7 @@ func TestUserCode(t *testing.T) {
 		"a_new_password": func(t *testing.T, g grant) { must.Get(g.SetPassword(ctx, "mara", storetest.Password))(t) },
 		"a_change_of_the_password": func(t *testing.T, g grant) {
 			u := must.Get(g.AuthenticateUser(ctx, secret.Caller{}, "mara", storetest.Password))(t)
-			token, _, err := g.CreateSession(ctx, u, secret.Token{})
+			token, _, err := g.CreateSession(ctx, store.By{}, u, secret.Token{}, "")
 			must.Do(t, err)
 			_, _, err = g.ChangePassword(ctx, store.PasswordChange{User: u, Session: token, New: "yet another phrase"})
 			must.Do(t, err)

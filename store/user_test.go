@@ -132,6 +132,7 @@ func TestDeleteUserLeavesNothing(t *testing.T) {
 	}
 }
 
+// Promise (Browsers): operators, codes for a new password, start page, name and logo
 func TestOperatorRole(t *testing.T) {
 	ctx := context.Background()
 	g := parallelGrant(t)

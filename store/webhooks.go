@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
@@ -13,52 +12,104 @@ import (
 
 func (s *Store) openWebhooks(db kv.DB, o Options) *webhook.Webhooks {
 	return webhook.New(db, webhook.Options{
-		Log: s.Log, Now: s.Now, Random: o.Random, Key: o.Key, Bound: boundTo,
+		Log: s.Events, Now: s.Now, Random: o.Random, Key: o.Key, Ended: ownerEnded, Budget: &s.writes,
 		Audit: func(tx kv.Txn, by webhook.By, account, reason string, tail [8]byte) error {
-			return appendAudit(tx, AuditLine{
+			line := AuditLine{
 				What: AuditWebhook, Reason: reason, By: By{RequestID: by.RequestID, Source: by.Address, OperatorID: by.OperatorID},
 				ClientID: by.Client, UserID: by.User, AccountID: account,
-			}, s.Now(), tail)
+			}
+			switch {
+			case by.Client != "" || by.User != "":
+				return s.auditChange(tx, line, reasonChanges, tail)
+			// A receiver can cause it, and whoever enables endpoints and revokes the token again.
+			case account != "" && by.OperatorID == "" && (by.RequestID == "" || by.Address != ""):
+				return s.auditChange(tx, line, reasonServerChanges, tail)
+			}
+			return appendAudit(tx, line, s.Now(), tail)
 		},
 	})
 }
 
-// boundTo is [webhook.Options.Bound].
-func boundTo(r kv.Reader, account, client, user string) (webhook.Reason, error) {
-	if client != "" {
-		c, err := readClient(r, client)
-		if errors.Is(err, record.ErrNotFound) || err == nil && !c.mayPush(account, user != "") {
+// ownerEnded is [webhook.Options.Ended]. A family that expired and was removed has not been
+// revoked.
+func ownerEnded(r kv.Reader, account string, o webhook.Owner) (webhook.Reason, error) {
+	if o.Client != "" {
+		c, err := readClient(r, o.Client)
+		if errors.Is(err, record.ErrNotFound) || err == nil && (!c.DisabledAt.IsZero() || c.Generation != o.ClientGeneration) {
+			return webhook.AuthorizationEnded, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		if !c.mayPush(account, o.User != "") {
 			return webhook.ClientEnded, nil
+		}
+	}
+	if id, ours := numberNamed(subjectPrefix, o.User); ours {
+		u, err := readUser(r, id)
+		if errors.Is(err, record.ErrNotFound) || err == nil && (!u.DisabledAt.IsZero() || u.Generation != o.UserGeneration) {
+			return webhook.AuthorizationEnded, nil
 		}
 		if err != nil {
 			return "", err
 		}
 	}
-	if id, ours := secret.ParseCrockford(strings.TrimPrefix(user, subjectPrefix)); ours {
-		u, err := readUser(r, id)
-		if errors.Is(err, record.ErrNotFound) || err == nil && !u.DisabledAt.IsZero() {
-			return webhook.UserEnded, nil
+	if !o.Family.IsZero() {
+		f, err := readFamily(r, o.Family)
+		if err == nil && !f.revokedAt.IsZero() {
+			return webhook.AuthorizationEnded, nil
 		}
-		return "", err
+		return "", record.GoneIsNil(err)
 	}
 	return "", nil
+}
+
+// owner returns the owner of the webhook endpoints that a family's tokens create.
+func (f family) owner() webhook.Owner {
+	user := User{ID: f.user}
+	return ownerOf(f.client, user.Subject(), f.id, f.clientGeneration, f.userGeneration)
+}
+
+// WebhookOwner returns the owner of the webhook endpoints that the token creates.
+func (p Principal) WebhookOwner() webhook.Owner {
+	return ownerOf(p.ClientID, p.UserID, p.family, p.clientGeneration, p.userGeneration)
+}
+
+func ownerOf(client, user string, family secret.ID, clientGeneration, userGeneration uint64) webhook.Owner {
+	if user == "" { // bound to the client, not to one of its tokens
+		family = secret.ID{}
+	}
+	return webhook.Owner{Client: client, User: user, Family: family, ClientGeneration: clientGeneration, UserGeneration: userGeneration}
+}
+
+// ending begins what disables webhook endpoints in a transaction that ends authorizations.
+// tail is that of the transaction's audit line.
+func (s *Store) ending(by By, tail [8]byte) *webhook.Ending {
+	return s.Webhooks.NewEnding(webhook.By{RequestID: by.RequestID, Address: by.Source, OperatorID: by.OperatorID}, tail)
+}
+
+// revoke runs a transaction that may end authorizations.
+func (s *Store) revoke(ctx context.Context, class kv.Class, by By, tail [8]byte, fn func(tx kv.Txn, n *webhook.Ending) error) error {
+	n := s.ending(by, tail)
+	return n.Commit(ctx, record.UpdateAs(ctx, s.db, class, func(tx kv.Txn) error {
+		n.Begin()
+		return fn(tx, n)
+	}))
 }
 
 // scopePush is what a client needs to have an account's events pushed.
 const scopePush = ScopeEventsRead | ScopeWebhooksWrite
 
-// mayPush reports whether the client may have the account's events pushed. For a user it
-// acts in the user's account, otherwise in its own.
+// mayPush reports whether an enabled client may have the account's events pushed. For a user
+// it acts in the user's account, otherwise in its own.
 func (c Client) mayPush(account string, forUser bool) bool {
-	return c.DisabledAt.IsZero() && c.Scope.Covers(scopePush) && (forUser || c.Account == account)
+	return c.Scope.Covers(scopePush) && (forUser || c.Account == account)
 }
 
-// PurgeEvents and TrimEvents remove events, and with them what webhook endpoints had set
-// aside of them.
-
-// TrimEvents is [eventlog.Log.TrimEvents].
+// TrimEvents is [eventlog.Log.Trim], and removes what webhook endpoints had set aside of the
+// events.
 func (s *Store) TrimEvents(ctx context.Context) (removed int, err error) {
-	removed, err = s.Log.TrimEvents(ctx)
+	removed, err = s.Events.Trim(ctx)
 	if removed > 0 {
 		err = errors.Join(err, s.Webhooks.SweepRemoved(ctx))
 	}

@@ -4,35 +4,40 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"tollhouse/views"
 )
 
 func accountProps() views.AccountProps {
-	since := views.Moment{Phrase: "3 days ago", Exact: "9 March 2026, 15:30 UTC", Stamp: "2026-03-09T15:30:00Z"}
+	at := time.Date(2026, 3, 9, 15, 30, 0, 0, time.UTC)
+	since := views.Moment{At: at, Now: at.Add(77 * time.Hour)}
 	return views.AccountProps{
 		Page: page, Username: "harriet.voss", Account: "Larkspur Tea Room", SignOutURL: "/logout", SignOutToken: "out", FormToken: "tok",
-		RevokeURL: "/account/revoke", SignOutOthersURL: "/account/sign-out-others", PasswordURL: "/account/password",
+		RevokeURL: "/account/revoke", WebhookURL: "/account/webhook-off", SignOutOthersURL: "/account/sign-out-others", PasswordURL: "/account/password",
 		Clients: []views.GrantedClient{
-			{ID: "c1", Name: "Aster Reports", Since: since, Permissions: []string{views.ScopeWords("events:read")}},
-			{ID: "c2", Name: "Larkspur Bookkeeping", Since: since, Used: since, UnaskedUntil: "9 March 2027", Permissions: []string{views.ScopeWords("events:read"), views.ScopeWords("resources:read")}},
+			{ID: "c1", Name: "Aster Reports", Since: since, Scopes: []string{"events:read"}},
+			{ID: "c2", Name: "Larkspur Bookkeeping", Since: since, Used: since, UnaskedUntil: at.AddDate(1, 0, 0), Scopes: []string{"events:read", "resources:read"}},
 		},
+		Webhooks: []views.AccountWebhook{{ID: "wep_1", Address: "https://hooks.example", Client: "Aster Reports", Since: since}},
 		SignIns:  []views.SignIn{{Here: true, Since: since, Seen: since}, {Since: since, Seen: since}},
-		Password: views.PasswordForm{EndAll: true, NewHint: "At least 12 characters."},
+		Password: views.PasswordForm{EndAll: true, SizeMin: 12, SizeMax: 1024},
 	}
 }
 
+// Promise (Webhooks): the account page lists the endpoints of one's authorizations, each with a
+// button
 func TestAccount(t *testing.T) {
 	t.Parallel()
 	all := elements(t, render(t, views.Account(accountProps())))
 	t.Run("each_client_has_a_button_that_is_named_after_it", func(t *testing.T) {
 		t.Parallel()
-		for id, name := range map[string]string{"revoke-0": "Aster Reports", "revoke-1": "Larkspur Bookkeeping"} {
+		for id, want := range map[string][]string{"revoke-0": {"Revoke", "Aster Reports"}, "revoke-1": {"Revoke", "Larkspur Bookkeeping"}, "off-0": {"Turn off", "https://hooks.example"}} {
 			var spoken []string
 			for _, ref := range strings.Fields(byAttr(t, all, "id", id).attrs["aria-labelledby"]) {
 				spoken = append(spoken, byAttr(t, all, "id", ref).text)
 			}
-			if want := []string{"Revoke", name}; !slices.Equal(spoken, want) {
+			if !slices.Equal(spoken, want) {
 				t.Errorf("the button is called %q, want %q", spoken, want)
 			}
 		}
@@ -48,7 +53,7 @@ func TestAccount(t *testing.T) {
 	})
 	t.Run("each_client_that_is_let_through_without_asking_says_so", func(t *testing.T) {
 		t.Parallel()
-		const says = "Let through without asking until 9 March 2027"
+		const says = "Allowed without asking until 9 March 2027"
 		if n := strings.Count(render(t, views.Account(accountProps())), says); n != 1 {
 			t.Errorf("the page says %d times %q, want once, of the client that is", n, says)
 		}
@@ -72,8 +77,8 @@ func TestAccount(t *testing.T) {
 				t.Errorf("time = %v %q", e.attrs, e.text)
 			}
 		}
-		if n := len(named(all, "time")); n != 7 {
-			t.Errorf("%d times, want 7", n)
+		if n := len(named(all, "time")); n != 8 {
+			t.Errorf("%d times, want 8", n)
 		}
 	})
 	t.Run("tables_are_labelled_and_keep_their_roles_when_they_fold", func(t *testing.T) {
@@ -98,11 +103,14 @@ func TestAccount(t *testing.T) {
 			if got := field.attrs["autocomplete"]; got != want {
 				t.Errorf("%s has autocomplete %q, want %q", name, got, want)
 			}
+			if want == "username" && (field.attrs["type"] != "text" || field.attrs["value"] != "harriet.voss" || !field.has("hidden")) {
+				t.Errorf("%s = %v, want a text field that is not drawn: password managers ignore others", name, field.attrs)
+			}
 			if want != "username" && (field.attrs["type"] != "password" || !field.has("required") || field.has("value") || field.has("aria-invalid") || field.has("autofocus")) {
 				t.Errorf("%s = %v, want a required, empty password field", name, field.attrs)
 			}
 		}
-		if hint := byAttr(t, all, "id", byAttr(t, all, "name", "new_password").attrs["aria-describedby"]); hint.text != "At least 12 characters." {
+		if hint := byAttr(t, all, "id", byAttr(t, all, "name", "new_password").attrs["aria-describedby"]); hint.text != "At least 12 characters. Several unrelated words work well." {
 			t.Errorf("the new password is described by %q", hint.text)
 		}
 		if !byAttr(t, all, "name", "end_all").has("checked") {
@@ -112,12 +120,12 @@ func TestAccount(t *testing.T) {
 	t.Run("a_refusal_heads_the_form_and_marks_each_field", func(t *testing.T) {
 		t.Parallel()
 		refused := accountProps()
-		refused.Password = views.PasswordForm{Error: "Your password was not changed.", CurrentError: "Not that one.", NewError: "Too short."}
+		refused.Password = views.PasswordForm{SizeMin: 12, Refused: views.PasswordInvalid, Current: views.PasswordWrong, New: views.PasswordTooShort}
 		all := elements(t, render(t, views.Account(refused)))
 		if got := byAttr(t, all, "role", "alert").text; got != "Your password was not changed." {
 			t.Errorf("alert = %q", got)
 		}
-		for name, want := range map[string]string{"current_password": "Not that one.", "new_password": "Too short."} {
+		for name, want := range map[string]string{"current_password": "That is not your current password.", "new_password": "Too short: use at least 12 characters."} {
 			field := byAttr(t, all, "name", name)
 			if field.attrs["aria-invalid"] != "true" || byAttr(t, all, "id", field.attrs["aria-describedby"]).text != want {
 				t.Errorf("%s is not tied to its error: %v", name, field.attrs)
@@ -136,10 +144,10 @@ func TestAccount(t *testing.T) {
 	t.Run("offers_nothing_that_would_do_nothing", func(t *testing.T) {
 		t.Parallel()
 		alone := accountProps()
-		alone.Clients, alone.SignIns = nil, alone.SignIns[:1]
+		alone.Clients, alone.Webhooks, alone.SignIns = nil, nil, alone.SignIns[:1]
 		all := elements(t, render(t, views.Account(alone)))
 		for _, e := range all {
-			if a := e.attrs["action"]; a == "/account/revoke" || a == "/account/sign-out-others" {
+			if a := e.attrs["action"]; a == "/account/revoke" || a == "/account/webhook-off" || a == "/account/sign-out-others" {
 				t.Errorf("the page has a form for %s", a)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/a-h/templ"
 
@@ -15,81 +16,105 @@ import (
 	"tollhouse/views"
 )
 
-var update = flag.Bool("update", false, "write the golden files of testdata anew")
+var update = flag.Bool("update", false, "rewrite the golden files of testdata")
 
 // hostileName tries markup, a change of direction, and the whole width.
 var hostileName = `<script>alert("1")</script>` + "\u202e" + strings.Repeat("W", 90)
 
-// deskScreens are pages of the desk as the handlers fill them, with every name hostile.
-func deskScreens() map[string]templ.Component {
-	const token, id = "TOKEN", "0123456789"
-	name := hostileName
-	p := views.Page{Host: "pay.larkspurtea.example", SignedIn: true, Instance: name}
-	when := views.Moment{Phrase: "2 days ago", Exact: "7 March 2026, 14:22 UTC", Stamp: "2026-03-07T14:22:00Z"}
-	desk := func(d views.DeskProps, parts ...templ.Component) templ.Component {
-		d.Page, d.Username, d.SignOutToken = p, name, token
-		return views.Desk(d, parts)
-	}
-	text := func(s string) views.DeskCell { return views.DeskCell{Text: s} }
-	list := func(name string, columns ...string) views.DeskTable {
-		cells := []views.DeskCell{{Text: hostileName, Href: "/desk", Note: hostileName}, {Text: hostileName, Code: true}, {Text: hostileName, State: "warning"}, {When: when},
-			{Act: &views.DeskAct{Do: "end", Action: "/desk/end", Token: token, Label: "End", Of: hostileName}}}
-		return views.DeskTable{List: name, Label: name, Columns: columns, Older: "/desk/" + name + "?after=" + id,
-			Rows: []views.DeskRow{{Hook: "row", ID: hostileName, State: "disabled", Cells: cells[:len(columns)]}}}
-	}
-	events := list("events", "Event", "Resource", "Source", "When")
-	events.Rows[0].Hook = "event"
-	events.Rows[0].Cells[0].Kind, events.Rows[0].Cells[0].Note = 3, ""
-	events.Rows[0].Cells[2].State = ""
-	events.Tail, events.TailRow = "/desk/event-tail?after="+id, "/desk/events/EVENT"
-	filter := views.Form(p, views.DeskForm{Action: "/desk/events", Button: "Filter", Clear: "/desk/events", Fields: []views.DeskField{
-		{Name: "type", Label: "Type", Value: name, Suggestions: []string{name}, Wrong: name},
-		{Name: "order", Label: "Order", As: "select", Options: []views.DeskOption{{Value: "desc", Label: "Newest first", Chosen: true}, {Value: name, Label: name}}},
-	}})
-	client := views.Form(p, views.DeskForm{Do: "save-client", Action: "/desk/clients/demo", Token: token, Once: "ONCE", Heading: "Details", Text: name, Button: "Save", Links: []views.Link{{Label: name, Href: "/desk"}}, Fields: []views.DeskField{
-		{Name: "version", As: "hidden", Value: "1"},
-		{Name: "name", Label: "Name", Value: name, Required: true, Hint: "People see it."},
-		{Name: "redirect_uris", Label: "Redirect URIs", Value: name, As: "lines", Wrong: name},
-		{Name: "public", Label: "It has no secret", As: "box", Checked: true},
-		{Name: "scopes", Label: "Permissions", As: "boxes", Hint: "What it may ask for.", Options: []views.DeskOption{{Value: "read", Label: name, Chosen: true}, {Value: "write", Label: "Write"}}},
-	}})
-	plot := views.PlotProps{Name: "events", Title: "Events", Range: "24h", From: 1772895600, To: 1772982000, Behind: 3, Caption: "Events by hour", Description: "3 in all.", Summary: "3 in all", Width: 960, Height: 200, Left: 48,
-		Series: []views.PlotSeries{{Name: name, Label: name, Sum: "3", Colour: 1}},
-		Paths:  []views.PlotPath{{Colour: 1, D: "M48 180h18v-160h-18z"}, {Colour: 3, D: "M48 180L80 20", Line: true}},
-		Veils:  []views.PlotVeil{{X: 900, Y: 20, Width: 18, Height: 160}},
-		Ticks:  []views.PlotTick{{Y: 180, Label: "0"}, {Y: 20}},
-		Labels: []views.PlotLabel{{X: 57, Y: 196, Text: "15:00"}, {X: 95, Y: 196, Text: "16:00", Second: true}},
-		Rows: []views.PlotRow{{At: 1772895600, Label: "15:00", Href: "/desk/events?from=1772895600", Cells: []views.PlotCell{{Text: "3"}}},
-			{At: 1772899200, Label: "16:00", Cells: []views.PlotCell{{Text: "4.2 ms", Data: "0.0042"}}}},
-		Totals: []views.PlotCell{{Text: "3"}}}
-	empty := views.PlotProps{Name: "tokens", Title: "Tokens", Range: "24h", From: 1772895600, To: 1772982000, Caption: "Tokens by hour", Description: "None.", Width: 460, Height: 200, Left: 48,
-		Rows: []views.PlotRow{{At: 1772895600, Label: "15:00", Cells: []views.PlotCell{{Text: "–"}}}}}
-	detail := views.Panel(p, name, []templ.Component{
-		views.Facts(p, "", []views.DeskFact{{Label: "Source", DeskCell: text(name)}, {Label: "When", DeskCell: views.DeskCell{When: when}}}),
-		views.Diff([]views.DeskChange{{Member: name, Before: name, After: name}, {Member: "a.new", After: name, New: true}, {Member: "a.gone", Before: name, Gone: true}}),
-		views.Folded("JSON", name+"\n"+name, false), views.Folded("curl", name, true),
-	}, []views.DeskLink{{Label: name, Href: "/desk/events/raw", Hook: "raw"}})
-	return map[string]templ.Component{
-		"overview": desk(views.DeskProps{Name: "overview", Title: "Overview", Lead: name, Attention: []string{"backups"}},
-			views.Findings(p, []views.DeskFinding{{Check: "backup", State: "warning", Detail: name, Next: name, Label: "Backups", Href: "/desk/backups"}}),
-			views.Ranges(p, []views.RangeLink{{Label: "24 hours", Href: "/desk", Current: true}, {Label: "7 days", Href: "/desk?range=7d"}}),
-			views.Figures(p, []views.Figure{{Label: "Events", Value: "3", Note: "1 before"}, {Label: "Refused", Value: "0", Href: "/desk/audit"}}),
-			views.Plots([]templ.Component{views.Plot(p, plot), views.Plot(p, empty)}), views.Busiest(p, []views.Link{{Label: name, Href: "/desk", Note: "3"}, {Label: name, Href: "/desk"}})),
-		"events":      desk(views.DeskProps{Name: "events", Title: "Events"}, filter, views.List(p, events)),
-		"events-none": desk(views.DeskProps{Name: "events", Title: "Events"}, views.List(p, views.DeskTable{List: "events", Label: "Events", Empty: "Nothing matches.", Clear: "/desk/events"})),
-		"event":       desk(views.DeskProps{Name: "event", Title: name}, views.Beside([]templ.Component{views.List(p, list("events", "Event", "Resource"))}, []templ.Component{detail})),
-		"client":      desk(views.DeskProps{Name: "client", Title: name, Alert: "Nothing was saved."}, client, views.Acts(p, "Use", []views.DeskAct{{Do: "disable-client", Action: "/desk/clients/demo/disable", Token: token, Label: "Disable", Of: name}})),
-		"new-client": desk(views.DeskProps{Name: "new-client", Title: "Registered", Notice: name, Links: []views.Link{{Label: "Open the client", Href: "/desk/clients/demo"}}},
-			views.Secret(views.DeskSecret{Label: "Secret", Hook: "secret", Value: "SECRET", IDHook: "client-id", ID: "demo", Text: name, Command: "curl\n" + name})),
-		"users":      desk(views.DeskProps{Name: "users", Title: "Users"}, views.List(p, list("users", "User", "Account", "State", "Last sign-in", ""))),
-		"audit":      desk(views.DeskProps{Name: "audit", Title: "Audit"}, filter, views.List(p, list("audit", "What", "Who", "How", "When"))),
-		"backups":    desk(views.DeskProps{Name: "backups", Title: "Backups"}, views.Working("A backup is being made."), views.List(p, list("backups", "File", "Size", "State", "When")), views.Commands(name, "tollhouse restore FILE")),
-		"health":     desk(views.DeskProps{Name: "health", Title: "Health"}, views.List(p, list("health", "Check", "Detail", "State"))),
-		"settings":   desk(views.DeskProps{Name: "settings", Title: "Settings"}, views.List(p, list("settings", "Setting", "Value")), views.DeskFine(name)),
-		"confirm":    desk(views.DeskProps{Name: "confirm", Title: "Confirm"}, views.Confirm(p, views.ConfirmForm{Action: "/desk/clients/demo", Username: name, Fields: []views.Detail{{Label: "name", Value: name}}})),
-		"send-again": desk(views.DeskProps{Name: "confirm", Title: "Send it again"}, views.Confirm(p, views.ConfirmForm{Action: "/desk/clients/demo", Fields: []views.Detail{{Label: "name", Value: name}}})),
+// The time of the golden pages, and one two days before.
+var (
+	goldenNow = time.Date(2026, 3, 9, 15, 30, 0, 0, time.UTC)
+	golden    = views.Moment{At: goldenNow.Add(-49*time.Hour - 8*time.Minute), Now: goldenNow}
+)
+
+// goldenFrame is around every golden page.
+func goldenFrame() views.Frame {
+	return views.Frame{
+		Page:     views.Page{Host: "pay.larkspurtea.example", SignedIn: true, Instance: hostileName},
+		Username: hostileName, SignOutToken: "TOKEN", FormToken: "TOKEN",
 	}
 }
+
+// deskScreens are pages of the desk as the handlers fill them, with every name hostile.
+func deskScreens() map[string]templ.Component {
+	name, when, frame := hostileName, golden, goldenFrame()
+	soon := views.Moment{At: goldenNow.Add(3 * time.Hour), Now: goldenNow}
+	found := frame
+	found.Findings = []views.Finding{{Check: "backup", State: "warning", Detail: name, Next: name}, {Check: "disk", State: "ok", Detail: name}}
+	client := views.ListedClient{ID: "demo", Name: name, URL: "/desk/clients/demo", Grants: []string{"password"}, Scopes: []string{"events:read"}, Used: when, Disabled: true}
+	form := views.ClientForm{Name: name, RedirectURIs: []string{name}, Grants: []string{"password"}, Scopes: []string{"events:read"}, AllGrants: []string{"password", "refresh_token"}, AllScopes: []string{"events:read", "events:write"}, Account: name}
+	refused := form
+	refused.Refusal = views.Refusal{"name": name}
+	user := views.ListedUser{ID: "usr_1", Username: name, URL: "/desk/users/usr_1", Account: name, Operator: true, SignedIn: when}
+	access := views.AccessList{Counted: true, Older: "/desk/access?after=1", Rows: []views.ListedAccess{
+		{ID: "fam_1", Client: name, ClientURL: "/desk/clients/demo", Username: name, UserURL: "/desk/users/usr_1", Scopes: []string{"events:read"}, Since: when, Families: 2, FamiliesURL: "/desk/access?client=demo", RevokeURL: "/desk/families/fam_1/revoke"},
+		{ID: "fam_2", Client: name, ClientURL: "/desk/clients/demo", Account: name, Since: when, Used: when, Families: 1, RevokeURL: "/desk/families/fam_2/revoke"},
+	}}
+	audit := views.AuditList{Older: "/desk/audit?after=1", URL: "/desk/audit", Lines: []views.AuditLine{
+		{ID: "aud_1", At: when, What: "login_refused", Reason: name, Times: 3, User: views.Named{ID: "usr_1", Name: name, URL: "/desk/users/usr_1"}, Client: views.Named{ID: name}, Source: name, RequestID: name},
+	}}
+	browser := views.Browser{ID: "ses_1", Username: name, UserURL: "/desk/users/usr_1", Here: true, Since: when, Seen: when, Ends: soon, RevokeURL: "/desk/sessions/ses_1/revoke"}
+	event := views.ListedEvent{ID: "evt_1", Type: name, Source: name, URL: "/desk/events/evt_1", Resource: name, ResourceURL: "/desk/events?resource=1", At: when, Current: true}
+	events := views.EventList{Events: []views.ListedEvent{event}, Newer: "/desk/events?before=1", Older: "/desk/events?after=1", Tail: "/desk/event-tail?after=1", TailRow: "/desk/events/EVENT"}
+	search := views.EventSearch{
+		URL: "/desk/events", ClearURL: "/desk/events", JSONURL: "/desk/event-list", Accounts: []views.Choice{{Value: name, Label: name, Chosen: true}}, Types: []string{name},
+		Type: name, Resource: name, From: name, Further: []views.Detail{{Label: "limit", Value: "5"}},
+	}
+	hook := views.ListedWebhook{ID: "wep_1", Description: name, URL: "/desk/webhooks/wep_1", Origin: name, Account: name, Health: "disabled", Why: "gone", Behind: true, DeliveredTo: when, Parked: 1, Dead: 2}
+	starts := []time.Time{goldenNow.Add(-2 * time.Hour), goldenNow.Add(-time.Hour)}
+	plots := views.Plots{Range: "24h", Starts: starts, End: goldenNow, Plots: []views.PlotData{
+		{Name: "events", Series: []views.Series{{Name: name, Values: []views.Value{{Known: true, Number: 3}, {}}, Total: 3}}},
+		{Name: "requests", Series: []views.Series{{Name: "p50", Unit: "seconds", Values: []views.Value{{Known: true, Number: 0.0042}, {Known: true, Number: 1.5}}}}},
+		{Name: "tokens", Series: []views.Series{{Name: "password", Values: []views.Value{{Known: true}, {Known: true}}}}},
+	}}
+	return map[string]templ.Component{
+		"overview": views.Overview(views.OverviewProps{
+			Frame: found, Now: goldenNow, AccountName: name, EventsURL: "/desk/events?account=x", RefusedURL: "/desk/audit", Plots: plots, Before: 1234,
+			Ranges:  []views.RangeChoice{{Range: "24h", URL: "/desk", Current: true}, {Range: "7d", URL: "/desk?range=7d"}},
+			Busiest: []views.BusyAccount{{Name: name, URL: "/desk", Events: 3}, {Name: name, URL: "/desk", Events: 1}},
+		}),
+		"events":      views.Events(views.EventsProps{Frame: frame, Search: search, AccountName: name, Curl: name, List: events}),
+		"events-none": views.Events(views.EventsProps{Frame: frame, AccountName: name, List: views.EventList{Filtered: true, ClearURL: "/desk/events"}}),
+		"event": views.Event(views.EventProps{
+			Frame: frame, AllURL: "/desk/events", List: events, Event: event, Members: []views.Detail{{Label: "id", Value: name}, {Label: name, Value: name}}, Compared: true, Snapshot: name + "\n" + name, MemberCount: 1,
+			Changes: []views.Change{{Member: name, Before: name, After: name}, {Member: "a.new", After: name, New: true}, {Member: "a.gone", Before: name, Gone: true}},
+			Curl:    name, RawURL: "/desk/events/evt_1/raw", Earlier: "/desk/events/evt_0",
+		}),
+		"resources":     views.Resources(views.ResourcesProps{Frame: frame, URL: "/desk/resources", Kinds: []string{name}, Kind: name, Resources: []views.ListedResource{{ID: name, Name: name, URL: "/desk/resources/x/1", Changed: when}}, Older: "/desk/resources?after=1"}),
+		"resource":      views.Resource(views.ResourceProps{Frame: frame, Kind: name, ID: name, Name: name, ETag: name, Members: []views.Detail{{Label: name, Value: name}}, List: events, EventsURL: "/desk/events", Curl: name}),
+		"clients":       views.Clients(views.ClientsProps{Frame: frame, Clients: []views.ListedClient{client, {ID: "p", Name: name, Public: true, UsualGrants: true}}, NewURL: "/desk/new-client", Older: "/desk/clients?after=demo"}),
+		"client":        views.Client(views.ClientProps{Frame: frame, Client: client, Created: when, Form: refused, Access: access, Audit: audit, Once: "ONCE", Curl: name, DeleteCommand: name}),
+		"new-client":    views.NewClient(views.NewClientProps{Frame: frame, Form: form, URL: "/desk/clients", Once: "ONCE"}),
+		"client-secret": views.ClientSecret(views.ClientSecretProps{Frame: frame, ID: "demo", Name: name, URL: "/desk/clients/demo", Secret: "SECRET", Curl: "curl\n" + name, New: true}),
+		"users":         views.Users(views.UsersProps{Frame: frame, Users: []views.ListedUser{user}, NewURL: "/desk/new-user", Older: "/desk/users?after=1"}),
+		"user":          views.User(views.UserProps{Frame: frame, User: user, AccountURL: "/desk/events", Created: when, Browsers: []views.Browser{browser}, Access: access, Audit: audit, Once: "ONCE", DeleteCommand: name}),
+		"new-user":      views.NewUser(views.NewUserProps{Frame: frame, Username: name, Account: name, Operator: true, Accounts: []string{name}, Refused: true, Exists: true, URL: "/desk/users", Once: "ONCE"}),
+		"user-code":     views.UserCode(views.UserCodeProps{Frame: frame, Username: name, URL: "/desk/users/usr_1", Code: "CODE", CodeURL: "/new-password"}),
+		"access":        views.Access(views.AccessProps{Frame: frame, URL: "/desk/access", User: name, Browsers: []views.Browser{browser}, Access: access, TooMany: true}),
+		"audit":         views.Audit(views.AuditProps{Frame: frame, URL: "/desk/audit", User: name, List: audit}),
+		"webhooks":      views.Webhooks(views.WebhooksProps{Frame: frame, Webhooks: []views.ListedWebhook{hook}, Held: true, Restored: true, HoldURL: "/desk/webhook-hold", ResumeURL: "/desk/webhook-resume", APIPath: "/api/webhook-endpoints", CreateCommand: name}),
+		"webhook": views.Webhook(views.WebhookProps{
+			Frame: frame, Webhook: hook, Address: name, Types: []string{name}, Order: "strict", Created: when, Tried: when, LastError: name, Blocked: &views.Blocked{Event: name, Attempts: 2, Next: soon}, GapAfter: name,
+			Deliveries: []views.Delivery{{Event: name, Type: name, URL: "/desk/events/1", State: "dead", Attempts: 3, Status: 500, Body: name, Tried: when}}, Once: "ONCE", DeleteCommand: name, Test: &views.SentTest{Status: 500, MS: 12, Error: name},
+		}),
+		"webhook-secret": views.WebhookSecret(views.WebhookSecretProps{Frame: frame, ID: "wep_1", Origin: name, URL: "/desk/webhooks/wep_1", Secret: "SECRET"}),
+		"backups": views.Backups(views.BackupsProps{
+			Frame: found, Scheduled: true, Every: day, Checking: name, Failed: name, URL: "/desk/backups", Once: "ONCE", RestoreCommand: name,
+			Backups: []views.Backup{{Name: name, Dir: name, Bytes: 3 << 20, Made: when, Problem: name, VerifyURL: "/desk/backups/x/verify"}, {Name: name, Made: when, Checked: when, VerifyURL: "/desk/backups/y/verify"}},
+		}),
+		"health":   views.Health(views.HealthProps{Frame: found, Search: &views.DamageSearch{Ended: when, Seconds: 1.5, Damage: name, CheckURL: "/desk/health/check", Command: name}}),
+		"settings": views.Settings(views.SettingsProps{Frame: frame, Settings: []views.Setting{{Name: name, Value: name, From: name, Variable: name}}}),
+		"confirm":  views.Confirm(views.ConfirmProps{Frame: frame, Action: "/desk/clients/demo", Password: true, Fields: []views.Detail{{Label: "name", Value: name}}}),
+		"sure": views.Confirm(views.ConfirmProps{
+			Frame: frame, Action: "/desk/clients/demo/disable", Fields: []views.Detail{{Label: "sure", Value: "true"}},
+			Price: views.ClientDisabled{Name: name, Lost: views.Lost{Authorizations: 3, Users: 2}}, BackURL: "/desk/clients/demo",
+		}),
+		"send-again": views.Confirm(views.ConfirmProps{Frame: frame, Action: "/desk/clients/demo", Stale: true, Fields: []views.Detail{{Label: "name", Value: name}}}),
+		"repeated":   views.Repeated(views.RepeatedProps{Frame: frame, Made: views.MadeClient, MadeURL: "/desk/clients/demo"}),
+	}
+}
+
+const day = 24 * time.Hour
 
 // assetHash is the part of an asset's address that changes with its bytes.
 var assetHash = regexp.MustCompile(`(/static/[a-z]+)\.[0-9a-f]{12}\.`)
@@ -126,9 +151,10 @@ var currentPlace = regexp.MustCompile(`aria-current="page">\s*(\w+)`)
 
 func TestDeskNavigationMarksThePage(t *testing.T) {
 	t.Parallel()
+	pages := deskScreens()
 	for name, want := range map[string]string{"events": "Events", "event": "Events", "resource": "Resources", "new-client": "Clients", "user": "Users", "health": "Health"} {
-		marked := currentPlace.FindAllStringSubmatch(render(t, views.Desk(views.DeskProps{Name: name}, nil)), -1)
-		if len(marked) != 2 || marked[0][1] != want || marked[1][1] != want { // the navigation stands there twice
+		marked := currentPlace.FindAllStringSubmatch(render(t, pages[name]), -1)
+		if len(marked) != 2 || marked[0][1] != want || marked[1][1] != want { // the page has the navigation twice
 			t.Errorf("the page %s is marked in the navigation as %q, want %s twice", name, marked, want)
 		}
 	}
@@ -143,14 +169,15 @@ func TestDeskTemplatesWeigh(t *testing.T) {
 		content, _, _ := static.Open(static.Path(name))
 		assets += len(content)
 	}
-	table := views.DeskTable{List: "events", Columns: []string{"Event", "Resource", "Source", "When"}}
+	p := views.EventsProps{Frame: views.Frame{Page: page}}
 	for range rows {
 		id := "evt_01kk9kgbjj000qfaggyf1b9p3e"
-		table.Rows = append(table.Rows, views.DeskRow{Hook: "event", ID: id, Cells: []views.DeskCell{
-			{Text: "transaction.updated", Kind: 1, Href: "/desk/events/" + id}, {Text: "txn_01kk9kgbjj000qfaggyf1b9p3e", Code: true, Href: "/desk/events?resource=txn_01kk9kgbjj000qfaggyf1b9p3e"},
-			{Text: "Larkspur Bookkeeping"}, {When: views.Moment{Phrase: "2 days ago", Exact: "7 March 2026, 14:22:01 UTC", Stamp: "2026-03-07T14:22:01Z"}}}})
+		p.List.Events = append(p.List.Events, views.ListedEvent{
+			ID: id, Type: "transaction.updated", URL: "/desk/events/" + id, Resource: "txn_01kk9kgbjj000qfaggyf1b9p3e", ResourceURL: "/desk/events?resource=txn_01kk9kgbjj000qfaggyf1b9p3e",
+			Source: "Larkspur Bookkeeping", At: golden,
+		})
 	}
-	if size := len(render(t, views.Desk(views.DeskProps{Name: "events", Title: "Events"}, []templ.Component{views.List(page, table)}))) + assets; size > most {
+	if size := len(render(t, views.Events(p))) + assets; size > most {
 		t.Errorf("the page weighs %d bytes, more than %d", size, most)
 	}
 }

@@ -7,19 +7,220 @@ package views
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
+import "fmt"
+
+// ErrorKind says what happened, which decides what an error page says.
+type ErrorKind int
+
+// The kinds of error pages.
+const (
+	ErrorRequest           ErrorKind = iota // the request failed: see Description
+	ErrorNotFound                           // no such page
+	ErrorFormsOnly                          // the address only takes forms
+	ErrorFull                               // no change can be written
+	ErrorDiskFull                           // the same, for operators: see Description
+	ErrorBusy                               // the server is
+	ErrorUnknownOutcome                     // it is not known whether it was done: see Description
+	ErrorServer                             // the server failed
+	ErrorCrossOrigin                        // the form came from another site
+	ErrorStaleForm                          // the form belongs to another sign-in
+	ErrorBrokenForm                         // the form lacks a field
+	ErrorStillSignedIn                      // the sign-out form belongs to another sign-in
+	ErrorLink                               // the authorization request is malformed
+	ErrorLinkNoClient                       // it does not name exactly one client
+	ErrorLinkNoRedirect                     // it does not name exactly one address to return to
+	ErrorLinkOver                           // it is no longer valid
+	ErrorClient                             // its client is unknown or disabled
+	ErrorRedirectMalformed                  // its address to return to is: see Fault
+	ErrorRedirectUnknown                    // that address is not registered; Fault says why it cannot be
+	ErrorConsentForeign                     // the consent form belongs to another sign-in
+	ErrorConsentDamaged                     // it cannot be read
+	ErrorConsentOld                         // it is too old
+	ErrorConsentRefused                     // the client may no longer ask
+	ErrorConsentGrown                       // the client has more permissions than it listed
+	ErrorConsentDisabled                    // the user or the client is disabled
+	ErrorConsentDecided                     // it was answered before
+	ErrorConsentTooOften                    // the client asks too often
+	ErrorConsentAllowed                     // none: the user had allowed it
+)
+
+// ErrorText is what an error page says.
+type ErrorText struct {
+	Kind        ErrorKind
+	Description string    // of the error, in the words of the API
+	Client      string    // name
+	Sent        SentValue // a parameter of the request
+	Fault       string    // of that value, as the end of a sentence about it; may be empty
+	Command     string    // a command line that corrects it, for dev; may be empty
+	ReturnTo    string    // host of the client's own site; may be empty
+	ReturnURL   string    // its http or https origin
+}
+
+// A SentValue is a parameter as it came. A value that is no word of visible ASCII is not
+// shown: a sentence from a link would look like ours.
+type SentValue struct {
+	Name, Value string
+	SizeMax     int  // of a value
+	Hidden      bool // instead of Value
+}
+
 // ErrorProps describes an error page: what happened, who caused it, and what to do.
 type ErrorProps struct {
 	Page
-	Title        string   // "This sign-in link is not valid", without a full stop
-	Message      string   // what happened, and whether the reader caused it
-	Next         string   // what to do; may be empty
-	Details      []Detail // what was sent; shown as text, never as a link
-	ForDeveloper string   // what the client's developer should change; may be empty
-	Command      string   // a command line that changes it; may be empty
-	Links        []Link   // next steps; may be empty
+	ErrorText
+	SignInURL string // for the kinds that offer to sign in; may be empty
 }
 
-// Error draws the page of a failed request.
+// OffersSignIn reports whether strangers may have been looking for the sign-in page.
+func (k ErrorKind) OffersSignIn() bool { return k == ErrorNotFound || k == ErrorFormsOnly }
+
+const (
+	notYourFault = "You did nothing wrong."
+	showDetails  = "Go back to the application and show its developers the details below."
+	startThere   = "Start again from the application."
+)
+
+// words are the title, without a full stop, what happened, and what to do, which may be
+// empty.
+func (e ErrorText) words() (title, message, next string) {
+	switch e.Kind {
+	case ErrorNotFound:
+		return "Page not found", "This address does not exist on this server.", "Check it for typing errors, or go to the start page."
+	case ErrorFormsOnly:
+		return "There is nothing to see here", "This address only receives forms or requests of programs. Opening it changes nothing.", "If you came from an application, start again from there."
+	case ErrorFull:
+		return "No changes now", "The server is read-only right now. Nothing was changed. This is not your fault.", "Try again later."
+	case ErrorDiskFull:
+		return "The disk is nearly full", e.Description, ""
+	case ErrorBusy:
+		return "The server is busy", "The server could not handle the request, and nothing was changed. This is not your fault.", "Try again in a moment."
+	case ErrorUnknownOutcome:
+		return "Something went wrong", e.Description, "Check whether it was done before you try again. If it keeps happening, report the request id below."
+	case ErrorServer:
+		return "Something went wrong", "The server could not complete the request. This is not your fault.", "Try again in a moment. If it keeps happening, report the request id below."
+	case ErrorCrossOrigin:
+		return "This form came from another site", "Another site tried to submit this form as you. Nothing was done.", "Close this page. If you meant to sign in, start again from the application."
+	case ErrorStaleForm:
+		return "This form is out of date", "It belongs to another sign-in, so nothing was changed.", "Open the page again."
+	case ErrorBrokenForm:
+		return "This form is out of date", "Nothing was changed.", "Open the page again."
+	case ErrorStillSignedIn:
+		return "You are still signed in", "The sign-out form belongs to another sign-in, so nothing was done.", "Go to the start page and sign out there."
+	}
+	if title, message, next = e.linkWords(); title != "" {
+		return title, message, next
+	}
+	if title, message, next = e.consentWords(); title != "" {
+		return title, message, next
+	}
+	return "The request failed", e.Description, "Go back and try again."
+}
+
+// linkWords are for invalid authorization requests. Most show nothing of the query: anybody
+// can write one, and its words would look like ours.
+func (e ErrorText) linkWords() (title, message, next string) {
+	const again = "Go back to the application and try again. If it happens again, show its developers the details below."
+	switch e.Kind {
+	case ErrorLink:
+		return "This sign-in link is not valid", "The link you followed is malformed. " + notYourFault, again
+	case ErrorLinkNoClient:
+		return "This sign-in link is not valid", "The link you followed does not name exactly one application. " + notYourFault, again
+	case ErrorLinkNoRedirect:
+		return "This sign-in link is not valid", "The link from " + e.Client + " does not name exactly one address to return you to. " + notYourFault, again
+	case ErrorLinkOver:
+		return "This sign-in link is not valid", "The sign-in request is no longer valid. " + notYourFault, again
+	case ErrorClient:
+		return "Unknown application", "The application that sent you is not registered with this server, or it has been disabled. " + notYourFault, showDetails
+	case ErrorRedirectMalformed:
+		return "Malformed redirect address", e.Client + " tried to send you to an address that is malformed, so you were not sent there. " + notYourFault, showDetails
+	case ErrorRedirectUnknown:
+		return "Unregistered redirect address", e.Client + " tried to send you to an address that it has not registered, so you were not sent there. " + notYourFault, showDetails
+	}
+	return "", "", ""
+}
+
+// consentWords are for answers to the consent screen. They do not say that nothing was
+// allowed: the same page may have been answered before.
+func (e ErrorText) consentWords() (title, message, next string) {
+	over := func(why string) (title, message, next string) {
+		return "This request is no longer valid", why + " This answer changed nothing.", startThere
+	}
+	switch e.Kind {
+	case ErrorConsentForeign:
+		return over("It belongs to another sign-in.")
+	case ErrorConsentDamaged:
+		return over("The form is damaged, or the server has been set up again since.")
+	case ErrorConsentOld:
+		return over("It is too old.")
+	case ErrorConsentRefused:
+		return over("The application may no longer ask for this.")
+	case ErrorConsentGrown:
+		return over("The application now has more permissions than this page listed.")
+	case ErrorConsentDisabled:
+		return over("The user or the application has been disabled in the meantime.")
+	case ErrorConsentDecided:
+		return "You have already answered", "Only your first answer counts.", "If the application did not continue, start again from there."
+	case ErrorConsentTooOften:
+		return "Too many requests", "The application asks for access in your name too often. Nothing was allowed.", "Wait a moment, then start again from the application."
+	case ErrorConsentAllowed:
+		return "You allowed access", "You have allowed " + e.Client + " to use your account.", "You can close this page. If the application did not continue, start again from there."
+	}
+	return "", "", ""
+}
+
+// forDeveloper says what the client's developer should change; it may be empty.
+func (e ErrorText) forDeveloper() string {
+	switch e.Kind {
+	case ErrorLink, ErrorLinkNoClient, ErrorLinkNoRedirect, ErrorLinkOver:
+		return "Build the address with a URL library. Send client_id, redirect_uri and response_type=code, each once and percent-encoded."
+	case ErrorClient:
+		return "Use the client_id that was printed when the client was created, on the server that created it."
+	case ErrorRedirectMalformed:
+		return "The redirect_uri " + e.Fault + ". Percent-encode the URI once where it is made, and once more as a parameter."
+	case ErrorRedirectUnknown:
+		const exact = "The redirect_uri must match a registered one byte for byte; only the port of an http loopback address may differ. "
+		if e.Fault != "" {
+			return exact + "This one cannot be registered: " + e.Fault + "."
+		}
+		return exact + "If this one is yours, register it."
+	}
+	return ""
+}
+
+func (e ErrorText) details() []Detail {
+	switch {
+	case e.Sent.Name == "":
+		return nil
+	case e.Sent.Hidden:
+		return []Detail{{e.Sent.Name, fmt.Sprintf("not shown: it is longer than %d characters, or has characters other than visible ASCII", e.Sent.SizeMax)}}
+	}
+	return []Detail{{e.Sent.Name, e.Sent.Value}}
+}
+
+func (p ErrorProps) title() string {
+	title, _, _ := p.words()
+	return title
+}
+
+func (p ErrorProps) paragraphs() []string {
+	_, message, next := p.words()
+	if next == "" {
+		return []string{message}
+	}
+	return []string{message, next}
+}
+
+func (p ErrorProps) links() (links []Link) {
+	if p.Kind == ErrorNotFound || p.Kind == ErrorFormsOnly || p.Kind == ErrorStillSignedIn {
+		links = append(links, Link{Label: "Start page", Href: "/"})
+	}
+	if p.SignInURL != "" {
+		links = append(links, Link{Label: "Sign in", Href: p.SignInURL})
+	}
+	return links
+}
+
+// Error draws the page of a failed request. What was sent is text, never a link.
 func Error(p ErrorProps) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -58,94 +259,117 @@ func Error(p ErrorProps) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var3 string
-			templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(visible(p.Title))
+			templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(visible(p.title()))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `error.templ`, Line: 18, Col: 24}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `error.templ`, Line: 219, Col: 26}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "</h1><p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "</h1>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			var templ_7745c5c3_Var4 string
-			templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(visible(p.Message))
-			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `error.templ`, Line: 19, Col: 25}
-			}
-			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "</p>")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			if p.Next != "" {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<p>")
+			for _, text := range p.paragraphs() {
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				var templ_7745c5c3_Var5 string
-				templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs(visible(p.Next))
+				var templ_7745c5c3_Var4 string
+				templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(visible(text))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `error.templ`, Line: 21, Col: 23}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `error.templ`, Line: 221, Col: 21}
+				}
+				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "</p>")
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, " ")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			if p.ReturnURL != "" {
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "<p><a class=\"target\" href=\"")
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				var templ_7745c5c3_Var5 templ.SafeURL
+				templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinURLErrs(p.ReturnURL)
+				if templ_7745c5c3_Err != nil {
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `error.templ`, Line: 224, Col: 42}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "\">Go to ")
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				var templ_7745c5c3_Var6 string
+				templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs(visible(p.ReturnTo))
+				if templ_7745c5c3_Err != nil {
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `error.templ`, Line: 224, Col: 72}
+				}
+				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "</a></p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, " ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, " ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if len(p.Links) > 0 {
-				templ_7745c5c3_Err = linkList(p.Page, p.Links).Render(ctx, templ_7745c5c3_Buffer)
+			if len(p.links()) > 0 {
+				templ_7745c5c3_Err = linkList(p.Page, p.links()).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, " ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, " ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if len(p.Details) > 0 {
-				templ_7745c5c3_Err = details(p.Details, "sent").Render(ctx, templ_7745c5c3_Buffer)
+			if len(p.details()) > 0 {
+				templ_7745c5c3_Err = details(p.details(), "sent").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, " ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, " ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if p.ForDeveloper != "" || p.Command != "" {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "<section class=\"developer\"><h2>For the developer</h2>")
+			if p.forDeveloper() != "" || p.Command != "" {
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "<section class=\"developer\"><h2>For the developer</h2>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				if p.ForDeveloper != "" {
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<p>")
+				if p.forDeveloper() != "" {
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "<p>")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					var templ_7745c5c3_Var6 string
-					templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs(visible(p.ForDeveloper))
+					var templ_7745c5c3_Var7 string
+					templ_7745c5c3_Var7, templ_7745c5c3_Err = templ.JoinStringErrs(visible(p.forDeveloper()))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `error.templ`, Line: 33, Col: 33}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `error.templ`, Line: 236, Col: 35}
 					}
-					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
+					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var7))
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "</p>")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "</p>")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -156,37 +380,106 @@ func Error(p ErrorProps) templ.Component {
 						return templ_7745c5c3_Err
 					}
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "</section>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "</section>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, " ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, " ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			if p.RequestID != "" {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<p class=\"fine\">Request <code class=\"reference\">")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, "<p class=\"fine\">Request <code class=\"reference\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				var templ_7745c5c3_Var7 string
-				templ_7745c5c3_Var7, templ_7745c5c3_Err = templ.JoinStringErrs(visible(p.RequestID))
+				var templ_7745c5c3_Var8 string
+				templ_7745c5c3_Var8, templ_7745c5c3_Err = templ.JoinStringErrs(visible(p.RequestID))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `error.templ`, Line: 41, Col: 73}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `error.templ`, Line: 244, Col: 73}
 				}
-				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var7))
+				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var8))
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "</code></p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "</code></p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = layout(p.Page, p.Title, "narrow").Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = layout(p.Page, p.title(), "narrow").Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		return nil
+	})
+}
+
+// DeskErrorProps describes an error page of the desk.
+type DeskErrorProps struct {
+	Frame
+	ErrorText
+	Hint string // what an operator can do, in the words of the API; may be empty
+}
+
+func (p DeskErrorProps) heading() heading {
+	title, message, next := p.words()
+	if p.Kind == ErrorNotFound { // also for a record
+		title, message, next = "Not found", p.Description, ""
+	}
+	h := heading{name: "error", title: title, alert: message}
+	for _, text := range []string{next, p.Hint} {
+		if text != "" {
+			h.alert += " " + text
+		}
+	}
+	return h
+}
+
+// DeskError draws the page of a request for the desk that failed.
+func DeskError(p DeskErrorProps) templ.Component {
+	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
+			return templ_7745c5c3_CtxErr
+		}
+		templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+		if !templ_7745c5c3_IsBuffer {
+			defer func() {
+				templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err == nil {
+					templ_7745c5c3_Err = templ_7745c5c3_BufErr
+				}
+			}()
+		}
+		ctx = templ.InitializeContext(ctx)
+		templ_7745c5c3_Var9 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var9 == nil {
+			templ_7745c5c3_Var9 = templ.NopComponent
+		}
+		ctx = templ.ClearChildren(ctx)
+		templ_7745c5c3_Var10 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+			templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+			templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+			if !templ_7745c5c3_IsBuffer {
+				defer func() {
+					templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err == nil {
+						templ_7745c5c3_Err = templ_7745c5c3_BufErr
+					}
+				}()
+			}
+			ctx = templ.InitializeContext(ctx)
+			templ_7745c5c3_Err = fine("Request "+p.RequestID).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			return nil
+		})
+		templ_7745c5c3_Err = desk(p.Frame, p.heading()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var10), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

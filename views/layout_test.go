@@ -26,7 +26,7 @@ const measured = `(() => {
 	const tag = e => e.outerHTML.slice(0, 80);
 	const card = box(document.querySelector('main'));
 	const shown = [...document.querySelectorAll('main *:not(.unseen)')].filter(e => box(e).width > 0);
-	const controls = [...document.querySelectorAll('input:not([type=hidden], [type=checkbox]), .choice, button, .button, .who a, .links a')];
+	const controls = [...document.querySelectorAll('input:not([type=hidden], [type=checkbox], [hidden]), .choice, button, .button, .who a, .links a')];
 	const decisions = [...document.querySelectorAll('[name=decision]')].map(e => box(e).width + ' by ' + box(e).height);
 	return {
 		styled: getComputedStyle(document.querySelector('main')).borderTopWidth == '1px',

@@ -14,23 +14,41 @@ type NewPasswordProps struct {
 	FormToken string // hidden field "form_token"
 	Username  string // as it was sent, kept after a refusal
 	Code      string // the same
-	Error     string // why username and code were refused; marks both fields
-	Password  PasswordForm
+	Refused   CodeRefusal
+	Password  PasswordForm // RetryAfter is of CodeThrottled too
 	SignInURL string
 }
 
+// CodeRefusal says why username and code were refused; it marks both fields.
+type CodeRefusal int
+
+// The reasons; sound ones have none.
+const (
+	CodeWrong CodeRefusal = iota + 1
+	CodeThrottled
+)
+
 func (p NewPasswordProps) title() string {
-	if p.Error+p.Password.Error != "" {
+	if p.refusal() != "" {
 		return "Error: Set your password"
 	}
 	return "Set your password"
 }
 
-func (p NewPasswordProps) refused() string {
-	if p.Error != "" {
-		return p.Error
+func (p NewPasswordProps) refusal() string {
+	switch p.Refused {
+	case CodeWrong:
+		return "That username and code do not match, or the code is no longer valid. Check both, or ask for a new code."
+	case CodeThrottled:
+		return "Too many failed attempts. " + tryAgainIn(p.Password.RetryAfter)
 	}
-	return p.Password.Error
+	switch p.Password.Refused {
+	case PasswordInvalid:
+		return "Your password was not set."
+	case PasswordStale:
+		return "The form was out of date. No password was set, and the code was not used. If this keeps happening, allow cookies for this site."
+	}
+	return ""
 }
 
 // NewPassword draws the page for users whom an operator gave a code. Its form sends
@@ -72,8 +90,8 @@ func NewPassword(p NewPasswordProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if p.refused() != "" {
-				templ_7745c5c3_Err = refusal("refusal", p.refused()).Render(ctx, templ_7745c5c3_Buffer)
+			if p.refusal() != "" {
+				templ_7745c5c3_Err = refusal("refusal", p.refusal()).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -85,7 +103,7 @@ func NewPassword(p NewPasswordProps) templ.Component {
 			var templ_7745c5c3_Var3 templ.SafeURL
 			templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinURLErrs(p.at(p.Action))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `new_password.templ`, Line: 38, Col: 45}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `new_password.templ`, Line: 56, Col: 45}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 			if templ_7745c5c3_Err != nil {
@@ -98,7 +116,7 @@ func NewPassword(p NewPasswordProps) templ.Component {
 			var templ_7745c5c3_Var4 string
 			templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(p.FormToken)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `new_password.templ`, Line: 39, Col: 61}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `new_password.templ`, Line: 57, Col: 61}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
 			if templ_7745c5c3_Err != nil {
@@ -108,7 +126,7 @@ func NewPassword(p NewPasswordProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = codeField(p, "username", "Username", "username", p.Username, p.Password.Error == "" && (p.Username == "" || p.Error != "")).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = codeField(p, "username", "Username", "username", p.Username, p.Password.Refused == 0 && (p.Username == "" || p.Refused != 0)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -116,11 +134,11 @@ func NewPassword(p NewPasswordProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = passwordField("new_password", "New password", "new-password", p.Password.NewHint, p.Password.NewError, p.Password.NewError != "").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = passwordField("new_password", "New password", "new-password", p.Password.hint(), p.Password.words(p.Password.New), p.Password.New != 0).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = passwordField("repeat_password", "Confirm new password", "new-password", "", p.Password.RepeatError, p.Password.RepeatError != "" && p.Password.NewError == "").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = passwordField("repeat_password", "Confirm new password", "new-password", "", p.Password.words(p.Password.Repeat), p.Password.Repeat != 0 && p.Password.New == 0).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -131,7 +149,7 @@ func NewPassword(p NewPasswordProps) templ.Component {
 			var templ_7745c5c3_Var5 templ.SafeURL
 			templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinURLErrs(p.at(p.SignInURL))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `new_password.templ`, Line: 46, Col: 119}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `new_password.templ`, Line: 64, Col: 119}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
 			if templ_7745c5c3_Err != nil {
@@ -179,7 +197,7 @@ func codeField(p NewPasswordProps, name, label, autocomplete, value string, focu
 		var templ_7745c5c3_Var7 string
 		templ_7745c5c3_Var7, templ_7745c5c3_Err = templ.JoinStringErrs(name)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `new_password.templ`, Line: 52, Col: 19}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `new_password.templ`, Line: 70, Col: 19}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var7))
 		if templ_7745c5c3_Err != nil {
@@ -192,7 +210,7 @@ func codeField(p NewPasswordProps, name, label, autocomplete, value string, focu
 		var templ_7745c5c3_Var8 string
 		templ_7745c5c3_Var8, templ_7745c5c3_Err = templ.JoinStringErrs(label)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `new_password.templ`, Line: 52, Col: 29}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `new_password.templ`, Line: 70, Col: 29}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var8))
 		if templ_7745c5c3_Err != nil {
@@ -205,7 +223,7 @@ func codeField(p NewPasswordProps, name, label, autocomplete, value string, focu
 		var templ_7745c5c3_Var9 string
 		templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs(name)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `new_password.templ`, Line: 55, Col: 12}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `new_password.templ`, Line: 73, Col: 12}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var9))
 		if templ_7745c5c3_Err != nil {
@@ -218,7 +236,7 @@ func codeField(p NewPasswordProps, name, label, autocomplete, value string, focu
 		var templ_7745c5c3_Var10 string
 		templ_7745c5c3_Var10, templ_7745c5c3_Err = templ.JoinStringErrs(name)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `new_password.templ`, Line: 56, Col: 14}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `new_password.templ`, Line: 74, Col: 14}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var10))
 		if templ_7745c5c3_Err != nil {
@@ -231,7 +249,7 @@ func codeField(p NewPasswordProps, name, label, autocomplete, value string, focu
 		var templ_7745c5c3_Var11 string
 		templ_7745c5c3_Var11, templ_7745c5c3_Err = templ.JoinStringErrs(value)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `new_password.templ`, Line: 57, Col: 16}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `new_password.templ`, Line: 75, Col: 16}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var11))
 		if templ_7745c5c3_Err != nil {
@@ -244,7 +262,7 @@ func codeField(p NewPasswordProps, name, label, autocomplete, value string, focu
 		var templ_7745c5c3_Var12 string
 		templ_7745c5c3_Var12, templ_7745c5c3_Err = templ.JoinStringErrs(autocomplete)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `new_password.templ`, Line: 58, Col: 30}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `new_password.templ`, Line: 76, Col: 30}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var12))
 		if templ_7745c5c3_Err != nil {
@@ -260,7 +278,7 @@ func codeField(p NewPasswordProps, name, label, autocomplete, value string, focu
 				return templ_7745c5c3_Err
 			}
 		}
-		if p.Error != "" {
+		if p.Refused != 0 {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, " aria-invalid=\"true\" aria-describedby=\"refusal\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

@@ -1,11 +1,16 @@
-// Package views draws the pages: sign-in, consent, account, error and the home page. A
-// screen is a templ component that takes one struct of plain strings, bools and slices,
-// filled by a handler, and knows nothing of requests or of the store.
+// Package views draws the pages: sign-in, consent, account, errors, the start page, the
+// reference and the desk. A page is a templ component in a file of its name, which takes one
+// struct of plain values (texts of users and clients, numbers, times, kinds) from a handler
+// and knows nothing of requests or of the store. All words of a page are chosen here: labels,
+// headings, buttons, notices and refusals. Only what the API answers is shown as it came.
 //
-// The pages are plain HTML without scripts or inline styles, so that the content
-// security policy can forbid both. All text from callers, clients and users goes through
-// templ's escaping and through visible, which reveals characters that reorder or hide
-// text.
+// The pages of the desk share the frame in desk.templ and the parts in table.templ,
+// form.templ and panels.templ.
+//
+// The pages are plain HTML that works without scripts, and without inline scripts or styles,
+// so that the content security policy can forbid those. All text from callers, clients and
+// users goes through templ's escaping and through visible, which reveals characters that
+// reorder or hide text.
 //
 // The generated files are committed; after a change to a screen run
 //

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/a-h/templ"
 
@@ -22,73 +23,71 @@ func screens(p views.Page, s string) map[string]templ.Component {
 	dev.Dev = true
 	branded := p
 	branded.SignedIn, branded.Instance, branded.Logo = true, s, "/static/logo.0123456789ab.png"
-	details := []views.Detail{{Label: "Address sent", Value: s}, {Label: "Application", Value: s}}
-	links := []views.Link{{Label: s, Href: "/", Note: s}, {Label: s, Href: "/"}}
 	consent := views.ConsentProps{
-		Page: p, ClientName: s, Username: s, NotYouURL: "/oauth/v2/auth?prompt=login", Permissions: []string{s, s},
+		Page: p, ClientName: s, Username: s, NotYouURL: "/oauth/v2/auth?prompt=login", Scopes: []string{s, s},
 		Account: s, GoesTo: s, Action: "/oauth/v2/auth/decision", Ticket: s,
 	}
 	withAccount := consent
 	withAccount.AccountURL = "/account"
-	when := views.Moment{Phrase: s, Exact: s, Stamp: s}
+	when := views.Moment{At: time.Unix(1772893321, 0), Now: time.Unix(1773070200, 0)}
 	account := views.AccountProps{
 		Page: p, Username: s, Account: s, SignOutURL: "/logout", SignOutToken: s, FormToken: s,
-		RevokeURL: "/account/revoke", SignOutOthersURL: "/account/sign-out-others", PasswordURL: "/account/password",
+		RevokeURL: "/account/revoke", WebhookURL: "/account/webhook-off", SignOutOthersURL: "/account/sign-out-others", PasswordURL: "/account/password",
 		SignIns: []views.SignIn{{Here: true, Since: when, Seen: when}}, Password: views.PasswordForm{EndAll: true},
 	}
 	full := account
-	full.Notice, full.ClientsNote, full.SignInsNote = s, s, s
+	full.Stale, full.MoreClients, full.MoreSignIns = true, true, true
 	full.Clients = []views.GrantedClient{
-		{ID: s, Name: s, Since: when, Used: when, UnaskedUntil: s, Permissions: []string{s, s}},
-		{ID: s, Name: s, Since: when, NoAccess: true, Permissions: []string{s}},
+		{ID: s, Name: s, Since: when, Used: when, UnaskedUntil: time.Unix(1783070200, 0), Scopes: []string{s, s}},
+		{ID: s, Name: s, Since: when, NoAccess: true, Scopes: []string{s}},
 	}
+	full.Webhooks = []views.AccountWebhook{{ID: s, Address: s, Description: s, Client: s, Since: when}}
 	full.SignIns = append(full.SignIns, views.SignIn{Since: when, Seen: when})
-	full.Password = views.PasswordForm{Error: s, CurrentError: s, NewError: s, RepeatError: s, NewHint: s}
+	full.Password = views.PasswordForm{Refused: views.PasswordInvalid, Current: views.PasswordWrong, New: views.PasswordTooLong, Repeat: views.PasswordDiffers}
 	return map[string]templ.Component{
 		"login": views.Login(views.LoginProps{
 			Page: p, ClientName: s, Action: "/login", Query: s, FormToken: s, CodeURL: "/new-password",
 		}),
 		"login after a refusal": views.Login(views.LoginProps{
-			Page: p, ClientName: s, Action: "/login", Query: s, FormToken: s, Username: s, Error: s,
+			Page: p, ClientName: s, Action: "/login", Query: s, FormToken: s, Username: s, Refused: true,
 		}),
 		"login in dev": views.Login(views.LoginProps{
-			Page: dev, Action: "/login", To: s, FormToken: s, Notice: s, DemoUsername: s, DemoPassword: s,
+			Page: dev, Action: "/login", To: s, FormToken: s, Notice: views.LoginStale, DemoUsername: s, DemoPassword: s,
 		}),
 		"consent":                 views.Consent(consent),
 		"consent with an account": views.Consent(withAccount),
 		"account":                 views.Account(account),
 		"account with everything": views.Account(full),
-		"error":                   views.Error(views.ErrorProps{Page: p, Title: s, Message: s}),
+		"error":                   views.Error(views.ErrorProps{Page: p, ErrorText: views.ErrorText{Description: s}}),
 		"error with everything": views.Error(views.ErrorProps{
-			Page: dev, Title: s, Message: s, Next: s, Details: details, ForDeveloper: s, Command: s, Links: links,
+			Page: dev, SignInURL: "/login", ErrorText: views.ErrorText{Kind: views.ErrorRedirectUnknown, Client: s, Sent: views.SentValue{Name: "redirect_uri", Value: s}, Fault: s, Command: s},
 		}),
 		"home": views.Home(views.HomeProps{
-			Page: p, SignInURL: "/login", Links: links,
+			Page: p, SignInURL: "/login", DocsURL: "/docs", StatusURL: "/readyz",
 		}),
 		"home of a server without users": views.Home(views.HomeProps{
-			Page: branded, SignInURL: "/login", Links: links, FirstUser: s,
+			Page: branded, SignInURL: "/login", DocsURL: "/docs", StatusURL: "/readyz", FirstUser: s,
 		}),
 		"home signed in": views.Home(views.HomeProps{
-			Page: branded, Username: s, SignOutURL: "/logout", FormToken: s, Links: links, Access: s,
+			Page: branded, Username: s, SignOutURL: "/logout", FormToken: s, AccountURL: "/account", DocsURL: "/docs", DeskUnsafe: true,
 		}),
 		"home of an operator, in dev": views.Home(views.HomeProps{
-			Page: dev, Username: s, SignOutURL: "/logout", FormToken: s,
-			Steps: []views.Step{{Title: s, Command: s}}, Links: links, Version: s,
-			DeskURL: "/desk", Figures: details, Access: s,
+			Page: dev, Username: s, SignOutURL: "/logout", FormToken: s, AccountURL: "/account", DocsURL: "/docs", TryURL: "/oauth/v2/auth",
+			TokenCommand: s, ListCommand: s, Version: s, DeskURL: "/desk", LastDay: &views.DayCounts{Events: 3},
 			Events: []views.HomeEvent{
-				{ID: s, Type: s, Resource: s, When: when, More: s, Changes: []views.Change{{Member: s, Before: s, After: s}, {Member: s, Before: s, After: s}}},
+				{ID: s, Type: s, Resource: s, When: when, More: 2, Changes: []views.Change{{Member: s, Before: s, After: s}, {Member: s, Before: s, After: s}}},
 				{ID: s, Type: s, Resource: s, When: when},
 			},
 		}),
 		"new password": views.NewPassword(views.NewPasswordProps{
-			Page: p, Action: "/new-password", FormToken: s, SignInURL: "/login", Password: views.PasswordForm{NewHint: s},
+			Page: p, Action: "/new-password", FormToken: s, SignInURL: "/login",
 		}),
 		"new password after a refusal": views.NewPassword(views.NewPasswordProps{
-			Page: p, Action: "/new-password", FormToken: s, SignInURL: "/login", Username: s, Code: s, Error: s, Password: views.PasswordForm{NewHint: s},
+			Page: p, Action: "/new-password", FormToken: s, SignInURL: "/login", Username: s, Code: s, Refused: views.CodeWrong,
 		}),
 		"new password with a wrong form": views.NewPassword(views.NewPasswordProps{
 			Page: p, Action: "/new-password", FormToken: s, SignInURL: "/login", Username: s, Code: s,
-			Password: views.PasswordForm{Error: s, NewError: s, RepeatError: s},
+			Password: views.PasswordForm{Refused: views.PasswordInvalid, New: views.PasswordTooShort, Repeat: views.PasswordDiffers},
 		}),
 	}
 }

@@ -111,7 +111,7 @@ func TestLogin(t *testing.T) {
 		Query: "state=a+b%26%3D%23%25%C3%A9&state=<2>", FormToken: "tok",
 	}
 	refused := fresh
-	refused.Username, refused.Error = "harriet.voss", "That username and password do not match."
+	refused.Username, refused.Refused = "harriet.voss", true
 
 	t.Run("says_for_whom", func(t *testing.T) {
 		t.Parallel()
@@ -158,8 +158,8 @@ func TestLogin(t *testing.T) {
 		t.Parallel()
 		all := elements(t, render(t, views.Login(refused)))
 		alert := byAttr(t, all, "role", "alert")
-		if alert.text != refused.Error {
-			t.Errorf("alert = %q, want %q", alert.text, refused.Error)
+		if alert.text != "That username and password do not match." {
+			t.Errorf("alert = %q", alert.text)
 		}
 		for _, name := range []string{"username", "password"} {
 			field := byAttr(t, all, "name", name)
@@ -178,9 +178,9 @@ func TestLogin(t *testing.T) {
 	t.Run("a_notice_marks_no_field", func(t *testing.T) {
 		t.Parallel()
 		waiting := fresh
-		waiting.Notice = "Too many attempts. Wait a minute."
+		waiting.Notice, waiting.RetryAfter = views.LoginThrottled, "60"
 		all := elements(t, render(t, views.Login(waiting)))
-		if got := byAttr(t, all, "role", "status").text; got != waiting.Notice {
+		if got := byAttr(t, all, "role", "status").text; got != "Too many failed sign-ins. Try again in 60 seconds." {
 			t.Errorf("notice = %q", got)
 		}
 		if byAttr(t, all, "name", "username").has("aria-invalid") {
@@ -201,13 +201,15 @@ func TestLogin(t *testing.T) {
 	})
 }
 
+// Promise (RFC 7662, RFC 8252 §8.6): the consent page names client, user, scopes and destination;
+// consent is asked each time, or remembered
 func TestConsent(t *testing.T) {
 	t.Parallel()
 	props := views.ConsentProps{
 		Page: page, ClientName: "Larkspur Bookkeeping", Username: "harriet.voss",
-		NotYouURL:   "/oauth/v2/auth?prompt=login",
-		Permissions: []string{views.ScopeWords("events:read"), views.ScopeWords("resources:read")},
-		Account:     "Larkspur Tea Room", GoesTo: "books.larkspurtea.example",
+		NotYouURL: "/oauth/v2/auth?prompt=login",
+		Scopes:    []string{"events:read", "resources:read"},
+		Account:   "Larkspur Tea Room", GoesTo: "books.larkspurtea.example",
 		Action: "/oauth/v2/auth/decision", Ticket: "sealed", AccountURL: "/account",
 	}
 	all := elements(t, render(t, views.Consent(props)))
@@ -257,13 +259,17 @@ func TestConsent(t *testing.T) {
 	})
 }
 
+// Promise (RFC 6749 §3.1, RFC 8252 §7): a missing, unregistered or repeated redirect URI gets a
+// page that shows it as text and says what to register; URIs are compared byte for byte, of a
+// loopback URI all but the port
 func TestError(t *testing.T) {
 	t.Parallel()
 	const sent = "https://books.larkspurtea.example/cb/?x=<1>&y"
 	all := elements(t, render(t, views.Error(views.ErrorProps{
-		Page: page, Title: "This address is not registered", Message: "You did nothing wrong.", Next: "Inform its operator.",
-		Details: []views.Detail{{Label: "Address sent", Value: sent}},
-		Command: "tollhouse client update c1 --redirect-uri '" + sent + "'",
+		Page: page, ErrorText: views.ErrorText{
+			Kind: views.ErrorRedirectUnknown, Client: "Larkspur Bookkeeping", Sent: views.SentValue{Name: "redirect_uri", Value: sent},
+			Command: "tollhouse client update c1 --redirect-uri '" + sent + "'",
+		},
 	})))
 	t.Run("shows_what_was_sent_and_not_as_a_link", func(t *testing.T) {
 		t.Parallel()
@@ -289,8 +295,7 @@ func TestHome(t *testing.T) {
 	t.Parallel()
 	props := views.HomeProps{
 		Page: page, SignInURL: "/login", SignOutURL: "/logout", FormToken: "tok", Version: "1.2.3",
-		Steps: []views.Step{{Title: "Take a token", Command: "curl \\\n  -d grant_type=password"}},
-		Links: []views.Link{{Label: "Metadata", Href: "/.well-known/oauth-authorization-server", Note: "for machines"}},
+		DocsURL: "/docs", StatusURL: "/readyz", TokenCommand: "curl \\\n  -d grant_type=password",
 	}
 	t.Run("offers_sign_in_to_a_stranger", func(t *testing.T) {
 		t.Parallel()
@@ -343,8 +348,8 @@ func TestHome(t *testing.T) {
 	})
 	t.Run("steps_copy_as_they_are", func(t *testing.T) {
 		t.Parallel()
-		if got := named(elements(t, render(t, views.Home(props))), "pre")[0].text; got != props.Steps[0].Command {
-			t.Errorf("step = %q, want %q", got, props.Steps[0].Command)
+		if got := named(elements(t, render(t, views.Home(props))), "pre")[0].text; got != props.TokenCommand {
+			t.Errorf("step = %q, want %q", got, props.TokenCommand)
 		}
 	})
 }
@@ -359,8 +364,9 @@ func TestScopeWords(t *testing.T) {
 		{"webhooks:write", "Choose where events of your account are sent"},
 		{"new:scope", "new:scope"},
 	} {
-		if got := views.ScopeWords(test.scope); got != test.want {
-			t.Errorf("ScopeWords(%q) = %q, want %q", test.scope, got, test.want)
+		all := elements(t, render(t, views.Consent(views.ConsentProps{Page: page, Scopes: []string{test.scope}})))
+		if got := squeeze(named(all, "li")[0].text); got != test.want {
+			t.Errorf("the scope %q is shown as %q, want %q", test.scope, got, test.want)
 		}
 	}
 }

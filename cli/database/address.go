@@ -3,13 +3,12 @@
 // checks the settings that all of them must share.
 //
 // A server or a command gets the address from [Settings.Address]. [Open] opens the store;
-// a server also joins the others with [Join], which refuses another server key and other
-// settings than theirs.
+// a server also joins the others with [Join], which refuses a server key or settings
+// that differ from theirs.
 package database
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -25,7 +24,7 @@ type Settings struct {
 	InFlag     bool   // the URL came from the command line, which other users can read
 	File       string // that contains the URL, or ""
 	Insecure   bool   // connect over a network without a verified certificate
-	Unverified bool   // another database than PostgreSQL
+	Unverified bool   // a database other than PostgreSQL
 }
 
 // Given reports whether the data is in a database.
@@ -50,7 +49,7 @@ func (s *Settings) Address() (*pgkv.Address, error) {
 	case text != "" && s.File != "":
 		return nil, term.Usage("leave one of them out", "--store and --store-file both name a database")
 	case s.File != "":
-		read, err := readURL(s.File)
+		read, err := ReadURL("--store-file", "database", s.File)
 		if err != nil {
 			return nil, err
 		}
@@ -74,16 +73,20 @@ func (s *Settings) Address() (*pgkv.Address, error) {
 	return a, nil
 }
 
-func readURL(path string) (string, error) {
+// ReadURL reads the file that a flag names and that has the URL of what.
+func ReadURL(flag, what, path string) (string, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", term.Fail(term.ExitConfig, "write the URL of the database into it", "the file %s of --store-file does not exist", path)
+		return "", term.Fail(term.UnreadableCode(err), "write the URL of the "+what+" into it", "the file %s of %s %s", path, flag, term.Missing(path))
 	}
 	if err != nil {
 		return "", datadir.NotAllowedOr(term.ExitConfig, path, err)
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, urlSizeMax))
+	text, err := term.ReadText(f, urlSizeMax)
+	if errors.Is(err, term.ErrUTF16) {
+		return "", term.Fail(term.ExitConfig, "save it as UTF-8", "%s %s: %w", flag, path, err)
+	}
 	if err != nil {
 		return "", datadir.NotAllowedOr(term.ExitIO, path, err)
 	}

@@ -79,8 +79,8 @@ func TestURLComesFromAFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "store")
 	s := Settings{File: file}
-	if _, err := s.Address(); err == nil || term.FailureOf(err).Code != term.ExitConfig {
-		t.Errorf("Address() = %v without the file, want exit code %d", err, term.ExitConfig)
+	if _, err := s.Address(); err == nil || term.FailureOf(err).Code != term.ExitBusy {
+		t.Errorf("Address() = %v without the file, want exit code %d", err, term.ExitBusy)
 	}
 	if err := os.WriteFile(file, []byte("postgres://toll:hunter2@127.0.0.1/db\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -84,7 +84,7 @@ func (a *Agreed) differ(site map[string]string) error {
 	return nil
 }
 
-// Rules are what a server must fulfil to join the others.
+// Rules are what a server must satisfy to join the others.
 type Rules struct {
 	Key         string // fingerprint of its server key
 	NewKey      bool   // the key replaces the former one
@@ -118,7 +118,7 @@ func (r *Rules) judge(f pgkv.Found) (map[string]string, error) {
 	return set, nil
 }
 
-// The limits of clocks. Doctor and /readyz report less than what a start refuses.
+// The limits of clocks. Doctor and /readyz report smaller differences than a start refuses.
 const (
 	ClockWarn   = 2 * time.Second
 	clockRefuse = 60 * time.Second
@@ -131,12 +131,12 @@ func clockFault(c pgkv.Clock) error {
 	const accept = "correct the clocks and start again; if they are right, add --accept-clock"
 	switch behind := c.LastWrite.Sub(c.Now); {
 	case c.Offset.Abs() > clockRefuse:
-		return term.Fail(term.ExitConfig, accept, "the clock of this machine is %s %s the database's", c.Offset.Abs().Round(time.Second), aheadOrBehind(c.Offset))
+		return term.Fail(term.ExitBusy, accept, "the clock of this machine is %s %s the database's", c.Offset.Abs().Round(time.Second), aheadOrBehind(c.Offset))
 	case c.LastWrite.IsZero():
 	case behind > clockRefuse:
-		return term.Fail(term.ExitConfig, accept, "the database's clock says %s, but its last write was %s later", c.Now.UTC().Format(time.RFC3339), behind.Round(time.Second))
+		return term.Fail(term.ExitBusy, accept, "the database's clock says %s, but its last write was %s later", c.Now.UTC().Format(time.RFC3339), behind.Round(time.Second))
 	case -behind > clockAhead:
-		return term.Fail(term.ExitConfig, accept, "the database's clock says %s, %d days after its last write", c.Now.UTC().Format(time.RFC3339), int(-behind/(24*time.Hour)))
+		return term.Fail(term.ExitBusy, accept, "the database's clock says %s, %d days after its last write", c.Now.UTC().Format(time.RFC3339), int(-behind/(24*time.Hour)))
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (e *ClockOffError) Error() string {
 	return fmt.Sprintf("the clock of this machine is %s %s the database's", e.Offset.Abs().Round(time.Millisecond), aheadOrBehind(e.Offset))
 }
 
-// Public is the reason for everybody.
+// Public is the reason that everybody may read.
 func (e *ClockOffError) Public() string {
 	return "The clock of this server differs from the database's."
 }

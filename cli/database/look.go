@@ -9,8 +9,9 @@ import (
 // Found is the state of a database and the servers on it.
 type Found struct {
 	pgkv.Facts
-	Clock   pgkv.Clock
-	Servers []pgkv.Server
+	Clock     pgkv.Clock
+	Servers   []pgkv.Server
+	Strangers []pgkv.Stranger
 }
 
 // Look asks the database over a connection of its own. Errors: [ErrEmpty].
@@ -33,6 +34,9 @@ func Look(ctx context.Context, a *pgkv.Address) (f Found, err error) {
 	if f.Clock, err = s.Clock(ctx); err != nil {
 		return f, err
 	}
-	f.Servers, err = s.Servers(ctx)
+	if f.Servers, err = s.Servers(ctx); err != nil {
+		return f, err
+	}
+	f.Strangers, err = s.Strangers(ctx)
 	return f, err
 }

@@ -17,6 +17,7 @@ type Options struct {
 	Address     *pgkv.Address
 	Connections int // of readers; 0 is the engine's default
 	Unverified  bool
+	Mute        bool            // the key is not that of the servers, so they would drop notes
 	Store       datadir.Options // what does not concern a directory
 }
 
@@ -28,6 +29,9 @@ type Engine struct {
 	*pgkv.DB
 	Address *pgkv.Address
 }
+
+// labelNotes labels the notes that servers send each other about commits.
+const labelNotes = "notes"
 
 const readyWithin = 2 * time.Second
 
@@ -43,6 +47,8 @@ func open(ctx context.Context, o Options) (*Engine, error) {
 	db, err := pgkv.Open(ctx, pgkv.Options{
 		URL: o.Address.URL(), Connections: o.Connections, Unverified: o.Unverified, Log: o.Store.Log,
 		OnFatal: o.Store.OnFatal, OnCommit: o.Store.OnCommit,
+		Mute: o.Mute, SealNote: func(plain []byte) string { return o.Store.Key.Seal(labelNotes, plain) },
+		OpenNote: func(sealed string) ([]byte, bool) { return o.Store.Key.Open(labelNotes, sealed) },
 	})
 	if err != nil {
 		return nil, err
@@ -55,6 +61,8 @@ type Opened struct {
 	*datadir.Opened
 	Agreed Agreed
 	Key    string // the fingerprint of the servers' key, or ""
+
+	Created bool // the tables were created
 }
 
 // ErrEmpty means that the database has no tables of tollhouse.
@@ -68,9 +76,11 @@ func Open(ctx context.Context, o Options, makes bool) (*Opened, error) {
 }
 
 func openFor(ctx context.Context, o Options, makes bool) (*Opened, error) {
-	if made, err := isMade(ctx, o.Address); err != nil {
+	made, err := isMade(ctx, o.Address)
+	switch {
+	case err != nil:
 		return nil, err
-	} else if !made && !makes {
+	case !made && !makes:
 		return nil, ErrEmpty
 	}
 	o.Connections = commandConnections
@@ -91,7 +101,7 @@ func openFor(ctx context.Context, o Options, makes bool) (*Opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Opened{Opened: data, Agreed: agreed, Key: site[pgkv.SiteKey]}, nil
+	return &Opened{Opened: data, Agreed: agreed, Key: site[pgkv.SiteKey], Created: !made}, nil
 }
 
 func isMade(ctx context.Context, a *pgkv.Address) (bool, error) {
@@ -153,6 +163,10 @@ func Serve(ctx context.Context, o Options, join pgkv.PresenceOptions, rules Rule
 }
 
 func serve(ctx context.Context, o Options, join pgkv.PresenceOptions) (*datadir.Opened, *pgkv.Presence, error) {
+	made, err := isMade(ctx, o.Address)
+	if err != nil {
+		return nil, nil, err
+	}
 	db, err := open(ctx, o)
 	if err != nil {
 		return nil, nil, err
@@ -165,6 +179,9 @@ func serve(ctx context.Context, o Options, join pgkv.PresenceOptions) (*datadir.
 	if err != nil {
 		p.Leave()
 		return nil, nil, err
+	}
+	if !made {
+		o.Store.Log.Warn("new store created: the database had no data", "database", o.Address.String())
 	}
 	return data, p, nil
 }

@@ -17,9 +17,9 @@ type Replaced struct {
 	Key      string
 }
 
-// Replace has another generation of the data built while no server runs, and makes it the
-// one in use at once and as a whole. Before that nothing changes; what an interrupted call
-// has built is dropped by the next. The store may keep the old generation.
+// Replace builds another generation of the data while no server runs, and then switches to
+// it atomically. Before that nothing changes; the next call drops what an interrupted one
+// has built. The store may keep the old generation.
 func Replace(ctx context.Context, o Options, fill func(old, next *pgkv.DB) error) (r Replaced, err error) {
 	err = alone(ctx, o, func(old *pgkv.DB, key string, still func() error) error {
 		next, err := pgkv.Open(ctx, pgkv.Options{URL: o.Address.URL(), Connections: commandConnections, Unverified: o.Unverified, Next: true, Log: o.Store.Log})
@@ -73,8 +73,8 @@ func fault(a *pgkv.Address, err error) error {
 	return openFault(a, err)
 }
 
-// alone calls fn while no server runs. still fails if the lock was lost meanwhile: a server
-// may have started then, and the copy may lack its writes.
+// alone calls fn while no server runs. still fails if the lock has been lost: a server may
+// have started since, and the copy may lack its writes.
 func alone(ctx context.Context, o Options, fn func(db *pgkv.DB, key string, still func() error) error) error {
 	s, err := pgkv.Dial(ctx, o.Address)
 	if err != nil {
@@ -86,6 +86,9 @@ func alone(ctx context.Context, o Options, fn func(db *pgkv.DB, key string, stil
 		return err
 	}
 	if !free {
+		if strangers, err := s.Strangers(ctx); err == nil && len(strangers) > 0 {
+			return term.Fail(term.ExitBusy, "end that session, and take the right to connect away from other roles; tollhouse doctor says how", "the database %s is in use: %s", o.Address, pgkv.Describe(strangers))
+		}
 		return term.Fail(term.ExitBusy, "stop all servers on it first; tollhouse status lists them", "a server runs on the database %s", o.Address)
 	}
 	db, err := pgkv.Open(ctx, pgkv.Options{URL: o.Address.URL(), Connections: commandConnections, Unverified: o.Unverified, Log: o.Store.Log})

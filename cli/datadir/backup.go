@@ -14,12 +14,22 @@ import (
 // CheckedBackup is a backup that was checked, as --json shows it.
 type CheckedBackup struct {
 	File string `json:"file"`
-	backup.Header
+	shownHeader
 	Records int64            `json:"records"`
 	Bytes   int64            `json:"bytes"`
 	Kinds   map[string]int64 `json:"kinds"`
 	// Fixtures means that it has test fixtures of dev, so that restore refuses it.
 	Fixtures bool `json:"fixtures,omitempty"`
+}
+
+// shownHeader is a backup.Header with the names that scripts know.
+type shownHeader struct {
+	Format   int       `json:"format"`
+	Schema   uint64    `json:"schema"`
+	Instance string    `json:"instance"`
+	Created  time.Time `json:"created"`
+	Version  string    `json:"version"`
+	Key      string    `json:"key,omitempty"`
 }
 
 // ReadBackup checks a backup: its checksums, every record and every list.
@@ -33,7 +43,7 @@ func ReadBackup(ctx context.Context, in io.Reader, name string) (CheckedBackup, 
 	if err != nil {
 		return CheckedBackup{}, BadBackup(name, err)
 	}
-	return CheckedBackup{File: name, Header: b.Header, Records: totals.Records, Bytes: totals.Bytes, Kinds: store.NameKinds(totals.Kinds), Fixtures: b.HasFixtures()}, nil
+	return CheckedBackup{File: name, shownHeader: shownHeader(b.Header), Records: totals.Records, Bytes: totals.Bytes, Kinds: store.NameKinds(totals.Kinds), Fixtures: b.HasFixtures()}, nil
 }
 
 // BadBackup gives what is wrong with a backup its exit code and next step.
@@ -52,7 +62,7 @@ func BadBackup(name string, err error) error {
 	case errors.As(err, &fixtures):
 		return term.Fail(term.ExitBadData, fixtures.Hint(), "%s: %w", name, fixtures)
 	case errors.Is(err, backup.ErrForeign):
-		return term.Fail(term.ExitBadData, "name a file that tollhouse backup wrote", "%s: %w", name, err)
+		return term.Fail(term.ExitBadData, "name a backup file of tollhouse", "%s: %w", name, err)
 	case errors.Is(err, backup.ErrTruncated), errors.Is(err, backup.ErrDamaged):
 		return term.Fail(term.ExitBadData, "copy it again from where it was made, or use another one", "%s: %w", name, err)
 	case errors.Is(err, context.Canceled):

@@ -11,7 +11,7 @@ import (
 	"tollhouse/cli/term"
 )
 
-// A check of a scheduled backup is noted beside it, in a file with CheckedSuffix, so that
+// A check of a scheduled backup is noted next to it, in a file with CheckedSuffix, so that
 // the desk shows it after a restart too.
 
 // CheckedSuffix follows the name of a backup.

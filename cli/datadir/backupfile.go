@@ -10,14 +10,14 @@ import (
 	"tollhouse/cli/term"
 )
 
-// BackupFile is a file that gets its name when it is whole. Only its owner can
+// BackupFile is a file that gets its name when it is complete. Only its owner can
 // open it.
 type BackupFile struct {
 	*os.File
 	named string // what it is to be
 }
 
-// NewBackupFile creates the file beside name.
+// NewBackupFile creates the file next to name.
 func NewBackupFile(name string) (*BackupFile, error) {
 	dir := filepath.Dir(name)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(name)+".*"+NewSuffix)
@@ -30,7 +30,7 @@ func NewBackupFile(name string) (*BackupFile, error) {
 	return &BackupFile{File: f, named: name}, nil
 }
 
-// Fill syncs what write writes to the file, and goes back to the beginning.
+// Fill syncs what write writes to the file, and seeks back to the beginning.
 func (f *BackupFile) Fill(write func(io.Writer) error) error {
 	if err := write(DiskWriter{f.File, f.named}); err != nil {
 		var broken *term.Failure

@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"tollhouse/cli/term"
 	"tollhouse/store/kv/memkv"
+	"tollhouse/store/secret"
 	"tollhouse/store/storetest/must"
 )
 
@@ -27,6 +29,28 @@ func TestNotAllowed(t *testing.T) {
 	must.Do(t, os.WriteFile(file, nil, 0o600))
 	if f := term.FailureOf(makeDataDir(filepath.Join(file, "data"))); f.Code != term.ExitCannotCreate || strings.Contains(f.Error(), "belongs") {
 		t.Errorf("under a file: exit %d, %v", f.Code, f)
+	}
+}
+
+// TestAKeyFileThatAGroupMayReadMakesNoWarning: docs/operations.md gives it mode 0640.
+//
+// Promise (Commands and settings): a history in an account ends now, a printed one never changes; a
+// key file for a group makes no warning; move takes a store file; a password prompt asks again
+func TestAKeyFileThatAGroupMayReadMakesNoWarning(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "server.key")
+	key := secret.NewKey(nil)
+	must.Do(t, os.WriteFile(path, key.Text(), 0o600))
+	for mode, warns := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: false, 0o440: false, 0o660: true, 0o644: true, 0o604: true} {
+		must.Do(t, os.Chmod(path, mode))
+		var log strings.Builder
+		got, err := ReadKey(path, true, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil || got != key || strings.Contains(log.String(), "key file is open to other users") != warns {
+			t.Errorf("mode %04o: %v, and the log says %q, want a warning: %t", mode, err, log.String(), warns)
+		}
+		if _, err := ReadKey(path, false, slog.New(slog.DiscardHandler)); (err != nil) != (mode&0o077 != 0) {
+			t.Errorf("mode %04o beside the data: %v", mode, err)
+		}
 	}
 }
 
@@ -52,5 +76,22 @@ func TestOpenRefusesDevsOptionsForADirectory(t *testing.T) {
 				_ = opened.Close()
 			}
 		})
+	}
+}
+
+// TestADiskThatIsFullOrAwayIsNoFinalExitCode: the unit starts a server again.
+func TestADiskThatIsFullOrAwayIsNoFinalExitCode(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{syscall.ENOSPC, term.ExitIO}, {syscall.EDQUOT, term.ExitIO}, {syscall.EIO, term.ExitIO}, {syscall.ESTALE, term.ExitIO},
+		{syscall.ENAMETOOLONG, term.ExitCannotCreate}, {syscall.ENOTDIR, term.ExitCannotCreate}, {syscall.EROFS, term.ExitCannotCreate},
+	} {
+		err := NotAllowedOr(term.ExitCannotCreate, "data", &fs.PathError{Op: "open", Path: "data", Err: c.err})
+		if got := term.FailureOf(err).Code; got != c.want {
+			t.Errorf("%v: exit %d, want %d", c.err, got, c.want)
+		}
 	}
 }

@@ -46,7 +46,7 @@ type Engine interface {
 	Check(ctx context.Context) error
 }
 
-// DiskEngine is what an engine on a disk of this machine has besides. [badgerkv.DB]
+// DiskEngine is what an engine on a disk of this machine has in addition. [badgerkv.DB]
 // documents the methods.
 type DiskEngine interface {
 	CheckClock() (lastWrite time.Time, err error)
@@ -55,6 +55,15 @@ type DiskEngine interface {
 	Space() (s badgerkv.Space, ok bool, err error)
 	SpaceMin() uint64
 	Reserved() uint64
+	Files() badgerkv.Files
+}
+
+// FilesOf returns how many files this process may open, and what an engine needs of them.
+func FilesOf(db Engine) badgerkv.Files {
+	if disk, ok := db.(DiskEngine); ok {
+		return disk.Files()
+	}
+	return badgerkv.Files{Limit: badgerkv.FilesMax()}
 }
 
 // SpaceOf returns the disk space of an engine. ok is false for one without a disk.
@@ -73,8 +82,12 @@ func openEngine(ctx context.Context, o Options) (Engine, error) {
 	if o.Dir == "" && o.Engine != EngineBadger {
 		return openMemory(o), nil
 	}
+	var moved func() error
+	if o.Lock != nil {
+		moved = o.Lock.Moved
+	}
 	db, err := badgerkv.Open(badgerkv.Options{
-		Dir: o.Dir, InMemory: o.Dir == "", Now: o.Now, Log: o.Log, AcceptClock: o.AcceptClock, OnFatal: o.OnFatal,
+		Dir: o.Dir, Moved: moved, InMemory: o.Dir == "", Now: o.Now, Log: o.Log, AcceptClock: o.AcceptClock, OnFatal: o.OnFatal,
 		OnCommit: o.OnCommit, Memory: o.Memory, Recent: record.RecentKinds, Whole: record.WholeKinds,
 	})
 	if err != nil || o.State == nil {
@@ -112,7 +125,7 @@ func openMemory(o Options) memoryEngine {
 	return e
 }
 
-// Update is the engine's, and counts as a commit.
+// Update calls the engine's, and counts a commit.
 func (e memoryEngine) Update(ctx context.Context, fn func(kv.Txn) error) error {
 	var begun time.Time
 	err := e.DB.Update(ctx, func(tx kv.Txn) error {

@@ -57,7 +57,7 @@ func addEvents(t testing.TB, s *store.Store, first, last int) {
 
 func countEvents(t testing.TB, s *store.Store) int {
 	t.Helper()
-	page, err := s.ListEvents(context.Background(), owner, eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1000}, nil)
+	page, err := s.Events.ListEvents(context.Background(), owner, eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1000}, nil)
 	if err != nil && !errors.Is(err, record.ErrNotFound) {
 		t.Fatalf("ListEvents() = %v, want nil", err)
 	}

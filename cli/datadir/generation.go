@@ -13,12 +13,12 @@ import (
 	"tollhouse/cli/term"
 )
 
-// A restore builds a generation as db-0002.new. When it is whole it gets its name, and then
-// CURRENT names it. It bears a mark until a process opens it: what has the mark was never in
-// use, and the next restore removes it, unless CURRENT names it.
+// A restore builds a generation as db-0002.new. When it is complete it gets its name, and
+// then CURRENT names it. It has a mark until a process opens it: a generation with the mark was
+// never in use, and the next restore removes it unless CURRENT names it.
 
 const (
-	generationsMax = 9999     // what four digits number
+	generationsMax = 9999     // the most that four digits allow
 	UnusedName     = "UNUSED" // the mark, a file in the generation
 )
 
@@ -38,6 +38,9 @@ func CurrentStore(dir string) (path string, fresh bool, err error) {
 	}
 	name := strings.TrimSuffix(string(text), "\n")
 	if !GenerationForm.MatchString(name) {
+		if last := lastGeneration(dir); !IsGeneration(dir, last) {
+			return "", false, term.Fail(term.ExitConfig, "restore a backup into another directory", "%s does not name a generation such as %s, and there is none", current, GenerationOne)
+		}
 		return "", false, term.Fail(term.ExitConfig, fmt.Sprintf("write the name of the generation in use into it, the last one unless you undid a restore: echo %s > %s", lastGeneration(dir), term.ShellQuote(current)),
 			"%s does not name a generation such as %s", current, GenerationOne)
 	}
@@ -72,15 +75,15 @@ func IsGeneration(dir, name string) bool {
 	return err == nil && info.IsDir() && GenerationForm.MatchString(name)
 }
 
-// IsUnused reports whether a generation bears the mark.
+// IsUnused reports whether a generation has the mark.
 func IsUnused(path string) bool {
 	_, err := os.Lstat(filepath.Join(path, UnusedName))
 	return err == nil
 }
 
-// RemoveUnused removes the generations that were begun, or made whole, and never in
-// use. If CURRENT is unreadable, it may have named any whole one, so those stay. The caller
-// keeps other restores away.
+// RemoveUnused removes the generations, complete or not, that were never in use. If
+// CURRENT is unreadable, it may have named any complete one, so those are kept. The caller
+// locks out other restores.
 func RemoveUnused(dir string) error {
 	current, err := CurrentGeneration(dir)
 	if err != nil {
@@ -105,8 +108,8 @@ func RemoveUnused(dir string) error {
 	return nil
 }
 
-// RemoveGeneration removes a whole generation. If it is killed, what is left does not look
-// whole.
+// RemoveGeneration removes a complete generation. If it is killed, what is left does not
+// look complete.
 func RemoveGeneration(path string) error {
 	begun := path + NewSuffix
 	err := os.RemoveAll(begun)
@@ -137,6 +140,26 @@ func beginStore(dir string) (string, bool, error) {
 	return path, true, nil
 }
 
+// Discard removes a store that was created in dir and never used, dir itself, and the
+// directories up to above that were created for it. The caller holds the lock and has closed
+// the store.
+func Discard(dir, above string) error {
+	name, err := CurrentGeneration(dir)
+	if err != nil || !GenerationForm.MatchString(name) {
+		return err
+	}
+	err = errors.Join(os.Remove(filepath.Join(dir, CurrentName)), RemoveGeneration(filepath.Join(dir, name)), os.Remove(filepath.Join(dir, LockName)))
+	if removed := os.Remove(filepath.Join(dir, KeyName)); !errors.Is(removed, fs.ErrNotExist) {
+		err = errors.Join(err, removed)
+	}
+	for ; dir != above && err == nil; dir = filepath.Dir(dir) {
+		if os.Remove(dir) != nil {
+			break // another process has put something there
+		}
+	}
+	return err
+}
+
 // CurrentGeneration returns the name of the generation in use, or "".
 func CurrentGeneration(dir string) (string, error) {
 	path := filepath.Join(dir, CurrentName)
@@ -151,10 +174,10 @@ func CurrentGeneration(dir string) (string, error) {
 }
 
 // lastGeneration returns the name of the last generation that was in use, as far
-// as that can be told.
+// as that can be determined.
 func lastGeneration(dir string) string {
 	last := GenerationOne
-	entries, _ := os.ReadDir(dir) // which sorts
+	entries, _ := os.ReadDir(dir) // sorted by name
 	for _, e := range entries {
 		if GenerationForm.MatchString(e.Name()) && !IsUnused(filepath.Join(dir, e.Name())) {
 			last = e.Name()

@@ -2,11 +2,12 @@ package datadir
 
 import (
 	"errors"
-	"io"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"tollhouse/cli/term"
 	"tollhouse/store/secret"
@@ -14,34 +15,107 @@ import (
 
 const keyFileSizeMax = 1 << 10 // bytes; a key has 65
 
-// ServerKey returns the key in keyFile if that is set, else the data directory's own,
-// which it creates if missing. An old store under a new key loses only consent screens,
-// refreshes in flight and the ACME certificate, so the server starts with a warning.
-func ServerKey(dir, keyFile string, fresh bool, log *slog.Logger) (secret.Key, error) {
-	if keyFile != "" {
-		return ReadKey(keyFile, true, log)
+// LostWithKey is what another server key costs.
+const LostWithKey = "open consent screens and refreshes in flight fail once, each webhook endpoint needs a new secret, an ACME certificate is requested again, and browsers are no longer recognized; nothing else is lost"
+
+// wantedName is a file of a generation: the fingerprint of the server key that its data was
+// written with.
+const wantedName = "KEY"
+
+// WantedKey returns the fingerprint of the server key that the data of a generation wants, or
+// "" if no server has run on it since builds that record it.
+func WantedKey(generation string) (string, error) {
+	path := filepath.Join(generation, wantedName)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
 	}
-	path := filepath.Join(dir, KeyName)
-	key, err := ReadKey(path, false, log)
-	if !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
+		return "", NotAllowedOr(term.ExitIO, path, err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// WantKey records the fingerprint of the server key that the data of a generation wants.
+func WantKey(generation, fingerprint string) error {
+	path := filepath.Join(generation, wantedName)
+	if err := WriteFile(path, []byte(fingerprint+"\n")); err != nil {
+		return NotAllowedOr(term.ExitIO, path, err)
+	}
+	return nil
+}
+
+// KeyOptions say which server key a data directory is opened with.
+type KeyOptions struct {
+	Dir        string // the data directory
+	Generation string // in use
+	File       string // with the key, or "" for the directory's own
+	Fresh      bool   // the generation has just been made
+	Replace    bool   // the key may differ from the one that the data wants
+	Log        *slog.Logger
+}
+
+// ServerKey returns the key in o.File if that is set, else the data directory's own,
+// which it creates with a warning if it is missing. It refuses a key other than the one that the
+// data wants, and records the first one that is used with the data.
+func ServerKey(o KeyOptions) (key secret.Key, err error) {
+	wanted, err := WantedKey(o.Generation)
+	if err != nil {
+		return secret.Key{}, err
+	}
+	path := o.File
+	if path == "" {
+		path = filepath.Join(o.Dir, KeyName)
+	}
+	key, err = ReadKey(path, o.File != "", o.Log)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && o.File == "":
+		return o.makeKey(path, wanted)
+	case err != nil && wanted != "":
+		f := term.FailureOf(err)
+		return secret.Key{}, term.Fail(f.Code, f.Hint+"; the data wants the key with the fingerprint "+wanted, "%w", f.Err)
+	case err != nil || key.Fingerprint() == wanted:
 		return key, err
+	case wanted == "":
+	case !o.Replace:
+		return secret.Key{}, term.Fail(term.ExitConfig, "put that key back; if it is lost, start once with --new-key: "+LostWithKey,
+			"%s has the fingerprint %s, but the data wants the server key with %s", path, key.Fingerprint(), wanted)
+	default:
+		o.Log.Warn("server key replaced: "+LostWithKey, "path", path, "fingerprint", key.Fingerprint(), "before", wanted)
 	}
-	if !fresh {
-		log.Warn("server key was missing and a new one was created: consent screens and refreshes in flight will fail once, and an ACME certificate is requested again; if you have the old key, stop, put it back and start again", "path", path)
+	return key, WantKey(o.Generation, key.Fingerprint())
+}
+
+// makeKey creates the directory's own key. If it is interrupted, the next start sees either
+// no key or one that nothing contradicts.
+func (o *KeyOptions) makeKey(path, wanted string) (secret.Key, error) {
+	if !o.Fresh {
+		o.Log.Warn("server key was missing and a new one was created: "+LostWithKey+"; if you have the old key, stop, put it back and start with --new-key", "path", path, "before", wanted)
 	}
-	key = secret.NewKey(nil)
+	if wanted != "" {
+		if err := os.Remove(filepath.Join(o.Generation, wantedName)); err != nil {
+			return secret.Key{}, NotAllowedOr(term.ExitIO, o.Generation, err)
+		}
+	}
+	key := secret.NewKey(nil)
 	if err := WriteFile(path, key.Text()); err != nil {
 		return secret.Key{}, NotAllowedOr(term.ExitCannotCreate, path, err)
 	}
-	return key, nil
+	return key, WantKey(o.Generation, key.Fingerprint())
 }
 
 // ReadKey reads a key file. A named one may come from a secret store that sets its own
 // modes, so a mode open to others is only a warning.
 func ReadKey(path string, named bool, log *slog.Logger) (secret.Key, error) {
+	if info, err := os.Stat(path); err == nil && !named && !info.Mode().IsRegular() { // a pipe would block
+		return secret.Key{}, term.Fail(term.ExitConfig, "put the server key back", "%s is not a regular file", path)
+	}
 	f, err := os.Open(path)
+	if link, _ := term.DanglingLink(path); link != "" && named {
+		return secret.Key{}, term.Fail(term.UnreadableCode(err), "mount or create what it points to", "the key file %s %s", path, term.Missing(path))
+	}
 	if errors.Is(err, fs.ErrNotExist) && named {
-		return secret.Key{}, term.Fail(term.ExitConfig, "create one: (umask 077; openssl rand -hex 32 > "+term.ShellQuote(path)+")", "the key file %s does not exist", path)
+		return secret.Key{}, term.Fail(term.UnreadableCode(err), "create one: (umask 077; set -C; openssl rand -hex 32 > "+term.ShellQuote(path)+")", "the key file %s does not exist", path)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return secret.Key{}, err
@@ -54,19 +128,26 @@ func ReadKey(path string, named bool, log *slog.Logger) (secret.Key, error) {
 	if err != nil {
 		return secret.Key{}, NotAllowedOr(term.ExitIO, path, err)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		if !named {
-			return secret.Key{}, term.Fail(term.ExitConfig, "chmod 600 "+term.ShellQuote(path), "the server key %s is open to other users (mode %04o)", path, info.Mode().Perm())
-		}
-		log.Warn("key file is open to other users", "path", path)
+	switch mode := info.Mode().Perm(); {
+	case !named && mode&0o077 != 0:
+		return secret.Key{}, term.Fail(term.ExitConfig, "chmod 600 "+term.ShellQuote(path), "the server key %s is open to other users (mode %04o)", path, mode)
+	case named && mode&0o027 != 0: // a group may read it, as docs/operations.md has it
+		log.Warn("key file is open to other users", "path", path, "mode", fmt.Sprintf("%04o", mode), "next", "chmod 640 "+term.ShellQuote(path))
 	}
-	text, err := io.ReadAll(io.LimitReader(f, keyFileSizeMax))
+	text, err := term.ReadText(f, keyFileSizeMax)
+	if errors.Is(err, term.ErrUTF16) {
+		return secret.Key{}, term.Fail(term.ExitConfig, "save it as UTF-8, or put your copy back", "%s: %w", path, err)
+	}
 	if err != nil {
 		return secret.Key{}, NotAllowedOr(term.ExitIO, path, err)
 	}
 	key, err := secret.ParseKey(text)
 	if err != nil {
-		return secret.Key{}, term.Fail(term.ExitConfig, "put the right key back, or remove the file to continue with a new one: only refreshes in flight, open consent screens and an ACME certificate are lost", "%s: %w", path, err)
+		hint := "put the right key back; if it is lost, move the file away to continue with a new one: " + LostWithKey
+		if named {
+			hint = "name the file of the server key with --key-file"
+		}
+		return secret.Key{}, term.Fail(term.ExitConfig, hint, "%s: %w", path, err)
 	}
 	return key, nil
 }

@@ -12,15 +12,16 @@ import (
 	"time"
 
 	"tollhouse/cli/term"
+	"tollhouse/store/kv/badgerkv"
 )
 
 // A lock on LOCK (flock) says that its holder works on the data directory. The
-// kernel releases it with the process, however that ends. The file's text says
-// who the holder is, for those who wait and for messages; it decides nothing.
+// kernel releases it when the process exits, however it does. The file's text
+// names the holder, for waiting processes and messages; it decides nothing.
 
 const (
 	LockWait  = 25 * time.Millisecond // between two tries
-	LockTries = 5 * time.Second       // of trying, all in all
+	LockTries = 5 * time.Second       // of trying, in total
 )
 
 // ErrLocked says that another process holds the lock.
@@ -37,11 +38,12 @@ type Holder struct {
 
 // Lock is a held lock. Its Holder is the text of LOCK, as of the last Write.
 type Lock struct {
-	file *os.File
+	file *os.File // LOCK
+	dir  *os.File // the data directory
 	Holder
 }
 
-// TryLock takes the lock of dir, or returns [ErrLocked] at once. role names the
+// TryLock takes the lock of dir, or returns [ErrLocked] immediately. role names the
 // holder to others.
 func TryLock(dir, role string) (*Lock, error) {
 	path := filepath.Join(dir, LockName)
@@ -56,16 +58,24 @@ func TryLock(dir, role string) (*Lock, error) {
 		}
 		return nil, term.Fail(term.ExitIO, "use a local filesystem; network filesystems may not support locks", "cannot lock %s: %w", path, err)
 	}
-	l := &Lock{file: f, Holder: Holder{PID: os.Getpid(), Role: role, Listen: []string{}, Started: time.Now().UTC().Truncate(time.Second)}}
+	held, err := os.Open(dir)
+	if err != nil {
+		return nil, errors.Join(NotAllowedOr(term.ExitIO, dir, err), f.Close())
+	}
+	l := &Lock{file: f, dir: held, Holder: Holder{PID: os.Getpid(), Role: role, Listen: []string{}, Started: time.Now().UTC().Truncate(time.Second)}}
+	if l.Moved() != nil { // between the opening and the lock
+		_, _ = held.Close(), f.Close()
+		return nil, ErrLocked
+	}
 	if err := l.Write(); err != nil {
-		_ = f.Close()
+		_, _ = held.Close(), f.Close()
 		return nil, term.Fail(term.ExitIO, "check the disk", "cannot write %s: %w", path, err)
 	}
 	return l, nil
 }
 
-// Write writes down who holds the lock. The file is written in place: another
-// one would have another lock.
+// Write records who holds the lock. The file is written in place: a new file
+// would have a lock of its own.
 func (l *Lock) Write() error {
 	text, err := json.Marshal(l.Holder)
 	if err != nil {
@@ -78,10 +88,22 @@ func (l *Lock) Write() error {
 	return err
 }
 
-// Release lets the next one in. The file stays: to remove it would let two
-// processes hold two locks of one name.
-func (l *Lock) Release() error {
-	return errors.Join(l.file.Truncate(0), l.file.Close())
+// Moved returns a [*badgerkv.MovedError] if the data directory, or LOCK, is no longer the one
+// that was opened, or nil.
+func (l *Lock) Moved() error {
+	if err := badgerkv.CheckMoved(l.dir, l.dir.Name()); err != nil {
+		return err
+	}
+	return badgerkv.CheckMoved(l.file, l.file.Name())
+}
+
+// Release releases the lock. The file is kept: removing it would let two processes
+// hold two locks of one name. In a directory that was moved nothing is changed.
+func (l *Lock) Release() (err error) {
+	if l.Moved() == nil {
+		err = l.file.Truncate(0)
+	}
+	return errors.Join(err, l.file.Close(), l.dir.Close())
 }
 
 const holderSizeMax = 64 << 10 // bytes
@@ -116,6 +138,11 @@ func HeldError(dir string, h Holder) error {
 	if len(h.Listen) > 0 {
 		where = ", listening on " + strings.Join(h.Listen, " and ")
 	}
-	hint := fmt.Sprintf("stop it first (kill %d), or give this one a directory of its own with --data", h.PID)
+	// A process in another container or machine has a different PID here, or none.
+	stop := "stop it first, where it runs"
+	if info, err := os.Stat(filepath.Join(dir, LockName)); err == nil && hasOpen(h.PID, info) {
+		stop = fmt.Sprintf("stop it first (kill %d)", h.PID)
+	}
+	hint := stop + ", or give this one a directory of its own with --data"
 	return term.Fail(term.ExitBusy, hint, "the data directory %s is held by process %d (tollhouse %s) since %s%s", dir, h.PID, h.Role, h.Started.Format(time.RFC3339), where)
 }

@@ -10,6 +10,8 @@ import (
 	"tollhouse/cli/term"
 )
 
+// Promise (One data directory, one owner): LOCK describes its holder and decides nothing; CURRENT
+// names a generation, a mounted volume is never renamed
 func TestLock(t *testing.T) {
 	t.Parallel()
 	t.Run("one_holder_at_a_time_and_the_next_after_it", func(t *testing.T) {

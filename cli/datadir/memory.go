@@ -15,8 +15,8 @@ import (
 
 // One knob says how much memory a server may take: the engine's tables and caches get
 // their share of it, and Go's collector works harder once the process holds three eighths more.
-// The default is the profile for a small machine, and what every command keeps
-// to that opens a store itself.
+// The default is the profile for a small machine; every command that opens a store
+// itself keeps to it.
 const (
 	MemoryDefault = Memory(badgerkv.MemoryDefault / engineShare * wholeShare) // 256 MiB
 	MemoryMin     = Memory(badgerkv.MemoryMin / engineShare * wholeShare)     // 128 MiB
@@ -28,21 +28,21 @@ const (
 )
 
 // Garbage is how much the collector lets pile up, in percent of what is in use.
-// Most of that are caches, which it passes over. While pages of 1.4 million
-// events were read, 67 to 75 MiB were held in place of 105 to 109 by Go's own 100,
-// and no difference in a page's time stood out from the noise (0.9 to 1.3). Nor
-// does an import gain by more: 50,000 events took 39 to 43 µs of processor time
-// each either way, and 139 MiB at most in place of 196.
+// Most of that is caches, which it skips. While pages of 1.4 million events were
+// read, 67 to 75 MiB were held instead of 105 to 109 with Go's own 100, and the time
+// of a page did not differ beyond the noise (0.9 to 1.3). An import does not gain
+// from more either: 50,000 events took 39 to 43 µs of processor time each both ways,
+// and 139 MiB at most instead of 196.
 const Garbage = 40
 
-// limitShare of wholeShare is where the collector's own limit lies. Under writers that
+// limitShare of wholeShare is the collector's own limit. Under writers that
 // never pause, the engine's buffers bring what is in use near to --memory itself, and a
 // collector that may not go beyond it takes half of the processor's time: at 256 MiB, 320
 // clients then got 50 to 55 % of the requests that 128 clients got. With 20 the engine's
 // eight buffers for tables reached the limit after a minute, the collector ran twelve
 // times a second, and every load got a sixth less; with 22 it runs three to eight times.
-// With 24 an import held 326 MiB in place of 269, and 10,000 header fields at a time 367
-// in place of 334.
+// With 24 an import held 326 MiB instead of 269, and 10,000 header fields at a time 367
+// instead of 334.
 const limitShare = 22
 
 // Memory is a number of bytes: 256MiB, 1GiB, 512M.
@@ -91,8 +91,7 @@ func (m Memory) Engine() int64 { return int64(m) / wholeShare * engineShare }
 // Collector is the limit that Go's collector keeps to if it can, in bytes.
 func (m Memory) Collector() int64 { return int64(m) / wholeShare * limitShare }
 
-// Limit sets what Go's collector goes by, unless the operator has set that
-// themselves.
+// Limit sets the parameters of Go's collector, unless the operator has set them.
 func (m Memory) Limit(environ []string) {
 	has := func(name string) bool {
 		return slices.ContainsFunc(environ, func(pair string) bool { return strings.HasPrefix(pair, name+"=") })

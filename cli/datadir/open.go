@@ -25,21 +25,24 @@ type Opened struct {
 
 // Options say which store to open and how.
 type Options struct {
-	Dir         string       // of the generation; "" keeps everything in memory
-	Engine      EngineName   // of a store in memory
-	State       *memkv.State // nil, or what a store in memory begins with
-	Key         secret.Key
-	Random      secret.Source // nil, or dev's own
-	Dev         *DevOptions   // nil, or how a store in memory serves tests
-	Log         *slog.Logger
-	Now         func() time.Time // an injected clock, or nil
-	Lifetimes   store.Lifetimes  // zero: the defaults
-	CardGuard   eventlog.CardGuard
-	AcceptClock bool
-	OnFatal     func(error)
-	Memory      int64                                          // for the engine, in bytes; 0 is its default
-	OnHash      func(waited, took time.Duration, refused bool) // nil, or counts a password hash
-	OnCommit    func(updates int, took time.Duration)          // nil, or counts a commit
+	Dir       string       // of the generation; "" keeps everything in memory
+	Lock      *Lock        // of the data directory, or nil
+	Engine    EngineName   // of a store in memory
+	State     *memkv.State // nil, or what a store in memory begins with
+	Key       secret.Key
+	Random    secret.Source // nil, or dev's own
+	Dev       *DevOptions   // nil, or how a store in memory serves tests
+	Log       *slog.Logger
+	Now       func() time.Time // an injected clock, or nil
+	Lifetimes store.Lifetimes  // zero: the defaults
+	// AccountWrites is how many bytes an account may write in an hour; 0 means no bound.
+	AccountWrites int64
+	CardGuard     eventlog.CardGuard
+	AcceptClock   bool
+	OnFatal       func(error)
+	Memory        int64                                          // for the engine, in bytes; 0 is its default
+	OnHash        func(waited, took time.Duration, refused bool) // nil, or counts a password hash
+	OnCommit      func(updates int, took time.Duration)          // nil, or counts a commit
 }
 
 // DevOptions are dev's alone: its store takes test fixtures, hashes passwords as
@@ -84,14 +87,14 @@ func OpenOver(ctx context.Context, db Engine, o Options) (*Opened, error) {
 		o.Lifetimes = store.DefaultLifetimes()
 	}
 	settings.Now, settings.Key, settings.Lifetimes, settings.Log = now, o.Key, o.Lifetimes, o.Log
-	settings.Random, settings.CardGuard = o.Random, o.CardGuard
+	settings.Random, settings.CardGuard, settings.AccountWrites = o.Random, o.CardGuard, o.AccountWrites
 	s, err := store.Open(ctx, db, settings)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	// The store's own work ends when close says so, not when the caller's
-	// context does: what is noted must still be written. The caller's values would keep
-	// the request of a reset in memory, and with it the instance before.
+	// The store's own work stops when close says so, not when the caller's context
+	// is done: what is noted must still be written. The caller's values would keep the
+	// request of a reset in memory, and with it the previous instance.
 	running, stop := context.WithCancel(context.Background())
 	k := &Opened{DB: db, Store: s, Hasher: hasher, stop: stop, ended: make(chan struct{})}
 	go func() {
@@ -102,7 +105,7 @@ func OpenOver(ctx context.Context, db Engine, o Options) (*Opened, error) {
 }
 
 // State returns everything that the store holds. With EngineMemory it takes constant
-// time, apart from writing down what is left to write; with EngineBadger it copies
+// time, apart from writing what is pending; with EngineBadger it copies
 // every record.
 func (k *Opened) State(ctx context.Context) (*memkv.State, error) {
 	k.Store.Flush(ctx)
@@ -134,7 +137,7 @@ func recordsOf(ctx context.Context, from kv.Snapshotter) iter.Seq2[kv.Record, er
 	}
 }
 
-// Close writes down what is left to write and closes the store.
+// Close writes what is pending and closes the store.
 func (k *Opened) Close() error {
 	k.stop()
 	<-k.ended

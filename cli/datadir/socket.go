@@ -40,7 +40,11 @@ func ListenAdmin(path string, log *slog.Logger) (net.Listener, error) {
 	if err := os.Chmod(short, 0o600); err != nil {
 		return nil, errors.Join(term.Fail(term.ExitConfig, "", "cannot close the admin socket %s to others: %w", path, err), l.Close())
 	}
-	return &adminListener{UnixListener: l, path: path, done: done, log: log}, nil
+	made, err := os.Lstat(short)
+	if err != nil {
+		return nil, errors.Join(term.Fail(term.ExitIO, "", "cannot look at the admin socket %s: %w", path, err), l.Close())
+	}
+	return &adminListener{UnixListener: l, path: path, made: made, done: done, log: log}, nil
 }
 
 // checkSocketPlace makes way for a socket at path.
@@ -48,7 +52,11 @@ func checkSocketPlace(path string) error {
 	dir := filepath.Dir(path)
 	info, err := os.Stat(dir)
 	if err != nil {
-		return term.Fail(term.ExitCannotCreate, "create the directory first: install -d -m 700 "+term.ShellQuote(dir), "cannot use the directory of the admin socket %s: %w", path, term.PathReason(err))
+		code := term.ExitCannotCreate
+		if errors.Is(err, fs.ErrNotExist) {
+			code = term.ExitBusy // another program may make it, as systemd does below /run
+		}
+		return term.Fail(code, "create the directory first: install -d -m 700 "+term.ShellQuote(dir), "cannot use the directory of the admin socket %s: %w", path, term.PathReason(err))
 	}
 	if info.Mode().Perm()&0o022 != 0 {
 		return term.Fail(term.ExitConfig, "use a directory of its own: install -d -m 700 "+term.ShellQuote(filepath.Join(dir, "tollhouse"))+", and --admin-socket with a path in it",
@@ -68,7 +76,7 @@ func checkSocketPlace(path string) error {
 }
 
 func removeStaleSocket(path string, info fs.FileInfo) error {
-	look := "check who put it there, remove it and start again: ls -l " + term.ShellQuote(path)
+	look := "name another path with --admin-socket, or find out who put it there: ls -l " + term.ShellQuote(path)
 	switch {
 	case info.Mode()&fs.ModeSymlink != 0:
 		return term.Fail(term.ExitConfig, look, "the admin socket %s is a symbolic link", path)
@@ -83,7 +91,11 @@ func removeStaleSocket(path string, info fs.FileInfo) error {
 		return term.Fail(term.ExitBusy, "give each server its own with --admin-socket", "another server answers on the admin socket %s", path)
 	}
 	if !NoListener(err) {
-		return term.Fail(term.ExitConfig, look, "cannot tell whether a server answers on the admin socket %s: %w", path, err)
+		code := term.ExitConfig
+		if errors.Is(err, syscall.EAGAIN) { // a server that does not accept connections now
+			code = term.ExitBusy
+		}
+		return term.Fail(code, look, "cannot tell whether a server answers on the admin socket %s: %w", path, err)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return term.Fail(term.ExitConfig, look, "cannot remove the stale admin socket %s: %w", path, err)
@@ -107,10 +119,11 @@ func NoListener(err error) bool {
 }
 
 // adminListener accepts connections of our own user and of root. The mode of
-// the socket says the same, but not every system asks it.
+// the socket says the same, but not every system checks it.
 type adminListener struct {
 	*net.UnixListener
 	path   string
+	made   fs.FileInfo // of the socket
 	done   func()
 	log    *slog.Logger
 	closed sync.Once
@@ -151,8 +164,9 @@ func mayAdminister(peer, server int) bool { return peer == server || peer == 0 }
 func (l *adminListener) Close() (err error) {
 	l.closed.Do(func() {
 		defer l.done()
-		if err = os.Remove(l.path); errors.Is(err, fs.ErrNotExist) {
-			err = nil
+		// Another server's may be in its place, in a directory that was moved here.
+		if now, statErr := os.Lstat(l.path); statErr == nil && os.SameFile(now, l.made) {
+			err = os.Remove(l.path)
 		}
 		err = errors.Join(err, l.UnixListener.Close())
 	})

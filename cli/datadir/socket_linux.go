@@ -9,8 +9,8 @@ import (
 )
 
 // shortSocketPath returns a path to the same socket that fits an address: the
-// system takes 107 bytes, and people's directories are deeper. It goes through
-// an open directory, so that no symbolic link need be made anywhere. done is
+// system takes 107 bytes, and real directories can be deeper. It goes through an
+// open directory, so that no symbolic link has to be created. done is
 // called when the path is no longer used.
 func shortSocketPath(path string) (short string, done func(), err error) {
 	if len(path) <= socketPathMax {

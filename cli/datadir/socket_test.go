@@ -32,6 +32,8 @@ func answering(t *testing.T, path string) net.Listener {
 	return l
 }
 
+// Promise (One data directory, one owner): a lost server key is recreated; another, or one open to
+// others, is refused; a socket's path may be long
 func TestListenAdmin(t *testing.T) {
 	t.Parallel()
 	t.Run("closed_twice_it_leaves_the_next_server_its_socket", func(t *testing.T) {
@@ -128,9 +130,10 @@ func TestListenAdmin(t *testing.T) {
 		answering(t, path)
 		return path
 	})
-	refused("no_directory", term.ExitCannotCreate, func(_ *testing.T, dir string) string { return filepath.Join(dir, "none", SocketName) })
+	refused("no_directory", term.ExitBusy, func(_ *testing.T, dir string) string { return filepath.Join(dir, "none", SocketName) })
 }
 
+// Promise (Attacks on operations): the admin socket; a data directory open to others
 func TestMayAdminister(t *testing.T) {
 	t.Parallel()
 	t.Run("only_the_servers_user_and_root", func(t *testing.T) {

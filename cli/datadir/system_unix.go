@@ -32,7 +32,7 @@ func LockFile(f *os.File) error {
 	}
 }
 
-// OwnedByUs returns the owner of a file and whether that is who we are.
+// OwnedByUs returns the owner of a file and whether that is our own user.
 func OwnedByUs(info fs.FileInfo) (uid int, ours bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

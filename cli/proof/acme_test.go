@@ -234,6 +234,8 @@ func acmeServer(t *testing.T, i *issuer, dir, listen, redirect string) *server {
 	return s
 }
 
+// Promise (TLS and proxies): ACME by tls-alpn-01 and http-01: fetched and renewed for one name,
+// never on a stranger's handshake
 func TestACME(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)

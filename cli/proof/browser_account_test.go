@@ -132,8 +132,7 @@ func browserChangesPassword(t *testing.T, s *server, username string) {
 		t.Error("the access token lives after the password was changed")
 	}
 	tb.click(".who button") // sign out
-	tb.see(".who a")
-	tb.click(".who a")
+	tb.click(signInLink)
 	tb.signIn(username, fresh)
 	tb.see(".who form")
 }

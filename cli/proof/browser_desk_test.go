@@ -42,6 +42,9 @@ var deskPages = []struct{ name, path, expect string }{
 }
 
 // TestBrowserDesk looks at every page of the desk, narrow and wide, by day and by night.
+//
+// Promise (Browsers): the desk asks once, in numbers, before it takes something away, and not
+// otherwise; with the password if that is due
 func TestBrowserDesk(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
@@ -49,6 +52,7 @@ func TestBrowserDesk(t *testing.T) {
 	s := startDev(t)
 	client := s.createClient("Larkspur Bookkeeping", larkspurURI)
 	s.createUser(maud, s.ready.Account, maudPassword)
+	s.passwordPair(client, maud)
 	s.passwordPair(client, maud)
 	tb := newTab(t)
 	tb.open(s.base + "/login?to=desk")
@@ -109,6 +113,15 @@ func TestBrowserDesk(t *testing.T) {
 		tb.click("tr[data-resource] th a")
 		tb.see("main[data-desk=resource]")
 		tb.lookAtDesk(t, "desk-resource")
+	})
+	t.Run("cutting_a_client_off_is_asked_once", func(t *testing.T) {
+		tb.size(windowDesk, windowHigh)
+		tb.task(t, s, "Clients", "Larkspur Bookkeeping", "Disable")
+		tb.see("form[data-do=sure]")
+		tb.lookAtDesk(t, "desk-sure")
+		tb.size(windowDesk, windowHigh)
+		tb.task(t, s, "Clients", "Larkspur Bookkeeping", "Disable", "Disable the client")
+		tb.see("main[data-desk=client] form[data-do=enable]")
 	})
 	t.Run("a_new_client_shows_its_secret", func(t *testing.T) {
 		tb.open(s.base + "/desk/new-client")

@@ -43,7 +43,7 @@ func TestThreeTasksOnTheDesk(t *testing.T) {
 	t.Run("find_who_was_refused_yesterday", func(t *testing.T) {
 		tb.task(t, s, "Audit")
 		tb.do(chromedp.SetValue(chromedp.CSS("[name=what]"), "login_refused"), chromedp.SendKeys(chromedp.CSS("[name=from]"), "2026-03-08"), chromedp.SendKeys(chromedp.CSS("[name=to]"), "2026-03-08"))
-		tb.choose("Show lines")
+		tb.choose("Show entries")
 		tb.until(`location.search.includes("what=login_refused") && document.readyState == "complete"`)
 		if shown := tb.text(); !strings.Contains(shown, "harriet.voss") || !strings.Contains(shown, "wrong_password") {
 			t.Errorf("the audit page does not name who was refused, and why:\n%.800s", shown)

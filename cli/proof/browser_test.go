@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,7 @@ const (
 	allowButton = "button[name=decision][value=allow]"
 	denyButton  = "button[name=decision][value=deny]"
 	alert       = "[role=alert]"
+	signInLink  = ".who a[href^='/login']" // of the start page, which operators see with a link to the desk
 )
 
 // authorizeURL is where a client sends the browser.
@@ -40,12 +42,19 @@ func (s *server) authorizeURL(clientID, redirectURI, state string) string {
 
 // TestBrowser walks the screens with Chromium: nothing but a browser enforces a
 // content security policy, sends cookies by its own rules, or shows a page.
+//
+// Promise (RFC 6749 §4): Allow sends one code to the redirect URI; Deny is 303 with access_denied,
+// a description, state and iss, and stores no code
+// Promise (Browsers): a decision counts once: the same one again leads to the same place with the
+// same code, at any server, while the code lives; then a page says what was decided; a user
+// disabled in between allows nothing
+// Promise (Browsers): a refused sign-in says the same to all
+// Promise (RFC 9700 §4.4, §4.7, §4.12, §4.16): forged consent; going back in the browser and
+// resubmitting; a double click that reaches Allow (not in dev)
 func TestBrowser(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
-	needTool(t, "chromium", "chromium-browser")
-	s := startDev(t)
-	s.createUser(maud, s.ready.Account, maudPassword)
+	s := startForMaud(t)
 
 	for name, test := range map[string]func(*testing.T, *server){
 		"wrong_password_then_right_one_then_allow":     browserSignsIn,
@@ -54,7 +63,7 @@ func TestBrowser(t *testing.T) {
 		"a_keyboard_is_enough":                         browserByKeyboard,
 		"not_you_lets_somebody_else_in_and_asks_again": browserNotYou,
 		"an_answer_counts_once":                        browserAnswersOnce,
-		"a_double_click_does_not_reach_allow":          browserDoubleClicks,
+		"test_instances_have_no_pause_before_allow":    browserAtOnce,
 		"deny_back_allow_gives_no_code":                browserGoesBack,
 		"sign_in_and_out_at_the_start_page":            browserAtHome,
 		"an_unknown_redirect_uri_leads_nowhere":        browserUnknownRedirect,
@@ -68,6 +77,15 @@ func (s *server) in(t testing.TB) *server {
 	other := *s
 	other.t = t
 	return &other
+}
+
+// startForMaud starts dev with another user, for tests in a browser.
+func startForMaud(t *testing.T) *server {
+	t.Helper()
+	needTool(t, "chromium", "chromium-browser")
+	s := startDev(t)
+	s.createUser(maud, s.ready.Account, maudPassword)
+	return s
 }
 
 func browserSignsIn(t *testing.T, s *server) {
@@ -172,17 +190,26 @@ func browserNotYou(t *testing.T, s *server) {
 	back.quiet()
 }
 
-// browserDoubleClicks stops the clock of animations at the consent screen's first
+// TestBrowserDoubleClick stops the clock of animations at the consent screen's first
 // moment, in which the second half of a double click arrives, and lets it go on.
-func browserDoubleClicks(t *testing.T, s *server) {
+//
+// Promise (RFC 9700 §4.4, §4.7, §4.12, §4.16): forged consent; going back in the browser and
+// resubmitting; a double click that reaches Allow (not in dev)
+func TestBrowserDoubleClick(t *testing.T) {
+	t.Parallel()
+	must.SkipInShort(t)
+	needTool(t, "chromium", "chromium-browser")
+	s := startServe(t, filepath.Join(t.TempDir(), "data")) // dev has no pause
+	s.createUser(maud, "default", maudPassword)
+	client := s.createClient("Larkspur Bookkeeping", "http://127.0.0.1/callback")
 	for _, motion := range []string{"no-preference", "reduce"} {
 		back := newCallback(t, "127.0.0.1:0")
 		tb := newTab(t)
 		tb.do(call(animation.Enable, cdp.Empty{}),
 			call(animation.SetPlaybackRate, animation.SetPlaybackRateParams{PlaybackRate: 0}),
 			call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-reduced-motion", Value: motion}}}))
-		tb.open(s.authorizeURL(s.ready.ClientID, back.uri(), "double"))
-		tb.signIn(s.ready.Username, s.ready.Password)
+		tb.open(s.authorizeURL(client.ID, back.uri(), "double"))
+		tb.signIn(maud, maudPassword)
 		tb.see(allowButton)
 		at := ask(tb, chromedp.Evaluate[[2]float64](fmt.Sprintf(`(() => {
 			const box = document.querySelector(%q).getBoundingClientRect();
@@ -201,24 +228,63 @@ func browserDoubleClicks(t *testing.T, s *server) {
 	}
 }
 
+// browserAtOnce clicks as soon as the button is there, as test programs do.
+func browserAtOnce(t *testing.T, s *server) {
+	back := newCallback(t, "127.0.0.1:0")
+	tb := newTab(t)
+	tb.do(call(animation.Enable, cdp.Empty{}), call(animation.SetPlaybackRate, animation.SetPlaybackRateParams{PlaybackRate: 0}))
+	tb.open(s.authorizeURL(s.ready.ClientID, back.uri(), "once"))
+	tb.signIn(s.ready.Username, s.ready.Password)
+	tb.see(allowButton)
+	if !tb.takesPointer(allowButton) {
+		t.Error("Allow takes no click in its first moment")
+	}
+	tb.do(chromedp.Click(chromedp.CSS(allowButton)))
+	if q := back.wait(); q.Get("code") == "" {
+		t.Errorf("callback got %v, want a code", q)
+	}
+}
+
 // browserAnswersOnce uses a callback that leaves the browser where it is, as a
 // slow one does, so that the same question can be answered again.
 func browserAnswersOnce(t *testing.T, s *server) {
-	back := newCallbackThat(t, "127.0.0.1:0", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	tb := newTab(t)
-	tb.excuse("status of 400")
-	tb.open(s.authorizeURL(s.ready.ClientID, back.uri(), "twice"))
-	tb.signIn(s.ready.Username, s.ready.Password)
-	tb.see(allowButton)
-	tb.click(allowButton)
-	back.wait()
-	tb.click(allowButton)
-	tb.do(chromedp.WaitNotPresent(chromedp.CSS(allowButton)))
-	tb.see("main h1")
-	if text := tb.text(); !strings.Contains(text, "already answered") {
-		t.Errorf("the second answer is met with:\n%s", text)
+	for _, script := range []bool{true, false} {
+		back := newCallbackThat(t, "127.0.0.1:0", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+		tb := newTab(t)
+		tb.excuse("status of 400")
+		tb.do(call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !script}))
+		tb.open(s.authorizeURL(s.ready.ClientID, back.uri(), "twice"))
+		tb.signIn(s.ready.Username, s.ready.Password)
+		tb.see(allowButton)
+		tb.click(allowButton)
+		first := back.wait()
+		tb.click(allowButton)
+		if script { // which stops this click, and none after some seconds
+			tb.see("form[data-sent]")
+			back.quiet()
+			tb.do(chromedp.WaitNotPresent(chromedp.CSS("form[data-sent]")))
+			tb.click(allowButton)
+		}
+		if again := back.wait(); again.Encode() != first.Encode() || again.Get("code") == "" {
+			t.Errorf("the second answer leads to %v, want %v again", again, first)
+		}
+		if _, a, err := s.asClient(credentials{ID: s.ready.ClientID, Secret: s.ready.ClientSecret}).grant(t.Context(), "authorization_code", "code", first.Get("code"), "redirect_uri", back.uri()); err != nil || a.status != http.StatusOK {
+			t.Fatalf("the code: %s, %v", a, err)
+		}
+		if script {
+			tb.do(chromedp.WaitNotPresent(chromedp.CSS("form[data-sent]")))
+		}
+		tb.click(allowButton)
+		tb.do(chromedp.WaitNotPresent(chromedp.CSS(allowButton)))
+		tb.see("main h1")
+		if text := tb.text(); !strings.Contains(text, "You allowed access") {
+			t.Errorf("an answer after the code was redeemed is met with:\n%s", text)
+		}
+		if link := ask(tb, chromedp.Evaluate[string](`document.querySelector("main a").href`)); link != back.base+"/" {
+			t.Errorf("the page leads to %s, want %s/", link, back.base)
+		}
+		back.quiet()
 	}
-	back.quiet()
 }
 
 // browserGoesBack is Deny, Back, Allow. Chromium brings the page back as it was
@@ -256,14 +322,14 @@ func (tb *tab) ticket() string {
 func browserAtHome(t *testing.T, s *server) {
 	tb := newTab(t)
 	tb.open(s.base + "/")
-	tb.click(".who a")
+	tb.click(signInLink)
 	tb.signIn(s.ready.Username, s.ready.Password)
 	tb.see(".who form")
 	if at := ask(tb, chromedp.Location()); at != s.base+"/" {
 		t.Errorf("a sign-in for nobody in particular ends at %s, want %s/", at, s.base)
 	}
 	tb.click(".who form button")
-	tb.see(".who a")
+	tb.see(signInLink)
 }
 
 func browserUnknownRedirect(t *testing.T, s *server) {
@@ -279,8 +345,11 @@ func browserUnknownRedirect(t *testing.T, s *server) {
 	}
 }
 
-// TestBrowserArrives shows RFC 8252 §7 in a browser: Chromium holds every hop of the
-// redirect after Allow to form-action, so each kind of callback is tried.
+// TestBrowserArrives shows RFC 8252 §7 in a browser. A policy of ours would apply to every
+// hop of the redirect after Allow, so each kind of callback is tried.
+//
+// Promise (RFC 9700): a password change ends grants unless the box is cleared; the sign-in and
+// consent pages have no form-action, so that a callback may redirect anywhere
 func TestBrowserArrives(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)

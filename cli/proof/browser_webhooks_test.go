@@ -35,7 +35,7 @@ func TestBrowserWebhooks(t *testing.T) {
 	works := create("/works", "--description", "the books")
 	parks := create("/broken/parks", "--order", "none")
 	blocked := create("/broken/blocked?with=a-query-that-is-rather-long-and-has-no-place-to-break")
-	s.run("event", "generate", "--seed", "3", "--events", "40", "--span", "2d", "--account", s.ready.Account, "--quiet")
+	s.run("event", "generate", "--seed", "3", "--events", "40", "--span", "2d", "--until", "2026-03-09T14:30:00Z", "--account", s.ready.Account, "--quiet")
 	disabled := create("/disabled")
 	s.run("webhook", "disable", disabled)
 	status := func(id string) (e struct {

@@ -2,6 +2,7 @@ package proof
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -91,6 +92,18 @@ func newTab(t testing.TB) *tab {
 		t.Fatalf("chromium does not start: %v", err)
 	}
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	return openTab(t, ctx, cancel)
+}
+
+// another opens a tab that shares the cookies of this one.
+func (tb *tab) another() *tab {
+	tb.t.Helper()
+	ctx, cancel := chromedp.NewContext(tb.ctx)
+	return openTab(tb.t, ctx, cancel)
+}
+
+func openTab(t testing.TB, ctx context.Context, cancel context.CancelFunc) *tab {
+	t.Helper()
 	tb := &tab{t: t, ctx: ctx}
 	t.Cleanup(func() { tb.judge(); cancel() })
 	// The first command opens the tab, which a deadline on it would close.
@@ -128,7 +141,11 @@ func (tb *tab) hear(event any) {
 	case *runtime.EventExceptionThrown:
 		tb.messages = append(tb.messages, "exception: "+e.ExceptionDetails.Text)
 	case *runtime.EventConsoleAPICalled:
-		tb.messages = append(tb.messages, "console call: "+string(e.Type))
+		said := "console call: " + string(e.Type)
+		for _, arg := range e.Args {
+			said += " " + cmp.Or(arg.Description, string(arg.Value)) // errors have a description, strings a value
+		}
+		tb.messages = append(tb.messages, said)
 	}
 }
 
@@ -137,6 +154,15 @@ func (tb *tab) excuse(part string) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
 	tb.excused = append(tb.excused, part)
+}
+
+// excuseAll excuses what the console has said so far, and returns it.
+func (tb *tab) excuseAll() []string {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	said := tb.messages
+	tb.messages = nil
+	return said
 }
 
 // judge fails the test for messages in the console and for requests to others.
@@ -154,7 +180,7 @@ func (tb *tab) judge() {
 			tb.t.Errorf("the browser asked for %q: %v", address, err)
 			continue
 		}
-		if ip := net.ParseIP(u.Hostname()); u.Scheme == "http" && u.Hostname() != "localhost" && !ip.IsLoopback() || u.Scheme == "https" {
+		if ip := net.ParseIP(u.Hostname()); strings.HasPrefix(u.Scheme, "http") && u.Hostname() != "localhost" && !ip.IsLoopback() {
 			tb.t.Errorf("the browser asked another host for %s", address)
 		}
 	}
@@ -207,6 +233,13 @@ func (tb *tab) html() string {
 func (tb *tab) see(selector string) {
 	tb.t.Helper()
 	tb.do(chromedp.WaitVisible(chromedp.CSS(selector)))
+}
+
+// seesWithin reports whether an element comes within a time.
+func (tb *tab) seesWithin(selector string, wait time.Duration) bool {
+	ctx, cancel := context.WithTimeout(tb.ctx, wait)
+	defer cancel()
+	return chromedp.Do(ctx, chromedp.WaitVisible(chromedp.CSS(selector))) == nil
 }
 
 // text returns what a reader sees.

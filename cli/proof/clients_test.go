@@ -25,6 +25,7 @@ const (
 // with. What matters is that nothing here bends to one of them: each proves who
 // it is, spells its requests and reads the answers in its own way.
 func TestClients(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	nodeModules(t)
 	for _, library := range []struct {

@@ -125,6 +125,7 @@ func sendRaw(t *testing.T, s *server, method, path, token, contentType, body str
 
 // TestManyInstancesAtOnce: every worker of a test runner can have its own.
 func TestManyInstancesAtOnce(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	const instances = 20
 	begun := time.Now()

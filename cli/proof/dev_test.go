@@ -27,12 +27,6 @@ func TestDev(t *testing.T) {
 			t.Errorf("ready line %+v; want redirect_uri %s, account acct_demo, and credentials", r, callbackURI)
 		}
 	})
-	t.Run("ready_soon", func(t *testing.T) {
-		t.Logf("ready %v after the process was started", s.took.Round(time.Millisecond))
-		if s.took > margin*readyTarget {
-			t.Errorf("ready after %v, want at most %v", s.took, margin*readyTarget)
-		}
-	})
 	t.Run("demo_account_has_a_history", func(t *testing.T) {
 		if n := s.in(t).countEvents(); n == 0 {
 			t.Error("the demo account has no events")

@@ -7,12 +7,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"tollhouse/store/storetest/must"
 )
 
 // TestDocsExamples runs the examples of the API reference as they stand on its pages,
 // in their order, against the instance that shows them. A form of a page is sent by the
 // browser that the example of the sign-in stands for.
 func TestDocsExamples(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	needTool(t, "curl")
 	s := startDev(t)

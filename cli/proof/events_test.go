@@ -79,6 +79,9 @@ func (r *reader) page(t testing.TB, target string) eventPage {
 // the tests of the handlers show within one process is shown here to be what a
 // caller gets. It ends with the server, to see how live readers are told, and
 // begins again with less to keep.
+//
+// Promise (§2.1): the envelope has object, data, hasMore and two cursors; an event has eight
+// members; there is no total
 func TestEventsOverTheWire(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
@@ -89,7 +92,7 @@ func eventsOverTheWire(t *testing.T, p site) {
 	s := p.serve(t, "--public-url", "http://127.0.0.1")
 	creds := s.createClient("Larkspur Ledger", callbackURI)
 	s.run("event", "import", fileOf(t, "history.ndjson"), "--account", goldenAccount, "--quiet")
-	s.run("event", "generate", "--seed", "7", "--events", "1200", "--span", "30d", "--account", "acct_many", "--quiet")
+	s.run("event", "generate", "--seed", "7", "--events", "1200", "--span", "30d", "--until", "2026-03-09T14:30:00Z", "--account", "acct_many", "--quiet")
 	harriet := newReader(t, s, creds, "harriet.voss", goldenAccount)
 	stranger := newReader(t, s, creds, "stranger", "acct_other")
 	many := newReader(t, s, creds, "mara", "acct_many")
@@ -156,7 +159,7 @@ func goldenOverTheWire(t *testing.T, harriet, stranger *reader) {
 	t.Run("example_12_stream", func(t *testing.T) {
 		t.Parallel()
 		want := goldenText(t, "12_stream")
-		want = strings.TrimSuffix(want, ": \n\n") // the heartbeat comes after 15 s
+		want, _, _ = strings.Cut(want, ": \n\n") // the heartbeat comes after 15 s
 		_, frames, _ := strings.Cut(want, "\n\n")
 		stream := harriet.stream(t, "/api/events?type=transaction.*,account.*", "Last-Event-ID", goldenSecond)
 		got := shownAnswer(answer{status: stream.StatusCode, header: stream.Header, body: []byte(stream.take(t, len(frames)))})
@@ -198,40 +201,20 @@ func shownAnswer(a answer) string {
 	return b.String() + "\n" + string(a.body)
 }
 
-// refusalsOverTheWire has one query or two of every family that is refused.
+// refusalsOverTheWire has one query of every code; handlers' TestListEventsRefusesQuery has
+// them all.
 func refusalsOverTheWire(t *testing.T, harriet, stranger *reader) {
 	for _, tt := range []struct {
 		name, query string
 		code, param string
 	}{
 		{"both_cursors", "after=" + goldenFirst + "&before=" + goldenSecond, "conflicting_parameters", "before"},
-		{"latest_is_for_after", "before=latest", "invalid_cursor", "before"},
-		{"limit_0", "limit=0", "invalid_parameter", "limit"},
-		{"limit_1001", "limit=1001", "invalid_parameter", "limit"},
-		{"order", "order=newest", "invalid_parameter", "order"},
-		{"no_cursor", "after=" + goldenFirst[:29], "invalid_cursor", "after"},
 		{"unknown_foreign_id", "after=ev-1", "invalid_cursor", "after"},
 		{"object_Object", "createdAt=[object+Object]", "invalid_parameter", "createdAt"},
-		{"python_list", "type=%5B%27a.b%27%2C+%27c.d%27%5D", "invalid_parameter", "type"},
-		{"empty", "createdAt=&type=customer.created", "invalid_parameter", "createdAt"},
-		{"python_float", "createdAt=1700000000.0", "invalid_parameter", "createdAt"},
-		{"type_in_capitals", "type=Customer.Created", "invalid_parameter", "type"},
-		{"wildcard_within_a_name", "type=cust*.created", "invalid_parameter", "type"},
-		{"exact_with_operator", "createdAt=1&createdAt[lt]=2", "conflicting_parameters", "createdAt"},
 		{"twice", "createdAt[gt]=1&createdAt[gt]=1", "duplicate_parameter", "createdAt[gt]"},
-		{"half_open", "createdAt[between]=1..", "invalid_parameter", "createdAt[between]"},
 		{"contradictory", "createdAt[gte]=10&createdAt[lt]=5", "invalid_range", "createdAt[gte]"},
-		{"negative", "createdAt[gte]=-1", "invalid_parameter", "createdAt[gte]"},
-		{"operator_after", "createdAt[after]=1", "unknown_parameter", "createdAt[after]"},
 		{"unknown", "starting_after=" + goldenFirst, "unknown_parameter", "starting_after"},
-		{"open_bracket", "createdAt[", "unknown_parameter", "createdAt["},
-		{"resource", "resource=cus%201", "invalid_parameter", "resource"},
-		{"account_is_the_admin_apis", "account=acct_other", "unknown_parameter", "account"},
-		{"wait_without_order", "wait=5", "invalid_parameter", "wait"},
-		{"wait_of_56_s", "order=asc&wait=56", "invalid_parameter", "wait"},
 		{"broken_percent", "type=%zz", "invalid_request", ""},
-		{"semicolon", "type=a.b;type=c.d", "invalid_request", ""},
-		{"parameters", strings.Repeat("type[]=a.b&", 200), "invalid_request", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

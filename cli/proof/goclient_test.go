@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"testing"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 
 // TestGoClient is what golang.org/x/oauth2 does beyond the walk: to find out by
 // itself how to authenticate, to be a public client, and to tell refusals apart.
+//
+// Promise (RFC 6749 §2.3): another scheme, or an empty header, is ignored where the body has
+// credentials; alone it is a 401 that names the scheme
 func TestGoClient(t *testing.T) {
 	t.Parallel()
 	s := startDev(t)
@@ -65,11 +69,39 @@ func (g *goClient) walk() {
 	_, err = g.source(third).Token()
 	g.wantCode("after a replay", err, "invalid_grant")
 
+	verifier := oauth2.GenerateVerifier()
+	arrived := g.visitor.allow(g.visitor.open(g.config.AuthCodeURL("again", oauth2.S256ChallengeOption(verifier))))
+	token, err := g.config.Exchange(g.t.Context(), arrived.Query().Get("code"), oauth2.VerifierOption(verifier))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.revoke(token)
+
 	asked := g.config.AuthCodeURL("no", oauth2.S256ChallengeOption(oauth2.GenerateVerifier()))
 	refused := mustParse(g.t, g.visitor.submit(g.visitor.open(asked), "decision", "deny").location).Query()
 	if refused.Get("error") != "access_denied" || refused.Get("iss") != g.s.ready.URL || refused.Has("code") {
 		g.t.Errorf("deny leads on with %v", refused)
 	}
+}
+
+// revoke sends the client's credentials in the body, through the library's transport,
+// which adds the access token.
+func (g *goClient) revoke(token *oauth2.Token) {
+	g.t.Helper()
+	form := url.Values{"token": {token.RefreshToken}, "client_id": {g.config.ClientID}}
+	if g.config.ClientSecret != "" {
+		form.Set("client_secret", g.config.ClientSecret)
+	}
+	answer, err := g.config.Client(g.t.Context(), token).PostForm(g.s.base+"/oauth/v2/revoke", form)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		g.t.Errorf("a revocation through the session = %s, want 200", answer.Status)
+	}
+	_, err = g.source(token).Token()
+	g.wantCode("after a revocation", err, "invalid_grant")
 }
 
 func (g *goClient) byCode() *oauth2.Token {

@@ -24,6 +24,9 @@ type helper struct {
 
 // TestPrintedHelpers runs each printed helper in a fresh project by its own runner.
 // Two files of tests run beside each other.
+//
+// Promise (Testers, bad input): the guide has every member of seed lines and tokens; answers of the
+// controls end with a newline; helpers without a binary name TOLLHOUSE_BIN
 func TestPrintedHelpers(t *testing.T) {
 	must.SkipInShort(t)
 	t.Run("go", func(t *testing.T) {
@@ -94,6 +97,13 @@ func (h helper) run(t *testing.T) {
 	wantGone(t, "after the tests", ended)
 
 	h.killed(t, dir, started, len(ended))
+
+	// Nothing is found: no variable, and no tollhouse in the PATH.
+	cmd := h.command(t, dir, h.runner)
+	cmd.Env = append(cmd.Env, "TOLLHOUSE_BIN=")
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "set TOLLHOUSE_BIN to its path") {
+		t.Errorf("without a binary: %v\n%s\nwant a failure that names TOLLHOUSE_BIN", err, out)
+	}
 }
 
 // killed kills the runner while a test hangs.

@@ -91,6 +91,8 @@ type writer interface {
 // sixteen writers, again and again, and after each death every acknowledged
 // token, rotation, code, revocation, resource and event is there, and nothing that was
 // spent or revoked is taken again.
+//
+// Promise (§2.4): an acknowledged write survives a kill: event, resource and indexes together
 func TestKillLedger(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)

@@ -23,6 +23,8 @@ const (
 	graceSafe = 15 * time.Second
 	// codeSafe is within the 60 s that a code lives.
 	codeSafe = 40 * time.Second
+	// replaySafe is beyond the 10 s in which a replay revokes nothing.
+	replaySafe = 11 * time.Second
 )
 
 // family is what one authorization has led to, as far as it was acknowledged.
@@ -202,6 +204,7 @@ type code struct {
 	value, verifier string // no verifier: without PKCE
 	issuedAt        time.Time
 	access          string // what it was redeemed for, if that was acknowledged
+	redeemedAt      time.Time
 }
 
 // codeWriter walks through consent in a browser session of its own, and redeems
@@ -237,7 +240,7 @@ func (w *codeWriter) write(ctx context.Context, l *ledger, r *rand.Rand) error {
 		return fmt.Errorf("redemption of a fresh code: %s", a)
 	}
 	l.acknowledge()
-	c.access = p.Access
+	c.access, c.redeemedAt = p.Access, time.Now()
 	w.fresh = append(w.fresh, c)
 	return nil
 }
@@ -318,7 +321,7 @@ func (w *codeWriter) check(ctx context.Context, l *ledger) error {
 		if p.Access == "" {
 			return l.missing("an acknowledged code that was never redeemed: %s", a)
 		}
-		c.access = p.Access
+		c.access, c.redeemedAt = p.Access, time.Now()
 		w.fresh = append(w.fresh, c)
 	}
 	for _, c := range w.unknown {
@@ -373,8 +376,10 @@ func (w *codeWriter) replay(ctx context.Context, l *ledger) error {
 	return nil
 }
 
-// burn tries a code that was redeemed. One without PKCE takes its tokens with it.
+// burn tries a code that was redeemed. More than ten seconds after that it takes its tokens
+// with it.
 func (w *codeWriter) burn(ctx context.Context, l *ledger, c code) error {
+	began := time.Now()
 	_, a, err := w.redeem(ctx, l, c)
 	if err != nil {
 		return err
@@ -383,7 +388,7 @@ func (w *codeWriter) burn(ctx context.Context, l *ledger, c code) error {
 	if !a.refused(http.StatusBadRequest, "invalid_grant") {
 		return l.accepted("a burnt code: status %d, want 400 invalid_grant", a.status)
 	}
-	if c.verifier != "" || c.access == "" {
+	if c.access == "" || began.Sub(c.redeemedAt) <= replaySafe {
 		return nil
 	}
 	if live, err := l.lives(ctx, c.access); err != nil || live {

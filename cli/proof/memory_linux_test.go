@@ -24,7 +24,7 @@ import (
 )
 
 // What strangers can make a server hold, while honest visitors use it:
-// docs/decisions.md, "Memory under attack". The attackers come from many addresses,
+// docs/internals/decisions.md, "Memory under attack". The attackers come from many addresses,
 // so that no limit for one source can help. Those who are hung up on come back.
 const (
 	attackedMemory  = 256 << 20
@@ -50,6 +50,9 @@ const (
 
 // TestMemoryUnderAttack runs its parts one after another, and beside no other test:
 // each of them keeps the machine busy, and is judged by the clock.
+//
+// Promise (Credentials, memory, connections): stalled bodies and streams, half-sent headers and
+// slow readers by the thousand, beside honest visitors
 func TestMemoryUnderAttack(t *testing.T) {
 	must.SkipInShort(t)
 	var files syscall.Rlimit
@@ -195,11 +198,15 @@ func (s *server) underAttack(visitors http.RoundTripper, begin func(*attack)) in
 
 // TestFewConnectionsLeaveRoom runs a server that may keep 60 connections, of which one
 // address may have 15.
+//
+// Promise (Credentials, memory, connections): idle connections of one address, of many, and behind
+// a trusted proxy
 func TestFewConnectionsLeaveRoom(t *testing.T) {
 	t.Parallel()
 	const (
 		idle    = 150
 		waitMax = 4 * time.Second // less than any deadline that would make room
+		tries   = 3               // beside the tests of other packages
 	)
 	for _, c := range []struct {
 		name, sent string
@@ -215,18 +222,24 @@ func TestFewConnectionsLeaveRoom(t *testing.T) {
 			cmd := exec.Command("sh", args...)
 			cmd.Env = environ()
 			s := startCommand(t, cmd, "serve")
-			for range idle {
-				conn := must.Get(net.DialTimeout("tcp", s.ready.Listen[0], requestWait))(t)
-				defer conn.Close()
-				_, _ = io.WriteString(conn, c.sent) // it may have given way already
-			}
 			for n, from := range []string{"127.0.0.1", "127.0.0.2"} {
 				d := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 				visitor := &client{base: s.base, http: &http.Client{Timeout: requestWait, Transport: &http.Transport{DialContext: d.DialContext, DisableKeepAlives: true}}}
-				begun := time.Now()
-				a, err := visitor.send(t.Context(), http.MethodGet, "/login", "")
-				if took := time.Since(begun); err != nil || a.status != http.StatusOK || took > waitMax {
-					t.Errorf("visitor %d, from %s: %.100s, %v after %v; want an answer within %v", n, from, a, err, took, waitMax)
+				took := waitMax + 1
+				for try := 0; try < tries && took > waitMax; try++ {
+					for range idle {
+						conn := must.Get(net.DialTimeout("tcp", s.ready.Listen[0], requestWait))(t)
+						defer conn.Close()
+						_, _ = io.WriteString(conn, c.sent) // it may have given way already
+					}
+					begun := time.Now()
+					a, err := visitor.send(t.Context(), http.MethodGet, "/login", "")
+					if took = time.Since(begun); err != nil || a.status != http.StatusOK {
+						t.Errorf("visitor %d, from %s: %.100s, %v after %v", n, from, a, err, took)
+					}
+				}
+				if took > waitMax {
+					t.Errorf("visitor %d, from %s, waited %v for an answer, want at most %v", n, from, took, waitMax)
 				}
 			}
 		})
@@ -395,6 +408,7 @@ func (s *server) readSlowly(a *attack) {
 // TestMemoryOfImport: an import without a server stays within a quarter more than
 // the default of --memory. It needs some 180 MiB for so many events.
 func TestMemoryOfImport(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	const (
 		events = 150_000

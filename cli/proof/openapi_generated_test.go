@@ -1,8 +1,6 @@
 package proof
 
 import (
-	"bytes"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,55 +55,6 @@ func TestGeneratedClients(t *testing.T) {
 			})
 		}
 	})
-}
-
-// TestRedocly holds the description to the rules that Redocly recommends, with
-// none switched off.
-func TestRedocly(t *testing.T) {
-	t.Parallel()
-	must.SkipInShort(t)
-	served := fetchDocument(t, startDev(t).ready.URL+"/openapi.json")
-	t.Run("redocly_finds_nothing", func(t *testing.T) {
-		t.Parallel()
-		if found := lint(t, served); found.Totals.Errors+found.Totals.Warnings+found.Totals.Ignored > 0 {
-			t.Errorf("redocly lint found %+v", found)
-		}
-	})
-	t.Run("redocly_finds_nothing_without_a_server", func(t *testing.T) {
-		t.Parallel()
-		if found := lint(t, command(t, "", "print", "openapi")); found.Totals.Errors+found.Totals.Warnings+found.Totals.Ignored > 0 {
-			t.Errorf("redocly lint found %+v", found)
-		}
-	})
-	t.Run("redocly_can_say_no", func(t *testing.T) {
-		t.Parallel()
-		if found := lint(t, bytes.ReplaceAll(served, []byte(`"summary":"Check whether`), []byte(`"summery":"Check whether`))); found.Totals.Errors == 0 {
-			t.Errorf("of a misspelt member redocly lint found %+v, want an error", found)
-		}
-	})
-}
-
-// findings are what redocly lint reports.
-type findings struct {
-	Totals   struct{ Errors, Warnings, Ignored int }
-	Problems []struct {
-		RuleID, Severity, Message string
-		Location                  []struct{ Pointer string }
-	}
-}
-
-func lint(t *testing.T, document []byte) (found findings) {
-	t.Helper()
-	dir := nodeDir(t)
-	must.Do(t, os.WriteFile(filepath.Join(dir, "openapi.json"), document, 0o644))
-	cmd := nodeIn(t, dir, "node_modules/.bin/redocly", "lint", "openapi.json", "--extends=recommended", "--format=json")
-	cmd.Env = append(cmd.Env, "REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true")
-	cmd.Stderr = nil            // notices for people
-	report, err := cmd.Output() // its exit code says that there are errors
-	if json.Unmarshal(report, &found) != nil {
-		t.Fatalf("redocly lint: %v\n%s", err, report)
-	}
-	return found
 }
 
 func goIn(t *testing.T, dir string, args ...string) *exec.Cmd {

@@ -5,13 +5,15 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"tollhouse/store/storetest/must"
 )
 
-// TestOpenAPI holds the description that the binary serves and prints to a
-// judge of the format that is not ours.
+// TestOpenAPI checks the description that the binary serves and prints with validators that
+// are not ours, and with the rules that Redocly recommends, none of them switched off.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
@@ -35,6 +37,21 @@ func TestOpenAPI(t *testing.T) {
 	t.Run("openapi_judge_can_say_no", func(t *testing.T) {
 		if judgeOpenAPI(t, bytes.ReplaceAll(served, []byte(`"responses"`), []byte(`"respones"`))).Valid {
 			t.Error("a document whose operations have no responses is valid")
+		}
+	})
+	t.Run("redocly_finds_nothing", func(t *testing.T) {
+		if found := lint(t, served); found.Totals.Errors+found.Totals.Warnings+found.Totals.Ignored > 0 {
+			t.Errorf("redocly lint found %+v", found)
+		}
+	})
+	t.Run("redocly_finds_nothing_without_a_server", func(t *testing.T) {
+		if found := lint(t, command(t, "", "print", "openapi")); found.Totals.Errors+found.Totals.Warnings+found.Totals.Ignored > 0 {
+			t.Errorf("redocly lint found %+v", found)
+		}
+	})
+	t.Run("redocly_can_say_no", func(t *testing.T) {
+		if found := lint(t, bytes.ReplaceAll(served, []byte(`"summary":"Check whether`), []byte(`"summery":"Check whether`))); found.Totals.Errors == 0 {
+			t.Errorf("of a misspelt member redocly lint found %+v, want an error", found)
 		}
 	})
 }
@@ -69,4 +86,27 @@ func judgeOpenAPI(t testing.TB, document []byte) (v verdict) {
 	}
 	decode(t, said, &v)
 	return v
+}
+
+// findings are what redocly lint reports.
+type findings struct {
+	Totals   struct{ Errors, Warnings, Ignored int }
+	Problems []struct {
+		RuleID, Severity, Message string
+		Location                  []struct{ Pointer string }
+	}
+}
+
+func lint(t *testing.T, document []byte) (found findings) {
+	t.Helper()
+	dir := nodeDir(t)
+	must.Do(t, os.WriteFile(filepath.Join(dir, "openapi.json"), document, 0o644))
+	cmd := nodeIn(t, dir, "node_modules/.bin/redocly", "lint", "openapi.json", "--extends=recommended", "--format=json")
+	cmd.Env = append(cmd.Env, "REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true")
+	cmd.Stderr = nil            // notices for people
+	report, err := cmd.Output() // its exit code says that there are errors
+	if json.Unmarshal(report, &found) != nil {
+		t.Fatalf("redocly lint: %v\n%s", err, report)
+	}
+	return found
 }

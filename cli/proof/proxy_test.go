@@ -27,7 +27,7 @@ import (
 // the document is what runs, with other ports, directories and certificate.
 
 const (
-	proxySection = "Behind nginx or Caddy"
+	proxySection = "Behind nginx, Apache or Caddy"
 
 	// The callers' addresses: one beyond the proxy, and what it claims to be.
 	farAddress    = "127.0.0.2"
@@ -46,18 +46,25 @@ type front struct {
 	proxy            *os.Process
 }
 
-// TestProxies walks through a real nginx and a real Caddy.
+// TestProxies walks through a real nginx, a real Apache and a real Caddy.
+//
+// Promise (Browsers): behind a proxy on any port our own forms are ours, with a Host that lacks the
+// port too; doctor sees that
+// Promise (TLS and proxies): a whole walk behind nginx, Apache and Caddy, below a path and on other
+// ports too; a newcomer with that page gets a token, TLS, and a backup restored elsewhere
 func TestProxies(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	text := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "operations.md")))(t)
 	chapter := section(string(text), proxySection)
-	nginx, caddy := fencedBlocks(chapter, "nginx"), fencedBlocks(chapter, "caddy")
-	if len(nginx) != 2 || len(caddy) != 2 {
-		t.Fatalf("under %q stand %d blocks for nginx and %d for Caddy, want 2 and 2: for a name, and below a path", proxySection, len(nginx), len(caddy))
+	nginx, apache, caddy := fencedBlocks(chapter, "nginx"), fencedBlocks(chapter, "apache"), fencedBlocks(chapter, "caddy")
+	if len(nginx) != 2 || len(apache) != 2 || len(caddy) != 2 {
+		t.Fatalf("under %q stand %d blocks for nginx, %d for Apache and %d for Caddy, want 2 each: for a name, and below a path", proxySection, len(nginx), len(apache), len(caddy))
 	}
 	whole := regexp.MustCompile(`(?s)    location / \{\n        proxy_pass.*?\n    \}\n`)
-	if !whole.MatchString(nginx[0]) {
-		t.Fatal("the first block for nginx has no location / that passes on")
+	passes := regexp.MustCompile(`    ProxyPass / .*\n`)
+	if !whole.MatchString(nginx[0]) || !passes.MatchString(apache[0]) {
+		t.Fatal("the first block for nginx or Apache has no location / that passes on")
 	}
 	for _, tt := range []struct {
 		name, path string
@@ -66,6 +73,8 @@ func TestProxies(t *testing.T) {
 	}{
 		{"nginx_with_a_name_of_its_own", "", startNginx, nginx[0]},
 		{"nginx_below_a_path", "/pay", startNginx, whole.ReplaceAllLiteralString(nginx[0], nginx[1]+"\n")},
+		{"apache_with_a_name_of_its_own", "", startApache, apache[0]},
+		{"apache_below_a_path", "/pay", startApache, passes.ReplaceAllLiteralString(apache[0], apache[1]+"\n")},
 		{"caddy_with_a_name_of_its_own", "", startCaddy, caddy[0]},
 		{"caddy_below_a_path", "/pay", startCaddy, caddy[1]},
 	} {
@@ -74,12 +83,76 @@ func TestProxies(t *testing.T) {
 			tt.start(t, secureURL+tt.path, tt.config).walk(t, tt.path)
 		})
 	}
+	for _, tt := range []struct {
+		name, public string
+		start        func(t *testing.T, public, config string) *front
+		config       string
+		passesPort   bool
+	}{
+		{"nginx", secureURL + ":8443", startNginx, nginx[0], true},
+		{"nginx_that_removes_the_port", secureURL + ":8443", startNginx, strings.ReplaceAll(nginx[0], "$http_host", "$host"), false},
+		{"nginx_over_plain_http", plainURL, startNginx, overPlainHTTP(nginx[0]), true},
+		{"nginx_over_plain_http_that_removes_the_port", plainURL, startNginx, strings.ReplaceAll(overPlainHTTP(nginx[0]), "$http_host", "$host"), false},
+		{"apache", secureURL + ":8443", startApache, apache[0], true},
+		{"apache_over_plain_http", plainURL, startApache, overPlainHTTP(apache[0]), true},
+		{"caddy", secureURL + ":8443", startCaddy, caddy[0], true},
+		{"caddy_over_plain_http", plainURL, startCaddy, caddy[0], true},
+	} {
+		t.Run("another_port_"+tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.start(t, tt.public, tt.config).signInAtAPort(t, tt.passesPort)
+		})
+	}
+}
+
+const plainURL = "http://" + secureHost + ":8443"
+
+// overPlainHTTP is a configuration without its certificate.
+func overPlainHTTP(config string) string {
+	config = regexp.MustCompile(`(?m)^    (SSL|ssl_).*\n`).ReplaceAllString(config, "")
+	return strings.ReplaceAll(config, "listen 443 ssl http2;", "listen 443;")
+}
+
+// signInAtAPort signs in with a browser that sends no Fetch Metadata, and asks doctor.
+func (f *front) signInAtAPort(t *testing.T, passesPort bool) {
+	f.createUser(odile, odileAccount, odilePassword)
+	browser := must.Get(newVisitorClient(&originTransport{f.public, f.transport}))(t)
+	v := &visitor{t: t, http: browser}
+	if p := v.submit(v.open(f.public+"/login"), "username", odile, "password", odilePassword); p.status != http.StatusOK || !strings.Contains(p.body, "Signed in as") {
+		t.Errorf("sign-in ends with %d:\n%s", p.status, p.body)
+	}
+	browser.Transport = &originTransport{"http://evil.example", f.transport}
+	if p := v.submit(v.open(f.public+"/"), "username", odile); p.status != http.StatusForbidden {
+		t.Errorf("a form of another site ends with %d, want 403", p.status)
+	}
+	found := string(f.server.in(t).run("doctor", "--json"))
+	if warned := strings.Contains(found, "lacks the port"); warned == passesPort {
+		t.Errorf("doctor warns of the port: %t, want %t:\n%s", warned, !passesPort, found)
+	}
+}
+
+// originTransport sends the Origin of a page with every form.
+type originTransport struct {
+	origin string
+	next   http.RoundTripper
+}
+
+func (o *originTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPost {
+		r = r.Clone(r.Context())
+		r.Header.Set("Origin", o.origin)
+	}
+	return o.next.RoundTrip(r)
 }
 
 // behind starts the server that the document has behind a proxy.
 func behind(t *testing.T, public string) *server {
 	t.Helper()
-	return startServe(t, filepath.Join(t.TempDir(), "data"), "--public-url", public, "--trusted-proxies", "127.0.0.1/32")
+	args := []string{"--public-url", public, "--trusted-proxies", "127.0.0.1/32"}
+	if strings.HasPrefix(public, "http:") {
+		args = append(args, "--insecure-http")
+	}
+	return startServe(t, filepath.Join(t.TempDir(), "data"), args...)
 }
 
 // startNginx runs nginx on the configuration, in the foreground and in one
@@ -95,14 +168,16 @@ func (f *front) runNginx(t *testing.T, pair keyPair, address, config string) {
 	t.Helper()
 	binary, dir := needTool(t, "nginx", "/usr/sbin/nginx"), t.TempDir()
 	f.plain, f.passesHost, f.hsts = address+":8080", true, strings.Contains(config, hstsName)
-	config = substituted(t, config, map[string]string{
+	places := map[string]string{
 		"listen 80;":            "listen " + address + ":8080;",
-		"listen 443 ssl http2;": "listen " + address + ":8443 ssl http2;",
+		"listen 443":            "listen " + address + ":8443",
 		"/var/www/html":         dir + "/html",
 		"http://127.0.0.1:8080": f.base,
-		"/etc/letsencrypt/live/" + secureHost + "/fullchain.pem": pair.cert,
-		"/etc/letsencrypt/live/" + secureHost + "/privkey.pem":   pair.key,
-	})
+	}
+	if f.isSecure() {
+		places["/etc/letsencrypt/live/"+secureHost+"/fullchain.pem"], places["/etc/letsencrypt/live/"+secureHost+"/privkey.pem"] = pair.cert, pair.key
+	}
+	config = substituted(t, config, places)
 	whole := "daemon off;\nmaster_process off;\npid " + dir + "/nginx.pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n"
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		whole += kind + "_temp_path " + dir + "/" + kind + ";\n"
@@ -114,18 +189,46 @@ func (f *front) runNginx(t *testing.T, pair keyPair, address, config string) {
 	f.run(t, address+":8443", pair.roots, binary, "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf"))
 }
 
+func (f *front) isSecure() bool { return strings.HasPrefix(f.public, "https:") }
+
+// apacheModules are those that Debian enables from the start, as far as the configuration
+// needs them, and those that the document enables.
+var apacheModules = []string{"mpm_event", "authz_core", "socache_shmcb", "headers", "proxy", "proxy_http", "ssl"}
+
+// startApache runs Apache on the configuration, in the foreground.
+func startApache(t *testing.T, public, config string) *front {
+	binary := needTool(t, "apache2", "/usr/sbin/apache2")
+	f := &front{server: behind(t, public), public: public, passesHost: true, hsts: strings.Contains(config, hstsName)}
+	pair, address, dir := newKeyPair(t, false, secureHost), ownLoopback(t), t.TempDir()
+	places := map[string]string{"<VirtualHost *:443>": "<VirtualHost " + address + ":8443>", "http://127.0.0.1:8080": f.base}
+	if f.isSecure() {
+		places["/etc/letsencrypt/live/"+secureHost+"/fullchain.pem"], places["/etc/letsencrypt/live/"+secureHost+"/privkey.pem"] = pair.cert, pair.key
+	}
+	whole := "ServerRoot " + dir + "\nDefaultRuntimeDir " + dir + "\nPidFile " + dir + "/pid\nErrorLog /dev/stderr\nListen " + address + ":8443\nServerName " + secureHost + "\n"
+	if os.Geteuid() == 0 {
+		whole += "User www-data\nGroup www-data\n"
+	}
+	for _, module := range apacheModules {
+		whole += "LoadModule " + module + "_module /usr/lib/apache2/modules/mod_" + module + ".so\n"
+	}
+	writeFile(t, filepath.Join(dir, "apache2.conf"), whole+substituted(t, config, places)+"\n")
+	f.run(t, address+":8443", pair.roots, binary, "-D", "FOREGROUND", "-f", filepath.Join(dir, "apache2.conf"))
+	return f
+}
+
 // startCaddy runs Caddy on the configuration, with a certificate of ours in the
 // place of the one that it would fetch.
 func startCaddy(t *testing.T, public, config string) *front {
 	binary := needTool(t, "caddy")
 	s, pair, address, dir := behind(t, public), newKeyPair(t, false, secureHost), ownLoopback(t), t.TempDir()
-	config = substituted(t, config, map[string]string{
-		secureHost + " {\n": fmt.Sprintf("https://%s:8443 {\n\tbind %s\n\ttls %s %s\n", secureHost, address, pair.cert, pair.key),
-		"127.0.0.1:8080":    s.ready.Listen[0],
-	})
+	f := &front{server: s, public: public, hsts: strings.Contains(config, hstsName)}
+	site := fmt.Sprintf("https://%s:8443 {\n\tbind %s\n\ttls %s %s\n", secureHost, address, pair.cert, pair.key)
+	if !f.isSecure() {
+		site = fmt.Sprintf("%s {\n\tbind %s\n", plainURL, address)
+	}
+	config = substituted(t, config, map[string]string{secureHost + " {\n": site, "127.0.0.1:8080": s.ready.Listen[0]})
 	config = "{\n\tadmin off\n\tauto_https disable_redirects\n\tstorage file_system " + dir + "\n}\n" + config
 	writeFile(t, filepath.Join(dir, "Caddyfile"), config)
-	f := &front{server: s, public: public, hsts: strings.Contains(config, hstsName)}
 	f.run(t, address+":8443", pair.roots, binary, "run", "--adapter", "caddyfile", "--config", filepath.Join(dir, "Caddyfile"))
 	return f
 }
@@ -179,7 +282,7 @@ func (f *front) run(t *testing.T, address string, roots *x509.CertPool, binary s
 			switch asked {
 			case secureHost + ":80":
 				asked = f.plain
-			case secureHost + ":443":
+			case secureHost + ":443", secureHost + ":8443":
 				asked = address
 			}
 			return dialer.DialContext(ctx, network, asked)
@@ -239,6 +342,7 @@ func (f *front) walk(t *testing.T, path string) {
 	if reader.access == "" {
 		return
 	}
+	t.Run("a_long_state_comes_back", func(t *testing.T) { f.longState(t) })
 	t.Run("events_are_linked_and_streamed_by_the_public_address", func(t *testing.T) { f.follow(t, reader) })
 	t.Run("a_stranger_to_the_site_is_led_to_the_public_address", func(t *testing.T) {
 		a := get(t, f.public+"/account")
@@ -314,8 +418,8 @@ func (f *front) walk(t *testing.T, path string) {
 		if got := stream.rest(t); !strings.HasSuffix(got, "event: end\ndata: {\"reason\":\"restart\"}\n\n") {
 			t.Errorf("the stream ends with %q", got)
 		}
-		if a := get(t, f.public+"/healthz"); a.status != http.StatusBadGateway {
-			t.Errorf("without a server the proxy answers %v, want 502", a)
+		if a := get(t, f.public+"/healthz"); a.status != http.StatusBadGateway && a.status != http.StatusServiceUnavailable { // Apache's
+			t.Errorf("without a server the proxy answers %v, want 502 or 503", a)
 		}
 	})
 }
@@ -358,6 +462,23 @@ func (f *front) signIn(t *testing.T, caller *client) (access string) {
 		t.Fatalf("refresh grant: %v, %v", refused, err)
 	}
 	return second.Access
+}
+
+// longState has the longest query that the server takes: the client's state and its redirect
+// URI pass the proxy on the way to the sign-in, behind it and after Allow.
+func (f *front) longState(t *testing.T) {
+	state := strings.Repeat("é", 1<<10) // 2 KiB, each byte encoded
+	query := url.Values{"client_id": {"x"}, "response_type": {"code"}, "redirect_uri": {callbackURI + "/"}, "state": {state}}
+	const queryMax = 8 << 10
+	uri := callbackURI + "/" + strings.Repeat("u", queryMax-len(query.Encode())-64)
+	client := f.server.in(t).createClient("Longwinded", uri)
+	query.Set("client_id", client.ID)
+	query.Set("redirect_uri", uri)
+	v := &visitor{t: t, http: must.Get(newVisitorClient(f.transport))(t)}
+	to := v.allow(v.signIn(f.public+"/oauth/v2/auth?"+query.Encode(), odile, odilePassword))
+	if q := to.Query(); q.Get("state") != state || q.Get("code") == "" || !strings.HasPrefix(to.String(), uri+"?") {
+		t.Errorf("Allow leads to %.200s, want a code and a state of %d bytes at %.60s…", to, len(state), uri)
+	}
 }
 
 // follow reads pages, a stream and a long poll, each with something to come.

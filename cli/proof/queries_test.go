@@ -13,6 +13,8 @@ import (
 // that write them: each spelling of a filter is that filter, and each slip is
 // refused and explained. None is passed over, which would answer with the whole
 // list.
+//
+// Promise (§2.2): the spellings of PHP, Go, Node, Python and Ruby are one filter
 func TestQueries(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)

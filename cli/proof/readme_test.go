@@ -15,7 +15,7 @@ import (
 
 // The README's two commands. They are not run from within a test: the first is
 // what the test starts itself, and the second is the test.
-var setUp = []string{"go run . dev", "go test ./..."}
+var setUp = []string{"go run . dev", "go test -timeout 40m ./..."}
 
 const (
 	setUpSection = "Run it, test it"
@@ -36,6 +36,12 @@ func TestReadme(t *testing.T) {
 	t.Run("two_commands_are_all_the_set_up", func(t *testing.T) {
 		if blocks := shellBlocks(section(readme, setUpSection)); !slices.Equal(blocks, setUp) {
 			t.Errorf("under %q stand the sh blocks %q, want %q", setUpSection, blocks, setUp)
+		}
+	})
+	t.Run("ci_runs_its_test_command", func(t *testing.T) {
+		ci := string(must.Get(os.ReadFile(filepath.Join("..", "..", ".ci", "run")))(t))
+		if !strings.HasSuffix(ci, "\n"+setUp[1]+"\n") {
+			t.Errorf(".ci/run does not end with %s", setUp[1])
 		}
 	})
 	t.Run("steps_work_as_they_stand", func(t *testing.T) { pasteSteps(t, shellBlocks(section(readme, stepsSection))) })

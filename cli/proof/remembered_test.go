@@ -26,6 +26,7 @@ func (s *server) remembers(name string, redirectURIs ...string) credentials {
 // TestRememberedConsent attacks grants without a screen, at one server and at two on a
 // database.
 func TestRememberedConsent(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	eachSite(t, func(t *testing.T, p site) {
 		s := p.serve(t, "--public-url", "http://127.0.0.1")
@@ -157,6 +158,9 @@ func (v *visitor) revoke(account screen, clientID string) screen {
 // TestBrowserSilentGrant: a hostile page, on the site of the server and on another, frames
 // and fetches the authorization endpoint for a user who would be let through. Only a
 // navigation of the whole window gets a code, which lands at the registered redirect URI.
+//
+// Promise (RFC 9700 §4.4, §4.7, §4.12, §4.16): a grant without a screen: after login CSRF, for a
+// twin client or new redirect URI, by a frame or script, beside a revocation
 func TestBrowserSilentGrant(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)

@@ -59,7 +59,8 @@ func onDatabase(t *testing.T, dsn string) site {
 // serve starts the server, or both.
 func (p site) serve(t testing.TB, args ...string) *server {
 	t.Helper()
-	args = append(append([]string{"serve", "--listen", "127.0.0.1:0"}, p.serving...), args...)
+	// Some tests write as fast as they can, for hours.
+	args = append(append([]string{"serve", "--listen", "127.0.0.1:0", "--account-writes", "0"}, p.serving...), args...)
 	if !p.shared {
 		return p.start(t, args)
 	}

@@ -27,12 +27,14 @@ const (
 	// other tests make starts slower and nothing makes them quicker. It is 30 times
 	// what a start takes on the machines that we measured: it finds a start that waits
 	// for a disk, a timer or a password, not one that is slower.
-	startsTaken = 5
-	startMax    = 500 * time.Millisecond
+	startsTaken    = 5
+	startsTakenMax = 50 // while none was quick: the tests of other packages may run too
+	startMax       = 500 * time.Millisecond
 )
 
 // TestIdle: an instance that nobody uses holds next to nothing.
 func TestIdle(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	for name, begin := range map[string]func(*testing.T) *server{
 		"dev":                      func(t *testing.T) *server { return startDev(t) },
@@ -54,6 +56,7 @@ func TestIdle(t *testing.T) {
 // TestNothingIsCollectedBeforeTheStoreIsOpen: on memory that was in use before, Go clears
 // the memtable of a fresh store, which then holds 11 MiB that are otherwise untouched.
 func TestNothingIsCollectedBeforeTheStoreIsOpen(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	const memtable = 8 // MiB
 	s := startIn(t, append(environ(), "GODEBUG=gctrace=1"), "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0")
@@ -71,9 +74,13 @@ func TestNothingIsCollectedBeforeTheStoreIsOpen(t *testing.T) {
 var firstCollection = regexp.MustCompile(`(?m)^gc 1 .* (\d+)->\d+->\d+ MB`)
 
 // TestReady: dev answers at once.
+//
+// Promise (Monitoring): /healthz answers; /readyz reports store, disk and clock, reasons to
+// operators alone; metrics are not public
 func TestReady(t *testing.T) {
+	must.SkipInShort(t)
 	var taken []time.Duration
-	for range startsTaken {
+	for len(taken) < startsTaken || slices.Min(taken) > startMax && len(taken) < startsTakenMax {
 		begun := time.Now()
 		s := startDev(t)
 		answer := must.Get(http.Get(s.base + "/healthz"))(t)
@@ -82,10 +89,9 @@ func TestReady(t *testing.T) {
 		taken = append(taken, time.Since(begun))
 		s.stop()
 	}
-	slices.Sort(taken)
 	t.Logf("first answers after %v", taken)
-	if taken[0] > startMax {
-		t.Errorf("the quickest first answer came after %v, want at most %v", taken[0], startMax)
+	if quickest := slices.Min(taken); quickest > startMax {
+		t.Errorf("the quickest first answer came after %v, want at most %v", quickest, startMax)
 	}
 }
 

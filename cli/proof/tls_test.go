@@ -120,6 +120,10 @@ func (s *server) shownCertificate(roots *x509.CertPool, name string) (*x509.Cert
 }
 
 // TestTLS is a server that speaks TLS itself.
+//
+// Promise (RFC 9110, RFC 9112): slow headers, bodies and readers; HTTP/2 and TLS on the plain port
+// Promise (TLS and proxies): Strict-Transport-Security when TLS and the name are ours alone;
+// sign-in, stream, long poll and stop work the same over TLS
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
@@ -232,7 +236,11 @@ func (s *server) secureReader(t *testing.T, c credentials, roots *x509.CertPool,
 
 // TestTLSVersions offers what must not be taken any more, and shows that it was
 // offered by having another server take it.
+//
+// Promise (Attacks on operations): broken TLS versions and ciphers
+// Promise (Monitoring): TLS from 1.2 on
 func TestTLSVersions(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	pair := newKeyPair(t, true, secureHost) // the old suites want RSA
 	s := startSecure(t, pair)
@@ -324,6 +332,9 @@ func answerEach(t *testing.T, l net.Listener, answer func(net.Conn)) (address st
 }
 
 // TestTLSReload renews the files under a server that runs.
+//
+// Promise (TLS and proxies): a certificate from files, reloaded when both change; a broken new pair
+// leaves the old in use
 func TestTLSReload(t *testing.T) {
 	t.Parallel()
 	t.Run("tls_files_renewed_under_a_running_server", func(t *testing.T) {
@@ -355,6 +366,9 @@ func TestTLSReload(t *testing.T) {
 
 // TestHTTP2 is one connection over which an account's events are streamed to a
 // reader who takes his time, while they are imported and while others ask.
+//
+// Promise (TLS and proxies): Strict-Transport-Security when TLS and the name are ours alone;
+// sign-in, stream, long poll and stop work the same over TLS
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)

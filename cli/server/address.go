@@ -4,11 +4,12 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/web"
 )
 
 // checkAddress checks the host:port of a flag.
@@ -29,6 +30,11 @@ func isLoopbackAddress(addr string) bool {
 	return err == nil && resolved.IP != nil && resolved.IP.IsLoopback()
 }
 
+// allLoopback reports whether only this machine can reach the listeners.
+func allLoopback(listeners []net.Listener) bool {
+	return !slices.ContainsFunc(listeners, func(l net.Listener) bool { return !isLoopbackAddress(l.Addr().String()) })
+}
+
 func isLoopbackHost(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
@@ -38,7 +44,7 @@ func isLoopbackHost(host string) bool {
 func ParsePublicURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	wrong := func(why string) (*url.URL, error) {
-		return nil, term.Usage("give the URL that clients use, for example https://pay.example or https://example.com/pay", "--public-url %q %s", text, why)
+		return nil, term.Usage("give the URL that clients use, for example https://pay.example or https://example.com/pay", "--public-url %q %s", term.MaskedURL(text), why) // a variable may have a password
 	}
 	switch {
 	case err != nil || u.Host == "" || u.Opaque != "" || u.Hostname() == "":
@@ -49,7 +55,7 @@ func ParsePublicURL(text string) (*url.URL, error) {
 		return wrong("must begin with https:// or http://")
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
 		return wrong("must have only a scheme, a host and a path")
-	case strings.Contains(u.Path, "//") || strings.Contains(u.Path, "/.") || u.RawPath != "":
+	case strings.Contains(u.Path, "//") || strings.Contains(u.Path, "/.") || u.EscapedPath() != u.Path:
 		return wrong("has a path with empty, dotted or encoded parts")
 	}
 	u.Host = strings.ToLower(u.Host)
@@ -60,7 +66,7 @@ func ParsePublicURL(text string) (*url.URL, error) {
 // isHost reports whether clients can send it as the host of a request.
 func isHost(text string) bool {
 	addr, err := netip.ParseAddr(text)
-	return handlers.IsHostName(text) || err == nil && addr.Zone() == ""
+	return web.IsHostName(text) || err == nil && addr.Zone() == ""
 }
 
 // parseHosts reads --host: names, or names after a dot for all below them.
@@ -68,7 +74,7 @@ func parseHosts(values []string) ([]string, error) {
 	var hosts []string
 	for _, text := range values {
 		host := strings.ToLower(text)
-		if !handlers.IsHostName(strings.TrimPrefix(host, ".")) {
+		if !web.IsHostName(strings.TrimPrefix(host, ".")) {
 			return nil, term.Usage("give a name without a port, such as pay.example, or .pay.example for all names below it", "--host %q is not the name of a host", text)
 		}
 		hosts = append(hosts, host)
@@ -80,15 +86,25 @@ func parseHosts(values []string) ([]string, error) {
 func parseProxies(values []string) ([]netip.Prefix, error) {
 	var prefixes []netip.Prefix
 	for _, text := range term.SplitLists(values) {
-		prefix, err := netip.ParsePrefix(text)
+		network, err := parseNetwork(text)
 		if err != nil {
-			addr, addrErr := netip.ParseAddr(text)
-			if addrErr != nil {
-				return nil, term.Usage("write networks or addresses separated by commas, for example 10.0.0.0/8,::1", "--trusted-proxies: %q is not a network", text)
-			}
-			prefix = netip.PrefixFrom(addr, addr.BitLen())
+			return nil, term.Usage("write networks or addresses separated by commas, for example 10.0.0.0/8,::1", "--trusted-proxies: %q is not a network", text)
 		}
-		prefixes = append(prefixes, prefix.Masked())
+		prefixes = append(prefixes, network)
 	}
 	return prefixes, nil
+}
+
+// parseNetwork parses a network, or one address. An IPv4 one that is written as IPv6 is IPv4, as
+// the addresses of peers are.
+func parseNetwork(text string) (netip.Prefix, error) {
+	network, err := netip.ParsePrefix(text)
+	if err != nil {
+		addr, err := netip.ParseAddr(text)
+		return netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen()), err
+	}
+	if network.Addr().Is4In6() && network.Bits() >= 96 {
+		network = netip.PrefixFrom(network.Addr().Unmap(), network.Bits()-96)
+	}
+	return network.Masked(), nil
 }

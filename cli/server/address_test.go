@@ -16,10 +16,15 @@ func TestAddresses(t *testing.T) {
 			"https://me@pay.example": "", "https://pay.example//a": "", "https://pay.example/a/../b": "",
 			"https://pay.example/a%2fb": "", "mailto:me@pay.example": "", "https://:8080": "", "https://pay.example/%zz": "",
 			"https://[::1]:8080": "https://[::1]:8080", "https://pay\".example": "", "https://b\u00fccher.example": "", "https://pay.example:": "", "https://[fe80::1%25eth0]": "",
+			"https://pay.example/x.y%20z": "", "https://pay.example/\u00e4": "", "https://pay.example/a b": "", "https://pay.example/a%3Fb": "",
+			"https://me:hunter22@pay.example": "", "https://me:hunter22@pay.example:x": "", "ftp://me:a/hunter22@pay.example": "",
 		} {
 			got, err := ParsePublicURL(text)
 			if (err != nil) != (want == "") || err == nil && got.String() != want {
 				t.Errorf("ParsePublicURL(%q) = %v, %v; want %q", text, got, err, want)
+			}
+			if err != nil && strings.Contains(err.Error(), "hunter22") {
+				t.Errorf("ParsePublicURL(%q) shows the password: %v", text, err)
 			}
 		}
 	})
@@ -34,6 +39,22 @@ func TestAddresses(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNetworksOfProxies: an IPv4 network is the same however it is written, because peers'
+// addresses are compared as IPv4.
+func TestNetworksOfProxies(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"10.1.2.3/8": "10.0.0.0/8", "10.1.2.3": "10.1.2.3/32", "fd00::1/8": "fd00::/8", "::1": "::1/128",
+		"::ffff:10.1.2.3": "10.1.2.3/32", "::ffff:10.1.2.3/104": "10.0.0.0/8", "fe80::1%eth0": "fe80::1/128",
+		"pay.example": "", "10.1.2.3:80": "", "10.0.0.0/33": "",
+	} {
+		got, err := parseProxies([]string{text})
+		if (err != nil) != (want == "") || err == nil && (len(got) != 1 || got[0].String() != want) {
+			t.Errorf("parseProxies(%q) = %v, %v; want %q", text, got, err, want)
+		}
+	}
 }
 
 // FuzzParsePublicURL: an accepted issuer is an origin with a path, and is accepted again

@@ -30,7 +30,10 @@ func BenchmarkWritesBesideScheduledBackup(b *testing.B) {
 	storetest.Fill(b, r.data().Store, events)
 	write := storetest.Writers(b, r.data().Store, 32, 400, "of the size of a usual one, more or less, and no larger than that")
 	flags := backupFlags{every: term.Duration(time.Hour), keep: backupKeepMax}
-	schedule := must.Get(flags.begin(b.TempDir(), r, secret.NewKey(nil)))(b)
+	dir := b.TempDir()
+	lock := must.Get(datadir.TryLock(dir, "serve"))(b)
+	defer lock.Release()
+	schedule := must.Get(flags.begin(dir, r, secret.NewKey(nil), lock))(b)
 	began := time.Now()
 	must.Do(b, schedule.make(ctx, r.data().Store.Now()))
 	b.Logf("a backup of %d events beside nobody took %s", events, time.Since(began))

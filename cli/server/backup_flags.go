@@ -1,9 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -47,24 +49,23 @@ func (f *backupFlags) check(flags *pflag.FlagSet) error {
 			return term.Usage("add --backup-every 24h", "--%s needs --backup-every", name)
 		}
 	}
-	return nil
+	if f.dir == "" || f.every == 0 {
+		return nil
+	}
+	return prepareBackupDir(f.dir, nil) // before a store is made
 }
 
-// begin prepares the backup directory, which only this user may be able to write to. It
+// begin prepares the backup directory, which must be writable by this user only. It
 // returns nil without scheduled backups.
-func (f *backupFlags) begin(dataDir string, r *running, key secret.Key) (*backupSchedule, error) {
+func (f *backupFlags) begin(dataDir string, r *running, key secret.Key, lock *datadir.Lock) (*backupSchedule, error) {
 	if f.every == 0 {
 		return nil, nil
 	}
-	dir := f.dir
-	if dir == "" {
-		dir = filepath.Join(dataDir, datadir.BackupsName)
-	}
-	dir, err := filepath.Abs(dir)
+	dir, err := filepath.Abs(cmp.Or(f.dir, filepath.Join(dataDir, datadir.BackupsName)))
 	if err != nil {
 		return nil, err
 	}
-	if err := prepareBackupDir(dir); err != nil {
+	if err := openBackupDir(dir, f.dir == "", r.log); err != nil {
 		return nil, err
 	}
 	disk, ok := r.data().DB.(datadir.DiskEngine)
@@ -76,14 +77,14 @@ func (f *backupFlags) begin(dataDir string, r *running, key secret.Key) (*backup
 		return nil, err
 	}
 	return &backupSchedule{
-		only: only, desk: newDeskWork(), dir: dir, every: time.Duration(f.every), keep: f.keep, store: r.data().Store, notes: store.BackupNotes{Version: r.version, Key: key.Fingerprint()},
+		only: only, below: f.dir == "", moved: lock.Moved, desk: newDeskWork(), dir: dir, every: time.Duration(f.every), keep: f.keep, store: r.data().Store, notes: store.BackupNotes{Version: r.version, Key: key.Fingerprint()},
 		instance: r.data().Store.InstanceID(), now: r.data().Store.Now, log: r.log,
 		free: badgerkv.FreeSpace, freeMin: func() uint64 { return backupSpaceMin(disk) }, failed: r.metrics.backupFailures.Inc,
 	}, nil
 }
 
 // lockBackups keeps another server with the same data, such as a restored copy, out of the
-// directory: each would take the other's backups for its own, and remove them.
+// directory: each would mistake the other's backups for its own, and remove them.
 func lockBackups(dir, instance string) (*os.File, error) {
 	path := filepath.Join(dir, ".tollhouse-"+instance[:instanceInName]+".lock")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -96,25 +97,44 @@ func lockBackups(dir, instance string) (*os.File, error) {
 	return f, nil // also where the file system has no locks
 }
 
-// prepareBackupDir creates the directory, or checks that only this user can write to it.
-func prepareBackupDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		above, _ := datadir.NearestThere(dir)
-		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-			return backupDirError(dir, above, err)
+// openBackupDir is prepareBackupDir. It creates the directory below the data.
+func openBackupDir(dir string, below bool, log *slog.Logger) error {
+	if below {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return backupDirError(dir, dir, err)
 		}
-		return term.Fail(term.ExitCannotCreate, "choose another directory with --backup-dir", "cannot create the backup directory %s: %w", dir, term.PathReason(err))
 	}
+	return prepareBackupDir(dir, log)
+}
+
+// prepareBackupDir checks that the directory exists and that only this user can write to it.
+// One that was named is not created: it may be a disk that is not mounted. One of ours that
+// holds nothing but backups is closed; without a log it is left for later.
+func prepareBackupDir(dir string, log *slog.Logger) error {
 	info, err := os.Stat(dir)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return missingBackupDir(term.UnreadableCode(err), dir)
+	case err != nil:
 		return backupDirError(dir, dir, err)
+	case !info.IsDir():
+		return term.Fail(term.ExitConfig, "choose another directory with --backup-dir", "the backup directory %s is not a directory", dir)
 	}
-	if info.Mode().Perm()&0o022 != 0 {
-		return term.Fail(term.ExitConfig, "check its contents, then close it: chmod go-w "+term.ShellQuote(dir),
+	uid, ours := datadir.OwnedByUs(info)
+	switch isOpen := info.Mode().Perm()&0o022 != 0; {
+	case isOpen && ours && holdsOnlyBackups(dir, info):
+		if log == nil {
+			return nil
+		}
+		if err := closeBackups(dir, info, log); err != nil {
+			return err
+		}
+	case isOpen:
+		return term.Fail(term.ExitConfig, ofItsOwn(dir, info, "check its contents, then close it: chmod go-w "+term.ShellQuote(dir)),
 			"other users can write to the backup directory %s (mode %04o)", dir, info.Mode().Perm())
 	}
-	if uid, ours := datadir.OwnedByUs(info); !ours && uid != 0 {
-		return term.Fail(term.ExitConfig, "choose another directory with --backup-dir, or check its contents and take ownership: chown "+strconv.Itoa(os.Geteuid())+" "+term.ShellQuote(dir),
+	if !ours && uid != 0 {
+		return term.Fail(term.ExitConfig, ofItsOwn(dir, info, "choose another directory with --backup-dir, or check its contents and take ownership: chown "+strconv.Itoa(os.Geteuid())+" "+term.ShellQuote(dir)),
 			"the backup directory %s belongs to %s, who could replace its files; the server runs as %s", dir, datadir.UserNamed(uid), datadir.UserNamed(os.Geteuid()))
 	}
 	probe, err := os.CreateTemp(dir, ".tollhouse-*"+datadir.NewSuffix)
@@ -122,6 +142,74 @@ func prepareBackupDir(dir string) error {
 		return backupDirError(dir, dir, err)
 	}
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+func missingBackupDir(code int, dir string) error {
+	return term.Fail(code, "mount its disk or correct --backup-dir; to create it: install -d -m 700 "+term.ShellQuote(dir), "the backup directory %s %s", dir, term.Missing(dir))
+}
+
+// enter checks the directory before a backup. It may have been removed, replaced or mounted
+// again since the last one, and then another server may have it.
+func (s *backupSchedule) enter() error {
+	if s.only == nil || badgerkv.CheckMoved(s.only, s.only.Name()) == nil {
+		return nil
+	}
+	if _, err := s.own(); err != nil && !s.below {
+		return err
+	}
+	if err := openBackupDir(s.dir, s.below, s.log); err != nil {
+		return err
+	}
+	only, err := lockBackups(s.dir, s.instance)
+	if err != nil {
+		return err
+	}
+	_ = s.only.Close()
+	s.only = only
+	return nil
+}
+
+// closeBackups revokes write permission of others on the directory and its files, which the
+// fsGroup of Kubernetes grants at each mount.
+func closeBackups(dir string, info fs.FileInfo, log *slog.Logger) error {
+	mode := info.Mode().Perm()
+	err := os.Chmod(dir, mode&^0o022)
+	entries, listErr := os.ReadDir(dir)
+	err = errors.Join(err, listErr)
+	for _, e := range entries {
+		file, statErr := e.Info()
+		if statErr != nil || !file.Mode().IsRegular() || file.Mode().Perm()&0o022 == 0 {
+			continue
+		}
+		if _, ours := datadir.OwnedByUs(file); ours {
+			err = errors.Join(err, os.Chmod(filepath.Join(dir, e.Name()), file.Mode().Perm()&^0o022))
+		}
+	}
+	if err != nil {
+		return backupDirError(dir, dir, err)
+	}
+	log.Warn("other users could write to the backup directory, which is closed now; check its contents with backup verify", "dir", dir, "mode", fmt.Sprintf("%04o", mode))
+	return nil
+}
+
+// ofItsOwn returns a hint that changes the modes or owner of dir if that has nothing but
+// backups, else one that leaves it alone: it may be /tmp, or a user's home.
+func ofItsOwn(dir string, info fs.FileInfo, hint string) string {
+	if holdsOnlyBackups(dir, info) {
+		return hint
+	}
+	below := term.ShellQuote(filepath.Join(dir, "tollhouse-backups"))
+	return "use a directory of its own: install -d -m 700 " + below + ", and --backup-dir " + below
+}
+
+func holdsOnlyBackups(dir string, info fs.FileInfo) bool {
+	entries, err := os.ReadDir(dir)
+	only := err == nil && info.Mode()&fs.ModeSticky == 0
+	for _, e := range entries {
+		name := strings.TrimPrefix(e.Name(), ".")
+		only = only && (name == "lost+found" || strings.HasPrefix(name, "tollhouse-"))
+	}
+	return only
 }
 
 // backupDirError is datadir.NotAllowedOr for a path that prevents use of the directory.

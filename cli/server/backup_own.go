@@ -24,7 +24,7 @@ type ownBackup struct {
 
 func (s *backupSchedule) prefix() string { return "tollhouse-" + s.instance[:instanceInName] + "-" }
 
-// unused returns a path for a backup at now that does not exist.
+// unused returns a path that does not exist for a backup made at now.
 func (s *backupSchedule) unused(now time.Time) (string, error) {
 	for range backupKeepMax {
 		path := filepath.Join(s.dir, s.prefix()+now.UTC().Format(backupTime)+backupSuffix)
@@ -43,6 +43,9 @@ func (s *backupSchedule) unused(now time.Time) (string, error) {
 // own returns the backups of this instance, in the order of their names.
 func (s *backupSchedule) own() ([]ownBackup, error) {
 	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, missingBackupDir(term.ExitIO, s.dir)
+	}
 	if err != nil {
 		return nil, datadir.NotAllowedOr(term.ExitIO, s.dir, err)
 	}

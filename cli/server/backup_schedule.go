@@ -29,8 +29,8 @@ const (
 	backupKeepMax     = 10_000
 	backupEveryMin    = time.Minute // names have seconds
 
-	// backupLook is between two looks at the clock, which may be set, or jump after the
-	// machine slept.
+	// backupLook is the time between two looks at the clock, which may be set, or jump
+	// after the machine slept.
 	backupLook = time.Minute
 
 	// The pause before a retry doubles after each failure.
@@ -38,9 +38,9 @@ const (
 	backupRetryMax   = time.Hour
 
 	// backupSpaceShare times the free space that the store needs must stay free, because
-	// the store goes on writing during a backup.
+	// the store keeps writing during a backup.
 	backupSpaceShare = 2
-	// backupSpaceEvery is written between two checks of the free space.
+	// backupSpaceEvery is how much is written between two checks of the free space.
 	backupSpaceEvery = 4 << 20 // bytes
 
 	instanceInName = 8 // characters of the instance's id
@@ -55,7 +55,7 @@ func (s *backupSchedule) release() {
 	}
 }
 
-// backupSpaceMin is what must stay free beside the store's reserve.
+// backupSpaceMin is what must stay free in addition to the store's reserve.
 func backupSpaceMin(disk datadir.DiskEngine) uint64 {
 	need, reserved := backupSpaceShare*disk.SpaceMin(), disk.Reserved()
 	return need - min(need, reserved)
@@ -63,7 +63,9 @@ func backupSpaceMin(disk datadir.DiskEngine) uint64 {
 
 // backupSchedule makes backups by the store's clock.
 type backupSchedule struct {
-	only     *os.File // the lock on dir
+	only     *os.File     // the lock on dir
+	below    bool         // dir is below the data, and may be created
+	moved    func() error // fails if the data directory is no longer the one that was opened
 	dir      string
 	every    time.Duration
 	keep     int
@@ -78,8 +80,8 @@ type backupSchedule struct {
 	desk     deskWork
 }
 
-// run makes backups until ctx ends. The first is due one interval after the newest
-// existing one, or at once without one: a restart neither skips nor repeats a backup.
+// run makes backups until ctx is done. The first is due one interval after the newest
+// existing one, or immediately without one: a restart neither skips nor repeats a backup.
 func (s *backupSchedule) run(ctx context.Context) {
 	s.sweep()
 	due, retry := s.firstDue(), backupRetryFirst
@@ -107,7 +109,7 @@ func (s *backupSchedule) run(ctx context.Context) {
 	}
 }
 
-// rest waits, and does what operators ask for in the meantime.
+// rest waits, and while waiting does what operators ask for.
 func (s *backupSchedule) rest(ctx context.Context, most time.Duration) {
 	over := time.NewTimer(most)
 	defer over.Stop()
@@ -121,6 +123,12 @@ func (s *backupSchedule) rest(ctx context.Context, most time.Duration) {
 
 // make makes one backup and then removes those beyond --backup-keep.
 func (s *backupSchedule) make(ctx context.Context, now time.Time) error {
+	if err := s.moved(); err != nil {
+		return err
+	}
+	if err := s.enter(); err != nil {
+		return err
+	}
 	own, err := s.own()
 	if err != nil {
 		return err
@@ -134,6 +142,9 @@ func (s *backupSchedule) make(ctx context.Context, now time.Time) error {
 	}
 	made, err := s.write(ctx, path)
 	if err != nil {
+		return err
+	}
+	if err := s.moved(); err != nil {
 		return err
 	}
 	removed, err := s.prune(own)
@@ -164,6 +175,9 @@ func (s *backupSchedule) write(ctx context.Context, path string) (made store.Bac
 	}
 	size, err := f.Size()
 	if err == nil {
+		err = s.moved()
+	}
+	if err == nil {
 		err = f.Publish()
 	}
 	if err != nil {
@@ -187,7 +201,7 @@ func asFailure(err error) error {
 	return err
 }
 
-// checkSpace refuses a backup if the disk has too little space beside what the store
+// checkSpace refuses a backup if the disk has too little space besides what the store
 // needs. Before a backup starts, it must have room for one of the size of the last.
 func (s *backupSchedule) checkSpace(own []ownBackup) error {
 	free, err := s.free(s.dir)

@@ -15,6 +15,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/store"
+	"tollhouse/store/kv/badgerkv"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
@@ -35,7 +36,8 @@ func newSchedule(t *testing.T, dir string, every time.Duration, keep int) *sched
 	s := &scheduled{store: f}
 	s.space.Store(1 << 40)
 	s.backupSchedule = &backupSchedule{
-		dir: dir, every: every, keep: keep, instance: f.InstanceID(), now: f.Now, log: slog.New(slog.NewTextHandler(&s.log, nil)),
+		moved: func() error { return nil },
+		dir:   dir, every: every, keep: keep, instance: f.InstanceID(), now: f.Now, log: slog.New(slog.NewTextHandler(&s.log, nil)),
 		free: func(string) (uint64, error) { return s.space.Load(), nil }, freeMin: func() uint64 { return 1 << 20 }, failed: func() { s.failures.Add(1) },
 		store: f.Store, notes: store.BackupNotes{Version: "test", Key: f.Key.Fingerprint()},
 	}
@@ -71,6 +73,8 @@ func sameNames(t *testing.T, got []string, want ...string) {
 	}
 }
 
+// Promise (Backup): scheduled backups survive restarts; the oldest goes when the newest is
+// complete; status, metrics and audit show the last
 func TestBackupSchedule(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
@@ -119,6 +123,25 @@ func TestBackupSchedule(t *testing.T) {
 		s.during(t, time.Hour)
 		if names := s.files(t); len(names) != 4 || names[3] != s.named(begun.Add(70*time.Hour+3*day)) {
 			t.Errorf("files = %q, want one more, at once after the start", names)
+		}
+	})
+	in("a_directory_that_vanished_is_used_when_it_is_back", func(t *testing.T, dir string) {
+		s := newSchedule(t, dir, time.Hour, 9)
+		s.only = must.Get(lockBackups(dir, s.instance))(t)
+		defer s.release()
+		s.during(t, time.Minute)
+		must.Do(t, os.Rename(dir, dir+".away"))
+		s.during(t, 2*time.Hour)
+		if !strings.Contains(s.log.String(), "the backup directory "+dir+" does not exist") || s.failures.Load() == 0 {
+			t.Errorf("%d failures, log %s; want the missing directory", s.failures.Load(), s.log.String())
+		}
+		must.Do(t, os.Mkdir(dir, 0o700))
+		s.during(t, 2*time.Hour)
+		if made := must.Get(s.own())(t); len(made) == 0 {
+			t.Errorf("no backup in the new directory: %s", s.log.String())
+		}
+		if err := badgerkv.CheckMoved(s.only, s.only.Name()); err != nil {
+			t.Errorf("the new directory has no lock: %v", err)
 		}
 	})
 	in("it_removes_no_file_that_it_did_not_make", func(t *testing.T, dir string) {

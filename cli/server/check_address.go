@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 )
 
 const publicTimeout = 3 * time.Second // for an answer from the public address
 
 // CheckAddress sends requests to the server's public address and reports whether this
 // server answers there, as far as this machine can see.
-func CheckAddress(ctx context.Context, address string) handlers.Finding {
+func CheckAddress(ctx context.Context, address string) admin.Finding {
 	const check = "address"
 	ctx, cancel := context.WithTimeout(ctx, publicTimeout)
 	defer cancel()
@@ -56,7 +56,7 @@ func CheckAddress(ctx context.Context, address string) handlers.Finding {
 
 // unreachable is the finding if the public address does not answer. That is only a
 // warning: not every machine can reach itself by its public name.
-func unreachable(check, address string, err error) handlers.Finding {
+func unreachable(check, address string, err error) admin.Finding {
 	var inURL *url.Error
 	if errors.As(err, &inURL) {
 		err = inURL.Err
@@ -79,11 +79,11 @@ func unreachable(check, address string, err error) handlers.Finding {
 }
 
 // wrongAnswer is the finding if the answer at the public address is not this server's.
-func wrongAnswer(check, address string, answer *http.Response) handlers.Finding {
+func wrongAnswer(check, address string, answer *http.Response) admin.Finding {
 	next := "check the proxy's configuration and log"
 	switch {
 	case answer.StatusCode == http.StatusMisdirectedRequest:
-		next = "make the proxy pass on the Host header (nginx: proxy_set_header Host $host)"
+		next = "make the proxy pass on the Host header (nginx: proxy_set_header Host $http_host)"
 	case answer.StatusCode == http.StatusNotFound:
 		next = "make the proxy pass on the path unchanged, including the sub-path of --public-url"
 	case answer.StatusCode >= 300 && answer.StatusCode < 400:

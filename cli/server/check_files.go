@@ -11,14 +11,14 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 )
 
 // filesNamed is how many files a finding names.
 const filesNamed = 3
 
 // CheckFiles checks the mode and owner of every file in the data directory.
-func CheckFiles(dir string) handlers.Finding {
+func CheckFiles(dir string) admin.Finding {
 	const check = "files"
 	if target, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = target // an operator may link to the data directory
@@ -87,7 +87,7 @@ func nameFiles(found []string) string {
 
 // CheckSharedKey compares the server key in keyFile, if that is not "", with the one whose
 // fingerprint the servers of a database agreed on.
-func CheckSharedKey(keyFile, agreed string, log *slog.Logger) handlers.Finding {
+func CheckSharedKey(keyFile, agreed string, log *slog.Logger) admin.Finding {
 	const check = "key"
 	switch {
 	case agreed == "":
@@ -106,18 +106,40 @@ func CheckSharedKey(keyFile, agreed string, log *slog.Logger) handlers.Finding {
 }
 
 // CheckKey checks the server key of dir, or the one in keyFile if that is not "".
-func CheckKey(dir, keyFile string, log *slog.Logger) handlers.Finding {
+func CheckKey(dir, keyFile string, log *slog.Logger) admin.Finding {
 	const check = "key"
 	path := keyFile
 	if path == "" {
 		path = filepath.Join(dir, datadir.KeyName)
 	}
-	key, err := datadir.ReadKey(path, keyFile != "", log)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && keyFile == "":
-		return problemOf(check, "put your copy back; without one the next start creates a new key, and open consent screens and refreshes in flight fail once", "the server key %s is missing", path)
-	case err != nil:
+	wanted, err := wantedKey(dir)
+	if err != nil {
 		return problemFrom(check, "", err)
 	}
-	return allRight(check, "fingerprint %s", datadir.Fingerprint(key))
+	key, err := datadir.ReadKey(path, keyFile != "", log)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && keyFile == "" && wanted != "":
+		return problemOf(check, "put your copy back; without one the next start creates a new key: "+datadir.LostWithKey, "the server key %s is missing; the data wants the one with the fingerprint %s", path, wanted)
+	case errors.Is(err, fs.ErrNotExist) && keyFile == "":
+		return problemOf(check, "put your copy back; without one the next start creates a new key: "+datadir.LostWithKey, "the server key %s is missing", path)
+	case err != nil && wanted != "":
+		f := term.FailureOf(err)
+		return problemOf(check, f.Hint, "%s; the data wants the key with the fingerprint %s", f.Err, wanted)
+	case err != nil:
+		return problemFrom(check, "", err)
+	case wanted == "":
+		return allRight(check, "fingerprint %s", key.Fingerprint())
+	case key.Fingerprint() != wanted:
+		return problemOf(check, "put that key back; if it is lost, start once with --new-key: "+datadir.LostWithKey, "%s has the fingerprint %s, but the data wants the server key with %s", path, key.Fingerprint(), wanted)
+	}
+	return allRight(check, "fingerprint %s, as the data wants", wanted)
+}
+
+// wantedKey returns the fingerprint of the key that the data in dir wants, or "".
+func wantedKey(dir string) (string, error) {
+	generation, err := datadir.CurrentGeneration(dir)
+	if err != nil || generation == "" {
+		return "", err
+	}
+	return datadir.WantedKey(filepath.Join(dir, generation))
 }

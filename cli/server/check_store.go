@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +15,8 @@ import (
 	"tollhouse/cli/database"
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
+	"tollhouse/store/kv/badgerkv"
 	"tollhouse/store/record"
 )
 
@@ -19,16 +24,22 @@ import (
 type checkup struct {
 	data   *datadir.Opened
 	server *running // or nil
-	report func(handlers.Finding)
+	report func(admin.Finding)
 }
 
 // StoreCheck returns the check of an open store that no server uses.
-func StoreCheck(o *datadir.Opened) func(ctx context.Context, deep bool, report func(handlers.Finding)) {
+func StoreCheck(o *datadir.Opened) func(ctx context.Context, deep bool, report func(admin.Finding)) {
 	return checkup{data: o}.run
 }
 
-func (u checkup) run(ctx context.Context, deep bool, report func(handlers.Finding)) {
+func (u checkup) run(ctx context.Context, deep bool, report func(admin.Finding)) {
 	u.report = report
+	if u.server != nil {
+		u.report = func(f admin.Finding) {
+			f.Next = CompleteCommands(f.Next, u.server.at)
+			report(f)
+		}
+	}
 	if u.server != nil {
 		u.report(u.proxies())
 		if c := u.server.config; c.desk != nil && c.desk.From == nil && slices.ContainsFunc(c.listen, func(addr string) bool { return !isLoopbackAddress(addr) }) {
@@ -38,11 +49,13 @@ func (u checkup) run(ctx context.Context, deep bool, report func(handlers.Findin
 			u.report(certificateFinding(u.server.certificates.status(), time.Now()))
 		}
 	}
+	u.socket()
 	u.report(u.store(ctx))
 	if db, ok := u.data.DB.(*database.Engine); ok {
 		u.database(ctx, db.Address)
 	} else {
 		u.report(u.disk())
+		u.report(u.files())
 		u.report(u.clock(ctx))
 	}
 	u.report(u.backup(ctx))
@@ -52,7 +65,19 @@ func (u checkup) run(ctx context.Context, deep bool, report func(handlers.Findin
 	}
 }
 
-func (u checkup) store(ctx context.Context) handlers.Finding {
+// socket reports an admin socket that something has removed: without it commands cannot
+// reach the server, and the lock keeps them out of the store.
+func (u checkup) socket() {
+	if u.server == nil || u.server.admin == nil {
+		return
+	}
+	path := u.server.admin.Addr().String()
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		u.report(problemOf("socket", "restart the server, and keep what cleans up away from there, or choose another path with --admin-socket", "the admin socket %s was removed: no command can reach this server", path))
+	}
+}
+
+func (u checkup) store(ctx context.Context) admin.Finding {
 	err := u.data.Store.Check(ctx)
 	if err == nil && u.server != nil {
 		if damage := u.server.damaged(); damage != nil {
@@ -69,7 +94,7 @@ func (u checkup) store(ctx context.Context) handlers.Finding {
 	return allRight("store", "the server is ready")
 }
 
-func (u checkup) disk() handlers.Finding {
+func (u checkup) disk() admin.Finding {
 	const check = "disk"
 	space, onDisk, err := datadir.SpaceOf(u.data.DB)
 	switch {
@@ -82,11 +107,33 @@ func (u checkup) disk() handlers.Finding {
 	const next = "free some space, or keep events for a shorter time with --retain"
 	switch {
 	case space.Free < space.FreeMin:
-		return problemOf(check, next, "%s: below %s, writes are refused", text, term.ShowBytes(space.FreeMin))
+		return problemOf(check, next, "%s: below %s, changes are refused", text, term.ShowBytes(space.FreeMin))
 	case space.Free < space.FreeMin+diskSpare:
-		return warningOf(check, next, "%s: below %s, writes will be refused", text, term.ShowBytes(space.FreeMin))
+		return warningOf(check, next, "%s: below %s, changes will be refused", text, term.ShowBytes(space.FreeMin))
 	}
 	return allRight(check, "%s", text)
+}
+
+// files compares the limit of open files with what the store needs of them.
+func (u checkup) files() admin.Finding {
+	const check = "open files"
+	files := datadir.FilesOf(u.data.DB)
+	if files.Limit > math.MaxInt64 {
+		return allRight(check, "no limit")
+	}
+	text := fmt.Sprintf("this process may open %d", files.Limit)
+	if u.server != nil {
+		text = fmt.Sprintf("the server may open %d, connections may take %d of them", files.Limit, u.server.connectionsAllowed())
+	}
+	switch next := (&badgerkv.FilesError{Need: files.Need}).Hint(); {
+	case files.Need == 0:
+		return allRight(check, "%s", text)
+	case files.Left() < connectionsLeast:
+		return problemOf(check, next, "%s, and the store needs %d", text, files.Need)
+	case files.Limit < 2*files.Need:
+		return warningOf(check, next, "%s; the store needs %d, and more as it grows", text, files.Need)
+	}
+	return allRight(check, "%s; the store needs %d", text, files.Need)
 }
 
 // diskSpare is how much more than the minimum should be free, as in docs/alerts.yml.
@@ -94,14 +141,14 @@ const diskSpare = 288 << 20
 
 // clock compares the machine's clock with the last write, and the store's clock with the
 // last event.
-func (u checkup) clock(ctx context.Context) handlers.Finding {
+func (u checkup) clock(ctx context.Context) admin.Finding {
 	var last time.Time
 	var err error
 	if disk, ok := u.data.DB.(datadir.DiskEngine); ok {
 		last, err = disk.CheckClock()
 	}
 	if err == nil {
-		err = u.data.Store.CheckClock(ctx)
+		err = u.data.Store.Events.CheckClock(ctx)
 	}
 	now := u.data.Store.Now()
 	switch {
@@ -114,7 +161,7 @@ func (u checkup) clock(ctx context.Context) handlers.Finding {
 }
 
 // backup checks the age of the last backup by the rule of docs/alerts.yml.
-func (u checkup) backup(ctx context.Context) handlers.Finding {
+func (u checkup) backup(ctx context.Context) admin.Finding {
 	const check, next = "backup", "tollhouse backup FILE, or serve with --backup-every 24h"
 	if _, ok := u.data.DB.(*database.Engine); ok {
 		return u.databaseBackup(ctx)
@@ -122,19 +169,28 @@ func (u checkup) backup(ctx context.Context) handlers.Finding {
 	if _, onDisk, err := datadir.SpaceOf(u.data.DB); err == nil && !onDisk {
 		return allRight(check, "not needed: the store is in memory")
 	}
-	every := 24 * time.Hour
+	every, dir := 24*time.Hour, ""
 	if u.server != nil && u.server.backups != nil {
-		every = max(every, u.server.backups.every)
+		every, dir = max(every, u.server.backups.every), u.server.backups.dir
+		if _, err := u.server.backups.own(); err != nil {
+			return problemFrom(check, next, err)
+		}
+		if err := isWritable(dir); err != nil { // a disk with errors is mounted again read-only
+			return problemFrom(check, next, backupDirError(dir, dir, err))
+		}
 	}
 	made, err := u.data.Store.LastBackup(ctx)
 	switch {
 	case errors.Is(err, record.ErrNotFound):
 		return warningOf(check, next, "no backup has been made")
 	case err != nil:
-		return problemFrom(check, nextDamage, err)
+		return problemReading(check, err)
 	}
 	age := u.data.Store.Now().Sub(made.Created)
-	text := showBackup(&handlers.BackupStatus{Created: made.Created.Unix(), File: made.File, Bytes: made.Bytes})
+	text := showBackup(&admin.BackupStatus{Created: made.Created.Unix(), File: made.File, Bytes: made.Bytes})
+	if _, err := os.Lstat(made.File); filepath.Dir(made.File) == dir && errors.Is(err, fs.ErrNotExist) {
+		return warningOf(check, next, "the last backup was removed: %s", text)
+	}
 	if age > 2*every {
 		return warningOf(check, next, "the last backup is %s old: %s", age.Round(time.Hour), text)
 	}
@@ -143,24 +199,30 @@ func (u checkup) backup(ctx context.Context) handlers.Finding {
 
 // proxies checks the X-Forwarded-For headers received so far. Doctor's own request to the
 // public address comes first, so a proxy in front has sent at least one.
-func (u checkup) proxies() handlers.Finding {
+func (u checkup) proxies() admin.Finding {
 	const check = "proxy"
 	trusted := len(u.server.config.proxies) > 0
-	believed, ignored := u.server.server().Forwarding()
+	seen := u.server.server().Site.Forwarding()
 	switch {
-	case ignored.IsValid():
-		return warningOf(check, fmt.Sprintf("if %s is your proxy, add --trusted-proxies %s; otherwise a client is sending a forged address", ignored, ignored),
-			"%s sends X-Forwarded-For but is not in --trusted-proxies: all clients behind it share its limits", ignored)
-	case trusted && !believed:
+	case seen.Ignored.IsValid():
+		return warningOf(check, fmt.Sprintf("if %s is your proxy, add --trusted-proxies %s; otherwise a client is sending a forged address", seen.Ignored, seen.Ignored),
+			"%s sends X-Forwarded-For but is not in --trusted-proxies: all clients behind it share its limits", seen.Ignored)
+	case seen.Unreadable != "":
+		return warningOf(check, "make the proxy send the client's address in X-Forwarded-For, such as 192.0.2.9, 192.0.2.9:5678 or [2001:db8::9]:443",
+			"--trusted-proxies sent an X-Forwarded-For that is not an address (%q): clients behind that proxy share its limits", seen.Unreadable)
+	case trusted && !seen.Believed:
 		return warningOf(check, "configure the proxy to send it (nginx: proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for)",
 			"--trusted-proxies have sent no X-Forwarded-For since the start: all clients behind them share one limit")
+	case u.server.server().Site.LacksPort():
+		return warningOf(check, "make the proxy pass on the whole Host header (nginx: proxy_set_header Host $http_host)",
+			"the Host header of the latest request lacks the port of %s", u.server.server().Site.PublicURL)
 	case trusted:
 		return allRight(check, "X-Forwarded-For comes from a trusted proxy")
 	}
 	return allRight(check, "none configured and none seen")
 }
 
-func certificateFinding(s handlers.CertificateStatus, now time.Time) handlers.Finding {
+func certificateFinding(s admin.CertificateStatus, now time.Time) admin.Finding {
 	const check, next = "tls", "see TollhouseCertificateExpiring in docs/operations.md"
 	text, left := describeCertificate(s, now), time.Unix(s.Expires, 0).Sub(now)
 	switch {
@@ -179,19 +241,23 @@ func (u checkup) deep(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
+	if err != nil && !errors.Is(err, record.ErrCorrupt) {
+		u.report(problemReading("blocks", err))
+		return
+	}
+	if u.server != nil {
+		u.server.recordCheck(ctx, err)
+	}
 	if err != nil {
-		if u.server != nil {
-			u.server.recordCheck(ctx, err)
-		}
 		u.report(problemOf("blocks", nextDamage, "%v; reads of the affected records fail: %s", err, u.hidden()))
 		return
 	}
 	u.report(allRight("blocks", "all tables read, every checksum matches"))
-	switch differ, err := u.data.Store.RepairCounts(ctx); {
+	switch differ, err := u.data.Store.Events.RepairCounts(ctx); {
 	case ctx.Err() != nil:
 		return
 	case err != nil:
-		u.report(problemFrom("counts", nextDamage, err))
+		u.report(problemReading("counts", err))
 	case differ:
 		u.report(warningOf("counts", "none needed: they were made again", "the counts of events differed from the log"))
 	default:
@@ -201,7 +267,7 @@ func (u checkup) deep(ctx context.Context) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		u.report(problemOf("records", nextDamage, "%v", err))
+		u.report(problemReading("records", err))
 	default:
 		u.report(allRight("records", "%s, all complete and correctly indexed", term.Count(records, "record", "records")))
 	}

@@ -13,13 +13,16 @@ import (
 	"time"
 
 	"tollhouse/cli/datadir"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 	"tollhouse/store"
 	"tollhouse/store/kv"
 	"tollhouse/store/storetest/must"
 )
 
 // TestDoctorFindings covers findings that a test cannot produce with a real server.
+//
+// Promise (Commands and settings): doctor finds present and coming problems with the next step, and
+// exits 1 for any; one setting scales memory
 func TestDoctorFindings(t *testing.T) {
 	t.Parallel()
 	t.Run("a_record_that_cannot_be_read_is_named_by_its_kind", func(t *testing.T) {
@@ -31,30 +34,24 @@ func TestDoctorFindings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var found []handlers.Finding
-		checkup{data: r.data(), server: r}.run(t.Context(), true, func(f handlers.Finding) { found = append(found, f) })
+		var found []admin.Finding
+		checkup{data: r.data(), server: r}.run(t.Context(), true, func(f admin.Finding) { found = append(found, f) })
 		last := found[len(found)-1]
-		if last.Check != "records" || last.State != handlers.StateProblem || !strings.Contains(last.Detail, "(users)") {
+		if last.Check != "records" || last.State != admin.StateProblem || !strings.Contains(last.Detail, "(users)") {
 			t.Errorf("last finding = %+v, want a problem with users", last)
 		}
 	})
 	t.Run("counts_of_events_that_differ_are_made_again_once", func(t *testing.T) {
 		t.Parallel()
 		r := onDisk(t)
-		ctx, s := t.Context(), r.data().Store
-		err := s.CatchUpCounts(ctx)
-		if err == nil {
-			err = r.data().DB.Update(ctx, func(tx kv.Txn) error {
-				return tx.Set([]byte("q\x00h\x00\x00\x00\x01"), []byte("\x01\x01\x04plan\x07"), time.Time{})
-			})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, want := range []string{handlers.StateWarning, handlers.StateOK} {
-			found := map[string]handlers.Finding{}
-			checkup{data: r.data(), server: r}.run(ctx, true, func(f handlers.Finding) { found[f.Check] = f })
-			if f := found["counts"]; f.State != want || found["records"].State != handlers.StateOK {
+		ctx := t.Context()
+		must.Do(t, r.data().DB.Update(ctx, func(tx kv.Txn) error {
+			return tx.Set([]byte("q\x00h\x00\x00\x00\x01"), []byte("\x01\x01\x04plan\x07"), time.Time{})
+		}))
+		for _, want := range []string{admin.StateWarning, admin.StateOK} {
+			found := map[string]admin.Finding{}
+			checkup{data: r.data(), server: r}.run(ctx, true, func(f admin.Finding) { found[f.Check] = f })
+			if f := found["counts"]; f.State != want || found["records"].State != admin.StateOK {
 				t.Errorf("finding = %+v, want %s, and whole records: %+v", f, want, found["records"])
 			}
 		}
@@ -65,12 +62,26 @@ func TestDoctorFindings(t *testing.T) {
 		made := store.BackupMade{Created: r.data().Store.Now().Add(-50 * time.Hour), File: "/b", Bytes: 2048}
 		must.Do(t, r.data().Store.RecordBackup(t.Context(), made, store.By{}))
 		u := checkup{data: r.data(), server: r}
-		if f := u.backup(t.Context()); f.State != handlers.StateWarning || !strings.Contains(f.Detail, "the last backup is 50h0m0s old") {
+		if f := u.backup(t.Context()); f.State != admin.StateWarning || !strings.Contains(f.Detail, "the last backup is 50h0m0s old") {
 			t.Errorf("finding = %+v, want a warning", f)
 		}
-		r.backups = &backupSchedule{every: 7 * 24 * time.Hour}
-		if f := u.backup(t.Context()); f.State != handlers.StateOK {
+		r.backups = &backupSchedule{every: 7 * 24 * time.Hour, dir: t.TempDir(), instance: "3f9c2a1b"}
+		if f := u.backup(t.Context()); f.State != admin.StateOK {
 			t.Errorf("finding = %+v, want ok for one a week", f)
+		}
+	})
+	t.Run("an_admin_socket_that_was_removed", func(t *testing.T) {
+		t.Parallel()
+		r := onDisk(t)
+		r.admin = must.Get(datadir.ListenAdmin(filepath.Join(must.ClosedDir(t), datadir.SocketName), quiet))(t)
+		t.Cleanup(func() { _ = r.admin.Close() })
+		must.Do(t, os.Remove(r.admin.Addr().String()))
+		found := false
+		checkup{data: r.data(), server: r}.run(t.Context(), false, func(f admin.Finding) {
+			found = found || f.Check == "socket" && f.State == admin.StateProblem
+		})
+		if !found {
+			t.Error("no finding for the socket")
 		}
 	})
 	t.Run("the_certificate", func(t *testing.T) {
@@ -82,20 +93,20 @@ func TestDoctorFindings(t *testing.T) {
 			problem, says string
 			want          string
 		}{
-			{90 * day, 60 * day, "", "", handlers.StateOK},
-			{90 * day, 60 * day, "the new one does not fit its key", "the new one does not fit its key", handlers.StateWarning},
-			{90 * day, 14 * day, "", "", handlers.StateOK},
-			{90 * day, 14*day - time.Second, "", late, handlers.StateWarning},
-			{365 * day, 14 * day, "", "", handlers.StateOK},
-			{365 * day, 14*day - time.Second, "", late, handlers.StateWarning},
-			{47 * day, 13 * day, "", "", handlers.StateOK},
-			{47 * day, 11 * day, "", late, handlers.StateWarning},
-			{6 * day, 6 * day, "", "", handlers.StateOK},
-			{6 * day, 36 * time.Hour, "", "", handlers.StateOK},
-			{6 * day, 36*time.Hour - time.Second, "", late, handlers.StateWarning},
-			{90 * day, -time.Second, "", "expired", handlers.StateProblem},
+			{90 * day, 60 * day, "", "", admin.StateOK},
+			{90 * day, 60 * day, "the new one does not fit its key", "the new one does not fit its key", admin.StateWarning},
+			{90 * day, 14 * day, "", "", admin.StateOK},
+			{90 * day, 14*day - time.Second, "", late, admin.StateWarning},
+			{365 * day, 14 * day, "", "", admin.StateOK},
+			{365 * day, 14*day - time.Second, "", late, admin.StateWarning},
+			{47 * day, 13 * day, "", "", admin.StateOK},
+			{47 * day, 11 * day, "", late, admin.StateWarning},
+			{6 * day, 6 * day, "", "", admin.StateOK},
+			{6 * day, 36 * time.Hour, "", "", admin.StateOK},
+			{6 * day, 36*time.Hour - time.Second, "", late, admin.StateWarning},
+			{90 * day, -time.Second, "", "expired", admin.StateProblem},
 		} {
-			s := handlers.CertificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, NotBefore: now.Add(c.left - c.lives).Unix(), Expires: now.Add(c.left).Unix(), Problem: c.problem}
+			s := admin.CertificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, NotBefore: now.Add(c.left - c.lives).Unix(), Expires: now.Add(c.left).Unix(), Problem: c.problem}
 			f := certificateFinding(s, now)
 			if f.State != c.want || !strings.Contains(f.Detail, "pay.example") || !strings.Contains(f.Detail, c.says) || c.says != late && strings.Contains(f.Detail, late) && c.left > 0 {
 				t.Errorf("of %s with %s left, %q: %+v, want %s that says %q", c.lives, c.left, c.problem, f, c.want, c.says)
@@ -105,7 +116,7 @@ func TestDoctorFindings(t *testing.T) {
 		if want := fmt.Sprintf(") / %d, %d * 86400)", certificateSoonPart, certificateSoonMost/day); err != nil || !strings.Contains(string(rules), want) {
 			t.Errorf("docs/alerts.yml has another rule than doctor (%q), %v", want, err)
 		}
-		if f := certificateFinding(handlers.CertificateStatus{Source: sourceACME, Names: []string{"pay.example"}}, now); f.State != handlers.StateProblem {
+		if f := certificateFinding(admin.CertificateStatus{Source: sourceACME, Names: []string{"pay.example"}}, now); f.State != admin.StateProblem {
 			t.Errorf("without one: %+v, want a problem", f)
 		}
 	})
@@ -114,20 +125,20 @@ func TestDoctorFindings(t *testing.T) {
 		for _, c := range []struct {
 			name   string
 			answer http.HandlerFunc
-			want   handlers.Finding
+			want   admin.Finding
 		}{
-			{"another_server", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"issuer":"https://other.example"}`) }, handlers.Finding{State: handlers.StateProblem, Detail: `is another server: its issuer is "https://other.example"`}},
-			{"something_else", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "It works!") }, handlers.Finding{State: handlers.StateProblem, Detail: `is another server: its issuer is ""`}},
+			{"another_server", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"issuer":"https://other.example"}`) }, admin.Finding{State: admin.StateProblem, Detail: `is another server: its issuer is "https://other.example"`}},
+			{"something_else", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "It works!") }, admin.Finding{State: admin.StateProblem, Detail: `is another server: its issuer is ""`}},
 			{"host_not_passed_on", func(w http.ResponseWriter, q *http.Request) {
 				if q.URL.Path != "/healthz" {
 					w.WriteHeader(http.StatusMisdirectedRequest)
 				}
-			}, handlers.Finding{State: handlers.StateProblem, Detail: "status 421", Next: "pass on the Host header"}},
+			}, admin.Finding{State: admin.StateProblem, Detail: "status 421", Next: "pass on the Host header"}},
 			{"redirected", func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Location", "https://www.pay.example/")
 				w.WriteHeader(http.StatusMovedPermanently)
-			}, handlers.Finding{State: handlers.StateProblem, Detail: "redirects to https://www.pay.example/"}},
-			{"bad_gateway", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, handlers.Finding{State: handlers.StateProblem, Detail: "status 502", Next: "the proxy's configuration"}},
+			}, admin.Finding{State: admin.StateProblem, Detail: "redirects to https://www.pay.example/"}},
+			{"bad_gateway", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, admin.Finding{State: admin.StateProblem, Detail: "status 502", Next: "the proxy's configuration"}},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
@@ -145,7 +156,7 @@ func TestDoctorFindings(t *testing.T) {
 			s.Config.ErrorLog = nil
 			s.StartTLS()
 			defer s.Close()
-			if got := CheckAddress(t.Context(), s.URL); got.State != handlers.StateWarning || !strings.Contains(got.Detail, "does not trust it") {
+			if got := CheckAddress(t.Context(), s.URL); got.State != admin.StateWarning || !strings.Contains(got.Detail, "does not trust it") {
 				t.Errorf("finding = %+v, want a warning of the certificate", got)
 			}
 		})
@@ -153,7 +164,7 @@ func TestDoctorFindings(t *testing.T) {
 			t.Parallel()
 			s := httptest.NewServer(http.NotFoundHandler())
 			defer s.Close()
-			if got := CheckAddress(t.Context(), "https"+strings.TrimPrefix(s.URL, "http")); got.State != handlers.StateProblem && got.State != handlers.StateWarning || !strings.Contains(got.Detail, "HTTP response to HTTPS client") {
+			if got := CheckAddress(t.Context(), "https"+strings.TrimPrefix(s.URL, "http")); got.State != admin.StateProblem && got.State != admin.StateWarning || !strings.Contains(got.Detail, "HTTP response to HTTPS client") {
 				t.Errorf("finding = %+v, want that it is plain http", got)
 			}
 		})
@@ -165,12 +176,12 @@ func TestDoctorFindings(t *testing.T) {
 			must.Do(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600))
 			must.Do(t, os.Chmod(filepath.Join(dir, fmt.Sprint(i)), 0o640))
 		}
-		if f := CheckFiles(dir); f.State != handlers.StateProblem || !strings.HasSuffix(f.Detail, "2 has mode 0640, and 2 more") {
+		if f := CheckFiles(dir); f.State != admin.StateProblem || !strings.HasSuffix(f.Detail, "2 has mode 0640, and 2 more") {
 			t.Errorf("finding = %+v, want three names and that there are more", f)
 		}
 		must.Have(t, os.Geteuid() == 0, "only root can give a file to another user")
 		must.Do(t, os.Chown(filepath.Join(dir, "4"), 12345, 12345))
-		if f := CheckFiles(dir); f.State != handlers.StateProblem || !strings.Contains(f.Detail, "4 belongs to uid 12345") || !strings.HasPrefix(f.Next, "chown -R 0 ") {
+		if f := CheckFiles(dir); f.State != admin.StateProblem || !strings.Contains(f.Detail, "4 belongs to uid 12345") || !strings.HasPrefix(f.Next, "chown -R 0 ") {
 			t.Errorf("finding = %+v, want the owner", f)
 		}
 	})
@@ -178,13 +189,13 @@ func TestDoctorFindings(t *testing.T) {
 		t.Parallel()
 		r := onDisk(t)
 		var names []string
-		checkup{data: r.data(), server: r}.run(t.Context(), true, func(f handlers.Finding) {
+		checkup{data: r.data(), server: r}.run(t.Context(), true, func(f admin.Finding) {
 			names = append(names, f.Check)
-			if !slices.Contains([]string{handlers.StateOK, handlers.StateWarning, handlers.StateProblem}, f.State) {
+			if !slices.Contains([]string{admin.StateOK, admin.StateWarning, admin.StateProblem}, f.State) {
 				t.Errorf("finding = %+v", f)
 			}
 		})
-		if got, want := strings.Join(names, " "), "proxy store disk clock backup webhooks blocks counts records"; got != want {
+		if got, want := strings.Join(names, " "), "proxy store disk open files clock backup webhooks blocks counts records"; got != want {
 			t.Errorf("checks = %s, want %s", got, want)
 		}
 	})

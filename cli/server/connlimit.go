@@ -14,18 +14,19 @@ import (
 	"sync/atomic"
 
 	"tollhouse/cli/datadir"
-	"tollhouse/handlers"
+	"tollhouse/handlers/throttle"
+	"tollhouse/handlers/web"
+	"tollhouse/store/kv/badgerkv"
 )
 
 // The store opens files as it grows, and stops the process when it cannot open one. So
-// connections may take at most half of the file limit. Each also takes a share of
+// connections may take what it leaves of the file limit, and at most half. Each also takes a share of
 // --memory: a connection with a request in flight needs 30 to 60 KiB of buffers and
 // stacks, and as much again until the garbage is collected.
 const (
-	connectionsMax      = 16 << 10 // whatever the memory and the file limit; our choice
-	connectionsLeast    = 16
-	connectionShare     = 128 << 10 // bytes of --memory for each
-	connectionsOfSource = 4         // a source may have one in so many
+	connectionsMax   = 16 << 10 // whatever the memory and the file limit; our choice
+	connectionsLeast = 16
+	connectionShare  = 128 << 10 // bytes of --memory for each
 
 	// An incomplete header is already in memory, where its fields take ten times their
 	// size on the wire. headerSizeFree fits into connectionShare; one connection in
@@ -34,38 +35,49 @@ const (
 	headersLarge   = 16
 )
 
-// connectionsAllowed returns the connection limit for a limit of open files and memory.
-func connectionsAllowed(files uint64, m datadir.Memory) int {
-	return int(max(connectionsLeast, min(files/2, uint64(m/connectionShare), connectionsMax)))
+// connectionsAllowed returns the connection limit for open files and memory.
+func connectionsAllowed(files badgerkv.Files, m datadir.Memory) int {
+	return int(max(connectionsLeast, min(files.Left(), files.Limit/2, uint64(m/connectionShare), connectionsMax)))
 }
 
 // connLimit limits the connections of several listeners together, and those of each
 // source. At the limit a new connection replaces the one that has been idle the longest.
 type connLimit struct {
-	max, ofSource int
-	exempt        func(netip.Addr) bool // from ofSource
-	log           *slog.Logger
-	full          sync.Once
+	allowed func() int            // the limit, which falls as the store grows
+	exempt  func(netip.Addr) bool // from the limit per source
+	log     *slog.Logger
+	full    sync.Once
 
 	mu      sync.Mutex
+	max     int // the limit at the last connection
 	count   int
-	sources map[netip.Prefix]int
-	idle    linked.List // of *limitedConn, longest idle first
-	large   linked.List // of *limitedConn with a large unfinished header, oldest first
-	changed *sync.Cond  // a connection was closed or became idle
-	waiting int         // listeners that wait for that
+	sources map[netip.Prefix]int // and the networks around them
+	idle    linked.List          // of *limitedConn, longest idle first
+	large   linked.List          // of *limitedConn with a large unfinished header, oldest first
+	changed *sync.Cond           // a connection was closed or became idle
+	waiting int                  // listeners that wait for that
 }
 
-// newConnLimit returns a limit of allowed connections. A source for which exempt is true
+// newConnLimit returns a limit of as many connections as allowed returns. A source for which exempt is true
 // may have all of them.
-func newConnLimit(allowed int, exempt func(netip.Addr) bool, log *slog.Logger) *connLimit {
-	l := &connLimit{max: allowed, ofSource: max(allowed/connectionsOfSource, 1), exempt: exempt, log: log, sources: map[netip.Prefix]int{}}
+func newConnLimit(allowed func() int, exempt func(netip.Addr) bool, log *slog.Logger) *connLimit {
+	l := &connLimit{allowed: allowed, max: allowed(), exempt: exempt, log: log, sources: map[netip.Prefix]int{}}
 	l.changed = sync.NewCond(&l.mu)
 	return l
 }
 
 // anySource exempts every source from the limit per source.
 func anySource(netip.Addr) bool { return true }
+
+// fixed is a limit that does not change.
+func fixed(limit int) func() int { return func() int { return limit } }
+
+// most returns the limit.
+func (l *connLimit) most() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.max
+}
 
 // open returns how many connections there are, and how many listeners wait.
 func (l *connLimit) open() (connections, waiting int) {
@@ -95,7 +107,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		if !ok {
 			panic("server: listener without TCP connections")
 		}
-		c, err := l.admit(tcp)
+		c, err := l.admit(tcp, tcp.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap())
 		if err == nil {
 			return c, nil
 		}
@@ -118,17 +130,21 @@ var errSourceFull = errors.New("the source is at its limit, and all its connecti
 
 // admit counts a new connection and closes an idle one if that is necessary. It waits
 // while all connections are busy. Errors: errSourceFull, net.ErrClosed.
-func (l *limitedListener) admit(tcp *net.TCPConn) (*limitedConn, error) {
+func (l *limitedListener) admit(tcp *net.TCPConn, addr netip.Addr) (*limitedConn, error) {
 	limit := l.limit
 	c := &limitedConn{TCPConn: tcp, limit: limit}
-	if addr := tcp.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap(); !limit.exempt(addr) {
-		c.source = handlers.SourceOf(addr)
+	if !limit.exempt(addr) {
+		c.source = addr
 	}
+	allowed := limit.allowed()
 	limit.mu.Lock()
 	defer limit.mu.Unlock()
-	for c.source.IsValid() && limit.sources[c.source] >= limit.ofSource {
-		if !limit.closeIdle(func(other *limitedConn) bool { return other.source == c.source }) {
-			return nil, errSourceFull
+	limit.max = allowed
+	for n := range throttle.Networks(c.source) {
+		for limit.sources[n.Prefix] >= max(int(n.Part(int64(limit.max))), 1) {
+			if !limit.closeIdle(func(other *limitedConn) bool { return n.Contains(other.source) }) {
+				return nil, errSourceFull
+			}
 		}
 	}
 	for limit.count >= limit.max {
@@ -146,8 +162,8 @@ func (l *limitedListener) admit(tcp *net.TCPConn) (*limitedConn, error) {
 		limit.waiting--
 	}
 	limit.count++
-	if c.source.IsValid() {
-		limit.sources[c.source]++
+	for n := range throttle.Networks(c.source) {
+		limit.sources[n.Prefix]++
 	}
 	c.idle = limit.idle.PushBack(c)
 	return c, nil
@@ -175,9 +191,9 @@ func (l *connLimit) remove(c *limitedConn) {
 	c.isIdle(false)
 	c.isLarge(false)
 	l.count--
-	if c.source.IsValid() {
-		if l.sources[c.source]--; l.sources[c.source] == 0 {
-			delete(l.sources, c.source)
+	for n := range throttle.Networks(c.source) {
+		if l.sources[n.Prefix]--; l.sources[n.Prefix] == 0 {
+			delete(l.sources, n.Prefix)
 		}
 	}
 	l.changed.Broadcast()
@@ -189,7 +205,7 @@ func (l *connLimit) remove(c *limitedConn) {
 type limitedConn struct {
 	*net.TCPConn
 	limit  *connLimit
-	source netip.Prefix // invalid: exempt
+	source netip.Addr   // invalid: exempt
 	header atomic.Int64 // bytes of the header being read; inRequest or more if none is
 
 	// With limit.mu.
@@ -282,7 +298,7 @@ func (c *limitedConn) Close() error {
 func trackConnections(s *http.Server) *http.Server {
 	s.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		if c := limitedConnOf(conn); c != nil {
-			return handlers.WithConnection(ctx, c)
+			return web.WithConnection(ctx, c)
 		}
 		return ctx
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tollhouse/cli/datadir"
+	"tollhouse/store/kv/badgerkv"
 	"tollhouse/store/storetest/must"
 )
 
@@ -68,11 +69,15 @@ func wantClosed(t *testing.T, what string, visitor net.Conn, closed bool) {
 	}
 }
 
+// Promise (Credentials, memory, connections): an IPv6 /56 or /48 as many sources: failures, turns,
+// connections, bodies, HTTP/2 requests
+// Promise (Credentials, memory, connections): idle connections of one address, of many, and behind
+// a trusted proxy
 func TestConnectionLimit(t *testing.T) {
 	t.Parallel()
 	const one, other = "127.0.0.1", "127.0.0.2"
 	newLimit := func(allowed int, exempt func(netip.Addr) bool) *connLimit {
-		return newConnLimit(allowed, exempt, slog.New(slog.DiscardHandler))
+		return newConnLimit(fixed(allowed), exempt, slog.New(slog.DiscardHandler))
 	}
 	t.Run("the_longest_idle_connection_is_closed", func(t *testing.T) {
 		t.Parallel()
@@ -134,6 +139,34 @@ func TestConnectionLimit(t *testing.T) {
 		}
 		if n, _ := limit.open(); n != 3 {
 			t.Errorf("%d connections, want 3", n)
+		}
+	})
+	t.Run("an_IPv6_network_has_a_limit_of_its_own", func(t *testing.T) {
+		t.Parallel()
+		limit := newLimit(16, func(netip.Addr) bool { return false })
+		l := newLimited(t, limit)
+		// from has as many busy connections as the format's networks get.
+		from := func(format string, most int) (busy int) {
+			t.Helper()
+			for i := range most {
+				l.enter(one)
+				tcp := must.Get(l.Listener.(*limitedListener).Listener.Accept())(t).(*net.TCPConn)
+				t.Cleanup(func() { _ = tcp.Close() })
+				c, err := l.Listener.(*limitedListener).admit(tcp, netip.MustParseAddr(fmt.Sprintf(format, i)))
+				if err == nil {
+					c.Work()
+					busy++
+				}
+			}
+			return busy
+		}
+		for _, part := range []struct {
+			networks string
+			want     int
+		}{{"2001:db8:1:200::%x", 4}, {"2001:db8:1:2%02x::1", 4}, {"2001:db8:1:%x00::1", 4}, {"2001:db8:2:%x00::1", 4}} {
+			if got := from(part.networks, 16-limit.count); got != part.want {
+				t.Errorf("%s has %d busy connections more, want %d", part.networks, got, part.want)
+			}
 		}
 	})
 	t.Run("the_oldest_unfinished_header_is_closed", func(t *testing.T) {
@@ -207,15 +240,17 @@ func TestConnectionLimit(t *testing.T) {
 func TestConnectionsAllowed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		files  uint64
-		memory datadir.Memory
-		want   int
+		limit, need uint64 // of open files
+		memory      datadir.Memory
+		want        int
 	}{
-		{0, datadir.MemoryDefault, connectionsLeast}, {120, datadir.MemoryDefault, 60}, {1024, datadir.MemoryDefault, 512}, {1 << 20, datadir.MemoryMin, 1024},
-		{1 << 20, datadir.MemoryDefault, 2048}, {1 << 20, datadir.MemoryMax, connectionsMax}, {math.MaxUint64, datadir.MemoryMax, connectionsMax},
+		{0, 0, datadir.MemoryDefault, connectionsLeast}, {120, 0, datadir.MemoryDefault, 60}, {1024, 0, datadir.MemoryDefault, 512}, {1 << 20, 64, datadir.MemoryMin, 1024},
+		{1 << 20, 64, datadir.MemoryDefault, 2048}, {1 << 20, 64, datadir.MemoryMax, connectionsMax}, {math.MaxUint64, 64, datadir.MemoryMax, connectionsMax},
+		{1024, 964, datadir.MemoryDefault, 60}, {1024, 1020, datadir.MemoryDefault, connectionsLeast}, {1024, 2000, datadir.MemoryDefault, connectionsLeast},
 	} {
-		if got := connectionsAllowed(c.files, c.memory); got != c.want {
-			t.Errorf("connectionsAllowed(%d, %d) = %d, want %d", c.files, c.memory, got, c.want)
+		files := badgerkv.Files{Limit: c.limit, Need: c.need}
+		if got := connectionsAllowed(files, c.memory); got != c.want {
+			t.Errorf("connectionsAllowed(%+v, %d) = %d, want %d", files, c.memory, got, c.want)
 		}
 	}
 }

@@ -9,33 +9,33 @@ import (
 
 	"tollhouse/cli/database"
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 	"tollhouse/store/kv/pgkv"
 	"tollhouse/store/record"
 )
 
 // DatabaseStatus asks the database for its state and the servers on it.
-func DatabaseStatus(ctx context.Context, a *pgkv.Address) (*handlers.DatabaseStatus, error) {
+func DatabaseStatus(ctx context.Context, a *pgkv.Address) (*admin.DatabaseStatus, error) {
 	found, err := database.Look(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	s := &handlers.DatabaseStatus{Version: found.Version, Size: found.Size, Standbys: []handlers.StandbyStatus{}, Servers: []handlers.PeerStatus{}}
+	s := &admin.DatabaseStatus{Version: found.Version, Size: found.Size, Standbys: []admin.StandbyStatus{}, Servers: []admin.PeerStatus{}}
 	for _, standby := range found.Standbys {
-		s.Standbys = append(s.Standbys, handlers.StandbyStatus(standby))
+		s.Standbys = append(s.Standbys, admin.StandbyStatus(standby))
 	}
 	for _, server := range found.Servers {
 		jobs := make([]string, len(server.Jobs))
 		for i, job := range server.Jobs {
 			jobs[i] = string(job)
 		}
-		s.Servers = append(s.Servers, handlers.PeerStatus{Host: server.Host, PID: server.PID, Version: server.Version, Listen: server.Listen, Started: server.Started.Unix(), Jobs: jobs})
+		s.Servers = append(s.Servers, admin.PeerStatus{Host: server.Host, PID: server.PID, Version: server.Version, Listen: server.Listen, Started: server.Started.Unix(), Jobs: jobs})
 	}
 	return s, nil
 }
 
 // DatabaseRows returns the table that the status command prints for a database.
-func DatabaseRows(d handlers.DatabaseStatus, now time.Time) []term.Row {
+func DatabaseRows(d admin.DatabaseStatus, now time.Time) []term.Row {
 	rows := []term.Row{{"database", fmt.Sprintf("PostgreSQL %s, %s", d.Version, term.ShowBytes(uint64(d.Size)))}, {"standbys", describeStandbys(d.Standbys)}}
 	for _, s := range d.Servers {
 		text := fmt.Sprintf("%s process %d, %s, on %s, since %s (%s)", s.Host, s.PID, s.Version, strings.Join(s.Listen, " "), term.ShowTime(s.Started), now.Sub(time.Unix(s.Started, 0)).Round(time.Second))
@@ -47,7 +47,7 @@ func DatabaseRows(d handlers.DatabaseStatus, now time.Time) []term.Row {
 	return rows
 }
 
-func describeStandbys(standbys []handlers.StandbyStatus) string {
+func describeStandbys(standbys []admin.StandbyStatus) string {
 	if len(standbys) == 0 {
 		return "none"
 	}
@@ -77,11 +77,13 @@ func (u checkup) database(ctx context.Context, a *pgkv.Address) {
 		return
 	}
 	u.report(databaseFinding(found.Facts))
+	u.report(accessFinding(found.Facts))
+	u.report(locksFinding(found.Strangers))
 	u.report(u.databaseClock(ctx, found.Clock))
 	u.report(serversFinding(found.Servers, found.Facts.Copied))
 }
 
-func databaseFinding(f pgkv.Facts) handlers.Finding {
+func databaseFinding(f pgkv.Facts) admin.Finding {
 	const check = "database"
 	text := fmt.Sprintf("%s %s, %s, standbys: %d", f.Product, f.Version, term.ShowBytes(uint64(f.Size)), len(f.Standbys))
 	dead := float64(f.Dead) / float64(max(f.Live+f.Dead, 1))
@@ -104,11 +106,38 @@ func databaseFinding(f pgkv.Facts) handlers.Finding {
 	return allRight(check, "%s", text)
 }
 
+// accessFinding reports whether any role of the cluster may connect: it could hold locks
+// that servers wait for, and fill the queue of notifications.
+func accessFinding(f pgkv.Facts) admin.Finding {
+	const check = "access"
+	if f.PublicConnects {
+		return warningOf(check, fmt.Sprintf("run as the owner of the database: grant connect on database %[1]s to %[2]s; revoke connect on database %[1]s from public", f.Database, f.User),
+			"every role of the cluster may connect to the database, and so block starts and jobs")
+	}
+	return allRight(check, "only roles with the right to connect reach the database")
+}
+
+// locksFinding names the sessions that hold what servers wait for.
+func locksFinding(strangers []pgkv.Stranger) admin.Finding {
+	const check = "locks"
+	switch {
+	case len(strangers) == 0:
+		return allRight(check, "only servers hold the servers' locks")
+	case strangers[0].OurRole:
+		return warningOf(check, "if it is not a command such as restore or move, end it: "+endSession(strangers), "%s", pgkv.Describe(strangers))
+	}
+	return problemOf(check, "end it: "+endSession(strangers)+"; and take the right to connect away from its role", "%s", pgkv.Describe(strangers))
+}
+
+func endSession(strangers []pgkv.Stranger) string {
+	return fmt.Sprintf("select pg_terminate_backend(%d)", strangers[0].PID)
+}
+
 // databaseClock compares the clocks, and the store's clock with the last event.
-func (u checkup) databaseClock(ctx context.Context, c pgkv.Clock) handlers.Finding {
+func (u checkup) databaseClock(ctx context.Context, c pgkv.Clock) admin.Finding {
 	err := database.CheckOffset(c)
 	if err == nil {
-		err = u.data.Store.CheckClock(ctx)
+		err = u.data.Store.Events.CheckClock(ctx)
 	}
 	if err != nil {
 		return problemFrom("clock", "correct the clock", err)
@@ -116,10 +145,10 @@ func (u checkup) databaseClock(ctx context.Context, c pgkv.Clock) handlers.Findi
 	return allRight("clock", "%s, %s from the database's", u.data.Store.Now().Format(time.RFC3339), c.Offset.Abs().Round(time.Millisecond))
 }
 
-func serversFinding(servers []pgkv.Server, copied bool) handlers.Finding {
+func serversFinding(servers []pgkv.Server, copied string) admin.Finding {
 	const check = "servers"
-	if copied {
-		return problemOf(check, "end the servers on the copy: tokens of one are valid at the other, and what one revokes stays valid at the other", "a server runs on another database of this PostgreSQL with a copy of this store")
+	if copied != "" {
+		return problemOf(check, "end the servers on the copy: tokens of one are valid at the other, and what one revokes stays valid at the other", "a server runs on another database of this PostgreSQL with a copy of this store: %s", copied)
 	}
 	if len(servers) == 0 {
 		return allRight(check, "none runs")
@@ -141,14 +170,14 @@ func serversFinding(servers []pgkv.Server, copied bool) handlers.Finding {
 
 // databaseBackup reports the last backup that tollhouse made. It does not know those of
 // the database.
-func (u checkup) databaseBackup(ctx context.Context) handlers.Finding {
+func (u checkup) databaseBackup(ctx context.Context) admin.Finding {
 	const check = "backup"
 	made, err := u.data.Store.LastBackup(ctx)
 	switch {
 	case errors.Is(err, record.ErrNotFound):
 		return allRight(check, "none made by tollhouse; it does not see backups of the database itself")
 	case err != nil:
-		return problemFrom(check, nextDamage, err)
+		return problemReading(check, err)
 	}
-	return allRight(check, "by tollhouse: %s", showBackup(&handlers.BackupStatus{Created: made.Created.Unix(), File: made.File, Bytes: made.Bytes}))
+	return allRight(check, "by tollhouse: %s", showBackup(&admin.BackupStatus{Created: made.Created.Unix(), File: made.File, Bytes: made.Bytes}))
 }

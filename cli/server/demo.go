@@ -5,7 +5,7 @@ import (
 	"context"
 	"time"
 
-	"tollhouse/handlers"
+	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/history"
@@ -31,10 +31,10 @@ const (
 	demoRest   = 8 * time.Minute     // after the last
 )
 
-func demo() *handlers.Demo {
-	return &handlers.Demo{
+func demo() *web.Demo {
+	return &web.Demo{
 		ClientID: demoClientID, ClientSecret: demoClientSecret, RedirectURI: demoRedirectURI,
-		Username: demoUsername, Password: demoPassword, Account: demoAccount,
+		Username: demoUsername, Password: demoPassword, Account: demoAccount, Operator: true,
 	}
 }
 
@@ -76,7 +76,7 @@ func seedDemoHistory(ctx context.Context, s *store.Store, now time.Time) error {
 
 // importAll imports lines up to the first one that is refused.
 func importAll(ctx context.Context, s *store.Store, account string, lines [][]byte) ([]eventlog.LineError, error) {
-	importer, err := s.NewImporter(account, eventlog.ImportOptions{})
+	importer, err := s.Events.NewImporter(account, eventlog.ImportOptions{})
 	if err != nil {
 		return nil, err
 	}

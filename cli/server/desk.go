@@ -13,7 +13,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/desk"
 )
 
 // deskFlags are the settings of the operators' pages. None is stored.
@@ -33,12 +33,12 @@ func (f *deskFlags) add(flags *pflag.FlagSet) {
 	f.confirm = term.Duration(deskConfirmDefault)
 	flags.StringVar(&f.on, "desk", "on", "pages for operators at /desk: on or off; everybody else gets 404 there")
 	flags.StringArrayVar(&f.from, "desk-from", nil, "`networks` from which operators can open the desk, separated by commas, or loopback (default everywhere)")
-	flags.Var(&f.confirm, "desk-confirm", "how long after a sign-in or a change an operator is not asked for the password")
+	flags.Var(&f.confirm, "desk-confirm", "how long before operators must re-enter their password")
 }
 
 // parse returns nil if the desk is off. confirmMin is what dev relaxes.
-func (f *deskFlags) parse(confirmMin time.Duration) (*handlers.Desk, error) {
-	d := handlers.Desk{Confirm: time.Duration(f.confirm)}
+func (f *deskFlags) parse(confirmMin time.Duration) (*desk.Config, error) {
+	d := desk.Config{Confirm: time.Duration(f.confirm)}
 	if f.on != "on" && f.on != "off" {
 		return nil, term.Usage("give on or off", "--desk %q is not valid", f.on)
 	}
@@ -66,17 +66,8 @@ func (f *deskFlags) parse(confirmMin time.Duration) (*handlers.Desk, error) {
 	return &d, nil
 }
 
-// parseNetwork parses a network, or one address.
-func parseNetwork(text string) (netip.Prefix, error) {
-	if addr, err := netip.ParseAddr(text); err == nil {
-		return addr.Unmap().Prefix(addr.Unmap().BitLen())
-	}
-	network, err := netip.ParsePrefix(text)
-	return network.Masked(), err
-}
-
 // desk returns the operators' pages of this server, or nil.
-func (r *running) desk() *handlers.Desk {
+func (r *running) desk() *desk.Config {
 	if r.config.desk == nil {
 		return nil
 	}
@@ -88,7 +79,7 @@ func (r *running) desk() *handlers.Desk {
 	return &d
 }
 
-// searchNow makes the search for damage begin, unless one is running.
+// searchNow starts the search for damage, unless one is running.
 func (r *running) searchNow() {
 	select {
 	case r.search <- struct{}{}:
@@ -101,19 +92,19 @@ type deskWork struct {
 	asked chan func(context.Context)
 
 	mu    sync.Mutex
-	state handlers.BackupState
+	state desk.BackupState
 }
 
 func newDeskWork() deskWork { return deskWork{asked: make(chan func(context.Context), 1)} }
 
-// begin hands work to the schedule's goroutine, unless it has some.
-func (d *deskWork) begin(doing string, work func(context.Context) error) bool {
+// begin hands work to the schedule's goroutine, unless it is busy.
+func (d *deskWork) begin(doing desk.BackupState, work func(context.Context) error) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.state.Doing != "" {
+	if d.state.IsBusy() {
 		return false
 	}
-	d.state = handlers.BackupState{Doing: doing}
+	d.state = doing
 	d.asked <- func(ctx context.Context) { // empty: nothing was being done
 		failed := ""
 		if err := work(ctx); err != nil {
@@ -121,28 +112,28 @@ func (d *deskWork) begin(doing string, work func(context.Context) error) bool {
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.state = handlers.BackupState{Failed: failed}
+		d.state = desk.BackupState{Failed: failed}
 	}
 	return true
 }
 
 // List returns the backups of this server, newest first.
-func (s *backupSchedule) List() ([]handlers.BackupFile, error) {
+func (s *backupSchedule) List() ([]desk.BackupFile, error) {
 	own, err := s.own()
 	if err != nil {
 		return nil, err
 	}
-	var files []handlers.BackupFile
+	var files []desk.BackupFile
 	for _, b := range slices.Backward(own) {
 		checked := datadir.LastCheck(b.path)
-		files = append(files, handlers.BackupFile{Name: filepath.Base(b.path), Dir: s.dir, Made: b.made, Bytes: b.size, Checked: checked.At, Problem: checked.Problem})
+		files = append(files, desk.BackupFile{Name: filepath.Base(b.path), Dir: s.dir, Made: b.made, Bytes: b.size, Checked: checked.At, Problem: checked.Problem})
 	}
 	return files, nil
 }
 
-// Make begins a backup, like one that is due.
+// Make starts a backup, like one that is due.
 func (s *backupSchedule) Make() bool {
-	return s.desk.begin("A backup is being made.", func(ctx context.Context) error {
+	return s.desk.begin(desk.BackupState{Making: true}, func(ctx context.Context) error {
 		err := s.make(ctx, s.now())
 		if err != nil && ctx.Err() == nil {
 			s.failed()
@@ -152,7 +143,7 @@ func (s *backupSchedule) Make() bool {
 	})
 }
 
-// Verify begins to check a backup.
+// Verify starts checking a backup.
 func (s *backupSchedule) Verify(name string) (bool, error) {
 	own, err := s.own()
 	if err != nil {
@@ -160,9 +151,9 @@ func (s *backupSchedule) Verify(name string) (bool, error) {
 	}
 	i := slices.IndexFunc(own, func(b ownBackup) bool { return filepath.Base(b.path) == name })
 	if i < 0 {
-		return false, handlers.ErrNoBackup
+		return false, desk.ErrNoBackup
 	}
-	return s.desk.begin("The backup "+name+" is being checked.", func(ctx context.Context) error {
+	return s.desk.begin(desk.BackupState{Checking: name}, func(ctx context.Context) error {
 		path := own[i].path
 		found := verifyBackup(ctx, path)
 		if ctx.Err() != nil {
@@ -179,7 +170,7 @@ func (s *backupSchedule) Verify(name string) (bool, error) {
 }
 
 // State says what is being done.
-func (s *backupSchedule) State() handlers.BackupState {
+func (s *backupSchedule) State() desk.BackupState {
 	s.desk.mu.Lock()
 	defer s.desk.mu.Unlock()
 	state := s.desk.state
@@ -187,7 +178,7 @@ func (s *backupSchedule) State() handlers.BackupState {
 	return state
 }
 
-// verifyBackup checks a backup slowly, beside the work of the server.
+// verifyBackup checks a backup slowly, alongside the work of the server.
 func verifyBackup(ctx context.Context, path string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/desk"
 	"tollhouse/store/storetest/must"
 )
 
@@ -59,17 +59,17 @@ func TestDeskWork(t *testing.T) {
 	s := backupSchedule{desk: newDeskWork()}
 	done := 0
 	work := func(context.Context) error { done++; return context.DeadlineExceeded }
-	if !s.desk.begin("A backup is being made.", work) || s.desk.begin("Another.", work) {
+	if !s.desk.begin(desk.BackupState{Making: true}, work) || s.desk.begin(desk.BackupState{Checking: "another"}, work) {
 		t.Fatal("two things were begun, want the first alone")
 	}
-	if got := s.State().Doing; got != "A backup is being made." {
-		t.Errorf("state = %q", got)
+	if got := s.State(); !got.Making || got.Checking != "" {
+		t.Errorf("state = %+v", got)
 	}
 	s.rest(t.Context(), time.Hour)
-	if got := s.State(); got.Doing != "" || got.Failed == "" || done != 1 {
+	if got := s.State(); got.IsBusy() || got.Failed == "" || done != 1 {
 		t.Errorf("state = %+v after %d times, want what failed", got, done)
 	}
-	if !s.desk.begin("Another.", work) {
+	if !s.desk.begin(desk.BackupState{Checking: "another"}, work) {
 		t.Error("nothing can be begun after the end")
 	}
 }
@@ -86,11 +86,11 @@ func TestDeskRemembersChecks(t *testing.T) {
 		s.desk = newDeskWork()
 		s.during(t, day+time.Hour) // makes two
 		older, newer := s.named(begun), s.named(begun.Add(day))
-		list := func() map[string]handlers.BackupFile {
+		list := func() map[string]desk.BackupFile {
 			t.Helper()
 			again := newSchedule(t, dir, day, 2) // as after a restart
 			again.instance = s.instance
-			files := map[string]handlers.BackupFile{}
+			files := map[string]desk.BackupFile{}
 			for _, f := range must.Get(again.List())(t) {
 				files[f.Name] = f
 			}

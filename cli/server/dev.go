@@ -5,14 +5,16 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
-	"tollhouse/handlers/testers"
+	"tollhouse/handlers/dev"
+	"tollhouse/handlers/web"
 	"tollhouse/store/eventlog"
 )
 
@@ -28,6 +30,7 @@ type devFlags struct {
 	exitWithParent bool
 	throttle       bool
 	strictTypes    bool
+	maskJournal    bool
 	engine         datadir.EngineName
 	hosts          []string
 	webhookTo      string
@@ -60,8 +63,8 @@ With --rand-seed the same requests get the same tokens and codes, so anyone who 
 number can predict them. With --clock as well, the clock stands still and event ids are
 the same too.
 
-Controls below /_dev reset the server, move its clock, make requests fail and show what
-it was asked. GET /_dev lists them.`,
+Controls below /_dev reset the server, move its clock, make requests fail and show the
+requests it got, secrets included. GET /_dev lists them.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			f.seeded = c.Flags().Changed("rand-seed")
 			return program().dev(c, f)
@@ -72,14 +75,16 @@ it was asked. GET /_dev lists them.`,
 	f.webhooks.add(flags, true)
 	f.engine = datadir.EngineMemory
 	flags.Var(&f.engine, "engine", "storage engine for the data in memory: memory (fast) or badger (the one that serve uses)")
+	flags.Lookup("trusted-proxies").Usage = "`networks` of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted, separated by commas"
 	flags.Lookup("listen").Usage += "; on a terminal the default is " + demoAddress + " if that port is free"
-	flags.Var(&f.clock, "clock", "the `time` at which the server's clock starts: RFC 3339 or Unix seconds")
+	flags.Var(&f.clock, "clock", "the `time` at which the server's clock starts: 2026-03-09, RFC 3339 or Unix seconds")
 	flags.StringVar(&f.seedFile, "seed-file", "", "`file` of JSON lines with the initial data instead of the demo, or - for standard input")
-	flags.Uint64Var(&f.randSeed, "rand-seed", 0, "a `number` that makes ids, codes and tokens predictable")
+	flags.Uint64Var(&f.randSeed, "rand-seed", 0, "seed for reproducible ids, codes and tokens (a `number`)")
 	flags.StringVar(&f.autoLogin, "auto-login", "", "sign every browser in as this `user`, without the sign-in form")
 	flags.BoolVar(&f.autoConsent, "auto-consent", false, "grant every client what it requests, without the consent screen")
 	flags.BoolVar(&f.throttle, "throttle", false, "delay repeated wrong passwords and secrets, as serve does")
 	flags.BoolVar(&f.strictTypes, "strict-types", false, "refuse unknown event types that are close to a known one")
+	flags.BoolVar(&f.maskJournal, "mask-journal", false, "mask passwords, secrets and tokens in GET /_dev/requests, for logs that others read")
 	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends")
 	flags.StringArrayVar(&f.hosts, "host", nil, "another host `name` to accept, or .name for all its subdomains; may be given several times")
 	flags.StringVar(&f.webhookTo, "webhook-to", "", "a `URL` to send the events of the demo account to, such as http://127.0.0.1:3000/hook")
@@ -94,9 +99,7 @@ func (p *Program) dev(c *cobra.Command, f devFlags) error {
 	if err != nil {
 		return err
 	}
-	if config.desk != nil && p.Settings != nil {
-		config.desk.Settings = p.Settings(c.Flags())
-	}
+	config.settings = p.Settings(c.Flags())
 	if f.hosts, err = parseHosts(f.hosts); err != nil {
 		return err
 	}
@@ -109,21 +112,22 @@ func (p *Program) dev(c *cobra.Command, f devFlags) error {
 	}
 	level := slog.LevelInfo
 	if f.logFormat == "auto" && !term.IsTerminal(p.Err) {
-		// A test that never reads standard error must not block the server.
+		// A test that never reads standard error keeps the warnings in the pipe.
 		level = slog.LevelWarn
 	}
 	log, err := p.ServerLog(f.logFormat, level)
 	if err != nil {
 		return err
 	}
+	signal.Ignore(syscall.SIGPIPE) // survive the exit of whoever reads the log, as serve does
 	warnOfDev(log, config, f)
-	r := &running{search: make(chan struct{}, 1), version: p.Version, revision: p.Revision, log: log, config: config, metrics: newMetrics(), fatal: make(chan error, 1), drainFor: drainDev}
+	r := &running{search: make(chan struct{}, 1), version: p.Version, revision: p.Revision, log: log, logDropped: p.LogDropped, config: config, metrics: newMetrics(), fatal: make(chan error, 1), drainFor: drainDev}
 	if f.exitWithParent {
 		if r.orphaned, err = orphaned(); err != nil {
 			return err
 		}
 	}
-	return p.serveDev(c.Context(), r, f, seed, c.Flags().Changed("listen"))
+	return r.bounded(func() error { return p.serveDev(c.Context(), r, f, seed, c.Flags().Changed("listen")) })
 }
 
 // warnOfDev logs what makes this server unsafe for others to reach.
@@ -149,7 +153,7 @@ func checkClock(clock term.Moment) error {
 		return nil
 	}
 	first := time.Unix(0, 0).Add(demoAge)
-	last := testers.ClockMax
+	last := dev.ClockMax
 	switch {
 	case clock.Before(first):
 		return term.Usage("the earliest is --clock "+term.ShowTime(first.Unix()), "--clock %s is too early: the demo's history would begin before 1970", &clock)
@@ -159,13 +163,13 @@ func checkClock(clock term.Moment) error {
 	return nil
 }
 
-// clockState returns the clock with which dev begins. With --rand-seed a given clock
-// stands still, so that a run does not depend on how long it takes.
-func (f devFlags) clockState() testers.ClockState {
+// clockState returns the clock with which dev starts. With --rand-seed a given clock is
+// stopped, so that a run does not depend on how long it takes.
+func (f devFlags) clockState() dev.ClockState {
 	if f.clock.IsZero() {
-		return testers.ClockState{Own: true}
+		return dev.ClockState{Own: true}
 	}
-	return testers.ClockState{Shows: f.clock.Time, Running: !f.seeded}
+	return dev.ClockState{Shows: f.clock.Time, Running: !f.seeded}
 }
 
 // demoAddress is the default of dev on a terminal, so that the commands in the README
@@ -199,11 +203,11 @@ func (p *Program) serveDev(ctx context.Context, r *running, f devFlags, seed *se
 	return r.serve(func() { p.announce(r, shown) })
 }
 
-// begin makes the first instance, to which a reset goes back, and returns what it shows
+// begin makes the first instance, to which a reset returns, and returns what it shows
 // of itself.
-func (r *running) begin(ctx context.Context, f devFlags, seed *seed) (*handlers.Demo, error) {
+func (r *running) begin(ctx context.Context, f devFlags, seed *seed) (*web.Demo, error) {
 	r.control = newControl(r, f)
-	first, err := r.control.open(ctx, state{}, testers.NewClock(f.clockState()))
+	first, err := r.control.open(ctx, state{}, dev.NewClock(f.clockState()))
 	if err != nil {
 		return nil, err
 	}

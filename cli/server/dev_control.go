@@ -9,33 +9,35 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/handlers"
-	"tollhouse/handlers/testers"
+	"tollhouse/handlers/dev"
+	"tollhouse/handlers/web"
 	"tollhouse/store/kv/memkv"
 	"tollhouse/store/secret"
 )
 
-// state is everything that dev goes back to at a reset or restore.
+// state is everything that dev returns to at a reset or restore.
 type state struct {
 	data  *memkv.State
 	drawn map[string]uint64 // from the sequences of --rand-seed
-	clock testers.ClockState
+	clock dev.ClockState
 }
 
-// control resets, saves and restores the instance of dev (handlers.Controller). Each
+// control resets, saves and restores the instance of dev (dev.Controller). Each
 // reset opens a new store over the saved tree and builds new handlers over it, so that
 // nothing has to be cleared and nothing can be forgotten.
 type control struct {
 	running *running
 	options datadir.Options // of every instance
 	key     secret.Key      // likewise
-	dev     handlers.Dev    // likewise, but for its clock, faults and journal
-	demo    *handlers.Demo  // likewise
-	hosts   *handlers.Hosts // likewise
+	dev     dev.Controls    // likewise, but for its clock, faults and journal
+	demo    *web.Demo       // likewise
+	hosts   *web.Hosts      // likewise
+	journal func() *dev.Journal
 
 	changing  sync.Mutex      // one reset, snapshot or restore at a time
 	data      *datadir.Opened // of the instance opened last
 	random    *sequences      // likewise, or nil
-	clock     *testers.Clock
+	clock     *dev.Clock
 	beginning state
 
 	mu     sync.Mutex // guards the rest
@@ -44,12 +46,15 @@ type control struct {
 }
 
 func newControl(r *running, f devFlags) *control {
-	c := &control{running: r, saved: map[string]state{}}
+	c := &control{running: r, journal: dev.NewJournal, saved: map[string]state{}}
+	if f.maskJournal {
+		c.journal = dev.NewMaskedJournal
+	}
 	if f.seeded {
 		c.dev.RandSeed = &f.randSeed
 	}
 	c.dev.Control, c.dev.Throttle, c.dev.StrictTypes = c, f.throttle, f.strictTypes
-	c.hosts = &handlers.Hosts{Named: f.hosts, AsAsked: r.config.publicURL == nil}
+	c.hosts = &web.Hosts{Named: f.hosts, OnNetwork: !allLoopback(r.listeners), AsAsked: r.config.publicURL == nil}
 	c.key = secret.NewKey(newSequences(c.dev.RandSeed, nil).source())
 	c.options = datadir.Options{
 		Engine: f.engine, Key: c.key, Log: r.log, Lifetimes: r.config.lifetimes, CardGuard: r.config.cardGuard,
@@ -60,7 +65,7 @@ func newControl(r *running, f devFlags) *control {
 }
 
 // open opens an instance that begins with s.
-func (c *control) open(ctx context.Context, s state, clock *testers.Clock) (*instance, error) {
+func (c *control) open(ctx context.Context, s state, clock *dev.Clock) (*instance, error) {
 	o := c.options
 	o.State, o.Now = s.data, clock.Now
 	random := newSequences(c.dev.RandSeed, s.drawn)
@@ -75,10 +80,10 @@ func (c *control) open(ctx context.Context, s state, clock *testers.Clock) (*ins
 
 // config is what the handlers of the instance opened last are built with.
 func (c *control) config() handlers.Config {
-	dev := c.dev
-	dev.Clock, dev.Faults, dev.Journal = c.clock, testers.NewFaults(), testers.NewJournal()
-	dev.Seed = c.seeding(c.data, c.random)
-	return handlers.Config{Key: c.key, Demo: c.demo, Hosts: c.hosts, Dev: &dev, Random: c.random.source()}
+	controls := c.dev
+	controls.Clock, controls.Faults, controls.Journal = c.clock, dev.NewFaults(), c.journal()
+	controls.Seed = c.seeding(c.data, c.random)
+	return handlers.Config{Key: c.key, Demo: c.demo, Hosts: c.hosts, Dev: &controls, Random: c.random.source()}
 }
 
 // present returns the state of the present instance.
@@ -87,22 +92,22 @@ func (c *control) present(ctx context.Context) (state, error) {
 	return state{data: data, drawn: c.random.counts(), clock: c.clock.State()}, err
 }
 
-// begin makes the present state the one to which a reset goes back. demo is what the
+// begin makes the present state the one to which a reset returns. demo is what the
 // instance shows of itself.
-func (c *control) begin(ctx context.Context, demo *handlers.Demo) (err error) {
+func (c *control) begin(ctx context.Context, demo *web.Demo) (err error) {
 	c.demo = demo
 	c.beginning, err = c.present(ctx)
 	return err
 }
 
-// Reset implements handlers.Controller.
+// Reset implements dev.Controller.
 func (c *control) Reset(ctx context.Context) error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	return c.goTo(ctx, c.beginning)
 }
 
-// Restore implements handlers.Controller.
+// Restore implements dev.Controller.
 func (c *control) Restore(ctx context.Context, name string) error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
@@ -110,7 +115,7 @@ func (c *control) Restore(ctx context.Context, name string) error {
 	s, ok := c.saved[name]
 	c.mu.Unlock()
 	if !ok {
-		return handlers.ErrNoSnapshot
+		return dev.ErrNoSnapshot
 	}
 	return c.goTo(ctx, s)
 }
@@ -128,63 +133,63 @@ func (c *control) goTo(ctx context.Context, s state) error {
 	return nil
 }
 
-// Snapshot implements handlers.Controller.
-func (c *control) Snapshot(ctx context.Context, name string) (info handlers.SnapshotInfo, replaced bool, err error) {
+// Snapshot implements dev.Controller.
+func (c *control) Snapshot(ctx context.Context, name string) (info dev.SnapshotInfo, replaced bool, err error) {
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	s, err := c.present(ctx)
 	if err != nil {
 		return info, false, err
 	}
-	events, err := c.running.data().Store.CountEvents(ctx)
+	events, err := c.running.data().Store.Events.CountEvents(ctx)
 	if err != nil {
 		return info, false, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, replaced = c.saved[name]; !replaced && len(c.saved) == handlers.SnapshotsMax {
-		return info, false, handlers.ErrTooManySnapshots
+	if _, replaced = c.saved[name]; !replaced && len(c.saved) == dev.SnapshotsMax {
+		return info, false, dev.ErrTooManySnapshots
 	}
 	c.saved[name] = s
-	return handlers.SnapshotInfo{Clock: s.clock, Events: events}, replaced, nil
+	return dev.SnapshotInfo{Clock: s.clock, Events: events}, replaced, nil
 }
 
-// Drop implements handlers.Controller.
+// Drop implements dev.Controller.
 func (c *control) Drop(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.saved[name]; !ok {
-		return handlers.ErrNoSnapshot
+		return dev.ErrNoSnapshot
 	}
 	delete(c.saved, name)
 	return nil
 }
 
-// DropAll implements handlers.Controller.
+// DropAll implements dev.Controller.
 func (c *control) DropAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.saved)
 }
 
-// Names implements handlers.Controller.
+// Names implements dev.Controller.
 func (c *control) Names() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Sorted(maps.Keys(c.saved))
 }
 
-// Resets implements handlers.Controller.
+// Resets implements dev.Controller.
 func (c *control) Resets() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.resets
 }
 
-// Counts implements handlers.Controller.
-func (c *control) Counts(ctx context.Context) (handlers.DevCounts, error) {
+// Counts implements dev.Controller.
+func (c *control) Counts(ctx context.Context) (dev.DevCounts, error) {
 	n, err := c.running.data().Store.Totals(ctx)
-	return handlers.DevCounts(n), err
+	return dev.DevCounts(n), err
 }
 
 // seeding returns the function that creates what lines say in one instance, also after
@@ -218,7 +223,7 @@ func (c *control) seed(ctx context.Context, to *datadir.Opened, random secret.So
 		return nil, ofSeed(err)
 	}
 	w.to, w.random = to.Store, random
-	if err := w.run(context.WithoutCancel(ctx)); err != nil { // a caller that goes would leave a part
+	if err := w.run(context.WithoutCancel(ctx)); err != nil { // a caller that leaves must not stop it half-way
 		return nil, ofSeed(err)
 	}
 	made := make([]any, len(lines))
@@ -244,5 +249,5 @@ func ofSeed(err error) error {
 	if !errors.As(err, &of) {
 		return err
 	}
-	return &handlers.SeedError{Index: of.line - 1, Param: of.param, Hint: of.hint, Reason: of.Error(), Exists: of.exists}
+	return &dev.SeedError{Index: of.line - 1, Param: of.param, Hint: of.hint, Reason: of.Error(), Exists: of.exists, Unheld: unheldMember(of.err) != ""}
 }

@@ -18,6 +18,8 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/handlers"
+	"tollhouse/handlers/dev"
+	"tollhouse/handlers/web"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest/must"
@@ -28,20 +30,20 @@ type testInstance struct {
 	*running
 	t    testing.TB
 	url  string
-	demo *handlers.Demo
+	demo *web.Demo
 }
 
 func newTestInstance(t testing.TB, change func(*devFlags)) *testInstance {
 	t.Helper()
 	f := devFlags{engine: datadir.EngineMemory}
 	change(&f)
-	r := &running{log: quiet, listeners: must.Get(listenAll([]string{"127.0.0.1:0"}))(t), metrics: newMetrics(), fatal: make(chan error, 1)}
+	r := &running{log: quiet, logDropped: func() uint64 { return 0 }, listeners: must.Get(listenAll([]string{"127.0.0.1:0"}))(t), metrics: newMetrics(), fatal: make(chan error, 1)}
 	i := &testInstance{running: r, t: t, url: baseURL(r.listeners[0]).String()}
 	i.demo = must.Get(r.begin(t.Context(), f, nil))(t)
 	server := &httptest.Server{Listener: r.listeners[0], Config: &http.Server{Handler: r.handler((*handlers.Server).Public)}}
 	server.Start()
 	t.Cleanup(func() {
-		r.server().Drain() // ends streams
+		r.server().API.Drain() // ends streams
 		server.Close()
 		must.Do(t, r.data().Close())
 	})
@@ -209,7 +211,7 @@ func TestRestoreGoesBackToASnapshotEachTime(t *testing.T) {
 func TestAtMost32Snapshots(t *testing.T) {
 	t.Parallel()
 	i := newTestInstance(t, plain)
-	for n := range handlers.SnapshotsMax {
+	for n := range dev.SnapshotsMax {
 		i.want(http.StatusCreated, "POST", "/_dev/snapshot", "", fmt.Sprintf(`{"name":"s%d"}`, n))
 	}
 	i.want(http.StatusConflict, "POST", "/_dev/snapshot", "", "")
@@ -433,7 +435,7 @@ func (i *testInstance) beginWith(events int) {
 	i.t.Helper()
 	for n := range events {
 		object := snapshot.ObjectOf(snapshot.Member{Name: "n", Value: snapshot.Text(fmt.Sprint(n))})
-		_, err := i.data().Store.RecordEvent(i.t.Context(), eventlog.NewEvent{Owner: i.demo.Account, Resource: fmt.Sprint("cus_", n), Type: "customer.updated", Object: object})
+		_, err := i.data().Store.Events.RecordEvent(i.t.Context(), eventlog.NewEvent{Owner: i.demo.Account, Resource: fmt.Sprint("cus_", n), Type: "customer.updated", Object: object})
 		must.Do(i.t, err)
 	}
 	must.Do(i.t, i.control.begin(i.t.Context(), i.demo))

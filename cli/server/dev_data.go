@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
@@ -17,7 +17,7 @@ import (
 // seedStore creates the initial data of dev and returns what the ready line shows: the
 // seed file, or else the demo. The demo's history ends at --clock, so that the same
 // clock gives the same events.
-func seedStore(ctx context.Context, s *store.Store, f devFlags, from *seed, random secret.Source, rules *target.Rules) (shown *handlers.Demo, err error) {
+func seedStore(ctx context.Context, s *store.Store, f devFlags, from *seed, random secret.Source, rules *target.Rules) (shown *web.Demo, err error) {
 	if from != nil {
 		shown, err = from.apply(ctx, s, random, rules)
 	} else {

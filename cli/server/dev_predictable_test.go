@@ -20,6 +20,7 @@ import (
 // and 7 and 0 as eight bytes each.
 const drawnForSeven = "2f23f002399b8274f34ef0d94fb6c6af1b82b19eb8708493db70ef55e249b2ff"
 
+// Promise (Testers, bad input): dev has predictable ids and a fixed clock on request
 func TestPredictable(t *testing.T) {
 	t.Parallel()
 	source := func(seed uint64) secret.Source { return newSequences(&seed, nil).source() }

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/dev"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/snapshot"
 	"tollhouse/store/spelling"
@@ -34,33 +34,33 @@ type seed struct {
 }
 
 // The members are those that `client create`, `user create` and `account create`
-// print, except those that only a server sets.
+// print, except those that only a server sets. The table in docs/testing.md is made of them.
 type (
 	seedClient struct {
-		ClientID     string   `json:"client_id"`
-		ClientSecret string   `json:"client_secret"`
-		Name         string   `json:"name"`
-		RedirectURIs []string `json:"redirect_uris"`
-		Grants       []string `json:"grants"`
-		Scopes       []string `json:"scopes"`
-		Public       bool     `json:"public"`
-		Introspect   bool     `json:"introspect"`
-		Consent      string   `json:"consent"`
-		Account      string   `json:"account"`
-		Disabled     bool     `json:"disabled"`
+		ClientID     string   `json:"client_id" does:"up to 64 visible ASCII characters; generated if missing"`
+		ClientSecret string   `json:"client_secret" does:"any text; generated if missing"`
+		Name         string   `json:"name" does:"what screens show; its id if missing"`
+		RedirectURIs []string `json:"redirect_uris" does:"where codes are sent"`
+		Grants       []string `json:"grants" does:"password, authorization_code and refresh_token if missing"`
+		Scopes       []string `json:"scopes" does:"what it is limited to; all if missing"`
+		Public       bool     `json:"public" does:"it has no secret and must use PKCE"`
+		Introspect   bool     `json:"introspect" does:"it may introspect the tokens of every client"`
+		Consent      string   `json:"consent" does:"ask or remember; ask if missing"`
+		Account      string   `json:"account" does:"that it acts for by client_credentials"`
+		Disabled     bool     `json:"disabled" does:"it is refused everywhere"`
 		line         int
 	}
 	seedUser struct {
-		Username string `json:"username"`
-		Password string `json:"password"`
-		Account  string `json:"account"`
-		Operator bool   `json:"operator"`
-		Disabled bool   `json:"disabled"`
+		Username string `json:"username" does:"required"`
+		Password string `json:"password" does:"required, any text"`
+		Account  string `json:"account" does:"acct_demo if missing"`
+		Operator bool   `json:"operator" does:"may use the desk"`
+		Disabled bool   `json:"disabled" does:"cannot sign in"`
 		line     int
 	}
 	seedAccount struct {
-		ID   string `json:"account"`
-		Name string `json:"name"`
+		ID   string `json:"account" does:"required, its id"`
+		Name string `json:"name" does:"what people call it"`
 		line int
 	}
 	seedEvent struct {
@@ -73,15 +73,15 @@ type (
 		body     snapshot.Value
 	}
 	seedResource struct {
-		Kind      string          `json:"kind"`
-		ID        string          `json:"id"`
-		Object    json.RawMessage `json:"object"`
-		Account   string          `json:"account"`
-		CreatedAt *int64          `json:"createdAt"`
-		Action    string          `json:"action"`
+		Kind      string          `json:"kind" does:"required, such as customer"`
+		ID        string          `json:"id" does:"required"`
+		Object    json.RawMessage `json:"object" does:"required, the whole resource"`
+		Account   string          `json:"account" does:"the first account if missing"`
+		CreatedAt *int64          `json:"createdAt" does:"of its event, in Unix seconds; now if missing"`
+		Action    string          `json:"action" does:"of its event; created if missing"`
 	}
 	seedToken struct {
-		handlers.DevToken
+		dev.Token
 		line int
 	}
 )
@@ -113,14 +113,19 @@ func (p *Program) readSeed(name string) (*seed, error) {
 	if name == "-" {
 		s.file = "standard input"
 	}
-	lines := bufio.NewScanner(in)
+	text := bufio.NewReader(in)
+	if err := term.SkipByteOrderMark(text); err != nil {
+		return nil, term.Fail(term.ExitBadData, "save it as UTF-8", "%s: %w", s.file, err)
+	}
+	lines := bufio.NewScanner(text)
 	lines.Buffer(nil, seedLineSizeMax+1)
 	n := 0
 	for lines.Scan() {
 		if n++; n > seedLinesMax {
 			return nil, s.inFile(lineError(n, "", "import the rest with event import, over the admin socket", "the file has more than %d lines", seedLinesMax))
 		}
-		if text := bytes.TrimSpace(lines.Bytes()); len(text) > 0 {
+		text := lines.Bytes()
+		if text = bytes.TrimSpace(text); len(text) > 0 {
 			if err := s.parseLine(n, text); err != nil {
 				return nil, s.inFile(err)
 			}
@@ -164,7 +169,7 @@ func (s *seed) parseLine(line int, text []byte) error {
 	const form = `each line is {"client":{…}}, {"user":{…}}, {"account":{…}}, {"event":{…}}, {"resource":{…}}, {"webhook":{…}} or {"token":{…}}`
 	v, err := snapshot.Parse(text, seedDepthMax)
 	if err != nil {
-		return lineError(line, "", form, "%w", err)
+		return lineError(line, unheldMember(err), form, "%w", err)
 	}
 	if v.Kind() != snapshot.Object || len(v.Members()) != 1 {
 		return lineError(line, "", form, "the line must be one object with one member")
@@ -194,6 +199,9 @@ func (s *seed) parseLine(line int, text []byte) error {
 		err = s.decode(line, kind, inside, &a)
 		s.accounts = append(s.accounts, a)
 	case "event":
+		if inside, err = eventlog.AccountAsOwner(inside); err != nil {
+			return lineError(line, "event.owner", "leave out one of them", "%w", err)
+		}
 		owner, _ := inside.Member("owner")
 		s.events = append(s.events, seedEvent{kind: kind, owner: owner.Text(), value: inside, line: line})
 	case "resource":
@@ -207,10 +215,20 @@ func (s *seed) parseLine(line int, text []byte) error {
 		s.webhooks = append(s.webhooks, h)
 	case "token":
 		t := seedToken{line: line}
-		err = s.decode(line, kind, inside, &t.DevToken)
+		err = s.decode(line, kind, inside, &t.Token)
 		s.tokens = append(s.tokens, t)
 	}
 	return err
+}
+
+// unheldMember returns the path of a value that common readers cannot hold, or "" if the
+// line is not JSON.
+func unheldMember(err error) string {
+	var doc *snapshot.Error
+	if errors.As(err, &doc) && doc.Fault == snapshot.Malformed {
+		return doc.Path
+	}
+	return ""
 }
 
 // addResource turns a resource into the event that a PUT of it records.
@@ -274,7 +292,7 @@ func (s *seed) decode(line int, kind string, v snapshot.Value, into any) error {
 		if near, ok := spelling.Nearest(m.Name, slices.Values(known)); ok {
 			hint = "did you mean " + near + "?"
 		}
-		return lineError(line, kind+asMember(m.Name), hint, "a %s has no member %q", kind, m.Name)
+		return lineError(line, kind+asMember(m.Name), hint, "%s has no member %q", withArticle(kind), m.Name)
 	}
 	var wrong *json.UnmarshalTypeError
 	err := json.Unmarshal(v.Append(nil), into)
@@ -282,6 +300,13 @@ func (s *seed) decode(line int, kind string, v snapshot.Value, into any) error {
 		return lineError(line, kind+asMember(wrong.Field), "give "+wantedType(wrong.Type), "%s.%s is %s", kind, wrong.Field, wrong.Value)
 	}
 	return err
+}
+
+func withArticle(kind string) string {
+	if kind == "account" || kind == "event" {
+		return "an " + kind
+	}
+	return "a " + kind
 }
 
 func jsonNames(into any) (names []string) {

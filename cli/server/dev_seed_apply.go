@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"strings"
 
-	"tollhouse/handlers"
+	"tollhouse/handlers/dev"
+	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/snapshot"
 	"tollhouse/store/webhook/target"
 )
 
@@ -22,13 +24,13 @@ type seeder struct {
 	to     *store.Store
 	random secret.Source
 	rules  *target.Rules
-	demo   handlers.Demo // the first client, user and account, for lines that name none
-	byTest bool          // made at a test's request, so that each event is one more
+	demo   web.Demo // the first client, user and account, for lines that name none
+	byTest bool     // made at a test's request, so that each event is a new one
 }
 
 // apply creates everything in the file and returns what the ready line shows.
-func (s *seed) apply(ctx context.Context, to *store.Store, random secret.Source, rules *target.Rules) (*handlers.Demo, error) {
-	w := seeder{seed: s, to: to, random: random, rules: rules, demo: handlers.Demo{Account: s.account()}}
+func (s *seed) apply(ctx context.Context, to *store.Store, random secret.Source, rules *target.Rules) (*web.Demo, error) {
+	w := seeder{seed: s, to: to, random: random, rules: rules, demo: web.Demo{Account: s.account()}}
 	if err := w.run(ctx); err != nil {
 		return nil, s.inFile(err)
 	}
@@ -77,7 +79,7 @@ func (w *seeder) run(ctx context.Context) error {
 		}
 		w.made[u.line] = map[string]any{"user": u}
 		if i == 0 && !w.byTest {
-			w.demo.Username, w.demo.Password = u.Username, u.Password
+			w.demo.Username, w.demo.Password, w.demo.Operator = u.Username, u.Password, u.Operator && !u.Disabled
 		}
 	}
 	record := w.importEvents
@@ -93,7 +95,7 @@ func (w *seeder) run(ctx context.Context) error {
 	for _, t := range w.tokens {
 		answer, err := t.Issue(ctx, w.to, &w.demo)
 		if err != nil {
-			param, text, exists := handlers.Explain(err)
+			param, text, exists := dev.Explain(err)
 			return &seedError{line: t.line, param: "token" + asMember(param), hint: "correct the token", exists: exists,
 				err: fmt.Errorf("token%s: %s", asMember(param), strings.TrimSuffix(text, "."))}
 		}
@@ -102,7 +104,7 @@ func (w *seeder) run(ctx context.Context) error {
 	return nil
 }
 
-// recordEvents records the events, each as one more, and remembers them.
+// recordEvents records the events, each as a new one, and remembers them.
 func (w *seeder) recordEvents(ctx context.Context) error {
 	fixtures := make([]eventlog.Fixture, len(w.events))
 	for i, e := range w.events {
@@ -111,7 +113,7 @@ func (w *seeder) recordEvents(ctx context.Context) error {
 			return storeError(e.line, e.kind, "", err)
 		}
 	}
-	events, refused, err := w.to.RecordFixtures(ctx, fixtures)
+	events, refused, err := w.to.Events.RecordFixtures(ctx, fixtures)
 	if err != nil {
 		return err
 	}
@@ -151,6 +153,9 @@ func (e seedEvent) refused(bad *eventlog.LineError) error {
 	param := bad.Param
 	if e.kind == "resource" {
 		param = strings.TrimPrefix(param, "eventData.")
+	}
+	if param == "owner" {
+		param = "account"
 	}
 	return lineError(e.line, e.kind+asMember(param), "correct the "+e.kind, "%s%s: %s", e.kind, asMember(param), bad.Reason)
 }
@@ -203,7 +208,7 @@ func (w *seeder) importEvents(ctx context.Context) error {
 		}
 		refused, err := importAll(ctx, w.to, owner, lines)
 		if err != nil {
-			return storeError(events[0].line, "event", "", err)
+			return storeError(events[0].line, events[0].kind, "", err)
 		}
 		if len(refused) > 0 {
 			return events[refused[0].Line-1].refused(&refused[0])
@@ -222,9 +227,12 @@ func asMember(name string) string {
 // storeError turns an error of the store into one about the line.
 func storeError(line int, kind, id string, err error) error {
 	var bad *record.InvalidError
+	var doc *snapshot.Error
 	switch {
 	case errors.As(err, &bad):
 		return lineError(line, kind+asMember(bad.Field), bad.Hint, "%s%s: %s", kind, asMember(bad.Field), bad.Reason)
+	case errors.As(err, &doc):
+		return lineError(line, kind+asMember(doc.Path), "", "%s%s: %s", kind, asMember(doc.Path), doc.Reason)
 	case errors.Is(err, record.ErrExists):
 		return &seedError{line: line, param: kind, hint: "remove the duplicate", err: fmt.Errorf("%s %q already exists", kind, id), exists: true}
 	}

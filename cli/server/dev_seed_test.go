@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tollhouse/cli/datadir"
+	"tollhouse/handlers/dev"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest/must"
 )
@@ -62,4 +63,23 @@ func FuzzSeedLine(f *testing.F) {
 			t.Errorf("%q: %v, want an error of line 1 with a hint", line, err)
 		}
 	})
+}
+
+// A seed cannot bring in what common readers cannot hold; the answer names the member.
+//
+// Promise (§2.4): a number beyond binary64 and U+0000 are 400 `invalid_json` with the path of the
+// member, in every body and line; all other numbers stay exact
+func TestSeedRefusesWhatReadersCannotHold(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{`1e400`, `123e999999999`, `"\u0000"`, `"\ud800"`} {
+		line := `{"resource":{"kind":"plan","id":"p1","object":{"a":[` + value + `]}}}`
+		_, err := parseSeed([][]byte{[]byte(line)})
+		var refused *dev.SeedError
+		if !errors.As(ofSeed(err), &refused) || !refused.Unheld || refused.Param != "resource.object.a[0]" {
+			t.Errorf("%s: %v (%+v)", line, err, refused)
+		}
+	}
+	if _, err := parseSeed([][]byte{[]byte(`{"resource":{"kind":"plan","id":"p1","object":{"a":1e308}}}`)}); err != nil {
+		t.Errorf("1e308: %v", err)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
 )
 
 // listenForDevAdmin opens dev's admin socket: the one of --admin-socket, or one in a
@@ -16,6 +17,7 @@ func (p *Program) listenForDevAdmin(r *running) (stop func(), err error) {
 		if r.admin, err = datadir.ListenAdmin(datadir.SocketPath(p.AdminSocket, ""), r.log); err != nil {
 			return nil, err
 		}
+		r.at = "--admin-socket " + term.ShellQuote(r.admin.Addr().String())
 		return func() { _ = r.admin.Close() }, nil
 	}
 	var failed error
@@ -48,5 +50,6 @@ func (r *running) listenForAdminIn(parent string) (stop func(), err error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	r.admin = admin
+	r.at = "--admin-socket " + term.ShellQuote(admin.Addr().String())
 	return func() { _ = errors.Join(admin.Close(), os.RemoveAll(dir)) }, nil
 }

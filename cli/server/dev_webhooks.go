@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
@@ -17,12 +17,12 @@ import (
 
 // seedWebhook is an endpoint in a seed file.
 type seedWebhook struct {
-	URL         string   `json:"url"`
-	Account     string   `json:"account"`
-	Types       []string `json:"types"`
-	Secret      string   `json:"secret"`
-	Order       string   `json:"order"`
-	Description string   `json:"description"`
+	URL         string   `json:"url" does:"required"`
+	Account     string   `json:"account" does:"the first account if missing"`
+	Types       []string `json:"types" does:"such as customer.*; all if missing"`
+	Secret      string   `json:"secret" does:"whsec_ and base64; generated if missing"`
+	Order       string   `json:"order" does:"strict or none; strict if missing"`
+	Description string   `json:"description" does:"free text"`
 	line        int
 }
 
@@ -52,10 +52,26 @@ func (h seedWebhook) create(ctx context.Context, to *store.Store, rules *target.
 	})
 }
 
+// nearTypes returns notices of types that look misspelled, which --strict-types refuses.
+func (h seedWebhook) nearTypes(ctx context.Context, in *store.Store) (notices []string, err error) {
+	near, err := in.Events.NearTypes(ctx, h.Account, h.Types)
+	for _, n := range near {
+		notices = append(notices, n.String())
+	}
+	if err == nil && in.Events.HasStrictTypes() && len(near) > 0 {
+		err = record.Invalid("types", "", "types has %s, which is unknown; did you mean %s?", near[0].Type, near[0].Nearest)
+	}
+	return notices, err
+}
+
 // createWebhooks creates the endpoints of the file. The first is shown in the ready line.
 func (w *seeder) createWebhooks(ctx context.Context) error {
 	for i, h := range w.webhooks {
 		h.Account = cmp.Or(h.Account, w.demo.Account)
+		notices, err := h.nearTypes(ctx, w.to)
+		if err != nil {
+			return storeError(h.line, "webhook", h.URL, err)
+		}
 		e, sec, err := h.create(ctx, w.to, w.rules)
 		if err != nil {
 			return storeError(h.line, "webhook", h.URL, err)
@@ -64,7 +80,8 @@ func (w *seeder) createWebhooks(ctx context.Context) error {
 		w.made[h.line] = map[string]any{"webhook": struct {
 			ID string `json:"id"`
 			seedWebhook
-		}{e.ID, h}}
+			Notices []string `json:"notices,omitempty"`
+		}{e.ID, h, notices}}
 		if i == 0 && !w.byTest {
 			w.demo.WebhookEndpoint, w.demo.WebhookSecret = e.ID, sec.Reveal()
 		}
@@ -72,19 +89,20 @@ func (w *seeder) createWebhooks(ctx context.Context) error {
 	return nil
 }
 
-// sendTo creates the endpoint of --webhook-to. The ready line shows it in place of that of
+// sendTo creates the endpoint of --webhook-to. The ready line shows it instead of that of
 // a seed file.
-func (f devFlags) sendTo(ctx context.Context, s *store.Store, rules *target.Rules, shown *handlers.Demo) error {
+func (f devFlags) sendTo(ctx context.Context, s *store.Store, rules *target.Rules, shown *web.Demo) error {
 	if f.webhookTo == "" {
 		return nil
 	}
 	e, sec, err := seedWebhook{URL: f.webhookTo, Account: cmp.Or(shown.Account, demoAccount)}.create(ctx, s, rules)
+	shownURL := term.MaskedURL(f.webhookTo) // a variable may have a password
 	var bad *record.InvalidError
 	switch {
 	case errors.As(err, &bad):
-		return term.Usage(bad.Hint, "--webhook-to %s: %s", f.webhookTo, bad.Reason)
+		return term.Usage(bad.Hint, "--webhook-to %s: %s", shownURL, bad.Reason)
 	case errors.Is(err, record.ErrExists):
-		return term.Usage("leave it out", "--webhook-to %s: the seed file has an endpoint with this URL", f.webhookTo)
+		return term.Usage("leave it out", "--webhook-to %s: the seed file has an endpoint with this URL", shownURL)
 	case err != nil:
 		return fmt.Errorf("--webhook-to: %w", err)
 	}

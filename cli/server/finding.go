@@ -1,31 +1,42 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
+	"tollhouse/store/record"
 )
 
 const nextDamage = "stop the server, keep a copy of the data directory, restore the last complete backup, and test the machine's disk and memory"
 
-func allRight(check, format string, args ...any) handlers.Finding {
-	return handlers.Finding{Check: check, State: handlers.StateOK, Detail: fmt.Sprintf(format, args...)}
+func allRight(check, format string, args ...any) admin.Finding {
+	return admin.Finding{Check: check, State: admin.StateOK, Detail: fmt.Sprintf(format, args...)}
 }
 
-func warningOf(check, next, format string, args ...any) handlers.Finding {
-	return handlers.Finding{Check: check, State: handlers.StateWarning, Next: next, Detail: fmt.Sprintf(format, args...)}
+func warningOf(check, next, format string, args ...any) admin.Finding {
+	return admin.Finding{Check: check, State: admin.StateWarning, Next: next, Detail: fmt.Sprintf(format, args...)}
 }
 
-func problemOf(check, next, format string, args ...any) handlers.Finding {
-	return handlers.Finding{Check: check, State: handlers.StateProblem, Next: next, Detail: fmt.Sprintf(format, args...)}
+func problemOf(check, next, format string, args ...any) admin.Finding {
+	return admin.Finding{Check: check, State: admin.StateProblem, Next: next, Detail: fmt.Sprintf(format, args...)}
 }
 
 // problemFrom returns the finding for err, with its hint, if any, as the next step.
-func problemFrom(check, next string, err error) handlers.Finding {
+func problemFrom(check, next string, err error) admin.Finding {
 	f := term.FailureOf(err)
 	if f.Hint != "" {
 		next = f.Hint
 	}
 	return problemOf(check, next, "%s", f.Err)
+}
+
+// problemReading returns the finding for what could not be read: damage, or something that
+// time or the operator can cure, such as too many open files.
+func problemReading(check string, err error) admin.Finding {
+	if errors.Is(err, record.ErrUnavailable) {
+		return warningOf(check, "see the reason, and try again", "not checked: %v", err)
+	}
+	return problemFrom(check, nextDamage, err)
 }

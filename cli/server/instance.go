@@ -11,7 +11,7 @@ import (
 )
 
 // instance is an open store and the handlers over it. serve has one for its whole life.
-// dev replaces it at a reset: a request that is under way then ends on the instance on
+// dev replaces it at a reset: a request in progress then finishes on the instance on
 // which it began.
 type instance struct {
 	data   *datadir.Opened
@@ -19,7 +19,7 @@ type instance struct {
 	sender *webhooks.Sender
 	waits  waitingEvents
 
-	present context.Context // ends when another instance takes its place
+	present context.Context // done when another instance replaces it
 	end     context.CancelFunc
 
 	mu       sync.Mutex // guards the rest, of dev alone
@@ -84,7 +84,7 @@ func (r *running) replace(with *instance) {
 	old.replaced = true
 	last := old.inFlight == 0
 	old.mu.Unlock()
-	old.server.Drain()
+	old.server.API.Drain()
 	if last {
 		_ = old.data.Close()
 	}

@@ -23,6 +23,7 @@ func instanceNameError(err error) error {
 const (
 	logoSizeMax   = 64 << 10 // bytes
 	logoPixelsMax = 1024     // a side
+	logoWanted    = "give a PNG of at most 64 KiB and 1,024 by 1,024 pixels"
 )
 
 // readLogo reads and checks --logo. SVG is refused, because it can contain scripts.
@@ -31,11 +32,11 @@ func readLogo(name string) ([]byte, error) {
 		return nil, nil
 	}
 	refuse := func(format string, args ...any) ([]byte, error) {
-		return nil, term.Fail(term.ExitConfig, "give a PNG of at most 64 KiB and 1,024 by 1,024 pixels", "--logo %s: "+format, append([]any{name}, args...)...)
+		return nil, term.Fail(term.ExitConfig, logoWanted, "--logo %s: "+format, append([]any{name}, args...)...)
 	}
 	f, err := term.OpenInput(name)
 	if err != nil {
-		return refuse("%w", term.PathReason(err))
+		return nil, term.Fail(term.UnreadableCode(err), logoWanted, "--logo %s: %w", name, term.PathReason(err))
 	}
 	defer f.Close()
 	content, err := io.ReadAll(io.LimitReader(f, logoSizeMax+1))

@@ -18,7 +18,8 @@ import (
 
 	"tollhouse/cli/database"
 	"tollhouse/cli/datadir"
-	"tollhouse/handlers"
+	"tollhouse/handlers/web"
+	"tollhouse/store/kv"
 	"tollhouse/store/kv/badgerkv"
 	"tollhouse/store/record"
 )
@@ -93,7 +94,7 @@ func newMetrics() *metrics {
 }
 
 // observe counts a finished request.
-func (m *metrics) observe(s handlers.Served) {
+func (m *metrics) observe(s web.Served) {
 	of := m.seriesOf(seriesKey{route: s.Route, method: s.Method, class: statusClass(s.Status)})
 	of.count.Inc()
 	if !s.Waited {
@@ -102,7 +103,7 @@ func (m *metrics) observe(s handlers.Served) {
 	if s.GrantType != "" {
 		outcome := s.Code
 		if outcome == "" {
-			outcome = "issued"
+			outcome = tokensIssued
 		}
 		m.tokens.WithLabelValues(s.GrantType, outcome).Inc()
 	}
@@ -129,12 +130,42 @@ func (m *metrics) seriesOf(key seriesKey) series {
 	m.appending.Lock()
 	defer m.appending.Unlock()
 	all := maps.Clone(*m.series.Load())
-	all[key] = series{
+	all[key] = m.newSeries(key)
+	m.series.Store(&all)
+	return all[key]
+}
+
+func (m *metrics) newSeries(key seriesKey) series {
+	return series{
 		count:    m.requests.WithLabelValues(key.route, key.method, strconv.Itoa(key.class)+"xx"),
 		duration: m.durations.WithLabelValues(key.route),
 	}
+}
+
+const tokensIssued = "issued"
+
+// prepare makes the series of everything that may be counted. Prometheus sees no increase
+// in a series that appears with its first event.
+func (m *metrics) prepare(outcomes []web.Served) {
+	m.appending.Lock()
+	defer m.appending.Unlock()
+	all := maps.Clone(*m.series.Load())
+	for _, o := range outcomes {
+		switch {
+		case o.Route != "":
+			for class := 2; class <= 5; class++ {
+				key := seriesKey{route: o.Route, method: o.Method, class: class}
+				all[key] = m.newSeries(key)
+			}
+		case o.SignIn != "":
+			m.signIns.WithLabelValues(string(o.SignIn))
+		case o.Refusal != "":
+			m.refusals.WithLabelValues(o.GrantType, o.Refusal)
+		default:
+			m.tokens.WithLabelValues(o.GrantType, tokensIssued)
+		}
+	}
 	m.series.Store(&all)
-	return all[key]
 }
 
 // statusClass returns 2 for 204, and for no status, since net/http then sends 200.
@@ -169,6 +200,7 @@ func (m *metrics) handler(r *running) http.Handler {
 
 // expose registers the metrics at the first scrape, so that dev starts faster without it.
 func (m *metrics) expose(r *running) http.Handler {
+	m.prepare(r.server().Site.Outcomes())
 	m.registry.MustRegister(
 		m.requests, m.durations, m.tokens, m.refusals, m.signIns, m.throttled,
 		m.hashTime, m.hashWait, m.hashRefused, m.commitTime, m.group, m.backupFailures, m.webhooks.attempts, m.webhooks.time, webhookGauges{r},
@@ -219,6 +251,7 @@ var gaugeHelp = map[string]string{
 	"password_hash_waiting":              "Passwords waiting to be hashed.",
 	"events_recorded_total":              "Events recorded in all accounts, including imported ones.",
 	"events_live_readers":                "Streams and long polls waiting for events.",
+	"log_lines_dropped_total":            "Lines of the log dropped because it was not read, or could not be written.",
 	"audit_lines_lost_total":             "Lines of the audit record that could not be written.",
 	"store_queue_updates":                "Updates waiting to be committed.",
 	"store_queue_limit_updates":          "Limit of waiting updates; above it updates are refused.",
@@ -227,7 +260,11 @@ var gaugeHelp = map[string]string{
 	"store_disk_refused_total":           "Updates refused because of low disk space.",
 	"store_size_bytes":                   "Disk space used by the store.",
 	"store_free_bytes":                   "Free disk space for the store.",
-	"store_free_limit_bytes":             "Free disk space below which updates are refused.",
+	"store_free_limit_bytes":             "Free disk space below which changes are refused.",
+	"store_free_last_limit_bytes":        "Free disk space below which every update is refused, also revocations and disabling.",
+	"store_disk_refused_access_total":    "Sign-ins, grants and refreshes refused because of low disk space.",
+	"store_disk_refused_endings_total":   "Revocations and other endings refused because of low disk space.",
+	"account_writes_refused_total":       "Updates refused because their account had written too much.",
 	"store_memory_limit_bytes":           "Memory limit of the store's tables and caches, from --memory.",
 	"store_damaged":                      "1 if the last check found damage in the store, otherwise 0.",
 	"store_last_check_timestamp_seconds": "Unix time of the end of the last check of the store; 0 before the first.",
@@ -276,20 +313,26 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 
 	connections, _ := g.r.visitors.open()
 	send(gauge, "connections", float64(connections))
-	send(gauge, "connections_limit", float64(g.r.visitors.max))
+	send(gauge, "connections_limit", float64(g.r.visitors.most()))
 
+	send(counter, "log_lines_dropped_total", float64(g.r.logDropped()))
 	counts := g.r.data().Store.Counts()
 	send(counter, "events_recorded_total", float64(counts.EventsRecorded))
 	send(gauge, "events_live_readers", float64(counts.LiveReaders))
 	send(counter, "audit_lines_lost_total", float64(counts.AuditLost))
+	send(counter, "account_writes_refused_total", float64(counts.BudgetRefused))
 
 	if g.r.presence == nil { // a database has gauges of its own
 		g.collectEngine(send)
 	}
 	send(gauge, "store_damaged", oneIf(g.r.damaged() != nil))
-	if c := g.r.checked.Load(); c != nil {
+	switch c := g.r.checked.Load(); {
+	case c != nil:
 		send(gauge, "store_last_check_timestamp_seconds", float64(c.ended.UnixMilli())/1000)
 		send(gauge, "store_last_check_duration_seconds", c.took.Seconds())
+	case g.r.presence == nil: // of the servers on a database, one checks it
+		send(gauge, "store_last_check_timestamp_seconds", 0)
+		send(gauge, "store_last_check_duration_seconds", 0)
 	}
 	every := time.Duration(0)
 	if g.r.backups != nil {
@@ -322,13 +365,17 @@ func (g *gauges) collectEngine(send func(prometheus.ValueType, string, float64))
 	send(gauge, "store_queue_limit_updates", float64(stats.QueueMax))
 	send(gauge, "store_transactions", float64(stats.Transactions))
 	send(counter, "store_queue_refused_total", float64(stats.QueueFull))
-	send(counter, "store_disk_refused_total", float64(stats.DiskFull))
+	full := stats.DiskFull
+	send(counter, "store_disk_refused_total", float64(full[kv.Ordinary]+full[kv.AccessOfBusiest]+full[kv.Access]+full[kv.Ending]+full[kv.Ruling]))
+	send(counter, "store_disk_refused_access_total", float64(full[kv.AccessOfBusiest]+full[kv.Access]))
+	send(counter, "store_disk_refused_endings_total", float64(full[kv.Ending]+full[kv.Ruling]))
 	send(gauge, "store_memory_limit_bytes", float64(stats.MemoryMax))
 	// A store in memory has no disk, and a disk that cannot be read is not reported as full.
 	if space, ok, err := datadir.SpaceOf(g.r.data().DB); ok && err == nil {
 		send(gauge, "store_size_bytes", float64(space.Used))
 		send(gauge, "store_free_bytes", float64(space.Free))
 		send(gauge, "store_free_limit_bytes", float64(space.FreeMin))
+		send(gauge, "store_free_last_limit_bytes", float64(space.FreeEnd))
 	}
 }
 

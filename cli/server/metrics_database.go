@@ -32,13 +32,14 @@ var (
 	descUnavailable = describe("store_unavailable_total", "Reads and updates refused because the database did not answer.")
 	descOffset      = describe("store_clock_offset_seconds", "How far this machine's clock is ahead of the database's.")
 	descServers     = describe("store_servers", "Servers on the database, including this one; 0 while it does not answer.")
-	descJob         = describe("store_job", "1 if this server has the job.", "job")
+	descJob         = describe("store_job", "1 if this server has the job.", "task") // Prometheus sets a label job itself
 	descNotes       = describe("store_notes_total", "Notes about new events sent to the other servers.")
+	descRefused     = describe("store_notes_refused_total", "Notes dropped because no server with this key sent them, or they were sent before.")
 )
 
 // Describe implements prometheus.Collector.
 func (g *databaseGauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descQueue, descQueueMax, descQueueRefused, descStoreSize, descConnections, descTurnWait, descLateReads, descRetries, descUnknown, descUnavailable, descOffset, descServers, descJob, descNotes} {
+	for _, d := range []*prometheus.Desc{descQueue, descQueueMax, descQueueRefused, descStoreSize, descConnections, descTurnWait, descLateReads, descRetries, descUnknown, descUnavailable, descOffset, descServers, descJob, descNotes, descRefused} {
 		to <- d
 	}
 }
@@ -64,6 +65,7 @@ func (g *databaseGauges) Collect(to chan<- prometheus.Metric) {
 	counter(descUnknown, stats.UnknownOutcomes)
 	counter(descUnavailable, stats.Unavailable)
 	counter(descNotes, stats.Notes)
+	counter(descRefused, stats.NotesRefused)
 	state := g.r.presence.State()
 	gauge(descOffset, state.Clock.Offset.Seconds())
 	gauge(descStoreSize, float64(state.Size))

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"tollhouse/handlers"
+	"tollhouse/handlers/web"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest/must"
 )
@@ -34,15 +34,16 @@ func scrape(t testing.TB, r *running) string {
 // everySeries makes every metric appear at least once.
 func everySeries(t testing.TB, r *running) {
 	t.Helper()
-	r.metrics.observe(handlers.Served{
+	r.metrics.observe(web.Served{
 		Route: "/oauth/v2/token", Method: "POST", Status: 200, Took: time.Millisecond, GrantType: "password",
-		Refusal: "used_before", SignIn: handlers.SignInRight, Throttled: true,
+		Refusal: "used_before", SignIn: web.SignInRight, Throttled: true,
 	})
 	r.metrics.hashed(time.Millisecond, time.Millisecond, false)
 	r.certificates = openTestFiles(t, certify(t, time.Hour, "pay.example"), "pay.example")
 	r.checked.Store(&lastCheck{ended: time.Unix(1_790_000_000, 0), took: time.Second})
 }
 
+// Promise (Monitoring): metrics follow Prometheus' conventions and count what happened
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	t.Run("metrics_follow_the_conventions", func(t *testing.T) {
@@ -79,7 +80,11 @@ func TestMetrics(t *testing.T) {
 			`tollhouse_store_damaged 0`,
 			`tollhouse_store_last_check_timestamp_seconds 1.79e+09`,
 			`tollhouse_store_queue_limit_updates 1024`,
-			`tollhouse_store_free_limit_bytes 1.00663296e+08`,
+			`tollhouse_store_free_limit_bytes 1.6777216e+08`,
+			`tollhouse_store_free_last_limit_bytes 1.17440512e+08`,
+			`tollhouse_store_disk_refused_access_total 0`,
+			`tollhouse_store_disk_refused_endings_total 0`,
+			`tollhouse_account_writes_refused_total 0`,
 			`tollhouse_build_info{goversion="go`,
 			"go_goroutines ",
 		} {
@@ -110,7 +115,7 @@ func TestMetrics(t *testing.T) {
 	t.Run("a_wait_for_events_is_not_a_slow_request", func(t *testing.T) {
 		t.Parallel()
 		r := inMemory(t)
-		r.metrics.observe(handlers.Served{Route: "/api/events", Method: "GET", Status: 200, Took: time.Hour, Waited: true})
+		r.metrics.observe(web.Served{Route: "/api/events", Method: "GET", Status: 200, Took: time.Hour, Waited: true})
 		page := scrape(t, r)
 		if !strings.Contains(page, `tollhouse_http_requests_total{method="GET",route="/api/events",status="2xx"} 1`) || !strings.Contains(page, `_seconds_count{route="/api/events"} 0`) {
 			t.Error("a wait is not counted, or counted with its time")
@@ -122,7 +127,7 @@ func TestMetrics(t *testing.T) {
 func ask(t testing.TB, r *running, path string) int {
 	t.Helper()
 	w := httptest.NewRecorder()
-	r.server().Public().ServeHTTP(w, httptest.NewRequest("GET", r.server().Issuer()+path, nil))
+	r.server().Public().ServeHTTP(w, httptest.NewRequest("GET", r.server().Site.PublicURL+path, nil))
 	return w.Code
 }
 
@@ -214,6 +219,8 @@ func TestDashboard(t *testing.T) {
 
 // TestMonitoringDocument: the alerts and the monitoring chapter name only existing
 // metrics, and the chapter names all of them.
+//
+// Promise (Monitoring): metrics follow Prometheus' conventions and count what happened
 func TestMonitoringDocument(t *testing.T) {
 	t.Parallel()
 	r := onDisk(t)
@@ -248,7 +255,7 @@ func BenchmarkObserve(b *testing.B) {
 	m := newMetrics()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			m.observe(handlers.Served{Route: "/api/events", Method: "GET", Status: 200, Took: time.Millisecond})
+			m.observe(web.Served{Route: "/api/events", Method: "GET", Status: 200, Took: time.Millisecond})
 		}
 	})
 }

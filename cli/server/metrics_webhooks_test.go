@@ -12,6 +12,7 @@ import (
 	"tollhouse/store/webhook"
 )
 
+// Promise (Webhooks): the desk's page; metrics
 func TestWebhookMetrics(t *testing.T) {
 	t.Parallel()
 	r := onDisk(t)

@@ -12,20 +12,21 @@ import (
 
 	"tollhouse/cli/database"
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 )
 
 // Program is what serve and dev use of the program that runs them.
 type Program struct {
-	term.Console
+	*term.Console
 	Environ           []string
 	Version, Revision string
 
 	Data        string // the data directory
+	DataGiven   bool   // it was named
 	Store       database.Settings
 	AdminSocket string // "" for the default
 	KeyFile     string // of the server key, or "" for the default
 
 	// Settings describes the flags of the server, with secrets masked.
-	Settings func(*pflag.FlagSet) []handlers.Setting
+	Settings func(*pflag.FlagSet) []admin.Setting
 }

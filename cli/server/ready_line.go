@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
-	"tollhouse/store/kv/pgkv"
+	"tollhouse/handlers/web"
+	"tollhouse/store/snapshot"
 )
 
 // readyLine is what a server prints on standard output when it is ready, for scripts.
@@ -38,6 +38,7 @@ type demoLine struct {
 	Username     string `json:"username,omitempty"`
 	Password     string `json:"password,omitempty"`
 	Account      string `json:"account,omitempty"`
+	Desk         string `json:"desk,omitempty"` // its URL, if the user is an operator
 
 	WebhookEndpoint string `json:"webhook_endpoint,omitempty"`
 	WebhookSecret   string `json:"webhook_secret,omitempty"`
@@ -53,9 +54,9 @@ func addressesOf(listeners []net.Listener) []string {
 
 // announce prints that the server is ready: the ready line for scripts, or a few lines
 // for a person on a terminal.
-func (p *Program) announce(r *running, demo *handlers.Demo) {
+func (p *Program) announce(r *running, demo *web.Demo) {
 	line := readyLine{
-		Ready: 1, URL: r.server().Issuer(), Listen: addressesOf(r.listeners), Version: r.version, PID: os.Getpid(),
+		Ready: 1, URL: r.server().Site.PublicURL, Listen: addressesOf(r.listeners), Version: r.version, PID: os.Getpid(),
 	}
 	if r.admin != nil {
 		socket := r.admin.Addr().String()
@@ -72,25 +73,27 @@ func (p *Program) announce(r *running, demo *handlers.Demo) {
 		line.Redirect = r.plain.Addr().String()
 	}
 	if demo != nil {
-		line.Dev = line.URL + handlers.DevPath
-		line.demoLine = &demoLine{demo.ClientID, demo.ClientSecret, demo.RedirectURI, demo.Username, demo.Password, demo.Account, demo.WebhookEndpoint, demo.WebhookSecret}
+		line.Dev = line.URL + web.DevPath
+		line.demoLine = &demoLine{
+			ClientID: demo.ClientID, ClientSecret: demo.ClientSecret, RedirectURI: demo.RedirectURI, Username: demo.Username, Password: demo.Password,
+			Account: demo.Account, WebhookEndpoint: demo.WebhookEndpoint, WebhookSecret: demo.WebhookSecret,
+		}
+		if demo.Operator && r.config.desk != nil {
+			line.Desk = line.URL + "/desk"
+		}
 	}
 	if p.JSON || !term.IsTerminal(p.Out) {
-		_ = p.PrintJSON(line) // a closed standard output does not stop the server
+		if text, err := snapshot.EncodeJSON(line); err == nil {
+			p.Announce(string(text) + "\n") // a closed standard output does not stop the server
+		}
 		return
 	}
 	if demo != nil {
-		fmt.Fprint(p.Out, devWelcome(line))
+		p.Announce(devWelcome(line))
 		return
 	}
-	at := "--data " + term.ShellQuote(p.Data)
-	if p.Store.Given() {
-		at = "--store-file " + term.ShellQuote(p.Store.File)
-		if p.Store.File == "" {
-			at = "--store " + term.ShellQuote(pgkv.Mask(p.Store.URL))
-		}
-	}
-	fmt.Fprint(p.Out, serveWelcome(line, at))
+	at := r.at
+	p.Announce(serveWelcome(line, at))
 }
 
 func devWelcome(l readyLine) string {
@@ -103,6 +106,9 @@ func devWelcome(l readyLine) string {
 	}
 	show("open", l.URL, "")
 	show("sign in", l.Username, " / "+l.Password)
+	if l.Desk != "" { // signed out, its own address is a 404
+		show("desk", l.URL, "/login?to=desk (as "+l.Username+", an operator)")
+	}
 	secret := ""
 	if l.ClientSecret != "" {
 		secret = " / " + l.ClientSecret

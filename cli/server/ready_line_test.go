@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/handlers"
+	"tollhouse/handlers/web"
 	"tollhouse/store/storetest/must"
 )
 
@@ -15,12 +15,21 @@ func TestWelcome(t *testing.T) {
 	_, err := exec.LookPath("curl")
 	must.Have(t, err == nil, "curl")
 	i := newTestInstance(t, plain)
-	line := readyLine{URL: i.url, Dev: i.url + handlers.DevPath, demoLine: &demoLine{
+	line := readyLine{URL: i.url, Dev: i.url + web.DevPath, demoLine: &demoLine{
 		ClientID: demoClientID, ClientSecret: demoClientSecret, RedirectURI: demoRedirectURI,
-		Username: demoUsername, Password: demoPassword, Account: demoAccount,
+		Username: demoUsername, Password: demoPassword, Account: demoAccount, Desk: i.url + "/desk",
 	}}
+	shown := devWelcome(line)
+	_, rest, _ := strings.Cut(shown, "\n  desk ")
+	address, rest, _ := strings.Cut(strings.TrimLeft(rest, " "), " ")
+	if !strings.HasPrefix(rest, "(as demo, an operator)\n") {
+		t.Errorf("dev does not say that its user has the desk:\n%s", shown)
+	}
+	if page, err := exec.Command("curl", "-s", "-f", "-H", "Accept: text/html", address).CombinedOutput(); err != nil || !strings.Contains(string(page), `name="password"`) {
+		t.Errorf("the desk's address %s shows no sign-in form: %v %s", address, err, page)
+	}
 	var answers []string
-	for text := range strings.Lines(devWelcome(line)) {
+	for text := range strings.Lines(shown) {
 		if command := strings.TrimSpace(text); strings.HasPrefix(command, "curl ") {
 			out, err := exec.Command("sh", "-c", command).Output()
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
@@ -22,18 +23,20 @@ import (
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/kv/pgkv"
+	"tollhouse/store/record"
 )
 
 // serveFlags are serve's own settings.
 type serveFlags struct {
 	serverFlags
-	tls          tlsFlags
-	insecureHTTP bool
-	acceptClock  bool
-	retain       term.Duration
-	monitor      string
-	backups      backupFlags
-	memory       datadir.Memory
+	tls           tlsFlags
+	insecureHTTP  bool
+	acceptClock   bool
+	retain        term.Duration
+	monitor       string
+	backups       backupFlags
+	memory        datadir.Memory
+	accountWrites datadir.Memory
 
 	// With a database only.
 	connections int
@@ -68,9 +71,11 @@ https address of the server with --public-url, and choose who terminates TLS: a 
 	flags.StringVar(&f.monitor, "metrics-listen", "", "`address` of a separate plain http listener for /metrics, /healthz and /readyz, without authentication")
 	flags.BoolVar(&f.acceptClock, "accept-clock", false, "start even if the clock is far from the last write")
 	flags.IntVar(&f.connections, "store-connections", storeConnections, "with --store, the number of connections for reading")
-	flags.BoolVar(&f.newKey, "new-key", false, "with --store, replace the server key that the database knows by that of --key-file, when no other server runs")
+	flags.BoolVar(&f.newKey, "new-key", false, "accept another server key than the data was written with; on a database, when no other server runs")
 	f.backups.add(flags)
 	f.memory = datadir.MemoryDefault
+	f.accountWrites = record.WritesDefault
+	flags.Var(&f.accountWrites, "account-writes", "bytes that an account may write per hour, in bursts of up to an eighth; 0 for no limit")
 	flags.Var(&f.memory, "memory", "memory limit of the server, including caches; a higher limit caches more of a large store")
 	return c
 }
@@ -85,9 +90,7 @@ func (p *Program) serve(c *cobra.Command, f serveFlags) error {
 			return err
 		}
 	}
-	if config.desk != nil && p.Settings != nil {
-		config.desk.Settings = p.Settings(c.Flags())
-	}
+	config.settings = p.Settings(c.Flags())
 	host, err := f.check(c.Flags(), config)
 	if err != nil {
 		return err
@@ -98,34 +101,42 @@ func (p *Program) serve(c *cobra.Command, f serveFlags) error {
 	}
 	// The server must survive the exit of the process that reads its log.
 	signal.Ignore(syscall.SIGPIPE)
-	dir, err := filepath.Abs(p.Data)
+	// A crash ends with SIGABRT: after exit code 2, Go's own, the unit would not start the
+	// server again. Its memory has secrets, which do not belong in a file.
+	debug.SetTraceback("crash")
+	dumpNoCore()
+	asked, err := filepath.Abs(p.Data)
 	if err != nil {
 		return err
 	}
-	r := &running{search: make(chan struct{}, 1), version: p.Version, revision: p.Revision, log: log, config: config, metrics: newMetrics(), memory: f.memory, notify: newNotifier(p.Environ, os.Getpid()), fatal: make(chan error, 1)}
+	dir := datadir.Locate(asked)
+	r := &running{at: p.serveAt(), search: make(chan struct{}, 1), version: p.Version, revision: p.Revision, log: log, logDropped: p.LogDropped, config: config, metrics: newMetrics(), hangups: hangups(), memory: f.memory, notify: newNotifier(p.Environ, os.Getpid()), fatal: make(chan error, 1)}
 	if r.certificates, err = f.tls.open(host, p.Version, log); err != nil {
 		return err
 	}
 	defer r.closeListeners()
 	if p.Store.Given() {
-		return p.serveDatabase(c.Context(), r, f)
+		return r.bounded(func() error { return p.serveDatabase(c.Context(), r, f) })
 	}
 	if datadir.IsEmpty(dir) {
 		// A port in use must not leave a new directory behind. In an existing
-		// directory the lock comes first: its holder makes the better message.
+		// directory the lock is taken first: its holder makes the better message.
 		if err := r.listen(f); err != nil {
 			return err
 		}
 	}
-	if err := datadir.Prepare(dir, term.ExitConfig); err != nil {
+	if dir, err = datadir.Prepare(dir, term.ExitConfig, log); err != nil {
 		return err
+	}
+	if dir != asked {
+		log.Info("the data is in a directory of our own below --data", "data", dir)
 	}
 	lock, err := p.lockForServe(c.Context(), dir)
 	if err != nil {
 		return err
 	}
-	err = p.serveLocked(c.Context(), r, f, dir, lock)
-	if term.IsFatal(err) { // the store is still open: the lock ends with the process
+	err = r.bounded(func() error { return p.serveLocked(c.Context(), r, f, dir, lock) })
+	if term.IsFatal(err) { // the store is still open: the lock is released with the process
 		return err
 	}
 	return errors.Join(err, lock.Release())
@@ -150,14 +161,23 @@ func (f *serveFlags) check(flags *pflag.FlagSet, config serverConfig) (host stri
 	if err := f.backups.check(flags); err != nil {
 		return "", err
 	}
+	if f.accountWrites > 0 && f.accountWrites < accountWritesMin {
+		return "", term.Usage("give 64KiB or more, or 0 for no limit", "--account-writes %s is too little", &f.accountWrites)
+	}
 	return host, f.memory.Check()
 }
+
+const accountWritesMin = 64 << 10 // less than one change may write
 
 // checkExposure refuses to send secrets over the network in plain text, and to serve
 // the network under a loopback URL.
 func checkExposure(c serverConfig, secure, insecure bool) error {
 	open := ""
 	for _, addr := range c.listen {
+		var unknown *net.DNSError
+		if _, err := net.ResolveTCPAddr("tcp", addr); errors.As(err, &unknown) {
+			return listenError("listen", addr, err) // it may be loopback
+		}
 		if !isLoopbackAddress(addr) {
 			open = addr
 			break
@@ -247,13 +267,16 @@ func (p *Program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 	if err != nil {
 		return err
 	}
-	key, err := datadir.ServerKey(dir, p.KeyFile, fresh, r.log)
+	if fresh {
+		r.log.Warn("new store created: the data directory had none", "data", dir)
+	}
+	key, err := datadir.ServerKey(datadir.KeyOptions{Dir: dir, Generation: path, File: p.KeyFile, Fresh: fresh, Replace: f.newKey, Log: r.log})
 	if err != nil {
 		return err
 	}
 	data, err := datadir.Open(ctx, datadir.Options{
-		Dir: path, Key: key, Log: r.log, Lifetimes: r.config.lifetimes, CardGuard: r.config.cardGuard,
-		AcceptClock: f.acceptClock, OnFatal: func(err error) { r.fatal <- err }, Memory: f.memory.Engine(),
+		Dir: path, Lock: lock, Key: key, Log: r.log, Lifetimes: r.config.lifetimes, CardGuard: r.config.cardGuard,
+		AcceptClock: f.acceptClock, OnFatal: func(err error) { r.fatal <- err }, Memory: f.memory.Engine(), AccountWrites: int64(f.accountWrites),
 		OnHash: r.metrics.hashed, OnCommit: r.metrics.committed,
 	})
 	if err != nil {
@@ -261,7 +284,7 @@ func (p *Program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 	}
 	r.current.Store(newInstance(data))
 	if err = f.prepareStore(ctx, data.Store, r.log); err == nil {
-		r.backups, err = f.backups.begin(dir, r, key)
+		r.backups, err = f.backups.begin(dir, r, key, lock)
 		defer r.backups.release()
 	}
 	if err == nil {
@@ -273,23 +296,27 @@ func (p *Program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 	if term.IsFatal(err) {
 		return err // the state of the disk is unknown, so nothing more is written
 	}
-	return errors.Join(err, data.Close(), r.unknownOutcome())
+	closing := data.Close()
+	if term.IsFatal(closing) {
+		return term.Fatal(closing)
+	}
+	return errors.Join(err, closing, r.unknownOutcome())
 }
 
 // prepareStore checks the clock against the events and sets the retention, before the
 // server answers requests.
 func (f *serveFlags) prepareStore(ctx context.Context, s *store.Store, log *slog.Logger) error {
-	err := s.CheckClock(ctx)
+	err := s.Events.CheckClock(ctx)
 	var ahead *eventlog.AheadError
 	switch {
 	case errors.As(err, &ahead) && f.acceptClock:
 		log.Warn("clock accepted", "err", ahead)
 	case errors.As(err, &ahead):
-		return term.Fail(term.ExitConfig, ahead.Hint(), "%w", ahead)
+		return term.Fail(term.ExitBusy, ahead.Hint(), "%w", ahead)
 	case err != nil:
 		return err
 	}
-	return s.SetRetention(ctx, time.Duration(f.retain))
+	return s.Events.SetRetention(ctx, time.Duration(f.retain))
 }
 
 // serveStore opens the admin socket unless its path is "", calls write, which tells others

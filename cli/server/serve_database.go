@@ -47,7 +47,7 @@ func (p *Program) checkDatabaseFlags(flags *pflag.FlagSet) error {
 		return err
 	}
 	if p.KeyFile == "" {
-		return term.Fail(term.ExitConfig, "create one, copy it to all machines, and name it with --key-file: (umask 077; openssl rand -hex 32 > tollhouse.key)",
+		return term.Fail(term.ExitConfig, "create one, copy it to all machines, and name it with --key-file: (umask 077; set -C; openssl rand -hex 32 > tollhouse.key)",
 			"%s needs --key-file: all servers of a database have the same server key, and it is not in the database", p.Store.Flag())
 	}
 	return nil
@@ -75,7 +75,7 @@ func (p *Program) serveDatabase(ctx context.Context, r *running, f serveFlags) e
 	watch := clockWatch{log: r.log}
 	data, presence, err := database.Serve(ctx, database.Options{
 		Address: address, Connections: f.connections, Unverified: p.Store.Unverified,
-		Store: datadir.Options{Key: key, Log: r.log, OnFatal: stop, OnHash: r.metrics.hashed, OnCommit: r.metrics.committed},
+		Store: datadir.Options{Key: key, Log: r.log, OnFatal: stop, OnHash: r.metrics.hashed, OnCommit: r.metrics.committed, AccountWrites: int64(f.accountWrites)},
 	}, pgkv.PresenceOptions{
 		Server: r.describe(), Jobs: f.jobs(), OnRefused: stop, OnLook: watch.look,
 	}, database.Rules{
@@ -100,7 +100,7 @@ func (p *Program) serveDatabase(ctx context.Context, r *running, f serveFlags) e
 		if p.AdminSocket != "" {
 			socket = datadir.SocketPath(p.AdminSocket, "")
 		}
-		err = p.serveStore(r, handlers.Config{Key: key, Guesses: data.DB.(*database.Engine).Guesses(nil)}, socket, func(string) error { return nil })
+		err = p.serveStore(r, handlers.Config{Key: key}, socket, func(string) error { return nil })
 	}
 	err = errors.Join(err, data.Close())
 	leave()

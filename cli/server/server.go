@@ -8,10 +8,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
-	"os/signal"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -21,6 +22,7 @@ import (
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
+	"tollhouse/handlers/web"
 	"tollhouse/store/kv/pgkv"
 	"tollhouse/store/stats"
 )
@@ -28,13 +30,18 @@ import (
 const (
 	drainMax = 20 * time.Second       // for requests in flight after SIGTERM
 	drainDev = 200 * time.Millisecond // the same of dev: streams can send their last frame
+	// stopMax bounds a stop and all that it waits for, such as a disk that hangs. The systemd
+	// unit kills the process after 40 s.
+	stopMax = 35 * time.Second
 )
 
 // running is a server between its first listener and its last goroutine.
 type running struct {
 	version, revision string // of the binary
 
-	log       *slog.Logger
+	log        *slog.Logger
+	logDropped func() uint64 // lines
+
 	started   time.Time
 	config    serverConfig
 	listeners []net.Listener
@@ -45,6 +52,7 @@ type running struct {
 	notify    notifier
 	monitor   net.Listener // for health and metrics only, or nil
 	backups   *backupSchedule
+	at        string // flags that name the store to other commands
 
 	certificates certificates // nil without TLS
 	plain        net.Listener // plain http that redirects to TLS, or nil
@@ -59,11 +67,13 @@ type running struct {
 	checked  atomic.Pointer[lastCheck] // the last finished check of the stored data
 	checking sync.Mutex                // held during a check
 	search   chan struct{}             // asks for a check now; nil is never
-	fatal    chan error                // a write with an unknown outcome
+	fatal    chan error                // a write with an unknown outcome, or a store that was moved
+	overdue  chan struct{}             // receives when a stop has taken too long
 	work     sync.WaitGroup
 
 	drainFor time.Duration   // for requests in flight when it stops; 0 is drainMax
-	orphaned <-chan struct{} // closed when the parent process ends; nil if that does not matter
+	hangups  chan os.Signal  // SIGHUP where it asks for a reload; nil where it stops the server
+	orphaned <-chan struct{} // closed when the parent process exits; nil if that does not matter
 }
 
 // listenAll opens all listeners or none. The error for a port in use suggests a free one.
@@ -82,11 +92,21 @@ func listenAll(addrs []string) ([]net.Listener, error) {
 
 // listenOn opens a listener at addr, the value of flag.
 func listenOn(flag, addr string) (net.Listener, error) {
-	l, err := net.Listen("tcp", addr)
+	l, err := net.Listen(networkOf(addr), addr)
 	if err != nil {
 		return nil, listenError(flag, addr, err)
 	}
 	return l, nil
+}
+
+// networkOf returns the network on which to listen at addr. For 0.0.0.0 Go would open
+// [::], which also accepts IPv6: more than the operator, and perhaps a firewall, expects.
+func networkOf(addr string) string {
+	host, _, _ := net.SplitHostPort(addr)
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().Is4() {
+		return "tcp4"
+	}
+	return "tcp"
 }
 
 func closeAll(listeners []net.Listener) {
@@ -111,7 +131,13 @@ func listenError(flag, addr string, err error) error {
 	case errors.Is(err, syscall.EACCES):
 		return term.Fail(term.ExitNotAllowed, "choose a port of 1024 or above, or allow the binary to use lower ones: setcap cap_net_bind_service=+ep FILE", "no permission to listen on %s", addr)
 	}
-	return term.Fail(term.ExitConfig, "give an address of this machine with --"+flag, "cannot listen on %s: %w", addr, reason)
+	// An interface, a virtual address or the name server may become available later. The kernel calls an
+	// address of an interface that does not exist invalid.
+	code, unknown := term.ExitConfig, (*net.DNSError)(nil)
+	if errors.As(err, &unknown) || errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EINVAL) && strings.Contains(addr, "%") {
+		code = term.ExitBusy
+	}
+	return term.Fail(code, "give an address of this machine with --"+flag, "cannot listen on %s: %w", addr, reason)
 }
 
 const freePortTries = 20 // ports above the one asked for
@@ -125,7 +151,7 @@ func freeAddress(addr string) string {
 		if next > port+freePortTries || next > 65535 {
 			try = 0
 		}
-		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(try)))
+		l, err := net.Listen(networkOf(addr), net.JoinHostPort(host, strconv.Itoa(try)))
 		if err != nil {
 			continue
 		}
@@ -155,7 +181,14 @@ func baseURL(l net.Listener) *url.URL {
 func (r *running) build(c handlers.Config) {
 	i := r.current.Load()
 	i.server = r.newServer(i, c)
-	r.visitors = newConnLimit(connectionsAllowed(filesMax(), r.memory), i.server.TrustsProxy, r.log)
+	r.visitors = newConnLimit(r.connectionsAllowed, i.server.Site.TrustsProxy, r.log)
+}
+
+// connectionsAllowed returns how many connections there may be now.
+func (r *running) connectionsAllowed() int {
+	files := datadir.FilesOf(r.data().DB)
+	files.Need += uint64(r.config.webhooks.Parallel) // connections of our own
+	return connectionsAllowed(files, r.memory)
 }
 
 // newServer makes the handlers over an open store.
@@ -175,7 +208,8 @@ func (r *running) newServer(i *instance, c handlers.Config) *handlers.Server {
 	c.InstanceName, c.Logo = r.config.instanceName, r.config.logo
 	c.Log, c.Version, c.Ready, c.Memory = r.log, r.version, r.ready, int64(r.memory)
 	c.Status, c.Doctor = r.status, checkup{data: data, server: r}.run
-	c.Desk = r.desk()
+	c.Desk, c.Settings = r.desk(), r.config.settings
+	c.Command = func(text string) string { return CompleteCommands(text, r.at) }
 	c.Observe, c.Metrics = r.metrics.observe, r.exposed
 	c.WebhookRules = r.config.webhooks.Rules
 	c.Shared = r.presence != nil
@@ -234,20 +268,18 @@ func (r *running) damaged() error {
 	return nil
 }
 
-// serve answers requests until a signal. Then it becomes unready, closes the public
+// serve answers requests until a signal stops it. Then it becomes unready, closes the public
 // listeners, finishes requests in flight (for at most drainFor), and closes the monitor
 // listener and the admin socket. A second signal cuts this short. The caller closes the
-// store, unless a write had an unknown outcome: then the process must end at once and
+// store, unless a write had an unknown outcome: then the process must exit immediately and
 // acknowledge nothing more.
 func (r *running) serve(announce func()) error {
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
-
+	signals := r.listenForSignals()
+	defer signals.close()
 	r.started = time.Now()
 	public, plain := r.publicServers()
-	private := handlers.NewHTTPServer(r.handler((*handlers.Server).Admin), r.log)
-	monitor := handlers.NewHTTPServer(r.handler((*handlers.Server).Monitor), r.log)
+	private := web.NewHTTPServer(r.handler((*handlers.Server).Admin), r.log)
+	monitor := web.NewHTTPServer(r.handler((*handlers.Server).Monitor), r.log)
 	broken := make(chan error, len(r.listeners)+3)
 	for _, l := range r.publicListeners() {
 		r.serveOn(public, l, broken)
@@ -259,7 +291,7 @@ func (r *running) serve(announce func()) error {
 		r.serveOn(private, r.admin, broken)
 	}
 	if r.monitor != nil {
-		r.serveOn(monitor, newConnLimit(connectionsLeast, anySource, r.log).listener(r.monitor), broken)
+		r.serveOn(monitor, newConnLimit(fixed(connectionsLeast), anySource, r.log).listener(r.monitor), broken)
 	}
 	announce()
 	defer r.feedWatchdog()()
@@ -271,20 +303,22 @@ func (r *running) serve(announce func()) error {
 	select {
 	case failed = <-r.fatal:
 		if r.presence == nil {
+			r.limitStop()
 			return term.Fatal(failed)
 		}
 	case failed = <-broken:
 		failed = fmt.Errorf("serve: %w", failed)
-	case s := <-signals:
+	case s := <-signals.first:
 		r.log.Info("stopping", "signal", s.String())
 	case <-r.orphaned:
 		r.log.Info("stopping", "reason", "the parent process has ended")
 	}
+	r.limitStop()
 	r.closing.Store(true)
 	r.notifyManager(notifyStopping)
-	r.server().Drain()
+	r.server().API.Drain()
 	stop()
-	failed = errors.Join(failed, r.drain(signals, public, plain, monitor, private))
+	failed = errors.Join(failed, r.drain(signals.second, public, plain, monitor, private))
 	r.work.Wait()
 	if r.presence != nil {
 		return failed
@@ -295,7 +329,7 @@ func (r *running) serve(announce func()) error {
 	return failed
 }
 
-// beginWork starts what the server does beside answering requests.
+// beginWork starts what the server does besides answering requests.
 func (r *running) beginWork(ctx context.Context) {
 	if r.presence != nil {
 		r.work.Go(func() { r.presence.Do(ctx, pgkv.JobSweep, r.sweep) })
@@ -312,6 +346,30 @@ func (r *running) beginWork(ctx context.Context) {
 	if r.certificates != nil {
 		r.work.Go(func() { r.certificates.run(ctx) })
 	}
+}
+
+// bounded calls run, which serves, and gives up when a stop takes longer than stopMax. Then
+// the process must exit.
+func (r *running) bounded(run func() error) error {
+	r.overdue = make(chan struct{}, 1)
+	ended := make(chan error, 1)
+	go func() { ended <- run() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-r.overdue:
+		return term.Overdue(stopMax)
+	}
+}
+
+// limitStop starts the time that a stop may take.
+func (r *running) limitStop() {
+	time.AfterFunc(stopMax, func() {
+		select {
+		case r.overdue <- struct{}{}:
+		default:
+		}
+	})
 }
 
 // unknownOutcome returns the error of a write with an unknown outcome, or nil.
@@ -333,13 +391,13 @@ func (r *running) serveOn(s *http.Server, l net.Listener, broken chan<- error) {
 }
 
 // drain shuts the servers down one after another, those that report the progress last.
-func (r *running) drain(signals <-chan os.Signal, servers ...*http.Server) error {
+func (r *running) drain(hurry <-chan struct{}, servers ...*http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(r.drainFor, drainMax))
 	defer cancel()
 	var forced atomic.Bool
 	r.work.Go(func() {
 		select {
-		case <-signals:
+		case <-hurry:
 			forced.Store(true)
 			cancel()
 		case <-ctx.Done():

@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
+	"tollhouse/handlers/desk"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 )
@@ -43,7 +44,7 @@ func (f *serverFlags) add(flags *pflag.FlagSet, listen string) {
 	flags.Var(&f.refreshTTL, "refresh-ttl", "lifetime of a refresh token")
 	flags.Var(&f.codeTTL, "code-ttl", "lifetime of an authorization code, at most 10m")
 	flags.Var(&f.sessionIdle, "session-idle", "how long a sign-in lasts after its last use")
-	flags.Var(&f.refreshGrace, "refresh-grace", "how long a repeated refresh returns the identical tokens")
+	flags.Var(&f.refreshGrace, "refresh-grace", "how long a retried refresh returns the same tokens")
 	f.auditRetain = term.Duration(auditRetainDefault)
 	flags.Var(&f.auditRetain, "audit-retain", "how long to keep lines of the audit record")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "format of the log: text, json, or auto (text on a terminal, json elsewhere)")
@@ -58,7 +59,8 @@ type serverConfig struct {
 	proxies   []netip.Prefix
 	lifetimes store.Lifetimes
 	cardGuard eventlog.CardGuard
-	desk      *handlers.Desk // nil without the operators' pages
+	desk      *desk.Config // nil without the operators' pages
+	settings  []admin.Setting
 
 	auditRetain time.Duration
 	webhooks    webhookConfig

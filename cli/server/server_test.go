@@ -45,7 +45,7 @@ func built(t testing.TB, dir string) *running {
 	})
 	listeners := must.Get(listenAll([]string{"127.0.0.1:0"}))(t)
 	t.Cleanup(func() { closeAll(listeners) })
-	r := &running{log: quiet, listeners: listeners, metrics: m, fatal: make(chan error, 1)}
+	r := &running{log: quiet, logDropped: func() uint64 { return 0 }, listeners: listeners, metrics: m, fatal: make(chan error, 1)}
 	r.current.Store(newInstance(k))
 	if r.admin, err = datadir.ListenAdmin(filepath.Join(must.ClosedDir(t), datadir.SocketName), quiet); err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestUnknownOutcome(t *testing.T) {
 	go func() { ended <- r.serve(func() { close(announced) }) }()
 	<-announced
 	client := &http.Client{Transport: &http.Transport{}}
-	answer, err := client.Get(r.server().Issuer() + "/healthz") // leaves a connection open
+	answer, err := client.Get(r.server().Site.PublicURL + "/healthz") // leaves a connection open
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +87,8 @@ func TestUnknownOutcome(t *testing.T) {
 
 // TestUnknownOutcomeWhileStopping: a write of the last requests in flight may have an
 // unknown outcome too.
+//
+// Promise (Monitoring): a write with an unknown outcome stops the process immediately
 func TestUnknownOutcomeWhileStopping(t *testing.T) {
 	t.Parallel()
 	r := inMemory(t)
@@ -104,6 +106,8 @@ func TestUnknownOutcomeWhileStopping(t *testing.T) {
 	}
 }
 
+// Promise (Monitoring): /healthz answers; /readyz reports store, disk and clock, reasons to
+// operators alone; metrics are not public
 func TestReady(t *testing.T) {
 	t.Parallel()
 	r := inMemory(t)
@@ -131,16 +135,16 @@ func TestDemoHistory(t *testing.T) {
 			t.Parallel()
 			r := inMemory(t)
 			must.Do(t, seedDemoHistory(t.Context(), r.data().Store, now))
-			page, err := r.data().Store.ListEvents(t.Context(), demoAccount, eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1000}, nil)
+			page, err := r.data().Store.Events.ListEvents(t.Context(), demoAccount, eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1000}, nil)
 			if err != nil || page.Count != demoEvents {
 				t.Errorf("listed %d events, %v; want %d", page.Count, err, demoEvents)
 			}
-			last, err := r.data().Store.ListEvents(t.Context(), demoAccount, eventlog.Filter{From: now.Add(-demoRest).Unix() + 1, To: eventlog.CreatedAtMax, Limit: 1000}, nil)
+			last, err := r.data().Store.Events.ListEvents(t.Context(), demoAccount, eventlog.Filter{From: now.Add(-demoRest).Unix() + 1, To: eventlog.CreatedAtMax, Limit: 1000}, nil)
 			if err != nil || last.Count != 0 {
 				t.Errorf("%d events, %v, are later than %v before the start; want none", last.Count, err, demoRest)
 			}
 			for _, typ := range []string{"customer.created", "customer.updated", "account.autoupdate", "transaction.ach_process_error"} {
-				page, err := r.data().Store.ListEvents(t.Context(), demoAccount, eventlog.Filter{Types: []string{typ}, To: eventlog.CreatedAtMax, Limit: 1}, nil)
+				page, err := r.data().Store.Events.ListEvents(t.Context(), demoAccount, eventlog.Filter{Types: []string{typ}, To: eventlog.CreatedAtMax, Limit: 1}, nil)
 				if err != nil || page.Count == 0 {
 					t.Errorf("listed no %s, %v", typ, err)
 				}

@@ -10,21 +10,21 @@ import (
 	"tollhouse/cli/database"
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 )
 
 // status answers GET /admin/status.
-func (r *running) status(ctx context.Context) handlers.ServerStatus {
-	s := handlers.ServerStatus{Status: handlers.StateReady, Started: r.started.Unix(), URL: r.server().Issuer(), Listen: addressesOf(r.listeners), Version: r.version, PID: os.Getpid()}
+func (r *running) status(ctx context.Context) admin.ServerStatus {
+	s := admin.ServerStatus{Status: admin.StateReady, Started: r.started.Unix(), URL: r.server().Site.PublicURL, Listen: addressesOf(r.listeners), Version: r.version, PID: os.Getpid()}
 	err := r.ready()
 	if err == nil {
 		err = r.data().Store.Check(ctx)
 	}
 	if err != nil {
-		s.Status, s.Reason = handlers.StateNotReady, err.Error()
+		s.Status, s.Reason = admin.StateNotReady, err.Error()
 	}
 	if space, ok, err := datadir.SpaceOf(r.data().DB); ok && err == nil {
-		s.Store = &handlers.StoreStatus{Used: space.Used, Free: space.Free, FreeMin: space.FreeMin}
+		s.Store = &admin.StoreStatus{Used: space.Used, Free: space.Free, FreeMin: space.FreeMin, FreeEnd: space.FreeEnd}
 	}
 	if db, ok := r.data().DB.(*database.Engine); ok {
 		if found, err := DatabaseStatus(ctx, db.Address); err == nil {
@@ -32,16 +32,16 @@ func (r *running) status(ctx context.Context) handlers.ServerStatus {
 		}
 	}
 	if c := r.checked.Load(); c != nil {
-		s.Check = &handlers.CheckStatus{Ended: c.ended.Unix(), Took: c.took.Seconds()}
+		s.Check = &admin.CheckStatus{Ended: c.ended.Unix(), Took: c.took.Seconds()}
 		if damage := r.damaged(); damage != nil {
 			s.Check.Damage = damage.Error()
 		}
 	}
 	if made, err := r.data().Store.LastBackup(ctx); err == nil {
-		s.Backup = &handlers.BackupStatus{Created: made.Created.Unix(), File: made.File, Bytes: made.Bytes, Records: made.Records, Scheduled: made.Scheduled}
+		s.Backup = &admin.BackupStatus{Created: made.Created.Unix(), File: made.File, Bytes: made.Bytes, Records: made.Records, Scheduled: made.Scheduled}
 	}
 	if b := r.backups; b != nil {
-		s.Backups = &handlers.ScheduleStatus{Every: int64(b.every.Seconds()), Keep: b.keep, Dir: b.dir}
+		s.Backups = &admin.ScheduleStatus{Every: int64(b.every.Seconds()), Keep: b.keep, Dir: b.dir}
 	}
 	if r.certificates != nil {
 		c := r.certificates.status()
@@ -54,7 +54,7 @@ func (r *running) status(ctx context.Context) handlers.ServerStatus {
 }
 
 // StatusRows returns the table that the status command prints for s at the time now.
-func StatusRows(s handlers.ServerStatus, now time.Time) []term.Row {
+func StatusRows(s admin.ServerStatus, now time.Time) []term.Row {
 	started := time.Unix(s.Started, 0)
 	rows := []term.Row{
 		{"server", s.Status}, {"url", s.URL}, {"listens on", strings.Join(s.Listen, " ")}, {"version", s.Version},
@@ -74,7 +74,7 @@ func StatusRows(s handlers.ServerStatus, now time.Time) []term.Row {
 	}
 	disk := fmt.Sprintf("%s, %s free", term.ShowBytes(s.Store.Used), term.ShowBytes(s.Store.Free))
 	if s.Store.Free < s.Store.FreeMin {
-		disk += fmt.Sprintf(": writes are refused below %s", term.ShowBytes(s.Store.FreeMin))
+		disk += fmt.Sprintf(": changes are refused below %s, everything below %s", term.ShowBytes(s.Store.FreeMin), term.ShowBytes(s.Store.FreeEnd))
 	}
 	check := "not finished yet"
 	if c := s.Check; c != nil {
@@ -92,7 +92,7 @@ func StatusRows(s handlers.ServerStatus, now time.Time) []term.Row {
 }
 
 // showBackup describes the last backup, if any.
-func showBackup(b *handlers.BackupStatus) string {
+func showBackup(b *admin.BackupStatus) string {
 	if b == nil {
 		return "none yet"
 	}

@@ -67,7 +67,7 @@ func (r *running) notifyManager(state string) {
 
 // feedWatchdog reports twice per watchdog interval that the server is alive, each time
 // after it read a record: a server whose store hangs is not alive, and the manager
-// restarts it. Reports go on while requests in flight finish, until the caller calls
+// restarts it. Reports continue while requests in flight finish, until the caller calls
 // stop.
 func (r *running) feedWatchdog() (stop func()) {
 	if r.notify.socket == "" || r.notify.watchdog == 0 {

@@ -15,6 +15,8 @@ import (
 	"tollhouse/store/storetest/must"
 )
 
+// Promise (Monitoring): systemd is notified of start, stop and, after a read from the store,
+// liveness
 func TestWatchdog(t *testing.T) {
 	t.Parallel()
 	t.Run("a_server_whose_store_cannot_be_read_is_not_alive", func(t *testing.T) {

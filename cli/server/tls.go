@@ -18,7 +18,7 @@ import (
 	"golang.org/x/net/idna"
 
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 )
 
 // serve terminates TLS with a certificate from files, which it reloads when they change,
@@ -145,16 +145,18 @@ func acmeHost(c serverConfig) (string, error) {
 // certificates is the source of the TLS certificate.
 type certificates interface {
 	config() *tls.Config
-	status() handlers.CertificateStatus
+	status() admin.CertificateStatus
 	// plain returns the handler of the plain http listener: the one given, or one that
 	// also answers challenges.
 	plain(http.Handler) http.Handler
+	// reload reads the certificate again, if it comes from files.
+	reload()
 	// run keeps the certificate current until ctx is done.
 	run(ctx context.Context)
 }
 
 // fillCertificate sets the fields of s that come from the certificate.
-func fillCertificate(s *handlers.CertificateStatus, leaf *x509.Certificate) {
+func fillCertificate(s *admin.CertificateStatus, leaf *x509.Certificate) {
 	s.Names, s.NotBefore, s.Expires = namesOf(leaf), leaf.NotBefore.Unix(), leaf.NotAfter.Unix()
 }
 
@@ -167,13 +169,13 @@ const (
 )
 
 // isCertificateLate reports whether the certificate should have been renewed by now.
-func isCertificateLate(s handlers.CertificateStatus, now time.Time) bool {
+func isCertificateLate(s admin.CertificateStatus, now time.Time) bool {
 	// In seconds: a certificate until the year 9999 exceeds a Duration.
 	lives, left := s.Expires-s.NotBefore, s.Expires-now.Unix()
 	return left < min(lives/certificateSoonPart, int64(certificateSoonMost.Seconds()))
 }
 
-func describeCertificate(s handlers.CertificateStatus, now time.Time) string {
+func describeCertificate(s admin.CertificateStatus, now time.Time) string {
 	names := strings.Join(s.Names, ", ")
 	text := "none yet for " + names
 	if s.Expires != 0 {

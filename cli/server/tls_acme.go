@@ -25,7 +25,7 @@ import (
 	"golang.org/x/crypto/acme/autocert"
 
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 	"tollhouse/store"
 	"tollhouse/store/record"
 )
@@ -59,11 +59,11 @@ const (
 	retryLeast = 5 * time.Minute
 	retryMost  = time.Hour
 
-	// A handshake waits this long for the first try: a stored certificate is ready at
-	// once, a new one usually within seconds.
+	// A handshake waits this long for the first try: a stored certificate is ready
+	// immediately, a new one usually within seconds.
 	firstWait = 4 * time.Second
 
-	// sharedLook is between two looks for a certificate that another server orders.
+	// sharedLook is the time between two looks for a certificate that another server orders.
 	sharedLook = 5 * time.Second
 
 	// autocert renews when a third of the lifetime is left, and retries every hour.
@@ -73,7 +73,7 @@ const (
 // newACMECertificates returns an ACME client for host. It sends no request before run.
 func newACMECertificates(f tlsFlags, host, version string, log *slog.Logger) (*acmeCertificates, error) {
 	if u, err := url.Parse(f.directory); err != nil || u.Scheme != "https" || u.Host == "" {
-		return nil, term.Usage("give the URL that the issuer documents, for example "+autocert.DefaultACMEDirectory, "--acme-directory %q is not an https URL", f.directory)
+		return nil, term.Usage("give the URL that the issuer documents, for example "+autocert.DefaultACMEDirectory, "--acme-directory %q is not an https URL", term.MaskedURL(f.directory))
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -160,6 +160,8 @@ func (a *acmeCertificates) hello() *tls.ClientHelloInfo {
 }
 
 // run gets a certificate, unless one is stored, and watches its renewal.
+func (a *acmeCertificates) reload() {}
+
 func (a *acmeCertificates) run(ctx context.Context) {
 	var firstTry sync.Once
 	for wait := retryLeast; ; wait = retryMost {
@@ -231,8 +233,8 @@ func isOverdue(leaf *x509.Certificate, now time.Time) bool {
 	return leaf.NotAfter.Sub(now) < min(leaf.NotAfter.Sub(leaf.NotBefore)/4, 23*24*time.Hour)
 }
 
-func (a *acmeCertificates) status() handlers.CertificateStatus {
-	s := handlers.CertificateStatus{Source: sourceACME, Names: []string{a.host}}
+func (a *acmeCertificates) status() admin.CertificateStatus {
+	s := admin.CertificateStatus{Source: sourceACME, Names: []string{a.host}}
 	if problem := a.problem.Load(); problem != nil {
 		s.Problem = (*problem).Error()
 	}
@@ -303,7 +305,7 @@ func (c *certificateCache) Delete(ctx context.Context, name string) error {
 }
 
 // has reports whether the cache has a certificate for host that is still valid. Autocert
-// would order another one in place of one that is not.
+// would order another one if it is not.
 func (c *certificateCache) has(ctx context.Context, host string) bool {
 	rest, err := c.Get(ctx, host)
 	for err == nil {

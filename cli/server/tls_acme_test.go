@@ -34,6 +34,8 @@ func newTestACME(t *testing.T) *acmeCertificates {
 	return a
 }
 
+// Promise (TLS and proxies): ACME by tls-alpn-01 and http-01: fetched and renewed for one name,
+// never on a stranger's handshake
 func TestACMEHandshake(t *testing.T) {
 	t.Parallel()
 	t.Run("acme_a_handshake_for_another_name_starts_no_order", func(t *testing.T) {
@@ -74,7 +76,7 @@ func TestACMEHandshake(t *testing.T) {
 		}
 		public := &url.URL{Scheme: "https", Host: "pay.example"}
 		server := handlers.New(handlers.Config{Store: f.Store, Key: f.Key, PublicURL: public, Log: a.cache.log, Version: "test"})
-		plain := server.Challenged(a.plain)
+		plain := server.Site.Challenged(a.plain)
 		for _, c := range []struct {
 			path, host, body string
 			want             int

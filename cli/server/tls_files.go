@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -16,7 +15,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 )
 
 const (
@@ -77,8 +76,8 @@ func (c *certificateFiles) run(ctx context.Context) {
 	}
 }
 
-func (c *certificateFiles) status() handlers.CertificateStatus {
-	s := handlers.CertificateStatus{Source: tlsFiles}
+func (c *certificateFiles) status() admin.CertificateStatus {
+	s := admin.CertificateStatus{Source: tlsFiles}
 	fillCertificate(&s, c.current().Leaf)
 	if problem := c.problem.Load(); problem != nil {
 		s.Problem = (*problem).Error()
@@ -92,16 +91,24 @@ func (c *certificateFiles) current() *tls.Certificate {
 	if c.mu.TryLock() {
 		if now := time.Now(); now.Sub(c.looked) >= reloadEvery {
 			c.looked = now
-			c.reload(now)
+			c.look(now)
 		}
 		c.mu.Unlock()
 	}
 	return c.used.Load()
 }
 
-// reload uses a changed pair. An invalid pair is logged once and the previous one stays
+// reload reads the files again, even if they look the same.
+func (c *certificateFiles) reload() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.looked, c.seen = time.Now(), [2]fs.FileInfo{}
+	c.look(c.looked)
+}
+
+// look uses a changed pair. An invalid pair is logged once and the previous one stays
 // in use: perhaps only one of the two files has been written so far.
-func (c *certificateFiles) reload(now time.Time) {
+func (c *certificateFiles) look(now time.Time) {
 	seen, err := c.stat()
 	if err != nil {
 		c.seen = [2]fs.FileInfo{} // read them again when they are back
@@ -158,15 +165,15 @@ func (c *certificateFiles) read(now time.Time) (*tls.Certificate, error) {
 		return nil, err
 	}
 	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return nil, term.Fail(term.ExitConfig, "give the PEM files of a certificate and of its own private key, without a passphrase", "%s and %s do not match: %w", c.cert, c.key, err)
+	if err != nil { // perhaps only one of the two files has been written so far
+		return nil, term.Fail(term.ExitBusy, "give the PEM files of a certificate and of its own private key, without a passphrase", "%s and %s do not match: %w", c.cert, c.key, err)
 	}
 	leaf := pair.Leaf
 	switch {
 	case now.After(leaf.NotAfter):
-		return nil, term.Fail(term.ExitConfig, "renew it and start again", "the certificate %s expired on %s", c.cert, term.ShowTime(leaf.NotAfter.Unix()))
+		return nil, term.Fail(term.ExitBusy, "renew it and start again", "the certificate %s expired on %s", c.cert, term.ShowTime(leaf.NotAfter.Unix()))
 	case now.Before(leaf.NotBefore):
-		return nil, term.Fail(term.ExitConfig, "check the clock of this machine", "the certificate %s is not valid before %s", c.cert, term.ShowTime(leaf.NotBefore.Unix()))
+		return nil, term.Fail(term.ExitBusy, "check the clock of this machine", "the certificate %s is not valid before %s", c.cert, term.ShowTime(leaf.NotBefore.Unix()))
 	case c.host != "" && leaf.VerifyHostname(c.host) != nil:
 		return nil, term.Fail(term.ExitConfig, "get a certificate for "+c.host+", or correct --public-url", "the certificate %s is for %s, not for %s", c.cert, strings.Join(namesOf(leaf), " "), c.host)
 	}
@@ -179,7 +186,10 @@ func readPEM(path string) ([]byte, error) {
 		return nil, fileError(path, err)
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, pemSizeMax))
+	text, err := term.ReadText(f, pemSizeMax)
+	if errors.Is(err, term.ErrUTF16) {
+		return nil, term.Fail(term.ExitConfig, "save it as UTF-8", "cannot read %s: %w", path, err)
+	}
 	if err != nil {
 		return nil, fileError(path, err)
 	}
@@ -192,5 +202,5 @@ func fileError(path string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		hint = "let the server's user, " + datadir.UserNamed(os.Geteuid()) + ", read it; only root can read certbot's files, so copy them in its deploy hook"
 	}
-	return term.Fail(term.ExitConfig, hint, "cannot read %s: %w", path, term.PathReason(err))
+	return term.Fail(term.UnreadableCode(err), hint, "cannot read %s: %w", path, term.PathReason(err))
 }

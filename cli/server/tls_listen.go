@@ -9,6 +9,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/handlers"
+	"tollhouse/handlers/web"
 )
 
 // newTLSConfig sets TLS 1.2 as the minimum (RFC 9325 §3.1.1), whatever GODEBUG says. The
@@ -34,7 +35,7 @@ const (
 
 // newTLSServer returns a server for TLS connections.
 func newTLSServer(h http.Handler, c *tls.Config, m datadir.Memory, log *slog.Logger) *http.Server {
-	s := handlers.NewHTTPServer(h, log)
+	s := web.NewHTTPServer(h, log)
 	s.TLSConfig = c
 	s.HTTP2 = &http.HTTP2Config{
 		MaxConcurrentStreams:          int(min(m/streamShare, streamsMax)),
@@ -66,15 +67,15 @@ func (r *running) publicListeners() []net.Listener {
 // publicServers returns the servers of the public listeners and of the plain http
 // listener, which exists only with TLS.
 func (r *running) publicServers() (public, plain *http.Server) {
-	plain = trackConnections(handlers.NewHTTPServer(r.server().Plain(), r.log))
+	plain = trackConnections(web.NewHTTPServer(r.server().Site.Plain(), r.log))
 	if r.certificates == nil {
-		return trackConnections(handlers.NewHTTPServer(r.handler((*handlers.Server).Public), r.log)), plain
+		return trackConnections(web.NewHTTPServer(r.handler((*handlers.Server).Public), r.log)), plain
 	}
 	public = trackConnections(newTLSServer(r.server().Secure(), r.certificates.config(), r.memory, r.log))
 	if r.plain == nil {
 		// Without that listener, http-01 challenges must not be offered to the issuer.
 		return public, plain
 	}
-	plain.Handler = r.server().Challenged(r.certificates.plain)
+	plain.Handler = r.server().Site.Challenged(r.certificates.plain)
 	return public, plain
 }

@@ -18,7 +18,7 @@ import (
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/server/certtest"
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 	"tollhouse/store/storetest/must"
 )
 
@@ -103,6 +103,8 @@ func (l *testFiles) shownNow() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]}))
 }
 
+// Promise (TLS and proxies): a certificate from files, reloaded when both change; a broken new pair
+// leaves the old in use
 func TestCertificateFiles(t *testing.T) {
 	t.Parallel()
 	const names, month = "pay.example", 30 * 24 * time.Hour
@@ -194,17 +196,30 @@ func TestCertificateFiles(t *testing.T) {
 		l := openTestFiles(t, first, names)
 		l.put(l.cert, second.cert)
 		l.put(l.key, second.key)
-		l.reload(time.Now().Add(-48 * time.Hour)) // by a slow clock the certificate is not valid yet
+		l.look(time.Now().Add(-48 * time.Hour)) // by a slow clock the certificate is not valid yet
 		if l.shownNow() != string(first.cert) || l.problem.Load() == nil {
 			t.Fatal("a pair that is not valid yet is in use")
 		}
 		must.Do(t, os.Chmod(l.key, 0o644))
-		l.reload(time.Now())
+		l.look(time.Now())
 		if l.shownNow() != string(second.cert) || l.problem.Load() != nil {
 			t.Error("a pair that was refused before is not in use although it is valid now")
 		}
 		if l.log.count("open to other users") != 1 {
 			t.Error("the log does not warn that other users can read the new key")
+		}
+	})
+	t.Run("tls_sighup_reads_them_although_they_were_just_checked", func(t *testing.T) {
+		t.Parallel()
+		first, second := certify(t, month, names), certify(t, 2*month, names)
+		l := openTestFiles(t, first, names)
+		l.put(l.cert, second.cert)
+		l.put(l.key, second.key)
+		if l.current(); l.shownNow() != string(first.cert) {
+			t.Fatal("the files are checked within a second of the last check")
+		}
+		if l.reload(); l.shownNow() != string(second.cert) {
+			t.Error("the new pair is not in use")
 		}
 	})
 	t.Run("checks_once_a_second_and_no_handshake_waits", func(t *testing.T) {
@@ -246,6 +261,7 @@ func TestCertificateFiles(t *testing.T) {
 	})
 }
 
+// Promise (TLS and proxies): an unusable pair is refused at start, with reason and next step
 func TestCertificateThatWeMayNotRead(t *testing.T) {
 	t.Parallel()
 	f := term.FailureOf(fileError("/etc/letsencrypt/live/pay.example/privkey.pem", &fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}))
@@ -259,25 +275,25 @@ func TestCertificateStatus(t *testing.T) {
 	now := time.Unix(1773070200, 0)
 	for _, c := range []struct {
 		name string
-		s    handlers.CertificateStatus
+		s    admin.CertificateStatus
 		want string
 	}{
-		{"files", handlers.CertificateStatus{Source: tlsFiles, Names: []string{"pay.example", "192.0.2.7"}, NotBefore: now.Unix(), Expires: now.Add(49 * time.Hour).Unix()},
+		{"files", admin.CertificateStatus{Source: tlsFiles, Names: []string{"pay.example", "192.0.2.7"}, NotBefore: now.Unix(), Expires: now.Add(49 * time.Hour).Unix()},
 			"pay.example, 192.0.2.7, until 2026-03-11T16:30:00Z (2 days), from files"},
-		{"none_yet", handlers.CertificateStatus{Source: sourceACME, Names: []string{"pay.example"}, Problem: "dial tcp: connection refused"},
+		{"none_yet", admin.CertificateStatus{Source: sourceACME, Names: []string{"pay.example"}, Problem: "dial tcp: connection refused"},
 			"none yet for pay.example, from ACME: dial tcp: connection refused"},
-		{"expired", handlers.CertificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: now.Unix() - 1}, "pay.example, until 2026-03-09T15:29:59Z (expired), from files"},
-		{"last_day", handlers.CertificateStatus{Source: sourceACME, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: now.Unix() + 1}, "pay.example, until 2026-03-09T15:30:01Z (less than a day), from ACME: it should have been renewed"},
-		{"day", handlers.CertificateStatus{Source: sourceACME, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: now.Add(25 * time.Hour).Unix()}, "pay.example, until 2026-03-10T16:30:00Z (1 day), from ACME"},
+		{"expired", admin.CertificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: now.Unix() - 1}, "pay.example, until 2026-03-09T15:29:59Z (expired), from files"},
+		{"last_day", admin.CertificateStatus{Source: sourceACME, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: now.Unix() + 1}, "pay.example, until 2026-03-09T15:30:01Z (less than a day), from ACME: it should have been renewed"},
+		{"day", admin.CertificateStatus{Source: sourceACME, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: now.Add(25 * time.Hour).Unix()}, "pay.example, until 2026-03-10T16:30:00Z (1 day), from ACME"},
 		// RFC 5280 §4.1.2.5: the date of a certificate that never expires.
-		{"for_ever", handlers.CertificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: 253402300799}, "pay.example, until 9999-12-31T23:59:59Z (2912375 days), from files"},
+		{"for_ever", admin.CertificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, NotBefore: now.Unix() - 9, Expires: 253402300799}, "pay.example, until 9999-12-31T23:59:59Z (2912375 days), from files"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			if got := describeCertificate(c.s, now); got != c.want {
 				t.Errorf("describe = %q, want %q", got, c.want)
 			}
-			s := handlers.ServerStatus{Certificate: &c.s}
+			s := admin.ServerStatus{Certificate: &c.s}
 			if rows := StatusRows(s, now); !slices.Contains(rows, term.Row{"certificate", c.want}) {
 				t.Errorf("rows = %q, want the certificate among them", rows)
 			}

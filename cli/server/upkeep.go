@@ -15,10 +15,11 @@ import (
 const (
 	watchAfter = time.Second    // delay of background work after the start
 	checkEvery = 24 * time.Hour // between two checks of the stored data
+	checkAgain = time.Minute    // after one that could not read everything
 	trimEvery  = 24 * time.Hour // between two removals of old audit lines
 	sweepEvery = time.Minute    // between two removals of expired records
 
-	// retainEvery is between two removals of old events. For that long an event past
+	// retainEvery is the time between two removals of old events. For that long an event past
 	// its retention may still be listed.
 	retainEvery = time.Minute
 
@@ -60,31 +61,35 @@ func (r *running) watch(ctx context.Context) {
 
 // checkDaily checks the stored data after first, then every day and when asked.
 func (r *running) checkDaily(ctx context.Context, first time.Duration) {
-	for wait := first; ; wait = checkEvery {
+	for wait := first; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-r.search:
 		case <-time.After(wait):
 		}
-		r.check(ctx)
+		if wait = checkEvery; !r.check(ctx) {
+			wait = checkAgain
+		}
 	}
 }
 
-func (r *running) check(ctx context.Context) {
+// check checks the stored data, and reports whether it has read all of it.
+func (r *running) check(ctx context.Context) bool {
 	r.checking.Lock()
 	defer r.checking.Unlock()
 	begun := time.Now()
 	err := r.data().DB.Check(ctx)
 	switch {
 	case ctx.Err() != nil:
-		return
-	case r.presence != nil && errors.Is(err, record.ErrUnavailable):
-		r.log.Warn("store not checked", "err", err)
-		return
+		return false
+	case err != nil && !errors.Is(err, record.ErrCorrupt):
+		r.log.Warn("store not checked", "err", err, "next_try", time.Now().Add(checkAgain))
+		return false
 	}
 	r.checked.Store(&lastCheck{ended: time.Now(), took: time.Since(begun)})
 	r.recordCheck(ctx, err)
+	return true
 }
 
 // sweep removes expired records from a database, now and every minute. An engine on a disk
@@ -101,7 +106,8 @@ func (r *running) sweep(ctx context.Context) {
 	}
 }
 
-// recordCheck makes damage at rest known to /readyz, status and metrics.
+// recordCheck makes the result of a complete check known to /readyz, status and metrics: damage,
+// or nil.
 func (r *running) recordCheck(ctx context.Context, damage error) {
 	if damage != nil {
 		r.log.Error("damage found in the store", "err", damage)
@@ -113,6 +119,10 @@ func (r *running) recordCheck(ctx context.Context, damage error) {
 		}
 	case damage != nil:
 		r.damage.Store(&damage)
+	default:
+		if r.damage.Swap(nil) != nil {
+			r.log.Info("the damage that was found before is gone: all tables are whole")
+		}
 	}
 }
 
@@ -145,7 +155,7 @@ func (r *running) trimAudit(ctx context.Context) {
 
 // trimEvents removes events past their retention, now and every minute.
 func (r *running) trimEvents(ctx context.Context) {
-	if r.data().Store.Retention() == 0 {
+	if r.data().Store.Events.Retention() == 0 {
 		return
 	}
 	for {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"tollhouse/cli/database"
 	"tollhouse/cli/term"
 	"tollhouse/cli/webhooks"
 	"tollhouse/store/webhook/target"
@@ -26,6 +27,7 @@ type webhookFlags struct {
 	disableAfter term.Duration
 	parallel     int
 	proxy, ca    string
+	proxyFile    string
 }
 
 // webhookConfig holds the parsed and checked flags.
@@ -69,13 +71,14 @@ func (f *webhookFlags) add(flags *pflag.FlagSet, dev bool) {
 	}
 	f.timeout, f.parkAfter, f.disableAfter = term.Duration(15*time.Second), term.Duration(time.Hour), term.Duration(5*24*time.Hour)
 	flags.StringVar(&f.on, "webhooks", "on", "delivery of events to webhook endpoints: on, or off to send nothing and keep everything")
-	flags.StringArrayVar(&f.allow, "webhook-allow", nil, "a `host`, address or network that webhooks may be sent to although it is not public, also over http; may be given several times"+alsoAllowed)
+	flags.StringArrayVar(&f.allow, "webhook-allow", nil, "allow webhooks to this private `host`, address or network, including plain http; may be given several times"+alsoAllowed)
 	flags.Var(&f.schedule, "webhook-schedule", "pauses between the attempts to deliver an event, separated by commas")
 	flags.Var(&f.timeout, "webhook-timeout", "how long an attempt may take, from 100ms to 1m")
 	flags.Var(&f.parkAfter, "webhook-park-after", "how long a refused event may block an endpoint before the next event is tried")
 	flags.Var(&f.disableAfter, "webhook-disable-after", "how long an endpoint may fail before it is disabled; 0 for never")
 	flags.IntVar(&f.parallel, "webhook-parallel", 64, "how many webhook requests may be in flight at once")
-	flags.StringVar(&f.proxy, "webhook-proxy", "", "`URL` of an http proxy through which webhooks are sent")
+	flags.StringVar(&f.proxy, "webhook-proxy", "", "`URL` of an http proxy through which webhooks are sent; without a user and a password")
+	flags.StringVar(&f.proxyFile, "webhook-proxy-file", "", "`file` with the URL of the proxy, which may contain a user and a password")
 	flags.StringVar(&f.ca, "webhook-ca", "", "PEM `file` with the CAs to trust for webhook endpoints (default: those of the system)")
 }
 
@@ -102,6 +105,14 @@ func (f *webhookFlags) parse(dev bool) (c webhookConfig, err error) {
 	}
 	if f.parallel < 1 || f.parallel > parallelMax {
 		return c, term.Usage(fmt.Sprintf("give 1 to %d", parallelMax), "--webhook-parallel %d is out of range", f.parallel)
+	}
+	if f.proxyFile != "" {
+		if f.proxy != "" {
+			return c, term.Usage("leave one of them out", "--webhook-proxy and --webhook-proxy-file both name a proxy")
+		}
+		if f.proxy, err = database.ReadURL("--webhook-proxy-file", "proxy", f.proxyFile); err != nil {
+			return c, err
+		}
 	}
 	if c.Proxy, err = parseWebhookProxy(f.proxy); err != nil {
 		return c, err

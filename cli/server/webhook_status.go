@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"tollhouse/cli/term"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
@@ -17,7 +17,7 @@ import (
 
 // webhookCounts are the endpoints of all accounts at a glance.
 type webhookCounts struct {
-	handlers.WebhooksStatus
+	admin.WebhooksStatus
 	since      time.Time // of the hold
 	reason     string
 	lost       int // disabled because their secrets cannot be read
@@ -28,9 +28,9 @@ type webhookCounts struct {
 const failingLong = 24 * time.Hour
 
 // waitingEvents remembers for each endpoint the first event that waits, and how far the log
-// was read to find it. So a count reads what is new since the one before, and a backlog
-// costs the same however long it is. An event that an import brings into what was read
-// is missed.
+// was read to find it. So each count reads only what is new since the last one, and a
+// backlog costs the same however long it is. An event that an import adds to the part
+// already read is missed.
 type waitingEvents struct {
 	mu   sync.Mutex
 	seen map[string]waitingEvent // by the endpoint's id
@@ -38,11 +38,11 @@ type waitingEvents struct {
 }
 
 // unmatchedMax bounds the stretches without an event that one count reads, each of 10,000
-// events. The next count reads on.
+// events. The next count continues there.
 const unmatchedMax = 10
 
 type waitingEvent struct {
-	revision uint64 // of the endpoint; another has other types, or another place
+	revision uint64 // of the endpoint; another may have other types or another cursor
 	passed   record.Position
 	first    record.Position // the event that waits, or zero
 }
@@ -56,7 +56,7 @@ func (w *waitingEvents) of(ctx context.Context, s *store.Store, e *webhook.Endpo
 		seen = waitingEvent{revision: e.Revision}
 	}
 	if seen.first.Compare(e.Cursor) > 0 {
-		still, err := s.Log.EventsAt(ctx, e.Account, []record.Position{seen.first})
+		still, err := s.Events.EventsAt(ctx, e.Account, []record.Position{seen.first})
 		if err != nil || len(still) > 0 {
 			return seen, err
 		}
@@ -130,7 +130,7 @@ func countWebhooks(ctx context.Context, s *store.Store, waits *waitingEvents) (c
 }
 
 // webhooksRow is the line of the status command.
-func webhooksRow(w handlers.WebhooksStatus) term.Row {
+func webhooksRow(w admin.WebhooksStatus) term.Row {
 	text := term.Count(int64(w.Endpoints), "endpoint", "endpoints")
 	for _, part := range []struct {
 		n    int
@@ -152,12 +152,12 @@ func webhooksRow(w handlers.WebhooksStatus) term.Row {
 	return term.Row{"webhooks", text}
 }
 
-// webhooks checks how deliveries go.
-func (u checkup) webhooks(ctx context.Context) handlers.Finding {
+// webhooks checks the state of deliveries.
+func (u checkup) webhooks(ctx context.Context) admin.Finding {
 	const check, list = "webhooks", "tollhouse webhook list"
 	c, err := countWebhooks(ctx, u.data.Store, &waitingEvents{})
 	if err != nil {
-		return problemFrom(check, nextDamage, err)
+		return problemReading(check, err)
 	}
 	switch text := webhooksRow(c.WebhooksStatus)[1]; {
 	case c.Endpoints == 0:

@@ -1,18 +1,15 @@
 package server
 
 import (
-	"context"
-	"iter"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"tollhouse/cli/datadir"
-	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
-	"tollhouse/store/kv"
 	"tollhouse/store/secret"
 	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
@@ -45,9 +42,9 @@ func TestWebhookFindings(t *testing.T) {
 		*e = must.Get(w.Settle(ctx, e, p))(t)
 	}
 	must.Get(data.Store.CreateAccount(ctx, "acct_a", ""))(t)
-	want(handlers.StateOK, "none", "")
+	want(admin.StateOK, "none", "")
 	first := create("https://a.example/")
-	want(handlers.StateOK, "1 endpoint", "")
+	want(admin.StateOK, "1 endpoint", "")
 	second := create("https://b.example/") // of whose creation the first is told
 	must.Do(t, w.Start(ctx))
 	now = now.Add(time.Hour)
@@ -56,66 +53,31 @@ func TestWebhookFindings(t *testing.T) {
 	}
 	dead := must.Get(w.Next(ctx, first, first.Cursor, 2))(t).Events[0]
 	settle(first, webhook.Progress{Done: []webhook.Delivery{{Position: dead.Position, Event: dead.ID, Type: dead.Type, State: webhook.Dead}}})
-	want(handlers.StateWarning, "1 event is tried no more: 2 endpoints; 0 events parked, 1 dead", "tollhouse webhook list")
+	want(admin.StateWarning, "1 event is tried no more: 2 endpoints; 0 events parked, 1 dead", "tollhouse webhook list")
 	settle(second, webhook.Progress{Trouble: webhook.Trouble{Since: now, Attempts: 1}})
 	now = now.Add(failingLong - time.Second)
-	want(handlers.StateWarning, "1 event is tried no more", "")
+	want(admin.StateWarning, "1 event is tried no more", "")
 	now = now.Add(time.Second)
-	want(handlers.StateWarning, "1 endpoint has failed for a day or longer: 2 endpoints, 1 failing", "tollhouse webhook list --state failing")
+	want(admin.StateWarning, "1 endpoint has failed for a day or longer: 2 endpoints, 1 failing", "tollhouse webhook list --state failing")
 	settle(second, webhook.Progress{Disable: webhook.SecretLost})
-	want(handlers.StateWarning, "1 endpoint is disabled because the server key was replaced", "put secret.key back")
+	want(admin.StateWarning, "1 endpoint is disabled because the server key was replaced", "put secret.key back")
 	must.Get(w.Hold(ctx, webhook.System))(t)
-	want(handlers.StateWarning, "held since 2026-", "tollhouse webhook resume")
+	want(admin.StateWarning, "held since 2026-", "tollhouse webhook resume")
 	must.Get(w.Resume(ctx, webhook.System))(t)
 	must.Get(webhook.HoldRestored(ctx, data.DB, now))(t)
-	want(handlers.StateWarning, "held since a restore at 2026-", "if this is the real server and not a copy")
-}
-
-// keysRead counts the keys that are read outside a write.
-type keysRead struct {
-	kv.DB
-	n int
-}
-
-func (d *keysRead) View(ctx context.Context, fn func(kv.Reader) error) error {
-	return d.DB.View(ctx, func(r kv.Reader) error { return fn(keyReader{r, &d.n}) })
-}
-
-type keyReader struct {
-	kv.Reader
-	n *int
-}
-
-func (r keyReader) Get(key []byte) ([]byte, error) {
-	*r.n++
-	return r.Reader.Get(key)
-}
-
-func (r keyReader) GetMany(keys [][]byte) iter.Seq2[int, []byte] {
-	*r.n += len(keys)
-	return r.Reader.GetMany(keys)
-}
-
-func (r keyReader) Scan(at kv.Range) iter.Seq2[[]byte, []byte] {
-	return func(yield func(k, v []byte) bool) {
-		for k, v := range r.Reader.Scan(at) {
-			if *r.n++; !yield(k, v) {
-				return
-			}
-		}
-	}
+	want(admin.StateWarning, "held since a restore at 2026-", "if this is the real server and not a copy")
 }
 
 // TestAScrapeDoesNotReadTheBacklogOfAnEndpointAgain has an endpoint wait for an event behind
 // many that do not match, while nothing is sent.
 func TestAScrapeDoesNotReadTheBacklogOfAnEndpointAgain(t *testing.T) {
 	t.Parallel()
-	engine := &keysRead{DB: storetest.EmptyInMemory()}
+	engine := &storetest.KeysRead{DB: storetest.EmptyInMemory()}
 	s := storetest.Open(t, engine, storetest.NewClock())
 	event := func(n int, typ string) {
 		t.Helper()
 		for range n {
-			must.Get(s.RecordEvent(t.Context(), eventlog.NewEvent{Owner: "acct_a", Resource: "cus_1", Type: typ, Object: snapshot.ObjectOf()}))(t)
+			must.Get(s.Events.RecordEvent(t.Context(), eventlog.NewEvent{Owner: "acct_a", Resource: "cus_1", Type: typ, Object: snapshot.ObjectOf()}))(t)
 		}
 	}
 	e, _, err := s.Webhooks.Create(t.Context(), webhook.System, "acct_a", webhook.Settings{URL: "https://a.example/", Types: []string{"invoice.paid"}})
@@ -123,9 +85,9 @@ func TestAScrapeDoesNotReadTheBacklogOfAnEndpointAgain(t *testing.T) {
 	waits := &waitingEvents{}
 	count := func() (age int64, reads int) {
 		t.Helper()
-		before := engine.n
+		before := engine.N
 		c := must.Get(countWebhooks(t.Context(), s.Store, waits))(t)
-		return c.OldestUndelivered, engine.n - before
+		return c.OldestUndelivered, engine.N - before
 	}
 	_, idle := count()
 	event(500, "customer.updated")

@@ -9,7 +9,7 @@ import (
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/cli/webhooks"
-	"tollhouse/handlers"
+	"tollhouse/handlers/api"
 	"tollhouse/store/kv/pgkv"
 	"tollhouse/store/webhook"
 )
@@ -20,12 +20,12 @@ const webhookGrace = 5 * time.Second // for webhook requests in flight when the 
 func (r *running) newSender(data *datadir.Opened) *webhooks.Sender {
 	c := r.config.webhooks
 	s := webhooks.New(webhooks.Options{
-		Store: data.Store.Webhooks, Events: webhooks.EventsOf(data.Store.Log), Log: r.log,
+		Store: data.Store.Webhooks, Events: webhooks.EventsOf(data.Store.Events), Log: r.log,
 		Client: webhooks.NewClient(webhooks.ClientOptions{
 			Rules: c.Rules, Timeout: c.Timeout, Proxy: c.Proxy, Roots: c.Roots, Version: r.version,
 			ShowAllowed: r.control != nil, // the receivers of dev are its user's own
 		}),
-		Schedule: c.Schedule, ParkAfter: c.ParkAfter, DisableAfter: c.DisableAfter, Parallel: c.Parallel,
+		Resume: CompleteCommands("tollhouse webhook resume", r.at), Schedule: c.Schedule, ParkAfter: c.ParkAfter, DisableAfter: c.DisableAfter, Parallel: c.Parallel,
 		Shared: r.presence != nil, Observe: r.metrics.webhooks.observe,
 		Grace: func() time.Duration {
 			if !r.closing.Load() {
@@ -38,8 +38,8 @@ func (r *running) newSender(data *datadir.Opened) *webhooks.Sender {
 	return s
 }
 
-// webhookPause is the pause before a sender that ended by itself starts again, so that a
-// fault that lasts causes no storm of requests.
+// webhookPause is the pause before a sender that stopped by itself is restarted, so that a
+// lasting fault causes no storm of requests.
 const webhookPause = time.Second
 
 // sendWebhooks sends from the present instance until ctx is done.
@@ -58,16 +58,16 @@ func (r *running) sendWebhooks(ctx context.Context) {
 // webhookSender is what the handlers ask of the sender.
 type webhookSender struct{ *webhooks.Sender }
 
-// Test implements handlers.Webhooks.
-func (s webhookSender) Test(ctx context.Context, id string) (handlers.WebhookTest, error) {
+// Test implements api.Webhooks.
+func (s webhookSender) Test(ctx context.Context, id string) (api.WebhookTest, error) {
 	event, a, err := s.Sender.Test(ctx, id)
 	if errors.Is(err, webhooks.ErrNoSecret) {
 		err = webhook.ErrSecretLost
 	}
 	if err != nil {
-		return handlers.WebhookTest{}, err
+		return api.WebhookTest{}, err
 	}
-	test := handlers.WebhookTest{Delivered: a.Outcome == webhooks.Accepted, MS: a.Took.Milliseconds(), WebhookID: event}
+	test := api.WebhookTest{Delivered: a.Outcome == webhooks.Accepted, MS: a.Took.Milliseconds(), WebhookID: event}
 	if a.Status != 0 {
 		test.Status = &a.Status
 	}

@@ -6,10 +6,14 @@ import (
 
 	"tollhouse/store"
 	"tollhouse/store/kv/badgerkv"
+	"tollhouse/store/kv/pgkv"
 	"tollhouse/store/record"
 )
 
 // TestExitCodes: every error that an operator must act on has its code.
+//
+// Promise (Commands and settings): each error has the exit code in the help; after what time can
+// cure the unit starts again
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -22,7 +26,9 @@ func TestExitCodes(t *testing.T) {
 		"exit_74_corrupt":         {record.ErrCorrupt, ExitIO, false},
 		"exit_74_damaged_table":   {&badgerkv.DamageError{Dir: "d", Tables: "000001.sst"}, ExitIO, true},
 		"exit_75_unavailable":     {record.ErrUnavailable, ExitBusy, true},
-		"exit_78_clock":           {&badgerkv.ClockError{Dir: "d"}, ExitConfig, true},
+		"exit_75_clock":           {&badgerkv.ClockError{Dir: "d"}, ExitBusy, true},
+		"exit_75_start_again":     {&pgkv.RefusedError{Reason: "restored", Remedy: "start again", Passing: true}, ExitBusy, true},
+		"exit_78_refused":         {&pgkv.RefusedError{Reason: "too old", Remedy: "upgrade"}, ExitConfig, true},
 		"exit_78_behind":          {&badgerkv.BehindError{Dir: "d", Found: 1, Stamped: 2}, ExitConfig, true},
 		"exit_78_another_format":  {&store.FormatError{Found: 2}, ExitConfig, true},
 		"exit_78_fixtures":        {&store.FixturesError{}, ExitConfig, true},

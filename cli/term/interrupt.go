@@ -6,7 +6,11 @@ import (
 	"time"
 )
 
-// Sleep waits for d. It returns ctx.Err() when ctx ends first.
+// SameSignal is how long after a signal another one is the same: timeout(1) sends its signal
+// twice, and so does a terminal whose foreground program passes it on.
+const SameSignal = 100 * time.Millisecond
+
+// Sleep waits for d. It returns ctx.Err() when ctx is done first.
 func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -16,7 +20,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Interruptible reads from r until ctx ends, even while r blocks on a terminal.
+// Interruptible reads from r until ctx is done, even while r blocks on a terminal.
 func Interruptible(ctx context.Context, r io.Reader) io.Reader {
 	reader, writer := io.Pipe()
 	go func() {

@@ -38,12 +38,12 @@ func (g *Progress) Show(share float64, format string, args ...any) {
 		return
 	}
 	g.shown = time.Now()
-	line := g.what + ": " + fmt.Sprintf(format, args...)
+	line := Visible(g.what + ": " + fmt.Sprintf(format, args...))
 	if took := g.shown.Sub(g.started); share > 0 && share < 1 {
 		left := time.Duration(float64(took) * (1 - share) / share).Round(time.Second)
 		line += ", " + max(left, time.Second).String() + " left"
 	}
-	if room := widthOf(g.w) - 1; room > 0 { // a line that went on below could not be replaced
+	if room := widthOf(g.w) - 1; room > 0 { // a line that wraps could not be replaced
 		line = wrap(line, room)[0]
 	}
 	fmt.Fprint(g.w, "\r\033[K"+line)

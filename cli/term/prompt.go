@@ -25,8 +25,11 @@ func (c *Console) ReadSecret(what, flag, file string, sizeMax int64) (string, er
 		defer f.Close()
 		in = f
 	}
-	// One byte more than the largest tells that there are too many.
-	text, err := io.ReadAll(io.LimitReader(in, sizeMax+int64(len("\r\n"))+1))
+	// One byte more than the largest shows that there are too many.
+	text, err := ReadText(in, sizeMax+int64(len("\r\n"))+1)
+	if errors.Is(err, ErrUTF16) {
+		return "", Fail(ExitBadData, "save it as UTF-8", "the %s is UTF-16 text", what)
+	}
 	if err != nil {
 		return "", Fail(ExitIO, "", "read the %s: %w", what, err)
 	}
@@ -40,26 +43,41 @@ func (c *Console) ReadSecret(what, flag, file string, sizeMax int64) (string, er
 	return line, nil
 }
 
-// AskPassword asks twice on the terminal, without echo.
-func (c *Console) AskPassword(ctx context.Context) (string, error) {
+const passwordTries = 3
+
+// AskPassword asks twice on the terminal, without echo, for a password of at least so many
+// characters. It asks again if they are fewer or differ.
+func (c *Console) AskPassword(ctx context.Context, sizeMin int, isShort func(string) bool) (string, error) {
 	if !IsTerminal(c.In) {
 		return "", Usage("give --password-file FILE, or --password-file - to read standard input", "cannot ask for a password without a terminal")
 	}
-	first, err := c.AskHidden(ctx, "password", "Password: ")
-	if err != nil {
-		return "", err
+	prompt := fmt.Sprintf("Password (at least %d characters): ", sizeMin)
+	var wrong error
+	for range passwordTries {
+		if wrong != nil {
+			fmt.Fprintf(c.Err, "tollhouse: %v; try again\n", wrong)
+		}
+		first, err := c.AskHidden(ctx, "password", prompt)
+		if err != nil {
+			return "", err
+		}
+		if isShort(first) {
+			wrong = errors.New("the password is too short")
+			continue
+		}
+		second, err := c.AskHidden(ctx, "password", "Again: ")
+		if err != nil {
+			return "", err
+		}
+		if first == second {
+			return first, nil
+		}
+		wrong = errors.New("the two passwords differ")
 	}
-	second, err := c.AskHidden(ctx, "password", "Again: ")
-	if err != nil {
-		return "", err
-	}
-	if first != second {
-		return "", Fail(ExitFailed, "try again", "the two passwords differ; nothing was changed")
-	}
-	return first, nil
+	return "", Fail(ExitFailed, "run it again", "%w; nothing was changed", wrong)
 }
 
-// AskHidden reads a line without echo, and restores the echo when ctx ends.
+// AskHidden reads a line without echo, and restores the echo when ctx is done.
 func (c *Console) AskHidden(ctx context.Context, what, prompt string) (string, error) {
 	fd := int(c.In.(*os.File).Fd())
 	before, err := term.GetState(fd)
@@ -92,13 +110,13 @@ func (c *Console) AskHidden(ctx context.Context, what, prompt string) (string, e
 	}
 }
 
-// Confirm asks before something is deleted, until ctx ends. Without a terminal it
+// Confirm asks before something is deleted, until ctx is done. Without a terminal it
 // does not ask.
 func (c *Console) Confirm(ctx context.Context, question, name string) error {
 	if c.Yes || !IsTerminal(c.In) {
 		return nil
 	}
-	fmt.Fprintf(c.Err, question+" [y/N] ", name)
+	fmt.Fprintf(c.Err, question+" [y/N] ", Visible(name))
 	type line struct {
 		text string
 		err  error

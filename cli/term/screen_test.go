@@ -8,6 +8,8 @@ import (
 	"unicode"
 )
 
+// Promise (Attacks on operations): terminal controls in events, names and arguments; JSON to a pipe
+// stays byte for byte
 func TestVisible(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, text, want string }{

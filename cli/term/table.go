@@ -17,7 +17,7 @@ import (
 
 const (
 	columnGap  = 2 // spaces between two columns
-	bandIndent = 2 // spaces before the columns that go on below
+	bandIndent = 2 // spaces before the columns that continue below
 )
 
 // Table prints a list for people. Its head appears with the first row.
@@ -64,7 +64,7 @@ func (t *Table) Flush() error {
 	return err
 }
 
-const brokenMin = 16 // cells that a text must keep beside the others to be read
+const brokenMin = 16 // cells that a text must keep next to the others to be read
 
 // narrowed returns the widths with the Breaks column narrowed to fit.
 func (t *Table) narrowed(limit int) []int {
@@ -96,7 +96,7 @@ func (c *Console) PrintRows(rows ...Row) error {
 			widths[j] = max(widths[j], Cells(cell))
 		}
 	}
-	if room := widthOf(c.Out) - widths[0] - columnGap; room > widths[0] { // beside its name, if that is not too narrow to be read
+	if room := widthOf(c.Out) - widths[0] - columnGap; room > widths[0] { // next to its name, unless that is too narrow to read
 		widths[1] = min(widths[1], room)
 	}
 	_, err := c.Out.Write(layOut(lines, widths, widthOf(c.Out)))
@@ -132,7 +132,7 @@ func layOut(rows [][]string, widths []int, limit int) []byte {
 	return b.Bytes()
 }
 
-// band is columns that stand beside each other: [from, to).
+// band is a range of adjacent columns: [from, to).
 type band struct{ from, to int }
 
 func bandsOf(widths []int, limit int) (bands []band) {

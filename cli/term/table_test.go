@@ -9,6 +9,9 @@ import (
 )
 
 // TestLayOut: rows fit the terminal, and nothing of them is lost.
+//
+// Promise (Commands and settings): long work shows one progress line, on a terminal only; tables
+// fit it without loss
 func TestLayOut(t *testing.T) {
 	t.Parallel()
 	rows := [][]string{{"USER", "SCOPES", "ID"}, {"mara", "events:read resources:read", "fam_0123456789"}, {"晴子", "-", "fam_1"}}

@@ -56,6 +56,9 @@ func YesNo(yes bool) string {
 
 // ShellQuote quotes a path for a shell.
 func ShellQuote(path string) string {
+	if strings.HasPrefix(path, "-") {
+		path = "./" + path // or a command takes it for a flag
+	}
 	if regexp.MustCompile(`^[A-Za-z0-9_./@:+-]+$`).MatchString(path) {
 		return path
 	}

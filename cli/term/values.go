@@ -51,8 +51,24 @@ func (l *Duration) Set(text string) error {
 	return nil
 }
 
-// Moment is a flag value: a time by RFC 3339 or in Unix seconds.
-type Moment struct{ time.Time }
+// Moment is a flag value: a time by RFC 3339 or in Unix seconds, or a day, a minute or a
+// second in UTC without its zone, as the desk and audit take them. It begins with that Time.
+type Moment struct {
+	time.Time
+	length time.Duration
+}
+
+// Last returns the last second that the value means: of a day, the one before midnight.
+func (m *Moment) Last() time.Time { return m.Add(max(m.length-time.Second, 0)) }
+
+// forms are those in which people write a time, and what each means.
+var forms = []struct {
+	layout string
+	length time.Duration
+}{
+	{time.RFC3339, time.Second}, {time.DateOnly, 24 * time.Hour}, {"2006-01-02 15:04", time.Minute}, {"2006-01-02T15:04", time.Minute},
+	{"2006-01-02 15:04:05", time.Second}, {"2006-01-02T15:04:05", time.Second},
+}
 
 func (m *Moment) String() string {
 	if m.IsZero() {
@@ -63,22 +79,28 @@ func (m *Moment) String() string {
 
 func (m *Moment) Type() string { return "time" }
 
-var errNoMoment = errors.New("give a time such as 2026-03-09T15:30:00Z, or Unix seconds")
+var errNoMoment = errors.New("give a time such as 2026-03-09, 2026-03-09T15:30:00Z or Unix seconds")
 
 func (m *Moment) Set(text string) error {
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		seconds, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return errNoMoment
-		}
-		t = time.Unix(seconds, 0)
+	t, length, ok := parseMoment(text)
+	if !ok {
+		return errNoMoment
 	}
 	if t.Unix() < 0 || t.Unix() > eventlog.CreatedAtMax {
 		return fmt.Errorf("give a time from %s to %s", ShowTime(0), ShowTime(eventlog.CreatedAtMax))
 	}
-	m.Time = t.UTC()
+	m.Time, m.length = t.UTC(), length
 	return nil
+}
+
+func parseMoment(text string) (t time.Time, length time.Duration, ok bool) {
+	for _, form := range forms {
+		if t, err := time.Parse(form.layout, text); err == nil {
+			return t, form.length, true
+		}
+	}
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	return time.Unix(seconds, 0), time.Second, err == nil
 }
 
 // Ago is a flag value: a Moment, or a duration before now such as 2h or 14d.

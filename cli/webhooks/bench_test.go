@@ -62,7 +62,7 @@ func recordFast(b testing.TB, s *storetest.Fixture, n int) {
 	for range 32 {
 		all.Go(func() {
 			for i := int(next.Add(1)); i <= n; i = int(next.Add(1)) {
-				must.Get(s.RecordEvent(context.Background(), sample(i)))(b)
+				must.Get(s.Events.RecordEvent(context.Background(), sample(i)))(b)
 			}
 		})
 	}
@@ -85,7 +85,7 @@ func BenchmarkDelivery(b *testing.B) {
 	b.Run("floor", func(b *testing.B) {
 		c := newCounter(b)
 		key := secret.NewWebhookSecret(nil)
-		_, body, err := storetest.New(b).Unrecorded(sample(1))
+		_, body, err := storetest.New(b).Events.Unrecorded(sample(1))
 		must.Do(b, err)
 		client := &http.Client{}
 		b.ResetTimer()
@@ -132,7 +132,7 @@ func BenchmarkLatency(b *testing.B) {
 	b.ResetTimer()
 	for i := range b.N {
 		<-tick.C
-		id, _ := must.Get(snapshot.Parse(must.Get(s.RecordEvent(b.Context(), sample(i)))(b), 8))(b).Member("id")
+		id, _ := must.Get(snapshot.Parse(must.Get(s.Events.RecordEvent(b.Context(), sample(i)))(b), 8))(b).Member("id")
 		acknowledged[id.Text()] = time.Now()
 	}
 	<-c.done
@@ -177,14 +177,14 @@ func BenchmarkHanging(b *testing.B) {
 			for i := range 4 {
 				e := sample(i)
 				e.Owner = fmt.Sprintf("acct_%d", i)
-				must.Get(s.RecordEvent(b.Context(), e))(b)
+				must.Get(s.Events.RecordEvent(b.Context(), e))(b)
 			}
 			time.Sleep(3 * time.Second) // they have failed once
 			var took []time.Duration
 			b.ResetTimer()
 			for i := range b.N {
 				c.left.Store(1)
-				must.Get(s.RecordEvent(b.Context(), sample(i)))(b)
+				must.Get(s.Events.RecordEvent(b.Context(), sample(i)))(b)
 				at := time.Now()
 				<-c.done
 				took = append(took, time.Since(at))

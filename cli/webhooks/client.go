@@ -1,11 +1,11 @@
 package webhooks
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -28,7 +28,7 @@ type Outcome string
 // Outcomes are all of them.
 var Outcomes = []Outcome{Accepted, Refused, DNS, Connect, TLS, Timeout, AddressNotAllowed, Response, Reset}
 
-// The outcomes. All but the first two mean that no answer came.
+// The outcomes. All but the first two mean that there was no answer.
 const (
 	Accepted Outcome = "accepted" // a status from 200 to 299
 	Refused  Outcome = "refused"  // another status
@@ -42,12 +42,13 @@ const (
 	Reset             Outcome = "reset"    // of the connection, before an answer
 )
 
-// Answer is what came of an attempt.
+// Answer is the result of an attempt.
 type Answer struct {
 	Outcome    Outcome
+	Detail     string        // why there is no answer, or ""
 	Status     int           // 0 without an answer
 	Redirect   string        // what to do about a redirect, or ""
-	Body       string        // the begin of a failed answer as printable text
+	Body       string        // the beginning of a failed answer as printable text
 	RetryAfter time.Duration // 0 if the receiver asked for none
 	Took       time.Duration
 }
@@ -69,7 +70,7 @@ type ClientOptions struct {
 	Proxy    *url.URL      // through which all requests go, or nil
 	Roots    *x509.CertPool
 	Resolver Resolver // nil means that of the system
-	// ShowAllowed shows the answers of hosts that the rules let in too.
+	// ShowAllowed also shows the answers of hosts that only the rules allow.
 	ShowAllowed bool
 	Version     string
 }
@@ -95,10 +96,10 @@ const (
 	headerBytesMax  = 64 << 10
 	bodyBytesMax    = 64 << 10
 	bodyShownMax    = 256         // bytes
-	bodyReadMax     = time.Second // for a body behind the headers of an answer
+	bodyReadMax     = time.Second // for a body after the headers of an answer
 )
 
-// NewConnections returns the connections of one endpoint. The caller ends them with
+// NewConnections returns the connections of one endpoint. The caller closes them with
 // CloseIdleConnections.
 func (c *Client) NewConnections() *http.Transport {
 	t := &http.Transport{
@@ -117,7 +118,7 @@ func (c *Client) NewConnections() *http.Transport {
 		t.DialContext = dialProxy
 		t.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
 			if answer.StatusCode != http.StatusOK {
-				return &dialError{outcome: Connect, err: fmt.Errorf("the proxy answered %d", answer.StatusCode)}
+				return &dialError{outcome: Connect, detail: "the proxy answered " + strconv.Itoa(answer.StatusCode)}
 			}
 			return nil
 		}
@@ -131,12 +132,12 @@ func dialProxy(ctx context.Context, network, address string) (net.Conn, error) {
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
-		return nil, &dialError{outcome: Connect, err: err}
+		return nil, &dialError{outcome: Connect, detail: cmp.Or(reason(err), lookupReason(err)), err: err}
 	}
 	return conn, nil
 }
 
-// Send makes one attempt. It returns an error only when ctx ends before the attempt does;
+// Send makes one attempt. It returns an error only when ctx is done before the attempt is;
 // then it is unknown whether the receiver has the message.
 func (c *Client) Send(ctx context.Context, over *http.Transport, m *Message) (a Answer, err error) {
 	begun := time.Now()
@@ -159,9 +160,9 @@ func (c *Client) Send(ctx context.Context, over *http.Transport, m *Message) (a 
 			return a, ctx.Err()
 		}
 		if attempt.Err() != nil {
-			return Answer{Outcome: Timeout}, nil
+			return Answer{Outcome: Timeout, Detail: p.missing()}, nil
 		}
-		return Answer{Outcome: p.judge(err)}, nil
+		return p.judge(err, c.o.Proxy != nil), nil
 	}
 	a.Status = answer.StatusCode
 	if a.Status >= 200 && a.Status <= 299 {
@@ -192,7 +193,7 @@ func (c *Client) address(host string, p *progress) netip.Addr {
 	return a
 }
 
-// progress says how far an attempt came. The transport may report from other goroutines.
+// progress says how far an attempt got. The transport may report from other goroutines.
 type progress struct {
 	handshake, connected atomic.Bool
 	remote               atomic.Pointer[netip.Addr]
@@ -211,17 +212,46 @@ func (p *progress) trace() *httptrace.ClientTrace {
 	}
 }
 
-// judge returns the outcome of an attempt that ended with err instead of an answer.
-func (p *progress) judge(err error) Outcome {
+// missing says what an attempt that took too long waited for.
+func (p *progress) missing() string {
+	switch {
+	case p.connected.Load():
+		return "no answer"
+	case p.handshake.Load():
+		return "no TLS handshake"
+	}
+	return "no connection"
+}
+
+// judge returns the result of an attempt that ended with err instead of an answer.
+func (p *progress) judge(err error, proxied bool) Answer {
+	a := Answer{Outcome: p.outcome(err)}
+	var dial *dialError
+	switch {
+	case errors.As(err, &dial):
+		a.Detail = dial.detail
+	case a.Outcome == TLS:
+		a.Detail = handshakeReason(err)
+	case a.Outcome == Connect && proxied:
+		a.Detail = "no answer from the proxy"
+	case a.Outcome == Timeout:
+		a.Detail = p.missing()
+	}
+	if isOfProxy(err) {
+		a.Detail = strings.TrimSuffix("to the proxy: "+a.Detail, ": ")
+	}
+	return a
+}
+
+func (p *progress) outcome(err error) Outcome {
 	var dial *dialError
 	var timeout net.Error
-	var alert tls.AlertError
 	switch {
 	case errors.As(err, &dial):
 		return dial.outcome
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return Timeout
-	case errors.As(err, &alert), !p.connected.Load() && p.handshake.Load():
+	case alert(err) != "", !p.connected.Load() && p.handshake.Load():
 		return TLS
 	case !p.connected.Load():
 		return Connect
@@ -231,8 +261,8 @@ func (p *progress) judge(err error) Outcome {
 	return Response
 }
 
-// readBody reads the body, so that the connection can be used again, and copies its begin
-// to shown. A body that is too long or too slow ends its connection.
+// readBody reads the body, so that the connection can be reused, and copies its beginning
+// to shown. The connection of a body that is too long or too slow is closed.
 func readBody(answer *http.Response, cancel func(), shown *strings.Builder) {
 	defer func() { _ = answer.Body.Close() }()
 	if answer.Body == http.NoBody || answer.StatusCode == http.StatusSwitchingProtocols {
@@ -257,7 +287,7 @@ func redirectText(answer *http.Response, shown bool) string {
 	return "redirects to " + printable(location.Host[:min(len(location.Host), bodyShownMax)]) + "; update the URL"
 }
 
-// printable returns text without what a terminal or a page might obey.
+// printable returns text without what a terminal or a page might interpret.
 func printable(text string) string {
 	return strings.TrimSpace(strings.Map(func(c rune) rune {
 		if c == unicode.ReplacementChar || !unicode.IsPrint(c) {

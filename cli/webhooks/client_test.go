@@ -136,6 +136,7 @@ func raw(t testing.TB, f func(net.Conn)) (address string) {
 	return l.Addr().String()
 }
 
+// Promise (Webhooks): private addresses are refused, again when dialling
 func TestAddressesThatAreNotAllowed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -208,6 +209,7 @@ func TestAddressesThatAreNotAllowed(t *testing.T) {
 	})
 }
 
+// Promise (Webhooks): the request and its signature; what counts as accepted
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	local := func(t testing.TB) webhooks.ClientOptions {
@@ -371,6 +373,7 @@ func TestOutcomes(t *testing.T) {
 	})
 }
 
+// Promise (Webhooks): the request and its signature; what counts as accepted
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	failing := func(body string) http.HandlerFunc {
@@ -543,7 +546,7 @@ func TestProxy(t *testing.T) {
 		want webhooks.Answer
 	}{
 		{"https://example.com/hook", webhooks.Answer{Outcome: webhooks.Refused, Status: 500, Body: "no"}},
-		{"https://refused.test/hook", webhooks.Answer{Outcome: webhooks.Connect}},
+		{"https://refused.test/hook", webhooks.Answer{Outcome: webhooks.Connect, Detail: "the proxy answered 403"}},
 		{"https://127.0.0.1/hook", webhooks.Answer{Outcome: webhooks.AddressNotAllowed}},
 		{"https://localhost/hook", webhooks.Answer{Outcome: webhooks.AddressNotAllowed}},
 	} {

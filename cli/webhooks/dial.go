@@ -3,7 +3,6 @@ package webhooks
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"syscall"
@@ -18,21 +17,22 @@ type Resolver interface {
 }
 
 // guard opens the connections to receivers. A name can lead to a public address when it is
-// judged and to a private one when it is used, so each name is resolved once, and the
-// connection goes to the very address that was judged. The judgement is repeated between
-// the creation of the socket and its connecting, in case the code above errs.
+// checked and to a private one when it is used, so each name is resolved once, and the
+// connection goes to the very address that was checked. The check is repeated between
+// creating the socket and connecting it, in case the code above errs.
 type guard struct {
 	rules    *target.Rules
 	resolver Resolver
 }
 
-// dialError is the failure of an attempt before its connection was there.
+// dialError is the failure of an attempt before it had a connection.
 type dialError struct {
 	outcome Outcome
+	detail  string // for people, or ""
 	err     error
 }
 
-func (e *dialError) Error() string { return e.err.Error() }
+func (e *dialError) Error() string { return string(e.outcome) + ": " + e.detail }
 func (e *dialError) Unwrap() error { return e.err }
 
 // dialAddressMin is the time for each of several addresses of a name.
@@ -65,9 +65,9 @@ func (g *guard) dial(ctx context.Context, _, hostPort string) (net.Conn, error) 
 	case errors.As(err, &refused):
 		return nil, &dialError{outcome: AddressNotAllowed, err: err}
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return nil, &dialError{outcome: Timeout, err: err}
+		return nil, &dialError{outcome: Timeout, detail: "no connection", err: err}
 	}
-	return nil, &dialError{outcome: Connect, err: err}
+	return nil, &dialError{outcome: Connect, detail: reason(err), err: err}
 }
 
 // resolve returns the addresses of a host if all of them are allowed. If only one of them
@@ -77,11 +77,11 @@ func (g *guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) 
 	var err error
 	if addresses[0], err = netip.ParseAddr(host); err != nil {
 		if addresses, err = g.resolver.LookupNetIP(ctx, "ip", host); err != nil {
-			return nil, &dialError{outcome: DNS, err: err}
+			return nil, &dialError{outcome: DNS, detail: lookupReason(err), err: err}
 		}
 	}
 	if len(addresses) == 0 {
-		return nil, &dialError{outcome: DNS, err: fmt.Errorf("%s has no address", host)}
+		return nil, &dialError{outcome: DNS, detail: "no address"}
 	}
 	for _, a := range addresses {
 		if err := g.rules.CheckAddress(host, a); err != nil {
@@ -91,7 +91,7 @@ func (g *guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) 
 	return addresses, nil
 }
 
-// check judges the address of a socket that is about to connect.
+// check checks the address of a socket that is about to connect.
 func (g *guard) check(host, address string) error {
 	a, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -100,7 +100,7 @@ func (g *guard) check(host, address string) error {
 	return g.rules.CheckAddress(host, a.Addr())
 }
 
-// dialBefore connects in a fair part of the time that ctx leaves for that many addresses.
+// dialBefore connects within a fair share of the time that ctx leaves for that many addresses.
 func dialBefore(ctx context.Context, d *net.Dialer, address string, left int) (net.Conn, error) {
 	if end, found := ctx.Deadline(); found && left > 1 {
 		var cancel context.CancelFunc
@@ -111,8 +111,8 @@ func dialBefore(ctx context.Context, d *net.Dialer, address string, left int) (n
 }
 
 // attemptKey carries the context of an attempt in that of its request. The transport
-// dials apart from the request, so that another request may have the connection; but the
-// dialling of an attempt that is cut has to end with it.
+// dials independently of the request, so that another request may use the connection; but
+// the dialling of an attempt that is cut must stop with it.
 type attemptKey struct{}
 
 func withAttempt(ctx context.Context) (context.Context, context.CancelFunc) {

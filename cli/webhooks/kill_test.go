@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -56,17 +55,8 @@ func (l *life) send(ctx context.Context, m *webhooks.Message) (webhooks.Answer, 
 // throughKills records events while the sender is killed again and again, and returns what
 // arrived at a strict endpoint and at one without order.
 func throughKills(t *testing.T, kills int, early bool) (events int, strict, unordered []string) {
-	random, ofReceiver := rand.New(rand.NewPCG(5, 6)), rand.New(rand.NewPCG(7, 8))
-	var mu sync.Mutex
-	d := newDesk(func(context.Context, *webhooks.Message) webhooks.Answer {
-		mu.Lock()
-		takes, fails := time.Duration(ofReceiver.IntN(10))*time.Millisecond, ofReceiver.IntN(10) == 0
-		mu.Unlock()
-		if time.Sleep(takes); fails {
-			return status(503)
-		}
-		return accepted
-	})
+	random := rand.New(rand.NewPCG(5, 6))
+	d := newDesk(atRandom(rand.NewPCG(7, 8), 10*time.Millisecond, 10))
 	d.add(webhook.Strict, "wep_strict")
 	d.add(webhook.None, "wep_none")
 	live := func(l *life) (stop func()) {
@@ -102,6 +92,7 @@ func throughKills(t *testing.T, kills int, early bool) (events int, strict, unor
 	return len(d.events), take("wep_strict"), take("wep_none")
 }
 
+// Promise (Webhooks): kills repeat at most 100 events and lose none
 func TestKills(t *testing.T) {
 	t.Parallel()
 	const kills = 40

@@ -13,7 +13,7 @@ import (
 
 const (
 	// unsettledMax bounds the accepted events of an endpoint whose cursor is not written:
-	// so many are repeated after a kill.
+	// that many are repeated after a kill.
 	unsettledMax = 100
 	unsettledFor = time.Second
 
@@ -45,7 +45,7 @@ type delivery struct {
 }
 
 // load reads an endpoint. It returns nil if nothing may be sent to it, and then when to
-// come again, or zero.
+// try again, or zero.
 func (r *run) load() (d *delivery, due time.Time) {
 	ep, err := r.s.o.Store.Load(r.stop, r.e.id)
 	switch {
@@ -65,8 +65,8 @@ func (r *run) load() (d *delivery, due time.Time) {
 	return &delivery{run: r, ep: &ep, secrets: secrets, at: ep.Cursor, last: ep.Last}, due
 }
 
-// rests notes whether an endpoint is disabled or held. That time is none in which it fails,
-// and then it begins slowly. It also notes whether the endpoint can set aside more.
+// rests notes whether an endpoint is disabled or held. That time does not count as failing,
+// and the endpoint restarts slowly. It also notes whether the endpoint can set aside more.
 func (r *run) rests(ep *webhook.Endpoint) bool {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
@@ -86,7 +86,7 @@ func (r *run) rests(ep *webhook.Endpoint) bool {
 	return false
 }
 
-// deliver sends what lies behind the cursor. It returns when to come again, or zero.
+// deliver sends the events after the cursor. It returns when to try again, or zero.
 func (s *Sender) deliver(r *run) time.Time {
 	for r.goesOn() {
 		d, due := r.load()
@@ -146,7 +146,7 @@ func (d *delivery) deliverAll() (due time.Time, err error) {
 }
 
 // linger waits for more events while something is not written yet, so that events that
-// come one by one are not as many commits.
+// arrive one by one do not need a commit each.
 func (d *delivery) linger() error {
 	rest := time.NewTimer(unsettledFor - time.Since(d.since))
 	defer rest.Stop()
@@ -193,9 +193,9 @@ func (d *delivery) turn() (more bool, due time.Time, err error) {
 	return more || page.More, due, err
 }
 
-// next reads events behind a position. An event that was recorded after a change of the
-// endpoint was answered goes by the change, whichever server made it, so this looks for
-// changes behind the events.
+// next reads the events after a position. An event that was recorded after a change of the
+// endpoint was answered must obey that change, whichever server made it, so this looks for
+// changes after it has read the events.
 func (d *delivery) next(after record.Position, limit int) (eventlog.Stretch, error) {
 	page, err := d.s.o.Store.Next(d.stop, d.ep, after, limit)
 	if err != nil || len(page.Events) == 0 {
@@ -259,7 +259,7 @@ func (d *delivery) inOrder(page eventlog.Stretch) (more bool, due time.Time, err
 	return false, due, nil
 }
 
-// earlier returns what came of an event before: of the head, or nothing.
+// earlier returns the delivery of an event so far: that of the head, or an empty one.
 func (d *delivery) earlier(ev eventlog.Followed) webhook.Delivery {
 	if d.ep.Head != nil && d.ep.Head.Position == ev.Position {
 		return *d.ep.Head
@@ -267,7 +267,7 @@ func (d *delivery) earlier(ev eventlog.Followed) webhook.Delivery {
 	return webhook.Delivery{Position: ev.Position, Event: ev.ID, Type: ev.Type}
 }
 
-// after returns what came of an event after one more attempt.
+// after returns the delivery of an event after one more attempt.
 func after(x webhook.Delivery, a Answer, state webhook.State) webhook.Delivery {
 	x.State, x.Attempts, x.NextAt = state, x.Attempts+1, time.Time{}
 	x.Status, x.Error, x.Body, x.Took, x.LastAt = a.Status, a.Error(), a.Body, a.Took, wall(time.Now())
@@ -280,7 +280,7 @@ func after(x webhook.Delivery, a Answer, state webhook.State) webhook.Delivery {
 // wall is a time without its monotonic part, as the store keeps it.
 func wall(t time.Time) time.Time { return t.Round(0).UTC().Truncate(time.Millisecond) }
 
-// accepted notes that the first event behind the cursor was accepted.
+// accepted notes that the first event after the cursor was accepted.
 func (d *delivery) accepted(ev eventlog.Followed, a Answer) {
 	x := after(d.earlier(ev), a, webhook.Delivered)
 	d.ep.Head = nil
@@ -289,7 +289,7 @@ func (d *delivery) accepted(ev eventlog.Followed, a Answer) {
 	d.note(x)
 }
 
-// recover notes that the receiver accepts. One that is slow shares the slots of those that
+// recover notes that the receiver accepts. A slow one shares the slots of those that
 // fail, or a few could take all.
 func (d *delivery) recover(a Answer) {
 	if d.ep.Trouble.Attempts > 0 {
@@ -309,7 +309,7 @@ func (d *delivery) headDue() time.Time {
 	defer d.s.mu.Unlock()
 	if d.ep.Head == nil {
 		d.e.headDue = time.Time{}
-		return d.e.silent
+		return d.e.silentFor(d.ep)
 	}
 	if d.e.headDue.IsZero() || !d.e.headNext.Equal(d.ep.Head.NextAt) {
 		d.e.headNext = d.ep.Head.NextAt
@@ -324,13 +324,19 @@ func (d *delivery) isProven() bool {
 	return d.e.proven
 }
 
+// attemptOf is one attempt, and the state of the endpoint for which it was prepared.
+type attemptOf struct {
+	*Message
+	revision, turn, changes uint64
+}
+
 // message is the next attempt of an event.
-func (d *delivery) message(ev eventlog.Followed, attempt int) *Message {
+func (d *delivery) message(ev eventlog.Followed, attempt int) attemptOf {
 	m := &Message{URL: d.ep.URL, ID: ev.ID, Body: ev.Wire, Time: time.Now(), Secrets: d.secrets, Endpoint: d.ep.ID, Attempt: attempt}
 	if d.ep.Gap.Pending {
 		m.Gap = d.ep.Gap.String()
 	}
-	return m
+	return attemptOf{m, d.ep.Revision, d.ep.Turn(), d.ep.Changes}
 }
 
 // send makes one attempt. It returns an error when the attempt was cut.
@@ -346,16 +352,16 @@ func lastOf(a Answer) webhook.Attempt {
 	return webhook.Attempt{At: wall(time.Now()), Status: a.Status, Error: a.Error()}
 }
 
-// attempt makes one attempt. It returns an error when the attempt was cut.
-func (r *run) attempt(m *Message) (a Answer, err error) {
+// attempt makes one attempt. It returns an error when the attempt was cut, or errAgain.
+func (r *run) attempt(m attemptOf) (a Answer, err error) {
 	r.s.pace.wait(r.inFlight)
-	if err := r.stop.Err(); err != nil {
+	if err := r.mayAttempt(m); err != nil {
 		return a, err
 	}
 	if r.s.o.Send != nil {
-		a, err = r.s.o.Send(r.inFlight, m)
+		a, err = r.s.o.Send(r.inFlight, m.Message)
 	} else {
-		a, err = r.s.o.Client.Send(r.inFlight, r.s.connectionsOf(r.e), m)
+		a, err = r.s.o.Client.Send(r.inFlight, r.s.connectionsOf(r.e), m.Message)
 	}
 	if err != nil {
 		return a, err
@@ -369,6 +375,24 @@ func (r *run) attempt(m *Message) (a Answer, err error) {
 	return a, nil
 }
 
+// mayAttempt returns errAgain if the endpoint has changed since the attempt was prepared. No
+// request begins after a revocation was committed, whichever server did it. It usually reads
+// one record.
+func (r *run) mayAttempt(m attemptOf) error {
+	if err := r.stop.Err(); err != nil {
+		return err
+	}
+	in, err := r.s.o.Store.Instance(r.stop)
+	if err != nil || in.Changes == m.changes {
+		return err
+	}
+	ep, err := r.s.o.Store.Load(r.stop, r.e.id)
+	if err == nil && (ep.Revision != m.revision || ep.Turn() != m.turn || !isSendable(&ep)) {
+		err = errAgain
+	}
+	return err
+}
+
 // Error is the text for people about a failed attempt, or "".
 func (a Answer) Error() string {
 	switch {
@@ -377,5 +401,8 @@ func (a Answer) Error() string {
 	case a.Outcome == Accepted, a.Outcome == Refused:
 		return ""
 	}
-	return string(a.Outcome)
+	if a.Detail == "" {
+		return string(a.Outcome)
+	}
+	return string(a.Outcome) + ": " + a.Detail
 }

@@ -8,11 +8,11 @@ import (
 	"tollhouse/store/webhook"
 )
 
-// fail notes that the head of a strict endpoint failed, offers the event behind it if it is
+// fail notes that the head of a strict endpoint failed, offers the event after it if it is
 // time to, and returns when the head is due again.
 func (d *delivery) fail(ev eventlog.Followed, a Answer, behind []eventlog.Followed) (due time.Time, err error) {
 	head := d.earlier(ev)
-	if elapsed := d.failed(a); head.Attempts > 0 {
+	if elapsed := d.failed(a); head.Attempts > 0 || head.Blocked > 0 {
 		head.Blocked += elapsed
 	}
 	first := head.Refused == 0
@@ -40,7 +40,7 @@ func (d *delivery) fail(ev eventlog.Followed, a Answer, behind []eventlog.Follow
 	return due, d.write("")
 }
 
-// headPause is the pause behind so many attempts of an event that blocks its endpoint.
+// headPause is the pause after that many attempts of an event that blocks its endpoint.
 func (s *Sender) headPause(attempts int, byChance bool) time.Duration {
 	pause := s.o.Schedule[min(max(attempts, 1), len(s.o.Schedule))-1]
 	if byChance {
@@ -81,9 +81,9 @@ func (d *delivery) disable(reason webhook.Reason) error {
 	return errAgain
 }
 
-// probe offers the event behind a head that is refused again and again. If it is accepted,
+// probe offers the event after a head that is refused again and again. If it is accepted,
 // the fault is the head's, which is parked. Otherwise the receiver refuses everything, and
-// the head stays.
+// the head is kept.
 func (d *delivery) probe(head eventlog.Followed, behind []eventlog.Followed) (parked bool, err error) {
 	if len(behind) == 0 {
 		page, err := d.next(head.Position, 1)
@@ -119,7 +119,7 @@ func (d *delivery) stepAfter(blocked time.Duration) int {
 	return len(d.s.o.Schedule)
 }
 
-// park sets an event aside until the pause of a step is over. Behind the last step it is
+// park sets an event aside until the pause of a step is over. After the last step it is
 // dead.
 func (d *delivery) park(x webhook.Delivery, step int, atLeast time.Duration) {
 	x.State, x.Step = webhook.Dead, step

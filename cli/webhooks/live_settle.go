@@ -18,7 +18,7 @@ func (d *delivery) settleIfDue() error {
 	return nil
 }
 
-// note keeps what came of an event until it is written.
+// note keeps the result of an event until it is written.
 func (d *delivery) note(x webhook.Delivery) {
 	d.done = append(d.done, x)
 	d.ep.Gap.Settle(x)
@@ -35,14 +35,16 @@ func (d *delivery) settle(disable webhook.Reason) error {
 	return d.write(disable)
 }
 
-// write settles what was done. When the store refuses, it tries until it can: nothing more
-// is sent that could not be settled.
+// write settles what was done. If the store refuses, it retries: nothing more is sent that
+// could not be settled.
 func (d *delivery) write(disable webhook.Reason) error {
 	d.e.writing.Lock()
 	defer d.e.writing.Unlock()
 	p := webhook.Progress{Cursor: d.at, Done: d.done, Head: d.ep.Head, Trouble: d.ep.Trouble, Last: d.last, Disable: disable}
 	now, err := d.commit(d.ep, p)
-	parked := d.parked
+	if d.parked { // also when the endpoint was changed, which settles what is done all the same
+		d.wakeAside()
+	}
 	d.done, d.since, d.parked = nil, time.Time{}, false
 	if err != nil { // the endpoint was changed, or the sender stops
 		d.at = d.ep.Cursor
@@ -50,13 +52,8 @@ func (d *delivery) write(disable webhook.Reason) error {
 	}
 	d.ep, d.at = &now, now.Cursor
 	var open bool
-	if d.secrets, open = d.s.o.Store.Open(d.ep); !open { // one may have ended
+	if d.secrets, open = d.s.o.Store.Open(d.ep); !open { // one may have expired
 		return errAgain
-	}
-	if parked {
-		d.s.mu.Lock()
-		defer d.s.mu.Unlock()
-		d.s.wake(&d.e.aside)
 	}
 	if now.Held || disable == "" && !now.Enabled() {
 		return errAgain
@@ -64,7 +61,13 @@ func (d *delivery) write(disable webhook.Reason) error {
 	return nil
 }
 
-// commit goes on while the store refuses, until the sender stops.
+func (d *delivery) wakeAside() {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	d.s.wake(&d.e.aside)
+}
+
+// commit retries while the store refuses, until the sender stops.
 func (r *run) commit(ep *webhook.Endpoint, p webhook.Progress) (webhook.Endpoint, error) {
 	for {
 		now, err := r.s.o.Store.Settle(context.WithoutCancel(r.stop), ep, p)
@@ -84,7 +87,7 @@ func (r *run) commit(ep *webhook.Endpoint, p webhook.Progress) (webhook.Endpoint
 	}
 }
 
-// checkLost ends the sender if an endpoint that nobody changed could not be settled:
+// checkLost stops the sender if an endpoint that nobody changed could not be settled:
 // another process has become the sender.
 func (r *run) checkLost(ep *webhook.Endpoint) {
 	now, err := r.s.o.Store.Load(context.WithoutCancel(r.stop), ep.ID)

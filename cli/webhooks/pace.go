@@ -8,7 +8,7 @@ import (
 )
 
 // While many events are recorded, deliveries leave most of the machine to the writers: they
-// can be made up for, and a write that waits cannot.
+// can catch up later, and a waiting write cannot.
 const (
 	busyWrites  = 1_000 // events a second
 	busyWindow  = 100 * time.Millisecond
@@ -20,7 +20,7 @@ const (
 type pace struct {
 	mu        sync.Mutex
 	since     time.Time // of the window in which events are counted
-	recorded  uint64    // events at its begin
+	recorded  uint64    // events at its start
 	busyUntil time.Time
 	next      time.Time // of the next delivery
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// pauseOf returns a pause with 80 to 120 % of d, by chance.
+// pauseOf returns a random pause of 80 to 120 % of d.
 func pauseOf(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }

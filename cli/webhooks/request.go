@@ -3,12 +3,30 @@ package webhooks
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"tollhouse/store/secret"
 )
+
+// escapeRest percent-encodes what a path and a query cannot contain (RFC 3986 §3.3, §3.4) and
+// leaves the rest as it is. Receivers and proxies refuse other bytes.
+func escapeRest(text string) string {
+	const kept = "!$&'()*+,-./:;=?@[]_~%"
+	var b strings.Builder
+	for i := range len(text) {
+		c := text[i]
+		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte(kept, c) >= 0 {
+			b.WriteByte(c)
+			continue
+		}
+		fmt.Fprintf(&b, "%%%02X", c)
+	}
+	return b.String()
+}
 
 // Message is one attempt to deliver an event.
 type Message struct {
@@ -20,7 +38,7 @@ type Message struct {
 
 	Endpoint string
 	Attempt  int    // from 1
-	Gap      string // "AFTER..OLDEST" behind removed events, or ""
+	Gap      string // "AFTER..OLDEST" after removed events, or ""
 	Version  string // of the sender
 }
 
@@ -30,6 +48,8 @@ func (m *Message) Request(ctx context.Context) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	// With a RawPath that is not valid net/url would send its own form, which has no %2F.
+	r.URL.RawPath, r.URL.RawQuery = escapeRest(r.URL.RawPath), escapeRest(r.URL.RawQuery)
 	r.Header = http.Header{
 		"Content-Type":       {"application/json"},
 		"User-Agent":         {"tollhouse-webhooks/" + m.Version},

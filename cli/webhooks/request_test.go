@@ -39,6 +39,7 @@ func message(url string) *webhooks.Message {
 	}
 }
 
+// Promise (Webhooks): the request and its signature; what counts as accepted
 func TestRequest(t *testing.T) {
 	t.Parallel()
 	t.Run("headers", func(t *testing.T) {
@@ -67,6 +68,26 @@ func TestRequest(t *testing.T) {
 			t.Errorf("request = %s %s %s with %d bytes", r.Method, r.Host, r.URL.RequestURI(), r.ContentLength)
 		}
 	})
+	t.Run("what_a_url_cannot_contain_is_sent_percent_encoded", func(t *testing.T) {
+		t.Parallel()
+		for given, want := range map[string]string{
+			"/hook?q=Åland":               "/hook?q=%C3%85land",
+			"/hook/Å?q=✅&r=日本":            "/hook/%C3%85?q=%E2%9C%85&r=%E6%97%A5%E6%9C%AC",
+			"/a%2Fb/Å?x=%C3%85&y=Å":       "/a%2Fb/%C3%85?x=%C3%85&y=%C3%85", // what is encoded stays so, once
+			"/hook?a=1&b[]=2&c=x+y;z=%20": "/hook?a=1&b[]=2&c=x+y;z=%20",
+			`/hook?a="<>\^` + "`{|}":      "/hook?a=%22%3C%3E%5C%5E%60%7B%7C%7D",
+			"/hook?a=100%&b=%zz":          "/hook?a=100%&b=%zz", // which no one can read, but is the receiver's
+			"/hook?a=b?c=/d:e@f!$'()*,~-": "/hook?a=b?c=/d:e@f!$'()*,~-",
+			"?å":                          "/?%C3%A5",
+			"/hook?a\u202eb":              "/hook?a%E2%80%AEb",
+		} {
+			var arrived string
+			in := newReceiver(t, func(_ http.ResponseWriter, r *http.Request) { arrived = r.RequestURI })
+			if a := send(t, webhooks.ClientOptions{Rules: rules(t, "127.0.0.1")}, in.URL+given); a.Outcome != webhooks.Accepted || arrived != want {
+				t.Errorf("%s arrived as %s (%v), want %s", given, arrived, a, want)
+			}
+		}
+	})
 	t.Run("openapi_describes_the_headers", func(t *testing.T) {
 		t.Parallel()
 		var api struct {
@@ -81,7 +102,7 @@ func TestRequest(t *testing.T) {
 				}
 			}
 		}
-		must.Do(t, json.Unmarshal(must.Get(os.ReadFile("../../handlers/openapi.json"))(t), &api))
+		must.Do(t, json.Unmarshal(must.Get(os.ReadFile("../../handlers/api/openapi.json"))(t), &api))
 		m := message("https://example.com")
 		always := must.Get(m.Request(t.Context()))(t)
 		m.Gap = "evt_a..evt_b"

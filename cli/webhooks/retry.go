@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"time"
@@ -10,11 +11,11 @@ import (
 )
 
 const (
-	dueMax    = 100       // events set aside that are read at once
+	dueMax    = 100       // events set aside that are read at a time
 	retryLook = time.Hour // the clock may step while the next one is waited for
 )
 
-// retry tries the events that were set aside and are due, one after another, beside the
+// retry tries the events that were set aside and are due, one after another, alongside the
 // live ones. It returns when the next one is due, or zero.
 func (s *Sender) retry(r *run) time.Time {
 	for r.goesOn() {
@@ -40,7 +41,7 @@ func (s *Sender) retry(r *run) time.Time {
 // retryDue tries what is due. It returns errAgain if it found anything.
 func (d *delivery) retryDue() (next time.Time, err error) {
 	due, next, err := d.s.o.Store.Due(d.stop, d.ep, time.Now(), dueMax)
-	if silent := d.silentUntil(); time.Until(silent) > 0 { // but for what was asked for by hand
+	if silent := d.silentUntil(); time.Until(silent) > 0 { // except for those retried by hand
 		due, next = slices.DeleteFunc(due, func(x webhook.Delivery) bool { return x.State != webhook.Retrying }), silent
 	}
 	if err != nil || len(due) == 0 {
@@ -100,12 +101,12 @@ func (d *delivery) again(x webhook.Delivery) error {
 	return errAgain
 }
 
-// writeAside settles what came of an event that was set aside. The head and the trouble are
+// writeAside settles the result of an event that was set aside. The head and the trouble are
 // those of the live deliveries; an accepted event ends the trouble.
 func (d *delivery) writeAside(p webhook.Progress, accepted bool) error {
 	d.e.writing.Lock()
 	defer d.e.writing.Unlock()
-	now, err := d.s.o.Store.Load(d.stop, d.e.id)
+	now, err := d.s.o.Store.Load(context.WithoutCancel(d.stop), d.e.id)
 	if err != nil {
 		return err
 	}

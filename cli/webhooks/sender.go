@@ -26,6 +26,8 @@ type Options struct {
 	DisableAfter time.Duration // 0 is never
 	Parallel     int
 
+	Resume string // the command that ends a hold, for the log
+
 	// Shared says that other processes change endpoints in the store too.
 	Shared bool
 	// Grace is the time for requests in flight when the sender stops.
@@ -38,9 +40,9 @@ type Options struct {
 
 // Sender delivers events to the endpoints of a store.
 //
-// An endpoint without work is a small record in memory: it has no goroutine and no timer.
+// An idle endpoint costs only a small record in memory, without a goroutine or a timer.
 // A commit in its account's log, a change, or the end of a pause starts a goroutine that
-// delivers what there is and ends. An endpoint has at most two: one for the events behind
+// delivers what there is and returns. An endpoint has at most two: one for the events after
 // its cursor, and one for those that were set aside.
 type Sender struct {
 	o     Options
@@ -49,14 +51,14 @@ type Sender struct {
 	work  sync.WaitGroup
 
 	mu        sync.Mutex
-	ctx       context.Context // ends when no new request may begin; nil if the sender does not run
-	inFlight  context.Context // ends when requests are cut
-	lost      func()          // ends both, because another process sends
+	ctx       context.Context // done when no new request may begin; nil if the sender does not run
+	inFlight  context.Context // done when requests are cut
+	lost      func()          // cancels both, because another process sends
 	endpoints map[string]*endpoint
 	accounts  map[string]map[*endpoint]struct{}
 	shares    map[string]slots // of the accounts
 	pauses    pauses
-	sooner    chan struct{} // the first pause is another
+	sooner    chan struct{} // the first pause has changed
 	missed    chan struct{} // a change could not be read
 }
 
@@ -74,6 +76,7 @@ type endpoint struct {
 	headDue  time.Time // by the monotonic clock; zero after a start
 	headNext time.Time // what the store has for it
 	silent   time.Time // the receiver asked for no request before
+	silentIn uint64    // the renewal of the endpoint when it did
 
 	connections *http.Transport
 	used        time.Time
@@ -93,8 +96,8 @@ type task struct {
 type run struct {
 	s        *Sender
 	e        *endpoint
-	stop     context.Context // ends when no new request may begin
-	inFlight context.Context // ends when a request must be cut
+	stop     context.Context // done when no new request may begin
+	inFlight context.Context // done when a request must be cut
 	cut      context.CancelFunc
 	wake     chan struct{}
 	changed  atomic.Bool // the endpoint, since it was loaded
@@ -118,7 +121,7 @@ const (
 	longestWait = 24 * time.Hour
 )
 
-// Run sends until ctx is done. Then it begins no request, leaves those in flight the grace,
+// Run sends until ctx is done. Then it starts no request, gives those in flight the grace,
 // and writes what was accepted.
 func (s *Sender) Run(ctx context.Context) {
 	inFlight, cut := context.WithCancel(context.WithoutCancel(ctx))
@@ -180,7 +183,7 @@ func (s *Sender) wait(ctx context.Context, watch Watch) {
 		case <-ctx.Done():
 			return
 		case <-watch.Changed():
-			s.pace.saw(s.o.Events.Recorded())
+			s.pace.saw(s.o.Events.CountRecorded())
 			for _, account := range watch.Take() {
 				s.wakeAccount(account)
 			}
@@ -188,7 +191,7 @@ func (s *Sender) wait(ctx context.Context, watch Watch) {
 			in, err := s.o.Store.Instance(ctx)
 			if err == nil && in.Held != held {
 				if held = in.Held; held {
-					s.o.Log.Warn("webhooks are held", "reason", in.Reason, "since", in.Since, "next", "tollhouse webhook resume")
+					s.o.Log.Warn("webhooks are held", "reason", in.Reason, "since", in.Since, "next", s.o.Resume)
 				}
 			}
 			if err == nil && (!known || in.Changes != changes) {
@@ -303,7 +306,7 @@ func (s *Sender) forget(e *endpoint) {
 	e.close()
 }
 
-// changed looks at an endpoint anew, and at what it has set aside if there is anything: a
+// changed looks at an endpoint again, and at what it has set aside if there is anything: a
 // goroutine for each of thousands leaves memory behind. The caller holds mu.
 func (s *Sender) changed(e *endpoint, aside bool) {
 	for _, t := range []*task{&e.live, &e.aside} {
@@ -428,7 +431,7 @@ func (s *Sender) connectionsOf(e *endpoint) *http.Transport {
 	return e.connections
 }
 
-// close ends the kept connections. The caller holds mu.
+// close closes the kept connections. The caller holds mu.
 func (e *endpoint) close() {
 	if e.connections != nil {
 		e.connections.CloseIdleConnections()

@@ -97,7 +97,7 @@ func (d *desk) Watch() webhooks.Watch    { return d }
 func (d *desk) Changed() <-chan struct{} { return d.changed }
 func (d *desk) Take() []string           { return []string{"acct_a", "acct_b"} }
 func (d *desk) Close()                   {}
-func (d *desk) Recorded() uint64 {
+func (d *desk) CountRecorded() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return uint64(len(d.events))
@@ -119,6 +119,8 @@ func (d *desk) Start(context.Context) error {
 func (d *desk) Open(ep *webhook.Endpoint) ([]secret.Token, bool) {
 	return make([]secret.Token, len(ep.Secrets)), true
 }
+
+func (d *desk) TestAccepted(context.Context, *webhook.Endpoint) error { return nil }
 
 func (d *desk) Instance(context.Context) (webhook.Instance, error) {
 	return webhook.Instance{Held: d.held, Reason: webhook.HeldRestored}, nil
@@ -313,7 +315,8 @@ var standard = []time.Duration{
 // run sends until stop is called.
 func (d *desk) run(t testing.TB, change ...func(*webhooks.Options)) (s *webhooks.Sender, stop func()) {
 	o := webhooks.Options{
-		Store: d, Events: d, Client: webhooks.NewClient(webhooks.ClientOptions{Rules: rules(t)}), Log: slog.New(slog.DiscardHandler),
+		Resume: "tollhouse webhook resume",
+		Store:  d, Events: d, Client: webhooks.NewClient(webhooks.ClientOptions{Rules: rules(t)}), Log: slog.New(slog.DiscardHandler),
 		Schedule: standard, ParkAfter: time.Hour, DisableAfter: 5 * 24 * time.Hour, Parallel: 64, Send: d.send,
 		Grace: func() time.Duration { return 5 * time.Second },
 	}
@@ -357,6 +360,7 @@ func answerAlways(a webhooks.Answer) func(context.Context, *webhooks.Message) we
 	return func(context.Context, *webhooks.Message) webhooks.Answer { return a }
 }
 
+// Promise (Webhooks): strict order, pauses, poison, parking; none; one endpoint never stops another
 func TestStrictOrder(t *testing.T) {
 	t.Parallel()
 	t.Run("events_arrive_in_order_whatever_fails", func(t *testing.T) {
@@ -465,6 +469,7 @@ func TestStrictOrder(t *testing.T) {
 	})
 }
 
+// Promise (Webhooks): strict order, pauses, poison, parking; none; one endpoint never stops another
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	t.Run("a_refused_event_is_parked_when_its_neighbour_is_accepted_and_dies_with_the_schedule", func(t *testing.T) {
@@ -1047,22 +1052,28 @@ func TestSlowReceiversDoNotTakeAllSlots(t *testing.T) {
 	})
 }
 
+// atRandom is a receiver that takes less than so long, and fails one request in failsOneIn.
+func atRandom(source rand.Source, takesMax time.Duration, failsOneIn int) func(context.Context, *webhooks.Message) webhooks.Answer {
+	random := rand.New(source)
+	var mu sync.Mutex
+	return func(context.Context, *webhooks.Message) webhooks.Answer {
+		mu.Lock()
+		takes, fails := time.Duration(random.Int64N(int64(takesMax/time.Millisecond)))*time.Millisecond, random.IntN(failsOneIn) == 0
+		mu.Unlock()
+		if time.Sleep(takes); fails {
+			return status(503)
+		}
+		return accepted
+	}
+}
+
+// Promise (Webhooks): strict order, pauses, poison, parking; none; one endpoint never stops another
 func TestWithoutOrder(t *testing.T) {
 	t.Parallel()
 	t.Run("what_fails_is_parked_and_the_rest_goes_on", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			random := rand.New(rand.NewPCG(3, 4))
-			var mu sync.Mutex
-			d := newDesk(func(context.Context, *webhooks.Message) webhooks.Answer {
-				mu.Lock()
-				takes, fails := time.Duration(random.IntN(100))*time.Millisecond, random.IntN(5) == 0
-				mu.Unlock()
-				if time.Sleep(takes); fails {
-					return status(500)
-				}
-				return accepted
-			})
+			d := newDesk(atRandom(rand.NewPCG(3, 4), 100*time.Millisecond, 5))
 			d.add(webhook.None, "wep_1")
 			_, stop := d.run(t)
 			d.record(1000)
@@ -1490,6 +1501,7 @@ func TestLog(t *testing.T) {
 	})
 }
 
+// Promise (Webhooks): strict order, pauses, poison, parking; none; one endpoint never stops another
 func TestOneEndpointDoesNotStopAnother(t *testing.T) {
 	t.Parallel()
 	t.Run("in_the_only_account", func(t *testing.T) {
@@ -1550,6 +1562,8 @@ func besideHanging(t *testing.T, parallel int, change func(d *desk)) {
 
 // TestAccountDoesNotStopAnother: endpoints that were fast and hang all at once leave slots
 // for other accounts.
+//
+// Promise (Webhooks): strict order, pauses, poison, parking; none; one endpoint never stops another
 func TestAccountDoesNotStopAnother(t *testing.T) {
 	t.Parallel()
 	for _, order := range []webhook.Order{webhook.Strict, webhook.None} {
@@ -1586,7 +1600,7 @@ func TestAccountDoesNotStopAnother(t *testing.T) {
 					begun := time.Now()
 					time.Sleep(time.Second)
 					list := d.of("wep_other")
-					if last := list[len(list)-1]; last.event != fmt.Sprintf("e%d", d.Recorded()) || last.at.Sub(begun) > 0 {
+					if last := list[len(list)-1]; last.event != fmt.Sprintf("e%d", d.CountRecorded()) || last.at.Sub(begun) > 0 {
 						t.Errorf("%s was the last to arrive, %s after the newest was recorded, want that one at once", last.event, last.at.Sub(begun))
 					}
 					hang.Store(false)

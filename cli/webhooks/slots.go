@@ -21,7 +21,7 @@ func newSlots(n int) slots {
 // share returns the slots of one account.
 func (s slots) share() slots { return newSlots(cap(s.all) / accountsLeast) }
 
-// needed returns where a request takes a place.
+// needed returns the channels in which a request takes a slot.
 func (s slots) needed(proven bool) []chan struct{} {
 	if proven {
 		return []chan struct{}{s.all}
@@ -29,8 +29,8 @@ func (s slots) needed(proven bool) []chan struct{} {
 	return []chan struct{}{s.unproven, s.all}
 }
 
-// slotsFor returns where a request of an account takes a place: among those of its
-// account, unless no other account has endpoints, and then among all.
+// slotsFor returns the channels in which a request of an account takes a slot: those of
+// its account, unless no other account has endpoints, and then those of all.
 func (s *Sender) slotsFor(account string, proven bool) []chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

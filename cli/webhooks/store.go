@@ -20,16 +20,17 @@ type Store interface {
 	Due(ctx context.Context, e *webhook.Endpoint, now time.Time, limit int) (due []webhook.Delivery, next time.Time, err error)
 	Settle(ctx context.Context, e *webhook.Endpoint, p webhook.Progress) (webhook.Endpoint, error)
 	PassGap(ctx context.Context, e *webhook.Endpoint) (webhook.Endpoint, error)
+	TestAccepted(ctx context.Context, was *webhook.Endpoint) error
 	Instance(ctx context.Context) (webhook.Instance, error)
 }
 
-// Events is what the sender asks of the log, beside what lies behind a cursor.
+// Events is what the sender asks of the log, besides the events after a cursor.
 type Events interface {
 	EventsAt(ctx context.Context, account string, positions []record.Position) ([]eventlog.Followed, error)
 	// Unrecorded returns an event that is in no log.
 	Unrecorded(e eventlog.NewEvent) (record.Position, []byte, error)
-	// Recorded returns how many events were recorded in all logs since the start.
-	Recorded() uint64
+	// CountRecorded returns how many events were recorded in all logs since the start.
+	CountRecorded() uint64
 	Watch() Watch
 }
 
@@ -47,4 +48,4 @@ type events struct{ *eventlog.Log }
 
 func (e events) Watch() Watch { return e.WatchAll() }
 
-func (e events) Recorded() uint64 { return e.LogCounts().Recorded }
+func (e events) CountRecorded() uint64 { return e.LogCounts().Recorded }

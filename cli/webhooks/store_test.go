@@ -30,6 +30,7 @@ type inbox struct {
 	t      testing.TB
 	verify *standardwebhooks.Webhook
 	answer func(id string) int
+	away   string // the Retry-After of a 503, as which each event is answered; or ""
 
 	mu  sync.Mutex
 	got []string // ids of accepted events in the order of arrival
@@ -46,8 +47,13 @@ func newInbox(t testing.TB) *inbox {
 func (in *inbox) take(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	in.mu.Lock()
-	verify := in.verify
+	verify, away := in.verify, in.away
 	in.mu.Unlock()
+	if away != "" {
+		w.Header().Set("Retry-After", away)
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
 	if err := verify.Verify(body, r.Header); err != nil {
 		in.t.Errorf("the library of Standard Webhooks refuses what arrived: %v", err)
 	}
@@ -67,6 +73,8 @@ func (in *inbox) take(w http.ResponseWriter, r *http.Request) {
 
 // wait returns the ids of the accepted events when there are n.
 func (in *inbox) wait(n int) []string {
+	in.t.Helper()
+	late := time.After(longEnough)
 	for {
 		in.mu.Lock()
 		got := slices.Clone(in.got)
@@ -76,7 +84,7 @@ func (in *inbox) wait(n int) []string {
 		}
 		select {
 		case <-in.new:
-		case <-in.t.Context().Done():
+		case <-late:
 			in.t.Fatalf("%d events arrived, want %d", len(got), n)
 		}
 	}
@@ -104,7 +112,7 @@ func (in *inbox) expect(token secret.Token) {
 func recordMany(t testing.TB, s *storetest.Fixture, typ string, n int) (ids []string) {
 	t.Helper()
 	for i := range n {
-		wire := must.Get(s.RecordEvent(t.Context(), eventlog.NewEvent{
+		wire := must.Get(s.Events.RecordEvent(t.Context(), eventlog.NewEvent{
 			Owner: "acct_a", Type: typ, Resource: fmt.Sprintf("r_%d", i), Source: "test", Location: "system", Object: snapshot.ObjectOf(),
 		}))(t)
 		e := must.Get(snapshot.Parse(wire, 8))(t)
@@ -133,13 +141,7 @@ func runStored(t testing.TB, s *storetest.Fixture) (sender *webhooks.Sender, sto
 
 // runWith is runStored with other bounds.
 func runWith(t testing.TB, s *storetest.Fixture, parallel int, timeout time.Duration) (sender *webhooks.Sender, stop func()) {
-	_, shared := s.DB.(kv.Caller)
-	sender = webhooks.New(webhooks.Options{
-		Store: s.Webhooks, Events: webhooks.EventsOf(s.Log), Log: slog.New(slog.DiscardHandler),
-		Client:   webhooks.NewClient(webhooks.ClientOptions{Rules: rules(t, "127.0.0.1"), Timeout: timeout, Version: "1.2.3"}),
-		Schedule: []time.Duration{50 * time.Millisecond}, ParkAfter: time.Hour, Parallel: parallel, Grace: func() time.Duration { return timeout },
-		Shared: shared,
-	})
+	sender = newStored(t, s, parallel, timeout)
 	s.Webhooks.OnChange(sender.Changed)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -147,6 +149,17 @@ func runWith(t testing.TB, s *storetest.Fixture, parallel int, timeout time.Dura
 	stop = sync.OnceFunc(func() { cancel(); running.Wait() })
 	t.Cleanup(stop)
 	return sender, stop
+}
+
+// newStored returns a sender of the events of a store that does not run yet.
+func newStored(t testing.TB, s *storetest.Fixture, parallel int, timeout time.Duration) *webhooks.Sender {
+	_, shared := s.DB.(kv.Caller)
+	return webhooks.New(webhooks.Options{
+		Store: s.Webhooks, Events: webhooks.EventsOf(s.Events), Log: slog.New(slog.DiscardHandler),
+		Client:   webhooks.NewClient(webhooks.ClientOptions{Rules: rules(t, "127.0.0.1"), Timeout: timeout, Version: "1.2.3"}),
+		Schedule: []time.Duration{50 * time.Millisecond}, ParkAfter: time.Hour, Parallel: parallel, Grace: func() time.Duration { return timeout },
+		Shared: shared,
+	})
 }
 
 // The sender learns of a change later than its caller: by a signal that is under way, or by
@@ -239,7 +252,7 @@ func TestStoredEndpoints(t *testing.T) {
 			t.Errorf("arrived %q, want %q", got, ids)
 		}
 		for id, body := range in.all {
-			if want := must.Get(s.FindEvent(t.Context(), "acct_a", id, nil))(t); body != string(want) {
+			if want := must.Get(s.Events.FindEvent(t.Context(), "acct_a", id, nil))(t); body != string(want) {
 				t.Errorf("body of %s = %s, want %s", id, body, want)
 			}
 		}
@@ -286,7 +299,7 @@ func TestStoredEndpoints(t *testing.T) {
 		if err != nil || a.Outcome != webhooks.Accepted || !slices.Equal(in.wait(1), []string{id}) {
 			t.Errorf("Test = %s, %+v, %v, want one accepted event", id, a, err)
 		}
-		if _, err := s.FindEvent(t.Context(), "acct_a", id, nil); err == nil {
+		if _, err := s.Events.FindEvent(t.Context(), "acct_a", id, nil); err == nil {
 			t.Error("the test is in the log, want it in none")
 		}
 		if body := in.all[id]; !strings.Contains(body, `"type":"system.test"`) || !strings.Contains(body, `"resource":"`+e.ID+`"`) {

@@ -13,7 +13,8 @@ import (
 var ErrNoSecret = errors.New("the secrets of the endpoint cannot be opened")
 
 // Test sends one event of the type system.test, which is in no log, whatever the state of
-// the endpoint. It waits for a slot, as a delivery does. It returns the event's id. Errors: record.ErrNotFound, ErrNoSecret.
+// the endpoint. It waits for a slot, as a delivery does. An accepted one ends the endpoint's
+// pauses. It returns the event's id. Errors: record.ErrNotFound, ErrNoSecret.
 func (s *Sender) Test(ctx context.Context, id string) (event string, a Answer, err error) {
 	ep, err := s.o.Store.Load(ctx, id)
 	if err != nil {
@@ -40,6 +41,10 @@ func (s *Sender) Test(ctx context.Context, id string) (event string, a Answer, e
 	over := s.o.Client.NewConnections()
 	defer over.CloseIdleConnections()
 	m := &Message{URL: ep.URL, ID: p.String(), Body: wire, Time: time.Now(), Secrets: secrets, Endpoint: ep.ID, Attempt: 1}
-	a, err = s.o.Client.Send(ctx, over, m)
+	if a, err = s.o.Client.Send(ctx, over, m); err == nil && a.Outcome == Accepted {
+		if err := s.o.Store.TestAccepted(context.WithoutCancel(ctx), &ep); err != nil {
+			s.o.Log.Warn("pauses of a webhook endpoint not ended", "endpoint", ep.ID, "err", err)
+		}
+	}
 	return m.ID, a, err
 }

@@ -9,7 +9,7 @@ import (
 	"tollhouse/store/webhook"
 )
 
-// answered is an event with what came of its first attempt.
+// answered is an event with the result of its first attempt.
 type answered struct {
 	index int
 	a     Answer
@@ -17,7 +17,8 @@ type answered struct {
 }
 
 // atOnce sends the events of a page of an endpoint without order, several at a time. An
-// event that fails is parked at once. The page is settled as far as all is answered.
+// event that fails is parked immediately. The page is settled up to the first event that is
+// not answered.
 func (d *delivery) atOnce(page eventlog.Stretch) (more bool, due time.Time, err error) {
 	if len(d.done)+len(page.Events) > unsettledMax {
 		if err := d.settle(""); err != nil {
@@ -27,7 +28,7 @@ func (d *delivery) atOnce(page eventlog.Stretch) (more bool, due time.Time, err 
 	results := make(chan answered)
 	done := make([]bool, len(page.Events))
 	sent, settled, inFlight := 0, 0, 0
-	var extra []func()            // return the slots beside the turn's own
+	var extra []func()            // return the slots besides the turn's own
 	gone, refused := false, false // refused: what was done could not be written
 	begun := time.Now()
 	for settled < len(page.Events) {
@@ -141,17 +142,29 @@ func (d *delivery) lower(a Answer) {
 	}
 }
 
-// keepSilent has the endpoint wait as long as the receiver asks.
+// keepSilent has the endpoint wait as long as the receiver asks, until it is renewed.
 func (d *delivery) keepSilent(pause time.Duration) time.Time {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
-	d.e.silent = time.Now().Add(pause)
-	return d.e.silent
+	until := time.Now().Add(pause)
+	if d.ep.Renewal() >= d.e.silentIn {
+		d.e.silent, d.e.silentIn = until, d.ep.Renewal()
+	}
+	return until
 }
 
 // silentUntil returns until when the receiver asked for no request.
 func (d *delivery) silentUntil() time.Time {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
-	return d.e.silent
+	return d.e.silentFor(d.ep)
+}
+
+// silentFor returns until when the receiver asked for no request, or zero. The caller holds
+// the mutex of the sender.
+func (e *endpoint) silentFor(ep *webhook.Endpoint) time.Time {
+	if e.silentIn != ep.Renewal() {
+		return time.Time{}
+	}
+	return e.silent
 }

@@ -1,8 +1,8 @@
-// Package backup defines the format of a backup file. From a backup a store can be
-// rebuilt, and no damage to it goes unnoticed.
+// Package backup defines the format of a backup file. A store can be rebuilt
+// from a backup, and any damage to it is detected.
 //
 //	magic      "tollbak\n"
-//	header     length, CRC-32C, JSON: format, schema, instance, when, by what
+//	header     length, CRC-32C, JSON: format, record format, instance, when, by what
 //	chunks     each: length packed, length unpacked, CRC-32C, a zstd frame
 //	           of records: length and key, length and value, expiry, CRC-32C
 //	end        a chunk of length 0
@@ -10,7 +10,7 @@
 //	digest     SHA-256 of everything before it
 //
 // Lengths and checksums are 4 bytes, the most significant first; the lengths of
-// keys and values, and the expiry, are varints. Keys come in ascending order.
+// keys and values, and the expiry, are varints. Keys are in ascending order.
 //
 // The checksums locate damage while reading; the digest proves that the whole file is
 // unaltered. A truncated file has no trailer. Nothing follows the digest.
@@ -49,8 +49,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Header describes a backup. It holds no secret.
 type Header struct {
 	Format   int       `json:"format"`
-	Schema   uint64    `json:"schema"`   // format version of the store's records
-	Instance string    `json:"instance"` // id of the store
+	Schema   uint64    `json:"record_format"` // of the store; backups before format 1 was settled have none
+	Instance string    `json:"instance"`      // id of the store
 	Created  time.Time `json:"created"`
 	Version  string    `json:"version"`       // of the tollhouse that wrote it
 	Key      string    `json:"key,omitempty"` // fingerprint of the server key, if known

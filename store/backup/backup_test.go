@@ -46,6 +46,7 @@ func read(r io.Reader) (lines []string, err error) {
 	return lines, nil
 }
 
+// Promise (Backup): a backup is one file; verify checks every record and every index of it
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	var records []kv.Record
@@ -78,6 +79,7 @@ func note(text string) []byte {
 	return append(binary.BigEndian.AppendUint32(b, crc32.Checksum([]byte(text), castagnoli)), text...)
 }
 
+// Promise (Backup): a backup is one file; verify checks every record and every index of it
 func TestReaderRefusals(t *testing.T) {
 	t.Parallel()
 	whole := string(written(t, kv.Record{Key: []byte("k"), Value: []byte("v")}))

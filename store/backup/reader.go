@@ -39,7 +39,7 @@ type Reader struct {
 
 const readSize = 64 << 10 // bytes per read
 
-// NewReader reads the header of a backup. Close the Reader at the end. Errors:
+// NewReader reads the header of a backup. Close the Reader when done. Errors:
 // ErrForeign, ErrTruncated, ErrDamaged, *FormatError, and those of r.
 func NewReader(r io.Reader) (*Reader, error) {
 	r = bufio.NewReaderSize(r, readSize)
@@ -75,7 +75,7 @@ func (b *Reader) Close() {
 	}
 }
 
-// Records yields the records once; each is valid until the next step. An error ends
+// Records yields the records once; each is valid until the next step. An error stops
 // it. Errors: ErrTruncated, ErrDamaged, and those of the underlying reader.
 func (b *Reader) Records() iter.Seq2[kv.Record, error] {
 	return func(yield func(kv.Record, error) bool) {

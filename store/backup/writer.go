@@ -30,10 +30,10 @@ type Writer struct {
 
 var errOrder = errors.New("backup: keys do not ascend")
 
-// NewWriter writes the header of a backup to w. Close must be called at the end.
+// NewWriter writes the header of a backup to w. Call Close when done.
 func NewWriter(w io.Writer, h Header) (*Writer, error) {
-	// Fast, because a backup runs beside a server and JSON compresses well anyway. One
-	// goroutine, and no checksum besides our own.
+	// Fast, because a backup runs alongside a server and JSON compresses well anyway. One
+	// goroutine, and no checksum other than our own.
 	packer, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithWindowSize(chunkSize))
 	if err != nil {
 		return nil, fmt.Errorf("backup: %w", err)

@@ -64,7 +64,7 @@ func loaded(b *testing.B, n int) (*storetest.Fixture, time.Duration) {
 	f := storetest.OnDisk(b)
 	ctx := context.Background()
 	started := time.Now()
-	im := must.Get(f.NewImporter("acct_bench", eventlog.ImportOptions{}))(b)
+	im := must.Get(f.Events.NewImporter("acct_bench", eventlog.ImportOptions{}))(b)
 	for i := range n {
 		if refused, err := im.Add(ctx, []byte(benchLine(i)), 0); err != nil || len(refused) > 0 {
 			b.Fatal(refused, err)
@@ -148,7 +148,7 @@ func pages(b *testing.B, f *storetest.Fixture, before func() int64, types []stri
 	buffer := make([]byte, 0, 256<<10)
 	return storetest.Timed(func() {
 		for range pagesTimed {
-			page, err := f.ListEvents(ctx, "acct_bench", eventlog.Filter{To: before(), Types: types, Limit: benchPage}, buffer[:0])
+			page, err := f.Events.ListEvents(ctx, "acct_bench", eventlog.Filter{To: before(), Types: types, Limit: benchPage}, buffer[:0])
 			if err != nil || page.Count != benchPage {
 				b.Fatal(page.Count, err)
 			}
@@ -192,12 +192,12 @@ func scans(b *testing.B, f *storetest.Fixture, before func() int64, typ string) 
 
 func retrieve(b *testing.B, f *storetest.Fixture) {
 	ctx := context.Background()
-	page := must.Get(f.ListEvents(ctx, "acct_bench", eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1000}, nil))(b)
+	page := must.Get(f.Events.ListEvents(ctx, "acct_bench", eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1000}, nil))(b)
 	ids := idsIn(page.Data)
 	buffer := make([]byte, 0, 4<<10)
 	i := 0
 	for b.Loop() {
-		must.Get(f.FindEvent(ctx, "acct_bench", ids[i%len(ids)], buffer[:0]))(b)
+		must.Get(f.Events.FindEvent(ctx, "acct_bench", ids[i%len(ids)], buffer[:0]))(b)
 		i++
 	}
 }
@@ -211,7 +211,7 @@ const importTimed = 1000
 func BenchmarkImport(b *testing.B) {
 	f, bare := storetest.OnDisk(b), storetest.OnDisk(b)
 	ctx := context.Background()
-	im := must.Get(f.NewImporter("acct_bench", eventlog.ImportOptions{}))(b)
+	im := must.Get(f.Events.NewImporter("acct_bench", eventlog.ImportOptions{}))(b)
 	ours, floor := 0, 0
 	imported := func() time.Duration {
 		lines := benchLines(&ours)

@@ -44,3 +44,9 @@ func (l *Log) guard(ctx context.Context, owner, kind string, v snapshot.Value) e
 		slog.String("account_id", owner), slog.String("kind", kind), slog.String("path", e.Path))
 	return nil
 }
+
+// CheckText guards a text that events of the server's own will contain. Errors:
+// *snapshot.Error with SensitiveField.
+func (l *Log) CheckText(ctx context.Context, owner, kind, member, text string) error {
+	return l.guard(ctx, owner, kind, snapshot.ObjectOf(snapshot.Member{Name: member, Value: snapshot.Text(text)}))
+}

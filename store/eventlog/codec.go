@@ -19,8 +19,13 @@ const (
 	eventHeadRecord = 2
 	knownTypeRecord = 1
 
-	// eventSizeMax is the size of an event's JSON in bytes.
-	eventSizeMax = 64 << 10
+	// eventSizeMax is the size of an event's JSON in bytes. In a frame of a stream, with
+	// the lines for its id and name, it stays below 64 KiB, which is the longest line that
+	// Go's bufio.Scanner reads and the buffer of other readers.
+	eventSizeMax = 64<<10 - frameSizeMax
+	// frameSizeMax bounds what a frame adds: "id: " and a position, "event: " and a type,
+	// "data: " and four line ends.
+	frameSizeMax = 256
 )
 
 // NewEvent is an event to record. Its texts are valid UTF-8.
@@ -77,7 +82,7 @@ func appendDraft(b []byte, e *NewEvent, object []byte) (rest []byte, snapshotAt 
 	}
 	b = append(b, eventEnding...)
 	if size := len(eventOpening) + eventIDSizeMax + len(b) - before + createdAtSizeMax + 1; size > eventSizeMax {
-		return nil, 0, &snapshot.Error{Fault: snapshot.TooLarge, Reason: fmt.Sprintf("the event of this change would have %d bytes, more than %d", size, eventSizeMax)}
+		return nil, 0, &snapshot.Error{Fault: snapshot.TooLarge, Reason: fmt.Sprintf("the event of this change would have %d bytes, more than the limit of %d", size, eventSizeMax)}
 	}
 	return b, snapshotAt, nil
 }
@@ -189,8 +194,8 @@ func readErased(r kv.Reader) (uint64, error) {
 	return n, d.Done()
 }
 
-// headToExtend is [ReadHead] for a transaction that records. Positions of an import come
-// from its lines, so the log of an account that was erased and filled again could have a
+// headToExtend is [ReadHead] for a transaction that records. Positions of an import are
+// derived from its lines, so the log of an account that was erased and refilled could have a
 // version that the erased one had, for which a cache still holds the erased events.
 // Therefore the generations of a new log begin above those of all logs before it.
 func headToExtend(tx kv.Txn, owner string) (Head, error) {

@@ -26,6 +26,8 @@ func eventRecords(t testing.TB) map[string]struct {
 	p := record.NewPosition(1773070200123, 7, [8]byte{1, 2, 3})
 	d, err := newDraft(&NewEvent{Owner: "a", Resource: "r", Source: "s", Location: "l", Type: "t.u"}, []byte("{}"))
 	must.Do(t, err)
+	known := typeCounts{knownType: knownType{count: 1 << 40, last: p}}
+	known.setSlots([]slotCount{{50_000_000, 1 << 40}, {49_999_999, 7}, {49_999_911, 300}})
 	return map[string]struct {
 		value  []byte
 		decode func([]byte) ([]byte, error)
@@ -38,9 +40,14 @@ func eventRecords(t testing.TB) map[string]struct {
 			h, err := decodeEventHead(b)
 			return encodeEventHead(h), err
 		}},
-		"known type": {encodeKnownType(knownType{count: 1 << 40, last: p}), func(b []byte) ([]byte, error) {
-			k, err := decodeKnownType(b)
-			return encodeKnownType(k), err
+		"known type": {encodeTypeCounts(known), func(b []byte) ([]byte, error) {
+			k, err := decodeTypeCounts(b)
+			if err != nil {
+				return nil, err
+			}
+			slots, err := k.slots()
+			k.setSlots(slots)
+			return encodeTypeCounts(k), err
 		}},
 		"resource": {encodeResource(resourceRecord{last: p, event: "ev-1", json: []byte(`{"id":"x"}`)}), func(b []byte) ([]byte, error) {
 			rec, err := decodeResource(b)
@@ -157,75 +164,76 @@ func openTest(t testing.TB) *Log {
 	return s
 }
 
+// Promise (§3.3): file order is kept; a line more than 5 s ahead or below the horizon is refused;
+// committed lines stay; a second run resumes a broken one
 func TestPlaces(t *testing.T) {
 	t.Parallel()
-	d := must.Get(newDraft(&NewEvent{Owner: "a", Resource: "r", Type: "t.u"}, []byte("{}")))(t)
-	begin := func() *positions { p := new(positions); p.init("a"); return p }
-	take := func(t *testing.T, p *positions, id string, createdAt int64) record.Position {
-		t.Helper()
-		position := must.Get(p.of(d, id, createdAt))(t)
-		p.took(createdAt, position)
-		return position
+	line := func(foreign string, tail byte) *importLine {
+		return &importLine{foreign: foreign, createdAt: 1773070200, digest: digest{tail}}
 	}
-	t.Run("milliseconds_and_counter_are_the_rank_in_the_second", func(t *testing.T) {
-		t.Parallel()
-		p := begin()
-		for rank := range int64(3) {
-			position := take(t, p, "", 1773070200)
-			if position.Millis() != 1773070200000 || int64(position[6])<<8|int64(position[7]) != rank {
-				t.Errorf("position %d = %v at %d", rank, position, position.Millis())
+	after := func(millis int64, counter uint16, tail byte) *second {
+		return &second{read: record.NewPosition(millis, counter, [8]byte{tail})}
+	}
+	tests := []struct {
+		name   string
+		second *second
+		line   *importLine
+		want   record.Position
+	}{
+		{"the_first_of_its_second", &second{read: record.PositionBefore(1773070200)}, line("", 7), record.NewPosition(1773070200000, 0, [8]byte{7})},
+		{"the_first_with_a_foreign_id", &second{read: record.PositionBefore(1773070200)}, line("x", 7), record.NewPosition(1773070200000, 0, [8]byte{7})},
+		{"the_next_rank", after(1773070200002, 5, 1), line("", 7), record.NewPosition(1773070200002, 6, [8]byte{7})},
+		{"the_next_millisecond", after(1773070200002, 0xffff, 1), line("", 7), record.NewPosition(1773070200003, 0, [8]byte{7})},
+		{"the_least_with_a_foreign_id", after(1773070200002, 5, 1), line("x", 7), record.NewPosition(1773070200002, 5, [8]byte{7})},
+		{"the_least_with_a_lower_tail", after(1773070200002, 5, 8), line("x", 7), record.NewPosition(1773070200002, 6, [8]byte{7})},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got, err := tt.second.behind(tt.line); err != nil || got != tt.want {
+				t.Errorf("position = %v, %v, want %v", got, err, tt.want)
 			}
-		}
-		p.seconds[1773070200] = second{rank: 65536*2 + 5}
-		position := take(t, p, "", 1773070200)
-		if position.Millis() != 1773070200002 || position[7] != 5 {
-			t.Errorf("position 131077 = %v at %d", position, position.Millis())
+		})
+	}
+	t.Run("a_position_never_leaves_its_second", func(t *testing.T) {
+		t.Parallel()
+		for _, id := range []string{"", "x"} {
+			if got, err := after(1773070200999, 0xffff, 8).behind(line(id, 7)); err == nil {
+				t.Errorf("position = %v, want a refusal", got)
+			}
 		}
 	})
 	t.Run("the_rest_is_derived_from_account_and_line", func(t *testing.T) {
 		t.Parallel()
-		p, other := begin(), begin()
-		other.account = "b"
-		if a, b := take(t, p, "", 5), take(t, other, "", 5); a == b {
-			t.Error("two accounts share a position")
+		d := must.Get(newDraft(&NewEvent{Owner: "a", Resource: "r", Type: "t.u"}, []byte("{}")))(t)
+		var buffer []byte
+		first, other := d.digest("a", "", 5, &buffer), d.digest("b", "", 5, &buffer)
+		if again := d.digest("a", "", 5, &buffer); first == other || first != again {
+			t.Error("the digest does not identify account and line")
 		}
-		if a, b := take(t, begin(), "", 5), take(t, begin(), "", 5); a != b {
-			t.Error("the same line has two positions")
-		}
-	})
-	t.Run("a_line_with_an_id_follows_the_line_before_it", func(t *testing.T) {
-		t.Parallel()
-		p := begin()
-		last := record.NewPosition(1773070200500, 9, [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
-		p.took(1773070200, last)
-		if position := take(t, p, "foreign", 1773070200); position.Compare(last) <= 0 || position.Millis() != 1773070200500 {
-			t.Errorf("position = %v, want the least behind %v", position, last)
-		}
-	})
-	t.Run("a_position_never_leaves_its_second", func(t *testing.T) {
-		t.Parallel()
-		p := begin()
-		p.took(1773070200, record.NewPosition(1773070200999, 0xffff, [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}))
-		if position := take(t, p, "foreign", 1773070200); position.Millis()/1000 != 1773070200 {
-			t.Errorf("position = %v at %d", position, position.Millis())
-		}
-		p.seconds[1773070200] = second{rank: 65536 * 1000}
-		if _, err := p.of(d, "", 1773070200); err == nil {
-			t.Error("the 65,536,001st line of a second has a position")
+		q := newSeconds("a")
+		stored, native, err := q.digestOfStored(d.record(record.NewPosition(5000, 1, [8]byte{}).String(), 5))
+		if stored != d.digest("a", "", 5, &buffer) || !native || err != nil {
+			t.Errorf("the digest of the stored event is another: native %v, %v", native, err)
 		}
 	})
 	t.Run("memory_is_bounded_without_harm_to_a_sorted_file", func(t *testing.T) {
 		t.Parallel()
-		p := begin()
+		q := newSeconds("a")
 		for createdAt := range int64(secondsKept + 10) {
-			p.took(createdAt, record.Position{})
+			q.find(createdAt)
 		}
-		if len(p.seconds) > secondsKept {
-			t.Errorf("%d seconds are kept", len(p.seconds))
+		q.settled()
+		if len(q.known) > secondsKept || len(q.changes) > 0 {
+			t.Errorf("%d seconds and %d changes are kept", len(q.known), len(q.changes))
 		}
-		take(t, p, "", secondsKept+10)
+		l := importLine{createdAt: secondsKept + 10}
+		if _, _, err := q.place(nil, Head{}, &l); err != nil {
+			t.Errorf("the next line = %v", err)
+		}
+		l.createdAt = 0
 		var bad *record.InvalidError
-		if _, err := p.of(d, "", 0); !errors.As(err, &bad) || !strings.Contains(bad.Hint, "sort") {
+		if _, _, err := q.place(nil, Head{}, &l); !errors.As(err, &bad) || !strings.Contains(bad.Hint, "sort") {
 			t.Errorf("a line far behind = %v, want a refusal", err)
 		}
 	})
@@ -233,6 +241,9 @@ func TestPlaces(t *testing.T) {
 
 // A cursor older than what retention removed is refused with the oldest remaining
 // position.
+//
+// Promise (§2.1): any id is a position; an unknown foreign one is refused; one past retention is
+// 410 with oldestAvailable
 func TestListEventsExpiredCursor(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -258,6 +269,9 @@ func TestListEventsExpiredCursor(t *testing.T) {
 }
 
 // Events below the head raise the generation; events above do not.
+//
+// Promise (§3.3): events above the head are live; those below are backfill, a range in streams and
+// not sent
 func TestImportGeneration(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -286,6 +300,9 @@ func TestImportGeneration(t *testing.T) {
 
 // A page of resources passes over a bounded number of removed ones, and skips none after
 // them.
+//
+// Promise (§3.1): any kind is accepted; known kinds have no unknown fields, refused with the
+// nearest name; id and object equal the path or are absent; resources are listed by id
 func TestListResourcesPassesOverRemoved(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -308,6 +325,13 @@ func TestListResourcesPassesOverRemoved(t *testing.T) {
 	page, err := s.ListResources(ctx, "a", "plan", "", 10, nil, nil)
 	if err != nil || page.Count != 0 || !page.More || page.Last != number(resourcesScanned-1) {
 		t.Fatalf("first page = %d, more %v, last %q, %v", page.Count, page.More, page.Last, err)
+	}
+	if page, err := s.SearchResources(ctx, "a", "plan", "", 10, nil, 0, nil); err != nil || page.Count != 0 || !page.More {
+		t.Errorf("a search without time = %d, more %v, %v", page.Count, page.More, err)
+	}
+	found, err := s.SearchResources(ctx, "a", "plan", "", 1, nil, time.Hour, []byte("["))
+	if err != nil || found.Count != 1 || !found.More || found.First != number(removed) || string(found.Data) != "[{}" {
+		t.Errorf("a search with time = %d, more %v, first %q, %s, %v", found.Count, found.More, found.First, found.Data, err)
 	}
 	page, err = s.ListResources(ctx, "a", "plan", page.Last, 1, nil, nil)
 	if err != nil || page.Count != 1 || !page.More || page.First != number(removed) {

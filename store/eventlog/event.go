@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
@@ -41,19 +40,14 @@ func IsID(text string) bool { return record.IsTag(text, idSizeMax) }
 // appendEvent records d at the end of its account's log within tx and returns its
 // position. Positions only grow: max(now, the last one + 1), decided under the
 // account's head, so that no event appears before a position that a reader has passed.
-func (l *Log) appendEvent(tx kv.Txn, d *draft, now time.Time, tail [8]byte) (record.Position, error) {
+// The time is taken here, in the committer's turn: see [Log.Settle].
+func (l *Log) appendEvent(tx kv.Txn, d *draft, tail [8]byte) (record.Position, error) {
 	h, err := headToExtend(tx, d.owner)
 	if err != nil {
 		return record.Position{}, err
 	}
-	h.advance(h.last.Next(now, tail), l.segmentEvents)
-	known, err := readKnownType(tx, d.owner, d.typ)
-	if err != nil {
-		return record.Position{}, err
-	}
-	known.count++
-	known.last = h.last
-	if err := writeKnownType(tx, d.owner, d.typ, known); err != nil {
+	h.advance(h.last.Next(l.now(), tail), l.segmentEvents)
+	if err := countEvent(tx, d.owner, d.typ, h.last); err != nil {
 		return record.Position{}, err
 	}
 	if err := writeEvent(tx, d, h.Segments.of(h.last), h.last); err != nil {
@@ -89,13 +83,13 @@ func (l *Log) RecordEvent(ctx context.Context, e NewEvent) ([]byte, error) {
 	}
 	kind, action, _ := strings.Cut(e.Type, ".")
 	state := resourceRecord{removed: action == "deleted", json: object}
-	now, tail := l.now(), secret.NewTail(l.random)
+	tail := secret.NewTail(l.random)
 	var wire []byte
 	err = l.db.Update(ctx, func(tx kv.Txn) error {
 		if err := l.ensureAccount(tx, e.Owner); err != nil {
 			return err
 		}
-		p, err := l.appendEvent(tx, d, now, tail)
+		p, err := l.appendEvent(tx, d, tail)
 		if err != nil {
 			return err
 		}
@@ -114,7 +108,7 @@ func (l *Log) RecordEvent(ctx context.Context, e NewEvent) ([]byte, error) {
 	return wire, nil
 }
 
-// Unrecorded returns an event of now that is in no log, as JSON.
+// Unrecorded returns an event with the current time that is in no log, as JSON.
 func (l *Log) Unrecorded(e NewEvent) (p record.Position, wire []byte, err error) {
 	object, err := encodeSnapshot(e.Object)
 	if err != nil {
@@ -150,12 +144,15 @@ func (l *Log) checkEvent(ctx context.Context, e *NewEvent) error {
 	return nil
 }
 
+// notText completes a sentence about a text of the wrong form; see [snapshot.Value.NotThis].
+func notText(text string) string { return snapshot.Text(text).NotThis() }
+
 func checkLabels(e *NewEvent) error {
 	if !IsEventType(e.Type) {
-		return record.Invalid("type", "use a type such as customer.updated", "type must be <resource_kind>.<action> in lower-case letters, digits and _")
+		return record.Invalid("type", "use a type such as customer.updated", "type must be <resource_kind>.<action> in lower-case letters, digits and _%s", notText(e.Type))
 	}
 	if !IsID(e.Resource) {
-		return record.Invalid("resource", "use an id such as cus_4tn8k2w1", "resource must have 1 to 64 characters of A-Z, a-z, 0-9, _ and -")
+		return record.Invalid("resource", "use an id such as cus_4tn8k2w1", "resource must have 1 to 64 characters of A-Z, a-z, 0-9, _ and -%s", notText(e.Resource))
 	}
 	if len(e.Source) > labelSizeMax {
 		return record.Invalid("source", "give a short name", "source has more than %d bytes", labelSizeMax)
@@ -171,9 +168,12 @@ func checkLabels(e *NewEvent) error {
 // documented fields bind only changes made here.
 func completeObject(e *NewEvent, kind string) error {
 	if e.Object.Kind() != snapshot.Object {
-		return record.Invalid("eventData.object", "give the resource as it was after the change", "eventData.object must be an object, not %s", e.Object.Kind())
+		return record.Invalid("eventData.object", "give the resource as it was after the change", "eventData.object must be an object%s", e.Object.NotThis())
 	}
-	object := e.Object.WithoutNulls()
+	object := e.Object
+	if !hasNoSnapshot(kind) { // an endpoint's nulls stay, or an export would not be what it was
+		object = object.WithoutNulls()
+	}
 	given := object.Members()
 	if len(given) >= 2 && isText(given[0], "id", e.Resource) && isText(given[1], "object", kind) {
 		e.Object = object // already in order
@@ -194,7 +194,7 @@ func completeObject(e *NewEvent, kind string) error {
 			continue
 		}
 		if !m.Value.Equal(want) {
-			return record.Invalid("eventData.object."+m.Name, "leave it out or make them agree", "eventData.object.%s does not agree with the event: it must be %s", m.Name, want)
+			return record.Invalid("eventData.object."+m.Name, "leave it out or make them agree", "eventData.object.%s does not agree with the event: it must be %s%s", m.Name, want, m.Value.NotThis())
 		}
 	}
 	e.Object = snapshot.ObjectOf(members...)
@@ -217,7 +217,7 @@ func appendSnapshot(b []byte, v snapshot.Value) ([]byte, error) {
 	before := len(b)
 	b = v.Append(b)
 	if size := len(b) - before; size > snapshot.SizeMax {
-		return nil, &snapshot.Error{Fault: snapshot.TooLarge, Reason: fmt.Sprintf("the snapshot has %d bytes, more than %d", size, snapshot.SizeMax)}
+		return nil, &snapshot.Error{Fault: snapshot.TooLarge, Reason: fmt.Sprintf("the snapshot has %d bytes, more than the limit of %d", size, snapshot.SizeMax)}
 	}
 	return b, nil
 }

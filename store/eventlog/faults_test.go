@@ -8,30 +8,25 @@ import (
 
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
-	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
 )
 
-// always is the check of an account that no other deletion erases.
-func always(kv.Reader) error { return nil }
-
-// histories is a store with events of two accounts, some of them counted, and some changed
-// since they were.
+// histories is a store with events of two accounts, some of them counted by slot and some by
+// hour.
 func histories(t *testing.T) *storetest.Fixture {
 	t.Helper()
 	f := storetest.NewKeeping(t, func(o *store.Options) { o.StrictTypes = true })
 	manyEvents(t, f, "acct_a", 20)
 	manyEvents(t, f, "acct_b", 3)
-	must.Do(t, f.CatchUpCounts(t.Context()))
 	storetest.ImportLines(t, f.Store, "acct_a", importedLine("late-1", f.Now().Add(-30*time.Hour)))
 	for _, resource := range []string{"p1", "p2"} {
-		must.Get(f.PutResource(t.Context(), planChange(resource), snapshot.ObjectOf()))(t)
+		must.Get(f.Events.PutResource(t.Context(), planChange(resource), snapshot.ObjectOf()))(t)
 	}
 	f.Clock.Advance(3 * time.Hour)
-	must.Get(f.RecordEvent(t.Context(), newEvent("acct_a", "plan.updated", "p1")))(t)
+	must.Get(f.Events.RecordEvent(t.Context(), newEvent("acct_a", "plan.updated", "p1")))(t)
 	return f
 }
 
@@ -55,11 +50,11 @@ func logCalls(t *testing.T, f *storetest.Fixture) []storetest.Call {
 	list := func(change func(*eventlog.Filter)) func(ctxt, st) (any, error) {
 		filter := all
 		change(&filter)
-		return func(ctx ctxt, s st) (any, error) { return s.ListEvents(ctx, "acct_a", filter, nil) }
+		return func(ctx ctxt, s st) (any, error) { return s.Events.ListEvents(ctx, "acct_a", filter, nil) }
 	}
 	lines := func(o eventlog.ImportOptions, lines ...string) func(ctxt, st) (any, error) {
 		return func(ctx ctxt, s st) (any, error) {
-			im, err := s.NewImporter("acct_a", o)
+			im, err := s.Events.NewImporter("acct_a", o)
 			if err != nil {
 				return nil, err
 			}
@@ -79,8 +74,7 @@ func logCalls(t *testing.T, f *storetest.Fixture) []storetest.Call {
 	}
 	counts := func(owner string, g eventlog.Grain) func(ctxt, st) (any, error) {
 		return func(ctx ctxt, s st) (any, error) {
-			units, _, err := s.EventCounts(ctx, owner, g, now.Add(-72*time.Hour), now)
-			return units, err
+			return s.Events.EventCounts(ctx, owner, g, now.Add(-72*time.Hour), now)
 		}
 	}
 	oldest := after(t, f, record.Position{})[:2]
@@ -88,10 +82,10 @@ func logCalls(t *testing.T, f *storetest.Fixture) []storetest.Call {
 	imported := importedLine("new-1", now.Add(-40*time.Hour))
 	return []storetest.Call{
 		{Name: "RecordEvent", Run: func(ctx ctxt, s st) (any, error) {
-			return s.RecordEvent(ctx, newEvent("acct_c", "plan.created", "p9"))
+			return s.Events.RecordEvent(ctx, newEvent("acct_c", "plan.created", "p9"))
 		}},
-		{Name: "FindEvent", Run: func(ctx ctxt, s st) (any, error) { return s.FindEvent(ctx, "acct_a", "late-1", nil) }},
-		{Name: "EventsVersion", Run: func(ctx ctxt, s st) (any, error) { return s.EventsVersion(ctx, "acct_a") }},
+		{Name: "FindEvent", Run: func(ctx ctxt, s st) (any, error) { return s.Events.FindEvent(ctx, "acct_a", "late-1", nil) }},
+		{Name: "EventsVersion", Run: func(ctx ctxt, s st) (any, error) { return s.Events.EventsVersion(ctx, "acct_a") }},
 		{Name: "ListEvents", Run: list(func(*eventlog.Filter) {})},
 		{Name: "ListEvents_after_a_foreign_id", Run: list(func(f *eventlog.Filter) { f.After, _ = eventlog.ParseCursor("late-1") })},
 		{Name: "ListEvents_of_one_type", Run: list(func(f *eventlog.Filter) { f.Types = []string{"plan.updated"} })},
@@ -99,60 +93,57 @@ func logCalls(t *testing.T, f *storetest.Fixture) []storetest.Call {
 		{Name: "ListEvents_of_unknown_types", Run: list(func(f *eventlog.Filter) { f.Types = []string{"customer.lost", "plan.lost"} })},
 		{Name: "ListEvents_of_a_resource", Run: list(func(f *eventlog.Filter) { f.Resources, f.Types = []string{"r1"}, []string{"plan.created"} })},
 		{Name: "ListEventTypes", Run: func(ctx ctxt, s st) (any, error) {
-			types, _, err := s.ListEventTypes(ctx, "acct_a")
+			types, _, err := s.Events.ListEventTypes(ctx, "acct_a")
 			return types, err
 		}},
 		{Name: "CheckTypes", Run: func(ctx ctxt, s st) (any, error) {
-			return nil, s.CheckTypes(ctx, "acct_a", "plan.updated", "other.done")
+			return nil, s.Events.CheckTypes(ctx, "acct_a", "plan.updated", "other.done")
 		}},
-		{Name: "CountEvents", Run: func(ctx ctxt, s st) (any, error) { return s.CountEvents(ctx) }},
-		{Name: "CheckClock", Run: func(ctx ctxt, s st) (any, error) { return nil, s.CheckClock(ctx) }},
+		{Name: "CountEvents", Run: func(ctx ctxt, s st) (any, error) { return s.Events.CountEvents(ctx) }},
+		{Name: "CheckClock", Run: func(ctx ctxt, s st) (any, error) { return nil, s.Events.CheckClock(ctx) }},
 		{Name: "Follow", Run: func(ctx ctxt, s st) (any, error) {
-			return s.Follow(ctx, "acct_a", []string{"plan.*"}, record.Position{}, 5)
+			return s.Events.Follow(ctx, "acct_a", []string{"plan.*"}, record.Position{}, 5)
 		}},
 		{Name: "FollowUntil", Run: func(ctx ctxt, s st) (any, error) {
-			return s.FollowUntil(ctx, "acct_a", []string{"*"}, record.Position{}, record.LastPosition, 5)
+			return s.Events.FollowUntil(ctx, "acct_a", []string{"*"}, record.Position{}, record.LastPosition, 5)
 		}},
-		{Name: "EventsAt", Run: func(ctx ctxt, s st) (any, error) { return s.EventsAt(ctx, "acct_a", oldest) }},
+		{Name: "EventsAt", Run: func(ctx ctxt, s st) (any, error) { return s.Events.EventsAt(ctx, "acct_a", oldest) }},
 		{Name: "Export", Run: func(ctx ctxt, s st) (any, error) {
-			page, _, err := s.NewExport("acct_a").Next(ctx, 5, nil)
+			page, _, err := s.Events.NewExport("acct_a").Next(ctx, 5, nil)
 			return page, err
 		}},
 		{Name: "PutResource", Run: func(ctx ctxt, s st) (any, error) {
-			return s.PutResource(ctx, planChange("p3"), snapshot.ObjectOf())
+			return s.Events.PutResource(ctx, planChange("p3"), snapshot.ObjectOf())
 		}},
 		{Name: "PatchResource", Run: func(ctx ctxt, s st) (any, error) {
-			return s.PatchResource(ctx, planChange("p1"), snapshot.ObjectOf(snapshot.Member{Name: "n", Value: snapshot.Text("1")}))
+			return s.Events.PatchResource(ctx, planChange("p1"), snapshot.ObjectOf(snapshot.Member{Name: "n", Value: snapshot.Text("1")}))
 		}},
-		{Name: "DeleteResource", Run: func(ctx ctxt, s st) (any, error) { return s.DeleteResource(ctx, planChange("p2")) }},
-		{Name: "FindResource", Run: func(ctx ctxt, s st) (any, error) { return s.FindResource(ctx, "acct_a", "plan", "p1") }},
+		{Name: "DeleteResource", Run: func(ctx ctxt, s st) (any, error) { return s.Events.DeleteResource(ctx, planChange("p2")) }},
+		{Name: "FindResource", Run: func(ctx ctxt, s st) (any, error) { return s.Events.FindResource(ctx, "acct_a", "plan", "p1") }},
 		{Name: "ListResources", Run: func(ctx ctxt, s st) (any, error) {
-			return s.ListResources(ctx, "acct_a", "plan", "", 5, nil, nil)
+			return s.Events.ListResources(ctx, "acct_a", "plan", "", 5, nil, nil)
 		}},
 		{Name: "Import", InSteps: true, Run: lines(eventlog.ImportOptions{}, imported, importedLine("late-1", now.Add(-30*time.Hour)))},
 		{Name: "Import_skipping_errors", InSteps: true, Run: lines(eventlog.ImportOptions{SkipErrors: true}, imported)},
 		{Name: "Import_dry_run", Run: lines(eventlog.ImportOptions{DryRun: true}, imported, imported)},
 		{Name: "RecordFixtures", InSteps: true, Leaves: true, Run: func(ctx ctxt, s st) (any, error) {
-			recorded, refused, err := s.RecordFixtures(ctx, []eventlog.Fixture{fixture})
+			recorded, refused, err := s.Events.RecordFixtures(ctx, []eventlog.Fixture{fixture})
 			return []any{recorded, refused}, err
 		}},
-		{Name: "PurgeEvents", InSteps: true, Leaves: true, Run: purge(eventlog.Purge{Account: "acct_a"})},
-		{Name: "PurgeEvents_of_a_resource", InSteps: true, Leaves: true, Run: purge(eventlog.Purge{Account: "acct_a", Kind: "plan", Resource: "r2"})},
+		{Name: "PurgeEvents", InSteps: true, Leaves: true, Remakes: true, Run: purge(eventlog.Purge{Account: "acct_a"})},
+		{Name: "PurgeEvents_of_a_resource", InSteps: true, Leaves: true, Remakes: true, Run: purge(eventlog.Purge{Account: "acct_a", Kind: "plan", Resource: "r2"})},
 		{Name: "TrimEvents", InSteps: true, Run: func(ctx ctxt, s st) (any, error) {
-			if err := s.SetRetention(ctx, 47*time.Hour); err != nil {
+			if err := s.Events.SetRetention(ctx, 47*time.Hour); err != nil {
 				return nil, err
 			}
 			return s.TrimEvents(ctx)
 		}},
-		{Name: "CatchUpCounts", Remakes: true, Run: func(ctx ctxt, s st) (any, error) { return nil, s.CatchUpCounts(ctx) }},
-		{Name: "EventCounts", Remakes: true, Run: counts("acct_a", eventlog.ByHour)},
-		{Name: "EventCounts_of_all", Remakes: true, Run: counts("", eventlog.ByDay)},
-		{Name: "BusiestOwners", Remakes: true, Run: func(ctx ctxt, s st) (any, error) {
-			return s.BusiestOwners(ctx, eventlog.ByDay, now.Add(-72*time.Hour), now, 5)
+		{Name: "EventCounts", Run: counts("acct_a", eventlog.ByHour)},
+		{Name: "EventCounts_of_all", Run: counts("", eventlog.ByDay)},
+		{Name: "BusiestOwners", Run: func(ctx ctxt, s st) (any, error) {
+			return s.Events.BusiestOwners(ctx, eventlog.ByDay, now.Add(-72*time.Hour), now, 5)
 		}},
-		{Name: "RepairCounts", Remakes: true, Run: func(ctx ctxt, s st) (any, error) { return s.RepairCounts(ctx) }},
-		{Name: "StopCounts", Run: func(ctx ctxt, s st) (any, error) { return nil, s.StopCounts(ctx, "acct_a", always) }},
-		{Name: "DropCounts", Remakes: true, Run: func(ctx ctxt, s st) (any, error) { return nil, s.DropCounts(ctx, "acct_a", always) }},
+		{Name: "RepairCounts", Remakes: true, Run: func(ctx ctxt, s st) (any, error) { return s.Events.RepairCounts(ctx) }},
 	}
 }
 

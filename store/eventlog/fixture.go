@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,9 +16,10 @@ import (
 // Fixture is an event of a test: a line of an import that may leave out createdAt,
 // which is then now, and owner.
 type Fixture struct {
-	value snapshot.Value
-	owner string
-	id    string
+	value  snapshot.Value
+	owner  string
+	member string // that names the owner: owner or account
+	id     string
 }
 
 // ParseFixture reads a fixture. owner is that of an event that names none. Errors:
@@ -26,7 +28,15 @@ func ParseFixture(v snapshot.Value, owner string) (Fixture, error) {
 	if v.Kind() != snapshot.Object {
 		return Fixture{}, fmt.Errorf("the event must be an object, not %s", v.Kind())
 	}
-	f := Fixture{value: v, owner: owner}
+	f := Fixture{owner: owner, member: "owner"}
+	if _, ok := v.Member("account"); ok {
+		f.member = "account"
+	}
+	v, err := AccountAsOwner(v)
+	if err != nil {
+		return Fixture{}, err
+	}
+	f.value = v
 	if named, ok := v.Member("owner"); ok {
 		f.owner = named.Text()
 	}
@@ -36,8 +46,26 @@ func ParseFixture(v snapshot.Value, owner string) (Fixture, error) {
 	return f, nil
 }
 
+// AccountAsOwner returns an event whose account is named by the member owner, as on the wire.
+// A fixture may call it account, as everywhere else.
+func AccountAsOwner(v snapshot.Value) (snapshot.Value, error) {
+	if _, ok := v.Member("account"); !ok {
+		return v, nil
+	}
+	if _, ok := v.Member("owner"); ok {
+		return v, errors.New("account and owner both name the account of the event")
+	}
+	members := slices.Clone(v.Members())
+	for i := range members {
+		if members[i].Name == "account" {
+			members[i].Name = "owner"
+		}
+	}
+	return snapshot.ObjectOf(members...), nil
+}
+
 // RecordFixtures records events at their own time, all or none, and returns them as
-// they stand. Those of one second follow each other, and the events that are there. If
+// stored. Within one second they follow each other, after the events already there. If
 // one is refused, refused says why, and its Line is the number of the fixture, from 1.
 func (l *Log) RecordFixtures(ctx context.Context, fixtures []Fixture) (events [][]byte, refused *LineError, err error) {
 	placed := slices.Clone(fixtures)
@@ -141,7 +169,7 @@ func (l *Log) importFixtures(ctx context.Context, fixtures []Fixture, dryRun boo
 			var err error
 			if im, err = l.NewImporter(f.owner, ImportOptions{DryRun: dryRun}); err != nil {
 				bad := lineError(&importLine{}, err)
-				bad.Line, bad.Param = i+1, "owner"
+				bad.Line, bad.Param = i+1, f.member
 				return bad, nil
 			}
 			importers[f.owner] = im

@@ -22,7 +22,7 @@ type Followed struct {
 type Stretch struct {
 	Events []Followed
 	Passed record.Position // the reader continues here
-	More   bool            // the log goes on behind Passed
+	More   bool            // the log continues after Passed
 }
 
 // The bounds of one call of Follow.
@@ -31,10 +31,10 @@ const (
 	followedBytesMax = 1 << 20 // of the events returned
 )
 
-// Follow returns up to limit events behind a position whose type matches one of the
+// Follow returns up to limit events after a position whose type matches one of the
 // patterns, oldest first. It reads the log row by row: unlike a page of ListEvents, its
 // work does not depend on how many types there are. Errors: *CursorError if retention
-// has removed events behind the position.
+// has removed events after the position.
 func (l *Log) Follow(ctx context.Context, owner string, types []string, after record.Position, limit int) (s Stretch, err error) {
 	err = l.db.View(ctx, func(r kv.Reader) error {
 		s, err = follow(r, owner, types, after, record.LastPosition, limit)
@@ -166,7 +166,7 @@ func PositionOf(r kv.Reader, owner, id string) (record.Position, error) {
 // Extent says how far a log reaches.
 type Extent struct {
 	Last    record.Position // of the newest event
-	Removed record.Position // up to here retention has removed events, or zero
+	Removed record.Position // retention has removed events up to here, or zero
 	Oldest  record.Position // of the oldest event left, or Last
 }
 
@@ -180,7 +180,7 @@ func ReadExtent(r kv.Reader, owner string) (Extent, error) {
 }
 
 // hasNoSnapshot reports whether the resources of a kind are kept elsewhere: package webhook
-// keeps the endpoints. What others record about them is history and makes none.
+// keeps the endpoints. Events that others record about them are history and create none.
 func hasNoSnapshot(kind string) bool { return kind == "webhook_endpoint" }
 
 // AppendEvent records an event within tx. Its resource gets no snapshot: the caller
@@ -198,14 +198,14 @@ func (l *Log) AppendEvent(tx kv.Txn, e NewEvent, tail [8]byte) (record.Position,
 	if err != nil {
 		return record.Position{}, err
 	}
-	return l.appendEvent(tx, d, l.now(), tail)
+	return l.appendEvent(tx, d, tail)
 }
 
 // Recorded wakes live readers after AppendEvent has recorded an event of an account.
 func (l *Log) Recorded(owner string) { l.committed(logChange{owner: owner, recorded: 1}) }
 
-// HasEvents reports whether Follow would find an event behind a position, other than the
-// one at except. Where it would have to read on, it says yes.
+// HasEvents reports whether Follow would find an event after a position, other than the
+// one at except. If it would have to read further, it reports true.
 func (l *Log) HasEvents(r kv.Reader, owner string, types []string, after, except record.Position) bool {
 	s, err := follow(r, owner, types, after, record.LastPosition, 2)
 	s.Events = slices.DeleteFunc(s.Events, func(e Followed) bool { return e.Position == except })

@@ -22,7 +22,7 @@ func TestFollowReadsTheWholeLogInOrder(t *testing.T) {
 	patterns := []string{"*", "customer.*", "*.paid", "invoice.paid", "none.such"}
 	for i := range 40 {
 		typ := all[i%len(all)]
-		wire := must.Get(s.RecordEvent(t.Context(), eventlog.NewEvent{Owner: "a", Resource: fmt.Sprint("r", i), Type: typ, Object: snapshot.ObjectOf()}))(t)
+		wire := must.Get(s.Events.RecordEvent(t.Context(), eventlog.NewEvent{Owner: "a", Resource: fmt.Sprint("r", i), Type: typ, Object: snapshot.ObjectOf()}))(t)
 		for _, pattern := range patterns {
 			if eventlog.MatchesTypes([]string{pattern}, typ) {
 				want[pattern] = append(want[pattern], string(wire))
@@ -34,7 +34,7 @@ func TestFollowReadsTheWholeLogInOrder(t *testing.T) {
 			var got []string
 			after, more := record.Position{}, true
 			for more {
-				stretch := must.Get(s.Follow(t.Context(), "a", []string{pattern}, after, limit))(t)
+				stretch := must.Get(s.Events.Follow(t.Context(), "a", []string{pattern}, after, limit))(t)
 				for _, e := range stretch.Events {
 					got = append(got, string(e.Wire))
 				}
@@ -46,7 +46,7 @@ func TestFollowReadsTheWholeLogInOrder(t *testing.T) {
 			if !slices.Equal(got, want[pattern]) {
 				t.Errorf("%s, %d at a time: %d events, want %d", pattern, limit, len(got), len(want[pattern]))
 			}
-			if head := must.Get(s.EventsVersion(t.Context(), "a"))(t).Head; after != head {
+			if head := must.Get(s.Events.EventsVersion(t.Context(), "a"))(t).Head; after != head {
 				t.Errorf("%s: it has passed %s, want the head %s", pattern, after, head)
 			}
 		}

@@ -15,7 +15,7 @@ import (
 // ImportOptions configure an import.
 type ImportOptions struct {
 	SkipErrors bool // continue after a rejected line; otherwise stop before it
-	DryRun     bool // check every line, record nothing
+	DryRun     bool // check every line, also after a rejected one, and record nothing
 	// StrictTypes rejects types that look misspelled, as a log with strict types
 	// always does. Otherwise they are counted.
 	StrictTypes bool
@@ -43,23 +43,24 @@ type LineError struct {
 }
 
 // ImportLineSizeMax is the size of a line in bytes.
-const ImportLineSizeMax = eventSizeMax
+const ImportLineSizeMax = 64 << 10
 
 // Importer records a file of events in batches, each committed atomically. Committed
-// batches stay. Running the file again continues where it stopped, because every line
-// has the same position in every run.
+// batches stay. Running the file again continues where it stopped, because the events
+// of the earlier run are found again: by their ids, or by everything else.
 //
 // Parsing and committing overlap, since each keeps a processor busy. No batch is
 // committed after one that failed.
 type Importer struct {
-	log       *Log
-	account   string
-	options   ImportOptions
-	summary   ImportSummary
-	stopped   bool
-	positions positions
-	types     map[string]*UnknownType // of earlier lines; nil for one that is in order
-	unknown   []*UnknownType
+	log     *Log
+	account string
+	options ImportOptions
+	summary ImportSummary
+	stopped bool
+	seconds seconds                 // used by the commit only
+	hashed  []byte                  // memory for hashing a line
+	types   map[string]*UnknownType // of earlier lines; nil for one that is in order
+	unknown []*UnknownType
 	// Lines are parsed in lineArena; what must outlive the line is copied to its
 	// draft.
 	lineArena snapshot.Arena
@@ -74,13 +75,18 @@ type Importer struct {
 
 // importLine is an event to commit, or the error that rejected its line.
 type importLine struct {
-	refused   *LineError
-	number    int
-	offset    int64
-	draft     *draft
-	kind      string
+	refused *LineError
+	number  int
+	offset  int64
+	draft   *draft
+	kind    string
+	// position is that of a native id; else, until the line is recorded, the first of
+	// its second.
 	position  record.Position
+	placed    record.Position // where it is recorded
+	native    bool
 	foreign   string // its id if that is not native
+	digest    digest // of the line, unless its id is native
 	createdAt int64
 	removes   bool
 	snapshot  []byte
@@ -93,8 +99,7 @@ func (l *Log) NewImporter(account string, o ImportOptions) (*Importer, error) {
 		return nil, err
 	}
 	o.StrictTypes = o.StrictTypes || l.strictTypes
-	im := &Importer{types: map[string]*UnknownType{}, log: l, account: account, options: o, batch: newImportBatch()}
-	im.positions.init(account)
+	im := &Importer{types: map[string]*UnknownType{}, log: l, account: account, options: o, batch: newImportBatch(), seconds: newSeconds(account)}
 	return im, nil
 }
 
@@ -110,12 +115,15 @@ func (im *Importer) UnknownTypes() (types []UnknownType) {
 	return types
 }
 
-// Stopped reports whether a rejected line has ended the import.
+// goesOn reports whether the import continues after a rejected line. A dry run finds all of them.
+func (im *Importer) goesOn() bool { return im.options.SkipErrors || im.options.DryRun }
+
+// Stopped reports whether a rejected line has stopped the import.
 func (im *Importer) Stopped() bool { return im.stopped }
 
 // Add takes the next line, without its line end, which starts at offset; a full batch
 // is committed. It returns the lines rejected since the last call, in order. An error
-// ends the import; unless it is ErrUnavailable, the batch may or may not be recorded.
+// stops the import; unless it is ErrUnavailable, the batch may or may not be recorded.
 // After the last line call Flush, unless Add returned an error or the import has
 // stopped.
 func (im *Importer) Add(ctx context.Context, line []byte, offset int64) ([]LineError, error) {
@@ -162,7 +170,7 @@ func (im *Importer) Refuse(ctx context.Context, offset int64) ([]LineError, erro
 // refuse queues a rejection in order among the waiting lines.
 func (im *Importer) refuse(ctx context.Context, fault *LineError) ([]LineError, error) {
 	im.batch.lines = append(im.batch.lines, importLine{refused: fault})
-	if im.options.SkipErrors && len(im.batch.lines) < batchLinesMax {
+	if im.goesOn() && len(im.batch.lines) < batchLinesMax {
 		return nil, nil
 	}
 	return im.Flush(ctx)
@@ -187,7 +195,8 @@ func (im *Importer) Flush(ctx context.Context) ([]LineError, error) {
 func isLineFault(err error) bool {
 	var bad *record.InvalidError
 	var doc *snapshot.Error
-	return errors.As(err, &bad) || errors.As(err, &doc)
+	var conflict *conflictError
+	return errors.As(err, &bad) || errors.As(err, &doc) || errors.As(err, &conflict)
 }
 
 // lineError gives a rejection its code.

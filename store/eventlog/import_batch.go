@@ -16,11 +16,11 @@ type importBatch struct {
 	bytes     int
 	types     map[string]bool
 	resources map[[2]string]bool
-	hours     hours
+	hours     map[uint32]struct{}
 }
 
 func newImportBatch() *importBatch {
-	return &importBatch{types: map[string]bool{}, resources: map[[2]string]bool{}, hours: hours{}}
+	return &importBatch{types: map[string]bool{}, resources: map[[2]string]bool{}, hours: map[uint32]struct{}{}}
 }
 
 // A batch must fit one Update, with a reserve for what it writes once (the account and
@@ -28,9 +28,9 @@ func newImportBatch() *importBatch {
 const (
 	batchWritesMax  = kv.UpdateWritesMax - 2
 	batchBytesMax   = kv.UpdateBytesMax - 4<<10
-	lineWritesMax   = 7       // log, type and resource lists; foreign id, known type, resource, dirty hour
-	lineKeysSizeMax = 1 << 10 // all keys and small records of one line
-	batchLinesMax   = 1000    // including rejected ones
+	lineWritesMax   = 6 + hourWrites // log, type and resource lists; foreign id, known type, resource; counts
+	lineKeysSizeMax = 1 << 10        // all keys and small records of one line
+	batchLinesMax   = 1000           // including rejected ones
 )
 
 // fits reports whether the batch has room for l.
@@ -56,14 +56,17 @@ func (b *importBatch) hold(l importLine) {
 		b.resources[resource] = true
 		b.writes++
 	}
-	before := len(b.hours)
-	b.hours.add(l.position)
-	b.writes += len(b.hours) - before
+	hour := ByHour.unit(l.position.Millis())
+	if _, has := b.hours[hour]; !has {
+		b.hours[hour] = struct{}{}
+		b.writes += hourWrites
+		b.bytes += hourWrites * tallySizeMax
+	}
 	b.bytes += l.size()
 	b.lines = append(b.lines, l)
 }
 
-// batchesTogether is how many batches are sent at once, so that the engine starts
+// batchesTogether is how many batches are sent together, so that the engine starts
 // the next commit without waiting for the importer.
 const batchesTogether = 3
 
@@ -117,7 +120,7 @@ func (im *Importer) begin(ctx context.Context) {
 	}()
 }
 
-// settle takes in the outcome of the running commit. Without wait it returns at once
+// settle takes in the outcome of the running commit. Without wait it returns immediately
 // if that is not finished.
 func (im *Importer) settle(wait bool) ([]LineError, error) {
 	if im.outcome == nil {
@@ -152,11 +155,15 @@ func (im *Importer) settle(wait bool) ([]LineError, error) {
 var errDryRun = errors.New("dry run")
 
 // record commits batches, each in its own Update. It runs concurrently with the rest
-// of the Importer and changes only im.seen.
+// of the Importer and changes only im.seen and im.seconds.
 func (im *Importer) record(ctx context.Context, batches []*importBatch) (all settled) {
 	each := make([]settled, len(batches))
 	changes := make([]logChange, len(batches))
 	updates := make([]func(kv.Txn) error, len(batches))
+	im.seconds.settled()
+	if all.err = im.seconds.look(ctx, im.log.db, batches); all.err != nil {
+		return all
+	}
 	for i, b := range batches {
 		again := im.seen.addAll(b.lines, im.options.DryRun)
 		updates[i] = func(tx kv.Txn) (err error) {
@@ -165,7 +172,7 @@ func (im *Importer) record(ctx context.Context, batches []*importBatch) (all set
 				each[i].stopped = true
 				return nil
 			}
-			changes[i], err = im.recordBatch(tx, b, again, &each[i])
+			changes[i], err = im.recordBatch(tx, i, b, again, &each[i])
 			return err
 		}
 	}
@@ -210,25 +217,24 @@ func (b *importBatch) prefetchEvents(tx kv.Txn, account string, head Head) {
 		return
 	}
 	var keys [][]byte
-	dirty, log := hours{}, eventsOf(account)
+	log := eventsOf(account)
 	for _, l := range b.lines {
 		if l.refused != nil {
 			continue
 		}
-		position := l.position
+		position, stored := l.position, l.native
 		if l.foreign != "" {
 			if recorded, err := readForeign(tx, account, l.foreign); err == nil {
-				position = recorded
+				position, stored = recorded, true
 			}
 		}
 		if position.Compare(head.last) > 0 {
 			continue
 		}
-		keys = append(keys, log.in(head.Segments.of(position)).Position(position), record.ResourceKey(account, l.kind, l.draft.resource))
-		dirty.add(position)
-	}
-	for hour := range dirty {
-		keys = append(keys, record.DirtyHoursKey(account).Uint32(hour))
+		if stored {
+			keys = append(keys, log.in(head.Segments.of(position)).Position(position))
+		}
+		keys = append(keys, record.ResourceKey(account, l.kind, l.draft.resource))
 	}
 	kv.Prefetch(tx, keys)
 }
@@ -247,13 +253,16 @@ func (im *Importer) update(ctx context.Context, updates []func(kv.Txn) error) []
 	return ends
 }
 
-// recordBatch records the lines of a batch within tx and returns what that changes.
-func (im *Importer) recordBatch(tx kv.Txn, b *importBatch, again []repeated, s *settled) (logChange, error) {
+// recordBatch records the lines of a batch, the nth of those that run together, within
+// tx and returns what that changes.
+func (im *Importer) recordBatch(tx kv.Txn, n int, b *importBatch, again []repeated, s *settled) (logChange, error) {
 	b.prefetchNames(tx, im.account)
 	w, err := newEventWriter(tx, im.log.segmentEvents, im.account, im.log.horizon(), &im.arena)
 	if err != nil {
 		return logChange{}, err
 	}
+	w.seconds, w.hoursMax = &im.seconds, len(b.hours)
+	im.seconds.begin(n, w.head)
 	b.prefetchEvents(tx, im.account, w.head)
 	for i := range b.lines {
 		fault, recorded, err := w.add(&b.lines[i])
@@ -270,7 +279,7 @@ func (im *Importer) recordBatch(tx kv.Txn, b *importBatch, again []repeated, s *
 		default:
 			s.unchanged++
 		}
-		if fault != nil && !im.options.SkipErrors {
+		if fault != nil && !im.goesOn() {
 			s.stopped = true
 			break
 		}
@@ -286,6 +295,7 @@ func (im *Importer) recordBatch(tx kv.Txn, b *importBatch, again []repeated, s *
 	if im.options.DryRun {
 		return logChange{}, errDryRun
 	}
+	im.seconds.wrote(w.head)
 	c := logChange{owner: im.account, recorded: s.recorded, backfill: w.backfill}
 	if c.backfill != nil {
 		c.raised = w.head.generation

@@ -28,7 +28,7 @@ func (d *dryRun) addAll(batch []importLine, dry bool) []repeated {
 	}
 	again := make([]repeated, len(batch))
 	for i := range batch {
-		if batch[i].refused == nil {
+		if l := &batch[i]; l.refused == nil && (l.native || l.foreign != "") {
 			again[i] = d.add(&batch[i])
 		}
 	}

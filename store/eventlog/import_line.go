@@ -3,6 +3,7 @@ package eventlog
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -32,6 +33,9 @@ func (l *eventLine) has(member string) bool {
 	return l.given&(1<<slices.Index(eventMembers, member)) != 0
 }
 
+// EventMembers lists the members of an event.
+func EventMembers() []string { return slices.Clone(eventMembers) }
+
 var eventMembers = []string{"id", "owner", "resource", "source", "location", "type", "eventData", "createdAt"}
 
 // parseEventLine reads one event in an arena; its snapshots are valid until the next
@@ -43,7 +47,7 @@ func parseEventLine(line []byte, arena *snapshot.Arena) (*eventLine, error) {
 	}
 	v, err := arena.Parse(line, lineDepthMax)
 	if err != nil {
-		return nil, err
+		return nil, hintOneLine(line, err)
 	}
 	if v.Kind() != snapshot.Object {
 		return nil, record.Invalid("", "write one event per line", "the line holds %s, not an event", v.Kind())
@@ -63,6 +67,18 @@ func parseEventLine(line []byte, arena *snapshot.Arena) (*eventLine, error) {
 	return l, nil
 }
 
+// hintOneLine says how to write one event per line, if the line begins a longer document.
+func hintOneLine(line []byte, err error) error {
+	var doc *snapshot.Error
+	begins := bytes.TrimSpace(line)
+	if !errors.As(err, &doc) || len(begins) == 0 || begins[0] != '[' && len(begins) > 1 {
+		return err
+	}
+	hinted := *doc
+	hinted.Reason += "; write one event per line, without a list around them, for example with jq -c '.[]'"
+	return &hinted
+}
+
 func (l *eventLine) take(m snapshot.Member) error {
 	switch m.Name {
 	case "createdAt":
@@ -75,7 +91,7 @@ func (l *eventLine) take(m snapshot.Member) error {
 		return unknownMember(m.Name, "an event", eventMembers)
 	}
 	if m.Value.Kind() != snapshot.String {
-		return record.Invalid(m.Name, "", "%s must be a string, not %s", m.Name, m.Value.Kind())
+		return record.Invalid(m.Name, "", "%s must be a string%s", m.Name, m.Value.NotThis())
 	}
 	*text = m.Value.Text()
 	return nil
@@ -103,13 +119,13 @@ func (l *eventLine) text(member string) *string {
 func (l *eventLine) takeCreatedAt(v snapshot.Value) error {
 	n, err := strconv.ParseInt(v.Text(), 10, 64)
 	if v.Kind() != snapshot.Number || err != nil || n < 0 || v.Text() == "-0" {
-		return record.Invalid("createdAt", "give seconds since 1970, in UTC", "createdAt must be a whole number of seconds")
+		return record.Invalid("createdAt", "give seconds since 1970, in UTC", "createdAt must be a whole number of seconds%s", v.NotThis())
 	}
 	if n > CreatedAtMax {
 		if n <= CreatedAtMax*1000 {
-			return record.Invalid("createdAt", "", "createdAt looks like milliseconds; in seconds it is %d", n/1000)
+			return record.Invalid("createdAt", "", "createdAt looks like milliseconds; in seconds it is %d%s", n/1000, v.NotThis())
 		}
-		return record.Invalid("createdAt", "give seconds since 1970, in UTC", "createdAt is larger than %d", int64(CreatedAtMax))
+		return record.Invalid("createdAt", "give seconds since 1970, in UTC", "createdAt is larger than %d%s", int64(CreatedAtMax), itIs(v))
 	}
 	l.CreatedAt = n
 	return nil
@@ -117,7 +133,7 @@ func (l *eventLine) takeCreatedAt(v snapshot.Value) error {
 
 func (l *eventLine) takeEventData(v snapshot.Value) error {
 	if v.Kind() != snapshot.Object {
-		return record.Invalid("eventData", "", "eventData must be an object, not %s", v.Kind())
+		return record.Invalid("eventData", "", "eventData must be an object%s", v.NotThis())
 	}
 	members := []string{"object", "previousAttributes"}
 	for _, m := range v.Members() {
@@ -126,7 +142,7 @@ func (l *eventLine) takeEventData(v snapshot.Value) error {
 			l.Object = m.Value
 		case "previousAttributes":
 			if m.Value.Kind() != snapshot.Object {
-				return record.Invalid("eventData.previousAttributes", "leave it out when nothing was replaced", "eventData.previousAttributes must be an object, not %s", m.Value.Kind())
+				return record.Invalid("eventData.previousAttributes", "leave it out when nothing was replaced", "eventData.previousAttributes must be an object%s", m.Value.NotThis())
 			}
 			if len(m.Value.Members()) > 0 {
 				l.Previous = m.Value
@@ -138,8 +154,16 @@ func (l *eventLine) takeEventData(v snapshot.Value) error {
 	return nil
 }
 
+// itIs completes a sentence with a text or number that was given, unless that must not be
+// repeated.
+func itIs(v snapshot.Value) string { return strings.Replace(v.NotThis(), ", not", ": it is", 1) }
+
 func unknownMember(name, of string, known []string) error {
-	e := &snapshot.Error{Fault: snapshot.UnknownField, Path: name, Reason: fmt.Sprintf("%.40q is not a member of %s", name, of)}
+	shown := snapshot.Quote(name)
+	if shown == "" {
+		return &snapshot.Error{Fault: snapshot.UnknownField, Reason: of + " has an unknown member, whose name may be a card number or a secret"}
+	}
+	e := &snapshot.Error{Fault: snapshot.UnknownField, Path: name, Reason: fmt.Sprintf("%s is not a member of %s", shown, of)}
 	if len(name) > labelSizeMax {
 		e.Path = ""
 	}
@@ -173,7 +197,7 @@ func (l *eventLine) complete(account, location string) error {
 		l.Owner = account
 	}
 	if l.Owner != account {
-		return record.Invalid("owner", "leave it out, or use that account", "owner is not the account %s", account)
+		return record.Invalid("owner", "leave it out, or use that account", "owner is not the account %s%s", account, itIs(snapshot.Text(l.Owner)))
 	}
 	if !l.has("source") {
 		l.Source = "system"
@@ -196,7 +220,6 @@ func (im *Importer) parse(ctx context.Context, line []byte, l *importLine) error
 	if !e.has("createdAt") {
 		return record.Invalid("createdAt", "give seconds since 1970, in UTC", "createdAt is missing")
 	}
-	defer func() { im.positions.took(e.CreatedAt, l.position) }()
 	if err := im.checkLine(ctx, e); err != nil {
 		return err
 	}
@@ -210,7 +233,7 @@ func (im *Importer) parse(ctx context.Context, line []byte, l *importLine) error
 	if l.removes {
 		l.snapshot = nil
 	}
-	return im.locate(e, l)
+	return im.identify(e, l)
 }
 
 // leaveLine copies the texts that outlive the line. As substrings they would keep the
@@ -254,10 +277,10 @@ func (im *Importer) checkLine(ctx context.Context, e *eventLine) error {
 		return err
 	}
 	if now := im.log.now(); e.CreatedAt > now.Add(aheadMax).Unix() {
-		return record.Invalid("createdAt", "check the clock of both machines", "createdAt is in the future: the time here is %d", now.Unix())
+		return record.Invalid("createdAt", "check the clock of both machines", "createdAt is in the future: the time here is %d, not %d", now.Unix(), e.CreatedAt)
 	}
 	if horizon := im.log.horizon(); e.CreatedAt < horizon.Millis()/1000 {
-		return tooOld(horizon)
+		return tooOld(horizon, e.CreatedAt)
 	}
 	if err := im.log.checkEvent(ctx, &e.NewEvent); err != nil {
 		return err
@@ -265,32 +288,26 @@ func (im *Importer) checkLine(ctx context.Context, e *eventLine) error {
 	return im.checkType(ctx, e.Type)
 }
 
-func tooOld(horizon record.Position) error {
-	return record.Invalid("createdAt", "leave such events out", "createdAt is older than the retention period: the oldest allowed is %d", horizon.Millis()/1000)
+func tooOld(horizon record.Position, createdAt int64) error {
+	return record.Invalid("createdAt", fmt.Sprintf("leave such events out: this one is of %d", createdAt), "createdAt is older than the retention period: the oldest allowed is %d", horizon.Millis()/1000)
 }
 
-// locate decides at which position of the log a line is recorded.
-func (im *Importer) locate(e *eventLine, l *importLine) (err error) {
-	if !e.has("id") {
-		if im.options.SkipErrors {
-			// Once the rejected line is fixed, the lines after it would get other
-			// positions.
-			return record.Invalid("id", "give every line an id, or import without skipping", "a line without an id cannot be imported while lines are skipped")
-		}
-		l.position, err = im.positions.of(l.draft, "", e.CreatedAt)
-		return err
-	}
-	if !IsID(e.ID) {
-		return record.Invalid("id", "leave it out to get one", "id must have 1 to 64 characters of A-Z, a-z, 0-9, _ and -")
-	}
-	if p, native := record.ParsePosition(e.ID); native {
-		if p.Millis()/1000 != e.CreatedAt {
-			return record.Invalid("id", "make them agree, or leave the id out", "the id contains the time %d, but createdAt is %d", p.Millis()/1000, e.CreatedAt)
-		}
-		l.position = p
+// identify reads the id of a line.
+func (im *Importer) identify(e *eventLine, l *importLine) error {
+	switch p, native := record.ParsePosition(e.ID); {
+	case !e.has("id") && im.options.SkipErrors:
+		// Once fixed, the rejected line would be recorded after the lines that follow it.
+		return record.Invalid("id", "give every line an id, or import without skipping", "a line without an id cannot be imported while lines are skipped")
+	case e.has("id") && !IsID(e.ID):
+		return record.Invalid("id", "leave it out to get one", "id must have 1 to 64 characters of A-Z, a-z, 0-9, _ and -%s", notText(e.ID))
+	case native && p.Millis()/1000 != e.CreatedAt:
+		return record.Invalid("id", "make them agree, or leave the id out", "the id contains the time %d, but createdAt is %d", p.Millis()/1000, e.CreatedAt)
+	case native:
+		l.position, l.native = p, true
 		return nil
 	}
 	l.foreign = e.ID
-	l.position, err = im.positions.of(l.draft, e.ID, e.CreatedAt)
-	return err
+	l.digest = l.draft.digest(im.account, e.ID, e.CreatedAt, &im.hashed)
+	l.position = record.NewPosition(e.CreatedAt*1000, 0, l.digest.tail())
+	return nil
 }

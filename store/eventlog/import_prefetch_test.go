@@ -47,27 +47,6 @@ func (t *remoteTxn) Get(key []byte) ([]byte, error) {
 	return t.Txn.Get(key)
 }
 
-// TestRollupTakesFewRoundTripsAnAccount: it runs beside the commits of callers, which wait
-// for each of its round trips.
-func TestRollupTakesFewRoundTripsAnAccount(t *testing.T) {
-	t.Parallel()
-	engine := &remote{DB: storetest.EmptyInMemory()}
-	f := storetest.Open(t, engine, storetest.NewClock())
-	f.Rest()
-	must.Do(t, f.CatchUpCounts(t.Context()))
-	for range 3 {
-		for range 20 {
-			recordOne(t, f, "plan.created")
-			f.Clock.Advance(9 * time.Minute)
-		}
-		engine.trips = 0
-		must.Do(t, f.CatchUpCounts(t.Context()))
-		if engine.trips == 0 || engine.trips > 2 {
-			t.Errorf("the last account took %d round trips, want 1, or 2 with a new position", engine.trips)
-		}
-	}
-}
-
 func TestImportTakesFewRoundTripsABatch(t *testing.T) {
 	t.Parallel()
 	engine := &remote{DB: storetest.EmptyInMemory()}
@@ -78,7 +57,7 @@ func TestImportTakesFewRoundTripsABatch(t *testing.T) {
 	for _, history := range []time.Duration{90 * 24 * time.Hour, -time.Hour} { // below the head and after it
 		f.Clock.Advance(2 * time.Hour)
 		for _, again := range []bool{false, true} {
-			im := must.Get(f.NewImporter("acct_a", eventlog.ImportOptions{}))(t)
+			im := must.Get(f.Events.NewImporter("acct_a", eventlog.ImportOptions{}))(t)
 			for i := range lines {
 				id := ""
 				if i%2 == 0 {

@@ -19,15 +19,17 @@ type eventWriter struct {
 	horizon       record.Position // events before it are too old
 	backfill      *Span           // covers the events recorded below the old head
 	before        record.Position
+	seconds       *seconds
+	hoursMax      int // whose counts may change
 	*writerArena
 }
 
 // writerArena is memory for one eventWriter after another.
 type writerArena struct {
 	eventArena
-	types     map[string]*knownType
+	types     map[string]*typeCounts
 	resources map[[2]string]*writtenResource
-	dirty     hours // with events below the old head
+	older     hourCounts // see typeCounts.add
 }
 
 // writtenResource is a resource in the state that the transaction gives it.
@@ -38,12 +40,12 @@ type writtenResource struct {
 
 func newEventWriter(tx kv.Txn, segmentEvents uint64, owner string, horizon record.Position, arena *writerArena) (*eventWriter, error) {
 	if arena.types == nil {
-		arena.types, arena.resources = map[string]*knownType{}, map[[2]string]*writtenResource{}
-		arena.dirty = hours{}
+		arena.types, arena.resources = map[string]*typeCounts{}, map[[2]string]*writtenResource{}
+		arena.older = hourCounts{}
 	}
 	clear(arena.types)
 	clear(arena.resources)
-	clear(arena.dirty)
+	clear(arena.older)
 	head, err := headToExtend(tx, owner)
 	return &eventWriter{tx: tx, segmentEvents: segmentEvents, owner: owner, head: head, horizon: horizon, before: head.last, writerArena: arena}, err
 }
@@ -74,84 +76,111 @@ func (w *eventWriter) add(l *importLine) (fault *LineError, recorded bool, err e
 	if l.refused != nil {
 		return l.refused, false, nil
 	}
-	id, position := l.foreign, l.position
-	if id == "" {
-		id = position.String()
-	} else if position, err = readForeign(w.tx, w.owner, id); record.IsAbsent(err) {
-		position, err = l.position, nil
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	if position.Compare(w.horizon) < 0 {
+	if l.position.Compare(w.horizon) < 0 {
 		// It may have become too old while its batch waited.
-		return lineError(l, tooOld(w.horizon)), false, nil
+		return lineError(l, tooOld(w.horizon, l.createdAt)), false, nil
 	}
-	if position.Compare(w.head.last) > 0 {
-		return nil, true, w.record(l, id) // nothing is recorded after the head
+	known, err := w.isKnown(l)
+	if err == nil && !known {
+		err = w.record(l)
 	}
-	found, err := w.tx.Get(eventsOf(w.owner).in(w.head.Segments.of(position)).Position(position))
-	if err == nil {
-		if bytes.Equal(found, l.draft.record(id, l.createdAt)) {
-			return nil, false, nil
+	if err != nil && isLineFault(err) {
+		return lineError(l, err), false, nil
+	}
+	return nil, err == nil && !known, err
+}
+
+// isKnown reports whether a line is an event that is recorded. If it is not, it decides
+// the line's position. Errors: *InvalidError, *conflictError.
+func (w *eventWriter) isKnown(l *importLine) (bool, error) {
+	id, position, has := l.position.String(), l.position, l.native
+	if l.foreign != "" {
+		id = l.foreign
+		recorded, err := readForeign(w.tx, w.owner, id)
+		if err == nil {
+			position, has = recorded, true
+		} else if !record.IsAbsent(err) {
+			return false, err
 		}
-		if _, err := wireOf(found); err != nil {
-			return nil, false, err
-		}
-		return lineError(l, &conflictError{id}), false, nil
 	}
-	if !record.IsAbsent(err) {
-		return nil, false, err
+	if has && position.Compare(w.head.last) <= 0 { // nothing is recorded after the head
+		found, err := w.tx.Get(eventsOf(w.owner).in(w.head.Segments.of(position)).Position(position))
+		if err == nil {
+			return true, w.mustBe(l, id, found)
+		}
+		if !record.IsAbsent(err) {
+			return false, err
+		}
+	}
+	if !l.native {
+		var known bool
+		var err error
+		if position, known, err = w.seconds.place(w.tx, w.head, l); known || err != nil {
+			return known, err
+		}
 	}
 	// Readers that continue from below h.removed learn that events are missing, and
 	// retention never looks there again. So nothing may be recorded there, even if
 	// events are now kept for longer.
-	if position.Compare(w.head.removed) <= 0 {
-		return lineError(l, record.Invalid("createdAt", "import it into another account",
-			"createdAt is before %d, up to which retention has removed events of this account", w.head.removed.Millis()/1000)), false, nil
+	if l.position.Compare(w.head.removed) <= 0 {
+		return false, record.Invalid("createdAt", "import it into another account",
+			"createdAt, %d, is before %d, up to which retention has removed events of this account", l.createdAt, w.head.removed.Millis()/1000)
 	}
-	return nil, true, w.record(l, id)
+	l.placed = position
+	return false, nil
 }
 
-func (w *eventWriter) record(l *importLine, id string) error {
-	if l.position.Compare(w.head.last) > 0 {
-		w.head.advance(l.position, w.segmentEvents)
-	} else if w.head.Segments.index(l.position[:]) == len(w.head.Segments) {
+// mustBe compares a line with the event that has its id.
+func (w *eventWriter) mustBe(l *importLine, id string, found []byte) error {
+	wire, err := wireOf(found)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(wire, l.draft.record(id, l.createdAt)[1:]) {
+		return &conflictError{id}
+	}
+	return nil
+}
+
+func (w *eventWriter) record(l *importLine) error {
+	id := l.foreign
+	if id == "" {
+		id = l.placed.String()
+	}
+	if l.placed.Compare(w.head.last) > 0 {
+		w.head.advance(l.placed, w.segmentEvents)
+	} else if w.head.Segments.index(l.placed[:]) == len(w.head.Segments) {
 		w.head.recorded++
 	}
-	if err := w.write(w.tx, l.draft, w.head.Segments.of(l.position), l.position, id); err != nil {
+	if err := w.write(w.tx, l.draft, w.head.Segments.of(l.placed), l.placed, id); err != nil {
 		return err
 	}
 	if l.foreign != "" {
-		if err := w.tx.Set(record.EventForeignKey(w.owner, id), encodeForeign(l.position), time.Time{}); err != nil {
+		if err := w.tx.Set(record.EventForeignKey(w.owner, id), encodeForeign(l.placed), time.Time{}); err != nil {
 			return err
 		}
 	}
-	if l.position.Compare(w.before) <= 0 { // equal when the newest event was purged
-		w.backfill = w.backfill.join(&Span{l.position, l.position})
-		w.dirty.add(l.position)
+	if l.placed.Compare(w.before) <= 0 { // equal when the newest event was purged
+		w.backfill = w.backfill.join(&Span{l.placed, l.placed})
 	}
-	if err := w.count(l.draft.typ, l.position); err != nil {
+	if err := w.count(l); err != nil {
 		return err
 	}
+	w.seconds.brought(l)
 	return w.setResource(l)
 }
 
-func (w *eventWriter) count(typ string, p record.Position) error {
-	known := w.types[typ]
+func (w *eventWriter) count(l *importLine) error {
+	known := w.types[l.draft.typ]
 	if known == nil {
-		read, err := readKnownType(w.tx, w.owner, typ)
+		read, err := readTypeCounts(w.tx, w.owner, l.draft.typ)
 		if err != nil {
 			return err
 		}
 		known = &read
-		w.types[typ] = known
+		w.types[l.draft.typ] = known
 	}
-	known.count++
-	if p.Compare(known.last) > 0 {
-		known.last = p
-	}
-	return nil
+	return known.add(l.placed, l.kind, w.older, w.hoursMax)
 }
 
 // setResource sets the resource to the event's snapshot, unless a later event about it
@@ -164,7 +193,7 @@ func (w *eventWriter) setResource(l *importLine) error {
 	rec := w.resources[name]
 	if rec == nil {
 		rec = &writtenResource{}
-		if l.position.Compare(w.before) <= 0 {
+		if l.placed.Compare(w.before) <= 0 {
 			found, err := readResource(w.tx, w.owner, l.kind, l.draft.resource)
 			if err != nil {
 				return err
@@ -173,8 +202,8 @@ func (w *eventWriter) setResource(l *importLine) error {
 		}
 		w.resources[name] = rec
 	}
-	if l.position.Compare(rec.last) > 0 {
-		rec.resourceRecord = resourceRecord{last: l.position, event: l.foreign, removed: l.removes, json: l.snapshot}
+	if l.placed.Compare(rec.last) > 0 {
+		rec.resourceRecord = resourceRecord{last: l.placed, event: l.foreign, removed: l.removes, json: l.snapshot}
 		rec.changed = true
 	}
 	return nil
@@ -182,11 +211,6 @@ func (w *eventWriter) setResource(l *importLine) error {
 
 // finish writes what the events share.
 func (w *eventWriter) finish() error {
-	for typ, known := range w.types {
-		if err := writeKnownType(w.tx, w.owner, typ, *known); err != nil {
-			return err
-		}
-	}
 	for name, rec := range w.resources {
 		if !rec.changed {
 			continue
@@ -199,7 +223,12 @@ func (w *eventWriter) finish() error {
 	if w.backfill != nil {
 		w.head.generation++
 	}
-	if err := w.dirty.raise(w.tx, w.owner); err != nil {
+	for typ, known := range w.types {
+		if err := writeTypeCounts(w.tx, w.owner, typ, *known); err != nil {
+			return err
+		}
+	}
+	if err := w.older.apply(w.tx, w.owner, allAccounts); err != nil {
 		return err
 	}
 	if len(w.types) == 0 {

@@ -21,11 +21,11 @@ func TestImportAtTheHeadIsTold(t *testing.T) {
 	line := `{"id":"evt_01kk9kgbjj00023m5qehe9m3gk","type":"plan.created","resource":"p1","eventData":{"object":{}},"createdAt":1773070200}`
 	storetest.ImportLines(t, f.Store, "acct_a", line)
 	must.Get(f.PurgeEvents(ctx, store.By{}, eventlog.Purge{Account: "acct_a", Kind: "plan", Resource: "p1"}))(t)
-	before := must.Get(f.EventsVersion(ctx, "acct_a"))(t)
-	watch := must.Get(f.WatchEvents(t.Context(), "acct_a"))(t)
+	before := must.Get(f.Events.EventsVersion(ctx, "acct_a"))(t)
+	watch := must.Get(f.Events.WatchEvents(t.Context(), "acct_a"))(t)
 	defer watch.Close()
 	storetest.ImportLines(t, f.Store, "acct_a", line)
-	after := must.Get(f.EventsVersion(ctx, "acct_a"))(t)
+	after := must.Get(f.Events.EventsVersion(ctx, "acct_a"))(t)
 	if span := watch.TakeBackfill(); after == before || span == nil || span.First != before.Head {
 		t.Errorf("ETag: the version was %+v and is %+v; reported backfill: %+v", before, after, span)
 	}
@@ -36,8 +36,8 @@ func TestImportJudgesTheAgeWhenItRecords(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	f := storetest.New(t)
-	must.Do(t, f.SetRetention(ctx, 24*time.Hour))
-	im := must.Get(f.NewImporter("acct_a", eventlog.ImportOptions{}))(t)
+	must.Do(t, f.Events.SetRetention(ctx, 24*time.Hour))
+	im := must.Get(f.Events.NewImporter("acct_a", eventlog.ImportOptions{}))(t)
 	line := fmt.Appendf(nil, `{"type":"plan.created","resource":"p1","eventData":{"object":{}},"createdAt":%d}`, f.Now().Add(-23*time.Hour).Unix())
 	if refused, err := im.Add(ctx, line, 0); err != nil || len(refused) > 0 {
 		t.Fatal(refused, err)

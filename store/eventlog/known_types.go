@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
@@ -31,18 +30,10 @@ func readKnownType(r kv.Reader, owner, typ string) (knownType, error) {
 	return decodeKnownType(v)
 }
 
-func writeKnownType(tx kv.Txn, owner, typ string, k knownType) error {
-	return tx.Set(record.KnownTypesKey(owner).Str(typ), encodeKnownType(k), time.Time{})
-}
-
-func encodeKnownType(k knownType) []byte {
-	return record.NewEncoder(knownTypeRecord).Uint(k.count).Position(k.last).B
-}
-
 func decodeKnownType(v []byte) (knownType, error) {
 	d := record.NewDecoder("known type", knownTypeRecord, v)
 	k := knownType{count: d.Uint(), last: d.Position()}
-	return k, d.Done()
+	return k, d.Err // the rest is for decodeTypeCounts
 }
 
 // anyType is the pattern that matches every type.
@@ -298,7 +289,10 @@ const (
 func (l *query) notices() []UnseenType {
 	var unseen []UnseenType
 	for _, typ := range l.unseen[:min(len(l.unseen), unseenMax)] {
-		near, _ := spelling.Nearest(typ, l.candidates(typ))
+		near, found := spelling.Nearest(typ, l.candidates(typ))
+		if !found {
+			near = meantInCatalogue(typ)
+		}
 		unseen = append(unseen, UnseenType{Type: typ, Nearest: near})
 	}
 	return unseen

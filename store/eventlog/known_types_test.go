@@ -37,7 +37,7 @@ func TestListEventsOfTypesThatComeAndGo(t *testing.T) {
 		switch roll := random.IntN(20); {
 		case roll < 12:
 			e := newEvent(owner, anyType(), fmt.Sprintf("r%d", random.IntN(3)))
-			wire := must.Get(f.RecordEvent(ctx, e))(t)
+			wire := must.Get(f.Events.RecordEvent(ctx, e))(t)
 			log = append(log, eventIn(t, wire))
 		case roll < 14:
 			line := fmt.Sprintf(`{"id":"old_%d","type":%q,"resource":"r%d","eventData":{"object":{}},"createdAt":%d}`, step, anyType(), random.IntN(3), 1_000_000_000+random.IntN(1000))
@@ -110,7 +110,7 @@ func wantTypesListed(t *testing.T, s *store.Store, random *rand.Rand, owner stri
 			unseen = append(unseen, pattern)
 		}
 	}
-	page, err := s.ListEvents(context.Background(), owner, filter, nil)
+	page, err := s.Events.ListEvents(context.Background(), owner, filter, nil)
 	if err != nil {
 		t.Fatalf("ListEvents(%q): %v", types, err)
 	}

@@ -38,6 +38,14 @@ func CursorAt(p record.Position) Cursor { return Cursor{position: &p} }
 // IsZero reports whether c names no position.
 func (c Cursor) IsZero() bool { return c == Cursor{} }
 
+// Native returns the position of c, or false if c is a foreign id, the head or none.
+func (c Cursor) Native() (record.Position, bool) {
+	if c.position == nil {
+		return record.Position{}, false
+	}
+	return *c.position, true
+}
+
 // IsAt reports whether c is that position.
 func (c Cursor) IsAt(p record.Position) bool { return c.position != nil && *c.position == p }
 
@@ -96,6 +104,15 @@ type UnseenType struct {
 	Nearest string // a similar known type, or ""
 }
 
+// String is a notice for the caller.
+func (u UnseenType) String() string {
+	text := `no event has type "` + u.Type + `"`
+	if u.Nearest != "" {
+		text += "; nearest: " + u.Nearest
+	}
+	return text
+}
+
 // CursorError means that a cursor cannot be used.
 type CursorError struct {
 	Param  string          // after or before
@@ -115,7 +132,7 @@ func (e *CursorError) Error() string {
 // until the server's write timeout.
 const PageSizeMax = 1 << 20
 
-// Fits reports whether a page may have so many bytes; otherwise it ends early. Every page
+// Fits reports whether a page may have that many bytes; otherwise it ends early. Every page
 // has at least one row.
 type Fits func(size int) bool
 

@@ -39,7 +39,7 @@ func (l *query) rows() (iter.Seq2[record.Position, []byte], error) {
 
 func noRows(func(record.Position, []byte) bool) {}
 
-// perhaps says that a list without a row in one segment may have rows in others.
+// perhaps: an empty list in one segment may have rows in another.
 func perhaps(int) bool { return true }
 
 // within is the part of a list within the bounds, at most limit rows; 0 means all.
@@ -98,7 +98,7 @@ func (l *query) edge(read, next Segment) *record.Position {
 }
 
 // rangeRows is the cost of merging one more range, in rows. Skipping a row costs as
-// much as merging one. Measured, see docs/performance.md.
+// much as merging one. Measured, see docs/internals/performance.md.
 const rangeRows = 20
 
 // mergeCost is the cost of a page that merges that many types.
@@ -268,7 +268,6 @@ type source struct {
 	next     func() (key, value []byte, ok bool)
 	position record.Position
 	value    []byte
-	kind     string // of the events, when they are counted
 }
 
 func (s *source) step() bool {

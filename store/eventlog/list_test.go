@@ -82,6 +82,11 @@ func modelPage(log []modelEvent, f eventlog.Filter, cursor *record.Position, isA
 }
 
 // Every page of a random log, with every kind of filter, equals the model's.
+//
+// Promise (§2.1): nextCursor is a position: the last row's, on an empty page where to continue, in
+// an empty log zero; previousCursor the first row's, or nextCursor
+// Promise (§2.2): an exact createdAt is one second; all operators apply; between includes both
+// ends; an empty window is an empty page
 func TestListEventsIsTheModels(t *testing.T) {
 	t.Parallel()
 	f := storetest.New(t)
@@ -102,7 +107,7 @@ func TestListEventsIsTheModels(t *testing.T) {
 			if rapid.Bool().Draw(rt, "moves") {
 				f.Clock.Advance(time.Duration(rapid.IntRange(0, 1500).Draw(rt, "ms")) * time.Millisecond)
 			}
-			wire := must.Get(f.RecordEvent(context.Background(), newEvent(owner, typ, of)))(rt)
+			wire := must.Get(f.Events.RecordEvent(context.Background(), newEvent(owner, typ, of)))(rt)
 			p, _ := record.ParsePosition(string(wire[len(`{"id":"`):][:30]))
 			log = append(log, modelEvent{p, typ, of, string(wire)})
 		}
@@ -156,7 +161,7 @@ func checkPage(rt *rapid.T, s *store.Store, owner string, log []modelEvent, type
 		}
 	}
 	data, more, next, previous := modelPage(log, f, cursor, side == 1)
-	page := must.Get(s.ListEvents(context.Background(), owner, f, []byte("<")))(rt)
+	page := must.Get(s.Events.ListEvents(context.Background(), owner, f, []byte("<")))(rt)
 	if got, want := string(page.Data), "<"+strings.Join(data, separator); got != want || page.Count != len(data) || page.More != more {
 		rt.Fatalf("ListEvents(%+v) = %d, more %v: %s\nwant %d, more %v: %s", f, page.Count, page.More, got, len(data), more, want)
 	}
@@ -167,6 +172,8 @@ func checkPage(rt *rapid.T, s *store.Store, owner string, log []modelEvent, type
 
 // A tail that polls while others record, on an engine with real commits, sees each event
 // once and in order; the walk from the newest is not disturbed.
+//
+// Promise (§2.1): paging misses and repeats no event while new ones are recorded
 func TestListEventsMissesNothingWhileOthersRecord(t *testing.T) {
 	t.Parallel()
 	f := storetest.OnDisk(t)
@@ -179,7 +186,7 @@ func TestListEventsMissesNothingWhileOthersRecord(t *testing.T) {
 				if i%7 == 0 {
 					f.Clock.Advance(time.Duration(w%3-1) * 700 * time.Millisecond) // it steps back too
 				}
-				if _, err := f.RecordEvent(ctx, newEvent("acct_a", "a.b", fmt.Sprintf("r%d", w))); err != nil {
+				if _, err := f.Events.RecordEvent(ctx, newEvent("acct_a", "a.b", fmt.Sprintf("r%d", w))); err != nil {
 					t.Errorf("record: %v", err)
 				}
 			}
@@ -195,7 +202,7 @@ func TestListEventsMissesNothingWhileOthersRecord(t *testing.T) {
 	if !slices.IsSorted(tailed) || len(slices.Compact(slices.Clone(tailed))) != len(tailed) {
 		t.Error("the tail saw events twice, or out of order")
 	}
-	all, err := f.ListEvents(ctx, "acct_a", eventlog.Filter{To: eventlog.CreatedAtMax, Ascending: true, Limit: 1000}, nil)
+	all, err := f.Events.ListEvents(ctx, "acct_a", eventlog.Filter{To: eventlog.CreatedAtMax, Ascending: true, Limit: 1000}, nil)
 	if err != nil || !slices.Equal(idsIn(all.Data), tailed) {
 		t.Errorf("the log has %d events in another order (%v)", all.Count, err)
 	}
@@ -217,7 +224,7 @@ func tail(t *testing.T, s *store.Store, recorded <-chan struct{}) []string {
 		if len(seen)%2 == 1 {
 			f.Types = []string{"a.b", "a.c"} // the merge must not miss either
 		}
-		page := must.Get(s.ListEvents(context.Background(), "acct_a", f, nil))(t)
+		page := must.Get(s.Events.ListEvents(context.Background(), "acct_a", f, nil))(t)
 		seen = append(seen, idsIn(page.Data)...)
 		cursor, _ = eventlog.ParseCursor(page.Next.String())
 		if done && page.Count == 0 {
@@ -262,7 +269,7 @@ func TestListEventsKeepsOwnersApart(t *testing.T) {
 	for owner := range owners {
 		storetest.ImportLines(t, f.Store, name(owner), lines[owner]...)
 		for cursor := (eventlog.Cursor{}); ; {
-			page, err := f.ListEvents(context.Background(), name(owner), eventlog.Filter{To: eventlog.CreatedAtMax, Ascending: true, Limit: 1000, After: cursor}, nil)
+			page, err := f.Events.ListEvents(context.Background(), name(owner), eventlog.Filter{To: eventlog.CreatedAtMax, Ascending: true, Limit: 1000, After: cursor}, nil)
 			must.Do(t, err)
 			ids[owner] = append(ids[owner], idsIn(page.Data)...)
 			if cursor, _ = eventlog.ParseCursor(page.Next.String()); !page.More {
@@ -283,12 +290,12 @@ func TestListEventsKeepsOwnersApart(t *testing.T) {
 		} else {
 			filter.Before = cursor
 		}
-		page := must.Get(f.ListEvents(context.Background(), name(owner), filter, nil))(t)
+		page := must.Get(f.Events.ListEvents(context.Background(), name(owner), filter, nil))(t)
 		if own := bytes.Count(page.Data, []byte(`"owner":"`+name(owner)+`"`)); own != page.Count {
 			t.Fatalf("a page of %s with %+v has %d events, %d of them its own", name(owner), filter, page.Count, own)
 		}
 		if owner != other {
-			if wire, err := f.FindEvent(context.Background(), name(owner), ids[other][0], nil); err == nil {
+			if wire, err := f.Events.FindEvent(context.Background(), name(owner), ids[other][0], nil); err == nil {
 				t.Fatalf("%s found %s", name(owner), wire)
 			}
 		}
@@ -304,11 +311,11 @@ func TestListEventsBoundsThePage(t *testing.T) {
 	for range events {
 		e := newEvent("acct_a", "a.b", "r")
 		e.Object = large
-		must.Get(f.RecordEvent(context.Background(), e))(t)
+		must.Get(f.Events.RecordEvent(context.Background(), e))(t)
 	}
 	total, pages := 0, 0
 	for cursor := (eventlog.Cursor{}); ; pages++ {
-		page, err := f.ListEvents(context.Background(), "acct_a", eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1000, After: cursor}, nil)
+		page, err := f.Events.ListEvents(context.Background(), "acct_a", eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1000, After: cursor}, nil)
 		must.Do(t, err)
 		if len(page.Data) > eventlog.PageSizeMax {
 			t.Fatalf("the page has %d bytes", len(page.Data))
@@ -325,6 +332,9 @@ func TestListEventsBoundsThePage(t *testing.T) {
 
 // Commit order, createdAt order and id order are the same, on an engine that commits in
 // groups, while the clock steps.
+//
+// Promise (§2.4): createdAt is the server's commit time, never below the last; callers cannot set
+// it
 func TestRecordEventKeepsOneOrder(t *testing.T) {
 	t.Parallel()
 	f := storetest.OnDisk(t)
@@ -338,7 +348,7 @@ func TestRecordEventKeepsOneOrder(t *testing.T) {
 				mu.Lock()
 				before := len(acknowledged)
 				mu.Unlock()
-				wire, err := f.RecordEvent(context.Background(), newEvent("acct_a", "a.b", "r"))
+				wire, err := f.Events.RecordEvent(context.Background(), newEvent("acct_a", "a.b", "r"))
 				if err != nil {
 					t.Errorf("record: %v", err)
 					return
@@ -390,7 +400,7 @@ func TestListEventsEndsEarly(t *testing.T) {
 				filter.To, filter.Limit, filter.Ascending = eventlog.CreatedAtMax, 1000, ascending
 				found, pages := 0, 1
 				for ; ; pages++ {
-					page := must.Get(f.ListEvents(context.Background(), "acct_a", filter, nil))(t)
+					page := must.Get(f.Events.ListEvents(context.Background(), "acct_a", filter, nil))(t)
 					if found += page.Count; !page.More {
 						break
 					}

@@ -7,8 +7,8 @@
 // as an entry under its resource (segment.go). A page by type or resource is therefore
 // one scan ([Log.ListEvents]). The same transaction reads and writes the log's head,
 // which holds the newest position, so commit order, createdAt order and page order
-// agree. [Watch] wakes live readers; retention and [Log.Purge] remove events. The rollup
-// counts events by hour, behind the head (rollup.go).
+// agree. [Watch] wakes live readers; retention and [Log.Purge] remove events. What
+// adds or removes an event counts it by hour (counts.go).
 //
 // Package store owns the accounts: [Options] says how to create one.
 package eventlog
@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
@@ -33,12 +34,14 @@ type Log struct {
 	cardGuard     CardGuard
 	strictTypes   bool
 	ensureAccount func(tx kv.Txn, id string) error
+	isErasing     func(r kv.Reader, id string) (bool, error)
 	watches       watchLog
 	others        others
+	turns         turns
 	types         recentTypes
 	retention     retention
-	rollup        rollup
 	segmentEvents uint64
+	budget        *record.Budget
 }
 
 // Options configure a Log.
@@ -54,17 +57,17 @@ type Options struct {
 	// EnsureAccount creates the account within tx if needed, and fails for one that is
 	// being erased.
 	EnsureAccount func(tx kv.Txn, id string) error
+	// IsErasing reports whether an account is being erased.
+	IsErasing func(r kv.Reader, id string) (bool, error)
+	// Budget bounds what accounts change; nil bounds nothing.
+	Budget *record.Budget
 	// SegmentEvents is the number of events in a segment; 0 means 200,000.
 	SegmentEvents uint64
-	// CountsEvery is the time between two passes of the rollup; 0 means one second. If
-	// it is negative, only CatchUpCounts makes passes.
-	CountsEvery time.Duration
 }
 
 // Open returns the Log in db, with the stored retention.
 func Open(ctx context.Context, db kv.DB, o Options) (*Log, error) {
-	l := &Log{db: db, now: o.Now, random: o.Random, log: o.Log, cardGuard: o.CardGuard, strictTypes: o.StrictTypes, ensureAccount: o.EnsureAccount, segmentEvents: cmp.Or(o.SegmentEvents, segmentEventsDefault)}
-	l.rollup.init(o.CountsEvery)
+	l := &Log{db: db, now: o.Now, random: o.Random, log: o.Log, cardGuard: o.CardGuard, strictTypes: o.StrictTypes, ensureAccount: o.EnsureAccount, isErasing: o.IsErasing, segmentEvents: cmp.Or(o.SegmentEvents, segmentEventsDefault), budget: o.Budget}
 	l.others.init(db)
 	return l, l.recallRetention(ctx)
 }
@@ -75,11 +78,10 @@ type Counts struct {
 	Readers  int    // live readers now
 }
 
-// committed wakes live readers and the rollup after events of an account were recorded.
+// committed wakes live readers after events of an account were recorded.
 func (l *Log) committed(c logChange) {
 	l.watches.recorded.Add(uint64(c.recorded))
 	l.announce(c)
-	l.rollup.changed(c.owner, c.recorded)
 }
 
 // LogCounts returns the current counts. It does not read the store.

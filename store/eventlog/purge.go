@@ -28,8 +28,8 @@ type Purged struct {
 // calls begin, which writes the audit line. Then the events are removed in atomic
 // batches: a reader may still find some events, each in all of its lists. After an
 // interruption, call Purge again. Events recorded after it began stay, with their
-// snapshot. Older events that an import adds meanwhile stay or are removed, and then
-// their snapshot is too.
+// snapshot. Older events that an import adds in the meantime stay, or are removed with
+// their snapshot.
 //
 // Errors: *InvalidError, and those of begin. Purged counts what was removed before an
 // error.
@@ -45,7 +45,7 @@ func (l *Log) Purge(ctx context.Context, p Purge, begin func(kv.Txn) error) (Pur
 	if err == nil {
 		err = l.purgeLog(ctx, p, end, &removed)
 	}
-	if err == nil { // an import may have set snapshots meanwhile
+	if err == nil { // an import may have set snapshots in the meantime
 		err = l.purgeResources(ctx, p, end, true, &removed)
 	}
 	if err != nil {
@@ -81,7 +81,7 @@ func (p Purge) resources() kv.Range {
 // beginPurge returns the last position to purge.
 func (l *Log) beginPurge(ctx context.Context, p Purge, begin func(kv.Txn) error, removed *Purged) (end record.Position, err error) {
 	snapshots := 0
-	err = l.db.Update(ctx, func(tx kv.Txn) error {
+	err = record.UpdateAs(ctx, l.db, kv.Ruling, func(tx kv.Txn) error {
 		snapshots = 0
 		if err := begin(tx); err != nil {
 			return err
@@ -154,7 +154,7 @@ func (l *Log) purgeResources(ctx context.Context, p Purge, end record.Position, 
 			return err
 		}
 		snapshots := 0
-		err = l.db.Update(ctx, func(tx kv.Txn) error {
+		err = record.UpdateAs(ctx, l.db, kv.Ending, func(tx kv.Txn) error {
 			snapshots = 0
 			for _, k := range keys {
 				n, err := removeSnapshot(tx, p.Account, k, end, orphans)
@@ -187,8 +187,7 @@ func (l *Log) purgeLog(ctx context.Context, p Purge, end record.Position, remove
 			if err != nil {
 				return err
 			}
-			rest.limit = head.Segments.removeBatch()
-			positions = rest.positions(r, head.Segments)
+			positions = rest.removable(r, head.Segments)
 			return nil
 		})
 		if err != nil || len(positions) == 0 {

@@ -35,12 +35,13 @@ func manyEvents(t *testing.T, f *storetest.Fixture, account string, count int) {
 // left returns the size of a list, after a check of the whole log.
 func left(t *testing.T, f *storetest.Fixture, account string) int {
 	t.Helper()
-	n := must.Get(f.CheckEvents(context.Background(), account))(t)
+	n := must.Get(f.Events.CheckEvents(context.Background(), account))(t)
 	return n
 }
 
 const aDay = 24 * time.Hour
 
+// Promise (§2.4): events do not change; an audited purge removes them and their snapshots, then 404
 func TestPurge(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -91,7 +92,7 @@ func TestPurge(t *testing.T) {
 			if list, _ := f.AuditReasons(t, record.Position{}, 10); len(list) != want {
 				t.Errorf("broken at %d, the record has %q, want %d lines", failAt, list, want)
 			}
-			_, err = f.FindResource(ctx, "acct_a", "plan", "r2")
+			_, err = f.Events.FindResource(ctx, "acct_a", "plan", "r2")
 			if gone := errors.Is(err, record.ErrNotFound); gone != (want == 1) {
 				t.Errorf("broken at %d, the snapshot: %v", failAt, err)
 			}
@@ -109,7 +110,7 @@ func TestPurge(t *testing.T) {
 					return err
 				}
 				begun, inside = true, true
-				_, err := f.RecordEvent(ctx, newEvent(p.Account, "plan.updated", "r2"))
+				_, err := f.Events.RecordEvent(ctx, newEvent(p.Account, "plan.updated", "r2"))
 				inside = false
 				return err
 			})
@@ -119,7 +120,7 @@ func TestPurge(t *testing.T) {
 			if got := left(t, f, p.Account); got != 401-removed.Events {
 				t.Errorf("%d events are left, and %d were removed of 401", got, removed.Events)
 			}
-			if _, err := f.FindResource(ctx, p.Account, "plan", "r2"); err != nil {
+			if _, err := f.Events.FindResource(ctx, p.Account, "plan", "r2"); err != nil {
 				t.Errorf("the snapshot of the new event: %v", err)
 			}
 		}
@@ -146,8 +147,8 @@ func TestPurge(t *testing.T) {
 					})
 					must.Get(f.PurgeEvents(ctx, store.By{}, p))(t)
 					f.Faults.Repair()
-					_, eventErr := f.FindEvent(ctx, p.Account, "late", nil)
-					_, snapshotErr := f.FindResource(ctx, p.Account, "plan", "r2")
+					_, eventErr := f.Events.FindEvent(ctx, p.Account, "late", nil)
+					_, snapshotErr := f.Events.FindResource(ctx, p.Account, "plan", "r2")
 					if (eventErr == nil) != (snapshotErr == nil) {
 						t.Errorf("%+v, imported after update %d: the event: %v, its snapshot: %v", p, after, eventErr, snapshotErr)
 					}
@@ -203,7 +204,7 @@ func TestRemovalBesideReaders(t *testing.T) {
 	f := storetest.OnDisk(t)
 	const account, count = "acct_a", 1200
 	manyEvents(t, f, account, count)
-	must.Do(t, f.SetRetention(ctx, aDay))
+	must.Do(t, f.Events.SetRetention(ctx, aDay))
 	done := make(chan struct{})
 	var others sync.WaitGroup
 	for range 2 {
@@ -214,7 +215,7 @@ func TestRemovalBesideReaders(t *testing.T) {
 					ended = true
 				default:
 				}
-				if _, err := f.CheckEvents(ctx, account); err != nil {
+				if _, err := f.Events.CheckEvents(ctx, account); err != nil {
 					t.Error(err)
 					return
 				}
@@ -229,7 +230,7 @@ func TestRemovalBesideReaders(t *testing.T) {
 				return
 			default:
 			}
-			if _, err := f.RecordEvent(ctx, newEvent(account, "plan.updated", "r2")); err != nil {
+			if _, err := f.Events.RecordEvent(ctx, newEvent(account, "plan.updated", "r2")); err != nil {
 				t.Error(err)
 				return
 			}

@@ -8,13 +8,27 @@ import (
 )
 
 // removeBatchMax bounds the events that one Update removes. With four records each
-// (log, type and resource lists, foreign id), a known type, a dirty hour and the head, an Update
-// stays far below kv.UpdateWritesMax and does not block other writes for long.
+// (log, type and resource lists, foreign id), a known type, the head, and the counts of
+// updateHoursMax hours, an Update stays below kv.UpdateWritesMax and does not block other
+// writes for long.
 const removeBatchMax = 150
 
 // removeBatch is that bound for a log of many segments. When the newest event of a
 // type is removed, all segments are searched for the one before it.
 func (ps Segments) removeBatch() int { return max(1, removeBatchMax/(1+len(ps)/8)) }
+
+// removable returns the first positions of a stretch that one Update may remove.
+func (st stretch) removable(r kv.Reader, segments Segments) []record.Position {
+	st.limit = segments.removeBatch()
+	positions := st.positions(r, segments)
+	hours := map[uint32]struct{}{}
+	for i, p := range positions {
+		if hours[ByHour.unit(p.Millis())] = struct{}{}; len(hours) > updateHoursMax {
+			return positions[:i]
+		}
+	}
+	return positions
+}
 
 // remover removes events of one account within one transaction, each from all its
 // lists.
@@ -25,19 +39,20 @@ type remover struct {
 	head  Head
 	count int // events removed
 	last  record.Position
-	types map[string]removedType
-	dirty hours
+	types map[string]*removedType
+	older hourCounts
 }
 
 // removedType sums up what was removed of one type.
 type removedType struct {
 	count uint64
 	last  record.Position
+	slots map[uint32]uint64 // events
 }
 
 func newRemover(tx kv.Txn, owner, kind string) (*remover, error) {
 	head, err := ReadHead(tx, owner)
-	return &remover{tx: tx, owner: owner, kind: kind, head: head, types: map[string]removedType{}, dirty: hours{}}, err
+	return &remover{tx: tx, owner: owner, kind: kind, head: head, types: map[string]*removedType{}, older: hourCounts{}}, err
 }
 
 // remove removes the event at p, if it still exists.
@@ -70,14 +85,18 @@ func (rm *remover) remove(p record.Position) error {
 		return err
 	}
 	t := rm.types[names.typ]
-	rm.types[names.typ] = removedType{count: t.count + 1, last: record.LaterOf(t.last, p)}
-	rm.dirty.add(p)
+	if t == nil {
+		t = &removedType{slots: map[uint32]uint64{}}
+		rm.types[names.typ] = t
+	}
+	t.count, t.last = t.count+1, record.LaterOf(t.last, p)
+	t.slots[BySlot.unit(p.Millis())]++
 	rm.count, rm.last = rm.count+1, record.LaterOf(rm.last, p)
 	return nil
 }
 
 // finish updates the known types and the head, so that readers learn that pages have
-// changed. With retained it also records how far retention came.
+// changed. With retained it also records how far retention got.
 func (rm *remover) finish(retained bool) error {
 	if rm.count == 0 {
 		return nil
@@ -87,7 +106,7 @@ func (rm *remover) finish(retained bool) error {
 			return err
 		}
 	}
-	if err := rm.dirty.raise(rm.tx, rm.owner); err != nil {
+	if err := rm.older.apply(rm.tx, rm.owner, allAccounts); err != nil {
 		return err
 	}
 	rm.head.generation++
@@ -100,9 +119,12 @@ func (rm *remover) finish(retained bool) error {
 
 // uncount subtracts removed events from a type's record, and deletes the record of a
 // type without events.
-func (rm *remover) uncount(typ string, removed removedType) error {
-	known, err := readKnownType(rm.tx, rm.owner, typ)
+func (rm *remover) uncount(typ string, removed *removedType) error {
+	known, err := readTypeCounts(rm.tx, rm.owner, typ)
 	if err != nil {
+		return err
+	}
+	if err := known.take(removed.slots, kindOf(typ), rm.older); err != nil {
 		return err
 	}
 	if known.count <= removed.count {
@@ -117,7 +139,7 @@ func (rm *remover) uncount(typ string, removed removedType) error {
 			known.last = p
 		}
 	}
-	return writeKnownType(rm.tx, rm.owner, typ, known)
+	return writeTypeCounts(rm.tx, rm.owner, typ, known)
 }
 
 // eventNames are the texts of an event that its keys contain.

@@ -28,6 +28,9 @@ func TestNamesOf(t *testing.T) {
 
 // A list's ETag depends on the head: if a removal did not change it, the tag would keep
 // confirming pages that are gone.
+//
+// Promise (§2.3): a list's ETag is weak; a quiet poll is 304 before any scan; any write or removal
+// changes it
 func TestRemovalRaisesTheGeneration(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

@@ -70,16 +70,16 @@ func (a *replayed) happen(t *rapid.T) {
 	must.Do(t, err)
 	switch rapid.IntRange(0, 6).Draw(t, "do") {
 	case 0, 1:
-		_, err = a.PutResource(ctx, c, v)
+		_, err = a.Events.PutResource(ctx, c, v)
 	case 2:
-		_, err = a.PatchResource(ctx, c, v)
+		_, err = a.Events.PatchResource(ctx, c, v)
 	case 3:
 		c.Action = "renewed"
-		_, err = a.PatchResource(ctx, c, v)
+		_, err = a.Events.PatchResource(ctx, c, v)
 	case 4:
-		_, err = a.DeleteResource(ctx, c)
+		_, err = a.Events.DeleteResource(ctx, c)
 	case 5:
-		_, err = a.RecordEvent(ctx, eventlog.NewEvent{Owner: a.owner, Type: c.Kind + ".seen", Resource: c.ID, Source: "test", Location: "system", Object: v})
+		_, err = a.Events.RecordEvent(ctx, eventlog.NewEvent{Owner: a.owner, Type: c.Kind + ".seen", Resource: c.ID, Source: "test", Location: "system", Object: v})
 	default:
 		a.importSome(t, c, body)
 	}
@@ -107,7 +107,7 @@ func (a *replayed) importSome(t *rapid.T, c eventlog.ResourceChange, body string
 
 // log returns the account's events, oldest first, as on the wire.
 func (a *replayed) log(t *rapid.T) (wires []string) {
-	page, err := a.ListEvents(context.Background(), a.owner, eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1000, Ascending: true}, nil)
+	page, err := a.Events.ListEvents(context.Background(), a.owner, eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1000, Ascending: true}, nil)
 	if err != nil || page.More {
 		t.Fatalf("ListEvents: %v, more %v", err, page.More)
 	}
@@ -124,7 +124,7 @@ func resources(t *rapid.T, s *store.Store, owner string) map[string]string {
 	now := map[string]string{}
 	for _, kind := range replayKinds {
 		for _, id := range replayIDs {
-			found, err := s.FindResource(context.Background(), owner, kind, id)
+			found, err := s.Events.FindResource(context.Background(), owner, kind, id)
 			if err != nil && !errors.Is(err, record.ErrNotFound) {
 				t.Fatal(err)
 			}
@@ -158,6 +158,8 @@ func replay(t *rapid.T, wires []string) map[string]string {
 // Replaying an account's events from the start rebuilds every resource byte for byte,
 // here and by an import into an empty store. The long form draws more and longer
 // histories.
+//
+// Promise (§3.1): a change and its event are one commit; replayed events rebuild every resource
 func TestReplayRebuildsEveryResource(t *testing.T) {
 	t.Parallel()
 	histories, changesMax := 1, 25

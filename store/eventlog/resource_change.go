@@ -60,8 +60,9 @@ type Changed struct {
 
 // PutResource sets the whole snapshot of a resource and records the event in the same
 // transaction: created, updated, or none when nothing changed. With an Action the
-// resource must exist. Errors: *snapshot.Error, ErrNotFound, ErrPrecondition, and
-// ErrUnavailable when concurrent changes to the resource kept getting in first.
+// resource must exist. Errors: *snapshot.Error, ErrNotFound, ErrPrecondition,
+// *record.BudgetError, and ErrUnavailable when concurrent changes to the resource kept
+// getting in first.
 func (l *Log) PutResource(ctx context.Context, c ResourceChange, body snapshot.Value) (Changed, error) {
 	if err := l.checkBody(ctx, c, body); err != nil {
 		return Changed{}, err
@@ -76,18 +77,18 @@ func (l *Log) PutResource(ctx context.Context, c ResourceChange, body snapshot.V
 }
 
 // PatchResource applies a merge patch (RFC 7396) to a resource and records the event
-// in the same transaction. Errors: as for PutResource.
+// in the same transaction. It changes what the patch names and nothing else. Errors: as
+// for PutResource.
 func (l *Log) PatchResource(ctx context.Context, c ResourceChange, patch snapshot.Value) (Changed, error) {
 	if err := l.checkBody(ctx, c, patch); err != nil {
 		return Changed{}, err
 	}
-	today := l.now().Format(time.DateOnly)
 	return l.changeResource(ctx, c, func(before snapshot.Value, exists bool) (step, error) {
 		if !exists {
 			return step{}, record.ErrNotFound
 		}
-		after := snapshot.Complete(c.Kind, c.ID, snapshot.Merge(before, patch), before, today)
-		return step{action: "updated", after: after}, nil
+		// A list in the patch may hold objects with nulls.
+		return step{action: "updated", after: snapshot.Merge(before, patch).WithoutNulls()}, nil
 	})
 }
 
@@ -200,9 +201,9 @@ func (c ResourceChange) event(before snapshot.Value, exists bool, st step) (*New
 // commitChange sets a resource's new state and records the event, unless another
 // change came first.
 func (l *Log) commitChange(ctx context.Context, c ResourceChange, from, to resourceRecord, d *draft) (Changed, error) {
-	now, tail := l.now(), secret.NewTail(l.random)
+	tail := secret.NewTail(l.random)
 	var position record.Position
-	err := l.db.Update(ctx, func(tx kv.Txn) error {
+	err := l.budget.Update(ctx, l.db, c.Owner, func(tx kv.Txn) error {
 		if err := l.ensureAccount(tx, c.Owner); err != nil {
 			return err
 		}
@@ -213,7 +214,7 @@ func (l *Log) commitChange(ctx context.Context, c ResourceChange, from, to resou
 		if current.last != from.last {
 			return errOvertaken
 		}
-		if position, err = l.appendEvent(tx, d, now, tail); err != nil {
+		if position, err = l.appendEvent(tx, d, tail); err != nil {
 			return err
 		}
 		record := to

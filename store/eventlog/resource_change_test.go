@@ -38,6 +38,7 @@ func document(t testing.TB, text string) snapshot.Value {
 	return v
 }
 
+// Promise (§3.1): a change and its event are one commit; replayed events rebuild every resource
 func TestChangeResourceComputesAgainWhenOvertaken(t *testing.T) {
 	t.Parallel()
 	plan := ResourceChange{Owner: "a", Kind: "plan", ID: "p1", Source: "test", Location: "api"}
@@ -79,6 +80,8 @@ func TestChangeResourceComputesAgainWhenOvertaken(t *testing.T) {
 
 // After any changes of a resource, its events lead back from the last snapshot to the
 // first, one previousAttributes at a time.
+//
+// Promise (§3.1): a change and its event are one commit; replayed events rebuild every resource
 func TestResourceHistoryLeadsBack(t *testing.T) {
 	t.Parallel()
 	s, account := openTest(t), 0

@@ -13,7 +13,7 @@ import (
 
 // Retention removes events by age. It starts with the oldest and works in atomic
 // batches, so that an event is in all of its lists or in none. The head records how
-// far it came; a reader that continues from an older position learns that events are
+// far it got; a reader that continues from an older position learns that events are
 // missing.
 //
 // Resources are not events. A resource's current state stays even when all its events
@@ -31,7 +31,7 @@ type retention struct {
 	passed atomic.Pointer[record.Position]
 }
 
-// importTakesMax bounds the time between judging an imported event young enough and
+// importTakesMax bounds the time between checking that an imported event is young enough and
 // committing it; passed stays that far behind the horizon.
 const importTakesMax = time.Hour
 
@@ -52,7 +52,7 @@ func (l *Log) SetRetention(ctx context.Context, kept time.Duration) error {
 	}
 	e := record.NewEncoder(retentionRecord)
 	e.Uint(uint64(kept))
-	err := l.db.Update(ctx, func(tx kv.Txn) error { return tx.Set(record.MetaKey(retentionName), e.B, time.Time{}) })
+	err := record.UpdateAs(ctx, l.db, kv.Ruling, func(tx kv.Txn) error { return tx.Set(record.MetaKey(retentionName), e.B, time.Time{}) })
 	if err != nil {
 		return fmt.Errorf("set retention: %w", err)
 	}
@@ -90,10 +90,10 @@ func (l *Log) horizon() record.Position {
 	return record.FirstPosition(l.now().Add(-kept).Unix())
 }
 
-// TrimEvents removes the events of every account that are past the retention period,
+// Trim removes the events of every account that are past the retention period,
 // in batches, and returns their number. An account that fails does not stop the
 // others. After an interruption, another run continues.
-func (l *Log) TrimEvents(ctx context.Context) (removed int, err error) {
+func (l *Log) Trim(ctx context.Context) (removed int, err error) {
 	horizon := l.horizon()
 	if horizon.IsZero() {
 		return 0, nil
@@ -128,8 +128,8 @@ func (l *Log) trimLog(ctx context.Context, owner string, passed, horizon record.
 			if err != nil {
 				return err
 			}
-			old := stretch{list: eventsOf(owner), lo: through(record.LaterOf(head.removed, passed)), hi: horizon[:], limit: head.Segments.removeBatch()}
-			positions = old.positions(r, head.Segments)
+			old := stretch{list: eventsOf(owner), lo: through(record.LaterOf(head.removed, passed)), hi: horizon[:]}
+			positions = old.removable(r, head.Segments)
 			return nil
 		})
 		if err != nil || len(positions) == 0 {
@@ -147,7 +147,7 @@ func (l *Log) trimLog(ctx context.Context, owner string, passed, horizon record.
 // returns their number. With a kind it removes only events of that kind.
 func (l *Log) removeEvents(ctx context.Context, owner, kind string, positions []record.Position, retained bool) (removed int, err error) {
 	var raised uint64
-	err = l.db.Update(ctx, func(tx kv.Txn) error {
+	err = record.UpdateAs(ctx, l.db, kv.Ending, func(tx kv.Txn) error {
 		rm, err := newRemover(tx, owner, kind)
 		if err != nil {
 			return err
@@ -167,7 +167,6 @@ func (l *Log) removeEvents(ctx context.Context, owner, kind string, positions []
 	}
 	if removed > 0 {
 		l.announce(logChange{owner: owner, raised: raised})
-		l.rollup.changed(owner, removed)
 	}
 	return removed, nil
 }

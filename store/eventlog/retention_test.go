@@ -56,7 +56,7 @@ func (m *keptLog) horizon() int64 {
 
 // took adds an event to the model.
 func (m *keptLog) took(t *rapid.T, id, typ, resource string) {
-	wire, err := m.f.FindEvent(context.Background(), m.account, id, nil)
+	wire, err := m.f.Events.FindEvent(context.Background(), m.account, id, nil)
 	if err != nil {
 		t.Fatalf("find %s, just recorded: %v", id, err)
 	}
@@ -75,7 +75,7 @@ func (m *keptLog) took(t *rapid.T, id, typ, resource string) {
 func (m *keptLog) positionOf(t *rapid.T, wire string) record.Position {
 	f := eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1}
 	for {
-		page, err := m.f.ListEvents(context.Background(), m.account, f, nil)
+		page, err := m.f.Events.ListEvents(context.Background(), m.account, f, nil)
 		if err != nil || page.Count == 0 {
 			t.Fatalf("%s is in no list: %v", wire, err)
 		}
@@ -89,7 +89,7 @@ func (m *keptLog) positionOf(t *rapid.T, wire string) record.Position {
 func (m *keptLog) record(t *rapid.T) {
 	typ := rapid.SampledFrom(keptKinds).Draw(t, "kind") + "." + rapid.SampledFrom(keptActions).Draw(t, "action")
 	resource := rapid.SampledFrom(keptResources).Draw(t, "resource")
-	wire := must.Get(m.f.RecordEvent(context.Background(), newEvent(m.account, typ, resource)))(t)
+	wire := must.Get(m.f.Events.RecordEvent(context.Background(), newEvent(m.account, typ, resource)))(t)
 	id, _, _ := strings.Cut(strings.TrimPrefix(string(wire), `{"id":"`), `"`)
 	m.took(t, id, typ, resource)
 }
@@ -104,7 +104,7 @@ func (m *keptLog) importOne(t *rapid.T) {
 		id = nativeID(at, byte(len(m.ids)))
 	}
 	line := fmt.Sprintf(`{"id":"%s","type":"%s","resource":"%s","eventData":{"object":{}},"createdAt":%d}`, id, typ, resource, at)
-	im := must.Get(m.f.NewImporter(m.account, eventlog.ImportOptions{}))(t)
+	im := must.Get(m.f.Events.NewImporter(m.account, eventlog.ImportOptions{}))(t)
 	refused, err := im.Add(context.Background(), []byte(line), 0)
 	if err == nil && len(refused) == 0 {
 		refused, err = im.Flush(context.Background())
@@ -157,7 +157,7 @@ func (m *keptLog) broken(t *rapid.T, do func() error) {
 		if err != nil && !errors.Is(err, record.ErrUnavailable) {
 			t.Fatal(err)
 		}
-		if _, err := m.f.CheckEvents(context.Background(), m.account); err != nil {
+		if _, err := m.f.Events.CheckEvents(context.Background(), m.account); err != nil {
 			t.Fatalf("cut short: %v", err)
 		}
 	}
@@ -201,7 +201,7 @@ func (m *keptLog) purge(t *rapid.T) {
 // check compares everything that can be read with the model.
 func (m *keptLog) check(t *rapid.T) {
 	ctx := context.Background()
-	if n, err := m.f.CheckEvents(ctx, m.account); err != nil || n != len(m.events) {
+	if n, err := m.f.Events.CheckEvents(ctx, m.account); err != nil || n != len(m.events) {
 		t.Fatalf("the log has %d events, want %d; %v", n, len(m.events), err)
 	}
 	m.checkFind(t)
@@ -218,7 +218,7 @@ func (m *keptLog) check(t *rapid.T) {
 	}
 	for _, kind := range keptKinds {
 		for _, resource := range keptResources {
-			_, err := m.f.FindResource(ctx, m.account, kind, resource)
+			_, err := m.f.Events.FindResource(ctx, m.account, kind, resource)
 			if there := !errors.Is(err, record.ErrNotFound); there != m.shown[[2]string{kind, resource}] {
 				t.Fatalf("the resource %s %s: %v, want it to be there: %v", kind, resource, err, !there)
 			}
@@ -232,7 +232,7 @@ func (m *keptLog) checkFind(t *rapid.T) {
 		there[e.id] = e
 	}
 	for id := range m.ids {
-		wire, err := m.f.FindEvent(context.Background(), m.account, id, nil)
+		wire, err := m.f.Events.FindEvent(context.Background(), m.account, id, nil)
 		p, native := record.ParsePosition(id)
 		e, is := there[id]
 		young := !is || e.position.Millis() >= m.horizon()*1000
@@ -263,7 +263,7 @@ func (m *keptLog) checkWalk(t *rapid.T, f eventlog.Filter) {
 		slices.Reverse(want)
 	}
 	for range len(want) + 2 {
-		page, err := m.f.ListEvents(context.Background(), m.account, f, nil)
+		page, err := m.f.Events.ListEvents(context.Background(), m.account, f, nil)
 		if err != nil {
 			t.Fatalf("list %+v: %v", f, err)
 		}
@@ -289,7 +289,7 @@ func (m *keptLog) checkCursor(t *rapid.T) {
 	id := rapid.SampledFrom(ids).Draw(t, "cursor")
 	position, _ := record.ParsePosition(id)
 	after, _ := eventlog.ParseCursor(id)
-	page, err := m.f.ListEvents(context.Background(), m.account, eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1000, Ascending: true, After: after}, nil)
+	page, err := m.f.Events.ListEvents(context.Background(), m.account, eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1000, Ascending: true, After: after}, nil)
 	var expired *eventlog.CursorError
 	if position.Compare(m.removed) < 0 {
 		if !errors.As(err, &expired) || expired.Oldest.IsZero() {
@@ -313,13 +313,15 @@ func (m *keptLog) checkCursor(t *rapid.T) {
 
 // Under any mix of recording, imports, aging, purges and interruptions, what remains is
 // consistent, and what is gone is gone for the reason that callers are given.
+//
+// Promise (§2.4): events do not change; an audited purge removes them and their snapshots, then 404
 func TestRetentionAndPurgeByModel(t *testing.T) {
 	t.Parallel()
 	f := storetest.New(t)
 	accounts := 0
 	rapid.Check(t, func(t *rapid.T) {
 		accounts++
-		must.Do(t, f.SetRetention(context.Background(), 0))
+		must.Do(t, f.Events.SetRetention(context.Background(), 0))
 		m := &keptLog{f: f, account: fmt.Sprintf("acct_%d", accounts), ids: map[string]bool{}, states: map[[2]string]record.Position{}, shown: map[[2]string]bool{}}
 		t.Repeat(map[string]func(*rapid.T){
 			"record":  m.record,
@@ -329,7 +331,7 @@ func TestRetentionAndPurgeByModel(t *testing.T) {
 			"time":    func(t *rapid.T) { f.Clock.Advance(time.Duration(rapid.IntRange(0, 12).Draw(t, "hours")) * time.Hour) },
 			"retain": func(t *rapid.T) {
 				m.kept = time.Duration(rapid.SampledFrom([]int{0, 1, 3, 3, 6}).Draw(t, "days")) * 24 * time.Hour
-				must.Do(t, f.SetRetention(context.Background(), m.kept))
+				must.Do(t, f.Events.SetRetention(context.Background(), m.kept))
 			},
 			"trim":   m.trim,
 			"purge":  m.purge,
@@ -339,15 +341,16 @@ func TestRetentionAndPurgeByModel(t *testing.T) {
 	})
 }
 
+// Promise (§2.4): all events are kept unless --retain limits them; older ids are 410 for everyone
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	t.Run("retention_is_remembered_by_the_store", func(t *testing.T) {
 		t.Parallel()
 		f := storetest.New(t)
-		must.Do(t, f.SetRetention(ctx, 400*24*time.Hour))
+		must.Do(t, f.Events.SetRetention(ctx, 400*24*time.Hour))
 		again := f.Reopened(t)
-		if got := again.Retention(); got != 400*24*time.Hour {
+		if got := again.Events.Retention(); got != 400*24*time.Hour {
 			t.Errorf("Retention() of the store opened again = %s, want 9600h", got)
 		}
 	})
@@ -355,20 +358,20 @@ func TestRetention(t *testing.T) {
 		t.Parallel()
 		f := storetest.New(t)
 		var bad *record.InvalidError
-		if err := f.SetRetention(ctx, 23*time.Hour); !errors.As(err, &bad) || f.Retention() != 0 {
-			t.Errorf("SetRetention(23h) = %v, and Retention() = %s; want a refusal", err, f.Retention())
+		if err := f.Events.SetRetention(ctx, 23*time.Hour); !errors.As(err, &bad) || f.Events.Retention() != 0 {
+			t.Errorf("SetRetention(23h) = %v, and Retention() = %s; want a refusal", err, f.Events.Retention())
 		}
 	})
 	t.Run("the_snapshot_of_a_resource_outlives_its_events", func(t *testing.T) {
 		t.Parallel()
 		f := storetest.New(t)
-		must.Get(f.RecordEvent(ctx, newEvent("acct_a", "plan.created", "p1")))(t)
+		must.Get(f.Events.RecordEvent(ctx, newEvent("acct_a", "plan.created", "p1")))(t)
 		f.Clock.Advance(48 * time.Hour)
-		must.Do(t, f.SetRetention(ctx, 24*time.Hour))
+		must.Do(t, f.Events.SetRetention(ctx, 24*time.Hour))
 		if n, err := f.TrimEvents(ctx); n != 1 || err != nil {
 			t.Fatalf("TrimEvents() = %d, %v, want 1", n, err)
 		}
-		if _, err := f.FindResource(ctx, "acct_a", "plan", "p1"); err != nil {
+		if _, err := f.Events.FindResource(ctx, "acct_a", "plan", "p1"); err != nil {
 			t.Errorf("FindResource() = %v, want it to be there", err)
 		}
 	})
@@ -381,11 +384,11 @@ func TestRetention(t *testing.T) {
 		}
 		storetest.ImportLines(t, f.Store, "acct_a", line(5))
 		for _, kept := range []time.Duration{aDay, 0} {
-			must.Do(t, f.SetRetention(ctx, kept))
+			must.Do(t, f.Events.SetRetention(ctx, kept))
 			must.Get(f.TrimEvents(ctx))(t)
 		}
 		for n, want := range map[byte]int{4: 1, 5: 1, 6: 0} {
-			im, err := f.NewImporter("acct_a", eventlog.ImportOptions{})
+			im, err := f.Events.NewImporter("acct_a", eventlog.ImportOptions{})
 			must.Do(t, err)
 			_, err = im.Add(ctx, []byte(line(n)), 0)
 			refused, flushErr := im.Flush(ctx)
@@ -397,7 +400,7 @@ func TestRetention(t *testing.T) {
 	t.Run("removals_go_on_from_where_the_last_look_ended_and_miss_nothing", func(t *testing.T) {
 		t.Parallel()
 		f := storetest.New(t)
-		must.Do(t, f.SetRetention(ctx, aDay))
+		must.Do(t, f.Events.SetRetention(ctx, aDay))
 		for i, turned := range []time.Duration{0, aDay, -aDay / 2, aDay, 10 * time.Minute} {
 			f.Clock.Advance(turned)
 			account := fmt.Sprint("acct_", i)
@@ -409,7 +412,7 @@ func TestRetention(t *testing.T) {
 			must.Get(f.TrimEvents(ctx))(t)
 			for i := range i + 1 {
 				account := fmt.Sprint("acct_", i)
-				page, err := f.ListEvents(ctx, account, eventlog.Filter{To: f.Now().Add(-aDay).Unix() - 1, Limit: 10}, nil)
+				page, err := f.Events.ListEvents(ctx, account, eventlog.Filter{To: f.Now().Add(-aDay).Unix() - 1, Limit: 10}, nil)
 				if err != nil || page.Count != 0 {
 					t.Errorf("after %s, %d events older than a day are left: %s, %v", turned, page.Count, page.Data, err)
 				}

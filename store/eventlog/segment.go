@@ -14,7 +14,7 @@ import (
 // own lists by type and resource. New events therefore sort after all keys of older
 // segments. The engine's compaction rewrites everything between the ends of what it
 // merges, so it leaves older segments alone. With single lists, the cost of recording
-// grew with the size of the log; measured, see docs/performance.md.
+// grew with the size of the log; measured, see docs/internals/performance.md.
 //
 // A key contains the first millisecond of its segment, 0 for the first segment:
 //
@@ -25,7 +25,7 @@ import (
 
 // segmentEventsDefault is how many events start a new segment; history imported later
 // may make an older segment larger. Tests use a small value, so that every list
-// crosses segments. Measured, see docs/performance.md.
+// crosses segments. Measured, see docs/internals/performance.md.
 const segmentEventsDefault = 200_000
 
 // Segment identifies a segment by its first millisecond; the first segment is 0.

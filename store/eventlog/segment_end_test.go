@@ -31,7 +31,7 @@ func logOf(t *testing.T, f *storetest.Fixture, owner string) (segments []uint64,
 // manyTypes imports a hundred events of five types, an hour apart.
 func manyTypes(t *testing.T, f *storetest.Fixture) {
 	t.Helper()
-	eventlog.ImportEvery(t, f.Log, 100, 3600, func(i int) string { return fmt.Sprintf("plan.type_%d", i%5) })
+	eventlog.ImportEvery(t, f.Events, 100, 3600, func(i int) string { return fmt.Sprintf("plan.type_%d", i%5) })
 }
 
 // TestSegmentsEnd: a segment that retention empties ceases to exist, and nothing is lost.
@@ -47,7 +47,7 @@ func TestSegmentsEnd(t *testing.T) {
 	if want := (events - 1) / storetest.SegmentEvents; len(before) != want {
 		t.Fatalf("%d events are in %d segments, want %d", events, len(before)+1, want+1)
 	}
-	must.Do(t, s.SetRetention(ctx, 50*time.Hour))
+	must.Do(t, s.Events.SetRetention(ctx, 50*time.Hour))
 	removed, err := s.TrimEvents(ctx)
 	if err != nil || removed < 40 {
 		t.Fatalf("TrimEvents() = %d, %v", removed, err)
@@ -59,7 +59,7 @@ func TestSegmentsEnd(t *testing.T) {
 	if len(after) > 1 && int64(after[1]) <= last.Millis() {
 		t.Errorf("the segments %v begin with an empty one: %v", after, last)
 	}
-	if left, err := s.CheckEvents(ctx, "a"); err != nil || left != events-removed {
+	if left, err := s.Events.CheckEvents(ctx, "a"); err != nil || left != events-removed {
 		t.Errorf("%d events are left, %v; want %d", left, err, events-removed)
 	}
 	if _, err := s.CheckAll(ctx); err != nil {
@@ -71,7 +71,7 @@ func TestSegmentsEnd(t *testing.T) {
 	if left := keysOf(t, f, "Exn"); len(left) > 0 {
 		t.Errorf("a purge has left %q", left)
 	}
-	eventlog.ImportEvery(t, f.Log, events/4, 3600, func(int) string { return "plan.renewed" })
+	eventlog.ImportEvery(t, f.Events, events/4, 3600, func(int) string { return "plan.renewed" })
 	must.Do(t, s.DeleteAccount(ctx, "a"))
 	if left := keysOf(t, f, "Exnoh"); len(left) > 0 {
 		t.Errorf("an account that was deleted has left %q", left)
@@ -102,7 +102,7 @@ func TestDeletionBesideRetention(t *testing.T) {
 		f := storetest.New(t)
 		s := f.Store
 		manyTypes(t, f)
-		must.Do(t, s.SetRetention(ctx, 50*time.Hour))
+		must.Do(t, s.Events.SetRetention(ctx, 50*time.Hour))
 		updates := 0
 		f.Faults.OnUpdate(func(run func() error) error {
 			if updates++; updates > cut {
@@ -141,7 +141,7 @@ func TestMisplacedSegment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := storetest.New(t)
-			eventlog.ImportEvery(t, f.Log, storetest.SegmentEvents+1, 10, func(int) string { return "plan.renewed" })
+			eventlog.ImportEvery(t, f.Events, storetest.SegmentEvents+1, 10, func(int) string { return "plan.renewed" })
 			count := 0
 			must.Do(t, f.DB.Update(ctx, func(tx kv.Txn) error {
 				count = 0

@@ -35,7 +35,7 @@ func onShared(t *testing.T, run func(t *testing.T, a, b *storetest.Fixture)) {
 func recordOne(t testing.TB, f *storetest.Fixture, typ string) {
 	t.Helper()
 	object := must.Get(snapshot.Parse([]byte(`{"id":"p1"}`), 3))(t)
-	must.Get(f.RecordEvent(context.Background(), eventlog.NewEvent{Owner: "acct_a", Type: typ, Resource: "p1", Object: object}))(t)
+	must.Get(f.Events.RecordEvent(context.Background(), eventlog.NewEvent{Owner: "acct_a", Type: typ, Resource: "p1", Object: object}))(t)
 }
 
 // after reads the events after a position, oldest first, and returns their positions.
@@ -46,7 +46,7 @@ func after(t testing.TB, f *storetest.Fixture, last record.Position) (positions 
 		return dst
 	}}
 	filter.After = eventlog.CursorAt(last)
-	must.Get(f.ListEvents(context.Background(), "acct_a", filter, nil))(t)
+	must.Get(f.Events.ListEvents(context.Background(), "acct_a", filter, nil))(t)
 	return positions
 }
 
@@ -83,12 +83,12 @@ func TestWatchOfAFailingDatabase(t *testing.T) {
 	f.Rest()
 	for range 100 { // more than may read at once
 		engine.Break(record.ErrAway)
-		if _, err := f.WatchEvents(t.Context(), "acct_a"); !errors.Is(err, record.ErrAway) {
+		if _, err := f.Events.WatchEvents(t.Context(), "acct_a"); !errors.Is(err, record.ErrAway) {
 			t.Fatalf("WatchEvents() = %v, want ErrAway", err)
 		}
 	}
 	engine.Repair()
-	w := must.Get(f.WatchEvents(t.Context(), "acct_a"))(t)
+	w := must.Get(f.Events.WatchEvents(t.Context(), "acct_a"))(t)
 	if n := f.Counts().LiveReaders; n != 1 {
 		t.Errorf("%d readers are counted, want 1", n)
 	}
@@ -111,7 +111,7 @@ func TestTailBesideTwoServers(t *testing.T) {
 		first := after(t, b, record.Position{})[0]
 		watches := map[*storetest.Fixture]*eventlog.Watch{}
 		for _, f := range []*storetest.Fixture{a, b} {
-			watches[f] = must.Get(f.WatchEvents(t.Context(), "acct_a"))(t)
+			watches[f] = must.Get(f.Events.WatchEvents(t.Context(), "acct_a"))(t)
 		}
 		var all sync.WaitGroup
 		for _, f := range []*storetest.Fixture{a, b} {
@@ -162,7 +162,7 @@ func TestReaderWakesForWhatAnotherServerDoes(t *testing.T) {
 	t.Run("an_event", func(t *testing.T) {
 		onShared(t, func(t *testing.T, a, b *storetest.Fixture) {
 			for range 2 {
-				w := must.Get(b.WatchEvents(t.Context(), "acct_a"))(t)
+				w := must.Get(b.Events.WatchEvents(t.Context(), "acct_a"))(t)
 				recordOne(t, a, "plan.created")
 				woken(t, w)
 				recordOne(t, a, "plan.updated")
@@ -175,7 +175,7 @@ func TestReaderWakesForWhatAnotherServerDoes(t *testing.T) {
 		onShared(t, func(t *testing.T, a, b *storetest.Fixture) {
 			recordOne(t, a, "plan.created")
 			newest := after(t, a, record.Position{})[0]
-			w := must.Get(b.WatchEvents(t.Context(), "acct_a"))(t)
+			w := must.Get(b.Events.WatchEvents(t.Context(), "acct_a"))(t)
 			defer w.Close()
 			storetest.ImportLines(t, a.Store, "acct_a", oldLine(a, "old_1", 2*time.Hour), oldLine(a, "old_2", time.Hour))
 			span := backfilled(t, w)
@@ -191,7 +191,7 @@ func TestReaderWakesForWhatAnotherServerDoes(t *testing.T) {
 	t.Run("many_imports", func(t *testing.T) {
 		onShared(t, func(t *testing.T, a, b *storetest.Fixture) {
 			recordOne(t, a, "plan.created")
-			w := must.Get(b.WatchEvents(t.Context(), "acct_a"))(t)
+			w := must.Get(b.Events.WatchEvents(t.Context(), "acct_a"))(t)
 			defer w.Close()
 			var covered *eventlog.Span
 			for i := range 5 {
@@ -274,7 +274,7 @@ func TestBackfillOfAnotherServer(t *testing.T) {
 					recordOne(t, a, "plan.created")
 				}
 				synctest.Wait() // both hear
-				w := must.Get(b.WatchEvents(t.Context(), "acct_a"))(t)
+				w := must.Get(b.Events.WatchEvents(t.Context(), "acct_a"))(t)
 				defer w.Close()
 				run(t, s, a, b, w)
 			})
@@ -310,11 +310,11 @@ func TestPurgeAtOneServerIsSeenAtTheOther(t *testing.T) {
 			recordOne(t, b, "price.created")
 		}
 		ask := eventlog.Filter{To: eventlog.CreatedAtMax, Types: []string{"plan.*"}, Limit: 10}
-		if page := must.Get(b.ListEvents(t.Context(), "acct_a", ask, nil))(t); page.Count != 10 || len(page.Unseen) != 0 {
+		if page := must.Get(b.Events.ListEvents(t.Context(), "acct_a", ask, nil))(t); page.Count != 10 || len(page.Unseen) != 0 {
 			t.Fatalf("%d events, %v unseen, want 10", page.Count, page.Unseen)
 		}
 		must.Get(a.PurgeEvents(t.Context(), store.By{}, eventlog.Purge{Account: "acct_a", Kind: "plan", Resource: "p1"}))(t)
-		if page := must.Get(b.ListEvents(t.Context(), "acct_a", ask, nil))(t); page.Count != 0 || len(page.Unseen) != 1 {
+		if page := must.Get(b.Events.ListEvents(t.Context(), "acct_a", ask, nil))(t); page.Count != 0 || len(page.Unseen) != 1 {
 			t.Errorf("after a purge: %d events, %v unseen, want none of a type without events", page.Count, page.Unseen)
 		}
 		if left := after(t, b, record.Position{}); len(left) != 20 {
@@ -336,7 +336,7 @@ func TestImportsOfOneFileAtTwoServers(t *testing.T) {
 		var all sync.WaitGroup
 		for i, f := range []*storetest.Fixture{a, b} {
 			all.Go(func() {
-				im := must.Get(f.NewImporter("acct_a", eventlog.ImportOptions{}))(t)
+				im := must.Get(f.Events.NewImporter("acct_a", eventlog.ImportOptions{}))(t)
 				for line := range strings.Lines(file.String()) {
 					if refused, err := im.Add(t.Context(), []byte(strings.TrimSpace(line)), 0); err != nil || len(refused) > 0 {
 						t.Error(refused, err)

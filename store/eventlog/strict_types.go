@@ -34,6 +34,27 @@ func (l *Log) CheckTypes(ctx context.Context, owner string, types ...string) err
 	return nil
 }
 
+// NearTypes returns those of the well-formed types and patterns that look misspelled, with
+// what was probably meant.
+func (l *Log) NearTypes(ctx context.Context, owner string, types []string) (near []UnseenType, err error) {
+	for _, typ := range types {
+		if !IsEventType(typ) && !IsTypePattern(typ) {
+			continue
+		}
+		meant, err := l.meantBy(ctx, owner, typ)
+		if err != nil {
+			return nil, err
+		}
+		if meant != "" {
+			near = append(near, UnseenType{Type: typ, Nearest: meant})
+		}
+	}
+	return near, nil
+}
+
+// HasStrictTypes reports whether types that look misspelled are refused.
+func (l *Log) HasStrictTypes() bool { return l.strictTypes }
+
 func (l *Log) refuseMisspelled(ctx context.Context, owner, typ string) error {
 	near, err := l.meantBy(ctx, owner, typ)
 	if err != nil || near == "" {
@@ -140,6 +161,18 @@ func namesFor(r kv.Reader, owner, typ string) iter.Seq[string] {
 			}
 		}
 	}
+}
+
+// meantInCatalogue is meantBy of the catalogue alone.
+func meantInCatalogue(typ string) (near string) {
+	for _, known := range catalogue {
+		name := likePattern(typ, known.Name)
+		if name == typ {
+			return ""
+		}
+		near = nearerType(typ, near, name)
+	}
+	return near
 }
 
 // likePattern puts the wildcard of typ into name.

@@ -61,7 +61,7 @@ func TestStrictTypes(t *testing.T) {
 		"transactoin.*":     "transaction.*",
 		"invoice.writen_of": "invoice.written_off",
 	} {
-		reason, param := refusedFor(t, g.CheckTypes(t.Context(), "acct_1", typ))
+		reason, param := refusedFor(t, g.Events.CheckTypes(t.Context(), "acct_1", typ))
 		switch {
 		case want == "" && reason != "":
 			t.Errorf("%s: %s, want it accepted", typ, reason)
@@ -70,12 +70,12 @@ func TestStrictTypes(t *testing.T) {
 		}
 	}
 	t.Run("of_another_account_are_unknown", func(t *testing.T) {
-		if reason, _ := refusedFor(t, g.CheckTypes(t.Context(), "acct_2", "kiosk.opened", "kiosk.openned")); reason != "" {
+		if reason, _ := refusedFor(t, g.Events.CheckTypes(t.Context(), "acct_2", "kiosk.opened", "kiosk.openned")); reason != "" {
 			t.Errorf("%s, want both accepted: they resemble no type of this account", reason)
 		}
 	})
 	t.Run("are_off_unless_asked_for", func(t *testing.T) {
-		if err := storetest.New(t).CheckTypes(t.Context(), "acct_1", "custmer.created"); err != nil {
+		if err := storetest.New(t).Events.CheckTypes(t.Context(), "acct_1", "custmer.created"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -86,7 +86,7 @@ func TestStrictTypesOfChanges(t *testing.T) {
 	g := storetest.New(t, withStrictTypes)
 	body := must.Get(snapshot.Parse([]byte(`{"displayName":"Larkspur"}`), snapshot.DepthMax))(t)
 	put := func(kind, action string) error {
-		_, err := g.PutResource(t.Context(), eventlog.ResourceChange{Owner: "acct_1", Kind: kind, ID: "x_1", Action: action}, body)
+		_, err := g.Events.PutResource(t.Context(), eventlog.ResourceChange{Owner: "acct_1", Kind: kind, ID: "x_1", Action: action}, body)
 		return err
 	}
 	must.Do(t, put("customer", ""))
@@ -103,11 +103,11 @@ func TestStrictTypesOfChanges(t *testing.T) {
 		}
 	}
 	patch := eventlog.ResourceChange{Owner: "acct_1", Kind: "customer", ID: "x_1", Action: "mergd"}
-	if _, err := g.PatchResource(t.Context(), patch, body); err == nil {
+	if _, err := g.Events.PatchResource(t.Context(), patch, body); err == nil {
 		t.Error("PatchResource() = nil, want the action refused")
 	}
 	event := must.Get(eventlog.ParseNewEvent([]byte(`{"type":"custmer.created","resource":"x_2","eventData":{"object":{}}}`), "acct_1"))(t)
-	if _, err := g.RecordEvent(t.Context(), event); err == nil {
+	if _, err := g.Events.RecordEvent(t.Context(), event); err == nil {
 		t.Error("RecordEvent() = nil, want the type refused")
 	}
 }
@@ -119,7 +119,7 @@ func TestImportOfUnknownTypes(t *testing.T) {
 		typedLine("widget.polished", 4), typedLine("invoice.piad", 5), typedLine("custmer.created", 6),
 	}
 	run := func(t *testing.T, g *storetest.Fixture, o eventlog.ImportOptions) (*eventlog.Importer, []eventlog.LineError) {
-		im := must.Get(g.NewImporter("acct_1", o))(t)
+		im := must.Get(g.Events.NewImporter("acct_1", o))(t)
 		var refused []eventlog.LineError
 		for _, line := range lines {
 			refused = append(refused, must.Get(im.Add(t.Context(), []byte(line), 0))(t)...)

@@ -3,6 +3,7 @@ package eventlog
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
@@ -18,11 +19,12 @@ type KindCount struct {
 	Count uint64
 }
 
-// OtherKinds stands for the kinds that a Tally does not list.
+// OtherKinds represents the kinds that a Tally does not list.
 const OtherKinds = ""
 
 const (
-	tallyKindsMax = 200 // keeps a record below 8 KiB
+	tallyKindsMax = 64 // keeps a record below 3 KiB
+	tallySizeMax  = 3 << 10
 	tallyRecord   = 1
 )
 
@@ -81,6 +83,15 @@ func (t Tally) without(kind string, n uint64) (Tally, bool) {
 	return t.without(OtherKinds, n)
 }
 
+// plus returns t with n more events of a kind, or -n fewer. It may change t.
+func (t Tally) plus(kind string, n int64) Tally {
+	if n < 0 {
+		t, _ = t.without(kind, uint64(-n)) // fewer than that only if the record was damaged
+		return t
+	}
+	return t.with(kind, uint64(n))
+}
+
 // Add returns t with the events of u added. It may change t, not u.
 func (t Tally) Add(u Tally) Tally {
 	for _, c := range u {
@@ -133,4 +144,17 @@ func readTally(r kv.Reader, k record.Key) (Tally, error) {
 		return nil, record.GoneIsNil(err)
 	}
 	return decodeTally(v)
+}
+
+func writeTally(tx kv.Txn, k record.Key, t Tally) error {
+	if len(t) == 0 {
+		return tx.Delete(k)
+	}
+	return tx.Set(k, encodeTally(t), time.Time{})
+}
+
+// CheckCounts decodes a record of the counts by hour and day. Errors: ErrCorrupt.
+func CheckCounts(v []byte) error {
+	_, err := decodeTally(v)
+	return err
 }

@@ -13,6 +13,7 @@ import (
 	"tollhouse/store/storetest/must"
 )
 
+// Promise (§3.4, §3.5): the catalogue has all types
 func TestCatalogue(t *testing.T) {
 	t.Parallel()
 	actions := []struct{ kind, actions string }{
@@ -68,6 +69,8 @@ func wantDescribed(t *testing.T, e eventlog.Type) {
 	}
 }
 
+// Promise (§3.4, §3.5): GET /api/event-types lists them with meaning, schema, count and last time;
+// an unlisted type may be recorded
 func TestListEventTypes(t *testing.T) {
 	t.Parallel()
 	f, ctx := storetest.New(t), context.Background()
@@ -77,9 +80,9 @@ func TestListEventTypes(t *testing.T) {
 		newEvent("b", "customer.deleted", "r"), newEvent("a_", "customer.merged", "r"),
 	} {
 		f.Clock.Advance(time.Minute)
-		must.Get(f.RecordEvent(ctx, e))(t)
+		must.Get(f.Events.RecordEvent(ctx, e))(t)
 	}
-	types, more, err := f.ListEventTypes(ctx, "a")
+	types, more, err := f.Events.ListEventTypes(ctx, "a")
 	if err != nil || more {
 		t.Fatalf("ListEventTypes = %v, more %v", err, more)
 	}

@@ -174,12 +174,15 @@ func (v *Verifier) Head(owner string, value []byte) error {
 
 // KnownType checks the record of a type against the events of that type.
 func (v *Verifier) KnownType(owner, typ string, value []byte) error {
-	recorded, err := decodeKnownType(value)
+	recorded, err := decodeTypeCounts(value)
+	if err == nil {
+		_, err = recorded.slots()
+	}
 	if err != nil {
 		return err
 	}
 	l := v.log(owner)
-	if is := l.types[typ]; recorded != is && !l.erasing {
+	if is := l.types[typ]; recorded.knownType != is && !l.erasing {
 		return record.Damaged("account %s: its log counts %d events of type %s up to %v, but contains %d up to %v", owner, recorded.count, typ, recorded.last, is.count, is.last)
 	}
 	delete(l.types, typ)

@@ -55,7 +55,7 @@ type logChange struct {
 func (c logChange) isRemoval() bool { return c.raised > 0 && c.backfill == nil }
 
 // WatchEvents starts to watch an account's log. A reader that reads the log after this
-// call misses no change. Call Close at the end. Errors: ErrTooManyWatches, and the
+// call misses no change. Call Close when done. Errors: ErrTooManyWatches, and the
 // engine's if other processes share it.
 func (l *Log) WatchEvents(ctx context.Context, owner string) (*Watch, error) {
 	w := &Watch{changed: make(chan struct{}, 1), log: &l.watches, owner: owner}
@@ -87,7 +87,7 @@ func (l *watchLog) add(w *Watch) bool {
 	return true
 }
 
-// Close ends the watch.
+// Close stops the watch.
 func (w *Watch) Close() {
 	w.log.mu.Lock()
 	defer w.log.mu.Unlock()

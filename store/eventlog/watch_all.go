@@ -13,7 +13,7 @@ type WatchAll struct {
 	heads map[string]record.Position
 }
 
-// WatchAll starts to watch all logs. Call Close at the end.
+// WatchAll starts to watch all logs. Call Close when done.
 func (l *Log) WatchAll() *WatchAll {
 	w := &WatchAll{changed: make(chan struct{}, 1), log: &l.watches, owners: map[string]struct{}{}, heads: map[string]record.Position{}}
 	l.watches.mu.Lock()
@@ -25,7 +25,7 @@ func (l *Log) WatchAll() *WatchAll {
 	return w
 }
 
-// Close ends the watch.
+// Close stops the watch.
 func (w *WatchAll) Close() {
 	w.log.mu.Lock()
 	defer w.log.mu.Unlock()

@@ -13,10 +13,10 @@ import (
 func TestWatchAllNamesTheLogsWithNewEvents(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	w := s.WatchAll()
+	w := s.Events.WatchAll()
 	record := func(owners ...string) {
 		for _, owner := range owners {
-			must.Get(s.RecordEvent(t.Context(), newEvent(owner, "customer.created", "cus_1")))(t)
+			must.Get(s.Events.RecordEvent(t.Context(), newEvent(owner, "customer.created", "cus_1")))(t)
 		}
 	}
 	record("acct_b", "acct_a", "acct_b")
@@ -44,7 +44,7 @@ func TestWatchAllNamesLogsOfAnotherServerWithoutItsNotes(t *testing.T) {
 		shared.LoseNotes()
 		a, b := storetest.Two(t, shared.Open(), shared.Open())
 		recordOne(t, a, "plan.created")
-		w := b.WatchAll()
+		w := b.Events.WatchAll()
 		defer w.Close()
 		<-w.Changed() // the first look
 		if owners := w.Take(); !slices.Equal(owners, []string{"acct_a"}) {

@@ -21,7 +21,7 @@ import (
 // others is how this process exchanges notes with those that share its engine.
 type others struct {
 	engine kv.Caller // nil if the engine is not shared
-	self   secret.ID // of this process; its own notes come back to it
+	self   secret.ID // of this process; it also receives its own notes
 	look   chan struct{}
 }
 
@@ -33,7 +33,7 @@ func (o *others) init(db kv.DB) {
 
 const (
 	pollEvery  = time.Second     // between two looks at the heads of watched logs
-	countEvery = 5 * time.Second // between two looks at all heads, for the rollup
+	headsEvery = 5 * time.Second // between two looks at all heads
 )
 
 // polled is what the looks at a log's head have shown.
@@ -113,23 +113,23 @@ func (l *Log) RunWatches(ctx context.Context) {
 	var hearing sync.WaitGroup
 	hearing.Go(func() { l.others.engine.Hear(ctx, l.hear) })
 	defer hearing.Wait()
-	tick, count := time.NewTicker(pollEvery), time.NewTicker(countEvery)
+	tick, all := time.NewTicker(pollEvery), time.NewTicker(headsEvery)
 	defer tick.Stop()
-	defer count.Stop()
+	defer all.Stop()
 	for {
 		regular := false
 		select {
 		case <-tick.C:
 			regular = true
-		case <-count.C:
-			_ = l.countOthers(ctx) // and so here
+		case <-all.C:
+			_ = l.lookAtHeads(ctx) // and so here
 			continue
 		case <-l.others.look:
-			_ = l.countOthers(ctx)
+			_ = l.lookAtHeads(ctx)
 		case <-ctx.Done():
 			return
 		}
-		_ = l.poll(ctx, regular) // the next one comes soon, and readers meet the same error
+		_ = l.poll(ctx, regular) // the next one is soon, and readers meet the same error
 	}
 }
 
@@ -143,25 +143,21 @@ func (l *Log) hear(note []byte) {
 		}
 		return
 	}
-	if from != l.others.self {
-		l.watches.notify(c)
-		l.rollup.changed(c.owner, 1) // at least
+	if from == l.others.self {
+		return
 	}
+	l.watches.notify(c)
 }
 
-// countOthers wakes the readers of all logs whose heads have changed, and has the rollup
-// count what other processes have recorded lately: their notes may not have arrived. Only a
-// process that ended before it counted leaves older events.
-func (l *Log) countOthers(ctx context.Context) error {
+// lookAtHeads wakes the readers of all logs if heads have changed: the notes of other
+// processes may not have arrived.
+func (l *Log) lookAtHeads(ctx context.Context) error {
 	return l.eachHead(ctx, func(owner string, v []byte) error {
 		head, err := decodeEventHead(v)
 		if err != nil {
 			return err
 		}
 		l.watches.sawHead(owner, head.last)
-		if ByHour.unit(head.last.Millis()) >= l.firstRecent() && !l.rollup.hasSeen(owner, head.last) {
-			l.rollup.changed(owner, 1)
-		}
 		return nil
 	})
 }

@@ -190,7 +190,7 @@ func weight(t int64) uint64 {
 func (g *Generator) record(f int, l *life, action, source, patch string) {
 	before := l.snapshot
 	after := snapshot.Merge(before, snapshot.ObjectOf(g.fill(l, patch)...))
-	if len(after.Members()) != len(before.Members()) { // otherwise the order stands
+	if len(after.Members()) != len(before.Members()) { // otherwise the order is kept
 		after = snapshot.Complete(l.kind, l.id, after, before, dateOf(g.now))
 	}
 	previous, differs := snapshot.Previous(before, after)

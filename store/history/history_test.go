@@ -41,6 +41,9 @@ func linesOf(t *testing.T, p history.Plan) []byte {
 
 // TestSameBytes: the bytes of a history are a promise. After an intended change, rewrite
 // the golden files with -update and say so in the commit: all histories change.
+//
+// Promise (§3.4, §3.5): the same arguments give the same bytes; --account imports; a repeat changes
+// nothing
 func TestSameBytes(t *testing.T) {
 	t.Parallel()
 	golden := func(t *testing.T, name string, got []byte) {
@@ -82,6 +85,9 @@ func TestSameBytes(t *testing.T) {
 }
 
 // TestLength: the requested number of events, from the first second to the last.
+//
+// Promise (§3.4, §3.5): the same arguments give the same bytes; --account imports; a repeat changes
+// nothing
 func TestLength(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]history.Plan{
@@ -151,6 +157,9 @@ func typeOf(line []byte) string {
 
 // TestShares: each type of event has its share of a history, within a tenth of the share
 // and three events in ten thousand.
+//
+// Promise (§3.4, §3.5): customers, accounts, transactions, invoices, batches and deposits have
+// their shares
 func TestShares(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
@@ -232,6 +241,9 @@ func TestShares(t *testing.T) {
 
 // TestDayShape: business hours, firsts of the month, and seconds with several
 // events, at two densities.
+//
+// Promise (§3.4, §3.5): lives are causally ordered; previousAttributes undo each change; names and
+// numbers are fictitious; business hours, firsts of a month, several events in a second
 func TestDayShape(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
@@ -289,6 +301,9 @@ func values(m map[int64]int) (all []int) {
 }
 
 // TestImport: import accepts a history, and export returns it.
+//
+// Promise (§3.4, §3.5): the same arguments give the same bytes; --account imports; a repeat changes
+// nothing
 func TestImport(t *testing.T) {
 	t.Parallel()
 	f := storetest.New(t)
@@ -296,7 +311,7 @@ func TestImport(t *testing.T) {
 	lines := linesOf(t, planOf(42, 1500))
 	run := func(want eventlog.ImportSummary) {
 		t.Helper()
-		im := must.Get(f.NewImporter(account, eventlog.ImportOptions{}))(t)
+		im := must.Get(f.Events.NewImporter(account, eventlog.ImportOptions{}))(t)
 		for line := range bytes.Lines(lines) {
 			refused, err := im.Add(t.Context(), bytes.TrimSuffix(line, []byte("\n")), 0)
 			if err != nil || len(refused) > 0 {
@@ -326,7 +341,7 @@ func TestImport(t *testing.T) {
 			last[[2]string{kind, e.Resource}] = e
 		}
 		for resource, e := range last {
-			r, err := f.FindResource(t.Context(), account, resource[0], resource[1])
+			r, err := f.Events.FindResource(t.Context(), account, resource[0], resource[1])
 			if removed := strings.HasSuffix(e.Type, ".deleted"); removed != (err != nil) {
 				t.Fatalf("%v after %s: %v", resource, e.Type, err)
 			} else if removed {
@@ -341,7 +356,7 @@ func TestImport(t *testing.T) {
 
 func exported(t *testing.T, f *storetest.Fixture, account string) (all []byte) {
 	t.Helper()
-	x := f.NewExport(account)
+	x := f.Events.NewExport(account)
 	for {
 		var n int
 		var err error
@@ -364,6 +379,8 @@ func sameJSON(t *testing.T, a, b []byte) bool {
 }
 
 // TestLive: the lines of a live history are what the server records now.
+//
+// Promise (§3.4, §3.5): --live records at a rate
 func TestLive(t *testing.T) {
 	t.Parallel()
 	g := history.NewLive(1, until, 200*time.Millisecond)

@@ -69,6 +69,9 @@ type model struct {
 }
 
 // TestLives reads a history as a client that mirrors every resource would.
+//
+// Promise (§3.4, §3.5): lives are causally ordered; previousAttributes undo each change; names and
+// numbers are fictitious; business hours, firsts of a month, several events in a second
 func TestLives(t *testing.T) {
 	t.Parallel()
 	var events []event
@@ -263,6 +266,8 @@ func (m *model) isDocumented(e event, _ *life) {
 }
 
 // TestSnapshots reads a history with the code that keeps resources, and rebuilds them.
+//
+// Promise (§3.2): previousAttributes merged into the new snapshot give the previous one
 func TestSnapshots(t *testing.T) {
 	t.Parallel()
 	broken := map[string]string{} // by the promise

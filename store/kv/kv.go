@@ -28,9 +28,11 @@
 //     written nothing. Larger work is done in batches, each whole in itself.
 //     A key has at least one byte and does not begin with [ReservedPrefix]; to
 //     write another is a mistake in the calling code, and panics.
-//  7. A commit whose outcome is unknown is [ErrUnknownOutcome], never a silent
-//     retry. A refusal before the commit is [ErrUnavailable].
-//  8. No transaction stays open while bytes go to or come from a client: read
+//  7. A commit whose outcome is unknown returns [ErrUnknownOutcome] and is never
+//     retried silently. A refusal before the commit returns [ErrUnavailable].
+//     On a disk that is nearly full, an update is refused at its first write,
+//     by its [Class]; one that writes nothing is not.
+//  8. No transaction stays open while bytes are sent to or received from a client: read
 //     a bounded page, close, then write.
 package kv
 
@@ -112,7 +114,7 @@ type Reader interface {
 	// keys: one round trip on a remote engine. Errors are handled as in Scan.
 	GetMany(keys [][]byte) iter.Seq2[int, []byte]
 	// Scan yields the keys and values of a range in order, both valid only until the
-	// next step. An error ends the sequence, and View or Update returns it even if fn
+	// next step. An error stops the sequence, and View or Update returns it even if fn
 	// returns nil.
 	Scan(r Range) iter.Seq2[[]byte, []byte]
 }
@@ -121,10 +123,17 @@ type Reader interface {
 type Txn interface {
 	Reader
 	// Set stores a copy of value under key. A zero expiresAt means no expiry. Errors:
-	// ErrTooLarge.
+	// ErrTooLarge, ErrFull.
 	Set(key, value []byte, expiresAt time.Time) error
-	// Delete removes key; a missing key is no error. Errors: ErrTooLarge.
+	// Delete removes key; a missing key is no error. Errors: ErrTooLarge,
+	// ErrFull.
 	Delete(key []byte) error
+	// As declares the class of the update, before its first write, and returns the highest
+	// one declared, which counts. An engine whose disk is nearly full refuses the writes of
+	// low classes: Set, Delete and Update return [ErrFull].
+	As(c Class) Class
+	// Written returns the bytes of all keys and values written so far.
+	Written() int
 }
 
 // Range is the half-open range of keys [Lo, Hi).

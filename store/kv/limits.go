@@ -6,6 +6,7 @@ import "fmt"
 // share it, so that limits are the same everywhere. The zero value is a full budget.
 type Budget struct {
 	writes, bytes int
+	class         Class
 }
 
 // Spend counts one Set of value under key, or one Delete if value is nil. If the write
@@ -32,4 +33,13 @@ func (b *Budget) Spend(key, value []byte) error {
 		b.bytes += size
 		return nil
 	}
+}
+
+// Written is [Txn.Written].
+func (b *Budget) Written() int { return b.bytes }
+
+// As is [Txn.As].
+func (b *Budget) As(c Class) Class {
+	b.class = max(b.class, c)
+	return b.class
 }

@@ -8,7 +8,7 @@ type Puller interface {
 	Pull(r Range) (next func() (key, value []byte, ok bool), stop func())
 }
 
-// Pull is a Scan with control inverted, for reading several ranges at once: next
+// Pull is a Scan with control inverted, for reading several ranges together: next
 // returns row after row, valid until it is called again; stop ends early. It equals
 // iter.Pull2 of a Scan, without two coroutine switches per row if the reader is a
 // [Puller].

@@ -19,15 +19,15 @@ type Snapshotter interface {
 	// that are valid until fn returns. The snapshot includes every Update acknowledged
 	// before the call. No transaction is open while fn runs, so fn may wait (contract
 	// line 8), and updates continue. Before it starts, the engine looks for damage
-	// that reads would miss. An error of fn ends it and is returned. Errors:
+	// that reads would miss. An error of fn stops it and is returned. Errors:
 	// ErrCorrupt, ErrUnavailable.
 	Snapshot(ctx context.Context, fn func([]Record) error) error
 }
 
 // Loader is an engine that can restore a backup.
 type Loader interface {
-	// Load stores the records in an empty engine. They may come in any order, each key
-	// once, and are valid until the next step. An error among them ends it and is
+	// Load stores the records in an empty engine. They may be in any order, each key
+	// once, and are valid until the next step. An error among them stops it and is
 	// returned. After an error the engine holds some of the records; discard it.
 	Load(ctx context.Context, records iter.Seq2[Record, error]) error
 }

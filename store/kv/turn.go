@@ -9,7 +9,7 @@ type Yielder interface {
 }
 
 // Turn begins some background reading. Call giveWay after it, outside a transaction:
-// if updates were committed meanwhile, it waits for a multiple of the time that the
+// if updates were committed in the meantime, it waits for a multiple of the time that the
 // reading took, or until ctx is done. On an engine that is no [Yielder] it does nothing.
 func Turn(db DB) (giveWay func(context.Context)) {
 	if engine, ok := db.(Yielder); ok {

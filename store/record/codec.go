@@ -81,8 +81,8 @@ func NewDecoder(kind string, version byte, b []byte) Decoder {
 	return d
 }
 
-// Fail makes an [ErrCorrupt] with the reason the first failure, unless there is one, and ends
-// the reading. It is for callers whose own checks a field does not pass.
+// Fail makes an [ErrCorrupt] with the reason the first failure, unless there is one, and stops
+// reading. It is for callers whose own checks a field does not pass.
 func (d *Decoder) Fail(reason string) {
 	if d.Err == nil {
 		d.Err = fmt.Errorf("%w: %s record: %s", kv.ErrCorrupt, d.kind, reason)

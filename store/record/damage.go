@@ -17,8 +17,8 @@ var KindWords = map[byte]string{
 	TagAccessToken: "access tokens", TagRefreshToken: "refresh tokens", TagAudit: "audit lines",
 	TagLog: "events and their lists", TagEventHead: "heads of event logs", TagKnownType: "known event types", TagEventForeign: "event ids given elsewhere",
 	TagResource: "resources", TagCertificate: "certificates",
-	TagCounts: "counts of events", TagCounted: "positions up to which events are counted", TagDirtyHour: "hours to be counted again",
-	TagRing: "counts of requests", TagSignIn: "latest sign-ins", TagClientUse: "latest uses of clients",
+	TagCounts: "counts of events",
+	TagRing:   "counts of requests", TagSignIn: "latest sign-ins", TagClientUse: "latest uses of clients",
 	TagWebhook: "webhook endpoints", TagWebhookID: "list of webhook endpoints", TagWebhookSet: "webhook events set aside", TagWebhookLine: "webhook deliveries",
 }
 

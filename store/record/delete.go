@@ -30,7 +30,7 @@ func DeleteAll(ctx context.Context, db kv.DB, ranges ...kv.Range) error {
 			if len(keys) == 0 {
 				break
 			}
-			if err := db.Update(ctx, func(tx kv.Txn) error { return DeleteKeys(tx, keys...) }); err != nil {
+			if err := UpdateAs(ctx, db, kv.Ending, func(tx kv.Txn) error { return DeleteKeys(tx, keys...) }); err != nil {
 				return err
 			}
 			r.Lo = append(keys[len(keys)-1], 0)
@@ -48,4 +48,12 @@ func DeleteKeys(tx kv.Txn, keys ...[]byte) error {
 		}
 	}
 	return nil
+}
+
+// UpdateAs is Update for an update of that class.
+func UpdateAs(ctx context.Context, db kv.DB, c kv.Class, fn func(kv.Txn) error) error {
+	return db.Update(ctx, func(tx kv.Txn) error {
+		tx.As(c)
+		return fn(tx)
+	})
 }

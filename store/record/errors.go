@@ -35,7 +35,7 @@ var (
 	ErrUnknownOutcome = kv.ErrUnknownOutcome
 	// ErrCorrupt means that a stored record is damaged.
 	ErrCorrupt = kv.ErrCorrupt
-	// ErrBusy means that too many passwords are being hashed at once.
+	// ErrBusy means that too many passwords are being hashed at the same time.
 	ErrBusy = secret.ErrBusy
 )
 

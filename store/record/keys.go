@@ -47,8 +47,6 @@ const (
 	TagResource     = 'o' // str(owner) str(kind) str(id)
 	TagCertificate  = 'v' // str(name)
 	TagCounts       = 'q' // str(owner) grain unit4; the owner "" is all accounts
-	TagCounted      = 'Q' // str(owner); "" says that the counts are complete
-	TagDirtyHour    = 'D' // str(owner) hour4
 	TagRing         = 'g' // grain unit4
 	TagSignIn       = 'i' // id16
 	TagClientUse    = 'I' // str(client_id)
@@ -96,7 +94,7 @@ func (k Key) All() kv.Range { return kv.Range{Lo: k, Hi: After(k)} }
 // From is the range of the keys that begin with k and are not below lo.
 func (k Key) From(lo Key) kv.Range { return kv.Range{Lo: lo, Hi: After(k)} }
 
-// Uint32At returns the number that ends a key.
+// Uint32At returns the number at the end of a key.
 func Uint32At(k []byte) uint32 { return binary.BigEndian.Uint32(k[len(k)-4:]) }
 
 // CutString is the reverse of Str: it returns the text that k begins with, and a copy of the
@@ -119,7 +117,7 @@ func After(prefix []byte) []byte {
 	return nil
 }
 
-// The keys of records, and prefixes of them: one for each noun of docs/architecture.md, Keys.
+// The keys of records, and prefixes of them: one for each noun of docs/internals/architecture.md, Keys.
 
 func MetaKey(name string) Key                { return NewKey(TagMeta).Str(name) }
 func ClientKey(id string) Key                { return NewKey(TagClient).Str(id) }
@@ -145,9 +143,7 @@ func EventForeignKey(owner, id string) Key   { return NewKey(TagEventForeign).St
 func KnownTypesKey(owner string) Key         { return NewKey(TagKnownType).Str(owner) }
 func ResourcesKey(owner, kind string) Key    { return NewKey(TagResource).Str(owner).Str(kind) }
 func CountsKey(owner string, grain byte) Key { return append(NewKey(TagCounts).Str(owner), grain) }
-func CountedKey(owner string) Key            { return NewKey(TagCounted).Str(owner) }
 func RingKey(grain byte) Key                 { return append(NewKey(TagRing), grain) }
-func DirtyHoursKey(owner string) Key         { return NewKey(TagDirtyHour).Str(owner) }
 func SignInKey(user secret.ID) Key           { return NewKey(TagSignIn).ID(user) }
 func ClientUseKey(id string) Key             { return NewKey(TagClientUse).Str(id) }
 func ResourceKey(owner, kind, id string) Key { return ResourcesKey(owner, kind).Str(id) }

@@ -9,7 +9,7 @@ import (
 	"tollhouse/store/secret"
 )
 
-// Position is where an event stands in its account's log. It is also the event's id,
+// Position is where an event is in its account's log. It is also the event's id,
 // the page cursor and the stream's event id: 48 bits of milliseconds since the Unix
 // epoch, a 16-bit counter within the millisecond, and 64 random bits. Positions sort
 // in log order, as bytes and as text.
@@ -62,7 +62,7 @@ func (p Position) Compare(q Position) int { return bytes.Compare(p[:], q[:]) }
 
 // Next returns the position that follows p at the time now: max(now, p + 1). Commit
 // order, createdAt order and visible order therefore agree even when the clock steps
-// back or stands still.
+// back or stops.
 func (p Position) Next(now time.Time, tail [8]byte) Position {
 	head := binary.BigEndian.Uint64(p[:8])
 	stamp := uint64(min(max(now.UnixMilli(), 0), PositionMillisMax)) << 16
@@ -101,7 +101,7 @@ func FirstPosition(unixSeconds int64) Position {
 // LastPosition sorts after every position of an event.
 var LastPosition = Position{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
-// PositionAt returns the position that ends a key.
+// PositionAt returns the position at the end of a key.
 func PositionAt(k []byte) (p Position) {
 	copy(p[:], k[len(k)-len(p):])
 	return p

@@ -6,6 +6,8 @@ import (
 	"time"
 )
 
+// Promise (§2.4): the order survives a clock set back; at start, future events are refused unless
+// allowed
 func TestPosition(t *testing.T) {
 	t.Parallel()
 

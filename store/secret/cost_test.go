@@ -12,6 +12,8 @@ import (
 // TestUnknownUserCostsAHash is not parallel: it measures what the process allocates.
 // Argon2id takes its 19 MiB on any machine, so that a missing hash shows without a
 // stopwatch.
+//
+// Promise (RFC 6749 §4): wrong password, unknown user and disabled user get one answer
 func TestUnknownUserCostsAHash(t *testing.T) {
 	for name, of := range map[string]struct {
 		hasher   *secret.Hasher

@@ -14,14 +14,20 @@ import (
 // KeySize is the length of the server key in bytes.
 const KeySize = 32
 
-// Nonce makes each rotation of a refresh token unique.
+// Nonce makes each rotation of a refresh token, and each derived code, unique.
 type Nonce [16]byte
+
+// NewCodeNonce returns the nonce of an authorization code.
+func NewCodeNonce(from Source) (n Nonce) {
+	from.fill(string(Code), n[:])
+	return n
+}
 
 // NewNonce returns a random nonce.
 func NewNonce(from Source) Nonce { return Nonce(NewID(from)) }
 
-// Key is the server key. It seals data that passes through the browser and derives the
-// successors of refresh tokens. It is never in the store or a backup, so neither alone
+// Key is the server key. It seals data that passes through the browser and derives
+// authorization codes and the successors of refresh tokens. It is never in the store or a backup, so neither alone
 // yields a valid token. Each use derives a sub-key from a label, so that data sealed
 // for one purpose cannot be opened for another.
 type Key struct{ bytes [KeySize]byte }
@@ -78,6 +84,14 @@ func (k Key) Successors(old Token, nonce Nonce) (access, refresh Token) {
 		return newToken(kind, [32]byte(mac.Sum(nil)))
 	}
 	return derive(AccessToken), derive(RefreshToken)
+}
+
+// Code derives the authorization code of a consent screen.
+func (k Key) Code(ticket string, nonce Nonce) Token {
+	mac := hmac.New(sha256.New, k.subKey("authorization code"))
+	mac.Write([]byte(ticket))
+	mac.Write(nonce[:])
+	return newToken(Code, [32]byte(mac.Sum(nil)))
 }
 
 // MAC authenticates parts under a label. Each part is prefixed with its length, so

@@ -8,9 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/crypto/argon2"
+	"golang.org/x/text/unicode/norm"
 )
 
 // Argon2id (RFC 9106) with OWASP's second choice of parameters: 19 MiB, two passes,
@@ -37,7 +41,7 @@ const (
 	argonPassesMin    = 1
 )
 
-// The bounds of a new password in bytes. Passwords are never truncated.
+// The bounds of a prepared password in bytes. Passwords are never truncated.
 const (
 	PasswordSizeMin = 12
 	PasswordSizeMax = 1024
@@ -52,7 +56,7 @@ const (
 var ErrBusy = errors.New("secret: too many passwords are being checked at once")
 
 // Hasher hashes passwords, at most one per processor at a time: each takes 19 MiB and
-// a core, so more at once would only delay all of them.
+// a core, so more at the same time would only delay all of them.
 type Hasher struct {
 	// OnHash, if set, is called after every call that got its turn or was refused with
 	// ErrBusy, with its waiting and hashing times. Set it before the first call.
@@ -82,18 +86,20 @@ func (h *Hasher) Hash(ctx context.Context, c Caller, password string) (string, e
 	rand.Read(salt[:])
 	p := h.cost
 	p.salt = salt[:]
-	key, err := h.derive(ctx, c, p, password, argonKeySize)
+	keys, err := h.derive(ctx, c, p, PreparePassword(password))
 	if err != nil {
 		return "", err
 	}
-	p.key = key
+	p.key = keys[0]
 	return p.String(), nil
 }
 
 // Verify reports whether password matches the PHC string, and whether the string
-// should be renewed because our parameters have risen. An empty string means an
-// unknown user: it takes the same time and never matches. Errors: ErrBusy, ctx's, and
-// one for a damaged string.
+// should be renewed because our parameters have risen or it was made of a password as it
+// was typed. An empty string means an unknown user: it takes the same time and never
+// matches. A password that [PreparePassword] changes costs two hashes, for every user and
+// whatever matches, so that the time tells nothing about the user. Errors: ErrBusy, ctx's,
+// and one for a damaged string.
 func (h *Hasher) Verify(ctx context.Context, c Caller, stored, password string) (match, renew bool, err error) {
 	p, known := h.cost, false
 	if stored != "" {
@@ -102,13 +108,34 @@ func (h *Hasher) Verify(ctx context.Context, c Caller, stored, password string) 
 		}
 		known = true
 	}
-	key, err := h.derive(ctx, c, p, password, uint32(len(p.key)))
+	forms := []string{PreparePassword(password)}
+	if forms[0] != password {
+		forms = append(forms, password)
+	}
+	keys, err := h.derive(ctx, c, p, forms...)
 	if err != nil {
 		return false, false, err
 	}
-	same := subtle.ConstantTimeCompare(key, p.key) == 1
-	renew = p.memoryKiB < h.cost.memoryKiB || p.passes < h.cost.passes
-	return same && known, renew, nil
+	prepared := subtle.ConstantTimeCompare(keys[0], p.key) == 1
+	typed := subtle.ConstantTimeCompare(keys[len(keys)-1], p.key) == 1
+	renew = p.memoryKiB < h.cost.memoryKiB || p.passes < h.cost.passes || typed && !prepared
+	return (prepared || typed) && known, renew, nil
+}
+
+// PreparePassword returns the form of a password that is hashed and compared: RFC 8265
+// §4.2.2 OpaqueString, so that keyboards which compose letters differently, or write
+// other spaces, type one password. Our choice: what the profile forbids is not refused, as
+// people use joined emoji and characters newer than our tables.
+func PreparePassword(password string) string {
+	if !utf8.ValidString(password) {
+		return password
+	}
+	return norm.NFC.String(strings.Map(func(c rune) rune {
+		if unicode.Is(unicode.Zs, c) {
+			return ' '
+		}
+		return c
+	}, password))
 }
 
 // decoy is the hash to compare with the password of an unknown user.
@@ -117,7 +144,8 @@ var decoy = phc{
 	salt: make([]byte, argonSaltSize), key: make([]byte, argonKeySize),
 }
 
-func (h *Hasher) derive(ctx context.Context, c Caller, p phc, password string, size uint32) ([]byte, error) {
+// derive returns the key of each form of a password, in one turn.
+func (h *Hasher) derive(ctx context.Context, c Caller, p phc, forms ...string) (keys [][]byte, err error) {
 	came := time.Now() // only for OnHash
 	done, err := h.turns.take(ctx, c)
 	if errors.Is(err, ErrBusy) {
@@ -128,9 +156,11 @@ func (h *Hasher) derive(ctx context.Context, c Caller, p phc, password string, s
 	}
 	defer done()
 	begun := time.Now()
-	key := argon2.IDKey([]byte(password), p.salt, p.passes, p.memoryKiB, p.lanes, size)
+	for _, form := range forms {
+		keys = append(keys, argon2.IDKey([]byte(form), p.salt, p.passes, p.memoryKiB, p.lanes, argonKeySize))
+	}
 	h.report(begun.Sub(came), time.Since(begun), false)
-	return key, nil
+	return keys, nil
 }
 
 func (h *Hasher) report(waited, took time.Duration, refused bool) {

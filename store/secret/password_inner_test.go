@@ -25,6 +25,8 @@ func full(h *Hasher) (release func()) {
 
 // TestHasherQueueIsBounded uses internals, because filling the queue from outside would
 // be a race.
+//
+// Promise (Credentials, memory, connections): 64 sign-ins at once; tokens changed by a character
 func TestHasherQueueIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"tollhouse/store/storetest/must"
 )
 
+// Promise (Monitoring): client secrets are random, compared in constant time; passwords are
+// Argon2id, rehashed when parameters rise; the server key is in no backup
 func TestHasher(t *testing.T) {
 	t.Parallel()
 	h, ctx := secret.NewHasher(), context.Background()
@@ -78,6 +80,55 @@ func TestHasher(t *testing.T) {
 			t.Error("Hash never noticed that its caller was gone")
 		}
 	})
+}
+
+// TestPasswordsAreOneInEverySpelling: RFC 8265 §4.2, without its refusals.
+func TestPasswordsAreOneInEverySpelling(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, typed, want string }{
+		{"ASCII_is_kept", "Correct Horse  ~", "Correct Horse  ~"},
+		{"letters_are_composed", "cafe\u0301", "caf\u00e9"},
+		{"Hangul_is_composed", "\u1112\u1161\u11ab", "\ud55c"},
+		{"other_spaces_are_spaces", "a\u00a0b\u2003c\u3000d\u1680e", "a b c d e"},
+		{"case_is_kept", "\u00c9A\u0130", "\u00c9A\u0130"},
+		{"width_and_compatibility_are_kept", "\uff21\ufb01\u00b2", "\uff21\ufb01\u00b2"},
+		{"joined_emoji_are_kept", "\U0001F469\u200D\U0001F4BB\U0001F3F3\uFE0F", "\U0001F469\u200D\U0001F4BB\U0001F3F3\uFE0F"},
+		{"unassigned_characters_are_kept", "\U0001FAE9\U000323B0", "\U0001FAE9\U000323B0"},
+		{"controls_and_invisible_ones_are_kept", "a\tb\u200bc\u202ed", "a\tb\u200bc\u202ed"},
+		{"what_is_no_UTF8_is_kept", "e\u0301\xff", "e\u0301\xff"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := secret.PreparePassword(tt.typed)
+			if got != tt.want || secret.PreparePassword(got) != got {
+				t.Errorf("PreparePassword(%+q) = %+q, want %+q", tt.typed, got, tt.want)
+			}
+			h, ctx := secret.NewQuickHasher(), context.Background()
+			stored := must.Get(h.Hash(ctx, secret.Caller{}, tt.typed))(t)
+			for _, typed := range []string{tt.typed, tt.want} {
+				if match, renew, err := h.Verify(ctx, secret.Caller{}, stored, typed); !match || renew || err != nil {
+					t.Errorf("Verify(%+q) = %t, %t, %v, want a match", typed, match, renew, err)
+				}
+			}
+		})
+	}
+}
+
+// TestHashOfATypedPassword: older builds hashed what was typed. It still matches, as it was
+// typed then, and is renewed.
+//
+// Promise (RFC 6749 §4): a password is one however a keyboard composes it; a hash of what was typed
+// still matches; the cost is the same for every name
+func TestHashOfATypedPassword(t *testing.T) {
+	t.Parallel()
+	// Of "cafe\u0301 cafe\u0301 tea", by this package's own dependency.
+	const stored = "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHRzb21lc2FsdA$TSOuq7RR8lUm6yON8MgKwQAzW9uXqjRJlOQXuIuLLqs"
+	h, ctx := secret.NewQuickHasher(), context.Background()
+	for typed, want := range map[string]bool{"cafe\u0301 cafe\u0301 tea": true, "caf\u00e9 caf\u00e9 tea": false, "cafe\u0301 caf\u00e9 tea": false} {
+		if match, renew, err := h.Verify(ctx, secret.Caller{}, stored, typed); match != want || renew != want || err != nil {
+			t.Errorf("Verify(%+q) = %t, %t, %v, want %t", typed, match, renew, err, want)
+		}
+	}
 }
 
 // BenchmarkHash is the floor of the password grant.

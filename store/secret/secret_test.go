@@ -13,6 +13,7 @@ import (
 	"tollhouse/store/storetest/must"
 )
 
+// Promise (Credentials, memory, connections): 64 sign-ins at once; tokens changed by a character
 func TestToken(t *testing.T) {
 	t.Parallel()
 	kinds := []secret.Kind{secret.AccessToken, secret.RefreshToken, secret.Code, secret.ClientSecret, secret.SessionToken}
@@ -123,6 +124,8 @@ func TestSuccessors(t *testing.T) {
 	}
 }
 
+// Promise (Monitoring): client secrets are random, compared in constant time; passwords are
+// Argon2id, rehashed when parameters rise; the server key is in no backup
 func TestKey(t *testing.T) {
 	t.Parallel()
 	key := secret.NewKey(nil)

@@ -10,39 +10,68 @@ import (
 
 // Caller is charged for hashing a password. The zero Caller is the operator.
 type Caller struct {
-	User   Hash   // of the username, known or not
-	Source string // the address or the client that sent the password
+	// Stranger is a caller who has proved nothing. Others have a known browser, a session,
+	// a client's secret or a one-time code.
+	Stranger bool
+	// Shares are what the caller belongs to, such as a user and a source, at most six. Each
+	// has turns of its own.
+	Shares []Share
 }
 
-// turns shares the processors fairly among callers that hash a password. It works in
-// rounds: in each round a user and a source get one turn, whether the password is
-// right or wrong. A user with many connections, or a source with many usernames, must
-// therefore let others go first, and gets every turn only while no others wait.
+// Share is what callers belong to that get their turns together.
+type Share struct {
+	Key   string
+	Turns int // in a round; 0 is 1
+	Pass  int // rounds that it lets pass before each turn, because of its failures
+}
+
+const (
+	// roundSize can be divided by the turns of every share.
+	roundSize = 32
+	// provedTurns may be given in a row while strangers wait. So callers who proved something get
+	// three quarters of the processors' time, and strangers at least a quarter.
+	provedTurns = 3
+	sharesMax   = 6 // of a caller
+)
+
+// turns shares the processors among callers that hash a password. Strangers wait in a line
+// of their own, so that however many there are, others wait for one hash of theirs at most.
 type turns struct {
-	mu      sync.Mutex
-	free    int
-	round   uint64    // the round that a new user or source joins
-	waiting []*waiter // in order of arrival, at most hashQueueMax
-	users   map[Hash]*share
-	sources map[string]*share
+	mu                sync.Mutex
+	free              int // processors
+	proved, strangers line
+	inRow             int // turns of proved callers in a row while strangers waited
 }
 
-// share is the state of a user or source while it waits or hashes.
+// line is a queue that works in rounds: in each round every share gets its turns, whether
+// the password is right or wrong. A user with many connections, or a source with many
+// usernames, must therefore let others go first, and gets every turn only while no others
+// wait.
+type line struct {
+	round   uint64    // that a new share joins
+	waiting []*waiter // in order of arrival, at most hashQueueMax
+	shares  map[string]*share
+}
+
+// share is the state of a [Share] while callers of it wait or hash.
 type share struct {
-	next    uint64 // the round of its next turn
+	key     string
+	cost    uint64 // of a turn, as part of roundSize
+	pass    uint64 // what it lets pass before a turn
+	next    uint64 // the round of its next turn, times roundSize
 	present int    // how many of its callers wait or hash
-	waiting int    // how many of them wait
+	waiting uint64 // how many of them wait
 }
 
 // waiter is a caller that waits for a turn or has it.
 type waiter struct {
-	caller       Caller
-	user, source *share
-	admitted     chan bool // receives true for a turn, false for a refusal
+	line     *line
+	shares   []*share
+	admitted chan bool // receives true for a turn, false for a refusal
 }
 
 func newTurns(processors int) *turns {
-	return &turns{free: processors, users: make(map[Hash]*share), sources: make(map[string]*share)}
+	return &turns{free: processors, proved: line{shares: map[string]*share{}}, strangers: line{shares: map[string]*share{}}}
 }
 
 // take waits for a turn and returns the function that ends it. Errors: ErrBusy and
@@ -72,32 +101,45 @@ func (t *turns) take(ctx context.Context, c Caller) (done func(), err error) {
 }
 
 // enter gives the caller a turn if one is free, or else queues it. When the queue is
-// full, the user or source with the most waiters loses its newest.
+// full, the share with the most waiters loses its newest.
 func (t *turns) enter(c Caller) *waiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w := &waiter{caller: c, user: joined(t.users, c.User, t.round), source: joined(t.sources, c.Source, t.round), admitted: make(chan bool, 1)}
+	l := &t.proved
+	if c.Stranger {
+		l = &t.strangers
+	}
+	w := l.join(c.Shares)
 	if t.free > 0 {
 		t.admit(w)
 		return w
 	}
-	t.waiting = append(t.waiting, w)
-	w.user.waiting++
-	w.source.waiting++
-	if len(t.waiting) > hashQueueMax {
-		t.refuse(t.greediest())
+	l.waiting = append(l.waiting, w)
+	for _, s := range w.shares {
+		s.waiting++
+	}
+	if len(l.waiting) > hashQueueMax {
+		l.refuse(l.greediest())
 	}
 	return w
 }
 
-func joined[K comparable](shares map[K]*share, key K, round uint64) *share {
-	s, ok := shares[key]
-	if !ok {
-		s = &share{next: round}
-		shares[key] = s
+func (l *line) join(shares []Share) *waiter {
+	w := &waiter{line: l, admitted: make(chan bool, 1)}
+	if len(shares) == 0 {
+		shares = []Share{{Key: "operator"}}
 	}
-	s.present++
-	return s
+	for _, of := range shares {
+		s, ok := l.shares[of.Key]
+		if !ok {
+			s = &share{key: of.Key, next: l.round + roundSize*uint64(of.Pass)}
+			l.shares[of.Key] = s
+		}
+		s.cost, s.pass = roundSize/uint64(max(of.Turns, 1)), roundSize*uint64(of.Pass)
+		s.present++
+		w.shares = append(w.shares, s)
+	}
+	return w
 }
 
 // leave ends a turn and starts the next waiter's.
@@ -105,19 +147,32 @@ func (t *turns) leave(w *waiter) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.free++
-	t.forget(w)
-	if len(t.waiting) > 0 {
-		next := slices.MinFunc(t.waiting, byRound)
-		t.unqueue(next)
+	w.forget()
+	if l := t.nextLine(); len(l.waiting) > 0 {
+		next := slices.MinFunc(l.waiting, byRound)
+		next.unqueue()
 		t.admit(next)
 	}
+}
+
+// nextLine returns whose turn it is.
+func (t *turns) nextLine() *line {
+	strangersWait := len(t.strangers.waiting) > 0
+	if len(t.proved.waiting) > 0 && (!strangersWait || t.inRow < provedTurns) {
+		if strangersWait {
+			t.inRow++
+		}
+		return &t.proved
+	}
+	t.inRow = 0
+	return &t.strangers
 }
 
 // decided stops the wait of w, and reports whether it already got its turn.
 func (t *turns) decided(w *waiter) (admitted bool) {
 	t.mu.Lock()
-	if slices.Contains(t.waiting, w) {
-		t.refuse(w)
+	if slices.Contains(w.line.waiting, w) {
+		w.line.refuse(w)
 	}
 	t.mu.Unlock()
 	return <-w.admitted
@@ -125,62 +180,81 @@ func (t *turns) decided(w *waiter) (admitted bool) {
 
 func (t *turns) admit(w *waiter) {
 	t.free--
-	next := w.round() + 1
-	w.user.next, w.source.next, t.round = next, next, max(t.round, next)
+	round := w.round()
+	for _, s := range w.shares {
+		s.next = round + s.cost + s.pass
+	}
+	w.line.round = max(w.line.round, round+roundSize)
 	w.admitted <- true
 }
 
-func (t *turns) refuse(w *waiter) {
-	t.unqueue(w)
-	t.forget(w)
+func (l *line) refuse(w *waiter) {
+	w.unqueue()
+	w.forget()
 	w.admitted <- false
 }
 
-func (t *turns) unqueue(w *waiter) {
-	at := slices.Index(t.waiting, w)
-	t.waiting = slices.Delete(t.waiting, at, at+1)
-	w.user.waiting--
-	w.source.waiting--
-}
-
-func (t *turns) forget(w *waiter) {
-	if w.user.present--; w.user.present == 0 {
-		delete(t.users, w.caller.User)
-	}
-	if w.source.present--; w.source.present == 0 {
-		delete(t.sources, w.caller.Source)
+func (w *waiter) unqueue() {
+	at := slices.Index(w.line.waiting, w)
+	w.line.waiting = slices.Delete(w.line.waiting, at, at+1)
+	for _, s := range w.shares {
+		s.waiting--
 	}
 }
 
-// round is the first in which both the user and the source have a turn.
-func (w *waiter) round() uint64 { return max(w.user.next, w.source.next) }
-
-// byRound orders waiters by round. Within a round, the users of a source and the
-// sources of a user come in the order of their last turns.
-func byRound(a, b *waiter) int {
-	return cmp.Or(cmp.Compare(a.round(), b.round()), cmp.Compare(a.user.next+a.source.next, b.user.next+b.source.next))
+func (w *waiter) forget() {
+	for _, s := range w.shares {
+		if s.present--; s.present == 0 {
+			delete(w.line.shares, s.key)
+		}
+	}
 }
 
-// greediest returns the waiter to refuse: the newest of the user or source with the
-// most waiters, with ties broken by the other of the two.
-func (t *turns) greediest() (most *waiter) {
-	for _, w := range t.waiting {
-		if most == nil || byWaiters(w, most) >= 0 {
+// round is the first in which all shares have a turn, times roundSize.
+func (w *waiter) round() uint64 { return ranked(w, nextOf)[0] }
+
+func nextOf(s *share) uint64 { return s.next }
+
+// crowdOf returns how many wait in a share, for one turn in a round.
+func crowdOf(s *share) uint64 { return s.waiting * s.cost }
+
+// byRound orders waiters by round. Within a round, those whose other shares had
+// their turns longer ago come first.
+func byRound(a, b *waiter) int { return compare(a, b, nextOf) }
+
+// compare compares the greatest values of the shares, then the next ones, as many as both
+// have.
+func compare(a, b *waiter, of func(*share) uint64) int {
+	x, y, both := ranked(a, of), ranked(b, of), min(len(a.shares), len(b.shares))
+	return slices.Compare(x[:both], y[:both])
+}
+
+// ranked returns the values of the shares, the greatest first.
+func ranked(w *waiter, of func(*share) uint64) (values [sharesMax]uint64) {
+	for i, s := range w.shares {
+		value := of(s)
+		for ; i > 0 && values[i-1] < value; i-- {
+			values[i] = values[i-1]
+		}
+		values[i] = value
+	}
+	return values
+}
+
+// greediest returns the waiter to refuse: the one whose shares have the most waiters, then
+// the one whose turn comes last, then the newest.
+func (l *line) greediest() (most *waiter) {
+	for _, w := range l.waiting {
+		if most == nil || cmp.Or(compare(w, most, crowdOf), byRound(w, most)) >= 0 {
 			most = w
 		}
 	}
 	return most
 }
 
-func byWaiters(a, b *waiter) int {
-	return cmp.Or(cmp.Compare(a.waiters(), b.waiters()), cmp.Compare(a.user.waiting+a.source.waiting, b.user.waiting+b.source.waiting))
-}
-
-func (w *waiter) waiters() int { return max(w.user.waiting, w.source.waiting) }
-
 // length returns how many callers wait.
 func (t *turns) length() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.waiting)
+	return len(t.proved.waiting) + len(t.strangers.waiting)
 }

@@ -20,16 +20,22 @@ type crowd struct {
 
 func newCrowd() *crowd {
 	c := &crowd{turns: newTurns(1), names: map[*waiter]string{}}
-	c.hashing = c.turns.enter(Caller{Source: "first"})
+	c.hashing = c.turns.enter(Caller{})
 	<-c.hashing.admitted
 	return c
 }
 
+func strangerOf(user, source string) Caller {
+	return Caller{Stranger: true, Shares: []Share{{Key: "user " + user}, {Key: "source " + source}}}
+}
+
 func (c *crowd) come(user, source string, times int) {
 	for range times {
-		c.names[c.turns.enter(Caller{User: HashOf(user), Source: source})] = user + " at " + source
+		c.enter(user+" at "+source, strangerOf(user, source))
 	}
 }
+
+func (c *crowd) enter(name string, of Caller) { c.names[c.turns.enter(of)] = name }
 
 // next ends the current turn and returns who has the next, or "" if the queue is empty.
 func (c *crowd) next() string {
@@ -55,6 +61,8 @@ func (c *crowd) turnOf(who string) int {
 	}
 }
 
+// Promise (Credentials, memory, connections): starving sign-ins by one user's right password, or
+// many usernames from one source
 func TestTurnsAreShared(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(c *crowd){
@@ -118,7 +126,7 @@ func TestTurnsOfAFullQueue(t *testing.T) {
 	t.Parallel()
 	waiting := func(c *crowd) map[string]int {
 		count := map[string]int{}
-		for _, w := range c.turns.waiting {
+		for _, w := range c.turns.strangers.waiting {
 			count[c.names[w]]++
 		}
 		return count
@@ -154,6 +162,139 @@ func TestTurnsOfAFullQueue(t *testing.T) {
 	})
 }
 
+// known is a caller with a known browser, from a source of its own.
+func known(user, browser, source string) Caller {
+	return Caller{Shares: []Share{{Key: "user " + user}, {Key: "browser " + browser}, {Key: "source " + source}}}
+}
+
+// byClient is a caller of the password grant.
+func byClient(client, user, address string) Caller {
+	return Caller{Shares: []Share{{Key: "user " + client + user}, {Key: "client " + client}, {Key: "source " + client + address}}}
+}
+
+// TestTurnsOfProvedCallers has one processor. Crowds keep coming, each as large as a queue.
+//
+// Promise (Credentials, memory, connections): strangers, a stolen device cookie or a leaked client
+// secret in the queue for hashing
+func TestTurnsOfProvedCallers(t *testing.T) {
+	t.Parallel()
+	manyStrangers := func(c *crowd, round int) {
+		for i := range 2 * hashQueueMax {
+			c.come(fmt.Sprint("user", round, i), fmt.Sprint("source", round, i), 1)
+		}
+	}
+	stolenCookie := func(c *crowd, round int) {
+		for i := range 2 * hashQueueMax {
+			c.enter("thief", known("robbed", "stolen", fmt.Sprint("source", round, i)))
+		}
+	}
+	leakedSecret := func(c *crowd, round int) {
+		for i := range 2 * hashQueueMax {
+			c.enter("thief", byClient("leaked", fmt.Sprint("user", round, i), "thief's"))
+		}
+	}
+	cases := map[string]struct {
+		crowd  func(c *crowd, round int)
+		caller Caller
+	}{
+		"a_known_browser_among_strangers":                {manyStrangers, known("mara", "hers", "home")},
+		"a_client_among_strangers":                       {manyStrangers, byClient("backend", "mara", "server")},
+		"the_operator_among_strangers":                   {manyStrangers, Caller{}},
+		"a_known_browser_beside_a_stolen_cookie":         {stolenCookie, known("mara", "hers", "home")},
+		"another_browser_of_who_was_robbed":              {stolenCookie, known("robbed", "other", "home")},
+		"a_client_beside_a_stolen_cookie":                {stolenCookie, byClient("backend", "mara", "server")},
+		"a_known_browser_beside_a_leaked_secret":         {leakedSecret, known("mara", "hers", "home")},
+		"another_client_beside_a_leaked_secret":          {leakedSecret, byClient("backend", "mara", "server")},
+		"the_client_whose_secret_leaked_from_its_server": {leakedSecret, byClient("leaked", "mara", "server")},
+		"a_stranger_beside_a_leaked_secret":              {leakedSecret, strangerOf("mara", "home")},
+	}
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCrowd()
+			for round := range 10 {
+				test.crowd(c, round)
+				c.enter("honest", test.caller)
+				turn := 0
+				for who := ""; who != "honest"; turn++ {
+					if who = c.next(); turn > provedTurns+1 {
+						t.Fatalf("round %d: no turn among the first %d", round, turn)
+					}
+				}
+			}
+		})
+	}
+	t.Run("strangers_have_a_quarter", func(t *testing.T) {
+		t.Parallel()
+		c := newCrowd()
+		strangers := 0
+		for round := range 40 {
+			leakedSecret(c, round)
+			c.come("mara", "home", 1)
+			if c.next() == "mara at home" {
+				strangers++
+			}
+		}
+		if strangers != 10 {
+			t.Errorf("strangers have %d turns of 40, want 10", strangers)
+		}
+	})
+}
+
+// TestTurnsOfNetworks: a network with many sources has the turns of some, and a source with
+// failures lets others pass.
+//
+// Promise (Credentials, memory, connections): an IPv6 /56 or /48 as many sources: failures, turns,
+// connections, bodies, HTTP/2 requests
+func TestTurnsOfNetworks(t *testing.T) {
+	t.Parallel()
+	within := func(i, turns int, network string) Caller {
+		return Caller{Stranger: true, Shares: []Share{{Key: fmt.Sprint("user ", network, i)}, {Key: fmt.Sprint("source ", network, i)}, {Key: network, Turns: turns}}}
+	}
+	for _, turns := range []int{1, 8, 32} {
+		t.Run(fmt.Sprintf("%d_turns_in_a_round", turns), func(t *testing.T) {
+			t.Parallel()
+			c := newCrowd()
+			network, alone, waits := 0, 0, false
+			for range 400 {
+				for len(c.turns.strangers.waiting) < hashQueueMax-1 { // never full
+					network++
+					c.enter("network", within(network, turns, "network"))
+				}
+				if !waits {
+					c.come("mara", "home", 1)
+				}
+				if waits = c.next() != "mara at home"; !waits {
+					alone++
+				}
+			}
+			if want := 400 / (turns + 1); alone < want-1 || alone > want+want/2+1 {
+				t.Errorf("a source beside the network has %d turns of 400, want about %d", alone, want)
+			}
+		})
+	}
+	t.Run("a_full_queue_has_a_place_for_a_source_without_failures", func(t *testing.T) {
+		t.Parallel()
+		c := newCrowd()
+		flood := func() {
+			for i := range 4 * hashQueueMax { // more sources than places
+				source := strangerOf(fmt.Sprint("user", i), fmt.Sprint("source", i))
+				source.Shares[1].Pass = 30
+				c.enter("flood", source)
+			}
+		}
+		for range 4 * hashQueueMax { // each has had a turn
+			flood()
+			c.next()
+		}
+		c.come("mara", "home", 1)
+		flood()
+		if n := c.turnOf("mara at home"); n < 1 || n > 2 {
+			t.Errorf("the source without failures has turn %d", n)
+		}
+	})
+}
+
 func TestTurnsForgetCallersThatLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -167,7 +308,7 @@ func TestTurnsForgetCallersThatLeft(t *testing.T) {
 				if i%3 == 0 {
 					ctx = gone
 				}
-				done, err := turns.take(ctx, Caller{User: HashOf(fmt.Sprint(i)), Source: fmt.Sprint(i % 7)})
+				done, err := turns.take(ctx, Caller{Stranger: i%2 == 0, Shares: []Share{{Key: fmt.Sprint(i)}, {Key: fmt.Sprint("source", i%7)}}})
 				if err == nil {
 					time.Sleep(100 * time.Millisecond) // in synctest's time
 					done()
@@ -189,8 +330,10 @@ func TestTurnsForgetCallersThatLeft(t *testing.T) {
 		if len(seen) != 3 {
 			t.Errorf("outcomes %v, want turns, refusals and callers who are gone", seen)
 		}
-		if len(turns.users)+len(turns.sources)+len(turns.waiting) > 0 || turns.free != runtime.GOMAXPROCS(0) {
-			t.Errorf("%d users, %d sources and %d who wait are kept, with %d turns free", len(turns.users), len(turns.sources), len(turns.waiting), turns.free)
+		for _, l := range []line{turns.proved, turns.strangers} {
+			if len(l.shares)+len(l.waiting) > 0 || turns.free != runtime.GOMAXPROCS(0) {
+				t.Errorf("%d shares and %d who wait are kept, with %d turns free", len(l.shares), len(l.waiting), turns.free)
+			}
 		}
 	})
 }

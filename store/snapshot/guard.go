@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -18,6 +19,38 @@ func FindSensitive(v Value) error {
 		return e
 	}
 	return nil
+}
+
+// Quote returns text as a message to its sender may repeat it, in quotation marks,
+// escaped and cut short, or "" if it may be a card number or a secret.
+func Quote(text string) string {
+	if holdsCardNumber(text) || secretForm.MatchString(text) {
+		return ""
+	}
+	return strconv.Quote(shorten(text))
+}
+
+// secretForm finds the beginnings of common tokens, keys and passwords, ours first.
+var secretForm = regexp.MustCompile(`toll(at|rt|ac|cs)_|whsec_|(?i:\b[spr]k_|\bBearer |\bBasic |\bgh[opsu]_|\bAKIA|\beyJ|BEGIN |://[^/@]*:[^/@]*@)`)
+
+// NotThis completes a sentence about a value of the wrong kind or form: ", not 17", or
+// "" if the value must not be repeated.
+func (v Value) NotThis() string {
+	shown := v.kind.String()
+	switch v.kind {
+	case String:
+		shown = Quote(v.text)
+	case Number:
+		if shown = shorten(v.text); v.holdsCardNumber() {
+			shown = ""
+		}
+	case Bool:
+		shown = v.text
+	}
+	if shown == "" {
+		return ""
+	}
+	return ", not " + shown
 }
 
 // way is the path to a value in a document, spelled out only in an error.
@@ -283,7 +316,7 @@ func mayEnd(after string) bool {
 
 // isCased reports whether r is a letter of a script with upper and lower case, which
 // identifiers are made of. Our choice: other scripts do not separate words and numbers
-// with a space, so a letter beside a number means nothing there.
+// with a space, so a letter next to a number means nothing there.
 func isCased(r rune) bool { return unicode.IsUpper(r) || unicode.IsLower(r) }
 
 // endsInPoint reports whether before ends in a digit and a decimal point.

@@ -11,7 +11,7 @@ import (
 )
 
 // The rates of the card guard, over the same generated values each time. They are in
-// docs/performance.md:
+// docs/internals/performance.md:
 //
 //	go test ./store/snapshot -run TestCardGuardRates -v
 
@@ -239,6 +239,8 @@ func quotedAtTimes(r *rand.Rand, n int64) Value {
 
 // TestCardGuardRates measures the guard's misses among card numbers, and its refusals
 // among other values.
+//
+// Promise (Attacks on the events API): card numbers in every spelling, and what only resembles one
 func TestCardGuardRates(t *testing.T) {
 	t.Parallel()
 	for i, scheme := range cardSchemes {

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 )
 
+// Promise (§2.4): card numbers and unmasked secrets are refused by path; the guard can warn or be
+// off
 func TestSensitive(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, in, wantPath string }{

@@ -55,6 +55,8 @@ func drawFieldValue(t *rapid.T) Value {
 }
 
 // A body is accepted exactly if it matches the published schema.
+//
+// Promise (§3.4, §3.5): each kind has a schema
 func TestSchemaTellsWhatCheckTakes(t *testing.T) {
 	t.Parallel()
 	for _, kind := range append(Kinds(), "plan") {
@@ -82,6 +84,8 @@ func TestSchemaTellsWhatCheckTakes(t *testing.T) {
 }
 
 // Complete turns a body into a snapshot that matches the schema.
+//
+// Promise (§3.4, §3.5): each kind has a schema
 func TestCompleteMakesWhatTheSchemaTells(t *testing.T) {
 	t.Parallel()
 	for _, kind := range append(Kinds(), "plan") {

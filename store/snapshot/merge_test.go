@@ -40,6 +40,9 @@ func TestMerge(t *testing.T) {
 }
 
 // The rules for previousAttributes; the names carry their numbers.
+//
+// Promise (§3.2): equal members are absent; any difference has its whole value; no difference, no
+// event
 func TestPrevious(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, before, after, want string }{
@@ -75,6 +78,7 @@ const (
 	pairsPerCheckLong = 3000
 )
 
+// Promise (§3.2): previousAttributes merged into the new snapshot give the previous one
 func TestMergeUndoesAChange(t *testing.T) {
 	t.Parallel()
 	pairs := pairsPerCheck

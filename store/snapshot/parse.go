@@ -22,13 +22,26 @@ const (
 
 // Parse reads one JSON value (RFC 8259) nested at most depthMax deep. It rejects input
 // that JSON parsers disagree on (RFC 7493), that is, duplicate names, invalid UTF-8
-// and unpaired surrogates, and anything but white space after the value. Errors:
-// *Error with Malformed or TooLarge.
-func Parse(data []byte, depthMax int) (Value, error) {
+// and unpaired surrogates, and anything but white space after the value. It also
+// rejects what common readers cannot hold: numbers that overflow binary64, and U+0000.
+// Errors: *Error with Malformed or TooLarge.
+func Parse(data []byte, depthMax int) (Value, error) { return parseIn(data, depthMax, false) }
+
+// ParseMembers returns the members of an object as they were sent. It is Parse for readers that
+// must ignore what they do not know: names may repeat.
+func ParseMembers(data []byte, depthMax int) ([]Member, error) {
+	v, err := parseIn(data, depthMax, true)
+	if err == nil && v.Kind() != Object {
+		err = fault(Malformed, "", "the JSON is not an object")
+	}
+	return v.members, err
+}
+
+func parseIn(data []byte, depthMax int, repeats bool) (Value, error) {
 	arena := arenas.Get().(*Arena)
 	arena.lends = false
 	defer arenas.Put(arena)
-	return arena.parse(data, depthMax)
+	return arena.parse(data, depthMax, repeats)
 }
 
 // Arena is memory for parsing documents one after another, when each is finished
@@ -45,14 +58,14 @@ func (r *Arena) Parse(data []byte, depthMax int) (Value, error) {
 	r.lends = true
 	clear(r.kept)
 	r.kept = r.kept[:0]
-	return r.parse(data, depthMax)
+	return r.parse(data, depthMax, false)
 }
 
-func (r *Arena) parse(data []byte, depthMax int) (Value, error) {
+func (r *Arena) parse(data []byte, depthMax int, repeats bool) (Value, error) {
 	if !utf8.Valid(data) {
 		return Value{}, fault(Malformed, "", "the JSON is not valid UTF-8")
 	}
-	p := parser{text: string(data), depthLeft: depthMax, depthMax: depthMax, arena: r}
+	p := parser{text: string(data), depthLeft: depthMax, depthMax: depthMax, arena: r, repeats: repeats}
 	defer r.leave()
 	p.space()
 	v := p.value()
@@ -61,6 +74,9 @@ func (r *Arena) parse(data []byte, depthMax int) (Value, error) {
 		p.fail("unexpected data after the value")
 	}
 	if p.err != nil {
+		if p.named {
+			p.err.Reason = shortPath(p.err.Path) + " " + p.err.Reason
+		}
 		return Value{}, p.err
 	}
 	return v, nil
@@ -109,21 +125,57 @@ func (r *Arena) whole(first int) []Member {
 	return members
 }
 
-// parser keeps its first failure; every later step returns at once.
+// parser keeps its first failure; every later step returns immediately.
 type parser struct {
 	text      string
 	at        int
 	depthLeft int
 	depthMax  int
 	arena     *Arena
-	loose     int // counts what Append writes differently
+	loose     int  // counts what Append writes differently
+	repeats   bool // names may
 	err       *Error
+	named     bool // err is about a well-formed value, and its Path leads to it
 }
 
 func (p *parser) fail(format string, args ...any) {
 	if p.err == nil {
 		p.err = fault(Malformed, "", "the JSON is not well-formed at byte "+strconv.Itoa(p.at)+": "+format, args...)
 	}
+}
+
+// refuse rejects a well-formed value. The clause completes a sentence that begins with
+// its path, which the enclosing objects and arrays add one by one.
+func (p *parser) refuse(format string, args ...any) {
+	if p.err == nil {
+		p.err, p.named = fault(Malformed, "", format, args...), true
+	}
+}
+
+// inMember adds the name of the member that holds a rejected value to its path, unless
+// the name must not be repeated.
+func (p *parser) inMember(name string) {
+	switch {
+	case !p.named:
+	case holdsCardNumber(name):
+		p.err.Path = ""
+	case p.err.Path == "" || p.err.Path[0] == '[':
+		p.err.Path = shorten(name) + p.err.Path
+	default:
+		p.err.Path = shorten(name) + "." + p.err.Path
+	}
+}
+
+// inElement is inMember for an array.
+func (p *parser) inElement(i int) {
+	if !p.named {
+		return
+	}
+	dot := ""
+	if p.err.Path != "" && p.err.Path[0] != '[' {
+		dot = "."
+	}
+	p.err.Path = "[" + strconv.Itoa(i) + "]" + dot + p.err.Path
 }
 
 // peek returns the next byte, or 0 at the end or after a failure.
@@ -207,6 +259,10 @@ func (p *parser) object() Value {
 			break
 		}
 		name, _ := p.string()
+		if p.named {
+			p.err.Reason = "has a member name that " + p.err.Reason
+			break
+		}
 		p.space()
 		if p.peek() != ':' {
 			p.fail("expected a colon")
@@ -215,6 +271,10 @@ func (p *parser) object() Value {
 		p.at++
 		p.space()
 		value := p.value()
+		if p.err != nil {
+			p.inMember(name)
+			break
+		}
 		p.arena.open = append(p.arena.open, Member{name, value})
 		p.space()
 		if c := p.peek(); c == '}' {
@@ -232,11 +292,14 @@ func (p *parser) object() Value {
 }
 
 func (p *parser) refuseDuplicates(members []Member) {
+	if p.repeats {
+		return
+	}
 	if len(members) > membersScanned {
 		positions := positionsOf(members)
 		for i, m := range members {
 			if positions[m.Name] != i {
-				p.fail("the object that ends here has two members named %q", shorten(m.Name))
+				p.failRepeated(m.Name)
 				return
 			}
 		}
@@ -245,11 +308,19 @@ func (p *parser) refuseDuplicates(members []Member) {
 	for i, m := range members {
 		for _, earlier := range members[:i] {
 			if m.Name == earlier.Name {
-				p.fail("the object that ends here has two members named %q", shorten(m.Name))
+				p.failRepeated(m.Name)
 				return
 			}
 		}
 	}
+}
+
+func (p *parser) failRepeated(name string) {
+	named := "of one name"
+	if shown := Quote(name); shown != "" {
+		named = "named " + shown
+	}
+	p.fail("the object that ends here has two members %s", named)
 }
 
 func (p *parser) array() Value {
@@ -262,6 +333,10 @@ func (p *parser) array() Value {
 	for p.err == nil {
 		p.space()
 		elements = append(elements, p.value())
+		if p.err != nil {
+			p.inElement(len(elements) - 1)
+			break
+		}
 		p.space()
 		if c := p.peek(); c == ']' {
 			p.at++
@@ -305,14 +380,27 @@ func (p *parser) number() Value {
 		}
 		exponentStart := p.at
 		p.digits()
-		if e, err := strconv.Atoi(p.text[exponentStart:p.at]); p.err == nil && (err != nil || e > exponentMax) {
-			p.fail("the exponent of a number is larger than %d", exponentMax)
-		}
+		p.checkExponent(p.text[start:p.at], p.text[exponentStart:p.at])
 	}
 	if p.at-start > numberSizeMax {
-		p.fail("a number has more than %d characters", numberSizeMax)
+		p.refuse("is a number with more than %d characters", numberSizeMax)
 	}
 	return Value{kind: Number, text: p.text[start:p.at]}
+}
+
+// checkExponent rejects a number that overflows binary64, which many readers cannot
+// hold: Go fails on the whole document, and Python reads infinity. Without an exponent
+// none can, by its length.
+func (p *parser) checkExponent(number, exponent string) {
+	if p.err != nil {
+		return
+	}
+	if _, err := strconv.ParseFloat(number, 64); err != nil {
+		p.refuse("is a number beyond the range of binary64, which many readers cannot hold")
+	}
+	if e, err := strconv.Atoi(exponent); err != nil || e > exponentMax {
+		p.refuse("is a number whose exponent is larger than %d", exponentMax)
+	}
 }
 
 func (p *parser) digits() {

@@ -23,7 +23,7 @@ var classOf = func() (of [256]class) {
 		if c < ' ' || c == '"' || c == '\\' {
 			of[c] |= ending
 		}
-		if c < utf8.RuneSelf && !plain[c] || c == "\u2028"[0] {
+		if c < utf8.RuneSelf && !plain[c] || c == "\u0085"[0] || c == "\u2028"[0] {
 			of[c] |= escapable
 		}
 		if isDigit(c) || c >= utf8.RuneSelf {
@@ -98,6 +98,10 @@ func (p *parser) escape(text []byte) []byte {
 		return text
 	}
 	r := p.hex()
+	if r == 0 && p.err == nil {
+		// PostgreSQL's jsonb and PHP's objects cannot hold it.
+		p.refuse("contains U+0000, which many readers cannot hold")
+	}
 	if utf16.IsSurrogate(r) {
 		if p.peek() == '\\' {
 			p.at++
@@ -106,7 +110,7 @@ func (p *parser) escape(text []byte) []byte {
 			r = utf8.RuneError
 		}
 		if r == utf8.RuneError {
-			p.fail("unpaired surrogate")
+			p.refuse("contains an unpaired surrogate")
 		}
 	}
 	return utf8.AppendRune(text, r)

@@ -20,9 +20,11 @@ func TestParse(t *testing.T) {
 		{"members_keep_their_order", `{"b":1,"a":2}`, `{"b":1,"a":2}`},
 		{"numbers_keep_their_spelling", `[-0,1e2,1E+2,0.10,123456789012345678901234567890]`, `[-0,1e2,1E+2,0.10,123456789012345678901234567890]`},
 		{"escapes_are_read", `"\"\\\/\b\f\n\r\t\u0041\ud83d\ude00"`, `"\"\\/\b\f\n\r\tA😀"`},
-		{"markup_is_escaped_on_the_way_out", `"</script>&"`, `"\u003c/script\u003e\u0026"`},
-		{"a_line_separator_is_escaped_on_the_way_out", `"\u2028"`, `"\u2028"`},
+		{"markup_stays_as_it_is", `"</script>&"`, `"</script>&"`},
+		{"escaped_markup_is_written_plainly", `"\u003c\u003e\u0026"`, `"<>&"`},
+		{"line_ends_beyond_ascii_are_escaped_on_the_way_out", "[\"\u0085\u2028\u2029\",{\"\u0085\":\"\u00a0\"}]", "[\"\\u0085\\u2028\\u2029\",{\"\\u0085\":\"\u00a0\"}]"},
 		{"the_greatest_exponent", `1e-9999`, `1e-9999`},
+		{"numbers_within_binary64_stay_exact", `[1e308,1.7976931348623158e308,5e-324,-0,-0.0,0e400,1E+2,18446744073709551617]`, `[1e308,1.7976931348623158e308,5e-324,-0,-0.0,0e400,1E+2,18446744073709551617]`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -38,6 +40,9 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// Promise (Attacks on the events API): compressed bodies; a secret in the query of a token request
+// Promise (§2.4): a number beyond binary64 and U+0000 are 400 `invalid_json` with the path of the
+// member, in every body and line; all other numbers stay exact
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	many := `{"a":0`
@@ -91,6 +96,29 @@ func TestParseRefuses(t *testing.T) {
 			}
 			if len(e.Reason) > 200 {
 				t.Errorf("the reason has %d bytes: %s", len(e.Reason), e.Reason)
+			}
+		})
+	}
+	paths := []struct{ name, in, path, reason string }{
+		{"a_number_past_binary64", `{"a":1e400}`, "a", "a is a number beyond the range of binary64"},
+		{"a_negative_number_past_binary64", `{"a":{"b":[0,{"c":-1e400}]}}`, "a.b[1].c", "a.b[1].c is a number"},
+		{"a_number_that_rounds_to_infinity", `[1,[1.7976931348623159e308]]`, "[1][0]", "[1][0] is a number"},
+		{"an_exponent_past_every_bound", `{"a":123e999999999}`, "a", "a is a number"},
+		{"a_number_alone", `1e400`, "", "the value is a number"},
+		{"a_long_number", `{"a":` + strings.Repeat("1", numberSizeMax+1) + `}`, "a", "a is a number with more than"},
+		{"nul_in_a_string", `{"a":["x\u0000y"]}`, "a[0]", "a[0] contains U+0000"},
+		{"nul_in_a_member_name", `{"a":{"b\u0000":1}}`, "a", "a has a member name that contains U+0000"},
+		{"nul_in_a_member_name_at_the_top", `{"\u0000":1}`, "", "the value has a member name that contains U+0000"},
+		{"an_unpaired_surrogate", `{"a":{"b":"\ud800"}}`, "a.b", "a.b contains an unpaired surrogate"},
+		{"below_a_name_like_a_card_number", `{"a":{"4242424242424242":{"b":1e400}}}`, "a", "a is a number"},
+	}
+	for _, tt := range paths {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Parse([]byte(tt.in), DepthMax)
+			var e *Error
+			if !errors.As(err, &e) || e.Fault != Malformed || e.Path != tt.path || !strings.HasPrefix(e.Reason, tt.reason) {
+				t.Errorf("Parse(%s) = %+v, want %q at %q", tt.in, e, tt.reason, tt.path)
 			}
 		})
 	}
@@ -174,12 +202,15 @@ func decodeExactly(t *testing.T, data []byte) []byte {
 }
 
 // FuzzAppendString compares the writer of strings with encoding/json, byte by byte.
+//
+// Promise (§2.4): U+0085, U+2028 and U+2029 leave escaped, `<`, `>` and `&` as they are; export,
+// import and export again are identical
 func FuzzAppendString(f *testing.F) {
 	f.Add("plain")
-	f.Add("\"\\\b\f\n\r\t\x00\x1f\x7f<>&\u2028\u2029é😀")
+	f.Add("\"\\\b\f\n\r\t\x00\x1f\x7f<>&\u0084\u0085\u0086\u2028\u2029é😀")
 	f.Fuzz(func(t *testing.T, text string) {
 		text = strings.ToValidUTF8(text, "?")
-		want := must.Get(json.Marshal(text))(t)
+		want := must.Get(EncodeJSON(text))(t)
 		if got := AppendString(nil, text); !bytes.Equal(got, want) {
 			t.Errorf("AppendString(%q) = %s, want %s", text, got, want)
 		}
@@ -230,8 +261,8 @@ func TestParseRemembersRight(t *testing.T) {
 	t.Parallel()
 	texts := []string{
 		``, `x`, `é€😀`, "\x7f", `0`, `4111 1111 1111 1111`, `4111-1111.1111-1111`, `٤١١١١١١١١١١١١١١١`, `411111111111111`, `************1111`, `a1b2`,
-		`<`, `&`, `a>b`, "\u2028", "\u2029", "\u2030",
-		`\u0034111111111111111`, `4111111111111\u003111`, `\"`, `\\`, `\/`, `\n`, `\u0000`, `\u00e9`, `\ud83d\ude00`, `\u2028`, `\u003c`,
+		`<`, `&`, `a>b`, "\u0085", "\u00a9", "\u2028", "\u2029", "\u2030",
+		`\u0034111111111111111`, `4111111111111\u003111`, `\"`, `\\`, `\/`, `\n`, `\u0001`, `\u0085`, `\u00e9`, `\ud83d\ude00`, `\u2028`, `\u003c`,
 	}
 	names := append([]string{`cvv`, `Card_Number`, `card number`, `card\u004eumber`, `ssn`, `password`}, texts...)
 	plainly := []string{`0`, `-0`, `1.0`, `1E5`, `1e+5`, `-1.50e-3`, `4111111111111111`, `4111111111111112`, `41111111111111110e-1`, `true`, `false`, `null`, `{}`, `[]`}

@@ -71,10 +71,14 @@ func names(fields []field) iter.Seq[string] {
 	}
 }
 
-// Complete returns v as the snapshot of the resource: without nulls, first id and
-// object, then the documented fields in their order, then the others in the order
-// sent. A customer has every field: missing ones are "", except that displayAs is
-// contact, active is 1, and dateAdded comes from before, or is today.
+// Complete returns v as the whole snapshot of the resource, which was before, or an
+// object without members if v creates it: without nulls, first id and object, then the
+// documented fields in their order, then the others in the order sent.
+//
+// A customer that is created gets every field: missing ones are "", except that
+// displayAs is contact, active is 1, and dateAdded is today. A later snapshot that
+// leaves a field out sets it back to that, dateAdded apart, which stays. It adds no
+// field that the customer did not have: an imported one is as its history says.
 func Complete(kind, id string, v, before Value, today string) Value {
 	v = v.WithoutNulls()
 	fields := fieldsOf(kind)
@@ -83,7 +87,7 @@ func Complete(kind, id string, v, before Value, today string) Value {
 	for _, f := range fields {
 		if value, ok := v.Member(f.name); ok {
 			members = append(members, Member{f.name, value})
-		} else if kind == "customer" {
+		} else if kind == "customer" && hasField(before, f.name) {
 			members = append(members, Member{f.name, Text(customerDefault(f.name, before, today))})
 		}
 	}
@@ -94,6 +98,12 @@ func Complete(kind, id string, v, before Value, today string) Value {
 		members = append(members, m)
 	}
 	return Value{kind: Object, members: members}
+}
+
+// hasField reports whether a customer that was before has a field, as every new one does.
+func hasField(before Value, name string) bool {
+	_, has := before.Member(name)
+	return has || len(before.members) == 0
 }
 
 func customerDefault(name string, before Value, today string) string {

@@ -5,6 +5,8 @@ import (
 	"testing"
 )
 
+// Promise (§3.1): any kind is accepted; known kinds have no unknown fields, refused with the
+// nearest name; id and object equal the path or are absent; resources are listed by id
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -55,6 +57,13 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// Promise (§3.1): a customer's fields are strings; a new one gets all of them; PUT is 201 and
+// created, 200 and updated, or 200 and no event; PATCH changes what its merge patch names and
+// nothing else
+// Promise (§3.1): ?action= records its own event even without a change, and needs the resource;
+// DELETE is 204 and deleted with the last snapshot; again 404; GET records nothing; nor does a
+// repeat without an action
+// Promise (§3.1): Tollhouse-Event names the event caused, or none
 func TestComplete(t *testing.T) {
 	t.Parallel()
 	const today = "2026-03-09"
@@ -64,8 +73,8 @@ func TestComplete(t *testing.T) {
 			`{"id":"x","object":"customer","customerRef":"","displayName":"Larkspur Tea Room","company":"","firstName":"","lastName":"","displayAs":"contact","address1":"","address2":"","city":"","state":"","zip":"","country":"","phone":"8025550143","phoneExt":"","email":"","dateAdded":"2026-03-09","notes":"","active":"1"}`,
 		},
 		{
-			"dateAdded_stays_as_before", "customer", `{}`, `{"dateAdded":"2025-01-02"}`,
-			`{"id":"x","object":"customer","customerRef":"","displayName":"","company":"","firstName":"","lastName":"","displayAs":"contact","address1":"","address2":"","city":"","state":"","zip":"","country":"","phone":"","phoneExt":"","email":"","dateAdded":"2025-01-02","notes":"","active":"1"}`,
+			"a_replaced_customer_gets_no_field_that_it_did_not_have", "customer", `{"company":"x"}`, `{"id":"x","object":"customer","dateAdded":"2025-01-02","city":"Dunmere","displayAs":"company"}`,
+			`{"id":"x","object":"customer","company":"x","displayAs":"contact","city":"","dateAdded":"2025-01-02"}`,
 		},
 		{"the_documented_order", "account", `{"expiry":"0929","brand":"visa","id":"x"}`, `{}`, `{"id":"x","object":"account","brand":"visa","expiry":"0929"}`},
 		{"another_kind_keeps_its_order", "plan", `{"z":1,"object":"plan","a":{"b":null}}`, `{}`, `{"id":"x","object":"plan","z":1,"a":{}}`},

@@ -13,6 +13,8 @@
 package snapshot
 
 import (
+	"bytes"
+	"encoding/json"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -167,8 +169,7 @@ func (v Value) hasNulls() bool {
 	return false
 }
 
-// Append appends v as compact JSON. Like encoding/json it escapes <, > and & too, so
-// that the bytes are harmless in HTML.
+// Append appends v as compact JSON; see [AppendString] for what it escapes.
 func (v Value) Append(b []byte) []byte {
 	switch v.kind {
 	case Bool, Number:
@@ -216,12 +217,14 @@ const hexDigits = "0123456789abcdef"
 // plain marks the bytes that need no escape in a JSON string.
 var plain = func() (set [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
-		set[c] = !strings.ContainsRune(`"\<>&`, c)
+		set[c] = !strings.ContainsRune(`"\`, c)
 	}
 	return set
 }()
 
-// AppendString appends text, which must be valid UTF-8, as a JSON string.
+// AppendString appends text, which must be valid UTF-8, as a JSON string. Besides what
+// RFC 8259 §7 requires it escapes the characters beyond ASCII that end a line for some
+// readers. <, > and & stay as they are: our JSON is no part of an HTML page.
 func AppendString(b []byte, text string) []byte {
 	b = append(b, '"')
 	start := 0
@@ -233,10 +236,8 @@ func AppendString(b []byte, text string) []byte {
 		}
 		if c >= utf8.RuneSelf {
 			r, size := utf8.DecodeRuneInString(text[i:])
-			if r == '\u2028' || r == '\u2029' { // they end a line in JavaScript
-				b = append(b, text[start:i]...)
-				b = append(b, `\u202`...)
-				b = append(b, hexDigits[r&15])
+			if escape := lineEnd(r); escape != "" {
+				b = append(append(b, text[start:i]...), escape...)
 				start = i + size
 			}
 			i += size
@@ -253,6 +254,32 @@ func AppendString(b []byte, text string) []byte {
 		start = i
 	}
 	return append(append(b, text[start:]...), '"')
+}
+
+// lineEnd returns the escape of a character that ends a line in JavaScript (U+2028,
+// U+2029) or in Python's splitlines (U+0085 too), or "".
+func lineEnd(r rune) string {
+	switch r {
+	case '\u0085':
+		return `\u0085`
+	case '\u2028':
+		return `\u2028`
+	case '\u2029':
+		return `\u2029`
+	}
+	return ""
+}
+
+// EncodeJSON is json.Marshal with the escapes of [AppendString].
+func EncodeJSON(value any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		return nil, err
+	}
+	encoded := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return bytes.ReplaceAll(encoded, []byte("\u0085"), []byte(`\u0085`)), nil
 }
 
 // membersScanned is up to how many members a linear search is as fast as building a

@@ -55,7 +55,6 @@ type Plot struct {
 type Plots struct {
 	Range   Range
 	Account string // "" is all; only the events are those of one account
-	Behind  uint64 // events that are not counted yet
 	Plots   []Plot
 }
 
@@ -67,7 +66,7 @@ const kindsMax = 5 // series of events, the most frequent kinds
 // Read reads the plots of a range, with the events of an account or, for "", of all.
 func Read(ctx context.Context, log *eventlog.Log, ring *Ring, r Range, account string) (Plots, error) {
 	p := Plots{Range: r, Account: account}
-	events, behind, err := readEvents(ctx, log, r, account)
+	events, err := readEvents(ctx, log, r, account)
 	if err != nil {
 		return Plots{}, fmt.Errorf("read plots: %w", err)
 	}
@@ -85,7 +84,6 @@ func Read(ctx context.Context, log *eventlog.Log, ring *Ring, r Range, account s
 		i := r.bucket(at)
 		buckets[i] = buckets[i].plus(units[at])
 	}
-	p.Behind = behind
 	p.Plots = []Plot{events, signInsPlot(buckets), tokensPlot(buckets), requestsPlot(buckets), storePlot(buckets)}
 	return p, nil
 }
@@ -97,10 +95,10 @@ func Busiest(ctx context.Context, log *eventlog.Log, r Range, n int) ([]eventlog
 
 // readEvents reads the plot of events: the most frequent kinds of the range, and the
 // others together.
-func readEvents(ctx context.Context, log *eventlog.Log, r Range, account string) (Plot, uint64, error) {
-	units, behind, err := log.EventCounts(ctx, account, r.grain, r.From(), r.End)
+func readEvents(ctx context.Context, log *eventlog.Log, r Range, account string) (Plot, error) {
+	units, err := log.EventCounts(ctx, account, r.grain, r.From(), r.End)
 	if err != nil {
-		return Plot{}, 0, err
+		return Plot{}, err
 	}
 	buckets := make([]map[string]uint64, len(r.Starts))
 	unknown := make([]bool, len(r.Starts))
@@ -129,7 +127,7 @@ func readEvents(ctx context.Context, log *eventlog.Log, r Range, account string)
 		}
 		return n, !unknown[i]
 	}))
-	return p, behind, nil
+	return p, nil
 }
 
 // mostFrequent returns the kinds with the most events, the most frequent first.

@@ -1,8 +1,8 @@
 // Package stats says what the plots of the desk and `tollhouse stats` show.
 //
-// A [Range] divides the past into buckets. Events come from the rollup of the log
-// (package eventlog). What only the server sees, such as requests and sign-ins, is
-// counted by the [Ring] and kept in the store. [Plots] puts both together.
+// A [Range] divides the past into buckets. Package eventlog counts events. What only the server
+// sees, such as requests and sign-ins, is counted by the [Ring] and kept in the store.
+// [Plots] puts both together.
 package stats
 
 import (
@@ -12,7 +12,7 @@ import (
 )
 
 // Range is a time up to now, in buckets that are aligned in UTC. The last bucket is
-// not over.
+// still running.
 type Range struct {
 	Name   string
 	Starts []time.Time // of the buckets, oldest first

@@ -13,7 +13,7 @@ import (
 )
 
 // Asking is an engine in memory that first runs each Update's fn over values that never
-// stood together: some keys are missing, others have an old value. It discards the
+// existed together: some keys are missing, others have an old value. It discards the
 // outcome, panics included, and then runs the Update. An engine on a database does so to
 // learn which keys fn reads.
 type Asking struct {
@@ -138,3 +138,7 @@ func (t *askingTxn) Delete(key []byte) error {
 	t.own[string(key)] = nil
 	return nil
 }
+
+func (t *askingTxn) As(c kv.Class) kv.Class { return t.budget.As(c) }
+
+func (t *askingTxn) Written() int { return t.budget.Written() }

@@ -20,7 +20,7 @@ import (
 func Fill(b testing.TB, s *store.Store, events int) {
 	b.Helper()
 	ctx := context.Background()
-	im := must.Get(s.NewImporter("acct_a", eventlog.ImportOptions{}))(b)
+	im := must.Get(s.Events.NewImporter("acct_a", eventlog.ImportOptions{}))(b)
 	lines := bufio.NewScanner(history.New(history.Plan{Seed: 1, Events: events, Span: 90 * 24 * time.Hour, Until: s.Now().Add(-time.Hour)}))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -44,7 +44,7 @@ func Writers(b testing.TB, s *store.Store, writers, each int, note string) (writ
 			all.Go(func() {
 				for range each {
 					e := eventlog.NewEvent{Owner: "acct_b", Type: "plan.updated", Resource: "r1", Source: "bench", Location: fmt.Sprint(w), Object: object}
-					if _, err := s.RecordEvent(context.Background(), e); err != nil {
+					if _, err := s.Events.RecordEvent(context.Background(), e); err != nil {
 						b.Error(err)
 					}
 				}

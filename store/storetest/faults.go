@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
@@ -17,6 +18,7 @@ type Faults struct {
 	mu       sync.Mutex
 	broken   error
 	onUpdate func(run func() error) error
+	full     kv.Class
 }
 
 // NewFaults wraps db without any fault.
@@ -37,11 +39,19 @@ func (f *Faults) OnUpdate(around func(run func() error) error) {
 	f.onUpdate = around
 }
 
-// Repair undoes Break and OnUpdate. An Update inside around stays there.
+// Fill refuses the writes of classes below least, as an engine does on a disk that is nearly
+// full, until Repair.
+func (f *Faults) Fill(least kv.Class) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.full = least
+}
+
+// Repair undoes Break, OnUpdate and Fill. An Update inside around stays there.
 func (f *Faults) Repair() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.broken, f.onUpdate = nil, nil
+	f.broken, f.onUpdate, f.full = nil, nil, kv.Ordinary
 }
 
 func (f *Faults) state() (onUpdate func(func() error) error, broken error) {
@@ -64,11 +74,42 @@ func (f *Faults) Update(ctx context.Context, fn func(kv.Txn) error) error {
 	if broken != nil {
 		return broken
 	}
-	run := func() error { return f.DB.Update(ctx, fn) }
+	run := func() error {
+		return f.DB.Update(ctx, func(tx kv.Txn) error { return fn(&fullTxn{Txn: tx, faults: f}) })
+	}
 	if around != nil {
 		return around(run)
 	}
 	return run()
+}
+
+// fullTxn is a transaction on a disk that may be nearly full.
+type fullTxn struct {
+	kv.Txn
+	faults *Faults
+}
+
+func (t *fullTxn) refusal() error {
+	t.faults.mu.Lock()
+	defer t.faults.mu.Unlock()
+	if t.As(kv.Ordinary) < t.faults.full {
+		return kv.ErrFull
+	}
+	return nil
+}
+
+func (t *fullTxn) Set(key, value []byte, expiresAt time.Time) error {
+	if err := t.refusal(); err != nil {
+		return err
+	}
+	return t.Txn.Set(key, value, expiresAt)
+}
+
+func (t *fullTxn) Delete(key []byte) error {
+	if err := t.refusal(); err != nil {
+		return err
+	}
+	return t.Txn.Delete(key)
 }
 
 // CutAt breaks the store at the update with that number, before or after its commit. What

@@ -19,7 +19,7 @@ import (
 // House is a store over Badger on disk, every commit synced, that is closed or killed
 // under continuous load and opened again from the files. Clock, key and records
 // survive; what was only in memory is lost. With [EnvEngine] the store is in memory, and
-// its state stands for the files, or in a database, which stays.
+// its state replaces the files, or in a database, which stays.
 type House struct {
 	Clock *Clock
 
@@ -53,7 +53,7 @@ func (s *stay) end() {
 
 // Site says how a House differs from the usual one.
 type Site struct {
-	InMemory bool                  // a state in memory stands for the files
+	InMemory bool                  // a state in memory replaces the files
 	Engine   func(*memkv.DB) kv.DB // around the engine in memory, or nil
 	Options  func(*store.Options)  // or nil
 	Quiet    bool                  // every Update comes from the test, which calls Flush

@@ -12,7 +12,7 @@ func ImportLines(t interface {
 	Fatalf(format string, args ...any)
 }, s *store.Store, account string, lines ...string) {
 	ctx := context.Background()
-	im, err := s.NewImporter(account, eventlog.ImportOptions{})
+	im, err := s.Events.NewImporter(account, eventlog.ImportOptions{})
 	if err != nil {
 		t.Fatalf("NewImporter: %v", err)
 	}

@@ -35,7 +35,7 @@ const (
 	notesAreLost
 )
 
-// NewShared returns an empty Shared. Notes arrive at once.
+// NewShared returns an empty Shared. Notes arrive immediately.
 func NewShared() *Shared {
 	return &Shared{db: EmptyInMemory(), hears: map[*hearing]struct{}{}, locks: map[string]bool{}}
 }
@@ -49,7 +49,7 @@ func (s *Shared) LoseNotes() { s.setNotes(notesAreLost) }
 // HoldNotes holds all notes until ReleaseNotes.
 func (s *Shared) HoldNotes() { s.setNotes(notesWait) }
 
-// ReleaseNotes lets the notes arrive that were held, and later ones at once.
+// ReleaseNotes lets the notes arrive that were held, and later ones immediately.
 func (s *Shared) ReleaseNotes() { s.setNotes(notesArrive) }
 
 func (s *Shared) setNotes(state notesState) {
@@ -175,7 +175,8 @@ func (h *hearing) take() (notes [][]byte) {
 	return notes
 }
 
-// SharedEngines open engines, each as two processes see it.
+// SharedEngines open engines, each as two processes see it. Under -short there is none in
+// PostgreSQL, which takes seconds to start.
 func SharedEngines() map[string]func(testing.TB) (a, b kv.DB) {
 	return map[string]func(testing.TB) (a, b kv.DB){
 		"in_memory": func(testing.TB) (a, b kv.DB) {
@@ -188,6 +189,7 @@ func SharedEngines() map[string]func(testing.TB) (a, b kv.DB) {
 			return s.Open(), s.Open()
 		},
 		"in_postgres": func(t testing.TB) (a, b kv.DB) {
+			must.SkipInShort(t)
 			options := pgkv.Options{URL: pgtest.Start(t)}.Patient(patience)
 			return must.Get(pgkv.Open(context.Background(), options))(t), must.Get(pgkv.Open(context.Background(), options))(t)
 		},

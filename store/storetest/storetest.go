@@ -135,7 +135,6 @@ func Open(t testing.TB, db kv.DB, clock *Clock, change ...func(*store.Options)) 
 	options := store.Options{
 		Now: clock.Now, Key: secret.NewKey(nil), Hasher: secret.NewHasher(),
 		Lifetimes: store.DefaultLifetimes(), Log: slog.New(slog.DiscardHandler),
-		CountsEvery: -1,
 	}
 	if _, measures := t.(*testing.B); !measures {
 		options.SegmentEvents = SegmentEvents

@@ -18,7 +18,7 @@ func BenchmarkNotMatching(b *testing.B) {
 	after := record.Position{}
 	passed := 0
 	for b.Loop() {
-		stretch := must.Get(s.Follow(context.Background(), "acct_a", []string{"none.such"}, after, 100))(b)
+		stretch := must.Get(s.Events.Follow(context.Background(), "acct_a", []string{"none.such"}, after, 100))(b)
 		if passed += 10_000; !stretch.More {
 			stretch.Passed = record.Position{}
 		}

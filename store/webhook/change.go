@@ -122,11 +122,12 @@ func checkTypes(types []string) ([]string, error) {
 	return merged, nil
 }
 
-func checkDescription(text string) error {
+// checkDescription also guards it as a snapshot, because the events of the endpoint contain it.
+func (w *Webhooks) checkDescription(ctx context.Context, account, text string) error {
 	if utf8.RuneCountInString(text) > DescriptionMax || slices.ContainsFunc([]rune(text), unicode.IsControl) {
 		return record.Invalid("description", "shorten it to one line", "description must have at most %d characters and no control characters", DescriptionMax)
 	}
-	return nil
+	return w.Log.CheckText(ctx, account, objectKind, "description", text)
 }
 
 func checkOrder(o Order) error {
@@ -137,13 +138,12 @@ func checkOrder(o Order) error {
 }
 
 // Create adds an endpoint and returns it with its secret, which is not shown again. Its
-// cursor stands at its own created event, unless s.From says otherwise. A caller with a
-// client or a user binds the endpoint to them. Errors: *record.InvalidError,
-// *ExistsError, *LimitError, *eventlog.CursorError, and record.ErrDisabled when the
-// client or the user has ended in the meantime, or record.ErrRevoked when the token has,
-// as for every change.
+// cursor is at its own created event, unless s.From says otherwise. The endpoint is
+// bound to the caller. Errors: *record.InvalidError, *snapshot.Error, *ExistsError, *LimitError,
+// *eventlog.CursorError, and record.ErrDisabled when the caller's authorization has ended in
+// the meantime, or record.ErrRevoked when the token has, as for every change.
 func (w *Webhooks) Create(ctx context.Context, by By, account string, s Settings) (Endpoint, secret.Token, error) {
-	e := Endpoint{Account: account, URL: s.URL, Description: s.Description, Order: s.Order, Client: by.Client, User: by.User, Revision: 1, CreatedAt: w.Now()}
+	e := Endpoint{Account: account, URL: s.URL, Description: s.Description, Order: s.Order, Owner: by.Owner, Revision: 1, CreatedAt: w.Now()}
 	if e.Order == "" {
 		e.Order = Strict
 	}
@@ -152,7 +152,7 @@ func (w *Webhooks) Create(ctx context.Context, by By, account string, s Settings
 	}
 	var err error
 	e.Types, err = checkTypes(s.Types)
-	if err = errors.Join(record.CheckAccountID(account), err, checkDescription(e.Description), checkOrder(e.Order)); err != nil {
+	if err = errors.Join(record.CheckAccountID(account), err, w.checkDescription(ctx, account, e.Description), checkOrder(e.Order)); err != nil {
 		return Endpoint{}, secret.Token{}, err
 	}
 	if by.Account != "" && by.Account != account {
@@ -166,12 +166,12 @@ func (w *Webhooks) Create(ctx context.Context, by By, account string, s Settings
 	e.ID = formatID(e.key)
 	e.Secrets = []Secret{w.seal(e.ID, token)}
 	made, random := e, w.draw()
-	err = w.db.Update(ctx, func(tx kv.Txn) error {
+	err = w.update(ctx, by, func(tx kv.Txn) error {
 		made = e
 		if err := by.mustLive(tx); err != nil {
 			return err
 		}
-		if err := errors.Join(w.checkBond(tx, account, by.Client, by.User), changeInstance(tx, 1)); err != nil {
+		if err := errors.Join(w.checkOwner(tx, account, by.Owner), changeInstance(tx, 1)); err != nil {
 			return err
 		}
 		if err := checkPlace(tx, made); err != nil {
@@ -244,8 +244,8 @@ func (w *Webhooks) record(tx kv.Txn, by By, e Endpoint, action string, previous 
 		Owner: e.Account, Resource: e.ID, Source: source, Location: location, Type: objectKind + "." + action, Object: object, Previous: previous,
 	}, random.event)
 	if errors.Is(err, record.ErrConflict) && (action == "disabled" || action == "gap") {
-		// The account is being erased and takes no event. Nothing must keep an endpoint
-		// from ending, or one account would stop the sender of all.
+		// The account is being erased and takes no event. Nothing may keep an endpoint
+		// from being disabled, or one account would stop the sender for all.
 		p, err = record.Position{}, nil
 	}
 	if err != nil {
@@ -267,7 +267,7 @@ func (w *Webhooks) audit(tx kv.Txn, by By, e Endpoint, what string, random drawn
 // and may run again.
 func (w *Webhooks) edit(ctx context.Context, by By, id string, fn func(tx kv.Txn, e *Endpoint) (changed bool, err error)) (e Endpoint, err error) {
 	var changed bool
-	err = w.db.Update(ctx, func(tx kv.Txn) error {
+	err = w.update(ctx, by, func(tx kv.Txn) error {
 		if err := by.mustLive(tx); err != nil {
 			return err
 		}
@@ -292,14 +292,14 @@ func (w *Webhooks) edit(ctx context.Context, by By, id string, fn func(tx kv.Txn
 }
 
 // change is edit with an event and an audit line. fn returns the action of the event;
-// "" means that nothing changed.
+// "" means that nothing changed, except perhaps the turn.
 func (w *Webhooks) change(ctx context.Context, by By, id string, fn func(tx kv.Txn, e *Endpoint) (action string, err error)) (Endpoint, error) {
 	random, done := w.draw(), ""
 	e, err := w.edit(ctx, by, id, func(tx kv.Txn, e *Endpoint) (bool, error) {
 		before := *e
 		action, err := fn(tx, e)
 		if done = action; err != nil || action == "" {
-			return false, err
+			return e.turn != before.turn, err
 		}
 		e.Revision++
 		p, err := w.recordChange(tx, by, before, *e, action, random)
@@ -330,17 +330,17 @@ func (w *Webhooks) recordChange(tx kv.Txn, by By, before, after Endpoint, action
 	return w.record(tx, by, after, action, previous, random)
 }
 
-// Update changes the settings of an endpoint. Types hold from the cursor on. A token that
-// changes the URL binds the endpoint to its client and user. Errors: record.ErrNotFound,
-// *record.InvalidError, *ExistsError, eventlog.ErrPrecondition, and record.ErrDisabled
-// when the client or the user has ended in the meantime.
+// Update changes the settings of an endpoint. Types apply from the cursor onwards. A new URL
+// binds the endpoint to the caller. Errors: record.ErrNotFound, *record.InvalidError,
+// *snapshot.Error, *ExistsError, eventlog.ErrPrecondition, and record.ErrDisabled when the caller's
+// authorization has ended in the meantime.
 func (w *Webhooks) Update(ctx context.Context, by By, id string, c Change) (Endpoint, error) {
 	var err error
 	if c.Types != nil {
 		c.Types, err = checkTypes(c.Types)
 	}
 	if c.Description != nil {
-		err = errors.Join(err, checkDescription(*c.Description))
+		err = errors.Join(err, w.checkDescription(ctx, by.Account, *c.Description))
 	}
 	if c.Order != nil {
 		err = errors.Join(err, checkOrder(*c.Order))
@@ -371,12 +371,12 @@ func (w *Webhooks) Update(ctx context.Context, by By, id string, c Change) (Endp
 		if e.Order == None {
 			e.Head = nil // it is tried again as any other
 		}
-		if e.URL != before.URL || !slices.Equal(e.Types, before.Types) {
+		if !slices.Equal(e.Types, before.Types) {
 			e.turn++
 		}
 		if e.URL != before.URL {
-			e.bind(by)
-			if err := w.checkBond(tx, e.Account, by.Client, by.User); err != nil {
+			e.renew(false)
+			if err := w.bind(tx, e, by); err != nil {
 				return "", err
 			}
 		}
@@ -384,13 +384,14 @@ func (w *Webhooks) Update(ctx context.Context, by By, id string, c Change) (Endp
 	})
 }
 
-// Delete removes an endpoint with its secrets at once, and then its deliveries and events
-// set aside; a caller who goes away meanwhile does not stop it. What a killed process has
+// Delete immediately removes an endpoint with its secrets, and then its deliveries and events
+// set aside; it continues if the caller goes away. What a killed process has
 // left is removed by Start. Errors: record.ErrNotFound.
 func (w *Webhooks) Delete(ctx context.Context, by By, id string) error {
 	random := w.draw()
 	var e Endpoint
-	err := w.db.Update(ctx, func(tx kv.Txn) (err error) {
+	err := w.update(ctx, by, func(tx kv.Txn) (err error) {
+		tx.As(by.ending())
 		if err := by.mustLive(tx); err != nil {
 			return err
 		}

@@ -6,23 +6,23 @@ import (
 	"tollhouse/store/record"
 )
 
-// State is what came of an event.
+// State is what became of an event.
 type State string
 
 const (
 	Delivered State = "delivered"
 	Retrying  State = "retrying" // the head of a strict endpoint, or retried by hand
-	Parked    State = "parked"   // set aside, and tried again by itself
-	Dead      State = "dead"     // set aside, and tried no more
-	Skipped   State = "skipped"  // set aside by hand, and tried no more
+	Parked    State = "parked"   // set aside, retried automatically
+	Dead      State = "dead"     // set aside, not retried
+	Skipped   State = "skipped"  // set aside by hand, not retried
 )
 
 var states = []State{Delivered, Retrying, Parked, Dead, Skipped}
 
-// isDead reports whether an event in the set is tried no more by itself.
+// isDead reports whether an event in the set is not retried automatically.
 func (s State) isDead() bool { return s == Dead || s == Skipped }
 
-// Delivery is an event and what came of sending it to an endpoint.
+// Delivery is an event and the result of sending it to an endpoint.
 type Delivery struct {
 	Position record.Position
 	Event    string // the event's id, which may be a foreign one
@@ -42,6 +42,11 @@ type Delivery struct {
 	Blocked, Probed time.Duration
 
 	turn uint64 // of the endpoint when the event was set aside
+}
+
+// restart makes the event due, as if it had not been tried.
+func (d *Delivery) restart() {
+	d.NextAt, d.Attempts, d.Refused, d.Step, d.Blocked, d.Probed = time.Time{}, 0, 0, 0, 0, 0
 }
 
 const deliveryRecord = 1

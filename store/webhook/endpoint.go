@@ -30,12 +30,14 @@ const (
 type Reason string
 
 const (
-	Asked       Reason = "asked"
-	Gone        Reason = "gone"
-	Failing     Reason = "failing"
+	Asked      Reason = "asked"
+	Gone       Reason = "gone"
+	Failing    Reason = "failing"
+	SecretLost Reason = "secret_lost"
+	// AuthorizationEnded means that the authorization of its owner was revoked.
+	AuthorizationEnded Reason = "authorization_ended"
+	// ClientEnded means that its client may no longer have events pushed.
 	ClientEnded Reason = "client_ended"
-	UserEnded   Reason = "user_ended"
-	SecretLost  Reason = "secret_lost"
 )
 
 // Disabled says that an endpoint is disabled. The zero Disabled is that of an enabled
@@ -57,7 +59,7 @@ type Secret struct {
 type Gap struct {
 	After, Oldest record.Position
 	At            time.Time
-	// Pending is set until an event behind the gap is accepted. Until then each attempt
+	// Pending is set until an event after the gap is accepted. Until then each attempt
 	// carries the header tollhouse-gap.
 	Pending bool
 }
@@ -65,7 +67,7 @@ type Gap struct {
 // IsZero reports whether there was no gap.
 func (g Gap) IsZero() bool { return g.At.IsZero() }
 
-// Settle ends a pending gap if x was accepted behind it.
+// Settle ends a pending gap if x was accepted after it.
 func (g *Gap) Settle(x Delivery) {
 	if x.State == Delivered && x.Position.Compare(g.Oldest) >= 0 {
 		g.Pending = false
@@ -101,8 +103,7 @@ type Endpoint struct {
 	Disabled    Disabled
 	Cursor      record.Position // everything up to here is settled
 	Secrets     []Secret        // newest first
-	Client      string          // the bond; "" if an operator made it
-	User        string
+	Owner                       // to which it is bound
 	Revision    uint64
 	CreatedAt   time.Time
 
@@ -119,13 +120,19 @@ type Endpoint struct {
 
 	key   secret.ID
 	born  record.Position // of its own created event, which it is not sent
-	turn  uint64          // rises when the state is changed by hand, and by aMove when the cursor is
+	turn  uint64          // rises when the state is changed by hand, and by aMove or aRenewal for some changes
 	lines uint64          // deliveries written so far
 	atNow bool            // the cursor moves to the event of this change; not in the record
 }
 
-// aMove is more than a turn rises while nobody moves the cursor.
-const aMove = 1 << 32
+const (
+	// aMove is more than a turn rises while nobody moves the cursor.
+	aMove = 1 << 32
+	// aRenewal is more than a turn rises while nobody renews the endpoint. What is carried
+	// over after so many changes costs a needless renewal, or the repetition of the accepted
+	// events that were not written yet.
+	aRenewal = 1 << 16
+)
 
 // Enabled reports whether events may be sent to the endpoint, unless the instance is
 // held.
@@ -134,6 +141,40 @@ func (e *Endpoint) Enabled() bool { return e.Disabled.At.IsZero() }
 // Turn rises whenever a caller changed what the sender relies on: the cursor, the state,
 // the URL, the types, or the events set aside. Settle with an older one settles only what was accepted.
 func (e *Endpoint) Turn() uint64 { return e.turn }
+
+// Renewal rises whenever what failed before says nothing about the next attempt: with a new
+// URL or secret, when the endpoint is enabled, and when its receiver accepted a test. A pause
+// of an older renewal is over.
+func (e *Endpoint) Renewal() uint64 { return e.turn / aRenewal }
+
+// renew ends every pause of the endpoint. keep is for a receiver that is still the same:
+// how often and how long it refused the head keeps counting, or a test now and then would
+// keep the head from being parked.
+func (e *Endpoint) renew(keep bool) {
+	e.turn += aRenewal
+	e.Trouble = Trouble{}
+	if e.Head == nil {
+		return
+	}
+	was := *e.Head
+	e.Head.restart()
+	if keep {
+		e.Head.Refused, e.Head.Blocked, e.Head.Probed = was.Refused, was.Blocked, was.Probed
+	}
+}
+
+// waits reports whether there is anything that a renewal would make due.
+func (e *Endpoint) waits() bool {
+	return e.Head != nil || e.Trouble.Attempts > 0 || e.Parked+e.Dead > 0
+}
+
+// current returns an event that is set aside as it is since the last renewal.
+func (e *Endpoint) current(x Delivery) Delivery {
+	if x.State == Parked && x.turn/aRenewal < e.Renewal() {
+		x.restart()
+	}
+	return x
+}
 
 // Health is the state of an endpoint in one word.
 type Health string
@@ -188,7 +229,7 @@ func encodeEndpoint(x Endpoint) []byte {
 	for _, s := range x.Secrets {
 		e.Str(s.sealed).Time(s.CreatedAt).Time(s.ExpiresAt)
 	}
-	e.Str(x.Client).Str(x.User).Uint(x.Revision).Time(x.CreatedAt).Uint(x.turn).Uint(x.lines).Uint(uint64(x.Parked)).Uint(uint64(x.Dead))
+	e.Str(x.Client).Str(x.User).ID(x.Family).Uint(x.ClientGeneration).Uint(x.UserGeneration).Uint(x.Revision).Time(x.CreatedAt).Uint(x.turn).Uint(x.lines).Uint(uint64(x.Parked)).Uint(uint64(x.Dead))
 	e.Time(x.Trouble.Since).Uint(millis(x.Trouble.For)).Uint(uint64(x.Trouble.Attempts))
 	e.Time(x.Last.At).Uint(uint64(x.Last.Status)).Str(x.Last.Error)
 	e.Bool(x.Head != nil)
@@ -219,7 +260,8 @@ func decodeEndpoint(account string, id secret.ID, v []byte) (Endpoint, error) {
 	for range min(secrets, SecretsMax) {
 		x.Secrets = append(x.Secrets, Secret{sealed: d.Str(), CreatedAt: d.Time(), ExpiresAt: d.Time()})
 	}
-	x.Client, x.User, x.Revision, x.CreatedAt = d.Str(), d.Str(), d.Uint(), d.Time()
+	x.Owner = Owner{Client: d.Str(), User: d.Str(), Family: d.ID(), ClientGeneration: d.Uint(), UserGeneration: d.Uint()}
+	x.Revision, x.CreatedAt = d.Uint(), d.Time()
 	x.turn, x.lines, x.Parked, x.Dead = d.Uint(), d.Uint(), int(d.Uint()), int(d.Uint())
 	x.Trouble = Trouble{Since: d.Time(), For: duration(d.Uint()), Attempts: int(d.Uint())}
 	x.Last = Attempt{At: d.Time(), Status: int(d.Uint()), Error: d.Str()}

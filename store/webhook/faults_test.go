@@ -28,7 +28,7 @@ func makeBusy(t *testing.T) busy {
 	s := storetest.NewKeeping(t)
 	b := busy{client: clientOf(t, s)}
 	b.made = addEndpoint(t, s, webhook.System)
-	b.unordered = addEndpoint(t, s, webhook.By{Account: account, Client: b.client}, func(c *webhook.Settings) { c.URL, c.Order = hook+"2", webhook.None }).id
+	b.unordered = addEndpoint(t, s, webhook.By{Account: account, Owner: webhook.Owner{Client: b.client}}, func(c *webhook.Settings) { c.URL, c.Order = hook+"2", webhook.None }).id
 	b.asleep = addEndpoint(t, s, webhook.System, func(c *webhook.Settings) { c.URL = hook + "3" }).id
 	for range 6 {
 		b.events = append(b.events, event(t, s, "customer.created"))
@@ -51,7 +51,7 @@ func (b busy) calls(t *testing.T) []storetest.Call {
 		ctxt = context.Context
 		st   = *store.Store
 	)
-	by := webhook.By{Account: account, Client: b.client}
+	by := webhook.By{Account: account, Owner: webhook.Owner{Client: b.client}}
 	e, now := b.now(t), b.Now()
 	asleep := must.Get(b.Webhooks.Find(t.Context(), webhook.System, b.asleep))(t)
 	newURL, text := hook+"9", "new"
@@ -97,6 +97,7 @@ func (b busy) calls(t *testing.T) []storetest.Call {
 		{Name: "Disable", Run: func(ctx ctxt, s st) (any, error) { return s.Webhooks.Disable(ctx, by, b.id) }},
 		{Name: "Skip", Run: func(ctx ctxt, s st) (any, error) { return s.Webhooks.Skip(ctx, by, b.id, "") }},
 		{Name: "Tested", Run: func(ctx ctxt, s st) (any, error) { return nil, s.Webhooks.Tested(ctx, by, b.id) }},
+		{Name: "TestAccepted", Run: func(ctx ctxt, s st) (any, error) { return nil, s.Webhooks.TestAccepted(ctx, &e) }},
 		{Name: "Retry_events", Run: retry(webhook.Retry{Events: []string{b.events[0].String(), b.events[1].String()}})},
 		{Name: "Retry_a_state", Run: retry(webhook.Retry{State: webhook.Dead})},
 		{Name: "Retry_a_stretch", Run: retry(webhook.Retry{From: webhook.FromEvent(b.events[0].String()), To: webhook.FromEvent(b.events[3].String())})},
@@ -109,9 +110,7 @@ func (b busy) calls(t *testing.T) []storetest.Call {
 		}},
 		{Name: "PassGap", Run: func(ctx ctxt, s st) (any, error) { return s.Webhooks.PassGap(ctx, &e) }},
 		{Name: "PassGap_of_a_disabled_endpoint", Run: func(ctx ctxt, s st) (any, error) { return s.Webhooks.PassGap(ctx, &asleep) }},
-		{Name: "EndBonds", InSteps: true, Run: func(ctx ctxt, s st) (any, error) {
-			return nil, s.Webhooks.EndBonds(ctx, b.client, "", webhook.ClientEnded)
-		}},
+		{Name: "DisableClient", Run: func(ctx ctxt, s st) (any, error) { return s.DisableClient(ctx, b.client) }},
 		{Name: "EndAccount", InSteps: true, Run: func(ctx ctxt, s st) (any, error) { return nil, s.Webhooks.EndAccount(ctx, account, always) }},
 		{Name: "SweepPurged", InSteps: true, Leaves: true, Run: func(ctx ctxt, s st) (any, error) {
 			return s.PurgeEvents(ctx, store.By{}, eventlog.Purge{Account: account, Kind: "customer", Resource: "cus_1"})

@@ -15,7 +15,7 @@ const (
 	HeldAsked    = "asked"
 )
 
-// Instance is what concerns the endpoints of all accounts.
+// Instance is the state shared by the endpoints of all accounts.
 type Instance struct {
 	Held      bool // nothing is sent
 	Since     time.Time
@@ -72,7 +72,7 @@ func changeInstance(tx kv.Txn, added int) error {
 	return writeInstance(tx, in)
 }
 
-// Instance returns what concerns all endpoints. It reads one record.
+// Instance returns the state shared by all endpoints. It reads one record.
 func (w *Webhooks) Instance(ctx context.Context) (in Instance, err error) {
 	err = w.db.View(ctx, func(r kv.Reader) error {
 		in, err = readInstance(r)
@@ -96,7 +96,7 @@ func (w *Webhooks) Resume(ctx context.Context, by By) (Instance, error) {
 
 func (w *Webhooks) setHeld(ctx context.Context, by By, since time.Time, reason, audit string) (in Instance, err error) {
 	random := w.draw()
-	err = w.db.Update(ctx, func(tx kv.Txn) error {
+	err = record.UpdateAs(ctx, w.db, kv.Ruling, func(tx kv.Txn) error {
 		if in, err = readInstance(tx); err != nil || in.Held == !since.IsZero() {
 			return err
 		}
@@ -118,7 +118,7 @@ func (w *Webhooks) setHeld(ctx context.Context, by By, since time.Time, reason, 
 // copy must not talk to the receivers of its original. It reports whether it is held
 // now.
 func HoldRestored(ctx context.Context, db kv.DB, now time.Time) (held bool, err error) {
-	err = db.Update(ctx, func(tx kv.Txn) error {
+	err = record.UpdateAs(ctx, db, kv.Ruling, func(tx kv.Txn) error {
 		in, err := readInstance(tx)
 		if held = in.Held; err != nil || held || in.Endpoints == 0 {
 			return err

@@ -34,7 +34,7 @@ type ObjectDisabled struct {
 	At     int64  `json:"at"`
 }
 
-// ObjectSecret is when a secret was made and when it ends.
+// ObjectSecret is when a secret was made and when it expires.
 type ObjectSecret struct {
 	CreatedAt int64  `json:"createdAt"`
 	ExpiresAt *int64 `json:"expiresAt"`
@@ -47,7 +47,7 @@ type ObjectCreator struct {
 	User   *string `json:"user"`
 }
 
-// ObjectStatus is how an endpoint does.
+// ObjectStatus says how an endpoint is doing.
 type ObjectStatus struct {
 	Health        Health     `json:"health"`
 	Behind        bool       `json:"behind"`

@@ -72,6 +72,7 @@ func (e *Endpoint) deliveries(r kv.Reader) ([]Delivery, error) {
 			if err != nil {
 				return nil, err
 			}
+			x = e.current(x)
 			// An event that was sent again has two lines.
 			if old, has := known[x.Position]; !has || x.State != Delivered || x.LastAt.After(old.LastAt) {
 				known[x.Position] = x
@@ -98,8 +99,8 @@ type Retry struct {
 	Types    []string
 }
 
-// Retry makes events due now, beside the live ones, and returns how many. Of a stretch
-// only events up to the cursor count, since those behind it are sent anyway; they have the
+// Retry makes events due now, in addition to the live ones, and returns how many. Of a stretch
+// only events up to the cursor count, since those after it are sent anyway; they have the
 // endpoint's types unless Types says others. Errors: record.ErrNotFound, also for an event
 // that the account does not have, *record.InvalidError, *eventlog.CursorError, ErrTooMany,
 // ErrFull.
@@ -254,7 +255,7 @@ func deliveryOf(event eventlog.Followed) Delivery {
 	return Delivery{Position: event.Position, Event: event.ID, Type: event.Type}
 }
 
-// queue makes events due now. What is known of earlier attempts stays.
+// queue makes events due now. What is known of earlier attempts is kept.
 func (e *Endpoint) queue(tx kv.Txn, list []Delivery, now time.Time) error {
 	aside, err := e.aside(tx, list)
 	if err != nil {
@@ -275,5 +276,5 @@ func (e *Endpoint) queue(tx kv.Txn, list []Delivery, now time.Time) error {
 		x.State, x.NextAt, x.Step = Retrying, now, 0
 		due = append(due, x)
 	}
-	return e.put(tx, due...)
+	return e.put(tx, e.turn, due...)
 }

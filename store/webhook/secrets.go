@@ -20,7 +20,7 @@ func (w *Webhooks) seal(id string, token secret.Token) Secret {
 	return Secret{CreatedAt: w.Now(), sealed: w.Key.Seal(sealLabel(id), []byte(token.Reveal()))}
 }
 
-// live returns the secrets that have not ended.
+// live returns the secrets that have not expired.
 func live(secrets []Secret, now time.Time) []Secret {
 	return slices.DeleteFunc(slices.Clone(secrets), func(s Secret) bool { return !s.ExpiresAt.IsZero() && !now.Before(s.ExpiresAt) })
 }
@@ -39,9 +39,10 @@ func (w *Webhooks) Open(e *Endpoint) (tokens []secret.Token, ok bool) {
 	return tokens, len(tokens) > 0
 }
 
-// RotateSecret gives an endpoint a new secret, its own or the given one. The older ones
-// go on for overlap; 0 ends them at once. Secrets that cannot be opened end. Errors:
-// record.ErrNotFound, *record.InvalidError, *SecretsError.
+// RotateSecret gives an endpoint a new secret, its own or the given one, and binds it to the
+// caller. The older ones stay valid for overlap; 0 drops them immediately. Secrets that cannot
+// be opened are dropped. Errors: record.ErrNotFound, *record.InvalidError, *SecretsError, and
+// record.ErrDisabled when the caller's authorization has ended in the meantime.
 func (w *Webhooks) RotateSecret(ctx context.Context, by By, id string, overlap time.Duration, token secret.Token) (Endpoint, secret.Token, error) {
 	if overlap < 0 || overlap > OverlapMax {
 		return Endpoint{}, secret.Token{}, record.Invalid("overlap", "give 0 to 604800 seconds", "overlap must be from 0 to 7 days")
@@ -50,7 +51,7 @@ func (w *Webhooks) RotateSecret(ctx context.Context, by By, id string, overlap t
 		token = secret.NewWebhookSecret(w.Random)
 	}
 	sealed := w.seal(id, token)
-	e, err := w.change(ctx, by, id, func(_ kv.Txn, e *Endpoint) (string, error) {
+	e, err := w.change(ctx, by, id, func(tx kv.Txn, e *Endpoint) (string, error) {
 		now := w.Now()
 		older := live(e.Secrets, now)
 		if _, ok := w.Open(e); !ok || overlap == 0 {
@@ -66,7 +67,8 @@ func (w *Webhooks) RotateSecret(ctx context.Context, by By, id string, overlap t
 			}
 		}
 		e.Secrets = append([]Secret{sealed}, older...)
-		return "secret_rotated", nil
+		e.renew(false)
+		return "secret_rotated", w.bind(tx, e, by)
 	})
 	if err != nil {
 		return Endpoint{}, secret.Token{}, fmt.Errorf("rotate webhook secret: %w", err)

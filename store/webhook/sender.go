@@ -15,12 +15,12 @@ import (
 )
 
 // Start makes this process the sender: what another one settles from now on fails with
-// record.ErrConflict. It also disables endpoints whose secrets are lost, or whose client
-// or user ended without their endpoints, as when a command was killed, and removes what
-// such a command has left of deleted endpoints.
+// record.ErrConflict. It also disables endpoints whose secrets are lost, or whose owner's
+// authorization ended without them, as when a command was killed, and removes what such a
+// command has left of deleted endpoints.
 func (w *Webhooks) Start(ctx context.Context) error {
 	var in Instance
-	err := w.db.Update(ctx, func(tx kv.Txn) (err error) {
+	err := record.UpdateAs(ctx, w.db, kv.Ruling, func(tx kv.Txn) (err error) {
 		if in, err = readInstance(tx); err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func (w *Webhooks) Start(ctx context.Context) error {
 		if err != nil || reason == "" {
 			return err
 		}
-		_, err = w.disable(ctx, System, e.ID, BySystem, reason)
+		_, err = w.endIf(ctx, e.ID, w.endedIn)
 		return record.GoneIsNil(err)
 	})
 	if err == nil {
@@ -88,14 +88,18 @@ func (w *Webhooks) removeLeft(ctx context.Context, tag byte) error {
 
 // ended returns why an endpoint may no longer be sent to, or "".
 func (w *Webhooks) ended(ctx context.Context, e *Endpoint) (reason Reason, err error) {
-	if _, ok := w.Open(e); !ok {
-		return SecretLost, nil
-	}
 	err = w.db.View(ctx, func(r kv.Reader) error {
-		reason, err = w.Bound(r, e.Account, e.Client, e.User)
+		reason, err = w.endedIn(r, e)
 		return err
 	})
 	return reason, err
+}
+
+func (w *Webhooks) endedIn(r kv.Reader, e *Endpoint) (Reason, error) {
+	if _, ok := w.Open(e); !ok {
+		return SecretLost, nil
+	}
+	return w.Ended(r, e.Account, e.Owner)
 }
 
 // Each visits all endpoints by id, outside a transaction, with their records alone: Held
@@ -124,7 +128,7 @@ func (w *Webhooks) Each(ctx context.Context, visit func(Endpoint) error) error {
 }
 
 // Load returns an endpoint with its record alone, Held and Changes: Behind is not set. It disables
-// an endpoint whose client or user has ended. Errors: record.ErrNotFound.
+// an endpoint whose owner's authorization has ended. Errors: record.ErrNotFound.
 func (w *Webhooks) Load(ctx context.Context, id string) (e Endpoint, err error) {
 	var ended Reason
 	err = w.db.View(ctx, func(r kv.Reader) error {
@@ -133,12 +137,14 @@ func (w *Webhooks) Load(ctx context.Context, id string) (e Endpoint, err error) 
 		}
 		in, err := readInstance(r)
 		if e.Held, e.Changes = in.Held, in.Changes; err == nil && e.Enabled() {
-			ended, err = w.Bound(r, e.Account, e.Client, e.User)
+			ended, err = w.Ended(r, e.Account, e.Owner)
 		}
 		return err
 	})
 	if err == nil && ended != "" {
-		e, err = w.disable(ctx, System, e.ID, BySystem, ended)
+		if _, err = w.endIf(ctx, e.ID, w.endedIn); err == nil {
+			return w.Load(ctx, id)
+		}
 	}
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("load webhook endpoint: %w", err)
@@ -146,9 +152,9 @@ func (w *Webhooks) Load(ctx context.Context, id string) (e Endpoint, err error) 
 	return e, nil
 }
 
-// Next returns the next events for an endpoint behind a position, at most limit, and how
+// Next returns the next events for an endpoint after a position, at most limit, and how
 // far it has read; see [eventlog.Log.Follow]. Errors: *eventlog.CursorError if retention
-// has removed events behind the position; then call PassGap.
+// has removed events after the position; then call PassGap.
 func (w *Webhooks) Next(ctx context.Context, e *Endpoint, after record.Position, limit int) (eventlog.Stretch, error) {
 	s, err := w.Log.Follow(ctx, e.Account, e.Types, after, limit)
 	s.Events = slices.DeleteFunc(s.Events, func(event eventlog.Followed) bool { return event.Position == e.born })
@@ -164,6 +170,7 @@ const pauseMax = 29 * time.Hour
 func (w *Webhooks) Due(ctx context.Context, e *Endpoint, now time.Time, limit int) (due []Delivery, next time.Time, err error) {
 	err = w.eachSetPage(ctx, e.set().All(), func(page []Delivery) error {
 		for _, x := range page {
+			x = e.current(x)
 			at := x.NextAt
 			if at.After(now.Add(pauseMax)) {
 				at = now
@@ -187,7 +194,7 @@ func (w *Webhooks) Due(ctx context.Context, e *Endpoint, now time.Time, limit in
 // Progress is what the sender has found out about an endpoint since its last write.
 type Progress struct {
 	Cursor  record.Position   // everything up to here is settled; zero leaves it
-	Done    []Delivery        // what came of events, by State; at most ProgressMax
+	Done    []Delivery        // results of events, by State; at most ProgressMax
 	Gone    []record.Position // of events set aside that no longer exist
 	Head    *Delivery         // the event that blocks a strict endpoint from now on, or nil
 	Trouble Trouble
@@ -199,9 +206,9 @@ type Progress struct {
 const ProgressMax = 200
 
 // Settle stores a Progress in one write, if the endpoint is still as it was read: enabled,
-// with its turn, and of this sender. It disables the endpoint if p says so or its client or
-// user has ended. It returns the endpoint as it is now. Errors:
-// record.ErrNotFound; record.ErrConflict, after which the endpoint must be read anew; ErrFull.
+// with its turn, and of this sender. It disables the endpoint if p says so or its owner's
+// authorization has ended. It returns the endpoint as it is now. Errors:
+// record.ErrNotFound; record.ErrConflict, after which the endpoint must be read again; ErrFull.
 // When an endpoint was disabled, enabled, its head skipped or its URL or types changed in the
 // meantime, what was accepted before still counts, so that it is not repeated; nothing else
 // does, and nothing at all once the cursor was moved by hand. The cursor passes no event
@@ -209,6 +216,9 @@ const ProgressMax = 200
 func (w *Webhooks) Settle(ctx context.Context, e *Endpoint, p Progress) (Endpoint, error) {
 	random, was, isStale := w.draw(), e, false
 	now, err := w.settle(ctx, e, func(tx kv.Txn, e *Endpoint) (string, error) {
+		if p.Disable != "" {
+			tx.As(kv.Ruling)
+		}
 		if e.turn/aMove != was.turn/aMove {
 			return "", record.ErrConflict
 		}
@@ -221,7 +231,10 @@ func (w *Webhooks) Settle(ctx context.Context, e *Endpoint, p Progress) (Endpoin
 		if err := e.drop(tx, p.Gone); err != nil {
 			return "", err
 		}
-		if err := e.put(tx, p.Done...); err != nil {
+		if e.Renewal() != was.Renewal() {
+			revive(p.Done)
+		}
+		if err := e.put(tx, was.turn, p.Done...); err != nil {
 			return "", err
 		}
 		for _, x := range p.Done {
@@ -238,7 +251,7 @@ func (w *Webhooks) Settle(ctx context.Context, e *Endpoint, p Progress) (Endpoin
 		case Gone:
 			cause = ByReceiver
 		case "":
-			ended, err := w.Bound(tx, e.Account, e.Client, e.User)
+			ended, err := w.Ended(tx, e.Account, e.Owner)
 			if err != nil || ended == "" {
 				return "", err
 			}
@@ -254,6 +267,15 @@ func (w *Webhooks) Settle(ctx context.Context, e *Endpoint, p Progress) (Endpoin
 		return Endpoint{}, fmt.Errorf("settle webhook deliveries: %w", err)
 	}
 	return now, nil
+}
+
+// revive has events tried again that died at a receiver from before a renewal.
+func revive(list []Delivery) {
+	for i := range list {
+		if list[i].State == Dead {
+			list[i].State = Parked
+		}
+	}
 }
 
 // settledTo returns the position up to which every event that matches the endpoint's types
@@ -276,7 +298,7 @@ func settledTo(tx kv.Txn, e *Endpoint, was []string, p Progress) (record.Positio
 	return s.Passed, err
 }
 
-// checkHead drops a head that blocks no more, because the endpoint lost its order or the
+// checkHead drops a head that no longer blocks, because the endpoint lost its order or the
 // head's type while it was tried.
 func (e *Endpoint) checkHead() {
 	switch {

@@ -52,6 +52,7 @@ func deliveries(t *testing.T, m made, f webhook.Filter) (list []string) {
 	return list
 }
 
+// Promise (Webhooks): deliveries are listed; skip, retry, disable and enable lose nothing
 func TestSkip(t *testing.T) {
 	t.Parallel()
 	m := makeEndpoint(t)
@@ -94,6 +95,7 @@ func wantAudited(t *testing.T, m made, what string) {
 	}
 }
 
+// Promise (Webhooks): deliveries are listed; skip, retry, disable and enable lose nothing
 func TestEnable(t *testing.T) {
 	t.Parallel()
 
@@ -212,7 +214,7 @@ func TestEnable(t *testing.T) {
 // trim has retention remove all events so far, and returns the oldest one left.
 func trim(t *testing.T, m made) record.Position {
 	t.Helper()
-	must.Do(t, m.SetRetention(t.Context(), 24*time.Hour))
+	must.Do(t, m.Events.SetRetention(t.Context(), 24*time.Hour))
 	m.Clock.Advance(25 * time.Hour)
 	oldest := event(t, m.Fixture, "customer.updated")
 	must.Get(m.TrimEvents(t.Context()))(t)
@@ -227,7 +229,7 @@ func TestDisable(t *testing.T) {
 		m := makeEndpoint(t)
 		p := event(t, m.Fixture, "customer.created")
 		e := m.now(t)
-		must.Get(m.Webhooks.Disable(t.Context(), webhook.By{Client: clientOf(t, m.Fixture)}, m.id))(t)
+		must.Get(m.Webhooks.Disable(t.Context(), webhook.By{Owner: webhook.Owner{Client: clientOf(t, m.Fixture)}}, m.id))(t)
 		progress := webhook.Progress{Cursor: p, Done: []webhook.Delivery{outcome(p, webhook.Delivered)}, Trouble: webhook.Trouble{Attempts: 3}, Disable: webhook.Failing}
 		if _, err := m.Webhooks.Settle(t.Context(), &e, progress); !errors.Is(err, record.ErrConflict) {
 			t.Errorf("Settle: %v, want a conflict, since it is disabled now", err)
@@ -500,6 +502,7 @@ func TestRetryByIDReadsFewEventsAtOnce(t *testing.T) {
 	}
 }
 
+// Promise (Webhooks): deliveries are listed; skip, retry, disable and enable lose nothing
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	prepare := func(t *testing.T) (made, []record.Position) {
@@ -637,6 +640,7 @@ func TestRetry(t *testing.T) {
 	})
 }
 
+// Promise (Webhooks): secrets are shown once, sealed, and overlap
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 
@@ -724,19 +728,41 @@ func TestSecrets(t *testing.T) {
 	})
 }
 
-func TestStartEndsBondsThatAKilledCommandLeft(t *testing.T) {
-	t.Parallel()
+// leftBehind returns an endpoint of a client with more endpoints than one transaction
+// disables, after the process that disabled the client was killed behind its first commit.
+func leftBehind(t *testing.T, prepare func(s *storetest.Fixture)) made {
+	t.Helper()
 	s := storetest.New(t)
 	client := clientOf(t, s)
-	m := addEndpoint(t, s, webhook.By{Account: account, Client: client})
-	s.CutAt(1, false) // the client is disabled, and then the process ends
-	_, _ = s.DisableClient(t.Context(), client)
-	s.Faults.Repair()
-	if !m.isEnabled(t) {
-		t.Fatal("the endpoint is disabled already")
+	c := must.Get(s.FindClient(t.Context(), client))(t)
+	for i := range webhook.AccountMax + 1 {
+		user := s.User(t, fmt.Sprint("user", i), fmt.Sprint("acct_", i))
+		issued := must.Get(s.IssueForPassword(t.Context(), store.By{}, c, user, store.ScopeUnstated))(t)
+		by := webhook.By{Account: user.Account, Owner: must.Get(s.FindPrincipal(t.Context(), issued.AccessToken))(t).WebhookOwner()}
+		_, _, err := s.Webhooks.Create(t.Context(), by, user.Account, webhook.Settings{URL: hook})
+		must.Do(t, err)
 	}
-	must.Do(t, s.Webhooks.Start(t.Context()))
-	if d := m.now(t).Disabled; d.Reason != webhook.ClientEnded {
+	prepare(s)
+	s.Rest()
+	s.CutAt(1, false)
+	if _, err := s.DisableClient(t.Context(), client); err == nil {
+		t.Fatal("the client was disabled by one transaction")
+	}
+	s.Faults.Repair()
+	list := must.Get(s.Webhooks.List(t.Context(), webhook.System, "", "", 100))(t)
+	list = slices.DeleteFunc(list, func(e webhook.Endpoint) bool { return !e.Enabled() })
+	if len(list) != 1 {
+		t.Fatalf("%d endpoints are left, want 1", len(list))
+	}
+	return made{s, list[0].ID, secret.Token{}}
+}
+
+// Promise (Webhooks): no request to an endpoint begins after its authorization ended, on any server
+func TestStartDisablesWhatAKilledCommandLeft(t *testing.T) {
+	t.Parallel()
+	m := leftBehind(t, func(*storetest.Fixture) {})
+	must.Do(t, m.Webhooks.Start(t.Context()))
+	if d := m.now(t).Disabled; d.Reason != webhook.AuthorizationEnded {
 		t.Errorf("after a start it is disabled for %q", d.Reason)
 	}
 }
@@ -761,44 +787,34 @@ func TestStartRemovesWhatAKilledDeletionLeft(t *testing.T) {
 	must.Get(b.CheckAll(t.Context()))(t)
 }
 
-// TestARunningSenderEndsBondsThatAKilledCommandLeft: on a database the sender does not
-// start again when a command or another server is killed.
-func TestARunningSenderEndsBondsThatAKilledCommandLeft(t *testing.T) {
+// TestARunningSenderDisablesWhatAKilledCommandLeft: on a database the sender does not start
+// again when a command or another server is killed.
+//
+// Promise (Webhooks): no request to an endpoint begins after its authorization ended, on any server
+func TestARunningSenderDisablesWhatAKilledCommandLeft(t *testing.T) {
 	t.Parallel()
-	// left is an endpoint whose client was disabled by a process that ended then.
-	left := func(t *testing.T) (m made, was webhook.Endpoint) {
-		s := storetest.New(t)
-		client := clientOf(t, s)
-		m = addEndpoint(t, s, webhook.By{Account: account, Client: client})
-		must.Do(t, s.Webhooks.Start(t.Context()))
-		was = must.Get(s.Webhooks.Load(t.Context(), m.id))(t)
-		s.CutAt(1, false)
-		_, _ = s.DisableClient(t.Context(), client)
-		s.Faults.Repair()
-		if !m.isEnabled(t) {
-			t.Fatal("the endpoint is disabled already")
-		}
-		return m, was
-	}
-
 	t.Run("when_it_loads_the_endpoint", func(t *testing.T) {
 		t.Parallel()
-		m, _ := left(t)
-		if e := must.Get(m.Webhooks.Load(t.Context(), m.id))(t); e.Enabled() || e.Disabled.By != webhook.BySystem || e.Disabled.Reason != webhook.ClientEnded {
+		m := leftBehind(t, func(s *storetest.Fixture) { must.Do(t, s.Webhooks.Start(t.Context())) })
+		if e := must.Get(m.Webhooks.Load(t.Context(), m.id))(t); e.Enabled() || e.Disabled.By != webhook.BySystem || e.Disabled.Reason != webhook.AuthorizationEnded {
 			t.Errorf("it is disabled by %q (%q)", e.Disabled.By, e.Disabled.Reason)
 		}
 	})
 
 	t.Run("when_it_settles_what_was_accepted", func(t *testing.T) {
 		t.Parallel()
-		m, was := left(t)
-		p := event(t, m.Fixture, "customer.created")
+		all := map[string]webhook.Endpoint{}
+		m := leftBehind(t, func(s *storetest.Fixture) {
+			must.Do(t, s.Webhooks.Start(t.Context()))
+			must.Do(t, s.Webhooks.Each(t.Context(), func(e webhook.Endpoint) error { all[e.ID] = e; return nil }))
+		})
+		was := all[m.id]
+		p := must.Get(positionOf(must.Get(m.Events.RecordEvent(t.Context(), eventlog.NewEvent{
+			Owner: was.Account, Type: "customer.created", Resource: "cus_1", Source: "test", Location: "system", Object: snapshot.ObjectOf(),
+		}))(t)))(t)
 		e := must.Get(m.Webhooks.Settle(t.Context(), &was, webhook.Progress{Cursor: p, Done: []webhook.Delivery{outcome(p, webhook.Delivered)}}))(t)
-		if e.Disabled.Reason != webhook.ClientEnded || e.Cursor != p {
+		if e.Disabled.Reason != webhook.AuthorizationEnded || e.Cursor != p {
 			t.Errorf("it is disabled for %q with the cursor %s", e.Disabled.Reason, e.Cursor)
-		}
-		if got := typesOf(eventsAbout(t, m.Fixture)); !slices.Equal(got, []string{"created", "disabled"}) {
-			t.Errorf("the events are %v", got)
 		}
 	})
 }
@@ -837,6 +853,7 @@ func TestHeadThatBlocksNoMoreIsDropped(t *testing.T) {
 	})
 }
 
+// Promise (Webhooks): gaps, purges, holds and restores
 func TestGap(t *testing.T) {
 	t.Parallel()
 	m := makeEndpoint(t)
@@ -903,8 +920,8 @@ func TestPurgeKeepsWhatItDoesNotRemove(t *testing.T) {
 	m := makeEndpoint(t)
 	other, _, err := m.Webhooks.Create(t.Context(), webhook.System, "acct_2", webhook.Settings{URL: hook})
 	must.Do(t, err)
-	kept := must.Get(positionOf(must.Get(m.RecordEvent(t.Context(), eventlog.NewEvent{Owner: account, Resource: "cus_2", Type: "customer.created", Object: snapshot.ObjectOf()}))(t)))(t)
-	theirs := must.Get(positionOf(must.Get(m.RecordEvent(t.Context(), eventlog.NewEvent{Owner: "acct_2", Resource: "cus_1", Type: "customer.created", Object: snapshot.ObjectOf()}))(t)))(t)
+	kept := must.Get(positionOf(must.Get(m.Events.RecordEvent(t.Context(), eventlog.NewEvent{Owner: account, Resource: "cus_2", Type: "customer.created", Object: snapshot.ObjectOf()}))(t)))(t)
+	theirs := must.Get(positionOf(must.Get(m.Events.RecordEvent(t.Context(), eventlog.NewEvent{Owner: "acct_2", Resource: "cus_1", Type: "customer.created", Object: snapshot.ObjectOf()}))(t)))(t)
 	removed := event(t, m.Fixture, "customer.created")
 	settle(t, m, webhook.Progress{Done: []webhook.Delivery{outcome(kept, webhook.Parked), outcome(removed, webhook.Parked)}})
 	settle(t, made{m.Fixture, other.ID, m.token}, webhook.Progress{Done: []webhook.Delivery{outcome(theirs, webhook.Parked)}})
@@ -917,6 +934,7 @@ func TestPurgeKeepsWhatItDoesNotRemove(t *testing.T) {
 	must.Get(m.CheckAll(t.Context()))(t)
 }
 
+// Promise (Webhooks): gaps, purges, holds and restores
 func TestPurgedEventsVanish(t *testing.T) {
 	t.Parallel()
 	m := makeEndpoint(t)
@@ -939,44 +957,9 @@ func TestPurgedEventsVanish(t *testing.T) {
 	must.Get(m.CheckAll(t.Context()))(t)
 }
 
-// keysRead counts the keys that are read outside a write.
-type keysRead struct {
-	kv.DB
-	n *int
-}
-
-func (d keysRead) View(ctx context.Context, fn func(kv.Reader) error) error {
-	return d.DB.View(ctx, func(r kv.Reader) error { return fn(keyReader{r, d.n}) })
-}
-
-type keyReader struct {
-	kv.Reader
-	n *int
-}
-
-func (r keyReader) Get(key []byte) ([]byte, error) {
-	*r.n++
-	return r.Reader.Get(key)
-}
-
-func (r keyReader) GetMany(keys [][]byte) iter.Seq2[int, []byte] {
-	*r.n += len(keys)
-	return r.Reader.GetMany(keys)
-}
-
-func (r keyReader) Scan(at kv.Range) iter.Seq2[[]byte, []byte] {
-	return func(yield func(k, v []byte) bool) {
-		for k, v := range r.Reader.Scan(at) {
-			if *r.n++; !yield(k, v) {
-				return
-			}
-		}
-	}
-}
-
 func TestRetentionReadsNothingOfWhatStaysSetAside(t *testing.T) {
 	t.Parallel()
-	counted := func(kept int) (reads int) {
+	counted := func(kept int) int {
 		m := makeEndpoint(t)
 		old := event(t, m.Fixture, "customer.created")
 		park(t, m, old)
@@ -986,13 +969,14 @@ func TestRetentionReadsNothingOfWhatStaysSetAside(t *testing.T) {
 		}
 		head := outcome(event(t, m.Fixture, "customer.updated"), webhook.Retrying)
 		settle(t, m, webhook.Progress{Head: &head})
-		s := storetest.Open(t, keysRead{m.DB, &reads}, m.Clock)
-		reads = 0
+		engine := &storetest.KeysRead{DB: m.DB}
+		s := storetest.Open(t, engine, m.Clock)
+		engine.N = 0
 		must.Do(t, s.Webhooks.SweepRemoved(t.Context()))
 		if e := m.now(t); e.Parked != kept || e.Head == nil {
 			t.Errorf("%d of %d are set aside, the head is %v", e.Parked, kept, e.Head)
 		}
-		return reads
+		return engine.N
 	}
 	if few, many := counted(1), counted(50); many != few {
 		t.Errorf("with 1 event set aside it reads %d keys, with 50 it reads %d", few, many)
@@ -1052,7 +1036,7 @@ func TestAnAccountWhoseDeletionStoppedStopsNoSender(t *testing.T) {
 	stopped := func(t *testing.T) (m made, client string, was webhook.Endpoint) {
 		s := storetest.New(t)
 		client = clientOf(t, s)
-		m = addEndpoint(t, s, webhook.By{Account: account, Client: client})
+		m = addEndpoint(t, s, webhook.By{Account: account, Owner: webhook.Owner{Client: client}})
 		event(t, s, "customer.created")
 		must.Do(t, s.Webhooks.Start(t.Context()))
 		was = must.Get(s.Webhooks.Load(t.Context(), m.id))(t)
@@ -1065,7 +1049,7 @@ func TestAnAccountWhoseDeletionStoppedStopsNoSender(t *testing.T) {
 	t.Run("that_starts", func(t *testing.T) {
 		t.Parallel()
 		m, client, _ := stopped(t)
-		cutFromSecond(t, m, func() error { _, err := m.DisableClient(t.Context(), client); return err })
+		must.Get(m.DisableClient(t.Context(), client))(t)
 		if err := m.Webhooks.Start(t.Context()); err != nil || m.isEnabled(t) {
 			t.Errorf("Start = %v, enabled %v, want the endpoint of a disabled client disabled", err, m.isEnabled(t))
 		}
@@ -1105,6 +1089,7 @@ func restore(t *testing.T, s *storetest.Fixture) kv.DB {
 	return db
 }
 
+// Promise (Webhooks): gaps, purges, holds and restores
 func TestHold(t *testing.T) {
 	t.Parallel()
 

@@ -23,24 +23,28 @@ const (
 	waitingReads = 50 // stretches of the log that are read to count
 )
 
-// Enable lets events be sent to an endpoint again. It goes on at the cursor, so nothing
-// is lost, unless a position is given: that moves the cursor, also of an enabled endpoint,
-// and forgets the events set aside after it. A token that gives a position binds the
-// endpoint to its client and user. Errors: record.ErrNotFound, record.ErrDisabled
-// if the client or user that it is bound to has ended, ErrSecretLost, ErrEnabled for
-// From.IfDisabled, *record.InvalidError, *eventlog.CursorError.
+// Enable lets events be sent to an endpoint again, and binds it to the caller. It continues
+// at the cursor, so nothing is lost, unless a position is given: that moves the cursor, also
+// of an enabled endpoint, and forgets the events set aside after it. On an enabled endpoint
+// without a position it ends the pauses, and changes nothing else. Errors:
+// record.ErrNotFound, ErrOperatorOnly, record.ErrDisabled if the caller's authorization has
+// ended in the meantime, ErrSecretLost, ErrEnabled for From.IfDisabled,
+// *record.InvalidError, *eventlog.CursorError.
 func (w *Webhooks) Enable(ctx context.Context, by By, id string, from From) (Endpoint, Waiting, error) {
 	e, err := w.change(ctx, by, id, func(tx kv.Txn, e *Endpoint) (string, error) {
 		if e.Enabled() && from.ifDisabled {
 			return "", ErrEnabled
 		}
 		if e.Enabled() && from.IsZero() {
+			if e.waits() {
+				e.renew(false)
+			}
 			return "", nil
 		}
-		if !from.IsZero() {
-			e.bind(by)
+		if by.hasToken() && e.isOperatorsToEnable() {
+			return "", ErrOperatorOnly
 		}
-		if err := w.checkBond(tx, e.Account, e.Client, e.User); err != nil {
+		if err := w.bind(tx, e, by); err != nil {
 			return "", err
 		}
 		if _, ok := w.Open(e); !ok {
@@ -58,11 +62,8 @@ func (w *Webhooks) Enable(ctx context.Context, by By, id string, from From) (End
 		if !e.Enabled() {
 			action = "enabled"
 		}
-		e.Disabled, e.Trouble = Disabled{}, Trouble{}
-		if e.Head != nil {
-			e.Head.NextAt, e.Head.Refused, e.Head.Blocked, e.Head.Probed = time.Time{}, 0, 0, 0
-		}
-		e.turn++
+		e.Disabled = Disabled{}
+		e.renew(false)
 		return action, nil
 	})
 	if err == nil && !from.IsZero() {
@@ -71,8 +72,19 @@ func (w *Webhooks) Enable(ctx context.Context, by By, id string, from From) (End
 	if err != nil {
 		return Endpoint{}, Waiting{}, err
 	}
-	waiting, err := w.waiting(ctx, &e)
+	waiting, err := w.Waiting(ctx, &e)
 	return e, waiting, err
+}
+
+// isOperatorsToEnable reports whether only an operator may enable the endpoint.
+func (e *Endpoint) isOperatorsToEnable() bool {
+	switch e.Disabled.By {
+	case "", ByAPI:
+		return false
+	case ByOperator:
+		return true
+	}
+	return e.IsOperator()
 }
 
 // forget drops the events that were set aside after the cursor's new position before it was
@@ -89,7 +101,7 @@ func (w *Webhooks) forget(ctx context.Context, e Endpoint) (Endpoint, error) {
 	return w.Find(ctx, System, e.ID)
 }
 
-const setPage = 300 // events of a set read or written at once
+const setPage = 300 // events of a set read or written together
 
 // eachSetPage reads events that are set aside, page by page.
 func (w *Webhooks) eachSetPage(ctx context.Context, r kv.Range, visit func(page []Delivery) error) error {
@@ -120,6 +132,7 @@ func (w *Webhooks) eachSetPage(ctx context.Context, r kv.Range, visit func(page 
 // editSet removes those of the events set aside for which drop still says yes.
 func (w *Webhooks) editSet(ctx context.Context, id string, page []Delivery, drop func(Delivery) bool) error {
 	_, err := w.edit(ctx, System, id, func(tx kv.Txn, e *Endpoint) (changed bool, err error) {
+		tx.As(kv.Ending)
 		aside, err := e.aside(tx, page)
 		if err != nil {
 			return false, err
@@ -150,8 +163,8 @@ func (e *Endpoint) count(s State, n int) {
 	}
 }
 
-// waiting counts the events that wait behind the cursor.
-func (w *Webhooks) waiting(ctx context.Context, e *Endpoint) (n Waiting, err error) {
+// Waiting counts the events that wait behind the cursor, 10,000 at most.
+func (w *Webhooks) Waiting(ctx context.Context, e *Endpoint) (n Waiting, err error) {
 	after := e.Cursor
 	for range waitingReads {
 		s, err := w.Next(ctx, e, after, 1000)
@@ -176,24 +189,38 @@ func (w *Webhooks) waiting(ctx context.Context, e *Endpoint) (n Waiting, err err
 	return n, nil
 }
 
-// Disable stops sending to an endpoint until it is enabled. It is idempotent. Errors:
-// record.ErrNotFound.
+// Disable stops sending to an endpoint until it is enabled. It is idempotent. An operator's
+// request also counts when somebody else has disabled the endpoint, and nobody else's
+// replaces it: only an operator enables the endpoint then. Errors: record.ErrNotFound.
 func (w *Webhooks) Disable(ctx context.Context, by By, id string) (Endpoint, error) {
+	return w.change(ctx, by, id, func(tx kv.Txn, e *Endpoint) (string, error) {
+		tx.As(by.ending())
+		return e.disableFor(by, w.Now()), nil
+	})
+}
+
+// DisableOwn is Disable for a user at the pages, of an endpoint of the user's authorizations.
+// Errors: record.ErrNotFound.
+func (w *Webhooks) DisableOwn(ctx context.Context, by By, id string) (Endpoint, error) {
+	return w.change(ctx, by, id, func(tx kv.Txn, e *Endpoint) (string, error) {
+		tx.As(by.ending())
+		if e.User != by.User {
+			return "", record.ErrNotFound
+		}
+		return e.disableFor(by, w.Now()), nil
+	})
+}
+
+func (e *Endpoint) disableFor(by By, at time.Time) (action string) {
 	cause := ByOperator
 	if by.hasToken() {
 		cause = ByAPI
 	}
-	return w.disable(ctx, by, id, cause, Asked)
-}
-
-func (w *Webhooks) disable(ctx context.Context, by By, id string, cause Cause, reason Reason) (Endpoint, error) {
-	return w.change(ctx, by, id, func(_ kv.Txn, e *Endpoint) (string, error) {
-		if !e.Enabled() {
-			return "", nil
-		}
-		e.disable(cause, reason, w.Now())
-		return "disabled", nil
-	})
+	if !e.Enabled() && (cause == ByAPI || e.Disabled.By == ByOperator) {
+		return ""
+	}
+	e.disable(cause, Asked, at)
+	return "disabled"
 }
 
 func (e *Endpoint) disable(cause Cause, reason Reason, at time.Time) {
@@ -202,7 +229,7 @@ func (e *Endpoint) disable(cause Cause, reason Reason, at time.Time) {
 }
 
 // Skip settles the event that blocks a strict endpoint: it is set aside as skipped, and
-// delivery goes on behind it. If event is given, that one is settled or none. Errors:
+// delivery continues after it. If event is given, only that one is settled. Errors:
 // record.ErrNotFound, ErrNoHead, ErrFull.
 func (w *Webhooks) Skip(ctx context.Context, by By, id, event string) (Endpoint, error) {
 	random := w.draw()
@@ -212,7 +239,7 @@ func (w *Webhooks) Skip(ctx context.Context, by By, id, event string) (Endpoint,
 		}
 		skipped := *e.Head
 		skipped.State, skipped.NextAt = Skipped, time.Time{}
-		if err := e.put(tx, skipped); err != nil {
+		if err := e.put(tx, e.turn, skipped); err != nil {
 			return false, err
 		}
 		e.Cursor, e.Head = record.LaterOf(e.Cursor, skipped.Position), nil
@@ -242,8 +269,9 @@ func (e *Endpoint) aside(r kv.Reader, list []Delivery) (found map[record.Positio
 	return found, nil
 }
 
-// put stores what came of events, and takes those out of the set that were delivered.
-func (e *Endpoint) put(tx kv.Txn, list ...Delivery) error {
+// put stores the results of events at a turn, and takes those out of the set that were
+// delivered.
+func (e *Endpoint) put(tx kv.Txn, turn uint64, list ...Delivery) error {
 	aside, err := e.aside(tx, list)
 	if err != nil {
 		return err
@@ -270,7 +298,7 @@ func (e *Endpoint) put(tx kv.Txn, list ...Delivery) error {
 			return ErrFull
 		}
 		e.count(x.State, 1)
-		x.turn = e.turn
+		x.turn = turn
 		aside[x.Position] = x
 		if err := tx.Set(e.setKey(x.Position), encodeLine(x), time.Time{}); err != nil {
 			return err
@@ -279,10 +307,23 @@ func (e *Endpoint) put(tx kv.Txn, list ...Delivery) error {
 	return nil
 }
 
+// TestAccepted ends the pauses of an endpoint whose receiver accepted a test, unless it has
+// another URL now. It is no change that is recorded. An endpoint that is gone is no error.
+func (w *Webhooks) TestAccepted(ctx context.Context, was *Endpoint) error {
+	_, err := w.edit(ctx, System, was.ID, func(_ kv.Txn, e *Endpoint) (bool, error) {
+		if e.URL != was.URL || !e.Enabled() || !e.waits() {
+			return false, nil
+		}
+		e.renew(true)
+		return true, nil
+	})
+	return record.GoneIsNil(err)
+}
+
 // Tested writes the audit line of a test. Errors: record.ErrNotFound.
 func (w *Webhooks) Tested(ctx context.Context, by By, id string) error {
 	random := w.draw()
-	return w.db.Update(ctx, func(tx kv.Txn) error {
+	return w.update(ctx, by, func(tx kv.Txn) error {
 		e, err := find(tx, by, id)
 		if err != nil {
 			return err

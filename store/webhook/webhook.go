@@ -6,7 +6,7 @@
 //
 // The package has no network. The API and the commands create and change endpoints; the
 // sender ([Webhooks.Start], [Webhooks.Next], [Webhooks.Settle]) reads what is due and
-// stores what came of it. Every change of an endpoint is one transaction with its event
+// stores the result. Every change of an endpoint is one transaction with its event
 // and its audit line. A sender's write holds only if the endpoint is as the sender read
 // it, so servers that share a database never undo each other's work.
 package webhook
@@ -42,7 +42,7 @@ const (
 	OverlapDefault = 24 * time.Hour
 )
 
-// Errors beside those of package record, *record.InvalidError and
+// Errors besides those of package record, *record.InvalidError and
 // *eventlog.CursorError.
 var (
 	// ErrFull means that an endpoint has SetMax events set aside.
@@ -51,13 +51,16 @@ var (
 	ErrSecretLost = errors.New("its secrets were sealed with another server key")
 	// ErrNoHead means that no event blocks the endpoint, or not the one that was named.
 	ErrNoHead = errors.New("no event is failing, or another one")
+	// ErrOperatorOnly means that only an operator may enable the endpoint: an operator
+	// disabled it, or created it and no token disabled it.
+	ErrOperatorOnly = errors.New("only an operator may enable the endpoint")
 	// ErrEnabled means that an endpoint is enabled already.
 	ErrEnabled = errors.New("the endpoint is enabled already")
-	// ErrTooMany means that a retry is of more than RetriedMax events.
+	// ErrTooMany means that a retry covers more than RetriedMax events.
 	ErrTooMany = errors.New("too many events to retry")
 )
 
-// LimitError means that there are as many endpoints as there may be.
+// LimitError means that the maximum number of endpoints is reached.
 type LimitError struct {
 	Instance bool // the limit of all accounts, otherwise that of the account
 	Max      int
@@ -79,7 +82,7 @@ func (e *ExistsError) Error() string { return "the endpoint " + e.ID + " has thi
 func (e *ExistsError) Is(target error) bool { return target == record.ErrExists }
 
 // SecretsError means that an endpoint has SecretsMax live secrets.
-type SecretsError struct{ Ends time.Time } // when the next one ends
+type SecretsError struct{ Ends time.Time } // when the next one expires
 
 func (e *SecretsError) Error() string {
 	return fmt.Sprintf("%d secrets are live until %s", SecretsMax, e.Ends.Format(time.RFC3339))
@@ -92,18 +95,31 @@ func (e *SecretsError) Is(target error) bool { return target == record.ErrConfli
 type By struct {
 	// Account is the account of the token, the only one whose endpoints are found. "" is
 	// an operator, who finds all.
-	Account      string
-	Client, User string // of the token; they are the bond of an endpoint that it directs
-	Name         string // of the user or the client, the source of events
-	// Live returns record.ErrRevoked if the token has ended; nil if there is none. It is
-	// called within each change, which could otherwise wait for its turn while the token
-	// ends, and stay behind as a push.
+	Account string
+	Owner          // the authorization of the token; zero for an operator
+	Name    string // of the user or the client, the source of events
+	// Live returns record.ErrRevoked if the token is no longer valid; nil if there is none. It is
+	// called within each change: otherwise one that waits for its turn while the token
+	// becomes invalid would leave a push behind.
 	Live func(r kv.Reader) error
 
 	RequestID, Address, OperatorID string // for the audit log
 }
 
-func (by By) hasToken() bool { return by.Client != "" || by.User != "" }
+func (by By) hasToken() bool { return !by.IsOperator() }
+
+// ending returns the class of what by ends.
+func (by By) ending() kv.Class {
+	if by.hasToken() {
+		return kv.Ending
+	}
+	return kv.Ruling
+}
+
+// update is the engine's Update for by: what a token changes counts for its account.
+func (w *Webhooks) update(ctx context.Context, by By, fn func(tx kv.Txn) error) error {
+	return w.Budget.Update(ctx, w.db, by.Account, fn)
+}
 
 func (by By) mustLive(r kv.Reader) error {
 	if by.Live == nil {
@@ -112,7 +128,7 @@ func (by By) mustLive(r kv.Reader) error {
 	return by.Live(r)
 }
 
-// System is the caller of what the server does by itself.
+// System is the caller of what the server does on its own.
 var System = By{}
 
 // Options configure Webhooks.
@@ -121,12 +137,13 @@ type Options struct {
 	Now    func() time.Time // in whole milliseconds, UTC
 	Random secret.Source    // nil means the system's
 	Key    secret.Key       // seals the secrets
+	Budget *record.Budget   // bounds what accounts change; nil bounds nothing
 	// Audit appends a line to the audit log within tx. tail was drawn before the
 	// transaction.
 	Audit func(tx kv.Txn, by By, account, reason string, tail [8]byte) error
-	// Bound returns why a token of a client and a user, each unless "", may no longer
-	// direct what an account's endpoints get, or "" if it may.
-	Bound func(r kv.Reader, account, client, user string) (Reason, error)
+	// Ended returns why the endpoints that an authorization owns in an account may no longer
+	// be sent to, or "" if they may.
+	Ended func(r kv.Reader, account string, o Owner) (Reason, error)
 }
 
 // Webhooks holds the endpoints of all accounts. It is safe for concurrent use.

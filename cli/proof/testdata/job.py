@@ -14,4 +14,10 @@ session = OAuth2Session(client=BackendApplicationClient(client_id=job["client_id
 token = session.fetch_token(job["issuer"] + "/oauth/v2/token", client_id=job["client_id"], client_secret=job["client_secret"])
 answer = session.get(job["events"])
 said = {"refresh": token.get("refresh_token"), "scope": " ".join(token["scope"]), "status": answer.status_code}
+
+# The session adds its access token to the revocation too.
+form = {"token": token["access_token"], "client_id": job["client_id"], "client_secret": job["client_secret"]}
+answer = session.post(job["issuer"] + "/oauth/v2/revoke", data=form)
+assert answer.status_code == 200, answer.text
+assert session.get(job["events"]).status_code == 401
 print(json.dumps(said, separators=(",", ":")))

@@ -14,10 +14,10 @@ import (
 )
 
 // Badger's own DB.Backup panics under managed versions, and its stream over
-// several goroutines is torn by writes that go on. A snapshot here is one
+// several goroutines is torn by concurrent writes. A snapshot here is one
 // version, kept from compaction by the same count as a View's, and read in
-// order, a page at a time, each page in a transaction that ends with it: an
-// iterator that stood open while a slow reader takes the bytes would hold files
+// order, a page at a time, each page in a transaction of its own: an
+// iterator left open while a slow reader takes the bytes would hold files
 // that compaction has long replaced.
 
 const (
@@ -183,7 +183,7 @@ type turn struct {
 
 func (db *DB) begin() turn { return turn{db: db, began: db.opts.wall(), seen: db.snapshots.last()} }
 
-// giveWay ends a turn with a pause if updates were committed meanwhile.
+// giveWay ends a turn with a pause if updates were committed in the meantime.
 func (t turn) giveWay(ctx context.Context) {
 	if t.db.snapshots.last() == t.seen {
 		return

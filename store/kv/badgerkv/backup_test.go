@@ -99,6 +99,8 @@ func (l *ledger) judge(read map[string]string) bool {
 
 // TestSnapshotsUnderLoad takes backups while four writers write. The same judge must
 // refuse one whose pages are of different moments.
+//
+// Promise (Backup): a backup beside writers is complete and consistent
 func TestSnapshotsUnderLoad(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)

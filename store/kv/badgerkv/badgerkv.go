@@ -1,6 +1,6 @@
 // Package badgerkv keeps a [kv.DB] in Badger, on disk or in memory.
 //
-// Badger alone syncs each commit by itself, and its readers wait for the commit
+// Badger on its own syncs each commit separately, and its readers wait for the commit
 // in flight, fsync included. So one goroutine, the committer, owns all writing:
 //
 //	Update ─┐
@@ -28,7 +28,9 @@ package badgerkv
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -43,6 +45,7 @@ import (
 // DB is an open store. It is safe for concurrent use.
 type DB struct {
 	opts      Options
+	place     *place // nil in memory
 	engine    *badger.DB
 	stamp     *stampFile // nil in memory
 	snapshots *snapshots
@@ -53,33 +56,67 @@ type DB struct {
 	lastWrite atomic.Int64                   // the wall clock at the last commit, in Unix nanoseconds; not used in memory
 	writing   atomic.Pointer[time.Time]      // when the commit under way began, or nil
 	refused   refusals
-	merge     struct { // what the engine may write at once, as it was last looked at
+	filesNeed atomic.Uint64 // files that must be open, at the last look
+	merge     struct {      // what the engine may write at the same time, at the last look
 		sync.Mutex
 		bytes     uint64
 		levels    []badger.LevelInfo // of watchSpace alone
-		reserved  uint64             // the reserve holds at least so many bytes of the disk
+		tables    map[uint64]bool    // which a level has or had, of watchSpace alone
+		took      uint64             // what merges under way have written, looked at while space is short
+		reserved  uint64             // the reserve holds at least that many bytes of the disk
 		resizing  bool
 		noReserve bool // on this file system
 	}
 	closing         sync.Once
 	closeErr        error
-	closed, watched chan struct{} // closed when the engine is, and when watchSpace ends; nil in memory
+	closed, watched chan struct{} // closed when the engine is, and when watchSpace returns; nil in memory
 }
+
+// IsSafe reports whether this build may have a store on disk. On 32-bit machines Badger
+// acknowledges writes that a killed process loses.
+const IsSafe = math.MaxInt > math.MaxInt32
+
+// ErrUnsafe is the error of Open for a store on disk if this build is not safe.
+var ErrUnsafe = errors.New("this is a 32-bit build, and on 32-bit machines the storage engine loses acknowledged writes")
 
 // Open opens the store in opts.Dir, or an empty one in memory. Before it lets
 // Badger touch the directory it checks the free space and the wall clock; after
 // Badger has replayed its log it compares the store with its stamp. Errors:
-// [*DiskError], [*ClockError], [*DamageError], [*BehindError], or Badger's own.
+// [ErrUnsafe], [*DiskError], [*ClockError], [*DamageError], [*BehindError], or Badger's own.
 func Open(opts Options) (*DB, error) {
+	if !opts.InMemory && !IsSafe {
+		return nil, ErrUnsafe
+	}
 	opts = opts.withDefaults()
 	db := &DB{opts: opts, cache: newCache(opts)}
-	engine := opts.engine(engineLogger{log: opts.Log, fatal: db.stopAndTell})
+	if !opts.InMemory {
+		if err := makeDir(opts.Dir); err != nil {
+			return nil, err
+		}
+		var err error
+		if db.place, err = openPlace(opts.Dir); err != nil {
+			return nil, err
+		}
+		db.opts.path = db.place.path
+	}
+	if err := db.open(); err != nil {
+		if db.place != nil {
+			db.place.close()
+		}
+		return nil, db.place.name(err)
+	}
+	return db, nil
+}
+
+func (db *DB) open() error {
+	opts := db.opts
+	engine := opts.engine(engineLogger{log: opts.Log, fatal: db.stopAndTell, place: db.place})
 	stamped, err := examine(opts, engine)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !opts.InMemory {
-		err = checkIndexes(opts.Dir, engine)
+		err = checkIndexes(opts, engine)
 	}
 	if err == nil && !opts.InMemory {
 		err = checkMerges(opts, engine)
@@ -88,11 +125,17 @@ func Open(opts Options) (*DB, error) {
 		db.engine, err = badger.OpenManaged(engine)
 	}
 	if err != nil {
-		return nil, openError(opts, err)
+		return openError(opts, err)
 	}
 	version, err := db.adopt(stamped)
 	if err != nil {
-		return nil, fmt.Errorf("%w%s", err, alsoFailed(db.engine.Close()))
+		return fmt.Errorf("%w%s", err, alsoFailed(db.engine.Close()))
+	}
+	if !opts.InMemory {
+		db.lookAtTables()
+		if err := filesError(opts, db.filesNeed.Load()); err != nil {
+			return fmt.Errorf("%w%s", err, alsoFailed(cmp.Or(db.stamp.close(), db.engine.Close())))
+		}
 	}
 	db.snapshots = newSnapshots(version)
 	db.engine.SetDiscardTs(version)
@@ -100,11 +143,10 @@ func Open(opts Options) (*DB, error) {
 	db.committer = newCommitter(db, version)
 	go db.committer.loop()
 	if !opts.InMemory {
-		db.lookAtTables()
 		db.closed, db.watched = make(chan struct{}), make(chan struct{})
 		go db.watchSpace()
 	}
-	return db, nil
+	return nil
 }
 
 // examine makes the checks that must precede Badger's own opening. It returns the
@@ -113,42 +155,39 @@ func examine(opts Options, engine badger.Options) (*stamp, error) {
 	if opts.InMemory {
 		return nil, nil
 	}
-	if err := makeDir(opts.Dir); err != nil {
-		return nil, err
-	}
-	RemoveReserve(opts.Dir)
-	if err := removeUnfinished(opts.Dir, engine); err != nil {
+	RemoveReserve(opts.path)
+	if err := removeUnfinished(opts.path, engine); err != nil {
 		return nil, &DiskError{Dir: opts.Dir, Reason: "a table that no merge has finished cannot be removed", Remedy: "check the disk and its permissions", Err: err}
 	}
-	if err := checkSpace(opts); err != nil {
+	if err := cmp.Or(checkSpace(opts), checkFiles(opts)); err != nil {
 		return nil, err
 	}
-	stamped, err := readStamp(opts.Dir)
+	stamped, err := readStamp(opts)
 	if err == nil && stamped != nil {
 		err = checkClock(opts, *stamped)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return stamped, removeEmptyLogs(opts.Dir)
+	return stamped, removeEmptyLogs(opts)
 }
 
 // removeEmptyLogs removes empty log files. Badger creates a log before it sets its
 // size; if the process is killed in between, Badger refuses the file at the next open.
-func removeEmptyLogs(dir string) error {
-	entries, err := os.ReadDir(dir)
+func removeEmptyLogs(opts Options) error {
+	entries, err := os.ReadDir(opts.path)
 	for _, e := range entries {
 		if kind := filepath.Ext(e.Name()); kind != ".mem" && kind != ".vlog" {
 			continue
 		}
 		info, statErr := e.Info()
 		if statErr == nil && info.Mode().IsRegular() && info.Size() == 0 {
-			statErr = os.Remove(filepath.Join(dir, e.Name()))
+			statErr = os.Remove(filepath.Join(opts.path, e.Name()))
 		}
 		err = cmp.Or(err, statErr)
 	}
 	if err != nil {
-		return &DiskError{Dir: dir, Reason: "its files cannot be looked at", Remedy: "check the disk and its permissions", Err: err}
+		return &DiskError{Dir: opts.Dir, Reason: "its files cannot be looked at", Remedy: "check the disk and its permissions", Err: err}
 	}
 	return nil
 }
@@ -166,7 +205,7 @@ func (db *DB) adopt(stamped *stamp) (uint64, error) {
 	var err error
 	now := stamp{version: version, wall: db.opts.wall()}
 	db.lastWrite.Store(now.wall.UnixNano())
-	db.stamp, err = createStamp(db.opts.Dir, now)
+	db.stamp, err = createStamp(db.opts, now)
 	return version, err
 }
 
@@ -192,9 +231,9 @@ func (db *DB) View(ctx context.Context, fn func(kv.Reader) error) error {
 	return err
 }
 
-// Update passes fn to the committer and waits for its group's outcome. If ctx ends
+// Update passes fn to the committer and waits for its group's outcome. If ctx is done
 // before fn has started, fn does not run. fn must not call Update or Close, which
-// would deadlock.
+// would deadlock. An ending that the disk has no room for is tried again for two seconds.
 func (db *DB) Update(ctx context.Context, fn func(kv.Txn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -204,12 +243,21 @@ func (db *DB) Update(ctx context.Context, fn func(kv.Txn) error) error {
 	}
 	defer db.snapshots.leave()
 
-	o := &op{fn: fn, done: make(chan struct{})}
-	if err := db.submit(o); err != nil {
-		return err
+	for tries := 1; ; tries++ {
+		o := &op{fn: fn, done: make(chan struct{})}
+		if err := db.submit(o); err != nil {
+			return err
+		}
+		o.wait(ctx)
+		if !o.full || o.class < kv.Ending || tries == endingTries {
+			return o.outcome()
+		}
+		select {
+		case <-time.After(endingEvery):
+		case <-ctx.Done():
+			return o.outcome()
+		}
 	}
-	o.wait(ctx)
-	return o.outcome()
 }
 
 // UpdateEach is kv.UpdateEach. Updates in the queue are committed together as far as
@@ -255,16 +303,33 @@ func (db *DB) submit(o *op) error {
 	}
 }
 
+// closeMax bounds Close, which waits for a merge under way. On a disk that hangs it would
+// wait for ever.
+const closeMax = 5 * time.Minute
+
 // Close refuses new work, finishes accepted work, syncs the stamp and closes Badger.
-// It may be called more than once.
+// It may be called more than once. It writes nothing and returns a [*MovedError] if the
+// directory was moved; then, and if it has not returned within five minutes, the process must exit.
 func (db *DB) Close() error {
-	db.closing.Do(func() { db.closeErr = db.close() })
+	db.closing.Do(func() {
+		ended := make(chan error, 1)
+		go func() { ended <- db.close() }()
+		select {
+		case err := <-ended:
+			db.closeErr = db.place.name(err)
+		case <-time.After(db.opts.closeMax):
+			db.closeErr = fmt.Errorf("%w: %s was not closed within %s; what was acknowledged is kept", kv.ErrUnknownOutcome, db.opts.name(), db.opts.closeMax)
+		}
+	})
 	return db.closeErr
 }
 
 func (db *DB) close() error {
 	db.snapshots.closeAndWait()
 	db.committer.stop()
+	if err := db.stopIfMoved(); err != nil {
+		return err
+	}
 	var stampErr error
 	if db.stamp != nil {
 		if db.stopped() == nil {
@@ -276,6 +341,7 @@ func (db *DB) close() error {
 	if db.closed != nil {
 		close(db.closed)
 		<-db.watched
+		db.place.close()
 	}
 	if err != nil {
 		return fmt.Errorf("badgerkv: close %s: %w", db.opts.name(), err)
@@ -286,24 +352,25 @@ func (db *DB) close() error {
 // stop makes every later transaction fail, and reports whether this was the first
 // call.
 func (db *DB) stop(cause error) bool {
+	cause = db.place.name(cause)
 	if !db.failure.CompareAndSwap(nil, &cause) {
 		return false
 	}
-	db.opts.Log.Error("store stopped after a failed write", "err", cause)
+	db.opts.Log.Error("store stopped", "err", cause)
 	return true
 }
 
-// stopAndTell is stop for failures that Badger only logs.
+// stopAndTell is stop for failures that Badger only logs, and for a directory that was moved.
 func (db *DB) stopAndTell(cause error) {
 	if db.stop(cause) {
-		db.opts.OnFatal(cause)
+		db.opts.OnFatal(*db.failure.Load())
 	}
 }
 
 // stopped returns the error for transactions once the store has stopped, or nil.
 func (db *DB) stopped() error {
 	if cause := db.failure.Load(); cause != nil {
-		return fmt.Errorf("%w: the store has stopped, because a write failed: %w", kv.ErrUnavailable, *cause)
+		return fmt.Errorf("%w: the store has stopped: %w", kv.ErrUnavailable, *cause)
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func median(values []float64) float64 {
 // openPlain opens Badger without a committer, with our options.
 func openPlain(b *testing.B, opts Options) *badger.DB {
 	b.Helper()
-	opts.Dir = b.TempDir()
+	opts.path = b.TempDir()
 	engine := opts.engine(nil)
 	engine.DetectConflicts = true
 	plain := must.Get(badger.Open(engine))(b)

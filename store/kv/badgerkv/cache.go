@@ -11,7 +11,7 @@ import (
 
 // cache answers Gets of small records from memory, exactly as the engine would.
 //
-// An entry holds from one version on, since, up to the last published one. The committer
+// An entry is valid from one version, since, up to the last published one. The committer
 // replaces the entries of what it wrote before it publishes the version, so a reader
 // finds either what it may see or an entry that is too new for it. A reader may add what
 // it has read, unless a newer write may have come in between: not over another entry,
@@ -41,7 +41,7 @@ const (
 	recentShards = 16 // so that readers seldom wait for each other
 
 	cachedSizeMax = 2 << 10 // bytes of a recent record; larger ones are rare
-	entryOverhead = 128     // bytes of memory that an entry takes beside key and value
+	entryOverhead = 128     // bytes of memory that an entry takes in addition to key and value
 )
 
 // shard is a part of the cache. When young is full, it becomes old, and what was old is
@@ -57,9 +57,9 @@ type shard struct {
 	off        bool // it was complete, until its kinds became too large
 }
 
-// entry is a record, or nil for a missing one, and the version since which that holds.
-// Missing ones are kept too: who asks again for a token that never existed must not be
-// answered later than for one that did.
+// entry is a record, or nil for a missing one, and the version since which that is valid.
+// Missing ones are kept too: a repeated lookup of a token that never existed must not
+// take longer than that of one that did.
 type entry struct {
 	value []byte
 	since uint64

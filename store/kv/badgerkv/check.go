@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
@@ -35,10 +36,12 @@ type damagedTable struct {
 // Check reads every table on disk and verifies the checksums of its blocks, which no
 // other read does: when Badger cannot decode a block, it silently skips its keys or
 // returns older values. Once a table is known to be damaged, every read of a key or
-// range that it may hold returns a *kv.CorruptError until the store is opened again.
+// range that it may hold returns a *kv.CorruptError, until a later Check finds that table whole
+// or the store is opened again.
 //
-// The error matches kv.ErrCorrupt and names the tables. Check returns soon after ctx
-// ends; Close waits for it.
+// The error matches kv.ErrCorrupt and names the tables, or kv.ErrUnavailable if none is known
+// to be damaged and some could not be read, for instance because too many files are open. Check
+// returns soon after ctx is done; Close waits for it.
 func (db *DB) Check(ctx context.Context) error {
 	if err := db.snapshots.enter(); err != nil {
 		return err
@@ -49,48 +52,71 @@ func (db *DB) Check(ctx context.Context) error {
 	}
 	tables := db.engine.Tables()
 	var found []damagedTable
+	whole, unread, why := map[string]bool{}, 0, error(nil)
 	for _, info := range tables {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		turn := db.begin()
-		if damaged, is := db.examineTable(info); is {
+		damaged, is, err := db.examineTable(info)
+		switch {
+		case is:
 			found = append(found, damaged)
+		case err != nil:
+			unread, why = unread+1, err
+		default:
+			whole[table.IDToFilename(info.ID)] = true
 		}
 		turn.giveWay(ctx)
 	}
-	if len(found) == 0 {
-		return nil
+	if all := db.updateDamage(found, whole); len(all) > 0 {
+		return fmt.Errorf("%w: %d of %d tables in %s: %s", kv.ErrCorrupt, len(all), len(tables), db.opts.Dir, nameDamage(all))
 	}
-	db.addDamage(found)
-	return fmt.Errorf("%w: %d of %d tables in %s: %s", kv.ErrCorrupt, len(found), len(tables), db.opts.Dir, nameDamage(found))
+	if unread > 0 {
+		return fmt.Errorf("%w: %d of %d tables in %s could not be checked: %w", kv.ErrUnavailable, unread, len(tables), db.opts.Dir, why)
+	}
+	return nil
 }
 
-// examineTable checks a table that was in use, and returns any damage.
-func (db *DB) examineTable(info badger.TableInfo) (d damagedTable, is bool) {
+// examineTable checks a table that was in use, and returns any damage, or why it could not be
+// read.
+func (db *DB) examineTable(info badger.TableInfo) (d damagedTable, is bool, err error) {
 	name := table.IDToFilename(info.ID)
-	last, reason := readMapped(filepath.Join(db.opts.Dir, name), func(data []byte) ([]byte, string) {
+	last, reason, err := readMapped(db.file(name), func(data []byte) ([]byte, string) {
 		return readTable(data, info.KeyCount, db.engine.Opts())
 	})
-	if reason == "" || db.isGone(info.ID) {
-		return damagedTable{}, false
+	if reason == "" && err == nil || db.isGone(info.ID) {
+		return damagedTable{}, false, nil
+	}
+	if err != nil {
+		return damagedTable{}, false, err
 	}
 	// Badger takes the first key from the index, which has a checksum, but the last
 	// key from a block, unchecked.
-	return damagedTable{name, reason, y.ParseKey(info.Left), last}, true
+	return damagedTable{name, reason, y.ParseKey(info.Left), last}, true, nil
 }
 
-// addDamage adds found to earlier damage. A compaction may have rewritten a damaged
-// table without the keys that it could not read.
-func (db *DB) addDamage(found []damagedTable) {
+// updateDamage adds found to earlier damage, removes that of tables which are whole now, and
+// returns what remains. Earlier damage of a table that is gone remains: a compaction may have
+// rewritten it without the keys that it could not read.
+func (db *DB) updateDamage(found []damagedTable, whole map[string]bool) []damagedTable {
 	for {
 		known := db.damage.Load()
-		all := found
+		all := slices.Clone(found)
 		if known != nil {
-			all = append(append([]damagedTable{}, *known...), found...)
+			for _, d := range *known {
+				again := slices.ContainsFunc(found, func(f damagedTable) bool { return f.name == d.name })
+				if !again && !whole[d.name] {
+					all = append(all, d)
+				}
+			}
 		}
-		if db.damage.CompareAndSwap(known, &all) {
-			return
+		var next *[]damagedTable
+		if len(all) > 0 {
+			next = &all
+		}
+		if db.damage.CompareAndSwap(known, next) {
+			return all
 		}
 	}
 }
@@ -118,9 +144,10 @@ func nameDamage(found []damagedTable) string {
 }
 
 // checkIndexes reads of every table what Badger reads when it opens. Badger does so in
-// goroutines of its own and panics on some kinds of damage, which would end the process.
-func checkIndexes(dir string, engine badger.Options) (err error) {
-	manifest, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
+// goroutines of its own and panics on some kinds of damage, which would crash the process.
+func checkIndexes(opts Options, engine badger.Options) (err error) {
+	dir := opts.Dir
+	manifest, err := os.Open(filepath.Join(opts.path, badger.ManifestFilename))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -142,11 +169,14 @@ func checkIndexes(dir string, engine badger.Options) (err error) {
 	var found []damagedTable
 	for id, info := range tables.Tables {
 		name := table.IDToFilename(id)
-		_, reason := readMapped(filepath.Join(dir, name), func(data []byte) ([]byte, string) {
+		_, reason, err := readMapped(filepath.Join(opts.path, name), func(data []byte) ([]byte, string) {
 			engine.Compression = info.Compression
 			_, reason := openTable(data, engine, engine.ChecksumVerificationMode)
 			return nil, reason
 		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 		if reason != "" {
 			found = append(found, damagedTable{name: name, reason: reason})
 		}
@@ -175,45 +205,61 @@ func isWhole(tail []byte) bool {
 }
 
 // readMapped returns what read does of the file at path: the last key of a table, if
-// known, and what is wrong with it, or "". It maps the file itself, to bypass Badger's
-// caches.
-func readMapped(path string, read func(data []byte) ([]byte, string)) (last []byte, reason string) {
+// known, and what is wrong with it, or "". err is why the file could not be read, if that says
+// nothing about its content. It maps the file itself, to bypass Badger's caches.
+func readMapped(path string, read func(data []byte) ([]byte, string)) (last []byte, reason string, err error) {
 	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "its file is missing" // if it was not compacted away meanwhile
-	}
 	if err != nil {
-		return nil, err.Error()
+		return unreadable(err)
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
-		return nil, err.Error()
+		return unreadable(err)
+	}
+	if info.Size() == 0 {
+		return nil, "it is empty", nil
 	}
 	data, err := z.Mmap(file, false, info.Size())
 	if err != nil {
-		return nil, err.Error()
+		return unreadable(err)
 	}
 	defer func() {
-		if err := z.Munmap(data); err != nil && reason == "" {
-			reason = err.Error()
+		if unmapErr := z.Munmap(data); reason == "" {
+			err = unmapErr
 		}
 	}()
 	// An unreadable disk faults the map, and Badger panics on some kinds of damage.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if recover() != nil {
-			last, reason = nil, "it cannot be read"
+			last, reason = nil, unreadableDisk
 		}
 	}()
-	return read(data)
+	last, reason = read(data)
+	return last, reason, nil
+}
+
+const unreadableDisk = "it cannot be read"
+
+// unreadable separates damage from what the process or the system lacks at the moment: files
+// (EMFILE, ENFILE), memory (ENOMEM) or permission (EACCES). A missing file and a disk that
+// cannot read are damage.
+func unreadable(cause error) (last []byte, reason string, err error) {
+	switch {
+	case errors.Is(cause, fs.ErrNotExist):
+		return nil, "its file is missing", nil // if it was not compacted away in the meantime
+	case errors.Is(cause, syscall.EIO):
+		return nil, unreadableDisk, nil
+	}
+	return nil, "", reasonOf(cause)
 }
 
 // isGone reports whether a compaction removed a table while it was being read. Badger
 // truncates such a file before it removes it, which looks like damage. A table is out
 // of use before its file is truncated, so a file of full length was read correctly.
 func (db *DB) isGone(id uint64) bool {
-	info, err := os.Stat(filepath.Join(db.opts.Dir, table.IDToFilename(id)))
+	info, err := os.Stat(db.file(table.IDToFilename(id)))
 	if err == nil && info.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
@@ -257,7 +303,7 @@ func openTable(data []byte, engine badger.Options, checks options.ChecksumVerifi
 }
 
 // footerFits reports whether the lengths at the end of a table are within it. If not,
-// Badger would end the process.
+// Badger would crash the process.
 func footerFits(data []byte) bool {
 	const lengthSize = 4
 	rest := data

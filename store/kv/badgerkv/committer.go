@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// queueMax updates may wait; further ones are refused at once, so that an overload
+	// queueMax updates may wait; further ones are refused immediately, so that an overload
 	// does not pile up.
 	queueMax = 1024
 	// groupOpsMax updates share one commit; with more, the first would wait without
@@ -39,6 +39,8 @@ type op struct {
 
 	err      error
 	panicked any
+	full     bool     // err is for lack of space
+	class    kv.Class // that it declared, if full
 }
 
 const (
@@ -50,7 +52,7 @@ const (
 // withdraw keeps a waiting op from running, and reports whether it was in time.
 func (o *op) withdraw() bool { return o.state.CompareAndSwap(opWaiting, opWithdrawn) }
 
-// wait returns when the op has finished, or was withdrawn because ctx ended.
+// wait returns when the op has finished, or was withdrawn because ctx was done.
 func (o *op) wait(ctx context.Context) {
 	select {
 	case <-o.done:
@@ -84,11 +86,11 @@ type committer struct {
 	ended   chan struct{}
 	version uint64 // the last committed one
 
-	group    []*op
-	refusal  error // given to the whole group instead of running it
-	diskFull bool  // is the refusal's reason
-	base     *base // what the group reads
-	pending  *pending
+	group   []*op
+	refusal error // given to the whole group instead of running it
+	space   space // on the disk, when the group began
+	base    *base // what the group reads
+	pending *pending
 }
 
 func newCommitter(db *DB, version uint64) *committer {
@@ -112,7 +114,7 @@ func (c *committer) loop() {
 	}
 }
 
-// stop ends loop once the queue is empty. No op may be sent after it.
+// stop makes loop return once the queue is empty. No op may be sent after it.
 func (c *committer) stop() {
 	close(c.queue)
 	<-c.ended
@@ -121,11 +123,10 @@ func (c *committer) stop() {
 func (c *committer) begin() {
 	c.pending.reset()
 	c.base = &base{db: c.db, version: c.version}
+	_ = c.db.stopIfMoved()
 	c.refusal = c.db.stopped()
-	c.diskFull = false
 	if c.refusal == nil {
-		c.refusal = c.db.spaceRefusal()
-		c.diskFull = c.refusal != nil
+		c.space = c.db.space()
 	}
 }
 
@@ -169,9 +170,6 @@ func (c *committer) run(o *op) {
 	}
 	c.group = append(c.group, o)
 	if c.refusal != nil {
-		if c.diskFull {
-			c.db.refused.diskFull.Add(1)
-		}
 		o.err = c.refusal
 		return
 	}
@@ -183,6 +181,7 @@ func (c *committer) run(o *op) {
 		reader:    reader{base: c.base, damage: c.db.damage.Load()},
 		pending:   c.pending,
 		wallClock: c.db.opts.Now == nil,
+		space:     &c.space,
 	}
 	c.pending.begin()
 	returned := false
@@ -198,6 +197,10 @@ func (c *committer) run(o *op) {
 		}
 	}()
 	o.err = t.outcome(o.fn(t))
+	if t.full != nil { // whatever fn made of it
+		o.err, o.full, o.class = t.full, true, t.As(kv.Ordinary)
+		c.db.refused.diskFull[o.class].Add(1)
+	}
 	returned = true
 }
 
@@ -216,7 +219,7 @@ func (c *committer) commit() {
 	clear(c.group)
 	c.group = c.group[:0]
 	if first {
-		c.db.opts.OnFatal(err)
+		c.db.opts.OnFatal(*c.db.failure.Load())
 	}
 }
 

@@ -180,6 +180,7 @@ func TestADiskThatHangs(t *testing.T) {
 	mustClose(t, db)
 }
 
+// Promise (Monitoring): a write with an unknown outcome stops the process immediately
 func TestUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	g := newGate()
@@ -251,6 +252,8 @@ func TestEngineFailureStops(t *testing.T) {
 	put(t, db, "a", "1")
 }
 
+// Promise (RFC 6749 §5): a disabled grant is unauthorized_client; a store that cannot write is 503
+// with Retry-After; other faults are 500 without detail
 func TestQueueIsBounded(t *testing.T) {
 	t.Parallel()
 	g := newGate()

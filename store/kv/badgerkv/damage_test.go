@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
@@ -84,14 +85,14 @@ func TestFlippedIndexesAreNamedAtOpen(t *testing.T) {
 	paths := must.Get(filepath.Glob(filepath.Join(dir, "*.sst")))(t)
 	whole := must.Get(os.ReadFile(paths[0]))(t)
 	engine := Options{Dir: dir}.withDefaults().engine(engineLogger{})
-	must.Do(t, checkIndexes(dir, engine))
+	must.Do(t, checkIndexes(Options{Dir: dir, path: dir}, engine))
 	named := 0
 	for bit := 0; bit < 8*len(whole); bit += 3 {
 		flipped := bytes.Clone(whole)
 		flipped[bit/8] ^= 1 << (bit % 8)
 		must.Do(t, os.WriteFile(paths[0], flipped, 0o600))
 		var damage *DamageError
-		err := checkIndexes(dir, engine)
+		err := checkIndexes(Options{Dir: dir, path: dir}, engine)
 		if err == nil {
 			continue // Check names it
 		}
@@ -124,7 +125,7 @@ func TestFlippedManifestsLoseNoTable(t *testing.T) {
 	whole := must.Get(os.ReadFile(path))(t)
 	tables := func(content []byte) (ids []uint64, err error) {
 		must.Do(t, os.WriteFile(path, content, 0o600))
-		if err := checkIndexes(dir, engine); err != nil {
+		if err := checkIndexes(Options{Dir: dir, path: dir}, engine); err != nil {
 			return nil, err
 		}
 		file := must.Get(os.Open(path))(t)
@@ -318,8 +319,8 @@ func TestCheckBesideCompaction(t *testing.T) {
 				must.Do(t, os.WriteFile(path, c.content, 0o600))
 				defer os.Remove(path)
 			}
-			if d, is := db.examineTable(replaced); is != c.damaged {
-				t.Errorf("examineTable() = %+v, %t, want %t", d, is, c.damaged)
+			if d, is, err := db.examineTable(replaced); is != c.damaged || err != nil {
+				t.Errorf("examineTable() = %+v, %t, %v, want %t", d, is, err, c.damaged)
 			}
 		})
 	}
@@ -331,8 +332,90 @@ func TestCheckBesideCompaction(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		if _, is := db.examineTable(used); !is {
+		if _, is, _ := db.examineTable(used); !is {
 			t.Error("a table in use whose file is missing is no damage")
 		}
 	})
+}
+
+// TestACleanCheckClearsTheFinding: a table that reads well again was read badly before, by a
+// disk or a memory that has recovered. One that was merged meanwhile may have lost records.
+func TestACleanCheckClearsTheFinding(t *testing.T) {
+	t.Parallel()
+	dir, value := t.TempDir(), noise("value", 300)
+	db := mustOpen(t, Options{Dir: dir})
+	put(t, db, "ka", "whole", "kb", value)
+	mustClose(t, db)
+	db = mustOpen(t, Options{Dir: dir})
+	path := must.Get(filepath.Glob(filepath.Join(dir, "*.sst")))(t)[0]
+	whole := must.Get(os.ReadFile(path))(t)
+	at := int64(bytes.Index(whole, []byte(value)))
+	write := func(b byte) {
+		f := must.Get(os.OpenFile(path, os.O_WRONLY, 0))(t)
+		defer f.Close()
+		must.Get(f.WriteAt([]byte{b}, at))(t)
+	}
+	write(whole[at] ^ 1)
+	if err := db.Check(t.Context()); !errors.Is(err, kv.ErrCorrupt) || len(db.DamagedKeys()) != 1 {
+		t.Fatalf("Check() = %v with %d ranges of keys, want ErrCorrupt and one", err, len(db.DamagedKeys()))
+	}
+	if err := db.Check(t.Context()); !errors.Is(err, kv.ErrCorrupt) || len(db.DamagedKeys()) != 1 {
+		t.Errorf("the second Check() = %v with %d ranges of keys, want ErrCorrupt and one", err, len(db.DamagedKeys()))
+	}
+	write(whole[at])
+	if err := db.Check(t.Context()); err != nil {
+		t.Errorf("Check() = %v of tables that are whole again, want nil", err)
+	}
+	wantValue(t, db, "ka", "whole")
+
+	db.updateDamage([]damagedTable{{name: "000999.sst", reason: "merged since", first: []byte("x")}}, nil)
+	if err := db.Check(t.Context()); !errors.Is(err, kv.ErrCorrupt) || !strings.Contains(err.Error(), "000999.sst") {
+		t.Errorf("Check() = %v, want the damage of a table that was merged since", err)
+	}
+}
+
+// TestOnlyBytesThatWereReadAreDamage separates what the system lacks from what is stored.
+func TestOnlyBytesThatWereReadAreDamage(t *testing.T) {
+	t.Parallel()
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EACCES, syscall.EINTR} {
+		if _, reason, err := unreadable(&os.PathError{Op: "open", Path: "x", Err: errno}); reason != "" || !errors.Is(err, errno) {
+			t.Errorf("%v: damage %q, error %v, want no damage", errno, reason, err)
+		}
+		opened := openError(Options{Dir: "/data"}, fmt.Errorf("000001.sst: %w", errno))
+		if errors.Is(opened, kv.ErrCorrupt) || errno != syscall.EINTR && !strings.Contains(fmt.Sprint(opened), "cannot be opened") {
+			t.Errorf("%v while the store is opened: %v, want no damage", errno, opened)
+		}
+	}
+	for _, errno := range []syscall.Errno{syscall.ENOENT, syscall.EIO} {
+		if _, reason, err := unreadable(&os.PathError{Op: "open", Path: "x", Err: errno}); reason == "" || err != nil {
+			t.Errorf("%v: damage %q, error %v, want damage", errno, reason, err)
+		}
+	}
+}
+
+// TestFewFilesRefuseTheStart: the tables, those of the next merges and 64 others must fit.
+func TestFewFilesRefuseTheStart(t *testing.T) {
+	must.SkipInShort(t)
+	t.Parallel()
+	dir, limit := t.TempDir(), uint64(1<<20)
+	opts := Options{Dir: dir, filesMax: func() uint64 { return limit }}
+	db := mustOpen(t, opts)
+	for i := range 1200 {
+		put(t, db, fmt.Sprintf("key-%05d", (i*7919)%1200), noise(fmt.Sprint(i), 60<<10))
+	}
+	mustClose(t, db)
+	db = mustOpen(t, opts)
+	tables, need := len(db.engine.Tables()), db.Files().Need
+	mustClose(t, db)
+	if tables < 20 || need <= uint64(tables)+filesSpare {
+		t.Fatalf("%d tables need %d files, want more for the merges", tables, need)
+	}
+	for _, limit = range []uint64{0, filesSpare, uint64(tables) + filesSpare - 1} {
+		refused, err := Open(opts)
+		if few, is := errors.AsType[*FilesError](err); !is || few.Limit != limit || few.Need <= limit {
+			t.Errorf("Open() = %v, %v with %d files, want a FilesError", refused, err, limit)
+		}
+	}
+	limit = 2 * need
+	mustClose(t, must.Get(Open(opts))(t))
 }

@@ -48,6 +48,9 @@ func TestFullDiskWhileMerging(t *testing.T) {
 			refused = 0
 		case errors.Is(err, kv.ErrUnavailable):
 			refused++
+			if err := putAs(t, db, kv.Ruling, fmt.Sprint("ended", refused), noise("ended", 1<<10)); err != nil {
+				t.Errorf("an ending where changes are refused = %v", err)
+			}
 			time.Sleep(rest)
 		default:
 			t.Fatal(err)
@@ -62,6 +65,72 @@ func TestFullDiskWhileMerging(t *testing.T) {
 	space, _, err := db.Space()
 	if err != nil || space.FreeMin <= freeSpaceMin {
 		t.Errorf("Space() = %+v, %v; want that more than %d must be free", space, err, freeSpaceMin)
+	}
+}
+
+// TestEndingsOnAFullDisk: where changes are refused, endings are possible, and then those of
+// operators, until the space kept for them is used up. The store still closes and opens on
+// such a disk. A SIGBUS would end this process.
+//
+// Promise (Credentials, memory, connections): endings do not wait for a merge, and use up no more
+// space than is kept for them; a server killed then starts again, and commands end things without
+// one
+func TestEndingsOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	must.SkipInShort(t)
+	const (
+		disk   = 420     // MiB
+		change = 500_000 // bytes
+		ending = 2000
+	)
+	opts := Options{Dir: filepath.Join(smallDisk(t, disk), "store")}
+	db := mustOpen(t, opts)
+	random := rand.New(rand.NewPCG(3, 4))
+	// until returns how much updates of a class write until they stay refused.
+	until := func(c kv.Class, size int) (written int) {
+		most := 20
+		if c >= kv.Ending {
+			most = 1 // each was tried for two seconds
+		}
+		for refused := 0; refused < most; {
+			key := fmt.Sprintf("%08x", random.Uint32())
+			err := db.Update(t.Context(), func(tx kv.Txn) error {
+				tx.As(c)
+				for part := range (size + 1<<16 - 1) >> 16 {
+					if err := setAll(tx, fmt.Sprint(key, part), noise(key, min(size, 60<<10))); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			switch {
+			case err == nil:
+				written, refused = written+size, 0
+			case errors.Is(err, kv.ErrFull):
+				refused++
+				time.Sleep(10 * time.Millisecond)
+			default:
+				t.Fatal(err)
+			}
+			if written > disk<<20 {
+				t.Fatalf("as %s %d bytes were written to a disk of %d MiB", c, written, disk)
+			}
+		}
+		return written
+	}
+	until(kv.Ordinary, change)
+	for _, c := range []kv.Class{kv.AccessOfBusiest, kv.Access, kv.Ending, kv.Ruling} {
+		written := until(c, ending)
+		t.Logf("as %s %d KiB", c, written>>10)
+		if c >= kv.Ending && written < 1<<20 {
+			t.Errorf("as %s only %d bytes were written", c, written)
+		}
+	}
+	mustClose(t, db)
+	db = mustOpen(t, opts)
+	until(kv.Ruling, ending)
+	if err := db.View(t.Context(), func(r kv.Reader) error { return nil }); err != nil {
+		t.Errorf("View on a full disk = %v", err)
 	}
 }
 
@@ -99,7 +168,7 @@ func TestNoMoreFiles(t *testing.T) {
 func TestTheReserveStaysWhenItCannotGrow(t *testing.T) {
 	t.Parallel()
 	dir := smallDisk(t, 3*reserveStep>>20)
-	db := &DB{opts: Options{Dir: dir}}
+	db := &DB{opts: Options{Dir: dir, path: dir}}
 	db.reserve(2 * reserveStep)
 	db.reserve(4 * reserveStep)
 	info := must.Get(os.Stat(filepath.Join(dir, reserveName)))(t)
@@ -146,7 +215,7 @@ func TestTheReserveGrowsOnXFS(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	db := &DB{opts: Options{Dir: at}}
+	db := &DB{opts: Options{Dir: at, path: at}}
 	db.reserve(4 * reserveStep)
 	other := must.Get(os.Create(filepath.Join(at, "other")))(t)
 	defer other.Close()

@@ -14,7 +14,7 @@ import (
 // The profile for a small machine. With 1 M events it needs 48 MiB of resident
 // memory, against 123 MiB by Badger's defaults.
 const (
-	// memTableSize must not change while a data directory lives: a log written
+	// memTableSize must not change while a data directory exists: a log written
 	// for a larger table would overflow a smaller one when it is replayed. Badger's
 	// largest transaction is 15 % of it and must hold the largest Update. With
 	// 16 MiB an import of a million events took 360 MiB of anonymous memory, with
@@ -46,9 +46,9 @@ const (
 	// 4.1). Unordered records, such as tokens and snapshots of resources, cost more to
 	// merge with a smaller base.
 	//
-	// More tables than eight at a time would make imports cheaper and pages dearer,
-	// since each page looks into all of them: of a million events twice as dear with
-	// 24, by a quarter with twelve.
+	// More tables than eight at a time would make imports cheaper and pages more expensive,
+	// since each page looks into all of them: with a million events, they cost twice as
+	// much with 24, and a quarter more with twelve.
 	baseLevelSize   = 256 << 20
 	firstTables     = 8
 	firstTablesHalt = 20 // writes wait
@@ -87,7 +87,10 @@ type Options struct {
 	Log *slog.Logger
 	// AcceptClock opens the store even if the wall clock seems wrong.
 	AcceptClock bool
-	// OnFatal, if set, is called once after a failed write has stopped the store. The
+	// Moved, if set, returns a *MovedError if something else than Dir that the store rests on was
+	// moved or replaced. It is called before each group of updates, so it must be quick.
+	Moved func() error
+	// OnFatal, if set, is called once after a failed write, or a [*MovedError], has stopped the store. The
 	// process must then exit with an error, because the state of the disk is unknown.
 	// OnFatal must not call Close.
 	OnFatal func(error)
@@ -98,6 +101,9 @@ type Options struct {
 	// FreeSpace returns the free bytes of dir's filesystem; nil uses the system.
 	FreeSpace func(dir string) (uint64, error)
 
+	path     string                          // of Dir for the files, wherever Dir is moved to
+	closeMax time.Duration                   // how long Close may take
+	filesMax func() uint64                   // how many files this process may open
 	wall     func() time.Time                // the wall clock
 	commitAt func(*badger.Txn, uint64) error // how a group is committed
 }
@@ -116,11 +122,23 @@ func (o Options) withDefaults() Options {
 	if o.OnFatal == nil {
 		o.OnFatal = func(error) {}
 	}
+	if o.filesMax == nil {
+		o.filesMax = FilesMax
+	}
+	if o.closeMax == 0 {
+		o.closeMax = closeMax
+	}
+	if o.Moved == nil {
+		o.Moved = func() error { return nil }
+	}
 	if o.OnCommit == nil {
 		o.OnCommit = func(int, time.Duration) {}
 	}
 	if o.FreeSpace == nil {
 		o.FreeSpace = freeSpace
+	}
+	if !o.InMemory && o.path == "" {
+		o.path = o.Dir
 	}
 	if o.wall == nil {
 		// Not the injected clock: Badger and the stamp use the wall clock.
@@ -142,12 +160,8 @@ func (o Options) name() string {
 
 // engine returns Badger's options, with everything that matters spelled out.
 func (o Options) engine(log badger.Logger) badger.Options {
-	dir := o.Dir
-	if o.InMemory {
-		dir = ""
-	}
 	caches := o.Memory - memTables*memTableSize - o.RecentMax - o.Memory/wholeShare
-	opts := badger.DefaultOptions(dir)
+	opts := badger.DefaultOptions(o.path) // "" in memory
 	opts.InMemory = o.InMemory
 	opts.Logger = log
 	// Without it a power cut loses acknowledged writes; a later Sync does not help.
@@ -195,6 +209,7 @@ var fatalFormats = []string{"Error while curlf sync", "error flushing memtable t
 type engineLogger struct {
 	log   *slog.Logger
 	fatal func(error)
+	place *place // nil in memory
 }
 
 func (l engineLogger) Errorf(format string, args ...any) {
@@ -229,6 +244,6 @@ func (l engineLogger) Debugf(format string, args ...any) { l.say(slog.LevelDebug
 func (l engineLogger) say(level slog.Level, format string, args []any) {
 	ctx := context.Background()
 	if l.log.Enabled(ctx, level) {
-		l.log.Log(ctx, level, "engine message", "detail", strings.TrimSpace(fmt.Sprintf(format, args...)))
+		l.log.Log(ctx, level, "engine message", "detail", l.place.rename(strings.TrimSpace(fmt.Sprintf(format, args...))))
 	}
 }

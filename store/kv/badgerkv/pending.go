@@ -199,7 +199,7 @@ func (p *pending) sortFresh() {
 }
 
 // engineExpiry returns when Badger may drop a record that expires at expiresAt. Badger
-// goes by the wall clock and drops for good, so it gets a day of margin in case the
+// goes by the wall clock and drops permanently, so it gets a day of margin in case the
 // clock steps.
 func engineExpiry(expiresAt time.Time, wallClock bool) uint64 {
 	if expiresAt.IsZero() || !wallClock {

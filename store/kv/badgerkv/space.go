@@ -19,16 +19,23 @@ import (
 )
 
 // freeSpaceMin must be free to open a store, and for a write. Badger writes through
-// memory maps of sparse files: on a full disk that is SIGBUS, and SIGBUS again at
+// memory maps of sparse files: on a full disk that means SIGBUS, and SIGBUS again at
 // reopening. Memtables, their logs and the tables they are flushed into take up to
 // six times a memtable; as much again is for what is written until the next look.
 const freeSpaceMin = 12 * memTableSize
 
 // Between two looks at the disk less than freeSpaceMin is written: two merges write up to
-// 600 MiB/s where a disk is memory. If a look comes too late, a full disk ends the process by SIGBUS.
+// 600 MiB/s where a disk is memory. If a look is too late, a full disk kills the process with SIGBUS.
 const (
 	lookEvery = 100 * time.Millisecond
-	lookOften = 10 * time.Millisecond // while less than twice freeSpaceMin is free
+	lookOften = 10 * time.Millisecond // while less than twice freeSpaceMin is free, or space is short
+)
+
+// A refused ending is retried for this long: a merge that has just finished gives
+// space back when its old tables are removed.
+const (
+	endingEvery = 50 * time.Millisecond
+	endingTries = 40
 )
 
 // makeDir creates the directory of a store with mode 0700.
@@ -41,7 +48,7 @@ func makeDir(dir string) error {
 
 // checkSpace refuses to open a store on a nearly full disk.
 func checkSpace(opts Options) error {
-	free, err := opts.FreeSpace(opts.Dir)
+	free, err := opts.FreeSpace(opts.path)
 	if full, is := errors.AsType[*DiskError](err); is {
 		full.Err = nil // a start is refused, not a write
 		return full
@@ -82,11 +89,11 @@ func removeUnfinished(dir string, engine badger.Options) error {
 	return err
 }
 
-// checkMerges refuses to open a store whose merges begin at once and may fill the disk. That
-// would end this process, and every later one. Where there is less room than for all tables,
+// checkMerges refuses to open a store whose merges begin immediately and may fill the disk. That
+// would crash this process, and every later one. Where there is less room than for all tables,
 // it opens the engine without merges, to see what the next ones need.
 func checkMerges(opts Options, engine badger.Options) error {
-	entries, err := os.ReadDir(opts.Dir)
+	entries, err := os.ReadDir(opts.path)
 	all, memtables := uint64(0), 0
 	for _, e := range entries {
 		switch info, statErr := e.Info(); filepath.Ext(e.Name()) {
@@ -98,7 +105,7 @@ func checkMerges(opts Options, engine badger.Options) error {
 			}
 		}
 	}
-	free, freeErr := opts.FreeSpace(opts.Dir)
+	free, freeErr := opts.FreeSpace(opts.path)
 	if err = cmp.Or(err, freeErr); err != nil || free >= freeSpaceMin+all {
 		return err
 	}
@@ -128,58 +135,110 @@ func baseOf(levels []badger.LevelInfo) int {
 	return slices.IndexFunc(levels, func(l badger.LevelInfo) bool { return l.IsBaseLevel })
 }
 
-// spaceRefusal returns the error for a write on a nearly full disk, or nil. It is
-// [kv.ErrFull], or [kv.ErrUnavailable] if the disk cannot be asked.
-func (db *DB) spaceRefusal() error {
-	if db.opts.InMemory {
-		return nil
-	}
-	free, need, err := db.room()
-	if full, is := errors.AsType[*DiskError](err); is {
-		return full
-	}
-	if err != nil {
-		return fmt.Errorf("%w: the free space cannot be found out: %w", kv.ErrUnavailable, err)
-	}
-	if free < need {
-		return &DiskError{
-			Dir:    db.opts.Dir,
-			Reason: fmt.Sprintf("only %d MiB are free on its filesystem, writing needs %d", free>>20, need>>20),
-			Remedy: fmt.Sprintf("free space there until %d MiB are free", need>>20),
-			Err:    kv.ErrFull,
-		}
-	}
-	return nil
+// classSpace is what must be free for an update of a class, in addition to freeSpaceMin and the
+// merges. What a class may write is bounded by the distance to the next one: 16 MiB are some
+// 10,000 endings of 1.5 KiB, or 20,000 refreshes, and as much again is written
+// at the same time when a memtable becomes a table. Below the last one nothing is written.
+// Two memtables are left there, because a restart makes tables of them, and needs room for
+// their merges.
+var classSpace = [kv.Classes]uint64{
+	kv.Ordinary:        8 * memTableSize,
+	kv.AccessOfBusiest: 7 * memTableSize,
+	kv.Access:          6 * memTableSize,
+	kv.Ending:          4 * memTableSize,
+	kv.Ruling:          2 * memTableSize,
 }
 
-// room returns how many bytes are free on the disk, the reserve among them, and how many
-// must be for a write: freeSpaceMin, and what the engine may write when it merges tables
-// before it removes the old ones.
-func (db *DB) room() (free, need uint64, err error) {
+// space is the room on the disk for a group of updates.
+type space struct {
+	least  kv.Class // updates of lower classes are refused
+	unable error    // why even the highest is, if it is not for lack of space
+	dir    string
+	free   uint64
+	merges uint64 // what they may still write
+	took   uint64 // what merges under way have written, and will give back
+}
+
+// has returns what is free for a class, and what must be. A merge under way has taken some
+// of the space that is kept for it. Ordinary updates wait until it finishes; the others, which write
+// little, continue.
+func (s *space) has(c kv.Class) (free, need uint64) {
+	free, need = s.free, freeSpaceMin+s.merges+classSpace[c]
+	if c != kv.Ordinary {
+		free += min(s.took, s.merges)
+	}
+	return free, need
+}
+
+// space looks at the disk.
+func (db *DB) space() (s space) {
+	if db.opts.InMemory {
+		return s
+	}
+	s.dir = db.opts.Dir
+	s.free, s.merges, s.took, s.unable = db.room()
+	for ; int(s.least) < kv.Classes; s.least++ {
+		if free, need := s.has(s.least); s.unable == nil && free >= need {
+			break
+		}
+	}
+	return s
+}
+
+// refusal returns the error for a write of a class below the least one. It is [kv.ErrFull],
+// or [kv.ErrUnavailable] if the disk cannot be queried.
+func (s *space) refusal(c kv.Class) error {
+	if full, is := errors.AsType[*DiskError](s.unable); is {
+		return full
+	}
+	if s.unable != nil {
+		return fmt.Errorf("%w: the free space cannot be found out: %w", kv.ErrUnavailable, s.unable)
+	}
+	_, need := s.has(c)
+	_, all := s.has(kv.Ordinary)
+	what := "writing needs"
+	if c != kv.Ordinary {
+		what = c.String() + " need"
+	}
+	return &DiskError{
+		Dir:    s.dir,
+		Reason: fmt.Sprintf("only %d MiB are free on its filesystem, %s %d", s.free>>20, what, need>>20),
+		Remedy: fmt.Sprintf("free space there until %d MiB are free", all>>20),
+		Err:    kv.ErrFull,
+	}
+}
+
+// room returns how many bytes are free on the disk, the reserve among them; what the
+// engine may write when it merges tables before it removes the old ones; and how much of
+// that it has written.
+func (db *DB) room() (free, merges, took uint64, err error) {
 	db.merge.Lock()
 	defer db.merge.Unlock()
-	free, err = db.opts.FreeSpace(db.opts.Dir)
-	return free + db.held(), freeSpaceMin + db.merge.bytes, err
+	took = db.merge.took // first: what is free by now is less, if anything
+	free, err = db.opts.FreeSpace(db.opts.path)
+	return free + db.held(), db.merge.bytes, took, err
 }
 
 // look finds out what the next merges need, resizes the reserve, and returns when to look
 // again. No write waits for that: a disk that merges are using takes up to 80 ms for it. A
-// merge goes on while the store closes, so the reserve shrinks then too.
+// merge continues while the store closes, so the reserve shrinks then too.
 func (db *DB) look() time.Duration {
+	short := db.space().least > kv.Ordinary
 	if db.snapshots.enter() == nil {
 		db.lookAtTables()
+		db.lookAtMerges(short)
 		db.snapshots.leave()
 	}
-	free, need, err := db.room()
+	free, merges, _, err := db.room()
 	if err != nil {
 		return lookEvery
 	}
-	// freeSpaceMin stays free beside it, for what is written until the next look. It shrinks
+	// freeSpaceMin stays free in addition to it, for what is written until the next look. It shrinks
 	// no further, even while writes are refused: another program would take the space.
-	had, size := db.Reserved(), min(need-freeSpaceMin+reserveStep-1, max(free, freeSpaceMin)-freeSpaceMin)/reserveStep*reserveStep
+	had, size := db.Reserved(), min(merges+reserveStep-1, max(free, freeSpaceMin)-freeSpaceMin)/reserveStep*reserveStep
 	db.reserve(min(size, had+reserveStep))
 	has := db.Reserved()
-	if free-min(free, has) < 2*freeSpaceMin || had < has && has < size {
+	if short || free-min(free, has) < 2*freeSpaceMin || had < has && has < size {
 		return lookOften
 	}
 	return lookEvery
@@ -188,17 +247,57 @@ func (db *DB) look() time.Duration {
 func (db *DB) lookAtTables() {
 	// Tables reads all tables, up to a thousand.
 	if levels := db.engine.Levels(); !slices.EqualFunc(levels, db.merge.levels, sameTables) {
-		next := mergedNext(db.engine.Tables(), baseOf(levels))
+		tables := db.engine.Tables()
+		next, had := mergedNext(tables, baseOf(levels)), db.merge.tables
+		db.needFiles(len(tables), next)
+		db.merge.tables = make(map[uint64]bool, len(tables))
+		for _, t := range tables {
+			db.merge.tables[t.ID] = true
+		}
+		db.eachTable(func(id uint64, _ os.DirEntry) {
+			if had[id] {
+				db.merge.tables[id] = true
+			}
+		})
 		db.merge.Lock()
 		defer db.merge.Unlock()
 		db.merge.levels, db.merge.bytes = levels, next
 	}
 }
 
-// SpaceMin returns how many bytes must be free for a write, the reserve among them.
+// lookAtMerges finds out, if space is short, how much merges under way have written: tables
+// that no level has or had. Those that one had are being removed, or are still read.
+func (db *DB) lookAtMerges(short bool) {
+	took := uint64(0)
+	if short {
+		db.eachTable(func(id uint64, file os.DirEntry) {
+			if info, err := file.Info(); err == nil && !db.merge.tables[id] {
+				took += uint64(allocated(info))
+			}
+		})
+	}
+	if !slices.EqualFunc(db.engine.Levels(), db.merge.levels, sameTables) {
+		took = 0 // one has just finished, and its tables belong to a level
+	}
+	db.merge.Lock()
+	defer db.merge.Unlock()
+	db.merge.took = took
+}
+
+// eachTable visits the files of tables.
+func (db *DB) eachTable(visit func(id uint64, file os.DirEntry)) {
+	files, _ := os.ReadDir(db.opts.path)
+	for _, file := range files {
+		if id, isTable := table.ParseFileID(file.Name()); isTable {
+			visit(id, file)
+		}
+	}
+}
+
+// SpaceMin returns how many bytes must be free for an ordinary write, the reserve among them.
 func (db *DB) SpaceMin() uint64 {
-	_, need, _ := db.room()
-	return need
+	_, merges, _, _ := db.room()
+	return freeSpaceMin + merges + classSpace[kv.Ordinary]
 }
 
 // Reserved returns how many bytes the reserve holds, which [FreeSpace] does not count.
@@ -213,7 +312,7 @@ func sameTables(a, b badger.LevelInfo) bool {
 	return a.NumTables == b.NumTables && a.Size == b.Size && a.IsBaseLevel == b.IsBaseLevel
 }
 
-// mergedNext is how much the engine may write at once. It has two compactors: one
+// mergedNext is how much the engine may write at the same time. It has two compactors: one
 // merges the newest tables into the base level, while the other may merge a table of
 // any level with all tables that it overlaps in the next. The whole base counts: the
 // next table may overlap all of it, and is merged as soon as it exists.
@@ -252,8 +351,8 @@ func sizeOf(tables []badger.TableInfo) (sum uint64) {
 }
 
 // reserveName is the file that holds the space of the next merges, so that no other program
-// takes it: to a merge under way a full disk is SIGBUS, and a server that starts again is
-// refused until someone makes room. It shrinks while less than freeSpaceMin is free beside it.
+// takes it: a merge under way gets SIGBUS on a full disk, and a server that restarts is
+// refused until someone makes room. It shrinks while less than freeSpaceMin is free apart from it.
 const (
 	reserveName = "reserve"
 	reserveStep = 2 * memTableSize // it is not resized for less
@@ -263,7 +362,7 @@ const (
 // db.merge is locked.
 func (db *DB) held() uint64 {
 	if db.merge.reserved > 0 && !db.merge.resizing {
-		info, err := os.Lstat(filepath.Join(db.opts.Dir, reserveName))
+		info, err := os.Lstat(db.file(reserveName))
 		if err != nil || uint64(info.Size()) != db.merge.reserved || uint64(allocated(info)) < db.merge.reserved {
 			db.merge.reserved = 0
 		}
@@ -285,13 +384,13 @@ func (db *DB) reserve(size uint64) {
 	db.merge.reserved, db.merge.resizing = min(had, size), true
 	db.merge.Unlock()
 
-	path := filepath.Join(db.opts.Dir, reserveName)
+	path := db.file(reserveName)
 	var err error
 	if size > 0 {
 		err = allocate(path, int64(had), int64(size))
 	}
 	if info, statErr := os.Lstat(path); err == nil && had == 0 && statErr == nil && uint64(allocated(info)) < size {
-		err = errors.ErrUnsupported // ZFS says that it has allocated, and has not
+		err = errors.ErrUnsupported // ZFS reports success without allocating
 	}
 	// Under a quota that the free space does not show, a reserve takes what the store needs.
 	useless := errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EDQUOT)
@@ -312,14 +411,17 @@ func (db *DB) reserve(size uint64) {
 }
 
 // watchSpace looks at the disk while no write does, since the last write may have begun a
-// merge. It ends when the store is closed, and removes the reserve.
+// merge, and whether the directory was moved. It returns when the store is closed, and removes
+// the reserve.
 func (db *DB) watchSpace() {
 	defer close(db.watched)
 	next := lookEvery
 	for {
 		select {
 		case <-time.After(next):
-			next = db.look()
+			if db.stopIfMoved() == nil {
+				next = db.look()
+			}
 		case <-db.closed:
 			db.reserve(0)
 			return

@@ -27,7 +27,7 @@ func freeSpace(dir string) (uint64, error) {
 		return 0, &DiskError{
 			Dir: dir, Err: kv.ErrFull,
 			Reason: fmt.Sprintf("only %d more files fit on its filesystem", st.Ffree),
-			Remedy: fmt.Sprintf("remove files there, until df -i shows at least %d free", filesFreeMin),
+			Remedy: fmt.Sprintf("remove files of other programs from that filesystem, until df -i shows at least %d free", filesFreeMin),
 		}
 	}
 	return uint64(st.Bavail) * uint64(st.Bsize), nil
@@ -41,4 +41,13 @@ func allocated(info fs.FileInfo) int64 {
 		return st.Blocks * blockSize
 	}
 	return info.Size()
+}
+
+// FilesMax returns how many files this process may open.
+func FilesMax() uint64 {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return noLimit
+	}
+	return uint64(limit.Cur)
 }

@@ -44,9 +44,10 @@ type stampFile struct {
 
 func stampPath(dir string) string { return filepath.Join(dir, stampName) }
 
-// readStamp returns the stamp in dir, or nil if it has none.
-func readStamp(dir string) (*stamp, error) {
-	raw, err := os.ReadFile(stampPath(dir))
+// readStamp returns the stamp of a store, or nil if it has none.
+func readStamp(opts Options) (*stamp, error) {
+	dir := opts.Dir
+	raw, err := os.ReadFile(stampPath(opts.path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -95,17 +96,17 @@ func clockFault(opts Options, lastWrite time.Time) error {
 }
 
 // createStamp replaces the stamp with s, durably.
-func createStamp(dir string, s stamp) (*stampFile, error) {
+func createStamp(opts Options, s stamp) (*stampFile, error) {
 	failed := func(err error) error {
-		return &DiskError{Dir: dir, Reason: "the stamp cannot be written", Remedy: "check the disk and its permissions", Err: err}
+		return &DiskError{Dir: opts.Dir, Reason: "the stamp cannot be written", Remedy: "check the disk and its permissions", Err: err}
 	}
-	path := stampPath(dir)
+	path := stampPath(opts.path)
 	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_RDWR|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, failed(err)
 	}
 	f := &stampFile{file: file}
-	err = cmp.Or(f.sync(s), os.Rename(path+".new", path), syncDir(dir))
+	err = cmp.Or(f.sync(s), os.Rename(path+".new", path), syncDir(opts.path))
 	if err != nil {
 		return nil, failed(cmp.Or(err, file.Close()))
 	}

@@ -10,16 +10,19 @@ import (
 )
 
 // refusals counts the updates that were refused before they ran.
-type refusals struct{ queueFull, diskFull atomic.Uint64 }
+type refusals struct {
+	queueFull atomic.Uint64
+	diskFull  [kv.Classes]atomic.Uint64
+}
 
 // Stats describes the current state of the store.
 type Stats struct {
-	Queue        int    // updates that wait for the committer
-	QueueMax     int    // past that they are refused
-	Transactions int    // open now, including updates
-	QueueFull    uint64 // updates refused because too many waited, since Open
-	DiskFull     uint64 // updates refused because too little disk is free, since Open
-	MemoryMax    int64  // bytes that tables and caches may take together
+	Queue        int                // updates that wait for the committer
+	QueueMax     int                // past that they are refused
+	Transactions int                // open now, including updates
+	QueueFull    uint64             // updates refused because too many waited, since Open
+	DiskFull     [kv.Classes]uint64 // updates refused because too little disk is free, since Open
+	MemoryMax    int64              // bytes that tables and caches may take together
 }
 
 // Stats returns the current figures, without reading the disk.
@@ -27,9 +30,13 @@ func (db *DB) Stats() Stats {
 	db.snapshots.mu.Lock()
 	open := db.snapshots.inFlight
 	db.snapshots.mu.Unlock()
+	var diskFull [kv.Classes]uint64
+	for class := range diskFull {
+		diskFull[class] = db.refused.diskFull[class].Load()
+	}
 	return Stats{
 		Queue: len(db.committer.queue), QueueMax: queueMax, Transactions: open,
-		QueueFull: db.refused.queueFull.Load(), DiskFull: db.refused.diskFull.Load(),
+		QueueFull: db.refused.queueFull.Load(), DiskFull: diskFull,
 		MemoryMax: db.opts.Memory,
 	}
 }
@@ -38,7 +45,8 @@ func (db *DB) Stats() Stats {
 type Space struct {
 	Used    uint64
 	Free    uint64 // that the store may write to the filesystem
-	FreeMin uint64 // below it writes are refused
+	FreeMin uint64 // below it ordinary writes are refused
+	FreeEnd uint64 // below it all are
 }
 
 // CheckClock returns the wall clock's time of the last write, and a [*ClockError] if
@@ -59,10 +67,13 @@ func (db *DB) Space() (s Space, ok bool, err error) {
 	if db.opts.InMemory {
 		return Space{}, false, nil
 	}
-	if s.Free, s.FreeMin, err = db.room(); err != nil {
-		return Space{}, false, fmt.Errorf("badgerkv: free space of %s: %w", db.opts.Dir, err)
+	room := db.space()
+	if room.unable != nil {
+		return Space{}, false, fmt.Errorf("badgerkv: free space of %s: %w", db.opts.Dir, room.unable)
 	}
-	files, err := os.ReadDir(db.opts.Dir)
+	s.Free, s.FreeMin = room.has(kv.Ordinary)
+	_, s.FreeEnd = room.has(kv.Ruling)
+	files, err := os.ReadDir(db.opts.path)
 	if err != nil {
 		return Space{}, false, fmt.Errorf("badgerkv: size: %w", err)
 	}
@@ -80,9 +91,9 @@ func (db *DB) Space() (s Space, ok bool, err error) {
 // hangs reports no error.
 const writeSlow = 10 * time.Second
 
-// Ready returns why an update would be refused now, or nil: a failed write or one that
-// does not end ([kv.ErrUnavailable]), a nearly full disk, or a wall clock too far from the
-// last write ([*ClockError]).
+// Ready returns why an ordinary update would be refused now, or nil: a failed write or one that
+// does not finish ([kv.ErrUnavailable]), a nearly full disk ([*RefusingError]), or a wall clock too
+// far from the last write ([*ClockError]).
 func (db *DB) Ready() error {
 	if err := db.stopped(); err != nil {
 		return err
@@ -93,8 +104,8 @@ func (db *DB) Ready() error {
 	if db.opts.InMemory {
 		return nil
 	}
-	if err := db.spaceRefusal(); err != nil {
-		return err
+	if room := db.space(); room.least > kv.Ordinary {
+		return &RefusingError{err: room.refusal(kv.Ordinary), least: room.least}
 	}
 	return clockFault(db.opts, time.Unix(0, db.lastWrite.Load()))
 }

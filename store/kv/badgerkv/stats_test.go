@@ -15,6 +15,9 @@ import (
 )
 
 // TestReady: the store reports that it would refuse work before a request meets that.
+//
+// Promise (Monitoring): /healthz answers; /readyz reports store, disk and clock, reasons to
+// operators alone; metrics are not public
 func TestReady(t *testing.T) {
 	t.Parallel()
 	var free atomic.Uint64
@@ -37,11 +40,11 @@ func TestReady(t *testing.T) {
 	}
 	t.Run("readyz_disk", func(t *testing.T) {
 		isReady(t)
-		free.Store(freeSpaceMin - 1)
+		free.Store(freeSpaceOrdinary - 1)
 		if err := db.Ready(); !errors.Is(err, kv.ErrUnavailable) {
 			t.Errorf("Ready() on a full disk = %v, want ErrUnavailable", err)
 		}
-		free.Store(freeSpaceMin)
+		free.Store(freeSpaceOrdinary)
 		isReady(t)
 	})
 	t.Run("readyz_clock", func(t *testing.T) {
@@ -121,7 +124,7 @@ func TestSpace(t *testing.T) {
 	dir := t.TempDir()
 	db := mustOpen(t, Options{Dir: dir, FreeSpace: func(string) (uint64, error) { return free.Load(), nil }})
 	before, ok, err := db.Space()
-	if err != nil || !ok || before.FreeMin != freeSpaceMin || before.Free != math.MaxUint64 || before.Used == 0 {
+	if err != nil || !ok || before.FreeMin != freeSpaceOrdinary || before.FreeEnd != freeSpaceMin+2*memTableSize || before.Free != math.MaxUint64 || before.Used == 0 {
 		t.Fatalf("Space() = %+v, %t, %v", before, ok, err)
 	}
 	if before.Used > memTableSize {
@@ -136,7 +139,7 @@ func TestSpace(t *testing.T) {
 	if err := db.Update(t.Context(), func(tx kv.Txn) error { return setAll(tx, "a", "1") }); err == nil {
 		t.Error("a full disk took a write")
 	}
-	if got := db.Stats().DiskFull; got != 1 {
+	if got := db.Stats().DiskFull[kv.Ordinary]; got != 1 {
 		t.Errorf("one refusal counted as %d", got)
 	}
 	memory := mustOpen(t, Options{InMemory: true})

@@ -10,9 +10,9 @@ import (
 // fdatasync syncs the content of f; its size never changes.
 func fdatasync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 
-// allocate gives the file at path, of which has bytes are allocated, a size whose space on
-// the disk is its own. It asks for new bytes only: xfs wants free space for bytes that are
-// allocated already, too. A link or a pipe of that name is refused.
+// allocate grows the file at path from has to size allocated bytes.
+// It asks for new bytes only: xfs also wants free space for bytes that are already
+// allocated. A link or a pipe of that name is refused.
 func allocate(path string, has, size int64) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {

@@ -14,6 +14,25 @@ type txn struct {
 	pending   *pending
 	budget    kv.Budget
 	wallClock bool
+	space     *space
+	full      error // why a write was refused, if one was
+}
+
+// As is kv.Txn.
+func (t *txn) As(c kv.Class) kv.Class { return t.budget.As(c) }
+
+// Written is kv.Txn.
+func (t *txn) Written() int { return t.budget.Written() }
+
+// spend counts a write, unless the disk has no room for the update's class.
+func (t *txn) spend(key, value []byte) error {
+	if class := t.As(kv.Ordinary); class < t.space.least && t.full == nil {
+		t.full = t.space.refusal(class)
+	}
+	if t.full != nil {
+		return t.full
+	}
+	return t.budget.Spend(key, value)
 }
 
 func (t *txn) Get(key []byte) ([]byte, error) {
@@ -46,7 +65,7 @@ func (t *txn) Pull(rng kv.Range) (next func() (key, value []byte, ok bool), stop
 
 func (t *txn) Set(key, value []byte, expiresAt time.Time) error {
 	t.mustBeOpen()
-	if err := t.budget.Spend(key, value); err != nil {
+	if err := t.spend(key, value); err != nil {
 		return err
 	}
 	t.pending.write(key, change{
@@ -59,7 +78,7 @@ func (t *txn) Set(key, value []byte, expiresAt time.Time) error {
 
 func (t *txn) Delete(key []byte) error {
 	t.mustBeOpen()
-	if err := t.budget.Spend(key, nil); err != nil {
+	if err := t.spend(key, nil); err != nil {
 		return err
 	}
 	t.pending.write(key, change{kind: changeDelete})

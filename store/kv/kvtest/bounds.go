@@ -164,3 +164,22 @@ func impossibleKeys(t *testing.T, db kv.DB) {
 	}
 	wantContent(t, db)
 }
+
+func written(t *testing.T, db kv.DB) {
+	for c := range kv.Class(kv.Classes) {
+		update(t, db, func(tx kv.Txn) error {
+			if got := tx.Written(); got != 0 {
+				t.Errorf("Written() of nothing = %d", got)
+			}
+			if first, second := tx.As(c), tx.As(kv.Ordinary); first != c || second != c {
+				t.Errorf("As(%d), then As(Ordinary) = %d, %d; want the higher one", c, first, second)
+			}
+			set(tx, "key", "value")
+			remove(tx, "other")
+			if got, want := tx.Written(), len("keyvalueother"); got != want {
+				t.Errorf("Written() as %s = %d, want %d", c.Name(), got, want)
+			}
+			return nil
+		})
+	}
+}

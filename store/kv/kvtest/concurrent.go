@@ -139,7 +139,7 @@ func number(r kv.Reader, key string) int {
 	return n
 }
 
-// race runs fn in every racer at once and waits for all of them.
+// race runs fn in every racer concurrently and waits for all of them.
 func race(fn func(racer int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})

@@ -36,6 +36,7 @@ func Run(t *testing.T, open func(t *testing.T) kv.DB) {
 		{"contract_6_limits_are_exact", limits},
 		{"contract_6_a_refused_write_is_not_counted", refusedWriteNotCounted},
 		{"contract_6_a_key_that_no_engine_can_hold_panics", impossibleKeys},
+		{"contract_6_written_is_what_keys_and_values_take_in_every_class", written},
 		{"contract_7_a_cancelled_context_writes_nothing", cancelledContext},
 		{"contract_7_a_closed_store_is_unavailable", closedStore},
 		{"contract_8_an_open_view_keeps_its_snapshot_and_delays_no_one", openView},

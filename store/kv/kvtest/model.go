@@ -91,3 +91,7 @@ func (t *modelTxn) Delete(key []byte) error {
 	delete(t.values, string(key))
 	return nil
 }
+
+func (t *modelTxn) As(c kv.Class) kv.Class { return t.budget.As(c) }
+
+func (t *modelTxn) Written() int { return t.budget.Written() }

@@ -100,7 +100,7 @@ func pullStops(t *testing.T, db kv.DB) {
 		stop()                                // again, as a defer would
 		_, unread := kv.Pull(r, kv.Range{})   // and one that was never read
 		unread()                              // ends too
-		wantRows := len(wantKeys(kv.Range{})) // and the reader goes on
+		wantRows := len(wantKeys(kv.Range{})) // and the reader continues
 		if got := len(pulled(t, r, kv.Range{})); got != wantRows {
 			t.Errorf("after a stop another Pull gives %d rows, want %d", got, wantRows)
 		}

@@ -12,7 +12,7 @@ import (
 	"tollhouse/store/kv"
 )
 
-// RunShared tests an engine that several processes open at once. open2 is called once per
+// RunShared tests an engine that several processes open at the same time. open2 is called once per
 // case and returns two handles on the same empty store; it cleans up with t.Cleanup.
 // RunShared closes both. Each case also is one for a single handle: whatever one handle
 // acknowledged, the other sees.
@@ -158,7 +158,7 @@ func skewAbsent(t *testing.T, a, b kv.DB) {
 	}
 }
 
-// bothWays runs fn(0) and fn(1) at once.
+// bothWays runs fn(0) and fn(1) concurrently.
 func bothWays(fn func(i int)) {
 	done := make(chan struct{})
 	go func() {

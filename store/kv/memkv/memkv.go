@@ -1,9 +1,9 @@
-// Package memkv is an engine of [kv.DB] in memory, whose state is saved and put back in
+// Package memkv is an engine of [kv.DB] in memory, whose state is saved and restored in
 // constant time: `dev` runs on it, and so do most tests of the store.
 //
 // All keys are in a copy-on-write tree. A View reads the published tree, which never
 // changes. An Update writes to a copy, which shares every node that it does not touch,
-// and publishes it at its end. Updates run one after another under a mutex. Nothing
+// and publishes it when done. Updates run one after another under a mutex. Nothing
 // survives the process.
 package memkv
 
@@ -43,7 +43,7 @@ func NewFrom(s *State, now func() time.Time) *DB {
 }
 
 // State returns what the last finished Update left, in constant time and without
-// waiting. It stays as it is.
+// waiting. It does not change.
 func (db *DB) State() *State { return db.current.Load() }
 
 // View runs fn over the state that is current when it begins.
@@ -151,6 +151,11 @@ func (t *txn) Set(key, value []byte, expiresAt time.Time) error {
 	t.state.set(newEntry(key, value, expiresAt))
 	return nil
 }
+
+// As is kv.Txn. No class is refused, because there is no disk.
+func (t *txn) As(c kv.Class) kv.Class { return t.budget.As(c) }
+
+func (t *txn) Written() int { return t.budget.Written() }
 
 func (t *txn) Delete(key []byte) error {
 	if err := t.budget.Spend(key, nil); err != nil {

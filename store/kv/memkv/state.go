@@ -14,7 +14,7 @@ import (
 // concurrent use, and garbage when neither a DB nor a caller refers to it.
 type State struct {
 	// A tree's Copy writes a mark into its source. Readers never look at the mark, but
-	// two copies at once would race.
+	// two concurrent copies would race.
 	copying  sync.Mutex
 	entries  *tree // by key
 	expiring *tree // those that expire, by time and key

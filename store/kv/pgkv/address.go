@@ -31,7 +31,7 @@ type AddressError struct {
 func (e *AddressError) Error() string { return e.Reason }
 
 // connectTimeout is for each host. A host that is down must not use up the time of those
-// behind it.
+// after it.
 const connectTimeout = 2 * time.Second
 
 // ParseAddress parses a URL as libpq and pgx do, with their environment variables and

@@ -172,7 +172,7 @@ func appends(b *testing.B, writers, logs int) []scheme {
 	record := func(processes ...*storetest.Fixture) func(int) error {
 		return func(w int) error {
 			n := next.Add(1)
-			_, err := processes[w%len(processes)].RecordEvent(context.Background(), eventlog.NewEvent{
+			_, err := processes[w%len(processes)].Events.RecordEvent(context.Background(), eventlog.NewEvent{
 				Owner: fmt.Sprintf("acct_%d", int(n)%logs), Type: "customer.updated", Resource: fmt.Sprintf("cus_%d", n%5000),
 				Source: "harriet.voss", Location: "dashboard", Object: object,
 			})

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// queueMax updates may wait; further ones are refused at once, so that an overload
+	// queueMax updates may wait; further ones are refused immediately, so that an overload
 	// does not pile up.
 	queueMax = 1024
-	// A group has at most groupOpsMax updates, and ends before its writes could exceed
+	// A group has at most groupOpsMax updates, and is closed before its writes could exceed
 	// the other two.
 	groupOpsMax   = 256
 	groupRowsMax  = 20_000
@@ -132,7 +132,7 @@ func (c *committer) loop() {
 	c.drop()
 }
 
-// stop ends loop once the queue is empty. No op may be submitted after it.
+// stop makes loop return once the queue is empty. No op may be submitted after it.
 func (c *committer) stop() {
 	close(c.queue)
 	<-c.ended
@@ -480,7 +480,7 @@ func (c *committer) send(calls ...call) error {
 var errNoticed = errors.New("pgkv: the commit came with a warning")
 
 // answerInTime gives the callers ErrUnknownOutcome if there is no outcome in time. The
-// committer goes on until it knows.
+// committer keeps trying until it knows.
 func (c *committer) answerInTime() *time.Timer {
 	group := append([]*op(nil), c.group...)
 	left := max(time.Until(c.first.Add(c.db.opts.wait(answerMax))), c.db.opts.wait(answerMax-turnMax))

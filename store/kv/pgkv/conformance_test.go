@@ -7,6 +7,7 @@ import (
 	"tollhouse/store/kv/kvtest"
 	"tollhouse/store/kv/pgkv"
 	"tollhouse/store/kv/pgkv/pgtest"
+	"tollhouse/store/storetest/must"
 )
 
 // open opens a store that waits long for a slow machine.
@@ -31,6 +32,7 @@ func TestConformance(t *testing.T) {
 }
 
 func TestConformanceOfTwoProcesses(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	kvtest.RunShared(t, func(t *testing.T) (a, b kv.DB) {
 		dsn := pgtest.Start(t)

@@ -70,7 +70,7 @@ var binaryFormat = []int16{pgx.BinaryFormatCode}
 
 // exchange sends calls in one round trip and reads their answers. It returns the first
 // error; the calls after it were not run. After limit it gives the connection up; 0 is no
-// limit. It does not follow a caller's context, whose end would cost the connection.
+// limit. It does not follow a caller's context, whose cancellation would cost the connection.
 func (c *conn) exchange(limit time.Duration, calls ...call) error {
 	if err := c.settle(connectionWait); err != nil {
 		return err
@@ -180,15 +180,15 @@ func (db *DB) dial(ctx context.Context, r role) (*conn, error) {
 }
 
 // dial connects to the first host that is a primary, and begins with the last one that was.
-// Each is asked by itself: pgx would believe the first one that refuses the user or does not
-// know the database. Each has its share of the time, since one without power says nothing.
+// Each is asked separately: pgx would believe the first one that refuses the user or does not
+// know the database. Each has its share of the time, since one that is down does not answer.
 func (a *Address) dial(ctx context.Context, r role, change func(*pgx.ConnConfig)) (*conn, error) {
 	var failed []error
 	hosts, first := a.each(), int(a.primary.Load())
 	end, ends := ctx.Deadline()
 	tries := len(hosts)
 	if ends && tries > 1 {
-		tries++ // when the others refuse at once, the last primary may only be slow
+		tries++ // when the others refuse immediately, the last primary may only be slow
 	}
 	for i := range tries {
 		at := (first + i) % len(hosts)

@@ -11,7 +11,7 @@ import (
 // unacknowledgedMax is in milliseconds, about as long as the keepalives take.
 const unacknowledgedMax = 11_000
 
-// limitUnacknowledged ends a connection whose data is not acknowledged: keepalives are not
+// limitUnacknowledged closes a connection whose data is not acknowledged: keepalives are not
 // sent while data is on its way, and the system tries for a quarter of an hour.
 func limitUnacknowledged(network, _ string, c syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {

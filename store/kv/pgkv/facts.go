@@ -19,9 +19,11 @@ type Facts struct {
 	Fsync, Synchronous, Seqscan string // as set for our sessions
 	Connections, Max            int    // open now, of all users; and allowed
 	Longest                     time.Duration
-	Live, Dead                  int64 // rows of the records
-	CanWrite                    bool  // the user has the privileges on our tables
-	Copied                      bool  // a server lives on another database with the same store
+	Live, Dead                  int64  // rows of the records
+	CanWrite                    bool   // the user has the privileges on our tables
+	Copied                      string // names a session on another database that says to serve the same store, or ""
+	Database, User              string // quoted for SQL
+	PublicConnects              bool   // any role of the cluster may connect to the database
 }
 
 // LosesWrites reports whether a crash of the database can undo acknowledged writes.
@@ -49,9 +51,12 @@ func (s *Session) Facts(ctx context.Context) (f Facts, err error) {
 		coalesce((select n_live_tup from pg_stat_user_tables where schemaname = 'tollhouse' and relname = $1), 0),
 		coalesce((select n_dead_tup from pg_stat_user_tables where schemaname = 'tollhouse' and relname = $1), 0),
 		has_table_privilege('tollhouse.' || $1, 'select, insert, update, delete'),
-		exists (select from pg_locks where locktype = 'advisory' and granted and classid = $2::int8::oid and objid = $3::int8::oid and database <> (select oid from pg_database where datname = current_database()))`,
+		coalesce((select format('process %s of role "%s" on the database "%s"', l.pid, a.usename, d.datname) from pg_locks l join pg_database d on d.oid = l.database left join pg_stat_activity a on a.pid = l.pid
+			where l.locktype = 'advisory' and l.granted and l.objsubid = 2 and l.classid = $2::int8::oid and l.objid = $3::int8::oid and d.datname <> current_database() order by l.pid limit 1), ''),
+		quote_ident(current_database()), quote_ident(current_user), has_database_privilege('public', current_database(), 'connect')`,
 		table, lockInstance, instanceNumber(site)).Scan(
-		&f.Version, &f.Product, &f.Fsync, &f.Synchronous, &f.Seqscan, &f.Connections, &f.Max, &longest, &f.Live, &f.Dead, &f.CanWrite, &f.Copied)
+		&f.Version, &f.Product, &f.Fsync, &f.Synchronous, &f.Seqscan, &f.Connections, &f.Max, &longest, &f.Live, &f.Dead, &f.CanWrite, &f.Copied,
+		&f.Database, &f.User, &f.PublicConnects)
 	if err != nil {
 		return f, asAway(ctx, err)
 	}

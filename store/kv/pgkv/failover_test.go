@@ -15,6 +15,7 @@ import (
 // processes. Both go on at another leader by themselves, and nothing that they
 // acknowledged is lost.
 func TestFailover(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	failovers, acknowledged, lost, slowest := 0, 0, 0, time.Duration(0)
 	for must.More(failovers, 1, 20) {

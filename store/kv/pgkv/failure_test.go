@@ -183,6 +183,7 @@ func (w *writers) check(t *testing.T, keys map[string]bool, n int) int {
 }
 
 func TestEveryOutcomeIsTrueWhileConnectionsAreCut(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	cuts := cutsMin
 	if text := os.Getenv("TOLLHOUSE_TEST_CUTS"); text != "" {
@@ -226,6 +227,7 @@ const answerMax = 6 * time.Second
 const inTime = 20 * answerMax
 
 func TestTheDatabaseIsKilled(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	server := pgtest.New(t)
 	dsn := server.Database(t)
@@ -262,6 +264,7 @@ func TestTheDatabaseIsKilled(t *testing.T) {
 }
 
 func TestAnswersComeInTimeWithoutTheDatabase(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	server := pgtest.New(t)
 	p, dsn := newProxy(t, server, server.Database(t))
@@ -303,6 +306,7 @@ func TestAnswersComeInTimeWithoutTheDatabase(t *testing.T) {
 // TestStoppedDatabase: a database that takes statements and answers none of them holds
 // up no caller, whether or not the end of the last transaction was answered.
 func TestStoppedDatabase(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	server := pgtest.New(t)
 	p, dsn := newProxy(t, server, server.Database(t))

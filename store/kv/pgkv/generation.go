@@ -5,7 +5,7 @@ import "context"
 // TakeOver keeps servers off the database until the session ends. It reports false if one
 // runs.
 func (s *Session) TakeOver(ctx context.Context) (bool, error) {
-	// What it is for may take hours, and the session says nothing meanwhile.
+	// This may take hours, during which the session is silent.
 	if err := s.exec(ctx, "select set_config(name, '0', false) from pg_settings where name = 'idle_session_timeout'"); err != nil {
 		return false, err
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // Job is work that one server does for all. Its holder has an advisory lock, so that the
-// job is free again when the holder's connection ends. Two holders would do the same work
+// job is free again when the holder's connection closes. Two holders would do the same work
 // twice and damage nothing.
 type Job string
 
@@ -31,7 +31,7 @@ type jobsHeld struct {
 }
 
 type holding struct {
-	ctx  context.Context // ends when the job is lost
+	ctx  context.Context // done when the job is lost
 	lose context.CancelFunc
 }
 
@@ -79,7 +79,7 @@ func (p *Presence) Holds(job Job) bool {
 }
 
 // Do runs work whenever this server has the job, until ctx is done. The context of work
-// ends when the job is lost; work must then return.
+// is done when the job is lost; work must then return.
 func (p *Presence) Do(ctx context.Context, job Job, work func(context.Context)) {
 	for ctx.Err() == nil {
 		held, ok, changed := p.jobs.of(job)

@@ -12,8 +12,8 @@ import (
 // checksum of the name.
 const lockNamed = lockClass + 1
 
-// TryLock is [kv.Locker]. A connection of its own holds the lock: it is free when this
-// process ends.
+// TryLock is [kv.Locker]. A connection of its own holds the lock: it is released when this
+// process exits.
 func (db *DB) TryLock(ctx context.Context, name string) (unlock func(), ok bool, err error) {
 	if err := db.enter(ctx); err != nil {
 		return nil, false, err
@@ -37,7 +37,7 @@ func (db *DB) TryLock(ctx context.Context, name string) (unlock func(), ok bool,
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), db.opts.wait(connectionWait))
 		defer cancel()
-		_, _ = c.Exec(ctx, "select pg_advisory_unlock"+namedLock(name)) // at once; otherwise it ends with the connection
+		_, _ = c.Exec(ctx, "select pg_advisory_unlock"+namedLock(name)) // now; otherwise with the connection
 		c.discard()
 	}, true, nil
 }

@@ -97,7 +97,7 @@ func (m *memory) learn(known map[string][]byte, written map[string]change) {
 	}
 }
 
-// plans holds, by the first key that a View reads, which keys it went on to read.
+// plans holds, by the first key that a View reads, which keys it read afterwards.
 type plans struct{ lru }
 
 func newPlans() *plans { return &plans{newLRU(plansBytesMax, plansMax)} }

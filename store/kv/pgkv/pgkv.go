@@ -1,6 +1,6 @@
-// Package pgkv keeps a [kv.DB] in PostgreSQL, for several processes at once.
+// Package pgkv keeps a [kv.DB] in PostgreSQL, shared by several processes.
 //
-// Keys and values lie in one table. Each process has one committer, and the committers
+// Keys and values are in one table. Each process has one committer, and the committers
 // take turns by a row lock:
 //
 //	Update → asking run: which keys does fn read?
@@ -8,8 +8,8 @@
 //	                            run each fn over the group's rows
 //	                            write, mark, commit                one round trip
 //	                            answer everyone
-//	View   → one snapshot, begun with the first read; keys that earlier views went on to
-//	         read are read together
+//	View   → one snapshot, begun with the first read; keys that earlier views read
+//	         afterwards are read together
 //
 // Updates are serial by construction, over all processes: the rows are read after the
 // turn was taken, and the turn ends with the commit. The asking run only saves round
@@ -19,11 +19,12 @@
 // When the connection breaks after COMMIT was sent, the committer takes the turn again,
 // which waits for the old transaction to end, and looks for the mark that the group
 // wrote: it is there or it is not. Only if this takes too long do callers get
-// [kv.ErrUnknownOutcome], and the committer goes on until it knows.
+// [kv.ErrUnknownOutcome], and the committer keeps trying until it knows.
 package pgkv
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -61,6 +62,13 @@ type Options struct {
 	// Next opens the generation after the current one, empty, for Load and reads.
 	// [DB.Adopt] makes it the current one.
 	Next bool
+	// SealNote and OpenNote protect notes with a key of the servers: any role that may
+	// connect to the database can read and send notifications. OpenNote returns false for
+	// what another key sealed. Without them notes are neither sealed nor checked.
+	SealNote func(plain []byte) string
+	OpenNote func(sealed string) (plain []byte, ok bool)
+	// Mute sends no notes, for a command without the servers' key.
+	Mute bool
 	// Log receives what an operator may act on; nil drops it.
 	Log *slog.Logger
 	// OnFatal, if set, is called once when the database turns out to be another one, or
@@ -84,6 +92,13 @@ func (o Options) Patient(n int) Options {
 func (o Options) withDefaults() Options {
 	if o.Connections <= 0 {
 		o.Connections = connectionsDefault
+	}
+	if o.SealNote == nil || o.OpenNote == nil {
+		o.SealNote = base64.RawURLEncoding.EncodeToString
+		o.OpenNote = func(text string) ([]byte, bool) {
+			plain, err := base64.RawURLEncoding.DecodeString(text)
+			return plain, err == nil
+		}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -116,9 +131,9 @@ type DB struct {
 
 	isNext  atomic.Bool           // its generation is not the current one
 	fatal   atomic.Pointer[error] // why the store has stopped, if it has
-	life    context.Context       // ends with Close
+	life    context.Context       // done after Close
 	end     context.CancelFunc
-	running sync.WaitGroup // goroutines that end with life
+	running sync.WaitGroup // goroutines that stop with life
 
 	mu       sync.Mutex // guards closed, and inFlight's growth against Close
 	closed   bool
@@ -164,7 +179,7 @@ func (db *DB) View(ctx context.Context, fn func(kv.Reader) error) error {
 }
 
 // Update asks which keys fn reads, passes it to the committer, and waits for the outcome
-// of its group. fn runs at least twice. If ctx ends before the committer has begun with
+// of its group. fn runs at least twice. If ctx is done before the committer has begun with
 // it, it does not run again. fn must not call Update or Close, which would deadlock.
 func (db *DB) Update(ctx context.Context, fn func(kv.Txn) error) error {
 	if err := db.enter(ctx); err != nil {
@@ -220,7 +235,7 @@ func (db *DB) UpdateEach(ctx context.Context, fns []func(kv.Txn) error) []error 
 	return ends
 }
 
-// await returns when the op has finished or was withdrawn, because ctx ended or it
+// await returns when the op has finished or was withdrawn, because ctx was done or it
 // waited too long. An op that has begun is answered in time by the committer.
 func (db *DB) await(ctx context.Context, o *op) {
 	timer := time.NewTimer(time.Until(o.called.Add(db.opts.wait(tryMax))))
@@ -271,7 +286,7 @@ func (db *DB) enter(ctx context.Context) error {
 	return nil
 }
 
-// begin runs fn in a goroutine of its own. fn returns soon after its context ends, with
+// begin runs fn in a goroutine of its own. fn returns soon after its context is done, at
 // Close.
 func (db *DB) begin(fn func(context.Context)) {
 	db.running.Go(func() { fn(db.life) })

@@ -1,7 +1,10 @@
 package pgkv_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -100,6 +103,7 @@ func TestServersAreChecked(t *testing.T) {
 
 // TestManyOpenAnEmptyDatabase opens an empty database from several processes at once.
 func TestManyOpenAnEmptyDatabase(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	dsn := pgtest.Start(t)
 	names := make([]string, 8)
@@ -155,6 +159,7 @@ func TestAnotherStoreIsNoticed(t *testing.T) {
 
 // TestNextGeneration fills the next generation while the current one serves.
 func TestNextGeneration(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	dsn := pgtest.Start(t)
 	for round := range 3 {
@@ -369,6 +374,7 @@ func TestNotes(t *testing.T) {
 
 // A command ends right behind its last commit.
 func TestNotesAreSentBeforeTheStoreIsClosed(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	dsn := pgtest.New(t).Database(t)
 	to := open(t, dsn)
@@ -440,6 +446,7 @@ func TestCommitErrors(t *testing.T) {
 
 // TestUnknownOutcome holds the answer to a COMMIT back until its callers were told.
 func TestUnknownOutcome(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	server := pgtest.New(t)
 	p, dsn := newProxy(t, server, server.Database(t))
@@ -618,4 +625,50 @@ func TestErrorsHideNamesAndPasswords(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestNotesThatAreSentAgain: whoever may connect can send what it heard before.
+//
+// Promise (RFC 9110, RFC 9112): notifications of a database role without rights, and notes sent
+// again, are dropped without log noise; notes tell such a role nothing
+func TestNotesThatAreSentAgain(t *testing.T) {
+	must.SkipInShort(t)
+	t.Parallel()
+	server := pgtest.New(t)
+	dsn := server.Database(t)
+	to := open(t, dsn)
+	heard := make(chan string, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		to.Hear(ctx, func(note []byte) { heard <- string(note) })
+	}()
+	<-heard // it listens
+	sender := server.Stranger(t, dsn, "stranger", "psql")
+	send := func(from byte, number uint64, at time.Time, note string) {
+		payload := bytes.Repeat([]byte{from}, 16)
+		payload = binary.BigEndian.AppendUint64(payload, number)
+		payload = binary.BigEndian.AppendUint64(payload, uint64(at.UnixMilli()))
+		payload = append(append(payload, byte(len(note))), note...)
+		sender.Exec(t, "select pg_notify('tollhouse', $1)", base64.RawURLEncoding.EncodeToString(payload))
+	}
+	now := time.Now()
+	send(1, 7, now, "one")
+	send(1, 7, now, "again")
+	send(1, 6, now, "an earlier one")
+	send(2, 1, now.Add(-time.Hour), "an old one of an unknown server")
+	send(2, 1, now.Add(time.Hour), "one of the future")
+	send(1, 8, now, "two")
+	send(2, 1, now.Add(-time.Minute), "of a server with another clock")
+	for _, want := range []string{"one", "two", "of a server with another clock"} {
+		if got := <-heard; got != want {
+			t.Errorf("heard %q, want %q", got, want)
+		}
+	}
+	if n := to.Stats().NotesRefused; n != 4 {
+		t.Errorf("%d notes were refused, want 4", n)
+	}
+	cancel()
+	<-ended
 }

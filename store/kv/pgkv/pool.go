@@ -17,7 +17,7 @@ type pool struct {
 	slots chan struct{} // one for each connection in use
 
 	mu    sync.Mutex
-	idle  []*conn // the one that is idle longest is used first: its rollback has ended
+	idle  []*conn // the one that is idle longest is used first: its rollback has finished
 	epoch uint64  // older connections are not used again
 	shut  bool
 }

@@ -31,7 +31,7 @@ type Server struct {
 
 // Found is what a server finds on the database when it joins the others.
 type Found struct {
-	Alone bool // no other server lives
+	Alone bool // no other server is alive
 	First bool // it joins for the first time, and not again after its connection broke
 	Site  map[string]string
 	Clock Clock
@@ -44,7 +44,7 @@ type PresenceOptions struct {
 	Jobs    []Job // that this server can do
 	Log     *slog.Logger
 	// Judge decides whether the server may join, and returns what it sets in the site.
-	// No other server joins meanwhile.
+	// No other server joins until it returns.
 	Judge func(Found) (set map[string]string, err error)
 	// OnRefused is called when Judge refuses a server that joins again.
 	OnRefused func(error)
@@ -54,8 +54,8 @@ type PresenceOptions struct {
 	Unverified bool
 }
 
-// Presence is a server's part among the servers of one database. One connection holds a
-// lock that says that a server lives, and the locks of its jobs. When the connection breaks
+// Presence is a server's registration among the servers of one database. One connection holds a
+// lock that shows that a server is alive, and the locks of its jobs. When the connection breaks
 // the jobs are lost, and the server joins again as soon as it can.
 type Presence struct {
 	o    PresenceOptions
@@ -70,16 +70,16 @@ type Presence struct {
 type State struct {
 	Away    error // nil, or why the database does not answer
 	Clock   Clock
-	Servers []Server  // that live, this one too
+	Servers []Server  // that are alive, including this one
 	Damage  string    // what the last check of any server found, or ""
-	Checked time.Time // when it ended; the zero time of Unix before the first
+	Checked time.Time // when it finished; the zero time of Unix before the first
 	Size    int64     // bytes of the records with their indexes
 }
 
 const (
 	beatEvery  = 10 * time.Second // between two looks at the others
 	rejoinWait = time.Second
-	rowsKept   = "1 day" // of servers that have ended
+	rowsKept   = "1 day" // of servers that have stopped
 )
 
 // ErrPooled means that statements of one session run on several connections of the
@@ -99,8 +99,8 @@ func Join(ctx context.Context, o PresenceOptions) (*Presence, error) {
 	return p, nil
 }
 
-// join connects and takes its place. Whoever finds no other server keeps all out until it
-// has set what they agree on.
+// join connects and takes its place. The first server holds the lock until it
+// has written the shared settings.
 func (p *Presence) join(ctx context.Context, first bool) (err error) {
 	s, err := Dial(ctx, p.o.Address)
 	if err != nil {
@@ -123,14 +123,14 @@ func (p *Presence) join(ctx context.Context, first bool) (err error) {
 	}
 	shared, err := one[bool](ctx, s, "select pg_try_advisory_lock_shared("+lockOf(lockServer)+")")
 	for tries := 0; err == nil && !shared && tries < joinTries; tries++ {
-		time.Sleep(joinWait) // another server sets what they agree on
+		time.Sleep(joinWait) // another server writes the shared settings
 		shared, err = one[bool](ctx, s, "select pg_try_advisory_lock_shared("+lockOf(lockServer)+")")
 	}
 	switch {
 	case err != nil:
 		return err
 	case !shared:
-		return ErrExclusive
+		return fmt.Errorf("%w%s", ErrExclusive, s.holders(ctx))
 	}
 	if found.Site, err = s.Site(ctx); err != nil {
 		return err
@@ -172,11 +172,13 @@ const (
 	joinWait  = 50 * time.Millisecond
 )
 
-// checkPooled looks for a lock of this session while another session is in a transaction:
-// a pooler in transaction mode gives that one the connection that has the lock. The lock
-// means nothing, since the pooler would keep it.
+// checkPooled checks whether this session keeps its process of the database while another
+// session is in a transaction: a pooler in transaction mode gives that one the process.
+// It takes no lock for this, because another role could hold it.
 func (s *Session) checkPooled(ctx context.Context, a *Address) error {
-	if _, err := one[bool](ctx, s, "select pg_try_advisory_lock_shared("+lockOf(lockProbe)+")"); err != nil {
+	const process = "select pg_backend_pid()"
+	before, err := one[int](ctx, s, process)
+	if err != nil {
 		return err
 	}
 	other, err := Dial(ctx, a)
@@ -192,8 +194,8 @@ func (s *Session) checkPooled(ctx context.Context, a *Address) error {
 	if _, err := tx.Exec(ctx, "select 1"); err != nil {
 		return asAway(ctx, err)
 	}
-	ours, err := one[bool](ctx, s, "select exists ("+heldLock(lockProbe)+" and pid = pg_backend_pid())")
-	if err == nil && !ours {
+	after, err := one[int](ctx, s, process)
+	if err == nil && after != before {
 		err = ErrPooled
 	}
 	return err
@@ -201,10 +203,10 @@ func (s *Session) checkPooled(ctx context.Context, a *Address) error {
 
 // heldLock selects the sessions of this database that have a lock.
 func heldLock(lock int) string {
-	return fmt.Sprintf("select pid from pg_locks where locktype = 'advisory' and granted and database = (select oid from pg_database where datname = current_database()) and classid = %d and objid = %d", lockClass, lock)
+	return fmt.Sprintf("select pid from pg_locks where locktype = 'advisory' and granted and objsubid = 2 and database = (select oid from pg_database where datname = current_database()) and classid = %d and objid = %d", lockClass, lock)
 }
 
-// Run keeps the server's place until ctx is done, and then leaves it.
+// Run keeps the server registered until ctx is done, and then leaves.
 func (p *Presence) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := p.stay(ctx)
@@ -259,7 +261,7 @@ func (p *Presence) stay(ctx context.Context) error {
 }
 
 // beatToTheEnd does not break off a statement when ctx is done: that closes the connection
-// at once, and the database finds out later, so that the locks outlive the server.
+// immediately, and the database finds out later, so that the locks outlive the server.
 func (p *Presence) beatToTheEnd(ctx context.Context) error {
 	beating, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -278,7 +280,7 @@ func (p *Presence) lost(err error) {
 	p.o.Log.Warn("database connection lost", "err", err)
 }
 
-// Leave removes the server's row and gives up its locks. Run calls it at its end.
+// Leave removes the server's row and gives up its locks. Run calls it before it returns.
 func (p *Presence) Leave() {
 	p.jobs.loseAll()
 	p.mu.Lock()
@@ -291,7 +293,7 @@ func (p *Presence) Leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 	defer cancel()
 	_ = session.exec(ctx, "delete from tollhouse.server where id = $1", p.o.Server.ID)
-	_ = session.exec(ctx, "select pg_advisory_unlock_all()") // now; otherwise soon after the connection ends
+	_ = session.exec(ctx, "select pg_advisory_unlock_all()") // now; otherwise soon after the connection closes
 	session.Close()
 }
 
@@ -370,7 +372,7 @@ func (p *Presence) State() State {
 	return p.state
 }
 
-// Servers returns the servers that live, which the database knows by their locks.
+// Servers returns the servers that are alive, as their locks show.
 func (s *Session) Servers(ctx context.Context) ([]Server, error) {
 	rows, err := s.conn.Query(ctx, "select id, told::text, seen from tollhouse.server where (told->>'backend')::int in ("+heldLock(lockServer)+") order by told->>'started', id")
 	if err != nil {

@@ -16,7 +16,7 @@ const (
 	versionMin = 150000 // PostgreSQL 15
 )
 
-// tables are created by whoever comes first. k and v are bytea and never text, whose
+// tables are created by the first process. k and v are bytea and never text, whose
 // order changes with collations. x is the Unix second from which a row may be dropped, 0
 // for never. Whoever holds the lock on the only row of turn may commit.
 const tables = `
@@ -24,7 +24,6 @@ create table tollhouse.turn (id int primary key);
 create table tollhouse.mark (server bytea primary key, seq bigint not null, at timestamptz not null) with (fillfactor = 50);
 create table tollhouse.site (name text primary key, value text not null);
 create table tollhouse.server (id bytea primary key, told jsonb not null, seen timestamptz not null);
-create unlogged table tollhouse.guess (bucket bytea primary key, state bytea not null, until timestamptz not null);
 insert into tollhouse.turn values (1);
 insert into tollhouse.site values ('layout', '1'), ('generation', '1'), ('instance', gen_random_uuid()::text)`
 

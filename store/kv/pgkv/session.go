@@ -10,8 +10,8 @@ import (
 	"tollhouse/store/kv"
 )
 
-// Session is one connection for what concerns the database as a whole: who is on it, what
-// they agree on, how it is. It is not safe for concurrent use.
+// Session is one connection for what concerns the database as a whole: its servers, their
+// shared settings, its condition. It is not safe for concurrent use.
 type Session struct {
 	conn *pgx.Conn
 }
@@ -35,7 +35,7 @@ func Dial(ctx context.Context, a *Address) (*Session, error) {
 	return &Session{conn: c.Conn}, nil
 }
 
-// asAway describes a failure of the connection or of the database. What the caller ended is
+// asAway describes a failure of the connection or of the database. What the caller cancelled is
 // not the database's failure.
 func asAway(ctx context.Context, err error) error {
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
@@ -44,7 +44,7 @@ func asAway(ctx context.Context, err error) error {
 	return &AwayError{Reason: Reason(err)}
 }
 
-// Close ends the connection and releases its locks.
+// Close closes the connection and releases its locks.
 func (s *Session) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 	defer cancel()
@@ -71,9 +71,8 @@ func (s *Session) exec(ctx context.Context, sql string, args ...any) error {
 const lockClass = 0x746f6c6c // "toll"
 
 const (
-	lockServer = 1 // shared by all servers; alone by who sets what they agree on
-	lockSchema = 2 // by who creates or fills tables
-	lockProbe  = 3 // shared, to find poolers
+	lockServer = 1 // shared by all servers; exclusive to write the shared settings
+	lockSchema = 2 // to create or fill tables
 	lockJobs   = 16
 )
 

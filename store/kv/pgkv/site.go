@@ -6,12 +6,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// The table site has what holds for the whole database. The engine keeps its layout and
-// generation there, and servers what they must agree on.
+// The table site has the settings of the whole database. The engine keeps its layout and
+// generation there, and servers their shared settings.
 const (
 	SiteKey     = "key"     // the fingerprint of the server key
 	SiteDamage  = "damage"  // what the last check found, or ""
-	siteChecked = "checked" // when it ended, in Unix seconds
+	siteChecked = "checked" // when it finished, in Unix seconds
 )
 
 // Site returns all values by their names.

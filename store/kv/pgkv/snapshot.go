@@ -18,7 +18,7 @@ const (
 	snapshotPageSize = 1 << 20 // bytes
 	snapshotRowsMin  = 16      // of the largest size
 	snapshotRowsMax  = 4096
-	// snapshotMax ends a snapshot. While it is open the server keeps every version of
+	// snapshotMax bounds the time of a snapshot. While it is open the server keeps every version of
 	// every row.
 	snapshotMax = 6 * time.Hour
 )

@@ -7,8 +7,8 @@ import (
 
 // counts counts since Open.
 type counts struct {
-	commits, retries, lateReads, unknown, resolved, unavailable, queueFull, notes atomic.Uint64
-	turnWait                                                                      atomic.Int64 // of the last group, in nanoseconds
+	commits, retries, lateReads, unknown, resolved, unavailable, queueFull, notes, notesRefused atomic.Uint64
+	turnWait                                                                                    atomic.Int64 // of the last group, in nanoseconds
 }
 
 // Stats describes the current state of the store and counts since Open.
@@ -25,6 +25,7 @@ type Stats struct {
 	Unavailable     uint64        // refusals because of the database
 	QueueFull       uint64        // updates refused because too many waited
 	Notes           uint64        // sent to other processes
+	NotesRefused    uint64        // received, but not sent by a server with our key, or sent before
 }
 
 // Stats returns the current figures, without asking the database.
@@ -37,6 +38,6 @@ func (db *DB) Stats() Stats {
 		Commits:  db.counts.commits.Load(), Retries: db.counts.retries.Load(),
 		LateReads: db.counts.lateReads.Load(), UnknownOutcomes: db.counts.unknown.Load(),
 		Resolved: db.counts.resolved.Load(), Unavailable: db.counts.unavailable.Load(),
-		QueueFull: db.counts.queueFull.Load(), Notes: db.counts.notes.Load(),
+		QueueFull: db.counts.queueFull.Load(), Notes: db.counts.notes.Load(), NotesRefused: db.counts.notesRefused.Load(),
 	}
 }

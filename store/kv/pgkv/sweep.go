@@ -23,7 +23,7 @@ const (
 
 var (
 	// Expiry is judged by the database's clock. statement_timestamp is constant in a
-	// statement, so that the index on x finds what has expired. A sweep may end between two
+	// statement, so that the index on x finds what has expired. A sweep may stop between two
 	// batches: then what is left must have all its index entries. They expire in the same
 	// second as their record, and their tags sort before its tag.
 	findExpired = statement{"find expired", "select k from KV where x > 0 and x <= extract(epoch from statement_timestamp())::bigint" +
@@ -33,14 +33,10 @@ var (
 		" and at < (select max(at) from tollhouse.mark)"}
 )
 
-// Sweep drops the rows that expired more than a day ago, a few at a time, the marks of
-// processes that ended long ago, and guesses whose time has passed. One process at a time
-// should do it.
+// Sweep drops the rows that expired more than a day ago, a few at a time, and the marks of
+// processes that exited long ago. One process at a time should do it.
 func (db *DB) Sweep(ctx context.Context) (dropped int, err error) {
 	if err := db.read(ctx, call{statement: dropMarks}); err != nil {
-		return 0, err
-	}
-	if err := db.Guesses(nil).Sweep(ctx); err != nil {
 		return 0, err
 	}
 	for {

@@ -29,3 +29,8 @@ func (t *txn) Delete(key []byte) error {
 	t.pending.write(key, change{deleted: true})
 	return nil
 }
+
+// As is kv.Txn. No class is refused: the disk is the database's own.
+func (t *txn) As(c kv.Class) kv.Class { return t.budget.As(c) }
+
+func (t *txn) Written() int { return t.budget.Written() }

@@ -26,8 +26,8 @@ var portNext atomic.Uint32
 func init() { portNext.Store(rand.Uint32N(ports)) }
 
 // FreeAddress returns a loopback address at which nobody listens, for a server that starts
-// later, or again. A listener that asks for any port does not take it meanwhile. It asks by
-// a connection: had it listened itself, a process that another test starts just then would
+// later, or again. A listener that asks for any port does not take it in the meantime. It probes
+// by connecting: had it listened itself, a process that another test starts just then would
 // hold the port until it has become its program.
 func FreeAddress(t testing.TB) string {
 	t.Helper()

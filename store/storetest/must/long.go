@@ -27,7 +27,7 @@ func More(done, short, long int) bool {
 }
 
 // Figure logs what a run has measured, for the command that runs the long forms
-// (cli/proof/long). The name has no spaces; the unit is the name's last part, as in
+// (bench/long). The name has no spaces; the unit is the name's last part, as in
 // reopened_ms.
 func Figure[N int | int64 | float64](t testing.TB, name string, value N) {
 	t.Helper()

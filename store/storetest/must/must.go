@@ -4,7 +4,10 @@
 package must
 
 import (
+	"flag"
 	"os"
+	"runtime"
+	"strconv"
 	"testing"
 )
 
@@ -58,7 +61,7 @@ func SkipInShort(t testing.TB) {
 }
 
 // OnlyLong skips, in CI too, a test that takes minutes or needs the machine to itself.
-// cli/proof/long runs it.
+// bench/long runs it.
 func OnlyLong(t testing.TB, why string) {
 	t.Helper()
 	if !Long() {
@@ -80,6 +83,15 @@ func SkipUnderRace(t testing.TB) {
 	t.Helper()
 	if raced {
 		t.Skip("one goroutine, and slow under the race detector")
+	}
+}
+
+// ManyAtATime lets twice as many tests run in parallel as there are processors, unless
+// -parallel says otherwise. TestMain calls it in packages whose tests mostly wait for
+// other processes.
+func ManyAtATime() {
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
 	}
 }
 

@@ -3,6 +3,9 @@ package must_test
 import (
 	"errors"
 	"net"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -84,4 +87,30 @@ func TestListenWaitsForWhoLeaves(t *testing.T) {
 	before := must.Listen(t, must.FreeAddress(t))
 	time.AfterFunc(50*time.Millisecond, func() { _ = before.Close() })
 	must.Do(t, must.Listen(t, before.Addr().String()).Close())
+}
+
+// TestUnlikeFiles: content, mode and time each make a difference, and so does a file that
+// comes or goes.
+func TestUnlikeFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) { must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)) }
+	for _, name := range []string{"changed", "chmod", "gone", "same", "touched"} {
+		write(name, "a")
+	}
+	long := time.Unix(1_773_066_600, 0)
+	for _, name := range []string{"changed", "same"} {
+		must.Do(t, os.Chtimes(filepath.Join(dir, name), long, long))
+	}
+	before := must.Files(t, dir)
+	write("changed", "b")
+	must.Do(t, os.Chtimes(filepath.Join(dir, "changed"), long, long))
+	must.Do(t, os.Chmod(filepath.Join(dir, "chmod"), 0o644))
+	must.Do(t, os.Remove(filepath.Join(dir, "gone")))
+	must.Do(t, os.Chtimes(filepath.Join(dir, "touched"), long, long))
+	write("new", "a")
+	got := must.Unlike(before, must.Files(t, dir))
+	got = slices.DeleteFunc(got, func(path string) bool { return path == "" }) // the directory's own time
+	if want := []string{"/changed", "/chmod", "/gone", "/new", "/touched"}; !slices.Equal(got, want) {
+		t.Errorf("Unlike = %q, want %q", got, want)
+	}
 }

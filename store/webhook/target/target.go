@@ -1,7 +1,7 @@
 // Package target decides where webhooks may be sent. It has no network: the API asks it
 // when an endpoint is created or updated ([Rules.ParseURL]), and the sender asks again
 // about each address that it is about to connect to ([Rules.CheckAddress]), because a
-// name may lead to another address by then.
+// name may resolve to another address by then.
 //
 // Only addresses of the public Internet pass, unless the operator allowed others with
 // --webhook-allow. Some never pass: the metadata services of clouds give out the
@@ -55,7 +55,7 @@ type Rules struct {
 	networks []netip.Prefix
 }
 
-// DevAllowed is what dev allows by itself.
+// DevAllowed is what dev allows by default.
 var DevAllowed = []string{"127.0.0.0/8", "::1", "localhost"}
 
 // NewRules parses the values of --webhook-allow: each is a host name, an address, or a
@@ -102,22 +102,38 @@ func parseNetwork(text string) (p netip.Prefix, found bool, err error) {
 	}
 	for _, never := range neverAllowed {
 		if never.Bits() <= p.Bits() && never.Contains(p.Addr()) {
-			return p, false, fmt.Errorf("%q can never be allowed: %s is refused always", text, never)
+			return p, false, fmt.Errorf("%q can never be allowed: %s is always refused", text, never)
 		}
+	}
+	if p.IsSingleIP() && isNever(p.Addr()) {
+		return p, false, fmt.Errorf("%q can never be allowed: it leads to a metadata address", text)
 	}
 	return p.Masked(), true, nil
 }
 
-// neverAllowed are refused whatever the operator allows: link-local addresses, on which
-// clouds answer with credentials, their other metadata addresses, multicast, and the
-// unspecified address, which means this machine.
-var neverAllowed = prefixes(
-	"0.0.0.0/32", "169.254.0.0/16", "224.0.0.0/4",
-	"100.100.100.200/32", // metadata of Alibaba Cloud
-	"168.63.129.16/32",   // wire server of Azure
-	"::/128", "fe80::/10", "ff00::/8",
-	"fd00:ec2::254/128", // metadata of AWS
+// metadata are the known addresses at which clouds answer with the credentials of the
+// machine. docs/webhooks.md lists them.
+var metadata = prefixes(
+	"169.254.0.0/16",         // most clouds, containers of AWS
+	"100.100.100.200/32",     // Alibaba Cloud
+	"168.63.129.16/32",       // wire server of Azure
+	"192.0.0.192/32",         // Oracle Cloud, classic
+	"fd00:ec2::254/128",      // AWS
+	"fd00:ec2::23/128",       // pods of AWS
+	"fd20:ce::254/128",       // Google Cloud
+	"fd00:c1::a9fe:a9fe/128", // Oracle Cloud
+	"fd00:42::42/128",        // Scaleway
+	"fd00:a9fe:a9fe::1/128",  // Akamai
 )
+
+// neverAllowed are refused whatever the operator allows: metadata, link-local addresses,
+// multicast, and the unspecified address, which means this machine.
+var neverAllowed = slices.Concat(metadata, prefixes("0.0.0.0/32", "224.0.0.0/4", "::/128", "fe80::/10", "ff00::/8"))
+
+// isNever reports whether the operator cannot allow a, or an IPv4 address that it contains.
+func isNever(a netip.Addr) bool {
+	return anyContains(neverAllowed, a) || slices.ContainsFunc(embedded4(a), func(inner netip.Addr) bool { return anyContains(metadata, inner) })
+}
 
 // special4 are the IPv4 networks of IANA's registry of special-purpose addresses, and
 // multicast.
@@ -128,7 +144,7 @@ var special4 = prefixes(
 )
 
 // global6 is all that IANA has assigned as global unicast. Loopback, unique local,
-// link-local, NAT64 and multicast addresses lie outside.
+// link-local, NAT64 and multicast addresses are outside.
 var global6 = netip.MustParsePrefix("2000::/3")
 
 // special6 are the special-purpose networks within global6: Teredo and other protocols,
@@ -146,14 +162,14 @@ func anyContains(list []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// CheckAddress judges an address to which host leads. host may be the address itself.
+// CheckAddress checks an address that host resolves to. host may be the address itself.
 // Errors: *Error with AddressNotAllowed.
 func (r *Rules) CheckAddress(host string, a netip.Addr) error {
 	if !a.IsValid() || a.Zone() != "" {
 		return notAllowed("the address %s is not allowed", a)
 	}
 	a = a.Unmap()
-	if inner, found := embedded4(a); anyContains(neverAllowed, a) || found && anyContains(neverAllowed, inner) {
+	if isNever(a) {
 		return notAllowed("the address %s is never allowed", a)
 	}
 	switch {
@@ -201,24 +217,40 @@ func isPublic(a netip.Addr) bool {
 	return global6.Contains(a) && !anyContains(special6, a)
 }
 
-// embedded4 returns the IPv4 address to which a translator or tunnel sends packets for a:
-// NAT64 (RFC 6052 §2.1), 6to4 (RFC 3056 §2), and the IPv4-compatible form.
-func embedded4(a netip.Addr) (netip.Addr, bool) {
+// embedded4 returns the IPv4 addresses to which a translator or a tunnel may send packets
+// for a: NAT64 (RFC 6052 §2.2, RFC 8215), 6to4 (RFC 3056 §2), Teredo (RFC 4380 §4), ISATAP
+// (RFC 5214 §6.1), and the translated and compatible forms. A translator with a prefix of
+// its network's own cannot be known.
+func embedded4(a netip.Addr) (inner []netip.Addr) {
 	if !a.Is6() {
-		return a, false
+		return nil
 	}
 	b := a.As16()
+	add := func(b ...byte) { inner = append(inner, netip.AddrFrom4([4]byte(b))) }
 	switch {
-	case nat64.Contains(a), compatible4.Contains(a):
-		return netip.AddrFrom4([4]byte(b[12:])), true
+	case nat64.Contains(a), translated4.Contains(a), compatible4.Contains(a):
+		add(b[12:]...)
+	case nat64Local.Contains(a): // whose prefix may have 48, 56, 64 or 96 bits
+		add(b[6], b[7], b[9], b[10])
+		add(b[7], b[9], b[10], b[11])
+		add(b[9:13]...)
+		add(b[12:]...)
 	case sixToFour.Contains(a):
-		return netip.AddrFrom4([4]byte(b[2:6])), true
+		add(b[2:6]...)
+	case teredo.Contains(a):
+		add(^b[12], ^b[13], ^b[14], ^b[15])
 	}
-	return a, false
+	if b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe {
+		add(b[12:]...)
+	}
+	return inner
 }
 
 var (
 	nat64       = netip.MustParsePrefix("64:ff9b::/96")
+	nat64Local  = netip.MustParsePrefix("64:ff9b:1::/48")
+	translated4 = netip.MustParsePrefix("::ffff:0:0:0/96")
 	compatible4 = netip.MustParsePrefix("::/96")
 	sixToFour   = netip.MustParsePrefix("2002::/16")
+	teredo      = netip.MustParsePrefix("2001::/32")
 )

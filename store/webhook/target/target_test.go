@@ -48,6 +48,7 @@ func codeOf(err error) target.Code {
 	return ""
 }
 
+// Promise (Webhooks): private addresses are refused, again when dialling
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	rules := must.Get(target.NewRules(nil))(t)
@@ -95,6 +96,7 @@ func TestAddresses(t *testing.T) {
 	})
 }
 
+// Promise (Webhooks): the known metadata addresses of clouds are refused whatever is allowed
 func TestAllow(t *testing.T) {
 	t.Parallel()
 	rules := must.Get(target.NewRules([]string{"10.1.0.0/16", "192.168.7.7", "fd12::/16", "Hooks.Internal"}))(t)
@@ -170,7 +172,9 @@ func TestAllow(t *testing.T) {
 		for _, text := range []string{
 			"169.254.169.254", "169.254.0.0", "169.254.255.255", "fe80::1", "febf::1", "fd00:ec2::254", "168.63.129.16", "100.100.100.200",
 			"224.0.0.1", "239.255.255.255", "ff02::1", "0.0.0.0", "::",
+			"192.0.0.192", "fd00:ec2::23", "fd20:ce::254", "fd00:c1::a9fe:a9fe", "fd00:42::42", "fd00:a9fe:a9fe::1",
 			"::ffff:169.254.169.254", "::ffff:100.100.100.200", "::169.254.169.254", "64:ff9b::169.254.169.254", "2002:a9fe:a9fe::1",
+			"64:ff9b:1::169.254.169.254", "64:ff9b:1:a9fe:a9:fe00::", "::ffff:0:169.254.169.254", "2001:0:808:808::5601:5601", "fd99::5efe:169.254.169.254",
 		} {
 			if err := all.CheckAddress("hooks.internal", netip.MustParseAddr(text)); codeOf(err) != target.AddressNotAllowed {
 				t.Errorf("CheckAddress(%s) with everything allowed = %v, want %s", text, err, target.AddressNotAllowed)
@@ -181,7 +185,7 @@ func TestAllow(t *testing.T) {
 		t.Parallel()
 		for _, text := range []string{
 			"", "https://example.com", "example.com:443", "10.0.0.0/33", "10.0.0/8", "10.0.0.256", "0x7f.1", "fe80::1%eth0", "::ffff:10.0.0.0/104", "a b", "*.example.com",
-			"169.254.169.254", "169.254.0.0/17", "fe80::/64", "ff02::1", "0.0.0.0", "::",
+			"169.254.169.254", "169.254.0.0/17", "fe80::/64", "ff02::1", "0.0.0.0", "::", "192.0.0.192", "fd00:ec2::23", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1",
 		} {
 			if _, err := target.NewRules([]string{text}); err == nil {
 				t.Errorf("NewRules(%q) = nil, want an error", text)
@@ -190,6 +194,7 @@ func TestAllow(t *testing.T) {
 	})
 }
 
+// Promise (Webhooks): private addresses are refused, again when dialling
 func TestParseURL(t *testing.T) {
 	t.Parallel()
 	rules := must.Get(target.NewRules([]string{"10.0.0.0/8", "::1", "hooks", "xn--bcher-kva.example"}))(t)
@@ -227,6 +232,7 @@ func TestParseURL(t *testing.T) {
 		{"bad_port", target.InvalidURL, []string{"https://example.com:/", "https://example.com:0/", "https://example.com:65536/", "https://example.com:http/", "https://example.com:-1/", "https://example.com:+1/"}},
 		{"user", target.InvalidURL, []string{"https://u@example.com/", "https://u:p@example.com/", "https://@example.com/", "https://1.1.1.1@169.254.169.254/"}},
 		{"fragment", target.InvalidURL, []string{"https://example.com/#a", "https://example.com/#", "https://example.com#@10.0.0.1/"}},
+		{"not_utf8", target.InvalidURL, []string{"https://example.com/\xff", "https://example.com/?q=\xc3", "https://ex\xffample.com/"}},
 		{"space_or_control", target.InvalidURL, []string{" https://example.com/", "https://example.com/ ", "https://example.com/a b", "https://example.com/\n", "https://example.com/\x00", "https://example.com/\u2028", "https://example.com/\u00a0"}},
 		{"backslash", target.InvalidURL, []string{`https://example.com\@1.1.1.1/`, `https:\\example.com`}},
 		{"too_long", target.InvalidURL, []string{"https://example.com/" + strings.Repeat("a", 2_029)}},

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/net/idna"
 )
@@ -15,13 +16,16 @@ const urlSizeMax = 2_048
 
 const urlHint = "give a URL such as https://example.com/webhooks"
 
-// ParseURL judges the URL of an endpoint and returns it as it is stored: as given, but
+// ParseURL checks the URL of an endpoint and returns it as it is stored: as given, but
 // with the scheme and the host in lower case, and an international name in its ASCII
-// form. A name that leads to a refused address passes here and fails at each attempt.
+// form. A name that resolves to a refused address passes here and fails at each attempt.
 // Errors: *Error.
 func (r *Rules) ParseURL(text string) (string, error) {
 	if len(text) > urlSizeMax {
 		return "", invalid("shorten it", "the URL has more than %d bytes", urlSizeMax)
+	}
+	if !utf8.ValidString(text) {
+		return "", invalid("percent-encode it", "the URL is not valid UTF-8")
 	}
 	if strings.ContainsFunc(text, isSpaceOrControl) {
 		return "", invalid(urlHint, "the URL has a space or a control character")
@@ -73,7 +77,7 @@ func (r *Rules) ParseURL(text string) (string, error) {
 	return stored, nil
 }
 
-// checkHost judges what is known without a resolver.
+// checkHost checks what is known without a resolver.
 func (r *Rules) checkHost(scheme, host string, a netip.Addr, isAddress bool) error {
 	letIn := r.allowsName(host)
 	if isAddress {
@@ -98,7 +102,7 @@ func Origin(stored string) string {
 	return stored[:strings.Index(stored, "//")+len("//")+len(authority(stored))]
 }
 
-// authority returns what stands between // and the path, the query or the fragment.
+// authority returns what is between // and the path, the query or the fragment.
 func authority(text string) string {
 	_, after, _ := strings.Cut(text, "//")
 	if end := strings.IndexAny(after, "/?#"); end >= 0 {

@@ -22,7 +22,7 @@ import (
 const PatroniTTL = 20 * time.Second
 
 // Patroni is a cluster of three PostgreSQL servers with a synchronous standby, each led
-// by an agent, and the etcd that the agents agree in.
+// by an agent, and the etcd that coordinates the agents.
 type Patroni struct {
 	nodes [3]patroniNode
 	home  Server // where the programs and the files are
@@ -38,7 +38,7 @@ type patroniNode struct {
 }
 
 // StartPatroni starts a cluster and waits until it has a leader, a synchronous standby
-// and another standby. It ends with the test.
+// and another standby. It stops with the test.
 func StartPatroni(t testing.TB) *Patroni {
 	t.Helper()
 	p := &Patroni{etcd: must.FreeAddress(t)}
@@ -90,7 +90,7 @@ func (p *Patroni) DSN() string {
 	return "postgres://postgres@" + strings.Join(hosts, ",") + "/postgres?sslmode=disable"
 }
 
-// KillLeader kills the leader's agent and its server without a word, and returns its
+// KillLeader kills the leader's agent and its server without warning, and returns its
 // name.
 func (p *Patroni) KillLeader(t testing.TB) string {
 	t.Helper()

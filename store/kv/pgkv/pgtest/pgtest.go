@@ -1,6 +1,6 @@
 // Package pgtest runs PostgreSQL servers for tests. They sync to disk as in production.
 //
-// A server runs below a shell that waits for the test process: it ends and removes its
+// A server runs under a shell that waits for the test process: it stops and removes its
 // files however the tests end.
 package pgtest
 
@@ -95,10 +95,10 @@ type Server struct {
 	bin, dir string
 	asUser   *syscall.Credential // PostgreSQL refuses root
 	keeper   *exec.Cmd
-	life     *os.File // the server ends when this is closed
+	life     *os.File // the server stops when this is closed
 }
 
-// New starts a server, which ends with the test. Its settings are lines of
+// New starts a server, which stops with the test. Its settings are lines of
 // postgresql.conf.
 func New(t testing.TB, settings ...string) *Server {
 	t.Helper()
@@ -241,7 +241,7 @@ func (s *Server) Wait() error {
 	}
 }
 
-// Kill kills the postmaster, as kill -9 does. Its children end by themselves.
+// Kill kills the postmaster, as kill -9 does. Its children exit by themselves.
 func (s *Server) Kill(t testing.TB) {
 	t.Helper()
 	s.signal(t, syscall.SIGKILL)
@@ -312,7 +312,7 @@ func (s *Server) isUp() bool {
 	return false
 }
 
-// close ends the server, even one that was restarted.
+// close stops the server, even one that was restarted.
 func (s *Server) close() {
 	if pid, err := s.pid(); err == nil {
 		_ = syscall.Kill(pid, syscall.SIGQUIT)

@@ -1,0 +1,110 @@
+package main
+
+// Refresh tokens, by the table of docs/internals/decisions.md, and access tokens.
+var tokenMutants = []mutant{
+	{
+		name: "refresh_client_before_reuse", breaks: "another client's replay never hurts a family",
+		under: "store", old: "o.family.client != r.Client.ID", new: "o.family.client != r.Client.ID && t.spentAt.IsZero()",
+		tests: []string{"TestRotateRefreshByAnotherClient"},
+	},
+	{
+		name: "refresh_replay_revokes", breaks: "RFC 9700 §4.14.2: a stolen token ends its family",
+		under: "store", old: "revokeFamily(o.tx, o.ending, o.family, o.now, reason)", new: "error(nil)",
+		tests: []string{"TestRotateRefresh"},
+	},
+	{
+		name: "refresh_of_revoked_family", breaks: "RFC 9700 §4: a revoked family stays revoked",
+		under: "store", old: "!o.family.revokedAt.IsZero()", new: "false",
+		tests: []string{"TestRotateRefresh"},
+	},
+	{
+		name: "refresh_successor_rotated", breaks: "a replay after the successor was rotated revokes",
+		under: "store", old: "case rotated || ", new: "case ",
+		tests: []string{"TestRotateRefresh"},
+	},
+	{
+		name: "refresh_confirmed", breaks: "RFC 9700 §4: a repeat of the parent of a used pair is a theft",
+		under: "store", old: "t.confirmed || ", new: "",
+		tests: []string{"TestRotateRefresh"},
+	},
+	{
+		name: "refresh_confirmation_under_way", breaks: "RFC 9700 §4: a use counts before it is committed",
+		under: "store", old: " || o.isConfirming(made)", new: "",
+		tests: []string{"TestRotateRefresh"},
+	},
+	{
+		name: "refresh_lost_access_dies", breaks: "RFC 9700 §4: the access token of a lost pair ends",
+		under: "store", old: "o.tx.Delete(record.AccessTokenKey(lost.access.Hash()))", new: "error(nil)",
+		tests: []string{"TestRotateRefresh"},
+	},
+	{
+		name: "refresh_scope_widened", breaks: "RFC 6749 §6: a refresh never widens the scope",
+		under: "store", old: "o.asked.Beyond(t.scope) | ", new: "",
+		tests: []string{"TestRotateRefreshScope"},
+	},
+	{
+		name: "refresh_scope_kept", breaks: "RFC 6749 §6: a new refresh token has the scope of the old one",
+		under: "store", old: "parent: parent, scope: f.scope", new: "parent: parent, scope: accessScope",
+		tests: []string{"TestRotateRefreshScope"},
+	},
+	{
+		name: "refresh_expiry", breaks: "RFC 9700 §4: a refresh token expires after 14 idle days",
+		under: "store", old: "!o.now.Before(t.expiresAt)", new: "false",
+		tests: []string{"TestRotateRefresh"},
+	},
+	{
+		name: "refresh_absolute_end", breaks: "RFC 9700 §4: an authorization ends after a year",
+		under: "store", old: "earlier(now.Add(s.lives.RefreshToken), f.expiresAt)", new: "now.Add(s.lives.RefreshToken)",
+		tests: []string{"TestRotateRefresh"},
+	},
+	{
+		name: "refresh_at_two_servers", breaks: "a pair used at one server is not replaced at another",
+		under: "store", old: "s.isShared && !u.confirms.IsZero()", new: "false",
+		tests: []string{"TestRefreshAtTwoServers", "TestFirstUseIsStoredBeforeItsAnswer"},
+	},
+	{
+		name: "clock_comparison", breaks: "RFC 6750: a token has expired at its exact end",
+		under: "store", fn: "readPrincipal", old: "!now.Before(t.expiresAt)", new: "now.After(t.expiresAt)",
+		in: "handlers", tests: []string{"TestBearerExpiry"},
+	},
+	{
+		name: "bearer_of_revoked_family", breaks: "RFC 6750: a revoked token is refused from the next request on",
+		under: "store", fn: "readPrincipal", old: "!f.revokedAt.IsZero()", new: "false",
+		in: "handlers", tests: []string{"TestRevoke"},
+	},
+	{
+		name: "user_generation", breaks: "RFC 9700 §4: a new password ends the user's tokens",
+		under: "store", old: " || p.user.Generation != l.userGeneration", new: "",
+		in: "handlers", tests: []string{"TestEndedPartiesLoseTheirTokens"},
+	},
+	{
+		name: "scope_of_the_token", breaks: "RFC 6750: a token permits only its scope",
+		under: "store", old: "p.Scope.Covers(need) && ", new: "",
+		in: "handlers", tests: []string{"TestBearerScope"},
+	},
+	{
+		name: "scope_of_a_narrowed_client", breaks: "RFC 6750: a client narrowed later is limited from the next request on",
+		under: "store", old: " && p.narrowed.Covers(need)", new: "",
+		in: "handlers", tests: []string{"TestBearerOfANarrowedClient"},
+	},
+	{
+		name: "revoke_others_refresh", breaks: "RFC 7009: a client cannot revoke another's refresh token",
+		under: "store", old: "f.client != c.ID || !f.revokedAt", new: "!f.revokedAt",
+		in: "handlers", tests: []string{"TestRevoke"},
+	},
+	{
+		name: "revoke_takes_the_family", breaks: "RFC 7009: a revoked refresh token revokes its family",
+		under: "store", fn: "revokeByRefresh", old: "revokeFamily(tx, n, f, now, ReasonRevokedByClient)", new: "error(nil)",
+		in: "handlers", tests: []string{"TestRevoke"},
+	},
+	{
+		name: "account_of_a_client", breaks: "a change of the account for which a client acts ends its tokens",
+		under: "store", old: "c.Generation++ // its tokens act for the account of before", new: "",
+		in: "handlers", tests: []string{"TestClientCredentialsEnds"},
+	},
+	{
+		name: "introspect_others", breaks: "RFC 7662: a client learns only of its own access tokens",
+		under: "store", old: "p.ClientID != c.ID && !c.Introspect", new: "false",
+		in: "handlers", tests: []string{"TestIntrospectWhose"},
+	},
+}

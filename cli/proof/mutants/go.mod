@@ -1,3 +1,0 @@
-module tollhouse/cli/proof/mutants
-
-go 1.26.0

@@ -1,0 +1,72 @@
+package server
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"tollhouse/handlers/dev"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/storetest/must"
+)
+
+var update = flag.Bool("update", false, "write the members in docs/testing.md anew")
+
+// TestTestingPageHasEveryMember holds the tables of docs/testing.md to the structs that seed
+// lines and POST /_dev/tokens are read into.
+//
+// Promise (Testers, bad input): the guide has every member of seed lines and tokens; answers of the
+// controls end with a newline; helpers without a binary name TOLLHOUSE_BIN
+func TestTestingPageHasEveryMember(t *testing.T) {
+	t.Parallel()
+	page := filepath.Join("..", "..", "docs", "testing.md")
+	text := string(must.Get(os.ReadFile(page))(t))
+	for head, rows := range map[string]string{
+		"| line | member | |\n|---|---|---|\n": memberRows(t, "client", seedClient{}) + memberRows(t, "user", seedUser{}) + memberRows(t, "account", seedAccount{}) +
+			memberRows(t, "resource", seedResource{}) + eventRow() + memberRows(t, "webhook", seedWebhook{}) + "| `token` | | those of `/_dev/tokens`, above |\n",
+		"| member | of `/_dev/tokens` |\n|---|---|\n": strings.ReplaceAll(memberRows(t, "", dev.Token{}), "| `` ", ""),
+	} {
+		found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(head) + `(\|.*\n)*`).FindString(text)
+		switch {
+		case found == "":
+			t.Errorf("%s has no table with the head\n%s", page, head)
+		case *update:
+			text = strings.Replace(text, found, head+rows, 1)
+			must.Do(t, os.WriteFile(page, []byte(text), 0o644))
+		case found != head+rows:
+			t.Errorf("%s has\n%s\nand the code reads\n%s\ngo test ./cli/server -run Member -update writes it anew", page, found, head+rows)
+		}
+	}
+}
+
+// memberRows returns a row for each member of a struct.
+func memberRows(t *testing.T, line string, of any) string {
+	var b strings.Builder
+	for field := range reflect.TypeOf(of).Fields() {
+		name := field.Tag.Get("json")
+		if name == "" {
+			continue
+		}
+		does := field.Tag.Get("does")
+		if does == "" {
+			t.Errorf("the member %s of a %s says nothing about itself", name, line)
+		}
+		if kind := field.Type; kind.Kind() == reflect.Bool {
+			does = "true or false: " + does
+		} else if kind.Kind() == reflect.Slice && kind.Elem().Kind() == reflect.String {
+			does = "a list: " + does
+		}
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", line, name, does)
+	}
+	return b.String()
+}
+
+func eventRow() string {
+	names := strings.Join(eventlog.EventMembers(), "`, `")
+	return "| `event` | `" + strings.Replace(names, "`owner`", "`account`", 1) + "` | those of [a line of an import](import.md#a-line), whose `owner` may be called `account`; the first account if missing. A file needs `createdAt` |\n"
+}

@@ -1,0 +1,121 @@
+package admin
+
+import (
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"tollhouse/handlers/web"
+)
+
+// The admin API serves the command line: JSON over a socket that only the operator
+// can reach, or in the command's own process. Secrets are sent in bodies, never in
+// URLs, and are returned only once.
+
+const (
+	adminPageSizeDefault = 100
+	adminPageSizeMax     = 500
+	adminDepthMax        = 3 // nesting of a body
+)
+
+// AdminInfo is the answer of GET /admin/info.
+type AdminInfo struct {
+	Mode     string `json:"mode"`    // serve or dev
+	Account  string `json:"account"` // when a request names none
+	URL      string `json:"url"`
+	Version  string `json:"version"`
+	Instance string `json:"instance"`
+	Now      int64  `json:"now"` // Unix seconds
+}
+
+// info is GET /admin/info.
+func (s *Server) info(w http.ResponseWriter, _ *http.Request) error {
+	mode := "serve"
+	if s.site.Demo != nil {
+		mode = "dev"
+	}
+	web.WriteJSON(w, http.StatusOK, AdminInfo{mode, s.api.DefaultAccount(), s.site.PublicURL, s.site.Version, s.site.Store.InstanceID(), s.site.Store.Now().Unix()})
+	return nil
+}
+
+// adminList is the envelope of the admin API's lists. The next page starts after
+// the last name of this one.
+type adminList struct {
+	Object  string `json:"object"`
+	Data    []any  `json:"data"`
+	HasMore bool   `json:"hasMore"`
+}
+
+// writeAdminList sends a page of which one item more than requested was read.
+func writeAdminList[T any](w http.ResponseWriter, items []T, limit int, shown func(T) any) {
+	page := adminList{Object: "list", Data: make([]any, 0, len(items)), HasMore: len(items) > limit}
+	for _, item := range items[:min(len(items), limit)] {
+		page.Data = append(page.Data, shown(item))
+	}
+	web.WriteJSON(w, http.StatusOK, page)
+}
+
+// adminPage reads the two parameters of a list: after, and limit.
+func adminPage(r *http.Request) (after string, limit int, err error) {
+	p, refused := web.ParseOAuthParams(r.URL.RawQuery)
+	if refused != nil {
+		return "", 0, refused
+	}
+	if refused := p.RefuseRepeated("after", "limit"); refused != nil {
+		return "", 0, refused
+	}
+	limit = adminPageSizeDefault
+	if p.Has("limit") {
+		limit, err = strconv.Atoi(p.Value("limit"))
+		if err != nil || limit < 1 || limit > adminPageSizeMax {
+			return "", 0, web.InvalidRequest("limit must be a number from 1 to %d.", adminPageSizeMax).On("limit")
+		}
+	}
+	return p.Value("after"), limit, nil
+}
+
+// readAdminBody decodes the body of an admin request into to. Unknown members are
+// refused, so that a misspelt setting is not silently lost. An empty body counts
+// as an empty object.
+func readAdminBody(w http.ResponseWriter, r *http.Request, to any) error {
+	body, err := web.ReadJSON(w, r, true)
+	if err != nil || body == nil {
+		return err
+	}
+	return web.DecodeStrictly(body, adminDepthMax, to)
+}
+
+// NameIn returns the name in the path. It is decoded twice, because the router
+// splits the path after decoding once and a name may contain a slash.
+func NameIn(r *http.Request) (string, error) {
+	name, err := url.PathUnescape(web.PathParam(r, "id"))
+	if err != nil || !web.IsText(name) {
+		return "", web.InvalidRequest("The name in the path is not percent-encoded text; a percent sign in a name is written as %%2525.")
+	}
+	return name, nil
+}
+
+// takeTime lifts the deadlines of a request whose work grows with the stored data,
+// such as a deletion. Only the operator can reach this socket. A command that opens the
+// store itself has no connection.
+func takeTime(w http.ResponseWriter) {
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Time{})
+	_ = c.SetWriteDeadline(time.Time{})
+}
+
+// noteAdmin adds the changed object to the request's log and audit lines.
+func noteAdmin(r *http.Request, name, value string) {
+	web.Note(r.Context(), slog.String(name, value))
+	change := &web.FactsFrom(r.Context()).Change
+	switch name {
+	case "client_id":
+		change.ClientID = value
+	case "user_id":
+		change.UserID = value
+	case "account_id":
+		change.AccountID = value
+	}
+}

@@ -1,0 +1,329 @@
+package admin
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"mime"
+	"net/http"
+	"time"
+
+	"tollhouse/handlers/api"
+	"tollhouse/handlers/web"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/record"
+)
+
+type importQuery struct {
+	account string
+	options eventlog.ImportOptions
+}
+
+func (s *Server) parseImportQuery(r *http.Request) (importQuery, error) {
+	account, pairs, err := s.api.NamedAccount(r)
+	if err != nil {
+		return importQuery{}, err
+	}
+	q := importQuery{account: account}
+	seen := map[string]bool{}
+	for _, pair := range pairs {
+		if seen[pair.Name] {
+			return q, web.DuplicateParameter(pair.Name)
+		}
+		seen[pair.Name] = true
+		switch {
+		case pair.Name == "on-error" && (pair.Value == "stop" || pair.Value == "skip"):
+			q.options.SkipErrors = pair.Value == "skip"
+		case pair.Name == "on-error":
+			return q, web.InvalidParameter("on-error", "must be stop or skip.")
+		case pair.Name == "dry-run" && (pair.Value == "true" || pair.Value == "false"):
+			q.options.DryRun = pair.Value == "true"
+		case pair.Name == "dry-run":
+			return q, web.InvalidParameter("dry-run", "must be true or false.")
+		case pair.Name == "strict-types" && (pair.Value == "true" || pair.Value == "false"):
+			q.options.StrictTypes = pair.Value == "true"
+		case pair.Name == "strict-types":
+			return q, web.InvalidParameter("strict-types", "must be true or false.")
+		default:
+			return q, web.UnknownParameter(pair.Name, nil, []string{"account", "on-error", "dry-run", "strict-types"})
+		}
+	}
+	return q, nil
+}
+
+// importEvents is POST /admin/events/import?account=A, one event per line. It
+// responds with lines too, while the upload is still being read: progress, the
+// first hundred refused lines, or all of them in a dry run, and a summary. Without a
+// summary the import is incomplete.
+func (s *Server) importEvents(w http.ResponseWriter, r *http.Request) error {
+	q, err := s.parseImportQuery(r)
+	if err != nil {
+		return err
+	}
+	if got, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || got != api.AsNDJSON {
+		return web.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "The Content-Type must be %s.", api.AsNDJSON)
+	}
+	body, err := decompressed(r)
+	if err != nil {
+		return err
+	}
+	importer, err := s.site.Store.Events.NewImporter(q.account, q.options)
+	if err != nil {
+		return eventProblem(err)
+	}
+	noteAdmin(r, "account_id", q.account)
+	// net/http silently cuts off an upload when the response begins before its
+	// end. Inside a command, without a connection, it is not supported.
+	controller := http.NewResponseController(w)
+	if err := controller.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	// A pipe may deliver slowly.
+	_ = controller.SetReadDeadline(time.Time{})
+	h := w.Header()
+	h.Set("Content-Type", api.AsNDJSON)
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusOK)
+	ir := importRun{importer: importer, w: w, controller: controller, lines: newLineReader(body), reportedMax: errorLinesMax}
+	if q.options.DryRun {
+		ir.reportedMax = math.MaxInt
+	}
+	ir.run(r.Context())
+	if importer.Stopped() || ir.broken > 0 {
+		// A caller that is still sending would not read the response of a closed
+		// connection.
+		_ = controller.Flush()
+		extendDeadlines(controller)
+		_, _ = io.CopyN(io.Discard, r.Body, passedOverMax)
+	}
+	total := importer.Summary()
+	web.Note(r.Context(), slog.Int("recorded", total.Recorded), slog.Int("refused", total.Errors))
+	if total.Recorded > 0 && !q.options.DryRun {
+		s.auditChange(r, "events imported")
+	}
+	return nil
+}
+
+// decompressed returns the body of an import. Its lines are bounded one by one.
+func decompressed(r *http.Request) (io.Reader, error) {
+	switch r.Header.Get("Content-Encoding") {
+	case "", "identity":
+		return r.Body, nil
+	case "gzip":
+		unpacked, err := NewGzipReader(r.Body)
+		if err != nil {
+			return nil, web.InvalidRequest("The body is not gzip, as its Content-Encoding says.").Because(err)
+		}
+		return unpacked, nil
+	}
+	return nil, web.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "The Content-Encoding must be gzip or none.")
+}
+
+const (
+	progressLines = 10_000
+	progressEvery = time.Second
+	linesPerLook  = 256     // lines between two checks of the clock
+	errorLinesMax = 100     // refused lines that are reported individually, unless it is a dry run
+	passedOverMax = 1 << 30 // bytes read and discarded after the line that stopped an import
+)
+
+type importRun struct {
+	importer   *eventlog.Importer
+	lines      *lineReader
+	w          io.Writer
+	controller *http.ResponseController
+	reported   int // refused lines reported, at most reportedMax
+
+	reportedMax int
+	broken      int // 1 after a line that could not be read
+
+	reportedAt    time.Time // only for the pace of the reports
+	reportedLines int
+}
+
+func (ir *importRun) run(ctx context.Context) {
+	ir.reportedAt = time.Now()
+	head, _ := ir.lines.r.Peek(formatHead)
+	if format := formatOf(head); format != "" {
+		ir.breakOff("invalid_json", 0, "The file is "+format+".")
+	}
+	for n := 1; !ir.importer.Stopped() && ir.broken == 0; n++ {
+		if n%linesPerLook == 0 {
+			ir.look(n)
+		}
+		refused, more, err := ir.step(ctx)
+		ir.tell(refused)
+		if err != nil {
+			ir.fail(ctx, err)
+			return
+		}
+		if !more {
+			break
+		}
+	}
+	summary := ir.counts("summary")
+	for _, u := range ir.importer.UnknownTypes() {
+		summary.UnknownTypes = append(summary.UnknownTypes, UnknownType{Type: u.Type, Count: int64(u.Count), Nearest: u.Nearest})
+	}
+	ir.write(summary)
+}
+
+// step takes one line, or the end of the upload.
+func (ir *importRun) step(ctx context.Context) (refused []eventlog.LineError, more bool, err error) {
+	line, offset, err := ir.lines.next()
+	switch {
+	case err == nil:
+		refused, err = ir.importer.Add(ctx, line, offset)
+		return refused, true, err
+	case errors.Is(err, errLongLine):
+		refused, err = ir.importer.Refuse(ctx, offset)
+		return refused, true, err
+	case errors.Is(err, io.EOF):
+		refused, err = ir.importer.Flush(ctx)
+		return refused, false, err
+	}
+	// Complete lines are recorded; the line that was cut off is not.
+	refused, flushErr := ir.importer.Flush(ctx)
+	if errors.Is(err, ErrBrokenGzip) && flushErr == nil {
+		if !ir.importer.Stopped() {
+			ir.tell(refused)
+			ir.breakOff(IncompleteUpload, offset, BrokenGzip)
+			refused = nil
+		}
+		return refused, false, nil
+	}
+	broken := web.NewProblem(http.StatusBadRequest, IncompleteUpload, "The upload was cut off or could not be decompressed. Events recorded so far are kept; run the import again to continue.")
+	return refused, false, broken.Because(errors.Join(err, flushErr))
+}
+
+// breakOff refuses the line at offset, from which on the file cannot be read.
+func (ir *importRun) breakOff(code string, offset int64, description string) {
+	ir.broken = 1
+	ir.write(ImportRefusal{Line: int64(ir.importer.Summary().Lines) + 1, Offset: offset, Error: code, Description: description})
+}
+
+// look reports progress when it is due.
+func (ir *importRun) look(lines int) {
+	now := time.Now()
+	if now.Sub(ir.reportedAt) < progressEvery && lines-ir.reportedLines < progressLines {
+		return
+	}
+	ir.reportedAt, ir.reportedLines = now, lines
+	ir.write(ir.counts("progress"))
+	_ = ir.controller.Flush()
+}
+
+// ImportRefusal reports a refused line.
+type ImportRefusal struct {
+	Line        int64  `json:"line"`
+	Offset      int64  `json:"offset"`
+	Error       string `json:"error"`
+	Param       string `json:"param,omitempty"`
+	Description string `json:"error_description"`
+}
+
+func (ir *importRun) tell(refused []eventlog.LineError) {
+	for _, e := range refused[:min(len(refused), ir.reportedMax-ir.reported)] {
+		ir.reported++
+		ir.write(ImportRefusal{int64(e.Line), e.Offset, e.Code, e.Param, web.Sentence(e.Reason)})
+	}
+}
+
+// ImportCounts is the progress of an import, or its summary.
+type ImportCounts struct {
+	Progress  bool  `json:"progress,omitempty"`
+	Summary   bool  `json:"summary,omitempty"`
+	Lines     int64 `json:"lines"`
+	Bytes     int64 `json:"bytes"`
+	Recorded  int64 `json:"recorded"`
+	Unchanged int64 `json:"unchanged"`
+	Errors    int64 `json:"errors"`
+	// UnknownTypes, of a summary, are event types that look misspelled.
+	UnknownTypes []UnknownType `json:"unknown_types,omitempty"`
+}
+
+// UnknownType is an event type that is neither in the catalogue nor in the account's
+// log, and close to one that is.
+type UnknownType struct {
+	Type    string `json:"type"`
+	Count   int64  `json:"count"`
+	Nearest string `json:"nearest"`
+}
+
+func (ir *importRun) counts(kind string) ImportCounts {
+	t := ir.importer.Summary()
+	return ImportCounts{
+		Progress: kind == "progress", Summary: kind == "summary",
+		Lines: int64(t.Lines + ir.broken), Bytes: ir.lines.offset, Recorded: int64(t.Recorded), Unchanged: int64(t.Unchanged), Errors: int64(t.Errors + ir.broken),
+	}
+}
+
+// fail reports why there will be no summary.
+func (ir *importRun) fail(ctx context.Context, err error) {
+	p := web.AsOperatorProblem(err)
+	web.NoteProblem(ctx, p)
+	settled, description := ir.importer.Summary().Settled, p.Description
+	if errors.Is(err, record.ErrUnavailable) && p.Code != web.DiskFull {
+		description = "The store accepts no more events at the moment." // but it did before
+	}
+	description = fmt.Sprintf("%s All lines up to line %d are done.", description, settled)
+	ir.write(map[string]any{"error": p.Code, "error_description": description, "lines_done": settled})
+}
+
+func (ir *importRun) write(line any) {
+	encoded := web.EncodeJSON(line)
+	_ = ir.controller.SetWriteDeadline(time.Now().Add(longStep))
+	_, _ = ir.w.Write(append(encoded, '\n')) // the caller may be gone
+}
+
+var errLongLine = errors.New("line is too long")
+
+// lineReader splits an upload into lines and counts bytes.
+type lineReader struct {
+	r      *bufio.Reader
+	offset int64 // of the next line
+}
+
+func newLineReader(r io.Reader) *lineReader {
+	return &lineReader{r: bufio.NewReaderSize(r, eventlog.ImportLineSizeMax+2)}
+}
+
+// next returns the next line without its line ending, valid until the next call, and
+// its offset. It returns errLongLine for a line that is too long, which it skips;
+// io.EOF at the end; and any other error for an upload that was cut off, without
+// its incomplete last line.
+func (l *lineReader) next() (line []byte, offset int64, err error) {
+	offset = l.offset
+	line, err = l.r.ReadSlice('\n')
+	l.offset += int64(len(line))
+	if offset == 0 {
+		line = web.WithoutMark(line)
+	}
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		return nil, offset, l.passOver()
+	case errors.Is(err, io.EOF) && len(line) > 0:
+		return line, offset, nil
+	case err != nil:
+		return nil, offset, err
+	}
+	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")), offset, nil
+}
+
+func (l *lineReader) passOver() error {
+	for {
+		rest, err := l.r.ReadSlice('\n')
+		l.offset += int64(len(rest))
+		switch {
+		case err == nil, errors.Is(err, io.EOF):
+			return errLongLine
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return err
+		}
+	}
+}

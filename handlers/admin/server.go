@@ -1,0 +1,98 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"tollhouse/handlers/api"
+	"tollhouse/handlers/web"
+)
+
+// Config configures a Server; handlers.Config describes the fields.
+type Config struct {
+	Settings       []Setting
+	Status         func(context.Context) ServerStatus
+	Doctor         func(ctx context.Context, deep bool, tell func(Finding))
+	KeyFingerprint string
+}
+
+// Server answers the commands of the operator.
+type Server struct {
+	site *web.Site
+	api  *api.Server
+
+	Settings    []Setting
+	Status      func(context.Context) ServerStatus
+	Doctor      func(ctx context.Context, deep bool, tell func(Finding))
+	started     time.Time
+	fingerprint string // of the server key, or ""
+}
+
+// New returns a Server. It starts nothing.
+func New(site *web.Site, of *api.Server, c Config) *Server {
+	return &Server{site: site, api: of, Settings: c.Settings, Status: c.Status, Doctor: c.Doctor, started: site.Store.Now(), fingerprint: c.KeyFingerprint}
+}
+
+// Mount adds the routes. Those without audited write their own audit lines, or read.
+func (s *Server) Mount(r *web.Router) {
+	s.site.MountMonitoring(r, s.site.AdminReadyz)
+	r.Get("/admin/info", s.info)
+
+	r.Get("/admin/clients", s.listClients)
+	r.On("POST", "/admin/clients", s.audited("client created", s.createClient))
+	r.Get("/admin/clients/:id", s.findClient)
+	r.On("PATCH", "/admin/clients/:id", s.audited("client updated", s.updateClient))
+	r.On("DELETE", "/admin/clients/:id", s.audited("client deleted", s.deleteClient))
+	r.On("POST", "/admin/clients/:id/rotate-secret", s.audited("client secret rotated", s.rotateClientSecret))
+	r.On("POST", "/admin/clients/:id/disable", s.audited("client disabled", s.disableClient))
+	r.On("POST", "/admin/clients/:id/enable", s.audited("client enabled", s.enableClient))
+
+	r.Get("/admin/users", s.listUsers)
+	r.On("POST", "/admin/users", s.createUser)
+	r.Get("/admin/users/:id", s.findUser)
+	r.On("DELETE", "/admin/users/:id", s.audited("user deleted", s.deleteUser))
+	r.On("POST", "/admin/users/:id/password", s.audited("password set", s.setPassword))
+	r.On("POST", "/admin/users/:id/disable", s.audited("user disabled", s.disableUser))
+	r.On("POST", "/admin/users/:id/enable", s.audited("user enabled", s.enableUser))
+	r.On("POST", "/admin/users/:id/promote", s.audited("user promoted", s.promoteUser))
+	r.On("POST", "/admin/users/:id/demote", s.audited("user demoted", s.demoteUser))
+	r.On("POST", "/admin/users/:id/code", s.audited(codeMade, s.createUserCode))
+	r.On("POST", "/admin/users/:id/revoke-sessions", s.revokeSessions)
+
+	r.Get("/admin/sessions", s.listSessions)
+	r.On("POST", "/admin/sessions/:id/revoke", s.revokeSession)
+	r.Get("/admin/families", s.listFamilies)
+	r.On("POST", "/admin/families/:id/revoke", s.revokeFamily)
+	r.On("POST", "/admin/token-inspect", s.inspectToken)
+	r.On("POST", "/admin/token-revoke", s.revokeToken)
+
+	r.Get("/admin/accounts", s.listAccounts)
+	r.On("POST", "/admin/accounts", s.audited("account created", s.createAccount))
+	r.Get("/admin/accounts/:id", s.findAccount)
+	r.On("DELETE", "/admin/accounts/:id", s.audited("account deleted", s.deleteAccount))
+
+	r.Get("/admin/events", s.listEvents)
+	r.On("POST", "/admin/events", s.audited("event recorded", s.recordEvent))
+	r.On("POST", "/admin/events/import", s.importEvents)
+	r.Get("/admin/events/:id", s.findEvent)
+	r.Get("/admin/event-export", s.exportEvents) // under events/ it would collide with :id
+	r.On("POST", "/admin/event-purge", s.purgeEvents)
+
+	s.api.MountWebhooks(r)
+	r.On("POST", "/admin/webhook-hold", s.holdWebhooks)
+	r.On("POST", "/admin/webhook-resume", s.resumeWebhooks)
+
+	r.Get("/admin/audit", s.listAudit)
+	r.Get("/admin/stats", s.showStats)
+	r.Get("/admin/backup", s.backup)
+	r.On("POST", "/admin/backup", s.backedUp)
+	if s.Settings != nil {
+		r.Get("/admin/settings", s.showSettings)
+	}
+	if s.Status != nil {
+		r.Get("/admin/status", s.showStatus)
+	}
+	if s.Doctor != nil {
+		r.Get("/admin/doctor", s.runDoctor)
+	}
+}

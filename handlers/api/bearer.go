@@ -1,0 +1,75 @@
+package api
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"tollhouse/handlers/web"
+	"tollhouse/store"
+	"tollhouse/store/record"
+	"tollhouse/store/secret"
+)
+
+// bearer calls next if the access token is active and has the scope (RFC 6750
+// §2.1). next finds the token's principal in the request's context.
+func (s *Server) bearer(need store.Scope, next web.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		h := w.Header()
+		h["Cache-Control"], h["Vary"] = web.HeaderPrivate, web.HeaderVary
+		p, err := s.findPrincipal(r)
+		if err != nil {
+			return err
+		}
+		web.Note(r.Context(), slog.String("client_id", p.ClientID), slog.String("user_id", p.UserID), slog.String("account_id", p.Account))
+		if !p.Allows(need) {
+			return web.InsufficientScope(need)
+		}
+		web.NotePrincipal(r.Context(), &p)
+		return next(w, r)
+	}
+}
+
+// findPrincipal returns the current principal of the request's access token.
+func (s *Server) findPrincipal(r *http.Request) (store.Principal, error) {
+	text, err := ParseBearer(r)
+	if err != nil {
+		return store.Principal{}, err
+	}
+	token, ok := s.site.Store.ParseToken(secret.AccessToken, text)
+	if !ok {
+		return store.Principal{}, web.InvalidToken()
+	}
+	p, err := s.site.Store.FindPrincipal(r.Context(), token)
+	if errors.Is(err, record.ErrNotFound) {
+		return store.Principal{}, web.InvalidToken()
+	}
+	return p, err
+}
+
+// ParseBearer returns the token in the Authorization header. Tokens in the query are
+// refused, because URLs are logged.
+func ParseBearer(r *http.Request) (string, error) {
+	inQuery := web.HasQueryToken(r.URL.RawQuery)
+	headers := r.Header.Values("Authorization")
+	switch {
+	case len(headers) > 1:
+		return "", web.BearerInvalid("The request has more than one Authorization header.")
+	case len(headers) == 1 && inQuery:
+		return "", web.BearerInvalid("The access token is in both the header and the query; send only the header.").On("access_token")
+	case inQuery:
+		return "", web.BearerChallenge("Tokens in the query are not accepted; send the header Authorization: Bearer TOKEN.")
+	case len(headers) == 0:
+		return "", web.BearerChallenge("An access token is required; send the header Authorization: Bearer TOKEN.")
+	}
+	scheme, token, _ := strings.Cut(headers[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return "", web.BearerChallenge("Only the Bearer scheme is accepted; send the header Authorization: Bearer TOKEN.")
+	}
+	token = strings.Trim(token, " ")
+	if token == "" {
+		return "", web.BearerInvalid("The Authorization header has no token after Bearer.")
+	}
+	return token, nil
+}

@@ -1,0 +1,137 @@
+package desk
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"tollhouse/handlers/admin"
+	"tollhouse/handlers/api"
+	"tollhouse/handlers/web"
+	"tollhouse/store/record"
+	"tollhouse/views"
+)
+
+const auditPath = "/desk/audit"
+
+// audit is GET /desk/audit.
+func (s *Server) audit(v *visit) error {
+	p, refused := web.ParseOAuthParams(v.r.URL.RawQuery)
+	if refused == nil {
+		refused = p.RefuseRepeated("what", "user", "client", "operator", "source", "from", "to", "after")
+	}
+	if refused != nil {
+		return refused
+	}
+	get := func(name string) string { return strings.TrimSpace(p.Value(name)) }
+	a := admin.AuditSearch{What: get("what"), User: get("user"), Client: get("client"), Operator: get("operator"), Source: get("source"), From: get("from"), To: get("to"), After: get("after"), FromName: "from", ToName: "to"}
+	shown := views.AuditProps{URL: auditPath, What: a.What, User: a.User, Client: a.Client, Operator: a.Operator, Source: a.Source, From: a.From, To: a.To}
+	list, err := v.auditList(a, deskPageSize)
+	status := http.StatusOK
+	var wrong *web.Problem
+	if errors.As(err, &wrong) && wrong.Status == http.StatusBadRequest {
+		web.NoteProblem(v.ctx, wrong)
+		status, shown.Refused, err = http.StatusBadRequest, wrong.Description, nil
+	}
+	if err != nil {
+		return err
+	}
+	shown.List, shown.Frame = list, v.frame()
+	v.draw(status, views.Audit(shown))
+	return nil
+}
+
+// auditList reads a page of the search.
+func (v *visit) auditList(a admin.AuditSearch, limit int) (list views.AuditList, err error) {
+	f, err := v.s.admin.AuditFilter(v.ctx, a)
+	if err != nil {
+		return list, err
+	}
+	var before record.Position
+	if a.After != "" {
+		var ok bool
+		if before, ok = record.ParsePosition(a.After); !ok {
+			return list, web.InvalidParameter("after", "must be the id of an audit line.")
+		}
+	}
+	begun := time.Now()
+	found, err := v.s.site.Store.SearchAudit(v.ctx, f, before, limit)
+	for err == nil && len(found.Lines) == 0 && found.More && time.Since(begun) < v.s.api.SearchFor {
+		found, err = v.s.site.Store.SearchAudit(v.ctx, f, found.Next, limit)
+	}
+	if err != nil {
+		return list, err
+	}
+	names := auditNames{v: v, users: map[string]string{}, clients: map[string]string{}}
+	for _, l := range found.Lines {
+		list.Lines = append(list.Lines, views.AuditLine{
+			ID: l.Position.String(), At: web.Moment(l.At, v.now), What: string(l.What), Reason: l.Reason, Times: l.Count,
+			User: names.user(l.UserID), Client: names.client(l.ClientID), Operator: names.user(l.OperatorID), Source: l.Source, RequestID: l.RequestID,
+		})
+	}
+	if names.err != nil {
+		return list, names.err
+	}
+	list.URL, list.Filtered = auditPath, auditAddress(a, "") != auditPath
+	if found.More {
+		list.Older, list.Short = auditAddress(a, found.Next.String()), len(found.Lines) < limit
+	}
+	return list, nil
+}
+
+// auditNames finds the names of what audit lines have as ids.
+type auditNames struct {
+	v              *visit
+	users, clients map[string]string
+	err            error
+}
+
+func (n *auditNames) user(id string) views.Named {
+	if id == "" {
+		return views.Named{}
+	}
+	name, known := n.users[id]
+	if !known {
+		u, err := n.v.s.site.Store.FindUserBySubject(n.v.ctx, id)
+		if err != nil && !errors.Is(err, record.ErrNotFound) {
+			n.err = err
+		}
+		name = u.Username
+		n.users[id] = name
+	}
+	return views.Named{ID: id, Name: name, URL: usersPath + "/" + id}
+}
+
+func (n *auditNames) client(id string) views.Named {
+	if id == "" {
+		return views.Named{}
+	}
+	name, known := n.clients[id]
+	if !known {
+		client, err := n.v.s.site.Store.FindClient(n.v.ctx, id)
+		if err != nil && !errors.Is(err, record.ErrNotFound) {
+			n.err = err
+		}
+		name = client.Name
+		n.clients[id] = name
+	}
+	return views.Named{ID: id, Name: name, URL: below(clientsPath, id)}
+}
+
+// auditAddress is the address of a search, with a cursor.
+func auditAddress(a admin.AuditSearch, after string) string {
+	var pairs []string
+	for _, p := range []web.QueryPair{
+		{Name: "what", Value: a.What}, {Name: "user", Value: a.User}, {Name: "client", Value: a.Client}, {Name: "operator", Value: a.Operator},
+		{Name: "source", Value: a.Source}, {Name: "from", Value: a.From}, {Name: "to", Value: a.To}, {Name: "after", Value: after},
+	} {
+		if p.Value != "" {
+			pairs = append(pairs, p.Name+"="+api.Escaped(p.Value))
+		}
+	}
+	if len(pairs) == 0 {
+		return auditPath
+	}
+	return auditPath + "?" + strings.Join(pairs, "&")
+}

@@ -1,0 +1,189 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+
+	"tollhouse/handlers/oauth"
+	"tollhouse/handlers/web"
+	"tollhouse/store/record"
+	"tollhouse/store/secret"
+	"tollhouse/views"
+)
+
+// token is the hidden field form_token of the desk's forms.
+func (v *visit) token() string { return v.s.site.SessionFormToken(deskForm, v.session.Token) }
+
+// onceField is the hidden field once of a form that makes something.
+func (v *visit) onceField() string { return secret.Text(nil) }
+
+// errNoOperator ends a form whose sender has lost the role, or was signed out.
+var errNoOperator = errors.New("no longer an operator")
+
+// sureField is the field of a form whose operator has seen what it takes away.
+const sureField = "sure"
+
+// readDeskForm reads and checks a form: it belongs to this session, it was not sent
+// before, and the operator re-authenticated recently and is sure of what it takes away.
+// Otherwise it answers, and proceed is false.
+func (v *visit) readDeskForm(priceOf price) (proceed bool, err error) {
+	if v.form, err = web.ParseBody(v.w, v.r); err != nil {
+		return false, err
+	}
+	// A body may arrive long after its header, and a password takes its time too.
+	if v.aliveUnseen() != nil {
+		return false, errNoOperator
+	}
+	operator := v.session.User
+	web.NoteOperator(v.ctx, operator)
+	once := v.form.Value("once")
+	if done, repeated := v.s.once.find(operator, once); repeated {
+		return false, v.showRepeated(done)
+	}
+	for name := range v.form.Repeated {
+		if name != "grants" && name != "scopes" {
+			return false, v.form.RefuseRepeated(name)
+		}
+	}
+	if !secret.EqualText(v.form.Value("form_token"), v.token()) {
+		return false, v.refuseStale()
+	}
+	isSure := priceOf == nil || v.form.Has(sureField)
+	if !isSure || priceOf != nil && !v.isFresh() {
+		// What is absent takes nothing away; the handler says so.
+		if v.cost, err = priceOf(v); record.GoneIsNil(err) != nil {
+			return false, err
+		}
+	}
+	if !v.isFresh() {
+		if proceed, err = v.confirm(); !proceed || err != nil {
+			return false, err
+		}
+		if v.aliveUnseen() != nil {
+			return false, errNoOperator
+		}
+	}
+	if v.cost.price != nil && !isSure {
+		v.askAgain(http.StatusOK, views.ConfirmProps{})
+		return false, nil
+	}
+	v.s.changed.set(v.session.Token, v.now)
+	return true, nil
+}
+
+// refuseStale refuses a form of another sign-in. One that certainly comes from our own
+// page is repeated with the right token, so that nothing typed is lost.
+func (v *visit) refuseStale() error {
+	problem := web.NewProblem(http.StatusForbidden, "stale_form", "The form belongs to another sign-in.")
+	if v.r.Header.Get("Sec-Fetch-Site") != "same-origin" || web.AsksForJSON(v.r) {
+		return problem.AsPage(views.ErrorText{Kind: views.ErrorStaleForm})
+	}
+	web.NoteProblem(v.ctx, problem)
+	v.askAgain(http.StatusForbidden, views.ConfirmProps{Stale: true})
+	return nil
+}
+
+// isFresh reports whether the operator signed in, confirmed or made a change a short
+// time ago.
+func (v *visit) isFresh() bool {
+	last := v.session.AuthenticatedAt
+	if at, ok := v.s.changed.get(v.session.Token); ok && at.After(last) {
+		last = at
+	}
+	age := v.now.Sub(last)
+	return age >= 0 && age < v.s.config.Confirm
+}
+
+// confirm asks for the password, or checks it and gives the session a new id.
+func (v *visit) confirm() (confirmed bool, err error) {
+	if !v.form.Has("password") {
+		v.askAgain(http.StatusForbidden, views.ConfirmProps{})
+		return false, nil
+	}
+	try := v.s.oauth.Confirmation(v.r, v.session)
+	try.AtDesk = true
+	user, err := v.s.oauth.AuthenticateUser(v.ctx, try, v.form.Value("password"))
+	var session *web.BrowserSession
+	if err == nil {
+		session, err = v.s.oauth.SignIn(v.w, v.r, user, oauth.ReasonAtDesk)
+	}
+	switch {
+	case err == nil:
+		v.session = session
+		return true, nil
+	case errors.Is(err, record.ErrMismatch):
+		web.Note(v.ctx, slog.String("error", "password_refused"))
+		v.askAgain(http.StatusForbidden, views.ConfirmProps{Wrong: true})
+		return false, nil
+	}
+	refused := web.AsOperatorProblem(err)
+	wait := refused.Header.Get("Retry-After")
+	if wait == "" {
+		return false, err
+	}
+	web.NoteProblem(v.ctx, refused)
+	v.w.Header().Set("Retry-After", wait)
+	v.askAgain(refused.Status, views.ConfirmProps{Refused: refused.Description})
+	return false, nil
+}
+
+// askAgain shows the page that asks for the password, or whether the operator is sure. It
+// repeats the form, so that nothing typed is lost.
+func (v *visit) askAgain(status int, p views.ConfirmProps) {
+	p.Action, p.Password, p.Price, p.BackURL = v.r.URL.EscapedPath(), !v.isFresh(), v.cost.price, v.cost.back
+	if p.Price != nil {
+		p.Fields = append(p.Fields, views.Detail{Label: sureField, Value: "true"})
+	}
+	p.Fields = append(p.Fields, views.Detail{Label: "form_token", Value: v.token()})
+	for _, name := range slices.Sorted(maps.Keys(v.form.Values)) {
+		if name == "password" || name == "form_token" || name == sureField && p.Price != nil {
+			continue
+		}
+		for _, value := range append([]string{v.form.Value(name)}, v.form.Further[name]...) {
+			p.Fields = append(p.Fields, views.Detail{Label: name, Value: value})
+		}
+	}
+	p.Frame = v.frame()
+	v.draw(status, views.Confirm(p))
+}
+
+// showRepeated answers a form that was sent before.
+func (v *visit) showRepeated(done onceDone) error {
+	web.Note(v.ctx, slog.String("error", "repeated_form"))
+	v.draw(http.StatusConflict, views.Repeated(views.RepeatedProps{Frame: v.frame(), Made: done.made, MadeURL: done.href}))
+	return nil
+}
+
+// makeOnce runs a change that must not happen twice. A failed one may be tried again.
+func (v *visit) makeOnce(do func() (done onceDone, err error)) error {
+	once := v.form.Value("once")
+	if once == "" {
+		problem := web.NewProblem(http.StatusForbidden, "stale_form", "The form has no field `once`.")
+		return problem.AsPage(views.ErrorText{Kind: views.ErrorBrokenForm})
+	}
+	if done, repeated := v.s.once.begin(v.session.User, once); repeated {
+		return v.showRepeated(done)
+	}
+	// Another server of the store may have done it.
+	err := v.s.site.Store.BeginForm(v.ctx, v.session.User, once, v.now.Add(onceKeptFor))
+	if errors.Is(err, record.ErrExists) {
+		return v.showRepeated(onceDone{})
+	}
+	var done onceDone
+	if err == nil {
+		done, err = do()
+	}
+	if err == nil && done != (onceDone{}) {
+		v.s.once.End(v.session.User, once, done)
+		return nil
+	}
+	v.s.once.forget(v.session.User, once)
+	if failed := v.s.site.Store.ForgetForm(context.WithoutCancel(v.ctx), v.session.User, once); failed != nil {
+		web.Note(v.ctx, slog.Any("forget_form_err", failed)) // the form was answered
+	}
+	return err
+}

@@ -1,0 +1,95 @@
+package desk
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"tollhouse/handlers/admin"
+	"tollhouse/handlers/web"
+	"tollhouse/store"
+	"tollhouse/views"
+)
+
+const (
+	findingsKept = 10 * time.Second
+	findingsMax  = 2 * time.Second // for all quick checks
+)
+
+// quickFindings keeps the findings of the quick checks for a short time.
+type quickFindings struct {
+	mu   sync.Mutex
+	at   time.Time
+	list []admin.Finding
+}
+
+// quickFindings returns what the quick checks of doctor find.
+func (v *visit) quickFindings() []admin.Finding {
+	if v.s.admin.Doctor == nil {
+		return nil
+	}
+	q := &v.s.findings
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if age := v.now.Sub(q.at); q.list != nil && age >= 0 && age < findingsKept {
+		return q.list
+	}
+	ctx, cancel := context.WithTimeout(v.ctx, findingsMax)
+	defer cancel()
+	var list []admin.Finding
+	v.s.admin.Doctor(ctx, false, func(f admin.Finding) { list = append(list, f) })
+	if ctx.Err() != nil {
+		return list
+	}
+	q.at, q.list = v.now, list
+	return list
+}
+
+var worst = []string{admin.StateProblem, admin.StateWarning, admin.StateOK}
+
+// findings are what the quick checks find, the worst first.
+func (v *visit) findings() (shown []views.Finding) {
+	for _, f := range v.quickFindings() {
+		shown = append(shown, views.Finding{Check: f.Check, State: f.State, Detail: f.Detail, Next: f.Next})
+	}
+	slices.SortStableFunc(shown, func(a, b views.Finding) int {
+		return cmp.Compare(slices.Index(worst, a.State), slices.Index(worst, b.State))
+	})
+	return shown
+}
+
+// health is GET /desk/health.
+func (s *Server) health(v *visit) error {
+	p := views.HealthProps{Frame: v.frame()}
+	if s.config.Check != nil && s.admin.Status != nil {
+		p.Search = &views.DamageSearch{CheckURL: "/desk/health/check", Command: v.s.oauth.Command("tollhouse doctor --deep")}
+		if c := s.admin.Status(v.ctx).Check; c != nil {
+			p.Search.Ended, p.Search.Seconds, p.Search.Damage = web.Moment(time.Unix(c.Ended, 0), time.Now()), c.Took, c.Damage
+		}
+	}
+	v.draw(http.StatusOK, views.Health(p))
+	return nil
+}
+
+// check is POST /desk/health/check.
+func (s *Server) check(v *visit) error {
+	if s.config.Check == nil {
+		return web.NewProblem(http.StatusNotFound, "not_found", "This server does not search for damage.")
+	}
+	s.config.Check()
+	v.audit("search for damage begun", store.AuditLine{})
+	return v.finish(views.DoneCheckBegun, "/desk/health")
+}
+
+// settings is GET /desk/settings.
+func (s *Server) settings(v *visit) error {
+	p := views.SettingsProps{Frame: v.frame()}
+	for _, setting := range s.admin.Settings {
+		p.Settings = append(p.Settings, views.Setting{Name: setting.Name, Value: setting.Value, From: setting.From, Variable: setting.Variable})
+	}
+	v.draw(http.StatusOK, views.Settings(p))
+	return nil
+}

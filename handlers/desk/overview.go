@@ -1,0 +1,129 @@
+package desk
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"tollhouse/handlers/api"
+	"tollhouse/handlers/web"
+	"tollhouse/store"
+	"tollhouse/store/stats"
+	"tollhouse/views"
+)
+
+// overview is GET /desk.
+func (s *Server) overview(v *visit) error {
+	p, refused := web.ParseOAuthParams(v.r.URL.RawQuery)
+	if refused == nil {
+		refused = p.RefuseRepeated("range", "account")
+	}
+	if refused != nil {
+		return refused
+	}
+	name, account := cmp.Or(p.Value("range"), stats.RangeDefault), p.Value("account")
+	shown, known := stats.NewRange(name, v.now)
+	if !known {
+		return web.InvalidParameter("range", "must be one of %s.", strings.Join(stats.RangeNames, ", "))
+	}
+	if account != "" {
+		if err := v.knownAccount(account); err != nil {
+			return err
+		}
+	}
+	plots, err := s.site.Store.Plots(v.ctx, shown, account)
+	if err != nil {
+		return err
+	}
+	before, err := s.site.Store.Plots(v.ctx, shown.Before(), account)
+	if err != nil {
+		return err
+	}
+	page := views.OverviewProps{
+		Ranges: rangeChoices(name, account), Plots: shownPlots(plots), Before: TotalOf(before, stats.PlotEvents),
+		RefusedURL: fmt.Sprintf("%s?what=%s&from=%d", auditPath, store.AuditLoginRefused, shown.From().Unix()),
+	}
+	if account != "" {
+		page.EventsURL = deskEventsPath + "?account=" + api.Escaped(account)
+		page.AccountName, err = web.AccountName(v.ctx, v.s.site.Store, account)
+	} else {
+		page.Busiest, err = v.busiestAccounts(shown)
+	}
+	if err != nil {
+		return err
+	}
+	page.Frame, page.Now = v.frame(), v.now
+	v.draw(http.StatusOK, views.Overview(page))
+	return nil
+}
+
+// shownPlots are the plots as the page takes them.
+func shownPlots(plots stats.Plots) views.Plots {
+	shown := views.Plots{Range: plots.Range.Name, Starts: plots.Range.Starts, End: plots.Range.End}
+	for _, plot := range plots.Plots {
+		p := views.PlotData{Name: plot.Name}
+		for _, s := range plot.Series {
+			series := views.Series{Name: s.Name, Unit: string(s.Unit), Total: s.Total}
+			for _, value := range s.Values {
+				series.Values = append(series.Values, views.Value(value))
+			}
+			p.Series = append(p.Series, series)
+		}
+		shown.Plots = append(shown.Plots, p)
+	}
+	return shown
+}
+
+func rangeChoices(chosen, account string) (ranges []views.RangeChoice) {
+	for _, name := range stats.RangeNames {
+		url := "/desk?range=" + name
+		if account != "" {
+			url += "&account=" + api.Escaped(account)
+		}
+		ranges = append(ranges, views.RangeChoice{Range: name, URL: url, Current: name == chosen})
+	}
+	return ranges
+}
+
+const accountsBusiest = 5
+
+// busiestAccounts are the accounts with most events in the range.
+func (v *visit) busiestAccounts(r stats.Range) (list []views.BusyAccount, err error) {
+	busiest, err := v.s.site.Store.BusiestAccounts(v.ctx, r, accountsBusiest)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range busiest {
+		name, err := web.AccountName(v.ctx, v.s.site.Store, a.Owner)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, views.BusyAccount{Name: name, URL: "/desk?range=" + r.Name + "&account=" + api.Escaped(a.Owner), Events: float64(a.Count)})
+	}
+	return list, nil
+}
+
+// TotalOf is the sum of a plot's counts.
+func TotalOf(plots stats.Plots, name string) (total float64) {
+	for _, p := range plots.Plots {
+		for _, s := range p.Series {
+			if p.Name == name {
+				total += s.Total
+			}
+		}
+	}
+	return total
+}
+
+// SeriesOf is a series of a plot; an empty one if there is none.
+func SeriesOf(plots stats.Plots, plot, name string) stats.Series {
+	for _, p := range plots.Plots {
+		for _, s := range p.Series {
+			if p.Name == plot && s.Name == name {
+				return s
+			}
+		}
+	}
+	return stats.Series{}
+}

@@ -1,0 +1,232 @@
+package desk
+
+import (
+	"errors"
+	"net/http"
+
+	"tollhouse/handlers/admin"
+	"tollhouse/handlers/api"
+	"tollhouse/handlers/web"
+	"tollhouse/store/record"
+	"tollhouse/store/secret"
+	"tollhouse/store/webhook"
+	"tollhouse/store/webhook/target"
+	"tollhouse/views"
+)
+
+const (
+	deskWebhooksPath  = "/desk/webhooks"
+	deskDeliveriesMax = 50
+)
+
+// webhooks is GET /desk/webhooks.
+func (s *Server) webhooks(v *visit) error {
+	list, err := s.site.Store.Webhooks.List(v.ctx, v.webhooksBy(), "", v.after(), deskPageSize+1)
+	if err != nil {
+		return err
+	}
+	in, err := s.site.Store.Webhooks.Instance(v.ctx)
+	if err != nil {
+		return err
+	}
+	p := views.WebhooksProps{
+		Held: in.Held, Restored: in.Reason == webhook.HeldRestored, HoldURL: "/desk/webhook-hold", ResumeURL: "/desk/webhook-resume",
+		APIPath: api.WebhooksPath, CreateCommand: v.s.oauth.Command("tollhouse webhook create"),
+	}
+	if len(list) > deskPageSize {
+		list = list[:deskPageSize]
+		p.Older = deskWebhooksPath + "?after=" + api.Escaped(list[deskPageSize-1].ID)
+	}
+	for _, e := range list {
+		p.Webhooks = append(p.Webhooks, v.listedWebhook(e))
+	}
+	p.Frame = v.frame()
+	v.draw(http.StatusOK, views.Webhooks(p))
+	return nil
+}
+
+func (v *visit) listedWebhook(e webhook.Endpoint) views.ListedWebhook {
+	return views.ListedWebhook{
+		ID: e.ID, Description: e.Description, URL: below(deskWebhooksPath, e.ID), Origin: target.Origin(e.URL), Account: e.Account,
+		Health: string(e.Health()), Why: string(e.Disabled.Reason), Behind: e.Behind, DeliveredTo: web.Moment(e.Cursor.Time(), v.now), Parked: e.Parked, Dead: e.Dead,
+	}
+}
+
+func (v *visit) webhooksBy() webhook.By { return web.WebhooksBy(v.ctx) }
+
+// webhookOf returns the endpoint in the path.
+func (v *visit) webhookOf() (webhook.Endpoint, error) {
+	id, err := admin.NameIn(v.r)
+	if err != nil {
+		return webhook.Endpoint{}, err
+	}
+	e, err := v.s.site.Store.Webhooks.Find(v.ctx, v.webhooksBy(), id)
+	if errors.Is(err, record.ErrNotFound) {
+		return e, web.NewProblem(http.StatusNotFound, "not_found", "There is no such webhook endpoint.").Because(err)
+	}
+	return e, err
+}
+
+// webhook is GET /desk/webhooks/:id.
+func (s *Server) webhook(v *visit) error {
+	e, err := v.webhookOf()
+	if err != nil {
+		return err
+	}
+	return v.showWebhookPage(e, nil)
+}
+
+// showWebhookPage shows an endpoint, and what came of a test.
+func (v *visit) showWebhookPage(e webhook.Endpoint, test *views.SentTest) error {
+	p := views.WebhookProps{
+		Webhook: v.listedWebhook(e), Address: e.URL, Types: e.Types, Order: string(e.Order), Created: v.momentOrNever(e.CreatedAt), Tried: v.momentOrNever(e.Last.At),
+		LastError: e.Last.Error, Enabled: e.Enabled(), Reserved: e.Disabled.By == webhook.ByOperator, Once: v.onceField(),
+		DeleteCommand: v.s.oauth.Command("tollhouse webhook delete " + web.ShellOperand(e.ID)), Test: test,
+	}
+	if e.Head != nil {
+		p.Blocked = &views.Blocked{Event: e.Head.Event, Attempts: e.Head.Attempts, Next: web.Moment(e.Head.NextAt, v.now)}
+	}
+	if !e.Gap.IsZero() {
+		p.GapAfter = e.Gap.After.String()
+	}
+	list, more, err := v.s.site.Store.Webhooks.Deliveries(v.ctx, v.webhooksBy(), e.ID, webhook.Filter{After: v.after(), Limit: deskDeliveriesMax})
+	if err != nil {
+		return err
+	}
+	for _, d := range list {
+		p.Deliveries = append(p.Deliveries, views.Delivery{
+			Event: d.Event, Type: d.Type, URL: below(deskEventsPath, d.Event) + "?account=" + api.Escaped(e.Account), State: string(d.State),
+			Attempts: d.Attempts, Status: d.Status, Error: d.Error, Body: d.Body, Tried: v.momentOrNever(d.LastAt),
+		})
+	}
+	if more {
+		p.Older = p.Webhook.URL + "?after=" + api.Escaped(list[len(list)-1].Event)
+	}
+	p.Frame = v.frame()
+	v.draw(http.StatusOK, views.Webhook(p))
+	return nil
+}
+
+// changeWebhook makes a change of the endpoint in the path, and leads back to its page.
+func (v *visit) changeWebhook(done views.Done, change func(id string) error) error {
+	e, err := v.webhookOf()
+	if err != nil {
+		return err
+	}
+	if err := change(e.ID); err != nil {
+		return api.WebhookProblem(err)
+	}
+	return v.finish(done, below(deskWebhooksPath, e.ID))
+}
+
+// enableWebhook is POST /desk/webhooks/:id/enable. It skips no events of an endpoint that
+// another operator has enabled since.
+func (s *Server) enableWebhook(v *visit) error {
+	var from webhook.From
+	if v.form.Has("now") {
+		from = webhook.FromNow().IfDisabled()
+	}
+	return v.changeWebhook(views.DoneWebhookEnabled, func(id string) error {
+		_, _, err := s.site.Store.Webhooks.Enable(v.ctx, v.webhooksBy(), id, from)
+		if errors.Is(err, webhook.ErrEnabled) {
+			return web.NewProblem(http.StatusConflict, "conflict", "The endpoint is already enabled. No events were skipped.")
+		}
+		return err
+	})
+}
+
+// disableWebhook is POST /desk/webhooks/:id/disable.
+func (s *Server) disableWebhook(v *visit) error {
+	return v.changeWebhook(views.DoneWebhookDisabled, func(id string) error {
+		_, err := s.site.Store.Webhooks.Disable(v.ctx, v.webhooksBy(), id)
+		return err
+	})
+}
+
+// skipWebhook is POST /desk/webhooks/:id/skip. It skips the event that the page showed.
+func (s *Server) skipWebhook(v *visit) error {
+	return v.changeWebhook(views.DoneWebhookSkipped, func(id string) error {
+		event := v.form.Value("event")
+		_, err := s.site.Store.Webhooks.Skip(v.ctx, v.webhooksBy(), id, event)
+		if errors.Is(err, webhook.ErrNoHead) && event != "" {
+			return web.NewProblem(http.StatusConflict, "conflict", "That event does not block the endpoint any more. Nothing was skipped.")
+		}
+		return err
+	})
+}
+
+// retryParked is POST /desk/webhooks/:id/retry-parked.
+func (s *Server) retryParked(v *visit) error { return v.retryAll(webhook.Parked) }
+
+// retryDead is POST /desk/webhooks/:id/retry-dead.
+func (s *Server) retryDead(v *visit) error { return v.retryAll(webhook.Dead) }
+
+func (v *visit) retryAll(state webhook.State) error {
+	return v.changeWebhook(views.DoneWebhookRetried, func(id string) error {
+		_, err := v.s.site.Store.Webhooks.Retry(v.ctx, v.webhooksBy(), id, webhook.Retry{State: state})
+		return err
+	})
+}
+
+// testWebhook is POST /desk/webhooks/:id/test. Its answer says what came of it.
+func (s *Server) testWebhook(v *visit) error {
+	e, err := v.webhookOf()
+	if err != nil {
+		return err
+	}
+	result, err := s.api.SendTest(v.w, v.r, v.webhooksBy(), e)
+	if err != nil {
+		return api.WebhookProblem(err)
+	}
+	if e, err = v.webhookOf(); err != nil { // an accepted test ends its pauses
+		return err
+	}
+	test := &views.SentTest{Delivered: result.Delivered, MS: result.MS}
+	if result.Status != nil {
+		test.Status = *result.Status
+	}
+	if result.Error != nil && !result.Delivered {
+		test.Error = *result.Error
+	}
+	return v.showWebhookPage(e, test)
+}
+
+// rotateWebhook is POST /desk/webhooks/:id/rotate-secret. Only its answer shows the
+// secret.
+func (s *Server) rotateWebhook(v *visit) error {
+	e, err := v.webhookOf()
+	if err != nil {
+		return err
+	}
+	return v.makeOnce(func() (done onceDone, err error) {
+		overlap := webhook.OverlapDefault
+		if v.form.Has("leaked") {
+			overlap = 0
+		}
+		e, sec, err := s.site.Store.Webhooks.RotateSecret(v.ctx, v.webhooksBy(), e.ID, overlap, secret.Token{})
+		if err != nil {
+			return done, api.WebhookProblem(err)
+		}
+		path := below(deskWebhooksPath, e.ID)
+		v.draw(http.StatusOK, views.WebhookSecret(views.WebhookSecretProps{
+			Frame: v.frame(), ID: e.ID, Origin: target.Origin(e.URL), URL: path, Secret: sec.Reveal(), Revoked: overlap == 0,
+		}))
+		return onceDone{views.MadeWebhookSecret, path}, nil
+	})
+}
+
+// holdWebhooks is POST /desk/webhook-hold.
+func (s *Server) holdWebhooks(v *visit) error {
+	if _, err := s.site.Store.Webhooks.Hold(v.ctx, v.webhooksBy()); err != nil {
+		return err
+	}
+	return v.finish(views.DoneWebhooksHeld, deskWebhooksPath)
+}
+
+// resumeWebhooks is POST /desk/webhook-resume.
+func (s *Server) resumeWebhooks(v *visit) error {
+	if _, err := s.site.Store.Webhooks.Resume(v.ctx, v.webhooksBy()); err != nil {
+		return err
+	}
+	return v.finish(views.DoneWebhooksResumed, deskWebhooksPath)
+}

@@ -1,0 +1,135 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strconv"
+
+	"tollhouse/handlers/web"
+	"tollhouse/store"
+)
+
+// tokenRequest is a parsed request to the token endpoint (RFC 6749 §3.2).
+type tokenRequest struct {
+	credentials clientCredentials
+	params      web.Params
+}
+
+// tokenParams are the parameters of the token endpoint; the first repeated one is
+// reported.
+var tokenParams = []string{"grant_type", "client_id", "client_secret", "username", "password", "code", "redirect_uri",
+	"code_verifier", "refresh_token", "scope", "token", "token_type_hint"}
+
+// token is POST /oauth/v2/token.
+func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
+	web.OAuthHeaders(w)
+	web.OutcomeOf(r.Context()).GrantType = web.NoGrant
+	request, err := s.parseTokenRequest(w, r)
+	if err != nil {
+		return err
+	}
+	// Client first: an unknown caller learns nothing else.
+	client, err := s.authenticateClient(r, request.credentials)
+	if err != nil {
+		return err
+	}
+	grant, err := s.grantOf(client, request.params)
+	if err != nil {
+		return err
+	}
+	web.OutcomeOf(r.Context()).GrantType = request.params.Value("grant_type")
+	web.Note(r.Context(), slog.String("grant_type", request.params.Value("grant_type")))
+	issued, err := grant(r.Context(), client, request.params)
+	if err != nil {
+		return err
+	}
+	web.Note(r.Context(), slog.String("family_id", issued.FamilyID), slog.String("user_id", issued.UserID), slog.String("account_id", issued.Account))
+	WriteToken(w, issued)
+	return nil
+}
+
+func (s *Server) parseTokenRequest(w http.ResponseWriter, r *http.Request) (tokenRequest, error) {
+	if err := web.RefuseSecretsInQuery(r); err != nil {
+		return tokenRequest{}, err
+	}
+	p, err := web.ParseBody(w, r)
+	if err != nil {
+		return tokenRequest{}, err
+	}
+	if refused := p.RefuseRepeated(tokenParams...); refused != nil {
+		return tokenRequest{}, refused
+	}
+	credentials, refused := parseClientCredentials(r, p, s.site.Testers)
+	if refused != nil {
+		return tokenRequest{}, refused
+	}
+	return tokenRequest{credentials: credentials, params: p}, nil
+}
+
+// grantFunc issues tokens by one grant to an authenticated client.
+type grantFunc func(ctx context.Context, client store.Client, p web.Params) (store.Issued, error)
+
+// grantOf returns the requested grant if the client may use it.
+func (s *Server) grantOf(client store.Client, p web.Params) (grantFunc, error) {
+	name := store.Grant(p.Value("grant_type"))
+	var grant grantFunc
+	switch name {
+	case store.GrantPassword:
+		grant = s.passwordGrant
+	case store.GrantAuthorizationCode:
+		grant = s.codeGrant
+	case store.GrantRefreshToken:
+		grant = s.refreshGrant
+	case store.GrantClientCredentials:
+		grant = s.clientGrant
+	case "":
+		return nil, web.InvalidRequest("The parameter grant_type is missing.")
+	default:
+		return nil, web.NewProblem(http.StatusBadRequest, "unsupported_grant_type", "grant_type must be password, authorization_code, refresh_token or client_credentials.")
+	}
+	if !client.Allows(name) {
+		return nil, web.UnauthorizedClient("The client may not use this grant.")
+	}
+	return grant, nil
+}
+
+// TokenAnswer is the body of RFC 6749 §5.1, with the specification's null scope.
+type TokenAnswer struct {
+	AccessToken  string  `json:"access_token"`
+	ExpiresIn    int64   `json:"expires_in"`              // seconds
+	RefreshToken string  `json:"refresh_token,omitempty"` // left out by the client_credentials grant (RFC 6749 §4.4.3)
+	Scope        *string `json:"scope"`
+	TokenType    string  `json:"token_type"`
+}
+
+// AnswerOf returns the answer that reveals issued tokens.
+func AnswerOf(issued store.Issued) TokenAnswer {
+	answer := TokenAnswer{
+		AccessToken: issued.AccessToken.Reveal(),
+		ExpiresIn:   int64(issued.ExpiresIn.Seconds()),
+		TokenType:   "bearer",
+	}
+	if !issued.RefreshToken.IsZero() {
+		answer.RefreshToken = issued.RefreshToken.Reveal()
+	}
+	if issued.Scope != store.ScopeUnstated {
+		scope := issued.Scope.String()
+		answer.Scope = &scope
+	}
+	return answer
+}
+
+// WriteToken sends issued tokens.
+func WriteToken(w http.ResponseWriter, issued store.Issued) {
+	body, err := json.Marshal(AnswerOf(issued))
+	if err != nil {
+		panic("handlers: token answer cannot be encoded: " + err.Error())
+	}
+	body = append(body, '\n')
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(body) // a client that disconnected repeats its request
+}

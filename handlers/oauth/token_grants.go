@@ -1,0 +1,188 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tollhouse/handlers/throttle"
+	"tollhouse/handlers/web"
+	"tollhouse/store"
+	"tollhouse/store/record"
+	"tollhouse/store/secret"
+	"tollhouse/store/spelling"
+)
+
+// passwordGrant is RFC 6749 §4.3. All failures of the user have the same response and
+// cost.
+func (s *Server) passwordGrant(ctx context.Context, client store.Client, p web.Params) (store.Issued, error) {
+	if err := need(p, "username", "password"); err != nil {
+		return store.Issued{}, err
+	}
+	scope, err := GrantScope(client, p.Value("scope"))
+	if err != nil {
+		return store.Issued{}, err
+	}
+	wrong := web.InvalidGrant("Wrong username or password.")
+	// A confidential client serves many people, so it is charged instead of its
+	// address.
+	try := throttle.Attempt{Name: p.Value("username"), Client: client.ID, Source: web.FactsFrom(ctx).Source}
+	user, err := s.AuthenticateUser(ctx, attempt{Attempt: try}, p.Value("password"))
+	if errors.Is(err, record.ErrMismatch) {
+		return store.Issued{}, wrong.Because(err)
+	}
+	if err != nil {
+		return store.Issued{}, err
+	}
+	issued, err := s.site.Store.IssueForPassword(ctx, web.By(ctx), client, user, scope)
+	switch {
+	case errors.Is(err, store.ErrTooOften):
+		return store.Issued{}, tooOften("The client requests tokens for this user too often", store.ClientGrantEvery).Because(err)
+	case errors.Is(err, record.ErrDisabled):
+		return store.Issued{}, wrong.Because(err)
+	}
+	return issued, err
+}
+
+// codeGrant is RFC 6749 §4.1.3 with RFC 7636 §4.5.
+func (s *Server) codeGrant(ctx context.Context, client store.Client, p web.Params) (store.Issued, error) {
+	if err := need(p, "code", "redirect_uri"); err != nil {
+		return store.Issued{}, err
+	}
+	wrong := web.InvalidGrant("The authorization code is unknown, used or expired, or it does not match this request.")
+	code, ok := secret.Parse(secret.Code, p.Value("code"))
+	if !ok {
+		s.auditRefusedToken(ctx, client, record.ErrNotFound)
+		return store.Issued{}, wrong
+	}
+	issued, err := s.site.Store.RedeemCode(ctx, store.Redemption{
+		Client: client, Code: code, RedirectURI: p.Value("redirect_uri"), Verifier: p.Value("code_verifier"), By: web.By(ctx),
+	})
+	if isRefusal(err) {
+		s.auditRefusedToken(ctx, client, err)
+		return store.Issued{}, wrong.Because(err)
+	}
+	return issued, err
+}
+
+// refreshGrant is RFC 6749 §6.
+func (s *Server) refreshGrant(ctx context.Context, client store.Client, p web.Params) (store.Issued, error) {
+	if err := need(p, "refresh_token"); err != nil {
+		return store.Issued{}, err
+	}
+	scope, ok := store.ParseScope(p.Value("scope"))
+	if !ok {
+		return store.Issued{}, unknownScope(p.Value("scope"))
+	}
+	wrong := web.InvalidGrant("The refresh token is unknown, used, expired or revoked, or it belongs to another client.")
+	token, ok := s.site.Store.ParseToken(secret.RefreshToken, p.Value("refresh_token"))
+	if !ok {
+		s.auditRefusedToken(ctx, client, record.ErrNotFound)
+		return store.Issued{}, wrong
+	}
+	issued, err := s.site.Store.RotateRefresh(ctx, store.Refresh{Client: client, Token: token, Scope: scope, By: web.By(ctx)})
+	var beyond *store.ScopeError
+	switch {
+	case errors.As(err, &beyond):
+		s.auditRefusedToken(ctx, client, err)
+		return store.Issued{}, scopeProblem(beyond)
+	case errors.Is(err, store.ErrTooOften):
+		return store.Issued{}, tooOften("Too many refreshes", s.site.Store.Lifetimes().RotationEvery()).Because(err)
+	case isRefusal(err):
+		s.auditRefusedToken(ctx, client, err)
+		return store.Issued{}, wrong.Because(err)
+	}
+	return issued, err
+}
+
+// clientGrant is RFC 6749 §4.4: the client acts for its account without a user.
+func (s *Server) clientGrant(ctx context.Context, client store.Client, p web.Params) (store.Issued, error) {
+	scope, err := GrantScope(client, p.Value("scope"))
+	if err != nil {
+		return store.Issued{}, err
+	}
+	issued, err := s.site.Store.IssueForClient(ctx, web.By(ctx), client, scope)
+	switch {
+	case errors.Is(err, store.ErrTooOften):
+		return store.Issued{}, tooOften("The client requests tokens too often", store.ClientGrantEvery).Because(err)
+	case isRefusal(err):
+		s.auditRefusedToken(ctx, client, err)
+		return store.Issued{}, web.UnauthorizedClient("This client has no account; set one with tollhouse client update --account.").Because(err)
+	}
+	return issued, err
+}
+
+func tooOften(what string, every time.Duration) *web.Problem {
+	seconds := strconv.Itoa(int(every.Seconds()))
+	return web.NewProblem(http.StatusTooManyRequests, "too_many_requests", "%s; use the access token until it expires. %s", what, web.TryAgainIn(seconds)).
+		With("Retry-After", seconds)
+}
+
+// auditRefusedToken records why a code or token was refused. A revoked family has a line
+// already.
+func (s *Server) auditRefusedToken(ctx context.Context, client store.Client, err error) {
+	reason, isRecorded := store.RefusalReason(err)
+	web.OutcomeOf(ctx).Refusal = reason
+	if !isRecorded {
+		s.auditRefusal(ctx, store.AuditLine{What: store.AuditRefused, Reason: reason, ClientID: client.ID})
+	}
+}
+
+// isRefusal reports whether a grant was refused. All reasons get one response; only the
+// audit record shows them.
+func isRefusal(err error) bool {
+	for _, refusal := range []error{record.ErrNotFound, record.ErrMismatch, record.ErrDisabled, record.ErrReplayed, record.ErrRevoked, record.ErrExpired} {
+		if errors.Is(err, refusal) {
+			return true
+		}
+	}
+	return false
+}
+
+// need refuses a request without the parameter.
+func need(p web.Params, names ...string) error {
+	for _, name := range names {
+		if !p.Has(name) {
+			return web.InvalidRequest("The parameter %s is missing.", name).On(name)
+		}
+	}
+	return nil
+}
+
+// GrantScope returns the scope that a client gets for the requested one.
+func GrantScope(client store.Client, text string) (store.Scope, error) {
+	asked, ok := store.ParseScope(text)
+	if !ok {
+		return 0, unknownScope(text)
+	}
+	scope, ok := client.GrantScope(asked)
+	if !ok {
+		return 0, web.InvalidScope("The client may not have the scope %s.", asked.Beyond(client.Scope))
+	}
+	return scope, nil
+}
+
+// unknownScope refuses a list of scopes by the first that does not exist.
+func unknownScope(text string) *web.Problem {
+	name := store.UnknownScope(text)
+	shown := web.PlainWords(web.ShownName(name))
+	if near, ok := spelling.Nearest(name, slices.Values(store.ScopeNames())); ok {
+		return web.InvalidScope("Unknown scope %s; did you mean %s?", shown, near)
+	}
+	return web.InvalidScope("Unknown scope %s. The scopes are %s, separated by spaces.", shown, strings.Join(store.ScopeNames(), ", "))
+}
+
+// scopeProblem names the scope that a refresh may not have.
+func scopeProblem(e *store.ScopeError) *web.Problem {
+	switch {
+	case e.Beyond != 0:
+		return web.InvalidScope("The scope %s exceeds the original grant or the client's current scope.", e.Beyond).Because(e)
+	case e.Repeats == store.ScopeUnstated:
+		return web.InvalidScope("This token was refreshed for all scopes; a retry must request the same.").Because(e)
+	}
+	return web.InvalidScope("This token was refreshed for the scope %s; a retry must request the same.", e.Repeats).Because(e)
+}

@@ -1,0 +1,113 @@
+package web
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/julienschmidt/httprouter"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+	"tollhouse/store/webhook"
+)
+
+// RequestFacts collects what its handler and its log line need. A request is
+// served by one goroutine, so it has no lock. It is one context value, because each
+// further one would copy the request.
+type RequestFacts struct {
+	ID        string
+	Began     time.Time
+	Source    netip.Addr // invalid on the admin socket
+	operator  string     // id of the user who makes a change at the desk, or ""
+	Params    httprouter.Params
+	Principal *store.Principal
+	Attrs     []slog.Attr // of the log line
+	room      [6]slog.Attr
+	Served    Served
+	Change    store.AuditLine // the object of an administrative request
+	Lease     Lease
+	Exchange  exchange // nil unless dev watches the request
+}
+
+// exchange is a request that dev watches.
+type exchange interface {
+	// End follows the handler; isAborted says that the connection was cut.
+	End(isAborted bool)
+}
+
+func newFacts(began time.Time, source netip.Addr, ids secret.Source) *RequestFacts {
+	f := &RequestFacts{ID: "req_" + strings.ToLower(secret.Text(ids)), Began: began, Source: source}
+	f.Attrs = f.room[:0]
+	return f
+}
+
+type contextKey int
+
+const (
+	factsKey contextKey = iota
+	connectionKey
+	SessionKey // of an operator at the desk
+)
+
+// FactsFrom returns the facts of a request, or empty ones outside of a request.
+func FactsFrom(ctx context.Context) *RequestFacts {
+	if f, ok := ctx.Value(factsKey).(*RequestFacts); ok {
+		return f
+	}
+	return &RequestFacts{Lease: Lease{connection: noConnection{}}}
+}
+
+// RequestID returns the value of X-Request-Id.
+func RequestID(ctx context.Context) string { return FactsFrom(ctx).ID }
+
+// By returns the origin of a request, for the audit record.
+func By(ctx context.Context) store.By {
+	f := FactsFrom(ctx)
+	if !f.Source.IsValid() {
+		return store.By{RequestID: f.ID}
+	}
+	return store.By{RequestID: f.ID, Source: f.Source.String(), OperatorID: f.operator}
+}
+
+// NoteOperator names the operator in the request's audit lines and its log line.
+func NoteOperator(ctx context.Context, u store.User) {
+	FactsFrom(ctx).operator = u.Subject()
+	Note(ctx, slog.String("operator_id", u.Subject()))
+}
+
+// Note adds attributes to the request's log line: never secrets or free text of the caller.
+func Note(ctx context.Context, attrs ...slog.Attr) {
+	f := FactsFrom(ctx)
+	f.Attrs = append(f.Attrs, attrs...)
+}
+
+// PathParam returns the value of :name in the path.
+func PathParam(r *http.Request, name string) string {
+	return FactsFrom(r.Context()).Params.ByName(name)
+}
+
+// NotePrincipal records whose access token a request has; its account is charged from then on.
+func NotePrincipal(ctx context.Context, p *store.Principal) {
+	f := FactsFrom(ctx)
+	f.Principal, f.Lease.account = p, p.Account
+}
+
+// PrincipalFrom returns the principal of the access token. It panics on routes
+// without bearer.
+func PrincipalFrom(ctx context.Context) store.Principal {
+	p := FactsFrom(ctx).Principal
+	if p == nil {
+		panic("handlers: route without a bearer check asks for its principal")
+	}
+	return *p
+}
+
+// WebhooksBy is the operator as the maker of a change.
+func WebhooksBy(ctx context.Context) webhook.By {
+	origin := By(ctx)
+	return webhook.By{RequestID: origin.RequestID, Address: origin.Source, OperatorID: origin.OperatorID}
+}

@@ -1,0 +1,62 @@
+package pgtest
+
+import (
+	"context"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Stranger is a session of a role that has no rights but those that PUBLIC has.
+type Stranger struct {
+	PID  uint32
+	conn *pgx.Conn
+}
+
+// Stranger creates the role, if need be, and connects it to a database until the test ends.
+func (s *Server) Stranger(t testing.TB, dsn, role, application string) *Stranger {
+	t.Helper()
+	s.Exec(t, dsn, "do $$ begin create role "+role+" login; exception when duplicate_object then null; end $$")
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set("user", role)
+	q.Set("application_name", application)
+	u.RawQuery = q.Encode()
+	conn, err := pgx.Connect(t.Context(), u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return &Stranger{PID: conn.PgConn().PID(), conn: conn}
+}
+
+// Exec runs a statement.
+func (s *Stranger) Exec(t testing.TB, sql string, args ...any) {
+	t.Helper()
+	if _, err := s.conn.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// Heard returns the payloads of notifications that arrive within d, for a session that
+// listens.
+func (s *Stranger) Heard(t testing.TB, d time.Duration) (payloads []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	for {
+		n, err := s.conn.WaitForNotification(ctx)
+		if err != nil {
+			return payloads
+		}
+		payloads = append(payloads, n.Payload)
+	}
+}
+
+// Close ends the session.
+func (s *Stranger) Close() { _ = s.conn.Close(context.Background()) }

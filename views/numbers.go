@@ -1,0 +1,33 @@
+package views
+
+import "strconv"
+
+// grouped formats a count with narrow spaces between thousands.
+func grouped(n float64) string {
+	text := strconv.FormatInt(int64(n), 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "\u202f" + text[i:]
+	}
+	return text
+}
+
+// size formats a number of bytes.
+func size(bytes float64) string {
+	for _, unit := range []struct {
+		name string
+		size float64
+	}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if bytes >= unit.size {
+			return strconv.FormatFloat(bytes/unit.size, 'f', 1, 64) + " " + unit.name
+		}
+	}
+	return strconv.FormatFloat(bytes, 'f', 0, 64) + " B"
+}
+
+// seconds formats a time, in milliseconds below a second.
+func seconds(n float64) string {
+	if n >= 1 {
+		return strconv.FormatFloat(n, 'f', 1, 64) + " s"
+	}
+	return strconv.FormatFloat(n*1000, 'f', 1, 64) + " ms"
+}
