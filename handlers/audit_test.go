@@ -236,7 +236,7 @@ func TestAuditOfOperators(t *testing.T) {
 	})
 	t.Run("a_change_at_the_desk_names_the_operator", func(t *testing.T) {
 		operator := h.User(t, "olga", h.account)
-		line := store.AuditLine{What: store.AuditAdmin, Reason: "user disabled", By: store.By{OperatorID: operator.Subject()}}
+		line := store.AuditLine{What: store.AuditAdmin, Reason: "user disabled", By: store.By{Actor: store.Actor{OperatorID: operator.Subject()}}}
 		shown := func() (newest map[string]any) {
 			var page struct{ Data []map[string]any }
 			a := h.admin(t, "GET", "/admin/audit?limit=500", "")

@@ -323,7 +323,7 @@ func TestDeskChanges(t *testing.T) {
 				t.Error("the next page does not say what was done")
 			}
 			lines := h.audited(t, c.reason)
-			if len(lines) != before+1 || lines[before].OperatorID != olga.Subject() {
+			if len(lines) != before+1 || lines[before].Actor.OperatorID != olga.Subject() {
 				t.Errorf("audit lines = %+v, want one more, by the operator", lines)
 			}
 		})

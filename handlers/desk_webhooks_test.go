@@ -198,7 +198,7 @@ func TestDeskWebhooks(t *testing.T) {
 		olga := must.Get(h.FindUser(t.Context(), "olga"))(t)
 		lines := 0
 		for _, l := range must.Get(h.ListAudit(t.Context(), record.Position{}, 500))(t) {
-			if l.OperatorID == olga.Subject() && strings.Contains(l.Reason, "webhook") {
+			if l.Actor.OperatorID == olga.Subject() && strings.Contains(l.Reason, "webhook") {
 				lines++
 			}
 			if strings.Contains(l.Reason, "secret-path") || strings.Contains(l.Reason, "whsec_") {

@@ -80,7 +80,7 @@ func TestRevokeAccessEndsAllOfAClientAndUser(t *testing.T) {
 	}
 	of := func(want store.FamilyFilter) []store.Family { return must.Get(g.ListFamilies(ctx, want, "", 100))(t) }
 	mine := store.FamilyFilter{ClientID: g.client.ID, User: &g.user}
-	operator := store.By{OperatorID: "usr_olga", Source: "192.0.2.1"}
+	operator := store.By{Actor: store.Actor{OperatorID: "usr_olga"}, Source: "192.0.2.1"}
 	for _, c := range []struct {
 		name     string
 		ends     store.FamilyFilter
@@ -103,7 +103,7 @@ func TestRevokeAccessEndsAllOfAClientAndUser(t *testing.T) {
 	}
 	lines := 0
 	for _, l := range auditOf(t, g.Fixture, store.AuditRevoke) {
-		if l.Reason == store.ReasonRevokedByOperator && l.OperatorID == "usr_olga" {
+		if l.Reason == store.ReasonRevokedByOperator && l.Actor.OperatorID == "usr_olga" {
 			lines++
 		}
 	}

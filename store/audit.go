@@ -29,11 +29,42 @@ const (
 	AuditWebhook      Audited = "webhook" // what became of a webhook endpoint
 )
 
+// Actor is who makes a change: a platform client, or an operator at the desk. The zero
+// Actor is the machine: a command, or the server itself.
+type Actor struct {
+	ClientID, ClientName string // of a platform client, as it was then
+	OperatorID           string // the user's Subject
+}
+
 // By says where a request came from, for the audit log.
 type By struct {
-	RequestID  string
-	Source     string // the address, or "" on the admin socket
-	OperatorID string // who made the change at the desk, or ""
+	RequestID string
+	Source    string // the address, or "" on the admin socket
+	Actor     Actor
+}
+
+// RequestKey is the key of a request in its context: a value with a method By.
+const RequestKey = contextKey(0)
+
+const actorKey = contextKey(1)
+
+type contextKey int
+
+// WithActor returns a context for what the actor does.
+func WithActor(ctx context.Context, a Actor) context.Context {
+	return context.WithValue(ctx, actorKey, a)
+}
+
+// ByOf returns who asks for what is done with ctx. isAsked is false without a request or an
+// actor: the program does it on its own, and a change has no audit line.
+func ByOf(ctx context.Context) (by By, isAsked bool) {
+	if r, ok := ctx.Value(RequestKey).(interface{ By() By }); ok {
+		by, isAsked = r.By(), true
+	}
+	if a, ok := ctx.Value(actorKey).(Actor); ok {
+		by.Actor, isAsked = a, true
+	}
+	return by, isAsked
 }
 
 // AuditLine is one line of the audit log: who did what, and the real reason, while the
@@ -175,7 +206,7 @@ func (r recorded) Unwrap() error { return r.error }
 
 func encodeAudit(l AuditLine) []byte {
 	e := record.NewEncoder(auditRecord).Time(l.At)
-	for _, text := range []string{string(l.What), l.Reason, l.RequestID, l.Source, l.OperatorID, l.ClientID, l.UserID, l.AccountID, l.FamilyID} {
+	for _, text := range []string{string(l.What), l.Reason, l.RequestID, l.Source, l.Actor.ClientID, l.Actor.ClientName, l.Actor.OperatorID, l.ClientID, l.UserID, l.AccountID, l.FamilyID} {
 		e.Str(text)
 	}
 	return e.Uint(uint64(l.Count)).B
@@ -184,7 +215,8 @@ func encodeAudit(l AuditLine) []byte {
 func decodeAudit(p record.Position, v []byte) (AuditLine, error) {
 	d := record.NewDecoder("audit", auditRecord, v)
 	l := AuditLine{Position: p, At: d.Time(), What: Audited(d.Str()), Reason: d.Str()}
-	l.RequestID, l.Source, l.OperatorID = d.Str(), d.Str(), d.Str()
+	l.RequestID, l.Source = d.Str(), d.Str()
+	l.Actor = Actor{ClientID: d.Str(), ClientName: d.Str(), OperatorID: d.Str()}
 	l.ClientID, l.UserID, l.AccountID, l.FamilyID = d.Str(), d.Str(), d.Str(), d.Str()
 	n := d.Uint()
 	if l.Count = int(n); n > math.MaxInt32 {

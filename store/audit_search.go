@@ -23,7 +23,7 @@ type AuditFilter struct {
 
 // Matches reports whether a line is selected.
 func (f AuditFilter) Matches(l AuditLine) bool {
-	if f.What != "" && l.What != f.What || !isOneOf(l.UserID, f.UserIDs) || !isOneOf(l.ClientID, f.ClientIDs) || !isOneOf(l.OperatorID, f.OperatorIDs) {
+	if f.What != "" && l.What != f.What || !isOneOf(l.UserID, f.UserIDs) || !isOneOf(l.ClientID, f.ClientIDs) || !isOneOf(l.Actor.OperatorID, f.OperatorIDs) {
 		return false
 	}
 	if !f.From.IsZero() && l.At.Before(f.From) || !f.To.IsZero() && l.At.After(f.To) {

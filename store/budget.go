@@ -35,7 +35,7 @@ func (s *Store) accessClass(account string) kv.Class {
 // ending returns the class of what by ends: an operator uses the admin socket, which has
 // no address, or the desk.
 func (by By) ending() kv.Class {
-	if by.Source == "" || by.OperatorID != "" {
+	if by.Source == "" || by.Actor.OperatorID != "" {
 		return kv.Ruling
 	}
 	return kv.Ending

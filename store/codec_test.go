@@ -43,7 +43,7 @@ func records() map[string]struct {
 			v, err := decodeAudit(record.Position{}, b)
 			return encodeAudit(v), err
 		}},
-		"audit line of an operator": {encodeAudit(AuditLine{What: AuditAdmin, By: By{OperatorID: "usr_x"}, At: now}), func(b []byte) ([]byte, error) {
+		"audit line of an operator": {encodeAudit(AuditLine{What: AuditAdmin, By: By{Actor: Actor{ClientID: "c", ClientName: "Back office", OperatorID: "usr_x"}}, At: now}), func(b []byte) ([]byte, error) {
 			v, err := decodeAudit(record.Position{}, b)
 			return encodeAudit(v), err
 		}},

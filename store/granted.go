@@ -137,7 +137,7 @@ func (s *Store) revokeLive(ctx context.Context, by By, index record.Key, want Fa
 
 // revoking is the reason of what by revokes.
 func (by By) revoking() string {
-	if by.OperatorID != "" {
+	if by.Actor != (Actor{}) {
 		return ReasonRevokedByOperator
 	}
 	return ReasonRevokedByUser

@@ -15,7 +15,7 @@ func (s *Store) openWebhooks(db kv.DB, o Options) *webhook.Webhooks {
 		Log: s.Events, Now: s.Now, Random: o.Random, Key: o.Key, Ended: ownerEnded, Budget: &s.writes,
 		Audit: func(tx kv.Txn, by webhook.By, account, reason string, tail [8]byte) error {
 			line := AuditLine{
-				What: AuditWebhook, Reason: reason, By: By{RequestID: by.RequestID, Source: by.Address, OperatorID: by.OperatorID},
+				What: AuditWebhook, Reason: reason, By: By{RequestID: by.RequestID, Source: by.Address, Actor: Actor{ClientID: by.ActorClient, ClientName: by.ActorName, OperatorID: by.OperatorID}},
 				ClientID: by.Client, UserID: by.User, AccountID: account,
 			}
 			switch {
@@ -85,7 +85,13 @@ func ownerOf(client, user string, family secret.ID, clientGeneration, userGenera
 // ending begins what disables webhook endpoints in a transaction that ends authorizations.
 // tail is that of the transaction's audit line.
 func (s *Store) ending(by By, tail [8]byte) *webhook.Ending {
-	return s.Webhooks.NewEnding(webhook.By{RequestID: by.RequestID, Address: by.Source, OperatorID: by.OperatorID}, tail)
+	return s.Webhooks.NewEnding(by.Webhooks(), tail)
+}
+
+// Webhooks is by for a change of webhook endpoints, without an authorization.
+func (by By) Webhooks() webhook.By {
+	a := by.Actor
+	return webhook.By{RequestID: by.RequestID, Address: by.Source, OperatorID: a.OperatorID, ActorClient: a.ClientID, ActorName: a.ClientName}
 }
 
 // revoke runs a transaction that may end authorizations.

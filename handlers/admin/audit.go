@@ -48,9 +48,12 @@ type AdminAuditLine struct {
 	Source    string `json:"source,omitempty"`
 	RequestID string `json:"request_id,omitempty"`
 
-	// Who made the change at the desk. A deleted user has no name.
-	OperatorID string `json:"operator_id,omitempty"`
-	Operator   string `json:"operator,omitempty"`
+	// Who did it: a platform client, or an operator at the desk, who has no name once
+	// deleted. Neither for a command and for what the server does itself.
+	ActorClientID string `json:"actor_client_id,omitempty"`
+	ActorClient   string `json:"actor_client,omitempty"`
+	OperatorID    string `json:"operator_id,omitempty"`
+	Operator      string `json:"operator,omitempty"`
 
 	// How many refusals or changes the line counts, if it counts them.
 	Count int `json:"count,omitempty"`
@@ -91,7 +94,8 @@ func (s *Server) listAudit(w http.ResponseWriter, r *http.Request) error {
 		return AdminAuditLine{
 			ID: l.Position.String(), At: l.At.Format(time.RFC3339), What: string(l.What), Reason: l.Reason,
 			ClientID: l.ClientID, UserID: l.UserID, Account: l.AccountID, FamilyID: l.FamilyID, Source: l.Source, RequestID: l.RequestID,
-			OperatorID: l.OperatorID, Operator: users[l.OperatorID], Username: users[l.UserID], ClientName: clients[l.ClientID], Count: l.Count,
+			ActorClientID: l.Actor.ClientID, ActorClient: l.Actor.ClientName, OperatorID: l.Actor.OperatorID, Operator: users[l.Actor.OperatorID],
+			Username: users[l.UserID], ClientName: clients[l.ClientID], Count: l.Count,
 		}
 	})
 	return nil
@@ -150,7 +154,7 @@ func (s *Server) matchingAudit(ctx context.Context, f store.AuditFilter, behind 
 func (s *Server) auditNames(ctx context.Context, lines []store.AuditLine) (users, clients map[string]string, err error) {
 	users, clients = map[string]string{"": ""}, map[string]string{"": ""}
 	for _, l := range lines {
-		for _, id := range []string{l.UserID, l.OperatorID} {
+		for _, id := range []string{l.UserID, l.Actor.OperatorID} {
 			if _, known := users[id]; known {
 				continue
 			}

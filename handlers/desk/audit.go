@@ -67,7 +67,7 @@ func (v *visit) auditList(a admin.AuditSearch, limit int) (list views.AuditList,
 	for _, l := range found.Lines {
 		list.Lines = append(list.Lines, views.AuditLine{
 			ID: l.Position.String(), At: web.Moment(l.At, v.now), What: string(l.What), Reason: l.Reason, Times: l.Count,
-			User: names.user(l.UserID), Client: names.client(l.ClientID), Operator: names.user(l.OperatorID), Source: l.Source, RequestID: l.RequestID,
+			User: names.user(l.UserID), Client: names.client(l.ClientID), Operator: names.user(l.Actor.OperatorID), Source: l.Source, RequestID: l.RequestID,
 		})
 	}
 	if names.err != nil {

@@ -48,14 +48,13 @@ func newFacts(began time.Time, source netip.Addr, ids secret.Source) *RequestFac
 type contextKey int
 
 const (
-	factsKey contextKey = iota
-	connectionKey
-	SessionKey // of an operator at the desk
+	connectionKey contextKey = iota
+	SessionKey               // of an operator at the desk
 )
 
 // FactsFrom returns the facts of a request, or empty ones outside of a request.
 func FactsFrom(ctx context.Context) *RequestFacts {
-	if f, ok := ctx.Value(factsKey).(*RequestFacts); ok {
+	if f, ok := ctx.Value(store.RequestKey).(*RequestFacts); ok {
 		return f
 	}
 	return &RequestFacts{Lease: Lease{connection: noConnection{}}}
@@ -66,11 +65,16 @@ func RequestID(ctx context.Context) string { return FactsFrom(ctx).ID }
 
 // By returns the origin of a request, for the audit record.
 func By(ctx context.Context) store.By {
-	f := FactsFrom(ctx)
+	by, _ := store.ByOf(ctx)
+	return by
+}
+
+// By is what [store.ByOf] reads.
+func (f *RequestFacts) By() store.By {
 	if !f.Source.IsValid() {
 		return store.By{RequestID: f.ID}
 	}
-	return store.By{RequestID: f.ID, Source: f.Source.String(), OperatorID: f.operator}
+	return store.By{RequestID: f.ID, Source: f.Source.String(), Actor: store.Actor{OperatorID: f.operator}}
 }
 
 // NoteOperator names the operator in the request's audit lines and its log line.
@@ -106,8 +110,7 @@ func PrincipalFrom(ctx context.Context) store.Principal {
 	return *p
 }
 
-// WebhooksBy is the operator as the maker of a change.
+// WebhooksBy is [By] for a change of webhook endpoints, without an authorization.
 func WebhooksBy(ctx context.Context) webhook.By {
-	origin := By(ctx)
-	return webhook.By{RequestID: origin.RequestID, Address: origin.Source, OperatorID: origin.OperatorID}
+	return By(ctx).Webhooks()
 }

@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
+
+	"tollhouse/store"
 )
 
 // recorder remembers the status, and reports while the response waits for its reader.
@@ -71,7 +73,7 @@ var (
 func (s *Site) withRequest(on listener, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		facts := newFacts(time.Now(), s.Proxies.source(r), s.requestIDs(on, r)) // the time only measures the request
-		r = r.WithContext(context.WithValue(r.Context(), factsKey, facts))
+		r = r.WithContext(context.WithValue(r.Context(), store.RequestKey, facts))
 		s.beginLease(r, facts)
 		if s.Watch != nil && on == publicListener {
 			rw = s.Watch(rw, r, facts)

@@ -103,7 +103,10 @@ type By struct {
 	// becomes invalid would leave a push behind.
 	Live func(r kv.Reader) error
 
-	RequestID, Address, OperatorID string // for the audit log
+	RequestID, Address string // for the audit log, as the actor is
+
+	OperatorID             string // at the desk
+	ActorClient, ActorName string // a platform client
 }
 
 func (by By) hasToken() bool { return !by.IsOperator() }
