@@ -35,7 +35,8 @@ func (p *program) auditCommand() *cobra.Command {
 clients, replayed codes and refresh tokens, revocations, throttling, and changes by
 operators. Each line has the real reason and the request id, which the caller's answer
 and the log also show. Clients, users and operators have their names, or their ids once
-deleted; --json has both. The record holds no secrets.
+deleted; --json has both. BY is the platform client, or the operator at the desk, who did it,
+and - for a command. The record holds no secrets.
 
 Many refusals within a minute are one line with their number, which appears within a
 minute and has the source, client and user that all of them have in common.`,
@@ -46,7 +47,7 @@ minute and has the source, client and user that all of them have in common.`,
 	for _, f := range []struct{ name, usage string }{
 		{"what", "show lines of this `kind` only, such as login_refused"},
 		{"user", "show lines about this user only, by `name` or id"},
-		{"client", "show lines about this client only, by `name` or id"},
+		{"client", "show lines about or by this client only, by `name` or id"},
 		{"operator", "show changes by this operator at the desk only, by `name` or id"},
 		{"source", "show lines from this `address` or network only"},
 		{"since", "show lines from this `time` on: 2026-03-09, 2026-03-09 14:30, 2h, RFC 3339 or Unix seconds; UTC"},
@@ -85,7 +86,7 @@ func (p *program) followAudit(ctx context.Context, wanted url.Values, after stri
 // readAudit prints page after page. With follow it polls every second, which is
 // fast enough for people.
 func (p *program) readAudit(ctx context.Context, a *adminClient, wanted url.Values, after string, follow bool) error {
-	t := p.NewTable("AT", "WHAT", "REASON", "CLIENT", "USER", "ACCOUNT", "OPERATOR", "SOURCE", "REQUEST")
+	t := p.NewTable("AT", "WHAT", "REASON", "CLIENT", "USER", "ACCOUNT", "BY", "SOURCE", "REQUEST")
 	for {
 		var page struct {
 			Data    []json.RawMessage `json:"data"`
@@ -109,7 +110,7 @@ func (p *program) readAudit(ctx context.Context, a *adminClient, wanted url.Valu
 				fmt.Fprintf(p.Out, "%s\n", raw)
 				continue
 			}
-			t.Add(l.At, l.What, cmp.Or(l.Why(), "-"), cmp.Or(l.ClientName, l.ClientID, "-"), cmp.Or(l.Username, l.UserID, "-"), cmp.Or(l.Account, "-"), cmp.Or(l.Operator, l.OperatorID, "-"), cmp.Or(l.Source, "-"), cmp.Or(l.RequestID, "-"))
+			t.Add(l.At, l.What, cmp.Or(l.Why(), "-"), cmp.Or(l.ClientName, l.ClientID, "-"), cmp.Or(l.Username, l.UserID, "-"), cmp.Or(l.Account, "-"), cmp.Or(l.ActorClient, l.ActorClientID, l.Operator, l.OperatorID, "-"), cmp.Or(l.Source, "-"), cmp.Or(l.RequestID, "-"))
 		}
 		if err := t.Flush(); err != nil {
 			return err

@@ -129,3 +129,55 @@ func (h *house) auditOf(t testing.TB, query string) []admin.AdminAuditLine {
 	}
 	return page.Data
 }
+
+// TestAuditSaysWhoDidItAndToWhat: a platform client, an operator at the desk and a command change
+// the same user, and a platform client is refused.
+//
+// Promise (Platform §4, §5): an audit line has who did it (a platform client, an operator at the
+// desk, or neither for a command) apart from what it was done to, in audit --json and at the desk
+func TestAuditSaysWhoDidItAndToWhat(t *testing.T) {
+	h, b := deskHouse(t)
+	backOffice, _ := h.Client(t, func(spec *store.ClientSpec) { spec.Name = "Back office" })
+	gone := store.Actor{ClientID: "gone", ClientName: "Former back office"}
+	for _, actor := range []store.Actor{{ClientID: backOffice.ID, ClientName: backOffice.Name}, gone} {
+		must.Get(h.PromoteUser(store.WithActor(t.Context(), actor), "mara"))(t)
+	}
+	h.admin(t, "POST", "/admin/users/mara/demote", "")
+	b.follow(t, b.sent(t, "/desk/users/"+h.user.Subject(), "disable"))
+	olga := must.Get(h.FindUser(t.Context(), "olga"))(t)
+	var got [][4]string
+	for _, l := range h.auditOf(t, "user=mara&what=admin") {
+		if l.UserID != h.user.Subject() || l.Account != h.account || l.ClientID != "" {
+			t.Errorf("the line %+v is not about mara", l)
+		}
+		got = append(got, [4]string{l.ActorClientID, l.ActorClient, l.OperatorID, l.Operator})
+	}
+	if want := [][4]string{{backOffice.ID, "Back office"}, {"gone", "Former back office"}, {}, {2: olga.Subject(), 3: "olga"}}; !slices.Equal(got, want) {
+		t.Errorf("mara was changed by %q, want %q", got, want)
+	}
+	var cells []string
+	for n := range parsePage(t, b.get(t, "/desk/audit?user=mara&what=admin")).Descendants() {
+		if n.Data == "td" && attribute(n, "data-col") == "actor" {
+			cells = append(cells, strings.TrimSpace(textOf(n)))
+		}
+	}
+	if want := []string{"olga", "", "Former back office (deleted)", "Back office"}; !slices.Equal(cells, want) {
+		t.Errorf("the desk shows that mara was changed by %q, want %q", cells, want)
+	}
+
+	h.server.API.AuditRefused(t.Context(), store.Principal{ClientID: backOffice.ID, ClientName: backOffice.Name}, "protected")
+	h.server.API.AuditRefused(t.Context(), store.Principal{ClientID: h.client.ID, ClientName: h.client.Name, UserID: h.user.Subject(), Account: h.account}, "account_mismatch")
+	refused := h.auditOf(t, "what=refused")
+	if len(refused) != 2 {
+		t.Fatalf("the refusals are %+v, want two", refused)
+	}
+	if l := refused[0]; l.Reason != "protected" || l.ActorClientID != backOffice.ID || l.ClientID+l.UserID != "" {
+		t.Errorf("the refusal of a platform client is %+v", l)
+	}
+	if l := refused[1]; l.Reason != "account_mismatch" || l.ActorClientID != h.client.ID || l.ClientID != h.client.ID || l.UserID != h.user.Subject() {
+		t.Errorf("the refusal of a user's token is %+v", l)
+	}
+	if found := h.auditOf(t, "what=refused&account="+h.account); len(found) != 1 || found[0].ID != refused[1].ID {
+		t.Errorf("the filter for an account finds %+v", found)
+	}
+}

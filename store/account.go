@@ -35,7 +35,7 @@ func (s *Store) CreateAccount(ctx context.Context, id, name string) (Account, er
 	if err := errors.Join(record.CheckAccountID(id), checkName("name", name, true)); err != nil {
 		return Account{}, err
 	}
-	a := Account{ID: id, Name: name, CreatedAt: s.Now()}
+	a, line := Account{ID: id, Name: name, CreatedAt: s.Now()}, s.change(ctx, "account created")
 	err := s.db.Update(ctx, func(tx kv.Txn) error {
 		_, err := tx.Get(record.AccountKey(id))
 		if err == nil {
@@ -44,7 +44,7 @@ func (s *Store) CreateAccount(ctx context.Context, id, name string) (Account, er
 		if !record.IsAbsent(err) {
 			return err
 		}
-		return writeAccount(tx, a)
+		return errors.Join(writeAccount(tx, a), line.ofAccount(tx, id))
 	})
 	if err != nil {
 		return Account{}, fmt.Errorf("create account: %w", err)
@@ -136,8 +136,9 @@ func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 	if err != nil {
 		return fmt.Errorf("delete account: %w", err)
 	}
+	line := s.change(ctx, "account deleted")
 	err = record.UpdateAs(ctx, db, kv.Ruling, func(tx kv.Txn) error {
-		return errors.Join(eventlog.CountErased(tx), tx.Delete(record.AccountKey(id)))
+		return errors.Join(eventlog.CountErased(tx), tx.Delete(record.AccountKey(id)), line.ofAccount(tx, id))
 	})
 	if err != nil {
 		return fmt.Errorf("delete account: %w", err)
@@ -209,13 +210,17 @@ func (s *Store) setErasing(ctx context.Context, id string, since time.Time) (tim
 		return time.Time{}, record.ErrNotFound
 	}
 	var a Account
+	line := s.change(ctx, "account deletion begun")
+	if since.IsZero() {
+		line = s.change(ctx, "account deletion cancelled")
+	}
 	err := record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) (err error) {
 		a, err = readAccount(tx, id)
 		if err != nil || since.IsZero() == a.erasedSince.IsZero() {
 			return err
 		}
 		a.erasedSince = since
-		return writeAccount(tx, a)
+		return errors.Join(writeAccount(tx, a), line.ofAccount(tx, id))
 	})
 	return a.erasedSince, err
 }
@@ -252,7 +257,7 @@ func (s *Store) releaseClients(ctx context.Context, account string, still func(k
 			if after = c.ID; c.Account != account {
 				continue
 			}
-			_, err := s.endClient(ctx, c.ID, func(tx kv.Txn, c *Client) (ends webhook.Reason, err error) {
+			_, err := s.endClient(ctx, c.ID, "client updated", func(tx kv.Txn, c *Client) (ends webhook.Reason, err error) {
 				if c.Account == account {
 					c.Account = ""
 					c.Generation++

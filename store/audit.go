@@ -9,6 +9,7 @@ import (
 
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
+	"tollhouse/store/secret"
 )
 
 // Audited is the kind of an audit line.
@@ -83,6 +84,43 @@ type AuditLine struct {
 	// Count is how many refusals or changes the line represents. It is 0 in a line about
 	// one of them, which names its request.
 	Count int
+}
+
+// changeLine is the audit line of a change, which is written in the change's own Update.
+type changeLine struct {
+	AuditLine
+	at      time.Time
+	tail    [8]byte
+	isAsked bool
+}
+
+// change prepares the line of what is done with ctx. An empty reason, or a change that the
+// program makes on its own, has no line; see [ByOf].
+func (s *Store) change(ctx context.Context, reason string) changeLine {
+	by, isAsked := ByOf(ctx)
+	return changeLine{AuditLine{What: AuditAdmin, Reason: reason, By: by}, s.Now(), secret.NewTail(nil), isAsked && reason != ""}
+}
+
+func (c changeLine) write(tx kv.Txn) error {
+	if !c.isAsked {
+		return nil
+	}
+	return appendAudit(tx, c.AuditLine, c.at, c.tail)
+}
+
+func (c changeLine) ofClient(tx kv.Txn, id string) error {
+	c.ClientID = id
+	return c.write(tx)
+}
+
+func (c changeLine) ofUser(tx kv.Txn, u User) error {
+	c.UserID, c.AccountID = u.Subject(), u.Account
+	return c.write(tx)
+}
+
+func (c changeLine) ofAccount(tx kv.Txn, id string) error {
+	c.AccountID = id
+	return c.write(tx)
 }
 
 const auditRecord = 1

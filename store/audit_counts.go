@@ -11,8 +11,8 @@ import (
 const (
 	auditKnownMax   = 200     // refused sign-ins of known users; lines with numbers count as such
 	auditFirstMax   = 20      // other refusals: the first of each kind in a minute
-	auditChangesMax = 60      // changes by one tenant
-	auditTenantsMax = 1 << 12 // tenants whose changes are written one by one
+	auditChangesMax = 60      // changes by one tenant, and refusals of one known caller
+	auditTenantsMax = 1 << 12 // tenants and callers whose lines are written one by one
 
 	auditNamedLongMax = 64 // users whose refused sign-ins, and accounts whose changes, have a number of their own
 	auditNamedMax     = 16 // users or clients whose other refusals have one, of each kind of line
@@ -40,7 +40,7 @@ type auditKind struct {
 // kindOf returns what counts the line. The refused sign-ins of a user have one line
 // whatever their reasons.
 func kindOf(l AuditLine) auditKind {
-	k := auditKind{what: l.What, id: cmp.Or(l.UserID, l.ClientID), reason: l.Reason}
+	k := auditKind{what: l.What, id: cmp.Or(l.Actor.ClientID, l.UserID, l.ClientID), reason: l.Reason}
 	switch {
 	case isKnownUsers(l):
 		k.reason = ""
@@ -65,9 +65,10 @@ type auditCounts struct {
 	tenants map[tenant]*changes
 }
 
-type tenant struct{ account, by string }
+// tenant is an account and what changes it, or a client that was refused.
+type tenant struct{ id, by string }
 
-// changes are those of a tenant within a minute, by the tails of their lines.
+// changes are the lines of a tenant within a minute, those of changes by their tails.
 type changes struct {
 	rate
 	written, counted [][8]byte
@@ -92,6 +93,14 @@ func (r *rate) note(now time.Time) { *r = append(*r, now) }
 // admits reports whether a refusal is written one by one. It counts as one if so.
 func (c *auditCounts) admits(line AuditLine, now time.Time) bool {
 	c.open(now)
+	if line.Actor.ClientID != "" {
+		t := c.tenant(line.Actor.ClientID, string(line.What))
+		if t == nil || !t.admits(now, auditChangesMax) {
+			return false
+		}
+		t.note(now)
+		return true
+	}
 	if isKnownUsers(line) {
 		if !c.known.admits(now, auditKnownMax) {
 			return false
@@ -111,12 +120,7 @@ func (c *auditCounts) admits(line AuditLine, now time.Time) bool {
 // otherwise. It gives the same answer for the same tail.
 func (c *auditCounts) admitsChange(line AuditLine, by string, tail [8]byte, now time.Time) bool {
 	c.open(now)
-	key := tenant{line.AccountID, by}
-	t := c.tenants[key]
-	if t == nil && len(c.tenants) < auditTenantsMax {
-		t = &changes{}
-		c.tenants[key] = t
-	}
+	t := c.tenant(line.AccountID, by)
 	switch {
 	case t == nil:
 	case slices.Contains(t.written, tail):
@@ -135,6 +139,17 @@ func (c *auditCounts) admitsChange(line AuditLine, by string, tail [8]byte, now 
 	line.Reason = by
 	c.add(line, now)
 	return false
+}
+
+// tenant returns what a tenant has written, or nil beyond the limit of tenants.
+func (c *auditCounts) tenant(id, by string) *changes {
+	key := tenant{id, by}
+	t := c.tenants[key]
+	if t == nil && len(c.tenants) < auditTenantsMax {
+		t = &changes{}
+		c.tenants[key] = t
+	}
+	return t
 }
 
 // open begins a minute.
@@ -160,6 +175,9 @@ func (c *auditCounts) add(line AuditLine, now time.Time) {
 	}
 	if sum.Reason != line.Reason {
 		sum.Reason = reasonSeveral
+	}
+	if sum.Actor != line.Actor {
+		sum.Actor = Actor{}
 	}
 	for _, pair := range [][2]*string{
 		{&sum.Source, &line.Source}, {&sum.ClientID, &line.ClientID}, {&sum.UserID, &line.UserID},

@@ -216,3 +216,46 @@ func TestRefusalsDisplaceNoLine(t *testing.T) {
 		t.Errorf("%d lines about refusals waited, want %d at most", n, waiting)
 	}
 }
+
+// TestRefusalsOfACallerHaveLines: a client that the platform API's rules refuse is seen, and
+// cannot fill the record or hide another.
+//
+// Promise (Platform §4, §5): refusals by the platform API's rules are lines with the caller and the
+// code, 60 a minute for each client, and then numbers
+func TestRefusalsOfACallerHaveLines(t *testing.T) {
+	t.Parallel()
+	const refusals, most, minutes = 100, 60, 2
+	callers := []store.Actor{{ClientID: "a", ClientName: "A"}, {ClientID: "b", ClientName: "B"}}
+	f := storetest.New(t)
+	for range minutes {
+		for range refusals {
+			for _, caller := range callers {
+				f.AuditRefusal(store.AuditLine{What: store.AuditRefused, Reason: "protected", By: store.By{RequestID: "req_1", Actor: caller}})
+			}
+		}
+		f.Clock.Advance(time.Minute)
+	}
+	lines, about := recorded(t, f.Store)
+	if about != len(callers)*refusals*minutes {
+		t.Errorf("the lines are about %d refusals, want %d", about, len(callers)*refusals*minutes)
+	}
+	for _, caller := range callers {
+		single, counted := 0, 0
+		for _, l := range lines {
+			switch {
+			case l.Actor != caller || l.What != store.AuditRefused || l.Reason != "protected":
+			case l.Count == 0:
+				single++
+			default:
+				counted++
+			}
+		}
+		if single != most*minutes || counted != minutes {
+			t.Errorf("%s has %d lines and %d numbers, want %d and %d", caller.ClientName, single, counted, most*minutes, minutes)
+		}
+	}
+	filter := store.AuditFilter{ClientIDs: []string{"a"}}
+	if !filter.Matches(lines[0]) || filter.Matches(lines[1]) {
+		t.Error("the filter for a client does not find what was done by it")
+	}
+}

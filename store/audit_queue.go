@@ -20,8 +20,8 @@ const (
 	auditRetryEvery = 5 * time.Second
 )
 
-// auditQueue holds lines that are not written together with what they record: changes by
-// operators, and refusals. A line stays in the queue until it is written; a crash loses
+// auditQueue holds lines about what is no change of the store: refusals, and what an operator
+// has begun. A line stays in the queue until it is written; a crash loses
 // it. Lines about refusals take up a quarter of the queue at most, so that refusals cannot
 // displace other lines, and what exceeds the limits of auditCounts is counted.
 type auditQueue struct {

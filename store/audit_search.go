@@ -15,7 +15,8 @@ import (
 type AuditFilter struct {
 	What        Audited
 	UserIDs     []string
-	ClientIDs   []string
+	ClientIDs   []string // which it is about, or which did it
+	AccountID   string
 	OperatorIDs []string
 	Source      netip.Prefix
 	From, To    time.Time // both inclusive
@@ -23,7 +24,10 @@ type AuditFilter struct {
 
 // Matches reports whether a line is selected.
 func (f AuditFilter) Matches(l AuditLine) bool {
-	if f.What != "" && l.What != f.What || !isOneOf(l.UserID, f.UserIDs) || !isOneOf(l.ClientID, f.ClientIDs) || !isOneOf(l.Actor.OperatorID, f.OperatorIDs) {
+	if f.What != "" && l.What != f.What || f.AccountID != "" && l.AccountID != f.AccountID {
+		return false
+	}
+	if !isOneOf(l.ClientID, f.ClientIDs) && !isOneOf(l.Actor.ClientID, f.ClientIDs) || !isOneOf(l.UserID, f.UserIDs) || !isOneOf(l.Actor.OperatorID, f.OperatorIDs) {
 		return false
 	}
 	if !f.From.IsZero() && l.At.Before(f.From) || !f.To.IsZero() && l.At.After(f.To) {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -109,6 +110,7 @@ func (s *Store) createClient(ctx context.Context, id string, spec ClientSpec, se
 	} else {
 		c.secrets = []clientSecret{{hash: sec.Hash(), createdAt: s.Now()}}
 	}
+	line := s.change(ctx, "client created")
 	err := s.db.Update(ctx, func(tx kv.Txn) error {
 		_, err := tx.Get(record.ClientKey(c.ID))
 		if err == nil {
@@ -125,7 +127,7 @@ func (s *Store) createClient(ctx context.Context, id string, spec ClientSpec, se
 		if err := s.ensureAccountOf(tx, c); err != nil {
 			return err
 		}
-		return writeClient(tx, c)
+		return errors.Join(writeClient(tx, c), line.ofClient(tx, c.ID))
 	})
 	if err != nil {
 		return Client{}, secret.Token{}, fmt.Errorf("create client: %w", err)
@@ -167,7 +169,7 @@ func (s *Store) ListClients(ctx context.Context, after string, limit int) ([]Cli
 // the account or may no longer create endpoints. Errors: *InvalidError, ErrNotFound.
 func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange) (Client, error) {
 	epoch := secret.NewID(nil)
-	return s.endClient(ctx, id, func(tx kv.Txn, c *Client) (ends webhook.Reason, err error) {
+	return s.endClient(ctx, id, "client updated", func(tx kv.Txn, c *Client) (ends webhook.Reason, err error) {
 		spec, account := c.spec(), c.Account
 		set(&spec.Name, change.Name)
 		uris, err := change.redirectURIs(spec.RedirectURIs)
@@ -201,7 +203,11 @@ func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange
 // tokens. It is idempotent.
 // Errors: ErrNotFound.
 func (s *Store) DisableClient(ctx context.Context, id string) (Client, error) {
-	return s.endClient(ctx, id, func(_ kv.Txn, c *Client) (webhook.Reason, error) {
+	return s.disableClient(ctx, id, "client disabled")
+}
+
+func (s *Store) disableClient(ctx context.Context, id, reason string) (Client, error) {
+	return s.endClient(ctx, id, reason, func(_ kv.Txn, c *Client) (webhook.Reason, error) {
 		if c.DisabledAt.IsZero() {
 			c.DisabledAt = s.Now()
 			c.Generation++
@@ -213,17 +219,19 @@ func (s *Store) DisableClient(ctx context.Context, id string) (Client, error) {
 // EnableClient enables a client again, without its old codes and tokens. Errors:
 // ErrNotFound.
 func (s *Store) EnableClient(ctx context.Context, id string) (Client, error) {
-	return s.changeClient(ctx, id, func(_ kv.Txn, c *Client) error {
+	return s.changeClient(ctx, id, "client enabled", func(_ kv.Txn, c *Client) error {
 		c.DisabledAt = time.Time{}
 		return nil
 	})
 }
 
 // changeClient is for operators: it may revoke what the client has, even when the disk is full.
-func (s *Store) changeClient(ctx context.Context, id string, change func(kv.Txn, *Client) error) (c Client, err error) {
+// The audit line has the reason.
+func (s *Store) changeClient(ctx context.Context, id, reason string, change func(kv.Txn, *Client) error) (c Client, err error) {
 	if !isClientID(id) {
 		return Client{}, fmt.Errorf("change client: %w", record.ErrNotFound)
 	}
+	line := s.change(ctx, reason)
 	err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
 		if c, err = readClient(tx, id); err != nil {
 			return err
@@ -231,7 +239,7 @@ func (s *Store) changeClient(ctx context.Context, id string, change func(kv.Txn,
 		if err := change(tx, &c); err != nil {
 			return err
 		}
-		return writeClient(tx, c)
+		return errors.Join(writeClient(tx, c), line.ofClient(tx, id))
 	})
 	if err != nil {
 		return Client{}, fmt.Errorf("change client: %w", err)
@@ -242,7 +250,7 @@ func (s *Store) changeClient(ctx context.Context, id string, change func(kv.Txn,
 // endClient is changeClient for a change that may invalidate the client's tokens or its right
 // to have events pushed. It then disables the client's webhook endpoints, for the reason that change
 // returns.
-func (s *Store) endClient(ctx context.Context, id string, change func(kv.Txn, *Client) (webhook.Reason, error)) (c Client, err error) {
+func (s *Store) endClient(ctx context.Context, id, reason string, change func(kv.Txn, *Client) (webhook.Reason, error)) (c Client, err error) {
 	if !isClientID(id) {
 		return Client{}, fmt.Errorf("end client: %w", record.ErrNotFound)
 	}
@@ -250,13 +258,14 @@ func (s *Store) endClient(ctx context.Context, id string, change func(kv.Txn, *C
 	if err != nil {
 		return Client{}, fmt.Errorf("end client: %w", err)
 	}
-	err = s.revoke(ctx, kv.Ruling, By{}, secret.NewTail(s.random), func(tx kv.Txn, n *webhook.Ending) error {
+	line := s.change(ctx, reason)
+	err = s.revoke(ctx, kv.Ruling, line.By, secret.NewTail(s.random), func(tx kv.Txn, n *webhook.Ending) error {
 		if c, err = readClient(tx, id); err != nil {
 			return err
 		}
 		ends, err := change(tx, &c)
 		if err == nil {
-			err = writeClient(tx, c)
+			err = errors.Join(writeClient(tx, c), line.ofClient(tx, id))
 		}
 		if err != nil || ends == "" {
 			return err
@@ -273,16 +282,17 @@ func (s *Store) endClient(ctx context.Context, id string, change func(kv.Txn, *C
 // immediately, and its record is deleted last, so that a failed deletion can be repeated. Errors:
 // ErrNotFound.
 func (s *Store) DeleteClient(ctx context.Context, id string) error {
-	_, err := s.DisableClient(ctx, id)
+	_, err := s.disableClient(ctx, id, "client deletion begun")
 	if err == nil {
 		err = s.deleteFamilies(ctx, record.ClientFamiliesKey(id))
 	}
 	if err == nil {
+		line := s.change(ctx, "client deleted")
 		err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
-			if err := countClientChange(tx); err != nil {
+			if _, err := readClient(tx, id); err != nil {
 				return err
 			}
-			return record.DeleteKeys(tx, record.ClientKey(id), record.ClientUseKey(id))
+			return errors.Join(countClientChange(tx), record.DeleteKeys(tx, record.ClientKey(id), record.ClientUseKey(id)), line.ofClient(tx, id))
 		})
 	}
 	if err != nil {

@@ -57,7 +57,7 @@ func (c Client) Secrets() int { return len(c.secrets) }
 // Errors: ErrNotFound, *InvalidError for a public client.
 func (s *Store) RotateClientSecret(ctx context.Context, id string, revoke bool) (Client, secret.Token, error) {
 	sec := secret.New(s.random, secret.ClientSecret)
-	c, err := s.endClient(ctx, id, func(_ kv.Txn, c *Client) (ends webhook.Reason, err error) {
+	c, err := s.endClient(ctx, id, "client secret rotated", func(_ kv.Txn, c *Client) (ends webhook.Reason, err error) {
 		if c.Public {
 			return "", record.Invalid("client_id", "a public client uses PKCE instead", "the client is public and has no secret")
 		}

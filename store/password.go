@@ -32,7 +32,7 @@ func (s *Store) SetPassword(ctx context.Context, username, password string) (Use
 	if err != nil {
 		return User{}, fmt.Errorf("set password: %w", err)
 	}
-	return s.endUser(ctx, username, func(u *User) {
+	return s.endUser(ctx, username, "password set", func(u *User) {
 		u.setPassword(hash)
 		u.Generation++
 	})
@@ -129,7 +129,7 @@ func (s *Store) renewPassword(ctx context.Context, c secret.Caller, u User, pass
 	hash, err := s.hasher.Hash(ctx, c, password)
 	renewed := u
 	if err == nil {
-		_, err = s.changeUser(ctx, u.Canonical, func(now *User) error {
+		_, err = s.changeUser(ctx, u.Canonical, "", func(now *User) error {
 			if renewed = u; now.password == u.password {
 				now.password, renewed.password = hash, hash
 			}

@@ -40,3 +40,17 @@ func purgeLine(by By, p eventlog.Purge) AuditLine {
 	}
 	return line
 }
+
+// RecordEvent is [eventlog.Log.RecordEvent] for an operator, with an audit line.
+func (s *Store) RecordEvent(ctx context.Context, e eventlog.NewEvent) ([]byte, error) {
+	line := s.change(ctx, "event recorded")
+	return s.Events.RecordEvent(ctx, e, func(tx kv.Txn) error { return line.ofAccount(tx, e.Owner) })
+}
+
+// NewImporter is [eventlog.Log.NewImporter] for an operator, with an audit line unless nothing is
+// recorded.
+func (s *Store) NewImporter(ctx context.Context, account string, o eventlog.ImportOptions) (*eventlog.Importer, error) {
+	line := s.change(ctx, "events imported")
+	o.Begin = func(tx kv.Txn) error { return line.ofAccount(tx, account) }
+	return s.Events.NewImporter(account, o)
+}

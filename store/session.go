@@ -205,7 +205,7 @@ func (sn Session) Is(token secret.Token) bool { return sn.hash.Equal(token.Hash(
 // DeleteOtherSessions ends the user's sessions except that of the token, and returns how
 // many were live.
 func (s *Store) DeleteOtherSessions(ctx context.Context, u User, keep secret.Token) (ended int, err error) {
-	if ended, err = s.deleteSessions(ctx, kv.Ending, u, keep.Hash()); err != nil {
+	if ended, err = s.deleteSessions(ctx, kv.Ending, u, keep.Hash(), s.change(ctx, "signed out everywhere else")); err != nil {
 		return 0, fmt.Errorf("delete other sessions: %w", err)
 	}
 	return ended, nil
@@ -214,7 +214,8 @@ func (s *Store) DeleteOtherSessions(ctx context.Context, u User, keep secret.Tok
 // DeleteSessions ends all sessions of the user, for the operator, and returns how many were
 // live. The user's unredeemed codes are revoked too.
 func (s *Store) DeleteSessions(ctx context.Context, by By, u User) (ended int, err error) {
-	if ended, err = s.deleteSessions(ctx, kv.Ruling, u, secret.Hash{}); err == nil {
+	line := s.change(ctx, "signed out everywhere by the operator")
+	if ended, err = s.deleteSessions(ctx, kv.Ruling, u, secret.Hash{}, line); err == nil {
 		err = s.revokeCodes(ctx, by, record.AllUserCodesKey(u.ID), ReasonRevokedByOperator)
 	}
 	if err != nil {
@@ -223,8 +224,10 @@ func (s *Store) DeleteSessions(ctx context.Context, by By, u User) (ended int, e
 	return ended, nil
 }
 
-// deleteSessions ends the user's sessions except kept, if any.
-func (s *Store) deleteSessions(ctx context.Context, class kv.Class, u User, kept secret.Hash) (ended int, err error) {
+// deleteSessions ends the user's sessions except kept, if any. The line is written with the
+// first of those that were live: otherwise a user could fill the audit record.
+func (s *Store) deleteSessions(ctx context.Context, class kv.Class, u User, kept secret.Hash, line changeLine) (ended int, err error) {
+	line.What = AuditRevoke
 	_, err = s.eachIndexPage(ctx, record.UserSessionsKey(u.ID), func(ends [][]byte) (more bool, err error) {
 		ends = slices.DeleteFunc(ends, func(h []byte) bool { return bytes.Equal(h, kept[:]) })
 		live, err := s.liveSessions(ctx, ends)
@@ -233,16 +236,23 @@ func (s *Store) deleteSessions(ctx context.Context, class kv.Class, u User, kept
 		}
 		ended += len(live)
 		for batch := range slices.Chunk(ends, record.DeleteBatchMax/4) {
+			due := line
+			if ended == 0 {
+				due = changeLine{}
+			}
 			err := record.UpdateAs(ctx, s.db, class, func(tx kv.Txn) error {
 				for _, h := range batch {
 					if err := record.DeleteKeys(tx, record.SessionKey(secret.Hash(h)), record.UserSessionsKey(u.ID).Hash(secret.Hash(h))); err != nil {
 						return err
 					}
 				}
-				return nil
+				return due.ofUser(tx, u)
 			})
 			if err != nil {
 				return false, err
+			}
+			if ended > 0 {
+				line = changeLine{}
 			}
 		}
 		return true, nil

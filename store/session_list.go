@@ -137,6 +137,8 @@ func (s *Store) DeleteSessionNamed(ctx context.Context, name string) (ended Sess
 	if err != nil {
 		return Session{}, fmt.Errorf("delete session: %w", err)
 	}
+	line := s.change(ctx, "signed out by the operator")
+	line.What = AuditRevoke
 	err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
 		if ended, err = readSessionWithUser(tx, h); err != nil {
 			return err
@@ -144,7 +146,7 @@ func (s *Store) DeleteSessionNamed(ctx context.Context, name string) (ended Sess
 		if !s.isLive(ended) {
 			return record.ErrNotFound
 		}
-		return record.DeleteKeys(tx, record.SessionKey(h), record.UserSessionsKey(ended.user).Hash(h))
+		return errors.Join(record.DeleteKeys(tx, record.SessionKey(h), record.UserSessionsKey(ended.user).Hash(h)), line.ofUser(tx, ended.User))
 	})
 	if err != nil {
 		return Session{}, fmt.Errorf("delete session: %w", err)

@@ -116,6 +116,10 @@ func (s *Store) createUser(ctx context.Context, u User, fixture bool) (User, err
 		return User{}, record.Invalid("username", "give a name, not an id", "the username has the form of a user's id")
 	}
 	u.ID, u.CreatedAt = secret.NewID(s.random), s.Now()
+	created, code := s.change(ctx, "user created"), s.change(ctx, "")
+	if !u.code.expiresAt.IsZero() {
+		code = s.change(ctx, reasonCodeMade)
+	}
 	err := s.db.Update(ctx, func(tx kv.Txn) error {
 		_, err := tx.Get(record.UserNameKey(u.Canonical))
 		if err == nil {
@@ -135,7 +139,7 @@ func (s *Store) createUser(ctx context.Context, u User, fixture bool) (User, err
 		if err := tx.Set(record.UserNameKey(u.Canonical), u.ID[:], time.Time{}); err != nil {
 			return err
 		}
-		return writeUser(tx, u)
+		return errors.Join(writeUser(tx, u), created.ofUser(tx, u), code.ofUser(tx, u))
 	})
 	if err != nil {
 		return User{}, fmt.Errorf("create user: %w", err)
@@ -241,7 +245,11 @@ func (s *Store) AuthenticateUser(ctx context.Context, c secret.Caller, username,
 // endpoints that these created, and revokes a code for a new password. It is idempotent. Errors:
 // ErrNotFound.
 func (s *Store) DisableUser(ctx context.Context, username string) (User, error) {
-	return s.endUser(ctx, username, func(u *User) {
+	return s.disableUser(ctx, username, "user disabled")
+}
+
+func (s *Store) disableUser(ctx context.Context, username, reason string) (User, error) {
+	return s.endUser(ctx, username, reason, func(u *User) {
 		if u.DisabledAt.IsZero() {
 			u.DisabledAt, u.code = s.Now(), userCode{}
 			u.Generation++
@@ -252,7 +260,7 @@ func (s *Store) DisableUser(ctx context.Context, username string) (User, error) 
 // EnableUser lets a user sign in again, without their old sessions and tokens. Errors:
 // ErrNotFound.
 func (s *Store) EnableUser(ctx context.Context, username string) (User, error) {
-	return s.changeUser(ctx, username, func(u *User) error {
+	return s.changeUser(ctx, username, "user enabled", func(u *User) error {
 		u.DisabledAt = time.Time{}
 		return nil
 	})
@@ -260,27 +268,29 @@ func (s *Store) EnableUser(ctx context.Context, username string) (User, error) {
 
 // PromoteUser makes a user an operator. It is idempotent. Errors: ErrNotFound.
 func (s *Store) PromoteUser(ctx context.Context, username string) (User, error) {
-	return s.setOperator(ctx, username, true)
+	return s.setOperator(ctx, username, "user promoted", true)
 }
 
 // DemoteUser makes an operator an ordinary user. It is idempotent. Errors: ErrNotFound.
 func (s *Store) DemoteUser(ctx context.Context, username string) (User, error) {
-	return s.setOperator(ctx, username, false)
+	return s.setOperator(ctx, username, "user demoted", false)
 }
 
-func (s *Store) setOperator(ctx context.Context, username string, operator bool) (User, error) {
-	return s.changeUser(ctx, username, func(u *User) error {
+func (s *Store) setOperator(ctx context.Context, username, reason string, operator bool) (User, error) {
+	return s.changeUser(ctx, username, reason, func(u *User) error {
 		u.Operator = operator
 		return nil
 	})
 }
 
 // changeUser is for operators: it may revoke what the user has, even when the disk is full.
-func (s *Store) changeUser(ctx context.Context, username string, change func(*User) error) (u User, err error) {
+// The audit line has the reason.
+func (s *Store) changeUser(ctx context.Context, username, reason string, change func(*User) error) (u User, err error) {
 	canonical, err := CanonicalUsername(username)
 	if err != nil {
 		return User{}, fmt.Errorf("change user: %w", record.ErrNotFound)
 	}
+	line := s.change(ctx, reason)
 	err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
 		if u, err = readUserByName(tx, canonical); err != nil {
 			return err
@@ -288,7 +298,7 @@ func (s *Store) changeUser(ctx context.Context, username string, change func(*Us
 		if err := change(&u); err != nil {
 			return err
 		}
-		return writeUser(tx, u)
+		return errors.Join(writeUser(tx, u), line.ofUser(tx, u))
 	})
 	if err != nil {
 		return User{}, fmt.Errorf("change user: %w", err)
@@ -298,17 +308,18 @@ func (s *Store) changeUser(ctx context.Context, username string, change func(*Us
 
 // endUser is changeUser for a change that revokes the user's tokens. It also disables the webhook
 // endpoints that they created.
-func (s *Store) endUser(ctx context.Context, username string, change func(*User)) (u User, err error) {
+func (s *Store) endUser(ctx context.Context, username, reason string, change func(*User)) (u User, err error) {
 	canonical, err := CanonicalUsername(username)
 	if err != nil {
 		return User{}, fmt.Errorf("end user: %w", record.ErrNotFound)
 	}
-	err = s.revoke(ctx, kv.Ruling, By{}, secret.NewTail(s.random), func(tx kv.Txn, n *webhook.Ending) error {
+	line := s.change(ctx, reason)
+	err = s.revoke(ctx, kv.Ruling, line.By, secret.NewTail(s.random), func(tx kv.Txn, n *webhook.Ending) error {
 		if u, err = readUserByName(tx, canonical); err != nil {
 			return err
 		}
 		change(&u)
-		return errors.Join(writeUser(tx, u), u.endWebhooks(tx, n))
+		return errors.Join(writeUser(tx, u), u.endWebhooks(tx, n), line.ofUser(tx, u))
 	})
 	if err != nil {
 		return User{}, fmt.Errorf("end user: %w", err)
@@ -325,7 +336,7 @@ func (u User) endWebhooks(tx kv.Txn, n *webhook.Ending) error {
 // sessions immediately. The user's record is deleted last, so that a failed deletion can be
 // repeated. Errors: ErrNotFound.
 func (s *Store) DeleteUser(ctx context.Context, username string) error {
-	u, err := s.DisableUser(ctx, username)
+	u, err := s.disableUser(ctx, username, "user deletion begun")
 	if err == nil {
 		err = record.DeleteAll(ctx, s.db, record.UserConsentsKey(u.ID).All())
 	}
@@ -338,11 +349,12 @@ func (s *Store) DeleteUser(ctx context.Context, username string) error {
 		err = s.deleteFamilies(ctx, record.UserFamiliesKey(u.ID))
 	}
 	if err == nil {
+		line := s.change(ctx, "user deleted")
 		err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
 			if _, err := readUser(tx, u.ID); err != nil {
 				return err
 			}
-			return record.DeleteKeys(tx, record.UserKey(u.ID), record.UserNameKey(u.Canonical), record.SignInKey(u.ID))
+			return errors.Join(record.DeleteKeys(tx, record.UserKey(u.ID), record.UserNameKey(u.Canonical), record.SignInKey(u.ID)), line.ofUser(tx, u))
 		})
 	}
 	if err != nil {

@@ -18,7 +18,10 @@ import (
 // UserCodeLifetime is how long a code can be redeemed.
 const UserCodeLifetime = 24 * time.Hour
 
-const reasonSetByCode = "password set by code"
+const (
+	reasonSetByCode = "password set by code"
+	reasonCodeMade  = "code made"
+)
 
 // errCodeExpired refuses a right code that is past its time.
 var errCodeExpired = fmt.Errorf("%w: %w", record.ErrMismatch, record.ErrExpired)
@@ -50,7 +53,7 @@ func (s *Store) CreateUserWithCode(ctx context.Context, username, account string
 // any, stays good until the code is redeemed. Errors: ErrNotFound, ErrDisabled.
 func (s *Store) CreateUserCode(ctx context.Context, username string) (User, secret.Token, error) {
 	code, kept := s.newUserCode()
-	u, err := s.changeUser(ctx, username, func(u *User) error {
+	u, err := s.changeUser(ctx, username, reasonCodeMade, func(u *User) error {
 		if !u.DisabledAt.IsZero() {
 			return record.ErrDisabled
 		}

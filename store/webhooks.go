@@ -22,7 +22,7 @@ func (s *Store) openWebhooks(db kv.DB, o Options) *webhook.Webhooks {
 			case by.Client != "" || by.User != "":
 				return s.auditChange(tx, line, reasonChanges, tail)
 			// A receiver can cause it, and whoever enables endpoints and revokes the token again.
-			case account != "" && by.OperatorID == "" && (by.RequestID == "" || by.Address != ""):
+			case account != "" && by.OperatorID == "" && by.ActorClient == "" && (by.RequestID == "" || by.Address != ""):
 				return s.auditChange(tx, line, reasonServerChanges, tail)
 			}
 			return appendAudit(tx, line, s.Now(), tail)

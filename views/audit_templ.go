@@ -30,13 +30,15 @@ type AuditList struct {
 
 // An AuditLine is a line of the audit record.
 type AuditLine struct {
-	ID                     string
-	At                     Moment
-	What                   string // a kind: see AuditKinds
-	Reason                 string
-	Times                  int // that it stands for; 0 if lines are not counted
-	User, Client, Operator Named
-	Source, RequestID      string
+	ID                string
+	At                Moment
+	What              string // a kind: see AuditKinds
+	Reason            string
+	Times             int // that it stands for; 0 if lines are not counted
+	User, Client      Named
+	Actor             Named // who did it: a platform client, or with AtDesk an operator
+	AtDesk            bool
+	Source, RequestID string
 }
 
 // Named is a record that an audit line names by its id.
@@ -78,13 +80,22 @@ func (n Named) cell(col string) deskCell {
 	return deskCell{Col: col, Text: n.Name, Href: n.URL}
 }
 
+// actor is the cell of who did it. The name of an operator has a hook of its own.
+func (l AuditLine) actor() deskCell {
+	c := l.Actor.cell("actor")
+	if l.AtDesk {
+		c.TextCol = "operator"
+	}
+	return c
+}
+
 func (l AuditList) table() deskTable {
-	t := deskTable{Label: "Audit entries", List: "audit", Columns: []string{"When", "What", "Why", "User", "Client", "Operator", "Source", "Request"}, Older: l.Older,
+	t := deskTable{Label: "Audit entries", List: "audit", Columns: []string{"When", "What", "Why", "By", "User", "Client", "Source", "Request"}, Older: l.Older,
 		Empty: "No entries yet."}
 	for _, line := range l.Lines {
 		t.Rows = append(t.Rows, deskRow{Hook: "audit", ID: line.ID, Cells: []deskCell{
 			{When: line.At}, {Text: auditWord(line.What), Col: "what"}, {Text: line.why(), Col: "reason"},
-			line.User.cell("user"), line.Client.cell("client"), line.Operator.cell("operator"),
+			line.actor(), line.User.cell("user"), line.Client.cell("client"),
 			{Text: line.Source, Col: "source"}, {Text: line.RequestID, Code: true},
 		}})
 	}

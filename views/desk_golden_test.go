@@ -52,6 +52,8 @@ func deskScreens() map[string]templ.Component {
 	}}
 	audit := views.AuditList{Older: "/desk/audit?after=1", URL: "/desk/audit", Lines: []views.AuditLine{
 		{ID: "aud_1", At: when, What: "login_refused", Reason: name, Times: 3, User: views.Named{ID: "usr_1", Name: name, URL: "/desk/users/usr_1"}, Client: views.Named{ID: name}, Source: name, RequestID: name},
+		{ID: "aud_2", At: when, What: "admin", Reason: name, Actor: views.Named{ID: "usr_1", Name: name, URL: "/desk/users/usr_1"}, AtDesk: true},
+		{ID: "aud_3", At: when, What: "admin", Reason: name, Actor: views.Named{ID: "back-office", Name: name, URL: "/desk/clients/back-office"}},
 	}}
 	browser := views.Browser{ID: "ses_1", Username: name, UserURL: "/desk/users/usr_1", Here: true, Since: when, Seen: when, Ends: soon, RevokeURL: "/desk/sessions/ses_1/revoke"}
 	event := views.ListedEvent{ID: "evt_1", Type: name, Source: name, URL: "/desk/events/evt_1", Resource: name, ResourceURL: "/desk/events?resource=1", At: when, Current: true}

@@ -72,6 +72,8 @@ const outline = `
 ### §4.1, §4.2: long polls and streams
 ### §6: the specification's examples
 ## Webhooks
+## The platform API
+### Platform §4, §5: invitations, audit
 ## The appliance
 ### Commands and settings
 ### One data directory, one owner

@@ -106,16 +106,7 @@ func takeTime(w http.ResponseWriter) {
 	_ = c.SetWriteDeadline(time.Time{})
 }
 
-// noteAdmin adds the changed object to the request's log and audit lines.
+// noteAdmin adds the object to the request's log line.
 func noteAdmin(r *http.Request, name, value string) {
 	web.Note(r.Context(), slog.String(name, value))
-	change := &web.FactsFrom(r.Context()).Change
-	switch name {
-	case "client_id":
-		change.ClientID = value
-	case "user_id":
-		change.UserID = value
-	case "account_id":
-		change.AccountID = value
-	}
 }

@@ -12,24 +12,6 @@ import (
 	"tollhouse/store/record"
 )
 
-// audited records an administrative change that succeeded.
-func (s *Server) audited(what string, h web.Handler) web.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		err := h(w, r)
-		if err != nil {
-			return err
-		}
-		s.auditChange(r, what)
-		return nil
-	}
-}
-
-func (s *Server) auditChange(r *http.Request, what string) {
-	line := web.FactsFrom(r.Context()).Change
-	line.What, line.Reason, line.By = store.AuditAdmin, what, web.By(r.Context())
-	s.site.Store.AuditNow(r.Context(), line)
-}
-
 // AdminAuditLine is an audit line as sent.
 type AdminAuditLine struct {
 	ID       string `json:"id"`
@@ -104,7 +86,7 @@ func (s *Server) listAudit(w http.ResponseWriter, r *http.Request) error {
 // auditWanted reads the filters of a request: names in any spelling, or ids.
 func auditWanted(r *http.Request) (a AuditSearch, err error) {
 	a.FromName, a.ToName = "since", "until"
-	for name, to := range map[string]*string{"what": &a.What, "user": &a.User, "client": &a.Client, "operator": &a.Operator, "source": &a.Source, "since": &a.From, "until": &a.To} {
+	for name, to := range map[string]*string{"what": &a.What, "user": &a.User, "client": &a.Client, "account": &a.Account, "operator": &a.Operator, "source": &a.Source, "since": &a.From, "until": &a.To} {
 		if *to, err = wanted(r, name); err != nil {
 			return a, err
 		}

@@ -48,8 +48,9 @@ func (s *Server) ClientsNamed(ctx context.Context, name string) (ids []string, e
 // AuditSearch is a search of the audit record as an operator writes it: names in any
 // spelling, or ids.
 type AuditSearch struct {
-	What, User, Client, Operator, Source, From, To string
-	After                                          string
+	What, User, Client, Account, Operator, Source, From, To string
+
+	After string
 
 	FromName, ToName string // the parameters of from and to
 }
@@ -66,7 +67,7 @@ var nobody = []string{"\x00"}
 
 // AuditFilter resolves names. An unknown name matches nothing.
 func (s *Server) AuditFilter(ctx context.Context, a AuditSearch) (f store.AuditFilter, err error) {
-	f.What = store.Audited(a.What)
+	f.What, f.AccountID = store.Audited(a.What), a.Account
 	if a.What != "" && !slices.Contains(auditKinds, a.What) {
 		last := len(auditKinds) - 1
 		return f, web.InvalidParameter("what", "is not a kind of audit line: give %s or %s.", strings.Join(auditKinds[:last], ", "), auditKinds[last])

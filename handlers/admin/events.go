@@ -58,7 +58,7 @@ func (s *Server) recordEvent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return eventProblem(err)
 	}
-	wire, err := s.site.Store.Events.RecordEvent(r.Context(), e)
+	wire, err := s.site.Store.RecordEvent(r.Context(), e)
 	if err != nil {
 		return eventProblem(err)
 	}

@@ -72,7 +72,7 @@ func (s *Server) importEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	importer, err := s.site.Store.Events.NewImporter(q.account, q.options)
+	importer, err := s.site.Store.NewImporter(r.Context(), q.account, q.options)
 	if err != nil {
 		return eventProblem(err)
 	}
@@ -103,9 +103,6 @@ func (s *Server) importEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 	total := importer.Summary()
 	web.Note(r.Context(), slog.Int("recorded", total.Recorded), slog.Int("refused", total.Errors))
-	if total.Recorded > 0 && !q.options.DryRun {
-		s.auditChange(r, "events imported")
-	}
 	return nil
 }
 

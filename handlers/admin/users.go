@@ -55,9 +55,6 @@ type AdminUserCode struct {
 	ExpiresAt int64  `json:"expires_at"` // Unix seconds
 }
 
-// codeMade is the reason of the audit line about a new code.
-const codeMade = "code made"
-
 // createUser is POST /admin/users.
 func (s *Server) createUser(w http.ResponseWriter, r *http.Request) error {
 	var asked struct {
@@ -97,10 +94,8 @@ func (s *Server) createUser(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	noteAdmin(r, "user_id", u.Subject())
-	s.auditChange(r, "user created")
 	made := NewAdminUser{UserID: u.Subject(), Username: u.Username, Account: u.Account, Operator: u.Operator}
 	if asked.Code {
-		s.auditChange(r, codeMade)
 		made.Code, made.ExpiresAt = code.Reveal(), u.CodeExpiresAt().Unix()
 	}
 	web.WriteJSON(w, http.StatusCreated, made)
@@ -214,7 +209,7 @@ func (s *Server) deleteUser(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	takeTime(w)
-	u, err := s.site.Store.FindUser(r.Context(), name) // for the audit line
+	u, err := s.site.Store.FindUser(r.Context(), name) // for the log line
 	if err == nil {
 		err = s.site.Store.DeleteUser(r.Context(), name)
 	}

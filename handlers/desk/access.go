@@ -186,7 +186,6 @@ func (s *Server) revokeSession(v *visit) error {
 	if err != nil {
 		return err
 	}
-	s.admin.AuditSignedOut(v.r, ended.User, "signed out by the operator")
 	if ended.Is(v.session.Token) {
 		v.s.site.RedirectHere(v.w, oauth.SignInForDesk)
 		return nil

@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"tollhouse/handlers/admin"
 	"tollhouse/handlers/api"
 	"tollhouse/handlers/web"
+	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/views"
 )
@@ -67,7 +69,7 @@ func (v *visit) auditList(a admin.AuditSearch, limit int) (list views.AuditList,
 	for _, l := range found.Lines {
 		list.Lines = append(list.Lines, views.AuditLine{
 			ID: l.Position.String(), At: web.Moment(l.At, v.now), What: string(l.What), Reason: l.Reason, Times: l.Count,
-			User: names.user(l.UserID), Client: names.client(l.ClientID), Operator: names.user(l.Actor.OperatorID), Source: l.Source, RequestID: l.RequestID,
+			User: names.user(l.UserID), Client: names.client(l.ClientID), Actor: names.actor(l.Actor), AtDesk: l.Actor.OperatorID != "", Source: l.Source, RequestID: l.RequestID,
 		})
 	}
 	if names.err != nil {
@@ -117,6 +119,18 @@ func (n *auditNames) client(id string) views.Named {
 		n.clients[id] = name
 	}
 	return views.Named{ID: id, Name: name, URL: below(clientsPath, id)}
+}
+
+// actor is who did it. A platform client has the name that it had then.
+func (n *auditNames) actor(a store.Actor) views.Named {
+	if a.OperatorID != "" {
+		return n.user(a.OperatorID)
+	}
+	named := n.client(a.ClientID)
+	if named.Name == "" {
+		named.ID = cmp.Or(a.ClientName, a.ClientID)
+	}
+	return named
 }
 
 // auditAddress is the address of a search, with a cursor.

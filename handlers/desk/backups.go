@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"tollhouse/handlers/web"
-	"tollhouse/store"
 	"tollhouse/views"
 )
 
@@ -85,7 +84,7 @@ func (s *Server) makeBackup(v *visit) error {
 		if !s.config.Backups.Make() {
 			return done, busyWithBackups()
 		}
-		v.audit("backup begun", store.AuditLine{})
+		v.audit("backup begun")
 		return onceDone{views.MadeBackup, "/desk/backups"}, v.finish(views.DoneBackupBegun, "/desk/backups")
 	})
 }
@@ -108,6 +107,6 @@ func (s *Server) verifyBackup(v *visit) error {
 	case !begun:
 		return busyWithBackups()
 	}
-	v.audit("backup checked", store.AuditLine{})
+	v.audit("backup checked")
 	return v.finish(views.DoneBackupVerifying, "/desk/backups")
 }

@@ -191,7 +191,6 @@ func (s *Server) createClient(v *visit) error {
 		if err != nil {
 			return done, err
 		}
-		v.audit("client created", store.AuditLine{ClientID: c.ID})
 		v.showClientSecret(c, sec, views.ClientSecretProps{New: true})
 		return onceDone{views.MadeClient, below(clientsPath, c.ID)}, nil
 	})
@@ -296,7 +295,6 @@ func (s *Server) updateClient(v *visit) error {
 	if asked.refused != nil || asked.lacksBoxes() {
 		return v.showClientPage(http.StatusBadRequest, c, asked)
 	}
-	v.audit("client updated", store.AuditLine{ClientID: c.ID})
 	return v.finish(views.DoneClientSaved, below(clientsPath, c.ID))
 }
 
@@ -313,7 +311,6 @@ func (s *Server) rotateSecret(v *visit) error {
 		if err != nil {
 			return done, err
 		}
-		v.audit("client secret rotated", store.AuditLine{ClientID: c.ID})
 		v.showClientSecret(c, sec, views.ClientSecretProps{Revoked: revoke})
 		return onceDone{views.MadeClient, below(clientsPath, c.ID)}, nil
 	})
@@ -328,7 +325,6 @@ func (s *Server) disableClient(v *visit) error {
 	if _, err := s.site.Store.DisableClient(v.ctx, c.ID); err != nil {
 		return err
 	}
-	v.audit("client disabled", store.AuditLine{ClientID: c.ID})
 	return v.finish(views.DoneClientDisabled, below(clientsPath, c.ID))
 }
 
@@ -341,6 +337,5 @@ func (s *Server) enableClient(v *visit) error {
 	if _, err := s.site.Store.EnableClient(v.ctx, c.ID); err != nil {
 		return err
 	}
-	v.audit("client enabled", store.AuditLine{ClientID: c.ID})
 	return v.finish(views.DoneClientEnabled, below(clientsPath, c.ID))
 }

@@ -313,10 +313,9 @@ func (v *visit) showProblem(p *web.Problem) {
 	v.draw(p.Status, views.DeskError(page))
 }
 
-// audit records a change as the command line does, with the operator's name.
-func (v *visit) audit(what string, line store.AuditLine) {
-	line.What, line.Reason, line.By = store.AuditAdmin, what, web.By(v.ctx)
-	v.s.site.Store.AuditNow(v.ctx, line)
+// audit records what is no change of the store: that has its line in its own transaction.
+func (v *visit) audit(what string) {
+	v.s.site.Store.AuditNow(v.ctx, store.AuditLine{What: store.AuditAdmin, Reason: what, By: web.By(v.ctx)})
 }
 
 // finish leads to a page, which says what was done.

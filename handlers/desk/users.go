@@ -100,7 +100,6 @@ func (s *Server) createUser(v *visit) error {
 		if err != nil {
 			return done, err
 		}
-		v.audit("user created", store.AuditLine{UserID: u.Subject(), AccountID: u.Account})
 		v.showCode(u, code, true)
 		return onceDone{views.MadeUser, usersPath + "/" + u.Subject()}, nil
 	})
@@ -169,14 +168,13 @@ func (s *Server) userCode(v *visit) error {
 		if err != nil {
 			return done, err
 		}
-		v.audit("code made", store.AuditLine{UserID: u.Subject(), AccountID: u.Account})
 		v.showCode(u, code, false)
 		return onceDone{views.MadeUser, usersPath + "/" + u.Subject()}, nil
 	})
 }
 
 // changeUser makes a change and leads to the user.
-func (v *visit) changeUser(what string, done views.Done, notSelf bool, change func(name string) (store.User, error)) error {
+func (v *visit) changeUser(done views.Done, notSelf bool, change func(name string) (store.User, error)) error {
 	u, err := v.userOf()
 	if err != nil {
 		return err
@@ -187,24 +185,23 @@ func (v *visit) changeUser(what string, done views.Done, notSelf bool, change fu
 	if _, err := change(u.Username); err != nil {
 		return err
 	}
-	v.audit(what, store.AuditLine{UserID: u.Subject(), AccountID: u.Account})
 	return v.finish(done, usersPath+"/"+u.Subject())
 }
 
 func (s *Server) disableUser(v *visit) error {
-	return v.changeUser("user disabled", views.DoneUserDisabled, true, func(name string) (store.User, error) { return s.site.Store.DisableUser(v.ctx, name) })
+	return v.changeUser(views.DoneUserDisabled, true, func(name string) (store.User, error) { return s.site.Store.DisableUser(v.ctx, name) })
 }
 
 func (s *Server) enableUser(v *visit) error {
-	return v.changeUser("user enabled", views.DoneUserEnabled, false, func(name string) (store.User, error) { return s.site.Store.EnableUser(v.ctx, name) })
+	return v.changeUser(views.DoneUserEnabled, false, func(name string) (store.User, error) { return s.site.Store.EnableUser(v.ctx, name) })
 }
 
 func (s *Server) promoteUser(v *visit) error {
-	return v.changeUser("user promoted", views.DoneUserPromoted, false, func(name string) (store.User, error) { return s.site.Store.PromoteUser(v.ctx, name) })
+	return v.changeUser(views.DoneUserPromoted, false, func(name string) (store.User, error) { return s.site.Store.PromoteUser(v.ctx, name) })
 }
 
 func (s *Server) demoteUser(v *visit) error {
-	return v.changeUser("user demoted", views.DoneUserDemoted, true, func(name string) (store.User, error) { return s.site.Store.DemoteUser(v.ctx, name) })
+	return v.changeUser(views.DoneUserDemoted, true, func(name string) (store.User, error) { return s.site.Store.DemoteUser(v.ctx, name) })
 }
 
 // signOutUser is POST /desk/users/:id/sign-out. Tokens stay valid.
@@ -216,7 +213,6 @@ func (s *Server) signOutUser(v *visit) error {
 	if _, err := s.site.Store.DeleteSessions(v.ctx, web.By(v.ctx), u); err != nil {
 		return err
 	}
-	s.admin.AuditSignedOut(v.r, u, "signed out everywhere by the operator")
 	if v.isSelf(u) {
 		v.s.site.RedirectHere(v.w, oauth.SignInForDesk)
 		return nil

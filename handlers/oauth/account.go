@@ -185,13 +185,8 @@ func (s *Server) signOutOthers(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || session == nil {
 		return err
 	}
-	ended, err := s.site.Store.DeleteOtherSessions(r.Context(), session.User, session.Token)
-	if err != nil {
+	if _, err := s.site.Store.DeleteOtherSessions(r.Context(), session.User, session.Token); err != nil {
 		return err
-	}
-	if ended > 0 { // or a user could fill the audit record
-		s.site.Store.AuditNow(r.Context(), store.AuditLine{What: store.AuditRevoke, Reason: "signed out everywhere else", By: web.By(r.Context()),
-			UserID: session.User.Subject(), AccountID: session.User.Account})
 	}
 	s.site.DoneAt(w, r, views.DoneOthers, accountPath)
 	return nil

@@ -28,7 +28,6 @@ type RequestFacts struct {
 	Attrs     []slog.Attr // of the log line
 	room      [6]slog.Attr
 	Served    Served
-	Change    store.AuditLine // the object of an administrative request
 	Lease     Lease
 	Exchange  exchange // nil unless dev watches the request
 }

@@ -64,9 +64,10 @@ func writeEvent(tx kv.Txn, d *draft, in Segment, p record.Position) error {
 }
 
 // RecordEvent records one event now. It also sets the event's resource, or removes it
-// when the action is deleted, and creates the account if needed. It returns the event
-// as JSON. Errors: *InvalidError, *snapshot.Error.
-func (l *Log) RecordEvent(ctx context.Context, e NewEvent) ([]byte, error) {
+// when the action is deleted, and creates the account if needed. What also writes is in the
+// same Update. It returns the event as JSON. Errors: *InvalidError, *snapshot.Error, and those
+// of also.
+func (l *Log) RecordEvent(ctx context.Context, e NewEvent, also ...func(kv.Txn) error) ([]byte, error) {
 	if err := record.CheckAccountID(e.Owner); err != nil {
 		return nil, err
 	}
@@ -94,6 +95,11 @@ func (l *Log) RecordEvent(ctx context.Context, e NewEvent) ([]byte, error) {
 			return err
 		}
 		wire = d.appendWire(nil, p.String(), p.Millis()/1000)
+		for _, write := range also {
+			if err := write(tx); err != nil {
+				return err
+			}
+		}
 		if hasNoSnapshot(kind) {
 			return nil
 		}

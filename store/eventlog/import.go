@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/snapshot"
 )
@@ -19,6 +20,8 @@ type ImportOptions struct {
 	// StrictTypes rejects types that look misspelled, as a log with strict types
 	// always does. Otherwise they are counted.
 	StrictTypes bool
+	// Begin is called in the first Update that records a line; nil calls nothing.
+	Begin func(kv.Txn) error
 }
 
 // ImportSummary counts the lines of an import so far.
@@ -70,6 +73,7 @@ type Importer struct {
 	waiting   []*importBatch // full
 	outcome   chan settled   // of the batches being committed; nil without any
 	seen      dryRun         // used by the commit only
+	begun     bool           // used by the commit only: Begin is done, or nothing
 	arena     writerArena    // used by the commit only
 }
 
@@ -99,7 +103,7 @@ func (l *Log) NewImporter(account string, o ImportOptions) (*Importer, error) {
 		return nil, err
 	}
 	o.StrictTypes = o.StrictTypes || l.strictTypes
-	im := &Importer{types: map[string]*UnknownType{}, log: l, account: account, options: o, batch: newImportBatch(), seconds: newSeconds(account)}
+	im := &Importer{types: map[string]*UnknownType{}, log: l, account: account, options: o, batch: newImportBatch(), seconds: newSeconds(account), begun: o.Begin == nil}
 	return im, nil
 }
 

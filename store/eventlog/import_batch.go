@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
@@ -23,10 +24,10 @@ func newImportBatch() *importBatch {
 	return &importBatch{types: map[string]bool{}, resources: map[[2]string]bool{}, hours: map[uint32]struct{}{}}
 }
 
-// A batch must fit one Update, with a reserve for what it writes once (the account and
-// the head) and for the longest keys.
+// A batch must fit one Update, with a reserve for what it writes once (the account, the head
+// and two records of Begin) and for the longest keys.
 const (
-	batchWritesMax  = kv.UpdateWritesMax - 2
+	batchWritesMax  = kv.UpdateWritesMax - 4
 	batchBytesMax   = kv.UpdateBytesMax - 4<<10
 	lineWritesMax   = 6 + hourWrites // log, type and resource lists; foreign id, known type, resource; counts
 	lineKeysSizeMax = 1 << 10        // all keys and small records of one line
@@ -79,6 +80,8 @@ type settled struct {
 	err                 error
 	panicked            any
 }
+
+func (s settled) hasRecorded() bool { return s.recorded > 0 }
 
 // lastLine returns the number of the batch's last line. A batch that waits has one.
 func (b *importBatch) lastLine() int {
@@ -155,7 +158,7 @@ func (im *Importer) settle(wait bool) ([]LineError, error) {
 var errDryRun = errors.New("dry run")
 
 // record commits batches, each in its own Update. It runs concurrently with the rest
-// of the Importer and changes only im.seen and im.seconds.
+// of the Importer and changes only im.seen, im.seconds and im.begun.
 func (im *Importer) record(ctx context.Context, batches []*importBatch) (all settled) {
 	each := make([]settled, len(batches))
 	changes := make([]logChange, len(batches))
@@ -173,7 +176,10 @@ func (im *Importer) record(ctx context.Context, batches []*importBatch) (all set
 				return nil
 			}
 			changes[i], err = im.recordBatch(tx, i, b, again, &each[i])
-			return err
+			if err != nil || each[i].recorded == 0 || im.begun || slices.ContainsFunc(each[:i], settled.hasRecorded) {
+				return err
+			}
+			return im.options.Begin(tx)
 		}
 	}
 	for i, err := range im.update(ctx, updates) {
@@ -181,7 +187,8 @@ func (im *Importer) record(ctx context.Context, batches []*importBatch) (all set
 			all.err = err
 			return all
 		}
-		if err == nil && each[i].recorded > 0 {
+		if err == nil && each[i].hasRecorded() {
+			im.begun = true
 			im.log.committed(changes[i])
 		}
 		all.last = batches[i].lastLine()
